@@ -1,12 +1,12 @@
-//! Which bin a key belongs to.
+//! Assignment of keys to bins.
 use crate::hash::{mix::mix, mulhi};
 
-/// What a bin is taken from: the key itself or its mix.
+/// What determines the bin: the key itself or its mix.
 pub trait Source: 'static {
-    /// What is stored in place of the key: a bijection of it.
+    /// Returns what is stored in place of the key: a bijection of it.
     fn stored(key: u32) -> u32;
 }
-/// The key's own bits.
+/// Bins by the bits of the key.
 pub struct Bits;
 impl Source for Bits {
     #[inline(always)]
@@ -14,7 +14,7 @@ impl Source for Bits {
         key
     }
 }
-/// The key, [mixed](mix).
+/// Bins by the [mixed](mix) key.
 pub struct Hash;
 impl Source for Hash {
     #[inline(always)]
@@ -23,18 +23,18 @@ impl Source for Hash {
     }
 }
 
-/// How stored keys are divided into bins: a kernel's argument.
+/// Division of stored keys into bins: a kernel argument.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Binning {
-    /// How many bins there are.
+    /// Number of bins.
     pub bins: u32,
-    /// The highest bits of a stored key that do not count.
+    /// Number of high bits of a stored key to ignore.
     pub drop: u32,
 }
 impl Binning {
-    /// The bin of a stored key: the bits that count, as a fraction of their range, times the number
-    /// of bins.
+    /// Returns the bin of a stored key: the remaining bits, as a fraction of their range, times the
+    /// number of bins.
     #[inline(always)]
     pub fn bin_of(self, stored: u32) -> u32 {
         mulhi(stored << (self.drop & 31), self.bins)

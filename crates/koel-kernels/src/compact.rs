@@ -1,19 +1,19 @@
-//! Stream compaction: the elements whose flag is set, in their order, in one pass.
+//! Stream compaction: keeps the elements whose flag is set, in order, in one pass.
 use crate::lookback::{Tiles, sum_before, take_tile};
 use crate::moved::{FromTo, Moved, Nothing};
 use koel_simt::{Buf, In, Thread, Word, block, kernel, unroll};
 
 const THREADS: u32 = 256;
 const ITEMS: usize = 16;
-/// Elements of a block.
+/// Elements per block.
 pub const TILE: u32 = THREADS * ITEMS as u32;
 
-/// Keeps some of `n` elements, in their order: `keeps(i)` tells whether element `i` stays, `put(to,
-/// i)` writes it as the `to`-th; `end(kept)` is called once. A block takes a tile of [`TILE`]; 32 *
-/// 4 + 4 + 4 bytes of shared memory.
+/// Keeps some of `n` elements, in order. `keeps(i)` returns whether element `i` stays, `put(to, i)`
+/// writes it as the `to`-th, and `end(kept)` is called once. Each block takes a tile of [`TILE`],
+/// and uses 32 * 4 + 4 + 4 bytes of shared memory.
 ///
-/// A warp owns 16 rows of 32 elements. The kept ones of a row go to consecutive places: no staging
-/// is needed.
+/// A warp owns 16 rows of 32 elements. The kept elements of a row go to consecutive places, so no
+/// staging is needed.
 #[inline(always)]
 pub(crate) fn keep(
     t: Thread,
@@ -40,7 +40,7 @@ pub(crate) fn keep(
             stays[j] = keeps(at(j));
         }
     });
-    // The row's votes of this lane's bit and below, and how many the warp kept before.
+    // Rank of each row's element among those the warp keeps, and the number it has kept so far.
     let (mut rank, mut kept) = ([0; ITEMS], 0);
     unroll::<ITEMS>(|j| {
         let votes = t.warp().ballot(stays[j]);
@@ -67,7 +67,7 @@ pub(crate) fn keep(
     });
 }
 
-/// Keeps elements, and values with them, as the kernels here say.
+/// Keeps the flagged elements and the values that move with them.
 #[inline(always)]
 fn keep_flagged<T: Word, V: Moved>(
     t: Thread,
@@ -86,8 +86,8 @@ fn keep_flagged<T: Word, V: Moved>(
     keep(t, n, |i| flags.get_stream(i) != 0, put, |kept| count.store(0, kept), tiles)
 }
 
-/// Moves the elements whose flag is not 0, in their order; `count[0]` = how many. One block a
-/// [`TILE`].
+/// Moves the elements whose flag is not 0, in order, and sets `count[0]` to their number. One block
+/// per [`TILE`].
 #[kernel(
     image = PRIMITIVES, threads = 256, min_blocks = 4, shared = 32 * 4 + 4 + 4,
     for T in [u32, u64, u128]
@@ -102,7 +102,7 @@ pub fn compact<T: Word>(
 ) {
     keep_flagged(t, n, flags, elements, Nothing, count, tiles)
 }
-/// The same for pairs.
+/// Moves the pairs whose flag is not 0, like [`compact`](fn@compact).
 #[kernel(
     image = PRIMITIVES, threads = 256, min_blocks = 4, shared = 32 * 4 + 4 + 4,
     for K in [u32, u64], V in [u32, u64]

@@ -1,33 +1,33 @@
-//! Sum, least and greatest of values: what is known of some of them, and how that is merged.
+//! Sum, minimum and maximum of values: partial results, and how they are merged.
 use crate::table::layout::Number;
 use core::marker::PhantomData;
 use koel_simt::Buf;
 
-/// What becomes of values.
+/// A reduction of values.
 pub trait Fold: Copy + 'static {
-    /// Of the caller.
+    /// Value type of the caller.
     type Value: Number;
-    /// What is known of some values, and in the end the result.
+    /// Partial result of some values, and the final result.
     type Part: Number;
-    /// Of no value.
+    /// Returns the part of no values.
     fn neutral() -> Self::Part;
-    /// Of one value.
+    /// Returns the part of one value.
     fn part(value: Self::Value) -> Self::Part;
-    /// Of two parts.
+    /// Merges two parts.
     fn merge(a: Self::Part, b: Self::Part) -> Self::Part;
-    /// The result, of all values.
+    /// Returns the final result from the part of all values.
     #[inline(always)]
     fn result(all: Self::Part) -> Self::Part {
         all
     }
 }
-/// A fold whose parts an atomic operation merges.
+/// A fold whose parts can be merged by an atomic operation.
 pub trait Accumulate: Fold {
     /// Merges a part into `out[0]`.
     fn accumulate(out: Buf<Self::Part>, part: Self::Part);
 }
 
-/// The sum, modulo 2^64.
+/// Sum modulo 2^64.
 #[derive(Clone, Copy)]
 pub struct Sum<V>(PhantomData<V>);
 impl<V: Number> Fold for Sum<V> {
@@ -53,7 +53,7 @@ impl<V: Number> Accumulate for Sum<V> {
         out.fetch_add(0, part);
     }
 }
-/// The least.
+/// Minimum.
 #[derive(Clone, Copy)]
 pub struct Min<V>(PhantomData<V>);
 impl<V: Number> Fold for Min<V> {
@@ -79,7 +79,7 @@ impl<V: Number> Accumulate for Min<V> {
         out.fetch_min(0, part);
     }
 }
-/// The greatest.
+/// Maximum.
 #[derive(Clone, Copy)]
 pub struct Max<V>(PhantomData<V>);
 impl<V: Number> Fold for Max<V> {
@@ -106,13 +106,13 @@ impl<V: Number> Accumulate for Max<V> {
     }
 }
 
-/// The sum of `f32`, of which values and results are the bits.
+/// Sum of `f32`, whose values and results are represented by their bits.
 #[derive(Clone, Copy)]
 pub struct SumF32;
 impl Fold for SumF32 {
     type Value = u32;
     type Part = u32;
-    /// The sum of this and -0 is -0.
+    /// -0, so that a sum of nothing but -0 is -0.
     #[inline(always)]
     fn neutral() -> u32 {
         1 << 31
@@ -126,17 +126,17 @@ impl Fold for SumF32 {
         (f32::from_bits(a) + f32::from_bits(b)).to_bits()
     }
 }
-/// The bits of an `f32` as a number of the same order, as of `f32::total_cmp`.
+/// Maps the bits of an `f32` to a number in the order of `f32::total_cmp`.
 #[inline(always)]
 fn ordered(bits: u32) -> u32 {
     bits ^ if bits >> 31 != 0 { !0 } else { 1 << 31 }
 }
-/// The bits again.
+/// Recovers the bits from the number.
 #[inline(always)]
 fn unordered(number: u32) -> u32 {
     number ^ if number >> 31 != 0 { 1 << 31 } else { !0 }
 }
-/// The least `f32`, in the order of `f32::total_cmp`.
+/// Minimum of `f32`, in the order of `f32::total_cmp`.
 #[derive(Clone, Copy)]
 pub struct MinF32;
 impl Fold for MinF32 {
@@ -159,7 +159,7 @@ impl Fold for MinF32 {
         unordered(all)
     }
 }
-/// The greatest `f32`, in the order of `f32::total_cmp`.
+/// Maximum of `f32`, in the order of `f32::total_cmp`.
 #[derive(Clone, Copy)]
 pub struct MaxF32;
 impl Fold for MaxF32 {

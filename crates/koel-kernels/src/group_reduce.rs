@@ -1,24 +1,24 @@
-//! Sum, least and greatest of the values of each group.
+//! Sum, minimum and maximum of the values of each group.
 //!
-//! The values of a group are neighbours, and no group is empty. A block reduces the groups in a
-//! tile of values; a group that reaches over several tiles is put together from its parts
-//! afterwards, always in the same order: sums of `f32` too are the same in every run.
+//! The values of a group are adjacent, and no group is empty. A block reduces the groups in a tile
+//! of values. A group that spans several tiles is merged from its parts afterwards, always in the
+//! same order, so that sums of `f32` too are the same in every run.
 use crate::fold::{Fold, Max, MaxF32, Min, MinF32, Sum, SumF32};
 use koel_simt::{Buf, In, Thread, Word, kernel, unroll};
 
-/// Threads of a block.
+/// Threads per block.
 pub const THREADS: u32 = 256;
-/// Values of a thread.
+/// Values per thread.
 const ITEMS: usize = 8;
-/// Values of a block.
+/// Values per block.
 pub const TILE: u32 = THREADS * ITEMS as u32;
-/// Groups of a tile from which on each thread takes one at a time; each warp does if there are
-/// fewer.
+/// Number of groups in a tile from which each thread takes one group at a time. With fewer groups,
+/// each warp takes one.
 const MANY: u32 = 64;
-/// In place of the group of a tile's first value, if it begins there.
+/// In place of the group of a tile's first value, if that group begins there.
 const NONE: u32 = u32::MAX;
 
-/// The group of a value.
+/// Returns the group of a value.
 #[inline(always)]
 fn group_of(groups: u32, starts: In<u32>, place: u32) -> u32 {
     let (mut from, mut to) = (0, groups);
@@ -33,31 +33,31 @@ fn group_of(groups: u32, starts: In<u32>, place: u32) -> u32 {
     from
 }
 
-/// Values that are in groups: a kernel's argument.
+/// Grouped values: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct GroupedIn<V: Word> {
-    /// Where each group begins, and where the last one ends.
+    /// Start of each group, and the end of the last one.
     pub starts: In<u32>,
-    /// `n` of them, group by group.
+    /// The `n` values, in group order.
     pub values: In<V>,
-    /// How many values there are.
+    /// Number of values.
     pub n: u32,
-    /// How many groups there are.
+    /// Number of groups.
     pub groups: u32,
 }
-/// Parts of groups that began in an earlier tile: a kernel's argument.
+/// Parts of groups that began in an earlier tile: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct PartsOut<P: Word> {
-    /// One a tile: the group of its first value, or all ones if that begins there.
+    /// For each tile, the group of its first value, or all ones if that group begins there.
     pub firsts: Buf<u32>,
-    /// One a tile: the part of that group.
+    /// For each tile, the part of that group.
     pub heads: Buf<P>,
 }
 
-/// The result of each group whose values are all in one tile. Of others, `out` gets the part in
-/// their first tile, and `parts` those in each later one. One block a [`TILE`].
+/// Computes the result of each group whose values are all in one tile. For other groups, `out` gets
+/// the part of their first tile, and `parts` that of each later one. One block per [`TILE`].
 #[kernel(
     image = GROUPS, threads = 256, min_blocks = 4,
     shared = TILE * size_of::<F::Part>() as u32 + 8,
@@ -93,7 +93,7 @@ pub fn group_reduce<F: Fold>(
     if id == 0 {
         firsts.store(t.block(), if starts.get(first) < begin { first } else { NONE });
     }
-    // What is in this tile of a group, and the end of it.
+    // Range of a group, and of its part in this tile.
     let places = |group: u32| {
         let (from, to) = (starts.get(group), starts.get(group + 1));
         (from, to, from.max(begin) - begin, to.min(end) - begin)
@@ -135,8 +135,8 @@ pub fn group_reduce<F: Fold>(
     }
 }
 
-/// Puts the groups together of which there are parts. A warp for each tile: that of the group that
-/// ends there and began in another one.
+/// Merges the parts of groups that span several tiles. One warp per tile merges the group that ends
+/// there and began in an earlier tile.
 #[kernel(
     image = GROUPS, threads = 256,
     for F in [

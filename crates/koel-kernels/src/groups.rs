@@ -1,7 +1,8 @@
-//! Groups of equal keys: from sorted keys to the groups, and from groups to their keys and values.
+//! Groups of pairs with equal keys: from sorted keys to groups, and from groups to their keys and
+//! values.
 //!
-//! The groups are numbered in the order of their keys. `starts[g]..starts[g + 1]` are the places of
-//! group `g` among the sorted keys.
+//! Groups are numbered in key order. `starts[g]..starts[g + 1]` are the positions of group `g`
+//! among the sorted keys.
 use crate::compact::keep;
 use crate::hash::{mix::mix, mulhi};
 use crate::lookback::Tiles;
@@ -10,36 +11,36 @@ use crate::table::layout::{Layout, Narrow, Number, Wide};
 use core::ops::Range;
 use koel_simt::{Arg, Buf, In, Scalar, Thread, Word, block, kernel, unroll};
 
-/// Threads of a block of all kernels here but [`runs`](fn@runs).
+/// Threads per block of all kernels here except [`runs`](fn@runs).
 pub const THREADS: u32 = 256;
-/// Queries of a block that [retrieves](fn@retrieve) values.
+/// Queries per block that [retrieves](fn@retrieve) values.
 pub const QUERIES: u32 = THREADS;
-/// Values of a group that those blocks write; what there is beyond is shared out among others.
+/// Maximum number of values per group that those blocks write; other blocks share the rest.
 pub const LONG: u32 = 4096;
 
-/// A multimap as kernels see it: one parameter of a kernel. The table tells the group of a key.
+/// A multimap as kernels see it: one kernel parameter. The table maps a key to its group.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct MultiMapRef<L: Layout<Value = u32>, V: Scalar> {
-    /// The group of each key.
+    /// Maps each key to its group.
     pub table: MapRef<L>,
-    /// Where groups begin among the values, and where the last one ends.
+    /// Start of each group among the values, and the end of the last one.
     pub starts: In<u32>,
-    /// The values, group by group.
+    /// Values, in group order.
     pub values: In<V>,
 }
 impl<L: Layout<Value = u32>, V: Scalar> MultiMapRef<L, V> {
-    /// The same for host code outside of a kernel, which can then look keys up.
+    /// Returns the same multimap for host code outside a kernel, which can then look keys up.
     ///
     /// # Safety
-    /// It is on a device whose memory is the host's, and is there and not changed as long as the
-    /// result is used.
+    /// The multimap must be on a device whose memory is the host's. Its memory must stay allocated
+    /// and unchanged while the result is used.
     #[cfg(not(target_arch = "nvptx64"))]
     pub unsafe fn on_host(self) -> MultiMapRef<L, V> {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { koel_simt::Arg::native(self) }
     }
-    /// Where the values of a key are.
+    /// Returns the positions of a key's values.
     #[inline(always)]
     pub fn places(self, key: L::Key) -> Range<u32> {
         match self.table.get(key) {
@@ -47,7 +48,7 @@ impl<L: Layout<Value = u32>, V: Scalar> MultiMapRef<L, V> {
             None => 0..0,
         }
     }
-    /// Calls a function with every value of a key, in the order of the input.
+    /// Calls a function with every value of a key, in input order.
     #[inline(always)]
     pub fn for_each(self, key: L::Key, mut with: impl FnMut(V)) {
         let Range { start: mut at, end } = self.places(key);
@@ -58,19 +59,19 @@ impl<L: Layout<Value = u32>, V: Scalar> MultiMapRef<L, V> {
     }
 }
 
-/// Where runs of equal keys go: a kernel's argument.
+/// Output of the kernel that finds runs of equal keys: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct RunsOut<K: Number> {
     /// The key of each run.
     pub distinct: Buf<K>,
-    /// Where each begins; behind the last, the number of keys.
+    /// Start of each run, followed by the number of keys.
     pub starts: Buf<u32>,
-    /// How many there are.
+    /// Number of runs.
     pub count: Buf<u32>,
 }
 
-/// Runs of equal keys. One block for each [`TILE`](crate::compact::TILE) of keys.
+/// Finds runs of equal keys. One block per [`TILE`](crate::compact::TILE) of keys.
 #[kernel(
     image = GROUPS, threads = 256, min_blocks = 4, shared = 32 * 4 + 4 + 4, for K in [u32, u64]
 )]
@@ -88,13 +89,13 @@ pub fn runs<K: Number>(t: Thread, n: u32, keys: In<K>, to: RunsOut<K>, tiles: Ti
     keep(t, n, begins, put, end, tiles)
 }
 
-/// Element `i` of the thread, if there are so many.
+/// Returns the thread's index, if it is below `n`.
 #[inline(always)]
 fn mine(t: Thread, n: u32) -> Option<u32> {
     let i = t.global_id();
     (i < n).then_some(i)
 }
-/// `numbers[i]` = `i`. A thread each.
+/// Sets `numbers[i]` to `i`, one thread per element.
 #[kernel(image = GROUPS, threads = 256)]
 pub fn group_numbers(t: Thread, n: u32, numbers: Buf<u32>) {
     if let Some(i) = mine(t, n) {
@@ -102,7 +103,8 @@ pub fn group_numbers(t: Thread, n: u32, numbers: Buf<u32>) {
     }
 }
 
-/// `out[i]` = the key of group `ids[i]`, or `missing` if there is none. A thread each.
+/// Sets `out[i]` to the key of group `ids[i]`, or to `missing` if there is no such group. One
+/// thread per element.
 #[kernel(image = GROUPS, threads = 256, for K in [u32, u64, u128])]
 pub fn group_keys<K: Word + Arg>(
     t: Thread,
@@ -119,21 +121,22 @@ pub fn group_keys<K: Word + Arg>(
     }
 }
 
-/// Elements of a group; none of what is no group.
+/// Returns the size of a group; 0 if there is no such group.
 #[inline(always)]
 fn size(groups: u32, starts: In<u32>, id: u32) -> u32 {
     if id < groups { starts.get(id + 1) - starts.get(id) } else { 0 }
 }
-/// In place of the number of each of `n` groups its elements, 0 if there is no such group. A thread
-/// each.
+/// Replaces each of `n` group indices with the group's size, 0 if there is no such group. One
+/// thread per index.
 #[kernel(image = GROUPS, threads = 256)]
 pub fn group_sizes_of(t: Thread, n: u32, groups: u32, starts: In<u32>, sizes: Buf<u32>) {
     if let Some(i) = mine(t, n) {
         sizes.store(i, size(groups, starts, sizes.load(i)));
     }
 }
-/// In place of the number of each of `n` groups where it begins, and its size: 0 and 0 if there is
-/// no such group. The sizes behind, up to `all`, are 0. A thread each.
+/// Replaces each of `n` group indices in `places` with the group's start, and writes its size to
+/// `sizes`; both are 0 if there is no such group. Sizes from `n` up to `all` become 0. One thread
+/// per element.
 #[kernel(image = GROUPS, threads = 256)]
 pub fn group_places(
     t: Thread,
@@ -154,7 +157,7 @@ pub fn group_places(
         sizes.store(i, of_group as u64);
     }
 }
-/// `sizes[g]` = the elements of group `g`. A thread each.
+/// Sets `sizes[g]` to the size of group `g`, one thread per group.
 #[kernel(image = GROUPS, threads = 256)]
 pub fn group_sizes(t: Thread, groups: u32, starts: In<u32>, sizes: Buf<u32>) {
     if let Some(g) = mine(t, groups) {
@@ -162,30 +165,30 @@ pub fn group_sizes(t: Thread, groups: u32, starts: In<u32>, sizes: Buf<u32>) {
     }
 }
 
-/// Values that queries retrieve: a kernel's argument.
+/// Retrieval of the values of queries: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct Retrieval<V: Number> {
-    /// Where the values of query `i` begin among all values.
+    /// Start of each query's group among all values.
     pub begins: In<u32>,
-    /// They go from `offsets[i]` to `offsets[i + 1]`.
+    /// Output range of query `i`: `offsets[i]` to `offsets[i + 1]`.
     pub offsets: In<u64>,
     /// All values.
     pub values: In<V>,
-    /// Where they go.
+    /// Output array.
     pub out: Buf<V>,
-    /// How many of these places there are.
+    /// Capacity of the output.
     pub room: u64,
-    /// How many values there are.
+    /// Number of values.
     pub held: u32,
-    /// How many queries.
+    /// Number of queries.
     pub n: u32,
 }
 
-/// The values of the groups that neighbouring queries ask for are neighbours in the output: the
-/// threads of a block write them one after the other, and look for each one's query. What a group
-/// has beyond [`LONG`] values they leave to [`retrieve_rest`](fn@retrieve_rest): `rest[0]` becomes
-/// 1. One block for each [`QUERIES`].
+/// Writes the values of the queries' groups. Groups of adjacent queries are adjacent in the output,
+/// so the threads of a block write them in order and search for each output's query. A group's
+/// values beyond [`LONG`] are left to [`retrieve_rest`](fn@retrieve_rest), and `rest[0]` becomes 1.
+/// One block per [`QUERIES`].
 #[kernel(image = GROUPS, threads = 256, shared = 256 * 12, for V in [u32, u64])]
 pub fn retrieve<V: Number>(t: Thread, of: Retrieval<V>, rest: Buf<u32>) {
     let Retrieval { begins, offsets, values, out, room, held, n } = of;
@@ -202,7 +205,7 @@ pub fn retrieve<V: Number>(t: Thread, of: Retrieval<V>, rest: Buf<u32>) {
     let end = offsets.get(first + count).min(room);
     let mut at = offsets.get(first) + t.id() as u64;
     while at < end {
-        // The last query that begins here or before: those that get nothing begin where the next
+        // The last query that begins at or before `at`: queries without values begin where the next
         // one does.
         let mut query = 0;
         unroll::<8>(|step| {
@@ -219,7 +222,7 @@ pub fn retrieve<V: Number>(t: Thread, of: Retrieval<V>, rest: Buf<u32>) {
             continue;
         }
         let place = from.load(query) as u64 + (at - begin);
-        // Always, if these are places of this multimap.
+        // Always true for positions in this multimap.
         if place < held as u64 {
             out.store(at, values.get(place));
         }
@@ -227,9 +230,9 @@ pub fn retrieve<V: Number>(t: Thread, of: Retrieval<V>, rest: Buf<u32>) {
     }
 }
 
-/// The values of long groups beyond the first [`LONG`] of each, unless `rest[0]` is 0. The output
-/// is cut into parts of so many, one for each block; what was left there is of one group, the one
-/// that its first place belongs to. There must be a query.
+/// Writes the values beyond the first [`LONG`] of each group, unless `rest[0]` is 0. The output is
+/// divided into parts of [`LONG`] values, one per block. What is left to write in a part belongs to
+/// one group, that of the part's first place. There must be a query.
 #[kernel(image = GROUPS, threads = 256, for V in [u32, u64])]
 pub fn retrieve_rest<V: Number>(t: Thread, of: Retrieval<V>, rest: In<u32>) {
     let Retrieval { begins, offsets, values, out, room, held, n } = of;
@@ -237,7 +240,7 @@ pub fn retrieve_rest<V: Number>(t: Thread, of: Retrieval<V>, rest: In<u32>) {
     if rest.get(0) == 0 || first >= offsets.get(n) {
         return;
     }
-    // The last query that begins there or before: each warp asks for 32 offsets at a time.
+    // The last query that begins at or before `first`: each warp loads 32 offsets at a time.
     let (mut query, mut behind) = (0, n);
     while behind - query > 1 {
         let step = (behind - query).div_ceil(32);
@@ -259,15 +262,15 @@ pub fn retrieve_rest<V: Number>(t: Thread, of: Retrieval<V>, rest: In<u32>) {
     }
 }
 
-/// Keys that a block [samples](fn@group_sample).
+/// Keys per block that [samples](fn@group_sample).
 pub const SAMPLE: u32 = 4096;
-/// Blocks that sample.
+/// Number of blocks that sample.
 pub const SAMPLES: u32 = 16;
-/// Slots of the table of such a block.
+/// Table slots of a block that samples.
 const SAMPLE_SLOTS: u32 = 2 * SAMPLE;
 
-/// Each block draws [`SAMPLE`] keys at random, some of them perhaps twice, and raises `couples[0]`
-/// by the couples of equal ones: [`SAMPLES`] blocks. There must be a key.
+/// Samples [`SAMPLE`] keys per block at random, with replacement, and adds the number of pairs of
+/// equal ones to `couples[0]`. Launch [`SAMPLES`] blocks. There must be a key.
 #[kernel(
     image = GROUPS, threads = 256, shared = 2 * SAMPLE_SLOTS * 4, for L in [Narrow, Wide<u64, u64>]
 )]
@@ -287,7 +290,7 @@ pub fn group_sample<L: Layout>(t: Thread, n: u32, keys: In<L::Key>, couples: Buf
     i = t.id();
     while i < SAMPLE {
         let key = keys.get(mulhi(mix(!(t.block() * SAMPLE + i)), n));
-        // Of the distinct keys of a sample hardly two have one hash, however wide they are.
+        // Distinct keys of a sample rarely share a hash, however wide they are.
         let h = L::hash(L::mixed(0, key)).min(NONE - 1);
         let mut at = h % SAMPLE_SLOTS;
         loop {

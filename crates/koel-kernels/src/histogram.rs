@@ -1,16 +1,16 @@
-//! How many keys fall into each bin.
+//! Histogram: the number of keys in each bin.
 use crate::bins::{Binning, Bits, Hash, Source};
 use koel_simt::{Buf, In, Thread, U32x4, kernel, unroll};
 
 const THREADS: u32 = 256;
-/// Sixteen-byte loads in flight a thread.
+/// 16-byte loads in flight per thread.
 const FLIGHT: usize = 4;
-/// Keys that a block takes in one turn: grids need not be finer.
+/// Keys per block in one iteration: grids need not be finer.
 pub const TURN: u32 = THREADS * FLIGHT as u32 * 4;
-/// The most bins that are counted in shared memory.
+/// Maximum number of bins that are counted in shared memory.
 pub const MAX_SHARED_BINS: u32 = 8192;
 
-/// Calls `f` for every key, over the whole grid.
+/// Calls `f` for every key, across the whole grid.
 #[inline(always)]
 fn each_key(t: Thread, aligned: u32, n: u32, keys: In<u32>, f: impl Fn(u32)) {
     let threads = t.grid_dim() * t.block_dim();
@@ -30,7 +30,7 @@ fn each_key(t: Thread, aligned: u32, n: u32, keys: In<u32>, f: impl Fn(u32)) {
                     unroll::<4>(|k| f(x[j].0[k]));
                 }
             });
-            // Stops rather than wraps.
+            // Saturates, to end the loop rather than wrap.
             i = i.saturating_add(threads.saturating_mul(FLIGHT as u32));
         }
         i = (n & !3).saturating_add(t.global_id());
@@ -41,8 +41,8 @@ fn each_key(t: Thread, aligned: u32, n: u32, keys: In<u32>, f: impl Fn(u32)) {
     }
 }
 
-/// `counts[b]` += keys in bin `b`: counted in shared memory, one global add per block and bin.
-/// `aligned`: the keys begin on a multiple of sixteen bytes.
+/// Adds the number of keys in bin `b` to `counts[b]`. Counts in shared memory, with one global add
+/// per block and bin. `aligned`: the keys begin on a multiple of 16 bytes.
 #[kernel(
     image = PRIMITIVES, threads = 256, min_blocks = 4, shared = binning.bins * 4,
     for S in [Bits, Hash]
@@ -76,7 +76,7 @@ pub fn histogram_shared<S: Source>(
         i += THREADS;
     }
 }
-/// The same with one global add per key.
+/// Computes the same histogram with one global add per key.
 #[kernel(image = PRIMITIVES, threads = 256, min_blocks = 4, for S in [Bits, Hash])]
 pub fn histogram_global<S: Source>(
     t: Thread,

@@ -1,10 +1,10 @@
-//! The GPU code that this build carries: one [`Image`] a family of kernels.
+//! The GPU code in this build: one [`Image`] per family of kernels.
 //!
-//! `cargo xtask ptx` writes the files; a kernel says by `#[kernel(image = NAME)]` to which family
-//! it belongs. A program links the images of the kernels that it can launch, and a device loads an
-//! image when its first kernel is launched. Which GPUs it has code for is a matter of features:
-//! `ptx` (any GPU since compute capability 7.5, compiled by the driver), `sm_8x` (machine code for
-//! 8.0, 8.6 and 8.9), `sm_90` and `sm_1xx` (10.0 and 12.0).
+//! `cargo xtask ptx` writes the files; `#[kernel(image = NAME)]` assigns a kernel to its family. A
+//! program links the images of the kernels that it can launch, and a device loads an image when its
+//! first kernel is launched. Features choose the GPUs that images have code for: `ptx` (any GPU
+//! since compute capability 7.5, compiled by the driver), `sm_8x` (machine code for 8.0, 8.6 and
+//! 8.9), `sm_90` and `sm_1xx` (10.0 and 12.0).
 use koel_simt::Image;
 
 macro_rules! images { ($($(#[$doc:meta])* $name:ident $file:literal;)*) => {
@@ -24,42 +24,42 @@ macro_rules! images { ($($(#[$doc:meta])* $name:ident $file:literal;)*) => {
             ],
         };
     )*
-    /// All of them. A program that uses this list links them all.
+    /// All images. A program that uses this list links all of them.
     pub static ALL: &[&Image] = &[$(&$name),*];
 } }
 images! {
-    /// Maps of `u32` keys and values: built, looked up, written out.
+    /// Build, lookup and export of maps with `u32` keys and values.
     MAP "map";
-    /// The same for the other layouts of maps.
+    /// Build, lookup and export of maps in the other layouts.
     MAP_WIDE "map_wide";
-    /// Maps of `u32` keys and values: updated.
+    /// Updates of maps with `u32` keys and values.
     MAP_UPDATE "map_update";
-    /// The same for the other layouts of maps.
+    /// Updates of maps in the other layouts.
     MAP_UPDATE_WIDE "map_update_wide";
-    /// Maps of `u32` keys and values: joined.
+    /// Joins with maps of `u32` keys and values.
     MAP_JOIN "map_join";
-    /// The same for the other layouts of maps.
+    /// Joins with maps in the other layouts.
     MAP_JOIN_WIDE "map_join_wide";
-    /// Sets: built, looked up, written out.
+    /// Build, lookup and export of sets.
     SET "set";
-    /// Sets: updated.
+    /// Updates of sets.
     SET_UPDATE "set_update";
     /// Unions, intersections and differences of sets.
     SET_COMBINE "set_combine";
-    /// Groups of equal keys: indices and multimaps.
+    /// Groups of pairs with equal keys: indices and multimaps.
     GROUPS "groups";
-    /// Keys of 128 bits.
+    /// Tables of 128-bit keys.
     KEYS128 "keys128";
     /// Scan, reduction, compaction, histogram, partition, radix sort.
     PRIMITIVES "primitives";
-    /// The published tables.
+    /// Published tables.
     CLASSIC "classic";
     /// Intersection of point clouds.
     SPATIAL "spatial";
-    /// Neighbour search.
+    /// Nearest-neighbour search.
     SEARCH "search";
-    /// Images found in images.
+    /// Search for images in images.
     VISION "vision";
-    /// What the machine can do at most; demonstrations.
+    /// Measurement of hardware limits, and demonstrations.
     PROBE "probe";
 }

@@ -1,7 +1,7 @@
 //! koel's device code: one source for PTX and for the host.
 //!
-//! Files stand in the order in which data meets them. Every kernel here becomes an entry of one of
-//! the [`images`] (`cargo xtask ptx`), and runs in the host tests.
+//! Every kernel here becomes an entry of one of the [`images`] (`cargo xtask ptx`), and also runs
+//! in the host tests.
 //!
 //! Features: `classic`, `spatial` and `vision` add families of kernels; `executor` compiles all
 //! kernels for the test executor; the others choose the GPUs that [`images`] carry code for.

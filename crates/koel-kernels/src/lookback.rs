@@ -1,57 +1,57 @@
 //! Decoupled look-back (Merrill and Garland 2016): a running sum over the tiles of one launch, in
 //! one pass.
 //!
-//! Tiles are handed out by a ticket, so a tile only ever waits for tiles that a running block has
-//! taken before: progress does not depend on the order in which blocks start. Each tile publishes
-//! first its own sum, then the sum up to its end. A status word carries the launch's epoch, the
-//! state and 32 bits of value at once, so that relaxed accesses are enough, and a plan that raises
-//! the epoch from launch to launch need not clear the words.
+//! Tiles are assigned by a ticket, so a tile only waits for tiles that a running block took
+//! earlier, and progress does not depend on the order in which blocks start. Each tile publishes
+//! first its own sum, then the sum up to its end. A status word holds the launch's epoch, the state
+//! and 32 bits of value together, so relaxed accesses suffice, and a plan that increments the epoch
+//! with every launch need not clear the words.
 use koel_simt::{Buf, Scalar, Shared, Thread, unroll};
 
-/// The value is the tile's own.
+/// State: the value is the tile's own sum.
 pub const AGGREGATE: u32 = 1;
-/// The value is the sum of this tile and of all before it.
+/// State: the value is the sum of this tile and all before it.
 pub const PREFIX: u32 = 2;
-/// Epochs are from 1 to this.
+/// Greatest epoch; the first one is 1.
 pub const MAX_EPOCH: u32 = (1 << 30) - 1;
 
-/// What the tiles of a launch share: a kernel's argument.
+/// Memory that the tiles of a launch share: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct Tiles {
-    /// Status words, as many a tile as the kernel needs; none is of this epoch before the launch.
+    /// Status words, as many per tile as the kernel needs. None is of this epoch before the launch.
     pub status: Buf<u64>,
-    /// One counter of the tiles that were taken; zero before the launch and after it.
+    /// Counter of the tiles taken; zero before the launch and after it.
     pub ticket: Buf<u32>,
-    /// The launch's epoch: 1 to [`MAX_EPOCH`].
+    /// Epoch of the launch: 1 to [`MAX_EPOCH`].
     pub epoch: u32,
 }
 
-/// A status word.
+/// Packs a status word.
 #[inline(always)]
 pub fn pack(epoch: u32, state: u32, value: u32) -> u64 {
     ((epoch << 2 | state) as u64) << 32 | value as u64
 }
-/// State and value of a status word; state 0 if nothing was published in this epoch.
+/// Returns the state and value of a status word; state 0 if nothing was published in this epoch.
 #[inline(always)]
 pub fn unpack(epoch: u32, word: u64) -> (u32, u32) {
     let tag = (word >> 32) as u32;
     (if tag >> 2 == epoch { tag & 3 } else { 0 }, word as u32)
 }
 
-/// What is summed over tiles. Sums wrap.
+/// Type that is summed over tiles. Sums wrap.
 pub trait Carried: Scalar {
-    /// Status words a tile.
+    /// Status words per tile.
     const WORDS: u32;
-    /// Nothing.
+    /// Zero.
     const ZERO: Self;
-    /// Wrapping sum.
+    /// Returns the wrapping sum.
     fn plus(self, other: Self) -> Self;
-    /// Wrapping difference.
+    /// Returns the wrapping difference.
     fn minus(self, other: Self) -> Self;
-    /// Makes state and value known.
+    /// Publishes the state and value of a tile.
     fn publish(self, tiles: Tiles, tile: u32, state: u32);
-    /// What is known of a tile; state 0 if nothing yet.
+    /// Returns the published state and value of a tile; state 0 if nothing is published yet.
     fn read(tiles: Tiles, tile: u32) -> (u32, Self);
 }
 impl Carried for u32 {
@@ -76,8 +76,8 @@ impl Carried for u32 {
         unpack(epoch, status.load_relaxed(tile))
     }
 }
-/// Two words, each with half of the value: they belong together if their states agree, in whatever
-/// order they arrive.
+/// Uses two words, each with half of the value. They belong together if their states agree, in
+/// whatever order they arrive.
 impl Carried for u64 {
     const WORDS: u32 = 2;
     const ZERO: u64 = 0;
@@ -104,8 +104,8 @@ impl Carried for u64 {
     }
 }
 
-/// The next tile, by thread 0, into `slot[0]`: a barrier must follow. The last ticket sets the
-/// counter back.
+/// Takes the next tile, by thread 0, and stores it in `slot[0]`; a barrier must follow. The last
+/// ticket resets the counter.
 #[inline(always)]
 #[track_caller]
 pub fn take_tile(t: Thread, ticket: Buf<u32>, slot: Shared<u32>) {
@@ -118,8 +118,8 @@ pub fn take_tile(t: Thread, ticket: Buf<u32>, slot: Shared<u32>) {
     }
 }
 
-/// Publishes `own`, the sum of `tile`, and returns the sum of all tiles before it. For all lanes of
-/// one warp of the block.
+/// Publishes `own`, the sum of `tile`, and returns the sum of all tiles before it. All lanes of one
+/// warp of the block call it.
 #[inline(always)]
 #[track_caller]
 pub fn sum_before<T: Carried>(t: Thread, tiles: Tiles, tile: u32, own: T) -> T {
@@ -130,7 +130,7 @@ pub fn sum_before<T: Carried>(t: Thread, tiles: Tiles, tile: u32, own: T) -> T {
     while end != 0 {
         let (mut state, mut value);
         loop {
-            // Lanes before tile 0 end the search; they are behind the lane of tile 0, which does so
+            // Lanes before tile 0 end the search. They come after the lane of tile 0, which ends it
             // too.
             (state, value) = (PREFIX, T::ZERO);
             if t.lane() < end {
@@ -162,7 +162,7 @@ fn warp_sum<T: Carried>(t: Thread, x: T) -> T {
     sum
 }
 
-/// Inclusive sum over the warp.
+/// Returns the inclusive sum over the warp.
 #[inline(always)]
 #[track_caller]
 pub fn warp_inclusive<T: Carried>(t: Thread, x: T) -> T {

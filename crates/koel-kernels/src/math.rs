@@ -1,6 +1,6 @@
-//! Floating-point functions that give the same bits on every device: core has none without std.
+//! Floating-point functions that give the same bits on every device; core has none without std.
 
-/// The square root, correctly rounded.
+/// Returns the square root, correctly rounded.
 #[inline(always)]
 pub fn sqrt(x: f32) -> f32 {
     #[cfg(not(target_arch = "nvptx64"))]
@@ -8,7 +8,7 @@ pub fn sqrt(x: f32) -> f32 {
     #[cfg(target_arch = "nvptx64")]
     {
         let root: u32;
-        // SAFETY: arithmetic on registers.
+        // SAFETY: the assembly only computes in registers.
         unsafe {
             core::arch::asm!(
                 "{{ .reg .f32 t; mov.b32 t, {x}; sqrt.rn.f32 t, t; mov.b32 {root}, t; }}",
@@ -19,13 +19,15 @@ pub fn sqrt(x: f32) -> f32 {
     }
 }
 
-/// e^-x for x >= 0, within 4e-5 of the value: as weights need it; 0 from x = 87 on.
+/// Returns e^-x for x >= 0, within 4e-5 of the exact value, which is enough for weights; 0 from x =
+/// 87 on.
 #[inline(always)]
 pub fn exp_neg(x: f32) -> f32 {
     if x.is_nan() || x >= 87.0 {
         return 0.0;
     }
-    // 2^-(whole + part), part in [0, 1): the whole goes into the exponent, 2^-part is a polynomial.
+    // 2^-(whole + part) with part in [0, 1): `whole` goes into the exponent, and 2^-part is a
+    // polynomial.
     let y = x * core::f32::consts::LOG2_E;
     let whole = y as u32;
     let part = (y - whole as f32) * core::f32::consts::LN_2;
@@ -41,7 +43,7 @@ pub fn exp_neg(x: f32) -> f32 {
     p * f32::from_bits((127 - whole) << 23)
 }
 
-/// The length of a vector.
+/// Returns the length of a vector.
 #[inline(always)]
 pub fn length(v: [f32; 3]) -> f32 {
     sqrt(v[0] * v[0] + v[1] * v[1] + v[2] * v[2])

@@ -1,25 +1,25 @@
-//! What goes along with an element when it moves: a value, or nothing.
+//! Payload that moves with an element: a value, or nothing.
 use koel_simt::{Buf, In, Shared, SharedMem, Word};
 
-/// Values that follow their keys from one array to another.
+/// Values that move with their keys from one array to another.
 pub trait Moved: Copy {
-    /// One of them.
+    /// Type of a value.
     type Value: Copy + Default;
-    /// Staging room in shared memory.
+    /// Staging buffer in shared memory.
     type Tile: Copy;
-    /// Room for `len` values.
+    /// Allocates a staging buffer for `len` values.
     fn tile(shared: &mut SharedMem, len: usize) -> Self::Tile;
-    /// Value `i` of the input.
+    /// Loads value `i` of the input.
     fn load(self, i: u32) -> Self::Value;
-    /// Writes value `i` of the output.
+    /// Stores value `i` of the output.
     fn store(self, i: u32, v: Self::Value);
-    /// Writes value `i` of the tile.
+    /// Stores value `i` of the staging buffer.
     fn stage(tile: Self::Tile, i: u32, v: Self::Value);
-    /// Value `i` of the tile.
+    /// Loads value `i` of the staging buffer.
     fn staged(tile: Self::Tile, i: u32) -> Self::Value;
 }
 
-/// Keys alone.
+/// No values: keys alone.
 #[derive(Clone, Copy)]
 pub struct Nothing;
 impl Moved for Nothing {
@@ -37,13 +37,13 @@ impl Moved for Nothing {
     fn staged(_: (), _: u32) {}
 }
 
-/// Elements that move from one array to another: a kernel's argument.
+/// Elements that move from one array to another: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct FromTo<T: Word> {
-    /// Where they are.
+    /// Source array.
     pub from: In<T>,
-    /// Where they go.
+    /// Destination array.
     pub to: Buf<T>,
 }
 impl<V: Word> Moved for FromTo<V> {

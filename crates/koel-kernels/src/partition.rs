@@ -1,25 +1,25 @@
-//! One-pass partition of pairs: a block sorts its tile by bin in shared memory, reserves room with
+//! One-pass partition of pairs. A block sorts its tile by bin in shared memory, reserves room with
 //! one global add per bin, and writes each bin's run coalesced.
 use crate::bins::{Binning, Bits, Hash, Source};
 use crate::table::layout::Number;
 use koel_simt::{Buf, In, Shared, Thread, Word, block, kernel, unroll};
 
-/// Pairs of a block, bins at most, and bytes of shared memory.
+/// Threads, pairs and bins of a block.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
-    /// Threads of a block.
+    /// Threads per block.
     pub threads: usize,
-    /// Pairs of a thread: a multiple of 4.
+    /// Pairs per thread: a multiple of 4.
     pub items: usize,
-    /// Bins, at most.
+    /// Maximum number of bins.
     pub bins: usize,
 }
 impl Shape {
-    /// Pairs of a block.
+    /// Returns the number of pairs per block.
     pub const fn tile(self) -> u32 {
         (self.threads * self.items) as u32
     }
-    /// Bytes of shared memory.
+    /// Returns the bytes of shared memory.
     pub const fn shared(self) -> u32 {
         self.tile() * 8 + self.bins as u32 * 8 + 32 * 4
     }
@@ -28,27 +28,28 @@ impl Shape {
 pub const NARROW: Shape = Shape { threads: 384, items: 20, bins: 256 };
 /// For up to 1024 bins within the 64 KB of shared memory of compute capability 7.5.
 pub const SMALL: Shape = Shape { threads: 512, items: 12, bins: 1024 };
-/// For up to 1024 bins where there is more: runs are long enough to be written as whole lines.
+/// For up to 1024 bins with more shared memory: runs are long enough to be written as whole lines.
 pub const WIDE: Shape = Shape { threads: 1024, items: 16, bins: 1024 };
 
-/// What a block may have on compute capability 7.5.
+/// Maximum bytes of shared memory per block on compute capability 7.5.
 const MIN_SHARED: u32 = 64 << 10;
 const _: () = assert!(NARROW.shared() <= MIN_SHARED && SMALL.shared() <= MIN_SHARED);
 
-/// Places from here on are not in the output: the writer of a [`scatter`] is told so.
+/// First place outside the output. [`scatter`] passes places from here on to `put_elsewhere`.
 pub const ELSEWHERE: u32 = 1 << 31;
-/// A place that no output has, with any tile position added: what goes there is not written.
+/// Place of pairs that are not written. It is in no output, with any tile position added.
 pub const NOWHERE: u32 = u32::MAX - (1 << 16);
 
-/// Which of a block's pairs is pair `j` of a thread, in a tile that was [loaded](load_tile).
+/// Returns which of a block's pairs is pair `j` of a thread, in a tile that was
+/// [loaded](load_tile).
 #[inline(always)]
 pub fn tile_index<const THREADS: usize>(t: Thread, j: u32) -> u32 {
     (j / 4 * THREADS as u32 + t.id()) * 4 + j % 4
 }
 
-/// Loads a tile from two arrays: `pair(key, value)` of each, `none` behind the end, and a bit for
-/// each that is there. Four neighbours a thread, so that full tiles are read sixteen bytes at a
-/// time. Four of `ITEMS` at least.
+/// Loads a tile from two arrays. Returns `pair(key, value)` for each element, `none` after the end,
+/// and a bit for each valid pair. Each thread loads four adjacent elements at a time, so full tiles
+/// are read in 16-byte accesses. `ITEMS` is a multiple of 4.
 #[inline(always)]
 pub fn load_tile<K: Number, V: Number, P: Copy, const THREADS: usize, const ITEMS: usize>(
     t: Thread,
@@ -64,7 +65,7 @@ pub fn load_tile<K: Number, V: Number, P: Copy, const THREADS: usize, const ITEM
     let count = (n - first).min((THREADS * ITEMS) as u32);
     let (mut pairs, mut live) = ([none; ITEMS], 0);
     if aligned != 0 && count == (THREADS * ITEMS) as u32 {
-        // All loads are under way before the first is waited for.
+        // Issue all loads before waiting for the first.
         let (mut k, mut v) = ([K::default(); ITEMS], [V::default(); ITEMS]);
         unroll::<ITEMS>(|j| {
             if j % 4 == 0 {
@@ -87,8 +88,8 @@ pub fn load_tile<K: Number, V: Number, P: Copy, const THREADS: usize, const ITEM
     (pairs, live)
 }
 
-/// Loads a tile of keys, and a bit for each that is there. Four neighbours a thread, as
-/// [`load_tile`] does.
+/// Loads a tile of keys, and returns a bit for each valid one. Each thread loads four adjacent keys
+/// at a time, like [`load_tile`].
 #[inline(always)]
 #[track_caller]
 pub fn load_keys<K: Number, const THREADS: usize, const ITEMS: usize>(
@@ -118,9 +119,9 @@ pub fn load_keys<K: Number, const THREADS: usize, const ITEMS: usize>(
     }
     (tile, live)
 }
-/// Words from `first` on, `count` of them or a tile, and a bit for each that counts: word `j` of a
-/// thread is `j * THREADS` behind its first. All are asked for before one is used. `none` stands
-/// where nothing is asked for.
+/// Loads words from `first` on, `count` of them or a tile, and returns a bit for each valid one.
+/// Word `j` of a thread is `j * THREADS` after its first. Issues all loads before using one. `none`
+/// stands for words that are not loaded.
 #[inline(always)]
 #[track_caller]
 pub fn load_run<W: Word, const THREADS: usize, const ITEMS: usize>(
@@ -132,7 +133,7 @@ pub fn load_run<W: Word, const THREADS: usize, const ITEMS: usize>(
 ) -> ([W; ITEMS], u32) {
     let mut tile = [none; ITEMS];
     if count >= (THREADS * ITEMS) as u32 {
-        // As 64-bit numbers, so that they differ by constants.
+        // 64-bit indices, so that they differ by constants.
         let mine = first as u64 + t.id() as u64;
         unroll::<ITEMS>(|j| tile[j] = words.get_stream(mine + (j * THREADS) as u64));
         return (tile, u32::MAX >> (32 - ITEMS));
@@ -146,29 +147,29 @@ pub fn load_run<W: Word, const THREADS: usize, const ITEMS: usize>(
     (tile, live)
 }
 
-/// What a [`scatter`] does about bins that are *crowded*: so many pairs of a tile go there that
-/// they are not spread like hashes of distinct keys. If several are, all of the tile's are taken
-/// for crowded.
+/// Treatment of *crowded* bins in a [`scatter`]: bins that receive more pairs of a tile than hashes
+/// of distinct keys would send there. If several bins are crowded, all bins of the tile count as
+/// crowded.
 pub trait Crowd<P, const ITEMS: usize>: Copy {
-    /// Whether it does anything.
+    /// Whether to treat crowded bins at all.
     const THINS: bool = true;
-    /// Pairs of a tile from which on a bin is crowded.
+    /// Returns the number of pairs of a tile from which a bin counts as crowded.
     fn limit(self) -> u32;
-    /// Whether all bins are taken for crowded: thread 0 is asked.
+    /// Returns whether all bins count as crowded. Thread 0's answer decides.
     #[inline(always)]
     fn known(self) -> bool {
         false
     }
-    /// Called for a crowded bin, with the pairs that go there.
+    /// Called for a crowded bin, with the number of pairs it receives.
     #[inline(always)]
     fn seen(self, _pairs: u32) {}
-    /// Of pairs with a bit in `live`, some are in crowded bins: those with one in `crowded`. Gives
-    /// the pairs of the tile again, and a bit for each of them that stays. All threads of the
-    /// block call it; it may use the memory of the tile. Best it loads the pairs again, so that
-    /// nothing must be kept for what is rare.
+    /// Thins the pairs in crowded bins. `live` marks the valid pairs, `crowded` those in crowded
+    /// bins. Returns the pairs of the tile, and a bit for each pair that stays. All threads of the
+    /// block call it. It may use the tile's memory. It should reload the pairs, so that the common
+    /// case need not keep registers for this rare one.
     fn thinned(self, t: Thread, pairs: [P; ITEMS], live: u32, crowded: u32) -> ([P; ITEMS], u32);
 }
-/// Nothing is done.
+/// Writes all pairs as they are.
 #[derive(Clone, Copy)]
 pub struct AsTheyCome;
 impl<P, const ITEMS: usize> Crowd<P, ITEMS> for AsTheyCome {
@@ -183,13 +184,13 @@ impl<P, const ITEMS: usize> Crowd<P, ITEMS> for AsTheyCome {
     }
 }
 
-/// Writes a tile to its bins: of `pairs`, those whose bit is set in `live`. `bin_of` a pair is
-/// below BINS; `cursors[first_bin + bin]` counts what has come to it; `place(bin, before, run)` is
-/// where a run of `run` pairs goes of which `before` came earlier: below [`ELSEWHERE`], or
-/// somewhere else, or [`NOWHERE`]. `put(to, pair)` writes one pair; `put_elsewhere` one whose place
-/// is not below [`ELSEWHERE`]. What is done about crowded bins, `crowd` says.
+/// Writes a tile to its bins: those of `pairs` whose bit is set in `live`. `bin_of` returns a
+/// pair's bin, below BINS. `cursors[first_bin + bin]` counts the pairs sent to a bin.
+/// `place(bin, before, run)` returns where a run of `run` pairs goes, after `before` earlier ones:
+/// below [`ELSEWHERE`], somewhere else, or [`NOWHERE`]. `put(to, pair)` writes one pair;
+/// `put_elsewhere` writes one whose place is not below [`ELSEWHERE`]. `crowd` treats crowded bins.
 ///
-/// `shared` gives out `THREADS * ITEMS * size_of::<P>() + BINS * 8 + 128` bytes.
+/// Takes `THREADS * ITEMS * size_of::<P>() + BINS * 8 + 128` bytes of shared memory.
 #[inline(always)]
 #[track_caller]
 pub fn scatter<
@@ -214,7 +215,7 @@ pub fn scatter<
     let mut shared = t.shared();
     let tile = shared.array::<P>(THREADS * ITEMS);
     let start = shared.array::<u32>(BINS); // counts first, then where the bin begins in the tile
-    // Where the bin's run goes, less where it begins in the tile.
+    // Where the bin's run goes, minus where it begins in the tile.
     let global = shared.array::<u32>(BINS);
     let sums = shared.array::<u32>(32);
     let id = t.id();
@@ -224,7 +225,7 @@ pub fn scatter<
     let mut ranks = count(pairs, live, &bin_of, start);
     t.barrier();
 
-    // A thread's bins are neighbours. Above the sum of their pairs, that of the crowded ones.
+    // A thread's bins are adjacent. Bits from 16 on of the sum count the crowded ones.
     let (mut mine, mut sum) = ([0; PER], 0);
     let of_thread = |mine: &mut [u32; PER], sum: &mut u32| {
         unroll::<PER>(|j| {
@@ -247,7 +248,7 @@ pub fn scatter<
     }
     let (mut before, mut count_in_tile) = block::exclusive_sum(t, sum, sums);
     if C::THINS && count_in_tile >= CROWDED {
-        // Where a few keys are frequent, others are often less so.
+        // If a few keys are frequent, others are often less so.
         let mut in_crowded = if count_in_tile >= MANY_CROWDED { live } else { 0 };
         unroll::<ITEMS>(|j| {
             if live >> j & 1 != 0 && start.load(ranks[j] >> 16) >= crowd.limit() {
@@ -331,7 +332,8 @@ fn clear_bins<const THREADS: usize, const BINS: usize, const PER: usize>(
         }
     });
 }
-/// Counts pairs into their bins: of each pair the bin, and behind it, in 16 bits, the rank in it.
+/// Counts pairs into their bins. Returns, for each pair, its bin and, in the low 16 bits, its rank
+/// in the bin.
 #[inline(always)]
 fn count<P: Word, const ITEMS: usize>(
     pairs: [P; ITEMS],
@@ -349,44 +351,44 @@ fn count<P: Word, const ITEMS: usize>(
     ranks
 }
 
-/// In a sum of pairs, above which they do not reach: a crowded bin.
+/// Counts one crowded bin in a sum of pairs, which is itself less than this.
 const CROWDED: u32 = 1 << 16;
-/// So many that all are taken for crowded.
+/// Sum from which all bins count as crowded: four crowded bins.
 const MANY_CROWDED: u32 = 4 * CROWDED;
 
-/// Whether a run fits a bin of `room` places of which some are taken; also when the cursor has come
-/// near 2^32.
+/// Returns whether a run fits a bin of `room` places after `taken` pairs. Holds also if the cursor
+/// is near 2^32.
 #[inline(always)]
 pub fn fits(room: u32, taken: u32, run: u32) -> bool {
     taken <= room && run <= room - taken
 }
 
-/// Pairs that are partitioned: a kernel's argument.
+/// Input pairs of a partition: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct PairsIn {
-    /// `n` of them.
+    /// Keys of the `n` pairs.
     pub keys: In<u32>,
-    /// `n` of them.
+    /// Values of the `n` pairs.
     pub values: In<u32>,
-    /// How many pairs there are.
+    /// Number of pairs.
     pub n: u32,
-    /// Not 0: keys and values begin on multiples of 16 bytes.
+    /// Not 0 if keys and values begin on multiples of 16 bytes.
     pub aligned: u32,
 }
-/// Where pairs go, each bin to a room of its own: a kernel's argument.
+/// Output of a partition, with a fixed region per bin: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct RoomsOut {
-    /// The rooms.
+    /// The regions.
     pub pairs: Buf<u64>,
-    /// Pairs that came to each bin.
+    /// Number of pairs sent to each bin.
     pub cursors: Buf<u32>,
-    /// One counter of the pairs that found no place.
+    /// Counter of the pairs that did not fit.
     pub overflow: Buf<u32>,
-    /// Places from the beginning of a room to that of the next.
+    /// Distance between the starts of adjacent regions, in pairs.
     pub stride: u32,
-    /// Places of a room.
+    /// Pairs per region.
     pub room: u32,
 }
 
@@ -424,9 +426,9 @@ fn partition<
     )
 }
 
-/// Pairs `value << 32 | stored key` to the rooms of their bins: bin `b`'s `i`-th to `pairs[b *
-/// stride + i]`, `i` from `cursors[b]` on, which is raised. What finds no place is counted in
-/// `overflow[0]`. One block a tile of [`NARROW`].
+/// Partitions pairs `value << 32 | stored key`. Pair `i` of bin `b` goes to
+/// `pairs[b * stride + i]`; `i` starts at `cursors[b]`, which is advanced. Pairs that do not fit
+/// are counted in `overflow[0]`. One block per tile of [`NARROW`].
 #[kernel(
     image = PRIMITIVES, threads = 384, min_blocks = 2, shared = NARROW.shared(),
     for S in [Bits, Hash]
@@ -435,13 +437,13 @@ pub fn partition_narrow<S: Source>(t: Thread, binning: Binning, input: PairsIn, 
     const { assert!(NARROW.threads == 384) };
     partition::<S, 384, { NARROW.items }, { NARROW.bins }, 1>(t, binning, input, to)
 }
-/// The same in tiles of [`SMALL`].
+/// Partitions pairs in tiles of [`SMALL`].
 #[kernel(image = PRIMITIVES, threads = 512, shared = SMALL.shared(), for S in [Bits, Hash])]
 pub fn partition_small<S: Source>(t: Thread, binning: Binning, input: PairsIn, to: RoomsOut) {
     const { assert!(SMALL.threads == 512) };
     partition::<S, 512, { SMALL.items }, { SMALL.bins }, 2>(t, binning, input, to)
 }
-/// The same in tiles of [`WIDE`].
+/// Partitions pairs in tiles of [`WIDE`].
 #[kernel(image = PRIMITIVES, threads = 1024, shared = WIDE.shared(), for S in [Bits, Hash])]
 pub fn partition_wide<S: Source>(t: Thread, binning: Binning, input: PairsIn, to: RoomsOut) {
     const { assert!(WIDE.threads == 1024) };
@@ -449,8 +451,8 @@ pub fn partition_wide<S: Source>(t: Thread, binning: Binning, input: PairsIn, to
 }
 
 const START_THREADS: u32 = 256;
-/// Exclusive sums of counts, by one block: `starts[b]`, `cursors[b]` = `counts[..b]`,
-/// `starts[bins]` = all.
+/// Computes exclusive sums of counts with one block: `starts[b]` and `cursors[b]` become the sum of
+/// `counts[..b]`, `starts[bins]` the sum of all.
 #[kernel(image = PRIMITIVES, threads = 256, shared = 32 * 4)]
 pub fn bin_starts(t: Thread, bins: u32, counts: In<u32>, starts: Buf<u32>, cursors: Buf<u32>) {
     let sums = t.shared().array::<u32>(32);

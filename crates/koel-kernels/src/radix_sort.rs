@@ -1,24 +1,24 @@
-//! Stable least-significant-digit radix sort, 8 bits a pass, each pass in one sweep over the data
-//! ("Onesweep", Adinets and Merrill 2022): digits are counted once for all passes; a pass ranks its
-//! tiles in registers and shared memory and finds where each digit's run of a tile goes by
-//! decoupled look-back, one thread a digit.
+//! Stable least-significant-digit radix sort with 8 bits per pass, each pass in one sweep over the
+//! data ("Onesweep", Adinets and Merrill 2022). Digits are counted once for all passes. A pass
+//! ranks its tiles in registers and shared memory, and finds where each digit's run of a tile goes
+//! by decoupled look-back, one thread per digit.
 use crate::lookback::{AGGREGATE, PREFIX, Tiles, pack, take_tile, unpack};
 use crate::moved::{FromTo, Moved, Nothing};
 use koel_simt::{Buf, In, Scalar, Thread, Word, block, kernel, unroll};
 
-/// Values of a digit.
+/// Number of values of a digit.
 pub const RADIX: usize = 256;
-/// Threads of a block of a pass.
+/// Threads per block of a pass.
 pub const THREADS: usize = 384;
 const WARPS: usize = THREADS / 32;
 
-/// Keys that are sorted.
+/// Key type for sorting.
 pub trait SortKey: Scalar {
-    /// Digits of 8 bits.
+    /// Number of 8-bit digits.
     const DIGITS: usize;
     /// All ones.
     const LAST: Self;
-    /// The bits from `shift` on that `mask` leaves.
+    /// Returns the bits from `shift` on, masked with `mask`.
     fn digit(self, shift: u32, mask: u32) -> u32;
 }
 impl SortKey for u32 {
@@ -39,12 +39,13 @@ impl SortKey for u64 {
 }
 
 const COUNT_THREADS: u32 = 256;
-/// Keys of a thread in one turn.
+/// Keys per thread in one iteration.
 const COUNT_FLIGHT: usize = 8;
-/// Keys that a block counts in one turn: grids need not be finer.
+/// Keys that a block counts in one iteration: grids need not be finer.
 pub const COUNT_TURN: u32 = COUNT_THREADS * COUNT_FLIGHT as u32;
 
-/// `counts[pass * 256 ..]` = digits of the keys from bit `begin` to bit `end`, added.
+/// Adds the numbers of keys with each digit value, from bit `begin` to bit `end`, to
+/// `counts[pass * 256 ..]`.
 #[kernel(
     image = PRIMITIVES, threads = 256, min_blocks = 4, shared = K::DIGITS * RADIX * 4,
     for K in [u32, u64]
@@ -85,7 +86,7 @@ pub fn count_digits<K: SortKey>(
                 });
             }
         });
-        // Stops rather than wraps.
+        // Saturates, to end the loop rather than wrap.
         i = i.saturating_add(threads.saturating_mul(COUNT_FLIGHT as u32));
     }
     t.barrier();
@@ -98,13 +99,14 @@ pub fn count_digits<K: SortKey>(
         }
     });
 }
-/// What a digit that begins at `shift` may hold, where sorting ends at bit `end`.
+/// Returns the mask of a digit that begins at `shift`, where sorting ends at bit `end`.
 #[inline(always)]
 pub fn digit_mask(shift: u32, end: u32) -> u32 {
     if end - shift < 8 { (1 << (end - shift)) - 1 } else { 0xff }
 }
 
-/// Exclusive sums of each pass's counts, one block a pass; sets the counts back to zero.
+/// Computes exclusive sums of each pass's counts, one block per pass, and resets the counts to
+/// zero.
 #[kernel(image = PRIMITIVES, threads = 256, shared = 32 * 4)]
 pub fn digit_starts(t: Thread, counts: Buf<u32>, starts: Buf<u32>) {
     let sums = t.shared().array::<u32>(32);
@@ -114,7 +116,7 @@ pub fn digit_starts(t: Thread, counts: Buf<u32>, starts: Buf<u32>) {
     counts.store(i, 0);
 }
 
-/// The lanes whose digit is the same: a vote for each bit.
+/// Returns the lanes with the same digit, by one vote per bit.
 #[inline(always)]
 #[track_caller]
 fn lanes_with(t: Thread, digit: u32) -> u32 {
@@ -127,19 +129,19 @@ fn lanes_with(t: Thread, digit: u32) -> u32 {
     lanes
 }
 
-/// What a pass sorts by: a kernel's argument.
+/// Digit that a pass sorts by: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct Digit {
-    /// Where the keys of each value of the digit go: [`RADIX`] of them.
+    /// Start in the output of the keys with each digit value: [`RADIX`] of them.
     pub starts: In<u32>,
-    /// The digit's lowest bit in the key.
+    /// Lowest bit of the digit in the key.
     pub shift: u32,
-    /// The digit's bits, shifted down.
+    /// Mask of the digit's bits, shifted down.
     pub mask: u32,
 }
 
-/// Keys of a thread of a pass, or pairs; `V` of keys alone is `()`.
+/// Returns the number of keys, or pairs, per thread of a pass. For keys alone, `V` is `()`.
 pub const fn items<K, V>() -> usize {
     match (size_of::<K>(), size_of::<V>()) {
         (4, 0) => 18,
@@ -149,17 +151,17 @@ pub const fn items<K, V>() -> usize {
         _ => 8,
     }
 }
-/// Bytes of shared memory of a pass.
+/// Returns the bytes of shared memory of a pass.
 const fn shared<K, V>() -> u32 {
     let pair_bytes = size_of::<K>() + size_of::<V>();
     let counts = WARPS * RADIX + RADIX + 32 + 1;
     (THREADS * items::<K, V>() * pair_bytes + counts * 4) as u32
 }
-/// What a block may have on compute capability 7.5.
+/// Maximum bytes of shared memory per block on compute capability 7.5.
 const MIN_SHARED: u32 = 64 << 10;
 
-/// Sorts by one digit. A warp owns `ITEMS` rows of 32 items, so that tile, warp, row, lane is the
-/// order of the input, which equal digits keep.
+/// Sorts by one digit. A warp owns `ITEMS` rows of 32 items, so the order tile, warp, row, lane is
+/// that of the input, which equal digits keep.
 #[inline(always)]
 fn sort_by_digit<K: SortKey, V: Moved, const ITEMS: usize>(
     t: Thread,
@@ -176,9 +178,9 @@ fn sort_by_digit<K: SortKey, V: Moved, const ITEMS: usize>(
     let mut shared = t.shared();
     let tile_keys = shared.array::<K>(THREADS * ITEMS);
     let tile_values = V::tile(&mut shared, THREADS * ITEMS);
-    // Of each warp: counts first, then places in the tile.
+    // For each warp: counts first, then places in the tile.
     let counts = shared.array::<u32>(WARPS * RADIX);
-    // Where the digit's run goes, less where it begins in the tile.
+    // Where the digit's run goes, minus where it begins in the tile.
     let global = shared.array::<u32>(RADIX);
     let sums = shared.array::<u32>(32);
     let slot = shared.array::<u32>(1);
@@ -193,8 +195,8 @@ fn sort_by_digit<K: SortKey, V: Moved, const ITEMS: usize>(
     let at = |j: usize| t.warp_id() * (32 * ITEMS) as u32 + (j * 32) as u32 + t.lane();
     let own = t.warp_id() * RADIX as u32;
 
-    // What is missing in the last tile counts as the greatest key: it comes last of the last digit,
-    // and is not written.
+    // Missing items of the last tile act as the greatest key: they come last within the last digit,
+    // and are not written.
     let mut key = [K::LAST; ITEMS];
     unroll::<ITEMS>(|j| {
         if at(j) < count {
@@ -206,8 +208,8 @@ fn sort_by_digit<K: SortKey, V: Moved, const ITEMS: usize>(
     });
     t.barrier();
 
-    // One thread a digit: how many, in each warp before and in all. Known to later tiles before
-    // this one is ranked.
+    // One thread per digit: the count in each earlier warp and in all. Published to later tiles
+    // before this tile is ranked.
     let (mut before, mut all) = ([0; WARPS], 0);
     if id < RADIX as u32 {
         unroll::<WARPS>(|w| {
@@ -226,7 +228,7 @@ fn sort_by_digit<K: SortKey, V: Moved, const ITEMS: usize>(
     }
     t.barrier();
 
-    // Row by row: the first lane of a digit takes places for all of them.
+    // Row by row: the first lane with a digit takes places for all lanes with it.
     let mut place = [0; ITEMS];
     unroll::<ITEMS>(|j| {
         let digit = key[j].digit(shift, mask);
@@ -278,7 +280,7 @@ fn sort_by_digit<K: SortKey, V: Moved, const ITEMS: usize>(
     });
 }
 
-/// Sorts keys by a digit, stably. One block a tile.
+/// Sorts keys stably by a digit. One block per tile.
 #[kernel(
     image = PRIMITIVES, threads = 384, min_blocks = 2, shared = shared::<K, ()>(),
     ITEMS = items::<K, ()>(), for K in [u32, u64]
@@ -292,7 +294,7 @@ pub fn sort_pass<K: SortKey, const ITEMS: usize>(
 ) {
     sort_by_digit::<K, _, ITEMS>(t, n, digit, keys, Nothing, tiles)
 }
-/// The same for pairs.
+/// Sorts pairs stably by a digit. One block per tile.
 #[kernel(
     image = PRIMITIVES, threads = 384, min_blocks = 2, shared = shared::<K, V>(),
     ITEMS = items::<K, V>(), for K in [u32, u64], V in [u32, u64]

@@ -1,18 +1,18 @@
-//! Sum, least and greatest.
+//! Sum, minimum and maximum.
 use crate::fold::{Accumulate, Max, Min, Sum};
 use koel_simt::{Buf, In, Scalar, Thread, U32x4, U64x2, kernel, unroll};
 
 const THREADS: u32 = 256;
-/// Sixteen-byte loads in flight a thread.
+/// 16-byte loads in flight per thread.
 const FLIGHT: usize = 4;
-/// Elements that a block takes in one turn, at most: grids need not be finer.
+/// Maximum number of elements per block in one iteration: grids need not be finer.
 pub const TURN: u32 = THREADS * FLIGHT as u32 * 4;
 
-/// Elements, sixteen bytes at a time.
+/// Elements that are loaded sixteen bytes at a time.
 pub trait Chunked: Scalar {
     /// Elements in sixteen bytes.
     const LANES: u32;
-    /// Chunk `i` of an array aligned to sixteen bytes, folded into `acc`.
+    /// Folds chunk `i` of an array, which is aligned to sixteen bytes, into `acc`.
     fn fold<A>(from: In<Self>, i: u32, acc: A, f: impl Fn(A, Self) -> A) -> A;
 }
 impl Chunked for u32 {
@@ -34,8 +34,8 @@ impl Chunked for u64 {
     }
 }
 
-/// Folds all elements into `out[0]`, which holds the part of none or an earlier result. `aligned`:
-/// the elements begin on a multiple of sixteen bytes.
+/// Folds all elements into `out[0]`, which holds the neutral part or an earlier result. `aligned`:
+/// the elements begin on a multiple of 16 bytes.
 #[kernel(
     image = PRIMITIVES, threads = 256, min_blocks = 4, shared = THREADS / 32 * 8,
     for F in [Sum<u32>, Sum<u64>, Min<u32>, Min<u64>, Max<u32>, Max<u64>]
@@ -64,7 +64,8 @@ pub fn reduce<F: Accumulate>(
                     acc = <F::Value>::fold(input, at as u32, acc, take);
                 }
             });
-            // Stops rather than wraps: the last index is below 2^32, the step need not be.
+            // Saturates, to end the loop rather than wrap: the last index is below 2^32, but the
+            // next step may not be.
             i = i.saturating_add(threads.saturating_mul(FLIGHT as u32));
         }
         scalar = (chunks * <F::Value>::LANES).saturating_add(scalar);

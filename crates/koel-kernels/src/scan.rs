@@ -4,18 +4,19 @@ use koel_simt::{Buf, In, Thread, U32x4, U64x2, kernel, unroll};
 
 const THREADS: u32 = 256;
 const WARPS: u32 = THREADS / 32;
-/// Sixteen-byte chunks a thread.
+/// 16-byte chunks per thread.
 const CHUNKS: usize = 4;
 
-/// What is scanned, and how sixteen bytes of it move.
+/// Element type of a scan, and its 16-byte accesses.
 pub trait Scanned: Carried {
-    /// Elements in sixteen bytes, at most 4.
+    /// Elements in sixteen bytes; at most 4.
     const LANES: u32;
-    /// Elements of a tile.
+    /// Elements per tile.
     const TILE: u32 = THREADS * CHUNKS as u32 * Self::LANES;
-    /// The elements from `i` on, a multiple of `LANES`, of an array aligned to sixteen bytes.
+    /// Loads the elements from `i` on, a multiple of `LANES`. The array is aligned to sixteen
+    /// bytes.
     fn load(from: In<Self>, i: u32) -> [Self; 4];
-    /// Writes the elements from `i` on.
+    /// Stores the elements from `i` on.
     fn store(to: Buf<Self>, i: u32, v: [Self; 4]);
 }
 impl Scanned for u32 {
@@ -46,22 +47,22 @@ impl Scanned for u64 {
     }
 }
 
-/// Where sums go: a kernel's argument.
+/// Output of a scan: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct SumsOut<T: Scanned> {
-    /// One for each element.
+    /// One sum for each element.
     pub sums: Buf<T>,
     /// One element: the sum of all.
     pub total: Buf<T>,
-    /// Not 0: each sum includes its own element.
+    /// Not 0 if each sum includes its own element.
     pub inclusive: u32,
 }
 
-/// `sums[i]` = sum of `input[..i]`, or of `input[..=i]` if `inclusive`; `total[0]` = sum of all.
-/// One block a tile. `aligned`: both arrays begin on multiples of sixteen bytes.
+/// Sets `sums[i]` to the sum of `input[..i]`, or of `input[..=i]` if `inclusive`, and `total[0]` to
+/// the sum of all. One block per tile. `aligned`: both arrays begin on multiples of 16 bytes.
 ///
-/// A warp owns `CHUNKS` runs of 32 chunks, one after another: every access is coalesced, and the
+/// A warp owns `CHUNKS` consecutive runs of 32 chunks, so that every access is coalesced and the
 /// order is kept.
 #[kernel(
     image = PRIMITIVES, threads = 256, min_blocks = 4, shared = WARPS * 8 + 8 + 8,
@@ -101,7 +102,7 @@ pub fn scan<T: Scanned>(
             })
         });
     }
-    // Within the warp: the sum before each chunk.
+    // The sum before each chunk, within the warp.
     let (mut before, mut warp_total) = ([T::ZERO; CHUNKS], T::ZERO);
     unroll::<CHUNKS>(|c| {
         let own = x[c][0].plus(x[c][1]).plus(x[c][2]).plus(x[c][3]);

@@ -1,8 +1,9 @@
-//! Every primitive of koel-simt once: a test of what they do and of what they compile to
+//! Every primitive of koel-simt once: a test of what they do and what they compile to
 //! (`sass-expectations.txt`).
 use koel_simt::{Buf, In, Thread, U32x4, U64x2, block, kernel};
 
-/// Warp operations with whole and partial masks, 16-byte accesses, and divergent code between them.
+/// Runs warp operations with full and partial masks, 16-byte accesses, and divergent code between
+/// them.
 #[kernel(image = PROBE, threads = 128)]
 pub fn warp_demo(t: Thread, input: In<u32>, wide: In<u64>, out: Buf<u32>) {
     let i = t.global_id();
@@ -25,8 +26,8 @@ pub fn warp_demo(t: Thread, input: In<u32>, wide: In<u64>, out: Buf<u32>) {
     out.x4().store_stream(i, U32x4([a ^ b, c ^ d, e as u32, (e >> 32) as u32 ^ f]));
 }
 
-/// Every atomic on shared and global words of both sizes, 16-byte and byte accesses of shared
-/// memory, block sums, a counting barrier. `words` and `wide_words` hold seven results each.
+/// Runs every atomic on shared and global words of both sizes, 16-byte and byte accesses to shared
+/// memory, block sums, and a counting barrier. `words` and `wide_words` hold seven results each.
 #[kernel(image = PROBE, threads = 128, shared = 128 * 16 + 8 * 8 + 8 * 8 + 8 * 4 + 8 * 8 + 128)]
 pub fn memory_demo(
     t: Thread,

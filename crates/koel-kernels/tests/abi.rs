@@ -1,12 +1,13 @@
-//! What a CUDA launcher hands to the driver, against what the committed images declare and hold.
+//! Checks what a CUDA launcher passes to the driver against what the committed images declare and
+//! hold.
 use koel_kernels::entries::ALL;
 use koel_kernels::images;
 use koel_simt::{Code, CodeKind, Image, KernelSpec};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What the PTX says of an entry.
+/// Declaration of an entry in PTX.
 struct Entry {
-    /// bytes of each parameter
+    /// Bytes of each parameter.
     params: Vec<usize>,
     threads: u32,
     min_blocks: u32,
@@ -37,7 +38,7 @@ fn declared(ptx: &str) -> BTreeMap<&str, Entry> {
     entries
 }
 
-/// The PTX of an image for each capability.
+/// Returns the PTX of an image for each capability.
 fn ptx_of(image: &Image) -> Vec<(u32, String)> {
     let codes = image.codes().expect(image.name);
     let ptx = codes.into_iter().filter(|code| code.kind == CodeKind::Ptx);
@@ -83,7 +84,7 @@ fn every_entry_of_the_ptx_is_listed_and_takes_what_launchers_pass() {
                     "`{name}` for {capability}: parameters {params:?}"
                 );
                 assert_eq!(entry.threads, *threads, "`{name}` for {capability}");
-                // An older multiprocessor may hold fewer blocks than were asked for.
+                // An older multiprocessor may hold fewer blocks than requested.
                 let held = if *capability == 75 { (1024 / threads).max(1) } else { u32::MAX };
                 assert_eq!(entry.min_blocks, held.min(*min_blocks), "`{name}` for {capability}");
             }

@@ -1,4 +1,4 @@
-//! Every primitive once, in the kernels whose machine code is checked too.
+//! Runs every primitive once, in the kernels whose machine code is checked too.
 use koel_kernels::warp_demo::{memory_demo, warp_demo};
 use koel_simt::{Buf, Exec, In};
 
@@ -21,7 +21,7 @@ fn warp_operations() {
         let input = Aligned([0; 4 * N].map(|_: i32| next() % 200));
         let wide = Aligned([0; 2 * N].map(|_: i32| (next() as u64) << 32 | next() as u64));
         let mut out = Aligned([0; 4 * N]);
-        // SAFETY: the arrays fit the kernel.
+        // SAFETY: the arrays have the lengths that the kernel accesses.
         unsafe {
             warp_demo::launch(
                 &Exec::new(seed as u64),
@@ -64,7 +64,7 @@ fn atomics_bytes_and_block_sums() {
         let input = Aligned([0; 4 * N].map(|_: i32| next()));
         let (mut words, mut wide_words) = ([0, 0, !0, 0, 0, !0, 0], [0, 0, !0, 0, 0, !0, 0]);
         let (mut out, mut bytes) = (Aligned([0; 4 * N]), [0; N]);
-        // SAFETY: the arrays fit the kernel.
+        // SAFETY: the arrays have the lengths that the kernel accesses.
         unsafe {
             memory_demo::launch(
                 &Exec::new(seed as u64),
@@ -105,7 +105,7 @@ fn atomics_bytes_and_block_sums() {
             let before = (first..i).fold(0, |s, j| s + (word(j) & 0xff));
             let up_to = (first..=i).fold(0, |s: u64, j| s.wrapping_add(long(j)));
             let odd = (first..first + 128).filter(|&j| word(j) & 1 != 0).count() as u32;
-            // words 6 and 7 of the wide array: what `cas` left, and nothing
+            // Words 6 and 7 of the wide array: what `cas` stored, and 0.
             let expected = [before, up_to as u32, (up_to >> 32) as u32, odd ^ 7];
             assert_eq!(out.0[4 * i..][..4], expected, "seed {seed}, thread {i}");
             assert_eq!(*byte, input.0[4 * (i ^ 3)] as u8);

@@ -1,7 +1,7 @@
 //! Bijective mixers of 32-bit and 64-bit words, and a source of random words.
 
-/// A mixer with two multiplications, by C. Wellons' measure (exact avalanche bias 0.17): see
-/// [`unmix`].
+/// Mixes a 32-bit word with two multiplications (exact avalanche bias 0.17 by C. Wellons' measure).
+/// See [`unmix`].
 #[inline(always)]
 pub fn mix(mut x: u32) -> u32 {
     x ^= x >> 15;
@@ -10,7 +10,7 @@ pub fn mix(mut x: u32) -> u32 {
     x = x.wrapping_mul(0x297A_2D39);
     x ^ x >> 15
 }
-/// The inverse of [`mix`].
+/// Inverts [`mix`].
 #[inline(always)]
 pub fn unmix(mut x: u32) -> u32 {
     x ^= x >> 15 ^ x >> 30;
@@ -19,10 +19,10 @@ pub fn unmix(mut x: u32) -> u32 {
     x = x.wrapping_mul(inverse(0x2C1B_3C6D) as u32);
     x ^ x >> 15 ^ x >> 30
 }
-/// The multiplicative inverse of an odd number modulo 2^64, by Newton's iteration; its low half is
-/// that modulo 2^32.
+/// Returns the multiplicative inverse of an odd number modulo 2^64, by Newton's iteration. Its low
+/// half is the inverse modulo 2^32.
 const fn inverse(a: u64) -> u64 {
-    let mut x = a; // right in 3 bits; each step doubles that
+    let mut x = a; // correct in 3 bits; each step doubles the number
     let mut i = 0;
     while i < 5 {
         x = x.wrapping_mul(2u64.wrapping_sub(a.wrapping_mul(x)));
@@ -31,7 +31,7 @@ const fn inverse(a: u64) -> u64 {
     x
 }
 
-/// A mixer of 64-bit words: D. Stafford's variant 13 of the finaliser of MurmurHash3. See
+/// Mixes a 64-bit word with D. Stafford's variant 13 of the finaliser of MurmurHash3. See
 /// [`unmix64`].
 #[inline(always)]
 pub fn mix64(mut x: u64) -> u64 {
@@ -39,7 +39,7 @@ pub fn mix64(mut x: u64) -> u64 {
     x = (x ^ x >> 27).wrapping_mul(STAFFORD[1]);
     x ^ x >> 31
 }
-/// The inverse of [`mix64`].
+/// Inverts [`mix64`].
 #[inline(always)]
 pub fn unmix64(mut x: u64) -> u64 {
     x ^= x >> 31 ^ x >> 62;
@@ -50,14 +50,14 @@ pub fn unmix64(mut x: u64) -> u64 {
 }
 const STAFFORD: [u64; 2] = [0xBF58_476D_1CE4_E5B9, 0x94D0_49BB_1331_11EB];
 
-/// Word `i` of the generator SplitMix64 (Steele, Lea and Flood 2014) from a seed.
+/// Returns word `i` of the generator SplitMix64 (Steele, Lea and Flood 2014) for a seed.
 #[inline(always)]
 pub fn splitmix_at(seed: u64, i: u32) -> u64 {
     mix64(seed.wrapping_add((i as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15)))
 }
 
-/// Draws a seed for attempt `times` of a build of keys that another seed has no room for. Same
-/// `redraws`, same seeds.
+/// Returns the seed for attempt `times` of a build whose keys did not fit with another seed. Equal
+/// `redraws` give equal seeds.
 #[inline(always)]
 pub fn redrawn(redraws: u32, times: u32) -> u32 {
     mix(redraws ^ mix(times))

@@ -1,14 +1,14 @@
 //! Bijective mixing with random constants.
 use super::{Constants, Source, mulhi};
 
-/// A random word and a random odd word.
+/// Draws a random word and a random odd word.
 #[inline(always)]
 pub fn constants(s: Source) -> Constants {
     [s.word32(0) as u64, (s.word32(1) | 1) as u64, 0, 0, 0]
 }
-/// Xor with the word, multiply by the odd word, fold, multiply, fold, multiply: a bijection of the
-/// 32-bit words, then the high word of the product with the number of slots. Different keys have
-/// different hashes in every function.
+/// Xors the key with the word, multiplies by the odd word, folds, multiplies, folds and multiplies,
+/// which is a bijection of 32-bit words; then returns the high word of the product with the number
+/// of slots. Different keys have different hashes in every function.
 #[inline(always)]
 pub fn slot(key: u32, c: &Constants, slots: u32) -> u32 {
     let mut h = (key ^ c[0] as u32).wrapping_mul(c[1] as u32);

@@ -1,9 +1,9 @@
 //! Hash functions, the same on every device.
 //!
-//! [`mix`](mod@mix) holds bijective mixers of whole words: what the flagship tables and the
-//! partition passes use. The *families* are for the published tables, which draw several functions
-//! and draw again if a build fails. A family is one file and one line in the list below: how it
-//! hashes a key with constants that follow from a seed.
+//! [`mix`](mod@mix) holds bijective mixers of whole words, which maps, sets and partition passes
+//! use. The *families* are for the published tables, which draw several functions and redraw them
+//! if a build fails. A family is one file and one line in the list below: it hashes a key with
+//! constants derived from a seed.
 mod linear;
 pub mod mix;
 mod mixed;
@@ -14,41 +14,44 @@ mod xor;
 use koel_simt::{Shared, SharedMem, Thread, unroll};
 use mix::{mix, splitmix_at};
 
-/// The most hash functions that a table draws.
+/// Maximum number of hash functions that a table draws.
 pub const MAX_FUNCTIONS: u32 = 5;
 
-/// Where a function's constants come from. On a GPU they are computed again whenever they are
-/// needed, which costs some forty instructions and no memory, or by each block once, which keeps
-/// them in [shared memory](InShared); a CPU [binds](Functions::bind) them.
+/// Source of a function's constants. A GPU recomputes them whenever it needs them, which costs some
+/// forty instructions and no memory, or each block computes them once and keeps them in [shared
+/// memory](InShared). A CPU [binds](Functions::bind) them.
 #[derive(Clone, Copy)]
 struct Source {
     seed: u64,
-    /// The number of the function among those of the table.
+    /// Index of the function among those of the table.
     function: u32,
 }
 impl Source {
-    /// Random word `i` (below 8).
+    /// Returns random word `i` (below 8).
     #[inline(always)]
     fn word(self, i: u32) -> u64 {
         splitmix_at(self.seed, self.function * 8 + i)
     }
-    /// Random 32-bit word `i` (below 8), cheaper.
+    /// Returns random 32-bit word `i` (below 8), which is cheaper.
     #[inline(always)]
     fn word32(self, i: u32) -> u32 {
         let step = (self.function * 8 + i + 1).wrapping_mul(0x9E37_79B1);
         mix((self.seed as u32).wrapping_add(step)) ^ (self.seed >> 32) as u32
     }
 }
-/// The constants of one function. A family uses as many as it needs.
+/// Constants of one function. A family uses as many as it needs.
 type Constants = [u64; CONSTANTS];
 const CONSTANTS: usize = 5;
 
-/// The high word of the product: maps a full-range hash to `0..n` without a division.
+/// Returns the high word of the product. Maps a full-range hash to `0..n` without a division.
 #[inline(always)]
 pub fn mulhi(a: u32, b: u32) -> u32 {
     koel_simt::mul_hi(a, b)
 }
-macro_rules! families { ($($(#[$doc:meta])* $name:ident = $code:literal, $text:literal, $family:ident $(<$p:literal>)?;)*) => {
+macro_rules! families { ($(
+    $(#[$doc:meta])*
+    $name:ident = $code:literal, $text:literal, $family:ident $(<$p:literal>)?;
+)*) => {
     /// A family of hash functions from 32-bit keys to slots.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     #[repr(u32)]
@@ -56,33 +59,33 @@ macro_rules! families { ($($(#[$doc:meta])* $name:ident = $code:literal, $text:l
     impl Family {
         /// Every family.
         pub const ALL: &[Family] = &[$(Family::$name),*];
-        /// What it is, for reports.
+        /// Returns a description for reports.
         pub fn describe(self) -> &'static str {
             match self { $(Family::$name => $text),* }
         }
     }
-    /// The constants of a function of the family of this code.
+    /// Returns the constants of a function of the family with this code.
     #[inline(always)]
     fn constants(family: u32, source: Source) -> Constants {
         match family { $($code => $family::constants$(::<$p>)?(source),)* _ => [0; 5] }
     }
-    /// The slot of a key, below `slots`, by the family of this code.
+    /// Returns the slot of a key, below `slots`, by the family with this code.
     #[inline(always)]
     fn slot(family: u32, key: u32, constants: &Constants, slots: u32) -> u32 {
         match family { $($code => $family::slot$(::<$p>)?(key, constants, slots),)* _ => 0 }
     }
 } }
 families! {
-    /// Bijective mixing of the key with random constants. The default: no two keys agree in all
-    /// functions for lack of range.
+    /// Bijective mixing of the key with random constants. The default: the hash range covers all
+    /// keys, so no two keys are bound to share every slot.
     Mixed = 0, "bijective mixing", mixed;
-    /// `((a k + b) mod 334214459) mod slots`, of the 2011 paper. Keys that are equal modulo the
+    /// `((a k + b) mod 334214459) mod slots`, from the 2011 paper. Keys that are equal modulo the
     /// prime share every slot.
     Linear2011 = 1, "linear modulo 334214459 (2011)", linear<334_214_459>;
-    /// `((a k + b) mod 1900813) mod slots`, of the 2009 paper. Keys that are equal modulo the prime
-    /// share every slot.
+    /// `((a k + b) mod 1900813) mod slots`, from the 2009 paper. Keys that are equal modulo the
+    /// prime share every slot.
     Linear2009 = 2, "linear modulo 1900813 (2009)", linear<1_900_813>;
-    /// `(((a xor k) + b) mod 4294967291) mod slots`, of the 2011 paper's text and Zachmann's
+    /// `(((a xor k) + b) mod 4294967291) mod slots`, from the 2011 paper's text and Zachmann's
     /// lecture.
     Xor = 3, "xor modulo 4294967291", xor;
     /// A polynomial of degree 1 modulo 2^61 - 1: 2-wise independent.
@@ -93,12 +96,12 @@ families! {
     Polynomial3 = 6, "polynomial of degree 3 modulo 2^61 - 1", polynomial<3>;
     /// A polynomial of degree 4 modulo 2^61 - 1: 5-wise independent.
     Polynomial4 = 7, "polynomial of degree 4 modulo 2^61 - 1", polynomial<4>;
-    /// `k mod slots`, what the 2009 paper tries first to spread keys over buckets. The seed plays
-    /// no part.
+    /// `k mod slots`, which the 2009 paper tries first to spread keys over buckets. Ignores the
+    /// seed.
     Modulo = 8, "key modulo slots", modulo;
 }
 
-/// One to five hash functions of one family, from keys to slots: a kernel's argument.
+/// One to five hash functions of one family, from keys to slots: a kernel argument.
 #[derive(Clone, Copy, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Functions {
@@ -106,52 +109,54 @@ pub struct Functions {
     family: u32,
     count: u32,
     slots: u32,
-    /// So that no byte is padding.
+    /// Makes the struct free of padding.
     unused: u32,
 }
 impl Functions {
-    /// `count` functions (at most [`MAX_FUNCTIONS`]) from keys to `0..slots`. Same seed, same
-    /// functions.
+    /// Draws `count` functions (at most [`MAX_FUNCTIONS`]) from keys to `0..slots`. Equal seeds
+    /// give equal functions.
     #[inline(always)]
     pub fn new(family: Family, count: u32, slots: u32, seed: u64) -> Functions {
         Functions { seed, family: family as u32, count: count.min(MAX_FUNCTIONS), slots, unused: 0 }
     }
-    /// Whether they are of this family.
+    /// Returns whether the functions are of this family.
     #[inline(always)]
     pub fn are(&self, family: Family) -> bool {
         self.family == family as u32
     }
-    /// How many there are.
+    /// Returns the number of functions.
     #[inline(always)]
     pub fn count(&self) -> u32 {
         self.count
     }
-    /// The number of slots.
+    /// Returns the number of slots.
     #[inline(always)]
     pub fn slots(&self) -> u32 {
         self.slots
     }
-    /// The slot of a key by function `f`.
+    /// Returns the slot of a key by function `f`.
     #[inline(always)]
     pub fn slot(&self, f: u32, key: u32) -> u32 {
         let source = Source { seed: self.seed, function: f };
         slot(self.family, key, &constants(self.family, source), self.slots)
     }
-    /// Function `f` with its constants at hand: cheaper where memory for them is, as on a CPU.
+    /// Returns function `f` with its constants precomputed: cheaper where memory holds them, as on
+    /// a CPU.
     #[cfg(not(target_arch = "nvptx64"))]
     pub fn bind(&self, f: u32) -> impl Fn(u32) -> u32 + Copy + use<> {
         let (family, slots) = (self.family, self.slots);
         let constants = constants(family, Source { seed: self.seed, function: f });
         move |key| slot(family, key, &constants, slots)
     }
-    /// The same with another seed, where each part of a table has functions of its own.
+    /// Returns the functions of another seed, for tables whose parts each have their own functions.
     #[inline(always)]
     pub fn with_seed(self, seed: u32) -> Functions {
         Functions { seed: seed as u64, ..self }
     }
 }
 
-/// Functions whose constants are in a block's shared memory: a slot costs half the instructions.
+/// Functions whose constants are in a block's shared memory, which halves the instructions per
+/// slot.
 #[derive(Clone, Copy)]
 pub struct InShared {
     functions: Functions,
@@ -160,14 +165,15 @@ pub struct InShared {
 impl InShared {
     /// Bytes of shared memory.
     pub const BYTES: u32 = MAX_FUNCTIONS * CONSTANTS as u32 * 8;
-    /// All threads of a block call it, at least [`MAX_FUNCTIONS`], and meet at a barrier before
-    /// they use it.
+    /// Computes the constants. All threads of a block call it, at least [`MAX_FUNCTIONS`], and a
+    /// barrier must follow before the functions are used.
     #[inline(always)]
     pub fn new(t: Thread, shared: &mut SharedMem, functions: Functions) -> InShared {
         let constants = shared.array::<u64>(MAX_FUNCTIONS * CONSTANTS as u32);
         InShared { functions, constants }.with(t, functions)
     }
-    /// Other functions in the same memory, which nobody uses any more. As [`new`](Self::new).
+    /// Replaces the functions in the same memory once no thread uses them any more. Otherwise like
+    /// [`new`](Self::new).
     #[inline(always)]
     pub fn with(self, t: Thread, functions: Functions) -> InShared {
         let function = t.id();
@@ -180,12 +186,13 @@ impl InShared {
         }
         InShared { functions, ..self }
     }
-    /// The slot of a key by function `f`.
+    /// Returns the slot of a key by function `f`.
     #[inline(always)]
     pub fn slot(&self, f: u32, key: u32) -> u32 {
         slot(self.functions.family, key, &self.constants(f), self.functions.slots)
     }
-    /// The same where the family is known to be [`Family::Mixed`]: a third of the instructions.
+    /// Returns the same slot if the family is known to be [`Family::Mixed`], with a third of the
+    /// instructions.
     #[inline(always)]
     pub fn mixed_slot(&self, f: u32, key: u32) -> u32 {
         mixed::slot(key, &self.constants(f), self.functions.slots)
@@ -214,7 +221,7 @@ mod tests {
                 let mut count = [0f64; 256];
                 (0..65_536).for_each(|i| count[f.slot(0, keys(i)) as usize] += 1.0);
                 let chi2 = count.iter().map(|c| (c - 256.0) * (c - 256.0) / 256.0).sum::<f64>();
-                // 255 degrees of freedom: mean 255, deviation 22.6.
+                // 255 degrees of freedom: mean 255, standard deviation 22.6.
                 assert!(chi2 < 255.0 + 8.0 * 22.6, "{family:?}: {chi2}");
             }
         }
@@ -251,7 +258,7 @@ mod tests {
             assert!((0..1000).filter(|&k| a.slot(0, k) == b.slot(0, k)).count() < 10, "{family:?}");
         }
     }
-    /// The pitfall: the published primes are small.
+    /// The published primes are small, which is a pitfall.
     #[test]
     fn keys_equal_modulo_the_prime_collide_in_the_linear_families_only() {
         for (family, p, collides) in [

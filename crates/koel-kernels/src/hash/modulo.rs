@@ -1,17 +1,17 @@
 //! The key itself, modulo the number of slots.
 use super::{Constants, Source};
 
-/// None.
+/// Returns no constants.
 #[inline(always)]
 pub fn constants(_: Source) -> Constants {
     [0; 5]
 }
-/// `k mod slots`: neighbouring keys, neighbouring slots.
+/// Returns `k mod slots`: adjacent keys get adjacent slots.
 #[inline(always)]
 pub fn slot(key: u32, _: &Constants, slots: u32) -> u32 {
     remainder(key, slots)
 }
-/// `h mod n`; 0 if `n` is 0, as a kernel cannot panic.
+/// Returns `h mod n`; 0 if `n` is 0, as a kernel cannot panic.
 #[inline(always)]
 pub fn remainder(h: u32, n: u32) -> u32 {
     h.checked_rem(n).unwrap_or(0)

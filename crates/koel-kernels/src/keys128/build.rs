@@ -1,19 +1,19 @@
-//! Before and after the map of fingerprints is built.
+//! Kernels before and after the build of the fingerprint map.
 use super::find::RowsRef;
 use super::fingerprint::Fingerprint;
 use koel_simt::{Buf, In, Thread, kernel};
 
-/// Words that [verifying](fn@keys128_verify) counts in: zero before it.
+/// Counters of the [verification](fn@keys128_verify): zero before it.
 pub mod counts {
-    /// Keys that are not found: another one has their fingerprint.
+    /// Keys that are not found because another key has their fingerprint.
     pub const UNFOUND: u32 = 0;
-    /// Keys of which their own row is found: the distinct ones.
+    /// Keys whose own row is found: the distinct ones.
     pub const KEPT: u32 = 1;
-    /// Words in all.
+    /// Number of words.
     pub const WORDS: usize = 2;
 }
 
-/// `fingerprints[i]` = that of `keys[i]`, `rows[i]` = `i`. A thread each.
+/// Sets `fingerprints[i]` to that of `keys[i]`, and `rows[i]` to `i`. One thread per key.
 #[kernel(image = KEYS128, threads = 256)]
 pub fn keys128_fingerprints(
     t: Thread,
@@ -30,8 +30,8 @@ pub fn keys128_fingerprints(
     }
 }
 
-/// Looks every key up, a thread each: `kept[i]` = 1 if row `i` is found, 0 if another one is, which
-/// then has an equal key, or none. Adds to [`counts`].
+/// Looks up every key, one thread per key. Sets `kept[i]` to 1 if row `i` is found; to 0 if none
+/// is, or another row, which then has an equal key. Adds to [`counts`].
 #[kernel(image = KEYS128, threads = 256)]
 pub fn keys128_verify(t: Thread, rows: RowsRef, n: u32, kept: Buf<u8>, counts: Buf<u32>) {
     let i = t.global_id();

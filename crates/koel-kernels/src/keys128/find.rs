@@ -1,40 +1,40 @@
-//! Lookups: one thread a query.
+//! Lookups: one thread per query.
 use super::fingerprint::Fingerprint;
 use crate::map::find::MapRef;
 use crate::table::answers::{tell_bits, tell_count, tell_flags};
 use crate::table::layout::{Number, Wide};
 use koel_simt::{Buf, In, Thread, kernel};
 
-/// The row of a key that is not there.
+/// Row of a missing key.
 pub const NO_ROW: u32 = u32::MAX;
 
-/// Keys of 128 bits as kernels see them: one parameter of a kernel.
+/// 128-bit keys as kernels see them: one kernel parameter.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct RowsRef {
-    /// What the table has in place of keys.
+    /// Hash function from keys to the fingerprints that the table holds.
     pub fingerprint: Fingerprint,
-    /// The row of each fingerprint.
+    /// Maps each fingerprint to its row.
     pub table: MapRef<Wide<u64, u32>>,
-    /// The key of each row.
+    /// Key of each row.
     pub keys: In<u128>,
 }
 impl RowsRef {
-    /// The same for host code outside of a kernel, which can then look keys up.
+    /// Returns the same table for host code outside a kernel, which can then look keys up.
     ///
     /// # Safety
-    /// It is on a device whose memory is the host's, and is there and not changed as long as the
-    /// result is used.
+    /// The table must be on a device whose memory is the host's. Its memory must stay allocated and
+    /// unchanged while the result is used.
     #[cfg(not(target_arch = "nvptx64"))]
     pub unsafe fn on_host(self) -> RowsRef {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { koel_simt::Arg::native(self) }
     }
-    /// The row of a key.
+    /// Returns the row of a key.
     ///
-    /// A [lookup](MapRef::get) of its fingerprint: one sector of 32 bytes, seldom a second one. If
-    /// that is there, the sector of the row beside it, and that of the key in this row, which
-    /// must be equal.
+    /// [Looks up](MapRef::get) its fingerprint, which reads one 32-byte sector and rarely a second
+    /// one. If the fingerprint is found, reads the adjacent sector with the row, and the sector of
+    /// the key in that row, which must be equal.
     #[inline(always)]
     #[track_caller]
     pub fn row(&self, key: u128) -> Option<u32> {
@@ -45,7 +45,7 @@ impl RowsRef {
     }
 }
 
-/// Looks up query `i`: its row, or [`NO_ROW`].
+/// Looks up query `i` and writes its row, or [`NO_ROW`].
 #[kernel(image = KEYS128, threads = 256, starts_early)]
 pub fn keys128_rows(t: Thread, rows: RowsRef, n: u32, queries: In<u128>, found: Buf<u32>) {
     t.wait_for_previous();
@@ -55,23 +55,24 @@ pub fn keys128_rows(t: Thread, rows: RowsRef, n: u32, queries: In<u128>, found: 
         found.store_stream(i, rows.row(queries.get_stream(i)).unwrap_or(NO_ROW));
     }
 }
-/// Looks up query `i`: 1 or 0.
+/// Looks up query `i` and writes 1 or 0.
 #[kernel(image = KEYS128, threads = 256, starts_early)]
 pub fn keys128_contains(t: Thread, rows: RowsRef, n: u32, queries: In<u128>, found: Buf<u8>) {
     tell_flags(t, n, found, |i| rows.row(queries.get_stream(i)).is_some())
 }
-/// Looks up query `i`: bit `i % 32` of word `i / 32`. The bits behind the last query are 0.
+/// Looks up query `i` and writes bit `i % 32` of word `i / 32`. Bits after the last query are 0.
 #[kernel(image = KEYS128, threads = 256, starts_early)]
 pub fn keys128_contains_bits(t: Thread, rows: RowsRef, n: u32, queries: In<u128>, found: Buf<u32>) {
     tell_bits(t, n, found, |i| rows.row(queries.get_stream(i)).is_some())
 }
-/// Adds to `count` how many of the queries are there.
+/// Adds the number of queries that are found to `count`.
 #[kernel(image = KEYS128, threads = 256, starts_early)]
 pub fn keys128_count(t: Thread, rows: RowsRef, n: u32, queries: In<u128>, count: Buf<u64>) {
     tell_count(t, n, count, |i| rows.row(queries.get_stream(i)).is_some())
 }
 
-/// Looks up query `i`: value and found flag, or two zeros. `of_rows`: the value of each row.
+/// Looks up query `i` and writes the value and a found flag, or two zeros. `of_rows` holds the
+/// value of each row.
 #[kernel(image = KEYS128, threads = 256, starts_early, for V in [u32, u64])]
 pub fn keys128_find<V: Number>(
     t: Thread,
@@ -91,7 +92,7 @@ pub fn keys128_find<V: Number>(
         found.store_stream(i, row.is_some() as u8);
     }
 }
-/// Looks up query `i`: the value, or `missing`. `of_rows`: the value of each row.
+/// Looks up query `i` and writes the value, or `missing`. `of_rows` holds the value of each row.
 #[kernel(image = KEYS128, threads = 256, starts_early, for V in [u32, u64])]
 pub fn keys128_find_or<V: Number>(
     t: Thread,

@@ -1,29 +1,30 @@
-//! From 128 bits to 64, by a function drawn from a universal family.
+//! Fingerprints: from 128 bits to 64, by a function drawn from a universal family.
 use crate::hash::mix::splitmix_at;
 use koel_simt::unroll;
 
-/// A hash function from 128 bits to 64: a kernel's argument.
+/// A hash function from 128 bits to 64: a kernel argument.
 ///
-/// Each half is a vector multiply-shift (Dietzfelbinger 1996): the four 32-bit words of the key
-/// times random 64-bit numbers, and another one, added up modulo 2^64; the high word of the sum. It
-/// is strongly universal, and the halves are drawn independently: two different keys, chosen
-/// without knowledge of the draw, share their fingerprint with probability 2^-64. Keys chosen with
-/// such knowledge do at will, so a fingerprint is never taken for the key.
+/// Each half is a vector multiply-shift (Dietzfelbinger 1996): the four 32-bit words of the key are
+/// multiplied by random 64-bit numbers and added to another one, modulo 2^64; the result is the
+/// high word of the sum. The function is strongly universal, and the halves are drawn
+/// independently: two different keys, chosen without knowledge of the draw, share their fingerprint
+/// with probability 2^-64. Keys crafted with that knowledge can collide at will, so equal
+/// fingerprints never count as equal keys.
 ///
-/// Eight products of 32 and 64 bits, of which the low 64 bits count.
+/// Costs eight products of 32 and 64 bits, of which the low 64 bits count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Fingerprint {
-    /// What the words are multiplied by, the lowest first, and what is added: of each half.
+    /// For each half, the factors of the key's words, lowest word first, and the addend.
     constants: [[u64; 5]; 2],
 }
 impl Fingerprint {
-    /// The function of a seed.
+    /// Returns the function of a seed.
     pub fn new(seed: u64) -> Fingerprint {
         let half = |half: u32| core::array::from_fn(|i| splitmix_at(seed, half * 5 + i as u32));
         Fingerprint { constants: [half(0), half(1)] }
     }
-    /// The fingerprint of a key.
+    /// Returns the fingerprint of a key.
     #[inline(always)]
     pub fn of(&self, key: u128) -> u64 {
         let [low, high] = [self.half(0, key), self.half(1, key)];
@@ -57,7 +58,7 @@ mod tests {
             ] {
                 let half = |c: [u64; 5]| {
                     let words = (0..4).map(|i| (key >> (32 * i)) & 0xFFFF_FFFF);
-                    // At most 2^98: nothing wraps.
+                    // At most 2^98, so nothing wraps.
                     let sum =
                         words.zip(c).map(|(word, factor)| word * factor as u128).sum::<u128>()
                             + c[4] as u128;
@@ -67,7 +68,7 @@ mod tests {
             }
         }
     }
-    /// Keys that differ little, or in one word only, share no 16 bits of their fingerprints more
+    /// Keys that differ little, or in one word only, share 16 bits of their fingerprints no more
     /// often than random numbers do: each word of the key counts in both halves.
     #[test]
     fn keys_that_are_alike_have_other_fingerprints() {
@@ -81,7 +82,7 @@ mod tests {
         ];
         for (p, pattern) in patterns.into_iter().enumerate() {
             for part in [0, 16, 32, 48] {
-                // Over the draws: of 30,000 pairs, 0.46 should share a part.
+                // Over the draws, 0.46 of 30,000 pairs should share a part.
                 let same = (0..300u64)
                     .map(|seed| {
                         let f = Fingerprint::new(seed ^ 0xABCD << 32);

@@ -1,25 +1,25 @@
-//! One block turns one partition into its buckets, in shared memory, and writes them out once: a
-//! key is read once and written once.
+//! Builds the buckets of a partition with one block, in shared memory, and writes them out once:
+//! every key is read once and written once.
 //!
-//! Phases, with a barrier between each two; [`fill`](super::fill) has the reasons:
-//! * A. Every key takes the next slot of its first bucket by counting, without looking what is
-//!   there: an addition and a store in shared memory. Those that find the bucket full are listed.
-//!   Then of equal keys in a bucket one stays.
-//! * B. The listed ones meet their first bucket, where slots may have become free, mark their class
-//!   there and meet the second; those that find that full too wait in a table. If the list was too
-//!   short, all keys do so: those that have a place are met there.
-//! * C. The keys that wait are put side by side, and each evicts. One that finds no place goes to
-//!   the stash.
-//! * D. Full buckets are ordered so that they tell their class bits, and everything is written out.
+//! Phases, separated by barriers; [`fill`](super::fill) has the reasons:
+//! * A. Every key takes the next slot of its first bucket by counting, without reading the bucket:
+//!   an addition and a store in shared memory. Keys that find the bucket full are listed. Then
+//!   duplicates within a bucket are dropped.
+//! * B. The listed keys try their first bucket again, where slots may have become free, mark their
+//!   class there and try the second bucket. Those that find that full too wait in a table. If the
+//!   list was too short, all keys do this; those that already have a slot are found there.
+//! * C. The waiting keys are compacted, and each evicts. A key without a slot goes to the stash.
+//! * D. Full buckets are ordered so that they encode their class bits, and everything is written
+//!   out.
 //!
-//! Where copies are many, counting would list most of them. So the first keys of a partition are a
-//! sample; if it shows that many are equal, the other keys meet their first bucket in A: they look
-//! whether they are there before they take a slot. Blocks that come later do so from the beginning
-//! if it was so in many. A union's second array, of which half the keys may be in the first, always
-//! meets. Keys of this partition that wait behind the bins come after those in its bin.
+//! If there are many duplicates, counting would list most of them. The first keys of a partition
+//! therefore serve as a sample. If it shows many duplicates, the other keys search their first
+//! bucket in phase A before they take a slot. If many partitions show duplicates, later blocks do
+//! this from the start. The second array of a union, half of whose keys may be in the first, is
+//! always inserted so. Keys of this partition in the overflow areas follow those in its bin.
 //!
-//! Equal keys are one before C, so C has each key once, and what was dropped is what came less what
-//! is there.
+//! Duplicates are merged before C, so C sees each key once, and the number dropped is the number
+//! that came less the number in the table.
 use super::fill::{Filling, Outcome, claim, evict, meet, meet_second};
 use super::layout::{Member, finished, has_copies, hash};
 use crate::partition::load_run;
@@ -28,48 +28,48 @@ use crate::table::layout::{Layout, Shape};
 use crate::table::{stash, state};
 use koel_simt::{Buf, In, Shared, SharedMem, Thread, block, kernel, unroll};
 
-/// Threads of a block.
+/// Threads per block.
 pub const THREADS: u32 = 256;
 
-/// Keys of a set that have come to their partitions: a kernel's argument.
+/// Keys of a set, partitioned: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct Arrived<K: Member> {
     /// Partitions and buckets.
     pub shape: Shape,
-    /// How the bins of the last pass are.
+    /// Location and fill of the bins of the last pass.
     pub source: Source,
     /// The bins.
     pub keys: In<K>,
-    /// Keys that came to each bin of both passes.
+    /// Number of keys sent to each bin, for both passes.
     pub counts: In<u32>,
-    /// How many of them are in it at most, all ones if all are.
+    /// Upper bound on the keys stored in each bin, all ones if all of them are.
     pub valid: In<u32>,
-    /// The overflow areas of the passes, whose keys `build_state` counts.
+    /// Overflow areas of the passes. `build_state` counts their keys.
     pub overflow: In<K>,
-    /// The words that the kernels of a build share.
+    /// Words that the kernels of a build share.
     pub build_state: Buf<u32>,
 }
-/// Those of one partition.
+/// The keys of one partition.
 #[derive(Clone, Copy)]
 pub(super) struct Partition<K: Member> {
     of: Arrived<K>,
     number: u32,
-    /// In the bin.
+    /// Number of keys in the bin.
     count: u32,
-    /// Behind the bins of the first pass, and of both: of all partitions.
+    /// Number of keys in the overflow area of the first pass, and in both areas, of all partitions.
     behind_first: u32,
     all_behind: u32,
 }
 impl<K: Member> Arrived<K> {
-    /// The keys of a partition.
+    /// Returns the keys of a partition.
     #[inline(always)]
     pub(super) fn partition(self, number: u32) -> Partition<K> {
         let Arrived { source, build_state, .. } = self;
         let group = number.checked_div(source.each).unwrap_or(0);
         let valid_here = self.valid.get(source.groups + number);
         let of_group = if source.groups != 0 { self.valid.get(group) } else { !0 };
-        // These counts no longer change; if an area was too small, everything is done again.
+        // These counts no longer change. If an area was too small, the build restarts.
         let behind = |valid, word| {
             if valid == !0 { 0 } else { build_state.load_relaxed(word).min(source.area) }
         };
@@ -84,18 +84,19 @@ impl<K: Member> Arrived<K> {
     }
 }
 impl<K: Member> Partition<K> {
-    /// Key `i` of those behind the bins, which may be of another partition.
+    /// Returns key `i` of the overflow areas, which may be of another partition.
     #[inline(always)]
     fn behind(&self, i: u32) -> K {
         let area = self.of.source.area;
         self.of.overflow.get(if i < self.behind_first { i } else { area + i - self.behind_first })
     }
-    /// None of them.
+    /// Returns the partition without keys.
     #[inline(always)]
     pub fn nothing(self) -> Partition<K> {
         Partition { count: 0, behind_first: 0, all_behind: 0, ..self }
     }
-    /// The keys in the bin, each once, for one of the threads of a block, all of which call it.
+    /// Returns an iterator over one thread's share of the keys in the bin. All threads of the block
+    /// call it.
     #[inline(always)]
     fn rounds<const BATCH: usize>(self, t: Thread) -> Rounds<K, BATCH> {
         let mut rounds =
@@ -103,12 +104,14 @@ impl<K: Member> Partition<K> {
         rounds.load();
         rounds
     }
-    /// Those behind the bins, in the same way. Gives how many were this thread's.
+    /// Calls `each` with this thread's share of the partition's keys in the overflow areas. Returns
+    /// their number.
     #[inline(always)]
     fn each_behind<const BATCH: usize>(&self, t: Thread, mut each: impl FnMut(K)) -> u32 {
         let (mut came, mut first) = (0, t.id());
         while first < self.all_behind {
-            // All blocks look at all of them: what takes long is to wait for them.
+            // All blocks scan all overflowed keys. Waiting for loads takes the time, so issue
+            // several at once.
             let (mut keys, mut live) = ([K::EMPTY; BATCH], 0u32);
             unroll::<BATCH>(|j| {
                 let i = first + j as u32 * THREADS;
@@ -128,7 +131,7 @@ impl<K: Member> Partition<K> {
         }
         came
     }
-    /// All of them.
+    /// Calls `each` with this thread's share of all keys of the partition. Returns their number.
     #[inline(always)]
     pub fn each<const BATCH: usize>(&self, t: Thread, mut each: impl FnMut(K)) -> u32 {
         let mut came = 0;
@@ -140,16 +143,16 @@ impl<K: Member> Partition<K> {
         came + self.each_behind::<BATCH>(t, each)
     }
 }
-/// Keys of a bin that come to a thread.
+/// Iterator over a thread's share of the keys of a bin.
 #[derive(Clone, Copy)]
 struct Rounds<K: Member, const BATCH: usize> {
     of: Partition<K>,
     t: Thread,
-    /// The first key of the block's next round.
+    /// First key of the block's next round.
     next: u32,
-    /// Whether there are some that were loaded.
+    /// Whether keys are loaded.
     more: bool,
-    /// What comes next, and a bit for each that is there.
+    /// The next keys, and a bit for each valid one.
     loaded: ([K; BATCH], u32),
 }
 impl<K: Member, const BATCH: usize> Rounds<K, BATCH> {
@@ -169,7 +172,7 @@ impl<K: Member, const BATCH: usize> Rounds<K, BATCH> {
             self.next += THREADS * BATCH as u32;
         }
     }
-    /// Some of them, with a bit for each that is there, while the next ones are on their way.
+    /// Returns loaded keys, with a bit for each valid one, while the next ones are in flight.
     #[inline(always)]
     fn batch(&mut self) -> Option<([K; BATCH], u32)> {
         self.more.then(|| {
@@ -180,14 +183,14 @@ impl<K: Member, const BATCH: usize> Rounds<K, BATCH> {
     }
 }
 
-/// Calls a function with each key that is there: with a bit of `live`.
+/// Calls a function with each valid key, whose bit is set in `live`.
 #[inline(always)]
 fn each_live<K: Member, const BATCH: usize>(
     mut keys: [K; BATCH],
     mut live: u32,
     mut each: impl FnMut(K),
 ) {
-    // A loop, because what is done with a key is long: eight of it would not stay in the
+    // A loop, because the work per key is long: eight copies of it would not stay in the
     // instruction cache.
     while live != 0 {
         if live & 1 != 0 {
@@ -197,11 +200,11 @@ fn each_live<K: Member, const BATCH: usize>(
         rotate(&mut keys);
     }
 }
-/// The second key becomes the first one, and the first one the last.
+/// Rotates the keys: the second becomes the first, and the first the last.
 #[inline(always)]
 fn rotate<K: Member, const BATCH: usize>(keys: &mut [K; BATCH]) {
-    // If the last one stayed, the compiler would take a loop that does this apart: nothing would
-    // change any more after seven times.
+    // If the last key stayed in place, the compiler would peel the loop that calls this, since
+    // nothing would change after seven iterations.
     let first = keys[0];
     unroll::<BATCH>(|j| keys[j] = if j + 1 < BATCH { keys[(j + 1) % BATCH] } else { first });
 }
@@ -211,32 +214,32 @@ fn rotate<K: Member, const BATCH: usize>(keys: &mut [K; BATCH]) {
 pub(super) struct Near<K> {
     pub shape: Shape,
     pub slots: Shared<K>,
-    /// A word for each bucket: how many keys came when slots were counted, and from bit [`MARKS`]
-    /// on the classes that overflowed.
+    /// One word per bucket: the number of keys that came while slots were counted and, from bit
+    /// [`MARKS`] on, the classes that overflowed.
     words: Shared<u32>,
-    /// Keys that found their first bucket full, and how many.
+    /// Keys that found their first bucket full.
     listed: Shared<K>,
-    /// Those that found the second full too, in a table of as many slots.
+    /// Keys that found the second bucket full too, in a table with as many slots as the list.
     pub waiting: Shared<K>,
     list: u32,
     counts: Shared<u32>,
 }
-/// The bits of classes in a bucket's word.
+/// Lowest bit of the class marks in a bucket's word.
 const MARKS: u32 = 28;
 
-// What a block counts.
+// Counters of a block.
 /// Keys that found their first bucket full.
 const LISTED: u32 = 0;
 /// Keys that evict.
 const EVICTING: u32 = 1;
-/// Not 0 if many copies are expected.
+/// Not 0 if many duplicates are expected.
 const COPIES: u32 = 2;
-/// Not 0 if something failed before, or here.
+/// Not 0 if an earlier block or this one has failed.
 const LOST: u32 = 3;
 const COUNTS: u32 = 4;
 
-/// Bytes of shared memory for partitions of this many buckets, with lists of this many keys of so
-/// many bytes.
+/// Returns the bytes of shared memory for partitions of `buckets` buckets, with lists of `list`
+/// keys of `key_bytes` bytes.
 pub const fn shared_bytes(buckets: u32, list: u32, key_bytes: u32) -> u32 {
     buckets * 36 + 2 * list * key_bytes + COUNTS * 4
 }
@@ -272,7 +275,7 @@ impl<K: Member> Filling<K> for Near<K> {
     }
 }
 impl<K: Member> Near<K> {
-    /// Not cleared yet.
+    /// Allocates the partition without clearing it.
     #[inline(always)]
     pub fn new(shared: &mut SharedMem, shape: Shape, list: u32) -> Near<K> {
         Near {
@@ -285,7 +288,7 @@ impl<K: Member> Near<K> {
             list,
         }
     }
-    /// All threads of the block call it; a barrier must follow.
+    /// Clears the partition. All threads of the block call it; a barrier must follow.
     #[inline(always)]
     pub fn clear(self, t: Thread) {
         let mut i = t.id();
@@ -304,8 +307,8 @@ impl<K: Member> Near<K> {
             i += THREADS;
         }
     }
-    /// Looks at what blocks before this one met, and the passes over one array or two. All threads
-    /// of the block call it; a barrier must follow.
+    /// Initializes the counters from what earlier blocks, and the passes over one array or two,
+    /// recorded. All threads of the block call it; a barrier must follow.
     #[inline(always)]
     pub fn begin<const ARRAYS: usize>(self, t: Thread, build_states: [Buf<u32>; ARRAYS]) {
         if t.id() == 0 {
@@ -318,13 +321,13 @@ impl<K: Member> Near<K> {
             self.counts.store(LOST, failed);
         }
     }
-    /// Whether everything will be done again, whatever this block does.
+    /// Returns whether the build restarts whatever this block does.
     #[inline(always)]
     pub fn is_lost(self) -> bool {
         self.counts.load(LOST) != 0
     }
-    /// Phase A for some keys where few are equal: each takes the next slot of its first bucket,
-    /// whatever is in the others. Gives how many.
+    /// Runs phase A for some keys if duplicates are few: each takes the next slot of its first
+    /// bucket, whatever the other slots hold. Returns the number of keys.
     #[inline(always)]
     fn count_in<const BATCH: usize>(self, (keys, live): ([K; BATCH], u32)) -> u32 {
         if live == u32::MAX >> (32 - BATCH) {
@@ -358,8 +361,8 @@ impl<K: Member> Near<K> {
             }
         }
     }
-    /// Of equal keys that were counted into a bucket, one stays. Gives how many are there then. No
-    /// other thread touches the bucket.
+    /// Drops duplicates among the keys that were counted into a bucket. Returns the number of keys
+    /// left. No other thread touches the bucket.
     #[inline(always)]
     #[track_caller]
     fn drop_copies(self, bucket: u32) -> u32 {
@@ -387,7 +390,7 @@ impl<K: Member> Near<K> {
         }
         kept
     }
-    /// Notes that a key found its first bucket full.
+    /// Lists a key that found its first bucket full.
     #[inline(always)]
     #[track_caller]
     fn list(self, key: K) {
@@ -396,7 +399,7 @@ impl<K: Member> Near<K> {
             self.listed.store(at, key);
         }
     }
-    /// A key meets its first bucket, or is listed: 1 if it was not there.
+    /// Inserts a key into its first bucket, or lists it. Returns 1 if it was new.
     #[inline(always)]
     fn meet_first(self, key: K) -> u32 {
         let outcome = meet(self, self.first(hash(key)), key);
@@ -405,7 +408,7 @@ impl<K: Member> Near<K> {
         }
         (outcome == Outcome::New) as u32
     }
-    /// Phase B for one key: 1 if it was not there.
+    /// Runs phase B for one key. Returns 1 if it was new.
     #[inline(always)]
     fn meet_both(self, key: K, build_state: Buf<u32>) -> u32 {
         let mut outcome = meet(self, self.first(hash(key)), key);
@@ -421,7 +424,7 @@ impl<K: Member> Near<K> {
         }
         (outcome == Outcome::New) as u32
     }
-    /// The same of all buckets. Gives how many keys are in those of this thread then.
+    /// Drops duplicates in all buckets. Returns the number of keys left in this thread's buckets.
     #[inline(always)]
     fn drop_all_copies(self, t: Thread) -> u32 {
         let (mut kept, mut bucket) = (0, t.id());
@@ -431,10 +434,9 @@ impl<K: Member> Near<K> {
         }
         kept
     }
-    /// Whether the keys that were counted in so far show that many are equal, because buckets hold
-    /// copies or are full already; and whether most of what is listed are copies, and the list
-    /// was emptied. All threads of the block call it, with a barrier before what they
-    /// do with the buckets next.
+    /// Returns whether the keys counted so far show many duplicates, because buckets hold copies or
+    /// are already full; and whether most of the list are copies and it was emptied. All threads of
+    /// the block call it, with a barrier before they next use the buckets.
     #[inline(always)]
     fn shows_copies(self, t: Thread, build_state: Buf<u32>) -> (bool, bool) {
         t.barrier();
@@ -451,8 +453,8 @@ impl<K: Member> Near<K> {
         }
         (many, empties)
     }
-    /// Phases A and B: puts in the keys of one partition, of one array or two. All threads of the
-    /// block call it, with barriers before and after it. Counts what was dropped.
+    /// Runs phases A and B: inserts the keys of one partition, from one array or two. Counts the
+    /// dropped keys. All threads of the block call it, with barriers before and after it.
     #[inline(always)]
     pub fn put<const ARRAYS: usize, const BATCH: usize>(
         self,
@@ -461,7 +463,7 @@ impl<K: Member> Near<K> {
         build_state: Buf<u32>,
     ) {
         let (mut came, mut new) = (0u32, 0u32);
-        // A.
+        // Phase A.
         let mut rounds = arrays[0].rounds::<BATCH>(t);
         let mut meets = self.counts.load(COPIES) != 0;
         if !meets {
@@ -475,7 +477,7 @@ impl<K: Member> Near<K> {
                 while let Some(batch) = rounds.batch() {
                     came += self.count_in(batch);
                 }
-                // Where the list is too short, all keys are met in phase B.
+                // If the list is too short, phase B takes all keys.
                 let count_in = |key| {
                     if self.counts.load_volatile(LISTED) <= self.list {
                         self.count_in_all([key]);
@@ -487,7 +489,7 @@ impl<K: Member> Near<K> {
             new = self.drop_all_copies(t);
             t.barrier();
         }
-        // Of the arrays, which are not the same code twice, those that were not counted in.
+        // The arrays that were not counted in. A loop, so that the code is not there twice.
         let first = !meets as usize;
         let mut a = first;
         while a < ARRAYS {
@@ -509,7 +511,7 @@ impl<K: Member> Near<K> {
         if first < ARRAYS {
             t.barrier();
         }
-        // B.
+        // Phase B.
         let listed = self.counts.load(LISTED);
         if listed <= self.list {
             let mut i = t.id();
@@ -528,8 +530,7 @@ impl<K: Member> Near<K> {
                 while let Some((keys, live)) = rounds.batch() {
                     each_live(keys, live, |key| new += self.meet_both(key, build_state));
                 }
-                // Where keys were chosen, so many may come that looking for places in vain would
-                // take long.
+                // With crafted keys, so many may overflow that futile searches would take long.
                 if self.counts.load_volatile(LOST) == 0 {
                     array.each_behind::<BATCH>(t, |key| new += self.meet_both(key, build_state));
                 }
@@ -541,7 +542,7 @@ impl<K: Member> Near<K> {
             build_state.fetch_add(state::DROPPED, dropped);
         }
     }
-    /// Bucket `bucket`, which nobody changes any more.
+    /// Returns a bucket that no longer changes.
     #[inline(always)]
     #[track_caller]
     pub fn bucket(self, bucket: u32) -> [K::Half; 2] {
@@ -549,8 +550,8 @@ impl<K: Member> Near<K> {
     }
 }
 
-/// Builds partition `t.block()`. The stash is empty, but for what other blocks put there. A thread
-/// has eight keys on their way at a time, or as many bytes.
+/// Builds partition `t.block()`. The stash is empty except for what other blocks put there. A
+/// thread keeps eight 32-bit keys in flight, or the same number of bytes.
 #[kernel(
     image = SET, threads = 256, min_blocks = 4,
     shared = shared_bytes(arrived.shape.buckets, arrived.source.list, size_of::<K>() as u32),
@@ -581,12 +582,12 @@ pub fn set_build<K: Member, const BATCH: usize>(
         return;
     }
 
-    // C.
+    // Phase C.
     let mut i = id;
     while i < source.list {
         let key = table.waiting.load(i);
         if key != K::EMPTY {
-            // Side by side, so that few warps evict.
+            // Compacted, so that few warps evict.
             table.listed.store(table.counts.fetch_add(EVICTING, 1), key);
         }
         i += THREADS;
@@ -607,7 +608,7 @@ pub fn set_build<K: Member, const BATCH: usize>(
     }
     t.barrier();
 
-    // D.
+    // Phase D.
     i = id;
     while i < shape.buckets {
         let bits = table.words.load(i) >> MARKS;
@@ -615,7 +616,7 @@ pub fn set_build<K: Member, const BATCH: usize>(
         i += THREADS;
     }
 }
-/// Writes a bucket, which is not read soon.
+/// Writes a bucket that is not read again soon.
 #[inline(always)]
 #[track_caller]
 pub(super) fn write_bucket<K: Member>(slots: Buf<K>, place: u64, [low, high]: [K::Half; 2]) {

@@ -1,15 +1,15 @@
 //! Distinct keys, unions, intersections and differences of arrays, without a table in device
 //! memory.
 //!
-//! Both arrays are [partitioned](super::partition) in the same way; then one block takes a
-//! partition of each. It [fills](super::fill) a table in shared memory with the keys of the first
-//! array, of a union with those of both, where equal keys meet. For an intersection or a difference
-//! it looks up the keys of the second array and marks the slots of those that are there. Then it
-//! appends the keys that are wanted to the output, in any order. Nothing evicts: keys that two
-//! buckets have no room for stay in the table where they wait.
+//! Both arrays are [partitioned](super::partition) alike; then one block takes a partition of each.
+//! It [fills](super::fill) a table in shared memory with the keys of the first array, or of both
+//! arrays for a union, merging duplicates. For an intersection or a difference it looks up the keys
+//! of the second array and marks the slots where it finds them. Then it appends the resulting keys
+//! to the output, in any order. There are no evictions: keys for which neither bucket has room stay
+//! in the table of waiting keys.
 //!
-//! If more keys came to a partition than there is room for, everything is done again in device
-//! memory, by a table with linear probing that has more slots than there are keys.
+//! If a partition receives more keys than it has room for, the operation restarts in device memory
+//! with a linear-probing table that has more slots than there are keys.
 use super::build::{Arrived, Near, THREADS, shared_bytes};
 use super::export::{HELD, append_keys, with_keys};
 use super::fill::{self, claim, claimed};
@@ -23,18 +23,19 @@ use koel_simt::{Buf, In, Thread, kernel};
 
 const _: () = assert!(THREADS == ANSWERING);
 
-/// What is made of two arrays.
+/// Operations on two arrays.
 pub mod how {
-    /// The distinct keys of the first; there is no second.
+    /// The distinct keys of the first array; there is no second.
     pub const DISTINCT: u32 = 0;
-    /// Those that are in one of them, or in both.
+    /// Keys that are in either array or in both.
     pub const UNION: u32 = 1;
-    /// Those that are in both.
+    /// Keys that are in both arrays.
     pub const INTERSECTION: u32 = 2;
-    /// Those of the first that are not in the second.
+    /// Keys of the first array that are not in the second.
     pub const DIFFERENCE: u32 = 3;
 }
-/// Of slots with a key, the bits of those that are wanted, of which `hit` are in the second array.
+/// Returns the bits of the slots whose keys belong to the result. `hit` marks slots whose keys are
+/// in the second array.
 #[inline(always)]
 fn wanted(what: u32, hit: u32) -> u32 {
     match what {
@@ -43,7 +44,7 @@ fn wanted(what: u32, hit: u32) -> u32 {
         _ => !0,
     }
 }
-/// The same of the ambiguous key.
+/// Returns whether the ambiguous key belongs to the result.
 #[inline(always)]
 fn wants_held(what: u32, first: Buf<u32>, second: Buf<u32>) -> bool {
     let of_first = first.load_relaxed(state::HELD) != 0;
@@ -58,18 +59,18 @@ fn wants_held(what: u32, first: Buf<u32>, second: Buf<u32>) -> bool {
     }
 }
 
-/// Words of a bit for each slot of buckets and of the list.
+/// Number of words for one bit per slot of the buckets and of the list.
 const fn hit_words(buckets: u32, list: u32) -> u32 {
-    // Slots of 32-bit keys.
+    // Buckets have 8 slots for 32-bit keys, the larger number.
     (buckets * 8 + list).div_ceil(32)
 }
-/// Bytes of shared memory of a block, for partitions of this many buckets, with lists of this many
-/// keys of so many bytes.
+/// Returns the bytes of shared memory of a block, for partitions of `buckets` buckets, with lists
+/// of `list` keys of `key_bytes` bytes.
 pub const fn combine_bytes(buckets: u32, list: u32, key_bytes: u32) -> u32 {
     shared_bytes(buckets, list, key_bytes) + (hit_words(buckets, list) + SUMS) * 4
 }
 
-/// The slot of a key in a table that is filled, counted as hits are.
+/// Returns the slot of a key in a filled table, numbered like the bits of hits.
 #[inline(always)]
 fn slot_of<K: Member>(table: Near<K>, list: u32, key: K) -> Option<u32> {
     fill::slot_of(table, key, || {
@@ -78,10 +79,10 @@ fn slot_of<K: Member>(table: Near<K>, list: u32, key: K) -> Option<u32> {
     })
 }
 
-/// Appends what `what` makes of partition `t.block()` of two arrays.
+/// Appends the result of operation `what` for partition `t.block()` of two arrays.
 ///
-/// If there is no second array, the first stands for it. The partitions and the lists are those of
-/// the first.
+/// If there is no second array, the first stands in for it. The number of partitions and the size
+/// of the lists are those of the first.
 #[kernel(
     image = SET_COMBINE, threads = 256, min_blocks = 4,
     shared = combine_bytes(first.shape.buckets, first.source.list, size_of::<K>() as u32),
@@ -158,45 +159,44 @@ pub fn set_combine<K: Member, const BATCH: usize>(
         from += THREADS;
     }
 }
-/// What is to be ended: a kernel's argument.
+/// Parameters of the end of an operation: a kernel argument.
 #[derive(Clone, Copy, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Ending {
-    /// One of [`how`].
+    /// Operation: one of [`how`].
     pub what: u32,
-    /// The seed that keys were mixed with.
+    /// Seed that keys were mixed with.
     pub seed: u32,
-    /// Keys of the first array, and of the second.
+    /// Number of keys of each array.
     pub n: [u32; 2],
-    /// Bins of both passes of each array.
+    /// Number of bins of both passes, for each array.
     pub bins: [u32; 2],
-    /// Slots of the table of what is done again: more than there are keys to put in.
+    /// Slots of the table of a restarted operation: more than there are keys to insert.
     pub slots: u32,
 }
-/// Words, as wide as keys, for a table of so many slots and a bit for each.
+/// Returns the number of key-sized words for a table of `slots` slots and one bit per slot.
 pub const fn spare_words(slots: usize) -> usize {
     slots + slots.div_ceil(32)
 }
 
-/// The arrays that were combined, and the memory of that: a kernel's argument.
+/// The combined arrays and the memory of the operation: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct Combined<K: Member> {
     /// The two arrays.
     pub inputs: [In<K>; 2],
-    /// The [words](spare_words) of the slots that are asked for.
+    /// The [words](spare_words) of [`Ending::slots`] slots.
     pub spare: Buf<K>,
-    /// Of the bins of both passes over each array.
+    /// Cursors of the bins of both passes, for each array.
     pub cursors: [Buf<u32>; 2],
-    /// Of the bins of both passes over each array.
+    /// Valid counts of the bins of both passes, for each array.
     pub valid: [Buf<u32>; 2],
-    /// The words that the kernels share, of each array.
+    /// Words that the kernels share, for each array.
     pub states: [Buf<u32>; 2],
 }
 
-/// Leaves the memory of [`set_combine`](fn@set_combine) and its passes as they found it; if
-/// something failed, does everything again, see the module. At most as many blocks as can be
-/// resident at once.
+/// Resets the memory of [`set_combine`](fn@set_combine) and its passes. If something failed,
+/// restarts the operation: see the module. Launch no more blocks than can be resident at once.
 #[kernel(
     image = SET_COMBINE, threads = 256, min_blocks = 2, shared = SUMS * 4, starts_early,
     for K in [u32, u64]
@@ -208,7 +208,7 @@ pub fn set_combined<K: Member>(t: Thread, ending: Ending, of: Combined<K>, to: K
     t.let_next_start();
     let (begin, step) = strided(t, THREADS);
     let second = ending.what != how::DISTINCT;
-    // Nobody changes these before all blocks have read them.
+    // No block changes these before all blocks have read them.
     let mut failed = states[0].load_relaxed(state::FAILED) != 0;
     clear_bins(begin, step, ending.bins[0], cursors[0], valid[0]);
     if second {
@@ -225,7 +225,7 @@ pub fn set_combined<K: Member>(t: Thread, ending: Ending, of: Combined<K>, to: K
         }
     }
 }
-/// Everything again, from the inputs: see the module.
+/// Repeats the operation from the inputs: see the module.
 #[inline(always)]
 fn again<K: Member>(
     t: Thread,
@@ -239,7 +239,7 @@ fn again<K: Member>(
     let Ending { what, slots, n, .. } = ending;
     let sums = t.shared().array::<u32>(SUMS);
     let (begin, step) = strided(t, THREADS);
-    // Keys that were chosen for one seed are spread by another.
+    // Another seed spreads keys that were crafted against the first.
     let seed = mix(!ending.seed);
     let mut times = 0;
     grid_barrier(t, states[0], &mut times);
@@ -261,7 +261,7 @@ fn again<K: Member>(
         put_again(t, seed, n[1], slots, inputs[1], spare, states[1]);
     }
     grid_barrier(t, states[0], &mut times);
-    // Bits of a word, which are as many as a key has.
+    // Bits per word: as many as a key has.
     let of_word = size_of::<K>() as u32 * 8;
     if what == how::INTERSECTION || what == how::DIFFERENCE {
         i = begin;
@@ -302,7 +302,7 @@ fn again<K: Member>(
         from += of_grid;
     }
 }
-/// Puts the keys of an input into the table in device memory, each once.
+/// Inserts the keys of an input into the table in device memory, each once.
 #[inline(always)]
 fn put_again<K: Member>(
     t: Thread,

@@ -1,4 +1,4 @@
-//! The keys of a set, as an array.
+//! Export of a set's keys to an array.
 use super::find::SetRef;
 use super::layout::{Member, fillers, in_bucket, unmixed};
 use crate::table::append::{SUMS, append};
@@ -6,14 +6,14 @@ use crate::table::header;
 use crate::table::layout::{EMPTY, Layout};
 use koel_simt::{Buf, Shared, Thread, kernel, unroll};
 
-/// Of the keys that a thread [appends], the bits of a bucket's, and that of the ambiguous key
-/// behind them.
+/// In the bits of the keys that a thread [appends], the bit of the ambiguous key. It follows those
+/// of a bucket.
 ///
 /// [appends]: append
 pub(super) const HELD: usize = 8;
 
-/// Appends every key to an array, `count` of which are taken, in any order. A thread for each
-/// bucket, and for as many slots of the stash.
+/// Appends every key, in any order, to an array that holds `count` keys. Uses one thread per
+/// bucket, and one per bucket-sized run of stash slots.
 #[kernel(image = SET, threads = 256, shared = SUMS * 4, starts_early, for K in [u32, u64])]
 pub fn set_export<K: Member>(t: Thread, table: SetRef<K>, keys: Buf<K>, count: Buf<u64>) {
     let sums = t.shared().array::<u32>(SUMS);
@@ -45,7 +45,7 @@ pub fn set_export<K: Member>(t: Thread, table: SetRef<K>, keys: Buf<K>, count: B
     let has = with_keys::<K>(bucket) & !fillers | (held as u32) << HELD;
     append_keys::<K>(t, seed, bucket, has, sums, keys, count);
 }
-/// A bit for each slot of a bucket that has a key.
+/// Returns a bit for each slot of a bucket that has a key.
 #[inline(always)]
 pub(super) fn with_keys<K: Member>(bucket: [K::Half; 2]) -> u32 {
     let mut has = 0;
@@ -56,7 +56,7 @@ pub(super) fn with_keys<K: Member>(bucket: [K::Half; 2]) -> u32 {
     });
     has
 }
-/// Appends the keys of a bucket that have a bit in `has`, and the ambiguous key.
+/// Appends the keys of a bucket that have a bit in `has`, and the ambiguous key if its bit is set.
 #[inline(always)]
 pub(super) fn append_keys<K: Member>(
     t: Thread,

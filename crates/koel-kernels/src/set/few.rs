@@ -1,5 +1,4 @@
-//! Updates of few keys beside those of a set: as [those of a map](crate::map::few), in buckets of a
-//! set.
+//! Sparse updates of a set: as [those of a map](crate::map::few), in buckets of a set.
 use super::build::write_bucket;
 use super::layout::{Member, class_bits, empty_last, filled, in_bucket, with_key};
 use crate::table::few::{Bucketed, Few, shared_bytes, update_few};
@@ -60,14 +59,14 @@ impl<K: Member> Bucketed for OfSet<K> {
             empty_last::<K>(bucket)
         }
     }
-    /// There is none.
+    /// Does nothing: a set has no values.
     #[inline(always)]
     fn store_value(_: Buf<K>, _: u32, _: u32, _: K, _: K) {}
 }
 
-/// Applies the operations of group `t.block()`, as far as that is done in few buckets: what it is
-/// given, and leaves: [`map_update_few`](fn@crate::map::few::map_update_few). The values of the
-/// batch are not read.
+/// Applies the operations of group `t.block()` that can be done in few buckets. Inputs and results
+/// are those of [`map_update_few`](fn@crate::map::few::map_update_few). The values of the batch are
+/// not read.
 #[kernel(
     image = SET_UPDATE, threads = 256, min_blocks = 4,
     shared = shared_bytes(few, size_of::<K>() as u32), starts_early,

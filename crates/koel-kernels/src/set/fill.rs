@@ -1,52 +1,53 @@
-//! How a set's buckets are filled by many threads at once, wherever they lie: in shared memory, in
-//! device memory or on a host.
+//! Concurrent insertion into a set's buckets by many threads, in shared memory, device memory or on
+//! a host.
 //!
 //! * First nothing moves. A key takes the first empty slot of its first bucket, of its second
-//!   bucket if that is full, or else waits in a small table; each slot is taken by compare-and-swap
-//!   of the key itself. So equal keys [meet](fn@meet): all copies come to the same slots in the
-//!   same order, none of which becomes empty again, and find there the copy that came first. (In a
-//!   [build](super::build) most keys have been counted into their first bucket before, each once.)
-//! * Then each key that waits [evicts](fn@evict): it takes the slot of another key, which goes to
-//!   its other bucket, and so on. A key is in a slot or in the hands of one thread. No slot becomes
-//!   empty, so a bucket that was full once is full for good.
+//!   bucket if that is full, or else waits in a small table. Each slot is taken by a
+//!   compare-and-swap of the key itself. Equal keys therefore [meet](fn@meet): all copies probe the
+//!   same slots in the same order, none of which becomes empty again, and find the copy that came
+//!   first. (In a [build](super::build), most keys were counted into their first bucket before,
+//!   each once.)
+//! * Then each waiting key [evicts](fn@evict): it takes the slot of another key, which goes to its
+//!   other bucket, and so on. A key is in a slot or held by one thread. No slot becomes empty, so a
+//!   bucket that is full stays full.
 use super::layout::{Member, hash, holds, in_bucket, is_full, taken};
 use crate::hash::mulhi;
 use crate::table::layout::class;
 use koel_simt::unroll;
 
-/// Evictions of a key before it is given up.
+/// Maximum number of evictions for a key.
 const MAX_MOVES: u32 = 250;
 
-/// A table that is being filled. Buckets are counted as its memory likes.
+/// A table that is being filled. It numbers buckets as suits its memory.
 pub trait Filling<K: Member>: Copy {
-    /// Whether a key is given up early where it meets none but keys of its own hash.
+    /// Whether to give up a key early if it meets only keys of its own hash.
     const GIVES_UP_EARLY: bool = false;
-    /// The first bucket of a hash.
+    /// Returns the first bucket of a hash.
     fn first(self, h: u32) -> u32;
-    /// The bucket of a hash that is not this one of its two.
+    /// Returns the bucket of a hash other than `bucket`.
     fn other(self, h: u32, bucket: u32) -> u32;
-    /// Half a bucket, which others may change at this moment.
+    /// Loads half a bucket, which other threads may change concurrently.
     fn half(self, bucket: u32, half: u32) -> K::Half;
-    /// The last slot of a bucket: [`Member::EMPTY`] unless it is full.
+    /// Returns the last slot of a bucket: [`Member::EMPTY`] unless it is full.
     fn last(self, bucket: u32) -> K;
-    /// Puts `new` into a slot if `old` is there. Gives what was there.
+    /// Puts `new` into a slot if it holds `old`. Returns what it held.
     fn replace(self, bucket: u32, slot: u32, old: K, new: K) -> K;
-    /// Notes that a key of this class overflowed from a bucket.
+    /// Records that a key of this class overflowed from a bucket.
     fn mark(self, bucket: u32, class: u32);
 }
 
-/// What became of a key.
+/// Outcome of an insertion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// It is there now.
+    /// The key was inserted.
     New,
-    /// It was there.
+    /// The key was already there.
     Met,
     /// There is no room.
     Full,
 }
 
-/// Gives a mixed key a slot of a bucket, where nothing moves.
+/// Inserts a mixed key into a bucket while nothing moves.
 #[inline(always)]
 #[track_caller]
 pub fn meet<K: Member, T: Filling<K>>(table: T, bucket: u32, key: K) -> Outcome {
@@ -55,7 +56,7 @@ pub fn meet<K: Member, T: Filling<K>>(table: T, bucket: u32, key: K) -> Outcome 
     if holds::<K>(low, key) {
         return Outcome::Met;
     }
-    // Most come to buckets that are less than half full.
+    // Most keys come to buckets that are less than half full.
     if slot == K::SLOTS / 2 {
         let high = table.half(bucket, 1);
         slot += taken::<K>(high);
@@ -75,7 +76,7 @@ pub fn meet<K: Member, T: Filling<K>>(table: T, bucket: u32, key: K) -> Outcome 
     }
     Outcome::Full
 }
-/// The same for a key that found its first bucket full, and its second.
+/// Inserts a key that found its first bucket full into its second.
 #[inline(always)]
 #[track_caller]
 pub fn meet_second<K: Member, T: Filling<K>>(table: T, key: K) -> Outcome {
@@ -85,8 +86,8 @@ pub fn meet_second<K: Member, T: Filling<K>>(table: T, key: K) -> Outcome {
     meet(table, table.other(h, first), key)
 }
 
-/// The slot of a mixed key, counted from the first of the table, while nothing changes;
-/// `elsewhere`: if both its buckets are full and do not hold it.
+/// Returns the slot of a mixed key, counted from the table's first slot, while nothing changes.
+/// Calls `elsewhere` if both buckets are full and do not hold the key.
 #[inline(always)]
 #[track_caller]
 pub fn slot_of<K: Member, T: Filling<K>>(
@@ -101,7 +102,8 @@ pub fn slot_of<K: Member, T: Filling<K>>(
         in_full(table, second, key).unwrap_or_else(elsewhere)
     })
 }
-/// The slot of a key in a bucket; `None` if it may be elsewhere, because the bucket is full.
+/// Returns the slot of a key in a bucket; `None` if the bucket is full, so the key may be
+/// elsewhere.
 #[inline(always)]
 #[track_caller]
 fn in_full<K: Member, T: Filling<K>>(table: T, bucket: u32, key: K) -> Option<Option<u32>> {
@@ -115,9 +117,8 @@ fn in_full<K: Member, T: Filling<K>>(table: T, bucket: u32, key: K) -> Option<Op
     if slot.is_some() || !is_full::<K>(&keys) { Some(slot) } else { None }
 }
 
-/// Gives a mixed key a slot of an open-addressing table of so many slots, where nothing moves,
-/// unless that takes more than `tries`. `claim(slot)` puts the key there if the slot is empty, and
-/// gives what was there.
+/// Inserts a mixed key into an open-addressing table of `slots` slots while nothing moves, within
+/// `tries` probes. `claim(slot)` puts the key there if the slot is empty, and returns what it held.
 #[inline(always)]
 pub fn claim<K: Member>(slots: u32, tries: u32, key: K, claim: impl Fn(u32) -> K) -> Outcome {
     let (mut slot, mut tried) = (start(slots, key), 0);
@@ -134,7 +135,7 @@ pub fn claim<K: Member>(slots: u32, tries: u32, key: K, claim: impl Fn(u32) -> K
     }
     Outcome::Full
 }
-/// Where a key is in such a table, which is not changed meanwhile.
+/// Returns the slot of a key in such a table, which does not change meanwhile.
 #[inline(always)]
 pub fn claimed<K: Member>(slots: u32, key: K, get: impl Fn(u32) -> K) -> Option<u32> {
     let (mut slot, mut tried) = (start(slots, key), 0);
@@ -153,7 +154,7 @@ pub fn claimed<K: Member>(slots: u32, key: K, get: impl Fn(u32) -> K) -> Option<
 }
 #[inline(always)]
 fn start<K: Member>(slots: u32, key: K) -> u32 {
-    // All bits of the key count, and not as they do elsewhere.
+    // Depends on all bits of the key, and differs from its other hashes.
     let word = key.widened() ^ key.widened() << 32;
     mulhi(((word.wrapping_mul(0x9E37_79B9_7F4A_7C15)) >> 32) as u32, slots)
 }
@@ -162,13 +163,13 @@ fn after(slots: u32, slot: u32) -> u32 {
     if slot + 1 < slots { slot + 1 } else { 0 }
 }
 
-/// Gives a mixed key that found both its buckets full a place: others go to their other buckets.
-/// Gives the key that has none in the end: both its buckets are full, and its class is marked in
-/// the first.
+/// Inserts a mixed key that found both its buckets full by evicting others to their other buckets.
+/// Returns the key that ends without a slot, if any: both its buckets are full, and its class is
+/// marked in the first.
 #[inline(always)]
 #[track_caller]
 pub fn evict<K: Member, T: Filling<K>>(table: T, mut key: K) -> Option<K> {
-    // The key stays in its first bucket, where lookups find it at once.
+    // The key goes to its first bucket, where lookups find it at once.
     let (mut bucket, mut moves) = (table.first(hash(key)), 0);
     while moves < MAX_MOVES {
         let there = [table.half(bucket, 0), table.half(bucket, 1)];
@@ -176,13 +177,13 @@ pub fn evict<K: Member, T: Filling<K>>(table: T, mut key: K) -> Option<K> {
         let mut others = 0;
         unroll::<8>(|i| others |= hash(in_bucket::<K>(&there, i % K::SLOTS as usize)) ^ hash(key));
         if T::GIVES_UP_EARLY && others == 0 {
-            // Keys that were chosen: none has more room elsewhere than this one. Perhaps there are
-            // others in its other bucket.
+            // Crafted keys: none has more room elsewhere than this one. The key's other bucket may
+            // hold other keys.
             bucket = table.other(hash(key), bucket);
             moves += MAX_MOVES / 4;
             continue;
         }
-        // One whose other bucket has room, or else any one.
+        // Evict a key whose other bucket has room, or else an arbitrary one.
         let (mut slot, mut victim, mut next, mut room) = (0, K::EMPTY, bucket, false);
         unroll::<8>(|i| {
             if i < K::SLOTS as usize {

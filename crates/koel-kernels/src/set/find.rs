@@ -1,17 +1,17 @@
-//! Lookups: one thread a query, one sector read, a second one for the few that need it.
+//! Lookups: one thread per query reads one sector, and a second one for few queries.
 use super::layout::{Member, mixed, search};
 use crate::table::answers::{tell_bits, tell_count, tell_flags};
 use crate::table::layout::Shape;
 use crate::table::{header, stash};
 use koel_simt::{Buf, In, Thread, kernel};
 
-/// A set as kernels see it: one parameter of a kernel.
+/// A set as kernels see it: one kernel parameter.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct SetRef<K: Member> {
     /// Partitions and buckets.
     pub shape: Shape,
-    /// The stash has 2^this slots.
+    /// log2 of the number of slots in the stash.
     pub stash_bits: u32,
     /// The buckets.
     pub slots: In<K>,
@@ -21,25 +21,25 @@ pub struct SetRef<K: Member> {
     pub header: In<u32>,
 }
 impl<K: Member> SetRef<K> {
-    /// The same for host code outside of a kernel, which can then look keys up.
+    /// Returns the same set for host code outside a kernel, which can then look keys up.
     ///
     /// # Safety
-    /// It is on a device whose memory is the host's, and is there and not changed as long as the
-    /// result is used.
+    /// The set must be on a device whose memory is the host's. Its memory must stay allocated and
+    /// unchanged while the result is used.
     #[cfg(not(target_arch = "nvptx64"))]
     pub unsafe fn on_host(self) -> SetRef<K> {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { koel_simt::Arg::native(self) }
     }
-    /// A bucket.
+    /// Loads a bucket.
     #[inline(always)]
     #[track_caller]
     pub(super) fn bucket(&self, place: u64) -> [K::Half; 2] {
         [K::read_half(self.slots, 2 * place), K::read_half(self.slots, 2 * place + 1)]
     }
-    /// Whether a key is there.
+    /// Returns whether the set contains a key.
     ///
-    /// Reads one sector of 32 bytes, and a second one if the first bucket is full and keys of this
+    /// Reads one 32-byte sector, and a second one if the first bucket is full and keys of this
     /// class overflowed from it.
     #[inline(always)]
     #[track_caller]
@@ -58,7 +58,7 @@ impl<K: Member> SetRef<K> {
     }
 }
 
-/// Looks up query `i`: 1 or 0.
+/// Looks up query `i` and writes 1 or 0.
 #[kernel(image = SET, threads = 256, starts_early, for K in [u32, u64])]
 pub fn set_contains<K: Member>(
     t: Thread,
@@ -69,7 +69,7 @@ pub fn set_contains<K: Member>(
 ) {
     tell_flags(t, n, found, |i| table.contains(queries.get_stream(i)))
 }
-/// Looks up query `i`: bit `i % 32` of word `i / 32`. The bits behind the last query are 0.
+/// Looks up query `i` and writes bit `i % 32` of word `i / 32`. Bits after the last query are 0.
 #[kernel(image = SET, threads = 256, starts_early, for K in [u32, u64])]
 pub fn set_contains_bits<K: Member>(
     t: Thread,
@@ -80,7 +80,7 @@ pub fn set_contains_bits<K: Member>(
 ) {
     tell_bits(t, n, found, |i| table.contains(queries.get_stream(i)))
 }
-/// Adds to `count` how many of the queries are in the set.
+/// Adds the number of queries in the set to `count`.
 #[kernel(image = SET, threads = 256, starts_early, for K in [u32, u64])]
 pub fn set_count<K: Member>(t: Thread, table: SetRef<K>, n: u32, queries: In<K>, count: Buf<u64>) {
     tell_count(t, n, count, |i| table.contains(queries.get_stream(i)))

@@ -1,53 +1,54 @@
 //! The bytes of a set, the same on every device.
 //!
-//! A set is an array of buckets of 32 bytes, a memory sector: eight mixed keys of 32 bits, or four
-//! of 64. Where a key may lie its hash tells, as in a [map](crate::table::layout): in one of two
-//! buckets of one partition. An empty slot is all ones; empty slots are the last ones of a bucket.
-//! The one key whose mixed form is all ones, the *ambiguous* key, is kept apart, in the header.
+//! A set is an array of 32-byte buckets, one memory sector each: eight mixed keys of 32 bits, or
+//! four of 64 bits. As in a [map](crate::table::layout), a key's hash determines where it may lie:
+//! in one of two buckets of one partition. An empty slot is all ones; empty slots come last in a
+//! bucket. The one key whose mixed form is all ones, the *ambiguous* key, is stored in the header
+//! instead.
 //!
 //! # Which misses end at the first bucket
 //! A key whose first bucket was full went to its second bucket. The order of the keys in a full
-//! bucket says for each of four classes of keys whether one of them *overflowed* from here. For
-//! eight keys, the bit of class `c` is set if key `2 c` is greater than key `2 c + 1`; for four,
-//! the bits are those of a [map's bucket](crate::table::layout). A lookup reads the second bucket
-//! only if the first is full, does not hold the key and has the bit of its class set, and the stash
-//! only if the second is full too.
+//! bucket encodes, for each of four classes of keys, whether a key of that class *overflowed* from
+//! here. For eight keys, the bit of class `c` is set if key `2 c` is greater than key `2 c + 1`;
+//! for four, the bits are those of a [map's bucket](crate::table::layout). A lookup reads the
+//! second bucket only if the first is full, does not hold the key and has the bit of its class set,
+//! and the stash only if the second is full too.
 //!
-//! Where a key was erased from a full bucket from which others overflowed, a *filler* may keep it
-//! full: a key that does not [belong](Shape::belongs) to the bucket, as in a map.
+//! If a key is erased from a full bucket from which others overflowed, a *filler* may keep it full:
+//! a key that does not [belong](Shape::belongs) to the bucket, as in a map.
 use crate::table::layout::{Layout, Narrow, Shape, Wide, class, class_bit, with_class_bits};
 use crate::table::sending::{Carried, Routed};
 use core::fmt::Debug;
 use koel_simt::{Buf, In, Shared, U32x4, U64x2, unroll};
 
-/// What keys of a set may be: `u32`, `u64`. A mixed key is of the same type.
+/// Key type of a set: `u32` or `u64`. A mixed key has the same type.
 pub trait Member: Carried {
-    /// How keys are mixed; and how the stash holds them: as pairs whose values are zero.
+    /// How keys are mixed, and how the stash stores them: as pairs whose values are zero.
     type Pairs: Routed<Key = Self, Value = Self, Mixed = Self>;
     /// Half a bucket: sixteen bytes.
     type Half: Copy + Debug + Send + Sync;
-    /// Keys of a bucket.
+    /// Keys per bucket.
     const SLOTS: u32;
     /// An empty slot, and the mixed form of the ambiguous key.
     const EMPTY: Self;
 
-    /// Half a bucket of these keys.
+    /// Packs keys into half a bucket.
     fn half(key: impl Fn(u32) -> Self) -> Self::Half;
-    /// Key `i` of half a bucket.
+    /// Returns key `i` of half a bucket.
     fn in_half(half: &Self::Half, i: usize) -> Self;
-    /// Sixteen bytes of a finished table.
+    /// Loads sixteen bytes of a finished table.
     fn read_half(slots: In<Self>, i: u64) -> Self::Half;
-    /// Sixteen bytes of a table that this thread may change.
+    /// Loads sixteen bytes of a table that this thread may change.
     fn load_half(slots: Buf<Self>, i: u64) -> Self::Half;
-    /// Sixteen bytes that others may change at this moment.
+    /// Loads sixteen bytes that other threads may change concurrently.
     fn shared_half(slots: Shared<Self>, i: u32) -> Self::Half;
-    /// Writes sixteen bytes that no other thread touches.
+    /// Stores sixteen bytes that no other thread touches.
     fn store_shared_half(slots: Shared<Self>, i: u32, half: Self::Half);
-    /// Writes sixteen bytes that are not read soon.
+    /// Stores sixteen bytes that are not read again soon.
     fn write_half(slots: Buf<Self>, i: u64, half: Self::Half);
-    /// Whether the order of a full bucket has the bit of this class set.
+    /// Returns the bit of this class that the order of a full bucket encodes.
     fn class_bit(bucket: [Self::Half; 2], class: u32) -> bool;
-    /// A full bucket of distinct keys, ordered so that exactly these class bits are set.
+    /// Orders a full bucket of distinct keys so that exactly these class bits are set.
     fn with_class_bits(bucket: [Self::Half; 2], bits: u32) -> [Self::Half; 2];
 }
 impl Member for u32 {
@@ -158,28 +159,28 @@ impl Member for u64 {
     }
 }
 
-/// The mixed key. Another seed makes other mixed keys of the same keys.
+/// Mixes a key. Different seeds give different mixed keys.
 #[inline(always)]
 pub fn mixed<K: Member>(seed: u32, key: K) -> K {
     K::Pairs::mixed(seed, key)
 }
-/// The key of a mixed key.
+/// Recovers the key from a mixed key.
 #[inline(always)]
 pub fn unmixed<K: Member>(seed: u32, mixed: K) -> K {
     K::Pairs::unmixed(seed, mixed)
 }
-/// The 32 bits of a mixed key that decide where it may lie.
+/// Returns the 32 bits of a mixed key that determine where it may lie.
 #[inline(always)]
 pub fn hash<K: Member>(mixed: K) -> u32 {
     K::Pairs::hash(mixed)
 }
-/// Key `i` of a bucket.
+/// Returns key `i` of a bucket.
 #[inline(always)]
 pub fn in_bucket<K: Member>(bucket: &[K::Half; 2], i: usize) -> K {
     let of_half = K::SLOTS as usize / 2;
     K::in_half(&bucket[i / of_half], i % of_half)
 }
-/// Whether half a bucket holds a mixed key, which is not the ambiguous one.
+/// Returns whether half a bucket holds a mixed key, which is not the ambiguous one.
 #[inline(always)]
 pub fn holds<K: Member>(half: K::Half, mixed: K) -> bool {
     let mut any = false;
@@ -190,7 +191,7 @@ pub fn holds<K: Member>(half: K::Half, mixed: K) -> bool {
     });
     any
 }
-/// Whether two keys of a bucket are equal. Empty slots are its last ones.
+/// Returns whether two keys of a bucket are equal. Its empty slots come last.
 #[inline(always)]
 pub fn has_copies<K: Member>(bucket: &[K::Half; 2]) -> bool {
     let mut any = false;
@@ -203,14 +204,14 @@ pub fn has_copies<K: Member>(bucket: &[K::Half; 2]) -> bool {
                     any |= in_bucket::<K>(bucket, earlier) == key;
                 }
             });
-            // Slots behind this one are empty too, and equal.
+            // Slots after an empty one are empty too, and compare equal.
             any &= key != K::EMPTY;
         }
     });
     any
 }
-/// How many keys half a bucket has: where its first empty slot is. Others may have been filling it,
-/// and its words need not be of one moment.
+/// Returns the number of keys in half a bucket: the index of its first empty slot. Other threads
+/// may have been filling it, and its words need not be from one moment.
 #[inline(always)]
 pub fn taken<K: Member>(half: K::Half) -> u32 {
     let of_half = K::SLOTS as usize / 2;
@@ -222,19 +223,19 @@ pub fn taken<K: Member>(half: K::Half) -> u32 {
     });
     taken
 }
-/// Whether a bucket is full.
+/// Returns whether a bucket is full.
 #[inline(always)]
 pub fn is_full<K: Member>(bucket: &[K::Half; 2]) -> bool {
     in_bucket::<K>(bucket, K::SLOTS as usize - 1) != K::EMPTY
 }
-/// The class bits of a full bucket.
+/// Returns the class bits of a full bucket.
 #[inline(always)]
 pub fn class_bits<K: Member>(bucket: [K::Half; 2]) -> u32 {
     let mut bits = 0;
     unroll::<4>(|c| bits |= (K::class_bit(bucket, c as u32) as u32) << c);
     bits
 }
-/// The bucket with this key in a slot.
+/// Returns the bucket with `key` in a slot.
 #[inline(always)]
 pub fn with_key<K: Member>(mut bucket: [K::Half; 2], slot: usize, key: K) -> [K::Half; 2] {
     let of_half = K::SLOTS as usize / 2;
@@ -243,8 +244,8 @@ pub fn with_key<K: Member>(mut bucket: [K::Half; 2], slot: usize, key: K) -> [K:
         K::half(|i| if i as usize == slot % of_half { key } else { K::in_half(&half, i as usize) });
     bucket
 }
-/// A bit for each slot of the bucket in this place that has a [filler](Shape::filler): only full
-/// buckets have some.
+/// Returns a bit for each slot of the bucket at `place` that holds a [filler](Shape::filler). Only
+/// full buckets have fillers.
 #[inline(always)]
 pub fn fillers<K: Member>(shape: Shape, place: u32, bucket: &[K::Half; 2]) -> u32 {
     let mut fillers = 0;
@@ -257,8 +258,8 @@ pub fn fillers<K: Member>(shape: Shape, place: u32, bucket: &[K::Half; 2]) -> u3
     }
     fillers
 }
-/// A bucket with [fillers](Shape::filler) in the slots that have a bit in `gone`, so that it is
-/// full. There must be two buckets.
+/// Puts [fillers](Shape::filler) into the slots that have a bit in `gone`, so that the bucket is
+/// full. The table must have two buckets.
 #[inline(always)]
 pub fn filled<K: Member>(
     shape: Shape,
@@ -276,10 +277,10 @@ pub fn filled<K: Member>(
     });
     bucket
 }
-/// The same keys, the empty slots behind them.
+/// Sorts the keys, which moves the empty slots to the end.
 #[inline(always)]
 pub fn empty_last<K: Member>(mut bucket: [K::Half; 2]) -> [K::Half; 2] {
-    // No key is greater than what is empty.
+    // No key is greater than an empty slot.
     unroll::<8>(|round| {
         unroll::<4>(|i| {
             let s = 2 * i + round % 2;
@@ -291,13 +292,13 @@ pub fn empty_last<K: Member>(mut bucket: [K::Half; 2]) -> [K::Half; 2] {
     });
     bucket
 }
-/// A bucket as it is written out, with these classes overflowed.
+/// Returns a bucket as it is written out, given the classes that overflowed.
 #[inline(always)]
 pub fn finished<K: Member>(bucket: [K::Half; 2], bits: u32) -> [K::Half; 2] {
     if is_full::<K>(&bucket) { K::with_class_bits(bucket, bits) } else { bucket }
 }
-/// Looks for a mixed key, which is not the ambiguous one, in its two buckets, which `bucket` reads:
-/// whether it is there, or `None` if only the stash can tell.
+/// Searches for a mixed key, which is not the ambiguous one, in its two buckets. `bucket` loads a
+/// bucket. Returns whether the key is there, or `None` if it may be in the stash.
 #[inline(always)]
 #[track_caller]
 pub fn search<K: Member>(
@@ -378,7 +379,7 @@ mod tests {
                 assert!(all(empty_last::<K>(bucket)).skip(kept.len()).all(|key| key == K::EMPTY));
                 let full = filled::<K>(shape, place, bucket, gone);
                 assert_eq!((is_full::<K>(&full), fillers::<K>(shape, place, &full)), (true, gone));
-                // No two fillers are equal: there is a code for all class bits.
+                // No two fillers are equal, so all class bits can be encoded.
                 for bits in 0..16 {
                     assert_eq!(class_bits::<K>(finished::<K>(full, bits)), bits);
                 }
@@ -399,7 +400,7 @@ mod tests {
             }
             let bucket = [K::half(|i| K::narrowed(i as u64)), half];
             assert_eq!(is_full::<K>(&bucket), filled == K::SLOTS / 2);
-            // What is not full has no code.
+            // A bucket that is not full has no class bits.
             assert!(is_full::<K>(&bucket) || taken::<K>(finished::<K>(bucket, 15)[1]) == filled);
         }
     }

@@ -1,16 +1,15 @@
-//! Sets: the flagship table without values, how its bytes are laid out, and the kernels that build,
-//! search and combine sets.
+//! Sets: koel's main table without values. Defines the layout of its bytes, and the kernels that
+//! build, search and combine sets.
 //!
-//! In the order in which data meets them: [`partition`] brings the keys of each partition together,
-//! in one pass or two; [`build`] [fills] the buckets of each partition, one block a partition, in
-//! shared memory; [`settle`] ends a build: it does everything again in device memory if that must
-//! be, and writes the header; [`find`] looks keys up, [`export`] gives all keys back, [`update`]
-//! and [`few`] put keys in and take keys out. [`combine`] makes distinct keys, unions,
-//! intersections and differences of arrays, without a table in device memory. Nothing in between
-//! needs the host.
+//! In the order in which data meets them: [`partition`] brings the keys of each partition together
+//! in one pass or two; [`build`] [fills] the buckets of each partition in shared memory, one block
+//! per partition; [`settle`] ends a build, repeats it in device memory if it failed, and writes the
+//! header; [`find`] looks keys up, [`export`] returns all keys, [`update`] and [`few`] insert and
+//! erase keys. [`combine`] computes distinct keys, unions, intersections and differences of arrays
+//! without a table in device memory. None of these needs the host in between.
 //!
-//! Headers, the words that kernels of a build share, and the stash are those of [maps](super::map),
-//! a set's keys in the stash being pairs whose values are zero.
+//! Headers, the words that build kernels share, and the stash are those of [maps](super::map). The
+//! stash holds a set's keys as pairs whose values are zero.
 //!
 //! [fills]: fill
 pub mod build;

@@ -1,10 +1,9 @@
-//! The keys of each partition brought together: one pass into the partitions, or a pass into groups
-//! of partitions and one inside the groups. As for [maps](crate::map::partition), with half the
-//! bytes: a key is read and written once in each pass, and only the first pass hashes.
+//! Partition of keys, in one pass into the partitions, or in two: into groups of partitions, and
+//! inside the groups. It works as for [maps](crate::map::partition) with half the bytes: each pass
+//! reads and writes a key once, and only the first pass hashes.
 //!
-//! Equal keys are the same, so none must be told from another. Where a tile has more keys for a bin
-//! than distinct keys would give it, copies are dropped in shared memory before the bin is written
-//! to.
+//! Equal keys need not be told apart. If a tile has more keys for a bin than distinct keys would
+//! give it, duplicates are dropped in shared memory before the bin is written.
 use super::fill::{Outcome, claim};
 use super::layout::{Member, hash, mixed};
 use crate::hash::mulhi;
@@ -13,28 +12,28 @@ use crate::table::bins::{BinsOut, GroupsIn, StashOut, place};
 use crate::table::{stash, state};
 use koel_simt::{Buf, In, Thread, block, kernel, unroll};
 
-/// A block's work: threads, most bins.
+/// Size of a block's work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tile {
-    /// Threads of a block.
+    /// Threads per block.
     pub threads: u32,
-    /// Keys of 32 bits of a thread.
+    /// 32-bit keys per thread.
     pub items: u32,
-    /// Keys of 64 bits of a thread.
+    /// 64-bit keys per thread.
     pub items_u64: u32,
-    /// Bins, at most.
+    /// Maximum number of bins.
     pub bins: u32,
 }
 impl Tile {
-    /// Keys of a thread.
+    /// Returns the number of keys per thread.
     pub const fn items<K: Member>(self) -> u32 {
         if size_of::<K>() == 4 { self.items } else { self.items_u64 }
     }
-    /// Keys of a block.
+    /// Returns the number of keys per block.
     pub const fn keys<K: Member>(self) -> u32 {
         self.threads * self.items::<K>()
     }
-    /// Bytes of shared memory.
+    /// Returns the bytes of shared memory.
     pub const fn shared<K: Member>(self) -> u32 {
         self.keys::<K>() * size_of::<K>() as u32 + self.bins * 8 + 32 * 4
     }
@@ -44,29 +43,29 @@ pub const FEW_BINS: Tile = Tile { threads: 384, items: 28, items_u64: 20, bins: 
 /// For up to 1024 bins, within the 64 KB of shared memory of compute capability 7.5.
 pub const MANY_BINS: Tile = Tile { threads: 512, items: 20, items_u64: 12, bins: 1024 };
 
-/// The keys that a set is built of: a kernel's argument.
+/// Keys that a set is built from: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct KeysIn<K: Member> {
-    /// `n` of them.
+    /// The `n` keys.
     pub keys: In<K>,
-    /// How many there are.
+    /// Number of keys.
     pub n: u32,
-    /// They are mixed with it.
+    /// Hash seed.
     pub seed: u32,
-    /// Not 0: they begin on a multiple of 16 bytes.
+    /// Not 0 if `keys` begin on a multiple of 16 bytes.
     pub aligned: u32,
 }
 
-/// Slots that a key tries in a tile whose copies are dropped.
+/// Maximum number of slots that a key probes when a tile's duplicates are dropped.
 const TRIES: u32 = 8;
 
-/// Crowded bins, of which copies are dropped; `again` gives the keys of the tile once more.
+/// Treatment of crowded bins: drops duplicates. `again` reloads the keys of the tile.
 #[derive(Clone, Copy)]
 struct Copies<A> {
     limit: u32,
     known: bool,
-    /// Whether crowded tiles are counted.
+    /// Whether to count crowded tiles.
     counts: bool,
     again: A,
     build_state: Buf<u32>,
@@ -87,8 +86,8 @@ impl<K: Member, A: Fn() -> [K; ITEMS] + Copy, const ITEMS: usize> Crowd<K, ITEMS
             self.build_state.fetch_add(state::CROWDED, 1);
         }
     }
-    /// Leaves of equal keys the one that comes first to a table in the memory of the tile, and all
-    /// keys that find no slot there.
+    /// Keeps, of equal keys, the first to enter a table in the tile's memory, and all keys that
+    /// find no slot there.
     #[inline(always)]
     fn thinned(self, t: Thread, keys: [K; ITEMS], live: u32, crowded: u32) -> ([K; ITEMS], u32) {
         let count = t.block_dim() * ITEMS as u32;
@@ -112,13 +111,13 @@ impl<K: Member, A: Fn() -> [K; ITEMS] + Copy, const ITEMS: usize> Crowd<K, ITEMS
         if t.lane() == 31 && dropped != 0 {
             self.build_state.fetch_add(state::DROPPED, dropped);
         }
-        // The memory is the tile's again.
+        // The memory holds the tile again.
         t.barrier();
         ((self.again)(), stay)
     }
 }
 
-/// Mixed keys of a tile of the input, and a bit for each that is there.
+/// Returns the mixed keys of a tile of the input, and a bit for each valid one.
 #[inline(always)]
 fn tile_of_input<K: Member, const THREADS: usize, const ITEMS: usize>(
     t: Thread,
@@ -197,7 +196,7 @@ fn from_groups<K: Member, const THREADS: usize, const ITEMS: usize, const BINS: 
     let group = t.block().checked_div(tiles).unwrap_or(0);
     let first = (t.block() - group * tiles) * (THREADS * ITEMS) as u32;
     let all = group_cursors.get(group).min(group_valid.get(group)).min(groups.room);
-    // Every thread of the block leaves, or none.
+    // Every thread of the block returns, or none.
     if all <= first {
         return;
     }
@@ -224,8 +223,8 @@ fn from_groups<K: Member, const THREADS: usize, const ITEMS: usize, const BINS: 
     )
 }
 
-/// The input into at most 256 bins: groups of partitions, or partitions. Empties the stash, if
-/// there is one.
+/// Partitions the input into up to 256 bins: groups of partitions, or partitions. Empties the
+/// stash, if there is one.
 #[kernel(
     image = SET, threads = 384, min_blocks = 2, shared = FEW_BINS.shared::<K>(),
     starts_early, local_arrays, ITEMS = FEW_BINS.items::<K>() as usize, for K in [u32, u64]
@@ -239,7 +238,7 @@ pub fn set_from_input<K: Member, const ITEMS: usize>(
     const { assert!(FEW_BINS.threads == 384 && FEW_BINS.bins == 256) };
     from_input::<K, 384, ITEMS, 256, 1>(t, input, out, stash)
 }
-/// The same with [`MANY_BINS`].
+/// Partitions the input with [`MANY_BINS`].
 #[kernel(
     image = SET, threads = 512, min_blocks = 2, shared = MANY_BINS.shared::<K>(),
     starts_early, local_arrays, ITEMS = MANY_BINS.items::<K>() as usize, for K in [u32, u64]
@@ -253,8 +252,8 @@ pub fn set_from_input_many<K: Member, const ITEMS: usize>(
     const { assert!(MANY_BINS.threads == 512 && MANY_BINS.bins == 1024) };
     from_input::<K, 512, ITEMS, 1024, 2>(t, input, out, stash)
 }
-/// The groups of the first pass into their partitions, of which there are `partitions` in all; each
-/// block a tile of one group.
+/// Partitions the groups of the first pass into their partitions, `partitions` in all. Each block
+/// handles one tile of one group.
 #[kernel(
     image = SET, threads = 384, min_blocks = 2, shared = FEW_BINS.shared::<K>(),
     starts_early, local_arrays, ITEMS = FEW_BINS.items::<K>() as usize, for K in [u32, u64]

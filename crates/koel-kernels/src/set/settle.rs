@@ -1,11 +1,11 @@
-//! The end of a build: writes the header, and leaves the memory of the build as it found it.
+//! End of a build: writes the header and resets the memory of the build.
 //!
-//! Normally this is a launch of some blocks that read a word. If the build failed, because more
-//! keys came to a partition than there is room for, or the stash overflowed, the blocks
-//! [fill](super::fill) the table again from the input, in device memory, and wait for each
-//! other between steps: all of them must be resident, so launch no more than the device has
-//! multiprocessors. That does not depend on how keys are distributed. Another seed is drawn
-//! each time.
+//! Normally this is a launch of some blocks that read a word. If the build failed, because a
+//! partition received more keys than it has room for or the stash overflowed, the blocks
+//! [fill](super::fill) the table again from the input, in device memory, and wait for each other
+//! between steps. All of them must therefore be resident: launch no more blocks than the device has
+//! multiprocessors. This fallback does not depend on how keys are distributed. Each attempt draws
+//! another seed.
 use super::build::write_bucket;
 use super::fill::{Filling, Outcome, claim, evict, meet, meet_second};
 use super::layout::{Member, finished, hash, mixed};
@@ -18,33 +18,33 @@ use crate::table::layout::{EMPTY, Layout, Shape, TableMut};
 use crate::table::{stash, state};
 use koel_simt::{Buf, In, Thread, kernel};
 
-/// Threads of a block.
+/// Threads per block.
 const THREADS: u32 = 512;
 
-/// What a build was: a kernel's argument.
+/// Parameters of the build: a kernel argument.
 #[derive(Clone, Copy, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Settling {
-    /// Keys of the input.
+    /// Number of keys in the input.
     pub n: u32,
-    /// The seed of the build.
+    /// Hash seed of the build.
     pub seed: u32,
-    /// What the [seeds after it](redrawn) follow from.
+    /// Number from which the [seeds after it](redrawn) are derived.
     pub redraws: u32,
-    /// Bins of both passes.
+    /// Number of bins of both passes.
     pub bins: u32,
-    /// Slots of the table of keys that wait, behind the marks: more than `n`.
+    /// Slots of the table of waiting keys, which follows the marks: more than `n`.
     pub waiting: u32,
-    /// Whether a build whose keys have no room is left failed, for its caller to begin again by
+    /// Whether to leave a build failed if its keys do not fit, so that the caller restarts it with
     /// another seed.
     pub gives_up: u32,
 }
 
-/// Buckets whose marks are in a word of so many bytes: four bits each.
+/// Returns the number of buckets whose marks, four bits each, fit a word of `bytes` bytes.
 const fn marked(bytes: usize) -> u64 {
     2 * bytes as u64
 }
-/// Words, as wide as keys, of the marks of so many buckets.
+/// Returns the number of key-sized words for the marks of `buckets` buckets.
 pub const fn mark_words<K: Member>(buckets: u64) -> u64 {
     buckets.div_ceil(marked(size_of::<K>()))
 }
@@ -91,21 +91,21 @@ impl<K: Member> Filling<K> for Far<K> {
     }
 }
 
-/// The memory of a build besides the table: a kernel's argument.
+/// Memory of a build except the table: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct Memory<K: Member> {
-    /// [`mark_words`], and as many slots as [`Settling`] says.
+    /// [`mark_words`] words, followed by the number of slots that [`Settling`] gives.
     pub spare: Buf<K>,
-    /// Of the bins of both passes.
+    /// Cursors of the bins of both passes.
     pub cursors: Buf<u32>,
-    /// Of the bins of both passes.
+    /// Valid counts of the bins of both passes.
     pub valid: Buf<u32>,
-    /// The words that the kernels of a build share.
+    /// Words that the kernels of a build share.
     pub build_state: Buf<u32>,
 }
 
-/// Ends a build: see the module. At most as many blocks as can be resident at once.
+/// Ends a build: see the module. Launch no more blocks than can be resident at once.
 #[kernel(image = SET, threads = 512, min_blocks = 2, starts_early, for K in [u32, u64])]
 pub fn set_settle<K: Member>(
     t: Thread,
@@ -120,7 +120,7 @@ pub fn set_settle<K: Member>(
     t.let_next_start();
     let (begin, step) = strided(t, THREADS);
     clear_bins(begin, step, settling.bins, cursors, valid);
-    // Nobody changes it before all blocks have read it.
+    // No block changes it before all blocks have read it.
     let failed = build_state.load_relaxed(state::FAILED) != 0;
     let rebuilt = failed && settling.gives_up == 0;
     if rebuilt {
@@ -141,7 +141,7 @@ pub fn set_settle<K: Member>(
     }
 }
 
-/// Everything again, from the input: see the module.
+/// Builds the set again from the input: see the module.
 #[inline(always)]
 fn rebuild<K: Member>(
     t: Thread,
@@ -156,7 +156,7 @@ fn rebuild<K: Member>(
     let buckets = table.shape.all_buckets();
     let (waiting, spare) = (mark_words::<K>(buckets), table.marks);
     let (mut times, mut attempt) = (0, 1);
-    // All threads know now that the build has failed.
+    // All threads now know that the build has failed.
     grid_barrier(t, build_state, &mut times);
     loop {
         let seed = redrawn(settling.redraws, attempt);
@@ -199,7 +199,7 @@ fn rebuild<K: Member>(
                     outcome = meet_second(table, key);
                 }
                 if outcome == Outcome::Full {
-                    // There is room for all.
+                    // The table has room for all keys.
                     let slots = settling.waiting;
                     outcome = claim(slots, slots, key, |at| {
                         spare.cas(waiting + at as u64, K::EMPTY, key)
@@ -216,7 +216,7 @@ fn rebuild<K: Member>(
         i = begin;
         while i < settling.waiting as u64 {
             let key = spare.load_relaxed(waiting + i);
-            // What others lost is enough: this attempt is in vain.
+            // If another thread lost a key, this attempt has already failed.
             if key != K::EMPTY
                 && build_state.load_relaxed(state::FAILED) == 0
                 && let Some(key) = evict(table, key)
@@ -233,7 +233,7 @@ fn rebuild<K: Member>(
         grid_barrier(t, build_state, &mut times);
         let lost = build_state.load_relaxed(state::FAILED) != 0;
         attempt += 1;
-        // Nobody clears before everybody has read.
+        // No thread clears the word before all have read it.
         grid_barrier(t, build_state, &mut times);
         if !lost {
             break;

@@ -1,18 +1,18 @@
-//! Updates of a set that is there, in batches: keys are inserted or erased.
+//! Batch updates of a set: keys are inserted or erased.
 //!
-//! As [those of a map](crate::map::update): the operations are partitioned as the table is; one
-//! block a partition that has some reads it into shared memory, changes it there, and writes the
-//! buckets that changed. The operations of each key are gathered and told of by the same
-//! [entries](crate::map::update), pairs of the stash come from the same lists, and what has no room
-//! is left in the same way. What differs:
+//! As in [those of a map](crate::map::update), the operations are partitioned like the table. One
+//! block per partition with operations reads it into shared memory, changes it there, and writes
+//! the buckets that changed. The same [entries](crate::map::update) gather the operations of each
+//! key and their statuses, stashed pairs come from the same lists, and operations without room are
+//! left in the same way. The differences:
 //!
-//! * New keys take slots by compare-and-swap of themselves, and evict by it, as in a
-//!   [build](super::fill), when all that are erased are gone: from then on no slot becomes empty.
-//! * A key of which the first bucket is no longer full *comes home* from its second one. That
-//!   leaves a gap there, to which others may come home, so it is done in rounds, until nobody
-//!   moves. [Fillers](crate::table::layout::Shape::filler) are erased too. So no key of the
-//!   partition is in a second bucket beside a first one that has room, and lookups there read no
-//!   more than in a set that was built.
+//! * After all erased keys are removed, new keys take slots by a compare-and-swap of themselves,
+//!   and evict in the same way, as in a [build](super::fill). From then on no slot becomes empty.
+//! * A key whose first bucket is no longer full *comes home* from its second one. That leaves a gap
+//!   there, to which other keys may come home, so this is done in rounds until no key moves.
+//!   [Fillers](crate::table::layout::Shape::filler) are erased too. No key of the partition is then
+//!   in its second bucket while its first has room, and lookups there read no more than in a newly
+//!   built set.
 use super::build::write_bucket;
 use super::fill::{Filling, Outcome, evict, meet, meet_second, slot_of};
 use super::layout::{Member, class_bits, fillers, finished, hash, in_bucket, is_full, taken};
@@ -28,37 +28,37 @@ use crate::table::update::{
 };
 use koel_simt::{Buf, Shared, Thread, kernel, unroll};
 
-/// Threads of a block.
+/// Threads per block.
 pub const THREADS: u32 = 512;
-/// Buckets that a thread asks for at a time.
+/// Buckets that a thread loads at a time.
 const BATCH: usize = 2;
 
-/// Bytes of shared memory for partitions of this many buckets and so many entries, with keys of so
-/// many bytes; `each`: operations differ.
+/// Returns the bytes of shared memory for partitions of `buckets` buckets and `entries` entries,
+/// with keys of `key_bytes` bytes. `each`: operations differ.
 pub const fn shared_bytes(buckets: u32, entries: u32, each: bool, key_bytes: u32) -> u32 {
-    // Beside the entries a list of keys.
+    // The entries and a list of keys.
     buckets * 36 + list_room(entries) * key_bytes + entry_bytes(entries, each, 0) + ALL_COUNTS * 4
 }
-/// Keys of the list, so that what is behind it is aligned.
+/// Returns the capacity of the list in keys, rounded up so that the array after it is aligned.
 const fn list_room(entries: u32) -> u32 {
     (entries + 1) & !1
 }
 
-// What a block counts besides what one of a map does.
+// Counters of a block, in addition to those of a map's update.
 /// Keys that need a slot.
 const LISTED: u32 = COUNTS;
-/// Of those, how many have none in the end.
+/// Of those, the keys that end without one.
 const HOMELESS: u32 = COUNTS + 1;
 const ALL_COUNTS: u32 = COUNTS + 2;
 
 // Bits of a bucket's word.
-/// From bit 0 on: slots whose keys are erased.
+/// Mask of the slots whose keys are erased.
 const ERASED: u32 = 0xFF;
-/// The class bits that it had in the table.
+/// Lowest of the class bits that the bucket had in the table.
 const BEFORE: u32 = 8;
-/// Those that it is to have.
+/// Lowest of the class bits that it is to have.
 const NOW: u32 = 12;
-/// Its keys are others than before.
+/// Set if the bucket's keys have changed.
 const CHANGED: u32 = 1 << 16;
 
 /// A partition in shared memory.
@@ -66,7 +66,7 @@ const CHANGED: u32 = 1 << 16;
 struct Near<K> {
     shape: Shape,
     slots: Shared<K>,
-    /// A word for each bucket.
+    /// One word per bucket.
     words: Shared<u32>,
 }
 impl<K: Member> Filling<K> for Near<K> {
@@ -97,7 +97,7 @@ impl<K: Member> Filling<K> for Near<K> {
         }
         there
     }
-    /// Not here: when all keys have places, the class bits of all buckets follow from them.
+    /// Does nothing: once all keys have slots, the class bits of all buckets are derived from them.
     #[inline(always)]
     fn mark(self, _: u32, _: u32) {}
 }
@@ -107,7 +107,7 @@ impl<K: Member> Near<K> {
     fn bucket(self, bucket: u32) -> [K::Half; 2] {
         [self.half(bucket, 0), self.half(bucket, 1)]
     }
-    /// Each bucket, once, by one of the threads.
+    /// Calls `each` for each of the thread's share of buckets.
     #[inline(always)]
     fn each(self, t: Thread, mut each: impl FnMut(u32)) {
         let mut bucket = t.id();
@@ -116,8 +116,8 @@ impl<K: Member> Near<K> {
             bucket += THREADS;
         }
     }
-    /// Reads the partition; fillers are erased. Tells how many keys and fillers the thread has
-    /// read, and how many of those are fillers.
+    /// Reads the partition and erases fillers. Returns the number of keys and fillers that the
+    /// thread has read, and the number of fillers among them.
     #[inline(always)]
     fn read(self, t: Thread, p: u32, slots: Buf<K>) -> (u32, u32) {
         let (mut i, mut keys, mut gone) = (t.id(), 0, 0);
@@ -158,7 +158,7 @@ impl<K: Member> Near<K> {
         let (there, mut to) = (self.bucket(bucket), bucket * K::SLOTS);
         unroll::<8>(|s| {
             if s < K::SLOTS as usize && word >> s & 1 == 0 {
-                // Empty slots stay the last ones.
+                // Empty slots stay last.
                 self.slots.store(to, in_bucket::<K>(&there, s));
                 to += 1;
             }
@@ -169,8 +169,8 @@ impl<K: Member> Near<K> {
         }
         self.words.store(bucket, word & !ERASED);
     }
-    /// Keys of a bucket come home: each of which the first bucket has room goes there, and is
-    /// erased here. Tells whether one did.
+    /// Moves each key of a bucket home whose first bucket has room, and erases it here. Returns
+    /// whether a key moved.
     #[inline(always)]
     #[track_caller]
     fn leave_for_home(self, bucket: u32) -> bool {
@@ -186,7 +186,7 @@ impl<K: Member> Near<K> {
         while ready != 0 {
             let s = ready.trailing_zeros();
             ready &= ready - 1;
-            // Nobody else moves it.
+            // No other thread moves it.
             let key = self.slots.load_volatile(bucket * K::SLOTS + s);
             if meet(self, self.first(hash(key)), key) == Outcome::New {
                 gone |= 1 << s;
@@ -197,7 +197,7 @@ impl<K: Member> Near<K> {
         }
         gone != 0
     }
-    /// Notes that a key is not in its first bucket.
+    /// Records that a key is not in its first bucket.
     #[inline(always)]
     #[track_caller]
     fn overflowed(self, h: u32) {
@@ -205,7 +205,7 @@ impl<K: Member> Near<K> {
     }
 }
 
-/// Where a key is before the batch, and whether it is there.
+/// Returns the location of a key before the batch, and whether the table contains it.
 #[inline(always)]
 fn find<K: Member>(
     part: Near<K>,
@@ -227,8 +227,8 @@ fn find<K: Member>(
         (None, None) => (There::Nowhere, false),
     }
 }
-/// Applies the operations. Or leaves the table as it was, but for the pairs that were in the stash,
-/// and tells why: the word of the [`state`], and how many keys are new.
+/// Applies the operations. On failure, leaves the table as it was, except for the pairs that were
+/// in the stash, and returns the reason: a word of the [`state`], and the number of new keys.
 #[inline(always)]
 fn apply<K: Member>(
     t: Thread,
@@ -262,7 +262,7 @@ fn apply<K: Member>(
         return Err((state::CROWDED, 0));
     }
 
-    // What follows for each key.
+    // Determine the outcome for each key.
     let (mut new, mut gone, mut removed) = (0u32, 0u32, 0u32);
     let mut i = id;
     while i <= room {
@@ -285,7 +285,7 @@ fn apply<K: Member>(
                 removed += 1;
             }
             There::Stash(slot) => stashed.leave(slot),
-            // There is room for every entry.
+            // The list has room for every entry.
             There::Nowhere => list.store(counts.fetch_add(LISTED, 1), key),
             There::Header => {}
         }
@@ -294,7 +294,7 @@ fn apply<K: Member>(
     t.barrier();
     let mut stashed_before = 0;
     if stashed.list != NONE {
-        // All that were in the stash try to get out of it.
+        // All keys in the stash try to leave it.
         stashed_before = stashed.for_each::<THREADS>(t, |slot, has_left| {
             if !has_left {
                 let at = counts.fetch_add(LISTED, 1);
@@ -356,7 +356,7 @@ fn apply<K: Member>(
         }
     }
 
-    // Which keys overflow from where.
+    // Record which keys overflow from where.
     part.each(t, |bucket| {
         let there = part.bucket(bucket);
         unroll::<8>(|s| {
@@ -373,7 +373,7 @@ fn apply<K: Member>(
         let key = list.load(i);
         if key != K::EMPTY {
             part.overflowed(hash(key));
-            // There is room: it was reserved, or is what was there before.
+            // There is room: it was reserved, or is what the stashed pairs had before.
             stash::insert::<K::Pairs>(stash, stash_bits, K::Pairs::pair(key, K::narrowed(0)));
         }
         i += THREADS;
@@ -399,7 +399,7 @@ fn apply<K: Member>(
 
 const _: () = assert!(THREADS == 512);
 
-/// Applies the operations of partition `t.block()`: see the module. What it is given, and leaves:
+/// Applies the operations of partition `t.block()`: see the module. Inputs and results are those of
 /// [`map_update`](fn@crate::map::update::map_update). The values of the batch are not read.
 #[kernel(
     image = SET_UPDATE, threads = 512, min_blocks = 2, starts_early,
@@ -433,8 +433,8 @@ pub fn set_update<K: Member>(
         );
     }
 }
-/// The same behind [few](super::few) operations, of partitions `t.block()`, `t.block() +
-/// t.grid_dim()` and so on.
+/// Applies the operations that [few](super::few) left, in partitions `t.block()`,
+/// `t.block() + t.grid_dim()` and so on.
 #[kernel(
     image = SET_UPDATE, threads = 512, min_blocks = 2, starts_early,
     shared = shared_bytes(

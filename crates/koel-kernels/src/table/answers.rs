@@ -1,7 +1,7 @@
-//! What lookups tell of queries: flags, bits, a count.
+//! Results of membership lookups: flags, bits, a count.
 use koel_simt::{Buf, Thread};
 
-/// Whether each query is there, a thread a query: 1 or 0.
+/// Writes 1 for each query that is found and 0 otherwise, one thread per query.
 #[inline(always)]
 pub fn tell_flags(t: Thread, n: u32, found: Buf<u8>, contains: impl Fn(u32) -> bool) {
     t.wait_for_previous();
@@ -12,7 +12,7 @@ pub fn tell_flags(t: Thread, n: u32, found: Buf<u8>, contains: impl Fn(u32) -> b
     }
 }
 
-/// The same: bit `i % 32` of word `i / 32`.
+/// Writes the same as bits: query `i` is bit `i % 32` of word `i / 32`.
 #[inline(always)]
 pub fn tell_bits(t: Thread, n: u32, found: Buf<u32>, contains: impl Fn(u32) -> bool) {
     t.wait_for_previous();
@@ -24,7 +24,7 @@ pub fn tell_bits(t: Thread, n: u32, found: Buf<u32>, contains: impl Fn(u32) -> b
     }
 }
 
-/// How many are there, added to a count by each block.
+/// Counts the queries that are found; each block adds its share to `count`.
 #[inline(always)]
 pub fn tell_count(t: Thread, n: u32, count: Buf<u64>, contains: impl Fn(u32) -> bool) {
     t.wait_for_previous();

@@ -1,25 +1,25 @@
 //! Appends to arrays that blocks fill together.
 use koel_simt::{Buf, Shared, Thread, Word, block, unroll};
 
-/// Threads of a block that answers queries.
+/// Threads per block that answers queries.
 pub const ANSWERING: u32 = 256;
 
-/// Where a filter appends keys: a kernel's argument.
+/// Output of a filter that appends keys: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct KeysOut<K: Word> {
     /// The keys.
     pub keys: Buf<K>,
-    /// How many there are.
+    /// Number of keys.
     pub count: Buf<u64>,
 }
 
-/// Words with which the threads of a block agree where to write.
+/// Words of shared memory by which the threads of a block agree where to write.
 pub const SUMS: u32 = 33;
 
-/// Appends to arrays of which `count` elements are taken: of each thread what the bits of `has`
-/// tell, `put(j, to)` for each of them. The array grows by one addition a block of [`ANSWERING`]
-/// threads. `sums` has [`SUMS`] words.
+/// Appends to arrays that hold `count` elements. Calls `put(j, to)` for each bit `j` that is set in
+/// a thread's `has`. Each block of [`ANSWERING`] threads reserves room with one addition. `sums`
+/// has [`SUMS`] words.
 #[inline(always)]
 pub fn append<const ITEMS: usize>(
     t: Thread,

@@ -1,109 +1,109 @@
-//! Bins: what a partition pass writes, and the next pass or a build reads.
+//! Bins: the output of a partition pass, and the input of the next pass or of a build.
 use crate::partition::{ELSEWHERE, NOWHERE, fits};
 use crate::table::state;
 use koel_simt::{Buf, In, Word};
 
-/// Pairs that an overflow area has room for, at most.
+/// Maximum number of pairs per overflow area.
 pub const MAX_OVERFLOW: u32 = 1 << 20;
-/// Where a pass puts pairs: a kernel's argument.
+/// Destination of a pass: a kernel argument.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Bins {
-    /// Bins that a block chooses from.
+    /// Bins that one block scatters to.
     pub count: u32,
-    /// Places of a bin: even.
+    /// Pairs per bin; even.
     pub room: u32,
-    /// Pairs of a tile from which on a bin is [crowded](crate::partition::Crowd::limit); all ones:
-    /// copies are not dropped.
+    /// Pairs of a tile from which a bin counts as [crowded](crate::partition::Crowd::limit). All
+    /// ones if duplicates are not dropped.
     pub crowd: u32,
-    /// Pairs that an overflow area has room for. There is one for each pass, the second behind the
-    /// first.
+    /// Pairs per overflow area. Each pass has its own; the second follows the first.
     pub area: u32,
-    /// Where the pass's overflow area begins in the array of overflows.
+    /// Start of this pass's overflow area in the overflow array.
     pub overflow: u32,
-    /// The word of the [`state`] that counts its pairs.
+    /// Word of the [`state`] that counts the pairs in the overflow area.
     pub overflow_word: u32,
 }
 
-/// What a pass writes: a kernel's argument.
+/// Output of a pass: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct BinsOut<W: Word = u64> {
-    /// Where pairs go.
+    /// Sizes of the bins and of the overflow area.
     pub bins: Bins,
     /// The bins.
     pub pairs: Buf<W>,
     /// The overflow areas of both passes.
     pub overflow: Buf<W>,
-    /// Pairs that came to each bin; zero before the pass.
+    /// Number of pairs sent to each bin; zero before the pass.
     pub cursors: Buf<u32>,
-    /// How many of them are in it at most, all ones if all are; all ones before the pass.
+    /// Upper bound on the pairs stored in each bin, all ones if all of them are; all ones before
+    /// the pass.
     pub valid: Buf<u32>,
-    /// The words that the kernels of a build share.
+    /// Words that the kernels of a build share.
     pub build_state: Buf<u32>,
 }
 
-/// What the pass over the input left, for the pass inside the groups: a kernel's argument.
+/// Output of the pass over the input, as input of the second pass: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct GroupsIn<W: Word = u64> {
     /// The bins of the first pass.
     pub bins: Bins,
-    /// Blocks for each of them.
+    /// Blocks per bin.
     pub tiles: u32,
-    /// Pairs that came to each.
+    /// Number of pairs sent to each bin.
     pub cursors: In<u32>,
-    /// How many of them are in it at most.
+    /// Upper bound on the pairs stored in each bin.
     pub valid: In<u32>,
     /// The pairs.
     pub pairs: In<W>,
 }
 
-/// A stash that a pass empties: a kernel's argument.
+/// A stash that a pass empties: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct StashOut {
-    /// Its slots.
+    /// Slots of the stash.
     pub slots: Buf<u64>,
-    /// Words of them.
+    /// Number of words in `slots`.
     pub words: u32,
 }
 
-/// Where the bins of the last partition pass are, and how much they hold: a kernel's argument.
+/// Location and fill of the bins of the last partition pass: a kernel argument.
 #[derive(Clone, Copy, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Source {
-    /// Places of a bin: even.
+    /// Pairs per bin; even.
     pub room: u32,
-    /// The stash has 2^this slots.
+    /// log2 of the number of slots in the stash.
     pub stash_bits: u32,
-    /// The table of contested keys has 2^this slots.
+    /// log2 of the number of slots in the table of contested keys.
     pub contested_bits: u32,
-    /// Pairs that a list has room for.
+    /// Capacity of a list, in pairs.
     pub list: u32,
-    /// Partitions of a group.
+    /// Partitions per first-pass bin.
     pub each: u32,
-    /// Pairs that the overflow area of a pass has room for.
+    /// Pairs per overflow area.
     pub area: u32,
-    /// Bins of the first of two passes, before those of the second; 0: there was one pass.
+    /// Bins of the first of two passes, which precede those of the second; 0 if there was one pass.
     pub groups: u32,
 }
 
-/// What the last pass left, for a build: a kernel's argument.
+/// Output of the last pass, as input of a build: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct PartitionsIn<W: Word = u64> {
     /// The bins: pairs, or [records](crate::map::records::Indexed) of them.
     pub pairs: In<W>,
-    /// Pairs that came to each bin of both passes.
+    /// Number of pairs sent to each bin, for both passes.
     pub counts: In<u32>,
-    /// How many of them are in it at most, all ones if all are.
+    /// Upper bound on the pairs stored in each bin, all ones if all of them are.
     pub valid: In<u32>,
-    /// The overflow areas of the passes, whose pairs the build's state counts.
+    /// Overflow areas of the passes. The build's state counts their pairs.
     pub overflow: In<W>,
 }
 
-/// Where a run goes: into its bin, or behind all of them.
+/// Returns where a run goes: into its bin, or into the overflow area if it does not fit.
 #[inline(always)]
 pub(crate) fn place(
     bins: Bins,
@@ -117,7 +117,7 @@ pub(crate) fn place(
             bin * bins.room + before
         } else {
             valid.fetch_min(bin, before);
-            // Where all is lost, nobody queues for counters.
+            // After a failure, blocks do not queue for counters.
             if build_state.load_relaxed(state::FAILED) != 0 {
                 return NOWHERE;
             }

@@ -1,19 +1,18 @@
-//! What the ends of builds share: blocks that wait for each other, the header, and what is left as
-//! it was found.
+//! What the ends of builds share: the grid barrier, the header, and the reset of build state.
 use super::{header, state};
 use koel_simt::{Buf, Thread};
 
-/// Seeds that are tried. Even keys chosen for one seed fit with the next.
+/// Maximum number of seeds tried. Even keys crafted against one seed fit with the next.
 pub const MAX_ATTEMPTS: u32 = 64;
 
-/// Where a thread begins with what all threads of a grid of such blocks share, and how far it is to
-/// its next.
+/// Returns a thread's first index and its stride, for a loop that a grid of `threads`-thread blocks
+/// shares.
 #[inline(always)]
 pub fn strided(t: Thread, threads: u32) -> (u64, u64) {
     (t.global_id() as u64, t.grid_dim() as u64 * threads as u64)
 }
 
-/// All blocks of the grid meet here, for the `times`-th time; orders memory between them.
+/// Waits until all blocks of the grid arrive, for the `times`-th time. Orders memory between them.
 #[inline(always)]
 pub fn grid_barrier(t: Thread, build_state: Buf<u32>, times: &mut u32) {
     *times += 1;
@@ -27,8 +26,8 @@ pub fn grid_barrier(t: Thread, build_state: Buf<u32>, times: &mut u32) {
     t.barrier();
 }
 
-/// Whether this block ends a build: the last to come here, or the first block if nobody has more to
-/// do. All threads of all blocks call it.
+/// Returns whether this block ends a build: the last block to arrive here, or block 0 if no block
+/// has `worked`. All threads of all blocks call it.
 #[inline(always)]
 pub fn ends(t: Thread, worked: bool, build_state: Buf<u32>) -> bool {
     if !worked {
@@ -44,10 +43,10 @@ pub fn ends(t: Thread, worked: bool, build_state: Buf<u32>) -> bool {
     t.barrier_count(last) != 0
 }
 
-/// Writes the header of a build of `n` pairs, from what its kernels counted, by one block; a
-/// barrier follows. `held_value`: that of the ambiguous key, of the greatest rank. `rebuilt`:
-/// whether it was done again, by the last seed tried; else `seed` is that of the build, and
-/// `given_up` tells whether its keys had no room.
+/// Writes the header of a build of `n` pairs from what its kernels counted; one block calls it.
+/// Ends with a barrier. `held_value` returns the value of the ambiguous key's copy with the given
+/// rank. `rebuilt`: the build was repeated and the last seed tried is in the state; otherwise
+/// `seed` is the build's seed, and `given_up` says whether its keys did not fit.
 #[inline(always)]
 pub fn write_header(
     t: Thread,
@@ -58,7 +57,7 @@ pub fn write_header(
     table_header: Buf<u32>,
     held_value: impl Fn(u32) -> u64,
 ) {
-    // Words that mean nothing yet are zero.
+    // Words without a meaning yet are zero.
     if t.id() < header::WORDS as u32 {
         table_header.store(t.id(), 0);
     }
@@ -86,7 +85,7 @@ pub fn write_header(
     t.barrier();
 }
 
-/// Leaves the words of a build as the next one needs them, by one block of `threads` threads.
+/// Resets a build's state words for the next build; one block of `threads` threads calls it.
 #[inline(always)]
 pub fn clear_state(t: Thread, threads: u32, build_state: Buf<u32>) {
     let mut word = t.id();
@@ -96,7 +95,8 @@ pub fn clear_state(t: Thread, threads: u32, build_state: Buf<u32>) {
     }
 }
 
-/// Leaves the bins of a build as the next one needs them: each thread its share, from `begin` on.
+/// Resets a build's bins for the next build. Each thread resets its share, from `begin` in steps of
+/// `step`.
 #[inline(always)]
 pub fn clear_bins(begin: u64, step: u64, bins: u32, cursors: Buf<u32>, valid: Buf<u32>) {
     let mut bin = begin;

@@ -1,29 +1,29 @@
 //! The bytes of a table, the same on every device.
 //!
-//! A table is an array of buckets of four pairs. Buckets belong to partitions, each with equally
-//! many, and every pair lies in one of two buckets of one partition. Keys are stored *mixed*: the
-//! mixer is a bijection, so the mixed key tells everything, and only the first pass over the input
-//! computes it.
+//! A table is an array of buckets of four pairs. Buckets belong to partitions of equal size, and
+//! every pair lies in one of two buckets of one partition. Keys are stored *mixed*. The mixer is a
+//! bijection, so the mixed key identifies the key, and only the first pass over the input computes
+//! it.
 //!
-//! A bucket begins with four words of 64 bits, its *heads*: a memory sector of 32 bytes. There are
+//! A bucket begins with four 64-bit words, its *heads*: one memory sector of 32 bytes. There are
 //! two layouts:
 //!
 //! | | head | bucket |
 //! |---|---|---|
 //! | [`Narrow`]: keys and values of 32 bits | `value << 32 \| mixed key` | 32 bytes: the heads |
-//! | [`Wide`]: a key or a value of 64 bits | mixed key of 64 bits | 64 bytes: the heads, then the four values in words of 64 bits |
+//! | [`Wide`]: a 64-bit key or value | 64-bit mixed key | 64 bytes: heads, then 64-bit values |
 //!
-//! So a lookup that misses reads one sector in either layout, and one that hits a second,
-//! neighbouring sector only if values are wide. Narrower members of wide pairs are zero-extended.
+//! A lookup that misses thus reads one sector in either layout. A lookup that hits reads a second,
+//! adjacent sector only if values are wide. Narrower members of wide pairs are zero-extended.
 //!
 //! An empty slot has a head of all ones. The one key whose mixed form is all ones, the *ambiguous*
-//! key, is kept apart, in the header.
+//! key, is stored in the header instead.
 //!
 //! # Which misses end at the first bucket
 //! A key whose first bucket was full went to its second bucket. The order of the four pairs in a
-//! full bucket says for each of four classes of keys whether one of them *overflowed* from here:
-//! the class bits of the bucket. A lookup reads the second bucket only if the first is full, does
-//! not hold the key, and its class bit is set. The code costs no memory:
+//! full bucket encodes, for each of four classes of keys, whether a key of that class *overflowed*
+//! from here: the class bits of the bucket. A lookup reads the second bucket only if the first is
+//! full, does not hold the key, and its class bit is set. The code costs no memory:
 //!
 //! | bit | is set if |
 //! |---|---|
@@ -32,41 +32,41 @@
 //! | class 2 | the lesser of the first two is greater than the lesser of the last two |
 //! | class 3 | the greater of the first two is greater than the greater of the last two |
 //!
-//! A bucket that is not full has its empty slots last and no class bits. Where a pair was dropped
-//! from a full bucket of which class bits are set, or pairs are in the stash, a *filler* keeps it
+//! A bucket that is not full has its empty slots last and no class bits. If a pair is dropped from
+//! a full bucket while class bits are set or the stash holds pairs, a *filler* keeps the bucket
 //! full: a slot whose key does not [belong](Shape::belongs) to the bucket, so that no lookup that
-//! comes here asks for it. A key of which neither bucket has room goes to the stash, which is
-//! looked at only after two full buckets.
+//! reads the bucket asks for it. A key for which neither bucket has room goes to the stash, which
+//! is read only after two full buckets.
 use crate::hash::mix::{mix, mix64, unmix, unmix64};
 use crate::hash::mulhi;
 use core::fmt::Debug;
 use core::marker::PhantomData;
 use koel_simt::{Arg, Buf, In, Scalar, U32x4, U64x2, Word, unroll};
 
-/// Pairs of a bucket.
+/// Pairs per bucket.
 pub const BUCKET: usize = 4;
 /// The head of an empty slot.
 pub const EMPTY: u64 = u64::MAX;
 
-/// How many partitions a table has, and buckets each of them: a kernel's argument.
+/// Number of partitions and of buckets per partition: a kernel argument.
 ///
-/// Where a pair may lie follows from the *hash* of its key: 32 bits of the mixed key.
+/// The *hash* of a key, 32 bits of the mixed key, determines where its pair may lie.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Shape {
-    /// At least 1.
+    /// Number of partitions; at least 1.
     pub partitions: u32,
-    /// Of each partition; at least 1.
+    /// Buckets per partition; at least 1.
     pub buckets: u32,
 }
 
-/// A table that kernels change: a kernel's argument. The words of its buckets are `W`.
+/// A table that kernels change: a kernel argument. The words of its buckets are `W`.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct TableMut<W: Word = u64> {
     /// Partitions and buckets.
     pub shape: Shape,
-    /// The stash has 2^this slots.
+    /// log2 of the number of slots in the stash.
     pub stash_bits: u32,
     /// The buckets.
     pub slots: Buf<W>,
@@ -77,65 +77,66 @@ pub struct TableMut<W: Word = u64> {
 }
 
 impl Shape {
-    /// Buckets in all.
+    /// Returns the total number of buckets.
     #[inline(always)]
     pub fn all_buckets(self) -> u64 {
         self.partitions as u64 * self.buckets as u64
     }
-    /// The partition of a hash: its high bits, scaled.
+    /// Returns the partition of a hash: its high bits, scaled.
     #[inline(always)]
     pub fn partition(self, h: u32) -> u32 {
         mulhi(h, self.partitions)
     }
-    /// The first bucket of a hash, counted inside the partition: the bits below, scaled.
+    /// Returns the first bucket of a hash as an index in its partition: the lower bits, scaled.
     #[inline(always)]
     pub fn first(self, h: u32) -> u32 {
         mulhi(h.wrapping_mul(self.partitions), self.buckets)
     }
-    /// Where the first bucket of a hash is among all buckets, which are fewer than 2^32: the same
-    /// as `place(partition(h), first(h))`, because scaling by the product scales by one and
-    /// then, what is below, by the other.
+    /// Returns the index of a hash's first bucket among all buckets, which are fewer than 2^32. It
+    /// equals `place(partition(h), first(h))`: scaling by a product is scaling by one factor and
+    /// then scaling the fraction by the other.
     #[inline(always)]
     pub fn first_place(self, h: u32) -> u32 {
         mulhi(h, self.partitions.wrapping_mul(self.buckets))
     }
-    /// The bucket of a hash that is not `bucket`, counted inside the partition: the two add up to
-    /// another hash, modulo the number of buckets. They may be the same.
+    /// Returns the bucket of a hash other than `bucket`, as an index in its partition. The two
+    /// indices add up to another hash, modulo the number of buckets. They may be equal.
     #[inline(always)]
     pub fn other(self, h: u32, bucket: u32) -> u32 {
         let sum = mulhi((h ^ h >> 15).wrapping_mul(0x846C_A68B), self.buckets);
         let rest = sum.wrapping_sub(bucket);
         if sum < bucket { rest.wrapping_add(self.buckets) } else { rest }
     }
-    /// Where bucket `bucket` of partition `partition` is among all buckets.
+    /// Returns the index of bucket `bucket` of partition `partition` among all buckets.
     #[inline(always)]
     pub fn place(self, partition: u32, bucket: u32) -> u64 {
         partition as u64 * self.buckets as u64 + bucket as u64
     }
-    /// Whether the bucket in this place is one of the two of a hash.
+    /// Returns whether the bucket at `place` is one of the two of a hash.
     #[inline(always)]
     pub fn belongs(self, h: u32, place: u32) -> bool {
         self.first_place(h) == place || self.second_place(h) == place
     }
-    /// Whether a bucket with free slots must look full, with these class bits; `needed`: for pairs
-    /// in the stash. A lookup goes on only from a bucket that is full. Where there is only one,
-    /// nothing is beside it.
+    /// Returns whether a bucket with free slots and these class bits must look full. `needed` is
+    /// set if the stash holds pairs. Lookups continue only from full buckets. A table with a single
+    /// bucket needs no fillers.
     #[inline(always)]
     pub fn looks_full(self, bits: u32, needed: bool) -> bool {
         (bits != 0 || needed) && self.all_buckets() > 1
     }
-    /// A hash, from `h` on, that does not belong to the bucket in this place: no lookup that comes
-    /// there has it. Search begins at 0. There must be two buckets.
+    /// Returns the first hash from `h` on that does not belong to the bucket at `place`, so that no
+    /// lookup that reads the bucket asks for it. The search starts at `h` = 0. The table must have
+    /// two buckets.
     #[inline(always)]
     pub fn filler(self, place: u32, h: u32) -> u32 {
-        // Low hashes belong to the first bucket of all, those from the middle on do not.
+        // Low hashes belong to the very first bucket; those from the middle on do not.
         let mut h = if place == 0 { h | 1 << 31 } else { h };
         while self.belongs(h, place) {
             h += 1;
         }
         h
     }
-    /// Where the second bucket of a hash is among all buckets.
+    /// Returns the index of a hash's second bucket among all buckets.
     #[inline(always)]
     pub fn second_place(self, h: u32) -> u32 {
         let first = self.first(h);
@@ -143,20 +144,20 @@ impl Shape {
     }
 }
 
-/// The class of a hash, 0 to 3.
+/// Returns the class of a hash, 0 to 3.
 #[inline(always)]
 pub fn class(h: u32) -> u32 {
     h & 3
 }
 
-/// What keys and values are: `u32`, `u64`.
+/// Type of keys and values: `u32` or `u64`.
 pub trait Number: Scalar + Arg + Default + Ord + Debug + Send + Sync {
-    /// Zero-extended.
+    /// Zero-extends to 64 bits.
     fn widened(self) -> u64;
-    /// The low bits.
+    /// Truncates to the low bits.
     fn narrowed(word: u64) -> Self;
-    /// Elements `4 i..4 i + 4` of an array that begins on a multiple of 16 bytes and is not read
-    /// again soon.
+    /// Loads elements `4 i..4 i + 4` of an array that begins on a multiple of 16 bytes and is not
+    /// read again soon.
     fn four(array: In<Self>, i: u32) -> [Self; 4];
 }
 impl Number for u32 {
@@ -191,83 +192,84 @@ impl Number for u64 {
     }
 }
 
-/// How pairs of one pairing of types are stored.
+/// Storage of pairs of one combination of key and value types.
 pub trait Layout: Copy + Send + Sync + 'static {
-    /// Of the caller.
+    /// Key type of the caller.
     type Key: Number;
-    /// Of the caller.
+    /// Value type of the caller.
     type Value: Number;
     /// A mixed key.
     type Mixed: Number;
-    /// A pair outside a bucket: its head and, if values are wide, its value behind.
+    /// A pair outside a bucket: its head, followed by its value if values are wide.
     type Pair: Word + Debug + Send + Sync;
     /// The words of a bucket.
     type Bucket: Copy + Debug + Send + Sync;
-    /// How many there are: heads, and values if they are wide.
+    /// Words per bucket: heads, and values if they are wide.
     const WORDS: usize;
-    /// Words of a slot.
+    /// Words per slot.
     const SLOT_WORDS: usize = Self::WORDS / BUCKET;
     /// The mixed form of the ambiguous key.
     const AMBIGUOUS: Self::Mixed;
-    /// The hash is in the head from this bit on.
+    /// Lowest bit of the hash in the head.
     const HASH_SHIFT: u32;
-    /// An empty slot.
+    /// Pair that represents an empty slot.
     const EMPTY_PAIR: Self::Pair;
 
-    /// The mixed key. Another seed makes other mixed keys of the same keys.
+    /// Mixes a key. Different seeds give different mixed keys.
     fn mixed(seed: u32, key: Self::Key) -> Self::Mixed;
-    /// The key of a mixed key.
+    /// Recovers the key from a mixed key.
     fn unmixed(seed: u32, mixed: Self::Mixed) -> Self::Key;
-    /// The 32 bits of the mixed key that decide where it may lie.
+    /// Returns the 32 bits of the mixed key that determine where its pair may lie.
     #[inline(always)]
     fn hash(mixed: Self::Mixed) -> u32 {
         (mixed.widened() >> Self::HASH_SHIFT) as u32
     }
-    /// The mixed key in a head that is not empty.
+    /// Returns the mixed key in a head that is not empty.
     #[inline(always)]
     fn key_in(head: u64) -> Self::Mixed {
         Self::Mixed::narrowed(head)
     }
-    /// A pair.
+    /// Makes a pair.
     fn pair(mixed: Self::Mixed, value: Self::Value) -> Self::Pair;
-    /// The head of a pair.
+    /// Returns the head of a pair.
     fn head(pair: Self::Pair) -> u64;
-    /// The pair of a head and the word behind it, which means nothing if values are narrow.
+    /// Makes a pair of a head and the word that follows it, which is ignored if values are narrow.
     fn with_head(head: u64, behind: u64) -> Self::Pair;
-    /// The value in a head, or else in the word behind it.
+    /// Returns the value in a head, or in the word that follows it if values are wide.
     fn value_in(head: u64, behind: u64) -> Self::Value;
-    /// The word behind the head; 0 if values are narrow.
+    /// Returns the word that follows the head; 0 if values are narrow.
     fn behind(pair: Self::Pair) -> u64;
-    /// The mixed key of a pair.
+    /// Returns the mixed key of a pair.
     #[inline(always)]
     fn key(pair: Self::Pair) -> Self::Mixed {
         Self::key_in(Self::head(pair))
     }
-    /// The value of a pair.
+    /// Returns the value of a pair.
     #[inline(always)]
     fn value(pair: Self::Pair) -> Self::Value {
         Self::value_in(Self::head(pair), Self::behind(pair))
     }
 
-    /// An array of pairs, which begins on a multiple of 16 bytes.
+    /// Views words as an array of pairs. The array begins on a multiple of 16 bytes.
     fn pairs(array: In<u64>) -> In<Self::Pair>;
-    /// The same, to write.
+    /// Views words as a writable array of pairs.
     fn pairs_mut(array: Buf<u64>) -> Buf<Self::Pair>;
-    /// Pairs `2 i` and `2 i + 1`.
+    /// Loads pairs `2 i` and `2 i + 1`.
     fn two(array: In<u64>, i: u32) -> [Self::Pair; 2];
 
-    /// Four pairs as the words of a bucket.
+    /// Packs four pairs into the words of a bucket.
     fn bucket(pairs: [Self::Pair; 4]) -> Self::Bucket;
-    /// Pair `i` of a bucket.
+    /// Returns pair `i` of a bucket.
     fn in_bucket(bucket: &Self::Bucket, i: usize) -> Self::Pair;
 }
 
-/// Whether keys have the same hashes in both layouts: they are mixed as they are stored.
+/// Returns whether keys have the same hashes in both layouts, which holds if their mixed keys have
+/// one size.
 pub const fn mixed_alike<A: Layout, B: Layout<Key = A::Key>>() -> bool {
     size_of::<A::Mixed>() == size_of::<B::Mixed>()
 }
 
-/// Keys and values of 32 bits.
+/// Layout for keys and values of 32 bits.
 #[derive(Clone, Copy, Debug)]
 pub struct Narrow;
 impl Layout for Narrow {
@@ -332,7 +334,7 @@ impl Layout for Narrow {
     }
 }
 
-/// A key or a value, or both, of 64 bits.
+/// Layout for pairs with a key or a value, or both, of 64 bits.
 #[derive(Clone, Copy, Debug)]
 pub struct Wide<K, V>(PhantomData<(K, V)>);
 impl<K: Number, V: Number> Layout for Wide<K, V> {
@@ -396,7 +398,7 @@ impl<K: Number, V: Number> Layout for Wide<K, V> {
     }
 }
 
-/// Whether the order of a full bucket has the bit of this class set.
+/// Returns the bit of this class that the order of a full bucket encodes.
 #[inline(always)]
 pub fn class_bit<L: Layout>(heads: [u64; 4], class: u32) -> bool {
     let [k0, k1, k2, k3] = heads.map(L::key_in);
@@ -409,19 +411,19 @@ pub fn class_bit<L: Layout>(heads: [u64; 4], class: u32) -> bool {
     };
     x > y
 }
-/// A full bucket of distinct keys, ordered so that exactly these class bits are set.
+/// Orders a full bucket of distinct keys so that exactly these class bits are set.
 #[inline(always)]
 pub fn with_class_bits<L: Layout>(
     [mut a, mut b, mut c, mut d]: [L::Pair; 4],
     bits: u32,
 ) -> [L::Pair; 4] {
-    // Sorted first, by a network of five exchanges.
+    // Sort first, with a network of five exchanges.
     exchange::<L>(&mut a, &mut b);
     exchange::<L>(&mut c, &mut d);
     exchange::<L>(&mut a, &mut c);
     exchange::<L>(&mut b, &mut d);
     exchange::<L>(&mut b, &mut c);
-    // Which two go to the front: bit 2 decides where the least is, bit 3 where the greatest is.
+    // Choose the two pairs in front: bit 2 decides where the least is, bit 3 where the greatest is.
     let (x, y) = (bits & 4 != 0, bits & 8 != 0);
     let low0 = if x { if y { c } else { b } } else { a };
     let high0 = if y {
@@ -447,8 +449,8 @@ pub fn with_class_bits<L: Layout>(
         if q { low1 } else { high1 },
     ]
 }
-/// A bucket with [fillers](Shape::filler) in the slots that have a bit in `gone`, so that it is
-/// full. There must be two buckets.
+/// Puts [fillers](Shape::filler) into the slots that have a bit in `gone`, so that the bucket is
+/// full. The table must have two buckets.
 #[inline(always)]
 pub fn filled<L: Layout>(
     shape: Shape,
@@ -466,7 +468,7 @@ pub fn filled<L: Layout>(
     });
     pairs
 }
-/// The same pairs in the same order, the empty slots behind them.
+/// Moves the empty slots to the end and keeps the order of the pairs.
 #[inline(always)]
 pub fn empty_last<L: Layout>([mut a, mut b, mut c, mut d]: [L::Pair; 4]) -> [L::Pair; 4] {
     let sink = |x: &mut L::Pair, y: &mut L::Pair| {
@@ -578,7 +580,7 @@ mod tests {
             }
         }
     }
-    /// The two buckets are spread evenly and independently.
+    /// The two buckets are distributed uniformly and independently.
     #[test]
     fn buckets_are_spread() {
         let shape = Shape { partitions: 64, buckets: 16 };
@@ -591,7 +593,7 @@ mod tests {
         }
         let mean = n as f64 / 256.0;
         let chi2 = count.iter().map(|c| (c - mean) * (c - mean) / mean).sum::<f64>();
-        // 255 degrees of freedom: deviation 22.6.
+        // 255 degrees of freedom: standard deviation 22.6.
         assert!((chi2 - 255.0).abs() < 6.0 * 22.6, "{chi2}");
     }
 }

@@ -1,10 +1,10 @@
-//! What tables of all kinds share: maps, sets, and what is made of them.
+//! What tables of all kinds share: maps, sets, and the tables made of them.
 //!
-//! [`layout`]: how the bytes of a table lie, [`header`] beside them, and the [`stash`]. Builds:
-//! [`bins`] are what passes write and builds read, [`state`] what their kernels count, [`ending`]
-//! how they end. Lookups: [`answers`] and [`append`] write what is found. Updates and lookups in
-//! any order: [`sending`] brings operations and queries to their partitions, [`update`] says what
-//! operations do and what becomes of them, [`few`] does them in the buckets of their keys.
+//! [`layout`] defines the bytes of a table; the [`header`] and the [`stash`] are stored beside
+//! them. Builds: [`bins`] is what passes write and builds read, [`state`] what build kernels count,
+//! and [`ending`] how builds end. Lookups: [`answers`] and [`append`] write results. Updates and
+//! lookups in any order: [`sending`] brings operations and queries to their partitions, [`update`]
+//! defines operations and their outcomes, and [`few`] applies them in the buckets of their keys.
 pub mod answers;
 pub mod append;
 pub mod bins;

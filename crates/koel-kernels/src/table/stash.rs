@@ -1,37 +1,38 @@
-//! Pairs that found no place in their two buckets: a small open-addressing table with linear
-//! probing, normally empty.
+//! Stash: homeless pairs, in a small open-addressing table with linear probing that is normally
+//! empty.
 //!
-//! Where a search begins follows from all bits of the mixed key: keys that share both their buckets
-//! have one hash, and would share one chain of probes if it followed from that. Keys can still be
-//! chosen so that they share it, if the seed is known. So a build gives up where a pair is not
-//! placed within [`MAX_PROBES`], and draws another seed.
+//! The start of a probe sequence depends on all bits of the mixed key. Keys that share both buckets
+//! have one hash, and would share one probe sequence if the start depended on the hash alone. Keys
+//! can still be crafted to share a start if the seed is known. A build therefore gives up, and
+//! draws another seed, if a pair is not placed within [`MAX_PROBES`].
 use super::layout::{EMPTY, Layout, Number};
 use koel_simt::{Buf, In, Thread};
 
-/// A stash has 2^this slots at most.
+/// Maximum log2 of the number of slots in a stash.
 pub const MAX_BITS: u32 = 20;
 
-/// Slots that a build looks at for a pair, at most. At a load of 0.5 no chain of a stash of 2^20
-/// slots is longer, if keys were not chosen.
+/// Maximum number of slots that a build probes for a pair. At a load factor of 0.5, no probe
+/// sequence in a stash of 2^20 slots is longer, unless keys were crafted.
 pub const MAX_PROBES: u32 = 128;
 
-/// 32 bits of a mixed key, which spread keys of one hash too.
+/// Returns 32 bits of a mixed key that also differ between keys with equal hashes.
 #[inline(always)]
 pub fn spread<L: Layout>(key: L::Mixed) -> u32 {
     let low = key.widened() as u32;
-    // A narrow key is its hash.
+    // A narrow mixed key is its own hash.
     let folded =
         if L::HASH_SHIFT == 0 { low } else { L::hash(key) ^ low.wrapping_mul(0x85EB_CA6B) };
     folded.wrapping_mul(0x9E37_79B1)
 }
 
-/// Where the search for a mixed key begins, in a stash of 2^`bits` slots.
+/// Returns where the search for a mixed key begins, in a stash of 2^`bits` slots.
 #[inline(always)]
 pub fn start<L: Layout>(key: L::Mixed, bits: u32) -> u32 {
     (spread::<L>(key) as u64 >> (32 - (bits & 31))) as u32
 }
 
-/// Empties a stash of so many words before a build: each block, of `threads` threads, its share.
+/// Empties a stash of `words` words before a build. Each block of `threads` threads empties a
+/// share.
 #[inline(always)]
 pub fn clear(t: Thread, threads: u32, stash: Buf<u64>, words: u32) {
     let (step, mut word) = (t.grid_dim() * threads, t.global_id());
@@ -41,12 +42,14 @@ pub fn clear(t: Thread, threads: u32, stash: Buf<u64>, words: u32) {
     }
 }
 
-/// Puts a pair in, from a kernel; its key is not there. False if there is no room.
+/// Inserts a pair from a kernel; its key must not be in the stash. Returns false if there is no
+/// room.
 #[inline(always)]
 pub fn insert<L: Layout>(stash: Buf<u64>, bits: u32, pair: L::Pair) -> bool {
     insert_within::<L>(stash, bits, !0, pair)
 }
-/// As [`insert`], from a build. False if there is no room within [`MAX_PROBES`] slots.
+/// Inserts a pair from a build, like [`insert`]. Returns false if there is no room within
+/// [`MAX_PROBES`] slots.
 #[inline(always)]
 pub fn insert_near<L: Layout>(stash: Buf<u64>, bits: u32, pair: L::Pair) -> bool {
     insert_within::<L>(stash, bits, MAX_PROBES - 1, pair)
@@ -69,8 +72,7 @@ fn insert_within<L: Layout>(stash: Buf<u64>, bits: u32, most: u32, pair: L::Pair
     false
 }
 
-/// The slot of a mixed key, while others put pairs in; what they put in at this moment may be
-/// missed.
+/// Returns the slot of a mixed key while other threads insert. It may miss concurrent insertions.
 #[inline(always)]
 pub fn slot_of<L: Layout>(stash: Buf<u64>, bits: u32, key: L::Mixed) -> Option<u32> {
     let mask = (1u32 << (bits & 31)) - 1;
@@ -89,7 +91,7 @@ pub fn slot_of<L: Layout>(stash: Buf<u64>, bits: u32, key: L::Mixed) -> Option<u
     None
 }
 
-/// The value of a mixed key. It must not be the ambiguous one.
+/// Returns the value of a mixed key, which must not be the ambiguous one.
 #[inline(always)]
 #[track_caller]
 pub fn find<L: Layout>(stash: In<u64>, bits: u32, key: L::Mixed) -> Option<L::Value> {

@@ -1,39 +1,39 @@
-//! Words that the kernels of a build share: zero before it, and again after it.
-/// Pairs behind the bins of the first pass.
+//! Words that the kernels of a build share: zero before the build, and reset to zero after it.
+/// Pairs that did not fit their bins in the first pass.
 pub const OVERFLOW_FIRST: u32 = 0;
-/// Pairs behind the bins of the second pass.
+/// Pairs that did not fit their bins in the second pass.
 pub const OVERFLOW_SECOND: u32 = 1;
-/// Pairs that found no place: the build must be done in another way.
+/// Pairs without any slot: the build must take the fallback path.
 pub const FAILED: u32 = 2;
-/// Pairs dropped because another one has the same key.
+/// Pairs dropped as duplicates.
 pub const DROPPED: u32 = 3;
-/// Keys of which several copies may be the last (or first) one.
+/// Keys with several copies that may be the last (or first) one.
 pub const CONTESTED: u32 = 4;
 /// Pairs in the stash.
 pub const STASHED: u32 = 5;
-/// Of the ambiguous key, the greatest [`rank`](crate::map::rank).
+/// Greatest [`rank`](crate::map::rank) of the ambiguous key's copies.
 pub const HELD: u32 = 6;
-/// Its copies.
+/// Copies of the ambiguous key.
 pub const HELD_COPIES: u32 = 7;
-/// Blocks that are done.
+/// Blocks that have finished.
 pub const TICKET: u32 = 8;
-/// Blocks that came to the barrier of the grid.
+/// Blocks that have arrived at the grid barrier.
 pub const ARRIVED: u32 = 9;
-/// The number of the attempt that succeeded, after the first.
+/// Number of the attempt that succeeded, after the first.
 pub const ATTEMPTS: u32 = 10;
-/// From which stretch of the input on contested keys may have copies:
+/// First stretch of the input that may hold copies of contested keys:
 /// [`Stamps::from`](crate::map::stamps::Stamps::from).
 pub const FROM: u32 = 11;
-/// The seed of that attempt.
+/// Seed of the attempt that succeeded.
 pub const SEED: u32 = 12;
-/// Bins that were crowded in tiles of the first pass, but not by far.
+/// Slightly crowded bins in tiles of the first pass.
 pub const CROWDED: u32 = 13;
-/// Partitions of a set of which the first keys, or the list, showed many copies.
+/// Partitions of a set whose first keys, or whose list, showed many copies.
 pub const COPIED: u32 = 14;
-/// From here on a word for each stretch of the input: not 0 if contested keys have copies
+/// First of a run of words, one for each stretch of the input: not 0 if contested keys have copies
 /// there.
 pub const STRETCHES: u32 = 32;
-/// Words in all.
+/// Number of words.
 pub const WORDS: usize = STRETCHES as usize + MAX_STAMPS as usize;
-/// Stretches of the input that stamps distinguish, at most.
+/// Maximum number of input stretches that stamps distinguish.
 pub const MAX_STAMPS: u32 = 1 << 10;

@@ -1,33 +1,33 @@
-//! Buckets that are changed where they lie: those of maps, and what a thread knows of one.
+//! Buckets that are changed in place, and what a thread knows of one.
 use crate::table::layout::{Layout, Shape, class};
 use crate::table::sending::Routed;
 use koel_simt::{Buf, Scalar, unroll};
 
-/// A kind of table, as one bucket is changed by one thread.
+/// A kind of table whose buckets are each changed by one thread.
 pub(crate) trait Bucketed: Copy + 'static {
-    /// How keys are mixed, and how the stash holds pairs.
+    /// How keys are mixed and how the stash stores pairs.
     type Pairs: Routed;
-    /// What slots are made of.
+    /// Element type of slots.
     type Word: Scalar;
     /// A bucket in registers.
     type Bucket: Copy;
-    /// Slots of a bucket.
+    /// Slots per bucket.
     const SLOTS: usize;
     /// Whether keys have values.
     const VALUES: bool;
 
     fn load(slots: Buf<Self::Word>, place: u32) -> Self::Bucket;
     fn store(slots: Buf<Self::Word>, place: u32, bucket: Self::Bucket);
-    /// The mixed key in a slot: all ones if it is empty.
+    /// Returns the mixed key in a slot: all ones if the slot is empty.
     fn key(bucket: &Self::Bucket, slot: usize) -> MixedOf<Self>;
-    /// The value in a slot that is not empty.
+    /// Returns the value in a slot that is not empty.
     fn value(bucket: &Self::Bucket, slot: usize) -> ValueOf<Self>;
-    /// Changes a slot: the pair, or empty.
+    /// Sets a slot to a pair, or empties it.
     fn put(bucket: &mut Self::Bucket, slot: usize, pair: Option<(MixedOf<Self>, ValueOf<Self>)>);
-    /// The class bits of a full bucket.
+    /// Returns the class bits of a full bucket.
     fn class_bits(bucket: &Self::Bucket) -> u32;
-    /// The bucket in this place as it is written, with these class bits, and these slots empty;
-    /// `needed`: it must look full.
+    /// Returns the bucket as it is written to `place`, with these class bits and the `free` slots
+    /// empty. `needed`: the bucket must look full.
     fn ordered(
         shape: Shape,
         place: u32,
@@ -36,7 +36,7 @@ pub(crate) trait Bucketed: Copy + 'static {
         bits: u32,
         needed: bool,
     ) -> Self::Bucket;
-    /// Writes the value of a slot of a bucket that has these pairs.
+    /// Writes only the value in a slot of a bucket that has these pairs.
     fn store_value(
         slots: Buf<Self::Word>,
         place: u32,
@@ -50,19 +50,19 @@ pub(crate) type MixedOf<T> = <<T as Bucketed>::Pairs as Layout>::Mixed;
 
 pub(crate) type ValueOf<T> = <<T as Bucketed>::Pairs as Layout>::Value;
 
-/// A bucket that this thread alone changes.
+/// A bucket that only this thread changes.
 pub(super) struct Open<T: Bucketed> {
-    /// Its partition, and where it is there.
+    /// Partition, and bucket in the partition.
     pub(super) p: u32,
     pub(super) b: u32,
     pub(super) there: T::Bucket,
     pub(super) is_full: bool,
-    /// Class bits, if it is full.
+    /// Class bits, if the bucket is full.
     pub(super) bits: u32,
 }
 
 impl<T: Bucketed> Open<T> {
-    /// The slot of a key.
+    /// Returns the slot of a key.
     #[inline(always)]
     pub(super) fn slot_of(&self, key: MixedOf<T>) -> Option<u32> {
         let mut slot = None;
@@ -83,7 +83,7 @@ impl<T: Bucketed> Open<T> {
         });
         pair
     }
-    /// Slots that are empty or, in a full bucket, [fillers](Shape::filler).
+    /// Returns the slots that are empty or, in a full bucket, hold [fillers](Shape::filler).
     #[inline(always)]
     pub(super) fn free(&self, shape: Shape) -> u32 {
         let (place, mut free) = (shape.place(self.p, self.b) as u32, 0);
@@ -91,7 +91,8 @@ impl<T: Bucketed> Open<T> {
             if s < T::SLOTS {
                 let key = T::key(&self.there, s);
                 let is_free = if self.is_full {
-                    // It is the first bucket of the key, or the other one of that.
+                    // A key belongs here if this is its first bucket, or the other one of its
+                    // first.
                     let (h, here) = (T::Pairs::hash(key), shape.place(self.p, 0) as u32);
                     let first = shape.first_place(h);
                     first != place && first != here + shape.other(h, self.b)
@@ -103,7 +104,7 @@ impl<T: Bucketed> Open<T> {
         });
         free
     }
-    /// Gives a pair a slot.
+    /// Puts a pair into a slot.
     #[inline(always)]
     pub(super) fn put(&mut self, slot: u32, pair: (MixedOf<T>, ValueOf<T>)) {
         unroll::<8>(|s| {
@@ -112,7 +113,7 @@ impl<T: Bucketed> Open<T> {
             }
         });
     }
-    /// A key with this hash overflows from here, if it is its first bucket.
+    /// Records that a key with this hash overflows from here, if this is its first bucket.
     #[inline(always)]
     pub(super) fn overflows(&mut self, shape: Shape, h: u32) {
         self.bits |= ((shape.first(h) == self.b) as u32) << class(h);

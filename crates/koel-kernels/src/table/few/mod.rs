@@ -1,32 +1,31 @@
-//! Updates of few keys beside the pairs of a table, a map or a [set](crate::set::few): each
-//! operation by a thread, in the one or two buckets where its key may lie.
+//! Sparse updates of a table, a map or a [set](crate::set::few): one thread per operation changes
+//! the one or two buckets where the operation's key may lie.
 //!
-//! What [`update`](super::update) does for whole partitions reads all of the table. Where
-//! operations are few, it is less to read and write the buckets of their keys. Operations are
-//! brought together as for that, but by the first pass alone: its bins, each of some partitions,
-//! are the *groups* here. Both buckets of a key are in its partition, so one block a group does all
-//! that is done in its buckets, and its barriers order that:
-//! 1. Operations wait for the first buckets of their keys. In each *round* every bucket is claimed
-//!    by the operation of the least number, in shared memory; the others wait for the next round.
-//!    An operation is done if the first bucket is enough for it: the key is there, or cannot be
-//!    elsewhere, or is new and has a free slot there; [fillers](super::layout::Shape::filler) are
-//!    free slots too.
-//! 2. The rest wait for second buckets, in rounds again. Where both buckets of a new key are full,
-//!    another key of the second one, or of the first, goes to its other bucket, or does so after a
-//!    third key did. Each round an operation tries one such way, or a few; what buckets that takes
-//!    it claims besides, until the round ends.
+//! The update of whole partitions in [`update`](super::update) reads the entire table. If
+//! operations are few, reading and writing the buckets of their keys moves fewer bytes. Operations
+//! are partitioned as for that update, but by the first pass alone; its bins, of several partitions
+//! each, are the *groups* here. Both buckets of a key are in its partition, so one block per group
+//! makes all changes to the group's buckets, and the block's barriers order them:
+//! 1. Operations wait for the first buckets of their keys. In each *round*, the lowest-index
+//!    operation claims the bucket, in shared memory; the others wait for the next round. An
+//!    operation is done if its first bucket suffices: the key is there, cannot be elsewhere, or is
+//!    new and has a free slot there. [Fillers](super::layout::Shape::filler) count as free slots.
+//! 2. The other operations wait for second buckets, again in rounds. If both buckets of a new key
+//!    are full, a key of the second one, or of the first, is evicted to its other bucket, if need
+//!    be after a third key was evicted from there. In each round an operation tries one such way,
+//!    or a few. It also claims the buckets that the way takes, until the round ends.
 //!
-//! So operations on one key are done in the order of their numbers.
+//! Operations on one key are thus done in the order of their indices.
 //!
-//! Class bits are set where keys overflow, and never cleared: one may be set although the last such
-//! key is gone, until another update reads the whole partition. Pairs in the stash stay there, and
-//! buckets that were full stay so while there are any.
+//! Class bits are set when keys overflow and are never cleared: one may stay set after the last
+//! such key is gone, until another update reads the whole partition. Pairs in the stash stay there,
+//! and full buckets stay full while the stash holds pairs.
 //!
 //! # What is left
-//! The ambiguous key, keys in the stash, those for which there is no room so near, operations for
-//! which too many rounds are needed, and groups that had no room for their operations: they are
-//! [not done](status::NOT_DONE), and the kernels of whole partitions, which follow, do them. They
-//! find empty groups where nothing is left.
+//! These are left [not done](status::NOT_DONE) for the kernels of whole partitions, which follow:
+//! the ambiguous key, keys in the stash, keys that need more than two evictions, operations that
+//! need too many rounds, and groups whose bins could not hold their operations. Where nothing is
+//! left, those kernels find empty groups.
 mod bucketed;
 mod work;
 
@@ -39,53 +38,54 @@ use crate::table::update::{BatchIn, state, status};
 use koel_simt::{Buf, Thread};
 use work::{NEED_SECOND, Work};
 
-/// Threads of a block.
+/// Threads per block.
 pub const THREADS: u32 = 256;
 
-/// Rounds for first buckets: operations on one key that are done, at most.
+/// Maximum number of rounds for first buckets, and so of operations done on one key.
 const MAX_ROUNDS: u32 = 32;
 
-/// How few operations are applied: a kernel's argument.
+/// Parameters of a sparse update: a kernel argument.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Few {
-    /// The pass that brought the operations to their groups.
+    /// Pass that brought the operations to their groups.
     pub pass: Pass,
-    /// What all operations do: one of [`operation`](crate::table::update::operation).
+    /// Kind of all operations: one of [`operation`](crate::table::update::operation).
     pub operation: u32,
-    /// Words for the claims of a group, less 1: ones in its low bits, at least three.
+    /// Number of claim words per group, less 1: ones in its low bits, at least three.
     pub claims: u32,
 }
 
-/// Bytes of shared memory for groups of up to so many operations on keys of so many bytes.
+/// Returns the bytes of shared memory for groups of up to `few.pass.room` operations on keys of
+/// `key_bytes` bytes.
 pub const fn shared_bytes(few: Few, key_bytes: u32) -> u32 {
     let room = few.pass.room.next_multiple_of(4);
     room * (key_bytes + 4 + LISTS * 4) + (few.claims + 1) * 4 + COUNTS * 4
 }
 
-/// The keys of a table, as they are sent.
+/// Keys of a table, as they are sent.
 type KeyOf<T> = <<T as Bucketed>::Pairs as Layout>::Key;
 
-/// Lists of operations: those that wait, those that go on waiting, and those that need second
-/// buckets.
+/// Number of operation lists: those that wait, those that continue to wait, and those that need
+/// second buckets.
 const LISTS: u32 = 3;
 
-// What a block counts: in the first words the operations of each list.
-/// Not 0: operations are left.
+// Counters of a block. The first words count the operations of each list.
+/// Not 0 if operations are left.
 const LEFT: u32 = LISTS;
 
-/// Not 0: operations were done in a round.
+/// Not 0 if operations were done in this round.
 const DONE: u32 = LISTS + 1;
 
-/// Not 0: an operation was left in its second bucket; others on its key may follow.
+/// Not 0 if an operation was left in its second bucket; others on its key may follow.
 const STUCK: u32 = LISTS + 2;
 
 const COUNTS: u32 = 8;
 
-/// In place of a number, which is less: the bucket is not claimed.
+/// Marks an unclaimed bucket. Greater than any index, since claims take the minimum.
 const FREE: u32 = !0;
 
-/// With the number of a thread: it is claimed by that besides its own.
+/// Added to a thread index: the thread has claimed the bucket in addition to its own.
 const TAKEN: u32 = 1 << 31;
 
 #[inline(always)]
@@ -116,7 +116,7 @@ pub(crate) fn update_few<T: Bucketed>(
         );
         (T::Pairs::mixed_of(seed, sent), number)
     };
-    // Operations that an earlier part of the batch has left must be done before.
+    // Operations that an earlier part of the batch left must be done first.
     if has_spilled || batch_state.load(state::REFUSED) | batch_state.load(state::CROWDED) != 0 {
         let mut i = id;
         while i < came {
@@ -184,7 +184,7 @@ pub(crate) fn update_few<T: Bucketed>(
         if work.counts.load(LEFT) != 0 {
             batch_state.store_relaxed(state::NEEDED, 1);
         } else {
-            // Nothing is to be sent on.
+            // There is nothing to send on.
             cursors.store(group, 0);
         }
     }

@@ -1,4 +1,4 @@
-//! What a block does with the operations of its group, in rounds.
+//! Rounds in which a block applies the operations of its group.
 use super::bucketed::{Bucketed, MixedOf, Open, ValueOf};
 use super::{DONE, FREE, Few, LEFT, MAX_ROUNDS, STUCK, TAKEN, THREADS};
 use crate::table::layout::{Layout, Number, Shape, class};
@@ -6,60 +6,60 @@ use crate::table::stash;
 use crate::table::update::{applied, operation, status, status_of};
 use koel_simt::{Buf, In, Shared, Thread, U32x4, unroll};
 
-/// What is applied to what: the kernels' arguments, and what is in shared memory.
+/// The kernel's arguments and the arrays in shared memory.
 #[derive(Clone, Copy)]
 pub(super) struct Work<T: Bucketed> {
     pub(super) shape: Shape,
     pub(super) few: Few,
-    /// The stash has 2^this slots.
+    /// log2 of the number of slots in the stash.
     pub(super) stash_bits: u32,
     pub(super) values: In<ValueOf<T>>,
     pub(super) operations: In<u8>,
     pub(super) slots: Buf<T::Word>,
     pub(super) stash: Buf<u64>,
     pub(super) statuses: Buf<u8>,
-    /// There are pairs in the stash.
+    /// Whether the stash holds pairs.
     pub(super) has_stash: bool,
-    /// Of each operation of the group.
+    /// Mixed key of each operation of the group.
     pub(super) keys: Shared<MixedOf<T>>,
     pub(super) numbers: Shared<u32>,
-    /// Which operation may use a bucket in this round.
+    /// The operation that may use each bucket in this round.
     pub(super) claims: Shared<u32>,
     pub(super) lists: Shared<u32>,
     pub(super) counts: Shared<u32>,
 }
 
 impl<T: Bucketed> Work<T> {
-    /// Ways to room: half of them in the second bucket, then those in the first.
+    /// Ways to make room: half of them in the second bucket, followed by those in the first.
     pub(super) const WAYS: u32 = 2 * (T::SLOTS * (T::SLOTS + 1)) as u32;
 
     #[inline(always)]
     pub(super) fn hash(key: MixedOf<T>) -> u32 {
         T::Pairs::hash(key)
     }
-    /// The word of a bucket among the claims; buckets may share one.
+    /// Returns the claim word of a bucket; buckets may share one.
     #[inline(always)]
     pub(super) fn word(self, p: u32, b: u32) -> u32 {
         self.shape.place(p, b) as u32 & self.few.claims
     }
-    /// The bucket that an operation waits for.
+    /// Returns the bucket that an operation waits for.
     #[inline(always)]
     pub(super) fn bucket_of(self, h: u32, second: bool) -> (u32, u32) {
         let first = self.shape.first(h);
         (self.shape.partition(h), if second { self.shape.other(h, first) } else { first })
     }
-    /// What an operation does.
+    /// Returns the kind of an operation.
     #[inline(always)]
     pub(super) fn operation(self, number: u32) -> u32 {
         operation::of_number(self.few.operation, self.operations, number, T::VALUES)
     }
-    /// Appends to a list.
+    /// Appends an operation to a list.
     #[inline(always)]
     pub(super) fn append(self, list: u32, i: u32) {
         let at = self.counts.fetch_add(list, 1);
         self.lists.store(list * self.few.pass.room + at, i);
     }
-    /// An operation is left to others.
+    /// Leaves an operation to the kernels that follow.
     #[inline(always)]
     pub(super) fn leave(self, number: u32) {
         self.statuses.store(number, status::NOT_DONE);
@@ -73,7 +73,7 @@ impl<T: Bucketed> Work<T> {
         let is_full = T::key(&there, T::SLOTS - 1) != T::Pairs::AMBIGUOUS;
         Open { p, b, there, is_full, bits: if is_full { T::class_bits(&there) } else { 0 } }
     }
-    /// Writes a bucket in which these slots have become free.
+    /// Writes a bucket after emptying the slots in `gone`.
     #[inline(always)]
     #[track_caller]
     pub(super) fn close(self, mut bucket: Open<T>, gone: u32) {
@@ -91,14 +91,14 @@ impl<T: Bucketed> Work<T> {
             T::ordered(self.shape, place, bucket.there, free, bucket.bits, needed),
         );
     }
-    /// Gives a pair a slot that is free, and writes the bucket.
+    /// Puts a pair into a free slot and writes the bucket.
     #[inline(always)]
     #[track_caller]
     pub(super) fn put(self, mut bucket: Open<T>, slot: u32, pair: (MixedOf<T>, ValueOf<T>)) {
         bucket.put(slot, pair);
         self.close(bucket, 0);
     }
-    /// Claims a bucket besides one's own, which this is the word of.
+    /// Claims a bucket in addition to the thread's own, whose claim word is `own`.
     #[inline(always)]
     pub(super) fn take(self, t: Thread, p: u32, b: u32, own: u32) -> bool {
         let (word, mine) = (self.word(p, b), TAKEN | t.id());
@@ -108,8 +108,8 @@ impl<T: Bucketed> Work<T> {
         let there = self.claims.cas(word, FREE, mine);
         there == FREE || there == mine
     }
-    /// Makes room in a full bucket by the key in slot `s`, which goes to its other bucket; with
-    /// `by`, when the key in that slot there has gone to its own other one.
+    /// Makes room in a full bucket by evicting the key in slot `s` to its other bucket. With `by`,
+    /// the key in that slot of the other bucket is first evicted to its own other bucket.
     #[inline(always)]
     pub(super) fn evict(
         self,
@@ -123,7 +123,7 @@ impl<T: Bucketed> Work<T> {
         let pair = bucket.pair(s);
         let to = self.shape.other(Self::hash(pair.0), b);
         if to == b {
-            // It cannot leave.
+            // Both buckets of the key are this one.
             return Fate::Goes;
         }
         if !self.take(t, p, to, own) {
@@ -155,10 +155,10 @@ impl<T: Bucketed> Work<T> {
         self.put(other, free.trailing_zeros(), pair);
         Fate::Done
     }
-    /// Does an operation in the bucket that it has claimed, the first or the second one of its key,
-    /// and adds to `more` the keys that came or went. `way`: how it tries to make room if there
-    /// is none in the second, up to the way before `last`; then the one that comes next. `is_late`:
-    /// another operation had the claim before.
+    /// Applies an operation in the bucket that it has claimed, the first or the second of its key,
+    /// and adds the change in the number of keys to `more`. If the second bucket has no room, it
+    /// tries the ways from `way` up to `last`, exclusive, and leaves the next one to try in `way`.
+    /// `is_late`: another operation held the claim before.
     #[inline(always)]
     pub(super) fn apply<const SECOND: bool>(
         self,
@@ -174,12 +174,12 @@ impl<T: Bucketed> Work<T> {
         let (p, first) = (self.shape.partition(h), self.shape.first(h));
         let second = self.shape.other(h, first);
         let own = self.word(p, second);
-        // Where it did not find a place before it is not.
+        // A key that found no slot in an earlier round is not in the table.
         let is_new = SECOND && *way != 0;
         let mut is_in_first = !SECOND || *way >= Self::WAYS / 2;
         if SECOND && !is_new && is_late {
-            // One before it may have brought the key to the table, and another one have moved it to
-            // its first bucket.
+            // An earlier operation may have inserted the key, and another one may have evicted it
+            // to its first bucket.
             if !self.take(t, p, first, own) {
                 return Fate::Waits;
             }
@@ -223,7 +223,8 @@ impl<T: Bucketed> Work<T> {
             (None, Some(after)) => {
                 let mut free = bucket.free(self.shape);
                 while free == 0 && SECOND {
-                    // First each key at once, then each one after each key of its other bucket.
+                    // First try each key directly, then each one after each key of its other
+                    // bucket.
                     let (s, by) = (*way % slots, (*way % (Self::WAYS / 2) / slots).checked_sub(1));
                     match self.evict(t, own, &bucket, s, by) {
                         Fate::Done => {
@@ -259,9 +260,9 @@ impl<T: Bucketed> Work<T> {
         }
         fate
     }
-    /// Rounds in which the operations of a list do what they can in first, or else in second
-    /// buckets, until none waits; or too many rounds were needed, or each waits for another
-    /// one. What waits then is left.
+    /// Runs rounds in which the operations of a list do what they can in first (or second) buckets.
+    /// Ends when no operation waits, after too many rounds, or when each waits for another one.
+    /// Operations that still wait are left.
     #[inline(always)]
     pub(super) fn rounds<const SECOND: bool>(
         self,
@@ -272,7 +273,7 @@ impl<T: Bucketed> Work<T> {
         more: &mut u32,
     ) {
         let (id, room, mut round) = (t.id(), self.few.pass.room, 0);
-        // In the first round all wait.
+        // In the first round all operations wait.
         let all = |list: u32, at: u32, round: u32| {
             let word = if SECOND || round != 0 { self.lists.load(list * room + at) } else { at };
             (word & ((1 << WAY) - 1), (word & !IS_LATE) >> WAY, word & IS_LATE)
@@ -308,15 +309,14 @@ impl<T: Bucketed> Work<T> {
                     self.append(later, i | way << WAY | IS_LATE);
                     continue;
                 }
-                // What comes behind an operation on the same key that was left must not be done
-                // before that.
+                // An operation must not precede an earlier one on the same key that was left.
                 let may_follow = SECOND && way == 0 && late != 0 && is_stuck;
                 if key == T::Pairs::AMBIGUOUS || may_follow {
                     self.leave(number);
                     continue;
                 }
-                // Where few wait, each tries several ways. There are as many in either bucket as
-                // whole rounds take.
+                // If few operations wait, each tries several ways. Both buckets have a multiple of
+                // `SLOTS` ways.
                 let last =
                     way + if count > THREADS { 1 } else { T::SLOTS as u32 - way % T::SLOTS as u32 };
                 let fate = match self.apply::<SECOND>(t, i, &mut way, last, late != 0, more) {
@@ -356,23 +356,23 @@ impl<T: Bucketed> Work<T> {
     }
 }
 
-/// What becomes of an operation in a round.
+/// Outcome of an operation in a round.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     Done,
-    /// It goes on to the second bucket, or tries another way to room there.
+    /// Continues with the second bucket, or with another way to make room there.
     Goes,
-    /// It needs a bucket that another one has claimed.
+    /// Needs a bucket that another operation has claimed.
     Waits,
-    /// The key is in the stash, or no way leads to room.
+    /// Left: the key is in the stash, or no way makes room.
     Left,
 }
 
-/// The list of those that need their second buckets.
+/// List of the operations that need their second buckets.
 pub(super) const NEED_SECOND: u32 = 2;
 
-/// In a list: from this bit on the way that an operation tries next.
+/// Lowest bit, in a list entry, of the way that the operation tries next.
 pub(super) const WAY: u32 = 20;
 
-/// Another operation had the claim before.
+/// Set if another operation held the claim before.
 pub(super) const IS_LATE: u32 = 1 << 31;

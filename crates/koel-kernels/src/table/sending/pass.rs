@@ -1,4 +1,4 @@
-//! The passes that partition queries.
+//! Passes that partition queries.
 use super::route::{Form, Routed};
 use super::{Destination, Queries, SendTo, SentGroups, state};
 use crate::partition::{AsTheyCome, ELSEWHERE, load_keys, load_run, scatter, tile_index};
@@ -6,7 +6,7 @@ use crate::table::header;
 use crate::table::layout::Number;
 use koel_simt::{Buf, In, Thread, unroll};
 
-/// Writes a query to its place in bins, or in the overflow area.
+/// Writes a query to its place in the bins or in the overflow area.
 #[inline(always)]
 pub(super) fn put<L: Routed, F: Form<L::Key>>(to: Buf<F::Element>) -> impl Fn(u32, F::Query) {
     let queries = F::array_mut(to);
@@ -74,8 +74,8 @@ pub(super) fn from_groups<L: Routed, F: Form<L::Key>, const THREADS: usize, cons
     let group = t.block().checked_div(tiles).unwrap_or(0);
     let first = (t.block() - group * tiles) * (THREADS * ITEMS) as u32;
     let came = groups.came(group, group_cursors, group_spilled);
-    // Every thread of the block leaves, or none. If queries were lost, all will be looked up one by
-    // one.
+    // Every thread of the block returns, or none. If queries were lost, all queries are looked up
+    // one by one.
     if came <= first || join_state.load_relaxed(state::LOST_FIRST) != 0 {
         return;
     }
@@ -100,8 +100,8 @@ pub(super) fn from_groups<L: Routed, F: Form<L::Key>, const THREADS: usize, cons
     )
 }
 
-/// Queries from `first` on, `count` of them or a tile, and a bit for each that counts. All are
-/// asked for before one is used.
+/// Loads queries from `first` on, `count` of them or a tile, and returns a bit for each valid one.
+/// Issues all loads before using one.
 #[inline(always)]
 pub(crate) fn load<L: Routed, F: Form<L::Key>, const THREADS: usize, const ITEMS: usize>(
     t: Thread,
@@ -118,7 +118,7 @@ pub(crate) fn load<L: Routed, F: Form<L::Key>, const THREADS: usize, const ITEMS
     )
 }
 
-/// Whether queries were lost in a pass that has ended.
+/// Returns whether a finished pass lost queries.
 #[inline(always)]
 pub(crate) fn lost(join_state: In<u32>) -> bool {
     join_state.get(state::LOST_FIRST) | join_state.get(state::LOST_SECOND) != 0

@@ -1,10 +1,11 @@
-//! How a query travels: its key, alone or with its number.
+//! The form in which a query travels: its key, alone or with its index.
 use crate::table::layout::{Layout, Narrow, Number, Shape, Wide};
 use koel_simt::{Buf, In, Scalar, U64x2, Word};
 
 /// A layout whose keys are sent to their partitions.
 pub trait Routed: Layout<Key: Carried> {
-    /// What is sent in place of a key: a bijection of it, the mixed key where that is no wider.
+    /// Returns what is sent in place of a key: a bijection of it, which is the mixed key unless
+    /// that is wider.
     #[inline(always)]
     fn sent(seed: u32, key: Self::Key) -> Self::Key {
         if size_of::<Self::Mixed>() == size_of::<Self::Key>() {
@@ -13,7 +14,7 @@ pub trait Routed: Layout<Key: Carried> {
             key
         }
     }
-    /// The mixed key of what was sent.
+    /// Returns the mixed key of what was sent.
     #[inline(always)]
     fn mixed_of(seed: u32, sent: Self::Key) -> Self::Mixed {
         if size_of::<Self::Mixed>() == size_of::<Self::Key>() {
@@ -22,7 +23,7 @@ pub trait Routed: Layout<Key: Carried> {
             Self::mixed(seed, sent)
         }
     }
-    /// The key of what was sent.
+    /// Returns the key of what was sent.
     #[inline(always)]
     fn key_of(seed: u32, sent: Self::Key) -> Self::Key {
         if size_of::<Self::Mixed>() == size_of::<Self::Key>() {
@@ -31,7 +32,7 @@ pub trait Routed: Layout<Key: Carried> {
             sent
         }
     }
-    /// Its partition.
+    /// Returns the partition of what was sent.
     #[inline(always)]
     fn partition_of(seed: u32, sent: Self::Key, shape: Shape) -> u32 {
         shape.partition(Self::hash(Self::mixed_of(seed, sent)))
@@ -42,17 +43,17 @@ impl Routed for Narrow {}
 
 impl<K: Carried, V: Number> Routed for Wide<K, V> {}
 
-/// What is sent: `u32`, `u64`.
+/// Type that is sent: `u32` or `u64`.
 pub trait Carried: Number {
-    /// With the number of its query.
+    /// The key with the index of its query.
     type Numbered: Word;
-    /// With a number.
+    /// Attaches an index.
     fn numbered(self, i: u32) -> Self::Numbered;
-    /// Without it, and the number.
+    /// Separates the key from the index.
     fn split(numbered: Self::Numbered) -> (Self, u32);
-    /// An array, which begins on a multiple of 16 bytes.
+    /// Views words as an array of keys with indices. The array begins on a multiple of 16 bytes.
     fn array(words: In<u64>) -> In<Self::Numbered>;
-    /// The same, to write.
+    /// Views words as a writable array.
     fn array_mut(words: Buf<u64>) -> Buf<Self::Numbered>;
 }
 
@@ -96,25 +97,25 @@ impl Carried for u64 {
     }
 }
 
-/// What queries travel as.
+/// Form in which queries travel.
 pub trait Form<K: Carried>: 'static {
     /// A query.
     type Query: Word;
-    /// What arrays of queries are made of.
+    /// Element type of query arrays.
     type Element: Scalar;
-    /// Elements of a query.
+    /// Elements per query.
     const ELEMENTS: usize = size_of::<Self::Query>() / size_of::<Self::Element>();
-    /// Query `i`, of which `sent` is sent.
+    /// Makes query `i` of `sent`, the key as it is sent.
     fn query(sent: K, i: u32) -> Self::Query;
-    /// What was sent, and the number; 0 if it is not known.
+    /// Returns what was sent and the index of the query; 0 if the index is not known.
     fn split(query: Self::Query) -> (K, u32);
-    /// An array of queries, which begins on a multiple of 16 bytes.
+    /// Views elements as an array of queries. The array begins on a multiple of 16 bytes.
     fn array(elements: In<Self::Element>) -> In<Self::Query>;
-    /// The same, to write.
+    /// Views elements as a writable array of queries.
     fn array_mut(elements: Buf<Self::Element>) -> Buf<Self::Query>;
 }
 
-/// Only what is sent of the key.
+/// The key as it is sent, and nothing else.
 pub struct Alone;
 
 impl<K: Carried> Form<K> for Alone {
@@ -138,7 +139,7 @@ impl<K: Carried> Form<K> for Alone {
     }
 }
 
-/// And the number of the query.
+/// The key as it is sent, and the index of the query.
 pub struct Numbered;
 
 impl<K: Carried> Form<K> for Numbered {

@@ -1,4 +1,5 @@
-//! The entries of a block: what the operations of each key of a batch do, gathered by atomics.
+//! Entries of a block: the combined effect of a batch's operations on each key, gathered by
+//! atomics.
 use super::work::{Batch, LINKED};
 use super::{WAS_THERE, operation, state, status_of};
 use crate::hash::mulhi;
@@ -7,41 +8,42 @@ use crate::table::sending::Routed;
 use crate::table::stash;
 use koel_simt::{Buf, Shared, SharedMem, Thread};
 
-/// The keys of a block's operations and what these do. The ambiguous key has the entry behind all
-/// others.
+/// The keys of a block's operations and the effect of these. The ambiguous key has the last entry,
+/// after all others.
 #[derive(Clone, Copy)]
 pub(crate) struct Entries {
     pub room: u32,
     pub keys: Shared<u64>,
-    /// The number of the first operation.
+    /// Index of the first operation.
     pub first: Shared<u32>,
-    /// The number of the last assignment behind all erasures, plus 1. Later what became of the
-    /// key: [`WAS_THERE`] and so on.
+    /// Index of the last assignment after all erasures, plus 1. Later the outcome for the key:
+    /// [`WAS_THERE`] and so on.
     pub assigned: Shared<u32>,
-    /// The sum of what is added behind that, or what the value is at the end: low words, and high
-    /// words of wide values. A set has neither.
+    /// Sum of what is added after that assignment, or the final value: low words, and high words of
+    /// wide values. A set has neither.
     pub(super) low: Shared<u32>,
     pub(super) high: Shared<u32>,
-    /// The number of the last erasure, plus 1. This and what follows only where operations differ.
+    /// Index of the last erasure, plus 1. This field and those below are used only if operations
+    /// differ.
     pub(super) erased: Shared<u32>,
-    /// The number of the first operation behind that which inserts or adds.
+    /// Index of the first inserting or adding operation after that erasure.
     pub(super) made: Shared<u32>,
-    /// The last linked operation, plus 1.
+    /// Last link of the key's operations, plus 1.
     pub(super) chains: Shared<u32>,
-    /// Linked operations: number, whether it erases (bit 32), the next one plus 1 (from bit 33
+    /// Linked operations: index, whether it erases (bit 32), and the next link plus 1 (from bit 33
     /// on).
     pub(super) links: Shared<u64>,
 }
 
-/// Bytes of shared memory of so many entries, where operations differ (`each`) or not, and values
-/// have so many words of 32 bits.
+/// Returns the bytes of shared memory of `entries` entries. `each`: operations differ. Values have
+/// `value_words` words of 32 bits.
 pub(crate) const fn entry_bytes(entries: u32, each: bool, value_words: u32) -> u32 {
     let (words, arrays) = if each { (2, 5) } else { (1, 2) };
     entries * words * 8 + (entries + 1) * (arrays + value_words) * 4
 }
 
 impl Entries {
-    /// With memory for so many.
+    /// Allocates `room` entries.
     #[inline(always)]
     pub fn new<V: Number, const VALUES: bool>(
         shared: &mut SharedMem,
@@ -64,7 +66,7 @@ impl Entries {
             links,
         }
     }
-    /// Makes all of them empty, by all threads of a block.
+    /// Empties all entries; all threads of a block call it.
     #[inline(always)]
     pub fn clear<V: Number, const VALUES: bool, const THREADS: u32>(
         self,
@@ -89,19 +91,19 @@ impl Entries {
             i += THREADS;
         }
     }
-    /// The entry of a mixed key, which it gets if it has none; `None` if there is no room.
+    /// Returns the entry of a mixed key, and creates it if necessary; `None` if there is no room.
     #[inline(always)]
     pub(super) fn of<L: Layout>(self, key: L::Mixed) -> Option<u32> {
         self.of_within::<L>(self.room, key)
     }
-    /// The same; `None` if looking for it takes more than so many tries.
+    /// Does the same; `None` if the search takes more than `tries` probes.
     #[inline(always)]
     pub(super) fn of_within<L: Layout>(self, tries: u32, key: L::Mixed) -> Option<u32> {
         if key == L::AMBIGUOUS {
             return Some(self.room);
         }
         let word = key.widened();
-        // Keys may have been chosen that share one hash.
+        // Spread, not the hash: keys may have been crafted to share one hash.
         let (mut at, mut looked) = (mulhi(stash::spread::<L>(key), self.room), 0);
         while looked < tries {
             let mut there = self.keys.load_volatile(at);
@@ -116,7 +118,7 @@ impl Entries {
         }
         None
     }
-    /// The mixed key of an entry, if it has one.
+    /// Returns the mixed key of an entry, if it has one.
     #[inline(always)]
     pub fn key<L: Layout>(self, at: u32) -> Option<L::Mixed> {
         let is_used =
@@ -125,7 +127,7 @@ impl Entries {
             if at < self.room { L::Mixed::narrowed(self.keys.load(at)) } else { L::AMBIGUOUS }
         })
     }
-    /// Adds to the sum of an entry: in 32 bits, where atomics of shared memory are fast.
+    /// Adds to the sum of an entry in 32-bit words, for which shared-memory atomics are fast.
     #[inline(always)]
     pub(super) fn add<V: Number>(self, at: u32, value: V) {
         let value = value.widened();
@@ -149,7 +151,7 @@ impl Entries {
     }
 }
 
-/// Raises a word to this number; most often it is there already.
+/// Raises a word to `to`. Usually the word is already that large, and no atomic is needed.
 #[inline(always)]
 pub(super) fn raise(words: Shared<u32>, at: u32, to: u32) {
     if words.load_volatile(at) < to {
@@ -164,7 +166,7 @@ pub(super) fn lower(words: Shared<u32>, at: u32, to: u32) {
     }
 }
 
-/// Gathers what the operations of each key do. Tells whether there was no room.
+/// Gathers the effect of the operations on each key. Returns whether the entries had no room.
 #[inline(always)]
 pub(crate) fn gather<L: Routed, const VALUES: bool, const THREADS: u32>(
     t: Thread,
@@ -176,7 +178,7 @@ pub(crate) fn gather<L: Routed, const VALUES: bool, const THREADS: u32>(
 ) -> bool {
     let mut crowded = false;
     batch.for_each::<THREADS>(t, |key, number| {
-        // Once there is no room, looking for some takes long.
+        // Once the entries are full, searching them takes long.
         let tries = if crowded { 0 } else { entries.room };
         match entries.of_within::<L>(tries, key) {
             None => crowded = true,
@@ -237,7 +239,7 @@ pub(crate) fn gather<L: Routed, const VALUES: bool, const THREADS: u32>(
     false
 }
 
-/// Tells what each operation found.
+/// Writes the status of each operation.
 #[inline(always)]
 pub(crate) fn tell<L: Routed, const VALUES: bool, const THREADS: u32>(
     t: Thread,
@@ -253,7 +255,7 @@ pub(crate) fn tell<L: Routed, const VALUES: bool, const THREADS: u32>(
         if batch.all() == operation::EACH {
             was_there |= !was_first;
             let mut link = entries.chains.load(at);
-            // The one before it, plus 1.
+            // Index of the latest operation before this one, plus 1.
             let mut latest = 0;
             while link != 0 {
                 let word = entries.links.load(link - 1);

@@ -1,16 +1,16 @@
-//! Operations on a table in batches: what they are, what becomes of them, and what a block does
-//! with those of its partition before and behind the changes themselves.
+//! Batches of operations on a table: the operations, their outcomes, and what a block does with
+//! those of its partition before and after the changes themselves.
 //!
 //! # Equal keys
-//! The result is that of doing one operation after the other, in the order of their numbers, though
-//! they come in any order. Every key of a batch gets an *entry* in a table in shared memory, and
-//! what its operations do is gathered there by atomics that do not ask for order: the number of the
-//! first one, of the last assignment, of the last erasure, the sum of what is added behind those.
-//! That is enough to tell the value at the end. So a key may have any number of operations.
+//! The result equals that of applying the operations sequentially in index order, although they
+//! arrive in any order. Every key of a batch gets an *entry* in a table in shared memory. Atomics
+//! that need no order gather the effect of its operations there: the index of the first one, of the
+//! last assignment, of the last erasure, and the sum of what is added after those. That determines
+//! the final value, so a key may have any number of operations.
 //!
-//! What each operation found depends on the one before it with the same key, and only on whether
-//! that erased. Where a key is both erased and written in one batch, its operations are therefore
-//! linked, and each looks for the one before it.
+//! What each operation found depends only on whether the previous one with the same key erased it.
+//! If a key is both erased and written in one batch, its operations are therefore linked, and each
+//! one searches for the one before it.
 mod entries;
 mod work;
 
@@ -24,33 +24,33 @@ use crate::table::layout::Number;
 use crate::table::sending::{self, Pass, Routed, Sent};
 use koel_simt::{Buf, In, Word};
 
-/// What an operation does.
+/// Kinds of operations.
 pub mod operation {
     use koel_simt::In;
 
-    /// The key gets the value if it is missing.
+    /// Inserts the key with the value if the key is missing.
     pub const INSERT: u32 = 0;
-    /// The key gets the value.
+    /// Sets the value of the key, and inserts the key if it is missing.
     pub const ASSIGN: u32 = 1;
-    /// The value is added to that of the key, modulo 2^bits; a missing key gets it.
+    /// Adds the value to that of the key, modulo 2^bits; a missing key gets the value.
     pub const ADD: u32 = 2;
-    /// The key is removed.
+    /// Removes the key.
     pub const ERASE: u32 = 3;
-    /// Of a batch: each operation has its own, the low two bits of a byte.
+    /// For a batch: each operation has its own kind, the low two bits of a byte.
     pub const EACH: u32 = 4;
 
-    /// The operation of such a byte. Of a set, which has no values: what does not erase inserts.
+    /// Returns the operation of a byte. In a set, which has no values, all but erasures insert.
     #[inline(always)]
     pub fn of(byte: u8, values: bool) -> u32 {
         let code = byte as u32 & 3;
         if values || code == ERASE { code } else { INSERT }
     }
-    /// What all operations of a batch do. Of a set what does not erase inserts.
+    /// Returns the kind of all operations of a batch. In a set, all but erasures insert.
     #[inline(always)]
     pub(crate) fn of_all(all: u32, values: bool) -> u32 {
         if values || all == EACH || all == ERASE { all } else { INSERT }
     }
-    /// What an operation of a batch does.
+    /// Returns the kind of an operation of a batch.
     #[inline(always)]
     pub(crate) fn of_number(all: u32, operations: In<u8>, number: u32, values: bool) -> u32 {
         match of_all(all, values) {
@@ -60,25 +60,25 @@ pub mod operation {
     }
 }
 
-/// What became of an operation.
+/// Outcomes of operations.
 pub mod status {
-    /// Nothing: its partition has no room.
+    /// Not done: its partition has no room.
     pub const NOT_DONE: u8 = 0;
-    /// The key was missing and has the value now.
+    /// The key was missing and now has the value.
     pub const INSERTED: u8 = 1;
-    /// The key was there and has kept its value.
+    /// The key was present and kept its value.
     pub const KEPT: u8 = 2;
-    /// The key was there and has the value now.
+    /// The key was present and now has the value.
     pub const ASSIGNED: u8 = 3;
-    /// The key was there and its value is greater by this one now.
+    /// The key was present and the value was added to its value.
     pub const ADDED: u8 = 4;
-    /// The key was there and is there no more.
+    /// The key was present and was removed.
     pub const ERASED: u8 = 5;
-    /// The key was not there.
+    /// The key to erase was missing.
     pub const MISSING: u8 = 6;
 }
 
-/// The status of an operation on a key that was there, or not.
+/// Returns the status of an operation on a key that was present or not.
 #[inline(always)]
 pub fn status_of(operation: u32, was_there: bool) -> u8 {
     match (operation, was_there) {
@@ -95,21 +95,22 @@ pub fn status_of(operation: u32, was_there: bool) -> u8 {
 pub mod state {
     /// Partitions that had no room for their pairs.
     pub const REFUSED: u32 = 0;
-    /// New keys of those, as far as they were looked for, and an estimate of what comes later.
+    /// New keys of those partitions, as far as they were counted, plus an estimate for later parts
+    /// of the batch.
     pub const WANTED: u32 = 1;
-    /// Partitions with more keys in the batch than there are entries.
+    /// Partitions with more keys in the batch than entries.
     pub const CROWDED: u32 = 2;
-    /// Of the crowded ones those where it is not the keys that are too many, but the operations of
-    /// keys that are both erased and written.
+    /// Crowded partitions that have too many linked operations, of keys both erased and written,
+    /// rather than too many keys.
     pub const LINKED: u32 = 3;
-    /// Not 0: [few](crate::table::few) operations are not all done yet.
+    /// Not 0 if some of the [few](crate::table::few) operations are not done yet.
     pub const NEEDED: u32 = 4;
-    /// From here on a word for each partition: not 0 if an earlier part of the batch left
-    /// operations of it; then how many of 256 wanted new keys, plus 1.
+    /// First of a run of words, one for each partition: not 0 if an earlier part of the batch left
+    /// operations of it; then how many of 256 operations wanted new keys, plus 1.
     pub const LEFT: u32 = 5;
 }
 
-/// The value that a key has after an operation, if it had this one before.
+/// Returns the value of a key after an operation, given its value before.
 #[inline(always)]
 pub fn applied<V: Number>(operation: u32, before: Option<V>, value: V) -> Option<V> {
     match (operation, before) {
@@ -122,33 +123,33 @@ pub fn applied<V: Number>(operation: u32, before: Option<V>, value: V) -> Option
     }
 }
 
-/// How a batch is applied: a kernel's argument.
+/// Parameters of an update: a kernel argument.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Applying {
-    /// The last pass of the operations: its bins are partitions, or some of them if operations are
+    /// Last pass over the operations. Its bins are partitions, or groups of them if operations are
     /// [few](crate::table::few).
     pub pass: Pass,
-    /// Partitions of a bin of the first of two passes; 0: there was one pass.
+    /// Partitions per bin of the first of two passes; 0 if there was one pass.
     pub group: u32,
-    /// What all operations do: one of [`operation`].
+    /// Kind of all operations: one of [`operation`].
     pub operation: u32,
-    /// Not 0: only operations that are [not done](status::NOT_DONE) yet count.
+    /// Not 0 if only operations that are [not done](status::NOT_DONE) yet count.
     pub again: u32,
-    /// Keys that a block has room for.
+    /// Number of keys that a block has room for.
     pub entries: u32,
-    /// Pairs that the buckets of a partition may have after new ones came.
+    /// Maximum number of pairs in the buckets of a partition after insertions.
     pub most: u32,
 }
 
 impl Applying {
-    /// How many operations are in the bin of a partition, and how many in the overflow area, where
-    /// those of other partitions are too; or in both.
+    /// Returns the number of operations in the bin of a partition, and the number in the overflow
+    /// area, which also holds those of other partitions. Operations may be in both.
     #[inline(always)]
     pub(super) fn came(&self, p: u32, sent: Sent<u64>) -> (u32, u32) {
         let Sent { cursors, spilled, group_spilled, state: sent_state, .. } = sent;
         let of_group = p.checked_div(self.group).map_or(0, |group| group_spilled.get(group));
-        // What a bin had no room for is in the overflow area.
+        // Operations that did not fit their bin are in the overflow area.
         let bin = self.pass.bin(p);
         let behind = match spilled.get(bin) | of_group {
             0 => 0,
@@ -158,38 +159,38 @@ impl Applying {
     }
 }
 
-/// The operations of a batch besides their keys, and what became of them: a kernel's argument.
+/// Operations of a batch except their keys, and their outcomes: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct BatchIn<V: Word> {
     /// The value of each operation.
     pub values: In<V>,
-    /// What each does, if they differ.
+    /// Kind of each operation, if they differ.
     pub operations: In<u8>,
-    /// What became of each: a [`status`].
+    /// Outcome of each operation: a [`status`].
     pub statuses: Buf<u8>,
     /// The words of [`state`].
     pub state: Buf<u32>,
 }
 
-/// The pairs that were in the stash: a kernel's argument.
+/// Pairs taken from the stash: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct Unstashed {
-    /// The pairs, and words that link them.
+    /// The pairs, and the words that link them.
     pub pairs: Buf<u64>,
-    /// The slot of one of each partition, or all ones.
+    /// Stash slot of one pair of each partition, or all ones.
     pub lists: Buf<u32>,
 }
 
-// What became of a key.
+// Outcomes for a key.
 pub(crate) const WAS_THERE: u32 = 1;
 
 pub(crate) const IS_THERE: u32 = 2;
 
 pub(crate) const IS_OTHER: u32 = 4;
 
-/// Whether the key of an entry is erased, and the number of the first operation behind that which
+/// Returns whether the key of an entry is erased, and the index of the first later operation that
 /// inserts or adds, or all ones.
 #[inline(always)]
 pub(crate) fn written<L: Routed, const VALUES: bool>(
@@ -204,5 +205,5 @@ pub(crate) fn written<L: Routed, const VALUES: bool>(
     }
 }
 
-/// The end of a list of stashed pairs, or an empty one.
+/// End of a list of stashed pairs, or an empty list.
 pub(crate) const NONE: u32 = !0;

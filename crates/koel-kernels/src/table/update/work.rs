@@ -1,5 +1,5 @@
-//! What a block of an update has to do: its operations, its part of the stash, what it counts, and
-//! what it tells the host when it cannot go on.
+//! Work of a block in an update: its operations, its part of the stash, its counters, and what it
+//! reports to the host when it cannot continue.
 use super::NONE;
 use super::entries::Entries;
 use super::{Applying, BatchIn, IS_OTHER, IS_THERE, Unstashed, operation, state, status};
@@ -9,43 +9,44 @@ use crate::table::{header, stash};
 use core::marker::PhantomData;
 use koel_simt::{Buf, In, Shared, Thread, Word, unroll};
 
-// What a block counts.
-/// Slots that pairs had.
+// Counters of a block.
+/// Slots that held pairs.
 pub(crate) const TAKEN: u32 = 0;
 
-/// Of those, how many have none now.
+/// Of those, the slots whose pair was removed.
 pub(crate) const REMOVED: u32 = 1;
 
-/// Keys that are new.
+/// New keys.
 pub(crate) const NEW: u32 = 2;
 
-/// Keys that are gone.
+/// Removed keys.
 pub(crate) const GONE: u32 = 3;
 
 /// Pairs that were in the stash and stay there.
 pub(crate) const KEPT: u32 = 4;
 
-/// Operations that are linked.
+/// Linked operations.
 pub(super) const LINKED: u32 = 5;
 
-/// Not 0: the stash has no room.
+/// Not 0 if the stash has no room.
 pub(super) const NO_ROOM: u32 = 6;
 
 pub(crate) const COUNTS: u32 = 8;
 
-/// In the word of a stashed pair, beside the slot of the next one: it is no longer in the stash.
+/// Set in the link word of a stashed pair, above the slot of the next one, if the pair has left the
+/// stash.
 pub(super) const LEFT: u64 = 1 << 32;
 
-/// The operations of a block's partition; `VALUES`: of a map, and not of a set.
+/// The operations of a block's partition. `VALUES`: of a map rather than a set.
 #[derive(Clone, Copy)]
 pub(crate) struct Batch<L: Routed, const VALUES: bool = true> {
     pub shape: Shape,
     pub p: u32,
     pub applying: Applying,
     pub seed: u32,
-    /// In the bin.
+    /// Number of operations in the bin.
     pub came: u32,
-    /// In the overflow area, where those of other partitions are too.
+    /// Number of operations in the overflow area, which also holds those of other partitions.
     pub behind: u32,
     pub sent: In<u64>,
     pub overflow: In<u64>,
@@ -55,17 +56,18 @@ pub(crate) struct Batch<L: Routed, const VALUES: bool = true> {
 }
 
 impl<L: Routed, const VALUES: bool> Batch<L, VALUES> {
-    /// What all operations do.
+    /// Returns the kind of all operations.
     #[inline(always)]
     pub fn all(self) -> u32 {
         operation::of_all(self.applying.operation, VALUES)
     }
-    /// What an operation does.
+    /// Returns the kind of an operation.
     #[inline(always)]
     pub fn operation(self, number: u32) -> u32 {
         operation::of_number(self.applying.operation, self.operations, number, VALUES)
     }
-    /// The operations of a thread, always in the same order: mixed key, number.
+    /// Calls `apply` with the mixed key and index of each of a thread's operations, always in the
+    /// same order.
     #[inline(always)]
     pub fn for_each<const THREADS: u32>(self, t: Thread, mut apply: impl FnMut(L::Mixed, u32)) {
         let mut i = t.id();
@@ -90,7 +92,7 @@ impl<L: Routed, const VALUES: bool> Batch<L, VALUES> {
     }
 }
 
-/// Where a key is before the batch.
+/// Location of a key before the batch.
 #[derive(Clone, Copy)]
 pub(crate) enum There {
     Nowhere,
@@ -98,16 +100,16 @@ pub(crate) enum There {
     Slot(u32),
     /// In a slot of the stash.
     Stash(u32),
-    /// It is the ambiguous key.
+    /// In the header: it is the ambiguous key.
     Header,
 }
 
-/// The pairs of the partition that were in the stash.
+/// Pairs of the partition that were in the stash.
 #[derive(Clone, Copy)]
 pub(crate) struct Stashed {
-    /// The slot of the first one, or [`NONE`].
+    /// Slot of the first one, or [`NONE`].
     pub list: u32,
-    /// Where the words are that link them.
+    /// Offset of the words that link them.
     pub(super) links: u32,
     pub unstashed: Buf<u64>,
 }
@@ -132,7 +134,7 @@ impl Stashed {
     pub fn leave(self, slot: u32) {
         self.unstashed.store_relaxed(self.links + slot, self.link(slot) | LEFT);
     }
-    /// The slot of a mixed key.
+    /// Returns the slot of a mixed key.
     #[inline(always)]
     #[track_caller]
     pub fn slot_of<L: Layout>(self, key: L::Mixed) -> Option<u32> {
@@ -145,8 +147,8 @@ impl Stashed {
         }
         None
     }
-    /// The slots of a thread's share, and whether each has been left. Tells how many there are in
-    /// all.
+    /// Calls `each` with the slots of a thread's share, and whether each pair has left. Returns the
+    /// total number of pairs.
     #[inline(always)]
     pub fn for_each<const THREADS: u32>(self, t: Thread, mut each: impl FnMut(u32, bool)) -> u32 {
         let (mut slot, mut listed) = (self.list, 0);
@@ -167,20 +169,21 @@ impl Stashed {
 pub(crate) struct Work<L: Routed, const VALUES: bool> {
     pub batch: Batch<L, VALUES>,
     pub stashed: Stashed,
-    /// Not 0: what an earlier part of the batch left of this partition, as in the [`state`].
+    /// Not 0 if an earlier part of the batch left operations of this partition, as in the
+    /// [`state`].
     pub(super) left: u32,
 }
 
 impl<L: Routed, const VALUES: bool> Work<L, VALUES> {
-    /// If something was left before, so is this, because of what the error tells: the word of the
-    /// [`state`] that counts why operations are not done, and how many keys are new.
+    /// Returns whether the block may begin. If operations were left before, these are left too. The
+    /// error holds the word of the [`state`] that counts the reason, and the number of new keys.
     #[inline(always)]
     pub fn may_begin(&self) -> Result<(), (u32, u32)> {
-        // What comes later must not be done before.
+        // Later operations must not be done first.
         match self.left {
             0 => Ok(()),
             left => {
-                // Of the bin, which may have operations of several partitions: an equal share.
+                // An equal share of the bin, which may hold operations of several partitions.
                 let (pass, wanted) =
                     (self.batch.applying.pass, self.batch.came as u64 * (left - 1) as u64);
                 Err((state::REFUSED, pass.bin(wanted.div_ceil(256) as u32 + pass.each - 1)))
@@ -189,8 +192,8 @@ impl<L: Routed, const VALUES: bool> Work<L, VALUES> {
     }
 }
 
-/// Whether a block has nothing to do, because all was done as [few](crate::table::few) operations,
-/// and nothing of its partitions was in the stash.
+/// Returns whether a block has nothing to do because all operations were done as
+/// [few](crate::table::few) and its partitions had no pairs in the stash.
 #[inline(always)]
 pub(crate) fn is_idle<const THREADS: u32>(
     t: Thread,
@@ -207,7 +210,7 @@ pub(crate) fn is_idle<const THREADS: u32>(
     t.barrier_count(is_needed) == 0
 }
 
-/// What the block of a partition has to do, if anything.
+/// Returns the work of a partition's block, if there is any.
 #[inline(always)]
 pub(crate) fn begin<L: Routed, W: Word, const VALUES: bool>(
     p: u32,
@@ -222,7 +225,7 @@ pub(crate) fn begin<L: Routed, W: Word, const VALUES: bool>(
     let BatchIn { operations, statuses, state: batch_state, .. } = of_batch;
     let list = lists.load(p);
     let (came, behind) = applying.came(p, sent);
-    // Every thread of the block leaves, or none.
+    // Every thread of the block returns, or none.
     if came + behind == 0 && list == NONE {
         return None;
     }
@@ -248,8 +251,8 @@ pub(crate) fn begin<L: Routed, W: Word, const VALUES: bool>(
     })
 }
 
-/// What follows the work: if it was not `done`, that is counted, its operations are told to be not
-/// done, and what was in the stash is there again.
+/// Finishes a block's work. If it is not `done`, counts the failure, marks the block's operations
+/// as not done, and puts the stashed pairs back.
 #[inline(always)]
 pub(crate) fn end<L: Routed, const VALUES: bool, const THREADS: u32>(
     t: Thread,
@@ -270,7 +273,7 @@ pub(crate) fn end<L: Routed, const VALUES: bool, const THREADS: u32>(
         batch.for_each::<THREADS>(t, |_, number| {
             batch.statuses.store(number, status::NOT_DONE);
             if left == 0 {
-                // Nothing was left before: it counts from 0.
+                // Nothing was left before: the count starts from 0.
                 batch_state.fetch_add(word, 1);
             }
         });
@@ -290,8 +293,8 @@ pub(crate) fn end<L: Routed, const VALUES: bool, const THREADS: u32>(
     }
 }
 
-/// Reserves room in the stash for so many pairs more than were in it, by all threads of a block.
-/// Tells whether there is as much.
+/// Reserves room in the stash for `more` additional pairs; all threads of a block call it. Returns
+/// whether there is room.
 #[inline(always)]
 pub(crate) fn has_room(
     t: Thread,
@@ -303,7 +306,7 @@ pub(crate) fn has_room(
     if t.id() == 0 {
         let more = more();
         let sum = table_header.fetch_add(header::STASHED, more).wrapping_add(more);
-        // Fewer always fit.
+        // A decrease always fits.
         if (more as i32) > 0 && sum > 1 << (stash_bits & 31) {
             table_header.fetch_add(header::STASHED, more.wrapping_neg());
             counts.store(NO_ROOM, 1);
@@ -313,7 +316,7 @@ pub(crate) fn has_room(
     counts.load(NO_ROOM) == 0
 }
 
-/// Writes to the header what a block has changed there; `value`: of the ambiguous key.
+/// Writes a block's changes to the header. `value` returns the value of the ambiguous key.
 #[inline(always)]
 pub(crate) fn write_header(
     entries: Entries,
@@ -325,7 +328,7 @@ pub(crate) fn write_header(
     if more != 0 {
         table_header.fetch_add(header::PAIRS, more);
     }
-    // Of the ambiguous key.
+    // Changes of the ambiguous key.
     let fate = if entries.first.load(entries.room) != !0 {
         entries.assigned.load(entries.room)
     } else {
