@@ -55,7 +55,7 @@ pub fn side(level: u32) -> f32 {
     (1u32 << level) as f32
 }
 
-/// Where the areas of points go: a kernel's argument.
+/// Where the areas of points go: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct AreasOut {

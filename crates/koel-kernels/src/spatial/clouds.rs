@@ -9,7 +9,7 @@ pub const GROUP: u32 = 4;
 /// Bits of a coordinate inside its voxel.
 pub const LOCAL_BITS: u32 = 10;
 
-/// How many groups of points there are: a kernel's argument.
+/// How many groups of points there are: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct Groups {
@@ -32,7 +32,7 @@ impl Groups {
     }
 }
 
-/// Both clouds: a kernel's argument. Coordinates are `f32` bits, those of the padding NaN.
+/// Both clouds: a kernel argument. Coordinates are `f32` bits, those of the padding NaN.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct Clouds {
@@ -54,7 +54,7 @@ pub struct Clouds {
     pub groups: Groups,
 }
 
-/// Where a cloud stands, in the units of its points: a kernel's argument.
+/// Where a cloud stands, in the units of its points: a kernel argument.
 #[derive(Clone, Copy, PartialEq, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Motion {
@@ -90,7 +90,7 @@ impl Motion {
     }
 }
 
-/// Where both clouds stand: a kernel's argument.
+/// Where both clouds stand: a kernel argument.
 #[derive(Clone, Copy, PartialEq, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Motions {

@@ -74,7 +74,7 @@ impl Dipole {
     }
 }
 
-/// Both surfaces in pieces: a kernel's argument.
+/// Both surfaces in pieces: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct Surfaces {
@@ -84,7 +84,7 @@ pub struct Surfaces {
     pub dipoles: In<u32>,
 }
 
-/// What the dipoles of voxels are made of: a kernel's argument.
+/// What the dipoles of voxels are made of: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct SumsIn {
@@ -121,7 +121,7 @@ pub fn spatial_dipoles(
     d.store(dipoles, i);
 }
 
-/// Levels whose dipoles are summed up: a kernel's argument.
+/// Levels whose dipoles are summed up: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct Levels {

@@ -20,7 +20,7 @@ pub const DRY: u64 = u64::MAX;
 /// The seed is in force no more.
 pub const CLEARED: u32 = 0x80;
 
-/// What seeds are made of: a kernel's argument.
+/// What seeds are made of: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct SeedsIn {
@@ -33,7 +33,7 @@ pub struct SeedsIn {
     /// One whose cosine is above this leads outside.
     pub outside_above: f32,
 }
-/// Where seeds go: a kernel's argument.
+/// Where seeds go: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct SeedsOut {
@@ -42,7 +42,7 @@ pub struct SeedsOut {
     /// The label of each voxel that is a seed, unknown of the others.
     pub seeds: Buf<u32>,
 }
-/// What the flood goes over: a kernel's argument.
+/// What the flood goes over: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct VoxelGraph {
@@ -51,7 +51,7 @@ pub struct VoxelGraph {
     /// The mark of each voxel: intersections stay dry.
     pub marks: In<u32>,
 }
-/// Where the flood is: a kernel's argument.
+/// Where the flood is: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct Frontier {
@@ -64,7 +64,7 @@ pub struct Frontier {
     /// Voxels that there is room for.
     pub most: u32,
 }
-/// What the flood has found: a kernel's argument.
+/// What the flood has found: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct Flooded {

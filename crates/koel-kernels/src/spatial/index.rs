@@ -17,7 +17,7 @@ use super::layout::{Shape, spread};
 use super::{NONE, state};
 use koel_simt::{Buf, In, Thread, U64x2, kernel};
 
-/// The index: a kernel's argument.
+/// The index: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct Index {
@@ -239,7 +239,7 @@ fn axis(set: u32, low: u64, high: u64) -> u64 {
     pick(0, low & high) | pick(1, !low & high) | pick(2, low & !high) | pick(3, !low & !high)
 }
 
-/// The bitmap of bricks while points mark it: a kernel's argument.
+/// The bitmap of bricks while points mark it: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct BrickMarks {
@@ -270,7 +270,7 @@ impl BrickMarks {
     }
 }
 
-/// Where numbered bricks go: a kernel's argument.
+/// Where numbered bricks go: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct BricksOut {
@@ -281,7 +281,7 @@ pub struct BricksOut {
     /// The place of each brick among all, occupied or not.
     pub places: Buf<u32>,
 }
-/// Numbered bricks while points mark their cells: a kernel's argument.
+/// Numbered bricks while points mark their cells: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct CellMarks {
@@ -292,7 +292,7 @@ pub struct CellMarks {
     /// The grid.
     pub shape: Shape,
 }
-/// Numbered bricks with all their cells: a kernel's argument.
+/// Numbered bricks with all their cells: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct BricksIn {
@@ -307,7 +307,7 @@ pub struct BricksIn {
     /// The grid.
     pub shape: Shape,
 }
-/// Where numbered cells go: a kernel's argument.
+/// Where numbered cells go: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct IndexOut {

@@ -11,7 +11,7 @@ pub const MAX_BITS: u32 = 10;
 /// The coarsest.
 pub const MIN_BITS: u32 = 3;
 
-/// A grid: a kernel's argument.
+/// A grid: a kernel argument.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Shape {

@@ -20,7 +20,7 @@ pub fn margin_of(below: f32, reach: f32, open: bool) -> f32 {
     if open && below.abs() <= OPEN_MARGIN { 0.0 } else { below * 2.0 * reach.clamp(0.25, FAR) }
 }
 
-/// Where margins go: a kernel's argument.
+/// Where margins go: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct MarginsOut {
@@ -45,7 +45,7 @@ impl MarginsOut {
     }
 }
 
-/// What labels are made of: a kernel's argument.
+/// What labels are made of: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct MarginsIn {

@@ -12,7 +12,7 @@ use koel_simt::{Buf, In, Thread, kernel};
 /// before the units among the winding numbers.
 pub const SAMPLES: u32 = 256;
 
-/// Where marks and lists go: a kernel's argument.
+/// Where marks and lists go: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct MarksOut {
@@ -28,7 +28,7 @@ pub struct MarksOut {
     /// 0 yet.
     pub windings: Buf<u64>,
 }
-/// Units and their winding numbers: a kernel's argument.
+/// Units and their winding numbers: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct UnitsIn {

@@ -39,7 +39,7 @@ impl Sums {
     }
 }
 
-/// Where the ranks of points go: a kernel's argument.
+/// Where the ranks of points go: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct RanksOut {
@@ -99,7 +99,7 @@ pub fn spatial_order_points(
         order.store(starts.get(voxel) + ranks.get(i), i);
     }
 }
-/// Points brought together by voxel: a kernel's argument.
+/// Points brought together by voxel: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct PointsByVoxel {
@@ -112,7 +112,7 @@ pub struct PointsByVoxel {
     /// The place of each point in its voxel: [`LOCAL_BITS`] an axis.
     pub local: In<u32>,
 }
-/// The voxels whose points are summed up: a kernel's argument.
+/// The voxels whose points are summed up: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct SummedVoxels {

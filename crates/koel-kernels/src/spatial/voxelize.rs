@@ -5,7 +5,7 @@ use super::layout::key_of;
 use super::{NONE, state};
 use koel_simt::{Buf, Thread, kernel};
 
-/// The grid in space: a kernel's argument.
+/// The grid in space: a kernel argument.
 #[derive(Clone, Copy, PartialEq, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Frame {
@@ -15,7 +15,7 @@ pub struct Frame {
     pub voxel_size: f64,
 }
 
-/// Where the voxels of points go: a kernel's argument.
+/// Where the voxels of points go: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct VoxelsOut {

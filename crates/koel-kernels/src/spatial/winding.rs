@@ -83,7 +83,7 @@ pub fn finest_for(level: u32) -> u32 {
     level.saturating_sub(2)
 }
 
-/// The voxels of points: a kernel's argument.
+/// The voxels of points: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct PointVoxels {
@@ -144,7 +144,7 @@ impl Turn {
     }
 }
 
-/// Units that ask for their winding numbers: a kernel's argument.
+/// Units that ask for their winding numbers: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct UnitQueries {
@@ -153,7 +153,7 @@ pub struct UnitQueries {
     /// The [sum](from_sum) of each sample, then of each unit: at first 0.
     pub sums: Buf<u64>,
 }
-/// Voxels that ask for their winding numbers: a kernel's argument.
+/// Voxels that ask for their winding numbers: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct VoxelQueries {

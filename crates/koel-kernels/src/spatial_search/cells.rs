@@ -91,7 +91,7 @@ pub fn gather_points(t: Thread, n: u32, points: In<u32>, indices: In<u32>, sorte
     sorted.x4().store(i, U32x4([x, y, z, index]));
 }
 
-/// The occupied cells among the sorted points: a kernel's argument.
+/// The occupied cells among the sorted points: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct CellsIn {
@@ -104,7 +104,7 @@ pub struct CellsIn {
     /// How many points.
     pub points: u32,
 }
-/// Where the table of cells goes, and what the map of them is built of: a kernel's argument.
+/// Where the table of cells goes, and what the map of them is built of: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct CellsOut {

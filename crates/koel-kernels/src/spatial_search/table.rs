@@ -17,7 +17,7 @@ pub const NO_CELL: u32 = u32::MAX;
 /// The most cells of a grid, occupied or not.
 pub const MAX_CELLS: u64 = 1 << 63;
 
-/// A grid of cells, from a corner on: a kernel's argument.
+/// A grid of cells, from a corner on: a kernel argument.
 #[derive(Clone, Copy, PartialEq, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Grid {

@@ -89,7 +89,7 @@ pub fn count_within(
     counts.store(i, count);
 }
 
-/// Where lists of points go: a kernel's argument.
+/// Where lists of points go: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct Lists {

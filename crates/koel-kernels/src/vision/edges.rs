@@ -323,7 +323,7 @@ pub fn vision_row_sums(t: Thread, size: Size, magnitudes: In<u32>, sums: Buf<u32
     sums.store(i, sum);
 }
 
-/// What [`edge_at`] reads of an image: a kernel's argument.
+/// What [`edge_at`] reads of an image: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct SlopesIn {
@@ -389,7 +389,7 @@ pub fn vision_pixels(
     keep(t, n, |i| flags.get_stream(i) != 0, put, end, tiles)
 }
 
-/// Where edges go: a kernel's argument.
+/// Where edges go: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct EdgesOut {

@@ -333,7 +333,7 @@ pub fn vision_likelihoods(
     }
 }
 
-/// One question of [`vision_inliers()`]: a kernel's argument.
+/// One question of [`vision_inliers()`]: a kernel argument.
 #[derive(Clone, Copy, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Placed {

@@ -17,7 +17,7 @@ pub mod vote;
 
 use koel_simt::In;
 
-/// The size of an image: a kernel's argument.
+/// The size of an image: a kernel argument.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Size {
@@ -27,7 +27,7 @@ pub struct Size {
     pub height: u32,
 }
 
-/// Edges, as [`edges::vision_edges()`] leaves them: a kernel's argument.
+/// Edges, as [`edges::vision_edges()`] leaves them: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct EdgesIn {
@@ -39,7 +39,7 @@ pub struct EdgesIn {
     pub count: u32,
 }
 
-/// A scene in which the nearest edge of a direction is looked up: a kernel's argument.
+/// A scene in which the nearest edge of a direction is looked up: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct SceneIn {

@@ -42,7 +42,7 @@ pub const STATE: u32 = 15;
 /// score, the number of pairs.
 pub const SUMS: u32 = 3 * 6 + 2 * 3 + 2;
 
-/// One step of a batch: a kernel's argument.
+/// One step of a batch: a kernel argument.
 #[derive(Clone, Copy, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Refinement {
@@ -58,7 +58,7 @@ pub struct Refinement {
     pub last: u32,
 }
 
-/// Models and the candidates that are of them: a kernel's argument.
+/// Models and the candidates that are of them: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct ModelsIn {

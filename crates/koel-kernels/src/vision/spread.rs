@@ -49,7 +49,7 @@ pub fn vision_ranks(t: Thread, edges: EdgesIn, order: In<u32>, ranks: Buf<u32>, 
     }
 }
 
-/// What [`vision_spread()`] works on: a kernel's argument.
+/// What [`vision_spread()`] works on: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct Spread {

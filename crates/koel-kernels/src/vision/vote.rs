@@ -18,7 +18,7 @@ pub const OUTSIDE: i8 = -20;
 /// speaks against it.
 const STAGES: [i32; 3] = [-30, -20, 0];
 
-/// One search: a kernel's argument.
+/// One search: a kernel argument.
 #[derive(Clone, Copy, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Search {
@@ -46,7 +46,7 @@ pub struct Search {
     pub strips: u32,
 }
 
-/// The bases of models in one table: a kernel's argument.
+/// The bases of models in one table: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct BasesIn {
