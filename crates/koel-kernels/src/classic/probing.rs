@@ -92,8 +92,8 @@ fn add(a: u32, b: u32, n: u32) -> u32 {
     if a >= n - b { a - (n - b) } else { a + b }
 }
 
-/// Inserts pair `i` unless its key is in the table. The caller fills `table` with ones and `status`
-/// with zeros.
+/// Inserts pair `i` unless its key is in the table. The caller sets all bits of `table` and clears
+/// `status`.
 #[kernel(image = CLASSIC, threads = 128, independent)]
 pub fn probing_insert(
     t: Thread,
