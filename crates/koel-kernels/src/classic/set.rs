@@ -35,7 +35,7 @@ pub struct CompactingRef {
     pub last: u32,
 }
 
-/// Inserts key `i` and what it evicts, until a slot is empty or holds the same key.
+/// Inserts key `i` and what it evicts, until an exchange finds an empty slot or the same key.
 #[kernel(image = CLASSIC, threads = 64, independent)]
 pub fn set_insert(t: Thread, keys: In<u32>, n: u32, max_exchanges: u32, table: CuckooMut<u32>) {
     let CuckooMut { functions, slots, status } = table;

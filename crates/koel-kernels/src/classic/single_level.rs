@@ -1,5 +1,6 @@
 //! The single-level cuckoo table of Alcantara et al. 2011: one pair per slot, two to five
-//! functions, insertion by atomic exchange in global memory.
+//! functions. One thread inserts each pair and what it evicts, by atomic exchanges in global
+//! memory.
 use super::{CuckooMut, EMPTY, PairsIn, Queries, holds, key_of, status};
 use crate::hash::{Family, Functions, InShared, mix::mix, mulhi};
 use koel_simt::{Buf, In, Thread, kernel};
@@ -72,7 +73,7 @@ pub struct SingleLevelRef {
     pub stash: In<u64>,
 }
 
-/// The slot of a pair that has none yet.
+/// Marks a pair that has no slot yet.
 pub const NOWHERE: u32 = u32::MAX;
 
 /// Returns the slot that a pair tries after slot `at`, or its first slot if `at` is [`NOWHERE`].

@@ -40,7 +40,7 @@ pub fn two_kernel_distribute(
     }
 }
 
-/// The slot of a pair that has none yet.
+/// Marks a pair that has no slot yet.
 pub const NOWHERE: u32 = u32::MAX;
 
 /// Returns the slot that a pair tries after slot `at`, or its first slot if `at` is [`NOWHERE`].

@@ -127,7 +127,7 @@ pub fn two_level_build_1024(t: Thread, inner: Inner, buckets: BucketsIn, out: Bu
 }
 
 const NOBODY: u32 = u32::MAX;
-/// The slot of an item that has none.
+/// Marks an item that has no slot.
 const NOWHERE: u32 = u32::MAX;
 
 #[inline(always)]

@@ -115,7 +115,7 @@ pub fn find_nearest(
     }
 }
 
-/// Maximum distance of cube cells from the centre, in cells.
+/// Maximum radius of the cubes that are looked up, in cells.
 const MAX_RADIUS: u32 = 2;
 
 #[inline(always)]

@@ -125,7 +125,8 @@ pub struct EdgePoint {
 }
 
 /// Returns the edge at a pixel, if the gradient has a maximum there along its own direction and
-/// exceeds the threshold and the local mean. Returns `None` where NaN pixels contribute.
+/// exceeds the threshold and `CONTRAST` times the local mean. Returns `None` where NaN pixels
+/// contribute.
 #[inline(always)]
 pub fn edge_at(
     (x, y): (u32, u32),

@@ -148,7 +148,7 @@ pub fn vision_nearest(
     let (group, top) = (t.block() % columns, t.block() / columns * TILE.1);
     let left = group * TILE.0;
 
-    // Load the 50 pixels of each row that the tile needs: bit k of a plane's word is column left -
+    // Load the 50 pixels of each row that the tile needs. In a plane's word, bit k is column left -
     // 9 + k.
     let mut row = t.warp_id();
     while row < ROWS {
@@ -341,8 +341,8 @@ pub fn vision_likelihoods(
 pub struct Placed {
     /// Number of model points.
     pub points: u32,
-    /// Map from the model to the scene: a, b, c, d, x, y of `x' = a x + b y + x`, `y' = c x + d y +
-    /// y`. It does not mirror.
+    /// Map from the model to the scene: a, b, c, d, x0, y0 of `x' = a x + b y + x0`,
+    /// `y' = c x + d y + y0`. It does not mirror.
     pub map: [f32; 6],
 }
 

@@ -142,9 +142,8 @@ fn keep(best: Buf<u64>, first: u32, slots: u32, kept: u64) -> u64 {
     }
 }
 
-/// Finds the best hypotheses of each model and scene point, in no particular order. Of
-/// [`Search::strips`] threads per point, thread `s` tries the pairs with points `s, s + strips,
-/// ...`.
+/// Finds the best hypotheses of each model and scene point, in no particular order. Each point has
+/// [`Search::strips`] threads; thread `s` tries the pairs with every `strips`-th point from `s` on.
 ///
 /// `points` holds x, y, direction, 0 of each scene point. `likelihood` is stored class by class,
 /// row by row, signed, followed by [`OUTSIDE`]. `best` has [`Search::keep`] slots for each model
