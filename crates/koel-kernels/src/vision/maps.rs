@@ -148,8 +148,8 @@ pub fn vision_nearest(
     let (group, top) = (t.block() % columns, t.block() / columns * TILE.1);
     let left = group * TILE.0;
 
-    // Load the 50 pixels of each row that the tile needs. In a plane's word, bit k is column left -
-    // 9 + k.
+    // Load the 50 pixels of each row that the tile needs. In a plane's word, bit k is
+    // column left - 9 + k.
     let mut row = t.warp_id();
     while row < ROWS {
         let y = (top + row).wrapping_sub(REACH);
