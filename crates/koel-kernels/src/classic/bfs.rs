@@ -1,27 +1,27 @@
-//! BFS insertion into the single-level cuckoo table: look for the shortest eviction chain first,
-//! then exchange along it.
+//! BFS insertion into the single-level cuckoo table: finds the shortest eviction chain first, then
+//! exchanges along it.
 //!
-//! The textbook's search looks at all slots under a lock. Here nothing is locked: the slots may
-//! change while a thread searches, so a chain is a plan. Exchanges lose no pair, and where an
-//! evicted pair is not the one that was planned for, its thread searches again. Lookups are
+//! The textbook search inspects all slots under a lock. This one takes no lock: slots may change
+//! while a thread searches, so a chain is only a plan. Exchanges lose no pair. If an evicted pair
+//! is not the planned one, its thread searches again. Lookups use
 //! [`single_level_find`](fn@super::single_level::single_level_find).
 use super::{CuckooMut, EMPTY, PairsIn, key_of, status};
 use crate::hash::Functions;
 use koel_simt::{Buf, Thread, kernel};
 
-/// How insertion goes: a kernel's argument.
+/// Limits of an insertion: a kernel argument.
 #[derive(Clone, Copy, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Search {
-    /// Exchanges before a pair is given up.
+    /// Maximum number of exchanges per insertion.
     pub max_exchanges: u32,
-    /// Slots that a search looks at: the room that each thread has in `nodes`.
+    /// Maximum number of slots per search. Each thread has room for as many in `nodes`.
     pub max_nodes: u32,
 }
 
 /// No node.
 const NONE: u32 = u32::MAX;
-/// A slot to look at, and the node that it hangs from, or that comes after it.
+/// Packs a slot and a link: the parent node during the search, then the next node of the chain.
 #[inline(always)]
 fn node(slot: u32, link: u32) -> u64 {
     (link as u64) << 32 | slot as u64
@@ -35,7 +35,8 @@ fn link_of(node: u64) -> u32 {
     (node >> 32) as u32
 }
 
-/// Each thread inserts every so-many-th pair, and what it evicts.
+/// Inserts pairs and what they evict. Thread `i` takes every pair whose index is `i` modulo the
+/// number of threads.
 #[kernel(image = CLASSIC, threads = 64, independent)]
 pub fn bfs_insert(t: Thread, pairs: PairsIn, search: Search, table: CuckooMut, nodes: Buf<u64>) {
     let CuckooMut { functions, slots, status } = table;
@@ -50,7 +51,7 @@ pub fn bfs_insert(t: Thread, pairs: PairsIn, search: Search, table: CuckooMut, n
         let mut step = 0;
         while e != EMPTY && step < search.max_exchanges {
             let goal = find_chain(e, table, search.max_nodes, nodes, base);
-            // The chain hangs from its end: turn it round.
+            // The chain is linked from its end: reverse it.
             let (mut at, mut after) = (goal, NONE);
             while at != NONE {
                 let this = nodes.load(base + at);
@@ -74,7 +75,7 @@ pub fn bfs_insert(t: Thread, pairs: PairsIn, search: Search, table: CuckooMut, n
         i = if pairs.n - i > threads { i + threads } else { pairs.n };
     }
 }
-/// Whether a function of the key names the slot.
+/// Returns whether a function of the key names the slot.
 #[inline(always)]
 fn names(key: u32, slot: u32, functions: &Functions) -> bool {
     let mut f = 0;
@@ -86,7 +87,7 @@ fn names(key: u32, slot: u32, functions: &Functions) -> bool {
     }
     false
 }
-/// The node of the nearest empty slot; of the last one looked at if there was none.
+/// Returns the node of the nearest empty slot, or of the last slot searched if none was empty.
 #[inline(always)]
 fn find_chain(e: u64, table: CuckooMut, max_nodes: u32, nodes: Buf<u64>, base: u32) -> u32 {
     let CuckooMut { functions, slots, .. } = table;

@@ -1,34 +1,34 @@
-//! Bucketed cuckoo hashing (Dietzfelbinger and Weidling 2007): a function names a bucket of several
-//! slots; a pair takes any free slot of its buckets, or evicts a random pair of one of them.
+//! Bucketed cuckoo hashing (Dietzfelbinger and Weidling 2007). A function names a bucket of several
+//! slots; a pair takes any free slot of its buckets, or evicts a random pair from one of them.
 use super::{EMPTY, PairsIn, Queries, holds, key_of, status};
 use crate::hash::{Functions, mix::mix, mulhi};
 use koel_simt::{Buf, In, Thread, kernel};
 
-/// The table's shape: a kernel's argument.
+/// Shape of the table: a kernel argument.
 #[derive(Clone, Copy, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Buckets {
-    /// From keys to buckets.
+    /// Hash functions from keys to buckets.
     pub functions: Functions,
-    /// Slots of a bucket.
+    /// Slots per bucket.
     pub slots: u32,
-    /// Evictions before a pair is given up.
+    /// Maximum number of evictions per insertion.
     pub max_evictions: u32,
 }
 
-/// A bucketed table: a kernel's argument.
+/// A bucketed table: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct BucketedRef {
-    /// Its shape.
+    /// Shape of the table.
     pub buckets: Buckets,
-    /// The slots, bucket after bucket.
+    /// Slots, bucket by bucket.
     pub slots: In<u64>,
-    /// 1: it holds the pair of all ones.
+    /// 1 if the table holds the all-ones pair, else 0.
     pub all_ones: u32,
 }
 
-/// Inserts pair `i` and what it evicts. Clear `table` to ones and `status` to zeros before.
+/// Inserts pair `i` and what it evicts. The caller sets all bits of `table` and clears `status`.
 #[kernel(image = CLASSIC, threads = 64, independent)]
 pub fn bucketed_insert(
     t: Thread,
@@ -55,7 +55,7 @@ pub fn bucketed_insert(
             }
             f += 1;
         }
-        // A random function, but the next one if it names the bucket that the pair was evicted
+        // Pick a random function, or the next one if it names the bucket that the pair was evicted
         // from.
         random = mix(random.wrapping_add(0x9E37_79B9));
         let d = buckets.functions.count();
@@ -73,7 +73,7 @@ pub fn bucketed_insert(
     }
     status.fetch_add(status::FAILED, 1);
 }
-/// Whether the bucket had a free slot, which the pair now has.
+/// Puts the pair into a free slot of the bucket. Returns whether there was one.
 #[inline(always)]
 fn take_free(e: u64, bucket: u32, slots: u32, table: Buf<u64>) -> bool {
     let mut at = bucket * slots;

@@ -1,41 +1,41 @@
-//! Separate chaining, lock-free: a list for each bucket, and pair `i` becomes the head of its list
-//! by one exchange.
+//! Lock-free separate chaining: one list per bucket. Pair `i` becomes the head of its list by one
+//! atomic exchange.
 use super::{PairsIn, Queries, key_of, pair};
 use crate::hash::Functions;
 use koel_simt::{Buf, In, Thread, kernel};
 
-/// The end of a list, and the head of an empty one.
+/// Marks the end of a list. Head of an empty list.
 pub const END: u32 = u32::MAX;
 
-/// A chained table that is built: a kernel's argument.
+/// A chained table under construction: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct ChainingMut {
-    /// From keys to buckets.
+    /// Hash function from keys to buckets.
     pub bucket_of: Functions,
-    /// The first pair of each bucket's list; all ones before the build.
+    /// First pair of each bucket's list. All ones before the build.
     pub heads: Buf<u32>,
-    /// The pair after each.
+    /// Successor of each pair in its list.
     pub next: Buf<u32>,
-    /// The pairs.
+    /// Pairs.
     pub pairs: Buf<u64>,
 }
 
-/// A chained table: a kernel's argument.
+/// A chained table: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct ChainingRef {
-    /// From keys to buckets.
+    /// Hash function from keys to buckets.
     pub bucket_of: Functions,
-    /// The first pair of each bucket's list.
+    /// First pair of each bucket's list.
     pub heads: In<u32>,
-    /// The pair after each.
+    /// Successor of each pair in its list.
     pub next: In<u32>,
-    /// The pairs.
+    /// Pairs.
     pub pairs: In<u64>,
 }
 
-/// Puts pair `i` in front of its bucket's list.
+/// Inserts pair `i` at the head of its bucket's list.
 #[kernel(image = CLASSIC, threads = 256, independent)]
 pub fn chaining_insert(t: Thread, pairs: PairsIn, table: ChainingMut) {
     let i = t.global_id();

@@ -1,24 +1,25 @@
-//! The two-level perfect table of Fredman, Komlós and Szemerédi 1984: a bucket of `c` pairs has `c
-//! * c` slots and a function that sends no two of them to the same.
+//! The two-level perfect table of Fredman, Komlós and Szemerédi 1984. A bucket of `c` pairs has
+//! `c^2` slots and a function without collisions among its keys.
 //!
-//! Kernels in the order of the build: count and scatter (those of [`two_level`](super::two_level)),
-//! square, (scan), build; then find.
+//! Kernels in build order: count and scatter (those of [`two_level`](super::two_level)), square,
+//! (scan), build; then find.
 use super::{BucketsIn, BucketsOut, EMPTY, Queries, holds, key_of, status};
 use crate::hash::{Family, Functions};
 use koel_simt::{Buf, In, Thread, kernel};
 
-/// Pairs that a bucket may hold.
+/// Maximum number of pairs per bucket.
 pub const BUCKET_LIMIT: u32 = 32;
-/// Functions that a bucket tries. Half of them are perfect on average (or more).
+/// Maximum number of functions tried per bucket. On average at least half of all functions are
+/// perfect.
 pub const MAX_SEEDS: u32 = 64;
 
-/// The slot of a key among those of its bucket.
+/// Returns the slot of a key within its bucket.
 #[inline(always)]
 fn inner_slot(key: u32, seed: u32, slots: u32) -> u32 {
     Functions::new(Family::Mixed, 1, slots, seed as u64).slot(0, key)
 }
 
-/// Slots of each bucket.
+/// Computes the number of slots of each bucket.
 #[kernel(image = CLASSIC, threads = 256, independent)]
 pub fn fks_square(t: Thread, counts: In<u32>, buckets: u32, squares: Buf<u32>) {
     let b = t.global_id();
@@ -29,8 +30,8 @@ pub fn fks_square(t: Thread, counts: In<u32>, buckets: u32, squares: Buf<u32>) {
     squares.store(b, count * count);
 }
 
-/// Each thread finds a perfect function for one of `n` buckets, whose slots begin at `places[b]`.
-/// Clear the slots to ones before.
+/// Finds a perfect function for each of `n` buckets, one thread per bucket. The slots of bucket `b`
+/// begin at `places[b]`. The caller sets all bits of the slots.
 #[kernel(image = CLASSIC, threads = 128, independent)]
 pub fn fks_build(
     t: Thread,
@@ -59,7 +60,8 @@ pub fn fks_build(
             } else {
                 let at = place + inner_slot(key_of(e), seed, count * count);
                 let there = slots.load(at);
-                // An equal key, though none was promised, is no collision: one of them stays.
+                // Keys should be distinct, but an equal key is no collision: one of the pairs
+                // stays.
                 placed = there == EMPTY || holds(there, key_of(e));
                 if there == EMPTY {
                     slots.store(at, e);
@@ -80,23 +82,23 @@ pub fn fks_build(
     }
 }
 
-/// A two-level perfect table: a kernel's argument.
+/// A two-level perfect table: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct FksRef {
-    /// From keys to buckets.
+    /// Hash function from keys to buckets.
     pub bucket_of: Functions,
-    /// Where the slots of each bucket begin, and where those of the last one end.
+    /// First slot of each bucket, and the end of the last bucket.
     pub places: In<u32>,
-    /// The seed of each bucket's function.
+    /// Seed of each bucket's function.
     pub seeds: In<u32>,
-    /// The slots.
+    /// Slots.
     pub slots: In<u64>,
-    /// 1: it holds the pair of all ones.
+    /// 1 if the table holds the all-ones pair, else 0.
     pub all_ones: u32,
 }
 
-/// Looks up query `i`: one slot, after its bucket's place and seed.
+/// Looks up query `i`: reads the location and seed of its bucket, then one slot.
 #[kernel(image = CLASSIC, threads = 128, independent)]
 pub fn fks_find(t: Thread, table: FksRef, queries: Queries) {
     let i = t.global_id();

@@ -1,18 +1,18 @@
-//! The single-level cuckoo table with the number of the function stored beside the key (Zachmann's
-//! lecture): whoever evicts a pair reads it off instead of computing every function.
+//! The single-level cuckoo table that stores the number of the function with the key (Zachmann's
+//! lecture): a thread that evicts a pair reads the number instead of evaluating every function.
 //!
-//! A slot holds the key, and in the place of the value the function's number and the index of the
-//! pair; values lie apart.
+//! A slot holds the key and, in place of the value, the function's number and the index of the
+//! pair. Values are stored separately.
 use super::{CuckooMut, EMPTY, Queries, key_of};
 use crate::hash::Functions;
 use koel_simt::{In, Thread, kernel};
 
 /// Bits of a pair's index.
 pub const INDEX_BITS: u32 = 29;
-/// The most pairs.
+/// Maximum number of pairs.
 pub const MAX_PAIRS: usize = 1 << INDEX_BITS;
 
-/// No function has number 7: never [`EMPTY`].
+/// Packs a slot. Never [`EMPTY`], because no function has number 7.
 #[inline(always)]
 fn slot_with(key: u32, function: u32, index: u32) -> u64 {
     ((function << INDEX_BITS | index) as u64) << 32 | key as u64
@@ -26,15 +26,15 @@ fn index_of(e: u64) -> u32 {
     (e >> 32) as u32 & ((1 << INDEX_BITS) - 1)
 }
 
-/// A table with the numbers of functions: a kernel's argument.
+/// A table with function numbers: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct FunctionIdRef {
-    /// From keys to slots.
+    /// Hash functions from keys to slots.
     pub functions: Functions,
-    /// The slots.
+    /// Slots.
     pub slots: In<u64>,
-    /// The value of each pair.
+    /// Value of each pair.
     pub values: In<u32>,
 }
 

@@ -1,5 +1,4 @@
-//! The kernels of the published tables, one file per table. The yardstick, a sorted array, is among
-//! them.
+//! Kernels of the published tables, one file per table, and of the baseline, a sorted array.
 pub mod bfs;
 pub mod bucketed;
 pub mod chaining;
@@ -20,26 +19,26 @@ pub mod two_level_multi;
 use crate::hash::Functions;
 use koel_simt::{Buf, In, Word};
 
-/// An empty slot. The one pair that looks like it, key and value all ones, is kept outside the
+/// An empty slot. The one pair equal to it, whose key and value are all ones, is kept outside the
 /// slots.
 pub const EMPTY: u64 = u64::MAX;
 
-/// Key in the low half, value in the high half.
+/// Packs a pair: key in the low half, value in the high half.
 #[inline(always)]
 pub fn pair(key: u32, value: u32) -> u64 {
     (value as u64) << 32 | key as u64
 }
-/// The key of a pair.
+/// Returns the key of a pair.
 #[inline(always)]
 pub fn key_of(pair: u64) -> u32 {
     pair as u32
 }
-/// The value of a pair.
+/// Returns the value of a pair.
 #[inline(always)]
 pub fn value_of(pair: u64) -> u32 {
     (pair >> 32) as u32
 }
-/// Whether a slot holds a pair with this key.
+/// Returns whether a slot holds a pair with this key.
 #[inline(always)]
 pub fn holds(slot: u64, key: u32) -> bool {
     key_of(slot) == key && slot != EMPTY
@@ -47,29 +46,30 @@ pub fn holds(slot: u64, key: u32) -> bool {
 
 /// Words of the `status` buffer that build kernels write and the host reads.
 pub mod status {
-    /// Pairs that could not be placed (or buckets, or overflows): the build has failed.
+    /// Number of pairs (or buckets, or overflows) that could not be placed. If it is not 0, the
+    /// build has failed.
     pub const FAILED: u32 = 0;
-    /// Pairs handed to the stash.
+    /// Number of pairs sent to the stash.
     pub const STASHED: u32 = 1;
-    /// 1 if the pair of all ones was among the input.
+    /// 1 if the input contains the all-ones pair.
     pub const ALL_ONES: u32 = 2;
-    /// Words in all.
+    /// Number of words.
     pub const WORDS: usize = 4;
 }
 
-/// The pairs that a table is built of: a kernel's argument.
+/// Pairs that a table is built from: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct PairsIn {
-    /// `n` of them.
+    /// `n` keys.
     pub keys: In<u32>,
-    /// `n` of them.
+    /// `n` values.
     pub values: In<u32>,
-    /// How many pairs there are.
+    /// Number of pairs.
     pub n: u32,
 }
 impl PairsIn {
-    /// Pair `i`, which is read once.
+    /// Returns pair `i` by a streaming load, for data that is read once.
     #[inline(always)]
     #[track_caller]
     pub fn get_stream(self, i: u32) -> u64 {
@@ -77,58 +77,58 @@ impl PairsIn {
     }
 }
 
-/// A cuckoo table that is built in global memory: a kernel's argument. Clear the slots to ones and
-/// the status to zeros before.
+/// A cuckoo table built in global memory: a kernel argument. The caller sets all bits of the slots
+/// and clears the status.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct CuckooMut<W: Word = u64> {
-    /// From keys to slots.
+    /// Hash functions from keys to slots.
     pub functions: Functions,
-    /// The slots.
+    /// Slots.
     pub slots: Buf<W>,
-    /// Words of the [`status`].
+    /// The words of [`status`].
     pub status: Buf<u32>,
 }
 
-/// Pairs brought together by bucket: a kernel's argument.
+/// Pairs gathered by bucket: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct BucketsIn {
-    /// Where the pairs of each bucket begin.
+    /// First pair of each bucket.
     pub starts: In<u32>,
-    /// How many each bucket has.
+    /// Number of pairs in each bucket.
     pub counts: In<u32>,
-    /// The pairs, bucket after bucket.
+    /// Pairs, bucket by bucket.
     pub pairs: In<u64>,
 }
 
-/// What the build of buckets writes: a kernel's argument.
+/// Output of a bucket build: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct BucketsOut {
-    /// The slots of all buckets.
+    /// Slots of all buckets.
     pub slots: Buf<u64>,
-    /// The seed of each bucket's functions.
+    /// Seed of each bucket's functions.
     pub seeds: Buf<u32>,
-    /// Words of the [`status`].
+    /// The words of [`status`].
     pub status: Buf<u32>,
 }
 
-/// Queries and where their answers go: a kernel's argument.
+/// Queries and their answers: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct Queries {
     /// `n` keys to look up.
     pub keys: In<u32>,
-    /// The value of each; 0 if the table does not hold the key.
+    /// Value of each key; 0 if the table does not hold it.
     pub values: Buf<u32>,
     /// 1 if the table holds the key, else 0.
     pub found: Buf<u8>,
-    /// How many queries there are.
+    /// Number of queries.
     pub n: u32,
 }
 impl Queries {
-    /// Answers query `i`.
+    /// Writes the answer to query `i`.
     #[inline(always)]
     #[track_caller]
     pub fn answer(self, i: u32, pair: Option<u64>) {
@@ -137,21 +137,21 @@ impl Queries {
     }
 }
 
-/// Queries of a table that leads into a list, and where their answers go: a kernel's argument.
+/// Queries whose answers are ranges of a list: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct ListQueries {
     /// `n` keys to look up.
     pub keys: In<u32>,
-    /// Where the entries of each begin in the list; 0 if the table does not hold the key.
+    /// First entry of each key in the list; 0 if the table does not hold the key.
     pub starts: Buf<u32>,
-    /// How many each has.
+    /// Number of entries of each key.
     pub counts: Buf<u32>,
-    /// How many queries there are.
+    /// Number of queries.
     pub n: u32,
 }
 impl ListQueries {
-    /// Answers query `i`.
+    /// Writes the answer to query `i`.
     #[inline(always)]
     #[track_caller]
     pub fn answer(self, i: u32, start: u32, count: u32) {

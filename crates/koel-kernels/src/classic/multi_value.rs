@@ -1,11 +1,11 @@
-//! The multi-value table of Alcantara et al. 2011: pairs sorted by key, and a table from keys to
-//! where their values are.
+//! The multi-value table of Alcantara et al. 2011: pairs sorted by key, and a table from each key
+//! to the location of its values.
 //!
-//! Kernels in the order of the build: heads, (scan), list; then the step after the lookup of a
-//! key's number.
+//! Kernels in build order: heads, (scan), list. After a lookup of key numbers, places turns them
+//! into ranges.
 use koel_simt::{Buf, In, Thread, kernel};
 
-/// `heads[i]` becomes 1 if sorted key `i` is the first of its kind.
+/// Sets `heads[i]` to 1 if sorted key `i` is the first of its group, else to 0.
 #[kernel(image = CLASSIC, threads = 256, independent)]
 pub fn multi_value_heads(t: Thread, keys: In<u32>, n: u32, heads: Buf<u32>) {
     let i = t.global_id();
@@ -15,22 +15,22 @@ pub fn multi_value_heads(t: Thread, keys: In<u32>, n: u32, heads: Buf<u32>) {
     }
 }
 
-/// Where the distinct keys go: a kernel's argument.
+/// Output of the distinct keys: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct DistinctOut {
-    /// Each of `count` keys.
+    /// The `count` distinct keys.
     pub keys: Buf<u32>,
-    /// Its number.
+    /// Number of each key.
     pub ids: Buf<u32>,
-    /// Where its values begin; behind the last, where they end.
+    /// First value of each key, and the end of the last one.
     pub places: Buf<u32>,
-    /// How many there are.
+    /// Number of distinct keys.
     pub count: u32,
 }
 
-/// Lists each distinct key, its number, and where its values begin. `heads` and `numbers`: the
-/// marks of the first of each kind, and how many there are before each key.
+/// Lists each distinct key, its number and its first value. `heads` marks the first key of each
+/// group; `numbers` is the number of marks before each key.
 #[kernel(image = CLASSIC, threads = 256, independent)]
 pub fn multi_value_list(
     t: Thread,
@@ -52,7 +52,7 @@ pub fn multi_value_list(
     }
 }
 
-/// From the number of query `i`'s key to where its values begin and how many they are.
+/// Turns the key number of query `i` into the first value and the number of values.
 #[kernel(image = CLASSIC, threads = 256, independent)]
 pub fn multi_value_places(
     t: Thread,

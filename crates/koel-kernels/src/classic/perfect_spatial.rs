@@ -1,41 +1,41 @@
-//! Lookups in the perfect spatial table of Lefebvre and Hoppe 2006: one read of the offset table,
-//! one of the hash table.
+//! Lookups in the perfect spatial table of Lefebvre and Hoppe 2006: one read of the offset table
+//! and one of the hash table.
 use super::{EMPTY, Queries, holds};
 use crate::hash::mix::mix;
 use koel_simt::{In, Thread, kernel};
 
-/// The tables' shapes: a kernel's argument.
+/// Shapes of the tables: a kernel argument.
 #[derive(Clone, Copy, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Domain {
-    /// 2 or 3.
+    /// Number of dimensions, 2 or 3.
     pub dimensions: u32,
-    /// Slots along a side of the hash table.
+    /// Slots per side of the hash table.
     pub side: u32,
-    /// Entries along a side of the offset table.
+    /// Entries per side of the offset table.
     pub offset_side: u32,
-    /// Not 0: keys are mixed with it before they are taken for positions.
+    /// If not 0, keys are mixed with this word before they are used as positions.
     pub scramble: u32,
 }
 
-/// Bits of a coordinate in a key or an offset: the last one is the lowest. In three dimensions the
-/// first coordinate has the two bits that are left over.
+/// Returns the bits per coordinate in a key or an offset, the last coordinate lowest. In three
+/// dimensions the first coordinate also has the two remaining bits.
 #[inline(always)]
 const fn bits(dimensions: u32) -> u32 {
     if dimensions == 2 { 16 } else { 10 }
 }
-/// `a mod n`; 0 if `n` is 0, as a kernel cannot panic.
+/// Returns `a mod n`, or 0 if `n` is 0, because a kernel cannot panic.
 #[inline(always)]
 fn remainder(a: u32, n: u32) -> u32 {
     a.checked_rem(n).unwrap_or(0)
 }
-/// The greatest side of a hash table: offsets have so many bits.
+/// Returns the maximum side of a hash table: offsets have this many values per coordinate.
 pub const fn max_side(dimensions: u32) -> u32 {
     1 << bits(dimensions)
 }
 
 impl Domain {
-    /// The position that a key stands for. In two dimensions the first coordinate is 0.
+    /// Returns the position of a key. In two dimensions the first coordinate is 0.
     #[inline(always)]
     pub fn position(&self, key: u32) -> [u32; 3] {
         let key = if self.scramble != 0 { mix(key ^ self.scramble) } else { key };
@@ -46,7 +46,7 @@ impl Domain {
             [key >> (2 * b), key >> b & mask, key & mask]
         }
     }
-    /// An offset as it is stored.
+    /// Packs an offset.
     #[inline(always)]
     pub fn pack(&self, [x, y, z]: [u32; 3]) -> u32 {
         let b = bits(self.dimensions);
@@ -61,13 +61,13 @@ impl Domain {
             [offset >> (2 * b), offset >> b & mask, offset & mask]
         }
     }
-    /// The entry of the offset table for a position.
+    /// Returns the index in the offset table for a position.
     #[inline(always)]
     pub fn entry(&self, [x, y, z]: [u32; 3]) -> u32 {
         let r = self.offset_side;
         (remainder(x, r) * r + remainder(y, r)) * r + remainder(z, r)
     }
-    /// The slot of a position, by its offset.
+    /// Returns the slot of a position, given its offset.
     #[inline(always)]
     pub fn slot(&self, [x, y, z]: [u32; 3], offset: u32) -> u32 {
         let (m, [ox, oy, oz]) = (self.side, self.unpack(offset));
@@ -76,17 +76,17 @@ impl Domain {
     }
 }
 
-/// A perfect spatial table: a kernel's argument.
+/// A perfect spatial table: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct PerfectSpatialRef {
-    /// The tables' shapes.
+    /// Shapes of the tables.
     pub domain: Domain,
-    /// The offset table.
+    /// Offset table.
     pub offsets: In<u32>,
-    /// The hash table.
+    /// Hash table.
     pub slots: In<u64>,
-    /// 1: it holds the pair of all ones.
+    /// 1 if the table holds the all-ones pair, else 0.
     pub all_ones: u32,
 }
 

@@ -1,62 +1,61 @@
-//! Open addressing, lock-free: a pair takes the first empty slot of its probe sequence by
+//! Lock-free open addressing: a pair takes the first empty slot of its probe sequence by
 //! compare-and-swap.
 //!
-//! The number of slots is a prime of the form 4k + 3, so that each of the sequences comes by every
-//! slot.
+//! The number of slots is a prime of the form 4k + 3, so that every sequence visits every slot.
 use super::{EMPTY, PairsIn, Queries, holds, pair, status};
 use crate::hash::Functions;
 use koel_simt::{Buf, In, Thread, kernel};
 
-/// In which order a key looks at the slots.
+/// Order in which a key probes the slots.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum Sequence {
     /// `h, h + 1, h + 2, ..`
     Linear = 0,
-    /// `h, h + 1, h - 1, h + 4, h - 4, h + 9, ..` (Radke 1970: all slots, if their number is a
-    /// prime of the form 4k + 3).
+    /// `h, h + 1, h - 1, h + 4, h - 4, h + 9, ..` (Radke 1970: visits all slots if their number is
+    /// a prime of the form 4k + 3).
     Quadratic = 1,
-    /// `h, h + g, h + 2 g, ..` with a step `g` of the key's own.
+    /// `h, h + g, h + 2 g, ..` with a step `g` that depends on the key.
     Double = 2,
 }
 
-/// Where a key may be: a kernel's argument.
+/// Parameters of the probe sequence: a kernel argument.
 #[derive(Clone, Copy, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Probes {
-    /// The first slot, and the step of [`Sequence::Double`].
+    /// Hash functions for the first slot and for the step of [`Sequence::Double`].
     pub functions: Functions,
     /// A [`Sequence`].
     pub sequence: u32,
-    /// Slots that are looked at in vain before a key is given up: all of them.
+    /// Maximum number of probes per key: the number of slots.
     pub limit: u32,
 }
 
-/// A table of open addressing: a kernel's argument.
+/// An open-addressing table: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct ProbingRef {
-    /// Where a key may be.
+    /// Parameters of the probe sequence.
     pub probes: Probes,
-    /// The slots.
+    /// Slots.
     pub slots: In<u64>,
-    /// 1: it holds the pair of all ones.
+    /// 1 if the table holds the all-ones pair, else 0.
     pub all_ones: u32,
 }
 
-/// A key on its way through the slots.
+/// State of a probe sequence.
 #[derive(Clone, Copy)]
 pub struct Walk {
-    /// The slot to look at.
+    /// Slot to probe.
     pub at: u32,
     home: u32,
-    /// The step, or the square that was added or subtracted last.
+    /// Step, or the last square added or subtracted.
     step: u32,
     probe: u32,
 }
 
 impl Probes {
-    /// At the key's first slot.
+    /// Starts at the key's first slot.
     #[inline(always)]
     pub fn start(&self, key: u32) -> Walk {
         let home = self.functions.slot(0, key);
@@ -67,7 +66,7 @@ impl Probes {
         };
         Walk { at: home, home, step, probe: 0 }
     }
-    /// On to the next slot.
+    /// Advances to the next slot.
     #[inline(always)]
     pub fn advance(&self, walk: &mut Walk) {
         let slots = self.functions.slots();
@@ -75,8 +74,7 @@ impl Probes {
         if self.sequence != Sequence::Quadratic as u32 {
             walk.at = add(walk.at, walk.step, slots);
         } else if walk.probe & 1 == 1 {
-            // From r - 1 squared to r squared, r = (probe + 1) / 2: by 2 r - 1, which is the
-            // probe's number.
+            // With r = (probe + 1) / 2, the square grows from (r - 1)^2 to r^2, by 2 r - 1 = probe.
             walk.step = add(walk.step, walk.probe, slots);
             walk.at = add(walk.home, walk.step, slots);
         } else {
@@ -88,13 +86,14 @@ impl Probes {
         }
     }
 }
-/// `a + b mod n`, for a, b < n.
+/// Returns `a + b mod n`, for a, b < n.
 #[inline(always)]
 fn add(a: u32, b: u32, n: u32) -> u32 {
     if a >= n - b { a - (n - b) } else { a + b }
 }
 
-/// Inserts pair `i`, unless its key is there. Clear `table` to ones and `status` to zeros before.
+/// Inserts pair `i` unless its key is in the table. The caller sets all bits of `table` and clears
+/// `status`.
 #[kernel(image = CLASSIC, threads = 128, independent)]
 pub fn probing_insert(
     t: Thread,
@@ -128,7 +127,7 @@ pub fn probing_insert(
     status.fetch_add(status::FAILED, 1);
 }
 
-/// Looks up query `i`: until its key, or an empty slot.
+/// Looks up query `i`: probes until its key or an empty slot.
 #[kernel(image = CLASSIC, threads = 128, independent)]
 pub fn probing_find(t: Thread, table: ProbingRef, queries: Queries) {
     let probes = table.probes;

@@ -1,25 +1,25 @@
-//! Other ways to insert into the single-level cuckoo table: an evicted pair takes a random one of
-//! its other functions (random-walk insertion), a new pair begins with a random function. Lookups
-//! are [`single_level_find`](fn@super::single_level::single_level_find).
+//! Variants of insertion into the single-level cuckoo table: an evicted pair takes a random one of
+//! its other functions (random-walk insertion), or a new pair starts with a random function.
+//! Lookups use [`single_level_find`](fn@super::single_level::single_level_find).
 use super::{CuckooMut, EMPTY, PairsIn, key_of, status};
 use crate::hash::{Functions, mix::mix, mulhi};
 use koel_simt::{Buf, Thread, kernel};
 
-/// How insertion goes: a kernel's argument.
+/// Parameters of insertion: a kernel argument.
 #[derive(Clone, Copy, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Walk {
-    /// Exchanges before a pair is given up.
+    /// Maximum number of exchanges per insertion.
     pub max_exchanges: u32,
-    /// 1: an evicted pair takes a random other function; 0: the next one.
+    /// 1 if an evicted pair takes a random other function, 0 if it takes the next one.
     pub random_order: u32,
-    /// 1: a new pair begins with a random function; 0: with the first.
+    /// 1 if a new pair starts with a random function, 0 if it starts with the first.
     pub random_start: u32,
-    /// 1: `exchanges[i]` tells how many pair `i` and what it evicted took.
+    /// 1 to write to `exchanges[i]` the number of exchanges for pair `i` and what it evicted.
     pub record: u32,
 }
 
-/// The function that a pair of this key takes after the one that put it into slot `at`.
+/// Returns the function that a pair takes after the one that put it into slot `at`.
 #[inline(always)]
 pub fn next_function(
     key: u32,

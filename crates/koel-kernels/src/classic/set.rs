@@ -1,41 +1,41 @@
-//! The set of Alcantara et al. 2011, and what its compacting table adds: slots of 32 bits, keys
-//! that may repeat.
+//! The set of Alcantara et al. 2011, and the kernels that its compacting table adds. Slots have 32
+//! bits; keys may repeat.
 //!
-//! Kernels in the order of the build: insert, clean, (scan), number; then find.
+//! Kernels in build order: insert, clean, (scan), number; then find.
 use super::{CuckooMut, ListQueries, pair, status};
 use crate::hash::Functions;
 use koel_simt::{Buf, In, Thread, kernel};
 
-/// An empty slot. The key that looks like it is kept outside the slots.
+/// An empty slot. The key equal to it is kept outside the slots.
 pub const NO_KEY: u32 = u32::MAX;
 
-/// A set: a kernel's argument.
+/// A set: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct SetRef {
-    /// From keys to slots.
+    /// Hash functions from keys to slots.
     pub functions: Functions,
-    /// The slots.
+    /// Slots.
     pub slots: In<u32>,
-    /// 1: it holds the key of all ones.
+    /// 1 if the set holds the all-ones key, else 0.
     pub all_ones: u32,
 }
 
-/// A compacting table: a kernel's argument.
+/// A compacting table: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct CompactingRef {
-    /// From keys to slots.
+    /// Hash functions from keys to slots.
     pub functions: Functions,
-    /// The slots: keys beside their numbers.
+    /// Slots, each a key with its number.
     pub slots: In<u64>,
-    /// 1: it holds the key of all ones.
+    /// 1 if the table holds the all-ones key, else 0.
     pub all_ones: u32,
-    /// The number that this key has then.
+    /// Number of the all-ones key, if the table holds it.
     pub last: u32,
 }
 
-/// Inserts key `i` and what it evicts, until a slot was empty or held the same key.
+/// Inserts key `i` and what it evicts, until an exchange finds an empty slot or the same key.
 #[kernel(image = CLASSIC, threads = 64, independent)]
 pub fn set_insert(t: Thread, keys: In<u32>, n: u32, max_exchanges: u32, table: CuckooMut<u32>) {
     let CuckooMut { functions, slots, status } = table;
@@ -62,8 +62,8 @@ pub fn set_insert(t: Thread, keys: In<u32>, n: u32, max_exchanges: u32, table: C
     status.fetch_add(status::FAILED, 1);
 }
 
-/// Slot `i` is emptied if an earlier one of its key's slots holds the key too; `present[i]` tells
-/// whether it holds one still.
+/// Empties slot `i` if an earlier slot of its key also holds the key. Sets `present[i]` to 1 if the
+/// slot still holds a key, else to 0.
 #[kernel(image = CLASSIC, threads = 256, independent)]
 pub fn set_clean(t: Thread, functions: Functions, table: Buf<u32>, present: Buf<u32>) {
     let i = t.global_id();
@@ -78,7 +78,7 @@ pub fn set_clean(t: Thread, functions: Functions, table: Buf<u32>, present: Buf<
         if at == i {
             break;
         }
-        // The first copy is never emptied, so that all others see it.
+        // The first copy is never emptied, so all others see it.
         keeps = table.load_relaxed(at) != key;
         f += 1;
     }
@@ -88,7 +88,7 @@ pub fn set_clean(t: Thread, functions: Functions, table: Buf<u32>, present: Buf<
     present.store(i, keeps as u32);
 }
 
-/// A slot beside the number of its key, and the list of the keys in the order of their numbers.
+/// Writes each slot as its key with its number, and lists the keys by number.
 #[kernel(image = CLASSIC, threads = 256, independent)]
 pub fn compacting_number(
     t: Thread,
@@ -128,7 +128,7 @@ pub fn set_find(t: Thread, table: SetRef, queries: ListQueries) {
     queries.answer(i, 0, hit as u32);
 }
 
-/// Looks up query `i` in the compacting table: its number.
+/// Looks up the number of query `i` in the compacting table.
 #[kernel(image = CLASSIC, threads = 128, independent)]
 pub fn compacting_find(t: Thread, table: CompactingRef, queries: ListQueries) {
     let CompactingRef { functions, slots, all_ones, last } = table;

@@ -1,82 +1,83 @@
-//! The single-level cuckoo table of Alcantara et al. 2011: one pair a slot, two to five functions,
-//! insertion by atomic exchange in global memory, one thread per pair.
+//! The single-level cuckoo table of Alcantara et al. 2011: one pair per slot, two to five
+//! functions. One thread inserts each pair and what it evicts, by atomic exchanges in global
+//! memory.
 use super::{CuckooMut, EMPTY, PairsIn, Queries, holds, key_of, status};
 use crate::hash::{Family, Functions, InShared, mix::mix, mulhi};
 use koel_simt::{Buf, In, Thread, kernel};
 
-/// What to do with an evicted pair when several of its functions name the slot it was in. The 2011
-/// paper names all three.
+/// Rule for an evicted pair of which several functions name the slot it was in. The 2011 paper
+/// names all three.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(u32)]
 pub enum Coinciding {
-    /// The function after the first one that names the slot: as listed in the paper. The pair may
-    /// never see some of its slots.
+    /// Takes the function after the first one that names the slot, as listed in the paper. The pair
+    /// may never try some of its slots.
     #[default]
     FirstMatch = 0,
-    /// The next function that names another slot.
+    /// Takes the next function that names another slot.
     Advance = 1,
-    /// A function picked at random.
+    /// Takes a random function.
     Random = 2,
 }
-/// Where pairs go whose eviction chain got too long (Zachmann's lecture).
+/// Kind of stash for pairs whose eviction chain exceeds the limit (Zachmann's lecture).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum StashKind {
-    /// An array, searched from its beginning.
+    /// An array, searched from its start.
     Array = 0,
     /// A small table with one function and linear probing.
     Table = 1,
 }
 
-/// How insertion goes: a kernel's argument.
+/// Parameters of insertion: a kernel argument.
 #[derive(Clone, Copy, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Insertion {
-    /// Evictions before a pair is given up.
+    /// Maximum number of evictions per insertion.
     pub max_evictions: u32,
     /// A [`Coinciding`].
     pub coinciding: u32,
     /// A [`StashKind`].
     pub stash_kind: u32,
-    /// Pairs that the stash has room for; 0: no stash.
+    /// Capacity of the stash in pairs; 0 if there is no stash.
     pub stash_room: u32,
 }
 
-/// How lookups go: a kernel's argument.
+/// Parameters of lookups: a kernel argument.
 #[derive(Clone, Copy, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Lookup {
     /// A [`StashKind`].
     pub stash_kind: u32,
-    /// Slots of the stash to look at: its pairs if it is an array, all its slots if it is a table;
-    /// 0: it is empty.
+    /// Number of stash slots to search: the stashed pairs of an array, all slots of a table, 0 if
+    /// the stash is empty.
     pub stash_slots: u32,
-    /// 1: the table holds the pair of all ones.
+    /// 1 if the table holds the all-ones pair, else 0.
     pub all_ones: u32,
-    /// 1: an empty slot ends the search (Zachmann's lecture). Pairs must have been inserted in the
-    /// order of the functions.
+    /// 1 if an empty slot ends the search (Zachmann's lecture). Requires that pairs were inserted
+    /// in the order of the functions.
     pub stop_at_empty: u32,
 }
 
-/// A single-level table: a kernel's argument.
+/// A single-level table: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct SingleLevelRef {
-    /// From keys to slots.
+    /// Hash functions from keys to slots.
     pub functions: Functions,
-    /// How lookups go.
+    /// Parameters of lookups.
     pub lookup: Lookup,
-    /// The slots.
+    /// Slots.
     pub slots: In<u64>,
-    /// The stash.
+    /// Stash.
     pub stash: In<u64>,
 }
 
-/// Where a pair is that has no slot yet.
+/// Marks a pair that has no slot yet.
 pub const NOWHERE: u32 = u32::MAX;
 
-/// The slot that a pair tries after slot `at`: its first one if it comes from nowhere. `slot`: of
-/// one of `d` functions and a key.
+/// Returns the slot that a pair tries after slot `at`, or its first slot if `at` is [`NOWHERE`].
+/// `slot(f, key)` is the slot that function `f` of `d` names.
 #[inline(always)]
 pub fn next_slot(
     key: u32,
@@ -87,8 +88,8 @@ pub fn next_slot(
     coinciding: u32,
 ) -> u32 {
     let random = coinciding == Coinciding::Random as u32 && at != NOWHERE;
-    // The first function that names the slot, then the one after it, or the first after it that
-    // names another.
+    // Find the first function that names the slot, then take the next one, or the next one that
+    // names another slot.
     let (mut f, mut first, mut seen) =
         (if random { mulhi(mix(key ^ mix(step)), d) } else { 0 }, 0, at == NOWHERE);
     loop {
@@ -107,8 +108,9 @@ pub fn next_slot(
 
 /// Inserts pairs and what they evict.
 ///
-/// Eviction chains differ in length, and a warp takes as long as its longest: so a thread has
-/// `each` pairs, one after the other, and the chains of a warp's threads add up to nearly the same.
+/// Eviction chains differ in length, and a warp takes as long as its longest thread. Each thread
+/// therefore inserts `each` pairs in order, so that the total lengths of the chains of a warp's
+/// threads are nearly equal.
 #[kernel(image = CLASSIC, threads = 64, min_blocks = 32, shared = InShared::BYTES)]
 pub fn single_level_insert(
     t: Thread,
@@ -129,7 +131,7 @@ pub fn single_level_insert(
     }
 }
 const THREADS: u32 = 64;
-/// The pairs of a thread: every [`THREADS`]th from `first` on.
+/// The pairs of a thread: every [`THREADS`]th pair, starting at `first`.
 struct Share {
     pairs: PairsIn,
     first: u32,
@@ -146,7 +148,7 @@ fn insert(
     let CuckooMut { functions, slots, status } = table;
     let (d, Share { pairs, first: mut next, end }) = (functions.count(), share);
     let load = |i| if i < end { pairs.get_stream(i) } else { EMPTY };
-    // The pair after this one is fetched before it is needed.
+    // Prefetch the next pair.
     let (mut e, mut at, mut step, mut waiting) = (EMPTY, NOWHERE, 0, load(next));
     loop {
         if e == EMPTY {
@@ -173,7 +175,7 @@ fn insert(
     }
 }
 
-/// Whether the stash had room for a pair.
+/// Puts a pair into the stash. Returns whether there was room.
 #[inline(always)]
 pub fn put_into_stash(e: u64, insertion: Insertion, stash: Buf<u64>, status: Buf<u32>) -> bool {
     let room = insertion.stash_room;
@@ -188,7 +190,7 @@ pub fn put_into_stash(e: u64, insertion: Insertion, stash: Buf<u64>, status: Buf
         stash.store(place, e);
         return true;
     }
-    // At most half full: an empty slot is found.
+    // The stash is at most half full, so the search ends at an empty slot.
     let slots = 2 * room;
     let mut at = mulhi(mix(key_of(e)), slots);
     while stash.cas(at, EMPTY, e) != EMPTY {
@@ -224,7 +226,7 @@ pub fn single_level_find(t: Thread, table: SingleLevelRef, queries: Queries) {
     queries.answer(i, hit);
 }
 
-/// A key that is in none of its slots: the pair of all ones, or one in the stash.
+/// Looks up a key that is in none of its slots: the all-ones pair, then the stash.
 #[inline(always)]
 pub fn find_outside(key: u32, lookup: Lookup, stash: In<u64>) -> Option<u64> {
     if lookup.all_ones != 0 && key == u32::MAX {

@@ -1,10 +1,10 @@
-//! The yardstick: pairs sorted by key, found by binary search. And what the other tables need of
-//! sorted pairs: marks on the pairs that stay when keys are equal.
+//! The baseline: pairs sorted by key and binary search. Also marks, for the other tables, which of
+//! several sorted pairs with equal keys stays.
 use super::{PairsIn, Queries};
 use koel_simt::{Buf, In, Thread, kernel};
 
-/// `keep[i]` becomes 1 if pair `i` of the sorted pairs is the one of its key that stays: the last,
-/// or the first.
+/// Sets `keep[i]` to 1 if sorted pair `i` is the one of its key that stays (the last one or the
+/// first one), else to 0.
 #[kernel(image = CLASSIC, threads = 256, independent)]
 pub fn mark_kept(t: Thread, keys: In<u32>, n: u32, keep_last: u32, keep: Buf<u8>) {
     let i = t.global_id();
@@ -17,7 +17,7 @@ pub fn mark_kept(t: Thread, keys: In<u32>, n: u32, keep_last: u32, keep: Buf<u8>
     keep.store(i, kept as u8);
 }
 
-/// Looks up query `i` among pairs that are sorted by key, all keys different.
+/// Looks up query `i` in pairs sorted by key. All keys are distinct.
 #[kernel(image = CLASSIC, threads = 128, independent)]
 pub fn sorted_find(t: Thread, pairs: PairsIn, queries: Queries) {
     let PairsIn { keys, values, n } = pairs;
@@ -26,7 +26,7 @@ pub fn sorted_find(t: Thread, pairs: PairsIn, queries: Queries) {
         return;
     }
     let key = queries.keys.get_stream(i);
-    // Branch-free lower bound: `low` is the number of keys known to be less.
+    // Branch-free lower bound: `low` keys are known to be less.
     let (mut low, mut size) = (0u32, n);
     while size > 0 {
         let half = size / 2;

@@ -1,7 +1,7 @@
-//! Updates at a stride: what the 2011 paper bounds its construction by.
+//! Strided updates: the upper bound on the construction rate in the 2011 paper.
 use koel_simt::{Buf, Thread, kernel};
 
-/// Thread `i` exchanges word `i * stride` of `words`, a power of two of them.
+/// Exchanges word `i * stride` of `words`, modulo their number, which is a power of two.
 #[kernel(image = CLASSIC, threads = 256, independent)]
 pub fn strided_updates(t: Thread, n: u32, stride: u32, mask: u32, words: Buf<u64>) {
     let i = t.global_id();

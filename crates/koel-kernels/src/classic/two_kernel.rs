@@ -1,16 +1,17 @@
-//! The two-kernel table of Wang and Hu (ShanghaiTech): keys go straight into buckets of 512 slots,
-//! then one block turns each bucket into a cuckoo table of the same 512 slots.
+//! The two-kernel table of Wang and Hu (ShanghaiTech): the first kernel writes pairs directly into
+//! buckets of 512 slots; the second turns each bucket into a cuckoo table in the same 512 slots,
+//! one block per bucket.
 use super::{EMPTY, PairsIn, Queries, holds, key_of, pair, status};
 use crate::hash::Functions;
 use koel_simt::{Buf, In, Thread, U64x2, kernel};
 
-/// Slots of a bucket, and threads of the block that builds it.
+/// Slots per bucket, and threads of the block that builds it.
 pub const SLOTS: u32 = 512;
-/// Evictions before a bucket is given up: the report names no number; this is ample for a bucket
+/// Maximum number of evictions per pair. The report gives no number; this is ample for a bucket
 /// that is 85 % full.
 pub const MAX_EVICTIONS: u32 = 2048;
 
-/// Writes each pair into its bucket. Clear `counts` and `status` before.
+/// Writes each pair into its bucket. The caller clears `counts` and `status`.
 #[kernel(image = CLASSIC, threads = 256, independent)]
 pub fn two_kernel_distribute(
     t: Thread,
@@ -39,12 +40,13 @@ pub fn two_kernel_distribute(
     }
 }
 
-/// Where a pair is that has no slot yet.
+/// Marks a pair that has no slot yet.
 pub const NOWHERE: u32 = u32::MAX;
 
-/// The slot that a pair tries after slot `at`, in round-robin order of the functions, leaving out
-/// those that name `at` too; its first one if it comes from nowhere. In so small a table coinciding
-/// functions are common: two pairs with one slot each, the same, would change places for ever.
+/// Returns the slot that a pair tries after slot `at`, or its first slot if `at` is [`NOWHERE`].
+/// Takes the functions in round-robin order and skips those that also name `at`. In such small
+/// tables functions often coincide, and two pairs that share their only slot would otherwise evict
+/// each other forever.
 #[inline(always)]
 pub fn next_slot(key: u32, at: u32, functions: &Functions) -> u32 {
     let (mut f, mut first, mut seen) = (0, 0, at == NOWHERE);
@@ -60,7 +62,7 @@ pub fn next_slot(key: u32, at: u32, functions: &Functions) -> u32 {
     first
 }
 
-/// One block turns one bucket into a cuckoo table, in place.
+/// Turns one bucket into a cuckoo table in place. One block per bucket.
 #[kernel(image = CLASSIC, threads = 512, min_blocks = 2, shared = SLOTS * 8)]
 pub fn two_kernel_build(
     t: Thread,
@@ -93,17 +95,17 @@ pub fn two_kernel_build(
     }
 }
 
-/// A two-kernel table: a kernel's argument.
+/// A two-kernel table: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct TwoKernelRef {
-    /// From keys to buckets.
+    /// Hash function from keys to buckets.
     pub bucket_of: Functions,
-    /// From keys to the slots of a bucket.
+    /// Hash functions from keys to slots of a bucket.
     pub functions: Functions,
-    /// The slots, bucket after bucket.
+    /// Slots, bucket by bucket.
     pub slots: In<u64>,
-    /// 1: it holds the pair of all ones.
+    /// 1 if the table holds the all-ones pair, else 0.
     pub all_ones: u32,
 }
 

@@ -1,73 +1,72 @@
-//! The two-level table of Alcantara et al. 2009: buckets of at most 512 (or 1024) pairs, each a
-//! cuckoo table of three sub-tables that one block builds in shared memory.
+//! The two-level cuckoo table of Alcantara et al. 2009: buckets of at most 512 (or 1024) pairs.
+//! Each bucket is a cuckoo table of three sub-tables that one block builds in shared memory.
 //!
-//! Kernels in the order of the build: count, (scan), scatter, build; then find.
+//! Kernels in build order: count, (scan), scatter, build; then find.
 use super::{BucketsIn, BucketsOut, EMPTY, PairsIn, Queries, holds, key_of, pair, status};
 use crate::hash::{Family, Functions, InShared};
 use koel_simt::{Buf, In, Shared, Thread, kernel, unroll};
 
-/// Sub-tables of a bucket.
+/// Sub-tables per bucket.
 pub const SUB_TABLES: u32 = 3;
-/// Loops through the sub-tables before a bucket takes other functions.
+/// Maximum number of rounds over the sub-tables before a bucket takes other functions.
 pub const MAX_LOOPS: u32 = 25;
-/// Seeds that a bucket tries before the whole build is begun again.
+/// Maximum number of seeds per bucket before the whole build restarts.
 pub const MAX_SEEDS: u32 = 16;
 
-/// How keys are placed inside the buckets: a kernel's argument.
+/// Placement of keys within buckets: a kernel argument.
 #[derive(Clone, Copy, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Inner {
-    /// From keys to the slots of a sub-table, one function each; every bucket has a seed of its
-    /// own.
+    /// Hash functions from keys to slots, one per sub-table. Every bucket has its own seed.
     pub functions: Functions,
-    /// Buckets.
+    /// Number of buckets.
     pub buckets: u32,
-    /// The seed that every bucket tries first.
+    /// First seed that every bucket tries.
     pub seed: u32,
 }
 impl Inner {
-    /// Three functions of a family. The paper derives the constants from a bucket's seed by xor
-    /// with fixed words; here they are mixed with it.
+    /// Takes three functions of a family. The paper derives the constants from a bucket's seed by
+    /// xor with fixed words; here they are mixed with it.
     pub fn new(family: Family, buckets: u32, sub_slots: u32, seed: u32) -> Inner {
         Inner { functions: Functions::new(family, SUB_TABLES, sub_slots, 0), buckets, seed }
     }
-    /// Slots of a sub-table.
+    /// Returns the slots per sub-table.
     #[inline(always)]
     pub fn sub_slots(&self) -> u32 {
         self.functions.slots()
     }
-    /// The slot of a key in sub-table `j` of a bucket with this seed.
+    /// Returns the slot of a key in sub-table `j` of a bucket with this seed.
     #[inline(always)]
     pub fn slot(&self, j: u32, key: u32, seed: u32) -> u32 {
         self.functions.with_seed(seed).slot(j, key)
     }
-    /// Where slot `slot` of sub-table `j` of a bucket is in the table: all first sub-tables, then
-    /// all second ones, ...
+    /// Returns the index in the table of slot `slot` of sub-table `j` of a bucket. All first
+    /// sub-tables come first, then all second ones, and so on.
     #[inline(always)]
     pub fn place(&self, j: u32, bucket: u32, slot: u32) -> u32 {
         (j * self.buckets + bucket) * self.sub_slots() + slot
     }
-    /// The seed that a bucket tries after this one.
+    /// Returns the seed that a bucket tries after this one.
     #[inline(always)]
     pub fn next_seed(seed: u32) -> u32 {
         seed.wrapping_mul(747_796_405).wrapping_add(2_891_336_453)
     }
 }
 
-/// Where keys are counted by bucket: a kernel's argument.
+/// Output of counting keys by bucket: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct CountsOut {
-    /// Keys of each bucket; zero before.
+    /// Number of keys in each bucket. The caller clears it.
     pub counts: Buf<u32>,
-    /// The place of each key among those of its bucket.
+    /// Rank of each key within its bucket.
     pub offsets: Buf<u32>,
-    /// Words of the [`status`]; zero before.
+    /// The words of [`status`]. The caller clears them.
     pub status: Buf<u32>,
 }
 
-/// Counts the keys of each bucket; each key learns its place there. A bucket of more than `limit`
-/// keys has failed.
+/// Counts the keys of each bucket and writes the rank of each key within its bucket. Counts a
+/// failure for a bucket of more than `limit` keys.
 #[kernel(image = CLASSIC, threads = 256, independent)]
 pub fn two_level_count(
     t: Thread,
@@ -89,7 +88,7 @@ pub fn two_level_count(
     }
 }
 
-/// Brings the pairs of each bucket together.
+/// Gathers the pairs of each bucket.
 #[kernel(image = CLASSIC, threads = 256, independent)]
 pub fn two_level_scatter(
     t: Thread,
@@ -108,7 +107,8 @@ pub fn two_level_scatter(
     together.store(at, pair(key, pairs.values.get_stream(i)));
 }
 
-/// One block builds one bucket of at most 512 pairs. Writes every slot of the bucket's sub-tables.
+/// Builds a bucket of at most 512 pairs, one block per bucket. Writes every slot of the bucket's
+/// sub-tables.
 #[kernel(
     image = CLASSIC, threads = 512, min_blocks = 4,
     shared = 512 * 8 + InShared::BYTES + inner.sub_slots() * 12
@@ -116,7 +116,8 @@ pub fn two_level_scatter(
 pub fn two_level_build_512(t: Thread, inner: Inner, buckets: BucketsIn, out: BucketsOut) {
     build(t, 512, inner, buckets, out)
 }
-/// One block builds one bucket of at most 1024 pairs. Writes every slot of the bucket's sub-tables.
+/// Builds a bucket of at most 1024 pairs, one block per bucket. Writes every slot of the bucket's
+/// sub-tables.
 #[kernel(
     image = CLASSIC, threads = 1024, min_blocks = 2,
     shared = 1024 * 8 + InShared::BYTES + inner.sub_slots() * 12
@@ -126,7 +127,7 @@ pub fn two_level_build_1024(t: Thread, inner: Inner, buckets: BucketsIn, out: Bu
 }
 
 const NOBODY: u32 = u32::MAX;
-/// Where an item is that has no slot.
+/// Marks an item that has no slot.
 const NOWHERE: u32 = u32::MAX;
 
 #[inline(always)]
@@ -149,13 +150,13 @@ fn build(t: Thread, threads: u32, inner: Inner, buckets: BucketsIn, out: Buckets
     }
     items.store(id, mine);
 
-    // All items without a slot write themselves into the next sub-table at the same time; who is
-    // seen there after the barrier has it; who was overwritten goes on.
+    // All items without a slot write themselves into the next sub-table at the same time. The item
+    // seen in a slot after the barrier owns it; the overwritten ones continue.
     let (mut seed, mut tried, mut unplaced) = (inner.seed, 0, 1);
     while unplaced != 0 && tried < MAX_SEEDS {
         clear(t, threads, owners, sub_slots);
         t.barrier();
-        // Hashed once a seed, in one place: functions of any family are long.
+        // Hash once per seed, in one place: the code for functions of any family is long.
         let (mut slots, mut j) = ([0; SUB_TABLES as usize], 0);
         while j < SUB_TABLES {
             let slot = j * sub_slots + functions.slot(j, key_of(mine));
@@ -172,7 +173,7 @@ fn build(t: Thread, threads: u32, inner: Inner, buckets: BucketsIn, out: Buckets
                     at = slots[j];
                 }
                 t.barrier();
-                // Only slots of this sub-table can have changed hands. Nobody writes it again
+                // Only slots of this sub-table can have changed owner. It is not written again
                 // before two more barriers.
                 if homeless || at == slots[j] {
                     homeless = owners.load_volatile(slots[j]) != id;
@@ -211,19 +212,19 @@ fn clear(t: Thread, threads: u32, owners: Shared<u32>, sub_slots: u32) {
     }
 }
 
-/// A two-level table: a kernel's argument.
+/// A two-level table: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct TwoLevelRef {
-    /// From keys to buckets.
+    /// Hash function from keys to buckets.
     pub bucket_of: Functions,
-    /// How keys are placed inside them.
+    /// Placement of keys within buckets.
     pub inner: Inner,
-    /// The seed of each bucket's functions.
+    /// Seed of each bucket's functions.
     pub seeds: In<u32>,
-    /// The slots.
+    /// Slots.
     pub slots: In<u64>,
-    /// 1: it holds the pair of all ones.
+    /// 1 if the table holds the all-ones pair, else 0.
     pub all_ones: u32,
 }
 

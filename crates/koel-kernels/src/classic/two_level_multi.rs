@@ -1,8 +1,8 @@
-//! The multi-value and the compacting table of Alcantara et al. 2009: buckets whose keys may
-//! repeat, each a cuckoo table of three sub-tables that one block builds in shared memory.
+//! The multi-value and compacting tables of Alcantara et al. 2009: buckets whose keys may repeat.
+//! Each bucket is a cuckoo table of three sub-tables that one block builds in shared memory.
 //!
-//! Kernels in the order of the build: count and scatter (those of [`two_level`](super::two_level)),
-//! build; for the compacting table (scan and) number; then find.
+//! Kernels in build order: count and scatter (those of [`two_level`](super::two_level)), build; for
+//! the compacting table also (scan and) number; then find.
 use super::two_level::{Inner, MAX_LOOPS, MAX_SEEDS, SUB_TABLES};
 use super::{BucketsIn, ListQueries, key_of, status, value_of};
 use crate::hash::Functions;
@@ -11,8 +11,8 @@ use koel_simt::{Buf, In, Shared, Thread, kernel};
 const THREADS: u32 = 512;
 const NOBODY: u32 = u32::MAX;
 
-/// The slot, of all the bucket's, that holds the key; [`NOBODY`] if none does. `CHANGES`: others
-/// are writing.
+/// Returns the slot within the bucket that holds the key, or [`NOBODY`]. `CHANGES` is true while
+/// other threads write.
 #[inline(always)]
 fn slot_of<const CHANGES: bool>(
     key: u32,
@@ -34,40 +34,42 @@ fn slot_of<const CHANGES: bool>(
     NOBODY
 }
 
-/// What the build of buckets writes: a kernel's argument.
+/// Output of a bucket build: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct MultiOut {
-    /// The key of each slot.
+    /// Key of each slot.
     pub keys: Buf<u32>,
-    /// Where its values begin, and in the high half how many they are: none in an empty slot.
+    /// First value of each slot's key and, in the high half, the number of values: 0 in an empty
+    /// slot.
     pub places: Buf<u64>,
-    /// The values, those of a key side by side.
+    /// Values. Those of a key are contiguous.
     pub values: Buf<u32>,
-    /// The seed of each bucket's functions.
+    /// Seed of each bucket's functions.
     pub seeds: Buf<u32>,
-    /// Words of the [`status`].
+    /// The words of [`status`].
     pub status: Buf<u32>,
 }
 
-/// A multi-value or compacting table: a kernel's argument.
+/// A multi-value or compacting table: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct TwoLevelMultiRef {
-    /// From keys to buckets.
+    /// Hash function from keys to buckets.
     pub bucket_of: Functions,
-    /// How keys are placed inside them.
+    /// Placement of keys within buckets.
     pub inner: Inner,
-    /// The seed of each bucket's functions.
+    /// Seed of each bucket's functions.
     pub seeds: In<u32>,
-    /// The key of each slot.
+    /// Key of each slot.
     pub keys: In<u32>,
-    /// Where its entries begin, and in the high half how many they are: none in an empty slot.
+    /// First entry of each slot's key and, in the high half, the number of entries: 0 in an empty
+    /// slot.
     pub places: In<u64>,
 }
 
-/// One block builds one bucket of any number of pairs. Writes every slot of its sub-tables, and the
-/// values of each key side by side.
+/// Builds a bucket of any number of pairs, one block per bucket. Writes every slot of its
+/// sub-tables, and the values of each key contiguously.
 #[kernel(image = CLASSIC, threads = 512, shared = inner.sub_slots() * 24 + 4)]
 pub fn two_level_multi_build(t: Thread, inner: Inner, buckets: BucketsIn, out: MultiOut) {
     let BucketsIn { starts, counts, pairs } = buckets;
@@ -79,7 +81,7 @@ pub fn two_level_multi_build(t: Thread, inner: Inner, buckets: BucketsIn, out: M
     let next = shared.array::<u32>(1);
     let (start, count) = (starts.get(b), counts.get(b));
 
-    // A key is stored if one of its pairs is: pairs without such a slot all write themselves into
+    // A key is stored if one of its pairs is. All pairs whose key has no slot write themselves into
     // the next sub-table.
     let (mut seed, mut tried, mut unplaced) = (inner.seed, 0, 1);
     while unplaced != 0 && tried < MAX_SEEDS {
@@ -97,7 +99,7 @@ pub fn two_level_multi_build(t: Thread, inner: Inner, buckets: BucketsIn, out: M
                 let mut i = id;
                 while i < count {
                     let key = key_of(pairs.get(start + i));
-                    // A key that is evicted while we look writes itself in the next round.
+                    // A key that is evicted during this search writes itself in the next round.
                     if slot_of::<true>(key, seed, inner, pairs, start, owners) == NOBODY {
                         owners.swap(j * inner.sub_slots() + inner.slot(j, key, seed), i);
                     }
@@ -139,7 +141,8 @@ pub fn two_level_multi_build(t: Thread, inner: Inner, buckets: BucketsIn, out: M
         i += THREADS;
     }
     t.barrier();
-    // How many values each key has; then where they begin; then each value takes the next place.
+    // Count the values of each key, locate its first value, then write each value to the next free
+    // position.
     i = id;
     while i < count && unplaced == 0 {
         cursors.fetch_add(
@@ -170,7 +173,7 @@ pub fn two_level_multi_build(t: Thread, inner: Inner, buckets: BucketsIn, out: M
     }
 }
 
-/// `present[i]` becomes 1 if slot `i` holds a key.
+/// Sets `present[i]` to 1 if slot `i` holds a key, else to 0.
 #[kernel(image = CLASSIC, threads = 256, independent)]
 pub fn two_level_multi_present(t: Thread, slots: u32, places: In<u64>, present: Buf<u32>) {
     let i = t.global_id();
@@ -179,7 +182,7 @@ pub fn two_level_multi_present(t: Thread, slots: u32, places: In<u64>, present: 
     }
 }
 
-/// A slot's key gets its number for a place, and enters the list of the distinct keys.
+/// Replaces the range of a slot's key by its number, and lists the distinct keys by number.
 #[kernel(image = CLASSIC, threads = 256, independent)]
 pub fn two_level_multi_number(
     t: Thread,
@@ -196,7 +199,7 @@ pub fn two_level_multi_number(
     }
 }
 
-/// Looks up query `i`: where its values begin, and how many they are.
+/// Looks up query `i`: its first value and the number of values.
 #[kernel(image = CLASSIC, threads = 128, independent)]
 pub fn two_level_multi_find(t: Thread, table: TwoLevelMultiRef, queries: ListQueries) {
     let TwoLevelMultiRef { bucket_of, inner, seeds, keys, places } = table;
@@ -211,7 +214,7 @@ pub fn two_level_multi_find(t: Thread, table: TwoLevelMultiRef, queries: ListQue
     while j < SUB_TABLES && count == 0 {
         let at = inner.place(j, b, inner.slot(j, key, seed));
         if keys.get(at) == key {
-            // An empty slot says 0 values.
+            // An empty slot has 0 values.
             let place = places.get(at);
             (start, count) = (place as u32, (place >> 32) as u32);
         }

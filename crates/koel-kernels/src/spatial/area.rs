@@ -1,8 +1,8 @@
-//! How much surface a point stands for: where points lie dense each stands for less.
+//! Surface area per point: the denser the points, the less area each stands for.
 //!
-//! At the level whose cells hold some 24 points nearly every cell that the surface crosses is
-//! occupied, and a cell of side h with mean normal n holds h^2 / |n|_1 of it on average over all
-//! places of the surface: independent of the normal's sign.
+//! At the level whose cells hold about 24 points, nearly every cell that the surface crosses is
+//! occupied. Averaged over all positions of the surface, a cell of side h with mean normal n
+//! contains the area h^2 / |n|_1, whatever the sign of the normal.
 use super::index::Index;
 use super::layout::cell_of;
 use super::sums::Sums;
@@ -10,13 +10,14 @@ use super::{NONE, state};
 use crate::math::sqrt;
 use koel_simt::{Buf, In, Thread, kernel};
 
-/// Bins of the histogram of areas: 8 an octave, from 2^-24 to 2^24 voxel faces a point.
+/// Bins in the histogram of areas: 8 per octave, from 2^-24 to 2^24 voxel faces per point.
 pub const BINS: u32 = 48 * 8;
 const FIRST_BIN: u32 = (127 - 24) << 3;
-/// The most that a point may stand for, in medians: outliers lie alone.
+/// Maximum area of a point, in medians. Limits outliers, which have few neighbours.
 const MAX_MEDIANS: f32 = 8.0;
 
-/// For each cell of its cloud's area level: its surface and its points, side by side as `f32`.
+/// Measures each cell of its cloud's area level: surface area and number of points, stored next to
+/// each other as `f32`.
 #[kernel(image = SPATIAL, threads = 64, independent, native_v3)]
 pub fn spatial_measure_cells(
     t: Thread,
@@ -44,29 +45,29 @@ pub fn spatial_measure_cells(
         voxel += 1;
     }
     let points = count as f32;
-    // Without normals, as if they were spread evenly: 1.5 on average.
+    // Without normals, assume that they are evenly distributed: |n|_1 is 1.5 on average.
     let mean = if taxicab > 0.5 * points { taxicab / points } else { 1.5 };
     measured.store(2 * i, (side(level) * side(level) / mean).to_bits());
     measured.store(2 * i + 1, points.to_bits());
 }
-/// The side of a cell in voxels.
+/// Returns the side of a cell in voxels.
 #[inline(always)]
 pub fn side(level: u32) -> f32 {
     (1u32 << level) as f32
 }
 
-/// Where the areas of points go: a kernel's argument.
+/// Output of the areas of points: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct AreasOut {
-    /// The area of a point in each cell of its cloud's area level (`f32`, voxel faces).
+    /// Area per point in each cell of its cloud's area level (`f32`, voxel faces).
     pub areas: Buf<u32>,
-    /// The points of each cloud by that area: [`BINS`] words a cloud.
+    /// Number of points by area: [`BINS`] words per cloud.
     pub histogram: Buf<u32>,
 }
 
-/// For each cell of its cloud's area level: the area of a point, from the cell and its neighbours;
-/// and a histogram of it over the points.
+/// Computes the area per point for each cell of its cloud's area level, from the cell and its
+/// neighbours, and a histogram of it over the points.
 #[kernel(image = SPATIAL, threads = 64, independent, native_v3)]
 pub fn spatial_area_of_points(
     t: Thread,
@@ -93,8 +94,8 @@ pub fn spatial_area_of_points(
         points += f32::from_bits(cell.1);
         around += 1.0;
     });
-    // Cells of which the surface only cuts a corner stay empty: the occupied share was fitted in
-    // experiments.
+    // Cells of which the surface only cuts a corner stay empty. The occupied share is an
+    // experimental fit.
     let density = points / around;
     let occupied = 1.0 - 0.48 / sqrt(if density > 4.0 { density } else { 4.0 });
     let of_point = area / points / occupied;
@@ -104,8 +105,8 @@ pub fn spatial_area_of_points(
     histogram.fetch_add(cloud * BINS + bin, f32::from_bits(measured.get(2 * i + 1)) as u32);
 }
 
-/// The cap: so many times the median of the points. One thread a bin of each cloud; the bin of the
-/// median answers.
+/// Sets the cap to `MAX_MEDIANS` times the median over the points. One thread per cloud and bin;
+/// the thread whose bin holds the median writes the cap.
 #[kernel(image = SPATIAL, threads = 64, independent, native_v3)]
 pub fn spatial_cap_area(t: Thread, histogram: In<u32>, state: Buf<u32>) {
     let i = t.global_id();
@@ -125,7 +126,7 @@ pub fn spatial_cap_area(t: Thread, histogram: In<u32>, state: Buf<u32>) {
     }
 }
 
-/// The area of a point in a voxel.
+/// Returns the area per point in a voxel.
 #[inline(always)]
 #[track_caller]
 pub fn area_at(index: Index, cloud: u32, key: u32, areas: In<u32>, state: In<u32>) -> f32 {

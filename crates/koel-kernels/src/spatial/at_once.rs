@@ -1,16 +1,16 @@
-//! Walks over cells: [`each_cell!`], [`each_of!`].
+//! Loops over cells: [`each_cell!`], [`each_of!`].
 //!
-//! On a GPU a thread waits for each of its reads: so it reads four cells before it uses the first,
-//! and looks up all bricks around a place before it goes through one. On a CPU it takes one after
-//! the other. Cells are used in the same order.
+//! On a GPU a thread waits for each of its reads. It therefore reads four cells before it uses the
+//! first, and looks up all bricks around a position before it walks one. On a CPU it takes one cell
+//! at a time. Cells are used in the same order.
 //!
-//! Macros, because what is done with a cell is written in place: with closures in these loops, or
+//! These are macros so that the loop body is written in place: with closures in these loops, or
 //! with arrays of four of which one is used, the host's native kernels took a sixth to a third
 //! longer.
 
-/// `each_cell!(cells, |c| read, |d| use)`: of the cells of a [`Cells`](super::index::Cells), in
-/// their order, what `read` makes of their numbers is used. With `corner` in front: of those of one
-/// [corner](super::index::InBrick).
+/// `each_cell!(cells, |c| read, |d| use)` evaluates `read` for the number of each cell of a
+/// [`Cells`](super::index::Cells), in order, and runs `use` on the result. With `corner` in front,
+/// it walks the cells of one [corner](super::index::InBrick).
 #[cfg(not(target_arch = "nvptx64"))]
 macro_rules! each_cell {
     ($($walk:tt)*) => { each_cell_alone!($($walk)*) };
@@ -19,7 +19,7 @@ macro_rules! each_cell {
 macro_rules! each_cell {
     ($($walk:tt)*) => { four_cells_at_once!($($walk)*) };
 }
-/// `each_of!(from, end, |c| read, |d| use)`: the same for the numbers from `from` to before `end`.
+/// `each_of!(from, end, |c| read, |d| use)` does the same for the numbers `from..end`.
 #[cfg(not(target_arch = "nvptx64"))]
 macro_rules! each_of {
     ($($walk:tt)*) => { each_of_alone!($($walk)*) };
@@ -84,7 +84,7 @@ macro_rules! four_cells_at_once {
             four_cells_at_once!(used cells some 3, |$d| $use);
         }
     }};
-    // Where there is none, the first one once more.
+    // If there is no such cell, read the first one again.
     (read $cells:ident $j:literal, |$c:ident| $read:expr) => {{
         let $c = if $cells[$j] == crate::spatial::NONE { $cells[0] } else { $cells[$j] };
         $read
@@ -147,12 +147,12 @@ mod tests {
     use crate::hash::mix::splitmix_at;
     use koel_simt::{Arg, In};
 
-    /// What a GPU does: the same cells in the same order.
+    /// The walk of a GPU uses the same cells in the same order.
     #[test]
     fn four_at_once_are_used_in_the_order_of_one_at_a_time() {
         let shape = Shape::new(16).unwrap();
         for seed in 0..20 {
-            // All bricks are there; their cells are random, in some few.
+            // All bricks are occupied. Their cells are random, and fewer for even seeds.
             let words = (0..shape.words)
                 .map(|i| ((32 * i as u64) << 32) | 0xFFFF_FFFF)
                 .collect::<Vec<u64>>();
@@ -165,7 +165,7 @@ mod tests {
                 bricks.extend([sparse(i), number]);
                 number += sparse(i).count_ones() as u64;
             }
-            // SAFETY: the arrays are there until the end.
+            // SAFETY: the arrays live until the end of the loop body.
             let index = unsafe {
                 Index {
                     words: In::new(&words).native(),

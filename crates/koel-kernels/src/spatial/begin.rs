@@ -1,4 +1,4 @@
-//! What a frame begins with: where the clouds stand, and nothing counted yet.
+//! Start of a frame: sets the motions of the clouds and clears all counts.
 use super::area::BINS;
 use super::clouds::{Motion, Motions};
 use super::index::BrickMarks;
@@ -6,9 +6,9 @@ use super::layout::Shape;
 use super::state;
 use koel_simt::{Buf, Thread, kernel, unroll};
 
-/// Writes the motions of both clouds to device memory, where kernels of a recorded graph find new
-/// ones each time; clears the state, the bitmap of bricks with its counts, and the histogram of
-/// areas. One thread a word of the longest of them.
+/// Writes the motions of both clouds to device memory, where the kernels of a recorded graph find
+/// new ones each time. Clears the state, the bitmap of bricks with its counts, and the histogram of
+/// areas. One thread per word of the longest of these.
 #[kernel(image = SPATIAL, threads = 128, independent, native_v3)]
 pub fn spatial_begin(
     t: Thread,
@@ -43,7 +43,7 @@ pub fn spatial_begin(
         counts.store(i, 0);
     }
 }
-/// Threads of [`spatial_begin()`].
+/// Returns the number of threads of [`spatial_begin()`].
 pub const fn threads(shape: Shape) -> u32 {
     if shape.words > 2 * BINS { shape.words } else { 2 * BINS }
 }

@@ -1,30 +1,30 @@
-//! The points of both clouds, and where the clouds stand.
+//! The points of both clouds and the motions of the clouds.
 //!
-//! In every array of points those of A come first, and both clouds are padded to groups of four:
-//! a thread takes a group.
+//! In every array of points those of A come first. Each cloud is padded to groups of four points,
+//! one group per thread.
 use koel_simt::{In, unroll};
 
-/// Points of a group.
+/// Points per group.
 pub const GROUP: u32 = 4;
-/// Bits of a coordinate inside its voxel.
+/// Bits per coordinate within a voxel.
 pub const LOCAL_BITS: u32 = 10;
 
-/// How many groups of points there are: a kernel's argument.
+/// Numbers of point groups: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct Groups {
-    /// Of both clouds.
+    /// Groups of both clouds.
     pub all: u32,
-    /// Of A.
+    /// Groups of A.
     pub of_a: u32,
 }
 impl Groups {
-    /// The cloud of a group.
+    /// Returns the cloud of a group.
     #[inline(always)]
     pub fn cloud(self, group: u32) -> u32 {
         (group >= self.of_a) as u32
     }
-    /// The first point of a cloud, and how many it has with the padding.
+    /// Returns the first point of a cloud and its number of points with padding.
     #[inline(always)]
     pub fn points(self, cloud: u32) -> (u32, u32) {
         let of_a = GROUP * self.of_a;
@@ -32,41 +32,41 @@ impl Groups {
     }
 }
 
-/// Both clouds: a kernel's argument. Coordinates are `f32` bits, those of the padding NaN.
+/// Both clouds: a kernel argument. Coordinates are `f32` bits, NaN in the padding.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct Clouds {
     /// The x of each point.
     pub x: In<u32>,
-    /// Its y.
+    /// The y of each point.
     pub y: In<u32>,
-    /// Its z.
+    /// The z of each point.
     pub z: In<u32>,
-    /// The x of its normal, which is of length 1, or 0 where unknown.
+    /// The x of each point's normal. Normals have length 1, or 0 if unknown.
     pub nx: In<u32>,
-    /// The y of its normal.
+    /// The y of each point's normal.
     pub ny: In<u32>,
-    /// The z of its normal.
+    /// The z of each point's normal.
     pub nz: In<u32>,
-    /// Where each cloud stands: [`Motion::WORDS`] words.
+    /// Motion of each cloud: [`Motion::WORDS`] words.
     pub motions: In<u64>,
-    /// How many points there are.
+    /// Numbers of point groups.
     pub groups: Groups,
 }
 
-/// Where a cloud stands, in the units of its points: a kernel's argument.
+/// Motion of a cloud, in the units of its points: a kernel argument.
 #[derive(Clone, Copy, PartialEq, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Motion {
-    /// Rows of the rotation.
+    /// Rotation matrix, row by row.
     pub rotation: [f64; 9],
-    /// Added after it.
+    /// Translation, applied after the rotation.
     pub translation: [f64; 3],
 }
 impl Motion {
-    /// Words of 64 bits that it takes in device memory.
+    /// Words of 64 bits per motion in device memory.
     pub const WORDS: u32 = 12;
-    /// Reads that of a cloud.
+    /// Reads the motion of a cloud.
     #[inline(always)]
     #[track_caller]
     pub fn get(motions: In<u64>, cloud: u32) -> Motion {
@@ -90,7 +90,7 @@ impl Motion {
     }
 }
 
-/// Where both clouds stand: a kernel's argument.
+/// Motions of both clouds: a kernel argument.
 #[derive(Clone, Copy, PartialEq, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Motions {

@@ -1,4 +1,5 @@
-//! Oriented pieces of surface: where a cell's points are on average, and their area times normal.
+//! Dipoles, oriented pieces of surface: the mean position of a cell's points, and area times
+//! normal.
 use super::area::area_at;
 use super::index::Index;
 use super::layout::{Shape, cell_of};
@@ -7,27 +8,27 @@ use super::sums::Sums;
 use crate::math::length;
 use koel_simt::{Buf, In, Thread, U32x4, kernel, unroll};
 
-/// Above this |sum of dipoles| / area a surface counts as open. Closed ones had at most 0.05, open
-/// scans 0.1 and more.
+/// A surface counts as open if |sum of dipoles| / area exceeds this. In experiments closed surfaces
+/// had at most 0.05, open scans at least 0.1.
 pub const OPEN_ABOVE: f32 = 0.08;
 
-/// What is known of an occupied cell: eight words.
+/// The surface in an occupied cell: eight words.
 #[derive(Clone, Copy)]
 pub struct Dipole {
-    /// The centre of its surface, in voxels.
+    /// Centre of the surface, in voxels.
     pub centre: [f32; 3],
     /// Area, in voxel faces.
     pub area: f32,
     /// Sum of area times normal.
     pub normal: [f32; 3],
-    /// Points.
+    /// Number of points.
     pub count: u32,
 }
 /// Words of a [`Dipole`].
 pub const WORDS: u32 = 8;
 impl Dipole {
     const NOTHING: Dipole = Dipole { centre: [0.0; 3], area: 0.0, normal: [0.0; 3], count: 0 };
-    /// Adds another; the centre becomes a sum, weighed by area.
+    /// Adds another dipole. The centre becomes a sum weighted by area.
     #[inline(always)]
     fn add(&mut self, d: Dipole) {
         unroll::<3>(|a| {
@@ -37,19 +38,19 @@ impl Dipole {
         self.area += d.area;
         self.count += d.count;
     }
-    /// After all have been added.
+    /// Divides the centre by the area, after all dipoles have been added.
     #[inline(always)]
     fn centred(mut self) -> Dipole {
         unroll::<3>(|a| self.centre[a] /= self.area);
         self
     }
-    /// Reads that of a cell.
+    /// Reads the dipole of a cell.
     #[inline(always)]
     #[track_caller]
     pub fn get(dipoles: In<u32>, cell: u32) -> Dipole {
         Dipole::of(dipoles.x4().get(2 * cell).0, dipoles.x4().get(2 * cell + 1).0)
     }
-    /// Reads only how many points a cell has.
+    /// Reads only the number of points of a cell.
     #[inline(always)]
     #[track_caller]
     pub fn count(dipoles: In<u32>, cell: u32) -> u32 {
@@ -74,27 +75,27 @@ impl Dipole {
     }
 }
 
-/// Both surfaces in pieces: a kernel's argument.
+/// Both surfaces as dipoles: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct Surfaces {
-    /// The occupied cells.
+    /// Index of the occupied cells.
     pub index: Index,
-    /// The [`Dipole`] of each.
+    /// [`Dipole`] of each cell.
     pub dipoles: In<u32>,
 }
 
-/// What the dipoles of voxels are made of: a kernel's argument.
+/// Input for the dipoles of voxels: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct SumsIn {
-    /// The [`Sums`] of each voxel.
+    /// [`Sums`] of each voxel.
     pub sums: In<u32>,
-    /// The area of a point in each cell of its cloud's area level.
+    /// Area per point in each cell of its cloud's area level.
     pub areas: In<u32>,
 }
 
-/// The dipole of each voxel.
+/// Computes the dipole of each voxel.
 #[kernel(image = SPATIAL, threads = 128, independent, native_v3)]
 pub fn spatial_dipoles(
     t: Thread,
@@ -121,19 +122,19 @@ pub fn spatial_dipoles(
     d.store(dipoles, i);
 }
 
-/// Levels whose dipoles are summed up: a kernel's argument.
+/// Levels whose dipoles are summed: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct Levels {
-    /// The first, 1 or above.
+    /// First level, at least 1.
     pub first: u32,
-    /// How many: 1 or 2.
+    /// Number of levels, 1 or 2.
     pub count: u32,
 }
 
-/// The dipoles of one level or two from those of the level below. One thread a cell. Two levels at
-/// once are one launch less; each cell of the second sums up those of the first anew, in the same
-/// order.
+/// Computes the dipoles of one or two levels from those of the level below. One thread per cell.
+/// Two levels at once save a launch; each cell of the second level sums those of the first again,
+/// in the same order.
 #[kernel(image = SPATIAL, threads = 64, independent, native_v3)]
 pub fn spatial_sum_dipoles(
     t: Thread,
@@ -162,11 +163,11 @@ pub fn spatial_sum_dipoles(
     }
     sum.centred().store(dipoles, i);
 }
-/// The dipole of a cell from those of the level below.
+/// Returns the dipole of a cell, from those of the level below.
 #[inline(always)]
 #[track_caller]
 fn sum_of_children(index: Index, level: u32, cloud: u32, key: u32, dipoles: Buf<u32>) -> Dipole {
-    // The children lie side by side, in one brick.
+    // The children are contiguous, in one brick.
     let brick = index.brick(level - 1, cloud, key >> 3);
     let first_bit = key << 3 & 63;
     let first = brick.number(first_bit);
@@ -181,7 +182,7 @@ fn sum_of_children(index: Index, level: u32, cloud: u32, key: u32, dipoles: Buf<
     sum.centred()
 }
 
-/// Area and closedness of a cloud, from its coarsest level.
+/// Measures area and closedness of a cloud, from its coarsest level.
 #[inline(always)]
 #[track_caller]
 pub fn measure_surface(

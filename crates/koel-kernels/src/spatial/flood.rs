@@ -1,13 +1,12 @@
-//! The 2009 paper's way to labels: seeds beside the intersection, then a flood over face
-//! neighbours.
+//! Labels as in the 2009 paper: seeds next to the intersection, then a flood over face neighbours.
 //!
-//! The flood spreads step by step from all seeds at once; a voxel belongs to the nearest seed, of
-//! several to the one with the lowest number: the same in every run. Where an inside voxel touches
-//! an outside one, both seeds are cleared and the flood begins again.
+//! The flood spreads step by step from all seeds at once. A voxel belongs to the nearest seed, or
+//! to the lowest-numbered one of several, which is the same in every run. Where an inside voxel
+//! touches an outside one, both seeds are cleared and the flood restarts.
 //!
-//! [`SeedsIn`] says what seeds are made of, [`SeedsOut`] takes them and the neighbours of voxels;
-//! the flood goes over a [`VoxelGraph`] from one side of a [`Frontier`] to the other; [`Flooded`]
-//! tells which seed has reached each voxel.
+//! [`SeedsIn`] is the input for seeds, and [`SeedsOut`] takes the seeds and the neighbours of
+//! voxels. The flood moves over a [`VoxelGraph`] from one side of a [`Frontier`] to the other.
+//! [`Flooded`] holds the seed that reached each voxel.
 use super::index::Index;
 use super::labels::Faces;
 use super::sums::Sums;
@@ -17,64 +16,64 @@ use koel_simt::{Buf, In, Thread, kernel};
 
 /// Not reached yet.
 pub const DRY: u64 = u64::MAX;
-/// The seed is in force no more.
+/// Flag of a seed that has been cleared.
 pub const CLEARED: u32 = 0x80;
 
-/// What seeds are made of: a kernel's argument.
+/// Input for seeds: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct SeedsIn {
-    /// The [`Sums`] of each voxel that is an intersection.
+    /// [`Sums`] of each voxel that is an intersection.
     pub sums: In<u32>,
-    /// The mark of each voxel.
+    /// Mark of each voxel.
     pub marks: In<u32>,
-    /// A step whose cosine with the other surface's normal is below this leads inside.
+    /// A step leads inside if its cosine with the other surface's normal is below this.
     pub inside_below: f32,
-    /// One whose cosine is above this leads outside.
+    /// A step leads outside if the cosine is above this.
     pub outside_above: f32,
 }
-/// Where seeds go: a kernel's argument.
+/// Output of seeds: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct SeedsOut {
     /// The six face neighbours of each voxel, or [`NONE`].
     pub neighbours: Buf<u32>,
-    /// The label of each voxel that is a seed, unknown of the others.
+    /// Label of each voxel that is a seed; unknown for other voxels.
     pub seeds: Buf<u32>,
 }
-/// What the flood goes over: a kernel's argument.
+/// The graph of voxels that is flooded: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct VoxelGraph {
     /// The six face neighbours of each voxel, or [`NONE`].
     pub neighbours: In<u32>,
-    /// The mark of each voxel: intersections stay dry.
+    /// Mark of each voxel. Intersections stay dry.
     pub marks: In<u32>,
 }
-/// Where the flood is: a kernel's argument.
+/// The frontier of the flood: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct Frontier {
-    /// The voxels reached by the last step.
+    /// Voxels that the previous step reached.
     pub voxels: In<u32>,
-    /// Where those reached by this step go.
+    /// Output for the voxels that this step reaches.
     pub next: Buf<u32>,
-    /// Odd or even: tells which count of the state is whose.
+    /// Number of the step. Its parity selects the frontier's count in the state.
     pub step: u32,
-    /// Voxels that there is room for.
+    /// Maximum number of voxels.
     pub most: u32,
 }
-/// What the flood has found: a kernel's argument.
+/// Result of the flood: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct Flooded {
-    /// The seed that reached each voxel, and in the high half after how many steps; or [`DRY`].
+    /// Seed that reached each voxel and, in the high half, the number of steps; or [`DRY`].
     pub reached: In<u64>,
-    /// The label of each seed, with [`CLEARED`] if it is in force no more.
+    /// Label of each seed, with [`CLEARED`] if it has been cleared.
     pub seeds: In<u32>,
 }
 impl Flooded {
-    /// The label of the seed that reached a voxel.
+    /// Returns the label of the seed that reached a voxel.
     #[inline(always)]
     #[track_caller]
     fn label(self, voxel: u32) -> u32 {
@@ -83,9 +82,9 @@ impl Flooded {
     }
 }
 
-/// The six neighbours of each voxel; and whether it is a seed: not an intersection, beside one, and
-/// the step away from that goes clearly against the other surface's normal there (inside) or along
-/// it (outside). Of several the clearest counts.
+/// Lists the six neighbours of each voxel and finds the seeds. A seed is next to an intersection
+/// but not one itself, and the step away from the intersection goes clearly against the other
+/// surface's normal there (inside) or along it (outside). The clearest of several steps counts.
 #[kernel(image = SPATIAL, threads = 64, independent, native_v3)]
 pub fn spatial_seed(
     t: Thread,
@@ -118,7 +117,7 @@ pub fn spatial_seed(
             } else {
                 n[2]
             };
-            // From the neighbour to this voxel is against the side's direction.
+            // The step from the neighbour to this voxel is opposite to the side's direction.
             let cosine = if side & 1 != 0 { -along } else { along } / length(n);
             if cosine.abs() > clearest.abs() {
                 clearest = cosine;
@@ -136,7 +135,7 @@ pub fn spatial_seed(
     seeds.store(i, seed);
 }
 
-/// All seeds in force become the first frontier, everything else is dry.
+/// Makes all seeds that are not cleared the first frontier, and everything else dry.
 #[kernel(image = SPATIAL, threads = 128, independent, native_v3)]
 pub fn spatial_flood_begin(
     t: Thread,
@@ -158,7 +157,8 @@ pub fn spatial_flood_begin(
         frontier.store(place, i);
     }
 }
-/// One step: the dry neighbours of the frontier get its seeds and are the next frontier.
+/// Performs one step: the dry neighbours of the frontier take its seeds and become the next
+/// frontier.
 #[kernel(image = SPATIAL, threads = 64, independent, native_v3)]
 pub fn spatial_flood_step(
     t: Thread,
@@ -189,7 +189,7 @@ pub fn spatial_flood_step(
         side += 1;
     }
 }
-/// The count of a frontier that has been left behind: 0.
+/// Resets the count of the frontier that the last step started from.
 #[kernel(image = SPATIAL, threads = 32, independent, native_v3)]
 pub fn spatial_flood_turn(t: Thread, step: u32, state: Buf<u32>) {
     if t.global_id() == 0 {
@@ -231,8 +231,8 @@ pub fn spatial_flood_conflicts(
         side += 2;
     }
 }
-/// The label of each voxel: that of the seed that reached it. Where different ones still meet,
-/// after the last round: unknown.
+/// Gives each voxel the label of the seed that reached it. Where different labels still meet after
+/// the last round, they become unknown.
 #[kernel(image = SPATIAL, threads = 128, independent, native_v3)]
 pub fn spatial_flood_label(
     t: Thread,

@@ -1,46 +1,48 @@
-//! The two-way index of occupied cells: a cell's key to its number, 0, 1, 2, .. without gaps, and
-//! back.
+//! The two-way index of occupied cells: maps a cell's key to its number, 0, 1, 2, .. without gaps,
+//! and back.
 //!
-//! A minimal perfect hash function by rank. Each level is a bitmap of its occupied bricks (1 bit
-//! for 4^3 cells), each occupied brick a bitmap of its cells; a cell's number is the number of set
-//! bits before its own, kept per word and per brick (rank directories: G. Jacobson, Space-efficient
-//! Static Trees and Graphs, 1989). A lookup reads 8 bytes of the first and, if the brick is
-//! occupied, 16 of the second, and tells of 64 cells at once. Numbers follow the key order: the
-//! same on every device, children of a cell side by side. Memory: N^3 / 112 bytes for both clouds
-//! and 16 for each brick.
+//! The index is a minimal perfect hash function by rank. Each level is a bitmap of its occupied
+//! bricks (1 bit for 4^3 cells), and each occupied brick is a bitmap of its cells. A cell's number
+//! is the number of set bits before its own; these counts are stored per word and per brick (rank
+//! directories: G. Jacobson, Space-efficient Static Trees and Graphs, 1989). A lookup reads 8 bytes
+//! of the level and, if the brick is occupied, 16 bytes of the brick, and covers 64 cells at once.
+//! Numbers follow the key order: they are the same on every device, and children of a cell are
+//! contiguous. Memory: N^3 / 112 bytes for both clouds, plus 16 bytes per brick.
 //!
-//! Points mark occupied bricks in [`BrickMarks`]; these are numbered into [`BricksOut`]; points
-//! mark occupied cells in [`CellMarks`]; these are numbered, out of [`BricksIn`], into
-//! [`IndexOut`], which all kernels behind read as an [`Index`].
+//! Points mark occupied bricks in [`BrickMarks`], which are numbered into [`BricksOut`]. Points
+//! then mark occupied cells in [`CellMarks`], which are numbered from [`BricksIn`] into
+//! [`IndexOut`]. All later kernels read these as an [`Index`].
 use super::clouds::{GROUP, Groups};
 use super::layout::{Shape, spread};
 use super::{NONE, state};
 use koel_simt::{Buf, In, Thread, U64x2, kernel};
 
-/// The index: a kernel's argument.
+/// The index: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct Index {
-    /// For each word of 32 bricks: which are occupied, and (above) how many come before.
+    /// For each word of 32 bricks: the bitmap of occupied bricks and, in the high half, the number
+    /// of occupied bricks before the word.
     pub words: In<u64>,
-    /// For each occupied brick: which cells are, and (next word) the number of its first.
+    /// For each occupied brick, two words: the bitmap of its cells, and the number of its first
+    /// cell.
     pub bricks: In<u64>,
-    /// The [code](Shape::code) of each cell.
+    /// [Code](Shape::code) of each cell.
     pub codes: In<u32>,
-    /// The grid.
+    /// Shape of the grid.
     pub shape: Shape,
 }
 
-/// A brick: its occupied cells, and the number of the first of them.
+/// A brick: its occupied cells and the number of the first of them.
 #[derive(Clone, Copy)]
 pub struct Brick {
-    /// Bit `key & 63`: the cell is occupied.
+    /// Bit `key & 63` is set if the cell is occupied.
     pub cells: u64,
-    /// The number of its first cell.
+    /// Number of the first cell.
     pub first: u32,
 }
 impl Brick {
-    /// The number of a cell known to be occupied.
+    /// Returns the number of a cell that is known to be occupied.
     #[inline(always)]
     pub fn number(self, bit: u32) -> u32 {
         self.first + (self.cells & ((1 << bit) - 1)).count_ones()
@@ -48,13 +50,13 @@ impl Brick {
 }
 
 impl Index {
-    /// Level, cloud and key of the cell of a number.
+    /// Returns level, cloud and key of the cell with this number.
     #[inline(always)]
     #[track_caller]
     pub fn cell(self, number: u32) -> (u32, u32, u32) {
         self.shape.decode(self.codes.get(number))
     }
-    /// A brick; one that is empty has no cells.
+    /// Returns a brick. An empty brick has no cells.
     #[inline(always)]
     #[track_caller]
     pub fn brick(self, level: u32, cloud: u32, brick: u32) -> Brick {
@@ -65,7 +67,7 @@ impl Index {
         }
         Index::brick_at(self.bricks, brick_number(word, bit))
     }
-    /// The number of the cell of a key, or [`NONE`].
+    /// Returns the number of the cell with this key, or [`NONE`].
     #[inline(always)]
     #[track_caller]
     pub fn find(self, level: u32, cloud: u32, key: u32) -> u32 {
@@ -73,19 +75,19 @@ impl Index {
         let bit = key & 63;
         if brick.cells >> bit & 1 != 0 { brick.number(bit) } else { NONE }
     }
-    /// The number of the first cell whose key is at least this, in the order of levels and clouds.
-    /// The key may be one past the last.
+    /// Returns the number of the first cell whose key is at least this, in the order of levels and
+    /// clouds. The key may be one past the last.
     #[inline(always)]
     #[track_caller]
     pub fn rank(self, level: u32, cloud: u32, key: u32) -> u32 {
         let word = self.words.get(self.shape.region(level, cloud) + (key >> 11));
         let bit = (key >> 6) & 31;
-        // Of an empty brick: the next one, or the end behind the last.
+        // For an empty brick this reads the next occupied one, or the end after the last.
         let U64x2([cells, first]) = self.bricks.x2().get(brick_number(word, bit));
         let inside = word >> bit & 1 != 0;
         first as u32 + if inside { (cells & ((1 << (key & 63)) - 1)).count_ones() } else { 0 }
     }
-    /// An occupied brick by its number.
+    /// Returns an occupied brick by its number.
     #[inline(always)]
     #[track_caller]
     pub fn brick_at(bricks: In<u64>, number: u32) -> Brick {
@@ -93,9 +95,9 @@ impl Index {
         Brick { cells, first: first as u32 }
     }
 
-    /// The occupied cells of a box less another, both given by their first and last cells. The box
-    /// may reach beyond the grid and spans at most 5 cells a side, or 6 from an even one: two
-    /// bricks an axis.
+    /// Returns the occupied cells of a box without those of another, both given by their first and
+    /// last cells. The box may extend beyond the grid. It spans at most 5 cells per axis, or 6 if
+    /// it starts at an even cell, and so at most two bricks per axis.
     #[inline(always)]
     pub fn cells_in(
         self,
@@ -106,7 +108,7 @@ impl Index {
         but: Option<([i32; 3], [i32; 3])>,
     ) -> Cells {
         let last = self.shape.side(level) as i32 - 1;
-        // Nothing is left out: a box that ends before it begins.
+        // By default exclude nothing: a box that ends before it begins.
         let (but_from, but_to) = but.unwrap_or(([1; 3], [0; 3]));
         Cells {
             index: self,
@@ -119,12 +121,12 @@ impl Index {
     }
 }
 
-/// Corners of a [`Cells`]: its bricks, two an axis.
+/// Number of corners of a [`Cells`]: its bricks, two per axis.
 pub const CORNERS: u32 = 8;
 
-/// Some cells, brick by brick in a fixed order, in each brick in key order. No closure: a kernel's
-/// loops are one function, in which the host's native mode checks nothing but bounds; and loop in
-/// loop, so that the threads of a warp look at their bricks together.
+/// A set of cells, brick by brick in a fixed order, and in key order within a brick. It takes no
+/// closure: each kernel's loops stay in one function, in which the host's native mode checks only
+/// bounds. The loops are nested, so that the threads of a warp look up their bricks together.
 #[derive(Clone, Copy)]
 pub struct Cells {
     index: Index,
@@ -135,7 +137,7 @@ pub struct Cells {
     z: Span,
 }
 impl Cells {
-    /// Those of a corner, 0 to 7.
+    /// Returns the cells of a corner, 0 to 7.
     #[inline(always)]
     #[track_caller]
     pub fn corner(self, corner: u32) -> InBrick {
@@ -155,16 +157,16 @@ impl Cells {
         InBrick { brick, rest: brick.cells & wanted }
     }
 }
-/// Cells of one brick.
+/// Cells within one brick.
 #[derive(Clone, Copy)]
 pub struct InBrick {
     brick: Brick,
-    /// Those that are still to come.
+    /// Cells not returned yet.
     rest: u64,
 }
 impl InBrick {
     const NOTHING: InBrick = InBrick { brick: Brick { cells: 0, first: 0 }, rest: 0 };
-    /// The number of the next one, or [`NONE`].
+    /// Returns the number of the next cell, or [`NONE`].
     #[inline(always)]
     pub fn pop(&mut self) -> u32 {
         if self.rest == 0 {
@@ -175,14 +177,14 @@ impl InBrick {
         cell
     }
 }
-/// How many occupied bricks come before a word's brick.
+/// Returns the number of occupied bricks before a brick of a word.
 #[inline(always)]
 fn brick_number(word: u64, bit: u32) -> u32 {
     (word >> 32) as u32 + (word as u32 & ((1 << bit) - 1)).count_ones()
 }
 
-/// The part of one axis that a box covers: one brick or two, 4 bits each; and what is left out of
-/// them.
+/// The part of one axis that a box covers, one or two bricks of 4 bits each, and the part to
+/// exclude.
 #[derive(Clone, Copy)]
 struct Span {
     brick: u32,
@@ -204,55 +206,55 @@ impl Span {
         (self.brick + half, self.covered >> (4 * half) & 15, self.left_out >> (4 * half) & 15)
     }
 }
-/// Bits `from` to `to`, as far as they are among the low 8.
+/// Returns bits `from` to `to`, limited to the low 8 bits.
 #[inline(always)]
 fn run(from: i32, to: i32) -> u32 {
     let from = if from > 0 { from } else { 0 };
     let to = if to < 7 { to } else { 7 };
     if to < from || from > 7 { 0 } else { (0xFFu32 >> (7 - to)) & (0xFFu32 << from) }
 }
-/// The cells of a brick whose z is in a set of 4 bits: z is bits 0 and 3 of the key.
+/// Returns the cells of a brick whose z is in a set of 4 bits. z is bits 0 and 3 of the key.
 #[inline(always)]
 fn along_z(set: u32) -> u64 {
     const LOW: u64 = 0x5555_5555_5555_5555;
     const HIGH: u64 = 0x00FF_00FF_00FF_00FF;
     axis(set, LOW, HIGH)
 }
-/// y is bits 1 and 4.
+/// The same for y, bits 1 and 4.
 #[inline(always)]
 fn along_y(set: u32) -> u64 {
     const LOW: u64 = 0x3333_3333_3333_3333;
     const HIGH: u64 = 0x0000_FFFF_0000_FFFF;
     axis(set, LOW, HIGH)
 }
-/// x is bits 2 and 5.
+/// The same for x, bits 2 and 5.
 #[inline(always)]
 fn along_x(set: u32) -> u64 {
     const LOW: u64 = 0x0F0F_0F0F_0F0F_0F0F;
     const HIGH: u64 = 0x0000_0000_FFFF_FFFF;
     axis(set, LOW, HIGH)
 }
-/// `low`, `high`: the cells where that bit of the coordinate is 0.
+/// `low` and `high` are the cells where that bit of the coordinate is 0.
 #[inline(always)]
 fn axis(set: u32, low: u64, high: u64) -> u64 {
     let pick = |bit: u32, cells: u64| if set >> bit & 1 != 0 { cells } else { 0 };
     pick(0, low & high) | pick(1, !low & high) | pick(2, low & !high) | pick(3, !low & !high)
 }
 
-/// The bitmap of bricks while points mark it: a kernel's argument.
+/// The bitmap of bricks while points mark it: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct BrickMarks {
-    /// Which bricks are occupied, 32 a word.
+    /// Bitmap of occupied bricks, 32 per word.
     pub occupied: Buf<u32>,
-    /// How many of each word are.
+    /// Number of occupied bricks in each word.
     pub counts: Buf<u32>,
-    /// The grid.
+    /// Shape of the grid.
     pub shape: Shape,
 }
 impl BrickMarks {
-    /// Sets the bits of a voxel's bricks, from level 0 up to the first that is set: whoever set
-    /// that one goes on from there. Counts the bricks of each word.
+    /// Sets the bits of a voxel's bricks, from level 0 up to the first bit that is already set: the
+    /// thread that set that one continues from there. Counts the bricks of each word.
     #[inline(always)]
     #[track_caller]
     pub fn mark(self, cloud: u32, key: u32) {
@@ -270,57 +272,57 @@ impl BrickMarks {
     }
 }
 
-/// Where numbered bricks go: a kernel's argument.
+/// Output of numbered bricks: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct BricksOut {
-    /// The words of an [`Index`].
+    /// Words of an [`Index`].
     pub words: Buf<u64>,
-    /// The cells of each brick: none yet.
+    /// Cells of each brick. Set to 0.
     pub cells: Buf<u64>,
-    /// The place of each brick among all, occupied or not.
+    /// Position of each brick among all bricks, occupied or not.
     pub places: Buf<u32>,
 }
-/// Numbered bricks while points mark their cells: a kernel's argument.
+/// Numbered bricks while points mark their cells: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct CellMarks {
-    /// The words of an [`Index`].
+    /// Words of an [`Index`].
     pub words: In<u64>,
-    /// The cells of each brick, 64 of them.
+    /// Bitmap of the 64 cells of each brick.
     pub cells: Buf<u64>,
-    /// The grid.
+    /// Shape of the grid.
     pub shape: Shape,
 }
-/// Numbered bricks with all their cells: a kernel's argument.
+/// Numbered bricks with all their cells: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct BricksIn {
-    /// The words of an [`Index`].
+    /// Words of an [`Index`].
     pub words: In<u64>,
-    /// The cells of each brick, 64 of them.
+    /// Bitmap of the 64 cells of each brick.
     pub cells: In<u64>,
-    /// How many cells the bricks before each have; behind the last, how many all have.
+    /// Number of cells in the bricks before each brick, and the total after the last one.
     pub before: In<u32>,
-    /// The place of each brick among all, occupied or not.
+    /// Position of each brick among all bricks, occupied or not.
     pub places: In<u32>,
-    /// The grid.
+    /// Shape of the grid.
     pub shape: Shape,
 }
-/// Where numbered cells go: a kernel's argument.
+/// Output of numbered cells: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct IndexOut {
-    /// The bricks of an [`Index`].
+    /// Bricks of an [`Index`].
     pub bricks: Buf<u64>,
-    /// The code of each cell.
+    /// Code of each cell.
     pub codes: Buf<u32>,
-    /// How many points each voxel has: none yet.
+    /// Number of points in each voxel. Set to 0.
     pub points: Buf<u32>,
 }
 
-/// Each word of `occupied` and what comes before it side by side; [`state::BRICKS`]: how many
-/// bricks there are. One thread for a word, of `n`.
+/// Writes each word of `occupied` with the number of bricks before it, and the total to
+/// [`state::BRICKS`]. Clears the cells of each brick. One thread per word, `n` words.
 #[kernel(image = SPATIAL, threads = 128, independent, native_v3)]
 pub fn spatial_number_bricks(
     t: Thread,
@@ -347,8 +349,8 @@ pub fn spatial_number_bricks(
         state.store(state::BRICKS, brick);
     }
 }
-/// Sets the bits of the cells of voxel keys, from level 0 up to the first that is set. Notes the
-/// brick of each key, of level 0. One thread for four points.
+/// Sets the bits of the cells of voxel keys, from level 0 up to the first bit that is already set.
+/// Records the level-0 brick of each key. One thread per four points.
 #[kernel(image = SPATIAL, threads = 128, independent, native_v3)]
 pub fn spatial_mark_cells(
     t: Thread,
@@ -367,7 +369,7 @@ pub fn spatial_mark_cells(
     while j < GROUP * i + GROUP {
         let key = keys.get(j);
         if key != last {
-            // Most are in the brick of the one before.
+            // Most points are in the same brick as the previous one.
             let same_brick = (key ^ last) >> 6 == 0;
             let mut level = if key == NONE { shape.levels() } else { 0 };
             while level < shape.levels() {
@@ -392,18 +394,19 @@ pub fn spatial_mark_cells(
         j += 1;
     }
 }
-/// How many cells each brick holds.
+/// Counts the cells of each brick.
 #[kernel(image = SPATIAL, threads = 128, independent, native_v3)]
 pub fn spatial_count_cells(t: Thread, n: u32, cells: In<u64>, state: In<u32>, counts: Buf<u32>) {
     let i = t.global_id();
     if i < n {
-        // Behind the last brick: nothing.
+        // No cells after the last brick.
         counts.store(i, if i < state.get(state::BRICKS) { cells.get(i).count_ones() } else { 0 });
     }
 }
-/// Each brick's cells and the number of its first side by side, and behind the last the number of
-/// all; each cell's code. One thread for a brick, of `most`. And one more for each level and cloud:
-/// where it begins, and whether it is the first whose cells hold enough points.
+/// Writes each brick's cells with the number of its first cell, the total after the last brick, and
+/// each cell's code. One thread per brick, up to `most`. One more thread per level and cloud
+/// describes the level: its first cell, and whether it is the first level whose cells hold enough
+/// points.
 #[kernel(image = SPATIAL, threads = 128, independent, native_v3)]
 pub fn spatial_number_cells(
     t: Thread,
@@ -449,9 +452,9 @@ pub fn spatial_number_cells(
         number += 1;
     }
 }
-/// Writes where a level of a cloud begins, behind the last one also where it ends; and its number,
-/// if it is the first whose cells hold 8 points on average, or 24. (Coarser levels have no more
-/// cells.)
+/// Writes the first cell of a level of a cloud and, for the last level and cloud, the end. If it is
+/// the first level whose cells hold 8 points on average, or 24, also writes its number. (Coarser
+/// levels have no more cells.)
 #[inline(always)]
 #[track_caller]
 fn describe_level(bricks: BricksIn, level: u32, cloud: u32, padded: u32, state: Buf<u32>) {
@@ -482,8 +485,8 @@ fn describe_level(bricks: BricksIn, level: u32, cloud: u32, padded: u32, state: 
     choose(8, state::SATURATED, shape.top());
     choose(24, state::AREA_LEVEL, shape.top() - 2);
 }
-/// The number of the first cell of a level of a cloud, from the numbers of the first cells of the
-/// bricks; of cloud 2, the end of the level.
+/// Returns the number of the first cell of a level of a cloud, from the numbers of the first cells
+/// of the bricks. For cloud 2, returns the end of the level.
 #[inline(always)]
 #[track_caller]
 fn first_cell(bricks: BricksIn, level: u32, cloud: u32) -> u32 {

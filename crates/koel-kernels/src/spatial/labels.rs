@@ -1,4 +1,4 @@
-//! Decisions: winding numbers to margins, margins to labels, labels to sums.
+//! Turns winding numbers into margins, margins into labels, and labels into sums.
 use super::dipoles::Dipole;
 use super::index::{Brick, Index};
 use super::layout::beside;
@@ -8,13 +8,14 @@ use super::winding::from_sum;
 use super::{NONE, label, mark, state};
 use koel_simt::{Buf, In, Thread, kernel, unroll};
 
-/// A winding number so close to the surface's own, in parts of that, leaves a unit undecided.
+/// A unit stays undecided if its winding number differs from the surface's own by less than this
+/// fraction of the latter.
 const UNIT_MARGIN: f32 = 0.4;
-/// The margin, in voxels, of what lies in a free cell.
+/// Margin of voxels in a free cell, in voxels.
 const SURE: f32 = 50.0;
 
-/// The margin of each voxel that a unit holds: that of the unit, by its winding number; if that is
-/// close to the surface's own, the voxel stays undecided. One thread a voxel.
+/// Gives each voxel within a unit a margin, by the winding number of the unit. If that is close to
+/// the surface's own, the voxel stays undecided. One thread per voxel.
 #[kernel(image = SPATIAL, threads = 128, independent, native_v3)]
 pub fn spatial_judge_free(
     t: Thread,
@@ -47,8 +48,8 @@ pub fn spatial_judge_free(
     to.leave_undecided(i, FAR, state);
 }
 
-/// The label of each voxel. Of two face neighbours on different sides the one with the smaller
-/// margin becomes unknown. One thread a voxel.
+/// Labels each voxel. Of two face neighbours on different sides, the one with the smaller margin
+/// becomes unknown. One thread per voxel.
 #[kernel(image = SPATIAL, threads = 128, independent, native_v3)]
 pub fn spatial_label(
     t: Thread,
@@ -83,7 +84,7 @@ pub fn spatial_label(
         if j != NONE && marks.get(j) != mark::INTERSECTION {
             let other = f32::from_bits(margins.get(j));
             let opposite = margin < 0.0 && other > 0.0 || margin > 0.0 && other < 0.0;
-            // Of two that are equally sure, the one with the lower coordinate.
+            // If both margins are equal, the voxel with the lower coordinate becomes unknown.
             let less = margin.abs() < other.abs() || margin.abs() == other.abs() && side & 1 != 0;
             if opposite && less {
                 found = label::UNKNOWN;
@@ -93,7 +94,7 @@ pub fn spatial_label(
     }
     labels.store(i, found);
 }
-/// A voxel, its brick, and through them its face neighbours: most are in the same brick.
+/// A voxel with its brick, to find its face neighbours. Most of them are in the same brick.
 #[derive(Clone, Copy)]
 pub struct Faces {
     index: Index,
@@ -102,13 +103,14 @@ pub struct Faces {
     own: Brick,
 }
 impl Faces {
-    /// Of the voxel of a key.
+    /// Loads the brick of the voxel with this key.
     #[inline(always)]
     #[track_caller]
     pub fn of(index: Index, cloud: u32, key: u32) -> Faces {
         Faces { index, cloud, key, own: index.brick(0, cloud, key >> 6) }
     }
-    /// The voxel of the same cloud across side 0 to 5 (-x, +x, -y, +y, -z, +z), or [`NONE`].
+    /// Returns the voxel of the same cloud across side 0 to 5 (-x, +x, -y, +y, -z, +z), or
+    /// [`NONE`].
     #[inline(always)]
     #[track_caller]
     pub fn across(self, side: u32) -> u32 {
@@ -130,10 +132,10 @@ impl Faces {
 pub const MEASURES: u32 = 2 * 4;
 /// Areas are summed in units of 1 / 2^this.
 pub const MEASURE_BITS: u32 = 16;
-/// Voxels that a thread sums up.
+/// Voxels per thread.
 pub const MEASURE_TURN: u32 = 64;
-/// The area of each label of each cloud. `threads` threads a cloud, each for every so manieth
-/// voxel.
+/// Sums the area of each label of each cloud. Uses `threads` threads per cloud; each takes every
+/// `threads`-th voxel.
 #[kernel(image = SPATIAL, threads = 64, independent, native_v3)]
 pub fn spatial_measure(
     t: Thread,
@@ -163,7 +165,7 @@ pub fn spatial_measure(
     });
 }
 
-/// The label of each point: that of its voxel, unknown outside the grid.
+/// Gives each point the label of its voxel, or unknown outside the grid.
 #[kernel(image = SPATIAL, threads = 128, independent, native_v3)]
 pub fn spatial_label_points(
     t: Thread,

@@ -1,38 +1,39 @@
-//! The levels of the grid, and where their cells' bits lie.
+//! Levels of the grid, and the layout of their cells' bits.
 //!
-//! Level l has cells of 2^l voxels a side, up to the level of 2^3 cells. A cell's key is its Morton
-//! code in its level (G. M. Morton 1966: x highest), so that `key >> 3` is its parent and its
-//! children are neighbours in key order. Cells come in *bricks* of 4^3, whose key is `key >> 6`.
+//! Level l has cells of 2^l voxels per side; the top level has 2^3 cells. A cell's key is its
+//! Morton code in its level (G. M. Morton 1966; x highest), so `key >> 3` is its parent, and its
+//! children are neighbours in key order. Cells are grouped into *bricks* of 4^3 cells, whose key is
+//! `key >> 6`.
 
 use super::NONE;
 
-/// The finest grid has 2^this voxels a side.
+/// Base-2 logarithm of the voxels per side of the finest grid.
 pub const MAX_BITS: u32 = 10;
-/// The coarsest.
+/// Base-2 logarithm of the voxels per side of the coarsest grid.
 pub const MIN_BITS: u32 = 3;
 
-/// A grid: a kernel's argument.
+/// Shape of a grid: a kernel argument.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Shape {
-    /// 2^this voxels a side in the layout, 3 to 10.
+    /// Base-2 logarithm of the voxels per side of the layout, 3 to 10.
     pub bits: u32,
-    /// Voxels a side in use.
+    /// Voxels per side in use.
     pub resolution: u32,
-    /// Words of 32 bricks, of all levels of both clouds.
+    /// Words of 32 bricks, over all levels of both clouds.
     pub words: u32,
 }
 
 /// 1 + 8 + 64 + ..: bits 0, 3, 6, ...
 const EVERY_THIRD: u32 = 0x4924_9249;
-/// (8^n - 1) / 7.
+/// Returns (8^n - 1) / 7.
 #[inline(always)]
 const fn sum_of_powers(n: u32) -> u32 {
     EVERY_THIRD & ((1 << (3 * n)) - 1)
 }
 
 impl Shape {
-    /// The layout for a grid of up to 2^[`MAX_BITS`] voxels a side.
+    /// Returns the layout for a grid of up to 2^[`MAX_BITS`] voxels per side.
     pub const fn new(resolution: u32) -> Option<Shape> {
         if resolution == 0 || resolution > 1 << MAX_BITS {
             return None;
@@ -43,26 +44,26 @@ impl Shape {
         }
         Some(Shape { bits, resolution, words: 12 + 4 * sum_of_powers(bits - 3) })
     }
-    /// The coarsest level: 2^3 cells.
+    /// Returns the coarsest level, which has 2^3 cells.
     #[inline(always)]
     pub const fn top(self) -> u32 {
         self.bits - 1
     }
-    /// Levels in all.
+    /// Returns the number of levels.
     #[inline(always)]
     pub const fn levels(self) -> u32 {
         self.bits
     }
-    /// Cells a side of a level.
+    /// Returns the number of cells per side of a level.
     #[inline(always)]
     pub const fn side(self, level: u32) -> u32 {
         1 << (self.bits - level)
     }
-    /// The first word of the bricks of a level and cloud. Level 0 comes first, and A before B:
-    /// cells are numbered in this order.
+    /// Returns the first word of the bricks of a level and cloud. Level 0 comes first, and A before
+    /// B: cells are numbered in this order.
     ///
-    /// Word 2 * 8^j for 16 * 2^j cells a side; smaller levels have 2 words, of which they need a
-    /// part of one.
+    /// A level of 16 * 2^j cells per side has 2 * 8^j words per cloud. Smaller levels have 2 words
+    /// and use a part of one.
     #[inline(always)]
     pub const fn region(self, level: u32, cloud: u32) -> u32 {
         let depth = self.bits - level;
@@ -71,19 +72,19 @@ impl Shape {
         }
         self.words - 12 - 4 * sum_of_powers(depth - 3) + (cloud << (3 * depth - 11))
     }
-    /// Words of a region.
+    /// Returns the number of words of a region.
     #[inline(always)]
     pub const fn region_words(self, level: u32) -> u32 {
         let depth = self.bits - level;
         if depth < 4 { 2 } else { 1 << (3 * depth - 11) }
     }
-    /// A cell among all cells: its cloud in bit 31, its key behind a leading one whose place tells
-    /// the level.
+    /// Returns the code of a cell among all cells: its cloud in bit 31, and its key below a leading
+    /// one whose position gives the level.
     #[inline(always)]
     pub const fn code(self, level: u32, cloud: u32, key: u32) -> u32 {
         cloud << 31 | 1 << (3 * (self.bits - level)) | key
     }
-    /// Level, cloud and key of a [code](Self::code).
+    /// Returns level, cloud and key of a [code](Self::code).
     #[inline(always)]
     pub const fn decode(self, code: u32) -> (u32, u32, u32) {
         let place = code & 0x7FFF_FFFF;
@@ -92,7 +93,7 @@ impl Shape {
     }
 }
 
-/// Two zero bits before each of the low 10 bits.
+/// Inserts two zero bits before each of the low 10 bits.
 #[inline(always)]
 pub const fn spread(v: u32) -> u32 {
     let v = (v | v << 16) & 0x0300_00FF;
@@ -100,7 +101,7 @@ pub const fn spread(v: u32) -> u32 {
     let v = (v | v << 4) & 0x030C_30C3;
     (v | v << 2) & 0x0924_9249
 }
-/// Every third bit: undoes [`spread`].
+/// Extracts every third bit: the inverse of [`spread`].
 #[inline(always)]
 pub const fn gather(v: u32) -> u32 {
     let v = v & 0x0924_9249;
@@ -109,19 +110,20 @@ pub const fn gather(v: u32) -> u32 {
     let v = (v | v >> 8) & 0x0300_00FF;
     (v | v >> 16) & 0x0000_03FF
 }
-/// The Morton code of a cell.
+/// Returns the Morton code of a cell.
 #[inline(always)]
 pub const fn key_of(cell: [u32; 3]) -> u32 {
     spread(cell[0]) << 2 | spread(cell[1]) << 1 | spread(cell[2])
 }
-/// The cell of a Morton code.
+/// Returns the cell of a Morton code.
 #[inline(always)]
 pub const fn cell_of(key: u32) -> [u32; 3] {
     [gather(key >> 2), gather(key >> 1), gather(key)]
 }
 
-/// The key of the voxel across side 0 to 5 (-x, +x, -y, +y, -z, +z), or [`NONE`] outside the
-/// layout. Counts in the bits of one axis: the bits between them are 1 to carry, 0 to borrow.
+/// Returns the key of the voxel across side 0 to 5 (-x, +x, -y, +y, -z, +z), or [`NONE`] outside
+/// the layout. Adds or subtracts in the bits of one axis; the bits between them are 1 to pass a
+/// carry, or 0 to pass a borrow.
 #[inline(always)]
 pub const fn beside(key: u32, side: u32, shape: Shape) -> u32 {
     let all = (1 << (3 * shape.bits)) - 1;
@@ -166,7 +168,7 @@ mod tests {
             let shape = Shape::new(resolution).unwrap();
             let last = shape.side(0) - 1;
             for i in 0..3000u32 {
-                // Many at the borders.
+                // Many cells at the borders.
                 let cell = [7919, 104_729, 1].map(|p| match i.wrapping_mul(p) % 7 {
                     0 => 0,
                     1 => last,

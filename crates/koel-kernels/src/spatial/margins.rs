@@ -1,36 +1,38 @@
-//! Margins: how far a voxel lies outside the other surface, in voxels, inside below 0; 0 where
-//! nobody knows.
+//! Margins: signed distances of voxels from the other surface, in voxels. Positive outside,
+//! negative inside, 0 if unknown.
 //!
-//! Kernels that judge voxels write them to [`MarginsOut`], or leave a voxel undecided there: with
-//! its *reach*, the distance of the other surface, for its own winding number to decide.
+//! Kernels that judge voxels write margins to [`MarginsOut`], or leave a voxel undecided there with
+//! its *reach*, the distance of the other surface. Such a voxel is decided by its own winding
+//! number.
 use super::state;
 use koel_simt::{Buf, In};
 
-/// A surface at least this far away, in voxels, is as good as any further.
+/// Distance in voxels above which all surfaces count as equally far.
 pub const FAR: f32 = 8.0;
-/// The reach of an undecided voxel that has its margin after all.
+/// Reach of an undecided voxel whose margin has been set.
 pub const DECIDED: f32 = -1.0;
-/// Of an open surface winding numbers change slowly: only those that differ so much count.
+/// Minimum difference between winding numbers that decides at an open surface, where they change
+/// slowly.
 pub const OPEN_MARGIN: f32 = 0.25;
 
-/// The margin of an undecided voxel: `below` is how far its winding number lies below the one of
-/// the surface, `reach` how far away that surface is.
+/// Returns the margin of an undecided voxel. `below` is how much its winding number is below that
+/// of the surface, and `reach` is the distance of the surface.
 #[inline(always)]
 pub fn margin_of(below: f32, reach: f32, open: bool) -> f32 {
     if open && below.abs() <= OPEN_MARGIN { 0.0 } else { below * 2.0 * reach.clamp(0.25, FAR) }
 }
 
-/// Where margins go: a kernel's argument.
+/// Output of margins: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct MarginsOut {
-    /// The margin of each voxel (`f32`).
+    /// Margin of each voxel (`f32`).
     pub margins: Buf<u32>,
-    /// The reach of each undecided voxel (`f32`).
+    /// Reach of each undecided voxel (`f32`).
     pub reach: Buf<u32>,
-    /// The undecided voxels, in any order.
+    /// Undecided voxels, in any order.
     pub undecided: Buf<u32>,
-    /// The [sum](super::winding::from_sum) of the winding number of each of these: 0 yet.
+    /// [Sum](super::winding::from_sum) of the winding number of each undecided voxel. Set to 0.
     pub sums: Buf<u64>,
 }
 impl MarginsOut {
@@ -45,12 +47,12 @@ impl MarginsOut {
     }
 }
 
-/// What labels are made of: a kernel's argument.
+/// Input for labels: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct MarginsIn {
-    /// The mark of each voxel.
+    /// Mark of each voxel.
     pub marks: In<u32>,
-    /// The margin of each voxel that is no intersection (`f32`).
+    /// Margin of each voxel that is not an intersection (`f32`).
     pub margins: In<u32>,
 }

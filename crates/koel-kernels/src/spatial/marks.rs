@@ -1,50 +1,50 @@
-//! Which voxels both clouds occupy, and which cells of one cloud are free of the other.
+//! Finds the voxels that both clouds occupy, and the cells of one cloud that are free of the other.
 //!
-//! *Units* are the cells, of a saturated level, of which the other cloud is free while it occupies
-//! their parent. No surface crosses a unit: it is inside or outside as a whole. Units and voxels
-//! near the other surface are listed in [`MarksOut`]; once units have winding numbers, kernels read
-//! them as [`UnitsIn`].
+//! A *unit* is a cell of a saturated level that is free of the other cloud, while its parent is
+//! not. No surface crosses a unit: it is inside or outside as a whole. Units and voxels near the
+//! other surface are listed in [`MarksOut`]. Once units have winding numbers, kernels read them as
+//! [`UnitsIn`].
 use super::index::Index;
 use super::{NONE, mark, state};
 use koel_simt::{Buf, In, Thread, kernel};
 
-/// Points of each cloud at whose voxels its own winding number is sampled. These samples come
-/// before the units among the winding numbers.
+/// Samples per cloud: points at whose voxels the cloud's own winding number is evaluated. Among the
+/// winding numbers the samples come before the units.
 pub const SAMPLES: u32 = 256;
 
-/// Where marks and lists go: a kernel's argument.
+/// Output of marks and lists: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct MarksOut {
-    /// The [mark] of each voxel.
+    /// [Mark](mark) of each voxel.
     pub marks: Buf<u32>,
-    /// The voxels near the other surface.
+    /// Voxels near the other surface.
     pub near: Buf<u32>,
-    /// The cells that are units.
+    /// Cells that are units.
     pub units: Buf<u32>,
-    /// The place in `units` of each cell that is one.
+    /// Index in `units` of each cell that is a unit.
     pub numbers: Buf<u32>,
-    /// The [sum](super::winding::from_sum) of the winding number of each sample, then of each unit:
-    /// 0 yet.
+    /// [Sum](super::winding::from_sum) of the winding number of each sample, then of each unit.
+    /// Set to 0.
     pub windings: Buf<u64>,
 }
-/// Units and their winding numbers: a kernel's argument.
+/// Units and their winding numbers: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct UnitsIn {
-    /// The [mark] of each voxel: which unit holds it.
+    /// [Mark](mark) of each voxel, which identifies the unit that contains it.
     pub marks: In<u32>,
-    /// The number of each cell that is a unit.
+    /// Number of each cell that is a unit.
     pub numbers: In<u32>,
-    /// The [sum](super::winding::from_sum) of the winding number of each sample, then of each unit,
-    /// by number.
+    /// [Sum](super::winding::from_sum) of the winding number of each sample, then of each unit by
+    /// number.
     pub windings: In<u64>,
 }
 
-/// Marks each voxel; lists the voxels close to the other surface, and the units.
+/// Marks each voxel; lists the voxels near the other surface, and the units.
 ///
-/// One thread a cell, and one a sample. The order of the lists is not the same in every run; what
-/// follows from them does not depend on it.
+/// One thread per cell, and one per sample. The order of the lists differs between runs; the
+/// results do not depend on it.
 #[kernel(image = SPATIAL, threads = 64, independent, native_v3)]
 pub fn spatial_mark(t: Thread, cells: u32, index: Index, to: MarksOut, state: Buf<u32>) {
     let MarksOut { marks, near, units, numbers, windings } = to;
@@ -59,8 +59,8 @@ pub fn spatial_mark(t: Thread, cells: u32, index: Index, to: MarksOut, state: Bu
     let (level, cloud, key) = index.cell(i);
     let other = 1 - cloud;
     let saturated = state.load_relaxed(state::SATURATED + other);
-    // The finest level, from the cell's own and a saturated one up, at which the other cloud is
-    // there; those below are free.
+    // Find the finest level, from the coarser of the cell's own and the saturated one, at which the
+    // other cloud is present. All levels below it are free.
     let first = if level > saturated { level } else { saturated };
     let mut met = first;
     while met <= shape.top() && index.find(met, other, key >> (3 * (met - level))) == NONE {
@@ -85,7 +85,8 @@ pub fn spatial_mark(t: Thread, cells: u32, index: Index, to: MarksOut, state: Bu
         near.store(place, i);
     }
 }
-/// Marks only the voxels that both clouds occupy: all that the flood asks for. One thread a voxel.
+/// Marks only the voxels that both clouds occupy, which is all that the flood needs. One thread per
+/// voxel.
 #[kernel(image = SPATIAL, threads = 128, independent, native_v3)]
 pub fn spatial_mark_intersections(
     t: Thread,

@@ -1,28 +1,28 @@
-//! Two clouds of oriented points in one voxel grid: where they meet, and which part of each lies
-//! inside the other.
+//! Intersection of two clouds of oriented points in one voxel grid: where they meet, and which part
+//! of each lies inside the other.
 //!
-//! In the order in which data meets them: [`begin`] takes the poses; [`voxelize`] turns the points
-//! of both [`clouds`] into voxels; [`index`] numbers the occupied cells of all [levels](layout)
-//! without gaps and finds a cell's number; [`sums`] gathers points and normals per voxel; [`area`]
-//! tells how much surface a point stands for; [`dipoles`] turns voxels into oriented pieces of
-//! surface and sums them up the levels; [`marks`] finds intersections and free cells; [`winding`]
-//! and [`nearby`] tell inside from outside, far from the other surface and close to it, as
-//! [`margins`]; [`labels`] decides. [`flood`] is the 2009 paper's own way from intersections to
+//! In the order of the data flow: [`begin`] takes the poses; [`voxelize`] turns the points of both
+//! [`clouds`] into voxels; [`index`] numbers the occupied cells of all [levels](layout) without
+//! gaps and looks up a cell's number; [`sums`] adds up points and normals per voxel; [`area`]
+//! computes the surface area per point; [`dipoles`] turns voxels into oriented pieces of surface
+//! and sums them over the levels; [`marks`] finds intersections and free cells; [`winding`] (far
+//! from the other surface) and [`nearby`] (close to it) distinguish inside from outside, as
+//! [`margins`]; [`labels`] decides. [`flood`] is the 2009 paper's own method from intersections to
 //! labels, and [`solid`] fills space for Booleans.
 //!
-//! What one kernel writes and the next ones read has a struct for each of the two, except for
-//! single arrays:
+//! Data that one kernel writes and later kernels read has one struct for writing and one for
+//! reading, except for single arrays:
 //!
 //! | module | from | to |
 //! |---|---|---|
 //! | begin | [`Motions`] | [`BrickMarks`], cleared |
 //! | voxelize | [`Clouds`] | [`VoxelsOut`], and in it the `BrickMarks` |
-//! | index | these marks, the voxels' keys | [`BricksOut`], [`CellMarks`] |
+//! | index | the `BrickMarks`, the voxels' keys | [`BricksOut`], [`CellMarks`] |
 //! | index | [`BricksIn`] | [`IndexOut`] |
 //! | sums | the bricks of the [`Index`], the voxels' keys | [`RanksOut`] |
 //! | sums | [`PointsByVoxel`], `Clouds` | sums of voxels |
 //! | area | `Index`, sums of voxels | [`AreasOut`] |
-//! | dipoles | `Index`, [`SumsIn`] | dipoles, which make [`Surfaces`] of the `Index` |
+//! | dipoles | `Index`, [`SumsIn`] | dipoles, which form [`Surfaces`] with the `Index` |
 //! | marks | `Index` | [`MarksOut`] |
 //! | winding | `Surfaces`, [`UnitQueries`] | the winding numbers of [`UnitsIn`] |
 //! | nearby | `Surfaces`, voxels near the other one | [`MarginsOut`] |
@@ -52,9 +52,9 @@
 //! [`MarginsIn`]: margins::MarginsIn
 //!
 //! Every kernel is `independent`: one source for the GPU, the executor and the CPU's native loops.
-//! Sums over points are integers, sums of floating-point numbers have a fixed order, and only
-//! operations that IEEE 754 rounds correctly are used: the labels are the same bits on every device
-//! and in every run.
+//! Sums over points are integers, floating-point sums have a fixed order, and only operations that
+//! IEEE 754 rounds correctly are used. The labels are therefore bit-identical on every device and
+//! in every run.
 #[macro_use]
 mod at_once;
 pub mod area;
@@ -76,67 +76,68 @@ pub mod winding;
 /// "No such cell", "no such point".
 pub const NONE: u32 = u32::MAX;
 
-/// Words of the state that kernels share, in device memory. `f32` are kept as bits. Words of two
-/// clouds lie side by side.
+/// Words of the state that kernels share in device memory. `f32` values are stored as bits. Where
+/// both clouds have a word, the two are adjacent.
 pub mod state {
     use super::layout::MAX_BITS;
-    /// Where each level of each cloud begins among the cells: level 0 of A, of B, level 1 of A,
-    /// ...; then the number of cells.
+    /// First cell of each level of each cloud: level 0 of A, of B, level 1 of A, ...; then the
+    /// total number of cells.
     pub const FIRST_CELL: u32 = 0;
-    /// Points inside the grid, of each cloud.
+    /// Number of points of each cloud inside the grid.
     pub const POINTS: u32 = 2 * (MAX_BITS + 1);
-    /// The first level whose cells hold 8 points on average.
+    /// First level of each cloud whose cells hold 8 points on average.
     pub const SATURATED: u32 = POINTS + 2;
-    /// The first level whose cells hold 24 points on average.
+    /// First level of each cloud whose cells hold 24 points on average.
     pub const AREA_LEVEL: u32 = POINTS + 4;
-    /// The most area that a point may stand for (`f32`, voxel faces).
+    /// Maximum area per point of each cloud (`f32`, voxel faces).
     pub const AREA_CAP: u32 = POINTS + 6;
-    /// The area of a cloud (`f32`, voxel faces).
+    /// Area of each cloud (`f32`, voxel faces).
     pub const AREA: u32 = POINTS + 8;
-    /// |sum of dipoles| / area (`f32`): 0 for a closed surface.
+    /// |sum of dipoles| / area of each cloud (`f32`); 0 for a closed surface.
     pub const CLOSEDNESS: u32 = POINTS + 10;
-    /// 1: the surface is open.
+    /// 1 if the surface is open.
     pub const OPEN: u32 = POINTS + 12;
-    /// The winding number on the surface itself (`f32`).
+    /// Winding number on the surface itself (`f32`).
     pub const ISO: u32 = POINTS + 14;
-    /// Queries of the first winding pass, behind the samples.
+    /// Number of queries of the first winding pass, without the samples that precede them.
     pub const UNITS: u32 = POINTS + 16;
-    /// Voxels close to the other surface.
+    /// Number of voxels near the other surface.
     pub const NEAR: u32 = POINTS + 17;
-    /// Queries of the second winding pass.
+    /// Number of queries of the second winding pass.
     pub const UNDECIDED: u32 = POINTS + 18;
-    /// Voxels in the frontiers of the flood, alternately.
+    /// Number of voxels in each of the two frontiers of the flood, which alternate.
     pub const FRONTIER: u32 = POINTS + 19;
-    /// Seeds that a conflict has cleared.
+    /// Number of seeds that a conflict has cleared.
     pub const CLEARED: u32 = POINTS + 21;
-    /// Voxels whose label is uncertain after all rounds of the flood.
+    /// Number of voxels whose label is uncertain after all rounds of the flood.
     pub const CONFLICTS: u32 = POINTS + 22;
-    /// Occupied bricks of all levels.
+    /// Number of occupied bricks over all levels.
     pub const BRICKS: u32 = POINTS + 23;
-    /// Points outside the grid or not finite, of each cloud, padding too.
+    /// Number of points of each cloud outside the grid or not finite, including padding.
     pub const DROPPED: u32 = POINTS + 24;
-    /// Words in all.
+    /// Number of words.
     pub const WORDS: usize = POINTS as usize + 26;
 }
 
-/// What a voxel is told about its place: words of the marks.
+/// Marks: where a voxel lies relative to the other cloud.
 pub mod mark {
-    /// The other cloud occupies it too.
+    /// The other cloud occupies the voxel too.
     pub const INTERSECTION: u32 = 1;
-    /// No free cell of a saturated level holds it.
+    /// No free cell of a saturated level contains the voxel.
     pub const NEAR: u32 = 0;
-    /// Plus the level of the largest cell that holds it and is free of the other cloud.
+    /// Added to the level of the largest cell that contains the voxel and is free of the other
+    /// cloud.
     pub const FREE: u32 = 2;
 }
 
 /// Labels, as in `koel intersect`'s files.
 pub mod label {
-    /// Not certain.
+    /// Uncertain.
     pub const UNKNOWN: u32 = 0;
     /// Both clouds occupy the voxel.
     pub const INTERSECTION: u32 = 1;
     /// Inside the other solid.
     pub const INSIDE: u32 = 2;
-    /// Outside it.
+    /// Outside the other solid.
     pub const OUTSIDE: u32 = 3;
 }

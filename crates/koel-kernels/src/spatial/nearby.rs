@@ -1,5 +1,6 @@
-//! Close to the other surface: the side of the voxel by the nearest normals (implicit moving least
-//! squares: C. Shen, J. F. O'Brien and J. R. Shewchuk 2004; weights by distance over the nearest).
+//! Voxels close to the other surface: decides the side by the nearest normals (implicit moving
+//! least squares: C. Shen, J. F. O'Brien and J. R. Shewchuk 2004; weights by distance relative to
+//! the nearest).
 use super::dipoles::{Dipole, Surfaces};
 use super::index::{Cells, Index};
 use super::margins::{DECIDED, FAR, MarginsOut};
@@ -7,28 +8,29 @@ use super::state;
 use crate::math::{exp_neg, length, sqrt};
 use koel_simt::{Buf, In, Thread, kernel, unroll};
 
-/// The coarsest level whose neighbours are asked.
+/// Coarsest level at which neighbours are searched.
 const LAST_LEVEL: u32 = 2;
-/// Normals that agree less than this are no answer.
+/// Minimum coherence of the normals for an answer.
 const MIN_COHERENCE: f32 = 0.6;
-/// A support of less than this share of what a plane would give is thin: 9 cells at the level.
+/// Minimum support, as a share of what a plane would give, which is 9 cells at the level.
 const MIN_SUPPORT: f32 = 0.15 * 9.0;
 
-/// The signed distance of a point from a surface, as its neighbours see it.
+/// Signed distance of a point from a surface, estimated from its neighbours.
 #[derive(Clone, Copy)]
 struct Estimate {
-    /// Positive outside.
+    /// Signed distance, positive outside.
     distance: f32,
-    /// |sum of weighted normals| / sum of weights: 1 if all agree.
+    /// |sum of weighted normals| / sum of weights; 1 if all agree.
     coherence: f32,
-    /// Distance to the nearest voxel's points.
+    /// Distance to the points of the nearest voxel.
     nearest: f32,
-    /// The same distance if the surface were a sphere, or any other on which a chord makes equal
-    /// angles with the normals at its ends.
+    /// Signed distance if the surface were a sphere, or any other surface on which a chord makes
+    /// equal angles with the normals at its ends.
     round: f32,
 }
-/// Asks the cells of a level around a point, `reach` to each side (at most 2); weights fall off
-/// over `width` cells (so slowly that none is 0). None: there are none.
+/// Estimates the distance from the cells of a level around a point, `reach` cells to each side (at
+/// most 2). Weights fall off over `width` cells, slowly enough that none is 0. Returns `None` if
+/// there are no cells.
 #[inline(always)]
 #[track_caller]
 fn estimate(
@@ -68,7 +70,7 @@ fn estimate(
         round: 0.5 * (flux + own) / weight,
     })
 }
-/// The points in the cells of a level around a point, one to each side.
+/// Counts the points in the cells of a level around a point, one cell to each side.
 #[inline(always)]
 #[track_caller]
 fn points_around(surfaces: Surfaces, cloud: u32, x: [f32; 3], level: u32) -> u32 {
@@ -78,15 +80,15 @@ fn points_around(surfaces: Surfaces, cloud: u32, x: [f32; 3], level: u32) -> u32
     each_cell!(around, |c| Dipole::count(dipoles, c), |count| { points += count });
     points
 }
-/// The cells of a level around a point, `reach` to each side.
+/// Returns the cells of a level around a point, `reach` cells to each side.
 #[inline(always)]
 fn around(index: Index, cloud: u32, x: [f32; 3], level: u32, reach: i32) -> Cells {
     let cell = x.map(|c| (c as u32 >> level) as i32);
     index.cells_in(level, cloud, cell.map(|c| c - reach), cell.map(|c| c + reach), None)
 }
-/// The signed distance of a place that is far from all points of a surface, from where that surface
-/// would be if it went on as it does around: a hole is closed by a piece of a sphere rather than by
-/// a lid. None where its parts disagree.
+/// Returns the signed distance of a position that is far from all points of a surface, to where the
+/// surface would be if it continued as it does nearby: a hole is closed by a piece of a sphere
+/// rather than by a flat lid. Returns `None` where the parts of the surface disagree.
 #[inline(always)]
 #[track_caller]
 fn distance_across_hole(surfaces: Surfaces, cloud: u32, x: [f32; 3]) -> Option<f32> {
@@ -106,8 +108,8 @@ fn squared(a: [f32; 3], b: [f32; 3]) -> f32 {
     v[0] * v[0] + v[1] * v[1] + v[2] * v[2]
 }
 
-/// The signed distance of a place from a surface close to it. Where its normals give no clear
-/// answer: an error, how far away it is.
+/// Returns the signed distance of a position from a surface close to it. If the normals give no
+/// clear answer, returns the unsigned distance as an error.
 #[inline(always)]
 #[track_caller]
 pub fn distance_nearby(
@@ -124,7 +126,7 @@ pub fn distance_nearby(
         if around == 0 {
             continue;
         }
-        // One level finer there may be none: then a coarse answer.
+        // The finer level may have no cells in reach; then use a coarse estimate.
         let fine = estimate(surfaces, cloud, x, level - 1, 2, 1.5);
         let Some(e) = fine.or_else(|| estimate(surfaces, cloud, x, level, 1, 0.75)) else {
             continue;
@@ -138,7 +140,7 @@ pub fn distance_nearby(
     }
     Err(FAR)
 }
-/// Places in a list, shared out to any number of threads.
+/// Iterator over a thread's share of a list, for any number of threads.
 #[derive(Clone, Copy)]
 struct Places {
     next: u32,
@@ -146,8 +148,9 @@ struct Places {
     end: u32,
 }
 impl Places {
-    /// The first one of a thread. Where threads abound only every eighth works: those of a warp
-    /// wait for the one that has most cells around its voxel.
+    /// Returns the share of a thread. If there are at least eight threads per element, only every
+    /// eighth works, because the threads of a warp wait for the one with the most cells around its
+    /// voxel.
     #[inline(always)]
     fn first(t: Thread, places: u32) -> Places {
         let (i, threads) = (t.global_id(), t.grid_dim() * t.block_dim());
@@ -156,7 +159,7 @@ impl Places {
         }
         Places { next: if i & 7 == 0 { i >> 3 } else { places }, step: places, end: places }
     }
-    /// The next one of the thread; `None`: no more.
+    /// Returns the next element of the thread, or `None` after the last.
     #[inline(always)]
     fn pop(&mut self) -> Option<u32> {
         if self.next >= self.end {
@@ -167,9 +170,9 @@ impl Places {
         Some(place)
     }
 }
-/// The margin of each voxel of `near`: its signed distance, positive outside. Where the normals
-/// give no clear answer, or the surface is open, the voxel stays undecided. By any number of
-/// threads.
+/// Sets the margin of each voxel of `near` to its signed distance, positive outside. If the normals
+/// give no clear answer, or the surface is open, the voxel stays undecided. Works with any number
+/// of threads.
 #[kernel(image = SPATIAL, threads = 64, independent, native_v3)]
 pub fn spatial_judge_near(
     t: Thread,
@@ -201,8 +204,8 @@ pub fn spatial_judge_near(
         to.leave_undecided(voxel, far, state);
     }
 }
-/// Of the voxels in `undecided` those that are far from a closed surface, but close to where it
-/// would go on if it were a sphere there: their margins; `reach` is [`DECIDED`]. By any number of
+/// Sets the margins of those voxels in `undecided` that are far from a closed surface, but close to
+/// where it would continue as a sphere, and their `reach` to [`DECIDED`]. Works with any number of
 /// threads.
 #[kernel(image = SPATIAL, threads = 64, independent, native_v3)]
 pub fn spatial_judge_holes(

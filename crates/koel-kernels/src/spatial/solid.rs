@@ -1,14 +1,14 @@
-//! Space inside and outside a cloud, for Booleans: one bit a voxel, in key order.
+//! Fills the space inside a cloud, for Booleans: one bit per voxel, in key order.
 use super::dipoles::Surfaces;
 use super::layout::cell_of;
 use super::winding::{finest_for, winding_number};
 use super::{NONE, state};
 use koel_simt::{Buf, In, Thread, kernel};
 
-/// Sets the bits of all voxels whose centres are inside the surface of a cloud. One thread for an
-/// eighth of each occupied cell of level 1 and above, and for each occupied voxel: an eighth that
-/// is free of the cloud is inside or outside as a whole. (A free cell of the coarsest level reaches
-/// the grid's border: it is outside.) Clear `inside` before.
+/// Sets the bits of all voxels whose centres are inside the surface of a cloud. One thread per
+/// octant of each occupied cell of level 1 and above, and per occupied voxel: an octant that is
+/// free of the cloud is inside or outside as a whole. (A free cell of the coarsest level touches
+/// the grid's border, so it is outside.) The caller clears `inside`.
 #[kernel(image = SPATIAL, threads = 64, independent, native_v3)]
 pub fn spatial_fill(
     t: Thread,
@@ -32,7 +32,7 @@ pub fn spatial_fill(
     } else if index.find(level - 1, cloud, key << 3 | part) == NONE {
         (level - 1, key << 3 | part)
     } else {
-        return; // an eighth that is occupied speaks for itself
+        return; // an occupied octant has its own threads
     };
     let half = 0.5 * (1u32 << level) as f32;
     let centre = cell_of(key).map(|c| (c << level) as f32 + half);
@@ -40,7 +40,7 @@ pub fn spatial_fill(
     if winding_number(surfaces, cloud, centre, finest_for(level)) <= iso {
         return;
     }
-    // The voxels of a cell have keys that follow each other.
+    // The voxels of a cell have contiguous keys.
     let (first, count) = (key << (3 * level), 1u32 << (3 * level));
     if count < 32 {
         inside.fetch_or(first >> 5, ((1u32 << count) - 1) << (first & 31));

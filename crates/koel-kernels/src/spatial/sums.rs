@@ -1,20 +1,20 @@
-//! Sums over the points of each voxel. Points are brought together by voxel first, one atomic
-//! addition for several of them; then a thread sums up a voxel, in integers: whatever order the
-//! points come in, the sums are the same.
+//! Sums over the points of each voxel. Points are first gathered by voxel, with one atomic addition
+//! for several of them. Then one thread sums each voxel, in integers, so that the sums do not
+//! depend on the order of the points.
 use super::clouds::{Clouds, GROUP, LOCAL_BITS, Motion};
 use super::index::Index;
 use super::{NONE, mark, state};
 use koel_simt::{Buf, In, Thread, U32x4, kernel, unroll};
 
-/// Units of a normal's component, 1 / 2^this.
+/// Normal components are summed in units of 1 / 2^this.
 const NORMAL_BITS: u32 = 16;
 
-/// A voxel's sums: eight words.
+/// Sums of a voxel: eight words.
 #[derive(Clone, Copy)]
 pub struct Sums {
-    /// Points.
+    /// Number of points.
     pub count: u32,
-    /// Sum of the places in the voxel, in voxels.
+    /// Sum of the positions within the voxel, in voxels.
     pub place: [f32; 3],
     /// Sum of the normals.
     pub normal: [f32; 3],
@@ -24,7 +24,7 @@ pub struct Sums {
 /// Words of [`Sums`].
 pub const WORDS: u32 = 8;
 impl Sums {
-    /// Reads those of a voxel.
+    /// Reads the sums of a voxel.
     #[inline(always)]
     #[track_caller]
     pub fn get(sums: In<u32>, voxel: u32) -> Sums {
@@ -39,20 +39,20 @@ impl Sums {
     }
 }
 
-/// Where the ranks of points go: a kernel's argument.
+/// Output of the ranks of points: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct RanksOut {
-    /// The number of each point's brick before, of its voxel after; or [`NONE`].
+    /// Number of each point's brick on input and of its voxel on output, or [`NONE`].
     pub voxels: Buf<u32>,
-    /// How many points of its voxel have come before it, in no particular order.
+    /// Rank of each point in its voxel, in no particular order.
     pub ranks: Buf<u32>,
-    /// How many points each voxel has.
+    /// Number of points in each voxel.
     pub counts: Buf<u32>,
 }
 
-/// The voxel of each point, in place of its brick, and the point's rank. One thread for each of
-/// `groups` groups of points, neighbours in the same voxel together.
+/// Replaces the brick of each point by its voxel, and writes the point's rank. One thread per group
+/// of points, `groups` groups; consecutive points in the same voxel are counted together.
 #[kernel(image = SPATIAL, threads = 128, independent, native_v3)]
 pub fn spatial_rank_points(t: Thread, groups: u32, bricks: In<u64>, keys: In<u32>, to: RanksOut) {
     let RanksOut { voxels, ranks, counts } = to;
@@ -80,7 +80,7 @@ pub fn spatial_rank_points(t: Thread, groups: u32, bricks: In<u64>, keys: In<u32
         }
     }
 }
-/// The points of each voxel one after another.
+/// Lists the points of each voxel contiguously.
 #[kernel(image = SPATIAL, threads = 128, independent, native_v3)]
 pub fn spatial_order_points(
     t: Thread,
@@ -99,33 +99,33 @@ pub fn spatial_order_points(
         order.store(starts.get(voxel) + ranks.get(i), i);
     }
 }
-/// Points brought together by voxel: a kernel's argument.
+/// Points gathered by voxel: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct PointsByVoxel {
-    /// The points of each voxel one after another.
+    /// Points, voxel by voxel.
     pub order: In<u32>,
-    /// Where those of each voxel begin.
+    /// First point of each voxel.
     pub starts: In<u32>,
-    /// How many each voxel has.
+    /// Number of points in each voxel.
     pub counts: In<u32>,
-    /// The place of each point in its voxel: [`LOCAL_BITS`] an axis.
+    /// Position of each point within its voxel: [`LOCAL_BITS`] per axis.
     pub local: In<u32>,
 }
-/// The voxels whose points are summed up: a kernel's argument.
+/// Voxels whose points are summed: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct SummedVoxels {
-    /// The mark of each voxel.
+    /// Mark of each voxel.
     pub marks: In<u32>,
-    /// Voxels that there is room for.
+    /// Maximum number of voxels.
     pub voxels: u32,
-    /// Not 0: only those marked as [intersections](super::mark::INTERSECTION). Marks are not read
-    /// otherwise.
+    /// If not 0, sums only the voxels marked as [intersections](super::mark::INTERSECTION).
+    /// Otherwise marks are not read.
     pub only_intersections: u32,
 }
 
-/// The sums of each voxel. One thread a voxel.
+/// Computes the sums of each voxel. One thread per voxel.
 #[kernel(image = SPATIAL, threads = 64, independent, native_v3)]
 pub fn spatial_sum_points(
     t: Thread,
@@ -171,7 +171,7 @@ pub fn spatial_sum_points(
             taxicab += units.unsigned_abs() as u64;
         });
     }
-    // Half a unit a point: places were rounded down.
+    // Add half a unit per point, because positions were rounded down.
     let (unit, normal_unit) =
         (1.0 / (1u32 << LOCAL_BITS) as f32, 1.0 / (1u32 << NORMAL_BITS) as f32);
     let middle = |sum: u64| ((2 * sum + count as u64) as f32 * 0.5 * unit).to_bits();

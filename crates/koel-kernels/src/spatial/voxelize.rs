@@ -1,36 +1,36 @@
-//! Points to voxels: moved, rounded down, marked in the index.
+//! Turns points into voxels: moves them, rounds down and marks the index.
 use super::clouds::{Clouds, GROUP, LOCAL_BITS, Motion};
 use super::index::BrickMarks;
 use super::layout::key_of;
 use super::{NONE, state};
 use koel_simt::{Buf, Thread, kernel};
 
-/// The grid in space: a kernel's argument.
+/// Position of the grid in space: a kernel argument.
 #[derive(Clone, Copy, PartialEq, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Frame {
-    /// The corner of voxel (0, 0, 0).
+    /// Corner of voxel (0, 0, 0).
     pub origin: [f64; 3],
-    /// The side of a voxel.
+    /// Side of a voxel.
     pub voxel_size: f64,
 }
 
-/// Where the voxels of points go: a kernel's argument.
+/// Output of the voxels of points: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct VoxelsOut {
-    /// The key of each point's voxel, or [`NONE`] outside the grid.
+    /// Key of each point's voxel, or [`NONE`] outside the grid.
     pub keys: Buf<u32>,
-    /// The point's place in the voxel: [`LOCAL_BITS`] an axis.
+    /// Position of each point within its voxel: [`LOCAL_BITS`] per axis.
     pub local: Buf<u32>,
-    /// The voxels' bricks are marked here.
+    /// Bitmap that marks the voxels' bricks.
     pub bricks: BrickMarks,
 }
 
-/// Each point's voxel, and its place in that. One thread for a group of points.
+/// Computes each point's voxel and its position there. One thread per group of points.
 ///
-/// In double precision, in the order of `Grid::to_voxel_units`: a point that does not move gets the
-/// voxel that the host would give it.
+/// Uses double precision and the order of operations of `Grid::to_voxel_units`: a point that does
+/// not move gets the same voxel as on the host.
 #[kernel(image = SPATIAL, threads = 128, independent, native_v3)]
 pub fn spatial_voxelize(t: Thread, clouds: Clouds, frame: Frame, to: VoxelsOut, state: Buf<u32>) {
     let Clouds { x, y, z, motions, groups, .. } = clouds;
@@ -60,9 +60,11 @@ pub fn spatial_voxelize(t: Thread, clouds: Clouds, frame: Frame, to: VoxelsOut, 
         let inside = |c: f64| c >= 0.0 && c < side;
         let mut key = NONE;
         if inside(q[0]) && inside(q[1]) && inside(q[2]) {
-            // Voxel and place in it side by side: scaling by a power of two is exact.
+            // The voxel and the position in it, packed together. Scaling by a power of two is
+            // exact.
             let fixed = |a: usize| {
-                // SAFETY: from 0 on and below 2^20.
+                // SAFETY: `q[a]` is in `0.0..2^10`, so the product is finite and in `0.0..2^20`,
+                // which fits an `i32`.
                 unsafe { (q[a] * (1 << LOCAL_BITS) as f64).to_int_unchecked::<i32>() as u32 }
             };
             let (x, y, z, mask) = (fixed(0), fixed(1), fixed(2), (1 << LOCAL_BITS) - 1);

@@ -1,6 +1,6 @@
 //! Generalised winding numbers of oriented points (Barill, Dickson, Schmidt, Levin and Jacobson
-//! 2018), with the levels of the grid as the hierarchy: far pieces of the surface count as one
-//! dipole a cell, nearer ones on finer levels.
+//! 2018), with the levels of the grid as the hierarchy: distant pieces of the surface count as one
+//! dipole per cell, closer ones are resolved on finer levels.
 use super::clouds::Groups;
 use super::dipoles::{Dipole, Surfaces, measure_surface};
 use super::index::CORNERS;
@@ -12,20 +12,21 @@ use crate::math::sqrt;
 use core::ops::Range;
 use koel_simt::{Buf, In, Thread, kernel};
 
-/// 4 pi times winding numbers are summed in units of 1 / this, as integers: the parts come in any
-/// order.
+/// Winding numbers times 4 pi are summed as integers in units of 1 / this, because the parts arrive
+/// in any order.
 const UNIT: f32 = 4_294_967_296.0;
-/// No part adds more (some 5,000 times around): all of them, 8 a level, stay below 2^[`SUM_BITS`]
-/// units.
+/// Maximum magnitude of a part (about 5,000 windings). All parts together, 8 per level, stay below
+/// 2^[`SUM_BITS`] units.
 const MAX_OF_PART: f32 = 65_536.0;
-/// Bits of a sum with its sign; above them it counts the parts that it has.
+/// Bits of a sum, including its sign. The bits above count the parts added.
 const SUM_BITS: u32 = 57;
 const FOUR_PI: f32 = 4.0 * core::f32::consts::PI;
 
-/// What a part of one level adds to the [sum](from_sum) of the winding number of `cloud` at `x`, if
-/// `finest` is the finest level to look at: the cells around the parent of x's cell, less the 27
-/// around its own, which finer levels resolve; on the finest level all. `corners`: of the up to
-/// eight bricks that they lie in; the sum over corners is the same however they are shared out.
+/// Returns the part that one level adds to the [sum](from_sum) of the winding number of `cloud` at
+/// `x`. It covers the cells around the parent of x's cell without the 27 cells around x's own,
+/// which finer levels resolve; on the level `finest` it covers all of them. `corners` selects among
+/// the up to eight bricks that contain these cells. The sum over all corners does not depend on how
+/// they are split.
 #[inline(always)]
 #[track_caller]
 pub fn solid_angle(
@@ -42,7 +43,7 @@ pub fn solid_angle(
     let to = cell.map(|c| (c >> 1) * 2 + 3);
     let last = level == finest;
     let near = (cell.map(|c| c - 1), cell.map(|c| c + 1));
-    // Half a cell, squared: dipoles of the finest level are spread out.
+    // Half a cell, squared: spreads out the dipoles of the finest level.
     let softening =
         if last { 0.25 * ((1u32 << level) as f32) * ((1u32 << level) as f32) } else { 0.0 };
     let around = index.cells_in(level, cloud, from, to, if last { None } else { Some(near) });
@@ -60,41 +61,42 @@ pub fn solid_angle(
     }
     all
 }
-/// The whole winding number.
+/// Returns the complete winding number.
 #[inline(always)]
 #[track_caller]
 pub fn winding_number(surfaces: Surfaces, cloud: u32, x: [f32; 3], finest: u32) -> f32 {
     let (mut sum, mut level) = (0, surfaces.index.shape.top());
-    // The coarsest level has no cell that is not near.
+    // On the coarsest level all cells are near.
     while level > finest {
         level -= 1;
         sum += solid_angle(surfaces, cloud, x, level, finest, 0..CORNERS);
     }
     from_sum(sum)
 }
-/// A winding number from the sum of its parts.
+/// Returns the winding number for a sum of parts.
 #[inline(always)]
 pub fn from_sum(sum: i64) -> f32 {
     sum as f32 / UNIT / FOUR_PI
 }
-/// The finest level that the winding number of a free cell of a level looks at.
+/// Returns the finest level for the winding number of a free cell of a level.
 #[inline(always)]
 pub fn finest_for(level: u32) -> u32 {
     level.saturating_sub(2)
 }
 
-/// The voxels of points: a kernel's argument.
+/// Voxels of the points: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct PointVoxels {
-    /// The number of each point's voxel, or [`NONE`].
+    /// Number of each point's voxel, or [`NONE`].
     pub voxels: In<u32>,
-    /// How many points there are.
+    /// Numbers of point groups.
     pub groups: Groups,
 }
 impl PointVoxels {
-    /// The voxel of sample `i`, of both clouds: of points evenly spaced in memory. Of points, not
-    /// of voxels: noise and outliers hold many voxels, but few points.
+    /// Returns the voxel of sample `i`, counted over both clouds. Samples are points evenly spaced
+    /// in memory. They are points rather than voxels because noise and outliers occupy many voxels
+    /// but few points.
     #[inline(always)]
     #[track_caller]
     fn sample(self, i: u32) -> u32 {
@@ -103,8 +105,9 @@ impl PointVoxels {
     }
 }
 
-/// Queries, shared out in parts to any number of threads: thread by thread the queries of one part,
-/// then those of the next. A part is a level, or one of the bricks around the query on a level.
+/// Position of a thread in the work, which is divided among any number of threads: all queries of
+/// one part, then those of the next. A part is a level, or one of the bricks around the query on a
+/// level.
 #[derive(Clone, Copy)]
 struct Turn {
     query: u32,
@@ -113,17 +116,17 @@ struct Turn {
     step: (u32, u32),
 }
 impl Turn {
-    /// The first one of a thread. There is at least one query.
+    /// Returns the first item of a thread. `queries` is at least 1.
     #[inline(always)]
     fn first(t: Thread, queries: u32) -> Turn {
         let threads = t.grid_dim() * t.block_dim();
-        // No panic for a divisor of 0, which is ruled out.
+        // Avoids the panic for a divisor of 0, which cannot occur.
         let times = |n: u32| n.checked_div(queries).unwrap_or(0);
         let (part, ahead) = (times(t.global_id()), times(threads));
         let step = (ahead, threads - ahead * queries);
         Turn { query: t.global_id() - part * queries, part, queries, step }
     }
-    /// The next one of the thread.
+    /// Advances to the next item of the thread.
     #[inline(always)]
     fn advance(&mut self) {
         self.part += self.step.0;
@@ -133,7 +136,8 @@ impl Turn {
             self.part += 1;
         }
     }
-    /// The level and corners of the part, if a level is `split` ones: 1 or 8.
+    /// Returns the level and the corners of the part. `split` is the number of parts per level, 1
+    /// or 8.
     #[inline(always)]
     fn of_level(self, split: u32) -> (u32, Range<u32>) {
         if split == 1 {
@@ -144,32 +148,32 @@ impl Turn {
     }
 }
 
-/// Units that ask for their winding numbers: a kernel's argument.
+/// Queries for the winding numbers of units: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct UnitQueries {
-    /// Their cells.
+    /// Cells of the units.
     pub units: In<u32>,
-    /// The [sum](from_sum) of each sample, then of each unit: at first 0.
+    /// [Sum](from_sum) of each sample, then of each unit. Initially 0.
     pub sums: Buf<u64>,
 }
-/// Voxels that ask for their winding numbers: a kernel's argument.
+/// Queries for the winding numbers of voxels: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct VoxelQueries {
-    /// Their numbers.
+    /// Numbers of the voxels.
     pub undecided: In<u32>,
-    /// How far away the other surface is from each voxel that asks (`f32`).
+    /// Distance of the other surface from each queried voxel (`f32`).
     pub reach: In<u32>,
-    /// The [sum](from_sum) of each query, with the parts that it has: at first 0.
+    /// [Sum](from_sum) of each query, with the count of its parts. Initially 0.
     pub sums: Buf<u64>,
-    /// Where the margin of each voxel goes (`f32`).
+    /// Output of the margin of each voxel (`f32`).
     pub margins: Buf<u32>,
 }
 
-/// Winding numbers of cells at their centres: first of the samples of both clouds in their own
-/// surface, then of the units in the other one. Queries times levels times `split` (1 or
-/// [`CORNERS`]), by any number of threads.
+/// Computes winding numbers at the centres of cells: first of the samples of both clouds in their
+/// own surface, then of the units in the other surface. The work is queries times levels times
+/// `split` (1 or [`CORNERS`]), by any number of threads.
 #[kernel(image = SPATIAL, threads = 64, independent, native_v3)]
 pub fn spatial_wind_units(
     t: Thread,
@@ -201,9 +205,10 @@ pub fn spatial_wind_units(
         }
     }
 }
-/// Winding numbers of undecided voxels in the other surface, to the finest level, but for those
-/// that are [`DECIDED`]; from each its voxel's margin. Queries times levels times `split` (1 or
-/// [`CORNERS`]), by any number of threads: the last one of a query has its sum.
+/// Computes the winding numbers of undecided voxels in the other surface, down to the finest level,
+/// and from them the margins. Skips voxels that are [`DECIDED`]. The work is queries times levels
+/// times `split` (1 or [`CORNERS`]), by any number of threads. The thread that adds the last part
+/// of a query has the complete sum and writes the margin.
 #[kernel(image = SPATIAL, threads = 64, independent, native_v3)]
 pub fn spatial_wind_voxels(
     t: Thread,
@@ -232,7 +237,7 @@ pub fn spatial_wind_voxels(
         let part = solid_angle(surfaces, 1 - cloud, centre, level, 0, corners);
         let part = (part as u64).wrapping_add(1 << SUM_BITS);
         let sum = sums.fetch_add(i, part).wrapping_add(part);
-        // A negative sum has borrowed one from the count.
+        // A negative sum has borrowed 1 from the count; adding half a count undoes that.
         if sum.wrapping_add(1 << (SUM_BITS - 1)) >> SUM_BITS == parts as u64 {
             let sum = sum.wrapping_sub((parts as u64) << SUM_BITS) as i64;
             let iso = f32::from_bits(state.get(state::ISO + 1 - cloud));
@@ -242,9 +247,8 @@ pub fn spatial_wind_voxels(
     }
 }
 
-/// What is known of each surface as a whole: area and closedness, from its coarsest level, by one
-/// thread a cloud; and the median of its samples, by one thread a sample: the one in the middle
-/// answers.
+/// Measures each surface as a whole. One thread per cloud computes area and closedness from the
+/// coarsest level. One thread per sample ranks its sample; the thread of the median writes it.
 #[kernel(image = SPATIAL, threads = 64, independent, native_v3)]
 pub fn spatial_judge_surfaces(
     t: Thread,
@@ -261,7 +265,7 @@ pub fn spatial_judge_surfaces(
     if i >= 2 * SAMPLES {
         return;
     }
-    // A point outside the grid has no winding number: 0, which counts like any other.
+    // A point outside the grid has winding number 0, which counts like any other.
     let (cloud, own) = (i / SAMPLES, sums.get(i) as i64);
     let mut less = 0;
     each_of!(cloud * SAMPLES, (cloud + 1) * SAMPLES, |j| (j, sums.get(j) as i64), |other| {

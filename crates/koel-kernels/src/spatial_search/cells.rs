@@ -1,31 +1,31 @@
-//! From points to occupied cells.
+//! Turns points into occupied cells.
 use super::table::{Grid, NO_CELL};
 use koel_simt::{Buf, In, Thread, U32x4, U64x2, kernel};
 
-/// Words of `bounds` in [`point_bounds`](fn@point_bounds): least and greatest of x, y, z.
+/// Words of `bounds` in [`point_bounds`](fn@point_bounds): minimum and maximum of x, y, z.
 pub const BOUNDS: usize = 6;
 
-/// Coordinate `axis` of point `i`, as its bits.
+/// Returns the bits of coordinate `axis` of point `i`.
 #[inline(always)]
 #[track_caller]
 pub fn coordinate(points: In<u32>, i: u32, axis: u64) -> u32 {
     points.get(3 * i as u64 + axis)
 }
 
-/// The bits of a float, turned so that integers compare as the numbers do: -NaN first, then -inf to
-/// inf, NaN last.
+/// Maps the bits of a float to an integer with the same order: -NaN first, then -inf to inf, NaN
+/// last.
 #[inline(always)]
 pub fn ordered(bits: u32) -> u32 {
     if bits >> 31 != 0 { !bits } else { bits | 1 << 31 }
 }
-/// Undoes [`ordered`].
+/// Inverse of [`ordered`].
 #[inline(always)]
 pub fn unordered(word: u32) -> u32 {
     if word >> 31 != 0 { word & !(1 << 31) } else { !word }
 }
 
-/// Widens `bounds`: least x, y, z, greatest x, y, z, as [`ordered`] words. Every thread takes many
-/// points, so that few atomics are needed.
+/// Widens `bounds`: minimum of x, y, z, then maximum of x, y, z, as [`ordered`] words. Every thread
+/// takes many points to keep the number of atomics low.
 #[kernel(image = SEARCH, threads = 256, independent)]
 pub fn point_bounds(t: Thread, n: u32, points: In<u32>, bounds: Buf<u32>) {
     let (mut low, mut high) = ([u32::MAX; 3], [0u32; 3]);
@@ -48,7 +48,7 @@ pub fn point_bounds(t: Thread, n: u32, points: In<u32>, bounds: Buf<u32>) {
     });
 }
 
-/// `keys[i]` = the key of the cell of point `i`; `indices[i]` = `i`.
+/// Sets `keys[i]` to the key of the cell of point `i`, and `indices[i]` to `i`.
 #[kernel(image = SEARCH, threads = 256, independent)]
 pub fn cell_keys(
     t: Thread,
@@ -68,7 +68,8 @@ pub fn cell_keys(
     indices.store(i, i);
 }
 
-/// `starts[i]` = 1 if point `i` of the sorted ones is the first of its cell; `places[i]` = `i`.
+/// Sets `starts[i]` to 1 if sorted point `i` is the first of its cell, else to 0, and `places[i]`
+/// to `i`.
 #[kernel(image = SEARCH, threads = 256, independent)]
 pub fn mark_cells(t: Thread, n: u32, keys: In<u64>, starts: Buf<u8>, places: Buf<u32>) {
     let i = t.global_id();
@@ -79,7 +80,7 @@ pub fn mark_cells(t: Thread, n: u32, keys: In<u64>, starts: Buf<u8>, places: Buf
     places.store(i, i);
 }
 
-/// `sorted[i]` = x, y, z and index of point `indices[i]`.
+/// Sets `sorted[i]` to x, y, z and index of point `indices[i]`.
 #[kernel(image = SEARCH, threads = 256, independent)]
 pub fn gather_points(t: Thread, n: u32, points: In<u32>, indices: In<u32>, sorted: Buf<u32>) {
     let i = t.global_id();
@@ -91,33 +92,33 @@ pub fn gather_points(t: Thread, n: u32, points: In<u32>, indices: In<u32>, sorte
     sorted.x4().store(i, U32x4([x, y, z, index]));
 }
 
-/// The occupied cells among the sorted points: a kernel's argument.
+/// Occupied cells of the sorted points: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct CellsIn {
-    /// The key of each cell.
+    /// Key of each cell.
     pub keys: In<u64>,
-    /// Its first point.
+    /// First point of each cell.
     pub starts: In<u32>,
-    /// How many cells there are.
+    /// Number of cells.
     pub n: u32,
-    /// How many points.
+    /// Number of points.
     pub points: u32,
 }
-/// Where the table of cells goes, and what the map of them is built of: a kernel's argument.
+/// Output of the table of cells and of the pairs for the map: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct CellsOut {
     /// Two words for each cell and for the end, as in [`Cells`](super::table::Cells).
     pub cells: Buf<u64>,
-    /// What the map knows each cell by.
+    /// Name of each cell, the key in the map.
     pub names: Buf<u32>,
-    /// The place of each cell.
+    /// Number of each cell among the occupied ones, the value in the map.
     pub numbers: Buf<u32>,
 }
 
-/// Writes cell `i`, and the end behind all: `cells[2 i]` = its key, `cells[2 i + 1]` = where its
-/// points start, and no next cell. `names[i]` = what the map knows it by; `numbers[i]` = `i`.
+/// Writes cell `i`, and the end after the last one. `cells[2 i]` is its key; `cells[2 i + 1]` is
+/// its first point and no next cell. `names[i]` is its name in the map, and `numbers[i]` is `i`.
 #[kernel(image = SEARCH, threads = 256, independent)]
 pub fn write_cells(t: Thread, voxels: Grid, of: CellsIn, to: CellsOut) {
     let CellsIn { keys, starts, n, points } = of;
@@ -137,8 +138,7 @@ pub fn write_cells(t: Thread, voxels: Grid, of: CellsIn, to: CellsOut) {
     numbers.store(i, i);
 }
 
-/// Links cells of equal name: `names` and `cells_of` are sorted by name, cells ascending where
-/// names are equal.
+/// Links cells of equal name. `names` and `cells_of` are sorted by name, then by cell.
 #[kernel(image = SEARCH, threads = 256, independent)]
 pub fn link_cells(t: Thread, n: u32, names: In<u32>, cells_of: In<u32>, cells: Buf<u64>) {
     let i = t.global_id();

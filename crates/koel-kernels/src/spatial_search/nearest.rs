@@ -1,9 +1,9 @@
-//! The k nearest points of each query.
+//! Finds the k nearest points of each query.
 use super::cells::coordinate;
 use super::table::{Cells, Grid, squared_distance};
 use koel_simt::{Buf, In, Thread, kernel};
 
-/// The best points so far, ascending by distance, then by index. They stand in the output.
+/// The best points so far, by distance, then by index. They are stored in the output.
 struct Best {
     k: u32,
     first: u64,
@@ -13,7 +13,7 @@ struct Best {
     distances: Buf<u64>,
 }
 impl Best {
-    /// Puts a point in its place, if it is among the best.
+    /// Inserts a point if it is among the best.
     #[inline(always)]
     #[track_caller]
     fn offer(&mut self, distance: f64, index: u32) {
@@ -46,7 +46,7 @@ impl Best {
     }
 }
 
-/// The cells of a cube around the query's cell, cut at the grid's sides: from `low` to before
+/// The cells of a cube around the query's cell, clipped to the grid, from `low` up to but excluding
 /// `high`.
 #[derive(Clone, Copy)]
 struct Cube {
@@ -60,12 +60,13 @@ impl Cube {
         let high = |a: usize| centre[a].saturating_add(radius).saturating_add(1).min(grid.cells[a]);
         Cube { low: [low(0), low(1), low(2)], high: [high(0), high(1), high(2)] }
     }
-    /// The square of a distance that no point outside the cube is nearer than; infinite if the cube
-    /// is the whole grid.
+    /// Returns a lower bound of the squared distance to any point outside the cube, or infinity if
+    /// the cube is the whole grid.
     #[inline(always)]
     fn squared_reach(&self, grid: &Grid, q: [f32; 3]) -> f64 {
         let mut least = f64::INFINITY;
-        // Beyond the cube along one axis; along the others at least as far as the grid is.
+        // Such a point is beyond the cube along one axis, and along the others at least as far away
+        // as the grid.
         koel_simt::unroll::<3>(|a| {
             let (cells, of_grid) =
                 (grid.cells[a], |b: usize| grid.squared_gap(b, q[b], 0, grid.cells[b]));
@@ -81,13 +82,12 @@ impl Cube {
     }
 }
 
-/// The `k` points nearest to query `i`, ascending by distance and, where distances are equal, by
-/// index: `indices[k i..]` and the bits of the squared distances (`f64`), `distances[k i..]`. Where
-/// there are fewer: index 2^32 - 1, distance infinite.
+/// Finds the `k` points nearest to query `i`, by distance, then by index. Writes their indices to
+/// `indices[k i..]` and the bits of the squared distances (`f64`) to `distances[k i..]`. If there
+/// are fewer points, the rest is index 2^32 - 1 with infinite distance.
 ///
-/// Cubes of cells around the query are looked up while they are small; if points outside may still
-/// be nearer, all occupied cells are gone through from the query outwards, along one axis after the
-/// other, as far as they can matter.
+/// Looks up small cubes of cells around the query first. If points outside may still be nearer,
+/// sweeps the occupied cells outwards from the query, axis by axis, as far as they can matter.
 #[kernel(image = SEARCH, threads = 128, independent)]
 pub fn find_nearest(
     t: Thread,
@@ -115,7 +115,7 @@ pub fn find_nearest(
     }
 }
 
-/// Cubes are looked up to this many cells from the centre.
+/// Maximum radius of the cubes that are looked up, in cells.
 const MAX_RADIUS: u32 = 2;
 
 #[inline(always)]
@@ -128,19 +128,19 @@ fn search(cells: &Cells, q: [f32; 3], best: &mut Best) {
         let cube = Cube::around(grid, centre, radius);
         offer_shell(cells, q, cube, centre, radius, best);
         let reach = cube.squared_reach(grid, q);
-        // A point that is as far as the worst may have a lesser index.
+        // A point as far away as the worst may have a lower index.
         if reach == f64::INFINITY || best.len == best.k && best.worst < reach {
             return;
         }
         radius = radius.wrapping_add(1);
     }
-    // From the beginning; what is worse than the worst so far is known to be too far.
+    // Restart. The worst distance so far remains as an upper bound.
     best.len = 0;
     sweep(cells, q, centre, best);
 }
 
-/// Offers all points that can matter: slices of the grid across x, rows of them, cells of those,
-/// each from the query outwards.
+/// Offers all points that can matter: slices of the grid across x, rows of a slice, cells of a row,
+/// each outwards from the query.
 #[inline(always)]
 #[track_caller]
 fn sweep(cells: &Cells, q: [f32; 3], centre: [u32; 3], best: &mut Best) {
@@ -188,15 +188,15 @@ fn sweep(cells: &Cells, q: [f32; 3], centre: [u32; 3], best: &mut Best) {
         },
     );
 }
-/// Occupied cells: the first, and one behind the last.
+/// A range of occupied cells, `low..high`.
 #[derive(Clone, Copy)]
 struct Run {
     low: u32,
     high: u32,
 }
-/// Calls `visit` for the groups of `size` numbers that the occupied cells of a run fall into: from
-/// the cell `middle` upwards, then downwards, each until the squared distance of a group is beyond
-/// the worst.
+/// Calls `visit` for each group of `size` consecutive cell numbers that contains occupied cells of
+/// a run: from the cell `middle` upwards, then downwards, each until the squared distance of a
+/// group exceeds the worst.
 #[inline(always)]
 #[track_caller]
 fn outwards(
@@ -252,7 +252,7 @@ fn offer_shell(
             if x.abs_diff(centre[0]) == radius || y.abs_diff(centre[1]) == radius {
                 offer_run(cells, q, cells.row(x, y, low[2], high[2]), best);
             } else {
-                // Inside: the two ends of the row, where they are not cut off.
+                // In the interior, offer only the two ends of the row, unless they are clipped.
                 if centre[2] >= radius {
                     offer_run(cells, q, cells.row(x, y, low[2], low[2].wrapping_add(1)), best);
                 }

@@ -1,12 +1,12 @@
-//! The grid, its occupied cells, and how to find them.
+//! The grid, its occupied cells, and lookups of cells.
 //!
-//! Cells are numbered row by row: z fastest, then y, then x. Occupied cells stand in that order,
-//! and so do the points of all cells, so that the points of a run of cells along z are one piece of
-//! memory. A hash table, `koel::Map`, leads from a cell to its place among the occupied ones.
+//! Cells are numbered row by row: z fastest, then y, then x. Occupied cells are stored in that
+//! order, and so are the points of all cells. The points of a run of cells along z are therefore
+//! contiguous. A hash table, `koel::Map`, maps a cell to its index among the occupied ones.
 //!
-//! The map's keys are 32-bit *names*. In a grid of at most 2^32 cells a cell's number is its name.
-//! In a larger one names are hashes of the 64-bit numbers; cells of equal name form a chain in
-//! ascending order, and the number itself decides.
+//! The map's keys are 32-bit *names*. In a grid of at most 2^32 cells, the name of a cell is its
+//! number. In a larger grid, names are hashes of the 64-bit numbers; cells of equal name form a
+//! chain in ascending order, and lookups compare the numbers.
 use crate::map::find::MapRef;
 use crate::table::layout::Narrow;
 use koel_simt::{In, U64x2};
@@ -14,57 +14,57 @@ use koel_simt::{In, U64x2};
 /// No cell.
 pub const NO_CELL: u32 = u32::MAX;
 
-/// The most cells of a grid, occupied or not.
+/// Maximum number of cells of a grid, occupied or not.
 pub const MAX_CELLS: u64 = 1 << 63;
 
-/// A grid of cells, from a corner on: a kernel's argument.
+/// A grid of cells: a kernel argument.
 #[derive(Clone, Copy, PartialEq, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Grid {
-    /// The corner with the least coordinates: of the points, so that no cell has a negative
+    /// Corner with the minimum coordinates of the points, so that no cell has a negative
     /// coordinate.
     pub origin: [f64; 3],
     /// Side of a cell.
     pub size: f64,
-    /// Cells a unit of length.
+    /// Cells per unit of length.
     pub per_unit: f64,
-    /// Cells along each axis, at least 1; their product is at most [`MAX_CELLS`].
+    /// Cells along each axis, at least 1. Their product is at most [`MAX_CELLS`].
     pub cells: [u32; 3],
-    /// Not 0: more than 2^32 cells.
+    /// Not 0 if the grid has more than 2^32 cells.
     pub wide: u32,
 }
 
 impl Grid {
-    /// Where a coordinate lies along an axis, in cells.
+    /// Returns the position of a coordinate along an axis, in cells.
     #[inline(always)]
     fn along(&self, axis: usize, c: f64) -> f64 {
         (c - self.origin[axis]) * self.per_unit
     }
-    /// The cell of a point; of a point outside the grid, the nearest one. Monotone in each
-    /// coordinate, on every device.
+    /// Returns the cell of a point, or the nearest cell for a point outside the grid. Monotonic in
+    /// each coordinate, on every device.
     #[inline(always)]
     pub fn cell_of(&self, p: [f32; 3]) -> [u32; 3] {
-        // Conversions saturate: what is below 0 is 0.
+        // The conversion saturates: negative values become 0.
         let c = |axis: usize| {
             (self.along(axis, p[axis] as f64) as u32).min(self.cells[axis].wrapping_sub(1))
         };
         [c(0), c(1), c(2)]
     }
-    /// The number of a cell.
+    /// Returns the number of a cell.
     #[inline(always)]
     pub fn key(&self, [x, y, z]: [u32; 3]) -> u64 {
         let row = (x as u64).wrapping_mul(self.cells[1] as u64).wrapping_add(y as u64);
         row.wrapping_mul(self.cells[2] as u64).wrapping_add(z as u64)
     }
-    /// The cell of a number.
+    /// Returns the cell with a number.
     #[inline(always)]
     pub fn cell(&self, key: u64) -> [u32; 3] {
         let (row, z) = divide(key, self.cells[2]);
         let (x, y) = divide(row, self.cells[1]);
         [x as u32, y, z]
     }
-    /// What the map knows a cell by: its number, or a hash of it (the finaliser of MurmurHash3,
-    /// Appleby).
+    /// Returns the name of a cell in the map: its number, or a hash of it (the finaliser of
+    /// MurmurHash3, Appleby).
     #[inline(always)]
     pub fn name(&self, key: u64) -> u32 {
         if self.wide == 0 {
@@ -75,27 +75,27 @@ impl Grid {
         h = (h ^ h >> 33).wrapping_mul(0xC4CE_B9FE_1A85_EC53);
         (h >> 32) as u32
     }
-    /// The cells along an axis that can hold a point within `radius` of `c`: the first, and one
-    /// behind the last. Rounding makes it wider, never narrower.
+    /// Returns the range of cells along an axis that can hold a point within `radius` of `c`, end
+    /// exclusive. Rounding may widen the range, but never narrows it.
     #[inline(always)]
     pub fn span(&self, axis: usize, c: f32, radius: f64) -> (u32, u32) {
         let c = c as f64;
         let reach = radius * (1.0 + SLACK) + c.abs() * SLACK;
         let (low, high) = (self.along(axis, c - reach), self.along(axis, c + reach));
         let cells = self.cells[axis];
-        // Not a number and what lies outside: no cells.
+        // No cells for NaN and for ranges outside the grid.
         if !(high >= 0.0 && low < cells as f64) {
             return (0, 0);
         }
         (low as u32, (high as u32).min(cells.wrapping_sub(1)).wrapping_add(1))
     }
-    /// Where cell `i` of an axis begins, rounding aside.
+    /// Returns the start of cell `i` along an axis, up to rounding.
     #[inline(always)]
     fn face(&self, axis: usize, i: u32) -> f64 {
         self.origin[axis] + i as f64 * self.size
     }
-    /// The square of a distance that, along an axis, no point of the cells `low..high` is nearer to
-    /// `c` than.
+    /// Returns a lower bound of the squared distance along an axis between `c` and any point of the
+    /// cells `low..high`.
     #[inline(always)]
     pub fn squared_gap(&self, axis: usize, c: f32, low: u32, high: u32) -> f64 {
         let (c, low, high) = (c as f64, self.face(axis, low), self.face(axis, high));
@@ -104,56 +104,55 @@ impl Grid {
         gap * gap
     }
 }
-/// Quotient and remainder.
+/// Returns quotient and remainder.
 #[inline(always)]
 fn divide(a: u64, b: u32) -> (u64, u32) {
     let quotient = a.checked_div(b as u64).unwrap_or(0);
     (quotient, a.wrapping_sub(quotient.wrapping_mul(b as u64)) as u32)
 }
-/// Relative error that the arithmetic of cells stays below: a few units of 2^-53.
+/// Upper bound of the relative error of the arithmetic of cells, which is a few units of 2^-53.
 const SLACK: f64 = 1.0 / (1u64 << 48) as f64;
 
-/// The square of the distance of two points, each difference and sum rounded to 64 bits: x first,
-/// then y, then z.
+/// Returns the squared distance of two points, with each difference and sum rounded to 64 bits, in
+/// the order x, y, z.
 #[inline(always)]
 pub fn squared_distance(a: [f32; 3], b: [f32; 3]) -> f64 {
     let d = |axis: usize| a[axis] as f64 - b[axis] as f64;
     d(0) * d(0) + d(1) * d(1) + d(2) * d(2)
 }
 
-/// Points sorted by cell, the occupied cells, and the map that leads to them: one parameter of a
-/// kernel.
+/// Points sorted by cell, the occupied cells, and the map to them: one kernel parameter.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct Cells {
     /// The grid.
     pub grid: Grid,
-    /// Occupied cells.
+    /// Number of occupied cells.
     pub occupied: u32,
-    /// Two words for each occupied cell and for the end: number, start of its points, next cell of
-    /// its name.
+    /// Two words for each occupied cell and for the end: the number; the first point and the next
+    /// cell of the same name.
     pub cells: In<u64>,
     /// Four words for each point: x, y, z, index.
     pub points: In<u32>,
-    /// From the name of a cell to its place.
+    /// Map from the name of a cell to its index.
     pub table: MapRef<Narrow>,
 }
 impl Cells {
-    /// Number, start and next of name of occupied cell `i`.
+    /// Returns number, first point and next cell of the same name of occupied cell `i`.
     #[inline(always)]
     #[track_caller]
     pub fn cell(&self, i: u32) -> (u64, u32, u32) {
         let U64x2([key, word]) = self.cells.x2().get(i);
         (key, word as u32, (word >> 32) as u32)
     }
-    /// Point `i` of the sorted ones, and its index.
+    /// Returns sorted point `i` and its index.
     #[inline(always)]
     #[track_caller]
     pub fn point(&self, i: u32) -> ([f32; 3], u32) {
         let [x, y, z, index] = self.points.x4().get(i).0;
         ([f32::from_bits(x), f32::from_bits(y), f32::from_bits(z)], index)
     }
-    /// The place of a cell among the occupied ones, or [`NO_CELL`].
+    /// Returns the index of a cell among the occupied ones, or [`NO_CELL`].
     #[inline(always)]
     #[track_caller]
     fn find(&self, key: u64) -> u32 {
@@ -172,7 +171,7 @@ impl Cells {
         }
         at
     }
-    /// The first occupied cell in `low..high` whose number is not below `key`, or `high`.
+    /// Returns the first occupied cell in `low..high` whose number is at least `key`, or `high`.
     #[inline(always)]
     #[track_caller]
     pub fn lower_bound(&self, mut low: u32, mut high: u32, key: u64) -> u32 {
@@ -186,8 +185,8 @@ impl Cells {
         }
         low
     }
-    /// The sorted points of the cells `low..high` of row x, y: the first, and one behind the last.
-    /// One lookup for each empty cell before the first occupied one.
+    /// Returns the range of sorted points in the cells `low..high` of row x, y, end exclusive.
+    /// Makes one lookup for each empty cell before the first occupied one.
     #[inline(always)]
     #[track_caller]
     pub fn row(&self, x: u32, y: u32, low: u32, high: u32) -> (u32, u32) {
@@ -202,8 +201,7 @@ impl Cells {
         }
         let end = base.wrapping_add(high as u64);
         let start = self.cell(at).1;
-        // The cells of a row follow each other, and the end behind all cells has the greatest
-        // number.
+        // The cells of a row are contiguous, and the entry after all cells has the maximum number.
         loop {
             at = at.wrapping_add(1);
             let (key, stop, _) = self.cell(at);

@@ -1,10 +1,10 @@
-//! All points within a radius of each query: counted, then listed.
+//! Counts, then lists, all points within a radius of each query.
 use super::cells::coordinate;
 use super::table::{Cells, squared_distance};
 use koel_simt::{Buf, In, Thread, kernel};
 
-/// Calls `visit` with the index of every point within `radius` of `q`, in the order of the cells'
-/// numbers and, inside a cell, of the indices.
+/// Calls `visit` with the index of every point within `radius` of `q`, in the order of cell
+/// numbers, then of indices.
 #[inline(always)]
 #[track_caller]
 fn each_within(cells: &Cells, q: [f32; 3], radius: f64, mut visit: impl FnMut(u32)) {
@@ -28,8 +28,8 @@ fn each_within(cells: &Cells, q: [f32; 3], radius: f64, mut visit: impl FnMut(u3
         }
         return;
     }
-    // More cells to look up than there are: from one occupied cell to the next, past those outside
-    // by bisection.
+    // The box has more cells than are occupied: walk the occupied cells, and skip those outside the
+    // box by bisection.
     let (mut at, mut next) = (0, grid.key([x0, y0, z0]));
     loop {
         at = cells.lower_bound(at, cells.occupied, next);
@@ -69,7 +69,7 @@ fn of_run(
     }
 }
 
-/// `counts[i]` = how many points lie within `radius` (the bits of an `f64`) of query `i`.
+/// Sets `counts[i]` to the number of points within `radius` (the bits of an `f64`) of query `i`.
 #[kernel(image = SEARCH, threads = 128, independent)]
 pub fn count_within(
     t: Thread,
@@ -89,20 +89,20 @@ pub fn count_within(
     counts.store(i, count);
 }
 
-/// Where lists of points go: a kernel's argument.
+/// Output of lists of points: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct Lists {
-    /// Where each list begins, and the last one ends.
+    /// Start of each list, and the end of the last one.
     pub offsets: In<u64>,
-    /// How many indices there is room for.
+    /// Capacity of `found`, in indices.
     pub room: u64,
-    /// The indices.
+    /// Indices of the points.
     pub found: Buf<u32>,
 }
 
-/// The indices of the points within `radius` of query `i` go to `found[offsets[i]..]`, as far as
-/// there is room before `offsets[i + 1]` and `room`.
+/// Writes the indices of the points within `radius` of query `i` to `found[offsets[i]..]`, up to
+/// `offsets[i + 1]` and `room`.
 #[kernel(image = SEARCH, threads = 128, independent)]
 pub fn list_within(t: Thread, cells: Cells, n: u32, queries: In<u32>, radius: u64, to: Lists) {
     let Lists { offsets, room, found } = to;

@@ -1,13 +1,13 @@
 //! Corners: pixels that differ from most of a circle around them (FAST: Rosten and Drummond 2006; 9
-//! of 16, as ORB takes them).
+//! of 16 pixels, as in ORB).
 //!
-//! In the order of the launches: [`vision_corner_scores()`], [`vision_corner_peaks()`], then
-//! [`super::edges::vision_pixels()`] and [`vision_corners()`]. What is said of one pixel is a
-//! function here, which the CPU engine calls too: both have the same bits.
+//! Launch order: [`vision_corner_scores()`], [`vision_corner_peaks()`], then
+//! [`super::edges::vision_pixels()`] and [`vision_corners()`]. The computation for one pixel is a
+//! function that the CPU engine also calls, so both give identical bits.
 use super::{Size, at_least_one};
 use koel_simt::{Buf, In, Thread, kernel, unroll};
 
-/// Radius of the circle: nothing is looked for closer to the border, pixels.
+/// Radius of the circle in pixels. Pixels closer to the border are skipped.
 pub const RADIUS: u32 = 3;
 /// Pixels of the circle, clockwise from the top.
 const CIRCLE: [(i32, i32); 16] = [
@@ -29,22 +29,22 @@ const CIRCLE: [(i32, i32); 16] = [
     (-1, -3),
 ];
 
-/// The least score of a corner, from the bin of the noise's median ([`super::edges::noise_bin`]):
-/// grey levels.
+/// Returns the minimum score of a corner in grey levels, given the bin of the noise's median
+/// ([`super::edges::noise_bin`]).
 #[inline(always)]
 pub fn least_score(bin: u32) -> f32 {
     let noise = bin as f32 / 16.0 / 0.6745;
     (4.0 * noise).clamp(10.0, 60.0)
 }
 
-/// By how much all of nine pixels in a row on the circle are brighter than the middle, or all
-/// darker: of all nines the most, grey levels. 0 if it is not more than `least`. `at(dx, dy)` is
-/// the luminance.
+/// Returns the score of a corner in grey levels: the maximum difference by which nine consecutive
+/// pixels on the circle are all brighter than the middle, or all darker. Returns 0 unless it
+/// exceeds `least`. `at(dx, dy)` is the luminance.
 #[inline(always)]
 pub fn corner_score(least: f32, at: impl Fn(i32, i32) -> f32) -> f32 {
     let middle = at(0, 0);
     let difference = |k: usize| at(CIRCLE[k].0, CIRCLE[k].1) - middle;
-    // Nine in a row have one of each two opposite pixels.
+    // Nine consecutive pixels include at least one of each two opposite pixels.
     let (a, b, c, d) = (difference(0), difference(8), difference(4), difference(12));
     let bright = (a > least || b > least) && (c > least || d > least);
     let dark = (a < -least || b < -least) && (c < -least || d < -least);
@@ -54,7 +54,7 @@ pub fn corner_score(least: f32, at: impl Fn(i32, i32) -> f32) -> f32 {
     let mut d = [0.0; 16];
     unroll::<16>(|k| d[k] = difference(k));
     let lesser = |a: f32, b: f32| if b < a { b } else { a };
-    // The least of nine, from each pixel on: of 2, 4, 8 and 9.
+    // The minimum of nine pixels starting at each pixel, from minima of 2, 4, 8 and 9.
     let weakest = |d: [f32; 16]| {
         let (mut two, mut four, mut best) = ([0.0; 16], [0.0; 16], f32::MIN);
         unroll::<16>(|k| two[k] = lesser(d[k], d[(k + 1) % 16]));
@@ -72,8 +72,8 @@ pub fn corner_score(least: f32, at: impl Fn(i32, i32) -> f32) -> f32 {
     if score > least { score } else { 0.0 }
 }
 
-/// Whether the score of a pixel is the greatest of 3 x 3, the first of equal ones; `at(1, 1)` is
-/// its own.
+/// Returns whether the score of a pixel is the maximum of its 3 x 3 window; the first of equal
+/// scores wins. `at(1, 1)` is the pixel's own score.
 #[inline(always)]
 pub fn is_peak(at: impl Fn(u32, u32) -> f32) -> bool {
     let own = at(1, 1);
@@ -81,8 +81,8 @@ pub fn is_peak(at: impl Fn(u32, u32) -> f32) -> bool {
     own > 0.0 && before && own >= at(2, 1) && own >= at(0, 2) && own >= at(1, 2) && own >= at(2, 2)
 }
 
-/// `scores` = of each pixel its [`corner_score`], a float; 0 near the border. A thread a pixel.
-/// `median`: as [`super::edges::vision_median()`] leaves it.
+/// Writes the [`corner_score`] of each pixel to `scores`, as a float; 0 near the border. One thread
+/// per pixel. `median` is the output of [`super::edges::vision_median()`].
 #[kernel(image = VISION, threads = 256, independent)]
 pub fn vision_corner_scores(
     t: Thread,
@@ -108,7 +108,7 @@ pub fn vision_corner_scores(
     scores.store(i, score.to_bits());
 }
 
-/// `flags[p]` = 1 if pixel `p` is a corner, else 0. A thread a pixel.
+/// Sets `flags[p]` to 1 if pixel `p` is a corner, else to 0. One thread per pixel.
 #[kernel(image = VISION, threads = 256, independent)]
 pub fn vision_corner_peaks(t: Thread, size: Size, scores: In<u32>, flags: Buf<u8>) {
     let (i, width, height) = (t.global_id(), at_least_one(size.width), size.height);
@@ -124,8 +124,8 @@ pub fn vision_corner_peaks(t: Thread, size: Size, scores: In<u32>, flags: Buf<u8
     flags.store(i, peak as u8);
 }
 
-/// `corners`: of each of the `count[0]` corners the number of its pixel and its score. A thread a
-/// pixel that may be one.
+/// Writes to `corners`, for each of the `count[0]` corners, the number of its pixel and its score.
+/// One thread per potential corner, `n` threads.
 #[kernel(image = VISION, threads = 256, independent)]
 pub fn vision_corners(
     t: Thread,

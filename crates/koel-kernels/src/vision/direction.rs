@@ -1,9 +1,9 @@
-//! Angles without a mathematical library.
+//! Angles without a maths library.
 
-/// The direction of a vector as a fraction of a turn, 2^32 to the turn; 0 for the zero vector.
+/// Returns the direction of a vector as a fraction of a turn, 2^32 per turn; 0 for the zero vector.
 ///
-/// A polynomial for the arc tangent in the first octant (Abramowitz and Stegun 4.4.47), then
-/// reflections: within 2e-5 rad.
+/// Uses a polynomial for the arc tangent in the first octant (Abramowitz and Stegun 4.4.47), then
+/// reflections. The error is less than 2e-5 rad.
 #[inline(always)]
 pub fn direction(x: f32, y: f32) -> u32 {
     let (ax, ay) = (x.abs(), y.abs());

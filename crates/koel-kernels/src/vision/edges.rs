@@ -1,10 +1,10 @@
-//! Edges of an image: where the luminance changes most, to a fraction of a pixel, with the
-//! direction of the change.
+//! Edges of an image: where the luminance changes most, to a fraction of a pixel, and the direction
+//! of the change.
 //!
-//! In the order of the launches: [`vision_gradient()`], [`vision_noise()`], [`vision_median()`],
-//! [`vision_row_sums()`], [`vision_ridges()`], [`vision_pixels()`], [`vision_edges()`]. What is
-//! said of one pixel is a function here, which the CPU engine calls too: both have the same bits.
-//! Sums over windows are integers, so that their order does not matter.
+//! Launch order: [`vision_gradient()`], [`vision_noise()`], [`vision_median()`],
+//! [`vision_row_sums()`], [`vision_ridges()`], [`vision_pixels()`], [`vision_edges()`]. The
+//! computation for one pixel is a function that the CPU engine also calls, so both give identical
+//! bits. Sums over windows are integers, so that their order does not matter.
 use super::direction::direction;
 use super::{Size, at_least_one};
 use crate::compact::keep;
@@ -12,11 +12,11 @@ use crate::lookback::Tiles;
 use crate::math::sqrt;
 use koel_simt::{Buf, In, Thread, U32x4, block, kernel, unroll};
 
-/// Blur before the derivative: standard deviation, pixels.
+/// Standard deviation of the blur before the derivative, in pixels.
 pub const SIGMA: f32 = 1.8;
-/// Half the side of the blur's window, pixels: 3.6 deviations.
+/// Half the side of the blur's window, in pixels: 3.6 standard deviations, rounded up.
 pub const REACH: u32 = 7;
-/// The blur's weights.
+/// Weights of the blur.
 pub const TAPS: [f32; 2 * REACH as usize + 1] = [
     1.152474e-4,
     8.568422e-4,
@@ -34,27 +34,27 @@ pub const TAPS: [f32; 2 * REACH as usize + 1] = [
     8.568422e-4,
     1.152474e-4,
 ];
-/// Half the side of the window of the local mean, pixels.
+/// Half the side of the window of the local mean, in pixels.
 pub const WINDOW: u32 = 20;
-/// An edge is at least this much stronger than the mean of its window.
+/// Minimum ratio of an edge's magnitude to the mean of its window.
 const CONTRAST: f32 = 0.7;
-/// The second difference of a ridge's gradient, across it, over the gradient: a step blurred by
-/// [`SIGMA`] has about 0.3.
+/// Minimum ratio of the second difference of a ridge's gradient, across the ridge, to the gradient.
+/// A step blurred by [`SIGMA`] has about 0.3.
 const FLATTEST: f32 = 0.01;
-/// Nothing is looked for this close to the border.
+/// Width of the border without edges, in pixels.
 pub const MARGIN: u32 = 3;
-/// No smaller side has edges.
+/// Minimum side of an image with edges, in pixels.
 pub const MIN_SIDE: u32 = 8;
-/// Bins of the noise, 16 to the grey level.
+/// Bins of the noise histogram, 16 per grey level.
 pub const NOISE_BINS: u32 = 4096;
-/// Magnitudes are summed in units of 1/4096 grey level a pixel, up to 256: a window of 41 x 41 fits
-/// 32 bits.
+/// Magnitudes are summed in units of 1/4096 grey level per pixel, up to 256: the sum of a 41 x 41
+/// window fits 32 bits.
 const UNIT: f32 = 4096.0;
 const MAX_UNITS: u32 = 1 << 20;
 /// No edge.
 pub const NONE: u32 = u32::MAX;
 
-/// Mirrors an index at both ends of `n` elements, without repeating the last.
+/// Mirrors an index at both ends of `n` elements, without repeating the end elements.
 #[inline(always)]
 pub fn mirrored(i: i32, n: u32) -> u32 {
     let last = n.saturating_sub(1);
@@ -63,38 +63,38 @@ pub fn mirrored(i: i32, n: u32) -> u32 {
     if i <= last { i } else { period - i }
 }
 
-/// The gradient (Sobel) of a window of 3 x 3 pixels, grey levels a pixel.
+/// Returns the gradient (Sobel) of a window of 3 x 3 pixels, in grey levels per pixel.
 #[inline(always)]
 pub fn gradient(at: impl Fn(u32, u32) -> f32) -> (f32, f32) {
     let gx = (at(2, 0) - at(0, 0)) + 2.0 * (at(2, 1) - at(0, 1)) + (at(2, 2) - at(0, 2));
     let gy = (at(0, 2) - at(0, 0)) + 2.0 * (at(1, 2) - at(1, 0)) + (at(2, 2) - at(2, 0));
     (gx / 8.0, gy / 8.0)
 }
-/// Its length.
+/// Returns the length of a gradient.
 #[inline(always)]
 pub fn magnitude((gx, gy): (f32, f32)) -> f32 {
     sqrt(gx * gx + gy * gy)
 }
-/// A magnitude as it is summed.
+/// Returns a magnitude in the units of sums.
 #[inline(always)]
 pub fn summand(magnitude: f32) -> u32 {
     let units = (magnitude * UNIT) as u32;
     if units < MAX_UNITS { units } else { MAX_UNITS }
 }
-/// The mean of so many summands.
+/// Returns the mean magnitude of `pixels` summands.
 #[inline(always)]
 pub fn mean(sum: u32, pixels: u32) -> f32 {
     sum as f32 * (1.0 / UNIT) / pixels as f32
 }
-/// `i - reach..=i + reach`, as much of it as is in `0..n`: where it begins, and where it ends.
+/// Returns the start and the end of `i - reach..=i + reach`, clipped to `0..n`.
 #[inline(always)]
 pub fn window(i: u32, reach: u32, n: u32) -> (u32, u32) {
     let end = i + reach + 1;
     (i.saturating_sub(reach), if end < n { end } else { n })
 }
 
-/// The bin of what a window of 3 x 3 pixels says of the noise: a second difference in both
-/// directions, which structure hardly has (J. Immerkaer, Fast noise variance estimation, 1996).
+/// Returns the noise bin of a window of 3 x 3 pixels: a second difference in both directions, which
+/// is hardly affected by structure (J. Immerkaer, Fast noise variance estimation, 1996).
 #[inline(always)]
 pub fn noise_bin(at: impl Fn(u32, u32) -> f32) -> u32 {
     let second = |y: u32| at(0, y) - 2.0 * at(1, y) + at(2, y);
@@ -102,7 +102,7 @@ pub fn noise_bin(at: impl Fn(u32, u32) -> f32) -> u32 {
     let bin = (v * 16.0) as u32;
     if bin < NOISE_BINS { bin } else { NOISE_BINS - 1 }
 }
-/// The least magnitude of an edge, from the bin of the median.
+/// Returns the minimum magnitude of an edge, given the bin of the median.
 #[inline(always)]
 pub fn threshold(bin: u32) -> f32 {
     let noise = bin as f32 / 16.0 / 0.6745;
@@ -112,20 +112,21 @@ pub fn threshold(bin: u32) -> f32 {
 /// A point of an edge.
 #[derive(Clone, Copy)]
 pub struct EdgePoint {
-    /// Pixels from the centre of the leftmost ones.
+    /// Pixels from the centres of the leftmost column.
     pub x: f32,
-    /// Pixels from the centre of the topmost ones.
+    /// Pixels from the centres of the top row.
     pub y: f32,
     /// Unit vector from dark to bright.
     pub normal: (f32, f32),
-    /// Grey levels a pixel, times the contrast (at most 3).
+    /// Grey levels per pixel, times the contrast (at most 3).
     pub strength: f32,
-    /// How much stronger than its surroundings.
+    /// Ratio of the magnitude to that of the surroundings.
     pub contrast: f32,
 }
 
-/// The edge at a pixel, if the gradient is largest there along its own direction, above the
-/// threshold and above the local mean. There is none where pixels that are not numbers count.
+/// Returns the edge at a pixel, if the gradient has a maximum there along its own direction and
+/// exceeds the threshold and `CONTRAST` times the local mean. Returns `None` where NaN pixels
+/// contribute.
 #[inline(always)]
 pub fn edge_at(
     (x, y): (u32, u32),
@@ -153,7 +154,7 @@ pub fn edge_at(
     };
     let ahead = between(x as f32 + normal.0, y as f32 + normal.1);
     let behind = between(x as f32 - normal.0, y as f32 - normal.1);
-    // A ridge, and not the rounding errors of a slope.
+    // Accept a ridge, not the rounding errors of a slope.
     let curvature = 2.0 * m - ahead - behind;
     let is_ridge = m > ahead && m >= behind && curvature >= FLATTEST * m;
     if !is_ridge {
@@ -164,7 +165,7 @@ pub fn edge_at(
     if !stands_out {
         return None;
     }
-    // The top of the parabola through the three.
+    // Vertex of the parabola through the three values.
     let off = (0.5 * (ahead - behind) / curvature).clamp(-0.5, 0.5);
     Some(EdgePoint {
         x: x as f32 + off * normal.0,
@@ -176,16 +177,16 @@ pub fn edge_at(
 }
 
 const THREADS: u32 = 256;
-/// Pixels of a block of [`vision_gradient()`].
+/// Pixels per block of [`vision_gradient()`].
 pub const TILE: (u32, u32) = (32, 16);
-/// What is blurred for them, and what is read for that.
+/// Blurred pixels for a tile, and the input pixels for those.
 const SOFT: (u32, u32) = (TILE.0 + 2, TILE.1 + 2);
 const RAW: (u32, u32) = (SOFT.0 + 2 * REACH, SOFT.1 + 2 * REACH);
 
-/// Gauss and Sobel: `smooth` = the blurred image, `magnitudes` = the lengths of its gradients, 0 at
-/// the border. A block takes a [`TILE`]; all are floats.
+/// Applies Gaussian blur and Sobel filter: writes the blurred image to `smooth`, and the lengths of
+/// its gradients to `magnitudes`, 0 at the border. One block per [`TILE`]. All values are floats.
 ///
-/// Every pixel is read 3 times, 8 bytes are written.
+/// Reads every pixel 3 times, and writes 8 bytes per pixel.
 #[kernel(
     image = VISION, threads = 256,
     shared = (RAW.0 * RAW.1 + RAW.0 * SOFT.1 + SOFT.0 * SOFT.1) * 4
@@ -248,7 +249,8 @@ pub fn vision_gradient(
     }
 }
 
-/// `counts[b]` += pixels, but those of the border, whose [`noise_bin`] is `b`. Any grid.
+/// Adds to `counts[b]` the number of pixels, without the border, whose [`noise_bin`] is `b`. Works
+/// with any grid.
 #[kernel(image = VISION, threads = 256, shared = NOISE_BINS * 4)]
 pub fn vision_noise(t: Thread, size: Size, image: In<u32>, counts: Buf<u32>) {
     let own = t.shared().array::<u32>(NOISE_BINS);
@@ -281,7 +283,7 @@ pub fn vision_noise(t: Thread, size: Size, image: In<u32>, counts: Buf<u32>) {
     }
 }
 
-/// `out[0]` = the bin of the median of what `counts` count. One block.
+/// Writes the bin of the median of `counts` to `out[0]`. One block.
 #[kernel(image = VISION, threads = 256, shared = 32 * 4)]
 pub fn vision_median(t: Thread, counts: In<u32>, out: Buf<u32>) {
     const BINS: u32 = NOISE_BINS / THREADS;
@@ -304,8 +306,8 @@ pub fn vision_median(t: Thread, counts: In<u32>, out: Buf<u32>) {
     }
 }
 
-/// `sums` = of each pixel the sum of the [`summand`]s of its row, [`WINDOW`] pixels to both sides.
-/// A thread a pixel.
+/// Writes to `sums`, for each pixel, the sum of the [`summand`]s of its row up to [`WINDOW`] pixels
+/// to both sides. One thread per pixel.
 #[kernel(image = VISION, threads = 256, independent)]
 pub fn vision_row_sums(t: Thread, size: Size, magnitudes: In<u32>, sums: Buf<u32>) {
     let (i, width) = (t.global_id(), at_least_one(size.width));
@@ -323,21 +325,21 @@ pub fn vision_row_sums(t: Thread, size: Size, magnitudes: In<u32>, sums: Buf<u32
     sums.store(i, sum);
 }
 
-/// What [`edge_at`] reads of an image: a kernel's argument.
+/// Input of [`edge_at`]: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct SlopesIn {
-    /// The blurred image.
+    /// Blurred image.
     pub smooth: In<u32>,
-    /// The lengths of its gradients.
+    /// Lengths of the gradients of the blurred image.
     pub magnitudes: In<u32>,
-    /// Their sums along rows: as [`vision_row_sums()`] leaves them.
+    /// Sums of the lengths along rows, from [`vision_row_sums()`].
     pub row_sums: In<u32>,
-    /// The size of the image.
+    /// Size of the image.
     pub size: Size,
 }
 impl SlopesIn {
-    /// The edge at pixel `i`.
+    /// Returns the edge at pixel `i`.
     #[inline(always)]
     #[track_caller]
     fn edge(self, i: u32, threshold: f32) -> Option<EdgePoint> {
@@ -363,7 +365,7 @@ impl SlopesIn {
     }
 }
 
-/// `flags[p]` = 1 if pixel `p` has an edge, else 0. A thread a pixel.
+/// Sets `flags[p]` to 1 if pixel `p` has an edge, else to 0. One thread per pixel.
 #[kernel(image = VISION, threads = 256, independent)]
 pub fn vision_ridges(t: Thread, slopes: SlopesIn, median: In<u32>, flags: Buf<u8>) {
     let i = t.global_id();
@@ -372,8 +374,9 @@ pub fn vision_ridges(t: Thread, slopes: SlopesIn, median: In<u32>, flags: Buf<u8
     }
 }
 
-/// `pixels` = the numbers of the pixels whose flag is not 0, in their order; `count[0]` = how many.
-/// One block a tile of [`crate::compact::TILE`] pixels; `status` and `ticket` begin as zero.
+/// Writes the numbers of the pixels whose flag is not 0 to `pixels`, in order, and their count to
+/// `count[0]`. One block per tile of [`crate::compact::TILE`] pixels. `status` and `ticket` must be
+/// 0 initially.
 #[kernel(image = VISION, threads = 256, min_blocks = 4, shared = 32 * 4 + 4 + 4)]
 pub fn vision_pixels(
     t: Thread,
@@ -389,17 +392,17 @@ pub fn vision_pixels(
     keep(t, n, |i| flags.get_stream(i) != 0, put, end, tiles)
 }
 
-/// Where edges go: a kernel's argument.
+/// Output of edges: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct EdgesOut {
-    /// Of each x, y and the normal's x, y: floats.
+    /// For each edge: x, y and the normal's x, y (floats).
     pub places: Buf<u32>,
-    /// Of each its direction, strength, contrast (floats) and the number of its pixel.
+    /// For each edge: direction, strength, contrast (floats) and the number of its pixel.
     pub traits: Buf<u32>,
 }
 
-/// The edges of the `count[0]` pixels that have one. A thread a pixel that may be one.
+/// Writes the edges of the `count[0]` pixels that have one. One thread per potential edge pixel.
 #[kernel(image = VISION, threads = 256, independent)]
 pub fn vision_edges(
     t: Thread,

@@ -1,45 +1,44 @@
-//! What a scene's edges say about every pixel, direction by direction: the nearest edge, and how
-//! much likelier a model's edge is to be here than anywhere.
+//! Maps of a scene's edges, by direction: for each pixel the nearest edge, and the log-likelihood
+//! ratio of a model's edge here to one anywhere.
 //!
-//! In the order of the launches: [`vision_members()`] notes in every pixel which classes of
-//! direction its edges belong to, a bit for each class and tolerance (a plane);
-//! [`vision_nearest()`] turns these into rows of bits, in which the nearest one is found by
-//! counting zeros; [`vision_log_ratios()`] and [`vision_likelihoods()`] count how near edges are
-//! around each pixel, and judge.
+//! Launch order: [`vision_members()`] records for every pixel the classes of direction of its
+//! edges, with one bit for each class and tolerance (a plane). [`vision_nearest()`] turns these
+//! into rows of bits, in which it finds the nearest edge by counting zeros. [`vision_log_ratios()`]
+//! and [`vision_likelihoods()`] count the distances of edges around each pixel and compute scores.
 use super::refine::FAR;
 use super::vote::OUTSIDE;
 use super::{CLASSES, EdgesIn, SceneIn, Size, at_least_one, class};
 use koel_simt::{Buf, In, Thread, U32x4, block, kernel, unroll};
 
-/// How far the nearest edge is looked for, pixels. 253 pixels are within it: their numbers fit a
+/// Search radius for the nearest edge, in pixels. The 253 pixels within it have numbers that fit a
 /// byte.
 pub const REACH: u32 = 9;
-/// Side of the window that is searched, pixels.
+/// Side of the search window, in pixels.
 pub const SIDE: u32 = 2 * REACH + 1;
-/// Half the side of the window of local frequencies, pixels.
+/// Half the side of the window of local frequencies, in pixels.
 pub const WINDOW: u32 = 30;
-/// Edges belong to every class within 30 degrees, where poses are fine, 20.
+/// Edges belong to every class within 30 degrees, or within 20 degrees for fine poses.
 const TOLERANCES: [u32; 2] = [(1 << 30) / 3, (1 << 30) / 9 * 2];
-/// A plane for each class and tolerance; those of the wide tolerance first.
+/// Number of planes, one per class and tolerance; those of the wide tolerance come first.
 pub const PLANES: u32 = 2 * CLASSES;
-/// Distances are in three bins, or in none.
+/// Number of distance bins. Larger distances are in no bin.
 pub const BINS: u32 = 3;
-/// Frequencies are told apart in so many steps.
+/// Resolution of frequencies: number of steps.
 pub const STEPS: u32 = 1024;
-/// Entries of the table of one plane: steps of the three bins, and of none.
+/// Entries per plane in the table: steps of the three bins, and of none.
 pub const ENTRIES: u32 = (BINS + 1) * (STEPS + 1);
 
-/// How distances are judged: bins, and how often a true model point falls into each.
+/// Parameters for the score of a distance: bins, and how often a true model point falls into each.
 #[derive(Clone, Copy)]
 pub struct Judgement {
-    /// Upper ends of the bins, squares of pixels; the last bin has none.
+    /// Upper ends of the bins, in pixels squared.
     pub radii2: [u32; BINS as usize],
-    /// Of 1.
+    /// Fraction of true model points in each bin, and in none.
     pub found: [f32; BINS as usize + 1],
-    /// What is said where the scene has no edge of the direction.
+    /// Score where the scene has no edge of the direction.
     pub nothing: i32,
 }
-/// While poses are coarse: 2, 4 and 7 pixels. For poses that are refined: 1, 2.3 and 4.3.
+/// For coarse poses: 2, 4 and 7 pixels. For refined poses: 1, 2.3 and 4.3 pixels.
 pub const JUDGEMENTS: [Judgement; 2] = [
     Judgement { radii2: [4, 16, 49], found: [0.34, 0.22, 0.14, 0.30], nothing: -10 },
     Judgement { radii2: [1, 5, 18], found: [0.42, 0.16, 0.10, 0.32], nothing: -12 },
@@ -49,7 +48,7 @@ fn judgement(plane: u32) -> Judgement {
     if plane < CLASSES { JUDGEMENTS[0] } else { JUDGEMENTS[1] }
 }
 
-/// The planes that an edge of this direction belongs to, a bit each.
+/// Returns the planes that an edge of this direction belongs to, one bit each.
 #[inline(always)]
 pub fn planes(direction: u32) -> u32 {
     let mut planes = 0;
@@ -60,14 +59,15 @@ pub fn planes(direction: u32) -> u32 {
     });
     planes
 }
-/// The pixel of a place, along one axis of `n` pixels.
+/// Returns the pixel of a position along an axis of `n` pixels.
 #[inline(always)]
 pub fn pixel(v: f32, n: u32) -> u32 {
     let i = (v + 0.5) as u32;
     if i < n { i } else { n - 1 }
 }
 
-/// The natural logarithm of a positive number, within 3e-7 of the value or of 1.
+/// Returns the natural logarithm of a positive number. The error is at most 3e-7, relative if the
+/// logarithm exceeds 1.
 #[inline(always)]
 pub fn ln(x: f32) -> f32 {
     // x = m 2^e, m from 1/sqrt(2) to sqrt(2); ln m = 2 artanh((m - 1) / (m + 1)).
@@ -78,22 +78,22 @@ pub fn ln(x: f32) -> f32 {
     let series = 2.0 * s * (1.0 + q * (1.0 / 3.0 + q * (0.2 + q * (1.0 / 7.0 + q * (1.0 / 9.0)))));
     ((bits as i32) >> 23) as f32 * core::f32::consts::LN_2 + series
 }
-/// 16 times the logarithm of `found / background`, to the nearest, from -100 to 100.
+/// Returns 16 times the logarithm of `found / background`, rounded to nearest, from -100 to 100.
 #[inline(always)]
 pub fn log_ratio(found: f32, background: f32) -> i32 {
     let v = 16.0 * ln(found / background);
     let rounded = if v < 0.0 { -((0.5 - v) as i32) } else { (v + 0.5) as i32 };
     rounded.clamp(-100, 100)
 }
-/// What is said of a bin: how often a true point falls into it, over how often any point of the
-/// neighbourhood (four parts of five; one part, of the whole image) does. `local` and `everywhere`
-/// are parts of 1.
+/// Returns the score of a bin: how often a true point falls into it, relative to how often any
+/// point does, with weight 4/5 for points of the neighbourhood and 1/5 for points of the whole
+/// image. `local` and `everywhere` are fractions.
 #[inline(always)]
 pub fn judged(found: f32, local: f32, everywhere: f32) -> i32 {
     log_ratio(found, (0.8 * local + 0.2 * everywhere + 0.01) / 1.04)
 }
-/// The step of a frequency: `counts` of the three bins in a window of `rows` rows, `part` = steps
-/// over its columns. Bin 3 is none.
+/// Returns the step of a bin's frequency. `counts` are those of the three bins in a window of
+/// `rows` rows; `part` is the number of steps over the window's columns. Bin 3 stands for none.
 #[inline(always)]
 pub fn step(bin: u32, counts: [u32; BINS as usize], rows: f32, part: f32) -> u32 {
     let step = match bin {
@@ -105,8 +105,8 @@ pub fn step(bin: u32, counts: [u32; BINS as usize], rows: f32, part: f32) -> u32
     (step + 0.5) as u32
 }
 
-/// `members[p]` |= the planes of the edges in pixel `p`, `index[p]` = the first of them. A thread
-/// an edge. `members` begins as zero, `index` as all ones.
+/// Adds the planes of the edges in pixel `p` to `members[p]`, and sets `index[p]` to the first of
+/// these edges. One thread per edge. `members` must be 0 initially, `index` all ones.
 #[kernel(image = VISION, threads = 256, independent)]
 pub fn vision_members(t: Thread, edges: EdgesIn, size: Size, members: Buf<u32>, index: Buf<u32>) {
     let (EdgesIn { places, traits, count }, Size { width, height }) = (edges, size);
@@ -122,16 +122,17 @@ pub fn vision_members(t: Thread, edges: EdgesIn, size: Size, members: Buf<u32>, 
 
 const THREADS: u32 = 256;
 const WARPS: u32 = THREADS / 32;
-/// Pixels of a block of [`vision_nearest()`].
+/// Pixels per block of [`vision_nearest()`].
 pub const TILE: (u32, u32) = (32, 16);
 const ROWS: u32 = TILE.1 + 2 * REACH;
 
-/// `nearest`: of every class and pixel the number of the offset to the nearest edge pixel ([`FAR`]:
-/// none within [`REACH`]); of equally near ones the leftmost, then the topmost. `bits`: for each
-/// plane, bin and row the pixels in the bin, a bit each, in words of 32. A block takes a [`TILE`].
-/// `numbers[(dy + 9) * 19 + dx + 9]` is the number of an offset.
+/// Writes to `nearest`, for every class and pixel, the number of the offset to the nearest edge
+/// pixel, or [`FAR`] if none is within [`REACH`]. Of equally near ones the leftmost wins, then the
+/// topmost. Writes to `bits`, for each plane, bin and row, one bit per pixel that is in the bin, in
+/// words of 32. One block per [`TILE`]. `numbers[(dy + 9) * 19 + dx + 9]` is the number of an
+/// offset.
 ///
-/// Reads 4 bytes a pixel (6 with what lies around the tile), writes 28.
+/// Reads 4 bytes per pixel (6 with the surroundings of the tile), writes 28.
 #[kernel(image = VISION, threads = 256, shared = ROWS * PLANES * 8)]
 pub fn vision_nearest(
     t: Thread,
@@ -147,8 +148,8 @@ pub fn vision_nearest(
     let (group, top) = (t.block() % columns, t.block() / columns * TILE.1);
     let left = group * TILE.0;
 
-    // Of each row the 50 pixels that the tile needs: bit k of a plane's word is column left - 9 +
-    // k.
+    // Load the 50 pixels of each row that the tile needs. In a plane's word, bit k is
+    // column left - 9 + k.
     let mut row = t.warp_id();
     while row < ROWS {
         let y = (top + row).wrapping_sub(REACH);
@@ -180,15 +181,15 @@ pub fn vision_nearest(
         let y = top + row;
         let mut plane = 0;
         while plane < PLANES {
-            // Squared distance, then dx, then dy: the least is the nearest.
+            // Squared distance, then dx, then dy: the minimum is the nearest.
             let mut best = u32::MAX;
             unroll::<{ SIDE as usize }>(|k| {
                 let dy = k as i32 - REACH as i32;
                 let window = (rows.load((row + k as u32) * PLANES + plane) >> t.lane()) as u32
                     & ((1 << SIDE) - 1);
                 if window != 0 {
-                    // Bits 0 to 8 are to the left, bit 9 is this column. Where one side has none,
-                    // its distance is 10 or more.
+                    // Bits 0 to 8 are to the left; bit 9 is this column. If one side has no edge,
+                    // its distance is at least 10.
                     let (before, after) = (window & ((1 << REACH) - 1), window >> REACH);
                     let (before, after) =
                         (before.leading_zeros() - (31 - REACH), after.trailing_zeros());
@@ -224,8 +225,8 @@ pub fn vision_nearest(
     }
 }
 
-/// `table`: of each plane what each step of each bin says ([`ENTRIES`] bytes, signed). A block a
-/// plane. `bits`: as of [`vision_nearest()`].
+/// Writes to `table`, for each plane, the score of each step of each bin ([`ENTRIES`] bytes,
+/// signed). One block per plane. `bits` is the output of [`vision_nearest()`].
 #[kernel(image = VISION, threads = 256, shared = 3 * 32 * 4)]
 pub fn vision_log_ratios(t: Thread, size: Size, bits: In<u32>, table: Buf<u8>) {
     let Size { width, height } = size;
@@ -257,12 +258,12 @@ pub fn vision_log_ratios(t: Thread, size: Size, bits: In<u32>, table: Buf<u8>) {
     });
 }
 
-/// Rows that a warp of [`vision_likelihoods()`] goes down.
+/// Rows per warp of [`vision_likelihoods()`].
 pub const STRIP: u32 = 64;
 
-/// `loose` and `fine`: what the table says of each class and pixel, in the wide and in the narrow
-/// tolerance. Behind the last of `loose`: [`OUTSIDE`]. A warp takes 32 columns and [`STRIP`] rows
-/// of a plane.
+/// Writes the table's score for each class and pixel to `loose` (wide tolerance) and `fine` (narrow
+/// tolerance). The byte after the last one of `loose` is [`OUTSIDE`]. One warp per 32 columns and
+/// [`STRIP`] rows of a plane.
 #[kernel(image = VISION, threads = 256, independent)]
 pub fn vision_likelihoods(
     t: Thread,
@@ -284,7 +285,8 @@ pub fn vision_likelihoods(
     if job == 0 && t.lane() == 0 {
         loose.store(CLASSES * width * height, OUTSIDE as u8);
     }
-    // Pixels of a bin in the row, 30 to both sides: from bit lane + 2 of three words on, 61 bits.
+    // Counts the pixels of a bin in the row, up to 30 to both sides: 61 bits of three words, from
+    // bit lane + 2 on.
     let in_row = |bin: u32, y: u32| {
         let row = ((plane * BINS + bin) * height + y) * columns;
         let word = |g: u32| if g < columns { bits.get(row + g) as u64 } else { 0 };
@@ -333,20 +335,20 @@ pub fn vision_likelihoods(
     }
 }
 
-/// One question of [`vision_inliers()`]: a kernel's argument.
+/// Parameters of [`vision_inliers()`]: a kernel argument.
 #[derive(Clone, Copy, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Placed {
-    /// Model points.
+    /// Number of model points.
     pub points: u32,
-    /// From the model to the scene: a, b, c, d, x, y of `x' = a x + b y + x`, `y' = c x + d y +
-    /// y`; it does not mirror.
+    /// Map from the model to the scene: a, b, c, d, x0, y0 of `x' = a x + b y + x0`,
+    /// `y' = c x + d y + y0`. It does not mirror.
     pub map: [f32; 6],
 }
 
-/// `partners`: for each model point the nearest scene edge of its direction: x, y and the normal's
-/// x, y; the normal is zero where there is none within [`REACH`]. A thread a point. `points`: x, y
-/// and the normal's x, y of each.
+/// Writes to `partners`, for each model point, the nearest scene edge of its direction: x, y and
+/// the normal's x, y. The normal is zero if there is none within [`REACH`]. One thread per point.
+/// `points` holds x, y and the normal's x, y of each point.
 #[kernel(image = VISION, threads = 128, independent)]
 pub fn vision_inliers(
     t: Thread,
@@ -397,14 +399,14 @@ mod tests {
     #[test]
     fn edges_are_in_the_planes_of_their_direction() {
         for k in 0..16u32 {
-            // Along an axis: its own class and the two beside it, 22.5 degrees off; narrow: its
-            // own.
+            // Along an axis: its own class and the two next to it, 22.5 degrees off. With the
+            // narrow tolerance: only its own.
             let around = |c: u32| 1 << (c % 16);
             assert_eq!(
                 planes(k << 28),
                 around(k) | around(k + 1) | around(k + 15) | around(k) << 16
             );
-            // Halfway: both, narrow too.
+            // Halfway between two classes: both, with either tolerance.
             assert_eq!(planes((k << 28) + (1 << 27)), (around(k) | around(k + 1)) * 0x1_0001);
         }
     }

@@ -1,12 +1,12 @@
 //! Matching of oriented edge points.
 //!
-//! In the order in which data meets them: [`edges`] finds them in an image, [`spread`] chooses some
-//! evenly, [`maps`] tells what a scene's edges say of every pixel, [`vote`] makes hypotheses from
-//! pairs, [`refine`] brings them closer. [`corners`] are other features.
+//! In the order of the data flow: [`edges`] finds edge points in an image, [`spread`] chooses an
+//! evenly spread subset, [`maps`] scores every pixel of a scene by its edges, [`vote`] makes
+//! hypotheses from pairs, and [`refine`] improves them. [`corners`] are another kind of feature.
 //!
-//! Angles are [`u32`] fractions of a turn (2^32 to the turn, counter-clockwise in x right, y down),
-//! so that differences wrap by themselves. Arrays of floats travel as bits. Everything is basic
-//! arithmetic in a fixed order: the same bits on every device.
+//! Angles are [`u32`] fractions of a turn (2^32 per turn, counter-clockwise with x right, y down),
+//! so that differences wrap naturally. Arrays of floats are passed as bits. Everything is basic
+//! arithmetic in a fixed order, so results are bit-identical on every device.
 pub mod corners;
 pub mod direction;
 pub mod edges;
@@ -17,55 +17,55 @@ pub mod vote;
 
 use koel_simt::In;
 
-/// The size of an image: a kernel's argument.
+/// Size of an image: a kernel argument.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Size {
-    /// Pixels a row.
+    /// Pixels per row.
     pub width: u32,
-    /// Rows.
+    /// Number of rows.
     pub height: u32,
 }
 
-/// Edges, as [`edges::vision_edges()`] leaves them: a kernel's argument.
+/// Edges, the output of [`edges::vision_edges()`]: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct EdgesIn {
-    /// Of each x, y and the normal's x, y: floats.
+    /// For each edge: x, y and the normal's x, y (floats).
     pub places: In<u32>,
-    /// Of each its direction, strength, contrast (floats) and the number of its pixel.
+    /// For each edge: direction, strength, contrast (floats) and the number of its pixel.
     pub traits: In<u32>,
-    /// How many there are.
+    /// Number of edges.
     pub count: u32,
 }
 
-/// A scene in which the nearest edge of a direction is looked up: a kernel's argument.
+/// A scene, prepared for lookups of the nearest edge of a direction: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct SceneIn {
-    /// Of each edge x, y and the normal's x, y: floats.
+    /// For each edge: x, y and the normal's x, y (floats).
     pub edges: In<u32>,
-    /// Of each pixel its edge.
+    /// Edge of each pixel.
     pub index: In<u32>,
-    /// Class by class, row by row, a number of `offsets`, to the nearest edge pixel, in the order
-    /// of distance; [`refine::FAR`] if there is none.
+    /// Number in `offsets` of the offset to the nearest edge pixel, class by class, row by row;
+    /// [`refine::FAR`] if there is none. Offsets are numbered by distance.
     pub nearest: In<u8>,
-    /// x and y, as signed 16-bit halves.
+    /// x and y of each offset, as signed 16-bit halves.
     pub offsets: In<u32>,
-    /// The size of the image.
+    /// Size of the image.
     pub size: Size,
 }
 
-/// Edges are kept apart in this many classes of direction.
+/// Number of classes of direction.
 pub const CLASSES: u32 = 16;
 
-/// The class of a direction: the nearest multiple of 1/16 of a turn.
+/// Returns the class of a direction: the nearest multiple of 1/16 of a turn.
 #[inline(always)]
 pub fn class(direction: u32) -> u32 {
     direction.wrapping_add(1 << 27) >> 28
 }
 
-/// The same number, at least 1: a divisor of which the compiler knows that it is not 0.
+/// Returns the number, but at least 1, so that the compiler knows that a divisor is not 0.
 #[inline(always)]
 fn at_least_one(n: u32) -> u32 {
     if n == 0 { 1 } else { n }

@@ -1,97 +1,101 @@
-//! Refinement: each candidate, an affine map from model to scene, is moved to where its points lie
-//! on edges.
+//! Refinement: moves each candidate, an affine map from model to scene, so that its points lie on
+//! edges.
 //!
-//! Iterated closest points. Each step pairs the moved model points with the nearest scene edge of
-//! their direction, by one read of a map ([`vision_moments()`], [`STRIPS`] threads a candidate),
-//! and solves for the affine change that brings them there: mostly across the edge, a little along
-//! it ([`vision_step()`], a thread a candidate).
+//! Uses iterated closest points. Each step pairs the moved model points with the nearest scene edge
+//! of their direction by one read of a map ([`vision_moments()`], [`STRIPS`] threads per
+//! candidate). It then solves for the affine change that brings them together: mostly across the
+//! edge, a little along it ([`vision_step()`], one thread per candidate).
 use super::direction::direction;
 use super::{SceneIn, Size, class};
 use koel_simt::{Buf, In, Thread, U32x4, kernel, unroll};
 
-/// No edge is near.
+/// Code of a pixel without an edge nearby.
 pub const FAR: u8 = 255;
-/// What a point that falls outside the scene adds to a score, in sixteenths.
+/// Score of a point that falls outside the scene, in sixteenths.
 pub const OUTSIDE: i32 = -15;
-/// Fewer pairs than this determine nothing.
+/// Minimum number of pairs for a step.
 const MIN_PAIRS: u32 = 8;
-/// A determinant of the linear part outside this range, or a ratio of its singular values `s` with
-/// `s + 1/s` above twice `STRETCH`, ends the refinement: the model would collapse or explode.
+/// The refinement ends if the determinant of the linear part is outside this range, or if the ratio
+/// `s` of its singular values has `s + 1/s` above twice `STRETCH`: the model would collapse or
+/// explode.
 const DETERMINANTS: (f32, f32) = (0.1, 3.5);
 const STRETCH: f32 = 2.6;
 
-/// Scores that differ by less than this part are equal.
+/// Scores that differ by less than this fraction count as equal.
 const TIE: f32 = 0.02;
 
-/// Threads that share a candidate in [`vision_moments()`]: each takes every eighth point. Sums over
-/// them have a fixed order.
+/// Threads per candidate in [`vision_moments()`]; each takes every eighth point. Their results are
+/// summed in a fixed order.
 pub const STRIPS: u32 = 8;
-/// Words of a candidate's state, each of all candidates one behind the other: the map (six words:
-/// the linear part by rows, pixels a unit, and the place of the model's centre), ...
+/// First word of the map in a candidate's state. The state is stored word by word, each for all
+/// candidates. The map has six words: the linear part by rows, in pixels per unit, and the position
+/// of the model's centre.
 pub const MAP: u32 = 0;
-/// ... the last of the best maps so far, ...
+/// First word of the latest of the best maps so far.
 pub const BEST: u32 = 6;
-/// ... its score and the top score, ...
+/// Word of that map's score. The top score follows.
 pub const BEST_SCORE: u32 = 12;
 const TOP: u32 = 13;
-/// ... and whether it goes on.
+/// Word that is not 0 while the candidate continues.
 pub const GOES_ON: u32 = 14;
-/// In all.
+/// Words per candidate.
 pub const STATE: u32 = 15;
-/// Words of the sums of a strip: moments for xx, xy and yy of the directions, the right sides, the
-/// score, the number of pairs.
+/// Words of the sums of a strip: moments for xx, xy and yy of the directions, the right-hand sides,
+/// the score, the number of pairs.
 pub const SUMS: u32 = 3 * 6 + 2 * 3 + 2;
 
-/// One step of a batch: a kernel's argument.
+/// Parameters of one step of a batch: a kernel argument.
 #[derive(Clone, Copy, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Refinement {
-    /// Candidates.
+    /// Number of candidates.
     pub candidates: u32,
-    /// How far an edge may be, pixels.
+    /// Maximum distance of an edge, in pixels.
     pub radius: f32,
-    /// Weight of the distance along the edge against that across.
+    /// Weight of the distance along the edge relative to that across it.
     pub along: f32,
     /// Damping, relative to the mean of the diagonal.
     pub damping: f32,
-    /// 1 if nothing moves any more, and only the score counts; else 0.
+    /// 1 if this step only computes the score and moves nothing, else 0.
     pub last: u32,
 }
 
-/// Models and the candidates that are of them: a kernel's argument.
+/// Models and their candidates: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct ModelsIn {
-    /// Of each its first point, their number, the unit of their coordinates (pixels, a float), 0.
+    /// For each model: its first point, the number of its points, the unit of their coordinates
+    /// (pixels, a float), 0.
     pub models: In<u32>,
-    /// The model of each candidate.
+    /// Model of each candidate.
     pub of: In<u32>,
-    /// Of each model point x, y (in units, about the model's centre) and the normal's x, y.
+    /// For each model point: x, y (in units, relative to the model's centre) and the normal's x, y.
     pub points: In<u32>,
-    /// The weights of their votes.
+    /// Weight of each model point's vote.
     pub weights: In<u32>,
 }
 
-/// The lower triangle of a symmetric 6 x 6 matrix, row by row.
+/// Lower triangle of a symmetric 6 x 6 matrix, row by row.
 type Triangle = [f32; 21];
 #[inline(always)]
 const fn at(row: usize, column: usize) -> usize {
     row * (row + 1) / 2 + column
 }
 
-/// Solves `a x = b` for a positive definite `a` (Cholesky without roots); `None` if it is not.
+/// Solves `a x = b` for a positive definite `a` (square-root-free Cholesky). Returns `None` if `a`
+/// is not positive definite.
 #[inline(always)]
 fn solve(mut a: Triangle, mut b: [f32; 6]) -> Option<[f32; 6]> {
     let mut good = true;
     unroll::<6>(|j| {
         unroll::<6>(|k| {
             if k < j {
-                // Column k is done: row j of L times D.
+                // Column k is done: a[j][k] is element (j, k) of L times D.
                 let scaled = a[at(j, k)];
                 let l = scaled / a[at(k, k)];
                 unroll::<6>(|i| {
                     if i >= j {
-                        // a[i][k] holds L times D still, for rows not yet reached.
+                        // a[i][k] still holds L times D, because row i is not reached yet.
                         a[at(i, j)] -= a[at(i, k)] * l;
                     }
                 });
@@ -100,7 +104,7 @@ fn solve(mut a: Triangle, mut b: [f32; 6]) -> Option<[f32; 6]> {
         });
         good &= a[at(j, j)] > 1e-12;
     });
-    // b is now D times the unknowns of L^T x; a[i][k], i > k, is L times D.
+    // b is now D times L^T x, and a[i][k] for i > k is L times D.
     unroll::<6>(|back| {
         let j = 5 - back;
         unroll::<6>(|i| {
@@ -113,10 +117,11 @@ fn solve(mut a: Triangle, mut b: [f32; 6]) -> Option<[f32; 6]> {
     good.then_some(b)
 }
 
-/// The sums over one strip of the points of each candidate that goes on. Thread `s n + i`: strip
+/// Sums over one strip of the points of each candidate that continues. Thread `s n + i` takes strip
 /// `s` of candidate `i` of `n`.
 ///
-/// `likelihood`: class by class, signed, sixteenths. `sums[w STRIPS n + thread]`.
+/// `likelihood` is stored class by class, signed, in sixteenths. Word `w` of a strip goes to
+/// `sums[w STRIPS n + thread]`.
 #[kernel(image = VISION, threads = 128, independent)]
 pub fn vision_moments(
     t: Thread,
@@ -139,8 +144,7 @@ pub fn vision_moments(
     let mut m = [0.0f32; 6];
     unroll::<6>(|k| m[k] = f32::from_bits(states.get((MAP + k as u32) * candidates + i)));
     let [a, b, c, d, x0, y0] = m;
-    // The normal equations: `n` of the pairs' moments, three times for xx, xy and yy of the
-    // directions.
+    // Normal equations: six moments of the pairs, for each of xx, xy and yy of the directions.
     let (mut xx, mut xy, mut yy) = ([0.0f32; 6], [0.0f32; 6], [0.0f32; 6]);
     let (mut rx, mut ry) = ([0.0f32; 3], [0.0f32; 3]);
     let (mut score, mut pairs) = (0.0f32, 0);
@@ -174,7 +178,7 @@ pub fn vision_moments(
         let U32x4([ex, ey, ux, uy]) = edges.x4().get(edge);
         let (ex, ey) = (f32::from_bits(ex) - qx, f32::from_bits(ey) - qy);
         let (ux, uy) = (f32::from_bits(ux), f32::from_bits(uy));
-        // exp(-z), nearly.
+        // Approximates exp(-z).
         let z = (ex * ex + ey * ey) * sharpness;
         let w = 1.0 / (1.0 + z * (1.0 + z * (0.5 + z * (1.0 / 6.0 + z * (1.0 / 24.0)))));
         let v = w * along;
@@ -207,8 +211,8 @@ pub fn vision_moments(
     put(25, pairs);
 }
 
-/// A step of each candidate that goes on, by the sums of [`vision_moments()`]. A thread a
-/// candidate.
+/// Performs a step of each candidate that continues, from the sums of [`vision_moments()`]. One
+/// thread per candidate.
 #[kernel(image = VISION, threads = 32, independent)]
 pub fn vision_step(
     t: Thread,
@@ -237,7 +241,7 @@ pub fn vision_step(
     unroll::<6>(|k| m[k] = f32::from_bits(state(MAP + k as u32)));
     let mut pairs = 0;
     unroll::<{ STRIPS as usize }>(|strip| pairs += part(25, strip));
-    // Scores are coarse, steps are not: a later one is closer, unless it lost something.
+    // Scores are coarse and steps are fine: a later map is closer unless its score drops.
     let (score, top) = (sum(24), f32::from_bits(state(TOP)));
     let top = if score > top { score } else { top };
     set(TOP, top.to_bits());
@@ -247,8 +251,8 @@ pub fn vision_step(
     }
     let mut goes_on = last == 0 && pairs >= MIN_PAIRS;
     if goes_on {
-        // Unknowns: the change of a, b, x0, then of c, d, y0. Moments of (px, py, 1) with itself:
-        // xx xy x / yy y / 1.
+        // Unknowns: the change of a, b, x0, then of c, d, y0. The moments of (px, py, 1) with
+        // itself are: xx xy x / yy y / 1.
         let (mut xx, mut xy, mut yy) = ([0.0f32; 6], [0.0f32; 6], [0.0f32; 6]);
         unroll::<6>(|n| (xx[n], xy[n], yy[n]) = (sum(n), sum(6 + n), sum(12 + n)));
         let mut n: Triangle = [
@@ -270,7 +274,7 @@ pub fn vision_step(
         let unit2 = f32::from_bits(unit) * f32::from_bits(unit);
         let determinant = (m[0] * m[3] - m[1] * m[2]) / unit2;
         let frobenius = (m[0] * m[0] + m[1] * m[1] + m[2] * m[2] + m[3] * m[3]) / unit2;
-        // Written so that no number passes that is not one.
+        // The comparisons are written so that NaN fails.
         goes_on &= determinant >= DETERMINANTS.0
             && determinant <= DETERMINANTS.1
             && frobenius <= 2.0 * STRETCH * determinant

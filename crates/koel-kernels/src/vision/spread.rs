@@ -1,44 +1,44 @@
-//! A choice of edges that is spread evenly: the first in an order first, none too close to a chosen
-//! one.
+//! Chooses an evenly spread subset of edges: in a given order, each edge that is not too close to
+//! one already chosen.
 //!
-//! The same choice as going through them one by one. An edge is decided once those before it that
-//! could crowd it out are; a thread waits for these. Blocks take tickets in the order of the edges,
-//! so that what is waited for is always running.
+//! The result equals that of a sequential pass. An edge is decided once the earlier ones that could
+//! crowd it out are decided; its thread waits for them. Blocks take tickets in the order of the
+//! edges, so every edge that is waited for belongs to a running block or a finished one.
 use super::edges::NONE;
 use super::{EdgesIn, Size};
 use crate::lookback::take_tile;
 use koel_simt::{Buf, In, Thread, U32x4, kernel};
 
 const THREADS: u32 = 256;
-/// Edges whose directions differ by less than 60 degrees are alike: the cosine.
+/// Cosine of 60 degrees. Edges whose directions differ by less than that are alike.
 pub const ALIKE: f32 = 0.5;
-/// What is known of an edge: nothing, at the beginning.
+/// State of an undecided edge, the initial one.
 const OPEN: u32 = 0;
 const DROPPED: u32 = 1;
 const KEPT: u32 = 2;
 
-/// Whether one of two edges crowds out the other: x, y, normal x, normal y of each; less than the
-/// root of `apart2` pixels apart.
+/// Returns whether one of two edges crowds out the other: whether they are alike and less than the
+/// square root of `apart2` pixels apart. Each edge is x, y, normal x, normal y.
 #[inline(always)]
 pub fn crowd(e: [f32; 4], o: [f32; 4], apart2: f32) -> bool {
     let (dx, dy) = (e[0] - o[0], e[1] - o[1]);
     e[2] * o[2] + e[3] * o[3] > ALIKE && dx * dx + dy * dy < apart2
 }
 
-/// Keys that bring those edges forward that stand out most, and the edges' numbers: to be sorted. A
-/// thread an edge.
+/// Writes the edges' numbers, and keys that sort the edges by decreasing contrast. One thread per
+/// edge.
 #[kernel(image = VISION, threads = 256, independent)]
 pub fn vision_order(t: Thread, edges: EdgesIn, keys: Buf<u32>, numbers: Buf<u32>) {
     let i = t.global_id();
     if i < edges.count {
-        // Positive floats are ordered as their bits are.
+        // Positive floats have the same order as their bits.
         keys.store(i, !edges.traits.get(4 * i + 2));
         numbers.store(i, i);
     }
 }
 
-/// `ranks[order[r]]` = r; `at[p]` = the edge found in pixel `p`. A thread an edge. `at` begins as
-/// all ones.
+/// Sets `ranks[order[r]]` to r, and `at[p]` to the edge in pixel `p`. One thread per edge. `at`
+/// must be all ones initially.
 #[kernel(image = VISION, threads = 256, independent)]
 pub fn vision_ranks(t: Thread, edges: EdgesIn, order: In<u32>, ranks: Buf<u32>, at: Buf<u32>) {
     let r = t.global_id();
@@ -49,26 +49,26 @@ pub fn vision_ranks(t: Thread, edges: EdgesIn, order: In<u32>, ranks: Buf<u32>, 
     }
 }
 
-/// What [`vision_spread()`] works on: a kernel's argument.
+/// Input of [`vision_spread()`]: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct Spread {
-    /// The edges.
+    /// Edges.
     pub edges: EdgesIn,
-    /// The edge of each rank: the first is chosen first.
+    /// Edge of each rank. Rank 0 is chosen first.
     pub order: In<u32>,
-    /// The rank of each edge.
+    /// Rank of each edge.
     pub ranks: In<u32>,
-    /// The edge found in each pixel; all ones where there is none.
+    /// Edge in each pixel; all ones if there is none.
     pub at: In<u32>,
-    /// The size of the image.
+    /// Size of the image.
     pub size: Size,
-    /// How far alike edges are apart, pixels.
+    /// Minimum distance between alike edges, in pixels.
     pub apart: f32,
 }
 
-/// `flags[r]` = 1 if the edge of rank `r` is chosen, else 0. A thread a rank; `states` (one an
-/// edge) begins as zero, as does `ticket`.
+/// Sets `flags[r]` to 1 if the edge of rank `r` is chosen, else to 0. One thread per rank. `states`
+/// (one per edge) and `ticket` must be 0 initially.
 #[kernel(image = VISION, threads = 256, shared = 4)]
 pub fn vision_spread(
     t: Thread,
@@ -90,7 +90,7 @@ pub fn vision_spread(
         place = places.x4().get(edge).0.map(f32::from_bits);
         pixel = traits.get(4 * edge + 3);
     }
-    // An edge lies at most half a pixel from the centre of its own.
+    // An edge is at most half a pixel from the centre of its pixel.
     let reach = apart as u32 + 1;
     let (left, right) = super::edges::window(pixel % width, reach, width);
     let (top, bottom) = super::edges::window(pixel / width, reach, height);
@@ -126,8 +126,8 @@ pub fn vision_spread(
     }
 }
 
-/// `points`: x, y, direction and number of each chosen edge. A thread a place in `chosen`, of which
-/// `count[0]` are meant.
+/// Writes x, y, direction and number of each chosen edge to `points`. One thread per entry of
+/// `chosen`, of which `count[0]` are valid.
 #[kernel(image = VISION, threads = 256, independent)]
 pub fn vision_points(
     t: Thread,

@@ -1,81 +1,82 @@
-//! Hypotheses: every ordered pair of scene points looks up the model bases that look like it, and
-//! each such basis is tried on a few points of the model.
+//! Hypotheses: every ordered pair of scene points looks up the model bases with the same
+//! invariants, and each such basis is tested on a few points of the model.
 //!
-//! Geometric hashing (Lamdan and Wolfson 1988; Alcantara et al. 2009, section 6) with oriented
-//! points: the invariants of a pair are the directions of its two ends relative to its own, so that
-//! one lookup gives whole hypotheses, and the votes are reads of a likelihood map instead of
-//! increments of counters.
+//! This is geometric hashing (Lamdan and Wolfson 1988; Alcantara et al. 2009, section 6) with
+//! oriented points. The invariants of a pair are the directions of its two points relative to that
+//! of the pair. One lookup therefore gives complete hypotheses, and the votes are reads of a
+//! likelihood map instead of increments of counters.
 use super::direction::direction;
 use super::{CLASSES, at_least_one, class};
 use crate::hash::mulhi;
 use koel_simt::{Buf, In, Thread, U32x4, kernel};
 
-/// Points of the model that vote.
+/// Model points that vote per hypothesis.
 pub const TESTS: u32 = 32;
-/// What a point that falls outside the scene adds to a score.
+/// Score of a point that falls outside the scene.
 pub const OUTSIDE: i8 = -20;
-/// After 8, 16 and all 32 votes a hypothesis goes on only with this score: it has seen enough that
-/// speaks against it.
+/// Minimum score of a hypothesis after 8, 16 and all 32 votes. Lower ones are dropped early.
 const STAGES: [i32; 3] = [-30, -20, 0];
 
-/// One search: a kernel's argument.
+/// Parameters of a search: a kernel argument.
 #[derive(Clone, Copy, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Search {
-    /// Scene points.
+    /// Number of scene points.
     pub points: u32,
-    /// Scene width, pixels.
+    /// Width of the scene in pixels.
     pub width: u32,
-    /// Scene height, pixels.
+    /// Height of the scene in pixels.
     pub height: u32,
-    /// Their product.
+    /// Width times height.
     pub pixels: u32,
-    /// Bins a turn of each of the two invariants.
+    /// Bins per turn of each of the two invariants.
     pub bins: u32,
-    /// Square of the least distance of a pair, pixels.
+    /// Square of the minimum distance of a pair, in pixels squared.
     pub shortest2: f32,
-    /// Square of the greatest.
+    /// Square of the maximum distance.
     pub longest2: f32,
-    /// Square of the least scale, scene over model.
+    /// Square of the minimum scale, scene over model.
     pub smallest2: f32,
-    /// Square of the greatest.
+    /// Square of the maximum scale.
     pub largest2: f32,
-    /// Hypotheses that are kept of each model and scene point.
+    /// Hypotheses kept per model and scene point.
     pub keep: u32,
-    /// Threads that share a first point: each takes a second point of so many. At least 1.
+    /// Threads that share a first point. Each takes every `strips`-th second point. At least 1.
     pub strips: u32,
 }
 
-/// The bases of models in one table: a kernel's argument.
+/// Bases of the models in one table: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct BasesIn {
-    /// Of each key where its entries begin, and their end.
+    /// First entry of each key, and the end of the last one.
     pub starts: In<u32>,
-    /// 8 words each: basis vector over its squared length (x, y), basis origin (x, y); direction of
-    /// the basis, first group of test points of its tilt, its model, its number there.
+    /// 8 words per entry: basis vector over its squared length (x, y), basis origin (x, y),
+    /// direction of the basis, first group of test points of its tilt, its model, its number in the
+    /// model.
     pub entries: In<u32>,
-    /// 12 words for each four points: their x, their y, their directions.
+    /// 12 words per group of four points: their x, their y, their directions.
     pub tests: In<u32>,
-    /// Of each model: 0 if it is not looked for.
+    /// 0 for each model that is not searched for.
     pub alive: In<u32>,
 }
 
-/// The key of a pair: the bins of its two directions, each relative to the direction from the first
-/// to the second.
+/// Returns the key of a pair: the bins of its two directions, each relative to the direction from
+/// the first point to the second.
 #[inline(always)]
 pub fn key(bins: u32, first: u32, second: u32, pair: u32) -> u32 {
     let bin = |direction: u32| mulhi(direction.wrapping_sub(pair), bins);
     bin(first) * bins + bin(second)
 }
 
-/// A kept hypothesis: its score in the upper 16 bits (plus 1, so that 0 is none), the number of the
-/// basis, the second point.
+/// Packs a hypothesis: its score plus 1 in the upper 16 bits (so that 0 is an empty slot), the
+/// number of the basis, the second point.
 #[inline(always)]
 fn pack(score: i32, number: u32, second: u32) -> u64 {
     ((score + 1) as u64) << 48 | (number as u64) << 24 | second as u64
 }
-/// Score, number of the basis and second point of a kept hypothesis; `None` for an empty slot.
+/// Returns score, number of the basis and second point of a kept hypothesis, or `None` for an empty
+/// slot.
 pub fn unpack(kept: u64) -> Option<(u32, u32, u32)> {
     let score = (kept >> 48) as u32;
     (score > 0).then(|| (score - 1, (kept >> 24) as u32 & 0xFF_FFFF, kept as u32 & 0xFF_FFFF))
@@ -86,14 +87,15 @@ pub fn unpack(kept: u64) -> Option<(u32, u32, u32)> {
 struct Pose {
     cos: f32,
     sin: f32,
-    /// The model point that goes to `(x, y)`.
+    /// Model point that maps to `(x, y)`.
     origin: (f32, f32),
     x: f32,
     y: f32,
     turn: u32,
 }
 
-/// The votes of four model points. Without branches: what one of them says is known late.
+/// Returns the sum of the votes of four model points. Has no branches, because the result of each
+/// read arrives late.
 #[inline(always)]
 #[track_caller]
 fn four_votes(pose: Pose, group: u32, scene: Search, tests: In<u32>, likelihood: In<u8>) -> i32 {
@@ -102,13 +104,13 @@ fn four_votes(pose: Pose, group: u32, scene: Search, tests: In<u32>, likelihood:
     let place = |x: u32, y: u32, direction: u32| {
         let (x, y) = (f32::from_bits(x) - pose.origin.0, f32::from_bits(y) - pose.origin.1);
         let (x, y) = (pose.cos * x - pose.sin * y + pose.x, pose.sin * x + pose.cos * y + pose.y);
-        // SAFETY: finite, as the pair's length and the scale are within their bounds, and far below
-        // 2^31.
+        // SAFETY: the coordinates are finite and far below 2^31, because the pair's length and the
+        // scale are within their bounds.
         let (x, y) =
             unsafe { (x.to_int_unchecked::<i32>() as u32, y.to_int_unchecked::<i32>() as u32) };
         let inside = (x < scene.width) & (y < scene.height);
         let at = class(direction.wrapping_add(pose.turn)) * scene.pixels;
-        // Meaningless where it is outside.
+        // A point outside the scene gets a meaningless index here, which is not used.
         let at = at.wrapping_add(y.wrapping_mul(scene.width)).wrapping_add(x);
         if inside { at } else { scene.pixels * CLASSES }
     };
@@ -119,9 +121,9 @@ fn four_votes(pose: Pose, group: u32, scene: Search, tests: In<u32>, likelihood:
     vote(at[0]) + vote(at[1]) + vote(at[2]) + vote(at[3])
 }
 
-/// Keeps a hypothesis among the best of its `slots`, if it is one. Whatever the order in which many
-/// come, the best stay: a slot only ever takes a better one, and what is replaced was the worst of
-/// all. Returns what none of the slots is below any more.
+/// Keeps a hypothesis if it is among the best of `slots`. The best stay regardless of the order of
+/// arrival: a slot is only overwritten by a better hypothesis, and the one replaced was the worst
+/// of all. Returns a lower bound of all slots from now on.
 #[inline(always)]
 #[track_caller]
 fn keep(best: Buf<u64>, first: u32, slots: u32, kept: u64) -> u64 {
@@ -140,12 +142,12 @@ fn keep(best: Buf<u64>, first: u32, slots: u32, kept: u64) -> u64 {
     }
 }
 
-/// The best hypotheses of each model and scene point, in no order: of [`Search::strips`] threads a
-/// point, thread `s` tries the pairs from it to points `s, s + strips, ...`.
+/// Finds the best hypotheses of each model and scene point, in no particular order. Each point has
+/// [`Search::strips`] threads; thread `s` tries the pairs with every `strips`-th point from `s` on.
 ///
-/// `points`: x, y, direction, 0 of each scene point. `likelihood`: class by class, row by row,
-/// signed; behind them [`OUTSIDE`]. `best`: for each model and point [`Search::keep`] slots, which
-/// begin as zero or as another table has left them.
+/// `points` holds x, y, direction, 0 of each scene point. `likelihood` is stored class by class,
+/// row by row, signed, followed by [`OUTSIDE`]. `best` has [`Search::keep`] slots for each model
+/// and point, which are 0 initially or hold the results of another table.
 #[kernel(image = VISION, threads = 256, min_blocks = 4, independent)]
 pub fn vision_vote(
     t: Thread,
@@ -163,7 +165,7 @@ pub fn vision_vote(
     }
     let U32x4([xi, yi, di, _]) = points.x4().get(i);
     let (xi, yi) = (f32::from_bits(xi), f32::from_bits(yi));
-    // Of the slots used last, what none is below any more.
+    // The slots used last, and a lower bound of them.
     let (mut known, mut least) = (u32::MAX, 0);
     let mut j = strip;
     while j < search.points {
@@ -183,7 +185,7 @@ pub fn vision_vote(
                     let U32x4([turned, first, model, number]) = entries.x4().get(2 * e + 1);
                     let origin = (f32::from_bits(ox), f32::from_bits(oy));
                     let turn = pair.wrapping_sub(turned);
-                    // Half a pixel more: places are rounded.
+                    // Add half a pixel, because conversion to pixels truncates.
                     let pose = Pose { cos, sin, origin, x: xi + 0.5, y: yi + 0.5, turn };
                     let some = |group| four_votes(pose, group, search, tests, likelihood);
                     let mut score = if alive.get(model) != 0 {
@@ -235,8 +237,8 @@ mod tests {
     #[test]
     fn the_best_stay_whoever_comes_first() {
         for (seed, slots) in [(1, 1), (2, 4), (3, 8), (4, 8), (5, 4)] {
-            // All different, as hypotheses are; in the last round they rise, in the one before they
-            // fall.
+            // All values are distinct, as hypotheses are. They rise in the last round and fall in
+            // the one before.
             let value = |i: u64| match seed {
                 4 => 5000 - i,
                 5 => 1 + i,
@@ -244,7 +246,8 @@ mod tests {
             };
             let values = (0..1024).map(value).collect::<Vec<u64>>();
             let mut best = vec![0; 2 * slots];
-            // SAFETY: 8 values a thread of two blocks, two lists.
+            // SAFETY: `values` has 8 values for each thread of two blocks, and `best` has room for
+            // two lists.
             unsafe {
                 keep_all::launch(
                     &Exec::new(seed),
