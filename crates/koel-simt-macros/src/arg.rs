@@ -36,14 +36,14 @@ pub fn expand(item: TokenStream) -> syn::Result<TokenStream> {
                 &[#((<#types as ::koel_simt::Arg>::ALIGN, <#types as ::koel_simt::Arg>::BYTES)),*]
             );
             unsafe fn named(self, _name: &'static str, next_array: &mut u32) -> Self {
-                // SAFETY: the caller's.
+                // SAFETY: guaranteed by the caller.
                 unsafe {
                     #name { #(#names: ::koel_simt::Arg::named(self.#names, #texts, next_array)),* }
                 }
             }
             #[inline(always)]
             unsafe fn native(self) -> Self {
-                // SAFETY: the caller's.
+                // SAFETY: guaranteed by the caller.
                 unsafe { #name { #(#names: ::koel_simt::Arg::native(self.#names)),* } }
             }
             fn write(&self, to: &mut ::koel_simt::DeviceArg) {

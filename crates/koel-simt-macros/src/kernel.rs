@@ -139,14 +139,14 @@ fn on_host(
         ) -> ::core::result::Result<(), KoelBackend::Error> #bounds {
             #[allow(unused_mut, unused_variables, reason = "a kernel may have no parameters")]
             let mut arrays = 0u32;
-            // SAFETY: the caller's.
+            // SAFETY: guaranteed by the caller.
             #(let #parameters = unsafe {
                 ::koel_simt::Arg::named(#parameters, #texts, &mut arrays)
             };)*
             let shared = (#shared) as u32;
             let args = [#(::koel_simt::Arg::device(&#parameters)),*];
             let mut done = Ok(());
-            // SAFETY: the caller's.
+            // SAFETY: guaranteed by the caller.
             with_body #of_body(#(#parameters,)* &mut |body| done = unsafe {
                 backend.launch(#of_spec, grid, shared, &args, body)
             });

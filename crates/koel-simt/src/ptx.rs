@@ -1,13 +1,13 @@
 //! The primitives on nvptx64.
 //!
-//! RULE: `asm!` is not `convergent` (rustc has no way to say so): LLVM may copy it into both arms
+//! RULE: `asm!` is not `convergent`, and rustc cannot mark it so: LLVM may copy it into both arms
 //! of a branch, and does. A copied load or atomic is harmless; a copied barrier, ballot or shuffle
-//! is wrong on the GPU. So:
-//!   * whatever waits for other threads is an LLVM intrinsic (LLVM itself knows that those are
-//!     convergent);
-//!   * memory accesses are asm!, because Rust has no address spaces and no cache operators;
-//!   * nothing here may be left as a function: the callers are not convergent either. xtask checks
-//!     it.
+//! is wrong on the GPU. Hence:
+//!   * Operations that wait for other threads are LLVM intrinsics, which LLVM knows to be
+//!     convergent.
+//!   * Memory accesses are `asm!`, because Rust has no address spaces and no cache operators.
+//!   * Every function must be inlined, because the callers are not convergent either. xtask checks
+//!     this.
 #![allow(
     clippy::undocumented_unsafe_blocks,
     reason = "each block is the one instruction that its function's name says"
@@ -15,7 +15,7 @@
 use crate::{U32x4, U64x2};
 use core::arch::{asm, global_asm};
 
-/// What a kernel may take: the host checks it.
+/// Type of a kernel argument; the host checks it.
 pub trait Arg {}
 impl<T> Arg for T {}
 
@@ -71,7 +71,7 @@ macro_rules! sreg { ($($f:ident $reg:literal)*) => { $(
 )* } }
 sreg!(tid "tid.x" block_id "ctaid.x" block_dim "ntid.x" grid_dim "nctaid.x");
 
-/// Where a thread is: read from special registers when asked.
+/// Position of a thread in the grid, read from special registers on demand.
 #[derive(Clone, Copy)]
 pub struct Place;
 impl Place {
@@ -109,7 +109,7 @@ pub fn warp_sync(_: u32, mask: u32) {
 pub fn ballot(_: u32, mask: u32, p: bool) -> u32 {
     nv_ballot(mask, p)
 }
-// redux.sync begins with sm_80. Waiting is not copied by what follows: five shuffles in a row.
+// redux.sync needs sm_80. The fallback is five shuffles in sequence, which are convergent.
 macro_rules! reduce { ($($f:ident $redux:ident |$a:ident, $b:ident| $op:expr;)*) => { $(
     #[cfg(not(simt_sm = "75"))]
     #[inline(always)]
@@ -142,7 +142,7 @@ pub fn anew(mut x: u32) -> u32 {
 pub fn mul_hi(a: u32, b: u32) -> u32 {
     nv_mul_hi(a, b)
 }
-// griddepcontrol begins with sm_90. Waiting here is between kernels: a copy in each arm of a branch
+// griddepcontrol needs sm_90. It waits for kernels, not threads: a copy in each arm of a branch
 // does no harm.
 #[cfg(not(simt_sm = "75"))]
 #[inline(always)]
@@ -170,7 +170,7 @@ pub fn shared_base() -> u32 {
     r
 }
 
-/// Nothing is known about lengths on the GPU.
+/// Lengths are unknown on the GPU.
 #[derive(Clone, Copy)]
 pub struct Extent;
 impl Extent {
@@ -215,8 +215,9 @@ pub trait Mem: Sized {
     unsafe fn sts_volatile(a: u32, v: Self);
 }
 
-// Memory seen by asm!: `readonly` reads (ordered with stores and barriers, may be merged or
-// dropped), `pure, nomem` for read-only data (may move freely), nothing said = volatile.
+// Memory effects of `asm!`: `readonly` reads are ordered with stores and barriers but may be merged
+// or dropped; `pure, nomem` reads, of read-only data, may move freely; without options, the access
+// is volatile.
 macro_rules! mem { ($T:ty, $ty:literal, $reg:ident, ($($r:ident $i:tt)*), $lst:literal, $a:literal, |$v:ident| $to:expr) => {
     impl Mem for $T {
         mem!(@ld ld(*const Self, reg64) $ty $reg ($($r)*) $lst $a "ld.global" $to, pure, readonly);

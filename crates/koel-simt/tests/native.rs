@@ -167,11 +167,11 @@ fn kernels_that_wait_cannot_run_natively() {
         );
         assert!(
             panic_of(|| waits_in_spite_of_its_word::launch(&native, 1))
-                .contains("only a kernel that the executor runs")
+                .contains("only a kernel run by the executor")
         );
         assert!(
             panic_of(|| shares_in_spite_of_its_word::launch(&native, 1))
-                .contains("only a kernel that the executor runs")
+                .contains("only a kernel run by the executor")
         );
     }
 }
