@@ -56,7 +56,8 @@ trait Table: Sized {
     /// Queries keys that may occur in a file of `bytes` bytes, and the whole contents.
     fn ask(&self, words: &[u64], bytes: usize);
 }
-macro_rules! tables { ($([$($generics:tt)*] $table:ty [$($bound:tt)*]: |$self:ident, $words:ident, $bytes:ident| $ask:block)*) => { $(
+macro_rules! tables { ($([$($generics:tt)*] $table:ty [$($bound:tt)*]:
+    |$self:ident, $words:ident, $bytes:ident| $ask:block)*) => { $(
     impl<$($generics)*> Table for $table
     where
         $($bound)*
@@ -83,13 +84,19 @@ macro_rules! tables { ($([$($generics:tt)*] $table:ty [$($bound:tt)*]: |$self:id
 tables! {
     [K: Key, V: Value] Map<K, V> []: |self, words, bytes| {
         let keys = keys::<K>(words);
-        assert_eq!(self.get(&keys).unwrap().iter().flatten().count() as u64, self.count(&keys).unwrap());
+        assert_eq!(
+            self.get(&keys).unwrap().iter().flatten().count() as u64,
+            self.count(&keys).unwrap()
+        );
         assert!(self.pairs().unwrap().len() <= bytes);
     }
     [K: Key] Set<K> []: |self, words, bytes| {
         let keys = keys::<K>(words);
         let found = self.contains(&keys).unwrap();
-        assert_eq!(found.into_iter().filter(|&found| found).count() as u64, self.count(&keys).unwrap());
+        assert_eq!(
+            found.into_iter().filter(|&found| found).count() as u64,
+            self.count(&keys).unwrap()
+        );
         assert!(self.keys().unwrap().len() <= bytes);
     }
     [K: Key] Index<K> []: |self, words, bytes| {
@@ -97,7 +104,12 @@ tables! {
         let ids = self.ids(&keys::<K>(words)).unwrap();
         assert!(ids.into_iter().flatten().all(|id| (id as usize) < self.len()));
         let found = self.keys_of(&keys::<u32>(words)).unwrap();
-        assert!(found.iter().zip(keys::<u32>(words)).all(|(key, id)| key.is_some() == ((id as usize) < self.len())));
+        assert!(
+            found
+                .iter()
+                .zip(keys::<u32>(words))
+                .all(|(key, id)| key.is_some() == ((id as usize) < self.len()))
+        );
     }
     [K: Key, V: Value] MultiMap<K, V> [Max: Reduction<V>]: |self, words, bytes| {
         self.index().ask(words, bytes);
@@ -112,20 +124,30 @@ tables! {
     [] Set128 []: |self, words, bytes| {
         let keys = keys128(words);
         let found = self.contains(&keys).unwrap();
-        assert_eq!(found.into_iter().filter(|&found| found).count() as u64, self.count(&keys).unwrap());
+        assert_eq!(
+            found.into_iter().filter(|&found| found).count() as u64,
+            self.count(&keys).unwrap()
+        );
         assert!(self.keys().len() <= bytes);
         // Kernels do not check whether such a row exists.
         let stream = DEVICE.stream().unwrap();
         if let Ok(rows) = self.rows(&stream) {
             // SAFETY: the set is in host memory, and nothing changes it here.
             let rows = unsafe { rows.on_host() };
-            assert!(keys.iter().filter_map(|&key| rows.row(key)).all(|row| (row as usize) < self.len()));
+            assert!(
+                keys.iter()
+                    .filter_map(|&key| rows.row(key))
+                    .all(|row| (row as usize) < self.len())
+            );
         }
     }
     [V: Value] Map128<V> []: |self, words, bytes| {
         self.set().ask(words, bytes);
         let keys = keys128(words);
-        assert_eq!(self.get(&keys).unwrap().iter().flatten().count() as u64, self.count(&keys).unwrap());
+        assert_eq!(
+            self.get(&keys).unwrap().iter().flatten().count() as u64,
+            self.count(&keys).unwrap()
+        );
         assert_eq!(self.pairs().unwrap().len(), self.len());
     }
     [] Index128 []: |self, words, bytes| {
@@ -133,7 +155,12 @@ tables! {
         let ids = self.ids(&keys128(words)).unwrap();
         assert!(ids.into_iter().flatten().all(|id| (id as usize) < self.len()));
         let found = self.keys_of(&keys::<u32>(words)).unwrap();
-        assert!(found.iter().zip(keys::<u32>(words)).all(|(key, id)| key.is_some() == ((id as usize) < self.len())));
+        assert!(
+            found
+                .iter()
+                .zip(keys::<u32>(words))
+                .all(|(key, id)| key.is_some() == ((id as usize) < self.len()))
+        );
     }
 }
 /// Returns keys as they are laid out in rows, and others.

@@ -205,11 +205,14 @@ const DATA_SETS: &[DataSet] = &[
                 sha256: "e285d415641e0d9de695b611db874cc8fe995e8089b77a50d6056d24d8cbcc58",
             },
             Member {
-                path: "usr/share/doc/python3-pcl/examples/pcldata/tutorials/correspondence_grouping/milk.pcd",
+                path: "usr/share/doc/python3-pcl/examples/pcldata/tutorials/\
+                       correspondence_grouping/\
+                       milk.pcd",
                 sha256: "e1a32cadd24b83f891ddf46653d6d632aa3bfe9acd91ba3b93b32819212a187c",
             },
             Member {
-                path: "usr/share/doc/python3-pcl/examples/pcldata/tutorials/correspondence_grouping/\
+                path: "usr/share/doc/python3-pcl/examples/pcldata/tutorials/\
+                       correspondence_grouping/\
                        milk_cartoon_all_small_clorox.pcd",
                 sha256: "588b622f9708a0905bae04d8674f3401cc67c5291e5075d6cb7d7eb1e555a40d",
             },
@@ -218,7 +221,8 @@ const DATA_SETS: &[DataSet] = &[
     DataSet {
         name: "scikit-image",
         content: "photographs: coins, brick, gravel, astronaut",
-        terms: "scikit-image: BSD-3-Clause; each photograph as its documentation (skimage.data) says",
+        terms: "scikit-image: BSD-3-Clause; each photograph as its documentation \
+                (skimage.data) says",
         package: Package::Wheel("scikit-image==0.26.0"),
         members: &[
             Member {

@@ -263,7 +263,8 @@ mod tests {
         let workspace = workspace(&packages);
         assert!(workspace.starts_with("[workspace]\n"));
         assert!(workspace.ends_with(
-            "[patch.crates-io]\nkoel = { path = \"../crates/koel-0.1.0\" }\nkoel-simt = { path = \"../crates/koel-simt-0.2.0\" }\n"
+            "[patch.crates-io]\nkoel = { path = \"../crates/koel-0.1.0\" }\n\
+             koel-simt = { path = \"../crates/koel-simt-0.2.0\" }\n"
         ));
         let member = member("tables", &packages, &["koel-simt"]).unwrap();
         assert!(
@@ -279,7 +280,8 @@ mod tests {
     #[test]
     fn what_a_source_includes_is_found() {
         let source = "#[path = \"a.rs\"]\nmod a;\nconst B: &[u8] = include_bytes!(\"../b\");\n\
-            #[doc = include_str!(\"c.md\")]\nconst D: &str = include_str!(concat!(env!(\"D\"), \"/d\"));\n";
+            #[doc = include_str!(\"c.md\")]\n\
+            const D: &str = include_str!(concat!(env!(\"D\"), \"/d\"));\n";
         assert_eq!(included(source), ["c.md", "../b", "a.rs"]);
     }
 

@@ -79,7 +79,8 @@ impl Ptx {
     /// Returns the source of the list of all kernels.
     fn list(&self) -> String {
         let mut text = String::from(
-            "//! Every kernel, where all families are compiled: made by `cargo xtask ptx`; do not edit.\n\
+            "//! Every kernel, where all families are compiled: \
+             made by `cargo xtask ptx`; do not edit.\n\
              use koel_simt::KernelSpec;\n\n\
              /// What a launcher must know of each entry of the images.\n\
              pub const ALL: &[&KernelSpec] = &[\n",
@@ -298,7 +299,8 @@ fn canonical(raw: &str, cpu: &str, package: &str) -> Result<Ptx, String> {
             }
             if !(1..=1024).contains(&threads) || blocks == 0 || threads * blocks > MAX_RESIDENT {
                 return Err(format!(
-                    "`{entry}`: no GPU holds {blocks} blocks of {threads} threads per multiprocessor"
+                    "`{entry}`: no GPU holds {blocks} blocks of {threads} threads \
+                     per multiprocessor"
                 ));
             }
             // An older GPU may hold fewer.
@@ -325,7 +327,8 @@ fn canonical(raw: &str, cpu: &str, package: &str) -> Result<Ptx, String> {
         for (bad, why) in [
             (
                 ".func",
-                "a function that was not inlined (or an LLVM intrinsic this compiler no longer knows)",
+                "a function that was not inlined \
+                 (or an LLVM intrinsic this compiler no longer knows)",
             ),
             (".local", "local memory: an array that did not fit in registers, rolled loop?"),
             (".global .", "a global variable: a table or a panic message"),

@@ -154,7 +154,8 @@ fn build(root: &Path, program: &Program, release: bool) -> Result<Built, String>
 
 fn manifest(root: &Path, program: &Program) -> String {
     let mut text = format!(
-        "[package]\nname = \"weight-{}\"\nversion = \"0.0.0\"\nedition = \"2024\"\n[workspace]\n[profile.release]\n\
+        "[package]\nname = \"weight-{}\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\
+         [workspace]\n[profile.release]\n\
          strip = true\n[dependencies]\n",
         program.name
     );
@@ -200,7 +201,8 @@ mod tests {
     fn seconds_are_read_from_cargos_report() {
         let unit = |name: &str, target: &str, s: f64| {
             format!(
-                "\n  {{\n    \"i\": 1,\n    \"name\": \"{name}\",\n    \"target\": \"{target}\",\n    \"duration\": {s},\n    \"x\": 1\n  }}"
+                "\n  {{\n    \"i\": 1,\n    \"name\": \"{name}\",\
+                 \n    \"target\": \"{target}\",\n    \"duration\": {s},\n    \"x\": 1\n  }}"
             )
         };
         let text = format!(

@@ -157,7 +157,8 @@ mod tests {
         /// buckets.
         #[test]
         fn keys_stay_in_their_buckets(
-            functions in 2..6u32, bucket in 1..9u32, buckets in 8..200u32, method in 0..3usize, start: bool, seed: u64,
+            functions in 2..6u32, bucket in 1..9u32, buckets in 8..200u32,
+            method in 0..3usize, start: bool, seed: u64,
         ) {
             let choices = Choices::random((buckets * bucket) as usize, functions, buckets, seed);
             let mut insertion = Insertion::new(&choices, bucket, Method::ALL[method], 500, seed);
@@ -165,7 +166,9 @@ mod tests {
                 insertion = insertion.random_start();
             }
             for key in 0..choices.len() as u32 {
-                if insertion.table.slots.iter().all(|&k| k != NOBODY) || insertion.insert(key).is_none() {
+                if insertion.table.slots.iter().all(|&k| k != NOBODY)
+                    || insertion.insert(key).is_none()
+                {
                     break;
                 }
                 insertion.table.check(&choices, key as usize + 1);

@@ -50,13 +50,17 @@ macro_rules! views { ($s:ident, $m:ident) => {
         /// Views the same memory four elements at a time. It must start at a multiple of 16 bytes.
         #[inline(always)]
         #[track_caller]
-        pub fn x4(self) -> $s<U32x4> { $s { ptr: self.ptr as *$m U32x4, ext: self.ext.regroup(self.ptr.addr(), 4) } }
+        pub fn x4(self) -> $s<U32x4> {
+            $s { ptr: self.ptr as *$m U32x4, ext: self.ext.regroup(self.ptr.addr(), 4) }
+        }
     }
     impl $s<u64> {
         /// Views the same memory two elements at a time. It must start at a multiple of 16 bytes.
         #[inline(always)]
         #[track_caller]
-        pub fn x2(self) -> $s<U64x2> { $s { ptr: self.ptr as *$m U64x2, ext: self.ext.regroup(self.ptr.addr(), 2) } }
+        pub fn x2(self) -> $s<U64x2> {
+            $s { ptr: self.ptr as *$m U64x2, ext: self.ext.regroup(self.ptr.addr(), 2) }
+        }
     }
 } }
 views!(In, const);

@@ -65,7 +65,12 @@ macro_rules! sreg { ($($f:ident $reg:literal)*) => { $(
     #[inline(always)]
     pub fn $f() -> u32 {
         let r: u32;
-        unsafe { asm!(concat!("mov.u32 {0}, %", $reg, ";"), out(reg32) r, options(pure, nomem, nostack, preserves_flags)) };
+        unsafe {
+            asm!(
+                concat!("mov.u32 {0}, %", $reg, ";"),
+                out(reg32) r, options(pure, nomem, nostack, preserves_flags)
+            )
+        };
         r
     }
 )* } }
@@ -165,7 +170,10 @@ pub fn wait_for_previous() {}
 pub fn shared_base() -> u32 {
     let r: u32;
     unsafe {
-        asm!("mov.u32 {0}, simt_shared;", out(reg32) r, options(pure, nomem, nostack, preserves_flags))
+        asm!(
+            "mov.u32 {0}, simt_shared;",
+            out(reg32) r, options(pure, nomem, nostack, preserves_flags)
+        )
     };
     r
 }
@@ -218,12 +226,18 @@ pub trait Mem: Sized {
 // Memory effects of `asm!`: `readonly` reads are ordered with stores and barriers but may be merged
 // or dropped; `pure, nomem` reads, of read-only data, may move freely; without options, the access
 // is volatile.
-macro_rules! mem { ($T:ty, $ty:literal, $reg:ident, ($($r:ident $i:tt)*), $lst:literal, $a:literal, |$v:ident| $to:expr) => {
+macro_rules! mem { (
+    $T:ty, $ty:literal, $reg:ident, ($($r:ident $i:tt)*), $lst:literal, $a:literal,
+    |$v:ident| $to:expr
+) => {
     impl Mem for $T {
         mem!(@ld ld(*const Self, reg64) $ty $reg ($($r)*) $lst $a "ld.global" $to, pure, readonly);
-        mem!(@ld ld_nc(*const Self, reg64) $ty $reg ($($r)*) $lst $a "ld.global.nc" $to, pure, nomem);
-        mem!(@ld ld_nc_na(*const Self, reg64) $ty $reg ($($r)*) $lst $a "ld.global.nc.L1::no_allocate" $to, pure, nomem);
-        mem!(@ld ld_cs(*const Self, reg64) $ty $reg ($($r)*) $lst $a "ld.global.cs" $to, pure, readonly);
+        mem!(@ld ld_nc(*const Self, reg64) $ty $reg ($($r)*)
+            $lst $a "ld.global.nc" $to, pure, nomem);
+        mem!(@ld ld_nc_na(*const Self, reg64) $ty $reg ($($r)*)
+            $lst $a "ld.global.nc.L1::no_allocate" $to, pure, nomem);
+        mem!(@ld ld_cs(*const Self, reg64) $ty $reg ($($r)*)
+            $lst $a "ld.global.cs" $to, pure, readonly);
         mem!(@ld lds(u32, reg32) $ty $reg ($($r)*) $lst $a "ld.shared" $to, pure, readonly);
         mem!(@ld lds_volatile(u32, reg32) $ty $reg ($($r)*) $lst $a "ld.volatile.shared" $to,);
         mem!(@st st(*mut Self, reg64) $v $ty $reg ($($r $i)*) $lst $a "st.global");
@@ -231,19 +245,33 @@ macro_rules! mem { ($T:ty, $ty:literal, $reg:ident, ($($r:ident $i:tt)*), $lst:l
         mem!(@st sts(u32, reg32) $v $ty $reg ($($r $i)*) $lst $a "st.shared");
         mem!(@st sts_volatile(u32, reg32) $v $ty $reg ($($r $i)*) $lst $a "st.volatile.shared");
     } };
-    (@ld $f:ident($P:ty, $preg:ident) $ty:literal $reg:ident ($($r:ident)*) $lst:literal $a:literal $op:literal $to:expr, $($opt:ident),*) => {
+    (@ld $f:ident($P:ty, $preg:ident) $ty:literal $reg:ident ($($r:ident)*)
+        $lst:literal $a:literal $op:literal $to:expr, $($opt:ident),*) => {
         #[inline(always)]
         unsafe fn $f(p: $P) -> Self {
             $(let $r;)*
-            unsafe { asm!(concat!($op, $ty, " ", $lst, ", [", $a, "];"), $(out($reg) $r,)* in($preg) p, options($($opt,)* nostack, preserves_flags)) };
+            unsafe {
+                asm!(
+                    concat!($op, $ty, " ", $lst, ", [", $a, "];"),
+                    $(out($reg) $r,)* in($preg) p,
+                    options($($opt,)* nostack, preserves_flags)
+                )
+            };
             $to
         }
     };
-    (@st $f:ident($P:ty, $preg:ident) $v:ident $ty:literal $reg:ident ($($r:ident $i:tt)*) $lst:literal $a:literal $op:literal) => {
+    (@st $f:ident($P:ty, $preg:ident) $v:ident $ty:literal $reg:ident ($($r:ident $i:tt)*)
+        $lst:literal $a:literal $op:literal) => {
         #[inline(always)]
         unsafe fn $f(p: $P, $v: Self) {
             let ($($r,)*) = ($(mem!(@f $v $i),)*);
-            unsafe { asm!(concat!($op, $ty, " [", $a, "], ", $lst, ";"), $(in($reg) $r,)* in($preg) p, options(nostack, preserves_flags)) }
+            unsafe {
+                asm!(
+                    concat!($op, $ty, " [", $a, "], ", $lst, ";"),
+                    $(in($reg) $r,)* in($preg) p,
+                    options(nostack, preserves_flags)
+                )
+            }
         }
     };
     (@f $v:ident s) => { $v };
@@ -255,7 +283,8 @@ mem!(u8, ".u8", reg32, (a s), "{0}", "{1}", |v| a);
 mem!(u16, ".u16", reg16, (a s), "{0}", "{1}", |v| a);
 mem!(u32, ".u32", reg32, (a s), "{0}", "{1}", |v| a);
 mem!(u64, ".u64", reg64, (a s), "{0}", "{1}", |v| a);
-mem!(U32x4, ".v4.u32", reg32, (a 0 b 1 c 2 d 3), "{{{0},{1},{2},{3}}}", "{4}", |v| U32x4([a, b, c, d]));
+mem!(U32x4, ".v4.u32", reg32, (a 0 b 1 c 2 d 3), "{{{0},{1},{2},{3}}}", "{4}",
+    |v| U32x4([a, b, c, d]));
 mem!(U64x2, ".v2.u64", reg64, (a 0 b 1), "{{{0},{1}}}", "{2}", |v| U64x2([a, b]));
 mem!(u128, ".v2.u64", reg64, (a low b high), "{{{0},{1}}}", "{2}", |v| U64x2([a, b]).into());
 
@@ -288,7 +317,9 @@ pub trait Rmw: Sized {
     fn shfl_xor(self, id: u32, mask: u32, bits: u32) -> Self;
     fn match_any(self, id: u32, mask: u32) -> u32;
 }
-macro_rules! rmw { ($T:ty, $b:literal, $reg:ident, $match:ident, |$v:ident, $s:ident| $shfl:expr) => {
+macro_rules! rmw { (
+    $T:ty, $b:literal, $reg:ident, $match:ident, |$v:ident, $s:ident| $shfl:expr
+) => {
     impl Rmw for $T {
         rmw!(@ld ld_relaxed $reg, concat!("ld.relaxed.gpu.global.u", $b));
         rmw!(@ld ld_acquire $reg, concat!("ld.acquire.gpu.global.u", $b));
@@ -309,31 +340,81 @@ macro_rules! rmw { ($T:ty, $b:literal, $reg:ident, $match:ident, |$v:ident, $s:i
         rmw!(@2 and_s u32, reg32, $reg, concat!("atom.relaxed.cta.shared.and.b", $b));
         rmw!(@3 cas_s u32, reg32, $reg, concat!("atom.relaxed.cta.shared.cas.b", $b));
         #[inline(always)]
-        fn shfl_idx(self, _: u32, mask: u32, lane: u32) -> Self { let ($v, $s) = (self, |w| nv_shfl_idx(mask, w, lane, 31)); $shfl }
+        fn shfl_idx(self, _: u32, mask: u32, lane: u32) -> Self {
+            let ($v, $s) = (self, |w| nv_shfl_idx(mask, w, lane, 31));
+            $shfl
+        }
         #[inline(always)]
-        fn shfl_up(self, _: u32, mask: u32, delta: u32) -> Self { let ($v, $s) = (self, |w| nv_shfl_up(mask, w, delta, 0)); $shfl }
+        fn shfl_up(self, _: u32, mask: u32, delta: u32) -> Self {
+            let ($v, $s) = (self, |w| nv_shfl_up(mask, w, delta, 0));
+            $shfl
+        }
         #[inline(always)]
-        fn shfl_down(self, _: u32, mask: u32, delta: u32) -> Self { let ($v, $s) = (self, |w| nv_shfl_down(mask, w, delta, 31)); $shfl }
+        fn shfl_down(self, _: u32, mask: u32, delta: u32) -> Self {
+            let ($v, $s) = (self, |w| nv_shfl_down(mask, w, delta, 31));
+            $shfl
+        }
         #[inline(always)]
-        fn shfl_xor(self, _: u32, mask: u32, bits: u32) -> Self { let ($v, $s) = (self, |w| nv_shfl_bfly(mask, w, bits, 31)); $shfl }
+        fn shfl_xor(self, _: u32, mask: u32, bits: u32) -> Self {
+            let ($v, $s) = (self, |w| nv_shfl_bfly(mask, w, bits, 31));
+            $shfl
+        }
         #[inline(always)]
         fn match_any(self, _: u32, mask: u32) -> u32 { $match(mask, self) }
     } };
     (@ld $f:ident $reg:ident, $op:expr) => {
         #[inline(always)]
-        unsafe fn $f(p: *const Self) -> Self { let r; unsafe { asm!(concat!($op, " {0}, [{1}];"), out($reg) r, in(reg64) p, options(nostack, preserves_flags)) }; r }
+        unsafe fn $f(p: *const Self) -> Self {
+            let r;
+            unsafe {
+                asm!(
+                    concat!($op, " {0}, [{1}];"),
+                    out($reg) r, in(reg64) p,
+                    options(nostack, preserves_flags)
+                )
+            };
+            r
+        }
     };
     (@st $f:ident $reg:ident, $op:expr) => {
         #[inline(always)]
-        unsafe fn $f(p: *mut Self, v: Self) { unsafe { asm!(concat!($op, " [{0}], {1};"), in(reg64) p, in($reg) v, options(nostack, preserves_flags)) } }
+        unsafe fn $f(p: *mut Self, v: Self) {
+            unsafe {
+                asm!(
+                    concat!($op, " [{0}], {1};"),
+                    in(reg64) p, in($reg) v,
+                    options(nostack, preserves_flags)
+                )
+            }
+        }
     };
     (@2 $f:ident $P:ty, $preg:ident, $reg:ident, $op:expr) => {
         #[inline(always)]
-        unsafe fn $f(p: $P, v: Self) -> Self { let r; unsafe { asm!(concat!($op, " {0}, [{1}], {2};"), out($reg) r, in($preg) p, in($reg) v, options(nostack, preserves_flags)) }; r }
+        unsafe fn $f(p: $P, v: Self) -> Self {
+            let r;
+            unsafe {
+                asm!(
+                    concat!($op, " {0}, [{1}], {2};"),
+                    out($reg) r, in($preg) p, in($reg) v,
+                    options(nostack, preserves_flags)
+                )
+            };
+            r
+        }
     };
     (@3 $f:ident $P:ty, $preg:ident, $reg:ident, $op:expr) => {
         #[inline(always)]
-        unsafe fn $f(p: $P, old: Self, new: Self) -> Self { let r; unsafe { asm!(concat!($op, " {0}, [{1}], {2}, {3};"), out($reg) r, in($preg) p, in($reg) old, in($reg) new, options(nostack, preserves_flags)) }; r }
+        unsafe fn $f(p: $P, old: Self, new: Self) -> Self {
+            let r;
+            unsafe {
+                asm!(
+                    concat!($op, " {0}, [{1}], {2}, {3};"),
+                    out($reg) r, in($preg) p, in($reg) old, in($reg) new,
+                    options(nostack, preserves_flags)
+                )
+            };
+            r
+        }
     };
 }
 rmw!(u32, "32", reg32, nv_match32, |v, s| s(v));

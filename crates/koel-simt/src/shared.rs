@@ -84,7 +84,8 @@ impl<T: Scalar> Shared<T> {
         unsafe { T::cas_s(self.addr(i), old, new) }
     }
 }
-macro_rules! shared_rmw { ($($(#[$doc:meta])* $f:ident $op:ident)*) => { impl<T: Scalar> Shared<T> { $(
+macro_rules! shared_rmw { ($($(#[$doc:meta])* $f:ident $op:ident)*) => {
+impl<T: Scalar> Shared<T> { $(
     $(#[$doc])*
     #[inline(always)]
     #[track_caller]

@@ -45,6 +45,13 @@ pub trait Idx: Copy {
     /// Returns the index as an offset in elements.
     fn idx(self) -> usize;
 }
-macro_rules! idx { ($($t:ty)*) => { $(impl Idx for $t { #[inline(always)] fn idx(self) -> usize { self as usize } })* } }
+macro_rules! idx { ($($t:ty)*) => { $(
+    impl Idx for $t {
+        #[inline(always)]
+        fn idx(self) -> usize {
+            self as usize
+        }
+    }
+)* } }
 // `i32` so that a bare literal works; a negative one becomes huge and fails the check.
 idx!(u32 u64 usize i32);

@@ -46,7 +46,8 @@ impl Sum for u64 {
     }
 }
 
-#[kernel(threads = 32, shared = table.factor, ITEMS = size_of::<K>(), for K in [u32, u64 { min_blocks = 2 }])]
+#[kernel(threads = 32, shared = table.factor, ITEMS = size_of::<K>(),
+    for K in [u32, u64 { min_blocks = 2 }])]
 fn scaled<K: Sum, const ITEMS: usize>(t: Thread, table: Table<K>, add: K) {
     let i = t.global_id();
     if i < table.inner.n {

@@ -7,7 +7,8 @@ const SEEDS: std::ops::Range<u64> = 0..12;
 macro_rules! fault {
     ($k:ident, $grid:expr $(, $arg:expr)*) => {
         // SAFETY: the executor checks what the kernel does.
-        unsafe { $k::launch(&Exec::new(1), $grid $(, $arg)*) }.expect_err(concat!("a fault of ", stringify!($k)))
+        unsafe { $k::launch(&Exec::new(1), $grid $(, $arg)*) }
+            .expect_err(concat!("a fault of ", stringify!($k)))
     };
 }
 

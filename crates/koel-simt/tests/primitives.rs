@@ -78,22 +78,32 @@ macro_rules! atomics { ($($name:ident $word:ty)*) => { $(
             }
         }
         /// `updates`: the updates that each word got.
-        fn check(op: u32, before: &[W], after: &[W], values: &[W], was: &[W], word_of: impl Fn(usize) -> usize) {
+        fn check(
+            op: u32, before: &[W], after: &[W], values: &[W], was: &[W],
+            word_of: impl Fn(usize) -> usize
+        ) {
             for (w, (&before, &after)) in before.iter().zip(after).enumerate() {
                 let mine = (0..values.len()).filter(|&i| word_of(i) == w);
                 if op == 0 {
                     // a chain: each update returns what another wrote, and the last one stays
-                    let mut wrote = mine.clone().map(|i| values[i]).chain([before]).collect::<Vec<_>>();
+                    let mut wrote =
+                        mine.clone().map(|i| values[i]).chain([before]).collect::<Vec<_>>();
                     let mut found = mine.map(|i| was[i]).chain([after]).collect::<Vec<_>>();
                     (wrote.sort_unstable(), found.sort_unstable());
                     assert_eq!(wrote, found);
                     continue;
                 }
-                assert_eq!(after, mine.clone().fold(before, |a, i| oracle(op, a, values[i])), "op {op}, word {w}");
+                assert_eq!(
+                    after, mine.clone().fold(before, |a, i| oracle(op, a, values[i])),
+                    "op {op}, word {w}"
+                );
                 // States of the word: each update is applied once, starting from `before`.
                 let mut left = mine.collect::<Vec<_>>();
                 let mut state = before;
-                while let Some(next) = left.iter().position(|&i| was[i] == state && oracle(op, state, values[i]) != state) {
+                while let Some(next) = left
+                    .iter()
+                    .position(|&i| was[i] == state && oracle(op, state, values[i]) != state)
+                {
                     let i = left.swap_remove(next);
                     state = oracle(op, state, values[i]);
                 }
@@ -112,14 +122,27 @@ macro_rules! atomics { ($($name:ident $word:ty)*) => { $(
                     let before = (0..WORDS).map(|_| next() as W).collect::<Vec<_>>();
                     let (mut words, mut was) = (before.clone(), vec![0; 640]);
                     // SAFETY: the arrays fit the kernel.
-                    run(unsafe { global::launch(&Exec::new(seed), 10, op, In::new(&values), Buf::new(&mut words), Buf::new(&mut was)) });
+                    run(unsafe {
+                        global::launch(
+                            &Exec::new(seed), 10, op,
+                            In::new(&values), Buf::new(&mut words), Buf::new(&mut was)
+                        )
+                    });
                     check(op, &before, &words, &values, &was, |i| i % WORDS as usize);
 
                     let before = (0..10 * WORDS).map(|_| next() as W).collect::<Vec<_>>();
                     let (mut words, mut was) = (before.clone(), vec![0; 640]);
                     // SAFETY: the arrays fit the kernel.
-                    run(unsafe { shared::launch(&Exec::new(seed), 10, op, In::new(&values), Buf::new(&mut words), Buf::new(&mut was)) });
-                    check(op, &before, &words, &values, &was, |i| i / 64 * WORDS as usize + i % WORDS as usize);
+                    run(unsafe {
+                        shared::launch(
+                            &Exec::new(seed), 10, op,
+                            In::new(&values), Buf::new(&mut words), Buf::new(&mut was)
+                        )
+                    });
+                    check(
+                        op, &before, &words, &values, &was,
+                        |i| i / 64 * WORDS as usize + i % WORDS as usize
+                    );
                 }
             }
         }

@@ -106,9 +106,10 @@ fn what_does_not_fit_is_refused() {
         load(&device).unwrap();
         let changed = PTX.map(|(capability, ptx)| (capability, ptx.replace("ret;", "\tret;")));
         let changed = changed.each_ref().map(|(capability, ptx)| (*capability, ptx.as_str()));
-        assert!(
-            matches!(device.load_kernels(&changed), Err(Error::KernelExists { kernel }) if kernel == "neighbour_sums")
-        );
+        assert!(matches!(
+            device.load_kernels(&changed),
+            Err(Error::KernelExists { kernel }) if kernel == "neighbour_sums"
+        ));
         let stream = device.stream().unwrap();
         let (map, mut sums) = (Map::build(&device, &[1], &[2]).unwrap(), device.alloc(2).unwrap());
         let e = sum_neighbours(&stream, &map, device.upload(&[1]).unwrap().view(), sums.view_mut())

@@ -156,7 +156,8 @@ pub fn mutants(root: &Path, args: &[&str]) -> Result<(), String> {
     let left = chosen.len() - caught - survivors.len();
     let (all, used) = (mutants.len(), cpu_of_children()? - before);
     println!(
-        "{caught} caught, {} survived, {left} of {} chosen not run; {all} planted faults; {used:.0} CPU-seconds",
+        "{caught} caught, {} survived, {left} of {} chosen not run; \
+         {all} planted faults; {used:.0} CPU-seconds",
         survivors.len(),
         chosen.len()
     );

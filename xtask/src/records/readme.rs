@@ -108,7 +108,10 @@ mod tests {
                 row(table, "find_miss", 99.96),
             ]
         });
-        json!({"rows": rows.collect::<Vec<_>>(), "commit": "bb5cac200ddd", "date": "2026-11-20T18:17:21Z"})
+        json!({
+            "rows": rows.collect::<Vec<_>>(), "commit": "bb5cac200ddd",
+            "date": "2026-11-20T18:17:21Z"
+        })
     }
 
     #[test]

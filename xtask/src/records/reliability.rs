@@ -242,9 +242,11 @@ mod tests {
 
     #[test]
     fn sources_are_counted() {
-        let entries = "use a;\npub const ALL: &[&KernelSpec] = &[\n    &crate::a::one::SPEC,\n    &crate::a::two::u32::SPEC,\n];\n";
+        let entries = "use a;\npub const ALL: &[&KernelSpec] = &[\
+            \n    &crate::a::one::SPEC,\n    &crate::a::two::u32::SPEC,\n];\n";
         assert_eq!(number_of_entries(entries), Some(2));
-        let kinds = "/// What.\npub enum FaultKind {\n    /// A\n    A,\n    /// Big\n    B(u32),\n}\npub enum Other {\n    C,\n}\n";
+        let kinds = "/// What.\npub enum FaultKind {\n    /// A\n    A,\n    /// Big\
+            \n    B(u32),\n}\npub enum Other {\n    C,\n}\n";
         assert_eq!(number_of_variants(kinds, "FaultKind"), Some(2));
         assert_eq!(number_of_schedules("devices.extend([1, 2].map(Device::executor));"), Some(2));
         assert_eq!(

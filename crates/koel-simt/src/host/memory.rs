@@ -196,10 +196,13 @@ macro_rules! scalar {
             unsafe fn st_release(p: *mut Self, v: Self) {
                 unsafe { $A::from_ptr(p) }.store(v, Release)
             }
-            scalar!(@rmw $A add fetch_add swap swap min fetch_min max fetch_max or fetch_or and fetch_and);
+            scalar!(@rmw $A add fetch_add swap swap min fetch_min max fetch_max
+                or fetch_or and fetch_and);
             #[inline(always)]
             unsafe fn cas(p: *mut Self, old: Self, new: Self) -> Self {
-                unsafe { $A::from_ptr(p) }.compare_exchange(old, new, Relaxed, Relaxed).unwrap_or_else(|was| was)
+                unsafe { $A::from_ptr(p) }
+                    .compare_exchange(old, new, Relaxed, Relaxed)
+                    .unwrap_or_else(|was| was)
             }
         }
     };
