@@ -113,12 +113,12 @@ pub fn compare_outcomes<K: Key + Debug>(
         if outcome == Outcome::NotDone {
             assert!(
                 !grows && room_needed > ROOM,
-                "operation {i} on {key:?} was not done: {room_needed} keys have room"
+                "operation {i} on {key:?} was not done: {room_needed} keys need room"
             );
             left.push(key);
             continue;
         }
-        assert!(!left.contains(&key), "operation {i} on {key:?} was done behind one that was not");
+        assert!(!left.contains(&key), "operation {i} on {key:?} was done after one that was not");
         assert_eq!(outcome, expected(i, key), "operation {i} on {key:?}");
     }
 }

@@ -188,7 +188,7 @@ fn table<T: Table>(bytes: &[u8]) -> bool {
         table.ask(&words, bytes.len());
     }
     if let Ok(table) = &loaded {
-        assert!(table.save() == bytes, "what is read is what would be written");
+        assert!(table.save() == bytes, "saving a table that was read returns other bytes");
     }
     loaded.is_ok()
 }

@@ -280,7 +280,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
 fn find(name: &str) -> Result<&'static DataSet, String> {
     DATA_SETS.iter().find(|set| set.name == name).ok_or_else(|| {
         let names: Vec<&str> = DATA_SETS.iter().map(|set| set.name).collect();
-        format!("no data set {name:?}; there are: {}", names.join(", "))
+        format!("no data set {name:?}; available: {}", names.join(", "))
     })
 }
 

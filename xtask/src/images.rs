@@ -162,7 +162,7 @@ pub fn check(
         );
     }
     if let Some(stranger) = strangers(folder, &files)?.first() {
-        return Err(format!("{}: no family of that name", folder.join(stranger).display()));
+        return Err(format!("{}: no family with that name", folder.join(stranger).display()));
     }
     let bytes = in_parallel(&files, |file| compare(folder, file))?;
     println!("{}: {} files up to date, {} bytes", folder.display(), files.len(), sum(bytes));

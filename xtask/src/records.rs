@@ -31,7 +31,7 @@ pub fn records(root: &Path, options: &[&str]) -> Result<(), String> {
     let known = |option: &&str| SECTIONS.iter().find(|section| section.option == *option);
     let chosen = options
         .iter()
-        .map(|option| known(option).ok_or(format!("records: `{option}` is no option")));
+        .map(|option| known(option).ok_or(format!("records: no option `{option}`")));
     let chosen = chosen.collect::<Result<Vec<_>, _>>()?;
     if chosen.is_empty() {
         return Err("records: expected --check, --readme or --reliability".into());
@@ -153,7 +153,7 @@ fn check(text: &str, has_lines: bool) -> Result<(), String> {
             || field == "driver" && !is_of_gpu(&record);
         if !is_known && !may_miss {
             return Err(format!(
-                "{field} is {there}, and no `recorded_in` says which commit brought the record"
+                "{field} is {there}, and no `recorded_in` names the commit that added the record"
             ));
         }
     }

@@ -56,7 +56,7 @@ impl Table {
             assert!((key as usize) < placed && !seen[key as usize], "key {key} in slot {slot}");
             assert!(
                 choices.of(key).contains(&(slot as u32 / self.bucket)),
-                "key {key} is in no bucket of its own"
+                "key {key} is not in one of its buckets"
             );
             seen[key as usize] = true;
         }

@@ -123,7 +123,7 @@ fn measure<L: Layout<Key: Hash>>(device: &Device, n: usize, load: f64, peers: bo
     let shape = Shape { partitions: partitions as u32, buckets: buckets as u32 };
     let words = shape.all_buckets() as usize * L::WORDS;
     println!(
-        "{n} pairs at load {load}, {threads} threads, {:.2} bytes a pair",
+        "{n} pairs at load {load}, {threads} threads, {:.2} bytes per pair",
         words as f64 * 8.0 / n as f64
     );
     // The low halves are distinct.
@@ -240,7 +240,7 @@ fn measure<L: Layout<Key: Hash>>(device: &Device, n: usize, load: f64, peers: bo
     .unwrap()
     .unwrap();
     println!(
-        "  {:.4} evictions a pair, {} pairs in the stash",
+        "  {:.4} evictions per pair, {} pairs in the stash",
         counts.evictions as f64 / n as f64,
         counts.stashed
     );

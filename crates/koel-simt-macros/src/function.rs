@@ -86,7 +86,7 @@ impl Instance {
                     let is_its = |(name, _): &&(Ident, TokenStream)| *name == parameter.ident;
                     let value = self.bounds.constants.iter().find(is_its);
                     let (_, value) = value.ok_or_else(|| {
-                        let why = format!("kernel: say `{} = ..`", parameter.ident);
+                        let why = format!("kernel: specify `{} = ..`", parameter.ident);
                         Error::new(parameter.ident.span(), why)
                     })?;
                     all.push(quote!({ #named #value }));
@@ -108,7 +108,7 @@ pub fn instances(options: &Options, function: &Function) -> syn::Result<Vec<Inst
     for parameter in function.generics.type_params() {
         let choice = options.choices.iter().find(|c| c.parameter == parameter.ident);
         let choice = choice.ok_or_else(|| {
-            let why = format!("kernel: say `for {0} in [..]`", parameter.ident);
+            let why = format!("kernel: specify `for {0} in [..]`", parameter.ident);
             Error::new(parameter.ident.span(), why)
         })?;
         all = all

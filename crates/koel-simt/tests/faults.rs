@@ -435,8 +435,8 @@ fn accesses_out_of_bounds_name_kernel_block_thread_and_line() {
     for (how, expected) in [
         (0, "index 128 of global `from`, which has 128 elements"),
         (2, "index 4294967295 of global `to`, which has 128 elements"),
-        (3, "index 60 of the shared array made at"),
-        (4, "index 1073741824 of the shared array made at"),
+        (3, "index 60 of the shared array allocated at"),
+        (4, "index 1073741824 of the shared array allocated at"),
         (5, "index 32 of global `to`, which has 32 elements"),
         (6, "index 18446744073709551615 of global `to`"),
     ] {

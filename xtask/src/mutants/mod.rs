@@ -51,7 +51,7 @@ impl<'a> Choice<'a> {
                 "--seed" => choice.seed = number(arg, value()?)?,
                 "--budget" => choice.budget = number(arg, value()?)?,
                 "--json" => choice.json = Some(value()?.as_ref()),
-                _ if arg.starts_with('-') => return Err(format!("mutants: `{arg}` is no option")),
+                _ if arg.starts_with('-') => return Err(format!("mutants: no option `{arg}`")),
                 name => choice.names.push(name),
             }
         }

@@ -103,7 +103,7 @@ type Copied = Result<(usize, String), String>;
 /// Returns the innermost block that contains the whole change.
 fn copy_of_block(source: &str, blocks: &[Block], change: &Change) -> Copied {
     let blocks = blocks.iter().enumerate();
-    let at = source.find(change.old).ok_or("the text is not there")?;
+    let at = source.find(change.old).ok_or("the text was not found")?;
     let changed = source.replacen(change.old, change.new, 1);
     let changed_blocks = Blocks::of(&changed).map_err(|e| format!("changed: {e}"))?;
     // Narrow the change to the characters that differ.
@@ -117,7 +117,7 @@ fn copy_of_block(source: &str, blocks: &[Block], change: &Change) -> Copied {
     let holds = |block: &Block| block.inside.start <= range.start && range.end <= block.inside.end;
     let mut around = blocks.filter(|(_, block)| holds(block)).collect::<Vec<_>>();
     around.sort_by_key(|(_, block)| block.inside.len());
-    let mut why = "no block of statements is around it";
+    let mut why = "it is not inside a block of statements";
     for (number, block) in around {
         let end = block.inside.end + changed.len() - source.len();
         let same = Block { inside: block.inside.start..end, ..block.clone() };
@@ -125,7 +125,7 @@ fn copy_of_block(source: &str, blocks: &[Block], change: &Change) -> Copied {
             continue; // the change moves a brace
         }
         if block.is_const {
-            why = "it may be computed at compile time";
+            why = "it may be evaluated at compile time";
             continue;
         }
         if source[block.inside.clone()].trim_start().starts_with("#!") {

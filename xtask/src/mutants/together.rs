@@ -460,7 +460,7 @@ mod tests {
         let (copy, build) = (root.join("target/copy"), root.join("target/build"));
         let together = Together::build(&root, &copy, &build, &numbered).unwrap();
         let alone = together.alone.iter().map(|(number, why)| (*number, why.as_str()));
-        let expected = [(4, "mismatched types"), (5, "it may be computed at compile time")];
+        let expected = [(4, "mismatched types"), (5, "it may be evaluated at compile time")];
         let alone = alone.collect::<Vec<_>>();
         assert_eq!((alone[0].0, &alone[1..]), (4, &expected[1..]), "{alone:?}");
         let mut said =

@@ -229,7 +229,7 @@ fn stress(device: &Device, seconds: u64) -> Result<()> {
 fn stale() -> Error {
     Error::Setting {
         field: "device",
-        found: "no memory or no stream for a thread".into(),
-        expected: "room".into(),
+        found: "no memory or stream for a thread".into(),
+        expected: "enough memory".into(),
     }
 }

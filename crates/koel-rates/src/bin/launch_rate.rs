@@ -10,7 +10,6 @@
 //!     rustc --edition=2024 --crate-type=cdylib -O \
 //!         crates/koel/tests/support/stand_in_driver.rs -o /tmp/stand-in/libcuda.so
 //!     export LD_LIBRARY_PATH=/tmp/stand-in
-//! then `LD_LIBRARY_PATH=/tmp/stand-in`.
 use koel::{Device, Map, Result, Stream};
 use koel_kernels::map::find::map_find_or;
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -47,7 +46,7 @@ fn measure(name: &str, stream: &Stream, mut call: impl FnMut(u32) -> Result<()>)
     }
     let (nanoseconds, allocations) = (best / CALLS as f64 * 1e9, allocations as f64 / CALLS as f64);
     println!(
-        "{name:44} {nanoseconds:8.0} ns a call {:8.2} M calls/s {allocations:6.2} allocations",
+        "{name:44} {nanoseconds:8.0} ns per call {:8.2} M calls/s {allocations:6.2} allocations",
         1e3 / nanoseconds
     );
     Ok(())

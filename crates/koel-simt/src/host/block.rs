@@ -483,7 +483,7 @@ impl<'b> Resident<'b> {
             lane.preempted_at.set(None);
             lane.fenced.set(false);
             lane.last_atomic.set(0);
-            let stack = stacks.take().expect("as many stacks as threads were lent");
+            let stack = stacks.take().expect("one stack per thread was lent");
             Coroutine::with_stack(stack, move |y: &Yielder<(), ()>, ()| {
                 block_of_threads.lanes[id as usize].yielder.set(y);
                 body(Thread::on_host(id, place));

@@ -144,7 +144,7 @@ fn work(
                 thread: None,
                 at: None,
                 message: format!(
-                    "no memory for {resident} x {} stacks of {} bytes: {e}",
+                    "out of memory for {resident} x {} stacks of {} bytes: {e}",
                     launch.threads, exec.stack_bytes
                 ),
             }

@@ -151,7 +151,7 @@ impl Extent {
     fn out_of_bounds(self, i: usize) -> ! {
         let of = match self.made {
             None => format!("global `{}`", self.name),
-            Some(at) => format!("the shared array made at {at}"),
+            Some(at) => format!("the shared array allocated at {at}"),
         };
         fault(FaultKind::OutOfBounds, format!("index {i} of {of}, which has {} elements", self.len))
     }

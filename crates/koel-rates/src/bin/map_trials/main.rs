@@ -173,7 +173,7 @@ impl Lookups {
     fn verify(&mut self, stream: &Stream, map: &Map, n: usize, seed: u32, salt: u32) -> Outcome {
         let len = map.len()?;
         if len != n {
-            return Err(format!("{n} pairs, of which the map holds {len}").into());
+            return Err(format!("{n} pairs, but the map holds {len}").into());
         }
         for start in (0..2 * n).step_by(self.queries.len()) {
             let numbers = start..(2 * n).min(start + self.queries.len());
@@ -194,7 +194,7 @@ impl Lookups {
             let answer = |i: usize| (answers[i - start], found[i - start]);
             if let Some(i) = numbers.into_par_iter().find_first(|&i| answer(i) != expected(i)) {
                 return Err(format!(
-                    "{n} pairs: key {i} is answered {:?}, not {:?}",
+                    "{n} pairs: the answer to key {i} is {:?}, not {:?}",
                     answer(i),
                     expected(i)
                 )

@@ -177,7 +177,7 @@ impl<K: Key, V: Value> SmallPairs<K, V> {
         };
         if !is_right {
             return Err(format!(
-                "{}: key {query:?} is answered {answer:?}, not {right:?}; {report:?}",
+                "{}: the answer to key {query:?} is {answer:?}, not {right:?}; {report:?}",
                 self.place
             )
             .into());
@@ -234,7 +234,7 @@ fn small_trial<K: Key, V: Value>(
         pairs.check_answer(query, (answers[i], found[i]), is_broken, &report)?;
     }
     if !is_broken && (report.pairs, report.duplicates) != (oracle.len(), *copies) {
-        return Err(format!("{place}: holds {} different keys: {report:?}", oracle.len()).into());
+        return Err(format!("{place}: holds {} distinct keys: {report:?}", oracle.len()).into());
     }
     tally.pairs += keys.len();
     tally.lookups += queries.len();
