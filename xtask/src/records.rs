@@ -29,9 +29,8 @@ pub fn records(root: &Path, options: &[&str]) -> Result<(), String> {
         return SECTIONS.iter().try_for_each(|section| section.check(root));
     }
     let known = |option: &&str| SECTIONS.iter().find(|section| section.option == *option);
-    let chosen = options
-        .iter()
-        .map(|option| known(option).ok_or(format!("records: no option `{option}`")));
+    let chosen =
+        options.iter().map(|option| known(option).ok_or(format!("records: no option `{option}`")));
     let chosen = chosen.collect::<Result<Vec<_>, _>>()?;
     if chosen.is_empty() {
         return Err("records: expected --check, --readme or --reliability".into());

@@ -1,8 +1,10 @@
 //! Rates of [`Index`](koel::Index), of group counts and of [`MultiMap`] on this machine's best
 //! device: one JSON line each.
 //!
-//!     cargo run --release -p koel-rates --bin group_rates -- \
-//!         2^24 distinct=2^10,2^20 each=4,64,zipf
+//! ```text
+//! cargo run --release -p koel-rates --bin group_rates -- \
+//!     2^24 distinct=2^10,2^20 each=4,64,zipf
+//! ```
 //!
 //! `gps`: 10^9 keys, pairs or values per second, the median of 7 runs after 2 warm-up runs. Builds
 //! allocate their output, and wait for the number of distinct keys. `distinct`: columns of keys

@@ -7,9 +7,11 @@
 //!
 //! The stand-in driver is built and used with
 //!
-//!     rustc --edition=2024 --crate-type=cdylib -O \
-//!         crates/koel/tests/support/stand_in_driver.rs -o /tmp/stand-in/libcuda.so
-//!     export LD_LIBRARY_PATH=/tmp/stand-in
+//! ```text
+//! rustc --edition=2024 --crate-type=cdylib -O \
+//!     crates/koel/tests/support/stand_in_driver.rs -o /tmp/stand-in/libcuda.so
+//! export LD_LIBRARY_PATH=/tmp/stand-in
+//! ```
 use koel::{Device, Map, Result, Stream};
 use koel_kernels::map::find::map_find_or;
 use std::alloc::{GlobalAlloc, Layout, System};

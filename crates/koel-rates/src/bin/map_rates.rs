@@ -1,8 +1,10 @@
 //! Rates of [`Map`] on this machine's best device, with the machine's own limits: one JSON line
 //! each.
 //!
-//!     cargo run --release -p koel-rates --bin map_rates -- \
-//!         2^22 2^24 load=0.8 policy=unchecked,keep_last
+//! ```text
+//! cargo run --release -p koel-rates --bin map_rates -- \
+//!     2^22 2^24 load=0.8 policy=unchecked,keep_last
+//! ```
 //!
 //! `gps`: 10^9 pairs or keys per second, the median of 7 runs after 2 warm-up runs. A build inserts
 //! pairs that are on the device into an existing map (`rebuild`). `verified`: in one lookup of

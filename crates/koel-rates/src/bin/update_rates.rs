@@ -1,7 +1,9 @@
 //! Rates of [`MapUpdater`] and [`SetUpdater`] on this machine's best device: one JSON line each.
 //!
-//!     cargo run --release -p koel-rates --bin update_rates -- \
-//!         2^24 batch=2^20 load=0.5,0.8 kind=map
+//! ```text
+//! cargo run --release -p koel-rates --bin update_rates -- \
+//!     2^24 batch=2^20 load=0.5,0.8 kind=map
+//! ```
 //!
 //! Batches of absent keys are inserted into a table of the given number of pairs and erased again,
 //! 9 times; then present keys are inserted, their values are assigned and added to, and operations

@@ -1,8 +1,10 @@
 //! Randomised trials of [`Map`] on this machine's best device, every answer compared with the right
 //! one: one JSON line each.
 //!
-//!     cargo run --release -p koel-rates --bin map_trials -- \
-//!         small 100000 big 2^29 tight streams 10
+//! ```text
+//! cargo run --release -p koel-rates --bin map_trials -- \
+//!     small 100000 big 2^29 tight streams 10
+//! ```
 //!
 //! `small N`: N builds of up to 2,000 pairs (occasionally of two partitions) with random, regular
 //! and hostile keys and random loads, seeds and policies, most of them into an existing map,
