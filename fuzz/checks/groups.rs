@@ -1,4 +1,4 @@
-//! What must hold of multimaps and indexes: their answers are those of a `HashMap` of vectors.
+//! Checks of multimaps and indexes: their answers must equal those of a `HashMap` of vectors.
 use koel::primitives::radix_sort::SortPair;
 use koel::reduction::{Max, Min, Sum};
 use koel::{
@@ -11,10 +11,11 @@ use std::io::Cursor;
 
 use crate::script::{self, Header};
 
-/// Pairs, at most: more are cut.
+/// Maximum number of pairs; more are cut off.
 const MAX_KEYS: usize = 20_000;
 
-/// Reads the bytes as a [header](Header), and runs of equal or neighbouring keys of its alphabet.
+/// Reads the bytes as a [header](Header), followed by runs of equal or consecutive keys of its
+/// alphabet.
 pub fn check(bytes: &[u8]) {
     let Some((header, rest)) = script::read_header(bytes) else { return };
     match header.types {
@@ -24,13 +25,13 @@ pub fn check(bytes: &[u8]) {
         _ => run::<u64, u64>(&header, rest),
     }
 }
-/// Keys: `header.keys` different ones, then for each two bytes a run: of one key, or of keys that
-/// follow each other.
+/// Returns the keys: `header.keys` different ones, then a run for each two bytes, of one key or of
+/// consecutive keys.
 fn keys<K: Key>(header: &Header, alphabet: &[K], rest: &[u8]) -> Vec<K> {
     let mut keys =
         (0..header.keys as u32).map(|i| K::narrowed(script::word(i))).collect::<Vec<K>>();
     for &[first, how] in rest.as_chunks().0 {
-        // Up to 8,128 pairs of a key.
+        // Up to 8,128 pairs per key.
         let count = if how & 64 != 0 { usize::from(how & 63) << 7 } else { usize::from(how & 63) };
         let step = how >> 7;
         keys.extend((0..count).map(|i| alphabet[usize::from(first.wrapping_add(step * i as u8))]));
@@ -41,7 +42,7 @@ fn keys<K: Key>(header: &Header, alphabet: &[K], rest: &[u8]) -> Vec<K> {
 
 /// Values that can be reduced.
 trait Reduced: Value + Debug {
-    /// Sum, least and greatest of each key's values.
+    /// Returns the sum, minimum and maximum of each key's values.
     fn reductions<K: Key>(map: &MultiMap<K, Self>) -> [Vec<u64>; 3];
 }
 macro_rules! reduced { ($($value:ty)*) => { $(
@@ -79,7 +80,7 @@ fn run<K: Key + SortPair<V> + Debug, V: Reduced>(header: &Header, rest: &[u8]) {
         );
     });
 }
-/// An index of the keys, and how often each of them comes.
+/// Checks an index of the keys, and the number of occurrences of each.
 fn index<K: Key + Debug, V>(
     device: &Device,
     header: &Header,

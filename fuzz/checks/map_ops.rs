@@ -1,4 +1,4 @@
-//! What must hold of maps and their updates: after every batch, outcomes and lookups are those of a
+//! Checks of maps and their updates: after every batch, outcomes and lookups must equal those of a
 //! `HashMap`.
 use koel::{
     Device, Duplicates, Key, Map, MapBuilder, MapOptions, MapUpdater, Operation, Operations,

@@ -1,7 +1,7 @@
-//! What must hold of the readers of scans.
+//! Checks of the readers of scans.
 use koel_spatial::Scan;
 
-/// An error or a sound scan.
+/// Expects an error or a valid scan.
 pub fn check<E>(scan: Result<Scan, E>) {
     if let Ok(scan) = scan {
         let points = scan.points.positions.len();

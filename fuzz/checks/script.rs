@@ -1,5 +1,5 @@
-//! Bytes as a script: options of a table, then batches of operations on a small alphabet of keys.
-//! The checks of maps, sets and groups include this file.
+//! Interprets bytes as a script: options of a table, then batches of operations on a small alphabet
+//! of keys. The checks of maps, sets and groups include this file.
 use koel::{Device, Key, Outcome, Value};
 use koel_kernels::table::layout::{Layout, Number};
 use std::fmt::Debug;
@@ -7,44 +7,43 @@ use std::sync::LazyLock;
 
 static CPUS: LazyLock<[Device; 2]> =
     LazyLock::new(|| [1, 2].map(|threads| Device::cpu_with_threads(threads).unwrap()));
-/// Operations and keys that the executor is asked of, at most: it takes milliseconds for each
-/// launch.
+/// Maximum number of operations and keys on the executor, which takes milliseconds per launch.
 const MAX_ON_EXECUTOR: usize = 64;
-/// Keys that every table has room for, wherever they belong: a bucket has four slots or eight, of
-/// which updates leave one free.
+/// Number of keys that every table has room for, wherever they belong: a bucket has four or eight
+/// slots, of which updates keep one free.
 const ROOM: usize = 3;
 
-/// What a script begins with.
+/// Header of a script.
 pub struct Header {
-    /// Which types keys and values have.
+    /// Types of keys and values.
     pub types: u8,
     pub reproducible: bool,
     pub load: f64,
-    /// Whether the test executor is asked too, if the script is short.
+    /// Whether the test executor runs too, if the script is short.
     pub on_executor: bool,
     pub seed: u32,
-    /// How many keys the table is built of.
+    /// Number of keys that the table is built from.
     pub keys: usize,
 }
-/// A key of the alphabet, what is done with it and with which value.
+/// Key of the alphabet, with an operation and a value.
 #[derive(Clone, Copy, Debug)]
 pub struct Step {
     pub key: u8,
     pub operation: u8,
     pub value: u64,
 }
-/// What is done at once.
+/// Operations performed together.
 #[derive(Debug)]
 pub enum Batch {
     /// The same operation on every key.
     All(u8, Vec<Step>),
     /// Each step's own operation.
     Each(Vec<Step>),
-    /// As `Each`, by what neither waits nor lets the table grow.
+    /// As `Each`, but asynchronous and without growing the table.
     Enqueued(Vec<Step>),
-    /// The table is built again, at this load.
+    /// Rebuilds the table at this load.
     Shrunk(f64),
-    /// The table is written to bytes, and read again.
+    /// Writes the table to bytes and reads it back.
     Reread,
 }
 impl Batch {
@@ -57,30 +56,30 @@ impl Batch {
     }
 }
 
-/// Loads that tables are built for.
+/// Loads that tables are built with.
 const LOADS: [f64; 4] = [0.5, 0.8, 0.9, 0.95];
-/// Keys that tables are built of: from one bucket to several partitions.
+/// Numbers of keys that tables are built from: from one bucket to several partitions.
 const KEYS: [usize; 8] = [0, 1, 2, 3, 9, 60, 500, 4000];
-/// Operations of a script, at most: a longer one is cut.
+/// Maximum number of operations in a script; more are cut off.
 const MAX_OPERATIONS: usize = 2000;
 
-/// A table, what it must hold, and what changes both.
+/// A table, its oracle, and the operations that change both.
 pub trait World: Sized {
-    /// As the header says, of keys of which half are of the alphabet.
+    /// Builds the table that the header describes; half of its keys are in the alphabet.
     fn new(device: &Device, header: &Header) -> Self;
-    /// The table is built again, at this load.
+    /// Rebuilds the table at this load.
     fn shrink(&mut self, load: f64);
-    /// The table is written to bytes, and read again.
+    /// Writes the table to bytes and reads it back.
     fn reread(&mut self);
-    /// Does the steps, all by operation `all` or each by its own, and compares outcomes. What does
-    /// not grow may leave steps, but not when there is room.
+    /// Executes the steps, all with operation `all` or each with its own, and compares outcomes. If
+    /// the table may not grow, steps may remain undone, but only for lack of room.
     fn update(&mut self, all: Option<u8>, steps: &[Step], grows: bool);
     /// Compares lookups of the alphabet's keys.
     fn compare(&self);
-    /// Compares all that it holds.
+    /// Compares the whole contents.
     fn compare_all(&self);
 }
-/// Runs a script on the CPU and, if it asks for that and is short, on the executor.
+/// Runs a script on the CPU and, if it requests that and is short, on the executor.
 pub fn run<W: World>(header: &Header, batches: &[Batch]) {
     let all = header.keys + batches.iter().map(Batch::len).sum::<usize>();
     on_devices(header, all, |device| {
@@ -99,9 +98,9 @@ pub fn run<W: World>(header: &Header, batches: &[Batch]) {
         world.compare_all();
     });
 }
-/// Compares outcomes of a batch on these keys with what is expected of each operation, which
-/// `expected` does in the oracle. What does not grow may leave operations, if more than `ROOM` keys
-/// need room, and then all later ones on the same key.
+/// Compares the outcomes of a batch on these keys with the expected ones, which `expected` computes
+/// by applying each operation to the oracle. If the table may not grow and more than `ROOM` keys
+/// need room, operations may remain undone, and then all later ones on the same key must too.
 pub fn compare_outcomes<K: Key + Debug>(
     outcomes: &[u8],
     keys: &[K],
@@ -114,16 +113,17 @@ pub fn compare_outcomes<K: Key + Debug>(
         if outcome == Outcome::NotDone {
             assert!(
                 !grows && room_needed > ROOM,
-                "operation {i} on {key:?} was not done: {room_needed} keys have room"
+                "operation {i} on {key:?} was not done: {room_needed} keys need room"
             );
             left.push(key);
             continue;
         }
-        assert!(!left.contains(&key), "operation {i} on {key:?} was done behind one that was not");
+        assert!(!left.contains(&key), "operation {i} on {key:?} was done after one that was not");
         assert_eq!(outcome, expected(i, key), "operation {i} on {key:?}");
     }
 }
-/// Calls with the CPU, of one thread and of two, and with the executor for no more than some keys.
+/// Calls `check` with the CPU, with one thread and with two, and for small numbers of keys with the
+/// executor.
 pub fn on_devices(header: &Header, keys: usize, check: impl Fn(&Device)) {
     CPUS.iter().for_each(&check);
     if header.on_executor && keys <= MAX_ON_EXECUTOR {
@@ -131,7 +131,7 @@ pub fn on_devices(header: &Header, keys: usize, check: impl Fn(&Device)) {
     }
 }
 
-/// Reads a script; `None` if there is not even a header.
+/// Reads a script; returns `None` if the bytes are too short for a header.
 pub fn read(bytes: &[u8]) -> Option<(Header, Vec<Batch>)> {
     let (header, mut rest) = read_header(bytes)?;
     let (mut batches, mut all) = (vec![], 0);
@@ -144,7 +144,7 @@ pub fn read(bytes: &[u8]) -> Option<(Header, Vec<Batch>)> {
     }
     Some((header, batches))
 }
-/// Reads a header; and the bytes behind it.
+/// Reads a header; returns it with the remaining bytes.
 pub fn read_header(bytes: &[u8]) -> Option<(Header, &[u8])> {
     let (&[first, second, s0, s1, s2, s3], rest) = bytes.split_first_chunk()?;
     let header = Header {
@@ -160,7 +160,7 @@ pub fn read_header(bytes: &[u8]) -> Option<(Header, &[u8])> {
 fn next(rest: &mut &[u8]) -> Option<Batch> {
     let code = byte(rest)?;
     let count = usize::from(code >> 3 & 15) + 1;
-    // Every second code has runs of 16 keys.
+    // Half of the codes have runs of 16 keys.
     let run = if code & 128 != 0 { 16 } else { 1 };
     let mut steps = || {
         let mut steps = vec![];
@@ -190,27 +190,27 @@ fn byte(rest: &mut &[u8]) -> Option<u8> {
     Some(byte)
 }
 
-/// A word whose bits tell keys apart, for numbers below 2^32.
+/// Returns a word for a number below 2^32; its bits distinguish keys.
 pub fn word(i: u32) -> u64 {
     u64::from(i).wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
-/// The alphabet of a table with this seed.
+/// Returns the alphabet of a table with this seed.
 pub fn alphabet<K: Key, V: Value>(seed: u32) -> Vec<K> {
     let shift = 64 - size_of::<<K::Layout<V> as Layout>::Mixed>() * 8;
     let unmixed = |mixed: u64| K::Layout::<V>::unmixed(seed, Number::narrowed(mixed >> shift));
     (0..=255).map(|i| key(i, K::narrowed, unmixed)).collect()
 }
-/// Returns key `i` of the alphabet: special keys, keys whose hashes are neighbours, small numbers.
-/// `unmixed` gives the key of a mixed word, of which the high 32 bits are the hash; all ones are
-/// those of the ambiguous key.
+/// Returns key `i` of the alphabet: special keys, keys with adjacent hashes, or small numbers.
+/// `unmixed` returns the key of a mixed word, whose high 32 bits are the hash; all ones belong to
+/// the ambiguous key.
 fn key<K>(i: u8, raw: impl Fn(u64) -> K, unmixed: impl Fn(u64) -> K) -> K {
     match i {
         0 => unmixed(u64::MAX),
         1 => raw(0),
         2 => raw(u64::MAX),
         3 => unmixed(u64::MAX - (1 << 32)),
-        // What fillers have: the least hashes, and those from the middle on, that do not belong to
-        // a bucket.
+        // Hashes of filler keys: the lowest ones, and those from the middle up, which belong to no
+        // bucket.
         4..10 => unmixed(u64::from(i - 4) << 32),
         10..16 => unmixed(u64::from(i - 10) << 32 | 1 << 63),
         16..128 => unmixed(u64::from(i) << 32 | 1 << 62),

@@ -1,4 +1,4 @@
-//! What must hold of sets and their updates: after every batch, outcomes and lookups are those of a
+//! Checks of sets and their updates: after every batch, outcomes and lookups must equal those of a
 //! `HashSet`.
 use koel::{
     Device, Key, Operations, Outcome, Set, SetBuilder, SetOperation, SetOptions, SetUpdater,

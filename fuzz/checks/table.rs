@@ -1,4 +1,4 @@
-//! What must hold of the readers of table files.
+//! Checks of the readers of table files.
 use koel::map::{Key, Value};
 use koel::reduction::{Max, Reduction};
 use koel::{Device, Index, Index128, Map, Map128, MultiMap, Set, Set128};
@@ -11,8 +11,8 @@ static DEVICE: LazyLock<Device> = LazyLock::new(|| Device::cpu_with_threads(1).u
 static FILE: LazyLock<PathBuf> =
     LazyLock::new(|| std::env::temp_dir().join(format!("koel-fuzz-{}.koel", std::process::id())));
 
-/// As they are, and with the checksums that they should have: an error or a table in which lookups
-/// stay.
+/// Reads the bytes as they are, and with corrected checksums. Expects an error or a table whose
+/// lookups stay in bounds.
 pub fn check(bytes: &[u8]) {
     all_kinds(bytes);
     let mut sealed = bytes.to_vec();
@@ -43,20 +43,21 @@ fn all_kinds(bytes: &[u8]) {
         table::<Index128>(bytes),
     ];
     assert_eq!(read.iter().filter(|&&read| read).count(), usize::from(verified.is_ok()));
-    // Nothing stays behind; it may be gone already.
+    // Leaves no file; it may be gone already.
     let _ = std::fs::remove_file(&*FILE);
 }
 
-/// What all tables offer.
+/// Operations that all tables have.
 trait Table: Sized {
     fn load_bytes(bytes: &[u8]) -> koel::Result<Self>;
     fn open(path: &Path) -> koel::Result<Self>;
     fn verify(&self) -> koel::Result<()>;
     fn save(&self) -> Vec<u8>;
-    /// Asks for keys as they may stand in the file of so many bytes, and for everything.
+    /// Queries keys that may occur in a file of `bytes` bytes, and the whole contents.
     fn ask(&self, words: &[u64], bytes: usize);
 }
-macro_rules! tables { ($([$($generics:tt)*] $table:ty [$($bound:tt)*]: |$self:ident, $words:ident, $bytes:ident| $ask:block)*) => { $(
+macro_rules! tables { ($([$($generics:tt)*] $table:ty [$($bound:tt)*]:
+    |$self:ident, $words:ident, $bytes:ident| $ask:block)*) => { $(
     impl<$($generics)*> Table for $table
     where
         $($bound)*
@@ -65,7 +66,7 @@ macro_rules! tables { ($([$($generics:tt)*] $table:ty [$($bound:tt)*]: |$self:id
             Self::load_bytes(&DEVICE, bytes)
         }
         fn open(path: &Path) -> koel::Result<Self> {
-            // SAFETY: the file is written before it is opened, and not again before the table is
+            // SAFETY: the file is written before it is opened, and not again until the table is
             // dropped.
             unsafe { Self::open_on(&DEVICE, path) }
         }
@@ -83,13 +84,19 @@ macro_rules! tables { ($([$($generics:tt)*] $table:ty [$($bound:tt)*]: |$self:id
 tables! {
     [K: Key, V: Value] Map<K, V> []: |self, words, bytes| {
         let keys = keys::<K>(words);
-        assert_eq!(self.get(&keys).unwrap().iter().flatten().count() as u64, self.count(&keys).unwrap());
+        assert_eq!(
+            self.get(&keys).unwrap().iter().flatten().count() as u64,
+            self.count(&keys).unwrap()
+        );
         assert!(self.pairs().unwrap().len() <= bytes);
     }
     [K: Key] Set<K> []: |self, words, bytes| {
         let keys = keys::<K>(words);
         let found = self.contains(&keys).unwrap();
-        assert_eq!(found.into_iter().filter(|&found| found).count() as u64, self.count(&keys).unwrap());
+        assert_eq!(
+            found.into_iter().filter(|&found| found).count() as u64,
+            self.count(&keys).unwrap()
+        );
         assert!(self.keys().unwrap().len() <= bytes);
     }
     [K: Key] Index<K> []: |self, words, bytes| {
@@ -97,11 +104,16 @@ tables! {
         let ids = self.ids(&keys::<K>(words)).unwrap();
         assert!(ids.into_iter().flatten().all(|id| (id as usize) < self.len()));
         let found = self.keys_of(&keys::<u32>(words)).unwrap();
-        assert!(found.iter().zip(keys::<u32>(words)).all(|(key, id)| key.is_some() == ((id as usize) < self.len())));
+        assert!(
+            found
+                .iter()
+                .zip(keys::<u32>(words))
+                .all(|(key, id)| key.is_some() == ((id as usize) < self.len()))
+        );
     }
     [K: Key, V: Value] MultiMap<K, V> [Max: Reduction<V>]: |self, words, bytes| {
         self.index().ask(words, bytes);
-        // Not more than a few of many values each.
+        // Only a few keys, because each may have many values.
         let keys = keys::<K>(&words[..words.len().min(16)]);
         let (counts, found) = (self.counts(&keys).unwrap(), self.retrieve(&keys).unwrap());
         for (i, count) in counts.into_iter().enumerate() {
@@ -112,20 +124,30 @@ tables! {
     [] Set128 []: |self, words, bytes| {
         let keys = keys128(words);
         let found = self.contains(&keys).unwrap();
-        assert_eq!(found.into_iter().filter(|&found| found).count() as u64, self.count(&keys).unwrap());
+        assert_eq!(
+            found.into_iter().filter(|&found| found).count() as u64,
+            self.count(&keys).unwrap()
+        );
         assert!(self.keys().len() <= bytes);
-        // In a kernel there is no looking whether there is such a row.
+        // Kernels do not check whether such a row exists.
         let stream = DEVICE.stream().unwrap();
         if let Ok(rows) = self.rows(&stream) {
-            // SAFETY: the set is in memory of the host, and nothing changes it here.
+            // SAFETY: the set is in host memory, and nothing changes it here.
             let rows = unsafe { rows.on_host() };
-            assert!(keys.iter().filter_map(|&key| rows.row(key)).all(|row| (row as usize) < self.len()));
+            assert!(
+                keys.iter()
+                    .filter_map(|&key| rows.row(key))
+                    .all(|row| (row as usize) < self.len())
+            );
         }
     }
     [V: Value] Map128<V> []: |self, words, bytes| {
         self.set().ask(words, bytes);
         let keys = keys128(words);
-        assert_eq!(self.get(&keys).unwrap().iter().flatten().count() as u64, self.count(&keys).unwrap());
+        assert_eq!(
+            self.get(&keys).unwrap().iter().flatten().count() as u64,
+            self.count(&keys).unwrap()
+        );
         assert_eq!(self.pairs().unwrap().len(), self.len());
     }
     [] Index128 []: |self, words, bytes| {
@@ -133,10 +155,15 @@ tables! {
         let ids = self.ids(&keys128(words)).unwrap();
         assert!(ids.into_iter().flatten().all(|id| (id as usize) < self.len()));
         let found = self.keys_of(&keys::<u32>(words)).unwrap();
-        assert!(found.iter().zip(keys::<u32>(words)).all(|(key, id)| key.is_some() == ((id as usize) < self.len())));
+        assert!(
+            found
+                .iter()
+                .zip(keys::<u32>(words))
+                .all(|(key, id)| key.is_some() == ((id as usize) < self.len()))
+        );
     }
 }
-/// Keys as they lie in rows, and others.
+/// Returns keys as they are laid out in rows, and others.
 fn keys128(words: &[u64]) -> Vec<u128> {
     words
         .windows(2)
@@ -147,7 +174,7 @@ fn keys<K: Key>(words: &[u64]) -> Vec<K> {
     words.iter().flat_map(|&word| [K::narrowed(word), K::narrowed(word >> 32)]).collect()
 }
 
-/// Whether such a table can be read.
+/// Returns whether the bytes can be read as this kind of table.
 fn table<T: Table>(bytes: &[u8]) -> bool {
     let (loaded, opened) = (T::load_bytes(bytes), T::open(&FILE));
     if let Ok(table) = &opened {
@@ -161,12 +188,12 @@ fn table<T: Table>(bytes: &[u8]) -> bool {
         table.ask(&words, bytes.len());
     }
     if let Ok(table) = &loaded {
-        assert!(table.save() == bytes, "what is read is what would be written");
+        assert!(table.save() == bytes, "saving a table that was read returns other bytes");
     }
     loaded.is_ok()
 }
 
-/// Puts the checksums in that the bytes should have; `None` if there is not even a header.
+/// Writes the correct checksums into the bytes; returns `None` if they are too short for a header.
 fn seal(bytes: &mut [u8]) -> Option<()> {
     let long = |bytes: &[u8], at: usize| {
         bytes[at..].first_chunk().map(|&word| u64::from_le_bytes(word) as usize)

@@ -1,5 +1,5 @@
-//! Any bytes as options and runs of keys, of multimaps and indexes: answers are those of the
-//! standard library's table, on the CPU and, for few keys, on the test executor.
+//! Arbitrary bytes as options and runs of keys of multimaps and indexes: answers must equal those
+//! of the standard library's table, on the CPU and, for few keys, on the test executor.
 //! `cargo +nightly fuzz run groups fuzz/corpus/groups fuzz/seeds/groups`
 
 #![no_main]

@@ -1,5 +1,5 @@
-//! Any bytes as LAS or LAZ: an error or a sound scan, never a panic, a hang or memory out of
-//! proportion. `cargo +nightly fuzz run las fuzz/corpus/las fuzz/seeds/las -- -malloc_limit_mb=64`
+//! Arbitrary bytes as LAS or LAZ: an error or a valid scan, never a panic, a hang or excessive
+//! memory. `cargo +nightly fuzz run las fuzz/corpus/las fuzz/seeds/las -- -malloc_limit_mb=64`
 
 #![no_main]
 

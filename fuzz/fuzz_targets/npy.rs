@@ -1,6 +1,6 @@
-//! Any bytes as a NumPy array: an error or a header that fits the file, never a panic, a hang or
-//! memory out of proportion. `cargo +nightly fuzz run npy fuzz/corpus/npy fuzz/seeds/npy --
-//! -malloc_limit_mb=64`
+//! Arbitrary bytes as a NumPy array: an error or a header that fits the file, never a panic, a hang
+//! or excessive memory.
+//! `cargo +nightly fuzz run npy fuzz/corpus/npy fuzz/seeds/npy -- -malloc_limit_mb=64`
 
 #![no_main]
 

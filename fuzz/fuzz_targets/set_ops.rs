@@ -1,6 +1,6 @@
-//! Any bytes as options, keys and batches of operations on sets: outcomes and lookups are those of
-//! the standard library's table, on the CPU and, for short scripts, on the test executor.
-//! `cargo +nightly fuzz run set_ops fuzz/corpus/set_ops fuzz/seeds/set_ops`
+//! Arbitrary bytes as options, keys and batches of operations on sets: outcomes and lookups must
+//! equal those of the standard library's table, on the CPU and, for short scripts, on the test
+//! executor. `cargo +nightly fuzz run set_ops fuzz/corpus/set_ops fuzz/seeds/set_ops`
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! What safe code may try (crates/koel/tests/soundness), under AddressSanitizer. The input does not
-//! matter: one run is enough.
+//! Attacks on soundness from safe code (crates/koel/tests/soundness), under AddressSanitizer. The
+//! input does not matter: one run suffices.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 
@@ -7,7 +7,7 @@ use libfuzzer_sys::fuzz_target;
 mod attempts;
 
 fuzz_target!(|_data: &[u8]| {
-    // Panics are what many attempts come to; libFuzzer would end the process.
+    // Many attempts end in panics, which would make libFuzzer end the process.
     std::panic::set_hook(Box::new(|_| ()));
     let all: [(&str, fn()); 7] = [
         ("handles_of_tables_outlive_them", attempts::handles_of_tables_outlive_them),

@@ -1,4 +1,4 @@
-//! Any bytes as STL: an error or a sound scan, never a panic, a hang or memory out of proportion.
+//! Arbitrary bytes as STL: an error or a valid scan, never a panic, a hang or excessive memory.
 //! `cargo +nightly fuzz run stl fuzz/corpus/stl fuzz/seeds/stl -- -malloc_limit_mb=64`
 
 #![no_main]

@@ -1,7 +1,6 @@
-//! Any bytes as a table file of every kind, as they are and with the checksums that they should
-//! have: an error or a table in which lookups stay, never a panic, a hang or memory out of
-//! proportion. `cargo +nightly fuzz run table fuzz/corpus/table fuzz/seeds/table --
-//! -malloc_limit_mb=64`
+//! Arbitrary bytes as a table file of every kind, as they are and with corrected checksums: an
+//! error or a table whose lookups stay in bounds, never a panic, a hang or excessive memory.
+//! `cargo +nightly fuzz run table fuzz/corpus/table fuzz/seeds/table -- -malloc_limit_mb=64`
 
 #![no_main]
 

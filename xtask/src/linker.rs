@@ -3,22 +3,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::Command;
 
-/// The directory of the LLVM tools; set if and only if rustc calls us as its linker.
+/// Environment variable with the folder of the LLVM tools; set only when rustc calls this program
+/// as its linker.
 pub const LLVM: &str = "XTASK_LLVM";
-/// The `-mcpu` of this build.
+/// Environment variable with the `-mcpu` of this build.
 pub const CPU: &str = "XTASK_CPU";
 
-/// The package whose entries are kept; those of crates that it is built on are theirs to ship.
+/// Environment variable with the package whose entries are kept. Crates that it depends on ship
+/// their own.
 pub const PACKAGE: &str = "XTASK_PACKAGE";
 
-/// The linker of nvptx64: bitcode in, PTX out. Why not `llvm-bitcode-linker`, which does the same
-/// in four lines less:
+/// Links bitcode into PTX. Why not use `llvm-bitcode-linker`, which does the same in four lines
+/// less:
 ///
-/// rustc marks no function `convergent`. LLVM then takes a call of, say, `block::exclusive_sum` for
-/// any other call and copies it into both arms of a branch (seen: CallSiteSplitting), barriers,
-/// shuffles and all, *before* it inlines it; `#[inline(always)]` does not help. clang marks every
-/// function of a GPU and lets LLVM take the mark away where it can prove it needless; so do we,
-/// before any pass has run (`-C no-prepopulate-passes`).
+/// rustc does not mark functions `convergent`. LLVM then treats a call of, say,
+/// `block::exclusive_sum` like any other call and copies it into both arms of a branch (seen in
+/// CallSiteSplitting), with its barriers and shuffles, *before* inlining it; `#[inline(always)]`
+/// does not prevent that. clang marks every GPU function and lets LLVM remove the mark where it is
+/// provably unnecessary. This linker does the same, before any pass has run
+/// (`-C no-prepopulate-passes`).
 pub fn link(args: &[String]) -> Result<(), String> {
     let llvm = PathBuf::from(std::env::var_os(LLVM).ok_or("not called by rustc")?);
     let cpu = std::env::var(CPU).map_err(|e| e.to_string())?;
@@ -83,17 +86,17 @@ pub fn link(args: &[String]) -> Result<(), String> {
     nothing_copied(&text, &ptx, &own)
 }
 
-/// Whether a line of PTX is a barrier or a warp operation.
+/// Returns whether a line of PTX is a barrier or a warp operation.
 pub fn waits(line: &str) -> bool {
     ["bar.", "barrier.", "shfl.", "vote.", "match.", "redux."]
         .iter()
         .any(|o| line.trim_start().starts_with(o))
 }
 
-/// As many barriers and warp operations in the PTX of each entry as in its source: in the IR as
-/// rustc wrote it (no MIR pass, no LLVM pass has run) they are counted along the calls. More means
-/// that something copied them. (A loop around one that LLVM unrolls would be a false alarm; none so
-/// far.)
+/// Fails unless the PTX of each entry has as many barriers and warp operations as its source. They
+/// are counted along the calls in the IR as rustc wrote it, before any MIR or LLVM pass. A higher
+/// count means that something copied them. (A loop around one that LLVM unrolls would be a false
+/// alarm; none so far.)
 fn nothing_copied(ir: &str, ptx: &str, own: &BTreeSet<&str>) -> Result<(), String> {
     let (mut calls, mut function, mut entries) = (BTreeMap::<&str, Vec<&str>>::new(), "", vec![]);
     for line in ir.lines() {
@@ -137,7 +140,8 @@ fn nothing_copied(ir: &str, ptx: &str, own: &BTreeSet<&str>) -> Result<(), Strin
         let want = count(e, &calls, 0);
         if is > want {
             return Err(format!(
-                "`{e}`: {want} barriers and warp operations in the source, {is} in the PTX: something copied them"
+                "`{e}`: {want} barriers and warp operations in the source, {is} in the PTX: \
+                 something copied them"
             ));
         }
     }

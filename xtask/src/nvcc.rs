@@ -1,4 +1,5 @@
-//! NVIDIA's assembler and disassembler: fetched once, and what they made kept under `target/`.
+//! NVIDIA's assembler and disassembler: fetched once, with a cache of their results under
+//! `target/`.
 use koel_simt::Image;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,11 +10,11 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 pub struct Tools {
     pub ptxas: PathBuf,
     pub nvdisasm: PathBuf,
-    /// Where assembled code is kept.
+    /// Folder of assembled code.
     cache: PathBuf,
 }
 
-/// The first disassembler that is on PyPI is of CUDA 13.2.
+/// The first disassembler on PyPI is that of CUDA 13.2.
 const WHEELS: [&str; 4] = [
     "nvidia-cuda-nvcc==13.0.*",
     "nvidia-nvvm==13.0.*",
@@ -22,8 +23,8 @@ const WHEELS: [&str; 4] = [
 ];
 
 impl Tools {
-    /// Those that PTXAS and NVDISASM name, or those from PyPI. The machine code that is committed
-    /// is CUDA 13.0's, the last that assembles for sm_75.
+    /// Returns the programs that PTXAS and NVDISASM name, or those from PyPI. The committed machine
+    /// code is that of CUDA 13.0, the last that assembles for sm_75.
     pub fn new(root: &Path) -> Result<Tools, String> {
         let cache = root.join("target/machine-code");
         if let (Some(ptxas), Some(nvdisasm)) =
@@ -59,11 +60,11 @@ impl Tools {
         }
         Ok(tools)
     }
-    /// The cubin of a PTX text for a target such as `sm_90`, and where it lies; what ptxas said is
-    /// beside it.
+    /// Returns the cubin of a PTX text for a target such as `sm_90`, with its path. The messages of
+    /// ptxas are stored next to it.
     ///
-    /// ptxas writes its arguments into the cubin, so it always gets the same: in a folder of its
-    /// own, the same names.
+    /// ptxas writes its arguments into the cubin, so they are always the same: the same file names,
+    /// in a separate folder.
     pub fn assemble(&self, ptx: &str, target: &str) -> Result<Assembled, String> {
         let say = |path: &Path| format!("{}: ", path.display());
         let tool = std::fs::metadata(&self.ptxas)
@@ -94,14 +95,14 @@ impl Tools {
     }
 }
 
-/// What ptxas made.
+/// Output of ptxas.
 pub struct Assembled {
     pub cubin: PathBuf,
     /// Registers and spills of each kernel.
     pub log: String,
 }
 
-/// `work` of each item on as many threads as there are processors, in the order of the items.
+/// Maps items in parallel, with one thread per processor. Results are in the order of the items.
 pub fn in_parallel<T: Sync, R: Send>(
     items: &[T],
     work: impl Fn(&T) -> Result<R, String> + Sync,

@@ -6,16 +6,16 @@ use std::process::Command;
 
 /// The registry's limit for a compressed package, in bytes.
 const LIMIT: u64 = 10 << 20;
-/// Files at the repository's root that every package contains as they are.
+/// Files at the repository's root that every package contains unchanged.
 const LICENCES: [&str; 2] = ["LICENSE-MIT", "LICENSE-APACHE"];
 
 /// Packages every public crate under `crates/` and unpacks the packages into
-/// `target/package-test/`. There it runs a program that depends on koel, and checks a library that
+/// `target/package-test/`. Runs a program there that depends on koel, and checks a library that
 /// depends on koel-spatial and koel-vision.
 ///
 /// # Errors
-/// A package is larger than [`LIMIT`], or lacks its README, a licence or a file that its source
-/// includes; a build or the program fails.
+/// Fails if a package is larger than [`LIMIT`], or lacks its README, a licence or a file that its
+/// source includes; or if a build or the program fails.
 pub fn package(root: &Path) -> Result<(), String> {
     let folder = root.join("target/package-test");
     let (packed, unpacked) = (folder.join("target/package"), folder.join("crates"));
@@ -66,7 +66,7 @@ pub fn package(root: &Path) -> Result<(), String> {
     ] {
         write(&user.join(path), &content)?;
     }
-    // The versions of other crates are those that the repository is tested with.
+    // Pins other crates to the versions that the repository is tested with.
     fs::copy(root.join("Cargo.lock"), user.join("Cargo.lock"))
         .map_err(|e| format!("Cargo.lock: {e}"))?;
     run(cargo_in(&user, &folder, "run").args(["-p", "tables"]))?;
@@ -75,12 +75,12 @@ pub fn package(root: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether a manifest lets its crate be published.
+/// Returns whether a manifest allows publishing the crate.
 fn is_public(manifest: &str) -> bool {
     !manifest.lines().any(|line| line.trim_start().starts_with("publish"))
 }
 
-/// A crate as packaged.
+/// Packaged crate.
 #[derive(Debug, PartialEq)]
 struct Package<'a> {
     name: &'a str,
@@ -96,8 +96,8 @@ impl Package<'_> {
     }
 }
 
-/// The package of each crate, by the names of the files that cargo wrote. One name may begin with
-/// another.
+/// Returns the package of each crate, found by the names of the files that cargo wrote. A crate's
+/// name may be a prefix of another's.
 fn packages<'a>(names: &'a [String], files: &'a [String]) -> Result<Vec<Package<'a>>, String> {
     let version = |name: &str, file: &'a String| {
         let version = file.strip_prefix(name)?.strip_prefix('-')?.strip_suffix(".crate")?;
@@ -112,7 +112,8 @@ fn packages<'a>(names: &'a [String], files: &'a [String]) -> Result<Vec<Package<
     names.iter().map(package).collect()
 }
 
-/// The manifest of the users' workspace, in which the packages stand for those of the registry.
+/// Returns the manifest of the users' workspace, in which the packages replace those of the
+/// registry.
 fn workspace(packages: &[Package]) -> String {
     let patches = packages
         .iter()
@@ -122,7 +123,7 @@ fn workspace(packages: &[Package]) -> String {
     head.to_string() + &patches.collect::<String>()
 }
 
-/// The manifest of a user's crate. It names versions, as of any crate of the registry.
+/// Returns the manifest of a user's crate. It names versions, as for any crate of the registry.
 fn member(name: &str, packages: &[Package], dependencies: &[&str]) -> Result<String, String> {
     let mut manifest = format!(
         "[package]\nname = \"{name}\"\nedition = \"2024\"\npublish = false\n\n[dependencies]\n"
@@ -137,20 +138,20 @@ fn member(name: &str, packages: &[Package], dependencies: &[&str]) -> Result<Str
     Ok(manifest)
 }
 
-/// What an unpacked package lacks.
+/// Returns what an unpacked package lacks.
 fn missing(root: &Path, package: &Path) -> Vec<String> {
     let licences = LICENCES.map(|file| (file, fs::read(root.join(file)).ok()));
     let unlike = licences
         .into_iter()
         .filter(|(file, text)| text.is_none() || fs::read(package.join(file)).ok() != *text);
     let unlike = unlike
-        .map(|(file, _)| format!("{}: {file} is not that of the repository", package.display()));
+        .map(|(file, _)| format!("{}: {file} differs from the repository's", package.display()));
     let readme = (!package.join("README.md").is_file())
         .then(|| format!("{}: no README.md", package.display()));
     unlike.chain(readme).collect()
 }
 
-/// Which files the sources in a folder of a package include that are not in the package.
+/// Reports files that the sources in a folder of a package include but that are not in the package.
 fn outside(package: &Path, folder: &Path, wrong: &mut Vec<String>) -> Result<(), String> {
     for name in file_names(folder)? {
         let file = folder.join(name);
@@ -159,7 +160,7 @@ fn outside(package: &Path, folder: &Path, wrong: &mut Vec<String>) -> Result<(),
         } else if file.extension().is_some_and(|extension| extension == "rs") {
             let source =
                 fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;
-            // Resolved, because `..` may lead out of the package to a file that is there.
+            // Resolved, because `..` may lead out of the package to an existing file.
             let is_inside =
                 |path: &&str| match (folder.join(path).canonicalize(), package.canonicalize()) {
                     (Ok(path), Ok(package)) => path.starts_with(package),
@@ -174,8 +175,7 @@ fn outside(package: &Path, folder: &Path, wrong: &mut Vec<String>) -> Result<(),
     Ok(())
 }
 
-/// The files that a source names to the compiler, as written there. Paths made by macros are left
-/// out.
+/// Returns the files that a source includes, as written there. Paths made by macros are omitted.
 fn included(source: &str) -> Vec<&str> {
     let marks = ["include!(\"", "include_str!(\"", "include_bytes!(\"", "#[path = \""];
     let after = marks.iter().flat_map(|mark| source.split(mark).skip(1));
@@ -186,7 +186,7 @@ fn kibibytes(bytes: u64) -> String {
     format!("{} KiB", bytes.div_ceil(1024))
 }
 
-/// A cargo command whose output is in `folder`: not among what the workspace builds.
+/// Returns a cargo command whose output is in `folder`, apart from the workspace's build.
 fn cargo(folder: &Path, command: &str) -> Command {
     let mut cargo = Command::new("cargo");
     cargo
@@ -196,7 +196,7 @@ fn cargo(folder: &Path, command: &str) -> Command {
     cargo
 }
 
-/// The same, run in the folder of a user.
+/// Returns the same, run in the folder of a user.
 fn cargo_in(user: &Path, folder: &Path, command: &str) -> Command {
     let mut cargo = cargo(folder, command);
     cargo.current_dir(user);
@@ -216,7 +216,7 @@ fn write(path: &PathBuf, content: &str) -> Result<(), String> {
         .map_err(|e| format!("{}: {e}", path.display()))
 }
 
-/// The names of what is in a folder, sorted.
+/// Returns the names of the entries of a folder, sorted.
 fn file_names(folder: &Path) -> Result<Vec<String>, String> {
     let entries = fs::read_dir(folder).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     let entries = entries.map_err(|e| format!("{}: {e}", folder.display()))?;
@@ -263,7 +263,8 @@ mod tests {
         let workspace = workspace(&packages);
         assert!(workspace.starts_with("[workspace]\n"));
         assert!(workspace.ends_with(
-            "[patch.crates-io]\nkoel = { path = \"../crates/koel-0.1.0\" }\nkoel-simt = { path = \"../crates/koel-simt-0.2.0\" }\n"
+            "[patch.crates-io]\nkoel = { path = \"../crates/koel-0.1.0\" }\n\
+             koel-simt = { path = \"../crates/koel-simt-0.2.0\" }\n"
         ));
         let member = member("tables", &packages, &["koel-simt"]).unwrap();
         assert!(
@@ -279,7 +280,8 @@ mod tests {
     #[test]
     fn what_a_source_includes_is_found() {
         let source = "#[path = \"a.rs\"]\nmod a;\nconst B: &[u8] = include_bytes!(\"../b\");\n\
-            #[doc = include_str!(\"c.md\")]\nconst D: &str = include_str!(concat!(env!(\"D\"), \"/d\"));\n";
+            #[doc = include_str!(\"c.md\")]\n\
+            const D: &str = include_str!(concat!(env!(\"D\"), \"/d\"));\n";
         assert_eq!(included(source), ["c.md", "../b", "a.rs"]);
     }
 
@@ -300,7 +302,7 @@ mod tests {
     }
 
     /// The example of the crate's README is compiled and run as a test of koel; the repository's
-    /// README has the same.
+    /// README must have the same.
     #[test]
     fn both_readmes_have_the_same_example() {
         let root = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap()).join("..");

@@ -1,5 +1,5 @@
-//! GPU code of the kernels: PTX built and made canonical, machine code assembled from it, both
-//! compared with what is committed.
+//! GPU code of the kernels: builds canonical PTX and assembles machine code from it, then writes
+//! both or compares them with the committed files.
 use crate::images::{self, Texts};
 use crate::linker;
 use crate::nvcc::{Tools, in_parallel};
@@ -7,12 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The compiler the committed PTX was made with: another one gives other bytes.
+/// Compiler of the committed PTX: another one produces other bytes.
 const TOOLCHAIN: &str = "1.95.0";
-/// The least compute capability (any GPU since 2018), and the one the kernels are tuned for.
+/// The lowest compute capability (any GPU since 2018), and the one that the kernels are tuned for.
 pub const CPUS: [&str; 2] = ["sm_75", "sm_90"];
 
-/// The profile: whoever's workspace it is, the same code comes out.
+/// Build profile, so that every workspace produces the same code.
 const PROFILE: [&str; 8] = [
     "inherits='release'",
     "panic='abort'",
@@ -24,16 +24,16 @@ const PROFILE: [&str; 8] = [
     "debug-assertions=false",
 ];
 
-/// Threads that a multiprocessor of each can hold: more blocks than fit are no launch bound (ptxas
-/// ignores it).
+/// Maximum number of resident threads per multiprocessor of each target: ptxas ignores launch
+/// bounds with more blocks than fit.
 const RESIDENT_THREADS: [(&str, u32); 2] = [("sm_75", 1024), ("sm_90", 2048)];
 
-/// Where the images of koel's kernels are kept.
+/// Returns the folder of the images of koel's kernels.
 pub fn images_of_koel(root: &Path) -> PathBuf {
     root.join("crates/koel-kernels/images")
 }
 
-/// A crate of kernels: koel's own, or a user's.
+/// Crate of kernels: koel's own, or a user's.
 pub struct Kernels {
     folder: PathBuf,
     package: String,
@@ -42,7 +42,7 @@ impl Kernels {
     pub fn of_koel(root: &Path) -> Kernels {
         Kernels { folder: root.join("crates/koel-kernels"), package: "koel-kernels".into() }
     }
-    /// The crate in a folder, inside or outside of this workspace.
+    /// Returns the crate in a folder, inside or outside of this workspace.
     pub fn of_user(folder: &Path) -> Result<Kernels, String> {
         let folder = folder.canonicalize().map_err(|e| format!("{}: {e}", folder.display()))?;
         let manifest = folder.join("Cargo.toml");
@@ -57,29 +57,30 @@ impl Kernels {
             .ok_or(format!("{}: no package name", manifest.display()))?;
         Ok(Kernels { folder, package })
     }
-    /// The list of kernels that name an image.
+    /// Returns the path of the list of kernels that name an image.
     fn list(&self) -> PathBuf {
         self.folder.join("src/entries.rs")
     }
-    /// The PTX of kernels that name no image.
+    /// Returns the path of the PTX of kernels that name no image.
     fn ptx(&self, cpu: &str) -> PathBuf {
         self.folder.join("ptx").join(format!("{cpu}.ptx"))
     }
 }
 
-/// The PTX of a crate for one target: by image, and that of the kernels that name none.
+/// PTX of a crate for one target: by image, and that of the kernels that name none.
 struct Ptx {
     header: String,
     families: BTreeMap<String, String>,
     others: String,
-    /// The module of each entry of a family, from the crate on.
+    /// Module path of each entry of a family, from the crate root.
     modules: BTreeMap<String, String>,
 }
 impl Ptx {
-    /// The source of the list of all kernels.
+    /// Returns the source of the list of all kernels.
     fn list(&self) -> String {
         let mut text = String::from(
-            "//! Every kernel, where all families are compiled: made by `cargo xtask ptx`; do not edit.\n\
+            "//! Every kernel, where all families are compiled: \
+             made by `cargo xtask ptx`; do not edit.\n\
              use koel_simt::KernelSpec;\n\n\
              /// What a launcher must know of each entry of the images.\n\
              pub const ALL: &[&KernelSpec] = &[\n",
@@ -105,13 +106,13 @@ impl Ptx {
         format!("{entries} entries, {waiting} barriers and warp operations, none of them copied")
     }
 }
-/// The PTX of all images, for all targets.
+/// Returns the PTX of all images, for all targets.
 fn families(built: &[Ptx; CPUS.len()]) -> BTreeMap<String, Texts> {
     let names = built[0].families.keys();
     names.map(|name| (name.clone(), built.each_ref().map(|ptx| ptx.of(name)))).collect()
 }
 
-/// Builds for all targets at a time: each is one crate, of which LLVM makes one thread.
+/// Builds for all targets in parallel: each is one crate, which LLVM compiles on one thread.
 fn build_all(root: &Path, kernels: &Kernels) -> Result<[Ptx; CPUS.len()], String> {
     let built = in_parallel(&CPUS, |cpu| build(root, kernels, cpu))?;
     for (cpu, ptx) in CPUS.iter().zip(&built) {
@@ -120,7 +121,7 @@ fn build_all(root: &Path, kernels: &Kernels) -> Result<[Ptx; CPUS.len()], String
     built.try_into().map_err(|_| "one text a target".into())
 }
 
-/// Builds and writes all of it.
+/// Builds and writes everything.
 pub fn write(root: &Path, kernels: &Kernels) -> Result<(), String> {
     let built = build_all(root, kernels)?;
     for (cpu, ptx) in CPUS.iter().zip(&built).filter_map(|(cpu, ptx)| Some((cpu, ptx.others()?))) {
@@ -140,8 +141,8 @@ pub fn write(root: &Path, kernels: &Kernels) -> Result<(), String> {
     }
 }
 
-/// Builds all of it and fails if what is committed differs. With `sample`, machine code is compared
-/// for two chips, one of which the commit chooses.
+/// Builds everything and fails if the committed files differ. With `sample`, machine code is
+/// compared for two chips, one of them chosen by the commit.
 pub fn check(root: &Path, kernels: &Kernels, sample: bool) -> Result<(), String> {
     let built = build_all(root, kernels)?;
     for (cpu, ptx) in CPUS.iter().zip(&built).filter_map(|(cpu, ptx)| Some((cpu, ptx.others()?))) {
@@ -152,9 +153,7 @@ pub fn check(root: &Path, kernels: &Kernels, sample: bool) -> Result<(), String>
             let entry =
                 ptx.lines().take(same + 1).filter_map(entry_name).last().unwrap_or("the header");
             let place = format!("{}:{} (in {entry})", file.display(), same + 1);
-            return Err(format!(
-                "{place} is not what the sources give: run the same command without `--check`"
-            ));
+            return Err(format!("{place} is out of date: run the same command without `--check`"));
         }
         println!("{}: up to date", file.display());
     }
@@ -165,7 +164,7 @@ pub fn check(root: &Path, kernels: &Kernels, sample: bool) -> Result<(), String>
             let list =
                 std::fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;
             if list != built[0].list() {
-                return Err(format!("{} is not of these kernels", file.display()));
+                return Err(format!("{} does not belong to these kernels", file.display()));
             }
             let chips = sample.then(|| images::sample(crate::commit_number(root)));
             images::check(
@@ -182,21 +181,21 @@ fn entry_name(line: &str) -> Option<&str> {
     line.strip_prefix(".visible .entry ").map(|l| l.trim_end_matches(['(', ')']))
 }
 
-/// Compiles the kernels, then makes the text canonical. Two directories, or two places of the
-/// toolchain, gave the same bytes even before that (cargo hashes the path inside the workspace, not
-/// the whole). What does change them:
-///   * the crate hash in mangled names (package name and version, compiler version and host
-///     triple): it stands in comments (`// %_RNv..exit`), in the names of functions that were not
-///     inlined, and may change the order of entries;
-///   * `$L__BB7_3`: the number of the entry, so its place in the file;
-///   * paths: only in panic messages and debug info; the caller's RUSTFLAGS and cargo
+/// Compiles the kernels, then makes the text canonical. Even before that, other build folders and
+/// other paths of the toolchain gave the same bytes (cargo hashes the path inside the workspace,
+/// not the whole path). What does change them:
+///   * The crate hash in mangled names (package name and version, compiler version and host
+///     triple). It appears in comments (`// %_RNv..exit`) and in the names of functions that were
+///     not inlined, and may change the order of entries.
+///   * `$L__BB7_3`: labels contain the number of the entry, that is, its position in the file.
+///   * Paths, only in panic messages and debug info; the caller's RUSTFLAGS and cargo
 ///     configuration; the compiler.
 ///
-/// So: drop comments, sort the entries by name, number labels from zero in each, refuse mangled
-/// names, functions and global data, fix the flags and the toolchain.
+/// Therefore: drop comments, sort the entries by name, number the labels of each from zero, reject
+/// mangled names, functions and global data, and fix the flags and the toolchain.
 fn build(root: &Path, kernels: &Kernels, cpu: &str) -> Result<Ptx, String> {
     let target = root.join("target/ptx").join(cpu);
-    // A fixed flag list, not added to the caller's: RUSTFLAGS and .cargo/config.toml must not
+    // A fixed list of flags instead of the caller's: RUSTFLAGS and .cargo/config.toml must not
     // change the bytes.
     let me = std::env::current_exe().map_err(|e| e.to_string())?;
     let flags = [
@@ -219,7 +218,7 @@ fn build(root: &Path, kernels: &Kernels, cpu: &str) -> Result<Ptx, String> {
         .parent()
         .ok_or("rustc: no target-libdir")?
         .join("bin");
-    // cargo does not see that its linker (we) changed: make it link again.
+    // cargo does not notice changes of its linker (this program): force a relink.
     for e in std::fs::read_dir(target.join("nvptx64-nvidia-cuda/ptx/.fingerprint"))
         .into_iter()
         .flatten()
@@ -259,7 +258,7 @@ fn build(root: &Path, kernels: &Kernels, cpu: &str) -> Result<Ptx, String> {
         .env_remove("CARGO_TARGET_DIR")
         .env_remove("RUSTC_WRAPPER")
         .env_remove("RUSTC_WORKSPACE_WRAPPER")
-        .env_remove("CARGO") // we may run under another toolchain's cargo
+        .env_remove("CARGO") // this may run under another toolchain's cargo
         .env_remove("RUSTUP_TOOLCHAIN")
         .status()
         .map_err(|e| format!("cargo: {e}"))?;
@@ -296,14 +295,15 @@ fn canonical(raw: &str, cpu: &str, package: &str) -> Result<Ptx, String> {
             let (entry, threads, blocks) =
                 (field("entry=")?, number("maxntid=")?, number("minnctapersm=")?);
             if field("crate=")? != package {
-                continue; // a crate that this one is built on
+                continue; // a crate that this one depends on
             }
             if !(1..=1024).contains(&threads) || blocks == 0 || threads * blocks > MAX_RESIDENT {
                 return Err(format!(
-                    "`{entry}`: no GPU holds {blocks} blocks of {threads} threads on a multiprocessor"
+                    "`{entry}`: no GPU holds {blocks} blocks of {threads} threads \
+                     per multiprocessor"
                 ));
             }
-            // An older one may hold fewer.
+            // An older GPU may hold fewer.
             let blocks = blocks.min(resident / threads).max(1);
             if field("local=")? == "true" {
                 local_arrays.insert(entry.clone());
@@ -316,7 +316,7 @@ fn canonical(raw: &str, cpu: &str, package: &str) -> Result<Ptx, String> {
                 modules.insert(entry.clone(), module.to_string());
             }
             if bounds.insert(entry.clone(), (threads, blocks)).is_some() {
-                return Err(format!("two kernels are called `{entry}`"));
+                return Err(format!("two kernels have the name `{entry}`"));
             }
             continue;
         }
@@ -327,7 +327,8 @@ fn canonical(raw: &str, cpu: &str, package: &str) -> Result<Ptx, String> {
         for (bad, why) in [
             (
                 ".func",
-                "a function that was not inlined (or an LLVM intrinsic this compiler no longer knows)",
+                "a function that was not inlined \
+                 (or an LLVM intrinsic this compiler no longer knows)",
             ),
             (".local", "local memory: an array that did not fit in registers, rolled loop?"),
             (".global .", "a global variable: a table or a panic message"),
@@ -379,10 +380,11 @@ fn canonical(raw: &str, cpu: &str, package: &str) -> Result<Ptx, String> {
     if let Some((name, line)) =
         entries.iter().find_map(|(name, body)| Some((name, high_word(body)?)))
     {
-        let why = "the high word of a product of 64 bits: write `koel_simt::mul_hi`, which says what ptxas makes of this";
+        let why = "the high word of a 64-bit product: use `koel_simt::mul_hi`, \
+                   whose documentation gives the reason";
         return Err(format!("in `{name}`: {why}: {}", line.trim()));
     }
-    // `_ZN..`/`_R..`: mangled names carry the crate's hash.
+    // Mangled names (`_ZN..`, `_R..`) contain the crate's hash.
     if let Some(line) = header
         .iter()
         .chain(entries.values().flatten())
@@ -403,7 +405,8 @@ fn canonical(raw: &str, cpu: &str, package: &str) -> Result<Ptx, String> {
     }
     Ok(ptx)
 }
-/// Where a body takes the high word of a product of two values that are not constants.
+/// Returns the line at which a body takes the high word of a product of two values that are not
+/// constants.
 fn high_word(body: &[String]) -> Option<&str> {
     let of = |line: &str, op: &str| -> Option<Vec<String>> {
         let rest = line.trim().strip_prefix(op)?.trim_end_matches(';');
@@ -422,7 +425,8 @@ fn high_word(body: &[String]) -> Option<&str> {
     };
     body.iter().find(takes).map(String::as_str)
 }
-/// `$L__BB7_3` -> `$L__BB_3`: labels are local to an entry, its number is its place in the file.
+/// Turns `$L__BB7_3` into `$L__BB_3`: labels are local to an entry, and its number is its position
+/// in the file.
 fn renumber(line: &str) -> String {
     let mut parts = line.split("$L__BB");
     let mut out = parts.next().unwrap().to_string();

@@ -1,15 +1,15 @@
-//! What is recorded under `results/`: that each record says what it is of, and the tables in
-//! documents that are made of records.
+//! Records under `results/`: checks that each states its provenance, and generates the tables in
+//! documents that are made from records.
 mod readme;
 mod reliability;
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-/// The fields that every record has.
+/// Fields that every record has.
 const FIELDS: [&str; 4] = ["commit", "command", "driver", "date"];
 
-/// A part of a document that is generated: between two comments that name the command.
+/// Generated section of a document, between two comments that name the command.
 struct Section {
     file: &'static str,
     option: &'static str,
@@ -20,7 +20,7 @@ const SECTIONS: [Section; 2] = [
     Section { file: "docs/reliability.md", option: "--reliability", text: reliability::figures },
 ];
 
-/// Checks all records and generated sections, or writes the sections that are named.
+/// Checks all records and generated sections, or writes the named sections.
 pub fn records(root: &Path, options: &[&str]) -> Result<(), String> {
     if options == ["--check"] {
         let number = check_all(root)?;
@@ -29,9 +29,8 @@ pub fn records(root: &Path, options: &[&str]) -> Result<(), String> {
         return SECTIONS.iter().try_for_each(|section| section.check(root));
     }
     let known = |option: &&str| SECTIONS.iter().find(|section| section.option == *option);
-    let chosen = options
-        .iter()
-        .map(|option| known(option).ok_or(format!("records: `{option}` is no option")));
+    let chosen =
+        options.iter().map(|option| known(option).ok_or(format!("records: no option `{option}`")));
     let chosen = chosen.collect::<Result<Vec<_>, _>>()?;
     if chosen.is_empty() {
         return Err("records: expected --check, --readme or --reliability".into());
@@ -64,7 +63,7 @@ impl Section {
         let line = old.lines().zip(new.lines()).take_while(|(old, new)| old == new).count() + 1;
         let option = self.option;
         Err(format!(
-            "{}:{line}: not what the records give: run `cargo xtask records {option}`",
+            "{}:{line}: differs from the records: run `cargo xtask records {option}`",
             self.file
         ))
     }
@@ -74,7 +73,7 @@ impl Section {
     }
 }
 
-/// Fails if a document names a file of the repository that is not there.
+/// Fails if a document links to a file that is not in the repository.
 fn check_links(root: &Path) -> Result<(), String> {
     let mut files = vec![root.join("results/README.md")];
     list(&root.join("docs"), &mut files)?;
@@ -84,7 +83,7 @@ fn check_links(root: &Path) -> Result<(), String> {
         let folder = file.parent().unwrap_or(root);
         let missing = links(&text).filter(|link| !folder.join(link).exists());
         let name = file.strip_prefix(root).unwrap_or(file).display();
-        dead.extend(missing.map(|link| format!("{name}: there is no file `{link}`")));
+        dead.extend(missing.map(|link| format!("{name}: no file `{link}`")));
     }
     if dead.is_empty() { Ok(()) } else { Err(dead.join("\n       ")) }
 }
@@ -97,7 +96,7 @@ fn links(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Returns how many records there are, all of which are complete.
+/// Returns the number of records; fails if one is incomplete.
 fn check_all(root: &Path) -> Result<usize, String> {
     let mut files = vec![];
     list(&root.join("results"), &mut files)?;
@@ -128,8 +127,8 @@ fn list(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks a record. What is not known is `null`, if the record says in `recorded_in` which commit
-/// brought it.
+/// Checks a record. Unknown fields are `null`, provided that `recorded_in` names the commit that
+/// added the record.
 fn check(text: &str, has_lines: bool) -> Result<(), String> {
     let parse = |text: &str, line: usize| {
         serde_json::from_str::<Value>(text)
@@ -153,7 +152,7 @@ fn check(text: &str, has_lines: bool) -> Result<(), String> {
             || field == "driver" && !is_of_gpu(&record);
         if !is_known && !may_miss {
             return Err(format!(
-                "{field} is {there}, and no `recorded_in` says which commit brought the record"
+                "{field} is {there}, and no `recorded_in` names the commit that added the record"
             ));
         }
     }
@@ -164,7 +163,7 @@ fn check(text: &str, has_lines: bool) -> Result<(), String> {
         _ => Ok(()),
     }
 }
-/// Whether a GPU was measured: the machine is a name, or has a kind.
+/// Returns whether the record measures a GPU: the machine is a name, or has a kind.
 fn is_of_gpu(record: &Value) -> bool {
     let machine = &record["machine"];
     machine.as_str().is_some_and(|name| name.contains("NVIDIA")) || machine["kind"] == "cuda"

@@ -1,4 +1,4 @@
-//! What ptxas makes of the PTX: registers, spills, instructions, held against what is expected.
+//! Compares what ptxas makes of the PTX (registers, spills, instructions) with the expectations.
 //! Needs no GPU.
 use crate::images;
 use crate::nvcc::{Assembled, Tools, in_parallel};
@@ -7,19 +7,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
-/// A kernel after ptxas: how often each instruction occurs, with its modifiers
+/// Kernel after ptxas: the number of occurrences of each instruction, with its modifiers
 /// (`LDG.E.128.CONSTANT`).
 #[derive(Default)]
 struct Kernel {
     used: String,
-    /// bytes of registers that went to local memory
+    /// bytes of registers spilled to local memory
     spilled: u32,
-    /// bytes of local memory, these among them
+    /// bytes of local memory, including spills
     local: u32,
     instructions: BTreeMap<String, u32>,
 }
 
-/// Assembles and checks the committed PTX for each target; prints the details of the kernels named.
+/// Assembles and checks the committed PTX for each target; prints details of the named kernels.
 pub fn sass(root: &Path, details: &[&str]) -> Result<(), String> {
     let tools = Tools::new(root)?;
     let file = root.join("crates/koel-kernels/sass-expectations.txt");
@@ -60,7 +60,7 @@ pub fn sass(root: &Path, details: &[&str]) -> Result<(), String> {
     }
 }
 
-/// Adds the kernels of one family.
+/// Assembles and disassembles the kernels of one family.
 fn disassemble(ptx: &str, cpu: &str, tools: &Tools) -> Result<BTreeMap<String, Kernel>, String> {
     let Assembled { cubin, log } = tools.assemble(ptx, cpu)?;
     let say = |e: std::io::Error| format!("{}: {e}", tools.nvdisasm.display());
@@ -77,8 +77,8 @@ fn disassemble(ptx: &str, cpu: &str, tools: &Tools) -> Result<BTreeMap<String, K
         } else if let Some((_, code)) = line.split_once("*/").filter(|_| line.starts_with("/*")) {
             // /*0070*/ @P0 EXIT ;
             let mut words = code.split_whitespace().skip_while(|w| w.starts_with('@'));
-            // Before sm_80, ptxas keeps warp operations in code that may diverge as subroutines of
-            // its own.
+            // Before sm_80, ptxas implements warp operations in potentially divergent code as calls
+            // of its own subroutines.
             let op = if code.contains("$__cuda_sm70_")
                 && (code.contains("sync_") || code.contains("warpsync"))
             {
@@ -123,7 +123,8 @@ fn moves_or_waits(op: &str) -> bool {
     ];
     FAMILIES.iter().any(|p| op.starts_with(p)) && !op.starts_with("LDC")
 }
-/// What no kernel may do. Spills, local arrays and calls are held against what is expected.
+/// Returns the instructions that no kernel may use. Spills, local arrays and calls are checked
+/// against the expectations.
 fn forbidden(kernel: &Kernel) -> Vec<String> {
     let family = |o: &str| o.split('.').next().unwrap_or("").to_string();
     let bad = |o: &&String| match family(o).as_str() {
@@ -139,8 +140,8 @@ fn forbidden(kernel: &Kernel) -> Vec<String> {
         .collect()
 }
 
-/// Lines of `KERNEL [CPU]: EXPECTATION...`; see the file. How many were checked, and which are not
-/// met.
+/// Checks lines of `KERNEL [CPU]: EXPECTATION...` (see the file). Returns how many were checked,
+/// and which are not met.
 fn compare(
     text: &str,
     cpu: &str,
@@ -197,7 +198,7 @@ fn compare(
                     .sum::<u32>();
                 if wanted.map_or(is == 0, |n| n != is) {
                     unmet.push(format!(
-                        "{cpu} {name}: {expectation} is expected ({place}), there are {is} {op}"
+                        "{cpu} {name}: expected {expectation} ({place}), found {is} {op}"
                     ));
                 }
             }
@@ -211,7 +212,7 @@ fn compare(
             kernel.spilled, kernel.used
         ));
     }
-    // Registers that are spilled have a place in local memory too, but not each its own.
+    // Spilled registers take local memory too, but may share it.
     let arrays = |n: &String, k: &Kernel| {
         k.local > k.spilled.next_multiple_of(8).max(local.get(n).copied().unwrap_or(0))
     };
@@ -227,8 +228,8 @@ fn compare(
     }
     Ok((checked, unmet))
 }
-/// Whether an instruction is of the kind asked for: same name, and all the modifiers in that order.
-/// `LDG.E.128.CONSTANT` is an `LDG.128`.
+/// Returns whether an instruction is of the given kind: same name, and all its modifiers in that
+/// order. `LDG.E.128.CONSTANT` is an `LDG.128`.
 fn is_a(instruction: &str, kind: &str) -> bool {
     let mut parts = instruction.split('.');
     let mut kinds = kind.split('.');

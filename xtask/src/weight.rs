@@ -1,6 +1,6 @@
-//! What koel weighs for who depends on it: seconds of compiling, bytes of programs.
+//! Cost of depending on koel: seconds of compile time, bytes of programs.
 //!
-//! Crates that depend on koel by path are built cold, each in a target folder of its own under
+//! Crates that depend on koel by path are built cold, each in its own target folder under
 //! `target/weight`.
 use crate::provenance::Provenance;
 use serde::Serialize;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// A program to build: name, features of koel besides the default ones, other crates, and its
+/// Program to build: name, features of koel in addition to the default ones, other crates, and its
 /// source.
 struct Program {
     name: &'static str,
@@ -29,17 +29,17 @@ const PROGRAMS: [Program; 4] = [
     },
 ];
 
-/// What one build took.
+/// Measurements of one build.
 struct Built {
     wall: f64,
     cpu: f64,
-    /// Seconds of the crate `koel` alone, of wall time.
+    /// Wall time of the crate `koel` alone, in seconds.
     koel: Option<f64>,
     bytes: u64,
 }
 
-/// Builds all programs in release, `map` in dev too, and prints a table; also as JSON. With
-/// `--quick`, only `map`.
+/// Builds all programs in release mode, and `map` in dev mode too, and prints a table; also writes
+/// JSON. With `quick`, only `map`.
 pub fn weigh(root: &Path, quick: bool, json: Option<&Path>) -> Result<(), String> {
     let mut lines = vec![];
     let mut empty = 0;
@@ -88,7 +88,7 @@ pub fn weigh(root: &Path, quick: bool, json: Option<&Path>) -> Result<(), String
     Ok(())
 }
 
-/// Returns the line that says what the record is of.
+/// Returns the line with the record's provenance.
 fn provenance(root: &Path) -> Result<String, String> {
     let out = Command::new("rustc")
         .arg("--version")
@@ -102,7 +102,7 @@ fn provenance(root: &Path) -> Result<String, String> {
     };
     serde_json::to_string(&line).map_err(|e| e.to_string())
 }
-/// What weights depend on.
+/// What the measurements depend on.
 #[derive(Serialize)]
 struct Described {
     #[serde(flatten)]
@@ -125,7 +125,7 @@ fn build(root: &Path, program: &Program, release: bool) -> Result<Built, String>
     std::fs::create_dir_all(folder.join("src")).map_err(say)?;
     std::fs::write(folder.join("src/main.rs"), program.source).map_err(say)?;
     std::fs::write(folder.join("Cargo.toml"), manifest(root, program)).map_err(say)?;
-    // The versions that koel is tested with.
+    // Pins the versions that koel is tested with.
     std::fs::copy(root.join("Cargo.lock"), folder.join("Cargo.lock")).map_err(say)?;
     let cargo = |args: &[&str]| {
         let mut command = Command::new("cargo");
@@ -154,7 +154,8 @@ fn build(root: &Path, program: &Program, release: bool) -> Result<Built, String>
 
 fn manifest(root: &Path, program: &Program) -> String {
     let mut text = format!(
-        "[package]\nname = \"weight-{}\"\nversion = \"0.0.0\"\nedition = \"2024\"\n[workspace]\n[profile.release]\n\
+        "[package]\nname = \"weight-{}\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\
+         [workspace]\n[profile.release]\n\
          strip = true\n[dependencies]\n",
         program.name
     );
@@ -167,7 +168,8 @@ fn manifest(root: &Path, program: &Program) -> String {
     text
 }
 
-/// Seconds that the library of this name took, from what `cargo build --timings` wrote.
+/// Returns the seconds that the library of this name took, from the output of
+/// `cargo build --timings`.
 fn seconds_of(name: &str, timings: &str) -> Option<f64> {
     let units = timings.split_once("UNIT_DATA = ")?.1;
     let unit = units.split("\n  {").find(|unit| {
@@ -178,13 +180,13 @@ fn seconds_of(name: &str, timings: &str) -> Option<f64> {
     unit.split_once("\"duration\": ")?.1.split([',', '\n']).next()?.trim().parse().ok()
 }
 
-/// Seconds of processor time of all children that have ended.
+/// Returns the processor time of all children that have ended, in seconds.
 pub fn cpu_of_children() -> Result<f64, String> {
     let text =
         std::fs::read_to_string("/proc/self/stat").map_err(|e| format!("/proc/self/stat: {e}"))?;
     let fields =
         text.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace().collect::<Vec<_>>();
-    // The 16th and 17th field of all: user and system time of children, in hundredths.
+    // Fields 16 and 17: user and system time of the children, in hundredths of a second.
     let field = |i: usize| {
         fields.get(i).and_then(|f| f.parse::<f64>().ok()).ok_or("/proc/self/stat: too short")
     };
@@ -199,7 +201,8 @@ mod tests {
     fn seconds_are_read_from_cargos_report() {
         let unit = |name: &str, target: &str, s: f64| {
             format!(
-                "\n  {{\n    \"i\": 1,\n    \"name\": \"{name}\",\n    \"target\": \"{target}\",\n    \"duration\": {s},\n    \"x\": 1\n  }}"
+                "\n  {{\n    \"i\": 1,\n    \"name\": \"{name}\",\
+                 \n    \"target\": \"{target}\",\n    \"duration\": {s},\n    \"x\": 1\n  }}"
             )
         };
         let text = format!(

@@ -1,16 +1,16 @@
-//! Where keys may be.
+//! Candidate buckets of keys.
 use koel_kernels::hash::mix::splitmix_at;
 
-/// The buckets that each of a list of keys may be in.
+/// Candidate buckets of each of a list of keys.
 pub struct Choices {
     functions: u32,
     buckets: u32,
-    /// Those of one key side by side.
+    /// The buckets of a key are consecutive.
     of: Vec<u32>,
 }
 impl Choices {
-    /// `keys` keys with `functions` different random buckets each (all of them, if there are not
-    /// more).
+    /// Draws `functions` different random buckets for each of `keys` keys. They may repeat if there
+    /// are fewer buckets than functions.
     pub fn random(keys: usize, functions: u32, buckets: u32, seed: u64) -> Choices {
         let mut of = Vec::with_capacity(keys * functions as usize);
         let mut word = 0u64;
@@ -33,7 +33,7 @@ impl Choices {
         }
         Choices { functions, buckets, of }
     }
-    /// By `bucket_of(key, function)`.
+    /// Computes the buckets with `bucket_of(key, function)`.
     pub fn of_keys(
         keys: &[u32],
         functions: u32,
@@ -46,28 +46,28 @@ impl Choices {
             .map(|(key, f)| bucket_of(key, f));
         Choices { functions, buckets, of: of.collect() }
     }
-    /// Those of the first keys alone.
+    /// Returns the choices of the first `keys` keys.
     pub fn first(&self, keys: usize) -> Choices {
         let of = self.of[..self.of.len().min(keys * self.functions as usize)].to_vec();
         Choices { of, ..*self }
     }
-    /// Keys.
+    /// Returns the number of keys.
     pub fn len(&self) -> usize {
         self.of.len() / self.functions.max(1) as usize
     }
-    /// Whether there are none.
+    /// Returns whether there are no keys.
     pub fn is_empty(&self) -> bool {
         self.of.is_empty()
     }
-    /// Functions.
+    /// Returns the number of hash functions.
     pub fn functions(&self) -> u32 {
         self.functions
     }
-    /// Buckets.
+    /// Returns the number of buckets.
     pub fn buckets(&self) -> u32 {
         self.buckets
     }
-    /// The buckets of a key, in the order of the functions.
+    /// Returns the buckets of a key, in the order of the functions.
     pub fn of(&self, key: u32) -> &[u32] {
         let d = self.functions as usize;
         &self.of[key as usize * d..][..d]
@@ -87,7 +87,7 @@ mod tests {
             assert!((1..4).all(|i| !of[..i].contains(&of[i])), "{of:?}");
             of.iter().for_each(|&b| counts[b as usize] += 1.0);
         }
-        // 160,000 choices, 625 a bucket, 255 degrees of freedom.
+        // 160,000 choices, 625 per bucket, 255 degrees of freedom.
         let chi2 = counts.iter().map(|c| (c - 625.0) * (c - 625.0) / 625.0).sum::<f64>();
         assert!(chi2 < 255.0 + 6.0 * 22.6, "{chi2}");
         assert_eq!(Choices::random(10, 3, 2, 1).len(), 10);

@@ -1,27 +1,27 @@
-//! How often a build begins again.
+//! Failure rates of builds.
 use crate::choices::Choices;
 use crate::insertion::{Insertion, Method};
 use crate::keys::KeySet;
 use koel_kernels::hash::{Family, Functions, mix::splitmix_at, mulhi};
 use rayon::prelude::*;
 
-/// Where functions come from.
+/// Source of hash functions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Source {
-    /// A family of the library.
+    /// A hash family of the library.
     Family(Family),
-    /// `(a k mod 2^32)`, its high bits, for an odd `a`: what Dietzfelbinger and Schellbach (2009)
-    /// warn of.
+    /// The high bits of `a k mod 2^32` for an odd `a`, which Dietzfelbinger and Schellbach (2009)
+    /// warn against.
     Multiplicative,
 }
 impl Source {
-    /// Every one but the key itself modulo the slots, which has no constants to draw again.
+    /// Returns every source except the key modulo the slots, which has no constants to redraw.
     pub fn all() -> impl Iterator<Item = Source> {
         let families =
             Family::ALL.iter().filter(|f| **f != Family::Modulo).map(|f| Source::Family(*f));
         families.chain([Source::Multiplicative])
     }
-    /// For reports.
+    /// Returns the description used in reports.
     pub fn describe(self) -> &'static str {
         match self {
             Source::Family(family) => family.describe(),
@@ -42,24 +42,27 @@ impl Source {
     }
 }
 
-/// What is built.
+/// Parameters of a build.
 #[derive(Clone, Copy, Debug)]
 pub struct Build {
-    /// Keys.
+    /// Number of keys.
     pub n: usize,
-    /// Functions, 2 to 5.
+    /// Number of hash functions, 2 to 5.
     pub functions: u32,
-    /// Keys per slot.
+    /// Load factor: keys per slot.
     pub load: f64,
-    /// Exchanges before a key is given up, and the build with it: 7 lg n in the 2011 paper.
+    /// Maximum number of exchanges per insertion; beyond it, the build fails. 7 lg n in the 2011
+    /// paper.
     pub limit: u32,
 }
 impl Build {
-    /// As published in 2011: four functions, 1.25 slots a key, chains of at most 7 lg n.
+    /// Returns the parameters published in 2011: four functions, 1.25 slots per key, chains of at
+    /// most 7 lg n exchanges.
     pub fn published(n: usize) -> Build {
         Build { n, functions: 4, load: 0.8, limit: (7.0 * (n.max(2) as f64).log2()) as u32 }
     }
-    /// Of `runs` builds with functions and keys of their own, those that had to begin again.
+    /// Runs `runs` builds, each with its own functions and keys, and returns the number of
+    /// failures.
     pub fn failures(&self, source: Source, keys: &KeySet, runs: usize, seed: u64) -> usize {
         let slots = (self.n as f64 / self.load).ceil() as u32;
         let fails = |run: &usize| {
@@ -73,8 +76,8 @@ impl Build {
     }
 }
 
-/// Of `runs` sets of random keys spread over buckets of 409 on average, those with a bucket of more
-/// than 512: the restarts of the 2009 paper.
+/// Returns how many of `runs` random key sets overflow a bucket: the keys are spread over buckets
+/// of 409 on average, and a bucket holds 512. These are the restarts of the 2009 paper.
 pub fn overfull_buckets(n: usize, runs: usize, seed: u64) -> usize {
     let buckets = n.div_ceil(409);
     let fails = |run: &usize| {

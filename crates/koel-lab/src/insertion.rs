@@ -1,22 +1,22 @@
-//! The published ways to insert into a cuckoo table, one key after another, and what each took.
+//! The published insertion methods of cuckoo tables, run sequentially, with their costs.
 use crate::choices::Choices;
 use crate::matching::Search;
 use koel_kernels::hash::mix::splitmix_at;
 
-/// How evicted keys go on.
+/// Choice of the next function for an evicted key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Method {
-    /// Each key takes the function after the one it was evicted from (Alcantara et al. 2011).
+    /// The function after the one it was evicted from (Alcantara et al. 2011).
     RoundRobin,
     /// A random one of its other functions (Frieze, Mitzenmacher and Melsted 2009).
     RandomWalk,
-    /// The nearest free slot is searched first (Fotakis et al. 2005).
+    /// A breadth-first search for the nearest free slot (Fotakis et al. 2005).
     Bfs,
 }
 impl Method {
-    /// Every one.
+    /// All methods.
     pub const ALL: [Method; 3] = [Method::RoundRobin, Method::RandomWalk, Method::Bfs];
-    /// As in reports.
+    /// Returns the name used in reports.
     pub fn name(self) -> &'static str {
         match self {
             Method::RoundRobin => "round-robin",
@@ -26,37 +26,37 @@ impl Method {
     }
 }
 
-/// No key.
+/// Marks an empty slot.
 pub const NOBODY: u32 = u32::MAX;
 
-/// Slots, those of a bucket side by side; each holds the number of a key.
+/// Table of key numbers. The slots of a bucket are consecutive.
 pub struct Table {
     bucket: u32,
-    /// Who is in each slot, or [`NOBODY`].
+    /// Key in each slot, or [`NOBODY`].
     pub slots: Vec<u32>,
 }
 impl Table {
-    /// Empty.
+    /// Creates an empty table.
     pub fn new(buckets: u32, bucket: u32) -> Table {
         Table { bucket, slots: vec![NOBODY; buckets as usize * bucket as usize] }
     }
-    /// Slots of a bucket.
+    /// Returns the slots of a bucket.
     pub fn slots_of(&self, bucket: u32) -> std::ops::Range<u32> {
         bucket * self.bucket..(bucket + 1) * self.bucket
     }
-    /// A slot of a bucket that nobody is in.
+    /// Returns a free slot of a bucket.
     pub fn free_slot(&self, bucket: u32) -> Option<u32> {
         self.slots_of(bucket).find(|&slot| self.slots[slot as usize] == NOBODY)
     }
-    /// Panics unless the first `placed` keys are each in one of their buckets, once, and nobody
-    /// else is.
+    /// Panics unless the table holds exactly the first `placed` keys, each once and in one of its
+    /// buckets.
     pub fn check(&self, choices: &Choices, placed: usize) {
         let mut seen = vec![false; placed];
         for (slot, &key) in self.slots.iter().enumerate().filter(|(_, key)| **key != NOBODY) {
             assert!((key as usize) < placed && !seen[key as usize], "key {key} in slot {slot}");
             assert!(
                 choices.of(key).contains(&(slot as u32 / self.bucket)),
-                "key {key} is in no bucket of its own"
+                "key {key} is not in one of its buckets"
             );
             seen[key as usize] = true;
         }
@@ -64,23 +64,23 @@ impl Table {
     }
 }
 
-/// A method at work.
+/// State of an insertion method.
 pub struct Insertion<'a> {
     choices: &'a Choices,
     method: Method,
-    /// Exchanges before a key is given up; of a search, buckets that it looks at.
+    /// Maximum number of exchanges per insertion, or of buckets visited per search.
     limit: u32,
     random_start: bool,
-    /// The table so far.
+    /// Table built so far.
     pub table: Table,
     search: Search,
-    /// Of each bucket: which of its slots is evicted from next.
+    /// For each bucket, the slot to evict from next.
     turn: Vec<u8>,
     seed: u64,
     steps: u32,
 }
 impl<'a> Insertion<'a> {
-    /// Into an empty table of buckets of `bucket` slots.
+    /// Starts with an empty table of buckets of `bucket` slots.
     pub fn new(
         choices: &'a Choices,
         bucket: u32,
@@ -101,12 +101,12 @@ impl<'a> Insertion<'a> {
             steps: 0,
         }
     }
-    /// New keys begin with a random function.
+    /// Makes new keys start with a random function.
     pub fn random_start(self) -> Insertion<'a> {
         Insertion { random_start: true, ..self }
     }
-    /// Inserts the next key. How many keys took a slot: 1 if its first was free; `None` if it, or
-    /// one that it evicted, was given up.
+    /// Inserts the next key. Returns the number of keys that took a slot, 1 if the first slot was
+    /// free; `None` if the key, or one that it evicted, could not be placed within the limit.
     pub fn insert(&mut self, key: u32) -> Option<u32> {
         if self.method == Method::Bfs {
             return self.search.place(self.choices, &mut self.table, key, self.limit as usize);
@@ -139,7 +139,7 @@ impl<'a> Insertion<'a> {
         }
         None
     }
-    /// Below `n`.
+    /// Returns a random number below `n`.
     fn random(&mut self, n: u32) -> u32 {
         self.steps = self.steps.wrapping_add(1);
         (((splitmix_at(self.seed, self.steps) >> 32) * u64::from(n)) >> 32) as u32
@@ -153,10 +153,12 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(200))]
-        /// Nobody is lost, nobody is where they may not be, by any method, up to the first failure.
+        /// Up to the first failure, every method keeps every key, and keeps it in one of its
+        /// buckets.
         #[test]
         fn keys_stay_in_their_buckets(
-            functions in 2..6u32, bucket in 1..9u32, buckets in 8..200u32, method in 0..3usize, start: bool, seed: u64,
+            functions in 2..6u32, bucket in 1..9u32, buckets in 8..200u32,
+            method in 0..3usize, start: bool, seed: u64,
         ) {
             let choices = Choices::random((buckets * bucket) as usize, functions, buckets, seed);
             let mut insertion = Insertion::new(&choices, bucket, Method::ALL[method], 500, seed);
@@ -164,7 +166,9 @@ mod tests {
                 insertion = insertion.random_start();
             }
             for key in 0..choices.len() as u32 {
-                if insertion.table.slots.iter().all(|&k| k != NOBODY) || insertion.insert(key).is_none() {
+                if insertion.table.slots.iter().all(|&k| k != NOBODY)
+                    || insertion.insert(key).is_none()
+                {
                     break;
                 }
                 insertion.table.check(&choices, key as usize + 1);

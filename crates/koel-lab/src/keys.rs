@@ -1,21 +1,21 @@
-//! Keys that programs have: random ones, and those that make simple functions fail.
+//! Realistic key sets: random ones, and ones that make simple hash functions fail.
 use koel_kernels::hash::mix::{mix, splitmix_at};
 
-/// A kind of key set: distinct keys, as many as one likes.
+/// Kind of key set: any number of distinct keys.
 #[derive(Clone, Copy)]
 pub struct KeySet {
-    /// In a word or two.
+    /// Short name.
     pub name: &'static str,
     make: fn(usize, u64) -> Vec<u32>,
 }
 impl KeySet {
-    /// So many keys; another set for each seed, as far as the kind allows.
+    /// Returns `n` keys. Each seed gives another set, as far as the kind allows.
     pub fn keys(&self, n: usize, seed: u64) -> Vec<u32> {
         (self.make)(n, seed)
     }
 }
 
-/// Every kind.
+/// All kinds.
 pub const ALL: [KeySet; 5] = [
     KeySet {
         name: "random",
@@ -34,14 +34,14 @@ pub const ALL: [KeySet; 5] = [
 ];
 
 /// A random half of a range: a dense set, for which Dietzfelbinger and Schellbach (2009) show that
-/// simple classes fail.
+/// simple hash classes fail.
 fn half(n: usize, seed: u64) -> Vec<u32> {
     (0..n as u32).map(|i| 2 * i + (splitmix_at(seed, i) & 1) as u32).collect()
 }
-/// Voxels that a sphere's surface meets, in row-major order of a grid of 1024 (the last coordinate
-/// in the lowest ten bits): the first `n` of a sphere that has as many.
+/// Voxels that a sphere's surface intersects, in row-major order of a grid of 1024 (the last
+/// coordinate in the lowest ten bits): the first `n` voxels of a sphere large enough to have them.
 fn sphere(n: usize, seed: u64) -> Vec<u32> {
-    // A shell one voxel thick has 4 pi r^2 voxels, and a few more.
+    // A shell one voxel thick has slightly more than 4 pi r^2 voxels.
     let radius = (n as f64 / 12.0).sqrt().ceil().min(500.0) + 1.0;
     let r = radius as i64 + 1;
     let middle = 512 + (seed % 8) as i64;

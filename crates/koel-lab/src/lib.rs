@@ -1,10 +1,11 @@
-//! Experiments with cuckoo hashing on the host: what theory predicts ([`theory`]), what random
-//! choices allow ([`matching`]), what insertion reaches ([`insertion`]), how the linear algebra of
-//! the proof looks in numbers ([`rank`]), and how often builds begin again ([`failures`]).
+//! Experiments with cuckoo hashing on the host: the thresholds that theory predicts ([`theory`]),
+//! the loads that exact matching reaches ([`matching`]) and that insertion reaches ([`insertion`]),
+//! the ranks of the matrices in a proof of placement ([`rank`]), and the failure rates of builds
+//! ([`failures`]).
 //!
-//! Everything follows from a seed and is sequential inside; only whole runs go on at the same time.
-//! The tables themselves are in `koel::classic`; here their schemes are written down once more in
-//! the plainest way, so that one can count.
+//! Every result follows from a seed. Runs are sequential; only whole runs execute in parallel. The
+//! production tables are in `koel::classic`; here their schemes are restated in the simplest form,
+//! so that their steps can be counted.
 pub mod choices;
 pub mod failures;
 pub mod insertion;
@@ -17,7 +18,7 @@ pub mod theory;
 pub use choices::Choices;
 pub use insertion::{Insertion, Method, Table};
 
-/// The README's example is a test.
+/// Tests the README's example.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,15 +1,15 @@
-//! Exact placement: a maximum matching of keys with slots, key by key along shortest augmenting
-//! paths.
+//! Exact placement: a maximum matching of keys with slots, built key by key along shortest
+//! augmenting paths.
 //!
-//! A set of keys can be placed if and only if each next key of it finds an augmenting path (Berge
-//! 1957). The search begins with the buckets of the new key and is breadth-first; most keys have a
-//! free slot among their own, and what it costs in all is close to linear until the load comes near
-//! the threshold. Buckets of several slots are nodes with a capacity.
+//! A set of keys can be placed if and only if each successive key finds an augmenting path (Berge
+//! 1957). The search is breadth-first from the buckets of the new key. Most keys find a free slot
+//! in their own buckets, so the total cost is nearly linear until the load approaches the
+//! threshold. Buckets of several slots are nodes with a capacity.
 use crate::choices::Choices;
 use crate::insertion::{NOBODY, Table};
 
-/// Places keys one after another; how many of them could be placed before the first that could not,
-/// and where they are. The largest prefix that has a place for each key: exact.
+/// Places keys in order until one cannot be placed. Returns the number of keys placed and the
+/// table. The result is exact: no table holds a longer prefix.
 pub fn place_all_it_can(choices: &Choices, bucket: u32) -> (usize, Table) {
     let mut table = Table::new(choices.buckets(), bucket);
     let mut search = Search::new(choices.buckets());
@@ -18,22 +18,23 @@ pub fn place_all_it_can(choices: &Choices, bucket: u32) -> (usize, Table) {
     (placed.count(), table)
 }
 
-/// A breadth-first search for the nearest bucket with a free slot.
+/// Breadth-first search for the nearest bucket with a free slot.
 pub struct Search {
-    /// When each bucket was seen last, by the number of the search.
+    /// Number of the last search that visited each bucket.
     seen: Vec<u32>,
     number: u32,
-    /// Buckets, each with the place in this queue from which it was reached, and the slot there
-    /// whose key leads on.
+    /// Buckets in order of discovery, each with its parent's index in this queue and the slot in
+    /// the parent whose key leads here.
     queue: Vec<(u32, u32, u32)>,
 }
 impl Search {
-    /// For tables of so many buckets.
+    /// Creates a search for tables of `buckets` buckets.
     pub fn new(buckets: u32) -> Search {
         Search { seen: vec![0; buckets as usize], number: 0, queue: vec![] }
     }
-    /// Places a key and moves others along the shortest chain; how many keys took a slot, or `None`
-    /// if the first `most` buckets that the search sees have no free slot (then nothing moves).
+    /// Places a key by moving others along the shortest chain. Returns the number of keys that took
+    /// a slot, or `None` if the first `most` buckets of the search have no free slot (then no key
+    /// moves).
     pub fn place(
         &mut self,
         choices: &Choices,
@@ -49,7 +50,7 @@ impl Search {
         while at < self.queue.len() && at < most {
             let bucket = self.queue[at].0;
             if let Some(free) = table.free_slot(bucket) {
-                // Back along the chain: each key moves one bucket on.
+                // Walk back along the chain: each key moves one bucket forward.
                 let (mut to, mut from, mut moved) = (free, at as u32, 1);
                 loop {
                     let (_, parent, slot) = self.queue[from as usize];
@@ -86,7 +87,7 @@ impl Search {
 mod tests {
     use super::*;
 
-    /// The definition: every order of keys, every choice, by brute force.
+    /// The definition, by brute force: tries every choice of every key.
     fn can_place(choices: &Choices, key: u32, used: &mut Vec<u32>, bucket: u32) -> bool {
         if key as usize == choices.len() {
             return true;

@@ -1,13 +1,13 @@
-//! The chain of argument of Zachmann's lecture, in numbers: if the 0-1 matrix with a row for each
+//! The argument of Zachmann's lecture, checked numerically: if the 0-1 matrix with a row for each
 //! key and a one in the column of each of its slots has full row rank over GF(2), all keys can be
-//! placed. Some product in the Leibniz formula of a square sub-matrix must then be 1, and it names
-//! a slot for each key.
+//! placed. Some product in the Leibniz formula of a square submatrix must then be 1, and it assigns
+//! a slot to each key.
 use crate::choices::Choices;
 use crate::matching::place_all_it_can;
 use rayon::prelude::*;
 
-/// The rank over GF(2) of the matrix of these choices (buckets of one slot). A choice that occurs
-/// twice in a row cancels.
+/// Returns the rank over GF(2) of the matrix of these choices (buckets of one slot). A choice that
+/// occurs twice in a row cancels out.
 pub fn rank(choices: &Choices) -> usize {
     let words = (choices.buckets() as usize).div_ceil(64);
     let mut rows = vec![vec![0u64; words]; choices.len()];
@@ -28,20 +28,20 @@ pub fn rank(choices: &Choices) -> usize {
     rank
 }
 
-/// How many of a number of random matrices have what.
+/// Counts of random matrices by property.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Matrices.
+    /// Matrices drawn.
     pub runs: usize,
-    /// Of full row rank: the system `A z = b` has a solution for every `b`.
+    /// Matrices of full row rank: the system `A z = b` has a solution for every `b`.
     pub full_rank: usize,
-    /// With a place for every key.
+    /// Matrices for which every key has a slot.
     pub placed: usize,
-    /// Of full rank, but with no place for some key: the argument says that there are none.
+    /// Matrices of full rank for which some key has no slot: the argument says that there are none.
     pub contradictions: usize,
 }
 
-/// Draws matrices and looks.
+/// Draws random matrices and counts their properties.
 pub fn tally(functions: u32, slots: u32, keys: usize, runs: usize, seed: u64) -> Tally {
     let one = |run: usize| {
         let choices =
@@ -71,7 +71,7 @@ mod tests {
             Choices::of_keys(&[0, 1, 2, 3], 3, 7, |key, f| sets[key as usize][f as usize] - 1);
         assert_eq!(rank(&choices), 4);
         assert_eq!(place_all_it_can(&choices, 1).0, 4);
-        // Three keys, two of them alike: dependent, and yet there is a place for each.
+        // Three keys, two of them equal: the rows are dependent, yet every key has a slot.
         let choices =
             Choices::of_keys(&[0, 0, 1], 3, 7, |key, f| sets[key as usize][f as usize] - 1);
         assert_eq!(rank(&choices), 2);

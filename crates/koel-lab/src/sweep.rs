@@ -1,23 +1,23 @@
-//! Loads that are reached, and chains on the way there.
+//! Loads that insertion reaches, and the lengths of the chains on the way.
 use crate::choices::Choices;
 use crate::insertion::{Insertion, Method};
 use crate::matching::place_all_it_can;
 use crate::theory;
 use rayon::prelude::*;
 
-/// A table's shape.
+/// Shape of a table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shape {
-    /// Hash functions.
+    /// Number of hash functions.
     pub functions: u32,
-    /// Slots of a bucket.
+    /// Slots per bucket.
     pub bucket: u32,
 }
 
-/// Largest loads at which all keys were placed, of the runs: ascending.
+/// Returns the largest load at which all keys were placed, for each run, in ascending order.
 ///
-/// `method`: `None` for exact matching. `limit`: exchanges (of a search: buckets looked at) before
-/// a key is given up.
+/// `method`: `None` for exact matching. `limit`: maximum number of exchanges per insertion (of
+/// buckets visited per search).
 pub fn largest_loads(
     shape: Shape,
     method: Option<Method>,
@@ -45,27 +45,27 @@ pub fn largest_loads(
     loads
 }
 
-/// Exchanges that insertions took.
+/// Statistics of exchanges per insertion (keys that took a slot).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Chains {
-    /// Keys per slot at the end.
+    /// Load factor at the end: keys per slot.
     pub load: f64,
-    /// Of one insertion.
+    /// Median over insertions.
     pub median: u32,
-    /// All but one in a thousand took at most so many.
+    /// 99.9th percentile over insertions.
     pub most_of_999: u32,
-    /// The longest.
+    /// Maximum over insertions.
     pub max: u32,
-    /// All of them, per key.
+    /// Mean per inserted key.
     pub mean: f64,
-    /// The 2011 paper's estimate of that.
+    /// The 2011 paper's estimate of the mean.
     pub estimate: f64,
-    /// Keys that were given up.
+    /// Keys that could not be placed.
     pub failed: usize,
 }
 
-/// Fills tables with one slot a bucket to each load and counts. `loads` must ascend; keys are
-/// inserted once, and the figures of a load are those of all keys up to there.
+/// Fills tables with one slot per bucket to each load and counts exchanges. `loads` must ascend.
+/// Keys are inserted once; the statistics at a load cover all keys inserted up to it.
 pub fn chains(
     functions: u32,
     method: Method,

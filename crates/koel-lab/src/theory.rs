@@ -1,22 +1,23 @@
-//! What theory says of cuckoo hashing.
+//! Theoretical predictions about cuckoo hashing.
 
-/// The largest load at which all keys find a place, with high probability, when the table is large:
-/// each key may be in any of `functions` random buckets of `bucket` slots. Pairs per slot.
+/// Returns the threshold load, in pairs per slot: the largest load at which all keys can be placed,
+/// with high probability, as the table grows. Each key may be in any of `functions` random buckets
+/// of `bucket` slots.
 ///
-/// From the density of the (bucket + 1)-core of a random hypergraph: keys fit as long as the core
-/// has at most `bucket` keys a bucket. Dietzfelbinger et al. 2010 for buckets of one slot,
-/// Fountoulakis, Khosla and Panagiotou 2011 beyond. One function has no threshold: 0.
+/// Follows from the density of the (bucket + 1)-core of a random hypergraph: keys fit as long as
+/// the core has at most `bucket` keys per bucket. Dietzfelbinger et al. 2010 for buckets of one
+/// slot, Fountoulakis, Khosla and Panagiotou 2011 for larger ones. One function has no threshold:
+/// 0.
 pub fn threshold(functions: u32, bucket: u32) -> f64 {
     let (k, l) = (f64::from(functions), f64::from(bucket));
     if functions < 2 || bucket < 1 {
         return 0.0;
     }
     if (functions, bucket) == (2, 1) {
-        // Where a random graph gets its giant component; the formula's limit.
+        // The limit of the formula: here a random graph gets its giant component.
         return 0.5;
     }
-    // The mean of the Poisson distribution at which the core has `l` keys a bucket: the left side
-    // grows with it.
+    // The Poisson mean at which the core has `l` keys per bucket: the left side increases with it.
     let keys_a_bucket = |x: f64| x * at_least(x, bucket) / (k * at_least(x, bucket + 1));
     let (mut low, mut high) = (1e-6, 2.0 * k * l + 20.0);
     for _ in 0..200 {
@@ -26,9 +27,9 @@ pub fn threshold(functions: u32, bucket: u32) -> f64 {
     low / (k * at_least(low, bucket).powi(functions as i32 - 1)) / l
 }
 
-/// The probability that a Poisson variable of this mean is at least `least`.
+/// Returns the probability that a Poisson variable with this mean is at least `least`.
 pub fn at_least(mean: f64, least: u32) -> f64 {
-    // The lower of the two tails is summed, so that small ones keep their digits.
+    // Sums the smaller of the two tails, which keeps its precision.
     if f64::from(least) <= mean {
         let mut term = (-mean).exp();
         let mut below = 0.0;
@@ -51,26 +52,27 @@ pub fn at_least(mean: f64, least: u32) -> f64 {
     sum
 }
 
-/// Exchanges that insert `keys` keys into `slots` slots, by the estimate of the 2011 paper: each
-/// tries independent random slots until one is empty.
+/// Returns the 2011 paper's estimate of the exchanges needed to insert `keys` keys into `slots`
+/// slots: each key tries independent random slots until one is empty.
 pub fn exchanges(keys: f64, slots: f64) -> f64 {
     -slots * (1.0 - keys / slots).ln()
 }
 
-/// The probability that some bucket gets more than `limit` of `keys` keys spread over `buckets`
-/// buckets, by the Poisson estimate of the 2009 paper.
+/// Returns the probability that some bucket gets more than `limit` keys when `keys` keys are spread
+/// over `buckets` buckets, by the Poisson estimate of the 2009 paper.
 pub fn overfull(keys: f64, buckets: f64, limit: u32) -> f64 {
     -(buckets * (-at_least(keys / buckets, limit + 1)).ln_1p()).exp_m1()
 }
 
-/// The smallest tables of the 2011 paper, in slots a pair, by number of functions from 2 on.
+/// The smallest tables of the 2011 paper, in slots per pair, for two functions and more.
 pub const PRACTICAL_2011: [f64; 4] = [2.1, 1.1, 1.03, 1.02];
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The lecture's table, and the values of Fountoulakis, Khosla and Panagiotou for buckets.
+    /// The lecture's table, and for larger buckets the values of Fountoulakis, Khosla and
+    /// Panagiotou.
     #[test]
     fn thresholds_are_the_published_ones() {
         let published = [
@@ -112,7 +114,7 @@ mod tests {
         }
     }
 
-    /// The 2009 paper saw 22 and 125 restarts in 25000 runs.
+    /// The 2009 paper reports 22 and 125 restarts in 25,000 runs.
     #[test]
     fn overfull_buckets_are_as_rare_as_in_2009() {
         for (keys, seen) in [(1e6f64, 22.0f64), (5e6, 125.0)] {

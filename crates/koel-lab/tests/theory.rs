@@ -1,4 +1,4 @@
-//! Experiments against theory, at small sizes, within the tolerance that each line states.
+//! Experiments against theory, at small sizes, within the tolerance that each test states.
 use koel_lab::failures::{Build, Source, overfull_buckets};
 use koel_lab::sweep::{Chains, Shape, chains, largest_loads};
 use koel_lab::{Method, keys, theory};
@@ -7,9 +7,9 @@ fn median(loads: &[f64]) -> f64 {
     loads[(loads.len() - 1) / 2]
 }
 
-/// Exact matching reaches the threshold: within 0.05 with one slot and two functions, where the
-/// first key without a place comes late (the transition is as wide as the cube root of 1 / slots),
-/// else within 0.01, at 2^14 slots.
+/// Exact matching at 2^14 slots reaches the threshold within 0.01. The exception is one slot and
+/// two functions, with 0.05: the first key without a slot comes late there (the transition is as
+/// wide as the cube root of 1 / slots).
 #[test]
 fn matching_reaches_the_thresholds() {
     for functions in 2..=7 {
@@ -26,7 +26,7 @@ fn matching_reaches_the_thresholds() {
     }
 }
 
-/// No method places more than matching, and random walks come within 0.05 of it.
+/// No method places more keys than matching does, and random walks come within 0.05 of it.
 #[test]
 fn insertion_stays_below_matching() {
     for functions in 2..=5 {
@@ -50,7 +50,7 @@ fn insertion_stays_below_matching() {
     }
 }
 
-/// Up to a load of 0.8 with four functions the 2011 estimate of all exchanges is within 10 % for
+/// Up to a load of 0.8 with four functions, the 2011 estimate of all exchanges is within 10 % for
 /// round-robin, and at most 20 % too low for random walks; the median chain is 1 or 2.
 #[test]
 fn chains_are_as_long_as_estimated() {
@@ -87,7 +87,7 @@ fn linear_functions_break_where_mixing_does_not() {
     assert!(hopeless.failures(Source::Multiplicative, &random, 10, 1) == 10);
 }
 
-/// 40 % of runs expected at this size: within 4 deviations.
+/// 40 % of runs are expected to overflow at this size; tolerance: 4 standard deviations.
 #[test]
 fn buckets_are_overfull_as_often_as_estimated() {
     let n = 409 * 300;

@@ -1,10 +1,11 @@
-//! The CPU engine of the flagship table beside the machine's limit and hashbrown, in one run.
+//! The CPU engine of the flagship table, measured against the machine's limit and hashbrown in one
+//! run.
 //!
-//! `cargo bench -p koel-rates --bench cpu_map -- [lg N,...] [load] [threads]`; `NO_PEERS=1` leaves
-//! hashbrown out, `PIN=1` binds threads to cores; `PAIRINGS=u32-u32,u64-u64` chooses types of keys
-//! and values (and `u32-u64`, `u64-u32`). Rates are in million operations a second: by the clock,
-//! and in brackets by CPU time divided by the threads, which other work on the machine disturbs
-//! less; each the best of several runs. Every answer is verified.
+//! `cargo bench -p koel-rates --bench cpu_map -- [lg N,...] [load] [threads]`. `NO_PEERS=1` skips
+//! hashbrown, `PIN=1` binds threads to cores, `PAIRINGS=u32-u32,u64-u64` selects the types of keys
+//! and values (also `u32-u64`, `u64-u32`). Rates are in million operations per second, by wall
+//! clock and, in brackets, by CPU time divided by the number of threads, which other load on the
+//! machine disturbs less. Each is the best of several runs. Every answer is verified.
 use koel::Device;
 use koel::classic::Duplicates;
 use koel::cpu::{Finder, How, Level, Pages, Scratch, Stash, build, map};
@@ -16,7 +17,7 @@ use std::time::Instant;
 
 type Fx<L> = hashbrown::HashMap<<L as Layout>::Key, <L as Layout>::Value, FxBuildHasher>;
 
-/// Pairs of a partition, as the GPU has it.
+/// Pairs per partition, as on the GPU.
 const PARTITION: f64 = 3600.0;
 
 fn scramble(x: u32, seed: u32) -> u32 {
@@ -27,18 +28,18 @@ fn scramble(x: u32, seed: u32) -> u32 {
 }
 fn cpu_seconds() -> f64 {
     let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: writes the time there.
+    // SAFETY: `t` is valid; the call writes the time to it.
     unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut t) };
     t.tv_sec as f64 + t.tv_nsec as f64 * 1e-9
 }
 
-/// Binds the device's threads to a core each.
+/// Binds each of the device's threads to a core.
 fn pin_threads() {
     for entry in std::fs::read_dir("/proc/self/task").unwrap().map(Result::unwrap) {
         let name = std::fs::read_to_string(entry.path().join("comm")).unwrap();
         let Some(core) = name.trim().strip_prefix("koel-") else { continue };
         let thread = entry.file_name().to_string_lossy().parse::<i32>().unwrap();
-        // SAFETY: a set of cores is plain bits, all zero when empty; the call reads it.
+        // SAFETY: a set of cores is plain bits, all zero when empty; the call only reads it.
         let pinned = unsafe {
             let mut cores = std::mem::zeroed::<libc::cpu_set_t>();
             libc::CPU_SET(core.parse().unwrap(), &mut cores);
@@ -48,7 +49,7 @@ fn pin_threads() {
     }
 }
 
-/// Best seconds, by the clock and by CPU time over `threads`.
+/// Best times in seconds: by wall clock, and by CPU time divided by `threads`.
 struct Best {
     threads: usize,
     wall: f64,
@@ -77,7 +78,7 @@ impl Best {
     }
 }
 
-/// How a table is built that may stash whatever it must.
+/// Returns build options without a limit on the stash.
 fn how(policy: Duplicates, reproducible: bool) -> How {
     How { policy, reproducible, most_stashed: usize::MAX }
 }
@@ -112,7 +113,7 @@ fn main() {
     }
 }
 
-/// Of the table.
+/// Hash seed of the table.
 const SEED: u32 = 1;
 
 fn measure<L: Layout<Key: Hash>>(device: &Device, n: usize, load: f64, peers: bool) {
@@ -122,10 +123,10 @@ fn measure<L: Layout<Key: Hash>>(device: &Device, n: usize, load: f64, peers: bo
     let shape = Shape { partitions: partitions as u32, buckets: buckets as u32 };
     let words = shape.all_buckets() as usize * L::WORDS;
     println!(
-        "{n} pairs at load {load}, {threads} threads, {:.2} bytes a pair",
+        "{n} pairs at load {load}, {threads} threads, {:.2} bytes per pair",
         words as f64 * 8.0 / n as f64
     );
-    // Distinct in their low half.
+    // The low halves are distinct.
     let key = |i: u32| L::Key::narrowed((scramble(i, 11) as u64) << 32 | scramble(i, 7) as u64);
     let value = |i: usize| L::Value::narrowed(i as u64);
     let keys = (0..n as u32).map(key).collect::<Vec<_>>();
@@ -202,7 +203,7 @@ fn measure<L: Layout<Key: Hash>>(device: &Device, n: usize, load: f64, peers: bo
 
     let lines = random_lines(threads, table);
     lines.show("random lines, 128 in flight", READS * threads);
-    // Every key twice, the copies half the input apart; keys by a law of Zipf; all keys equal.
+    // Every key twice, with the copies half the input apart; Zipf-distributed keys; all keys equal.
     let twice = (0..n).map(|i| keys[i % n.div_ceil(2)]).collect::<Vec<_>>();
     let zipf = (0..n as u32)
         .map(|i| keys[((n as f64).powf(scramble(i, 3) as f64 / 4294967296.0) as usize).min(n - 1)]);
@@ -239,7 +240,7 @@ fn measure<L: Layout<Key: Hash>>(device: &Device, n: usize, load: f64, peers: bo
     .unwrap()
     .unwrap();
     println!(
-        "  {:.4} evictions a pair, {} pairs in the stash",
+        "  {:.4} evictions per pair, {} pairs in the stash",
         counts.evictions as f64 / n as f64,
         counts.stashed
     );
@@ -325,9 +326,9 @@ fn measure<L: Layout<Key: Hash>>(device: &Device, n: usize, load: f64, peers: bo
     println!("    koel, warm, is {:.1} times that", warm.rate(n) / sharded.rate(n));
 }
 
-/// Reads of a thread in one run of the limit.
+/// Reads per thread in one run of the limit.
 const READS: usize = 1 << 23;
-/// As `koel::limits::random_reads`, of the table itself, and by CPU time too.
+/// Measures what `koel::limits::random_reads` does, but on the table itself, and by CPU time too.
 fn random_lines(threads: usize, table: &[u64]) -> Best {
     let lines = table.as_chunks::<8>().0;
     Best::of(threads, 7, || {
@@ -348,7 +349,7 @@ fn random_lines(threads: usize, table: &[u64]) -> Best {
                         let next = line(i);
                         asked[i % 128] = next;
                         #[cfg(target_arch = "x86_64")]
-                        // SAFETY: a hint, which reads nothing; the address is valid.
+                        // SAFETY: a prefetch hint, which reads nothing; the address is valid.
                         unsafe {
                             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
                             _mm_prefetch::<_MM_HINT_T0>(lines[next].as_ptr().cast());

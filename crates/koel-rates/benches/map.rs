@@ -1,11 +1,11 @@
-//! The map, for regressions: builds by policy, lookups, small batches, joins; on the CPU, and on a
-//! GPU if there is one.
+//! Regression benchmarks of the map: builds by policy, lookups, small batches and joins, on the CPU
+//! and, if there is one, on a GPU.
 //!
 //!     cargo bench -p koel-rates --bench map -- [part of a name]
 //!
-//! Criterion compares with the run before. Work is small enough for caches: `cpu_map` and `koel
-//! bench` measure rates that mean something beside the machine's limits. Times are the device's;
-//! one call of each operation is verified before it is measured.
+//! Criterion compares with the previous run. The inputs are small enough for caches: `cpu_map` and
+//! `koel bench` measure rates that are meaningful against the machine's limits. Times are device
+//! times. One call of each operation is verified before it is measured.
 use criterion::measurement::WallTime;
 use criterion::{
     BenchmarkGroup, Criterion, SamplingMode, Throughput, criterion_group, criterion_main,
@@ -13,25 +13,25 @@ use criterion::{
 use koel::{Buffer, Device, Duplicates, Map, MapBuilder, MapJoiner, MapOptions, Result, Stream};
 use std::time::Duration;
 
-/// Pairs.
+/// Number of pairs.
 const N: usize = 1 << 18;
-/// Odd: queries are in the order of its multiples, which helps no cache.
+/// Odd: queries follow its multiples, an order that defeats caches.
 const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// A bijection of the 32-bit words.
+/// Bijection of the 32-bit words.
 fn key(i: usize) -> u32 {
     let x = (i as u32 ^ i as u32 >> 16).wrapping_mul(0x7FEB_352D);
     let x = (x ^ x >> 15).wrapping_mul(0x846C_A68B);
     x ^ x >> 16
 }
 
-/// A device with pairs and queries on it.
+/// Device with pairs and queries on it.
 struct Place {
     name: &'static str,
     stream: Stream,
     keys: Buffer<u32>,
     values: Buffer<u32>,
-    /// All of the keys, in another order; as many others.
+    /// All keys in another order, and as many absent keys.
     present: Buffer<u32>,
     absent: Buffer<u32>,
 }
@@ -56,7 +56,7 @@ impl Place {
     fn map(&self, builder: &mut MapBuilder) -> Result<Map> {
         builder.build(&self.stream, self.keys.view(), self.values.view())
     }
-    /// Measures a call of `elements` queries or pairs.
+    /// Measures a call with `elements` queries or pairs.
     fn bench(
         &self,
         group: &mut BenchmarkGroup<'_, WallTime>,
@@ -76,11 +76,11 @@ impl Place {
         });
     }
 }
-/// The pair that query `i` asks for.
+/// Returns the index of the pair that query `i` looks up.
 fn present(i: usize) -> usize {
     (i as u64).wrapping_mul(STEP) as usize % N
 }
-/// On the CPU, and on a GPU if there is one.
+/// Returns the CPU and, if there is one, a GPU.
 fn places() -> Result<Vec<Place>> {
     let mut places = vec![Place::new("cpu", &Device::cpu()?)?];
     if let Ok(gpu) = Device::cuda(0) {
@@ -102,15 +102,11 @@ fn check_find(place: &Place, map: &Map) -> Result<()> {
         place.name
     );
     map.get_into(&place.stream, place.absent.view(), values.view_mut(), found.view_mut())?;
-    assert!(
-        found.download()?.iter().all(|&f| f == 0),
-        "{}: a key was found that is not there",
-        place.name
-    );
+    assert!(found.download()?.iter().all(|&f| f == 0), "{}: an absent key was found", place.name);
     Ok(())
 }
 
-/// Into the map that is there, by policy; without memory from before; with every key twice.
+/// Builds into an existing map, by policy; without reused memory; with every key twice.
 fn builds(place: &Place, group: &mut BenchmarkGroup<'_, WallTime>) -> Result<()> {
     let policies = [
         ("unchecked", Duplicates::Unchecked),
@@ -139,7 +135,7 @@ fn builds(place: &Place, group: &mut BenchmarkGroup<'_, WallTime>) -> Result<()>
     Ok(())
 }
 
-/// All of the keys in one call, and few.
+/// Looks up all keys in one call, and a few keys per call.
 fn finds(place: &Place, group: &mut BenchmarkGroup<'_, WallTime>) -> Result<()> {
     let map = place.map(&mut place.builder(Duplicates::KeepLast)?)?;
     check_find(place, &map)?;
@@ -151,7 +147,7 @@ fn finds(place: &Place, group: &mut BenchmarkGroup<'_, WallTime>) -> Result<()> 
         });
     }
     for batch in [1, 16, 256, 4096] {
-        // Another part each time, as one that is looked up again is in the cache.
+        // Each call looks up another part, because a repeated one would be in the cache.
         let mut start = 0;
         place.bench(group, &format!("hit, {batch} in a call"), batch, |stream| {
             let part = start..start + batch;
@@ -168,7 +164,7 @@ fn finds(place: &Place, group: &mut BenchmarkGroup<'_, WallTime>) -> Result<()> 
     Ok(())
 }
 
-/// Rows of all keys that are there, and of none.
+/// Joins with all keys present, and with none.
 fn joins(place: &Place, group: &mut BenchmarkGroup<'_, WallTime>) -> Result<()> {
     let map = place.map(&mut place.builder(Duplicates::KeepLast)?)?;
     let device = place.device();

@@ -1,4 +1,4 @@
-//! What the programs that measure have in common.
+//! Helpers shared by the measuring programs.
 use koel::{Device, DeviceKind, Error, Result, Stream};
 use provenance::Provenance;
 use serde::Serialize;
@@ -6,13 +6,13 @@ use serde::Serialize;
 #[path = "../../koel-cli/src/provenance.rs"]
 pub mod provenance;
 
-/// Runs of which the median is told.
+/// Number of runs per median.
 pub const RUNS: usize = 7;
 
-/// `4194304` or `2^22`.
+/// Parses `4194304` or `2^22`.
 ///
 /// # Errors
-/// Other text.
+/// Fails on any other text.
 pub fn size(text: &str) -> Result<usize> {
     let n = match text.split_once('^') {
         Some(("2", log)) => log.parse().ok().and_then(|log| 1usize.checked_shl(log)),
@@ -24,7 +24,7 @@ pub fn size(text: &str) -> Result<usize> {
         expected: "a number, or 2^k".into(),
     })
 }
-/// Prints the first line of a record: what it is of.
+/// Prints the first line of a record: its provenance.
 pub fn print_provenance(device: &Device) {
     #[derive(Serialize)]
     struct Line {
@@ -37,12 +37,12 @@ pub fn print_provenance(device: &Device) {
     let line = Line { provenance, machine: device.name() };
     println!("{}", serde_json::json!(line));
 }
-/// Seconds on the device, the median of [`RUNS`] after two.
+/// Returns the median device time of [`RUNS`] runs after two warm-up runs, in seconds.
 pub fn median(stream: &Stream, mut run: impl FnMut() -> Result<()>) -> Result<f64> {
     (0..2).try_for_each(|_| run())?;
     median_of(|| Ok(stream.time(&mut run)?.1))
 }
-/// The median of [`RUNS`] times.
+/// Returns the median of [`RUNS`] times.
 pub fn median_of(mut time: impl FnMut() -> Result<f64>) -> Result<f64> {
     let mut seconds = (0..RUNS).map(|_| time()).collect::<Result<Vec<f64>>>()?;
     seconds.sort_by(f64::total_cmp);

@@ -17,7 +17,7 @@ pub fn expand(item: TokenStream) -> syn::Result<TokenStream> {
         return Err(Error::new(name.span(), "Arg: the struct must be #[repr(C)]"));
     }
     let Data::Struct(data) = &item.data else {
-        return Err(Error::new(name.span(), "Arg: only structs are arguments"));
+        return Err(Error::new(name.span(), "Arg: only structs can be arguments"));
     };
     let Fields::Named(fields) = &data.fields else {
         return Err(Error::new(name.span(), "Arg: the fields must have names"));
@@ -27,7 +27,7 @@ pub fn expand(item: TokenStream) -> syn::Result<TokenStream> {
     let texts = names.iter().flat_map(|name| name.as_ref()).map(|name| name.to_string());
     let (generics, of, bounds) = item.generics.split_for_impl();
     Ok(quote! {
-        // SAFETY: the fields in their order, each where the entry's struct has it.
+        // SAFETY: the fields are written in order, each at its offset in the entry's struct.
         #[cfg(not(target_arch = "nvptx64"))]
         unsafe impl #generics ::koel_simt::Arg for #name #of #bounds {
             const ALIGN: usize =
@@ -36,14 +36,14 @@ pub fn expand(item: TokenStream) -> syn::Result<TokenStream> {
                 &[#((<#types as ::koel_simt::Arg>::ALIGN, <#types as ::koel_simt::Arg>::BYTES)),*]
             );
             unsafe fn named(self, _name: &'static str, next_array: &mut u32) -> Self {
-                // SAFETY: the caller's.
+                // SAFETY: guaranteed by the caller.
                 unsafe {
                     #name { #(#names: ::koel_simt::Arg::named(self.#names, #texts, next_array)),* }
                 }
             }
             #[inline(always)]
             unsafe fn native(self) -> Self {
-                // SAFETY: the caller's.
+                // SAFETY: guaranteed by the caller.
                 unsafe { #name { #(#names: ::koel_simt::Arg::native(self.#names)),* } }
             }
             fn write(&self, to: &mut ::koel_simt::DeviceArg) {

@@ -1,4 +1,4 @@
-//! The function of a kernel, and its instances.
+//! The function of a kernel and its instances.
 use crate::options::{Bounds, Choice, Options};
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
@@ -9,7 +9,7 @@ use syn::{
     parenthesized,
 };
 
-/// A parameter: its name, and its type.
+/// Parameter: name and type.
 pub struct Parameter {
     pub name: Ident,
     pub of: Type,
@@ -23,20 +23,20 @@ impl Parse for Parameter {
     }
 }
 
-/// A function; its body is not looked at.
+/// Function; its body is not parsed.
 pub struct Function {
     pub attributes: Vec<Attribute>,
     pub visibility: Visibility,
     pub name: Ident,
     pub generics: Generics,
-    /// Without the thread.
+    /// Parameters after the thread.
     pub parameters: Vec<Parameter>,
 }
 impl Function {
     pub fn type_parameters(&self) -> Vec<&TypeParam> {
         self.generics.type_params().collect()
     }
-    /// Whether it has instances by type.
+    /// Returns whether the function has instances by type.
     pub fn is_generic(&self) -> bool {
         self.generics.type_params().next().is_some()
     }
@@ -60,15 +60,15 @@ impl Parse for Function {
     }
 }
 
-/// One entry: the types of a combination, in the order of the function's type parameters.
+/// Instance, which becomes one entry: a type for each type parameter of the function, in order.
 pub struct Instance {
-    /// Of the types; empty for a function that has no type parameters.
+    /// Name derived from the types; empty for a function without type parameters.
     pub name: String,
     pub types: Vec<Type>,
     pub bounds: Bounds,
 }
 impl Instance {
-    /// The function's type and const parameters, as a call names them.
+    /// Returns the type and const arguments of a call of the function.
     pub fn arguments(&self, function: &Function) -> syn::Result<TokenStream> {
         let (mut all, mut types) = (vec![], self.types.iter());
         let names = function.type_parameters().into_iter().map(|parameter| &parameter.ident);
@@ -86,13 +86,13 @@ impl Instance {
                     let is_its = |(name, _): &&(Ident, TokenStream)| *name == parameter.ident;
                     let value = self.bounds.constants.iter().find(is_its);
                     let (_, value) = value.ok_or_else(|| {
-                        let why = format!("kernel: say `{} = ..`", parameter.ident);
+                        let why = format!("kernel: specify `{} = ..`", parameter.ident);
                         Error::new(parameter.ident.span(), why)
                     })?;
                     all.push(quote!({ #named #value }));
                 }
                 GenericParam::Lifetime(parameter) => {
-                    let why = "kernel: a parameter that lives only for a while";
+                    let why = "kernel: lifetime parameters are not supported";
                     return Err(Error::new(parameter.lifetime.span(), why));
                 }
             }
@@ -101,14 +101,14 @@ impl Instance {
     }
 }
 
-/// Returns all combinations of types.
+/// Returns all instances: the combinations of types.
 pub fn instances(options: &Options, function: &Function) -> syn::Result<Vec<Instance>> {
     let mut all =
         vec![Instance { name: String::new(), types: vec![], bounds: options.bounds.clone() }];
     for parameter in function.generics.type_params() {
         let choice = options.choices.iter().find(|c| c.parameter == parameter.ident);
         let choice = choice.ok_or_else(|| {
-            let why = format!("kernel: say `for {0} in [..]`", parameter.ident);
+            let why = format!("kernel: specify `for {0} in [..]`", parameter.ident);
             Error::new(parameter.ident.span(), why)
         })?;
         all = all
@@ -133,7 +133,7 @@ pub fn instances(options: &Options, function: &Function) -> syn::Result<Vec<Inst
     }
     Ok(all)
 }
-/// Returns a name for a type: `wide_u32_u64` for `Wide<u32, u64>`.
+/// Returns an identifier for a type: `wide_u32_u64` for `Wide<u32, u64>`.
 fn name_of(of: &Type) -> String {
     let text = quote!(#of).to_string();
     let words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
@@ -150,7 +150,7 @@ fn snake(word: &str) -> String {
     name
 }
 
-/// The type of a parameter of an instance.
+/// Returns the type of a parameter of an instance.
 pub fn type_of(function: &Function, instance: &Instance, number: usize) -> TokenStream {
     let of = &function.parameters[number].of;
     if instance.types.is_empty() {
@@ -159,13 +159,13 @@ pub fn type_of(function: &Function, instance: &Instance, number: usize) -> Token
     let (types, carrier, number) = (&instance.types, carrier(function), format_ident!("P{number}"));
     quote!(<(#(#types,)*) as #carrier>::#number)
 }
-/// The trait from which the types of an instance's parameters are taken.
+/// Returns the name of the trait that carries the parameter types of the instances.
 fn carrier(function: &Function) -> Ident {
     let name = function.name.to_string();
     format_ident!("ParametersOf_{name}")
 }
-/// That trait, for a generic function. Types name its type parameters as they like, and only the
-/// compiler can tell what a projection is.
+/// Returns that trait, for a generic function. Parameter types may use the type parameters in any
+/// way, and only the compiler can resolve projections.
 pub fn parameters_of(function: &Function) -> TokenStream {
     if !function.is_generic() {
         return quote!();

@@ -1,4 +1,4 @@
-//! `#[kernel]`: the function, its entries on a GPU, its module on a host.
+//! `#[kernel]`: the function, its entries on a GPU, its module on the host.
 use crate::function::{Function, Instance, entry_name, instances, parameters_of, type_of};
 use crate::options::Options;
 use proc_macro2::{Ident, TokenStream};
@@ -22,7 +22,7 @@ pub fn expand(attr: TokenStream, item: TokenStream) -> syn::Result<TokenStream> 
     })
 }
 
-/// The entries.
+/// Returns the entries.
 fn on_device(
     options: &Options,
     function: &Function,
@@ -65,7 +65,8 @@ fn on_device(
     let shared = shared_on_device(options, function);
     Ok(quote! { #shared #(#entries)* })
 }
-/// The shared size, which only hosts ask for: what it names is not unused on a device.
+/// Returns a function that evaluates the shared size, which only hosts use, so that the names in it
+/// do not count as unused on a device.
 fn shared_on_device(options: &Options, function: &Function) -> TokenStream {
     let Some(shared) = &options.shared else { return quote!() };
     let parameters = function.parameters.iter().map(|p| &p.name);
@@ -82,7 +83,7 @@ fn shared_on_device(options: &Options, function: &Function) -> TokenStream {
     }
 }
 
-/// The module of a kernel.
+/// Returns the module of a kernel.
 fn on_host(
     options: &Options,
     function: &Function,
@@ -109,7 +110,7 @@ fn on_host(
         true => {
             let names = instances.iter().map(|instance| format_ident!("{}", instance.name));
             quote! { #(
-                /// An instance.
+                /// An instance of the kernel.
                 pub mod #names {
                     #[allow(unused_imports, reason = "what the parameters name")]
                     use super::*;
@@ -127,26 +128,26 @@ fn on_host(
         false => (quote!(&SPEC), quote!()),
     };
     let launch = quote! {
-        /// Runs `grid` blocks of the kernel.
+        /// Launches the kernel with `grid` blocks.
         ///
         /// # Safety
-        /// On a GPU nothing is checked: every access the kernel makes must be inside the
-        /// buffers given. They must be there until the kernel has run, used by nobody else in a
-        /// way that conflicts, and the kernel must keep no copy of its handles.
+        /// A GPU checks nothing: every access of the kernel must be inside the given buffers. They
+        /// must stay valid until the kernel has run, without conflicting use by others, and the
+        /// kernel must keep no copy of its handles.
         #[allow(clippy::too_many_arguments, reason = "a kernel's parameters")]
         pub unsafe fn launch<#(#of_function,)* KoelBackend: ::koel_simt::Backend>(
             backend: &KoelBackend, grid: u32, #(#parameters: #types),*
         ) -> ::core::result::Result<(), KoelBackend::Error> #bounds {
             #[allow(unused_mut, unused_variables, reason = "a kernel may have no parameters")]
             let mut arrays = 0u32;
-            // SAFETY: the caller's.
+            // SAFETY: guaranteed by the caller.
             #(let #parameters = unsafe {
                 ::koel_simt::Arg::named(#parameters, #texts, &mut arrays)
             };)*
             let shared = (#shared) as u32;
             let args = [#(::koel_simt::Arg::device(&#parameters)),*];
             let mut done = Ok(());
-            // SAFETY: the caller's.
+            // SAFETY: guaranteed by the caller.
             with_body #of_body(#(#parameters,)* &mut |body| done = unsafe {
                 backend.launch(#of_spec, grid, shared, &args, body)
             });
@@ -154,7 +155,7 @@ fn on_host(
         }
     };
     Ok(quote! {
-        /// The kernel of this name, for launchers.
+        /// Kernel of this name, for launchers.
         #hidden
         #[cfg(not(target_arch = "nvptx64"))]
         #visibility mod #module {
@@ -167,7 +168,7 @@ fn on_host(
     })
 }
 
-/// `SPEC` and `with_body` of an instance.
+/// Returns `SPEC` and `with_body` of an instance.
 fn described(
     options: &Options,
     function: &Function,
@@ -195,7 +196,7 @@ fn described(
     };
     let all = |blocks: TokenStream| {
         quote! {
-            // SAFETY: the launcher's.
+            // SAFETY: guaranteed by the launcher.
             #(let #parameters = unsafe { ::koel_simt::Arg::native(#parameters) };)*
             for block in #blocks {
                 for id in 0..#threads {
@@ -205,8 +206,8 @@ fn described(
             }
         }
     };
-    // Two closures, so that each is part of the one function that calls it, and what `native` says
-    // is known there.
+    // Two closures, so that each is compiled as part of the function that calls it, where the array
+    // state that `native` sets is known.
     let run = match options.native_v3 {
         true => {
             let all = all(quote!(blocks.clone()));
@@ -214,13 +215,13 @@ fn described(
         }
         false => all(quote!(blocks)),
     };
-    // Only an independent kernel can run natively: no other has a loop to compile.
+    // Only independent kernels run natively: no other has a loop to compile.
     let native = match independent {
         true => quote!(Some(&(move |blocks: ::core::ops::Range<u32>, grid: u32| { #run }))),
         false => quote!(None),
     };
     Ok(quote! {
-        /// What a launcher must know.
+        /// Description of the kernel, for launchers.
         #[allow(dead_code, reason = "not every kernel's is asked for")]
         pub const SPEC: ::koel_simt::KernelSpec = ::koel_simt::KernelSpec {
             name: #entry,
@@ -232,8 +233,8 @@ fn described(
             params: &[#((#texts, #kinds)),*],
             param_bytes: &[#(<#types as ::koel_simt::Arg>::BYTES),*],
         };
-        /// Lends what a host launcher runs. Not generic, so that it is compiled once, with the
-        /// kernel.
+        /// Passes the body of the kernel to a host launcher. Not generic, so that it is compiled
+        /// once, with the kernel.
         #[doc(hidden)]
         #[allow(unused_variables, reason = "not all kernels run without the executor")]
         #[allow(clippy::too_many_arguments, reason = "a kernel's parameters")]
@@ -247,7 +248,8 @@ fn described(
     })
 }
 
-/// `spec` and `with_body` of a generic kernel: those of the instance of its type parameters.
+/// Returns `spec` and `with_body` of a generic kernel, which dispatch to the instance of its type
+/// parameters.
 fn chosen(function: &Function, instances: &[Instance]) -> TokenStream {
     let (generics, bounds) = (function.type_parameters(), &function.generics.where_clause);
     let names = generics.iter().map(|parameter| &parameter.ident).collect::<Vec<_>>();
@@ -272,14 +274,14 @@ fn chosen(function: &Function, instances: &[Instance]) -> TokenStream {
         }
     });
     quote! {
-        /// What a launcher must know of the instance of these types.
+        /// Returns the description of the instance of these types, for launchers.
         #[allow(dead_code, reason = "not every kernel's is asked for")]
         pub fn spec<#(#generics),*>() -> &'static ::koel_simt::KernelSpec #bounds {
             let koel_types = ::core::any::TypeId::of::<(#(#names,)*)>();
             #(if koel_types == ::core::any::TypeId::of::<#types>() { return &#modules::SPEC; })*
             ::koel_simt::host::no_instance(#name, ::core::any::type_name::<(#(#names,)*)>())
         }
-        /// Lends what a host launcher runs.
+        /// Passes the body of the kernel to a host launcher.
         #[doc(hidden)]
         #[allow(clippy::too_many_arguments, reason = "a kernel's parameters")]
         pub fn with_body<#(#generics),*>(

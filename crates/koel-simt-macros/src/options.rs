@@ -1,10 +1,10 @@
-//! What the attribute of a kernel says.
+//! Options of the `#[kernel]` attribute.
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream};
 use syn::{Error, LitInt, Token, Type, braced, bracketed};
 
-/// What may differ between the instances of a generic kernel.
+/// Options that may differ between the instances of a generic kernel.
 #[derive(Clone, Default)]
 pub struct Bounds {
     pub threads: Option<u32>,
@@ -14,11 +14,11 @@ pub struct Bounds {
     pub constants: Vec<(Ident, TokenStream)>,
 }
 impl Bounds {
-    /// Reads `= VALUE` for a key; `false` if it is none of these.
+    /// Parses `= VALUE` for a key; returns `false` if the key is not one of these.
     fn parse_value(&mut self, key: &Ident, input: ParseStream) -> syn::Result<bool> {
         let number = |input: ParseStream| {
             input.parse::<LitInt>().and_then(|n| n.base10_parse::<u32>()).map_err(|e| {
-                Error::new(e.span(), "kernel: a literal number, as it is written into the PTX")
+                Error::new(e.span(), "kernel: expected a literal number, as the PTX needs one")
             })
         };
         let value = |input: ParseStream| input.parse::<Token![=]>().map(drop);
@@ -43,7 +43,7 @@ impl Bounds {
         }
         Ok(true)
     }
-    /// With what another one says instead.
+    /// Returns these options, overridden by those that `other` sets.
     pub fn replaced_by(&self, other: &Bounds) -> Bounds {
         Bounds {
             threads: other.threads.or(self.threads),
@@ -54,7 +54,7 @@ impl Bounds {
     }
 }
 
-/// `K in [u32, u64 { min_blocks = 2 }]`: a type parameter and what it may be.
+/// `K in [u32, u64 { min_blocks = 2 }]`: a type parameter and its types.
 pub struct Choice {
     pub parameter: Ident,
     pub types: Vec<(Type, Bounds)>,
@@ -72,7 +72,7 @@ impl Choice {
                 while !inside.is_empty() {
                     let key = inside.call(Ident::parse_any)?;
                     if !bounds.parse_value(&key, &inside)? {
-                        return Err(Error::new(key.span(), "kernel: not of an instance"));
+                        return Err(Error::new(key.span(), "kernel: not an option of an instance"));
                     }
                     inside.parse::<Option<Token![,]>>()?;
                 }
@@ -84,7 +84,7 @@ impl Choice {
     }
 }
 
-/// What the attribute says.
+/// All options of the attribute.
 #[derive(Default)]
 pub struct Options {
     pub bounds: Bounds,
@@ -134,7 +134,7 @@ impl Parse for Options {
     }
 }
 
-/// Takes tokens up to a comma that is in no bracket and in no `<...>`.
+/// Takes the tokens up to a comma outside of brackets and `<...>`.
 pub fn until_comma(input: ParseStream) -> syn::Result<TokenStream> {
     let (mut tokens, mut depth) = (TokenStream::new(), 0i32);
     while !input.is_empty() && (depth > 0 || !input.peek(Token![,])) {

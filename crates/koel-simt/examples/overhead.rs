@@ -1,11 +1,10 @@
-//! What the executor costs: nanoseconds for each memory access of a kernel, and for each small
-//! launch.
+//! Measures the cost of the executor: nanoseconds per memory access and per small launch.
 //!
 //! `cargo run --release -p koel-simt --example overhead`
 use koel_simt::{Buf, Exec, In, Thread, kernel, run_native};
 use std::time::Instant;
 
-/// Four global accesses for each element.
+/// Four global accesses per element.
 #[kernel(threads = 256, independent)]
 fn streams(t: Thread, n: u32, from: In<u32>, to: Buf<u32>, sums: Buf<u32>) {
     let i = t.global_id();
@@ -15,7 +14,7 @@ fn streams(t: Thread, n: u32, from: In<u32>, to: Buf<u32>, sums: Buf<u32>) {
     }
 }
 
-/// Eight shared accesses and two barriers for each thread.
+/// Eight shared accesses and two barriers per thread.
 #[kernel(threads = 256, shared = 1024)]
 fn tiles(t: Thread, to: Buf<u32>) {
     let tile = t.shared().array::<u32>(256);
@@ -87,7 +86,7 @@ fn main() {
             _: &[koel_simt::DeviceArg],
             body: koel_simt::KernelBody<'_>,
         ) -> Result<(), Self::Error> {
-            // SAFETY: the caller's.
+            // SAFETY: guaranteed by the caller.
             unsafe { run_native(spec, 0..grid, grid, body) };
             Ok(())
         }

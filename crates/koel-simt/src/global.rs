@@ -1,10 +1,10 @@
 //! Arrays in global memory.
 use crate::{Access, Idx, Scalar, U32x4, U64x2, Word, imp};
 
-/// A global array that nobody writes while the kernel runs: loads take the read-only path
+/// Global array that nothing writes while the kernel runs. Loads take the read-only path
 /// (`ld.global.nc`).
 ///
-/// On the GPU a bare pointer (and so in the kernel's parameters); on the host it knows its length
+/// On the GPU it is a bare pointer, in the kernel's parameters too; on the host it knows its length
 /// and name.
 #[derive(Clone, Copy)]
 #[cfg_attr(target_arch = "nvptx64", repr(transparent))]
@@ -21,22 +21,22 @@ impl<T: Word> In<T> {
         self.ext.touch_constant(p.addr(), size_of::<T>());
         p
     }
-    /// Element `i`.
+    /// Loads element `i`.
     #[inline(always)]
     #[track_caller]
     pub fn get(self, i: impl Idx) -> T {
-        // SAFETY: in bounds (checked on the host, the launch's promise on the GPU), written by
-        // nobody meanwhile.
+        // SAFETY: in bounds (checked on the host, promised by the launch on the GPU), and not
+        // written during the launch.
         unsafe { T::ld_nc(self.at(i)) }
     }
-    /// Element `i`, which is read once: evicted first.
+    /// Loads element `i` with a streaming hint (read once, evict first).
     #[inline(always)]
     #[track_caller]
     pub fn get_stream(self, i: impl Idx) -> T {
         // SAFETY: as in `get`.
         unsafe { T::ld_cs(self.at(i)) }
     }
-    /// Element `i`, which takes no room in L1.
+    /// Loads element `i` without allocating it in L1.
     #[inline(always)]
     #[track_caller]
     pub fn get_no_alloc(self, i: impl Idx) -> T {
@@ -47,26 +47,30 @@ impl<T: Word> In<T> {
 
 macro_rules! views { ($s:ident, $m:ident) => {
     impl $s<u32> {
-        /// The same memory, four at a time. It must begin on a multiple of 16 bytes.
+        /// Views the same memory four elements at a time. It must start at a multiple of 16 bytes.
         #[inline(always)]
         #[track_caller]
-        pub fn x4(self) -> $s<U32x4> { $s { ptr: self.ptr as *$m U32x4, ext: self.ext.regroup(self.ptr.addr(), 4) } }
+        pub fn x4(self) -> $s<U32x4> {
+            $s { ptr: self.ptr as *$m U32x4, ext: self.ext.regroup(self.ptr.addr(), 4) }
+        }
     }
     impl $s<u64> {
-        /// The same memory, two at a time. It must begin on a multiple of 16 bytes.
+        /// Views the same memory two elements at a time. It must start at a multiple of 16 bytes.
         #[inline(always)]
         #[track_caller]
-        pub fn x2(self) -> $s<U64x2> { $s { ptr: self.ptr as *$m U64x2, ext: self.ext.regroup(self.ptr.addr(), 2) } }
+        pub fn x2(self) -> $s<U64x2> {
+            $s { ptr: self.ptr as *$m U64x2, ext: self.ext.regroup(self.ptr.addr(), 2) }
+        }
     }
 } }
 views!(In, const);
 views!(Buf, mut);
 
-/// A global array that the kernel reads and writes.
+/// Global array that the kernel reads and writes.
 ///
-/// Plain accesses are for words that no other thread touches before the next barrier, or, of other
-/// blocks, in the whole launch. Words that others change meanwhile take the atomic accesses: the
-/// executor reports what is neither ([the rules](crate#what-the-executor-checks)).
+/// Plain accesses are for words that no other thread of the block accesses before the next barrier,
+/// and no other block during the launch. Words that others change concurrently need the atomic
+/// accesses. The executor reports violations ([the rules](crate#what-the-executor-checks)).
 #[derive(Clone, Copy)]
 #[cfg_attr(target_arch = "nvptx64", repr(transparent))]
 pub struct Buf<T> {
@@ -82,22 +86,22 @@ impl<T: Word> Buf<T> {
         self.ext.touch(p.addr(), size_of::<T>(), access);
         p
     }
-    /// Element `i`. A word that others change by atomics is a race: say
+    /// Loads element `i`. If others update the word with atomics, this is a race; use
     /// [`load_relaxed`](Buf::load_relaxed).
     #[inline(always)]
     #[track_caller]
     pub fn load(self, i: impl Idx) -> T {
-        // SAFETY: in bounds (checked on the host, the launch's promise on the GPU).
+        // SAFETY: in bounds (checked on the host, promised by the launch on the GPU).
         unsafe { T::ld(self.at(i, Access::Read)) }
     }
-    /// Writes element `i`.
+    /// Stores to element `i`.
     #[inline(always)]
     #[track_caller]
     pub fn store(self, i: impl Idx, v: T) {
         // SAFETY: as in `load`.
         unsafe { T::st(self.at(i, Access::Write), v) }
     }
-    /// Writes element `i`, which is not read soon: evicted first.
+    /// Stores to element `i` with a streaming hint (not read soon, evict first).
     #[inline(always)]
     #[track_caller]
     pub fn store_stream(self, i: impl Idx, v: T) {
@@ -106,17 +110,17 @@ impl<T: Word> Buf<T> {
     }
 }
 
-/// Atomics: relaxed, scope `.gpu`, except where the name says more.
+/// Atomics: relaxed, scope `.gpu`, unless the name says otherwise.
 impl<T: Scalar> Buf<T> {
-    /// Element `i`, which others may change at this moment.
+    /// Loads element `i`, which others may change concurrently.
     #[inline(always)]
     #[track_caller]
     pub fn load_relaxed(self, i: impl Idx) -> T {
         // SAFETY: as in `load`.
         unsafe { T::ld_relaxed(self.at(i, Access::AtomicRead)) }
     }
-    /// Element `i`; what was written before the [`store_release`](Self::store_release) it sees can
-    /// be seen after it.
+    /// Loads element `i`. Everything written before the [`store_release`](Self::store_release) that
+    /// it observes is visible after it.
     #[inline(always)]
     #[track_caller]
     pub fn load_acquire(self, i: impl Idx) -> T {
@@ -126,14 +130,14 @@ impl<T: Scalar> Buf<T> {
         self.ext.acquire(p.addr());
         v
     }
-    /// Writes element `i`, which others may read at this moment.
+    /// Stores to element `i`, which others may read concurrently.
     #[inline(always)]
     #[track_caller]
     pub fn store_relaxed(self, i: impl Idx, v: T) {
         // SAFETY: as in `load`.
         unsafe { T::st_relaxed(self.at(i, Access::Atomic), v) }
     }
-    /// Writes element `i` after all that this thread wrote before.
+    /// Stores to element `i`, ordered after all earlier writes of this thread.
     #[inline(always)]
     #[track_caller]
     pub fn store_release(self, i: impl Idx, v: T) {
@@ -142,8 +146,8 @@ impl<T: Scalar> Buf<T> {
         // SAFETY: as in `load`.
         unsafe { T::st_release(p, v) }
     }
-    /// Writes `new` if `old` is there. Returns what was there: equal to `old` if and only if `new`
-    /// was written.
+    /// Compares and swaps: writes `new` if the element equals `old`. Returns the previous value,
+    /// which equals `old` if and only if `new` was written.
     #[inline(always)]
     #[track_caller]
     pub fn cas(self, i: impl Idx, old: T, new: T) -> T {
@@ -161,16 +165,16 @@ macro_rules! global_rmw { ($($(#[$doc:meta])* $f:ident $op:ident)*) => { impl<T:
     }
 )* } } }
 global_rmw! {
-    /// Writes `v`. Returns what was there.
+    /// Writes `v`. Returns the previous value.
     swap swap
-    /// Adds, wrapping. Returns what was there.
+    /// Adds `v`, wrapping. Returns the previous value.
     fetch_add add
-    /// Keeps the lesser. Returns what was there.
+    /// Stores the minimum. Returns the previous value.
     fetch_min min
-    /// Keeps the greater. Returns what was there.
+    /// Stores the maximum. Returns the previous value.
     fetch_max max
-    /// Bitwise or. Returns what was there.
+    /// Bitwise or. Returns the previous value.
     fetch_or or
-    /// Bitwise and. Returns what was there.
+    /// Bitwise and. Returns the previous value.
     fetch_and and
 }

@@ -1,15 +1,16 @@
-//! What a GPU kernel may ask of its thread, warp, block and memory.
+//! GPU kernels in Rust: threads, warps, blocks and memory behind one API.
 //!
-//! One API, two implementations of its primitives:
-//! * on `nvptx64` every call is one or two instructions, and every type has the size of a register;
-//! * anywhere else the same calls run on the host, in one of two ways: the test executor runs every
-//!   thread of every block as a coroutine and checks what a GPU does not (feature `executor`), and
-//!   [`run_native`] runs kernels whose threads never wait for each other as plain loops, at the
-//!   speed of ordinary Rust.
+//! The primitives have two implementations:
+//! * On `nvptx64`, every call is one or two instructions, and every type has the size of a
+//!   register.
+//! * On any other target, the same calls run on the host, in one of two ways. The test executor
+//!   (feature `executor`) runs every thread of every block as a coroutine and checks what a GPU
+//!   does not. [`run_native`] runs kernels whose threads never wait for each other as plain loops,
+//!   at the speed of ordinary Rust.
 //!
-//! A kernel is a plain function `fn k(t: Thread, args...)` marked [`#[kernel(threads =
-//! N)]`](kernel). It owns nothing, calls nothing that is not `#[inline(always)]`, and cannot panic.
-//! Grids have one dimension: hash tables need no more.
+//! A kernel is a plain function `fn k(t: Thread, args...)` marked
+//! [`#[kernel(threads = N)]`](kernel). It owns nothing, calls only `#[inline(always)]` functions,
+//! and cannot panic. Grids are one-dimensional: hash tables need no more.
 //!
 //! ```
 //! use koel_simt::{Buf, Exec, In, Thread, kernel};
@@ -43,65 +44,73 @@
 //! ```
 //!
 //! # What the executor checks
-//! A [`Fault`] names the kernel, the block, the thread, the line and the numbers. Each kind has a
-//! test in `tests/faults.rs`.
+//! A [`Fault`] names the kernel, the block, the thread, the line and the numbers involved. Each
+//! kind has a test in `tests/faults.rs`. The executor finds:
 //!
-//! | fault | how it is found |
-//! |---|---|
-//! | index past the end of a global or shared array | every access; in native mode too, as a panic |
-//! | race in shared memory | each word (of arrays of `u8`: each byte; halves count as their word) knows who touched it how since the last barrier; `warp().sync()` of the whole warp orders a warp, shuffles and votes do not |
-//! | race in global memory inside a block | the same |
-//! | race in global memory between blocks | each word knows the first two blocks that touched it, and how |
-//! | `In` of which the launch writes a word | arrays that share memory share a detector |
-//! | barrier or warp operation that not all reach, or reach at different lines | nobody can go on: says how many wait where |
-//! | mask without its caller or with lanes that do not exist, shuffle from such a lane | when the lanes meet |
-//! | shared memory read before it was written; more than the launch gave | each byte; memory begins as garbage |
-//! | an endless loop around memory accesses, barriers or warp operations | [`Exec::patience`] |
-//! | lost updates and whatever else depends on the order | threads are preempted before one memory access in 16, a worker interleaves blocks, workers run at the same time: try several seeds |
+//! * **An index past the end of a global or shared array**: checked at every access; in native mode
+//!   too, where it panics.
+//! * **A race in shared memory**: each word records which threads accessed it, and how, since the
+//!   last barrier. Arrays of `u8` are tracked per byte; halves count as their word. `warp().sync()`
+//!   of the whole warp orders that warp; shuffles and votes do not.
+//! * **A race in global memory inside a block**: tracked in the same way.
+//! * **A race in global memory between blocks**: each word records the first two blocks that
+//!   accessed it, and how.
+//! * **A write to memory that the launch also reads through an `In`**: arrays that share memory
+//!   share a detector.
+//! * **Divergence**, a barrier or warp operation that some threads do not reach, or reach at
+//!   another line: found when no thread can run. The fault lists how many threads wait where.
+//! * **Warp misuse**, a mask without its caller or with lanes that do not exist, or a shuffle from
+//!   such a lane: found when the lanes meet.
+//! * **A read of shared memory before it was written, or more shared memory than the launch
+//!   provided**: tracked per byte. Shared memory starts as garbage.
+//! * **An endless loop around memory accesses, barriers or warp operations**: see
+//!   [`Exec::patience`].
+//! * **Lost updates and other dependence on the schedule**: threads are preempted before one memory
+//!   access in 16, each worker interleaves blocks, and workers run in parallel. Try several seeds.
 //!
 //! Atomics, `load_relaxed`, `load_acquire`, `store_relaxed`, `store_release` and the `volatile`
 //! accesses of shared memory never race with each other. Plain data may pass from one block to
-//! another if the writer says `store_release` after it, or `fence` and then any atomic; and the
-//! reader sees that by `load_acquire`, or by any atomic and then `fence`. Everything else between
-//! blocks of one launch needs relaxed accesses.
+//! another if the writer follows it with `store_release`, or with `fence` and then any atomic, and
+//! the reader observes that with `load_acquire`, or with any atomic and then `fence`. All other
+//! communication between the blocks of a launch needs relaxed accesses.
 //!
 //! # What it cannot show
-//! * Reordering. Atomics of the host are stronger than those of the GPU: a relaxed store that
-//!   should be a release works here, unless plain data depends on it, which is then reported as a
-//!   race. Two relaxed stores are never seen in the other order on x86.
-//! * Orders that release and acquire do not give: an acquire counts as seeing every earlier release
-//!   to its address, and from then on everything that those blocks do counts as before it. Such
-//!   races are missed; what is reported is a race. Inside a block an acquire of what the block
-//!   itself released counts as a barrier.
-//! * In a word that two blocks touched, races inside one of them, and with a third whose access
-//!   neither of the first two conflicts with. In a word that several warps touched since the last
-//!   barrier, races inside one warp.
-//! * A partial `lanes(mask).sync()` orders nothing for the race detector: if the data it guards is
-//!   plain, that is reported.
-//! * The same shared bytes through arrays of `u8` and of wider elements are not checked against
-//!   each other.
-//! * A loop that touches no memory and waits for nothing cannot be interrupted: it hangs.
-//! * The GPU's scheduling. Here every resident thread goes on sooner or later, also in divergent
-//!   code. Blocks become resident in shuffled order, [`Exec::resident`] a worker, so that blocks
-//!   that wait for others without having drawn tickets end as an endless loop.
-//! * Programmatic dependent launch: kernels follow each other, so that a missing
-//!   `wait_for_previous` goes unseen. Caches, streaming hints, bank conflicts, registers, the 48 KB
-//!   limit without opt-in. `cargo xtask sass` shows some of these.
-//! * `compute-sanitizer` on a GPU sees what the driver's compiler did; the executor sees the
+//! * Reordering. Host atomics are stronger than GPU atomics. A relaxed store that should be a
+//!   release works here unless plain data depends on it, which is then reported as a race. On x86,
+//!   two relaxed stores never appear reordered.
+//! * Orderings that release and acquire do not give. An acquire counts as seeing every earlier
+//!   release to its address, and from then on everything those blocks do counts as ordered before
+//!   it. Such races are missed; every reported race is real. Inside a block, an acquire of the
+//!   block's own release counts as a barrier.
+//! * In a word that two blocks accessed: races inside one of them, and races with a third block
+//!   that conflicts with neither of the first two. In a word that several warps accessed since the
+//!   last barrier: races inside one warp.
+//! * A partial `lanes(mask).sync()` orders nothing for the race detector: plain data that it guards
+//!   is reported.
+//! * The same shared bytes accessed through arrays of `u8` and of wider elements are not checked
+//!   against each other.
+//! * A loop that accesses no memory and waits for nothing cannot be interrupted: it hangs.
+//! * The GPU's scheduling. Here every resident thread eventually makes progress, in divergent code
+//!   too. Blocks become resident in shuffled order, [`Exec::resident`] per worker, so blocks that
+//!   wait for other blocks without having drawn tickets are reported as an endless loop.
+//! * Programmatic dependent launch: kernels run in order, so a missing `wait_for_previous` goes
+//!   unnoticed. The same holds for caches, streaming hints, bank conflicts, registers, and the 48
+//!   KB limit without opt-in. `cargo xtask sass` shows some of these.
+//! * The driver's compiler. `compute-sanitizer` on a GPU checks its output; the executor checks the
 //!   source.
 //!
-//! Run the tests both with and without `--release`: rustc joins two arms of a branch that are the
-//! same barrier call, so that only unoptimised kernels show that fault. `cargo +nightly miri test
-//! -p koel-simt --test native` holds the accesses of native mode to Rust's own rules (the
-//! executor's coroutines are assembly, which Miri cannot run). `cargo run --release -p koel-simt
-//! --example overhead` tells what the checks cost: some 20 to 35 ns an access of one worker, 15 us
-//! a launch of 256 threads.
+//! Run the tests both with and without `--release`: rustc merges the two arms of a branch that make
+//! the same barrier call, so only unoptimised kernels show that fault.
+//! `cargo +nightly miri test -p koel-simt --test native` checks the accesses of native mode against
+//! Rust's rules; Miri cannot run the executor, whose coroutines are assembly.
+//! `cargo run --release -p koel-simt --example overhead` measures the cost of the checks: 20 to 35
+//! ns per access on one worker, 15 us per launch of 256 threads.
 //!
 //! # The device side
-//! It has four rules, which `cargo xtask ptx` checks: what waits for other threads is an LLVM
-//! intrinsic, what touches memory is inline PTX, everything is inlined, and nothing can panic.
+//! `cargo xtask ptx` checks its four rules: whatever waits for other threads is an LLVM intrinsic,
+//! memory accesses are inline PTX, everything is inlined, and nothing can panic.
 #![cfg_attr(target_arch = "nvptx64", no_std)]
-// The whole unstable surface: inline PTX, and the `convergent` LLVM intrinsics (see ptx.rs).
+// All unstable features: inline PTX, and the `convergent` LLVM intrinsics (see ptx.rs).
 #![cfg_attr(target_arch = "nvptx64", feature(asm_experimental_arch, link_llvm_intrinsics))]
 #![cfg_attr(
     target_arch = "nvptx64",
@@ -138,11 +147,11 @@ pub use shared::{Shared, SharedMem};
 pub use thread::{Thread, Warp};
 pub use word::{Idx, Scalar, U32x4, U64x2, Word};
 
-/// The most shared memory that one block may ask for on any GPU: compute capability 9.0, in bytes.
+/// Maximum shared memory per block on any GPU, in bytes: that of compute capability 9.0.
 pub const MAX_SHARED: u32 = 227 * 1024;
 
-/// What an access is, for the race detectors. `AtomicRead`: relaxed, acquire or volatile, meant to
-/// meet atomics.
+/// Kind of an access, for the race detectors. `AtomicRead` is a relaxed, acquire or volatile read,
+/// which may meet atomics.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(target_arch = "nvptx64", allow(dead_code, reason = "nothing is checked there"))]
 pub(crate) enum Access {
@@ -152,13 +161,13 @@ pub(crate) enum Access {
     Atomic,
 }
 
-/// The high word of `a * b`: one instruction of a GPU.
+/// Returns the high word of `a * b`; one instruction on a GPU.
 ///
-/// In kernels write this and not `(a as u64 * b as u64) >> 32`. Where a factor is widened outside
-/// of a loop, LLVM does not see in the loop that both have 32 bits, and multiplies 64; and from
-/// `((h * p) >> 32) * b`, with `p` and `b` that are launch arguments, the ptxas of CUDA 13.0 and a
-/// driver of an H200 made `h * ((p * b) >> 32)`, which is another number. `cargo xtask ptx` refuses
-/// such products.
+/// Use this in kernels instead of `(a as u64 * b as u64) >> 32`. If a factor is widened outside a
+/// loop, LLVM does not see inside the loop that both have 32 bits, and emits a 64-bit
+/// multiplication. Worse, the ptxas of CUDA 13.0 and the driver of an H200 rewrote
+/// `((h * p) >> 32) * b`, where `p` and `b` are launch arguments, as `h * ((p * b) >> 32)`, which
+/// is a different number. `cargo xtask ptx` rejects such products.
 #[inline(always)]
 pub fn mul_hi(a: u32, b: u32) -> u32 {
     #[cfg(target_arch = "nvptx64")]
@@ -167,14 +176,14 @@ pub fn mul_hi(a: u32, b: u32) -> u32 {
     return ((a as u64 * b as u64) >> 32) as u32;
 }
 
-/// `f(0); f(1); .. f(N - 1)`, written out, for N up to 32.
+/// Calls `f(0); f(1); .. f(N - 1)`, fully unrolled, for N up to 32.
 ///
 /// Use it where a per-thread array must live in registers: LLVM's own unrolling stops at a size
 /// limit, and one loop left rolled puts the array into local memory.
 #[inline(always)]
 pub fn unroll<const N: usize>(mut f: impl FnMut(usize)) {
     const { assert!(N <= 32) };
-    // The host has no registers to save, and each written-out call would be compiled.
+    // The host has no registers to save, and unrolled calls would only add compile time.
     #[cfg(not(target_arch = "nvptx64"))]
     for i in 0..N {
         f(i);

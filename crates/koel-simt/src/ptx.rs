@@ -1,13 +1,13 @@
 //! The primitives on nvptx64.
 //!
-//! RULE: `asm!` is not `convergent` (rustc has no way to say so): LLVM may copy it into both arms
+//! RULE: `asm!` is not `convergent`, and rustc cannot mark it so: LLVM may copy it into both arms
 //! of a branch, and does. A copied load or atomic is harmless; a copied barrier, ballot or shuffle
-//! is wrong on the GPU. So:
-//!   * whatever waits for other threads is an LLVM intrinsic (LLVM itself knows that those are
-//!     convergent);
-//!   * memory accesses are asm!, because Rust has no address spaces and no cache operators;
-//!   * nothing here may be left as a function: the callers are not convergent either. xtask checks
-//!     it.
+//! is wrong on the GPU. Hence:
+//!   * Operations that wait for other threads are LLVM intrinsics, which LLVM knows to be
+//!     convergent.
+//!   * Memory accesses are `asm!`, because Rust has no address spaces and no cache operators.
+//!   * Every function must be inlined, because the callers are not convergent either. xtask checks
+//!     this.
 #![allow(
     clippy::undocumented_unsafe_blocks,
     reason = "each block is the one instruction that its function's name says"
@@ -15,7 +15,7 @@
 use crate::{U32x4, U64x2};
 use core::arch::{asm, global_asm};
 
-/// What a kernel may take: the host checks it.
+/// Type of a kernel argument; the host checks it.
 pub trait Arg {}
 impl<T> Arg for T {}
 
@@ -65,13 +65,18 @@ macro_rules! sreg { ($($f:ident $reg:literal)*) => { $(
     #[inline(always)]
     pub fn $f() -> u32 {
         let r: u32;
-        unsafe { asm!(concat!("mov.u32 {0}, %", $reg, ";"), out(reg32) r, options(pure, nomem, nostack, preserves_flags)) };
+        unsafe {
+            asm!(
+                concat!("mov.u32 {0}, %", $reg, ";"),
+                out(reg32) r, options(pure, nomem, nostack, preserves_flags)
+            )
+        };
         r
     }
 )* } }
 sreg!(tid "tid.x" block_id "ctaid.x" block_dim "ntid.x" grid_dim "nctaid.x");
 
-/// Where a thread is: read from special registers when asked.
+/// Position of a thread in the grid, read from special registers on demand.
 #[derive(Clone, Copy)]
 pub struct Place;
 impl Place {
@@ -109,7 +114,7 @@ pub fn warp_sync(_: u32, mask: u32) {
 pub fn ballot(_: u32, mask: u32, p: bool) -> u32 {
     nv_ballot(mask, p)
 }
-// redux.sync begins with sm_80. Waiting is not copied by what follows: five shuffles in a row.
+// redux.sync needs sm_80. The fallback is five shuffles in sequence, which are convergent.
 macro_rules! reduce { ($($f:ident $redux:ident |$a:ident, $b:ident| $op:expr;)*) => { $(
     #[cfg(not(simt_sm = "75"))]
     #[inline(always)]
@@ -142,7 +147,7 @@ pub fn anew(mut x: u32) -> u32 {
 pub fn mul_hi(a: u32, b: u32) -> u32 {
     nv_mul_hi(a, b)
 }
-// griddepcontrol begins with sm_90. Waiting here is between kernels: a copy in each arm of a branch
+// griddepcontrol needs sm_90. It waits for kernels, not threads: a copy in each arm of a branch
 // does no harm.
 #[cfg(not(simt_sm = "75"))]
 #[inline(always)]
@@ -165,12 +170,15 @@ pub fn wait_for_previous() {}
 pub fn shared_base() -> u32 {
     let r: u32;
     unsafe {
-        asm!("mov.u32 {0}, simt_shared;", out(reg32) r, options(pure, nomem, nostack, preserves_flags))
+        asm!(
+            "mov.u32 {0}, simt_shared;",
+            out(reg32) r, options(pure, nomem, nostack, preserves_flags)
+        )
     };
     r
 }
 
-/// Nothing is known about lengths on the GPU.
+/// Lengths are unknown on the GPU.
 #[derive(Clone, Copy)]
 pub struct Extent;
 impl Extent {
@@ -215,14 +223,21 @@ pub trait Mem: Sized {
     unsafe fn sts_volatile(a: u32, v: Self);
 }
 
-// Memory seen by asm!: `readonly` reads (ordered with stores and barriers, may be merged or
-// dropped), `pure, nomem` for read-only data (may move freely), nothing said = volatile.
-macro_rules! mem { ($T:ty, $ty:literal, $reg:ident, ($($r:ident $i:tt)*), $lst:literal, $a:literal, |$v:ident| $to:expr) => {
+// Memory effects of `asm!`: `readonly` reads are ordered with stores and barriers but may be merged
+// or dropped; `pure, nomem` reads, of read-only data, may move freely; without options, the access
+// is volatile.
+macro_rules! mem { (
+    $T:ty, $ty:literal, $reg:ident, ($($r:ident $i:tt)*), $lst:literal, $a:literal,
+    |$v:ident| $to:expr
+) => {
     impl Mem for $T {
         mem!(@ld ld(*const Self, reg64) $ty $reg ($($r)*) $lst $a "ld.global" $to, pure, readonly);
-        mem!(@ld ld_nc(*const Self, reg64) $ty $reg ($($r)*) $lst $a "ld.global.nc" $to, pure, nomem);
-        mem!(@ld ld_nc_na(*const Self, reg64) $ty $reg ($($r)*) $lst $a "ld.global.nc.L1::no_allocate" $to, pure, nomem);
-        mem!(@ld ld_cs(*const Self, reg64) $ty $reg ($($r)*) $lst $a "ld.global.cs" $to, pure, readonly);
+        mem!(@ld ld_nc(*const Self, reg64) $ty $reg ($($r)*)
+            $lst $a "ld.global.nc" $to, pure, nomem);
+        mem!(@ld ld_nc_na(*const Self, reg64) $ty $reg ($($r)*)
+            $lst $a "ld.global.nc.L1::no_allocate" $to, pure, nomem);
+        mem!(@ld ld_cs(*const Self, reg64) $ty $reg ($($r)*)
+            $lst $a "ld.global.cs" $to, pure, readonly);
         mem!(@ld lds(u32, reg32) $ty $reg ($($r)*) $lst $a "ld.shared" $to, pure, readonly);
         mem!(@ld lds_volatile(u32, reg32) $ty $reg ($($r)*) $lst $a "ld.volatile.shared" $to,);
         mem!(@st st(*mut Self, reg64) $v $ty $reg ($($r $i)*) $lst $a "st.global");
@@ -230,19 +245,33 @@ macro_rules! mem { ($T:ty, $ty:literal, $reg:ident, ($($r:ident $i:tt)*), $lst:l
         mem!(@st sts(u32, reg32) $v $ty $reg ($($r $i)*) $lst $a "st.shared");
         mem!(@st sts_volatile(u32, reg32) $v $ty $reg ($($r $i)*) $lst $a "st.volatile.shared");
     } };
-    (@ld $f:ident($P:ty, $preg:ident) $ty:literal $reg:ident ($($r:ident)*) $lst:literal $a:literal $op:literal $to:expr, $($opt:ident),*) => {
+    (@ld $f:ident($P:ty, $preg:ident) $ty:literal $reg:ident ($($r:ident)*)
+        $lst:literal $a:literal $op:literal $to:expr, $($opt:ident),*) => {
         #[inline(always)]
         unsafe fn $f(p: $P) -> Self {
             $(let $r;)*
-            unsafe { asm!(concat!($op, $ty, " ", $lst, ", [", $a, "];"), $(out($reg) $r,)* in($preg) p, options($($opt,)* nostack, preserves_flags)) };
+            unsafe {
+                asm!(
+                    concat!($op, $ty, " ", $lst, ", [", $a, "];"),
+                    $(out($reg) $r,)* in($preg) p,
+                    options($($opt,)* nostack, preserves_flags)
+                )
+            };
             $to
         }
     };
-    (@st $f:ident($P:ty, $preg:ident) $v:ident $ty:literal $reg:ident ($($r:ident $i:tt)*) $lst:literal $a:literal $op:literal) => {
+    (@st $f:ident($P:ty, $preg:ident) $v:ident $ty:literal $reg:ident ($($r:ident $i:tt)*)
+        $lst:literal $a:literal $op:literal) => {
         #[inline(always)]
         unsafe fn $f(p: $P, $v: Self) {
             let ($($r,)*) = ($(mem!(@f $v $i),)*);
-            unsafe { asm!(concat!($op, $ty, " [", $a, "], ", $lst, ";"), $(in($reg) $r,)* in($preg) p, options(nostack, preserves_flags)) }
+            unsafe {
+                asm!(
+                    concat!($op, $ty, " [", $a, "], ", $lst, ";"),
+                    $(in($reg) $r,)* in($preg) p,
+                    options(nostack, preserves_flags)
+                )
+            }
         }
     };
     (@f $v:ident s) => { $v };
@@ -254,7 +283,8 @@ mem!(u8, ".u8", reg32, (a s), "{0}", "{1}", |v| a);
 mem!(u16, ".u16", reg16, (a s), "{0}", "{1}", |v| a);
 mem!(u32, ".u32", reg32, (a s), "{0}", "{1}", |v| a);
 mem!(u64, ".u64", reg64, (a s), "{0}", "{1}", |v| a);
-mem!(U32x4, ".v4.u32", reg32, (a 0 b 1 c 2 d 3), "{{{0},{1},{2},{3}}}", "{4}", |v| U32x4([a, b, c, d]));
+mem!(U32x4, ".v4.u32", reg32, (a 0 b 1 c 2 d 3), "{{{0},{1},{2},{3}}}", "{4}",
+    |v| U32x4([a, b, c, d]));
 mem!(U64x2, ".v2.u64", reg64, (a 0 b 1), "{{{0},{1}}}", "{2}", |v| U64x2([a, b]));
 mem!(u128, ".v2.u64", reg64, (a low b high), "{{{0},{1}}}", "{2}", |v| U64x2([a, b]).into());
 
@@ -287,7 +317,9 @@ pub trait Rmw: Sized {
     fn shfl_xor(self, id: u32, mask: u32, bits: u32) -> Self;
     fn match_any(self, id: u32, mask: u32) -> u32;
 }
-macro_rules! rmw { ($T:ty, $b:literal, $reg:ident, $match:ident, |$v:ident, $s:ident| $shfl:expr) => {
+macro_rules! rmw { (
+    $T:ty, $b:literal, $reg:ident, $match:ident, |$v:ident, $s:ident| $shfl:expr
+) => {
     impl Rmw for $T {
         rmw!(@ld ld_relaxed $reg, concat!("ld.relaxed.gpu.global.u", $b));
         rmw!(@ld ld_acquire $reg, concat!("ld.acquire.gpu.global.u", $b));
@@ -308,31 +340,81 @@ macro_rules! rmw { ($T:ty, $b:literal, $reg:ident, $match:ident, |$v:ident, $s:i
         rmw!(@2 and_s u32, reg32, $reg, concat!("atom.relaxed.cta.shared.and.b", $b));
         rmw!(@3 cas_s u32, reg32, $reg, concat!("atom.relaxed.cta.shared.cas.b", $b));
         #[inline(always)]
-        fn shfl_idx(self, _: u32, mask: u32, lane: u32) -> Self { let ($v, $s) = (self, |w| nv_shfl_idx(mask, w, lane, 31)); $shfl }
+        fn shfl_idx(self, _: u32, mask: u32, lane: u32) -> Self {
+            let ($v, $s) = (self, |w| nv_shfl_idx(mask, w, lane, 31));
+            $shfl
+        }
         #[inline(always)]
-        fn shfl_up(self, _: u32, mask: u32, delta: u32) -> Self { let ($v, $s) = (self, |w| nv_shfl_up(mask, w, delta, 0)); $shfl }
+        fn shfl_up(self, _: u32, mask: u32, delta: u32) -> Self {
+            let ($v, $s) = (self, |w| nv_shfl_up(mask, w, delta, 0));
+            $shfl
+        }
         #[inline(always)]
-        fn shfl_down(self, _: u32, mask: u32, delta: u32) -> Self { let ($v, $s) = (self, |w| nv_shfl_down(mask, w, delta, 31)); $shfl }
+        fn shfl_down(self, _: u32, mask: u32, delta: u32) -> Self {
+            let ($v, $s) = (self, |w| nv_shfl_down(mask, w, delta, 31));
+            $shfl
+        }
         #[inline(always)]
-        fn shfl_xor(self, _: u32, mask: u32, bits: u32) -> Self { let ($v, $s) = (self, |w| nv_shfl_bfly(mask, w, bits, 31)); $shfl }
+        fn shfl_xor(self, _: u32, mask: u32, bits: u32) -> Self {
+            let ($v, $s) = (self, |w| nv_shfl_bfly(mask, w, bits, 31));
+            $shfl
+        }
         #[inline(always)]
         fn match_any(self, _: u32, mask: u32) -> u32 { $match(mask, self) }
     } };
     (@ld $f:ident $reg:ident, $op:expr) => {
         #[inline(always)]
-        unsafe fn $f(p: *const Self) -> Self { let r; unsafe { asm!(concat!($op, " {0}, [{1}];"), out($reg) r, in(reg64) p, options(nostack, preserves_flags)) }; r }
+        unsafe fn $f(p: *const Self) -> Self {
+            let r;
+            unsafe {
+                asm!(
+                    concat!($op, " {0}, [{1}];"),
+                    out($reg) r, in(reg64) p,
+                    options(nostack, preserves_flags)
+                )
+            };
+            r
+        }
     };
     (@st $f:ident $reg:ident, $op:expr) => {
         #[inline(always)]
-        unsafe fn $f(p: *mut Self, v: Self) { unsafe { asm!(concat!($op, " [{0}], {1};"), in(reg64) p, in($reg) v, options(nostack, preserves_flags)) } }
+        unsafe fn $f(p: *mut Self, v: Self) {
+            unsafe {
+                asm!(
+                    concat!($op, " [{0}], {1};"),
+                    in(reg64) p, in($reg) v,
+                    options(nostack, preserves_flags)
+                )
+            }
+        }
     };
     (@2 $f:ident $P:ty, $preg:ident, $reg:ident, $op:expr) => {
         #[inline(always)]
-        unsafe fn $f(p: $P, v: Self) -> Self { let r; unsafe { asm!(concat!($op, " {0}, [{1}], {2};"), out($reg) r, in($preg) p, in($reg) v, options(nostack, preserves_flags)) }; r }
+        unsafe fn $f(p: $P, v: Self) -> Self {
+            let r;
+            unsafe {
+                asm!(
+                    concat!($op, " {0}, [{1}], {2};"),
+                    out($reg) r, in($preg) p, in($reg) v,
+                    options(nostack, preserves_flags)
+                )
+            };
+            r
+        }
     };
     (@3 $f:ident $P:ty, $preg:ident, $reg:ident, $op:expr) => {
         #[inline(always)]
-        unsafe fn $f(p: $P, old: Self, new: Self) -> Self { let r; unsafe { asm!(concat!($op, " {0}, [{1}], {2}, {3};"), out($reg) r, in($preg) p, in($reg) old, in($reg) new, options(nostack, preserves_flags)) }; r }
+        unsafe fn $f(p: $P, old: Self, new: Self) -> Self {
+            let r;
+            unsafe {
+                asm!(
+                    concat!($op, " {0}, [{1}], {2}, {3};"),
+                    out($reg) r, in($preg) p, in($reg) old, in($reg) new,
+                    options(nostack, preserves_flags)
+                )
+            };
+            r
+        }
     };
 }
 rmw!(u32, "32", reg32, nv_match32, |v, s| s(v));

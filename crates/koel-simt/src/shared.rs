@@ -2,16 +2,16 @@
 use crate::{Idx, Scalar, U32x4, U64x2, Word, imp};
 use core::marker::PhantomData;
 
-/// Hands out the block's shared memory. With constant lengths every address is a constant.
+/// Allocator of the block's shared memory. With constant lengths, every address is a constant.
 pub struct SharedMem {
-    next: u32, // offset from the base: alignment is then known when compiling
+    next: u32, // offset from the base, so that alignment is known at compile time
 }
 impl SharedMem {
     #[inline(always)]
     pub(crate) fn new() -> SharedMem {
         SharedMem { next: 0 }
     }
-    /// The next `len` elements. What they hold is not defined.
+    /// Allocates the next `len` elements, uninitialised.
     #[inline(always)]
     #[track_caller]
     pub fn array<T: Word>(&mut self, len: impl Idx) -> Shared<T> {
@@ -26,8 +26,8 @@ impl SharedMem {
     }
 }
 
-/// An array in shared memory: a 32-bit shared-space address, so that every access is `LDS`, `STS`
-/// or `ATOMS`.
+/// Array in shared memory: a 32-bit shared-space address, so that every access is `LDS`, `STS` or
+/// `ATOMS`.
 #[derive(Clone, Copy)]
 pub struct Shared<T> {
     at: u32,
@@ -41,30 +41,30 @@ impl<T: Word> Shared<T> {
         self.ext.check(i.idx());
         self.at.wrapping_add((i.idx() as u32).wrapping_mul(size_of::<T>() as u32))
     }
-    /// Element `i`.
+    /// Loads element `i`.
     #[inline(always)]
     #[track_caller]
     pub fn load(self, i: impl Idx) -> T {
-        // SAFETY: in bounds (checked on the host, the launch's promise on the GPU).
+        // SAFETY: in bounds (checked on the host, promised by the launch on the GPU).
         unsafe { T::lds(self.addr(i)) }
     }
-    /// Writes element `i`.
+    /// Stores to element `i`.
     #[inline(always)]
     #[track_caller]
     pub fn store(self, i: impl Idx, v: T) {
         // SAFETY: as in `load`.
         unsafe { T::sts(self.addr(i), v) }
     }
-    /// Element `i`, which others may change at this moment; never merged, moved or left out. A
-    /// vector is not one atomic access: each of its words is.
+    /// Loads element `i`, which others may change concurrently. The access is never merged, moved
+    /// or dropped. A vector is not one atomic access: each of its words is.
     #[inline(always)]
     #[track_caller]
     pub fn load_volatile(self, i: impl Idx) -> T {
         // SAFETY: as in `load`.
         unsafe { T::lds_volatile(self.addr(i)) }
     }
-    /// Writes element `i`, which others may read or write at this moment: one of the values written
-    /// stays.
+    /// Stores to element `i`, which others may read or write concurrently: one of the written
+    /// values remains.
     #[inline(always)]
     #[track_caller]
     pub fn store_volatile(self, i: impl Idx, v: T) {
@@ -73,10 +73,10 @@ impl<T: Word> Shared<T> {
     }
 }
 
-/// Atomics: relaxed, among the threads of the block.
+/// Atomics: relaxed, scope of the block.
 impl<T: Scalar> Shared<T> {
-    /// Writes `new` if `old` is there. Returns what was there: equal to `old` if and only if `new`
-    /// was written.
+    /// Compares and swaps: writes `new` if the element equals `old`. Returns the previous value,
+    /// which equals `old` if and only if `new` was written.
     #[inline(always)]
     #[track_caller]
     pub fn cas(self, i: impl Idx, old: T, new: T) -> T {
@@ -84,7 +84,8 @@ impl<T: Scalar> Shared<T> {
         unsafe { T::cas_s(self.addr(i), old, new) }
     }
 }
-macro_rules! shared_rmw { ($($(#[$doc:meta])* $f:ident $op:ident)*) => { impl<T: Scalar> Shared<T> { $(
+macro_rules! shared_rmw { ($($(#[$doc:meta])* $f:ident $op:ident)*) => {
+impl<T: Scalar> Shared<T> { $(
     $(#[$doc])*
     #[inline(always)]
     #[track_caller]
@@ -94,24 +95,24 @@ macro_rules! shared_rmw { ($($(#[$doc:meta])* $f:ident $op:ident)*) => { impl<T:
     }
 )* } } }
 shared_rmw! {
-    /// Writes `v`. Returns what was there.
+    /// Writes `v`. Returns the previous value.
     swap swap_s
-    /// Adds, wrapping. Returns what was there.
+    /// Adds `v`, wrapping. Returns the previous value.
     fetch_add add_s
-    /// Keeps the lesser. Returns what was there.
+    /// Stores the minimum. Returns the previous value.
     fetch_min min_s
-    /// Keeps the greater. Returns what was there.
+    /// Stores the maximum. Returns the previous value.
     fetch_max max_s
-    /// Bitwise or. Returns what was there.
+    /// Bitwise or. Returns the previous value.
     fetch_or or_s
-    /// Bitwise and. Returns what was there.
+    /// Bitwise and. Returns the previous value.
     fetch_and and_s
 }
 
 macro_rules! shared_view {
     ($of:ty, $f:ident, $to:ty, $by:literal) => {
         impl Shared<$of> {
-            /// The same memory, sixteen bytes at a time. It must begin on a multiple of 16 bytes.
+            /// Views the same memory 16 bytes at a time. It must start at a multiple of 16 bytes.
             #[inline(always)]
             #[track_caller]
             pub fn $f(self) -> Shared<$to> {
@@ -127,7 +128,7 @@ macro_rules! shared_view {
 shared_view!(u32, x4, U32x4, 4);
 shared_view!(u64, x2, U64x2, 2);
 impl Shared<u32> {
-    /// The same memory, half a word at a time, the low one first.
+    /// Views the same memory as half words, the low half first.
     #[inline(always)]
     pub fn halves(self) -> Shared<u16> {
         Shared { at: self.at, ext: self.ext.split(2), of: PhantomData }

@@ -5,7 +5,7 @@ use koel_simt::{
 };
 use std::marker::PhantomData;
 
-/// Numbers of several sizes, with room between them.
+/// Numbers of several sizes, with padding between them.
 #[derive(Clone, Copy, Debug, PartialEq, Arg)]
 #[repr(C)]
 struct Numbers {
@@ -31,7 +31,7 @@ struct Pair {
     n: u32,
 }
 
-/// What kernels here are generic over.
+/// Bound of the generic kernels here.
 trait Sum: Scalar + Arg {
     fn low(self) -> u32;
 }
@@ -46,7 +46,8 @@ impl Sum for u64 {
     }
 }
 
-#[kernel(threads = 32, shared = table.factor, ITEMS = size_of::<K>(), for K in [u32, u64 { min_blocks = 2 }])]
+#[kernel(threads = 32, shared = table.factor, ITEMS = size_of::<K>(),
+    for K in [u32, u64 { min_blocks = 2 }])]
 fn scaled<K: Sum, const ITEMS: usize>(t: Thread, table: Table<K>, add: K) {
     let i = t.global_id();
     if i < table.inner.n {
@@ -73,7 +74,7 @@ fn races(t: Thread, pair: Pair) {
     pair.out.store(0, t.id());
 }
 
-/// Returns what a launcher gets.
+/// Launcher that returns what it receives.
 struct Recorder;
 impl Backend for Recorder {
     type Error = (KernelSpec, u32, Vec<Vec<u8>>, Vec<(usize, bool)>);
@@ -99,13 +100,13 @@ fn a_struct_is_the_bytes_that_the_device_reads() {
         inner: Pair { out: Buf::from_device(0x2000, 9), n: 3 },
         of: PhantomData,
     };
-    // SAFETY: nothing runs.
+    // SAFETY: no kernel runs.
     let recorded = unsafe { scaled::launch(&Recorder, 1, table, 5u64) };
     let (spec, shared, bytes, arrays) = recorded.unwrap_err();
     assert_eq!((spec.name, spec.min_blocks, shared), ("scaled_u64", 2, 7));
     assert_eq!(spec.params, [("table", "Table<K>"), ("add", "K")]);
-    // Four bytes of the factor, four that align the array, two addresses, a number, four bytes
-    // that align the struct.
+    // 4 bytes for the factor, 4 that align the array, two addresses, a number, 4 that align the
+    // struct.
     assert_eq!(spec.param_bytes, [32, 8]);
     let mut expected = vec![7, 0, 0, 0, 0, 0, 0, 0];
     expected.extend(0x1000u64.to_le_bytes());
@@ -115,7 +116,7 @@ fn a_struct_is_the_bytes_that_the_device_reads() {
     assert_eq!(arrays, [(0x1000, false), (0x2000, true)]);
 
     let numbers = Numbers { a: 1, b: 2, c: 3, d: [4, 5], e: 6 };
-    // SAFETY: nothing runs.
+    // SAFETY: no kernel runs.
     let recorded = unsafe { of_numbers::launch(&Recorder, 1, numbers, Buf::from_device(0, 1)) };
     let (spec, _, bytes, _) = recorded.unwrap_err();
     assert_eq!(spec.param_bytes, [size_of::<Numbers>(), 8]);
@@ -170,6 +171,6 @@ fn an_array_in_a_struct_has_its_name_and_its_detector() {
 #[test]
 #[should_panic(expected = "kernel `paired` has no instance for (u8, u32)")]
 fn types_without_an_instance_are_named() {
-    // SAFETY: nothing runs.
+    // SAFETY: no kernel runs.
     let _ = unsafe { paired::launch::<u8, u32, _>(&Recorder, 1, Buf::from_device(0, 1)) };
 }

@@ -1,4 +1,4 @@
-//! What the executor must report, and what it must not.
+//! What the executor must report, and what it must not report.
 #![cfg(not(miri))] // the executor's coroutines are assembly
 use koel_simt::{Buf, Exec, Fault, FaultKind, In, Thread, kernel};
 
@@ -7,7 +7,8 @@ const SEEDS: std::ops::Range<u64> = 0..12;
 macro_rules! fault {
     ($k:ident, $grid:expr $(, $arg:expr)*) => {
         // SAFETY: the executor checks what the kernel does.
-        unsafe { $k::launch(&Exec::new(1), $grid $(, $arg)*) }.expect_err(concat!("a fault of ", stringify!($k)))
+        unsafe { $k::launch(&Exec::new(1), $grid $(, $arg)*) }
+            .expect_err(concat!("a fault of ", stringify!($k)))
     };
 }
 
@@ -23,8 +24,8 @@ fn two_barriers(t: Thread) {
     if t.id() < 32 {
         t.barrier();
     } else {
-        // Without it the arms are one to rustc, which joins them (where optimised or without
-        // debugging information): then there is one barrier.
+        // Without `black_box`, rustc merges the two arms when it optimises or emits no debug
+        // information, and only one barrier is left.
         core::hint::black_box(());
         t.barrier();
     }
@@ -88,7 +89,8 @@ fn wrong_masks_are_reported() {
     unsafe { misuses_warp::launch(&Exec::new(1), 3, 3) }.unwrap();
 }
 
-/// Writes its own place, reads a neighbour's; `how` orders the two or does not.
+/// Writes its own element and reads a neighbour's; `how` selects whether and how the two are
+/// ordered.
 macro_rules! neighbours {
     ($body:ident $memory:expr) => {
         #[inline(always)]
@@ -111,7 +113,7 @@ macro_rules! neighbours {
 }
 neighbours!(in_shared | t: Thread, _ | t.shared().array::<u32>(64));
 neighbours!(in_global | t: Thread, scratch: Buf<u32> | Part { of: scratch, first: t.block() * 64 });
-/// A block's part of a global array.
+/// Part of a global array that belongs to one block.
 struct Part {
     of: Buf<u32>,
     first: u32,
@@ -156,7 +158,7 @@ fn a_removed_barrier_is_a_race_in_shared_and_in_global_memory() {
                     "{f}"
                 );
             } else {
-                // Ordered by the warp's sync, by the barrier, or one thread's own.
+                // Ordered by the warp's sync, by the barrier, or accessed by one thread only.
                 shared.unwrap();
                 global.unwrap();
             }
@@ -164,8 +166,8 @@ fn a_removed_barrier_is_a_race_in_shared_and_in_global_memory() {
     }
 }
 
-/// Writes its own place; behind a sync of the warp adds to it, and to a neighbour's, or reads it,
-/// which then another warp does too.
+/// Writes its own element. After a sync of the warp, it adds to that element and adds to or reads a
+/// neighbour's; in some cases another warp reads it too.
 #[kernel(threads = 64, shared = 256)]
 fn behind_a_sync(t: Thread, how: u32) {
     let s = t.shared().array::<u32>(64);
@@ -208,14 +210,14 @@ fn a_sync_orders_what_a_warp_did_before_and_only_for_itself() {
 fn counts(t: Thread, how: u32, counter: Buf<u32>) {
     let s = t.shared().array::<u32>(1);
     match how {
-        0 => counter.store(0, counter.load(0) + 1), // by all
+        0 => counter.store(0, counter.load(0) + 1), // by all threads
         1 if t.id() == 0 => counter.store(0, counter.load(0) + 1), // by one thread of each block
         2 => {
             counter.fetch_add(0, 1);
         }
         3 => {
             counter.fetch_add(0, 1);
-            counter.load(0); // plain, while others update
+            counter.load(0); // plain, while others update it
         }
         4 | 5 => {
             if t.id() == 0 {
@@ -247,7 +249,7 @@ fn updates_that_are_not_atomic_are_races() {
             assert_eq!(outcome.err().map(|f| f.kind), kind, "how {how}, {grid} blocks");
         }
     }
-    // Without the detector the result itself is wrong: preemption lets other threads in between.
+    // Without the detector, the result itself is wrong: preemption lets other threads interleave.
     let mut plain = Exec::new(1);
     (plain.check_global_races, plain.preempt) = (false, 4);
     for (how, lost) in [(0, true), (2, false)] {
@@ -258,7 +260,7 @@ fn updates_that_are_not_atomic_are_races() {
     }
 }
 
-/// Every thread but one keeps off the others' bytes.
+/// All threads but one leave the others' bytes alone.
 #[kernel(threads = 64, shared = 64)]
 fn bytes(t: Thread, how: u32, out: Buf<u8>) {
     let s = t.shared().array::<u8>(64);
@@ -295,7 +297,7 @@ fn bytes_of_one_word_are_apart() {
     }
 }
 
-/// Reads through an `In` what the launch writes through a `Buf`.
+/// Reads through an `In` memory that the launch writes through a `Buf`.
 #[kernel(threads = 64)]
 fn copies(t: Thread, from: In<u32>, to: Buf<u32>) {
     let v = from.get(t.global_id());
@@ -307,7 +309,7 @@ fn arrays_that_overlap() {
     let first = a.as_mut_ptr() as u64;
     let go = |from: usize, to: usize, grid| {
         let array = |at: usize| first + 4 * at as u64;
-        // SAFETY: inside `a`.
+        // SAFETY: both ranges are inside `a`.
         unsafe {
             copies::launch(
                 &Exec::new(3),
@@ -317,14 +319,14 @@ fn arrays_that_overlap() {
             )
         }
     };
-    go(0, 64, 1).unwrap(); // apart
-    go(0, 0, 1).unwrap(); // each thread its own
+    go(0, 64, 1).unwrap(); // disjoint
+    go(0, 0, 1).unwrap(); // each thread reads what it writes
     let f = go(0, 32, 1).unwrap_err();
     assert_eq!(f.kind, FaultKind::GlobalRace, "{f}");
     assert!(f.message.contains("`from`") || f.message.contains("`to`"), "{f}");
 }
 
-/// One block publishes, the others read: by flag, or by the last one's turn.
+/// One block publishes, the others read: by a flag, or as the last block to finish.
 #[kernel(threads = 64)]
 fn publishes(t: Thread, how: u32, flag: Buf<u32>, data: Buf<u32>, out: Buf<u32>) {
     if how < 3 {
@@ -352,7 +354,7 @@ fn publishes(t: Thread, how: u32, flag: Buf<u32>, data: Buf<u32>, out: Buf<u32>)
             out.store(t.block(), data.load(0));
         }
     } else {
-        // Each block brings a part, the last one reads them all.
+        // Each block writes a part, and the last one reads all parts.
         data.store(t.global_id(), 1);
         t.barrier();
         if t.id() == 0 {
@@ -433,8 +435,8 @@ fn accesses_out_of_bounds_name_kernel_block_thread_and_line() {
     for (how, expected) in [
         (0, "index 128 of global `from`, which has 128 elements"),
         (2, "index 4294967295 of global `to`, which has 128 elements"),
-        (3, "index 60 of the shared array made at"),
-        (4, "index 1073741824 of the shared array made at"),
+        (3, "index 60 of the shared array allocated at"),
+        (4, "index 1073741824 of the shared array allocated at"),
         (5, "index 32 of global `to`, which has 32 elements"),
         (6, "index 18446744073709551615 of global `to`"),
     ] {
@@ -469,13 +471,13 @@ fn misuses_shared(t: Thread, how: u32, out: Buf<u32>) {
         2 => _ = shared.array::<u64>(17),
         3 => {
             let bytes = shared.array::<u8>(4);
-            bytes.store(t.lane() & 1, 1); // races, too; whichever comes first
+            bytes.store(t.lane() & 1, 1); // races as well; either fault may come first
         }
         4 => {
             s.store_volatile(t.id(), 1);
             _ = shared.array::<u64>(16);
         }
-        5 => _ = shared.array::<u32>(5).x4(), // begins at byte 128
+        5 => _ = shared.array::<u32>(5).x4(), // starts at byte 128
         _ => _ = (shared.array::<u32>(1), shared.array::<u32>(4).x4()),
     }
 }
@@ -495,7 +497,7 @@ fn shared_memory_uninitialised_too_little_misaligned() {
         let outcome = unsafe { misuses_shared::launch(&Exec::new(2), 2, how, Buf::new(&mut out)) };
         assert_eq!(outcome.err().map(|f| f.kind), kind, "how {how}");
     }
-    // Memory begins as garbage, and not as what the block before left there.
+    // Memory starts as garbage, not with what the previous block left there.
     let mut exec = Exec::new(2);
     exec.check_uninitialised = false;
     // SAFETY: the array fits the kernel.
@@ -503,8 +505,8 @@ fn shared_memory_uninitialised_too_little_misaligned() {
     assert!(out.iter().all(|&v| v != 0));
 }
 
-/// `how`: 0: all is right; 1: without a barrier between words and their halves; 2: a half that
-/// nobody wrote; 3: past the end.
+/// `how`: 0: correct; 1: no barrier between words and their halves; 2: a half that was never
+/// written; 3: past the end.
 #[kernel(threads = 64, shared = 64 * 4)]
 fn halves(t: Thread, how: u32, out: Buf<u32>) {
     let words = t.shared().array::<u32>(64);
@@ -551,7 +553,7 @@ fn spins(t: Thread, how: u32, full: In<u32>, flag: Buf<u32>) {
         0 => while flag.load_relaxed(0) == 0 {},
         1 => while flag.cas(0, 1, 2) != 1 {},
         2 => {
-            // probes a full table for what is not there
+            // probes a full table for an absent key
             let mut i = t.id();
             while full.get(i & 31) != 0 {
                 i += 1;

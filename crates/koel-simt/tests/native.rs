@@ -5,7 +5,7 @@ use koel_simt::{
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// `workers` OS threads take turns at the blocks.
+/// Launcher on `workers` OS threads, which share the blocks.
 struct Native {
     workers: u32,
 }
@@ -22,7 +22,7 @@ impl Backend for Native {
         std::thread::scope(|s| {
             let parts =
                 (0..self.workers).map(|w| grid * w / self.workers..grid * (w + 1) / self.workers);
-            // SAFETY: the caller's; the arguments outlive this function.
+            // SAFETY: guaranteed by the caller; the arguments outlive this function.
             let parts =
                 parts.map(|part| s.spawn(move || unsafe { run_native(spec, part, grid, body) }));
             for part in parts.collect::<Vec<_>>() {
@@ -33,7 +33,7 @@ impl Backend for Native {
     }
 }
 
-/// Every kind of access to global memory; the result does not depend on the order of the threads.
+/// Performs every kind of access to global memory; the result does not depend on the thread order.
 #[kernel(threads = 32, independent)]
 #[allow(clippy::too_many_arguments, reason = "one of each")]
 fn accesses(
@@ -167,11 +167,11 @@ fn kernels_that_wait_cannot_run_natively() {
         );
         assert!(
             panic_of(|| waits_in_spite_of_its_word::launch(&native, 1))
-                .contains("only a kernel that the executor runs")
+                .contains("only a kernel run by the executor")
         );
         assert!(
             panic_of(|| shares_in_spite_of_its_word::launch(&native, 1))
-                .contains("only a kernel that the executor runs")
+                .contains("only a kernel run by the executor")
         );
     }
 }

@@ -6,7 +6,7 @@ use koel_simt::{
 
 const SEEDS: std::ops::Range<u64> = 0..6;
 
-/// A stream of numbers from a seed (splitmix64).
+/// Returns a generator of numbers from a seed (splitmix64).
 fn numbers(seed: u64) -> impl FnMut() -> u64 {
     let mut state = seed;
     move || {
@@ -20,9 +20,9 @@ fn run(result: Result<(), Fault>) {
     result.unwrap_or_else(|f| panic!("{f}"));
 }
 
-// Atomics: 640 threads update 8 words; what is left does not depend on the order, and what the
-// updates returned must be one of the orders: for sums, every value between once; for exchanges,
-// each value once but the last.
+// Atomics: 640 threads update 8 words. The final values do not depend on the order, and some order
+// of the updates must explain the returned values: for sums, every value in between once; for
+// exchanges, each value once except the last.
 macro_rules! atomics { ($($name:ident $word:ty)*) => { $(
     mod $name {
         use super::*;
@@ -39,7 +39,7 @@ macro_rules! atomics { ($($name:ident $word:ty)*) => { $(
                 4 => a.fetch_or(at, v),
                 5 => a.fetch_and(at, v),
                 _ => loop {
-                    // xor, which no GPU instruction here does
+                    // xor, for which there is no primitive here
                     let old = a.read(at);
                     if a.cas(at, old, old ^ v) == old {
                         return old;
@@ -77,27 +77,40 @@ macro_rules! atomics { ($($name:ident $word:ty)*) => { $(
                 _ => a ^ b,
             }
         }
-        /// `updates`: for each word, which updates it got.
-        fn check(op: u32, before: &[W], after: &[W], values: &[W], was: &[W], word_of: impl Fn(usize) -> usize) {
+        /// `updates`: the updates that each word got.
+        fn check(
+            op: u32, before: &[W], after: &[W], values: &[W], was: &[W],
+            word_of: impl Fn(usize) -> usize
+        ) {
             for (w, (&before, &after)) in before.iter().zip(after).enumerate() {
                 let mine = (0..values.len()).filter(|&i| word_of(i) == w);
                 if op == 0 {
-                    // a chain: what each found is what another wrote, and the last stays
-                    let mut wrote = mine.clone().map(|i| values[i]).chain([before]).collect::<Vec<_>>();
+                    // a chain: each update returns what another wrote, and the last one stays
+                    let mut wrote =
+                        mine.clone().map(|i| values[i]).chain([before]).collect::<Vec<_>>();
                     let mut found = mine.map(|i| was[i]).chain([after]).collect::<Vec<_>>();
                     (wrote.sort_unstable(), found.sort_unstable());
                     assert_eq!(wrote, found);
                     continue;
                 }
-                assert_eq!(after, mine.clone().fold(before, |a, i| oracle(op, a, values[i])), "op {op}, word {w}");
-                // The states the word went through: from `before` by each update once.
+                assert_eq!(
+                    after, mine.clone().fold(before, |a, i| oracle(op, a, values[i])),
+                    "op {op}, word {w}"
+                );
+                // States of the word: each update is applied once, starting from `before`.
                 let mut left = mine.collect::<Vec<_>>();
                 let mut state = before;
-                while let Some(next) = left.iter().position(|&i| was[i] == state && oracle(op, state, values[i]) != state) {
+                while let Some(next) = left
+                    .iter()
+                    .position(|&i| was[i] == state && oracle(op, state, values[i]) != state)
+                {
                     let i = left.swap_remove(next);
                     state = oracle(op, state, values[i]);
                 }
-                assert_eq!(state, after, "op {op}, word {w}: no order of the updates explains what they returned");
+                assert_eq!(
+                    state, after,
+                    "op {op}, word {w}: no order of the updates explains what they returned"
+                );
             }
         }
         #[test]
@@ -109,20 +122,33 @@ macro_rules! atomics { ($($name:ident $word:ty)*) => { $(
                     let before = (0..WORDS).map(|_| next() as W).collect::<Vec<_>>();
                     let (mut words, mut was) = (before.clone(), vec![0; 640]);
                     // SAFETY: the arrays fit the kernel.
-                    run(unsafe { global::launch(&Exec::new(seed), 10, op, In::new(&values), Buf::new(&mut words), Buf::new(&mut was)) });
+                    run(unsafe {
+                        global::launch(
+                            &Exec::new(seed), 10, op,
+                            In::new(&values), Buf::new(&mut words), Buf::new(&mut was)
+                        )
+                    });
                     check(op, &before, &words, &values, &was, |i| i % WORDS as usize);
 
                     let before = (0..10 * WORDS).map(|_| next() as W).collect::<Vec<_>>();
                     let (mut words, mut was) = (before.clone(), vec![0; 640]);
                     // SAFETY: the arrays fit the kernel.
-                    run(unsafe { shared::launch(&Exec::new(seed), 10, op, In::new(&values), Buf::new(&mut words), Buf::new(&mut was)) });
-                    check(op, &before, &words, &values, &was, |i| i / 64 * WORDS as usize + i % WORDS as usize);
+                    run(unsafe {
+                        shared::launch(
+                            &Exec::new(seed), 10, op,
+                            In::new(&values), Buf::new(&mut words), Buf::new(&mut was)
+                        )
+                    });
+                    check(
+                        op, &before, &words, &values, &was,
+                        |i| i / 64 * WORDS as usize + i % WORDS as usize
+                    );
                 }
             }
         }
     }
 )* } }
-/// The atomics that global and shared arrays have in common.
+/// Atomics that global and shared arrays have in common.
 trait Memory<W: Scalar>: Copy {
     fn read(self, i: u32) -> W;
     fn swap(self, i: u32, v: W) -> W;
@@ -147,7 +173,7 @@ memory!(Buf load_relaxed Shared load_volatile);
 atomics!(atomics_u32 u32 atomics_u64 u64);
 
 const WARP_RESULTS: usize = 12;
-/// Each warp is cut into two groups of lanes by `mask`; results of one thread stand together.
+/// `mask` splits each warp into two sets of lanes; the results of a thread are consecutive.
 #[kernel(threads = 96)]
 fn warp_ops(t: Thread, mask: u32, from: In<u32>, wide: In<u64>, out: Buf<u64>) {
     let (i, l) = (t.global_id(), t.lane());
@@ -225,7 +251,7 @@ fn warp_operations_with_whole_and_partial_masks() {
     }
 }
 
-/// Sums and reductions of every block size that GPUs have.
+/// Sums and reductions for every block size that GPUs have.
 macro_rules! block_sums { ($($name:ident $threads:literal)*) => {
     $(#[kernel(threads = $threads, shared = 32 * 4 + 4 + 4 * 32 * 8)]
     fn $name(t: Thread, from: In<u32>, out: Buf<u64>) {
@@ -303,8 +329,8 @@ fn block_sum_case(
     }
 }
 
-/// The same array as words and sixteen bytes at a time, in global and in shared memory, and bytes
-/// beside words.
+/// Accesses the same array word by word and 16 bytes at a time, in global and in shared memory, and
+/// bytes next to words.
 #[kernel(threads = 64, shared = 64 * 16 + 64 * 16 + 64 + 64 * 4)]
 fn widths(
     t: Thread,
@@ -324,7 +350,7 @@ fn widths(
     c.store(l, bytes.get(i));
     d.store(l, l);
     t.barrier();
-    // turned round inside the block: word by word what was written by sixteen bytes
+    // reversed inside the block: read word by word what was written 16 bytes at a time
     for j in 0..4 {
         out.store(4 * i + j, a.load(255 - (4 * l + j)));
     }
@@ -374,8 +400,8 @@ fn sixteen_byte_views_and_bytes() {
     }
 }
 
-/// Numbers of sixteen bytes: each access in global and in shared memory, beside words that look at
-/// the same bytes.
+/// Numbers of 16 bytes: every access in global and in shared memory, next to words that view the
+/// same bytes.
 #[kernel(threads = 64, shared = 64 * 16)]
 fn sixteen_bytes(t: Thread, from: In<u128>, words: Buf<u64>, out: Buf<u128>) {
     let staged = t.shared().array::<u128>(64);
@@ -396,7 +422,7 @@ fn numbers_of_sixteen_bytes() {
         let mut next = numbers(seed);
         let from = [0; 128].map(|_: i32| (next() as u128) << 64 | next() as u128);
         let (mut words, mut out) = ([0u128; 128], [0; 128]);
-        // SAFETY: two words for each number.
+        // SAFETY: two words per number.
         let of_words =
             unsafe { std::slice::from_raw_parts_mut(words.as_mut_ptr().cast::<u64>(), 256) };
         // SAFETY: the arrays fit the kernel.
@@ -416,7 +442,7 @@ fn numbers_of_sixteen_bytes() {
     }
 }
 
-/// A launcher of our own gets what a CUDA one would.
+/// A custom launcher receives what a CUDA launcher would.
 #[test]
 fn arguments_are_the_bytes_the_device_reads() {
     struct Recorder;
@@ -448,7 +474,7 @@ fn arguments_are_the_bytes_the_device_reads() {
         }
     }
     let (a, b) = (In::<u32>::from_device(0x1000, 8), Buf::<u32>::from_device(0x2000, 9));
-    // SAFETY: nothing runs.
+    // SAFETY: no kernel runs.
     let args = unsafe { atomics_u32::global::launch(&Recorder, 7, 3, a, b, b) }.unwrap_err();
     let expected = [
         (3u32.to_le_bytes().to_vec(), vec![]),

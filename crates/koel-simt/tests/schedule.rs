@@ -1,10 +1,10 @@
-//! The executor's schedule: replayed from its seed, fine-grained between blocks, fair to those who
-//! wait.
+//! The executor's schedule: reproducible from its seed, fine-grained between blocks, and fair to
+//! threads that wait.
 #![cfg(not(miri))] // the executor's coroutines are assembly
 use koel_simt::{Buf, Exec, FaultKind, Stats, Thread, kernel};
 use std::collections::BTreeSet;
 
-/// Leaves the order of the threads in `order`.
+/// Records the order of the threads in `order`.
 #[kernel(threads = 96)]
 fn arrives(t: Thread, ticket: Buf<u32>, order: Buf<u32>) {
     for _ in 0..2 {
@@ -46,8 +46,7 @@ fn blocks_begin_in_any_order_and_interleave() {
     assert!(order.iter().step_by(192).copied().collect::<Vec<_>>().windows(2).any(|w| w[0] > w[1]));
 }
 
-/// A chain through the blocks: each waits for the one before it, in the order of tickets or of
-/// their indices.
+/// Chain through the blocks: each waits for its predecessor, in ticket order or in index order.
 #[kernel(threads = 64)]
 fn chain(t: Thread, draw: u32, ticket: Buf<u32>, sums: Buf<u32>) {
     let turn = if draw == 0 {
@@ -83,8 +82,8 @@ fn waiting_for_another_block_cannot_hang() {
     }
 }
 
-/// Blocks start in any order on a GPU, too: without tickets those that wait may keep the one they
-/// wait for out.
+/// On a GPU, too, blocks start in any order: without tickets, waiting blocks may keep the block
+/// they wait for from starting.
 #[test]
 fn waiting_for_a_block_that_cannot_start_is_reported() {
     let mut exec = Exec::new(1);
@@ -100,7 +99,7 @@ fn waiting_for_a_block_that_cannot_start_is_reported() {
 fn nothing(t: Thread) {
     _ = t;
 }
-/// More stacks than are lent at a time, from several OS threads.
+/// Needs more stacks than may be in use at once, from several OS threads.
 #[test]
 fn launches_wait_for_stacks() {
     std::thread::scope(|s| {

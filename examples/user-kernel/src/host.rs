@@ -1,20 +1,20 @@
-//! The host's half.
+//! Host code.
 use crate::kernels::neighbour_sums;
 use koel::{Device, Error, Map, Result, Stream, View, ViewMut};
 
-/// The kernels of this crate, for GPUs.
+/// GPU code of this crate's kernels, as PTX.
 pub const PTX: [(u32, &str); 2] =
     [(90, include_str!("../ptx/sm_90.ptx")), (75, include_str!("../ptx/sm_75.ptx"))];
 
-/// Makes this crate's kernels known to a device. Once is enough; again is no error.
+/// Loads this crate's kernels onto a device. Repeated calls are harmless.
 pub fn load(device: &Device) -> Result<()> {
     device.load_kernels(&PTX)
 }
 
-/// `sums[i]` = the values of the up to six neighbours of `voxels[i]` in the map, added up.
+/// Computes `sums[i]`, the sum of the values of the up to six neighbours of `voxels[i]` in the map.
 ///
-/// One launch, on a device that [`load`] was called for; allocates nothing, and can be part of a
-/// graph. Errors: lengths that differ, buffers of another device.
+/// Needs one launch, on a device that [`load`] was called for; allocates nothing, and can be part
+/// of a graph. Fails if lengths differ or a buffer is on another device.
 pub fn sum_neighbours(
     stream: &Stream,
     map: &Map,
@@ -30,6 +30,6 @@ pub fn sum_neighbours(
     let table = map.table(stream)?;
     let (voxels, sums) = (voxels.arg("voxels", stream)?, sums.arg("sums", stream)?);
     let grid = n.div_ceil(neighbour_sums::SPEC.threads);
-    // SAFETY: `n` voxels are read and `n` sums written; the table is the map's.
+    // SAFETY: the kernel reads `n` voxels and writes `n` sums; the table is the map's.
     unsafe { neighbour_sums::launch(stream, grid, table, n, voxels, sums) }
 }

@@ -1,14 +1,14 @@
-//! The device's half.
+//! Device code.
 use koel_kernels::map::find::MapRef;
 use koel_kernels::table::layout::Narrow;
 use koel_simt::{Buf, In, Thread, kernel, unroll};
 
-/// Bits of a voxel's coordinate: x is the lowest ten of the key, then y, then z.
+/// Bits per voxel coordinate: x is the lowest ten bits of the key, then y, then z.
 pub const BITS: u32 = 10;
 const LAST: u32 = (1 << BITS) - 1;
 
-/// `sums[i]` = the values of those of the six voxels beside `voxels[i]` that are in the table,
-/// added up (wrapping).
+/// Computes `sums[i]`, the wrapping sum of the values of those of the six voxels adjacent to
+/// `voxels[i]` that are in the table.
 #[kernel(threads = 256, independent, starts_early)]
 pub fn neighbour_sums(t: Thread, table: MapRef<Narrow>, n: u32, voxels: In<u32>, sums: Buf<u32>) {
     t.wait_for_previous();

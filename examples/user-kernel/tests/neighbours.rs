@@ -1,4 +1,4 @@
-//! The kernel against a `HashMap`, on every device there is.
+//! The kernel against a `HashMap`, on every available device.
 use koel::{Device, Error, Map};
 use std::collections::HashMap;
 use user_kernel::kernels::BITS;
@@ -6,11 +6,11 @@ use user_kernel::{PTX, load, sum_neighbours};
 
 fn devices() -> Vec<Device> {
     let mut devices = vec![Device::cpu().unwrap(), Device::executor(1), Device::executor(2)];
-    devices.extend(Device::cuda(0)); // where there is one
+    devices.extend(Device::cuda(0)); // if there is a GPU
     devices
 }
-/// Voxels in a few clumps, two of them at the ends of the grid: keys, values, and all voxels of the
-/// clumps and around as queries.
+/// Returns voxels in a few clumps, two of them at the ends of the grid: keys, values, and as
+/// queries all voxels of the clumps and around them.
 fn scene(seed: u32) -> (Vec<u32>, Vec<u32>, Vec<u32>) {
     let mut state = seed;
     let mut random = move || {
@@ -69,7 +69,7 @@ fn sums_are_those_of_a_hash_map() {
     }
 }
 
-/// Recorded once, launched for every frame.
+/// The launch is recorded once and replayed for every frame.
 #[test]
 fn it_runs_in_a_graph() {
     for device in devices() {
@@ -106,9 +106,10 @@ fn what_does_not_fit_is_refused() {
         load(&device).unwrap();
         let changed = PTX.map(|(capability, ptx)| (capability, ptx.replace("ret;", "\tret;")));
         let changed = changed.each_ref().map(|(capability, ptx)| (*capability, ptx.as_str()));
-        assert!(
-            matches!(device.load_kernels(&changed), Err(Error::KernelExists { kernel }) if kernel == "neighbour_sums")
-        );
+        assert!(matches!(
+            device.load_kernels(&changed),
+            Err(Error::KernelExists { kernel }) if kernel == "neighbour_sums"
+        ));
         let stream = device.stream().unwrap();
         let (map, mut sums) = (Map::build(&device, &[1], &[2]).unwrap(), device.alloc(2).unwrap());
         let e = sum_neighbours(&stream, &map, device.upload(&[1]).unwrap().view(), sums.view_mut())

@@ -1,7 +1,7 @@
 //! The list of faults, `xtask/mutants.txt`.
 use std::path::Path;
 
-/// One fault: what to write in place of what, and the tests that must notice.
+/// Planted fault: the text to replace, its replacement, and the tests that must notice.
 pub struct Mutant<'a> {
     pub name: &'a str,
     pub file: &'a str,
@@ -11,7 +11,7 @@ pub struct Mutant<'a> {
     pub new: String,
 }
 
-/// Reads blocks of: name, file, `= cargo test arguments`, then `- ` lines (old) and `+ ` lines
+/// Parses blocks of: name, file, `= cargo test arguments`, then `- ` lines (old) and `+ ` lines
 /// (new). An error names the mutant.
 pub fn parse(list: &str) -> Result<Vec<Mutant<'_>>, String> {
     let blocks = list.split("\n\n").map(|b| b.trim_start_matches('\n'));
@@ -36,7 +36,7 @@ pub fn parse(list: &str) -> Result<Vec<Mutant<'_>>, String> {
         .collect()
 }
 
-/// Fails if a text to be replaced does not stand exactly once in its file.
+/// Fails if a text to be replaced does not occur exactly once in its file.
 pub fn check(root: &Path, mutants: &[Mutant]) -> Result<(), String> {
     let mut wrong = vec![];
     for m in mutants {
@@ -48,7 +48,7 @@ pub fn check(root: &Path, mutants: &[Mutant]) -> Result<(), String> {
             wrong.push(format!("mutant `{}`: changes nothing", m.name));
         }
         if mutants.iter().filter(|other| other.name == m.name).count() > 1 {
-            wrong.push(format!("mutant `{}`: another one has the same name", m.name));
+            wrong.push(format!("mutant `{}`: another mutant has the same name", m.name));
         }
     }
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n       ")) }

@@ -1,4 +1,4 @@
-//! Planted faults: each must be caught by the host tests.
+//! Planted faults: the host tests must catch each.
 mod list;
 mod record;
 mod roots;
@@ -16,21 +16,21 @@ use std::process::Command;
 use std::time::Instant;
 use together::Together;
 
-/// Which mutants to run, and where to record what came of them.
+/// Selection of mutants, and where to record their results.
 #[derive(Default, PartialEq, Debug)]
 struct Choice<'a> {
-    /// Parts of names or of paths of files; all mutants if there are none.
+    /// Parts of names or of file paths; empty: all mutants.
     names: Vec<&'a str>,
-    /// Only look whether every text matches exactly one place.
+    /// Only check that every text matches exactly once.
     only_check: bool,
     /// Build all of them once, each behind a switch.
     together: bool,
-    /// So many of them, drawn by the seed, or by the commit.
+    /// Number of mutants to draw, by the seed or by the commit.
     sample: Option<usize>,
     seed: Option<u64>,
-    /// Seconds of processor time after which no other mutant is begun.
+    /// Seconds of processor time after which no further mutant is started.
     budget: Option<f64>,
-    /// File to which a line of JSON is added for each mutant.
+    /// File to which a line of JSON is appended per mutant.
     json: Option<&'a Path>,
 }
 impl<'a> Choice<'a> {
@@ -42,7 +42,7 @@ impl<'a> Choice<'a> {
             fn number<T: std::str::FromStr>(option: &str, text: &str) -> Result<Option<T>, String> {
                 text.parse()
                     .map(Some)
-                    .map_err(|_| format!("mutants: {option}: `{text}` is no such number"))
+                    .map_err(|_| format!("mutants: {option}: `{text}` is not a valid number"))
             }
             match arg {
                 "--check" => choice.only_check = true,
@@ -51,14 +51,14 @@ impl<'a> Choice<'a> {
                 "--seed" => choice.seed = number(arg, value()?)?,
                 "--budget" => choice.budget = number(arg, value()?)?,
                 "--json" => choice.json = Some(value()?.as_ref()),
-                _ if arg.starts_with('-') => return Err(format!("mutants: `{arg}` is no option")),
+                _ if arg.starts_with('-') => return Err(format!("mutants: no option `{arg}`")),
                 name => choice.names.push(name),
             }
         }
         Ok(choice)
     }
-    /// Selects mutants. Without a budget, those of one crate and one test are beside each other:
-    /// builds share what they can.
+    /// Selects mutants. Without a budget, those with the same crate and test are adjacent, so that
+    /// they share builds.
     fn of<'m>(&self, mutants: &'m [Mutant<'m>], commit: u64) -> Vec<&'m Mutant<'m>> {
         let is_of = |m: &Mutant, name| m.name.contains(name) || m.file.contains(name);
         let is_named =
@@ -75,7 +75,7 @@ impl<'a> Choice<'a> {
         chosen
     }
 }
-/// Returns a number that orders names differently for every seed (64-bit FNV-1a, mixed).
+/// Returns a number that orders names differently for each seed (64-bit FNV-1a, mixed).
 fn random_rank(seed: u64, name: &str) -> u64 {
     let start = 0xCBF2_9CE4_8422_2325 ^ seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let hash = name
@@ -85,8 +85,8 @@ fn random_rank(seed: u64, name: &str) -> u64 {
     mixed ^ mixed >> 32
 }
 
-/// Plants each chosen mutant of `mutants.txt` in a copy of the sources and runs its tests there:
-/// one by one, or all in one build.
+/// Plants each selected mutant of `mutants.txt` in a copy of the sources and runs its tests there,
+/// one by one or all in one build.
 pub fn mutants(root: &Path, args: &[&str]) -> Result<(), String> {
     let choice = Choice::parse(args)?;
     let list = read(&root.join("xtask/mutants.txt"))?;
@@ -118,7 +118,7 @@ pub fn mutants(root: &Path, args: &[&str]) -> Result<(), String> {
             let why = together.alone.get(&number(m));
             why.iter().for_each(|why| println!("alone    {}\n         {why}", m.name));
         }
-        // Those that are planted alone change the copy.
+        // Last, because mutants planted alone change the copy.
         chosen.sort_by_key(|m| together.alone.contains_key(&number(m)));
         Some(together)
     } else {
@@ -156,7 +156,8 @@ pub fn mutants(root: &Path, args: &[&str]) -> Result<(), String> {
     let left = chosen.len() - caught - survivors.len();
     let (all, used) = (mutants.len(), cpu_of_children()? - before);
     println!(
-        "{caught} caught, {} survived, {left} of {} chosen not run; {all} planted faults; {used:.0} CPU-seconds",
+        "{caught} caught, {} survived, {left} of {} chosen not run; \
+         {all} planted faults; {used:.0} CPU-seconds",
         survivors.len(),
         chosen.len()
     );
@@ -167,7 +168,7 @@ pub fn mutants(root: &Path, args: &[&str]) -> Result<(), String> {
     }
 }
 
-/// Plants one mutant in a copy of the sources, runs its tests, and takes it out.
+/// Plants one mutant in a copy of the sources, runs its tests, and removes it.
 fn planted(copy: &Path, build: &Path, m: &Mutant) -> Result<Outcome, String> {
     let path = copy.join(m.file);
     let source = read(&path)?;
@@ -183,11 +184,11 @@ fn read(path: &Path) -> Result<String, String> {
 fn write(path: &Path, text: &str) -> Result<(), String> {
     std::fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))
 }
-/// Writes a file that has another text: one that has it already keeps its time.
+/// Writes a file unless it has this text already, in which case it keeps its modification time.
 fn write_if_other(path: &Path, text: &str) -> Result<(), String> {
     if read(path)? == text { Ok(()) } else { write(path, text) }
 }
-/// Returns the files that git knows or would know.
+/// Returns the files that git tracks or would track.
 fn files(root: &Path) -> Result<Vec<String>, String> {
     let list = Command::new("git")
         .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
@@ -197,8 +198,8 @@ fn files(root: &Path) -> Result<Vec<String>, String> {
     let list = String::from_utf8_lossy(&list.stdout);
     Ok(list.split('\0').filter(|file| !file.is_empty()).map(String::from).collect())
 }
-/// Copies the sources, with other texts for some. A file that is the same already keeps its time,
-/// so that little is built again; a file that is no longer there is removed from the copy.
+/// Copies the sources, with other texts for some. Unchanged files keep their modification times, so
+/// that little is rebuilt; files that no longer exist are removed from the copy.
 fn copy_sources(root: &Path, copy: &Path, changed: &HashMap<String, String>) -> Result<(), String> {
     let files = files(root)?;
     remove_others(copy, copy, &files.iter().map(String::as_str).collect())?;
@@ -220,7 +221,7 @@ fn copy_sources(root: &Path, copy: &Path, changed: &HashMap<String, String>) -> 
     Ok(())
 }
 
-/// Removes the files below a folder of a copy that are not among the sources.
+/// Removes the files in a folder of a copy that are not among the sources.
 fn remove_others(copy: &Path, folder: &Path, sources: &HashSet<&str>) -> Result<(), String> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Ok(()) };
     for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {

@@ -7,14 +7,14 @@ use std::collections::HashSet;
 use std::io::Write;
 use std::path::Path;
 
-/// A file of JSON lines: what it is of, then a mutant a line.
+/// File of JSON lines: provenance, then a line per mutant.
 pub struct Record {
     file: std::fs::File,
-    /// Mutants that it has lines of already.
+    /// Mutants that it has lines for.
     pub done: HashSet<String>,
 }
 impl Record {
-    /// Begins the file, or goes on with one that is there, if that is of the same commit.
+    /// Creates the file, or continues an existing one of the same commit.
     pub fn begin(root: &Path, path: &Path) -> Result<Record, String> {
         let say = |e: std::io::Error| format!("{}: {e}", path.display());
         let here = crate::provenance_here(root)?;
@@ -29,12 +29,12 @@ impl Record {
             Some(commit) if *commit == here.commit => {}
             Some(commit) => {
                 let path = path.display();
-                return Err(format!("{path}: is of commit {commit}, not of {}", here.commit));
+                return Err(format!("{path}: records commit {commit}, not {}", here.commit));
             }
         }
         Ok(record)
     }
-    /// Adds what came of a mutant, and the seconds that it took.
+    /// Appends the outcome of a mutant, and the seconds it took.
     pub fn add(&mut self, m: &Mutant, came: &Outcome, cpu: f64, wall: f64) -> Result<(), String> {
         let (verdict, said) = match came {
             Outcome::Passed => ("survived", None),

@@ -1,9 +1,9 @@
-//! Which crate a source belongs to: its root, from which `mod` items lead to it.
+//! Crate of a source file: the root from which `mod` items lead to it.
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
-/// Returns, for each file that `mod` items lead to, the roots from which they do. Paths are those
-/// in the repository. `source` returns the text of a file, if there is one.
+/// Returns, for each file that `mod` items lead to, the roots they start from. Paths are relative
+/// to the repository. `source` returns the text of a file, if it exists.
 pub fn roots_of_files(
     roots: &[PathBuf],
     source: impl Fn(&Path) -> Option<String>,
@@ -25,7 +25,7 @@ pub fn roots_of_files(
     Ok(found)
 }
 
-/// Adds the files that `mod` items name, and whether their own modules are beside them.
+/// Appends the files that `mod` items name, and whether their own modules are in the same folder.
 fn modules(items: &[syn::Item], here: &Path, folder: &Path, files: &mut Vec<(PathBuf, bool)>) {
     for item in items {
         let syn::Item::Mod(module) = item else { continue };

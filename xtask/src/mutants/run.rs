@@ -1,45 +1,45 @@
-//! Runs of tests, and what they say of a fault.
+//! Test runs, and their verdicts on a fault.
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Output};
 
-/// Seconds after which tests that do not end are ended: a fault may make a loop endless.
+/// Seconds after which running tests are killed: a fault may make a loop endless.
 const MAX_SECONDS: &str = "600";
 
-/// How the reason begins why tests that a signal ended have no verdict.
+/// Prefix of the reason for no verdict when a signal ended the tests.
 pub const BY_SIGNAL: &str = "ended by signal ";
 
-/// What the tests of a mutant came to.
+/// Outcome of a mutant's tests.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Outcome {
-    /// All tests passed, and there was one.
+    /// At least one test ran, and all passed.
     Passed,
-    /// A test failed, and what it said.
+    /// A test failed, with its message.
     Failed(String),
-    /// The tests told nothing, and why.
+    /// The tests gave no verdict, with the reason.
     NoVerdict(String),
 }
 
-/// What came of a run, or why there was none.
+/// Outcome of a run, or why it could not take place.
 pub type Ran = Result<Outcome, String>;
 
-/// Returns the arguments for cargo, and those for the tests: `[-p a name] [-- name]`.
+/// Splits the arguments into those for cargo and those for the tests: `[-p a name] [-- name]`.
 pub fn split<'a, 'b>(tests: &'b [&'a str]) -> (&'b [&'a str], &'b [&'a str]) {
     tests.split_at(tests.iter().position(|arg| *arg == "--").unwrap_or(tests.len()))
 }
 
-/// A command of cargo in a copy of the sources, whose builds go to `build`.
+/// Returns a cargo command in a copy of the sources, with `build` as its target folder.
 pub fn cargo(program: &str, copy: &Path, build: &Path) -> Command {
     let mut command = Command::new(program);
     command.current_dir(copy).env("CARGO_TARGET_DIR", build).env_remove("CARGO_MANIFEST_DIR");
-    // A fault changes one crate: the rest of its code, and of those that depend on it, is not
-    // compiled again.
+    // A fault changes one crate: incremental compilation reuses the rest of its code and of its
+    // dependents.
     command.envs([("CARGO_INCREMENTAL", "1"), ("CARGO_PROFILE_DEV_DEBUG", "0")]);
     command
 }
 
-/// Builds and runs tests by cargo, in sources into which a fault was written.
+/// Builds and runs tests with cargo, in sources with a planted fault.
 pub fn by_cargo(copy: &Path, build: &Path, tests: &[&str]) -> Ran {
     let (of_cargo, of_tests) = split(tests);
     let run = |program: &str, before: &[&str], behind: &[&str]| {
@@ -47,7 +47,7 @@ pub fn by_cargo(copy: &Path, build: &Path, tests: &[&str]) -> Ran {
         command.args(before).args(["test", "--quiet"]).args(of_cargo).args(behind).args(of_tests);
         command.output().map_err(|e| format!("{program}: {e}"))
     };
-    // Builds take as long as they take: only tests are ended.
+    // Build time is not limited: only tests are killed.
     let out = run("cargo", &[], &["--no-run"])?;
     if !out.status.success() {
         let log = log_of(&out);
@@ -56,8 +56,8 @@ pub fn by_cargo(copy: &Path, build: &Path, tests: &[&str]) -> Ran {
     let out = run("timeout", &[MAX_SECONDS, "cargo"], &[])?;
     Ok(outcome(out.status, &log_of(&out)))
 }
-/// Runs a built program of tests in the folder of its package, with a fault switched on or none.
-/// Ends it when the first test has failed.
+/// Runs a built test program in the folder of its package, with at most one fault switched on.
+/// Kills it after the first failed test.
 pub fn program(file: &Path, package: &Path, names: &[&str], fault: Option<u32>) -> Ran {
     let say = |e: std::io::Error| format!("timeout {}: {e}", file.display());
     let (from, to) = std::io::pipe().map_err(say)?;
@@ -67,7 +67,7 @@ pub fn program(file: &Path, package: &Path, names: &[&str], fault: Option<u32>) 
     command.envs(fault.map(|number| (super::switch::VARIABLE, number.to_string())));
     command.stdout(to.try_clone().map_err(say)?).stderr(to);
     let mut child = command.spawn().map_err(say)?;
-    drop(command); // and its ends of the pipe
+    drop(command); // closes this end of the pipe
     let (mut from, mut log, mut line) = (BufReader::new(from), String::new(), vec![]);
     let mut failed = None;
     while failed.is_none() && from.read_until(b'\n', &mut line).map_err(say)? > 0 {
@@ -77,7 +77,7 @@ pub fn program(file: &Path, package: &Path, names: &[&str], fault: Option<u32>) 
         line.clear();
     }
     if let Some(name) = failed {
-        // `timeout` has made a group of processes of itself and the program.
+        // `timeout` has put itself and the program into a process group.
         let group = format!("-{}", child.id());
         Command::new("kill").args(["-KILL", "--", &group]).output().map_err(say)?;
         child.wait().map_err(say)?;
@@ -88,7 +88,8 @@ pub fn program(file: &Path, package: &Path, names: &[&str], fault: Option<u32>) 
     let status = child.wait().map_err(say)?;
     Ok(outcome(status, &log))
 }
-/// Returns the name of the test, if this line tells that it failed: empty, if it does not name it.
+/// Returns the name of the test if this line reports its failure; empty if the line does not name
+/// it.
 fn failed_test(line: &str) -> Option<&str> {
     let before = line.trim_end().strip_suffix("FAILED")?;
     let name = before.strip_prefix("test ").and_then(|rest| rest.split(" ... ").next());
@@ -111,7 +112,7 @@ fn outcome(status: ExitStatus, log: &str) -> Outcome {
     if status.code() == Some(124) {
         return Outcome::Failed(format!("did not end in {MAX_SECONDS} seconds"));
     }
-    // What dies of a signal, as of a stack that is too small, has told nothing.
+    // Death by a signal, such as from a stack overflow, is no verdict.
     let signal = status.signal().or(status.code().filter(|c| *c > 128).map(|c| c - 128));
     if let Some(signal) = signal {
         return Outcome::NoVerdict(format!("{BY_SIGNAL}{signal}"));
@@ -121,13 +122,13 @@ fn outcome(status: ExitStatus, log: &str) -> Outcome {
     }
     Outcome::Failed(first_panic(log))
 }
-/// Returns what the first panic says: it stands below its place.
+/// Returns the message of the first panic, which is on the line after its location.
 fn first_panic(log: &str) -> String {
     let behind = log.lines().skip_while(|l| !l.contains("panicked at"));
     let said = behind.into_iter().find(|l| !l.contains("panicked at"));
     said.unwrap_or("without a word").trim().to_string()
 }
-/// Returns how many tests the programs of a log ran: the sum of `running 3 tests`.
+/// Returns how many tests the programs in a log ran: the sum of `running 3 tests`.
 fn tests_run(log: &str) -> usize {
     let numbers = log.lines().filter_map(|l| l.strip_prefix("running ")?.split_once(" test"));
     numbers.filter_map(|(number, _)| number.parse::<usize>().ok()).sum()

@@ -1,16 +1,16 @@
-//! Many faults in one source: each in a copy of the block that it changes, behind a switch.
+//! Many faults in one source, each in a copy of the block that it changes, behind a switch.
 //!
-//! `{ a; b; }` becomes `{ if crate::planted::is(7) { a; } else { a; b; } }`. Blocks are those of
-//! statements, so a fault that has none around it, or one that is computed at compile time, is
+//! `{ a; b; }` becomes `{ if crate::planted::is(7) { a; } else { a; b; } }`. Only blocks of
+//! statements are copied: a fault outside of any block, or in one evaluated at compile time, is
 //! refused.
 use proc_macro2::extra::DelimSpan;
 use std::ops::Range;
 use syn::visit::{self, Visit};
 
-/// The environment variable that holds the number of the fault to switch on.
+/// Environment variable with the number of the fault to switch on.
 pub const VARIABLE: &str = "KOEL_PLANTED";
 
-/// What is appended to the root of a crate: `crate::planted::is`. The variable is read once.
+/// Text appended to the root of a crate: `crate::planted::is`. It reads the variable once.
 pub const MODULE: &str = r#"
 #[allow(missing_docs, dead_code, reason = "written by `cargo xtask mutants --together`")]
 mod planted {
@@ -33,7 +33,7 @@ mod planted {
 }
 "#;
 
-/// One fault of a file: its number, which is not 0, and what to write in place of what.
+/// Fault in a file: its nonzero number, the text to replace, and its replacement.
 #[derive(Clone, Copy)]
 pub struct Change<'a> {
     pub number: u32,
@@ -41,24 +41,24 @@ pub struct Change<'a> {
     pub new: &'a str,
 }
 
-/// A file with faults behind switches.
+/// File with faults behind switches.
 #[derive(Debug)]
 pub struct Switched {
     pub text: String,
     /// Faults that cannot be switched, and why.
     pub refused: Vec<(u32, String)>,
-    /// The blocks with switches in `text`, and their faults.
+    /// Blocks with switches in `text`, and their faults.
     blocks: Vec<(Range<usize>, Vec<u32>)>,
-    /// The changed copies in `text`.
+    /// Changed copies in `text`.
     copies: Vec<(Range<usize>, u32)>,
 }
 impl Switched {
-    /// Returns whether any fault is in the text.
+    /// Returns whether the text contains any fault.
     pub fn has_faults(&self) -> bool {
         !self.copies.is_empty()
     }
-    /// Returns the faults to which code at this byte belongs: that of the copy, or all of the
-    /// innermost block with switches. None, if it belongs to no such block.
+    /// Returns the faults that the code at this byte belongs to: that of the copy, or all of the
+    /// innermost block with switches; empty outside of such blocks.
     pub fn faults_at(&self, at: usize) -> Vec<u32> {
         if let Some((_, number)) = self.copies.iter().find(|(range, _)| range.contains(&at)) {
             return vec![*number];
@@ -68,11 +68,11 @@ impl Switched {
     }
 }
 
-/// Puts faults into a source. Fails if the source does not parse.
+/// Inserts faults into a source. Fails if the source does not parse.
 pub fn switch(source: &str, changes: &[Change]) -> Result<Switched, String> {
     let blocks = Blocks::of(source)?;
     let mut refused = vec![];
-    // The changed copies of each block.
+    // Changed copies of each block.
     let mut copies = blocks.iter().map(|_| vec![]).collect::<Vec<Vec<(u32, String)>>>();
     for change in changes {
         match copy_of_block(source, &blocks, change) {
@@ -88,25 +88,25 @@ pub fn switch(source: &str, changes: &[Change]) -> Result<Switched, String> {
     Ok(switched)
 }
 
-/// A block of statements.
+/// Block of statements.
 #[derive(Clone, PartialEq, Debug)]
 struct Block {
-    /// The text between its braces.
+    /// Range of the text between its braces.
     inside: Range<usize>,
-    /// Whether it may be computed at compile time.
+    /// Whether it may be evaluated at compile time.
     is_const: bool,
 }
 
-/// A block, by its number, and its changed inside; or why there is none.
+/// Index of a block and its changed contents, or why there is none.
 type Copied = Result<(usize, String), String>;
 
-/// Returns the innermost block with the whole change.
+/// Returns the innermost block that contains the whole change.
 fn copy_of_block(source: &str, blocks: &[Block], change: &Change) -> Copied {
     let blocks = blocks.iter().enumerate();
-    let at = source.find(change.old).ok_or("the text is not there")?;
+    let at = source.find(change.old).ok_or("the text was not found")?;
     let changed = source.replacen(change.old, change.new, 1);
     let changed_blocks = Blocks::of(&changed).map_err(|e| format!("changed: {e}"))?;
-    // What really changes.
+    // Narrow the change to the characters that differ.
     let equal = |pairs: &mut dyn Iterator<Item = (char, char)>| -> usize {
         pairs.take_while(|(a, b)| a == b).map(|(a, _)| a.len_utf8()).sum()
     };
@@ -117,7 +117,7 @@ fn copy_of_block(source: &str, blocks: &[Block], change: &Change) -> Copied {
     let holds = |block: &Block| block.inside.start <= range.start && range.end <= block.inside.end;
     let mut around = blocks.filter(|(_, block)| holds(block)).collect::<Vec<_>>();
     around.sort_by_key(|(_, block)| block.inside.len());
-    let mut why = "no block of statements is around it";
+    let mut why = "it is not inside a block of statements";
     for (number, block) in around {
         let end = block.inside.end + changed.len() - source.len();
         let same = Block { inside: block.inside.start..end, ..block.clone() };
@@ -125,7 +125,7 @@ fn copy_of_block(source: &str, blocks: &[Block], change: &Change) -> Copied {
             continue; // the change moves a brace
         }
         if block.is_const {
-            why = "it may be computed at compile time";
+            why = "it may be evaluated at compile time";
             continue;
         }
         if source[block.inside.clone()].trim_start().starts_with("#!") {
@@ -137,7 +137,7 @@ fn copy_of_block(source: &str, blocks: &[Block], change: &Change) -> Copied {
     Err(why.into())
 }
 
-/// Writes a range of the source, with all blocks in it that have changed copies, in their order.
+/// Writes a range of the source, with the changed copies of the blocks in it, in order.
 fn write<'a>(
     source: &str,
     range: Range<usize>,
@@ -165,7 +165,7 @@ fn write<'a>(
     to.text += &source[at..range.end];
 }
 
-/// Finds the blocks of a file.
+/// Collects the blocks of a file.
 struct Blocks {
     found: Vec<Block>,
     is_const: bool,
@@ -195,7 +195,7 @@ impl<'ast> Visit<'ast> for Blocks {
         self.add(&block.brace_token.span);
         visit::visit_block(self, block);
     }
-    // Functions are computed at compile time or not, wherever they stand.
+    // A function is evaluated at compile time or not regardless of where it is.
     fn visit_item_fn(&mut self, f: &'ast syn::ItemFn) {
         self.in_const(f.sig.constness.is_some(), |blocks| visit::visit_item_fn(blocks, f));
     }
@@ -205,7 +205,7 @@ impl<'ast> Visit<'ast> for Blocks {
     fn visit_trait_item_fn(&mut self, f: &'ast syn::TraitItemFn) {
         self.in_const(f.sig.constness.is_some(), |blocks| visit::visit_trait_item_fn(blocks, f));
     }
-    // What is always computed at compile time.
+    // Items that are always evaluated at compile time.
     fn visit_item_const(&mut self, item: &'ast syn::ItemConst) {
         self.in_const(true, |blocks| visit::visit_item_const(blocks, item));
     }
@@ -246,7 +246,7 @@ mod tests {
     fn change<'a>(number: u32, old: &'a str, new: &'a str) -> Change<'a> {
         Change { number, old, new }
     }
-    /// Returns the text in one line, with single spaces.
+    /// Returns the text on one line, with single spaces.
     fn switched(source: &str, changes: &[Change]) -> String {
         let switched = switch(source, changes).unwrap();
         assert_eq!(switched.refused, []);
@@ -297,12 +297,12 @@ mod tests {
             let source = format!("fn f() {{ {before}h(1){behind} }}");
             switched(&source, &[change(1, "h(1)", "h(2)")])
         };
-        // The whole function's block.
+        // Copies the whole function's block.
         for (before, behind) in [
             ("g(|x| ", ")"),
             ("match x { A => ", ", B => y }"),
             ("if ", " { a() } else { b() }"),
-            // Blocks inside of a call of a macro are not known.
+            // Blocks inside a macro call are unknown.
             ("m!({ ", " })"),
         ] {
             assert_eq!(
@@ -313,7 +313,7 @@ mod tests {
                 )
             );
         }
-        // A block inside of it.
+        // Copies an inner block.
         for (before, behind) in [
             ("g(|x| { ", " })"),
             ("match x { A => { ", " } B => y }"),
@@ -329,7 +329,7 @@ mod tests {
                 )
             );
         }
-        // A brace moves: the loop's block is another one.
+        // A brace moves, so the loop has another block.
         assert_eq!(
             switched("fn f() { loop { a(); } b(); }", &[change(1, "a(); } b();", "a(); b(); }")]),
             "fn f() { if crate::planted::is(1) { loop { a(); b(); } } else { loop { a(); } b(); } }"
@@ -345,7 +345,7 @@ mod tests {
         let method = "impl A { const fn f() -> u32 { 1 } }";
         assert!(refused(method, "1", "2").contains(at_compile_time));
         assert!(refused("type T = [u8; { 1 }];", "1", "2").contains(at_compile_time));
-        // The function around an array's length can be switched, and one inside of a constant.
+        // The function around an array's length can be switched, and so can one inside a constant.
         let change = [change(1, "1", "2")];
         assert!(switched("fn f() { g([x; { 1 }]) }", &change).starts_with("fn f() { if"));
         let inside = switched("const X: fn() = { fn g() { a(1) } g };", &change);

@@ -7,26 +7,26 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
-/// So often a build that fails is tried again without the faults that it fails of.
+/// Maximum number of builds, each without the faults that broke the previous ones.
 const MAX_BUILDS: usize = 8;
 
-/// Programs of tests with the faults inside, and the faults that are not.
+/// Test programs that contain the faults, and the faults that they do not contain.
 pub struct Together<'a> {
     /// Faults that must be planted alone, and why.
     pub alone: BTreeMap<u32, String>,
     copy: &'a Path,
     build: &'a Path,
-    /// The sources with switches, as they were without.
+    /// Original texts of the sources that have switches.
     originals: HashMap<String, String>,
     /// `-p NAME` of all packages.
     packages: Vec<String>,
     programs: Vec<Program>,
-    /// What came of each command without a fault.
+    /// Outcome of each command without a fault.
     without: HashMap<&'a [&'a str], Outcome>,
 }
 impl<'a> Together<'a> {
-    /// Builds what the tests of these mutants need, in a copy of the sources. The number of a
-    /// mutant is not 0.
+    /// Builds the test programs of these mutants, in a copy of the sources. A mutant's number must
+    /// not be 0.
     pub fn build(
         root: &'a Path,
         copy: &'a Path,
@@ -70,8 +70,8 @@ impl<'a> Together<'a> {
         mutants.iter().try_for_each(|(_, m)| all.run_without(m))?;
         Ok(all)
     }
-    /// Runs the tests of a mutant, which is switched on, or planted alone if it must be. Those that
-    /// do not pass without it are not run: they would tell nothing.
+    /// Runs the tests of a mutant, switched on, or planted alone if necessary. Tests that do not
+    /// pass without the fault are not run: they would have no verdict.
     pub fn test(&self, number: u32, m: &'a Mutant<'a>) -> Result<Outcome, String> {
         let no_verdict = |why: String| Ok(Outcome::NoVerdict(why));
         match self.without.get(&m.tests[..]) {
@@ -81,7 +81,7 @@ impl<'a> Together<'a> {
             _ => run_program(&self.programs, m, Some(number)).map(caught_by_signal),
         }
     }
-    /// Plants a fault in sources without switches. Only what follows from it is built again.
+    /// Plants a fault in sources without switches. Only what depends on it is rebuilt.
     fn test_alone(&self, m: &Mutant) -> Result<Outcome, String> {
         for (file, text) in &self.originals {
             super::write_if_other(&self.copy.join(file), text)?;
@@ -118,14 +118,14 @@ impl<'a> Together<'a> {
     }
 }
 
-/// A signal ends a switched fault's tests because of the fault: the same program passes without.
+/// Counts death by a signal as caught: the same program passes without the fault.
 fn caught_by_signal(outcome: Outcome) -> Outcome {
     match outcome {
         Outcome::NoVerdict(said) if said.starts_with(run::BY_SIGNAL) => Outcome::Failed(said),
         other => other,
     }
 }
-/// Runs the tests of a mutant with a fault switched on, or none.
+/// Runs the tests of a mutant with at most one fault switched on.
 fn run_program(programs: &[Program], m: &Mutant, fault: Option<u32>) -> Result<Outcome, String> {
     let unknown = || format!("mutant `{}`: `{}` names no program", m.name, m.tests.join(" "));
     let tests = Tests::parse(&m.tests).ok_or_else(unknown)?;
@@ -133,19 +133,19 @@ fn run_program(programs: &[Program], m: &Mutant, fault: Option<u32>) -> Result<O
     run::program(&program.path, &program.package, &tests.names, fault)
 }
 
-/// The tests that a mutant names: those with one of the names, or all, of one program.
+/// Tests that a mutant names: those of one program that match a name, or all of them.
 #[derive(Clone, PartialEq, Debug)]
 struct Tests<'a> {
     package: &'a str,
     /// `--lib`, `--bin` or `--test`.
     kind: &'a str,
-    /// Of the program; none for `--lib`.
+    /// Name of the program; empty for `--lib`.
     target: &'a str,
     /// Arguments for the program.
     names: Vec<&'a str>,
 }
 impl<'a> Tests<'a> {
-    /// Reads arguments of `cargo test`. None, if they are of another form.
+    /// Parses arguments of `cargo test`; `None` if they have another form.
     fn parse(tests: &[&'a str]) -> Option<Tests<'a>> {
         let (of_cargo, of_tests) = run::split(tests);
         let (package, kind, target, names) = match of_cargo {
@@ -160,7 +160,7 @@ impl<'a> Tests<'a> {
         (!has_option).then_some(Tests { package, kind, target, names })
     }
 }
-/// Returns arguments of `cargo test` that build the programs of all tests: packages and targets.
+/// Returns `cargo test` arguments that build the programs of all tests: packages and targets.
 fn arguments_for(tests: &[Tests]) -> (Vec<String>, Vec<String>) {
     let packages = tests.iter().map(|of| ("-p", of.package)).collect::<BTreeSet<_>>();
     let targets = tests.iter().map(|of| (of.kind, of.target)).collect::<BTreeSet<_>>();
@@ -171,17 +171,17 @@ fn arguments_for(tests: &[Tests]) -> (Vec<String>, Vec<String>) {
     (flat(packages), flat(targets))
 }
 
-/// A built program of tests.
+/// Built test program.
 #[derive(PartialEq, Debug)]
 struct Program {
     path: PathBuf,
-    /// The folder of its package, which has the package's name.
+    /// Folder of its package, which has the package's name.
     package: PathBuf,
     kind: String,
     name: String,
 }
 impl Program {
-    /// Reads a line of `cargo --message-format=json`; None, if it tells of anything else.
+    /// Parses a line of `cargo --message-format=json`; `None` if it is not about a test program.
     fn parse(line: &Value) -> Option<Program> {
         if line["reason"] != "compiler-artifact" || line["profile"]["test"] != true {
             return None;
@@ -200,12 +200,12 @@ impl Program {
     }
 }
 
-/// A build, which may have failed.
+/// Result of a build, which may have failed.
 struct Built {
     is_complete: bool,
-    /// What cargo told in JSON.
+    /// Cargo's JSON messages.
     messages: Vec<Value>,
-    /// What it told people.
+    /// Cargo's human-readable output.
     log: String,
 }
 impl Built {
@@ -221,7 +221,7 @@ impl Built {
     fn programs(&self) -> Vec<Program> {
         self.messages.iter().filter_map(Program::parse).collect()
     }
-    /// Returns what the compiler, then cargo says.
+    /// Returns the errors of the compiler, then those of cargo.
     fn errors(&self) -> String {
         let errors = self.messages.iter().filter(|message| is_error(message));
         let said = errors.filter_map(|message| message["message"]["rendered"].as_str());
@@ -232,11 +232,11 @@ fn is_error(message: &Value) -> bool {
     message["reason"] == "compiler-message" && message["message"]["level"] == "error"
 }
 
-/// The sources that have faults, as they are.
+/// Sources with faults, before the change.
 struct Sources<'a> {
-    /// Path, text, and faults of each.
+    /// Path, text, and faults of each file.
     files: BTreeMap<&'a str, (String, Vec<Change<'a>>)>,
-    /// The roots that need a `mod planted` for a file, and the text of each.
+    /// For each file, the roots that need a `mod planted`.
     roots: BTreeMap<PathBuf, BTreeSet<PathBuf>>,
     root: &'a Path,
     alone: BTreeMap<u32, String>,
@@ -255,7 +255,7 @@ impl<'a> Sources<'a> {
         let (mut files, mut alone) = (BTreeMap::<_, (String, Vec<Change>)>::new(), BTreeMap::new());
         for (number, m) in mutants {
             if !roots.contains_key(Path::new(m.file)) {
-                alone.insert(*number, "no library and no program has its file".to_string());
+                alone.insert(*number, "its file belongs to no library and no program".to_string());
                 continue;
             }
             if !files.contains_key(m.file) {
@@ -266,8 +266,8 @@ impl<'a> Sources<'a> {
         }
         Ok(Sources { files, roots, root, alone })
     }
-    /// Returns the texts with all faults that need not be alone; adds those that cannot be
-    /// switched to them.
+    /// Returns the texts with all faults that can be switched; adds the others to those planted
+    /// alone.
     fn texts(&mut self) -> Result<Texts, String> {
         let mut texts = Texts { files: HashMap::new(), switched: HashMap::new() };
         let mut roots = BTreeSet::new();
@@ -295,14 +295,14 @@ impl<'a> Sources<'a> {
     }
 }
 
-/// The sources that have faults, with them.
+/// Sources with faults, after the change.
 struct Texts {
-    /// What to write to the copy instead of what is in the repository.
+    /// Replacements for the texts of the repository.
     files: HashMap<String, String>,
     switched: HashMap<String, Switched>,
 }
 impl Texts {
-    /// Returns the faults that errors of a build are in, each with the first of these.
+    /// Returns the faults that contain errors of a build, each with its first error.
     fn blamed(&self, lines: &[Value]) -> BTreeMap<u32, String> {
         let mut blamed = BTreeMap::new();
         for message in lines.iter().filter(|line| is_error(line)).map(|line| &line["message"]) {
@@ -324,7 +324,7 @@ impl Texts {
         self.switched.get(file).map_or(vec![], |switched| switched.faults_at(at))
     }
 }
-/// Returns the file and byte of a span, and those of the calls of macros that it came from.
+/// Returns the file and byte of a span, and those of the macro calls that it came from.
 fn places(span: &Value) -> Vec<(&str, usize)> {
     let mut places = vec![];
     let mut span = span;
@@ -409,7 +409,7 @@ mod tests {
         assert_eq!(blamed(message("error", both)), [1]);
         let elsewhere = vec![span("b.rs", ill, true), span("a.rs", two, false)];
         assert_eq!(blamed(message("error", elsewhere)), [2]);
-        // The place where a macro is defined is not one of a fault, but that of its call is.
+        // The location of a macro's definition is not in a fault, but that of its call is.
         let mut of_macro = span("/std.rs", 1, true);
         of_macro["expansion"] = json!({ "span": span("a.rs", ill, false) });
         assert_eq!(blamed(message("error", vec![of_macro])), [1]);
@@ -460,7 +460,7 @@ mod tests {
         let (copy, build) = (root.join("target/copy"), root.join("target/build"));
         let together = Together::build(&root, &copy, &build, &numbered).unwrap();
         let alone = together.alone.iter().map(|(number, why)| (*number, why.as_str()));
-        let expected = [(4, "mismatched types"), (5, "it may be computed at compile time")];
+        let expected = [(4, "mismatched types"), (5, "it may be evaluated at compile time")];
         let alone = alone.collect::<Vec<_>>();
         assert_eq!((alone[0].0, &alone[1..]), (4, &expected[1..]), "{alone:?}");
         let mut said =

@@ -1,15 +1,15 @@
-//! A user's library: neighbours of points, and an image looked for in another.
+//! A user's library: neighbours of points, and a search for one image in another.
 use koel::Device;
 use koel_spatial::SpatialHash;
 use koel_vision::{Matcher, Model, Options, textures::texture};
 
-/// The points within a distance of 1 of the first.
+/// Returns the points within a distance of 1 of the first.
 pub fn near(points: &[[f32; 3]]) -> Result<Vec<u32>, Box<dyn std::error::Error>> {
     let hash = SpatialHash::build(&Device::cpu()?, points, 1.0)?;
     Ok(hash.within(&points[..1], 1.0)?.of(0).to_vec())
 }
 
-/// Whether an image is found inside another.
+/// Returns whether an image is found inside another.
 pub fn found() -> Result<bool, Box<dyn std::error::Error>> {
     let matcher = Matcher::new(&Device::cpu()?, Options::default())?;
     let (model, scene) = (texture(160, 120, 1), texture(300, 220, 2));

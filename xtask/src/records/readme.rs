@@ -4,15 +4,15 @@ use serde_json::Value;
 use std::fmt::Write;
 use std::path::Path;
 
-/// The records of the two halves: file, what the half is called, million operations a second of its
-/// unit.
+/// Records of the two halves: file, name of the half, and the number of million operations per
+/// second in its unit.
 const HALVES: [(&str, &str, f64); 2] = [
     ("results/h200/2026-11-24/bench-voxels.json", "H200", 1e3),
     ("results/cpu-2core/bench-voxels.json", "2 cores", 1.0),
 ];
 const OPERATIONS: [(&str, &str); 3] =
     [("build", "build"), ("find_hit", "find, present"), ("find_miss", "find, absent")];
-/// Tables, as records and as readers call them.
+/// Names of tables, in records and for readers.
 const TABLES: [(&str, &str); 8] = [
     ("map", "map"),
     ("two-kernel", "two-kernel"),
@@ -26,7 +26,7 @@ const TABLES: [(&str, &str); 8] = [
 /// Tables whose load is a choice that readers know.
 const WITH_LOADS: [&str; 4] = ["map", "two-kernel", "two-level", "single-level"];
 
-/// Returns the table, and below it of which keys, commits and days it is.
+/// Returns the table, followed by the keys, commits and dates that it is from.
 pub fn table(root: &Path) -> Result<String, String> {
     let records = HALVES.map(|(file, ..)| parsed(root, file));
     let [first, second] = &records;
@@ -108,7 +108,10 @@ mod tests {
                 row(table, "find_miss", 99.96),
             ]
         });
-        json!({"rows": rows.collect::<Vec<_>>(), "commit": "bb5cac200ddd", "date": "2026-11-20T18:17:21Z"})
+        json!({
+            "rows": rows.collect::<Vec<_>>(), "commit": "bb5cac200ddd",
+            "date": "2026-11-20T18:17:21Z"
+        })
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The figures of docs/reliability.md: counted in the sources, or read from records.
+//! Figures of docs/reliability.md: counted in the sources, or read from records.
 use super::{read, thousands};
 use crate::mutants;
 use serde_json::Value;
@@ -17,7 +17,7 @@ pub fn figures(root: &Path) -> Result<String, String> {
     Ok(format!("{}\n", parts.join("\n")))
 }
 
-/// Returns what can be counted in the sources, and the tests that passed on a GPU.
+/// Returns the counts from the sources, and of the tests that passed on a GPU.
 fn counts(root: &Path) -> Result<String, String> {
     let entries = read(&root.join("crates/koel-kernels/src/entries.rs"))?;
     let faults = read(&root.join("crates/koel-simt/src/host/fault.rs"))?;
@@ -67,7 +67,7 @@ fn counts(root: &Path) -> Result<String, String> {
     );
     Ok(text)
 }
-/// Returns how many names stand in the braces of `entries! { (module) { names } .. }`.
+/// Returns the number of kernels in the list of `entries.rs`.
 fn number_of_entries(text: &str) -> Option<usize> {
     let list = text.split_once("pub const ALL: &[&KernelSpec] = &[")?.1.split_once("];")?.0;
     Some(list.lines().filter(|line| line.ends_with("::SPEC,")).count())
@@ -79,7 +79,7 @@ fn number_of_variants(text: &str, name: &str) -> Option<usize> {
     };
     Some(body.lines().filter(is_variant).count())
 }
-/// Returns how many seeds of the executor the tests' devices have.
+/// Returns how many seeds the executor devices of the tests have.
 fn number_of_schedules(text: &str) -> Option<usize> {
     let seeds = text.split_once("].map(Device::executor)")?.0.rsplit_once('[')?.1;
     Some(seeds.split(',').count())
@@ -87,7 +87,7 @@ fn number_of_schedules(text: &str) -> Option<usize> {
 fn number_before(line: &str, mark: &str) -> Option<u64> {
     line.split_once(mark)?.0.rsplit(' ').next()?.parse().ok()
 }
-/// Returns the number of tests of each crate, properties included.
+/// Returns the number of tests of each crate, including properties.
 fn tests_of_crates(root: &Path) -> Result<BTreeMap<String, usize>, String> {
     let mut tests = BTreeMap::new();
     let mut files = vec![];
@@ -108,7 +108,7 @@ fn tests_of_crates(root: &Path) -> Result<BTreeMap<String, usize>, String> {
     Ok(tests)
 }
 
-/// Returns the table of planted faults: of which crate how many, and what came of those that were
+/// Returns the table of planted faults: their number per crate, and the outcomes of those that were
 /// run.
 fn planted(root: &Path) -> Result<String, String> {
     let list = read(&root.join("xtask/mutants.txt"))?;
@@ -164,7 +164,7 @@ fn fuzzed(root: &Path) -> Result<String, String> {
     let targets = manifest
         .lines()
         .filter_map(|line| line.strip_prefix("path = \"fuzz_targets/")?.strip_suffix(".rs\""));
-    // One that has no seeds reads no input.
+    // Targets without seeds read no input.
     let targets = targets.filter(|target| root.join("fuzz/seeds").join(target).is_dir());
     let mut text = String::from(
         "| fuzz target | seeds | mutations in `cargo test` | executions on record | findings |\n",
@@ -190,7 +190,7 @@ fn fuzzed(root: &Path) -> Result<String, String> {
     }
     Ok(text)
 }
-/// Returns the number behind the name in `run("name", number, ..)`.
+/// Returns the number after the name in `run("name", number, ..)`.
 fn mutations_of(tests: &str, target: &str) -> Option<u64> {
     let behind = tests.split_once(&format!("run(\"{target}\", "))?.1;
     behind.split(',').next()?.replace('_', "").parse().ok()
@@ -202,7 +202,8 @@ fn sanitized(root: &Path) -> Result<String, String> {
     let mut tools = BTreeMap::<&str, [usize; 3]>::new();
     for line in text.lines() {
         let Some((tool, rest)) = line.split_once(' ') else { continue };
-        // What ends with another status than 0 and 9 was ended, as by its time.
+        // Any exit status other than 0 and 9 means that the program was ended, for example by the
+        // time limit.
         let place = match rest
             .split_once(": exit ")
             .map(|(_, status)| status.split(';').next().unwrap_or_default())
@@ -223,14 +224,14 @@ fn sanitized(root: &Path) -> Result<String, String> {
     Ok(text)
 }
 
-/// Returns the lines of a record; none if there is no such file.
+/// Returns the lines of a record; none if the file does not exist.
 fn lines(root: &Path, file: &str) -> Result<Vec<Value>, String> {
     let Ok(text) = std::fs::read_to_string(root.join(file)) else { return Ok(vec![]) };
     text.lines()
         .map(|line| serde_json::from_str(line).map_err(|e| format!("{file}: {e}")))
         .collect()
 }
-/// A link to a file of the repository, from docs/.
+/// Returns a link to a file of the repository, from docs/.
 fn linked(file: &str) -> String {
     format!("[{file}](../{file})")
 }
@@ -241,9 +242,11 @@ mod tests {
 
     #[test]
     fn sources_are_counted() {
-        let entries = "use a;\npub const ALL: &[&KernelSpec] = &[\n    &crate::a::one::SPEC,\n    &crate::a::two::u32::SPEC,\n];\n";
+        let entries = "use a;\npub const ALL: &[&KernelSpec] = &[\
+            \n    &crate::a::one::SPEC,\n    &crate::a::two::u32::SPEC,\n];\n";
         assert_eq!(number_of_entries(entries), Some(2));
-        let kinds = "/// What.\npub enum FaultKind {\n    /// A\n    A,\n    /// Big\n    B(u32),\n}\npub enum Other {\n    C,\n}\n";
+        let kinds = "/// What.\npub enum FaultKind {\n    /// A\n    A,\n    /// Big\
+            \n    B(u32),\n}\npub enum Other {\n    C,\n}\n";
         assert_eq!(number_of_variants(kinds, "FaultKind"), Some(2));
         assert_eq!(number_of_schedules("devices.extend([1, 2].map(Device::executor));"), Some(2));
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Everything that koel has, called once: what a program grows by at most.
+//! Calls everything that koel has once: the upper bound of what it adds to a program.
 use koel::map::{Key, Value};
 use koel::primitives::radix_sort::SortPair;
 use koel::{

@@ -1,13 +1,13 @@
-//! Seconds of builds and updates, of random keys and of keys chosen against the seed: one JSON line
-//! each.
+//! Times of builds and updates with random keys and with keys crafted against the seed, in seconds:
+//! one JSON line each.
 //!
 //!     cargo run --release -p koel-rates --bin chosen_keys -- [cpu|cuda] 10000 40000 160000 1000000
 //!
-//! Chosen keys share both their buckets by the seed that the table is asked to take: of 64 bits all
-//! of one hash, of 32 those of the least hashes. `some`: 400 of them among random ones. `ratio`,
-//! `some_ratio`: the time of these keys over that of random ones, each the median of 7 runs after
-//! 2, in turns, from the call until the device has done all. Every table is asked for all of its
-//! keys.
+//! Crafted keys share both buckets under the seed that the table is asked to use: 64-bit keys all
+//! have one hash, 32-bit keys have the lowest hashes. `some`: 400 of them among random keys.
+//! `ratio`, `some_ratio`: the time with these keys over the time with random keys, each the median
+//! of 7 alternating runs after 2 warm-up runs, from the call until the device has finished. All
+//! keys of every table are looked up.
 use koel::map::layout::{Layout, Number};
 use koel::{
     Device, Key, Map, MapBuilder, MapOptions, MapUpdater, Operation, Operations, Result,
@@ -18,9 +18,9 @@ use koel_rates::{RUNS, print_provenance, size};
 use std::time::Instant;
 
 const SEED: u32 = 7;
-/// Chosen keys among random ones.
+/// Number of crafted keys among random ones.
 const SOME: usize = 400;
-/// Keys of a batch of updates.
+/// Keys per batch of updates.
 const BATCH: usize = 10_000;
 
 fn main() -> Result<()> {
@@ -63,7 +63,7 @@ fn rates<K: Key>(stream: &Stream, n: usize) -> Result<()> {
     compare::<K>("set", n, &inputs, |keys| set(stream, keys))?;
     compare::<K>("update", n, &inputs, |keys| update(stream, keys, &values))
 }
-/// Times what builds of each input take.
+/// Measures builds of each input.
 fn compare<K: Key>(
     op: &str,
     n: usize,
@@ -114,7 +114,7 @@ fn set<K: Key>(stream: &Stream, input: &[K]) -> Result<(f64, u32)> {
     assert_eq!(set.count(input)?, input.len() as u64, "keys are missing");
     Ok((seconds, set.report()?.attempts))
 }
-/// Batches of new keys that come to an empty map.
+/// Inserts batches of new keys into an initially empty map.
 fn update<K: Key>(stream: &Stream, input: &[K], values: &[u32]) -> Result<(f64, u32)> {
     let (device, options) =
         (stream.device(), MapOptions { seed: Some(SEED), ..MapOptions::default() });

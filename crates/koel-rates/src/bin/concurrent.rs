@@ -1,11 +1,13 @@
-//! Several streams that use one map: lookups overlap, and every answer is of a map that was there.
+//! Several streams that share one map: lookups overlap, and every answer comes from a map that
+//! existed.
 //!
-//! `cargo run --release -p koel-rates --bin concurrent -- [cpu|cuda] [overlap] [stress SECONDS]`,
-//! one JSON object a line.
+//! `cargo run --release -p koel-rates --bin concurrent -- [cpu|cuda] [overlap] [stress SECONDS]`
+//! prints one JSON object per line.
 //!
 //! `overlap`: two streams that only read one map, each with launches of few queries, against one
-//! stream. `stress`: six threads look keys up without waiting, one rebuilds the map in place, one
-//! drops it and builds another; values tell which map an answer is of. For `compute-sanitizer` too.
+//! stream. `stress`: six threads look up keys asynchronously, one rebuilds the map in place, and
+//! one drops it and builds another; the values identify the map that answered. Also meant for
+//! `compute-sanitizer`.
 use koel::map::{MapBuilder, MapOptions};
 use koel::{Buffer, Device, Error, Graph, Map, Result, Stream};
 use koel_rates::print_provenance;
@@ -28,7 +30,7 @@ fn main() -> Result<()> {
     seconds.map_or(Ok(()), |seconds| stress(&device, seconds))
 }
 
-/// Launches in a graph, and queries in a launch: too few to fill a GPU.
+/// Launches per graph, and queries per launch: too few to fill a GPU.
 const LAUNCHES: usize = 200;
 const FEW: usize = 1 << 12;
 const PAIRS: u32 = 1 << 20;
@@ -45,7 +47,7 @@ fn overlap(device: &Device) -> Result<()> {
                 .try_for_each(|_| map.get_or(stream, queries.view(), out.view_mut(), u32::MAX))
         })
     };
-    // As many launches on one stream as on both.
+    // One stream gets as many launches as both streams together.
     let streams = [device.stream()?, device.stream()?];
     let mut graphs = [work(&streams[0])?, work(&streams[1])?];
     let mut rate = |streams: [&Stream; 2]| -> Result<f64> {
@@ -81,12 +83,12 @@ fn overlap(device: &Device) -> Result<()> {
     Ok(())
 }
 
-/// A map, and what it maps `key` to: `key + version`.
+/// Map whose value of `key` is `key + version`.
 struct Versioned {
     map: Map,
     version: u32,
 }
-/// The arrays of a thread that looks keys up, some rounds of them in flight.
+/// Buffers of a lookup thread, with several rounds in flight.
 struct Asked {
     stream: Stream,
     values: Vec<Buffer<u32>>,
@@ -95,10 +97,10 @@ struct Asked {
 
 const KEYS: u32 = 1 << 16;
 const IN_FLIGHT: usize = 8;
-/// Between two changes of the map, so that lookups come in between.
+/// Pause between two changes of the map, so that lookups run in between.
 const PAUSE: Duration = Duration::from_micros(500);
 
-/// What the threads share.
+/// State that the threads share.
 struct Stress<'a> {
     device: &'a Device,
     keys: Vec<u32>,
@@ -109,7 +111,7 @@ struct Stress<'a> {
     lookups: AtomicU64,
     rebuilds: AtomicU64,
     drops: AtomicU64,
-    /// For eight threads.
+    /// For all eight threads.
     begin: Barrier,
 }
 impl Stress<'_> {
@@ -130,7 +132,7 @@ impl Stress<'_> {
             begin: Barrier::new(8),
         })
     }
-    /// Begins with the other threads, and runs again and again until the end, or a fault.
+    /// Starts together with the other threads, and repeats `run` until the end or a fault.
     fn until_end(&self, run: &mut dyn FnMut() -> Result<()>) {
         self.begin.wait();
         while !self.ended.load(Relaxed) {
@@ -145,11 +147,11 @@ impl Stress<'_> {
             (0..IN_FLIGHT).map(|_| self.device.alloc(self.keys.len())).collect::<Result<_>>()?;
         Ok(Asked { stream: self.device.stream()?, values, version: vec![] })
     }
-    /// Looks all keys up, some times without waiting, then checks the answers.
+    /// Looks up all keys several times asynchronously, then checks the answers.
     fn ask(&self, asked: &mut Asked) -> Result<()> {
         asked.version.clear();
         for values in &mut asked.values {
-            // The lock is held until the work is on the stream, and not until it has run.
+            // The lock is held until the work is enqueued, not until it has run.
             let all = self.all.read().unwrap_or_else(PoisonError::into_inner);
             all.map.get_or(&asked.stream, self.staged.view(), values.view_mut(), u32::MAX)?;
             asked.version.push(all.version);
@@ -158,13 +160,13 @@ impl Stress<'_> {
             let found = values.download()?;
             assert!(
                 found.iter().zip(&self.keys).all(|(v, k)| *v == k.wrapping_add(version)),
-                "an answer of another map"
+                "an answer from another map"
             );
             self.lookups.fetch_add(KEYS as u64, Relaxed);
         }
         Ok(())
     }
-    /// Puts the next version into the map that is there.
+    /// Rebuilds the map in place with the next version.
     fn rebuild(&self, builder: &mut MapBuilder) -> Result<()> {
         let stream = self.device.stream()?;
         let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
@@ -176,7 +178,7 @@ impl Stress<'_> {
         std::thread::sleep(PAUSE);
         Ok(())
     }
-    /// Drops the map for another one, of the next version.
+    /// Drops the map and builds another with the next version.
     fn replace(&self) -> Result<()> {
         let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
         let version = all.version.wrapping_add(1);
@@ -188,7 +190,7 @@ impl Stress<'_> {
         Ok(())
     }
 }
-/// The values of the keys in a version of the map.
+/// Returns the values of the keys in a version of the map.
 fn of_version(keys: &[u32], version: u32) -> Vec<u32> {
     keys.iter().map(|k| k.wrapping_add(version)).collect()
 }
@@ -223,11 +225,11 @@ fn stress(device: &Device, seconds: u64) -> Result<()> {
     );
     Ok(())
 }
-/// Set-up that failed is told each time.
+/// Error of a thread whose setup failed.
 fn stale() -> Error {
     Error::Setting {
         field: "device",
-        found: "no memory or no stream for a thread".into(),
-        expected: "room".into(),
+        found: "no memory or stream for a thread".into(),
+        expected: "enough memory".into(),
     }
 }

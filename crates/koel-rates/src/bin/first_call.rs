@@ -1,9 +1,9 @@
-//! What the first calls of a process cost on a GPU: opening the device, the first build, the first
+//! Costs of a process's first calls on a GPU: opening the device, the first build, the first
 //! lookup.
 //!
-//! `cargo run --release -p koel-rates --bin first_call -- [PAIRS] [ptx]`: prints two lines of JSON.
-//! With `ptx` no machine code is taken, as on a GPU that koel carries none for. The driver's cache
-//! counts: `CUDA_CACHE_DISABLE=1` turns it off.
+//! `cargo run --release -p koel-rates --bin first_call -- [PAIRS] [ptx]` prints two lines of JSON.
+//! With `ptx`, machine code is not used, as on a GPU for which koel embeds none. The driver's cache
+//! affects the result: `CUDA_CACHE_DISABLE=1` turns it off.
 use koel::device::CudaOptions;
 use koel::device::cudarc::driver::result;
 use koel::{Device, MapBuilder, MapOptions};
@@ -15,12 +15,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let n = args.iter().find_map(|a| a.parse().ok()).unwrap_or(1usize << 16);
     let machine_code = !args.iter().any(|a| a == "ptx");
 
-    // What nobody can avoid, first: koel then finds both done.
+    // Unavoidable work goes first: koel then finds both steps done.
     let clock = Instant::now();
     result::init()?;
     let init = ms(clock);
     let clock = Instant::now();
-    // SAFETY: the device is given back by nobody: the context lasts as long as the process.
+    // SAFETY: nothing releases the context: it lives as long as the process.
     unsafe { result::primary_ctx::retain(result::device::get(0)?) }?;
     let context = ms(clock);
 

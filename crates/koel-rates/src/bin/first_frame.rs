@@ -1,7 +1,7 @@
-//! What the first frame of an intersection costs beside later ones, where kernels must be loaded
-//! for it.
+//! Cost of an intersection's first frame, for which kernels must be loaded, compared with later
+//! frames.
 //!
-//! `cargo run --release -p koel-rates --bin first_frame -- [POINTS] [GRID]`: prints two lines of
+//! `cargo run --release -p koel-rates --bin first_frame -- [POINTS] [GRID]` prints two lines of
 //! JSON.
 use koel::Device;
 use koel_rates::print_provenance;
@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     );
     Ok(())
 }
-/// Points on a sphere of radius 0.6 by the golden angle, with their normals.
+/// Returns points on a sphere of radius 0.6, placed by the golden angle, with their normals.
 fn sphere(points: usize, x: f32) -> PointCloud {
     let normal = |i: usize| {
         let z = 1.0 - (2 * i + 1) as f64 / points as f64;

@@ -1,14 +1,17 @@
 //! Rates of [`Index`](koel::Index), of group counts and of [`MultiMap`] on this machine's best
 //! device: one JSON line each.
 //!
-//!     cargo run --release -p koel-rates --bin group_rates -- 2^24 distinct=2^10,2^20 each=4,64,zipf
+//! ```text
+//! cargo run --release -p koel-rates --bin group_rates -- \
+//!     2^24 distinct=2^10,2^20 each=4,64,zipf
+//! ```
 //!
-//! `gps`: 10^9 keys, pairs or values a second, the median of 7 runs after 2. Builds allocate what
-//! they build, and wait for the number of distinct keys. `distinct`: columns of random keys out of
-//! so many; of an index, `encode` builds it and looks the whole column up. `each`: values of a key
-//! in a multimap, in random order of the input; `zipf`: as many as Zipf's law gives out of n keys;
-//! each with the values of a key in the order of the input, and in any. Every answer was compared
-//! with the host's.
+//! `gps`: 10^9 keys, pairs or values per second, the median of 7 runs after 2 warm-up runs. Builds
+//! allocate their output, and wait for the number of distinct keys. `distinct`: columns of keys
+//! drawn at random from this many; for an index, `encode` builds it and looks up the whole column.
+//! `each`: values per key in a multimap, in random order in the input; `zipf`: group sizes by
+//! Zipf's law over n keys. Each is measured with the values of a key in input order and in any
+//! order. Every answer is compared with the host's.
 use koel::{
     Buffer, Device, IndexBuilder, IndexOptions, MultiMap, MultiMapBuilder, MultiMapOptions, Result,
     Retriever, Stream, ValueOrder, limits,
@@ -45,7 +48,7 @@ fn main() -> Result<()> {
     }
     Ok(())
 }
-/// Values of a key.
+/// Number of values per key.
 enum Each {
     Same(usize),
     Zipf,
@@ -54,10 +57,10 @@ impl Each {
     fn from(text: &str) -> Result<Each> {
         Ok(if text == "zipf" { Each::Zipf } else { Each::Same(size(text)?) })
     }
-    /// Which of the keys pair `i` of `n` has.
+    /// Returns the rank of the key of pair `i` of `n`.
     fn rank(&self, i: usize, n: usize) -> u32 {
         match self {
-            // A bijection of the places, if n is a power of two.
+            // A bijection of the positions if n is a power of two.
             &Each::Same(each) => {
                 let place =
                     (i as u32).wrapping_mul(0x9E37_79B1) as usize & (n.next_power_of_two() - 1);
@@ -76,7 +79,7 @@ impl Each {
         }
     }
 }
-/// Another one for another rank.
+/// Returns the key of a rank, distinct for distinct ranks.
 fn key(rank: u32) -> u32 {
     mix(rank ^ 0x5BD1_E995)
 }
@@ -152,7 +155,7 @@ fn multi_map(stream: &Stream, n: usize, each: &Each, order: ValueOrder) -> Resul
     let Some(map) = built else { unreachable!("it has run") };
     drop(builder);
 
-    // Every key once, in random order.
+    // Every key once; the order of the groups is random.
     let mut distinct = map.index().keys().download()?;
     let right = order == ValueOrder::Any || distinct.is_sorted_by(|a, b| a < b);
     distinct.par_sort_unstable_by_key(|&key| mix(!key));

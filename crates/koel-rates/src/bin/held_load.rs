@@ -1,11 +1,11 @@
-//! Many builds and updates in one process: memory must not grow. One JSON object a line.
+//! Many builds and updates in one process: memory must not grow. One JSON object per line.
 //!
-//! `cargo run --release -p koel-rates --bin held_load -- [cpu|cuda] [builds=10000]
-//! [batches=100000]`
+//! `cargo run --release -p koel-rates --bin held_load -- [cpu|cuda] [builds=N] [batches=N]`; the
+//! defaults are 10,000 builds and 100,000 batches.
 //!
-//! Builds maps of changing sizes and drops them, then changes one map by batches that insert and
-//! erase the same keys. After each tenth of the work it tells the process's resident memory and, of
-//! a GPU, the memory in use. Every map is looked up.
+//! Builds maps of varying sizes and drops them, then changes one map by batches that insert and
+//! erase the same keys. After each tenth of the work, it prints the process's resident memory and,
+//! for a GPU, the memory in use. Every map is looked up.
 use koel::map::{MapUpdater, Operation, Operations};
 use koel::{Device, Error, Map, MapOptions, Result};
 use koel_rates::print_provenance;
@@ -73,7 +73,7 @@ fn updates(device: &Device, count: u32) -> Result<()> {
     }
     Ok(())
 }
-/// Prints what is in use.
+/// Prints the memory in use.
 fn tell(device: &Device, op: &str, done: u32) -> Result<()> {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages = statm.split_whitespace().nth(1).and_then(|p| p.parse::<u64>().ok()).unwrap_or(0);

@@ -1,14 +1,15 @@
 //! Rates of [`Map128`](koel::Map128), [`Set128`](koel::Set128) and [`Index128`](koel::Index128) on
-//! this machine's best device, beside the machine's own limits: one JSON line each.
+//! this machine's best device, with the machine's own limits: one JSON line each.
 //!
 //!     cargo run --release -p koel-rates --bin keys128_rates -- 2^22 2^24 load=0.8,0.9 bits=32,64
 //!
-//! `gps`: 10^9 keys a second, the median of 7 runs after 2. Keys are random; `bits` are those of
-//! the values of maps. A build puts keys that are on the device into a table that is there
-//! (`rebuild`) and waits for its end. `encode` builds an index of `n` keys drawn from `distinct`,
-//! and looks the id of each up. `verified`: answers of all keys, present and absent, or all ids,
-//! were compared with the host's. `of_limit`: the rate over that of random reads of 32 bytes from
-//! as much memory, in the same run; a present key of a map takes 4.13 of them.
+//! `gps`: 10^9 keys per second, the median of 7 runs after 2 warm-up runs. Keys are random; `bits`
+//! is the size of the maps' values. A build inserts keys that are on the device into an existing
+//! table (`rebuild`) and waits until it has finished. `encode` builds an index of `n` keys drawn
+//! from `distinct`, and looks up the id of each. `verified`: the answers for all keys, present and
+//! absent, or all ids, equal the host's. `of_limit`: the rate divided by that of random 32-byte
+//! reads from as much memory, in the same run; a lookup of a present key in a map takes 4.13 such
+//! reads.
 use koel::keys128::{Index128Builder, Map128Builder, Map128Options, Report128, Set128Builder};
 use koel::limits;
 use koel::{Buffer, Device, Error, IndexOptions, Result, SetOptions, Stream, Value};
@@ -64,10 +65,10 @@ fn main() -> Result<()> {
     Ok(())
 }
 fn wrong(arg: &str) -> Error {
-    let expected = "2^k, or load= or bits= and a list".into();
+    let expected = "2^k, or load= or bits= with a list".into();
     Error::Setting { field: "argument", found: arg.into(), expected }
 }
-/// A key for each number, other ones for other numbers.
+/// Returns a key, distinct for distinct numbers.
 fn key(i: u32) -> u128 {
     splitmix_at(0, i) as u128 | (splitmix_at(1, i) as u128) << 64
 }
@@ -75,7 +76,7 @@ fn random(numbers: std::ops::Range<u32>) -> Vec<u128> {
     numbers.into_par_iter().map(key).collect()
 }
 
-/// As many keys that are there as keys that are not.
+/// Present keys and as many absent ones.
 struct Keys<'a> {
     stream: &'a Stream,
     present: Buffer<u128>,
@@ -151,7 +152,7 @@ impl Keys<'_> {
         Ok(())
     }
 }
-/// An index of a column, and the ids of the column.
+/// Builds an index of a column and encodes the column as ids.
 fn encode(stream: &Stream, n: usize, distinct: usize, load: f64) -> Result<()> {
     let device = stream.device();
     let drawn =

@@ -1,10 +1,17 @@
-//! What a call costs the host: calls a second, and allocations a call, on one stream of a device.
+//! Host cost of a call: calls per second and allocations per call, on one stream of a device.
 //!
-//! `cargo run --release -p koel-rates --bin launch_rate -- [cpu|cuda]`. On a GPU the rate of
-//! launches is bounded by the driver; against the stand-in driver of the tests, with
-//! `STAND_IN_FAST=1`, what is left is koel's own time: `rustc --edition=2024 --crate-type=cdylib -O
-//! crates/koel/tests/support/stand_in_driver.rs -o /tmp/stand-in/libcuda.so`, then
-//! `LD_LIBRARY_PATH=/tmp/stand-in`.
+//! On a GPU, the driver limits the launch rate. With the tests' stand-in driver and
+//! `STAND_IN_FAST=1`, only koel's own time remains.
+//!
+//!     cargo run --release -p koel-rates --bin launch_rate -- [cpu|cuda]
+//!
+//! The stand-in driver is built and used with
+//!
+//! ```text
+//! rustc --edition=2024 --crate-type=cdylib -O \
+//!     crates/koel/tests/support/stand_in_driver.rs -o /tmp/stand-in/libcuda.so
+//! export LD_LIBRARY_PATH=/tmp/stand-in
+//! ```
 use koel::{Device, Map, Result, Stream};
 use koel_kernels::map::find::map_find_or;
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -13,22 +20,22 @@ use std::time::Instant;
 
 struct Counting;
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
-// SAFETY: the system's allocator.
+// SAFETY: forwards to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Relaxed);
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.alloc(layout) }
     }
     unsafe fn dealloc(&self, p: *mut u8, layout: Layout) {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.dealloc(p, layout) }
     }
 }
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// The best of several rounds.
+/// Measures a call; prints the best of several rounds.
 fn measure(name: &str, stream: &Stream, mut call: impl FnMut(u32) -> Result<()>) -> Result<()> {
     const CALLS: u32 = 20_000;
     let (mut best, mut allocations) = (f64::MAX, 0);
@@ -41,7 +48,7 @@ fn measure(name: &str, stream: &Stream, mut call: impl FnMut(u32) -> Result<()>)
     }
     let (nanoseconds, allocations) = (best / CALLS as f64 * 1e9, allocations as f64 / CALLS as f64);
     println!(
-        "{name:44} {nanoseconds:8.0} ns a call {:8.2} M calls/s {allocations:6.2} allocations",
+        "{name:44} {nanoseconds:8.0} ns per call {:8.2} M calls/s {allocations:6.2} allocations",
         1e3 / nanoseconds
     );
     Ok(())
@@ -58,14 +65,14 @@ fn main() -> Result<()> {
     let map = Map::build(&device, &[1, 2, 3], &[4, 5, 6])?;
     measure("fill 16 bytes", &stream, |_| values.view_mut().fill_bytes(0, &stream))?;
     measure("copy 16 bytes", &stream, |_| values.view_mut().copy_from(keys.view(), &stream))?;
-    measure("copy 16 bytes, two streams by turns", &stream, |i| {
+    measure("copy 16 bytes, two streams in turn", &stream, |i| {
         values.view_mut().copy_from(keys.view(), if i & 1 == 0 { &stream } else { &other })
     })?;
     let table = map.table(&stream)?;
     measure("launch of map_find_or, 4 queries", &stream, |_| {
         let (keys, values) =
             (keys.view().arg("keys", &stream)?, values.view_mut().arg("values", &stream)?);
-        // SAFETY: four queries and answers; the map's table.
+        // SAFETY: four queries and four answers; the map's table.
         unsafe { map_find_or::launch(&stream, 1, table, 4, 0, keys, values) }
     })?;
     measure("Map::get_or, 4 queries", &stream, |_| {
@@ -75,7 +82,7 @@ fn main() -> Result<()> {
         (0..10).try_for_each(|_| map.get_or(stream, keys.view(), values.view_mut(), 0))
     })?;
     measure("launch of a graph of ten Map::get_or", &stream, |_| graph.launch(&stream))?;
-    measure("one buffer of 1 KB, made and dropped", &stream, |_| {
+    measure("one buffer of 1 KB, allocated and freed", &stream, |_| {
         device.alloc::<u8>(1 << 10).map(drop)
     })
 }

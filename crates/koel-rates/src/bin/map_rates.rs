@@ -1,12 +1,15 @@
-//! Rates of [`Map`] on this machine's best device, beside the machine's own limits: one JSON line
+//! Rates of [`Map`] on this machine's best device, with the machine's own limits: one JSON line
 //! each.
 //!
-//!     cargo run --release -p koel-rates --bin map_rates -- 2^22 2^24 load=0.8 policy=unchecked,keep_last
+//! ```text
+//! cargo run --release -p koel-rates --bin map_rates -- \
+//!     2^22 2^24 load=0.8 policy=unchecked,keep_last
+//! ```
 //!
-//! `gps`: 10^9 pairs or keys a second, the median of 7 runs after 2. A build puts pairs that are on
-//! the device into a map that is there (`rebuild`). `verified`: every answer of one lookup of every
-//! key was compared with the host's; of joins, every row. `of_limit`: the rate over that of random
-//! reads of 32 bytes from as much memory, in the same run.
+//! `gps`: 10^9 pairs or keys per second, the median of 7 runs after 2 warm-up runs. A build inserts
+//! pairs that are on the device into an existing map (`rebuild`). `verified`: in one lookup of
+//! every key, every answer equals the host's; for joins, every row. `of_limit`: the rate divided by
+//! that of random 32-byte reads from as much memory, in the same run.
 use koel::limits;
 use koel::map::{Key, Value};
 use koel::{
@@ -68,10 +71,10 @@ struct Settings<'a> {
     policies: Vec<(&'static str, Duplicates)>,
 }
 fn wrong(arg: &str) -> Error {
-    let expected = "2^k, or load=, keys= or policy= and a list".into();
+    let expected = "2^k, or load=, keys= or policy= with a list".into();
     Error::Setting { field: "argument", found: arg.into(), expected }
 }
-/// Keys and values: other ones for other numbers.
+/// Keys and values, distinct for distinct numbers.
 trait Number: Key + Value {
     fn key(rank: u32) -> Self;
     fn value(i: u32) -> Self;
@@ -95,7 +98,7 @@ impl Number for u64 {
         i as u64
     }
 }
-/// Which of the keys the pair `i` of `n` has.
+/// Returns the rank of the key of each of `n` pairs.
 fn ranks(n: usize, keys: &str) -> Result<Vec<u32>> {
     let unit = |i: usize| (splitmix_at(0, i as u32) >> 11) as f64 / (1u64 << 53) as f64;
     let any = |i: usize| (splitmix_at(1, i as u32) % n as u64) as u32;
@@ -110,29 +113,30 @@ fn ranks(n: usize, keys: &str) -> Result<Vec<u32>> {
         ("hot", _) => Box::new(move |i| if unit(i) < 0.1 { 0 } else { i as u32 }),
         ("equal", _) => Box::new(|_| 7),
         _ => {
-            let expected = "unique, twice, zipf, hot, equal or shareX, and _u64 behind".into();
+            let expected =
+                "unique, twice, zipf, hot, equal or shareX, with an optional suffix _u64".into();
             return Err(Error::Setting { field: "keys", found: keys.into(), expected });
         }
     };
     Ok((0..n).into_par_iter().map(&*rank).collect())
 }
 
-/// Pairs, and what is known of them.
+/// Input pairs and their properties.
 struct Pairs<'a, T: Number> {
-    /// The name of the keys' distribution.
+    /// Name of the keys' distribution.
     name: &'a str,
-    /// How many pairs.
+    /// Number of pairs.
     n: usize,
     ranks: Vec<u32>,
     host_keys: Vec<T>,
     host_values: Vec<T>,
-    /// The last pair of each key, from 1 on.
+    /// Last pair of each key, counted from 1.
     last: Vec<AtomicU32>,
-    /// Different keys.
+    /// Number of distinct keys.
     distinct: usize,
     keys: Buffer<T>,
     values: Buffer<T>,
-    /// As many keys that are not there.
+    /// As many absent keys.
     absent: Buffer<T>,
 }
 impl<'a, T: Number> Pairs<'a, T> {
@@ -150,11 +154,11 @@ impl<'a, T: Number> Pairs<'a, T> {
         let absent = device.upload(&absent)?;
         Ok(Pairs { name, n, ranks, host_keys, host_values, last, distinct, keys, values, absent })
     }
-    /// The value that a map must give the key of pair `i`.
+    /// Returns the value that a map must hold for the key of pair `i`.
     fn right_value(&self, i: usize) -> T {
         T::value(self.last[self.ranks[i] as usize].load(Relaxed).wrapping_sub(1))
     }
-    /// How many 10^9 pairs a second.
+    /// Returns the rate in 10^9 pairs per second.
     fn gps(&self, seconds: f64) -> f64 {
         self.n as f64 / seconds / 1e9
     }
@@ -183,7 +187,7 @@ fn rates<T: Number>(stream: &Stream, n: usize, keys: &str, settings: &Settings<'
             let run = Run { stream, pairs: &pairs, load, limit };
             run.lookups(&map, &mut found, verified)?;
             run.joins(&map)?;
-            // Where launches count: both as graphs.
+            // Where launch overhead matters: both as graphs.
             if n <= 1 << 20 {
                 run.graphs(builder, map)?;
             }
@@ -214,12 +218,12 @@ fn report_build<T: Number>(
     );
 }
 
-/// What the measures of one map share.
+/// State that the measurements of one map share.
 struct Run<'a, T: Number> {
     stream: &'a Stream,
     pairs: &'a Pairs<'a, T>,
     load: f64,
-    /// Random reads of 32 bytes a second.
+    /// Random 32-byte reads per second.
     limit: f64,
 }
 impl<T: Number> Run<'_, T> {
@@ -269,7 +273,7 @@ impl<T: Number> Run<'_, T> {
         }
         Ok(())
     }
-    /// A rebuild and lookups as graphs.
+    /// Measures a rebuild and lookups as graphs.
     fn graphs(&self, builder: MapBuilder<T, T>, map: Map<T, T>) -> Result<()> {
         let Run { stream, pairs, load, .. } = *self;
         let (device, n) = (stream.device(), pairs.n);
@@ -290,7 +294,8 @@ impl<T: Number> Run<'_, T> {
         report_graph("graph_values", pairs.name, n, load, stream, || find.launch(stream))
     }
 }
-/// `us`: on the device; `us_to_end`: by the clock, until the host knows that it is done.
+/// Prints the times of a graph. `us`: on the device; `us_to_end`: by wall clock, until the host
+/// observes completion.
 fn report_graph(
     op: &str,
     keys: &str,
@@ -321,7 +326,7 @@ impl<T: Number> Answers<T> {
     fn of(&mut self, map: &Map<T, T>, stream: &Stream, queries: &Buffer<T>) -> Result<()> {
         map.get_into(stream, queries.view(), self.values.view_mut(), self.found.view_mut())
     }
-    /// Whether every key has its right value, and no other key is there.
+    /// Returns whether every key is found with its right value and no absent key is found.
     fn verify(&mut self, map: &Map<T, T>, stream: &Stream, pairs: &Pairs<'_, T>) -> Result<bool> {
         self.of(map, stream, &pairs.keys)?;
         let (answers, flags) = (self.values.download()?, self.found.download()?);
@@ -331,11 +336,11 @@ impl<T: Number> Answers<T> {
         Ok(all_found && self.found.download()?.par_iter().all(|&f| f == 0))
     }
 }
-/// What joins write.
+/// Output of joins.
 struct Rows<T: Number> {
     joiner: MapJoiner<T, T>,
     numbers: Buffer<u32>,
-    /// Values, or the keys of a semi-join.
+    /// Values, or for a semi-join the keys.
     values: Buffer<T>,
     count: Buffer<u64>,
 }
@@ -365,7 +370,7 @@ impl<T: Number> Rows<T> {
             }
         }
     }
-    /// Whether each query has its row, `value(i)` query `i`.
+    /// Returns whether each query has its row; `value(i)` is the right value of query `i`.
     fn are_right(
         &self,
         op: &str,

@@ -1,10 +1,11 @@
-//! Rates of the primitives on this machine's best device, beside a copy: one JSON line each.
+//! Rates of the primitives on this machine's best device, with a copy for comparison: one JSON line
+//! each.
 //!
 //!     cargo run --release -p koel-rates --bin primitive_rates -- 2^22 2^24 2^26 2^27
 //!
-//! `gps`: 10^9 elements a second, the median of 7 runs after 2. `bytes_per_s`: the traffic that the
-//! operation must cause, by the same time. `verified`: the result of the first run was compared
-//! with the host's.
+//! `gps`: 10^9 elements per second, the median of 7 runs after 2 warm-up runs. `bytes_per_s`: the
+//! minimum traffic of the operation divided by the same time. `verified`: the result of the first
+//! run equals the host's.
 use koel::device::Element;
 use koel::primitives::radix_sort::SortPair;
 use koel::primitives::*;
@@ -59,7 +60,7 @@ impl Number for u64 {
         self
     }
 }
-/// Equal for equal multisets, and hardly for others.
+/// Returns a fingerprint: equal for equal multisets, and almost certainly different for others.
 fn fingerprint<T: Number>(of: &[T]) -> u64 {
     of.par_iter().map(|x| splitmix_at(x.wide(), 0)).reduce(|| 0, u64::wrapping_add)
 }
@@ -81,7 +82,7 @@ impl Rates<'_> {
     fn upload<T: Element>(&self, data: &[T]) -> Result<Buffer<T>> {
         self.device().upload(data)
     }
-    /// Runs, verifies, times. `state` is what the runs write.
+    /// Runs, verifies and times an operation. `state` is what the runs write.
     fn report<S>(
         &self,
         op: &str,
@@ -178,7 +179,7 @@ impl Rates<'_> {
     fn partitions(&self) -> Result<()> {
         let (data, indices) = (self.random::<u32>(), self.indices::<u32>());
         let (keys, values) = (self.upload(&data)?, self.upload(&indices)?);
-        // Every pair in its bin, with its own value, and as many as there are.
+        // Every pair is in its bin, with its own value, and none is missing.
         let right = |found: &[u64], bins: Bins, bin: usize| {
             found.iter().all(|&pair| {
                 let (key, value) = (bins.key(pair as u32), (pair >> 32) as usize);
@@ -263,7 +264,7 @@ impl Rates<'_> {
         };
         let bytes = size_of::<K>() + 2 * passes * (size_of::<K>() + size_of::<V>());
         self.report(op, bytes, state, run, |(k, v)| {
-            // Ascending by key, then by place in the input: stable, and no pair twice.
+            // Ascending by key, then by input position: stable, and no pair twice.
             let (k, v) = (k.download()?, v.download()?);
             let ascends = (1..k.len()).into_par_iter().all(|i| (k[i - 1], v[i - 1]) < (k[i], v[i]));
             let own = k.par_iter().zip(&v).all(|(k, v)| data.get(v.wide() as usize) == Some(k));

@@ -1,14 +1,14 @@
-//! Rates of [`Set`](koel::Set) and [`SetCombiner`] on this machine's best device, beside the
+//! Rates of [`Set`](koel::Set) and [`SetCombiner`] on this machine's best device, with the
 //! machine's own limits: one JSON line each.
 //!
 //!     cargo run --release -p koel-rates --bin set_rates -- 2^22 2^24 2^27 load=0.8,0.9 bits=32,64
 //!
-//! `gps`: 10^9 keys a second, the median of 7 runs after 2. A build puts keys that are on the
-//! device into a set that is there (`rebuild`). `unique` is of `n` keys drawn from `distinct`;
-//! unions, intersections and differences are of two arrays of `n` keys, half of which are in both,
-//! and count both arrays. `verified`: answers of all keys, or all keys of a result, were compared
-//! with the host's. `of_limit`: the rate over that of random reads of 32 bytes from as much memory,
-//! in the same run.
+//! `gps`: 10^9 keys per second, the median of 7 runs after 2 warm-up runs. A build inserts keys
+//! that are on the device into an existing set (`rebuild`). `unique` takes `n` keys drawn from
+//! `distinct`. Unions, intersections and differences take two arrays of `n` keys, half of which are
+//! in both; both arrays count. `verified`: the answers for all keys, or all keys of a result, equal
+//! the host's. `of_limit`: the rate divided by that of random 32-byte reads from as much memory, in
+//! the same run.
 use koel::limits;
 use koel::{Buffer, Device, Error, Key, Result, SetBuilder, SetCombiner, SetOptions, Stream};
 use koel_kernels::hash::mix::{mix, splitmix_at};
@@ -51,10 +51,10 @@ fn main() -> Result<()> {
     Ok(())
 }
 fn wrong(arg: &str) -> Error {
-    let expected = "2^k, or load= or bits= and a list".into();
+    let expected = "2^k, or load= or bits= with a list".into();
     Error::Setting { field: "argument", found: arg.into(), expected }
 }
-/// A key for each number, other ones for other numbers.
+/// Returns a key, distinct for distinct numbers.
 fn key<K: Key>(i: u32) -> K {
     if size_of::<K>() == 4 {
         K::narrowed(mix(i ^ 0x5BD1_E995).into())
@@ -116,7 +116,8 @@ fn rates<K: Key>(stream: &Stream, n: usize, loads: &[f64]) -> Result<()> {
     combinations(stream, n, &present, count)
 }
 
-/// Distinct keys of inputs with more and more copies, then what is made of two arrays.
+/// Measures the distinct keys of inputs with increasingly many copies, then the combinations of two
+/// arrays.
 fn combinations<K: Key>(
     stream: &Stream,
     n: usize,

@@ -1,12 +1,15 @@
 //! Rates of [`MapUpdater`] and [`SetUpdater`] on this machine's best device: one JSON line each.
 //!
-//!     cargo run --release -p koel-rates --bin update_rates -- 2^24 batch=2^20 load=0.5,0.8 kind=map
+//! ```text
+//! cargo run --release -p koel-rates --bin update_rates -- \
+//!     2^24 batch=2^20 load=0.5,0.8 kind=map
+//! ```
 //!
-//! Batches of keys that are not in a table of so many pairs are inserted and erased again, 9 times;
-//! then keys that are there are inserted, their values assigned and added to, and operations mixed.
-//! `gps`: 10^9 operations a second, the median of 7 runs after 2, as
-//! [`enqueue`](koel::MapUpdater::enqueue) puts them on the stream. `verified`: all outcomes of all
-//! runs were what they must be, and so were lookups of all keys behind the last.
+//! Batches of absent keys are inserted into a table of the given number of pairs and erased again,
+//! 9 times; then present keys are inserted, their values are assigned and added to, and operations
+//! are mixed. `gps`: 10^9 operations per second, the median of 7 runs after 2 warm-up runs, as
+//! enqueued by [`enqueue`](koel::MapUpdater::enqueue). `verified`: all outcomes of all runs are
+//! right, and so are lookups of all keys after the last.
 use koel::map::{Key, Value};
 use koel::{
     Buffer, Device, Error, Map, MapBuilder, MapOptions, MapUpdater, Operation, Operations, Outcome,
@@ -16,7 +19,7 @@ use koel_kernels::hash::mix::{mix, splitmix_at};
 use koel_rates::{RUNS, print_provenance, size};
 use rayon::prelude::*;
 
-/// Load that batches lead to at most.
+/// Maximum load that batches lead to.
 const MAX_LOAD: f64 = 0.9;
 
 fn main() -> Result<()> {
@@ -66,10 +69,10 @@ fn main() -> Result<()> {
     Ok(())
 }
 fn wrong(arg: &str) -> Error {
-    let expected = "2^k, or load=, batch=, bits=32,64 or kind=map,set and a list".into();
+    let expected = "2^k, or load=, batch=, bits=32,64 or kind=map,set with a list".into();
     Error::Setting { field: "argument", found: arg.into(), expected }
 }
-/// Keys and values: other keys for other numbers.
+/// Keys and values; keys are distinct for distinct numbers.
 trait Number: Key + Value {
     fn key(i: u32) -> Self;
 }
@@ -87,13 +90,13 @@ fn keys<T: Number>(device: &Device, first: usize, n: usize) -> Result<Buffer<T>>
     device.upload(&(first..first + n).into_par_iter().map(|i| T::key(i as u32)).collect::<Vec<_>>())
 }
 
-/// A table and what it is updated by.
+/// Table with its updater.
 trait Updated: Sized {
     type Key: Number;
     const KIND: &'static str;
-    /// What is done with keys that are there, and what becomes of them.
+    /// Operations on present keys, with their expected outcomes.
     const ON_KNOWN: &'static [(&'static str, Operation, Outcome)];
-    /// Of keys that are their own values.
+    /// Builds a table; keys are their own values.
     fn build(stream: &Stream, keys: View<'_, Self::Key>, load: f64) -> Result<Self>;
     fn enqueue(
         &mut self,
@@ -103,7 +106,7 @@ trait Updated: Sized {
         outcomes: ViewMut<'_, u8>,
     ) -> Result<()>;
     fn count(&self, keys: &[Self::Key]) -> Result<u64>;
-    /// Pairs, those of them in the stash, bytes, bytes of scratch memory.
+    /// Returns the number of pairs, the number in the stash, bytes, and bytes of scratch memory.
     fn report(&self) -> Result<[usize; 4]>;
 }
 struct OfMap<T: Number>(Map<T, T>, MapUpdater<T, T>);
@@ -182,7 +185,7 @@ struct Bench<'a, U> {
     verified: bool,
 }
 impl<U: Updated> Bench<'_, U> {
-    /// Seconds of a batch, all of whose outcomes must be this one.
+    /// Returns the seconds of a batch, all of whose outcomes must be `outcome`.
     fn time(
         &mut self,
         operations: Operations<'_>,
@@ -220,7 +223,7 @@ impl<U: Updated> Bench<'_, U> {
 
 fn rates<U: Updated>(stream: &Stream, n: usize, batch: usize, load: f64) -> Result<()> {
     let device = stream.device();
-    // A table that would have to grow refuses operations: `enqueue` leaves that to its caller.
+    // A table that would have to grow rejects operations: `enqueue` leaves growth to its caller.
     let room = (n as f64 * (MAX_LOAD / load - 1.0)) as usize;
     if batch > room {
         let expected = format!("at most {room}, for {n} pairs at load {load}");

@@ -1,4 +1,4 @@
-//! One block on its OS thread: its threads as coroutines, what they wait for, and what they touch.
+//! One block on its OS thread: its threads as coroutines, what they wait for, and their accesses.
 use super::fault::{At, Fault, FaultKind};
 use super::order::{Blocks, Releases};
 use super::shadow::{GlobalRace, GlobalShadow, SharedShadow, Toucher};
@@ -11,13 +11,13 @@ use std::cell::{Cell, RefCell, UnsafeCell};
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Drawn from a seed: xorshift.
+/// Random number generator (xorshift).
 pub struct Rng(Cell<u64>);
 impl Rng {
     pub fn new(seed: u64) -> Self {
         Rng(Cell::new((seed ^ 0x9E37_79B9_7F4A_7C15).wrapping_mul(0xBF58_476D_1CE4_E5B9) | 1))
     }
-    /// Less than `n`.
+    /// Returns a number below `n`.
     pub fn below(&self, n: usize) -> usize {
         let mut x = self.0.get();
         x ^= x << 13;
@@ -28,7 +28,7 @@ impl Rng {
     }
 }
 
-/// What the blocks of a launch share.
+/// State that the blocks of a launch share.
 pub struct Shared {
     pub kernel: &'static str,
     pub grid: u32,
@@ -37,11 +37,11 @@ pub struct Shared {
     pub preempt: u32,
     pub check_races: bool,
     pub check_uninitialised: bool,
-    /// for each array among the arguments, which of `regions`; empty: no check
+    /// for each array among the arguments, its index in `regions`; empty: no check
     pub region_of: Vec<Option<usize>>,
     pub regions: Vec<GlobalShadow>,
     pub releases: Releases,
-    /// threads that have come to their end
+    /// number of threads that have returned
     pub returned: AtomicU64,
 }
 
@@ -54,7 +54,7 @@ enum State {
 }
 impl PartialEq for State {
     fn eq(&self, other: &State) -> bool {
-        // Mostly the same object, which spares comparing the names of files; but one place may have
+        // Usually the same object, which avoids comparing file names; but one location may have
         // several.
         let same = |a: At, b: At| std::ptr::eq(a, b) || a == b;
         match (*self, *other) {
@@ -67,7 +67,7 @@ impl PartialEq for State {
         }
     }
 }
-/// What a warp does together.
+/// Warp operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WarpOp {
     Sync,
@@ -84,15 +84,15 @@ struct Lane {
     value: Cell<u64>,
     aux: Cell<u32>,
     result: Cell<u64>,
-    /// where it was when another went on in its place
+    /// where another thread preempted it
     preempted_at: Cell<Option<At>>,
-    /// it has fenced: its atomics release
+    /// whether it has fenced: its atomics then release
     fenced: Cell<bool>,
-    /// what it touched last by an atomic: a fence acquires from there
+    /// address of its last atomic access: a fence acquires from there
     last_atomic: Cell<usize>,
 }
 
-/// A block that is resident on an OS thread, which alone touches it: hence `Cell`s.
+/// Block resident on an OS thread. Only that thread accesses it: hence the `Cell`s.
 pub struct Block<'l> {
     launch: &'l Shared,
     id: Cell<u32>,
@@ -102,34 +102,34 @@ pub struct Block<'l> {
     ready: RefCell<Vec<u32>>,
     rng: Rng,
     until_preempt: Cell<u32>,
-    /// barriers passed, over all blocks that were in this place: never repeats
+    /// barriers passed by all blocks that have run here; never repeats
     epoch: Cell<u32>,
     warp_epochs: Vec<Cell<u32>>,
-    /// by warp: the lanes that wait in a warp operation, whichever
+    /// by warp: the lanes that wait in a warp operation of any kind
     warp_waits: Vec<Cell<u32>>,
     serial: Cell<u32>,
     shadow: Option<RefCell<SharedShadow>>,
-    /// whose releases this block has seen
+    /// the blocks whose releases this block has seen
     seen: RefCell<Blocks>,
 }
 
 thread_local! {
     static CURRENT: Cell<*const Block<'static>> = const { Cell::new(std::ptr::null()) };
 }
-/// The block that this OS thread is running; none while it runs a kernel natively.
+/// Returns the block that this OS thread is running; `None` while it runs a kernel natively.
 #[inline(always)]
 pub fn running_block() -> Option<&'static Block<'static>> {
-    // SAFETY: `Resident::step` sets it for as long as a thread of that block runs.
+    // SAFETY: `Resident::step` sets it only while a thread of that block runs.
     unsafe { CURRENT.get().as_ref() }
 }
-/// The block that this OS thread is running.
+/// Returns the block that this OS thread is running. Panics if there is none.
 #[track_caller]
 pub fn current() -> &'static Block<'static> {
-    running_block().expect(
-        "only a kernel that the executor runs may wait for other threads or use shared memory",
-    )
+    running_block()
+        .expect("only a kernel run by the executor may wait for other threads or use shared memory")
 }
-/// Ends the launch. Not a panic of the kernel: no hook, no message on stderr.
+/// Ends the launch with a fault. The unwinding is not a panic of the kernel: no hook runs, and
+/// nothing is printed on stderr.
 #[cold]
 #[track_caller]
 pub fn fault(kind: FaultKind, message: String) -> ! {
@@ -190,10 +190,10 @@ impl<'l> Block<'l> {
     }
     fn suspend(&self) {
         let yielder = self.lane().yielder.get();
-        // SAFETY: the thread that runs has set it, and lives.
+        // SAFETY: the running thread has set it and is alive.
         unsafe { (*yielder).suspend(()) };
     }
-    /// Before each memory access: now and then another thread goes first.
+    /// Called before each memory access: occasionally lets another thread run first.
     #[inline(always)]
     fn yield_point(&self, at: At) {
         let left = self.until_preempt.get() - 1;
@@ -209,7 +209,7 @@ impl<'l> Block<'l> {
         self.ready.borrow_mut().push(self.running.get());
         self.suspend();
     }
-    /// A thread that spins must let others run even if preemption is off.
+    /// Threads that spin must let others run even if preemption is off.
     fn draw_preemption(&self) {
         const RARELY: u32 = 4096;
         let every = if self.launch.preempt == 0 { RARELY } else { self.launch.preempt };
@@ -221,7 +221,7 @@ impl<'l> Block<'l> {
         Toucher { block: self.id.get(), thread, epoch: self.epoch.get(), warp_epoch }
     }
 
-    /// Checks one access of shared memory. `reads`: the value there matters.
+    /// Checks one access of shared memory. `reads`: whether the value there matters.
     pub fn shared_access(
         &self,
         at: u32,
@@ -233,9 +233,8 @@ impl<'l> Block<'l> {
         self.yield_point(loc);
         let have = self.launch.shared_bytes;
         if at.checked_add(bytes).is_none_or(|end| end > have) {
-            // Only a handle that another launch left behind points there.
-            let m =
-                format!("{bytes} bytes at {at} of shared memory, of which this launch has {have}");
+            // Only a handle left over from another launch points there.
+            let m = format!("{bytes} bytes at {at} of shared memory; this launch has {have}");
             self.fail(FaultKind::OutOfBounds, loc, m);
         }
         if let Some(shadow) = &self.shadow {
@@ -245,7 +244,8 @@ impl<'l> Block<'l> {
             {
                 let place = r.at.map_or(String::new(), |at| format!(" at {at}"));
                 let m = format!(
-                    "{access:?} of shared byte {byte} races with {:?} by thread {}{place}: no barrier between them",
+                    "{access:?} of shared byte {byte} races with {:?} by thread {}{place}: \
+                     no barrier between them",
                     r.access, r.thread
                 );
                 drop(shadow);
@@ -260,10 +260,10 @@ impl<'l> Block<'l> {
                 self.fail(FaultKind::UninitialisedShared, loc, m);
             }
         }
-        // SAFETY: `at` and what is accessed there are inside the block's `shared_bytes`.
+        // SAFETY: the accessed bytes at `at` are inside the block's `shared_bytes`.
         unsafe { (*self.shared.get()).as_mut_ptr().cast::<u8>().add(at as usize) }
     }
-    /// Checks one access of global memory. `constant`: through an `In`.
+    /// Checks one access of global memory. `constant`: whether it is through an `In`.
     pub fn global_access(
         &self,
         array: &Extent,
@@ -293,32 +293,35 @@ impl<'l> Block<'l> {
         let m = match race {
             GlobalRace::Thread(t, kind) => {
                 format!(
-                    "{what} races with {kind:?} by thread {t} of this block: no barrier between them"
+                    "{what} races with {kind:?} by thread {t} of this block: \
+                     no barrier between them"
                 )
             }
             GlobalRace::Block(b, kind) => {
                 format!(
-                    "{what} races with {kind:?} by block {b}: neither release and acquire nor fences order the two"
+                    "{what} races with {kind:?} by block {b}: \
+                     neither release and acquire nor fences order them"
                 )
             }
             GlobalRace::NotConstant(b) => {
-                format!("{what}, an `In`, which block {b} of this launch writes")
+                format!("{what}, an `In` that block {b} of this launch writes")
             }
         };
         self.fail(FaultKind::GlobalRace, loc, m);
     }
-    /// Before a store that releases.
+    /// Called before a releasing store.
     pub fn release(&self, address: usize) {
         self.launch.releases.release(address, self.id.get(), &self.seen.borrow());
     }
-    /// After a load that acquires. What comes from this very block orders its threads, too.
+    /// Called after an acquiring load. If it sees a release of its own block, it orders the block's
+    /// threads too.
     pub fn acquire(&self, address: usize) {
         if self.launch.releases.acquire(address, self.id.get(), &mut self.seen.borrow_mut()) {
             self.epoch.set(self.epoch.get() + 1);
         }
     }
-    /// Turns the atomics of this thread before it into acquires (the last of them), and those after
-    /// it into releases.
+    /// Turns this thread's last atomic access before the fence into an acquire, and its atomics
+    /// after the fence into releases.
     pub fn fence(&self) {
         if !self.launch.region_of.is_empty() {
             self.acquire(self.lane().last_atomic.get());
@@ -326,7 +329,7 @@ impl<'l> Block<'l> {
         }
     }
 
-    /// How many threads brought `p`.
+    /// Waits at a barrier; returns the number of threads whose `p` is true.
     pub fn wait_barrier(&self, at: At, p: bool) -> u32 {
         let me = self.lane();
         me.value.set(p as u64);
@@ -334,7 +337,8 @@ impl<'l> Block<'l> {
         self.suspend();
         me.result.get() as u32
     }
-    /// The last lane to arrive computes everybody's result and goes on at once.
+    /// Performs a warp operation. The last lane to arrive computes the result of every lane and
+    /// continues immediately.
     pub fn warp_op(&self, id: u32, mask: u32, op: WarpOp, value: u64, aux: u32, at: At) -> u64 {
         let (me, first) = (self.lane(), id & !31);
         let exists = if self.launch.threads - first >= 32 {
@@ -344,7 +348,8 @@ impl<'l> Block<'l> {
         };
         if mask >> (id & 31) & 1 == 0 || mask & !exists != 0 {
             let m = format!(
-                "mask {mask:#010x} of {op:?} leaves out the calling lane or names lanes that do not exist"
+                "mask {mask:#010x} of {op:?} excludes the calling lane \
+                 or names lanes that do not exist"
             );
             self.fail(FaultKind::WarpMisuse, at, m);
         }
@@ -357,7 +362,7 @@ impl<'l> Block<'l> {
         };
         let waits = &self.warp_waits[first as usize / 32];
         waits.set(waits.get() | 1 << (id & 31));
-        // Who waits for what is compared once all are there, not by each that comes.
+        // The states are compared once, after all lanes have arrived, not at each arrival.
         if waits.get() & mask != mask || lanes().any(|(_, l)| l.state.get() != waiting) {
             self.suspend();
             return me.result.get();
@@ -386,8 +391,8 @@ impl<'l> Block<'l> {
                 _ => common,
             });
         }
-        // Only a sync of the whole warp counts for the race detector: part of a warp is not
-        // tracked.
+        // Only a sync of the whole warp counts for the race detector, which does not track parts of
+        // a warp.
         if op == WarpOp::Sync && mask == exists {
             let e = &self.warp_epochs[id as usize / 32];
             e.set(e.get() + 1);
@@ -404,7 +409,7 @@ impl<'l> Block<'l> {
         me.result.get()
     }
 
-    /// Says how many threads are where.
+    /// Reports how many threads wait where.
     fn divergence(&self) -> Fault {
         let mut groups: Vec<(State, u32, u32)> = vec![];
         for (t, l) in self.lanes.iter().enumerate() {
@@ -428,23 +433,23 @@ impl<'l> Block<'l> {
     }
 }
 
-/// What became of a block that was given one step.
+/// Outcome of one step of a block.
 pub enum Step {
-    /// This thread ran.
+    /// This thread has run.
     Ran(u32),
     Finished,
 }
 
-/// A block in the middle of its work: the coroutines of its threads.
+/// Block being executed: the coroutines of its threads.
 pub struct Resident<'b> {
     block: &'b Block<'b>,
     threads: Vec<Coroutine<(), (), (), DefaultStack>>,
 }
 impl<'b> Resident<'b> {
-    /// Block `id` in the place of `block`, before its first step.
+    /// Starts block `id` in `block`, without running a step.
     ///
     /// # Safety
-    /// [`end`](Self::end) it before `body` and what it refers to are gone.
+    /// [`end`](Self::end) must be called while `body` and everything it refers to are alive.
     pub unsafe fn start(
         block: &'b Block<'b>,
         id: u32,
@@ -464,7 +469,7 @@ impl<'b> Resident<'b> {
         let garbage = word << 96 | word << 64 | word << 32 | word;
         // SAFETY: no thread of this block runs.
         unsafe { (*block.shared.get()).fill(garbage) };
-        // SAFETY: the caller's: the coroutines are gone before both.
+        // SAFETY: guaranteed by the caller: the coroutines end before both.
         let (body, block_of_threads) = unsafe {
             let body = std::mem::transmute::<
                 &'b (dyn Fn(Thread) + Sync),
@@ -478,7 +483,7 @@ impl<'b> Resident<'b> {
             lane.preempted_at.set(None);
             lane.fenced.set(false);
             lane.last_atomic.set(0);
-            let stack = stacks.take().expect("as many stacks as threads were lent");
+            let stack = stacks.take().expect("one stack per thread was lent");
             Coroutine::with_stack(stack, move |y: &Yielder<(), ()>, ()| {
                 block_of_threads.lanes[id as usize].yielder.set(y);
                 body(Thread::on_host(id, place));
@@ -494,7 +499,7 @@ impl<'b> Resident<'b> {
     pub fn id(&self) -> u32 {
         self.block.id.get()
     }
-    /// Lets a thread run until it waits, is preempted, or returns.
+    /// Runs a thread until it waits, is preempted, or returns.
     pub fn step(&mut self) -> Result<Step, Fault> {
         let block = self.block;
         if block.ready.borrow().is_empty() && !self.pass_barrier()? {
@@ -522,8 +527,7 @@ impl<'b> Resident<'b> {
                             .downcast_ref::<String>()
                             .cloned()
                             .or(p.downcast_ref::<&str>().map(|s| s.to_string()));
-                        let text =
-                            text.unwrap_or_else(|| "a panic with a value that is no text".into());
+                        let text = text.unwrap_or_else(|| "panic with a non-string payload".into());
                         block.fault(FaultKind::Panic, Some(t), None, text)
                     }
                 });
@@ -531,8 +535,8 @@ impl<'b> Resident<'b> {
         }
         Ok(Step::Ran(t))
     }
-    /// Nobody can run: all wait at one barrier, or all have returned (false), or something is
-    /// wrong.
+    /// Called when no thread can run. Passes the barrier if all threads wait at the same one,
+    /// returns `false` if all have returned, and reports divergence otherwise.
     fn pass_barrier(&mut self) -> Result<bool, Fault> {
         let block = self.block;
         let first = block.lanes[0].state.get();
@@ -552,17 +556,18 @@ impl<'b> Resident<'b> {
         block.ready.borrow_mut().extend(0..block.launch.threads);
         Ok(true)
     }
-    /// The thread that runs next has waited too long for others.
+    /// Reports that the thread to run next has spun for too long.
     pub fn no_progress(&self, switches: u64) -> Fault {
         let ready = self.block.ready.borrow();
         let place = |t: u32| self.block.lanes[t as usize].preempted_at.get().map(|at| (t, at));
         let spinning = ready.iter().find_map(|&t| place(t));
         let m = format!(
-            "no thread of the launch returned while this OS thread switched {switches} times: an endless loop?"
+            "no thread of the launch returned while this OS thread switched {switches} times: \
+             an endless loop?"
         );
         self.block.fault(FaultKind::NoProgress, spinning.map(|s| s.0), spinning.map(|s| s.1), m)
     }
-    /// Gives the stacks back, also those of threads that have not come to their end.
+    /// Returns the stacks to the pool, including those of threads that have not returned.
     pub fn end(self, stacks: &mut Stacks) {
         for mut thread in self.threads {
             if !thread.done() {

@@ -1,5 +1,5 @@
-//! The executor: deals the blocks of a launch to OS threads and interleaves those that are resident
-//! on each.
+//! The executor: distributes the blocks of a launch over OS threads and interleaves those that are
+//! resident on each.
 use super::block::{Block, Resident, Rng, Shared, Step};
 use super::fault::{Fault, FaultKind};
 use super::launch::{ArrayArg, Backend, DeviceArg, KernelBody, KernelSpec};
@@ -8,53 +8,56 @@ use super::stacks::Stacks;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
-/// What a launch came to.
+/// Statistics of a launch.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Stats {
-    /// Blocks that ran to their end.
+    /// Blocks that ran to completion.
     pub blocks: u32,
-    /// How often a thread was resumed.
+    /// Number of times a thread was resumed.
     pub switches: u64,
-    /// A hash of which threads ran in which order: equal for equal schedules.
+    /// Hash of the order in which threads ran: equal for equal schedules.
     pub schedule: u64,
 }
 
-/// The test executor: runs every thread of every block and checks what a GPU does not.
+/// Test executor: runs every thread of every block and checks what a GPU does not.
 ///
-/// `Exec::new(seed)` has every check on. See the [crate](crate#what-the-executor-checks) for the
-/// list of them.
+/// `Exec::new(seed)` enables every check; see the [crate](crate#what-the-executor-checks) for the
+/// list.
 ///
-/// The schedule is drawn from the seed. With one worker it is the same in every run; with several,
-/// the order inside a block is, as far as the kernel's memory lets it.
+/// The seed determines the schedule. With one worker, every run has the same schedule; with
+/// several, the order inside a block is reproducible as far as the kernel's memory accesses allow.
 pub struct Exec {
-    /// Draws the order of blocks and threads, where they are preempted, and what shared memory
-    /// holds at first.
+    /// Seed of the order of blocks and threads, of the preemption points, and of the initial
+    /// contents of shared memory.
     pub seed: u64,
-    /// OS threads, at most. They run blocks at the same time, so that global atomics really race.
+    /// Maximum number of OS threads. They run blocks in parallel, so that global atomics really
+    /// race.
     pub workers: u32,
     /// Blocks that each worker keeps in flight and interleaves.
     pub resident: u32,
-    /// On average one in this many memory accesses lets another thread run first. 0: hardly any,
-    /// only so many that a thread which waits for others by reading memory cannot hang.
+    /// Average number of memory accesses between preemptions. With 0, preemption is so rare that it
+    /// only keeps threads that spin on memory from hanging.
     pub preempt: u32,
-    /// Report races in shared memory.
+    /// Reports races in shared memory.
     pub check_races: bool,
-    /// Report races in global memory: inside a block and between blocks, in every `Buf` and in an
-    /// `In` that is also a `Buf`.
+    /// Reports races in global memory, inside a block and between blocks, in every `Buf` and in
+    /// every `In` that overlaps a `Buf`.
     pub check_global_races: bool,
-    /// Report reads of shared memory that the block never wrote.
+    /// Reports reads of shared memory that the block never wrote.
     pub check_uninitialised: bool,
-    /// The stack of a thread, in bytes: memory of which only the pages that are touched are taken.
-    /// Kernels that are not optimised, or are built with AddressSanitizer, need several times
-    /// what others do. An overflow ends the process.
+    /// Stack size per thread, in bytes. Only touched pages take memory. Kernels built without
+    /// optimisation or with AddressSanitizer need several times as much as others. An overflow
+    /// aborts the process.
     pub stack_bytes: usize,
-    /// So often a worker may switch between threads while no thread of the launch comes to its
-    /// end; then the kernel is taken to spin forever. The default lasts several seconds.
+    /// Maximum number of switches between threads on one worker during which no thread of the
+    /// launch returns; beyond it, the kernel is assumed to spin forever. The default lasts several
+    /// seconds.
     pub patience: u64,
     stats: Mutex<Stats>,
 }
 impl Exec {
-    /// All checks on, two resident blocks a worker, as many workers as processors but at most four.
+    /// Enables all checks, with two resident blocks per worker and one worker per processor
+    /// (maximum four).
     pub fn new(seed: u64) -> Self {
         let workers = std::thread::available_parallelism().map_or(2, |n| n.get().min(4) as u32);
         Exec {
@@ -70,12 +73,12 @@ impl Exec {
             stats: Mutex::default(),
         }
     }
-    /// Of the last launch that ended.
+    /// Returns the statistics of the last launch that ended.
     pub fn stats(&self) -> Stats {
         *self.stats.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    /// The detectors for the global arrays among the arguments: one for each stretch of
-    /// memory in which some `Buf` lies.
+    /// Returns the detectors for the global arrays among the arguments: one for each contiguous
+    /// range of memory that contains a `Buf`.
     fn watch(&self, args: &[DeviceArg]) -> (Vec<Option<usize>>, Vec<GlobalShadow>) {
         if !self.check_global_races {
             return (vec![], vec![]);
@@ -111,7 +114,7 @@ impl Exec {
     }
 }
 
-/// The blocks that have not begun, in their order.
+/// Blocks that have not started, in launch order.
 struct Queue {
     order: Vec<u32>,
     next: AtomicU32,
@@ -122,7 +125,7 @@ impl Queue {
     }
 }
 
-/// One OS thread's share of a launch.
+/// Runs one OS thread's share of a launch.
 fn work(
     exec: &Exec,
     worker: u32,
@@ -141,7 +144,7 @@ fn work(
                 thread: None,
                 at: None,
                 message: format!(
-                    "no memory for {resident} x {} stacks of {} bytes: {e}",
+                    "out of memory for {resident} x {} stacks of {} bytes: {e}",
                     launch.threads, exec.stack_bytes
                 ),
             }
@@ -154,7 +157,7 @@ fn work(
     let outcome = loop {
         while let Some(block) = free.pop() {
             let Some(id) = queue.pop() else { break };
-            // SAFETY: all of them are ended below.
+            // SAFETY: every one of them is ended below.
             running.push((
                 unsafe { Resident::start(block, id, exec, &mut stacks, body.thread) },
                 block,
@@ -204,7 +207,8 @@ impl Backend for Exec {
     ) -> Result<(), Fault> {
         if !(1..=1024).contains(&spec.threads) || shared > crate::MAX_SHARED || grid > MAX_BLOCKS {
             let message = format!(
-                "{grid} blocks of {} threads with {shared} bytes of shared memory; at most {MAX_BLOCKS}, 1024 and {} can be had",
+                "{grid} blocks of {} threads with {shared} bytes of shared memory; \
+                 the maximum is {MAX_BLOCKS}, 1024 and {}",
                 spec.threads,
                 crate::MAX_SHARED
             );

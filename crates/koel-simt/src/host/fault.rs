@@ -1,59 +1,59 @@
-//! What the executor reports.
+//! The executor's reports.
 use std::panic::Location;
 
-/// A place in the kernel's source.
+/// Location in the kernel's source.
 pub(crate) type At = &'static Location<'static>;
 
-/// What is wrong with a kernel, or with its launch.
+/// Kind of a fault of a kernel or of its launch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum FaultKind {
     /// An index past the end of a global or shared array.
     OutOfBounds,
-    /// A 16-byte view of memory that does not begin on a multiple of 16 bytes.
+    /// A 16-byte view of memory that does not start at a multiple of 16 bytes.
     Misaligned,
-    /// A global array is accessed through a handle that no launch was given.
+    /// An access of a global array through a handle that was not passed to a launch.
     NotInKernel,
-    /// Threads wait for each other at different places, or for threads that have returned.
+    /// Threads that wait for each other at different places, or for threads that have returned.
     Divergence,
-    /// Two threads of a block touch a shared word, nothing orders them, one writes, one access is
-    /// plain.
+    /// Two unordered accesses of a shared word by two threads of a block, at least one of them a
+    /// write and at least one plain.
     SharedRace,
-    /// Two threads touch a global word, nothing orders them, one writes, one access is plain.
+    /// Two unordered accesses of a global word by two threads, at least one of them a write and at
+    /// least one plain.
     GlobalRace,
-    /// Shared memory is read that the block never wrote.
+    /// A read of shared memory that the block never wrote.
     UninitialisedShared,
-    /// The shared arrays of a kernel are larger than what the launch gave.
+    /// Shared arrays that need more than the launch provides.
     SharedLimit,
-    /// A warp operation whose mask leaves out its caller or names lanes that do not exist, or a
+    /// A warp operation whose mask excludes its caller or names lanes that do not exist, or a
     /// shuffle from such a lane.
     WarpMisuse,
-    /// No thread returned for so long that the kernel is taken to spin forever: see
+    /// No thread returned for so long that the kernel is assumed to spin forever: see
     /// [`Exec::patience`](crate::Exec::patience).
     NoProgress,
-    /// The kernel itself panicked.
+    /// A panic of the kernel itself.
     Panic,
-    /// The launch asks for what no GPU has: more than 1024 threads a block, or too much shared
-    /// memory.
+    /// A launch that no GPU supports: more than 1024 threads per block, or too much shared memory.
     Launch,
-    /// The host has no memory for the stacks of the threads.
+    /// The host is out of memory for the threads' stacks.
     HostMemory,
 }
 
-/// What the executor found, and where.
+/// Fault found by the executor, with its location.
 #[derive(Clone, Debug)]
 pub struct Fault {
-    /// What.
+    /// Kind of the fault.
     pub kind: FaultKind,
-    /// In which kernel.
+    /// Name of the kernel.
     pub kernel: &'static str,
-    /// In which block of the grid.
+    /// Index of the block in the grid.
     pub block: u32,
-    /// In which thread of the block; none if it concerns all of them.
+    /// Index of the thread in the block; `None` if the fault concerns all threads.
     pub thread: Option<u32>,
-    /// At which line of the kernel.
+    /// Line of the kernel.
     pub at: Option<&'static Location<'static>>,
-    /// The numbers.
+    /// Details, with the numbers involved.
     pub message: String,
 }
 impl std::fmt::Display for Fault {

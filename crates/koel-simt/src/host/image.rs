@@ -1,57 +1,57 @@
-//! GPU code of a family of kernels, compressed, as a library carries it.
+//! Compressed GPU code of a kernel family, as embedded in a library.
 //!
-//! A file is one line of text and then one brotli stream:
+//! A file is one line of text followed by one brotli stream:
 //!
 //! ```text
 //! koel-image 1 map from=92f1c0de01234567 code:86=479536 code:89=479536 code:80=479152
 //! ```
 //!
-//! `code:86=N` says that the stream holds N bytes of machine code for compute capability 8.6,
-//! `ptx:75=N` that it holds N bytes of PTX for 7.5 and later; in this order. `from` is the
-//! [checksum](Image::checksum) of the PTX that the file was made from, the same in all files of an
-//! image.
+//! `code:86=N` stands for N bytes of machine code for compute capability 8.6 in the stream,
+//! `ptx:75=N` for N bytes of PTX for 7.5 and later; the stream holds them in this order. `from` is
+//! the [checksum](Image::checksum) of the PTX that the file was made from; all files of an image
+//! have the same.
 use std::fmt;
 
-/// What a GPU can be given.
+/// Form of GPU code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CodeKind {
-    /// Machine code (a cubin) of one compute capability, which later minor versions run too.
+    /// Machine code (a cubin) for one compute capability; later minor versions run it too.
     Machine,
     /// PTX, which the driver compiles for any later GPU.
     Ptx,
 }
 
-/// Which code a file of an image holds.
+/// Piece of code in an image file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Code {
     /// Machine code or PTX.
     pub kind: CodeKind,
-    /// The compute capability it is made for: 90 is 9.0.
+    /// Compute capability it targets: 90 is 9.0.
     pub capability: u32,
-    /// Its size in bytes, not compressed.
+    /// Uncompressed size in bytes.
     pub bytes: usize,
 }
 impl Code {
-    /// Whether a GPU of this compute capability takes it.
+    /// Returns whether a GPU of this compute capability can run the code.
     ///
-    /// Machine code runs on its own major version only. Embedded GPUs (8.7) take no machine code of
-    /// others.
+    /// Machine code runs only on its own major version. Embedded GPUs (8.7) do not run machine code
+    /// for others.
     pub fn runs_on(&self, capability: u32) -> bool {
         let same_major = self.capability / 10 == capability / 10 && capability != 87;
         self.capability <= capability && (self.kind == CodeKind::Ptx || same_major)
     }
 }
 
-/// The GPU code of a family of kernels for several GPUs. `#[kernel(image = NAME)]` refers to one.
+/// GPU code of a kernel family, for several GPUs. `#[kernel(image = NAME)]` refers to one.
 #[derive(Clone, Copy)]
 pub struct Image {
-    /// The family.
+    /// Name of the family.
     pub name: &'static str,
-    /// The files that this build carries.
+    /// Files that this build embeds.
     pub files: &'static [&'static [u8]],
 }
 
-/// A file that is none of an image.
+/// Error of a file that is not a valid image.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ImageError(String);
 impl fmt::Display for ImageError {
@@ -61,7 +61,7 @@ impl fmt::Display for ImageError {
 }
 impl std::error::Error for ImageError {}
 
-/// The first line of a file, and what is behind it.
+/// Parsed first line of a file, and the stream after it.
 struct File<'a> {
     from: u64,
     codes: Vec<Code>,
@@ -75,7 +75,8 @@ struct File<'a> {
 fn read<'a>(name: &str, file: &'a [u8]) -> Result<File<'a>, ImageError> {
     let wrong = |what: &str| ImageError(format!("image `{name}`: {what}"));
     let end = file.iter().position(|b| *b == b'\n').ok_or_else(|| wrong("no first line"))?;
-    let line = std::str::from_utf8(&file[..end]).map_err(|_| wrong("the first line is no text"))?;
+    let line =
+        std::str::from_utf8(&file[..end]).map_err(|_| wrong("the first line is not UTF-8"))?;
     let mut words = line.split(' ');
     if words.next() != Some("koel-image") || words.next() != Some("1") || words.next() != Some(name)
     {
@@ -101,7 +102,7 @@ fn read<'a>(name: &str, file: &'a [u8]) -> Result<File<'a>, ImageError> {
 }
 
 impl Image {
-    /// What the files hold. Decompresses nothing.
+    /// Returns the pieces of code in the files, without decompressing any.
     pub fn codes(&self) -> Result<Vec<Code>, ImageError> {
         let mut all = vec![];
         for file in self.files {
@@ -109,17 +110,17 @@ impl Image {
         }
         Ok(all)
     }
-    /// The checksum of the PTX that each file was made from.
+    /// Returns the checksum of the PTX that each file was made from.
     pub fn origins(&self) -> Result<Vec<u64>, ImageError> {
         self.files.iter().map(|file| Ok(read(self.name, file)?.from)).collect()
     }
-    /// What the files say of the PTX they were made from: FNV-1a of its text, capability after
-    /// capability.
+    /// Returns the checksum that files record for the PTX they were made from: FNV-1a of the text,
+    /// over all capabilities in order.
     pub fn checksum<'a>(ptx: impl IntoIterator<Item = &'a str>) -> u64 {
         let step = |sum: u64, byte: &u8| (sum ^ *byte as u64).wrapping_mul(0x0000_0100_0000_01b3);
         ptx.into_iter().flat_map(str::as_bytes).fold(0xcbf2_9ce4_8422_2325, step)
     }
-    /// The first line of a file.
+    /// Returns the first line of a file.
     pub fn first_line(name: &str, from: u64, codes: &[Code]) -> String {
         let word = |c: &Code| {
             let kind = if c.kind == CodeKind::Ptx { "ptx" } else { "code" };
@@ -130,8 +131,8 @@ impl Image {
             codes.iter().map(word).collect::<String>()
         )
     }
-    /// The best code of this kind for a GPU of this compute capability, decompressed; `None` if the
-    /// files hold none.
+    /// Returns the best code of this kind for a GPU of this compute capability, decompressed;
+    /// `None` if the files contain none.
     #[cfg(feature = "images")]
     pub fn code(
         &self,

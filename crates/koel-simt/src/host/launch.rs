@@ -1,4 +1,4 @@
-//! What a launcher gets of a kernel: its description, its arguments, its body.
+//! What a kernel passes to a launcher: its description, its arguments and its body.
 use super::Extent;
 #[cfg(feature = "executor")]
 use crate::Thread;
@@ -9,34 +9,35 @@ use std::ops::Range;
 #[cfg(feature = "executor")]
 use std::sync::Arc;
 
-/// What a launcher must know of a kernel. `#[kernel]` writes it.
+/// Description of a kernel, for launchers. `#[kernel]` generates it.
 #[derive(Clone, Copy, Debug)]
 pub struct KernelSpec {
-    /// The PTX entry.
+    /// Name of the PTX entry.
     pub name: &'static str,
-    /// Threads of a block: exactly this many, and the launch bound in the PTX.
+    /// Threads per block: exactly this many, and the launch bound in the PTX.
     pub threads: u32,
-    /// Blocks that a multiprocessor must be able to hold: bounds the registers.
+    /// Minimum number of resident blocks per multiprocessor; limits the registers per thread.
     pub min_blocks: u32,
-    /// The threads never wait for each other and share no memory:
-    /// [`run_native`](crate::run_native) may run it.
+    /// Whether the threads never wait for each other and use no shared memory, so that
+    /// [`run_native`](crate::run_native) can run the kernel.
     pub independent: bool,
-    /// It waits for earlier kernels itself ([`Thread::wait_for_previous`]) and may start while
-    /// they end.
+    /// Whether the kernel itself waits for earlier kernels ([`Thread::wait_for_previous`]) and may
+    /// start before they have ended.
     pub starts_early: bool,
-    /// Where its GPU code is; `None`: in PTX that was loaded before, by the kernel's name.
+    /// Image that contains its GPU code; `None`: the code is in PTX loaded earlier, under the
+    /// kernel's name.
     pub image: Option<&'static Image>,
-    /// Name and Rust type, in the order of the entry's parameters.
+    /// Name and Rust type of each parameter, in the order of the entry.
     pub params: &'static [(&'static str, &'static str)],
-    /// Bytes of each parameter as the entry reads it.
+    /// Size of each parameter of the entry, in bytes.
     pub param_bytes: &'static [usize],
 }
 
-/// The kernel with its arguments, for launchers that run on the host.
+/// Kernel with its arguments, for launchers that run on the host.
 #[derive(Clone, Copy)]
 pub struct KernelBody<'a> {
-    /// Runs all threads of some blocks of a grid one after another: one loop, compiled with the
-    /// kernel. Only independent kernels have it.
+    /// Runs all threads of a range of blocks sequentially, in one loop compiled with the kernel.
+    /// Only independent kernels have it.
     pub(crate) blocks: Option<&'a (dyn Fn(Range<u32>, u32) + Sync)>,
     /// Runs one thread.
     #[cfg(feature = "executor")]
@@ -60,14 +61,15 @@ impl<'a> KernelBody<'a> {
             keep,
         }
     }
-    /// A copy that outlives the launch, for launchers that run it later or again.
+    /// Returns a copy that outlives the launch, for launchers that run the kernel later or
+    /// repeatedly.
     #[cfg(feature = "executor")]
     pub fn keep(&self) -> KeptBody {
         (self.keep)()
     }
 }
 
-/// A kernel with a copy of its arguments, for the executor.
+/// Kernel with a copy of its arguments, for the executor.
 #[cfg(feature = "executor")]
 #[derive(Clone)]
 pub struct KeptBody {
@@ -80,14 +82,15 @@ impl KeptBody {
     pub fn new(thread: impl Fn(Thread) + Send + Sync + 'static) -> KeptBody {
         KeptBody { thread: Arc::new(thread) }
     }
-    /// Lends it to `run` as the body of a launch. What the arguments point to must be alive.
+    /// Passes the kernel to `run` as the body of a launch. Memory that the arguments point to must
+    /// be alive.
     pub fn lend<R>(&self, run: impl FnOnce(KernelBody<'_>) -> R) -> R {
         run(KernelBody { blocks: None, thread: &*self.thread, keep: &|| self.clone() })
     }
 }
 
-/// What `#[kernel]` lends to a launcher: the loop of an independent kernel, and with the feature
-/// `executor` one thread.
+/// Passes the body of a kernel to a launcher, for `#[kernel]`: the loop of an independent kernel,
+/// and with the feature `executor` a single thread.
 #[cfg(feature = "executor")]
 #[doc(hidden)]
 #[macro_export]
@@ -97,8 +100,8 @@ macro_rules! lend_body {
         $run($crate::KernelBody::new($blocks, &thread, &move || $crate::KeptBody::new(thread)))
     }};
 }
-/// What `#[kernel]` lends to a launcher: the loop of an independent kernel. No other is compiled
-/// for the host.
+/// Passes the body of a kernel to a launcher, for `#[kernel]`: the loop of an independent kernel.
+/// No other is compiled for the host.
 #[cfg(not(feature = "executor"))]
 #[doc(hidden)]
 #[macro_export]
@@ -108,15 +111,14 @@ macro_rules! lend_body {
     };
 }
 
-/// Something that can run a kernel. Host launchers call `body`; a CUDA launcher passes `args` to
-/// the driver.
+/// Launcher of kernels. Host launchers call `body`; a CUDA launcher passes `args` to the driver.
 pub trait Backend {
-    /// What can go wrong.
+    /// Error of a launch.
     type Error;
     /// Runs `grid` blocks with `shared` bytes of dynamic shared memory each.
     ///
     /// # Safety
-    /// The arguments must fit the kernel: on a GPU nothing is checked.
+    /// The arguments must fit the kernel: a GPU checks nothing.
     unsafe fn launch(
         &self,
         spec: &KernelSpec,
@@ -127,60 +129,60 @@ pub trait Backend {
     ) -> Result<(), Self::Error>;
 }
 
-/// A global array in a parameter.
+/// Global array in a parameter.
 #[cfg(feature = "executor")]
 #[derive(Clone, Debug)]
 pub struct ArrayArg {
-    /// Its addresses.
+    /// Its address range.
     pub range: Range<usize>,
-    /// Bytes of an element.
+    /// Size of an element, in bytes.
     pub element_bytes: usize,
-    /// A [`Buf`], not an [`In`].
+    /// Whether it is a [`Buf`] and not an [`In`].
     pub writable: bool,
 }
 
-/// One parameter as the PTX entry reads it. Made by [`Arg::device`] alone.
+/// One parameter as the PTX entry reads it. Only [`Arg::device`] creates it.
 #[derive(Clone, Debug)]
 pub struct DeviceArg {
-    /// The first `len` are its bytes; the rest is not written, launches being many.
+    /// Only the first `len` bytes are initialised, to keep frequent launches cheap.
     bytes: [MaybeUninit<u8>; DeviceArg::MAX],
-    /// Bytes that are written.
+    /// Number of initialised bytes.
     len: usize,
-    /// For the executor's detectors: from the first on, as many as there are. A launch allocates
-    /// nothing.
+    /// For the executor's detectors: the arrays in the parameter, `None` after the last. Inline, so
+    /// that a launch does not allocate.
     #[cfg(feature = "executor")]
     arrays: [Option<ArrayArg>; DeviceArg::MAX / 8],
 }
 impl DeviceArg {
-    /// The largest parameter, in bytes.
+    /// Maximum size of a parameter, in bytes.
     pub const MAX: usize = 256;
-    /// Its bytes.
+    /// Returns the bytes of the parameter.
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: `put` and `align`, which alone change `len`, write what they add.
+        // SAFETY: only `put` and `align` change `len`, and both initialise the bytes they add.
         unsafe { std::slice::from_raw_parts(self.bytes.as_ptr().cast(), self.len) }
     }
-    /// The arrays in it, in their order: [`Buf`]s and [`In`]s.
+    /// Returns the arrays in the parameter ([`Buf`]s and [`In`]s), in order.
     #[cfg(feature = "executor")]
     pub fn arrays(&self) -> impl Iterator<Item = &ArrayArg> {
         self.arrays.iter().map_while(Option::as_ref)
     }
-    /// Adds zeros up to the next multiple.
+    /// Appends zeros up to the next multiple of `to`.
     ///
     /// # Panics
-    /// Above [`MAX`](Self::MAX).
+    /// Panics if the size exceeds [`MAX`](Self::MAX).
     pub fn align(&mut self, to: usize) {
         let end = self.len.next_multiple_of(to);
         self.bytes[self.len..end].fill(MaybeUninit::new(0));
         self.len = end;
     }
-    /// Adds the bytes of a plain value, at its alignment.
+    /// Appends the bytes of a plain value, at its alignment.
     ///
     /// # Safety
-    /// None of them is padding.
+    /// `T` must have no padding bytes.
     unsafe fn put<T: Copy>(&mut self, value: &T) {
         self.align(align_of::<T>());
         let to = &mut self.bytes[self.len..][..size_of::<T>()];
-        // SAFETY: as many bytes, all initialised.
+        // SAFETY: source and destination have the same size, and every source byte is initialised.
         unsafe {
             std::ptr::copy_nonoverlapping(
                 (&raw const *value).cast(),
@@ -192,33 +194,35 @@ impl DeviceArg {
     }
 }
 
-/// What a kernel may take: plain numbers, arrays, and structs of them
+/// Type of a kernel argument: plain numbers, arrays, and structs of them
 /// ([`derive(Arg)`](koel_simt_macros::Arg)).
 ///
 /// # Safety
-/// `BYTES` and `ALIGN` are those of the type on a GPU, and [`write`](Self::write) gives what it is
-/// there. At most [`DeviceArg::MAX`] bytes. What is not overridden holds for a plain number.
+/// `BYTES` and `ALIGN` must be those of the type on a GPU, and [`write`](Self::write) must produce
+/// its GPU representation, of at most [`DeviceArg::MAX`] bytes. The provided items are correct for
+/// plain numbers.
 ///
-/// # Handles of arrays
-/// [`In`] and [`Buf`] are handles that host code makes of any address, keeps as long as it likes,
-/// and cannot look through: an access outside of a launch panics. A launch, which is `unsafe`,
-/// gives the kernel live copies of them ([`named`](Self::named), [`native`](Self::native)). Whoever
-/// launches promises that the memory is there, and that the kernel keeps no copy.
+/// # Array handles
+/// [`In`] and [`Buf`] are handles that host code can create from any address and keep indefinitely,
+/// but cannot dereference: an access outside of a launch panics. A launch, which is `unsafe`, gives
+/// the kernel live copies of them ([`named`](Self::named), [`native`](Self::native)). The caller of
+/// the launch guarantees that the memory is valid and that the kernel keeps no copy.
 pub unsafe trait Arg: Copy + Send + Sync + 'static {
-    /// Its alignment as the entry reads it.
+    /// Alignment in the entry's parameter.
     const ALIGN: usize = align_of::<Self>();
-    /// Its size as the entry reads it, in bytes.
+    /// Size in the entry's parameter, in bytes.
     const BYTES: usize = size_of::<Self>();
-    /// The same for a launch: an array is live in it, and knows its name in the kernel. Each array
-    /// takes the next number.
+    /// Returns the argument for a launch by the executor: its arrays are live and know their name
+    /// in the kernel. Each array takes the next number.
     ///
     /// # Safety
-    /// As long as the result is used, an array's memory is there, and nobody uses it in a way that
-    /// conflicts with the kernel's.
+    /// While the result is in use, the memory of the arrays must be valid, and no other use of it
+    /// may conflict with the kernel's.
     unsafe fn named(self, _name: &'static str, _next_array: &mut u32) -> Self {
         self
     }
-    /// The same for threads that run natively: an array is live, and no race detector is asked for.
+    /// Returns the argument for threads that run natively: its arrays are live, without race
+    /// detection.
     ///
     /// # Safety
     /// As for [`named`](Self::named).
@@ -226,9 +230,9 @@ pub unsafe trait Arg: Copy + Send + Sync + 'static {
     unsafe fn native(self) -> Self {
         self
     }
-    /// Adds its bytes to a parameter.
+    /// Appends its bytes to a parameter.
     fn write(&self, to: &mut DeviceArg);
-    /// Its bytes as a parameter.
+    /// Returns the argument as a parameter of the entry.
     fn device(&self) -> DeviceArg {
         const { assert!(Self::BYTES <= DeviceArg::MAX) };
         let mut arg = DeviceArg {
@@ -245,35 +249,35 @@ macro_rules! plain { ($($t:ty)*) => { $(
     // SAFETY: a plain number.
     unsafe impl Arg for $t {
         fn write(&self, to: &mut DeviceArg) {
-            // SAFETY: it has no padding.
+            // SAFETY: plain numbers have no padding.
             unsafe { to.put(self) };
         }
     }
 )* } }
 plain!(u8 u16 u32 u64 u128 i32 i64 f32 f64);
-// SAFETY: numbers behind each other, without padding.
+// SAFETY: consecutive elements, without padding.
 unsafe impl<T: Arg, const N: usize> Arg for [T; N] {
     const ALIGN: usize = T::ALIGN;
     const BYTES: usize = N * T::BYTES;
     unsafe fn named(self, name: &'static str, next_array: &mut u32) -> Self {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         self.map(|one| unsafe { one.named(name, next_array) })
     }
     #[inline(always)]
     unsafe fn native(self) -> Self {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         self.map(|one| unsafe { one.native() })
     }
     fn write(&self, to: &mut DeviceArg) {
         self.iter().for_each(|one| one.write(to));
     }
 }
-// SAFETY: nothing.
+// SAFETY: zero-sized; it writes nothing.
 unsafe impl<T: Send + Sync + 'static> Arg for PhantomData<T> {
     fn write(&self, _: &mut DeviceArg) {}
 }
 macro_rules! array { ($($s:ident $writable:literal)*) => { $(
-    // SAFETY: on the device an address.
+    // SAFETY: an array is an address on the device.
     unsafe impl<T: Copy + 'static> Arg for $s<T> {
         const ALIGN: usize = 8;
         const BYTES: usize = 8;
@@ -304,7 +308,7 @@ macro_rules! array { ($($s:ident $writable:literal)*) => { $(
 )* } }
 array!(In false Buf true);
 
-/// The alignment of a struct of fields with these.
+/// Returns the alignment of a struct whose fields have these alignments.
 #[doc(hidden)]
 pub const fn alignment(of: &[usize]) -> usize {
     let (mut most, mut i) = (1, 0);
@@ -316,7 +320,7 @@ pub const fn alignment(of: &[usize]) -> usize {
     }
     most
 }
-/// The size of a struct of fields with these alignments and sizes.
+/// Returns the size of a struct whose fields have these alignments and sizes.
 #[doc(hidden)]
 pub const fn size(of: &[(usize, usize)]) -> usize {
     let (mut end, mut most, mut i) = (0usize, 1, 0);
@@ -331,24 +335,24 @@ pub const fn size(of: &[(usize, usize)]) -> usize {
     end.next_multiple_of(most)
 }
 
-/// The value as one of the same type, which a generic function cannot name.
+/// Converts a value to the same type under another name, which generic code cannot equate.
 ///
 /// # Safety
-/// `A` and `B` are the same type.
+/// `A` and `B` must be the same type.
 #[doc(hidden)]
 pub unsafe fn same_type<A: Copy, B: Copy>(value: A) -> B {
     assert_eq!(size_of::<A>(), size_of::<B>());
-    // SAFETY: the caller's.
+    // SAFETY: guaranteed by the caller.
     unsafe { std::mem::transmute_copy(&value) }
 }
-/// A generic kernel was launched with types that it has no instance of.
+/// Panics: a generic kernel was launched with types for which it has no instance.
 #[doc(hidden)]
 #[cold]
 pub fn no_instance(kernel: &str, types: &str) -> ! {
     panic!("kernel `{kernel}` has no instance for {types}")
 }
-// SAFETY: an address and a length, which only a launch looks through. There threads meet in `Buf`s,
-// whose accesses are atomic (memory.rs), and in `In`s, which nobody writes.
+// SAFETY: an address and a length, dereferenced only in a launch. There, threads share `Buf`s,
+// whose accesses are atomic (memory.rs), and `In`s, which nothing writes.
 unsafe impl<T> Send for In<T> {}
 // SAFETY: as above.
 unsafe impl<T> Sync for In<T> {}
@@ -358,25 +362,25 @@ unsafe impl<T> Send for Buf<T> {}
 unsafe impl<T> Sync for Buf<T> {}
 
 impl<T> In<T> {
-    /// A handle of a host array, which must outlive the launches that get it. Host code cannot look
-    /// through it ([`Arg`]).
+    /// Creates a handle of a host array, which must outlive the launches that use it. Host code
+    /// cannot dereference it ([`Arg`]).
     pub fn new(data: &[T]) -> Self {
         In { ptr: data.as_ptr(), ext: Extent::global(data.len()) }
     }
-    /// A handle of `len` elements at an address: of the GPU for a CUDA launcher, of the host for a
-    /// host launcher. Host code cannot look through it ([`Arg`]).
+    /// Creates a handle of `len` elements at an address: a GPU address for a CUDA launcher, a host
+    /// address for a host launcher. Host code cannot dereference it ([`Arg`]).
     pub fn from_device(address: u64, len: usize) -> Self {
         In { ptr: address as *const T, ext: Extent::global(len) }
     }
 }
 impl<T> Buf<T> {
-    /// A handle of a host array, which must outlive the launches that get it. Host code cannot look
-    /// through it ([`Arg`]).
+    /// Creates a handle of a host array, which must outlive the launches that use it. Host code
+    /// cannot dereference it ([`Arg`]).
     pub fn new(data: &mut [T]) -> Self {
         Buf { ptr: data.as_mut_ptr(), ext: Extent::global(data.len()) }
     }
-    /// A handle of `len` elements at an address: of the GPU for a CUDA launcher, of the host for a
-    /// host launcher. Host code cannot look through it ([`Arg`]).
+    /// Creates a handle of `len` elements at an address: a GPU address for a CUDA launcher, a host
+    /// address for a host launcher. Host code cannot dereference it ([`Arg`]).
     pub fn from_device(address: u64, len: usize) -> Self {
         Buf { ptr: address as *mut T, ext: Extent::global(len) }
     }

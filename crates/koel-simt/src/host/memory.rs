@@ -9,8 +9,8 @@ use crate::{Access, U32x4, U64x2};
 use std::panic::Location;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::*};
 
-/// A `Buf` is accessed by relaxed atomics: what is a race on the GPU is no undefined behaviour
-/// here. An `In`, which nobody writes, is read plainly.
+/// Memory accesses. A `Buf` is accessed with relaxed atomics, so that a race on the GPU is not
+/// undefined behaviour here. An `In`, which nothing writes, is read with plain loads.
 #[allow(
     clippy::missing_safety_doc,
     reason = "one contract for all: the address is valid for the access"
@@ -56,15 +56,15 @@ pub trait Mem: Copy {
         unsafe { *shared_at(at, Access::Atomic, false) = v }
     }
 }
-/// One block's shared memory belongs to one OS thread: plain pointers do. `reads`: the value there
-/// matters.
+/// Checks an access of shared memory and returns its address. A block's shared memory belongs to
+/// one OS thread, so plain pointers suffice. `reads`: whether the value there matters.
 #[inline(always)]
 #[track_caller]
 fn shared_at<T>(at: u32, access: Access, reads: bool) -> *mut T {
     current().shared_access(at, size_of::<T>() as u32, access, reads, Location::caller()).cast()
 }
 
-/// What the read-modify-write operations do, on plain values.
+/// Applies a read-modify-write operation to plain values.
 fn apply<T: Rmw>(old: T, v: T, op: RmwOp) -> T {
     let (a, b) = (old.to_u64(), v.to_u64());
     T::of_u64(match op {
@@ -196,10 +196,13 @@ macro_rules! scalar {
             unsafe fn st_release(p: *mut Self, v: Self) {
                 unsafe { $A::from_ptr(p) }.store(v, Release)
             }
-            scalar!(@rmw $A add fetch_add swap swap min fetch_min max fetch_max or fetch_or and fetch_and);
+            scalar!(@rmw $A add fetch_add swap swap min fetch_min max fetch_max
+                or fetch_or and fetch_and);
             #[inline(always)]
             unsafe fn cas(p: *mut Self, old: Self, new: Self) -> Self {
-                unsafe { $A::from_ptr(p) }.compare_exchange(old, new, Relaxed, Relaxed).unwrap_or_else(|was| was)
+                unsafe { $A::from_ptr(p) }
+                    .compare_exchange(old, new, Relaxed, Relaxed)
+                    .unwrap_or_else(|was| was)
             }
         }
     };
@@ -225,7 +228,7 @@ macro_rules! vector {
                     unsafe { <$S>::st(p.cast::<$S>().add(i), v.0[i]) }
                 }
             }
-            // Each of its words is an access of its own: others may come in between.
+            // Each word is a separate access: others may come in between.
             #[inline(always)]
             #[track_caller]
             unsafe fn lds_volatile(at: u32) -> Self {
@@ -247,7 +250,7 @@ macro_rules! vector {
 }
 vector!(U32x4, u32, 4);
 vector!(U64x2, u64, 2);
-// As its two words: sixteen bytes are not one atomic access.
+// Accessed as two words: 16 bytes are not one atomic access.
 impl Mem for u128 {
     #[inline(always)]
     unsafe fn ld(p: *const Self) -> Self {

@@ -1,10 +1,10 @@
 //! The primitives on the host, and the two ways to run a kernel there.
 //!
 //! * `Exec`, the test executor (feature `executor`). Every GPU thread of a block is a stackful
-//!   coroutine; barriers and warp operations are yields, and so are some memory accesses. An OS
-//!   thread interleaves a few resident blocks, several OS threads run at the same time, so that
-//!   global atomics really race.
-//! * [`run_native`], plain loops over the threads of kernels whose threads do not wait for each
+//!   coroutine; barriers, warp operations and some memory accesses are yields. An OS thread
+//!   interleaves a few resident blocks, and several OS threads run in parallel, so that global
+//!   atomics really race.
+//! * [`run_native`]: plain loops over the threads of kernels whose threads do not wait for each
 //!   other. Bounds are checked there too.
 #[cfg(feature = "executor")]
 mod block;
@@ -40,7 +40,7 @@ pub use memory::{Mem, Rmw};
 pub use native::{native_thread, run_native, run_v3};
 use std::panic::Location;
 
-/// Where a thread is.
+/// Position of a thread in the grid.
 #[derive(Clone, Copy)]
 pub struct Place {
     block: u32,
@@ -62,25 +62,25 @@ impl Place {
     }
 }
 
-/// What the host knows of an array.
+/// Host-side metadata of an array.
 #[derive(Clone, Copy)]
 pub struct Extent {
     len: usize,
     name: &'static str,
-    /// where a shared array was made
+    /// where a shared array was allocated
     made: Option<&'static Location<'static>>,
-    /// which of the launch's global arrays, or `NATIVE` or `IDLE`
+    /// number of the global array in its launch, or `NATIVE`, `IDLE` or `SHARED`
     slot: u32,
-    /// address of its first element
+    /// address of the first element
     first: usize,
 }
 impl Extent {
-    /// Its kernel runs natively: known when compiling, so that the executor's checks vanish.
+    /// The kernel runs natively. Known at compile time, so that the executor's checks vanish.
     const NATIVE: u32 = u32::MAX;
-    /// No kernel runs on it: host code holds the handle, which may outlive the memory. It has no
-    /// elements to access.
+    /// No kernel is running: host code holds the handle, which may outlive the memory. No element
+    /// can be accessed.
     const IDLE: u32 = u32::MAX - 1;
-    /// A shared array: no number among the launch's global ones.
+    /// A shared array, which has no number among the launch's global arrays.
     const SHARED: u32 = u32::MAX - 2;
     pub(crate) fn global(len: usize) -> Extent {
         Extent { len, name: "?", made: None, slot: Extent::IDLE, first: 0 }
@@ -91,10 +91,10 @@ impl Extent {
         let of = self.len;
         fault(
             FaultKind::NotInKernel,
-            format!("a global array of {of} elements is accessed by code that no launch runs"),
+            format!("a global array of {of} elements is accessed outside of a launch"),
         )
     }
-    /// Before an access of a `Buf`.
+    /// Called before each access of a `Buf`.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn touch(self, address: usize, bytes: usize, access: Access) {
@@ -102,7 +102,7 @@ impl Extent {
             self.touch_in_block(address, bytes, access, false)
         }
     }
-    /// Before a read of an `In`.
+    /// Called before each read of an `In`.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn touch_constant(self, address: usize, bytes: usize) {
@@ -110,7 +110,7 @@ impl Extent {
             self.touch_in_block(address, bytes, Access::Read, true)
         }
     }
-    /// A call and no more at each access: kernels have thousands of them.
+    /// Out of line, so that each access is a single call: kernels have thousands of them.
     #[inline(never)]
     #[track_caller]
     fn touch_in_block(&self, address: usize, bytes: usize, access: Access, constant: bool) {
@@ -121,7 +121,7 @@ impl Extent {
             _ => self.not_in_a_kernel(),
         }
     }
-    /// Before a store that releases.
+    /// Called before a releasing store.
     #[inline(always)]
     pub(crate) fn release(self, address: usize) {
         if self.slot != Extent::NATIVE
@@ -130,7 +130,7 @@ impl Extent {
             block.release(address)
         }
     }
-    /// After a load that acquires.
+    /// Called after an acquiring load.
     #[inline(always)]
     pub(crate) fn acquire(self, address: usize) {
         if self.slot != Extent::NATIVE
@@ -151,7 +151,7 @@ impl Extent {
     fn out_of_bounds(self, i: usize) -> ! {
         let of = match self.made {
             None => format!("global `{}`", self.name),
-            Some(at) => format!("the shared array made at {at}"),
+            Some(at) => format!("the shared array allocated at {at}"),
         };
         fault(FaultKind::OutOfBounds, format!("index {i} of {of}, which has {} elements", self.len))
     }
@@ -161,12 +161,12 @@ impl Extent {
         if !address.is_multiple_of(16) {
             fault(
                 FaultKind::Misaligned,
-                format!("16-byte view of `{}` at {address:#x}, no multiple of 16", self.name),
+                format!("16-byte view of `{}` at {address:#x}, not a multiple of 16", self.name),
             );
         }
         Extent { len: self.len / by, ..self }
     }
-    /// Of elements that are smaller by this factor.
+    /// Returns the extent in elements smaller by the factor `by`.
     #[inline(always)]
     pub(crate) fn split(self, by: usize) -> Extent {
         Extent { len: self.len * by, ..self }
@@ -183,7 +183,7 @@ pub(crate) fn shared_extent(_at: u32, len: usize, end: u32) -> Extent {
     if end > have {
         fault(
             FaultKind::SharedLimit,
-            format!("shared arrays need {end} bytes, the launch gave {have}"),
+            format!("shared arrays need {end} bytes, the launch provides {have}"),
         );
     }
     Extent { len, name: "shared", made: Some(Location::caller()), slot: Extent::SHARED, first: 0 }
@@ -203,7 +203,7 @@ pub(crate) fn fence() {
         block.fence()
     }
 }
-// Launches of one stream follow each other on the host: nothing to wait for.
+// Launches of a stream run in order on the host: there is nothing to wait for.
 #[inline(always)]
 pub(crate) fn anew(x: u32) -> u32 {
     x

@@ -1,21 +1,21 @@
-//! Kernels at the speed of ordinary Rust.
+//! Native execution: kernels at the speed of ordinary Rust.
 use super::Place;
 use super::launch::{KernelBody, KernelSpec};
 use crate::Thread;
 use std::ops::Range;
 
-/// Runs some blocks of a grid on this OS thread, each thread to its end before the next begins.
-/// Call it from several OS threads with ranges that together make up the grid: global accesses are
-/// atomic.
+/// Runs a range of blocks of a grid on this OS thread, each thread to completion before the next.
+/// To run in parallel, call it from several OS threads with ranges that together cover the grid:
+/// global accesses are atomic.
 ///
-/// The order of the threads is that of their indices; a kernel whose answer depends on it is wrong
-/// on a GPU.
+/// Threads run in index order; a kernel whose result depends on that is wrong on a GPU.
 ///
 /// # Panics
-/// If the kernel is not marked `independent`: its threads wait for each other, or share memory.
+/// Panics if the kernel is not marked `independent`, that is, if its threads wait for each other or
+/// use shared memory.
 ///
 /// # Safety
-/// The arguments captured by `body` must be alive. Indices are checked.
+/// Memory that the arguments captured by `body` point to must be valid. Indices are checked.
 pub unsafe fn run_native(spec: &KernelSpec, blocks: Range<u32>, grid: u32, body: KernelBody<'_>) {
     match body.blocks {
         Some(run) => run(blocks, grid),
@@ -25,15 +25,15 @@ pub unsafe fn run_native(spec: &KernelSpec, blocks: Range<u32>, grid: u32, body:
     }
 }
 
-/// Thread `id` of a block of a grid, for the loops that `#[kernel]` writes.
+/// Returns thread `id` of a block of a grid, for the loops that `#[kernel]` generates.
 #[doc(hidden)]
 #[inline(always)]
 pub fn native_thread(id: u32, block: u32, threads: u32, grid: u32) -> Thread {
     Thread::on_host(id, Place { block, threads, grid })
 }
 
-/// For kernels marked `native_v3`: `v3` with the instructions of x86-64-v3 that count and move
-/// bits, where the CPU has them, else `plain`: the same loop.
+/// Runs the loop of a kernel marked `native_v3`: `v3`, compiled with the x86-64-v3 instructions
+/// that count and move bits, if the CPU has them, otherwise `plain`, the same loop.
 #[doc(hidden)]
 #[inline(always)]
 pub fn run_v3(v3: impl FnOnce(), plain: impl FnOnce()) {
@@ -44,14 +44,14 @@ pub fn run_v3(v3: impl FnOnce(), plain: impl FnOnce()) {
         && is_x86_feature_detected!("lzcnt")
         && is_x86_feature_detected!("popcnt")
     {
-        // SAFETY: the CPU has them.
+        // SAFETY: the CPU supports these features.
         return unsafe { compiled_for_v3(v3) };
     }
     #[cfg(not(target_arch = "x86_64"))]
     drop(v3);
     plain()
 }
-/// No fused operations: sums keep their bits.
+/// Without fused multiply-add, so that sums stay bit-identical.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
 fn compiled_for_v3(work: impl FnOnce()) {

@@ -1,10 +1,10 @@
-//! Without the executor no block ever runs as coroutines: what asks for one is told so, or compiles
+//! Stand-in without the executor: no block runs as coroutines, so requests for one panic or compile
 //! to nothing.
 use super::Extent;
 use super::fault::{At, FaultKind};
 use crate::Access;
 
-/// What a warp does together.
+/// Warp operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WarpOp {
     Sync,
@@ -16,19 +16,20 @@ pub enum WarpOp {
     Max,
 }
 
-/// A block that the executor runs: there is none.
+/// Block run by the executor; uninhabited.
 pub enum Block {}
 
-/// None: kernels run natively.
+/// Returns `None`: kernels run natively.
 #[inline(always)]
 pub fn running_block() -> Option<&'static Block> {
     None
 }
-/// What only the executor has.
+/// Panics: only the executor has blocks.
 #[track_caller]
 pub fn current() -> &'static Block {
     panic!(
-        "only the executor runs kernels that wait for other threads or use shared memory: feature `executor`"
+        "only the executor runs kernels that wait for other threads or use shared memory: \
+         enable the feature `executor`"
     )
 }
 #[cold]

@@ -1,13 +1,13 @@
-//! What orders two blocks of one launch: a release that an acquire sees.
+//! Ordering between the blocks of a launch: a release that an acquire observes.
 //!
-//! Kept for each block as the set of blocks whose releases it has seen; an address that was
-//! released to keeps the union of the sets of those who did. That says "ordered" too often, never
-//! too seldom: an acquire is taken to see every release to its address before it, and to order all
-//! that those blocks did, also later.
+//! Each block keeps the set of blocks whose releases it has seen; each address released to keeps
+//! the union of the sets of its releasers. This may report "ordered" too often, never too rarely:
+//! an acquire is assumed to see every earlier release to its address, and to order everything that
+//! those blocks do, also later.
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-/// A set of blocks.
+/// Set of blocks.
 #[derive(Clone, Default)]
 pub struct Blocks(Vec<u64>);
 impl Blocks {
@@ -32,18 +32,18 @@ impl Blocks {
     }
 }
 
-/// By address, who released to it.
+/// Releasers by address.
 #[derive(Default)]
 pub struct Releases(Mutex<HashMap<usize, Blocks>>);
 impl Releases {
-    /// Before the access that releases.
+    /// Called before the releasing access.
     pub fn release(&self, address: usize, block: u32, seen: &Blocks) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let set = all.entry(address).or_default();
         set.extend(seen);
         set.insert(block);
     }
-    /// After the access that acquires. Whether `block` is among those who released.
+    /// Called after the acquiring access. Returns whether `block` is among the releasers.
     pub fn acquire(&self, address: usize, block: u32, seen: &mut Blocks) -> bool {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.get(&address).is_some_and(|set| {

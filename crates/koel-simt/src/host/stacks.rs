@@ -1,14 +1,14 @@
-//! Stacks for the threads of kernels: made once, lent to launches. Making one costs two system
-//! calls and a page fault, some ten times what a small kernel takes to run on it.
+//! Pool of stacks for the threads of kernels, reused across launches. Creating a stack costs two
+//! system calls and a page fault, about ten times as much as running a small kernel on it.
 use corosensei::stack::DefaultStack;
 use std::sync::{Condvar, Mutex, PoisonError};
 
-/// So many are lent at a time; further launches wait. Each is two memory mappings, of which Linux
-/// gives a process 65,530.
+/// Maximum number of stacks in use; further launches wait. Each stack takes two memory mappings, of
+/// which Linux allows 65,530 per process.
 const MAX_STACKS: usize = 1 << 14;
-/// Whether a stack is used again. AddressSanitizer, with which fuzz targets are built, would take
-/// what an earlier thread left there for live: coroutines end without returning from their first
-/// frame.
+/// Whether stacks are reused. AddressSanitizer, which fuzz targets are built with, would consider
+/// an earlier thread's data on the stack live, because coroutines end without returning from their
+/// first frame.
 const USED_AGAIN: bool = !cfg!(fuzzing);
 
 struct Pool {
@@ -18,14 +18,14 @@ struct Pool {
 static POOL: Mutex<Pool> = Mutex::new(Pool { free: vec![], lent: 0 });
 static RETURNED: Condvar = Condvar::new();
 
-/// Stacks of one size, given back when dropped.
+/// Stacks of one size, returned to the pool when dropped.
 pub struct Stacks {
     bytes: usize,
     count: usize,
     stacks: Vec<DefaultStack>,
 }
 impl Stacks {
-    /// Takes all at once: nobody waits for some while holding others.
+    /// Takes all stacks at once, so that no launch waits for stacks while holding others.
     pub fn lend(count: usize, bytes: usize) -> std::io::Result<Stacks> {
         let mut stacks = Vec::with_capacity(count);
         {
@@ -39,7 +39,7 @@ impl Stacks {
             {
                 stacks.push(pool.free.swap_remove(i).1);
             }
-            // Those of another size make room.
+            // Free stacks of other sizes make room.
             let keep = MAX_STACKS.saturating_sub(pool.lent);
             pool.free.truncate(keep);
         }
@@ -49,11 +49,11 @@ impl Stacks {
         }
         Ok(lent)
     }
-    /// One of them, if not all are in use.
+    /// Takes one of the stacks; `None` if all are in use.
     pub fn take(&mut self) -> Option<DefaultStack> {
         self.stacks.pop()
     }
-    /// Back from a thread that has ended.
+    /// Takes back the stack of a thread that has ended.
     pub fn give(&mut self, stack: DefaultStack) {
         if USED_AGAIN {
             self.stacks.push(stack);

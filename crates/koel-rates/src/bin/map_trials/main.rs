@@ -1,16 +1,20 @@
-//! Trials of [`Map`] on this machine's best device, every answer compared with the right one: one
-//! JSON line each.
+//! Randomised trials of [`Map`] on this machine's best device, every answer compared with the right
+//! one: one JSON line each.
 //!
-//!     cargo run --release -p koel-rates --bin map_trials -- small 100000 big 2^29 tight streams 10
+//! ```text
+//! cargo run --release -p koel-rates --bin map_trials -- \
+//!     small 100000 big 2^29 tight streams 10
+//! ```
 //!
-//! `small N`: N builds of up to 2,000 pairs (of two partitions, now and then) with random, regular
-//! and hostile keys, random loads, seeds and policies, most of them into a map that is there,
-//! against `HashMap`. `big N`: one build of N pairs whose keys are a bijection of their numbers:
-//! all are found, as many others are not. `tight [N]`: the device's memory is taken but for 4 GiB
-//! (on the CPU 1 GiB of address space is given), then maps grow from N pairs until that is an error
-//! for want of memory; after it everything works again, and all once more. `streams [SECONDS]`: one
-//! thread puts other pairs into a map again and again while another looks up in a second
-//! map. Options: `seed=S`, `device=cpu`. Exit status 1 if an answer was wrong.
+//! `small N`: N builds of up to 2,000 pairs (occasionally of two partitions) with random, regular
+//! and hostile keys and random loads, seeds and policies, most of them into an existing map,
+//! checked against `HashMap`. `big N`: one build of N pairs whose keys are a bijection of their
+//! numbers; all are found, and as many absent keys are not. `tight [N]`: takes all but 4 GiB of the
+//! device's memory (on the CPU, 1 GiB of address space is left), then grows maps from N pairs until
+//! one runs out of memory; afterwards everything must work again; all of this runs twice.
+//! `streams [SECONDS]`: one thread keeps rebuilding a map with other pairs while another looks keys
+//! up in a second map. Options: `seed=S`, `device=cpu`. The exit status is 1 if an answer was
+//! wrong.
 mod small;
 
 use koel::{Buffer, Device, DeviceKind, Error, Map, MapBuilder, MapOptions, Stream};
@@ -22,7 +26,7 @@ use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// What went wrong, in words.
+/// Result whose error describes the failure in words.
 type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 fn main() -> Outcome {
@@ -59,10 +63,11 @@ fn main() -> Outcome {
     Ok(())
 }
 fn wrong(arg: &str) -> Error {
-    let expected = "small, big, tight or streams, a number behind, seed=S or device=cpu".into();
+    let expected =
+        "small, big, tight or streams, each with an optional number, seed=S or device=cpu".into();
     Error::Setting { field: "argument", found: arg.into(), expected }
 }
-/// On a terminal, the state of things, in one line that is written over.
+/// Progress line, on a terminal only, which is overwritten in place.
 struct Progress(Instant);
 impl Progress {
     fn tell(&mut self, state: impl FnOnce() -> String) {
@@ -74,7 +79,7 @@ impl Progress {
     }
 }
 
-/// Random numbers.
+/// Random number generator.
 struct Random {
     seed: u64,
     drawn: u32,
@@ -92,14 +97,14 @@ impl Random {
     }
 }
 
-/// The keys of a big trial: another one for each number.
+/// Returns a key of a big trial, distinct for distinct numbers.
 fn key(i: u32, seed: u32) -> u32 {
     let mut x = i ^ seed.wrapping_mul(0x9E37_79B1);
     x = (x ^ x >> 16).wrapping_mul(0x7FEB_352D);
     x = (x ^ x >> 15).wrapping_mul(0x846C_A68B);
     x ^ x >> 16
 }
-/// What they have.
+/// Returns the value of a pair.
 fn value(i: u32, salt: u32) -> u32 {
     i.rotate_left(9) ^ salt
 }
@@ -109,12 +114,12 @@ struct Input {
     keys: Buffer<u32>,
     values: Buffer<u32>,
 }
-/// Pairs that pass through host memory at a time.
+/// Number of pairs that pass through host memory at a time.
 const CHUNK: usize = 1 << 24;
 const MIN_CHUNK: usize = 1 << 16;
 
 impl Input {
-    /// `words`: room in host memory, which is kept for the next one.
+    /// Builds the input. `words` is a host buffer, reused by later calls.
     fn new(
         device: &Device,
         n: usize,
@@ -126,7 +131,7 @@ impl Input {
         Ok(Input { keys, values: numbered(device, n, |i| value(i, salt), words)? })
     }
 }
-/// `of(0)..of(n)` on the device.
+/// Returns `of(0)..of(n)` on the device.
 fn numbered(
     device: &Device,
     n: usize,
@@ -143,7 +148,7 @@ fn numbered(
     Ok(buffer)
 }
 
-/// Room for a chunk of lookups and their answers, on the device and in host memory.
+/// Buffers for a chunk of lookups and their answers, on the device and on the host.
 struct Lookups {
     queries: Buffer<u32>,
     answers: Buffer<u32>,
@@ -166,12 +171,11 @@ impl Lookups {
             found_here,
         })
     }
-    /// Looks up keys 0..n, which are all there, and n..2n, of which none is; the first wrong answer
-    /// is an error.
+    /// Looks up keys 0..n, all present, and n..2n, all absent; the first wrong answer is an error.
     fn verify(&mut self, stream: &Stream, map: &Map, n: usize, seed: u32, salt: u32) -> Outcome {
         let len = map.len()?;
         if len != n {
-            return Err(format!("{n} pairs, of which the map holds {len}").into());
+            return Err(format!("{n} pairs, but the map holds {len}").into());
         }
         for start in (0..2 * n).step_by(self.queries.len()) {
             let numbers = start..(2 * n).min(start + self.queries.len());
@@ -192,7 +196,7 @@ impl Lookups {
             let answer = |i: usize| (answers[i - start], found[i - start]);
             if let Some(i) = numbers.into_par_iter().find_first(|&i| answer(i) != expected(i)) {
                 return Err(format!(
-                    "{n} pairs: key {i} is answered {:?}, not {:?}",
+                    "{n} pairs: the answer to key {i} is {:?}, not {:?}",
                     answer(i),
                     expected(i)
                 )
@@ -224,7 +228,7 @@ fn big(device: &Device, n: usize, seed: u32) -> Outcome<String> {
     ))
 }
 
-/// Bytes that are left to a GPU, and that the CPU is given.
+/// Bytes left on a GPU, and bytes given to the CPU.
 const LEFT: usize = 4 << 30;
 const GIVEN: u64 = 1 << 30;
 
@@ -248,17 +252,17 @@ impl Taken {
         Ok(Taken { bytes: pieces.iter().map(Buffer::bytes).sum(), _pieces: pieces, left: free })
     }
 }
-/// Where memory is promised rather than given, its want must be made: no more addresses than
-/// [`GIVEN`] besides those in use.
+/// Limits the address space to [`GIVEN`] bytes more than in use, because a system that overcommits
+/// memory would not run out of it.
 #[cfg(target_os = "linux")]
 fn limit_address_space() -> Outcome {
     let pages = std::fs::read_to_string("/proc/self/statm")?;
     let pages = pages.split_whitespace().next().unwrap_or_default().parse::<u64>()?;
-    // SAFETY: asks for a number.
+    // SAFETY: only queries a number.
     let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as u64;
     let most = pages * page + GIVEN;
     let limit = libc::rlimit { rlim_cur: most, rlim_max: libc::RLIM_INFINITY };
-    // SAFETY: reads the limit.
+    // SAFETY: only reads `limit`.
     match unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) } {
         0 => Ok(()),
         _ => Err(std::io::Error::last_os_error().into()),
@@ -266,14 +270,14 @@ fn limit_address_space() -> Outcome {
 }
 #[cfg(not(target_os = "linux"))]
 fn limit_address_space() -> Outcome {
-    Err("on the CPU tight memory needs Linux".into())
+    Err("on the CPU, `tight` needs Linux".into())
 }
 
 fn tight(device: &Device, least: usize, seed: u32) -> Outcome<String> {
     const SALT: u32 = 9;
     let stream = device.stream()?;
     let least = least.max(1);
-    // Threads of the host take memory when they begin.
+    // The host's threads take memory when they start.
     (0..1 << 16).into_par_iter().for_each(|_| ());
     let mut lookups = Lookups::new(device, least)?;
     let first = Input::new(device, least, seed, SALT, &mut lookups.words)?;
@@ -308,7 +312,7 @@ fn tight(device: &Device, least: usize, seed: u32) -> Outcome<String> {
         told.push(format!(
             r#"{{"most":{most},"failed":{n},"at":"{at}","asked":{asked},"free":{free}}}"#
         ));
-        // The map that was there, the one whose rebuild failed, and a new one.
+        // The map from before, the one whose rebuild failed, and a new one.
         lookups.verify(&stream, &beside, least, seed, SALT)?;
         builder.rebuild(&mut map, &stream, first.keys.view(), first.values.view())?;
         lookups.verify(&stream, &map, least, seed, SALT)?;
@@ -327,7 +331,7 @@ fn tight(device: &Device, least: usize, seed: u32) -> Outcome<String> {
 fn streams(device: &Device, time: Duration, seed: u32) -> Outcome<String> {
     let n = if device.kind() == DeviceKind::Cuda { 1 << 22 } else { 1 << 16 };
     let (end, failed) = (Instant::now() + time, AtomicBool::new(false));
-    // Work again and again, until the time is over or the other thread has failed.
+    // Repeats the work until the time is over or the other thread has failed.
     let run = |work: &mut dyn FnMut() -> Outcome| {
         for rounds in 0.. {
             if rounds > 0 && (Instant::now() >= end || failed.load(Relaxed)) {
@@ -337,7 +341,7 @@ fn streams(device: &Device, time: Duration, seed: u32) -> Outcome<String> {
         }
         Ok(0)
     };
-    // Several rebuilds that nothing waits for, then lookups.
+    // Several asynchronous rebuilds, then lookups.
     const ORDER: [usize; 8] = [0, 1, 0, 0, 1, 1, 0, 1];
     let rebuilds = || -> Outcome<usize> {
         let (stream, mut lookups) = (device.stream()?, Lookups::new(device, n)?);

@@ -8,7 +8,7 @@ use koel_kernels::hash::mix::splitmix_at;
 use std::collections::HashMap;
 use std::time::Instant;
 
-/// What small trials came to.
+/// Counts of small trials by outcome.
 #[derive(Default)]
 struct Tally {
     builds: usize,
@@ -23,7 +23,7 @@ struct Tally {
     most_attempts: u32,
 }
 
-/// A builder and its map, for a number of trials.
+/// Builder and map reused for a number of trials.
 struct Standing<K: Key, V: Value> {
     options: MapOptions,
     builder: MapBuilder<K, V>,
@@ -53,7 +53,7 @@ pub(super) fn small(device: &Device, trials: usize, seed: u32) -> Outcome<String
     ))
 }
 
-/// How many pairs: few, about the sizes of warps, blocks and partitions, or any.
+/// Returns a number of pairs: few, near the sizes of warps, blocks and partitions, or arbitrary.
 fn small_size(random: &mut Random) -> usize {
     const EDGES: [usize; 12] = [0, 32, 64, 128, 256, 512, 768, 1024, 1536, 1800, 1920, 2000];
     match random.below(64) {
@@ -63,7 +63,7 @@ fn small_size(random: &mut Random) -> usize {
         _ => random.below(2001),
     }
 }
-/// Keys of a small trial, and what they are.
+/// Returns the keys of a small trial and their description.
 fn small_keys<K: Key, V: Value>(
     random: &mut Random,
     n: usize,
@@ -74,7 +74,7 @@ fn small_keys<K: Key, V: Value>(
     let (step, by, few) =
         (random.word(), random.below(64) as u32, 1 + random.below(n.min(50)) as u64);
     let draw = |i: u64| splitmix_at(base, i as u32);
-    // Mixed keys that begin or end alike: all in one bucket, in few, in one partition.
+    // Keys whose hashes begin or end alike: all in one bucket, in few buckets, or in one partition.
     let unmixed = |i: u64| <K::Layout<V> as Layout>::unmixed(seed, Number::narrowed(i)).widened();
     let (name, key): (_, Box<dyn Fn(u64) -> u64>) = match random.below(12) {
         0 | 1 => ("random", Box::new(draw)),
@@ -93,7 +93,7 @@ fn small_keys<K: Key, V: Value>(
 }
 
 impl<K: Key, V: Value> Standing<K, V> {
-    /// With random options.
+    /// Creates a builder with random options.
     fn new(device: &Device, random: &mut Random) -> koel::Result<Self> {
         use Duplicates::{KeepFirst, KeepLast, Reject, Unchecked};
         let any = 0.3 + 0.65 * (random.word() >> 11) as f64 / (1u64 << 53) as f64;
@@ -110,14 +110,14 @@ impl<K: Key, V: Value> Standing<K, V> {
     }
 }
 
-/// The pairs of a small trial, and what a map of them must hold.
+/// Pairs of a small trial, and the contents that a map of them must have.
 struct SmallPairs<K, V> {
     keys: Vec<K>,
     values: Vec<V>,
     oracle: HashMap<K, V>,
-    /// Pairs that have the key of an earlier one.
+    /// Number of pairs with the key of an earlier pair.
     copies: usize,
-    /// What they are, for errors.
+    /// Description of the pairs, for errors.
     place: String,
 }
 impl<K: Key, V: Value> SmallPairs<K, V> {
@@ -140,7 +140,7 @@ impl<K: Key, V: Value> SmallPairs<K, V> {
         let copies = n - oracle.len();
         SmallPairs { keys, values, oracle, copies, place }
     }
-    /// Fails unless these are the places of two pairs that have this key.
+    /// Fails unless these are the positions of two pairs with this key.
     fn check_rejected(&self, key: u128, first: usize, second: usize) -> Outcome {
         let SmallPairs { keys, place, .. } = self;
         let is_right = first < second
@@ -149,7 +149,7 @@ impl<K: Key, V: Value> SmallPairs<K, V> {
             && key == u128::from(keys[first].widened());
         if is_right { Ok(()) } else { Err(format!("{place}: key {key}, {first}, {second}").into()) }
     }
-    /// Every key there is, and others.
+    /// Returns every key of the map, and others.
     fn queries(&self, random: &mut Random) -> Vec<K> {
         let mut queries = self.oracle.keys().copied().collect::<Vec<K>>();
         let others = queries.len() + 8;
@@ -157,8 +157,8 @@ impl<K: Key, V: Value> SmallPairs<K, V> {
         queries.extend([0, 1, u64::MAX, u64::MAX - 1].map(K::narrowed));
         queries
     }
-    /// Fails unless this is the answer to `query`. Where a promise `is_broken`, what is found need
-    /// only belong to its key.
+    /// Fails unless this is the answer to `query`. If a promise `is_broken`, a value found only has
+    /// to belong to its key.
     #[inline]
     fn check_answer(
         &self,
@@ -177,7 +177,7 @@ impl<K: Key, V: Value> SmallPairs<K, V> {
         };
         if !is_right {
             return Err(format!(
-                "{}: key {query:?} is answered {answer:?}, not {right:?}; {report:?}",
+                "{}: the answer to key {query:?} is {answer:?}, not {right:?}; {report:?}",
                 self.place
             )
             .into());
@@ -228,13 +228,13 @@ fn small_trial<K: Key, V: Value>(
         (device.alloc::<V>(queries.len())?, device.alloc::<u8>(queries.len())?);
     built.get_into(stream, staged.view(), answers.view_mut(), found.view_mut())?;
     let (answers, found, report) = (answers.download()?, found.download()?, built.report()?);
-    // A broken promise: nothing hangs, and what is found belongs to its key.
+    // After a broken promise, nothing hangs, and values found belong to their keys.
     let is_broken = options.duplicates == Duplicates::Unchecked && *copies > 0;
     for (i, &query) in queries.iter().enumerate() {
         pairs.check_answer(query, (answers[i], found[i]), is_broken, &report)?;
     }
     if !is_broken && (report.pairs, report.duplicates) != (oracle.len(), *copies) {
-        return Err(format!("{place}: holds {} different keys: {report:?}", oracle.len()).into());
+        return Err(format!("{place}: holds {} distinct keys: {report:?}", oracle.len()).into());
     }
     tally.pairs += keys.len();
     tally.lookups += queries.len();
