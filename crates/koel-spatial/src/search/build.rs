@@ -25,8 +25,8 @@ pub(super) fn build(
     let (keys, sorted) = sort(stream, points, n, grid)?;
     let (occupied, cells, names) = occupied_cells(stream, keys, n, grid)?;
     let numbers = names.numbers.view();
-    // In a wide grid, names may collide: the map holds the first cell of each name, and the others are linked
-    // to it.
+    // In a wide grid, names may collide: the map holds the first cell of each name, and the
+    // others are linked to it.
     let duplicates = if grid.wide == 0 { Duplicates::Unchecked } else { Duplicates::KeepFirst };
     let mut builder = MapBuilder::new(device, MapOptions { duplicates, ..MapOptions::default() })?;
     let map = builder.build(stream, names.names.view(), numbers)?;
