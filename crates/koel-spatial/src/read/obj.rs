@@ -259,7 +259,11 @@ impl Reader {
             format!("{longer} vertices have a weight or a colour, which is not kept"),
         );
         let normals = if self.triangles.is_empty() { 0 } else { self.normals.len() as u64 };
-        note(normals, self.first_normal, format!("{normals} normals are not kept because there are faces"));
+        note(
+            normals,
+            self.first_normal,
+            format!("{normals} normals are not kept because there are faces"),
+        );
         notes.extend(self.polygons.note());
         notes
     }

@@ -173,7 +173,8 @@ fn check_items(items: &[LazItem], format: u8, place: Place) -> Result<(), ParseE
         Some([]) => Ok(()),
         Some([item]) if is_extra(item) => Ok(()),
         _ => {
-            let expected = format!("{required:?} for format {format}, optionally followed by extra bytes");
+            let expected =
+                format!("{required:?} for format {format}, optionally followed by extra bytes");
             Err(ParseErrorKind::Header { field: "items", found: format!("{found:?}"), expected }
                 .at(place))
         }
@@ -243,9 +244,8 @@ impl Chunks<'_> {
             }
             Grouping::Layers => self.check_layers(),
             Grouping::Chunks if self.settings.uses_variable_size_chunks() => {
-                let reason =
-                    "chunks with varying numbers of points are supported only with layers"
-                        .to_owned();
+                let reason = "chunks with varying numbers of points are supported only with layers"
+                    .to_owned();
                 Err(ParseErrorKind::Compressed { element: "point", index: 0, reason }.at(at_record))
             }
             Grouping::Chunks => {
