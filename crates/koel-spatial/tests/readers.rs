@@ -1,4 +1,4 @@
-//! Readers: what was written is read back, in every encoding, and every fault of a file is named.
+//! Readers: round trips in every encoding, and errors for every fault of a file.
 
 use std::fmt::Write as _;
 
@@ -16,7 +16,7 @@ enum Encoding {
 
 const ENCODINGS: [Encoding; 3] = [Encoding::Ascii, Encoding::Little, Encoding::Big];
 
-/// How a PLY file is laid out, beyond its content.
+/// Layout of a PLY file, independent of its content.
 #[derive(Clone, Copy, Debug)]
 struct Layout {
     encoding: Encoding,
@@ -33,7 +33,7 @@ fn layouts() -> impl Strategy<Value = Layout> {
     })
 }
 
-/// Writes numbers one after the other as a PLY body does.
+/// Writes consecutive numbers of a PLY body.
 struct Writer {
     out: Vec<u8>,
     encoding: Encoding,
@@ -174,7 +174,7 @@ fn fans(faces: &[Vec<u32>]) -> Vec<[u32; 3]> {
     faces.iter().flat_map(|f| (2..f.len()).map(|i| [f[0], f[i - 1], f[i]])).collect()
 }
 
-/// The file as the crate `ply-rs-bw` reads it: positions and faces.
+/// Reads positions and faces with the crate `ply-rs-bw`.
 fn oracle_ply(bytes: &[u8]) -> (Vec<[f64; 3]>, Vec<Vec<i64>>) {
     use ply_rs_bw::parser::Parser;
     use ply_rs_bw::ply::{DefaultElement, Property};
@@ -246,7 +246,7 @@ proptest! {
             }
             text += "\n";
         }
-        // Without faces, the one normal above belongs to the one point, or to none.
+        // Without faces, the single normal above must match a single point.
         let scan = match parse_obj(text.as_bytes()) {
             Ok(scan) => scan,
             Err(e) => {
@@ -263,8 +263,8 @@ proptest! {
         for mesh in models.iter().map(|m| &m.mesh) {
             theirs.extend(mesh.indices.iter().map(|&i| mesh.positions[3 * i as usize..][..3].to_vec()));
         }
-        // Quads may be split along the other diagonal there, so corners are compared only where all
-        // are triangles.
+        // The other reader may split quads along the other diagonal, so corners are compared only
+        // if all faces are triangles.
         if faces.iter().all(|f| f.len() == 3) {
             let ours: Vec<Vec<f32>> =
                 scan.triangles.iter().flatten().map(|&i| positions[i as usize].to_vec()).collect();
@@ -307,7 +307,7 @@ proptest! {
     }
 }
 
-/// What every reader promises of what it accepts.
+/// Asserts the guarantees that every reader gives.
 fn assert_sound(scan: &Scan) {
     let points = scan.points.positions.len();
     assert!(points > 0);
@@ -321,7 +321,7 @@ fn assert_sound(scan: &Scan) {
 
 const XYZ: &str = "property float x\nproperty float y\nproperty float z\n";
 
-/// An ASCII PLY file of `vertices` points with whatever follows.
+/// Builds an ASCII PLY file of `vertices` points with the given additions.
 fn ascii(vertices: &str, more_header: &str, body: &str) -> Vec<u8> {
     format!(
         "ply\nformat ascii 1.0\nelement vertex {vertices}\n{XYZ}{more_header}end_header\n{body}"
@@ -369,14 +369,14 @@ fn faults_of_ply_files_are_named() {
         (ascii("3", "element face 1\nproperty int vertex_index\n", three),
             "line 7: element face, property vertex_index: the type is int, expected a list of integers".into()),
         (ascii("99999999999", "", "0 0 0\n"), "line 3: 99999999999 vertices, expected at most 4294967295".into()),
-        (ascii("4000000000", "", "0 0 0\n"), "line 8: truncated: 4000000000 of element vertex are declared, the data end in number 1".into()),
+        (ascii("4000000000", "", "0 0 0\n"), "line 8: truncated: 4000000000 of element vertex declared, but the data end in number 1".into()),
         (binary("4000000000", "", &points(1)),
-            format!("byte {}: truncated: 4000000000 of element vertex are declared, the data end in number 1", header + 9 + 12)),
-        (binary("3", "", &points(2)[..23]), format!("byte {}: truncated: 3 of element vertex are declared, the data end in number 1", header + 20)),
+            format!("byte {}: truncated: 4000000000 of element vertex declared, but the data end in number 1", header + 9 + 12)),
+        (binary("3", "", &points(2)[..23]), format!("byte {}: truncated: 3 of element vertex declared, but the data end in number 1", header + 20)),
         (binary("3", face, &points(3)), format!("byte {}: truncated: 1 of element face", header + face.len() + 36)),
         (binary("3", face, &[points(3), vec![255]].concat()), format!("byte {}: truncated: 1 of element face", header + face.len() + 37)),
-        (binary("3", "", &[points(3), vec![1]].concat()), format!("byte {}: 1 bytes follow after the last element, expected none", header + 36)),
-        (ascii("2", "", three), "line 10: 5 bytes follow after the last element, expected none".into()),
+        (binary("3", "", &[points(3), vec![1]].concat()), format!("byte {}: 1 bytes after the last element, expected none", header + 36)),
+        (ascii("2", "", three), "line 10: 5 bytes after the last element, expected none".into()),
         (ascii("3", "", "0 0 0\n1 0\n0 1 0\n"), "line 9: vertex 1: 2 values, expected 3".into()),
         (ascii("3", "", "0 0 0\n1 0 0 9\n0 1 0\n"), "line 9: vertex 1: 4 values, expected 3".into()),
         (ascii("3", face, &format!("{three}4 0 1\n")), "line 13: face 0: 3 values, expected 5".into()),
@@ -493,7 +493,7 @@ fn points_of_clouds_that_are_not_finite_are_dropped() {
         assert_eq!(scan.report.dropped, 2);
         assert!(
             scan.summary()
-                .contains("2 points with normals, 0 triangles, 2 points dropped, unit not told")
+                .contains("2 points with normals, 0 triangles, 2 points dropped, unknown unit")
         );
         assert!(
             scan.summary().ends_with("from [0.0, 0.0, 0.0] to [2.0, 0.0, 0.0]"),
@@ -517,11 +517,11 @@ fn what_is_not_kept_is_noted() {
     assert_eq!(
         notes(&parse_ply(ply.as_bytes()).unwrap()),
         [
-            "line 3: element vertex: not kept are the properties nx, red".to_owned(),
-            "line 9: element face: not kept are the properties flags".to_owned(),
-            "line 12: element edge: its 1 instances are not kept".to_owned(),
-            format!("line 3: 1 coordinates of 64 bits were rounded to 32 bits, by {by:e} at most"),
-            "line 20: 2 faces of more than 3 corners became 5 triangles".to_owned(),
+            "line 3: element vertex: properties not kept: nx, red".to_owned(),
+            "line 9: element face: properties not kept: flags".to_owned(),
+            "line 12: element edge: 1 instances not kept".to_owned(),
+            format!("line 3: 1 64-bit coordinates were rounded to 32 bits, by at most {by:e}"),
+            "line 20: 2 faces of more than 3 corners were split into 5 triangles".to_owned(),
         ]
     );
     let plain = ascii(
@@ -534,10 +534,10 @@ fn what_is_not_kept_is_noted() {
     assert_eq!(
         notes(&parse_obj(obj.as_bytes()).unwrap()),
         [
-            "line 1: not kept are the statements 2 vt, 1 l, 1 o",
+            "line 1: statements not kept: 2 vt, 1 l, 1 o",
             "line 2: 2 vertices have a weight or a colour, which is not kept",
-            "line 6: 1 normals are not kept beside faces",
-            "line 10: 1 faces of more than 3 corners became 2 triangles",
+            "line 6: 1 normals are not kept because there are faces",
+            "line 10: 1 faces of more than 3 corners were split into 2 triangles",
         ]
     );
     assert_eq!(notes(&parse_obj(b"v 0 0 0\nv 1 0 0\nvn 0 0 1\nvn 0 0 1\n").unwrap()), [""; 0]);
@@ -545,7 +545,7 @@ fn what_is_not_kept_is_noted() {
 
 #[test]
 fn counts_of_nothing_cost_nothing() {
-    // An element without properties takes no bytes, however many are declared.
+    // An element without properties takes no bytes, whatever count is declared.
     let bytes = ascii("1", "element ghost 18446744073709551615\n", "0 0 0\n");
     assert_eq!(parse_ply(&bytes).unwrap().points.positions, [[0.0; 3]]);
     let bytes = binary("1", "element ghost 18446744073709551615\n", &[0; 12]);
@@ -593,7 +593,7 @@ fn files_are_told_by_content_and_name() {
     assert_eq!(
         message,
         format!(
-            "{}: line 8: truncated: 2 of element vertex are declared, the data end in number 1",
+            "{}: line 8: truncated: 2 of element vertex declared, but the data end in number 1",
             damaged.display()
         )
     );

@@ -32,7 +32,8 @@ fn voxels(mesh: &Mesh, grid: &Grid) -> BTreeSet<[u32; 3]> {
     keys.into_iter().map(|k| Order::RowMajor.decode(k)).collect()
 }
 
-/// Whether the segment meets the triangle, clear of its border (Moeller and Trumbore 1997).
+/// Returns whether the segment crosses the triangle away from its border (Moeller and Trumbore
+/// 1997).
 fn crosses([a, b, c]: [V; 3], from: V, to: V) -> bool {
     let (direction, e1, e2) = (sub(to, from), sub(b, a), sub(c, a));
     let p = cross(direction, e2);
@@ -46,7 +47,7 @@ fn crosses([a, b, c]: [V; 3], from: V, to: V) -> bool {
     u > 1e-9 && v > 1e-9 && u + v < 1.0 - 1e-9 && t > 1e-9 && t < 1.0 - 1e-9
 }
 
-/// Whether triangle and box overlap, by the separating axis theorem, the box grown by a hair.
+/// Returns whether a triangle and a slightly enlarged box overlap, by the separating axis theorem.
 fn overlaps(triangle: [V; 3], centre: V, half: f64) -> bool {
     let moved = triangle.map(|p| sub(p, centre));
     let edges = [sub(moved[1], moved[0]), sub(moved[2], moved[1]), sub(moved[0], moved[2])];
@@ -65,8 +66,8 @@ fn overlaps(triangle: [V; 3], centre: V, half: f64) -> bool {
     })
 }
 
-/// Every pair of face neighbours whose centres the surface separates has an occupied voxel, and
-/// every occupied voxel is touched by a triangle.
+/// Asserts that one of any two face neighbours whose centres the surface separates is occupied, and
+/// that every occupied voxel is touched by a triangle.
 fn assert_tight_and_without_holes(mesh: &Mesh, grid: &Grid) {
     let occupied = voxels(mesh, grid);
     let n = grid.resolution();
@@ -98,7 +99,7 @@ fn assert_tight_and_without_holes(mesh: &Mesh, grid: &Grid) {
     }
 }
 
-/// Halves of a needle overlap: a triangle of two corners must not be covered again and again.
+/// Halves of a needle overlap: a triangle with two distinct corners must not be covered repeatedly.
 #[test]
 fn needles_are_sampled_along_their_edge() {
     for (width, radius) in [(0.0, 0.0203), (0.0, 1e-3), (1e-9, 1e-3)] {
@@ -221,7 +222,7 @@ fn cube() -> Mesh {
     }
 }
 
-/// A sphere of rings and segments, with needles at the poles.
+/// Builds a sphere of rings and segments, with needles at the poles.
 fn sphere(rings: u32, segments: u32) -> Mesh {
     let mut positions = vec![[0.0, 0.0, 1.0], [0.0, 0.0, -1.0]];
     for ring in 1..rings {
@@ -247,7 +248,8 @@ fn sphere(rings: u32, segments: u32) -> Mesh {
     Mesh { positions, triangles }
 }
 
-/// Empty voxels that a flood through face neighbours reaches from the corner of the grid.
+/// Returns the empty voxels that a flood through face neighbours reaches from the corner of the
+/// grid.
 fn flood(occupied: &BTreeSet<[u32; 3]>, n: u32) -> Vec<bool> {
     let index = |[x, y, z]: [u32; 3]| ((x * n + y) * n + z) as usize;
     let mut reached = vec![false; (n * n * n) as usize];
@@ -277,7 +279,7 @@ fn flood_from_outside_stays_outside() {
         (tetrahedron(), |[x, y, z]| {
             x + y - z <= 1.0 && x - y + z <= 1.0 && y + z - x <= 1.0 && x + y + z >= -1.0
         }),
-        // Inscribed in the unit sphere, and far outside this smaller one.
+        // Inscribed in the unit sphere, and well outside this smaller one.
         (sphere(24, 48), |p| dot(p, p) <= 0.98),
     ];
     for (shape, (mesh, is_inside)) in shapes.iter().enumerate() {
@@ -291,7 +293,7 @@ fn flood_from_outside_stays_outside() {
             for (i, reached) in reached.into_iter().enumerate() {
                 let i = i as u32;
                 let voxel = [i / n / n, i / n % n, i % n];
-                // Only voxels clear of the surface: rotation is rounded to f32.
+                // Only voxels clear of the surface, since rotation is rounded to f32.
                 if occupied.contains(&voxel) {
                     continue;
                 }

@@ -360,7 +360,10 @@ mod tests {
                 };
             }
         }
-        assert!(edges.values().all(|&e| e == (2, 0)), "an edge is not shared by exactly two triangles");
+        assert!(
+            edges.values().all(|&e| e == (2, 0)),
+            "an edge is not shared by exactly two triangles"
+        );
     }
     fn volume(mesh: &Mesh) -> f64 {
         let p = |i: u32| mesh.positions[i as usize].map(f64::from);

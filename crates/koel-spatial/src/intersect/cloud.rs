@@ -20,7 +20,7 @@ pub struct Points {
     order: [Vec<u32>; 2],
     /// Voxel keys.
     pub keys: Buffer<u32>,
-    /// Places in the voxel.
+    /// Positions in the voxel.
     pub local: Buffer<u32>,
     /// Voxel numbers.
     pub voxels: Buffer<u32>,

@@ -7,16 +7,21 @@
 //! (`koel_kernels::spatial`) consist of independent threads, from one source for GPU, executor and
 //! CPU.
 //!
-//! | stage | threads | from | to |
-//! |---|---|---|---|
-//! | voxelize | words, 4 points | points, poses | voxel keys (Morton), positions in the voxel, bitmap of occupied 4^3-voxel bricks of all levels |
-//! | build: index | words, points, bricks | bitmap | cells of each brick; ranks: key -> number, number -> key |
-//! | build: sums | 4 points, points, voxels | keys, positions, normals | points by voxel; count, sums of positions, normals, \|n\|_1 (integers) |
-//! | build: area | cells of the area level | sums | area per point |
-//! | build: dipoles | voxels, then cells of each level | sums, area | centre, area, area x normal, count of every cell |
-//! | intersect | cells | index of both | intersections; free cells ("units"); voxels near the other surface |
-//! | seed | query, level, brick | dipoles | winding numbers of units and of samples on the own surface; iso values; closedness |
-//! | fill | near voxels; voxels; undecided | all | margins by nearby normals, by unit, or by a winding number of their own; labels |
+//! * voxelize (thread per word or 4 points): points, poses -> voxel keys (Morton), positions in the
+//!   voxel, bitmap of occupied 4^3-voxel bricks of all levels
+//! * build, index (word, point, brick): bitmap -> cells of each brick; ranks for key -> number and
+//!   number -> key
+//! * build, sums (4 points, point, voxel): keys, positions, normals -> points by voxel; count and
+//!   sums of positions, normals and \|n\|_1 (integers)
+//! * build, area (cell of the area level): sums -> area per point
+//! * build, dipoles (voxel, then cell of each level): sums, area -> centre, area, area x normal and
+//!   count of every cell
+//! * intersect (cell): index of both -> intersections; free cells ("units"); voxels near the other
+//!   surface
+//! * seed (query, level, brick): dipoles -> winding numbers of units and of samples on the own
+//!   surface; iso values; closedness
+//! * fill (near voxel; voxel; undecided voxel): all -> margins by nearby normals, by unit, or by a
+//!   winding number of their own; labels
 //!
 //! Method robust never synchronizes, so its frames can be [recorded](Intersector::record) as one
 //! CUDA graph.
@@ -39,7 +44,6 @@
 //!
 //! Device memory: about 300 bytes per point plus N^3 / 45 bytes, where N is the grid's resolution
 //! rounded up to a power of two (see [`Intersector::bytes`]).
-//! rounded up to a power of two ([`Intersector::bytes`] tells).
 
 mod boolean;
 mod cloud;
@@ -108,9 +112,9 @@ pub enum IntersectError {
     /// A cloud has too many points.
     #[error("cloud {cloud} has {points} points, expected at most {MAX_POINTS}")]
     TooManyPoints {
-        /// Which.
+        /// Cloud at fault.
         cloud: Side,
-        /// Its points.
+        /// Number of its points.
         points: usize,
     },
     /// The grid is finer than 32-bit keys can represent.
