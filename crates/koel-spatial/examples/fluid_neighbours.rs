@@ -31,8 +31,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             stream.time(|| Ok(hash.within_on(&stream, positions.view(), RADIUS)))?;
         let pairs = neighbours?.1.len();
         println!(
-            "{run}: built in {:.1} ms ({:.1} M particles/s, {} cells occupied), {pairs} neighbours in {:.1} ms \
-             ({:.1} M particles/s, {:.0} M neighbours/s)",
+            "{run}: built in {:.1} ms ({:.1} M particles/s, {} cells occupied), {pairs} \
+             neighbours in {:.1} ms ({:.1} M particles/s, {:.0} M neighbours/s)",
             1e3 * build,
             1e-6 * n as f64 / build,
             hash.occupied_cells(),

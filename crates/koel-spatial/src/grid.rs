@@ -247,9 +247,12 @@ mod tests {
             n in 1u32..=MAX_RESOLUTION,
         ) {
             let bounds = Bounds::of(&corners).unwrap();
-            let (enclosing, tight) = (Grid::enclosing(bounds, n).unwrap(), Grid::tight(bounds, n).unwrap());
+            let (enclosing, tight) =
+                (Grid::enclosing(bounds, n).unwrap(), Grid::tight(bounds, n).unwrap());
             let longest = bounds.longest_side();
-            prop_assert!(longest == 0.0 || enclosing.voxel_size() <= longest / (0.85 * f64::from(n)));
+            prop_assert!(
+                longest == 0.0 || enclosing.voxel_size() <= longest / (0.85 * f64::from(n))
+            );
             for corner in [bounds.min(), bounds.max()] {
                 let p = corner.map(f64::from);
                 let voxel = enclosing.voxel_of(p).unwrap();

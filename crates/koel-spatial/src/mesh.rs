@@ -69,7 +69,8 @@ impl Scan {
             Err(none) => none.to_string(),
         };
         format!(
-            "{format}: {points} points {normals}, {triangles} triangles, {dropped} points dropped, {unit}, {corners}"
+            "{format}: {points} points {normals}, {triangles} triangles, \
+             {dropped} points dropped, {unit}, {corners}"
         )
     }
 

@@ -275,7 +275,8 @@ mod tests {
         ) {
             let order = if morton { Order::Morton } else { Order::RowMajor };
             let grid = Grid::new([0.0; 3], 1.0, 9).unwrap();
-            let visit_all = |_: usize, visit: &mut dyn FnMut([u32; 3])| voxels.iter().for_each(|&v| visit(v));
+            let visit_all =
+                |_: usize, visit: &mut dyn FnMut([u32; 3])| voxels.iter().for_each(|&v| visit(v));
             let marked: Vec<u64> =
                 distinct_keys(&grid, order, (0..repeats).into_par_iter(), visit_all).unwrap();
             let gathered: Vec<u64> = gathered_keys(order, (0..repeats).into_par_iter(), visit_all);

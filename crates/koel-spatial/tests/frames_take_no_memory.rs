@@ -104,7 +104,7 @@ fn frames_take_no_buffers() {
 
 /// Runs on this machine's best device.
 #[test]
-#[ignore = "half a minute on a CPU if optimized, else minutes; short form: `frames_take_no_buffers`"]
+#[ignore = "half a minute on a CPU if optimized; short form: `frames_take_no_buffers`"]
 fn ten_thousand_frames_take_no_more_memory() {
     let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
     let device = Device::best().unwrap();

@@ -331,8 +331,8 @@ fn frames_repeat_and_poses_matter() {
     assert!(timings.total() > 0.0 && timings.build > 0.0);
 }
 
-/// Poses one after another, each of which finds more or fewer cells and other levels than the one
-/// before; in one nothing is left.
+/// Returns a sequence of poses, each with more or fewer cells and other levels than the one before;
+/// one of them leaves nothing in the grid.
 fn animation(scene: &Scene) -> Vec<[Pose; 2]> {
     let [a, b] = scene.poses;
     let moved = |x: f64| Pose { translation: [x, 0.05, -0.02], ..b };
@@ -353,7 +353,7 @@ fn assert_same(found: &mut Intersector, expected: &mut Intersector) {
         assert_eq!(found.voxels(side).unwrap(), expected.voxels(side).unwrap());
         assert_eq!(found.point_labels(side).unwrap(), expected.point_labels(side).unwrap());
     }
-    let measures = |i: &mut Intersector| format!("{:?}", i.summary().unwrap()); // empty parts give NaN
+    let measures = |i: &mut Intersector| format!("{:?}", i.summary().unwrap()); // NaN if empty
     assert_eq!(measures(found), measures(expected));
 }
 #[test]

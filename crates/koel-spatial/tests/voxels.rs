@@ -130,12 +130,17 @@ proptest! {
 
     #[test]
     fn needles_have_no_holes(
-        from in proptest::array::uniform3(-1.0f32..1.0), to in proptest::array::uniform3(-1.0f32..1.0),
+        from in proptest::array::uniform3(-1.0f32..1.0),
+        to in proptest::array::uniform3(-1.0f32..1.0),
         width in prop_oneof![Just(0.0f32), 1e-6f32..0.05], n in 4u32..20,
     ) {
-        let third = [0, 1, 2].map(|a| 0.3 * from[a] + 0.7 * to[a] + if a == 0 { width } else { 0.0 });
+        let third = [0, 1, 2]
+            .map(|a| 0.3 * from[a] + 0.7 * to[a] + if a == 0 { width } else { 0.0 });
         let mesh = Mesh { positions: vec![from, to, third], triangles: vec![[0, 1, 2]] };
-        assert_tight_and_without_holes(&mesh, &Grid::enclosing(Bounds::of(&mesh.positions).unwrap(), n).unwrap());
+        assert_tight_and_without_holes(
+            &mesh,
+            &Grid::enclosing(Bounds::of(&mesh.positions).unwrap(), n).unwrap()
+        );
     }
 
     #[test]
@@ -144,7 +149,8 @@ proptest! {
         squash in prop_oneof![Just(1.0f32), Just(0.0), Just(1e-3)],
         radius in prop_oneof![0.02f64..0.1, 0.1f64..1.0],
     ) {
-        let positions: Vec<[f32; 3]> = triangle.iter().map(|p| [p[0], p[1] * squash, p[2] * squash]).collect();
+        let positions: Vec<[f32; 3]> =
+            triangle.iter().map(|p| [p[0], p[1] * squash, p[2] * squash]).collect();
         let mesh = Mesh { positions, triangles: vec![[0, 1, 2]] };
         let samples = sample_cloud(&mesh, radius).unwrap();
         let [a, b, c] = corners(&mesh, [0, 1, 2]);
@@ -162,11 +168,15 @@ proptest! {
     }
 
     #[test]
-    fn cloud_keys_are_the_distinct_voxels(points in vec(proptest::array::uniform3(-5.0f32..5.0), 1..200), n in 1u32..200) {
+    fn cloud_keys_are_the_distinct_voxels(
+        points in vec(proptest::array::uniform3(-5.0f32..5.0), 1..200),
+        n in 1u32..200,
+    ) {
         let grid = Grid::enclosing(Bounds::of(&points).unwrap(), n).unwrap();
         for order in [Order::RowMajor, Order::Morton] {
             let distinct = |p: &[f32; 3]| grid.voxel_of(p.map(f64::from)).unwrap();
-            let naive: BTreeSet<u64> = points.iter().map(|p| order.encode(distinct(p)).unwrap()).collect();
+            let naive: BTreeSet<u64> =
+                points.iter().map(|p| order.encode(distinct(p)).unwrap()).collect();
             let wide: Vec<u64> = cloud_keys(&points, &grid, order).unwrap();
             prop_assert_eq!(&wide, &naive.into_iter().collect::<Vec<_>>());
             let narrow: Vec<u32> = cloud_keys(&points, &grid, order).unwrap();
