@@ -50,8 +50,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         device.name()
     );
     println!(
-        "| scene | method | wrong beyond 2 voxels | wrong | unknown | inside share off | volume off \
-         | CPU | recorded | clock | voxelize, build, intersect, seed, fill |"
+        "| scene | method | wrong beyond 2 voxels | wrong | unknown | inside share off \
+         | volume off | CPU | recorded | clock | voxelize, build, intersect, seed, fill |"
     );
     println!("|---|---|---|---|---|---|---|---|---|---|---|");
     for (name, a, b, offset, noise) in cases(h).into_iter().filter(|c| c.0.contains(&filter)) {
@@ -139,8 +139,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             let volume = volume_off.map_or("-".into(), |v: f64| format!("{:.2}", v * 100.0));
             let recorded = least_recorded.map_or("-".into(), |ms| format!("{ms:.3}"));
             println!(
-                "| {name} | {name_of} | {:.4} | {:.3} | {:.3} | {:.3} | {volume} | {:.1} | {recorded} \
-                 | {:.2} | {:.2}, {:.2}, {:.2}, {:.2}, {:.2} |",
+                "| {name} | {name_of} | {:.4} | {:.3} | {:.3} | {:.3} | {volume} | {:.1} \
+                 | {recorded} | {:.2} | {:.2}, {:.2}, {:.2}, {:.2}, {:.2} |",
                 worst.far * 100.0,
                 worst.wrong * 100.0,
                 worst.unknown * 100.0,
