@@ -1,11 +1,11 @@
-//! A scene matched against many models by one table: milliseconds a scene, by stage.
+//! Matches a scene against many models in one table: milliseconds per scene, by stage.
 //!
 //! `cargo run --release -p koel-vision --example many_models -- MODELS SCENES PHOTOGRAPH... [cpu]
 //! [default]`
 //!
-//! Models and scenes of 240 x 180 and 640 x 480 pixels, as in the quality table's clean level: each
-//! scene shows one of the models. By [`Options::quick`], or by the default; on the best device, or
-//! on the CPU.
+//! Models have 240 x 180 pixels and scenes 640 x 480, as in the quality table's clean level; each
+//! scene shows one of the models. Uses [`Options::quick`], or the default options, on the best
+//! device, or on the CPU.
 use koel::Device;
 use koel_vision::random::Random;
 use koel_vision::synthetic::{Level, Pair, pair};
@@ -60,7 +60,7 @@ fn run(args: &[String]) -> Result<(), Box<dyn Error>> {
     );
     let mut random = Random::new(1);
     let (mut times, mut stages, mut good, mut others) = (vec![], [0.0; 3], 0, 0);
-    // The first one warms up.
+    // The first round warms up.
     for round in 0..=scenes {
         let shown = random.below(pairs.len());
         let begin = Instant::now();

@@ -1,4 +1,4 @@
-//! Files of many models: what is saved is loaded, what is damaged is refused.
+//! Files of many models: round trips, and rejection of damaged files.
 use koel_vision::textures::texture;
 use koel_vision::{Model, Models, ModelsError};
 use std::path::Path;
@@ -55,8 +55,8 @@ fn every_cut_and_every_flipped_bit_is_refused() {
     assert!(matches!(load(&newer), Err(ModelsError::Version { found: 2, .. })));
 }
 
-/// The time that a model takes grows with the square of its points: a file has no more of them than
-/// a model.
+/// The time per model grows with the square of its points: a file may not have more of them than a
+/// model.
 #[test]
 fn more_points_than_a_model_has_are_refused() {
     let sealed = |content: &[u8]| {
@@ -90,7 +90,7 @@ fn more_points_than_a_model_has_are_refused() {
     }
 }
 
-/// Files that are whole, but made to do harm: their checksum is right.
+/// Intact but malicious files: their checksum is correct.
 #[test]
 fn hostile_contents_are_refused() {
     let sealed = |content: &[u8]| {
@@ -103,7 +103,7 @@ fn hostile_contents_are_refused() {
     let content = &whole[..whole.len() - 8];
     assert!(load(&sealed(content)).is_ok());
     let mut refused = 0;
-    // Each word in turn becomes a huge number, a negative float, not a number.
+    // Each word in turn becomes a huge number, a negative float, or NaN.
     for at in (12..120).step_by(4) {
         for value in [
             u32::MAX,
@@ -114,7 +114,7 @@ fn hostile_contents_are_refused() {
         ] {
             let mut changed = content.to_vec();
             changed[at..at + 4].copy_from_slice(&value.to_le_bytes());
-            // Whatever it is, it is no panic, and no memory is taken on its word.
+            // Whatever the value, loading neither panics nor allocates based on it.
             refused += load(&sealed(&changed)).is_err() as usize;
         }
     }
