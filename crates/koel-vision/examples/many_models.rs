@@ -52,7 +52,8 @@ fn run(args: &[String]) -> Result<(), Box<dyn Error>> {
     table.remove(last)?;
     table.add([&all[last]])?;
     println!(
-        "{}: {models} models, {} entries, table in {:.1} ms, one taken away and added again in {:.1} ms",
+        "{}: {models} models, {} entries, table in {:.1} ms, one removed and \
+         added again in {:.1} ms",
         device.name(),
         table.living_entries(),
         1e3 * built,
@@ -90,12 +91,13 @@ fn run(args: &[String]) -> Result<(), Box<dyn Error>> {
     let (total, features) = times[times.len() / 2];
     let [votes, refinement, verdicts] = stages;
     println!(
-        "a scene: median {:.1} ms; edges and maps {:.1}, mean votes {votes:.1}, refinement {refinement:.1}, verdicts {verdicts:.1}",
+        "per scene: median {:.1} ms; edges and maps {:.1}, mean votes {votes:.1}, \
+         refinement {refinement:.1}, verdicts {verdicts:.1}",
         1e3 * total,
         1e3 * features
     );
     println!(
-        "the model shown found in {good} of {scenes} scenes; other models or other places in {others}"
+        "the model shown found in {good} of {scenes} scenes; other models or positions in {others}"
     );
     Ok(())
 }

@@ -50,7 +50,8 @@ fn run(args: &[String]) -> Result<(), Box<dyn Error>> {
         device.name()
     );
     println!(
-        "| level | within, px | goal | reached | median error, px | evidence, nats | s a pair | of it votes |"
+        "| level | within, px | goal | reached | median error, px | evidence, nats \
+         | s per pair | of it votes |"
     );
     println!("|---|---|---|---|---|---|---|---|");
     for level in if levels.is_empty() { Level::ALL.to_vec() } else { levels } {

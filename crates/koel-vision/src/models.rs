@@ -50,7 +50,7 @@ pub enum ModelsError {
         found: u32,
     },
     /// The file is truncated or modified.
-    #[error("{}: damaged at byte {offset}: {what}", path.display())]
+    #[error("{}: damaged at byte {offset}: expected {what}", path.display())]
     Damaged {
         /// Path of the file.
         path: PathBuf,
@@ -188,27 +188,27 @@ impl<'a> Reader<'a> {
     fn float(&mut self) -> Result<f32, ModelsError> {
         match f32::from_bits(self.number()?) {
             v if v.abs() <= 1e6 => Ok(v),
-            _ => Err(self.damaged("a coordinate before this")),
+            _ => Err(self.damaged("a coordinate before it")),
         }
     }
     fn side(&mut self) -> Result<usize, ModelsError> {
         match self.number()? {
             n @ 1..=crate::picture::LONGEST_SIDE => Ok(n as usize),
-            _ => Err(self.damaged("the size of an image before this")),
+            _ => Err(self.damaged("the size of an image before it")),
         }
     }
     /// Reads up to `most` edges: the time per model grows with the square of their number.
     fn edges(&mut self, most: usize) -> Result<Vec<Edge>, ModelsError> {
         let count = self.number()?;
         if count as usize > most || self.bytes.len() - self.at < count as usize * POINT {
-            return Err(self.damaged("the number of the following points before this"));
+            return Err(self.damaged("a valid number of points before it"));
         }
         (0..count)
             .map(|_| {
                 let (x, y, nx, ny) = (self.float()?, self.float()?, self.float()?, self.float()?);
                 if x < 0.0 || y < 0.0 || (nx * nx + ny * ny - 1.0).abs() > 0.01 {
                     return Err(
-                        self.damaged("a point inside the image and a unit vector before this")
+                        self.damaged("a point inside the image and a unit vector before it")
                     );
                 }
                 let (strength, contrast) = (self.float()?, self.float()?);
@@ -238,11 +238,11 @@ impl<'a> Reader<'a> {
         ];
         let to_image = Affine { linear: [[a, b], [c, d]], shift: [x, y] };
         if to_image.inverse().is_none() {
-            return Err(self.damaged("an invertible map before this"));
+            return Err(self.damaged("an invertible map before it"));
         }
         let (points, contour) = (self.edges(MAX_POINTS.0)?, self.edges(MAX_POINTS.1)?);
         if points.len() < MIN_POINTS || contour.is_empty() {
-            return Err(self.damaged("enough points for a model before this"));
+            return Err(self.damaged("enough points for a model before it"));
         }
         let weights = independent_weights(&points);
         Ok((name.into(), Model { width, height, to_image, points, weights, contour }))

@@ -30,9 +30,9 @@ fn adding_and_removing_leave_the_others() {
     assert_eq!(all.iter().map(|(name, _)| name).collect::<Vec<_>>(), ["a", "c"]);
     assert!(all.iter().all(|model| before.iter().any(|other| other == model)));
     let error = all.add("c".into(), b.clone()).unwrap_err();
-    assert_eq!(error.to_string(), "a model named \"c\" is there already");
+    assert_eq!(error.to_string(), "a model named \"c\" already exists");
     let error = all.remove("b").unwrap_err();
-    assert_eq!(error.to_string(), "no model is named \"b\"; there are: a, c");
+    assert_eq!(error.to_string(), "no model is named \"b\"; known models: a, c");
     all.add("b".into(), b).unwrap();
     assert_eq!(load(&all.to_bytes()).unwrap(), all);
 }
@@ -85,7 +85,7 @@ fn more_points_than_a_model_has_are_refused() {
         edges(&mut content, contour);
         let loaded = load(&sealed(&content));
         assert_eq!(loaded.is_ok(), is_model, "{points} points, {contour} of the contour");
-        let says = "the number of points that follow";
+        let says = "a valid number of points before it";
         assert!(is_model || loaded.is_err_and(|e| e.to_string().ends_with(says)));
     }
 }
