@@ -196,7 +196,8 @@ fn many_models_are_kept_and_matched() {
             .contains("flat.png: 0 edge points are too few")
     );
     assert!(
-        refused(&folder, &["models", "remove", "db", "model.png"]).contains("known models: other.png")
+        refused(&folder, &["models", "remove", "db", "model.png"])
+            .contains("known models: other.png")
     );
     assert!(
         refused(&folder, &["models", "list", "scene.png"])

@@ -61,7 +61,7 @@ pub trait VoxelKey: sealed::Sealed + Copy + Default + Ord + Debug + Send + Sync 
     /// Checks that every voxel of a grid has a key.
     ///
     /// # Errors
-    /// [`KeyError::Resolution`] above 2^`AXIS_BITS` voxels a side.
+    /// [`KeyError::Resolution`] above 2^`AXIS_BITS` voxels per side.
     fn check_resolution(resolution: u32) -> Result<(), KeyError> {
         let limit = 1 << Self::AXIS_BITS;
         if resolution > limit {

@@ -31,7 +31,7 @@ pub struct CellIndex {
 impl CellIndex {
     /// Allocates the index for the given number of points.
     pub fn new(device: &Device, shape: Shape, points: usize) -> Result<CellIndex> {
-        // A level has no more cells than points, and no more than both its grids hold.
+        // The points and the size of both grids bound the number of cells of a level.
         let most = |side_bits: u32| points.min(2usize << (3 * side_bits));
         let sum = |of: &dyn Fn(u32) -> usize| (0..shape.levels()).map(of).sum::<usize>();
         let most_cells = sum(&|l| most(shape.bits - l));
