@@ -190,13 +190,14 @@ fn many_models_are_kept_and_matched() {
     done(&["models", "remove", "db", "model.png"]);
     assert_eq!(json(&folder, &["match", "--models", "db", "scene.png"])["found"], false);
 
-    assert!(refused(&folder, &["models", "add", "db", "other.png"]).contains("is there already"));
+    assert!(refused(&folder, &["models", "add", "db", "other.png"]).contains("already exists"));
     assert!(
         refused(&folder, &["models", "add", "db", "flat.png"])
             .contains("flat.png: 0 edge points are too few")
     );
     assert!(
-        refused(&folder, &["models", "remove", "db", "model.png"]).contains("there are: other.png")
+        refused(&folder, &["models", "remove", "db", "model.png"])
+            .contains("known models: other.png")
     );
     assert!(
         refused(&folder, &["models", "list", "scene.png"])

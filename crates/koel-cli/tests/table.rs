@@ -254,7 +254,7 @@ fn what_a_scan_loses_is_noted() {
     );
     let notes = [
         "c.ply: 1 points with coordinates or normals that are not finite were dropped",
-        "c.ply: line 3: element vertex: not kept are the properties red",
+        "c.ply: line 3: element vertex: properties not kept: red",
     ];
     assert_eq!(built["notes"], Value::from(notes.to_vec()));
     assert_eq!(error, notes.map(|note| format!("note: {note}\n")).concat());

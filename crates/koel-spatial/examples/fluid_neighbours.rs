@@ -1,7 +1,7 @@
-//! Neighbours of fluid particles, as smoothed-particle hydrodynamics needs them in every step: a
-//! column of water that collapses, all particles within the smoothing radius of each particle,
-//! every pair checked against a naive grid. `cargo run --release -p koel-spatial --example
-//! fluid_neighbours -- [PARTICLES, 1000000 by default]`
+//! Neighbours of fluid particles, as smoothed-particle hydrodynamics needs them in every step.
+//! Finds all particles within the smoothing radius of each particle of a collapsing column of
+//! water, and checks every pair against a naive grid. `cargo run --release -p koel-spatial
+//! --example fluid_neighbours -- [PARTICLES, 1000000 by default]`
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -11,7 +11,7 @@ use koel::{Buffer, Device};
 use koel_spatial::SpatialHash;
 use rayon::prelude::*;
 
-/// The smoothing radius, in distances of particles at rest: about 33 neighbours.
+/// Smoothing radius in units of the rest distance between particles: about 33 neighbours.
 const RADIUS: f64 = 2.0;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -31,8 +31,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             stream.time(|| Ok(hash.within_on(&stream, positions.view(), RADIUS)))?;
         let pairs = neighbours?.1.len();
         println!(
-            "{run}: built in {:.1} ms ({:.1} M particles/s, {} cells occupied), {pairs} neighbours in {:.1} ms \
-             ({:.1} M particles/s, {:.0} M neighbours/s)",
+            "{run}: built in {:.1} ms ({:.1} M particles/s, {} cells occupied), {pairs} \
+             neighbours in {:.1} ms ({:.1} M particles/s, {:.0} M neighbours/s)",
             1e3 * build,
             1e-6 * n as f64 / build,
             hash.occupied_cells(),
@@ -63,7 +63,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A column twice as high as wide, shaken, and a spray of a tenth of the particles above it.
+/// Returns a column twice as high as wide, jittered, with a tenth of the particles as spray above.
 fn column_of_water(n: usize) -> Vec<[f32; 3]> {
     let mut state = 1u64;
     let mut unit = move || {
@@ -85,7 +85,7 @@ fn column_of_water(n: usize) -> Vec<[f32; 3]> {
     particles
 }
 
-/// Lists of particles in a map of the standard library, searched cell by cell.
+/// Lists of particles in a standard-library map, searched cell by cell.
 struct NaiveGrid(HashMap<[i64; 3], Vec<u32>>);
 
 impl NaiveGrid {
@@ -94,7 +94,7 @@ impl NaiveGrid {
         particles.iter().zip(0..).for_each(|(&p, i)| cells.entry(cell(p)).or_default().push(i));
         NaiveGrid(cells)
     }
-    /// Ascending.
+    /// Returns the neighbours in ascending order.
     fn neighbours(&self, particles: &[[f32; 3]], i: usize) -> Vec<u32> {
         let (p, [x, y, z]) = (particles[i], cell(particles[i]));
         let around = (-1..=1)

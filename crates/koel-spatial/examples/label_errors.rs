@@ -1,6 +1,6 @@
-//! Errors of the labels of `koel_spatial::intersect` against closed forms, and the time of a frame,
-//! on this machine's best device: `cargo run --release -p koel-spatial --example label_errors --
-//! POINTS GRID POSES FRAMES [FILTER]`
+//! Label errors of `koel_spatial::intersect` against closed forms, and the time per frame, on this
+//! machine's best device: `cargo run --release -p koel-spatial --example label_errors -- POINTS
+//! GRID POSES FRAMES [FILTER]`
 
 #[path = "../tests/intersect_scenes/mod.rs"]
 mod scenes;
@@ -44,11 +44,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     let h = 2.0 / f64::from(n);
     let grid = Grid::new([-1.0; 3], h, n)?;
     println!(
-        "{}: {points} points a side, {n}^3, worst of {poses} random poses; shares of area in %, volume error in %, ms a frame (CPU: mean, all threads; recorded: least, all stages as one graph; clock: least of each stage)",
+        "{}: {points} points per side, {n}^3, worst of {poses} random poses; shares of area in %, \
+         volume error in %, ms per frame (CPU: mean, all threads; recorded: minimum, all stages as \
+         one graph; clock: minimum of each stage)",
         device.name()
     );
     println!(
-        "| scene | method | wrong beyond 2 voxels | wrong | unknown | inside share off | volume off | CPU | recorded | clock | voxelize, build, intersect, seed, fill |"
+        "| scene | method | wrong beyond 2 voxels | wrong | unknown | inside share off \
+         | volume off | CPU | recorded | clock | voxelize, build, intersect, seed, fill |"
     );
     println!("|---|---|---|---|---|---|---|---|---|---|---|");
     for (name, a, b, offset, noise) in cases(h).into_iter().filter(|c| c.0.contains(&filter)) {
@@ -70,7 +73,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 ];
                 let mut intersector =
                     Intersector::new(&device, &scans[0].cloud, &scans[1].cloud, grid, method)?;
-                // The first frame touches memory that later ones find ready.
+                // The first frame touches memory for the first time.
                 intersector.frame(&pose[0], &pose[1])?;
                 let before = cpu_ms();
                 for _ in 0..frames_of_pose.max(1) {
@@ -113,8 +116,8 @@ fn main() -> Result<(), Box<dyn Error>> {
                         Boolean::Difference => va - both,
                         Boolean::ReverseDifference => vb - both,
                     });
-                    // In parts of the true volume, or of the smaller solid: an intersection may be
-                    // empty.
+                    // Relative to the true volume, or to the smaller solid, since an intersection
+                    // may be empty.
                     let off = truth
                         .iter()
                         .zip(volumes)
@@ -123,7 +126,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                     volume_off = Some(off.max(volume_off.unwrap_or(0.0)));
                 }
             }
-            // The least of each stage: what it takes where nothing else runs.
+            // Minimum of each stage: its time without interference.
             let least = |of: fn(&Timings) -> f64| frames.iter().map(of).fold(f64::MAX, f64::min);
             let t = Timings {
                 voxelize: least(|t| t.voxelize),
@@ -136,7 +139,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             let volume = volume_off.map_or("-".into(), |v: f64| format!("{:.2}", v * 100.0));
             let recorded = least_recorded.map_or("-".into(), |ms| format!("{ms:.3}"));
             println!(
-                "| {name} | {name_of} | {:.4} | {:.3} | {:.3} | {:.3} | {volume} | {:.1} | {recorded} | {:.2} | {:.2}, {:.2}, {:.2}, {:.2}, {:.2} |",
+                "| {name} | {name_of} | {:.4} | {:.3} | {:.3} | {:.3} | {volume} | {:.1} \
+                 | {recorded} | {:.2} | {:.2}, {:.2}, {:.2}, {:.2}, {:.2} |",
                 worst.far * 100.0,
                 worst.wrong * 100.0,
                 worst.unknown * 100.0,
@@ -154,7 +158,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Milliseconds that the threads of this process have run, as Linux counts; 0 elsewhere.
+/// Returns the milliseconds of CPU time of this process' threads on Linux; 0 elsewhere.
 fn cpu_ms() -> f64 {
     let of_thread = |task: std::fs::DirEntry| {
         let text = std::fs::read_to_string(task.path().join("schedstat")).ok()?;

@@ -1,6 +1,6 @@
-//! Estimates normals of a scan's points and, where the scan is a mesh, compares them with the
-//! mesh's own: `cargo run --release -p koel-spatial --example normals -- assets/cortex.ply
-//! [NEIGHBOURS, 16 by default]`
+//! Estimates normals of a scan's points and, if the scan is a mesh, compares them with the mesh's
+//! own: `cargo run --release -p koel-spatial --example normals -- assets/cortex.ply [NEIGHBOURS, 16
+//! by default]`
 
 use std::error::Error;
 use std::time::Instant;
@@ -27,14 +27,14 @@ fn main() -> Result<(), Box<dyn Error>> {
         };
         println!("on the mesh's side: {:.2} %", share(&|c| c > 0.0));
         println!(
-            "within 30 degrees of the mesh's normal, sign aside: {:.2} %",
+            "within 30 degrees of the mesh's normal, ignoring the sign: {:.2} %",
             share(&|c| c.abs() > 0.866)
         );
     }
     Ok(())
 }
 
-/// Means of the adjoining triangles' normals, by area.
+/// Returns the area-weighted means of the adjoining triangles' normals.
 fn vertex_normals(positions: &[[f32; 3]], triangles: &[[u32; 3]]) -> Vec<[f64; 3]> {
     let mut sums = vec![[0.0; 3]; positions.len()];
     for triangle in triangles {

@@ -1,22 +1,23 @@
-//! The voxel grid: one cube of N x N x N voxels in space.
+//! Voxel grid: a cube of N x N x N voxels in space.
 
 use thiserror::Error;
 
-/// The finest grid: 2^21 voxels along a side, what a 64-bit key can hold.
+/// Maximum resolution: 2^21 voxels per side, the limit of a 64-bit key.
 pub const MAX_RESOLUTION: u32 = 1 << 21;
 
-/// The part of the grid's side that the longest side of the box spans in [`Grid::enclosing`]. The
-/// rest is margin: at least one free voxel on every side from 16 voxels up.
+/// Fraction of the grid's side that the longest side of the box spans in [`Grid::enclosing`]. The
+/// rest is margin: at least one free voxel on every side for 16 or more voxels per side.
 const ENCLOSED_SPAN: f64 = 0.875;
 
-/// Why a box or a grid cannot be made.
+/// Reason why a box or a grid cannot be built.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum GridError {
-    /// There is nothing to bound.
+    /// There are no points to bound.
     #[error("there are no points to put a grid around")]
     NoPoints,
     /// A coordinate is NaN or infinite.
-    #[error("vertex {vertex}: {axis} is {value}, expected a finite number", axis = crate::grid::axis_name(*.axis))]
+    #[error("vertex {vertex}: {axis} is {value}, expected a finite number",
+        axis = crate::grid::axis_name(*.axis))]
     NotFinite {
         /// Index of the vertex, from 0.
         vertex: usize,
@@ -26,14 +27,15 @@ pub enum GridError {
         value: f32,
     },
     /// The resolution is 0 or above [`MAX_RESOLUTION`].
-    #[error("a grid of {resolution} voxels a side was asked for, expected 1 to {MAX_RESOLUTION}")]
+    #[error("a grid of {resolution} voxels per side was requested, expected 1 to {MAX_RESOLUTION}")]
     Resolution {
-        /// What was asked for.
+        /// Requested resolution.
         resolution: u32,
     },
     /// The origin is not finite or the voxel size is not a positive finite number.
     #[error(
-        "origin {origin:?} and voxel size {voxel_size} do not describe a grid: both must be finite, the size positive"
+        "origin {origin:?} and voxel size {voxel_size} do not describe a grid: both must be finite \
+         and the size positive"
     )]
     Geometry {
         /// The origin given.
@@ -43,12 +45,12 @@ pub enum GridError {
     },
 }
 
-/// The field's name of axis 0, 1, 2.
+/// Name of axis 0, 1 or 2.
 pub(crate) fn axis_name(axis: usize) -> char {
     ['x', 'y', 'z'][axis]
 }
 
-/// An axis-aligned box, in the units of the scan. Never empty, always finite.
+/// Axis-aligned box in the units of the scan. Never empty, always finite.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bounds {
     min: [f32; 3],
@@ -56,10 +58,10 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// The smallest box around all positions. Linear in their number.
+    /// Returns the smallest box around all positions, in linear time.
     ///
     /// # Errors
-    /// [`GridError::NoPoints`] for an empty slice, [`GridError::NotFinite`] naming the first vertex
+    /// [`GridError::NoPoints`] for an empty slice, [`GridError::NotFinite`] with the first vertex
     /// that is not finite.
     pub fn of(positions: &[[f32; 3]]) -> Result<Self, GridError> {
         let mut bounds = Bounds { min: [f32::INFINITY; 3], max: [f32::NEG_INFINITY; 3] };
@@ -78,7 +80,7 @@ impl Bounds {
         Ok(bounds)
     }
 
-    /// The smallest box that holds both.
+    /// Returns the smallest box that contains both.
     pub fn union(self, other: Self) -> Self {
         Bounds {
             min: std::array::from_fn(|a| self.min[a].min(other.min[a])),
@@ -86,24 +88,24 @@ impl Bounds {
         }
     }
 
-    /// The corner with the smallest coordinates.
+    /// Returns the corner with the smallest coordinates.
     pub fn min(&self) -> [f32; 3] {
         self.min
     }
 
-    /// The corner with the largest coordinates.
+    /// Returns the corner with the largest coordinates.
     pub fn max(&self) -> [f32; 3] {
         self.max
     }
 
-    /// The length of the longest side; 0 for a single point.
+    /// Returns the length of the longest side; 0 for a single point.
     pub fn longest_side(&self) -> f64 {
         (0..3).map(|a| f64::from(self.max[a]) - f64::from(self.min[a])).fold(0.0, f64::max)
     }
 }
 
-/// A cube of `resolution`^3 voxels. With h the voxel size, voxel (i, j, k) is the half-open box
-/// [origin + h (i, j, k), origin + h (i+1, j+1, k+1)).
+/// Cube of `resolution`^3 voxels. With voxel size h, voxel (i, j, k) is the half-open box [origin +
+/// h (i, j, k), origin + h (i+1, j+1, k+1)).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Grid {
     origin: [f64; 3],
@@ -112,7 +114,7 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// A grid with the given corner, voxel size and voxels a side.
+    /// Creates a grid with the given corner, voxel size and number of voxels per side.
     ///
     /// # Errors
     /// [`GridError::Geometry`] or [`GridError::Resolution`].
@@ -126,9 +128,9 @@ impl Grid {
         Ok(Grid { origin, voxel_size, resolution })
     }
 
-    /// The grid of `koel intersect`: centred on the box, whose longest side spans 0.875 of the
-    /// grid's side, so that the voxel size is below (longest side) / (0.85 N) and, from N = 16
-    /// up, free voxels surround the box. A box of one point gets voxels of size 1.
+    /// Creates the grid that `koel intersect` uses, centred on the box. The longest side of the box
+    /// spans 0.875 of the grid's side: the voxel size is below (longest side) / (0.85 N), and for N
+    /// >= 16 free voxels surround the box. A box of one point gets voxels of size 1.
     ///
     /// # Errors
     /// [`GridError::Resolution`].
@@ -142,9 +144,9 @@ impl Grid {
         Self::new(origin, voxel_size, resolution)
     }
 
-    /// The tightest grid: it starts at the box's smallest corner, and the box's longest side spans
-    /// all N voxels (less one part in 10^9, so that the far end lies inside). For benchmarks:
-    /// the most voxels that N can give.
+    /// Creates the tightest grid: it starts at the box's smallest corner, and the box's longest
+    /// side spans all N voxels, less one part in 10^9 so that the far end lies inside. For
+    /// benchmarks: this grid yields the most occupied voxels for a given N.
     ///
     /// # Errors
     /// [`GridError::Resolution`].
@@ -154,34 +156,35 @@ impl Grid {
         Self::new(bounds.min.map(f64::from), voxel_size, resolution)
     }
 
-    /// The corner of voxel (0, 0, 0).
+    /// Returns the corner of voxel (0, 0, 0).
     pub fn origin(&self) -> [f64; 3] {
         self.origin
     }
 
-    /// The side h of a voxel, in the units of the scan.
+    /// Returns the side h of a voxel, in the units of the scan.
     pub fn voxel_size(&self) -> f64 {
         self.voxel_size
     }
 
-    /// The number N of voxels along a side.
+    /// Returns the number N of voxels per side.
     pub fn resolution(&self) -> u32 {
         self.resolution
     }
 
-    /// The point in voxel units: (p - origin) / h.
+    /// Converts a point to voxel units: (p - origin) / h.
     pub fn to_voxel_units(&self, p: [f64; 3]) -> [f64; 3] {
         std::array::from_fn(|a| (p[a] - self.origin[a]) / self.voxel_size)
     }
 
-    /// The voxel that holds the point; `None` if it lies outside the grid or is not finite.
+    /// Returns the voxel that contains the point; `None` if the point lies outside the grid or is
+    /// not finite.
     pub fn voxel_of(&self, p: [f64; 3]) -> Option<[u32; 3]> {
         let n = f64::from(self.resolution);
         let q = self.to_voxel_units(p);
         q.iter().all(|c| (0.0..n).contains(c)).then(|| q.map(|c| c as u32))
     }
 
-    /// The centre of a voxel, in the units of the scan.
+    /// Returns the centre of a voxel, in the units of the scan.
     pub fn centre_of(&self, voxel: [u32; 3]) -> [f64; 3] {
         std::array::from_fn(|a| self.origin[a] + self.voxel_size * (f64::from(voxel[a]) + 0.5))
     }
@@ -244,9 +247,12 @@ mod tests {
             n in 1u32..=MAX_RESOLUTION,
         ) {
             let bounds = Bounds::of(&corners).unwrap();
-            let (enclosing, tight) = (Grid::enclosing(bounds, n).unwrap(), Grid::tight(bounds, n).unwrap());
+            let (enclosing, tight) =
+                (Grid::enclosing(bounds, n).unwrap(), Grid::tight(bounds, n).unwrap());
             let longest = bounds.longest_side();
-            prop_assert!(longest == 0.0 || enclosing.voxel_size() <= longest / (0.85 * f64::from(n)));
+            prop_assert!(
+                longest == 0.0 || enclosing.voxel_size() <= longest / (0.85 * f64::from(n))
+            );
             for corner in [bounds.min(), bounds.max()] {
                 let p = corner.map(f64::from);
                 let voxel = enclosing.voxel_of(p).unwrap();

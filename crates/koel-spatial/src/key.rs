@@ -1,29 +1,31 @@
 //! Voxel coordinates packed into one integer.
 //!
-//! A 32-bit key holds 10 bits an axis (grids up to 1024), a 64-bit key 21 bits an axis (grids up to
-//! 2^21).
+//! A 32-bit key holds 10 bits per axis (grids up to 1024), a 64-bit key 21 bits per axis (grids up
+//! to 2^21).
 
 use std::fmt::Debug;
 
 use thiserror::Error;
 
-/// Why coordinates do not fit a key.
+/// Reason why coordinates do not fit a key.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum KeyError {
-    /// A grid is finer than the key can tell.
+    /// The grid is finer than the key can represent.
     #[error(
-        "a grid of {resolution} voxels a side does not fit a {key_bits}-bit key: {limit} is the most"
+        "a grid of {resolution} voxels per side does not fit a {key_bits}-bit key: expected at \
+         most {limit}"
     )]
     Resolution {
-        /// Voxels a side asked for.
+        /// Requested voxels per side.
         resolution: u32,
         /// Width of the key.
         key_bits: u32,
-        /// The most voxels a side that fit.
+        /// Maximum number of voxels per side.
         limit: u32,
     },
-    /// A coordinate needs more bits than the key has for an axis.
-    #[error("voxel coordinate {axis} = {value} does not fit a {key_bits}-bit key: expected less than {limit}",
+    /// A coordinate needs more bits than the key has per axis.
+    #[error("voxel coordinate {axis} = {value} does not fit a {key_bits}-bit key: \
+             expected less than {limit}",
         axis = crate::grid::axis_name(*.axis))]
     Coordinate {
         /// 0, 1, 2 for x, y, z.
@@ -32,7 +34,7 @@ pub enum KeyError {
         value: u32,
         /// Width of the key.
         key_bits: u32,
-        /// The first coordinate that does not fit.
+        /// Smallest value that does not fit.
         limit: u32,
     },
 }
@@ -45,21 +47,21 @@ mod sealed {
 
 /// An integer that can hold a voxel's coordinates: `u32` or `u64`.
 pub trait VoxelKey: sealed::Sealed + Copy + Default + Ord + Debug + Send + Sync + 'static {
-    /// Bits of the whole key.
+    /// Bits of the key.
     const BITS: u32;
-    /// Bits for each of the three coordinates.
+    /// Bits per coordinate.
     const AXIS_BITS: u32;
-    /// From the low 64 bits.
+    /// Builds a key from the low bits of a word.
     #[doc(hidden)]
     fn from_word(word: u64) -> Self;
-    /// To 64 bits.
+    /// Widens the key to 64 bits.
     #[doc(hidden)]
     fn to_word(self) -> u64;
 
     /// Checks that every voxel of a grid has a key.
     ///
     /// # Errors
-    /// [`KeyError::Resolution`] above 2^`AXIS_BITS` voxels a side.
+    /// [`KeyError::Resolution`] above 2^`AXIS_BITS` voxels per side.
     fn check_resolution(resolution: u32) -> Result<(), KeyError> {
         let limit = 1 << Self::AXIS_BITS;
         if resolution > limit {
@@ -91,18 +93,18 @@ impl VoxelKey for u64 {
     }
 }
 
-/// How the bits of x, y and z lie in a key.
+/// Bit layout of x, y and z in a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Order {
     /// x, then y, then z: `x << 20 | y << 10 | z` in 32 bits, `x << 42 | y << 21 | z` in 64.
     RowMajor,
-    /// Bits of the three taken in turn (G. M. Morton 1966): bit b of x, y, z goes to bit 3b+2,
-    /// 3b+1, 3b, so that voxels close in space have keys close in value.
+    /// Interleaved bits (G. M. Morton 1966): bit b of x, y, z goes to bits 3b+2, 3b+1, 3b. Voxels
+    /// close in space have keys close in value.
     Morton,
 }
 
 impl Order {
-    /// The key of a voxel.
+    /// Returns the key of a voxel.
     ///
     /// # Errors
     /// [`KeyError::Coordinate`] for a coordinate of 2^10 (`u32`) or 2^21 (`u64`) and above.
@@ -116,7 +118,7 @@ impl Order {
         Ok(self.pack(voxel))
     }
 
-    /// The key of a voxel known to fit.
+    /// Packs a voxel that is known to fit.
     pub(crate) fn pack<K: VoxelKey>(self, voxel: [u32; 3]) -> K {
         let [x, y, z] = voxel.map(u64::from);
         K::from_word(match self {
@@ -125,8 +127,8 @@ impl Order {
         })
     }
 
-    /// The voxel of a key. Bits that no coordinate uses (the top 2 of 32, the top 1 of 64) are
-    /// ignored.
+    /// Returns the voxel of a key. Ignores the bits that no coordinate uses (the top 2 of 32, the
+    /// top 1 of 64).
     pub fn decode<K: VoxelKey>(self, key: K) -> [u32; 3] {
         let (word, mask) = (key.to_word(), (1 << K::AXIS_BITS) - 1);
         let coordinates = match self {
@@ -137,7 +139,7 @@ impl Order {
     }
 }
 
-/// Where the 21 bits stand after each doubling of the gaps: 16, 8, 4, 2 bits, one bit in a group.
+/// Masks of the 21 bits after each step of spreading, in groups of 16, 8, 4, 2 and 1 bits.
 const GROUPS: [(u32, u64); 5] = [
     (32, 0x001f_0000_0000_ffff),
     (16, 0x001f_0000_ff00_00ff),
@@ -146,7 +148,7 @@ const GROUPS: [(u32, u64); 5] = [
     (2, 0x1249_2492_4924_9249),
 ];
 
-/// Puts two zero bits before each of the low 21 bits.
+/// Inserts two zero bits above each of the low 21 bits.
 fn spread(mut bits: u64) -> u64 {
     for (shift, mask) in GROUPS {
         bits = (bits | bits << shift) & mask;
@@ -154,7 +156,7 @@ fn spread(mut bits: u64) -> u64 {
     bits
 }
 
-/// Takes every third bit, from bit 0 up: undoes [`spread`].
+/// Collects every third bit, starting at bit 0. Inverse of [`spread`].
 fn gather(mut bits: u64) -> u64 {
     bits &= GROUPS[4].1;
     for i in (0..5).rev() {
@@ -169,7 +171,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Bit by bit, as the definition says.
+    /// Morton key computed bit by bit from the definition.
     fn morton_by_bits(voxel: [u32; 3]) -> u64 {
         (0..21).fold(0, |key, b| {
             (0..3).fold(key, |key, axis| {
@@ -213,7 +215,10 @@ mod tests {
                 prop_assert_eq!(order.decode(key), voxel);
                 prop_assert_eq!(order.decode(key | 3 << 30), voxel);
             }
-            prop_assert_eq!(u64::from(Order::Morton.encode::<u32>(voxel).unwrap()), morton_by_bits(voxel));
+            prop_assert_eq!(
+                u64::from(Order::Morton.encode::<u32>(voxel).unwrap()),
+                morton_by_bits(voxel)
+            );
         }
 
         #[test]

@@ -1,10 +1,12 @@
-//! Voxel keys of real scans: from a file (PLY, PCD, OBJ, STL, LAS, LAZ) to the distinct integer
-//! keys of the voxels that its surface touches; neighbours ([`SpatialHash`]) and normals
-//! ([`estimate_normals`]) of points.
+//! Voxelization, neighbour search, normals and intersection of scans.
+//!
+//! Voxel keys lead from a file (PLY, PCD, OBJ, STL, LAS, LAZ) to the distinct integer keys of the
+//! voxels that its surface touches. [`SpatialHash`] finds neighbours of points;
+//! [`estimate_normals`] computes their normals.
 //!
 //! The modules follow the data: [read](mod@read) a file into a [`Mesh`] or a [`PointCloud`]; choose
-//! a [`Grid`]; [`sample`] the triangles so densely that the voxel surface has no holes; pack voxel
-//! coordinates into a [`key`]; collect the distinct keys ([`mesh_keys`], [`cloud_keys`]).
+//! a [`Grid`]; [`sample`] the triangles densely enough that the voxel surface has no holes; pack
+//! voxel coordinates into a [`key`]; collect the distinct keys ([`mesh_keys`], [`cloud_keys`]).
 //!
 //! ```
 //! use koel_spatial::{Bounds, Grid, Order, mesh_keys, read};
@@ -19,8 +21,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Readers and voxel keys run on the host, in parallel through rayon; searches and intersections on
-//! a [`koel::Device`]. Answers are the same for any number of threads.
+//! Readers and voxel keys run on the host, parallelized with rayon; searches and intersections run
+//! on a [`koel::Device`]. Results do not depend on the number of threads.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod grid;
@@ -43,7 +45,7 @@ pub use read::{Format, ReadError, ReadReport, read, read_cloud, read_mesh, read_
 pub use search::{Nearest, Neighbours, SearchError, SpatialHash};
 pub use voxelize::{VoxelError, cloud_keys, mesh_keys};
 
-/// The README's example is a test.
+/// Runs the README's example as a test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

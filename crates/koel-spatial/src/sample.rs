@@ -1,37 +1,37 @@
-//! Samples of a triangle mesh, so dense that every point of the surface has one within a given
+//! Sampling of a triangle mesh so that every point of the surface has a sample within a given
 //! radius.
 //!
-//! # How
-//! A triangle is bisected across its longest edge (M.-C. Rivara 1984) until each piece lies in a
-//! ball of the radius; the ball's centre, the centre of the piece's smallest enclosing circle, is
-//! the sample. It lies on the triangle. The bound holds by construction for every shape: a needle
-//! of length L takes about L / radius samples, a point or a segment (a degenerate triangle) is
-//! covered like any other.
+//! # Method
+//! A triangle is bisected across its longest edge (M.-C. Rivara 1984) until each piece fits in a
+//! ball of the given radius. The sample is the ball's centre, which is the centre of the piece's
+//! smallest enclosing circle and lies on the triangle. The bound holds by construction for every
+//! shape: a needle of length L takes about L / radius samples, and a degenerate triangle (a point
+//! or a segment) is covered like any other.
 //!
 //! # Cost
-//! About 1.5 area / radius^2 samples a triangle, at most [`most_samples`]; tens of nanoseconds
-//! each. Nothing is stored: samples are handed to a visitor. Work is spread over rayon's threads,
-//! large triangles in pieces.
+//! About 1.5 area / radius^2 samples per triangle, at most [`most_samples`], at tens of nanoseconds
+//! each. Samples are passed to a visitor, not stored. Work is spread over rayon's threads; large
+//! triangles are split.
 //!
 //! # Why a radius below h/2 leaves no holes
-//! Let h be the voxel size, and let a path of empty voxels go from face neighbour to face
-//! neighbour, from centre to centre. Say it crossed the surface, at a point p between the centres
-//! of the neighbours A and B. The ball of radius h/2 around p stays inside A and B joined: across
-//! the segment their walls are h/2 away, along it p is at least h/2 from either far wall. The
-//! sample nearest to p lies in that ball, so A or B is not empty: no such path exists.
+//! Let h be the voxel size. Consider a path of empty voxels that steps from face neighbour to face
+//! neighbour, centre to centre. Suppose it crosses the surface at a point p between the centres of
+//! neighbours A and B. The ball of radius h/2 around p stays inside the union of A and B: across
+//! the segment the walls are h/2 away, and along it p is at least h/2 from either far wall. The
+//! sample nearest to p lies in that ball, so A or B is not empty. Hence no such path exists.
 
 use rayon::prelude::*;
 use thiserror::Error;
 
 use crate::mesh::{Mesh, PointCloud};
 
-/// The most samples that one call makes; more would take minutes and hold billions of voxels.
+/// Maximum number of samples per call. More would take minutes and fill billions of voxels.
 pub const SAMPLE_LIMIT: u64 = 1 << 34;
 
-/// Pieces of a triangle that one thread samples in one go, in samples.
+/// Maximum number of samples per piece of a triangle; a piece is sampled by one thread.
 const PIECE_SAMPLES: f64 = 65536.0;
 
-/// Why a mesh cannot be sampled.
+/// Reason why a mesh cannot be sampled.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum SampleError {
     /// The covering radius is not a positive finite number.
@@ -40,18 +40,19 @@ pub enum SampleError {
         /// The radius given.
         radius: f64,
     },
-    /// A triangle names a vertex that is not there.
+    /// A triangle refers to a vertex that does not exist.
     #[error("triangle {triangle}: index {index}, but there are {vertices} vertices")]
     IndexOutOfRange {
         /// Index of the triangle.
         triangle: usize,
-        /// The vertex it names.
+        /// Vertex index in the triangle.
         index: u32,
-        /// Vertices of the mesh.
+        /// Number of vertices of the mesh.
         vertices: usize,
     },
-    /// A vertex that a triangle names is NaN or infinite.
-    #[error("vertex {vertex}: {axis} is {value}, expected a finite number", axis = crate::grid::axis_name(*.axis))]
+    /// A vertex of a triangle is NaN or infinite.
+    #[error("vertex {vertex}: {axis} is {value}, expected a finite number",
+        axis = crate::grid::axis_name(*.axis))]
     NotFinite {
         /// Index of the vertex.
         vertex: u32,
@@ -60,25 +61,26 @@ pub enum SampleError {
         /// The coordinate.
         value: f32,
     },
-    /// The radius is too small for so large a surface.
+    /// The radius is too small for the size of the surface.
     #[error(
-        "up to {samples:.1e} samples would be needed, expected at most {SAMPLE_LIMIT}: the radius is too small for this surface"
+        "up to {samples:.1e} samples would be needed, expected at most {SAMPLE_LIMIT}: \
+         the radius is too small for this surface"
     )]
     TooMany {
-        /// Upper bound of the samples.
+        /// Upper bound of the number of samples.
         samples: f64,
     },
 }
 
-/// Three corners.
+/// Three corners of a triangle.
 pub type Triangle = [[f64; 3]; 3];
 
 /// Calls `visit` with the index of a triangle and a point on it, so that every point of the mesh
-/// has a visited point within `radius` (in the units of the mesh). The set of visited points is the
-/// same in every run; the order, and the thread, are not.
+/// has a visited point within `radius` (in the units of the mesh). The set of visited points is
+/// deterministic; their order and the calling threads are not.
 ///
 /// # Errors
-/// [`SampleError`], before anything is visited.
+/// [`SampleError`], before any visit.
 pub fn for_each_sample(
     mesh: &Mesh,
     radius: f64,
@@ -92,9 +94,9 @@ pub fn for_each_sample(
     Ok(())
 }
 
-/// All samples of [`for_each_sample`] as a cloud, each with the unit normal of its triangle (zero
-/// for a degenerate one). In the order of the triangles: the same cloud in every run. 24 bytes a
-/// sample, and as much again while it is put together.
+/// Returns all samples of [`for_each_sample`] as a cloud, each with the unit normal of its triangle
+/// (zero for a degenerate one). Samples follow the order of the triangles; the result is
+/// deterministic. Takes 24 bytes per sample, and the same again while the cloud is assembled.
 ///
 /// # Errors
 /// [`SampleError`].
@@ -116,8 +118,8 @@ pub fn sample_cloud(mesh: &Mesh, radius: f64) -> Result<PointCloud, SampleError>
     Ok(PointCloud { positions, normals: Some(normals) })
 }
 
-/// An upper bound of the samples of one triangle: 4 area / radius^2 + 6 (longest edge) / radius +
-/// 1. Over 60,000 random triangles of all proportions no count exceeded 0.78 of it.
+/// Upper bound of the number of samples of one triangle: 4 area / radius^2 + 6 (longest edge) /
+/// radius + 1. In 60,000 random triangles of all proportions, no count exceeded 0.78 of the bound.
 pub fn most_samples(triangle: Triangle, radius: f64) -> f64 {
     let (edge, _) = longest_edge_first(triangle);
     4.0 * area(triangle) / radius / radius + 6.0 * edge.sqrt() / radius + 1.0
@@ -143,9 +145,9 @@ fn check(mesh: &Mesh, radius: f64) -> Result<(), SampleError> {
     check_total(samples)
 }
 
-/// Refuses a number of samples above [`SAMPLE_LIMIT`].
+/// Rejects a number of samples above [`SAMPLE_LIMIT`].
 pub(crate) fn check_total(samples: f64) -> Result<(), SampleError> {
-    // In this direction, so that NaN is refused.
+    // This comparison rejects NaN.
     if samples <= SAMPLE_LIMIT as f64 { Ok(()) } else { Err(SampleError::TooMany { samples }) }
 }
 
@@ -153,7 +155,7 @@ fn corners_of(mesh: &Mesh, corners: [u32; 3]) -> Triangle {
     corners.map(|index| mesh.positions[index as usize].map(f64::from))
 }
 
-/// Bisects a large triangle as [`cover`] would, into pieces for different threads, in the order of
+/// Bisects a large triangle as [`cover`] does, into pieces for different threads, in the order of
 /// `cover`.
 pub(crate) fn pieces(triangle: Triangle, radius: f64) -> impl ParallelIterator<Item = Triangle> {
     rayon::iter::split(triangle, move |triangle| {
@@ -167,15 +169,15 @@ pub(crate) fn pieces(triangle: Triangle, radius: f64) -> impl ParallelIterator<I
     })
 }
 
-/// Visits samples of one triangle, in a fixed order, so that every point of it has one within
+/// Visits samples of one triangle in a fixed order, so that every point of it has a sample within
 /// `radius`.
 pub(crate) fn cover(triangle: Triangle, radius: f64, visit: &mut impl FnMut([f64; 3])) {
     let (edge, triangle) = longest_edge_first(triangle);
     let [a, b, _] = triangle;
     let height = 4.0 * area(triangle).powi(2) / edge;
     if 1e4 * height <= radius * radius {
-        // So narrow that points of the longest edge cover it. Halves of a needle would overlap,
-        // again and again.
+        // The triangle is narrow enough that points on its longest edge cover it. Bisecting a
+        // needle would produce overlapping halves at every level.
         let reach = (radius * radius - height).sqrt();
         let pieces = (edge.sqrt() / (2.0 * reach)).ceil().max(1.0) as u32;
         (0..pieces).for_each(|i| {
@@ -184,7 +186,7 @@ pub(crate) fn cover(triangle: Triangle, radius: f64, visit: &mut impl FnMut([f64
         });
         return;
     }
-    // A circle around the longest edge is wider than the radius: no need to know the circle.
+    // A circle around the longest edge is wider than the radius: the exact circle is not needed.
     let too_long = edge > 4.0 * radius * radius;
     let circle = if too_long { None } else { Some(enclosing_circle(triangle, edge)) };
     match (circle, halves(triangle)) {
@@ -199,19 +201,20 @@ pub(crate) fn cover(triangle: Triangle, radius: f64, visit: &mut impl FnMut([f64
     }
 }
 
-/// The two halves across the longest edge; `None` once the edge is too short to have a middle.
+/// Returns the two halves across the longest edge; `None` if the edge is too short to have a
+/// midpoint.
 fn bisect(triangle: Triangle) -> Option<[Triangle; 2]> {
     halves(longest_edge_first(triangle).1)
 }
 
-/// The two halves across the edge from the first to the second corner.
+/// Returns the two halves across the edge from the first to the second corner.
 fn halves([a, b, c]: Triangle) -> Option<[Triangle; 2]> {
     let middle = midpoint(a, b);
     (middle != a && middle != b).then_some([[a, middle, c], [middle, b, c]])
 }
 
-/// Squared length of the longest edge, and the corners turned so that it leads from the first to
-/// the second.
+/// Returns the squared length of the longest edge, and the corners rotated so that this edge leads
+/// from the first to the second.
 fn longest_edge_first([a, b, c]: Triangle) -> (f64, Triangle) {
     let (ab, bc, ca) = (distance_squared(a, b), distance_squared(b, c), distance_squared(c, a));
     if bc > ab && bc >= ca {
@@ -223,9 +226,9 @@ fn longest_edge_first([a, b, c]: Triangle) -> (f64, Triangle) {
     }
 }
 
-/// Centre and squared radius of the smallest circle around the triangle: the circumcircle if all
-/// angles are acute, else the circle on the longest edge. That edge, `edge` its squared length,
-/// leads from the first corner to the second.
+/// Returns the centre and squared radius of the smallest circle around the triangle: the
+/// circumcircle if all angles are acute, else the circle on the longest edge. The longest edge must
+/// lead from the first corner to the second; `edge` is its squared length.
 fn enclosing_circle([a, b, c]: Triangle, edge: f64) -> ([f64; 3], f64) {
     let (ca, cb) = (sub(a, c), sub(b, c));
     let (aa, bb, ab) = (dot(ca, ca), dot(cb, cb), dot(ca, cb));

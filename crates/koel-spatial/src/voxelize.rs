@@ -1,4 +1,4 @@
-//! The distinct voxels of a surface or a cloud, as sorted keys.
+//! Distinct voxels of a surface or a cloud, as sorted keys.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,27 +10,28 @@ use crate::key::{KeyError, Order, VoxelKey};
 use crate::mesh::Mesh;
 use crate::sample::{self, SampleError, Triangle};
 
-/// The covering radius in voxels: below 1/2, by more than rounding can take away on a grid of 2^21.
+/// Covering radius in voxels: below 1/2 by more than the rounding error on a grid of 2^21.
 const COVERING_RADIUS: f64 = 0.499_999;
 
-/// The finest grid whose voxels are marked in a bitmap of N^3 bits (256 MiB at the most). Beyond,
-/// keys are gathered, sorted and made distinct in batches.
+/// Maximum resolution for which voxels are marked in a bitmap of N^3 bits (up to 256 MiB). Above
+/// it, keys are gathered, sorted and deduplicated in batches.
 const BITMAP_RESOLUTION: u32 = 1290;
 
-/// Keys gathered by one thread before duplicates are first removed.
+/// Keys gathered by one thread before the first deduplication.
 const BATCH: usize = 1 << 16;
 
-/// Why keys cannot be made.
+/// Reason why keys cannot be computed.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum VoxelError {
-    /// The grid is finer than the key can tell.
+    /// The grid is finer than the key can represent.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// The mesh cannot be sampled: an index out of range, or too large a surface.
+    /// The mesh cannot be sampled: an index is out of range, or the surface is too large.
     #[error(transparent)]
     Sample(#[from] SampleError),
     /// A coordinate is NaN or infinite.
-    #[error("vertex {vertex}: {axis} is {value}, expected a finite number", axis = crate::grid::axis_name(*.axis))]
+    #[error("vertex {vertex}: {axis} is {value}, expected a finite number",
+        axis = crate::grid::axis_name(*.axis))]
     NotFinite {
         /// Index of the vertex or point.
         vertex: usize,
@@ -44,32 +45,32 @@ pub enum VoxelError {
     OutsideGrid {
         /// Index of the vertex or point.
         vertex: usize,
-        /// Where it is.
+        /// Position of the vertex or point.
         position: [f32; 3],
         /// Corner of the grid.
         origin: [f64; 3],
         /// Side of the grid, in the units of the scan.
         side: f64,
     },
-    /// Not enough memory for the bitmap.
-    #[error("{bytes} bytes for the voxel bitmap cannot be had")]
+    /// The bitmap does not fit in memory.
+    #[error("cannot allocate {bytes} bytes for the voxel bitmap")]
     OutOfMemory {
-        /// Bytes asked for.
+        /// Requested bytes.
         bytes: u64,
     },
 }
 
-/// The distinct keys of the voxels that the mesh touches, ascending. The voxel surface has no
-/// holes: no path of empty voxels, from face neighbour to face neighbour, crosses it (see
-/// [`sample`]). Voxels that the surface only grazes, between samples, may be missing; none is there
-/// that it does not touch, but for rounding.
+/// Returns the distinct keys of the voxels that the mesh touches, in ascending order. The voxel
+/// surface has no holes: no path of empty voxels from face neighbour to face neighbour crosses it
+/// (see [`sample`]). Voxels that the surface only grazes between samples may be missing. Up to
+/// rounding, every returned voxel touches the surface.
 ///
-/// About 6 samples for each voxel-sized patch of surface, N^3 / 8 bytes of bitmap up to N = 1290
-/// and a few times the result beyond, all threads. The same keys in every run.
+/// Takes about 6 samples per voxel-sized patch of surface, on all threads. Memory: N^3 / 8 bytes of
+/// bitmap up to N = 1290, a few times the result beyond. Deterministic.
 ///
 /// # Errors
-/// [`VoxelError`]: the grid too fine for the key, a vertex not finite or outside the grid, an index
-/// out of range.
+/// [`VoxelError`]: the grid is too fine for the key, a vertex is not finite or outside the grid, or
+/// an index is out of range.
 pub fn mesh_keys<K: VoxelKey>(
     mesh: &Mesh,
     grid: &Grid,
@@ -91,7 +92,7 @@ pub fn mesh_keys<K: VoxelKey>(
     sample::check_total(samples)?;
     let pieces =
         mesh.triangles.par_iter().flat_map(|t| sample::pieces(corners(t), COVERING_RADIUS));
-    // A sample is a mean of vertices inside the grid; rounding may put it outside by a hair.
+    // A sample is a mean of vertices inside the grid; rounding may move it just outside.
     let last = grid.resolution() - 1;
     let voxel = move |p: [f64; 3]| p.map(|c| (c as u32).min(last));
     distinct_keys(grid, order, pieces, move |piece, visit| {
@@ -99,10 +100,11 @@ pub fn mesh_keys<K: VoxelKey>(
     })
 }
 
-/// The distinct keys of the voxels that hold a point, ascending. Memory as for [`mesh_keys`].
+/// Returns the distinct keys of the voxels that contain a point, in ascending order. Memory as for
+/// [`mesh_keys`].
 ///
 /// # Errors
-/// [`VoxelError`]: the grid too fine for the key, a point not finite or outside the grid.
+/// [`VoxelError`]: the grid is too fine for the key, or a point is not finite or outside the grid.
 pub fn cloud_keys<K: VoxelKey>(
     positions: &[[f32; 3]],
     grid: &Grid,
@@ -132,7 +134,7 @@ fn check_inside(positions: &[[f32; 3]], grid: &Grid) -> Result<(), VoxelError> {
     })
 }
 
-/// Runs `voxels_of` over all items and collects the keys of the voxels it visits.
+/// Runs `voxels_of` on all items and collects the keys of the visited voxels.
 fn distinct_keys<K: VoxelKey, T: Send>(
     grid: &Grid,
     order: Order,
@@ -152,8 +154,8 @@ fn distinct_keys<K: VoxelKey, T: Send>(
         voxels_of(item, &mut |[x, y, z]| {
             let bit = (u64::from(x) * n + u64::from(y)) * n + u64::from(z);
             let (word, mask) = (&bitmap[(bit / 64) as usize], 1 << (bit % 64));
-            // Neighbouring samples mark the same voxel: most of the time the bit is there, and a
-            // load is cheap.
+            // Neighbouring samples mark the same voxel: usually the bit is already set, and a load
+            // is cheap.
             if word.load(Ordering::Relaxed) & mask == 0 {
                 word.fetch_or(mask, Ordering::Relaxed);
             }
@@ -166,7 +168,7 @@ fn distinct_keys<K: VoxelKey, T: Send>(
     Ok(keys)
 }
 
-/// The keys of the bits that are set, in the order of the bits: row-major.
+/// Returns the keys of the set bits, in the order of the bits: row-major.
 fn bitmap_keys<K: VoxelKey>(bitmap: &[AtomicU64], n: u64, order: Order) -> Vec<K> {
     const CHUNK: usize = 1 << 14;
     let ones = |words: &[AtomicU64]| {
@@ -198,7 +200,7 @@ fn bitmap_keys<K: VoxelKey>(bitmap: &[AtomicU64], n: u64, order: Order) -> Vec<K
     keys
 }
 
-/// Keys gathered by each thread, made distinct whenever their number has doubled.
+/// Gathers keys per thread; deduplicates a thread's keys each time their number has doubled.
 fn gathered_keys<K: VoxelKey, T: Send>(
     order: Order,
     items: impl ParallelIterator<Item = T>,
@@ -263,15 +265,18 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(24))]
 
-        /// The two ways of collecting keys are interchangeable; the batches of the second are
-        /// forced to overflow.
+        /// Both ways of collecting keys agree; the input forces the second one to overflow its
+        /// batches.
         #[test]
         fn bitmap_and_batches_agree(
-            voxels in vec(proptest::array::uniform3(0u32..9), 0..400), repeats in 1usize..400, morton in any::<bool>(),
+            voxels in vec(proptest::array::uniform3(0u32..9), 0..400),
+            repeats in 1usize..400,
+            morton in any::<bool>(),
         ) {
             let order = if morton { Order::Morton } else { Order::RowMajor };
             let grid = Grid::new([0.0; 3], 1.0, 9).unwrap();
-            let visit_all = |_: usize, visit: &mut dyn FnMut([u32; 3])| voxels.iter().for_each(|&v| visit(v));
+            let visit_all =
+                |_: usize, visit: &mut dyn FnMut([u32; 3])| voxels.iter().for_each(|&v| visit(v));
             let marked: Vec<u64> =
                 distinct_keys(&grid, order, (0..repeats).into_par_iter(), visit_all).unwrap();
             let gathered: Vec<u64> = gathered_keys(order, (0..repeats).into_par_iter(), visit_all);

@@ -1,4 +1,4 @@
-//! Frame after frame works in the memory that the first one found.
+//! Frames reuse the memory allocated by the first one.
 
 mod intersect_scenes;
 
@@ -10,35 +10,35 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
-/// Bytes of the host that are not given back, by all threads.
+/// Bytes of host memory in use by all threads.
 static HELD: AtomicI64 = AtomicI64::new(0);
-/// Buffers taken: what is aligned as they are on the host.
+/// Number of buffers allocated, recognized by their host alignment.
 static BUFFERS: AtomicI64 = AtomicI64::new(0);
 struct Counting;
-// SAFETY: the system's allocator.
+// SAFETY: forwards to the system allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         HELD.fetch_add(layout.size() as i64, Relaxed);
         BUFFERS.fetch_add((layout.align() == 128) as i64, Relaxed);
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract.
         unsafe { System.alloc(layout) }
     }
     unsafe fn dealloc(&self, p: *mut u8, layout: Layout) {
         HELD.fetch_sub(layout.size() as i64, Relaxed);
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract.
         unsafe { System.dealloc(p, layout) }
     }
 }
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
-/// One test at a time: they count for the whole process.
+/// Serializes the tests: the counters cover the whole process.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// What may come and go: queues of threads.
+/// Allowed fluctuation, for queues of threads.
 const SLACK: i64 = 16 << 10;
 
-/// B turns and passes through A, once in `frames` frames, half of them recorded. Every tenth
-/// frame's labels are read.
+/// Rotates B and moves it through A once in `frames` frames, half of them recorded. Reads the
+/// labels of every tenth frame.
 fn animate(device: &Device, points: usize, side: u32, frames: usize) {
     let (mut random, grid) =
         (Random(5), Grid::new([-1.6; 3], 3.2 / f64::from(side), side).unwrap());
@@ -102,9 +102,9 @@ fn frames_take_no_buffers() {
     animate(&Device::executor(1), 500, 16, 24);
 }
 
-/// On this machine's best device.
+/// Runs on this machine's best device.
 #[test]
-#[ignore = "half a minute on a CPU, optimised, and minutes otherwise; `frames_take_no_buffers` is the short form"]
+#[ignore = "half a minute on a CPU if optimized; short form: `frames_take_no_buffers`"]
 fn ten_thousand_frames_take_no_more_memory() {
     let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
     let device = Device::best().unwrap();

@@ -23,7 +23,7 @@ fn grid(n: u32) -> Grid {
 fn device() -> Device {
     Device::cpu_with_threads(2).unwrap()
 }
-/// Where kernels run: executors of these seeds, and a GPU if there is one.
+/// Returns devices that run kernels: executors with these seeds, and a GPU if available.
 fn kernels<const N: usize>(seeds: [u64; N]) -> impl Iterator<Item = Device> {
     seeds.into_iter().map(Device::executor).chain(Device::cuda(0).ok())
 }
@@ -60,7 +60,7 @@ impl Scene {
         }
         worst
     }
-    /// Of [`Boolean::ALL`].
+    /// Returns the true volumes of [`Boolean::ALL`].
     fn volumes(&self) -> [f64; 4] {
         let [a, b] = self.shapes.map(Shape::volume);
         let both =
@@ -75,8 +75,8 @@ fn paper() -> Method {
     Method::Paper(PaperOptions::default())
 }
 
-/// The goals of the accuracy table, for one scene by the robust method (shares within 2 points, as
-/// voxels of both are half of an area that is larger on this coarse grid); its Boolean volumes
+/// Asserts the accuracy goals for one scene with the robust method: shares within 2 points (half of
+/// the voxels of both counts, of an area that is larger on this coarse grid), and Boolean volumes
 /// within `volume` of the smaller solid.
 #[track_caller]
 fn assert_accurate(scene: &Scene, volume: f64) {
@@ -121,8 +121,8 @@ fn outliers_flipped_normals_holes_and_densities_are_borne() {
         assert!(e.far <= 0.002 && e.wrong <= 0.01 && e.unknown <= 0.005, "{noise:?}: {e:?}");
     }
 }
-/// Where nobody saw the other sphere, its surface is taken to go on as it does around, not to be a
-/// lid.
+/// Where the other sphere was not seen, its surface is assumed to continue with its curvature, not
+/// as a flat lid.
 #[test]
 fn holes_are_closed_by_round_surfaces() {
     let closed = Method::Robust(RobustOptions { assume_closed: true });
@@ -147,8 +147,8 @@ fn of_open_surfaces_only_what_is_certain_is_labelled() {
     let mut intersector = scene.run(&device(), robust());
     let summary = intersector.summary().unwrap();
     assert!(summary.a.measures.unwrap().open && !summary.b.measures.unwrap().open);
-    // A against the closed sphere as ever; B against the open cap: a part is certain, and nearly
-    // all of that right.
+    // A against the closed sphere as usual. B against the open cap: a part is certain, and nearly
+    // all of it correct.
     let labels = [Side::A, Side::B].map(|side| intersector.point_labels(side).unwrap());
     let e = [0, 1].map(|i| {
         let (scans, h) = (&scene.scans[i], scene.grid.voxel_size());
@@ -157,7 +157,7 @@ fn of_open_surfaces_only_what_is_certain_is_labelled() {
     assert!(e[0].wrong <= 0.01 && e[0].unknown <= 0.005, "{e:?}");
     assert!(e[1].wrong <= 0.01 && (0.05..0.9).contains(&e[1].unknown), "{e:?}");
     assert!(matches!(intersector.solids(), Err(IntersectError::Open { cloud: Side::A, .. })));
-    // Said to be closed, it is taken for closed.
+    // A surface declared closed is treated as closed.
     let closed = Method::Robust(RobustOptions { assume_closed: true });
     let mut intersector = scene.run(&device(), closed);
     assert!(!intersector.summary().unwrap().a.measures.unwrap().open);
@@ -182,13 +182,13 @@ fn the_papers_method_knows_nothing_where_nothing_meets() {
     assert_eq!(summary.a.voxels.unknown, summary.a.voxels.total());
 }
 
-/// Naive: every voxel of both clouds, and which are shared.
+/// Naive reference: every voxel of both clouds, and which are shared.
 #[test]
 fn voxels_and_intersections_are_those_of_the_points() {
     use std::collections::BTreeSet;
     let (mut random, grid) = (Random(10), Grid::new([-1.0; 3], 0.15, 13).unwrap());
     let cloud = |random: &mut Random, n: usize| PointCloud {
-        // Some lie outside the grid, some on its faces.
+        // Some points lie outside the grid, some on its faces.
         positions: (0..n)
             .map(|_| [0; 3].map(|_| (random.between(-1.1, 1.0) * 20.0).round() as f32 / 20.0))
             .collect(),
@@ -240,7 +240,7 @@ fn voxels_and_intersections_are_those_of_the_points() {
 #[test]
 fn no_inside_voxel_touches_an_outside_one() {
     use std::collections::HashMap;
-    // So noisy that margins conflict, and floods meet.
+    // Noisy enough for margins to conflict and floods to meet.
     let scene =
         scene([SPHERE, TORUS], 0.4, Scan { noise: 1.5, degrees: 60.0, outliers: 0.1, ..CLEAN }, 18);
     for method in [robust(), paper()] {
@@ -280,7 +280,7 @@ fn small_scans(seed: u64, noise: Scan) -> Scene {
 }
 #[test]
 fn kernels_give_the_labels_of_the_cpu() {
-    // So rough that many voxels are asked one by one.
+    // Rough enough for many voxels to need a winding number of their own.
     let rough = Scan { noise: 0.6, degrees: 40.0, outliers: 0.05, hole: 0.05, ..CLEAN };
     for (method, scene) in
         [(robust(), small(11)), (paper(), small(11)), (robust(), small_scans(23, rough))]
@@ -295,7 +295,7 @@ fn kernels_give_the_labels_of_the_cpu() {
                     expected.point_labels(side).unwrap()
                 );
             }
-            // Both clouds' at once, after what is there.
+            // Labels of both clouds at once, appended to existing content.
             let mut numbers = vec![9];
             checked.append_point_labels(&mut numbers).unwrap();
             let labels = Side::BOTH.map(|side| expected.point_labels(side).unwrap()).concat();
@@ -331,8 +331,8 @@ fn frames_repeat_and_poses_matter() {
     assert!(timings.total() > 0.0 && timings.build > 0.0);
 }
 
-/// Poses one after another, each of which finds more or fewer cells and other levels than the one
-/// before; in one nothing is left.
+/// Returns a sequence of poses, each with more or fewer cells and other levels than the one before;
+/// one of them leaves nothing in the grid.
 fn animation(scene: &Scene) -> Vec<[Pose; 2]> {
     let [a, b] = scene.poses;
     let moved = |x: f64| Pose { translation: [x, 0.05, -0.02], ..b };
@@ -346,14 +346,14 @@ fn animation(scene: &Scene) -> Vec<[Pose; 2]> {
         [a, b],
     ]
 }
-/// Every label, word by word, and every measure.
+/// Asserts that every label and every measure agree.
 #[track_caller]
 fn assert_same(found: &mut Intersector, expected: &mut Intersector) {
     for side in Side::BOTH {
         assert_eq!(found.voxels(side).unwrap(), expected.voxels(side).unwrap());
         assert_eq!(found.point_labels(side).unwrap(), expected.point_labels(side).unwrap());
     }
-    let measures = |i: &mut Intersector| format!("{:?}", i.summary().unwrap()); // of what is empty, NaN
+    let measures = |i: &mut Intersector| format!("{:?}", i.summary().unwrap()); // NaN if empty
     assert_eq!(measures(found), measures(expected));
 }
 #[test]
@@ -366,7 +366,7 @@ fn recorded_frames_have_the_labels_of_separate_ones() {
         };
         let mut expected = new(&Device::cpu_with_threads(1).unwrap());
         let mut first = new(&device);
-        // What has been before a recording is no part of it.
+        // Work before a recording is not part of it.
         let far = Pose { translation: [60.0; 3], ..Pose::IDENTITY };
         first.frame(&scene.poses[0], &far).unwrap();
         let bytes = first.bytes();
@@ -379,7 +379,7 @@ fn recorded_frames_have_the_labels_of_separate_ones() {
         assert!(recorded.milliseconds().unwrap() > 0.0);
         let solids = recorded.intersector_mut().solids().unwrap();
         assert_eq!(solids.mesh(Boolean::Union), expected.solids().unwrap().mesh(Boolean::Union));
-        // Between recorded frames there may be others, and after them too.
+        // Other frames may run between and after recorded ones.
         let [a, b] = animation(&scene)[1];
         recorded.intersector_mut().frame(&b, &a).unwrap();
         recorded.frame(&a, &b).unwrap();
@@ -512,7 +512,7 @@ fn strange_points_and_normals_do_no_harm() {
             );
         }
     }
-    // All points at one place, and nothing but normals unknown.
+    // All points coincide, and all normals are unknown.
     let lone = PointCloud { positions: vec![[0.1; 3]; 50], normals: Some(vec![[0.0; 3]; 50]) };
     for method in [robust(), paper()] {
         let mut intersector = Intersector::new(&device(), &lone, &good, grid(32), method).unwrap();

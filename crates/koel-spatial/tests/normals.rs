@@ -1,4 +1,4 @@
-//! Estimated normals against closed forms, and against planes fitted to a kd-tree's neighbours.
+//! Estimated normals against closed forms and against planes fitted to a kd-tree's neighbours.
 
 use std::f64::consts::TAU;
 use std::num::NonZero;
@@ -35,8 +35,8 @@ fn options(neighbours: usize, orientation: Orientation) -> NormalOptions {
     NormalOptions { neighbours, orientation }
 }
 
-/// Mean and greatest angle, in degrees, between estimates and true normals; a wrong sign is an
-/// angle beyond 90.
+/// Returns the mean and maximum angle, in degrees, between estimates and true normals; a wrong sign
+/// gives an angle above 90.
 fn angles(estimated: &[[f32; 3]], truth: &[[f64; 3]]) -> (f64, f64) {
     let angles: Vec<f64> = estimated
         .iter()
@@ -75,8 +75,8 @@ fn sphere_and_torus_look_outwards() {
     for (points, truth) in shapes {
         let estimate = estimate_normals(&device, &points, &NormalOptions::default()).unwrap();
         let (mean, greatest) = angles(&estimate.normals, &truth);
-        println!("{} points: mean angle {mean:.2}, greatest {greatest:.2} degrees", points.len());
-        assert!(mean < 1.5 && greatest < 10.0, "mean {mean}, greatest {greatest}");
+        println!("{} points: mean angle {mean:.2}, maximum {greatest:.2} degrees", points.len());
+        assert!(mean < 1.5 && greatest < 10.0, "mean {mean}, maximum {greatest}");
         assert!(estimate.normals.iter().all(|&n| (cosine(n, n.map(f64::from)) - 1.0).abs() < 1e-5));
         assert_eq!(
             (estimate.report.undetermined, estimate.report.parts, estimate.report.neighbours),
@@ -85,13 +85,13 @@ fn sphere_and_torus_look_outwards() {
     }
 }
 
-/// Two sheets nearer to each other than the reach of their points' neighbours: back to back they
-/// look apart.
+/// Two sheets closer to each other than the reach of their points' neighbours: their normals point
+/// apart.
 #[test]
 fn a_thin_plate_has_two_sides() {
     let mut random = Random(11);
     let (half, thick) = (1.0, 0.045);
-    // A box's surface, by area.
+    // Surface of a box, sampled by area.
     let (points, truth): (Vec<_>, Vec<_>) = (0..20_000)
         .map(|i| {
             let (s, t, side) =
@@ -126,7 +126,7 @@ fn noise_is_averaged_out() {
     let many = estimate_normals(&device, &points, &options(40, Orientation::Outwards)).unwrap();
     let (few, many) = (angles(&few.normals, &truth), angles(&many.normals, &truth));
     println!(
-        "noise of a sixth of the spacing: mean angle {:.2} of 8 neighbours, {:.2} of 40",
+        "noise of a sixth of the spacing: mean angle {:.2} with 8 neighbours, {:.2} with 40",
         few.0, many.0
     );
     assert!(many.0 < 2.0 && many.0 < 0.5 * few.0 && many.1 < 15.0, "{few:?} {many:?}");
@@ -148,7 +148,7 @@ fn parts_are_turned_each_by_itself() {
 fn planes_are_exact() {
     let mut random = Random(7);
     let normal = [1.0 / 3.0, 2.0 / 3.0, 2.0 / 3.0];
-    // Two edges of the plane, perpendicular to the normal.
+    // Two vectors in the plane, perpendicular to the normal.
     let points: Vec<[f32; 3]> = (0..2000)
         .map(|_| {
             let (s, t) = (random.unit(), random.unit());
@@ -182,7 +182,7 @@ fn a_scan_from_one_place_looks_there() {
     assert_eq!(estimate.report.parts, 0);
 }
 
-/// The same planes from a kd-tree's neighbours.
+/// The same planes, computed from a kd-tree's neighbours.
 #[test]
 fn agrees_with_planes_of_a_kd_tree() {
     let (points, _) = torus(3000, 9);
@@ -198,8 +198,8 @@ fn agrees_with_planes_of_a_kd_tree() {
         let mean = near.iter().sum::<Vector3<f64>>() / near.len() as f64;
         let covariance: Matrix3<f64> =
             near.iter().map(|p| (p - mean) * (p - mean).transpose()).sum();
-        // The normal is the direction that the covariance shrinks most: found by the inverse's
-        // power iteration.
+        // The normal is the eigenvector of the least eigenvalue: found by power iteration with the
+        // inverse.
         let inverse = covariance.try_inverse().unwrap();
         let mut normal = Vector3::new(0.3, 0.5, 0.8);
         (0..200).for_each(|_| normal = (inverse * normal).normalize());
@@ -230,7 +230,7 @@ fn lines_and_heaps_have_no_normals() {
     let estimate = estimate_normals(&device, &heap, &NormalOptions::default()).unwrap();
     assert_eq!(estimate.report.undetermined, 40);
     assert!(estimate.normals.iter().all(|&n| n == [0.0, 0.0, 1.0]));
-    // Fewer points than neighbours: all of them.
+    // Fewer points than neighbours: all of them are used.
     let corner = [[0.0; 3], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]];
     let estimate = estimate_normals(&device, &corner, &NormalOptions::default()).unwrap();
     assert_eq!((estimate.report.neighbours, estimate.report.undetermined), (3, 0));
@@ -249,7 +249,7 @@ fn faults_are_named() {
     );
     assert_eq!(
         error(&[[0.0; 3]; 9], &options(2, Orientation::Outwards)),
-        "normals from 2 neighbours were asked for, expected at least 3"
+        "normals from 2 neighbours were requested, expected at least 3"
     );
     assert_eq!(
         error(&[[0.0; 3], [0.0; 3], [0.0, f32::NAN, 0.0]], &NormalOptions::default()),

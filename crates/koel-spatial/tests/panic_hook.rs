@@ -1,12 +1,12 @@
-//! The panic hook is the program's: no reader replaces it. A test of its own, since a process has
-//! one hook.
+//! The panic hook belongs to the program: no reader replaces it. A separate test binary, since a
+//! process has one hook.
 use koel_spatial::read::parse_las;
 use std::panic::{set_hook, take_hook};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Flips every bit of every byte of the compressed seeds of the fuzzer, and cuts them at every
-/// byte. None of that makes the decoder panic, and the hook stays the one that was set.
+/// Flips every bit of every byte of the fuzzer's compressed seeds and truncates them at every byte.
+/// The decoder never panics, and the hook stays in place.
 #[test]
 fn readers_leave_the_hook_alone() {
     let panics = Arc::new(AtomicUsize::new(0));

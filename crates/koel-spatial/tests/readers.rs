@@ -1,4 +1,4 @@
-//! Readers: what was written is read back, in every encoding, and every fault of a file is named.
+//! Readers: round trips in every encoding, and errors for every fault of a file.
 
 use std::fmt::Write as _;
 
@@ -16,7 +16,7 @@ enum Encoding {
 
 const ENCODINGS: [Encoding; 3] = [Encoding::Ascii, Encoding::Little, Encoding::Big];
 
-/// How a PLY file is laid out, beyond its content.
+/// Layout of a PLY file, independent of its content.
 #[derive(Clone, Copy, Debug)]
 struct Layout {
     encoding: Encoding,
@@ -33,7 +33,7 @@ fn layouts() -> impl Strategy<Value = Layout> {
     })
 }
 
-/// Writes numbers one after the other as a PLY body does.
+/// Writes consecutive numbers of a PLY body.
 struct Writer {
     out: Vec<u8>,
     encoding: Encoding,
@@ -174,7 +174,7 @@ fn fans(faces: &[Vec<u32>]) -> Vec<[u32; 3]> {
     faces.iter().flat_map(|f| (2..f.len()).map(|i| [f[0], f[i - 1], f[i]])).collect()
 }
 
-/// The file as the crate `ply-rs-bw` reads it: positions and faces.
+/// Reads positions and faces with the crate `ply-rs-bw`.
 fn oracle_ply(bytes: &[u8]) -> (Vec<[f64; 3]>, Vec<Vec<i64>>) {
     use ply_rs_bw::parser::Parser;
     use ply_rs_bw::ply::{DefaultElement, Property};
@@ -208,18 +208,27 @@ proptest! {
     }
 
     #[test]
-    fn ply_agrees_with_another_reader(layout in layouts(), (positions, normals, faces) in contents()) {
-        let bytes = write_ply(Layout { crlf: false, ..layout }, &positions, normals.as_deref(), &faces);
+    fn ply_agrees_with_another_reader(
+        layout in layouts(),
+        (positions, normals, faces) in contents(),
+    ) {
+        let bytes =
+            write_ply(Layout { crlf: false, ..layout }, &positions, normals.as_deref(), &faces);
         let (theirs, their_faces) = oracle_ply(&bytes);
         let ours = parse_ply(&bytes).unwrap();
         let as_f32: Vec<[f32; 3]> = theirs.iter().map(|p| p.map(|c| c as f32)).collect();
         prop_assert_eq!(ours.points.positions, as_f32);
-        let their_faces: Vec<Vec<u32>> = their_faces.iter().map(|f| f.iter().map(|&i| i as u32).collect()).collect();
+        let their_faces: Vec<Vec<u32>> =
+            their_faces.iter().map(|f| f.iter().map(|&i| i as u32).collect()).collect();
         prop_assert_eq!(ours.triangles, fans(&their_faces));
     }
 
     #[test]
-    fn a_cut_ply_is_refused(layout in layouts(), (positions, normals, faces) in contents(), part in 0.0f64..1.0) {
+    fn a_cut_ply_is_refused(
+        layout in layouts(),
+        (positions, normals, faces) in contents(),
+        part in 0.0f64..1.0,
+    ) {
         let bytes = write_ply(layout, &positions, normals.as_deref(), &faces);
         let mut end = (part * bytes.len() as f64) as usize;
         // In text, a cut in the last number leaves another number, and the last line end may be
@@ -241,12 +250,13 @@ proptest! {
         for face in &faces {
             text += "f";
             for &i in face {
-                let index = if negative { i64::from(i) - positions.len() as i64 } else { i64::from(i) + 1 };
+                let index =
+                    if negative { i64::from(i) - positions.len() as i64 } else { i64::from(i) + 1 };
                 write!(text, " {index}{}", ["", "/1", "//1", "/1/1"][slashes]).unwrap();
             }
             text += "\n";
         }
-        // Without faces, the one normal above belongs to the one point, or to none.
+        // Without faces, the single normal above must match a single point.
         let scan = match parse_obj(text.as_bytes()) {
             Ok(scan) => scan,
             Err(e) => {
@@ -258,13 +268,16 @@ proptest! {
         prop_assert_eq!(&scan.triangles, &fans(&faces));
         let options = tobj::LoadOptions { triangulate: true, ..Default::default() };
         let (models, _) =
-            tobj::load_obj_buf(&mut text.as_bytes(), &options, |_| Err(tobj::LoadError::OpenFileFailed)).unwrap();
+            tobj::load_obj_buf(&mut text.as_bytes(), &options,
+                |_| Err(tobj::LoadError::OpenFileFailed)).unwrap();
         let mut theirs = Vec::new();
         for mesh in models.iter().map(|m| &m.mesh) {
-            theirs.extend(mesh.indices.iter().map(|&i| mesh.positions[3 * i as usize..][..3].to_vec()));
+            theirs.extend(
+                mesh.indices.iter().map(|&i| mesh.positions[3 * i as usize..][..3].to_vec())
+            );
         }
-        // Quads may be split along the other diagonal there, so corners are compared only where all
-        // are triangles.
+        // The other reader may split quads along the other diagonal, so corners are compared only
+        // if all faces are triangles.
         if faces.iter().all(|f| f.len() == 3) {
             let ours: Vec<Vec<f32>> =
                 scan.triangles.iter().flatten().map(|&i| positions[i as usize].to_vec()).collect();
@@ -296,8 +309,10 @@ proptest! {
     fn any_bytes_never_panic(body in vec(any::<u8>(), 0..300), start in 0usize..4) {
         let starts: [&[u8]; 4] = [
             b"",
-            b"ply\nformat ascii 1.0\nelement vertex 3\nproperty float x\nproperty float y\nproperty float z\nend_header\n",
-            b"ply\nformat binary_big_endian 1.0\nelement vertex 2\nproperty float x\nproperty list int char y\nend_header\n",
+            b"ply\nformat ascii 1.0\nelement vertex 3\nproperty float x\nproperty float y\n\
+                property float z\nend_header\n",
+            b"ply\nformat binary_big_endian 1.0\nelement vertex 2\nproperty float x\nproperty \
+                list int char y\nend_header\n",
             b"v 0 0 0\nf ",
         ];
         let bytes = [starts[start], &body].concat();
@@ -307,7 +322,7 @@ proptest! {
     }
 }
 
-/// What every reader promises of what it accepts.
+/// Asserts the guarantees that every reader gives.
 fn assert_sound(scan: &Scan) {
     let points = scan.points.positions.len();
     assert!(points > 0);
@@ -321,7 +336,7 @@ fn assert_sound(scan: &Scan) {
 
 const XYZ: &str = "property float x\nproperty float y\nproperty float z\n";
 
-/// An ASCII PLY file of `vertices` points with whatever follows.
+/// Builds an ASCII PLY file of `vertices` points with the given additions.
 fn ascii(vertices: &str, more_header: &str, body: &str) -> Vec<u8> {
     format!(
         "ply\nformat ascii 1.0\nelement vertex {vertices}\n{XYZ}{more_header}end_header\n{body}"
@@ -331,7 +346,8 @@ fn ascii(vertices: &str, more_header: &str, body: &str) -> Vec<u8> {
 
 fn binary(vertices: &str, more_header: &str, body: &[u8]) -> Vec<u8> {
     let header = format!(
-        "ply\nformat binary_little_endian 1.0\nelement vertex {vertices}\n{XYZ}{more_header}end_header\n"
+        "ply\nformat binary_little_endian 1.0\nelement vertex {vertices}\n\
+            {XYZ}{more_header}end_header\n"
     );
     [header.as_bytes(), body].concat()
 }
@@ -344,55 +360,158 @@ fn faults_of_ply_files_are_named() {
     let header = binary("3", "", b"").len();
     let cases: Vec<(Vec<u8>, String)> = vec![
         (b"".to_vec(), "is empty, expected a PLY, PCD, OBJ, STL, LAS or LAZ file".into()),
-        (b"ply".to_vec(), "line 1: found \"ply\", expected a complete header, up to end_header".into()),
-        (b"ply\n".to_vec(), "line 2: found \"the end of the file\", expected a complete header, up to end_header".into()),
+        (
+            b"ply".to_vec(),
+            "line 1: found \"ply\", expected a complete header, up to end_header".into(),
+        ),
+        (
+            b"ply\n".to_vec(),
+            "line 2: found \"the end of the file\", expected a complete header, up to \
+                end_header".into(),
+        ),
         (b"plx\n".to_vec(), "line 1: found \"plx\", expected the line ply".into()),
-        (b"ply\nformat ascii 2.0\n".to_vec(), "line 2: found \"format ascii 2.0\", expected format ascii".into()),
-        (b"ply\nformat ebcdic 1.0\n".to_vec(), "line 2: found \"format ebcdic 1.0\", expected format ascii".into()),
-        (b"ply\nend_header\n".to_vec(), "line 2: found \"end_header\", expected format ascii".into()),
-        (b"ply\nvortex 3\n".to_vec(), "line 2: found \"vortex 3\", expected a PLY header line".into()),
-        (b"ply\nelement vertex -1\n".to_vec(), "line 2: found \"element vertex -1\", expected element NAME COUNT".into()),
-        (b"ply\nproperty float x\n".to_vec(), "line 2: found \"property float x\", expected property TYPE NAME".into()),
-        (b"ply\nelement a 1\nproperty long x\n".to_vec(), "line 3: found \"property long x\", expected property".into()),
-        (b"ply\nelement a 1\nproperty list float int x\n".to_vec(), "line 3: found \"property list float int x\"".into()),
-        (b"ply\nelement a 1\nproperty int x\nproperty int x\n".to_vec(), "line 4: property \"x\" is declared twice".into()),
-        (b"ply\nelement a 1\nelement a 1\n".to_vec(), "line 3: element \"a\" is declared twice".into()),
+        (
+            b"ply\nformat ascii 2.0\n".to_vec(),
+            "line 2: found \"format ascii 2.0\", expected format ascii".into(),
+        ),
+        (
+            b"ply\nformat ebcdic 1.0\n".to_vec(),
+            "line 2: found \"format ebcdic 1.0\", expected format ascii".into(),
+        ),
+        (
+            b"ply\nend_header\n".to_vec(),
+            "line 2: found \"end_header\", expected format ascii".into(),
+        ),
+        (
+            b"ply\nvortex 3\n".to_vec(),
+            "line 2: found \"vortex 3\", expected a PLY header line".into(),
+        ),
+        (
+            b"ply\nelement vertex -1\n".to_vec(),
+            "line 2: found \"element vertex -1\", expected element NAME COUNT".into(),
+        ),
+        (
+            b"ply\nproperty float x\n".to_vec(),
+            "line 2: found \"property float x\", expected property TYPE NAME".into(),
+        ),
+        (
+            b"ply\nelement a 1\nproperty long x\n".to_vec(),
+            "line 3: found \"property long x\", expected property".into(),
+        ),
+        (
+            b"ply\nelement a 1\nproperty list float int x\n".to_vec(),
+            "line 3: found \"property list float int x\"".into(),
+        ),
+        (
+            b"ply\nelement a 1\nproperty int x\nproperty int x\n".to_vec(),
+            "line 4: property \"x\" is declared twice".into(),
+        ),
+        (
+            b"ply\nelement a 1\nelement a 1\n".to_vec(),
+            "line 3: element \"a\" is declared twice".into(),
+        ),
         (b"ply\nformat ascii 1.0\nend_header\n".to_vec(), "holds no vertices".into()),
         (ascii("0", "", ""), "holds no vertices".into()),
-        (b"ply\nformat ascii 1.0\nelement vertex 1\nproperty int x\nproperty int z\nend_header\n0 0\n".to_vec(),
+        (b"ply\nformat ascii 1.0\nelement vertex 1\nproperty int x\nproperty int z\nend_header\n0 \
+            0\n".to_vec(),
             "line 3: element vertex has no y".into()),
-        (b"ply\nformat ascii 1.0\nelement vertex 1\nproperty int x\nproperty int y\nproperty list int int z\nend_header\n".to_vec(),
+        (b"ply\nformat ascii 1.0\nelement vertex 1\nproperty int x\nproperty int y\nproperty list \
+            int int z\nend_header\n".to_vec(),
             "line 3: element vertex, property z: the type is a list, expected a number".into()),
-        (ascii("3", "element face 1\nproperty int a\n", "0 0 0\n0 0 0\n0 0 0\n1\n"), "line 7: element face has no vertex_indices".into()),
+        (
+            ascii("3", "element face 1\nproperty int a\n", "0 0 0\n0 0 0\n0 0 0\n1\n"),
+            "line 7: element face has no vertex_indices".into(),
+        ),
         (ascii("3", "element face 1\nproperty list int float vertex_index\n", three),
-            "line 7: element face, property vertex_index: the type is a list of float, expected a list of integers".into()),
+            "line 7: element face, property vertex_index: the type is a list of float, expected a \
+                list of integers".into()),
         (ascii("3", "element face 1\nproperty int vertex_index\n", three),
-            "line 7: element face, property vertex_index: the type is int, expected a list of integers".into()),
-        (ascii("99999999999", "", "0 0 0\n"), "line 3: 99999999999 vertices, expected at most 4294967295".into()),
-        (ascii("4000000000", "", "0 0 0\n"), "line 8: truncated: 4000000000 of element vertex are declared, the data end in number 1".into()),
+            "line 7: element face, property vertex_index: the type is int, expected a list of \
+                integers".into()),
+        (
+            ascii("99999999999", "", "0 0 0\n"),
+            "line 3: 99999999999 vertices, expected at most 4294967295".into(),
+        ),
+        (
+            ascii("4000000000", "", "0 0 0\n"),
+            "line 8: truncated: 4000000000 of element vertex declared, but the data end in number \
+                1".into(),
+        ),
         (binary("4000000000", "", &points(1)),
-            format!("byte {}: truncated: 4000000000 of element vertex are declared, the data end in number 1", header + 9 + 12)),
-        (binary("3", "", &points(2)[..23]), format!("byte {}: truncated: 3 of element vertex are declared, the data end in number 1", header + 20)),
-        (binary("3", face, &points(3)), format!("byte {}: truncated: 1 of element face", header + face.len() + 36)),
-        (binary("3", face, &[points(3), vec![255]].concat()), format!("byte {}: truncated: 1 of element face", header + face.len() + 37)),
-        (binary("3", "", &[points(3), vec![1]].concat()), format!("byte {}: 1 bytes follow after the last element, expected none", header + 36)),
-        (ascii("2", "", three), "line 10: 5 bytes follow after the last element, expected none".into()),
+            format!("byte {}: truncated: 4000000000 of element vertex declared, but the data end \
+                in number 1", header + 9 + 12)),
+        (
+            binary("3", "", &points(2)[..23]),
+            format!("byte {}: truncated: 3 of element vertex declared, but the data end in number \
+                1", header + 20),
+        ),
+        (
+            binary("3", face, &points(3)),
+            format!("byte {}: truncated: 1 of element face", header + face.len() + 36),
+        ),
+        (
+            binary("3", face, &[points(3), vec![255]].concat()),
+            format!("byte {}: truncated: 1 of element face", header + face.len() + 37),
+        ),
+        (
+            binary("3", "", &[points(3), vec![1]].concat()),
+            format!("byte {}: 1 bytes after the last element, expected none", header + 36),
+        ),
+        (ascii("2", "", three), "line 10: 5 bytes after the last element, expected none".into()),
         (ascii("3", "", "0 0 0\n1 0\n0 1 0\n"), "line 9: vertex 1: 2 values, expected 3".into()),
-        (ascii("3", "", "0 0 0\n1 0 0 9\n0 1 0\n"), "line 9: vertex 1: 4 values, expected 3".into()),
-        (ascii("3", face, &format!("{three}4 0 1\n")), "line 13: face 0: 3 values, expected 5".into()),
-        (ascii("3", face, &format!("{three}3 0 1 2 2\n")), "line 13: face 0: 5 values, expected 4".into()),
-        (ascii("1", "", "0 zero 0\n"), "line 8: vertex 0, y: found \"zero\", expected float".into()),
-        (ascii("3", face, &format!("{three}300 0 1 2\n")), "line 13: face 0, vertex_indices: found \"300\", expected uchar".into()),
-        (ascii("3", face, &format!("{three}3 0 1.5 2\n")), "line 13: face 0, vertex_indices: found \"1.5\", expected int".into()),
-        (ascii("3", face, &format!("{three}2 0 1\n")), "line 13: face 0 has 2 corners, expected at least 3".into()),
-        (ascii("3", face, &format!("{three}3 0 1 3\n")), "line 13: face 0, corner 2: index 3, but there are 3 vertices".into()),
-        (ascii("3", face, &format!("{three}3 0 -1 2\n")), "line 13: face 0, corner 1: index -1, but there are 3 vertices".into()),
-        (ascii("2", face, "0 0 0\n0 nan 0\n3 0 1 0\n"), "line 11: vertex 1: y is NaN, expected a finite 32-bit number".into()),
+        (
+            ascii("3", "", "0 0 0\n1 0 0 9\n0 1 0\n"),
+            "line 9: vertex 1: 4 values, expected 3".into(),
+        ),
+        (
+            ascii("3", face, &format!("{three}4 0 1\n")),
+            "line 13: face 0: 3 values, expected 5".into(),
+        ),
+        (
+            ascii("3", face, &format!("{three}3 0 1 2 2\n")),
+            "line 13: face 0: 5 values, expected 4".into(),
+        ),
+        (
+            ascii("1", "", "0 zero 0\n"),
+            "line 8: vertex 0, y: found \"zero\", expected float".into(),
+        ),
+        (
+            ascii("3", face, &format!("{three}300 0 1 2\n")),
+            "line 13: face 0, vertex_indices: found \"300\", expected uchar".into(),
+        ),
+        (
+            ascii("3", face, &format!("{three}3 0 1.5 2\n")),
+            "line 13: face 0, vertex_indices: found \"1.5\", expected int".into(),
+        ),
+        (
+            ascii("3", face, &format!("{three}2 0 1\n")),
+            "line 13: face 0 has 2 corners, expected at least 3".into(),
+        ),
+        (
+            ascii("3", face, &format!("{three}3 0 1 3\n")),
+            "line 13: face 0, corner 2: index 3, but there are 3 vertices".into(),
+        ),
+        (
+            ascii("3", face, &format!("{three}3 0 -1 2\n")),
+            "line 13: face 0, corner 1: index -1, but there are 3 vertices".into(),
+        ),
+        (
+            ascii("2", face, "0 0 0\n0 nan 0\n3 0 1 0\n"),
+            "line 11: vertex 1: y is NaN, expected a finite 32-bit number".into(),
+        ),
         (ascii("1", face, "0 0 -1e39\n3 0 0 0\n"), "line 10: vertex 0: z is -inf".into()),
-        (ascii("1", "", "0 0 -1e39\n"), "line 8: all 1 points have coordinates or normals that are NaN, infinite or".into()),
-        (binary("2", face, &[points(1), [0.0, 0.0, f32::INFINITY].map(f32::to_le_bytes).concat(), vec![3], vec![0; 12]].concat()),
+        (
+            ascii("1", "", "0 0 -1e39\n"),
+            "line 8: all 1 points have coordinates or normals that are NaN, infinite or".into(),
+        ),
+        (binary("2", face, &[points(1), [0.0, 0.0, f32::INFINITY].map(f32::to_le_bytes).concat(),
+            vec![3], vec![0; 12]].concat()),
             format!("byte {}: vertex 1: z is inf", header + face.len() + 20)),
-        (ascii("1", "property float nx\nproperty float ny\nproperty float nz\n", "0 0 0 0 nan 1\n"), "line 11: all 1 points".into()),
+        (
+            ascii("1", "property float nx\nproperty float ny\nproperty float nz\n", "0 0 0 0 nan \
+                1\n"),
+            "line 11: all 1 points".into(),
+        ),
         (ascii("1", "element odd 1\nproperty list char int l\n", "0 0 0\n-1\n"),
             "line 11: odd 0, l: found \"-1\", expected a list length of 0 or more".into()),
     ];
@@ -493,7 +612,7 @@ fn points_of_clouds_that_are_not_finite_are_dropped() {
         assert_eq!(scan.report.dropped, 2);
         assert!(
             scan.summary()
-                .contains("2 points with normals, 0 triangles, 2 points dropped, unit not told")
+                .contains("2 points with normals, 0 triangles, 2 points dropped, unknown unit")
         );
         assert!(
             scan.summary().ends_with("from [0.0, 0.0, 0.0] to [2.0, 0.0, 0.0]"),
@@ -509,19 +628,22 @@ fn notes(scan: &Scan) -> Vec<String> {
 
 #[test]
 fn what_is_not_kept_is_noted() {
-    let ply = "ply\nformat ascii 1.0\nelement vertex 5\nproperty double x\nproperty float y\nproperty float z\n\
-               property float nx\nproperty uchar red\nelement face 2\nproperty list uchar int vertex_indices\n\
+    let ply = "ply\nformat ascii 1.0\nelement vertex 5\nproperty double x\nproperty float y\n\
+        property float z\n\
+               property float nx\nproperty uchar red\nelement face 2\nproperty list uchar int \
+               vertex_indices\n\
                property int flags\nelement edge 1\nproperty int vertex1\nend_header\n\
-               0.1 0 0 1 9\n1 0 0 1 9\n1 1 0 1 9\n0 1 0 1 9\n0 2 0 1 9\n4 0 1 2 3 7\n5 0 1 2 3 4 7\n3\n";
+               0.1 0 0 1 9\n1 0 0 1 9\n1 1 0 1 9\n0 1 0 1 9\n0 2 0 1 9\n4 0 1 2 3 7\n5 0 1 2 3 4 \
+               7\n3\n";
     let by = (f64::from(0.1f32) - 0.1).abs();
     assert_eq!(
         notes(&parse_ply(ply.as_bytes()).unwrap()),
         [
-            "line 3: element vertex: not kept are the properties nx, red".to_owned(),
-            "line 9: element face: not kept are the properties flags".to_owned(),
-            "line 12: element edge: its 1 instances are not kept".to_owned(),
-            format!("line 3: 1 coordinates of 64 bits were rounded to 32 bits, by {by:e} at most"),
-            "line 20: 2 faces of more than 3 corners became 5 triangles".to_owned(),
+            "line 3: element vertex: properties not kept: nx, red".to_owned(),
+            "line 9: element face: properties not kept: flags".to_owned(),
+            "line 12: element edge: 1 instances not kept".to_owned(),
+            format!("line 3: 1 64-bit coordinates were rounded to 32 bits, by at most {by:e}"),
+            "line 20: 2 faces of more than 3 corners were split into 5 triangles".to_owned(),
         ]
     );
     let plain = ascii(
@@ -530,14 +652,15 @@ fn what_is_not_kept_is_noted() {
         "0 0 0\n1 0 0\n0 1 0\n3 0 1 2\n",
     );
     assert_eq!(notes(&parse_ply(&plain).unwrap()), [""; 0]);
-    let obj = "o thing\nv 0 0 0 1\nv 1 0 0\nv 1 1 0 1 0 0\nv 0 1 0\nvn 0 0 1\nvt 0 0\nvt 1 1\nl 1 2\nf 1 2 3 4\n";
+    let obj = "o thing\nv 0 0 0 1\nv 1 0 0\nv 1 1 0 1 0 0\nv 0 1 0\nvn 0 0 1\nvt 0 0\nvt 1 1\nl 1 \
+        2\nf 1 2 3 4\n";
     assert_eq!(
         notes(&parse_obj(obj.as_bytes()).unwrap()),
         [
-            "line 1: not kept are the statements 2 vt, 1 l, 1 o",
+            "line 1: statements not kept: 2 vt, 1 l, 1 o",
             "line 2: 2 vertices have a weight or a colour, which is not kept",
-            "line 6: 1 normals are not kept beside faces",
-            "line 10: 1 faces of more than 3 corners became 2 triangles",
+            "line 6: 1 normals are not kept because there are faces",
+            "line 10: 1 faces of more than 3 corners were split into 2 triangles",
         ]
     );
     assert_eq!(notes(&parse_obj(b"v 0 0 0\nv 1 0 0\nvn 0 0 1\nvn 0 0 1\n").unwrap()), [""; 0]);
@@ -545,7 +668,7 @@ fn what_is_not_kept_is_noted() {
 
 #[test]
 fn counts_of_nothing_cost_nothing() {
-    // An element without properties takes no bytes, however many are declared.
+    // An element without properties takes no bytes, whatever count is declared.
     let bytes = ascii("1", "element ghost 18446744073709551615\n", "0 0 0\n");
     assert_eq!(parse_ply(&bytes).unwrap().points.positions, [[0.0; 3]]);
     let bytes = binary("1", "element ghost 18446744073709551615\n", &[0; 12]);
@@ -593,7 +716,7 @@ fn files_are_told_by_content_and_name() {
     assert_eq!(
         message,
         format!(
-            "{}: line 8: truncated: 2 of element vertex are declared, the data end in number 1",
+            "{}: line 8: truncated: 2 of element vertex declared, but the data end in number 1",
             damaged.display()
         )
     );

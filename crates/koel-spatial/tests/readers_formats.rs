@@ -1,5 +1,5 @@
-//! PCD, STL, LAS and LAZ: round trips, other crates as oracles, and every fault named; files cut at
-//! each byte, files with each byte damaged, and headers that claim what the file has not.
+//! PCD, STL, LAS and LAZ: round trips, other crates as oracles, and errors for every fault. Files
+//! are truncated at each byte, damaged at each byte, and given headers with false claims.
 
 use std::io::Cursor;
 
@@ -12,7 +12,7 @@ use proptest::prelude::*;
 
 type Vector = [f32; 3];
 
-/// What every reader promises of what it accepts.
+/// Asserts the guarantees that every reader gives.
 fn assert_sound(scan: &Scan) {
     let points = scan.points.positions.len();
     assert!(points > 0);
@@ -24,8 +24,8 @@ fn assert_sound(scan: &Scan) {
     }
 }
 
-/// Cuts the file at each byte, and changes each byte in the first `ways` ways: no panic, and what
-/// is accepted is sound. Returns the share of cuts that are refused.
+/// Truncates the file at each byte and changes each byte in the first `ways` ways: no panic, and
+/// accepted files are sound. Returns the rejected share of truncations.
 fn torment(
     bytes: &[u8],
     ways: usize,
@@ -52,7 +52,7 @@ mod pcd {
 
     const KINDS: [DataKind; 3] = [DataKind::Ascii, DataKind::Binary, DataKind::BinaryCompressed];
 
-    /// Writes with the crate `pcd-rs`: extra fields between, z first, in 32 or 64 bits.
+    /// Writes with the crate `pcd-rs`: extra fields in between, z first, in 32 or 64 bits.
     fn write(
         kind: DataKind,
         positions: &[Vector],
@@ -100,7 +100,10 @@ mod pcd {
     proptest! {
         #[test]
         fn what_another_crate_writes_is_read(
-            points in vec((proptest::array::uniform3(finite()), proptest::array::uniform3(finite())), 1..40),
+            points in vec(
+                (proptest::array::uniform3(finite()), proptest::array::uniform3(finite())),
+                1..40
+            ),
             with_normals in any::<bool>(),
             double in any::<bool>(),
             repeats in 1usize..4,
@@ -119,7 +122,8 @@ mod pcd {
         #[test]
         fn any_body_never_panics(body in vec(any::<u8>(), 0..200), kind in 0usize..3) {
             let data = ["ascii", "binary", "binary_compressed"][kind];
-            let header = format!("FIELDS x y z\nSIZE 4 2 8\nTYPE F I F\nWIDTH 3\nHEIGHT 1\nDATA {data}\n");
+            let header = format!("FIELDS x y z\nSIZE 4 2 8\nTYPE F I F\nWIDTH 3\nHEIGHT 1\nDATA \
+                {data}\n");
             if let Ok(scan) = parse_pcd(&[header.as_bytes(), &body].concat()) {
                 assert_sound(&scan);
             }
@@ -128,8 +132,10 @@ mod pcd {
 
     #[test]
     fn reads_as_another_crate_does() {
-        let header = "# .PCD v.7\r\nVERSION .7\nFIELDS x y z _ normal_x normal_y normal_z _\nSIZE 4 8 2 1 4 4 4 4\n\
-            TYPE F F I U F F F F\nCOUNT 1 1 1 4 1 1 1 1\nWIDTH 2\nHEIGHT 1\nVIEWPOINT 0 0 0 1 0 0 0\nPOINTS 2\nDATA ascii\n";
+        let header = "# .PCD v.7\r\nVERSION .7\nFIELDS x y z _ normal_x normal_y normal_z _\nSIZE \
+            4 8 2 1 4 4 4 4\n\
+            TYPE F F I U F F F F\nCOUNT 1 1 1 4 1 1 1 1\nWIDTH 2\nHEIGHT 1\nVIEWPOINT 0 0 0 1 0 0 \
+            0\nPOINTS 2\nDATA ascii\n";
         let text =
             format!("{header}0.1 1e-3 -7 1 2 3 4 0 0 1 9\n\n  1e5 0.3 32767 0 0 0 0 0 1 0 9 \n");
         let scan = parse_pcd(text.as_bytes()).unwrap();
@@ -154,7 +160,7 @@ mod pcd {
         for kind in KINDS {
             let bytes = write(kind, &positions, Some(&positions), false);
             let refused = torment(&bytes, 6, parse_pcd);
-            // In text, what is cut from the last line may leave a number; white space at the end
+            // In text, a truncated last line may still end in a number, and trailing white space
             // may be missing.
             assert!(
                 refused > if kind == DataKind::Ascii { 0.95 } else { 0.999 },
@@ -193,41 +199,57 @@ mod pcd {
             )
         };
         let start = format!("{XYZ}WIDTH 1\nDATA binary_compressed\n").len();
-        let cases: Vec<(Vec<u8>, String)> = vec![
+        let cases: Vec<(Vec<u8>, String)> =
+            vec![
             (vec![], "is empty, expected".into()),
             (
                 with("VERSION 0.7\n", b""),
-                "line 2: found \"the end of the file\", expected a complete header, up to DATA".into(),
+                "line 2: found \"the end of the file\", expected a complete header, up to \
+                    DATA".into(),
             ),
             (
                 with("VERSION 0.7\nCOLOUR 1\n", b""),
                 "line 2: found \"COLOUR 1\", expected a PCD header line: VERSION, FIELDS".into(),
             ),
             (with("FIELDS x x\n", b""), "line 1: field \"x\" is declared twice".into()),
-            (with("WIDTH 1\nWIDTH 1\n", b""), "line 2: header line \"WIDTH\" is declared twice".into()),
+            (
+                with("WIDTH 1\nWIDTH 1\n", b""),
+                "line 2: header line \"WIDTH\" is declared twice".into(),
+            ),
             (
                 with("FIELDS x\nSIZE 3\n", b""),
-                "line 2: found \"SIZE 3\", expected SIZE with 1, 2, 4 or 8 for each of FIELDS".into(),
+                "line 2: found \"SIZE 3\", expected SIZE with 1, 2, 4 or 8 for each of \
+                    FIELDS".into(),
             ),
-            (with("FIELDS x\nTYPE D\n", b""), "line 2: found \"TYPE D\", expected TYPE with I, U or F".into()),
-            (with("WIDTH -1\n", b""), "line 1: found \"WIDTH -1\", expected WIDTH and a number".into()),
+            (
+                with("FIELDS x\nTYPE D\n", b""),
+                "line 2: found \"TYPE D\", expected TYPE with I, U or F".into(),
+            ),
+            (
+                with("WIDTH -1\n", b""),
+                "line 1: found \"WIDTH -1\", expected WIDTH and a number".into(),
+            ),
             (
                 with("VIEWPOINT 0 0 0\n", b""),
                 "line 1: found \"VIEWPOINT 0 0 0\", expected VIEWPOINT and seven numbers".into(),
             ),
             (
                 with("DATA zip\n", b""),
-                "line 1: found \"DATA zip\", expected DATA ascii, binary or binary_compressed".into(),
+                "line 1: found \"DATA zip\", expected DATA ascii, binary or \
+                    binary_compressed".into(),
             ),
             (
                 with("FIELDS x y z\nSIZE 4 4\nTYPE F F F\nWIDTH 1\nDATA ascii\n", b""),
-                "line 5: SIZE is 2 values, expected 3, as FIELDS has".into(),
+                "line 5: SIZE is 2 values, expected 3, one for each of FIELDS".into(),
             ),
             (
                 with(&format!("{XYZ}WIDTH 2\nHEIGHT 3\nPOINTS 7\nDATA ascii\n"), b""),
                 "line 7: POINTS is 7, expected 6, WIDTH times HEIGHT".into(),
             ),
-            (with(&format!("{XYZ}DATA ascii\n"), b""), "line 4: element header has no POINTS".into()),
+            (
+                with(&format!("{XYZ}DATA ascii\n"), b""),
+                "line 4: element header has no POINTS".into(),
+            ),
             (with(&format!("{XYZ}WIDTH 0\nDATA ascii\n"), b""), "holds no vertices".into()),
             (
                 with(&format!("{XYZ}WIDTH 5000000000\nDATA ascii\n"), b""),
@@ -239,7 +261,8 @@ mod pcd {
             ),
             (
                 with(&format!("{XYZ}COUNT 1 2 1\nWIDTH 1\nDATA ascii\n"), b""),
-                "line 1: element point, property y: the type is 2 values, expected one number".into(),
+                "line 1: element point, property y: the type is 2 values, expected one \
+                    number".into(),
             ),
             (
                 with("FIELDS x y z\nSIZE 4 2 4\nTYPE F F F\nWIDTH 1\nDATA ascii\n", b""),
@@ -247,31 +270,41 @@ mod pcd {
             ),
             (ascii("2", "0 0 0\n1 1\n"), "line 7: point 1: 2 values, expected 3".into()),
             (ascii("1", "0 0 0 0\n"), "line 6: point 0: 4 values, expected 3".into()),
-            (ascii("1", "0 zero 0\n"), "line 6: point 0, y: found \"zero\", expected a number".into()),
+            (
+                ascii("1", "0 zero 0\n"),
+                "line 6: point 0, y: found \"zero\", expected a number".into(),
+            ),
             (
                 ascii("3", "0 0 0\n"),
-                "line 6: truncated: 3 of element point are declared, the data end in number 1".into(),
+                "line 6: truncated: 3 of element point declared, but the data end in number \
+                    1".into(),
             ),
-            (ascii("1", "0 0 0\n1 1 1\n"), "line 7: 5 bytes follow after the last element, expected none".into()),
+            (
+                ascii("1", "0 0 0\n1 1 1\n"),
+                "line 7: 5 bytes after the last element, expected none".into(),
+            ),
             (
                 with(&format!("{XYZ}WIDTH 4000000000\nDATA binary\n"), &[0; 25]),
-                "byte 89: truncated: 4000000000 of element point are declared, the data end in number 2".into(),
+                "byte 89: truncated: 4000000000 of element point declared, but the data end in \
+                    number 2".into(),
             ),
             (
                 with(&format!("{XYZ}WIDTH 1\nDATA binary\n"), &[1; 14]),
-                "byte 67: 2 bytes follow after the last element".into(),
+                "byte 67: 2 bytes after the last element".into(),
             ),
             (
                 packed(1, [9, 12], &[0; 3]),
-                format!("byte {start}: compressed size is 9, expected at most 3, the bytes there are"),
+                format!("byte {start}: compressed size is 9, expected at most 3, the number of \
+                    bytes left"),
             ),
             (
                 packed(1, [3, 13], &[0; 3]),
-                format!("byte {}: uncompressed size is 13, expected 12, 12 a point", start + 4),
+                format!("byte {}: uncompressed size is 13, expected 12, 12 per point", start + 4),
             ),
             (
                 packed(4_000_000, [3, 48_000_000], &[0; 3]),
-                format!("byte {}: uncompressed size is 48000000, expected at most 264 out of 3 bytes", start + 10),
+                format!("byte {}: uncompressed size is 48000000, expected at most 264 from 3 \
+                    bytes", start + 10),
             ),
             (
                 packed(1, [3, 12], &[11, 0, 0]),
@@ -283,24 +316,30 @@ mod pcd {
             ),
             (
                 packed(1, [4, 12], &[0, 7, 0x20, 1]),
-                format!("byte {}: compressed data, byte 1: a reference to before the beginning", start + 10),
+                format!("byte {}: compressed data, byte 1: a reference before the \
+                    beginning", start + 10),
             ),
             (
                 packed(1, [4, 12], &[0, 7, 0x20, 0]),
-                format!("byte {}: compressed data, byte 4: fewer bytes than the header tells", start + 12),
+                format!("byte {}: compressed data, byte 4: fewer bytes than the header \
+                    declares", start + 12),
             ),
             (
                 packed(1, [5, 12], &[0, 7, 0xE0, 200, 0]),
-                format!("byte {}: compressed data, byte 210: more bytes than the header tells", start + 10),
+                format!("byte {}: compressed data, byte 210: more bytes than the header \
+                    declares", start + 10),
             ),
-            (packed(1, [2, 12], &[0, 7, 8]), format!("byte {}: 1 bytes follow after the last element", start + 10)),
+            (
+                packed(1, [2, 12], &[0, 7, 8]),
+                format!("byte {}: 1 bytes after the last element", start + 10),
+            ),
         ];
         for (bytes, expected) in cases {
             let text = String::from_utf8_lossy(&bytes).into_owned();
             let error = parse_pcd(&bytes).expect_err(&text).to_string();
             assert!(error.starts_with(&expected), "{text}\ngot      {error}\nexpected {expected}");
         }
-        // A run of one byte, by a reference to the byte before: overlapping.
+        // A run of one byte, encoded as an overlapping reference to the byte before.
         let scan = parse_pcd(&packed(1, [5, 12], &[0, 0, 0xE0, 2, 0])).unwrap();
         assert_eq!(scan.points.positions, [[0.0; 3]]);
     }
@@ -349,13 +388,16 @@ mod stl {
     proptest! {
         #[test]
         fn round_trips_and_agrees_with_another_reader(
-            triangles in vec(proptest::array::uniform3(proptest::array::uniform3(coordinate())), 1..20),
+            triangles in vec(
+                proptest::array::uniform3(proptest::array::uniform3(coordinate())),
+                1..20
+            ),
             text in any::<bool>(),
         ) {
             let bytes = write(text, &triangles, "part");
             let scan = parse_stl(&bytes).unwrap();
             prop_assert_eq!(corners(&scan), triangles);
-            // Each place once.
+            // Each position occurs once.
             let mut places: Vec<[u32; 3]> =
                 scan.points.positions.iter().map(|p| p.map(|c| (c + 0.0).to_bits())).collect();
             places.sort_unstable();
@@ -426,13 +468,14 @@ mod stl {
             (b"solid a\nendsolid\n".to_vec(), "holds no vertices"),
             (
                 full[..184].iter().copied().take(183).collect(),
-                "byte 183: truncated: 2 of element triangle are declared, the data end in number 1",
+                "byte 183: truncated: 2 of element triangle declared, but the data end in number 1",
             ),
-            (more, "byte 134: 1 bytes follow after the last element"),
+            (more, "byte 134: 1 bytes after the last element"),
             (many, "byte 80: 9000000000 vertices, expected at most 4294967295"),
             (
                 few,
-                "byte 184: truncated: 1000000000 of element triangle are declared, the data end in number 2",
+                "byte 184: truncated: 1000000000 of element triangle declared, but the data end \
+                    in number 2",
             ),
             (infinite, "byte 162: vertex 4: y is inf, expected a finite 32-bit number"),
             (text("vertex 0 0 0\n"), "line 3: found \"vertex 0 0 0\", expected outer loop"),
@@ -447,7 +490,8 @@ mod stl {
             ),
             (
                 text(
-                    "outer loop\nvertex 0 0 0\nvertex 1 0 0\nvertex 0 nan 0\nendloop\nendfacet\nendsolid\n",
+                    "outer loop\nvertex 0 0 0\nvertex 1 0 0\nvertex 0 nan 0\nendloop\nendfacet\n\
+                        endsolid\n",
                 ),
                 "line 6: vertex 2: y is NaN",
             ),
@@ -475,15 +519,16 @@ mod stl {
 #[test]
 fn what_is_not_kept_is_noted() {
     let notes = |scan: Scan| scan.report.notes.iter().map(ToString::to_string).collect::<Vec<_>>();
-    let pcd = "VERSION 0.7\nFIELDS x y z rgb\nSIZE 8 4 4 4\nTYPE F F F U\nCOUNT 1 1 1 1\nWIDTH 1\nHEIGHT 1\n\
+    let pcd = "VERSION 0.7\nFIELDS x y z rgb\nSIZE 8 4 4 4\nTYPE F F F U\nCOUNT 1 1 1 1\nWIDTH 1\n\
+        HEIGHT 1\n\
                VIEWPOINT 0 0 1 1 0 0 0\nPOINTS 1\nDATA ascii\n0.1 1 2 7\n";
     let by = (f64::from(0.1f32) - 0.1).abs();
     assert_eq!(
         notes(parse_pcd(pcd.as_bytes()).unwrap()),
         [
-            "line 2: not kept are the fields rgb".to_owned(),
-            "line 8: the points are not moved by VIEWPOINT, which is 0 0 1 1 0 0 0".to_owned(),
-            format!("line 2: 1 coordinates of 64 bits were rounded to 32 bits, by {by:e} at most"),
+            "line 2: fields not kept: rgb".to_owned(),
+            "line 8: VIEWPOINT is 0 0 1 1 0 0 0, but is not applied to the points".to_owned(),
+            format!("line 2: 1 64-bit coordinates were rounded to 32 bits, by at most {by:e}"),
         ]
     );
     let corners = [0f32, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0]
@@ -506,7 +551,7 @@ mod las {
 
     const OFFSET: [f64; 3] = [637_000.0, 849_000.0, 0.0];
 
-    /// Writes with the crate `las`: point format 0 to 10, with extra bytes.
+    /// Writes with the crate `las`: point formats 0 to 10, with extra bytes.
     fn write(
         format: u8,
         compressed: bool,
@@ -553,7 +598,7 @@ mod las {
             .collect()
     }
 
-    /// Coordinates as in the file.
+    /// Returns coordinates as in the file.
     fn absolute(scan: &Scan) -> Vec<[f64; 3]> {
         let origin = scan.report.origin;
         scan.points
@@ -593,7 +638,7 @@ mod las {
         }
     }
 
-    /// The fuzzer's seeds, written by Python's laspy.
+    /// Reads the fuzzer's seeds, written by Python's laspy.
     #[test]
     fn what_laspy_wrote_is_read() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/las/");
@@ -620,10 +665,10 @@ mod las {
                 .collect::<Vec<_>>()
         };
         let plain = write(3, false, 2, &hill(3), &[]);
-        let kept = "byte 104: of points of format 3, 12 of 36 bytes are kept: x, y, z";
+        let kept = "byte 104: points of format 3: 12 of 36 bytes are kept (x, y, z)";
         assert_eq!(notes(&plain), [kept]);
         let behind = format!(
-            "byte {}: 5 bytes behind the points are not read, 0 extended records among them",
+            "byte {}: 5 bytes after the points are not read, including 0 extended records",
             plain.len()
         );
         assert_eq!(notes(&[&plain[..], b"extra"].concat()), [kept, &behind]);
@@ -632,13 +677,10 @@ mod las {
         assert_eq!(notes(&other)[1], "byte 107: the older field claims 2 points, 3 were read");
         let mut packed = write(6, true, 0, &hill(3), &[]);
         packed[243..247].copy_from_slice(&1u32.to_le_bytes());
-        assert_eq!(
-            notes(&packed)[1],
-            "byte 235: 1 extended records behind the points are not read"
-        );
+        assert_eq!(notes(&packed)[1], "byte 235: 1 extended records after the points are not read");
     }
 
-    /// More than one chunk of 50,000.
+    /// More than one chunk of 50,000 points.
     #[test]
     fn chunks_follow_each_other() {
         let points = hill(50_300);
@@ -653,9 +695,9 @@ mod las {
         let points = hill(12);
         for (format, compressed) in [(0, false), (3, false), (1, true), (7, true)] {
             let bytes = write(format, compressed, 0, &points, &[]);
-            // Unpacking begins with tables that take their time.
+            // Decompression first builds tables, which is slow.
             let refused = torment(&bytes, if compressed { 1 } else { 6 }, parse_las);
-            // Behind the points LAZ has a table that is not needed.
+            // The chunk table of LAZ after the points is not needed.
             assert!(refused > if compressed { 0.9 } else { 0.999 }, "format {format}: {refused}");
         }
     }
@@ -708,21 +750,29 @@ mod las {
             changed
         };
         let length = plain.len();
-        let cases: Vec<(Vec<u8>, String)> = vec![
+        let cases: Vec<(Vec<u8>, String)> =
+            vec![
             (vec![], "is empty, expected".into()),
             (b"LASX".to_vec(), "byte 0: signature is \"LASX\", expected \"LASF\"".into()),
             (
                 plain[..200].to_vec(),
-                "byte 200: truncated: 227 of element header byte are declared, the data end in number 200".into(),
+                "byte 200: truncated: 227 of element header byte declared, but the data end in \
+                    number 200".into(),
             ),
             (with(&plain, 24, &[2, 0]), "byte 24: version is 2.0, expected 1.0 to 1.4".into()),
-            (with(&plain, 94, &[0, 0]), format!("byte 94: header size is 0, expected 375 to {length}")),
+            (
+                with(&plain, 94, &[0, 0]),
+                format!("byte 94: header size is 0, expected 375 to {length}"),
+            ),
             (
                 with(&plain, 96, &[0xFF; 4]),
                 format!("byte 96: offset to points is 4294967295, expected 375 to {length}"),
             ),
             (with(&plain, 104, &[11]), "byte 104: point format is 11, expected 0 to 10".into()),
-            (with(&plain, 105, &[19, 0]), "byte 105: point length is 19, expected at least 20 of format 0".into()),
+            (
+                with(&plain, 105, &[19, 0]),
+                "byte 105: point length is 19, expected at least 20 for format 0".into(),
+            ),
             (with(&plain, 247, &[0; 8]), "byte 247: holds no vertices".into()),
             (
                 with(&plain, 247, &[0xFF; 8]),
@@ -730,43 +780,72 @@ mod las {
             ),
             (
                 with(&plain, 247, &[4, 0, 0, 0]),
-                format!("byte {length}: truncated: 4 of element point are declared, the data end in number 3"),
+                format!("byte {length}: truncated: 4 of element point declared, but the data end \
+                    in number 3"),
             ),
-            (with(&plain, 139, &[0; 8]), "byte 139: scale factor is 0.0, expected a finite number, not 0".into()),
-            (with(&plain, 155, &f64::NAN.to_le_bytes()), "byte 155: offset is NaN, expected a finite number".into()),
+            (
+                with(&plain, 139, &[0; 8]),
+                "byte 139: scale factor is 0.0, expected a finite number, not 0".into(),
+            ),
+            (
+                with(&plain, 155, &f64::NAN.to_le_bytes()),
+                "byte 155: offset is NaN, expected a finite number".into(),
+            ),
             (
                 with(&plain, 100, &[1]),
-                "byte 375: truncated: 1 of element variable length record are declared, the data end in number 0"
+                "byte 375: truncated: 1 of element variable length record declared, but the data \
+                    end in number 0"
                     .into(),
             ),
             (
                 with(&packed, 247, &[0, 0, 0, 1]),
-                format!("byte 247: number of points is 16777216, expected at most {}", 16 * packed.len()),
+                format!("byte 247: number of points is 16777216, expected at most \
+                    {}", 16 * packed.len()),
             ),
             (
                 with(&packed, 105, &[0, 8]),
-                "byte 105: point length is 2048, expected at most 1024 of compressed points".into(),
+                "byte 105: point length is 2048, expected at most 1024 for compressed \
+                    points".into(),
             ),
-            (with(&packed, 105, &[29, 0]), "byte 429: length of all items is 28, expected 29, the point length".into()),
+            (
+                with(&packed, 105, &[29, 0]),
+                "byte 429: length of all items is 28, expected 29, the point length".into(),
+            ),
             (
                 with(&with(&packed, 465, &[0xFF, 0xFF]), 471, &[0xFF, 0xFF]),
                 "byte 429: length of all items is 131070, expected 28, the point length".into(),
             ),
-            (with(&packed, 377, b"x"), "byte 375: element header has no record of laszip encoded points".into()),
-            (with(&packed, 429, &[9]), "byte 429: compressed data, point 0: Compressor type 9 is not valid".into()),
-            (packed[..packed.len() - 40].to_vec(), "byte 475: offset of the chunk table is ".into()),
-            (with(&packed, 475, &[0; 8]), "byte 475: offset of the chunk table is 0, expected 483 to ".into()),
-            (with(&packed, 511, &[0xFF; 4]), "byte 511: code is FF FF FF FF, expected less, as its first bytes".into()),
+            (
+                with(&packed, 377, b"x"),
+                "byte 375: element header has no record of laszip encoded points".into(),
+            ),
+            (
+                with(&packed, 429, &[9]),
+                "byte 429: compressed data, point 0: Compressor type 9 is not valid".into(),
+            ),
+            (
+                packed[..packed.len() - 40].to_vec(),
+                "byte 475: offset of the chunk table is ".into(),
+            ),
+            (
+                with(&packed, 475, &[0; 8]),
+                "byte 475: offset of the chunk table is 0, expected 483 to ".into(),
+            ),
+            (
+                with(&packed, 511, &[0xFF; 4]),
+                "byte 511: code is FF FF FF FF, expected smaller first bytes".into(),
+            ),
             (
                 with(&packed, 463, &[7, 0]),
-                "byte 429: items is [GpsTime, GpsTime], expected [Point10, GpsTime] of format 1".into(),
+                "byte 429: items is [GpsTime, GpsTime], expected [Point10, GpsTime] for format \
+                    1".into(),
             ),
         ];
         for (bytes, expected) in cases {
             let error = parse_las(&bytes).unwrap_err().to_string();
             assert!(error.starts_with(&expected), "got      {error}\nexpected {expected}");
         }
-        // Points so far from the first that 32 bits do not reach.
+        // Points too far from the first for 32-bit coordinates.
         let scan = parse_las(&with(&plain, 131, &1e300f64.to_le_bytes())).unwrap();
         assert_eq!((scan.points.positions.len(), scan.report.dropped), (1, 2));
     }
@@ -774,10 +853,12 @@ mod las {
 
 #[test]
 fn formats_are_told_by_content_then_by_name() {
-    let ply = "ply\nformat ascii 1.0\nelement vertex 1\nproperty float x\nproperty float y\nproperty float z\nend_header\n1 2 3\n";
+    let ply = "ply\nformat ascii 1.0\nelement vertex 1\nproperty float x\nproperty float y\n\
+        property float z\nend_header\n1 2 3\n";
     let pcd =
         "# made\n\nVERSION 0.7\nFIELDS x y z\nSIZE 4 4 4\nTYPE F F F\nWIDTH 1\nDATA ascii\n1 2 3\n";
-    let stl = "solid a\nfacet normal 0 0 1\nouter loop\nvertex 0 0 0\nvertex 1 0 0\nvertex 0 1 0\nendloop\nendfacet\nendsolid a\n";
+    let stl = "solid a\nfacet normal 0 0 1\nouter loop\nvertex 0 0 0\nvertex 1 0 0\nvertex 0 1 0\n\
+        endloop\nendfacet\nendsolid a\n";
     let obj = "# made\nv 1 2 3\n";
     for extension in [None, Some("ply"), Some("stl"), Some("PCD"), Some("obj")] {
         assert_eq!(parse(ply.as_bytes(), extension).unwrap().report.format, Format::Ply);
@@ -789,7 +870,7 @@ fn formats_are_told_by_content_then_by_name() {
         parse(obj.as_bytes(), None).unwrap_err().kind,
         ParseErrorKind::UnknownFormat { .. }
     ));
-    // What is nothing else is what its name says, and wrong.
+    // Unrecognized content is parsed as its extension says, and rejected.
     assert!(
         parse(b"0 0 0\n", Some("pcd"))
             .unwrap_err()
@@ -814,7 +895,8 @@ fn clouds_without_normals_are_refused_by_name_and_place() {
     assert_eq!(
         read_oriented_cloud(&bare).unwrap_err().to_string(),
         format!(
-            "{}: line 2: 1 points without normals, expected the fields normal_x, normal_y, normal_z; normals can be \
+            "{}: line 2: 1 points without normals, expected the fields normal_x, normal_y, \
+                normal_z; normals can be \
              estimated (--estimate-normals)",
             bare.display()
         )

@@ -25,7 +25,7 @@ fn squared_distance(a: Point, b: Point) -> f64 {
     d[0] * d[0] + d[1] * d[1] + d[2] * d[2]
 }
 
-/// All pairs, in the order that is promised: cells by x, y, z, then indices.
+/// Compares all pairs, in the documented order: cells by x, y, z, then indices.
 fn within(points: &[Point], q: Point, radius: f64, size: f64) -> Vec<u32> {
     let least = |a: usize| points.iter().map(|p| f64::from(p[a])).fold(f64::INFINITY, f64::min);
     let origin: [f64; 3] = std::array::from_fn(least);
@@ -66,7 +66,7 @@ fn check(device: &Device, points: &[Point], queries: &[Point], size: f64, radius
     }
 }
 
-/// Random words.
+/// Random numbers.
 struct Random(u64);
 impl Random {
     fn unit(&mut self) -> f32 {
@@ -103,7 +103,7 @@ fn all_sizes_of_cells_and_radii() {
     }
 }
 
-/// Everything that is not a box full of points.
+/// Point sets other than a filled box.
 #[test]
 fn degenerate_points() {
     let line = (0..90).map(|i| [i as f32 * 0.1, 2.0, -7.0]).collect::<Vec<_>>();
@@ -114,7 +114,7 @@ fn degenerate_points() {
         .collect::<Vec<_>>();
     let tiny = (0..60).map(|i| [i as f32 * 1e-40, 0.0, -1e-40]).collect::<Vec<_>>();
     let far = (0..60).map(|i| [1e7 + i as f32, -1e7, 1e7]).collect::<Vec<_>>();
-    // Two clusters and a point alone: k-nearest must leap over the gap.
+    // Two clusters and a lone point: k-nearest must cross the gap.
     let mut gaps = Random(9).points(50);
     gaps.extend(Random(10).points(30).iter().map(|p| p.map(|c| c + 1000.0)));
     gaps.push([-500.0, 300.0, 100.0]);
@@ -136,7 +136,7 @@ fn degenerate_points() {
             let some = if device.kind() == DeviceKind::Executor { 9 } else { 1 };
             let mut queries: Vec<Point> = points.iter().copied().step_by(some).collect();
             queries.push([0.0; 3]);
-            // On the faces between cells, where neighbours are exactly a radius away.
+            // On the faces between cells, with neighbours at exactly the radius.
             queries.extend(
                 points.iter().step_by(7 * some).map(|p| [p[0] + radius as f32, p[1], p[2]]),
             );
@@ -147,7 +147,8 @@ fn degenerate_points() {
     }
 }
 
-/// The distance of a point just before a face rounds to the radius, and the face is a radius away.
+/// The distance from a point just before a face rounds to the radius, and the face is one radius
+/// away.
 #[test]
 fn distances_that_round() {
     let before_one = 1.0 - 1.0 / (1 << 24) as f32;
@@ -159,7 +160,7 @@ fn distances_that_round() {
     }
 }
 
-/// Grids of more than 2^32 cells, where cells are known by hashes of their numbers.
+/// Grids of more than 2^32 cells, which are identified by hashes of their numbers.
 #[test]
 fn wide_grids() {
     for device in devices() {
@@ -175,7 +176,7 @@ fn wide_grids() {
         check(&device, &points, &queries, 0.01, 60.0, 4);
         check(&device, &points, &queries, 1.0, 2.5, 4);
     }
-    // So many cells that some names are equal.
+    // Enough cells for some names to collide.
     let points: Vec<Point> =
         Random(6).points(200_000).iter().map(|p| p.map(|c| 4000.0 * c)).collect();
     let hash = SpatialHash::build(&Device::cpu().unwrap(), &points, 1.0).unwrap();
@@ -228,7 +229,7 @@ fn device_buffers_and_every_device_agree() {
             let (mut ids, mut distances) = (device.alloc(450).unwrap(), device.alloc(450).unwrap());
             hash.nearest_into(&stream, buffer.view(), 3, ids.view_mut(), distances.view_mut())
                 .unwrap();
-            // Too little room: what fits is as before, nothing is written behind.
+            // Output too small: it holds the same prefix, and nothing is written beyond it.
             let mut few = device.alloc(indices.len() / 2).unwrap();
             hash.list_within(&stream, buffer.view(), 0.25, offsets.view(), few.view_mut()).unwrap();
             let indices = indices.download().unwrap();
@@ -299,7 +300,7 @@ fn faults_are_named() {
     );
     assert!(
         built(&[[0.0; 3], [4e6; 3]], 1.0)
-            .contains("expected at most 2^32 - 1 along an axis and 2^63 in all")
+            .contains("expected at most 2^32 - 1 per axis and 2^63 in total")
     );
     let hash = SpatialHash::build(&device, &[[0.0; 3], [2e6; 3]], 1.0).unwrap();
     assert_eq!(hash.cells(), [2_000_001; 3]);
@@ -324,7 +325,7 @@ fn faults_are_named() {
 }
 
 fn coordinates() -> impl Strategy<Value = f32> {
-    // Few values, so that points fall together, stand in line, and lie on faces of cells.
+    // Few distinct values, so that points coincide, are collinear, and lie on faces of cells.
     prop_oneof![(-6i32..6).prop_map(|i| i as f32 * 0.5), -3.0f32..3.0, -1e4f32..1e4]
 }
 

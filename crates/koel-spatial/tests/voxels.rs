@@ -32,7 +32,8 @@ fn voxels(mesh: &Mesh, grid: &Grid) -> BTreeSet<[u32; 3]> {
     keys.into_iter().map(|k| Order::RowMajor.decode(k)).collect()
 }
 
-/// Whether the segment meets the triangle, clear of its border (Moeller and Trumbore 1997).
+/// Returns whether the segment crosses the triangle away from its border (Moeller and Trumbore
+/// 1997).
 fn crosses([a, b, c]: [V; 3], from: V, to: V) -> bool {
     let (direction, e1, e2) = (sub(to, from), sub(b, a), sub(c, a));
     let p = cross(direction, e2);
@@ -46,7 +47,7 @@ fn crosses([a, b, c]: [V; 3], from: V, to: V) -> bool {
     u > 1e-9 && v > 1e-9 && u + v < 1.0 - 1e-9 && t > 1e-9 && t < 1.0 - 1e-9
 }
 
-/// Whether triangle and box overlap, by the separating axis theorem, the box grown by a hair.
+/// Returns whether a triangle and a slightly enlarged box overlap, by the separating axis theorem.
 fn overlaps(triangle: [V; 3], centre: V, half: f64) -> bool {
     let moved = triangle.map(|p| sub(p, centre));
     let edges = [sub(moved[1], moved[0]), sub(moved[2], moved[1]), sub(moved[0], moved[2])];
@@ -65,8 +66,8 @@ fn overlaps(triangle: [V; 3], centre: V, half: f64) -> bool {
     })
 }
 
-/// Every pair of face neighbours whose centres the surface separates has an occupied voxel, and
-/// every occupied voxel is touched by a triangle.
+/// Asserts that one of any two face neighbours whose centres the surface separates is occupied, and
+/// that every occupied voxel is touched by a triangle.
 fn assert_tight_and_without_holes(mesh: &Mesh, grid: &Grid) {
     let occupied = voxels(mesh, grid);
     let n = grid.resolution();
@@ -98,7 +99,7 @@ fn assert_tight_and_without_holes(mesh: &Mesh, grid: &Grid) {
     }
 }
 
-/// Halves of a needle overlap: a triangle of two corners must not be covered again and again.
+/// Halves of a needle overlap: a triangle with two distinct corners must not be covered repeatedly.
 #[test]
 fn needles_are_sampled_along_their_edge() {
     for (width, radius) in [(0.0, 0.0203), (0.0, 1e-3), (1e-9, 1e-3)] {
@@ -129,12 +130,17 @@ proptest! {
 
     #[test]
     fn needles_have_no_holes(
-        from in proptest::array::uniform3(-1.0f32..1.0), to in proptest::array::uniform3(-1.0f32..1.0),
+        from in proptest::array::uniform3(-1.0f32..1.0),
+        to in proptest::array::uniform3(-1.0f32..1.0),
         width in prop_oneof![Just(0.0f32), 1e-6f32..0.05], n in 4u32..20,
     ) {
-        let third = [0, 1, 2].map(|a| 0.3 * from[a] + 0.7 * to[a] + if a == 0 { width } else { 0.0 });
+        let third = [0, 1, 2]
+            .map(|a| 0.3 * from[a] + 0.7 * to[a] + if a == 0 { width } else { 0.0 });
         let mesh = Mesh { positions: vec![from, to, third], triangles: vec![[0, 1, 2]] };
-        assert_tight_and_without_holes(&mesh, &Grid::enclosing(Bounds::of(&mesh.positions).unwrap(), n).unwrap());
+        assert_tight_and_without_holes(
+            &mesh,
+            &Grid::enclosing(Bounds::of(&mesh.positions).unwrap(), n).unwrap()
+        );
     }
 
     #[test]
@@ -143,7 +149,8 @@ proptest! {
         squash in prop_oneof![Just(1.0f32), Just(0.0), Just(1e-3)],
         radius in prop_oneof![0.02f64..0.1, 0.1f64..1.0],
     ) {
-        let positions: Vec<[f32; 3]> = triangle.iter().map(|p| [p[0], p[1] * squash, p[2] * squash]).collect();
+        let positions: Vec<[f32; 3]> =
+            triangle.iter().map(|p| [p[0], p[1] * squash, p[2] * squash]).collect();
         let mesh = Mesh { positions, triangles: vec![[0, 1, 2]] };
         let samples = sample_cloud(&mesh, radius).unwrap();
         let [a, b, c] = corners(&mesh, [0, 1, 2]);
@@ -161,11 +168,15 @@ proptest! {
     }
 
     #[test]
-    fn cloud_keys_are_the_distinct_voxels(points in vec(proptest::array::uniform3(-5.0f32..5.0), 1..200), n in 1u32..200) {
+    fn cloud_keys_are_the_distinct_voxels(
+        points in vec(proptest::array::uniform3(-5.0f32..5.0), 1..200),
+        n in 1u32..200,
+    ) {
         let grid = Grid::enclosing(Bounds::of(&points).unwrap(), n).unwrap();
         for order in [Order::RowMajor, Order::Morton] {
             let distinct = |p: &[f32; 3]| grid.voxel_of(p.map(f64::from)).unwrap();
-            let naive: BTreeSet<u64> = points.iter().map(|p| order.encode(distinct(p)).unwrap()).collect();
+            let naive: BTreeSet<u64> =
+                points.iter().map(|p| order.encode(distinct(p)).unwrap()).collect();
             let wide: Vec<u64> = cloud_keys(&points, &grid, order).unwrap();
             prop_assert_eq!(&wide, &naive.into_iter().collect::<Vec<_>>());
             let narrow: Vec<u32> = cloud_keys(&points, &grid, order).unwrap();
@@ -221,7 +232,7 @@ fn cube() -> Mesh {
     }
 }
 
-/// A sphere of rings and segments, with needles at the poles.
+/// Builds a sphere of rings and segments, with needles at the poles.
 fn sphere(rings: u32, segments: u32) -> Mesh {
     let mut positions = vec![[0.0, 0.0, 1.0], [0.0, 0.0, -1.0]];
     for ring in 1..rings {
@@ -247,7 +258,8 @@ fn sphere(rings: u32, segments: u32) -> Mesh {
     Mesh { positions, triangles }
 }
 
-/// Empty voxels that a flood through face neighbours reaches from the corner of the grid.
+/// Returns the empty voxels that a flood through face neighbours reaches from the corner of the
+/// grid.
 fn flood(occupied: &BTreeSet<[u32; 3]>, n: u32) -> Vec<bool> {
     let index = |[x, y, z]: [u32; 3]| ((x * n + y) * n + z) as usize;
     let mut reached = vec![false; (n * n * n) as usize];
@@ -277,7 +289,7 @@ fn flood_from_outside_stays_outside() {
         (tetrahedron(), |[x, y, z]| {
             x + y - z <= 1.0 && x - y + z <= 1.0 && y + z - x <= 1.0 && x + y + z >= -1.0
         }),
-        // Inscribed in the unit sphere, and far outside this smaller one.
+        // Inscribed in the unit sphere, and well outside this smaller one.
         (sphere(24, 48), |p| dot(p, p) <= 0.98),
     ];
     for (shape, (mesh, is_inside)) in shapes.iter().enumerate() {
@@ -291,7 +303,7 @@ fn flood_from_outside_stays_outside() {
             for (i, reached) in reached.into_iter().enumerate() {
                 let i = i as u32;
                 let voxel = [i / n / n, i / n % n, i % n];
-                // Only voxels clear of the surface: rotation is rounded to f32.
+                // Only voxels clear of the surface, since rotation is rounded to f32.
                 if occupied.contains(&voxel) {
                     continue;
                 }

@@ -1,11 +1,11 @@
-//! A scene matched against many models by one table: milliseconds a scene, by stage.
+//! Matches a scene against many models in one table: milliseconds per scene, by stage.
 //!
 //! `cargo run --release -p koel-vision --example many_models -- MODELS SCENES PHOTOGRAPH... [cpu]
 //! [default]`
 //!
-//! Models and scenes of 240 x 180 and 640 x 480 pixels, as in the quality table's clean level: each
-//! scene shows one of the models. By [`Options::quick`], or by the default; on the best device, or
-//! on the CPU.
+//! Models have 240 x 180 pixels and scenes 640 x 480, as in the quality table's clean level; each
+//! scene shows one of the models. Uses [`Options::quick`], or the default options, on the best
+//! device, or on the CPU.
 use koel::Device;
 use koel_vision::random::Random;
 use koel_vision::synthetic::{Level, Pair, pair};
@@ -52,7 +52,8 @@ fn run(args: &[String]) -> Result<(), Box<dyn Error>> {
     table.remove(last)?;
     table.add([&all[last]])?;
     println!(
-        "{}: {models} models, {} entries, table in {:.1} ms, one taken away and added again in {:.1} ms",
+        "{}: {models} models, {} entries, table in {:.1} ms, one removed and \
+         added again in {:.1} ms",
         device.name(),
         table.living_entries(),
         1e3 * built,
@@ -60,7 +61,7 @@ fn run(args: &[String]) -> Result<(), Box<dyn Error>> {
     );
     let mut random = Random::new(1);
     let (mut times, mut stages, mut good, mut others) = (vec![], [0.0; 3], 0, 0);
-    // The first one warms up.
+    // The first round warms up.
     for round in 0..=scenes {
         let shown = random.below(pairs.len());
         let begin = Instant::now();
@@ -90,12 +91,13 @@ fn run(args: &[String]) -> Result<(), Box<dyn Error>> {
     let (total, features) = times[times.len() / 2];
     let [votes, refinement, verdicts] = stages;
     println!(
-        "a scene: median {:.1} ms; edges and maps {:.1}, mean votes {votes:.1}, refinement {refinement:.1}, verdicts {verdicts:.1}",
+        "per scene: median {:.1} ms; edges and maps {:.1}, mean votes {votes:.1}, \
+         refinement {refinement:.1}, verdicts {verdicts:.1}",
         1e3 * total,
         1e3 * features
     );
     println!(
-        "the model shown found in {good} of {scenes} scenes; other models or other places in {others}"
+        "the model shown found in {good} of {scenes} scenes; other models or positions in {others}"
     );
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! The published method on the pairs of the quality table: what each remedy against noise buys, and
-//! hash against binary search (the comparison of Alcantara et al. 2009, Table 1).
+//! The published method on the pairs of the quality table: the effect of each measure against
+//! noise, and hashing against binary search (the comparison of Alcantara et al. 2009, Table 1).
 //!
 //! `cargo run --release -p koel-vision --example paper -- FIRST_SEED PAIRS PHOTOGRAPH...`
 use koel_vision::edges::edges;

@@ -1,11 +1,11 @@
-//! The quality of the default matcher on synthetic pairs of known truth: a table, by level.
+//! Quality of the default matcher on synthetic pairs with known truth, as a table by level.
 //!
 //! `cargo run --release -p koel-vision --example quality -- FIRST_SEED PAIRS PHOTOGRAPH...
 //! [LEVEL...] [quick] [cpu]`
 //!
-//! Photographs are files (at least three); levels are names from the table's first column, all if
-//! none is given; `quick` takes `Options::quick`, `cpu` the CPU and not this machine's best device.
-//! `QUALITY_PAIRS=1` prints every pair too.
+//! Photographs are files (at least three). Levels are names from the table's first column; default:
+//! all. `quick` uses `Options::quick`; `cpu` uses the CPU instead of this machine's best device.
+//! `QUALITY_PAIRS=1` also prints every pair.
 use koel::Device;
 use koel_vision::synthetic::{Level, pair};
 use koel_vision::{Grey, Matcher, Model, Options, read};
@@ -50,7 +50,8 @@ fn run(args: &[String]) -> Result<(), Box<dyn Error>> {
         device.name()
     );
     println!(
-        "| level | within, px | goal | reached | median error, px | evidence, nats | s a pair | of it votes |"
+        "| level | within, px | goal | reached | median error, px | evidence, nats \
+         | s per pair | of it votes |"
     );
     println!("|---|---|---|---|---|---|---|---|");
     for level in if levels.is_empty() { Level::ALL.to_vec() } else { levels } {

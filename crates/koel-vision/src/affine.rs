@@ -1,20 +1,20 @@
 //! Affine maps of the plane.
 
-/// `x' = a x + b y + tx`, `y' = c x + d y + ty`.
+/// Affine map `x' = a x + b y + tx`, `y' = c x + d y + ty`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Affine {
-    /// `[[a, b], [c, d]]`.
+    /// Linear part `[[a, b], [c, d]]`.
     pub linear: [[f32; 2]; 2],
-    /// `[tx, ty]`.
+    /// Translation `[tx, ty]`.
     pub shift: [f32; 2],
 }
 
 impl Affine {
-    /// Everything stays where it is.
+    /// Identity map.
     pub const IDENTITY: Affine = Affine { linear: [[1.0, 0.0], [0.0, 1.0]], shift: [0.0, 0.0] };
 
-    /// The similarity that turns by `angle` radians (x towards y), scales, and moves the point
-    /// `from` to `to`.
+    /// Returns the similarity that rotates by `angle` radians (x towards y), scales, and maps the
+    /// point `from` to `to`.
     pub fn similarity(angle: f32, scale: f32, from: (f32, f32), to: (f32, f32)) -> Affine {
         let (sin, cos) = angle.sin_cos();
         Affine {
@@ -23,17 +23,17 @@ impl Affine {
         }
         .moving(from, to)
     }
-    /// The same linear part, but `from` goes to `to`.
+    /// Returns the map with the same linear part that maps `from` to `to`.
     pub fn moving(self, from: (f32, f32), to: (f32, f32)) -> Affine {
         let (x, y) = Affine { shift: [0.0; 2], ..self }.apply(from);
         Affine { shift: [to.0 - x, to.1 - y], ..self }
     }
-    /// Where a point goes.
+    /// Maps a point.
     pub fn apply(&self, (x, y): (f32, f32)) -> (f32, f32) {
         let [[a, b], [c, d]] = self.linear;
         (a * x + b * y + self.shift[0], c * x + d * y + self.shift[1])
     }
-    /// First `other`, then this.
+    /// Composes two maps: `other` first, then `self`.
     pub fn after(&self, other: &Affine) -> Affine {
         let [[a, b], [c, d]] = self.linear;
         let [[e, f], [g, h]] = other.linear;
@@ -41,11 +41,11 @@ impl Affine {
         let (x, y) = self.apply((other.shift[0], other.shift[1]));
         Affine { linear, shift: [x, y] }
     }
-    /// How areas grow; negative for mirror images.
+    /// Returns the factor of areas; negative for reflections.
     pub fn determinant(&self) -> f32 {
         self.linear[0][0] * self.linear[1][1] - self.linear[0][1] * self.linear[1][0]
     }
-    /// The way back; `None` if everything goes onto a line.
+    /// Returns the inverse; `None` if the map is singular.
     pub fn inverse(&self) -> Option<Affine> {
         let determinant = self.determinant();
         if determinant.abs() < 1e-12 || !determinant.is_finite() {
@@ -55,14 +55,14 @@ impl Affine {
         let linear = [[d / determinant, -b / determinant], [-c / determinant, a / determinant]];
         Some(Affine { linear, shift: [0.0; 2] }.moving((self.shift[0], self.shift[1]), (0.0, 0.0)))
     }
-    /// Where a normal goes: not a unit vector any more.
+    /// Maps a normal. The result is not a unit vector.
     pub fn apply_normal(&self, (x, y): (f32, f32)) -> (f32, f32) {
         let [[a, b], [c, d]] = self.linear;
         let sign = self.determinant().signum();
         (sign * (d * x - c * y), sign * (a * y - b * x))
     }
-    /// The mean distance between where two maps send the centres of the four corner pixels of an
-    /// image.
+    /// Returns the mean distance between the images of an image's four corner pixel centres under
+    /// two maps.
     pub fn corner_error(&self, other: &Affine, width: usize, height: usize) -> f32 {
         let corners = corners(width, height);
         let distance = |&p: &(f32, f32)| {
@@ -73,7 +73,7 @@ impl Affine {
     }
 }
 
-/// The centres of the four corner pixels of an image, around it.
+/// Returns the centres of the four corner pixels of an image, in cyclic order.
 pub fn corners(width: usize, height: usize) -> [(f32, f32); 4] {
     let (right, bottom) = (width as f32 - 1.0, height as f32 - 1.0);
     [(0.0, 0.0), (right, 0.0), (right, bottom), (0.0, bottom)]

@@ -1,5 +1,4 @@
-//! Bases of a model: pairs of its points, as seen from several tilts, in a table by what a scene
-//! shows of them.
+//! Bases of a model: pairs of its points under several tilts, in a table keyed by their invariants.
 use crate::affine::Affine;
 use crate::model::Model;
 use crate::random::Random;
@@ -8,56 +7,56 @@ use koel_kernels::vision::direction::direction;
 use koel_kernels::vision::vote::{TESTS, key};
 use std::f32::consts::PI;
 
-/// Bins a turn of each invariant.
+/// Bins per turn of each invariant.
 pub const BINS: u32 = 24;
-/// The length of a basis, as a part of the model's diagonal.
+/// Range of basis lengths, as fractions of the model's diagonal.
 const LENGTHS: (f32, f32) = (0.3, 0.75);
 
-/// One search for a model: what is tried, and how much of it goes on.
+/// One search for a model: the bases tried, and the number of hypotheses kept.
 #[derive(Clone, Debug)]
 pub struct Pass {
-    /// How the model may be tilted: factors of the longer over the shorter direction, and in how
-    /// many directions each. Without tilt is always tried.
+    /// Tilts of the model: ratio of the longer to the shorter direction, and the number of
+    /// directions for each. The untilted model is always tried.
     pub tilts: Vec<(f32, u32)>,
-    /// Bases of the model, for each tilt.
+    /// Bases of the model per tilt.
     pub bases: usize,
-    /// Points of the scene that pairs are made of.
+    /// Scene points that pairs are made of.
     pub scene_points: usize,
-    /// Scales, scene over model, after the tilt.
+    /// Range of scales, scene over model, after the tilt.
     pub scales: (f32, f32),
-    /// The best hypotheses of each scene point that go on.
+    /// Number of best hypotheses kept per scene point.
     pub a_point: usize,
-    /// And of all.
+    /// Number of best hypotheses kept in total.
     pub quota: usize,
-    /// The points that vote for a basis are from this part of the model's points, those around the
-    /// basis: where the basis is seen, the rest may be covered. 1: from all.
+    /// Fraction of the model's points, around the basis, from which the voting points are chosen:
+    /// where the basis is visible, the rest may be occluded. 1: from all points.
     pub around: f32,
 }
 
-/// A pair of model points under a tilt.
+/// Pair of model points under a tilt.
 #[derive(Clone, Copy, Debug)]
 pub struct Basis {
-    /// The tilt, by number.
+    /// Index of the tilt.
     pub tilt: usize,
-    /// The points that vote for it, by number.
+    /// Index of the set of voting points.
     pub tests: usize,
-    /// The first point after the tilt, pixels.
+    /// First point after the tilt, in pixels.
     pub origin: (f32, f32),
-    /// To the second point, pixels.
+    /// Vector to the second point, in pixels.
     pub vector: (f32, f32),
-    /// Its direction.
+    /// Direction of the vector.
     pub direction: u32,
 }
 
-/// The bases of a model for one pass.
+/// Bases of a model for one pass.
 pub struct Bases {
-    /// The tilts: maps of determinant 1.
+    /// Tilts: maps of determinant 1.
     pub tilts: Vec<Affine>,
-    /// Of each tilt, of each neighbourhood, [`TESTS`] points: where and in which direction.
+    /// [`TESTS`] points for each tilt and neighbourhood: position and direction.
     pub tests: Vec<[(f32, f32, u32); TESTS as usize]>,
-    /// By the directions of the two ends, nine neighbouring bins each.
+    /// Bases by the directions of the two ends, each entered in nine neighbouring bins.
     pub table: DenseMultiTable<Basis>,
-    /// The shortest and the longest basis, pixels.
+    /// Shortest and longest basis, in pixels.
     pub lengths: (f32, f32),
 }
 
@@ -78,11 +77,11 @@ fn tilts(pass: &Pass) -> Vec<Affine> {
     all
 }
 
-/// Neighbourhoods that bases are told apart by, where not all points vote.
+/// Number of neighbourhoods of voting points, if not all points vote.
 const NEIGHBOURHOODS: usize = 8;
 
-/// Some of the points, such that the first 8, 16 and all are spread: farthest first, with some
-/// chance.
+/// Chooses some of the points so that the first 8, the first 16 and all of them are spread:
+/// farthest first, with some randomness.
 fn test_points(model: &Model, among: &[usize], random: &mut Random) -> Vec<usize> {
     let mut distance2 = vec![f32::MAX; among.len()];
     let mut chosen = vec![among[0]];
@@ -102,7 +101,8 @@ fn test_points(model: &Model, among: &[usize], random: &mut Random) -> Vec<usize
     chosen
 }
 
-/// Sets of points that vote, each around a point of its own: `part` of all that is.
+/// Chooses sets of voting points, each around its own centre, from the fraction `part` of all
+/// points.
 fn neighbourhoods(model: &Model, part: f32, random: &mut Random) -> Vec<((f32, f32), Vec<usize>)> {
     let all = (0..model.points.len()).collect::<Vec<usize>>();
     let spread = test_points(model, &all, random);
@@ -116,7 +116,7 @@ fn neighbourhoods(model: &Model, part: f32, random: &mut Random) -> Vec<((f32, f
             off2(place(i), place(center)).total_cmp(&off2(place(j), place(center)))
         });
         near.truncate(((part * all.len() as f32) as usize).max(1));
-        // Strongest first again.
+        // Restore the order, strongest first.
         near.sort_unstable();
         (place(center), test_points(model, &near, random))
     };
@@ -127,7 +127,7 @@ fn off2(a: (f32, f32), b: (f32, f32)) -> f32 {
 }
 
 impl Bases {
-    /// Random bases of a model.
+    /// Generates random bases of a model.
     pub fn of(model: &Model, pass: &Pass, random: &mut Random) -> Bases {
         let points = &model.points;
         let extent = |of: &dyn Fn(usize) -> f32| {

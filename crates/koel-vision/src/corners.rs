@@ -1,8 +1,8 @@
-//! Corners (FAST, 9 of 16): other features for the [published method](crate::paper), and an even
-//! choice of them.
+//! Corners (FAST, 9 of 16), alternative features for the [published method](crate::paper), and an
+//! even selection of them.
 //!
-//! A GPU (and the test executor) finds them by kernels, the CPU by rows; what is said of one pixel
-//! is the same code: [`koel_kernels::vision::corners`].
+//! A GPU (and the test executor) finds them with kernels, the CPU row by row. The per-pixel code is
+//! shared: [`koel_kernels::vision::corners`].
 use crate::device::{grid, in_kernels, size};
 use crate::edges::{Noise, noise_median};
 use crate::picture::Grey;
@@ -10,27 +10,27 @@ use koel::Stream;
 use koel_kernels::vision::corners::*;
 use rayon::prelude::*;
 
-/// A corner.
+/// Corner of an image.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Corner {
     /// Pixels from the left.
     pub x: usize,
     /// Pixels from the top.
     pub y: usize,
-    /// By how much nine pixels in a row on a circle around it are all brighter, or all darker,
-    /// grey levels.
+    /// Amount, in grey levels, by which nine consecutive pixels on a circle around it are all
+    /// brighter or all darker.
     pub score: f32,
 }
 
-/// Side of the cells of the even choice, pixels.
+/// Side of the cells of the even selection, in pixels.
 const CELL: usize = 32;
 
-/// The corners of an image, from the top, row by row: those whose score is the greatest around,
-/// above the image's noise.
+/// Returns the corners of an image in row-major order: local maxima of the score, above the image's
+/// noise.
 ///
-/// None in an image of less than 8 pixels a side. On the CPU a pass over rows; by kernels 6
-/// launches and 3 fills, after which their number and then they, 8 bytes each, are read back. The
-/// same bits on every device.
+/// Returns none for an image of fewer than 8 pixels per side. On the CPU, a pass over rows. With
+/// kernels, 6 launches and 3 fills; then their number and the corners themselves, 8 bytes each, are
+/// read back. Bitwise identical on every device.
 pub fn corners(stream: &Stream, image: &Grey) -> koel::Result<Vec<Corner>> {
     let (w, h) = (image.width, image.height);
     if w.min(h) < koel_kernels::vision::edges::MIN_SIDE as usize {
@@ -46,7 +46,8 @@ pub fn corners(stream: &Stream, image: &Grey) -> koel::Result<Vec<Corner>> {
     let (mut scores, mut flags) = (device.alloc::<u32>(pixels)?, device.alloc::<u8>(pixels)?);
     let mut corners = device.alloc::<u32>(2 * pixels)?;
     let size = size(w, h);
-    // SAFETY: a word a pixel, two for corners, a byte for flags; sides are at least 8 pixels.
+    // SAFETY: there are one word per pixel, two per corner, and one byte per flag; sides are at
+    // least 8 pixels.
     unsafe {
         vision_corner_scores::launch(
             stream,
@@ -105,8 +106,9 @@ fn on_host(image: &Grey) -> Vec<Corner> {
     rows.flat_map_iter(|y| (r..w - r).filter_map(move |x| corner(x, y))).collect()
 }
 
-/// At most `most` corners, evenly over the image: the strongest of each cell of 32 x 32 pixels,
-/// then the second of each, and so on; of each turn the strongest first. Equal ones as they stand.
+/// Selects up to `most` corners, spread evenly over the image: the strongest of each cell of 32 x
+/// 32 pixels, then the second of each, and so on; within a round the strongest first. Ties keep
+/// their order.
 pub fn evenly(corners: &[Corner], most: usize) -> Vec<Corner> {
     let cell = |c: &Corner| (c.y / CELL, c.x / CELL);
     let stronger = |a: &Corner, b: &Corner| b.score.total_cmp(&a.score);

@@ -1,19 +1,19 @@
-//! What launches share.
+//! Helpers of kernel launches.
 use koel::{DeviceKind, Stream};
 use koel_kernels::vision::Size;
 
-/// A byte of [`koel_kernels::vision::edges::NONE`].
+/// Byte pattern of [`koel_kernels::vision::edges::NONE`].
 pub const ALL_ONES: u8 = 0xFF;
 
-/// Whether images go through kernels there, and not through the rows of the CPU.
+/// Returns whether images are processed by kernels instead of by rows on the CPU.
 pub fn in_kernels(stream: &Stream) -> bool {
     stream.device().kind() != DeviceKind::Cpu
 }
-/// The size of an image as kernels take it.
+/// Returns the size of an image as a kernel argument.
 pub fn size(width: usize, height: usize) -> Size {
     Size { width: width as u32, height: height as u32 }
 }
-/// Blocks of 256 threads for a thread each.
+/// Returns the number of blocks of 256 threads for `n` threads.
 pub fn grid(n: u32) -> u32 {
     n.div_ceil(256)
 }

@@ -1,8 +1,9 @@
-//! Edges: where the luminance changes most, to a fraction of a pixel, with the direction of the
-//! change.
+//! Edges: local maxima of the luminance gradient, to a fraction of a pixel, with the direction of
+//! the gradient.
 //!
-//! A GPU (and the test executor) finds them by kernels and keeps them; the CPU by rows, which SIMD
-//! likes. What is said of one pixel is the same code: [`koel_kernels::vision::edges`].
+//! A GPU (and the test executor) finds them with kernels and keeps them on the device; the CPU
+//! works row by row, which suits SIMD. The per-pixel code is shared:
+//! [`koel_kernels::vision::edges`].
 use crate::device::{ALL_ONES, grid, in_kernels, size};
 use crate::picture::Grey;
 use koel::{Buffer, Stream, primitives};
@@ -13,24 +14,24 @@ use koel_kernels::vision::spread::*;
 use koel_kernels::vision::{EdgesIn, Size};
 use rayon::prelude::*;
 
-/// A point of an edge.
+/// Point of an edge.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Edge {
-    /// Pixels from the centre of the leftmost ones.
+    /// Horizontal position in pixels, from the centres of the leftmost pixels.
     pub x: f32,
-    /// Pixels from the centre of the topmost ones.
+    /// Vertical position in pixels, from the centres of the topmost pixels.
     pub y: f32,
     /// Unit vector from dark to bright.
     pub normal: (f32, f32),
-    /// Its direction, 2^32 to the turn.
+    /// Direction of the normal, 2^32 per turn.
     pub direction: u32,
-    /// Grey levels a pixel, times the contrast (at most 3).
+    /// Gradient in grey levels per pixel, times the contrast (capped at 3).
     pub strength: f32,
-    /// How much stronger than its surroundings.
+    /// Strength relative to the surroundings.
     pub contrast: f32,
 }
 
-/// Ten rows are work enough for a thread.
+/// Rows per task; enough work for a thread.
 const ROWS: usize = 10;
 
 /// Applies `f` to each row of a new image of the same size.
@@ -61,7 +62,7 @@ fn blurred(image: &Grey) -> Vec<f32> {
     })
 }
 
-/// The mean over a square window, as much of it as is inside.
+/// Returns the mean over a square window, clipped to the image.
 fn local_mean(values: &[f32], w: usize, h: usize) -> Vec<f32> {
     let extent = |i: usize, n: usize| pixel::window(i as u32, WINDOW, n as u32);
     let columns = (0..w).map(|x| extent(x, w)).collect::<Vec<(u32, u32)>>();
@@ -69,7 +70,7 @@ fn local_mean(values: &[f32], w: usize, h: usize) -> Vec<f32> {
     sums.par_chunks_mut(w).zip(values.par_chunks(w)).for_each_init(
         || vec![0u32; w + 1],
         |prefix, (row, values)| {
-            // Of each row: running sums, so that a window is a difference.
+            // Prefix sums per row turn a window into a difference.
             for (x, &v) in values.iter().enumerate() {
                 prefix[x + 1] = prefix[x].wrapping_add(summand(v));
             }
@@ -80,7 +81,7 @@ fn local_mean(values: &[f32], w: usize, h: usize) -> Vec<f32> {
     );
     let mut out = vec![0.0; w * h];
     out.par_chunks_mut(w * ROWS).enumerate().for_each(|(block, rows)| {
-        // Down the rows: what enters the window is added, what leaves it is taken away.
+        // Down the rows: add rows that enter the window, subtract those that leave it.
         let (mut sum, mut inside) = (vec![0u32; w], (0, 0));
         for (y, row) in (block * ROWS..).zip(rows.chunks_mut(w)) {
             let (begin, end) = extent(y, h);
@@ -102,7 +103,7 @@ fn local_mean(values: &[f32], w: usize, h: usize) -> Vec<f32> {
     out
 }
 
-/// The bin of the median of an image's noise, by rows on the host.
+/// Returns the bin of the median of an image's noise, computed by rows on the host.
 pub(crate) fn noise_median(image: &Grey) -> u32 {
     let (w, h) = (image.width, image.height);
     let bins = NOISE_BINS as usize;
@@ -135,11 +136,12 @@ pub(crate) fn noise_median(image: &Grey) -> u32 {
     bin.unwrap_or(0) as u32
 }
 
-/// The edges of an image, from the top, row by row: Gauss, Sobel, then the places where the
-/// gradient is largest along its own direction, above the noise and above the local mean.
+/// Finds the edges of an image, in row-major order: Gaussian, Sobel, then the maxima of the
+/// gradient along its own direction, above the noise and above the local mean.
 ///
-/// None in an image of less than 8 pixels a side. About 25 passes over the image, on the host; the
-/// same for any number of threads, and the same bits as [`DeviceEdges::find`] on any device.
+/// Returns none for an image of fewer than 8 pixels per side. About 25 passes over the image, on
+/// the host. The result does not depend on the number of threads and is bitwise identical to
+/// [`DeviceEdges::find`] on any device.
 pub fn edges(image: &Grey) -> Vec<Edge> {
     let (w, h) = (image.width, image.height);
     if w.min(h) < MIN_SIDE as usize {
@@ -181,13 +183,13 @@ impl Edge {
     }
 }
 
-/// An image's noise, measured by kernels.
+/// Noise of an image, measured by kernels.
 pub(crate) struct Noise {
-    /// The bin of its median.
+    /// Bin of the median.
     pub median: Buffer<u32>,
 }
 impl Noise {
-    /// Of an image of floats, at least 8 pixels a side. 2 launches, a fill.
+    /// Measures an image of floats, at least 8 pixels per side. 2 launches and a fill.
     pub fn measure(
         stream: &Stream,
         image: &Buffer<u32>,
@@ -199,7 +201,7 @@ impl Noise {
             (device.alloc::<u32>(NOISE_BINS as usize)?, device.alloc::<u32>(1)?);
         counts.view_mut().fill_bytes(0, stream)?;
         let blocks = ((width * height) as u32).div_ceil(NOISE_BINS);
-        // SAFETY: a word a pixel, 4096 counts.
+        // SAFETY: there are a word per pixel and 4096 counts.
         unsafe {
             let pixels = image.view().arg("image", stream)?;
             let counted = counts.view_mut().arg("counts", stream)?;
@@ -210,8 +212,7 @@ impl Noise {
         Ok(Noise { median })
     }
 }
-/// The numbers of the pixels whose flag is set, in their order, and how many they are. One launch,
-/// 2 fills.
+/// Returns the indices of the flagged pixels, in order, and their number. One launch, 2 fills.
 pub(crate) fn flagged_pixels(
     stream: &Stream,
     flags: &Buffer<u8>,
@@ -222,7 +223,7 @@ pub(crate) fn flagged_pixels(
     let (mut pixels, mut count) = (device.alloc::<u32>(flags.len())?, device.alloc::<u32>(1)?);
     status.view_mut().fill_bytes(0, stream)?;
     ticket.view_mut().fill_bytes(0, stream)?;
-    // SAFETY: a byte and a word a pixel, a status word a tile.
+    // SAFETY: there are a byte and a word per pixel, and a status word per tile.
     unsafe {
         vision_pixels::launch(
             stream,
@@ -238,34 +239,34 @@ pub(crate) fn flagged_pixels(
     Ok((pixels, count))
 }
 
-/// The edges of an image in the memory of a device.
+/// Edges of an image in device memory.
 pub struct DeviceEdges {
-    /// Pixels a row of the image.
+    /// Pixels per row of the image.
     pub width: usize,
     /// Rows of the image.
     pub height: usize,
-    /// How many edges there are.
+    /// Number of edges.
     pub count: usize,
-    /// Of each x, y and the normal's x, y, as floats; there is room for one a pixel.
+    /// x, y and the normal's x, y of each edge, as floats; capacity one edge per pixel.
     pub places: Buffer<u32>,
-    /// Of each its direction, strength, contrast (floats), and the number of the pixel where it
+    /// Direction, strength and contrast (floats) of each edge, and the index of the pixel where it
     /// was found.
     pub traits: Buffer<u32>,
 }
 
 impl DeviceEdges {
-    /// The [`edges`] of an image, found where `stream` works.
+    /// Finds the [`edges`] of an image on the device of `stream`.
     ///
-    /// By kernels: 7 launches and 2 fills; the image is written to the device, 4 bytes (how many
-    /// there are) are read back, which waits. 60 bytes a pixel are allocated, 28 of which go
-    /// back at the end.
+    /// With kernels: 7 launches and 2 fills. The image is copied to the device, and 4 bytes (the
+    /// number of edges) are read back, which synchronizes. 60 bytes per pixel are allocated, of
+    /// which 28 are freed at the end.
     pub fn find(stream: &Stream, image: &Grey) -> koel::Result<DeviceEdges> {
         let (width, height) = (image.width, image.height);
         let (pixels, device) = (width * height, stream.device());
         if !in_kernels(stream) {
             let edges = edges(image);
             let places = edges.iter().flat_map(Edge::place).collect::<Vec<u32>>();
-            // The pixel is for the kernels' own use.
+            // Only the kernels use the pixel.
             let traits = |e: &Edge| [e.direction, e.strength.to_bits(), e.contrast.to_bits(), 0];
             let traits = edges.iter().flat_map(traits).collect::<Vec<u32>>();
             let (places, traits) = (device.upload(&places)?, device.upload(&traits)?);
@@ -284,8 +285,8 @@ impl DeviceEdges {
         let mut flags = device.alloc::<u8>(pixels)?;
         let of_tiles = size.width.div_ceil(pixel::TILE.0) * size.height.div_ceil(pixel::TILE.1);
         let noise = Noise::measure(stream, &image, width, height)?;
-        // SAFETY: arrays of a word a pixel, of four for edges, a byte for flags. Sides are at least
-        // 8 pixels.
+        // SAFETY: arrays hold a word per pixel, four per edge, and a byte per flag. Sides are at
+        // least 8 pixels.
         unsafe {
             vision_gradient::launch(
                 stream,
@@ -326,11 +327,11 @@ impl DeviceEdges {
             Ok(DeviceEdges { width, height, count: count.download()?[0] as usize, places, traits })
         }
     }
-    /// The size of the image as kernels take it.
+    /// Returns the size of the image as a kernel argument.
     pub(crate) fn size(&self) -> Size {
         size(self.width, self.height)
     }
-    /// The edges as kernels take them.
+    /// Returns the edges as a kernel argument.
     pub(crate) fn arg(&self, stream: &Stream) -> koel::Result<EdgesIn> {
         Ok(EdgesIn {
             places: self.places.view().arg("places", stream)?,
@@ -338,7 +339,7 @@ impl DeviceEdges {
             count: self.count as u32,
         })
     }
-    /// A copy in host memory: 32 bytes an edge. Waits.
+    /// Copies the edges to host memory: 32 bytes per edge. Synchronizes.
     pub fn download(&self) -> koel::Result<Vec<Edge>> {
         let words = |of: &Buffer<u32>| of.view().slice(..4 * self.count)?.download();
         let (places, traits) = (words(&self.places)?, words(&self.traits)?);
@@ -348,11 +349,11 @@ impl DeviceEdges {
             .map(|(p, t)| Edge::of(p, t))
             .collect())
     }
-    /// [`spread`] of the edges that stand out most: of each x, y, direction and number, four words
-    /// in the memory of the device; and a copy of these.
+    /// Selects edges by [`spread`], those with the highest contrast first. Returns four words per
+    /// point (x, y, direction and index) in device memory, and a host copy of these.
     ///
-    /// By kernels: a radix sort, 4 launches, a compaction and 3 fills; reads back the points, which
-    /// waits.
+    /// With kernels: a radix sort, 4 launches, a compaction and 3 fills. Reads back the points,
+    /// which synchronizes.
     pub fn spread(
         &self,
         stream: &Stream,
@@ -375,7 +376,7 @@ impl DeviceEdges {
         let words = points.view().slice(..4 * kept)?.download()?;
         Ok((points, words))
     }
-    /// The same by the host's [`spread`].
+    /// Variant of `spread` that runs the host's [`spread`].
     fn spread_on_host(
         &self,
         stream: &Stream,
@@ -391,27 +392,27 @@ impl DeviceEdges {
     }
 }
 
-/// What [`DeviceEdges::spread`] needs while it runs.
+/// Working memory of [`DeviceEdges::spread`].
 struct Spreading {
-    /// Of each edge what it is ordered by, and its number; then both in that order.
+    /// Sort key and index of each edge; then both in sorted order.
     keys: Buffer<u32>,
     numbers: Buffer<u32>,
     sorted: Buffer<u32>,
     order: Buffer<u32>,
-    /// The place of each edge in the order.
+    /// Rank of each edge in the order.
     ranks: Buffer<u32>,
-    /// The edge at each pixel.
+    /// Edge at each pixel.
     at: Buffer<u32>,
     states: Buffer<u32>,
-    /// Whether an edge is kept, by its place in the order.
+    /// Whether an edge is kept, by its rank.
     flags: Buffer<u8>,
     ticket: Buffer<u32>,
-    /// The edges that are kept, and how many they are.
+    /// Kept edges and their number.
     chosen: Buffer<u32>,
     count: Buffer<u32>,
 }
 impl Spreading {
-    /// For so many edges in an image of so many pixels. 3 fills.
+    /// Allocates memory for the given numbers of edges and pixels. 3 fills.
     fn new(stream: &Stream, edges: usize, pixels: usize) -> koel::Result<Spreading> {
         let device = stream.device();
         let words = |n: usize| device.alloc::<u32>(n);
@@ -433,10 +434,10 @@ impl Spreading {
         work.ticket.view_mut().fill_bytes(0, stream)?;
         Ok(work)
     }
-    /// Orders the edges by how much they stand out. A launch and a radix sort.
+    /// Sorts the edges by contrast. A launch and a radix sort.
     fn order(&mut self, stream: &Stream, edges: &DeviceEdges) -> koel::Result<()> {
         let n = edges.count as u32;
-        // SAFETY: a word an edge, four of traits.
+        // SAFETY: there are a word per edge and four words of traits.
         unsafe {
             vision_order::launch(
                 stream,
@@ -454,11 +455,11 @@ impl Spreading {
             self.order.view_mut(),
         )
     }
-    /// Flags the edges that no earlier one of the order crowds out. 2 launches.
+    /// Flags the edges that no earlier one in the order crowds out. 2 launches.
     fn choose(&mut self, stream: &Stream, edges: &DeviceEdges, apart: f32) -> koel::Result<()> {
         let (n, size, edges) = (edges.count as u32, edges.size(), edges.arg(stream)?);
-        // SAFETY: a word an edge, four of places and traits; a word a pixel, whose numbers are
-        // those of edges.
+        // SAFETY: there are a word per edge, four words of places and of traits, and a word per
+        // pixel, which holds the index of an edge.
         unsafe {
             let order = self.order.view().arg("order", stream)?;
             vision_ranks::launch(
@@ -481,8 +482,8 @@ impl Spreading {
             )
         }
     }
-    /// Writes the flagged edges to `points`, four words each, as many as there is room for, and
-    /// tells how many. A compaction and a launch; reads the number back, which waits.
+    /// Writes the flagged edges to `points`, four words each, up to its capacity, and returns their
+    /// number. A compaction and a launch; reads the number back, which synchronizes.
     fn collect(
         &mut self,
         stream: &Stream,
@@ -498,7 +499,7 @@ impl Spreading {
             self.chosen.view_mut(),
             self.count.view_mut(),
         )?;
-        // SAFETY: `most` places of four words; as many are chosen as `count` says.
+        // SAFETY: there is room for `most` points of four words; `count` edges are chosen.
         unsafe {
             vision_points::launch(
                 stream,
@@ -514,8 +515,8 @@ impl Spreading {
     }
 }
 
-/// At most `most` of the edges, the first in `order` first, such that no two of like direction
-/// (within 60 degrees) are closer than `apart` pixels.
+/// Selects up to `most` edges in the given order such that no two of similar direction (within 60
+/// degrees) are closer than `apart` pixels.
 pub fn spread(
     edges: &[Edge],
     order: impl Iterator<Item = usize>,
@@ -561,7 +562,7 @@ pub fn spread(
     kept
 }
 
-/// Indices in falling order of a value; equal ones as they stand.
+/// Returns indices in descending order of a value. Ties keep their order.
 pub fn strongest_first(edges: &[Edge], value: impl Fn(&Edge) -> f32) -> Vec<usize> {
     let mut order = (0..edges.len()).collect::<Vec<usize>>();
     order.sort_by(|&a, &b| value(&edges[b]).total_cmp(&value(&edges[a])));

@@ -3,14 +3,14 @@ use crate::affine::Affine;
 use nalgebra::{Matrix3, Vector3};
 use std::str::FromStr;
 
-/// Which maps are allowed, and what fixes one.
+/// Allowed maps, and the points that determine one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Freedom {
-    /// Turn and shift: two points, whose distance stays.
+    /// Rotation and translation: two points, whose distance is kept.
     Rigid,
-    /// And scale: two points.
+    /// Rotation, translation and scale: two points.
     Similarity,
-    /// And shear: three points that are not on a line.
+    /// Any affine map: three points that are not collinear.
     Affine,
 }
 impl FromStr for Freedom {
@@ -25,14 +25,15 @@ impl FromStr for Freedom {
     }
 }
 
-/// A point, and where it should go.
+/// Point and its target.
 pub type PointPair = ((f32, f32), (f32, f32));
 
-/// The map for which the sum of squared distances between where the first points go and the second
-/// ones is least. `None`: too few points, or all in one place (on one line, for affine maps).
+/// Returns the map that minimizes the sum of squared distances between the mapped first points and
+/// the second ones. Returns `None` if there are too few points, or if they coincide (for affine
+/// maps: if they are collinear).
 ///
-/// Rigid maps and similarities in closed form (Umeyama 1991), affine maps by the normal equations,
-/// about the mean.
+/// Rigid maps and similarities are computed in closed form (Umeyama 1991), affine maps by the
+/// normal equations about the mean.
 pub fn fit(freedom: Freedom, pairs: &[PointPair]) -> Option<Affine> {
     let n = pairs.len() as f64;
     if pairs.is_empty() {
@@ -70,7 +71,7 @@ pub fn fit(freedom: Freedom, pairs: &[PointPair]) -> Option<Affine> {
                 rx += p * u;
                 ry += p * v;
             }
-            // On a line the smaller moment vanishes against the larger.
+            // For collinear points the smaller moment vanishes relative to the larger.
             let (sxx, sxy, syy) = (moments[(0, 0)], moments[(0, 1)], moments[(1, 1)]);
             if sxx * syy - sxy * sxy <= 1e-9 * (sxx + syy).powi(2) {
                 return None;

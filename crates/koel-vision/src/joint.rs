@@ -1,4 +1,4 @@
-//! Many models in one table: a pair of scene points looks up the bases of all of them at once.
+//! Joint table of many models: a pair of scene points looks up the bases of all of them at once.
 use crate::bases::{BINS, Bases, Basis, Pass};
 use crate::model::Model;
 use crate::random::Random;
@@ -6,23 +6,22 @@ use crate::refine::{Frame, PointLists, Points};
 use koel::{Buffer, Device, Error};
 use koel_kernels::vision::vote::TESTS;
 
-/// Model points of the coarse refinement.
+/// Number of model points in the coarse refinement.
 const COARSE_POINTS: usize = 100;
-/// Numbers of a model's entries have 24 bits.
+/// Maximum number of entries of a model, whose indices have 24 bits.
 const MAX_ENTRIES: usize = 1 << 24;
-/// The newer models, or the dead entries, are merged into the table, or dropped from it, when they
-/// are more than one to this many.
+/// Inverse of the fraction of newer models, or of dead entries, above which the parts are merged
+/// and dead entries dropped.
 const MERGE: usize = 4;
 
-/// A model, and what is computed from it once: it follows from the model, the passes and the seed
-/// alone.
+/// Model with its precomputed data, which depends only on the model, the passes and the seed.
 pub struct Prepared {
-    /// The model.
+    /// Model itself.
     pub model: Model,
-    /// Its bases, for each pass.
+    /// Bases for each pass.
     pub bases: Vec<Bases>,
     frame: Frame,
-    /// Points of the coarse refinement, by number.
+    /// Indices of the points of the coarse refinement.
     coarse: Vec<usize>,
 }
 impl Prepared {
@@ -45,15 +44,15 @@ impl Prepared {
     }
 }
 
-/// The entries of some models for one pass, on a device: by key, then by model.
+/// Entries of some models for one pass, on a device, sorted by key, then by model.
 pub struct PassTable {
-    /// Of each key where its entries begin; behind them where the last ones end.
+    /// Start of each key's entries, followed by the end of the last.
     pub starts: Buffer<u32>,
-    /// 8 words each: see [`koel_kernels::vision::vote::BasesIn::entries`].
+    /// Entries of 8 words: see [`koel_kernels::vision::vote::BasesIn::entries`].
     pub entries: Buffer<u32>,
-    /// Points that vote, of each model's tilts: 12 words for each four.
+    /// Voting points of each model's tilts: 12 words for every four.
     pub tests: Buffer<u32>,
-    /// The shortest and the longest basis, pixels.
+    /// Shortest and longest basis, in pixels.
     pub lengths: (f32, f32),
 }
 impl PassTable {
@@ -86,14 +85,14 @@ impl PassTable {
         Ok(PassTable { starts, entries, tests, lengths: (shortest, longest) })
     }
 }
-/// An entry; `tests`: the first group of test points of its model.
+/// Encodes an entry; `tests` is the first group of voting points of its model.
 fn words(basis: &Basis, tests: u32, model: u32, number: u32) -> [u32; 8] {
     let length2 = basis.vector.0 * basis.vector.0 + basis.vector.1 * basis.vector.1;
     let inverse = (basis.vector.0 / length2, basis.vector.1 / length2);
     let [bx, by, ox, oy] = [inverse.0, inverse.1, basis.origin.0, basis.origin.1].map(f32::to_bits);
     [bx, by, ox, oy, basis.direction, tests + TESTS / 4 * basis.tests as u32, model, number]
 }
-/// Four test points: their x, their y, their directions.
+/// Encodes four voting points: their x, their y, their directions.
 fn fours(of: &[(f32, f32, u32)]) -> [u32; 12] {
     std::array::from_fn(|k| match (k / 4, of[k % 4]) {
         (0, (x, _, _)) => x.to_bits(),
@@ -102,40 +101,40 @@ fn fours(of: &[(f32, f32, u32)]) -> [u32; 12] {
     })
 }
 
-/// Some of the models: by the numbers of their slots.
+/// Part of the models, given by their slot numbers.
 pub struct Part {
     slots: Vec<usize>,
-    /// Their entries, for each pass.
+    /// Entries for each pass.
     pub passes: Vec<PassTable>,
 }
 
-/// The points of all models on the device, by slot.
+/// Points of all models on the device, by slot.
 pub struct AllPoints {
-    /// Few, for many candidates.
+    /// A few points, for many candidates.
     pub few: Points,
-    /// All that vote.
+    /// All voting points.
     pub all: Points,
-    /// The same, with weights.
+    /// All voting points, with weights.
     pub weighted: Points,
-    /// The contours.
+    /// Contours.
     pub contour: Points,
 }
 
-/// Many models in one multi-value table: keys are the invariants of a pair of points, values
+/// Many models in one multi-value table: keys are the invariants of a pair of points, values are
 /// (model, basis).
 ///
-/// Models are added to a second, small table, and removed by a mark: no entry of another model is
-/// touched. When the second table has more than a quarter as many models as the first, or more than
-/// a quarter of the models in both are marked, both become one, without the marked ones: entries
-/// are copied, none is computed again. What a search finds of a model is the same as if it were
-/// alone.
+/// New models go to a second, small table, and removal sets a mark: entries of other models are not
+/// touched. The tables are merged, without the marked models, when the second one has more than a
+/// quarter as many models as the first, or when more than a quarter of all models are marked. A
+/// merge copies entries; none is recomputed. The search result for a model is the same as if it
+/// were alone.
 pub struct JointTable {
     device: Device,
     passes: Vec<Pass>,
     seed: u64,
-    /// By number; `None`: free, or marked as removed.
+    /// Models by number; `None`: free, or marked as removed.
     slots: Vec<Option<Prepared>>,
-    /// Numbers that no part names.
+    /// Numbers that no part uses.
     free: Vec<usize>,
     parts: Vec<Part>,
     alive: Buffer<u32>,
@@ -143,7 +142,7 @@ pub struct JointTable {
 }
 
 impl JointTable {
-    /// Of no models; everything random follows from the seed.
+    /// Creates an empty table; the seed determines all random choices.
     pub fn new(device: &Device, passes: &[Pass], seed: u64) -> koel::Result<JointTable> {
         Ok(JointTable {
             device: device.clone(),
@@ -156,11 +155,11 @@ impl JointTable {
             points: all_points(device, &[])?,
         })
     }
-    /// Adds models; their numbers, which they keep as long as they are there.
+    /// Adds models and returns their numbers, which are stable until removal.
     ///
-    /// Time for the bases of the new ones, and for a copy of the entries in the second table and of
-    /// all models' points. Errors: out of memory; more bases than numbers. The table is then as
-    /// it was.
+    /// Takes time for the bases of the new models, and for a copy of the entries in the second
+    /// table and of all models' points. Fails when out of memory or when there are more bases than
+    /// numbers; the table is then unchanged.
     pub fn add<'m>(
         &mut self,
         models: impl IntoIterator<Item = &'m Model>,
@@ -183,8 +182,7 @@ impl JointTable {
         }
         changed.map(|()| numbers)
     }
-    /// Brings the parts and what belongs to them up to date with the slots, of which `new` are in
-    /// no part.
+    /// Updates the parts and dependent data from the slots, of which `new` are in no part yet.
     fn with(&mut self, new: &[usize]) -> koel::Result<()> {
         let base = self.parts.first().map_or(0, |p| p.slots.len());
         let delta = self
@@ -225,8 +223,8 @@ impl JointTable {
             (0..self.passes.len()).map(of_pass).collect::<koel::Result<Vec<PassTable>>>()?;
         Ok(Part { slots, passes })
     }
-    /// Removes a model by its number; whether it was there. Its number goes to another model when
-    /// the tables are merged, not before.
+    /// Removes a model by its number and returns whether it existed. The number is reused only
+    /// after the tables have been merged.
     pub fn remove(&mut self, number: usize) -> koel::Result<bool> {
         let Some(removed) = self.slots.get_mut(number).and_then(Option::take) else {
             return Ok(false);
@@ -237,16 +235,17 @@ impl JointTable {
         }
         changed.map(|()| true)
     }
-    /// The models and their numbers, in the order of these.
+    /// Returns the models with their numbers, in ascending order.
     pub fn models(&self) -> impl Iterator<Item = (usize, &Model)> {
         self.slots.iter().enumerate().filter_map(|(n, slot)| Some((n, &slot.as_ref()?.model)))
     }
-    /// Entries in each part of the table, dead ones among them: the first, and the newer models'.
+    /// Returns the number of entries, including dead ones, of each part of the table: the main
+    /// part, then the newer models.
     pub fn entries(&self) -> Vec<usize> {
         let of_part = |p: &Part| p.passes.iter().map(|t| t.entries.len() / 8).sum();
         self.parts.iter().map(of_part).collect()
     }
-    /// Entries of the models that are there.
+    /// Returns the number of entries of the models in the table.
     pub fn living_entries(&self) -> usize {
         self.slots.iter().flatten().map(Prepared::entries).sum()
     }

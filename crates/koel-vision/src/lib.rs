@@ -1,26 +1,28 @@
-//! Finding an image inside another, from edges alone.
+//! Finds an image inside another, from edges alone.
 //!
 //! The modules follow the data:
 //!
-//! | | | where it runs |
-//! |---|---|---|
-//! | [`picture`] | a file to luminance | host |
-//! | [`edges`] | luminance to oriented edge points, and an even choice of them | kernels; on the CPU by rows |
-//! | [`maps`] | a scene's edges to what they say of every pixel, by direction | kernels; on the CPU by directions |
-//! | [`model`], [`scene`] | what is kept of either | a model: host; a scene: device |
-//! | [`bases`], [`table`], [`joint`] | pairs of model points, under tilts, in a multi-value table by their invariants | host |
-//! | [`vote`] | pairs of scene points look bases up; each is tried on 32 points | kernel, a thread a point and strip |
-//! | [`mod@refine`] | candidates to affine maps that lie on edges | kernel, a thread a candidate |
-//! | [`matcher`] | the best of them, and whether it is there at all | host |
+//! * [`picture`]: file to luminance, on the host
+//! * [`edges`]: luminance to oriented edge points, and an even selection of them, by kernels (on
+//!   the CPU row by row)
+//! * [`maps`]: a scene's edges to per-pixel maps by direction, by kernels (on the CPU direction by
+//!   direction)
+//! * [`model`], [`scene`]: the data kept of either; a model on the host, a scene on the device
+//! * [`bases`], [`table`], [`joint`]: pairs of model points under tilts, in a multi-value table
+//!   keyed by their invariants, on the host
+//! * [`vote`]: pairs of scene points look up bases, and each is tested on 32 points; one thread per
+//!   point and strip
+//! * [`mod@refine`]: candidates to affine maps that lie on edges; one thread per candidate
+//! * [`matcher`]: the best candidate, and the decision whether the model is present, on the host
 //!
-//! All kernels are Rust ([`koel_kernels::vision`]): PTX on a GPU, checked on the test executor;
-//! those of votes and refinement native on the CPU. Edges and maps are stencils over whole rows,
-//! which SIMD does about ten times as fast as one native thread a pixel would: there the CPU has
-//! code of its own around the same functions of one pixel, and tests say that the bytes are the
-//! same.
+//! All kernels are Rust ([`koel_kernels::vision`]), compiled to PTX for a GPU and checked on the
+//! test executor; those of votes and refinement run natively on the CPU. Edges and maps are
+//! stencils over whole rows, which SIMD computes about ten times as fast as one native thread per
+//! pixel would. There the CPU uses separate code around the same per-pixel functions, and tests
+//! check that the bytes are identical.
 //!
-//! [`paper`] is the published method, for comparison, by edges or by [`corners`]; [`models`] keeps
-//! many models in a file; [`synthetic`] makes pairs of known truth, from photographs or from
+//! [`paper`] is the published method, for comparison, based on edges or [`corners`]; [`models`]
+//! stores many models in a file; [`synthetic`] generates pairs with known truth from photographs or
 //! [`textures`].
 //!
 //! ```
@@ -64,7 +66,7 @@ pub use models::{Models, ModelsError};
 pub use picture::{Grey, Picture, ReadError, read};
 pub use scene::Scene;
 
-/// The README's example is a test.
+/// Runs the README's example as a test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,8 +1,8 @@
-//! What a scene's edges say about every pixel, direction by direction: the nearest edge, and how
-//! much likelier a model's edge is to be here than anywhere.
+//! Per-pixel maps of a scene's edges, by direction: the nearest edge, and the likelihood ratio of a
+//! model's edge at this position against a random position.
 //!
-//! A GPU (and the test executor) makes them by kernels, the CPU by rows, which SIMD likes; what is
-//! judged how is said in [`koel_kernels::vision::maps`].
+//! A GPU (and the test executor) computes them with kernels, the CPU row by row, which suits SIMD.
+//! [`koel_kernels::vision::maps`] defines the likelihoods.
 use crate::device::{ALL_ONES, grid, in_kernels};
 use crate::edges::{DeviceEdges, Edge};
 use koel::{Buffer, Stream};
@@ -13,15 +13,15 @@ use koel_kernels::vision::{CLASSES, edges};
 use rayon::prelude::*;
 use std::sync::LazyLock;
 
-/// How far the nearest edge is looked for, pixels.
+/// Search radius for the nearest edge, in pixels.
 const REACH: i32 = judging::REACH as i32;
 const SIDE: usize = judging::SIDE as usize;
 const WINDOW: usize = judging::WINDOW as usize;
 
-/// Offsets in the order of distance: a number in a map stands for one of these.
+/// Offsets in ascending order of distance; a code in a map is an index into them.
 struct Disc {
     offsets: Vec<(i32, i32)>,
-    /// The number of offset `(dx + REACH, dy + REACH)`.
+    /// Code of offset `(dx + REACH, dy + REACH)`.
     numbers: [[u8; SIDE]; SIDE],
 }
 static DISC: LazyLock<Disc> = LazyLock::new(|| {
@@ -37,40 +37,39 @@ static DISC: LazyLock<Disc> = LazyLock::new(|| {
     Disc { offsets, numbers }
 });
 
-/// The offset that each number in [`Maps::nearest`] stands for: x in the lower half of the word, y
-/// in the upper.
+/// Returns the offset of each code in [`Maps::nearest`]: x in the lower half of the word, y in the
+/// upper.
 fn offsets() -> Vec<u32> {
     let pack = |&(dx, dy): &(i32, i32)| dx as i16 as u16 as u32 | (dy as i16 as u16 as u32) << 16;
     DISC.offsets.iter().map(pack).collect()
 }
 
-/// The maps of a scene, in the memory of a device. Those of 16 directions lie one behind the other,
-/// each row by row.
+/// Maps of a scene in device memory. The maps of 16 directions are concatenated, each row by row.
 pub struct Maps {
-    /// Pixels a row.
+    /// Pixels per row.
     pub width: usize,
-    /// Rows.
+    /// Number of rows.
     pub height: usize,
-    /// The number of the offset to the nearest edge pixel, or [`FAR`].
+    /// Code of the offset to the nearest edge pixel, or [`FAR`].
     pub nearest: Buffer<u8>,
-    /// What the numbers stand for: x in the lower half of the word, y in the upper, signed.
+    /// Offset of each code: x in the lower half of the word, y in the upper, signed.
     pub offsets: Buffer<u32>,
-    /// Of each pixel, the first edge there; all ones where there is none.
+    /// First edge at each pixel; all ones if there is none.
     pub index: Buffer<u32>,
-    /// 16 times the logarithm of how much likelier a model's edge is to have an edge at this
-    /// distance than a random point, while poses are coarse; signed. Behind the last: what a
-    /// place outside the image says.
+    /// Log-likelihood ratio, times 16, of an edge at this distance for a model's edge against a
+    /// random point, for coarse poses; signed. The last entry is the value for positions outside
+    /// the image.
     pub loose: Buffer<u8>,
     /// The same for refined poses.
     pub fine: Buffer<u8>,
 }
 
 impl Maps {
-    /// The maps of an image's edges, made where `stream` works: 3 bytes a pixel and direction, 4 a
-    /// pixel. The same bytes everywhere.
+    /// Computes the maps of an image's edges on the device of `stream`: 3 bytes per pixel and
+    /// direction, plus 4 per pixel. Identical bytes on every device.
     ///
-    /// By kernels: 4 launches and 2 fills, 16 more bytes a pixel for a while; nothing is waited
-    /// for.
+    /// With kernels: 4 launches and 2 fills, and temporarily 16 more bytes per pixel; does not
+    /// synchronize.
     pub fn of(stream: &Stream, edges: &DeviceEdges) -> koel::Result<Maps> {
         let (width, height, device) = (edges.width, edges.height, stream.device());
         let (pixels, planes) = (width * height, width * height * CLASSES as usize);
@@ -105,8 +104,9 @@ impl Maps {
         maps.index.view_mut().fill_bytes(ALL_ONES, stream)?;
         let tiles = size.width.div_ceil(judging::TILE.0) * size.height.div_ceil(judging::TILE.1);
         let warps = PLANES * groups * size.height.div_ceil(STRIP);
-        // SAFETY: four words an edge, a word a pixel; a byte a class and pixel, and one more of
-        // `loose`; a bit a plane, bin and pixel in rows of whole words; 361 numbers.
+        // SAFETY: there are four words per edge and a word per pixel; a byte per class and pixel,
+        // and one more in `loose`; a bit per plane, bin and pixel in rows of whole words; 361
+        // offsets.
         unsafe {
             vision_members::launch(
                 stream,
@@ -155,7 +155,7 @@ struct HostMaps<'a> {
     fine: &'a mut [u8],
 }
 
-/// Makes the maps on the host, direction by direction.
+/// Computes the maps on the host, direction by direction.
 fn fill(all: &[Edge], width: usize, maps: HostMaps) {
     let HostMaps { nearest, index, loose, fine } = maps;
     let (pixels, height) = (index.len(), index.len() / width);
@@ -163,7 +163,7 @@ fn fill(all: &[Edge], width: usize, maps: HostMaps) {
     index.fill(edges::NONE);
     for (i, e) in all.iter().enumerate() {
         let (x, y) = place(e);
-        // The first one stays.
+        // The first edge at a pixel is kept.
         let there = &mut index[y * width + x];
         *there = (*there).min(i as u32);
     }
@@ -179,7 +179,7 @@ fn fill(all: &[Edge], width: usize, maps: HostMaps) {
             let members = all.iter().zip(&members).filter(|(_, planes)| *planes >> plane & 1 != 0);
             members.map(|(e, _)| place(e)).collect::<Vec<_>>()
         };
-        // What the wide tolerance finds overwrites what the narrow one does.
+        // The result for the wide tolerance overwrites that for the narrow one.
         for (tolerance, out) in [(1, fine), (0, loose)] {
             let (places, judgement) =
                 (places(class + tolerance * CLASSES as usize), &JUDGEMENTS[tolerance]);
@@ -193,11 +193,11 @@ fn fill(all: &[Edge], width: usize, maps: HostMaps) {
     });
 }
 
-/// The number of the offset from each pixel to the nearest place, exactly, as far as [`REACH`].
+/// Computes the exact code of the offset from each pixel to the nearest place, up to [`REACH`].
 fn nearest_edges(places: &[(usize, usize)], width: usize, nearest: &mut [u8]) {
     let height = nearest.len() / width;
     const NONE: i16 = i16::MAX / 2;
-    // Along rows: the squared offset, and behind it the offset.
+    // Along rows: the squared offset, followed by the offset.
     let mut along = vec![NONE; nearest.len()];
     let mut empty = vec![true; height];
     for &(x, y) in places {
@@ -209,7 +209,7 @@ fn nearest_edges(places: &[(usize, usize)], width: usize, nearest: &mut [u8]) {
             }
         }
     }
-    // Then across them.
+    // Then across rows.
     let (mut best, mut from) = (vec![0i16; width], vec![0i16; width]);
     for (y, out) in nearest.chunks_exact_mut(width).enumerate() {
         best.fill(NONE);
@@ -235,7 +235,7 @@ fn nearest_edges(places: &[(usize, usize)], width: usize, nearest: &mut [u8]) {
     }
 }
 
-/// The likelihood ratios of one direction: see [`judged`].
+/// Computes the likelihood ratios of one direction: see [`judged`].
 fn likelihoods(nearest: &[u8], width: usize, judgement: &Judgement, out: &mut [u8]) {
     let height = nearest.len() / width;
     let bin_of = std::array::from_fn::<u8, 256, _>(|code| match DISC.offsets.get(code) {
@@ -245,7 +245,7 @@ fn likelihoods(nearest: &[u8], width: usize, judgement: &Judgement, out: &mut [u
         }
         None => 3,
     });
-    // Counts of three bins in a word, 16 bits each: 61 x 61 at most.
+    // Three counts of 16 bits in a word: up to 61 x 61.
     let word = bin_of.map(|bin| if bin < 3 { 1u64 << (16 * bin) } else { 0 });
     let mut across = vec![0u64; nearest.len()];
     let mut total = [0u64; 4];

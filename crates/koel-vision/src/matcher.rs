@@ -1,4 +1,4 @@
-//! The default matcher: where a model is in a scene, or that it is not there.
+//! Default matcher: the pose of a model in a scene, or its absence.
 use crate::affine::Affine;
 use crate::bases::Pass;
 use crate::edges::Edge;
@@ -12,22 +12,23 @@ use crate::vote::candidates;
 use koel::{Device, Stream};
 use std::time::Instant;
 
-/// What the matcher does.
+/// Options of the matcher.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Everything random follows from it.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// A model is there if what speaks for it is at least this, nats.
+    /// Minimum evidence, in nats, for a model to count as present.
     pub evidence: f32,
-    /// The maps that are allowed; `None`: affine ones.
+    /// Allowed maps; `None`: affine.
     pub freedom: Option<Freedom>,
-    /// The searches, whose candidates are refined together.
+    /// Searches, whose candidates are refined together.
     pub passes: Vec<Pass>,
-    /// How many candidates of a model go on after each of three refinements.
+    /// Number of candidates per model kept after each of three refinements.
     pub kept: [usize; 3],
 }
 impl Default for Options {
-    /// Two passes: one without tilts, with many bases and scene points; one with eleven tilts.
+    /// Returns two passes: one without tilts but with many bases and scene points, and one with
+    /// eleven tilts.
     fn default() -> Options {
         let level = Pass {
             tilts: vec![],
@@ -57,7 +58,8 @@ impl Default for Options {
     }
 }
 impl Options {
-    /// A fortieth of the work a model: for many models, where they are seen clearly.
+    /// Returns options with a fortieth of the work per model: for many models that are clearly
+    /// visible.
     pub fn quick() -> Options {
         let level = Pass {
             tilts: vec![],
@@ -79,50 +81,50 @@ impl Options {
     }
 }
 
-/// Coarse: few points of every candidate; then all points of the best, then ever closer.
+/// Coarse: few points of every candidate; then all points of the best, with decreasing radii.
 const COARSE: Schedule = Schedule { steps: 6, radii: (9.0, 5.0), along: 0.2, damping: 0.003 };
 const MIDDLE: Schedule = Schedule { steps: 12, radii: (8.0, 3.0), along: 0.2, damping: 0.001 };
 const CLOSE: Schedule = Schedule { steps: 15, radii: (5.0, 1.8), along: 0.1, damping: 0.0005 };
 const LAST: Schedule = Schedule { steps: 12, radii: (4.0, 1.2), along: 0.05, damping: 0.0002 };
-/// For a model that no affine map fits everywhere (it bends, or is seen in perspective): the best
-/// compromise, not the best part.
+/// For a model that no affine map fits everywhere (it is bent, or seen in perspective): finds the
+/// best compromise instead of the best-fitting part.
 const WIDE: Schedule = Schedule { steps: 30, radii: (20.0, 9.0), along: 0.3, damping: 0.0002 };
-/// It is such a model if, of the points within the first distance of an edge, fewer than the part
-/// are within the second, pixels.
+/// `WIDE` applies if, of the points within `WIDE_INLIER` pixels of an edge, a fraction below
+/// `CLOSE_PART` is within `CLOSE_INLIER`.
 const WIDE_INLIER: f32 = 6.0;
 const CLOSE_PART: f32 = 0.6;
 const CLOSE_INLIER: f32 = 1.5;
 const NO_STEPS: Schedule = Schedule { steps: 0, radii: (1.0, 1.0), along: 1.0, damping: 0.0 };
-/// An inlier is at most this far from an edge of its direction, pixels.
+/// Maximum distance of an inlier from an edge of its direction, in pixels.
 const INLIER: f32 = 3.0;
 
-/// Where a model is.
+/// Pose of a model in a scene.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Found {
-    /// From pixels of the model image to pixels of the scene image.
+    /// Map from pixels of the model image to pixels of the scene image.
     pub map: Affine,
-    /// Model points that lie on edges of the scene.
+    /// Number of model points that lie on edges of the scene.
     pub votes: usize,
-    /// Points of the model's contours that do, at most 3 pixels off.
+    /// Number of contour points within 3 pixels of an edge of the scene.
     pub inliers: usize,
-    /// How far these are off across the edge: root mean square, scene pixels.
+    /// Root mean square of the inliers' distances across the edge, in scene pixels.
     pub rmse: f32,
-    /// Where the inliers lie in the scene image.
+    /// Positions of the inliers in the scene image.
     pub inlier_points: Vec<(f32, f32)>,
 }
 
-/// The answer for one model.
+/// Result for one model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// `None`: it is not there.
+    /// Pose of the model; `None` if it is absent.
     pub found: Option<Found>,
-    /// What speaks for the best pose, nats; at least [`Options::evidence`] if found.
+    /// Evidence for the best pose, in nats; at least [`Options::evidence`] if found.
     pub evidence: f32,
-    /// Where the candidates of the votes put the middle of the model, scene pixels, and what
-    /// speaks for each, nats.
+    /// Position of the model's centre, in scene pixels, for each candidate of the votes, and its
+    /// evidence in nats.
     pub hypotheses: Vec<((f32, f32), f32)>,
-    /// Seconds: tables and votes, refinement, verdict. Where many models are looked for at once,
-    /// its share.
+    /// Seconds for tables and votes, refinement, and verdict. In a search for many models, the
+    /// share of this model.
     pub seconds: [f64; 3],
 }
 impl Outcome {
@@ -130,22 +132,22 @@ impl Outcome {
         Outcome { found: None, evidence: 0.0, hypotheses: vec![], seconds: [0.0; 3] };
 }
 
-/// Finds models in scenes on a device.
+/// Finder of models in scenes, on a device.
 pub struct Matcher {
     stream: Stream,
     options: Options,
 }
 
 impl Matcher {
-    /// On a device.
+    /// Creates a matcher on a device.
     pub fn new(device: &Device, options: Options) -> koel::Result<Matcher> {
         Ok(Matcher { stream: device.stream()?, options })
     }
-    /// The scene that an image shows, where this matcher works.
+    /// Builds the scene of an image on the matcher's device.
     pub fn scene(&self, image: &Grey) -> koel::Result<Scene> {
         Scene::of(&self.stream, image)
     }
-    /// A table of models that are looked for together, as the options say.
+    /// Builds a table of models for a joint search, with the matcher's options.
     pub fn table<'m>(
         &self,
         models: impl IntoIterator<Item = &'m Model>,
@@ -155,7 +157,8 @@ impl Matcher {
         table.add(models)?;
         Ok(table)
     }
-    /// Looks for a model in a scene. The same answer on every device, for any number of threads.
+    /// Searches a scene for a model. The result is the same on every device and for any number of
+    /// threads.
     pub fn find(&self, model: &Model, scene: &Scene) -> koel::Result<Outcome> {
         let begin = Instant::now();
         let table = self.table([model])?;
@@ -165,12 +168,13 @@ impl Matcher {
         outcome.seconds[0] += built;
         Ok(outcome)
     }
-    /// Looks for all models of a table in a scene; an outcome for each model, with its number in
-    /// the table and in the order of these: the one that [`find`](Self::find) has for the model
-    /// alone, if the table was made by a matcher with the same options.
+    /// Searches a scene for all models of a table. Returns an outcome for each model with its
+    /// number in the table, in ascending order of the numbers. Each outcome equals that of
+    /// [`find`](Self::find) for the model alone, if the table was built by a matcher with the same
+    /// options.
     ///
-    /// The number of launches does not depend on the number of models, but of those that are found
-    /// each takes two more, or some.
+    /// The number of launches does not depend on the number of models, except that each model found
+    /// takes at least two more.
     pub fn find_all(
         &self,
         table: &JointTable,
@@ -181,7 +185,7 @@ impl Matcher {
         for (number, pass) in table.passes().iter().enumerate() {
             all.extend(candidates(&self.stream, scene, table, number, pass)?);
         }
-        // Of each model those of the first pass first.
+        // For each model, candidates of the first pass come first.
         all.sort_by_key(|c| c.model);
         let voted = Instant::now();
         let finalists = self.refine(table, scene, &all)?;
@@ -203,11 +207,11 @@ impl Matcher {
         Ok(outcomes)
     }
 
-    /// Of each model the best few after all refinements but the last, by their weighted evidence,
-    /// best first.
+    /// Returns the best few candidates of each model after all refinements but the last, by their
+    /// weighted evidence, best first.
     ///
-    /// What moves poses is wide, what ranks them is fine: it tells a pose that half of the model
-    /// supports from chance.
+    /// Wide tolerances move poses, fine ones rank them: the fine evidence separates a pose that
+    /// half of the model supports from chance.
     fn refine(
         &self,
         table: &JointTable,
@@ -221,7 +225,7 @@ impl Matcher {
                 most,
             ))
         };
-        // All points of all candidates would cost more than they tell.
+        // Using all points of all candidates would cost more than it gains.
         let coarse = refined(stream, scene, &points.few, Likelihood::Loose, COARSE, candidates)?;
         let coarse = ranked(best(coarse, 4 * kept[0]), kept[0])?;
         let middle = ranked(
@@ -231,7 +235,7 @@ impl Matcher {
         ranked(refined(stream, scene, &points.all, Likelihood::Fine, CLOSE, &middle)?, kept[2])
     }
 
-    /// The last refinement, by all contours, and the decisions.
+    /// Runs the last refinement, on all contours, and decides.
     fn verdicts(
         &self,
         table: &JointTable,
@@ -255,7 +259,7 @@ impl Matcher {
         table.models().map(outcome).collect()
     }
 
-    /// The decision on a pose, and what is said of it.
+    /// Decides on a pose and assembles its result.
     fn verdict(
         &self,
         table: &JointTable,
@@ -302,8 +306,8 @@ impl Matcher {
         Ok(Outcome { found: Some(found), ..nothing })
     }
 
-    /// The best map with less freedom: first the closest to `map`, then, step by step, to the edges
-    /// around.
+    /// Finds the best map with less freedom: first the closest to `map`, then iteratively fitted to
+    /// the edges around.
     fn restricted(
         &self,
         freedom: Freedom,

@@ -1,48 +1,49 @@
-//! What is kept of a model: points of its edges.
+//! Model of an image: points of its edges.
 use crate::affine::Affine;
 use crate::edges::{Edge, edges, spread, strongest_first};
 use crate::picture::Grey;
 use std::borrow::Cow;
 
-/// Points that vote, and how far apart they are, pixels.
+/// Number of voting points, and their minimum distance in pixels.
 const POINTS: (usize, f32) = (260, 5.0);
-/// Points of the last refinement, and how far apart they are, pixels.
+/// Number of points of the last refinement, and their minimum distance in pixels.
 const CONTOUR: (usize, f32) = (1500, 2.0);
-/// More points than a model has, that vote and in all.
+/// Maximum number of voting points and of contour points of a model.
 pub const MAX_POINTS: (usize, usize) = (POINTS.0, CONTOUR.0);
-/// With fewer points a model says nothing.
+/// Minimum number of points of a model.
 pub const MIN_POINTS: usize = 12;
-/// So many points on a straight line count fully.
+/// Number of collinear points that count fully.
 const COLLINEAR: f32 = 4.0;
-/// Larger images are shrunk until their longest side is this long, pixels.
+/// Maximum side of an image, in pixels; larger images are shrunk to it.
 pub const WORKING_SIDE: f32 = 1024.0;
 
-/// An image to be found in others.
+/// Image to be found in others.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Model {
-    /// Its size in pixels.
+    /// Width in pixels.
     pub width: usize,
-    /// Its size in pixels.
+    /// Height in pixels.
     pub height: usize,
-    /// From the points' coordinates to pixels of the image.
+    /// Map from the points' coordinates to pixels of the image.
     pub to_image: Affine,
-    /// The strongest edges, evenly spread, strongest first.
+    /// Strongest edges, evenly spread, strongest first.
     pub points: Vec<Edge>,
-    /// What each point's evidence weighs.
+    /// Weight of each point's evidence.
     pub weights: Vec<f32>,
-    /// More of the edges.
+    /// Denser selection of edges.
     pub contour: Vec<Edge>,
 }
 
-/// Why an image cannot be searched for, or in.
+/// Error for an image with too few edges to search for, or in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{found} edge points are too few: at least {MIN_POINTS} are needed")]
 pub struct TooFewEdges {
-    /// How many there are.
+    /// Number of edge points found.
     pub found: usize,
 }
 
-/// An image small enough to work on, and the way from its pixels to those of the image.
+/// Shrinks an image to working size if necessary. Returns it with the map from its pixels to those
+/// of the original.
 pub fn working_size(image: &Grey) -> (Cow<'_, Grey>, Affine) {
     let factor = image.width.max(image.height) as f32 / WORKING_SIDE;
     if factor <= 1.0 {
@@ -56,12 +57,12 @@ pub fn working_size(image: &Grey) -> (Cow<'_, Grey>, Affine) {
 }
 
 impl Model {
-    /// The model that an image shows. Errors: an image without structure.
+    /// Builds the model of an image. Fails for an image without structure.
     pub fn of(image: &Grey) -> Result<Model, TooFewEdges> {
         let (small, to_image) = working_size(image);
         Model::of_edges(&edges(&small), image, to_image)
     }
-    /// The model of an image's edges; `to_image` leads from their coordinates to pixels of the
+    /// Builds the model from an image's edges; `to_image` maps their coordinates to pixels of the
     /// image.
     fn of_edges(edges: &[Edge], image: &Grey, to_image: Affine) -> Result<Model, TooFewEdges> {
         let order = strongest_first(edges, |e| e.strength);
@@ -85,8 +86,8 @@ impl Model {
     }
 }
 
-/// Evidence of points on one straight line is correlated: if one lies on an edge of the scene, so
-/// do the others. The more there are, the less each weighs.
+/// Returns weights that decrease with the number of collinear points. Their evidence is correlated:
+/// if one lies on an edge of the scene, so do the others.
 pub(crate) fn independent_weights(points: &[Edge]) -> Vec<f32> {
     let dot = |a: (f32, f32), b: (f32, f32)| a.0 * b.0 + a.1 * b.1;
     let on_one_line = |p: &Edge, q: &Edge| {

@@ -1,10 +1,10 @@
-//! Many models in one file.
+//! Files of many models.
 //!
-//! Little endian: `KOELMODL`, version (u32), number of models (u32); of each its name (length as
-//! u32, UTF-8), width and height (u32), the map from points to pixels (6 floats), points and
-//! contour (number as u32; of each point x, y, normal x, normal y, strength, contrast as floats);
-//! at the end the 64-bit FNV-1a hash of everything before. Each model is a part of its own: adding
-//! and removing others leaves it as it is.
+//! Little endian: `KOELMODL`, version (u32), number of models (u32). Then for each model its name
+//! (length as u32, UTF-8), width and height (u32), the map from points to pixels (6 floats), points
+//! and contour (number as u32; for each point x, y, normal x, normal y, strength, contrast as
+//! floats). The file ends with the 64-bit FNV-1a hash of everything before it. Models are
+//! independent: adding or removing one leaves the others unchanged.
 use crate::affine::Affine;
 use crate::edges::Edge;
 use crate::model::{MAX_POINTS, MIN_POINTS, Model, independent_weights};
@@ -14,73 +14,73 @@ use std::path::{Path, PathBuf};
 
 const MAGIC: &[u8; 8] = b"KOELMODL";
 const VERSION: u32 = 1;
-/// Bytes of a point.
+/// Bytes per point.
 const POINT: usize = 6 * 4;
 
-/// Models by name, in the order in which they came.
+/// Models by name, in insertion order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Models {
     models: Vec<(String, Model)>,
 }
 
-/// What is wrong with a file of models, or with a change to it.
+/// Fault of a file of models, or of a change to it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelsError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("{}: {source}", path.display())]
     Open {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         source: std::io::Error,
     },
-    /// It does not begin as such files do.
+    /// The file lacks the signature.
     #[error("{}: not a file of models", path.display())]
     Foreign {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// A later version of koel wrote it.
+    /// The file was written by a later version of koel.
     #[error("{}: format version {found}, this koel reads {VERSION}", path.display())]
     Version {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The version it has.
+        /// Version of the file.
         found: u32,
     },
-    /// It is cut short, or was changed.
-    #[error("{}: damaged at byte {offset}: {what}", path.display())]
+    /// The file is truncated or modified.
+    #[error("{}: damaged at byte {offset}: expected {what}", path.display())]
     Damaged {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Where.
+        /// Offset of the fault.
         offset: usize,
-        /// What was expected there.
+        /// Expected content.
         what: &'static str,
     },
-    /// A model of this name is there already.
-    #[error("a model named {name:?} is there already")]
+    /// A model with this name exists already.
+    #[error("a model named {name:?} already exists")]
     Duplicate {
-        /// The name.
+        /// Name of the model.
         name: String,
     },
-    /// No model of this name is there.
-    #[error("no model is named {name:?}; there are: {}", known.join(", "))]
+    /// No model has this name.
+    #[error("no model is named {name:?}; known models: {}", known.join(", "))]
     Unknown {
-        /// The name.
+        /// Requested name.
         name: String,
-        /// The names that are there.
+        /// Existing names.
         known: Vec<String>,
     },
 }
 
 impl Models {
-    /// Names and models.
+    /// Iterates over names and models.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &Model)> {
         self.models.iter().map(|(name, model)| (name.as_str(), model))
     }
-    /// Adds a model. Errors: its name is taken.
+    /// Adds a model. Fails if its name is taken.
     pub fn add(&mut self, name: String, model: Model) -> Result<(), ModelsError> {
         if self.models.iter().any(|(n, _)| *n == name) {
             return Err(ModelsError::Duplicate { name });
@@ -88,7 +88,7 @@ impl Models {
         self.models.push((name, model));
         Ok(())
     }
-    /// Removes a model. Errors: there is none of this name.
+    /// Removes a model. Fails if no model has this name.
     pub fn remove(&mut self, name: &str) -> Result<Model, ModelsError> {
         match self.models.iter().position(|(n, _)| n == name) {
             Some(at) => Ok(self.models.remove(at).1),
@@ -98,7 +98,7 @@ impl Models {
             }),
         }
     }
-    /// The bytes of a file.
+    /// Encodes the models as the bytes of a file.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
         let put = |out: &mut Vec<u8>, v: u32| out.extend(v.to_le_bytes());
@@ -123,14 +123,13 @@ impl Models {
         out.extend(hash.to_le_bytes());
         out
     }
-    /// Reads a file. Errors: see [`ModelsError`]; nothing is allocated on the word of a damaged
-    /// file.
+    /// Reads a file. Errors: see [`ModelsError`]. A damaged file cannot cause large allocations.
     pub fn load(path: &Path) -> Result<Models, ModelsError> {
         let bytes = std::fs::read(path)
             .map_err(|source| ModelsError::Open { path: path.into(), source })?;
         Models::from_bytes(&bytes, path)
     }
-    /// The same from bytes; `path` is what errors name.
+    /// Decodes the bytes of a file; errors name `path`.
     pub fn from_bytes(bytes: &[u8], path: &Path) -> Result<Models, ModelsError> {
         if bytes.get(..8) != Some(MAGIC) {
             return Err(ModelsError::Foreign { path: path.into() });
@@ -155,7 +154,7 @@ impl Models {
         for _ in 0..reader.number()? {
             let (name, model) = reader.model()?;
             if !names.insert(name.clone()) {
-                return Err(damaged(reader.at, "a name of its own for each model"));
+                return Err(damaged(reader.at, "a different name for each model"));
             }
             models.models.push((name, model));
         }
@@ -163,7 +162,7 @@ impl Models {
     }
 }
 
-/// 64-bit FNV-1a.
+/// Computes the 64-bit FNV-1a hash.
 fn hash(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xCBF2_9CE4_8422_2325, |h, &b| (h ^ b as u64).wrapping_mul(0x100_0000_01B3))
 }
@@ -189,27 +188,27 @@ impl<'a> Reader<'a> {
     fn float(&mut self) -> Result<f32, ModelsError> {
         match f32::from_bits(self.number()?) {
             v if v.abs() <= 1e6 => Ok(v),
-            _ => Err(self.damaged("before this, a coordinate")),
+            _ => Err(self.damaged("a coordinate before it")),
         }
     }
     fn side(&mut self) -> Result<usize, ModelsError> {
         match self.number()? {
             n @ 1..=crate::picture::LONGEST_SIDE => Ok(n as usize),
-            _ => Err(self.damaged("before this, the size of an image")),
+            _ => Err(self.damaged("the size of an image before it")),
         }
     }
-    /// At most so many: the time that a model takes grows with their square.
+    /// Reads up to `most` edges: the time per model grows with the square of their number.
     fn edges(&mut self, most: usize) -> Result<Vec<Edge>, ModelsError> {
         let count = self.number()?;
         if count as usize > most || self.bytes.len() - self.at < count as usize * POINT {
-            return Err(self.damaged("before this, the number of points that follow"));
+            return Err(self.damaged("a valid number of points before it"));
         }
         (0..count)
             .map(|_| {
                 let (x, y, nx, ny) = (self.float()?, self.float()?, self.float()?, self.float()?);
                 if x < 0.0 || y < 0.0 || (nx * nx + ny * ny - 1.0).abs() > 0.01 {
                     return Err(
-                        self.damaged("before this, a point inside the image and a unit vector")
+                        self.damaged("a point inside the image and a unit vector before it")
                     );
                 }
                 let (strength, contrast) = (self.float()?, self.float()?);
@@ -239,11 +238,11 @@ impl<'a> Reader<'a> {
         ];
         let to_image = Affine { linear: [[a, b], [c, d]], shift: [x, y] };
         if to_image.inverse().is_none() {
-            return Err(self.damaged("before this, a map that can be undone"));
+            return Err(self.damaged("an invertible map before it"));
         }
         let (points, contour) = (self.edges(MAX_POINTS.0)?, self.edges(MAX_POINTS.1)?);
         if points.len() < MIN_POINTS || contour.is_empty() {
-            return Err(self.damaged("before this, points enough for a model"));
+            return Err(self.damaged("enough points for a model before it"));
         }
         let weights = independent_weights(&points);
         Ok((name.into(), Model { width, height, to_image, points, weights, contour }))

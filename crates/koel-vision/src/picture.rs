@@ -2,30 +2,29 @@
 use image::{ColorType, DynamicImage, ImageDecoder, ImageReader, Limits, RgbImage};
 use std::path::{Path, PathBuf};
 
-/// The longest side that an image may have, pixels.
+/// Maximum side of an image, in pixels.
 pub const LONGEST_SIDE: u32 = 16_384;
-/// The most memory that decoding may take, bytes: 16,384 x 16,384 pixels are refused in colour,
-/// scans are not.
+/// Maximum memory for decoding, in bytes: rejects 16,384 x 16,384 pixels in colour, but not scans.
 const MAX_MEMORY: u64 = 1 << 30;
 
-/// Luminance, row by row, 0 (black) to 255 (white).
+/// Luminance, row by row, from 0 (black) to 255 (white).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Grey {
-    /// Pixels a row.
+    /// Pixels per row.
     pub width: usize,
-    /// Rows.
+    /// Number of rows.
     pub height: usize,
     /// `width * height` values.
     pub pixels: Vec<f32>,
 }
 
 impl Grey {
-    /// All of one value.
+    /// Returns an image of a single value.
     pub fn filled(width: usize, height: usize, value: f32) -> Grey {
         Grey { width, height, pixels: vec![value; width * height] }
     }
-    /// The luminance (Rec. 709 weights) of an image of any pixel format. Where it is transparent, a
-    /// mid-grey shows through.
+    /// Computes the luminance (Rec. 709 weights) of an image of any pixel format. Transparent parts
+    /// are blended with mid-grey.
     pub fn of(image: &DynamicImage) -> Grey {
         let (width, height) = (image.width() as usize, image.height() as usize);
         let pixels = match image {
@@ -41,7 +40,7 @@ impl Grey {
         };
         Grey { width, height, pixels }
     }
-    /// The value between pixels, linearly; `None` outside.
+    /// Interpolates linearly between pixels; `None` outside.
     pub fn at(&self, x: f32, y: f32) -> Option<f32> {
         if !(x >= 0.0 && y >= 0.0 && x <= (self.width - 1) as f32 && y <= (self.height - 1) as f32)
         {
@@ -57,8 +56,8 @@ impl Grey {
         let (top, bottom) = (row(y0), row(y1));
         Some(top + (bottom - top) * v)
     }
-    /// A smaller image: each pixel is the mean of what it covers. `factor` is the size of a new
-    /// pixel in old ones, at least 1.
+    /// Returns a smaller image: each pixel is the mean of the area it covers. `factor` is the size
+    /// of a new pixel in old ones, at least 1.
     pub fn shrunk(&self, factor: f32) -> Grey {
         let (width, height) = (
             ((self.width as f32 / factor).round() as usize).max(1),
@@ -70,7 +69,7 @@ impl Grey {
     }
 }
 
-/// Each row of `from` pixels as one of `to`, by area.
+/// Resamples each row of `from` pixels to `to` pixels, by area.
 fn shrunk_rows(pixels: &[f32], from: usize, to: usize) -> Vec<f32> {
     let size = from as f32 / to as f32;
     let mut out = Vec::with_capacity(pixels.len() / from * to);
@@ -91,57 +90,58 @@ fn transposed(pixels: &[f32], width: usize) -> Vec<f32> {
     (0..pixels.len()).map(|i| pixels[(i % height) * width + i / height]).collect()
 }
 
-/// An image as it is shown and as it is matched.
+/// Image in its display and matching forms.
 #[derive(Clone, Debug)]
 pub struct Picture {
-    /// For overlays.
+    /// Colour image for overlays.
     pub color: RgbImage,
-    /// For matching.
+    /// Luminance for matching.
     pub grey: Grey,
 }
 
-/// Why a file is no image.
+/// Reason why a file cannot be read as an image.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// It cannot be opened or read.
+    /// The file cannot be opened or read.
     #[error("{}: {source}", path.display())]
     Open {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         source: std::io::Error,
     },
-    /// Its first bytes are those of no format that is read.
+    /// The first bytes match no supported format.
     #[error("{}: not an image: expected PNG, JPEG, BMP or PNM", path.display())]
     Format {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// It says that it is larger than what is read; nothing was allocated for it.
-    #[error("{}: declares {width} x {height} pixels, expected at most {LONGEST_SIDE} a side and 1 GiB in all", path.display())]
+    /// The declared size exceeds the limit; nothing was allocated for it.
+    #[error("{}: declares {width} x {height} pixels, expected at most {LONGEST_SIDE} per side \
+         and 1 GiB in total", path.display())]
     TooLarge {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The declared width.
+        /// Declared width.
         width: u32,
-        /// The declared height.
+        /// Declared height.
         height: u32,
     },
-    /// It is damaged, cut short, or of a variant that is not read.
+    /// The file is damaged, truncated, or of an unsupported variant.
     #[error("{}: {source}", path.display())]
     Decode {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the decoder says.
+        /// Error of the decoder.
         source: image::ImageError,
     },
 }
 
-/// Reads a PNG, JPEG, BMP or PNM file, of 8 or 16 bits, grey or colour, upright as its EXIF
-/// orientation says.
+/// Reads a PNG, JPEG, BMP or PNM file with 8 or 16 bits, grey or colour, rotated upright according
+/// to its EXIF orientation.
 ///
-/// The content decides on the format, not the name.
+/// The content determines the format, not the name.
 pub fn read(path: &Path) -> Result<Picture, ReadError> {
     let at = || path.to_path_buf();
     let open = |source| ReadError::Open { path: at(), source };
@@ -176,7 +176,7 @@ pub fn read(path: &Path) -> Result<Picture, ReadError> {
 }
 
 impl Picture {
-    /// The two forms of a decoded image.
+    /// Converts a decoded image to both forms.
     pub fn of(image: &DynamicImage) -> Picture {
         let color = match image.color() {
             ColorType::Rgb8 => image.as_rgb8().cloned().unwrap_or_else(|| image.to_rgb8()),

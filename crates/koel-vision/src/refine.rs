@@ -1,4 +1,4 @@
-//! Refinement of candidates in batches, by the kernel of [`koel_kernels::vision::refine`].
+//! Refinement of candidates in batches, with the kernel of [`koel_kernels::vision::refine`].
 use crate::affine::Affine;
 use crate::edges::Edge;
 use crate::model::Model;
@@ -7,25 +7,25 @@ use koel::{Buffer, Device, Stream};
 use koel_kernels::vision::maps::{Placed, vision_inliers};
 use koel_kernels::vision::refine::*;
 
-/// How a batch is refined.
+/// Parameters of the refinement of a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct Schedule {
-    /// Steps.
+    /// Number of steps.
     pub steps: u32,
-    /// How far edges may be, pixels: in the first step and in the last.
+    /// Maximum distance of edges, in pixels, in the first and in the last step.
     pub radii: (f32, f32),
-    /// Weight of the distance along the edge against that across.
+    /// Weight of the distance along the edge relative to that across.
     pub along: f32,
-    /// Damping.
+    /// Damping of the normal equations.
     pub damping: f32,
 }
 
-/// Which of the scene's likelihoods score.
+/// Likelihood maps of the scene used for scoring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Likelihood {
     /// For coarse poses.
     Loose,
-    /// For refined ones.
+    /// For refined poses.
     Fine,
 }
 
@@ -37,9 +37,9 @@ pub struct Frame {
     unit: f32,
 }
 impl Frame {
-    /// Of no points.
+    /// Frame of an empty set of points.
     pub const NONE: Frame = Frame { center: (0.0, 0.0), unit: 1.0 };
-    /// Of the model's points.
+    /// Returns the frame of the model's points.
     pub fn of(model: &Model) -> Frame {
         let n = model.points.len() as f32;
         let mean = |of: fn(&Edge) -> f32| model.points.iter().map(of).sum::<f32>() / n;
@@ -64,17 +64,17 @@ impl Frame {
     }
 }
 
-/// Points of some models, one behind the other, and the weights of their votes: in host memory.
+/// Concatenated points of several models with the weights of their votes, in host memory.
 #[derive(Default)]
 pub struct PointLists {
     frames: Vec<Frame>,
-    /// Of each model its first point, their number, the unit, 0.
+    /// Four words per model: first point, number of points, unit, 0.
     models: Vec<u32>,
     points: Vec<u32>,
     weights: Vec<u32>,
 }
 impl PointLists {
-    /// The points of one more model. Without weights all have 1.
+    /// Appends the points of a model. Without weights, all weigh 1.
     pub fn push<'e>(
         &mut self,
         frame: Frame,
@@ -95,7 +95,7 @@ impl PointLists {
         ]);
         self.frames.push(frame);
     }
-    /// The same on a device.
+    /// Copies the lists to a device.
     pub fn upload(self, device: &Device) -> koel::Result<Points> {
         Ok(Points {
             models: device.upload(&self.models)?,
@@ -106,7 +106,7 @@ impl PointLists {
     }
 }
 
-/// Points of some models on a device.
+/// Points of several models on a device.
 pub struct Points {
     frames: Vec<Frame>,
     models: Buffer<u32>,
@@ -114,19 +114,19 @@ pub struct Points {
     weights: Buffer<u32>,
 }
 
-/// A candidate and what speaks for it: the sum of its points' log-likelihood ratios.
+/// Candidate and its evidence: the sum of its points' log-likelihood ratios.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scored {
-    /// Of which of the models.
+    /// Index of the model.
     pub model: usize,
-    /// From model points to scene points.
+    /// Map from model points to scene points.
     pub map: Affine,
-    /// In nats.
+    /// Evidence in nats.
     pub score: f32,
 }
 
-/// What the kernels know of each candidate before the first step: map, best map, best score, top
-/// score, whether it goes on.
+/// Returns the initial state of each candidate for the kernels: map, best map, best score, top
+/// score, and whether it continues.
 fn initial_states(points: &Points, candidates: &[Scored]) -> Vec<u32> {
     let n = candidates.len();
     let mut words = vec![f32::MIN.to_bits(); STATE as usize * n];
@@ -141,11 +141,12 @@ fn initial_states(points: &Points, candidates: &[Scored]) -> Vec<u32> {
     words
 }
 
-/// Candidates after refinement, each with the best score it had on the way, in their order. No
-/// steps: only the scores.
+/// Refines candidates and returns them in the same order, each with the best score it reached.
+/// Without steps, only computes scores.
 ///
-/// Two launches a step, and two for the last score, whatever the models; 2 uploads, a download. The
-/// same answer on every device, and for each candidate whatever the others are.
+/// Takes two launches per step and two for the last score, regardless of the number of models, plus
+/// 2 uploads and a download. The result is the same on every device and for each candidate
+/// independent of the others.
 pub fn refined(
     stream: &Stream,
     scene: &Scene,
@@ -176,9 +177,9 @@ pub fn refined(
     };
     for step in 0..=schedule.steps {
         refinement.last = (step == schedule.steps) as u32;
-        // SAFETY: 4 words a model, a point and an edge, a weight a point; maps of every class and
-        // pixel, whose numbers are those of offsets that stay inside the scene and lead to
-        // edges; a model, a state and the sums of all strips a candidate.
+        // SAFETY: there are 4 words per model, point and edge, and a weight per point; maps hold
+        // every class and pixel, and their codes are offsets that stay inside the scene and lead to
+        // edges; there are a model, a state and the sums of all strips per candidate.
         unsafe {
             let models = ModelsIn {
                 models: points.models.view().arg("models", stream)?,
@@ -217,8 +218,8 @@ pub fn refined(
     Ok(candidates.iter().enumerate().map(scored).collect())
 }
 
-/// Of each model the `most` with the highest scores, best first; equal ones as they stand.
-/// Candidates stand model by model, before and after.
+/// Keeps the `most` candidates of each model with the highest scores, best first; ties keep their
+/// order. Candidates are grouped by model, before and after.
 pub fn best(mut scored: Vec<Scored>, most: usize) -> Vec<Scored> {
     scored.sort_by(|a, b| a.model.cmp(&b.model).then(b.score.total_cmp(&a.score)));
     let (mut model, mut rank) = (usize::MAX, 0);
@@ -230,23 +231,23 @@ pub fn best(mut scored: Vec<Scored>, most: usize) -> Vec<Scored> {
     scored
 }
 
-/// A model point that lies on an edge of its direction.
+/// Model point that lies on an edge of its direction.
 pub struct Inlier {
-    /// The model point.
+    /// Position in the model.
     pub point: (f32, f32),
-    /// The normal of the edge.
+    /// Normal of the edge.
     pub normal: (f32, f32),
-    /// Where, in the scene.
+    /// Position in the scene.
     pub at: (f32, f32),
-    /// How far the edge is, pixels.
+    /// Distance to the edge, in pixels.
     pub off: f32,
-    /// How far across the edge, signed.
+    /// Signed distance across the edge.
     pub across: f32,
 }
 
-/// The model points that lie at most `most` pixels from an edge of their direction.
+/// Returns the model points within `most` pixels of an edge of their direction.
 ///
-/// One launch of a thread a point; the same answer on every device.
+/// One launch with one thread per point; the result is the same on every device.
 pub fn inliers(
     stream: &Stream,
     map: &Affine,
@@ -260,7 +261,7 @@ pub fn inliers(
     let [[a, b], [c, d]] = map.linear;
     let placed =
         Placed { points: points.len() as u32, map: [a, b, c, d, map.shift[0], map.shift[1]] };
-    // SAFETY: 4 words a point and an edge; maps as in `refined`.
+    // SAFETY: there are 4 words per point and edge; maps as in `refined`.
     unsafe {
         vision_inliers::launch(
             stream,

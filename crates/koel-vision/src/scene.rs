@@ -1,4 +1,4 @@
-//! What is kept of a scene: its edges and their maps, in the memory of a device.
+//! Scene: its edges and their maps, in device memory.
 use crate::affine::Affine;
 use crate::edges::DeviceEdges;
 use crate::maps::Maps;
@@ -7,36 +7,35 @@ use crate::picture::Grey;
 use koel::{Buffer, Stream};
 use koel_kernels::vision::SceneIn;
 
-/// How far points that pairs are made of are apart, pixels.
+/// Minimum distance, in pixels, of the points that pairs are made of.
 const APART: f32 = 5.0;
-/// No more of them are kept.
+/// Maximum number of these points.
 const MAX_POINTS: usize = 8192;
 
-/// An image that models are looked for in.
+/// Image that is searched for models.
 pub struct Scene {
-    /// Its size in pixels.
+    /// Width in pixels.
     pub width: usize,
-    /// Its size in pixels.
+    /// Height in pixels.
     pub height: usize,
-    /// From the edges' coordinates to pixels of the image.
+    /// Map from the edges' coordinates to pixels of the image.
     pub to_image: Affine,
     /// All edges.
     pub edges: DeviceEdges,
-    /// Edges evenly spread, those that stand out most first: four words each, x, y (floats),
-    /// direction and number.
+    /// Evenly spread edges, highest contrast first: four words each, x, y (floats), direction and
+    /// index.
     pub points: Buffer<u32>,
-    /// A copy of the points.
+    /// Host copy of the points.
     pub point_words: Vec<u32>,
-    /// What the edges say about every pixel.
+    /// Per-pixel maps of the edges.
     pub maps: Maps,
 }
 
 impl Scene {
-    /// The scene that an image shows, made and kept where `stream` works. The same bytes
-    /// everywhere.
+    /// Builds the scene of an image on the device of `stream`. Identical bytes on every device.
     ///
-    /// About 60 bytes of memory a pixel stay, images larger than 1024 pixels a side being shrunk on
-    /// the host first. On a GPU about 25 launches; what is read back is the number of edges and
+    /// Keeps about 60 bytes of memory per pixel. Images larger than 1024 pixels per side are first
+    /// shrunk on the host. On a GPU, takes about 25 launches and reads back the number of edges and
     /// the chosen points.
     pub fn of(stream: &Stream, image: &Grey) -> koel::Result<Scene> {
         let (small, to_image) = working_size(image);
@@ -53,7 +52,7 @@ impl Scene {
             maps,
         })
     }
-    /// The nearest edges as kernels look them up.
+    /// Returns the nearest-edge maps as a kernel argument.
     pub(crate) fn arg(&self, stream: &Stream) -> koel::Result<SceneIn> {
         Ok(SceneIn {
             edges: self.edges.places.view().arg("edges", stream)?,
@@ -63,11 +62,11 @@ impl Scene {
             size: self.edges.size(),
         })
     }
-    /// How many points there are.
+    /// Returns the number of points.
     pub fn points(&self) -> usize {
         self.point_words.len() / 4
     }
-    /// Where a point is, pixels.
+    /// Returns the position of a point, in pixels.
     pub fn point(&self, i: usize) -> (f32, f32) {
         (f32::from_bits(self.point_words[4 * i]), f32::from_bits(self.point_words[4 * i + 1]))
     }

@@ -1,48 +1,47 @@
-//! Pairs of model and scene with known truth: a part of one photograph, turned and scaled into
-//! another.
+//! Pairs of model and scene with known truth: a part of one photograph is rotated, scaled and
+//! pasted into another.
 use crate::affine::{Affine, corners};
 use crate::fit::{Freedom, fit};
 use crate::picture::Grey;
 use crate::random::Random;
 use std::f32::consts::TAU;
 
-/// Size of the models, pixels.
+/// Size of the models, in pixels.
 pub const MODEL: (usize, usize) = (240, 180);
-/// Size of the scenes, pixels.
+/// Size of the scenes, in pixels.
 pub const SCENE: (usize, usize) = (640, 480);
-/// Size of the cluttered scenes, pixels.
+/// Size of the cluttered scenes, in pixels.
 const MOSAIC: (usize, usize) = (1024, 768);
-/// Scales, scene over model.
+/// Range of scales, scene over model.
 const SCALES: (f32, f32) = (0.7, 1.4);
 
-/// What makes a pair hard. In all of them: any rotation, scale 0.7 to 1.4.
+/// Difficulty of a pair. All levels include any rotation and scales 0.7 to 1.4.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Level {
-    /// Nothing else.
+    /// No further change.
     Clean,
-    /// Noise of standard deviation 12, another gain (0.75 to 1.25) and offset (up to 20 grey
+    /// Noise of standard deviation 12, a different gain (0.75 to 1.25) and offset (up to 20 grey
     /// levels).
     Noise,
-    /// 30 % of the model is covered by a third photograph.
+    /// 30 % of the model is occluded by a third photograph.
     Occluded30,
-    /// 50 % is.
+    /// 50 % of the model is occluded.
     Occluded50,
-    /// A smooth displacement of 3 pixels (root mean square; waves of 80 to 200 pixels). The truth
-    /// is the closest affine map.
+    /// Smooth displacement of 3 pixels (root mean square; waves of 80 to 200 pixels). The truth is
+    /// the closest affine map.
     Displaced3,
-    /// Of 5 pixels.
+    /// Smooth displacement of 5 pixels.
     Displaced5,
-    /// Other scales (up to 1.5 to 1) in two random directions at right angles.
+    /// Unequal scales (ratio up to 1.5) along two random perpendicular directions.
     Sheared,
     /// The scene is a mosaic of 1024 x 768 pixels.
     Cluttered,
-    /// The model is not there: a bare photograph or, every other time, one with another model in
-    /// it.
+    /// The model is absent: alternately a plain photograph or one with another model in it.
     Absent,
 }
 
 impl Level {
-    /// All of them.
+    /// All levels.
     pub const ALL: [Level; 9] = [
         Level::Clean,
         Level::Noise,
@@ -54,7 +53,7 @@ impl Level {
         Level::Cluttered,
         Level::Absent,
     ];
-    /// For tables.
+    /// Returns the name for tables.
     pub fn name(self) -> &'static str {
         match self {
             Level::Clean => "clean",
@@ -68,8 +67,8 @@ impl Level {
             Level::Absent => "absent",
         }
     }
-    /// The mean error of the four corners that counts as found, scene pixels, and the share of
-    /// pairs to reach.
+    /// Returns the maximum mean error of the four corners to count as found, in scene pixels, and
+    /// the target share of pairs.
     pub fn goal(self) -> (f32, f32) {
         match self {
             Level::Clean | Level::Noise | Level::Occluded30 => (3.0, 0.97),
@@ -83,21 +82,21 @@ impl Level {
     }
 }
 
-/// A model, a scene, and where the one is in the other.
+/// Model and scene with the true pose.
 #[derive(Clone, Debug)]
 pub struct Pair {
-    /// What is looked for.
+    /// Image to search for.
     pub model: Grey,
-    /// Where it is looked for.
+    /// Image to search in.
     pub scene: Grey,
-    /// From model pixels to scene pixels; `None` if it is not there.
+    /// Map from model pixels to scene pixels; `None` if the model is absent.
     pub truth: Option<Affine>,
 }
 
-/// A part of an image, scaled so that it fills a size.
+/// Crops a part of an image and scales it to the given size.
 fn part(image: &Grey, width: usize, height: usize, random: &mut Random) -> Grey {
     let fit = (image.width as f32 / width as f32).min(image.height as f32 / height as f32);
-    // A photograph is never blown up by more than it must be.
+    // A photograph is magnified only as far as necessary.
     let step = if fit < 1.0 { fit } else { random.between(1.0, fit.min(2.0)) };
     let (x, y) = (
         random.between(0.0, (image.width as f32 - 1.0 - step * (width - 1) as f32).max(0.0)),
@@ -111,7 +110,7 @@ fn part(image: &Grey, width: usize, height: usize, random: &mut Random) -> Grey 
     Grey { width, height, pixels: (0..width * height).map(at).collect() }
 }
 
-/// Of eight parts the one with the strongest differences: nobody looks for a piece of the sky.
+/// Returns the part with the highest contrast of eight: models are not uniform areas such as sky.
 fn striking_part(image: &Grey, random: &mut Random) -> Grey {
     let contrast = |g: &Grey| {
         let rows = g.pixels.chunks_exact(g.width);
@@ -122,7 +121,7 @@ fn striking_part(image: &Grey, random: &mut Random) -> Grey {
     best.unwrap_or_else(|| Grey::filled(MODEL.0, MODEL.1, 0.0))
 }
 
-/// A map that leaves the whole model inside the scene.
+/// Returns a random map that keeps the whole model inside the scene.
 fn placement(scene: (usize, usize), sheared: bool, random: &mut Random) -> Affine {
     let middle = (0.5 * (MODEL.0 - 1) as f32, 0.5 * (MODEL.1 - 1) as f32);
     let scale = random.between(SCALES.0, SCALES.1);
@@ -148,12 +147,12 @@ fn placement(scene: (usize, usize), sheared: bool, random: &mut Random) -> Affin
     map.moving(middle, center)
 }
 
-/// A displacement as a sum of waves.
+/// Displacement as a sum of waves.
 struct Waves(Vec<[f32; 5]>);
 impl Waves {
     fn new(rms: f32, random: &mut Random) -> Waves {
         const COUNT: usize = 6;
-        // Each of n waves a sin(..) has the mean square a^2 / 2.
+        // Each of the n waves a sin(..) has the mean square a^2 / 2.
         let amplitude = rms * (2.0 / COUNT as f32).sqrt();
         let wave = |_| {
             let (direction, number) = (random.between(0.0, TAU), TAU / random.between(80.0, 200.0));
@@ -174,8 +173,8 @@ impl Waves {
             (dx + ax * s, dy + ay * s)
         })
     }
-    /// The affine map that is closest to the displaced model, over its area: no matcher of affine
-    /// maps can know more.
+    /// Returns the affine map closest to the displaced model, over its area: the optimum for any
+    /// matcher of affine maps.
     fn nearest_affine(&self, map: &Affine) -> Option<Affine> {
         let step = 6;
         let points = (0..MODEL.1)
@@ -196,8 +195,8 @@ impl Waves {
     }
 }
 
-/// Puts the model into the scene; what `cover` covers (in parts of the model's sides) is taken from
-/// another image.
+/// Pastes the model into the scene; the area `cover` (in fractions of the model's sides) is taken
+/// from another image.
 fn paste(
     scene: &mut Grey,
     model: &Grey,
@@ -222,7 +221,7 @@ fn paste(
     }
 }
 
-/// A pair of a level. Needs at least three photographs; the same for the same seed.
+/// Generates a pair of a level. Needs at least three photographs; deterministic for a seed.
 pub fn pair(level: Level, photographs: &[Grey], seed: u64) -> Pair {
     let mut random = Random::new(seed.wrapping_mul(0x1000_0001).wrapping_add(level as u64));
     // Three different photographs.
@@ -275,7 +274,7 @@ pub fn pair(level: Level, photographs: &[Grey], seed: u64) -> Pair {
     Pair { model: rounded(model), scene: rounded(scene), truth }
 }
 
-/// Twelve parts of photographs, side by side.
+/// Builds a mosaic of twelve parts of photographs.
 fn mosaic(of: &[usize], photographs: &[Grey], random: &mut Random) -> Grey {
     let (width, height) = (MOSAIC.0 / 4, MOSAIC.1 / 3);
     let tiles = (0..12)

@@ -1,16 +1,17 @@
-//! A table of many values a key, for keys that are few and dense.
+//! Multi-value table for few, dense keys.
 
-/// Values of key `k`: `values[starts[k]..starts[k + 1]]`, in the order in which they were given.
+/// Multi-value table by direct addressing: the values of key `k` are `values[starts[k]..starts[k +
+/// 1]]`, in insertion order.
 ///
-/// Direct addressing by a counting sort: the invariants of [`crate::bases`] have 576 keys, fewer
-/// than a hash table has buckets.
+/// Built with a counting sort: the invariants of [`crate::bases`] have 576 keys, fewer than a hash
+/// table has buckets.
 pub struct DenseMultiTable<T> {
     starts: Vec<u32>,
     values: Vec<T>,
 }
 
 impl<T: Copy> DenseMultiTable<T> {
-    /// Of pairs whose keys are below `keys`.
+    /// Builds a table from pairs whose keys are below `keys`.
     pub fn build(keys: u32, pairs: &[(u32, T)]) -> DenseMultiTable<T> {
         let mut starts = vec![0u32; keys as usize + 1];
         for &(key, _) in pairs {
@@ -24,11 +25,11 @@ impl<T: Copy> DenseMultiTable<T> {
         let values = order.into_iter().map(|i| pairs[i].1).collect();
         DenseMultiTable { starts, values }
     }
-    /// Where the values of each key begin, and where the last ones end.
+    /// Returns the start of each key's values, followed by the end of the last.
     pub fn starts(&self) -> &[u32] {
         &self.starts
     }
-    /// All values, by key.
+    /// Returns all values, sorted by key.
     pub fn values(&self) -> &[T] {
         &self.values
     }

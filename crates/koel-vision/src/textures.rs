@@ -1,10 +1,10 @@
-//! Images with structure, from a seed: for tests that need photographs and have none.
+//! Structured images generated from a seed, for tests without photographs.
 use crate::picture::Grey;
 use crate::random::Random;
 use std::f32::consts::TAU;
 
-/// Overlapping ellipses and bars of many sizes, each with its own shade and a gradient, slightly
-/// blurred.
+/// Generates overlapping ellipses and bars of many sizes, each with its own shade and a gradient,
+/// slightly blurred.
 pub fn texture(width: usize, height: usize, seed: u64) -> Grey {
     let mut random = Random::new(seed ^ 0x7E57_1A6E);
     let mut image = Grey::filled(width, height, random.between(60.0, 200.0));

@@ -1,4 +1,4 @@
-//! Votes: the best hypotheses of a search, by the kernel of [`koel_kernels::vision::vote`].
+//! Votes: the best hypotheses of a search, with the kernel of [`koel_kernels::vision::vote`].
 use crate::affine::Affine;
 use crate::bases::{BINS, Bases, Pass};
 use crate::joint::{JointTable, Prepared};
@@ -8,18 +8,18 @@ use koel::{Buffer, Error, Stream};
 use koel_kernels::vision::vote::{BasesIn, Search, unpack, vision_vote};
 use rayon::prelude::*;
 
-/// Threads that share a scene point, at least.
+/// Minimum number of threads that share a scene point.
 const STRIPS: usize = 32;
-/// Threads of a multiprocessor, where there are as many pairs: each waits for its reads most of the
+/// Threads per multiprocessor, if there are enough pairs: each waits for its reads most of the
 /// time.
 const RESIDENT: usize = 4096;
 
-/// The best candidates of pass number `pass`, model by model, best first: maps from the model's
-/// points to the scene's.
+/// Returns the best candidates of pass number `pass`, grouped by model, best first: maps from the
+/// model's points to the scene's.
 ///
-/// One fill, and a launch for each of the table's parts, in which each pair of scene points looks
-/// up all models at once; reads back 8 bytes for each model, scene point and hypothesis kept. The
-/// same answer on every device, and of each model whatever others are there.
+/// Takes one fill and a launch for each part of the table, in which each pair of scene points looks
+/// up all models at once. Reads back 8 bytes per model, scene point and kept hypothesis. The result
+/// is the same on every device, and for each model independent of the others.
 pub fn candidates(
     stream: &Stream,
     scene: &Scene,
@@ -37,7 +37,7 @@ pub fn candidates(
     if slots >= 1 << 32 {
         let (n, max) = (slots as usize, u32::MAX as usize);
         return Err(Error::TooMany {
-            what: "hypotheses: models x scene points x those kept of each",
+            what: "hypotheses: models x scene points x kept hypotheses",
             n,
             max,
         });
@@ -61,8 +61,8 @@ pub fn candidates(
     Ok(all.into_iter().flatten().collect())
 }
 
-/// Writes the hypotheses of each model and scene point that have most votes to `best`, which holds
-/// 0.
+/// Writes the hypotheses with the most votes for each model and scene point to `best`, which must
+/// be zero.
 fn vote(
     stream: &Stream,
     scene: &Scene,
@@ -82,7 +82,7 @@ fn vote(
             height: scene.maps.height as u32,
             pixels: (scene.maps.width * scene.maps.height) as u32,
             bins: BINS,
-            // Only to save lookups: the scale of each hypothesis decides.
+            // Only saves lookups: the scale of each hypothesis decides.
             shortest2: (0.99 * scales.0 * of_pass.lengths.0).powi(2).max(1.0),
             longest2: (1.01 * scales.1 * of_pass.lengths.1).powi(2),
             smallest2: scales.0 * scales.0,
@@ -90,10 +90,10 @@ fn vote(
             keep: *a_point as u32,
             strips,
         };
-        // SAFETY: 4 words a point and a test, 8 an entry; keys are below BINS^2, one less than
-        // there are starts; tests of all tilts of all models; a word of `alive` and the
-        // slots of all points for each model that entries name; a likelihood for each class
-        // and pixel, and one more.
+        // SAFETY: there are 4 words per point and voting point, and 8 per entry; keys are below
+        // BINS^2, one less than there are starts; the voting points cover all tilts of all models;
+        // each model that entries name has a word of `alive` and a slot of all points; there is a
+        // likelihood for each class and pixel, and one more.
         unsafe {
             let bases = BasesIn {
                 starts: of_pass.starts.view().arg("starts", stream)?,
@@ -115,19 +115,19 @@ fn vote(
     Ok(())
 }
 
-/// At most `quota` of the hypotheses kept of a model, `a_point` a scene point: the best first, each
-/// with the number of its point.
+/// Returns the `quota` best hypotheses of those kept for a model, `a_point` per scene point, best
+/// first, each with the index of its point.
 fn first_hypotheses(kept: &[u64], a_point: usize, quota: usize) -> Vec<(u64, usize)> {
     let hypotheses = kept.iter().enumerate().filter(|(_, kept)| **kept != 0);
     let mut hypotheses =
         hypotheses.map(|(k, &kept)| (kept, k / a_point)).collect::<Vec<(u64, usize)>>();
-    // Equal scores by basis and points, so that the order is always the same.
+    // Ties are broken by basis and points, so that the order is deterministic.
     hypotheses.sort_unstable_by(|a, b| b.cmp(a));
     hypotheses.truncate(quota);
     hypotheses
 }
 
-/// What a hypothesis of scene point `i` says of the model in `slot`, whose bases these are.
+/// Decodes a hypothesis of scene point `i` for the model in `slot`, which has the given bases.
 #[inline]
 fn scored(scene: &Scene, bases: &Bases, slot: usize, kept: u64, i: usize) -> Option<Scored> {
     let (score, number, second) = unpack(kept)?;

@@ -1,5 +1,5 @@
-//! Edges, their even choice and their maps: what kernels make (here on the test executor) has the
-//! bytes of what the CPU makes.
+//! Edges, their even selection and their maps: the kernels (here on the test executor) produce the
+//! same bytes as the CPU.
 use koel::{Device, DeviceKind, Stream};
 use koel_vision::corners::{Corner, corners, evenly};
 use koel_vision::edges::{DeviceEdges, Edge, edges, spread, strongest_first};
@@ -12,7 +12,7 @@ use std::collections::HashMap;
 fn cpu() -> Stream {
     Device::cpu().unwrap().stream().unwrap()
 }
-/// Where kernels run: the executor, and a GPU if there is one.
+/// Returns streams that run kernels: the executor, and a GPU if available.
 fn kernels(seed: u64) -> impl Iterator<Item = Stream> {
     [Some(Device::executor(seed)), Device::cuda(0).ok()]
         .into_iter()
@@ -22,8 +22,8 @@ fn kernels(seed: u64) -> impl Iterator<Item = Stream> {
 fn image(width: usize, height: usize, at: impl Fn(usize, usize) -> f32) -> Grey {
     Grey { width, height, pixels: (0..width * height).map(|i| at(i % width, i / width)).collect() }
 }
-/// Sizes around tiles, warps and words; structure, noise, regular patterns whose edges are all
-/// alike, and nothing.
+/// Sizes around tiles, warps and words; structure, noise, regular patterns with identical edges,
+/// and uniform images.
 fn images() -> Vec<(&'static str, Grey)> {
     let noise = |x: usize, y: usize| Random::new((y * 1000 + x) as u64).between(0.0, 255.0);
     let bars = |x: usize, _: usize| if (x / 6).is_multiple_of(2) { 40.0 } else { 200.0 };
@@ -99,7 +99,7 @@ fn kernels_choose_the_edges_of_the_cpu() {
     }
 }
 
-/// The choice, from its definition.
+/// The selection, checked against its definition.
 #[test]
 fn chosen_edges_are_apart_and_no_other_fits() {
     for seed in 0..5 {
@@ -125,7 +125,7 @@ fn chosen_edges_are_apart_and_no_other_fits() {
     }
 }
 
-/// Where the bytes of two scenes' maps differ first.
+/// Asserts that two scenes' maps are equal; reports the first difference.
 fn same_maps(expected: &Maps, found: &Maps, what: &str) {
     let differ = |of: fn(&Maps) -> &koel::Buffer<u8>| {
         let (expected, found) = (of(expected).download().unwrap(), of(found).download().unwrap());
@@ -156,8 +156,8 @@ fn kernels_make_the_maps_of_the_cpu() {
     }
 }
 
-/// More rows than a strip, more columns than a window: what leaves the window is taken away. On a
-/// GPU a whole frame.
+/// More rows than a strip and more columns than a window, so that data leave the window. On a GPU a
+/// whole frame.
 #[test]
 fn maps_of_larger_scenes_are_the_same_too() {
     for stream in kernels(3) {
@@ -183,13 +183,13 @@ fn kernels_find_the_corners_of_the_cpu() {
     assert!(found > 50, "{found}");
 }
 
-/// Corners from their definition: nine in a row on the circle, all brighter or all darker by more
-/// than a threshold.
+/// Corners checked against their definition: nine consecutive pixels on the circle, all brighter or
+/// all darker by more than a threshold.
 #[test]
 fn corners_are_what_they_are_said_to_be() {
     let mut all = 0;
     for seed in 0..4 {
-        // Patches; scores are whole numbers then.
+        // Patches of whole grey levels, so that scores are whole numbers.
         let side = 4 + seed as usize;
         let patch = |x: usize, y: usize| {
             Random::new(seed << 32 | (x / side * 100 + y / side) as u64).below(256) as f32
@@ -209,7 +209,7 @@ fn corners_are_what_they_are_said_to_be() {
             };
             nine(&|d| d > t) || nine(&|d| d < -t)
         };
-        // The greatest threshold at which it is one, from above.
+        // The greatest threshold at which it is a corner, searched from above.
         let score = |x: i32, y: i32| {
             (10..256).rev().map(|t| t as f32).find(|&t| is_corner(x, y, t)).map(|t| t + 1.0)
         };
@@ -239,7 +239,7 @@ fn corners_are_chosen_evenly() {
     let corner =
         |_| Corner { x: random.below(100), y: random.below(70), score: random.below(40) as f32 };
     let mut all = (0..300).map(corner).collect::<Vec<Corner>>();
-    // Far more, and stronger ones, in one cell.
+    // Far more corners, and stronger ones, in one cell.
     all.extend((0..200).map(|i| Corner { x: i % 32, y: 5, score: 100.0 + i as f32 }));
     let cell = |c: &Corner| (c.x / 32, c.y / 32);
     for most in [0, 1, 12, 13, 40, 499, 9999] {
@@ -247,7 +247,7 @@ fn corners_are_chosen_evenly() {
         assert_eq!(chosen.len(), most.min(all.len()));
         let count = |of: &[Corner], c: &Corner| of.iter().filter(|o| cell(o) == cell(c)).count();
         for c in &chosen {
-            // None is left out in a cell that has two less.
+            // No corner is omitted in a cell that has two fewer.
             for other in all.iter().filter(|o| count(&chosen, o) + 2 <= count(&chosen, c)) {
                 assert_eq!(count(&chosen, other), count(&all, other), "{most}: {c:?} {other:?}");
             }

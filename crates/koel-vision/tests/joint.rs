@@ -1,5 +1,5 @@
-//! Many models in one table: each is found as if it were alone, whatever was added and removed
-//! before.
+//! Many models in one table: each is found as if it were alone, regardless of earlier additions and
+//! removals.
 use koel::Device;
 use koel_vision::bases::Pass;
 use koel_vision::textures::texture;
@@ -23,7 +23,7 @@ fn part(image: &Grey, x: usize, y: usize, width: usize, height: usize) -> Grey {
     let at = |i: usize| image.pixels[(y + i / width) * image.width + x + i % width];
     Grey { width, height, pixels: (0..width * height).map(at).collect() }
 }
-/// Parts of the scene, and of other images.
+/// Parts of the scene and of other images.
 fn models(scene: &Grey, n: usize, size: (usize, usize)) -> Vec<Model> {
     let image = |k: usize| match k % 3 {
         0 => part(scene, 5 * k, 3 * k, size.0, size.1),
@@ -34,7 +34,8 @@ fn models(scene: &Grey, n: usize, size: (usize, usize)) -> Vec<Model> {
 fn timeless(outcome: Outcome) -> Outcome {
     Outcome { seconds: [0.0; 3], ..outcome }
 }
-/// Every model of the table says what it says alone. The numbers of those that are found.
+/// Checks that every model of the table has the same outcome as alone. Returns the numbers of the
+/// models found.
 fn check(matcher: &Matcher, table: &JointTable, scene: &Scene, what: &str) -> Vec<usize> {
     let all = matcher.find_all(table, scene).unwrap();
     assert_eq!(
@@ -63,16 +64,16 @@ fn models_are_found_as_if_they_were_alone() {
     assert!([0, 3].iter().all(|k| found.contains(k)), "{found:?}");
     let of_six = table.entries();
     assert_eq!(of_six.len(), 1);
-    // One more goes into the second table; the first stays as it is.
+    // Another model goes into the second table; the first is unchanged.
     assert_eq!(table.add([&models[6]]).unwrap(), [6]);
     assert_eq!((table.entries().len(), table.entries()[0]), (2, of_six[0]));
     assert!(check(&matcher, &table, &scene, "seven").contains(&6));
-    // One of six and one of seven are marked, no more.
+    // Only one of six and one of seven are marked.
     assert!(table.remove(0).unwrap());
     assert!(!table.remove(0).unwrap() && !table.remove(99).unwrap());
     assert_eq!((table.entries().len(), table.entries()[0]), (2, of_six[0]));
     assert!(!check(&matcher, &table, &scene, "without the first").contains(&0));
-    // Then all become one, and the free number is used again.
+    // Then all tables merge, and the free number is reused.
     assert_eq!(table.add(&models[7..9]).unwrap(), [7, 8]);
     assert_eq!(table.entries(), [table.living_entries()]);
     assert_eq!(table.add([&models[9]]).unwrap(), [0]);
@@ -86,7 +87,7 @@ fn models_are_found_as_if_they_were_alone() {
     assert!(!check(&matcher, &table, &scene, "filled again").is_empty());
 }
 
-/// The same table on the executor (and a GPU), where a newer part and a marked model are.
+/// The same table on the executor (and a GPU), with a newer part and a marked model.
 #[test]
 fn the_executor_finds_the_same() {
     let image = texture(130, 100, 2);

@@ -1,4 +1,4 @@
-//! The default matcher: finds, rejects, and always says the same.
+//! Default matcher: finds, rejects, and is deterministic.
 use koel::Device;
 use koel_vision::bases::Pass;
 use koel_vision::random::Random;
@@ -14,7 +14,7 @@ fn find(device: &Device, options: Options, model: &Grey, scene: &Grey) -> Outcom
     let outcome = matcher.find(&Model::of(model).unwrap(), &matcher.scene(scene).unwrap()).unwrap();
     Outcome { seconds: [0.0; 3], ..outcome }
 }
-/// A tenth of the default's work.
+/// Options with a tenth of the default's work.
 fn little() -> Options {
     let pass = Pass {
         tilts: vec![(1.4, 2)],
@@ -28,7 +28,7 @@ fn little() -> Options {
     Options { passes: vec![pass], ..Options::default() }
 }
 
-/// The quality table of docs/vision.md in small: a pair of each of the harder levels.
+/// Small version of the quality table of docs/vision.md: one pair of each of the harder levels.
 #[test]
 fn the_harder_levels_are_solved() {
     let device = Device::cpu().unwrap();
@@ -76,7 +76,7 @@ fn the_number_of_threads_changes_nothing() {
     assert_ne!(other.hypotheses, outcomes[0].hypotheses);
 }
 
-/// What a GPU will run, checked for races and bounds, gives the same bits.
+/// The kernels of a GPU, checked for races and bounds, give the same bits.
 #[test]
 fn the_kernels_say_the_same_on_the_executor() {
     let pass = Pass {
@@ -103,7 +103,8 @@ fn the_kernels_say_the_same_on_the_executor() {
     }
 }
 
-/// The scene is the model, moved: rigid and similar maps are told apart, and fitted as such.
+/// The scene is the transformed model: rigid maps and similarities are distinguished and fitted as
+/// such.
 #[test]
 fn freedom_is_respected() {
     let device = Device::cpu().unwrap();
@@ -166,11 +167,11 @@ fn images_that_say_nothing_are_told() {
     ] {
         let error = Model::of(&image).unwrap_err();
         assert!(error.found < 12, "{} x {}: {error}", image.width, image.height);
-        // As a scene it holds nothing.
+        // As a scene it contains nothing.
         let outcome = find(&Device::cpu().unwrap(), little(), &texture(120, 100, 1), &image);
         assert_eq!(outcome.found, None);
     }
-    // Pure noise is a model, but nowhere.
+    // Pure noise is a valid model, but found nowhere.
     let noise = Grey {
         width: 160,
         height: 120,

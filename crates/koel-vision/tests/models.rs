@@ -1,4 +1,4 @@
-//! Files of many models: what is saved is loaded, what is damaged is refused.
+//! Files of many models: round trips, and rejection of damaged files.
 use koel_vision::textures::texture;
 use koel_vision::{Model, Models, ModelsError};
 use std::path::Path;
@@ -30,9 +30,9 @@ fn adding_and_removing_leave_the_others() {
     assert_eq!(all.iter().map(|(name, _)| name).collect::<Vec<_>>(), ["a", "c"]);
     assert!(all.iter().all(|model| before.iter().any(|other| other == model)));
     let error = all.add("c".into(), b.clone()).unwrap_err();
-    assert_eq!(error.to_string(), "a model named \"c\" is there already");
+    assert_eq!(error.to_string(), "a model named \"c\" already exists");
     let error = all.remove("b").unwrap_err();
-    assert_eq!(error.to_string(), "no model is named \"b\"; there are: a, c");
+    assert_eq!(error.to_string(), "no model is named \"b\"; known models: a, c");
     all.add("b".into(), b).unwrap();
     assert_eq!(load(&all.to_bytes()).unwrap(), all);
 }
@@ -55,8 +55,8 @@ fn every_cut_and_every_flipped_bit_is_refused() {
     assert!(matches!(load(&newer), Err(ModelsError::Version { found: 2, .. })));
 }
 
-/// The time that a model takes grows with the square of its points: a file has no more of them than
-/// a model.
+/// The time per model grows with the square of its points: a file may not have more of them than a
+/// model.
 #[test]
 fn more_points_than_a_model_has_are_refused() {
     let sealed = |content: &[u8]| {
@@ -85,12 +85,12 @@ fn more_points_than_a_model_has_are_refused() {
         edges(&mut content, contour);
         let loaded = load(&sealed(&content));
         assert_eq!(loaded.is_ok(), is_model, "{points} points, {contour} of the contour");
-        let says = "the number of points that follow";
+        let says = "a valid number of points before it";
         assert!(is_model || loaded.is_err_and(|e| e.to_string().ends_with(says)));
     }
 }
 
-/// Files that are whole, but made to do harm: their checksum is right.
+/// Intact but malicious files: their checksum is correct.
 #[test]
 fn hostile_contents_are_refused() {
     let sealed = |content: &[u8]| {
@@ -103,7 +103,7 @@ fn hostile_contents_are_refused() {
     let content = &whole[..whole.len() - 8];
     assert!(load(&sealed(content)).is_ok());
     let mut refused = 0;
-    // Each word in turn becomes a huge number, a negative float, not a number.
+    // Each word in turn becomes a huge number, a negative float, or NaN.
     for at in (12..120).step_by(4) {
         for value in [
             u32::MAX,
@@ -114,7 +114,7 @@ fn hostile_contents_are_refused() {
         ] {
             let mut changed = content.to_vec();
             changed[at..at + 4].copy_from_slice(&value.to_le_bytes());
-            // Whatever it is, it is no panic, and no memory is taken on its word.
+            // Whatever the value, loading neither panics nor allocates based on it.
             refused += load(&sealed(&changed)).is_err() as usize;
         }
     }

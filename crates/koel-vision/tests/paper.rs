@@ -1,4 +1,4 @@
-//! The published method against the oracle that tries everything.
+//! The published method against the exhaustive oracle.
 use koel::Device;
 use koel_vision::paper::basis::BasisRules;
 use koel_vision::paper::cells::Partition;
@@ -14,7 +14,7 @@ use std::f32::consts::TAU;
 fn points(n: usize, size: f32, random: &mut Random) -> Vec<Point> {
     (0..n).map(|_| (random.between(0.0, size), random.between(0.0, size))).collect()
 }
-/// A map of this freedom that keeps a model of 200 pixels within 600.
+/// A map with this freedom that keeps a model of 200 pixels within 600.
 fn map(freedom: Freedom, random: &mut Random) -> Affine {
     let scale = if freedom == Freedom::Rigid { 1.0 } else { random.between(0.7, 1.4) };
     let turned =
@@ -25,7 +25,7 @@ fn map(freedom: Freedom, random: &mut Random) -> Affine {
     };
     if freedom == Freedom::Affine { turned.after(&shear) } else { turned }
 }
-/// The moved model, each point off by up to `noise`, among others.
+/// The mapped model, each point displaced by up to `noise`, among other points.
 fn scene(
     model: &[Point],
     map: &Affine,
@@ -103,7 +103,7 @@ fn every_remedy_and_both_lookups_find_a_noisy_model() {
         assert!(found.rmse < 2.0);
         outcomes.push(outcome);
     }
-    // The two lookups differ in speed alone; neighbours cost what they are said to.
+    // The two lookups differ only in speed; neighbours cost the documented factor.
     assert_eq!(outcomes[0].hypotheses, outcomes[1].hypotheses);
     assert_eq!(9 * outcomes[0].entries, outcomes[2].entries);
     assert_eq!(9 * outcomes[0].lookups, outcomes[3].lookups);

@@ -1,4 +1,4 @@
-//! Images from files: every kind of pixel, and files that are no good.
+//! Images from files: every pixel format, and invalid files.
 use image::{DynamicImage, ImageFormat};
 use koel_vision::{ReadError, read};
 use std::fs;
@@ -57,7 +57,7 @@ fn transparency_shows_mid_grey() {
     assert!(grey.pixels.iter().all(|v| (v - 127.5).abs() < 0.01), "{grey:?}");
 }
 
-/// A JPEG with an EXIF block that says how it lies.
+/// Adds an EXIF block with an orientation to a JPEG.
 fn with_orientation(jpeg: &[u8], orientation: u8) -> Vec<u8> {
     let tiff =
         [b"II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0", &[orientation, 0, 0, 0, 0, 0, 0, 0][..]]
@@ -105,7 +105,7 @@ fn damaged_files_are_errors() {
     {
         let whole = encoded(&DynamicImage::ImageRgb8(halves(40, 30).to_rgb8()), format);
         for length in (0..whole.len() - 1).step_by(7) {
-            // No panic; decoders of JPEG take what there is.
+            // No panic; JPEG decoders accept truncated data.
             let _ = read(&folder.file(name, &whole[..length]));
         }
         let error = read(&folder.file(name, &whole[..20])).unwrap_err();
@@ -115,7 +115,7 @@ fn damaged_files_are_errors() {
 
 #[test]
 fn huge_claims_are_refused_before_memory_is_taken() {
-    // The header of a PNG, its checksum right, that declares 60,000 x 60,000 pixels.
+    // The header of a PNG with a correct checksum that declares 60,000 x 60,000 pixels.
     let mut png = encoded(&halves(8, 4), ImageFormat::Png);
     png[16..24].copy_from_slice(&[0, 0, 0xEA, 0x60, 0, 0, 0xEA, 0x60]);
     let crc = png[12..29].iter().fold(!0u32, |crc, &b| {

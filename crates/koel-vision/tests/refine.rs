@@ -1,4 +1,5 @@
-//! Refinement: what a score is, where steps lead, and that a batch is no more than its candidates.
+//! Refinement: the definition of a score, the convergence of steps, and the independence of
+//! candidates in a batch.
 use koel::{Device, Stream};
 use koel_kernels::vision::direction::direction;
 use koel_kernels::vision::{class, refine};
@@ -10,7 +11,7 @@ use koel_vision::{Affine, Grey, Model, Scene};
 const NO_STEPS: Schedule = Schedule { steps: 0, radii: (1.0, 1.0), along: 1.0, damping: 0.0 };
 const STEPS: Schedule = Schedule { steps: 10, radii: (7.0, 2.0), along: 0.2, damping: 0.001 };
 
-/// A scene, models that are parts of it (at (20 + 9 k, 10 + 5 k)), and their points.
+/// Returns a scene, models that are parts of it (at (20 + 9 k, 10 + 5 k)), and their points.
 fn staged(stream: &Stream) -> (Scene, Vec<Model>, Points) {
     let image = texture(170, 120, 4);
     let part = |k: usize| {
@@ -25,7 +26,7 @@ fn staged(stream: &Stream) -> (Scene, Vec<Model>, Points) {
     }
     (Scene::of(stream, &image).unwrap(), models, lists.upload(stream.device()).unwrap())
 }
-/// Where each model is, moved by a few pixels and degrees.
+/// Returns the pose of each model, perturbed by a few pixels and degrees.
 fn around(random: &mut Random, n: usize) -> Vec<Scored> {
     let near = |i: usize| {
         let model = i % 3;
@@ -69,7 +70,7 @@ fn the_score_is_the_sum_of_what_is_said_of_the_points() {
                 said / 16.0 * if c.model > 0 { model.weights[i] } else { 1.0 }
             };
             let expected = model.points.iter().enumerate().map(of_point).sum::<f32>();
-            // A point on the border of two pixels may fall to either side.
+            // A point on the border of two pixels may fall on either side.
             assert!((scored.score - expected).abs() < 3.0, "{} {expected}", scored.score);
             assert!(scored.map.corner_error(&c.map, 100, 80) < 1e-3);
         }

@@ -1,4 +1,4 @@
-//! Union, intersection, differences: as labelled points and as watertight surfaces of voxels.
+//! Union, intersection and differences, as labelled points and as watertight voxel surfaces.
 
 use super::{IntersectError, Intersector, Label, Pose, Side, Way, blocks};
 use crate::grid::Grid;
@@ -9,7 +9,7 @@ use koel_kernels::spatial::solid::spatial_fill;
 use koel_kernels::spatial::state;
 use rayon::prelude::*;
 
-/// What to make of two solids.
+/// Boolean operation on two solids.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Boolean {
     /// In A or B.
@@ -22,11 +22,11 @@ pub enum Boolean {
     ReverseDifference,
 }
 impl Boolean {
-    /// All of them.
+    /// All operations.
     pub const ALL: [Boolean; 4] =
         [Boolean::Union, Boolean::Intersection, Boolean::Difference, Boolean::ReverseDifference];
 
-    /// Bit by bit.
+    /// Applies the operation bitwise.
     fn of(self, a: u64, b: u64) -> u64 {
         match self {
             Boolean::Union => a | b,
@@ -35,8 +35,8 @@ impl Boolean {
             Boolean::ReverseDifference => b & !a,
         }
     }
-    /// Whether the part of a cloud with this label bounds the result; and whether its normals are
-    /// to be turned around.
+    /// Returns whether the part of a cloud with this label bounds the result; if so, whether its
+    /// normals must be flipped.
     pub fn keeps(self, side: Side, label: Label) -> Option<bool> {
         let (wanted, turned) = match (self, side) {
             (Boolean::Union, _) => (Label::Outside, false),
@@ -52,23 +52,23 @@ impl Boolean {
     }
 }
 
-/// Points of both clouds where they stand, with their labels.
+/// Points of both clouds in their poses, with labels.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LabelledPoints {
     /// Positions and normals.
     pub points: PointCloud,
-    /// Which cloud each is from.
+    /// Cloud of each point.
     pub sides: Vec<Side>,
-    /// The label of each.
+    /// Label of each point.
     pub labels: Vec<Label>,
 }
 
 impl Intersector {
-    /// The points of `a` and `b` (those given to [`new`](Self::new)) in the poses of the last
-    /// frame, with their labels: all of them, or those that bound a Boolean. Waits.
+    /// Returns the points of `a` and `b` (those given to [`new`](Self::new)) in the poses of the
+    /// last frame, with their labels: all of them, or those that bound a Boolean. Synchronizes.
     ///
     /// # Errors
-    /// A device that fails.
+    /// A device failure.
     pub fn labelled_points(
         &mut self,
         clouds: [(&PointCloud, &Pose); 2],
@@ -97,13 +97,14 @@ impl Intersector {
         Ok(out)
     }
 
-    /// Which voxels have their centres inside each cloud's surface, in the last frame. Waits.
+    /// Determines the voxels whose centres are inside each cloud's surface in the last frame.
+    /// Synchronizes.
     ///
-    /// A winding number for each occupied voxel and each largest free cell, about four a voxel: not
-    /// for every frame.
+    /// Computes a winding number for each occupied voxel and each largest free cell, about four per
+    /// voxel; too slow to run in every frame.
     ///
     /// # Errors
-    /// An open surface, the paper's method, a device that fails.
+    /// An open surface, the paper's method, or a device failure.
     pub fn solids(&mut self) -> Result<Solids, IntersectError> {
         let Way::Robust(_) = &self.way else {
             return Err(IntersectError::NeedsRobust { what: "Booleans" });
@@ -125,7 +126,7 @@ impl Intersector {
         let mut solids = [Rows::empty(n), Rows::empty(n)];
         for side in Side::BOTH {
             inside.view_mut().fill_bytes(0, s)?;
-            // SAFETY: a bit for each voxel of the layout.
+            // SAFETY: there is a bit for each voxel of the layout.
             unsafe {
                 spatial_fill::launch(
                     s,
@@ -144,14 +145,14 @@ impl Intersector {
     }
 }
 
-/// The voxels inside each of the two solids.
+/// Voxels inside each of the two solids.
 pub struct Solids {
     grid: Grid,
     a: Rows,
     b: Rows,
 }
 impl Solids {
-    /// The volume of a Boolean, in cubic units of the points: its voxels'.
+    /// Returns the volume of a Boolean, as the volume of its voxels in cubic units of the points.
     pub fn volume(&self, boolean: Boolean) -> f64 {
         let voxels = self
             .a
@@ -162,25 +163,25 @@ impl Solids {
             .sum::<u64>();
         voxels as f64 * self.grid.voxel_size().powi(3)
     }
-    /// The surface of a Boolean: the faces between voxels inside and outside, as triangles,
-    /// outward, watertight: every edge belongs to two triangles. Where two voxels of the solid
-    /// would meet in an edge only, a third is filled in.
+    /// Returns the surface of a Boolean: the faces between voxels inside and outside, as outward
+    /// triangles. The surface is watertight: every edge belongs to two triangles. Where two voxels
+    /// of the solid would touch only along an edge, a third is filled in.
     pub fn mesh(&self, boolean: Boolean) -> BooleanMesh {
         let mut solid = self.a.zip(&self.b, |a, b| boolean.of(a, b));
         let filled = solid.fill_edges();
         BooleanMesh { mesh: solid.surface(&self.grid), filled }
     }
 }
-/// A watertight surface.
+/// Watertight surface of a Boolean.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BooleanMesh {
-    /// The triangles, in the units of the points.
+    /// Triangles, in the units of the points.
     pub mesh: Mesh,
-    /// Voxels that were filled in so that no edge belongs to four.
+    /// Number of voxels filled in so that no edge belongs to four triangles.
     pub filled: usize,
 }
 
-/// Bits of a cube of voxels: rows along z, in whole words.
+/// Bitmap of a cube of voxels: rows along z, in whole words.
 #[derive(Clone)]
 struct Rows {
     n: usize,
@@ -188,7 +189,8 @@ struct Rows {
     bits: Vec<u64>,
 }
 impl Rows {
-    /// Nothing is inside. `resolution` + 1 voxels a side, so that the last are free.
+    /// Creates an empty bitmap of `resolution` + 1 voxels per side, so that the last layers are
+    /// free.
     fn empty(resolution: u32) -> Rows {
         let n = resolution as usize + 1;
         let words = n.div_ceil(64);
@@ -198,7 +200,7 @@ impl Rows {
         let first = (x * self.n + y) * self.words;
         &self.bits[first..first + self.words]
     }
-    /// Takes over bits in key order.
+    /// Sets the bits of a bitmap in key order.
     fn fill(&mut self, by_key: &[u32]) {
         let last = self.n as u32 - 1;
         for (i, &word) in by_key.iter().enumerate() {
@@ -217,17 +219,17 @@ impl Rows {
         let bits = self.bits.par_iter().zip(&other.bits).map(|(&a, &b)| of(a, b)).collect();
         Rows { bits, ..*self }
     }
-    /// The row, each bit moved to the place of the voxel before it: bit z tells of z + 1.
+    /// Returns word `w` of the row shifted by one voxel: bit z holds voxel z + 1.
     fn ahead(row: &[u64], w: usize) -> u64 {
         row[w] >> 1 | row.get(w + 1).map_or(0, |next| next << 63)
     }
-    /// Fills voxels until no two meet in an edge only. Returns how many.
+    /// Fills voxels until no two touch only along an edge. Returns the number of filled voxels.
     fn fill_edges(&mut self) -> usize {
         let mut filled = 0;
         loop {
             let mut more = vec![];
-            // The square of a, b = a + u, c = a + v, d = a + u + v, for the three pairs of axes: a,
-            // d or b, c alone are to be joined.
+            // For each of the three pairs of axes, take the square a, b = a + u, c = a + v, d = a +
+            // u + v. If only a and d, or only b and c, are set, they must be joined.
             for x in 0..self.n - 1 {
                 for y in 0..self.n - 1 {
                     let (a, b) = (self.row(x, y), self.row(x + 1, y));
@@ -267,7 +269,7 @@ impl Rows {
     fn is_inside(&self, x: usize, y: usize, z: usize) -> bool {
         self.row(x, y)[z / 64] >> (z % 64) & 1 != 0
     }
-    /// Two triangles for each face between inside and outside. Corners are shared.
+    /// Emits two triangles for each face between inside and outside, with shared corners.
     fn surface(&self, grid: &Grid) -> Mesh {
         const AXIS_BITS: u32 = 11;
         let corner = |p: [usize; 3]| p.iter().fold(0u64, |key, &c| key << AXIS_BITS | c as u64);
@@ -283,7 +285,7 @@ impl Rows {
                         for axis in 0..3 {
                             for up in [false, true] {
                                 let mut beyond = [x, y, z];
-                                // Nothing is inside beyond the grid.
+                                // Outside the grid nothing is inside.
                                 let free = if up {
                                     beyond[axis] += 1;
                                     beyond[axis] == self.n
@@ -358,7 +360,10 @@ mod tests {
                 };
             }
         }
-        assert!(edges.values().all(|&e| e == (2, 0)), "an edge with other than two triangles");
+        assert!(
+            edges.values().all(|&e| e == (2, 0)),
+            "an edge is not shared by exactly two triangles"
+        );
     }
     fn volume(mesh: &Mesh) -> f64 {
         let p = |i: u32| mesh.positions[i as usize].map(f64::from);

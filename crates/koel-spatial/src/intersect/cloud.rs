@@ -1,4 +1,4 @@
-//! Both clouds on the device, one after the other, each coordinate an array of its own.
+//! Both clouds on the device, concatenated, with a separate array for each coordinate.
 
 use super::{IntersectError, MAX_POINTS, Side};
 use crate::grid::Grid;
@@ -8,33 +8,33 @@ use koel::{Buffer, Device, Stream};
 use koel_kernels::spatial::clouds::{Clouds, GROUP, Groups};
 use rayon::prelude::*;
 
-/// The points of both clouds, A first, each padded to groups of four; and what a frame finds out of
-/// each.
+/// Points of both clouds, A first, each padded to groups of four, and the per-point results of a
+/// frame.
 pub struct Points {
-    /// x, y, z, then the normals: `f32` bits.
+    /// Coordinates x, y, z, then the normals, as `f32` bits.
     values: [Buffer<u32>; 6],
-    /// Given points, and with padding.
+    /// Points given, without and with padding.
     counts: [usize; 2],
     padded: [usize; 2],
-    /// Which given point stands at each place.
+    /// Index of the given point at each position.
     order: [Vec<u32>; 2],
     /// Voxel keys.
     pub keys: Buffer<u32>,
-    /// Places in the voxel.
+    /// Positions in the voxel.
     pub local: Buffer<u32>,
     /// Voxel numbers.
     pub voxels: Buffer<u32>,
-    /// Which of its voxel's points each is.
+    /// Rank of each point in its voxel.
     pub ranks: Buffer<u32>,
-    /// The points voxel by voxel.
+    /// Points grouped by voxel.
     pub order_by_voxel: Buffer<u32>,
     /// Labels.
     pub labels: Buffer<u8>,
-    /// Those of one cloud in host memory.
+    /// Labels of one cloud in host memory.
     downloaded: Vec<u8>,
 }
 impl Points {
-    /// Checks both, sorts each by voxel, uploads them.
+    /// Checks both clouds, sorts each by voxel, and uploads them.
     pub fn upload(
         device: &Device,
         a: &PointCloud,
@@ -78,24 +78,24 @@ impl Points {
             downloaded: vec![],
         })
     }
-    /// Points of both, padding included.
+    /// Returns the number of points of both clouds, including padding.
     pub fn padded(&self) -> usize {
         self.padded[0] + self.padded[1]
     }
-    /// Of one.
+    /// Returns the number of points of one cloud, including padding.
     pub fn padded_of(&self, side: Side) -> usize {
         self.padded[side.index()]
     }
-    /// Points given of one.
+    /// Returns the number of points given for one cloud.
     pub fn given(&self, side: Side) -> usize {
         self.counts[side.index()]
     }
-    /// Groups of points.
+    /// Returns the groups of points.
     pub fn groups(&self) -> Groups {
         let groups = |points: usize| points as u32 / GROUP;
         Groups { all: groups(self.padded()), of_a: groups(self.padded[0]) }
     }
-    /// For kernels; `motions`: where the clouds stand.
+    /// Builds the argument for kernels; `motions` holds the poses of the clouds.
     pub fn clouds(&self, s: &Stream, motions: &Buffer<u64>) -> koel::Result<Clouds> {
         let [x, y, z, nx, ny, nz] = &self.values;
         Ok(Clouds {
@@ -109,8 +109,7 @@ impl Points {
             groups: self.groups(),
         })
     }
-    /// Appends the labels of a cloud's points, in the order in which they were given. Waits for
-    /// them.
+    /// Appends the labels of a cloud's points, in input order. Synchronizes.
     pub fn append_labels(&mut self, side: Side, to: &mut Vec<u8>) -> koel::Result<()> {
         let first = if side == Side::A { 0 } else { self.padded[0] };
         let labels = self.labels.view().slice(first..first + self.padded[side.index()])?;
@@ -129,7 +128,7 @@ impl Points {
         }
         Ok(())
     }
-    /// Bytes on the device.
+    /// Returns the bytes on the device.
     pub fn bytes(&self) -> usize {
         let words = self.values.iter().map(Buffer::bytes).sum::<usize>();
         let of_frame = [&self.keys, &self.local, &self.voxels, &self.ranks, &self.order_by_voxel];
@@ -151,8 +150,8 @@ fn check(cloud: Side, points: &PointCloud) -> Result<&[[f32; 3]], IntersectError
     }
     Ok(normals)
 }
-/// The points in the order of a curve through fine cells, so that threads side by side meet in the
-/// same voxels; those outside the grid at the end. Any rigid motion keeps neighbours together.
+/// Orders the points along a curve through fine cells, so that adjacent threads share voxels;
+/// points outside the grid come last. Any rigid motion keeps neighbours together.
 fn near_order(cloud: &PointCloud, grid: &Grid) -> Vec<u32> {
     const AXIS: f64 = (1 << 21) as f64;
     let finer = AXIS / f64::from(grid.resolution());
@@ -168,7 +167,7 @@ fn near_order(cloud: &PointCloud, grid: &Grid) -> Vec<u32> {
     keyed.par_sort_unstable();
     keyed.into_iter().map(|(_, i)| i).collect()
 }
-/// Of length 1, or 0 if that cannot be.
+/// Normalizes a vector; returns 0 if that is impossible.
 fn unit(n: [f32; 3]) -> [f32; 3] {
     let length = n.iter().map(|&c| f64::from(c) * f64::from(c)).sum::<f64>().sqrt();
     if length.is_finite() && length > 0.0 {

@@ -8,10 +8,10 @@ use koel_kernels::spatial::flood::*;
 use koel_kernels::spatial::marks::spatial_mark_intersections;
 use koel_kernels::spatial::state;
 
-/// Steps of the flood between two looks at a GPU: a look waits for all of them.
+/// Steps of the flood between two polls of a GPU; a poll waits for all of them.
 const STEPS_BETWEEN_LOOKS: u32 = 16;
 
-/// What the flood knows of voxels.
+/// Per-voxel buffers of the flood.
 pub struct Flood {
     marks: Buffer<u32>,
     neighbours: Buffer<u32>,
@@ -20,7 +20,7 @@ pub struct Flood {
     frontiers: [Buffer<u32>; 2],
 }
 impl Flood {
-    /// For so many voxels.
+    /// Allocates the buffers for the given number of voxels.
     pub fn new(device: &Device, voxels: usize) -> Result<Flood> {
         Ok(Flood {
             marks: device.alloc(voxels)?,
@@ -30,14 +30,14 @@ impl Flood {
             frontiers: [device.alloc(voxels)?, device.alloc(voxels)?],
         })
     }
-    /// Which voxels are intersections.
+    /// Returns the intersection mark of each voxel.
     pub fn marks(&self) -> &Buffer<u32> {
         &self.marks
     }
     /// Marks intersections.
     pub fn mark(&mut self, s: &Stream, index: &CellIndex, state: &Buffer<u32>) -> Result<()> {
         let voxels = index.voxels(s, state);
-        // SAFETY: a mark a voxel.
+        // SAFETY: there is a mark per voxel.
         unsafe {
             spatial_mark_intersections::launch(
                 s,
@@ -49,7 +49,7 @@ impl Flood {
             )
         }
     }
-    /// Neighbours and seeds.
+    /// Finds neighbours and seeds.
     pub fn seed(
         &mut self,
         s: &Stream,
@@ -60,7 +60,7 @@ impl Flood {
     ) -> Result<()> {
         let voxels = index.voxels(s, state);
         let cosine = |degrees: f64| degrees.to_radians().cos() as f32;
-        // SAFETY: six neighbours and a seed a voxel.
+        // SAFETY: there are six neighbours and a seed per voxel.
         unsafe {
             spatial_seed::launch(
                 s,
@@ -128,20 +128,20 @@ impl Flood {
             )
         }
     }
-    /// For kernels that go from voxel to voxel.
+    /// Builds the argument for kernels that step from voxel to voxel.
     fn graph(&self, s: &Stream) -> Result<VoxelGraph> {
         Ok(VoxelGraph {
             neighbours: self.neighbours.view().arg("neighbours", s)?,
             marks: self.marks.view().arg("marks", s)?,
         })
     }
-    /// From all seeds in force to all voxels that they reach.
+    /// Floods from all active seeds to all voxels that they reach.
     fn flood(&mut self, s: &Stream, voxels: usize, state: &mut Buffer<u32>) -> Result<()> {
         state
             .view_mut()
             .slice(state::FRONTIER as usize..state::FRONTIER as usize + 2)?
             .fill_bytes(0, s)?;
-        // SAFETY: a frontier has room for every voxel, and each enters one once.
+        // SAFETY: a frontier has room for every voxel, and each enters one only once.
         unsafe {
             spatial_flood_begin::launch(
                 s,
@@ -183,7 +183,7 @@ impl Flood {
         }
         Ok(())
     }
-    /// Bytes on the device.
+    /// Returns the bytes on the device.
     pub fn bytes(&self) -> usize {
         let [even, odd] = &self.frontiers;
         self.marks.bytes()
@@ -194,7 +194,7 @@ impl Flood {
             + odd.bytes()
     }
 }
-/// A word of the state. Waits for what writes it.
+/// Reads a word of the state. Synchronizes.
 fn read(state: &Buffer<u32>, word: u32) -> Result<u32> {
     let mut value = [0];
     state.view().slice(word as usize..word as usize + 1)?.copy_to_host(&mut value)?;

@@ -1,5 +1,4 @@
-//! The two-way index of the occupied cells of all levels: its buffers, and how it is built in a
-//! frame.
+//! Two-way index of the occupied cells of all levels: its buffers and its construction in a frame.
 
 use super::cloud::Points;
 use super::{blocks, bound, counted};
@@ -10,7 +9,8 @@ use koel_kernels::spatial::layout::Shape;
 use koel_kernels::spatial::state;
 use std::ops::Range;
 
-/// Key to number by ranks, number to key by an array. See [`koel_kernels::spatial::index`].
+/// Index from key to number by ranks, and from number to key by an array. See
+/// [`koel_kernels::spatial::index`].
 pub struct CellIndex {
     pub shape: Shape,
     most_bricks: usize,
@@ -23,15 +23,15 @@ pub struct CellIndex {
     words: Buffer<u64>,
     cells: Buffer<u64>,
     bricks: Buffer<u64>,
-    /// Of each occupied brick its place among all.
+    /// Bit position of each occupied brick in the bitmap.
     places: Buffer<u32>,
-    /// The code of each cell.
+    /// Code of each cell.
     pub codes: Buffer<u32>,
 }
 impl CellIndex {
-    /// For so many points.
+    /// Allocates the index for the given number of points.
     pub fn new(device: &Device, shape: Shape, points: usize) -> Result<CellIndex> {
-        // A level has no more cells than points, nor than there is room for.
+        // The points and the size of both grids bound the number of cells of a level.
         let most = |side_bits: u32| points.min(2usize << (3 * side_bits));
         let sum = |of: &dyn Fn(u32) -> usize| (0..shape.levels()).map(of).sum::<usize>();
         let most_cells = sum(&|l| most(shape.bits - l));
@@ -53,23 +53,23 @@ impl CellIndex {
             codes: device.alloc(most_cells)?,
         })
     }
-    /// Cells of all levels, at most.
+    /// Returns the maximum number of cells of all levels.
     pub fn most_cells(&self) -> usize {
         self.most_cells
     }
-    /// Voxels of both clouds, at most.
+    /// Returns the maximum number of voxels of both clouds.
     pub fn most_voxels(&self) -> usize {
         self.most_voxels
     }
-    /// Cells of all levels to launch threads for.
+    /// Returns the number of cells of all levels to launch threads for.
     pub fn cells(&self, s: &Stream, state: &Buffer<u32>) -> usize {
         bound(s, state, state::FIRST_CELL + 2 * self.shape.levels(), self.most_cells)
     }
-    /// Voxels to launch threads for.
+    /// Returns the number of voxels to launch threads for.
     pub fn voxels(&self, s: &Stream, state: &Buffer<u32>) -> usize {
         bound(s, state, state::FIRST_CELL + 2, self.most_voxels)
     }
-    /// Cells of a level, or of several, to launch threads for.
+    /// Returns the number of cells of a range of levels to launch threads for.
     pub fn cells_of(&self, s: &Stream, levels: Range<u32>, state: &Buffer<u32>) -> usize {
         let first = |level: u32| (state::FIRST_CELL + 2 * level) as usize;
         match counted(s, state) {
@@ -79,7 +79,7 @@ impl CellIndex {
                 .sum(),
         }
     }
-    /// For kernels that read the index.
+    /// Builds the argument for kernels that read the index.
     pub fn arg(&self, s: &Stream) -> Result<Index> {
         Ok(Index {
             words: self.words.view().arg("words", s)?,
@@ -88,7 +88,7 @@ impl CellIndex {
             shape: self.shape,
         })
     }
-    /// For kernels that clear and set the bitmap of bricks.
+    /// Builds the argument for kernels that clear and set the bitmap of bricks.
     pub fn brick_marks(&mut self, s: &Stream) -> Result<BrickMarks> {
         Ok(BrickMarks {
             occupied: self.occupied.view_mut().arg("occupied", s)?,
@@ -97,8 +97,8 @@ impl CellIndex {
         })
     }
 
-    /// From the bitmap of bricks and the points' keys. `of_voxels`: a word a voxel, becomes 0. Six
-    /// launches on a GPU.
+    /// Builds the index from the bitmap of bricks and the points' keys. Zeroes `of_voxels`, one
+    /// word per voxel. Six launches on a GPU.
     pub fn build(
         &mut self,
         s: &Stream,
@@ -112,7 +112,7 @@ impl CellIndex {
             self.counts.view().slice(..n_words)?,
             self.before.view_mut().slice(..n_words)?,
         )?;
-        // SAFETY: `shape.words` words, of whose bricks there are at most `most_bricks`.
+        // SAFETY: there are `shape.words` words, with at most `most_bricks` bricks.
         unsafe {
             spatial_number_bricks::launch(
                 s,
@@ -130,7 +130,7 @@ impl CellIndex {
         };
         let bricks = bound(s, state, state::BRICKS, self.most_bricks);
         let groups = points.groups();
-        // SAFETY: four keys a group, whose bricks are all marked: their numbers are below
+        // SAFETY: a group has four keys, whose bricks are all marked: their numbers are below
         // `most_bricks`.
         unsafe {
             spatial_mark_cells::launch(
@@ -145,7 +145,7 @@ impl CellIndex {
                 },
                 points.voxels.view_mut().arg("bricks_of", s)?,
             )?;
-            // One more, behind the last brick: the number of all cells.
+            // One more entry after the last brick: the number of all cells.
             spatial_count_cells::launch(
                 s,
                 blocks(bricks + 1, 128),
@@ -160,7 +160,7 @@ impl CellIndex {
             self.counts.view().slice(..=bricks)?,
             self.before.view_mut().slice(..=bricks)?,
         )?;
-        // SAFETY: bricks and cells as counted; the state has room for every level.
+        // SAFETY: bricks and cells are as counted; the state has room for every level.
         unsafe {
             spatial_number_cells::launch(
                 s,
@@ -183,7 +183,7 @@ impl CellIndex {
             )
         }
     }
-    /// Bytes on the device.
+    /// Returns the bytes on the device.
     pub fn bytes(&self) -> usize {
         self.occupied.bytes()
             + self.counts.bytes()

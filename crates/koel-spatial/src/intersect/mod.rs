@@ -1,39 +1,49 @@
-//! Two clouds of oriented points, intersected frame by frame: which voxels they share, which part
-//! of each lies inside the other solid, and their union, intersection and differences.
+//! Frame-by-frame intersection of two clouds of oriented points: the voxels they share, the part of
+//! each inside the other solid, and their union, intersection and differences.
 //!
 //! # A frame
-//! An [`Intersector`] owns both clouds and every buffer; [`frame`](Intersector::frame) launches
-//! these stages on its stream, for both clouds at once, and allocates nothing. Kernels
-//! (`koel_kernels::spatial`) are independent threads, one source for GPU, executor and CPU.
+//! An [`Intersector`] owns both clouds and every buffer. [`frame`](Intersector::frame) launches
+//! these stages on its stream, for both clouds at once, and allocates nothing. The kernels
+//! (`koel_kernels::spatial`) consist of independent threads, from one source for GPU, executor and
+//! CPU.
 //!
-//! | stage | threads | from | to |
-//! |---|---|---|---|
-//! | voxelize | words, 4 points | points, poses | voxel keys (Morton), places in the voxel, bitmap of occupied 4^3-voxel bricks of all levels |
-//! | build: index | words, points, bricks | bitmap | cells of each brick; ranks: key -> number, number -> key |
-//! | build: sums | 4 points, points, voxels | keys, places, normals | points by voxel; count, sums of places, normals, \|n\|_1 (integers) |
-//! | build: area | cells of the area level | sums | area that a point stands for |
-//! | build: dipoles | voxels, then cells of each level | sums, area | centre, area, area x normal, count of every cell |
-//! | intersect | cells | index of both | intersections; free cells ("units"); voxels near the other surface |
-//! | seed | query, level, brick | dipoles | winding numbers of units and of samples on the own surface; iso values; closedness |
-//! | fill | near voxels; voxels; undecided | all | margins by nearby normals, by unit, or by a winding number of their own; labels |
+//! * voxelize (thread per word or 4 points): points, poses -> voxel keys (Morton), positions in the
+//!   voxel, bitmap of occupied 4^3-voxel bricks of all levels
+//! * build, index (word, point, brick): bitmap -> cells of each brick; ranks for key -> number and
+//!   number -> key
+//! * build, sums (4 points, point, voxel): keys, positions, normals -> points by voxel; count and
+//!   sums of positions, normals and \|n\|_1 (integers)
+//! * build, area (cell of the area level): sums -> area per point
+//! * build, dipoles (voxel, then cell of each level): sums, area -> centre, area, area x normal and
+//!   count of every cell
+//! * intersect (cell): index of both -> intersections; free cells ("units"); voxels near the other
+//!   surface
+//! * seed (query, level, brick): dipoles -> winding numbers of units and of samples on the own
+//!   surface; iso values; closedness
+//! * fill (near voxel; voxel; undecided voxel): all -> margins by nearby normals, by unit, or by a
+//!   winding number of their own; labels
 //!
-//! Method robust never waits, so that its frames can be [recorded](Intersector::record) as one CUDA
-//! graph.
+//! Method robust never synchronizes, so its frames can be [recorded](Intersector::record) as one
+//! CUDA graph.
 //!
-//! The levels are those of an octree, numbered in one index: a cell of level l has 2^l voxels a
-//! side. Method [`Robust`](Method::Robust): a generalised winding number (Barill et al. 2018)
-//! decides whole free cells, not voxels, so that most voxels cost a few lookups; compared not with
-//! 1/2 but with its median on the surface itself, it does not mind flipped normals, misjudged areas
-//! or thin walls; close to the other surface a moving least squares of its nearest normals decides;
-//! no flood, so that holes of the voxel surface leak nothing. Method [`Paper`](Method::Paper) is
-//! that of Alcantara et al. 2009: seeds beside the intersection, a flood over face neighbours,
-//! conflicting seeds cleared, again.
+//! The levels are those of an octree, numbered in one index: a cell of level l has 2^l voxels per
+//! side.
 //!
-//! Labels are the same bits on every device and in every run: points are summed in integers, lists
-//! whose order varies are only worked off, and floating-point sums have one order.
+//! Method [`Robust`](Method::Robust): a generalized winding number (Barill et al. 2018) classifies
+//! whole free cells instead of voxels, so most voxels cost a few lookups. It is compared not with
+//! 1/2 but with its median on the surface itself, which makes it robust to flipped normals,
+//! misestimated areas and thin walls. Close to the other surface, a moving least-squares fit of its
+//! nearest normals decides. There is no flood, so nothing leaks through holes of the voxel surface.
 //!
-//! Memory on the device: some 300 bytes for each point and N^3 / 45 bytes, N the grid's side
-//! rounded up to a power of two ([`Intersector::bytes`] tells).
+//! Method [`Paper`](Method::Paper) is that of Alcantara et al. 2009: it seeds voxels beside the
+//! intersection, floods over face neighbours, clears conflicting seeds, and repeats.
+//!
+//! Labels are bitwise identical on every device and in every run: points are summed in integers,
+//! lists of varying order are processed order-independently, and floating-point sums have a fixed
+//! order.
+//!
+//! Device memory: about 300 bytes per point plus N^3 / 45 bytes, where N is the grid's resolution
+//! rounded up to a power of two (see [`Intersector::bytes`]).
 
 mod boolean;
 mod cloud;
@@ -67,10 +77,10 @@ use robust::Robust;
 use surface::SurfaceSums;
 use thiserror::Error;
 
-/// The most points of a cloud.
+/// Maximum number of points per cloud.
 pub const MAX_POINTS: usize = 1 << 24;
 
-/// Why clouds cannot be intersected.
+/// Reason why clouds cannot be intersected.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum IntersectError {
@@ -80,77 +90,80 @@ pub enum IntersectError {
     /// A cloud has no normals.
     #[error("cloud {cloud} has no normals: estimate them first")]
     NoNormals {
-        /// Which.
+        /// Cloud without normals.
         cloud: Side,
     },
     /// A cloud has no points.
     #[error("cloud {cloud} has no points")]
     Empty {
-        /// Which.
+        /// Cloud without points.
         cloud: Side,
     },
-    /// There is not one normal for each point.
+    /// The number of normals differs from the number of points.
     #[error("cloud {cloud} has {points} points but {normals} normals")]
     NormalCount {
-        /// Which.
+        /// Cloud at fault.
         cloud: Side,
-        /// Its points.
+        /// Number of its points.
         points: usize,
-        /// Its normals.
+        /// Number of its normals.
         normals: usize,
     },
-    /// Too many points.
+    /// A cloud has too many points.
     #[error("cloud {cloud} has {points} points, expected at most {MAX_POINTS}")]
     TooManyPoints {
-        /// Which.
+        /// Cloud at fault.
         cloud: Side,
-        /// Its points.
+        /// Number of its points.
         points: usize,
     },
-    /// The grid is finer than keys of 32 bits tell.
-    #[error("a grid of {resolution} voxels a side was asked for, expected 1 to {}", 1u32 << MAX_BITS)]
+    /// The grid is finer than 32-bit keys can represent.
+    #[error("a grid of {resolution} voxels per side was requested, expected 1 to {}",
+        1u32 << MAX_BITS)]
     Resolution {
-        /// Voxels a side.
+        /// Requested voxels per side.
         resolution: u32,
     },
-    /// A pose is no rigid motion.
+    /// A pose is not a rigid motion.
     #[error(
-        "the pose of cloud {cloud} is no rigid motion: row {row} of the rotation times row {other} is {product}, expected {expected}"
+        "the pose of cloud {cloud} is not a rigid motion: row {row} of the rotation times row \
+         {other} is {product}, expected {expected}"
     )]
     NotRigid {
-        /// Which.
+        /// Cloud at fault.
         cloud: Side,
-        /// A row.
+        /// Row of the rotation.
         row: usize,
-        /// Another, or the same.
+        /// Other row, or the same.
         other: usize,
-        /// Their scalar product.
+        /// Scalar product of the rows.
         product: f64,
-        /// 0 or 1.
+        /// Expected product, 0 or 1.
         expected: f64,
     },
-    /// The bounds of the angles are not in order.
+    /// The angle thresholds are out of order.
     #[error(
-        "seeds inside above {inside_above} and outside below {outside_below} degrees: expected 180 >= inside >= 90 >= outside >= 0"
+        "seeds inside above {inside_above} and outside below {outside_below} degrees: \
+         expected 180 >= inside >= 90 >= outside >= 0"
     )]
     Angles {
-        /// Inside from this angle on.
+        /// Minimum angle for inside.
         inside_above: f64,
-        /// Outside up to this angle.
+        /// Maximum angle for outside.
         outside_below: f64,
     },
-    /// A Boolean was asked of an open surface, which has no inside.
-    #[error("cloud {cloud} is open (closedness {closedness:.3}): it bounds no solid")]
+    /// A Boolean of an open surface was requested; an open surface has no inside.
+    #[error("cloud {cloud} is open (closedness {closedness:.3}): it does not bound a solid")]
     Open {
-        /// Which.
+        /// Cloud with the open surface.
         cloud: Side,
         /// |sum of area x normal| / area.
         closedness: f64,
     },
-    /// Booleans and areas come from winding numbers.
-    #[error("{what} are made by method robust only")]
+    /// Booleans and areas need winding numbers.
+    #[error("{what} are available only with method robust")]
     NeedsRobust {
-        /// What was asked for.
+        /// Requested result.
         what: &'static str,
     },
 }
@@ -158,13 +171,13 @@ pub enum IntersectError {
 /// One of the two clouds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Side {
-    /// The first.
+    /// First cloud.
     A,
-    /// The second.
+    /// Second cloud.
     B,
 }
 impl Side {
-    /// Both.
+    /// Both clouds.
     pub const BOTH: [Side; 2] = [Side::A, Side::B];
     pub(crate) fn index(self) -> usize {
         self as usize
@@ -176,21 +189,21 @@ impl std::fmt::Display for Side {
     }
 }
 
-/// What is known of a voxel of one cloud.
+/// Classification of a voxel of one cloud.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[repr(u8)]
 pub enum Label {
     /// Not certain.
     Unknown = 0,
-    /// Both clouds occupy it.
+    /// Occupied by both clouds.
     Intersection = 1,
     /// Inside the other solid.
     Inside = 2,
-    /// Outside it.
+    /// Outside the other solid.
     Outside = 3,
 }
 impl Label {
-    /// Every label, at its number.
+    /// All labels, indexed by their numbers.
     pub const ALL: [Label; 4] =
         [Label::Unknown, Label::Intersection, Label::Inside, Label::Outside];
     fn of(word: u32) -> Label {
@@ -198,7 +211,7 @@ impl Label {
     }
 }
 
-/// How inside is told from outside.
+/// Method that separates inside from outside.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Method {
     /// Winding numbers of free cells, normals nearby.
@@ -211,22 +224,23 @@ impl Default for Method {
         Method::Robust(RobustOptions::default())
     }
 }
-/// How the robust method works.
+/// Options of the robust method.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct RobustOptions {
-    /// Take both surfaces for closed, whatever their closedness.
+    /// Treat both surfaces as closed, whatever their closedness.
     pub assume_closed: bool,
 }
-/// The angles and rounds of the paper's method. The paper names no angles; these are those of
-/// Zachmann's lecture.
+/// Angles and rounds of the paper's method. The paper specifies no angles; the defaults are those
+/// of Zachmann's lecture.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct PaperOptions {
-    /// A step that makes at least this angle with the other surface's normal leads inside, in
-    /// degrees.
+    /// Minimum angle, in degrees, between a step and the other surface's normal for the step to
+    /// lead inside.
     pub inside_above: f64,
-    /// A step that makes at most this angle with it leads outside, in degrees.
+    /// Maximum angle, in degrees, between them for the step to lead outside.
     pub outside_below: f64,
-    /// Floods, at most. Voxels where different labels still meet after the last become unknown.
+    /// Maximum number of floods. Voxels where different labels still meet after the last become
+    /// unknown.
     pub rounds: u32,
 }
 impl Default for PaperOptions {
@@ -235,7 +249,7 @@ impl Default for PaperOptions {
     }
 }
 
-/// Milliseconds of the stages of a frame.
+/// Duration of each stage of a frame, in milliseconds.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Timings {
     /// Points to voxel keys.
@@ -250,22 +264,22 @@ pub struct Timings {
     pub fill: f64,
 }
 impl Timings {
-    /// All of it.
+    /// Returns the sum of all stages.
     pub fn total(&self) -> f64 {
         self.voxelize + self.build + self.intersect + self.seed + self.fill
     }
 }
 
-/// An occupied voxel of one cloud and its label.
+/// Occupied voxel of one cloud, with its label.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LabelledVoxel {
-    /// i, j, k in the grid.
+    /// Coordinates i, j, k in the grid.
     pub voxel: [u32; 3],
-    /// Its label.
+    /// Label of the voxel.
     pub label: Label,
 }
 
-/// Two clouds, their grid, and everything a frame needs.
+/// Two clouds, their grid, and all buffers of a frame.
 pub struct Intersector {
     stream: Stream,
     grid: Grid,
@@ -286,16 +300,16 @@ enum Way {
 }
 
 impl Intersector {
-    /// Uploads both clouds and allocates what frames need. The grid must hold both in every pose:
-    /// points outside it are [dropped](Surface::dropped).
+    /// Uploads both clouds and allocates the buffers of frames. The grid must contain both clouds
+    /// in every pose: points outside it are [dropped](Surface::dropped).
     ///
-    /// Points that are not finite are dropped in every frame; normals are made unit length, and
-    /// those that cannot be count as none. Cost: points are sorted once, so that neighbours in
-    /// space are neighbours in memory.
+    /// Points that are not finite are dropped in every frame. Normals are normalized; those that
+    /// cannot be are treated as missing. Cost: points are sorted once, so that neighbours in space
+    /// are neighbours in memory.
     ///
     /// # Errors
-    /// A cloud without points or normals or with too many; a grid of more than 1024 voxels a side;
-    /// angles out of order; out of memory.
+    /// A cloud without points or normals or with too many points; a grid of more than 1024 voxels
+    /// per side; angles out of order; out of memory.
     pub fn new(
         device: &Device,
         a: &PointCloud,
@@ -333,11 +347,11 @@ impl Intersector {
     }
 
     /// Labels every voxel of both clouds in these poses. On a GPU it returns before the work is
-    /// done (but for method [`Paper`](Method::Paper), whose flood asks the device when it
-    /// ends); what reads results waits.
+    /// done (except for method [`Paper`](Method::Paper), whose flood polls the device for its end);
+    /// reading results synchronizes.
     ///
     /// # Errors
-    /// A pose that is no rigid motion; a device that fails.
+    /// A pose that is not a rigid motion; a device failure.
     pub fn frame(&mut self, a: &Pose, b: &Pose) -> Result<(), IntersectError> {
         let motions = [a.motion(Side::A)?, b.motion(Side::B)?];
         let (stream, mut marks) = (self.stream.clone(), std::mem::take(&mut self.marks));
@@ -352,10 +366,10 @@ impl Intersector {
         self.marks = marks;
         Ok(())
     }
-    /// Takes the poses; nothing is counted yet. A launch.
+    /// Sets the poses and resets the counters. One launch.
     fn begin(&mut self, s: &Stream, [a, b]: [Motion; 2]) -> Result<(), IntersectError> {
-        // SAFETY: two motions; words of the shape; a histogram and a state as the kernel knows
-        // them.
+        // SAFETY: there are two motions, the words of the shape, and a histogram and state of the
+        // kernel's layout.
         unsafe {
             spatial_begin::launch(
                 s,
@@ -369,8 +383,8 @@ impl Intersector {
         };
         Ok(())
     }
-    /// Voxels, their index, and the points of each together. `mark` is called when the points have
-    /// voxels.
+    /// Finds the voxels, builds their index, and groups the points by voxel. Calls `mark` once the
+    /// points have voxels.
     fn find_voxels(
         &mut self,
         s: &Stream,
@@ -379,8 +393,8 @@ impl Intersector {
         let (points, index, sums, state) =
             (&mut self.points, &mut self.index, &mut self.sums, &mut self.state);
         let frame = Frame { origin: self.grid.origin(), voxel_size: self.grid.voxel_size() };
-        // SAFETY: four points a group; a word for each 32 bricks of the shape; keys of voxels
-        // inside it only.
+        // SAFETY: a group has four points; the bitmap has a word for each 32 bricks of the shape;
+        // keys are only of voxels inside it.
         unsafe {
             spatial_voxelize::launch(
                 s,
@@ -399,8 +413,7 @@ impl Intersector {
         index.build(s, points, &mut sums.counts, state)?;
         sums.gather(s, points, index, state)
     }
-    /// After [`begin`](Self::begin): everything by method robust. `mark` is called after each
-    /// stage.
+    /// Runs method robust after [`begin`](Self::begin). Calls `mark` after each stage.
     fn label_robustly(
         &mut self,
         s: &Stream,
@@ -423,7 +436,7 @@ impl Intersector {
         robust.label(s, index, sums, &mut self.labels, state)?;
         mark()
     }
-    /// After [`begin`](Self::begin): everything by method paper. `mark` is called after each stage.
+    /// Runs method paper after [`begin`](Self::begin). Calls `mark` after each stage.
     fn flood(
         &mut self,
         s: &Stream,
@@ -439,7 +452,7 @@ impl Intersector {
             (&self.points, &self.index, &mut self.sums, &mut self.state);
         flood.mark(s, index, state)?;
         mark()?;
-        // Of the normals, only those of shared voxels are asked for.
+        // Only the normals of shared voxels are needed.
         sums.add(s, points, &self.motions, index, Some(flood.marks()), state)?;
         flood.seed(s, index, sums, options, state)?;
         mark()?;
@@ -447,10 +460,10 @@ impl Intersector {
         mark()
     }
 
-    /// How long the stages of the last frame took. Waits for it.
+    /// Returns the durations of the stages of the last frame. Synchronizes.
     ///
     /// # Errors
-    /// A device that fails.
+    /// A device failure.
     pub fn timings(&self) -> Result<Timings, IntersectError> {
         let [start, voxelized, built, marked, seeded, filled] = &self.marks[..] else {
             return Ok(Timings::default());
@@ -464,19 +477,19 @@ impl Intersector {
             fill: span(seeded, filled)?,
         })
     }
-    /// The grid.
+    /// Returns the grid.
     pub fn grid(&self) -> &Grid {
         &self.grid
     }
-    /// The stream that frames run on.
+    /// Returns the stream that frames run on.
     pub fn stream(&self) -> &Stream {
         &self.stream
     }
 
-    /// The voxels of a cloud, in key order, with the labels of the last frame. Waits for it.
+    /// Returns the voxels of a cloud in key order, with the labels of the last frame. Synchronizes.
     ///
     /// # Errors
-    /// A device that fails.
+    /// A device failure.
     pub fn voxels(&self, side: Side) -> Result<Vec<LabelledVoxel>, IntersectError> {
         let range = self.voxel_range(side)?;
         let codes = self.index.codes.view().slice(range.clone())?.download()?;
@@ -488,29 +501,29 @@ impl Intersector {
             .map(|(c, &l)| LabelledVoxel { voxel: voxel(c), label: Label::of(l) })
             .collect())
     }
-    /// Where the voxels of a cloud are among all.
+    /// Returns the range of a cloud's voxels among all voxels.
     fn voxel_range(&self, side: Side) -> Result<std::ops::Range<usize>, IntersectError> {
         let state = self.state.download()?;
         let first = |cloud: usize| state[state::FIRST_CELL as usize + cloud] as usize;
         Ok(first(side.index())..first(side.index() + 1))
     }
-    /// The labels of a cloud's points in the last frame, in the order in which they were given:
-    /// each has that of its voxel, [`Label::Unknown`] outside the grid. Waits.
+    /// Returns the labels of a cloud's points in the last frame, in input order. A point has the
+    /// label of its voxel, or [`Label::Unknown`] outside the grid. Synchronizes.
     ///
     /// # Errors
-    /// A device that fails.
+    /// A device failure.
     pub fn point_labels(&mut self, side: Side) -> Result<Vec<Label>, IntersectError> {
         self.label_points()?;
         let mut labels = vec![];
         self.points.append_labels(side, &mut labels)?;
         Ok(labels.into_iter().map(|l| Label::of(l.into())).collect())
     }
-    /// Appends the [labels of the points](Self::point_labels) of A, then those of B, to `to`: a
-    /// [`Label`]'s number each. Waits. Where `to` has room and it is not the first time,
-    /// nothing is allocated.
+    /// Appends the [labels of the points](Self::point_labels) of A, then those of B, to `to`, as
+    /// the number of each [`Label`]. Synchronizes. Allocates nothing after the first call if `to`
+    /// has enough capacity.
     ///
     /// # Errors
-    /// A device that fails.
+    /// A device failure.
     pub fn append_point_labels(&mut self, to: &mut Vec<u8>) -> Result<(), IntersectError> {
         self.label_points()?;
         Ok(Side::BOTH.into_iter().try_for_each(|side| self.points.append_labels(side, to))?)
@@ -518,7 +531,7 @@ impl Intersector {
     fn label_points(&mut self) -> Result<(), IntersectError> {
         let s = &self.stream;
         let n = self.points.padded() as u32;
-        // SAFETY: `n` points; voxels are NONE or have a label.
+        // SAFETY: there are `n` points; each voxel is NONE or has a label.
         unsafe {
             spatial_label_points::launch(
                 s,
@@ -531,7 +544,7 @@ impl Intersector {
         };
         Ok(())
     }
-    /// Bytes of device memory that it keeps.
+    /// Returns the bytes of device memory held.
     pub fn bytes(&self) -> usize {
         let way = match &self.way {
             Way::Robust(robust) => robust.bytes(),
@@ -542,17 +555,18 @@ impl Intersector {
     }
 }
 
-/// Blocks for `n` threads.
+/// Returns the number of blocks for `n` threads.
 fn blocks(n: usize, threads: u32) -> u32 {
     (n as u32).div_ceil(threads)
 }
-/// The state, where the host can read it now: what is recorded on a GPU or the executor has not
+/// Returns the state if the host can read it now: what is recorded on a GPU or the executor has not
 /// run.
 fn counted<'a>(s: &Stream, state: &'a Buffer<u32>) -> Option<&'a [u32]> {
     let runs_now = s.device().kind() == DeviceKind::Cpu || !s.is_capturing();
     state.view().host().filter(|_| runs_now)
 }
-/// A word of the state where the host can read it now, else `most`: how many threads to launch.
+/// Returns a word of the state if the host can read it now, else `most`: the number of threads to
+/// launch.
 fn bound(s: &Stream, state: &Buffer<u32>, word: u32, most: usize) -> usize {
     counted(s, state).map_or(most, |state| (state[word as usize] as usize).min(most))
 }

@@ -1,14 +1,14 @@
-//! Where a cloud stands.
+//! Pose of a cloud.
 
 use super::{IntersectError, Side};
 use koel_kernels::spatial::clouds::Motion;
 
-/// A rigid motion: rotation, then translation in the units of the points.
+/// Rigid motion: a rotation, then a translation in the units of the points.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Pose {
-    /// Rows of the rotation.
+    /// Rows of the rotation matrix.
     pub rotation: [[f64; 3]; 3],
-    /// Added after it.
+    /// Translation, applied after the rotation.
     pub translation: [f64; 3],
 }
 impl Default for Pose {
@@ -17,14 +17,14 @@ impl Default for Pose {
     }
 }
 impl Pose {
-    /// As the points are given.
+    /// Pose that leaves the points in place.
     pub const IDENTITY: Pose = Pose {
         rotation: [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]],
         translation: [0.0; 3],
     };
 
-    /// Turned by `angle` radians around an axis through `centre` (O. Rodrigues 1840), then moved.
-    /// An axis of length 0 turns nothing.
+    /// Rotates by `angle` radians around an axis through `centre` (O. Rodrigues 1840), then
+    /// translates by `moved`. An axis of length 0 rotates nothing.
     pub fn turned(axis: [f64; 3], angle: f64, centre: [f64; 3], moved: [f64; 3]) -> Pose {
         let length = axis.iter().map(|a| a * a).sum::<f64>().sqrt();
         if length == 0.0 {
@@ -40,23 +40,23 @@ impl Pose {
         });
         Pose::around(rotation, centre, moved)
     }
-    /// Rotated around `centre`, then moved.
+    /// Rotates around `centre`, then translates by `moved`.
     pub fn around(rotation: [[f64; 3]; 3], centre: [f64; 3], moved: [f64; 3]) -> Pose {
         let back = Pose { rotation, translation: [0.0; 3] }.apply(centre);
         Pose { rotation, translation: std::array::from_fn(|a| centre[a] - back[a] + moved[a]) }
     }
-    /// Where a point goes.
+    /// Transforms a point.
     pub fn apply(&self, p: [f64; 3]) -> [f64; 3] {
         let turned = self.turn(p);
         std::array::from_fn(|r| turned[r] + self.translation[r])
     }
-    /// Where a direction goes.
+    /// Rotates a direction.
     pub fn turn(&self, v: [f64; 3]) -> [f64; 3] {
         let r = &self.rotation;
         std::array::from_fn(|a| r[a][0] * v[0] + r[a][1] * v[1] + r[a][2] * v[2])
     }
 
-    /// Checked, for kernels.
+    /// Converts to the argument for kernels, after checking that the motion is rigid.
     pub(super) fn motion(&self, cloud: Side) -> Result<Motion, IntersectError> {
         for row in 0..3 {
             for other in row..3 {

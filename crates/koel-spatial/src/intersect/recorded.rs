@@ -4,10 +4,10 @@ use super::{IntersectError, Intersector, Method, Pose, Side};
 use koel::Stream;
 use koel::device::{Event, Graph};
 
-/// Frames of method robust, recorded once: on a GPU each is one small launch, which takes the
-/// poses, and one CUDA graph. Made by [`Intersector::record`].
+/// Frames of method robust, recorded once. On a GPU each frame is one small launch, which sets the
+/// poses, and one CUDA graph. Created by [`Intersector::record`].
 ///
-/// Labels are those of [`Intersector::frame`], bit by bit.
+/// Labels are bitwise identical to those of [`Intersector::frame`].
 ///
 /// ```
 /// use koel::Device;
@@ -43,19 +43,18 @@ use koel::device::{Event, Graph};
 pub struct RecordedFrames {
     graph: Graph<Intersector>,
     stream: Stream,
-    /// Before and after the last frame.
+    /// Events before and after the last frame.
     marks: Option<[Event; 2]>,
 }
 
 impl Intersector {
-    /// Records a frame. Poses may change from frame to frame; clouds, grid and method are those
-    /// that it was made with.
+    /// Records a frame. Poses may change from frame to frame; clouds, grid and method are fixed.
     ///
-    /// Cost: as of a frame on a GPU, on the host. Nothing runs. On the CPU device, which has no
-    /// graphs, frames are launched one by one as ever.
+    /// Cost: the host time of a GPU frame; nothing runs. The CPU device has no graphs: its frames
+    /// are launched individually.
     ///
     /// # Errors
-    /// The paper's method, whose flood waits; a device that fails.
+    /// The paper's method, whose flood synchronizes; a device failure.
     pub fn record(self) -> Result<RecordedFrames, IntersectError> {
         let Method::Robust(options) = self.method else {
             return Err(IntersectError::NeedsRobust { what: "recorded frames" });
@@ -69,12 +68,12 @@ impl Intersector {
 }
 
 impl RecordedFrames {
-    /// Labels every voxel of both clouds in these poses. Does not wait, allocates nothing on the
-    /// device, and costs the host two calls to the driver, and two more for
+    /// Labels every voxel of both clouds in these poses. Does not synchronize and allocates nothing
+    /// on the device. Costs the host two driver calls, and two more for
     /// [`milliseconds`](Self::milliseconds).
     ///
     /// # Errors
-    /// A pose that is no rigid motion; a device that fails.
+    /// A pose that is not a rigid motion; a device failure.
     pub fn frame(&mut self, a: &Pose, b: &Pose) -> Result<(), IntersectError> {
         let motions = [a.motion(Side::A)?, b.motion(Side::B)?];
         let start = self.stream.record()?;
@@ -83,26 +82,26 @@ impl RecordedFrames {
         self.marks = Some([start, self.stream.record()?]);
         Ok(())
     }
-    /// How long the last frame took, all stages together. Waits for it.
+    /// Returns the duration of the last frame, all stages together. Synchronizes.
     ///
     /// # Errors
-    /// A device that fails.
+    /// A device failure.
     pub fn milliseconds(&self) -> Result<f64, IntersectError> {
         Ok(match &self.marks {
             Some([start, end]) => end.seconds_since(start)? * 1e3,
             None => 0.0,
         })
     }
-    /// What the last frame found. ([`Intersector::timings`] tells of frames that were not recorded
-    /// only.)
+    /// Returns the intersector, for the results of the last frame. ([`Intersector::timings`] covers
+    /// only frames that were not recorded.)
     pub fn intersector(&self) -> &Intersector {
         self.graph.state()
     }
-    /// The same, for what works on the device.
+    /// Returns the intersector mutably, for results that need device work.
     pub fn intersector_mut(&mut self) -> &mut Intersector {
         self.graph.state_mut()
     }
-    /// Ends the recording.
+    /// Ends the recording and returns the intersector.
     pub fn into_intersector(self) -> Intersector {
         self.graph.into_state()
     }

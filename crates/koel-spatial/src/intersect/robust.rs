@@ -16,18 +16,18 @@ use koel_kernels::spatial::winding::{
     spatial_wind_voxels,
 };
 
-/// What the method knows of cells and voxels.
+/// Per-cell and per-voxel buffers of the method.
 pub struct Robust {
     most_units: usize,
     marks: Buffer<u32>,
     near: Buffer<u32>,
     units: Buffer<u32>,
-    /// Each unit's place in `units`, by its cell.
+    /// Index of each unit in `units`, by its cell.
     numbers: Buffer<u32>,
     /// Winding numbers of samples and units.
     windings: Buffer<u64>,
     undecided: Buffer<u32>,
-    /// Winding numbers of these.
+    /// Winding numbers of undecided voxels.
     sums: Buffer<u64>,
     reach: Buffer<u32>,
     margins: Buffer<u32>,
@@ -35,7 +35,7 @@ pub struct Robust {
     measures: Buffer<u64>,
 }
 impl Robust {
-    /// For the cells of an index.
+    /// Allocates the buffers for the cells of an index.
     pub fn new(device: &Device, index: &CellIndex) -> Result<Robust> {
         let (cells, voxels) = (index.most_cells(), index.most_voxels());
         Ok(Robust {
@@ -52,7 +52,7 @@ impl Robust {
             measures: device.alloc(MEASURES as usize)?,
         })
     }
-    /// Intersections, units, near voxels. A launch.
+    /// Finds intersections, units and near voxels. One launch.
     pub fn mark(&mut self, s: &Stream, index: &CellIndex, state: &mut Buffer<u32>) -> Result<()> {
         let cells = index.cells(s, state);
         // SAFETY: lists have room for every cell and voxel.
@@ -73,7 +73,8 @@ impl Robust {
             )
         }
     }
-    /// Winding numbers of units and samples; areas, closedness, iso values. Two launches.
+    /// Computes winding numbers of units and samples, areas, closedness and iso values. Two
+    /// launches.
     pub fn wind_units(
         &mut self,
         s: &Stream,
@@ -86,7 +87,7 @@ impl Robust {
         let (shape, surfaces) = (index.shape, sums.surfaces(s, index)?);
         let queries = bound(s, state, state::UNITS, self.most_units) + 2 * SAMPLES as usize;
         let split = split(s);
-        // SAFETY: a winding number for each query; units are cells.
+        // SAFETY: there is a winding number for each query; units are cells.
         unsafe {
             spatial_wind_units::launch(
                 s,
@@ -114,7 +115,7 @@ impl Robust {
             )
         }
     }
-    /// Margins and labels of all voxels. Five launches.
+    /// Computes margins and labels of all voxels. Five launches.
     pub fn label(
         &mut self,
         s: &Stream,
@@ -127,7 +128,7 @@ impl Robust {
         self.judge_free(s, index, state)?;
         self.judge_undecided(s, index, sums, state)?;
         let voxels = index.voxels(s, state);
-        // SAFETY: every buffer has a word a voxel.
+        // SAFETY: every buffer has a word per voxel.
         unsafe {
             spatial_label::launch(
                 s,
@@ -143,7 +144,7 @@ impl Robust {
             )
         }
     }
-    /// For kernels that judge voxels.
+    /// Builds the argument for kernels that judge voxels.
     fn margins_out(&mut self, s: &Stream) -> Result<MarginsOut> {
         Ok(MarginsOut {
             margins: self.margins.view_mut().arg("margins", s)?,
@@ -152,7 +153,7 @@ impl Robust {
             sums: self.sums.view_mut().arg("sums", s)?,
         })
     }
-    /// Margins of voxels near the other surface, or that they are undecided. A launch.
+    /// Computes margins of voxels near the other surface, or marks them as undecided. One launch.
     fn judge_near(
         &mut self,
         s: &Stream,
@@ -161,7 +162,7 @@ impl Robust {
         state: &mut Buffer<u32>,
     ) -> Result<()> {
         let near = bound(s, state, state::NEAR, index.voxels(s, state));
-        // SAFETY: lists hold voxels and have room for all; every buffer has a word a voxel.
+        // SAFETY: lists hold voxels and have room for all; every buffer has a word per voxel.
         unsafe {
             spatial_judge_near::launch(
                 s,
@@ -173,11 +174,11 @@ impl Robust {
             )
         }
     }
-    /// Margins of the voxels that units hold, by the units' winding numbers, or that they are
-    /// undecided. A launch.
+    /// Computes margins of the voxels in units from the units' winding numbers, or marks them as
+    /// undecided. One launch.
     fn judge_free(&mut self, s: &Stream, index: &CellIndex, state: &mut Buffer<u32>) -> Result<()> {
         let voxels = index.voxels(s, state);
-        // SAFETY: the list has room for every voxel; every buffer has a word a voxel, or a cell.
+        // SAFETY: the list has room for every voxel; every buffer has a word per voxel or per cell.
         unsafe {
             spatial_judge_free::launch(
                 s,
@@ -194,8 +195,8 @@ impl Robust {
             )
         }
     }
-    /// Margins of what is undecided: of voxels close to where a surface would go on beyond a hole,
-    /// then of the others, by their own winding numbers. Two launches.
+    /// Computes margins of undecided voxels: first of those close to the continuation of a surface
+    /// beyond a hole, then of the others by their own winding numbers. Two launches.
     fn judge_undecided(
         &mut self,
         s: &Stream,
@@ -207,7 +208,7 @@ impl Robust {
         let undecided = self.undecided.view().arg("undecided", s)?;
         let queries = bound(s, state, state::UNDECIDED, index.voxels(s, state));
         let (split, state) = (split(s), state.view().arg("state", s)?);
-        // SAFETY: the list holds voxels; every buffer has a word a voxel.
+        // SAFETY: the list holds voxels; every buffer has a word per voxel.
         unsafe {
             spatial_judge_holes::launch(
                 s,
@@ -233,7 +234,7 @@ impl Robust {
             )
         }
     }
-    /// Areas by cloud and label, in fixed point.
+    /// Returns areas by cloud and label, in fixed point.
     pub fn measure(
         &mut self,
         s: &Stream,
@@ -244,7 +245,7 @@ impl Robust {
     ) -> Result<Vec<u64>> {
         self.measures.view_mut().fill_bytes(0, s)?;
         let threads = blocks(index.voxels(s, state), MEASURE_TURN);
-        // SAFETY: a label and a dipole for each voxel.
+        // SAFETY: there is a label and a dipole for each voxel.
         unsafe {
             spatial_measure::launch(
                 s,
@@ -258,7 +259,7 @@ impl Robust {
         };
         self.measures.download()
     }
-    /// Bytes on the device.
+    /// Returns the bytes on the device.
     pub fn bytes(&self) -> usize {
         let words = [
             &self.marks,
@@ -276,12 +277,13 @@ impl Robust {
     }
 }
 
-/// Parts of each level of a winding number: one a brick where threads abound.
+/// Returns the number of parts per level of a winding number: one per brick on devices with many
+/// threads.
 fn split(s: &Stream) -> u32 {
     if s.device().kind() == DeviceKind::Cpu { 1 } else { CORNERS }
 }
-/// Blocks of 64 for `n` turns that any number of threads can share: on a GPU no more than fill it,
-/// as `n` is a bound there.
+/// Returns the number of blocks of 64 threads for `n` iterations, which any number of threads can
+/// share. On a GPU `n` is only an upper bound, so the blocks are capped at a full device.
 fn turns(s: &Stream, n: usize) -> u32 {
     const BLOCKS_PER_MULTIPROCESSOR: usize = 32;
     let needed = n.div_ceil(64);

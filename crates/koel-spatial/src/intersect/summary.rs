@@ -1,14 +1,14 @@
-//! What a frame found, in numbers.
+//! Numerical results of a frame.
 
 use super::{IntersectError, Intersector, Label, Side, Way};
 use koel_kernels::spatial::labels::MEASURE_BITS;
 use koel_kernels::spatial::state;
 
-/// The winding number that surfaces without noise have on themselves: spheres, tori and plates gave
+/// Winding number that surfaces without noise have on themselves: spheres, tori and plates gave
 /// 0.463 to 0.474.
 const ISO_OF_CLEAN_SCANS: f64 = 0.472;
 
-/// How many voxels or points have each label.
+/// Number of voxels or points with each label.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LabelCounts {
     /// Not certain.
@@ -17,72 +17,72 @@ pub struct LabelCounts {
     pub intersection: u64,
     /// Inside the other solid.
     pub inside: u64,
-    /// Outside it.
+    /// Outside the other solid.
     pub outside: u64,
 }
 impl LabelCounts {
-    /// Of so many labels.
+    /// Counts labels.
     pub fn of(labels: impl IntoIterator<Item = Label>) -> LabelCounts {
         let mut counts = [0; 4];
         labels.into_iter().for_each(|l| counts[l as usize] += 1);
         let [unknown, intersection, inside, outside] = counts;
         LabelCounts { unknown, intersection, inside, outside }
     }
-    /// All of them.
+    /// Returns the sum of all counts.
     pub fn total(&self) -> u64 {
         self.unknown + self.intersection + self.inside + self.outside
     }
 }
 
-/// What is known of one cloud after a frame.
+/// Results for one cloud after a frame.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Surface {
-    /// Points given.
+    /// Number of points given.
     pub points: usize,
-    /// Of these, outside the grid or not finite.
+    /// Number of those outside the grid or not finite.
     pub dropped: usize,
     /// Voxels by label.
     pub voxels: LabelCounts,
-    /// Areas and closedness; none by the paper's method.
+    /// Areas and closedness; `None` with the paper's method.
     pub measures: Option<Measures>,
 }
-/// What the robust method measures of a surface.
+/// Measures of a surface from the robust method.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Measures {
     /// |sum of area x normal| / area: 0 for a closed surface.
     pub closedness: f64,
-    /// It bounds no solid: [closedness](Self::closedness) is above 0.08, and nobody said that it
-    /// is closed.
+    /// Whether the surface bounds no solid: [closedness](Self::closedness) is above 0.08, and the
+    /// surface was not declared closed.
     pub open: bool,
-    /// The winding number on the surface itself: 1/2 for a perfect one.
+    /// Winding number on the surface itself: 1/2 for a perfect one.
     pub iso: f64,
-    /// In square units of the points: unknown, intersection, inside, outside. Shares are more
-    /// exact than sums: noise makes a surface thick, and what that adds is made up for only on
-    /// average, by the winding number on the surface.
+    /// Areas of the labels unknown, intersection, inside and outside, in square units of the
+    /// points. Shares are more accurate than sums: noise makes a surface thick, and the winding
+    /// number on the surface corrects for the extra area only on average.
     pub areas: [f64; 4],
 }
 impl Measures {
-    /// Of the whole surface.
+    /// Returns the area of the whole surface.
     pub fn area(&self) -> f64 {
         self.areas.iter().sum()
     }
-    /// The share of the area inside the other solid. Of what is in voxels of both, half.
+    /// Returns the share of the area inside the other solid. Voxels of both clouds count half.
     pub fn share_inside(&self) -> f64 {
         let [_, intersection, inside, outside] = self.areas;
         (inside + 0.5 * intersection) / (inside + intersection + outside)
     }
 }
 
-/// What a frame found.
+/// Results of a frame.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Summary {
-    /// The first cloud.
+    /// First cloud.
     pub a: Surface,
-    /// The second.
+    /// Second cloud.
     pub b: Surface,
 }
 impl Summary {
-    /// One of the two.
+    /// Returns the results for one cloud.
     pub fn side(&self, side: Side) -> &Surface {
         match side {
             Side::A => &self.a,
@@ -92,10 +92,11 @@ impl Summary {
 }
 
 impl Intersector {
-    /// Counts and areas of the last frame. Waits for it. For volumes see [`Solids`](super::Solids).
+    /// Returns counts and areas of the last frame. Synchronizes. For volumes see
+    /// [`Solids`](super::Solids).
     ///
     /// # Errors
-    /// A device that fails.
+    /// A device failure.
     pub fn summary(&mut self) -> Result<Summary, IntersectError> {
         let areas = match &mut self.way {
             Way::Robust(robust) => Some(robust.measure(

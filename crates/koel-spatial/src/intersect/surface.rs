@@ -1,4 +1,4 @@
-//! The surfaces as oriented pieces: sums a voxel, area a point, dipoles a cell.
+//! Surfaces as oriented pieces: sums per voxel, area per point, dipole per cell.
 
 use super::blocks;
 use super::cloud::Points;
@@ -16,23 +16,23 @@ use koel_kernels::spatial::sums::{
     spatial_sum_points,
 };
 
-/// What is summed up of the points.
+/// Sums over the points.
 pub struct SurfaceSums {
-    /// Points of each voxel.
+    /// Number of points of each voxel.
     pub counts: Buffer<u32>,
     starts: Buffer<u32>,
     scan: Scan<u32>,
-    /// Eight words a voxel.
+    /// Eight words per voxel.
     pub sums: Buffer<u32>,
     measured: Buffer<u32>,
     areas: Buffer<u32>,
-    /// Points by area.
+    /// Histogram of points by area.
     pub histogram: Buffer<u32>,
-    /// Eight words a cell.
+    /// Eight words per cell.
     dipoles: Buffer<u32>,
 }
 impl SurfaceSums {
-    /// For the cells of an index; `whole`: areas and dipoles too.
+    /// Allocates the buffers for the cells of an index; with `whole`, areas and dipoles too.
     pub fn new(device: &Device, index: &CellIndex, whole: bool) -> Result<SurfaceSums> {
         let cells = if whole { index.most_cells() } else { 0 };
         let voxels = index.most_voxels();
@@ -47,7 +47,7 @@ impl SurfaceSums {
             dipoles: device.alloc(cells * dipoles::WORDS as usize)?,
         })
     }
-    /// Brings the points of each voxel together. Three launches. Clear the counts before.
+    /// Groups the points by voxel. Three launches. The counts must be zero.
     pub fn gather(
         &mut self,
         s: &Stream,
@@ -57,8 +57,8 @@ impl SurfaceSums {
     ) -> Result<()> {
         let (n, voxels) = (points.padded(), index.voxels(s, state));
         let groups = points.groups().all;
-        // SAFETY: four points a group, whose bricks and keys are in the index; a count for each
-        // voxel.
+        // SAFETY: a group has four points, whose bricks and keys are in the index; there is a count
+        // for each voxel.
         unsafe {
             spatial_rank_points::launch(
                 s,
@@ -78,8 +78,8 @@ impl SurfaceSums {
             self.counts.view().slice(..voxels)?,
             self.starts.view_mut().slice(..voxels)?,
         )?;
-        // SAFETY: the ranks of a voxel's points are those below its count: each point gets a place
-        // of its own.
+        // SAFETY: the ranks of a voxel's points are those below its count, so each point gets its
+        // own slot.
         unsafe {
             spatial_order_points::launch(
                 s,
@@ -92,8 +92,8 @@ impl SurfaceSums {
             )
         }
     }
-    /// Sums over the points of each voxel, or only of those that `marks` calls intersections. A
-    /// launch.
+    /// Sums over the points of each voxel, or only of those that `marks` marks as intersections.
+    /// One launch.
     pub fn add(
         &mut self,
         s: &Stream,
@@ -105,8 +105,8 @@ impl SurfaceSums {
     ) -> Result<()> {
         let voxels = index.voxels(s, state);
         let counts = self.counts.view().arg("counts", s)?;
-        // SAFETY: as many points in order as counted; eight words a voxel; marks are read only if
-        // there are any.
+        // SAFETY: the ordered points match the counts; there are eight words per voxel; marks are
+        // read only if given.
         unsafe {
             spatial_sum_points::launch(
                 s,
@@ -129,7 +129,8 @@ impl SurfaceSums {
             )
         }
     }
-    /// Areas and dipoles. Four launches, and one for two levels. Clear the histogram before.
+    /// Computes areas and dipoles. Four launches, plus one for every two levels. The histogram must
+    /// be zero.
     pub fn measure(
         &mut self,
         s: &Stream,
@@ -139,7 +140,7 @@ impl SurfaceSums {
         self.measure_areas(s, index, state)?;
         self.sum_dipoles(s, index, state)
     }
-    /// The area of a point in each cell, and the cap on it. Three launches.
+    /// Computes the area per point in each cell, and its cap. Three launches.
     fn measure_areas(
         &mut self,
         s: &Stream,
@@ -148,7 +149,8 @@ impl SurfaceSums {
     ) -> Result<()> {
         let (cells, index) = (index.cells(s, state), index.arg(s)?);
         let shared = state.view().arg("state", s)?;
-        // SAFETY: two words measured and one area a cell; numbers of cells come from the index.
+        // SAFETY: there are two measured words and one area per cell; cell numbers come from the
+        // index.
         unsafe {
             spatial_measure_cells::launch(
                 s,
@@ -180,12 +182,12 @@ impl SurfaceSums {
             )
         }
     }
-    /// Dipoles of voxels, then of the cells above, level by level. A launch, and one for two
-    /// levels.
+    /// Computes dipoles of voxels, then of the cells above, level by level. One launch, plus one
+    /// for every two levels.
     fn sum_dipoles(&mut self, s: &Stream, index: &CellIndex, state: &Buffer<u32>) -> Result<()> {
         let (levels, voxels) = (index.shape.levels(), index.voxels(s, state));
         let shared = state.view().arg("state", s)?;
-        // SAFETY: eight words of dipole a cell; numbers of cells come from the index.
+        // SAFETY: there are eight words of dipole per cell; cell numbers come from the index.
         unsafe {
             spatial_dipoles::launch(
                 s,
@@ -199,7 +201,7 @@ impl SurfaceSums {
                 shared,
                 self.dipoles.view_mut().arg("dipoles", s)?,
             )?;
-            // Where launches count, two levels in one.
+            // Two levels per launch where launches are costly.
             let at_once = if s.device().kind() == DeviceKind::Cpu { 1 } else { 2 };
             for first in (1..levels).step_by(at_once as usize) {
                 let end = (first + at_once).min(levels);
@@ -217,11 +219,11 @@ impl SurfaceSums {
         }
         Ok(())
     }
-    /// For kernels that read both surfaces.
+    /// Builds the argument for kernels that read both surfaces.
     pub fn surfaces(&self, s: &Stream, index: &CellIndex) -> Result<Surfaces> {
         Ok(Surfaces { index: index.arg(s)?, dipoles: self.dipoles.view().arg("dipoles", s)? })
     }
-    /// Bytes on the device.
+    /// Returns the bytes on the device.
     pub fn bytes(&self) -> usize {
         let of_voxels = self.counts.bytes()
             + self.starts.bytes()

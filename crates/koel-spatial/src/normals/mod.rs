@@ -1,9 +1,9 @@
-//! Normals of points that came without them.
+//! Normals for points that have none.
 //!
-//! The normal of a point is that of the plane that fits its k nearest points best: the eigenvector
+//! The normal of a point is that of the plane that best fits its k nearest points: the eigenvector
 //! of the least eigenvalue of their covariance (H. Hoppe, T. DeRose, T. Duchamp, J. McDonald, W.
-//! Stuetzle: Surface reconstruction from unorganized points, 1992). That leaves its sign open;
-//! [`Orientation`] settles it. Neighbours come from a [`SpatialHash`].
+//! Stuetzle: Surface reconstruction from unorganized points, 1992). This leaves the sign open;
+//! [`Orientation`] determines it. Neighbours come from a [`SpatialHash`].
 //!
 //! ```
 //! use koel_spatial::{NormalOptions, estimate_normals};
@@ -23,116 +23,117 @@ use thiserror::Error;
 
 use crate::search::{SearchError, SpatialHash};
 
-/// The fewest neighbours that a plane is fitted to, the point itself among them.
+/// Minimum number of neighbours for fitting a plane, including the point itself.
 pub const MIN_NEIGHBOURS: usize = 3;
 
-/// How normals are estimated.
+/// Options of the estimation of normals.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NormalOptions {
-    /// Points that a plane is fitted to, the point itself among them: at least [`MIN_NEIGHBOURS`].
-    /// More smooth out noise, and edges with it.
+    /// Points that a plane is fitted to, including the point itself: at least [`MIN_NEIGHBOURS`].
+    /// More neighbours smooth out noise, but edges as well.
     pub neighbours: usize,
-    /// Which of the two sides a normal points to.
+    /// Side that a normal points to.
     pub orientation: Orientation,
 }
 
 impl Default for NormalOptions {
-    /// 16 neighbours, outwards.
+    /// Returns 16 neighbours and outward normals.
     fn default() -> Self {
         NormalOptions { neighbours: 16, orientation: Orientation::Outwards }
     }
 }
 
-/// Which of the two sides a normal points to.
+/// Side that a normal points to.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Orientation {
-    /// Out of the solid that the points are the surface of, for clouds from all around.
+    /// Out of the solid whose surface the points sample, for clouds taken from all around.
     ///
-    /// Signs spread along a minimum spanning tree of the graph of neighbours (Hoppe et al. 1992).
-    /// Where they compare two normals as they are, here one of them is first mirrored in the
-    /// plane half-way between the points: so signs pass round edges, and the two sides of a
-    /// thin wall or of a narrow gap come out opposed. An edge costs 1 - |cosine|.
+    /// Signs propagate along a minimum spanning tree of the neighbour graph (Hoppe et al. 1992).
+    /// Hoppe et al. compare two normals directly; here one of them is first mirrored in the plane
+    /// half-way between the points. Thus signs propagate around edges, and the two sides of a thin
+    /// wall or a narrow gap come out opposed. A graph edge costs 1 - |cosine|.
     ///
-    /// Each connected part of the graph is turned so that, of its outermost points along +z, +y,
-    /// +x, -z, -y, -x, the one whose normal lies closest to that axis looks outwards; the first
-    /// of about equals (cosines 0.02 apart) counts. An inner wall that no neighbour joins to
-    /// the outer one is a part of its own, and is turned outwards too.
+    /// Each connected component of the graph is oriented by its outermost points along +z, +y, +x,
+    /// -z, -y, -x: the one whose normal is closest to its axis points outwards. Cosines within 0.02
+    /// count as equal, and the first of them wins. An inner wall that is not connected to the outer
+    /// one is a component of its own and also points outwards.
     Outwards,
-    /// To the half-space that holds this point: for scans taken from one place.
+    /// Into the half-space that contains this point: for scans taken from one position.
     Towards([f32; 3]),
-    /// As the fit leaves it.
+    /// As the fit returns it.
     Unoriented,
 }
 
-/// Normals, and how their estimation went.
+/// Normals and a report of their estimation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NormalEstimate {
-    /// A unit normal for each point.
+    /// Unit normal of each point.
     pub normals: Vec<[f32; 3]>,
-    /// How it went.
+    /// Report of the estimation.
     pub report: NormalReport,
 }
 
-/// How the estimation of normals went.
+/// Report of the estimation of normals.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NormalReport {
     /// Points that each plane was fitted to.
     pub neighbours: usize,
-    /// Points whose neighbours lie on a line, or all in one place: their normals are perpendicular
-    /// to the line, or +z, and say nothing.
+    /// Points whose neighbours are collinear or coincide. Their normals are perpendicular to the
+    /// line, or +z, and carry no information.
     pub undetermined: usize,
-    /// Parts of the cloud that no neighbour joins, each turned outwards by itself; 0 where signs
-    /// were not spread.
+    /// Connected components of the neighbour graph, each oriented outwards separately; 0 if signs
+    /// were not propagated.
     pub parts: usize,
-    /// Side of the cells that neighbours were searched in.
+    /// Side of the cells of the neighbour search.
     pub cell_size: f64,
 }
 
-/// Why normals cannot be estimated.
+/// Reason why normals cannot be estimated.
 #[derive(Debug, Error)]
 pub enum NormalError {
-    /// Fewer points than a plane takes.
+    /// There are fewer points than a plane needs.
     #[error(
-        "{points} points are too few for normals from {neighbours} neighbours each: expected at least {MIN_NEIGHBOURS}"
+        "{points} points are too few for normals from {neighbours} neighbours each: expected \
+         at least {MIN_NEIGHBOURS}"
     )]
     TooFew {
-        /// Points there are.
+        /// Number of points.
         points: usize,
-        /// Neighbours asked for.
+        /// Requested neighbours.
         neighbours: usize,
     },
-    /// Fewer neighbours asked for than a plane takes.
+    /// Fewer neighbours were requested than a plane needs.
     #[error(
-        "normals from {neighbours} neighbours were asked for, expected at least {MIN_NEIGHBOURS}"
+        "normals from {neighbours} neighbours were requested, expected at least {MIN_NEIGHBOURS}"
     )]
     Neighbours {
-        /// Neighbours asked for.
+        /// Requested neighbours.
         neighbours: usize,
     },
-    /// The point that normals are to look at is not finite.
-    #[error("normals towards {found:?} were asked for, expected finite coordinates")]
+    /// The viewpoint that normals are to face is not finite.
+    #[error("normals towards {found:?} were requested, expected finite coordinates")]
     Viewpoint {
-        /// The point.
+        /// Requested viewpoint.
         found: [f32; 3],
     },
-    /// Neighbours cannot be searched.
+    /// The neighbour search failed.
     #[error(transparent)]
     Search(#[from] SearchError),
 }
 
-/// Queries of one turn: bounds the memory of neighbours' distances.
+/// Queries per search: bounds the memory for distances of neighbours.
 const TURN: usize = 1 << 18;
 
-/// Estimates a unit normal for each point. Neighbours are searched on the device, planes are fitted
+/// Estimates a unit normal for each point. Neighbours are searched on the device; planes are fitted
 /// on the host's threads.
 ///
-/// Memory: 4 bytes a neighbour of each point, and for [`Orientation::Outwards`] 12 more for each
-/// edge. Time: the search, about a microsecond a point for the planes, and a sort of the edges. The
-/// same normals in every run and on every device.
+/// Memory: 4 bytes per neighbour of each point, plus 12 per edge for [`Orientation::Outwards`].
+/// Time: the search, about a microsecond per point for the planes, and a sort of the edges. The
+/// normals are the same in every run and on every device.
 ///
 /// # Errors
-/// [`NormalError`]: fewer than three points or neighbours, coordinates that are not finite, out of
-/// memory.
+/// [`NormalError`]: fewer than three points or neighbours, coordinates that are not finite, or out
+/// of memory.
 pub fn estimate_normals(
     device: &Device,
     positions: &[[f32; 3]],

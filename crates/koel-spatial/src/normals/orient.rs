@@ -1,4 +1,4 @@
-//! The signs of normals.
+//! Orientation of normals.
 
 use rayon::prelude::*;
 
@@ -12,7 +12,7 @@ fn flip(normal: &mut Vector) {
     *normal = normal.map(|c| -c);
 }
 
-/// Turns each normal to the side where `viewpoint` is.
+/// Flips each normal that does not face `viewpoint`.
 pub(super) fn towards(positions: &[[f32; 3]], viewpoint: [f32; 3], normals: &mut [Vector]) {
     for (p, normal) in positions.iter().zip(normals) {
         let sight = std::array::from_fn(|a| f64::from(viewpoint[a]) - f64::from(p[a]));
@@ -22,8 +22,8 @@ pub(super) fn towards(positions: &[[f32; 3]], viewpoint: [f32; 3], normals: &mut
     }
 }
 
-/// Spreads signs along a minimum spanning tree of the graph of neighbours (`k` for each point) and
-/// turns each part of it outwards. Returns the number of parts.
+/// Propagates signs along a minimum spanning tree of the neighbour graph (`k` neighbours per point)
+/// and orients each component outwards. Returns the number of components.
 pub(super) fn outwards(
     positions: &[[f32; 3]],
     graph: &[u32],
@@ -45,7 +45,7 @@ pub(super) fn outwards(
             parts.push(i);
         }
     }
-    // From the root of a part to its number.
+    // Maps the root of a component to its number.
     let mut number = vec![0; normals.len()];
     parts.iter().zip(0u32..).for_each(|(&root, part)| number[root as usize] = part);
     let part_of: Vec<u32> =
@@ -59,25 +59,25 @@ pub(super) fn outwards(
     parts.len()
 }
 
-/// How well the normals of two points agree, from -1 (opposed) to 1: the cosine of one normal and
-/// the other one's mirror image in the plane half-way between the points. On an arc of a circle
-/// that is 1 or -1 however far apart they are; and two walls back to back, or face to face, come
-/// out opposed. The same both ways.
+/// Returns how well the normals of two points agree, from -1 (opposed) to 1: the cosine between one
+/// normal and the mirror image of the other in the plane half-way between the points. On a circular
+/// arc it is 1 or -1 at any distance; two walls back to back or face to face come out opposed.
+/// Symmetric in the two points.
 fn agreement(positions: &[[f32; 3]], normals: &[Vector], from: u32, to: u32) -> f64 {
     let [a, b] = [from, to].map(|i| positions[i as usize].map(f64::from));
     let [m, n] = [from, to].map(|i| normals[i as usize]);
     let step: Vector = std::array::from_fn(|i| b[i] - a[i]);
     let squared = dot(step, step);
-    // Points in one place have no plane between them.
+    // Coincident points have no plane between them.
     let along = if squared > 0.0 { dot(m, step) * dot(n, step) / squared } else { 0.0 };
     dot(m, n) - 2.0 * along
 }
 
-/// Joins two neighbours; cheap where their normals agree, or are opposed. Ordered by cost, then by
-/// the points.
+/// Edge between two neighbours; cheap if their normals agree or are opposed. Ordered by cost, then
+/// by the points.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Edge {
-    /// 1 - |agreement|, as the bits of a float: those of positive floats are in their order.
+    /// 1 - |agreement| as the bits of a float; the bits of positive floats sort in their order.
     cost: u32,
     from: u32,
     to: u32,
@@ -86,7 +86,7 @@ struct Edge {
 fn sorted_edges(positions: &[[f32; 3]], graph: &[u32], k: usize, normals: &[Vector]) -> Vec<Edge> {
     let of_point = |(from, near): (usize, &[u32])| -> Vec<Edge> {
         let edge = |&to: &u32| {
-            // An edge that the other point has too is that point's, if it comes first.
+            // An edge that both points list is kept by the one with the lower index.
             let of_other =
                 (to as usize) < from && graph[to as usize * k..][..k].contains(&(from as u32));
             let agreement = agreement(positions, normals, from as u32, to).abs().min(1.0);
@@ -103,7 +103,8 @@ fn sorted_edges(positions: &[[f32; 3]], graph: &[u32], k: usize, normals: &[Vect
     edges
 }
 
-/// Which parts have to be turned: see [`Orientation::Outwards`](super::Orientation::Outwards).
+/// Returns which components must be flipped; see
+/// [`Orientation::Outwards`](super::Orientation::Outwards).
 fn parts_turned_inwards(
     positions: &[[f32; 3]],
     part_of: &[u32],
@@ -112,8 +113,8 @@ fn parts_turned_inwards(
 ) -> Vec<bool> {
     const DIRECTIONS: [(usize, f64); 6] =
         [(2, 1.0), (1, 1.0), (0, 1.0), (2, -1.0), (1, -1.0), (0, -1.0)];
-    /// Cosines that differ by less are taken for equal: a sheet, which looks the same from both
-    /// sides, then turns the same way whatever its noise.
+    /// Cosines that differ by less count as equal: a sheet, which looks the same from both sides,
+    /// then gets the same orientation despite noise.
     const EQUAL: f64 = 0.02;
     let mut inwards = vec![false; parts];
     let mut closest = vec![-EQUAL; parts];
@@ -147,7 +148,7 @@ impl Forest {
     fn new(n: usize) -> Forest {
         Forest { parent: (0..n as u32).collect(), opposed: vec![false; n], size: vec![1; n] }
     }
-    /// The root of a member, and whether it is opposed to it. Halves the path.
+    /// Returns the root of a member, and whether the member is opposed to it. Halves the path.
     fn find(&mut self, mut i: u32) -> (u32, bool) {
         let mut opposed = false;
         loop {
@@ -156,15 +157,14 @@ impl Forest {
             if parent == at {
                 return (i, opposed);
             }
-            // The root is opposed to nothing: beyond it nothing changes.
+            // The root is not opposed to itself, so the step beyond it changes nothing.
             self.opposed[at] ^= self.opposed[parent];
             self.parent[at] = self.parent[parent];
             opposed ^= self.opposed[at];
             i = self.parent[at];
         }
     }
-    /// Joins the sets of two members that are opposed to each other or not, if they are in two
-    /// sets.
+    /// Joins the sets of two members, opposed to each other or not, if the sets differ.
     fn join(&mut self, a: u32, b: u32, opposed: bool) {
         let ((a, of_a), (b, of_b)) = (self.find(a), self.find(b));
         if a == b {

@@ -1,21 +1,20 @@
-//! The plane through some points.
+//! Least-squares planes.
 
 use nalgebra::{Matrix3, SymmetricEigen, Vector3};
 
-/// A fitted plane's normal.
+/// Normal of a fitted plane.
 pub(super) struct Fit {
-    /// Of unit length.
+    /// Unit normal.
     pub normal: [f64; 3],
-    /// Whether the points span a plane: not all on a line.
+    /// Whether the points span a plane, that is, are not collinear.
     pub determined: bool,
 }
 
-/// The second eigenvalue of a covariance of trace 1 below which the points count as being on a
-/// line: rounding of `f32` coordinates a million times finer than the neighbourhood.
+/// Threshold for the second eigenvalue of a covariance of trace 1 below which points count as
+/// collinear: rounding of `f32` coordinates a million times finer than the neighbourhood.
 const LINE: f64 = 1e-12;
 
-/// The plane that fits these points of `positions` best, in the sense of least squares of
-/// distances.
+/// Fits a plane to these points of `positions`, by least squares of the distances.
 pub(super) fn fit(positions: &[[f32; 3]], indices: &[u32]) -> Fit {
     let points = || indices.iter().map(|&i| Vector3::from(positions[i as usize].map(f64::from)));
     let centroid = points().sum::<Vector3<f64>>() / indices.len() as f64;

@@ -1,4 +1,4 @@
-//! What can be wrong with a file, and where.
+//! Faults of files, and their places.
 
 use std::fmt;
 use std::io;
@@ -6,36 +6,36 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-/// A file that cannot be read as a scan.
+/// Error for a file that cannot be read as a scan.
 #[derive(Clone, Debug, Error, PartialEq)]
 #[error("{}: {error}", file.display())]
 pub struct ReadError {
-    /// The file.
+    /// Path of the file.
     pub file: PathBuf,
-    /// What is wrong with it, and where.
+    /// Fault and its place.
     #[source]
     pub error: Box<ParseError>,
 }
 
-/// A fault in the content of a file.
+/// Fault in the content of a file.
 #[derive(Clone, Debug, Error, PartialEq)]
 #[error("{place}{kind}")]
 pub struct ParseError {
-    /// Where the fault is.
+    /// Place of the fault.
     pub place: Place,
-    /// What it is.
+    /// Kind of the fault.
     pub kind: ParseErrorKind,
 }
 
-/// A place in a file.
+/// Place in a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Place {
-    /// The file as a whole.
+    /// File as a whole.
     #[default]
     File,
-    /// A line of text, from 1.
+    /// Line of text, starting at 1.
     Line(u64),
-    /// An offset in bytes, from 0.
+    /// Offset in bytes, starting at 0.
     Byte(u64),
 }
 
@@ -49,39 +49,40 @@ impl fmt::Display for Place {
     }
 }
 
-/// The faults. Indices of vertices and faces count from 0; OBJ's own indices count from 1.
+/// Kinds of faults. Indices of vertices and faces start at 0; OBJ's own indices start at 1.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum ParseErrorKind {
-    /// The operating system refused.
+    /// The operating system reported an error.
     #[error("cannot be read: {1}")]
     Io(io::ErrorKind, String),
-    /// No bytes at all.
+    /// The file has no bytes.
     #[error("is empty, expected a PLY, PCD, OBJ, STL, LAS or LAZ file")]
     Empty,
-    /// None of the formats.
+    /// The content matches none of the formats.
     #[error(
-        "unknown format, starts with {found:?}; expected a PLY, PCD, STL, LAS or LAZ file, or an OBJ file named .obj"
+        "unknown format, starts with {found:?}; expected a PLY, PCD, STL, LAS or LAZ file, \
+         or an OBJ file named .obj"
     )]
     UnknownFormat {
-        /// The first bytes.
+        /// First bytes.
         found: String,
     },
-    /// A header line, or an OBJ line, that the format does not have.
+    /// The format has no such header line or OBJ line.
     #[error("found {found:?}, expected {expected}")]
     Unexpected {
-        /// What may stand here.
+        /// Valid content at this place.
         expected: &'static str,
-        /// The start of the line.
+        /// Start of the line.
         found: String,
     },
-    /// A field of a header has a value that it cannot have.
+    /// A header field has an invalid value.
     #[error("{field} is {found}, expected {expected}")]
     Header {
         /// Name of the field.
         field: &'static str,
-        /// What it holds.
+        /// Value of the field.
         found: String,
-        /// What it may hold.
+        /// Valid values.
         expected: String,
     },
     /// The same element or property is declared twice.
@@ -89,53 +90,53 @@ pub enum ParseErrorKind {
     Duplicate {
         /// "element" or "property".
         what: &'static str,
-        /// Its name.
+        /// Name of the element or property.
         name: String,
     },
-    /// An element that must be there is not, or lacks a property.
+    /// A required element is missing or lacks a property.
     #[error("element {element} has no {field}")]
     MissingField {
         /// Name of the element.
         element: &'static str,
-        /// The property asked for.
+        /// Missing property.
         field: &'static str,
     },
-    /// A property has a type that cannot serve.
+    /// A property has an unsuitable type.
     #[error("element {element}, property {field}: the type is {found}, expected {expected}")]
     FieldType {
         /// Name of the element.
         element: String,
         /// Name of the property.
         field: String,
-        /// Types that can serve.
+        /// Suitable types.
         expected: &'static str,
-        /// The type declared.
+        /// Declared type.
         found: String,
     },
-    /// More vertices than 32-bit indices can name.
+    /// There are more vertices than 32-bit indices can address.
     #[error("{count} vertices, expected at most {limit}")]
     TooManyVertices {
-        /// The vertices declared or found.
+        /// Number of vertices, declared or found.
         count: u64,
-        /// The most that can be named.
+        /// Maximum number of vertices.
         limit: u64,
     },
-    /// The data end before all that the header declares.
+    /// The data end before the declared number of elements.
     #[error(
-        "truncated: {expected} of element {element} are declared, the data end in number {found}"
+        "truncated: {expected} of element {element} declared, but the data end in number {found}"
     )]
     Truncated {
         /// Name of the element.
         element: String,
-        /// Declared in the header.
+        /// Number declared in the header.
         expected: u64,
-        /// Index of the one that is cut.
+        /// Index of the truncated instance.
         found: u64,
     },
-    /// Data go on after all that the header declares.
-    #[error("{found} bytes follow after the last element, expected none")]
+    /// The data continue after the declared elements.
+    #[error("{found} bytes after the last element, expected none")]
     Trailing {
-        /// Bytes left.
+        /// Number of remaining bytes.
         found: u64,
     },
     /// A line has too few or too many values.
@@ -145,9 +146,9 @@ pub enum ParseErrorKind {
         element: String,
         /// Index of the instance.
         index: u64,
-        /// How many, in words or digits.
+        /// Expected number of values, in words or digits.
         expected: String,
-        /// How many there are.
+        /// Number of values found.
         found: u64,
     },
     /// A word is not a number of the declared type.
@@ -159,20 +160,20 @@ pub enum ParseErrorKind {
         index: u64,
         /// Name of the property.
         field: String,
-        /// The type declared.
+        /// Declared type.
         expected: &'static str,
-        /// The word.
+        /// Word found.
         found: String,
     },
-    /// A coordinate of a mesh is NaN, infinite, or beyond 32-bit floating point. (Of a cloud, such
-    /// points are dropped.)
+    /// A coordinate of a mesh is NaN, infinite, or out of range of 32-bit floating point. (Such
+    /// points of a cloud are dropped.)
     #[error("vertex {vertex}: {field} is {value:?}, expected a finite 32-bit number")]
     NotFinite {
         /// Index of the vertex.
         vertex: u64,
         /// Name of the property: x, y, z, nx, ny, nz.
         field: &'static str,
-        /// The value.
+        /// Value found.
         value: f64,
     },
     /// A face has fewer than three corners.
@@ -180,72 +181,74 @@ pub enum ParseErrorKind {
     Corners {
         /// Index of the face.
         face: u64,
-        /// Its corners.
+        /// Number of corners.
         corners: i64,
     },
-    /// A face names a vertex that is not there.
+    /// A face refers to a vertex that does not exist.
     #[error("face {face}, corner {corner}: index {index}, but there are {vertices} vertices")]
     IndexOutOfRange {
         /// Index of the face.
         face: u64,
-        /// Corner within the face, from 0.
+        /// Corner of the face, starting at 0.
         corner: u64,
-        /// The index as written in the file.
+        /// Index as written in the file.
         index: i64,
-        /// Vertices that can be named at this place.
+        /// Number of vertices that can be referred to at this place.
         vertices: u64,
     },
-    /// A cloud has normals, but not one a point.
+    /// A cloud has normals, but not one per point.
     #[error("{normals} normals for {points} points, expected one each or none")]
     NormalCount {
-        /// Normals found.
+        /// Number of normals found.
         normals: u64,
-        /// Points found.
+        /// Number of points found.
         points: u64,
     },
-    /// Nothing but header or comments.
+    /// The file holds only a header or comments.
     #[error("holds no vertices")]
     NoVertices,
-    /// Nothing is left when points that are not finite are dropped.
+    /// No points remain after dropping those that are not finite.
     #[error(
-        "all {dropped} points have coordinates or normals that are NaN, infinite or beyond 32-bit floating point"
+        "all {dropped} points have coordinates or normals that are NaN, infinite or \
+         beyond 32-bit floating point"
     )]
     NoFinite {
-        /// Points that were dropped.
+        /// Number of dropped points.
         dropped: u64,
     },
-    /// Normals were asked for, the file holds none.
+    /// Normals were requested, but the file holds none.
     #[error(
-        "{points} points without normals, expected the fields {fields}; normals can be estimated (--estimate-normals)"
+        "{points} points without normals, expected the fields {fields}; normals can be \
+         estimated (--estimate-normals)"
     )]
     NoNormals {
-        /// Points found.
+        /// Number of points found.
         points: usize,
-        /// The fields that the format has for normals.
+        /// Fields for normals in this format.
         fields: &'static str,
     },
-    /// Compressed data that cannot be unpacked.
+    /// Compressed data cannot be decompressed.
     #[error("compressed data, {element} {index}: {reason}")]
     Compressed {
         /// "byte" or "point".
         element: &'static str,
-        /// How many were unpacked before.
+        /// Number of bytes or points decompressed before the fault.
         index: u64,
-        /// What is wrong.
+        /// Description of the fault.
         reason: String,
     },
-    /// The format is known, but koel was built without it.
+    /// The format is known, but koel was built without support for it.
     #[error("is {format}, which koel was built without (feature `{feature}`)")]
     Unsupported {
-        /// The format.
+        /// Name of the format.
         format: &'static str,
-        /// The feature of this crate.
+        /// Feature of this crate that enables it.
         feature: &'static str,
     },
-    /// A mesh was asked for, the file holds a point cloud.
+    /// A mesh was requested, but the file holds a point cloud.
     #[error("holds {points} points and no faces, expected a triangle mesh")]
     NoFaces {
-        /// Points found.
+        /// Number of points found.
         points: usize,
     },
 }
@@ -260,7 +263,7 @@ impl ParseErrorKind {
     }
 }
 
-/// The start of some bytes, fit to be quoted in a message.
+/// Returns the first bytes as text for a message.
 pub(super) fn excerpt(bytes: &[u8]) -> String {
     const LONGEST: usize = 40;
     let text = String::from_utf8_lossy(&bytes[..bytes.len().min(LONGEST)]);

@@ -1,17 +1,17 @@
 //! Strict readers for PLY, PCD, OBJ, STL, LAS and LAZ files.
 //!
-//! A reader accepts a file whole or refuses it whole, with a [`ReadError`] that names the file, the
-//! line (text) or byte (binary), and the numbers expected and found. Only points of a cloud that
-//! are not finite are dropped, and counted. What a file holds besides points and triangles is not
-//! kept, and [noted](ReadReport::notes). Files may come from anywhere: no input makes a reader
-//! panic or hang, and memory stays within a multiple of the file's size (below 300 bytes a byte
-//! where data are compressed, a few bytes elsewhere), whatever counts its header claims.
+//! A reader accepts or rejects a file as a whole. A [`ReadError`] names the file, the line (text)
+//! or byte (binary), and the expected and found values. The only exception are points of a cloud
+//! that are not finite: they are dropped and counted. Content other than points and triangles is
+//! not kept, but [noted](ReadReport::notes). Files may be untrusted: no input makes a reader panic
+//! or hang, and memory stays within a multiple of the file's size (below 300 bytes per byte for
+//! compressed data, a few bytes otherwise), whatever counts the header claims.
 //!
-//! Own code, with the formats' crates as oracles in the tests (`ply-rs-bw`, `tobj`, `pcd-rs`,
-//! `stl_io`, `las`): `tobj` splits and re-indexes vertices, `pcd-rs` allocates what a header
-//! claims, and none of them tells which line, byte, vertex or face of a damaged file is at fault.
-//! Only the arithmetic decoder of LAZ is not ours: it is that of the crate `laz`, which is given
-//! one chunk at a time, after the sizes in it were held against the file.
+//! The readers are written from scratch; crates for the formats (`ply-rs-bw`, `tobj`, `pcd-rs`,
+//! `stl_io`, `las`) serve as oracles in the tests. `tobj` splits and re-indexes vertices, `pcd-rs`
+//! allocates what a header claims, and none of them reports the faulty line, byte, vertex or face.
+//! Only the arithmetic decoder of LAZ is external: the crate `laz` is given one chunk at a time,
+//! after the sizes in the chunk have been checked against the file.
 
 mod error;
 mod las;
@@ -33,12 +33,12 @@ pub use stl::parse_stl;
 
 use crate::mesh::{Mesh, PointCloud, Scan};
 
-/// Reads a scan from a file. The format is told by the content: PLY, PCD, LAS, LAZ and text STL by
-/// how they begin, binary STL by its length; what is none of them is taken for what its extension
-/// says, `.obj` above all, which has no mark. The whole file is read into memory first.
+/// Reads a scan from a file. The content determines the format: PLY, PCD, LAS, LAZ and text STL by
+/// their first bytes, binary STL by its length. Otherwise the extension decides, notably for
+/// `.obj`, which has no signature. The whole file is read into memory first.
 ///
 /// # Errors
-/// [`ReadError`], for every fault of the file.
+/// [`ReadError`] for every fault of the file.
 pub fn read(path: impl AsRef<Path>) -> Result<Scan, ReadError> {
     let path = path.as_ref();
     let at_path = |error| ReadError { file: path.to_owned(), error: Box::new(error) };
@@ -47,10 +47,10 @@ pub fn read(path: impl AsRef<Path>) -> Result<Scan, ReadError> {
     parse(&bytes, path.extension().and_then(|e| e.to_str())).map_err(at_path)
 }
 
-/// Reads a scan from memory; `extension` is that of the file's name. See [`read()`].
+/// Reads a scan from memory; `extension` is the extension of the file name. See [`read()`].
 ///
 /// # Errors
-/// [`ParseError`], for every fault of the content.
+/// [`ParseError`] for every fault of the content.
 pub fn parse(bytes: &[u8], extension: Option<&str>) -> Result<Scan, ParseError> {
     if bytes.is_empty() {
         return Err(ParseErrorKind::Empty.in_file());
@@ -71,7 +71,7 @@ pub fn parse(bytes: &[u8], extension: Option<&str>) -> Result<Scan, ParseError> 
 /// Reads a triangle mesh; see [`read()`].
 ///
 /// # Errors
-/// [`ReadError`]; a file without faces is one ([`ParseErrorKind::NoFaces`]).
+/// [`ReadError`], including [`ParseErrorKind::NoFaces`] for a file without faces.
 pub fn read_mesh(path: impl AsRef<Path>) -> Result<Mesh, ReadError> {
     let path = path.as_ref();
     read(path)?
@@ -79,7 +79,7 @@ pub fn read_mesh(path: impl AsRef<Path>) -> Result<Mesh, ReadError> {
         .map_err(|error| ReadError { file: path.to_owned(), error: Box::new(error) })
 }
 
-/// Reads a point cloud, with the file's normals if it has them; of a mesh, the vertices. See
+/// Reads a point cloud, with normals if the file has them. Of a mesh, reads the vertices. See
 /// [`read()`].
 ///
 /// # Errors
@@ -91,7 +91,7 @@ pub fn read_cloud(path: impl AsRef<Path>) -> Result<PointCloud, ReadError> {
 /// Reads a point cloud that must have normals. See [`read()`].
 ///
 /// # Errors
-/// [`ReadError`]; a file without normals is one ([`ParseErrorKind::NoNormals`]).
+/// [`ReadError`], including [`ParseErrorKind::NoNormals`] for a file without normals.
 pub fn read_oriented_cloud(path: impl AsRef<Path>) -> Result<PointCloud, ReadError> {
     let path = path.as_ref();
     read(path)?
@@ -99,8 +99,8 @@ pub fn read_oriented_cloud(path: impl AsRef<Path>) -> Result<PointCloud, ReadErr
         .map_err(|error| ReadError { file: path.to_owned(), error: Box::new(error) })
 }
 
-/// Drops the points of a cloud that have a coordinate or a normal that is not finite; `first` is
-/// the fault of the first such point, and of a mesh the error.
+/// Drops the points of a cloud whose coordinates or normal are not finite. `first` is the fault of
+/// the first such point; for a mesh it is returned as the error.
 fn drop_not_finite(mut scan: Scan, first: Option<ParseError>) -> Result<Scan, ParseError> {
     let Some(fault) = first else { return Ok(scan) };
     if scan.is_mesh() {
@@ -128,7 +128,7 @@ fn drop_not_finite(mut scan: Scan, first: Option<ParseError>) -> Result<Scan, Pa
     Ok(scan)
 }
 
-/// Splits a polygon into the triangles of a fan around its first corner. Right for convex polygons.
+/// Splits a polygon into a fan of triangles around its first corner. Correct for convex polygons.
 fn fan(polygon: &[u32]) -> impl Iterator<Item = [u32; 3]> + '_ {
     polygon.windows(2).skip(1).map(|edge| [polygon[0], edge[0], edge[1]])
 }

@@ -1,4 +1,4 @@
-//! Wavefront OBJ: vertices, vertex normals and faces. Materials, texture coordinates, groups,
+//! Wavefront OBJ: vertices, vertex normals and faces. Materials, texture coordinates, groups and
 //! curves are skipped.
 
 use super::error::excerpt;
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::mesh::{PointCloud, Scan};
 
-/// Statements of the format that say nothing about vertices or faces.
+/// Statements of the format that do not affect vertices or faces.
 const SKIPPED: &[&[u8]] = &[
     b"vt",
     b"vp",
@@ -48,11 +48,11 @@ const SKIPPED: &[&[u8]] = &[
 
 /// Reads an OBJ file from memory.
 ///
-/// Polygons become fans of triangles around their first corner. Negative indices count back from
-/// the last vertex so far; a face may name a vertex that follows later. Lines may be joined with a
-/// backslash. Normals are kept for a file without faces, where the n-th `vn` belongs to the n-th
-/// `v`; of such a file, points that are not finite are dropped. Other statements are
-/// [noted](ReadReport::notes). Linear in the file's size.
+/// Polygons are split into fans of triangles around their first corner. Negative indices count back
+/// from the latest vertex; a face may refer to a later vertex. Lines may be joined with a
+/// backslash. For a file without faces, normals are kept (the n-th `vn` belongs to the n-th `v`),
+/// and points that are not finite are dropped. Other statements are [noted](ReadReport::notes).
+/// Time is linear in the file's size.
 ///
 /// # Errors
 /// [`ParseError`] with the line at fault.
@@ -90,7 +90,7 @@ pub fn parse_obj(bytes: &[u8]) -> Result<Scan, ParseError> {
     reader.finish()
 }
 
-/// An index above the vertices read when it stood there; valid if they come later.
+/// Index above the number of vertices read so far; valid if the vertex comes later.
 struct Forward {
     face: u64,
     corner: u64,
@@ -106,19 +106,19 @@ struct Reader {
     faces: u64,
     forward: Vec<Forward>,
     polygon: Vec<u32>,
-    /// The first coordinate that is not finite.
+    /// First coordinate that is not finite.
     not_finite: Option<ParseError>,
     polygons: Polygons,
-    /// Statements that are not kept: how many of each, and where the first is.
+    /// Statements that are not kept: the count of each, and the place of the first.
     skipped: Vec<u64>,
     first_skipped: Place,
-    /// Vertices with values behind x, y, z.
+    /// Vertices with values after x, y, z.
     longer: u64,
     first_longer: Place,
     first_normal: Place,
 }
 
-/// Counts one more, and keeps the place of the first.
+/// Increments a count and records the place of the first occurrence.
 fn count(number: &mut u64, first: &mut Place, place: Place) {
     if *number == 0 {
         *first = place;
@@ -134,7 +134,7 @@ impl Reader {
             None => Ok(()),
             Some(b"v") => {
                 let vertex = self.positions.len() as u64;
-                // x y z, perhaps followed by a weight, by a colour, or by both.
+                // x y z, optionally followed by a weight, a colour, or both.
                 let (position, found) =
                     vector(words, "vertex", vertex, ["x", "y", "z"], 7).map_err(|k| k.at(place))?;
                 if found > 3 {
@@ -177,7 +177,7 @@ impl Reader {
         }
     }
 
-    /// The vector in 32 bits; the first that is not finite is remembered.
+    /// Converts a vector to 32 bits and records the first that is not finite.
     fn checked(
         &mut self,
         vector: [f64; 3],
@@ -237,7 +237,7 @@ impl Reader {
         Ok(())
     }
 
-    /// What of the file is not kept, or in another form.
+    /// Returns notes about the content that is not kept or is converted.
     fn notes(&self) -> Vec<ReadNote> {
         let mut notes = Vec::new();
         let mut note = |count: u64, place, text: String| {
@@ -250,7 +250,7 @@ impl Reader {
             .map(|(word, n)| format!("{n} {}", String::from_utf8_lossy(word)))
             .collect::<Vec<_>>();
         let skipped = skipped.iter().map(String::as_str).collect::<Vec<_>>();
-        let text = format!("not kept are the statements {}", listed(&skipped));
+        let text = format!("statements not kept: {}", listed(&skipped));
         note(skipped.len() as u64, self.first_skipped, text);
         let longer = self.longer;
         note(
@@ -259,7 +259,11 @@ impl Reader {
             format!("{longer} vertices have a weight or a colour, which is not kept"),
         );
         let normals = if self.triangles.is_empty() { 0 } else { self.normals.len() as u64 };
-        note(normals, self.first_normal, format!("{normals} normals are not kept beside faces"));
+        note(
+            normals,
+            self.first_normal,
+            format!("{normals} normals are not kept because there are faces"),
+        );
         notes.extend(self.polygons.note());
         notes
     }
@@ -290,7 +294,7 @@ impl Reader {
     }
 }
 
-/// Three numbers out of 3 to `most` words, and how many words there are.
+/// Parses three numbers from 3 to `most` words. Returns them and the number of words.
 fn vector<'a>(
     words: impl Iterator<Item = &'a [u8]>,
     element: &str,
@@ -309,8 +313,8 @@ fn vector<'a>(
                 expected: "a number",
                 found: excerpt(word),
             })?;
-            // Straight to f32: by way of f64 the last bit would be rounded twice. What overflows is
-            // told as it stands.
+            // Parse directly to f32: going through f64 would round twice. A value that overflows is
+            // reported as written.
             let value = if value.is_infinite() {
                 number(word).unwrap_or(f64::from(value))
             } else {

@@ -1,10 +1,10 @@
-//! What a file was, besides its points.
+//! Properties of a file other than its points.
 
 use std::fmt;
 
 use super::{Place, las, pcd, ply, stl};
 
-/// The formats that can be read.
+/// Supported formats.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
     /// Polygon file format.
@@ -23,7 +23,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// The format that the content shows, or else the extension names.
+    /// Determines the format from the content, or else from the extension.
     pub(super) fn of(bytes: &[u8], extension: Option<&str>) -> Option<Format> {
         let named = extension.and_then(|e| {
             let of = [
@@ -49,14 +49,14 @@ impl Format {
             named
         }
     }
-    /// The fields of a normal.
+    /// Returns the names of the fields for normals.
     pub(crate) fn normal_fields(self) -> &'static str {
         match self {
             Format::Ply => "nx, ny, nz",
             Format::Obj => "vn",
             Format::Pcd => "normal_x, normal_y, normal_z",
-            Format::Stl => "of points, which STL has not",
-            Format::Las | Format::Laz => "of normals, which LAS has not",
+            Format::Stl => "for point normals, which STL lacks",
+            Format::Las | Format::Laz => "for normals, which LAS lacks",
         }
     }
 }
@@ -74,32 +74,31 @@ impl fmt::Display for Format {
     }
 }
 
-/// What a file was, and what was left out.
+/// Format of the file, and what was omitted.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReadReport {
-    /// Its format.
+    /// Format of the file.
     pub format: Format,
-    /// Points of a cloud that were dropped because a coordinate or normal was NaN, infinite or
-    /// beyond 32-bit floating point.
+    /// Number of points of a cloud that were dropped because a coordinate or normal was NaN,
+    /// infinite or beyond 32-bit floating point.
     pub dropped: u64,
-    /// The unit of length, where the file tells: that of its coordinate system (LAS), or of its
-    /// header (STL).
+    /// Unit of length, if the file specifies it: in its coordinate system (LAS) or header (STL).
     pub unit: Option<String>,
-    /// What was subtracted from every coordinate: LAS has coordinates so large that 32-bit floats
+    /// Value subtracted from every coordinate: LAS coordinates are so large that 32-bit floats
     /// would lose the millimetres. Zero for other formats.
     pub origin: [f64; 3],
-    /// Where the file declares what a point has.
+    /// Place where the file declares the fields of a point.
     pub fields_at: Place,
-    /// What the file holds that a scan does not keep, or keeps in another form.
+    /// Content that a scan does not keep, or keeps in another form.
     pub notes: Vec<ReadNote>,
 }
 
 /// Content of a file that a scan does not keep, or keeps in another form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadNote {
-    /// Where the file has it, or first has it.
+    /// Place of the content, or of its first occurrence.
     pub place: Place,
-    /// What it is, with numbers.
+    /// Description with numbers.
     pub text: String,
 }
 
@@ -109,10 +108,10 @@ impl fmt::Display for ReadNote {
     }
 }
 
-/// Names that a note lists; more are counted.
+/// Maximum number of names listed in a note; further names are counted.
 const LISTED: usize = 8;
 
-/// Names in a row, the first few of them.
+/// Lists the first few names, separated by commas.
 pub(super) fn listed(names: &[&str]) -> String {
     let mut text = names[..names.len().min(LISTED)].join(", ");
     if names.len() > LISTED {
@@ -121,7 +120,7 @@ pub(super) fn listed(names: &[&str]) -> String {
     text
 }
 
-/// Polygons that became fans of triangles.
+/// Polygons that were split into fans of triangles.
 #[derive(Default)]
 pub(super) struct Polygons {
     count: u64,
@@ -130,7 +129,7 @@ pub(super) struct Polygons {
 }
 
 impl Polygons {
-    /// Counts a face, if it has more than three corners.
+    /// Counts a face if it has more than three corners.
     pub(super) fn count(&mut self, corners: usize, place: Place) {
         if corners > 3 {
             if self.count == 0 {
@@ -142,7 +141,8 @@ impl Polygons {
     }
     pub(super) fn note(&self) -> Option<ReadNote> {
         let Polygons { count, triangles, first } = *self;
-        let text = format!("{count} faces of more than 3 corners became {triangles} triangles");
+        let text =
+            format!("{count} faces of more than 3 corners were split into {triangles} triangles");
         (count > 0).then_some(ReadNote { place: first, text })
     }
 }
@@ -155,8 +155,8 @@ pub(super) struct Rounding {
 }
 
 impl Rounding {
-    /// A coordinate of 64 bits in 32, counted if they differ. Not finite ones are dropped
-    /// elsewhere.
+    /// Rounds a 64-bit coordinate to 32 bits and counts it if its value changes. Values that are
+    /// not finite are dropped elsewhere.
     pub(super) fn narrow(&mut self, value: f64) -> f32 {
         let narrow = value as f32;
         let by = (f64::from(narrow) - value).abs();
@@ -169,7 +169,7 @@ impl Rounding {
     pub(super) fn note(&self, place: Place) -> Option<ReadNote> {
         let Rounding { count, most } = *self;
         let text =
-            format!("{count} coordinates of 64 bits were rounded to 32 bits, by {most:e} at most");
+            format!("{count} 64-bit coordinates were rounded to 32 bits, by at most {most:e}");
         (count > 0).then_some(ReadNote { place, text })
     }
 }

@@ -9,27 +9,28 @@ use crate::mesh::{PointCloud, Scan};
 
 /// Bytes before the first triangle: a comment of 80, and the number of triangles.
 const HEADER: usize = 84;
-/// A normal, three corners, two bytes of attributes.
+/// Bytes per triangle: a normal, three corners, two bytes of attributes.
 const TRIANGLE: usize = 50;
-/// The first corner of a triangle comes after its normal.
+/// Offset of the first corner of a triangle, after its normal.
 const CORNERS: usize = 12;
-/// Two bytes of attributes come after the corners.
+/// Offset of the two bytes of attributes, after the corners.
 const ATTRIBUTES: usize = 48;
 const AXES: [&str; 3] = ["x", "y", "z"];
 
-/// The number of triangles that a binary file claims.
+/// Returns the number of triangles that a binary file claims.
 fn claimed(bytes: &[u8]) -> Option<u64> {
     bytes.get(80..HEADER)?.first_chunk::<4>().map(|&n| u32::from_le_bytes(n).into())
 }
 
-/// Whether the length is that of a binary file with as many triangles as it claims, at least one.
+/// Returns whether the length matches a binary file with the claimed number of triangles, at least
+/// one.
 pub(super) fn is_binary(bytes: &[u8]) -> bool {
     claimed(bytes)
         .is_some_and(|n| n > 0 && bytes.len() as u64 == HEADER as u64 + TRIANGLE as u64 * n)
 }
 
-/// Whether the content claims to be text: a line that begins with `solid`, and a line that begins
-/// with `facet` or `endsolid`.
+/// Returns whether the content claims to be text: a line that begins with `solid`, and a line that
+/// begins with `facet` or `endsolid`.
 pub(super) fn starts_as_text(bytes: &[u8]) -> bool {
     let mut lines =
         bytes.split(|&b| b == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty());
@@ -42,16 +43,16 @@ pub(super) fn starts_as_text(bytes: &[u8]) -> bool {
             .is_some_and(|line| [&b"facet"[..], b"endsolid"].contains(&&*first_word(line)))
 }
 
-/// Reads an STL file from memory, binary if its length is that of the triangles it claims or if it
-/// does not look like text.
+/// Reads an STL file from memory. It is binary if its length matches the claimed number of
+/// triangles or if it does not look like text.
 ///
-/// Corners at the same place become one vertex, in the order in which they come first. The normals
-/// of triangles are skipped: they follow from the corners. Text may hold several solids. Linear in
-/// the file's size.
+/// Corners at the same position become one vertex, in order of first occurrence. The normals of
+/// triangles are skipped, since they follow from the corners. Text may hold several solids. Time is
+/// linear in the file's size.
 ///
 /// # Errors
-/// [`ParseError`] with the line (text) or byte (binary) at fault; a corner that is not finite is
-/// one.
+/// [`ParseError`] with the line (text) or byte (binary) at fault, including a corner that is not
+/// finite.
 pub fn parse_stl(bytes: &[u8]) -> Result<Scan, ParseError> {
     if bytes.is_empty() {
         return Err(ParseErrorKind::Empty.in_file());
@@ -75,7 +76,7 @@ pub fn parse_stl(bytes: &[u8]) -> Result<Scan, ParseError> {
     drop_not_finite(Scan { points, triangles: mesh.triangles, report }, mesh.not_finite)
 }
 
-/// What follows `UNITS=` in a binary file's comment, as some programs write it.
+/// Returns the word after `UNITS=` in a binary file's comment, as some programs write it.
 fn unit_in(comment: &[u8]) -> Option<String> {
     const MARK: &[u8] = b"UNITS=";
     let at = comment.windows(MARK.len()).position(|w| w == MARK)? + MARK.len();
@@ -87,18 +88,18 @@ fn unit_in(comment: &[u8]) -> Option<String> {
     (!word.is_empty()).then_some(word)
 }
 
-/// A mesh whose corners at the same place are one vertex.
+/// Mesh whose corners at the same position are merged into one vertex.
 #[derive(Default)]
 struct Welded {
     positions: Vec<[f32; 3]>,
     triangles: Vec<[u32; 3]>,
     vertex_at: HashMap<[u32; 3], u32>,
-    /// The first corner that is not finite.
+    /// First corner that is not finite.
     not_finite: Option<ParseError>,
     attributes: Attributes,
 }
 
-/// Triangles whose two bytes of attributes are not 0.
+/// Triangles with attributes other than 0.
 #[derive(Default)]
 struct Attributes {
     count: u64,
@@ -120,9 +121,9 @@ impl Welded {
                 };
                 self.not_finite = Some(kind.at(place(corner, axis)));
             }
-            // Zero has two signs, and one place.
+            // Merge the two signs of zero.
             let key = position.map(|c| (c + 0.0).to_bits());
-            // Fewer than 2^32: three a triangle of 50 bytes or more, and distinct.
+            // Below 2^32: three per triangle of 50 bytes or more, and distinct.
             let next = self.positions.len() as u32;
             triangle[corner] = match self.vertex_at.entry(key) {
                 Entry::Occupied(vertex) => *vertex.get(),
@@ -149,7 +150,7 @@ fn binary(bytes: &[u8], mesh: &mut Welded) -> Result<(), ParseError> {
         let found = excerpt(&bytes[..bytes.len().min(64)]);
         return Err(ParseErrorKind::Unexpected { expected, found }.in_file());
     };
-    // Three corners for each triangle, all different: what a vertex' index can name.
+    // Three distinct corners per triangle must fit 32-bit vertex indices.
     let limit = u64::from(u32::MAX) / 3;
     if expected > limit {
         return Err(ParseErrorKind::TooManyVertices { count: 3 * expected, limit: 3 * limit }
@@ -186,7 +187,7 @@ fn binary(bytes: &[u8], mesh: &mut Welded) -> Result<(), ParseError> {
     Ok(())
 }
 
-/// The lines of text that are not empty.
+/// Lines of text that are not empty.
 struct Lines<'a> {
     lines: std::slice::Split<'a, u8, fn(&u8) -> bool>,
     number: u64,
@@ -204,7 +205,7 @@ impl<'a> Lines<'a> {
         }
         None
     }
-    /// The next line must be these words, in small letters or large.
+    /// Requires that the next line consists of these words, ignoring case.
     fn expect(&mut self, words: &[&str], expected: &'static str) -> Result<(), ParseError> {
         let found = self.next();
         match &found {

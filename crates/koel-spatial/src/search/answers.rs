@@ -1,6 +1,6 @@
-//! What bulk queries return.
+//! Results of bulk queries.
 
-/// The neighbours of many queries: one list of indices, and where each query's part begins.
+/// Neighbours of many queries: one list of indices, and the offset of each query's part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Neighbours {
     offsets: Vec<u64>,
@@ -8,44 +8,44 @@ pub struct Neighbours {
 }
 
 impl Neighbours {
-    /// Of offsets that ascend, from 0 to the number of indices.
+    /// Wraps ascending offsets, from 0 to the number of indices.
     pub(super) fn new(offsets: Vec<u64>, indices: Vec<u32>) -> Neighbours {
         Neighbours { offsets, indices }
     }
-    /// Queries.
+    /// Returns the number of queries.
     pub fn len(&self) -> usize {
         self.offsets.len() - 1
     }
-    /// Whether there were no queries.
+    /// Returns whether there were no queries.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// Neighbours of all queries together.
+    /// Returns the total number of neighbours of all queries.
     pub fn total(&self) -> usize {
         self.indices.len()
     }
-    /// The neighbours of a query, by index of the point.
+    /// Returns the neighbours of a query, as indices of points.
     ///
     /// # Panics
-    /// If there is no such query.
+    /// If the query does not exist.
     pub fn of(&self, query: usize) -> &[u32] {
         &self.indices[self.offsets[query] as usize..self.offsets[query + 1] as usize]
     }
-    /// The neighbours of every query, in turn.
+    /// Iterates over the neighbours of each query, in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u32]> {
         (0..self.len()).map(|query| self.of(query))
     }
-    /// Where each query's part of [`indices`](Self::indices) begins, and the end.
+    /// Returns the start of each query's part of [`indices`](Self::indices), followed by the end.
     pub fn offsets(&self) -> &[u64] {
         &self.offsets
     }
-    /// All neighbours, one query after the other.
+    /// Returns all neighbours, in the order of the queries.
     pub fn indices(&self) -> &[u32] {
         &self.indices
     }
 }
 
-/// The nearest points of many queries: equally many for each.
+/// Nearest points of many queries, the same number for each.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Nearest {
     k: usize,
@@ -54,29 +54,30 @@ pub struct Nearest {
 }
 
 impl Nearest {
-    /// Of `k` neighbours a query.
+    /// Wraps `k` neighbours per query.
     pub(super) fn new(k: usize, indices: Vec<u32>, squared_distances: Vec<f64>) -> Nearest {
         Nearest { k, indices, squared_distances }
     }
-    /// Neighbours of each query: as many as asked for, or all points.
+    /// Returns the number of neighbours per query: the requested number, or the number of points if
+    /// that is smaller.
     pub fn k(&self) -> usize {
         self.k
     }
-    /// The nearest points of a query, the nearest first.
+    /// Returns the nearest points of a query, in ascending order of distance.
     ///
     /// # Panics
-    /// If there is no such query.
+    /// If the query does not exist.
     pub fn of(&self, query: usize) -> &[u32] {
         &self.indices[query * self.k..][..self.k]
     }
-    /// The squares of their distances.
+    /// Returns the squared distances of a query's nearest points.
     ///
     /// # Panics
-    /// If there is no such query.
+    /// If the query does not exist.
     pub fn squared_distances_of(&self, query: usize) -> &[f64] {
         &self.squared_distances[query * self.k..][..self.k]
     }
-    /// All neighbours, k for each query.
+    /// Returns all neighbours, k per query.
     pub fn indices(&self) -> &[u32] {
         &self.indices
     }

@@ -1,4 +1,4 @@
-//! From points to a [`SpatialHash`]: bounds, cell numbers, sort, occupied cells, map.
+//! Construction of a [`SpatialHash`]: bounds, cell numbers, sort, occupied cells, map.
 
 use koel::primitives::{Compact, SortPairs};
 use koel::{Buffer, Device, Duplicates, MapBuilder, MapOptions, Stream, View};
@@ -25,23 +25,24 @@ pub(super) fn build(
     let (keys, sorted) = sort(stream, points, n, grid)?;
     let (occupied, cells, names) = occupied_cells(stream, keys, n, grid)?;
     let numbers = names.numbers.view();
-    // Where names may be equal, the first cell of each: the others are linked to it.
+    // In a wide grid, names may collide: the map holds the first cell of each name, and the
+    // others are linked to it.
     let duplicates = if grid.wide == 0 { Duplicates::Unchecked } else { Duplicates::KeepFirst };
     let mut builder = MapBuilder::new(device, MapOptions { duplicates, ..MapOptions::default() })?;
     let map = builder.build(stream, names.names.view(), numbers)?;
     Ok(SpatialHash { device: device.clone(), grid, points: count, occupied, cells, sorted, map })
 }
 
-/// Least x, y, z and greatest x, y, z; zeros without a point.
+/// Returns the least x, y, z followed by the greatest x, y, z; zeros if there are no points.
 fn bounds(stream: &Stream, points: View<'_, u32>, n: u32) -> Result<[f32; BOUNDS], SearchError> {
-    /// Points of a thread: atomics on six words are rare, and yet the device is busy.
+    /// Points per block: few enough atomics on the six words, and enough blocks to fill the device.
     const TURN: u32 = 32 * 256;
     if n == 0 {
         return Ok([0.0; BOUNDS]);
     }
     let mut words = stream.device().upload(&[u32::MAX, u32::MAX, u32::MAX, 0, 0, 0])?;
     let bounds = words.view_mut().arg("bounds", stream)?;
-    // SAFETY: three coordinates for each of `n` points, six bounds.
+    // SAFETY: `points` holds three coordinates for each of `n` points, `bounds` six words.
     unsafe {
         point_bounds::launch(stream, n.div_ceil(TURN), n, points.arg("points", stream)?, bounds)
     }?;
@@ -56,7 +57,8 @@ fn bounds(stream: &Stream, points: View<'_, u32>, n: u32) -> Result<[f32; BOUNDS
 fn grid_around(bounds: [f32; BOUNDS], size: f64) -> Result<Grid, SearchError> {
     let origin: [f64; 3] = std::array::from_fn(|a| bounds[a].into());
     let per_unit = 1.0 / size;
-    // The greatest coordinate's cell, by the arithmetic of the kernels, is the last one.
+    // The cell of the greatest coordinate, computed with the arithmetic of the kernels, is the
+    // last.
     let cells: [f64; 3] =
         std::array::from_fn(|a| ((f64::from(bounds[a + 3]) - origin[a]) * per_unit).floor() + 1.0);
     let all = cells.iter().product::<f64>();
@@ -67,8 +69,8 @@ fn grid_around(bounds: [f32; BOUNDS], size: f64) -> Result<Grid, SearchError> {
     Ok(Grid { origin, size, per_unit, cells: cells.map(|c| c as u32), wide })
 }
 
-/// The cell numbers of the points, sorted, and the points in that order; points of one cell by
-/// index.
+/// Sorts the cell numbers of the points, and the points in that order; points of one cell stay
+/// sorted by index.
 fn sort(
     stream: &Stream,
     points: View<'_, u32>,
@@ -79,7 +81,7 @@ fn sort(
         (stream.device(), n as usize, n.div_ceil(cell_keys::SPEC.threads));
     let points = points.arg("points", stream)?;
     let (mut keys, mut indices) = (device.alloc(count)?, device.alloc(count)?);
-    // SAFETY: three coordinates, a key and an index for each of `n` points.
+    // SAFETY: the buffers hold three coordinates, a key and an index for each of `n` points.
     unsafe {
         let (keys, indices) =
             (keys.view_mut().arg("keys", stream)?, indices.view_mut().arg("indices", stream)?);
@@ -95,7 +97,7 @@ fn sort(
         sorted_indices.view_mut(),
     )?;
     let mut sorted = device.alloc(4 * count)?;
-    // SAFETY: three coordinates, an index and four words for each of `n` points.
+    // SAFETY: the buffers hold three coordinates, an index and four words for each of `n` points.
     unsafe {
         let (indices, sorted) =
             (sorted_indices.view().arg("indices", stream)?, sorted.view_mut().arg("out", stream)?);
@@ -104,7 +106,7 @@ fn sort(
     Ok((sorted_keys, sorted))
 }
 
-/// What the map is built of: the names of the occupied cells, and their places.
+/// Input of the map: the names of the occupied cells, and their positions.
 struct Names {
     names: Buffer<u32>,
     numbers: Buffer<u32>,
@@ -118,7 +120,7 @@ fn occupied_cells(
 ) -> Result<(u32, Buffer<u64>, Names), SearchError> {
     let (device, count) = (stream.device(), n as usize);
     let (mut first, mut places) = (device.alloc(count)?, device.alloc(count)?);
-    // SAFETY: a key, a flag and a place for each of `n` points.
+    // SAFETY: the buffers hold a key, a flag and a position for each of `n` points.
     unsafe {
         let (first, places) =
             (first.view_mut().arg("first", stream)?, places.view_mut().arg("places", stream)?);
@@ -145,7 +147,8 @@ fn occupied_cells(
     let mut cells = device.alloc(2 * in_all + 2)?;
     let (mut names, mut numbers) = (device.alloc(in_all)?, device.alloc(in_all)?);
     let blocks = (occupied + 1).div_ceil(write_cells::SPEC.threads);
-    // SAFETY: a key and a start for each occupied cell, two words for each and for the end.
+    // SAFETY: the inputs hold a key and a start for each occupied cell; `cells` holds two words for
+    // each occupied cell and for the end.
     unsafe {
         write_cells::launch(
             stream,
@@ -190,7 +193,7 @@ fn link(
     let (by_name, of_name) =
         (by_name.view().arg("names", stream)?, of_name.view().arg("cells_of", stream)?);
     let blocks = (count as u32).div_ceil(link_cells::SPEC.threads);
-    // SAFETY: `count` names and cells, two words of `cells` for each.
+    // SAFETY: the buffers hold `count` names and cells, and two words of `cells` for each.
     unsafe {
         link_cells::launch(
             stream,

@@ -1,49 +1,50 @@
-//! Why a neighbour search cannot be made.
+//! Errors of the neighbour search.
 
 use thiserror::Error;
 
 use crate::grid::axis_name;
 
-/// Why points cannot be hashed, or a query cannot be answered.
+/// Reason why points cannot be hashed or a query cannot be answered.
 #[derive(Debug, Error)]
 pub enum SearchError {
-    /// The device refused: out of memory, lengths that differ, buffers of another device.
+    /// Device error: out of memory, mismatched lengths, or buffers of another device.
     #[error(transparent)]
     Device(#[from] koel::Error),
     /// A coordinate is NaN or infinite.
-    #[error("{what} {index}: {axis} is {value}, expected a finite number", axis = axis_name(*.axis))]
+    #[error("{what} {index}: {axis} is {value}, expected a finite number",
+        axis = axis_name(*.axis))]
     NotFinite {
         /// "point" or "query".
         what: &'static str,
-        /// Its index.
+        /// Index of the point or query.
         index: usize,
         /// 0, 1, 2 for x, y, z.
         axis: usize,
         /// The coordinate.
         value: f32,
     },
-    /// A buffer of coordinates does not hold three for each point.
+    /// The length of a coordinate buffer is not a multiple of three.
     #[error("{found} coordinates, expected three for each {what}")]
     Coordinates {
         /// "point" or "query".
         what: &'static str,
-        /// Coordinates given.
+        /// Number of coordinates given.
         found: usize,
     },
     /// The cell size is not a positive finite number.
     #[error("cell size {found}, expected a positive finite number")]
     CellSize {
-        /// The size asked for.
+        /// Requested size.
         found: f64,
     },
-    /// The cells are so small that their numbers do not fit.
+    /// The cells are too small for their numbers to fit.
     #[error(
-        "cells of size {size} make a grid of {} x {} x {} around the points, expected at most 2^32 - 1 along an axis \
-         and 2^63 in all",
+        "cells of size {size} make a grid of {} x {} x {} around the points, expected at most \
+         2^32 - 1 per axis and 2^63 in total",
         cells[0], cells[1], cells[2]
     )]
     TooManyCells {
-        /// The size asked for.
+        /// Requested size.
         size: f64,
         /// Cells along each axis.
         cells: [f64; 3],
@@ -51,7 +52,7 @@ pub enum SearchError {
     /// The radius is negative, NaN or infinite.
     #[error("radius {found}, expected a finite number, 0 or more")]
     Radius {
-        /// The radius asked for.
+        /// Requested radius.
         found: f64,
     },
 }

@@ -1,11 +1,11 @@
-//! Neighbour search: points hashed into a voxel grid, on a device.
+//! Neighbour search on a device, with points hashed into a voxel grid.
 //!
 //! A [`SpatialHash`] sorts points by cell and keeps a [`koel::Map`] from occupied cells to their
-//! points. Queries come in bulk, from host slices or from device buffers: all points
+//! points. Queries are batched, from host slices or device buffers: all points
 //! [within](SpatialHash::within) a radius of each query, or the k [nearest](SpatialHash::nearest).
-//! The cell size is the user's choice; answers do not depend on it, their speed does: for
-//! queries within a radius, cells about as large as the radius are good; for k neighbours, cells of
-//! about k / 4 points.
+//! The caller chooses the cell size; it affects only speed and the order of results. For radius
+//! queries, choose cells about as large as the radius; for k neighbours, cells of about k / 4
+//! points.
 //!
 //! ```
 //! use koel_spatial::SpatialHash;
@@ -19,12 +19,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # What is exact
+//! # Exactness
 //! Coordinates are `f32`. The squared distance of two points is computed in `f64`, x first, then y,
 //! then z, and compared with the square of the radius: no neighbour is missed and none is added,
-//! wherever points and queries lie, and every device gives the same answer in the same order. Any
-//! finite coordinate works, negative or huge; cells may be so small that there are 2^63 of
-//! them ([`SearchError::TooManyCells`] beyond).
+//! wherever points and queries lie, and every device returns the same answer in the same order. Any
+//! finite coordinate works, negative or huge. There may be up to 2^63 cells
+//! ([`SearchError::TooManyCells`] beyond).
 
 mod answers;
 mod build;
@@ -42,28 +42,28 @@ use koel_kernels::spatial_search::within::{Lists, count_within, list_within};
 
 /// Points sorted by the cells of a voxel grid, and a hash table of the occupied cells.
 ///
-/// Memory: 16 bytes a point, and 16 and a pair of the map (about 10 bytes) for each occupied cell.
+/// Memory: 16 bytes per point; for each occupied cell 16 bytes and a pair of the map (about 10
+/// bytes).
 pub struct SpatialHash {
     device: Device,
     grid: Grid,
     points: usize,
     occupied: u32,
-    /// Two words for each occupied cell and for the end; see
-    /// `koel_kernels::spatial_search::table`.
+    /// Two words for each occupied cell and for the end; see `koel_kernels::spatial_search::table`.
     cells: Buffer<u64>,
-    /// Four words a point: coordinates and index.
+    /// Four words per point: coordinates and index.
     sorted: Buffer<u32>,
     map: Map,
 }
 
 impl SpatialHash {
-    /// Hashes host points into cells of the given side, in the units of the points.
+    /// Hashes host points into cells with the given side, in the units of the points.
     ///
-    /// Cost: see [`build_on`](Self::build_on), and a copy to the device.
+    /// Cost: see [`build_on`](Self::build_on), plus a copy to the device.
     ///
     /// # Errors
-    /// [`SearchError`]: a coordinate that is not finite, a bad cell size, too many cells, out of
-    /// memory, more points than 32-bit indices reach.
+    /// [`SearchError`]: a coordinate is not finite, the cell size is invalid, there are too many
+    /// cells, memory runs out, or the points exceed 32-bit indices.
     pub fn build(
         device: &Device,
         points: &[[f32; 3]],
@@ -73,16 +73,16 @@ impl SpatialHash {
         build::build(&device.stream()?, staged.view(), cell_size)
     }
 
-    /// Hashes points in device memory: three coordinates a point, as the bits of `f32`.
+    /// Hashes points in device memory: three coordinates per point, as the bits of `f32`.
     ///
-    /// A pass for the bounds, one for the keys, a stable radix sort of (64-bit key, index) pairs
-    /// over the bits that the grid needs, a compaction of the distinct keys, and a map build
-    /// over them. Waits for the device three times, to learn the bounds, the number of occupied
-    /// cells, and that the map is built. The scratch memory, about 40 bytes a point, is
-    /// given back.
+    /// Runs a pass for the bounds, one for the keys, a stable radix sort of (64-bit key, index)
+    /// pairs over the bits that the grid needs, a compaction of the distinct keys, and a map build
+    /// over them. Synchronizes with the device three times: for the bounds, the number of occupied
+    /// cells, and the completion of the map. Uses about 40 bytes of scratch memory per point, which
+    /// it frees.
     ///
     /// # Errors
-    /// As [`build`](Self::build); coordinates that are not a multiple of three.
+    /// As for [`build`](Self::build); also if the number of coordinates is not a multiple of three.
     pub fn build_on(
         stream: &Stream,
         points: View<'_, u32>,
@@ -91,14 +91,15 @@ impl SpatialHash {
         build::build(stream, points, cell_size)
     }
 
-    /// Hashes host points into cells that suit searches for the `k` points nearest to each of them:
-    /// as large as the distance to the k-th neighbour is at most half of the time, by a sample
-    /// of the points.
+    /// Hashes host points into cells that suit searches for the `k` nearest neighbours of the
+    /// points themselves. The cell side is the median distance to the k-th neighbour, estimated
+    /// from a sample of the points.
     ///
-    /// Cost: as [`build`](Self::build), and 32 passes over the points on the host for the sample.
+    /// Cost: as for [`build`](Self::build), plus 32 passes over the points on the host for the
+    /// sample.
     ///
     /// # Errors
-    /// As [`build`](Self::build).
+    /// As for [`build`](Self::build).
     pub fn build_for_nearest(
         device: &Device,
         points: &[[f32; 3]],
@@ -108,36 +109,36 @@ impl SpatialHash {
         SpatialHash::build(device, points, spacing::cell_size(points, k))
     }
 
-    /// The device it is on.
+    /// Returns the device of the hash.
     pub fn device(&self) -> &Device {
         &self.device
     }
-    /// Points.
+    /// Returns the number of points.
     pub fn len(&self) -> usize {
         self.points
     }
-    /// Whether there are none.
+    /// Returns whether there are no points.
     pub fn is_empty(&self) -> bool {
         self.points == 0
     }
-    /// The side of a cell.
+    /// Returns the side of a cell.
     pub fn cell_size(&self) -> f64 {
         self.grid.size
     }
-    /// Cells along each axis of the box around the points.
+    /// Returns the number of cells along each axis of the box around the points.
     pub fn cells(&self) -> [u32; 3] {
         self.grid.cells
     }
-    /// Cells that hold a point.
+    /// Returns the number of cells that contain a point.
     pub fn occupied_cells(&self) -> usize {
         self.occupied as usize
     }
-    /// Bytes of device memory.
+    /// Returns the bytes of device memory in use.
     pub fn bytes(&self) -> usize {
         self.cells.bytes() + self.sorted.bytes() + self.map.bytes()
     }
 
-    /// For kernels.
+    /// Builds the argument for kernels.
     fn arg(&self, stream: &Stream) -> Result<Cells, SearchError> {
         Ok(Cells {
             grid: self.grid,
@@ -148,15 +149,15 @@ impl SpatialHash {
         })
     }
 
-    /// The indices of all points within `radius` of each query, both ends included.
+    /// Returns the indices of all points at distance `radius` or less from each query.
     ///
-    /// The neighbours of a query stand in the order of their cells (by x, then y, then z) and
-    /// inside a cell by index: the same on every device, but another one for other cell sizes.
-    /// A point is a neighbour of itself. Memory: 4 bytes a neighbour and 16 a query; where that
-    /// may be too much, [`count_within`](Self::count_within) tells first.
+    /// The neighbours of a query are ordered by cell (x, then y, then z), and by index within a
+    /// cell. The order is the same on every device, but depends on the cell size. A point is a
+    /// neighbour of itself. Memory: 4 bytes per neighbour and 16 per query;
+    /// [`count_within`](Self::count_within) returns the counts beforehand.
     ///
     /// # Errors
-    /// [`SearchError`]: a query that is not finite, a bad radius, out of memory.
+    /// [`SearchError`]: a query is not finite, the radius is invalid, or memory runs out.
     pub fn within(&self, queries: &[[f32; 3]], radius: f64) -> Result<Neighbours, SearchError> {
         check_finite("query", queries)?;
         let stream = self.device.stream()?;
@@ -165,15 +166,15 @@ impl SpatialHash {
         Ok(Neighbours::new(offsets.download()?, indices.download()?))
     }
 
-    /// As [`within`](Self::within), from device memory to device memory: the indices of query i are
-    /// at `offsets[i]..offsets[i + 1]`.
+    /// Variant of [`within`](Self::within) from device memory to device memory: the indices of
+    /// query i are at `offsets[i]..offsets[i + 1]`.
     ///
-    /// Counts, sums up, reads the total back (the only time it waits), and lists: every cell is
-    /// looked up twice. A query that is not finite has no neighbours.
+    /// Counts, computes offsets by a prefix sum, reads the total back (the only synchronization),
+    /// and lists; every cell is looked up twice. A query that is not finite has no neighbours.
     ///
     /// # Errors
-    /// As [`within`](Self::within); coordinates that are not a multiple of three, buffers of
-    /// another device.
+    /// As for [`within`](Self::within); also if the number of coordinates is not a multiple of
+    /// three, or for buffers of another device.
     pub fn within_on(
         &self,
         stream: &Stream,
@@ -192,15 +193,15 @@ impl SpatialHash {
         Ok((offsets, indices))
     }
 
-    /// `counts[i]` = how many points lie within `radius` of query i (three coordinates, as the bits
-    /// of `f32`).
+    /// Sets `counts[i]` to the number of points within `radius` of query i (three coordinates, as
+    /// the bits of `f32`).
     ///
-    /// One launch; allocates nothing and does not wait. A query looks up the rows of cells that its
-    /// ball touches, about one lookup a row where points are dense; where that would be more
-    /// lookups than there are occupied cells, it goes through those in its box by bisection.
+    /// Launches one kernel; neither allocates nor synchronizes. A query looks up the rows of cells
+    /// that its ball touches, about one lookup per row if points are dense. If that would take more
+    /// lookups than there are occupied cells, it walks the occupied cells in its box by bisection.
     ///
     /// # Errors
-    /// A bad radius, lengths that do not fit, buffers of another device.
+    /// Invalid radius, mismatched lengths, or buffers of another device.
     pub fn count_within(
         &self,
         stream: &Stream,
@@ -211,7 +212,7 @@ impl SpatialHash {
         check_radius(radius)?;
         let n = count32("queries", triples("query", queries.len())?)?;
         check_length("counts", counts.len(), "the queries", n as usize)?;
-        // SAFETY: `n` queries and counts; cells, points and table as built.
+        // SAFETY: there are `n` queries and counts; cells, points and table are as built.
         unsafe {
             count_within::launch(
                 stream,
@@ -226,14 +227,14 @@ impl SpatialHash {
         Ok(())
     }
 
-    /// `indices[offsets[i]..]` = the points within `radius` of query i, in the order of
-    /// [`within`](Self::within). What does not fit before `offsets[i + 1]`, or in `indices`, is
-    /// left out: offsets are the running sums of the counts.
+    /// Writes the points within `radius` of query i to `indices[offsets[i]..]`, in the order of
+    /// [`within`](Self::within). Offsets are the prefix sums of the counts. Points that do not fit
+    /// before `offsets[i + 1]` or in `indices` are omitted.
     ///
-    /// One launch; allocates nothing and does not wait.
+    /// Launches one kernel; neither allocates nor synchronizes.
     ///
     /// # Errors
-    /// A bad radius, lengths that do not fit, buffers of another device.
+    /// Invalid radius, mismatched lengths, or buffers of another device.
     pub fn list_within(
         &self,
         stream: &Stream,
@@ -245,8 +246,8 @@ impl SpatialHash {
         check_radius(radius)?;
         let n = count32("queries", triples("query", queries.len())?)?;
         check_length("offsets", offsets.len(), "the queries and one", n as usize + 1)?;
-        // SAFETY: `n` queries, an offset more; nothing is written behind `room`; cells, points and
-        // table as built.
+        // SAFETY: there are `n` queries and `n + 1` offsets; nothing is written beyond `room`;
+        // cells, points and table are as built.
         unsafe {
             list_within::launch(
                 stream,
@@ -265,12 +266,12 @@ impl SpatialHash {
         Ok(())
     }
 
-    /// The `k` points nearest to each query, or all points where there are fewer: ascending by
-    /// distance, then by index. A point is its own nearest neighbour, unless another one with a
-    /// lesser index lies at the same place.
+    /// Returns the `k` points nearest to each query, or all points if there are fewer, in ascending
+    /// order of distance, then of index. A point is its own nearest neighbour unless a point with a
+    /// lower index has the same position.
     ///
     /// # Errors
-    /// [`SearchError`]: a query that is not finite, out of memory.
+    /// [`SearchError`]: a query is not finite, or memory runs out.
     pub fn nearest(&self, queries: &[[f32; 3]], k: usize) -> Result<Nearest, SearchError> {
         check_finite("query", queries)?;
         let k = k.min(self.points);
@@ -292,19 +293,19 @@ impl SpatialHash {
         ))
     }
 
-    /// `indices[k i..]` = the k points nearest to query i, in the order of
-    /// [`nearest`](Self::nearest), and `squared_distances[k i..]` the squares of their
-    /// distances, as the bits of `f64`. Where there are fewer than k points, and for a
-    /// query that is not finite, indices are 2^32 - 1 and distances infinite.
+    /// Writes the k points nearest to query i to `indices[k i..]`, in the order of
+    /// [`nearest`](Self::nearest), and their squared distances to `squared_distances[k i..]`, as
+    /// the bits of `f64`. If there are fewer than k points, or a query is not finite, the remaining
+    /// indices are 2^32 - 1 and the distances infinite.
     ///
-    /// One launch; allocates nothing and does not wait. A query looks up its cell, then the cells
-    /// around it, up to two cells away; if points farther out may be nearer, it goes through
-    /// the occupied cells from itself outwards, axis by axis, as far as the k-th best distance:
-    /// far queries and gaps cost bisections, not empty cells. Cost grows with k times
-    /// the points compared in the worst case: the best k are kept sorted.
+    /// Launches one kernel; neither allocates nor synchronizes. A query looks up its own cell, then
+    /// the cells up to two away. If points farther out may be nearer, it walks the occupied cells
+    /// outwards from itself, axis by axis, up to the k-th best distance: distant queries and gaps
+    /// cost bisections, not visits to empty cells. The k best points are kept sorted; the
+    /// worst-case cost is proportional to k times the number of points compared.
     ///
     /// # Errors
-    /// Lengths that do not fit, buffers of another device.
+    /// Mismatched lengths, or buffers of another device.
     pub fn nearest_into(
         &self,
         stream: &Stream,
@@ -317,7 +318,7 @@ impl SpatialHash {
         let (k, places) = (count32("neighbours", k)?, (n as usize).saturating_mul(k));
         check_length("indices", indices.len(), "k times the queries", places)?;
         check_length("squared_distances", squared_distances.len(), "k times the queries", places)?;
-        // SAFETY: `n` queries, `k n` places; cells, points and table as built.
+        // SAFETY: there are `n` queries and `k n` results; cells, points and table are as built.
         unsafe {
             find_nearest::launch(
                 stream,
@@ -362,7 +363,7 @@ fn check_radius(radius: f64) -> Result<(), SearchError> {
     }
 }
 
-/// How many points so many coordinates are.
+/// Converts a number of coordinates to a number of points.
 fn triples(what: &'static str, coordinates: usize) -> Result<usize, SearchError> {
     if !coordinates.is_multiple_of(3) {
         return Err(SearchError::Coordinates { what, found: coordinates });
@@ -383,7 +384,8 @@ fn check_length(
     }
 }
 
-/// As a 32-bit count, a little below 2^32, so that rounding up to whole blocks does not wrap.
+/// Converts to a 32-bit count, capped slightly below 2^32 so that rounding up to whole blocks
+/// cannot wrap.
 fn count32(what: &'static str, n: usize) -> Result<u32, koel::Error> {
     const MAX: usize = u32::MAX as usize - (1 << 16);
     if n <= MAX { Ok(n as u32) } else { Err(koel::Error::TooMany { what, n, max: MAX }) }

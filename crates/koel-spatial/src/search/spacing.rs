@@ -1,16 +1,16 @@
-//! How far apart points are.
+//! Spacing of points.
 
 use rayon::prelude::*;
 
 use crate::grid::Bounds;
 
-/// Points that are looked at.
+/// Maximum number of sampled points.
 const SAMPLES: usize = 32;
-/// Cells along the longest side at most, so that their numbers fit.
+/// Maximum number of cells along the longest side, so that cell numbers fit.
 const MAX_CELLS: f64 = (1 << 20) as f64;
 
-/// The median, over a sample of the points, of the distance to the k-th nearest point (the point
-/// itself is the first); 1 where that says nothing. All coordinates are finite.
+/// Returns the median, over a sample of the points, of the distance to the k-th nearest point (the
+/// point itself is the first); 1 if there is no positive distance. All coordinates must be finite.
 pub(super) fn cell_size(points: &[[f32; 3]], k: usize) -> f64 {
     let Ok(bounds) = Bounds::of(points) else { return 1.0 };
     let step = points.len().div_ceil(SAMPLES);
@@ -18,7 +18,7 @@ pub(super) fn cell_size(points: &[[f32; 3]], k: usize) -> f64 {
     let mut distances: Vec<f64> =
         samples.par_iter().map(|&sample| distance_to_nth(points, sample, k)).collect();
     distances.sort_by(f64::total_cmp);
-    // Where most points coincide with k others, the least distance that is one.
+    // If most points coincide with k others, use the smallest positive distance.
     let median = distances[distances.len() / 2];
     let distance =
         if median > 0.0 { median } else { distances.into_iter().find(|&d| d > 0.0).unwrap_or(1.0) };

@@ -1,5 +1,5 @@
-//! Clouds of solids whose signed distance is known in closed form, what scanners do to them, and
-//! the errors of labels.
+//! Clouds of solids with a closed-form signed distance, simulated scanner errors, and the errors of
+//! labels.
 #![allow(dead_code, reason = "each user takes what it needs")]
 
 use koel_spatial::PointCloud;
@@ -40,23 +40,23 @@ fn length(a: V) -> f64 {
     dot(a, a).sqrt()
 }
 
-/// A surface around the origin.
+/// Surface around the origin.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Shape {
     Sphere(f64),
-    /// Around z.
+    /// Around the z axis.
     Torus {
         major: f64,
         minor: f64,
     },
-    /// Half extents.
+    /// Given by its half extents.
     Plate(V),
-    /// A ball with a concentric hole.
+    /// Ball with a concentric hole.
     Hollow {
         outer: f64,
         inner: f64,
     },
-    /// The part of a sphere above z: open. Its distance is that with a flat lid.
+    /// Part of a sphere with z above a threshold: open. Its distance includes a flat lid.
     Cap {
         radius: f64,
         above: f64,
@@ -64,7 +64,7 @@ pub enum Shape {
 }
 use Shape::*;
 impl Shape {
-    /// Negative inside.
+    /// Returns the signed distance, negative inside.
     pub fn distance(self, p: V) -> f64 {
         match self {
             Sphere(r) => length(p) - r,
@@ -77,7 +77,7 @@ impl Shape {
             Hollow { outer, inner } => (length(p) - outer).max(inner - length(p)),
         }
     }
-    /// A point spread evenly over the surface, and its outward normal.
+    /// Samples a point uniformly on the surface, with its outward normal.
     fn sample(self, random: &mut Random) -> (V, V) {
         match self {
             Sphere(r) => {
@@ -134,30 +134,30 @@ impl Shape {
     }
 }
 
-/// What a scanner does; lengths in voxels.
+/// Simulated scanner errors; lengths in voxels.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Scan {
-    /// Gaussian, of each coordinate.
+    /// Standard deviation of Gaussian noise of each coordinate.
     pub noise: f64,
-    /// Gaussian, of each normal's direction, in degrees.
+    /// Standard deviation of Gaussian noise of each normal's direction, in degrees.
     pub degrees: f64,
-    /// Share of points that lie anywhere.
+    /// Share of points at random positions.
     pub outliers: f64,
     /// Share of normals that point inward.
     pub flipped: f64,
-    /// Share of a sphere's surface that nobody saw, around +x.
+    /// Unseen share of a sphere's surface, around +x.
     pub hole: f64,
-    /// Density at -z over density at +z.
+    /// Density at -z divided by density at +z.
     pub density: f64,
 }
-/// A cloud, and for each point where on the surface it truly is; outliers are nowhere.
+/// Cloud with the true surface position of each point; `None` for outliers.
 pub struct Scanned {
     pub cloud: PointCloud,
     pub truth: Vec<Option<V>>,
-    /// What each point stands for, so that sums are areas.
+    /// Area represented by each point.
     pub weights: Vec<f64>,
 }
-/// `n` points of a shape of about unit size, on voxels of size `h`.
+/// Scans `n` points of a shape of about unit size, with voxels of size `h`.
 pub fn scan(shape: Shape, n: usize, scan: Scan, h: f64, random: &mut Random) -> Scanned {
     let (mut positions, mut normals, mut truth, mut weights) = (vec![], vec![], vec![], vec![]);
     while positions.len() < n {
@@ -203,12 +203,12 @@ pub fn scan(shape: Shape, n: usize, scan: Scan, h: f64, random: &mut Random) -> 
 /// Errors of the labels of one cloud, as shares of its area.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Errors {
-    /// On the wrong side, further than 2 voxels from the other surface.
+    /// On the wrong side, more than 2 voxels from the other surface.
     pub far: f64,
     /// On the wrong side.
     pub wrong: f64,
     pub unknown: f64,
-    /// |share said to be inside - true share|.
+    /// |estimated share inside - true share|.
     pub share: f64,
 }
 impl Errors {
@@ -221,8 +221,8 @@ impl Errors {
         }
     }
 }
-/// Compares labels with the true side of each point. An intersection is a fact, that both clouds
-/// occupy the voxel: it names no side.
+/// Compares labels with the true side of each point. An intersection states only that both clouds
+/// occupy the voxel and implies no side.
 pub fn errors(
     scanned: &Scanned,
     pose: &Pose,
@@ -261,9 +261,9 @@ pub fn errors(
     Errors { far: e.far / all, wrong: e.wrong / all, unknown: e.unknown / all, share: e.share }
 }
 
-/// The volume of the intersection of two placed solids: boxes of [-1.6, 1.6]^3, halved until no
-/// surface crosses them or they are n a side (a power of two); those at a surface count in part.
-/// Thin solids want boxes much thinner.
+/// Returns the volume of the intersection of two placed solids. Boxes of [-1.6, 1.6]^3 are halved
+/// until no surface crosses them or there are n per side (a power of two); boxes at a surface count
+/// partially. Thin solids need much thinner boxes.
 pub fn volume_of_both(a: (Shape, &Pose), b: (Shape, &Pose), n: u32) -> f64 {
     let distance = |(shape, pose): (Shape, &Pose), p: V| {
         let moved: V = std::array::from_fn(|a| p[a] - pose.translation[a]);
@@ -274,7 +274,7 @@ pub fn volume_of_both(a: (Shape, &Pose), b: (Shape, &Pose), n: u32) -> f64 {
     };
     share_inside(&|p| distance(a, p).max(distance(b, p)), [0.0; 3], 1.6, n) * 3.2f64.powi(3)
 }
-/// The share of a box (its centre, half its side) where a distance is negative.
+/// Returns the share of a box (given by its centre and half side) where a distance is negative.
 fn share_inside(distance: &dyn Fn(V) -> f64, centre: V, half: f64, n: u32) -> f64 {
     let d = distance(centre);
     if n == 1 || d.abs() > half * 3f64.sqrt() {

@@ -1,19 +1,19 @@
-//! Bases: two or three points that carry a system of coordinates.
+//! Bases: two or three points that define a coordinate system.
 use super::Point;
 use crate::affine::Affine;
 use crate::fit::Freedom;
 use crate::random::Random;
 
-/// Which bases are used. A basis that is too short magnifies errors, one that is too long leaves
-/// few cells.
+/// Selection rules for bases. A basis that is too short magnifies errors; one that is too long
+/// leaves few cells.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BasisRules {
-    /// The chance that a pair (or triple) is taken: the paper's third.
+    /// Probability that a pair (or triple) is taken: the paper's one third.
     pub chance: f32,
-    /// Distance of the first two points, pixels: at least and at most.
+    /// Minimum and maximum distance of the first two points, in pixels.
     pub lengths: (f32, f32),
-    /// The sine of the angle of the third point, as seen from the first: at least. Thin triangles
-    /// magnify errors.
+    /// Minimum sine of the angle to the third point, as seen from the first. Thin triangles magnify
+    /// errors.
     pub thinnest: f32,
 }
 impl Default for BasisRules {
@@ -22,11 +22,11 @@ impl Default for BasisRules {
     }
 }
 
-/// Indices of two points (the third is the second again), or of three.
+/// Indices of two points (the third repeats the second), or of three.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PointBasis(pub [u32; 3]);
 
-/// Random bases, at most `most`, none twice.
+/// Returns up to `most` distinct random bases.
 pub fn choose(
     points: &[Point],
     freedom: Freedom,
@@ -53,7 +53,7 @@ pub fn choose(
     };
     let mut bases = vec![];
     if all <= 4 * most as u64 {
-        // Few: each with its chance.
+        // Few candidates: take each with its probability.
         for id in 0..all {
             if random.unit() < rules.chance {
                 bases.extend(Some(basis(id)).filter(good));
@@ -77,7 +77,7 @@ pub fn choose(
 }
 
 impl PointBasis {
-    /// The map from coordinates to the plane. `None` if the points do not span it.
+    /// Returns the map from basis coordinates to the plane. `None` if the points do not span it.
     pub fn frame(&self, points: &[Point], freedom: Freedom) -> Option<Affine> {
         let [a, b, c] = self.0.map(|i| points[i as usize]);
         let (x, y) = (b.0 - a.0, b.1 - a.1);
@@ -92,7 +92,7 @@ impl PointBasis {
         let frame = Affine { linear, shift: [a.0, a.1] };
         frame.inverse().map(|_| frame)
     }
-    /// The other points in the coordinates of this basis, by index.
+    /// Returns the other points in the coordinates of this basis, with their indices.
     pub fn coordinates<'p>(
         &self,
         points: &'p [Point],
@@ -103,7 +103,7 @@ impl PointBasis {
         let others = points.iter().enumerate().filter(move |(i, _)| !own.contains(&(*i as u32)));
         others.filter_map(move |(i, &p)| Some((i, back?.apply(p))))
     }
-    /// The distance of its first two points, pixels.
+    /// Returns the distance of the first two points, in pixels.
     pub fn length(&self, points: &[Point]) -> f32 {
         let [a, b, _] = self.0.map(|i| points[i as usize]);
         (b.0 - a.0).hypot(b.1 - a.1)

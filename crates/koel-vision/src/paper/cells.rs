@@ -1,51 +1,50 @@
-//! Cells of the plane of coordinates: what is a key.
+//! Cells of the coordinate plane: the keys of the table.
 use super::Point;
 use super::basis::PointBasis;
 use crate::fit::Freedom;
 use crate::random::Random;
 
-/// How the plane of coordinates is cut.
+/// Partition of the coordinate plane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Partition {
     /// Squares.
     #[default]
     Uniform,
-    /// Rehashing through a transfer function: strips along both axes, each with as many points as
-    /// the others.
+    /// Rehashing through a transfer function: strips along both axes with equal numbers of points.
     Transfer,
-    /// A grid of cells that has learnt where the points are (Kohonen's self-organising map).
+    /// Grid of cells trained on the distribution of the points (Kohonen's self-organizing map).
     Elastic,
 }
 
-/// Coordinates beyond this many cells from the origin are left out.
+/// Maximum coordinates, in cells from the origin; points beyond are omitted.
 const REACH: i32 = 1 << 14;
-/// Strips of each axis, and nodes of each side of the elastic grid.
+/// Strips per axis, and nodes per side of the elastic grid.
 const SIDE: usize = 48;
-/// Points from which an irregular partition is learnt.
+/// Number of points for training an irregular partition.
 const SAMPLES: usize = 20_000;
 
-/// The cells.
+/// Cells of a partition.
 pub struct Cells {
-    /// Cells a unit.
+    /// Cells per unit.
     scale: f32,
     shape: Shape,
 }
 enum Shape {
     Uniform,
-    /// The upper ends of the strips.
+    /// Upper ends of the strips.
     Transfer {
         u: Vec<f32>,
         v: Vec<f32>,
     },
-    /// Where the nodes are, row by row.
+    /// Positions of the nodes, row by row.
     Elastic {
         nodes: Vec<Point>,
     },
 }
 
 impl Cells {
-    /// Cells for the coordinates of a model. Uniform ones: a tenth of a basis wide; for rigid maps
-    /// 6 pixels.
+    /// Builds cells for the coordinates of a model. Uniform cells are a tenth of a basis wide; for
+    /// rigid maps, 6 pixels.
     pub fn of(
         partition: Partition,
         freedom: Freedom,
@@ -77,7 +76,7 @@ impl Cells {
         };
         Cells { scale, shape }
     }
-    /// Column and row of a place; `None` if it is far out.
+    /// Returns column and row of a point; `None` if it is out of range.
     fn cell(&self, (u, v): Point) -> Option<(i32, i32)> {
         let cell = match &self.shape {
             Shape::Uniform => ((u * self.scale).floor() as i32, (v * self.scale).floor() as i32),
@@ -93,11 +92,11 @@ impl Cells {
         let inside = |i: i32| (-REACH + 2..REACH - 2).contains(&i);
         (u.is_finite() && v.is_finite() && inside(cell.0) && inside(cell.1)).then_some(cell)
     }
-    /// The key of a place.
+    /// Returns the key of a point.
     pub fn key(&self, at: Point) -> Option<u32> {
         self.cell(at).map(packed)
     }
-    /// The keys of its cell and of the eight around it.
+    /// Returns the keys of the point's cell and of its eight neighbours.
     pub fn around(&self, at: Point) -> impl Iterator<Item = u32> + use<> {
         let neighbours = |(u, v): (i32, i32)| {
             (-1..=1).flat_map(move |du| (-1..=1).map(move |dv| packed((u + du, v + dv))))
@@ -120,8 +119,8 @@ fn nearest(nodes: &[Point], (u, v): Point) -> usize {
     best.1
 }
 
-/// A grid of nodes drawn to the samples: each sample pulls the nearest node and, less and less, its
-/// neighbours in the grid.
+/// Trains a grid of nodes on the samples: each sample pulls the nearest node and, with decreasing
+/// strength, its neighbours in the grid.
 fn learnt(samples: &[Point]) -> Vec<Point> {
     let spread = |of: fn(&Point) -> f32| {
         let mut values = samples.iter().map(of).collect::<Vec<f32>>();

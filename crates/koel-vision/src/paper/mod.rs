@@ -1,12 +1,12 @@
-//! Geometric hashing as published: by points alone, for comparison with the default matcher.
+//! Geometric hashing as published, based on points alone, for comparison with the default matcher.
 //!
-//! Alcantara et al. 2009, section 6 (two points make a basis; votes for pairs of bases), and
-//! Zachmann's lecture (rigid and affine bases; verification; what helps against noise). The modules
-//! follow the data: bases of points ([`basis`]) give every other point two coordinates that no
-//! movement changes; cells of these ([`cells`]) are the keys of a multi-value table ([`table`])
-//! whose values are the model's bases; a scene's bases look up their points' cells and count
-//! ([`votes`]); the pairs of bases with more votes than chance explains are verified
-//! ([`mod@verify`]). [`naive`] tries everything.
+//! Implements Alcantara et al. 2009, section 6 (two points form a basis; votes for pairs of bases),
+//! and Zachmann's lecture (rigid and affine bases; verification; measures against noise). The
+//! modules follow the data. Bases of points ([`basis`]) give every other point two coordinates that
+//! are invariant under motion. Cells of these ([`cells`]) are the keys of a multi-value table
+//! ([`table`]) whose values are the model's bases. A scene's bases look up the cells of their
+//! points and count ([`votes`]). Pairs of bases with more votes than chance explains are verified
+//! ([`mod@verify`]). [`naive`] is an exhaustive search.
 pub mod basis;
 pub mod cells;
 pub mod naive;
@@ -31,13 +31,13 @@ use table::{Lookup, MultiTable};
 use verify::{Verified, verify};
 use votes::{Hypothesis, Weights, count};
 
-/// A point of the plane.
+/// Point of the plane.
 pub type Point = (f32, f32);
 
-/// Which points of an image the published method uses.
+/// Features of an image that the published method uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Features {
-    /// The strongest edges, evenly spread.
+    /// Strongest edges, evenly spread.
     #[default]
     Edges,
     /// Corners (FAST), the strongest of each cell of the image first.
@@ -54,39 +54,39 @@ impl std::str::FromStr for Features {
     }
 }
 
-/// What the published method does. Every remedy against noise is a switch.
+/// Options of the published method. Every measure against noise is a switch.
 #[derive(Clone, Debug)]
 pub struct PaperOptions {
-    /// Which maps are looked for, and so what a basis is.
+    /// Allowed maps, which determine the type of basis.
     pub freedom: Freedom,
-    /// Points of an image, the strongest first, this far apart.
+    /// Maximum number of points of an image, strongest first.
     pub points: usize,
-    /// Pixels between points.
+    /// Minimum distance between points, in pixels.
     pub apart: f32,
-    /// Which bases are used.
+    /// Selection rules for bases.
     pub rules: BasisRules,
-    /// Bases of the model and of the scene, at most.
+    /// Maximum number of bases of the model and of the scene.
     pub bases: (usize, usize),
-    /// How the table is looked up.
+    /// Lookup method of the table.
     pub lookup: Lookup,
-    /// How the plane of coordinates is cut into cells.
+    /// Partition of the coordinate plane into cells.
     pub partition: Partition,
-    /// Each model point is entered into the cells around its own too: nine times the memory.
+    /// Enter each model point into the cells around its own too: nine times the memory.
     pub neighbour_entries: bool,
-    /// Each scene point votes in the cells around its own too: nine times the lookups.
+    /// Let each scene point vote in the cells around its own too: nine times the lookups.
     pub neighbour_votes: bool,
-    /// What a vote weighs.
+    /// Weights of votes.
     pub weights: Weights,
-    /// An inlier is at most this far from a scene point, pixels.
+    /// Maximum distance of an inlier from a scene point, in pixels.
     pub inlier: f32,
-    /// The chance that noise alone is accepted.
+    /// Probability that noise alone is accepted.
     pub false_alarm: f64,
-    /// Everything random follows from it.
+    /// Seed of all random choices.
     pub seed: u64,
 }
 impl Default for PaperOptions {
-    /// Similarities, by 200 points; a third of the pairs, at most 1,500 of the model and 1,500 of
-    /// the scene.
+    /// Returns options for similarities with 200 points and a third of the pairs, up to 1,500 of
+    /// the model and 1,500 of the scene.
     fn default() -> PaperOptions {
         PaperOptions {
             freedom: Freedom::Similarity,
@@ -106,24 +106,25 @@ impl Default for PaperOptions {
     }
 }
 
-/// What came out.
+/// Result of the published method.
 #[derive(Clone, Debug)]
 pub struct PaperOutcome {
-    /// The best map that chance does not explain.
+    /// Best map that chance does not explain.
     pub found: Option<Verified>,
-    /// The pairs of bases with the most votes, best first.
+    /// Pairs of bases with the most votes, best first.
     pub hypotheses: Vec<Hypothesis>,
-    /// The maps that these stand for, and their votes.
+    /// Maps of the hypotheses, and their votes.
     pub maps: Vec<(Affine, f32)>,
-    /// Entries of the table.
+    /// Number of entries in the table.
     pub entries: usize,
-    /// Lookups.
+    /// Number of lookups.
     pub lookups: usize,
-    /// Seconds: table, votes, verification.
+    /// Seconds for table, votes, and verification.
     pub seconds: [f64; 3],
 }
 
-/// The points of an image that the published method uses: the strongest edges, evenly spread.
+/// Returns the points of an image that the published method uses: the strongest edges, evenly
+/// spread.
 pub fn points_of(edges: &[Edge], options: &PaperOptions) -> Vec<Point> {
     let order = strongest_first(edges, |e| e.strength);
     spread(edges, order.into_iter(), options.apart, options.points)
@@ -132,28 +133,28 @@ pub fn points_of(edges: &[Edge], options: &PaperOptions) -> Vec<Point> {
         .collect()
 }
 
-/// An image as the published method sees it.
+/// Image as a set of points.
 #[derive(Clone, Debug)]
 pub struct PointSet {
-    /// The points.
+    /// Points in working coordinates.
     pub points: Vec<Point>,
-    /// The image's size in pixels.
+    /// Size of the image in pixels.
     pub size: (usize, usize),
-    /// From the points' coordinates to pixels of the image.
+    /// Map from the points' coordinates to pixels of the image.
     pub to_image: Affine,
 }
 impl PointSet {
-    /// A model's strongest edges.
+    /// Returns a model's strongest edges.
     pub fn of_model(model: &Model, options: &PaperOptions) -> PointSet {
         let points = points_of(&model.points, options);
         PointSet { points, size: (model.width, model.height), to_image: model.to_image }
     }
-    /// A scene's strongest edges. Reads its edges back.
+    /// Returns a scene's strongest edges. Reads its edges back.
     pub fn of_scene(scene: &Scene, options: &PaperOptions) -> koel::Result<PointSet> {
         let points = points_of(&scene.edges.download()?, options);
         Ok(PointSet { points, size: (scene.width, scene.height), to_image: scene.to_image })
     }
-    /// An image's corners.
+    /// Returns an image's corners.
     pub fn of_corners(
         stream: &Stream,
         image: &Grey,
@@ -166,7 +167,7 @@ impl PointSet {
     }
 }
 
-/// [`find`] for images, with the answer in their pixels.
+/// Runs [`find`] on images and returns the result in their pixels.
 pub fn match_points(
     stream: &Stream,
     model: &PointSet,
@@ -195,8 +196,8 @@ pub fn match_points(
     })
 }
 
-/// What points enter into the table: of every basis the cells of the other points, with the number
-/// of the basis.
+/// Returns the table entries of a set of points: for every basis, the cells of the other points
+/// with the index of the basis.
 pub fn entries(
     points: &[Point],
     bases: &[PointBasis],
@@ -215,7 +216,7 @@ pub fn entries(
     }
     pairs
 }
-/// Looks for a model's points among a scene's. The same answer on every device.
+/// Searches a scene's points for a model's. The result is the same on every device.
 pub fn find(
     stream: &Stream,
     model: &[Point],

@@ -1,13 +1,13 @@
-//! Everything tried: the lecture's O(n^7) matcher, for tiny inputs and as a test oracle.
+//! Exhaustive search: the lecture's O(n^7) matcher, for tiny inputs and as a test oracle.
 use super::Point;
 use crate::affine::Affine;
 use crate::fit::{Freedom, fit};
 
-/// The map of all those from bases of the model to bases of the scene that brings most model points
-/// within `inlier` of a scene point; and how many.
+/// Tries all maps from bases of the model to bases of the scene. Returns the map that brings the
+/// most model points within `inlier` of a scene point, and their number.
 ///
-/// Three points each for affine maps: m^3 n^3 maps of m n steps. 8 and 8 points are 10^7 steps, 20
-/// and 20 are 10^10.
+/// Affine maps use three points each: m^3 n^3 maps of m n steps. 8 and 8 points take 10^7 steps, 20
+/// and 20 take 10^10.
 pub fn naive(
     freedom: Freedom,
     model: &[Point],
@@ -36,7 +36,7 @@ pub fn naive(
     best
 }
 
-/// All ordered choices of `size` different indices below `n`.
+/// Returns all ordered choices of `size` different indices below `n`.
 fn tuples(n: usize, size: usize) -> Vec<Vec<usize>> {
     if size == 0 {
         return vec![vec![]];

@@ -1,19 +1,18 @@
-//! A table of many values a key: the values sorted by key, and an index of where each key's values
-//! are.
+//! Multi-value table: values sorted by key, and an index of each key's values.
 use koel::primitives::sort_pairs;
 use koel::{Map, Stream};
 
-/// How a key's values are found. The paper's Table 1 compares the two.
+/// Lookup method for a key's values. The paper's Table 1 compares the two.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Lookup {
-    /// By a hash table of the keys.
+    /// Hash table of the keys.
     #[default]
     Hash,
-    /// By binary search in the sorted keys.
+    /// Binary search in the sorted keys.
     BinarySearch,
 }
 
-/// The values of each key, contiguous.
+/// Multi-value table with contiguous values per key.
 pub struct MultiTable {
     keys: Vec<u32>,
     starts: Vec<u32>,
@@ -22,7 +21,7 @@ pub struct MultiTable {
 }
 
 impl MultiTable {
-    /// Of pairs, by one radix sort. Values of a key keep their order.
+    /// Builds the table from pairs with one radix sort. Values of a key keep their order.
     pub fn build(
         stream: &Stream,
         pairs: &[(u32, u32)],
@@ -58,7 +57,7 @@ impl MultiTable {
         starts.push(sorted.len() as u32);
         Ok(MultiTable { keys, starts, values, runs })
     }
-    /// The values of each key that is asked for.
+    /// Returns the values of each queried key.
     pub fn get(&self, keys: &[u32]) -> koel::Result<Vec<&[u32]>> {
         let values = |run: Option<u32>| match run {
             Some(run) => {
@@ -75,15 +74,15 @@ impl MultiTable {
                 .collect(),
         })
     }
-    /// Different keys.
+    /// Returns the number of distinct keys.
     pub fn distinct(&self) -> usize {
         self.keys.len()
     }
-    /// All values.
+    /// Returns the number of values.
     pub fn len(&self) -> usize {
         self.values.len()
     }
-    /// Whether there are none.
+    /// Returns whether there are no values.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }

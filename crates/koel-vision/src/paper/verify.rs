@@ -1,4 +1,4 @@
-//! Verification: is a scene point close to where each model point goes?
+//! Verification: checks whether a scene point is close to each mapped model point.
 use super::table::{Lookup, MultiTable};
 use super::{PaperOptions, Point};
 use crate::affine::Affine;
@@ -6,23 +6,23 @@ use crate::fit::{Freedom, fit};
 use koel::Stream;
 use std::ops::RangeInclusive;
 
-/// How areas may change: a model that shrinks to a spot lies on edges wherever there is one.
+/// Allowed factors of areas: a model that shrinks to a spot would match any edge.
 const SIZES: RangeInclusive<f32> = 0.2..=5.0;
 
-/// A map that chance does not explain.
+/// Map that chance does not explain.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verified {
-    /// From model to scene.
+    /// Map from model to scene.
     pub map: Affine,
-    /// Where the model points go that have a scene point close by.
+    /// Mapped model points with a scene point close by.
     pub inliers: Vec<Point>,
-    /// How unlikely chance is: minus the logarithm of its bound, nats.
+    /// Improbability of chance: minus the logarithm of its bound, in nats.
     pub evidence: f32,
-    /// Their distances, root mean square, pixels.
+    /// Root mean square of the inliers' distances, in pixels.
     pub rmse: f32,
 }
 
-/// Scene points by cells as wide as an inlier may be off.
+/// Scene points hashed into cells as wide as the inlier distance.
 struct SpatialHash<'a> {
     points: &'a [Point],
     table: MultiTable,
@@ -34,8 +34,8 @@ impl SpatialHash<'_> {
             (0..).zip(points).map(|(i, &p)| (key(p, cell, 0, 0), i)).collect::<Vec<(u32, u32)>>();
         Ok(SpatialHash { points, table: MultiTable::build(stream, &pairs, Lookup::Hash)?, cell })
     }
-    /// Each place with its closest point, no farther than a cell; a point that is the closest to
-    /// several places is that of the nearest.
+    /// Pairs each place with its closest point within a cell. A point that is closest to several
+    /// places is paired with the nearest of them.
     fn partners(&self, places: &[Point]) -> koel::Result<Vec<(usize, Point)>> {
         let around = |&p: &Point| (-1..=1).flat_map(move |dx| (-1..=1).map(move |dy| (p, dx, dy)));
         let keys = places
@@ -66,14 +66,14 @@ impl SpatialHash<'_> {
         Ok(all.into_iter().map(|(_, point, place)| (place, self.points[point as usize])).collect())
     }
 }
-/// The key of the cell `dx` and `dy` cells from a point's own.
+/// Returns the key of the cell at offset `dx`, `dy` from a point's own.
 fn key((x, y): Point, cell: f32, dx: i32, dy: i32) -> u32 {
     let at = |v: f32, d: i32| ((v / cell).floor() as i32).wrapping_add(d) as u16 as u32;
     at(y, dy) << 16 | at(x, dx)
 }
 
-/// The natural logarithm of the chance that of `n` points at least `k` are inliers, each with
-/// chance `p`: Chernoff's bound.
+/// Returns Chernoff's bound on the natural logarithm of the probability that at least `k` of `n`
+/// points are inliers, each with probability `p`.
 fn log_chance(n: usize, k: usize, p: f64) -> f64 {
     let (n, part) = (n as f64, k as f64 / n as f64);
     if n == 0.0 || part <= p {
@@ -83,13 +83,13 @@ fn log_chance(n: usize, k: usize, p: f64) -> f64 {
     -n * (term(part, p) + term(1.0 - part, 1.0 - p))
 }
 
-/// The best of some maps, brought closer by least squares over its inliers; `None` if chance
+/// Returns the best of some maps, refined by least squares over its inliers; `None` if chance
 /// explains it.
 ///
-/// Chance: model points fall anywhere, and so close to a scene point with the share of the scene's
-/// extent that such places make up. The points that fix a map are close by construction, and do not
-/// count. `tried` maps were compared for these: with the options' false-alarm rate none of all is
-/// accepted by chance.
+/// Chance model: model points fall anywhere, so the probability of being close to a scene point is
+/// the share of the scene's extent covered by such places. The points that define a map are close
+/// by construction and do not count. The candidates result from a comparison of `tried` maps: the
+/// options' false-alarm rate bounds the probability that any of all these is accepted by chance.
 pub fn verify(
     stream: &Stream,
     model: &[Point],

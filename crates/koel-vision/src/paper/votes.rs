@@ -1,47 +1,47 @@
-//! Votes: how many scene points, seen from a scene basis, lie where model points lie, seen from a
-//! model basis.
+//! Votes: the number of scene points, in coordinates of a scene basis, that coincide with model
+//! points in coordinates of a model basis.
 use super::basis::PointBasis;
 use super::cells::Cells;
 use super::table::MultiTable;
 use super::{PaperOptions, Point};
 use rayon::prelude::*;
 
-/// What a vote weighs: the lecture's three observations about noise. None: each vote counts 1.
+/// Weights of votes: the lecture's three observations about noise. Without any, each vote counts 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Weights {
     /// The longer the basis, the less an error of its points matters.
     pub by_length: bool,
-    /// The closer a point is to the basis, the less they matter.
+    /// The closer a point is to the basis, the less errors of the basis matter.
     pub by_distance: bool,
-    /// A cell with many entries says little.
+    /// A cell with many entries carries little information.
     pub by_density: bool,
 }
 
-/// A pair of bases.
+/// Pair of bases.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Hypothesis {
-    /// The model's basis, by number.
+    /// Index of the model's basis.
     pub model: usize,
-    /// The scene's.
+    /// Index of the scene's basis.
     pub scene: usize,
-    /// The sum of the votes' weights.
+    /// Sum of the votes' weights.
     pub votes: f32,
-    /// How many deviations above what chance gives this scene basis.
+    /// Number of standard deviations above chance for this scene basis.
     pub above: f32,
 }
 
-/// Hypotheses that go on to verification.
+/// Maximum number of hypotheses that are verified.
 const MAX_VOTED: usize = 2000;
 /// Scene bases looked up at once.
 const BATCH: usize = 64;
 
-/// The pairs of bases with more votes than chance explains, by far the best first; and the number
-/// of lookups.
+/// Returns the pairs of bases with more votes than chance explains, the most significant first, and
+/// the number of lookups.
 ///
-/// Of the votes that one scene basis gives to all model bases, mean and variance are measured: they
-/// are chance. A pair goes on if its votes are so far above that among all pairs fewer than one
-/// such is expected (normal tail). Counts are segments, one for each scene basis: no two threads
-/// share a counter.
+/// Mean and variance of the votes that one scene basis gives to all model bases are measured as
+/// chance. A pair is kept if its votes are so far above the mean that fewer than one such pair is
+/// expected among all pairs (normal tail). Counts are segments, one for each scene basis, so no two
+/// threads share a counter.
 pub fn count(
     scene: &[Point],
     bases: &[PointBasis],

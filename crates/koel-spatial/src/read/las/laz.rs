@@ -1,13 +1,13 @@
 //! Points compressed by LASzip (M. Isenburg: LASzip: lossless compression of LiDAR data, 2013),
 //! unpacked by the crate `laz`.
 //!
-//! That crate trusts what it reads. What it relies on is checked before it decodes:
+//! That crate trusts its input. The assumptions it relies on are checked before it decodes:
 //!
 //! - the items of a point are those of the point format, in its order, and as long as a point;
-//! - chunks end before their table, whose offset is in the file; the table itself is not read,
-//!   since it is an index only and the crate allocates what it claims;
-//! - the sizes of a chunk's layers are held against the file, since the crate allocates them;
-//! - the first four bytes of each arithmetic code are a code's: from there on the decoder keeps its
+//! - chunks end before their table, whose offset lies in the file; the table itself is not read,
+//!   since it is only an index and the crate allocates what it claims;
+//! - the sizes of a chunk's layers are checked against the file, since the crate allocates them;
+//! - the first four bytes of each arithmetic code are valid: from there on the decoder keeps its
 //!   value below its range, and so its indices within its tables.
 
 use std::io::Cursor;
@@ -20,26 +20,26 @@ use laz::{DecompressionSelection, LazItem, LazItemType, LazVlr};
 
 use super::{Header, ParseError, ParseErrorKind, Place, Points, take};
 
-/// The longest compressed point: the decoder keeps some kilobytes for each byte of it.
+/// Maximum length of a compressed point: the decoder keeps some kilobytes for each byte of it.
 const MAX_POINT_BYTES: u16 = 1024;
-/// More points for a byte of the file than any scan has.
+/// Maximum number of points per byte of the file; more than in any real scan.
 const MAX_POINTS_A_BYTE: u64 = 16;
-/// Items that a point is made of: position, time, colour, wave packet, extra bytes, and some to
-/// spare.
+/// Maximum number of items of a point: position, time, colour, wave packet and extra bytes, plus a
+/// reserve.
 const MAX_ITEMS: usize = 8;
 /// Bytes of an arithmetic code that the decoder starts with.
 const FIRST_BYTES: usize = 4;
 /// The only first bytes that no encoder writes: the value would not be below the range.
 const NO_CODE: [u8; FIRST_BYTES] = [0xFF; FIRST_BYTES];
 
-/// How points are grouped.
+/// Grouping of points.
 #[derive(Clone, Copy, PartialEq)]
 enum Grouping {
-    /// All in one.
+    /// All points in one group.
     One,
-    /// Chunks, each after the other.
+    /// Consecutive chunks.
     Chunks,
-    /// Chunks in which each field is a layer of its own.
+    /// Chunks in which each field is a separate layer.
     Layers,
 }
 
@@ -52,7 +52,7 @@ pub(super) fn unpack(
         Err(ParseErrorKind::Header { field, found, expected }.at(Place::Byte(at as u64)))
     };
     if header.point_bytes > MAX_POINT_BYTES {
-        let expected = format!("at most {MAX_POINT_BYTES} of compressed points");
+        let expected = format!("at most {MAX_POINT_BYTES} for compressed points");
         return wrong("point length", header.point_bytes.to_string(), expected, 105);
     }
     let most = MAX_POINTS_A_BYTE.saturating_mul(bytes.len() as u64);
@@ -90,11 +90,11 @@ pub(super) fn unpack(
             record.at + 32,
         );
     }
-    // As they claim; what the decoder makes of them is checked when it is set up.
+    // Sizes as claimed; the decoder's own item sizes are checked when it is set up.
     let claimed = settings.items().iter().map(|item| u64::from(item.size())).sum();
     check_length(claimed, header, at_record)?;
     check_items(settings.items(), header.format, at_record)?;
-    // The offset of the chunk table comes before the chunks.
+    // The offset of the chunk table precedes the chunks.
     let (start, end) = match grouping {
         Grouping::One => (header.points_at, bytes.len()),
         _ => (header.points_at + 8, end_of_chunks(bytes, header)?),
@@ -107,10 +107,10 @@ pub(super) fn unpack(
     };
     let mut chunks = Chunks { bytes, header, settings, grouping, at_record, decoder };
     chunks.decoder.get_mut().set_position(start as u64);
-    // The last defence: no panic of the decoder is known behind the checks above, but nobody has
-    // shown that there is none, and a file must not end the program. What a panic leaves half done
-    // is dropped, but for the points, each of which is whole. The process's panic hook is the
-    // program's: it is left alone, and tells of such a panic what it tells of others.
+    // Last line of defence: given the checks above, the decoder is not known to panic, but this is
+    // not proven, and a file must not terminate the program. State that a panic leaves incomplete
+    // is dropped, except the points, each of which is complete. The process's panic hook belongs to
+    // the program: it is left alone and reports such a panic like any other.
     let unpacked = catch_unwind(AssertUnwindSafe(|| chunks.unpack(points)));
     unpacked.unwrap_or_else(|_| {
         let reason = "the decoder failed".to_owned();
@@ -123,8 +123,8 @@ pub(super) fn unpack(
     })
 }
 
-/// Where the chunks end: at their table. Its offset comes before them, or where it was not known
-/// when they were written, at the end of the file.
+/// Returns where the chunks end: at their table. Its offset precedes them, or is at the end of the
+/// file if it was unknown when the chunks were written.
 fn end_of_chunks(bytes: &[u8], header: &Header) -> Result<usize, ParseError> {
     let first = header.points_at as u64 + 8;
     let length = bytes.len() as u64;
@@ -143,7 +143,7 @@ fn end_of_chunks(bytes: &[u8], header: &Header) -> Result<usize, ParseError> {
     }
 }
 
-/// The items that make up a point of a format must be those that LASzip writes for it.
+/// Checks that the items of a point are those that LASzip writes for its format.
 fn check_items(items: &[LazItem], format: u8, place: Place) -> Result<(), ParseError> {
     use LazItemType::{
         Byte, Byte14, GpsTime, Point10, Point14, RGB12, RGB14, RGBNIR14, WavePacket13, WavePacket14,
@@ -173,14 +173,15 @@ fn check_items(items: &[LazItem], format: u8, place: Place) -> Result<(), ParseE
         Some([]) => Ok(()),
         Some([item]) if is_extra(item) => Ok(()),
         _ => {
-            let expected = format!("{required:?} of format {format}, and perhaps extra bytes");
+            let expected =
+                format!("{required:?} for format {format}, optionally followed by extra bytes");
             Err(ParseErrorKind::Header { field: "items", found: format!("{found:?}"), expected }
                 .at(place))
         }
     }
 }
 
-/// All items together must be as long as a point.
+/// Checks that all items together are as long as a point.
 fn check_length(found: u64, header: &Header, place: Place) -> Result<(), ParseError> {
     let expected = header.point_bytes;
     if found == u64::from(expected) {
@@ -224,7 +225,7 @@ impl Chunks<'_> {
         Ok(())
     }
 
-    /// Makes the decoder ready for the next chunk. Returns how many points are in it, at least one.
+    /// Prepares the decoder for the next chunk. Returns the number of points in it, at least one.
     fn begin_chunk(&mut self) -> Result<u64, ParseError> {
         let at_record = self.at_record;
         self.decoder.reset();
@@ -243,13 +244,12 @@ impl Chunks<'_> {
             }
             Grouping::Layers => self.check_layers(),
             Grouping::Chunks if self.settings.uses_variable_size_chunks() => {
-                let reason =
-                    "chunks of varying numbers of points are read only where they are in layers"
-                        .to_owned();
+                let reason = "chunks with varying numbers of points are supported only with layers"
+                    .to_owned();
                 Err(ParseErrorKind::Compressed { element: "point", index: 0, reason }.at(at_record))
             }
             Grouping::Chunks => {
-                // The first point is not packed.
+                // The first point is not compressed.
                 self.check_code(
                     self.decoder.get().position() + u64::from(self.header.point_bytes),
                 )?;
@@ -264,8 +264,8 @@ impl Chunks<'_> {
         }
     }
 
-    /// A chunk in layers begins with a point, the number of points, and the size of each layer: all
-    /// must be in the file.
+    /// Checks the head of a chunk in layers, which holds a point, the number of points, and the
+    /// size of each layer. All of it must lie in the file.
     fn check_layers(&self) -> Result<u64, ParseError> {
         let at = self.decoder.get().position();
         let layers_of = |item: &LazItem| match item.item_type() {
@@ -304,16 +304,16 @@ impl Chunks<'_> {
         Ok(count.into())
     }
 
-    /// An arithmetic code must begin as an encoder begins it.
+    /// Checks that an arithmetic code begins as an encoder begins it.
     fn check_code(&self, at: u64) -> Result<(), ParseError> {
         let first =
             self.bytes.get(at as usize..).and_then(|bytes| bytes.first_chunk::<FIRST_BYTES>());
-        // What is cut off is found where it is read.
+        // A truncated code is detected when it is read.
         if first != Some(&NO_CODE) {
             return Ok(());
         }
         let (field, found, expected) =
-            ("code", "FF FF FF FF".to_owned(), "less, as its first bytes".to_owned());
+            ("code", "FF FF FF FF".to_owned(), "smaller first bytes".to_owned());
         Err(ParseErrorKind::Header { field, found, expected }.at(Place::Byte(at)))
     }
 }

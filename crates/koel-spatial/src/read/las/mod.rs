@@ -1,4 +1,4 @@
-//! LAS (ASPRS, versions 1.0 to 1.4, point formats 0 to 10), and LAZ, the same with points
+//! LAS (ASPRS, versions 1.0 to 1.4, point formats 0 to 10), and LAZ, its variant with points
 //! compressed by LASzip.
 
 #[cfg(feature = "laz")]
@@ -9,25 +9,26 @@ use super::error::excerpt;
 use super::{Format, ParseError, ParseErrorKind, Place, ReadNote, ReadReport, drop_not_finite};
 use crate::mesh::{PointCloud, Scan};
 
-/// Bytes of a point of formats 0 to 10, at least. All begin with x, y, z in 32 bits each.
+/// Minimum bytes per point in formats 0 to 10. All begin with x, y, z in 32 bits each.
 const POINT_BYTES: [u16; 11] = [20, 28, 26, 34, 57, 63, 30, 36, 38, 59, 67];
-/// Bytes of the header of versions 1.0 to 1.2, the shortest.
+/// Bytes of the shortest header, that of versions 1.0 to 1.2.
 const HEADER: u16 = 227;
-/// Bytes before the content of a variable length record.
+/// Bytes before the content of a variable-length record.
 const RECORD_HEADER: usize = 54;
 
-/// Whether the content claims to be LAS or LAZ.
+/// Returns whether the content claims to be LAS or LAZ.
 pub(super) fn starts_as_las(bytes: &[u8]) -> bool {
     bytes.starts_with(b"LASF")
 }
 
 /// Reads a LAS or LAZ file from memory.
 ///
-/// Coordinates are scaled as the header says, and made relative to an [origin](ReadReport::origin):
-/// the first point, rounded down to whole units. The unit is that of the projected coordinates,
-/// where a record tells it. What follows the points is skipped, and so are the other fields of a
-/// point; both are [noted](ReadReport::notes). LAZ needs the feature `laz`; compressed points may
-/// have 1,024 bytes, and be 16 for each byte of the file, at most. Linear in the file's size.
+/// Coordinates are scaled as the header specifies and made relative to an
+/// [origin](ReadReport::origin): the first point, rounded down to whole units. The unit is that of
+/// the projected coordinates, if a record specifies it. Other fields of a point and data after the
+/// points are skipped and [noted](ReadReport::notes). LAZ needs the feature `laz`; a compressed
+/// point may have at most 1,024 bytes, and there may be at most 16 compressed points per byte of
+/// the file. Time is linear in the file's size.
 ///
 /// # Errors
 /// [`ParseError`] with the byte at fault.
@@ -78,21 +79,21 @@ fn compressed(_: &[u8], _: &Header, _: &mut Points<'_>) -> Result<(), ParseError
     Err(ParseErrorKind::Unsupported { format: "LAZ", feature: "laz" }.in_file())
 }
 
-/// The bytes of a number; zeros behind the end, which is checked before.
+/// Returns the bytes of a number. Zeros beyond the end, which callers check before.
 fn take<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     bytes.get(at..).and_then(|b| b.first_chunk::<N>()).copied().unwrap_or([0; N])
 }
 
-/// What of a header is needed.
+/// Required fields of a header.
 struct Header {
     size: usize,
     points_at: usize,
     records: u32,
     compressed: bool,
     format: u8,
-    /// Points that the field of versions before 1.4 claims, where another field counts.
+    /// Point count in the field of versions before 1.4, if another field holds the count.
     claimed_before: Option<u64>,
-    /// Extended records behind the points.
+    /// Extended records after the points.
     extended_records: u32,
     point_bytes: u16,
     points: u64,
@@ -100,23 +101,23 @@ struct Header {
     offset: [f64; 3],
 }
 
-/// A variable length record.
+/// Variable-length record.
 struct Record<'a> {
     user: &'a [u8],
     id: u16,
-    /// Where its content begins.
+    /// Offset of the content.
     #[cfg_attr(not(feature = "laz"), allow(dead_code, reason = "for the errors of LAZ"))]
     at: usize,
     content: &'a [u8],
 }
 
-/// A field of the header at byte `at` is not as expected.
+/// Builds the error for an unexpected header field at byte `at`.
 fn wrong(field: &'static str, found: String, expected: &str, at: u64) -> ParseError {
     let expected = expected.to_owned();
     ParseErrorKind::Header { field, found, expected }.at(Place::Byte(at))
 }
 
-/// The file must begin as LAS does, and be long enough for the shortest header.
+/// Checks that the file begins as LAS does and is long enough for the shortest header.
 fn check_beginning(bytes: &[u8]) -> Result<(), ParseError> {
     if !starts_as_las(bytes) {
         let found = format!("{:?}", excerpt(&bytes[..bytes.len().min(4)]));
@@ -130,7 +131,7 @@ fn check_beginning(bytes: &[u8]) -> Result<(), ParseError> {
     Ok(())
 }
 
-/// The number behind "1." in the version.
+/// Returns the number after "1." in the version.
 fn minor_version(bytes: &[u8]) -> Result<u8, ParseError> {
     match take::<2>(bytes, 24) {
         [1, minor @ 0..=4] => Ok(minor),
@@ -138,7 +139,7 @@ fn minor_version(bytes: &[u8]) -> Result<u8, ParseError> {
     }
 }
 
-/// The header's size, and where the points begin.
+/// Returns the header's size and the offset of the points.
 fn sizes(bytes: &[u8], minor: u8) -> Result<(u16, u32), ParseError> {
     let size = u16::from_le_bytes(take(bytes, 94));
     let least = if minor == 4 { 375 } else { HEADER };
@@ -154,23 +155,23 @@ fn sizes(bytes: &[u8], minor: u8) -> Result<(u16, u32), ParseError> {
     Ok((size, points_at))
 }
 
-/// Whether points are compressed, their format, and the bytes of one.
+/// Returns whether points are compressed, their format, and the bytes per point.
 fn point_format(bytes: &[u8]) -> Result<(bool, u8, u16), ParseError> {
     let [format] = take::<1>(bytes, 104);
-    // LASzip marks its files by the highest bit.
+    // LASzip marks its files with the highest bit.
     let (compressed, format) = (format & 0x80 != 0, format & 0x3F);
     let Some(&least) = POINT_BYTES.get(usize::from(format)) else {
         return Err(wrong("point format", format.to_string(), "0 to 10", 104));
     };
     let point_bytes = u16::from_le_bytes(take(bytes, 105));
     if point_bytes < least {
-        let expected = format!("at least {least} of format {format}");
+        let expected = format!("at least {least} for format {format}");
         return Err(wrong("point length", point_bytes.to_string(), &expected, 105));
     }
     Ok((compressed, format, point_bytes))
 }
 
-/// How many points there are, and what the field of versions before 1.4 claims.
+/// Returns the number of points, and the count in the field of versions before 1.4.
 fn point_counts(bytes: &[u8], minor: u8) -> Result<(u64, u64), ParseError> {
     let few = u64::from(u32::from_le_bytes(take(bytes, 107)));
     let (points, at) =
@@ -185,7 +186,7 @@ fn point_counts(bytes: &[u8], minor: u8) -> Result<(u64, u64), ParseError> {
     Ok((points, few))
 }
 
-/// Scale and offset of the coordinates.
+/// Returns scale and offset of the coordinates.
 fn scale_and_offset(bytes: &[u8]) -> Result<[[f64; 3]; 2], ParseError> {
     let numbers =
         |from: usize| [0, 1, 2].map(|axis| f64::from_le_bytes(take(bytes, from + 8 * axis)));
@@ -227,36 +228,36 @@ impl Header {
         })
     }
 
-    /// What of the file is not kept.
+    /// Returns notes about the content that is not kept.
     fn not_kept(&self, bytes: &[u8]) -> Vec<ReadNote> {
         let mut notes = Vec::new();
         let mut note =
             |at: u64, text: String| notes.push(ReadNote { place: Place::Byte(at), text });
         let (format, each) = (self.format, self.point_bytes);
-        note(104, format!("of points of format {format}, 12 of {each} bytes are kept: x, y, z"));
-        // 0 where the older field cannot tell.
+        note(104, format!("points of format {format}: 12 of {each} bytes are kept (x, y, z)"));
+        // 0 if the older field cannot hold the count.
         if let Some(before) = self.claimed_before.filter(|&n| n != 0 && n != self.points) {
             note(107, format!("the older field claims {before} points, {} were read", self.points));
         }
         let extended = self.extended_records;
-        // What follows compressed points is the table of their chunks, too.
+        // Compressed points are also followed by their chunk table.
         let end = self.points_at as u64 + self.points.saturating_mul(each.into());
         let behind = (bytes.len() as u64).saturating_sub(end);
         if !self.compressed && behind > 0 {
             note(
                 end,
                 format!(
-                    "{behind} bytes behind the points are not read, {extended} extended records \
-                     among them"
+                    "{behind} bytes after the points are not read, including {extended} \
+                     extended records"
                 ),
             );
         } else if extended > 0 {
-            note(235, format!("{extended} extended records behind the points are not read"));
+            note(235, format!("{extended} extended records after the points are not read"));
         }
         notes
     }
 
-    /// The records between the header and the points.
+    /// Returns the records between the header and the points.
     fn records<'a>(&self, bytes: &'a [u8]) -> Result<Vec<Record<'a>>, ParseError> {
         let (mut records, mut at) = (Vec::new(), self.size);
         for index in 0..self.records {
@@ -280,17 +281,17 @@ impl Header {
     }
 }
 
-/// The points read so far.
+/// Points read so far.
 struct Points<'a> {
     header: &'a Header,
     origin: Option<[f64; 3]>,
     positions: Vec<[f32; 3]>,
-    /// The first coordinate that is not finite.
+    /// First coordinate that is not finite.
     not_finite: Option<ParseError>,
 }
 
 impl Points<'_> {
-    /// Adds a point that begins at `place`; it is as long as the header says.
+    /// Adds a point that begins at `place` and is as long as the header declares.
     fn push(&mut self, point: &[u8], place: Place) {
         let Header { scale, offset, .. } = self.header;
         let at: [f64; 3] = std::array::from_fn(|axis| {

@@ -1,11 +1,11 @@
-//! The unit of length of a LAS file's coordinate system.
+//! Unit of length of a LAS file's coordinate system.
 
 use super::{Record, take};
 
-/// The GeoTIFF key of the unit of projected coordinates.
+/// GeoTIFF key of the unit of projected coordinates.
 const PROJECTED_UNITS: u16 = 3076;
 
-/// The unit that the records tell: a GeoTIFF key (EPSG's number of it), or the unit of a projected
+/// Returns the unit in the records: a GeoTIFF key (its EPSG number), or the unit of a projected
 /// system in OGC's well-known text.
 pub(super) fn of_records(records: &[Record<'_>]) -> Option<String> {
     let projection =
@@ -14,7 +14,8 @@ pub(super) fn of_records(records: &[Record<'_>]) -> Option<String> {
     geo_keys.or_else(|| projection(2112).and_then(|r| well_known_text(r.content)))
 }
 
-/// Four words a key: id, where the value is (0: here), how many, value; and four before the first.
+/// Finds the key in groups of four words: id, location (0: inline), count, value. One group
+/// precedes the first key.
 fn geo_key(content: &[u8]) -> Option<String> {
     let word = |at: usize| u16::from_le_bytes(take(content, 2 * at));
     let value =
@@ -27,7 +28,7 @@ fn geo_key(content: &[u8]) -> Option<String> {
     })
 }
 
-/// The first unit that is not one of angle.
+/// Returns the first unit that is not an angle.
 fn well_known_text(content: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(content);
     let units = text.split("UNIT[\"").skip(1).filter_map(|rest| rest.split('"').next());

@@ -1,13 +1,13 @@
-//! Points compressed by LZF.
+//! Decompression of points compressed by LZF.
 
 use super::header::Header;
 use super::{check_end, truncated};
 use crate::read::{ParseError, ParseErrorKind, Place};
 
-/// The most bytes that LZF makes of three.
+/// Maximum number of bytes that LZF decodes from three.
 const MAX_OF_THREE: u64 = 264;
 
-/// The data behind the two sizes, unpacked.
+/// Decompresses the data after the two sizes.
 pub(super) fn unpack(rest: &[u8], header: &Header) -> Result<Vec<u8>, ParseError> {
     let start = header.length as u64;
     let Some((sizes, packed)) = rest.split_first_chunk::<8>() else {
@@ -21,7 +21,7 @@ pub(super) fn unpack(rest: &[u8], header: &Header) -> Result<Vec<u8>, ParseError
             .at(Place::Byte(start + at))
     };
     if packed_size as usize > packed.len() {
-        let expected = format!("at most {}, the bytes there are", packed.len());
+        let expected = format!("at most {}, the number of bytes left", packed.len());
         return Err(wrong("compressed size", packed_size.into(), expected, 0));
     }
     let wanted = header.row.saturating_mul(header.points);
@@ -29,7 +29,7 @@ pub(super) fn unpack(rest: &[u8], header: &Header) -> Result<Vec<u8>, ParseError
         return Err(wrong(
             "uncompressed size",
             size,
-            format!("{wanted}, {} a point", header.row),
+            format!("{wanted}, {} per point", header.row),
             4,
         ));
     }
@@ -38,7 +38,7 @@ pub(super) fn unpack(rest: &[u8], header: &Header) -> Result<Vec<u8>, ParseError
         return Err(wrong(
             "uncompressed size",
             size,
-            format!("at most {most} out of {packed_size} bytes"),
+            format!("at most {most} from {packed_size} bytes"),
             4,
         ));
     }
@@ -54,8 +54,8 @@ pub(super) fn unpack(rest: &[u8], header: &Header) -> Result<Vec<u8>, ParseError
     })
 }
 
-/// Unpacks LZF (M. Lehmann, liblzf) to exactly `size` bytes. The error tells where in the input,
-/// how many bytes were made before, and why.
+/// Decodes LZF (M. Lehmann, liblzf) to exactly `size` bytes. The error holds the position in the
+/// input, the number of bytes decoded before it, and the reason.
 fn lzf(packed: &[u8], size: usize) -> Result<Vec<u8>, (usize, usize, &'static str)> {
     let mut out = Vec::with_capacity(size);
     let mut at = 0;
@@ -64,7 +64,7 @@ fn lzf(packed: &[u8], size: usize) -> Result<Vec<u8>, (usize, usize, &'static st
         let start = at;
         at += 1;
         if control < 32 {
-            // So many bytes and one, as they are.
+            // Literal: copy `control + 1` bytes.
             let literal = packed.get(at..at + control + 1).ok_or((
                 start,
                 out.len(),
@@ -73,8 +73,8 @@ fn lzf(packed: &[u8], size: usize) -> Result<Vec<u8>, (usize, usize, &'static st
             out.extend_from_slice(literal);
             at += control + 1;
         } else {
-            // A piece of what was made before: three bits of length, or seven and a byte; thirteen
-            // bits of distance.
+            // Back-reference: three bits of length, or seven and another byte; thirteen bits of
+            // distance.
             let mut next = || {
                 let byte = packed.get(at).copied().map(usize::from).ok_or((
                     start,
@@ -89,18 +89,18 @@ fn lzf(packed: &[u8], size: usize) -> Result<Vec<u8>, (usize, usize, &'static st
             let from = out.len().checked_sub(distance).ok_or((
                 start,
                 out.len(),
-                "a reference to before the beginning",
+                "a reference before the beginning",
             ))?;
             for i in from..from + length {
                 out.push(out[i]);
             }
         }
         if out.len() > size {
-            return Err((start, out.len(), "more bytes than the header tells"));
+            return Err((start, out.len(), "more bytes than the header declares"));
         }
     }
     if out.len() < size {
-        return Err((at, out.len(), "fewer bytes than the header tells"));
+        return Err((at, out.len(), "fewer bytes than the header declares"));
     }
     Ok(out)
 }

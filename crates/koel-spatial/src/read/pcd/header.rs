@@ -1,4 +1,4 @@
-//! The header of a PCD file: what a point is made of, how many there are, and how they lie.
+//! Header of a PCD file: the fields of a point, the number of points, and the data layout.
 
 use std::collections::HashSet;
 
@@ -33,17 +33,17 @@ pub(super) struct Header {
     pub(super) fields: Vec<Field>,
     pub(super) fields_line: u64,
     pub(super) points: u64,
-    /// Bytes of a point.
+    /// Bytes per point.
     pub(super) row: u64,
     pub(super) data: Data,
-    /// Where the sensor was, if not at the origin, and the line that says so.
+    /// Position of the sensor, if not at the origin, and the line that declares it.
     viewpoint: Option<(String, u64)>,
-    /// Bytes and lines up to the end of the line DATA.
+    /// Bytes and lines up to the end of the DATA line.
     pub(super) length: usize,
     pub(super) lines: u64,
 }
 
-/// A viewpoint at the origin, not turned: x, y, z, and a quaternion.
+/// Viewpoint at the origin without rotation: x, y, z, and a quaternion.
 const IDENTITY: [f64; 7] = [0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0];
 
 const HEADER_LINE: &str = "a PCD header line: VERSION, FIELDS, SIZE, TYPE, COUNT, WIDTH, HEIGHT, \
@@ -89,27 +89,26 @@ impl Header {
         draft.finish(data, length, lines)
     }
 
-    /// What of the file is not kept.
+    /// Returns notes about the content that is not kept.
     pub(super) fn not_kept(&self, wanted: &[Option<usize>; 6]) -> Vec<ReadNote> {
         let skipped = self.fields.iter().enumerate().filter(|(at, _)| !wanted.contains(&Some(*at)));
-        // PCL fills rows up with fields of this name.
+        // PCL pads rows with fields of this name.
         let names = skipped
             .map(|(_, field)| field.name.as_str())
             .filter(|name| *name != "_")
             .collect::<Vec<_>>();
         let fields = (!names.is_empty()).then(|| ReadNote {
             place: Place::Line(self.fields_line),
-            text: format!("not kept are the fields {}", listed(&names)),
+            text: format!("fields not kept: {}", listed(&names)),
         });
         let viewpoint = self.viewpoint.as_ref().map(|(viewpoint, line)| ReadNote {
             place: Place::Line(*line),
-            text: format!("the points are not moved by VIEWPOINT, which is {viewpoint}"),
+            text: format!("VIEWPOINT is {viewpoint}, but is not applied to the points"),
         });
         fields.into_iter().chain(viewpoint).collect()
     }
 
-    /// The fields of x, y, z and, if all are there, of the normal; by their places among the
-    /// fields.
+    /// Returns the indices of the fields of x, y, z and, if all three are present, of the normal.
     pub(super) fn wanted(&self) -> Result<[Option<usize>; 6], ParseError> {
         let place = Place::Line(self.fields_line);
         let find = |name: &str| self.fields.iter().position(|f| f.name == name);
@@ -144,7 +143,7 @@ impl Header {
     }
 }
 
-/// The bytes up to the end of a line, which is number `number`.
+/// Returns the bytes up to the end of the line with number `number`.
 fn next_line(rest: &[u8], number: u64) -> Result<&[u8], ParseError> {
     let Some(end) = rest.iter().position(|&b| b == b'\n') else {
         let found = match excerpt(rest) {
@@ -157,11 +156,11 @@ fn next_line(rest: &[u8], number: u64) -> Result<&[u8], ParseError> {
     Ok(&rest[..end])
 }
 
-/// A header line: a keyword and values.
+/// Header line: a keyword and its values.
 struct Line<'a> {
     raw: &'a [u8],
     number: u64,
-    /// The words behind the keyword.
+    /// Words after the keyword.
     values: Vec<&'a str>,
 }
 
@@ -178,7 +177,7 @@ impl Line<'_> {
         ParseErrorKind::Duplicate { what, name: name.to_owned() }.at(self.place())
     }
 
-    /// The only value, a number.
+    /// Parses the only value as a number.
     fn number(&self, expected: &'static str) -> Result<u64, ParseError> {
         match *self.values {
             [one] => one.parse().map_err(|_| self.unexpected(expected)),
@@ -186,7 +185,7 @@ impl Line<'_> {
         }
     }
 
-    /// Every value by `of`, which all must have.
+    /// Parses every value with `of`; all must succeed.
     fn each<T>(
         &self,
         of: impl Fn(&str) -> Option<T>,
@@ -196,7 +195,7 @@ impl Line<'_> {
         all.ok_or_else(|| self.unexpected(expected))
     }
 
-    /// The names of the fields; those that are wanted must not come twice.
+    /// Returns the names of the fields. The coordinates and normals must not be repeated.
     fn field_names(&self) -> Result<Vec<String>, ParseError> {
         let comes_twice = |c: &&&str| self.values.iter().filter(|v| *v == *c).count() > 1;
         match COORDINATES.iter().find(comes_twice) {
@@ -205,7 +204,7 @@ impl Line<'_> {
         }
     }
 
-    /// The viewpoint and its line, unless it is at the origin and not turned.
+    /// Returns the viewpoint and its line, unless it is the identity.
     fn viewpoint(&self) -> Result<Option<(String, u64)>, ParseError> {
         let numbers = self.each(|v| v.parse::<f64>().ok(), VIEWPOINT_LINE)?;
         if numbers.len() != IDENTITY.len() {
@@ -215,7 +214,7 @@ impl Line<'_> {
     }
 }
 
-/// What the header lines up to now say, not held against each other yet.
+/// Values of the header lines so far, not yet cross-checked.
 #[derive(Default)]
 struct Draft {
     names: Vec<String>,
@@ -230,7 +229,7 @@ struct Draft {
 }
 
 impl Draft {
-    /// Takes the values of a header line; the last one, DATA, tells how the points lie.
+    /// Takes the values of a header line. The last line, DATA, determines the data layout.
     fn take(&mut self, keyword: &str, line: &Line<'_>) -> Result<Option<Data>, ParseError> {
         match keyword {
             "VERSION" => {}
@@ -266,7 +265,7 @@ impl Draft {
         Ok(None)
     }
 
-    /// The header that ended with line number `lines`, after `length` bytes.
+    /// Builds the header that ended with line number `lines`, after `length` bytes.
     fn finish(mut self, data: Data, length: usize, lines: u64) -> Result<Header, ParseError> {
         let place = Place::Line(lines);
         let counts = self.counts.take().unwrap_or_else(|| vec![1; self.names.len()]);
@@ -276,18 +275,18 @@ impl Draft {
         let parts = names.into_iter().zip(kinds).zip(sizes).zip(counts);
         let fields: Vec<Field> =
             parts.map(|(((name, kind), size), count)| Field { name, kind, size, count }).collect();
-        // Below 2^35 each, and a header of 2^29 fields would be gigabytes long.
+        // Each is below 2^35, and a header of 2^29 fields would be gigabytes long.
         let row = fields.iter().map(|f| f.size * f.count).fold(0, u64::saturating_add);
         Ok(Header { fields, fields_line, points, row, data, viewpoint, length, lines })
     }
 
-    /// SIZE, TYPE and COUNT must have a value for each of FIELDS.
+    /// Checks that SIZE, TYPE and COUNT have one value for each of FIELDS.
     fn check_lengths(&self, counts: &[u64], place: Place) -> Result<(), ParseError> {
         let lengths =
             [("SIZE", self.sizes.len()), ("TYPE", self.kinds.len()), ("COUNT", counts.len())];
         for (field, found) in lengths {
             if found != self.names.len() {
-                let expected = format!("{}, as FIELDS has", self.names.len());
+                let expected = format!("{}, one for each of FIELDS", self.names.len());
                 let found = format!("{found} values");
                 return Err(ParseErrorKind::Header { field, found, expected }.at(place));
             }
@@ -295,8 +294,8 @@ impl Draft {
         Ok(())
     }
 
-    /// POINTS, which must be WIDTH times HEIGHT, or that; there must be fields and points, and no
-    /// more than can be numbered.
+    /// Returns the number of points: POINTS, which must equal WIDTH times HEIGHT, or that product.
+    /// Requires at least one field and one point, and at most 2^32 - 1 points.
     fn point_count(&self, place: Place) -> Result<u64, ParseError> {
         let area = self.width.map(|width| width.saturating_mul(self.height.unwrap_or(1)));
         let points = match (self.points, area) {

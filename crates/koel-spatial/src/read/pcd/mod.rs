@@ -1,5 +1,5 @@
-//! PCD ("Point Cloud Data" of the Point Cloud Library, version 0.7 and before): text, binary, and
-//! binary compressed by LZF.
+//! PCD ("Point Cloud Data" of the Point Cloud Library, up to version 0.7): text, binary, and binary
+//! compressed by LZF.
 
 mod compressed;
 mod header;
@@ -13,7 +13,7 @@ use crate::mesh::{PointCloud, Scan};
 
 const COORDINATES: [&str; 6] = ["x", "y", "z", "normal_x", "normal_y", "normal_z"];
 
-/// Whether the content claims to be PCD: comments, then a line of its header.
+/// Returns whether the content claims to be PCD: comments, then a line of its header.
 pub(super) fn starts_as_pcd(bytes: &[u8]) -> bool {
     let mut lines = bytes.split(|&b| b == b'\n').map(<[u8]>::trim_ascii).take(64);
     lines.find(|line| !line.is_empty() && !line.starts_with(b"#")).is_some_and(|line| {
@@ -24,14 +24,15 @@ pub(super) fn starts_as_pcd(bytes: &[u8]) -> bool {
 
 /// Reads a PCD file from memory.
 ///
-/// Wanted are the fields x, y, z (any type, one value each; normal_x, normal_y, normal_z too make
-/// normals), in any order; other fields are skipped, and [noted](ReadReport::notes). Points that
-/// are not finite are dropped. Header lines may come in any order, DATA last. Linear in the file's
-/// size, and in that of the unpacked data, which is at most 88 times as large.
+/// Reads the fields x, y, z (any type, one value each), in any order. If normal_x, normal_y and
+/// normal_z are present, reads normals. Other fields are skipped and [noted](ReadReport::notes).
+/// Points that are not finite are dropped. Header lines may come in any order, with DATA last. Time
+/// is linear in the size of the file and of the decompressed data, which is at most 88 times the
+/// compressed size.
 ///
 /// # Errors
 /// [`ParseError`] with the line (header, text data) or byte (binary data) at fault. WIDTH times
-/// HEIGHT must be POINTS, and that the number of points there are.
+/// HEIGHT must equal POINTS and the number of points in the data.
 pub fn parse_pcd(bytes: &[u8]) -> Result<Scan, ParseError> {
     if bytes.is_empty() {
         return Err(ParseErrorKind::Empty.in_file());
@@ -78,7 +79,7 @@ fn truncated(expected: u64, found: u64) -> ParseErrorKind {
     ParseErrorKind::Truncated { element: "point".to_owned(), expected, found }
 }
 
-/// Nothing but white space may follow the points.
+/// Rejects anything but white space after the points.
 fn check_end(rest: &[u8], at: u64) -> Result<(), ParseError> {
     match rest.trim_ascii().len() as u64 {
         0 => Ok(()),
@@ -86,7 +87,7 @@ fn check_end(rest: &[u8], at: u64) -> Result<(), ParseError> {
     }
 }
 
-/// How the numbers of binary data lie.
+/// Layout of the numbers in binary data.
 #[derive(Clone, Copy, PartialEq)]
 enum Layout {
     /// Point by point.
@@ -97,10 +98,10 @@ enum Layout {
 
 struct Reader<'a> {
     header: &'a Header,
-    /// The places of x, y, z and the normal among the fields.
+    /// Indices of the fields of x, y, z and the normal.
     wanted: [Option<usize>; 6],
     points: PointCloud,
-    /// The first coordinate that is not finite.
+    /// First coordinate that is not finite.
     not_finite: Option<ParseError>,
     rounding: Rounding,
 }
@@ -134,11 +135,11 @@ impl Reader<'_> {
         }
     }
 
-    /// Binary data, at least as long as the points need.
+    /// Reads binary data, which must be long enough for all points.
     fn rows(&mut self, data: &[u8], body: Place, layout: Layout) -> Result<(), ParseError> {
         let header = self.header;
         self.reserve(header.points);
-        // Where the first number of each wanted field is, and how far it is to the next.
+        // Offset of the first number of each field.
         let starts: Vec<u64> = header
             .fields
             .iter()
@@ -168,7 +169,7 @@ impl Reader<'_> {
             }
             let place = |slot: usize| match layout {
                 Layout::Rows => Place::Byte(first + at(slot).map_or(0, |(_, place)| place as u64)),
-                // What is packed has no place of its own.
+                // Compressed data have no place of their own in the file.
                 Layout::Columns => body,
             };
             let placed: [Place; 6] = std::array::from_fn(place);
@@ -253,7 +254,7 @@ impl Reader<'_> {
     }
 }
 
-/// The number at the beginning of `bytes`, which are long enough.
+/// Reads the number at the beginning of `bytes`, which must be long enough.
 fn number(field: &Field, bytes: &[u8]) -> f64 {
     fn take<const N: usize>(bytes: &[u8]) -> [u8; N] {
         bytes.first_chunk::<N>().copied().unwrap_or([0; N])
@@ -275,7 +276,7 @@ fn number(field: &Field, bytes: &[u8]) -> f64 {
 fn word_number(field: &Field, word: &[u8]) -> Option<f64> {
     let word = std::str::from_utf8(word).ok()?;
     match (field.kind, field.size) {
-        // Straight to f32: by way of f64 the last bit would be rounded twice.
+        // Parse directly to f32: going through f64 would round twice.
         (Type::Float, 4) => word.parse::<f32>().ok().map(f64::from),
         (Type::Float, _) => word.parse().ok(),
         (Type::Signed, _) => word.parse::<i64>().ok().map(|i| i as f64),

@@ -1,10 +1,10 @@
-//! The data behind the header of a PLY file, number by number: as text or in binary.
+//! Data after the header of a PLY file, number by number, as text or binary.
 
 use super::header::{ByteOrder, Type};
 use crate::read::Place;
 use crate::read::error::excerpt;
 
-/// A number of the file, exact: every integer type fits `i64`, every float type `f64`.
+/// Number of the file, exact: every integer type fits `i64`, every float type `f64`.
 #[derive(Clone, Copy)]
 pub(super) enum Value {
     Integer(i64),
@@ -20,7 +20,7 @@ impl Value {
         }
     }
 
-    /// For list lengths and indices, which the header check admits only as integer types.
+    /// Converts list lengths and indices, which the header check restricts to integer types.
     #[inline]
     pub(super) fn to_i64(self) -> i64 {
         match self {
@@ -30,27 +30,27 @@ impl Value {
     }
 }
 
-/// Why a body has no next number.
+/// Reason why a body has no next number.
 pub(super) enum Fault {
     /// The data end.
     End,
     /// The line ends.
     LineEnd,
-    /// The word is no number of the type.
+    /// The word is not a number of the type.
     Word { expected: &'static str, found: String },
 }
 
-/// The data after the header, number by number.
+/// Data after the header, number by number.
 pub(super) trait Body {
-    /// Goes to the next instance of an element.
+    /// Moves to the next instance of an element.
     fn begin(&mut self) -> Result<(), Fault>;
-    /// The next number of the instance.
+    /// Returns the next number of the instance.
     fn value(&mut self, number: Type) -> Result<Value, Fault>;
-    /// Values that the instance holds beyond those read, and the values read.
+    /// Returns the number of values left in the instance, and the number of values read.
     fn end(&mut self) -> (u64, u64);
-    /// Where the next number stands, or the line of the current instance.
+    /// Returns the place of the next number, or the line of the current instance.
     fn place(&self) -> Place;
-    /// What is not read yet.
+    /// Returns the unread data.
     fn rest(&self) -> &[u8];
 }
 
@@ -62,7 +62,7 @@ pub(super) struct AsciiBody<'a> {
 }
 
 impl<'a> AsciiBody<'a> {
-    /// The data behind line number `line`, the header's last.
+    /// Wraps the data after line number `line`, the last of the header.
     pub(super) fn new(rest: &'a [u8], line: u64) -> Self {
         AsciiBody { rest, line, words: &[], used: 0 }
     }
@@ -105,7 +105,7 @@ impl Body for AsciiBody<'_> {
             Type::U16 => integer(0, u16::MAX.into()),
             Type::I32 => integer(i32::MIN.into(), i32::MAX.into()),
             Type::U32 => integer(0, u32::MAX.into()),
-            // Straight to f32: by way of f64 the last bit would be rounded twice.
+            // Parse directly to f32: going through f64 would round twice.
             Type::F32 => text.and_then(|t| t.parse::<f32>().ok()).map(|f| Value::Float(f.into())),
             Type::F64 => text.and_then(|t| t.parse().ok()).map(Value::Float),
         };

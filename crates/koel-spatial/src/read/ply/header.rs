@@ -1,4 +1,4 @@
-//! The header of a PLY file: its encoding, its elements and their properties.
+//! Header of a PLY file: its encoding, elements and properties.
 
 use std::collections::HashSet;
 
@@ -90,7 +90,7 @@ pub(super) struct Element {
 }
 
 impl Element {
-    /// The fewest bytes that an instance takes in any format.
+    /// Returns the minimum number of bytes of an instance in the given encoding.
     pub(super) fn least_size(&self, format: Encoding) -> usize {
         let least = |p: &Property| match (format, p.kind) {
             (Encoding::Ascii, _) => 2,

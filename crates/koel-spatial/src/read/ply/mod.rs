@@ -11,23 +11,23 @@ use super::{
 };
 use crate::mesh::Scan;
 
-/// Whether the content claims to be PLY.
+/// Returns whether the content claims to be PLY.
 pub(super) fn starts_as_ply(bytes: &[u8]) -> bool {
     bytes.strip_prefix(b"ply").is_some_and(|rest| rest.first().is_none_or(u8::is_ascii_whitespace))
 }
 
 /// Reads a PLY file from memory.
 ///
-/// Wanted are the element `vertex` with scalar properties x, y, z (any number type; nx, ny, nz too
-/// make normals) and the element `face` with an integer list named `vertex_indices` or
-/// `vertex_index`. Properties may come in any order; other properties and elements are skipped, and
-/// [noted](ReadReport::notes). Header lines may end in CRLF. Polygons become fans of triangles
-/// around their first corner. In ASCII, each instance of an element is one line. Points that are
-/// not finite are dropped where there are no faces. Linear in the file's size.
+/// Reads the element `vertex` with scalar properties x, y, z (any number type; nx, ny, nz also
+/// yield normals) and the element `face` with an integer list named `vertex_indices` or
+/// `vertex_index`. Properties may come in any order; other properties and elements are skipped and
+/// [noted](ReadReport::notes). Header lines may end in CRLF. Polygons are split into fans of
+/// triangles around their first corner. In ASCII, each instance of an element is one line. Points
+/// that are not finite are dropped if there are no faces. Time is linear in the file's size.
 ///
 /// # Errors
-/// [`ParseError`] with the line (header, ASCII data) or byte (binary data) at fault. The header's
-/// counts must be those of the data: less is an error, and so is more.
+/// [`ParseError`] with the line (header, ASCII data) or byte (binary data) at fault. The data must
+/// hold exactly the numbers of instances that the header declares.
 pub fn parse_ply(bytes: &[u8]) -> Result<Scan, ParseError> {
     if bytes.is_empty() {
         return Err(ParseErrorKind::Empty.in_file());
@@ -45,17 +45,17 @@ pub fn parse_ply(bytes: &[u8]) -> Result<Scan, ParseError> {
 
 const COORDINATES: [&str; 6] = ["x", "y", "z", "nx", "ny", "nz"];
 
-/// What a property is wanted for.
+/// Use of a property.
 #[derive(Clone, Copy, PartialEq)]
 enum Role {
-    /// Coordinate or normal component, by its place in [`COORDINATES`].
+    /// Coordinate or component of the normal, by its index in [`COORDINATES`].
     Coordinate(usize),
-    /// The corners of a face.
+    /// Corners of a face.
     Corners,
     Skipped,
 }
 
-/// The role of each property of an element, after checking that the wanted ones are there.
+/// Returns the role of each property of an element, and checks that the required ones are present.
 fn roles(element: &Element) -> Result<Vec<Role>, ParseError> {
     let place = Place::Line(element.line);
     let find = |name: &str| element.properties.iter().position(|p| p.name == name);
@@ -110,7 +110,7 @@ fn roles(element: &Element) -> Result<Vec<Role>, ParseError> {
     Ok(roles)
 }
 
-/// What of an element is read and not kept.
+/// Returns a note about the content of an element that is read but not kept.
 fn not_kept(element: &Element, roles: &[Role]) -> Option<ReadNote> {
     let Element { name, count, properties, line } = element;
     let skipped = properties.iter().zip(roles).filter(|(_, role)| **role == Role::Skipped);
@@ -119,9 +119,9 @@ fn not_kept(element: &Element, roles: &[Role]) -> Option<ReadNote> {
         _ if *count == 0 => return None,
         "vertex" | "face" if names.is_empty() => return None,
         "vertex" | "face" => {
-            format!("element {name}: not kept are the properties {}", listed(&names))
+            format!("element {name}: properties not kept: {}", listed(&names))
         }
-        _ => format!("element {name}: its {count} instances are not kept"),
+        _ => format!("element {name}: {count} instances not kept"),
     };
     Some(ReadNote { place: Place::Line(*line), text })
 }
@@ -157,7 +157,7 @@ fn read_elements<B: Body>(header: &Header, mut body: B) -> Result<Scan, ParseErr
         if element.properties.is_empty() {
             continue;
         }
-        // A header may claim any count: reserve no more than the data can hold.
+        // A header may claim any count: reserve only what the data can hold.
         let possible = reader.body.rest().len() / element.least_size(header.format) + 1;
         let count = usize::try_from(element.count).unwrap_or(usize::MAX).min(possible);
         match element.name.as_str() {
@@ -190,17 +190,17 @@ fn read_elements<B: Body>(header: &Header, mut body: B) -> Result<Scan, ParseErr
     drop_not_finite(scan, not_finite)
 }
 
-/// Takes what is wanted out of the numbers of a body.
+/// Extracts the wanted values from the numbers of a body.
 struct Reader<'a, B> {
     body: &'a mut B,
-    /// As the header declares.
+    /// Number of vertices that the header declares.
     vertices: u64,
     scan: Scan,
-    /// The vertex being read, in the order of [`COORDINATES`].
+    /// Vertex being read, in the order of [`COORDINATES`].
     vertex: [f32; 6],
-    /// The face being read.
+    /// Face being read.
     polygon: Vec<u32>,
-    /// The first coordinate that is not finite.
+    /// First coordinate that is not finite.
     not_finite: Option<ParseError>,
     polygons: Polygons,
     rounding: Rounding,
@@ -295,7 +295,7 @@ impl<B: Body> Reader<'_, B> {
     }
 }
 
-/// One instance of an element, for messages.
+/// Instance of an element, for messages.
 #[derive(Clone, Copy)]
 struct Instance<'a> {
     element: &'a Element,
@@ -303,7 +303,7 @@ struct Instance<'a> {
 }
 
 impl Instance<'_> {
-    /// Turns a fault at property `at`, with `wanted` values of it still to come, into an error.
+    /// Converts a fault at property `at`, with `wanted` values of it still to come, into an error.
     fn fault(self, fault: Fault, body: &mut impl Body, at: usize, wanted: u64) -> ParseError {
         let Instance { element, index } = self;
         let name = element.name.clone();
@@ -329,7 +329,7 @@ impl Instance<'_> {
         .at(place)
     }
 
-    /// The length of a list: not negative, and at least 3 for the corners of a face.
+    /// Returns the length of a list: not negative, and at least 3 for the corners of a face.
     fn length(self, value: Value, at: usize, role: Role) -> Result<u64, ParseErrorKind> {
         let length = value.to_i64();
         if role == Role::Corners && length < 3 {
