@@ -131,7 +131,7 @@ fn examples_run_as_written() {
 fn what_is_not_there_is_no_error() {
     let (_keep, folder) = images();
     for (model, scene, reason) in [
-        ("model.png", "other.png", "nothing speaks enough for it"),
+        ("model.png", "other.png", "not enough evidence for it"),
         ("model.png", "flat.png", "the scene has no edges"),
         ("model.png", "dot.png", "the scene has no edges"),
         ("flat.png", "scene.png", "flat.png: 0 edge points are too few"),
@@ -217,7 +217,7 @@ fn bad_usage_and_bad_input_are_said_in_a_line() {
             &["match", "model.png", "scene.png", "--basis", "round"],
             "expected rigid, similarity, affine or auto",
         ),
-        (&["match", "model.png", "no-%03d.png"], "no file fits this pattern"),
+        (&["match", "model.png", "no-%03d.png"], "no file matches this pattern"),
         (
             &["match", "model.png", ".", "--overlay", "out.png"],
             "expected a pattern such as out-%04d.png",
