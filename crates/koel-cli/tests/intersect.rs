@@ -269,7 +269,7 @@ fn points_that_a_reader_drops_are_counted() {
     let report: Value = serde_json::from_slice(&fs::read(&out).unwrap()).unwrap();
     assert_eq!((&report["a"]["dropped"], &report["b"]["dropped"]), (&2.into(), &0.into()));
     assert!(
-        report["notes"][0].as_str().unwrap().contains("2 points with coordinates or normals"),
+        report["notes"][0].as_str().unwrap().contains("2 points with non-finite coordinates"),
         "{report:#}"
     );
 }

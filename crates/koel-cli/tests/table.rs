@@ -197,7 +197,7 @@ fn every_line_of_a_csv_file_is_accounted_for() {
     );
 
     let (error, built) = noted(&folder, &["build", "named.csv", "-o", "t.koel"]);
-    let note = "named.csv: 1 blank lines are no rows, the first is line 3";
+    let note = "named.csv: 1 blank lines were skipped, the first is line 3";
     assert_eq!(
         (error.trim(), &built["notes"][0]),
         (format!("note: {note}").as_str(), &note.into())
@@ -222,7 +222,7 @@ fn every_line_of_a_csv_file_is_accounted_for() {
         let error = refused(&folder, &[command, &["named.csv", "--header", "no"]].concat());
         assert!(error.contains("line 1, column 1: found \"id\""), "{error}");
         let error = refused(&folder, &[command, &["k.u32", "--header", "yes"]].concat());
-        assert!(error.contains("--header goes with a CSV file"), "{error}");
+        assert!(error.contains("--header requires a CSV file"), "{error}");
     }
     assert_eq!(
         json(&folder, &["build", "numbers.csv", "--header", "yes", "-o", "o.koel"])["keys"],
@@ -253,7 +253,7 @@ fn what_a_scan_loses_is_noted() {
         (&2.into(), &1.into())
     );
     let notes = [
-        "c.ply: 1 points with coordinates or normals that are not finite were dropped",
+        "c.ply: 1 points with non-finite coordinates or normals were dropped",
         "c.ply: line 3: element vertex: not kept are the properties red",
     ];
     assert_eq!(built["notes"], Value::from(notes.to_vec()));
@@ -267,9 +267,7 @@ fn without_values_a_key_has_its_row_number() {
     for (policy, row) in [("last", 2), ("first", 0)] {
         let text = done(&folder, &["build", "keys.u64", "-o", "t.koel", "--duplicates", policy]);
         assert!(
-            text.starts_with(
-                "t.koel: map of u64 -> u32, 2 pairs, 1 with a key that came again dropped"
-            ),
+            text.starts_with("t.koel: map of u64 -> u32, 2 pairs, 1 with a repeated key dropped"),
             "{text}"
         );
         let table = done(&folder, &["query", "t.koel", "q.u32"]);
@@ -277,7 +275,7 @@ fn without_values_a_key_has_its_row_number() {
             .lines()
             .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
             .collect::<Vec<_>>();
-        assert_eq!(rows[..4], ["key value", "60 1", "70 not there", &format!("50 {row}")]);
+        assert_eq!(rows[..4], ["key value", "60 1", "70 not found", &format!("50 {row}")]);
         assert_eq!(rows[4], "2 of 3 keys found");
     }
     let info = done(&folder, &["info", "t.koel", "--quick"]);
@@ -389,7 +387,7 @@ fn every_kind_is_built_and_asked() {
         assert!(text(&bytes[10..start]).contains(&format!("'shape': ({rows},)")), "{kind}");
         assert_eq!(bytes[start..], expected, "{kind}");
         let shown = done(&folder, &["query", "t.koel", "q.csv"]);
-        assert!(shown.contains("3 of 5 keys found") && shown.contains("not there"), "{shown}");
+        assert!(shown.contains("3 of 5 keys found") && shown.contains("not found"), "{shown}");
         assert_eq!(shown.contains("5 values"), kind == "multimap", "{shown}");
         // The way back.
         if kind == "index" {
@@ -399,7 +397,7 @@ fn every_kind_is_built_and_asked() {
         } else {
             let error = refused(&folder, &["query", "t.koel", "ids.u32", "--ids"]);
             assert!(
-                error.contains("t.koel: holds a") && error.contains("--ids goes with an index"),
+                error.contains("t.koel: holds a") && error.contains("--ids requires an index"),
                 "{error}"
             );
         }
@@ -487,10 +485,10 @@ fn keys_of_128_bits_are_built_and_asked() {
     fs::write(folder.join("few.u128"), raw(&[1, 1 | 1 << 64, 1 << 40])).unwrap();
     assert_eq!(json(&folder, &["query", "t.koel", "few.u128"])["found"], 2);
     for (arguments, says) in [
-        (&["k.u128", "--kind", "multimap"][..], "--kind multimap goes with keys of 32 or 64 bits"),
+        (&["k.u128", "--kind", "multimap"][..], "--kind multimap requires keys of 32 or 64 bits"),
         (
             &["k.csv", "--key-type", "u128", "--reproducible"],
-            "--reproducible goes with keys of 32 or 64 bits",
+            "--reproducible requires keys of 32 or 64 bits",
         ),
         (
             &["k.u128", "--key-type", "u64"],
@@ -594,23 +592,23 @@ fn bad_usage_is_refused() {
         (&["build", "-o", "o"], "KEYS"),
         (
             &["build", "k.u32", "-o", "o", "--kind", "set", "--values", "k.u32"],
-            "--values goes with --kind map or multimap",
+            "--values requires --kind map or multimap",
         ),
         (
             &["build", "k.csv", "-o", "o", "--kind", "index", "--value-column", "1"],
-            "--value-column goes with --kind map or multimap",
+            "--value-column requires --kind map or multimap",
         ),
         (
             &["build", "k.u32", "-o", "o", "--kind", "index", "--value-type", "u64"],
-            "--value-type goes with --kind map or multimap",
+            "--value-type requires --kind map or multimap",
         ),
         (
             &["build", "k.u32", "-o", "o", "--kind", "multimap", "--duplicates", "last"],
-            "--duplicates goes with --kind map",
+            "--duplicates requires --kind map",
         ),
         (
             &["build", "k.u32", "-o", "o", "--kind", "set", "--reproducible"],
-            "--reproducible goes with --kind map",
+            "--reproducible requires --kind map",
         ),
         (&["build", "k.u32", "-o", "o", "--kind", "tree"], "'tree'"),
         (&["build", "k.u32", "-o", "o", "--load", "0.99"], "--load 0.99: expected 0.3 to 0.95"),
@@ -618,14 +616,14 @@ fn bad_usage_is_refused() {
         (&["build", "k.u32", "-o", "o", "--duplicates", "both"], "'both'"),
         (
             &["build", "k.u32", "-o", "o", "--voxel-grid", "8"],
-            "k.u32: --voxel-grid goes with a point cloud or mesh",
+            "k.u32: --voxel-grid requires a point cloud or mesh",
         ),
         (&["build", "m.obj", "-o", "o", "--voxel-grid", "0"], "--voxel-grid"),
         (&["build", "m.obj", "-o", "o"], "m.obj: a scan has no numbers, expected --voxel-grid N"),
         (&["build", "m.obj", "-o", "o", "--voxel-grid", "8", "--values", "k.u32"], "--values"),
         (
             &["build", "k.u32", "-o", "o", "--value-column", "2"],
-            "--value-column goes with a CSV file",
+            "--value-column requires a CSV file",
         ),
         (&["build", "k.csv", "-o", "o", "--column", "0"], "columns are counted from 1"),
         (
@@ -639,7 +637,7 @@ fn bad_usage_is_refused() {
             &["query", "t.koel", "k.u32", "-o", "a.txt"],
             "a.txt: unknown format, expected a file named .npy or .csv",
         ),
-        (&["query", "t.koel", "m.obj"], "m.obj: a scan is no list of keys"),
+        (&["query", "t.koel", "m.obj"], "m.obj: a scan is not a list of keys"),
         (&["query", "t.koel", "k.txt"], "k.txt: unknown format"),
     ] {
         let error = refused(&folder, arguments);
@@ -670,11 +668,11 @@ fn bad_numbers_are_refused_with_their_place() {
         (&["missing.u32"][..], "missing.u32: cannot be read: No such file"),
         (
             &["short.u32"],
-            "short.u32: 6 bytes: expected a multiple of 4, the last 2 at byte 4 are no whole number",
+            "short.u32: 6 bytes: expected a multiple of 4, the last 2 at byte 4 are incomplete",
         ),
         (
             &["short.u64"],
-            "short.u64: 12 bytes: expected a multiple of 8, the last 4 at byte 8 are no whole number",
+            "short.u64: 12 bytes: expected a multiple of 8, the last 4 at byte 8 are incomplete",
         ),
         (
             &["big.u64", "--key-type", "u32"],
@@ -692,7 +690,7 @@ fn bad_numbers_are_refused_with_their_place() {
             &["good.u32", "--duplicates", "reject"],
             "good.u32: key 1 occurs more than once: at 0 and at 2",
         ),
-        (&["text.npy"], "text.npy: is no .npy file: begins with \"1,2,3\\n\""),
+        (&["text.npy"], "text.npy: is not a .npy file: begins with \"1,2,3\\n\""),
         (&["short.npy"], "short.npy: truncated: 139 bytes, 3 elements need 140"),
         (
             &["float.npy"],
@@ -702,8 +700,11 @@ fn bad_numbers_are_refused_with_their_place() {
         (&["empty.csv"], "empty.csv: is empty, expected lines of numbers"),
         (&["word.csv"], "word.csv: line 3, column 1: found \"three\", expected a whole number"),
         (&["ragged.csv"], "ragged.csv: line 2: 1 columns, expected 2 as before"),
-        (&["names.csv", "--column", "c"], "names.csv: line 1: no column \"c\", there are a, b"),
-        (&["names.csv", "--column", "3"], "names.csv: line 1: 2 columns, column 3 was asked for"),
+        (
+            &["names.csv", "--column", "c"],
+            "names.csv: line 1: no column \"c\", the columns are a, b",
+        ),
+        (&["names.csv", "--column", "3"], "names.csv: line 1: 2 columns, column 3 was selected"),
         (&["nan.obj", "--voxel-grid", "8"], "nan.obj: line 1"),
     ] {
         let error = refused(&folder, &[&["build", "-o", "o.koel"], arguments].concat());
