@@ -83,9 +83,9 @@ fn bad_usage_is_refused_in_one_line() {
         (&["bench", "--batch", "x"], "whole number"),
         (
             &["bench", "--n", "9", "--duplicates", "thrice"],
-            "expected unique, twice, hot, zipf, equal or a share",
+            "expected unique, twice, hot, zipf, equal or a percentage",
         ),
-        (&["bench", "--duplicates", "zipf"], "--duplicates goes with random keys"),
+        (&["bench", "--duplicates", "zipf"], "--duplicates requires random keys"),
         (&["bench", "--policy", "reject"], "expected unchecked, keep_last or keep_first"),
         (&["bench", "--peers", "a.csv"], "--plot"),
         (&["bench", "--runs", "0"], "--runs"),
@@ -214,7 +214,7 @@ fn without_arguments_voxels_are_found_again() {
     }
     assert_eq!(table.lines().filter(|line| line.starts_with("hashbrown")).count(), 3);
     assert_eq!(table.lines().filter(|line| line.starts_with("sorted")).count(), 3);
-    assert!(table.contains("Every answer was compared with the right one."));
+    assert!(table.contains("Every answer was verified."));
     assert!(table.lines().all(|line| line.chars().count() <= 100) && !table.contains('\x1b'));
     assert_eq!(text(&output.stderr), "", "no progress bar in a pipe");
 }
@@ -275,7 +275,7 @@ fn json_and_figures_are_written_whole() {
     for stem in stems {
         let svg = fs::read_to_string(figures.join(format!("{stem}.svg"))).unwrap();
         assert!(svg.starts_with("<svg ") && svg.trim_end().ends_with("</svg>"));
-        for name in ["random 64-byte reads", "hashbrown", "single-level", "million a second"] {
+        for name in ["random 64-byte reads", "hashbrown", "single-level", "million per second"] {
             assert!(svg.contains(name), "{stem}: {name}");
         }
         assert!(
@@ -368,7 +368,7 @@ fn rates_of_others_are_drawn_beside() {
     let svg = fs::read_to_string(figures.join("rate-against-n_rebuild.svg")).unwrap();
     assert!(
         svg.contains("quick one")
-            && svg.contains("measured 2026-11-20 on One GPU, another machine than this")
+            && svg.contains("measured 2026-11-20 on One GPU, a different machine")
     );
     for absent in ["slow one", "other load", "too few"] {
         assert!(!svg.contains(absent), "{absent}");
