@@ -57,7 +57,10 @@ struct Global {
     #[arg(long, global = true, default_value = "auto", value_name = "DEVICE")]
     device: DeviceChoice,
     /// Number of CPU threads [default: one per core]
-    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(
+        long, global = true, value_name = "N",
+        value_parser = clap::value_parser!(u16).range(1..)
+    )]
     threads: Option<u16>,
     /// Random seed: the same seed gives the same keys, queries and hash functions
     #[arg(long, global = true, default_value_t = 1, value_name = "S")]

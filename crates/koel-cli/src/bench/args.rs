@@ -57,7 +57,10 @@ pub struct Args {
     #[arg(long, value_name = "OP,...", value_delimiter = ',')]
     pub op: Vec<String>,
     /// Percentages of lookups whose key is present: 100 is find_hit, 50 find_half, 0 find_miss
-    #[arg(long, value_name = "PERCENT,...", value_delimiter = ',', value_parser = clap::value_parser!(u8).range(0..=100))]
+    #[arg(
+        long, value_name = "PERCENT,...", value_delimiter = ',',
+        value_parser = clap::value_parser!(u8).range(0..=100)
+    )]
     pub hit_share: Vec<u8>,
     /// Lookups per call; below 48, powers of two. A run makes at most 4,096 calls [default: all
     /// lookups in one call]
@@ -73,7 +76,10 @@ pub struct Args {
     #[arg(long, value_name = "POLICY,...", value_delimiter = ',', value_parser = policy)]
     pub policy: Vec<Duplicates>,
     /// Runs per row, after two warm-up runs; the median counts
-    #[arg(long, value_name = "RUNS", default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(
+        long, value_name = "RUNS", default_value_t = 7,
+        value_parser = clap::value_parser!(u16).range(1..)
+    )]
     pub runs: u16,
     /// Time for all measurements, in seconds; slow rows get fewer runs, at least one
     #[arg(long, value_name = "SECONDS", default_value_t = 15.0, value_parser = seconds)]

@@ -46,7 +46,10 @@ pub struct Clouds {
     #[arg(value_name = "B")]
     pub b: PathBuf,
     /// Voxels per side of the grid around both clouds, 8 to 1024
-    #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u32).range(8..=1024))]
+    #[arg(
+        long, value_name = "N", default_value_t = 128,
+        value_parser = clap::value_parser!(u32).range(8..=1024)
+    )]
     pub grid: u32,
     /// How to tell inside from outside: robust (winding numbers), or paper (as published in 2009)
     #[arg(long, value_enum, default_value = "robust", value_name = "robust|paper")]

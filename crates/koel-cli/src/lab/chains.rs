@@ -16,13 +16,19 @@ pub struct Args {
     #[command(flatten)]
     pub common: Common,
     /// Slots per table
-    #[arg(long, value_name = "SLOTS", default_value_t = 1 << 20, value_parser = clap::value_parser!(u32).range(64..=1 << 28))]
+    #[arg(
+        long, value_name = "SLOTS", default_value_t = 1 << 20,
+        value_parser = clap::value_parser!(u32).range(64..=1 << 28)
+    )]
     slots: u32,
     /// Numbers of hash functions to compare, each 2 to 7
     #[arg(long, value_name = "N,...", value_delimiter = ',', default_values_t = [3, 4, 5])]
     functions: Vec<u32>,
     /// Maximum number of exchanges per insertion
-    #[arg(long, value_name = "N", default_value_t = 5000, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    #[arg(
+        long, value_name = "N", default_value_t = 5000,
+        value_parser = clap::value_parser!(u32).range(1..=1 << 20)
+    )]
     limit: u32,
 }
 

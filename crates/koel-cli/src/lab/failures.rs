@@ -19,10 +19,16 @@ pub struct Args {
     #[command(flatten)]
     pub common: Common,
     /// Keys per build when comparing families
-    #[arg(long, value_name = "N", default_value_t = 1 << 13, value_parser = clap::value_parser!(u32).range(64..=1 << 24))]
+    #[arg(
+        long, value_name = "N", default_value_t = 1 << 13,
+        value_parser = clap::value_parser!(u32).range(64..=1 << 24)
+    )]
     n: u32,
     /// Builds per rate; small builds, which fail rarely, are repeated more often
-    #[arg(long, value_name = "RUNS", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(
+        long, value_name = "RUNS", default_value_t = 100,
+        value_parser = clap::value_parser!(u32).range(1..)
+    )]
     runs: u32,
     /// Builds of whole tables on the device, in the papers' sizes [default: 1000 on a GPU; 0 on a
     /// CPU, where they are slow]

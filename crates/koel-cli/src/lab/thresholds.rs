@@ -15,13 +15,22 @@ pub struct Args {
     #[command(flatten)]
     pub common: Common,
     /// Slots per table
-    #[arg(long, value_name = "SLOTS", default_value_t = 1 << 16, value_parser = clap::value_parser!(u32).range(64..=1 << 26))]
+    #[arg(
+        long, value_name = "SLOTS", default_value_t = 1 << 16,
+        value_parser = clap::value_parser!(u32).range(64..=1 << 26)
+    )]
     slots: u32,
     /// Tables of each shape; the median load counts
-    #[arg(long, value_name = "RUNS", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(
+        long, value_name = "RUNS", default_value_t = 5,
+        value_parser = clap::value_parser!(u16).range(1..)
+    )]
     runs: u16,
     /// Maximum number of exchanges per insertion, or of buckets searched by bfs
-    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
+    #[arg(
+        long, value_name = "N", default_value_t = 1000,
+        value_parser = clap::value_parser!(u32).range(1..=1 << 24)
+    )]
     limit: u32,
 }
 

@@ -26,7 +26,10 @@ pub struct Args {
     #[arg(long, value_name = "POWER", value_parser = clap::value_parser!(u32).range(10..=28))]
     n: Option<u32>,
     /// Runs per measurement; the fastest counts, as other programs can only slow it down
-    #[arg(long, value_name = "RUNS", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(
+        long, value_name = "RUNS", default_value_t = 3,
+        value_parser = clap::value_parser!(u16).range(1..)
+    )]
     runs: u16,
     /// Measure only figures whose name contains this
     #[arg(long, value_name = "NAME")]
