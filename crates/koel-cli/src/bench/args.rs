@@ -66,8 +66,8 @@ pub struct Args {
     /// lookups in one call]
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = key_count)]
     pub batch: Vec<usize>,
-    /// Repeated keys among random ones: unique; twice, every key occurs twice; hot, one key has 10
-    /// % of the pairs; zipf, the i-th key has 1/i of the first one's pairs; 0.1%, that share of the
+    /// Repeated keys among random ones: unique; twice, every key occurs twice; hot, one key has 10%
+    /// of the pairs; zipf, the i-th key has 1/i of the first one's pairs; 0.1%, that share of the
     /// pairs has another pair's key; equal, all pairs have one key [default: unique]
     #[arg(long, value_name = "KEYS,...", value_delimiter = ',')]
     pub duplicates: Vec<Repeats>,

@@ -18,17 +18,21 @@ Examples:
 Tables: a map stores one value per key, a set no values, and a multimap all values of a key in
 input order. An index numbers the distinct keys from 0 in ascending order; 128-bit keys are
 numbered in order of first occurrence.
+
 Keys and values are whole numbers: raw little-endian words (.u32, .u64), one-dimensional NumPy
 arrays of u32, u64, i32 or i64 without negative numbers (.npy), columns of CSV files (.csv; u32 if
 all numbers fit, else u64), or the voxels that a point cloud or mesh touches (.ply, .obj, .pcd,
 .stl, .las, .laz), encoded as x << 20 | y << 10 | z up to 1024 voxels per side, and as
 x << 42 | y << 21 | z beyond.
+
 128-bit keys are raw words (.u128) or numbers in CSV files with --key-type u128, for maps, sets
 and indexes. Digits alone are decimal. Hexadecimal keys start with 0x, have the 32 digits of an
 MD5 sum with at least one letter, or have the hyphens of a UUID.
+
 In CSV files, blanks around a field are ignored. The first line is a heading if a column is
 selected by name or if every selected field begins with a letter; --header overrides this rule.
 The report states the number of lines read and the heading.
+
 Files are streamed; only the numbers are kept in memory. Ctrl-C leaves no half-written file.
 The output works on every device; docs/format.md describes the format.";
 
@@ -48,8 +52,8 @@ pub struct BuildArgs {
     /// Column of the values, in the file of --values if given, else in the file of keys
     #[arg(long, value_name = "NAME|N", conflicts_with = "voxel_grid")]
     pub value_column: Option<ColumnName>,
-    /// Whether the first line of a CSV file is a heading; auto: it is if a column is selected by
-    /// name or every selected field begins with a letter [default: auto]
+    /// Whether the first line of a CSV file is a heading; auto takes it for one if a column is
+    /// selected by name or every selected field begins with a letter [default: auto]
     #[arg(long, value_enum, value_name = "auto|yes|no")]
     pub header: Option<Header>,
     /// Use the voxels of a scan as keys, on a grid with N voxels per side
@@ -90,9 +94,11 @@ Examples:
 Answers are rows. A map gives key, found (1 or 0) and value; a set gives key and found; an index
 gives key, found and id, or id, found and key with --ids. A multimap gives key, found and value,
 with one row per value, adjacent for each query, and one row for a query without values.
+
 If a key is not found, the answer is empty in answers.csv and 0 in answers.npy, a structured array
 of the same rows. Keys in answers.npy have the type of the queries, u64 if those are CSV. 128-bit
 keys are read as in koel build and written as 0x and 32 digits, in answers.npy as 16 bytes.
+
 Queries are streamed, so they may exceed memory. The table is read once, checked and kept in
 device memory; with --quick on a CPU it is used in place. Ctrl-C leaves no half-written file.";
 
@@ -109,8 +115,8 @@ pub struct QueryArgs {
     /// Column of the keys in a CSV file: its name, or its number from 1
     #[arg(long, value_name = "NAME|N", default_value = "1")]
     pub column: ColumnName,
-    /// Whether the first line of a CSV file is a heading; auto: it is if a column is selected by
-    /// name or every selected field begins with a letter [default: auto]
+    /// Whether the first line of a CSV file is a heading; auto takes it for one if a column is
+    /// selected by name or every selected field begins with a letter [default: auto]
     #[arg(long, value_enum, value_name = "auto|yes|no")]
     pub header: Option<Header>,
     /// File for the answers: .npy or .csv [default: print the first answers]
