@@ -1,8 +1,8 @@
-//! Names the commit that the program is built from, for recorded results.
+//! Embeds the commit that the program is built from, for recorded results.
 use std::process::Command;
 
-/// The commit that this package was made from, as cargo noted it. A package may lie inside a
-/// repository that is not koel's.
+/// Returns the commit that this package was made from, as recorded by cargo. Asking git would be
+/// wrong here: the package may lie inside another repository.
 fn packaged() -> Option<String> {
     let note = std::fs::read_to_string(".cargo_vcs_info.json").ok()?;
     Some(note.split("\"sha1\": \"").nth(1)?.get(..12)?.to_owned())
@@ -18,7 +18,7 @@ fn main() {
             .filter(|output| output.status.success())?;
         String::from_utf8(output.stdout).ok().map(|text| text.trim().to_owned())
     };
-    // The log of HEAD grows with every commit and checkout.
+    // HEAD's log grows with every commit and checkout.
     if let Some(log) = git(&["rev-parse", "--git-path", "logs/HEAD"])
         .filter(|log| std::path::Path::new(log).exists())
     {

@@ -1,41 +1,41 @@
-//! Inputs and outputs of a command are apart: no output replaces a file that is read, nor another
-//! output. One function decides that for every command, before anything is read or written.
+//! Keeps inputs and outputs apart: no output may replace an input or another output. Every command
+//! runs this check before it reads or writes anything.
 use crate::failure::{Failure, Outcome};
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What is written where.
+/// Where an output goes.
 #[derive(Clone, Copy, Debug)]
 pub enum Output<'a> {
     /// A file.
     File(&'a Path),
-    /// Files of chosen names in a folder, with these endings.
+    /// Files in a folder, under names that the command chooses, with these extensions.
     Folder(&'a Path, &'a [&'a str]),
 }
 
-/// What files a command reads and writes, each by the argument that names it.
+/// Files that a command reads and writes, each with the argument that names it.
 #[derive(Default, Debug)]
 pub struct Files<'a> {
     inputs: Vec<(&'a str, &'a Path)>,
     outputs: Vec<(&'a str, Output<'a>)>,
 }
 impl<'a> Files<'a> {
-    /// Adds a file that is read.
+    /// Adds an input file.
     pub fn reads(mut self, argument: &'a str, file: &'a Path) -> Files<'a> {
         self.inputs.push((argument, file));
         self
     }
-    /// Adds a file that is read, if there is one.
+    /// Adds an input file, if there is one.
     pub fn may_read(self, argument: &'a str, file: Option<&'a Path>) -> Files<'a> {
         file.into_iter().fold(self, |files, file| files.reads(argument, file))
     }
-    /// Adds a file that is written, if there is one.
+    /// Adds an output file, if there is one.
     pub fn writes(mut self, argument: &'a str, file: Option<&'a Path>) -> Files<'a> {
         self.outputs.extend(file.map(|file| (argument, Output::File(file))));
         self
     }
-    /// Adds a folder, if there is one, into which files with these endings are written.
+    /// Adds an output folder, if there is one, and the extensions of the files written into it.
     pub fn writes_into(
         mut self,
         argument: &'a str,
@@ -50,8 +50,10 @@ impl<'a> Files<'a> {
         self.writes("--json", json.filter(|file| *file != Path::new("-")))
     }
 
-    /// Errors: an output that is an input or another output, whatever they are called: files are
-    /// told apart by device and inode where there are such numbers, else by their canonical paths.
+    /// Checks that no output is also an input or another output.
+    ///
+    /// Errors: two of them are the same file, whatever their names. Files are compared by device
+    /// and inode where the system has them, else by canonical path.
     pub fn check_apart(&self) -> Outcome {
         let mut inputs = HashMap::new();
         for &(argument, file) in &self.inputs {
@@ -70,7 +72,7 @@ impl<'a> Files<'a> {
         }
         self.check_folders()
     }
-    /// Errors: a file that might get the name of one that is written into a folder.
+    /// Errors: a file might have the name of one that is written into a folder.
     fn check_folders(&self) -> Outcome {
         let is_file = |&(argument, output): &(&'a str, Output<'a>)| match output {
             Output::File(file) => Some((argument, file)),
@@ -85,7 +87,7 @@ impl<'a> Files<'a> {
             {
                 return Err(Failure::Usage(format!(
                     "{argument} {} and {other} {}: files named .{} are written into this folder, \
-                     expected a file elsewhere or of another name",
+                     expected a file in another folder or with another extension",
                     folder.display(),
                     file.display(),
                     endings.join(", .")
@@ -101,7 +103,7 @@ fn clash((argument, file): (&str, &Path), (other, its): (&str, &Path), why: &str
     Failure::Usage(format!("{argument} {file} and {other} {its} are the same file: {why}"))
 }
 
-/// Whether a file, or what it links to, lies in a folder and has one of these endings.
+/// Returns whether a file, or its link target, is in a folder and has one of these extensions.
 fn is_within(file: &Path, folder: &Path, endings: &[&str]) -> bool {
     let linked = fs::canonicalize(file).ok();
     [Some(file), linked.as_deref()].into_iter().flatten().any(|file| {
@@ -115,13 +117,13 @@ fn parent_of(file: &Path) -> &Path {
     file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// What makes a file this file.
+/// Identity of a file, independent of its name.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum Identity {
-    /// The device and the inode: links of both kinds have those of what they link to.
+    /// Device and inode. Hard and symbolic links share those of their target.
     #[cfg(unix)]
     Inode(u64, u64),
-    /// The path without links; of what is not there, the name in the folder where it would be.
+    /// Canonical path. For a missing file: its name in the canonical folder.
     Path(PathBuf),
 }
 impl Identity {
@@ -180,7 +182,7 @@ mod tests {
             let both = format!("-o {} and KEYS {} are the same file", name.display(), a.display());
             assert_eq!(message, format!("{both}: an output must not replace an input"));
         }
-        // Two outputs, which are not there.
+        // Two outputs that do not exist yet.
         let other = path("sub/../new");
         let message =
             refused(&Files::default().writes("--out", Some(&new)).writes_json(Some(&other)));

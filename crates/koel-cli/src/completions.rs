@@ -7,16 +7,16 @@ use clap_complete::Shell;
 const EXAMPLES: &str = "\
 Examples:
   koel completions bash > ~/.local/share/bash-completion/completions/koel
-  koel completions zsh > ~/.zfunc/_koel      a folder in $fpath
+  koel completions zsh > ~/.zfunc/_koel      to a folder in $fpath
   koel completions fish > ~/.config/fish/completions/koel.fish
   koel completions elvish >> ~/.config/elvish/rc.elv
   koel completions powershell >> $PROFILE";
 
-/// Print the script that completes koel's commands and options in a shell
+/// Print a shell's completion script for koel's commands and options
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// The shell
+    /// Shell to complete in
     #[arg(value_enum, value_name = "SHELL")]
     shell: Shell,
 }

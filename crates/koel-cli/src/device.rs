@@ -4,13 +4,13 @@ use crate::output;
 use koel::{Device, DeviceKind};
 use std::str::FromStr;
 
-/// What `--device` says.
+/// Value of `--device`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DeviceChoice {
     /// A GPU if there is one, else the CPU.
     Auto,
     Cpu,
-    /// The GPU of this number.
+    /// The GPU with this number.
     Cuda(usize),
 }
 impl FromStr for DeviceChoice {
@@ -29,21 +29,21 @@ impl FromStr for DeviceChoice {
     }
 }
 
-/// Gives rayon as many threads as `--threads` asks for.
+/// Sets the size of rayon's global thread pool to `--threads`.
 pub fn use_threads(threads: Option<u16>) -> Outcome {
     let Some(threads) = threads else { return Ok(()) };
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.into());
     pool.build_global().map_err(|e| Failure::Other(format!("--threads {threads}: {e}")))
 }
 
-/// A device, and how it was come by.
+/// An open device.
 pub struct Opened {
     pub device: Device,
-    /// If a GPU was looked for and there is none: why.
+    /// Why the CPU is used, if a GPU was wanted and none was found.
     pub fallback: Option<String>,
 }
 
-/// Opens the device. If a GPU was looked for and there is none, says so.
+/// Opens the device. Prints a message if a GPU was wanted and none was found.
 pub fn open(choice: DeviceChoice, threads: Option<u16>) -> Outcome<Opened> {
     let mut fallback = None;
     let device = match choice {
@@ -61,7 +61,7 @@ pub fn open(choice: DeviceChoice, threads: Option<u16>) -> Outcome<Opened> {
     Ok(Opened { device, fallback })
 }
 
-/// The CPU with this many threads.
+/// Opens the CPU with this number of threads.
 pub fn cpu(threads: Option<u16>) -> Outcome<Device> {
     Ok(match threads {
         Some(threads) => Device::cpu_with_threads(threads.into())?,

@@ -1,7 +1,7 @@
 //! The `koel` program: `koel --help`.
 //!
-//! One file (or folder) a command; a new one is its file, a line in [`Command`] and a line in
-//! [`run`].
+//! Each command is one file or folder. To add one, add its file, a variant of [`Command`] and an
+//! arm in [`run`].
 mod apart;
 mod bench;
 mod completions;
@@ -30,15 +30,15 @@ use std::process::ExitCode;
     version,
     arg_required_else_help = true,
     after_help = "\
-Example:
-  koel bench               hash millions of voxels of a scan, find them again, print the rates
+Examples:
+  koel bench               hash millions of voxels of a scan, look them up, print the rates
   koel intersect A.ply B.ply --grid 128 --out report.json
-                           which part of each scan is inside the other
-  koel view A.ply B.ply    the same in a web page, while one is moved
-  koel match A.png B.jpg   where the image A is in the image B, or that it is not there
+                           find which part of each scan is inside the other
+  koel view A.ply B.ply    do the same in a web page while one scan moves
+  koel match A.png B.jpg   find image A in image B, or report that it is not there
   koel build ids.u64 -o ids.koel
-                           a table of keys, saved; koel query ids.koel more.u64 looks keys up in it
-  koel lab figures         the papers' figures, measured on this machine
+                           save a table of keys; koel query ids.koel more.u64 looks up keys in it
+  koel lab figures         measure the papers' figures on this machine
 
 Exit status: 0 success, 2 bad usage or bad input, 1 anything else."
 )]
@@ -49,20 +49,23 @@ struct Cli {
     command: Command,
 }
 
-/// What every command understands.
+/// Options of every command.
 #[derive(clap::Args)]
-#[command(next_help_heading = "For every command")]
+#[command(next_help_heading = "Global options")]
 struct Global {
-    /// Where to run: auto (a GPU if there is one, else the CPU), cpu, cuda or cuda:N
+    /// Device to run on: cpu, cuda, cuda:N, or auto (a GPU if there is one, else the CPU)
     #[arg(long, global = true, default_value = "auto", value_name = "DEVICE")]
     device: DeviceChoice,
-    /// CPU threads [default: as many as there are cores]
-    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    /// Number of CPU threads [default: one per core]
+    #[arg(
+        long, global = true, value_name = "N",
+        value_parser = clap::value_parser!(u16).range(1..)
+    )]
     threads: Option<u16>,
-    /// Everything random follows from it: same seed, same keys, queries and hash functions
+    /// Random seed: the same seed gives the same keys, queries and hash functions
     #[arg(long, global = true, default_value_t = 1, value_name = "S")]
     seed: u64,
-    /// Also write the result as JSON; `-` writes it to standard output instead of the table
+    /// Also write the result as JSON; `-` writes JSON to standard output instead of the table
     #[arg(long, global = true, value_name = "FILE|-")]
     json: Option<PathBuf>,
 }
@@ -104,7 +107,7 @@ fn run() -> Outcome {
     }
 }
 
-/// Help as clap prints it; an error as one line.
+/// Prints help as clap renders it, and reduces an error to one line.
 fn usage(error: &clap::Error) -> Outcome {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
@@ -115,8 +118,8 @@ fn usage(error: &clap::Error) -> Outcome {
             Err(Failure::Reported(2))
         }
         _ => {
-            // The first paragraph says what is wrong, a later one may say what was meant; the rest
-            // is usage.
+            // The first paragraph states the error and a later one may give a tip; the rest is
+            // usage.
             let text = error.render().to_string();
             let mut paragraphs =
                 text.split("\n\n").map(|p| p.split_whitespace().collect::<Vec<_>>().join(" "));
@@ -144,7 +147,7 @@ mod tests {
     use super::*;
     use clap::CommandFactory;
 
-    /// The examples that a command and those below it show, less redirections and remarks.
+    /// Returns the examples of a command and its subcommands, without redirections and remarks.
     fn examples(command: &clap::Command) -> Vec<String> {
         let help = command.get_after_help().map(|help| help.to_string()).unwrap_or_default();
         let lines = help.lines().filter_map(|line| line.strip_prefix("  koel "));

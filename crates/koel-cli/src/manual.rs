@@ -1,4 +1,4 @@
-//! `koel man`: manual pages, made from the same texts as `--help`.
+//! `koel man`: manual pages, made from the texts of `--help`.
 use crate::failure::{Failure, Outcome};
 use crate::{Cli, Global, output};
 use clap::CommandFactory;
@@ -10,14 +10,14 @@ use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 Examples:
-  koel man --out ~/.local/share/man/man1     man koel, man koel-bench, man koel-models-add
-  koel man > koel.1                          the page of koel itself";
+  koel man --out ~/.local/share/man/man1     then: man koel, man koel-bench, man koel-models-add
+  koel man > koel.1                          only the page of koel itself";
 
 /// Write the manual pages of koel and of every command
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// The folder for all pages [default: the page of koel itself, to standard output]
+    /// Folder for all pages [default: print the page of koel itself to standard output]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
@@ -43,7 +43,7 @@ struct Page {
     content: Vec<u8>,
 }
 
-/// The pages of a command and of the commands below it.
+/// Returns the pages of a command and its subcommands.
 fn pages(command: &clap::Command) -> io::Result<Vec<Page>> {
     let mut all = vec![page(command)?];
     for below in command.get_subcommands() {
@@ -53,11 +53,11 @@ fn pages(command: &clap::Command) -> io::Result<Vec<Page>> {
 }
 
 fn page(command: &clap::Command) -> io::Result<Page> {
-    // clap_mangen would fill the lines of the examples into one paragraph, and put the version
+    // clap_mangen would fill the lines of the examples into one paragraph and put the version
     // before them.
     let plain = command.clone().after_help(Resettable::Reset).version(Resettable::Reset);
-    // No date, so that a version's pages are always the same; an empty one would be lost, and the
-    // source taken for it.
+    // No date, so that the pages of a version never change. An empty date would be dropped and the
+    // source shown in its place.
     let man = Man::new(plain)
         .date(" ")
         .source(concat!("koel ", env!("CARGO_PKG_VERSION")))
@@ -70,8 +70,8 @@ fn page(command: &clap::Command) -> io::Result<Page> {
     Ok(Page { file: man.get_filename(), content })
 }
 
-/// What stands below the options in `--help`: examples, whose lines stay as they are, and
-/// paragraphs.
+/// Formats the text below the options of `--help`: examples keep their lines, other paragraphs are
+/// filled.
 fn after_help(text: &str) -> Roff {
     let mut roff = Roff::new();
     let mut notes = false;
@@ -105,7 +105,8 @@ mod tests {
     #[test]
     fn examples_keep_their_lines_and_notes_are_filled() {
         let text = after_help(
-            "Examples:\n  koel a    one\n  koel b\n             more\n\nA note\nof two lines.\n\nAnother.",
+            "Examples:\n  koel a    one\n  koel b\n             more\n\n\
+             A note\nof two lines.\n\nAnother.",
         );
         let roff = text.to_roff();
         let expected = [

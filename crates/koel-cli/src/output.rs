@@ -1,4 +1,4 @@
-//! What a command leaves behind: text on standard output, and files that are whole or not there.
+//! Output of commands: text on standard output, and files that are written whole or not at all.
 use crate::failure::{Failure, Outcome};
 use std::fmt::Display;
 use std::fs::{self, File};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Mutex, MutexGuard};
 
-/// Prints to standard output; styles are dropped where it is not a terminal.
+/// Prints to standard output. Drops styles unless it is a terminal.
 pub fn print(text: &str) -> Outcome {
     let mut out = anstream::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -17,12 +17,12 @@ pub fn print(text: &str) -> Outcome {
     }
 }
 
-/// Tells people something, on standard error. If nobody listens there, nothing is lost.
+/// Prints a message for people to standard error. Ignores write errors there.
 pub fn say(text: impl Display) {
     let _ = writeln!(anstream::stderr().lock(), "{text}");
 }
 
-/// Says why a command ends early; the status to exit with.
+/// Prints why a command ends early, and returns its exit status.
 pub fn report(failure: Failure) -> ExitCode {
     let (status, message) = match failure {
         Failure::Usage(message) => (2, message),
@@ -35,34 +35,34 @@ pub fn report(failure: Failure) -> ExitCode {
     status.into()
 }
 
-/// 1234567 as 1,234,567.
+/// Formats 1234567 as 1,234,567.
 pub fn thousands(n: usize) -> String {
     let digits = n.to_string();
     let groups = digits.as_bytes().rchunks(3).rev();
     groups.map(|group| String::from_utf8_lossy(group).into_owned()).collect::<Vec<_>>().join(",")
 }
 
-/// The file being written at this moment.
+/// The file being written now.
 static UNFINISHED: Mutex<Option<PathBuf>> = Mutex::new(None);
 fn unfinished() -> MutexGuard<'static, Option<PathBuf>> {
     UNFINISHED.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// What the next Ctrl-C does instead of ending the program.
+/// Action of the next Ctrl-C instead of ending the program.
 static STOP: Mutex<Option<Box<dyn FnOnce() + Send>>> = Mutex::new(None);
-/// The next Ctrl-C calls this, and the program ends by itself; the one after it ends the program
-/// all the same.
+/// Makes the next Ctrl-C call `stop` and let the program end by itself. A second Ctrl-C ends it at
+/// once.
 pub fn stop_on_interrupt(stop: impl FnOnce() + Send + 'static) {
     *STOP.lock().unwrap_or_else(|e| e.into_inner()) = Some(Box::new(stop));
 }
 
-/// Ctrl-C removes what is half written, then ends the program with the shell's status for it, 130.
+/// Makes Ctrl-C remove the half-written file and exit with the shell's status for it, 130.
 pub fn remove_unfinished_on_interrupt() -> Outcome {
     ctrlc::set_handler(|| {
         if let Some(stop) = STOP.lock().unwrap_or_else(|e| e.into_inner()).take() {
             return stop();
         }
-        // Holding the lock until the end: nothing new is begun.
+        // The lock is held until exit, so no other file is begun.
         let unfinished = unfinished();
         if let Some(path) = &*unfinished {
             let _ = fs::remove_file(path);
@@ -72,15 +72,15 @@ pub fn remove_unfinished_on_interrupt() -> Outcome {
     .map_err(|e| Failure::Other(format!("interrupts: {e}")))
 }
 
-/// Writes a file beside its place, then renames it: it is there whole or not at all.
+/// Writes a temporary file next to `path`, then renames it, so that `path` is whole or absent.
 ///
-/// Errors: the folder is missing or cannot be written; the old file, if any, is left as it was.
+/// Errors: the folder is missing or not writable. An old file is left unchanged.
 pub fn write_file(path: &Path, content: &[u8]) -> Outcome {
     replace(path, |beside| fs::write(beside, content).and_then(|()| fs::rename(beside, path)))
         .map_err(|e| Failure::Other(cannot(path, &e)))
 }
 
-/// As [`write_file`], of what `write` puts into the file. Its errors are passed on.
+/// Like [`write_file`], with the content that `write` produces. Passes on its errors.
 pub fn write_with(path: &Path, write: impl FnOnce(&mut File) -> Outcome) -> Outcome {
     let mut outcome = Ok(());
     let replaced = replace(path, |beside| {
@@ -96,7 +96,7 @@ pub fn write_with(path: &Path, write: impl FnOnce(&mut File) -> Outcome) -> Outc
     outcome.and(replaced.map_err(|e| Failure::Other(cannot(path, &e))))
 }
 
-/// Fails now, rather than after the work, if [`write_file`] could not write this file.
+/// Fails before the work starts if [`write_file`] could not write this file.
 pub fn check_writable(path: &Path) -> Outcome {
     if path.is_dir() {
         return Err(Failure::Usage(format!(
@@ -108,10 +108,10 @@ pub fn check_writable(path: &Path) -> Outcome {
         .map_err(|e| Failure::Usage(cannot(path, &e)))
 }
 
-/// Makes the folder if it is not there, and fails if files cannot be written in it.
+/// Creates the folder if it is missing. Fails if files cannot be written in it.
 pub fn check_folder(folder: &Path) -> Outcome {
     fs::create_dir_all(folder).map_err(|e| {
-        Failure::Usage(format!("{}: cannot make this folder: {e}", folder.display()))
+        Failure::Usage(format!("{}: cannot create this folder: {e}", folder.display()))
     })?;
     check_writable(&folder.join("figure.svg"))
 }
@@ -120,9 +120,10 @@ fn cannot(path: &Path, error: &io::Error) -> String {
     format!("{}: cannot be written: {error}", path.display())
 }
 
-/// `write` gets the path of a file beside `path`, of which nothing stays but what it renamed.
+/// Calls `write` with the path of a temporary file next to `path`, then removes that file if
+/// `write` has not renamed it.
 ///
-/// Errors: a device or a pipe at `path`, which renaming would replace by a file.
+/// Errors: `path` is a device or a pipe, which renaming would replace with a file.
 fn replace(path: &Path, write: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<()> {
     if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
         return Err(io::Error::other("expected a regular file, or none"));

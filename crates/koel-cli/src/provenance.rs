@@ -1,20 +1,20 @@
-//! What a record is of: commit, command, driver and date. Every JSON file under `results/` names
-//! them, a file of JSON lines in its first one. `koel`, the programs of koel-rates and xtask
-//! include this file.
+//! Provenance of a record: commit, command, driver and date. Every JSON file under `results/` has
+//! these fields; a file of JSON lines has them in its first line. `koel`, the programs of
+//! koel-rates and xtask include this file.
 use serde::Serialize;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The fields that every record has. `null` stands for what is not known.
+/// Fields that every record has. `null` means unknown.
 #[derive(Clone, PartialEq, Eq, Serialize, Debug)]
 pub struct Provenance {
     /// The commit that the program was built from.
     pub commit: String,
-    /// What to type to measure the same.
+    /// The command that repeats the measurement.
     pub command: String,
     /// The version of NVIDIA's driver, if a GPU was measured.
     pub driver: Option<String>,
-    /// UTC, in seconds.
+    /// UTC, to the second.
     pub date: String,
 }
 impl Provenance {
@@ -31,13 +31,13 @@ impl Provenance {
     }
 }
 
-/// Options that say where results go, or what to draw beside them: with a path, as the next word or
-/// behind `=`.
+/// Options that say where results go or what to draw next to them. Each takes a path, as the next
+/// word or after `=`.
 const NOT_MEASURED: [&str; 3] = ["--json", "--plot", "--peers"];
-/// Variables that change what is measured.
+/// Environment variables that change what is measured.
 const MEASURED: [&str; 2] = ["CUDA_CACHE_DISABLE", "RAYON_NUM_THREADS"];
 
-/// Returns the command as one could type it to measure the same.
+/// Returns the command line that repeats the measurement.
 fn command(
     words: impl Iterator<Item = String>,
     variable: impl Fn(&str) -> Option<String>,
@@ -64,21 +64,21 @@ fn command(
     told.join(" ")
 }
 
-/// Returns the version of NVIDIA's kernel module, where Linux tells it.
+/// Returns the version of NVIDIA's kernel module, if Linux exposes it.
 fn driver() -> Option<String> {
     let told = |path| std::fs::read_to_string(path).ok();
     version(&told("/sys/module/nvidia/version").or_else(|| told("/proc/driver/nvidia/version"))?)
 }
-/// Returns the first word that is numbers with dots between them.
+/// Returns the first word made of numbers joined by dots.
 fn version(text: &str) -> Option<String> {
     let is_version =
         |word: &&str| word.contains('.') && word.split('.').all(|part| part.parse::<u32>().is_ok());
     text.split_whitespace().find(is_version).map(str::to_owned)
 }
 
-/// Returns the date and time of so many seconds after 1970.
+/// Returns the date and time `seconds` after the start of 1970, UTC.
 fn date(seconds: u64) -> String {
-    // Days in eras of 400 years that begin in March (Howard Hinnant, chrono-compatible low-level
+    // Counts days in 400-year eras that begin in March (Howard Hinnant, chrono-compatible low-level
     // date algorithms).
     let day = seconds / 86_400 + 719_468;
     let (era, day) = (day / 146_097, day % 146_097);
@@ -133,7 +133,8 @@ mod tests {
     #[test]
     fn the_drivers_version_is_found() {
         assert_eq!(version("580.159.04\n").as_deref(), Some("580.159.04"));
-        let told = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build\nGCC version: 13.2.0";
+        let told = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  \
+                    Release Build\nGCC version: 13.2.0";
         assert_eq!(version(told).as_deref(), Some("580.159.04"));
         assert_eq!(version("no driver"), None);
     }

@@ -1,4 +1,4 @@
-//! `koel view`: two clouds in a web page that moves one against the other.
+//! `koel view`: two clouds in a web page, one moving against the other.
 use crate::apart::Files;
 use crate::failure::{Failure, Outcome};
 use crate::intersect::{self, args, load};
@@ -13,25 +13,25 @@ Examples:
   koel view a.ply b.obj --grid 256 --port 0 --animate
   koel view scan1.pcd scan2.laz --estimate-normals --device cuda
 
-Prints the page's address, which works on this machine only; Ctrl-C ends it. To look from another machine, forward the port:
-ssh -L 8765:127.0.0.1:8765 HOST. In the page, ? shows all keys. Surfaces should be closed; normals point outward.";
+Prints the page's address, which works only on this machine; Ctrl-C stops the server. To view the
+page from another machine, forward the port: ssh -L 8765:127.0.0.1:8765 HOST. In the page, ? lists
+all keys. Surfaces should be closed; normals point outward.";
 
-/// Two scans in a web page: one moved against the other, what is inside what computed frame by
-/// frame
+/// Show two scans in a web page and label what is inside what, frame by frame, as one moves
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     #[command(flatten)]
     clouds: args::Clouds,
-    /// Where the page is served; 0 takes a free port
+    /// Port to serve the page on; 0 picks a free one
     #[arg(long, value_name = "P", default_value_t = 8765)]
     port: u16,
-    /// Let B move by itself at first
+    /// Start with B moving by itself
     #[arg(long)]
     animate: bool,
 }
 
-/// Runs it, until Ctrl-C.
+/// Runs `koel view` until Ctrl-C.
 pub fn run(global: &Global, args: Args) -> Outcome {
     let files = Files::default().reads("A", &args.clouds.a).reads("B", &args.clouds.b);
     files.writes_json(global.json.as_deref()).check_apart()?;

@@ -1,5 +1,5 @@
-//! No command writes over what it reads, nor one output over another: whatever the files are
-//! called, it is refused before anything is read or written, and every file stays as it was.
+//! No command overwrites its inputs or writes one output over another. Such commands are refused
+//! before anything is read or written, whatever the file names, and every file stays unchanged.
 use koel_vision::textures::texture;
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +16,7 @@ fn done(folder: &Path, arguments: &[&str]) {
     let error = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{arguments:?}: {error}");
 }
-/// Status 2 and one line, with nothing on standard output.
+/// Expects status 2 and one line on standard error, with nothing on standard output.
 fn refused(folder: &Path, arguments: &[&str]) -> String {
     let Output { status, stdout, stderr } = run(folder, arguments);
     let error = String::from_utf8(stderr).unwrap();
@@ -24,7 +24,7 @@ fn refused(folder: &Path, arguments: &[&str]) -> String {
     assert!(stdout.is_empty() && error.lines().count() == 1, "{arguments:?}: {error}");
     error
 }
-/// Every file of a folder, and of those in it.
+/// Returns every file of a folder and its subfolders.
 fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut all = BTreeMap::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -144,7 +144,7 @@ fn inputs_and_outputs_stay_apart() {
         check(&["build", "k.csv", "-o", link], [&format!("--out {link}"), "KEYS k.csv"]);
         check(&["build", link, "-o", "k.csv"], ["--out k.csv", &format!("KEYS {link}")]);
     }
-    // Side by side in a folder they are apart.
+    // Different files in one folder are fine.
     done(f, &["build", "k.csv", "-o", "o", "--json", "o.json"]);
     let plotted = ["--n", "4", "--plot", "figures", "--peers", "p.csv", "--json", "figures/r.json"];
     done(f, &[&bench[..], &plotted].concat());

@@ -1,4 +1,4 @@
-//! The program from outside: exit status, what is said and where, what is left behind.
+//! Tests of the program: exit status, output, and the files it leaves.
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 fn koel() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_koel"));
-    // Small and the same everywhere, unless a test says otherwise.
+    // The same everywhere unless a test says otherwise.
     command.env_remove("RAYON_NUM_THREADS").stdin(Stdio::null());
     command
 }
@@ -16,8 +16,8 @@ fn run(arguments: &[&str]) -> Output {
 fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
-/// Bad usage or bad input: status 2, nothing on standard output, one line on standard error; the
-/// line.
+/// Expects bad usage or bad input: status 2, nothing on standard output, one line on standard
+/// error. Returns the line.
 fn refused(arguments: &[&str]) -> String {
     let output = run(arguments);
     let (out, error) = (text(&output.stdout), text(&output.stderr));
@@ -83,9 +83,9 @@ fn bad_usage_is_refused_in_one_line() {
         (&["bench", "--batch", "x"], "whole number"),
         (
             &["bench", "--n", "9", "--duplicates", "thrice"],
-            "expected unique, twice, hot, zipf, equal or a share",
+            "expected unique, twice, hot, zipf, equal or a percentage",
         ),
-        (&["bench", "--duplicates", "zipf"], "--duplicates goes with random keys"),
+        (&["bench", "--duplicates", "zipf"], "--duplicates requires random keys"),
         (&["bench", "--policy", "reject"], "expected unchecked, keep_last or keep_first"),
         (&["bench", "--peers", "a.csv"], "--plot"),
         (&["bench", "--runs", "0"], "--runs"),
@@ -110,7 +110,8 @@ fn bad_files_are_refused_in_one_line() {
         path.to_str().unwrap().to_owned()
     };
     let missing = folder.path().join("missing.u32").to_str().unwrap().to_owned();
-    let head = "ply\nformat ascii 1.0\nelement vertex 1\nproperty float x\nproperty float y\nproperty float z\nend_header\n";
+    let head = "ply\nformat ascii 1.0\nelement vertex 1\n\
+        property float x\nproperty float y\nproperty float z\nend_header\n";
     for (keys, says) in [
         (missing.clone(), "cannot be read"),
         (missing.replace("u32", "ply"), "cannot be read"),
@@ -186,7 +187,7 @@ fn json_has_what_others_rely_on() {
                 && number("mops") <= number("mops_max")
         );
         assert!(number("load") > 0.0 && number("load") <= 1.0);
-        // A pair of 32-bit words, and at these sizes whatever room the table rounds up to.
+        // A pair of 32-bit words, plus the rounding of small tables.
         assert!(number("bytes_per_pair") >= 8.0, "{row}");
         assert!(number("limit_ratio") > 0.0 && number("hashbrown_ratio") > 0.0);
         assert_eq!(row["build"]["pairs"], row["n"]);
@@ -214,7 +215,7 @@ fn without_arguments_voxels_are_found_again() {
     }
     assert_eq!(table.lines().filter(|line| line.starts_with("hashbrown")).count(), 3);
     assert_eq!(table.lines().filter(|line| line.starts_with("sorted")).count(), 3);
-    assert!(table.contains("Every answer was compared with the right one."));
+    assert!(table.contains("Every answer was verified."));
     assert!(table.lines().all(|line| line.chars().count() <= 100) && !table.contains('\x1b'));
     assert_eq!(text(&output.stderr), "", "no progress bar in a pipe");
 }
@@ -275,7 +276,7 @@ fn json_and_figures_are_written_whole() {
     for stem in stems {
         let svg = fs::read_to_string(figures.join(format!("{stem}.svg"))).unwrap();
         assert!(svg.starts_with("<svg ") && svg.trim_end().ends_with("</svg>"));
-        for name in ["random 64-byte reads", "hashbrown", "single-level", "million a second"] {
+        for name in ["random 64-byte reads", "hashbrown", "single-level", "million per second"] {
             assert!(svg.contains(name), "{stem}: {name}");
         }
         assert!(
@@ -357,7 +358,8 @@ fn sweeps_are_rows_and_figures() {
 fn rates_of_others_are_drawn_beside() {
     let folder = tempfile::tempdir().unwrap();
     let (peers, figures) = (folder.path().join("peers.csv"), folder.path().join("figures"));
-    let rates = "# One GPU, 2026-11-20; median of 7\nop,n,load,peer,mops\nbuild,512,0.8,slow one,1\nbuild,512,0.8,quick one,2\n\
+    let rates = "# One GPU, 2026-11-20; median of 7\nop,n,load,peer,mops\n\
+        build,512,0.8,slow one,1\nbuild,512,0.8,quick one,2\n\
         build,512,0.5,other load,3\nbuild,64,0.8,too few,4\n";
     fs::write(&peers, rates).unwrap();
     let (peers, out) = (peers.to_str().unwrap(), figures.to_str().unwrap());
@@ -368,7 +370,7 @@ fn rates_of_others_are_drawn_beside() {
     let svg = fs::read_to_string(figures.join("rate-against-n_rebuild.svg")).unwrap();
     assert!(
         svg.contains("quick one")
-            && svg.contains("measured 2026-11-20 on One GPU, another machine than this")
+            && svg.contains("measured 2026-11-20 on One GPU, a different machine")
     );
     for absent in ["slow one", "other load", "too few"] {
         assert!(!svg.contains(absent), "{absent}");

@@ -1,4 +1,4 @@
-//! `koel intersect` and `koel view` from outside.
+//! Tests of `koel intersect` and `koel view`.
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -40,12 +40,13 @@ fn word(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// `n` points spread evenly over a part of a unit sphere (golden spiral), moved along x.
+/// `n` evenly spread points on a part of a unit sphere (golden spiral), moved along x.
 fn sphere(folder: &Path, name: &str, n: usize, from_z: f64, x: f64, normals: bool) -> PathBuf {
     let fields =
         if normals { "property float nx\nproperty float ny\nproperty float nz\n" } else { "" };
     let mut ply = format!(
-        "ply\nformat ascii 1.0\nelement vertex {n}\nproperty float x\nproperty float y\nproperty float z\n{fields}end_header\n"
+        "ply\nformat ascii 1.0\nelement vertex {n}\n\
+         property float x\nproperty float y\nproperty float z\n{fields}end_header\n"
     );
     for i in 0..n {
         let z = from_z + (1.0 - from_z) * (i as f64 + 0.5) / n as f64;
@@ -58,7 +59,7 @@ fn sphere(folder: &Path, name: &str, n: usize, from_z: f64, x: f64, normals: boo
     fs::write(&path, ply).unwrap();
     path
 }
-/// A cube as triangles.
+/// A cube of triangles.
 fn cube(folder: &Path, name: &str, x: f64) -> PathBuf {
     let mut obj = String::new();
     for corner in 0..8 {
@@ -72,7 +73,7 @@ fn cube(folder: &Path, name: &str, x: f64) -> PathBuf {
     fs::write(&path, obj).unwrap();
     path
 }
-/// Rows of a labels file.
+/// Rows of a label file.
 fn rows(path: &Path) -> Vec<[i32; 4]> {
     let bytes = fs::read(path).unwrap();
     let words = bytes
@@ -129,7 +130,7 @@ fn the_report_and_its_labels_are_as_agreed() {
             assert!(counts[1] > 0 && counts[2] > 100 && counts[3] > counts[2]);
         }
         if method == "robust" {
-            // Two unit spheres whose centres are 0.8 apart (the lens: two caps of height 0.6).
+            // Two unit spheres with centres 0.8 apart meet in a lens: two caps of height 0.6.
             let lens = 2.0 * std::f64::consts::PI * 0.36 * (3.0 - 0.6) / 3.0;
             let found = report["volumes"]["intersection"].as_f64().unwrap();
             assert!((found / lens - 1.0).abs() < 0.05, "{found}, not {lens}");
@@ -170,12 +171,12 @@ fn booleans_of_meshes_are_written() {
 
 const PLY: &str = "ply\nformat ascii 1.0\n";
 const XYZ: &str = "property float x\nproperty float y\nproperty float z\n";
-/// Every example of `--help`.
+/// Runs every example of `--help`.
 #[test]
 fn examples_run_as_written() {
     let folder = tempfile::tempdir().unwrap();
     let f = folder.path();
-    // What a file is shows its content.
+    // The format of a file is detected from its content.
     for (name, x) in [("bunny", 0.0), ("dragon", 0.5), ("a", 0.0), ("b", 0.5)] {
         let made = koel_spatial::read_mesh(cube(f, "b.obj", x)).unwrap();
         let mut ply = format!("{PLY}element vertex {}\n{XYZ}", made.positions.len());
@@ -188,7 +189,8 @@ fn examples_run_as_written() {
         fs::write(f.join(name).with_extension("ply"), ply).unwrap();
     }
     let pcd = (0..400).map(|i| format!("{} {} 0\n", i % 20, i / 20)).collect::<String>();
-    let header = "VERSION 0.7\nFIELDS x y z\nSIZE 4 4 4\nTYPE F F F\nWIDTH 400\nHEIGHT 1\nPOINTS 400\nDATA ascii\n";
+    let header = "VERSION 0.7\nFIELDS x y z\nSIZE 4 4 4\nTYPE F F F\n\
+        WIDTH 400\nHEIGHT 1\nPOINTS 400\nDATA ascii\n";
     fs::write(f.join("scan1.pcd"), format!("{header}{pcd}")).unwrap();
     las(f, "scan2.laz", 0.0, &plate(0));
     let help = text(&run(&["--help"]).stdout);
@@ -202,7 +204,7 @@ fn examples_run_as_written() {
     }
 }
 
-/// A LAS file (version 1.2, format 0) of points in hundredths from an offset.
+/// Writes a LAS file (version 1.2, format 0) of points in hundredths from an offset.
 fn las(folder: &Path, name: &str, offset: f64, points: &[[i32; 3]]) -> PathBuf {
     let mut bytes = vec![0; 227];
     bytes[..4].copy_from_slice(b"LASF");
@@ -224,7 +226,7 @@ fn las(folder: &Path, name: &str, offset: f64, points: &[[i32; 3]]) -> PathBuf {
     path
 }
 
-/// Points of a plate of 1 by 1 that begins at `x`.
+/// Points of a 1 by 1 plate that begins at `x`.
 fn plate(x: i32) -> Vec<[i32; 3]> {
     (0..400).map(|i| [x + 5 * (i % 20), 5 * (i / 20), 0]).collect()
 }
@@ -233,7 +235,7 @@ fn plate(x: i32) -> Vec<[i32; 3]> {
 fn scans_with_origins_of_their_own_are_put_side_by_side() {
     let folder = tempfile::tempdir().unwrap();
     let f = folder.path();
-    // The second is 2 to the right of the first.
+    // The second plate is 2 to the right of the first.
     let (a, b) = (las(f, "a.las", 637e3, &plate(0)), las(f, "b.las", 637e3, &plate(200)));
     let out = f.join("r.json");
     let output =
@@ -269,7 +271,7 @@ fn points_that_a_reader_drops_are_counted() {
     let report: Value = serde_json::from_slice(&fs::read(&out).unwrap()).unwrap();
     assert_eq!((&report["a"]["dropped"], &report["b"]["dropped"]), (&2.into(), &0.into()));
     assert!(
-        report["notes"][0].as_str().unwrap().contains("2 points with coordinates or normals"),
+        report["notes"][0].as_str().unwrap().contains("2 points with non-finite coordinates"),
         "{report:#}"
     );
 }
@@ -357,7 +359,7 @@ fn view_serves_a_page_until_it_is_interrupted() {
     let mut page = String::new();
     stream.read_to_string(&mut page).unwrap();
     assert!(page.starts_with("HTTP/1.1 200") && page.contains("<canvas"));
-    // Another on the same port.
+    // A second server on the same port.
     let second = koel("view", &[word(&a), word(&b), "--port", &port]).output().unwrap();
     let error = text(&second.stderr);
     assert_eq!((second.status.code(), error.lines().count()), (Some(1), 1), "{error}");

@@ -1,4 +1,4 @@
-//! `koel lab` from outside: what it says, what it leaves behind, what it refuses.
+//! Tests of `koel lab`: output, files and refused arguments.
 use serde_json::Value;
 use std::fs;
 use std::process::{Command, Output};
@@ -18,8 +18,8 @@ fn json(arguments: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// The contract's rows, and loads that come near theory: matching within 0.02 at 2^12 slots (0.06
-/// for two functions).
+/// The agreed rows, with loads close to theory: matching within 0.02 at 2^12 slots (0.06 for two
+/// functions).
 #[test]
 fn thresholds_come_near_theory() {
     let report = json(&["thresholds", "--slots", "4096", "--runs", "3", "--limit", "300"]);

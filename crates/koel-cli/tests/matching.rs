@@ -1,5 +1,5 @@
-//! `koel match` and `koel models` from outside: exit status, JSON, pictures, and sequences with
-//! holes.
+//! Tests of `koel match` and `koel models`: exit status, JSON, pictures, and sequences with
+//! unreadable frames.
 use koel_vision::Grey;
 use koel_vision::textures::texture;
 use serde_json::Value;
@@ -25,7 +25,7 @@ fn json(folder: &Path, arguments: &[&str]) -> Value {
     assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", text(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap()
 }
-/// Status 2, one line on standard error; the line.
+/// Expects status 2 and one line on standard error. Returns the line.
 fn refused(folder: &Path, arguments: &[&str]) -> String {
     let output = run(folder, arguments);
     let error = text(&output.stderr);
@@ -43,13 +43,12 @@ fn save(image: &Grey, path: &Path) {
         .save(path)
         .unwrap();
 }
-/// The part of an image that begins at a place.
+/// The part of an image from a position.
 fn part(image: &Grey, x: usize, y: usize, width: usize, height: usize) -> Grey {
     let at = |i: usize| image.pixels[(y + i / width) * image.width + x + i % width];
     Grey { width, height, pixels: (0..width * height).map(at).collect() }
 }
-/// A model, a scene in which it is at (70, 40), one in which it is not, one without anything, and a
-/// text.
+/// A model, a scene with it at (70, 40), a scene without it, an empty image, and a text file.
 fn images() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_path_buf();
@@ -91,7 +90,7 @@ fn a_model_is_found_where_it_is() {
     }
     let overlay = image::open(folder.join("overlay.png")).unwrap().to_rgb8();
     assert_eq!(overlay.get_pixel(150, 40).0, [255, 60, 60]);
-    // The same seed, the same answer, for people too.
+    // The same seed gives the same answer, also as text.
     let again = json(&folder, &["match", "model.png", "scene.png", "--threads", "1"]);
     assert_eq!(report["matrix"], again["matrix"]);
     let output = run(&folder, &["match", "model.png", "scene.png"]);
@@ -102,7 +101,7 @@ fn a_model_is_found_where_it_is() {
     );
 }
 
-/// Every example of `--help`.
+/// Runs every example of `--help`.
 #[test]
 fn examples_run_as_written() {
     let (_keep, folder) = images();
@@ -114,7 +113,7 @@ fn examples_run_as_written() {
     for name in ["box.png", "stop.png", "yield.png"] {
         fs::copy(folder.join("model.png"), folder.join(name)).unwrap();
     }
-    // Models are kept before they are looked for.
+    // The file of models is made before it is searched.
     let helps = ["models", "match"].map(|command| text(&run(&folder, &[command, "--help"]).stdout));
     let of_all =
         helps.iter().flat_map(|help| help.lines().filter_map(|line| line.strip_prefix("  koel ")));
@@ -131,7 +130,7 @@ fn examples_run_as_written() {
 fn what_is_not_there_is_no_error() {
     let (_keep, folder) = images();
     for (model, scene, reason) in [
-        ("model.png", "other.png", "nothing speaks enough for it"),
+        ("model.png", "other.png", "not enough evidence for it"),
         ("model.png", "flat.png", "the scene has no edges"),
         ("model.png", "dot.png", "the scene has no edges"),
         ("flat.png", "scene.png", "flat.png: 0 edge points are too few"),
@@ -218,7 +217,7 @@ fn bad_usage_and_bad_input_are_said_in_a_line() {
             &["match", "model.png", "scene.png", "--basis", "round"],
             "expected rigid, similarity, affine or auto",
         ),
-        (&["match", "model.png", "no-%03d.png"], "no file fits this pattern"),
+        (&["match", "model.png", "no-%03d.png"], "no file matches this pattern"),
         (
             &["match", "model.png", ".", "--overlay", "out.png"],
             "expected a pattern such as out-%04d.png",

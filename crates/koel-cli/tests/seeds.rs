@@ -1,5 +1,5 @@
-//! The seeds of the fuzz targets, and some thousand mutations of them, through what the targets
-//! check: no fuzzer is needed. `cargo +nightly fuzz run table` goes on from there.
+//! Runs the seeds of the fuzz targets and thousands of mutations of them through the targets'
+//! checks, without a fuzzer. `cargo +nightly fuzz run table` goes further.
 use std::fs;
 use std::path::Path;
 
@@ -18,7 +18,7 @@ mod set_ops;
 #[path = "../../../fuzz/checks/table.rs"]
 mod table;
 
-/// Random numbers that are the same in every run.
+/// Reproducible random numbers.
 struct Random(u64);
 impl Random {
     fn next(&mut self) -> u64 {
@@ -30,15 +30,15 @@ impl Random {
     }
 }
 
-/// Another file: a few bytes changed, most of them near some that are not 0, or cut, or with a part
-/// of itself or of another one.
+/// Returns a mutated seed: a few bytes changed, mostly near non-zero ones, the file truncated, or a
+/// part of itself or of another file appended.
 fn mutated(seed: &[u8], other: &[u8], random: &mut Random) -> Vec<u8> {
     let mut bytes = seed.to_vec();
     for _ in 0..1 + random.below(4) {
         let busy = (0..20)
             .map(|_| random.below(bytes.len()))
             .find(|&at| bytes.get(at).is_some_and(|&byte| byte != 0));
-        // Also behind them, where something might stand.
+        // Also after them, where another field may be.
         let at = busy.unwrap_or_else(|| random.below(bytes.len()))
             + [0, 0, 4, random.below(8)][random.below(4)];
         let number = [
@@ -74,7 +74,7 @@ fn mutated(seed: &[u8], other: &[u8], random: &mut Random) -> Vec<u8> {
     bytes
 }
 
-/// Gives the seeds of a target, and so many mutations, to its check.
+/// Runs the seeds of a target, and `mutations` mutations of them, through its check.
 fn run(target: &str, mutations: usize, check: impl Fn(&[u8])) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds").join(target);
     let mut files =

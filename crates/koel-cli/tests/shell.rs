@@ -1,4 +1,4 @@
-//! `koel completions` and `koel man` from outside.
+//! Tests of `koel completions` and `koel man`.
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
@@ -12,14 +12,14 @@ fn koel() -> Command {
 fn run(arguments: &[&str]) -> Output {
     koel().args(arguments).output().unwrap()
 }
-/// What a command that succeeds prints.
+/// Expects success. Returns standard output.
 fn done(arguments: &[&str]) -> String {
     let output = run(arguments);
     let error = String::from_utf8_lossy(&output.stderr);
     assert_eq!((output.status.code(), error.as_ref()), (Some(0), ""), "{arguments:?}");
     String::from_utf8(output.stdout).unwrap()
 }
-/// The line that refuses bad usage: status 2, nothing on standard output.
+/// Expects bad usage: status 2, nothing on standard output. Returns the line on standard error.
 fn refused(arguments: &[&str]) -> String {
     let output = run(arguments);
     let error = String::from_utf8(output.stderr).unwrap();
@@ -30,7 +30,7 @@ fn refused(arguments: &[&str]) -> String {
     );
     error
 }
-/// The commands that `--help` lists, without `help` itself.
+/// Returns the commands that `--help` lists, without `help` itself.
 fn commands(of: &[&str]) -> Vec<String> {
     let help = done(&[of, &["--help"]].concat());
     let list = help
@@ -64,7 +64,8 @@ fn every_shell_gets_every_command() {
 #[cfg(unix)]
 #[test]
 fn bash_completes_commands_and_options() {
-    let complete = "eval \"$1\"; COMP_WORDS=(koel \"${@:2}\"); COMP_CWORD=$(($# - 1)); _koel koel \"${@: -1}\"; echo \"${COMPREPLY[@]}\"";
+    let complete = "eval \"$1\"; COMP_WORDS=(koel \"${@:2}\"); COMP_CWORD=$(($# - 1)); \
+        _koel koel \"${@: -1}\"; echo \"${COMPREPLY[@]}\"";
     let script = done(&["completions", "bash"]);
     for (words, expected) in [
         (&["comp"][..], "completions"),
@@ -116,7 +117,7 @@ fn every_command_has_a_page() {
         assert!(page.contains("\n.SH EXAMPLES\n.nf\n") && page.contains(says), "{page}");
         assert!(page.contains("\\-\\-device"), "{page}");
     }
-    // Again, over what is there.
+    // Again, over the existing files.
     assert_eq!(done(&["man", "--out", pages.to_str().unwrap()]), "");
     assert_eq!(names(&pages), expected);
 }

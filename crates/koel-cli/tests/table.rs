@@ -1,5 +1,5 @@
-//! `koel build`, `koel query` and `koel info` from outside: what is found again, what is refused
-//! and how, what is left behind.
+//! Tests of `koel build`, `koel query` and `koel info`: answers, refused input and its messages,
+//! and the files they leave.
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ fn done(folder: &Path, arguments: &[&str]) -> String {
 fn json(folder: &Path, arguments: &[&str]) -> Value {
     serde_json::from_str(&done(folder, &[arguments, &["--json", "-"]].concat())).unwrap()
 }
-/// Status 2, one line on standard error and nothing else; the line.
+/// Expects status 2 and one line on standard error, nothing else. Returns the line.
 fn refused(folder: &Path, arguments: &[&str]) -> String {
     let Output { status, stdout, stderr } = koel(folder, arguments).output().unwrap();
     let error = text(&stderr);
@@ -54,7 +54,7 @@ fn u32s(numbers: &[u32]) -> Vec<u8> {
 fn u64s(numbers: &[u64]) -> Vec<u8> {
     numbers.iter().flat_map(|n| n.to_le_bytes()).collect()
 }
-/// As NumPy writes it.
+/// Encodes an array as NumPy does.
 fn npy(descr: &str, len: usize, bytes: &[u8]) -> Vec<u8> {
     let header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({len},), }}");
     let header = format!("{header:117}\n");
@@ -77,13 +77,14 @@ fn help_has_examples() {
     }
 }
 
-/// Every line of the examples of `--help`, and of the README, one after the other.
+/// Runs the examples of `--help` and of the README, in order.
 #[test]
 fn examples_run_as_written() {
     let numbers = (0..100u32).collect::<Vec<_>>();
     let wide = numbers.iter().map(|&n| n.into()).collect::<Vec<u64>>();
     let people = (0..50).map(|i| format!("{i},{},Oslo\n", 20 + i % 7)).collect::<String>();
-    let cloud = b"ply\nformat ascii 1.0\nelement vertex 2\nproperty float x\nproperty float y\nproperty float z\nend_header\n0 0 0\n1 1 1\n";
+    let cloud = b"ply\nformat ascii 1.0\nelement vertex 2\n\
+        property float x\nproperty float y\nproperty float z\nend_header\n0 0 0\n1 1 1\n";
     let (_keep, folder) = folder_with(&[
         ("ids.u64", &u64s(&wide)),
         ("keys.npy", &npy("<u8", 100, &u64s(&wide))),
@@ -113,7 +114,7 @@ fn examples_run_as_written() {
     fs::write(folder.join("ids.csv"), rows(1..=1_000_000)).unwrap();
     fs::write(folder.join("more.csv"), rows(999_990..=1_000_010)).unwrap();
     for example in examples {
-        // What follows in another column is a remark.
+        // Text after two blanks is a remark.
         let arguments = example.split("  ").next().unwrap().split('#').next().unwrap();
         done(&folder, &arguments.split_whitespace().collect::<Vec<_>>());
     }
@@ -167,7 +168,7 @@ fn numbers_of_every_format_are_found_again() {
     }
 }
 
-/// What a command says on standard error, and its report.
+/// Returns standard error and the JSON report of a command.
 fn noted(folder: &Path, arguments: &[&str]) -> (String, Value) {
     let output = koel(folder, &[arguments, &["--json", "-"]].concat()).output().unwrap();
     let error = text(&output.stderr);
@@ -197,7 +198,7 @@ fn every_line_of_a_csv_file_is_accounted_for() {
     );
 
     let (error, built) = noted(&folder, &["build", "named.csv", "-o", "t.koel"]);
-    let note = "named.csv: 1 blank lines are no rows, the first is line 3";
+    let note = "named.csv: 1 blank lines were skipped, the first is line 3";
     assert_eq!(
         (error.trim(), &built["notes"][0]),
         (format!("note: {note}").as_str(), &note.into())
@@ -212,7 +213,7 @@ fn every_line_of_a_csv_file_is_accounted_for() {
         format!("named.csv: 4 lines read, 2 rows, line 1, \"id,v\", is the heading: {why}\n");
     assert!(told.contains(&line), "{told}");
 
-    // The rule can be overruled.
+    // --header overrides the rule.
     for command in [&["build", "-o", "o.koel"][..], &["query", "t.koel"]] {
         let error = refused(&folder, &[command, &["minus.csv"]].concat());
         assert!(error.contains("minus.csv: line 1, column 1: found \"-1\""), "{error}");
@@ -222,7 +223,7 @@ fn every_line_of_a_csv_file_is_accounted_for() {
         let error = refused(&folder, &[command, &["named.csv", "--header", "no"]].concat());
         assert!(error.contains("line 1, column 1: found \"id\""), "{error}");
         let error = refused(&folder, &[command, &["k.u32", "--header", "yes"]].concat());
-        assert!(error.contains("--header goes with a CSV file"), "{error}");
+        assert!(error.contains("--header requires a CSV file"), "{error}");
     }
     assert_eq!(
         json(&folder, &["build", "numbers.csv", "--header", "yes", "-o", "o.koel"])["keys"],
@@ -243,7 +244,8 @@ fn every_line_of_a_csv_file_is_accounted_for() {
 
 #[test]
 fn what_a_scan_loses_is_noted() {
-    let header = "ply\nformat ascii 1.0\nelement vertex 3\nproperty float x\nproperty float y\nproperty float z\n";
+    let header = "ply\nformat ascii 1.0\nelement vertex 3\n\
+        property float x\nproperty float y\nproperty float z\n";
     let ply = format!("{header}property uchar red\nend_header\n0 0 0 1\n1 1 1 2\nnan 1 1 3\n");
     let (_keep, folder) = folder_with(&[("c.ply", ply.as_bytes())]);
     let (error, built) =
@@ -253,7 +255,7 @@ fn what_a_scan_loses_is_noted() {
         (&2.into(), &1.into())
     );
     let notes = [
-        "c.ply: 1 points with coordinates or normals that are not finite were dropped",
+        "c.ply: 1 points with non-finite coordinates or normals were dropped",
         "c.ply: line 3: element vertex: properties not kept: red",
     ];
     assert_eq!(built["notes"], Value::from(notes.to_vec()));
@@ -267,9 +269,7 @@ fn without_values_a_key_has_its_row_number() {
     for (policy, row) in [("last", 2), ("first", 0)] {
         let text = done(&folder, &["build", "keys.u64", "-o", "t.koel", "--duplicates", policy]);
         assert!(
-            text.starts_with(
-                "t.koel: map of u64 -> u32, 2 pairs, 1 with a key that came again dropped"
-            ),
+            text.starts_with("t.koel: map of u64 -> u32, 2 pairs, 1 with a repeated key dropped"),
             "{text}"
         );
         let table = done(&folder, &["query", "t.koel", "q.u32"]);
@@ -277,15 +277,15 @@ fn without_values_a_key_has_its_row_number() {
             .lines()
             .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
             .collect::<Vec<_>>();
-        assert_eq!(rows[..4], ["key value", "60 1", "70 not there", &format!("50 {row}")]);
+        assert_eq!(rows[..4], ["key value", "60 1", "70 not found", &format!("50 {row}")]);
         assert_eq!(rows[4], "2 of 3 keys found");
     }
     let info = done(&folder, &["info", "t.koel", "--quick"]);
     assert!(
-        info.contains("map of u64 -> u32") && info.contains("checked: the header only"),
+        info.contains("map of u64 -> u32") && info.contains("checked: only the header"),
         "{info}"
     );
-    // Queries of a few are shown, of many the first ones.
+    // A few answers are shown in full, many only in part.
     fs::write(folder.join("many.u32"), u32s(&[60; 1000])).unwrap();
     let table = done(&folder, &["query", "t.koel", "many.u32"]);
     assert_eq!(
@@ -295,7 +295,7 @@ fn without_values_a_key_has_its_row_number() {
     );
     fs::write(folder.join("none.u32"), []).unwrap();
     assert!(done(&folder, &["query", "t.koel", "none.u32"]).contains("0 of 0 keys found"));
-    // Tables of nothing are tables.
+    // Empty tables work.
     assert_eq!(json(&folder, &["build", "none.u32", "-o", "none.koel"])["pairs"], 0);
     assert_eq!(json(&folder, &["query", "none.koel", "q.u32"])["found"], 0);
 }
@@ -312,13 +312,14 @@ fn answers_are_arrays_that_numpy_reads() {
     let bytes = fs::read(folder.join("a.npy")).unwrap();
     let start = 10 + usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
     assert_eq!((&bytes[..8], start % 64), (&b"\x93NUMPY\x01\x00"[..], 0));
-    let header = "{'descr': [('key', '<u8'), ('found', '|b1'), ('value', '<u8')], 'fortran_order': False, 'shape': (2,), }";
+    let header = "{'descr': [('key', '<u8'), ('found', '|b1'), ('value', '<u8')], \
+        'fortran_order': False, 'shape': (2,), }";
     assert_eq!(text(&bytes[10..start]).trim_end(), header);
     let rows = [u64s(&[6]), vec![1], u64s(&[600]), u64s(&[1 << 40]), vec![0], u64s(&[0])].concat();
     assert_eq!(bytes[start..], rows);
 }
 
-/// A table of each kind of the same column: what it tells of itself, and what is found in it.
+/// Builds a table of each kind from the same column; checks its description and its answers.
 #[test]
 fn every_kind_is_built_and_asked() {
     let (_keep, folder) = folder_with(&[
@@ -347,7 +348,8 @@ fn every_kind_is_built_and_asked() {
             &["--value-column", "id", "--value-type", "u64"],
             Some("u64"),
             [4, 6, 0],
-            "key,found,value\n50,1,5\n60,0,\n70,1,1\n70,1,3\n70,1,6\n4294967366,0,\n4294967295,1,4\n",
+            "key,found,value\n50,1,5\n60,0,\n70,1,1\n70,1,3\n70,1,6\n\
+             4294967366,0,\n4294967295,1,4\n",
         ),
     ] {
         let build = ["build", "rows.csv", "--column", "city", "--kind", kind, "-o", "t.koel"];
@@ -372,7 +374,7 @@ fn every_kind_is_built_and_asked() {
             [5, 3, rows as u64]
         );
         assert_eq!(fs::read_to_string(folder.join("a.csv")).unwrap(), answers);
-        // An array of the same rows.
+        // The same rows as an array.
         done(&folder, &["query", "t.koel", "q.csv", "-o", "a.npy"]);
         let (bytes, mut expected) = (fs::read(folder.join("a.npy")).unwrap(), vec![]);
         for line in answers.lines().skip(1) {
@@ -389,9 +391,9 @@ fn every_kind_is_built_and_asked() {
         assert!(text(&bytes[10..start]).contains(&format!("'shape': ({rows},)")), "{kind}");
         assert_eq!(bytes[start..], expected, "{kind}");
         let shown = done(&folder, &["query", "t.koel", "q.csv"]);
-        assert!(shown.contains("3 of 5 keys found") && shown.contains("not there"), "{shown}");
+        assert!(shown.contains("3 of 5 keys found") && shown.contains("not found"), "{shown}");
         assert_eq!(shown.contains("5 values"), kind == "multimap", "{shown}");
-        // The way back.
+        // Ids back to keys.
         if kind == "index" {
             done(&folder, &["query", "t.koel", "ids.u32", "--ids", "-o", "a.csv"]);
             let keys = fs::read_to_string(folder.join("a.csv")).unwrap();
@@ -399,14 +401,14 @@ fn every_kind_is_built_and_asked() {
         } else {
             let error = refused(&folder, &["query", "t.koel", "ids.u32", "--ids"]);
             assert!(
-                error.contains("t.koel: holds a") && error.contains("--ids goes with an index"),
+                error.contains("t.koel: holds a") && error.contains("--ids requires an index"),
                 "{error}"
             );
         }
     }
 }
 
-/// Keys of 128 bits, raw and as text, in a table of each kind that there is of them.
+/// 128-bit keys, raw and as text, in a table of each kind that supports them.
 #[test]
 fn keys_of_128_bits_are_built_and_asked() {
     let uuid = 0xF47A_C10B_58CC_4372_A567_0E02_B2C3_D479u128;
@@ -414,7 +416,12 @@ fn keys_of_128_bits_are_built_and_asked() {
     let (_keep, folder) = folder_with(&[
         ("k.u128", &raw(&[uuid, 7, u128::MAX, uuid])),
         ("v.u64", &u64s(&[1, 2, 3, 1 << 40])),
-        ("k.csv", b"uuid,v\nf47ac10b-58cc-4372-a567-0e02b2c3d479,1\n7,2\n0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF,3\nf47ac10b58cc4372a5670e02b2c3d479,1099511627776\n"),
+        (
+            "k.csv",
+            b"uuid,v\nf47ac10b-58cc-4372-a567-0e02b2c3d479,1\n7,2\n\
+              0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF,3\n\
+              f47ac10b58cc4372a5670e02b2c3d479,1099511627776\n",
+        ),
         ("q.u128", &raw(&[7, 8, uuid])),
         ("q.csv", b"F47AC10B-58CC-4372-A567-0E02B2C3D478\n0x7\n"),
         ("ids.u32", &u32s(&[2, 3])),
@@ -451,7 +458,7 @@ fn keys_of_128_bits_are_built_and_asked() {
                 .zip(answers)
                 .map(|(key, answer)| format!("{},{answer}", text(key)));
             assert!(told.lines().skip(1).eq(rows), "{told}");
-            // What is told can be asked.
+            // Answers can be used as queries.
             assert_eq!(json(&folder, &["query", "t.koel", "a.csv", "--column", "key"])["found"], 2);
             let shown = done(&folder, &["query", "t.koel", "q.csv"]);
             assert!(
@@ -482,15 +489,15 @@ fn keys_of_128_bits_are_built_and_asked() {
             }
         }
     }
-    // Tables of other keys are asked for such keys in vain, but for those that they can have.
+    // In tables of narrower keys, wide queries find only keys that fit.
     done(&folder, &["build", "v.u64", "-o", "t.koel", "--kind", "set"]);
     fs::write(folder.join("few.u128"), raw(&[1, 1 | 1 << 64, 1 << 40])).unwrap();
     assert_eq!(json(&folder, &["query", "t.koel", "few.u128"])["found"], 2);
     for (arguments, says) in [
-        (&["k.u128", "--kind", "multimap"][..], "--kind multimap goes with keys of 32 or 64 bits"),
+        (&["k.u128", "--kind", "multimap"][..], "--kind multimap requires keys of 32 or 64 bits"),
         (
             &["k.csv", "--key-type", "u128", "--reproducible"],
-            "--reproducible goes with keys of 32 or 64 bits",
+            "--reproducible requires keys of 32 or 64 bits",
         ),
         (
             &["k.u128", "--key-type", "u64"],
@@ -515,8 +522,7 @@ fn keys_of_128_bits_are_built_and_asked() {
     );
 }
 
-/// More queries than are looked up at a time, of every format, and more values than are taken out
-/// at a time.
+/// More queries than one lookup takes, in every format, and more values than one retrieval takes.
 #[test]
 fn many_queries_are_answered_piece_by_piece() {
     let queries = (0..2_500_000u32).map(|i| i.wrapping_mul(0x9E37_79B9) >> 12).collect::<Vec<_>>();
@@ -559,7 +565,15 @@ fn many_queries_are_answered_piece_by_piece() {
 #[test]
 fn voxels_of_a_scan_are_keys() {
     let mesh = b"v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\n";
-    let (_keep, folder) = folder_with(&[("m.obj", mesh), ("c.ply", b"ply\nformat ascii 1.0\nelement vertex 2\nproperty float x\nproperty float y\nproperty float z\nend_header\n0 0 0\n1 1 1\n")]);
+    let (_keep, folder) = folder_with(&[
+        ("m.obj", mesh),
+        (
+            "c.ply",
+            b"ply\nformat ascii 1.0\n\
+        element vertex 2\nproperty float x\nproperty float y\nproperty float z\nend_header\n\
+        0 0 0\n1 1 1\n",
+        ),
+    ]);
     let built = json(&folder, &["build", "m.obj", "--voxel-grid", "16", "-o", "t.koel"]);
     assert!(built["pairs"].as_u64().unwrap() > 50 && built["key"] == "u32", "{built}");
     let built = json(&folder, &["build", "c.ply", "--voxel-grid", "2000", "-o", "t.koel"]);
@@ -594,23 +608,23 @@ fn bad_usage_is_refused() {
         (&["build", "-o", "o"], "KEYS"),
         (
             &["build", "k.u32", "-o", "o", "--kind", "set", "--values", "k.u32"],
-            "--values goes with --kind map or multimap",
+            "--values requires --kind map or multimap",
         ),
         (
             &["build", "k.csv", "-o", "o", "--kind", "index", "--value-column", "1"],
-            "--value-column goes with --kind map or multimap",
+            "--value-column requires --kind map or multimap",
         ),
         (
             &["build", "k.u32", "-o", "o", "--kind", "index", "--value-type", "u64"],
-            "--value-type goes with --kind map or multimap",
+            "--value-type requires --kind map or multimap",
         ),
         (
             &["build", "k.u32", "-o", "o", "--kind", "multimap", "--duplicates", "last"],
-            "--duplicates goes with --kind map",
+            "--duplicates requires --kind map",
         ),
         (
             &["build", "k.u32", "-o", "o", "--kind", "set", "--reproducible"],
-            "--reproducible goes with --kind map",
+            "--reproducible requires --kind map",
         ),
         (&["build", "k.u32", "-o", "o", "--kind", "tree"], "'tree'"),
         (&["build", "k.u32", "-o", "o", "--load", "0.99"], "--load 0.99: expected 0.3 to 0.95"),
@@ -618,14 +632,14 @@ fn bad_usage_is_refused() {
         (&["build", "k.u32", "-o", "o", "--duplicates", "both"], "'both'"),
         (
             &["build", "k.u32", "-o", "o", "--voxel-grid", "8"],
-            "k.u32: --voxel-grid goes with a point cloud or mesh",
+            "k.u32: --voxel-grid requires a point cloud or mesh",
         ),
         (&["build", "m.obj", "-o", "o", "--voxel-grid", "0"], "--voxel-grid"),
         (&["build", "m.obj", "-o", "o"], "m.obj: a scan has no numbers, expected --voxel-grid N"),
         (&["build", "m.obj", "-o", "o", "--voxel-grid", "8", "--values", "k.u32"], "--values"),
         (
             &["build", "k.u32", "-o", "o", "--value-column", "2"],
-            "--value-column goes with a CSV file",
+            "--value-column requires a CSV file",
         ),
         (&["build", "k.csv", "-o", "o", "--column", "0"], "columns are counted from 1"),
         (
@@ -639,7 +653,7 @@ fn bad_usage_is_refused() {
             &["query", "t.koel", "k.u32", "-o", "a.txt"],
             "a.txt: unknown format, expected a file named .npy or .csv",
         ),
-        (&["query", "t.koel", "m.obj"], "m.obj: a scan is no list of keys"),
+        (&["query", "t.koel", "m.obj"], "m.obj: a scan is not a list of keys"),
         (&["query", "t.koel", "k.txt"], "k.txt: unknown format"),
     ] {
         let error = refused(&folder, arguments);
@@ -670,11 +684,11 @@ fn bad_numbers_are_refused_with_their_place() {
         (&["missing.u32"][..], "missing.u32: cannot be read: No such file"),
         (
             &["short.u32"],
-            "short.u32: 6 bytes: expected a multiple of 4, the last 2 at byte 4 are no whole number",
+            "short.u32: 6 bytes: expected a multiple of 4, the last 2 at byte 4 are incomplete",
         ),
         (
             &["short.u64"],
-            "short.u64: 12 bytes: expected a multiple of 8, the last 4 at byte 8 are no whole number",
+            "short.u64: 12 bytes: expected a multiple of 8, the last 4 at byte 8 are incomplete",
         ),
         (
             &["big.u64", "--key-type", "u32"],
@@ -692,7 +706,7 @@ fn bad_numbers_are_refused_with_their_place() {
             &["good.u32", "--duplicates", "reject"],
             "good.u32: key 1 occurs more than once: at 0 and at 2",
         ),
-        (&["text.npy"], "text.npy: is no .npy file: begins with \"1,2,3\\n\""),
+        (&["text.npy"], "text.npy: is not a .npy file: begins with \"1,2,3\\n\""),
         (&["short.npy"], "short.npy: truncated: 139 bytes, 3 elements need 140"),
         (
             &["float.npy"],
@@ -702,8 +716,11 @@ fn bad_numbers_are_refused_with_their_place() {
         (&["empty.csv"], "empty.csv: is empty, expected lines of numbers"),
         (&["word.csv"], "word.csv: line 3, column 1: found \"three\", expected a whole number"),
         (&["ragged.csv"], "ragged.csv: line 2: 1 columns, expected 2 as before"),
-        (&["names.csv", "--column", "c"], "names.csv: line 1: no column \"c\", there are a, b"),
-        (&["names.csv", "--column", "3"], "names.csv: line 1: 2 columns, column 3 was asked for"),
+        (
+            &["names.csv", "--column", "c"],
+            "names.csv: line 1: no column \"c\", the columns are a, b",
+        ),
+        (&["names.csv", "--column", "3"], "names.csv: line 1: 2 columns, column 3 was selected"),
         (&["nan.obj", "--voxel-grid", "8"], "nan.obj: line 1"),
     ] {
         let error = refused(&folder, &[&["build", "-o", "o.koel"], arguments].concat());
@@ -746,13 +763,13 @@ fn bad_tables_are_refused_by_what_is_wrong_with_them() {
             assert_eq!(names(&folder), ["bad.koel", "good.koel", "keys.u32"]);
         }
     }
-    // Queries that are bad behind the first piece leave no answers.
+    // Bad queries after the first piece leave no answers.
     let bad = (0..1_100_000).map(|i| format!("{i}\n")).chain(["x\n".into()]).collect::<String>();
     fs::write(folder.join("bad.csv"), bad).unwrap();
     let error = refused(&folder, &["query", "good.koel", "bad.csv", "-o", "a.npy"]);
     assert!(error.contains("bad.csv: line 1100001, column 1: found \"x\""), "{error}");
     assert_eq!(names(&folder), ["bad.csv", "bad.koel", "good.koel", "keys.u32"]);
-    // The last one is damaged in its slots only.
+    // bad.koel is damaged only in its slots.
     done(&folder, &["info", "bad.koel", "--quick"]);
     assert!(
         done(&folder, &["query", "--quick", "bad.koel", "keys.u32"]).contains(" of 100 keys found")

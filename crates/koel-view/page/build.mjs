@@ -1,4 +1,5 @@
-// Builds the page: `node build.mjs [--check] FOLDER` writes its files, or fails if those that are there differ.
+// Builds the page: `node build.mjs FOLDER` writes its files; with --check it fails if the existing
+// files differ.
 import { build, transform } from "esbuild";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";

@@ -1,4 +1,4 @@
-//! The thread that computes frames: one request of each viewer in turn.
+//! The thread that computes frames, one request of each viewer in turn.
 
 use crate::protocol::Wanted;
 use crate::scene::Scene;
@@ -6,49 +6,49 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use tokio::sync::{OwnedSemaphorePermit, mpsc as replies};
 
-/// What a viewer wants now. Its session changes it, the compute thread reads it when the viewer's
-/// turn comes.
+/// Newest state that a viewer wants. Its session updates it; the compute thread reads it at the
+/// viewer's turn.
 #[derive(Clone)]
 pub struct Newest(Arc<Mutex<Wanted>>);
 impl Newest {
-    /// This, at first.
+    /// Creates it with an initial state.
     pub fn new(wanted: Wanted) -> Newest {
         Newest(Arc::new(Mutex::new(wanted)))
     }
-    /// Now.
+    /// Returns the current state.
     pub fn get(&self) -> Wanted {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    /// From now on.
+    /// Changes the state.
     pub fn change(&self, change: impl FnOnce(&mut Wanted)) {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
     }
 }
 
-/// A viewer's request of a frame: at most one a viewer.
+/// A viewer's request for a frame. Each viewer has at most one.
 pub struct Job {
-    /// Of which pose.
+    /// State to compute, read when the job runs.
     pub newest: Newest,
-    /// The frame's number.
+    /// Number of the frame.
     pub number: u32,
-    /// Where it goes.
+    /// Buffer to write the frame to.
     pub buffer: Vec<u8>,
-    /// To whom.
+    /// Channel for the result.
     pub reply: replies::Sender<Done>,
-    /// Kept until the job is done, so that there are no more jobs than places.
+    /// Held until the job is done, so that there are never more jobs than places.
     pub place: Arc<OwnedSemaphorePermit>,
 }
-/// What became of it.
+/// Result of a job.
 pub struct Done {
-    /// The pose it was computed for.
+    /// The state it was computed for.
     pub wanted: Wanted,
     /// The job's buffer.
     pub buffer: Vec<u8>,
-    /// Whether it holds the frame, or why not.
+    /// `Ok` if the buffer holds the frame, else the error.
     pub outcome: Result<(), String>,
 }
 
-/// Works off jobs until nobody can send any. Those of viewers that are gone are dropped.
+/// Runs jobs until every sender is gone. Drops jobs of viewers that have left.
 pub fn work(mut scene: Scene, jobs: mpsc::Receiver<Job>, frames: &AtomicU64) {
     for Job { newest, number, mut buffer, reply, place } in jobs {
         if reply.is_closed() {
@@ -57,7 +57,8 @@ pub fn work(mut scene: Scene, jobs: mpsc::Receiver<Job>, frames: &AtomicU64) {
         let wanted = newest.get();
         let outcome = scene.frame(wanted, number, &mut buffer).map_err(|e| e.to_string());
         frames.fetch_add(1, Ordering::Relaxed);
-        // There is room for the one reply of a viewer, or the viewer has gone meanwhile.
+        // The channel has capacity for a viewer's only reply; sending fails only if the viewer has
+        // left.
         let _ = reply.try_send(Done { wanted, buffer, outcome });
         drop(place);
     }

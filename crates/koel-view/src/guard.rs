@@ -1,15 +1,13 @@
-//! Who may ask: pages that this server sent.
+//! Access control: only pages served by this server may connect.
 
 use axum::extract::Request;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-/// Refuses requests that name another host than this machine, or that a page of another origin
-/// sends.
+/// Rejects requests with a foreign host or from a page of another origin.
 ///
-/// The port may be another than the server's, so that a port of another machine can be forwarded
-/// here.
+/// The port may differ from the server's, so that a port of another machine can be forwarded here.
 pub async fn check(request: Request, next: Next) -> Response {
     match refusal(request.headers(), request.uri().path() == crate::server::SOCKET) {
         None => next.run(request).await,
@@ -17,8 +15,8 @@ pub async fn check(request: Request, next: Next) -> Response {
     }
 }
 
-/// Why a request with these headers is refused, if it is. Browsers name the origin of every
-/// WebSocket, so one without is none of theirs.
+/// Returns why a request with these headers is rejected, if it is. Browsers send the origin with
+/// every WebSocket, so one without an origin is not from a browser.
 fn refusal(headers: &HeaderMap, is_socket: bool) -> Option<String> {
     let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or("(not ASCII)"));
     let host = text(header::HOST).unwrap_or("(none)");
@@ -72,7 +70,7 @@ mod tests {
                 }
             }
         }
-        // A name of a stranger's that points here.
+        // A foreign name that resolves to this machine.
         for rebound in [
             "example.org:8765",
             "127.0.0.1.example.org",

@@ -1,43 +1,49 @@
-//! Two clouds intersected in real time: a server on this machine, and a page that moves one cloud
+//! Intersects two clouds in real time: a server on this machine, and a page that moves one cloud
 //! against the other.
 //!
 //! [`Server::bind`] listens, [`Server::run`] serves a [`Scene`] until it is stopped. The page
-//! (`page/`, built into `assets/`) and all that it needs are part of the program: no network.
+//! (`page/`, built into `assets/`) and everything it needs are part of the program, so no network
+//! is required.
 //!
-//! # Who does what
+//! # Structure
 //! | where | threads | what |
 //! |---|---|---|
-//! | page | the browser's | poses from drags, keys and the animation; draws the last frame; Booleans, which need no computing |
-//! | session | all on the server's one | one a viewer: checks messages, keeps the newest pose, sends what was computed |
-//! | compute | one | owns the [`Scene`]; works off one request of each viewer in turn |
+//! | page | the browser's | makes poses from drags, keys and animation; draws the last frame |
+//! | session | one for all | one per viewer: checks messages, keeps the newest pose, sends frames |
+//! | compute | one | owns the [`Scene`]; runs one request of each viewer in turn |
 //!
-//! # What passes between page and server
-//! One WebSocket at `/socket`. Messages of the page are JSON: `{"type": "pose", "rotation": [x, y,
-//! z, w], "translation": [x, y, z]}` turns B around its centre (a unit quaternion) and moves it,
-//! from where its file puts it; `{"type": "method", "name": "robust"}` (or `"paper"`); `{"type": "
-//! shown", "frame": n}` says that frame n has arrived. Anything else is answered by `{"type":
-//! "error", "message": ...}`, and the connection goes on; a message of more than 4 KiB ends it.
+//! The page also applies Booleans: they select points by label and need no computation.
 //!
-//! The server's first message is JSON too (`"type": "scene"`: names, sizes, grid, method, what each
-//! Boolean keeps). Binary ones are of little-endian words; the first is 1 for points (cloud, first
-//! point, count; three `f32` a point, from the cloud's centre; then four signed bytes a point, the
-//! normal x 127 and a zero) and 2 for a frame: number, method (0 robust, 1 paper), `f32` rotation
-//! and translation of the pose, points by label (unknown, intersection, inside, outside) of A, then
-//! of B, `f32` milliseconds of each stage; then a byte a point of A, of B: its label.
+//! # Protocol
+//! Page and server share one WebSocket at `/socket`. The page sends JSON: `{"type": "pose",
+//! "rotation": [x, y, z, w], "translation": [x, y, z]}` rotates B around its centre (a unit
+//! quaternion) and moves it, relative to its position in the file; `{"type": "method", "name":
+//! "robust"}` (or `"paper"`) selects the method; `{"type": "shown", "frame": n}` acknowledges frame
+//! n. Anything else is answered with `{"type": "error", "message": ...}` and the connection stays
+//! open; a message of more than 4 KiB closes it.
 //!
-//! # Why nothing grows
-//! A viewer has one buffer: it is with the compute thread, on its way to the page, or waiting there
-//! for `shown`, and only when it is back is the newest pose computed; poses between are skipped. A
-//! viewer that does not read keeps that buffer and is sent away after [`Options::send_timeout`]. A
-//! viewer's place is given to another only when its last request is off the compute thread's list,
-//! so that the list is no longer than there are places. Points are in memory once. Connections are
-//! at most [`CONNECTIONS`], and those that are no viewer's are closed after
-//! [`Options::request_timeout`].
+//! The server's first message is JSON too (`"type": "scene"`: names, sizes, grid, method, and the
+//! points that each Boolean keeps). Its binary messages consist of little-endian words. The first
+//! word is 1 for points (cloud, first point, count; three `f32` per point, relative to the cloud's
+//! centre; then four signed bytes per point, the normal x 127 and a zero) and 2 for a frame:
+//! number, method (0 robust, 1 paper), `f32` rotation and translation of the pose, point counts by
+//! label (unknown, intersection, inside, outside) of A, then of B, `f32` milliseconds of each
+//! stage; then one byte per point of A and of B: its label.
 //!
-//! # Who may connect
-//! The server listens on 127.0.0.1 only. A request must name this machine in `Host` (127.0.0.1 or
-//! localhost), so that a name that a stranger lets point here gets nothing; and a WebSocket's
-//! `Origin` must be that same host and port, as pages of other sites may open WebSockets anywhere.
+//! # Bounded memory
+//! A viewer has one buffer. It is with the compute thread, on its way to the page, or waiting for
+//! the page's `shown`; only when it is back is the newest pose computed, and poses in between are
+//! skipped. A viewer that does not read holds that buffer and is disconnected after
+//! [`Options::send_timeout`]. A viewer's place is freed only when its last request has left the
+//! compute thread's queue, so the queue is never longer than the number of places. Points are
+//! stored once. There are at most [`CONNECTIONS`] connections, and those that do not become viewers
+//! are closed after [`Options::request_timeout`].
+//!
+//! # Access
+//! The server listens only on 127.0.0.1. A request's `Host` must name this machine (127.0.0.1 or
+//! localhost), which defeats foreign names that resolve to it (DNS rebinding). A WebSocket's
+//! `Origin` must be the same host and port, because pages of other sites may open WebSockets to any
+//! address.
 
 mod compute;
 mod guard;
@@ -57,27 +63,28 @@ use koel_spatial::intersect::IntersectError;
 use std::io;
 use thiserror::Error;
 
-/// Why a scene cannot be served.
+/// Reason why a scene cannot be served.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ViewError {
-    /// The port cannot be had.
+    /// The port is not available.
     #[error(
-        "port {port} of 127.0.0.1 cannot be listened on ({source}): expected a free one, or 0 for any that is free"
+        "cannot listen on port {port} of 127.0.0.1 ({source}): \
+         expected a free port, or 0 for any free port"
     )]
     Port {
-        /// The one asked for.
+        /// The requested port.
         port: u16,
-        /// Why.
+        /// The system's error.
         source: io::Error,
     },
-    /// The system refused what a server needs.
+    /// The system refused a resource that the server needs.
     #[error("the server cannot run: {0}")]
     System(#[from] io::Error),
     /// The clouds cannot be intersected.
     #[error(transparent)]
     Intersect(#[from] IntersectError),
-    /// The thread that computes ended by itself.
-    #[error("the thread that computes frames has ended")]
+    /// The compute thread ended unexpectedly.
+    #[error("the compute thread has ended")]
     ComputeEnded,
 }

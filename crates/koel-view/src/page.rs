@@ -1,4 +1,4 @@
-//! The page's files, built from `page/` and part of the program.
+//! Files of the page, built from `page/` and part of the program.
 
 use axum::Router;
 use axum::http::{HeaderMap, HeaderValue, header};
@@ -12,14 +12,14 @@ const FILES: [(&str, &str, &[u8]); 4] = [
     ("/licences.txt", "text/plain; charset=utf-8", include_bytes!("../assets/licences.txt")),
 ];
 
-/// Nothing from elsewhere, nothing inside a foreign page, nothing kept: another scene may be served
-/// at the same address next.
+/// Forbids foreign content, embedding in foreign pages, and caching: another scene may be served at
+/// the same address next.
 const HEADERS: [(header::HeaderName, HeaderValue); 5] = [
     (
         header::CONTENT_SECURITY_POLICY,
         HeaderValue::from_static(
-            "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; \
-             form-action 'none'; frame-ancestors 'none'",
+            "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+             img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
         ),
     ),
     (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
@@ -31,7 +31,7 @@ const HEADERS: [(header::HeaderName, HeaderValue); 5] = [
     ),
 ];
 
-/// Routes to them.
+/// Returns the routes to the files.
 pub fn routes<S: Clone + Send + Sync + 'static>() -> Router<S> {
     FILES.iter().fold(Router::new(), |routes, &(path, kind, content)| {
         routes.route(path, get(async move || file(kind, content)))

@@ -1,21 +1,21 @@
-//! A grid that holds both clouds wherever B may go.
+//! Grid that holds both clouds wherever B moves.
 
 use koel_spatial::intersect::Pose;
 use koel_spatial::{Bounds, Grid, GridError};
 
-/// A ball around a cloud.
+/// A bounding ball of a cloud.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Ball {
-    /// The middle of the cloud's box.
+    /// Centre of the cloud's bounding box.
     pub centre: [f64; 3],
-    /// To the farthest point.
+    /// Distance to the farthest point.
     pub radius: f64,
 }
 impl Ball {
-    /// Around all positions, in one pass after that of their box.
+    /// Computes a ball around all positions, in one pass after that for their bounding box.
     ///
     /// # Errors
-    /// No positions, or one that is not finite.
+    /// There are no positions, or one is not finite.
     pub fn around(positions: &[[f32; 3]]) -> Result<Ball, GridError> {
         let bounds = Bounds::of(positions)?;
         let centre = std::array::from_fn(|a| {
@@ -27,12 +27,12 @@ impl Ball {
     }
 }
 
-/// Where both clouds stand, and the grid around them.
+/// Placement of both clouds, and the grid around them.
 ///
-/// Only their relative pose matters, so the clouds share the way: when B is moved by a distance,
-/// both are moved by a part of it, the smaller cloud by the greater. With A and B of the radii a
-/// and b and centres that are at most r = a + b apart, both stay within a cube of side 2 (a + b),
-/// and B can be anywhere where the two touch.
+/// Only the relative pose matters, so the clouds share the motion: when B moves by a distance, both
+/// move by a part of it, the smaller cloud by the larger part. If A and B have radii a and b and
+/// centres at most r = a + b apart, both stay within a cube of side 2 (a + b), and B can reach
+/// every position where the two touch.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Placement {
     balls: [Ball; 2],
@@ -41,44 +41,44 @@ pub struct Placement {
     grid: Grid,
 }
 impl Placement {
-    /// For clouds in these balls, and a grid of so many voxels a side.
+    /// Places clouds in these balls on a grid with `resolution` voxels per side.
     ///
     /// # Errors
-    /// As of [`Grid::enclosing`].
+    /// Those of [`Grid::enclosing`].
     pub fn new(balls: [Ball; 2], resolution: u32) -> Result<Placement, GridError> {
         let [a, b] = balls.map(|ball| ball.radius);
         let apart = length(std::array::from_fn(|i| balls[1].centre[i] - balls[0].centre[i]));
         let reach = (a + b).max(apart);
-        // Of a distance d of the centres, A takes `share` on one side, B the rest on the other; at
-        // d = reach both end at the same distance from the middle: share reach + a = (1 -
+        // Of a distance d between the centres, A moves by `share` to one side and B by the rest to
+        // the other. At d = reach both end equally far from the middle: share reach + a = (1 -
         // share) reach + b.
         let share_of_a = if reach > 0.0 { 0.5 + 0.5 * (b - a) / reach } else { 0.5 };
         let half = 0.5 * (reach + a + b) as f32;
         let grid = Grid::enclosing(Bounds::of(&[[-half; 3], [half; 3]])?, resolution)?;
         Ok(Placement { balls, reach, share_of_a, grid })
     }
-    /// The grid. Its middle is the origin.
+    /// Returns the grid. Its centre is the origin.
     pub fn grid(&self) -> &Grid {
         &self.grid
     }
-    /// Around A, around B.
+    /// Returns the balls around A and B.
     pub fn balls(&self) -> &[Ball; 2] {
         &self.balls
     }
-    /// How far apart the centres may be.
+    /// Returns the maximum distance between the centres.
     pub fn reach(&self) -> f64 {
         self.reach
     }
-    /// How far apart the centres are when B is moved by this.
+    /// Returns the distance between the centres when B is moved by `moved`.
     pub fn distance(&self, moved: [f64; 3]) -> f64 {
         length(self.apart(moved))
     }
-    /// From A's centre to B's.
+    /// Returns the vector from A's centre to B's.
     fn apart(&self, moved: [f64; 3]) -> [f64; 3] {
         std::array::from_fn(|i| self.balls[1].centre[i] - self.balls[0].centre[i] + moved[i])
     }
-    /// The poses in the grid, of A and of B, when B is turned around its centre and moved by
-    /// `moved` from where its file puts it.
+    /// Returns the poses of A and B in the grid when B is rotated around its centre and moved by
+    /// `moved` from its position in the file.
     pub fn poses(&self, rotation: [[f64; 3]; 3], moved: [f64; 3]) -> [Pose; 2] {
         let [a, b] = self.balls.map(|ball| ball.centre);
         let apart = self.apart(moved);
@@ -113,7 +113,8 @@ mod tests {
         assert!(Ball::around(&[]).is_err() && Ball::around(&[[f32::NAN; 3]]).is_err());
     }
 
-    /// Every pose within reach keeps both balls inside the grid, and moves B against A as asked.
+    /// Every pose within reach keeps both balls inside the grid and moves B relative to A as
+    /// requested.
     #[test]
     fn the_grid_holds_every_pose() {
         for (a, b, apart) in
@@ -157,7 +158,7 @@ mod tests {
                     assert!((beside[i] - centres[1][i] - [0.0, 1.0, 0.0][i]).abs() < 1e-9)
                 });
             }
-            // No larger than it must be: at reach, the balls come to the enclosed cube's sides.
+            // No larger than necessary: at reach, the balls touch the sides of the enclosed cube.
             if reach > 0.0 {
                 assert!(
                     (0.875 * p.grid().voxel_size() * 64.0 - (reach + a + b)).abs() < 1e-5 * reach

@@ -1,53 +1,53 @@
-//! What page and server tell each other: the page's messages checked, the server's made.
+//! Messages between page and server: parses the page's, encodes the server's.
 
 use crate::placement::Placement;
 use koel_spatial::intersect::{Boolean, Label, Side, Timings};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// The largest message that a page may send, in bytes.
+/// Maximum size of a message from a page, in bytes.
 pub const LARGEST_REQUEST: usize = 4096;
 /// First word of a message of points.
 pub const POINTS: u32 = 1;
 /// First word of a frame.
 pub const FRAME: u32 = 2;
-/// Words before a frame's labels: kind, number, method; rotation, translation; two times four
-/// counts; stages.
+/// Words before a frame's labels: kind, number and method; rotation and translation; four counts
+/// per cloud; stages.
 pub const FRAME_WORDS: usize = 3 + 4 + 3 + 8 + STAGES.len();
-/// The stages whose milliseconds a frame tells.
+/// Stages whose times are in a frame, in milliseconds.
 pub const STAGES: [&str; 6] = ["voxelize", "build", "intersect", "seed", "fill", "read back"];
-/// Points of one message, at most.
+/// Maximum number of points per message.
 const POINTS_A_MESSAGE: usize = 1 << 16;
-/// How far the length of a rotation's quaternion may be from 1.
+/// Tolerance of the length of a rotation's quaternion, which should be 1.
 const UNIT_TOLERANCE: f64 = 1e-3;
 
-/// How inside is told from outside.
+/// Method that separates inside from outside.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MethodName {
     /// Winding numbers.
     #[default]
     Robust,
-    /// Seeds and flood, as published in 2009.
+    /// Seeds and flood fill, as published in 2009.
     Paper,
 }
 
-/// Where B is to stand, and how labels are found.
+/// Requested pose of B and method.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Wanted {
-    /// Turned by this unit quaternion x, y, z, w around its centre.
+    /// Rotation around B's centre: a unit quaternion x, y, z, w.
     pub rotation: [f64; 4],
-    /// Then moved.
+    /// Translation after the rotation.
     pub translation: [f64; 3],
-    /// By this method.
+    /// Method for the labels.
     pub method: MethodName,
 }
 impl Wanted {
-    /// As the files put the clouds.
+    /// Returns the pose in which the files put the clouds.
     pub fn as_given(method: MethodName) -> Wanted {
         Wanted { rotation: [0.0, 0.0, 0.0, 1.0], translation: [0.0; 3], method }
     }
-    /// Rows of the rotation (L. Euler 1770; W. R. Hamilton 1844).
+    /// Returns the rows of the rotation (L. Euler 1770; W. R. Hamilton 1844).
     pub fn rotation_rows(&self) -> [[f64; 3]; 3] {
         let [x, y, z, w] = self.rotation;
         [
@@ -58,69 +58,74 @@ impl Wanted {
     }
 }
 
-/// A message of the page.
+/// A message from the page.
 #[derive(Clone, Copy, PartialEq, Debug, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Request {
-    /// B is to be turned and moved.
+    /// Rotates and moves B.
     Pose {
-        /// x, y, z, w.
+        /// Unit quaternion x, y, z, w.
         rotation: [f64; 4],
-        /// From where the file puts it.
+        /// Translation from the position in the file.
         translation: [f64; 3],
     },
-    /// Another method.
+    /// Selects a method.
     Method {
-        /// Which.
+        /// The method.
         name: MethodName,
     },
-    /// A frame has arrived.
+    /// Acknowledges a frame.
     Shown {
-        /// Its number.
+        /// Number of the frame.
         frame: u32,
     },
 }
 
-/// Why a message of the page is refused.
+/// Reason why a message from the page is rejected.
 #[derive(Debug, Error)]
 pub enum Refused {
-    /// It is none of those there are.
+    /// Not a known message.
     #[error("not understood: {0}")]
     Unknown(#[from] serde_json::Error),
     /// A binary message.
-    #[error("{0} bytes of a binary message, expected JSON as text")]
+    #[error("binary message of {0} bytes, expected JSON text")]
     Binary(usize),
-    /// A rotation that is none.
-    #[error("the rotation {rotation:?} has the length {length}, expected 1")]
+    /// A quaternion that is not a rotation.
+    #[error("the rotation {rotation:?} has length {length}, expected 1")]
     NotUnit {
-        /// As it was sent.
+        /// The quaternion as sent.
         rotation: [f64; 4],
-        /// Of the quaternion.
+        /// Its length.
         length: f64,
     },
-    /// A place outside the grid.
+    /// A position outside the grid.
     #[error("moved by {translation:?}, the centres are {distance} apart, expected at most {reach}")]
     OutOfReach {
-        /// As it was sent.
+        /// The translation as sent.
         translation: [f64; 3],
-        /// Of the centres.
+        /// Distance between the centres.
         distance: f64,
-        /// The most.
+        /// Maximum distance.
         reach: f64,
     },
-    /// A frame that is not on its way.
-    #[error("frame {frame} is said to have arrived, but {}", match .awaited { Some(n) => format!("{n} is on its way"), None => "none is on its way".into() })]
+    /// A frame that is not in flight.
+    #[error(
+        "frame {frame} was acknowledged, but {}",
+        match .awaited {
+            Some(n) => format!("frame {n} is in flight"),
+            None => "no frame is in flight".into()
+        }
+    )]
     NotSent {
-        /// Its number.
+        /// Number in the acknowledgement.
         frame: u32,
-        /// The one on its way.
+        /// The frame in flight.
         awaited: Option<u32>,
     },
 }
 
 impl Request {
-    /// Of a text message. Poses that are returned are within reach, and their rotations have length
-    /// 1.
+    /// Parses a text message. Returned poses are within reach, and their rotations have length 1.
     pub fn parse(text: &str, placement: &Placement) -> Result<Request, Refused> {
         let request = serde_json::from_str(text)?;
         let Request::Pose { rotation, translation } = request else { return Ok(request) };
@@ -136,73 +141,72 @@ impl Request {
     }
 }
 
-/// The server's JSON messages.
+/// JSON messages from the server.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum Reply<'a> {
-    /// The first.
+    /// The first message.
     Scene(Box<SceneReply<'a>>),
-    /// A message was refused, or a frame failed; the connection goes on unless it is closed after
-    /// it.
+    /// A rejected message or a failed frame. The connection stays open unless it is closed next.
     Error {
-        /// Why.
+        /// The reason.
         message: String,
     },
 }
 impl Reply<'_> {
-    /// As text.
+    /// Encodes the message.
     pub fn json(&self) -> String {
-        // Strings, finite numbers and lists only: there is nothing that JSON cannot hold.
+        // Only strings, finite numbers and lists, which JSON can always represent.
         serde_json::to_string(self).unwrap_or_default()
     }
 }
-/// What a page must know of a scene.
+/// Description of a scene for a page.
 #[derive(Serialize)]
 pub struct SceneReply<'a> {
-    /// A, B.
+    /// A and B.
     pub clouds: [CloudReply<'a>; 2],
-    /// From A's centre to B's where the files put them.
+    /// Vector from A's centre to B's in the position of the files.
     pub apart: [f64; 3],
-    /// How far apart the centres may be.
+    /// Maximum distance between the centres.
     pub reach: f64,
-    /// Voxels a side.
+    /// Voxels per side.
     pub grid: u32,
-    /// The side of one.
+    /// Side of a voxel.
     pub voxel_size: f64,
-    /// Its name.
+    /// Name of the device.
     pub device: &'a str,
-    /// The one at first.
+    /// Initial method.
     pub method: MethodName,
-    /// Whether B is to move at first.
+    /// Whether B moves at first.
     pub animate: bool,
-    /// At their numbers.
+    /// Names of the labels, by number.
     pub labels: [&'static str; 4],
-    /// In order.
+    /// Names of the stages, in order.
     pub stages: [&'static str; 6],
-    /// All.
+    /// All Booleans.
     pub booleans: [BooleanReply; 4],
-    /// What people should know of the clouds.
+    /// Notes on the clouds for people.
     pub notes: &'a [String],
 }
-/// One cloud.
+/// Description of a cloud.
 #[derive(Serialize)]
 pub struct CloudReply<'a> {
-    /// Of its file.
+    /// File name.
     pub name: &'a str,
-    /// How many.
+    /// Number of points.
     pub points: usize,
-    /// Of the ball around it.
+    /// Radius of the bounding ball.
     pub radius: f64,
 }
-/// A Boolean, and which points bound it.
+/// A Boolean, and the points that bound it.
 #[derive(Serialize)]
 pub struct BooleanReply {
     name: &'static str,
-    /// Of A, of B: by label.
+    /// For A and for B, by label: whether points are kept.
     keeps: [[bool; 4]; 2],
 }
 impl BooleanReply {
-    /// All of them.
+    /// Returns all Booleans.
     pub fn all() -> [BooleanReply; 4] {
         Boolean::ALL.map(|boolean| BooleanReply {
             name: match boolean {
@@ -216,7 +220,7 @@ impl BooleanReply {
         })
     }
 }
-/// Names of the labels, at their numbers.
+/// Returns the names of the labels, by number.
 pub fn label_names() -> [&'static str; 4] {
     Label::ALL.map(|label| match label {
         Label::Unknown => "unknown",
@@ -226,7 +230,7 @@ pub fn label_names() -> [&'static str; 4] {
     })
 }
 
-/// Messages with a cloud's points, from the middle of its ball.
+/// Encodes a cloud's points as messages, relative to the centre of its ball.
 pub fn points(
     side: Side,
     positions: &[[f32; 3]],
@@ -255,20 +259,20 @@ pub fn points(
     messages
 }
 
-/// What stands before a frame's labels.
+/// Header of a frame, before its labels.
 pub struct FrameHeader {
-    /// The viewer's count of its frames.
+    /// Number of the frame, per viewer.
     pub number: u32,
-    /// What was asked for.
+    /// The computed state.
     pub wanted: Wanted,
-    /// Of the stages.
+    /// Times of the stages.
     pub timings: Timings,
-    /// Milliseconds of getting the labels.
+    /// Milliseconds to read the labels back.
     pub read_back: f64,
 }
 impl FrameHeader {
-    /// Into a message that has `FRAME_WORDS` words and the labels behind them: A's `points_of_a`,
-    /// then B's. Counts the labels.
+    /// Writes the header into a message that holds `FRAME_WORDS` words and then the labels:
+    /// `points_of_a` of A, then B's. Counts the labels.
     pub fn write(&self, message: &mut [u8], points_of_a: usize) {
         let (head, labels) = message.split_at_mut(4 * FRAME_WORDS);
         let (of_a, of_b) = labels.split_at(points_of_a);

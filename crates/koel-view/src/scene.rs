@@ -1,4 +1,4 @@
-//! The two clouds, and frames of them.
+//! The two clouds, and frames computed from them.
 
 use crate::ViewError;
 use crate::placement::Placement;
@@ -13,38 +13,38 @@ use koel_spatial::intersect::{
 };
 use std::time::Instant;
 
-/// How a scene is computed and shown at first.
+/// Options of a scene.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct SceneOptions {
-    /// The method at first; a viewer can choose the other.
+    /// Initial method; a viewer can select the other.
     pub method: MethodName,
-    /// Of method robust.
+    /// Options of method robust.
     pub robust: RobustOptions,
-    /// Of method paper.
+    /// Options of method paper.
     pub paper: PaperOptions,
-    /// Let B move at first (unless the viewer's system asks for reduced motion).
+    /// Whether B moves at first, unless the viewer's system requests reduced motion.
     pub animate: bool,
 }
 
-/// Two clouds of which frames can be computed.
+/// Two clouds and the means to compute their frames.
 pub struct Scene {
     device: Device,
     names: [String; 2],
     clouds: [PointCloud; 2],
     placement: Placement,
     options: SceneOptions,
-    /// By method; made when first asked for.
+    /// By method; created on first use.
     intersectors: [Option<Box<Intersector>>; 2],
     summary: Summary,
     notes: Vec<String>,
 }
 impl Scene {
-    /// Uploads the clouds and computes a first frame of them. `names` are for people.
+    /// Uploads the clouds and computes a first frame. `names` are for display.
     ///
-    /// Memory on the device: as of [`Intersector`], once for each method that viewers choose.
+    /// Device memory: that of an [`Intersector`] for each method that viewers select.
     ///
     /// # Errors
-    /// As of [`Intersector::new`] and [`Intersector::frame`].
+    /// Those of [`Intersector::new`] and [`Intersector::frame`].
     pub fn new(
         device: &Device,
         names: [String; 2],
@@ -70,11 +70,11 @@ impl Scene {
             notes: vec![],
         })
     }
-    /// What the first frame found.
+    /// Returns the results of the first frame.
     pub fn summary(&self) -> &Summary {
         &self.summary
     }
-    /// Shows viewers something to know of the clouds.
+    /// Adds a note on the clouds, which viewers are shown.
     pub fn note(&mut self, note: String) {
         self.notes.push(note);
     }
@@ -85,7 +85,7 @@ impl Scene {
         self.options.method
     }
 
-    /// The message that begins a viewer's session.
+    /// Returns the first message of a session.
     pub(crate) fn greeting(&self) -> String {
         let cloud = |i: usize| CloudReply {
             name: &self.names[i],
@@ -110,7 +110,7 @@ impl Scene {
         }))
         .json()
     }
-    /// The messages with both clouds' points.
+    /// Returns the messages with the points of both clouds.
     pub(crate) fn points(&self) -> Vec<Vec<u8>> {
         let of = |side: Side| {
             let (cloud, ball) =
@@ -125,8 +125,8 @@ impl Scene {
         Side::BOTH.map(of).into_iter().flatten().collect()
     }
 
-    /// Makes `message` a frame. Allocates nothing where `message` has room and the method is not
-    /// new, but what [`Intersector::frame`] allocates.
+    /// Encodes a frame into `message`. If `message` has the capacity and the method was used
+    /// before, allocates only what [`Intersector::frame`] allocates.
     pub(crate) fn frame(
         &mut self,
         wanted: Wanted,
@@ -175,7 +175,7 @@ fn intersector(
     Intersector::new(device, a, b, *placement.grid(), method)
 }
 
-/// A scene is used on the thread that computes.
+/// A scene moves to the compute thread.
 const _: fn() = || {
     fn is_send<T: Send>() {}
     is_send::<Result<Scene, ViewError>>();

@@ -1,4 +1,4 @@
-//! Listening, routing, stopping.
+//! Listening, routing and stopping.
 
 use crate::compute::{self, Job};
 use crate::placement::Placement;
@@ -21,23 +21,23 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::time::timeout;
 
-/// Connections at one time. A browser has a few for a page's files, and one for each viewer.
+/// Maximum number of connections. A browser uses a few for a page's files, and one per viewer.
 pub const CONNECTIONS: usize = 64;
-/// Where pages open their WebSocket.
+/// Path of the WebSocket.
 pub(crate) const SOCKET: &str = "/socket";
-/// For viewers to be told that the server ends.
+/// Time to notify viewers that the server ends.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// How a scene is served.
+/// Options of a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
-    /// The port, 0 for one that is free.
+    /// Port; 0 for any free port.
     pub port: u16,
-    /// Viewers at one time.
+    /// Maximum number of viewers.
     pub viewers: u16,
-    /// A viewer that does not take a message in this time is sent away.
+    /// Time after which a viewer that does not accept a message is disconnected.
     pub send_timeout: Duration,
-    /// A connection that has not become a viewer's in this time is closed. A page's files take
+    /// Time after which a connection that has not become a viewer's is closed. A page's files take
     /// milliseconds.
     pub request_timeout: Duration,
 }
@@ -48,7 +48,7 @@ impl Default for Options {
     }
 }
 
-/// What all sessions share.
+/// State shared by all sessions.
 pub(crate) struct Shared {
     pub options: Options,
     pub placement: Placement,
@@ -60,7 +60,7 @@ pub(crate) struct Shared {
     stop: watch::Receiver<bool>,
 }
 
-/// A port that is listened on, for a scene.
+/// A listening port that will serve a scene.
 pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
@@ -69,7 +69,7 @@ pub struct Server {
     places: Arc<Semaphore>,
     frames: Arc<AtomicU64>,
 }
-/// Tells about a running server, and stops it, from any thread.
+/// Handle to a running server, to observe and stop it from any thread.
 #[derive(Clone)]
 pub struct Handle {
     stop: watch::Sender<bool>,
@@ -78,15 +78,15 @@ pub struct Handle {
     frames: Arc<AtomicU64>,
 }
 impl Handle {
-    /// Ends [`Server::run`]. Viewers are told.
+    /// Ends [`Server::run`] and notifies viewers.
     pub fn stop(&self) {
         self.stop.send_replace(true);
     }
-    /// Frames computed so far.
+    /// Returns the number of frames computed so far.
     pub fn frames(&self) -> u64 {
         self.frames.load(Ordering::Relaxed)
     }
-    /// Viewers connected now, and requests of others that are not yet off the list.
+    /// Returns the number of connected viewers, plus others whose requests are still queued.
     pub fn viewers(&self) -> usize {
         usize::from(self.viewers) - self.places.available_permits()
     }
@@ -112,15 +112,15 @@ impl Server {
             frames: Arc::default(),
         })
     }
-    /// Where it listens.
+    /// Returns the address it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
-    /// Of the page.
+    /// Returns the URL of the page.
     pub fn url(&self) -> String {
         format!("http://{}/", self.address)
     }
-    /// To be kept by whoever is to stop it.
+    /// Returns a handle that can stop the server.
     pub fn handle(&self) -> Handle {
         Handle {
             stop: self.stop.clone(),
@@ -130,10 +130,10 @@ impl Server {
         }
     }
 
-    /// Serves a scene until it is stopped. Takes two threads: this one, and one that computes.
+    /// Serves a scene until it is stopped. Uses two threads: this one and the compute thread.
     ///
     /// # Errors
-    /// A system that refuses a thread or a socket; computing that panicked.
+    /// The system refuses a thread or a socket, or the compute thread panicked.
     pub fn run(self, scene: Scene) -> Result<(), ViewError> {
         let Server { listener, options, stop, places, frames, .. } = self;
         let runtime =
@@ -149,7 +149,7 @@ impl Server {
             places: places.clone(),
             stop: stop.subscribe(),
         });
-        // Dropped when the thread ends, however it ends.
+        // Dropped when the thread ends, even by a panic.
         let (alive, mut ended) = oneshot::channel::<()>();
         let worker = std::thread::Builder::new().name("koel-view".into()).spawn(move || {
             let _alive = alive;
@@ -163,7 +163,9 @@ impl Server {
         let outcome = runtime.block_on(async {
             let listener = tokio::net::TcpListener::from_std(listener)?;
             let outcome = tokio::select! {
-                () = accept(listener, TowerToHyperService::new(routes), options.request_timeout) => Ok(()),
+                () = accept(
+                    listener, TowerToHyperService::new(routes), options.request_timeout
+                ) => Ok(()),
                 _ = stopped.wait_for(|&stop| stop) => Ok(()),
                 _ = &mut ended => Err(ViewError::ComputeEnded),
             };
@@ -172,7 +174,7 @@ impl Server {
             let _ = timeout(FAREWELL, all).await;
             outcome
         });
-        // Sessions and the routes end here, and with them all who could send jobs.
+        // Sessions and routes end here, and with them all senders of jobs.
         drop(runtime);
         drop(shared);
         match worker.join() {
@@ -182,7 +184,7 @@ impl Server {
     }
 }
 
-/// Takes connections for ever.
+/// Accepts connections forever.
 async fn accept(
     listener: tokio::net::TcpListener,
     routes: TowerToHyperService<axum::Router>,
@@ -191,19 +193,19 @@ async fn accept(
     let room = Arc::new(Semaphore::new(CONNECTIONS));
     while let Ok(room) = room.clone().acquire_owned().await {
         let Ok((stream, _)) = listener.accept().await else {
-            // Too many open files, or a connection that went while it came: others may still come.
+            // Too many open files, or a connection that was closed at once; others may still come.
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
-        // Frames are sent at once.
+        // Send frames immediately.
         let _ = stream.set_nodelay(true);
         let routes = routes.clone();
         tokio::spawn(async move {
             let connection = http1::Builder::new()
                 .serve_connection(TokioIo::new(stream), routes)
                 .with_upgrades();
-            // One that fails concerns nobody else. One that is upgraded ends here, and lives on in
-            // its session.
+            // Errors affect only this connection. After an upgrade, the connection continues in its
+            // session.
             let _ = timeout(request_timeout, connection).await;
             drop(room);
         });

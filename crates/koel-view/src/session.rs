@@ -1,4 +1,4 @@
-//! One viewer.
+//! Session of one viewer.
 
 use crate::compute::{Done, Job, Newest};
 use crate::protocol::{Refused, Reply, Request, Wanted};
@@ -9,25 +9,25 @@ use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 use tokio::time::timeout;
 
-/// Where the viewer's one buffer is.
+/// Location of the viewer's only buffer.
 enum Buffer {
     /// Free.
     Here(Vec<u8>),
     /// With the compute thread.
     Computing,
-    /// On its way to the page, which has not said that it has arrived.
+    /// On its way to the page, not yet acknowledged.
     Sent { frame: u32, bytes: Bytes },
 }
 
-/// Why a session ends.
+/// Reason why a session ends.
 enum End {
-    /// The page has gone, or takes too long.
+    /// The page has left or takes too long.
     Gone,
-    /// The server sends it away.
+    /// The server closes the connection.
     Close { code: u16, reason: &'static str },
 }
 
-/// Serves a viewer until it goes or is sent away.
+/// Serves a viewer until it leaves or is disconnected.
 pub async fn run(
     mut socket: WebSocket,
     shared: Arc<Shared>,
@@ -39,10 +39,10 @@ pub async fn run(
         close(socket, &shared, code, reason).await;
     }
 }
-/// Sends one away for whom there is no place.
+/// Rejects a viewer for whom there is no place.
 pub async fn refuse(mut socket: WebSocket, shared: Arc<Shared>) {
     let message = format!(
-        "{} viewers are connected, expected fewer: close one of them",
+        "{} viewers are connected, which is the maximum: close one of them",
         shared.options.viewers
     );
     if send(&mut socket, &shared, Message::Text(Reply::Error { message }.json().into()))
@@ -56,7 +56,7 @@ async fn close(mut socket: WebSocket, shared: &Shared, code: u16, reason: &'stat
     let frame = CloseFrame { code, reason: reason.into() };
     let _ = send(&mut socket, shared, Message::Close(Some(frame))).await;
 }
-/// Until it is on its way; not longer than a viewer may take.
+/// Sends a message. Fails if the viewer does not accept it within the timeout.
 async fn send(socket: &mut WebSocket, shared: &Shared, message: Message) -> Result<(), End> {
     match timeout(shared.options.send_timeout, socket.send(message)).await {
         Ok(Ok(())) => Ok(()),
@@ -65,7 +65,7 @@ async fn send(socket: &mut WebSocket, shared: &Shared, message: Message) -> Resu
 }
 
 async fn stopped(stop: &mut watch::Receiver<bool>) {
-    // An error means that the server is gone, which is an end, too.
+    // An error means that the server is gone, which also ends the session.
     let _ = stop.wait_for(|&stop| stop).await;
 }
 
@@ -73,7 +73,7 @@ struct Session<'a> {
     shared: &'a Shared,
     place: Arc<OwnedSemaphorePermit>,
     newest: Newest,
-    /// What the last frame was computed for.
+    /// State of the last computed frame.
     computed: Option<Wanted>,
     buffer: Buffer,
     /// Number of the next frame.
@@ -111,14 +111,16 @@ impl<'a> Session<'a> {
                     _ => Err(End::Gone),
                 },
                 Some(done) = done.recv() => self.deliver(socket, done).await,
-                () = stopped(&mut stop) => Err(End::Close { code: close_code::AWAY, reason: "koel view has ended" }),
+                () = stopped(&mut stop) => Err(End::Close {
+                    code: close_code::AWAY, reason: "koel view has ended"
+                }),
             };
             if let Err(end) = step {
                 return end;
             }
         }
     }
-    /// Asks for a frame, if the last has arrived and the pose is another one.
+    /// Requests a frame if the buffer is free and the state has changed.
     fn ask(&mut self, reply: &mpsc::Sender<Done>) -> Result<(), End> {
         if self.computed == Some(self.newest.get()) {
             return Ok(());
@@ -135,9 +137,9 @@ impl<'a> Session<'a> {
         self.shared
             .jobs
             .send(job)
-            .map_err(|_| End::Close { code: close_code::ERROR, reason: "no frames any more" })
+            .map_err(|_| End::Close { code: close_code::ERROR, reason: "no more frames" })
     }
-    /// Sends what was computed.
+    /// Sends a computed frame.
     async fn deliver(&mut self, socket: &mut WebSocket, done: Done) -> Result<(), End> {
         self.computed = Some(done.wanted);
         if let Err(message) = done.outcome {
@@ -149,7 +151,7 @@ impl<'a> Session<'a> {
         self.buffer = Buffer::Sent { frame, bytes: bytes.clone() };
         send(socket, self.shared, Message::Binary(bytes)).await
     }
-    /// Takes a message of the page.
+    /// Handles a message from the page.
     async fn hear(&mut self, socket: &mut WebSocket, message: Message) -> Result<(), End> {
         let heard = match message {
             Message::Text(text) => self.obey(&text),
@@ -169,7 +171,7 @@ impl<'a> Session<'a> {
             }
             Request::Method { name } => self.newest.change(|wanted| wanted.method = name),
             Request::Shown { frame } => match &mut self.buffer {
-                // The socket has dropped its part, so that this takes the memory over.
+                // The socket has dropped its reference, so this reuses the memory without a copy.
                 Buffer::Sent { frame: awaited, bytes } if *awaited == frame => {
                     self.buffer = Buffer::Here(std::mem::take(bytes).into());
                 }

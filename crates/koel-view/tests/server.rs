@@ -1,4 +1,4 @@
-//! The server from outside, as pages, tabs that are closed and strangers see it.
+//! Tests of the server with pages, closed tabs and foreign clients.
 
 use futures_util::{SinkExt, StreamExt};
 use koel::Device;
@@ -18,10 +18,10 @@ use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
 
 /// Longer than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Long enough for what must not happen to happen.
+/// Long enough for an unwanted message to arrive.
 const SILENCE: Duration = Duration::from_millis(300);
 
-/// `n` points spread evenly over a sphere (golden spiral) around (x, 0, 0).
+/// `n` evenly spread points on a sphere (golden spiral) around (x, 0, 0).
 fn sphere(n: usize, radius: f64, x: f64) -> PointCloud {
     let normals = (0..n).map(|i| {
         let z = 1.0 - 2.0 * (i as f64 + 0.5) / n as f64;
@@ -37,7 +37,7 @@ fn sphere(n: usize, radius: f64, x: f64) -> PointCloud {
     }
 }
 const POINTS: [usize; 2] = [3000, 2000];
-/// On a GPU if there is one.
+/// Builds a scene, on a GPU if there is one.
 fn scene(points: [usize; 2]) -> Scene {
     let device = Device::best().unwrap();
     let clouds = [sphere(points[0], 1.0, 0.0), sphere(points[1], 0.8, 0.9)];
@@ -47,7 +47,7 @@ fn scene(points: [usize; 2]) -> Scene {
     Scene::new(&device, names, clouds, placement, SceneOptions::default()).unwrap()
 }
 
-/// A server on a thread of its own, stopped and found well when the test ends.
+/// A server on its own thread. Dropping it stops the server and checks its result.
 struct Running {
     address: SocketAddr,
     handle: Handle,
@@ -64,7 +64,7 @@ impl Running {
         self.handle.stop();
         self.thread.take().unwrap().join().unwrap().unwrap();
     }
-    /// A raw HTTP request; the whole answer.
+    /// Sends a raw HTTP request. Returns the whole answer.
     fn ask(&self, request: &str) -> String {
         let mut stream = TcpStream::connect(self.address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -96,11 +96,11 @@ fn start() -> Running {
     Running::start(scene(POINTS), Options::default())
 }
 
-/// A page without a screen.
+/// A page without a display.
 struct Tab {
     socket: WebSocketStream<MaybeTlsStream<tokio::net::TcpStream>>,
 }
-/// A frame as it comes.
+/// A decoded frame.
 #[derive(Debug)]
 struct Frame {
     number: u32,
@@ -113,7 +113,7 @@ struct Frame {
 fn words(bytes: &[u8]) -> Vec<u32> {
     bytes.chunks_exact(4).map(|w| u32::from_le_bytes(w.try_into().unwrap())).collect()
 }
-/// In short.
+/// Describes a message briefly.
 fn briefly(message: Option<Message>) -> String {
     match message {
         Some(Message::Binary(bytes)) => format!("{} bytes", bytes.len()),
@@ -137,7 +137,7 @@ impl Tab {
         let host = server.address.to_string();
         Tab::try_connect(server.address, &host, Some(&format!("http://{host}"))).await.unwrap()
     }
-    /// Connects, and takes in the scene and its points.
+    /// Connects and receives the scene and its points.
     async fn open(server: &Running) -> (Tab, Value) {
         let mut tab = Tab::connect(server).await;
         let scene = tab.json().await;
@@ -240,7 +240,7 @@ async fn a_page_gets_the_scene_and_a_frame_for_each_pose() {
     assert!(first.stages.iter().all(|&ms| ms >= 0.0) && first.stages.iter().sum::<f32>() > 0.0);
     assert!(tab.is_silent().await, "a pose is computed once");
 
-    // Apart: everything is outside. B inside A: all of B inside, all of A outside.
+    // Apart: everything is outside. B inside A: B is inside, A outside.
     tab.move_to(0.89).await;
     let apart = tab.shown_frame().await;
     assert_eq!((apart.number, apart.pose[4]), (1, 0.89));
@@ -251,7 +251,7 @@ async fn a_page_gets_the_scene_and_a_frame_for_each_pose() {
     tab.move_to(-0.9).await;
     let within = tab.shown_frame().await;
     assert!(within.counts[1][2] > 1900 && within.counts[0][2] == 0, "{within:?}");
-    // Turned by half around z in place: the same counts but for the grid's grain.
+    // Half a turn around z in place: the same counts, up to the grid's resolution.
     tab.say(
         json!({"type": "pose", "rotation": [0, 0, 1, 0], "translation": [0, 0, 0]}).to_string(),
     )
@@ -259,7 +259,8 @@ async fn a_page_gets_the_scene_and_a_frame_for_each_pose() {
     let turned = tab.shown_frame().await;
     assert_eq!(turned.pose[..4], [0.0, 0.0, 1.0, 0.0]);
     assert!(turned.counts[1][2].abs_diff(first.counts[1][2]) < 60, "{turned:?}");
-    // Labels are at their points: what lies inside A has x below the circle where the spheres meet.
+    // Labels belong to their points: what is inside A has x below the circle where the spheres
+    // meet.
     tab.move_to(0.0).await;
     let again = tab.shown_frame().await;
     assert_eq!(again.labels, first.labels);
@@ -287,7 +288,7 @@ async fn what_is_malformed_is_told_and_nothing_else_happens() {
         ),
         (r#"{"type":"pose","rotation":[0,0,0,1],"translation":[9,0,0]}"#, "expected at most"),
         (r#"{"type":"pose","rotation":[0,0,0,2],"translation":[0,0,0]}"#, "expected 1"),
-        (r#"{"type":"shown","frame":0}"#, "none is on its way"),
+        (r#"{"type":"shown","frame":0}"#, "no frame is in flight"),
     ] {
         tab.say(text.into()).await;
         let told = tab.error().await;
@@ -301,7 +302,7 @@ async fn what_is_malformed_is_told_and_nothing_else_happens() {
     tab.move_to(0.1).await;
     assert_eq!(tab.shown_frame().await.number, 1);
 
-    // Too long: this tab is sent away, others stay.
+    // Too long: this tab is disconnected, others stay.
     let (mut other, _) = Tab::open(&server).await;
     other.shown_frame().await;
     tab.socket.send(Message::Text(" ".repeat(5000).into())).await.unwrap();
@@ -313,8 +314,7 @@ async fn what_is_malformed_is_told_and_nothing_else_happens() {
     other.shown_frame().await;
 }
 
-/// However many poses a page sends, one frame is on its way to it, and the next is that of the
-/// newest pose.
+/// However many poses a page sends, one frame is in flight, and the next is for the newest pose.
 #[tokio::test]
 async fn a_page_that_acknowledges_nothing_gets_one_frame() {
     let server = start();
@@ -324,7 +324,7 @@ async fn a_page_that_acknowledges_nothing_gets_one_frame() {
         tab.move_to(f64::from(i) * 1e-3).await;
     }
     tab.shown(first.number + 7).await;
-    assert!(tab.error().await.contains("0 is on its way"));
+    assert!(tab.error().await.contains("frame 0 is in flight"));
     assert!(tab.is_silent().await);
     assert_eq!(server.handle.frames(), 1);
     tab.shown(first.number).await;
@@ -356,7 +356,7 @@ async fn a_closed_tab_leaves_nothing_behind() {
     let (mut stays, _) = Tab::open(&server).await;
     stays.shown_frame().await;
     for round in 0..20 {
-        // Closed before anything is read, while a frame is computed, or politely.
+        // Closed before anything is read, while a frame is computed, or with a close message.
         let mut tab = Tab::connect(&server).await;
         match round % 3 {
             0 => {}
@@ -379,7 +379,10 @@ async fn there_are_so_many_places() {
     let (mut one, _) = Tab::open(&server).await;
     let (two, _) = Tab::open(&server).await;
     let mut three = Tab::connect(&server).await;
-    assert_eq!(three.error().await, "2 viewers are connected, expected fewer: close one of them");
+    assert_eq!(
+        three.error().await,
+        "2 viewers are connected, which is the maximum: close one of them"
+    );
     match three.message().await {
         Some(Message::Close(Some(frame))) => assert_eq!(u16::from(frame.code), 1013),
         other => panic!("expected a close, got {}", briefly(other)),
@@ -391,8 +394,8 @@ async fn there_are_so_many_places() {
     three.shown_frame().await;
 }
 
-/// The points of this scene do not fit the socket's buffers, so that a reader that never reads
-/// keeps the server from sending them.
+/// The points of this scene exceed the socket's buffers, so a reader that never reads blocks the
+/// server's sending.
 #[tokio::test]
 async fn a_reader_that_never_reads_is_sent_away() {
     let many = scene([700_000, 2000]);
@@ -413,7 +416,7 @@ async fn a_reader_that_never_reads_is_sent_away() {
     other.shown_frame().await;
 }
 
-/// More connections than there is room for, that ask nothing, or read nothing of an answer.
+/// More connections than allowed, which ask nothing or read nothing of an answer.
 #[tokio::test]
 async fn idle_connections_do_not_keep_others_out() {
     let options = Options { request_timeout: Duration::from_millis(300), ..Options::default() };
@@ -482,7 +485,7 @@ async fn the_page_is_served_to_this_machine_only() {
             answer.contains("content-security-policy: default-src 'none'")
                 && answer.contains("no-store")
         );
-        // Nothing is fetched from elsewhere.
+        // The page loads nothing from elsewhere.
         assert!(path != "/" || !answer.contains("https://"), "{path}");
         assert!(server.ask(&get(path, "example.org")).starts_with("HTTP/1.1 403"), "{path}");
     }
@@ -490,7 +493,10 @@ async fn the_page_is_served_to_this_machine_only() {
     assert!(server.ask(&get("/socket", &own)).starts_with("HTTP/1.1 403"));
     assert!(
         server
-            .ask("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+            .ask(
+                "POST / HTTP/1.1\r\nHost: localhost\r\n\
+                  Content-Length: 0\r\nConnection: close\r\n\r\n"
+            )
             .contains("405")
     );
     assert!(server.ask("\x16\x03\x01 nonsense\r\n\r\n").contains("400"));

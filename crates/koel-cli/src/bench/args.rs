@@ -1,4 +1,4 @@
-//! What `koel bench` understands, and what a combination of options asks for.
+//! Options of `koel bench`, and what combinations of them select.
 use super::repeats::Repeats;
 use crate::failure::{Failure, Outcome};
 use koel::Duplicates;
@@ -6,98 +6,103 @@ use std::cmp::Ordering;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// The most random keys: as many others are left to be absent.
+/// Maximum number of random keys: at least as many others must remain absent.
 pub const MAX_RANDOM: usize = 1 << 31;
 
 const EXAMPLES: &str = "\
 Examples:
-  koel bench                                      every voxel of a scan into the main tables, and found again
-  koel bench --table all                          into every published structure too
-  koel bench --grid 512 --mesh bunny.ply          the voxels of a mesh of yours
-  koel bench --n 20,22,24 --load 0.8,0.9          random keys: 2^20, 2^22 and 2^24 of them, at two loads
+  koel bench                                      insert every voxel of a scan and look it up
+  koel bench --table all                          the same for every published structure
+  koel bench --grid 512 --mesh bunny.ply          the voxels of your own mesh
+  koel bench --n 20,22,24 --load 0.8,0.9          2^20, 2^22 and 2^24 random keys, at two loads
   koel bench --table sorted,hashbrown --n 1000000 --op find_miss
   koel bench --keys ids.u32 --json rates.json --plot figures
   koel bench --table map --n 24 --hit-share 0,25,50,75,100 --plot figures
   koel bench --table map --n 24 --op find_hit --batch 8,12,16,20,24
-  koel bench --table map --n 24 --op rebuild --duplicates unique,twice,hot,zipf,1%,equal --policy keep_last
+  koel bench --table map --n 24 --op rebuild --duplicates hot,zipf,1%,equal --policy keep_last
 
-Rates are millions of operations a second: the median of the runs. Every answer is compared with the right one.
-`of limit` is the rate over that of random reads from as much memory as the table takes, measured in the same run (the
-fastest of 7); `x sorted` is over the rate of radix sort and binary search, `x hashbrown` over that of Rust's hash table
-(build_cold and rebuild over its build; the JSON has hashbrown-sharded's too).
-Each row may take an equal share of --budget and what earlier rows left of theirs.";
+Rates are in millions of operations per second: the median of the runs. Every answer is verified.
+`of limit` is the rate divided by that of random reads from as much memory as the table takes,
+measured in the same run (fastest of 7). `x sorted` is relative to radix sort and binary search,
+`x hashbrown` to Rust's hash table (build_cold and rebuild to its build); the JSON also has
+hashbrown-sharded. Each row may use an equal share of --budget plus what earlier rows left over.";
 
-/// Rates of every table on this machine: builds and lookups, measured and verified
+/// Measure and verify the rates of builds and lookups of every table on this machine
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Tables: names, `main` (koel's, the papers' own and the yardsticks), or `all` that fit the
-    /// device (the CPU's yardsticks run beside a GPU only if named)
+    /// Tables to measure: names, `main` (koel's map, the papers' tables and the baselines), or
+    /// `all`; on a GPU, `main` and `all` omit the baselines that run on the CPU
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', default_value = "main")]
     pub table: Vec<String>,
-    /// Keys: random; voxels; a file of 32-bit little-endian words (.u32) or a scan to voxelise
+    /// Keys: random, voxels, a file of 32-bit little-endian words (.u32), or a scan to voxelize
     /// (.ply, .obj) [default: random with --n, else voxels]
     #[arg(long, value_name = "random|voxels|FILE")]
     pub keys: Option<String>,
-    /// The scan whose voxels are the keys (.ply, .obj) [default: the one inside the program]
+    /// Scan whose voxels are the keys (.ply, .obj) [default: a scan inside the program]
     #[arg(long, value_name = "FILE")]
     pub mesh: Option<PathBuf>,
-    /// Voxels along a side of the grid [default: 1024]
+    /// Voxels per side of the grid, 1 to 1024 [default: 1024]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub grid: Option<u32>,
-    /// How many random keys: below 48 a power of two (22 is 2^22), else a count [default: 22]
+    /// Numbers of random keys; below 48, powers of two (22 is 2^22) [default: 22]
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = key_count)]
     pub n: Vec<usize>,
-    /// Pairs per slot [default: what each table's paper has]
+    /// Load factors: pairs per slot [default: as in each table's paper]
     #[arg(long, value_name = "LOAD,...", value_delimiter = ',', value_parser = load)]
     pub load: Vec<f64>,
-    /// Operations: build, find_hit, find_half, find_miss (`find` is the last three); build_cold,
-    /// with no memory kept from a build before; rebuild, into the table that is there
-    /// [default: build,find_hit,find_miss, unless --hit-share says which lookups]
+    /// Operations: build; build_cold, which reuses no memory; rebuild, into the existing table;
+    /// find_hit, find_half, find_miss; find, all three [default: build,find_hit,find_miss; with
+    /// --hit-share, only its lookups]
     #[arg(long, value_name = "OP,...", value_delimiter = ',')]
     pub op: Vec<String>,
-    /// Lookups of which this many of a hundred are present: 100 is find_hit, 50 find_half, 0
-    /// find_miss
-    #[arg(long, value_name = "PERCENT,...", value_delimiter = ',', value_parser = clap::value_parser!(u8).range(0..=100))]
+    /// Percentages of lookups whose key is present: 100 is find_hit, 50 find_half, 0 find_miss
+    #[arg(
+        long, value_name = "PERCENT,...", value_delimiter = ',',
+        value_parser = clap::value_parser!(u8).range(0..=100)
+    )]
     pub hit_share: Vec<u8>,
-    /// Lookups in one call, below 48 a power of two; as many calls as all keys need, but 4,096 at
-    /// the most, follow each other [default: all in one call]
+    /// Lookups per call; below 48, powers of two. A run makes at most 4,096 calls [default: all
+    /// lookups in one call]
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = key_count)]
     pub batch: Vec<usize>,
-    /// Equal keys among random ones: unique; twice, each key; hot, one key has every tenth pair;
-    /// zipf, the i-th key 1/i of the first one's; 0.1%, that share of the pairs has the key of
-    /// another; equal, all [default: unique]
+    /// Repeated keys among random ones: unique; twice, every key occurs twice; hot, one key has 10%
+    /// of the pairs; zipf, the i-th key has 1/i of the first one's pairs; 0.1%, that share of the
+    /// pairs has another pair's key; equal, all pairs have one key [default: unique]
     #[arg(long, value_name = "KEYS,...", value_delimiter = ',')]
     pub duplicates: Vec<Repeats>,
-    /// What builds do with equal keys: unchecked (where there are none), keep_last, keep_first
-    /// [default: unchecked, where keys are equal keep_last]
+    /// How builds treat equal keys: unchecked (assumes that there are none), keep_last or
+    /// keep_first [default: unchecked; keep_last if keys repeat]
     #[arg(long, value_name = "POLICY,...", value_delimiter = ',', value_parser = policy)]
     pub policy: Vec<Duplicates>,
-    /// Runs of which the median counts, after two that do not
-    #[arg(long, value_name = "RUNS", default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..))]
+    /// Runs per row, after two warm-up runs; the median counts
+    #[arg(
+        long, value_name = "RUNS", default_value_t = 7,
+        value_parser = clap::value_parser!(u16).range(1..)
+    )]
     pub runs: u16,
-    /// Seconds for all measurements together: slow rows get fewer runs, the slowest just one
+    /// Time for all measurements, in seconds; slow rows get fewer runs, at least one
     #[arg(long, value_name = "SECONDS", default_value_t = 15.0, value_parser = seconds)]
     pub budget: f64,
     /// Draw figures into this folder, as SVG and PNG: rates against N, load, hit share, batch or
-    /// equal keys, whichever varies
+    /// repeated keys, whichever varies
     #[arg(long, value_name = "DIR")]
     pub plot: Option<PathBuf>,
-    /// Rates of other programs, to be drawn beside: CSV with the columns op, n, load, peer, mops
+    /// Rates of other programs to draw for comparison: CSV with columns op, n, load, peer, mops
     #[arg(long, value_name = "FILE", requires = "plot")]
     pub peers: Option<PathBuf>,
 }
 
-/// An operation that is measured.
+/// An operation to measure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Op {
-    /// A table from pairs.
+    /// Builds a table from pairs.
     Build,
-    /// A table from pairs, with no memory kept from a build before.
+    /// Builds a table from pairs, without memory kept from an earlier build.
     BuildCold,
-    /// Pairs into the table that is there.
+    /// Builds from pairs into the existing table.
     Rebuild,
-    /// Lookups of which this many of a hundred are present.
+    /// Looks up keys, this percentage of them present.
     Find(u8),
 }
 impl Op {
@@ -107,7 +112,7 @@ impl Op {
     pub const FIND_HALF: Op = Op::Find(50);
     /// Lookups of keys that are all absent.
     pub const FIND_MISS: Op = Op::Find(0);
-    /// Those that have a name of their own.
+    /// Operations with names of their own.
     const NAMED: [Op; 6] =
         [Op::Build, Op::FIND_HIT, Op::FIND_HALF, Op::FIND_MISS, Op::BuildCold, Op::Rebuild];
     pub fn name(self) -> String {
@@ -121,26 +126,26 @@ impl Op {
             Op::Find(share) => format!("find_{share}"),
         }
     }
-    /// For people.
+    /// Describes the operation for people.
     pub fn about(self) -> String {
         match self {
             Op::Build => "build a table".into(),
             Op::BuildCold => "build a table, no memory kept".into(),
-            Op::Rebuild => "build into the table that is there".into(),
+            Op::Rebuild => "build into the existing table".into(),
             Op::FIND_HIT => "look up keys that are present".into(),
-            Op::FIND_HALF => "look up keys of which half are present".into(),
+            Op::FIND_HALF => "look up keys, half of them present".into(),
             Op::FIND_MISS => "look up keys that are absent".into(),
-            Op::Find(share) => format!("look up keys of which {share} % are present"),
+            Op::Find(share) => format!("look up keys, {share} % of them present"),
         }
     }
     pub fn is_build(self) -> bool {
         self.hit_share().is_none()
     }
-    /// How many of a hundred keys that are looked up are present; `None` of builds.
+    /// Returns the percentage of lookups whose key is present; `None` for builds.
     pub fn hit_share(self) -> Option<u8> {
         if let Op::Find(share) = self { Some(share) } else { None }
     }
-    /// Builds first, then lookups from hits to misses.
+    /// Sort key: builds first, then lookups from hits to misses.
     fn place(self) -> u8 {
         match self {
             Op::Build => 0,
@@ -178,7 +183,7 @@ impl FromStr for Op {
     }
 }
 
-/// The name of a policy on the command line and in reports.
+/// Returns the name of a policy on the command line and in reports.
 pub fn policy_name(policy: Duplicates) -> &'static str {
     match policy {
         Duplicates::KeepLast => "keep_last",
@@ -188,19 +193,19 @@ pub fn policy_name(policy: Duplicates) -> &'static str {
     }
 }
 
-/// Where keys come from.
+/// Source of the keys.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Source {
-    /// This many random keys.
+    /// A number of random keys.
     Random(usize, Repeats),
     /// The voxels of a scan (`None`: the one inside the program) on a grid.
     Voxels(Option<PathBuf>, u32),
-    /// 32-bit little-endian words.
+    /// A file of 32-bit little-endian words.
     Words(PathBuf),
 }
 
 impl Args {
-    /// The operations asked for, each once, builds first.
+    /// Returns the selected operations, distinct, builds first.
     pub fn ops(&self) -> Outcome<Vec<Op>> {
         let mut ops = self.hit_share.iter().map(|&share| Op::Find(share)).collect::<Vec<Op>>();
         if self.op.is_empty() && ops.is_empty() {
@@ -219,19 +224,19 @@ impl Args {
         Ok(ops)
     }
 
-    /// The batches asked for, ascending, each once.
+    /// Returns the selected batch sizes, ascending and distinct.
     pub fn batches(&self) -> Vec<usize> {
         let mut batches = self.batch.clone();
         batches.sort_unstable();
         batches.dedup();
         batches
     }
-    /// The policies asked for, each once.
+    /// Returns the selected policies, distinct.
     pub fn policies(&self) -> Vec<Duplicates> {
         distinct(&self.policy)
     }
 
-    /// The loads asked for, ascending, each once.
+    /// Returns the selected loads, ascending and distinct.
     pub fn loads(&self) -> Vec<f64> {
         let mut loads = self.load.clone();
         loads.sort_by(f64::total_cmp);
@@ -239,7 +244,7 @@ impl Args {
         loads
     }
 
-    /// Where the keys come from: one source for each number of keys and each way to repeat them.
+    /// Returns one source of keys for each number of keys and each way to repeat them.
     pub fn sources(&self) -> Outcome<Vec<Source>> {
         let grid = self.grid.unwrap_or(1024);
         let source = match self.keys.as_deref() {
@@ -257,13 +262,15 @@ impl Args {
                     Some("u32") => Source::Words(path),
                     Some("u64") => {
                         return Err(Failure::Usage(format!(
-                            "--keys {file}: koel bench measures tables of 32-bit keys, expected a file named .u32"
+                            "--keys {file}: koel bench measures tables of 32-bit keys, \
+                             expected a file named .u32"
                         )));
                     }
                     Some("ply" | "obj") => Source::Voxels(Some(path), grid),
                     _ => {
                         return Err(Failure::Usage(format!(
-                            "--keys {file}: expected random, voxels, or a file named .u32, .ply or .obj"
+                            "--keys {file}: expected random, voxels, \
+                             or a file named .u32, .ply or .obj"
                         )));
                     }
                 }
@@ -272,22 +279,22 @@ impl Args {
         let is_scan_file = self.keys.as_deref().is_some_and(|k| k != "random" && k != "voxels");
         let clash = match &source {
             Source::Voxels(..) if !self.n.is_empty() => {
-                Some("--n goes with random keys: a scan has as many voxels as it has")
+                Some("--n requires random keys: a scan has a fixed number of voxels")
             }
             Source::Voxels(..) if is_scan_file && self.mesh.is_some() => {
                 Some("--keys FILE and --mesh FILE: expected one scan")
             }
             Source::Random(..) | Source::Words(_) if self.mesh.is_some() => {
-                Some("--mesh goes with --keys voxels")
+                Some("--mesh requires --keys voxels")
             }
             Source::Random(..) | Source::Words(_) if self.grid.is_some() => {
-                Some("--grid goes with --keys voxels")
+                Some("--grid requires --keys voxels")
             }
             Source::Words(_) if !self.n.is_empty() => {
-                Some("--n goes with random keys: a file has as many keys as it has")
+                Some("--n requires random keys: a file has a fixed number of keys")
             }
             Source::Voxels(..) | Source::Words(_) if !self.duplicates.is_empty() => Some(
-                "--duplicates goes with random keys: those of a scan or a file are what they are, each once",
+                "--duplicates requires random keys: the keys of a scan or of a file are distinct",
             ),
             _ => None,
         };
@@ -313,7 +320,7 @@ fn key_count(text: &str) -> Result<usize, String> {
     match count <= MAX_RANDOM {
         true => Ok(count),
         false => Err(format!(
-            "{count} keys: at most 2^31, so that as many 32-bit keys are left that are absent"
+            "{count} keys: at most 2^31, so that at least as many 32-bit keys remain absent"
         )),
     }
 }
@@ -323,7 +330,7 @@ fn policy(text: &str) -> Result<Duplicates, String> {
         .find(|&policy| policy_name(policy) == text)
         .ok_or_else(|| "expected unchecked, keep_last or keep_first".into())
 }
-/// Each once, in the order in which they come first.
+/// Returns the distinct elements, in order of first occurrence.
 fn distinct<T: Copy + PartialEq>(all: &[T]) -> Vec<T> {
     let mut distinct = vec![];
     for one in all {
@@ -405,7 +412,7 @@ mod tests {
                 .map(|n| [Repeats::Zipf, Repeats::Unique].map(|repeats| Source::Random(n, repeats)))
                 .concat()
         );
-        assert!(refused("--duplicates zipf").contains("--duplicates goes with random keys"));
+        assert!(refused("--duplicates zipf").contains("--duplicates requires random keys"));
         assert_eq!(args("--keys k.u32").sources().unwrap(), [Source::Words("k.u32".into())]);
         assert!(refused("--keys k.u64").contains("measures tables of 32-bit keys"));
         assert!(refused("--keys k.csv").contains(".u32, .ply or .obj"));
@@ -440,11 +447,9 @@ mod tests {
             assert_eq!(op.name().parse(), Ok(op));
         }
         assert!("find_101".parse::<Op>().is_err() && "find_".parse::<Op>().is_err());
-        assert!(
-            matches!(args("--op insert").ops(), Err(Failure::Usage(m)) if m.contains("no operation 'insert'"))
-        );
-        assert!(
-            matches!(args("--op fnd").ops(), Err(Failure::Usage(m)) if m.contains("no operation 'fnd'"))
-        );
+        assert!(matches!(args("--op insert").ops(),
+                Err(Failure::Usage(m)) if m.contains("no operation 'insert'")));
+        assert!(matches!(args("--op fnd").ops(),
+                Err(Failure::Usage(m)) if m.contains("no operation 'fnd'")));
     }
 }

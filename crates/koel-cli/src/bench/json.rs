@@ -1,4 +1,4 @@
-//! The result for programs: the agreed fields first, then what else is known.
+//! JSON results: the fields of the agreed format first, then the rest.
 use super::args::policy_name;
 use super::keys::KeysAbout;
 use super::machine::Machine;
@@ -10,7 +10,7 @@ use serde::Serialize;
 
 const MILLION: f64 = 1e6;
 
-/// The whole of it.
+/// The JSON report.
 #[derive(Serialize)]
 pub struct Report<'a> {
     machine: &'a Machine,
@@ -23,12 +23,12 @@ pub struct Report<'a> {
     notes: &'a [String],
 }
 
-/// What the machine can do at most.
+/// Limits of the machine.
 #[derive(Serialize)]
 struct Limit {
-    /// Million random reads a second, by the size of the memory read from.
+    /// Million random reads per second, by the size of the memory read from.
     random_reads: Vec<Reads>,
-    /// 10^9 bytes a second, read and written.
+    /// 10^9 bytes per second, read and written.
     copy_gb_per_s: Option<f64>,
 }
 #[derive(Serialize)]
@@ -40,7 +40,7 @@ struct Reads {
     mops_max: f64,
 }
 
-/// The keys of the rows of this `n`.
+/// The keys of the rows with this `n`.
 #[derive(Serialize)]
 struct Keys<'a> {
     n: usize,
@@ -55,7 +55,7 @@ struct JsonRow<'a> {
     /// Number of keys.
     n: usize,
     load: f64,
-    /// Million operations a second: the median run. `null` if an answer was wrong.
+    /// Million operations per second in the median run. `null` if an answer was wrong.
     mops: Option<f64>,
     mops_min: Option<f64>,
     mops_max: Option<f64>,
@@ -64,18 +64,18 @@ struct JsonRow<'a> {
     verified: bool,
     load_asked: Option<f64>,
     runs: usize,
-    /// Million random reads a second in the fastest run, from as much memory as the table takes.
+    /// Million random reads per second in the fastest run, from as much memory as the table takes.
     limit_mops: Option<f64>,
     sorted_ratio: Option<f64>,
     hashbrown_ratio: Option<f64>,
     hashbrown_sharded_ratio: Option<f64>,
-    /// How many of a hundred lookups are of keys that are present.
+    /// Percentage of lookups whose key is present.
     hit_share: Option<u8>,
-    /// Lookups in one call; `null`: one for each key.
+    /// Lookups per call; `null`: all in one call.
     batch: Option<usize>,
-    /// Calls of one run, one after the other.
+    /// Sequential calls per run.
     calls: usize,
-    /// Equal keys.
+    /// How keys repeat.
     duplicates: String,
     policy: &'static str,
     device: &'a str,

@@ -1,5 +1,4 @@
-//! The keys that go into the tables, and those that are looked up: the same for a seed, on every
-//! machine.
+//! Keys to insert and to look up. They depend only on the seed, not on the machine.
 use super::args::{MAX_RANDOM, Op, Source};
 use super::repeats::Repeats;
 use crate::failure::{Failure, Outcome};
@@ -12,43 +11,43 @@ use std::borrow::Cow;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// Expected answer to a query whose key is absent. No value: values are indices below 2^31.
+/// Expected answer to a query whose key is absent. Not a value: values are indices below 2^31.
 pub const ABSENT: u32 = u32::MAX;
 
 /// Pairs to build tables from, and queries for them. The value of a key is its index.
 pub struct Workload {
-    /// What the keys are.
+    /// Description of the keys.
     pub about: KeysAbout,
-    /// Distinct, unless they repeat.
+    /// Keys of the pairs, distinct unless they repeat.
     pub keys: Vec<u32>,
     /// `0..n`.
     pub values: Vec<u32>,
-    /// As many keys that are not among `keys`, in random order; distinct while there are enough.
+    /// As many keys that are not among `keys`, in random order; distinct if there are enough.
     absent: Vec<u32>,
-    /// How many different keys there are.
+    /// Number of distinct keys.
     pub distinct: usize,
-    /// The last pair of the same key as each pair; `None` if keys are distinct.
+    /// For each pair, the last pair with the same key; `None` if keys are distinct.
     last: Option<Vec<u32>>,
     seed: u64,
 }
 
-/// What keys are: for people and for the JSON.
+/// Description of keys, for people and for the JSON.
 #[derive(Clone, Serialize)]
 pub struct KeysAbout {
-    /// random, voxels, file.
+    /// random, voxels or file.
     pub source: &'static str,
     /// In words.
     pub description: String,
-    /// The file they come from.
+    /// File of the keys.
     pub file: Option<String>,
-    /// Voxels along a side.
+    /// Voxels per side.
     pub grid: Option<u32>,
-    /// Equal keys of the file that were dropped.
+    /// Repeated keys of the file that were dropped.
     pub dropped: usize,
-    /// What a reader of the report must know of the file.
+    /// Notes on the file for the report.
     #[serde(skip)]
     pub notes: Vec<String>,
-    /// Equal keys that are among them.
+    /// How keys repeat.
     #[serde(rename = "duplicates", serialize_with = "as_text")]
     pub repeats: Repeats,
 }
@@ -59,15 +58,15 @@ fn as_text<S: Serializer>(repeats: &Repeats, serializer: S) -> Result<S::Ok, S::
 /// Keys to look up.
 pub struct Queries {
     pub keys: Vec<u32>,
-    /// The value of each, or [`ABSENT`].
+    /// Value of each key, or [`ABSENT`].
     pub expected: Vec<u32>,
 }
 
 impl Workload {
-    /// The keys of a source.
+    /// Makes the keys of a source.
     ///
-    /// Errors: a file that cannot be read, is not what it should be or has no keys; a scan that
-    /// leaves no voxel free.
+    /// Errors: a file cannot be read, has a wrong format or holds no keys; a scan occupies every
+    /// voxel.
     pub fn of(source: &Source, seed: u64) -> Outcome<Workload> {
         match source {
             Source::Random(n, repeats) => Ok(random(*n, *repeats, seed)),
@@ -78,11 +77,11 @@ impl Workload {
     pub fn n(&self) -> usize {
         self.keys.len()
     }
-    /// Whether no two pairs have the same key.
+    /// Returns whether all keys are distinct.
     pub fn is_unique(&self) -> bool {
         self.last.is_none()
     }
-    /// The pair whose value belongs to the key of each pair, by a policy; `None`: its own.
+    /// Returns, for each pair, the pair whose value its key gets under `policy`; `None`: its own.
     pub fn kept(&self, policy: Duplicates) -> Option<Cow<'_, [u32]>> {
         let last = self.last.as_ref()?;
         if policy != Duplicates::KeepFirst {
@@ -97,9 +96,9 @@ impl Workload {
         });
         Some(last.par_iter().map(|&last| first[last as usize].load(Relaxed)).collect())
     }
-    /// One query for each pair, in an order that has nothing to do with that of the pairs: a share
-    /// of them, rounded up, of keys that are present, at random places, each pair's key at most
-    /// once. A build's are those that find all of it.
+    /// Returns one query per pair, in an order independent of the pairs. The operation's percentage
+    /// of them, rounded up, has present keys, at random positions and each pair's key at most once.
+    /// Queries of a build look up every pair's key.
     pub fn queries(&self, op: Op, kept: Option<&[u32]>) -> Queries {
         let n = self.n() as u64;
         let order = Permutation::new(n, self.seed ^ 0x5EED_0001);
@@ -138,7 +137,7 @@ fn random(n: usize, repeats: Repeats, seed: u64) -> Workload {
     }
     let rank = |i: u64| repeats.rank(i, n, |i| random_word(seed ^ 0x5EED_0005, i));
     let last = (0..n).map(|_| AtomicU32::new(0)).collect::<Vec<_>>();
-    // From 1 on: 0 is a key that no pair has.
+    // Stored plus 1; 0 marks a key without pairs.
     (0..n).into_par_iter().for_each(|i| {
         let (last, i) = (&last[rank(i) as usize], i as u32 + 1);
         if last.load(Relaxed) < i {
@@ -150,7 +149,7 @@ fn random(n: usize, repeats: Repeats, seed: u64) -> Workload {
     Workload { last: Some(last), distinct, ..of_keys(about, of_ranks(&rank, 0..n), absent, seed) }
 }
 
-/// A random word for each number (Steele, Lea, Flood 2014: SplitMix).
+/// Returns a random word for each number (Steele, Lea, Flood 2014: SplitMix).
 pub fn random_word(seed: u64, i: u64) -> u64 {
     let mut z = seed.wrapping_add(i.wrapping_mul(0x9E37_79B9_7F4A_7C15));
     z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -158,7 +157,7 @@ pub fn random_word(seed: u64, i: u64) -> u64 {
     z ^ z >> 31
 }
 
-/// Inside the program, so that it has something to do anywhere.
+/// A scan inside the program, so that it runs without input files.
 const SCAN_NAME: &str = "cortex.ply";
 const SCAN: &[u8] = include_bytes!("../../assets/cortex.ply");
 
@@ -190,7 +189,7 @@ fn voxels(file: Option<&Path>, resolution: u32, seed: u64) -> Outcome<Workload> 
     };
     let absent = absent_keys(&keys, (0..cells.len()).filter_map(|i| key(cells.at(i)).ok()))
         .ok_or_else(|| {
-            in_file(&"every voxel of the grid is occupied: none is left to be looked up in vain")
+            in_file(&"every voxel of the grid is occupied: none is left for lookups of absent keys")
         })?;
     let about = KeysAbout {
         source: "voxels",
@@ -211,7 +210,7 @@ fn words(file: &Path, seed: u64) -> Outcome<Workload> {
     if !rest.is_empty() {
         let (length, whole) = (bytes.len(), 4 * words.len());
         return Err(in_file(format!(
-            "{length} bytes: expected a multiple of 4, the last {} at byte {whole} are no whole key",
+            "{length} bytes: expected a multiple of 4, the last {} at byte {whole} are incomplete",
             rest.len()
         )));
     }
@@ -233,7 +232,7 @@ fn words(file: &Path, seed: u64) -> Outcome<Workload> {
         absent_keys(&keys, (0..others.len()).map(|i| others.at(i) as u32)).unwrap_or_default();
     let description = match dropped {
         0 => format!("keys of {}", file.display()),
-        _ => format!("distinct keys of {} ({dropped} equal ones dropped)", file.display()),
+        _ => format!("distinct keys of {} ({dropped} repeated keys dropped)", file.display()),
     };
     let file = Some(file.display().to_string());
     let about = KeysAbout {
@@ -253,8 +252,8 @@ fn of_keys(about: KeysAbout, keys: Vec<u32>, absent: Vec<u32>, seed: u64) -> Wor
     Workload { about, distinct: keys.len(), keys, values, absent, last: None, seed }
 }
 
-/// As many keys as `keys`, of the candidates that are not among them; if those run out, again from
-/// the first. `None` if there are none at all.
+/// Takes as many keys as `keys` from the candidates that are not among them. If those run out, they
+/// repeat from the first. `None` if there are none.
 fn absent_keys(keys: &[u32], candidates: impl Iterator<Item = u32>) -> Option<Vec<u32>> {
     let mut present = KeySet::new();
     for &key in keys {
@@ -265,13 +264,13 @@ fn absent_keys(keys: &[u32], candidates: impl Iterator<Item = u32>) -> Option<Ve
     (!absent.is_empty()).then(|| absent.iter().copied().cycle().take(keys.len()).collect())
 }
 
-/// A bit for every 32-bit key, in pages that are made when they are first touched.
+/// A bit per 32-bit key, in pages that the system allocates on first touch.
 struct KeySet(Vec<u64>);
 impl KeySet {
     fn new() -> KeySet {
         KeySet(vec![0; 1 << 26])
     }
-    /// Whether it was not there.
+    /// Inserts a key. Returns whether it was new.
     fn insert(&mut self, key: u32) -> bool {
         let word = &mut self.0[key as usize / 64];
         let before = *word;
@@ -283,8 +282,8 @@ impl KeySet {
     }
 }
 
-/// A bijection of `0..len` onto itself that follows from a seed: rounds of "add a key, multiply by
-/// an odd number, fold the high bits down" on the next power of two, walked until the image is
+/// A bijection of `0..len` onto itself, derived from a seed. Rounds of "add a key, multiply by an
+/// odd number, fold the high bits down" run on the next power of two and repeat until the image is
 /// below `len` (at most twice on average).
 pub struct Permutation {
     len: u64,
@@ -301,7 +300,7 @@ impl Permutation {
     pub fn len(&self) -> u64 {
         self.len
     }
-    /// The image of `i`, which is below the length.
+    /// Returns the image of `i`, which must be below the length.
     pub fn at(&self, i: u64) -> u64 {
         const MULTIPLIERS: [u64; 3] =
             [0x9E37_79B9_85EB_CA6B, 0xD6E8_FEB8_C2B2_AE35, 0xFF51_AFD7_27D4_EB2F];
@@ -337,7 +336,7 @@ mod tests {
 
     #[test]
     fn permutations_mix() {
-        // Neighbours end up far apart: of n pairs at random about 2 in n are neighbours still.
+        // Neighbours end up far apart: in random order, about 2 in n pairs remain neighbours.
         let permutation = Permutation::new(100_000, 7);
         let close = (0..99_999)
             .filter(|&i| permutation.at(i).abs_diff(permutation.at(i + 1)) < 100)
@@ -376,9 +375,9 @@ mod tests {
         assert_eq!(a.keys, b.keys);
         assert_eq!(a.queries(Op::FIND_HALF, None).keys, b.queries(Op::FIND_HALF, None).keys);
         assert_ne!(a.keys, c.keys);
-        // A longer run begins with the same keys: plots against N compare like with like.
+        // A longer input begins with the same keys, so that plots against N are comparable.
         assert_eq!(random(2000, Repeats::Unique, 3).keys[..1000], a.keys[..]);
-        // Present and absent keys spread over all of 32 bits.
+        // Present and absent keys cover the 32-bit range.
         assert!(a.keys.iter().filter(|&&k| k >> 31 == 1).count().abs_diff(500) < 100);
     }
 
@@ -411,13 +410,13 @@ mod tests {
                         .keys
                         .into_iter()
                         .collect::<HashSet<_>>();
-                    assert_eq!(asked.len(), oracle.len(), "every key is asked for");
+                    assert_eq!(asked.len(), oracle.len(), "every key is looked up");
                 }
             }
         }
     }
 
-    /// assets/LICENCES.md states the number. Sampling in another way may change it.
+    /// assets/LICENCES.md states the number. Another way of sampling may change it.
     #[test]
     fn the_scan_inside_has_as_many_voxels_as_is_stated() {
         assert_eq!(voxels(None, 512, 1).unwrap().n(), 1_360_518);
@@ -443,7 +442,7 @@ mod tests {
 
     #[test]
     fn voxels_that_run_out_are_repeated_or_refused() {
-        // 7 of 8 voxels are occupied: 7 queries for the one that is left.
+        // 7 of 8 voxels are occupied; 7 queries share the one that is left.
         let keys = [0, 1, 1 << 10, 1 | 1 << 10, 1 << 20, 1 | 1 << 20, 1 << 10 | 1 << 20];
         let absent =
             absent_keys(&keys, [0, 1, 1 | 1 << 10 | 1 << 20, 1 << 10].into_iter()).unwrap();

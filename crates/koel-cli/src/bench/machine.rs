@@ -2,24 +2,24 @@
 use koel::{Device, DeviceKind};
 use serde::Serialize;
 
-/// Enough to tell two machines apart.
+/// Description that distinguishes machines.
 #[derive(Serialize)]
 pub struct Machine {
-    /// The device that was asked for.
+    /// Name of the selected device.
     pub device: String,
     /// cpu or cuda.
     pub kind: &'static str,
-    /// The processor's name.
+    /// Name of the processor.
     pub cpu: Option<String>,
-    /// Threads of the CPU in use.
+    /// Number of CPU threads in use.
     pub threads: usize,
-    /// Bytes of host memory.
+    /// Host memory, in bytes.
     pub memory_bytes: Option<u64>,
-    /// Bytes of the device's memory, if it has its own.
+    /// Device memory, in bytes, if the device has its own.
     pub device_memory_bytes: Option<usize>,
     pub os: &'static str,
     pub arch: &'static str,
-    /// If a GPU was looked for and not found: why.
+    /// Why the CPU is used, if a GPU was wanted and none was found.
     pub fallback: Option<String>,
     /// Version of koel.
     pub version: &'static str,
@@ -41,7 +41,7 @@ impl Machine {
     }
 }
 
-/// Bytes of host memory that programs can still have, where the system says so.
+/// Returns the available host memory in bytes, if the system reports it.
 pub fn available_memory() -> Option<u64> {
     memory("MemAvailable")
 }
@@ -50,7 +50,7 @@ fn memory(name: &str) -> Option<u64> {
     let kilobytes = field("/proc/meminfo", name)?;
     kilobytes.strip_suffix(" kB")?.trim().parse::<u64>().ok().map(|kilobytes| kilobytes << 10)
 }
-/// The first `name : value` of a file of the Linux kernel.
+/// Returns the first `name : value` in a file of the Linux kernel.
 fn field(file: &str, name: &str) -> Option<String> {
     let text = std::fs::read_to_string(file).ok()?;
     let mut fields = text.lines().filter_map(|line| line.split_once(':'));

@@ -1,8 +1,8 @@
 //! `koel bench`: rates of every table on this machine.
 //!
-//! Keys are made ([`keys`]), put into every table and looked up ([`measure`], of the tables in
-//! [`contenders`]), every answer is checked ([`verify`]), and what came out is told to people
-//! ([`report`], [`plot`]) and programs ([`json`]).
+//! Makes keys ([`keys`]), inserts them into every table and looks them up ([`measure`], with the
+//! tables in [`contenders`]), verifies every answer ([`verify`]), and reports the results as text
+//! ([`report`]), figures ([`plot`]) and JSON ([`json`]).
 pub mod args;
 pub mod contenders;
 mod json;
@@ -29,7 +29,7 @@ use peers::Peers;
 use repeats::Repeats;
 use std::path::Path;
 
-/// Runs it. What can be refused is refused before anything is measured.
+/// Runs `koel bench`. Rejects bad arguments before anything is measured.
 pub fn run(global: &Global, args: Args) -> Outcome {
     let (ops, sources) = (args.ops()?, args.sources()?);
     contenders::check_names(&args.table)?;
@@ -41,7 +41,7 @@ pub fn run(global: &Global, args: Args) -> Outcome {
     let progress = progress_bar();
     progress.set_message("making keys");
     progress.tick();
-    // A file that is no good is known by now; later sources are random keys.
+    // The first source is read now, to detect a bad file early; later sources are random keys.
     let mut first = Some(Workload::of(&sources[0], global.seed)?);
 
     let device::Opened { device, fallback } = device::open(global.device, global.threads)?;
@@ -95,7 +95,7 @@ pub fn run(global: &Global, args: Args) -> Outcome {
     }
 }
 
-/// Refuses files that overwrite an input or one another, and files that cannot be written.
+/// Rejects outputs that overwrite an input or one another, and files that cannot be written.
 fn check_files(global: &Global, args: &Args) -> Outcome {
     let scan_or_words =
         args.keys.as_deref().filter(|keys| !["random", "voxels"].contains(keys)).map(Path::new);
@@ -132,17 +132,17 @@ fn tell_drawn(folder: &Path, names: &[String]) {
     }
 }
 
-/// Where `--json` goes, unless that is standard output.
+/// Returns the file of `--json`, unless that is standard output.
 fn json_file(global: &Global) -> Option<&Path> {
     global.json.as_deref().filter(|file| *file != Path::new("-"))
 }
 
-/// Refuses a number of keys that host memory cannot hold, with a table on the CPU, rather than be
-/// killed for it.
+/// Rejects a number of keys that does not fit host memory along with a table on the CPU. Otherwise
+/// the system would kill the process.
 fn check_memory(source: &Source, ops: &[Op]) -> Outcome {
     let Source::Random(n, repeats) = source else { return Ok(()) };
     // Keys, values of two builds, absent keys; queries and expected answers; answers; a large
-    // table; which pair stays, while that is found out.
+    // table; and, with repeated keys, temporaries to find which pair is kept.
     let of_copies = if *repeats == Repeats::Unique { 0 } else { 12 };
     let bytes_per_key = 16 + 8 * ops.len().max(2) as u64 + 5 + 32 + of_copies;
     let needed = *n as u64 * bytes_per_key;
@@ -156,8 +156,8 @@ fn check_memory(source: &Source, ops: &[Op]) -> Outcome {
     }
 }
 
-/// On standard error, if that is a terminal. It moves between rows only: a thread that redraws it
-/// would be measured too.
+/// Returns a progress bar on standard error, drawn only if that is a terminal. It moves only
+/// between rows: a thread that redraws it would be measured too.
 fn progress_bar() -> ProgressBar {
     let bar = ProgressBar::new(0);
     if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}") {

@@ -1,18 +1,21 @@
-//! Rates of other programs, from a CSV file: to be drawn beside those measured here.
+//! Rates of other programs from a CSV file, to draw for comparison.
 use super::args::Op;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What must be in the first columns; a note may follow.
+/// Required first columns; a note may follow.
 const COLUMNS: [&str; 5] = ["op", "n", "load", "peer", "mops"];
 const NOTE: &str = "note";
 
-/// Why a file of rates cannot be used.
+/// Reason why a file of rates cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum PeersError {
     #[error("{}: cannot be read: {source}", file.display())]
     Read { file: PathBuf, source: io::Error },
-    #[error("{}: line {line}: the heading is '{found}', expected '{}' and perhaps '{NOTE}'", file.display(), COLUMNS.join(","))]
+    #[error(
+        "{}: line {line}: the heading is '{found}', expected '{}' and optionally '{NOTE}'",
+        file.display(), COLUMNS.join(",")
+    )]
     Heading { file: PathBuf, line: usize, found: String },
     #[error("{}: has no heading, expected '{}'", file.display(), COLUMNS.join(","))]
     NoHeading { file: PathBuf },
@@ -26,18 +29,18 @@ pub enum PeersError {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Peer {
     pub name: String,
-    /// As the file calls it.
+    /// Name of the operation in the file.
     op: String,
     pub n: usize,
     pub load: f64,
-    /// Operations a second.
+    /// Operations per second.
     pub rate: f64,
 }
 
 /// The rates of a file.
 #[derive(Debug)]
 pub struct Peers {
-    /// The first comment: where they were measured, when, and how.
+    /// The first comment: machine, date and method.
     about: String,
     all: Vec<Peer>,
 }
@@ -45,7 +48,7 @@ pub struct Peers {
 impl Peers {
     /// Reads a file.
     ///
-    /// Errors: it cannot be read, or a field is not what it should be.
+    /// Errors: the file cannot be read, or a field is invalid.
     pub fn read(file: &Path) -> Result<Peers, PeersError> {
         let text = std::fs::read_to_string(file)
             .map_err(|source| PeersError::Read { file: file.into(), source })?;
@@ -119,8 +122,8 @@ impl Peers {
         Ok(Peers { about, all })
     }
 
-    /// Where and when they were measured, beside rates of this device: never said to be from the
-    /// same kind of machine without a sign of it.
+    /// Describes where and when they were measured, relative to `device`. Claims the same kind of
+    /// machine only if the comment names it.
     pub fn measured(&self, device: &str) -> String {
         let is_date = |word: &&str| {
             let parts = word
@@ -135,14 +138,14 @@ impl Peers {
             (Some(date), true) => format!("measured {date} on the same kind of machine"),
             (Some(date), false) => {
                 let machine = self.about.split([',', ';']).next().unwrap_or_default();
-                format!("measured {date} on {machine}, another machine than this")
+                format!("measured {date} on {machine}, a different machine")
             }
             (None, true) => "measured on the same kind of machine".into(),
             (None, false) => "measured elsewhere".into(),
         }
     }
 
-    /// The fastest at an operation for each number of keys and load: ascending.
+    /// Returns the fastest at an operation for each number of keys and load, ascending.
     pub fn best(&self, op: Op) -> Vec<&Peer> {
         let name = match op {
             Op::Build | Op::BuildCold | Op::Rebuild => "build".into(),
@@ -165,8 +168,10 @@ impl Peers {
 mod tests {
     use super::*;
 
-    const GOOD: &str = "# One GPU-9, CUDA 13.0, 2026-11-20; median of 7\n\nop,n,load,peer,mops,note\nbuild,64,0.8,slow,1.5,\n\
-        build,64,0.8,fast,20,x y\nbuild,32,0.9,slow,3,\nfind_hit50,64,0.8,half,7,\n# more\nbuild_set,64,0.8,other,99,\n";
+    const GOOD: &str = "# One GPU-9, CUDA 13.0, 2026-11-20; median of 7\n\n\
+        op,n,load,peer,mops,note\nbuild,64,0.8,slow,1.5,\n\
+        build,64,0.8,fast,20,x y\nbuild,32,0.9,slow,3,\n\
+        find_hit50,64,0.8,half,7,\n# more\nbuild_set,64,0.8,other,99,\n";
 
     fn parse(text: &str) -> Result<Peers, String> {
         Peers::parse(Path::new("a/peers.csv"), text).map_err(|e| e.to_string())
@@ -184,10 +189,7 @@ mod tests {
         assert_eq!(best(Op::FIND_HALF), [("half", 64, 7e6)]);
         assert_eq!(best(Op::Find(5)), []);
         assert_eq!(peers.measured("GPU-9"), "measured 2026-11-20 on the same kind of machine");
-        assert_eq!(
-            peers.measured("CPU"),
-            "measured 2026-11-20 on One GPU-9, another machine than this"
-        );
+        assert_eq!(peers.measured("CPU"), "measured 2026-11-20 on One GPU-9, a different machine");
         let unknown = parse("op,n,load,peer,mops\nbuild,64,0.8,slow,1.5\n").unwrap();
         assert_eq!((unknown.measured("CPU"), unknown.all.len()), ("measured elsewhere".into(), 1));
     }
@@ -200,7 +202,8 @@ mod tests {
             ("# only\n".into(), "a/peers.csv: has no heading, expected 'op,n,load,peer,mops'"),
             (
                 "op,n,load\n".into(),
-                "line 1: the heading is 'op,n,load', expected 'op,n,load,peer,mops' and perhaps 'note'",
+                "line 1: the heading is 'op,n,load', expected 'op,n,load,peer,mops' \
+                 and optionally 'note'",
             ),
             (format!("{head}build,1,0.8,x,5\n"), "line 3: 5 fields, expected 6"),
             (format!("{head}build,1\n"), "line 3: 2 fields, expected 6"),
@@ -230,7 +233,7 @@ mod tests {
         );
     }
 
-    /// The recorded ones can be drawn.
+    /// The recorded rates can be drawn.
     #[test]
     fn the_recorded_peers_are_read() {
         let peers = Peers::read(Path::new(concat!(

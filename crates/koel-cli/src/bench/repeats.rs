@@ -1,21 +1,21 @@
-//! How often keys occur: key sets with copies, from none to nothing else.
+//! Key sets with repeated keys, from none to a single key.
 use std::fmt;
 use std::str::FromStr;
 
-/// Which pairs have equal keys.
+/// Distribution of keys over pairs.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Repeats {
-    /// None.
+    /// All keys are distinct.
     Unique,
     /// Every key has two pairs, half the input apart.
     Twice,
-    /// One key has every tenth pair, at random places.
+    /// One key has 10 % of the pairs, at random positions.
     Hot,
-    /// The i-th most frequent key has 1/i of the pairs that the first one has.
+    /// The i-th most frequent key has 1/i of the first one's pairs.
     Zipf,
-    /// All have the same.
+    /// All pairs have one key.
     Equal,
-    /// So many of a hundred pairs have the key of any pair.
+    /// This percentage of pairs has the key of a random pair.
     Percent(f64),
 }
 impl Repeats {
@@ -26,20 +26,20 @@ impl Repeats {
         ("zipf", Repeats::Zipf),
         ("equal", Repeats::Equal),
     ];
-    /// For people.
+    /// Describes the distribution for people.
     pub fn about(self) -> String {
         match self {
             Repeats::Unique => "distinct random keys".into(),
             Repeats::Twice => "random keys, each twice".into(),
             Repeats::Hot => "random keys, one of them with 10 % of the pairs".into(),
-            Repeats::Zipf => "random keys, as frequent as Zipf's law has words (exponent 1)".into(),
+            Repeats::Zipf => "random keys, distributed by Zipf's law (exponent 1)".into(),
             Repeats::Equal => "one key".into(),
             Repeats::Percent(share) => {
-                format!("random keys, {share} % of the pairs with that of another")
+                format!("random keys, {share} % of the pairs with another pair's key")
             }
         }
     }
-    /// Which of `n` keys the pair `i` of `n` has, below `n`; `chance` gives random words.
+    /// Returns the key of pair `i`, as an index below `n`. `chance` returns random words.
     pub fn rank(self, i: u64, n: u64, chance: impl Fn(u64) -> u64) -> u64 {
         let unit = || (chance(i) >> 11) as f64 / (1u64 << 53) as f64;
         match self {
@@ -47,7 +47,7 @@ impl Repeats {
             Repeats::Twice => i % n.div_ceil(2),
             Repeats::Hot if unit() < 0.1 => 0,
             Repeats::Hot => i,
-            // The integral of 1/x instead of its sum.
+            // Uses the integral of 1/x instead of the sum.
             Repeats::Zipf => ((unit() * (n as f64).ln()).exp() as u64 - 1).min(n - 1),
             Repeats::Equal => n / 2,
             Repeats::Percent(share) if unit() < 0.01 * share => chance(i ^ 1 << 63) % n,
@@ -69,7 +69,7 @@ impl FromStr for Repeats {
         named.or_else(|| share().map(Repeats::Percent)).ok_or_else(|| {
             let names = Repeats::NAMED.map(|(name, _)| name).join(", ");
             format!(
-                "expected {names} or a share of the pairs such as 0.1%, above 0 and at most 100"
+                "expected {names} or a percentage of pairs such as 0.1%, above 0 and at most 100"
             )
         })
     }
@@ -113,14 +113,14 @@ mod tests {
         assert_eq!(distinct(Repeats::Equal), 1);
         assert!((9_500..10_500).contains(&counts(Repeats::Hot)[0]));
         assert!((89_500..90_600).contains(&distinct(Repeats::Hot)));
-        // A tenth has the key of another: of these some own keys stay without a pair.
+        // A tenth of the pairs has another pair's key, which leaves some keys without a pair.
         assert!(
             (90_000..91_500).contains(&distinct(Repeats::Percent(10.0))),
             "{}",
             distinct(Repeats::Percent(10.0))
         );
         let zipf = counts(Repeats::Zipf);
-        // The share of the first is ln 2 / ln n, of the first ten ln 11 / ln n.
+        // The first key's share is ln 2 / ln n, that of the first ten ln 11 / ln n.
         assert!((5_700..6_400).contains(&zipf[0]), "{}", zipf[0]);
         assert!((20_000..21_800).contains(&zipf[..10].iter().sum::<u64>()));
         for n in [1, 2, 3, 33] {

@@ -1,4 +1,4 @@
-//! The result for people: one block for each set of keys and operation, the fastest table first.
+//! Results as text: one block per set of keys and operation, fastest table first.
 use super::args::policy_name;
 use super::keys::KeysAbout;
 use super::machine::Machine;
@@ -13,7 +13,7 @@ const BOLD: Style = Style::new().bold();
 const DIM: Style = Style::new().dimmed();
 const WRONG: Style = AnsiColor::Red.on_default().bold();
 
-/// The columns: heading, width.
+/// Headings and widths of the columns.
 const COLUMNS: [(&str, usize); 8] = [
     ("load", 6),
     ("million/s", 11),
@@ -26,7 +26,7 @@ const COLUMNS: [(&str, usize); 8] = [
 ];
 const NAME_WIDTH: usize = 19;
 
-/// What was measured, as text with styles.
+/// Formats the results as styled text.
 pub fn text(
     machine: &Machine,
     keys: &[(usize, KeysAbout)],
@@ -59,7 +59,7 @@ pub fn text(
                 .collect::<Vec<_>>();
             block.sort_by(|a, b| median(b).total_cmp(&median(a)));
             let (op, batch, policy) = of;
-            let batch = batch.map(|batch| format!("{} in a call", thousands(batch)));
+            let batch = batch.map(|batch| format!("{} per call", thousands(batch)));
             let policy = (policies.len() > 1 || about.repeats != Repeats::Unique)
                 .then_some(policy_name(policy));
             let which =
@@ -75,14 +75,12 @@ pub fn text(
     }
     line(&mut out, format_args!(""));
     match rows.iter().all(|row| row.verified) {
-        true => line(&mut out, format_args!("Every answer was compared with the right one.")),
+        true => line(&mut out, format_args!("Every answer was verified.")),
         false => line(&mut out, format_args!("{WRONG}Answers were wrong: see below.{WRONG:#}")),
     }
     line(
         &mut out,
-        format_args!(
-            "Rates: median, slowest and fastest of {runs} runs; of fewer where a run takes long."
-        ),
+        format_args!("Rates: median, slowest and fastest of {runs} runs; fewer for slow rows."),
     );
     if let (Some(read), Some(slow), Some(fast)) = (reads.first(), least(reads), most(reads)) {
         let (slow, fast, bytes) = (rate(slow), rate(fast), read.read_bytes);
@@ -90,7 +88,7 @@ pub fn text(
         line(
             &mut out,
             format_args!(
-                "Limit: {range} million random {bytes}-byte reads a second, as the table's size is."
+                "Limit: {range} million random {bytes}-byte reads per second, by table size."
             ),
         );
     }
@@ -139,7 +137,7 @@ fn block_text(out: &mut String, op: &str, block: &[&Row], rows: &[Row]) {
     }
 }
 
-/// Each once, in the order in which they come first.
+/// Returns the distinct elements, in order of first occurrence.
 fn distinct<T: Copy + PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
     all.fold(vec![], |mut distinct, one| {
         if !distinct.contains(&one) {
@@ -148,7 +146,7 @@ fn distinct<T: Copy + PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
         distinct
     })
 }
-/// Without trailing blanks.
+/// Adds a line without trailing blanks.
 fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
     out.push_str(text.to_string().trim_end_matches(' '));
     out.push('\n');
@@ -163,7 +161,7 @@ fn most(reads: &[RandomReads]) -> Option<f64> {
     reads.iter().map(|r| r.rates.max).max_by(f64::total_cmp)
 }
 
-/// In millions a second, three digits or all before the point.
+/// Formats in millions per second, with three significant digits or all before the point.
 fn rate(per_second: f64) -> String {
     let millions = per_second / 1e6;
     match millions {

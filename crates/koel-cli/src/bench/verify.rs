@@ -1,17 +1,17 @@
-//! Every answer against the right one.
+//! Verifies every answer.
 use super::keys::{ABSENT, Queries};
 use rayon::prelude::*;
 use std::fmt;
 
-/// The first query that was answered wrongly.
+/// The first wrong answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WrongAnswer {
-    /// Its place among the queries.
+    /// Index of the query.
     index: usize,
     key: u32,
-    /// The value that the key has.
+    /// Value of the key; `None` if it is absent.
     expected: Option<u32>,
-    /// The flag and the value that the table gave.
+    /// Flag and value returned by the table.
     found: (u8, u32),
 }
 impl fmt::Display for WrongAnswer {
@@ -28,10 +28,10 @@ impl fmt::Display for WrongAnswer {
     }
 }
 
-/// Compares every answer to the first of the queries, or to all: `found` is 1 and the value right,
-/// or both are 0. The value of a key is the expected one, with the bits of `mark` flipped.
+/// Compares the answers to the first queries, or to all. A present key must have `found` 1 and the
+/// expected value with the bits of `mark` flipped; an absent key must have both 0.
 ///
-/// Errors: the first that is wrong. There must be as many flags as values.
+/// Errors: the first wrong answer. `found` and `values` must have equal lengths.
 pub fn check(
     queries: &Queries,
     mark: u32,
@@ -71,10 +71,10 @@ mod tests {
         assert_eq!((wrong.index, wrong.expected), (2, Some(3)), "the value of the build before");
         for (values, found, index) in [
             ([0, 0, 7], [0, 0, 1], 0), // missed, although its value is 0
-            ([0, 0, 7], [1, 1, 1], 1), // found what is absent
-            ([0, 9, 7], [1, 0, 1], 1), // a value of nothing
+            ([0, 0, 7], [1, 1, 1], 1), // found an absent key
+            ([0, 9, 7], [1, 0, 1], 1), // a value for an absent key
             ([0, 0, 6], [1, 0, 1], 2), // another key's value
-            ([0, 0, 7], [1, 0, 2], 2), // a flag that is none
+            ([0, 0, 7], [1, 0, 2], 2), // an invalid flag
             ([0, 0, 0], [1, 0, 0], 2),
         ] {
             assert_eq!(check(&queries, 0, &values, &found).unwrap_err().index, index);

@@ -1,4 +1,4 @@
-//! What `koel intersect` understands.
+//! Options of `koel intersect`.
 use crate::failure::{Failure, Outcome};
 use clap::ValueEnum;
 use koel_spatial::intersect::{Boolean, Method, PaperOptions, RobustOptions};
@@ -8,72 +8,76 @@ const EXAMPLES: &str = "\
 Examples:
   koel intersect bunny.ply dragon.ply --grid 256 --out report.json
   koel intersect a.ply b.obj --grid 128 --out report.json --boolean union --out-mesh union.ply
-  koel intersect scan1.pcd scan2.laz --estimate-normals --grid 256 --out report.json --out-cloud labelled.ply
-  koel intersect a.ply b.ply --grid 128 --out report.json --method paper --inside-above 110 --outside-below 70
+  koel intersect scan1.pcd scan2.laz --estimate-normals --out report.json --out-cloud labels.ply
+  koel intersect a.ply b.ply --out report.json --method paper --inside-above 110 --outside-below 70
 
-Label 0 is unknown, 1 intersection (both occupy the voxel), 2 inside the other solid, 3 outside it. report.json names two files of
-labels beside it: rows i, j, k, label of 32-bit little-endian integers, each occupied voxel once; voxel (i, j, k) begins at
-origin + voxel_size (i, j, k). Surfaces must be closed for volumes and meshes; normals point outward.";
+Labels: 0 unknown, 1 intersection (both surfaces occupy the voxel), 2 inside the other solid,
+3 outside it. report.json names two label files next to it. Each has one row per occupied voxel:
+i, j, k, label, as 32-bit little-endian integers. The corner of voxel (i, j, k) is
+origin + voxel_size (i, j, k). Volumes and meshes need closed surfaces; normals point outward.";
 
-/// Where two scans or meshes intersect, which part of each is inside the other; their Booleans
+/// Find where two scans or meshes intersect, which part of each is inside the other, and Booleans
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     #[command(flatten)]
     pub clouds: Clouds,
-    /// Where the report goes (JSON); the labels go beside it
+    /// File for the report (JSON); the label files go next to it
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
-    /// The Boolean to write
+    /// Boolean to compute
     #[arg(long, value_enum, value_name = "union|intersection|difference|reverse-difference")]
     pub boolean: Option<BooleanName>,
-    /// Write the Boolean as a watertight surface of voxels (PLY)
+    /// Write the Boolean as a watertight voxel surface (PLY)
     #[arg(long, value_name = "FILE", requires = "boolean")]
     pub out_mesh: Option<PathBuf>,
-    /// Write the labelled points, those that bound the Boolean if there is one (PLY)
+    /// Write the labelled points (PLY); with --boolean, only those that bound it
     #[arg(long, value_name = "FILE")]
     pub out_cloud: Option<PathBuf>,
 }
 
-/// Two clouds, and how they are labelled: what `koel intersect` and `koel view` share
+/// Two clouds and how they are labelled, shared by `koel intersect` and `koel view`
 #[derive(clap::Args, Debug)]
 pub struct Clouds {
-    /// The first: a point cloud with normals, or a triangle mesh
+    /// First cloud: a point cloud with normals, or a triangle mesh
     #[arg(value_name = "A")]
     pub a: PathBuf,
-    /// The second
+    /// Second cloud
     #[arg(value_name = "B")]
     pub b: PathBuf,
-    /// Voxels along a side of the grid around both
-    #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u32).range(8..=1024))]
+    /// Voxels per side of the grid around both clouds, 8 to 1024
+    #[arg(
+        long, value_name = "N", default_value_t = 128,
+        value_parser = clap::value_parser!(u32).range(8..=1024)
+    )]
     pub grid: u32,
-    /// How inside is told from outside: robust, or as published in 2009
+    /// How to tell inside from outside: robust (winding numbers), or paper (as published in 2009)
     #[arg(long, value_enum, default_value = "robust", value_name = "robust|paper")]
     pub method: MethodName,
     /// Estimate the normals of clouds that have none
     #[arg(long)]
     pub estimate_normals: bool,
-    /// Take both surfaces for closed, holes and all
+    /// Treat both surfaces as closed, even if they have holes
     #[arg(long)]
     pub assume_closed: bool,
-    /// Method paper: a step away from the intersection leads inside from this angle to the other's
-    /// normal on, in degrees
+    /// With --method paper: a step away from the intersection leads inside if its angle to the
+    /// other surface's normal is at least this, in degrees
     #[arg(long, value_name = "DEGREES", default_value_t = 110.0)]
     pub inside_above: f64,
-    /// Method paper: and outside up to this angle
+    /// With --method paper: it leads outside if the angle is at most this, in degrees
     #[arg(long, value_name = "DEGREES", default_value_t = 70.0)]
     pub outside_below: f64,
 }
 impl Clouds {
-    /// For people.
+    /// Returns the file names for display.
     pub fn names(&self) -> [String; 2] {
         [&self.a, &self.b].map(|path| path.display().to_string())
     }
-    /// Of method robust.
+    /// Returns the options of method robust.
     pub fn robust(&self) -> RobustOptions {
         RobustOptions { assume_closed: self.assume_closed }
     }
-    /// Of method paper.
+    /// Returns the options of method paper.
     pub fn paper(&self) -> PaperOptions {
         let (inside_above, outside_below) = (self.inside_above, self.outside_below);
         PaperOptions { inside_above, outside_below, ..PaperOptions::default() }
@@ -85,7 +89,7 @@ impl Clouds {
 pub enum MethodName {
     /// Winding numbers.
     Robust,
-    /// Seeds and flood.
+    /// Seeds and flood fill.
     Paper,
 }
 /// `--boolean`.
@@ -101,7 +105,7 @@ pub enum BooleanName {
     ReverseDifference,
 }
 impl BooleanName {
-    /// For the library.
+    /// Converts to the library's type.
     pub fn boolean(self) -> Boolean {
         match self {
             BooleanName::Union => Boolean::Union,
@@ -113,12 +117,12 @@ impl BooleanName {
 }
 
 impl Args {
-    /// The method, with its options.
+    /// Returns the method with its options.
     pub fn method(&self) -> Outcome<Method> {
         match self.clouds.method {
             MethodName::Robust => Ok(Method::Robust(self.clouds.robust())),
             MethodName::Paper if self.out_mesh.is_some() => {
-                Err(Failure::Usage("--out-mesh: Booleans are made by method robust only".into()))
+                Err(Failure::Usage("--out-mesh: only method robust computes Booleans".into()))
             }
             MethodName::Paper => Ok(Method::Paper(self.clouds.paper())),
         }

@@ -2,7 +2,7 @@
 use koel_spatial::Mesh;
 use koel_spatial::intersect::{Label, LabelledPoints, LabelledVoxel, Side};
 
-/// Rows i, j, k, label of 32-bit little-endian integers.
+/// Encodes rows of i, j, k and label as 32-bit little-endian integers.
 pub fn labels(voxels: &[LabelledVoxel]) -> Vec<u8> {
     let rows = voxels.iter().flat_map(|v| {
         let [i, j, k] = v.voxel;
@@ -11,11 +11,12 @@ pub fn labels(voxels: &[LabelledVoxel]) -> Vec<u8> {
     rows.flat_map(u32::to_le_bytes).collect()
 }
 
-/// Binary little-endian PLY of triangles.
+/// Encodes triangles as binary little-endian PLY.
 pub fn mesh_ply(mesh: &Mesh) -> Vec<u8> {
     let mut bytes = format!(
-        "ply\nformat binary_little_endian 1.0\ncomment koel intersect\nelement vertex {}\nproperty float x\nproperty float y\n\
-         property float z\nelement face {}\nproperty list uchar int vertex_indices\nend_header\n",
+        "ply\nformat binary_little_endian 1.0\ncomment koel intersect\n\
+         element vertex {}\nproperty float x\nproperty float y\nproperty float z\n\
+         element face {}\nproperty list uchar int vertex_indices\nend_header\n",
         mesh.positions.len(),
         mesh.triangles.len()
     )
@@ -28,13 +29,15 @@ pub fn mesh_ply(mesh: &Mesh) -> Vec<u8> {
     bytes
 }
 
-/// Binary little-endian PLY of points with normals, colours, labels and the cloud (0 or 1) that
-/// each is from.
+/// Encodes points as binary little-endian PLY, with normals, colours, labels and the cloud of each
+/// point (0 or 1).
 pub fn cloud_ply(cloud: &LabelledPoints) -> Vec<u8> {
     let mut bytes = format!(
-        "ply\nformat binary_little_endian 1.0\ncomment koel intersect: label 0 unknown, 1 intersection, 2 inside, 3 outside\n\
-         element vertex {}\nproperty float x\nproperty float y\nproperty float z\nproperty float nx\nproperty float ny\n\
-         property float nz\nproperty uchar red\nproperty uchar green\nproperty uchar blue\nproperty uchar label\n\
+        "ply\nformat binary_little_endian 1.0\n\
+         comment koel intersect: label 0 unknown, 1 intersection, 2 inside, 3 outside\n\
+         element vertex {}\nproperty float x\nproperty float y\nproperty float z\n\
+         property float nx\nproperty float ny\nproperty float nz\n\
+         property uchar red\nproperty uchar green\nproperty uchar blue\nproperty uchar label\n\
          property uchar cloud\nend_header\n",
         cloud.points.positions.len()
     )
@@ -49,7 +52,7 @@ pub fn cloud_ply(cloud: &LabelledPoints) -> Vec<u8> {
     }
     bytes
 }
-/// Colours that the colour-blind can tell apart (M. Okabe and K. Ito 2008); B is darker.
+/// Returns a colour-blind-safe colour (M. Okabe and K. Ito 2008); B's are darker.
 fn colour(label: Label, side: Side) -> [u8; 3] {
     let rgb = match label {
         Label::Unknown => [0x99, 0x99, 0x99],

@@ -1,4 +1,4 @@
-//! From a file to a cloud with normals.
+//! Reads a file into a cloud with normals.
 use super::args::Clouds;
 use crate::failure::{Failure, Outcome};
 use koel::Device;
@@ -6,18 +6,18 @@ use koel_spatial::sample::sample_cloud;
 use koel_spatial::{Bounds, Grid, NormalOptions, PointCloud, Scan, estimate_normals};
 use std::path::Path;
 
-/// The covering radius of samples in voxels: below one half, no path of empty voxels crosses the
+/// Covering radius of samples, in voxels. Below one half, no path of empty voxels crosses the
 /// surface.
 const COVERING_RADIUS: f64 = 0.499_999;
 
-/// A file that was read, and where its points are.
+/// A scan that was read, and its bounds.
 pub struct Loaded {
     scan: Scan,
-    /// Around all points.
+    /// Bounds of all points.
     pub bounds: Bounds,
 }
 
-/// Reads both, and puts B where A's coordinates have it. Errors: bad input.
+/// Reads both files and shifts B to A's origin. Errors: bad input.
 pub fn read_both(clouds: &Clouds) -> Outcome<[Loaded; 2]> {
     let [a, mut b] = [read(&clouds.a)?, read(&clouds.b)?];
     b.set_origin(a.report.origin);
@@ -30,7 +30,7 @@ fn loaded(path: &Path, scan: Scan) -> Outcome<Loaded> {
     let bounds = Bounds::of(&scan.points.positions).map_err(|e| in_file(path, e))?;
     Ok(Loaded { scan, bounds })
 }
-/// What a reader of the report must know of both.
+/// Returns the notes on both files for the report.
 pub fn notes_of_both([a, b]: &[Loaded; 2], clouds: &Clouds) -> Vec<String> {
     let mut all = [notes(&clouds.a, &a.scan), notes(&clouds.b, &b.scan)].concat();
     let origin = a.scan.report.origin;
@@ -43,11 +43,11 @@ pub fn notes_of_both([a, b]: &[Loaded; 2], clouds: &Clouds) -> Vec<String> {
     if let [Some(a), Some(b)] = [&a.scan.report.unit, &b.scan.report.unit]
         && a != b
     {
-        all.push(format!("units of length differ and are taken for the same: {a} in A, {b} in B"));
+        all.push(format!("units of length differ but are treated as equal: {a} in A, {b} in B"));
     }
     all
 }
-/// What [`Loaded::cloud`] makes of both.
+/// Applies [`Loaded::cloud`] to both.
 pub fn clouds(
     [a, b]: [Loaded; 2],
     clouds: &Clouds,
@@ -61,14 +61,14 @@ fn in_file(path: &Path, error: impl std::fmt::Display) -> Failure {
     Failure::Usage(format!("{}: {error}", path.display()))
 }
 
-/// What a reader of the report must know of a file that was read.
+/// Returns the notes on one file for the report.
 pub fn notes(path: &Path, scan: &Scan) -> Vec<String> {
     let of_reader = scan.report.notes.iter().map(|note| format!("{}: {note}", path.display()));
     let dropped = scan.report.dropped;
     let points = match dropped {
         0 => None,
         _ => Some(format!(
-            "{}: {dropped} points with coordinates or normals that are not finite were dropped",
+            "{}: {dropped} points with non-finite coordinates or normals were dropped",
             path.display()
         )),
     };
@@ -76,16 +76,16 @@ pub fn notes(path: &Path, scan: &Scan) -> Vec<String> {
 }
 
 impl Loaded {
-    /// Points that the reader dropped since they are not finite.
+    /// Returns the number of points that the reader dropped as not finite.
     pub fn dropped(&self) -> usize {
         self.scan.report.dropped as usize
     }
-    /// The points, or the corners of the mesh.
+    /// Returns the points, or the corners of the mesh.
     pub fn positions(&self) -> &[[f32; 3]] {
         &self.scan.points.positions
     }
-    /// Points with normals: samples of a mesh, dense enough for the grid; the points of a cloud,
-    /// with estimated normals if it has none and that was asked for.
+    /// Returns points with normals: samples of a mesh, dense enough for the grid, or the points of
+    /// a cloud. Estimates missing normals if `estimate` is set.
     fn cloud(
         self,
         path: &Path,
@@ -103,7 +103,7 @@ impl Loaded {
             if !estimate {
                 return Err(in_file(
                     path,
-                    "the points have no normals, expected some, or --estimate-normals",
+                    "the points have no normals, expected normals, or --estimate-normals",
                 ));
             }
             let found = estimate_normals(device, &cloud.positions, &NormalOptions::default());

@@ -1,7 +1,7 @@
 //! `koel intersect`: where two scans meet, and what is inside what.
 //!
-//! Both files are read ([`load`]), put into one grid, intersected on the device, and what came out
-//! is written ([`files`], [`report`]).
+//! Reads both files ([`load`]), puts them into one grid, intersects them on the device and writes
+//! the results ([`files`], [`report`]).
 pub mod args;
 mod files;
 pub mod load;
@@ -22,7 +22,7 @@ use report::{Found, Report, Volumes, Written};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// Runs it. What can be refused is refused before anything is computed.
+/// Runs `koel intersect`. Rejects bad arguments before anything is computed.
 pub fn run(global: &Global, args: Args) -> Outcome {
     let method = args.method()?;
     let labels_files = Side::BOTH.map(|side| labels_file(&args.out, side));
@@ -72,7 +72,7 @@ pub fn run(global: &Global, args: Args) -> Outcome {
     write_report(global, &args, &report, &progress)
 }
 
-/// Refuses files that overwrite one another or an input, and files that cannot be written.
+/// Rejects outputs that overwrite an input or one another, and files that cannot be written.
 fn check_files(global: &Global, args: &Args, labels_files: &[PathBuf; 2]) -> Outcome {
     let clouds = &args.clouds;
     let mut files = Files::default()
@@ -99,7 +99,7 @@ fn check_files(global: &Global, args: &Args, labels_files: &[PathBuf; 2]) -> Out
     Ok(())
 }
 
-/// The labelled clouds, and how long that took.
+/// Labelled clouds, with timings.
 struct Intersected {
     intersector: Intersector,
     upload_ms: f64,
@@ -107,7 +107,7 @@ struct Intersected {
     summary: Summary,
 }
 
-/// Uploads both clouds and labels them where they are.
+/// Uploads both clouds and labels them in place.
 fn intersect(
     device: &Device,
     clouds: &[PointCloud; 2],
@@ -117,7 +117,7 @@ fn intersect(
     let begin = Instant::now();
     let mut intersector = Intersector::new(device, &clouds[0], &clouds[1], grid, method)?;
     let upload_ms = begin.elapsed().as_secs_f64() * 1e3;
-    // The first frame touches memory that later ones find ready.
+    // The first frame touches fresh memory; the second one is timed.
     for _ in 0..2 {
         intersector.frame(&Pose::IDENTITY, &Pose::IDENTITY)?;
     }
@@ -126,7 +126,7 @@ fn intersect(
     Ok(Intersected { intersector, upload_ms, timings, summary })
 }
 
-/// The solids, if both surfaces are closed or a mesh is asked for.
+/// Returns the solids if both surfaces are closed or a mesh is wanted.
 fn solids_if_any(
     intersector: &mut Intersector,
     summary: &Summary,
@@ -140,8 +140,8 @@ fn solids_if_any(
     }
 }
 
-/// Writes the mesh and the cloud that are asked for: what the report says of them, `None` without
-/// `--boolean`.
+/// Writes the mesh and the cloud that the options name. Returns their entry in the report, `None`
+/// without `--boolean`.
 fn write_boolean(
     args: &Args,
     intersector: &mut Intersector,
@@ -182,7 +182,7 @@ fn volumes(solids: &Solids) -> Volumes {
     }
 }
 
-/// Writes the report to `--out` and `--json`, and tells it to people unless standard output has the
+/// Writes the report to `--out` and `--json`, and prints it as text unless standard output has the
 /// JSON.
 fn write_report(global: &Global, args: &Args, report: &Report, progress: &ProgressBar) -> Outcome {
     let mut text =
@@ -201,11 +201,11 @@ fn write_report(global: &Global, args: &Args, report: &Report, progress: &Progre
     }
 }
 
-/// Where `--json` goes, unless that is standard output.
+/// Returns the file of `--json`, unless that is standard output.
 fn json_file(global: &Global) -> Option<&Path> {
     global.json.as_deref().filter(|file| *file != Path::new("-"))
 }
-/// Beside the report: report.json has report.a.bin and report.b.bin.
+/// Returns the label file next to the report: report.json has report.a.bin and report.b.bin.
 fn labels_file(out: &Path, side: Side) -> PathBuf {
     out.with_extension(if side == Side::A { "a.bin" } else { "b.bin" })
 }
@@ -217,40 +217,42 @@ fn operation(name: BooleanName) -> &'static str {
         BooleanName::ReverseDifference => "reverse-difference",
     }
 }
-/// What people should know of the clouds.
+/// Returns remarks on the clouds for people.
 pub fn remarks(names: &[String; 2], summary: &Summary) -> Vec<String> {
     let mut remarks = vec![];
     for (side, file) in Side::BOTH.into_iter().zip(names) {
         let surface = summary.side(side);
         if surface.dropped > 0 {
             remarks.push(format!(
-                "{side}, {file}: {} points are not finite or outside the grid and were dropped",
+                "{side}, {file}: {} points that are not finite or outside the grid were dropped",
                 surface.dropped
             ));
         }
         if let Some(m) = surface.measures.filter(|m| m.open) {
             remarks.push(format!(
-                "{side}, {file}: the surface is open (closedness {:.2}): the other cloud is labelled only where that is certain, no volumes",
+                "{side}, {file}: the surface is open (closedness {:.2}): the other cloud is \
+                 labelled only where the label is certain, and there are no volumes",
                 m.closedness
             ));
         }
     }
     remarks
 }
-/// Bad input, or a device that fails.
+/// Tells bad input from a device that fails.
 pub fn failure(error: IntersectError, names: &[String; 2]) -> Failure {
     let of = |side: Side| &names[side as usize];
     match error {
         IntersectError::Device(e) => e.into(),
         IntersectError::Open { cloud, closedness } => Failure::Usage(format!(
-            "{}: the surface is open (closedness {closedness:.2}) and bounds no solid, expected a closed one, or --assume-closed",
+            "{}: the surface is open (closedness {closedness:.2}) and bounds no solid, \
+             expected a closed surface, or --assume-closed",
             of(cloud)
         )),
         e => Failure::input(e),
     }
 }
 
-/// On standard error, if that is a terminal.
+/// Returns a progress bar on standard error, drawn only if that is a terminal.
 fn progress_bar() -> ProgressBar {
     let bar = ProgressBar::new(4);
     if let Ok(style) = ProgressStyle::with_template("{bar:30} {msg}") {

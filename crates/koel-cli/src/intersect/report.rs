@@ -1,9 +1,9 @@
-//! The result for programs and for people.
+//! Results as JSON and as text.
 use koel_spatial::Grid;
 use koel_spatial::intersect::{LabelCounts, Summary, Surface, Timings};
 use serde::Serialize;
 
-/// The whole of it.
+/// The JSON report.
 #[derive(Serialize)]
 pub struct Report {
     grid: u32,
@@ -14,7 +14,7 @@ pub struct Report {
     timings_ms: TimingsMs,
     device: String,
     method: &'static str,
-    /// Cubic units of the input; null where no volume can be told.
+    /// In cubic units of the input; null if a volume is unknown.
     volumes: Option<Volumes>,
     boolean: Option<Written>,
     notes: Vec<String>,
@@ -28,7 +28,7 @@ struct Cloud {
     dropped: usize,
     closedness: Option<f64>,
     open: Option<bool>,
-    /// Square units of the input, by label.
+    /// In square units of the input, by label.
     areas: Option<Areas>,
     area_share_inside: Option<f64>,
 }
@@ -57,7 +57,7 @@ struct TimingsMs {
     fill: f64,
     total: f64,
 }
-/// Of the Booleans.
+/// Volumes of the Booleans.
 #[derive(Clone, Copy, Serialize)]
 pub struct Volumes {
     /// In A or B.
@@ -69,10 +69,10 @@ pub struct Volumes {
     /// In B, not in A.
     pub reverse_difference: f64,
 }
-/// What was written of a Boolean.
+/// What was written for a Boolean.
 #[derive(Serialize)]
 pub struct Written {
-    /// Which.
+    /// Its name.
     pub operation: &'static str,
     /// Triangles of the mesh.
     pub triangles: Option<usize>,
@@ -83,11 +83,11 @@ pub struct Written {
 pub struct Found<'a> {
     pub grid: &'a Grid,
     pub summary: Summary,
-    /// Of A and B.
+    /// Names of A and B.
     pub files: [String; 2],
     /// Points that the readers of A and B dropped.
     pub dropped: [usize; 2],
-    /// Of A and B.
+    /// Label files of A and B.
     pub labels_files: [String; 2],
     pub timings: Timings,
     pub upload_ms: f64,
@@ -124,7 +124,7 @@ impl Report {
             notes: found.notes,
         }
     }
-    /// For people.
+    /// Formats the report for people.
     pub fn text(&self) -> String {
         let mut text = format!(
             "{}^3 voxels of {:.6}, method {}, {}\n",
@@ -149,7 +149,8 @@ impl Report {
         }
         let t = &self.timings_ms;
         text += &format!(
-            "frame: {:.2} ms (voxelize {:.2}, build {:.2}, intersect {:.2}, seed {:.2}, fill {:.2}); upload {:.2} ms\n",
+            "frame: {:.2} ms (voxelize {:.2}, build {:.2}, intersect {:.2}, seed {:.2}, \
+             fill {:.2}); upload {:.2} ms\n",
             t.total - t.upload,
             t.voxelize,
             t.build,

@@ -1,4 +1,4 @@
-//! `koel lab chains`: how long eviction chains get as a table fills.
+//! `koel lab chains`: lengths of eviction chains as a table fills.
 use super::chart::{Axis, Chart, Look, Scale, Series};
 use super::{Common, Findings, table};
 use crate::failure::{Failure, Outcome};
@@ -9,24 +9,30 @@ use koel_lab::{Method, theory};
 use rayon::prelude::*;
 use serde::Serialize;
 
-/// Eviction chains against load: median, 99.9 %, longest, and all exchanges beside the 2011
-/// estimate
+/// Measure eviction chains against load: median, 99.9 %, longest, and exchanges per key next to the
+/// 2011 estimate
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(flatten)]
     pub common: Common,
-    /// Slots of a table
-    #[arg(long, value_name = "SLOTS", default_value_t = 1 << 20, value_parser = clap::value_parser!(u32).range(64..=1 << 28))]
+    /// Slots per table
+    #[arg(
+        long, value_name = "SLOTS", default_value_t = 1 << 20,
+        value_parser = clap::value_parser!(u32).range(64..=1 << 28)
+    )]
     slots: u32,
-    /// Hash functions
+    /// Numbers of hash functions to compare, each 2 to 7
     #[arg(long, value_name = "N,...", value_delimiter = ',', default_values_t = [3, 4, 5])]
     functions: Vec<u32>,
-    /// Exchanges before an insertion is given up
-    #[arg(long, value_name = "N", default_value_t = 5000, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    /// Maximum number of exchanges per insertion
+    #[arg(
+        long, value_name = "N", default_value_t = 5000,
+        value_parser = clap::value_parser!(u32).range(1..=1 << 20)
+    )]
     limit: u32,
 }
 
-/// Ways to insert: name, method, whether new keys begin with a random function.
+/// Ways to insert: name, method, and whether new keys start with a random function.
 const WAYS: [(&str, Method, bool); 4] = [
     ("round-robin", Method::RoundRobin, false),
     ("random start", Method::RoundRobin, true),
@@ -54,7 +60,7 @@ struct Row {
     failed: usize,
 }
 
-/// Up to just below the threshold.
+/// Loads up to just below the threshold.
 fn loads(functions: u32) -> Vec<f64> {
     let threshold = theory::threshold(functions, 1);
     let mut loads = (1..20)
@@ -65,7 +71,7 @@ fn loads(functions: u32) -> Vec<f64> {
     loads
 }
 
-/// Runs it.
+/// Runs `koel lab chains`.
 pub fn run(seed: u64, args: &Args, progress: &ProgressBar) -> Outcome<Findings> {
     if let Some(wrong) = args.functions.iter().find(|f| !(2..=7).contains(*f)) {
         return Err(Failure::Usage(format!("--functions: {wrong}, expected numbers from 2 to 7")));
@@ -100,7 +106,7 @@ pub fn run(seed: u64, args: &Args, progress: &ProgressBar) -> Outcome<Findings> 
 
 fn text(report: &Report, functions: &[u32]) -> String {
     let mut text = format!(
-        "Exchanges that an insertion takes, in tables of {} slots filled key by key (given up after {}).\n\
+        "Exchanges per insertion, in tables of {} slots filled key by key (limit {}).\n\
          Estimate: -m ln(1 - N/m) / N, of the 2011 paper.\n",
         thousands(report.slots as usize),
         thousands(report.limit as usize)
@@ -117,7 +123,8 @@ fn text(report: &Report, functions: &[u32]) -> String {
                 let counts = [r.median, r.p999, r.max].map(|n| n.to_string());
                 [numbers.to_vec(), counts.to_vec(), vec![r.failed.to_string()]].concat()
             };
-            let heading = ["load", "a key", "estimate", "median", "99.9 %", "longest", "given up"];
+            let heading =
+                ["load", "per key", "estimate", "median", "99.9 %", "longest", "given up"];
             let rows = here.map(row).collect::<Vec<_>>();
             text.push_str(&format!("\n{functions} functions, {way}\n{}", table(&heading, &rows)));
         }
@@ -136,7 +143,7 @@ fn figures(report: &Report, functions: &[u32]) -> Vec<(String, Chart)> {
             here.map(|r| (r.load, value(r))).collect::<Vec<_>>()
         };
         let mut series = vec![Series::new(
-            "2011's estimate",
+            "2011 estimate",
             7,
             Look::Dashed,
             points(WAYS[0].0, |r| r.estimate_2011),
@@ -147,7 +154,7 @@ fn figures(report: &Report, functions: &[u32]) -> Vec<(String, Chart)> {
         figures.push((
             format!("chains_exchanges_functions-{functions}"),
             Chart {
-                title: format!("Exchanges a key, {functions} functions"),
+                title: format!("Exchanges per key, {functions} functions"),
                 subtitle: subtitle.clone(),
                 x: x(),
                 y: Axis::new("exchanges of all insertions, per key", Scale::From(0.0)),

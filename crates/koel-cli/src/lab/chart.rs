@@ -1,4 +1,4 @@
-//! Lines and marks against any two axes, each named where it ends.
+//! Charts of lines and marks. Each series is named at its end.
 use crate::bench::plot::COLORS;
 use crate::bench::plot::chart::{nice_scale, number, spread};
 use crate::bench::plot::svg::{Anchor, FAINT, GREY, INK, Svg, png};
@@ -13,12 +13,12 @@ const RIGHT: f64 = 640.0;
 const TOP: f64 = 96.0;
 const BOTTOM: f64 = 456.0;
 
-/// How values become places.
+/// How an axis maps values to positions.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Scale {
-    /// From 0, or from the given value.
+    /// Linear, from the given value.
     From(f64),
-    /// Powers of ten, or of two where those are few.
+    /// Logarithmic, with ticks at powers of ten, or of two where those would be few.
     Log,
 }
 
@@ -26,7 +26,7 @@ pub enum Scale {
 pub struct Axis {
     pub label: String,
     pub scale: Scale,
-    /// What the axis must reach, whatever the data.
+    /// A value that the axis must reach, whatever the data.
     pub reach: Option<f64>,
 }
 impl Axis {
@@ -38,18 +38,18 @@ impl Axis {
 /// How a series is drawn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Look {
-    /// A line with marks: what was measured.
+    /// A line with marks: measurements.
     Line,
-    /// A dashed line: what theory or a model says.
+    /// A dashed line: theory or a model.
     Dashed,
-    /// Marks alone: what a paper says.
+    /// Marks only: figures from a paper.
     Marks,
 }
 
 /// A named series of points.
 pub struct Series {
     pub name: String,
-    /// A place among the colours.
+    /// Index into the colours.
     pub color: usize,
     pub look: Look,
     pub points: Vec<(f64, f64)>,
@@ -65,7 +65,7 @@ impl Series {
     }
 }
 
-/// What is drawn.
+/// A figure.
 pub struct Chart {
     pub title: String,
     pub subtitle: String,
@@ -96,8 +96,7 @@ impl Fitted {
                 Fitted { low: least - margin, high: top + margin, log: false, ticks }
             }
             Scale::Log => {
-                // A logarithm has no place for what is not positive; of such values alone no point
-                // is drawn.
+                // The logarithm needs positive values. If there are none, no point is drawn.
                 let greatest = if greatest > 0.0 { greatest } else { 1.0 };
                 let least = values.filter(|v| *v > 0.0).fold(greatest, f64::min);
                 let (low, high) = (least.log10(), greatest.log10());
@@ -111,7 +110,7 @@ impl Fitted {
                 let ticks = (first as i32..=last as i32)
                     .step_by(every)
                     .map(|e| (base.powi(e), short(base.powi(e))));
-                // No further than the data, but with two ticks at least.
+                // The range ends with the data but includes at least two ticks.
                 let (mut low, mut high) = (least.ln() - 0.05, greatest.ln() + 0.05);
                 if last - first < 3.0 {
                     (low, high) = (base.powf(first).ln().min(low), base.powf(last).ln().max(high));
@@ -120,7 +119,7 @@ impl Fitted {
             }
         }
     }
-    /// From 0 to 1 on the axis.
+    /// Maps a value to 0..=1 along the axis.
     fn part(&self, value: f64) -> f64 {
         let value = if self.log { value.ln() } else { value };
         (value - self.low) / (self.high - self.low)
@@ -131,7 +130,7 @@ impl Fitted {
             && (-1e-6..=1.0 + 1e-6).contains(&self.part(value))
     }
 }
-/// With as few digits as tell it.
+/// Formats with as few digits as possible.
 fn short(value: f64) -> String {
     match value {
         v if v >= 1e6 && v.log2().fract() == 0.0 => {
@@ -145,7 +144,7 @@ fn short(value: f64) -> String {
 }
 
 impl Chart {
-    /// Writes the figure as SVG and PNG and its points as CSV into a folder.
+    /// Writes the figure as SVG and PNG, and its points as CSV, into a folder.
     pub fn write(&self, folder: &Path, name: &str) -> Outcome {
         let svg = self.svg();
         output::write_file(&folder.join(format!("{name}.svg")), svg.as_bytes())?;
@@ -153,19 +152,20 @@ impl Chart {
         output::write_file(&folder.join(format!("{name}.csv")), self.csv().as_bytes())
     }
 
-    /// A line for each point: series, x, y. The labels of the axes are the headings.
+    /// Formats the points as CSV lines: series, x, y. The headings are the axis labels.
     fn csv(&self) -> String {
         let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
         let mut csv = format!("series,{},{}\n", quoted(&self.x.label), quoted(&self.y.label));
         for series in &self.series {
             for (x, y) in &series.points {
-                let _ = writeln!(csv, "{},{x},{y}", quoted(&series.name)); // a String takes everything
+                // Writing to a `String` cannot fail.
+                let _ = writeln!(csv, "{},{x},{y}", quoted(&series.name));
             }
         }
         csv
     }
 
-    /// As SVG.
+    /// Draws the figure as SVG.
     fn svg(&self) -> String {
         let points = self.series.iter().flat_map(|s| &s.points);
         let x_axis = Fitted::of(&self.x, points.clone().map(|p| p.0), true);

@@ -1,4 +1,4 @@
-//! `koel lab failures`: how often builds begin again.
+//! `koel lab failures`: how often builds restart.
 use super::chart::{Axis, Chart, Look, Scale, Series};
 use super::{Common, Findings, table};
 use crate::failure::Outcome;
@@ -13,34 +13,40 @@ use koel_lab::{keys, theory};
 use rayon::prelude::*;
 use serde::Serialize;
 
-/// Restart rates beside the papers', and for each family of hash functions
+/// Measure restart rates next to the papers', and for each family of hash functions
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(flatten)]
     pub common: Common,
-    /// Keys of a build, where families are compared
-    #[arg(long, value_name = "N", default_value_t = 1 << 13, value_parser = clap::value_parser!(u32).range(64..=1 << 24))]
+    /// Keys per build when comparing families
+    #[arg(
+        long, value_name = "N", default_value_t = 1 << 13,
+        value_parser = clap::value_parser!(u32).range(64..=1 << 24)
+    )]
     n: u32,
-    /// Builds for each rate; where builds are small, and failures rare, so many times more
-    #[arg(long, value_name = "RUNS", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
+    /// Builds per rate; small builds, which fail rarely, are repeated more often
+    #[arg(
+        long, value_name = "RUNS", default_value_t = 100,
+        value_parser = clap::value_parser!(u32).range(1..)
+    )]
     runs: u32,
-    /// Builds of whole tables on the device, of the papers' sizes [default: 0 on a CPU, where they
-    /// take long, 1000 on a GPU]
+    /// Builds of whole tables on the device, in the papers' sizes [default: 1000 on a GPU; 0 on a
+    /// CPU, where they are slow]
     #[arg(long, value_name = "BUILDS")]
     builds: Option<u32>,
 }
 
 #[derive(Serialize)]
 struct Report {
-    /// Whole tables on the device.
+    /// Builds of whole tables on the device.
     built: Vec<Built>,
-    /// Where they were built.
+    /// The device that built them.
     device: String,
-    /// Buckets of the two-level table that are overfull.
+    /// Overfull buckets of the two-level table.
     published_2009: Vec<Overfull>,
-    /// The single-level table with four functions, 1.25 slots a key and chains of at most 7 lg N.
+    /// The single-level table with four functions, 1.25 slots per key and chains of at most 7 lg N.
     published_2011: Vec<Restarts>,
-    /// Families and key sets.
+    /// Hash families and key sets.
     rows: Vec<Row>,
     n: u32,
     runs: u32,
@@ -52,7 +58,7 @@ struct Built {
     n: usize,
     paper_rate: f64,
     runs: usize,
-    /// Builds that began more than once.
+    /// Builds that restarted at least once.
     failures: usize,
 }
 #[derive(Serialize)]
@@ -82,21 +88,21 @@ struct Row {
     failures: usize,
 }
 
-/// Functions and loads at which families are compared.
+/// Numbers of functions and loads at which families are compared.
 const SHAPES: [(u32, [f64; 4]); 2] = [(2, [0.35, 0.4, 0.45, 0.48]), (4, [0.8, 0.9, 0.94, 0.96])];
 
-/// Tables whose restarts the papers state: keys, and of how many builds one began again.
+/// Tables whose restart rates the papers state: kind, keys, fraction of builds that restarted.
 const PUBLISHED: [(&dyn Kind, usize, f64); 3] = [
     (&TwoLevel::PUBLISHED, 1_000_000, 22.0 / 25_000.0),
     (&TwoLevel::PUBLISHED, 5_000_000, 125.0 / 25_000.0),
     (&SingleLevel::PUBLISHED, 32_000_000, 0.0056),
 ];
-/// So many builds have the same keys, where they are many: they take longer than a build. Functions
-/// are drawn for each.
+/// Builds that share one set of keys if the set is large: drawing it takes longer than a build.
+/// Each build draws its own functions.
 const BUILDS_OF_KEYS: usize = 10;
 
-/// Of `runs` builds of `n` random keys each, with functions of their own, those that began more
-/// than once. `load`: the kind's own if `None`.
+/// Counts how many of `runs` builds of `n` random keys, each with its own functions, restarted.
+/// `load`: the kind's own if `None`.
 fn restarts(
     device: &Device,
     kind: &dyn Kind,
@@ -107,7 +113,7 @@ fn restarts(
 ) -> Outcome<usize> {
     let stream = device.stream()?;
     let values = device.upload(&(0..n as u32).collect::<Vec<u32>>())?;
-    // All different, and as uneven as random ones.
+    // Distinct, and distributed as unevenly as random keys.
     let keys_of = |run: usize| {
         let (first, offset) = ((run as u32).wrapping_mul(n as u32), splitmix_at(seed, 0) as u32);
         let key = |i: u32| mix(mix(first.wrapping_add(i)).wrapping_add(offset));
@@ -130,7 +136,7 @@ fn restarts(
     Ok(failures)
 }
 
-/// Runs it.
+/// Runs `koel lab failures`.
 pub fn run(global: &Global, args: &Args, progress: &ProgressBar) -> Outcome<Findings> {
     let seed = global.seed;
     let device = device::open(global.device, global.threads)?.device;
@@ -188,7 +194,8 @@ pub fn run(global: &Global, args: &Args, progress: &ProgressBar) -> Outcome<Find
         for source in &sources {
             for (functions, loads) in SHAPES {
                 for load in loads {
-                    // Longer chains than published: what fails is the functions, not the patience.
+                    // Longer chains than published, so that failures are due to the functions and
+                    // not to the limit.
                     let limit = 1000;
                     let build = Build { n: args.n as usize, functions, load, limit };
                     let failures = build.failures(*source, set, args.runs as usize, seed);
@@ -233,7 +240,7 @@ fn text(report: &Report) -> String {
         let heading = ["whole tables", "keys", "paper", "restarts here", "runs"];
         text.push_str(&format!("Built on {}\n{}\n", report.device, table(&heading, &rows)));
     }
-    text.push_str("2009: a bucket gets more than 512 keys, 409 on average\n");
+    text.push_str("2009: buckets that get more than 512 keys, 409 on average\n");
     let row = |r: &Overfull| {
         let paper = r.paper_rate.map_or("-".into(), percent);
         let seen = format!("{} of {}", r.failures, thousands(r.runs));
@@ -241,7 +248,10 @@ fn text(report: &Report) -> String {
     };
     let rows = report.published_2009.iter().map(row).collect::<Vec<_>>();
     text.push_str(&table(&["keys", "paper", "Poisson estimate", "seen here"], &rows));
-    text.push_str("\n2011: four functions, 1.25 slots a key, chains of at most 7 lg N (paper: 0.56 % at 32 million)\n");
+    text.push_str(
+        "\n2011: four functions, 1.25 slots per key, chains of at most 7 lg N \
+         (paper: 0.56 % at 32 million)\n",
+    );
     let row = |r: &Restarts| {
         vec![
             thousands(r.n),
@@ -290,12 +300,9 @@ fn figures(report: &Report) -> Vec<(String, Chart)> {
             figures.push((
                 format!("failures_functions-{functions}_{}", set.name.replace(' ', "-")),
                 Chart {
-                    title: format!(
-                        "Builds that begin again: {} keys, {functions} functions",
-                        set.name
-                    ),
+                    title: format!("Builds that restart: {} keys, {functions} functions", set.name),
                     subtitle: format!(
-                        "{} keys, {} builds for each mark; insertion gives up after 1000 exchanges",
+                        "{} keys, {} builds per mark; insertion gives up after 1000 exchanges",
                         thousands(report.n as usize),
                         report.runs
                     ),
@@ -311,7 +318,7 @@ fn figures(report: &Report) -> Vec<(String, Chart)> {
     }
     figures
 }
-/// The names fit beside a figure.
+/// Shortens a name to fit next to a figure.
 fn short(family: &str) -> String {
     family
         .replace("a polynomial", "polynomial")
@@ -328,7 +335,7 @@ mod tests {
         let device = Device::cpu_with_threads(2)?;
         let restarts = |load| restarts(&device, &SingleLevel::PUBLISHED, 1000, Some(load), 200, 1);
         assert_eq!(restarts(0.5)?, 0);
-        // Some 20.
+        // About 20 are expected.
         assert!(restarts(0.97)? > 0);
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! `koel lab`: the papers' experiments and figures, run here.
 //!
-//! One file an experiment; each gives [`Findings`]: text for people, rows for programs, figures.
+//! Each experiment is one file and returns [`Findings`]: text, JSON rows and figures.
 mod chains;
 mod chart;
 mod failures;
@@ -19,12 +19,13 @@ use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
 Examples:
-  koel lab thresholds                       how full tables can get, by exact matching and by each way to insert
-  koel lab chains --plot figures            how long eviction chains get, as text and as figures
-  koel lab failures --json failures.json    how often builds begin again, for each family of functions
-  koel lab figures                          the papers' figures measured here, into the folder `figures`";
+  koel lab thresholds                       how full tables can get, by exact matching and by
+                                            each insertion method
+  koel lab chains --plot figures            lengths of eviction chains, as text and figures
+  koel lab failures --json failures.json    how often builds restart, for each hash family
+  koel lab figures                          the papers' figures, drawn into the folder `figures`";
 
-/// The papers' experiments and figures, rerun on this machine
+/// Rerun the papers' experiments and figures on this machine
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -40,21 +41,21 @@ enum Experiment {
     Figures(figures::Args),
 }
 
-/// What every experiment understands.
+/// Options of every experiment.
 #[derive(clap::Args, Debug)]
 struct Common {
-    /// Draw figures into this folder, as SVG and PNG, each with its numbers as CSV
+    /// Draw figures into this folder, as SVG and PNG, each with its data as CSV
     #[arg(long, value_name = "DIR")]
     plot: Option<PathBuf>,
 }
 
-/// What came out of an experiment.
+/// Results of an experiment.
 struct Findings {
-    /// For people.
+    /// Text for people.
     text: String,
-    /// For programs.
+    /// Rows for programs.
     json: serde_json::Value,
-    /// Name and figure.
+    /// Figures with their names.
     figures: Vec<(String, Chart)>,
     /// Whether a GPU was measured.
     on_gpu: bool,
@@ -65,13 +66,13 @@ impl Findings {
             serde_json::to_value(rows).map_err(|e| Failure::Other(format!("--json: {e}")))?;
         Ok(Findings { text, json, figures, on_gpu: false })
     }
-    /// Adds where it was measured.
+    /// Records the device that was measured.
     fn on(self, device: &Device) -> Findings {
         Findings { on_gpu: device.kind() == DeviceKind::Cuda, ..self }
     }
 }
 
-/// What is written of an experiment.
+/// The JSON of an experiment.
 #[derive(Serialize)]
 struct Record<'a> {
     #[serde(flatten)]
@@ -80,7 +81,7 @@ struct Record<'a> {
     findings: &'a serde_json::Value,
 }
 
-/// Runs one. What can be refused is refused before anything is measured.
+/// Runs an experiment. Rejects bad arguments before anything is measured.
 pub fn run(global: &Global, args: Args) -> Outcome {
     let json_file = global.json.as_deref().filter(|file| *file != Path::new("-"));
     let folder = match &args.experiment {
@@ -131,7 +132,7 @@ pub fn run(global: &Global, args: Args) -> Outcome {
     Ok(())
 }
 
-/// On standard error, if that is a terminal.
+/// Returns a progress bar on standard error, drawn only if that is a terminal.
 fn progress_bar() -> ProgressBar {
     let bar = ProgressBar::new(0);
     if let Ok(style) = indicatif::ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}") {
@@ -140,7 +141,7 @@ fn progress_bar() -> ProgressBar {
     bar
 }
 
-/// Columns of text, the first to the left, the others to the right.
+/// Formats columns of text, the first left-aligned, the others right-aligned.
 fn table(heading: &[&str], rows: &[Vec<String>]) -> String {
     let lines = std::iter::once(heading.iter().map(|h| h.to_string()).collect::<Vec<_>>())
         .chain(rows.iter().cloned());
@@ -161,7 +162,7 @@ fn table(heading: &[&str], rows: &[Vec<String>]) -> String {
     text
 }
 
-/// With three digits, or all before the point.
+/// Formats with three significant digits, or all before the point; below 1, with four decimals.
 fn short_number(value: f64) -> String {
     match value.abs() {
         v if v >= 100.0 || v == 0.0 => output::thousands(value.round() as usize),

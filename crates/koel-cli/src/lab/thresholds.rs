@@ -9,19 +9,28 @@ use koel_lab::sweep::{Shape, largest_loads};
 use koel_lab::{Method, theory};
 use serde::Serialize;
 
-/// The largest load that still places all keys, beside theory and the papers
+/// Find the largest load that places all keys, next to theory and the papers
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(flatten)]
     pub common: Common,
-    /// Slots of a table
-    #[arg(long, value_name = "SLOTS", default_value_t = 1 << 16, value_parser = clap::value_parser!(u32).range(64..=1 << 26))]
+    /// Slots per table
+    #[arg(
+        long, value_name = "SLOTS", default_value_t = 1 << 16,
+        value_parser = clap::value_parser!(u32).range(64..=1 << 26)
+    )]
     slots: u32,
-    /// Tables of each kind, of which the median counts
-    #[arg(long, value_name = "RUNS", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
+    /// Tables of each shape; the median load counts
+    #[arg(
+        long, value_name = "RUNS", default_value_t = 5,
+        value_parser = clap::value_parser!(u16).range(1..)
+    )]
     runs: u16,
-    /// Exchanges before an insertion is given up; a search looks at so many buckets
-    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
+    /// Maximum number of exchanges per insertion, or of buckets searched by bfs
+    #[arg(
+        long, value_name = "N", default_value_t = 1000,
+        value_parser = clap::value_parser!(u32).range(1..=1 << 24)
+    )]
     limit: u32,
 }
 
@@ -39,7 +48,7 @@ struct Report {
     limit: u32,
     seed: u64,
 }
-/// The contract's row, and the range of the runs.
+/// Median load of a shape and a method, and the range of its runs.
 #[derive(Serialize)]
 struct Row {
     functions: u32,
@@ -55,7 +64,7 @@ struct Theory {
     bucket: u32,
     load: f64,
 }
-/// Random matrices of the lecture's argument.
+/// Random matrices for the lecture's argument.
 #[derive(Serialize)]
 struct Rank {
     functions: u32,
@@ -74,7 +83,7 @@ fn name(method: Option<Method>) -> &'static str {
     method.map_or("matching", Method::name)
 }
 
-/// Runs it.
+/// Runs `koel lab thresholds`.
 pub fn run(seed: u64, args: &Args, progress: &ProgressBar) -> Outcome<Findings> {
     progress.set_length((BUCKETS.len() * FUNCTIONS.count() * METHODS.len()) as u64);
     let mut rows = vec![];
@@ -125,7 +134,7 @@ pub fn run(seed: u64, args: &Args, progress: &ProgressBar) -> Outcome<Findings> 
     Findings::new(text(&report), &report, figures(&report))
 }
 
-/// Below, at and above the threshold, on tables small enough to eliminate.
+/// Tests loads below, at and above the threshold, on tables small enough for elimination.
 fn ranks(seed: u64) -> Vec<Rank> {
     const SLOTS: u32 = 256;
     let shapes = (2..=5).flat_map(|functions| [0.9, 1.0, 1.03].map(|part| (functions, part)));
@@ -141,8 +150,10 @@ fn ranks(seed: u64) -> Vec<Rank> {
 
 fn text(report: &Report) -> String {
     let mut text = format!(
-        "Largest load that places all keys: median of {} tables of {} slots, keys inserted until one finds no place\n\
-         (matching: until there is none; others: after {} exchanges, or buckets looked at by bfs).\n",
+        "Largest load that places all keys: median of {} tables of {} slots, filled until a key \
+         finds no place\n\
+         (matching: no assignment exists; other methods: after {} exchanges, or buckets \
+         searched by bfs).\n",
         report.runs,
         thousands(report.slots as usize),
         thousands(report.limit as usize),
@@ -181,8 +192,8 @@ fn text(report: &Report) -> String {
     };
     let heading = ["functions", "load", "full rank", "all placed", "full rank, not placed"];
     text.push_str(&format!(
-        "\nThe lecture's argument: a matrix of full row rank over GF(2) has a place for every key.\n\
-         Of 400 random matrices of 256 columns:\n{}",
+        "\nThe lecture's argument: a matrix of full row rank over GF(2) has a place for every \
+         key.\nOf 400 random matrices with 256 columns:\n{}",
         table(&heading, &report.rank.iter().map(row).collect::<Vec<_>>())
     ));
     text
@@ -221,7 +232,7 @@ fn figures(report: &Report) -> Vec<(String, Chart)> {
     let mut figures = vec![(
         "thresholds".to_owned(),
         Chart {
-            title: "The largest load that places all keys, one slot a bucket".into(),
+            title: "The largest load that places all keys, one slot per bucket".into(),
             subtitle: subtitle.clone(),
             x: x(),
             y: Axis { reach: Some(1.0), ..Axis::new("load: keys per slot", Scale::From(0.4)) },

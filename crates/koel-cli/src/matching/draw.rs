@@ -1,4 +1,4 @@
-//! Pictures: the model's outline in the scene, and what the votes say.
+//! Pictures: the model's outline in the scene, and a map of the votes.
 use crate::failure::{Failure, Outcome};
 use crate::output;
 use image::{ImageFormat, Rgb, RgbImage};
@@ -10,7 +10,7 @@ use std::path::Path;
 const OUTLINE: Rgb<u8> = Rgb([255, 60, 60]);
 const INLIER: Rgb<u8> = Rgb([60, 255, 120]);
 
-/// The scene, with the outline of a found model and its inliers.
+/// Draws the outline and the inliers of a found model over the scene.
 pub fn overlay(scene: &RgbImage, found: Option<(&Found, (usize, usize))>) -> RgbImage {
     let mut picture = scene.clone();
     let Some((found, (width, height))) = found else { return picture };
@@ -24,7 +24,7 @@ pub fn overlay(scene: &RgbImage, found: Option<(&Found, (usize, usize))>) -> Rgb
     picture
 }
 
-/// The scene, dim, and over it how much speaks for each place of the model's middle.
+/// Draws the votes for each position of the model's centre as a heat map over the dimmed scene.
 pub fn votes(scene: &Grey, hypotheses: &[((f32, f32), f32)]) -> RgbImage {
     let (width, height) = (scene.width, scene.height);
     const REACH: i64 = 4;
@@ -71,9 +71,9 @@ fn dot(picture: &mut RgbImage, x: f32, y: f32, reach: i64, color: Rgb<u8>) {
     }
 }
 
-/// Three pixels wide.
+/// Draws a line three pixels wide.
 fn line(picture: &mut RgbImage, from: (f32, f32), to: (f32, f32)) {
-    // The far ends may lie anywhere; what is drawn lies in the picture.
+    // The ends may lie anywhere; `dot` clips to the picture.
     let (dx, dy) = (to.0 - from.0, to.1 - from.1);
     let steps = dx.abs().max(dy.abs()).clamp(1.0, 100_000.0) as usize;
     for i in 0..=steps {

@@ -1,9 +1,9 @@
-//! Which images a scene is: one, those of a folder, or those that a pattern names.
+//! Images of a scene: a single image, the images of a folder, or the files that match a pattern.
 use crate::failure::{Failure, Outcome};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Names of images that are read.
+/// Extensions of image files.
 const EXTENSIONS: [&str; 8] = ["png", "jpg", "jpeg", "bmp", "pgm", "ppm", "pnm", "pbm"];
 
 /// The images of a scene.
@@ -15,8 +15,8 @@ pub enum Frames {
 }
 
 impl Frames {
-    /// A file is one image; a folder is its images by name; a name with `%d` or `%04d` is all files
-    /// that fit, by number.
+    /// Finds the images. A file is a single image; a folder stands for its images, sorted by name;
+    /// a name with `%d` or `%04d` stands for all files that match it, sorted by number.
     pub fn of(scene: &Path) -> Outcome<Frames> {
         if scene.is_dir() {
             let mut files = listed(scene)?;
@@ -42,7 +42,10 @@ impl Frames {
             .collect::<Vec<(u64, PathBuf)>>();
         frames.sort();
         if frames.is_empty() {
-            return Err(Failure::Usage(format!("{}: no file fits this pattern", scene.display())));
+            return Err(Failure::Usage(format!(
+                "{}: no file matches this pattern",
+                scene.display()
+            )));
         }
         Ok(Frames::Many(frames))
     }
@@ -53,14 +56,14 @@ fn listed(folder: &Path) -> Outcome<Vec<PathBuf>> {
     entries.map_err(|e| Failure::Usage(format!("{}: {e}", folder.display())))
 }
 
-/// A file name with a place for a number.
+/// A file name with a placeholder for a number.
 pub struct Pattern {
     before: String,
     after: String,
     digits: usize,
 }
 impl Pattern {
-    /// The pattern in the last part of a path; `None` if there is none.
+    /// Parses the pattern in the last component of a path; `None` if there is none.
     pub fn of(path: &Path) -> Option<Pattern> {
         let name = path.file_name()?.to_str()?;
         let (before, rest) = name.split_once('%')?;
@@ -69,14 +72,14 @@ impl Pattern {
             if digits.is_empty() { 1 } else { digits.parse().ok().filter(|&n| n <= 20)? };
         Some(Pattern { before: before.into(), after: after.into(), digits })
     }
-    /// The number in a name that fits.
+    /// Returns the number in a name that matches.
     fn number(&self, name: &str) -> Option<u64> {
         let digits = name.strip_prefix(&self.before)?.strip_suffix(&self.after)?;
         let fits =
             digits.len() == self.digits || digits.len() > self.digits && !digits.starts_with('0');
         if fits && digits.bytes().all(|b| b.is_ascii_digit()) { digits.parse().ok() } else { None }
     }
-    /// The name with a number, beside `path`.
+    /// Fills in the number, in the folder of `path`.
     pub fn with_number(&self, path: &Path, number: u64) -> PathBuf {
         let Pattern { before, after, digits } = self;
         path.with_file_name(format!("{before}{number:0digits$}{after}"))

@@ -1,4 +1,4 @@
-//! `koel match` and `koel models`: images in images.
+//! `koel match` and `koel models`: find images in images.
 mod args;
 mod draw;
 mod frames;
@@ -18,7 +18,7 @@ use report::{Match, Report, Timings, matrix};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// Runs `koel match`. What can be refused is refused before anything is searched.
+/// Runs `koel match`. Rejects bad arguments before the search starts.
 pub fn run_match(global: &Global, args: MatchArgs) -> Outcome {
     let (wanted, scene) = args.sides()?;
     let frames = Frames::of(scene)?;
@@ -37,7 +37,7 @@ pub fn run_match(global: &Global, args: MatchArgs) -> Outcome {
                 Ok(model) => {
                     models.add(path.display().to_string(), model).map_err(Failure::input)?
                 }
-                // Nothing can be found: said for each scene.
+                // Nothing can be found; report that for each scene.
                 Err(e) => return without_model(global, path, &frames, &e.to_string()),
             }
             only = Some(picture.grey);
@@ -49,7 +49,7 @@ pub fn run_match(global: &Global, args: MatchArgs) -> Outcome {
     search.all(frames, printer)
 }
 
-/// Refuses pictures that cannot be named, would overwrite something, or cannot be written.
+/// Rejects pictures that lack a pattern, would overwrite a file, or cannot be written.
 fn check_pictures(
     global: &Global,
     args: &MatchArgs,
@@ -68,7 +68,7 @@ fn check_pictures(
     drawn().try_for_each(|(_, path)| output::check_writable(path))
 }
 
-/// Refuses pictures and reports in the place of an image or of one another.
+/// Rejects pictures and reports that would replace an image or one another.
 fn check_apart(global: &Global, args: &MatchArgs, wanted: &Wanted<'_>, frames: &Frames) -> Outcome {
     let scenes = match frames {
         Frames::One(path) => vec![(None, path)],
@@ -88,7 +88,7 @@ fn check_apart(global: &Global, args: &MatchArgs, wanted: &Wanted<'_>, frames: &
     files.writes_json(global.json.as_deref()).check_apart()
 }
 
-/// A model without structure is in no scene.
+/// Reports no match for a model without structure.
 fn without_model(global: &Global, model: &Path, frames: &Frames, reason: &str) -> Outcome {
     let json_file = global.json.as_deref().filter(|file| *file != Path::new("-"));
     let mut printer = Printer::new(global, json_file, matches!(frames, Frames::Many(_)));
@@ -109,18 +109,18 @@ fn without_model(global: &Global, model: &Path, frames: &Frames, reason: &str) -
 
 struct Search<'a> {
     matcher: Matcher,
-    /// The models, in their order.
+    /// All models, in order.
     table: JointTable,
-    /// The published method instead.
+    /// Options of the published method, if it is used instead.
     paper: Option<PaperOptions>,
-    /// The only model's, if these are its features.
+    /// Corners of the only model, if corners are its features.
     corners: Option<PointSet>,
     stream: Stream,
     models: Models,
     args: &'a MatchArgs,
 }
 impl<'a> Search<'a> {
-    /// Opens the device and prepares the models there. `only`: the image of the only model.
+    /// Opens the device and prepares the models there. `only` is the image of the only model.
     fn new(
         global: &Global,
         args: &'a MatchArgs,
@@ -148,8 +148,8 @@ impl<'a> Search<'a> {
         let table = matcher.table(of_default)?;
         Ok(Search { matcher, table, paper, corners, stream, models, args })
     }
-    /// Looks for all models in every scene, and prints what is found. One of many frames that
-    /// cannot be read is reported as a scene without them.
+    /// Searches every scene for all models and prints the results. In a sequence, a frame that
+    /// cannot be read is reported as not found.
     fn all(&self, frames: Frames, mut printer: Printer<'_>) -> Outcome {
         match frames {
             Frames::One(path) => {
@@ -179,12 +179,12 @@ impl<'a> Search<'a> {
         }
         printer.finish()
     }
-    /// The name of the model, if it is one.
+    /// Returns the name of the model, if there is only one.
     fn only_name(&self) -> Option<String> {
         let mut names = self.models.iter().map(|(name, _)| name.to_owned());
         names.next().filter(|_| names.next().is_none())
     }
-    /// Looks for all models in one image, and draws what is asked for.
+    /// Searches one image for all models, and draws the pictures that are wanted.
     fn scene(
         &self,
         path: &Path,
@@ -210,7 +210,7 @@ impl<'a> Search<'a> {
         self.draw(picture, number, &results)?;
         Ok(report)
     }
-    /// What came out for every model, in their order.
+    /// Returns the outcome for every model, in order.
     fn outcomes(
         &self,
         picture: &Picture,
@@ -230,7 +230,7 @@ impl<'a> Search<'a> {
         };
         self.models.iter().map(one).collect()
     }
-    /// Puts the outcomes of all models together.
+    /// Merges the outcomes of all models.
     fn collect(&self, outcomes: Vec<koel_vision::Outcome>) -> Results<'_> {
         let mut results =
             Results { found: vec![], hypotheses: vec![], evidence: f32::MIN, seconds: [0.0; 3] };
@@ -245,7 +245,7 @@ impl<'a> Search<'a> {
         results.found.sort_by(|a, b| b.outcome.evidence.total_cmp(&a.outcome.evidence));
         results
     }
-    /// The report of one scene, without its timings.
+    /// Makes the report of one scene, without its timings.
     fn report(&self, name: String, scene: &Scene, results: &Results<'_>) -> Report {
         let evidence = results.evidence;
         let mut report = match results.found.first() {
@@ -254,7 +254,7 @@ impl<'a> Search<'a> {
                 let reason = match scene.edges.count == 0 {
                     true => "the scene has no edges".into(),
                     false if self.models.iter().len() == 0 => "there are no models".into(),
-                    false => format!("nothing speaks enough for it ({evidence:.0} nats)"),
+                    false => format!("not enough evidence for it ({evidence:.0} nats)"),
                 };
                 Report::nothing(
                     name,
@@ -277,7 +277,7 @@ impl<'a> Search<'a> {
         }
         report
     }
-    /// Draws what is asked for.
+    /// Draws the pictures that are wanted.
     fn draw(&self, picture: &Picture, number: Option<u64>, results: &Results<'_>) -> Outcome {
         if let Some(path) = &self.args.overlay {
             let best =
@@ -291,15 +291,15 @@ impl<'a> Search<'a> {
     }
 }
 
-/// What came out for all models in one scene.
+/// Merged outcomes of all models in one scene.
 struct Results<'a> {
-    /// The models that are there, the one with the most evidence first.
+    /// Models that were found, sorted by evidence, most first.
     found: Vec<FoundModel<'a>>,
-    /// Of all models.
+    /// Hypotheses of all models.
     hypotheses: Vec<((f32, f32), f32)>,
-    /// The greatest of any model.
+    /// Greatest evidence for any model.
     evidence: f32,
-    /// Of all models together: tables and votes, refinement, verdict.
+    /// Sums over all models: tables and votes, refinement, verdict.
     seconds: [f64; 3],
 }
 struct FoundModel<'a> {
@@ -309,7 +309,7 @@ struct FoundModel<'a> {
     found: Found,
 }
 
-/// The path of a frame's picture.
+/// Returns the path of a frame's picture.
 fn numbered(path: &Path, number: Option<u64>) -> PathBuf {
     match (Pattern::of(path), number) {
         (Some(pattern), Some(number)) => pattern.with_number(path, number),
@@ -317,7 +317,7 @@ fn numbered(path: &Path, number: Option<u64>) -> PathBuf {
     }
 }
 
-/// Where reports go: lines for people, or JSON; of a sequence one object a line.
+/// Prints reports as text or JSON; for a sequence, one JSON object per line.
 struct Printer<'a> {
     json: bool,
     file: Option<&'a Path>,
@@ -350,7 +350,7 @@ impl<'a> Printer<'a> {
     }
 }
 
-/// On standard error, if that is a terminal.
+/// Returns a progress bar on standard error, drawn only if that is a terminal.
 fn progress_bar(frames: usize) -> ProgressBar {
     let bar = ProgressBar::new(frames as u64);
     if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} frames, {eta} left") {

@@ -1,4 +1,4 @@
-//! What was found, for people and for programs.
+//! Results as JSON and as text.
 use koel_vision::{Found, Outcome};
 use serde::Serialize;
 
@@ -12,21 +12,21 @@ pub struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rmse_px: Option<f32>,
     pub inliers: usize,
-    /// The name of the model, where one is found or only one was looked for.
+    /// Name of the model, if one is found or only one was searched for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     pub scene: String,
-    /// What speaks for the best pose, nats.
+    /// Evidence for the best pose, in nats.
     pub evidence: f32,
-    /// Why not, where nothing is found.
+    /// Why nothing was found.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// All models that are there, best first, where many were looked for.
+    /// All models that were found, best first, if many were searched for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub matches: Vec<Match>,
     pub timings_ms: Timings,
 }
-/// One of many.
+/// One model of many that was found.
 #[derive(Serialize)]
 pub struct Match {
     pub model: String,
@@ -36,7 +36,7 @@ pub struct Match {
     pub inliers: usize,
     pub evidence: f32,
 }
-/// Where the time went.
+/// Times of the steps.
 #[derive(Clone, Copy, Default, Serialize)]
 pub struct Timings {
     pub read: f64,
@@ -53,7 +53,7 @@ pub fn matrix(found: &Found) -> [[f32; 3]; 2] {
 }
 
 impl Report {
-    /// Nothing found, and why.
+    /// Reports that nothing was found, and why.
     pub fn nothing(scene: String, model: Option<String>, evidence: f32, reason: String) -> Report {
         Report {
             found: false,
@@ -69,7 +69,7 @@ impl Report {
             timings_ms: Timings::default(),
         }
     }
-    /// A model is there.
+    /// Reports a model that was found.
     pub fn found(scene: String, model: String, outcome: &Outcome, found: &Found) -> Report {
         Report {
             found: true,
@@ -81,12 +81,13 @@ impl Report {
             ..Report::nothing(scene, Some(model), outcome.evidence, String::new())
         }
     }
-    /// One line for people.
+    /// Formats the report as one line for people.
     pub fn line(&self) -> String {
         let ms = self.timings_ms.total;
         match (&self.matrix, &self.model, &self.reason) {
             (Some([[a, b, x], [c, d, y]]), Some(model), _) => format!(
-                "{}: {model} at [[{a:.4}, {b:.4}, {x:.2}], [{c:.4}, {d:.4}, {y:.2}]], {} inliers, {:.2} px, {ms:.0} ms\n",
+                "{}: {model} at [[{a:.4}, {b:.4}, {x:.2}], [{c:.4}, {d:.4}, {y:.2}]], {} inliers, \
+                 {:.2} px, {ms:.0} ms\n",
                 self.scene,
                 self.inliers,
                 self.rmse_px.unwrap_or_default(),

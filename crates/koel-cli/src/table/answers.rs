@@ -1,5 +1,4 @@
-//! Answers of a table: for people, as CSV, as a NumPy array. They come piece by piece, and none is
-//! kept.
+//! Answers of a table: for people, as CSV, or as a NumPy array. Rows are streamed to the file.
 use super::columns::in_file;
 use super::npy;
 use crate::failure::{Failure, Outcome};
@@ -8,64 +7,64 @@ use std::fs::File;
 use std::io::{self, BufWriter, Seek, Write};
 use std::path::Path;
 
-/// Rows that people are shown.
+/// Maximum number of rows shown to people.
 const SHOWN: usize = 20;
 
-/// What a row says.
+/// Fields of a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fields {
-    /// Of the query: its name and type.
+    /// Name and type of the query.
     pub query: (&'static str, Width),
-    /// Of the answer; `None`: there is nothing but whether the query was found.
+    /// Name and type of the answer. `None`: the row only tells whether the query was found.
     pub answer: Option<(&'static str, Width)>,
 }
-/// What was asked, and what was found.
+/// A query and its answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Row {
     pub query: u128,
     pub found: bool,
-    /// 0 if nothing was found.
+    /// 0 if the query was not found.
     pub answer: u128,
 }
 
-/// Errors: a file that would be neither `.npy` nor `.csv`.
+/// Errors: the file is neither `.npy` nor `.csv`.
 pub fn check_name(out: &Path) -> Outcome<()> {
     match is_array(out) {
         Some(_) => Ok(()),
         None => Err(in_file(out, "unknown format, expected a file named .npy or .csv")),
     }
 }
-/// A NumPy array; or else CSV.
+/// Returns true for a NumPy array, false for CSV, `None` for anything else.
 fn is_array(out: &Path) -> Option<bool> {
     let extension = out.extension()?.to_str()?;
     let is = |name| extension.eq_ignore_ascii_case(name);
     (is("npy") || is("csv")).then(|| is("npy"))
 }
 
-/// Takes rows: writes them to a file, if there is one, and keeps the first ones for people.
+/// Sink for rows: writes them to a file if there is one, else keeps the first for people.
 pub struct Answers<'a> {
     fields: Fields,
     to: Option<Written<'a>>,
-    /// All of them.
+    /// Number of rows.
     pub rows: u64,
     first: Vec<Row>,
 }
-/// A file of answers while it is written.
+/// A file of answers that is being written.
 struct Written<'a> {
     to: BufWriter<&'a mut File>,
     name: &'a Path,
     is_array: bool,
 }
 impl<'a> Answers<'a> {
-    /// For people only.
+    /// Creates a sink that only shows rows.
     pub fn shown(fields: Fields) -> Answers<'a> {
         Answers { fields, to: None, rows: 0, first: vec![] }
     }
-    /// To a file of this name.
+    /// Creates a sink that writes to a file with this name.
     pub fn written(fields: Fields, file: &'a mut File, name: &'a Path) -> Outcome<Answers<'a>> {
         let to = BufWriter::with_capacity(1 << 20, file);
         let mut to = Written { to, name, is_array: is_array(name) == Some(true) };
-        // Of an array to be overwritten when the number of rows is known.
+        // The header of an array is overwritten once the number of rows is known.
         let header = if to.is_array { array_header(fields, 0) } else { csv_header(fields) };
         let begun = to.to.write_all(&header);
         to.ok(begun)?;
@@ -86,7 +85,7 @@ impl<'a> Answers<'a> {
         }
         Ok(())
     }
-    /// The end of the file; for people the first rows, in columns.
+    /// Completes the file, or returns the first rows as columns for people.
     pub fn finish(mut self) -> Outcome<String> {
         let Some(mut to) = self.to.take() else { return Ok(self.first_rows()) };
         let mut finished = to.to.flush();
@@ -112,8 +111,8 @@ impl<'a> Answers<'a> {
         for row in &self.first {
             let answer = match (row.found, answer) {
                 (true, Some((_, width))) => number(row.answer, width),
-                (true, None) => "there".into(),
-                (false, _) => "not there".into(),
+                (true, None) => "found".into(),
+                (false, _) => "not found".into(),
             };
             text.push_str(&line(&number(row.query, width), &answer));
         }
@@ -130,7 +129,7 @@ impl Written<'_> {
     }
 }
 
-/// Decimal; of 128 bits hexadecimal.
+/// Formats as decimal; 128-bit numbers as hexadecimal.
 fn number(number: u128, width: Width) -> String {
     match width {
         Width::U32 | Width::U64 => number.to_string(),
@@ -141,7 +140,7 @@ fn csv_header(fields: Fields) -> Vec<u8> {
     let answer = fields.answer.map_or(String::new(), |(name, _)| format!(",{name}"));
     format!("{},found{answer}\n", fields.query.0).into_bytes()
 }
-/// Query, found (1 or 0), answer: empty if nothing was found.
+/// Writes query, found (1 or 0) and answer, which is empty if the query was not found.
 fn line(to: &mut impl Write, fields: Fields, Row { query, found, answer }: Row) -> io::Result<()> {
     let query = number(query, fields.query.1);
     match (fields.answer, found) {
@@ -150,13 +149,13 @@ fn line(to: &mut impl Write, fields: Fields, Row { query, found, answer }: Row) 
         (Some(_), false) => writeln!(to, "{query},0,"),
     }
 }
-/// Of a structured array with a field for each.
+/// Makes the header of a structured array with these fields.
 fn array_header(fields: Fields, rows: u64) -> Vec<u8> {
     let field = |(name, width)| {
         let element = match width {
             Width::U32 => "<u4",
             Width::U64 => "<u8",
-            // NumPy has no such number: sixteen bytes.
+            // NumPy has no 128-bit integers, so these are 16 raw bytes.
             Width::U128 => "|V16",
         };
         format!("('{name}', '{element}')")

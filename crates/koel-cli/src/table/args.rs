@@ -1,4 +1,4 @@
-//! What `koel build`, `koel query` and `koel info` understand.
+//! Options of `koel build`, `koel query` and `koel info`.
 use super::columns::ColumnName;
 use clap::ValueEnum;
 use koel::Duplicates;
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 const BUILD_EXAMPLES: &str = "\
 Examples:
-  koel build ids.u64 -o ids.koel                   the value of a key is its row number, from 0
+  koel build ids.u64 -o ids.koel                   each value is the key's row number, from 0
   koel build keys.npy --values values.npy -o table.koel
   koel build people.csv --column id --value-column age -o ages.koel
   koel build scan.ply --voxel-grid 512 --kind set -o voxels.koel
@@ -15,109 +15,122 @@ Examples:
   koel build people.csv --column id --kind index -o ids.koel
   koel build users.csv --column uuid --key-type u128 --value-column age -o users.koel
 
-A map has a value for each key, a set none, a multimap all values that a key comes with, in their order; an index gives the distinct keys
-the numbers from 0 on, in ascending order.
-Keys of 128 bits are raw words (.u128), or numbers of CSV files with --key-type u128. Digits alone are decimal; hexadecimal are those
-behind 0x, the 32 of an MD5 sum, which must have a letter among them, and those of a UUID with its hyphens. They make maps, sets and indexes, in which ids are in the order in which keys first come.
-Keys and values are whole numbers: raw little-endian words (.u32, .u64), one-dimensional NumPy arrays of u32, u64, i32 or i64 without
-negative numbers (.npy), columns of CSV files (.csv; u32 if all numbers fit, else u64), or the voxels that a point cloud or mesh touches
-(.ply, .obj, .pcd, .stl, .las, .laz): x << 20 | y << 10 | z up to 1024 voxels a side, x << 42 | y << 21 | z beyond.
-In a CSV file, blanks around a field do not count. Its first line is the heading if a column is asked for by name, or if every field asked
-for begins with a letter; --header yes or no decides otherwise. The report tells how many lines were read and which was the heading.
-Files are read piece by piece: only the numbers are kept in memory, not the text. Ctrl-C leaves no half-written file.
-The file works on every device; docs/format.md describes it.";
+Tables: a map stores one value per key, a set no values, and a multimap all values of a key in
+input order. An index numbers the distinct keys from 0 in ascending order; 128-bit keys are
+numbered in order of first occurrence.
 
-/// Build a table of keys and values, and save it
+Keys and values are whole numbers: raw little-endian words (.u32, .u64), one-dimensional NumPy
+arrays of u32, u64, i32 or i64 without negative numbers (.npy), columns of CSV files (.csv; u32 if
+all numbers fit, else u64), or the voxels that a point cloud or mesh touches (.ply, .obj, .pcd,
+.stl, .las, .laz), encoded as x << 20 | y << 10 | z up to 1024 voxels per side, and as
+x << 42 | y << 21 | z beyond.
+
+128-bit keys are raw words (.u128) or numbers in CSV files with --key-type u128, for maps, sets
+and indexes. Digits alone are decimal. Hexadecimal keys start with 0x, have the 32 digits of an
+MD5 sum with at least one letter, or have the hyphens of a UUID.
+
+In CSV files, blanks around a field are ignored. The first line is a heading if a column is
+selected by name or if every selected field begins with a letter; --header overrides this rule.
+The report states the number of lines read and the heading.
+
+Files are streamed; only the numbers are kept in memory. Ctrl-C leaves no half-written file.
+The output works on every device; docs/format.md describes the format.";
+
+/// Build a table of keys and values, and save it to a file
 #[derive(clap::Args, Debug)]
 #[command(after_help = BUILD_EXAMPLES)]
 pub struct BuildArgs {
-    /// The keys
+    /// File of keys
     #[arg(value_name = "KEYS")]
     pub keys: PathBuf,
-    /// The values, as many [default: row numbers]
+    /// File of values, one per key [default: row numbers]
     #[arg(long, value_name = "FILE", conflicts_with = "voxel_grid")]
     pub values: Option<PathBuf>,
-    /// The column of the keys in a CSV file: its name, or its number from 1
+    /// Column of the keys in a CSV file: its name, or its number from 1
     #[arg(long, value_name = "NAME|N", default_value = "1")]
     pub column: ColumnName,
-    /// The column of the values, in the file of the values or else in that of the keys
+    /// Column of the values, in the file of --values if given, else in the file of keys
     #[arg(long, value_name = "NAME|N", conflicts_with = "voxel_grid")]
     pub value_column: Option<ColumnName>,
-    /// Whether the first line of a CSV file is a heading: auto takes it for one if a column is
-    /// asked for by name, or if every field asked for begins with a letter
+    /// Whether the first line of a CSV file is a heading; auto takes it for one if a column is
+    /// selected by name or every selected field begins with a letter [default: auto]
     #[arg(long, value_enum, value_name = "auto|yes|no")]
     pub header: Option<Header>,
-    /// The keys are the voxels of a scan, on a grid of so many voxels a side
+    /// Use the voxels of a scan as keys, on a grid with N voxels per side
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 21))]
     pub voxel_grid: Option<u32>,
-    /// The kind of table
+    /// Kind of table
     #[arg(long, value_enum, default_value = "map", value_name = "map|set|multimap|index")]
     pub kind: Kind,
-    /// The type of keys [default: that of the file]
+    /// Type of the keys [default: the file's type]
     #[arg(long, value_enum, value_name = "u32|u64|u128")]
     pub key_type: Option<KeyNumber>,
-    /// The type of values [default: that of the file]
+    /// Type of the values [default: the file's type]
     #[arg(long, value_enum, value_name = "u32|u64")]
     pub value_type: Option<Number>,
-    /// Keys per slot, 0.3 to 0.95
+    /// Load factor: keys per slot, 0.3 to 0.95
     #[arg(long, value_name = "LOAD", default_value_t = 0.8)]
     pub load: f64,
-    /// Of equal keys of a map: keep the last, keep the first, reject them, or take my word that
-    /// there are none [default: last]
+    /// Which of several pairs with equal keys a map keeps: the last, the first, reject them as an
+    /// error, or unchecked if there are none [default: last]
     #[arg(long, value_enum, value_name = "last|first|reject|unchecked")]
     pub duplicates: Option<Policy>,
-    /// The same pairs give the same file of a map, on every device and in every order
+    /// Make the file of a map depend only on its pairs, not on their order or the device
     #[arg(long)]
     pub reproducible: bool,
-    /// Where the table goes
+    /// File for the table
     #[arg(short, long, value_name = "FILE")]
     pub out: PathBuf,
 }
 
 const QUERY_EXAMPLES: &str = "\
 Examples:
-  koel query table.koel queries.u32                 the first answers, and how many were found
+  koel query table.koel queries.u32                 show the first answers and the number found
   koel query table.koel queries.npy -o answers.npy  a structured array: key, found, value
   koel query ages.koel people.csv --column id -o answers.csv
-  koel query ids.koel numbers.u32 --ids             of an index the way back: the keys of numbers
+  koel query ids.koel numbers.u32 --ids             look up the keys of an index by their ids
   koel query users.koel users.csv --column uuid
 
-Answers are rows: of a map key, found (1 or 0), value; of a set key, found; of an index key, found, id, and with --ids id, found, key. Of a
-multimap key, found, value: a row for each value, side by side those of a query, and one for a query that has none. In answers.csv a key that
-is not there has no value, in answers.npy, a structured array of the same rows, the value 0. Keys in answers.npy are as wide as in the
-queries; u64 if these are CSV. Keys of 128 bits are asked for as they are built from, and told as 0x and 32 digits, in answers.npy as 16 bytes.
-Queries are read, looked up and written piece by piece, so that there may be more than memory holds. The table is read once, checked, and
-kept in memory of the device; with --quick it is looked into where it is. Ctrl-C leaves no half-written file.";
+Answers are rows. A map gives key, found (1 or 0) and value; a set gives key and found; an index
+gives key, found and id, or id, found and key with --ids. A multimap gives key, found and value,
+with one row per value, adjacent for each query, and one row for a query without values.
 
-/// Look keys up in a saved table
+If a key is not found, the answer is empty in answers.csv and 0 in answers.npy, a structured array
+of the same rows. Keys in answers.npy have the type of the queries, u64 if those are CSV. 128-bit
+keys are read as in koel build and written as 0x and 32 digits, in answers.npy as 16 bytes.
+
+Queries are streamed, so they may exceed memory. The table is read once, checked and kept in
+device memory; with --quick on a CPU it is used in place. Ctrl-C leaves no half-written file.";
+
+/// Look up keys in a saved table
 #[derive(clap::Args, Debug)]
 #[command(after_help = QUERY_EXAMPLES)]
 pub struct QueryArgs {
-    /// The table, as `koel build` wrote it
+    /// Table written by `koel build`
     #[arg(value_name = "TABLE")]
     pub table: PathBuf,
-    /// The keys to look up: .u32, .u64, .u128, .npy or .csv
+    /// File of keys to look up: .u32, .u64, .u128, .npy or .csv
     #[arg(value_name = "QUERIES")]
     pub queries: PathBuf,
-    /// The column of the keys in a CSV file: its name, or its number from 1
+    /// Column of the keys in a CSV file: its name, or its number from 1
     #[arg(long, value_name = "NAME|N", default_value = "1")]
     pub column: ColumnName,
-    /// Whether the first line of a CSV file is a heading: auto takes it for one if a column is
-    /// asked for by name, or if every field asked for begins with a letter
+    /// Whether the first line of a CSV file is a heading; auto takes it for one if a column is
+    /// selected by name or every selected field begins with a letter [default: auto]
     #[arg(long, value_enum, value_name = "auto|yes|no")]
     pub header: Option<Header>,
-    /// Where the answers go: .npy or .csv
+    /// File for the answers: .npy or .csv [default: print the first answers]
     #[arg(short, long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// The queries are ids of an index: look their keys up
+    /// Treat the queries as ids of an index and look up their keys
     #[arg(long)]
     pub ids: bool,
-    /// Look into the file where it is and check its header only, rather than read and check all of
-    /// it
+    /// Use the table file in place and check only its header, instead of reading and checking it
+    /// all
     ///
-    /// On the CPU nothing is copied, and only the pages that queries need are read. Damage goes
-    /// unnoticed, and no program may change the file meanwhile: answers would be wrong, and if
-    /// it is cut short koel is ended by the system.
+    /// On the CPU nothing is copied, and only the pages that queries touch are read. Damage goes
+    /// unnoticed. No other program may change the file meanwhile: answers would be wrong, and if
+    /// the file is truncated, the system terminates koel.
     #[arg(long)]
     pub quick: bool,
 }
@@ -127,14 +140,14 @@ Examples:
   koel info table.koel
   koel info table.koel --json -";
 
-/// What a saved table holds, and whether the file is whole
+/// Show what a saved table holds, and check that the file is intact
 #[derive(clap::Args, Debug)]
 #[command(after_help = INFO_EXAMPLES)]
 pub struct InfoArgs {
-    /// The table, as `koel build` wrote it
+    /// Table written by `koel build`
     #[arg(value_name = "TABLE")]
     pub table: PathBuf,
-    /// Read and check the header only
+    /// Read and check only the header
     #[arg(long)]
     pub quick: bool,
 }
@@ -142,7 +155,7 @@ pub struct InfoArgs {
 /// `--header`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
 pub enum Header {
-    /// As the fields look that are asked for.
+    /// Depends on the selected fields of the first line.
     #[default]
     Auto,
     /// The first line is a heading.
@@ -153,17 +166,17 @@ pub enum Header {
 /// `--kind`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Kind {
-    /// Keys and a value each.
+    /// Keys with one value each.
     Map,
-    /// Keys.
+    /// Keys only.
     Set,
-    /// Keys and any number of values each.
+    /// Keys with any number of values each.
     Multimap,
-    /// Keys and numbers for them, both ways.
+    /// Keys and their numbers, both ways.
     Index,
 }
 impl Kind {
-    /// Whether there are values that are not made up.
+    /// Returns whether the table stores values from the input.
     pub fn has_values(self) -> bool {
         matches!(self, Kind::Map | Kind::Multimap)
     }
@@ -201,13 +214,13 @@ impl From<Number> for Width {
 /// `--duplicates`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Policy {
-    /// The last pair stays.
+    /// Keeps the last pair.
     Last,
-    /// The first pair stays.
+    /// Keeps the first pair.
     First,
-    /// They are an error.
+    /// Fails if keys repeat.
     Reject,
-    /// There are none.
+    /// Assumes that no key repeats.
     Unchecked,
 }
 impl From<Policy> for Duplicates {

@@ -1,4 +1,4 @@
-//! `koel build`: columns of numbers to a table, and the table to a file.
+//! `koel build`: reads columns of numbers, builds a table and saves it.
 use super::args::{BuildArgs, Header, KeyNumber, Kind, Policy};
 use super::columns::{self, Account, Column, Format, in_file};
 use super::{Table, check_header, json_file, say, tell};
@@ -17,7 +17,7 @@ use serde::Serialize;
 use std::fs::File;
 use std::time::Instant;
 
-/// Runs `koel build`. What can be refused is refused before anything is read.
+/// Runs `koel build`. Rejects bad arguments before anything is read.
 pub fn run_build(global: &Global, args: BuildArgs) -> Outcome {
     check(&args)?;
     let files = [Some(args.keys.as_path()), args.values.as_deref()];
@@ -69,7 +69,7 @@ pub fn run_build(global: &Global, args: BuildArgs) -> Outcome {
     };
     say(global, json_file, &built, &built.text())
 }
-/// Options that do not go together.
+/// Rejects options that exclude each other.
 fn check(args: &BuildArgs) -> Outcome {
     if !(0.3..=0.95).contains(&args.load) {
         return Err(Failure::Usage(format!("--load {}: expected 0.3 to 0.95", args.load)));
@@ -86,20 +86,20 @@ fn check(args: &BuildArgs) -> Outcome {
     };
     match (refused(&of_values), refused(&of_maps)) {
         (Some(name), _) if !args.kind.has_values() => {
-            Err(Failure::Usage(format!("{name} goes with --kind map or multimap")))
+            Err(Failure::Usage(format!("{name} requires --kind map or multimap")))
         }
         (_, Some(name)) if args.kind != Kind::Map => {
-            Err(Failure::Usage(format!("{name} goes with --kind map")))
+            Err(Failure::Usage(format!("{name} requires --kind map")))
         }
         _ if !is_wide(args) => Ok(()),
         _ if args.reproducible => {
-            Err(Failure::Usage("--reproducible goes with keys of 32 or 64 bits".into()))
+            Err(Failure::Usage("--reproducible requires keys of 32 or 64 bits".into()))
         }
         _ if args.kind == Kind::Multimap => Err(no_multimap()),
         _ => Ok(()),
     }
 }
-/// Whether keys have 128 bits.
+/// Returns whether keys have 128 bits.
 fn is_wide(args: &BuildArgs) -> bool {
     match args.key_type {
         Some(number) => number == KeyNumber::U128,
@@ -107,13 +107,13 @@ fn is_wide(args: &BuildArgs) -> bool {
     }
 }
 fn no_multimap() -> Failure {
-    Failure::Usage("--kind multimap goes with keys of 32 or 64 bits".into())
+    Failure::Usage("--kind multimap requires keys of 32 or 64 bits".into())
 }
-/// Keys and values, as they are in the files; no values for a table that has none.
+/// Keys and values as read from the files; no values for a table without them.
 struct Pairs {
     keys: Column,
     values: Column,
-    /// Of each file.
+    /// One per file.
     accounts: Vec<Account>,
 }
 fn pairs(args: &BuildArgs, header: Header) -> Outcome<Pairs> {
@@ -121,14 +121,14 @@ fn pairs(args: &BuildArgs, header: Header) -> Outcome<Pairs> {
     let rows = |keys: &Column| Column::rows(if args.kind.has_values() { keys.len() } else { 0 });
     if let Some(side) = args.voxel_grid {
         if format != Format::Scan {
-            return Err(in_file(&args.keys, "--voxel-grid goes with a point cloud or mesh"));
+            return Err(in_file(&args.keys, "--voxel-grid requires a point cloud or mesh"));
         }
         let (keys, account) = columns::voxels(&args.keys, side)?;
         return Ok(Pairs { values: rows(&keys), keys, accounts: vec![account] });
     }
     let value_column = args.value_column.as_ref();
     if args.values.is_none() && value_column.is_some() && format != Format::Csv {
-        return Err(Failure::Usage("--value-column goes with a CSV file".into()));
+        return Err(Failure::Usage("--value-column requires a CSV file".into()));
     }
     let names = [&args.column]
         .into_iter()
@@ -157,7 +157,8 @@ struct Build<'a> {
     seed: Option<u32>,
 }
 impl Build<'_> {
-    /// Builds and saves: how many keys came again and were dropped, and the seconds of both.
+    /// Builds and saves. Returns the number of pairs dropped for repeated keys, and the seconds of
+    /// both steps.
     fn run<K: Key + SortPair<V>, V: Value>(
         &self,
         keys: &[K],
@@ -198,7 +199,7 @@ impl Build<'_> {
             }
         }
     }
-    /// The same of keys of 128 bits.
+    /// Like `run`, for 128-bit keys.
     fn run128<V: Value>(&self, keys: &[u128], values: &[V]) -> Outcome<(usize, [f64; 2])> {
         let Build { device, args, seed } = self;
         let (load, seed, begin) = (args.load, *seed, Instant::now());
@@ -227,7 +228,7 @@ impl Build<'_> {
             Kind::Multimap => Err(no_multimap()),
         }
     }
-    /// A table, or what is wrong with the keys.
+    /// Returns the table, or an error that names the file of keys if they are at fault.
     fn built<T>(&self, built: koel::Result<T>) -> Outcome<T> {
         built.map_err(|e| match e {
             Error::DuplicateKey { .. } | Error::TooMany { .. } => in_file(&self.args.keys, e),
@@ -250,7 +251,7 @@ impl Build<'_> {
     }
 }
 
-/// What `koel build` did.
+/// Report of `koel build`.
 #[derive(Serialize)]
 struct Built {
     #[serde(flatten)]
@@ -273,11 +274,12 @@ impl Built {
         let (t, s, n) = (&self.table, &self.seconds, output::thousands);
         let dropped = match self.dropped {
             0 => String::new(),
-            dropped => format!(", {} with a key that came again dropped", n(dropped)),
+            dropped => format!(", {} with a repeated key dropped", n(dropped)),
         };
         let inputs = self.inputs.iter().map(Account::text).collect::<String>();
         format!(
-            "{}: {}, {}{dropped}, load {:.3}, {} bytes\n{inputs}read {:.3} s, built {:.3} s on {}, written {:.3} s\n",
+            "{}: {}, {}{dropped}, load {:.3}, {} bytes\n\
+             {inputs}read {:.3} s, built {:.3} s on {}, written {:.3} s\n",
             t.file,
             t.what(),
             t.content(),

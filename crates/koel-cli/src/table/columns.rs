@@ -1,4 +1,4 @@
-//! Keys and values from files: raw words, NumPy arrays, columns of CSV, voxels of scans.
+//! Columns of keys and values from files: raw words, NumPy arrays, CSV, voxels of scans.
 use super::args::Header;
 use super::csv::{Csv, Heading};
 use super::npy::{self, Element};
@@ -12,10 +12,10 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Bytes that are read at a time.
+/// Bytes read at a time.
 pub const PIECE: usize = 1 << 20;
 
-/// Whole numbers: of 128 bits, or in the narrower of two types that holds them all.
+/// A column of whole numbers: 128-bit, or the narrower of two types that holds them all.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Column {
     U32(Vec<u32>),
@@ -23,7 +23,7 @@ pub enum Column {
     U128(Vec<u128>),
 }
 impl Column {
-    /// `0..n`.
+    /// Returns `0..n`.
     pub fn rows(n: usize) -> Column {
         if u32::try_from(n).is_ok() {
             Column::U32((0..n as u32).collect())
@@ -52,7 +52,7 @@ impl Column {
             Column::U128(_) => Width::U128,
         }
     }
-    /// One more, at the end: of 64 bits at most, or of a column of 128.
+    /// Appends a number. It must fit 64 bits unless the column has 128.
     pub fn push(&mut self, number: u128) {
         if let (Column::U32(column), true) = (&*self, number > u32::MAX.into()) {
             *self = Column::U64(column.iter().map(|&n| n.into()).collect());
@@ -63,7 +63,7 @@ impl Column {
             Column::U128(column) => column.push(number),
         }
     }
-    /// In a type that was asked for. Errors: a number that does not fit; `what` they are.
+    /// Converts to the type `width`. Errors: a number does not fit; the message calls it `what`.
     pub fn of_width(self, width: Option<Width>, what: &str, file: &Path) -> Outcome<Column> {
         let Some(width) = width.filter(|&width| width != self.width()) else { return Ok(self) };
         let most = u128::MAX >> (128 - width.bits());
@@ -86,12 +86,12 @@ impl Column {
     }
 }
 
-/// Which column of a CSV file.
+/// Name or number of a column of a CSV file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ColumnName {
-    /// From 1.
+    /// Number, from 1.
     Number(usize),
-    /// As in the first line.
+    /// Name in the first line.
     Name(String),
 }
 impl std::str::FromStr for ColumnName {
@@ -113,7 +113,7 @@ impl Display for ColumnName {
     }
 }
 
-/// What a file is, by its name.
+/// Format of a file, by its extension.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Format {
     /// Little-endian words.
@@ -124,7 +124,7 @@ pub enum Format {
     Scan,
 }
 impl Format {
-    /// Errors: an extension that none of them has.
+    /// Errors: the extension is unknown.
     pub fn of(file: &Path) -> Outcome<Format> {
         let extension =
             file.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
@@ -136,7 +136,8 @@ impl Format {
             "csv" => Format::Csv,
             "ply" | "obj" | "pcd" | "stl" | "las" | "laz" => Format::Scan,
             _ => {
-                let expected = "expected a file named .u32, .u64, .u128, .npy or .csv, or a point cloud or mesh";
+                let expected = "expected a file named .u32, .u64, .u128, .npy or .csv, \
+                                or a point cloud or mesh";
                 return Err(in_file(
                     file,
                     format_args!("unknown format, {expected} (.ply, .obj, .pcd, .stl, .las, .laz)"),
@@ -146,7 +147,7 @@ impl Format {
     }
 }
 
-/// Bad input: the file and what is wrong with it.
+/// Reports bad input: the file and its fault.
 pub fn in_file(file: &Path, fault: impl Display) -> Failure {
     Failure::Usage(format!("{}: {fault}", file.display()))
 }
@@ -154,23 +155,23 @@ pub fn cannot_be_read(file: &Path, error: io::Error) -> Failure {
     in_file(file, format_args!("cannot be read: {error}"))
 }
 
-/// What was read of a file, for the report.
+/// What was read from a file, for the report.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Account {
     pub file: String,
-    /// Lines of a CSV file: the heading, blank lines, and rows.
+    /// Number of lines of a CSV file, including the heading and blank lines.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lines: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub heading: Option<Heading>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blank_lines: Option<u64>,
-    /// Numbers of a column, or points of a scan.
+    /// Rows of a column, or points of a scan.
     pub rows: u64,
-    /// Points of a scan that are not finite.
+    /// Points of a scan that were dropped as not finite.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dropped: Option<u64>,
-    /// What a reader of the report must know: they are told with those of other files.
+    /// Notes for the report, which lists those of all files together.
     #[serde(skip)]
     pub notes: Vec<String>,
 }
@@ -192,7 +193,7 @@ impl Account {
         let notes = crate::intersect::load::notes(file, scan);
         Account { dropped: Some(scan.report.dropped), notes, ..Account::of_numbers(file, rows) }
     }
-    /// A line for people, about a file of lines; nothing about others.
+    /// Formats a line about a CSV file for people; empty for other files.
     pub fn text(&self) -> String {
         let Some(lines) = self.lines else { return String::new() };
         let n = |n: u64| crate::output::thousands(n as usize);
@@ -206,11 +207,10 @@ impl Account {
     }
 }
 
-/// Reads the numbers of a raw file, a NumPy array, or columns of a CSV file: as many columns as
-/// names. `wide`: the first one has keys of 128 bits.
+/// Reads the numbers of a raw file, a NumPy array, or the columns `names` of a CSV file. `wide`:
+/// the first column has 128-bit keys.
 ///
-/// Text and bytes are read piece by piece; only the numbers are kept. Errors: as those of
-/// [`Input`].
+/// The file is streamed; only the numbers are kept. Errors: those of [`Input`].
 pub fn read(
     file: &Path,
     format: Format,
@@ -224,7 +224,7 @@ pub fn read(
     Ok((columns, input.account()))
 }
 
-/// The numbers of a file, which come in pieces. Progress is shown on a terminal.
+/// Streamed numbers of a file. Shows progress on a terminal.
 pub struct Input<'a> {
     file: &'a Path,
     progress: ProgressBar,
@@ -235,9 +235,10 @@ enum Source<'a> {
     Csv(Box<Csv<'a, ProgressBarIter<File>>>),
 }
 impl<'a> Input<'a> {
-    /// Of columns, as many as names. `wide`: the first one of a CSV file has keys of 128 bits.
+    /// Opens a file of numbers; of CSV, the columns `names`. `wide`: the first column of a CSV file
+    /// has 128-bit keys.
     ///
-    /// Errors: a file that cannot be read, is none of numbers, or is cut short.
+    /// Errors: the file cannot be read, does not hold numbers, or is truncated.
     pub fn open(
         file: &'a Path,
         format: Format,
@@ -263,7 +264,7 @@ impl<'a> Input<'a> {
         };
         Ok(Input { file, progress, from })
     }
-    /// What was read so far.
+    /// Returns what was read so far.
     pub fn account(&self) -> Account {
         match &self.from {
             Source::Words(words) => Account::of_numbers(self.file, words.done),
@@ -283,7 +284,7 @@ impl<'a> Input<'a> {
             }
         }
     }
-    /// How wide the numbers are at most.
+    /// Returns the widest type that the numbers may have.
     pub fn width(&self) -> Width {
         match &self.from {
             Source::Words(words) => words.width,
@@ -291,8 +292,8 @@ impl<'a> Input<'a> {
             Source::Csv(_) => Width::U64,
         }
     }
-    /// Empty columns for [`read`](Self::read), with room for what is left, or for `most` rows of
-    /// it. Errors: no memory.
+    /// Returns empty columns for [`read`](Self::read), with capacity for the remaining rows, at
+    /// most `most`. Errors: out of memory.
     pub fn columns(&self, most: usize) -> Outcome<Vec<Column>> {
         Ok(match &self.from {
             Source::Words(words) => {
@@ -306,9 +307,9 @@ impl<'a> Input<'a> {
             Source::Csv(csv) => csv.columns(),
         })
     }
-    /// Adds the next rows to the columns, at most so many: their number, 0 at the end.
+    /// Appends the next rows to the columns, at most `most`. Returns their number, 0 at the end.
     ///
-    /// Errors: what is no number, with its line or its place.
+    /// Errors: a field is not a number; the message has its line or position.
     pub fn read(&mut self, columns: &mut [Column], most: usize) -> Outcome<usize> {
         match &mut self.from {
             Source::Words(words) => {
@@ -324,18 +325,18 @@ impl Drop for Input<'_> {
     }
 }
 
-/// Little-endian words.
+/// A stream of little-endian words.
 struct Words<R> {
     from: R,
     width: Width,
-    /// Negative numbers are an error.
+    /// Whether words are signed; negative numbers are then an error.
     signed: bool,
-    /// Numbers before, and those that are left.
+    /// Numbers read so far; `left` counts the remaining ones.
     done: u64,
     left: u64,
 }
 impl<R: Read> Words<R> {
-    /// Whole ones.
+    /// Opens raw words.
     fn raw(file: &Path, from: R, bytes: u64, width: Width) -> Outcome<Words<R>> {
         let each = u64::from(width.bits() / 8);
         if !bytes.is_multiple_of(each) {
@@ -343,20 +344,21 @@ impl<R: Read> Words<R> {
             return Err(in_file(
                 file,
                 format_args!(
-                    "{bytes} bytes: expected a multiple of {each}, the last {rest} at byte {whole} are no whole number"
+                    "{bytes} bytes: expected a multiple of {each}, the last {rest} at byte {whole} \
+                     are incomplete"
                 ),
             ));
         }
         Ok(Words { from, width, signed: false, done: 0, left: bytes / each })
     }
-    /// A NumPy array of one dimension.
+    /// Opens a one-dimensional NumPy array.
     fn array(file: &Path, mut from: R, bytes: u64) -> Outcome<Words<R>> {
         let header = npy::read_header(&mut from, bytes).map_err(|e| in_file(file, e))?;
         let width = if header.element.bytes() == 4 { Width::U32 } else { Width::U64 };
         let signed = matches!(header.element, Element::I32 | Element::I64);
         Ok(Words { from, width, signed, done: 0, left: header.len })
     }
-    /// `column` has numbers of this width.
+    /// Appends at most `most` numbers to `column`, which must have this width.
     fn read(&mut self, file: &Path, column: &mut Column, most: usize) -> Outcome<usize> {
         let n = self.left.min(most as u64);
         let each = self.width.bits() as usize / 8;
@@ -400,17 +402,17 @@ impl<R: Read> Words<R> {
         Ok(n as usize)
     }
 }
-/// Room for so many. Errors: there is none.
+/// Reserves capacity for `n` numbers. Errors: out of memory.
 fn reserved<T>(file: &Path, n: u64) -> Outcome<Vec<T>> {
     let mut numbers = Vec::new();
     match usize::try_from(n).map(|n| numbers.try_reserve_exact(n)) {
         Ok(Ok(())) => Ok(numbers),
-        _ => Err(Failure::Other(format!("{}: no memory for {n} numbers", file.display()))),
+        _ => Err(Failure::Other(format!("{}: out of memory for {n} numbers", file.display()))),
     }
 }
 
-/// The keys of the voxels that a scan touches, on a grid of `side` voxels a side around it:
-/// row-major, ascending.
+/// Returns the keys of the voxels that a scan touches, on an enclosing grid with `side` voxels per
+/// side: row-major, ascending.
 pub fn voxels(file: &Path, side: u32) -> Outcome<(Column, Account)> {
     let scan = koel_spatial::read(file).map_err(Failure::input)?;
     let account = Account::of_scan(file, &scan);
@@ -433,7 +435,7 @@ pub fn voxels(file: &Path, side: u32) -> Outcome<(Column, Account)> {
     Ok((keys.map_err(|e| in_file(file, e))?, account))
 }
 
-/// Of bytes, on standard error, if that is a terminal.
+/// Returns a progress bar in bytes on standard error, drawn only if that is a terminal.
 fn progress_bar(bytes: u64, file: &Path) -> ProgressBar {
     let bar = ProgressBar::new(bytes);
     if let Ok(style) = ProgressStyle::with_template("{bar:30} {bytes}/{total_bytes} {msg}") {
@@ -458,7 +460,7 @@ mod tests {
             while words.read(Path::new("k.u32"), &mut column, most).unwrap() > 0 {}
             assert!(column == Column::U32(numbers.clone()));
         }
-        // A negative number in a later piece, by its place in the file.
+        // A negative number in a later piece is reported at its position in the file.
         let mut bytes = npy::header("'<i8'", 400_000);
         bytes.extend((0..400_000i64).flat_map(|i| if i == 300_000 { -7 } else { i }.to_le_bytes()));
         let file = Path::new("k.npy");
@@ -466,9 +468,8 @@ mod tests {
         let mut column = Column::U64(vec![]);
         assert_eq!(words.read(file, &mut column, 250_000).unwrap(), 250_000);
         let error = words.read(file, &mut column, 250_000).unwrap_err();
-        assert!(
-            matches!(error, Failure::Usage(m) if m == "k.npy: element 300000 is -7, expected no negative number")
-        );
+        assert!(matches!(error, Failure::Usage(m)
+                if m == "k.npy: element 300000 is -7, expected no negative number"));
     }
 
     #[test]
@@ -487,13 +488,11 @@ mod tests {
         let error =
             Column::U128(vec![1 << 64]).of_width(Some(Width::U64), "key", file).unwrap_err();
         let most = "expected at most 18446744073709551615 for u64";
-        assert!(
-            matches!(error, Failure::Usage(m) if m == format!("k.u64: key 0 is 18446744073709551616, {most}"))
-        );
+        assert!(matches!(error, Failure::Usage(m)
+                if m == format!("k.u64: key 0 is 18446744073709551616, {most}")));
         let error =
             Column::U64(vec![1, 1 << 32]).of_width(Some(Width::U32), "key", file).unwrap_err();
-        assert!(
-            matches!(error, Failure::Usage(m) if m == "k.u64: key 1 is 4294967296, expected at most 4294967295 for u32")
-        );
+        assert!(matches!(error, Failure::Usage(m)
+                if m == "k.u64: key 1 is 4294967296, expected at most 4294967295 for u32"));
     }
 }

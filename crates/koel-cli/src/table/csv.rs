@@ -1,7 +1,7 @@
-//! Columns of whole numbers in a CSV file. Every line is a row, the heading, or a blank line: none
-//! goes uncounted.
+//! Columns of whole numbers in a CSV file. Every line is counted as a row, the heading or a blank
+//! line.
 //!
-//! One rule for blanks: those around a field do not count, in rows as in the heading.
+//! Blanks around a field are ignored, in rows and in the heading.
 use super::args::Header;
 use super::columns::{Column, ColumnName, PIECE, cannot_be_read, in_file};
 use crate::failure::{Failure, Outcome};
@@ -12,55 +12,55 @@ use std::path::Path;
 #[cfg(test)]
 mod tests;
 
-/// Characters of a heading that the report quotes.
+/// Maximum number of characters quoted from a heading in the report.
 const QUOTED_HEADING: usize = 60;
-/// Characters of a field that an error quotes.
+/// Maximum number of characters quoted from a field in an error.
 const QUOTED_FIELD: usize = 40;
-/// Digits of an MD5 sum or a UUID.
+/// Hexadecimal digits of an MD5 sum or a UUID.
 const DIGITS_OF_128_BITS: usize = 32;
-const BY_NAME: &str = "a column is asked for by its name";
+const BY_NAME: &str = "a column is selected by name";
 const BY_OPTION: &str = "--header yes";
-const BY_LETTERS: &str = "no field asked for is a number, each begins with a letter";
+const BY_LETTERS: &str = "no selected field is a number, each begins with a letter";
 
-/// The first line, where it is no row.
+/// The first line, if it is not a row.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Heading {
     pub line: u64,
-    /// What stands there, shortened.
+    /// The line's text, shortened.
     pub text: String,
     pub why: &'static str,
 }
 
-/// What became of the lines so far.
+/// Counts of the lines read so far.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Lines {
-    /// All of them.
+    /// All lines.
     pub read: u64,
     pub rows: u64,
     pub heading: Option<Heading>,
-    /// Lines without a single byte, and the first of them.
+    /// Number of empty lines; `first_blank` is the line number of the first.
     pub blank: u64,
     pub first_blank: u64,
-    /// Fields of 32 hexadecimal digits without 0x or hyphens.
+    /// Number of fields of 32 hexadecimal digits without 0x or hyphens.
     bare_hexadecimal: u64,
-    /// Fields of 32 decimal digits, and the line of the first.
+    /// Number of fields of 32 decimal digits; `first_bare_decimal` is the line number of the first.
     bare_decimal: u64,
     first_bare_decimal: u64,
 }
 impl Lines {
-    /// What a reader of the report must know.
+    /// Returns the notes for the report.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = vec![];
         if self.blank > 0 {
             let (blank, first) = (self.blank, self.first_blank);
-            notes.push(format!("{blank} blank lines are no rows, the first is line {first}"));
+            notes.push(format!("{blank} blank lines were skipped, the first is line {first}"));
         }
-        // An MD5 sum has no letter once in 3 million times.
+        // One MD5 sum in 3 million has no letter.
         if self.bare_hexadecimal > 0 && self.bare_decimal > 0 {
             let (decimal, first) = (self.bare_decimal, self.first_bare_decimal);
             notes.push(format!(
-                "{decimal} keys of 32 digits without a letter were read as decimal numbers, the \
-                 first in line {first}, beside {} hexadecimal ones; 0x makes a key hexadecimal",
+                "{decimal} keys of 32 digits without a letter were read as decimal, the first in \
+                 line {first}, next to {} hexadecimal keys; 0x makes a key hexadecimal",
                 self.bare_hexadecimal
             ));
         }
@@ -80,14 +80,14 @@ impl Lines {
     }
 }
 
-/// Columns of a CSV file.
+/// Streamed columns of a CSV file.
 pub struct Csv<'a, R> {
     reader: csv::Reader<Unified<R>>,
     names: Vec<&'a ColumnName>,
-    /// The first one has keys of 128 bits.
+    /// Whether the first column has 128-bit keys.
     pub wide: bool,
     header: Header,
-    /// Where they are, when the first line was read.
+    /// Positions of the columns, known once the first line is read.
     places: Option<Vec<usize>>,
     pub lines: Lines,
 }
@@ -98,7 +98,7 @@ impl<'a, R: Read> Csv<'a, R> {
         let reader = builder.from_reader(Unified::new(from));
         Csv { reader, names: names.to_vec(), wide, header, places: None, lines: Lines::default() }
     }
-    /// Empty ones.
+    /// Returns empty columns.
     pub fn columns(&self) -> Vec<Column> {
         let column = |i| if self.is_wide(i) { Column::U128(vec![]) } else { Column::U32(vec![]) };
         (0..self.names.len()).map(column).collect()
@@ -106,9 +106,10 @@ impl<'a, R: Read> Csv<'a, R> {
     fn is_wide(&self, i: usize) -> bool {
         self.wide && i == 0
     }
-    /// Adds the next rows to the columns, at most so many: their number, 0 at the end.
+    /// Appends the next rows to the columns, at most `most`. Returns their number, 0 at the end.
     ///
-    /// Errors: what is no number, with its line and column; an empty file; an open quote.
+    /// Errors: a field is not a number, with its line and column; the file is empty; a quote is not
+    /// closed.
     pub fn read(&mut self, file: &Path, columns: &mut [Column], most: usize) -> Outcome<usize> {
         let (mut row, mut rows) = (csv::ByteRecord::new(), 0);
         while rows < most {
@@ -129,17 +130,17 @@ impl<'a, R: Read> Csv<'a, R> {
         }
         Ok(rows)
     }
-    /// Reads the next record: the line where it begins, `None` at the end of the file.
+    /// Reads the next record. Returns its first line, `None` at the end of the file.
     fn next(&mut self, file: &Path, row: &mut csv::ByteRecord) -> Outcome<Option<u64>> {
         let before = self.reader.position().line();
         let read = self.reader.read_byte_record(row);
         let is_row = !matches!(read, Ok(false));
         let after = self.reader.position().line();
         self.lines.read = after - 1;
-        // Every line ends in a line feed, and what precedes a record are blank lines.
+        // Every line ends with a line feed, and only blank lines precede a record.
         let feeds = |field: &[u8]| field.iter().filter(|&&byte| byte == b'\n').count() as u64;
-        // A quote that is never closed takes the rest of the file into its field, the last line
-        // feed too.
+        // An unclosed quote takes the rest of the file, including the last line feed, into its
+        // field.
         let ends_in_feed = row.iter().next_back().is_some_and(|field| field.ends_with(b"\n"));
         let is_open = is_row && ends_in_feed && self.reader.get_ref().ends_in_quotes();
         let own_feed = u64::from(!is_open);
@@ -152,22 +153,19 @@ impl<'a, R: Read> Csv<'a, R> {
             self.lines.blank += line - before;
         }
         if is_open {
-            return Err(in_file(
-                file,
-                format_args!("line {line}: a quote is opened and never closed"),
-            ));
+            return Err(in_file(file, format_args!("line {line}: a quote is never closed")));
         }
         read.map_err(|e| csv_fault(file, line, e))?;
         Ok(is_row.then_some(line))
     }
-    /// Why the first line is a heading, if it is one.
+    /// Returns why the first line is a heading, if it is one.
     fn why_heading(&self, file: &Path, row: &csv::ByteRecord) -> Outcome<Option<&'static str>> {
         let by_name = self.names.iter().find(|name| matches!(name, ColumnName::Name(_)));
         let places = self.places.iter().flatten();
         Ok(match (self.header, by_name) {
             (Header::No, Some(name)) => {
                 let fault =
-                    format_args!("column {name} is asked for by name, --header no is against it");
+                    format_args!("column {name} is selected by name, which excludes --header no");
                 return Err(in_file(file, fault));
             }
             (Header::No, None) => None,
@@ -180,7 +178,7 @@ impl<'a, R: Read> Csv<'a, R> {
             }
         })
     }
-    /// Adds a row to the columns.
+    /// Appends a row to the columns.
     fn add(
         &mut self,
         file: &Path,
@@ -221,14 +219,14 @@ impl<'a, R: Read> Csv<'a, R> {
 fn expected(wide: bool) -> String {
     match wide {
         true => {
-            "expected 128 bits: decimal digits, hexadecimal digits behind 0x, or 32 hexadecimal \
-                 digits with a letter among them or with the hyphens of a UUID"
+            "expected 128 bits: decimal digits, hexadecimal digits after 0x, or 32 hexadecimal \
+                 digits with at least one letter or with the hyphens of a UUID"
                 .into()
         }
         false => format!("expected a whole number from 0 to {}", u64::MAX),
     }
 }
-/// Where the columns are, counted from 0, as the first line tells.
+/// Finds the positions of the columns, from 0, in the first line.
 fn find_columns(
     file: &Path,
     line: u64,
@@ -239,7 +237,7 @@ fn find_columns(
         ColumnName::Number(number) if *number <= row.len() => Ok(number - 1),
         ColumnName::Number(number) => Err(in_file(
             file,
-            format_args!("line {line}: {} columns, column {number} was asked for", row.len()),
+            format_args!("line {line}: {} columns, column {number} was selected", row.len()),
         )),
         ColumnName::Name(name) => {
             let wanted = name.trim().as_bytes();
@@ -251,7 +249,7 @@ fn find_columns(
                     let [first, second] = [first, second].map(|place| place + 1);
                     let fault = format_args!(
                         "line {line}: columns {first} and {second} have the name {name:?}, \
-                         expected one of them by its number"
+                         expected a column number"
                     );
                     Err(in_file(file, fault))
                 }
@@ -260,7 +258,7 @@ fn find_columns(
                     let there = there.collect::<Vec<_>>().join(", ");
                     Err(in_file(
                         file,
-                        format_args!("line {line}: no column {name:?}, there are {there}"),
+                        format_args!("line {line}: no column {name:?}, the columns are {there}"),
                     ))
                 }
             }
@@ -268,7 +266,7 @@ fn find_columns(
     };
     names.iter().map(place).collect()
 }
-/// The start of the heading, as it stands in the file but for quotes.
+/// Returns the start of the heading as in the file, without quotes.
 fn quoted(row: &csv::ByteRecord) -> String {
     let fields =
         row.iter().map(|field| String::from_utf8_lossy(field).into_owned()).collect::<Vec<_>>();
@@ -278,8 +276,8 @@ fn quoted(row: &csv::ByteRecord) -> String {
         None => text,
     }
 }
-/// Whether a field of the first line is a column's name: it begins with a letter or an underscore,
-/// and could be no key that is mistyped. A sign, a digit and a blank begin no name.
+/// Returns whether a field of the first line is a column name: it begins with a letter or an
+/// underscore and cannot be a mistyped key. Names do not begin with a sign, a digit or a blank.
 fn is_name(field: &[u8], wide: bool) -> bool {
     let Ok(text) = str::from_utf8(field.trim_ascii()) else { return false };
     let begins = text.chars().next().is_some_and(|c| c.is_alphabetic() || c == '_');
@@ -287,23 +285,23 @@ fn is_name(field: &[u8], wide: bool) -> bool {
     begins
         && !(wide && hexadecimal && text.bytes().any(|byte| byte.is_ascii_digit() || byte == b'-'))
 }
-/// A whole number, with blanks around it.
+/// Parses a whole number, ignoring blanks around it.
 fn number(field: &[u8]) -> Option<u64> {
     let digits = field.trim_ascii();
     let all = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
     if all { str::from_utf8(digits).ok()?.parse().ok() } else { None }
 }
-/// How a key of 128 bits is written, where that can be mistaken.
+/// Notation of a 128-bit key, where it may be ambiguous.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Form {
     BareHexadecimal,
     BareDecimal,
     Other,
 }
-/// A key of 128 bits, with blanks around it, the highest digit first.
+/// Parses a 128-bit key, most significant digit first, ignoring blanks around it.
 ///
-/// Digits alone are decimal, however many they are. Hexadecimal are those behind 0x; 32 with a
-/// letter among them, as MD5 sums are written; and those of a UUID, which has hyphens.
+/// Digits alone are decimal, whatever their number. Hexadecimal: digits after 0x; 32 digits with at
+/// least one letter, as in MD5 sums; UUIDs with hyphens.
 fn wide_number(field: &[u8]) -> Option<(u128, Form)> {
     const HYPHENS: [usize; 4] = [8, 13, 18, 23];
     let text = str::from_utf8(field.trim_ascii()).ok()?;
@@ -337,12 +335,13 @@ fn csv_fault(file: &Path, line: u64, error: csv::Error) -> Failure {
     }
 }
 
-/// A text whose lines all end in a line feed, the last one too, whatever they end in.
+/// Text with all line ends converted to line feeds, and one added after the last line if missing.
 ///
-/// The parser counts line feeds: behind carriage returns it would tell other lines than an editor.
+/// The parser counts line feeds only: with carriage returns, its line numbers would differ from an
+/// editor's.
 struct Unified<R> {
     from: R,
-    /// The byte before was a carriage return, told as a line feed.
+    /// Whether the previous byte was a carriage return, passed on as a line feed.
     after_return: bool,
     last: u8,
     ended: bool,
@@ -352,11 +351,11 @@ impl<R> Unified<R> {
     fn new(from: R) -> Unified<R> {
         Unified { from, after_return: false, last: b'\n', ended: false, quotes: 0 }
     }
-    /// Whether all was read, and a quote has no partner.
+    /// Returns whether everything was read and the number of quotes is odd.
     fn ends_in_quotes(&self) -> bool {
         self.ended && !self.quotes.is_multiple_of(2)
     }
-    /// Unifies what was read in its place: the bytes that stay.
+    /// Converts the bytes in place. Returns how many remain.
     fn unify(&mut self, bytes: &mut [u8]) -> usize {
         let mut to = 0;
         for at in 0..bytes.len() {

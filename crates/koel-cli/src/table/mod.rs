@@ -1,7 +1,7 @@
 //! `koel build`, `koel query` and `koel info`: tables in files.
 //!
-//! Numbers are read ([`columns`]), a table is built and saved ([`build`]), or opened and asked
-//! ([`query`]), and the answers are written ([`answers`]).
+//! [`columns`] reads numbers, [`build`] builds and saves a table, [`query`] opens and queries it,
+//! and [`answers`] writes the results.
 mod answers;
 mod args;
 mod build;
@@ -21,7 +21,7 @@ pub use query::run_query;
 use serde::Serialize;
 use std::path::Path;
 
-/// What went wrong with a file that is read.
+/// Reports the fault of a file that is read.
 fn table_fault(error: Error) -> Failure {
     match error {
         Error::File(e) => Failure::input(e),
@@ -44,28 +44,28 @@ pub fn run_info(global: &Global, args: InfoArgs) -> Outcome {
     say(global, json_file, &table, &table.text())
 }
 
-/// The file that the JSON goes to, if it is one.
+/// Returns the file of `--json`, if it is not standard output.
 fn json_file(global: &Global) -> Outcome<Option<&Path>> {
     let file = global.json.as_deref().filter(|file| *file != Path::new("-"));
     file.map_or(Ok(()), output::check_writable)?;
     Ok(file)
 }
-/// Tells people what they must know of the files that were read, on standard error.
+/// Prints notes on the input files to standard error.
 fn tell(notes: &[String]) {
     notes.iter().for_each(|note| output::say(format_args!("note: {note}")));
 }
-/// Refuses `--header` where no file is read that has lines.
+/// Rejects `--header` if no input is a CSV file.
 fn check_header(header: Option<args::Header>, files: &[&Path]) -> Outcome<args::Header> {
     let is_csv =
         |file: &&Path| columns::Format::of(file).is_ok_and(|format| format == columns::Format::Csv);
     match header {
         Some(_) if !files.iter().any(is_csv) => {
-            Err(Failure::Usage("--header goes with a CSV file".into()))
+            Err(Failure::Usage("--header requires a CSV file".into()))
         }
         header => Ok(header.unwrap_or_default()),
     }
 }
-/// The report as JSON where that is wanted, and else for people.
+/// Writes the report as JSON if wanted, and prints it as text unless standard output has the JSON.
 fn say(global: &Global, json_file: Option<&Path>, report: &impl Serialize, text: &str) -> Outcome {
     if global.json.is_none() {
         return output::print(text);
@@ -82,14 +82,14 @@ fn say(global: &Global, json_file: Option<&Path>, report: &impl Serialize, text:
     }
 }
 
-/// A table file, for people and for programs.
+/// Description of a table file.
 #[derive(Serialize)]
 struct Table {
     file: String,
     version: u32,
     kind: &'static str,
     key: String,
-    /// Of a set none.
+    /// `None` for a set.
     #[serde(skip_serializing_if = "Option::is_none")]
     value: Option<String>,
     keys: usize,
@@ -102,7 +102,7 @@ struct Table {
     slots: usize,
     load: f64,
     bytes: u64,
-    /// all, header.
+    /// What was checked: all or header.
     checked: &'static str,
 }
 impl Table {
@@ -131,12 +131,12 @@ impl Table {
             checked,
         }
     }
-    /// The kind and the types.
+    /// Returns the kind and the types.
     fn what(&self) -> String {
         let value = self.value.as_ref().map_or(String::new(), |value| format!(" -> {value}"));
         format!("{} of {}{value}", self.kind, self.key)
     }
-    /// How much it holds.
+    /// Returns the number of keys and pairs.
     fn content(&self) -> String {
         let n = output::thousands;
         match self.kind {
@@ -147,10 +147,10 @@ impl Table {
     }
     fn text(&self) -> String {
         let n = output::thousands;
-        let checked = if self.checked == "all" { "everything" } else { "the header only" };
+        let checked = if self.checked == "all" { "everything" } else { "only the header" };
         let dropped = match self.kind {
             "map" | "set" => {
-                format!(", {} with a key that came again were dropped", n(self.duplicates))
+                format!(", {} with a repeated key were dropped", n(self.duplicates))
             }
             _ => String::new(),
         };

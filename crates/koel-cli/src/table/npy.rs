@@ -1,18 +1,17 @@
-//! Arrays of NumPy (`.npy`, versions 1 to 3): one-dimensional ones of whole numbers are read; the
-//! header of any can be written.
+//! NumPy arrays (`.npy`, versions 1 to 3). Reads one-dimensional arrays of whole numbers; writes
+//! headers of any type.
 //!
-//! The header is a Python literal of three fields, so short that reading it is less than a parser
-//! of Python would be. No header, however it was made, makes this panic, loop without end, or
-//! allocate more than 64 KiB.
+//! The header is a Python literal with three fields, simple enough to parse by hand. No header,
+//! however malformed, makes the reader panic, loop forever, or allocate more than 64 KiB.
 use std::fmt;
 use std::io::{self, Read};
 
-/// How a file begins.
+/// First bytes of a file.
 const MAGIC: [u8; 6] = *b"\x93NUMPY";
-/// Bytes of a header at most.
+/// Maximum number of bytes of a header.
 const MAX_HEADER: u32 = 1 << 16;
 
-/// The types of elements that are read.
+/// Element types that can be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Element {
     U32,
@@ -27,7 +26,7 @@ impl Element {
         ("<i4", Element::I32),
         ("<i8", Element::I64),
     ];
-    /// Of each element.
+    /// Returns the bytes per element.
     pub fn bytes(self) -> u64 {
         match self {
             Element::U32 | Element::I32 => 4,
@@ -36,20 +35,20 @@ impl Element {
     }
 }
 
-/// What a header says.
+/// Contents of a header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
     pub element: Element,
     pub len: u64,
-    /// Where the elements begin.
+    /// Byte offset of the elements.
     pub start: u64,
 }
 
-/// Why a file is not read.
+/// Reason why a file cannot be read.
 #[derive(Debug)]
 pub enum NpyError {
     Io(io::Error),
-    /// In words.
+    /// The fault, in words.
     Fault(String),
 }
 impl fmt::Display for NpyError {
@@ -61,7 +60,7 @@ impl fmt::Display for NpyError {
     }
 }
 
-/// Reads the header of a file of `file_bytes` bytes. What it returns fits the file.
+/// Reads the header of a file of `file_bytes` bytes. The returned length matches the file's.
 pub fn read_header(from: &mut impl Read, file_bytes: u64) -> Result<Header, NpyError> {
     let fault = |fault: String| Err(NpyError::Fault(fault));
     let truncated =
@@ -72,7 +71,7 @@ pub fn read_header(from: &mut impl Read, file_bytes: u64) -> Result<Header, NpyE
     let known = short.min(MAGIC.len());
     if start[..known] != MAGIC[..known] {
         return fault(format!(
-            "is no .npy file: begins with \"{}\"",
+            "is not a .npy file: begins with \"{}\"",
             start[..short].escape_ascii()
         ));
     }
@@ -113,7 +112,7 @@ pub fn read_header(from: &mut impl Read, file_bytes: u64) -> Result<Header, NpyE
     let inside = shape.strip_prefix('(').and_then(|s| s.strip_suffix(')')).unwrap_or_default();
     let sides = inside.split(',').map(str::trim).collect::<Vec<_>>();
     let len = match sides[..] {
-        // Two spellings of one dimension, of which Python has the first.
+        // Both spell one dimension; the first is Python's.
         [len, ""] | [len] if len.bytes().all(|b| b.is_ascii_digit()) => len.parse::<u64>().ok(),
         _ => None,
     };
@@ -133,8 +132,8 @@ pub fn read_header(from: &mut impl Read, file_bytes: u64) -> Result<Header, NpyE
     }
 }
 
-/// `descr` and `shape` of a header, as they are written: `{'descr': '<u4', 'fortran_order': False,
-/// 'shape': (3,), }`.
+/// Returns `descr` and `shape` of a header as written, such as `{'descr': '<u4', 'fortran_order':
+/// False, 'shape': (3,), }`.
 fn fields(text: &[u8]) -> Result<(String, String), String> {
     let quoted = || text[..text.len().min(60)].escape_ascii().to_string();
     let unreadable = || {
@@ -166,7 +165,7 @@ fn fields(text: &[u8]) -> Result<(String, String), String> {
         _ => Err(unreadable()),
     }
 }
-/// Where the value at the beginning ends: before a comma that is in no brackets and no quotes.
+/// Returns where the value at the start ends: before a comma outside brackets and quotes.
 fn end_of_value(text: &str) -> Option<usize> {
     let (mut depth, mut quote) = (0i32, None);
     for (at, byte) in text.bytes().enumerate() {
@@ -183,13 +182,13 @@ fn end_of_value(text: &str) -> Option<usize> {
     (depth == 0 && quote.is_none()).then_some(text.len())
 }
 
-/// The bytes in front of `len` elements of the type that `descr` names, a Python literal. For every
-/// length they are as many, so that they can be written when it is known.
+/// Returns the header for `len` elements of the type `descr`, a Python literal. Its size is the
+/// same for every length, so that it can be rewritten once the length is known.
 pub fn header(descr: &str, len: u64) -> Vec<u8> {
     let with =
         |len: u64| format!("{{'descr': {descr}, 'fortran_order': False, 'shape': ({len},), }}");
     let mut text = with(len);
-    // The elements begin on a multiple of 64.
+    // The elements start at a multiple of 64 bytes.
     let whole = (MAGIC.len() + 4 + with(u64::MAX).len() + 1).next_multiple_of(64);
     text.push_str(&" ".repeat(whole - MAGIC.len() - 4 - text.len() - 1));
     text.push('\n');
@@ -221,8 +220,9 @@ mod tests {
                 assert_eq!(read(&bytes), Ok(Header { element, len, start }));
             }
         }
-        // As NumPy writes them, of version 1 and 2; another order and other quotes.
-        let text = "{'descr': '<i8', 'fortran_order': False, 'shape': (2,), }                                    \n";
+        // As NumPy writes them, versions 1 and 2; then another order and other quotes.
+        let text = "{'descr': '<i8', 'fortran_order': False, 'shape': (2,), }\
+                                                        \n";
         assert_eq!(read(&file(text, 16)).unwrap().len, 2);
         let wide = [
             &b"\x93NUMPY\x02\x00"[..],
@@ -247,7 +247,7 @@ mod tests {
         for (bytes, says) in [
             (vec![], "truncated: 0 bytes, the header needs 10"),
             (b"\x93NUMPY\x01".to_vec(), "truncated: 7 bytes, the header needs 10"),
-            (b"key,value\n1,2\n".to_vec(), "is no .npy file: begins with \"key,value\\n\""),
+            (b"key,value\n1,2\n".to_vec(), "is not a .npy file: begins with \"key,value\\n\""),
             (b"\x93NUMPY\x04\x00\x00\x00".to_vec(), "byte 6: version is 4, expected 1 to 3"),
             (b"\x93NUMPY\x02\x00\xff\xff".to_vec(), "truncated: 10 bytes, the header needs 12"),
             (
@@ -265,7 +265,8 @@ mod tests {
             ),
             (
                 with("[('a', '<u4'), ('b', '<u4')]", "(1,)"),
-                "the elements are [('a', '<u4'), ('b', '<u4')], expected '<u4', '<u8', '<i4' or '<i8'",
+                "the elements are [('a', '<u4'), ('b', '<u4')], \
+                 expected '<u4', '<u8', '<i4' or '<i8'",
             ),
             (with("'<u4'", "(2, 1)"), "the shape is (2, 1), expected one dimension"),
             (with("'<u4'", "()"), "the shape is (), expected one dimension"),

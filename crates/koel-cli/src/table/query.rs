@@ -1,4 +1,4 @@
-//! `koel query`: queries to a table, piece by piece, and the answers to a file.
+//! `koel query`: streams queries to a table and the answers to a file.
 use super::answers::{self, Answers, Fields, Row};
 use super::args::QueryArgs;
 use super::columns::{Account, Column, Format, Input, in_file};
@@ -14,9 +14,9 @@ use serde::Serialize;
 use std::path::Path;
 use std::time::Instant;
 
-/// Queries that are looked up at a time.
+/// Queries per lookup.
 const PIECE: usize = 1 << 20;
-/// Values that are taken from a multimap at a time, unless a single key has more.
+/// Maximum number of values retrieved from a multimap at a time, unless a single key has more.
 const MAX_VALUES: u64 = 1 << 22;
 
 /// Runs `koel query`.
@@ -31,7 +31,7 @@ pub fn run_query(global: &Global, args: QueryArgs) -> Outcome {
     if format == Format::Scan {
         return Err(in_file(
             &args.queries,
-            "a scan is no list of keys, expected a file named .u32, .u64, .u128, .npy or .csv",
+            "a scan is not a list of keys, expected a file named .u32, .u64, .u128, .npy or .csv",
         ));
     }
     let header = check_header(args.header, &[&args.queries])?;
@@ -43,7 +43,7 @@ pub fn run_query(global: &Global, args: QueryArgs) -> Outcome {
     if args.ids && !matches!(info.kind, TableKind::Index | TableKind::Index128) {
         return Err(in_file(
             &args.table,
-            format_args!("holds {}, --ids goes with an index", info.kind),
+            format_args!("holds {}, --ids requires an index", info.kind),
         ));
     }
     let wide = info.types.key == Width::U128 && !args.ids;
@@ -81,7 +81,7 @@ pub fn run_query(global: &Global, args: QueryArgs) -> Outcome {
     asked.inputs.push(account);
     say(global, json_file, &asked, &format!("{shown}{}", asked.text(info.kind)))
 }
-/// What rows are of.
+/// Returns the fields of the rows.
 fn fields(args: &QueryArgs, info: &FileInfo, queries: Width) -> Fields {
     let value = info.types.value.unwrap_or(Width::U32);
     let (query, answer) = match info.kind {
@@ -93,8 +93,8 @@ fn fields(args: &QueryArgs, info: &FileInfo, queries: Width) -> Fields {
     Fields { query: (query, queries), answer }
 }
 
-/// A table that can be asked: adds the rows of some queries to the answers, and tells how many were
-/// found.
+/// Lookup in an open table: adds the rows for a column of queries to the answers, and returns the
+/// number found.
 type Ask = dyn Fn(&Column, &mut Answers) -> Outcome<u64>;
 /// Opens the table.
 fn table(device: &Device, args: &QueryArgs, info: &FileInfo) -> Outcome<Box<Ask>> {
@@ -114,12 +114,12 @@ fn table(device: &Device, args: &QueryArgs, info: &FileInfo) -> Outcome<Box<Ask>
         (_, _, _) => open.pairs::<u64, u32>(info.kind),
     }
 }
-/// A table of a type.
+/// Loads or opens a table of a given type.
 macro_rules! opened {
     ($open:ident, $table:ty) => {
         $open.table(
             |device, path| <$table>::load(device, path),
-            // SAFETY: the help of `--quick` says that nobody may change the file meanwhile.
+            // SAFETY: the help of `--quick` requires that nobody changes the file meanwhile.
             |device, path| unsafe { <$table>::open_on(device, path) },
         )?
     };
@@ -129,7 +129,7 @@ struct Open<'a> {
     args: &'a QueryArgs,
 }
 impl Open<'_> {
-    /// A copy, all of which is checked; with `--quick` on a CPU, the table in the file.
+    /// Loads and checks a copy of the table. With `--quick` on a CPU, uses the file in place.
     fn table<T>(
         &self,
         load: impl FnOnce(&Device, &Path) -> koel::Result<T>,
@@ -206,7 +206,8 @@ impl Open<'_> {
         }))
     }
 }
-/// Queries as keys. One that is wider than keys is in no table: [`is_key`] tells.
+/// Converts queries to keys. Queries wider than the key type are in no table; [`is_key`] rejects
+/// them.
 fn keys<K: Key>(queries: &Column) -> Vec<K> {
     (0..queries.len()).map(|i| K::narrowed(queries.get(i) as u64)).collect()
 }
@@ -219,7 +220,7 @@ fn wide<V: Value>(value: V) -> u128 {
 fn is_key<K: Into<u128>>(key: K, query: u128) -> bool {
     key.into() == query
 }
-/// A row for each query.
+/// Adds one row per query.
 fn one_each<K: Copy + Into<u128>>(
     queries: &Column,
     keys: &[K],
@@ -235,7 +236,7 @@ fn one_each<K: Copy + Into<u128>>(
     }
     Ok(all)
 }
-/// A row for each value, and one for each query that has none.
+/// Adds one row per value, and one for each query without values.
 fn all_values<K: Key, V: Value>(
     map: &MultiMap<K, V>,
     queries: &Column,
@@ -245,7 +246,7 @@ fn all_values<K: Key, V: Value>(
     let counts = map.counts(&keys)?;
     let (mut all, mut first) = (0, 0);
     while first < keys.len() {
-        // As many queries as have a number of values that memory has room for.
+        // As many queries as memory has room for their values.
         let mut values = 0;
         let more = counts[first + 1..].iter().take_while(|&&count| {
             values += u64::from(count);
@@ -269,13 +270,13 @@ fn all_values<K: Key, V: Value>(
     Ok(all)
 }
 
-/// What `koel query` found.
+/// Report of `koel query`.
 #[derive(Serialize)]
 struct Asked {
     table: String,
     queries: u64,
     found: u64,
-    /// Of the answers.
+    /// Rows of the answers.
     rows: u64,
     device: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -288,11 +289,11 @@ struct Asked {
 struct Seconds {
     read: f64,
     open: f64,
-    /// With the answers, where they are written.
+    /// Includes writing the answers.
     query: f64,
 }
 impl Asked {
-    /// Asks all queries. The text that people are shown.
+    /// Runs all queries. Returns the text to show.
     fn all(&mut self, input: &mut Input, table: &Ask, mut answers: Answers) -> Outcome<String> {
         loop {
             let begin = Instant::now();
@@ -321,7 +322,8 @@ impl Asked {
         };
         let inputs = self.inputs.iter().map(Account::text).collect::<String>();
         format!(
-            "{} of {} keys found{values}\n{inputs}read {:.3} s, opened {:.3} s, looked up {:.3} s on {}\n",
+            "{} of {} keys found{values}\n\
+             {inputs}read {:.3} s, opened {:.3} s, looked up {:.3} s on {}\n",
             n(self.found),
             n(self.queries),
             s.read,

@@ -1,10 +1,13 @@
-// The WebSocket: opened, and opened again when it is lost.
+// The WebSocket, reopened when the connection is lost.
 import { parse } from "./protocol.js";
 
 const FIRST_DELAY = 500;
 const LONGEST_DELAY = 5000;
 
-/** Calls `on.scene`, `on.points`, `on.frame`, `on.error` and `on.lost(reason, milliseconds until the next try)`. */
+/**
+ * Calls `on.scene`, `on.points`, `on.frame`, `on.error` and
+ * `on.lost(reason, milliseconds until the next attempt)`.
+ */
 export class Connection {
   constructor(on) {
     this.on = on;

@@ -1,26 +1,29 @@
 // Keys and drags.
 import { MOUSE, TOUCH } from "three";
 
-/** As it is seen: right, up, towards. */
+/** Directions in view space: right, up, towards the viewer. */
 const DIRECTIONS = {
   ArrowLeft: [-1, 0, 0], ArrowRight: [1, 0, 0], ArrowUp: [0, 1, 0], ArrowDown: [0, -1, 0],
   KeyA: [-1, 0, 0], KeyD: [1, 0, 0], KeyW: [0, 1, 0], KeyS: [0, -1, 0], KeyQ: [0, 0, 1], KeyE: [0, 0, -1],
 };
-/** Around the axis right, around the axis up, nearer by. */
+/** Camera motion: right, up, nearer. */
 const ORBITS = {
   KeyJ: [-1, 0, 0], KeyL: [1, 0, 0], KeyI: [0, 1, 0], KeyK: [0, -1, 0],
   Equal: [0, 0, 1], NumpadAdd: [0, 0, 1], Minus: [0, 0, -1], NumpadSubtract: [0, 0, -1],
 };
 const RADIANS_A_PIXEL = 0.008;
-/** A second, with a key held: of the reach; radians. */
+/** Speeds with a key held, per second: moves in fractions of the reach, turns in radians. */
 const SPEED = 0.3;
 const TURN_SPEED = 0.9;
 const ORBIT_SPEED = 1.4;
-/** What one stroke does, in seconds of holding. */
+/** Effect of a single key press, in seconds of holding. */
 const STROKE = 0.06;
 
 export class Input {
-  /** `act` has `move(x, y, z)` in units of the files and `turn(x, y, z)` in radians, both as seen; `orbit`, and what keys name. */
+  /**
+   * `act` has `move(x, y, z)` in units of the files and `turn(x, y, z)` in radians, both in view
+   * space; `orbit`; and the actions of keys.
+   */
   constructor(canvas, act) {
     this.canvas = canvas;
     this.act = act;
@@ -36,7 +39,7 @@ export class Input {
     }
     canvas.addEventListener("contextmenu", (event) => event.preventDefault());
   }
-  /** Hands the camera's drags on or keeps them. */
+  /** Lets drags control the camera, or reserves them for B. */
   setMode(mode, controls) {
     this.mode = mode;
     controls.mouseButtons.LEFT = mode === "look" ? MOUSE.ROTATE : null;
@@ -46,7 +49,7 @@ export class Input {
   press(event) {
     if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
     const { code, key, target } = event;
-    // Arrows choose within a group of radio buttons, the space bar presses a button.
+    // Arrow keys select within a group of radio buttons; the space bar presses a button.
     const own = target.closest?.("input, a, summary") ? ["Arrow", "Space", "Enter"] : target.closest?.("button") ? ["Space", "Enter"] : [];
     if (own.some((start) => code.startsWith(start))) return;
     if (code in DIRECTIONS || code in ORBITS) {
@@ -70,7 +73,7 @@ export class Input {
       this.act.up();
     }
   }
-  /** Lets time pass with keys held. */
+  /** Applies the held keys for a time step. */
   advance(seconds) {
     for (const code of this.held) this.go(code, seconds);
   }
@@ -82,7 +85,7 @@ export class Input {
     }
     const [x, y, z] = DIRECTIONS[code];
     if (this.shift) {
-      // To the right is around the axis that points up.
+      // A turn to the right is a rotation around the up axis.
       const angle = TURN_SPEED * seconds;
       this.act.turn(-y * angle, x * angle, -z * angle);
     } else {
@@ -96,7 +99,7 @@ export class Input {
     this.pointers = (this.pointers ?? 0) + 1;
     const left = event.button === 0 && (event.shiftKey || this.mode !== "look");
     if (!left || this.pointers > 1) {
-      // A second finger: the camera's.
+      // A second finger controls the camera.
       this.grabbed = null;
       return;
     }

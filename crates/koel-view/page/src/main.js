@@ -1,4 +1,5 @@
-// koel view: moves B by keys, drags and time, asks the server for a frame of each pose, and shows what comes.
+// koel view: moves B by keys, drags and animation, requests a frame of each pose from the server,
+// and shows the frames.
 import { Vector3 } from "three";
 import { Connection } from "./connection.js";
 import { Input } from "./input.js";
@@ -7,9 +8,9 @@ import { Panel } from "./panel.js";
 import { Picture } from "./picture.js";
 
 const $ = (id) => document.getElementById(id);
-/** Figures are written no more often: they could not be read. */
+/** Milliseconds between updates of the numbers; faster ones would be unreadable. */
 const WRITE_EVERY = 100;
-/** Without a new pose or a frame for so long, B is at rest. */
+/** Milliseconds without a new pose or a frame after which B is at rest. */
 const REST = 600;
 const RATE_SPAN = 2000;
 
@@ -37,7 +38,7 @@ let spokenAt = Infinity;
 
 const connection = new Connection({
   scene(scene) {
-    // The same scene again, after the connection was lost: B stays where it is.
+    // The same scene after a reconnection: B keeps its pose.
     const key = JSON.stringify([scene.clouds, scene.apart]);
     if (motion?.key !== key) {
       motion = Object.assign(new Motion(scene), { key });
@@ -73,7 +74,7 @@ const connection = new Connection({
   },
 });
 
-/** A vector as it is seen, in the files' axes. */
+/** Converts a vector from view space to the axes of the files. */
 const asSeen = (x, y, z) => picture?.fromView(x, y, z) ?? new Vector3(x, y, z);
 const act = {
   move: (x, y, z) => motion?.move(asSeen(x, y, z)),
@@ -115,7 +116,7 @@ for (const radio of document.querySelectorAll('input[name="method"]')) {
   radio.onchange = () => connection.send({ type: "method", name: radio.value });
 }
 
-/** Sends the pose if it is another than the last. */
+/** Sends the pose if it has changed. */
 function ask() {
   const { rotation, translation } = motion.wanted();
   const message = { type: "pose", rotation: rotation.toArray(), translation: translation.toArray() };

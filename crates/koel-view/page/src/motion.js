@@ -1,8 +1,8 @@
-// Where B is wanted: moved by hand, and along a path that passes through A.
+// Requested pose of B: moved by hand, and animated on a path through A.
 import { Quaternion, Vector3 } from "three";
 
 const SECONDS_A_ROUND = 10;
-/** Of the reach, to either side. */
+/** Amplitude of the animation to either side, as a fraction of the reach. */
 const SWING = 0.42;
 const TURNED_AROUND = new Vector3(0.25, 1, 0.15).normalize();
 
@@ -14,18 +14,18 @@ export class Motion {
     this.translation = new Vector3();
     this.animated = false;
     this.seconds = 0;
-    // Along the line of centres as the files have it, and a little across.
+    // The path follows the line of centres in the files, with a small lateral motion.
     this.along = this.apart.length() > 0.05 * this.reach ? this.apart.clone().normalize() : new Vector3(1, 0, 0);
     this.across = new Vector3(0, 1, 0).cross(this.along);
     if (this.across.length() < 0.1) this.across.set(0, 0, 1).cross(this.along);
     this.across.normalize();
   }
-  /** By a vector in the units of the files. */
+  /** Moves B by a vector in units of the files. */
   move(by) {
     this.translation.add(by);
     this.keepWithinReach(this.translation);
   }
-  /** Around the centre, after all turns so far. */
+  /** Rotates B around its centre, after all earlier turns. */
   turn(axis, angle) {
     this.rotation.premultiply(new Quaternion().setFromAxisAngle(axis, angle)).normalize();
   }
@@ -43,11 +43,11 @@ export class Motion {
     }
     this.animated = on;
   }
-  /** Lets time pass. */
+  /** Advances the animation. */
   advance(seconds) {
     if (this.animated) this.seconds += seconds;
   }
-  /** The pose for now. */
+  /** Returns the current pose. */
   wanted() {
     const rotation = this.rotation.clone();
     const translation = this.translation.clone();

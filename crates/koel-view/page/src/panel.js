@@ -1,9 +1,9 @@
-// Figures and switches beside the picture.
+// Numbers and controls next to the picture.
 import { COLOURS } from "./palette.js";
 
 const $ = (id) => document.getElementById(id);
 const number = new Intl.NumberFormat("en");
-/** In the order of the table; numbers are those of labels. */
+/** Label numbers in the order of the table. */
 const ORDER = [1, 2, 3, 0];
 const MEANING = {
   unknown: "not certain",
@@ -23,14 +23,14 @@ function make(tag, properties = {}, ...children) {
 const milliseconds = (ms) => (ms < 9.95 ? ms.toFixed(1) : ms.toFixed(0));
 
 export class Panel {
-  /** `changed` is called when other points are to be shown. */
+  /** Calls `changed` when the selection of visible points changes. */
   constructor(changed) {
     this.changed = changed;
     this.hidden = { label: new Set(), cloud: new Set() };
     this.boolean = null;
   }
 
-  /** For a scene: its names, tables and choices. */
+  /** Sets up the names, tables and controls of a scene. */
   begin(scene) {
     this.scene = scene;
     scene.clouds.forEach(({ name, points }, i) => {
@@ -89,18 +89,18 @@ export class Panel {
       return make("label", {}, input, make("span", {}, `${text} `, make("kbd", { textContent: String(i + 1) })));
     }));
   }
-  /** A Boolean by name, or "all". */
+  /** Selects a Boolean by name, or "all". */
   choose(value) {
     this.boolean = value === "all" ? null : value;
     $("booleans").querySelector(`input[value="${value}"]`).checked = true;
     this.update();
     this.speak($("kept").textContent);
   }
-  /** The nth in the order of the keys, from 1. */
+  /** Selects the nth choice in the order of the keys, from 1. */
   chooseByNumber(n) {
     this.choose(BOOLEANS[n - 1] ?? "all");
   }
-  /** For each cloud, for each label: whether its points are drawn. */
+  /** Returns whether points are drawn, by cloud and label. */
   shown() {
     const keeps = this.scene.booleans.find(({ name }) => name === this.boolean)?.keeps;
     return CLOUDS.map((_, cloud) => this.scene.labels.map((_, label) =>
@@ -128,7 +128,7 @@ export class Panel {
     $("animate").firstElementChild.textContent = on ? "Stop" : "Animate";
   }
 
-  /** The figures of a frame. */
+  /** Shows the numbers of a frame. */
   write({ number: frame, counts, stages }, rate) {
     this.counts = counts;
     $("frame").textContent = number.format(frame);
@@ -137,7 +137,7 @@ export class Panel {
       this.cells[cloud][label].count.textContent = number.format(n);
     }));
     this.writeKept();
-    // Bars have a common scale, which shrinks slowly.
+    // The bars share a scale, which shrinks slowly.
     this.longest = Math.max(0.95 * this.longest, ...stages, 0.1);
     [...$("stages").tBodies[0].rows].forEach(({ cells }, i) => {
       cells[1].firstElementChild.style.width = `${(100 * stages[i]) / this.longest}%`;
@@ -145,14 +145,14 @@ export class Panel {
     });
     $("total").textContent = `${milliseconds(stages.reduce((sum, ms) => sum + ms, 0))} ms`;
   }
-  /** At rest: no frames are asked for. */
+  /** Shows a rate of 0: at rest, no frames are requested. */
   writeRest() {
     $("fps").textContent = "0";
   }
   setResting(resting) {
     $("fps-unit").textContent = resting ? "frames a second, at rest" : "frames a second";
   }
-  /** The counts in words, for those who do not see them. */
+  /** Announces the counts to screen readers. */
   speakCounts() {
     if (!this.counts) return;
     const of = (cloud) => ORDER.map((label) => `${number.format(this.counts[cloud][label])} ${this.scene.labels[label]}`).join(", ");
@@ -161,7 +161,7 @@ export class Panel {
   speak(text) {
     $("spoken").textContent = text;
   }
-  /** What stands over the picture; nothing if empty. */
+  /** Sets the notice over the picture; an empty one is hidden. */
   notice(text) {
     $("notice").textContent = text;
   }

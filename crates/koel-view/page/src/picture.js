@@ -1,4 +1,4 @@
-// The picture: two clouds of points, each coloured by its label, shaded by its normal.
+// The picture: two clouds of points, coloured by label and shaded by normal.
 import {
   BufferAttribute, BufferGeometry, Color, DynamicDrawUsage, GLSL3, Group, PerspectiveCamera, Points, Quaternion, Scene,
   ShaderMaterial, Vector3, WebGLRenderer,
@@ -42,7 +42,7 @@ void main() {
 }`;
 
 export class Picture {
-  /** Throws where there is no WebGL. */
+  /** Throws if WebGL is unavailable. */
   constructor(canvas, changed) {
     this.canvas = canvas;
     this.changed = changed;
@@ -53,7 +53,7 @@ export class Picture {
     this.controls.enableDamping = false;
     this.controls.addEventListener("change", changed);
     this.world = new Scene();
-    // Files' coordinates, as large as the larger ball is 1.
+    // Coordinates of the files, scaled so that the larger ball has radius 1.
     this.root = new Group();
     this.world.add(this.root);
     this.clouds = [];
@@ -70,7 +70,7 @@ export class Picture {
     this.changed();
   }
 
-  /** Makes room for a scene's points. */
+  /** Allocates buffers for a scene's points. */
   begin(scene) {
     this.clouds.forEach((cloud) => {
       this.root.remove(cloud);
@@ -95,7 +95,8 @@ export class Picture {
         uniforms: {
           colours: { value: COLOURS[cloud].map((hex) => new Color().setStyle(hex, "srgb-linear")) },
           shown: { value: [true, true, true, true] },
-          // Twice the distance of a ball's points: those of scans lie less evenly, and are to hide what is behind. Discs are as large as squares.
+          // Twice the spacing of even points on the ball: points of scans are less even, and must
+          // hide what is behind them. Discs have the same area as squares.
           diameter: { value: ((cloud === 0 ? 2.26 : 2) * Math.sqrt((4 * Math.PI) / points) * radius) / this.unit },
           pixels: { value: 1 },
           least: { value: 1.5 },
@@ -117,7 +118,7 @@ export class Picture {
     attributes.position.needsUpdate = true;
     attributes.facing.needsUpdate = true;
   }
-  /** Shows a frame: B where it was computed, labels as they were found. */
+  /** Shows a frame: B in the pose that was computed, with the computed labels. */
   show({ rotation, translation, labels }) {
     let first = 0;
     for (const cloud of this.clouds) {
@@ -132,7 +133,7 @@ export class Picture {
     b.position.fromArray(translation).add(this.apart);
     this.changed();
   }
-  /** Which labels of which cloud are drawn. */
+  /** Sets which labels of which cloud are drawn. */
   setShown(shown) {
     this.clouds.forEach((cloud, i) => {
       cloud.material.uniforms.shown.value = shown[i];
@@ -143,7 +144,7 @@ export class Picture {
     this.root.quaternion.copy(zIsUp ? Z_UP : new Quaternion());
     this.fit();
   }
-  /** The whole scene in the picture. */
+  /** Fits the whole scene into the picture. */
   fit() {
     const middle = this.toWorld(this.apart.clone().multiplyScalar(0.5));
     const half = (0.5 * this.apart.length() + this.unit) / this.unit;
@@ -159,7 +160,7 @@ export class Picture {
     this.controls.update();
     this.changed();
   }
-  /** Turns the camera around what it looks at, in radians; brings it nearer by a factor. */
+  /** Orbits the camera around its target, in radians, and brings it nearer by a factor. */
   orbit(right, up, nearer) {
     const { camera, controls } = this;
     const from = camera.position.clone().sub(controls.target);
@@ -174,25 +175,25 @@ export class Picture {
   toWorld(v) {
     return v.applyQuaternion(this.root.quaternion).divideScalar(this.unit);
   }
-  /** The camera's axes in the world. */
+  /** Returns the camera's axes in world space. */
   axes() {
     const axis = (x, y, z) => new Vector3(x, y, z).applyQuaternion(this.camera.quaternion);
     return { right: axis(1, 0, 0), up: axis(0, 1, 0), back: axis(0, 0, 1) };
   }
-  /** A direction as it is seen (right, up, towards), as a direction of the files. */
+  /** Converts a direction from view space (right, up, towards) to the axes of the files. */
   fromView(x, y, z) {
     const { right, up, back } = this.axes();
     const v = right.multiplyScalar(x).addScaledVector(up, y).addScaledVector(back, z);
     return v.applyQuaternion(this.root.quaternion.clone().invert());
   }
-  /** The units of the files that a pixel spans at B. */
+  /** Returns the size of a pixel at B, in units of the files. */
   unitsOfPixel() {
     const b = this.toWorld(this.clouds[1].position.clone());
     const depth = Math.max(this.camera.position.distanceTo(b), this.camera.near);
     const height = 2 * depth * Math.tan((FIELD_OF_VIEW * Math.PI) / 360);
     return (height / this.canvas.clientHeight) * this.unit;
   }
-  /** Where a cloud's name is to stand, in pixels of the canvas; null behind the camera. */
+  /** Returns the position of a cloud's name, in canvas pixels; null if not in view. */
   tagOf(cloud) {
     const { radius } = this.scene.clouds[cloud];
     const top = this.toWorld(this.clouds[cloud].position.clone());

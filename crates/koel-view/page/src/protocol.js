@@ -1,9 +1,9 @@
-// The binary messages of the server, as crates/koel-view/src/lib.rs describes them.
+// Binary messages of the server, described in crates/koel-view/src/lib.rs.
 const POINTS = 1;
 const FRAME = 2;
 const FRAME_BYTES = 4 * 24;
 
-/** What a binary message says: `{ points }` or `{ frame }`. */
+/** Decodes a binary message to `{ points }` or `{ frame }`. */
 export function parse(buffer) {
   const words = new Uint32Array(buffer, 0, Math.floor(buffer.byteLength / 4));
   if (words[0] === POINTS) {

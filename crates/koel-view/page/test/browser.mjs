@@ -1,5 +1,6 @@
-// koel view in a headless Chromium: `node test/browser.mjs [KOEL [FOLDER]]` runs the program KOEL (target/debug/koel) and leaves pictures in
-// FOLDER (target/view). Chromium is /usr/bin/chromium (Debian's package) or what CHROMIUM names.
+// Tests koel view in a headless Chromium. `node test/browser.mjs [KOEL [FOLDER]]` runs the program
+// KOEL (default target/debug/koel) and writes pictures to FOLDER (default target/view). Chromium is
+// /usr/bin/chromium (Debian's package), or the program that CHROMIUM names.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -26,7 +27,7 @@ const PATIENCE = 30_000;
 const DESKTOP = { width: 1280, height: 800 };
 const PHONE = { width: 375, height: 812 };
 
-/** A torus and a sphere that meet, as scanners see them: noise of half a voxel of a grid of 64. */
+/** Makes a torus and a sphere that meet, with scanner-like noise: half a voxel of a 64^3 grid. */
 function makeClouds(folder, n) {
   let state = 7;
   const random = () => ((state = (Math.imul(state, 1664525) + 1013904223) >>> 0) + 0.5) / 2 ** 32;
@@ -57,7 +58,7 @@ function makeClouds(folder, n) {
 const folder = mkdtempSync(join(tmpdir(), "koel-view-"));
 const clouds = makeClouds(folder, 30_000);
 const running = new Set();
-/** Runs koel view until it has told its address. */
+/** Starts koel view and waits for its address. */
 async function serve(...more) {
   const child = spawn(koel, ["view", ...clouds, "--grid", "64", "--device", "cpu", ...more], { stdio: ["ignore", "pipe", "inherit"] });
   running.add(child);
@@ -74,7 +75,7 @@ async function serve(...more) {
 }
 const browser = await chromium.launch({ executablePath, args: ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"] });
 
-/** Opens the page; what its console says is a failure. */
+/** Opens the page. Console errors and warnings are collected as failures. */
 async function open(url, options = {}) {
   const context = await browser.newContext({ viewport: DESKTOP, ...options });
   const page = await context.newPage();
@@ -91,11 +92,11 @@ const close = (page) => page.context().close();
 const figure = (page, id) => page.evaluate((id) => Number(document.getElementById(id).textContent.replaceAll(",", "")), id);
 const LABELS = ["intersection", "inside", "outside", "unknown"];
 const counts = (page) => Promise.all([0, 1].flatMap((cloud) => LABELS.map((label) => figure(page, `count-${cloud}-${label}`))));
-/** Waits until a figure is another one. */
+/** Waits until a number changes. */
 const changed = (page, id, from) => page.waitForFunction(([id, from]) => Number(document.getElementById(id).textContent.replaceAll(",", "")) !== from, [id, from]);
-/** Waits until no more frames come. */
+/** Waits until no more frames arrive. */
 const rest = (page) => page.waitForFunction(() => document.getElementById("fps-unit").textContent.includes("at rest"));
-/** Waits until the picture is as `is` wants it. */
+/** Waits until `is` returns true. */
 async function until(page, is, what) {
   for (const begin = performance.now(); performance.now() - begin < PATIENCE; ) {
     if (await is()) return;
@@ -103,7 +104,7 @@ async function until(page, is, what) {
   }
   assert.fail(what);
 }
-/** The share of the picture that is not background, and that is yellow: the intersection. */
+/** Returns the shares of the picture that are not background and that are yellow (intersection). */
 async function seen(page) {
   const png = await page.locator("#canvas").screenshot();
   return page.evaluate(async (data) => {
@@ -135,7 +136,7 @@ const tests = {
     const { lit, yellow } = await seen(page);
     assert.ok(lit > 0.1 && lit < 0.7, `${lit} of the picture`);
     assert.ok(yellow > 0.0005, `${yellow} yellow`);
-    // A name in the table is a switch.
+    // A name in the table toggles its points.
     await page.getByRole("button", { name: "intersection" }).click();
     await until(page, async () => (await seen(page)).yellow < 0.2 * yellow, "what is switched off is still drawn");
     assert.match(await page.locator("#kept").textContent(), /^Shown: 2\d,\d{3} of A/);
@@ -155,7 +156,7 @@ const tests = {
     }
     await page.keyboard.press("0");
     await rest(page);
-    // Dragged to the right until the clouds are apart.
+    // Drag B to the right until the clouds are apart.
     await page.getByRole("radio", { name: "Move B" }).check();
     await page.mouse.move(480, 400);
     await page.mouse.down();
@@ -164,7 +165,7 @@ const tests = {
     await rest(page);
     const apart = await counts(page);
     assert.deepEqual([apart[0], apart[1], apart[4], apart[5]], [0, 0, 0, 0]);
-    // With Shift it is turned: still apart, another frame.
+    // With Shift, drags turn B: still apart, but a new frame.
     const frame = await figure(page, "frame");
     await page.keyboard.down("Shift");
     await page.mouse.move(480, 400);
@@ -173,7 +174,7 @@ const tests = {
     await page.mouse.up();
     await page.keyboard.up("Shift");
     await changed(page, "frame", frame);
-    // The camera's drag asks for no frame.
+    // Dragging the camera requests no frame.
     await rest(page);
     await page.getByRole("radio", { name: "Look around" }).check();
     const [still, before] = [await figure(page, "frame"), (await page.locator("#canvas").screenshot()).toString("base64")];
@@ -240,7 +241,7 @@ const tests = {
     await page.keyboard.press("Escape");
     assert.ok(!(await page.locator("#help").isVisible()));
     assert.equal(await figure(page, "frame"), frame, "keys do nothing behind it");
-    // Everything that can be pressed is reached by Tab, and is seen to be.
+    // Tab reaches every control, with visible focus.
     const reached = new Set();
     for (let i = 0; i < 40; i++) {
       await page.keyboard.press("Tab");
@@ -378,7 +379,7 @@ const tests = {
     await page.waitForFunction(() => Number(document.getElementById("frame").textContent) >= 1);
     await rest(page);
     assert.deepEqual(await counts(page), before, "B stands where it stood");
-    // While nobody listened, the browser itself said so.
+    // While the server was down, the browser logged refused connections.
     page.complaints = page.complaints.filter((text) => !text.includes("ERR_CONNECTION_REFUSED"));
     assert.deepEqual(page.complaints, []);
     await close(page);

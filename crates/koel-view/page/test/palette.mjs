@@ -1,5 +1,6 @@
-// Colours of the same cloud can be told apart by everyone, and from the background: distances in Oklab (B. Ottosson 2020) as they are and as people
-// without one kind of cones see them (matrices of G. M. Machado, M. M. Oliveira and L. A. F. Fernandes 2009).
+// Checks that everyone can tell apart the colours of a cloud, and tell them from the background:
+// distances in Oklab (B. Ottosson 2020), for normal vision and without one kind of cones (matrices
+// of G. M. Machado, M. M. Oliveira and L. A. F. Fernandes 2009).
 import { BACKGROUND, COLOURS } from "../src/palette.js";
 
 const LEAST_DISTANCE = 0.1;

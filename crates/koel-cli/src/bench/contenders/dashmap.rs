@@ -1,4 +1,4 @@
-//! dashmap, Rust's usual concurrent hash table: shards behind locks.
+//! dashmap, a widely used concurrent hash table in Rust: shards with locks.
 use super::find_each;
 use super::hashbrown::{pairs, slots_of};
 use ::dashmap::DashMap;
@@ -9,7 +9,7 @@ use rustc_hash::FxBuildHasher;
 
 pub const NAME: &str = "dashmap";
 
-/// Built and looked up by all threads.
+/// Built and queried by all threads.
 pub struct Dashmap;
 struct Built {
     map: DashMap<u32, u32, FxBuildHasher>,
@@ -21,12 +21,12 @@ impl Kind for Dashmap {
         NAME
     }
     fn about(&self) -> &'static str {
-        "dashmap with FxHash, built and looked up by all threads"
+        "dashmap with FxHash, built and queried by all threads"
     }
     fn default_load(&self) -> f64 {
         0.875
     }
-    /// It has the load that its powers of two slots give, whatever is asked for.
+    /// Any load is accepted; the actual one follows from the powers of two of the slots.
     fn max_load(&self) -> f64 {
         1.0
     }
@@ -42,7 +42,7 @@ impl Kind for Dashmap {
         keys.par_iter().zip(values).with_min_len(1 << 10).for_each(|(&key, &value)| {
             map.insert(key, value);
         });
-        // It tells its capacity only, summed over the shards; exact from 8 slots a shard up.
+        // dashmap reports only its capacity, summed over the shards; exact from 8 slots per shard.
         let slots = slots_of(map.capacity());
         let report = BuildReport {
             pairs: map.len(),

@@ -1,4 +1,4 @@
-//! hashbrown, the hash table of Rust's standard library, with the hash function of rustc.
+//! hashbrown, the hash table of Rust's standard library, with rustc's hash function.
 use super::{find_each, on_host};
 use ::hashbrown::HashMap;
 use koel::classic::{BuildReport, Kind, Options, Table};
@@ -7,7 +7,7 @@ use rustc_hash::FxBuildHasher;
 
 pub type Map = HashMap<u32, u32, FxBuildHasher>;
 
-/// Built by one thread, as it must be; looked up by all.
+/// Built by one thread, as it must be; queried by all.
 pub struct Hashbrown;
 struct Built {
     map: Map,
@@ -24,7 +24,7 @@ impl Kind for Hashbrown {
     fn default_load(&self) -> f64 {
         0.875
     }
-    /// It has the load that its power of two slots gives, whatever is asked for.
+    /// Any load is accepted; the actual one follows from the power of two of the slots.
     fn max_load(&self) -> f64 {
         1.0
     }
@@ -61,7 +61,7 @@ impl Table for Built {
     }
 }
 
-/// Equally many keys and values, in host memory.
+/// Returns equally many keys and values in host memory.
 pub fn pairs<'a>(
     keys: View<'a, u32>,
     values: View<'a, u32>,
@@ -78,7 +78,7 @@ pub fn pairs<'a>(
     }
 }
 
-/// Of a table that these maps make up.
+/// Returns the report of a table made of these maps.
 pub fn report_of(maps: &[Map]) -> BuildReport {
     BuildReport {
         pairs: maps.iter().map(Map::len).sum(),
@@ -90,8 +90,8 @@ pub fn report_of(maps: &[Map]) -> BuildReport {
     }
 }
 
-/// hashbrown calls 7/8 of its slots its capacity, of fewer than 8 slots all but one; an empty one
-/// has none.
+/// Returns the slots for a capacity. hashbrown's capacity is 7/8 of its slots, or all but one of
+/// fewer than 8; an empty table has none.
 pub fn slots_of(capacity: usize) -> usize {
     match capacity {
         0 => 0,

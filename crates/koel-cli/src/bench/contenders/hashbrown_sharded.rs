@@ -1,4 +1,4 @@
-//! Sixty-four hashbrown tables, chosen by bits of the hash, built in parallel.
+//! Sixty-four hashbrown tables, selected by bits of the hash and built in parallel.
 use super::find_each;
 use super::hashbrown::{Map, pairs, report_of};
 use koel::classic::{BuildReport, Kind, Options, Table};
@@ -9,15 +9,15 @@ use std::hash::BuildHasher;
 
 const SHARDS: usize = 64;
 
-/// The simplest way to build a hash table on all threads: pairs are parted by shard, then each
-/// shard is built by one.
+/// The simplest parallel build of a hash table: partition the pairs by shard, then build each shard
+/// on one thread.
 pub struct HashbrownSharded;
 struct Built {
     shards: Vec<Map>,
     report: BuildReport,
 }
 
-/// High bits, but not the seven highest: a table tells its keys apart by those.
+/// Uses high bits except the top seven, which a hashbrown table compares as its tags.
 fn shard_of(key: u32) -> usize {
     (FxBuildHasher.hash_one(key) >> 51) as usize % SHARDS
 }
@@ -27,12 +27,12 @@ impl Kind for HashbrownSharded {
         "hashbrown-sharded"
     }
     fn about(&self) -> &'static str {
-        "64 hashbrown tables with FxHash, built and looked up by all threads"
+        "64 hashbrown tables with FxHash, built and queried by all threads"
     }
     fn default_load(&self) -> f64 {
         0.875
     }
-    /// It has the load that its powers of two slots give, whatever is asked for.
+    /// Any load is accepted; the actual one follows from the powers of two of the slots.
     fn max_load(&self) -> f64 {
         1.0
     }

@@ -1,10 +1,10 @@
-//! koel's own table, [`koel::Map`], with its builder's memory kept from one build to the next.
+//! koel's own table, [`koel::Map`]. Its builder keeps memory between builds.
 use super::{Keeps, Rebuilt};
 use koel::classic::{BuildReport, Kind, Options, Table};
 use koel::{Device, Duplicates, MapBuilder, MapOptions, Stream, View, ViewMut};
 use std::sync::{Mutex, PoisonError};
 
-/// The flagship.
+/// koel's map.
 pub struct Map;
 struct Built {
     map: koel::Map,
@@ -29,20 +29,20 @@ fn report_of(map: &koel::Map) -> koel::Result<BuildReport> {
         fallback: None,
     })
 }
-/// With the builder that it is built again with.
+/// A table with the builder that rebuilds it.
 struct Standing {
     built: Built,
     builder: MapBuilder,
 }
 
-/// A builder, and what it is for.
+/// A builder and the options that it was made with.
 struct Kept {
     device: Device,
     load: f64,
     duplicates: Duplicates,
     builder: MapBuilder,
 }
-/// The builder of the last build, for the next one on the same device with the same options.
+/// Builder of the last build, reused by the next one on the same device with the same options.
 static LAST: Mutex<Option<Kept>> = Mutex::new(None);
 
 impl Kind for Map {

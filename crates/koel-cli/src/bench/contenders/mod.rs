@@ -1,4 +1,4 @@
-//! Who runs: the library's tables, and yardsticks from elsewhere behind the same interface.
+//! Tables to measure: the library's, and baselines from elsewhere behind the same interface.
 mod dashmap;
 mod hashbrown;
 mod hashbrown_sharded;
@@ -9,37 +9,37 @@ use koel::classic::{self, Kind, Options, Table};
 use koel::device::Element;
 use koel::{DeviceKind, Duplicates, Error, Stream, View, ViewMut};
 
-/// A kind of table, and where it runs.
+/// A kind of table and where it runs.
 #[derive(Clone, Copy)]
 pub struct Contender {
     pub kind: &'static dyn Kind,
-    /// On the CPU, whatever the device is.
+    /// Whether it runs on the CPU, whatever the device.
     pub on_host: bool,
-    /// How it keeps memory from build to build, if it does.
+    /// How it keeps memory between builds, if it does.
     pub keeps: Option<&'static dyn Keeps>,
 }
 impl Contender {
-    /// Why it cannot build of equal keys by this policy.
+    /// Returns why it cannot build from these keys with this policy.
     pub fn obstacle(&self, policy: Duplicates, is_unique: bool) -> Option<&'static str> {
         match (policy, self.on_host) {
             (Duplicates::Unchecked, _) if !is_unique => {
-                Some("unchecked means that no keys are equal")
+                Some("unchecked requires all keys to be distinct")
             }
             (_, true) if is_unique => None,
             (_, true) if self.kind.name() == dashmap::NAME => {
-                Some("which of equal keys stays is chance")
+                Some("which of several equal keys it keeps is undefined")
             }
-            (Duplicates::KeepFirst, true) => Some("the last of equal keys stays"),
+            (Duplicates::KeepFirst, true) => Some("it keeps the last of equal keys"),
             _ => None,
         }
     }
 }
 
-/// What a kind of table does that keeps memory from build to build.
+/// A kind of table that keeps memory between builds.
 pub trait Keeps: Sync {
-    /// Gives up what is kept.
+    /// Releases the kept memory.
     fn forget(&self);
-    /// A table of pairs, with what it needs to be built again.
+    /// Builds a table that can be rebuilt.
     fn begin(
         &self,
         stream: &Stream,
@@ -48,25 +48,24 @@ pub trait Keeps: Sync {
         options: &Options,
     ) -> koel::Result<Box<dyn Rebuilt>>;
 }
-/// A table that other pairs can be put into.
+/// A table that can be rebuilt in place.
 pub trait Rebuilt: Table {
-    /// Puts pairs into it, whatever it held. Its report stays that of the build before.
+    /// Rebuilds from these pairs, whatever the table held. Leaves the report of the previous build.
     fn rebuild(
         &mut self,
         stream: &Stream,
         keys: View<'_, u32>,
         values: View<'_, u32>,
     ) -> koel::Result<()>;
-    /// Brings its report up to date.
+    /// Updates the report.
     fn update_report(&mut self) -> koel::Result<()>;
 }
 
-/// Tables from elsewhere, in host memory. A new one is a file and a line here.
+/// Baselines from elsewhere, in host memory. A new one is a file and a line here.
 static YARDSTICKS: [&dyn Kind; 3] =
     [&hashbrown::Hashbrown, &hashbrown_sharded::HashbrownSharded, &dashmap::Dashmap];
 
-/// What `main` stands for: the flagship, the tables that the papers are about, and what else one
-/// would use.
+/// Tables of `main`: koel's map, the papers' tables, and common alternatives.
 const MAIN: [&str; 8] = [
     "map",
     "single-level",
@@ -78,7 +77,7 @@ const MAIN: [&str; 8] = [
     "dashmap",
 ];
 
-/// Every table there is.
+/// Returns all tables.
 fn all() -> impl Iterator<Item = Contender> {
     let map = Contender { kind: &map::Map, on_host: false, keeps: Some(&map::Map) };
     let classic =
@@ -87,15 +86,14 @@ fn all() -> impl Iterator<Item = Contender> {
     std::iter::once(map).chain(classic).chain(yardsticks)
 }
 
-/// Where a table stands: the main ones first, then the others in the order in which they are
-/// listed.
+/// Returns the rank of a table: the main ones first, then the others in listing order.
 pub fn place_of(name: &str) -> usize {
     let others = || all().filter(|c| !MAIN.contains(&c.kind.name()));
     let among_others = || MAIN.len() + others().position(|c| c.kind.name() == name).unwrap_or(0);
     MAIN.iter().position(|main| *main == name).unwrap_or_else(among_others)
 }
 
-/// Fails if a name is no table's.
+/// Fails if a name is unknown.
 pub fn check_names(names: &[String]) -> Outcome {
     let is_table =
         |name: &str| name == "all" || name == "main" || all().any(|c| c.kind.name() == name);
@@ -110,8 +108,8 @@ pub fn check_names(names: &[String]) -> Outcome {
     }
 }
 
-/// The tables of these names, each once, in the order in which they are listed. `main`, `all`:
-/// those that fit the device.
+/// Returns the tables with these names, distinct, in listing order. `main` and `all` select those
+/// that fit the device.
 pub fn choose(names: &[String], device: DeviceKind) -> Vec<Contender> {
     let asked = |c: &Contender| {
         let fits = device == DeviceKind::Cpu || !c.on_host;
@@ -123,11 +121,11 @@ pub fn choose(names: &[String], device: DeviceKind) -> Vec<Contender> {
     all().filter(asked).collect()
 }
 
-/// The elements of a view in host memory, where yardsticks work.
+/// Returns the elements of a view in host memory, where baselines work.
 fn on_host<'a, T: Element>(name: &'static str, view: View<'a, T>) -> koel::Result<&'a [T]> {
     view.host().ok_or_else(|| not_on_host(name, view.device().name()))
 }
-/// The elements of a view in host memory, to write.
+/// Returns the elements of a mutable view in host memory.
 fn on_host_mut<'a, T: Element>(
     name: &'static str,
     view: &'a mut ViewMut<'_, T>,
@@ -139,7 +137,7 @@ fn not_on_host(name: &'static str, found: String) -> Error {
     Error::WrongDevice { name, found, expected: "the host".into() }
 }
 
-/// Looks up each query on all threads.
+/// Looks up each query, on all threads.
 fn find_each(
     queries: View<'_, u32>,
     mut values: ViewMut<'_, u32>,
@@ -147,7 +145,7 @@ fn find_each(
     find: impl Fn(u32) -> Option<u32> + Sync,
 ) -> koel::Result<()> {
     use rayon::prelude::*;
-    /// Large enough that rayon is not felt, small enough to balance.
+    /// Queries per task: enough to hide rayon's overhead, few enough to balance the load.
     const CHUNK: usize = 1 << 12;
     let queries = on_host("queries", queries)?;
     let values = on_host_mut("values", &mut values)?;

@@ -1,4 +1,4 @@
-//! What tables are built of and asked, and the single runs of either.
+//! Inputs of builds and lookups, and single runs of both.
 use super::super::args::{Op, policy_name};
 use super::super::contenders::Rebuilt;
 use super::super::keys::{Queries, Workload};
@@ -12,22 +12,22 @@ use koel::device::{Element, Staged};
 use koel::{Buffer, Stream, View};
 use std::borrow::Cow;
 
-/// The bits in which the values of the last build of a row differ from those before. Values stay
+/// Bit that distinguishes the values of a row's last build from those of earlier builds. Values are
 /// below 2^31.
 pub(super) const MARK: u32 = 1 << 30;
 
-/// Pairs, queries and room for answers, where a table wants them.
+/// Pairs, queries and buffers for answers, in the memory that a table needs.
 pub(super) struct Inputs<'a> {
     pub(super) stream: &'a Stream,
     pub(super) n: usize,
-    /// Different keys.
+    /// Number of distinct keys.
     pub(super) distinct: usize,
     pub(super) repeats: Repeats,
     pub(super) policy: Duplicates,
     pub(super) keys: Staged<'a, u32>,
-    /// The values of builds, and those of the last build of a row.
+    /// Values of builds, and those of the last build of a row.
     values: [Staged<'a, u32>; 2],
-    /// Which of them the last build had.
+    /// Index of the values of the last build.
     built: usize,
     pub(super) queries: Vec<(Op, &'a Queries, Staged<'a, u32>)>,
     answers: Buffer<u32>,
@@ -58,19 +58,19 @@ impl<'a> Inputs<'a> {
             found: device.alloc(workload.n())?,
         })
     }
-    /// The next build has other values than those before.
+    /// Switches to the other values for the next build.
     fn change_values(&mut self) {
         self.built = 1 - self.built;
     }
-    /// The values of the build that is due, or was done.
+    /// Returns the values of the next or last build.
     fn values(&self) -> View<'_, u32> {
         self.values[self.built].view()
     }
-    /// The bits in which these differ from those of the workload.
+    /// Returns the bits in which these differ from the workload's values.
     fn mark(&self) -> u32 {
         [0, MARK][self.built]
     }
-    /// `is_last`: with other values than those before.
+    /// Builds and times a table. `is_last`: with the other values.
     pub(super) fn build(
         &mut self,
         kind: &dyn Kind,
@@ -84,14 +84,14 @@ impl<'a> Inputs<'a> {
             .stream
             .time(|| kind.build(self.stream, self.keys.view(), self.values(), options))?)
     }
-    /// The same into a table that is there.
+    /// Like [`build`](Self::build), into the existing table.
     pub(super) fn rebuild(&mut self, table: &mut dyn Rebuilt, is_last: bool) -> Result<f64, Stop> {
         if is_last {
             self.change_values();
         }
         Ok(self.stream.time(|| table.rebuild(self.stream, self.keys.view(), self.values()))?.1)
     }
-    /// For notes.
+    /// Describes the inputs, for notes.
     pub(super) fn place(&self) -> String {
         let repeats = match self.repeats {
             Repeats::Unique => String::new(),
@@ -99,12 +99,12 @@ impl<'a> Inputs<'a> {
         };
         format!("{} keys{repeats}", thousands(self.n))
     }
-    /// What no table may leave behind.
+    /// Overwrites the answers with values that no table returns.
     pub(super) fn spoil_answers(&mut self) -> Result<(), Stop> {
         self.answers.view_mut().fill_bytes(0xA5, self.stream)?;
         Ok(self.found.view_mut().fill_bytes(0xA5, self.stream)?)
     }
-    /// Looks up all of queries number `i`; seconds.
+    /// Looks up all of query set `i`. Returns the seconds.
     pub(super) fn find(&mut self, table: &dyn Table, i: usize) -> Result<f64, Stop> {
         let staged = &self.queries[i].2;
         let (answers, found) = (&mut self.answers, &mut self.found);
@@ -112,7 +112,8 @@ impl<'a> Inputs<'a> {
             || table.find_into(self.stream, staged.view(), answers.view_mut(), found.view_mut());
         Ok(self.stream.time(find)?.1)
     }
-    /// Looks up the first of queries number `i`, `batch` in each of `calls` calls; seconds of all.
+    /// Looks up the first queries of set `i` in `calls` calls of `batch` each. Returns the seconds
+    /// of all calls.
     pub(super) fn find_in_calls(
         &mut self,
         table: &dyn Table,
@@ -132,7 +133,7 @@ impl<'a> Inputs<'a> {
         };
         Ok(self.stream.time(find)?.1)
     }
-    /// Whether the first `asked` answers are those to queries number `i`.
+    /// Verifies the first `asked` answers to query set `i`.
     pub(super) fn check(&self, i: usize, asked: usize) -> Result<Result<(), WrongAnswer>, Stop> {
         Ok(verify::check(
             self.queries[i].1,
@@ -143,7 +144,7 @@ impl<'a> Inputs<'a> {
     }
 }
 
-/// The first elements.
+/// Returns the first elements, in host memory.
 fn on_host<T: Element>(buffer: &Buffer<T>, elements: usize) -> Result<Cow<'_, [T]>, Stop> {
     let view = buffer.view().slice(..elements)?;
     Ok(match view.host() {

@@ -1,11 +1,11 @@
-//! Builds tables, looks keys up, takes the time.
+//! Builds tables, looks up keys, takes the time.
 //!
-//! Rates come from repeated runs on a stream: events on a GPU, the wall clock on the CPU. Runs of
-//! one row are adjacent; a table is built, queried and dropped before the next one begins.
+//! Rates come from repeated runs on a stream: events on a GPU, the wall clock on the CPU. The runs
+//! of a row are adjacent. A table is built, queried and dropped before the next one starts.
 //!
-//! A run that does nothing is caught: the last build of every row has other values than those
-//! before it and is looked up in full, and the answers are spoiled before every run of lookups, the
-//! last of which are checked.
+//! Runs that do nothing are detected. The last build of every row has other values than the earlier
+//! ones and is looked up in full. The answers are overwritten before every run of lookups, and
+//! those of the last run are verified.
 mod inputs;
 mod row;
 mod table;
@@ -25,63 +25,63 @@ use koel::{DeviceKind, Error, Stream};
 pub use row::Row;
 use std::collections::BTreeMap;
 
-/// Runs before those that count.
+/// Warm-up runs.
 const WARM_UP: usize = 2;
 /// Runs of each measurement of the machine's limits.
 const LIMIT_RUNS: usize = 7;
-/// Calls of one run, at most.
+/// Maximum number of calls per run.
 const MAX_CALLS: usize = 1 << 12;
 
-/// What is measured, and how thoroughly.
+/// What to measure, and how thoroughly.
 pub struct Settings {
     pub ops: Vec<Op>,
-    /// None: each table's own.
+    /// Loads. Empty: each table's default.
     pub loads: Vec<f64>,
-    /// None: unchecked, or the last of equal keys.
+    /// Policies. Empty: unchecked, or keep the last of equal keys.
     pub policies: Vec<Duplicates>,
-    /// Lookups in one call; none: all.
+    /// Lookups per call. Empty: all in one call.
     pub batches: Vec<usize>,
-    /// Runs that count, for rows that are quick enough.
+    /// Runs that count, for rows that are fast enough.
     pub runs: usize,
-    /// Seconds for all rows together.
+    /// Seconds for all rows.
     pub budget: f64,
     pub seed: u64,
 }
 impl Settings {
-    /// Rows of one table.
+    /// Returns the number of rows per table.
     fn rows(&self) -> usize {
         let builds = self.ops.iter().filter(|op| op.is_build()).count();
         builds + (self.ops.len() - builds) * self.batches.len().max(1)
     }
 }
 
-/// What has been found out so far.
+/// State and results of the measurements.
 pub struct Session {
     settings: Settings,
     device: Place,
-    /// The CPU, for yardsticks beside a GPU.
+    /// The CPU, for baselines next to a GPU.
     host: Place,
-    /// Rows planned, and done or left out.
+    /// Number of planned rows; `rows_done` counts those measured or left out.
     planned: usize,
     rows_done: usize,
     seconds_left: f64,
     progress: ProgressBar,
-    /// Operations that gave a wrong answer.
+    /// Number of operations with wrong answers.
     pub wrong: usize,
     pub rows: Vec<Row>,
-    /// Fallbacks, tables left out, wrong answers; each with the places where it happened.
+    /// Fallbacks, tables left out and wrong answers, each with the places where it occurred.
     notes: Vec<(String, Vec<String>)>,
 }
 
-/// Somewhere that tables run, and the limits measured there.
+/// A device with the limits measured on it.
 struct Place {
     stream: Stream,
     reads: BTreeMap<usize, Option<RandomReads>>,
 }
 
 impl Session {
-    /// `tables`: how many will be built, counting each load and number of keys; `host` is where
-    /// yardsticks run.
+    /// Creates a session. `tables` is the number of tables to build, counting each load and number
+    /// of keys; `host` runs the baselines.
     pub fn new(
         settings: Settings,
         device: Stream,
@@ -106,7 +106,7 @@ impl Session {
         }
     }
 
-    /// Copies on the device, of more than its caches hold; `None` where there is no room for that.
+    /// Measures copies on the device of more data than its caches hold; `None` if memory is short.
     pub fn copies(&self) -> Outcome<Option<Copies>> {
         let on_gpu = self.device.stream.device().kind() == DeviceKind::Cuda;
         match limits::copies(
@@ -119,15 +119,15 @@ impl Session {
             Err(e) => Err(e.into()),
         }
     }
-    /// The random reads measured on the device, by size.
+    /// Returns the random reads measured on the device, by size.
     pub fn reads(&self) -> impl Iterator<Item = &RandomReads> {
         self.device.reads.values().flatten()
     }
 
-    /// Every contender on these keys, by every policy.
+    /// Measures every contender on these keys, with every policy.
     pub fn run(&mut self, contenders: &[Contender], workload: &Workload) -> Outcome {
         let mut ops = self.settings.ops.clone();
-        // A table that is only built is looked into all the same.
+        // A table that is only built is verified by lookups all the same.
         ops.extend(
             [Op::FIND_HIT, Op::FIND_MISS].into_iter().filter(|op| !self.settings.ops.contains(op)),
         );
@@ -162,7 +162,7 @@ impl Session {
         if on_host { &mut self.host } else { &mut self.device }
     }
 
-    /// One contender at every load.
+    /// Measures one contender at every load.
     fn contender(&mut self, contender: &Contender, inputs: &mut Inputs<'_>) -> Outcome {
         let name = contender.kind.name();
         let obstacle = contender.obstacle(inputs.policy, inputs.repeats == Repeats::Unique);
@@ -177,7 +177,7 @@ impl Session {
             let outcome = match (load, obstacle) {
                 (_, Some(obstacle)) => Err(Stop::LeftOut(obstacle.into())),
                 (Some(load), _) if load > most => {
-                    Err(Stop::LeftOut(format!("its load is {most} at the most")))
+                    Err(Stop::LeftOut(format!("its maximum load is {most}")))
                 }
                 _ => self.measure_table(contender, load, inputs, &mut slots_before),
             };
@@ -204,14 +204,14 @@ impl Session {
             None => self.notes.push((note, vec![place])),
         }
     }
-    /// What a reader of the rates must know.
+    /// Returns the notes for readers of the rates.
     pub fn notes(&self) -> Vec<String> {
         self.notes.iter().map(|(text, places)| format!("{text} ({})", places.join("; "))).collect()
     }
 
-    /// Seconds of the runs that count, after a first one. Each row may take an equal share of what
-    /// is left of the budget; one whose only run takes longer does so at nobody's cost. `run`
-    /// is told whether it is the last one.
+    /// Repeats a run, after a first one. Returns the seconds of the runs that count. Each row may
+    /// take an equal share of what is left of the budget; if its only run exceeds the share, other
+    /// rows do not pay for it. `run` receives whether it is the last.
     fn repeat(
         &mut self,
         first: f64,
@@ -231,7 +231,7 @@ impl Session {
     }
 }
 
-/// Runs that do not count and runs that do, of a row that may take as long as `affordable` runs.
+/// Returns the numbers of warm-up and counted runs for a row with time for `affordable` runs.
 fn affordable_runs(affordable: f64, runs: usize) -> (usize, usize) {
     match affordable as usize {
         0 | 1 => (0, 1), // the first run is the only one
@@ -241,8 +241,8 @@ fn affordable_runs(affordable: f64, runs: usize) -> (usize, usize) {
 }
 
 impl Place {
-    /// Random reads from this much memory, to a quarter of an octave: sizes that near are measured
-    /// once. `None` where the device cannot hold it a second time or address it.
+    /// Measures random reads from this much memory. Sizes are rounded up to a quarter octave,
+    /// and each is measured once. `None` if the device cannot allocate or address that much more.
     fn random_reads(&mut self, bytes: usize) -> Outcome<Option<RandomReads>> {
         let step = (bytes.max(1).next_power_of_two() / 8).max(64);
         let bytes = bytes.max(1).next_multiple_of(step);
@@ -259,12 +259,12 @@ impl Place {
     }
 }
 
-/// Why a table gets no row.
+/// Reason why a table gets no row.
 #[derive(Debug)]
 enum Stop {
     /// This machine or this table cannot do it; others may.
     LeftOut(String),
-    /// Something is broken.
+    /// The device or the system failed.
     Failed(Failure),
 }
 impl From<Error> for Stop {

@@ -1,61 +1,61 @@
-//! One line of the result: what was measured, and how it compares.
+//! Rows of the results.
 use super::super::args::Op;
 use super::super::repeats::Repeats;
 use koel::classic::{BuildReport, Duplicates};
 use koel::limits::{RandomReads, Rates};
 
-/// One line of the result.
+/// A row of the results: what was measured, and how it compares.
 #[derive(Clone)]
 pub struct Row {
     pub table: &'static str,
     pub op: Op,
-    /// Pairs.
+    /// Number of pairs.
     pub n: usize,
-    /// How often keys occur among them.
+    /// How keys repeat.
     pub repeats: Repeats,
-    /// What was done about that.
+    /// How builds treat repeated keys.
     pub policy: Duplicates,
-    /// Lookups in one call; `None`: one for each pair, in one call.
+    /// Lookups per call; `None`: one per pair, in one call.
     pub batch: Option<usize>,
-    /// Calls of one run, one after the other.
+    /// Sequential calls per run.
     pub calls: usize,
-    /// The load asked for where the table has it, else the one it has.
+    /// The requested load if the table has it, else the actual load.
     pub load: f64,
-    /// The load asked for.
+    /// The requested load.
     pub load_asked: Option<f64>,
-    /// Operations a second; `None` if an answer was wrong.
+    /// Operations per second; `None` if an answer was wrong.
     pub rates: Option<Rates>,
-    /// Runs that count.
+    /// Number of runs that count.
     pub runs: usize,
-    /// Every answer was right.
+    /// Whether every answer was right.
     pub verified: bool,
-    /// Random reads from as much memory as the table takes, where the table is.
+    /// Random reads from as much memory as the table takes, on the table's device.
     pub limit: Option<RandomReads>,
     /// How the table was built.
     pub report: BuildReport,
-    /// Where it runs.
+    /// The device it ran on.
     pub device: String,
 }
 impl Row {
     pub fn bytes_per_pair(&self) -> f64 {
         self.report.bytes as f64 / self.report.pairs.max(1) as f64
     }
-    /// Random reads a second: the fastest run, as the machine can do that.
+    /// Returns random reads per second: the fastest run, which shows what the machine can do.
     pub fn limit_rate(&self) -> Option<f64> {
         Some(self.limit?.rates.max)
     }
-    /// Operations to one random read.
+    /// Returns operations per random read.
     pub fn limit_ratio(&self) -> Option<f64> {
         Some(self.rates?.median / self.limit_rate()?)
     }
-    /// Whether both are of the same pairs, of operations of the same size.
+    /// Returns whether both rows have the same pairs, policy and batch.
     pub fn is_beside(&self, other: &Row) -> bool {
         let of = |row: &Row| (row.n, row.repeats, row.policy, row.batch);
         of(self) == of(other)
     }
-    /// Its rate over that of another table at the same work; `None` if that has no row. Where the
-    /// other table does not have this kind of build, its first one counts: a table that keeps
-    /// no memory from build to build has one kind only.
+    /// Returns the rate relative to another table's at the same work; `None` if it has no such row.
+    /// If the other table lacks this kind of build, its first build counts: a table that keeps no
+    /// memory between builds has only one kind.
     pub fn times(&self, table: &str, rows: &[Row]) -> Option<f64> {
         let other = || rows.iter().filter(|row| row.table == table && row.is_beside(self));
         let any_build = || other().find(|row| self.op.is_build() && row.op.is_build());

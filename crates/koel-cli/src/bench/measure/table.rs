@@ -1,4 +1,4 @@
-//! One table: every kind of build, every kind of lookup, and whether all was right.
+//! Measures one table: every kind of build and lookup, verified.
 use super::super::args::Op;
 use super::super::contenders::{Contender, Keeps};
 use super::inputs::Inputs;
@@ -16,9 +16,9 @@ struct Measured {
 }
 
 impl Session {
-    /// One table: builds, lookups, and how it compares with the machine.
+    /// Measures builds and lookups of one table, and compares them with the machine's limit.
     ///
-    /// `slots_before`: those of this contender's table at the load before.
+    /// `slots_before`: slots of this contender's table at the previous load.
     pub(super) fn measure_table(
         &mut self,
         contender: &Contender,
@@ -27,13 +27,13 @@ impl Session {
         slots_before: &mut Option<usize>,
     ) -> Result<(), Stop> {
         let kind = contender.kind;
-        // The keys are distinct where nothing else is asked for, and the papers' tables rely on it.
+        // Keys are distinct unless repeats are requested; the papers' tables rely on it.
         let options = Options { load, duplicates: inputs.policy, seed: self.settings.seed };
         self.progress.set_message(format!("{} · {}", kind.name(), Op::Build.name()));
         let (table, first) = inputs.build(kind, &options, false)?;
         let slots = table.report().slots;
         if slots_before.replace(slots) == Some(slots) {
-            return Ok(()); // its layout fixes the load: it has been measured
+            return Ok(()); // its layout fixes the load, which has been measured
         }
         let (table, mut measured) =
             self.measure_builds(contender, &options, inputs, table, first)?;
@@ -42,7 +42,7 @@ impl Session {
         for i in 0..inputs.queries.len() {
             whole &= self.measure_lookups(contender, &*table, i, inputs, &mut measured)?;
         }
-        // A build is right if everything was found and nothing else.
+        // A build is right if exactly the inserted pairs were found.
         if let Some(last) = builds.checked_sub(1).filter(|_| !whole) {
             measured[last].seconds = None;
         }
@@ -54,8 +54,8 @@ impl Session {
         self.add_rows(contender, load, inputs, measured, &report)
     }
 
-    /// Every kind of build that is asked for and that the contender has: the last table, and a row
-    /// of each kind. `table` was built in `first` seconds.
+    /// Measures every requested kind of build that the contender has. Returns the last table and a
+    /// row per kind. `table` was built in `first` seconds.
     fn measure_builds(
         &mut self,
         contender: &Contender,
@@ -66,7 +66,7 @@ impl Session {
     ) -> Result<(Box<dyn Table>, Vec<Measured>), Stop> {
         let mut measured = vec![];
         let builds = self.settings.ops.iter().copied().filter(|op| op.is_build());
-        // A table that keeps nothing cannot be built into.
+        // A table that keeps no memory cannot be rebuilt.
         let builds =
             builds.filter(|&op| op != Op::Rebuild || contender.keeps.is_some()).collect::<Vec<_>>();
         for (i, &op) in builds.iter().enumerate() {
@@ -79,7 +79,7 @@ impl Session {
                 }
                 _ => self.time_builds(contender, op, options, inputs, table, first)?,
             };
-            // The last one is looked into for the rates of lookups.
+            // The last table is verified with the lookups that are measured later.
             let is_whole = i + 1 == builds.len() || self.is_whole(contender, &*table, inputs)?;
             measured.push(Measured {
                 op,
@@ -90,7 +90,7 @@ impl Session {
         }
         Ok((table, measured))
     }
-    /// Builds again and again into one table: that table, and the seconds.
+    /// Rebuilds one table repeatedly. Returns it and the seconds.
     fn time_rebuilds(
         &mut self,
         keeps: &dyn Keeps,
@@ -98,7 +98,8 @@ impl Session {
         inputs: &mut Inputs<'_>,
     ) -> Result<(Box<dyn Table>, Vec<f64>), Stop> {
         keeps.forget();
-        // Other values than any rebuild has: a table that is never rebuilt answers them.
+        // The first build has values of no rebuild, so that a table that is never rebuilt is
+        // detected.
         let (keys, other_values) = (inputs.keys.view(), inputs.keys.view());
         let mut standing = keeps.begin(inputs.stream, keys, other_values, options)?;
         let first = inputs.rebuild(&mut *standing, false)?;
@@ -106,7 +107,7 @@ impl Session {
         standing.update_report()?;
         Ok((standing as Box<dyn Table>, seconds))
     }
-    /// Builds again and again, the first one done: the last table, and the seconds.
+    /// Builds repeatedly, after a first build. Returns the last table and the seconds.
     fn time_builds(
         &mut self,
         contender: &Contender,
@@ -131,8 +132,8 @@ impl Session {
         let Some(table) = table else { unreachable!("every run leaves its table") };
         Ok((table, seconds))
     }
-    /// Looks up all of queries number `i`, in one call and in the calls that are asked for; whether
-    /// all was right.
+    /// Measures query set `i` in one call and in the requested batches. Returns whether all answers
+    /// were right.
     fn measure_lookups(
         &mut self,
         contender: &Contender,
@@ -166,7 +167,7 @@ impl Session {
         for batch in self.settings.batches.clone() {
             let calls = (inputs.n / batch).min(MAX_CALLS);
             if calls == 0 {
-                let reason = format!("{batch} lookups in a call need as many keys");
+                let reason = format!("{batch} lookups per call need at least as many keys");
                 self.note(
                     format!("{}, {}: left out: {reason}", contender.kind.name(), op.name()),
                     inputs.place(),
@@ -194,7 +195,7 @@ impl Session {
         }
         Ok(right)
     }
-    /// Adds a row of everything measured of one table, beside the limit of the machine.
+    /// Adds a row for everything measured of one table, with the machine's limit.
     fn add_rows(
         &mut self,
         contender: &Contender,
@@ -232,7 +233,7 @@ impl Session {
         Ok(())
     }
 
-    /// Whether the table says that it has as many pairs as there are different keys.
+    /// Checks that the table reports as many pairs as there are distinct keys.
     fn holds_every_key(
         &mut self,
         contender: &Contender,
@@ -244,13 +245,13 @@ impl Session {
             self.wrong(
                 contender,
                 None,
-                &format!("holds {pairs} pairs, different keys: {distinct}"),
+                &format!("holds {pairs} pairs, distinct keys: {distinct}"),
                 inputs,
             );
         }
         pairs == distinct
     }
-    /// Whether everything is found, and nothing else.
+    /// Verifies all queries.
     fn is_whole(
         &mut self,
         contender: &Contender,
@@ -265,8 +266,7 @@ impl Session {
         }
         Ok(whole)
     }
-    /// Whether the first `asked` answers are those to queries number `i`; notes the first that is
-    /// not.
+    /// Verifies the first `asked` answers to query set `i`; notes the first wrong one.
     fn is_right(
         &mut self,
         contender: &Contender,

@@ -1,4 +1,4 @@
-//! Honest tables get rates, those that lie or do nothing are caught.
+//! Honest tables get rates; tables that lie or do nothing are detected.
 use super::super::args::Source;
 use super::super::contenders::{self, Keeps, Rebuilt};
 use super::*;
@@ -10,11 +10,11 @@ use std::sync::{Arc, Mutex};
 
 const OPS: [Op; 4] = [Op::Build, Op::FIND_HIT, Op::FIND_HALF, Op::FIND_MISS];
 
-/// A table that tells the truth about everything but one key.
+/// A table that is right about everything but one key.
 #[derive(Default)]
 struct Liar {
     lie: Option<(u32, Option<u32>)>,
-    /// Pairs that it claims to hold besides those that it was given.
+    /// Extra pairs that it claims to hold.
     extra: usize,
 }
 struct Lies {
@@ -121,7 +121,7 @@ fn honest_tables_get_rates() {
     assert_eq!(session.wrong, 0);
     assert_eq!(
         session.notes(),
-        ["honest: left out: its load is 0.9 at the most (100 keys, load 0.95)"]
+        ["honest: left out: its maximum load is 0.9 (100 keys, load 0.95)"]
     );
     assert_eq!(session.rows.len(), 8);
     for (i, row) in session.rows.iter().enumerate() {
@@ -162,12 +162,12 @@ fn one_wrong_answer_is_caught() {
             session.notes()
         );
         for row in &session.rows {
-            // The build is as wrong as what is found in it.
+            // The build is as wrong as the lookups in it.
             let right = row.op != Op::Build && row.op != lied_to;
             assert_eq!((row.verified, row.rates.is_some()), (right, right), "{:?}", row.op);
         }
     }
-    // Also where nothing but the build is asked for.
+    // Also if only the build is requested.
     let session = measure(Some((present, None)), &[Op::Build], &[], &workload);
     assert!(session.wrong == 1 && session.rows.len() == 1 && !session.rows[0].verified);
 }
@@ -175,7 +175,7 @@ fn one_wrong_answer_is_caught() {
 #[test]
 fn a_table_that_keeps_the_wrong_one_of_equal_keys_is_caught() {
     let workload = Workload::of(&Source::Random(1000, Repeats::Twice), 1).unwrap();
-    // It keeps the last, whatever is asked for.
+    // It always keeps the last.
     for (policy, wrong) in [(Duplicates::KeepLast, 0), (Duplicates::KeepFirst, 1)] {
         let ops = vec![Op::Build, Op::FIND_HIT, Op::FIND_MISS];
         let session =
@@ -189,7 +189,7 @@ fn a_table_that_keeps_the_wrong_one_of_equal_keys_is_caught() {
     let unchecked =
         Settings { ops: vec![Op::Build], policies: vec![Duplicates::Unchecked], ..settings() };
     let session = measure_in(None, unchecked, &workload);
-    assert!(session.rows.is_empty() && session.notes()[0].contains("left out: unchecked means"));
+    assert!(session.rows.is_empty() && session.notes()[0].contains("left out: unchecked requires"));
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn a_table_that_holds_more_pairs_is_caught() {
     let session = measure_of(Liar { lie: None, extra: 1 }, settings, &workload);
     assert!(session.wrong == 1 && !session.rows[0].verified);
     assert!(
-        session.notes()[0].contains("holds 1001 pairs, different keys: 1000"),
+        session.notes()[0].contains("holds 1001 pairs, distinct keys: 1000"),
         "{:?}",
         session.notes()
     );
@@ -224,9 +224,7 @@ fn a_lie_in_a_batch_is_caught() {
     let rows = [Op::FIND_HIT, Op::Find(30)]
         .map(|op| [(op, Some(64), 15, true), (op, Some(1000), 1, true)]);
     assert_eq!(of(&honest), rows.concat());
-    assert!(
-        honest.notes().iter().all(|note| note.contains("1001 lookups in a call need as many keys"))
-    );
+    assert!(honest.notes().iter().all(|note| note.contains("1001 lookups per call need at least")));
     let lie = Some((workload.keys[7], None));
     let lying = measure_in(lie, with(vec![64]), &workload);
     assert!(lying.wrong >= 1 && !lying.rows[0].verified && lying.rows[0].rates.is_none());
@@ -271,7 +269,7 @@ fn builds_of_every_kind_stand_beside_a_yardstick() {
     assert_eq!(of(Op::Rebuild, &rows), None);
 }
 
-/// A table that works once: from the second run of an operation on it does nothing.
+/// A table that works once: from the second run of an operation it does nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Sleeps {
     InBuild,
@@ -351,7 +349,7 @@ impl Table for Asleep {
         values: ViewMut<'_, u32>,
         found: ViewMut<'_, u8>,
     ) -> koel::Result<()> {
-        // Of the runs of a row, the first calls: those before are of the checks of builds.
+        // The first call is the initial lookup, which is verified; later calls are timed.
         let calls = self.finds.fetch_add(1, Ordering::Relaxed);
         if self.sleeps == Sleeps::InFind && calls >= 1 {
             return Ok(());
@@ -394,8 +392,8 @@ fn runs_that_do_nothing_are_caught() {
         (Sleeps::InRebuild, vec![Op::Build, Op::Rebuild], vec![true, false]),
         (Sleeps::InFind, vec![Op::FIND_HIT], vec![false]),
     ] {
-        // So much that every row gets all its runs: two that do not count and an even or odd
-        // number of those that do.
+        // A budget for all runs of every row: two warm-up runs, and an odd or even number of
+        // counted runs.
         for runs in [3, 4] {
             let first = Mutex::new(None);
             let sleeper: &'static Sleeper = Box::leak(Box::new(Sleeper { sleeps, first }));

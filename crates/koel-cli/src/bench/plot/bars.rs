@@ -1,4 +1,4 @@
-//! Rates of one set of keys at one load: a bar for each table, a panel for each operation.
+//! Rates of one set of keys at one load: a panel per operation, a bar per table.
 use super::chart::unit;
 use super::svg::{Anchor, FAINT, GREY, INK, Svg};
 
@@ -8,33 +8,33 @@ const RIGHT: f64 = 770.0;
 const TOP: f64 = 84.0;
 const BAR: f64 = 16.0;
 const PITCH: f64 = 24.0;
-/// Width of a digit at the size of numbers.
+/// Width of a digit at the font size of numbers.
 const DIGIT: f64 = 7.7;
-/// Between the panels: room for a heading.
+/// Space between panels, with room for a heading.
 const GAP: f64 = 44.0;
 
 /// A table's bar.
 pub struct Bar {
     pub name: String,
     pub color: &'static str,
-    /// Operations a second.
+    /// Operations per second.
     pub rate: f64,
-    /// Random reads a second from as much memory.
+    /// Random reads per second from as much memory.
     pub limit: Option<f64>,
 }
 
-/// What is drawn.
+/// A figure of bars.
 pub struct Bars {
     pub title: String,
     pub subtitle: String,
-    /// What the dashes are.
+    /// Meaning of the dashes.
     pub limit_name: String,
-    /// Heading and bars, the longest first.
+    /// Headings and bars, longest first.
     pub panels: Vec<(String, Vec<Bar>)>,
 }
 
 impl Bars {
-    /// As SVG.
+    /// Draws the figure as SVG.
     pub fn svg(&self) -> String {
         let bars = || self.panels.iter().flat_map(|(_, bars)| bars);
         let (unit, unit_name) = unit(bars().map(|bar| bar.rate));
@@ -63,7 +63,7 @@ impl Bars {
                     let (top, bottom) = (y - 0.5 * PITCH - 4.0, y + 0.5 * PITCH - 4.0);
                     svg.line(&[(x_at(limit), top), (x_at(limit), bottom)], GREY, 1.5, "4 3");
                 }
-                // The dashes give way to the number.
+                // A white background keeps the dashes off the number.
                 let width = DIGIT * value.len() as f64;
                 svg.rect(
                     (x_at(bar.rate) + 3.0, y - 0.5 * BAR - 4.0),
@@ -74,7 +74,7 @@ impl Bars {
             }
             y += GAP;
         }
-        let legend = format!("{unit_name} operations a second; dashed: {}", self.limit_name);
+        let legend = format!("{unit_name} operations per second; dashed: {}", self.limit_name);
         svg.text((24.0, height - 20.0), 12.0, Anchor::Start, GREY, &legend);
         svg.finish()
     }

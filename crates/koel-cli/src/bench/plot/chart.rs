@@ -1,45 +1,45 @@
-//! Rates against a quantity: one line a table, named where it ends; rates of others as lettered
-//! marks.
+//! Rates against a quantity: one line per table, named at its end; rates of other programs as
+//! lettered marks.
 use super::svg::{Anchor, FAINT, GREY, INK, Svg};
 
-/// The whole figure, and the place of the axes in it.
+/// Width of the figure; the axes span `LEFT` to `RIGHT` and `TOP` to `BOTTOM`.
 const WIDTH: f64 = 860.0;
 const LEFT: f64 = 78.0;
 const RIGHT: f64 = 650.0;
 const TOP: f64 = 96.0;
 const BOTTOM: f64 = 456.0;
-/// Where what the marks are begins, below the axis, and how wide a column of names is there.
+/// Top of the legend of marks, below the axis; `COLUMN` is the width of its columns.
 const LEGEND: f64 = BOTTOM + 74.0;
 const COLUMN: f64 = 272.0;
-/// Least distance between two names.
+/// Minimum distance between two names.
 const NAME_HEIGHT: f64 = 17.0;
 
-/// A table's line.
+/// Line of a table.
 pub struct Series {
     pub name: String,
     pub color: &'static str,
-    /// x, then median, slowest and fastest rate.
+    /// x and the median, slowest and fastest rate.
     pub points: Vec<(f64, [f64; 3])>,
-    /// Not a choice of its own but a bound or a constant: dashed, without marks.
+    /// Draws a dashed line without marks: a bound or a constant.
     pub dashed: bool,
 }
 
-/// Rates of others.
+/// Rates of other programs.
 pub struct Marks {
-    /// What they are.
+    /// Description of the marks.
     pub about: String,
-    /// x, rate, name.
+    /// x, rate and name.
     pub points: Vec<(f64, f64, String)>,
 }
 
-/// What is drawn.
+/// A figure of lines.
 pub struct Chart {
     pub title: String,
     pub subtitle: String,
     pub x_label: String,
-    /// Places on the x axis, and what is written there.
+    /// Positions on the x axis and their labels.
     pub x_ticks: Vec<(f64, String)>,
-    /// Whether equal factors of the rate are equally high, and not equal differences.
+    /// Whether the axis of rates is logarithmic.
     pub log: bool,
     pub series: Vec<Series>,
     pub marks: Option<Marks>,
@@ -53,7 +53,7 @@ struct Rates {
     ticks: Vec<(f64, String)>,
 }
 impl Rates {
-    /// From 0 on, or what the rates span.
+    /// Fits the axis: linear from 0, or logarithmic over the range of the rates.
     fn of(rates: impl Iterator<Item = f64> + Clone, log: bool) -> Rates {
         let greatest = rates.clone().fold(0.0, f64::max);
         if !log {
@@ -84,7 +84,7 @@ impl Rates {
             ticks: all.iter().filter(|at| (low..=high).contains(*at)).map(tick).collect(),
         }
     }
-    /// How high it is, from 0 to 1.
+    /// Maps a rate to 0..=1 along the axis.
     fn place(&self, rate: f64) -> f64 {
         match self.log {
             true => (rate.max(self.low) / self.low).ln() / (self.high / self.low).ln(),
@@ -93,12 +93,12 @@ impl Rates {
     }
 }
 
-/// From rates and places on the x axis to places in the drawing.
+/// Mapping of x values and rates to positions in the drawing.
 struct Axes {
-    /// Operations that a unit of the axis stands for, and its name.
+    /// Operations per unit of the axis, and the unit's name.
     unit: (f64, &'static str),
     rates: Rates,
-    /// What the x axis spans.
+    /// Smallest x; `last` is the largest.
     first: f64,
     last: f64,
 }
@@ -124,7 +124,7 @@ impl Axes {
             false => 0.5 * (LEFT + RIGHT),
         }
     }
-    /// Of a number of units.
+    /// Returns the position of a rate in units.
     fn y(&self, units: f64) -> f64 {
         BOTTOM - self.rates.place(units) * (BOTTOM - TOP)
     }
@@ -134,7 +134,7 @@ impl Axes {
 }
 
 impl Chart {
-    /// As SVG.
+    /// Draws the figure as SVG.
     pub fn svg(&self) -> String {
         let axes = Axes::of(self);
         let names = self.mark_names();
@@ -150,7 +150,7 @@ impl Chart {
         self.draw_marks(&mut svg, &axes, &names);
         svg.finish()
     }
-    /// The names of the marks, each once.
+    /// Returns the distinct names of the marks.
     fn mark_names(&self) -> Vec<&str> {
         let mut names: Vec<&str> = vec![];
         for (_, _, name) in self.marks.iter().flat_map(|marks| &marks.points) {
@@ -160,9 +160,9 @@ impl Chart {
         }
         names
     }
-    /// The title, and the axes with their ticks.
+    /// Draws the title, the axes and their ticks.
     fn draw_axes(&self, svg: &mut Svg, axes: &Axes) {
-        let rates_label = format!("{} a second", axes.unit.1);
+        let rates_label = format!("{} per second", axes.unit.1);
         svg.text((24.0, 30.0), 17.0, Anchor::Start, INK, &self.title);
         svg.text((24.0, 50.0), 12.0, Anchor::Start, GREY, &self.subtitle);
         svg.text((24.0, TOP - 16.0), 12.0, Anchor::Start, INK, &rates_label);
@@ -177,7 +177,7 @@ impl Chart {
         }
         svg.text((0.5 * (LEFT + RIGHT), BOTTOM + 44.0), 12.0, Anchor::Middle, INK, &self.x_label);
     }
-    /// The line of every table, with a dot and a whisker at each of its rates.
+    /// Draws the line of every table, with a dot and a whisker at each rate.
     fn draw_lines(&self, svg: &mut Svg, axes: &Axes) {
         for series in &self.series {
             let line = series
@@ -197,7 +197,7 @@ impl Chart {
             }
         }
     }
-    /// The name of every table, where its line ends.
+    /// Draws the name of every table at the end of its line.
     fn draw_series_names(&self, svg: &mut Svg, axes: &Axes) {
         let mut ends =
             self.series.iter().filter_map(|s| Some((s, s.points.last()?))).collect::<Vec<_>>();
@@ -217,7 +217,7 @@ impl Chart {
             svg.text((text_at, y + 4.0), 12.0, Anchor::Start, series.color, &series.name);
         }
     }
-    /// The rates of others, and below the axis which letter is which of `names`.
+    /// Draws the rates of other programs, and their letters and `names` below the axis.
     fn draw_marks(&self, svg: &mut Svg, axes: &Axes, names: &[&str]) {
         let letter = |i: usize| char::from(b'a' + (i % 26) as u8).to_string();
         let mut mark = |(x, y): (f64, f64), i: usize| {
@@ -245,18 +245,18 @@ impl Chart {
     }
 }
 
-/// Names beside one another below the axis.
+/// Returns the number of columns of the legend.
 fn legend_columns() -> usize {
     ((WIDTH - 48.0) / COLUMN) as usize
 }
 
-/// Ascending places, moved as little as may be so that names there do not touch.
+/// Moves ascending positions by as little as needed so that names there do not touch.
 pub fn spread(wished: &[f64], bottom: f64) -> Vec<f64> {
     let mut places = wished.to_vec();
     for i in 1..places.len() {
         places[i] = places[i].max(places[i - 1] + NAME_HEIGHT);
     }
-    // What was pushed below the axis pushes back upwards.
+    // Names pushed below the axis move back up.
     let mut limit = bottom;
     for place in places.iter_mut().rev() {
         *place = place.min(limit);
@@ -265,13 +265,13 @@ pub fn spread(wished: &[f64], bottom: f64) -> Vec<f64> {
     places
 }
 
-/// Operations that a unit of the axis stands for, and its name.
+/// Returns the operations per unit of the axis, and the unit's name.
 pub fn unit(rates: impl Iterator<Item = f64>) -> (f64, &'static str) {
     if rates.fold(0.0, f64::max) >= 1e10 { (1e9, "billion") } else { (1e6, "million") }
 }
 
-/// A step of 1, 2 or 5 times a power of ten, and the first multiple of it that is not below
-/// `greatest`: 4 to 8 steps.
+/// Returns a step of 1, 2 or 5 times a power of ten, and its first multiple not below `greatest`: 4
+/// to 8 steps.
 pub fn nice_scale(greatest: f64) -> (f64, f64) {
     let greatest = if greatest > 0.0 { greatest } else { 1.0 };
     let power = 10f64.powf((greatest / 8.0).log10().floor());
@@ -282,7 +282,7 @@ pub fn nice_scale(greatest: f64) -> (f64, f64) {
         .unwrap_or(10.0 * power);
     (step, (greatest / step).ceil() * step)
 }
-/// With as many digits as the step has.
+/// Formats with as many digits as the step has.
 pub fn number(value: f64, step: f64) -> String {
     let digits = (-step.log10().floor()).max(0.0) as usize;
     format!("{value:.digits$}")

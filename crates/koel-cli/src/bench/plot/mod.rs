@@ -1,4 +1,4 @@
-//! Figures in the manner of the papers: rates against whatever varies, or bars where nothing does.
+//! Figures in the style of the papers: rates against what varies, or bars if nothing does.
 mod bars;
 pub mod chart;
 pub mod svg;
@@ -18,15 +18,15 @@ use chart::{Chart, Marks, Series};
 use koel::Duplicates;
 use std::path::Path;
 
-/// Okabe and Ito's colours, which people who see few colours can tell apart, and two more.
+/// Okabe and Ito's colour-blind-safe colours, and two more.
 pub const COLORS: [&str; 9] = [
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56b4e9", "#7f4fc9", "#222222",
     "#8c564b",
 ];
 const LIMIT_COLOR: &str = "#777777";
 
-/// Draws what the rows show into a folder, each figure as SVG and PNG; the names of the files, less
-/// their endings.
+/// Draws the rows into a folder, each figure as SVG and PNG. Returns the file names without
+/// extension.
 pub fn draw(
     folder: &Path,
     machine: &Machine,
@@ -43,13 +43,13 @@ pub fn draw(
     Ok(figures.into_iter().map(|(name, _)| name).collect())
 }
 
-/// What all figures have in common.
+/// Data shared by all figures.
 struct Sheet<'a> {
     machine: &'a Machine,
     keys: &'a [(usize, KeysAbout)],
     peers: Option<&'a Peers>,
 }
-/// A name of files, and a drawing.
+/// File name and drawing.
 type Figure = (String, String);
 
 impl Sheet<'_> {
@@ -95,7 +95,7 @@ impl Sheet<'_> {
         figures
     }
 
-    /// One figure for each load.
+    /// Draws one figure per load.
     fn against_n(&self, op: Op, which: &str, rows: &[&Row]) -> Vec<Figure> {
         let mut counts = distinct(rows, |row| row.n);
         counts.sort_unstable();
@@ -103,7 +103,7 @@ impl Sheet<'_> {
         let x = |row: &Row| (row.n as f64).log2();
         let draw = |load: Option<f64>| {
             let here = at_load(rows, load);
-            // Beside tables of the same load: the flagship's, if it is there.
+            // Peers at the load of koel's map if it is measured, else at the loads of all tables.
             let loads = only(&here, |row| row.table == "map");
             let loads = distinct(if loads.is_empty() { &here } else { &loads }, |row| row.load);
             let is_beside = |n: usize, load: f64| {
@@ -128,7 +128,7 @@ impl Sheet<'_> {
         loads_of(rows).into_iter().map(draw).collect()
     }
 
-    /// One figure for each number of keys.
+    /// Draws one figure per number of keys.
     fn against_load(&self, op: Op, which: &str, rows: &[&Row]) -> Vec<Figure> {
         let loads = chosen_loads(rows);
         let [first, .., last] = loads[..] else { return vec![] };
@@ -138,7 +138,7 @@ impl Sheet<'_> {
             let limit = self.limit_series(&chosen, |row| row.load_asked.unwrap_or(row.load));
             let mut series = limit.into_iter().collect::<Vec<_>>();
             for mut table in table_series(&here, |row| row.load) {
-                // A load of its own: its rate as a level to compare with.
+                // A table with a fixed load: its rate becomes a level for comparison.
                 if let [(own, rates)] = table.points[..] {
                     table.points = loads.iter().map(|&load| (load, rates)).collect();
                     table.dashed = true;
@@ -163,7 +163,7 @@ impl Sheet<'_> {
         distinct(rows, |row| row.n).into_iter().map(draw).collect()
     }
 
-    /// One figure for each number of keys and load.
+    /// Draws one figure per number of keys and load.
     fn against_batch(&self, op: Op, which: &str, rows: &[&Row]) -> Vec<Figure> {
         let x = |row: &Row| (row.batch.unwrap_or(row.n) as f64).log2();
         let draw = |(n, load): (usize, Option<f64>)| {
@@ -180,7 +180,7 @@ impl Sheet<'_> {
                     of_load(load)
                 ),
                 subtitle: self.subtitle(here[0]),
-                x_label: "lookups in one call (logarithmic)".into(),
+                x_label: "lookups per call (logarithmic)".into(),
                 x_ticks: batches
                     .iter()
                     .map(|&batch| ((batch as f64).log2(), count_name(batch)))
@@ -200,14 +200,14 @@ impl Sheet<'_> {
         tables_of(rows).into_iter().filter_map(draw).collect()
     }
 
-    /// One figure for each number of keys and load.
+    /// Draws one figure per number of keys and load.
     fn against_share(&self, which: &str, rows: &[&Row]) -> Vec<Figure> {
         let share = |row: &Row| row.op.hit_share().unwrap_or(100);
         let draw = |(n, load): (usize, Option<f64>)| {
             let here = at_load(&only(rows, |row| row.n == n), load);
             let mut shares = distinct(&here, share);
             shares.sort_unstable();
-            // Where the named ones are all there is, nobody asked for a line.
+            // With the named operations only, no line was requested.
             let named = [Op::FIND_HIT, Op::FIND_HALF, Op::FIND_MISS];
             if shares.len() < 3 || shares.iter().all(|&share| named.contains(&Op::Find(share))) {
                 return None;
@@ -215,7 +215,7 @@ impl Sheet<'_> {
             let chart = Chart {
                 title: format!("find: look up keys, N = {}{}", count_name(n), of_load(load)),
                 subtitle: self.subtitle(here[0]),
-                x_label: "share of lookups whose key is present, in %".into(),
+                x_label: "lookups whose key is present, in %".into(),
                 x_ticks: shares.iter().map(|&share| (share as f64, share.to_string())).collect(),
                 log: false,
                 series: (self.limit_series(&here, |row| share(row) as f64).into_iter())
@@ -231,7 +231,7 @@ impl Sheet<'_> {
         tables_of(rows).into_iter().filter_map(draw).collect()
     }
 
-    /// Bars: one figure for each table, number of keys and load, a panel for each operation and
+    /// Draws bars: one figure per table, number of keys and load, with a panel per operation and
     /// policy.
     fn against_repeats(&self, rows: &[&Row]) -> Vec<Figure> {
         let mut figures = vec![];
@@ -244,7 +244,7 @@ impl Sheet<'_> {
                 let panel = |of: &(Op, Option<usize>, Duplicates)| {
                     let bars = only(&here, |row| (row.op, row.batch, row.policy) == *of);
                     let batch = of.1.map_or(String::new(), |batch| {
-                        format!(", {} in a call", count_name(batch))
+                        format!(", {} lookups per call", count_name(batch))
                     });
                     let heading =
                         format!("{}{batch}, {}: {}", of.0.name(), policy_name(of.2), of.0.about());
@@ -252,7 +252,7 @@ impl Sheet<'_> {
                 };
                 let bars = Bars {
                     title: format!(
-                        "{table}: keys that occur more than once, N = {}{}",
+                        "{table}: repeated keys, N = {}{}",
                         count_name(n),
                         of_load(load)
                     ),
@@ -269,7 +269,7 @@ impl Sheet<'_> {
         figures
     }
 
-    /// The fastest of others at the same work, where it is told.
+    /// Returns the fastest of other programs at the same work, if known.
     fn marks(
         &self,
         op: Op,
@@ -280,15 +280,12 @@ impl Sheet<'_> {
         let peers = self.peers.filter(|_| row.repeats == Repeats::Unique && row.batch.is_none())?;
         let here = peers.best(op).into_iter().filter(|peer| is_beside(peer.n, peer.load));
         Some(Marks {
-            about: format!(
-                "The fastest of other programs, {}:",
-                peers.measured(&self.machine.device)
-            ),
+            about: format!("Fastest of other programs, {}:", peers.measured(&self.machine.device)),
             points: here.map(|peer| (x(peer.n, peer.load), peer.rate, peer.name.clone())).collect(),
         })
     }
 
-    /// The limit of the smallest table at each x: what no lookup that reads memory once can pass.
+    /// Returns the limit of the smallest table at each x: a bound on lookups that read memory once.
     fn limit_series(&self, rows: &[&Row], x: impl Fn(&Row) -> f64) -> Option<Series> {
         let mut points: Vec<(f64, [f64; 3])> = vec![];
         for row in rows {
@@ -333,18 +330,18 @@ impl Sheet<'_> {
     }
 }
 
-/// Whether others are so much faster, on another machine, that one scale from 0 on would show
-/// nothing of the rows.
+/// Returns whether other programs, on another machine, are so much faster that a linear scale from
+/// 0 would hide the rows.
 fn are_far(marks: Option<&Marks>, rows: &[&Row]) -> bool {
     let marks = marks.iter().flat_map(|marks| &marks.points).map(|(_, rate, _)| *rate);
     marks.fold(0.0, f64::max) > 10.0 * rows.iter().map(|row| median(row)).fold(0.0, f64::max)
 }
 
-/// The rows of which this is true.
+/// Returns the rows for which `is_here` is true.
 fn only<'a>(rows: &[&'a Row], is_here: impl Fn(&Row) -> bool) -> Vec<&'a Row> {
     rows.iter().copied().filter(|row| is_here(row)).collect()
 }
-/// What the rows have of something, each once, in the order in which they come first.
+/// Returns the distinct properties of the rows, in order of first occurrence.
 fn distinct<T: PartialEq>(rows: &[&Row], of: impl Fn(&Row) -> T) -> Vec<T> {
     let mut distinct = vec![];
     for row in rows {
@@ -355,38 +352,38 @@ fn distinct<T: PartialEq>(rows: &[&Row], of: impl Fn(&Row) -> T) -> Vec<T> {
     }
     distinct
 }
-/// The loads asked for, ascending, if there are any.
+/// Returns the requested loads, ascending.
 fn chosen_loads(rows: &[&Row]) -> Vec<f64> {
     let mut loads = distinct(rows, |row| row.load_asked).into_iter().flatten().collect::<Vec<_>>();
     loads.sort_by(f64::total_cmp);
     loads
 }
-/// The same, or `None` for the tables' own.
+/// Returns the requested loads, or `None` for the tables' defaults.
 fn loads_of(rows: &[&Row]) -> Vec<Option<f64>> {
     let loads = chosen_loads(rows);
     if loads.is_empty() { vec![None] } else { loads.into_iter().map(Some).collect() }
 }
-/// Every number of keys at every load.
+/// Returns every number of keys with every load.
 fn tables_of(rows: &[&Row]) -> Vec<(usize, Option<f64>)> {
     let mut counts = distinct(rows, |row| row.n);
     counts.sort_unstable();
     let loads = loads_of(rows);
     counts.iter().flat_map(|&n| loads.iter().map(move |&load| (n, load))).collect()
 }
-/// The rows that have this load, and those of tables whose load cannot be chosen.
+/// Returns the rows with this load, and those of tables with a fixed load.
 fn at_load<'a>(rows: &[&'a Row], load: Option<f64>) -> Vec<&'a Row> {
     only(rows, |row| load.is_none() || row.load_asked == load || is_fixed(row, rows))
 }
-/// Whether this table has this one load only, whatever is asked for.
+/// Returns whether this table has only this load, whatever is requested.
 fn is_fixed(row: &Row, rows: &[&Row]) -> bool {
     let same = only(rows, |r| r.table == row.table && r.op == row.op && r.is_beside(row));
     chosen_loads(rows).len() > 1 && same.len() == 1
 }
-/// In titles.
+/// Formats a load for titles.
 fn of_load(load: Option<f64>) -> String {
     load.map_or(String::new(), |load| format!(", load {load}"))
 }
-/// In names of files.
+/// Formats a load for file names.
 fn at_load_name(load: Option<f64>) -> String {
     load.map_or(String::new(), |load| format!("_load-{load}"))
 }
@@ -394,7 +391,7 @@ fn at_load_name(load: Option<f64>) -> String {
 fn bar(row: &Row, name: String) -> Bar {
     Bar { name, color: color(row.table), rate: median(row), limit: row.limit_rate() }
 }
-/// Of a table, by which policy it was built where there are several.
+/// Returns the name of a table, with its policy if there are several.
 fn name(row: &Row, several_policies: bool) -> String {
     if several_policies {
         format!("{}, {}", row.table, policy_name(row.policy))
@@ -402,7 +399,7 @@ fn name(row: &Row, several_policies: bool) -> String {
         row.table.into()
     }
 }
-/// A line for each table and policy, in the order of the rows.
+/// Returns a line per table and policy, in the order of the rows.
 fn table_series(here: &[&Row], x: impl Fn(&Row) -> f64) -> Vec<Series> {
     let policies = distinct(here, |row| row.policy);
     let mut series: Vec<Series> = vec![];
@@ -427,7 +424,7 @@ fn limit_name(machine: &Machine) -> String {
     format!("random {}-byte reads", if machine.kind == "cuda" { 32 } else { 64 })
 }
 
-/// Each table has its colour, whichever others are drawn; the main ones have different ones.
+/// Returns a table's colour, independent of the other tables. Those of the main tables differ.
 fn color(table: &str) -> &'static str {
     COLORS[contenders::place_of(table) % COLORS.len()]
 }
@@ -442,7 +439,7 @@ fn device(machine: &Machine) -> String {
         .map_or(String::new(), |cpu| format!(", {cpu}"));
     format!("{}{cpu}", machine.device)
 }
-/// A power of two as such.
+/// Formats a count; powers of two as such.
 fn count_name(n: usize) -> String {
     let superscript =
         |digit: char| "⁰¹²³⁴⁵⁶⁷⁸⁹".chars().nth(digit.to_digit(10).unwrap_or(0) as usize);

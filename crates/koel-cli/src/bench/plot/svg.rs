@@ -1,18 +1,18 @@
-//! A drawing as SVG, and the same as PNG.
+//! Drawings as SVG and PNG.
 use crate::failure::Failure;
 use resvg::{tiny_skia, usvg};
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// Ink for text and axes, and for what stands behind the data.
+/// Colours of text and axes, and of what is behind the data.
 pub const INK: &str = "#222222";
 pub const FAINT: &str = "#dddddd";
 pub const GREY: &str = "#666666";
 
-/// Pixels of the PNG to a unit of the drawing.
+/// Pixels of the PNG per unit of the drawing.
 const PNG_SCALE: f32 = 2.0;
 
-/// Where text ends or begins.
+/// The part of a text at its position.
 #[derive(Clone, Copy)]
 pub enum Anchor {
     Start,
@@ -20,7 +20,7 @@ pub enum Anchor {
     End,
 }
 
-/// A drawing that grows. Units are pixels on a screen, y grows downwards.
+/// A drawing under construction. Units are pixels on a screen; y grows downwards.
 pub struct Svg {
     body: String,
     width: f64,
@@ -35,17 +35,19 @@ impl Svg {
     }
     pub fn rect(&mut self, (x, y): (f64, f64), (width, height): (f64, f64), fill: &str) {
         self.add(format_args!(
-            r#"<rect x="{x:.1}" y="{y:.1}" width="{width:.1}" height="{height:.1}" fill="{fill}"/>"#
+            "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" \
+             fill=\"{fill}\"/>"
         ));
     }
-    /// A line through points; `dash` as in SVG, empty for none.
+    /// Draws a line through points; `dash` as in SVG, empty for none.
     pub fn line(&mut self, points: &[(f64, f64)], stroke: &str, width: f64, dash: &str) {
         let points =
             points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect::<Vec<_>>().join(" ");
         let dash =
             if dash.is_empty() { String::new() } else { format!(r#" stroke-dasharray="{dash}""#) };
         self.add(format_args!(
-            r#"<polyline points="{points}" fill="none" stroke="{stroke}" stroke-width="{width}" stroke-linejoin="round"{dash}/>"#
+            "<polyline points=\"{points}\" fill=\"none\" stroke=\"{stroke}\" \
+             stroke-width=\"{width}\" stroke-linejoin=\"round\"{dash}/>"
         ));
     }
     pub fn dot(&mut self, (x, y): (f64, f64), radius: f64, fill: &str) {
@@ -59,20 +61,21 @@ impl Svg {
         };
         let text = escaped(text);
         self.add(format_args!(
-            r#"<text x="{x:.1}" y="{y:.1}" font-size="{size}" text-anchor="{anchor}" fill="{fill}">{text}</text>"#
+            "<text x=\"{x:.1}\" y=\"{y:.1}\" font-size=\"{size}\" text-anchor=\"{anchor}\" \
+             fill=\"{fill}\">{text}</text>"
         ));
     }
     fn add(&mut self, element: std::fmt::Arguments<'_>) {
-        let _ = writeln!(self.body, "{element}"); // a String takes everything
+        let _ = writeln!(self.body, "{element}"); // writing to a `String` cannot fail
     }
 
-    /// The file.
+    /// Returns the SVG file.
     pub fn finish(self) -> String {
         let Svg { body, width, height } = self;
         format!(
-            r#"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" font-family="DejaVu Sans, Verdana, sans-serif">
-{body}</svg>
-"#
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
+             viewBox=\"0 0 {width} {height}\" \
+             font-family=\"DejaVu Sans, Verdana, sans-serif\">\n{body}</svg>\n"
         )
     }
 }
@@ -81,8 +84,8 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// The drawing as PNG. Text is set in DejaVu Sans, which is inside the program: no font need be
-/// installed.
+/// Renders the drawing as PNG. Text uses DejaVu Sans, which is inside the program, so no font needs
+/// to be installed.
 pub fn png(svg: &str) -> Result<Vec<u8>, Failure> {
     let failed = |e: &dyn std::fmt::Display| Failure::Other(format!("drawing a figure: {e}"));
     let mut fonts = usvg::fontdb::Database::new();

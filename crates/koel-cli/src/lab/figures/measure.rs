@@ -1,4 +1,4 @@
-//! What every figure does: make keys, build, look up, check, time.
+//! Steps shared by all figures: make keys, build, look up, check, time.
 use super::super::chart::{Axis, Chart, Scale, Series};
 use crate::bench::keys::Permutation;
 use crate::failure::{Failure, Outcome};
@@ -8,38 +8,38 @@ use koel::{Buffer, Stream};
 use rayon::prelude::*;
 use std::collections::HashMap;
 
-/// Where and how much to measure.
+/// Settings of the measurements.
 pub struct Lab {
     pub stream: Stream,
-    /// The largest number of keys is 2 to this power.
+    /// Base-2 logarithm of the largest number of keys.
     pub most: u32,
     pub runs: u16,
     pub seed: u64,
-    /// The device, for subtitles.
+    /// Description of the device, for subtitles.
     pub about: String,
 }
 
-/// Keys, values (their indices) and keys that are absent, on the device.
+/// Keys, values (their indices) and absent keys, on the device.
 pub struct Pairs {
     pub host: Vec<u32>,
     absent: Vec<u32>,
     pub keys: Buffer<u32>,
     pub values: Buffer<u32>,
 }
-/// Lookups and their answers.
+/// Queries and their expected answers.
 pub struct Queries {
     keys: Buffer<u32>,
     expected: Vec<u32>,
 }
-/// No value is as great.
+/// Marker for an absent key; greater than any value.
 const ABSENT: u32 = u32::MAX;
 
 impl Lab {
-    /// Powers of two, from 2^12 or so to the largest.
+    /// Returns powers of two, from about 2^12 to the largest.
     pub fn sizes(&self) -> impl Iterator<Item = usize> + use<> {
         (self.most.saturating_sub(8).max(10).min(self.most)..=self.most).map(|power| 1 << power)
     }
-    /// Distinct random keys below 2 to the `bits`.
+    /// Draws distinct random keys below 2 to the `bits`.
     pub fn random(&self, n: usize, bits: u32) -> Outcome<Pairs> {
         let all = Permutation::new(1 << bits, self.seed);
         let range = |range: std::ops::Range<u64>| {
@@ -47,14 +47,14 @@ impl Lab {
         };
         self.pairs(range(0..n as u64), range(n as u64..2 * n as u64))
     }
-    /// These keys; the absent ones are for queries.
+    /// Uploads these keys; the absent ones are for queries.
     pub fn pairs(&self, host: Vec<u32>, absent: Vec<u32>) -> Outcome<Pairs> {
         let device = self.stream.device();
         let (keys, values) =
             (device.upload(&host)?, device.upload(&(0..host.len() as u32).collect::<Vec<u32>>())?);
         Ok(Pairs { host, absent, keys, values })
     }
-    /// As many queries as pairs, in random order, of which a part is absent.
+    /// Draws as many queries as pairs, in random order. A fraction `absent` of them is absent.
     pub fn queries(&self, pairs: &Pairs, absent: f64) -> Outcome<Queries> {
         let n = pairs.host.len() as u64;
         let (order, side) =
@@ -67,8 +67,8 @@ impl Lab {
         let (keys, expected): (Vec<u32>, Vec<u32>) = (0..n).into_par_iter().map(one).unzip();
         Ok(Queries { keys: self.stream.device().upload(&keys)?, expected })
     }
-    /// A table, and the seconds that the fastest build took: everything from pairs on the device to
-    /// a table there.
+    /// Builds a table. Returns it with the seconds of the fastest build, from pairs on the device
+    /// to a table there.
     pub fn build(
         &self,
         kind: &dyn Kind,
@@ -85,7 +85,7 @@ impl Lab {
         }
         Ok((table, best))
     }
-    /// Seconds of the fastest run of all queries. Fails if an answer is wrong.
+    /// Returns the seconds of the fastest run of all queries. Fails on a wrong answer.
     pub fn find(&self, kind: &dyn Kind, table: &dyn Table, queries: &Queries) -> Outcome<f64> {
         let device = self.stream.device();
         let (mut values, mut found) = (
@@ -109,7 +109,7 @@ impl Lab {
             false => Err(Failure::Other(format!("{}: a wrong answer", kind.name()))),
         }
     }
-    /// The same of a table of keys that repeat.
+    /// Like [`build`](Self::build), for a table with repeated keys.
     pub fn build_list(
         &self,
         kind: &dyn ListKind,
@@ -125,7 +125,7 @@ impl Lab {
         }
         Ok((table, best))
     }
-    /// Seconds of the fastest lookup of every pair's key. Fails if a key is not found.
+    /// Returns the seconds of the fastest lookup of every pair's key. Fails if a key is not found.
     pub fn find_list(
         &self,
         kind: &dyn ListKind,
@@ -134,8 +134,8 @@ impl Lab {
     ) -> Outcome<f64> {
         self.find_lists(kind, table, queries, |count, _| count > 0)
     }
-    /// Seconds of the fastest lookup of keys whose [numbers of values](Self::queries_of) are known.
-    /// Fails if one is wrong.
+    /// Returns the seconds of the fastest lookup of keys whose [value counts](Self::queries_of) are
+    /// known. Fails if a count is wrong.
     pub fn find_counted(
         &self,
         kind: &dyn ListKind,
@@ -144,7 +144,7 @@ impl Lab {
     ) -> Outcome<f64> {
         self.find_lists(kind, table, queries, |count, expected| count == expected)
     }
-    /// Lookups of these keys, in a table of so many values of each of those.
+    /// Prepares lookups of `keys`; each expects as many values as the key has in `held`.
     pub fn queries_of(&self, keys: &[u32], held: &[u32]) -> Outcome<Queries> {
         let mut counts = HashMap::<u32, u32>::new();
         held.iter().for_each(|&key| *counts.entry(key).or_default() += 1);
@@ -169,7 +169,7 @@ impl Lab {
         })?;
         let (starts, counts, list) =
             (starts.download()?, counts.download()?, table.list().download()?);
-        // Keys of a compacting table, indices of pairs in a multi-value table.
+        // In a compacting table the list has keys; in a multi-value table, indices of pairs.
         let mut answers = starts.iter().zip(&counts).zip(&queries.expected);
         let within =
             |start: u32, count: u32| count == 0 || start as usize + count as usize <= list.len();
@@ -180,8 +180,8 @@ impl Lab {
             false => Err(Failure::Other(format!("{}: a wrong answer", kind.name()))),
         }
     }
-    /// Seconds of the fastest run of `step(true)`; `step(false)` comes before each, and is not
-    /// timed.
+    /// Returns the seconds of the fastest run of `step(true)`. Calls `step(false)` before each run,
+    /// untimed.
     fn fastest(&self, mut step: impl FnMut(bool) -> koel::Result<()>) -> Outcome<f64> {
         step(true)?;
         let mut best = f64::MAX;
@@ -191,7 +191,7 @@ impl Lab {
         }
         Ok(best)
     }
-    /// What no lookup may leave behind.
+    /// Fills the answers with values that no lookup writes.
     fn spoil<T: Element>(&self, answers: &mut Buffer<T>) -> koel::Result<()> {
         answers.view_mut().fill_bytes(0xA5, &self.stream)
     }
@@ -207,7 +207,7 @@ impl Lab {
     }
 }
 
-/// The axis of all figures against the number of keys.
+/// The x axis of all figures over the number of keys.
 pub fn keys_axis() -> Axis {
     Axis::new("key-value pairs (logarithmic)", Scale::Log)
 }
@@ -215,9 +215,9 @@ pub fn milliseconds() -> Axis {
     Axis::new("milliseconds (logarithmic)", Scale::Log)
 }
 pub fn rate() -> Axis {
-    Axis::new("million pairs a second", Scale::From(0.0))
+    Axis::new("million pairs per second", Scale::From(0.0))
 }
-/// Millions a second.
+/// Millions per second.
 pub fn mops(n: usize, seconds: f64) -> f64 {
     n as f64 / seconds / 1e6
 }

@@ -1,6 +1,6 @@
 //! `koel lab figures`: the papers' figures, measured here, with the papers' axes.
 //!
-//! A file for each paper. Every lookup that is timed is checked.
+//! One file per paper. Every timed lookup is checked.
 mod measure;
 mod others;
 mod published_2009;
@@ -17,29 +17,32 @@ use measure::Lab;
 use serde::Serialize;
 use std::path::PathBuf;
 
-/// The papers' figures, as SVG, PNG and CSV with the same axes
+/// Measure the papers' figures: SVG, PNG and CSV with the same axes as published
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(flatten)]
     pub common: Common,
-    /// The largest number of keys is 2 to this power [default: 20 on a CPU, 25 on a GPU]
+    /// Base-2 logarithm of the largest number of keys [default: 20 on a CPU, 25 on a GPU]
     #[arg(long, value_name = "POWER", value_parser = clap::value_parser!(u32).range(10..=28))]
     n: Option<u32>,
-    /// Runs of which the fastest counts: other programs can only slow them down
-    #[arg(long, value_name = "RUNS", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
+    /// Runs per measurement; the fastest counts, as other programs can only slow it down
+    #[arg(
+        long, value_name = "RUNS", default_value_t = 3,
+        value_parser = clap::value_parser!(u16).range(1..)
+    )]
     runs: u16,
-    /// Only figures whose name contains this
+    /// Measure only figures whose name contains this
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
 }
 impl Args {
-    /// Figures are drawn wherever they are not asked for, too.
+    /// Returns the folder for figures. They are drawn even without `--plot`.
     pub fn folder(&self) -> PathBuf {
         self.common.plot.clone().unwrap_or_else(|| "figures".into())
     }
 }
 
-/// A figure: its name, and how it is measured. A new one is a function and a line here.
+/// Name and measurement of a figure. A new figure is a function and a line here.
 type Figure = (&'static str, fn(&Lab) -> Outcome<Vec<Chart>>);
 const FIGURES: [Figure; 12] = [
     ("2009-figure-3", published_2009::figure_3),
@@ -77,7 +80,7 @@ struct Points {
     points: Vec<(f64, f64)>,
 }
 
-/// Runs it.
+/// Runs `koel lab figures`.
 pub fn run(global: &Global, args: &Args, progress: &ProgressBar) -> Outcome<Findings> {
     let chosen = |name: &str| args.only.as_deref().is_none_or(|part| name.contains(part));
     let figures = FIGURES.iter().filter(|(name, _)| chosen(name)).collect::<Vec<_>>();
@@ -132,9 +135,9 @@ pub fn run(global: &Global, args: &Args, progress: &ProgressBar) -> Outcome<Find
     Ok(Findings::new(text(&drawn), &report, drawn)?.on(&device))
 }
 
-/// Each figure's last points: what it comes to.
+/// Formats the last point of each series.
 fn text(drawn: &[(String, Chart)]) -> String {
-    let mut text = String::from("What each figure ends with, at the right of its x axis\n");
+    let mut text = String::from("The last point of each series, at the right of the x axis\n");
     for (name, chart) in drawn {
         let ends = chart.series.iter().filter_map(|s| Some((s, s.points.last()?)));
         let rows = ends.map(|(s, (x, y))| {

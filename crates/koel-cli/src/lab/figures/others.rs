@@ -1,11 +1,11 @@
-//! Wang and Hu's report, and Zachmann's lectures.
+//! Figures of Wang and Hu's report and of Zachmann's lectures.
 use super::super::chart::{Axis, Chart, Look, Scale, Series};
 use super::measure::{Lab, keys_axis, milliseconds, mops, rate};
 use crate::bench::contenders::map::Map;
 use crate::failure::Outcome;
 use koel::classic::{Kind, SingleLevel, TwoKernel};
 
-/// Twice as many slots as keys; half of the lookups are of random keys.
+/// Times with twice as many slots as keys. Half of the lookups are of random keys.
 pub fn wang_hu(lab: &Lab) -> Outcome<Vec<Chart>> {
     let kinds: [(&dyn Kind, &str); 3] = [
         (&SingleLevel::PUBLISHED, "in global memory"),

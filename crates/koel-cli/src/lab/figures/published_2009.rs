@@ -21,8 +21,8 @@ use koel_vision::random::Random;
 use koel_vision::synthetic::{Level, pair};
 use koel_vision::textures::texture;
 
-/// Builds and lookups of all pairs, in milliseconds, against their number: a solid and a dashed
-/// line for each kind.
+/// Times builds and lookups of all pairs, in milliseconds, against their number. Each kind gets a
+/// solid and a dashed line.
 fn times(lab: &Lab, sets: Vec<Pairs>, kinds: &[(&dyn Kind, &str, usize)]) -> Outcome<Vec<Series>> {
     let mut series = vec![];
     for (color, (kind, name, most)) in kinds.iter().enumerate() {
@@ -34,8 +34,8 @@ fn times(lab: &Lab, sets: Vec<Pairs>, kinds: &[(&dyn Kind, &str, usize)]) -> Out
             let queries = lab.queries(pairs, 0.0)?;
             finds.push((n, 1e3 * lab.find(*kind, table.as_ref(), &queries)?));
         }
-        // The papers leave out how long perfect spatial hashing takes to build: its curve would
-        // hide the others.
+        // The papers omit the build time of perfect spatial hashing: its curve would dwarf the
+        // others.
         if !kind.name().starts_with("perfect") {
             series.push(Series::new(format!("{name}: build"), color, Look::Line, builds));
         }
@@ -72,7 +72,7 @@ pub fn figure_3(lab: &Lab) -> Outcome<Vec<Chart>> {
     )])
 }
 
-/// Random voxels of a grid of 1024^3.
+/// Random voxels of a 1024^3 grid.
 pub fn figure_4(lab: &Lab) -> Outcome<Vec<Chart>> {
     let sets = lab.sizes().map(|n| lab.random(n, 30)).collect::<Outcome<Vec<Pairs>>>()?;
     let most = usize::MAX;
@@ -80,16 +80,16 @@ pub fn figure_4(lab: &Lab) -> Outcome<Vec<Chart>> {
         (&TwoLevel::PUBLISHED, "two-level", most),
         (&Sorted, "sorted", most),
         (&Map, "koel map", most),
-        // Minutes beyond, as in the paper: the offsets are found on the CPU.
+        // Larger tables take minutes, as in the paper: the offsets are found on the CPU.
         (&PerfectSpatial::PUBLISHED_3D, "perfect spatial", 1 << 17),
     ];
     let series = times(lab, sets, &kinds)?;
     let title = "2009, figure 4: random voxels of a grid of 1024^3";
-    let subtitle = "searched in random order; perfect spatial hashing of 131,072 at most";
+    let subtitle = "searched in random order; perfect spatial hashing up to 131,072";
     Ok(vec![lab.chart(title, subtitle, keys_axis(), milliseconds(), series)])
 }
 
-/// Where the two-level build spends its time.
+/// Times of the steps of the two-level build.
 pub fn figure_5(lab: &Lab) -> Outcome<Vec<Chart>> {
     let (stream, device) = (&lab.stream, lab.stream.device());
     let names = ["count", "prefix sum", "scatter", "cuckoo tables"];
@@ -115,8 +115,8 @@ pub fn figure_5(lab: &Lab) -> Outcome<Vec<Chart>> {
                     offsets: offsets.view_mut().arg("offsets", stream)?,
                     status: status.view_mut().arg("status", stream)?,
                 };
-                // SAFETY: `n` keys and offsets; a count for each bucket, below which `bucket_of`
-                // stays.
+                // SAFETY: there are `n` keys and offsets, and a count for each bucket; `bucket_of`
+                // stays below the number of buckets.
                 unsafe {
                     two_level_count::launch(stream, grid, keys, count, bucket_of, u32::MAX, out)
                 }
@@ -132,8 +132,8 @@ pub fn figure_5(lab: &Lab) -> Outcome<Vec<Chart>> {
                 let (starts, offsets) =
                     (starts.view().arg("starts", stream)?, offsets.view().arg("offsets", stream)?);
                 let together = together.view_mut().arg("pairs", stream)?;
-                // SAFETY: `n` keys, values, offsets and pairs; counting gave each pair a place of
-                // its own below `n`.
+                // SAFETY: there are `n` keys, values, offsets and pairs; counting gave each pair
+                // its own position below `n`.
                 unsafe {
                     two_level_scatter::launch(
                         stream, grid, pairs, bucket_of, starts, offsets, together,
@@ -156,7 +156,7 @@ pub fn figure_5(lab: &Lab) -> Outcome<Vec<Chart>> {
     Ok(vec![lab.chart(title, subtitle, keys_axis(), milliseconds(), series)])
 }
 
-/// Values per key.
+/// Times against the number of values per key.
 pub fn figure_6(lab: &Lab) -> Outcome<Vec<Chart>> {
     let n = 1usize << lab.most.min(20);
     let kinds: [(&dyn ListKind, &str); 2] =
@@ -169,7 +169,7 @@ pub fn figure_6(lab: &Lab) -> Outcome<Vec<Chart>> {
                 Series::new(format!("{name}: find"), color, Look::Dashed, finds),
             ]
         });
-    let x = Axis::new("average number of values of a key (logarithmic)", Scale::Log);
+    let x = Axis::new("average number of values per key (logarithmic)", Scale::Log);
     let title = "2009, figure 6: the multi-value table";
     let subtitle = format!(
         "{} random voxels of a grid of 1024^3, a query for each value",
@@ -178,15 +178,15 @@ pub fn figure_6(lab: &Lab) -> Outcome<Vec<Chart>> {
     Ok(vec![lab.chart(title, &subtitle, x, milliseconds(), series.collect())])
 }
 
-/// The tables of matching images by their edges: everything that a model enters, and all that a
-/// scene asks for to give its votes.
+/// The tables of image matching by edges: all entries of a model, and all lookups with which a
+/// scene votes.
 pub fn table_1(lab: &Lab) -> Outcome<Vec<Chart>> {
     let kinds: [(&dyn ListKind, &str); 2] =
         [(&TwoLevelMulti, "hash table"), (&SortedMulti, "binary search")];
     let mut times = kinds.map(|_| Times::default());
     let textures = [1, 2, 3].map(|i| texture(640, 480, lab.seed ^ i));
     let images = pair(Level::Clean, &textures, lab.seed);
-    // So many points that as many bases as are wanted are there.
+    // Enough points to choose as many bases as are wanted.
     let options = PaperOptions { points: 300, apart: 4.0, ..PaperOptions::default() };
     let [model, scene] =
         [&images.model, &images.scene].map(|image| points_of(&edges(image), &options));
@@ -231,13 +231,14 @@ pub fn table_1(lab: &Lab) -> Outcome<Vec<Chart>> {
     let subtitle = "a scene's bases look up as many cells; without counting and verifying votes";
     Ok(vec![lab.chart(title, subtitle, x, milliseconds(), series.collect())])
 }
-/// Cells at most: the paper has three and four million. More bases than these need more points.
+/// Maximum number of cells; the paper has three and four million. More bases would need more
+/// points.
 const MAX_ITEMS: usize = 1 << 22;
 
 /// Points of builds and of lookups.
 pub type Times = (Vec<(f64, f64)>, Vec<(f64, f64)>);
-/// Builds and lookups, in milliseconds, of `n` pairs whose keys occur more and more often, for each
-/// kind.
+/// Times builds and lookups, in milliseconds, of `n` pairs for each kind, with keys that repeat 1
+/// to 1024 times.
 pub fn multiplicities(
     lab: &Lab,
     n: usize,

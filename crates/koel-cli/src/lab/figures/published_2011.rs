@@ -12,7 +12,7 @@ use koel::classic::{
 use koel_kernels::classic::strided::strided_updates;
 use koel_lab::theory;
 
-/// 1.42 slots a pair, as many as the two-level table has.
+/// Load at 1.42 slots per pair, as in the two-level table.
 const LOAD_142: f64 = 1.0 / 1.42;
 
 /// Rates against the number of pairs.
@@ -107,8 +107,8 @@ pub fn figure_4_6(lab: &Lab) -> Outcome<Vec<Chart>> {
     against_multiplicity(lab, "2011, figure 4.6: multi-value", &kinds)
 }
 
-/// Updates at a stride, and the construction rate that the model makes of them, over the measured
-/// one.
+/// Updates at a stride, and construction rates: measured, and predicted from those updates by the
+/// paper's model.
 pub fn figure_4_7(lab: &Lab) -> Outcome<Vec<Chart>> {
     let (stream, device) = (&lab.stream, lab.stream.device());
     let power = (lab.most + 4).min(26);
@@ -130,7 +130,7 @@ pub fn figure_4_7(lab: &Lab) -> Outcome<Vec<Chart>> {
     };
     let mut updates = vec![];
     for shift in 0..=power - 4 {
-        // Odd, so that no word comes twice.
+        // Odd, so that no word repeats.
         let stride = (1u32 << shift) | 1;
         updates
             .push((f64::from(1 << shift), 1e3 / nanoseconds(if shift == 0 { 1 } else { stride })?));
@@ -163,14 +163,14 @@ pub fn figure_4_7(lab: &Lab) -> Outcome<Vec<Chart>> {
     }
     let construction = vec![
         Series::new("measured", 0, Look::Line, measured),
-        Series::new("2011's model", 7, Look::Dashed, model),
+        Series::new("2011 model", 7, Look::Dashed, model),
     ];
     let stride = Axis::new("stride in words of 8 bytes (logarithmic)", Scale::Log);
-    let space = Axis::new("slots a pair", Scale::From(1.0));
-    let million = Axis::new("million updates a second", Scale::From(0.0));
+    let space = Axis::new("slots per pair", Scale::From(1.0));
+    let million = Axis::new("million updates per second", Scale::From(0.0));
     let subtitle = format!("an array of {} MB", 8 << power >> 20);
     let costs = format!(
-        "{} pairs; model with {scattered:.3} ns an exchange, {coalesced:.4} ns a word in order",
+        "{} pairs; model with {scattered:.3} ns per exchange, {coalesced:.4} ns per word in order",
         short_number(keys as f64)
     );
     Ok(vec![
@@ -191,7 +191,7 @@ pub fn figure_4_7(lab: &Lab) -> Outcome<Vec<Chart>> {
     ])
 }
 
-/// Lookups of which more and more find nothing.
+/// Lookups with a growing fraction of absent keys.
 pub fn failed_queries(lab: &Lab) -> Outcome<Vec<Chart>> {
     let n = 1usize << lab.most;
     let pairs = lab.random(n, 32)?;

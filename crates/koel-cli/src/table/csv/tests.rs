@@ -1,4 +1,4 @@
-//! Headings, lines, numbers and faults of CSV files, read at once and a row at a time.
+//! Headings, lines, numbers and faults of CSV files, read in one call and row by row.
 use super::*;
 
 fn csv_of(text: &str, names: &[&str]) -> Result<Vec<Column>, String> {
@@ -7,7 +7,7 @@ fn csv_of(text: &str, names: &[&str]) -> Result<Vec<Column>, String> {
 fn csv_with(text: &str, names: &[&str], wide: bool) -> Result<Vec<Column>, String> {
     read_all(text, names, wide, Header::Auto).map(|(columns, _)| columns)
 }
-/// The columns, and what became of the lines.
+/// Returns the columns and the line counts.
 fn read_all(
     text: &str,
     names: &[&str],
@@ -15,7 +15,7 @@ fn read_all(
     header: Header,
 ) -> Result<(Vec<Column>, Lines), String> {
     let names = names.iter().map(|name| name.parse().unwrap()).collect::<Vec<ColumnName>>();
-    // All at once, and a row at a time.
+    // In one call, and row by row.
     let results = [usize::MAX, 1].map(|most| {
         let mut csv = Csv::new(text.as_bytes(), &names.iter().collect::<Vec<_>>(), wide, header);
         let mut columns = csv.columns();
@@ -40,7 +40,7 @@ fn heading(text: &str, header: Header) -> Option<Heading> {
 
 #[test]
 fn a_first_field_that_is_no_name_is_a_row() {
-    // Blanks and signs are no names.
+    // Blanks and signs do not begin names.
     assert_eq!(csv_of(" 1,10\n 2,20\n 3,30", &["1"]), Ok(vec![narrow(&[1, 2, 3])]));
     assert_eq!(csv_of("\t1\n2\n", &["1"]), Ok(vec![narrow(&[1, 2])]));
     assert_eq!(csv_of("\u{feff}1\n2\n", &["1"]), Ok(vec![narrow(&[1, 2])]), "a byte order mark");
@@ -50,7 +50,7 @@ fn a_first_field_that_is_no_name_is_a_row() {
         assert!(error.starts_with("t.csv: line 1, column 1: found \""), "{first:?}: {error}");
         assert!(error.ends_with(or_heading), "{first:?}: {error}");
     }
-    // Keys that are mistyped are no names either.
+    // Mistyped keys are not names either.
     for first in ["f47ac10b-58cc-4372-a5670-e02b2c3d479", "a47ac10b58cc4372a5670e02b2c3d4790"] {
         let error = csv_with(&format!("{first}\n7\n"), &["1"], true).unwrap_err();
         assert!(
@@ -58,7 +58,7 @@ fn a_first_field_that_is_no_name_is_a_row() {
             "{error}"
         );
     }
-    // Of two columns asked for, one is no name.
+    // Of two selected columns, one is not a name.
     let error = csv_of("id,5\n1,6\n", &["1", "2"]).unwrap_err();
     assert!(error.contains("line 1, column 1: found \"id\""), "{error}");
 }
@@ -83,9 +83,9 @@ fn a_heading_is_told_and_why() {
         "{error}"
     );
     let error = read_all("id\n1\n", &["id"], false, Header::No).unwrap_err();
-    assert_eq!(error, "t.csv: column \"id\" is asked for by name, --header no is against it");
+    assert_eq!(error, "t.csv: column \"id\" is selected by name, which excludes --header no");
     let error = csv_of("id,v,id\n1,2,3\n", &["id"]).unwrap_err();
-    let says = "line 1: columns 1 and 3 have the name \"id\", expected one of them by its number";
+    let says = "line 1: columns 1 and 3 have the name \"id\", expected a column number";
     assert_eq!(error, format!("t.csv: {says}"));
 }
 #[test]
@@ -94,18 +94,18 @@ fn every_line_is_counted() {
         let text = ["id", "", "1", "\"2\"", "", "", "3", ""].join(end);
         let (columns, lines) = read_all(&text, &["1"], false, Header::Auto).unwrap();
         assert_eq!((columns, lines.read, lines.rows), (vec![narrow(&[1, 2, 3])], 7, 3), "{end:?}");
-        assert_eq!(lines.notes(), ["3 blank lines are no rows, the first is line 2"]);
+        assert_eq!(lines.notes(), ["3 blank lines were skipped, the first is line 2"]);
         let text = ["", "1", "", "x", "4"].join(end);
         let error = csv_of(&text, &["1"]).unwrap_err();
         assert!(error.starts_with("t.csv: line 4, column 1: found \"x\""), "{end:?}: {error}");
         let error = csv_of(&["1,2", "", "3"].join(end), &["1"]).unwrap_err();
         assert_eq!(error, "t.csv: line 3: 1 columns, expected 2 as before", "{end:?}");
-        // A field of two lines, and the line behind it.
+        // A field of two lines, and the line after it.
         let error = csv_of(&["1,\"a", "b\"", "x,2"].join(end), &["1"]).unwrap_err();
         assert!(error.starts_with("t.csv: line 3, column 1: found \"x\""), "{end:?}: {error}");
         for open in [&["1,a", "2,\"b", "3,c", "4,d"][..], &["1,a", "2,\"b", ""]] {
             let error = csv_of(&open.join(end), &["1"]).unwrap_err();
-            assert_eq!(error, "t.csv: line 2: a quote is opened and never closed", "{end:?}");
+            assert_eq!(error, "t.csv: line 2: a quote is never closed", "{end:?}");
         }
     }
     let (columns, lines) = read_all("1\n2", &["1"], false, Header::Auto).unwrap();
@@ -128,10 +128,8 @@ fn digits_alone_are_decimal() {
     assert_eq!(columns, [Column::U128(vec![1, u128::MAX, ten_to_31])]);
     assert_eq!(
         lines.notes(),
-        [
-            "1 keys of 32 digits without a letter were read as decimal numbers, the first in line 3, \
-          beside 1 hexadecimal ones; 0x makes a key hexadecimal"
-        ]
+        ["1 keys of 32 digits without a letter were read as decimal, the first in line 3, \
+             next to 1 hexadecimal keys; 0x makes a key hexadecimal"]
     );
 }
 
@@ -168,8 +166,8 @@ fn faults_of_csv_name_the_line() {
         ("1,\n", "2", format!("line 1, column 2: found \"\", {expected}{or_heading}")),
         ("1x\n", "1", format!("line 1, column 1: found \"1x\", {expected}{or_heading}")),
         ("1,2\n3\n", "1", "line 2: 1 columns, expected 2 as before".into()),
-        ("1,2\n", "3", "line 1: 2 columns, column 3 was asked for".into()),
-        ("a,b\n1,2\n", "c", "line 1: no column \"c\", there are a, b".into()),
+        ("1,2\n", "3", "line 1: 2 columns, column 3 was selected".into()),
+        ("a,b\n1,2\n", "c", "line 1: no column \"c\", the columns are a, b".into()),
     ] {
         assert_eq!(csv_of(text, &[name]), Err(format!("t.csv: {says}")), "{text:?}");
     }
