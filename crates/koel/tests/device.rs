@@ -332,9 +332,9 @@ fn what_waits_is_no_part_of_a_graph() {
         ("Stream::time", |s, _| s.time(|| Ok(())).map(drop)),
         ("Event::seconds_since", |s, _| s.record()?.seconds_since(&s.record()?).map(drop)),
         ("Stream::capture", |s, _| s.capture((), |_, ()| Ok(())).map(drop)),
-        ("work on a stream from outside", |_, s| s.0.view_mut().fill_bytes(0, &s.1)),
-        ("work on a stream from outside", |_, s| s.0.view().arg("numbers", &s.1).map(drop)),
-        ("work on a stream from outside", |_, s| s.1.record().map(drop)),
+        ("work on another stream", |_, s| s.0.view_mut().fill_bytes(0, &s.1)),
+        ("work on another stream", |_, s| s.0.view().arg("numbers", &s.1).map(drop)),
+        ("work on another stream", |_, s| s.1.record().map(drop)),
         ("a fill", |s, b| b.0.view_mut().fill_bytes(7, s)),
     ];
     for device in devices() {
@@ -404,7 +404,7 @@ fn a_graph_knows_when_a_buffer_is_gone() {
             let e = graph.launch(&stream).unwrap_err();
             assert_eq!(
                 e.to_string(),
-                "the graph uses a buffer of 200 bytes that was dropped since it was captured"
+                "the graph uses a buffer of 200 bytes that was dropped after the capture"
             );
         }
     }
@@ -456,7 +456,7 @@ fn raw_addresses_are_views() {
         // SAFETY: refused, or of no elements.
         unsafe {
             let e = View::<u32>::from_raw(&device, a + 2, 1).unwrap_err();
-            assert!(e.to_string().contains("must be a multiple of 4, and not null"), "{e}");
+            assert!(e.to_string().contains("must be a non-null multiple of 4"), "{e}");
             assert!(
                 View::<u8>::from_raw(&device, 0, 1).is_err()
                     && ViewMut::<u64>::from_raw(&device, 4, 1).is_err()
@@ -619,7 +619,7 @@ fn kernels_of_other_crates() {
         let both =
             [75, 90].map(|t| ptx_of("mine", t, ".u64", 32) + &ptx_of("counts_up", t, ".u64", 32));
         let e = device.load_kernels(&[(75, &both[0]), (90, &both[1])]).unwrap_err();
-        assert_eq!(e.to_string(), "a kernel called `counts_up` is loaded already");
+        assert_eq!(e.to_string(), "a kernel named `counts_up` is already loaded");
         let again = [75, 90].map(|t| ptx_of("counts_up", t, ".u64", 32));
         assert!(matches!(
             device.load_kernels(&[(75, &again[0]), (90, &again[1])]),
@@ -711,9 +711,9 @@ fn the_driver_is_used_rightly() {
         (("STAND_IN_MACHINE_CODE", "0"), "Stand-in GPU, then: done"),
         (
             ("STAND_IN_FAULT", "random_sectors"),
-            "a kernel failed on Stand-in GPU: CUDA_ERROR_ILLEGAL_ADDRESS: said by the stand-in (launched last: random_sectors)",
+            "a kernel failed on Stand-in GPU: CUDA_ERROR_ILLEGAL_ADDRESS: said by the stand-in (last launches: random_sectors)",
         ),
-        (("STAND_IN_MEMORY", "1000"), "out of memory on Stand-in GPU: 2048 bytes asked, 1000 free"),
+        (("STAND_IN_MEMORY", "1000"), "out of memory on Stand-in GPU: 2048 bytes requested, 1000 free"),
     ] {
         let text = run_with_stand_in("a_launch_in_words", &[settings]);
         assert!(text.contains(says), "{settings:?}: {text}");

@@ -397,7 +397,7 @@ impl Stream {
         if self.capture_of().map(Arc::as_ptr) != event.stream.capture_of().map(Arc::as_ptr) {
             return Err(Error::Capture {
                 operation: "waiting for an event",
-                reason: "of event and stream only one is in this capture",
+                reason: "only one of event and stream belongs to this capture",
             });
         }
         match (&self.0.queue, &event.mark) {

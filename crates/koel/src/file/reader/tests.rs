@@ -206,7 +206,7 @@ fn every_length_but_the_right_one_is_told() {
         assert_eq!(fault::<Narrow>(&bytes.0[..length]), expected);
     }
     bytes.0.push(0);
-    let says = "has 4169 bytes, expected 4168: something follows after the section of the stash";
+    let says = "has 4169 bytes, expected 4168: extra bytes after the section of the stash";
     assert_eq!(fault::<Narrow>(&bytes.0), says);
 }
 
@@ -228,7 +228,7 @@ fn every_field_is_checked() {
     check(&[], "nothing");
     let magic = r#"expected "\x89KOEL\r\n\x1a""#;
     let found =
-        r#"is no koel table: begins with "x\x00\x00\x00L\r\n\x1a\x01\x00\x00\x00\x01\x00\x00\x00""#;
+        r#"is not a koel table: begins with "x\x00\x00\x00L\r\n\x1a\x01\x00\x00\x00\x01\x00\x00\x00""#;
     check(&[(0, 4, b'x'.into())], &format!("{found}, {magic}"));
     for (at, width, value, says) in [
         (8, 4, 2, "has format version 2, this koel reads versions up to 1"),
@@ -312,9 +312,9 @@ fn pairs_are_counted() {
     slots[0] = u64::from(in_first(shape));
     slots[1] = u64::from(shape.filler(0, 0));
     for (pairs, says) in [
-        (0, "the slots hold 1 pairs, the header tells of 0"),
+        (0, "the slots hold 1 pairs, the header says 0"),
         (1, "nothing"),
-        (2, "the slots hold 1 pairs, the header tells of 2"),
+        (2, "the slots hold 1 pairs, the header says 2"),
     ] {
         let mut bytes = Bytes::new([32, 32], 2, 2, &slots, &[]);
         assert_eq!(fault::<Narrow>(&bytes.u64(40, pairs).sealed().0), says);
@@ -348,7 +348,7 @@ fn keys_chosen_to_collide_cost_no_more_than_a_moment() {
         (10_000, "nothing"),
         (
             65_536,
-            "the keys of the stash collide: putting 65536 pairs in takes more than 67108864 steps (another seed helps)",
+            "the keys of the stash collide: inserting 65536 pairs takes more than 67108864 steps (use another seed)",
         ),
     ] {
         let mut bytes = Bytes::new([64, 64], 1, 1, &[u64::MAX; 8], &stash(n));
@@ -485,7 +485,7 @@ fn other_kinds_are_what_the_description_says() {
         }
         bytes.0.push(0);
         assert!(
-            fault(&bytes).contains("something follows after the section of "),
+            fault(&bytes).contains("extra bytes after the section of "),
             "{}",
             fault(&bytes)
         );
@@ -531,7 +531,7 @@ fn fields_of_other_kinds_are_checked() {
         (&[(192, 4, 1)], "byte 192: a reserved field is 1, expected 0"),
         (
             &[(12, 4, 3)],
-            "has 4272 bytes, expected 4240: something follows after the section of keys",
+            "has 4272 bytes, expected 4240: extra bytes after the section of keys",
         ),
     ] {
         assert_eq!(multimap_fault(&changed(multimap(), changes)), says);
@@ -541,7 +541,7 @@ fn fields_of_other_kinds_are_checked() {
         (&[(136, 8, 5)], "byte 136: a reserved field is 5, expected 0"),
         (
             &[(12, 4, 1)],
-            "has 4184 bytes, expected 4176: something follows after the section of the stash",
+            "has 4184 bytes, expected 4176: extra bytes after the section of the stash",
         ),
         (&[(16, 4, 32)], "byte 40: pairs is 1, expected 2 to 6"),
     ] {
@@ -550,7 +550,7 @@ fn fields_of_other_kinds_are_checked() {
     for (changes, says) in [
         (&[(20, 4, 32)][..], "byte 20: value bits is 32, expected 0"),
         (&[(28, 4, 1), (32, 8, 1)], "byte 32: held value is 1, expected 0 to 0"),
-        (&[(28, 4, 1), (40, 8, 4)], "the slots hold 3 pairs, the header tells of 2"),
+        (&[(28, 4, 1), (40, 8, 4)], "the slots hold 3 pairs, the header says 2"),
         (&[(40, 8, 18)], "byte 40: pairs is 18, expected 1 to 17"),
         (&[(112, 4, 1)], "byte 112: a reserved field is 1, expected 0"),
         (&[(16, 4, 64)], "byte 96: bytes of the stash is 8, expected 0"),
@@ -574,7 +574,7 @@ fn fields_of_other_kinds_are_checked() {
         (&[(12, 4, 5)], "byte 20: value bits is 32, expected 0"),
         (
             &[(12, 4, 7)],
-            "has 4240 bytes, expected 4224: something follows after the section of keys",
+            "has 4240 bytes, expected 4224: extra bytes after the section of keys",
         ),
         (&[(12, 4, 1)], "byte 16: key bits is 128, expected 32 or 64"),
     ] {
@@ -665,7 +665,7 @@ fn what_stands_in_sections_is_checked() {
     let bytes = multimap();
     let slots = bytes.section(SLOTS).step_by(8).filter(|&at| bytes.get(at) as u64 != EMPTY);
     for at in slots.collect::<Vec<_>>() {
-        let says = "the slots hold the number 3, expected at most 2, that of the last key";
+        let says = "the slots hold number 3, expected at most 2, the number of the last key";
         check(multimap(), (SLOTS, at + 4 - 4096), 3, multimap_fault, says);
     }
     check(
@@ -673,20 +673,20 @@ fn what_stands_in_sections_is_checked() {
         (STASH, 8),
         1,
         index_fault,
-        "byte 4160: pair 0 of the stash has a value that is too great",
+        "byte 4160: pair 0 of the stash has a value that is too large",
     );
     check(
         set(),
         (STASH, 4),
         1,
         set_fault,
-        "byte 4160: pair 0 of the stash has a value that is too great",
+        "byte 4160: pair 0 of the stash has a value that is too large",
     );
-    check(set(), (SLOTS, 60), 1, set_fault, "the slots hold 4 pairs, the header tells of 3");
-    check(set(), (SLOTS, 8), u32::MAX, set_fault, "the slots hold 2 pairs, the header tells of 3");
+    check(set(), (SLOTS, 60), 1, set_fault, "the slots hold 4 pairs, the header says 3");
+    check(set(), (SLOTS, 8), u32::MAX, set_fault, "the slots hold 2 pairs, the header says 3");
     // Rows that are not there; keys in rows may be any.
-    let wrong = "the slots hold the number 3, expected at most 2, that of the last key";
-    let stashed = "byte 4160: pair 0 of the stash has a value that is too great";
+    let wrong = "the slots hold number 3, expected at most 2, the number of the last key";
+    let stashed = "byte 4160: pair 0 of the stash has a value that is too large";
     for (at, number, says) in [
         ((SLOTS, 32), 3, wrong),
         ((SLOTS, 40), 3, wrong),
