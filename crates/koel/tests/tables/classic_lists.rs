@@ -6,7 +6,7 @@ use koel::{Error, Stream};
 use proptest::prelude::*;
 use std::collections::{BTreeSet, HashMap};
 
-/// Builds, checks the list, and looks up every key that is there and as many that are not.
+/// Builds, checks the list, and looks up every key and as many absent keys.
 fn check(kind: &dyn ListKind, stream: &Stream, keys: &[u32], values: &[u32], seed: u64) {
     let device = stream.device();
     let (k, v) = (device.stage(keys).unwrap(), device.stage(values).unwrap());

@@ -4,7 +4,7 @@ use koel::primitives::{Bins, histogram, histogram_into};
 use koel::{Device, Error};
 use proptest::prelude::*;
 
-/// Both ways on a GPU: counted in shared memory, and in global memory.
+/// Both GPU variants: counted in shared memory, and in global memory.
 pub const BINS: [Bins; 9] = [
     Bins::Bits { shift: 0, bits: 8 },
     Bins::Bits { shift: 24, bits: 8 },
@@ -16,7 +16,7 @@ pub const BINS: [Bins; 9] = [
     Bins::Bits { shift: 16, bits: 16 },
     Bins::Hash { bins: 60_000 },
 ];
-/// Written apart from the library.
+/// Independent of the library's implementation.
 pub fn bin(bins: Bins, key: u32) -> usize {
     match bins {
         Bins::Bits { shift, bits } => (key >> shift) as usize % (1 << bits),

@@ -7,7 +7,7 @@ use koel::{Device, Error};
 use proptest::prelude::*;
 use std::ops::Range;
 
-/// Keys whose bits are looked at.
+/// Keys whose bits are compared.
 trait Bits: Ord + Copy {
     fn part(self, bits: &Range<u32>) -> u64;
 }
@@ -23,7 +23,8 @@ impl Bits for u32 {
     }
 }
 
-/// Alone and as pairs whose value is their place in the input: equal keys must keep their order.
+/// Sorts keys alone, and pairs whose value is their index in the input: equal keys must keep their
+/// order.
 fn check<K: SortPair<V> + Bits, V: Element>(
     device: &Device,
     keys: &[K],
@@ -121,7 +122,7 @@ fn sorts_by_some_bits_only() {
         }
     }
 }
-/// A plan is used again, for fewer keys and for more.
+/// A plan is reused, for fewer keys and for more.
 #[test]
 fn a_plan_has_no_memory() {
     for device in devices() {

@@ -33,7 +33,7 @@ fn matches_the_oracle() {
             let pattern = &PATTERNS[s % PATTERNS.len()];
             check(&device, &pattern.keys32(n, n as u64), &pattern.keys64(n, n as u64), s % 3);
         }
-        // Extremes at either end, where a thread might not look.
+        // Extremes at either end, which a thread might miss.
         for at in [0, 4999] {
             let (mut low, mut high) = (vec![7; 5000], vec![7; 5000]);
             (low[at], high[at]) = (0, u64::MAX);
