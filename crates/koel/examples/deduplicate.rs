@@ -133,9 +133,12 @@ fn demonstrate(device: &Device, n: usize) -> Result<(), Box<dyn Error>> {
     expected.sort_unstable();
     expected.dedup();
     if found != expected {
-        return Err(
-            format!("{} keys are distinct, but {} were found", expected.len(), found.len()).into()
-        );
+        return Err(format!(
+            "{} keys are distinct, but {} were found",
+            expected.len(),
+            found.len()
+        )
+        .into());
     }
     println!("the same as by sorting");
     Ok(())

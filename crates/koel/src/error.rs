@@ -25,7 +25,8 @@ pub enum Error {
     },
     /// The driver cannot compile koel's PTX.
     #[error(
-        "the CUDA driver is too old: it supports CUDA {found_major}.{found_minor}, koel's kernels need 11.8 or later"
+        "the CUDA driver is too old: it supports CUDA {found_major}.{found_minor}, \
+         koel's kernels need 11.8 or later"
     )]
     DriverTooOld {
         /// Major CUDA version that the driver supports.
@@ -35,7 +36,8 @@ pub enum Error {
     },
     /// The device cannot run koel's PTX.
     #[error(
-        "{device} has compute capability {found_major}.{found_minor}, koel's kernels need 7.5 or later"
+        "{device} has compute capability {found_major}.{found_minor}, \
+         koel's kernels need 7.5 or later"
     )]
     DeviceTooOld {
         /// The name of the device.
@@ -93,7 +95,13 @@ pub enum Error {
         capability: u32,
     },
     /// None of the given PTX runs on the device.
-    #[error("{device} has compute capability {}.{}, the PTX needs {}.{} or later", capability / 10, capability % 10, least / 10, least % 10)]
+    #[error(
+        "{device} has compute capability {}.{}, the PTX needs {}.{} or later",
+        capability / 10,
+        capability % 10,
+        least / 10,
+        least % 10
+    )]
     NoPtx {
         /// The name of the device.
         device: String,
@@ -137,7 +145,8 @@ pub enum Error {
     },
     /// A kernel whose threads wait for each other cannot run on the CPU device.
     #[error(
-        "kernel `{kernel}` uses barriers, warp operations or shared memory: the CPU device cannot run it"
+        "kernel `{kernel}` uses barriers, warp operations or shared memory: \
+         the CPU device cannot run it"
     )]
     NotIndependent {
         /// The kernel's name.

@@ -90,7 +90,8 @@ impl Images {
                     return Err(driver("cuModuleLoadData")(e));
                 }
                 Err(e) => tracing::warn!(
-                    "the driver refuses the machine code of the kernels `{}` and compiles their PTX: {}",
+                    "the driver refuses the machine code of the kernel family `{}` \
+                     and compiles its PTX: {}",
                     image.name,
                     text(e)
                 ),

@@ -27,7 +27,11 @@ pub fn prefetch<T>(address: *const T) {
     #[cfg(all(target_arch = "aarch64", not(miri)))]
     // SAFETY: a hint without effects that a program can observe.
     unsafe {
-        std::arch::asm!("prfm pldl1keep, [{0}]", in(reg) address, options(nostack, readonly, preserves_flags));
+        std::arch::asm!(
+            "prfm pldl1keep, [{0}]",
+            in(reg) address,
+            options(nostack, readonly, preserves_flags)
+        );
     }
     #[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
     let _ = address;
@@ -99,8 +103,9 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "Miri ends there")]
     fn too_much_is_an_error() {
-        assert!(
-            matches!(Memory::default().get(1 << 60, Pages::Huge), Err(Error::OutOfMemory { asked, .. }) if asked == 1 << 60)
-        );
+        assert!(matches!(
+            Memory::default().get(1 << 60, Pages::Huge),
+            Err(Error::OutOfMemory { asked, .. }) if asked == 1 << 60
+        ));
     }
 }

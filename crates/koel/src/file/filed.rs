@@ -128,8 +128,12 @@ macro_rules! in_files { ($(#[$example:meta])* impl[$($generics:tt)*] $table:ty) 
         }
         /// Writes the bytes of a file to a writer, from its beginning. Otherwise as
         /// [`save`](Self::save).
+        ///
         $(#[$example])*
-        pub fn save_to(&self, to: &mut (impl std::io::Write + std::io::Seek)) -> $crate::Result<()> {
+        pub fn save_to(
+            &self,
+            to: &mut (impl std::io::Write + std::io::Seek)
+        ) -> $crate::Result<()> {
             $crate::file::filed::save_to(self, to)
         }
         /// Reads a file that [`save`](Self::save) wrote, on any device, into memory of a device.
@@ -138,7 +142,10 @@ macro_rules! in_files { ($(#[$example:meta])* impl[$($generics:tt)*] $table:ty) 
         /// Reads the file once, in pieces, and checks all of it. The file does not contain the
         /// report's build times and scratch memory. Errors: an unreadable or invalid file, with the
         /// fault and its location ([`FileErrorKind`](crate::file::FileErrorKind)); out of memory.
-        pub fn load(device: &$crate::Device, path: impl AsRef<std::path::Path>) -> $crate::Result<Self> {
+        pub fn load(
+            device: &$crate::Device,
+            path: impl AsRef<std::path::Path>
+        ) -> $crate::Result<Self> {
             $crate::file::filed::load(device, path.as_ref())
         }
         /// As [`load`](Self::load), from the bytes of a file in memory.
@@ -177,7 +184,10 @@ macro_rules! in_files { ($(#[$example:meta])* impl[$($generics:tt)*] $table:ty) 
         ///
         /// # Safety
         /// As for [`open`](Self::open).
-        pub unsafe fn open_on(device: &$crate::Device, path: impl AsRef<std::path::Path>) -> $crate::Result<Self> {
+        pub unsafe fn open_on(
+            device: &$crate::Device,
+            path: impl AsRef<std::path::Path>
+        ) -> $crate::Result<Self> {
             // SAFETY: the caller upholds the contract.
             unsafe { $crate::file::filed::open_on(device, path.as_ref()) }
         }

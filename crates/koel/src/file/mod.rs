@@ -26,10 +26,12 @@
 //! ```
 //!
 //! # What is checked, and when
-//! | | reads | checks |
-//! |---|---|---|
-//! | [`info`], `open` | the header, 4,096 bytes; `open` also the stash, normally empty | length of the file, every field of the header, checksums of what was read |
-//! | `load`, `verify`, [`verify`](verify()) | the file, once | also the checksum of each section; that the slots hold as many entries as the header says, and no number without a key; that the keys of an index and the starts of a multimap ascend, the latter up to the number of values |
+//! * [`info`] reads the header, 4,096 bytes; `open` also reads the stash, normally empty. They
+//!   check the length of the file, every field of the header, and the checksums of what they read.
+//! * `load`, `verify` and [`verify`](verify()) read the file once. They also check the checksum of
+//!   each section; that the slots hold as many entries as the header says, and no number without a
+//!   key; that the keys of an index and the starts of a multimap ascend, the latter up to the
+//!   number of values.
 //!
 //! A file that is truncated, foreign, newer, of another kind or other types, or damaged in its
 //! header or stash is therefore always refused; a file damaged elsewhere is refused only by

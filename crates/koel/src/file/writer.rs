@@ -155,8 +155,7 @@ impl Beside {
     /// Creates a name that no other thread or process uses.
     fn new(path: &Path) -> io::Result<Beside> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let name =
-            path.file_name().ok_or_else(|| io::Error::other("expected a file name"))?;
+        let name = path.file_name().ok_or_else(|| io::Error::other("expected a file name"))?;
         let (process, number) = (std::process::id(), NUMBER.fetch_add(1, Relaxed));
         Ok(Beside { path: path.with_file_name(format!(".{}.{process}.{number}", name.display())) })
     }

@@ -351,17 +351,28 @@ proptest! {
     /// Any pairs, with few or many equal keys, in any policy, any kind and load.
     #[test]
     fn every_kind_answers_as_a_hash_map(
-        pairs in prop::collection::vec((prop_oneof![0..40u32, any::<u32>(), Just(u32::MAX)], any::<u32>()), 0..300),
+        pairs in prop::collection::vec(
+            (prop_oneof![0..40u32, any::<u32>(), Just(u32::MAX)], any::<u32>()),
+            0..300
+        ),
         kind in 0..kinds().len(),
         load in 0.05..1.0,
         first in any::<bool>(),
         executor in any::<bool>(),
         seed in any::<u64>(),
     ) {
-        let device = if executor { Device::executor(seed) } else { Device::cpu_with_threads(1).unwrap() };
+        let device = if executor {
+            Device::executor(seed)
+        } else {
+            Device::cpu_with_threads(1).unwrap()
+        };
         let (keys, values): (Vec<_>, Vec<_>) = pairs.iter().copied().unzip();
         let duplicates = if first { Duplicates::KeepFirst } else { Duplicates::KeepLast };
-        let oracle = if first { pairs.into_iter().rev().collect() } else { pairs.into_iter().collect() };
+        let oracle = if first {
+            pairs.into_iter().rev().collect()
+        } else {
+            pairs.into_iter().collect()
+        };
         let options = Options { load: Some(load * kinds()[kind].max_load()), duplicates, seed };
         check(kinds()[kind], &device.stream().unwrap(), &keys, &values, &options, &oracle);
     }

@@ -335,7 +335,8 @@ proptest! {
     fn any_column(keys in prop::collection::vec(0u64..200, 0..2000), spread in any::<u64>()) {
         let keys = keys.into_iter().map(|k| k.wrapping_mul(spread | 1)).collect::<Vec<_>>();
         for device in devices() {
-            let mut builder = MultiMapBuilder::<u64, u32>::new(&device, MultiMapOptions::default()).unwrap();
+            let mut builder =
+                MultiMapBuilder::<u64, u32>::new(&device, MultiMapOptions::default()).unwrap();
             check_multi_map(&mut builder, &device, &keys, "any column");
             let mut builder = IndexBuilder::new(&device, IndexOptions::default()).unwrap();
             check_index(&mut builder, &device, &keys, "any column");

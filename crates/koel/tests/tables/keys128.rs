@@ -310,7 +310,10 @@ fn keys_that_share_fingerprints() {
             }
             let rejected = build(&stream, &keys, &values, options(Duplicates::Reject)).unwrap_err();
             assert!(
-                matches!(rejected, Error::DuplicateKey { first: 0, second, .. } if second == distinct),
+                matches!(
+                    rejected,
+                    Error::DuplicateKey { first: 0, second, .. } if second == distinct
+                ),
                 "{rejected}"
             );
             for policy in [Duplicates::Unchecked, Duplicates::Reject] {
@@ -635,7 +638,11 @@ fn what_does_not_fit_is_refused() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
     #[test]
-    fn any_pairs(words in prop::collection::vec(0u128..150, 0..1500), spread in any::<u128>(), first in any::<bool>()) {
+    fn any_pairs(
+        words in prop::collection::vec(0u128..150, 0..1500),
+        spread in any::<u128>(),
+        first in any::<bool>()
+    ) {
         let keys = words.into_iter().map(|word| word.wrapping_mul(spread | 1)).collect::<Vec<_>>();
         let policy = if first { Duplicates::KeepFirst } else { Duplicates::KeepLast };
         for device in devices() {
@@ -645,11 +652,16 @@ proptest! {
         }
     }
     #[test]
-    fn encoding_is_undone(keys in prop::collection::vec(any::<u128>(), 0..500), copies in 0..500usize) {
+    fn encoding_is_undone(
+        keys in prop::collection::vec(any::<u128>(), 0..500),
+        copies in 0..500usize
+    ) {
         let keys = keys.iter().chain(keys.iter().take(copies)).copied().collect::<Vec<_>>();
         for device in devices() {
             let (index, ids) = Index128::encode(&device, &keys).unwrap();
-            prop_assert!(index.keys_of(&ids).unwrap().into_iter().eq(keys.iter().copied().map(Some)));
+            prop_assert!(
+                index.keys_of(&ids).unwrap().into_iter().eq(keys.iter().copied().map(Some))
+            );
         }
     }
 }

@@ -550,18 +550,37 @@ proptest! {
     /// Any pairs, with few or many equal keys, in any policy.
     #[test]
     fn answers_as_a_hash_map(
-        pairs in prop::collection::vec((prop_oneof![0..40u32, any::<u32>(), Just(u32::MAX)], any::<u32>()), 0..300),
+        pairs in prop::collection::vec(
+            (prop_oneof![0..40u32, any::<u32>(), Just(u32::MAX)], any::<u32>()),
+            0..300
+        ),
         load in 0.3..0.95,
         first in any::<bool>(),
         executor in any::<bool>(),
     ) {
-        let device = if executor { Device::executor(pairs.len() as u64) } else { Device::cpu_with_threads(1).unwrap() };
+        let device = if executor {
+            Device::executor(pairs.len() as u64)
+        } else {
+            Device::cpu_with_threads(1).unwrap()
+        };
         let (keys, values): (Vec<_>, Vec<_>) = pairs.iter().copied().unzip();
         let policy = if first { Duplicates::KeepFirst } else { Duplicates::KeepLast };
-        let oracle: HashMap<_, _> = if first { pairs.into_iter().rev().collect() } else { pairs.into_iter().collect() };
-        check(&build(&device.stream().unwrap(), &keys, &values, load, policy).unwrap(), &oracle, &device.name());
+        let oracle: HashMap<_, _> = if first {
+            pairs.into_iter().rev().collect()
+        } else {
+            pairs.into_iter().collect()
+        };
+        check(
+            &build(&device.stream().unwrap(), &keys, &values, load, policy).unwrap(),
+            &oracle,
+            &device.name()
+        );
         let wide = keys.iter().map(|&k| key::<u64>(k)).collect::<Vec<_>>();
         let oracle = oracle.into_iter().map(|(k, v)| (key(k), v)).collect();
-        check(&build(&device.stream().unwrap(), &wide, &values, load, policy).unwrap(), &oracle, &device.name());
+        check(
+            &build(&device.stream().unwrap(), &wide, &values, load, policy).unwrap(),
+            &oracle,
+            &device.name()
+        );
     }
 }

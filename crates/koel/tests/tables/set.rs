@@ -421,12 +421,20 @@ proptest! {
         load in 0.3..0.95,
         executor in any::<bool>(),
     ) {
-        let device = if executor { Device::executor(words.len() as u64) } else { Device::cpu_with_threads(1).unwrap() };
+        let device = if executor {
+            Device::executor(words.len() as u64)
+        } else {
+            Device::cpu_with_threads(1).unwrap()
+        };
         let stream = device.stream().unwrap();
         check(&build(&stream, &words, load).unwrap(), &set_of(&words), &device.name());
         combined(&device, &words, &others, &device.name());
         let wide = |words: &[u32]| words.iter().map(|&k| key::<u64>(k)).collect::<Vec<_>>();
-        check(&build(&stream, &wide(&words), load).unwrap(), &set_of(&wide(&words)), &device.name());
+        check(
+            &build(&stream, &wide(&words), load).unwrap(),
+            &set_of(&wide(&words)),
+            &device.name()
+        );
         combined(&device, &wide(&words), &wide(&others), &device.name());
     }
 }

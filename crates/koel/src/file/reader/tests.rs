@@ -227,8 +227,8 @@ fn every_field_is_checked() {
     };
     check(&[], "nothing");
     let magic = r#"expected "\x89KOEL\r\n\x1a""#;
-    let found =
-        r#"is not a koel table: begins with "x\x00\x00\x00L\r\n\x1a\x01\x00\x00\x00\x01\x00\x00\x00""#;
+    let found = "is not a koel table: begins with \
+         \"x\\x00\\x00\\x00L\\r\\n\\x1a\\x01\\x00\\x00\\x00\\x01\\x00\\x00\\x00\"";
     check(&[(0, 4, b'x'.into())], &format!("{found}, {magic}"));
     for (at, width, value, says) in [
         (8, 4, 2, "has format version 2, this koel reads versions up to 1"),
@@ -348,7 +348,8 @@ fn keys_chosen_to_collide_cost_no_more_than_a_moment() {
         (10_000, "nothing"),
         (
             65_536,
-            "the keys of the stash collide: inserting 65536 pairs takes more than 67108864 steps (use another seed)",
+            "the keys of the stash collide: inserting 65536 pairs takes more than \
+             67108864 steps (use another seed)",
         ),
     ] {
         let mut bytes = Bytes::new([64, 64], 1, 1, &[u64::MAX; 8], &stash(n));
@@ -484,11 +485,7 @@ fn other_kinds_are_what_the_description_says() {
             );
         }
         bytes.0.push(0);
-        assert!(
-            fault(&bytes).contains("extra bytes after the section of "),
-            "{}",
-            fault(&bytes)
-        );
+        assert!(fault(&bytes).contains("extra bytes after the section of "), "{}", fault(&bytes));
     }
 }
 
@@ -529,10 +526,7 @@ fn fields_of_other_kinds_are_checked() {
             "truncated: 4272 bytes, the section of values needs 8589938848",
         ),
         (&[(192, 4, 1)], "byte 192: a reserved field is 1, expected 0"),
-        (
-            &[(12, 4, 3)],
-            "has 4272 bytes, expected 4240: extra bytes after the section of keys",
-        ),
+        (&[(12, 4, 3)], "has 4272 bytes, expected 4240: extra bytes after the section of keys"),
     ] {
         assert_eq!(multimap_fault(&changed(multimap(), changes)), says);
     }
@@ -572,10 +566,7 @@ fn fields_of_other_kinds_are_checked() {
         (&[(FINGERPRINTS, 8, u64::MAX)], "nothing"),
         (&[(200, 4, 1)], "byte 200: a reserved field is 1, expected 0"),
         (&[(12, 4, 5)], "byte 20: value bits is 32, expected 0"),
-        (
-            &[(12, 4, 7)],
-            "has 4240 bytes, expected 4224: extra bytes after the section of keys",
-        ),
+        (&[(12, 4, 7)], "has 4240 bytes, expected 4224: extra bytes after the section of keys"),
         (&[(12, 4, 1)], "byte 16: key bits is 128, expected 32 or 64"),
     ] {
         assert_eq!(map128_fault(&changed(of_rows(6, 32), changes)), says);

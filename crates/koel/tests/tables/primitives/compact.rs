@@ -121,7 +121,11 @@ fn refuses_what_does_not_fit() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
     #[test]
-    fn any_flags(flags in prop::collection::vec(any::<u8>(), 0..5000), offset in 0usize..5, seed in any::<u64>()) {
+    fn any_flags(
+        flags in prop::collection::vec(any::<u8>(), 0..5000),
+        offset in 0usize..5,
+        seed in any::<u64>()
+    ) {
         for device in [Device::executor(seed), Device::cpu_with_threads(2).unwrap()] {
             check_all(&mut Compact::new(&device, 5000).unwrap(), &device, &flags, offset);
         }

@@ -237,7 +237,12 @@ fn refuses_what_does_not_fit() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
     #[test]
-    fn any_keys(keys in prop::collection::vec(any::<u32>(), 0..9000), offset in 0usize..5, bins in 1u32..300, seed in any::<u64>()) {
+    fn any_keys(
+        keys in prop::collection::vec(any::<u32>(), 0..9000),
+        offset in 0usize..5,
+        bins in 1u32..300,
+        seed in any::<u64>()
+    ) {
         for device in [Device::executor(seed), Device::cpu_with_threads(2).unwrap()] {
             check(&device, &keys, Bins::Hash { bins }, offset);
         }

@@ -187,7 +187,12 @@ fn refuses_what_does_not_fit() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 8, ..ProptestConfig::default() })]
     #[test]
-    fn any_keys(keys in prop::collection::vec(any::<u32>(), 0..8000), offset in 0usize..5, seed in any::<u64>(), few in any::<bool>()) {
+    fn any_keys(
+        keys in prop::collection::vec(any::<u32>(), 0..8000),
+        offset in 0usize..5,
+        seed in any::<u64>(),
+        few in any::<bool>()
+    ) {
         let keys = keys.iter().map(|&k| if few { (k % 5) << 13 } else { k }).collect::<Vec<_>>();
         for device in [Device::executor(seed), Device::cpu_with_threads(2).unwrap()] {
             check(&device, &keys, 0..32, |i| i as u32, offset, "any");

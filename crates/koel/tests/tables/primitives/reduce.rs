@@ -54,7 +54,11 @@ fn refuses_what_does_not_fit() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
     #[test]
-    fn any_input(input in prop::collection::vec(any::<u64>(), 0..3000), offset in 0usize..5, seed in any::<u64>()) {
+    fn any_input(
+        input in prop::collection::vec(any::<u64>(), 0..3000),
+        offset in 0usize..5,
+        seed in any::<u64>()
+    ) {
         let narrow = input.iter().map(|&x| x as u32).collect::<Vec<_>>();
         for device in [Device::executor(seed), Device::cpu_with_threads(2).unwrap()] {
             check(&device, &narrow, &input, offset);

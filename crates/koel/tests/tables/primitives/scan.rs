@@ -107,9 +107,20 @@ fn refuses_what_does_not_fit() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
     #[test]
-    fn any_input(input in prop::collection::vec(any::<u32>(), 0..6000), offset in 0usize..5, seed in any::<u64>()) {
+    fn any_input(
+        input in prop::collection::vec(any::<u32>(), 0..6000),
+        offset in 0usize..5,
+        seed in any::<u64>()
+    ) {
         for device in [Device::executor(seed), Device::cpu_with_threads(2).unwrap()] {
-            check(&mut Scan::new(&device, 6000).unwrap(), &device, &input, offset, 0, u32::wrapping_add);
+            check(
+                &mut Scan::new(&device, 6000).unwrap(),
+                &device,
+                &input,
+                offset,
+                0,
+                u32::wrapping_add
+            );
         }
     }
 }
