@@ -595,7 +595,8 @@ fn cudarcs_slices_go_in_and_out() {
 fn ptx_of(name: &str, target: u32, pointer: &str, threads: u32) -> String {
     format!(
         ".version 7.8\n.target sm_{target}\n.address_size 64\n\
-         .visible .entry {name}(\n\t.param .u32 {name}_param_0,\n\t.param {pointer} {name}_param_1\n)\n\
+         .visible .entry {name}(\n\t.param .u32 {name}_param_0,\n\t\
+         .param {pointer} {name}_param_1\n)\n\
          .maxntid {threads}, 1, 1\n.minnctapersm 1\n{{\n\tret;\n}}\n"
     )
 }

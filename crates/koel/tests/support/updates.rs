@@ -165,10 +165,7 @@ fn check<T: Table>(table: &T, oracle: &Oracle<T>, others: &[T::Key]) {
     assert_eq!(table.count(&queries), count, "{place}");
     let pairs = table.pairs();
     assert_eq!(pairs.len(), oracle.len(), "{place}");
-    assert!(
-        pairs.into_iter().collect::<HashMap<_, _>>() == *oracle,
-        "{place}: the pairs are others"
-    );
+    assert!(pairs.into_iter().collect::<HashMap<_, _>>() == *oracle, "{place}: the pairs differ");
 }
 
 /// Random batches: sizes, operations, numbers of keys, frequent keys.

@@ -84,7 +84,7 @@ fn check_set(set: &Set128, expected: &[u128], asked: &[u128], place: &str) {
     let oracle = expected.iter().copied().zip(0..).collect::<HashMap<_, u32>>();
     let (device, stream) = (set.device(), set.device().stream().unwrap());
     assert_eq!((set.len(), set.is_empty()), (expected.len(), expected.is_empty()), "{place}");
-    assert!(set.keys().download().unwrap() == expected, "{place}: the keys are others");
+    assert!(set.keys().download().unwrap() == expected, "{place}: the keys differ");
     let there = set.contains(asked).unwrap();
     let staged = device.stage(asked).unwrap();
     let mut bits = device.alloc::<u32>(asked.len().div_ceil(32)).unwrap();
@@ -121,7 +121,7 @@ fn check<V: Value>(map: &Map128<V>, expected: &[(u128, V)], place: &str) {
         (keys.len(), keys.is_empty(), keys.len()),
         "{place}"
     );
-    assert!(map.pairs().unwrap() == expected, "{place}: the pairs are others");
+    assert!(map.pairs().unwrap() == expected, "{place}: the pairs differ");
     let asked = queries(&keys);
     check_set(map.set(), &keys, &asked, place);
     assert!(map.contains(&asked).unwrap() == map.set().contains(&asked).unwrap());

@@ -82,7 +82,7 @@ fn check<K: Key, V: Value>(map: &Map<K, V>, oracle: &HashMap<K, V>, place: &str)
         let mut rows = map.join(&queries).unwrap();
         rows.sort_unstable();
         let expected = (0..).zip(&expected).filter_map(|(i, value)| Some((i, (*value)?)));
-        assert!(rows == expected.collect::<Vec<_>>(), "{place}: the rows of a join are others");
+        assert!(rows == expected.collect::<Vec<_>>(), "{place}: the rows of a join differ");
         for (flag, mut keys) in
             [(true, map.semi_join(&queries).unwrap()), (false, map.anti_join(&queries).unwrap())]
         {
@@ -92,15 +92,12 @@ fn check<K: Key, V: Value>(map: &Map<K, V>, oracle: &HashMap<K, V>, place: &str)
                 .map(|i| queries[i])
                 .collect::<Vec<_>>();
             expected.sort_unstable();
-            assert!(keys == expected, "{place}: the keys of a join are others");
+            assert!(keys == expected, "{place}: the keys of a join differ");
         }
     }
     let pairs = map.pairs().unwrap();
     assert_eq!(pairs.len(), oracle.len());
-    assert!(
-        pairs.into_iter().collect::<HashMap<_, _>>() == *oracle,
-        "{place}: the pairs are others"
-    );
+    assert!(pairs.into_iter().collect::<HashMap<_, _>>() == *oracle, "{place}: the pairs differ");
 }
 
 fn sizes_and_loads<K: Key, V: Value>(sizes: &[u32], big: &[u32]) {

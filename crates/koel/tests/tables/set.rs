@@ -62,7 +62,7 @@ fn check<K: Key>(set: &Set<K>, oracle: &HashSet<K>, place: &str) {
     assert_eq!(set.count(&queries).unwrap(), present, "{place}");
     let keys = set.keys().unwrap();
     assert_eq!(keys.len(), oracle.len());
-    assert!(set_of(&keys) == *oracle, "{place}: the keys are others");
+    assert!(set_of(&keys) == *oracle, "{place}: the keys differ");
 }
 
 fn sizes_and_loads<K: Key>(sizes: &[u32], big: &[u32]) {
