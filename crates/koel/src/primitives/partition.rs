@@ -26,8 +26,8 @@ pub fn slack_room(n: usize, bins: usize) -> usize {
     (mean + 6.2 * mean.sqrt() + 8.0) as usize / 2 * 2 + 2
 }
 
-/// Partitions pairs into bins with room for `room` pairs each: the pairs of bin `b` go to `out[b *
-/// room..][..cursors[b]]`.
+/// Partitions pairs into bins with room for `room` pairs each. The pairs of bin `b` go to
+/// `out[b * room..][..cursors[b]]`.
 ///
 /// Sets `cursors[b]` to the number of pairs of bin `b`, even if they did not fit, and `overflow[0]`
 /// to the number of pairs dropped because a bin was full. If it is not 0, the bins whose cursor
