@@ -1,13 +1,13 @@
-//! The distinct keys of a file that is larger than memory: 64-bit keys, little-endian, one after
-//! the other.
+//! Finds the distinct keys of a file that is larger than memory: 64-bit keys, little-endian,
+//! without separators.
 //!
-//!     cargo run --release --example deduplicate -- IN OUT [KEYS A PIECE, 2^26 by default]
-//!     cargo run --release --example deduplicate -- 2^24    # makes a file; compares with a sort
+//!     cargo run --release --example deduplicate -- IN OUT [KEYS PER PIECE, 2^26 by default]
+//!     cargo run --release --example deduplicate -- 2^24   # makes a file; compares with a sort
 //!
-//! The file is read in pieces. Of each piece the distinct keys are found, and go to one of several
-//! files by a hash, so that all copies of a key come to the same one; then of each of those. Disk
-//! space for the distinct keys of all pieces is needed besides, and memory for a piece. The order
-//! of keys is not kept.
+//! Reads the file in pieces. The distinct keys of each piece go to one of several partition files,
+//! chosen by a hash, so that all copies of a key are in the same one; then each of those is
+//! deduplicated. This also needs disk space for the distinct keys of all pieces, and memory for one
+//! piece. The order of keys is not kept.
 use koel::Device;
 use koel::set::unique;
 use koel_kernels::hash::mix::{mix64, splitmix_at};
@@ -25,10 +25,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         [input, output, piece] => report(&device, input.as_ref(), output.as_ref(), number(piece)?),
         [n] => demonstrate(&device, number(n)?),
         [] => demonstrate(&device, 1 << 22),
-        _ => Err("usage: deduplicate IN OUT [KEYS A PIECE], or deduplicate KEYS".into()),
+        _ => Err("usage: deduplicate IN OUT [KEYS PER PIECE], or deduplicate KEYS".into()),
     }
 }
-/// `2^k` or a number.
+/// Parses `2^k` or a number.
 fn number(text: &str) -> Result<usize, Box<dyn Error>> {
     Ok(match text.split_once('^') {
         Some(("2", power)) => 1usize.checked_shl(power.parse()?).ok_or("too large")?,
@@ -36,7 +36,7 @@ fn number(text: &str) -> Result<usize, Box<dyn Error>> {
     })
 }
 
-/// What was read, and what was kept.
+/// Numbers of keys read and kept.
 struct Counts {
     keys: u64,
     distinct: u64,
@@ -87,7 +87,7 @@ fn deduplicate(
     for writer in &mut writers {
         writer.flush()?;
     }
-    // Written beside and renamed: there is never half a result.
+    // Written to a temporary file and renamed: there is never a partial result.
     let mut out = tempfile::NamedTempFile::new_in(folder)?;
     let mut distinct = 0;
     {
@@ -105,18 +105,18 @@ fn deduplicate(
     out.persist(output)?;
     Ok(Counts { keys, distinct })
 }
-/// The next keys, at most so many.
+/// Reads up to `most` keys.
 fn read(from: &mut impl Read, most: usize) -> Result<Vec<u64>, Box<dyn Error>> {
     let mut bytes = vec![];
     from.take((most as u64).saturating_mul(8)).read_to_end(&mut bytes)?;
     let (words, rest) = bytes.as_chunks::<8>();
     if !rest.is_empty() {
-        return Err("the file ends within a key".into());
+        return Err("the file ends in the middle of a key".into());
     }
     Ok(words.iter().map(|&word| u64::from_le_bytes(word)).collect())
 }
 
-/// A file of `n` keys, most of them several times, in pieces of an eighth.
+/// Makes a file of `n` keys, most of them several times, and reads it in pieces of an eighth.
 fn demonstrate(device: &Device, n: usize) -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let (input, output) = (folder.path().join("keys.u64"), folder.path().join("distinct.u64"));
@@ -133,9 +133,12 @@ fn demonstrate(device: &Device, n: usize) -> Result<(), Box<dyn Error>> {
     expected.sort_unstable();
     expected.dedup();
     if found != expected {
-        return Err(
-            format!("{} keys are distinct, {} were found", expected.len(), found.len()).into()
-        );
+        return Err(format!(
+            "{} keys are distinct, but {} were found",
+            expected.len(),
+            found.len()
+        )
+        .into());
     }
     println!("the same as by sorting");
     Ok(())

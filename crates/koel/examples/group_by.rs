@@ -1,9 +1,10 @@
-//! How often each key of a column comes, and the sum and the greatest of a second column for each:
-//! `SELECT key, COUNT(*), SUM(value), MAX(value) GROUP BY key`.
+//! The number of occurrences of each key of a column, and the sum and the maximum of a second
+//! column per key: `SELECT key, COUNT(*), SUM(value), MAX(value) GROUP BY key`.
 //!
 //!     cargo run --release --example group_by -- [ROWS, 1000000 by default]
 //!
-//! It takes the same time whether keys come once or one of them has half of all rows, as here.
+//! The time does not depend on the distribution of keys, even if one of them has half of all rows,
+//! as here.
 use koel::reduction::{Max, Sum};
 use koel::{Device, MultiMap, group_counts};
 use koel_kernels::hash::mix::splitmix_at;
@@ -40,7 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .zip(&greatest)
         .map(|((&(key, count), &sum), &most)| (key, (count, sum, most)));
     if !ours.eq(oracle) {
-        return Err("the groups are not those of a naive loop".into());
+        return Err("the groups differ from those of a naive loop".into());
     }
     println!("the same as a naive loop");
     Ok(())

@@ -1,10 +1,10 @@
-//! Two tables joined by a column: each order with its customer's region, orders of unknown
-//! customers apart, and all orders of each customer.
+//! Joins two tables by a column: each order with its customer's region, orders of unknown customers
+//! separately, and all orders of each customer.
 //!
 //!     cargo run --release --example join_columns -- [ORDERS, 1000000 by default]
 //!
-//! A [`Map`] joins where keys of one side come once, in the order of the other side or in any; a
-//! [`MultiMap`] where they come often.
+//! A [`Map`] joins when keys are unique on one side, in the order of the other side or in any
+//! order; a [`MultiMap`] when they are not.
 use koel::{Device, Map, MultiMap};
 use koel_kernels::hash::mix::splitmix_at;
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ use std::error::Error;
 fn main() -> Result<(), Box<dyn Error>> {
     let n = std::env::args().nth(1).map_or(Ok(1_000_000), |n| n.parse::<usize>())?;
     let device = Device::best()?;
-    // Customers have numbers of 64 bits; one of eight orders is of somebody who is not among them.
+    // Customers have 64-bit numbers; one of eight orders is from an unknown customer.
     let customers = (0..n as u32 / 8 + 1).map(|i| splitmix_at(3, i)).collect::<Vec<_>>();
     let regions = (0..customers.len() as u32).map(|i| i % 7).collect::<Vec<_>>();
     let customer_of =
@@ -21,15 +21,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     let orders = (0..n as u32).map(customer_of).collect::<Vec<_>>();
 
     let region_of = Map::build(&device, &customers, &regions)?;
-    // In the order of orders, `None` where there is no customer: a left join.
+    // In the order of the orders, `None` for unknown customers: a left join.
     let left = region_of.get(&orders)?;
-    // Rows (order, region) in any order, without those: an inner join.
+    // Rows (order, region) in any order, without unknown customers: an inner join.
     let mut inner = region_of.join(&orders)?;
     let unknown = region_of.anti_join(&orders)?;
     println!("{n} orders of {} customers on {}", customers.len(), device.name());
     println!("{} rows, {} orders of unknown customers", inner.len(), unknown.len());
 
-    // The other way around: the orders of each customer.
+    // The other direction: the orders of each customer.
     let numbers = (0..n as u32).collect::<Vec<_>>();
     let orders_of = MultiMap::build(&device, &orders, &numbers)?;
     let of_customers = orders_of.retrieve(&customers)?;
@@ -40,7 +40,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         of_customers.of(most).len()
     );
 
-    // Everything again, one row after the other.
+    // The same by a naive join, row by row.
     let oracle = customers.iter().copied().zip(regions).collect::<HashMap<_, _>>();
     let expected = orders.iter().map(|customer| oracle.get(customer).copied()).collect::<Vec<_>>();
     let rows = expected
@@ -57,7 +57,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         |(c, customer)| of_customers.of(c) == lists.get(customer).map_or(&[][..], |list| list);
     let right = left == expected && inner == rows && unknown.len() == n - rows.len();
     if !right || !customers.iter().enumerate().all(is_list) {
-        return Err("the rows are not those of a naive join".into());
+        return Err("the rows differ from those of a naive join".into());
     }
     println!("the same as a naive join");
     Ok(())

@@ -1,10 +1,10 @@
-//! The k-mers of a genome, each as a 64-bit key, and how often they come.
+//! Counts the k-mers of a genome, each as a 64-bit key.
 //!
 //!     cargo xtask data ecoli
 //!     cargo run --release --example kmers -- data/ecoli/NC_008253.fna [K, 31 by default]
 //!
-//! Without a file: of a genome of random bases with repeats. A window with another letter than A,
-//! C, G, T in it counts for nothing.
+//! Without a file it uses a genome of random bases with repeats. Windows with letters other than A,
+//! C, G and T are skipped.
 use koel::{Device, IndexBuilder, IndexOptions};
 use koel_kernels::hash::mix::splitmix_at;
 use std::error::Error;
@@ -38,7 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         device.name()
     );
     let once = counts.iter().filter(|&&count| count == 1).count();
-    println!("{once} come once");
+    println!("{once} occur once");
     let mut often = (0..keys.len()).collect::<Vec<_>>();
     often.sort_by_key(|&i| (std::cmp::Reverse(counts[i]), keys[i]));
     for &i in often.iter().take(3) {
@@ -50,7 +50,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     sorted.sort_unstable();
     let runs = sorted.chunk_by(|a, b| a == b).map(|run| (run[0], run.len() as u32));
     if !keys.iter().copied().zip(counts.iter().copied()).eq(runs) {
-        return Err("the counts are not those of a naive count".into());
+        return Err("the counts differ from those of a naive count".into());
     }
     println!("the same as a naive count");
     Ok(())
@@ -73,7 +73,7 @@ fn synthetic(n: u32) -> Vec<u8> {
     let base = |i: u32| b"ACGT"[(splitmix_at(4, i) % 4) as usize];
     (0..n).map(|i| base(if i / 1000 % 3 == 2 { i % 1000 } else { i })).collect()
 }
-/// The k-mers of a sequence, two bits a base, the first base in the highest.
+/// Returns the k-mers of a sequence, two bits per base, the first base in the highest bits.
 fn kmers(sequence: &[u8], k: u32) -> impl Iterator<Item = u64> {
     let mask = if k == 32 { u64::MAX } else { (1 << (2 * k)) - 1 };
     let (mut word, mut length) = (0u64, 0);
@@ -85,7 +85,7 @@ fn kmers(sequence: &[u8], k: u32) -> impl Iterator<Item = u64> {
         (length >= k).then_some(word)
     })
 }
-/// A k-mer as letters.
+/// Returns a k-mer as letters.
 fn text(kmer: u64, k: u32) -> String {
     (0..k).rev().map(|i| b"ACGT"[(kmer >> (2 * i) & 3) as usize] as char).collect()
 }

@@ -1,15 +1,15 @@
-//! The neighbours of each voxel of a sparse grid: which of the 26 around it are occupied, by their
-//! numbers.
+//! Finds the neighbours of each voxel of a sparse grid: which of the 26 around it are occupied, by
+//! id.
 //!
 //!     cargo run --release --example voxel_neighbours -- [SIDE OF THE GRID, 256 by default]
 //!
-//! The voxels are those that the surface of a sphere goes through: some 3.8 side^2 of side^3. An
-//! [`Index`] gives each a number, and back; queries of all neighbours are made of the keys.
+//! The voxels are those that the surface of a sphere intersects: about 3.8 side^2 of side^3. An
+//! [`Index`] assigns an id to each, and back; the queries are the keys of all neighbours.
 use koel::{Device, Index};
 use std::collections::HashMap;
 use std::error::Error;
 
-/// A voxel as a key: 21 bits for each coordinate.
+/// A voxel as a key: 21 bits per coordinate.
 fn key([x, y, z]: [i64; 3]) -> u64 {
     (x as u64 & 0x1F_FFFF) | (y as u64 & 0x1F_FFFF) << 21 | (z as u64 & 0x1F_FFFF) << 42
 }
@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let voxels = sphere(side);
     let keys = voxels.iter().map(|&voxel| key(voxel)).collect::<Vec<_>>();
     let index = Index::build(&device, &keys)?;
-    // A key beyond the grid is one that nobody has: coordinates wrap around far away.
+    // A key beyond the grid is never occupied: coordinates wrap around far away.
     let around = |voxel: &[i64; 3]| {
         let [x, y, z] = *voxel;
         steps().map(move |[i, j, k]| key([x + i, y + j, z + k])).collect::<Vec<_>>()
@@ -38,7 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("{} voxels of {side}^3 on {}", voxels.len(), device.name());
     println!("{:.2} occupied neighbours each", occupied as f64 / voxels.len() as f64);
 
-    // The number of a voxel is the rank of its key.
+    // The id of a voxel is the rank of its key.
     let mut ranked = keys.clone();
     ranked.sort_unstable();
     let naive = ranked.iter().copied().zip(0u32..).collect::<HashMap<_, _>>();
@@ -46,19 +46,18 @@ fn main() -> Result<(), Box<dyn Error>> {
         queries.iter().zip(&neighbours).all(|(query, found)| naive.get(query) == found.as_ref());
     let back = index.keys_of(&(0..index.len() as u32).collect::<Vec<_>>())?;
     if !right || !back.into_iter().eq(ranked.into_iter().map(Some)) {
-        return Err("the neighbours are not those of a naive map".into());
+        return Err("the neighbours differ from those of a naive map".into());
     }
     println!("the same as in a naive map");
     Ok(())
 }
-/// The voxels whose corners lie on both sides of a sphere, each once.
+/// Returns the voxels with corners on both sides of a sphere, each once.
 fn sphere(side: i64) -> Vec<[i64; 3]> {
     let (centre, radius) = (side as f64 / 2.0, side as f64 * 0.45);
     let mut voxels = vec![];
     for z in 0..side {
         for y in 0..side {
-            // Along a row the surface is met twice at most: near where the row's middle line meets
-            // it.
+            // A row crosses the surface at most twice, near the crossings of its middle line.
             let far = |v: i64| (v as f64 + 0.5 - centre).abs();
             let rest = (radius + 1.0).powi(2) - far(y).powi(2) - far(z).powi(2);
             if rest < 0.0 {

@@ -1,25 +1,25 @@
-//! What happens to equal keys: the caller's policy.
+//! The caller's policy for equal keys.
 use crate::device::Element;
 use crate::error::Error;
 use std::collections::HashMap;
 
-/// What happens to pairs whose keys are equal.
+/// What happens to pairs with equal keys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Duplicates {
-    /// The last pair of the input stays, as when a `HashMap` is extended.
+    /// Keeps the last pair of the input, as extending a `HashMap` does.
     #[default]
     KeepLast,
-    /// The first pair of the input stays.
+    /// Keeps the first pair of the input.
     KeepFirst,
-    /// They are an error that names a key.
+    /// Returns an error that names a key.
     Reject,
-    /// The caller promises that there are none, as the papers do. A promise that is broken never
-    /// hangs or crashes: the published tables then keep one of the pairs, but lookups in the
-    /// flagship may miss keys.
+    /// The caller promises that there are none, as the papers do. A broken promise never hangs or
+    /// crashes: the published tables then keep one of the pairs, but lookups in a
+    /// [`Map`](crate::Map) may miss keys.
     Unchecked,
 }
 
-/// The first key that was there before.
+/// Returns the error for the first key that occurred before.
 pub(crate) fn first_duplicate<K: Element + Into<u128> + std::hash::Hash + Eq>(keys: &[K]) -> Error {
     let mut seen = HashMap::with_capacity(keys.len());
     for (second, &key) in keys.iter().enumerate() {

@@ -1,69 +1,71 @@
-//! What can go wrong, with the numbers.
+//! The crate's error type. Messages carry the numbers.
 use crate::file::FileError;
 use koel_simt::Fault;
 
 /// The result of koel's fallible functions.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What can go wrong.
+/// An error of a koel operation.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// There is no CUDA driver on this machine (or koel was built without the feature `cuda`).
     #[error("no CUDA driver: {reason}")]
     NoDriver {
-        /// What was looked for.
+        /// What was searched for.
         reason: String,
     },
-    /// There is a driver, but no device of this number.
+    /// The driver has no device with this number.
     #[error("no CUDA device {ordinal}: the driver lists {count}")]
     NoSuchDevice {
-        /// The number asked for.
+        /// The requested number.
         ordinal: usize,
-        /// How many there are.
+        /// Number of devices.
         count: usize,
     },
     /// The driver cannot compile koel's PTX.
     #[error(
-        "the CUDA driver is too old: it supports CUDA {found_major}.{found_minor}, koel's kernels need 11.8 or later"
+        "the CUDA driver is too old: it supports CUDA {found_major}.{found_minor}, \
+         koel's kernels need 11.8 or later"
     )]
     DriverTooOld {
-        /// The CUDA version that the driver supports.
+        /// Major CUDA version that the driver supports.
         found_major: u32,
-        /// The CUDA version that the driver supports.
+        /// Minor CUDA version that the driver supports.
         found_minor: u32,
     },
     /// The device cannot run koel's PTX.
     #[error(
-        "{device} has compute capability {found_major}.{found_minor}, koel's kernels need 7.5 or later"
+        "{device} has compute capability {found_major}.{found_minor}, \
+         koel's kernels need 7.5 or later"
     )]
     DeviceTooOld {
         /// The name of the device.
         device: String,
-        /// Its compute capability.
+        /// Major part of its compute capability.
         found_major: u32,
-        /// Its compute capability.
+        /// Minor part of its compute capability.
         found_minor: u32,
     },
     /// An allocation failed. Nothing was changed.
-    #[error("out of memory on {device}: {asked} bytes asked, {free} free")]
+    #[error("out of memory on {device}: {asked} bytes requested, {free} free")]
     OutOfMemory {
         /// The name of the device.
         device: String,
-        /// Bytes asked for.
+        /// Bytes requested.
         asked: usize,
-        /// Bytes free at that moment; 0 where that is not known.
+        /// Bytes free at that moment; 0 if unknown.
         free: usize,
     },
-    /// A kernel ended with a fault: a bug in koel or in a user's kernel, or a device that broke.
-    /// The device's context is lost.
-    #[error("a kernel failed on {device}: {message} (launched last: {launched})")]
+    /// A kernel faulted: a bug in koel or in a user's kernel, or broken hardware. The device's
+    /// context is lost.
+    #[error("a kernel failed on {device}: {message} (last launches: {launched})")]
     KernelFault {
         /// The name of the device.
         device: String,
-        /// What the driver says.
+        /// The driver's message.
         message: String,
-        /// The kernels launched last on this stream, the latest first.
+        /// The last kernels launched on this stream, latest first.
         launched: String,
     },
     /// The test executor found a fault in a kernel.
@@ -72,124 +74,132 @@ pub enum Error {
     /// Any other failure of a driver call.
     #[error("the CUDA driver failed in {call}: {message}")]
     Driver {
-        /// What was being done.
+        /// The failed call.
         call: &'static str,
-        /// What the driver says.
+        /// The driver's message.
         message: String,
     },
-    /// This build carries no code of a family of koel's kernels for the device.
+    /// This build has no code of a kernel family for the device.
     #[error(
-        "this build carries no code of the kernels `{family}` for {device} (compute capability {}.{}): build koel with \
-         the feature `cuda`",
+        "this build has no code of the kernel family `{family}` for {device} \
+         (compute capability {}.{}): build koel with the feature `cuda`",
         capability / 10,
         capability % 10
     )]
     NoCode {
-        /// The family of kernels.
+        /// The kernel family.
         family: &'static str,
         /// The name of the device.
         device: String,
-        /// Its compute capability: 90 is 9.0.
+        /// Its compute capability: 90 means 9.0.
         capability: u32,
     },
-    /// None of the PTX that was given is for the device.
-    #[error("{device} has compute capability {}.{}, the PTX needs {}.{} or later", capability / 10, capability % 10, least / 10, least % 10)]
+    /// None of the given PTX runs on the device.
+    #[error(
+        "{device} has compute capability {}.{}, the PTX needs {}.{} or later",
+        capability / 10,
+        capability % 10,
+        least / 10,
+        least % 10
+    )]
     NoPtx {
         /// The name of the device.
         device: String,
-        /// Its compute capability: 90 is 9.0.
+        /// Its compute capability: 90 means 9.0.
         capability: u32,
-        /// The least one that there is PTX for.
+        /// Lowest compute capability among the given PTX.
         least: u32,
     },
-    /// Two kernels of one name on one device.
-    #[error("a kernel called `{kernel}` is loaded already")]
+    /// A kernel of this name is already loaded on the device.
+    #[error("a kernel named `{kernel}` is already loaded")]
     KernelExists {
-        /// The name.
+        /// The kernel's name.
         kernel: String,
     },
-    /// A kernel that is not koel's, and not loaded.
-    #[error("kernel `{kernel}` is not loaded: `Device::load_kernels` takes the PTX of its crate")]
+    /// A kernel of another crate that has not been loaded.
+    #[error("kernel `{kernel}` is not loaded: load its crate's PTX with `Device::load_kernels`")]
     UnknownKernel {
-        /// The name.
+        /// The kernel's name.
         kernel: &'static str,
     },
-    /// A kernel's PTX and the code that launches it are not of the same source.
+    /// A kernel's PTX and the launching code come from different sources.
     #[error(
-        "kernel `{kernel}` has {found} in the PTX, {expected} in the launching code: build the PTX again"
+        "kernel `{kernel}` has {found} in the PTX, {expected} in the launching code: \
+         rebuild the PTX"
     )]
     KernelMismatch {
-        /// The name.
+        /// The kernel's name.
         kernel: &'static str,
-        /// What the PTX says.
+        /// Parameters and block size in the PTX.
         found: String,
-        /// What the launch would pass.
+        /// Parameters and block size of the launch.
         expected: String,
     },
-    /// Something that only a GPU has.
-    #[error("{what} needs a CUDA device, {device} is none")]
+    /// An operation that only a CUDA device supports.
+    #[error("{what} needs a CUDA device, but {device} is not one")]
     NotCuda {
-        /// What was asked for.
+        /// The requested operation.
         what: &'static str,
         /// The name of the device.
         device: String,
     },
     /// A kernel whose threads wait for each other cannot run on the CPU device.
     #[error(
-        "kernel `{kernel}` uses barriers, warp operations or shared memory: the CPU device cannot run it"
+        "kernel `{kernel}` uses barriers, warp operations or shared memory: \
+         the CPU device cannot run it"
     )]
     NotIndependent {
-        /// The kernel.
+        /// The kernel's name.
         kernel: &'static str,
     },
-    /// A launch that no device accepts.
+    /// A launch with more shared memory than the device has.
     #[error(
-        "kernel `{kernel}`: {asked} bytes of shared memory asked for a block, {device} has {limit}"
+        "kernel `{kernel}` requests {asked} bytes of shared memory per block, {device} has {limit}"
     )]
     SharedMemory {
-        /// The kernel.
+        /// The kernel's name.
         kernel: &'static str,
         /// The name of the device.
         device: String,
-        /// Bytes asked for.
+        /// Bytes requested per block.
         asked: u32,
-        /// Bytes there are.
+        /// Bytes available per block.
         limit: u32,
     },
-    /// Something that cannot be part of a captured graph.
+    /// An operation that cannot be part of a captured graph.
     #[error("{operation} cannot be part of a graph: {reason}")]
     Capture {
-        /// What was asked for inside a capture.
+        /// The operation called inside a capture.
         operation: &'static str,
-        /// Why not.
+        /// The reason.
         reason: &'static str,
     },
-    /// A graph was launched that uses memory which is there no more.
-    #[error("the graph uses a buffer of {bytes} bytes that was dropped since it was captured")]
+    /// A graph was launched that uses freed memory.
+    #[error("the graph uses a buffer of {bytes} bytes that was dropped after the capture")]
     BufferDropped {
-        /// Its size.
+        /// Size of the buffer.
         bytes: usize,
     },
-    /// Two buffers that must be equally long are not.
+    /// Two buffers have different lengths but must have the same.
     #[error("`{name}` holds {found} elements, but `{other}` needs {expected}")]
     Length {
-        /// The buffer that is too short or too long.
+        /// The buffer of the wrong length.
         name: &'static str,
         /// Its length.
         found: usize,
-        /// What decides the length.
+        /// The argument that determines the length.
         other: &'static str,
-        /// The length it must have.
+        /// The required length.
         expected: usize,
     },
-    /// More elements than 32-bit indices reach.
+    /// More elements than 32-bit indices address.
     #[error("{n} {what} are too many: at most {max}")]
     TooMany {
-        /// Elements of what.
+        /// What the elements are.
         what: &'static str,
-        /// How many were given.
+        /// Number given.
         n: usize,
-        /// How many there may be.
+        /// Maximum number.
         max: usize,
     },
     /// Buffers of different devices in one operation.
@@ -197,9 +207,9 @@ pub enum Error {
     WrongDevice {
         /// The buffer.
         name: &'static str,
-        /// Where it is.
+        /// Its device.
         found: String,
-        /// Where it should be.
+        /// The device of the operation.
         expected: String,
     },
     /// A build found no room for its keys with any of the seeds that it tried.
@@ -210,17 +220,17 @@ pub enum Error {
         /// How many seeds were tried.
         attempts: u32,
     },
-    /// A setting outside its range.
+    /// A setting is out of range.
     #[error("`{field}` is {found}, must be {expected}")]
     Setting {
         /// The setting.
         field: &'static str,
         /// Its value.
         found: String,
-        /// What it may be.
+        /// The allowed values.
         expected: String,
     },
-    /// Memory gave back something else than was written to it.
+    /// Memory returned something other than what was written to it.
     #[error("{device} read {found:#x} from memory where {expected:#x} was written")]
     WrongRead {
         /// The name of the device.
@@ -230,32 +240,32 @@ pub enum Error {
         /// What was written.
         expected: u64,
     },
-    /// Two pairs have the same key, and the policy is to reject that.
+    /// Two pairs have the same key, and the policy rejects that.
     #[error("key {key} occurs more than once: at {first} and at {second}")]
     DuplicateKey {
         /// The key.
         key: u128,
-        /// The index of one pair that has it.
+        /// Index of one pair with this key.
         first: usize,
-        /// The index of another.
+        /// Index of another.
         second: usize,
     },
-    /// Different 128-bit keys shared fingerprints in one draw of their function after the other.
-    /// That is as good as impossible: rather, the device does not keep what is written to its
-    /// memory.
-    #[error("{attempts} draws of a fingerprint function did not tell all keys apart on {device}")]
+    /// Distinct 128-bit keys shared a fingerprint under every fingerprint function tried. The
+    /// probability of that is negligible; the likely cause is memory that does not keep what is
+    /// written to it.
+    #[error("{attempts} fingerprint functions failed to tell all keys apart on {device}")]
     SharedFingerprints {
-        /// Draws.
+        /// Fingerprint functions tried.
         attempts: u32,
         /// The name of the device.
         device: String,
     },
-    /// A table file that cannot be read or written.
+    /// A table file could not be read or written.
     #[error(transparent)]
     File(#[from] FileError),
 }
 
-/// `found` must be `expected`.
+/// Checks that `found` equals `expected`.
 pub(crate) fn check_length(
     name: &'static str,
     found: usize,
@@ -265,9 +275,9 @@ pub(crate) fn check_length(
     if found == expected { Ok(()) } else { Err(Error::Length { name, found, other, expected }) }
 }
 
-/// As a 32-bit count, for kernels that index by `u32`.
+/// Converts to a 32-bit count, for kernels that index by `u32`.
 pub(crate) fn count32(what: &'static str, n: usize) -> Result<u32> {
-    // A little below 2^32, so that rounding up to whole blocks does not wrap.
+    // Slightly below 2^32, so that rounding up to whole blocks does not wrap.
     const MAX: usize = u32::MAX as usize - (1 << 16);
     if n <= MAX { Ok(n as u32) } else { Err(Error::TooMany { what, n, max: MAX }) }
 }

@@ -1,11 +1,16 @@
 //! Real-time parallel hash tables: built from millions of keys and looked up in milliseconds, on a
 //! GPU and on a CPU.
 //!
-//! The modules follow the data: a [`device`] with its buffers and streams; [`primitives`] on them;
-//! tables: the flagship [`Map`], the same without values, [`Set`], the two-way [`Index`] and the
-//! [`MultiMap`] on it, these for [keys of 128 bits](keys128), and the published ones
-//! in [`classic`]; [files](mod@file) of tables. [`limits`] measures what the machine could do at
-//! most. The [`guide`] says which table to take.
+//! The modules, from the bottom up:
+//! * [`device`]: devices, buffers and streams;
+//! * [`primitives`]: parallel algorithms on buffers;
+//! * tables: [`Map`], the main one; [`Set`], the same without values; the two-way [`Index`] and the
+//!   [`MultiMap`] built on it; all of these for [128-bit keys](keys128); and the published tables
+//!   in [`classic`];
+//! * [files](mod@file) of tables;
+//! * [`limits`]: measures the memory rates that bound any table on this machine.
+//!
+//! The [`guide`] says which table to choose.
 //!
 //! ```
 //! let device = koel::Device::best()?; // a GPU if a driver finds one, else this CPU
@@ -52,8 +57,8 @@ pub use map::{Map, MapBuilder, MapJoiner, MapOptions, MapReport, MapUpdater, Ope
 pub use set::{Set, SetBuilder, SetCombiner, SetOperation, SetOptions, SetReport, SetUpdater};
 pub use table::update::{Operations, Outcome};
 
-/// The README's example is a test. `xtask/src/package.rs` has a test that the repository's README
-/// has the same.
+/// Tests the README's example. A test in `xtask/src/package.rs` checks that the repository's README
+/// has the same one.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

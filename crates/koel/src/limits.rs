@@ -1,9 +1,8 @@
-//! What a machine can do at most: random reads and copies, measured.
+//! Measures the limits of a machine: random reads and copies.
 //!
-//! A lookup in a hash table is at least one read at a random place, so the rate of random reads
-//! from memory of the table's size bounds the rate of lookups that are answered one by one.
-//! Machines of the same type differ, and so do two hours on a shared one: measure the limit beside
-//! the table, in one run.
+//! A hash table lookup needs at least one random read, so the rate of random reads from memory of
+//! the table's size bounds the rate of individual lookups. Rates differ between machines of the
+//! same type, and over time on a shared machine: measure the limit and the table in the same run.
 //!
 //! Every measured read is checked against what was written.
 //!
@@ -21,13 +20,13 @@ use koel_kernels::probe::{
 };
 use rayon::prelude::*;
 
-/// Runs before the ones that count.
+/// Warm-up runs, which are not counted.
 const WARM_UP: usize = 2;
 
-/// Work in a second, over the runs of a measurement.
+/// Work per second, over the runs of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rates {
-    /// The median run; of an even number of runs the slower of the middle two.
+    /// The median run; for an even number of runs, the slower of the middle two.
     pub median: f64,
     /// The slowest run.
     pub min: f64,
@@ -35,8 +34,8 @@ pub struct Rates {
     pub max: f64,
 }
 impl Rates {
-    /// Rates of runs that each did `work` and took these seconds; a run too short for the clock
-    /// counts as 1 ns. Zero without a run.
+    /// Returns the rates of runs that each did `work` and took these seconds. A run too short for
+    /// the clock counts as 1 ns. Without runs, all rates are zero.
     pub fn of(work: f64, seconds: &[f64]) -> Rates {
         let mut rates = seconds.iter().map(|s| work / s.max(1e-9)).collect::<Vec<f64>>();
         rates.sort_by(f64::total_cmp);
@@ -48,38 +47,38 @@ impl Rates {
     }
 }
 
-/// Random reads.
+/// Measured random reads.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomReads {
-    /// Bytes of the memory that was read from: those asked for, rounded up to whole reads.
+    /// Size of the memory read from, in bytes: the requested size rounded up to whole reads.
     pub table_bytes: usize,
-    /// Bytes of one read, aligned to as many: a sector of 32 on a GPU, a cache line of 64 on a
+    /// Size and alignment of one read, in bytes: a sector of 32 on a GPU, a cache line of 64 on a
     /// CPU.
     pub read_bytes: usize,
-    /// Reads of one run.
+    /// Reads per run.
     pub reads: usize,
-    /// Reads a second.
+    /// Reads per second.
     pub rates: Rates,
 }
 
-/// Copies from memory to memory of one device.
+/// Measured copies within one device's memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Copies {
-    /// Bytes copied in one run.
+    /// Bytes copied per run.
     pub bytes: usize,
-    /// Bytes a second, each counted twice: read and written.
+    /// Bytes per second. Each byte counts twice: read and written.
     pub rates: Rates,
 }
 
-/// How fast the device of `stream` reads at random from `table_bytes` of memory: the median of
-/// `runs` runs after two that do not count.
+/// Measures random reads from `table_bytes` of memory on the stream's device: `runs` runs, after
+/// two warm-up runs.
 ///
-/// On a GPU each thread reads one 32-byte sector and writes 4 bytes, as a lookup does, 2^25 reads a
-/// run. On the CPU each thread reads 2^21 cache lines a run with 128 in flight (prefetched;
-/// elsewhere than on x86-64 as many as the core overlaps by itself), from huge pages where the
-/// system grants them.
+/// On a GPU each thread reads one 32-byte sector and writes 4 bytes, as a lookup does; a run has
+/// 2^25 reads. On the CPU each thread reads 2^21 cache lines per run, with 128 in flight on x86-64
+/// and AArch64 (prefetched; elsewhere, as many as the core overlaps by itself), from huge pages
+/// where the system grants them.
 ///
-/// Errors: more than 64 GiB on a GPU, out of memory, a read that differs from what was written.
+/// Errors: more than 64 GiB on a GPU; out of memory; a read that differs from what was written.
 pub fn random_reads(stream: &Stream, table_bytes: usize, runs: usize) -> Result<RandomReads> {
     match stream.device().kind() {
         DeviceKind::Cpu => random_lines(stream, table_bytes, 1 << 21, runs),
@@ -88,9 +87,9 @@ pub fn random_reads(stream: &Stream, table_bytes: usize, runs: usize) -> Result<
     }
 }
 
-/// How fast the device of `stream` copies `bytes` bytes from one buffer to another: the median of
-/// `runs` runs after two that do not count. On the CPU all threads copy, from and to huge pages
-/// where the system grants them.
+/// Measures copies of `bytes` bytes from one buffer to another on the stream's device: `runs` runs,
+/// after two warm-up runs. On the CPU all threads copy, between huge pages where the system grants
+/// them.
 ///
 /// Errors: out of memory.
 pub fn copies(stream: &Stream, bytes: usize, runs: usize) -> Result<Copies> {
@@ -117,7 +116,7 @@ pub fn copies(stream: &Stream, bytes: usize, runs: usize) -> Result<Copies> {
     Ok(Copies { bytes: 8 * words, rates: Rates::of(16.0 * words as f64, &seconds) })
 }
 
-/// Seconds of each run but the first two; `run` gets its number.
+/// Returns the seconds of each run after the warm-up; `run` receives the run's number.
 fn measure(
     stream: &Stream,
     runs: usize,
@@ -176,7 +175,7 @@ fn random_sector_reads(
     let rates = Rates::of(reads.into(), &seconds);
     Ok(RandomReads { table_bytes: n * SECTOR, read_bytes: SECTOR, reads: reads as usize, rates })
 }
-/// Every run reads in an order of its own.
+/// Gives every run a different read order.
 fn seed(run: u32) -> u32 {
     run.wrapping_mul(0x85EB_CA6B)
 }
@@ -193,7 +192,7 @@ fn wrong_read(device: &Device, found: u64, expected: u64) -> Error {
 
 const LINE: usize = 64;
 const WORDS: usize = LINE / 8;
-/// Lines that a thread has asked for and not yet read.
+/// Lines that a thread has prefetched but not yet read.
 const IN_FLIGHT: usize = 128;
 
 fn random_lines(
@@ -244,7 +243,7 @@ fn random_lines(
 fn line_seed(run: u32, thread: usize) -> u32 {
     seed(run) ^ (thread as u32 + 1).wrapping_mul(0xC2B2_AE35)
 }
-/// What a line holds.
+/// Returns the words of a line.
 fn line_word(line: u32) -> u64 {
     (line as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
@@ -259,8 +258,7 @@ fn sum_lines(table: &[u64], lines: u32, reads: u32, seed: u32) -> u64 {
         if i as usize >= IN_FLIGHT {
             sum = sum.wrapping_add(table[asked[slot]]);
         }
-        // A word that differs from read to read: which one does not matter, as the line comes
-        // whole.
+        // The word varies from read to read; any would do, because the whole line is fetched.
         let word = random_sector(i, lines, seed) as usize * WORDS + i as usize % WORDS;
         prefetch(&raw const table[word]);
         asked[slot] = word;
@@ -303,7 +301,7 @@ mod tests {
                 plausible(reads.rates);
             }
         }
-        // Fewer reads than are kept in flight.
+        // Fewer reads than the maximum in flight.
         for reads in [0, 1, 127, 128, 129] {
             let table = (0..80).map(|i| line_word(i / 8)).collect::<Vec<u64>>();
             assert_eq!(sum_lines(&table, 10, reads, 7), expected_sum(10, reads, 7));

@@ -1,36 +1,35 @@
-//! Seeds of tables: which one a build takes first, and which ones if that has no room for the keys.
+//! Hash seeds of tables: the first one of a build, and its successors when the keys do not fit.
 use crate::error::Result;
 use koel_kernels::hash::mix::{mix, redrawn};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
 
-/// Seeds that a build on a CPU tries, at most. By the last one the stash takes whatever has no
-/// place.
+/// Maximum number of seeds that a build on a CPU tries. With the last one the stash takes every key
+/// without a slot.
 pub const MAX_ATTEMPTS: u32 = 4;
 
-/// Random bits, drawn once in a process: where nobody chose a seed, nobody can have chosen keys
-/// against it.
+/// Random bits, drawn once per process. If no seed was given, nobody can craft keys against it.
 static OF_PROCESS: LazyLock<u64> = LazyLock::new(unforeseeable);
 
-/// Random bits.
+/// Returns random bits.
 pub fn unforeseeable() -> u64 {
     RandomState::new().hash_one(0u64)
 }
 
-/// The seeds that the builds of a table take, one after the other.
+/// The seeds that the builds of a table use, in order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Seeds {
-    /// That of the first attempt.
+    /// Seed of the first attempt.
     pub first: u32,
-    /// What those of the others follow from, by [`redrawn`].
+    /// Source of the later seeds, through [`redrawn`].
     pub redraws: u32,
-    /// Whether kernels give up when there is no room by the first one, for the host to begin
-    /// again: that is as fast as a first build, but the host must wait to know.
+    /// Whether kernels give up when the first seed has no room, so that the host restarts the
+    /// build. The restart is as fast as a first build, but the host must wait to know.
     pub gives_up: bool,
 }
 impl Seeds {
-    /// With this seed first, or that of the process. Those after it are random too, unless all
-    /// follow from the seed: 0 if there is none.
+    /// Starts with the given seed, or that of the process. Later seeds are random as well, unless
+    /// `reproducible`: then all follow from the seed, 0 if there is none.
     pub fn new(seed: Option<u32>, reproducible: bool) -> Seeds {
         if reproducible {
             let first = seed.unwrap_or(0);
@@ -39,19 +38,19 @@ impl Seeds {
         let (first, redraws) = (seed.unwrap_or(*OF_PROCESS as u32), (*OF_PROCESS >> 32) as u32);
         Seeds { first, redraws, gives_up: false }
     }
-    /// Those of a build that the host waits for: the first alone, then the others.
+    /// Splits the seeds for a build that the host waits for: the first one alone, then the others.
     pub fn apart(self) -> [Seeds; 2] {
         [
             Seeds { gives_up: true, ..self },
             Seeds { first: self.of(2), redraws: mix(self.redraws), gives_up: false },
         ]
     }
-    /// That of an attempt, from 1 on.
+    /// Returns the seed of an attempt, counted from 1.
     pub fn of(self, attempt: u32) -> u32 {
         if attempt == 1 { self.first } else { redrawn(self.redraws, attempt) }
     }
-    /// Builds with one seed after the other until one has room: `build(seed, most)` gives `None` if
-    /// it would stash more than `most` pairs.
+    /// Builds with successive seeds until the keys fit. `build(seed, most)` returns `None` if it
+    /// would stash more than `most` pairs.
     pub fn build<T>(
         self,
         most: usize,
@@ -68,7 +67,7 @@ impl Seeds {
         }
     }
 }
-/// What was built, by which seed, and how many were tried.
+/// What was built, with which seed, and how many were tried.
 pub struct Drawn<T> {
     pub built: T,
     pub seed: u32,
@@ -83,7 +82,7 @@ mod tests {
     fn seeds_that_are_asked_for_are_taken() {
         assert_eq!((Seeds::new(Some(7), false).first, Seeds::new(Some(7), true).first), (7, 7));
         assert_eq!(Seeds::new(None, true), Seeds::new(Some(0), true));
-        // One process, one seed; others follow it.
+        // One process has one seed; later ones differ.
         let seeds = Seeds::new(None, false);
         assert_eq!(seeds, Seeds::new(None, false));
         assert_ne!(seeds.of(2), seeds.of(3));

@@ -1,5 +1,5 @@
-//! Every allocation of device memory that an operation makes fails once: each time a clean error,
-//! and what was there is as it was.
+//! Every allocation of device memory of an operation fails once. Each time the error is clean, and
+//! existing data is unchanged.
 mod support;
 
 use koel::device::{allocation_failed, fail_allocation_after};
@@ -11,8 +11,8 @@ use std::io::Cursor;
 use std::sync::{Mutex, PoisonError};
 use support::{devices, is_fast};
 
-/// Does `run` again and again, each time another allocation of it failing, until none is left.
-/// After each failure `intact` looks at what was there. Returns how many failed.
+/// Repeats `run`, failing another of its allocations each time, until all have failed once. After
+/// each failure `intact` checks the existing data. Returns the number of failures.
 fn each_failure<S>(
     name: &str,
     new: impl Fn() -> S,
@@ -34,21 +34,21 @@ fn each_failure<S>(
             (true, Err(e)) => panic!("{name}, allocation {n}: {e}"),
             (true, Ok(())) => panic!("{name}, allocation {n}: failed, and nothing was said"),
         }
-        // The same again, with what the failure left behind.
+        // Runs again, with what the failure left.
         run(&mut state).unwrap_or_else(|e| panic!("{name} after allocation {n} failed: {e}"));
         done(&mut state);
     }
     unreachable!("operations end")
 }
 
-/// A device, and how many keys there are before and after what is tried.
+/// A device, and the numbers of keys before and after the operation.
 struct Trial<'a> {
     device: &'a Device,
     old: u32,
     new: u32,
 }
 impl Trial<'_> {
-    /// That a map holds the first `n` keys with the values of a version, and no others.
+    /// Checks that a map holds exactly the first `n` keys, with the values of a version.
     fn holds(&self, map: &Map, n: u32, version: u32) {
         assert_eq!(map.len().unwrap(), n as usize);
         let found = map.get(&keys(self.new)).unwrap();
@@ -56,7 +56,7 @@ impl Trial<'_> {
             assert_eq!(found, (i < n as usize).then(|| key.wrapping_add(version)), "key {i}");
         }
     }
-    /// That the insertions were done of which the outcomes say so, and no others.
+    /// Checks that exactly the insertions with a successful outcome were done.
     fn is_as_told(&self, map: &Map, outcomes: &[u8]) {
         for (i, (found, key)) in
             map.get(&keys(self.new)).unwrap().into_iter().zip(keys(self.new)).enumerate()
@@ -69,8 +69,7 @@ impl Trial<'_> {
             assert_eq!(found, expected, "key {i}, outcome {}", outcomes[i]);
         }
     }
-    /// That each key has the value from before or that of its insertion, and none from before is
-    /// missing.
+    /// Checks that each key has its old value or that of its insertion, and no old key is missing.
     fn is_partly_changed(&self, map: &Map) {
         let found = map.get(&keys(self.new)).unwrap();
         let present = found.iter().flatten().count();
@@ -84,7 +83,7 @@ impl Trial<'_> {
         assert_eq!(map.len().unwrap(), present);
     }
 }
-/// What no outcome is: the operation was not looked at.
+/// A byte that no outcome has: the operation was not executed.
 const NOTHING: u8 = 0xFF;
 fn keys(n: u32) -> Vec<u32> {
     (0..n).map(|i| i.wrapping_mul(0x9E37_79B9)).collect()
@@ -140,7 +139,7 @@ fn rebuilds(trial: &Trial<'_>) -> u32 {
     );
     maps + sets + rebuilds_128(trial)
 }
-/// Of keys of 128 bits, of which some come twice: what is kept has less room than the input.
+/// 128-bit keys, some of them duplicates: the kept rows take less room than the input.
 fn rebuilds_128(trial: &Trial<'_>) -> u32 {
     let &Trial { device, old, new } = trial;
     let stream = device.stream().unwrap();
@@ -187,8 +186,8 @@ fn rebuilds_128(trial: &Trial<'_>) -> u32 {
     );
     maps + sets
 }
-/// Insertions that make a map grow, and operations of all kinds. What was done before memory was
-/// out stays, as outcomes tell.
+/// Insertions that make a map grow, and operations of all kinds. Operations before the failure stay
+/// done, as the outcomes report.
 fn updates(trial: &Trial<'_>) -> u32 {
     let &Trial { device, old, new } = trial;
     let stream = device.stream().unwrap();
@@ -258,7 +257,7 @@ fn lookups(trial: &Trial<'_>) -> u32 {
         + ask("Map::save_to", &|| map.save_to(&mut Cursor::new(vec![])))
 }
 
-/// One at a time: the allocation that fails may be any thread's.
+/// Runs tests one at a time: the failing allocation may be on any thread.
 static ALONE: Mutex<()> = Mutex::new(());
 fn on_all(what: &str, run: impl Fn(&Trial<'_>) -> u32) {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! Devices, streams and buffers, and what they say when something is wrong.
+//! Devices, streams and buffers, and their error messages.
 mod support;
 
 use koel::primitives::Scan;
@@ -37,7 +37,7 @@ fn buffers_keep_what_they_are_given() {
     }
 }
 
-/// A stream that uses a buffer after another one waits for it, without being told.
+/// A stream that uses a buffer after another stream waits for it without explicit events.
 #[test]
 fn streams_follow_each_other_over_a_buffer() {
     for device in devices() {
@@ -81,14 +81,14 @@ fn ranges_and_lengths_are_checked() {
 #[test]
 fn too_much_memory_is_an_error_with_the_numbers() {
     for device in devices() {
-        // More than any machine has, less than what overflows.
+        // More than any machine has, but less than what overflows.
         let Err(Error::OutOfMemory { asked, free, .. }) = device.alloc::<u64>(1 << 50) else {
             panic!("{device:?}")
         };
         assert_eq!(asked, 8 << 50);
         assert_eq!(free > 0, device.kind() == DeviceKind::Cuda);
         assert!(matches!(device.alloc::<u64>(usize::MAX), Err(Error::OutOfMemory { .. })));
-        // The device goes on.
+        // The device stays usable.
         assert_eq!(device.upload(&[5u8]).unwrap().download().unwrap(), [5]);
     }
 }
@@ -117,7 +117,7 @@ fn launches_that_cannot_be_are_errors() {
     let arg = out.view_mut().arg("out", &stream).unwrap();
     // SAFETY: 32 words are written.
     unsafe { asks_for_shared_memory::launch(&stream, 1, 128, arg) }.unwrap();
-    // SAFETY: it is refused.
+    // SAFETY: the launch is refused.
     let e = unsafe { asks_for_shared_memory::launch(&stream, 1, 1 << 20, arg) }.unwrap_err();
     assert!(matches!(e, Error::SharedMemory { asked: 1_048_576, limit: 232_448, .. }), "{e}");
     // SAFETY: no block, no access.
@@ -126,7 +126,7 @@ fn launches_that_cannot_be_are_errors() {
     let cpu = Device::cpu().unwrap();
     let (stream, mut out) = (cpu.stream().unwrap(), cpu.alloc::<u32>(32).unwrap());
     let arg = out.view_mut().arg("out", &stream).unwrap();
-    // SAFETY: it is refused.
+    // SAFETY: the launch is refused.
     let e = unsafe { asks_for_shared_memory::launch(&stream, 1, 128, arg) }.unwrap_err();
     assert!(matches!(e, Error::NotIndependent { kernel: "asks_for_shared_memory" }), "{e}");
 }
@@ -147,7 +147,7 @@ fn the_executor_names_the_fault() {
     );
 }
 
-/// Memory of a CPU is in the pages that it was opened with.
+/// A CPU's memory uses the page size that the device was opened with.
 #[cfg(target_os = "linux")]
 #[test]
 fn pages_are_those_that_were_asked_for() {
@@ -157,8 +157,8 @@ fn pages_are_those_that_were_asked_for() {
         let device = Device::cpu_with(CpuOptions { threads: Some(2), pages }).unwrap();
         let buffer = device.alloc::<u64>(1 << 20).unwrap();
         let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap();
-        // A line with the addresses of each mapping, then what it is like; the last of these are
-        // its flags, `hg` among them.
+        // A line with the addresses of each mapping, then its properties; the last of these are its
+        // flags, among them `hg`.
         let mut inside = false;
         let flags = smaps.lines().find_map(|line| {
             let addresses = line.split(' ').next().and_then(|range| range.split_once('-'));
@@ -227,7 +227,7 @@ fn a_graph_does_again_what_was_recorded() {
     for device in devices() {
         let streams = [0, 1].map(|_| device.stream().unwrap());
         let mut copies = Copies::new(&device, 100);
-        // Used on another stream right before: recording and launching follow that.
+        // Used on another stream just before: recording and launching follow that use.
         copies.from.view_mut().fill_bytes(1, &streams[1]).unwrap();
         let mut graph = streams[0].capture(copies, Copies::run).unwrap();
         assert_eq!(graph.state().twice.download().unwrap(), [0; 100], "recording runs nothing");
@@ -237,11 +237,11 @@ fn a_graph_does_again_what_was_recorded() {
             graph.launch(&streams[round as usize % 2]).unwrap();
             let expected = [&[!0], &data[1..]].concat();
             assert_eq!(graph.state().twice.download().unwrap(), expected, "{device:?}");
-            // Its buffers are used like any others, too.
+            // Its buffers may be used like any others, too.
             let stream = &streams[round as usize / 2 % 2];
             graph.state_mut().twice.view_mut().fill_bytes(0, stream).unwrap();
         }
-        // Outside of the graph the buffers are as before.
+        // Outside the graph the buffers are as before.
         let mut copies = graph.into_state();
         copies.twice.view_mut().copy_from_host(&[7; 100]).unwrap();
         assert_eq!(copies.twice.download().unwrap(), [7; 100]);
@@ -249,8 +249,8 @@ fn a_graph_does_again_what_was_recorded() {
     }
 }
 
-/// A scan's kernels tell launches apart by a number that is an argument: a graph launches the same
-/// number again.
+/// A scan's kernels distinguish launches by a number that is an argument, and a graph repeats the
+/// number.
 #[test]
 fn primitives_run_in_graphs() {
     for device in devices() {
@@ -275,7 +275,7 @@ fn primitives_run_in_graphs() {
                 output.download().unwrap().into_iter().eq((0..n as u32).map(|i| i * round)),
                 "{device:?}"
             );
-            // Sometimes it runs on its own in between.
+            // Runs outside the graph in between, in some rounds.
             if round % 3 == 0 {
                 scan.inclusive(&stream, input.view(), output.view_mut()).unwrap();
                 assert!(
@@ -332,9 +332,9 @@ fn what_waits_is_no_part_of_a_graph() {
         ("Stream::time", |s, _| s.time(|| Ok(())).map(drop)),
         ("Event::seconds_since", |s, _| s.record()?.seconds_since(&s.record()?).map(drop)),
         ("Stream::capture", |s, _| s.capture((), |_, ()| Ok(())).map(drop)),
-        ("work on a stream from outside", |_, s| s.0.view_mut().fill_bytes(0, &s.1)),
-        ("work on a stream from outside", |_, s| s.0.view().arg("numbers", &s.1).map(drop)),
-        ("work on a stream from outside", |_, s| s.1.record().map(drop)),
+        ("work on another stream", |_, s| s.0.view_mut().fill_bytes(0, &s.1)),
+        ("work on another stream", |_, s| s.0.view().arg("numbers", &s.1).map(drop)),
+        ("work on another stream", |_, s| s.1.record().map(drop)),
         ("a fill", |s, b| b.0.view_mut().fill_bytes(7, s)),
     ];
     for device in devices() {
@@ -351,12 +351,12 @@ fn what_waits_is_no_part_of_a_graph() {
                 }
                 Err(e) => panic!("{operation} on {device:?}: {e}"),
             }
-            // The device and the stream go on.
+            // The device and the stream stay usable.
             buffer = device.upload(&[1u32; 4]).unwrap();
             buffer.view_mut().fill_bytes(9, &stream).unwrap();
             assert_eq!(buffer.download().unwrap(), [0x0909_0909; 4]);
         }
-        // Neither is what happens when the closure is over.
+        // Nor is work after the closure has ended.
         let kept = std::sync::Arc::new(std::sync::Mutex::new(None));
         let keep = kept.clone();
         let mut graph = stream
@@ -404,7 +404,7 @@ fn a_graph_knows_when_a_buffer_is_gone() {
             let e = graph.launch(&stream).unwrap_err();
             assert_eq!(
                 e.to_string(),
-                "the graph uses a buffer of 200 bytes that was dropped since it was captured"
+                "the graph uses a buffer of 200 bytes that was dropped after the capture"
             );
         }
     }
@@ -422,7 +422,7 @@ fn a_graph_may_have_several_streams() {
                 c.twice.view_mut().fill_bytes(2, stream)?;
                 stream.wait(&side.record()?)?;
                 c.from.view_mut().fill_bytes(3, stream)?;
-                // Not waited for: the graph's end does.
+                // Not waited for: the graph's end does that.
                 c.twice.view_mut().slice(5..)?.copy_from(c.from.view().slice(5..)?, &side)
             })
             .unwrap();
@@ -453,10 +453,10 @@ fn raw_addresses_are_views() {
         to_raw.slice(1..).unwrap().copy_from(from_raw, &stream).unwrap();
         assert_eq!(from_raw.download().unwrap(), [2, 3, 4]);
         assert_eq!(to.download().unwrap(), [0, 2, 3, 4]);
-        // SAFETY: refused, or of no elements.
+        // SAFETY: refused, or without elements.
         unsafe {
             let e = View::<u32>::from_raw(&device, a + 2, 1).unwrap_err();
-            assert!(e.to_string().contains("must be a multiple of 4, and not null"), "{e}");
+            assert!(e.to_string().contains("must be a non-null multiple of 4"), "{e}");
             assert!(
                 View::<u8>::from_raw(&device, 0, 1).is_err()
                     && ViewMut::<u64>::from_raw(&device, 4, 1).is_err()
@@ -466,16 +466,16 @@ fn raw_addresses_are_views() {
     }
 }
 
-/// A stream of cudarc's. With the first one of a context it waits for all of that, which the driver
-/// refuses while another thread records a graph, as other tests do.
+/// Returns a cudarc stream. The first stream of a context waits for the whole context, which the
+/// driver refuses while another thread records a graph, as other tests do.
 #[cfg(feature = "cuda")]
 fn stream_of(
     context: &std::sync::Arc<koel::device::cudarc::driver::CudaContext>,
 ) -> std::sync::Arc<koel::device::cudarc::driver::CudaStream> {
     context.new_stream().or_else(|_| context.new_stream()).unwrap()
 }
-/// Streams that do not block the legacy default one, from which koel's memory comes: PyTorch's,
-/// CuPy's, cudarc's.
+/// Streams that do not block the legacy default stream, on which koel's memory is allocated, such
+/// as those of PyTorch, CuPy and cudarc.
 #[test]
 #[cfg(feature = "cuda")]
 fn other_libraries_streams_are_used() {
@@ -486,14 +486,14 @@ fn other_libraries_streams_are_used() {
     assert_eq!(e.to_string().split(',').next(), Some("Stream::from_raw needs a CUDA device"));
     for device in devices().into_iter().filter(|d| d.kind() == DeviceKind::Cuda) {
         let mut raw = null_mut();
-        // SAFETY: makes a stream, which is not destroyed.
+        // SAFETY: creates a stream, which is never destroyed.
         let made = unsafe {
             sys::cuStreamCreate(&mut raw, sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32)
         };
         assert_eq!(made, sys::CUresult::CUDA_SUCCESS);
         let context = CudaContext::new(0).unwrap();
         let cudarc = stream_of(&context);
-        // SAFETY: streams that stay.
+        // SAFETY: streams that are never destroyed.
         let streams = unsafe {
             [
                 Stream::from_raw(&device, raw.cast()).unwrap(),
@@ -508,8 +508,8 @@ fn other_libraries_streams_are_used() {
             unsafe { Stream::from_raw(&device, std::ptr::without_provenance_mut(2)) }.unwrap_err();
         assert!(matches!(e, Error::Setting { field: "stream", .. }), "{e}");
         for (i, stream) in streams.iter().enumerate() {
-            // New memory, memory that the host wrote, memory that is freed while it is used, and
-            // given out again.
+            // New memory, memory that the host wrote, memory freed while in use, and memory
+            // allocated again.
             for round in 0..4u8 {
                 let (mut a, b) = (
                     device.alloc::<u8>(1 << 16).unwrap(),
@@ -576,7 +576,7 @@ fn cudarcs_slices_go_in_and_out() {
             assert!(matches!(graph.launch(&other), Err(Error::BufferDropped { .. })));
             theirs.memset_zeros(&mut slice.slice_mut(..1)).unwrap();
             assert_eq!(theirs.clone_dtoh(&slice).unwrap()[..2], [0, 0x0202_0202]);
-            // What the host wrote last, on the legacy stream.
+            // Memory last written by the host, on the legacy stream.
             let mut written = device.alloc::<u32>(n).unwrap();
             written.view_mut().copy_from_host(&vec![5; n]).unwrap();
             let mut slice = written.into_cudarc(theirs).unwrap();
@@ -584,17 +584,20 @@ fn cudarcs_slices_go_in_and_out() {
             assert_eq!(theirs.clone_dtoh(&slice).unwrap(), [vec![0], vec![5; n - 1]].concat());
         }
     };
-    // First everything of cudarc's is on the default stream, which it does not track; then it does.
+    // First all of cudarc's work is on the default stream, which it does not track; then it is
+    // tracked.
     check(&context.default_stream());
     check(&stream_of(&context));
     assert!(context.check_err().is_ok());
 }
 
-/// What `cargo xtask ptx --crate` would make of `counts_up`, or something else.
+/// PTX as `cargo xtask ptx --crate` would make it of `counts_up`, or other PTX.
 fn ptx_of(name: &str, target: u32, pointer: &str, threads: u32) -> String {
     format!(
-        ".version 7.8\n.target sm_{target}\n.address_size 64\n.visible .entry {name}(\n\t.param .u32 {name}_param_0,\n\t.param \
-         {pointer} {name}_param_1\n)\n.maxntid {threads}, 1, 1\n.minnctapersm 1\n{{\n\tret;\n}}\n"
+        ".version 7.8\n.target sm_{target}\n.address_size 64\n\
+         .visible .entry {name}(\n\t.param .u32 {name}_param_0,\n\t\
+         .param {pointer} {name}_param_1\n)\n\
+         .maxntid {threads}, 1, 1\n.minnctapersm 1\n{{\n\tret;\n}}\n"
     )
 }
 
@@ -615,11 +618,11 @@ fn kernels_of_other_crates() {
             device.load_kernels(&[(75, &for_75), (90, &for_90)]).unwrap();
             launch().unwrap();
         }
-        // Names are unique; nothing is loaded that is refused.
+        // Names are unique; nothing that is refused is loaded.
         let both =
             [75, 90].map(|t| ptx_of("mine", t, ".u64", 32) + &ptx_of("counts_up", t, ".u64", 32));
         let e = device.load_kernels(&[(75, &both[0]), (90, &both[1])]).unwrap_err();
-        assert_eq!(e.to_string(), "a kernel called `counts_up` is loaded already");
+        assert_eq!(e.to_string(), "a kernel named `counts_up` is already loaded");
         let again = [75, 90].map(|t| ptx_of("counts_up", t, ".u64", 32));
         assert!(matches!(
             device.load_kernels(&[(75, &again[0]), (90, &again[1])]),
@@ -644,7 +647,7 @@ fn kernels_of_other_crates() {
             }
             other => assert!(!is_gpu && other.is_ok()),
         }
-        // PTX of another version of the source is noticed before it runs.
+        // PTX of another version of the source is detected before it runs.
         for (parameter, threads) in [(".u32", 64), (".u64", 32), (".align 8 .b8 ", 64)] {
             let device = match device.kind() {
                 DeviceKind::Cuda => Device::cuda(0).unwrap(),
@@ -658,14 +661,14 @@ fn kernels_of_other_crates() {
             let (stream, mut numbers) =
                 (device.stream().unwrap(), device.upload(&[1u32; 64]).unwrap());
             let numbers = numbers.view_mut().arg("numbers", &stream).unwrap();
-            // SAFETY: it is refused.
+            // SAFETY: the launch is refused.
             let e = unsafe { counts_up::launch(&stream, 1, 64, numbers) }.unwrap_err();
             assert!(matches!(e, Error::KernelMismatch { kernel: "counts_up", .. }), "{e}");
         }
     }
 }
 
-/// koel's use of the driver, without a GPU: this program again, against a library that stands in
+/// Tests koel's use of the driver without a GPU: runs this program again with a stand-in library
 /// for the driver.
 #[test]
 #[cfg(all(feature = "cuda", target_os = "linux"))]
@@ -690,7 +693,7 @@ fn the_driver_is_used_rightly() {
     ] {
         run_with_stand_in(test, &[("KOEL_TEST_DEVICES", "cuda")]);
     }
-    // Drivers know early starts in graphs since 12.3.
+    // Drivers support early starts in graphs since 12.3.
     for (version, early) in [("12020", "0"), ("12030", "1")] {
         let settings = [("STAND_IN_VERSION", version), ("STAND_IN_EARLY", early)];
         run_with_stand_in("a_kernel_that_starts_early_in_a_graph", &settings);
@@ -711,16 +714,20 @@ fn the_driver_is_used_rightly() {
         (("STAND_IN_MACHINE_CODE", "0"), "Stand-in GPU, then: done"),
         (
             ("STAND_IN_FAULT", "random_sectors"),
-            "a kernel failed on Stand-in GPU: CUDA_ERROR_ILLEGAL_ADDRESS: said by the stand-in (launched last: random_sectors)",
+            "a kernel failed on Stand-in GPU: CUDA_ERROR_ILLEGAL_ADDRESS: said by the stand-in \
+             (last launches: random_sectors)",
         ),
-        (("STAND_IN_MEMORY", "1000"), "out of memory on Stand-in GPU: 2048 bytes asked, 1000 free"),
+        (
+            ("STAND_IN_MEMORY", "1000"),
+            "out of memory on Stand-in GPU: 2048 bytes requested, 1000 free",
+        ),
     ] {
         let text = run_with_stand_in("a_launch_in_words", &[settings]);
         assert!(text.contains(says), "{settings:?}: {text}");
     }
 }
 
-/// For the stand-in, which checks what a captured launch says of its start.
+/// For the stand-in, which checks the launch attributes of captured kernels.
 #[test]
 #[ignore = "needs the stand-in with which the_driver_is_used_rightly runs it"]
 fn a_kernel_that_starts_early_in_a_graph() {
@@ -748,8 +755,8 @@ fn a_kernel_that_starts_early_in_a_graph() {
                 header: keys,
                 layout: PhantomData,
             };
-            // SAFETY: eight queries and answers, two buckets, a stash and a header that are long
-            // enough.
+            // SAFETY: eight queries and answers, two buckets, a stash and a header of sufficient
+            // length.
             unsafe { map_find_or::launch(stream, 1, table, 8, 7, keys, values) }
         })
         .unwrap();
@@ -758,7 +765,8 @@ fn a_kernel_that_starts_early_in_a_graph() {
     is_send(&graph);
 }
 
-/// Opens the GPU and launches a kernel; tells how it went. For the stand-in, which does not run it.
+/// Opens the GPU, launches a kernel and prints the outcome. For the stand-in, which does not run
+/// it.
 #[test]
 #[ignore = "needs the stand-in with which the_driver_is_used_rightly runs it"]
 fn a_launch_in_words() {

@@ -1,4 +1,4 @@
-//! A kernel that faults on a GPU: its context is lost, so this test has a process of its own.
+//! A kernel that faults on a GPU loses the context, so this test has a process of its own.
 use koel::{Device, Error};
 use koel_kernels::probe::random_sectors;
 
@@ -14,8 +14,8 @@ fn a_fault_names_the_device_and_the_kernel() {
     let (table, mut out) = (device.alloc::<u64>(4).unwrap(), device.alloc::<u32>(256).unwrap());
     let table = table.view().arg("table", &stream).unwrap();
     let out = out.view_mut().arg("out", &stream).unwrap();
-    // SAFETY: none: it reads far outside the table, which is what this test is about. Nothing on
-    // the device is used again.
+    // SAFETY: unsound on purpose: it reads far outside the table, which is what this test is about.
+    // Nothing on the device is used again.
     unsafe { random_sectors::launch(&stream, 1, 256, u32::MAX, 7, table, out) }.unwrap();
     let Err(Error::KernelFault { launched, message, .. }) = stream.synchronize() else {
         panic!("no fault")

@@ -1,5 +1,5 @@
-//! Launches, copies, fills and lookups take no memory of the host: many small builds run at the
-//! speed of the device.
+//! Launches, copies, fills and lookups allocate no host memory: many small builds run at the speed
+//! of the device.
 mod support;
 
 use koel::keys128::{Map128Builder, Map128Options};
@@ -11,7 +11,7 @@ use support::{can_stand_in, devices, run_with_stand_in};
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-    /// Of those, what is aligned as buffers on the host are.
+    /// Those aligned like buffers on the host.
     static BUFFERS: Cell<u64> = const { Cell::new(0) };
 }
 struct Counting;
@@ -20,11 +20,11 @@ unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
         BUFFERS.set(BUFFERS.get() + (layout.align() == 128) as u64);
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract.
         unsafe { System.alloc(layout) }
     }
     unsafe fn dealloc(&self, p: *mut u8, layout: Layout) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract.
         unsafe { System.dealloc(p, layout) }
     }
 }
@@ -32,7 +32,7 @@ unsafe impl GlobalAlloc for Counting {
 static ALLOCATOR: Counting = Counting;
 
 fn allocations(device: &Device, name: &str, mut call: impl FnMut() -> koel::Result<()>) {
-    (0..10).try_for_each(|_| call()).unwrap(); // functions are looked up, events made
+    (0..10).try_for_each(|_| call()).unwrap(); // looks up functions, creates events
     let before = ALLOCATIONS.get();
     (0..100).try_for_each(|_| call()).unwrap();
     assert_eq!(ALLOCATIONS.get() - before, 0, "{name} on {device:?}");
@@ -40,7 +40,7 @@ fn allocations(device: &Device, name: &str, mut call: impl FnMut() -> koel::Resu
 
 #[test]
 fn calls_allocate_nothing() {
-    // The executor does: it is for tests.
+    // The executor allocates: it is for tests.
     for device in devices().into_iter().filter(|d| d.kind() != DeviceKind::Executor) {
         let (stream, other) = (device.stream().unwrap(), device.stream().unwrap());
         let keys = device.upload(&[1u32, 2, 3, 4]).unwrap();
@@ -58,7 +58,7 @@ fn calls_allocate_nothing() {
             // SAFETY: 64 sectors are read and 256 words written.
             unsafe { random_sectors::launch(&stream, 1, 256, 64, 7, table, sums) }
         });
-        // The stand-in's kernels do not run, so that no map gets built.
+        // The stand-in's kernels do not run, so no map is built.
         if std::env::var_os("STAND_IN").is_none() {
             assert_eq!(values.download().unwrap(), [1, 2, 3, 4]);
             assert_eq!(sums.download().unwrap(), [0; 256], "the digest of equal words");
@@ -115,7 +115,7 @@ fn calls_allocate_nothing() {
     }
 }
 
-/// Host devices take memory for their threads and for the executor; buffers they do not take.
+/// Host devices allocate for their threads and for the executor, but they allocate no buffers.
 #[test]
 fn rebuilds_allocate_no_buffers() {
     for device in devices().into_iter().filter(|d| d.kind() != DeviceKind::Cuda) {

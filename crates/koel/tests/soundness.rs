@@ -1,5 +1,5 @@
 //! [What safe code may try](attempts). The fuzz target `soundness` runs the same under
-//! AddressSanitizer; CI runs what needs no executor under Miri, too.
+//! AddressSanitizer; CI also runs the parts without the executor under Miri.
 #[path = "soundness/attempts.rs"]
 mod attempts;
 

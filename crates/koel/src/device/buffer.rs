@@ -1,4 +1,4 @@
-//! Memory of a device, and parts of it.
+//! Buffers of device memory, and views of them.
 use super::cpu::HostMemory;
 use super::users::{Usage, Users};
 use super::{Device, Stream, graph};
@@ -12,8 +12,8 @@ use std::ops::{Bound, RangeBounds};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// What buffers hold: `u8`, `u32`, `u64`, `u128`. No other type can be one: memory is aligned to
-/// 128 bytes, and its bytes are those of any element.
+/// Element type of buffers: `u8`, `u32`, `u64`, `u128`. The trait is sealed: memory is aligned to
+/// 128 bytes, and any bytes must be valid elements.
 ///
 /// ```compile_fail,E0277
 /// #[derive(Clone, Copy, PartialEq, Debug)]
@@ -39,29 +39,29 @@ impl Element for u128 {}
 
 /// An array in a device's memory, aligned to 128 bytes or more.
 ///
-/// It is used in the order of the calls that use it, also across streams: a stream that reads it
-/// waits for the one that wrote it last, a stream that writes it for all that read it since.
-/// Streams that only read it do not wait for each other. Its memory is given back after what still
-/// uses it, without blocking who drops it.
+/// Uses of a buffer are ordered, also across streams: a stream that reads it waits for the one that
+/// wrote it last; a stream that writes it waits for all that have read it since. Streams that only
+/// read it do not wait for each other. Dropping it never blocks: the memory is freed after the last
+/// use has run.
 pub struct Buffer<T> {
     shared: Arc<Shared>,
     len: usize,
     of: PhantomData<T>,
 }
-/// Memory, and who uses it.
+/// Memory and its users.
 pub(super) struct Shared {
     memory: Memory,
     bytes: usize,
     device: Device,
     users: Mutex<Users>,
-    /// Graphs that use it.
+    /// Number of graphs that use it.
     graphs: AtomicU32,
 }
 pub(super) enum Memory {
     Host(HostMemory),
     #[cfg(feature = "cuda")]
     Cuda(cuda::CudaMemory),
-    /// Somebody else's.
+    /// Owned by another library.
     #[cfg(feature = "cuda")]
     Lent,
 }
@@ -86,7 +86,7 @@ impl Shared {
     fn users(&self) -> MutexGuard<'_, Users> {
         self.users.lock().unwrap_or_else(|e| e.into_inner())
     }
-    /// What is put on `stream` from now on runs after the uses that this one conflicts with.
+    /// Makes later work on `stream` run after the uses that conflict with this one.
     pub(super) fn used_on(self: &Arc<Shared>, stream: &Stream, usage: Usage) -> Result<()> {
         stream.check_usable()?;
         match stream.capture_of() {
@@ -94,7 +94,7 @@ impl Shared {
             None => self.users().enter(stream, usage),
         }
     }
-    /// Waits for what uses it. From then on it is as if new.
+    /// Waits for all users, then forgets them.
     #[cfg(feature = "cuda")]
     fn settle(&self) -> Result<()> {
         let mut users = self.users();
@@ -102,13 +102,13 @@ impl Shared {
         *users = Users::new(None);
         Ok(())
     }
-    /// The memory, without its owner, and who used it.
+    /// Returns the memory, no longer owned, and its users.
     #[cfg(feature = "cuda")]
     pub(super) fn into_memory(mut self) -> (Memory, Users) {
         let users = std::mem::replace(&mut *self.users(), Users::new(None));
         (std::mem::replace(&mut self.memory, Memory::Lent), users)
     }
-    /// A graph may write it from now on, whoever else refers to it.
+    /// Marks that a graph may write it from now on, whatever else refers to it.
     pub(super) fn enters_graph(&self) {
         self.graphs.fetch_add(1, Relaxed);
     }
@@ -119,8 +119,8 @@ impl Shared {
 #[cfg(feature = "cuda")]
 impl Drop for Shared {
     fn drop(&mut self) {
-        // The memory goes back on the legacy stream, which follows every stream but those that do
-        // not block.
+        // Memory is freed on the legacy stream, which follows every blocking stream; make it follow
+        // the non-blocking users too.
         let users = self.users.get_mut().unwrap_or_else(|e| e.into_inner());
         if let Memory::Cuda(_) = &self.memory {
             for stream in users.last() {
@@ -154,23 +154,23 @@ impl<T: Element> Buffer<T> {
     pub(super) fn into_shared(self) -> Arc<Shared> {
         self.shared
     }
-    /// Elements.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         self.len
     }
-    /// Whether it has none.
+    /// Returns whether it has no elements.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
-    /// Bytes.
+    /// Returns the size in bytes.
     pub fn bytes(&self) -> usize {
         self.len * size_of::<T>()
     }
-    /// The device it is on.
+    /// Returns the device it is on.
     pub fn device(&self) -> &Device {
         &self.shared.device
     }
-    /// Where it is: an address of the GPU, or of the host.
+    /// Returns the address: a GPU address, or a host address on other devices.
     pub fn address(&self) -> u64 {
         match &self.shared.memory {
             Memory::Host(m) => m.ptr.as_ptr() as u64,
@@ -180,7 +180,7 @@ impl<T: Element> Buffer<T> {
             Memory::Lent => unreachable!("buffers own their memory"),
         }
     }
-    /// All of it.
+    /// Returns a view of all elements.
     pub fn view(&self) -> View<'_, T> {
         View {
             address: self.address(),
@@ -190,7 +190,7 @@ impl<T: Element> Buffer<T> {
             of: PhantomData,
         }
     }
-    /// All of it, to write.
+    /// Returns a mutable view of all elements.
     pub fn view_mut(&mut self) -> ViewMut<'_, T> {
         ViewMut {
             address: self.address(),
@@ -200,16 +200,16 @@ impl<T: Element> Buffer<T> {
             of: PhantomData,
         }
     }
-    /// A copy in host memory. Waits for what still writes it.
+    /// Copies the elements to host memory. Waits for pending writes.
     pub fn download(&self) -> Result<Vec<T>> {
         self.view().download()
     }
-    /// The elements, where they are in host memory and nothing can be writing them.
+    /// Returns the elements if they are in host memory and no graph may write them.
     #[cfg(feature = "classic")]
     pub(crate) fn host(&self) -> Option<&[T]> {
         self.view().host()
     }
-    /// The elements, to write, where they are in host memory.
+    /// Returns the elements mutably if they are in host memory and no graph may write them.
     pub(crate) fn host_mut(&mut self) -> Option<&mut [T]> {
         self.view_mut().into_host_mut()
     }
@@ -236,7 +236,7 @@ pub(super) fn check_device(name: &'static str, found: &Device, expected: &Device
 fn not_on_host(name: &'static str, found: &Device) -> Error {
     Error::WrongDevice { name, found: found.name(), expected: "the CPU".into() }
 }
-/// `range` of `len` elements: where it begins, how long it is.
+/// Resolves `range` within `len` elements to its start and length.
 fn resolve(range: impl RangeBounds<usize>, len: usize) -> Result<(usize, usize)> {
     let start = match range.start_bound() {
         Bound::Included(&s) => s,
@@ -258,11 +258,11 @@ fn resolve(range: impl RangeBounds<usize>, len: usize) -> Result<(usize, usize)>
     Ok((start, end - start))
 }
 
-/// Whether host code may look into the memory.
+/// Returns whether host code may access the memory.
 fn is_open(device: &Device, owner: Option<&Arc<Shared>>) -> bool {
     device.is_host() && owner.is_none_or(|o| o.graphs.load(Relaxed) == 0)
 }
-/// An address at which `T` can be, or why not.
+/// Checks that an address is valid for `T`.
 pub(super) fn check_address<T>(address: u64, len: usize) -> Result<u64> {
     match (len, address) {
         (0, _) => Ok(align_of::<T>() as u64),
@@ -270,12 +270,12 @@ pub(super) fn check_address<T>(address: u64, len: usize) -> Result<u64> {
         _ => Err(Error::Setting {
             field: "address",
             found: format!("{address:#x}"),
-            expected: format!("a multiple of {}, and not null", align_of::<T>()),
+            expected: format!("a non-null multiple of {}", align_of::<T>()),
         }),
     }
 }
 
-/// A part of a buffer, to read. Any alignment that the elements have.
+/// A read-only view of part of a buffer. The alignment of the element type suffices.
 #[derive(Clone, Copy)]
 pub struct View<'a, T> {
     address: u64,
@@ -285,21 +285,21 @@ pub struct View<'a, T> {
     of: PhantomData<&'a [T]>,
 }
 impl<'a, T: Element> View<'a, T> {
-    /// `len` elements at an address of a device, to read: of the GPU, or of the host for other
-    /// devices.
+    /// Creates a read-only view of `len` elements at an address: a GPU address, or a host address
+    /// on other devices.
     ///
-    /// Errors: an address that is null or no multiple of the size of `T` (of no elements any is
-    /// right).
+    /// Errors: an address that is null or not a multiple of the alignment of `T` (unless `len` is
+    /// 0).
     ///
     /// # Safety
-    /// For 'a, and until everything that was put on a stream with it has run (with a graph: until
-    /// the graph is dropped and its last launch has run):
-    /// * the memory is there, is the device's, and holds `len` elements;
+    /// For 'a, and until all work put on streams with it has run (for a graph: until the graph is
+    /// dropped and its last launch has run):
+    /// * the memory is valid, belongs to the device, and holds `len` elements;
     /// * nobody writes it, except in the order of the streams it is used on.
     ///
-    /// Nothing is known of its other uses: what wrote it before must have run, or be earlier on the
-    /// same stream. `download` and `copy_to_host` wait for streams that block the legacy
-    /// default stream, and for no other ones.
+    /// koel does not know other uses of the memory: earlier writes must have completed, or be
+    /// earlier on the same stream. `download` and `copy_to_host` wait only for streams that
+    /// synchronize with the legacy default stream.
     pub unsafe fn from_raw(device: &'a Device, address: u64, len: usize) -> Result<View<'a, T>> {
         Ok(View {
             address: check_address::<T>(address, len)?,
@@ -309,7 +309,7 @@ impl<'a, T: Element> View<'a, T> {
             of: PhantomData,
         })
     }
-    /// Elements in memory of the host, for the CPU.
+    /// Creates a view of host memory, for the CPU.
     pub(crate) fn of_host(device: &'a Device, data: &'a [T]) -> View<'a, T> {
         debug_assert!(!device.runs_kernels());
         View {
@@ -324,40 +324,41 @@ impl<'a, T: Element> View<'a, T> {
     pub(super) fn of(shared: &'a Arc<Shared>, address: u64, len: usize) -> View<'a, T> {
         View { address, len, device: &shared.device, owner: Some(shared), of: PhantomData }
     }
-    /// Where it begins: an address of the GPU, or of the host for other devices.
+    /// Returns the start address: a GPU address, or a host address on other devices.
     pub fn address(&self) -> u64 {
         self.address
     }
-    /// Elements.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         self.len
     }
-    /// Whether it has none.
+    /// Returns whether it has no elements.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
-    /// The device it is on.
+    /// Returns the device it is on.
     pub fn device(&self) -> &'a Device {
         self.device
     }
-    /// Whether it begins on a multiple of `bytes`.
+    /// Returns whether it starts on a multiple of `bytes`.
     pub(crate) fn is_aligned(&self, bytes: u64) -> bool {
         self.address.is_multiple_of(bytes)
     }
-    /// A part of the part.
+    /// Returns a sub-view.
     pub fn slice(self, range: impl RangeBounds<usize>) -> Result<View<'a, T>> {
         let (start, len) = resolve(range, self.len)?;
         Ok(View { address: self.address + (start * size_of::<T>()) as u64, len, ..self })
     }
-    /// The first elements: so many of them, or all that there are.
+    /// Returns the first `len` elements, or all if there are fewer.
     pub(crate) fn first(self, len: usize) -> View<'a, T> {
         View { len: len.min(self.len), ..self }
     }
-    /// As a kernel's argument, for a launch on `stream`; `name` is for errors.
+    /// Returns the view as a kernel argument, for a launch on `stream`; `name` is for error
+    /// messages.
     ///
-    /// What is put on the stream from now on waits for who wrote the memory before, not for others
-    /// that read it. The handle does not keep the memory, and only a launch can look through
-    /// it: launch while the view is borrowed.
+    /// Later work on the stream waits for the last writer of the memory, not for other readers. The
+    /// handle does not keep the memory alive, and only a launch can read through it: launch while
+    /// the view is borrowed.
     pub fn arg(&self, name: &'static str, stream: &Stream) -> Result<In<T>> {
         self.enter(name, stream, Usage::Read)?;
         Ok(In::from_device(self.address, self.len))
@@ -369,13 +370,13 @@ impl<'a, T: Element> View<'a, T> {
             None => stream.check_usable(),
         }
     }
-    /// A copy in host memory. Waits for what still writes it.
+    /// Copies the elements to host memory. Waits for pending writes.
     pub fn download(&self) -> Result<Vec<T>> {
         let mut data = vec![T::zeroed(); self.len];
         self.copy_to_host(&mut data)?;
         Ok(data)
     }
-    /// Copies it to host memory. Waits for what still writes it.
+    /// Copies the elements to host memory. Waits for pending writes.
     pub fn copy_to_host(&self, to: &mut [T]) -> Result<()> {
         check_length("to", to.len(), "the buffer", self.len)?;
         graph::outside_only("View::copy_to_host", self.device, graph::WAITS)?;
@@ -387,8 +388,7 @@ impl<'a, T: Element> View<'a, T> {
                 .and_then(|s| if let Queue::Cuda(s) = &s.queue { Some(s) } else { None });
             return cuda.copy_to_host(self.address, bytemuck::cast_slice_mut(to), stream);
         }
-        // SAFETY: host memory, initialised (zeroed at first); whatever writes it has ended, as in
-        // `host`.
+        // SAFETY: host memory, initialised (zeroed at first); its writers have ended, as in `host`.
         unsafe { std::ptr::copy(self.address as *const T, to.as_mut_ptr(), self.len) };
         Ok(())
     }
@@ -398,14 +398,15 @@ impl<'a, T: Element> View<'a, T> {
     pub(crate) fn elements(&self, name: &'static str) -> Result<&'a [T]> {
         self.host().ok_or_else(|| not_on_host(name, self.device))
     }
-    /// The elements, where they are in host memory and no [`Graph`](super::Graph) may write them.
+    /// Returns the elements if they are in host memory and no [`Graph`](super::Graph) may write
+    /// them.
     pub fn host(&self) -> Option<&'a [T]> {
         if !is_open(self.device, self.owner) {
             return None;
         }
         // SAFETY: `len` elements, initialised (zeroed at first), or a slice borrowed for 'a;
-        // kernels that write them have ended, as launches on the host are synchronous and
-        // take the buffer by `&mut`, and no graph has it.
+        // kernels that write them have ended, because launches on the host are synchronous and take
+        // the buffer by `&mut`, and no graph uses it.
         Some(unsafe { std::slice::from_raw_parts(self.address as *const T, self.len) })
     }
 }
@@ -415,7 +416,7 @@ impl<T: Element> fmt::Debug for View<'_, T> {
     }
 }
 
-/// A part of a buffer, to read and write. Any alignment that the elements have.
+/// A mutable view of part of a buffer. The alignment of the element type suffices.
 pub struct ViewMut<'a, T> {
     address: u64,
     len: usize,
@@ -424,13 +425,13 @@ pub struct ViewMut<'a, T> {
     of: PhantomData<&'a mut [T]>,
 }
 impl<'a, T: Element> ViewMut<'a, T> {
-    /// `len` elements at an address of a device, to read and write.
+    /// Creates a mutable view of `len` elements at an address of a device.
     ///
-    /// Errors: as [`View::from_raw`].
+    /// Errors: as for [`View::from_raw`].
     ///
     /// # Safety
-    /// As [`View::from_raw`], and nobody else reads it either, except in the order of the streams
-    /// it is used on. On a host device the elements are initialised.
+    /// As for [`View::from_raw`], and nobody else reads it either, except in the order of the
+    /// streams it is used on. On a host device the elements are initialised.
     pub unsafe fn from_raw(device: &'a Device, address: u64, len: usize) -> Result<ViewMut<'a, T>> {
         Ok(ViewMut {
             address: check_address::<T>(address, len)?,
@@ -444,23 +445,23 @@ impl<'a, T: Element> ViewMut<'a, T> {
     pub(super) fn of(shared: &'a Arc<Shared>, address: u64, len: usize) -> ViewMut<'a, T> {
         ViewMut { address, len, device: &shared.device, owner: Some(shared), of: PhantomData }
     }
-    /// Where it begins: an address of the GPU, or of the host for other devices.
+    /// Returns the start address: a GPU address, or a host address on other devices.
     pub fn address(&self) -> u64 {
         self.address
     }
-    /// Elements.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         self.len
     }
-    /// Whether it has none.
+    /// Returns whether it has no elements.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
-    /// The device it is on.
+    /// Returns the device it is on.
     pub fn device(&self) -> &'a Device {
         self.device
     }
-    /// The same, for a shorter time.
+    /// Reborrows the view for a shorter lifetime.
     pub fn reborrow(&mut self) -> ViewMut<'_, T> {
         ViewMut {
             address: self.address,
@@ -470,7 +471,7 @@ impl<'a, T: Element> ViewMut<'a, T> {
             of: PhantomData,
         }
     }
-    /// To read.
+    /// Returns a read-only view of the same elements.
     pub fn view(&self) -> View<'_, T> {
         View {
             address: self.address,
@@ -480,20 +481,21 @@ impl<'a, T: Element> ViewMut<'a, T> {
             of: PhantomData,
         }
     }
-    /// A part of the part.
+    /// Returns a sub-view.
     pub fn slice(self, range: impl RangeBounds<usize>) -> Result<ViewMut<'a, T>> {
         let (start, len) = resolve(range, self.len)?;
         Ok(ViewMut { address: self.address + (start * size_of::<T>()) as u64, len, ..self })
     }
-    /// As a kernel's argument, for a launch on `stream`; `name` is for errors.
+    /// Returns the view as a kernel argument, for a launch on `stream`; `name` is for error
+    /// messages.
     ///
-    /// What is put on the stream from now on waits for everyone who used the memory before.
-    /// Otherwise as [`View::arg`].
+    /// Later work on the stream waits for all earlier users of the memory. Otherwise as
+    /// [`View::arg`].
     pub fn arg(&mut self, name: &'static str, stream: &Stream) -> Result<Buf<T>> {
         self.view().enter(name, stream, Usage::Write)?;
         Ok(Buf::from_device(self.address, self.len))
     }
-    /// Copies host memory to it. Waits for what still uses it.
+    /// Copies host memory to the view. Waits for all pending uses.
     pub fn copy_from_host(&mut self, from: &[T]) -> Result<()> {
         check_length("from", from.len(), "the buffer", self.len)?;
         graph::outside_only("ViewMut::copy_from_host", self.device, graph::ALLOCATES)?;
@@ -504,22 +506,22 @@ impl<'a, T: Element> ViewMut<'a, T> {
             }
             return cuda.copy_from_host(self.address, bytemuck::cast_slice(from));
         }
-        // SAFETY: host memory, borrowed mutably; whatever used it has ended, as in `View::host`.
+        // SAFETY: host memory, borrowed mutably; its uses have ended, as in `View::host`.
         unsafe { std::ptr::copy(from.as_ptr(), self.address as *mut T, self.len) };
         Ok(())
     }
-    /// Copies another part of the device's memory to it, in the order of `stream`.
+    /// Copies another part of the device's memory to the view, in the order of `stream`.
     pub fn copy_from(&mut self, from: View<'_, T>, stream: &Stream) -> Result<()> {
         check_length("from", from.len(), "the buffer", self.len)?;
         from.arg("from", stream)?;
         self.arg("to", stream)?;
-        // SAFETY: as long as both parts, which were borrowed; one of them mutably.
+        // SAFETY: both views have this length and are borrowed, one of them mutably.
         unsafe { stream.copy(self.address, from.address, self.len * size_of::<T>()) }
     }
     /// Sets every byte to `byte`, in the order of `stream`.
     pub fn fill_bytes(&mut self, byte: u8, stream: &Stream) -> Result<()> {
         self.arg("to", stream)?;
-        // SAFETY: as long as the part, which was borrowed mutably.
+        // SAFETY: the view has this length and is borrowed mutably.
         unsafe { stream.fill(self.address, byte, self.len * size_of::<T>()) }
     }
     /// The elements, for native code.
@@ -529,7 +531,8 @@ impl<'a, T: Element> ViewMut<'a, T> {
         let device = self.device();
         self.host_mut().ok_or_else(|| not_on_host(name, device))
     }
-    /// The elements, where they are in host memory and no [`Graph`](super::Graph) may write them.
+    /// Returns the elements mutably if they are in host memory and no [`Graph`](super::Graph) may
+    /// write them.
     pub fn host_mut(&mut self) -> Option<&mut [T]> {
         self.reborrow().into_host_mut()
     }
@@ -537,7 +540,7 @@ impl<'a, T: Element> ViewMut<'a, T> {
         if !is_open(self.device, self.owner) {
             return None;
         }
-        // SAFETY: as in `View::host`, and the part is borrowed mutably.
+        // SAFETY: as in `View::host`, and the view is borrowed mutably.
         Some(unsafe { std::slice::from_raw_parts_mut(self.address as *mut T, self.len) })
     }
 }
@@ -547,7 +550,7 @@ impl<T: Element> fmt::Debug for ViewMut<'_, T> {
     }
 }
 
-/// Host data where a device can read it: borrowed on the CPU, copied elsewhere.
+/// Host data that a device can read: borrowed on the CPU, copied elsewhere.
 pub struct Staged<'a, T>(Place<'a, T>);
 enum Place<'a, T> {
     Host(&'a [T], Device),
@@ -560,7 +563,7 @@ impl<'a, T: Element> Staged<'a, T> {
             true => Place::Copy(device.upload(data)?),
         }))
     }
-    /// All of it.
+    /// Returns a view of all elements.
     pub fn view(&self) -> View<'_, T> {
         match &self.0 {
             Place::Host(data, device) => View::of_host(device, data),

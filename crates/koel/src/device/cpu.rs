@@ -7,12 +7,12 @@ use rayon::prelude::*;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 
-/// How the CPU is used.
+/// Options of a CPU device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CpuOptions {
-    /// Threads; `None`: as many as there are cores.
+    /// Number of threads; `None` means one per core.
     pub threads: Option<usize>,
-    /// Pages of buffers, tables and scratch memory of 2 MB and more.
+    /// Page size for buffers, tables and scratch memory of 2 MB or more.
     pub pages: Pages,
 }
 
@@ -58,14 +58,14 @@ impl Cpu {
     }
 
     /// # Safety
-    /// As `Backend::launch`.
+    /// As for `Backend::launch`.
     pub unsafe fn launch(&self, spec: &KernelSpec, grid: u32, body: KernelBody<'_>) -> Result<()> {
         if !spec.independent {
             return Err(Error::NotIndependent { kernel: spec.name });
         }
-        // Chunks small enough to balance, large enough not to be felt.
+        // Chunks are small enough to balance the load, large enough to hide their overhead.
         let chunk = (1 << 10) / spec.threads.min(1 << 10);
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds `launch`'s contract.
         let run = |first: u32| unsafe {
             run_native(spec, first..first.saturating_add(chunk).min(grid), grid, body)
         };
@@ -78,10 +78,10 @@ impl Cpu {
     }
 }
 
-/// Zeroed memory, aligned to a cache line pair or more.
+/// Zeroed memory, aligned to a pair of cache lines or more.
 ///
-/// Large pieces are mappings of their own, in huge pages if those are wanted and the system grants
-/// them: lookups in a table of 168 MB ran at 1.3 times the speed, and clearing new memory at twice.
+/// Large allocations are separate mappings, in huge pages if requested and granted by the system:
+/// lookups in a table of 168 MB ran 1.3 times as fast, and clearing new memory twice as fast.
 pub struct HostMemory {
     pub ptr: NonNull<u8>,
     from: From,
@@ -91,13 +91,13 @@ enum From {
     Mapping(#[allow(dead_code, reason = "held until it is dropped")] MmapMut),
 }
 const ALIGN: usize = 128;
-/// Huge pages are this large, and begin on multiples of it.
+/// Size and alignment of huge pages, in bytes.
 const HUGE: usize = 2 << 20;
 
 impl HostMemory {
     pub fn new(bytes: usize, pages: Pages) -> Result<HostMemory> {
         let out_of_memory = || out_of_memory(bytes);
-        // Smaller pieces stay on the heap, which gives them out again without the system.
+        // Smaller allocations stay on the heap, which reuses them without a system call.
         if bytes >= HUGE {
             let whole = bytes
                 .checked_next_multiple_of(HUGE)
@@ -105,7 +105,7 @@ impl HostMemory {
                 .ok_or_else(out_of_memory)?;
             let mut mapping = map(whole, pages).map_err(|_| out_of_memory())?;
             let start = mapping.as_mut_ptr();
-            // Less than HUGE bytes on: `bytes` and the rest of their last page are behind.
+            // Skips less than HUGE bytes: `bytes`, rounded up to whole pages, still follow.
             let ptr = NonNull::new(start.wrapping_add(start.align_offset(HUGE)))
                 .ok_or_else(out_of_memory)?;
             return Ok(HostMemory { ptr, from: From::Mapping(mapping) });
@@ -115,7 +115,7 @@ impl HostMemory {
         }
         let layout =
             Layout::from_size_align(bytes.max(ALIGN), ALIGN).map_err(|_| out_of_memory())?;
-        // SAFETY: not of size zero.
+        // SAFETY: the size is not zero.
         let ptr = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(out_of_memory)?;
         Ok(HostMemory { ptr, from: From::Heap(layout) })
     }
@@ -130,6 +130,6 @@ impl Drop for HostMemory {
 }
 // SAFETY: it owns its memory.
 unsafe impl Send for HostMemory {}
-// SAFETY: shared access is by `&Buffer`, which only reads, or by kernels, whose accesses are
-// atomic.
+// SAFETY: shared access goes through `&Buffer`, which only reads, or through kernels, whose
+// accesses are atomic.
 unsafe impl Sync for HostMemory {}

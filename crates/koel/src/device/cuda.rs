@@ -1,11 +1,11 @@
-//! NVIDIA's GPUs, through the driver alone.
+//! NVIDIA GPUs, through the driver alone.
 //!
-//! The driver's library is loaded at run time, kernels when they are first launched (`images.rs`).
-//! Streams are "blocking" in the driver's sense, and memory comes from and goes back to the
-//! driver's pool on the legacy default stream, which all of them order themselves with: so memory
-//! is never given to another buffer while a kernel still uses it. Other libraries' streams may not
-//! be blocking; they are told to wait (`follow_legacy`, `lead_legacy`). Nor are streams that are
-//! captured, because a driver forbids the legacy stream while a blocking one is.
+//! The driver's library is loaded at run time, kernels at their first launch (`images.rs`). Streams
+//! are "blocking" in the driver's sense, and memory is allocated from and freed to the driver's
+//! pool on the legacy default stream. All blocking streams synchronize with that stream, so memory
+//! is never given to another buffer while a kernel still uses it. Streams of other libraries may be
+//! non-blocking; they are made to wait (`follow_legacy`, `lead_legacy`). Capturing streams are
+//! non-blocking too, because a driver forbids the legacy stream while a blocking one captures.
 mod stream;
 
 use super::images::{Images, load};
@@ -23,7 +23,7 @@ use std::ffi::CString;
 use std::sync::{Arc, Mutex, MutexGuard};
 pub use stream::CudaStream;
 
-/// Every blocking stream orders itself with this one.
+/// Every blocking stream synchronizes with this one.
 const LEGACY: sys::CUstream = std::ptr::null_mut();
 const NON_BLOCKING: u32 = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
 
@@ -33,13 +33,13 @@ struct Context {
     device: sys::CUdevice,
     context: sys::CUcontext,
     images: Images,
-    /// Of other crates.
+    /// Modules of other crates.
     modules: Mutex<Vec<Module>>,
     functions: Mutex<HashMap<&'static str, Function>>,
     name: String,
-    /// Compute capability: 90 is 9.0.
+    /// Compute capability: 90 means 9.0.
     capability: u32,
-    /// The CUDA version of the driver: 12030 is 12.3.
+    /// CUDA version of the driver: 12030 means 12.3.
     version: u32,
     max_shared: u32,
     multiprocessors: u32,
@@ -51,7 +51,7 @@ struct Module {
 #[derive(Clone, Copy)]
 struct Function {
     function: sys::CUfunction,
-    /// Of the spec that it was looked up for.
+    /// From the spec that it was looked up for.
     param_bytes: &'static [usize],
     image: Option<&'static Image>,
 }
@@ -80,12 +80,12 @@ pub fn driver(call: &'static str) -> impl FnOnce(DriverError) -> Error {
     move |e| Error::Driver { call, message: text(e) }
 }
 
-/// How a GPU is used.
+/// Options of a GPU device.
 ///
 /// ```
 /// use koel::{Device, device::CudaOptions};
 ///
-/// // The driver compiles each kernel.
+/// Makes the driver compile each kernel.
 /// let options = CudaOptions::default().with_machine_code(false);
 /// match Device::cuda_with(0, options) {
 ///     Ok(device) => println!("{}", device.name()),
@@ -95,9 +95,8 @@ pub fn driver(call: &'static str) -> impl FnOnce(DriverError) -> Error {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct CudaOptions {
-    /// Takes the machine code that this build carries, where it has some for the GPU. Otherwise
-    /// the driver compiles each kernel when it is first launched, as it does on GPUs that
-    /// there is no machine code for.
+    /// Uses this build's machine code where there is some for the GPU. Otherwise the driver
+    /// compiles each kernel at its first launch, as it does on GPUs without machine code.
     pub machine_code: bool,
 }
 impl Default for CudaOptions {
@@ -106,18 +105,17 @@ impl Default for CudaOptions {
     }
 }
 impl CudaOptions {
-    /// With or without machine code.
+    /// Enables or disables machine code.
     pub fn with_machine_code(mut self, machine_code: bool) -> Self {
         self.machine_code = machine_code;
         self
     }
 }
 
-/// The least compute capability that koel's kernels are made for: 7.5, any GPU since 2018.
+/// Minimum compute capability of koel's kernels: 7.5, any GPU since 2018.
 const MIN_CAPABILITY: u32 = 75;
-/// So much memory is taken from the driver when a device is opened, and given back to its pool. The
-/// first allocation of a process makes the pool, which takes 8 ms on an H200: no matter of the
-/// first build.
+/// Bytes allocated and freed when a device is opened. The first allocation of a process creates the
+/// driver's pool, which takes 8 ms on an H200 and would otherwise slow the first build.
 const FIRST_ALLOCATION: usize = 1 << 20;
 
 impl Cuda {
@@ -192,18 +190,18 @@ impl Cuda {
                 .map_err(driver("cuMemPoolSetAttribute"))?;
         }
         let cuda = Cuda(Arc::new(this));
-        // Whoever needs memory that is not there is told then.
+        // A failure here does not matter: later allocations report it.
         drop(cuda.alloc(FIRST_ALLOCATION));
         Ok(cuda)
     }
     pub fn name(&self) -> &str {
         &self.0.name
     }
-    /// Compute capability: 90 is 9.0.
+    /// Returns the compute capability: 90 means 9.0.
     pub fn capability(&self) -> u32 {
         self.0.capability
     }
-    /// Kernels of another crate, none of which has the name of one that is there.
+    /// Loads the kernels of another crate, whose names are all new.
     pub fn load(&self, ptx: &str, entries: Arc<Entries>) -> Result<()> {
         self.0.bind()?;
         let module = load(ptx)?;
@@ -216,7 +214,7 @@ impl Cuda {
     pub fn multiprocessors(&self) -> u32 {
         self.0.multiprocessors
     }
-    /// Free and in all.
+    /// Returns free and total memory in bytes.
     pub fn memory(&self) -> Result<(usize, usize)> {
         self.0.bind()?;
         result::mem_get_info().map_err(driver("cuMemGetInfo"))
@@ -230,10 +228,10 @@ impl Cuda {
     pub fn context(&self) -> sys::CUcontext {
         self.0.context
     }
-    /// A stream that somebody else owns.
+    /// Wraps a stream that another library owns.
     ///
     /// # Safety
-    /// It is one, and stays one for as long as the result.
+    /// `stream` is a stream, and outlives the result.
     pub unsafe fn borrow_stream(&self, stream: sys::CUstream) -> Result<CudaStream> {
         self.0.bind()?;
         match stream.addr() {
@@ -242,15 +240,15 @@ impl Cuda {
             2 => {
                 return Err(Error::Setting {
                     field: "stream",
-                    found: "the default stream of a thread, which is another one on every thread"
+                    found: "a per-thread default stream, which differs from thread to thread"
                         .into(),
-                    expected: "one stream".into(),
+                    expected: "a stream that all threads share".into(),
                 });
             }
             _ => {}
         }
         let (mut context, mut flags) = (std::ptr::null_mut(), 0);
-        // SAFETY: a stream, by the caller's promise; each writes one value.
+        // SAFETY: a stream, by the caller's promise; each call writes one value.
         unsafe {
             sys::cuStreamGetCtx(stream, &mut context).result().map_err(driver("cuStreamGetCtx"))?;
             sys::cuStreamGetFlags(stream, &mut flags)
@@ -273,11 +271,11 @@ impl Cuda {
             return Err(Error::OutOfMemory { device: self.0.name.clone(), asked: bytes, free: 0 });
         }
         self.0.bind()?;
-        // SAFETY: a plain allocation; freed once, on the stream it came from.
+        // SAFETY: a plain allocation, freed once, on the stream it came from.
         let alloc = || unsafe { result::malloc_async(LEGACY, bytes.max(1)) };
         let address = alloc().or_else(|_| {
-            // What other sizes left in the pool may be in the way.
-            // SAFETY: the pool is the device's own; trimming gives back unused memory only.
+            // Free blocks of other sizes in the pool may be in the way.
+            // SAFETY: the pool is the device's own; trimming frees unused memory only.
             unsafe {
                 let _ = result::stream::synchronize(LEGACY);
                 if let Ok(pool) = result::device::get_default_mem_pool(self.0.device) {
@@ -288,7 +286,7 @@ impl Cuda {
         });
         address.map(|address| CudaMemory { address, cuda: self.clone() }).map_err(|e| {
             let (free, total) = result::mem_get_info().unwrap_or_default();
-            // Drivers have other words for sizes beyond reason.
+            // Drivers report other errors for absurd sizes.
             if e.0 == sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY || bytes > total {
                 return Error::OutOfMemory { device: self.0.name.clone(), asked: bytes, free };
             }
@@ -301,13 +299,13 @@ impl Cuda {
             stream.synchronize()?;
         }
         self.0.bind()?;
-        // SAFETY: `to.len()` bytes at `from` are a live buffer's.
+        // SAFETY: `from` is `to.len()` bytes of a live buffer.
         unsafe { result::memcpy_dtoh_sync(to, from) }.map_err(driver("cuMemcpyDtoH"))
     }
-    /// Nothing else uses `to`.
+    /// Copies at once; the caller ensures that nothing else uses `to`.
     pub fn copy_from_host(&self, to: u64, from: &[u8]) -> Result<()> {
         self.0.bind()?;
-        // SAFETY: `from.len()` bytes at `to` are a live buffer's.
+        // SAFETY: `to` is `from.len()` bytes of a live buffer.
         unsafe { result::memcpy_htod_sync(to, from) }.map_err(driver("cuMemcpyHtoD"))
     }
 }
@@ -317,8 +315,8 @@ impl Context {
         // SAFETY: retained until this is dropped.
         unsafe { result::ctx::set_current(self.context) }.map_err(driver("cuCtxSetCurrent"))
     }
-    /// The entry of a kernel, allowed to use all the shared memory there is: in its image, else in
-    /// PTX of another crate.
+    /// Returns the function of a kernel, allowed to use all shared memory: from its image, or else
+    /// from the PTX of another crate.
     fn function(&self, spec: &KernelSpec) -> Result<sys::CUfunction> {
         if let Some(f) = lock(&self.functions).get(spec.name)
             && f.is_of(spec)
@@ -357,9 +355,9 @@ impl Context {
 }
 impl Drop for Context {
     fn drop(&mut self) {
-        // Errors here mean that the context is lost already.
+        // Errors here mean that the context is already lost.
         let _ = self.bind();
-        // SAFETY: nothing uses the module any more: streams and memory hold the context alive.
+        // SAFETY: the modules have no users left: streams and memory keep the context alive.
         unsafe {
             self.images.unload();
             for module in lock(&self.modules).drain(..) {
@@ -375,11 +373,11 @@ pub struct CudaMemory {
     cuda: Cuda,
 }
 impl CudaMemory {
-    /// An allocation that is freed from now on as koel's own.
+    /// Takes ownership of an allocation, which is then freed like koel's own.
     pub fn adopt(cuda: &Cuda, address: u64) -> CudaMemory {
         CudaMemory { address, cuda: cuda.clone() }
     }
-    /// Who has the address frees it.
+    /// Releases the memory to the caller, who must free it.
     pub fn release(mut self) -> u64 {
         std::mem::take(&mut self.address)
     }
@@ -399,7 +397,7 @@ impl Drop for CudaMemory {
 pub struct CudaGraph {
     exec: sys::CUgraphExec,
     cuda: Cuda,
-    /// Its last kernels, the latest first.
+    /// Its last kernels, latest first.
     launched: Vec<&'static str>,
 }
 // SAFETY: driver handles may be used from any thread; launches take the graph by `&mut`.
@@ -407,8 +405,7 @@ unsafe impl Send for CudaGraph {}
 impl Drop for CudaGraph {
     fn drop(&mut self) {
         let _ = self.cuda.0.bind();
-        // SAFETY: instantiated by `end_capture`; the driver keeps it until what was launched has
-        // run.
+        // SAFETY: instantiated by `end_capture`; the driver keeps it until its launches have run.
         let _ = unsafe { result::graph::exec_destroy(self.exec) };
     }
 }

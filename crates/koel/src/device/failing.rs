@@ -1,22 +1,22 @@
-//! Allocations that fail when a test wants them to.
+//! Allocation failures on demand, for tests.
 //!
-//! What a table, a builder or a stream needs on any device asks [`fails`] first; Rust's own
-//! collections, which hold what is small, do not.
+//! Every allocation that a table, a builder or a stream makes on any device asks [`fails`] first.
+//! Rust's own collections, which hold small data, do not.
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 
-/// Allocations until one fails; negative: none will.
+/// Allocations before the one that fails; negative if none will.
 static LEFT: AtomicI64 = AtomicI64::new(-1);
 
-/// Makes one allocation of device memory fail, the one after the next `n`, on whatever device and
-/// thread it is. For tests of what happens then: [`allocation_failed`] ends it.
+/// Makes one allocation of device memory fail: the one after the next `n`, on any device and
+/// thread. For tests of the error path; [`allocation_failed`] ends it.
 pub fn fail_allocation_after(n: u32) {
     LEFT.store(n.into(), SeqCst);
 }
-/// Whether the allocation that was to fail has come. From here on none fails.
+/// Returns whether the failing allocation has happened. No allocation fails from here on.
 pub fn allocation_failed() -> bool {
     LEFT.swap(-1, SeqCst) == -1
 }
-/// Whether this allocation is to fail.
+/// Returns whether this allocation must fail.
 pub(super) fn fails() -> bool {
     LEFT.load(SeqCst) >= 0 && LEFT.fetch_sub(1, SeqCst) == 0
 }

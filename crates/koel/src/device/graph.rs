@@ -1,9 +1,9 @@
-//! Work recorded once and launched as often as wanted, for the price of one launch.
+//! Work recorded once and launched any number of times, each for the cost of one launch.
 //!
 //! A GPU keeps a CUDA graph. The test executor keeps the launches and copies with their arguments,
-//! as a graph does, so that what breaks in a graph (an argument that changes from run to run, a
-//! result read too early) breaks in a test. On the CPU device much is native code that never passes
-//! a stream, and borrows what it works on: there the recorded closure itself is kept, and runs at
+//! as a CUDA graph does, so that errors specific to graphs (an argument that changes from run to
+//! run, a result read too early) show up in tests. On the CPU device much work is native code that
+//! never passes through a stream and borrows its data: there the closure itself is kept and runs at
 //! every launch.
 #[cfg(feature = "cuda")]
 use super::cuda;
@@ -20,7 +20,7 @@ use std::mem::take;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
-/// Work that [`Stream::capture`] recorded, and what it works on.
+/// Work recorded by [`Stream::capture`], and the state it works on.
 ///
 /// ```
 /// use koel::Device;
@@ -43,7 +43,7 @@ pub struct Graph<S> {
     state: S,
     device: Device,
     uses: Vec<Use>,
-    /// Its buffers during a launch; memory that is kept from one to the next.
+    /// Its buffers during a launch; the vector's memory is reused between launches.
     kept: Vec<Arc<Shared>>,
 }
 type Record<S> = Box<dyn FnMut(&Stream, &mut S) -> Result<()> + Send>;
@@ -53,13 +53,13 @@ enum Recorded<S> {
     #[cfg(feature = "cuda")]
     Cuda(cuda::CudaGraph),
 }
-/// A buffer that a graph reads or writes. From the first work that is recorded on it until the
-/// graph is dropped, host code must not look into it: a slice could leave the closure, and change
-/// under a launch.
+/// A buffer that a graph reads or writes. From the first work recorded on it until the graph is
+/// dropped, host code must not access it: a slice could escape the closure and change during a
+/// launch.
 struct Use {
     buffer: Weak<Shared>,
     bytes: usize,
-    /// By all that was recorded.
+    /// Combined usage of all recorded work.
     usage: Usage,
 }
 impl Use {
@@ -76,7 +76,7 @@ impl Drop for Use {
     }
 }
 
-/// What the executor records.
+/// A step that the executor records.
 pub(super) enum Step {
     #[cfg(feature = "executor")]
     Launch {
@@ -98,7 +98,7 @@ pub(super) enum Step {
     },
 }
 
-/// A recording in progress, or ended.
+/// A recording, in progress or finished.
 pub(super) struct Capture {
     device: Device,
     ended: AtomicBool,
@@ -107,18 +107,18 @@ pub(super) struct Capture {
 #[derive(Default)]
 struct Recording {
     steps: Vec<Step>,
-    /// By the buffer's place in memory: the buffer, and the streams of the capture that use it.
+    /// By the buffer's address: the buffer, and the streams of the capture that use it.
     uses: HashMap<usize, (Use, Users)>,
-    /// The streams of the capture, the first one first.
+    /// The streams of the capture, the closure's own first.
     streams: Vec<Stream>,
 }
 
 thread_local! {
-    /// What this thread records.
+    /// The capture that this thread is recording.
     static CURRENT: RefCell<Option<Arc<Capture>>> = const { RefCell::new(None) };
 }
 
-/// Fails if this thread is recording for that device: `operation` is none that a graph can hold.
+/// Fails if this thread is recording for that device: a graph cannot hold `operation`.
 pub(super) fn outside_only(
     operation: &'static str,
     device: &Device,
@@ -129,16 +129,16 @@ pub(super) fn outside_only(
         false => Ok(()),
     }
 }
-/// Errors: inside a capture of that device, in which nothing can wait.
+/// Fails inside a capture of that device, because nothing can wait there.
 pub(crate) fn may_wait(operation: &'static str, device: &Device) -> Result<()> {
     outside_only(operation, device, WAITS)
 }
-/// What operations that wait say.
+/// Reason given by operations that wait.
 pub(super) const WAITS: &str = "it waits for the device";
-/// What operations that allocate say.
-pub(super) const ALLOCATES: &str = "it allocates, or copies from the host: do that before";
+/// Reason given by operations that allocate.
+pub(super) const ALLOCATES: &str = "it allocates or copies from the host: do so before the capture";
 
-/// The capture in which this thread makes a stream of that device.
+/// Returns this thread's capture for that device, to which new streams belong.
 pub(super) fn current(device: &Device) -> Option<Arc<Capture>> {
     CURRENT.with_borrow(|c| c.clone().filter(|c| c.device == *device))
 }
@@ -147,11 +147,11 @@ impl Capture {
     fn lock(&self) -> MutexGuard<'_, Recording> {
         self.recording.lock().unwrap_or_else(|e| e.into_inner())
     }
-    /// Whether the streams of the capture do nothing but record.
+    /// Returns whether the streams of the capture only record.
     fn only_records(&self) -> bool {
         self.device.kind() != DeviceKind::Cpu
     }
-    /// Records what the executor shall do, if it is its capture.
+    /// Records a step if the streams only record.
     pub(super) fn records(&self, step: impl FnOnce() -> Step) -> bool {
         let records = self.only_records();
         if records {
@@ -159,9 +159,8 @@ impl Capture {
         }
         records
     }
-    /// `buffer` is used on a stream of the capture: it follows the streams of the capture whose
-    /// uses this one conflicts with. What was before the capture is waited for when the graph
-    /// is launched.
+    /// Enters a use of `buffer` on a stream of the capture, which then follows the capture's
+    /// streams with conflicting uses. Launching the graph waits for uses before the capture.
     pub(super) fn uses(&self, buffer: &Arc<Shared>, stream: &Stream, usage: Usage) -> Result<()> {
         if !self.only_records() {
             return Ok(());
@@ -175,7 +174,7 @@ impl Capture {
         }
         users.enter(stream, usage)
     }
-    /// A new stream becomes part of the capture.
+    /// Adds a new stream to the capture.
     pub(super) fn joins(&self, stream: &Stream) -> Result<()> {
         let mut recording = self.lock();
         if let Some(first) = recording.streams.first() {
@@ -187,23 +186,23 @@ impl Capture {
 }
 
 impl Stream {
-    /// The capture that it belongs to.
+    /// Returns the capture that it belongs to.
     pub(super) fn capture_of(&self) -> Option<&Arc<Capture>> {
         self.0.capture.as_ref()
     }
-    /// Whether it belongs to a [capture](Self::capture): what is put on it runs when the graph is
-    /// launched, each time with the same arguments.
+    /// Returns whether the stream belongs to a [capture](Self::capture): its work runs when the
+    /// graph is launched, each time with the same arguments.
     pub fn is_capturing(&self) -> bool {
         self.0.capture.is_some()
     }
-    /// Fails if nothing may be put on it now: it is from outside and this thread is recording, or
-    /// its capture has ended.
+    /// Fails if the stream cannot take work now: it is from outside and this thread is recording,
+    /// or its capture has ended.
     pub(super) fn check_usable(&self) -> Result<()> {
         match &self.0.capture {
             None => outside_only(
-                "work on a stream from outside",
+                "work on another stream",
                 self.device(),
-                "use the stream that the closure is given",
+                "use the stream passed to the closure",
             ),
             Some(capture) if capture.ended.load(Relaxed) => Err(Error::Capture {
                 operation: "work on a stream of an earlier capture",
@@ -213,27 +212,25 @@ impl Stream {
         }
     }
 
-    /// Records what `record` puts on the stream that it is given, to be launched as often as
-    /// wanted.
+    /// Records the work that `record` puts on its stream, to be launched any number of times.
     ///
-    /// `state` holds what the work is done on: the graph owns it (it may own references), so that
-    /// nothing it works on goes away; between launches it is at hand. Contents may change from
-    /// launch to launch; addresses, lengths and every other argument stay as they were
-    /// recorded.
+    /// `state` holds the data of the work. The graph owns it (it may contain references), so that
+    /// the data stays alive; between launches it is accessible. Contents may change from launch to
+    /// launch; addresses, lengths and all other arguments stay as recorded.
     ///
-    /// The closure gets a stream of its own. Streams that it makes ([`Device::stream`]) are part of
-    /// the graph too: they begin after what the first stream has by then, and the graph ends
-    /// when all have. Recording runs nothing. It may happen once or, on the CPU device, at
-    /// every launch: the closure should do nothing but put work on streams.
+    /// The closure receives a new stream. Streams that it creates ([`Device::stream`]) are part of
+    /// the graph too: they start after the first stream's work so far, and the graph ends when all
+    /// have ended. Recording runs nothing. The closure may run once or, on the CPU device, at every
+    /// launch: it should only put work on streams.
     ///
-    /// Inside the closure everything that waits (`download`, `synchronize`, `time`, `get`) or
-    /// allocates (`alloc`, `upload`, `stage`), and work on other streams of the device, is
-    /// [`Error::Capture`]. On the CPU device that, and any other error of the closure, comes
+    /// Inside the closure, operations that wait (`download`, `synchronize`, `time`, `get`) or
+    /// allocate (`alloc`, `upload`, `stage`), and work on other streams of the device, return
+    /// [`Error::Capture`]. On the CPU device these errors, and any other error of the closure, come
     /// from [`Graph::launch`].
     ///
     /// # What the caller promises
-    /// To safe operations nothing. Kernels launched in the closure (`unsafe`), and views from raw
-    /// addresses, must be right at every launch of the graph, not only now.
+    /// Safe operations require nothing. Kernels launched in the closure (`unsafe`), and views from
+    /// raw addresses, must be valid at every launch of the graph, not only during recording.
     pub fn capture<S>(
         &self,
         state: S,
@@ -260,14 +257,14 @@ impl Stream {
     }
 }
 
-/// While a closure records. Ends the capture also if the closure fails or panics.
+/// The state while a closure records. Ends the capture even if the closure fails or panics.
 struct Running {
     stream: Stream,
     capture: Arc<Capture>,
 }
 impl Running {
     fn begin(device: &Device) -> Result<Running> {
-        // Not even for another device: a thread records one thing at a time.
+        // Not even for another device: a thread records one capture at a time.
         if CURRENT.with_borrow(Option::is_some) {
             return Err(Error::Capture { operation: "a capture", reason: "captures do not nest" });
         }
@@ -303,7 +300,7 @@ impl Drop for Running {
     fn drop(&mut self) {
         CURRENT.set(None);
         self.capture.ended.store(true, Relaxed);
-        // Streams know their capture, and it knew them.
+        // Breaks the reference cycle between the capture and its streams.
         let recording = take(&mut *self.capture.lock());
         #[cfg(feature = "cuda")]
         if let Queue::Cuda(queue) = &self.stream.0.queue {
@@ -314,26 +311,27 @@ impl Drop for Running {
 }
 
 impl<S> Graph<S> {
-    /// Puts the recorded work on a stream, in its order, after whatever used the same buffers
-    /// before on any stream.
+    /// Puts the recorded work on a stream, in its order, after all earlier uses of the same buffers
+    /// on any stream.
     ///
-    /// On a GPU: one driver call, whatever the graph holds. Allocates nothing on the device.
-    /// Errors: a stream of another device, a buffer that was dropped since (moved out of the
-    /// state, say), inside a capture.
+    /// Takes one driver call on a GPU, whatever the graph holds. Allocates nothing on the device.
+    /// Errors: a stream of another device; a buffer dropped since the capture (moved out of the
+    /// state, for example); a call inside a capture.
     pub fn launch(&mut self, stream: &Stream) -> Result<()> {
         buffer::check_device("the graph", &self.device, stream.device())?;
         outside_only("Graph::launch", &self.device, "graphs do not nest")?;
         stream.check_usable()?;
-        // Kept until the work is on the stream: a buffer that left the state may be dropped by
-        // another thread at any time, and is then given back after the work, as the stream
-        // is among its users.
+        // The buffers are kept until the work is on the stream. Another thread may drop a buffer
+        // that left the state at any time; it is then freed after the work, because the stream is
+        // among its users.
         let mut kept = take(&mut self.kept);
         let done = self.keep(&mut kept, stream).and_then(|()| self.put_on(stream));
         kept.clear();
         self.kept = kept;
         done
     }
-    /// Enters the launch as a use of each buffer, and keeps the buffers. Errors: one was dropped.
+    /// Enters the launch as a use of each buffer, and keeps the buffers alive. Errors: a buffer was
+    /// dropped.
     fn keep(&self, kept: &mut Vec<Arc<Shared>>, stream: &Stream) -> Result<()> {
         for used in &self.uses {
             kept.push(used.buffer.upgrade().ok_or(Error::BufferDropped { bytes: used.bytes })?);
@@ -342,7 +340,7 @@ impl<S> Graph<S> {
             .zip(&self.uses)
             .try_for_each(|(buffer, used)| buffer.used_on(stream, used.usage))
     }
-    /// Puts the recorded work on a stream. Its buffers are alive.
+    /// Puts the recorded work on a stream. The caller keeps the buffers alive.
     fn put_on(
         &mut self,
         #[cfg_attr(
@@ -357,9 +355,9 @@ impl<S> Graph<S> {
                 record(&running.stream, &mut self.state)
             }
             Recorded::Steps(steps) => {
-                // SAFETY: every buffer that the steps use is kept by `launch` and lent to nobody
-                // (`Use`); the rest is what callers of `Backend::launch` and of raw
-                // views promised for every launch of the graph.
+                // SAFETY: `launch` keeps every buffer that the steps use, and nobody borrows it
+                // (`Use`); callers of `Backend::launch` and of raw views promised the rest for
+                // every launch of the graph.
                 steps.iter().try_for_each(|step| unsafe { step.run(&self.device) })
             }
             #[cfg(feature = "cuda")]
@@ -369,20 +367,20 @@ impl<S> Graph<S> {
             },
         }
     }
-    /// What it works on. Reading a buffer there waits for the launches so far.
+    /// Returns the state. Reading a buffer in it waits for the launches so far.
     pub fn state(&self) -> &S {
         &self.state
     }
-    /// What it works on, to change contents between launches. A buffer put in another's place is
-    /// not seen by the graph.
+    /// Returns the state mutably, to change contents between launches. The graph does not see a
+    /// buffer that replaces another.
     pub fn state_mut(&mut self) -> &mut S {
         &mut self.state
     }
-    /// Ends the graph.
+    /// Drops the graph and returns its state.
     pub fn into_state(self) -> S {
         self.state
     }
-    /// The device it belongs to.
+    /// Returns the device it belongs to.
     pub fn device(&self) -> &Device {
         &self.device
     }
@@ -395,7 +393,8 @@ impl<S> fmt::Debug for Graph<S> {
 
 impl Step {
     /// # Safety
-    /// As `Backend::launch`; copies and fills: the memory is there, and nobody else uses it now.
+    /// As for `Backend::launch`. For copies and fills: the memory is valid, and nobody else uses it
+    /// now.
     #[cfg_attr(
         not(feature = "executor"),
         expect(unused_variables, reason = "only the executor records launches")
@@ -405,18 +404,18 @@ impl Step {
             #[cfg(feature = "executor")]
             Step::Launch { spec, grid, shared, args, body } => match &device.0.backing {
                 super::Backing::Executor(executor) => {
-                    // SAFETY: the caller's.
+                    // SAFETY: the caller upholds the contract.
                     body.lend(|body| unsafe { executor.launch(spec, *grid, *shared, args, body) })
                 }
                 _ => unreachable!("only the executor records steps"),
             },
             Step::Copy { to, from, bytes } => {
-                // SAFETY: the caller's.
+                // SAFETY: the caller upholds the contract.
                 unsafe { std::ptr::copy(*from as *const u8, *to as *mut u8, *bytes) };
                 Ok(())
             }
             Step::Fill { to, byte, bytes } => {
-                // SAFETY: the caller's.
+                // SAFETY: the caller upholds the contract.
                 unsafe { std::ptr::write_bytes(*to as *mut u8, *byte, *bytes) };
                 Ok(())
             }

@@ -1,11 +1,10 @@
-//! The GPU code of koel's own kernels, loaded family by family when the first kernel of a family is
-//! launched.
+//! The GPU code of koel's own kernels. A family is loaded when its first kernel is launched.
 //!
-//! Machine code for the device's chip loads in under a millisecond. A chip without any, or a driver
-//! that refuses it, gets PTX, which the driver compiles: some 0.1 s a kernel, so each kernel is
-//! compiled when it is first launched. Several threads would gain nothing, because the driver
-//! compiles one module at a time (17 kernels of maps took 1.5 s on one thread of an H200's host,
-//! 1.6 to 2.0 s on 2 to 16).
+//! Machine code for the device's chip loads in under a millisecond. A chip without machine code, or
+//! a driver that refuses it, gets PTX, which the driver compiles: about 0.1 s per kernel, so each
+//! kernel is compiled at its first launch. Threads would not help, because the driver compiles one
+//! module at a time (17 map kernels took 1.5 s on one thread of an H200's host, 1.6 to 2.0 s on 2
+//! to 16).
 use super::cuda::{driver, lock, text};
 use crate::error::{Error, Result};
 use cudarc::driver::{DriverError, result, sys};
@@ -18,9 +17,9 @@ use std::sync::{Arc, Mutex};
 pub struct Images {
     device: String,
     capability: u32,
-    /// Whether machine code may be taken.
+    /// Whether machine code may be used.
     machine_code: bool,
-    /// By the image's address.
+    /// Families by the image's address.
     families: Mutex<HashMap<usize, Arc<Mutex<Family>>>>,
 }
 #[derive(Default)]
@@ -33,13 +32,13 @@ enum Family {
 // SAFETY: driver handles may be used from any thread; the context is made current first.
 unsafe impl Send for Family {}
 
-/// A family in PTX, and its kernels that are compiled so far.
+/// A family in PTX, with the kernels compiled so far.
 struct Compiled {
     text: String,
     modules: HashMap<&'static str, sys::CUmodule>,
 }
 impl Compiled {
-    /// The text of a module that holds this kernel alone.
+    /// Returns the text of a module that contains this kernel only.
     fn module_of(&self, kernel: &str) -> Option<String> {
         const ENTRY: &str = ".visible .entry ";
         let header = &self.text[..self.text.find(ENTRY)?];
@@ -53,7 +52,7 @@ impl Images {
     pub fn new(device: &str, capability: u32, machine_code: bool) -> Images {
         Images { device: device.into(), capability, machine_code, families: Mutex::default() }
     }
-    /// The module with this kernel, loaded now if it is not yet. The context is current.
+    /// Returns the module of this kernel, loading it if necessary. The context is current.
     pub fn module(&self, image: &'static Image, kernel: &'static str) -> Result<sys::CUmodule> {
         let family =
             lock(&self.families).entry(std::ptr::from_ref(image).addr()).or_default().clone();
@@ -91,7 +90,8 @@ impl Images {
                     return Err(driver("cuModuleLoadData")(e));
                 }
                 Err(e) => tracing::warn!(
-                    "the driver refuses the machine code of the kernels `{}` and compiles their PTX: {}",
+                    "the driver refuses the machine code of the kernel family `{}` \
+                     and compiles its PTX: {}",
                     image.name,
                     text(e)
                 ),
@@ -111,13 +111,13 @@ impl Images {
         })?;
         Ok(Family::Ptx(Compiled { text, modules: HashMap::new() }))
     }
-    /// Unloads all of them. The context is current, and nothing uses them any more.
+    /// Unloads all modules. The context is current, and nothing uses them any more.
     pub fn unload(&self) {
         for family in lock(&self.families).drain().map(|(_, family)| family) {
             match std::mem::take(&mut *lock(&family)) {
                 Family::NotLoaded => {}
                 Family::Machine(module) => {
-                    // SAFETY: loaded by `module`, and used by nobody, as the caller says.
+                    // SAFETY: loaded by `module`, and unused, as the caller ensures.
                     let _ = unsafe { result::module::unload(module) };
                 }
                 Family::Ptx(compiled) => {
@@ -131,24 +131,24 @@ impl Images {
     }
 }
 
-/// Gives PTX to the driver, which compiles it. A context is current.
+/// Passes PTX to the driver, which compiles it. A context is current.
 pub fn load(ptx: &str) -> Result<sys::CUmodule> {
     let image = CString::new(ptx)
         .map_err(|e| Error::Driver { call: "cuModuleLoadData", message: e.to_string() })?;
-    // SAFETY: text that ends with a zero.
+    // SAFETY: a zero-terminated string.
     relaxed(|| unsafe { result::module::load_data(image.as_ptr().cast()) })
         .map_err(driver("cuModuleLoadData"))
 }
 fn load_machine_code(code: &[u8]) -> std::result::Result<sys::CUmodule, DriverError> {
-    // SAFETY: a whole cubin, which tells its own length.
+    // SAFETY: a whole cubin, which encodes its own length.
     relaxed(|| unsafe { result::module::load_data(code.as_ptr().cast()) })
 }
-/// Loads while streams may be captured, by this thread (the launch that needs the kernel may be one
-/// of a graph) or by others: what is loaded has nothing to do with any capture.
+/// Runs `load` in relaxed capture mode: streams may be capturing, on this thread (the launch that
+/// needs the kernel may be recorded) or on others, and loading does not concern any capture.
 fn relaxed<R>(load: impl FnOnce() -> R) -> R {
     let mut mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
-    // SAFETY: exchanges this thread's mode for the one at the address. An error leaves both as they
-    // were.
+    // SAFETY: exchanges this thread's mode with the one at the address. An error leaves both
+    // unchanged.
     let exchange = |mode: &mut sys::CUstreamCaptureMode| unsafe {
         sys::cuThreadExchangeStreamCaptureMode(mode)
     };

@@ -1,4 +1,4 @@
-//! The driver's handles and cudarc's types, in and out: memory and streams of other libraries,
+//! Conversion to and from driver handles and cudarc's types: memory and streams of other libraries,
 //! without copies.
 use super::buffer::{Memory, Shared, check_address};
 use super::cuda::{Cuda, CudaMemory, CudaStream};
@@ -16,10 +16,10 @@ impl Device {
             _ => Err(Error::NotCuda { what, device: self.name() }),
         }
     }
-    /// The GPU of a cudarc context, which must be its primary one (`CudaContext::new`): koel uses
-    /// that too, so that memory, streams and events of both are each other's.
+    /// Opens the GPU of a cudarc context, which must be its primary one (`CudaContext::new`). koel
+    /// uses that context too, so memory, streams and events can be exchanged.
     ///
-    /// Errors: as [`Device::cuda`]; another context of the GPU.
+    /// Errors: as for [`Device::cuda`]; another context of the GPU.
     pub fn from_cudarc(context: &Arc<CudaContext>) -> Result<Device> {
         let device = Device::cuda(context.ordinal())?;
         check_context(device.as_cuda("Device::from_cudarc")?, context)?;
@@ -50,32 +50,32 @@ impl Stream {
     fn of_queue(device: &Device, queue: CudaStream) -> Stream {
         Stream::new(device, Queue::Cuda(queue), None)
     }
-    /// Another library's stream (a `CUstream`, which is a `cudaStream_t`; null is the legacy
-    /// default stream). koel puts work on it and never destroys it. The default stream of a
-    /// thread is refused: it is another one on every thread.
+    /// Wraps another library's stream (a `CUstream`, which is a `cudaStream_t`; null is the legacy
+    /// default stream). koel puts work on it and never destroys it. A per-thread default stream is
+    /// refused, because it differs from thread to thread.
     ///
-    /// While its owner captures it, koel's work becomes part of the owner's graph. Buffers that
-    /// another stream used last must then be used on it once before the capture: to wait for
-    /// the other stream is an error inside.
+    /// While its owner captures it, koel's work becomes part of the owner's graph. Use buffers that
+    /// another stream used last once on this stream before the capture: waiting for the other
+    /// stream inside the capture is an error.
     ///
-    /// Errors: a device that is no GPU, a stream of another context.
+    /// Errors: a device that is not a GPU; a stream of another context.
     ///
     /// # Safety
-    /// It is a stream, and stays one for as long as the result, its clones, and buffers that were
-    /// used on it last.
+    /// `stream` is a stream, and outlives the result, its clones, and buffers that were last used
+    /// on it.
     pub unsafe fn from_raw(device: &Device, stream: *mut c_void) -> Result<Stream> {
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract.
         let queue = unsafe { device.as_cuda("Stream::from_raw")?.borrow_stream(stream.cast()) }?;
         Ok(Stream::of_queue(device, queue))
     }
-    /// The driver's handle (a `CUstream`, which is a `cudaStream_t`) of a stream of a GPU, for
-    /// other libraries. It lives as long as the stream and its clones.
+    /// Returns the driver's handle (a `CUstream`, which is a `cudaStream_t`) of a GPU's stream, for
+    /// other libraries. It is valid as long as the stream or a clone exists.
     pub fn raw(&self) -> Option<*mut c_void> {
         self.as_cuda("Stream::raw").ok().map(|stream| stream.raw().cast())
     }
-    /// cudarc's stream, which the result keeps alive.
+    /// Wraps a cudarc stream, which the result keeps alive.
     ///
-    /// Errors: a device that is no GPU, a stream of another context.
+    /// Errors: a device that is not a GPU; a stream of another context.
     pub fn from_cudarc(device: &Device, stream: &Arc<driver::CudaStream>) -> Result<Stream> {
         let cuda = device.as_cuda("Stream::from_cudarc")?;
         check_context(cuda, stream.context())?;
@@ -84,12 +84,12 @@ impl Stream {
         queue.keep(stream.clone());
         Ok(Stream::of_queue(device, queue))
     }
-    /// Calls `work` with a `CudaSlice` or `CudaView` of cudarc's, to be read on this stream: it
-    /// waits for what cudarc knows to write the slice, and afterwards cudarc learns what was
-    /// put on the stream meanwhile.
+    /// Calls `work` with a cudarc `CudaSlice` or `CudaView`, to be read on this stream. The stream
+    /// waits for all writes of the slice that cudarc knows of; afterwards cudarc learns of the work
+    /// that was put on the stream.
     ///
-    /// Errors: those of `work`; a device that is no GPU, a slice of another context, inside a
-    /// capture (lend before it).
+    /// Errors: those of `work`; a device that is not a GPU; a slice of another context; a call
+    /// inside a capture (lend before it).
     pub fn lend<T: Element, R>(
         &self,
         slice: &impl DevicePtr<T>,
@@ -100,8 +100,8 @@ impl Stream {
         let lent = Lent::new::<T>(self, address, slice.len(), order)?;
         work(View::of(&lent.shared, lent.address, slice.len()))
     }
-    /// Calls `work` with a `CudaSlice` or `CudaViewMut` of cudarc's, to be written on this stream.
-    /// As [`lend`](Self::lend), but waits for readers, too.
+    /// Calls `work` with a cudarc `CudaSlice` or `CudaViewMut`, to be written on this stream. As
+    /// [`lend`](Self::lend), but waits for readers, too.
     pub fn lend_mut<T: Element, R>(
         &self,
         slice: &mut impl DevicePtrMut<T>,
@@ -113,14 +113,14 @@ impl Stream {
         let lent = Lent::new::<T>(self, address, len, order)?;
         work(ViewMut::of(&lent.shared, lent.address, len))
     }
-    /// This stream as cudarc's, for a slice of a context.
+    /// Returns this stream as a cudarc stream, for a slice of that context.
     fn for_slice(
         &self,
         operation: &'static str,
         context: &Arc<CudaContext>,
     ) -> Result<&driver::CudaStream> {
         let stream = self.as_cuda(operation)?;
-        let reason = "cudarc's events are outside: do that before";
+        let reason = "cudarc's events are outside the capture: do so before it";
         graph::outside_only(operation, self.device(), reason)?;
         self.check_usable()?;
         check_context(stream.cuda(), context)?;
@@ -128,13 +128,13 @@ impl Stream {
     }
 }
 
-/// A slice of cudarc's on loan to a stream. It is never given out: if it were leaked, cudarc would
-/// not learn of the uses, and could free the slice under them.
+/// A cudarc slice lent to a stream. It never leaves this module: if it were leaked, cudarc would
+/// not learn of the uses, and could free the slice during them.
 struct Lent<'a> {
     shared: Arc<Shared>,
     address: u64,
     stream: &'a Stream,
-    /// cudarc orders by events. (If not, all its work is on the legacy default stream.)
+    /// Whether cudarc orders by events. (If not, all its work is on the legacy default stream.)
     events: bool,
     /// Dropped after `drop` has run.
     _order: SyncOnDrop<'a>,
@@ -159,7 +159,7 @@ impl<'a> Lent<'a> {
 }
 impl Drop for Lent<'_> {
     fn drop(&mut self) {
-        // Whatever other stream used it: the one that cudarc learns of follows it. An error means a
+        // If another stream used it, the one known to cudarc must follow that. An error means a
         // lost context.
         let _ = self.shared.used_on(self.stream, Usage::Write);
         if !self.events
@@ -171,17 +171,18 @@ impl Drop for Lent<'_> {
 }
 
 impl<T: Element> Buffer<T> {
-    /// Its memory as a slice of cudarc's, for use on `stream`, which waits for what used it before.
+    /// Converts the buffer into a cudarc slice for use on `stream`, which waits for earlier uses.
     /// Copies nothing.
     ///
-    /// Errors: a device that is no GPU, a stream of another context, inside a capture. A graph that
-    /// uses the buffer can no longer be launched.
+    /// Errors: a device that is not a GPU; a stream of another context; a call inside a capture. A
+    /// graph that uses the buffer can no longer be launched.
     pub fn into_cudarc(self, stream: &Arc<driver::CudaStream>) -> Result<CudaSlice<T>> {
         let (device, len) = (self.device().clone(), self.len());
         let theirs = Stream::from_cudarc(&device, stream)?;
         let mut shared = self.into_shared();
         shared.used_on(&theirs, Usage::Write)?;
-        // From here on no graph finds it; one that is being launched now has it for a moment.
+        // From here on no graph can reach the memory; one that is being launched now holds it for a
+        // moment.
         let (memory, users) = loop {
             match Arc::try_unwrap(shared) {
                 Ok(shared) => break shared.into_memory(),
@@ -192,15 +193,15 @@ impl<T: Element> Buffer<T> {
         users.last().try_for_each(|last| theirs.0.follow(Some(last)))?;
         let Memory::Cuda(memory) = memory else { unreachable!("a GPU's buffer") };
         // SAFETY: an allocation of `len` elements from the driver's pool, any bytes of which are
-        // elements; cudarc frees it, in the order of the stream, which follows every
-        // earlier use.
+        // valid elements; cudarc frees it in the order of the stream, which follows every earlier
+        // use.
         Ok(unsafe { stream.upgrade_device_ptr(memory.release(), len) })
     }
-    /// A slice of cudarc's as a buffer. Copies nothing. cudarc's stream stays alive as long as it
-    /// was the last to use it.
+    /// Converts a cudarc slice into a buffer. Copies nothing. Keeps cudarc's stream alive while it
+    /// is the buffer's last user.
     ///
-    /// Errors: a device that is no GPU, a slice of another context or that begins on no multiple of
-    /// 128 bytes.
+    /// Errors: a device that is not a GPU; a slice of another context, or one that does not start
+    /// on a multiple of 128 bytes.
     pub fn from_cudarc(device: &Device, slice: CudaSlice<T>) -> Result<Buffer<T>> {
         let cuda = device.as_cuda("Buffer::from_cudarc")?;
         graph::outside_only("Buffer::from_cudarc", device, graph::ALLOCATES)?;

@@ -1,22 +1,21 @@
-//! Host memory: mappings in the pages that suit them, memory that is kept and reused, and hints to
-//! the cache.
+//! Host memory: mappings with a choice of page size, reusable memory, and prefetch hints.
 use crate::error::{Error, Result};
 use memmap2::MmapMut;
 
-/// Pages that big arrays are asked for.
+/// Page size requested for large arrays.
 ///
-/// Random accesses to huge pages seldom wait for the page tables. Where the system must first clear
-/// or gather them, the first touch can be slow; it happens once for memory that is reused.
+/// Huge pages make TLB misses of random accesses rare. Where the system must first clear or
+/// assemble them, the first touch can be slow; reused memory pays that once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Pages {
-    /// Those that the system gives by itself.
+    /// The system's default.
     System,
-    /// Huge ones where the system grants them (`madvise` on Linux, nothing elsewhere).
+    /// Huge pages where the system grants them (`madvise` on Linux, no effect elsewhere).
     #[default]
     Huge,
 }
 
-/// Asks for the cache line of an address: a hint, which may be wrong.
+/// Prefetches the cache line of an address. A hint: any address is allowed.
 #[inline(always)]
 pub fn prefetch<T>(address: *const T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -26,40 +25,44 @@ pub fn prefetch<T>(address: *const T) {
         _mm_prefetch::<_MM_HINT_T0>(address.cast());
     }
     #[cfg(all(target_arch = "aarch64", not(miri)))]
-    // SAFETY: a hint, which changes nothing that a program sees.
+    // SAFETY: a hint without effects that a program can observe.
     unsafe {
-        std::arch::asm!("prfm pldl1keep, [{0}]", in(reg) address, options(nostack, readonly, preserves_flags));
+        std::arch::asm!(
+            "prfm pldl1keep, [{0}]",
+            in(reg) address,
+            options(nostack, readonly, preserves_flags)
+        );
     }
     #[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
     let _ = address;
 }
 
-/// Bytes from the system, zeroed at first, aligned to a page. They grow and never shrink.
+/// Bytes from the system, zeroed at first, page-aligned. The memory grows and never shrinks.
 #[derive(Default)]
 pub struct Memory {
     map: Option<MmapMut>,
 }
 impl Memory {
-    /// `bytes` bytes, whatever they hold from earlier uses. A new mapping only if the old one is
-    /// too small.
+    /// Returns `bytes` bytes, with contents from earlier uses. Maps new memory only if the old
+    /// mapping is too small.
     pub fn get(&mut self, bytes: usize, pages: Pages) -> Result<&mut [u8]> {
         if self.bytes() < bytes {
-            self.map = None; // given back first: both need not fit
+            self.map = None; // freed first: both may not fit
             self.map = Some(map(bytes, pages)?);
         }
         Ok(self.map.as_deref_mut().map_or(&mut [], |map| &mut map[..bytes]))
     }
-    /// Bytes that are kept.
+    /// Returns the size of the kept memory, in bytes.
     pub fn bytes(&self) -> usize {
         self.map.as_ref().map_or(0, |map| map.len())
     }
 }
 
-/// What a failed allocation of host memory says.
+/// Returns the error of a failed allocation of host memory.
 pub fn out_of_memory(bytes: usize) -> Error {
     Error::OutOfMemory { device: "the host".into(), asked: bytes, free: 0 }
 }
-/// Whether a test wants this allocation to fail.
+/// Returns whether a test makes this allocation fail.
 pub fn is_to_fail() -> bool {
     #[cfg(feature = "executor")]
     return super::failing::fails();
@@ -67,7 +70,7 @@ pub fn is_to_fail() -> bool {
     false
 }
 
-/// `bytes` zeroed bytes from the system. Errors: out of memory.
+/// Maps `bytes` zeroed bytes. Errors: out of memory.
 pub fn map(bytes: usize, pages: Pages) -> Result<MmapMut> {
     if is_to_fail() {
         return Err(out_of_memory(bytes));
@@ -75,7 +78,7 @@ pub fn map(bytes: usize, pages: Pages) -> Result<MmapMut> {
     let map = MmapMut::map_anon(bytes).map_err(|_| out_of_memory(bytes))?;
     #[cfg(all(target_os = "linux", not(miri)))]
     if pages == Pages::Huge {
-        let _ = map.advise(memmap2::Advice::HugePage); // advice: refused, the pages are small
+        let _ = map.advise(memmap2::Advice::HugePage); // only a hint: if refused, pages are small
     }
     #[cfg(not(all(target_os = "linux", not(miri))))]
     let _ = pages;
@@ -100,8 +103,9 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "Miri ends there")]
     fn too_much_is_an_error() {
-        assert!(
-            matches!(Memory::default().get(1 << 60, Pages::Huge), Err(Error::OutOfMemory { asked, .. }) if asked == 1 << 60)
-        );
+        assert!(matches!(
+            Memory::default().get(1 << 60, Pages::Huge),
+            Err(Error::OutOfMemory { asked, .. }) if asked == 1 << 60
+        ));
     }
 }

@@ -1,12 +1,12 @@
-//! Devices, streams, events and buffers: the same on a GPU, on the CPU and on the test executor.
+//! Devices, streams, events and buffers: one interface to GPUs, the CPU and the test executor.
 //!
-//! Work is put on a [`Stream`] in order. On a GPU it runs later, and only reading a result waits
-//! for it; on the host it has run when the call returns. A [`Buffer`] belongs to one device; used
-//! on several streams, it makes the later stream wait for the earlier one.
+//! Work on a [`Stream`] runs in order. On a GPU it runs asynchronously, and only reading a result
+//! waits for it; on the host it is complete when the call returns. A [`Buffer`] belongs to one
+//! device; used on several streams, it makes the later stream wait for the earlier one.
 //!
-//! Work that is done again and again is captured once, as a [`Graph`]. Kernels of your own crate
-//! are loaded by [`Device::load_kernels`]. Memory and streams of other libraries are used where
-//! they are: [`View::from_raw`], `Stream::from_raw`, and the types of `cudarc`.
+//! Repeated work is captured once, as a [`Graph`]. [`Device::load_kernels`] loads kernels of your
+//! own crate. Memory and streams of other libraries are used without copies: [`View::from_raw`],
+//! `Stream::from_raw`, and the types of `cudarc`.
 mod buffer;
 mod cpu;
 #[cfg(feature = "cuda")]
@@ -27,7 +27,7 @@ pub use buffer::{Buffer, Element, Staged, View, ViewMut};
 pub use cpu::CpuOptions;
 #[cfg(feature = "cuda")]
 pub use cuda::CudaOptions;
-/// The release of cudarc whose types koel takes and gives.
+/// The release of cudarc whose types koel's interface uses.
 #[cfg(feature = "cuda")]
 pub use cudarc;
 #[cfg(feature = "cuda")]
@@ -46,14 +46,14 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, Once};
 use std::time::Instant;
 
-/// Where tables are built and queried. A cheap handle: clones are the same device.
+/// A place where tables are built and queried. A cheap handle: clones are the same device.
 #[derive(Clone)]
 pub struct Device(Arc<Inner>);
 
 struct Inner {
     backing: Backing,
     fallback: Option<String>,
-    /// Kernels of other crates.
+    /// Loaded modules of other crates.
     modules: Mutex<Vec<modules::Module>>,
 }
 enum Backing {
@@ -63,7 +63,7 @@ enum Backing {
     #[cfg(feature = "cuda")]
     Cuda(cuda::Cuda),
 }
-/// The executor's settings; each launch gets a seed of its own.
+/// Settings of the executor; each launch draws a new seed.
 #[cfg(feature = "executor")]
 struct Executor {
     seed: u64,
@@ -73,7 +73,7 @@ struct Executor {
 #[cfg(feature = "executor")]
 impl Executor {
     /// # Safety
-    /// As `Backend::launch`.
+    /// As for `Backend::launch`.
     unsafe fn launch(
         &self,
         spec: &KernelSpec,
@@ -86,28 +86,28 @@ impl Executor {
         let mut exec =
             Exec::new(self.seed.wrapping_add(launch.wrapping_mul(0x9E37_79B9_7F4A_7C15)));
         (self.configure)(&mut exec);
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds `launch`'s contract.
         Ok(unsafe { exec.launch(spec, grid, shared, args, body) }?)
     }
 }
 
-/// What a device is.
+/// Kind of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DeviceKind {
     /// The host's cores, at native speed.
     Cpu,
-    /// The test executor (feature `executor`): the GPU's kernels and launches, on the host,
-    /// checked.
+    /// The test executor (feature `executor`): runs GPU kernels on the host, with checks.
     Executor,
-    /// A GPU of NVIDIA.
+    /// An NVIDIA GPU.
     Cuda,
 }
 
 impl Device {
-    /// The first GPU if a driver finds one that koel's kernels run on, else this machine's CPU.
+    /// Opens the first GPU if a driver finds one that koel's kernels support, else this machine's
+    /// CPU.
     ///
-    /// Falling back is said once, as a `tracing` warning;
-    /// [`fallback_reason`](Self::fallback_reason) tells why.
+    /// Logs a fallback once, as a `tracing` warning; [`fallback_reason`](Self::fallback_reason)
+    /// returns the reason.
     pub fn best() -> Result<Device> {
         match Device::cuda(0) {
             Err(
@@ -124,16 +124,16 @@ impl Device {
             other => other,
         }
     }
-    /// This machine's CPU, with as many threads as it has cores, and huge pages where the system
-    /// grants them.
+    /// Opens this machine's CPU, with one thread per core, and huge pages where the system grants
+    /// them.
     pub fn cpu() -> Result<Device> {
         Device::cpu_with(CpuOptions::default())
     }
-    /// This machine's CPU with a given number of threads, at least one.
+    /// Opens this machine's CPU with `threads` threads, at least one.
     pub fn cpu_with_threads(threads: usize) -> Result<Device> {
         Device::cpu_with(CpuOptions { threads: Some(threads), ..CpuOptions::default() })
     }
-    /// This machine's CPU, with these threads and pages.
+    /// Opens this machine's CPU with the given threads and pages.
     ///
     /// ```
     /// use koel::device::{CpuOptions, Pages};
@@ -143,11 +143,11 @@ impl Device {
     /// # Ok::<(), koel::Error>(())
     /// ```
     ///
-    /// Errors: no threads, or more than the system starts.
+    /// Errors: zero threads, or more than the system can start.
     pub fn cpu_with(options: CpuOptions) -> Result<Device> {
         Ok(Device::of(Backing::Cpu(cpu::Cpu::new(options)?), None))
     }
-    /// Pages of host memory.
+    /// Returns the page size policy of host memory.
     pub(crate) fn pages(&self) -> Pages {
         match &self.0.backing {
             Backing::Cpu(cpu) => cpu.pages(),
@@ -155,33 +155,33 @@ impl Device {
             _ => Pages::default(),
         }
     }
-    /// GPU number `ordinal`, as the CUDA driver counts.
+    /// Opens GPU number `ordinal`, in the CUDA driver's numbering.
     ///
-    /// Opens the driver and the device's primary context: 0.2 to 0.4 s in a process that has not.
-    /// Kernels are loaded when they are first launched.
+    /// Opens the driver and the device's primary context, which takes 0.2 to 0.4 s at its first use
+    /// in a process. Kernels are loaded at their first launch.
     ///
     /// Errors: no driver, no such device, driver or device too old.
     #[cfg(feature = "cuda")]
     pub fn cuda(ordinal: usize) -> Result<Device> {
         Device::cuda_with(ordinal, CudaOptions::default())
     }
-    /// GPU number `ordinal`, with these options. Errors: as [`cuda`](Self::cuda).
+    /// Opens GPU number `ordinal` with these options. Errors: as for [`cuda`](Self::cuda).
     #[cfg(feature = "cuda")]
     pub fn cuda_with(ordinal: usize, options: CudaOptions) -> Result<Device> {
         Ok(Device::of(Backing::Cuda(cuda::Cuda::new(ordinal, options)?), None))
     }
-    /// GPU number `ordinal`: koel was built without the feature `cuda`, so this is an error.
+    /// Returns an error: koel was built without the feature `cuda`.
     #[cfg(not(feature = "cuda"))]
     pub fn cuda(_ordinal: usize) -> Result<Device> {
         Err(Error::NoDriver { reason: "koel was built without the feature `cuda`".into() })
     }
-    /// The test executor: everything runs as on a GPU, launch by launch, on the host, slowly, with
-    /// every check on. The schedule follows from `seed`.
+    /// Opens the test executor: everything runs as on a GPU, launch by launch, on the host, slowly,
+    /// with every check enabled. `seed` determines the schedule.
     #[cfg(feature = "executor")]
     pub fn executor(seed: u64) -> Device {
         Device::executor_with(seed, |_| ())
     }
-    /// The test executor with other settings: `configure` is called for each launch.
+    /// Opens the test executor with other settings: `configure` is called for each launch.
     #[cfg(feature = "executor")]
     pub fn executor_with(
         seed: u64,
@@ -195,7 +195,7 @@ impl Device {
         Device(Arc::new(Inner { backing, fallback, modules: Mutex::default() }))
     }
 
-    /// What it is.
+    /// Returns the kind of device.
     pub fn kind(&self) -> DeviceKind {
         match &self.0.backing {
             Backing::Cpu(_) => DeviceKind::Cpu,
@@ -205,15 +205,16 @@ impl Device {
             Backing::Cuda(_) => DeviceKind::Cuda,
         }
     }
-    /// Whether its tables are built by kernels (a GPU, the executor) and not by native host code.
+    /// Returns whether tables are built by kernels (a GPU, the executor) instead of native host
+    /// code.
     pub(crate) fn runs_kernels(&self) -> bool {
         self.kind() != DeviceKind::Cpu
     }
-    /// Whether its memory is the host's.
+    /// Returns whether its memory is host memory.
     fn is_host(&self) -> bool {
         self.kind() != DeviceKind::Cuda
     }
-    /// Its name, for people.
+    /// Returns a human-readable name.
     pub fn name(&self) -> String {
         match &self.0.backing {
             Backing::Cpu(cpu) => cpu.name(),
@@ -223,11 +224,11 @@ impl Device {
             Backing::Cuda(cuda) => cuda.name().into(),
         }
     }
-    /// If [`best`](Self::best) had to take the CPU: why.
+    /// Returns why [`best`](Self::best) fell back to the CPU, if it did.
     pub fn fallback_reason(&self) -> Option<&str> {
         self.0.fallback.as_deref()
     }
-    /// Bytes of memory: free and in all. `None` on the host.
+    /// Returns free and total memory in bytes; `None` on the host.
     pub fn memory(&self) -> Result<Option<(usize, usize)>> {
         match &self.0.backing {
             #[cfg(feature = "cuda")]
@@ -235,7 +236,7 @@ impl Device {
             _ => Ok(None),
         }
     }
-    /// The most shared memory that a block may use, in bytes.
+    /// Returns the maximum shared memory per block, in bytes.
     pub fn max_shared(&self) -> u32 {
         match &self.0.backing {
             #[cfg(feature = "cuda")]
@@ -243,7 +244,7 @@ impl Device {
             _ => koel_simt::MAX_SHARED,
         }
     }
-    /// Threads that work at the same time on the CPU; multiprocessors on a GPU.
+    /// Returns the number of CPU threads, or of multiprocessors on a GPU.
     pub fn parallelism(&self) -> usize {
         match &self.0.backing {
             Backing::Cpu(cpu) => cpu.threads(),
@@ -253,8 +254,8 @@ impl Device {
             Backing::Cuda(cuda) => cuda.multiprocessors() as usize,
         }
     }
-    /// Runs host code on the CPU device's threads (rayon's parallel iterators use them); on other
-    /// devices on rayon's own.
+    /// Runs host code on the CPU device's threads (used by rayon's parallel iterators), or on
+    /// rayon's global pool for other devices.
     pub(crate) fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
         match &self.0.backing {
             Backing::Cpu(cpu) => cpu.install(work),
@@ -263,8 +264,8 @@ impl Device {
         }
     }
 
-    /// A new stream. On a GPU: one driver call. Inside a [capture](Stream::capture) it is part of
-    /// the graph.
+    /// Creates a stream. Costs one driver call on a GPU. Inside a [capture](Stream::capture) the
+    /// stream is part of the graph.
     pub fn stream(&self) -> Result<Stream> {
         if let Some(capture) = graph::current(self) {
             let stream = Stream::of_capture(self, &capture)?;
@@ -278,19 +279,19 @@ impl Device {
         };
         Ok(Stream::new(self, queue, None))
     }
-    /// `len` elements; what they hold is not defined (on the host: zero).
+    /// Allocates `len` elements with undefined contents (zero on the host).
     ///
-    /// One allocation, on a GPU from the driver's pool. Errors: out of memory.
+    /// Makes one allocation, on a GPU from the driver's pool. Errors: out of memory.
     pub fn alloc<T: Element>(&self, len: usize) -> Result<Buffer<T>> {
         Buffer::new(self, len)
     }
-    /// A copy of `data` on the device.
+    /// Copies `data` to the device.
     pub fn upload<T: Element>(&self, data: &[T]) -> Result<Buffer<T>> {
         let mut buffer = self.alloc(data.len())?;
         buffer.view_mut().copy_from_host(data)?;
         Ok(buffer)
     }
-    /// `data` where kernels of this device can read it: itself on the CPU, a copy elsewhere.
+    /// Makes `data` readable by kernels of this device: borrows it on the CPU, copies it elsewhere.
     pub fn stage<'a, T: Element>(&self, data: &'a [T]) -> Result<Staged<'a, T>> {
         Staged::new(self, data)
     }
@@ -306,10 +307,10 @@ impl fmt::Debug for Device {
     }
 }
 
-/// Work in order. A cheap handle: clones are the same stream.
+/// A queue of work that runs in order. A cheap handle: clones are the same stream.
 #[derive(Clone)]
 pub struct Stream(Arc<StreamHandle>);
-/// What the clones of a stream share. When it is gone nobody can put work on the stream any more.
+/// State that the clones of a stream share. Once it is dropped, no work can be added to the stream.
 struct StreamHandle {
     inner: Arc<StreamInner>,
 }
@@ -319,11 +320,11 @@ impl std::ops::Deref for StreamHandle {
         &self.inner
     }
 }
-/// A stream that is there as long as work on it may run, and memory has it among its users.
+/// The stream itself. Lives as long as work on it may run and memory lists it as a user.
 struct StreamInner {
     queue: Queue,
     device: Device,
-    /// The capture it was made in.
+    /// The capture in which it was created.
     capture: Option<Arc<Capture>>,
 }
 enum Queue {
@@ -340,7 +341,7 @@ impl StreamInner {
             Queue::Cuda(stream) => stream.synchronize(),
         }
     }
-    /// What is put on it from now on runs after what `before` has by now; after what the host did
+    /// Makes later work on this stream run after the work now on `before`, or after the host's work
     /// if there is none.
     fn follow(&self, before: Option<&StreamInner>) -> Result<()> {
         match (&self.queue, before.map(|b| &b.queue)) {
@@ -358,27 +359,27 @@ impl Stream {
         let inner = Arc::new(StreamInner { queue, device: device.clone(), capture });
         Stream(Arc::new(StreamHandle { inner }))
     }
-    /// For a capture.
+    /// Creates a stream of a capture.
     fn of_capture(device: &Device, capture: &Arc<Capture>) -> Result<Stream> {
         let queue = match &device.0.backing {
-            // The legacy stream, from which memory comes, must not be ordered with streams that are
-            // captured.
+            // The legacy stream, on which memory is allocated, must not synchronize with capturing
+            // streams.
             #[cfg(feature = "cuda")]
             Backing::Cuda(cuda) => Queue::Cuda(cuda.stream(StreamKind::NonBlocking)?),
             _ => Queue::Host,
         };
         Ok(Stream::new(device, queue, Some(capture.clone())))
     }
-    /// The device it belongs to.
+    /// Returns the device it belongs to.
     pub fn device(&self) -> &Device {
         &self.0.device
     }
-    /// Waits until everything put on it has run. Errors: a kernel that failed.
+    /// Waits until all work on the stream has run. Errors: a kernel failed.
     pub fn synchronize(&self) -> Result<()> {
         graph::outside_only("Stream::synchronize", self.device(), graph::WAITS)?;
         self.0.synchronize()
     }
-    /// A mark after everything put on it so far.
+    /// Records an event after all work on the stream so far.
     pub fn record(&self) -> Result<Event> {
         self.check_usable()?;
         let mark = match &self.0.queue {
@@ -388,15 +389,15 @@ impl Stream {
         };
         Ok(Event { mark, stream: self.clone() })
     }
-    /// What is put on it from now on runs after the mark. Errors: the mark is of another device; it
-    /// is in a capture and the stream is not, or the other way round.
+    /// Makes later work on this stream run after the event. Errors: an event of another device;
+    /// only one of event and stream belongs to this capture.
     pub fn wait(&self, event: &Event) -> Result<()> {
         self.check_usable()?;
         buffer::check_device("the event", event.stream.device(), self.device())?;
         if self.capture_of().map(Arc::as_ptr) != event.stream.capture_of().map(Arc::as_ptr) {
             return Err(Error::Capture {
                 operation: "waiting for an event",
-                reason: "of event and stream only one is in this capture",
+                reason: "only one of event and stream belongs to this capture",
             });
         }
         match (&self.0.queue, &event.mark) {
@@ -405,40 +406,40 @@ impl Stream {
             _ => Ok(()),
         }
     }
-    /// Copies memory of the device.
+    /// Copies within the device's memory.
     ///
     /// # Safety
-    /// There are `bytes` bytes at both addresses, which nobody uses otherwise but in the order of
-    /// the stream.
+    /// Both addresses are valid for `bytes` bytes, and all other uses of them are ordered with the
+    /// stream.
     unsafe fn copy(&self, to: u64, from: u64, bytes: usize) -> Result<()> {
         match (&self.0.queue, self.capture_of()) {
             #[cfg(feature = "cuda")]
             (Queue::Cuda(stream), _) => stream.copy(to, from, bytes),
             (_, Some(capture)) if capture.records(|| Step::Copy { to, from, bytes }) => Ok(()),
             _ => {
-                // SAFETY: the caller's, in host memory.
+                // SAFETY: the caller upholds the contract; both ranges are host memory.
                 unsafe { std::ptr::copy(from as *const u8, to as *mut u8, bytes) };
                 Ok(())
             }
         }
     }
-    /// Sets bytes of the device's memory.
+    /// Fills the device's memory with a byte.
     ///
     /// # Safety
-    /// As [`copy`](Self::copy).
+    /// As for [`copy`](Self::copy).
     unsafe fn fill(&self, to: u64, byte: u8, bytes: usize) -> Result<()> {
         match (&self.0.queue, self.capture_of()) {
             #[cfg(feature = "cuda")]
             (Queue::Cuda(stream), _) => stream.fill(to, byte, bytes),
             (_, Some(capture)) if capture.records(|| Step::Fill { to, byte, bytes }) => Ok(()),
             _ => {
-                // SAFETY: the caller's, in host memory.
+                // SAFETY: the caller upholds the contract; the range is host memory.
                 unsafe { std::ptr::write_bytes(to as *mut u8, byte, bytes) };
                 Ok(())
             }
         }
     }
-    /// `run`, and the seconds that the work it put on this stream took. Waits for it.
+    /// Runs `run` and returns the seconds that its work on this stream took. Waits for that work.
     pub fn time<R>(&self, run: impl FnOnce() -> Result<R>) -> Result<(R, f64)> {
         graph::outside_only("Stream::time", self.device(), graph::WAITS)?;
         let start = self.record()?;
@@ -458,7 +459,7 @@ impl fmt::Debug for Stream {
     }
 }
 
-/// A mark on a stream.
+/// A point in a stream's work.
 pub struct Event {
     mark: Mark,
     stream: Stream,
@@ -469,7 +470,7 @@ enum Mark {
     Cuda(cuda::CudaEvent),
 }
 impl Event {
-    /// Seconds from `start` to this mark. Waits for it.
+    /// Returns the seconds from `start` to this event. Waits for it.
     pub fn seconds_since(&self, start: &Event) -> Result<f64> {
         graph::outside_only("Event::seconds_since", self.stream.device(), graph::WAITS)?;
         match (&self.mark, &start.mark) {
@@ -514,7 +515,7 @@ impl Backend for Stream {
             });
         }
         match (&device.0.backing, &self.0.queue) {
-            // SAFETY: the caller's.
+            // SAFETY: the caller upholds `Backend::launch`'s contract.
             (Backing::Cpu(cpu), _) => unsafe { cpu.launch(spec, grid, body) },
             #[cfg(feature = "executor")]
             (Backing::Executor(executor), _) => {
@@ -527,12 +528,12 @@ impl Backend for Stream {
                 };
                 match self.capture_of().is_some_and(|capture| capture.records(step)) {
                     true => Ok(()),
-                    // SAFETY: the caller's.
+                    // SAFETY: the caller upholds `Backend::launch`'s contract.
                     false => unsafe { executor.launch(spec, grid, shared, args, body) },
                 }
             }
             #[cfg(feature = "cuda")]
-            // SAFETY: the caller's.
+            // SAFETY: the caller upholds `Backend::launch`'s contract.
             (Backing::Cuda(_), Queue::Cuda(stream)) => unsafe {
                 stream.launch(spec, grid, shared, args)
             },

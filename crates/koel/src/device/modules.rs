@@ -14,17 +14,17 @@ pub(super) struct Module {
     entries: Arc<Entries>,
 }
 pub(super) type Entries = BTreeMap<String, Entry>;
-/// What PTX says of an entry, for launches.
+/// What PTX declares about an entry, for launches.
 #[cfg_attr(not(feature = "cuda"), expect(dead_code, reason = "only a GPU launches by the PTX"))]
 pub(super) struct Entry {
-    /// Bytes of each parameter.
+    /// Size of each parameter, in bytes.
     params: Vec<usize>,
-    /// Threads of a block.
+    /// Threads per block.
     threads: Option<u32>,
 }
 #[cfg(feature = "cuda")]
 impl Entry {
-    /// Fails if a launch by `spec` would not be what the entry takes.
+    /// Fails if a launch by `spec` does not match the entry.
     pub(super) fn check(&self, spec: &KernelSpec) -> Result<()> {
         if self.params == spec.param_bytes
             && self.threads.is_none_or(|threads| threads == spec.threads)
@@ -47,7 +47,7 @@ fn mismatch(spec: &KernelSpec, params: &[usize], threads: Option<u32>) -> Error 
     }
 }
 
-/// The entries of PTX.
+/// Parses the entries of PTX.
 fn parse(text: &str) -> Option<Entries> {
     let size = |line: &str| match line {
         _ if line.contains(".b8 ") => line.split(['[', ']']).nth(1)?.parse().ok(),
@@ -74,16 +74,16 @@ fn parse(text: &str) -> Option<Entries> {
 
 impl Device {
     /// Loads kernels of another crate: `(compute capability, PTX)`, as `cargo xtask ptx --crate`
-    /// makes them. The newest that the device can run is taken (90 is 9.0).
+    /// makes them. Selects the newest that the device can run (90 means 9.0).
     ///
-    /// From then on `#[kernel]` functions of that crate are launched on the device's streams. On a
-    /// GPU the driver compiles the PTX now, and keeps it on disk. Other devices run the same
-    /// functions as host code, and only check the names; they need no call. The same text again
-    /// is no error, and does nothing.
+    /// From then on `#[kernel]` functions of that crate can be launched on the device's streams. On
+    /// a GPU the driver compiles the PTX now, and caches it on disk. Other devices run the same
+    /// functions as host code, and only check the names; they need no call. Loading the same text
+    /// again does nothing.
     ///
-    /// Errors: a name that another module has, PTX for newer devices only, text that is no PTX. A
-    /// launch fails if the PTX is not of the same source as the launching code: its parameters
-    /// or its block size differ.
+    /// Errors: a kernel name that another module has; PTX for newer devices only; text that is not
+    /// PTX. A launch fails if the PTX and the launching code come from different sources:
+    /// parameters or block size differ.
     pub fn load_kernels(&self, ptx: &[(u32, &str)]) -> Result<()> {
         let least = ptx.iter().map(|(capability, _)| *capability).min().unwrap_or(0);
         let newest = |limit: u32| {

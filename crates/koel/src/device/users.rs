@@ -1,22 +1,21 @@
-//! Which streams use some memory, so that each use waits for those it conflicts with and for no
-//! others.
+//! The streams that use a piece of memory, so that each use waits for conflicting uses only.
 use super::{Stream, StreamHandle, StreamInner};
 use crate::error::Result;
 use std::sync::{Arc, Weak};
 
-/// Streams that use memory: the one that wrote it last, and those that have read it since.
+/// The streams that use memory: the one that wrote it last, and those that have read it since.
 ///
 /// A reader waits for the writer; a writer waits for all of them. A use is entered before its work
-/// is put on the stream. That is no gap: whoever reads borrows the memory until the work is on the
-/// stream, and whoever writes it or gives it back has it alone.
+/// is put on the stream. That is not a race: a reader borrows the memory until the work is on the
+/// stream, and a writer, or an owner that frees it, has exclusive access.
 pub(super) struct Users {
     writer: Writer,
     /// Each follows the writer.
     readers: Vec<User>,
 }
-/// Who wrote memory last.
+/// The last writer of the memory.
 enum Writer {
-    /// Work outside of a capture. The launch of its graph waits for it.
+    /// Work outside the capture. Launching the graph waits for it.
     BeforeCapture,
     /// The host or, on a GPU, the legacy default stream.
     Host,
@@ -30,24 +29,23 @@ pub(super) enum Usage {
     Write,
 }
 
-/// So many readers are kept apart. Above that, one that comes stands for those on whose streams
-/// nobody can put work any more.
+/// Number of readers that are always tracked separately. Beyond it, a new reader absorbs those
+/// whose streams can get no more work.
 const FEW: usize = 8;
 
 impl Users {
-    /// Nobody; `stream` wrote the memory, if there is one.
+    /// Creates an empty list; `stream` wrote the memory, if given.
     pub fn new(stream: Option<&Stream>) -> Users {
         Users {
             writer: stream.map_or(Writer::Host, |stream| Writer::Stream(User::new(stream))),
             readers: vec![],
         }
     }
-    /// Nobody yet in a capture.
+    /// Creates the list of a buffer that a capture has not used yet.
     pub fn in_capture() -> Users {
         Users { writer: Writer::BeforeCapture, readers: vec![] }
     }
-    /// Enters a use: what is put on `stream` from now on runs after the uses that it conflicts
-    /// with.
+    /// Enters a use: later work on `stream` runs after the uses that conflict with it.
     pub fn enter(&mut self, stream: &Stream, usage: Usage) -> Result<()> {
         match usage {
             Usage::Read => self.read(stream),
@@ -72,7 +70,7 @@ impl Users {
         for reader in self.readers.iter().filter(|reader| !reader.is(stream)) {
             stream.0.follow(Some(&reader.stream))?;
         }
-        // Keeps the list's memory: a launch allocates nothing.
+        // Keeps the vector's memory: a launch allocates nothing.
         self.readers.clear();
         self.writer = Writer::Stream(User::new(stream));
         Ok(())
@@ -85,7 +83,7 @@ impl Users {
             Writer::Stream(writer) => stream.0.follow(Some(&writer.stream)),
         }
     }
-    /// `stream`, a new reader, stands for readers whose streams get no more work.
+    /// Makes `stream`, a new reader, absorb the readers whose streams can get no more work.
     fn join_ended(&mut self, stream: &Stream) -> Result<()> {
         // Each is asked once: one that ends meanwhile stays.
         for reader in self.readers.extract_if(.., |reader| reader.is_ended()) {
@@ -93,7 +91,7 @@ impl Users {
         }
         Ok(())
     }
-    /// The stream that wrote it last.
+    /// Returns the stream that wrote it last.
     #[cfg(feature = "cuda")]
     pub fn writer(&self) -> Option<&Arc<StreamInner>> {
         match &self.writer {
@@ -101,7 +99,7 @@ impl Users {
             _ => None,
         }
     }
-    /// The streams after which every use has run.
+    /// Returns the streams after which every use has run.
     #[cfg(feature = "cuda")]
     pub fn last(&self) -> impl Iterator<Item = &Arc<StreamInner>> {
         let writer = self.writer().filter(|_| self.readers.is_empty());
@@ -109,8 +107,7 @@ impl Users {
     }
 }
 
-/// A stream that uses memory. It is there until its last use is known to have run before whatever
-/// comes next.
+/// A stream that uses memory. It lives until its last use is known to precede all later ones.
 struct User {
     stream: Arc<StreamInner>,
     handle: Weak<StreamHandle>,
@@ -122,7 +119,7 @@ impl User {
     fn is(&self, stream: &Stream) -> bool {
         Arc::ptr_eq(&self.stream, &stream.0.inner)
     }
-    /// Whether nobody can put work on the stream any more: from then on that stays so.
+    /// Returns whether no more work can be put on the stream, which is then final.
     fn is_ended(&self) -> bool {
         self.handle.strong_count() == 0
     }

@@ -1,13 +1,13 @@
-//! What can be wrong with a table file, and where.
+//! Errors of table files, with their location.
 use super::format::{Section, TableKind, Types, VERSION};
 use std::io;
 use std::path::PathBuf;
 
-/// A table file that cannot be read or written.
+/// A table file could not be read or written.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {kind}", path.display())]
 pub struct FileError {
-    /// The file; `(memory)` if it was bytes in memory, `(stream)` if it was a writer.
+    /// The file; `(memory)` for bytes in memory, `(stream)` for a writer.
     pub path: PathBuf,
     /// What is wrong, and where.
     #[source]
@@ -18,19 +18,19 @@ pub struct FileError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FileErrorKind {
-    /// The operating system refused to read.
+    /// The operating system failed to read.
     #[error("cannot be read: {0}")]
     Read(io::Error),
-    /// The operating system refused to write. The file, if there was one, is as it was.
+    /// The operating system failed to write. An existing file is unchanged.
     #[error("cannot be written: {0}")]
     Write(io::Error),
-    /// Another format.
-    #[error("is no koel table: begins with \"{found}\", expected \"\\x89KOEL\\r\\n\\x1a\"")]
+    /// The file has another format.
+    #[error("is not a koel table: begins with \"{found}\", expected \"\\x89KOEL\\r\\n\\x1a\"")]
     Foreign {
         /// The first bytes, escaped.
         found: String,
     },
-    /// The format of a later koel.
+    /// The file has the format of a later koel.
     #[error("has format version {found}, this koel reads versions up to {VERSION}")]
     Newer {
         /// The version of the file.
@@ -39,109 +39,110 @@ pub enum FileErrorKind {
     /// The file ends too early.
     #[error("truncated: {found} bytes, the {section} needs {expected}")]
     Truncated {
-        /// Where it ends.
+        /// The section in which it ends.
         section: Section,
-        /// Bytes that the file must have for this section to be whole.
+        /// Bytes the file must have for this section to be complete.
         expected: u64,
-        /// Bytes that it has.
+        /// Bytes it has.
         found: u64,
     },
-    /// The file goes on after its last section.
-    #[error("has {found} bytes, expected {expected}: something follows after the {section}")]
+    /// The file has bytes after its last section.
+    #[error("has {found} bytes, expected {expected}: extra bytes after the {section}")]
     Trailing {
-        /// The last one.
+        /// The last section.
         section: Section,
-        /// Bytes of all sections.
+        /// Total bytes of all sections.
         expected: u64,
         /// Bytes of the file.
         found: u64,
     },
-    /// Bytes that are not those which were written.
+    /// The bytes are not those that were written.
     #[error("corrupted: the {section} has checksum {found:#018x}, expected {expected:#018x}")]
     Checksum {
-        /// Where.
+        /// The damaged section.
         section: Section,
-        /// Of the bytes that were read.
+        /// Checksum of the bytes read.
         found: u64,
-        /// As written in the file.
+        /// Checksum stored in the file.
         expected: u64,
     },
-    /// A field has a value that it cannot have.
+    /// A field has an invalid value.
     #[error("byte {byte}: {field} is {found}, expected {expected}")]
     Field {
-        /// Where the field is, in bytes from the beginning of the file.
+        /// Offset of the field in the file, in bytes.
         byte: u64,
         /// Its name in the description of the format.
         field: &'static str,
-        /// What it holds.
+        /// Its value.
         found: u64,
-        /// What it may hold.
+        /// The allowed values.
         expected: String,
     },
-    /// Another kind of table.
+    /// The file holds another kind of table.
     #[error("holds {found}, expected {expected}")]
     Kind {
         /// The kind in the file.
         found: TableKind,
-        /// The kind that was asked for.
+        /// The requested kind.
         expected: TableKind,
     },
-    /// Other types of keys or values.
+    /// The file holds other types of keys or values.
     #[error("holds {} {found}, expected {expected}", found.what())]
     WrongTypes {
         /// The types in the file.
         found: Types,
-        /// The types that were asked for.
+        /// The requested types.
         expected: Types,
     },
-    /// The buckets and the header do not agree.
-    #[error("the slots hold {found} pairs, the header tells of {expected}")]
+    /// Buckets and header disagree.
+    #[error("the slots hold {found} pairs, the header says {expected}")]
     Pairs {
         /// Pairs in the buckets.
         found: u64,
-        /// Pairs that should be there.
+        /// Pairs according to the header.
         expected: u64,
     },
-    /// A value of a pair that is the number of no key.
-    #[error("the slots hold the number {found}, expected at most {most}, that of the last key")]
+    /// A pair's value is the number of a key that does not exist.
+    #[error("the slots hold number {found}, expected at most {most}, the number of the last key")]
     Number {
         /// The greatest number in the buckets.
         found: u64,
-        /// The greatest number that a key has.
+        /// The number of the last key.
         most: u64,
     },
-    /// An element of a column that cannot be there.
+    /// An element of a column is invalid.
     #[error("byte {byte}: element {element} of the {section} is {found}, expected {expected}")]
     Element {
-        /// Where the element is, in bytes from the beginning of the file.
+        /// Offset of the element in the file, in bytes.
         byte: u64,
-        /// Which column.
+        /// The column.
         section: Section,
-        /// Its number, from 0; that behind the last one is what fills the section up.
+        /// Its index, from 0; the index after the last element denotes the padding of the section.
         element: u64,
-        /// What it is.
+        /// Its value.
         found: u64,
-        /// What it may be.
+        /// The allowed values.
         expected: String,
     },
-    /// A pair of the stash that cannot be there.
+    /// A pair of the stash is invalid.
     #[error("byte {byte}: pair {pair} of the stash {fault}")]
     Stash {
-        /// Where the pair is, in bytes from the beginning of the file.
+        /// Offset of the pair in the file, in bytes.
         byte: u64,
-        /// Its number, from 0.
+        /// Its index, from 0.
         pair: u64,
         /// What is wrong with it.
         fault: &'static str,
     },
-    /// Keys in the stash that were chosen to collide.
+    /// The stash holds keys that were crafted to collide.
     #[error(
-        "the keys of the stash collide: putting {pairs} pairs in takes more than {limit} steps (another seed helps)"
+        "the keys of the stash collide: inserting {pairs} pairs takes more than {limit} steps \
+         (use another seed)"
     )]
     Collisions {
-        /// Pairs of the stash.
+        /// Pairs in the stash.
         pairs: u64,
-        /// Steps that may be taken.
+        /// Maximum number of steps.
         limit: u64,
     },
 }

@@ -1,4 +1,4 @@
-//! What all tables have in common that are saved, loaded and opened.
+//! Saving, loading and opening, common to all tables.
 use super::format::{Header, Section, Slotted, TableKind, Types};
 use super::reader::{Mapping, Reader};
 use super::stored::Stored;
@@ -12,48 +12,47 @@ use std::io::{Read, Seek, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-/// A table that is saved in files.
+/// A table that can be saved in files.
 pub trait Filed: Sized {
     const KIND: TableKind;
     /// What its slots hold.
     type Slots: Slotted;
     fn types() -> Types;
-    /// Writes it.
+    /// Writes the table.
     fn write<W: Write + Seek>(&self, writer: Writer<'_, W>) -> Result<()>;
-    /// Takes it from a file of this kind and these types.
+    /// Reads the table from a file of this kind and these types.
     fn read<R: Read + Seek>(parts: &mut Parts<'_, R>) -> Result<Self>;
-    /// The file that it was opened from.
+    /// Returns the file that it was opened from.
     fn file(&self) -> Option<&Mapping>;
 }
 
-/// What is written of a table of buckets.
+/// The contents of a table of buckets, to be written.
 pub struct Contents<'a, S: Slotted, T> {
     pub shape: Shape,
     pub seed: u32,
     pub pairs: usize,
     pub duplicates: usize,
-    /// With the value of the ambiguous key.
+    /// Including the value of the ambiguous key.
     pub stash: Stash<S::Pairs>,
     pub slots: View<'a, T>,
-    /// Values of a multimap; 0 of other kinds.
+    /// Number of values of a multimap; 0 for other kinds.
     pub values: usize,
-    /// Of keys of 128 bits, what the function of their fingerprints follows from; 0 of other
-    /// kinds.
+    /// For 128-bit keys, the seed of the fingerprint function; 0 for other kinds.
     pub fingerprints: u64,
 }
 
-/// The parts of a file for a table on a device: to copy, or to look at where they are.
+/// The parts of a file, for a table on a device: copied, or used in place.
 pub struct Parts<'a, R> {
     pub device: &'a Device,
     reader: Reader<R>,
-    /// Where they are.
+    /// The mapped file, if the parts are used in place.
     file: Option<Arc<Mapping>>,
 }
 impl<R: Read + Seek> Parts<'_, R> {
     pub fn header(&self) -> &Header {
         self.reader.header()
     }
-    /// The stash, which is read and checked.
+    /// Reads and checks the stash.
     pub fn stash<S: Slotted>(&mut self) -> Result<Stash<S::Pairs>> {
         self.reader.stash::<S>()
     }
@@ -102,7 +101,7 @@ pub unsafe fn open_on<T: Filed>(device: &Device, path: &Path) -> Result<T> {
     }
     let reader = Reader::open(path)?;
     reader.check_is(T::KIND, T::types())?;
-    // SAFETY: the caller's.
+    // SAFETY: the caller upholds `map`'s contract.
     let file = Some(unsafe { reader.map::<T::Slots>() }?);
     T::read(&mut Parts::<File> { device, reader, file })
 }
@@ -110,20 +109,20 @@ pub fn verify<T: Filed>(table: &T) -> Result<()> {
     table.file().map_or(Ok(()), Mapping::verify)
 }
 
-/// What every table that is [`Filed`] offers; the attributes are an example of `save_to`.
+/// Methods of every [`Filed`] table; the attributes are an example of `save_to`.
 macro_rules! in_files { ($(#[$example:meta])* impl[$($generics:tt)*] $table:ty) => {
     impl<$($generics)*> $table {
-        /// Writes it to a file, which [`load`](Self::load) and [`open`](Self::open) read, on any
-        /// device.
+        /// Writes the table to a file, which [`load`](Self::load) and [`open`](Self::open) read on
+        /// any device.
         ///
-        /// The file is written beside its place and renamed: at `path` there is all of it or what
-        /// was there before, whatever happens. The same table gives the same bytes each time. It is
-        /// as long as the table, and 4,096 bytes. Waits for the device, copies through host memory
-        /// piece by piece, and waits for the disk.
+        /// Writes a temporary file in the same folder and renames it: `path` holds either the whole
+        /// file or its previous contents, whatever happens. The same table always produces the same
+        /// bytes. The file is 4,096 bytes larger than the table. Waits for the device, copies
+        /// through host memory in pieces, and waits for the disk.
         ///
-        /// Errors: the file cannot be written; more than 2^20 entries in the stash, which only keys
-        /// that were chosen to collide cause: build with another seed; of what was
-        /// [opened](Self::open), faults of its file.
+        /// Errors: the file cannot be written; more than 2^20 entries in the stash, which only
+        /// crafted keys cause (build with another seed); for an [opened](Self::open) table, faults
+        /// of its file.
         pub fn save(&self, path: impl AsRef<std::path::Path>) -> $crate::Result<()> {
             $crate::file::filed::save(self, path.as_ref())
         }
@@ -131,63 +130,71 @@ macro_rules! in_files { ($(#[$example:meta])* impl[$($generics:tt)*] $table:ty) 
         /// [`save`](Self::save).
         ///
         $(#[$example])*
-        pub fn save_to(&self, to: &mut (impl std::io::Write + std::io::Seek)) -> $crate::Result<()> {
+        pub fn save_to(
+            &self,
+            to: &mut (impl std::io::Write + std::io::Seek)
+        ) -> $crate::Result<()> {
             $crate::file::filed::save_to(self, to)
         }
         /// Reads a file that [`save`](Self::save) wrote, on any device, into memory of a device.
         /// The answers are the same.
         ///
-        /// Reads the file once, piece by piece, and checks all of it. What is told of builds,
-        /// seconds and scratch memory, is not in a file. Errors: a file that cannot be read or is
-        /// not what it should be, with what and where
-        /// ([`FileErrorKind`](crate::file::FileErrorKind)); out of memory.
-        pub fn load(device: &$crate::Device, path: impl AsRef<std::path::Path>) -> $crate::Result<Self> {
+        /// Reads the file once, in pieces, and checks all of it. The file does not contain the
+        /// report's build times and scratch memory. Errors: an unreadable or invalid file, with the
+        /// fault and its location ([`FileErrorKind`](crate::file::FileErrorKind)); out of memory.
+        pub fn load(
+            device: &$crate::Device,
+            path: impl AsRef<std::path::Path>
+        ) -> $crate::Result<Self> {
             $crate::file::filed::load(device, path.as_ref())
         }
-        /// As [`load`](Self::load), of the bytes of a file in memory.
+        /// As [`load`](Self::load), from the bytes of a file in memory.
         pub fn load_bytes(device: &$crate::Device, bytes: &[u8]) -> $crate::Result<Self> {
             $crate::file::filed::load_bytes(device, bytes)
         }
-        /// Opens a file that [`save`](Self::save) wrote where it is: lookups on the CPU, with all
-        /// cores, look into the file's pages, and nothing is copied.
+        /// Opens a file that [`save`](Self::save) wrote, in place: lookups on the CPU, with all
+        /// cores, read the file's pages, and nothing is copied.
         ///
         /// Reads the header and the stash (normally empty), whatever the size of the file; the
-        /// system brings other pages in when they are first touched. Two programs that open the
-        /// same file share its pages. [`verify`](Self::verify) checks the rest, and
-        /// [`to_device`](Self::to_device) takes it to a GPU, each array in one copy. Nothing is
-        /// ever written to the file: what changes gets memory of its own.
+        /// system loads other pages when they are first touched. Programs that open the same file
+        /// share its pages. [`verify`](Self::verify) checks the rest, and
+        /// [`to_device`](Self::to_device) copies the table to a GPU, each array in one copy. The
+        /// file is never written to: a change copies the table into memory of its own.
         ///
-        /// [`load`](Self::load) is the safe way: it reads the file once, into memory of its own.
+        /// [`load`](Self::load) is the safe alternative: it reads the file once, into memory of its
+        /// own.
         ///
-        /// Errors: a file that cannot be read or is not what it should be, with what and where
-        /// ([`FileErrorKind`](crate::file::FileErrorKind)); damage behind the header and the stash
-        /// is not looked for.
+        /// Errors: an unreadable or invalid file, with the fault and its location
+        /// ([`FileErrorKind`](crate::file::FileErrorKind)). Damage after the header and the stash
+        /// is not detected.
         ///
         /// # Safety
-        /// Until the table is dropped, no program changes the file's bytes or cuts it short. koel
+        /// Until the table is dropped, no program changes the file's bytes or truncates it. koel
         /// itself does neither: [`save`](Self::save) puts a new file in its place, which this table
-        /// does not see. The table lends slices of the file's pages, which Rust takes to be
-        /// constant; and the system ends a program that touches pages which are gone (`SIGBUS` on
+        /// does not see. The table hands out slices of the file's pages, which Rust assumes to be
+        /// constant; and the system terminates a program that touches truncated pages (`SIGBUS` on
         /// Unix).
         pub unsafe fn open(path: impl AsRef<std::path::Path>) -> $crate::Result<Self> {
-            // SAFETY: the caller's.
+            // SAFETY: the caller upholds the contract.
             unsafe { Self::open_on(&$crate::Device::cpu()?, path) }
         }
-        /// As [`open`](Self::open), on a CPU device that is there already, which has its own number
-        /// of threads.
+        /// As [`open`](Self::open), on an existing CPU device with its own number of threads.
         ///
-        /// Errors: besides, a device that is not the CPU.
+        /// Errors: as for [`open`](Self::open), and a device that is not a CPU.
         ///
         /// # Safety
         /// As for [`open`](Self::open).
-        pub unsafe fn open_on(device: &$crate::Device, path: impl AsRef<std::path::Path>) -> $crate::Result<Self> {
-            // SAFETY: the caller's.
+        pub unsafe fn open_on(
+            device: &$crate::Device,
+            path: impl AsRef<std::path::Path>
+        ) -> $crate::Result<Self> {
+            // SAFETY: the caller upholds the contract.
             unsafe { $crate::file::filed::open_on(device, path.as_ref()) }
         }
-        /// Checks all bytes of the file that it was [opened](Self::open) from: reads it once. Of
-        /// other tables there is nothing to check.
+        /// Checks all bytes of the file that the table was [opened](Self::open) from, reading it
+        /// once. Does nothing for other tables.
         ///
-        /// Errors: bytes that are not those which were saved.
+        /// Errors: bytes that differ from those that were saved.
         pub fn verify(&self) -> $crate::Result<()> {
             $crate::file::filed::verify(self)
         }

@@ -1,7 +1,7 @@
-//! The bytes of a table file: `docs/format.md` describes them.
+//! The bytes of a table file, which `docs/format.md` describes.
 //!
-//! [`Header::decode`] checks a header against the length of the file, so that whoever has a
-//! [`Header`] may allocate what it says.
+//! [`Header::decode`] checks a header against the length of the file, so that code that has a
+//! [`Header`] may allocate the sizes it states.
 mod decode;
 
 use super::FileErrorKind;
@@ -15,20 +15,20 @@ use std::hash::Hasher;
 use std::marker::PhantomData;
 use twox_hash::XxHash3_64;
 
-/// How a table file begins. Copying it as text would change it.
+/// First bytes of a table file. Copying it as text would change them.
 pub const MAGIC: [u8; 8] = *b"\x89KOEL\r\n\x1a";
-/// The version that is written, and the newest one that is read.
+/// The version written, and the newest version read.
 pub const VERSION: u32 = 1;
-/// Bytes of a header. The slots, behind it, can be used where they are mapped.
+/// Size of the header, in bytes. The slots after it are aligned for use in a mapping.
 pub const HEADER_BYTES: u64 = 4096;
-/// Pairs of a stash at most: as many as a GPU's has room for.
+/// Maximum number of pairs in a stash: the capacity of a GPU's.
 pub const MAX_STASHED: u64 = 1 << stash::MAX_BITS;
-/// Buckets of a partition at most.
+/// Maximum number of buckets per partition.
 pub const MAX_BUCKETS: u32 = 1 << 16;
-/// Pairs that a table was built of at most.
+/// Maximum number of pairs that a table was built from.
 const MAX_PAIRS: u64 = u32::MAX as u64 - (1 << 16);
 
-// Slots are words of 64 bits in memory and little-endian in files.
+// Slots are 64-bit words in memory and little-endian in files.
 const _: () = assert!(
     cfg!(target_endian = "little"),
     "tables are used in files as they are in memory: little-endian"
@@ -37,21 +37,21 @@ const _: () = assert!(
 /// A part of a table file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Section {
-    /// The first 4,096 bytes: what the file holds, and where.
+    /// The first 4,096 bytes: contents and layout of the file.
     Header,
     /// The buckets.
     Slots,
-    /// The pairs that no bucket has room for.
+    /// The pairs that did not fit in their buckets.
     Stash,
-    /// The distinct keys: of an index in ascending order, those of 128 bits row by row.
+    /// The distinct keys: of an index in ascending order, 128-bit keys in row order.
     Keys,
-    /// Where the values of each key of a multimap begin, and where those of the last one end.
+    /// The start of each key's values in a multimap, and the end of the last key's.
     Starts,
-    /// All values of a multimap, key after key, or of a map of 128-bit keys, row by row.
+    /// The values of a multimap, grouped by key, or of a map of 128-bit keys, in row order.
     Values,
 }
 impl Section {
-    /// Its offset and its bytes, in the description of the format.
+    /// Returns the names of its offset and its bytes in the description of the format.
     fn fields(self) -> [&'static str; 2] {
         match self {
             Section::Header => ["offset of the header", "bytes of the header"],
@@ -79,25 +79,25 @@ impl fmt::Display for Section {
 /// A kind of table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TableKind {
-    /// Keys and a value each: [`Map`](crate::Map).
+    /// Keys with one value each: [`Map`](crate::Map).
     Map,
     /// Keys: [`Set`](crate::Set).
     Set,
-    /// Keys and numbers for them, both ways: [`Index`](crate::Index).
+    /// Keys and their ids, both ways: [`Index`](crate::Index).
     Index,
-    /// Keys and any number of values each: [`MultiMap`](crate::MultiMap).
+    /// Keys with any number of values each: [`MultiMap`](crate::MultiMap).
     MultiMap,
-    /// Keys of 128 bits: [`Set128`](crate::Set128).
+    /// 128-bit keys: [`Set128`](crate::Set128).
     Set128,
-    /// Keys of 128 bits and a value each: [`Map128`](crate::Map128).
+    /// 128-bit keys with one value each: [`Map128`](crate::Map128).
     Map128,
-    /// Keys of 128 bits and numbers for them, both ways: [`Index128`](crate::Index128).
+    /// 128-bit keys and their ids, both ways: [`Index128`](crate::Index128).
     Index128,
 }
-/// Sections behind the header, at most.
+/// Maximum number of sections after the header.
 const MAX_SECTIONS: usize = 5;
 impl TableKind {
-    /// With the number of each in the format.
+    /// All kinds, with their numbers in the format.
     const ALL: [(u32, TableKind); 7] = [
         (1, TableKind::Map),
         (2, TableKind::Set),
@@ -108,7 +108,7 @@ impl TableKind {
         (7, TableKind::Index128),
     ];
 
-    /// The sections behind the header, in their order.
+    /// Returns the sections after the header, in order.
     pub(crate) fn sections(self) -> &'static [Section] {
         const ALL: [Section; MAX_SECTIONS] =
             [Section::Slots, Section::Stash, Section::Keys, Section::Starts, Section::Values];
@@ -119,15 +119,15 @@ impl TableKind {
             TableKind::Map128 => &[Section::Slots, Section::Stash, Section::Keys, Section::Values],
         }
     }
-    /// Whether keys lie in rows, and the table has fingerprints of them.
+    /// Returns whether keys are stored in rows and the table holds their fingerprints.
     pub(crate) fn has_rows(self) -> bool {
         matches!(self, TableKind::Set128 | TableKind::Map128 | TableKind::Index128)
     }
-    /// How many bits keys may have.
+    /// Returns the allowed widths of keys, in bits.
     fn key_bits(self) -> &'static [u64] {
         if self.has_rows() { &[128] } else { &[32, 64] }
     }
-    /// How many bits values may have.
+    /// Returns the allowed widths of values, in bits.
     fn value_bits(self) -> &'static [u64] {
         match self {
             TableKind::Map | TableKind::MultiMap | TableKind::Map128 => &[32, 64],
@@ -135,7 +135,7 @@ impl TableKind {
             TableKind::Index | TableKind::Index128 => &[32],
         }
     }
-    /// Whether the byte in this place belongs to a field that it has.
+    /// Returns whether the header byte at `place` belongs to a field of this kind.
     fn has_field(self, place: usize) -> bool {
         let sections = at::SLOTS + at::OF_SECTION * self.sections().len();
         match place {
@@ -159,18 +159,18 @@ impl fmt::Display for TableKind {
     }
 }
 
-/// How wide the numbers of a table are.
+/// Width of a table's keys or values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Width {
     /// `u32`.
     U32,
     /// `u64`.
     U64,
-    /// `u128`: of keys alone.
+    /// `u128`: keys only.
     U128,
 }
 impl Width {
-    /// 32, 64 or 128.
+    /// Returns 32, 64 or 128.
     pub fn bits(self) -> u32 {
         match self {
             Width::U32 => 32,
@@ -178,7 +178,7 @@ impl Width {
             Width::U128 => 128,
         }
     }
-    /// Of `u32`, `u64` and `u128`.
+    /// Returns the width of `u32`, `u64` or `u128`.
     pub(crate) fn of<T>() -> Width {
         match size_of::<T>() {
             4 => Width::U32,
@@ -196,13 +196,13 @@ impl fmt::Display for Width {
 /// The types of keys and values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Types {
-    /// Of keys.
+    /// Type of keys.
     pub key: Width,
-    /// Of values; `None` for a set, which has none. The ids of an index are `u32`.
+    /// Type of values; `None` for a set, which has none. The ids of an index are `u32`.
     pub value: Option<Width>,
 }
 impl Types {
-    /// What such types are of.
+    /// Returns the name of entries of these types.
     pub(super) fn what(self) -> &'static str {
         if self.value.is_some() { "pairs" } else { "keys" }
     }
@@ -218,12 +218,12 @@ impl fmt::Display for Types {
 
 /// What the slots of a table hold.
 pub trait Slotted: 'static {
-    /// How the stash has it.
+    /// The layout of its pairs in the stash.
     type Pairs: Layout;
-    /// Words of 64 bits of a bucket.
+    /// 64-bit words per bucket.
     const BUCKET_WORDS: usize;
-    /// How many entries the bucket in this place holds, of those that are taken out when all are;
-    /// and the greatest value among them.
+    /// Returns the number of entries of the bucket at `place`, without fillers, and the greatest
+    /// value among them.
     fn entries(shape: Shape, place: u32, bucket: &[u64]) -> (u64, u64);
 }
 impl<L: Layout> Slotted for L {
@@ -253,12 +253,12 @@ impl<K: Member + Pod> Slotted for Members<K> {
     }
 }
 
-/// Where a section is.
+/// Location of a section.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Extent {
-    /// In bytes from the beginning of the file.
+    /// Offset in the file, in bytes.
     pub offset: u64,
-    /// Its length: a multiple of 8.
+    /// Length in bytes: a multiple of 8.
     pub bytes: u64,
 }
 impl Extent {
@@ -267,30 +267,29 @@ impl Extent {
     }
 }
 
-/// What a header says.
+/// The fields of a header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
     pub kind: TableKind,
     pub types: Types,
     pub seed: u32,
-    /// The value of the ambiguous key; 0 in a set.
+    /// The value of the ambiguous key, if the table has it; 0 for a set.
     pub held: Option<u64>,
-    /// Of the table: in the slots, in the stash, and the held one.
+    /// Pairs of the table: in the slots, in the stash, and the held one.
     pub pairs: u64,
     pub duplicates: u64,
     pub shape: Shape,
     /// Pairs in the stash.
     pub stashed: u64,
-    /// Values of a multimap; 0 of other kinds.
+    /// Number of values of a multimap; 0 for other kinds.
     pub values: u64,
-    /// What the function follows from that makes fingerprints of keys of 128 bits; 0 of other
-    /// kinds.
+    /// Seed of the function that makes fingerprints of 128-bit keys; 0 for other kinds.
     pub fingerprints: u64,
-    /// XXH3-64 of each section, as `kind` has them.
+    /// XXH3-64 of each section, in the order of the kind's sections.
     pub checksums: [u64; MAX_SECTIONS],
 }
 
-/// Where the fields of a header are.
+/// Offsets of a header's fields.
 mod at {
     pub const VERSION: usize = 8;
     pub const KIND: usize = 12;
@@ -303,7 +302,7 @@ mod at {
     pub const DUPLICATES: usize = 48;
     pub const PARTITIONS: usize = 56;
     pub const BUCKETS: usize = 60;
-    /// Of each section: offset, bytes, checksum. Those of the slots come first.
+    /// Per section: offset, bytes, checksum. The slots come first.
     pub const SLOTS: usize = 64;
     pub const OF_SECTION: usize = 24;
     pub const STASH: usize = SLOTS + OF_SECTION;
@@ -314,27 +313,27 @@ mod at {
 }
 
 impl Header {
-    /// Slots of a bucket, bytes of a slot, and bytes of a slot of the stash.
+    /// Returns the slots per bucket, the bytes per slot, and the bytes per slot of the stash.
     fn sizes(&self) -> [u64; 3] {
         let narrow = self.types.key == Width::U32;
         match (self.kind, self.types.value) {
             (TableKind::Set, _) if narrow => [8, 4, 8],
             (TableKind::Set, _) => [4, 8, 16],
-            // Groups and rows have numbers of 32 bits, whatever the values are.
+            // Values of groups and rows are 32-bit numbers, whatever the table's value type.
             (TableKind::Map, Some(Width::U64)) => [4, 16, 16],
             _ if narrow => [4, 8, 8],
             _ => [4, 16, 16],
         }
     }
-    /// Slots of all buckets.
+    /// Returns the number of slots of all buckets.
     pub fn all_slots(&self) -> u64 {
         self.shape.all_buckets() * self.sizes()[0]
     }
-    /// Pairs in the buckets.
+    /// Returns the number of pairs in the buckets.
     pub fn in_buckets(&self) -> u64 {
         self.pairs - self.stashed - self.held.is_some() as u64
     }
-    /// The greatest value that a pair of the table may have.
+    /// Returns the maximum value of the table's pairs.
     pub fn most_value(&self) -> u64 {
         match self.kind {
             TableKind::Map => u64::MAX,
@@ -342,7 +341,7 @@ impl Header {
             _ => self.pairs.saturating_sub(1),
         }
     }
-    /// How many numbers are in a section that is a column, and how wide they are.
+    /// Returns the number and the width of the elements of a column.
     pub fn column(&self, section: Section) -> (u64, Width) {
         match section {
             Section::Keys => (self.pairs, self.types.key),
@@ -367,24 +366,24 @@ impl Header {
             }
         }
     }
-    /// Where a section is: behind those before it.
+    /// Returns the location of a section, after all earlier ones.
     pub fn extent(&self, section: Section) -> Extent {
         let before = self.kind.sections().iter().take_while(|&&other| other != section);
         let offset = HEADER_BYTES + before.map(|&other| self.bytes_of(other)).sum::<u64>();
         Extent { offset, bytes: self.bytes_of(section) }
     }
-    /// Bytes of the file.
+    /// Returns the size of the file, in bytes.
     pub fn file_bytes(&self) -> u64 {
         HEADER_BYTES
             + self.kind.sections().iter().map(|&section| self.bytes_of(section)).sum::<u64>()
     }
-    /// The checksum of a section.
+    /// Returns the checksum of a section.
     pub fn checksum(&self, section: Section) -> u64 {
         self.numbered()
             .find(|&(_, other, _)| other == section)
             .map_or(0, |(_, _, checksum)| checksum)
     }
-    /// Where the fields of each section are, the section, its checksum.
+    /// Returns, for each section, the offset of its fields, the section, and its checksum.
     fn numbered(&self) -> impl Iterator<Item = (usize, Section, u64)> {
         let sections = self.kind.sections().iter().zip(self.checksums).enumerate();
         sections
@@ -424,7 +423,7 @@ impl Header {
     }
 }
 
-/// XXH3-64 of bytes that come in pieces.
+/// XXH3-64 of bytes that arrive in pieces.
 #[derive(Default)]
 pub struct Checksum(XxHash3_64);
 impl Checksum {
@@ -434,7 +433,7 @@ impl Checksum {
     pub fn finish(&self) -> u64 {
         self.0.finish()
     }
-    /// Errors: another one than the header has for this section.
+    /// Fails if it differs from the header's checksum of this section.
     pub fn check(&self, section: Section, header: &Header) -> Result<(), FileErrorKind> {
         match (self.finish(), header.checksum(section)) {
             (found, expected) if found != expected => {

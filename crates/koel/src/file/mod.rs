@@ -1,9 +1,9 @@
-//! Files of tables: saved from any device, loaded on any device, or opened where they are.
+//! Files of tables: saved from any device, loaded on any device, or opened in place.
 //!
-//! [`Map::save`], [`Map::load`] and [`Map::open`] write and read them, and so do those of [`Set`],
-//! [`Index`] and [`MultiMap`], and of [`Map128`], [`Set128`] and [`Index128`]; here is what is
-//! common to all kinds of tables: [`info`] tells what a file holds, and [`FileError`] what is wrong
-//! with it. `docs/format.md` describes the bytes, so that other programs can read them.
+//! [`Map::save`], [`Map::load`] and [`Map::open`] write and read them, as do the same methods of
+//! [`Set`], [`Index`], [`MultiMap`], [`Map128`], [`Set128`] and [`Index128`]. This module has what
+//! all kinds share: [`info`] returns what a file holds, and [`FileError`] describes its faults.
+//! `docs/format.md` describes the bytes, so that other programs can read them.
 //!
 //! ```
 //! use koel::{Device, Map};
@@ -15,8 +15,8 @@
 //!
 //! let loaded = Map::<u32, u32>::load(&Device::cpu()?, &path)?;
 //! assert_eq!(loaded.get(&[5, 6])?, [Some(50), None]);
-//! // SAFETY: no program changes the file while `opened` is there.
-//! let opened = unsafe { Map::<u32, u32>::open(&path) }?; // nothing is read but the header
+//! // SAFETY: no program changes the file while `opened` exists.
+//! let opened = unsafe { Map::<u32, u32>::open(&path) }?; // reads only the header
 //! assert_eq!(opened.get(&[5, 6])?, [Some(50), None]);
 //! let info = koel::file::info(&path)?;
 //! assert_eq!((info.pairs, info.types.to_string()), (3, "u32 -> u32".to_string()));
@@ -26,17 +26,20 @@
 //! ```
 //!
 //! # What is checked, and when
-//! | | reads | checks |
-//! |---|---|---|
-//! | [`info`], `open` | the header, 4,096 bytes; `open` the stash too, normally no bytes | length of the file, every field of the header, checksums of what was read |
-//! | `load`, `verify`, [`verify`](verify()) | the file, once | besides, the checksum of each section; that the slots hold as many entries as the header says, and no number that is of no key; that keys of an index ascend, and so do the places where values of a multimap begin, up to the number of values |
+//! * [`info`] reads the header, 4,096 bytes; `open` also reads the stash, normally empty. They
+//!   check the length of the file, every field of the header, and the checksums of what they read.
+//! * `load`, `verify` and [`verify`](verify()) read the file once. They also check the checksum of
+//!   each section; that the slots hold as many entries as the header says, and no number without a
+//!   key; that the keys of an index and the starts of a multimap ascend, the latter up to the
+//!   number of values.
 //!
-//! So a file that is truncated, foreign, newer, of another kind or other types, or damaged in its
-//! header or stash is always refused; a file that is damaged elsewhere only by those that read all
-//! of it. Until then lookups in it may tell nonsense, but look nowhere else: no file, however it
-//! was made, makes koel read out of bounds, loop without end, or allocate more than some 16 times
-//! what the file is long. (What is [retrieved](crate::MultiMap::retrieve) from a multimap is as
-//! long as its values tell, for each query.)
+//! A file that is truncated, foreign, newer, of another kind or other types, or damaged in its
+//! header or stash is therefore always refused; a file damaged elsewhere is refused only by
+//! functions that read all of it. Until then lookups in it may return wrong answers, but stay
+//! within the file: no file, however crafted, makes koel read out of bounds, loop forever, or
+//! allocate more than about 16 times the file's length. (What is
+//! [retrieved](crate::MultiMap::retrieve) from a multimap is, for each query, as long as the file
+//! says.)
 mod error;
 pub(crate) mod filed;
 pub(crate) mod format;
@@ -56,7 +59,7 @@ use koel_kernels::table::layout::{Narrow, Wide};
 use reader::Reader;
 use std::path::Path;
 
-/// What a table file holds, as its header tells.
+/// The contents of a table file, according to its header.
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct FileInfo {
@@ -66,29 +69,29 @@ pub struct FileInfo {
     pub kind: TableKind,
     /// The types of keys and values.
     pub types: Types,
-    /// Distinct keys stored.
+    /// Number of distinct keys.
     pub keys: usize,
-    /// Pairs stored: as many as keys, but of a multimap all of them.
+    /// Number of pairs: that of the keys, or of all values in a multimap.
     pub pairs: usize,
-    /// Pairs dropped when it was built, because another one had the same key.
+    /// Number of pairs dropped by the build because another pair had the same key.
     pub duplicates: usize,
-    /// Keys in the stash.
+    /// Number of keys in the stash.
     pub stashed: usize,
-    /// Whether it holds the one key that is kept in the header.
+    /// Whether the table contains the ambiguous key, which is stored in the header.
     pub held: bool,
-    /// Keys are mixed with it.
+    /// Hash seed.
     pub seed: u32,
-    /// Partitions of the table.
+    /// Number of partitions.
     pub partitions: u32,
-    /// Buckets of each partition.
+    /// Buckets per partition.
     pub buckets: u32,
-    /// Slots of the table.
+    /// Number of slots.
     pub slots: usize,
-    /// Bytes of the file.
+    /// Size of the file, in bytes.
     pub bytes: u64,
 }
 impl FileInfo {
-    /// Keys per slot.
+    /// Returns the keys per slot.
     pub fn load(&self) -> f64 {
         self.keys as f64 / self.slots as f64
     }
@@ -112,13 +115,13 @@ impl FileInfo {
     }
 }
 
-/// What a table file holds, for callers who do not know. Reads the header.
+/// Returns what a table file holds. Reads the header.
 ///
 /// Errors: see [what is checked](self#what-is-checked-and-when).
 pub fn info(path: impl AsRef<Path>) -> Result<FileInfo> {
     Ok(FileInfo::of(Reader::open(path.as_ref())?.header()))
 }
-/// As [`info`], after everything was checked. Reads the file once.
+/// Checks a whole table file, then returns its [`info`]. Reads the file once.
 ///
 /// Errors: see [what is checked](self#what-is-checked-and-when).
 pub fn verify(path: impl AsRef<Path>) -> Result<FileInfo> {
@@ -133,7 +136,7 @@ pub fn verify(path: impl AsRef<Path>) -> Result<FileInfo> {
         (TableKind::Set, Width::U64, _) => all::<Members<u64>>(reader),
         (TableKind::Map, Width::U32, Some(Width::U64)) => all::<Wide<u32, u64>>(reader),
         (TableKind::Map, Width::U64, Some(Width::U64)) => all::<Wide<u64, u64>>(reader),
-        // Values of 32 bits, or numbers of groups or rows.
+        // 32-bit values, or numbers of groups or rows.
         (_, Width::U32, _) => all::<Narrow>(reader),
         (_, Width::U64 | Width::U128, _) => all::<Wide<u64, u32>>(reader),
     }?;

@@ -1,5 +1,5 @@
-//! Reads table files, strictly: nothing is allocated, and no place is computed, from a number that
-//! was not held against the length of the file.
+//! Strict reading of table files: no allocation and no offset depends on a number that has not been
+//! checked against the length of the file.
 use super::format::{Checksum, HEADER_BYTES, Header, Section, Slotted, TableKind, Types, Width};
 use super::{FileError, FileErrorKind};
 use crate::cpu::Stash;
@@ -13,24 +13,24 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::OnceLock;
 
-/// Words that are read at a time: they stay in the cache until they are checked.
+/// Elements read at a time: they stay in the cache until they are checked.
 const PIECE: usize = 64 << 10;
-/// Steps that putting the pairs of a stash in may take: a tenth of a second. Keys that were not
-/// chosen to collide take one each.
+/// Maximum number of steps to insert the pairs of a stash: a tenth of a second. Keys that were not
+/// crafted to collide take one step each.
 const MAX_STEPS: u64 = 1 << 26;
 
-/// A table file whose header is sound.
+/// A table file with a valid header.
 pub struct Reader<R> {
     source: R,
     path: PathBuf,
     header: Header,
 }
 impl Reader<File> {
-    /// Opens a file. Reads its header.
+    /// Opens a file and reads its header.
     pub fn open(path: &Path) -> Result<Reader<File>> {
         let at_path = |kind| FileError { path: path.to_owned(), kind };
         let refused = |e| at_path(FileErrorKind::Read(e));
-        // A pipe would be waited for.
+        // Opening a pipe would block.
         if !std::fs::metadata(path).map_err(refused)?.is_file() {
             return Err(refused(io::Error::other("expected a regular file")).into());
         }
@@ -38,10 +38,10 @@ impl Reader<File> {
         let bytes = file.metadata().map_err(refused)?.len();
         Reader::new(file, bytes, path)
     }
-    /// Maps the file, of which the header was read.
+    /// Maps the file, whose header has been read.
     ///
     /// # Safety
-    /// Nobody changes the file or cuts it short as long as the mapping is there.
+    /// Nobody changes or truncates the file while the mapping exists.
     pub unsafe fn map<S: Slotted>(&self) -> Result<Arc<Mapping>> {
         let bytes = usize::try_from(self.header.file_bytes()).map_err(|_| Error::OutOfMemory {
             device: "the host".into(),
@@ -49,8 +49,8 @@ impl Reader<File> {
             free: 0,
         })?;
         // SAFETY: memory of a mapping must not change while it is borrowed. The mapping is private
-        // and never written here; `save` never changes a file that is there, but puts
-        // another one in its place; that nobody else does is the caller's promise.
+        // and never written here; `save` never changes an existing file, but replaces it; the
+        // caller promises that nobody else does.
         let map = unsafe { MmapOptions::new().len(bytes).map_copy_read_only(&self.source) };
         let map = map.map_err(|e| self.fault(FileErrorKind::Read(e)))?;
         let check = |mapping: &Mapping| mapping.reader().check_sections::<S>();
@@ -64,7 +64,7 @@ impl Reader<File> {
     }
 }
 impl<'a> Reader<Cursor<&'a [u8]>> {
-    /// Of a file in memory.
+    /// Reads a file in memory.
     pub fn of_bytes(bytes: &'a [u8]) -> Result<Self> {
         Reader::new(Cursor::new(bytes), bytes.len() as u64, Path::new("(memory)"))
     }
@@ -81,7 +81,7 @@ impl<R: Read + Seek> Reader<R> {
     pub fn header(&self) -> &Header {
         &self.header
     }
-    /// Errors: another kind of table, or other types.
+    /// Fails if the file holds another kind of table, or other types.
     pub fn check_is(&self, kind: TableKind, types: Types) -> Result<()> {
         let Header { kind: found_kind, types: found, .. } = self.header;
         if found_kind != kind {
@@ -104,7 +104,7 @@ impl<R: Read + Seek> Reader<R> {
         read.map_err(|e| self.fault(FileErrorKind::Read(e)))
     }
 
-    /// The stash, checked.
+    /// Reads and checks the stash.
     pub fn stash<S: Slotted>(&mut self) -> Result<Stash<S::Pairs>> {
         let Header { held, .. } = self.header;
         let mut words = vec![0u64; self.header.extent(Section::Stash).bytes as usize / 8];
@@ -115,8 +115,8 @@ impl<R: Read + Seek> Reader<R> {
         let held = held.map(<S::Pairs as Layout>::Value::narrowed);
         stash_of(&words, held, &self.header).map_err(|kind| self.fault(kind))
     }
-    /// The slots, in pieces of whole buckets, one after the other. They are checked when all have
-    /// been taken: if this is an error, what was taken is worth nothing.
+    /// Passes the slots to `take` in pieces of whole buckets, in order. The check comes after the
+    /// last piece: if it fails, discard what was taken.
     pub fn slots<S: Slotted>(&mut self, mut take: impl FnMut(&[u64]) -> Result<()>) -> Result<()> {
         let mut slots = Slots::<S>::new(&self.header);
         self.pieces(Section::Slots, |piece| {
@@ -125,8 +125,8 @@ impl<R: Read + Seek> Reader<R> {
         })?;
         slots.finish().map_err(|kind| self.fault(kind))
     }
-    /// A column, in pieces, one after the other. It is checked when all have been taken, as
-    /// [`slots`](Self::slots) are.
+    /// Passes a column to `take` in pieces, in order. The check comes after the last piece, as for
+    /// [`slots`](Self::slots).
     pub fn column<T: Element>(
         &mut self,
         section: Section,
@@ -142,7 +142,7 @@ impl<R: Read + Seek> Reader<R> {
         self.read(filling)?;
         column.finish(filling).map_err(|kind| self.fault(kind))
     }
-    /// The numbers of a section, some at a time.
+    /// Passes the elements of a section to `take` in pieces.
     fn pieces<T: Element>(
         &mut self,
         section: Section,
@@ -159,7 +159,7 @@ impl<R: Read + Seek> Reader<R> {
         }
         Ok(())
     }
-    /// Reads all sections but the stash, and checks them.
+    /// Reads and checks all sections except the stash.
     pub fn check_sections<S: Slotted>(&mut self) -> Result<()> {
         self.slots::<S>(|_| Ok(()))?;
         for &section in &self.header.kind.sections()[2..] {
@@ -171,14 +171,14 @@ impl<R: Read + Seek> Reader<R> {
         }
         Ok(())
     }
-    /// The slots, checked, in memory of a device.
+    /// Loads the slots, checked, into memory of a device.
     pub fn load_slots<S: Slotted, T: Element>(&mut self, device: &Device) -> Result<Buffer<T>> {
         let words = self.header.column(Section::Slots).0 as usize;
         let mut to = Filled::new(device, words * 8 / size_of::<T>())?;
         self.slots::<S>(|piece| to.add(bytemuck::cast_slice(piece)))?;
         Ok(to.buffer)
     }
-    /// A column, checked, in memory of a device.
+    /// Loads a column, checked, into memory of a device.
     pub fn load_column<T: Element>(
         &mut self,
         device: &Device,
@@ -189,7 +189,7 @@ impl<R: Read + Seek> Reader<R> {
         Ok(to.buffer)
     }
 }
-/// Memory of a device that is filled piece by piece.
+/// Memory of a device that is filled in pieces.
 struct Filled<T> {
     buffer: Buffer<T>,
     len: usize,
@@ -206,7 +206,7 @@ impl<T: Element> Filled<T> {
     }
 }
 
-/// A table file, in memory while it is looked at. Nothing was checked but its header.
+/// A mapped table file. Only its header has been checked.
 pub struct Mapping {
     map: Mmap,
     path: PathBuf,
@@ -215,9 +215,9 @@ pub struct Mapping {
     checked: OnceLock<()>,
 }
 impl Mapping {
-    /// The numbers of a section. Those of the slots begin on a multiple of 4,096 bytes, others of
-    /// 8; those of 128 bits on one of 16, as slots and stash of their tables have slots of 16
-    /// bytes.
+    /// Returns the elements of a section. The slots start on a multiple of 4,096 bytes, other
+    /// sections on one of 8; 128-bit elements on one of 16, because the slots and stash of their
+    /// tables have slots of 16 bytes.
     pub fn numbers<T: Element>(&self, section: Section) -> &[T] {
         let (start, (n, width)) =
             (self.header.extent(section).offset as usize, self.header.column(section));
@@ -226,21 +226,20 @@ impl Mapping {
     fn reader(&self) -> Reader<Cursor<&[u8]>> {
         Reader { source: Cursor::new(&self.map), path: self.path.clone(), header: self.header }
     }
-    /// Checks everything but the header and the stash: reads the file once.
+    /// Checks everything except the header and the stash. Reads the file once.
     pub fn verify(&self) -> Result<()> {
         (self.check)(self)?;
-        let _ = self.checked.set(()); // it may have been checked before
+        let _ = self.checked.set(()); // may already be set
         Ok(())
     }
-    /// The same, unless it was done before.
+    /// Does the same, unless already done.
     pub fn verify_once(&self) -> Result<()> {
         if self.checked.get().is_some() { Ok(()) } else { self.verify() }
     }
 }
 
-/// What is checked of slots: that they are those which were written, that they hold as many pairs
-/// as the header says, on which relies whoever takes all pairs out, and that values that are
-/// numbers of keys are numbers of keys.
+/// Checks of the slots: their checksum; that they hold as many pairs as the header says, on which
+/// enumeration of all pairs relies; and that values that number keys are in range.
 struct Slots<S> {
     header: Header,
     checksum: Checksum,
@@ -261,7 +260,7 @@ impl<S: Slotted> Slots<S> {
             slotted: std::marker::PhantomData,
         }
     }
-    /// The next words, of whole buckets.
+    /// Adds the next words, of whole buckets.
     fn add(&mut self, words: &[u64]) {
         self.checksum.add(bytemuck::cast_slice(words));
         for bucket in words.chunks_exact(S::BUCKET_WORDS) {
@@ -283,14 +282,13 @@ impl<S: Slotted> Slots<S> {
         }
     }
 }
-/// What is checked of a column: that it is what was written; that keys of an index, unless they lie
-/// in rows, and starts ascend, and starts from 0 to the number of values; that what fills it up to
-/// whole words is 0.
+/// Checks of a column: its checksum; that the keys of an index (except in rows) and the starts
+/// ascend, the starts from 0 to the number of values; that the padding to whole words is 0.
 struct Column {
     header: Header,
     section: Section,
     checksum: Checksum,
-    /// Elements so far, and the last one of them.
+    /// Number of elements so far, and the last one.
     n: u64,
     last: u64,
     fault: Option<FileErrorKind>,
@@ -309,7 +307,7 @@ impl Column {
     fn add<T: Element>(&mut self, numbers: &[T]) {
         self.checksum.add(bytemuck::cast_slice(numbers));
         match (self.section, self.header.column(self.section).1) {
-            // Their numbers may have any order.
+            // A multimap's keys may be in any order.
             (Section::Keys, _) if self.header.kind == TableKind::MultiMap => {
                 self.n += numbers.len() as u64
             }
@@ -319,7 +317,7 @@ impl Column {
             (Section::Keys | Section::Starts, Width::U64) => {
                 self.ascend::<u64>(bytemuck::cast_slice(numbers))
             }
-            // Values, and keys in rows, which have 128 bits.
+            // Values, and 128-bit keys in rows.
             _ => self.n += numbers.len() as u64,
         }
     }
@@ -349,7 +347,7 @@ impl Column {
             expected,
         });
     }
-    /// Bytes behind the last element.
+    /// Returns the bytes after the last element.
     fn filling(&self) -> usize {
         let (n, width) = self.header.column(self.section);
         (self.header.extent(self.section).bytes - n * u64::from(width.bits() / 8)) as usize
@@ -378,10 +376,10 @@ fn check(
     checksum.check(section, header)
 }
 
-/// The stash of a table, of the words of its section.
+/// Builds the stash of a table from the words of its section.
 ///
-/// Errors: keys that are not in ascending order or that no stash holds, values that no such table
-/// has; keys that collide too often.
+/// Errors: keys out of order or that no stash holds; values out of range; keys that collide too
+/// often.
 pub fn stash_of<L: Layout>(
     words: &[u64],
     held: Option<L::Value>,
@@ -399,7 +397,7 @@ pub fn stash_of<L: Layout>(
             _ if key == L::AMBIGUOUS => "has the ambiguous key",
             Some(before) if key == before => "has the key of the one before it",
             Some(before) if key < before => "is out of order",
-            _ if L::value(pair).widened() > most => "has a value that is too great",
+            _ if L::value(pair).widened() > most => "has a value that is too large",
             _ => {
                 before = Some(key);
                 continue;

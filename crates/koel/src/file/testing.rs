@@ -1,4 +1,4 @@
-//! What tests of files of all kinds do.
+//! Helpers for tests of files of all kinds.
 use super::FileErrorKind;
 use super::filed::{Filed, load, load_bytes, open_on, save, save_to, verify};
 use crate::device::Device;
@@ -8,18 +8,18 @@ use std::io::Cursor;
 use std::path::{Path, PathBuf};
 use twox_hash::XxHash3_64;
 
-/// What it is in a file.
+/// Returns the bytes of the table's file.
 pub fn bytes<T: Filed>(table: &T) -> Vec<u8> {
     let mut bytes = Cursor::new(vec![]);
     save_to(table, &mut bytes).unwrap();
     bytes.into_inner()
 }
-/// Where a section is that is described at this byte of the header.
+/// Returns the range of the section described at this byte of the header.
 pub fn section(bytes: &[u8], at: usize) -> std::ops::Range<usize> {
     let long = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap()) as usize;
     long(at)..long(at) + long(at + 8)
 }
-/// Puts the checksums in that it should have.
+/// Writes the correct checksums.
 pub fn seal(bytes: &mut [u8]) {
     let sections = [2, 2, 3, 5, 3, 4, 3][bytes[12] as usize - 1];
     for at in (64..).step_by(24).take(sections) {
@@ -29,23 +29,23 @@ pub fn seal(bytes: &mut [u8]) {
     let checksum = XxHash3_64::oneshot(&bytes[..4088]);
     bytes[4088..4096].copy_from_slice(&checksum.to_le_bytes());
 }
-/// The fault of a file.
+/// Returns the fault of a file.
 pub fn kind(result: Result<impl Sized>) -> FileErrorKind {
     match result.map(|_| ()) {
         Err(Error::File(e)) => e.kind,
         other => panic!("{other:?}"),
     }
 }
-/// Opens a table in a file, which no test changes while the table is there.
+/// Opens a table from a file that no test changes while the table exists.
 pub fn opened<T: Filed>(device: &Device, path: impl AsRef<Path>) -> Result<T> {
-    // SAFETY: as said.
+    // SAFETY: as stated above.
     unsafe { open_on(device, path.as_ref()) }
 }
-/// The same on a device of its own.
+/// Opens it on a device of its own.
 pub fn opened_here<T: Filed>(path: impl AsRef<Path>) -> Result<T> {
     opened(&Device::cpu()?, path)
 }
-/// Saves a table, and takes it back: opened on the first device, which is a CPU, and loaded on all.
+/// Saves a table and reads it back: opened on the first device, a CPU, and loaded on all.
 pub fn taken_back<T: Filed>(table: &T, path: &Path, devices: &[&Device]) -> Vec<T> {
     save(table, path).unwrap();
     let written = fs::read(path).unwrap();
@@ -55,7 +55,7 @@ pub fn taken_back<T: Filed>(table: &T, path: &Path, devices: &[&Device]) -> Vec<
     assert_eq!((info.kind, info.types, info.bytes), (T::KIND, T::types(), written.len() as u64));
     let opened = opened::<T>(devices[0], path).unwrap();
     verify(&opened).unwrap();
-    assert!(opened.file().is_some(), "looked at where it is");
+    assert!(opened.file().is_some(), "used in place");
     let mut tables = vec![opened];
     for device in devices {
         tables.push(load(device, path).unwrap());
@@ -64,7 +64,7 @@ pub fn taken_back<T: Filed>(table: &T, path: &Path, devices: &[&Device]) -> Vec<
     tables.iter().for_each(|table| assert_eq!(bytes(table), written));
     tables
 }
-/// A file that was written when version 1 was new: it stays readable.
+/// Returns a file written when version 1 was new, which must stay readable.
 pub fn old_file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/table").join(name)
 }

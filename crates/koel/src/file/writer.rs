@@ -1,4 +1,4 @@
-//! Writes table files: whole, or not at all.
+//! Atomic writing of table files.
 use super::filed::Contents;
 use super::format::{Checksum, HEADER_BYTES, Header, MAX_STASHED, Slotted, TableKind, Types};
 use super::reader::stash_of;
@@ -12,7 +12,7 @@ use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// Elements that are brought from a device and written at a time.
+/// Elements downloaded from a device and written at a time.
 pub const PIECE: usize = 1 << 18;
 
 /// Writes a file from its beginning. The header comes last, when the checksums are known.
@@ -21,7 +21,7 @@ pub struct Writer<'a, W> {
     path: &'a Path,
 }
 impl<'a, W: Write + Seek> Writer<'a, W> {
-    /// `path` is for errors.
+    /// Creates a writer; `path` is for error messages.
     pub fn new(to: &'a mut W, path: &'a Path) -> Writer<'a, W> {
         Writer { to, path }
     }
@@ -37,10 +37,10 @@ impl<'a, W: Write + Seek> Writer<'a, W> {
         sought.map(|_| ()).map_err(|e| self.fault(FileErrorKind::Write(e)))
     }
 
-    /// Writes a table of this kind; `columns` adds the sections that it has besides.
+    /// Writes a table of this kind; `columns` adds its further sections.
     ///
-    /// Errors: what cannot be written; more pairs in the stash than a file holds, or such as cannot
-    /// be read again.
+    /// Errors: write failures; more pairs in the stash than a file may hold, or pairs that could
+    /// not be read back.
     pub fn table<S: Slotted, T: Element>(
         mut self,
         kind: TableKind,
@@ -76,7 +76,7 @@ impl<'a, W: Write + Seek> Writer<'a, W> {
             fingerprints,
             checksums: Default::default(),
         };
-        // What could not be read again is not written.
+        // Nothing is written that could not be read back.
         stash_of::<S::Pairs>(&words, None, &header).map_err(|kind| self.fault(kind))?;
 
         self.rewind()?;
@@ -91,14 +91,14 @@ impl<'a, W: Write + Seek> Writer<'a, W> {
         written.map_err(|e| self.fault(FileErrorKind::Write(e)))
     }
 }
-/// The sections of a file, which come in their order.
+/// The sections of a file, added in order.
 pub struct Sections<'b, 'a, W> {
     writer: &'b mut Writer<'a, W>,
     header: &'b mut Header,
     done: usize,
 }
 impl<W: Write + Seek> Sections<'_, '_, W> {
-    /// The next one, wherever it is.
+    /// Adds the next section, from any device.
     pub fn add<T: Element>(&mut self, from: View<'_, T>) -> Result<()> {
         if let Some(numbers) = from.host() {
             return self.pieces(numbers.chunks(PIECE).map(Ok));
@@ -120,7 +120,7 @@ impl<W: Write + Seek> Sections<'_, '_, W> {
             self.writer.bytes(bytes)?;
             written += bytes.len();
         }
-        // Whole words.
+        // Pads to whole words.
         let filling = &[0; 8][..written.next_multiple_of(8) - written];
         checksum.add(filling);
         self.writer.bytes(filling)?;
@@ -130,11 +130,11 @@ impl<W: Write + Seek> Sections<'_, '_, W> {
     }
 }
 
-/// Has a file written beside its place, and puts it there when it is whole and on the disk. If that
-/// fails, nothing is left beside, and the old file, if there was one, is as it was.
+/// Writes a temporary file in the same folder, and renames it to `path` when it is complete and on
+/// the disk. On failure no temporary file remains, and an existing file is unchanged.
 pub fn replace(path: &Path, write: impl FnOnce(&mut File) -> Result<()>) -> Result<()> {
     let refused = |e| FileError { path: path.to_owned(), kind: FileErrorKind::Write(e) };
-    // Known before the work is done, and on every system.
+    // Fails before the work is done, and on every system.
     if path.is_dir() {
         return Err(refused(io::Error::from(io::ErrorKind::IsADirectory)).into());
     }
@@ -147,22 +147,21 @@ pub fn replace(path: &Path, write: impl FnOnce(&mut File) -> Result<()>) -> Resu
     fs::rename(&beside.path, path).map_err(refused)?;
     Ok(())
 }
-/// A file that is removed, unless it was renamed.
+/// A file that is removed unless it has been renamed.
 struct Beside {
     path: PathBuf,
 }
 impl Beside {
-    /// A name that no other thread and no other process uses.
+    /// Creates a name that no other thread or process uses.
     fn new(path: &Path) -> io::Result<Beside> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let name =
-            path.file_name().ok_or_else(|| io::Error::other("expected the name of a file"))?;
+        let name = path.file_name().ok_or_else(|| io::Error::other("expected a file name"))?;
         let (process, number) = (std::process::id(), NUMBER.fetch_add(1, Relaxed));
         Ok(Beside { path: path.with_file_name(format!(".{}.{process}.{number}", name.display())) })
     }
 }
 impl Drop for Beside {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path); // it may have been renamed, or never made
+        let _ = fs::remove_file(&self.path); // it may have been renamed, or never created
     }
 }

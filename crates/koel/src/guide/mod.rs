@@ -1,10 +1,10 @@
-//! The guide: [which table](choosing) for what, what it [costs], [recipes], how [devices], streams,
-//! graphs and other libraries go together, and what [errors] mean.
+//! The guide: [which table](choosing) to choose, what operations [cost](costs), [recipes],
+//! [devices] with streams, graphs and other libraries, and what [errors] mean.
 //!
-//! The published tables have a page each in [`classic`](crate::classic): its source, shape, memory
-//! and guarantees.
+//! Each published table has a page in [`classic`](crate::classic): its source, shape, memory and
+//! guarantees.
 //!
-//! Nothing is called here: the pages are documentation whose examples are tests.
+//! This module has no functions: its pages are documentation whose examples are tests.
 #[doc = include_str!("choosing.md")]
 pub mod choosing {}
 #[doc = include_str!("costs.md")]

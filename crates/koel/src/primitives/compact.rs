@@ -1,4 +1,4 @@
-//! Stream compaction: what is kept, close together, in its order.
+//! Stream compaction: moves kept elements together, in their order.
 use super::check_planned;
 use super::lookback::Lookback;
 use crate::device::{Device, Element, Stream, View, ViewMut};
@@ -9,19 +9,20 @@ use koel_kernels::moved::FromTo;
 use koel_simt::{Buf, In};
 use rayon::prelude::*;
 
-/// What can be compacted alone: `u32`, `u64`, `u128`.
+/// Elements that can be compacted alone: `u32`, `u64`, `u128`.
 pub trait CompactElement: Element {}
 impl CompactElement for u32 {}
 impl CompactElement for u64 {}
 impl CompactElement for u128 {}
-/// What can be compacted together with values of type `V`: `u32` and `u64` with `u32` and `u64`.
+/// Elements that can be compacted together with values of type `V`: `u32` and `u64` with `u32` and
+/// `u64`.
 pub trait CompactPair<V>: CompactElement {}
 impl CompactPair<u32> for u32 {}
 impl CompactPair<u64> for u32 {}
 impl CompactPair<u32> for u64 {}
 impl CompactPair<u64> for u64 {}
 
-/// What all launches get.
+/// Arguments common to all launches.
 struct Args {
     n: u32,
     flags: In<u8>,
@@ -29,32 +30,34 @@ struct Args {
     tiles: Tiles,
 }
 
-/// Keeps the elements whose flag is not 0, of up to a given number.
+/// Plan that keeps the elements whose flag is not 0, for up to a given number of elements.
 ///
-/// The kept ones stand at the beginning of the output, in the order of the input; what the rest of
-/// the output holds is not defined. The same result on every device and in every run.
+/// The kept elements come first in the output, in input order; the rest of the output is undefined.
+/// The result is the same on every device and in every run.
 ///
-/// On a GPU: one launch; every flag is read once (1 byte an element), every kept element is read
-/// once, in whole sectors, and written once. Scratch: 8 bytes for each 4096 elements. Decoupled
+/// On a GPU: one launch; every flag is read once (1 byte per element), every kept element is read
+/// once, in whole sectors, and written once. Scratch: 8 bytes per 4096 elements. Decoupled
 /// look-back, as in [`Scan`](super::Scan).
 pub struct Compact {
     max_n: usize,
     lookback: Lookback,
 }
 impl Compact {
-    /// For at most `max_n` elements. Errors: out of memory, more than 32-bit indices reach.
+    /// Makes a plan for up to `max_n` elements. Errors: out of memory; more than 32-bit indices
+    /// address.
     pub fn new(device: &Device, max_n: usize) -> Result<Compact> {
         check_planned("elements to compact", max_n, max_n)?;
         Ok(Compact { max_n, lookback: Lookback::new(device, max_n.div_ceil(TILE as usize))? })
     }
-    /// Bytes of device memory that the plan keeps.
+    /// Returns the device memory that the plan keeps, in bytes.
     pub fn scratch_bytes(&self) -> usize {
         self.lookback.bytes()
     }
-    /// `output` = the elements of `input` whose flag is not 0; `count[0]` = how many.
+    /// Sets `output` to the elements of `input` whose flag is not 0, and `count[0]` to their
+    /// number.
     ///
-    /// Errors: lengths that differ (`output` must have room for all), more elements than planned
-    /// for, buffers of another device.
+    /// Errors: lengths that differ (`output` must have room for all elements); more elements than
+    /// planned for; buffers of another device.
     pub fn run<T: CompactElement>(
         &mut self,
         stream: &Stream,
@@ -64,13 +67,13 @@ impl Compact {
         count: ViewMut<'_, u32>,
     ) -> Result<()> {
         check_length("output", output.len(), "the input", input.len())?;
-        // SAFETY: room for all.
+        // SAFETY: the output has room for all elements.
         unsafe { self.run_kept(stream, flags, input, output, count) }
     }
     /// [`run`](Self::run) with an output that may be shorter than the input.
     ///
     /// # Safety
-    /// There are at most as many flags that are not 0 as elements of the output.
+    /// The output has at least as many elements as there are nonzero flags.
     pub(crate) unsafe fn run_kept<T: CompactElement>(
         &mut self,
         stream: &Stream,
@@ -87,8 +90,8 @@ impl Compact {
                 return Ok(());
             };
             let (grid, elements) = (n.div_ceil(TILE), FromTo { from, to });
-            // SAFETY: lengths as checked, and room as the caller says; the status words are for
-            // `max_n` elements, and a block takes each tile.
+            // SAFETY: lengths as checked, room as the caller promises; there are status words for
+            // `max_n` elements, and one block per tile.
             return unsafe {
                 kernels::compact::launch(stream, grid, n, flags, elements, count, tiles)
             };
@@ -104,9 +107,9 @@ impl Compact {
         }
         Ok(())
     }
-    /// The same for pairs.
+    /// Compacts pairs.
     ///
-    /// Errors: as [`run`](Self::run).
+    /// Errors: as for [`run`](Self::run).
     #[allow(clippy::too_many_arguments, reason = "two arrays in, two out, the flags and the count")]
     pub fn run_pairs<K: CompactPair<V>, V: Element>(
         &mut self,
@@ -134,8 +137,8 @@ impl Compact {
                 return Ok(());
             };
             let grid = n.div_ceil(TILE);
-            // SAFETY: lengths as checked; the status words are for `max_n` elements, and a block
-            // takes each tile.
+            // SAFETY: lengths as checked; there are status words for `max_n` elements, and one
+            // block per tile.
             return unsafe {
                 kernels::compact_pairs::launch(
                     stream, grid, n, flags, of_keys, of_values, count, tiles,
@@ -181,7 +184,7 @@ impl Compact {
         count.arg("count", stream)?;
         check_planned("elements to compact", n, self.max_n)
     }
-    /// None: nothing to do.
+    /// Returns the launch arguments; `None` if there is nothing to do.
     fn args(
         &mut self,
         stream: &Stream,
@@ -199,7 +202,7 @@ impl Compact {
     }
 }
 
-/// Counts of chunks, then each chunk to its own part of the output. Returns the count.
+/// Counts per chunk, then compacts each chunk into its own part of the output. Returns the count.
 fn on_host<T: Element>(threads: usize, flags: &[u8], input: &[T], output: &mut [T]) -> usize {
     let chunk = input.len().div_ceil(threads * 4).max(1 << 12);
     let counts =

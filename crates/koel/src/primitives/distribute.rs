@@ -1,18 +1,18 @@
-//! Stable distribution into bins on the CPU: count, sum up, place, each in parallel over chunks.
+//! Stable distribution into bins on the CPU: count, scan and scatter, each in parallel over chunks.
 use rayon::prelude::*;
 use std::marker::PhantomData;
 
-/// Items that a thread takes at a time, at least: so many that the counts of a chunk are not felt.
+/// Minimum chunk of a thread, in items: large enough to amortize the counts of a chunk.
 const CHUNK: usize = 1 << 14;
 
-/// An array that several threads write, each place by one of them.
+/// An array that several threads write, each index by one of them.
 #[derive(Clone, Copy)]
 pub struct Places<'a, T> {
     ptr: *mut T,
     len: usize,
     of: PhantomData<&'a mut [T]>,
 }
-// SAFETY: a `&mut [T]` that is only written, each place by one thread (the contract of `put`).
+// SAFETY: a `&mut [T]` that is only written, each index by one thread (the contract of `put`).
 unsafe impl<T: Send> Sync for Places<'_, T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Send for Places<'_, T> {}
@@ -21,21 +21,21 @@ impl<'a, T: Copy> Places<'a, T> {
         Places { ptr: of.as_mut_ptr(), len: of.len(), of: PhantomData }
     }
     /// # Safety
-    /// `i` is inside, and no other thread writes place `i`.
+    /// `i` is in bounds, and no other thread writes index `i`.
     #[inline(always)]
     pub unsafe fn put(&self, i: usize, v: T) {
         debug_assert!(i < self.len);
-        // SAFETY: inside, and nobody else's.
+        // SAFETY: in bounds, and no other thread's.
         unsafe { self.ptr.add(i).write(v) }
     }
 }
 
 /// Calls `put(i, bin, place)` for every item `i` below `n`. The places of a bin are consecutive,
-/// from `first(counts)[bin]` on, in the order of the items: each is given once if the bins' places
-/// do not overlap. Returns the counts.
+/// starting at `first(counts)[bin]`, in item order: each place is used once if the bins' ranges do
+/// not overlap. Returns the counts.
 ///
-/// The closures are copied into each thread's loop: what they capture then stays in registers,
-/// whatever is written.
+/// The closures are copied into each thread's loop, so that their captures stay in registers
+/// despite the writes.
 pub fn distribute(
     threads: usize,
     n: usize,
@@ -51,7 +51,7 @@ pub fn distribute(
         .par_chunks_mut(bins)
         .enumerate()
         .for_each(move |(c, counts)| range(c).for_each(|i| counts[bin(i)] += 1));
-    // Where each chunk begins within the bins; in the end, the counts.
+    // Start of each chunk within the bins; finally, the counts.
     let mut counts = vec![0usize; bins];
     for of_chunk in cursors.chunks_mut(bins) {
         for (cursor, all) in of_chunk.iter_mut().zip(&mut counts) {
@@ -70,7 +70,7 @@ pub fn distribute(
     });
     counts
 }
-/// Bins one after another, without gaps.
+/// Returns the starts of consecutive bins without gaps.
 pub fn packed(counts: &[usize]) -> Vec<usize> {
     let sums = counts.iter().scan(0, |all, count| Some(std::mem::replace(all, *all + count)));
     sums.collect()

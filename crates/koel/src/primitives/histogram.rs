@@ -1,4 +1,4 @@
-//! How many keys fall into each bin.
+//! Histograms: the number of keys per bin.
 use super::filling_grid;
 use crate::device::{Stream, View, ViewMut};
 use crate::error::{Error, Result, check_length, count32};
@@ -7,52 +7,52 @@ use koel_kernels::hash::mix::{mix, unmix};
 use koel_kernels::histogram::*;
 use rayon::prelude::*;
 
-/// Which bin a 32-bit key belongs to.
+/// The mapping from 32-bit keys to bins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Bins {
-    /// `2^bits` bins: the `bits` bits of the key from bit `shift` on.
+    /// `2^bits` bins: `bits` bits of the key, starting at bit `shift`.
     Bits {
         /// The lowest bit.
         shift: u32,
-        /// How many, 1 to 16.
+        /// Number of bits, 1 to 16.
         bits: u32,
     },
-    /// Bins of equal parts of the range of the key's [mix], a bijection that spreads any keys.
+    /// Equal parts of the range of the key's [mix], a bijection that spreads any keys evenly.
     Hash {
-        /// How many, 1 to 65536.
+        /// Number of bins, 1 to 65536.
         bins: u32,
     },
 }
 impl Bins {
-    /// The most bins there may be.
+    /// Maximum number of bins.
     pub const MAX: usize = 1 << 16;
 
-    /// How many bins.
+    /// Returns the number of bins.
     pub fn count(self) -> usize {
         match self {
             Bins::Bits { bits, .. } => 1 << bits.min(32),
             Bins::Hash { bins } => bins as usize,
         }
     }
-    /// What a partition stores in place of a key: the key itself for `Bits`, its mix for `Hash`.
+    /// Returns what a partition stores for a key: the key itself for `Bits`, its mix for `Hash`.
     pub fn stored(self, key: u32) -> u32 {
         match self {
             Bins::Bits { .. } => key,
             Bins::Hash { .. } => mix(key),
         }
     }
-    /// The key of what is [stored](Self::stored).
+    /// Returns the key of a [stored](Self::stored) word.
     pub fn key(self, stored: u32) -> u32 {
         match self {
             Bins::Bits { .. } => stored,
             Bins::Hash { .. } => unmix(stored),
         }
     }
-    /// The bin of a key, below `count()`.
+    /// Returns the bin of a key, below `count()`.
     pub fn bin(self, key: u32) -> u32 {
         self.binning().bin_of(self.stored(key))
     }
-    /// What kernels get.
+    /// Returns the form that kernels take.
     pub(super) fn binning(self) -> Binning {
         let drop = match self {
             Bins::Bits { shift, bits } => 32u32.saturating_sub(shift.saturating_add(bits)),
@@ -82,14 +82,14 @@ impl Bins {
     }
 }
 
-/// `counts[b]` = how many keys are in bin `b`.
+/// Sets `counts[b]` to the number of keys in bin `b`.
 ///
 /// On a GPU: one fill, one launch, every key read once. Up to 8192 bins are counted in shared
-/// memory, with one global add per block and bin; more by one global add per key. No scratch
-/// memory. The same result on every device and in every run.
+/// memory, with one global add per block and bin; more bins take one global add per key. Needs no
+/// scratch memory. The result is the same on every device and in every run.
 ///
-/// Errors: as many counts as bins must be given, bins out of range, more keys than 32-bit indices
-/// reach, buffers of another device.
+/// Errors: `counts` without exactly one element per bin; bins out of range; more keys than 32-bit
+/// indices address; buffers of another device.
 pub fn histogram_into(
     stream: &Stream,
     keys: View<'_, u32>,

@@ -3,31 +3,31 @@ use crate::device::{Buffer, Device, Stream};
 use crate::error::Result;
 use koel_kernels::lookback::{MAX_EPOCH, Tiles};
 
-/// Status words and the ticket counter. Each launch has an epoch of its own, so that the words need
-/// not be cleared.
+/// Status words and the ticket counter. Each launch has a new epoch, so the words need not be
+/// cleared.
 pub struct Lookback {
     status: Buffer<u64>,
     ticket: Buffer<u32>,
-    /// the last launch's
+    /// Epoch of the last launch.
     pub(super) epoch: u32,
 }
 
 impl Lookback {
-    /// Room for `words` status words, none on a device that does not run kernels.
+    /// Allocates `words` status words, or none on a device that does not run kernels.
     pub fn new(device: &Device, words: usize) -> Result<Lookback> {
         let words = if device.runs_kernels() { words } else { 0 };
         let (status, mut ticket) = (device.alloc(words)?, device.alloc(1)?);
         ticket.view_mut().fill_bytes(0, &device.stream()?)?;
         Ok(Lookback { status, ticket, epoch: MAX_EPOCH })
     }
-    /// Errors: `stream` is not on the device of the plan.
+    /// Fails if `stream` is not on the plan's device.
     pub fn check_device(&self, stream: &Stream) -> Result<()> {
         self.ticket.view().arg("the plan's scratch memory", stream).map(drop)
     }
-    /// For the next launch on `stream`.
+    /// Returns the arguments of the next launch on `stream`.
     pub fn tiles(&mut self, stream: &Stream) -> Result<Tiles> {
-        // A graph runs the same epoch again, so it clears the words; epoch 1 is then over before
-        // the next one outside.
+        // A graph repeats its epoch, so it clears the words; its epoch, 1, has ended before the
+        // next launch outside.
         let again = stream.is_capturing();
         if again || self.epoch == MAX_EPOCH {
             self.status.view_mut().fill_bytes(0, stream)?;
@@ -42,7 +42,7 @@ impl Lookback {
         );
         Ok(Tiles { status, ticket, epoch })
     }
-    /// Bytes of device memory.
+    /// Returns its device memory in bytes.
     pub fn bytes(&self) -> usize {
         self.status.bytes() + self.ticket.bytes()
     }

@@ -1,10 +1,10 @@
-//! Building blocks of tables, on every device: scan, reduce, compaction, runs, histogram,
+//! Building blocks of tables, on every device: scan, reduction, compaction, runs, histogram,
 //! partition, radix sort.
 //!
-//! Each works on views of device memory, in the order of a stream. What needs scratch memory is a
-//! plan: made once for at most so many elements, then run as often as wanted without allocating.
-//! Nothing here waits for the device: counts and totals stay on it, unless a function says that it
-//! reads them back.
+//! Each works on views of device memory, in the order of a stream. Primitives that need scratch
+//! memory are plans: created once for a maximum number of elements, then run any number of times
+//! without allocating. Nothing here waits for the device: counts and totals stay on it, unless a
+//! function says that it reads them back.
 //!
 //! A GPU and the test executor run kernels. The CPU device runs native code on its threads, which
 //! may allocate small arrays of counts.
@@ -29,15 +29,15 @@ pub use scan::{Scan, exclusive_scan, inclusive_scan};
 use crate::device::Device;
 use crate::error::{Error, Result, count32};
 
-/// `n` elements, of which a plan was made for `max`.
+/// Checks `n` elements against the plan's maximum `max`.
 fn check_planned(what: &'static str, n: usize, max: usize) -> Result<u32> {
     if n > max {
         return Err(Error::TooMany { what, n, max });
     }
     count32(what, n)
 }
-/// Blocks for `n` elements where a block takes `turn` of them at a time and goes on with the next:
-/// enough to fill the device, no more than there is work.
+/// Returns the number of blocks for `n` elements in a grid-stride loop of `turn` elements per
+/// block: enough to fill the device, no more than there is work for.
 fn filling_grid(device: &Device, n: u32, turn: u32) -> u32 {
     const BLOCKS_PER_MULTIPROCESSOR: usize = 8;
     n.div_ceil(turn).min((device.parallelism() * BLOCKS_PER_MULTIPROCESSOR) as u32)

@@ -1,12 +1,12 @@
 //! Partition of pairs into bins, in one pass.
 //!
-//! A block sorts a tile of pairs by bin in its shared memory, reserves room in every bin with one
-//! global add, and writes each bin's run in full lines. On a GPU: 16 bytes of traffic a pair and
-//! pass. Pairs come out as `value << 32 | stored key`, the key itself or its mix (see
-//! [`Bins::stored`]): what is built of them need not hash again.
+//! A block sorts a tile of pairs by bin in shared memory, reserves room in every bin with one
+//! global add, and writes each bin's run in full lines. On a GPU: 16 bytes of traffic per pair and
+//! pass. The output is `value << 32 | stored key`, where the stored key is the key itself or its
+//! mix (see [`Bins::stored`]), so that consumers need not hash again.
 //!
 //! Bins and their sizes are the same on every device and in every run; the order inside a bin is
-//! that of the input on the CPU and not defined elsewhere.
+//! that of the input on the CPU and undefined elsewhere.
 use super::distribute::{Places, distribute, packed};
 use super::histogram::{Bins, histogram_into};
 use crate::device::{Buffer, Device, Stream, View, ViewMut};
@@ -15,29 +15,30 @@ use koel_kernels::bins::{Binning, Bits, Hash, Source};
 use koel_kernels::partition::*;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// The most bins of a partition.
+/// Maximum number of bins of a partition.
 pub const MAX_BINS: usize = 1024;
 
-/// Room for a bin, where `n` pairs of distinct keys are spread over `bins` bins by [`Bins::Hash`]:
-/// the mean, 6.2 standard deviations (a bin exceeds them three times in 10^10) and 8 more for small
-/// means; even.
+/// Returns the room for a bin when [`Bins::Hash`] spreads `n` pairs of distinct keys over `bins`
+/// bins: the mean, 6.2 standard deviations (a bin exceeds them three times in 10^10) and 8 more for
+/// small means, rounded to an even number.
 pub fn slack_room(n: usize, bins: usize) -> usize {
     let mean = n as f64 / bins.max(1) as f64;
     (mean + 6.2 * mean.sqrt() + 8.0) as usize / 2 * 2 + 2
 }
 
-/// Pairs into bins with room for `room` each: the pairs of bin `b` come to `out[b * room
-/// ..][..cursors[b]]`.
+/// Partitions pairs into bins with room for `room` pairs each. The pairs of bin `b` go to
+/// `out[b * room..][..cursors[b]]`.
 ///
-/// `cursors[b]` = the number of pairs of bin `b`, also where they did not fit. `overflow[0]` =
-/// pairs that were dropped because a bin was full: if it is not 0, the bins whose cursor exceeds
-/// `room` hold part of their pairs, at places not defined, and the caller should come again with
+/// Sets `cursors[b]` to the number of pairs of bin `b`, even if they did not fit, and `overflow[0]`
+/// to the number of pairs dropped because a bin was full. If it is not 0, the bins whose cursor
+/// exceeds `room` hold some of their pairs, at undefined places, and the caller should retry with
 /// more room. Nothing is written outside a bin's room.
 ///
-/// On a GPU: two fills and one launch. No scratch memory.
+/// On a GPU: two fills and one launch. Needs no scratch memory.
 ///
-/// Errors: `values` as long as the keys, `out` `room` times the bins, a cursor a bin, one overflow
-/// count; more than 1024 bins; more places than 32-bit indices reach; buffers of another device.
+/// Errors: `values` not as long as the keys, `out` not `room` times the number of bins, `cursors`
+/// without exactly one element per bin, `overflow` not of length 1; more than 1024 bins; more
+/// places than 32-bit indices address; buffers of another device.
 #[allow(
     clippy::too_many_arguments,
     reason = "two arrays in, three out, how many bins and how large"
@@ -80,7 +81,7 @@ pub fn partition_with_slack(
         let (places, lost) = (Places::new(out), &AtomicU32::new(0));
         let put = move |i: usize, bin: usize, place: usize| {
             if place - bin * room < room {
-                // SAFETY: inside the bin's room; `distribute` gives each place once.
+                // SAFETY: inside the bin's room; `distribute` uses each place once.
                 unsafe { places.put(place, pair(bins, keys[i], values[i])) }
             } else {
                 lost.fetch_add(1, Relaxed);
@@ -94,7 +95,7 @@ pub fn partition_with_slack(
     Ok(())
 }
 
-/// Partition without slack: counts first. Scratch: 8 bytes a bin.
+/// Partition without slack: counts first. Scratch: 8 bytes per bin.
 pub struct ExactPartition {
     bins: Bins,
     counts: Buffer<u32>,
@@ -102,7 +103,7 @@ pub struct ExactPartition {
     overflow: Buffer<u32>,
 }
 impl ExactPartition {
-    /// For any number of pairs. Errors: more than 1024 bins, out of memory.
+    /// Makes a plan for any number of pairs. Errors: more than 1024 bins; out of memory.
     pub fn new(device: &Device, bins: Bins) -> Result<ExactPartition> {
         let count = bins.check(MAX_BINS)? as usize;
         Ok(ExactPartition {
@@ -112,17 +113,17 @@ impl ExactPartition {
             overflow: device.alloc(1)?,
         })
     }
-    /// Bytes of device memory that the plan keeps.
+    /// Returns the device memory that the plan keeps, in bytes.
     pub fn scratch_bytes(&self) -> usize {
         self.counts.bytes() + self.cursors.bytes() + self.overflow.bytes()
     }
-    /// The pairs of bin `b` come to `out[starts[b]..starts[b + 1]]`.
+    /// Partitions pairs: those of bin `b` go to `out[starts[b]..starts[b + 1]]`.
     ///
-    /// On a GPU: one fill and three launches (count, scan, scatter); the keys are read twice: 20
-    /// bytes of traffic a pair.
+    /// On a GPU: one fill and three launches (count, scan, scatter). The keys are read twice: 20
+    /// bytes of traffic per pair.
     ///
-    /// Errors: `values` and `out` as long as the keys, a start for each bin and one more; more
-    /// pairs than 32-bit indices reach; buffers of another device.
+    /// Errors: `values` or `out` not as long as the keys, `starts` without exactly one element per
+    /// bin and one more; more pairs than 32-bit indices address; buffers of another device.
     pub fn run(
         &mut self,
         stream: &Stream,
@@ -150,8 +151,8 @@ impl ExactPartition {
                 stride: 0,
                 room: n,
             };
-            // SAFETY: as many counts and cursors as bins, a start more. Lengths as checked; the
-            // counts add up to `n`.
+            // SAFETY: one count and cursor per bin, one start more; lengths as checked; the counts
+            // add up to `n`.
             return unsafe {
                 bin_starts::launch(stream, 1, bins.count() as u32, counts, to_starts, cursors)?;
                 launch(stream, bins, input, to)
@@ -161,7 +162,7 @@ impl ExactPartition {
         out.arg("out", stream)?;
         if let (Some(out), Some(starts)) = (out.host_mut(), starts.host_mut()) {
             let places = Places::new(out);
-            // SAFETY: the counts add up to the length of `out`; `distribute` gives each place once.
+            // SAFETY: the counts add up to the length of `out`; `distribute` uses each place once.
             let put = move |i: usize, _: usize, place: usize| unsafe {
                 places.put(place, pair(bins, keys[i], values[i]))
             };
@@ -174,7 +175,7 @@ impl ExactPartition {
 }
 
 /// [`ExactPartition::run`] without a plan: allocates one and the output, waits, and returns the
-/// pairs on the device and where each bin starts (one more than bins).
+/// pairs on the device and the start of each bin (one more than there are bins).
 pub fn partition_exact(
     stream: &Stream,
     bins: Bins,
@@ -189,7 +190,7 @@ pub fn partition_exact(
     Ok((out, starts))
 }
 
-/// What kernels get of the input, of `n` pairs.
+/// Returns the kernel arguments of an input of `n` pairs.
 fn pairs_in(
     stream: &Stream,
     n: u32,
@@ -204,11 +205,11 @@ fn pairs_in(
     })
 }
 /// # Safety
-/// The input holds `n` pairs, `to` as many cursors as there are bins and one counter of overflow,
-/// and every place that its rooms have.
+/// The input holds `n` pairs; `to` holds one cursor per bin, one overflow counter, and every place
+/// of its rooms.
 unsafe fn launch(stream: &Stream, bins: Bins, input: PairsIn, to: RoomsOut) -> Result<()> {
     let binning = bins.binning();
-    // SAFETY: the caller's.
+    // SAFETY: the caller upholds the contract.
     unsafe {
         match bins {
             Bins::Bits { .. } => launch_from::<Bits>(stream, binning, input, to),
@@ -217,7 +218,7 @@ unsafe fn launch(stream: &Stream, bins: Bins, input: PairsIn, to: RoomsOut) -> R
     }
 }
 /// # Safety
-/// As [`launch`].
+/// As for [`launch`].
 unsafe fn launch_from<S: Source>(
     stream: &Stream,
     binning: Binning,
@@ -225,7 +226,7 @@ unsafe fn launch_from<S: Source>(
     to: RoomsOut,
 ) -> Result<()> {
     let grid = |shape: Shape| input.n.div_ceil(shape.tile());
-    // SAFETY: the caller's; a block takes each tile.
+    // SAFETY: the caller upholds the contract; there is one block per tile.
     unsafe {
         if binning.bins as usize <= NARROW.bins {
             partition_narrow::launch::<S, _>(stream, grid(NARROW), binning, input, to)
@@ -240,7 +241,7 @@ unsafe fn launch_from<S: Source>(
 fn pair(bins: Bins, key: u32, value: u32) -> u64 {
     (value as u64) << 32 | bins.stored(key) as u64
 }
-/// The elements on the CPU device; empty elsewhere.
+/// Returns the elements on the CPU device, nothing elsewhere.
 fn checked<'a>(view: View<'a, u32>, name: &'static str, stream: &Stream) -> Result<&'a [u32]> {
     view.arg(name, stream)?;
     Ok(view.host().unwrap_or(&[]))

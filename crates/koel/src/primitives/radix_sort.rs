@@ -1,13 +1,13 @@
 //! Stable sorting by integer keys.
 //!
-//! On a GPU: least significant digit first, 8 bits a pass, "Onesweep" (Adinets and Merrill, 2022):
-//! one launch counts all digits, one sums them up, and each pass is one launch that reads and
-//! writes every key and value once. Traffic: the keys once, and in each of the passes (4 for all
-//! bits of `u32`, 8 of `u64`) twice the keys and values: 68 bytes for a `u32` pair. On the CPU: the
-//! same passes over chunks, several a thread; for all bits of keys alone the crate rdst, which
-//! allocates.
+//! On a GPU: least significant digit first, 8 bits per pass, "Onesweep" (Adinets and Merrill,
+//! 2022). One launch counts all digits, one scans the counts, and each pass is one launch that
+//! reads and writes every key and value once. Traffic: the keys once, and twice the keys and values
+//! in each pass (4 passes for all bits of `u32`, 8 for `u64`): 68 bytes for a `u32` pair. On the
+//! CPU: the same passes over chunks, several per thread; for keys alone, compared by all bits, the
+//! crate rdst, which allocates.
 //!
-//! Stable on every device, so the same result in every run. The input is not changed.
+//! Stable on every device, so the result is the same in every run. The input is not changed.
 use super::check_planned;
 use super::distribute::{Places, distribute, packed};
 use super::lookback::Lookback;
@@ -30,13 +30,13 @@ impl SortPair<u64> for u32 {}
 impl SortPair<u32> for u64 {}
 impl SortPair<u64> for u64 {}
 
-/// What sorting alone and sorting pairs share.
+/// State common to sorting keys and sorting pairs.
 struct Passes<K> {
     max_n: usize,
     bits: Range<u32>,
-    /// where every second pass puts the keys
+    /// Output keys of every other pass.
     keys: Buffer<K>,
-    /// zero between runs
+    /// Digit counts, zero between runs.
     counts: Buffer<u32>,
     starts: Buffer<u32>,
     lookback: Lookback,
@@ -74,13 +74,13 @@ impl<K: SortKey> Passes<K> {
     fn passes(&self) -> u32 {
         self.bits.len().div_ceil(8) as u32
     }
-    /// Counts the digits of all passes and sums them up.
+    /// Counts the digits of all passes and scans the counts.
     fn count(&mut self, stream: &Stream, keys: View<'_, K>, n: u32) -> Result<()> {
         let grid = super::filling_grid(stream.device(), n, COUNT_TURN);
         let Range { start, end } = self.bits;
         let mut counts = self.counts.view_mut();
         let starts = self.starts.view_mut().arg("starts", stream)?;
-        // SAFETY: `n` keys; 256 counts and starts for each digit.
+        // SAFETY: `n` keys; 256 counts and starts per digit.
         unsafe {
             kernels::count_digits::launch(
                 stream,
@@ -99,7 +99,7 @@ impl<K: SortKey> Passes<K> {
             )
         }
     }
-    /// What a pass gets.
+    /// Returns the arguments of a pass.
     fn pass(&mut self, stream: &Stream, pass: u32) -> Result<(Digit, Tiles)> {
         let shift = self.bits.start + 8 * pass;
         let mask = digit_mask(shift, self.bits.end);
@@ -109,29 +109,30 @@ impl<K: SortKey> Passes<K> {
     }
 }
 
-/// Sorts keys alone, up to a given number.
+/// Plan that sorts keys alone, up to a given number.
 ///
-/// Scratch: the size of the keys, and 2 KB a tile of 5,000 to 7,000 keys. Launches on a GPU: two
-/// and the passes.
+/// Scratch: the size of the keys, and 2 KB per tile of 5,000 to 7,000 keys. Launches on a GPU: two,
+/// and one per pass.
 pub struct SortKeys<K>(Passes<K>);
 impl<K: SortKey> SortKeys<K> {
-    /// For at most `max_n` keys. Errors: out of memory, more than 32-bit indices reach.
+    /// Makes a plan for up to `max_n` keys. Errors: out of memory; more than 32-bit indices
+    /// address.
     pub fn new(device: &Device, max_n: usize) -> Result<SortKeys<K>> {
         Ok(SortKeys(Passes::new(device, max_n, kernels::items::<K, ()>())?))
     }
-    /// Compares only these bits of the keys, for example `0..30`: fewer passes. Errors: bits that
-    /// the keys do not have.
+    /// Compares only these bits of the keys, for example `0..30`, in fewer passes. Errors: bits
+    /// that the keys do not have.
     pub fn bits(mut self, bits: Range<u32>) -> Result<SortKeys<K>> {
         self.0.set_bits(bits)?;
         Ok(self)
     }
-    /// Bytes of device memory that the plan keeps.
+    /// Returns the device memory that the plan keeps, in bytes.
     pub fn scratch_bytes(&self) -> usize {
         self.0.scratch_bytes()
     }
-    /// `out` = the keys in ascending order.
+    /// Sets `out` to the keys in ascending order.
     ///
-    /// Errors: lengths that differ, more keys than planned for, buffers of another device.
+    /// Errors: lengths that differ; more keys than planned for; buffers of another device.
     pub fn run(
         &mut self,
         stream: &Stream,
@@ -151,12 +152,12 @@ impl<K: SortKey> SortKeys<K> {
             let device = stream.device();
             let (Some(keys), Some(out)) = (keys.host(), out.host_mut()) else { return Ok(()) };
             if this.bits == (0..8 * size_of::<K>() as u32) {
-                // All bits: equal keys cannot be told apart. 173 against 84 M keys/s by the passes
-                // below, 2^24 keys, 2 cores.
+                // All bits: equal keys are indistinguishable, so an unstable sort will do. 173
+                // against 84 M keys/s of the passes below, for 2^24 keys on 2 cores.
                 out.copy_from_slice(keys);
                 device.install(|| out.radix_sort_unstable());
             } else if let Some(other) = this.keys.host_mut() {
-                // As pairs with values of no size.
+                // As pairs with zero-sized values.
                 let n = keys.len();
                 let (mut nothing_out, mut nothing_other) = (vec![(); n], vec![(); n]);
                 let values =
@@ -187,8 +188,8 @@ impl<K: SortKey> SortKeys<K> {
                 )
             };
             let keys = FromTo { from, to };
-            // SAFETY: both hold `n` keys at least, and differ; the status words are for `max_n`, and
-            // a block takes each tile.
+            // SAFETY: both hold at least `n` keys, and differ; there are status words for `max_n`
+            // keys, and one block per tile.
             unsafe { kernels::sort_pass::launch(stream, grid, n, digit, keys, tiles)? };
             from = next;
         }
@@ -196,36 +197,38 @@ impl<K: SortKey> SortKeys<K> {
     }
 }
 
-/// Sorts pairs by their keys, up to a given number. Pairs of equal keys keep their order.
+/// Plan that sorts pairs by their keys, up to a given number. Pairs with equal keys keep their
+/// order.
 ///
-/// Scratch: the size of the pairs, and 2 KB a tile of 3,000 to 6,000 pairs. Launches on a GPU: two
-/// and the passes.
+/// Scratch: the size of the pairs, and 2 KB per tile of 3,000 to 6,000 pairs. Launches on a GPU:
+/// two, and one per pass.
 pub struct SortPairs<K, V> {
     passes: Passes<K>,
-    /// where every second pass puts the values
+    /// Output values of every other pass.
     values: Buffer<V>,
 }
 impl<K: SortPair<V>, V: Element> SortPairs<K, V> {
-    /// For at most `max_n` pairs. Errors: out of memory, more than 32-bit indices reach.
+    /// Makes a plan for up to `max_n` pairs. Errors: out of memory; more than 32-bit indices
+    /// address.
     pub fn new(device: &Device, max_n: usize) -> Result<SortPairs<K, V>> {
         Ok(SortPairs {
             passes: Passes::new(device, max_n, kernels::items::<K, V>())?,
             values: device.alloc(max_n)?,
         })
     }
-    /// Compares only these bits of the keys, for example `0..30`: fewer passes. Errors: bits that
-    /// the keys do not have.
+    /// Compares only these bits of the keys, for example `0..30`, in fewer passes. Errors: bits
+    /// that the keys do not have.
     pub fn bits(mut self, bits: Range<u32>) -> Result<SortPairs<K, V>> {
         self.passes.set_bits(bits)?;
         Ok(self)
     }
-    /// Bytes of device memory that the plan keeps.
+    /// Returns the device memory that the plan keeps, in bytes.
     pub fn scratch_bytes(&self) -> usize {
         self.passes.scratch_bytes() + self.values.bytes()
     }
-    /// `keys_out`, `values_out` = the pairs in ascending order of their keys.
+    /// Sets `keys_out` and `values_out` to the pairs in ascending key order.
     ///
-    /// Errors: lengths that differ, more pairs than planned for, buffers of another device.
+    /// Errors: lengths that differ; more pairs than planned for; buffers of another device.
     pub fn run(
         &mut self,
         stream: &Stream,
@@ -292,8 +295,8 @@ impl<K: SortPair<V>, V: Element> SortPairs<K, V> {
             };
             let keys = FromTo { from: from.0, to: to.0 };
             let values = FromTo { from: from.1, to: to.1 };
-            // SAFETY: all hold `n` elements at least, and differ; the status words are for `max_n`,
-            // and a block takes each tile.
+            // SAFETY: all hold at least `n` elements, and differ; there are status words for
+            // `max_n` pairs, and one block per tile.
             unsafe { kernels::sort_pairs::launch(stream, grid, n, digit, keys, values, tiles)? };
             from = next;
         }
@@ -320,13 +323,13 @@ pub fn sort_pairs<K: SortPair<V>, V: Element>(
     SortPairs::new(stream.device(), keys.len())?.run(stream, keys, values, keys_out, values_out)
 }
 
-/// Keys, or values: the input, the output, and where every second pass puts them.
+/// Keys or values: the input, the output, and the output of every other pass.
 struct Side<'a, T> {
     from: &'a [T],
     out: &'a mut [T],
     other: &'a mut [T],
 }
-/// The passes on the CPU.
+/// Runs the passes on the CPU.
 fn on_host<K: SortKey, V: Copy + Send + Sync>(
     device: &Device,
     bits: Range<u32>,
@@ -351,7 +354,7 @@ fn on_host<K: SortKey, V: Copy + Send + Sync>(
         let digit = move |i: usize| k[i].digit(shift, mask) as usize;
         let (k_to, v_to) = (Places::new(k_to), Places::new(v_to));
         distribute(threads, n, RADIX, digit, packed, move |i, _, place| {
-            // SAFETY: the digits' counts add up to `n`; `distribute` gives each place once.
+            // SAFETY: the digits' counts add up to `n`; `distribute` uses each place once.
             unsafe {
                 k_to.put(place, k[i]);
                 v_to.put(place, v[i]);

@@ -1,8 +1,8 @@
-//! Sum, least and greatest.
+//! Sum, minimum and maximum.
 //!
-//! On a GPU: one fill and one launch, every element read once; a block adds its result by one
-//! global atomic. No scratch memory. The same result on every device and in every run: integers,
-//! and sums wrap at 64 bits.
+//! On a GPU: one fill and one launch, every element read once; a block adds its result with one
+//! global atomic. Needs no scratch memory. The result is the same on every device and in every run:
+//! elements are integers, and sums wrap at 64 bits.
 use super::filling_grid;
 use crate::device::{Element, Stream, View, ViewMut};
 use crate::error::{Result, check_length, count32};
@@ -11,15 +11,15 @@ use koel_kernels::reduce::{Chunked, TURN, reduce};
 use koel_kernels::table::layout::Number;
 use rayon::prelude::*;
 
-/// What can be reduced: `u32`, `u64`.
+/// Elements that can be reduced: `u32`, `u64`.
 pub trait ReduceElement: Element + Number + Chunked {}
 impl ReduceElement for u32 {}
 impl ReduceElement for u64 {}
 
-/// Elements of a chunk on the CPU.
+/// Elements per chunk on the CPU.
 const CHUNK: usize = 1 << 16;
 
-/// `out[0]` = what a fold makes of the elements. `neutral`: each byte of the part of none.
+/// Sets `out[0]` to the fold of the elements. `neutral` is every byte of an empty fold's result.
 fn fold_into<F: Accumulate<Value: ReduceElement, Part: Element>>(
     stream: &Stream,
     neutral: u8,
@@ -46,10 +46,10 @@ fn fold_into<F: Accumulate<Value: ReduceElement, Part: Element>>(
     // SAFETY: lengths as passed.
     unsafe { reduce::launch::<F, _>(stream, grid, aligned, n, from, to) }
 }
-/// `out[0]` = the sum of the elements, modulo 2^64; 0 if there are none.
+/// Sets `out[0]` to the sum of the elements, modulo 2^64; 0 if there are none.
 ///
-/// Errors: an output that does not hold one element, more elements than 32-bit indices reach,
-/// buffers of another device.
+/// Errors: an output not of length 1; more elements than 32-bit indices address; buffers of another
+/// device.
 pub fn sum_into<T: ReduceElement>(
     stream: &Stream,
     input: View<'_, T>,
@@ -57,17 +57,17 @@ pub fn sum_into<T: ReduceElement>(
 ) -> Result<()> {
     fold_into::<Sum<T>>(stream, 0, input, out)
 }
-/// The sum of the elements, modulo 2^64; 0 if there are none.
-/// Allocates the result, waits and reads it back.
+/// Returns the sum of the elements, modulo 2^64; 0 if there are none. Allocates the result, waits
+/// and reads it back.
 pub fn sum<T: ReduceElement>(stream: &Stream, input: View<'_, T>) -> Result<u64> {
     let mut out = stream.device().alloc(1)?;
     sum_into(stream, input, out.view_mut())?;
     Ok(out.download()?[0])
 }
-/// `out[0]` = the least element; all ones if there are none.
+/// Sets `out[0]` to the minimum of the elements; all ones if there are none.
 ///
-/// Errors: an output that does not hold one element, more elements than 32-bit indices reach,
-/// buffers of another device.
+/// Errors: an output not of length 1; more elements than 32-bit indices address; buffers of another
+/// device.
 pub fn min_into<T: ReduceElement>(
     stream: &Stream,
     input: View<'_, T>,
@@ -75,17 +75,17 @@ pub fn min_into<T: ReduceElement>(
 ) -> Result<()> {
     fold_into::<Min<T>>(stream, 0xff, input, out)
 }
-/// The least element; all ones if there are none.
-/// Allocates the result, waits and reads it back.
+/// Returns the minimum of the elements; all ones if there are none. Allocates the result, waits and
+/// reads it back.
 pub fn min<T: ReduceElement>(stream: &Stream, input: View<'_, T>) -> Result<T> {
     let mut out = stream.device().alloc(1)?;
     min_into(stream, input, out.view_mut())?;
     Ok(out.download()?[0])
 }
-/// `out[0]` = the greatest element; 0 if there are none.
+/// Sets `out[0]` to the maximum of the elements; 0 if there are none.
 ///
-/// Errors: an output that does not hold one element, more elements than 32-bit indices reach,
-/// buffers of another device.
+/// Errors: an output not of length 1; more elements than 32-bit indices address; buffers of another
+/// device.
 pub fn max_into<T: ReduceElement>(
     stream: &Stream,
     input: View<'_, T>,
@@ -93,8 +93,8 @@ pub fn max_into<T: ReduceElement>(
 ) -> Result<()> {
     fold_into::<Max<T>>(stream, 0, input, out)
 }
-/// The greatest element; 0 if there are none.
-/// Allocates the result, waits and reads it back.
+/// Returns the maximum of the elements; 0 if there are none. Allocates the result, waits and reads
+/// it back.
 pub fn max<T: ReduceElement>(stream: &Stream, input: View<'_, T>) -> Result<T> {
     let mut out = stream.device().alloc(1)?;
     max_into(stream, input, out.view_mut())?;

@@ -8,39 +8,40 @@ use koel_kernels::groups::{self as kernels, RunsOut};
 use koel_kernels::table::layout::Number;
 use rayon::prelude::*;
 
-/// Elements of which runs can be found: `u32`, `u64`.
+/// Elements whose runs can be found: `u32`, `u64`.
 pub trait RunElement: Element + Number {}
 impl RunElement for u32 {}
 impl RunElement for u64 {}
 
-/// Finds the runs of equal elements of up to a given number: run-length encoding. Of a sorted
-/// array, its distinct elements.
+/// Plan that finds runs of equal elements (run-length encoding), for up to a given number of
+/// elements. On a sorted array it finds the distinct elements.
 ///
-/// The runs stand in the order of the input. The same result on every device and in every run.
+/// The runs are in input order. The result is the same on every device and in every run.
 ///
-/// On a GPU: one launch; every element is read once from memory, and 4 bytes and an element are
-/// written for each run. Scratch: 8 bytes for each 4096 elements. Decoupled look-back, as in
+/// On a GPU: one launch; every element is read once from memory, and 4 bytes and one element are
+/// written per run. Scratch: 8 bytes per 4096 elements. Decoupled look-back, as in
 /// [`Scan`](super::Scan).
 pub struct Runs {
     max_n: usize,
     lookback: Lookback,
 }
 impl Runs {
-    /// For at most `max_n` elements. Errors: out of memory, more than 32-bit indices reach.
+    /// Makes a plan for up to `max_n` elements. Errors: out of memory; more than 32-bit indices
+    /// address.
     pub fn new(device: &Device, max_n: usize) -> Result<Runs> {
         check_planned("elements to find runs in", max_n, max_n)?;
         Ok(Runs { max_n, lookback: Lookback::new(device, max_n.div_ceil(TILE as usize))? })
     }
-    /// Bytes of device memory that the plan keeps.
+    /// Returns the device memory that the plan keeps, in bytes.
     pub fn scratch_bytes(&self) -> usize {
         self.lookback.bytes()
     }
-    /// `count[0]` = how many runs there are. Run `r` is of `distinct[r]` and has the places
-    /// `starts[r]..starts[r + 1]`.
+    /// Sets `count[0]` to the number of runs. Run `r` consists of the elements `starts[r]..starts[r
+    /// + 1]`, which equal `distinct[r]`.
     ///
-    /// What the rest of both arrays holds is not defined. Errors: `distinct` that has not as many
-    /// elements as there are, `starts` that has not one more; more elements than planned for,
-    /// buffers of another device.
+    /// The rest of both arrays is undefined. Errors: `distinct` not as long as `elements`, `starts`
+    /// not longer by one, `count` not of length 1; more elements than planned for; buffers of
+    /// another device.
     pub fn run<T: RunElement>(
         &mut self,
         stream: &Stream,
@@ -66,8 +67,8 @@ impl Runs {
         }
         if stream.device().runs_kernels() {
             let tiles = self.lookback.tiles(stream)?;
-            // SAFETY: lengths as checked, and there are no more runs than elements; the status
-            // words are for `max_n` elements, and a block takes each tile.
+            // SAFETY: lengths as checked, and there are no more runs than elements; there are
+            // status words for `max_n` elements, and one block per tile.
             return unsafe { kernels::runs::launch(stream, n.div_ceil(TILE), n, from, to, tiles) };
         }
         if let (Some(elements), Some(distinct), Some(starts), Some(count)) =
@@ -80,7 +81,7 @@ impl Runs {
     }
 }
 
-/// Counts the runs that begin in each chunk, then each chunk writes its own. Returns the count.
+/// Counts the runs that start in each chunk, then lets each chunk write its own. Returns the count.
 fn on_host<T: Element>(
     threads: usize,
     elements: &[T],

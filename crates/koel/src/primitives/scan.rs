@@ -1,4 +1,4 @@
-//! Running sums.
+//! Prefix sums.
 use super::check_planned;
 use super::lookback::Lookback;
 use crate::device::{Buffer, Device, Element, Stream, View, ViewMut};
@@ -7,16 +7,16 @@ use koel_kernels::lookback::Carried;
 use koel_kernels::scan::{Scanned, SumsOut, scan};
 use rayon::prelude::*;
 
-/// What can be scanned: `u32`, `u64`.
+/// Elements that can be scanned: `u32`, `u64`.
 pub trait ScanElement: Element + Scanned {}
 impl ScanElement for u32 {}
 impl ScanElement for u64 {}
 
-/// Exclusive and inclusive sums of up to a given number of elements. Sums wrap.
+/// Plan for exclusive and inclusive prefix sums of up to a given number of elements. Sums wrap.
 ///
-/// On a GPU: one launch, every element read once and written once (8 bytes of traffic an element
-/// for `u32`, 16 for `u64`). Scratch: 8 bytes for each 4096 `u32`, 16 for each 2048 `u64`. The same
-/// result on every device and in every run. Decoupled look-back: Merrill and Garland, "Single-pass
+/// On a GPU: one launch, every element read once and written once (8 bytes of traffic per element
+/// for `u32`, 16 for `u64`). Scratch: 8 bytes per 4096 `u32`, 16 per 2048 `u64`. The result is the
+/// same on every device and in every run. Decoupled look-back: Merrill and Garland, "Single-pass
 /// Parallel Prefix Scan with Decoupled Look-back", 2016.
 pub struct Scan<T> {
     max_n: usize,
@@ -24,7 +24,8 @@ pub struct Scan<T> {
     total: Buffer<T>,
 }
 impl<T: ScanElement> Scan<T> {
-    /// For at most `max_n` elements. Errors: out of memory, more than 32-bit indices reach.
+    /// Makes a plan for up to `max_n` elements. Errors: out of memory; more than 32-bit indices
+    /// address.
     pub fn new(device: &Device, max_n: usize) -> Result<Scan<T>> {
         check_planned("elements to scan", max_n, max_n)?;
         let tiles = max_n.div_ceil(T::TILE as usize);
@@ -33,9 +34,9 @@ impl<T: ScanElement> Scan<T> {
         total.view_mut().fill_bytes(0, &device.stream()?)?;
         Ok(Scan { max_n, lookback, total })
     }
-    /// `output[i]` = sum of `input[..i]`.
+    /// Sets `output[i]` to the sum of `input[..i]`.
     ///
-    /// Errors: lengths that differ, more elements than planned for, buffers of another device.
+    /// Errors: lengths that differ; more elements than planned for; buffers of another device.
     pub fn exclusive(
         &mut self,
         stream: &Stream,
@@ -44,9 +45,9 @@ impl<T: ScanElement> Scan<T> {
     ) -> Result<()> {
         self.run(stream, false, input, output)
     }
-    /// `output[i]` = sum of `input[..=i]`.
+    /// Sets `output[i]` to the sum of `input[..=i]`.
     ///
-    /// Errors: lengths that differ, more elements than planned for, buffers of another device.
+    /// Errors: lengths that differ; more elements than planned for; buffers of another device.
     pub fn inclusive(
         &mut self,
         stream: &Stream,
@@ -55,11 +56,11 @@ impl<T: ScanElement> Scan<T> {
     ) -> Result<()> {
         self.run(stream, true, input, output)
     }
-    /// The sum of all elements of the latest scan: one element.
+    /// Returns the sum of all elements of the latest scan: one element.
     pub fn total(&self) -> View<'_, T> {
         self.total.view()
     }
-    /// Bytes of device memory that the plan keeps.
+    /// Returns the device memory that the plan keeps, in bytes.
     pub fn scratch_bytes(&self) -> usize {
         self.lookback.bytes() + self.total.bytes()
     }
@@ -95,13 +96,13 @@ impl<T: ScanElement> Scan<T> {
         }
         let aligned = (input.is_aligned(16) && output.view().is_aligned(16)) as u32;
         let tiles = self.lookback.tiles(stream)?;
-        // SAFETY: lengths as checked; the status words are for `max_n` elements, and a block takes
-        // each tile.
+        // SAFETY: lengths as checked; there are status words for `max_n` elements, and one block
+        // per tile.
         unsafe { scan::launch(stream, n.div_ceil(T::TILE), aligned, n, from, to, tiles) }
     }
 }
 
-/// Sums of chunks, then the chunks. Returns the total.
+/// Sums each chunk, then scans the chunks. Returns the total.
 fn on_host<T: ScanElement>(threads: usize, inclusive: bool, input: &[T], output: &mut [T]) -> T {
     let chunk = input.len().div_ceil(threads * 4).max(1 << 12);
     let sum = |part: &[T]| part.iter().fold(T::ZERO, |a, &x| a.plus(x));
@@ -146,7 +147,7 @@ mod tests {
     use super::*;
     use koel_kernels::lookback::MAX_EPOCH;
 
-    /// After 2^30 launches the status words are cleared: those of the first epochs must not be
+    /// The status words are cleared after 2^30 launches: those of the first epochs must not be
     /// taken for new ones.
     #[test]
     fn epochs_begin_again() -> Result<()> {
@@ -157,7 +158,7 @@ mod tests {
         plan.inclusive(&stream, twos.view(), output.view_mut())?;
         plan.lookback.epoch = MAX_EPOCH - 1;
         // The first of these leaves the words of the other tiles as they were in epoch 1; the last
-        // has other sums than the one before.
+        // has different sums than the one before.
         for (epoch, n, each) in [(MAX_EPOCH, 5, 1), (1, n, 1), (2, n, 2)] {
             let input = if each == 1 { &ones } else { &twos };
             plan.inclusive(&stream, input.view().slice(..n)?, output.view_mut().slice(..n)?)?;

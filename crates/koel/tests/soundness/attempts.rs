@@ -1,5 +1,4 @@
-//! What safe code may try, and what comes of it: an error or a panic, never memory that is not
-//! there.
+//! What safe code may try, and the result: an error or a panic, never access to invalid memory.
 #![forbid(unsafe_code)]
 use koel::{Device, DeviceKind, Error, Graph, Map, MultiMap, Set, Set128};
 use koel_simt::{Buf, In};
@@ -16,7 +15,7 @@ fn devices() -> Vec<Device> {
         [cpu, Device::executor(7)].into_iter().chain(Device::cuda(0)).collect()
     }
 }
-/// The message of a panic, which must come.
+/// Returns the message of a panic, which must occur.
 fn panic_of<R>(run: impl FnOnce() -> R) -> String {
     let payload =
         catch_unwind(AssertUnwindSafe(run)).err().expect("safe code looked through a handle");
@@ -36,7 +35,8 @@ pub fn handles_of_tables_outlive_them() {
         let multi = MultiMap::build(&device, &[3u32, 5, 5], &[1u32, 2, 3]).unwrap();
         let (of_map, of_set) = (map.table(&stream).unwrap(), set.table(&stream).unwrap());
         let (of_rows, of_multi) = (rows.rows(&stream).unwrap(), multi.table(&stream).unwrap());
-        refused(|| of_map.get(5)); // not even while the map is there: it might be written by a kernel
+        // Not even while the map exists: a kernel might be writing it.
+        refused(|| of_map.get(5));
         drop((map, set, rows, multi));
         refused(|| of_map.get(5));
         refused(|| of_map.contains(5));
@@ -80,7 +80,7 @@ pub fn handles_of_arrays_are_looked_through_by_kernels_alone() {
     }
 }
 
-/// Threads and shared memory are a kernel's, too.
+/// Threads and shared memory are also available to kernels only.
 pub fn nothing_waits_outside_of_a_kernel() {
     let thread = koel_simt::host::native_thread(0, 0, 32, 1);
     for message in [panic_of(|| thread.barrier()), panic_of(|| thread.shared().array::<u32>(4))] {
@@ -89,7 +89,7 @@ pub fn nothing_waits_outside_of_a_kernel() {
     assert!(!panic_of(|| thread.warp().ballot(true)).is_empty());
 }
 
-/// A slice of a buffer leaves the closure that records its writing.
+/// A slice of a buffer escapes the closure that records a write to the buffer.
 pub fn slices_do_not_leave_a_capture() {
     for device in devices() {
         let stream = device.stream().unwrap();
@@ -117,12 +117,11 @@ pub fn slices_do_not_leave_a_capture() {
     }
 }
 
-/// A buffer that a graph works on is moved out of its state and dropped by another thread while the
-/// graph is launched.
+/// Another thread moves a buffer out of a graph's state and drops it while the graph is launched.
 pub fn buffers_stay_until_a_launch_has_them() {
     let device = Device::executor(3);
     let (mut launched, mut refused) = (0, 0);
-    // So large that they are mappings of their own: an access to one that is gone ends the process.
+    // So large that each is a separate mapping: an access after it is freed ends the process.
     const LEN: usize = 1 << 20;
     for round in 0..40 {
         let stream = device.stream().unwrap();
@@ -155,7 +154,7 @@ pub fn buffers_stay_until_a_launch_has_them() {
     assert!(launched > 0 && refused == 40, "{launched} {refused}");
 }
 
-/// Readers on many threads, and a writer between them.
+/// Readers on many threads, interleaved with a writer.
 pub fn readers_and_a_writer() {
     for device in devices() {
         let keys = (0..if cfg!(miri) { 200 } else { 3000 }).map(|i| i * 7).collect::<Vec<u32>>();
@@ -180,7 +179,7 @@ pub fn readers_and_a_writer() {
     }
 }
 
-/// What is cut out of a buffer stays inside it.
+/// Sub-views of a buffer stay inside it.
 pub fn slices_are_inside() {
     let device = Device::cpu().unwrap();
     let mut buffer = device.upload(&[1u32, 2, 3]).unwrap();

@@ -1,4 +1,4 @@
-//! What the tests share: devices, key sets, and the naive oracle's pairs.
+//! Shared by the tests: devices, key sets, and the naive oracle's pairs.
 #![allow(dead_code, reason = "each test file uses a part")]
 #[path = "../../src/special.rs"]
 pub mod special;
@@ -7,8 +7,9 @@ use koel::Device;
 use std::path::Path;
 use std::process::Command;
 
-/// The devices to test on: the CPU, the test executor under several seeds, a GPU if there is one.
-/// `KOEL_TEST_DEVICES` may name kinds (`cpu,executor,cuda`): those, and they must be there.
+/// Returns the devices to test on: the CPU, the test executor under several seeds, a GPU if there
+/// is one. `KOEL_TEST_DEVICES` may name kinds (`cpu,executor,cuda`): only those, and they must
+/// exist.
 pub fn devices() -> Vec<Device> {
     let named = std::env::var("KOEL_TEST_DEVICES").ok();
     let wanted = |kind| named.as_deref().is_none_or(|n| n.split(',').any(|k| k == kind));
@@ -27,13 +28,14 @@ pub fn devices() -> Vec<Device> {
     }
     devices
 }
-/// Whether big inputs take no time: not on the executor, and not under a sanitizer
+/// Returns whether big inputs are fast: not on the executor, and not under a sanitizer
 /// (`KOEL_TEST_SMALL`).
 pub fn is_fast(device: &Device) -> bool {
     device.kind() != koel::DeviceKind::Executor && std::env::var_os("KOEL_TEST_SMALL").is_none()
 }
 
-/// A buffer that is written, so that all of it may be read back whatever a test writes.
+/// Returns a buffer that has been written, so that all of it may be read back whatever a test
+/// writes.
 pub fn written<T: koel::device::Element>(device: &Device, len: usize) -> koel::Buffer<T> {
     let mut buffer = device.alloc(len).unwrap();
     let stream = device.stream().unwrap();
@@ -42,8 +44,8 @@ pub fn written<T: koel::device::Element>(device: &Device, len: usize) -> koel::B
     buffer
 }
 
-/// Whether this is the place to test koel's use of the driver by a stand-in: there is no driver,
-/// and no stand-in so far. Says so if not.
+/// Returns whether koel's use of the driver can be tested with a stand-in here: there is no driver,
+/// and no stand-in yet. Prints the reason if not.
 pub fn can_stand_in() -> bool {
     let reason = match (std::env::var_os("STAND_IN"), Device::cuda(0)) {
         (Some(_), _) => "this is the program that runs with the stand-in",
@@ -53,8 +55,7 @@ pub fn can_stand_in() -> bool {
     println!("skipped: {reason}");
     false
 }
-/// Runs a test of this program again, with a library that stands in for the driver. Returns what it
-/// printed.
+/// Runs a test of this program again, with a stand-in library for the driver. Returns its output.
 pub fn run_with_stand_in(test: &str, settings: &[(&str, &str)]) -> String {
     let program = std::env::current_exe().unwrap();
     let name = program.file_stem().unwrap().to_string_lossy().into_owned();
@@ -81,14 +82,14 @@ pub fn run_with_stand_in(test: &str, settings: &[(&str, &str)]) -> String {
     text
 }
 
-/// A bijection of the 32-bit words, another one for each seed.
+/// A bijection of the 32-bit words, different for each seed.
 pub fn scramble(x: u32, seed: u32) -> u32 {
     let mut x = x ^ seed;
     x = (x ^ x >> 16).wrapping_mul(0x7FEB_352D);
     x = (x ^ x >> 15).wrapping_mul(0x846C_A68B);
     x ^ x >> 16
 }
-/// The value that belongs to a key in tests.
+/// The value of a key in tests.
 pub fn value_of(key: u32) -> u32 {
     !scramble(key, 99)
 }

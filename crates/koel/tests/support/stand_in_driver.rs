@@ -1,18 +1,19 @@
 //! A stand-in for the CUDA driver's library, for machines without one: host memory as device
-//! memory, everything done at once, kernels counted but not run. `device.rs` compiles it and runs
-//! itself against it, so that koel's use of the driver is tested without a GPU: order of calls,
-//! sizes, errors.
+//! memory, all work done at once, kernels counted but not run. `device.rs` compiles it and runs
+//! itself against it, so that koel's use of the driver (order of calls, sizes, errors) is tested
+//! without a GPU.
 //!
-//! What a GPU does at the same time is checked by vector clocks: two uses of one allocation (what a
-//! kernel gets a pointer to counts as written) of which neither stream waits for the other end the
-//! process, as does memory that is freed or given out while a stream may still use it. Captures
-//! follow the driver's rules: what would be an error there is one here.
+//! Vector clocks check the concurrency of a GPU. Two uses of one allocation (memory to which a
+//! kernel gets a pointer counts as written) in streams of which neither waits for the other end the
+//! process, as does memory that is freed or allocated again while a stream may still use it.
+//! Captures follow the driver's rules: calls that are errors there are errors here.
 //!
 //! Environment: `STAND_IN_VERSION` (CUDA version, 12000), `STAND_IN_DEVICES` (1),
-//! `STAND_IN_CAPABILITY` (90), `STAND_IN_MEMORY` (bytes in all, 2^30), `STAND_IN_MACHINE_CODE` (0:
+//! `STAND_IN_CAPABILITY` (90), `STAND_IN_MEMORY` (total bytes, 2^30), `STAND_IN_MACHINE_CODE` (0:
 //! machine code is refused, as by a driver that is too old), `STAND_IN_FAULT` (the name of a kernel
-//! after which everything fails as after a fault), `STAND_IN_EARLY` (how many launch attributes
-//! captured kernels must have: early starts), `STAND_IN_FAST` (launches return at once, unchecked:
+//! after which all calls fail as after a fault), `STAND_IN_EARLY` (required number of launch
+//! attributes of captured kernels: early starts), `STAND_IN_FAST` (launches return at once,
+//! unchecked: to measure koel's own time).
 //! to measure koel's own time).
 #![allow(
     non_snake_case,
@@ -39,7 +40,7 @@ const CAPTURE_UNJOINED: c_int = 904;
 const CAPTURE_ISOLATION: c_int = 905;
 const CAPTURE_IMPLICIT: c_int = 906;
 
-/// How far each stream had come, as far as somebody knows.
+/// The known progress of each stream.
 #[derive(Clone, Default)]
 struct Clock(BTreeMap<usize, u64>);
 impl Clock {
@@ -57,13 +58,13 @@ impl Clock {
 struct Stream {
     blocks: bool,
     clock: Clock,
-    /// The capture it is part of, and what it put there.
+    /// The capture it is part of, and how much it has recorded there.
     capture: Option<(usize, u64)>,
 }
 struct Event {
     at: Instant,
     clock: Clock,
-    /// The capture it was recorded in: its number, the stream, what that had put there.
+    /// The capture it was recorded in: its number, the stream, how much that had recorded.
     capture: Option<(usize, usize, u64)>,
 }
 #[derive(Clone)]
@@ -84,7 +85,7 @@ struct Allocation {
     /// The last use: stream and time.
     used: (usize, u64),
 }
-/// An entry of a module: its name, and the bytes of its parameters.
+/// An entry of a module: its name, and the size of each parameter.
 #[derive(Clone)]
 struct Entry {
     name: String,
@@ -114,7 +115,7 @@ static DRIVER: LazyLock<Mutex<Driver>> = LazyLock::new(|| {
 fn driver() -> MutexGuard<'static, Driver> {
     DRIVER.lock().unwrap_or_else(|e| e.into_inner())
 }
-/// What ends the process: a use of the driver that a GPU would not report.
+/// Ends the process: a misuse of the driver that a GPU would not report.
 fn misuse(text: String) -> ! {
     eprintln!("stand-in driver: {text}");
     std::process::abort()
@@ -125,12 +126,12 @@ impl Driver {
         self.handles += 0x10;
         self.handles
     }
-    /// The allocation in which `bytes` from `at` lie.
+    /// Returns the allocation that contains `bytes` bytes at `at`.
     fn base(&self, at: u64, bytes: usize) -> Option<u64> {
         let (&base, a) = self.memory.range(..=at).next_back()?;
         (at + bytes as u64 <= base + a.bytes as u64).then_some(base)
     }
-    /// A stream's clock, after all that it waits for by nature, one step on.
+    /// Advances a stream's clock by one step, after everything it waits for implicitly.
     fn step(&mut self, stream: usize) -> (Clock, u64) {
         let legacy = self.streams[&0].clock.clone();
         let blocking =
@@ -151,8 +152,8 @@ impl Driver {
         let time = *time;
         (s.clock.clone(), time)
     }
-    /// Whether the legacy stream may be used: not while a stream that it orders itself with is
-    /// captured.
+    /// Returns whether the legacy stream may be used: not while a stream that synchronizes with it
+    /// is capturing.
     fn legacy(&self) -> c_int {
         if self.streams.values().any(|s| s.blocks && s.capture.is_some()) {
             CAPTURE_IMPLICIT
@@ -160,7 +161,7 @@ impl Driver {
             0
         }
     }
-    /// The allocation at `base` is used at this point of a stream.
+    /// Uses the allocation at `base` at this point of a stream.
     fn touch(&mut self, base: u64, stream: usize, (clock, time): &(Clock, u64), what: &str) {
         let a = self
             .memory
@@ -169,12 +170,13 @@ impl Driver {
         let (before, then) = a.used;
         if !clock.knows(before, then) {
             misuse(format!(
-                "{what} on stream {stream:#x} does not wait for stream {before:#x}, which uses the same memory"
+                "{what} on stream {stream:#x} does not wait for stream {before:#x}, \
+                 which uses the same memory"
             ));
         }
         a.used = (stream, *time);
     }
-    /// Does something on a stream, or records it.
+    /// Runs work on a stream, or records it.
     fn submit(&mut self, stream: usize, node: Node) -> c_int {
         let Some(s) = self.streams.get_mut(&stream) else { return INVALID_HANDLE };
         if let Some((capture, count)) = &mut s.capture {
@@ -213,8 +215,8 @@ impl Driver {
         }
         ready()
     }
-    /// A copy from or to the host on the legacy stream. The host waits for the end of those it
-    /// reads; what it writes may still be on its way when it goes on.
+    /// Copies from or to the host on the legacy stream. The host waits until its reads have ended;
+    /// its writes may still be in flight when it continues.
     fn host_copy(&mut self, at: u64, bytes: usize, waits: bool) -> c_int {
         if self.legacy() != 0 {
             return self.legacy();
@@ -235,7 +237,7 @@ impl Driver {
 fn setting(name: &str, default: usize) -> usize {
     std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(default)
 }
-/// The state that every call but the first few needs.
+/// Checks the state that every call but the first few needs.
 fn ready() -> c_int {
     if !CURRENT.load(SeqCst) {
         INVALID_CONTEXT
@@ -348,9 +350,9 @@ fn entries_of_ptx(text: &str) -> Option<Vec<Entry>> {
     };
     Some(text.split(".visible .entry ").skip(1).map(entry).collect())
 }
-/// The entries of a cubin: its sections `.nv.info.NAME`, in which attribute 0x17 describes one
-/// parameter. A driver takes those of its GPU's architecture only, and one that is too old takes
-/// none.
+/// Returns the entries of a cubin: its sections `.nv.info.NAME`, in which attribute 0x17 describes
+/// one parameter. A driver accepts only cubins of its GPU's architecture, and one that is too old
+/// accepts none.
 unsafe fn entries_of_machine_code(elf: *const u8) -> Option<Vec<Entry>> {
     let word = |at: usize, bytes: usize| {
         (0..bytes).rev().fold(0usize, |n, i| n << 8 | unsafe { elf.add(at + i).read() } as usize)
@@ -371,7 +373,7 @@ unsafe fn entries_of_machine_code(elf: *const u8) -> Option<Vec<Entry>> {
         let Some(name) = name.strip_prefix(".nv.info.") else { continue };
         let (mut params, mut at) = (BTreeMap::new(), from);
         while at < from + bytes {
-            // A form, an attribute, and two bytes of value, or their count and as many bytes.
+            // A form, an attribute, and two bytes: a value, or the number of bytes that follow.
             let (form, attribute, value) = (word(at, 1), word(at + 1, 1), word(at + 2, 2));
             if attribute == 0x17 {
                 params.insert(word(at + 8, 2), word(at + 12, 4) >> 18);
@@ -382,7 +384,7 @@ unsafe fn entries_of_machine_code(elf: *const u8) -> Option<Vec<Entry>> {
     }
     Some(entries)
 }
-/// What this process gives the driver is allowed at any time: nobody captures in another mode.
+/// The process may always exchange its mode: nobody captures in another mode.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuThreadExchangeStreamCaptureMode(_: *mut c_uint) -> c_int {
     0
@@ -602,7 +604,7 @@ pub extern "C" fn cuStreamWaitEvent(stream: *mut c_void, event: *mut c_void, _: 
     match (&s.capture, e.capture) {
         (None, None) => s.clock.learn(&e.clock),
         (Some(_), None) => return CAPTURE_ISOLATION,
-        // It becomes part of the capture.
+        // The stream joins the capture.
         (None, Some((capture, ..))) => s.capture = Some((capture, 0)),
         (Some((mine, _)), Some((capture, from, count))) => {
             let c = driver.captures.get_mut(&capture).filter(|_| *mine == capture);
@@ -721,7 +723,7 @@ pub extern "C" fn cuEventSynchronize(event: *mut c_void) -> c_int {
     driver.host.learn(&clock);
     ready()
 }
-/// Before CUDA 12.8 and after.
+/// The names before CUDA 12.8 and after.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuEventElapsedTime(
     ms: *mut f32,
@@ -771,8 +773,8 @@ pub unsafe extern "C" fn cuLaunchKernelEx(
     }
     let mut driver = driver();
     let Entry { name, params: sizes } = driver.functions[f as usize - 1].clone();
-    // As many parameters as the entry has: each must be readable. Those that point to memory of the
-    // device use it.
+    // One parameter per parameter of the entry: each must be readable. Those that point to device
+    // memory use it.
     let mut touches = vec![];
     for (i, &size) in sizes.iter().enumerate() {
         let p = unsafe { *params.add(i) };

@@ -1,18 +1,18 @@
-//! Tables that are updated in batches, against a `HashMap`, on every device: outcomes, lookups and
-//! pairs after each batch. What maps and sets share.
+//! Tables updated in batches, against a `HashMap`, on every device: outcomes, lookups and pairs
+//! after each batch. Shared by maps and sets.
 use super::support::{KEY_SETS, Random, devices, is_fast, scramble};
 use koel::map::layout::{Layout, Narrow, Number};
 use koel::{Device, Key, Operation, Outcome, Stream, Value, View, ViewMut};
 use std::collections::HashMap;
 use std::path::Path;
 
-/// The operations of a batch: one for all keys, or as bytes.
+/// The operations of a batch: one for all keys, or one byte per key.
 #[derive(Clone, Copy)]
 pub enum Operations<'a> {
     All(Operation),
     Each(View<'a, u8>),
 }
-/// What is done with keys, and values.
+/// Keys and values of a batch, and their operations.
 #[derive(Clone, Copy)]
 pub struct Batch<'a, K: Key, V: Value> {
     pub operations: Operations<'a>,
@@ -25,10 +25,10 @@ pub trait Table: Sized {
     type Key: Key;
     type Value: Value;
     type Updater;
-    /// What is done with keys. The first inserts, the last erases.
+    /// Operations on the table. The first inserts, the last erases.
     const OPERATIONS: &'static [Operation];
 
-    /// The table, and what it is updated by, for this load.
+    /// Builds the table, and its updater, for this load.
     fn build(
         device: &Device,
         keys: &[Self::Key],
@@ -57,13 +57,13 @@ pub trait Table: Sized {
     fn get(&self, keys: &[Self::Key]) -> Vec<Option<Self::Value>>;
     fn count(&self, keys: &[Self::Key]) -> u64;
     fn pairs(&self) -> Vec<(Self::Key, Self::Value)>;
-    /// Compares what is made of it with the oracle.
+    /// Compares further uses of the table with the oracle.
     fn check_uses(&self, _: &Oracle<Self>, _: &[Self::Key]) {}
     fn to_device(&self, device: &Device) -> Self;
     fn saved(&self) -> Vec<u8>;
     fn loaded(device: &Device, bytes: &[u8]) -> Self;
     fn opened(path: &Path) -> Self;
-    /// A key that the table treats apart, or another one, as the random word tells.
+    /// Returns a key that the table treats specially, or `other`, depending on the random word.
     fn often_special(random: u64, other: Self::Key) -> Self::Key;
 }
 pub type Oracle<T> = HashMap<<T as Table>::Key, <T as Table>::Value>;
@@ -77,7 +77,7 @@ fn has_values<T: Table>() -> bool {
 fn value<T: Table>(word: u64) -> T::Value {
     T::Value::narrowed(if has_values::<T>() { word } else { 0 })
 }
-/// A table that is updated, and what it must hold.
+/// A table under update, and its expected contents.
 pub struct World<T: Table> {
     pub table: T,
     updater: T::Updater,
@@ -92,7 +92,7 @@ impl<T: Table> World<T> {
         let oracle = keys.iter().copied().zip(values).collect();
         World { table, updater, oracle, stream: device.stream().unwrap(), random: Random(seed) }
     }
-    /// One operation on the oracle.
+    /// Applies one operation to the oracle.
     fn expected(&mut self, operation: Operation, key: T::Key, value: T::Value) -> Outcome {
         let oracle = &mut self.oracle;
         match (operation, oracle.get(&key).copied()) {
@@ -118,7 +118,7 @@ impl<T: Table> World<T> {
             }
         }
     }
-    /// A batch on the table and the oracle. `operation`: `None` if they are mixed.
+    /// Applies a batch to the table and the oracle. `operation` is `None` for a mix.
     pub fn batch(&mut self, operation: Option<Operation>, keys: &[T::Key]) {
         let all = T::OPERATIONS;
         let values = keys.iter().map(|_| value::<T>(self.random.word())).collect::<Vec<_>>();
@@ -165,13 +165,10 @@ fn check<T: Table>(table: &T, oracle: &Oracle<T>, others: &[T::Key]) {
     assert_eq!(table.count(&queries), count, "{place}");
     let pairs = table.pairs();
     assert_eq!(pairs.len(), oracle.len(), "{place}");
-    assert!(
-        pairs.into_iter().collect::<HashMap<_, _>>() == *oracle,
-        "{place}: the pairs are others"
-    );
+    assert!(pairs.into_iter().collect::<HashMap<_, _>>() == *oracle, "{place}: the pairs differ");
 }
 
-/// Batches at random: sizes, operations, how many keys there are, some of them often.
+/// Random batches: sizes, operations, numbers of keys, frequent keys.
 pub fn histories<T: Table>(seed: u64) {
     for device in devices() {
         let (most, batches) = if is_fast(&device) { (20_000, 30) } else { (900, 10) };
@@ -196,12 +193,12 @@ pub fn histories<T: Table>(seed: u64) {
         }
     }
 }
-/// The first operation but insertion, a mix of all, and erasing.
+/// The first operation after insertion, a mix of all, and erasing.
 fn three<T: Table>() -> [Option<Operation>; 3] {
     let all = T::OPERATIONS;
     [Some(all[all.len() - 2]), None, Some(all[all.len() - 1])]
 }
-/// Keys that break weak hash functions: in, changed, out.
+/// Keys that break weak hash functions: inserted, changed, erased.
 pub fn every_key_set<T: Table<Key = u32>>() {
     for device in devices() {
         let n = if is_fast(&device) { 30_000 } else { 1_500 };
@@ -216,7 +213,8 @@ pub fn every_key_set<T: Table<Key = u32>>() {
         }
     }
 }
-/// Keys made for the mixer: all in one partition, or in one bucket, where no growth helps.
+/// Keys crafted against the mixer: all in one partition, or in one bucket, where growing does not
+/// help.
 pub fn keys_made_to_collide<T: Table<Key = u32>>() {
     for device in devices() {
         let mut world = World::<T>::new(&device, &(0..3000).collect::<Vec<_>>(), 0.8, 1);
@@ -244,8 +242,7 @@ pub fn frequent_keys<T: Table>() {
         }
     }
 }
-/// Tables that came from files and from other devices, and what is made of tables that were
-/// updated: copies, files, and more.
+/// Tables from files and from other devices; and copies, files and more made from updated tables.
 pub fn updated_tables_are_tables<T: Table>() {
     let all = devices();
     for (device, other) in all.iter().zip(all.iter().rev()) {
@@ -264,7 +261,7 @@ pub fn updated_tables_are_tables<T: Table>() {
             };
             world.check(&some);
         }
-        // The same of one that is less than half as full, and then has nothing.
+        // The same for one that is less than half as full, and then empty.
         for operation in [None, Some(Operation::Erase)] {
             world.batch(operation, &keys);
             world.table = T::loaded(device, &world.table.saved());
@@ -272,7 +269,7 @@ pub fn updated_tables_are_tables<T: Table>() {
         }
     }
 }
-/// A table that was opened where its file is gets memory of its own; the file stays as it was.
+/// A table opened from a file gets memory of its own; the file is unchanged.
 pub fn opened_tables_are_updated_in_memory<T: Table>() {
     let device = Device::cpu().unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -287,7 +284,7 @@ pub fn opened_tables_are_updated_in_memory<T: Table>() {
     assert!(table.get(&keys).iter().map(Option::is_some).eq([false, true, true, true]));
     assert_eq!(std::fs::read(&path).unwrap(), before);
 }
-/// From nothing, by small batches, through host slices.
+/// Grows from an empty table, by small batches, through host slices.
 pub fn tables_grow_from_nothing<T: Table>() {
     for device in devices() {
         let mut world = World::<T>::new(&device, &[], 0.8, 1);
@@ -312,8 +309,8 @@ pub fn tables_grow_from_nothing<T: Table>() {
         assert!(world.table.len() == 0 && world.table.slots() < 100);
     }
 }
-/// Shrinking never takes more memory: not of a table that is fuller than a new one would be, nor of
-/// one that is as full, or smaller than any.
+/// Shrinking never takes more memory: neither for a table that is as full as a new one would be, or
+/// fuller, nor for one of minimum size.
 pub fn tables_do_not_shrink_to_more<T: Table>() {
     for device in devices() {
         let n = if is_fast(&device) { 100_000 } else { 2_000 };
@@ -341,7 +338,7 @@ pub fn tables_do_not_shrink_to_more<T: Table>() {
         }
     }
 }
-/// Updates and lookups in a graph, with other keys each time.
+/// Updates and lookups in a graph, with different keys each time.
 pub fn updates_are_part_of_a_graph<T: Table>() {
     for device in devices() {
         let n = 500u32;

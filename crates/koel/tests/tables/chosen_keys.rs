@@ -1,5 +1,5 @@
-//! Keys chosen against a seed that is known: builds take another seed, and stay as fast; answers
-//! are right.
+//! Keys crafted against a known seed: builds take another seed, and stay as fast; answers are
+//! right.
 
 use crate::support::special::chosen_keys;
 use crate::support::{devices, is_fast};
@@ -10,13 +10,13 @@ use koel::{
 use koel_kernels::hash::mix::splitmix_at;
 
 const SEED: u32 = 7;
-/// Times that building is begun, at most: of the second seed nobody knew.
+/// Maximum number of attempts of a build: nobody knew the second seed.
 const MAX_ATTEMPTS: u32 = 4;
 
 fn sizes(device: &Device) -> &'static [u32] {
     if is_fast(device) { &[5_000, 60_000] } else { &[2_000] }
 }
-/// Pairs that a build of so many stashes at most.
+/// Maximum number of pairs that a build of `n` pairs stashes.
 fn most_stashed(n: usize) -> usize {
     (n / 32).max(128)
 }
@@ -57,7 +57,7 @@ fn maps<K: Key, V: Value>() {
                 "{attempts} attempts on {}",
                 device.name()
             );
-            // By another seed they are keys like others.
+            // Under another seed they are ordinary keys.
             let map =
                 map_of::<K, V>(&device, &keys, MapOptions { seed: Some(SEED + 1), ..options });
             check_map(&map, &keys);
@@ -73,8 +73,8 @@ fn maps_take_another_seed() {
     maps::<u64, u32>();
     maps::<u64, u64>();
 }
-/// Which seed is taken follows from the keys and the seed: not from their order, nor from the
-/// number of threads.
+/// The seed follows from the keys and the first seed, not from the order of the keys or the number
+/// of threads.
 #[test]
 fn reproducible_maps_take_the_same_seed() {
     fn fingerprints<K: Key>() {
@@ -119,7 +119,7 @@ fn sets_take_another_seed() {
     sets::<u32>();
     sets::<u64>();
 }
-/// Copies of few keys that share their buckets have room: they are not taken for many keys.
+/// Copies of few keys that share their buckets fit: they are not mistaken for many keys.
 #[test]
 fn copies_do_not_look_like_chosen_keys() {
     for device in devices().into_iter().filter(|device| device.kind() == DeviceKind::Cpu) {
@@ -141,15 +141,15 @@ fn copies_do_not_look_like_chosen_keys() {
         assert_eq!((report.keys, report.attempts), (keys.len(), 1), "{report:?}");
     }
 }
-/// Some keys that share their buckets, each several times, among others: of copies one stays,
-/// however many keys look alike.
+/// Some keys that share their buckets, each several times, among others: one copy of each stays,
+/// however many keys share buckets.
 #[test]
 fn copies_of_keys_that_look_alike_become_one() {
     fn check<K: Key, V: Value>(alike: u32, others: u32, copies: usize, duplicates: Duplicates) {
         let mut keys = chosen_keys::<K::Layout<V>>(SEED, alike);
         keys.extend((0..others).map(|i| K::narrowed(splitmix_at(5, i))));
         let distinct = keys.len();
-        // Copies are far from each other, in another order each time.
+        // Copies are far from each other, in a different order each time.
         let input = (0..copies)
             .flat_map(|copy| (0..distinct).map(move |i| (i * 7_919 + copy * 31) % distinct));
         let input = input.map(|i| keys[i]).collect::<Vec<K>>();
@@ -171,7 +171,7 @@ fn copies_of_keys_that_look_alike_become_one() {
             assert!(report.attempts == 1 || alike >= 90, "{place}: {report:?}");
         }
     }
-    // The first have room in the stash, the last take another seed.
+    // The first cases fit in the stash, the last ones take another seed.
     for (alike, others, copies) in
         [(60, 500, 2), (75, 1_000, 2), (90, 0, 2), (150, 100, 2), (120, 1_300, 3), (180, 1_500, 2)]
     {
@@ -181,8 +181,7 @@ fn copies_of_keys_that_look_alike_become_one() {
     }
 }
 
-/// Batches that come to a table of other keys, of the seed against which they were chosen: the
-/// stash does not grow with them.
+/// Batches crafted against the seed of a table of other keys: the stash does not grow with them.
 fn updates<K: Key, V: Value>() {
     for device in devices() {
         let n = if is_fast(&device) { 40_000 } else { 1_500 };

@@ -9,12 +9,12 @@ use koel::{Device, Error, Stream};
 use proptest::prelude::*;
 use std::collections::HashMap;
 
-/// Whether a kind and a device are quick enough for big inputs: the papers' own are, on a CPU. The
-/// others' kernels run as they are there, and the tests' are not optimised.
+/// Returns whether a kind is fast enough for big inputs on a device: on a CPU, only the papers' own
+/// kinds. The others run their kernels there, and tests are not optimised.
 fn is_quick(kind: &dyn Kind, device: &Device) -> bool {
     is_fast(device) && ["two-level", "single-level", "two-kernel", "sorted"].contains(&kind.name())
 }
-/// Builds, checks the report, and looks up every key that is there and as many that are not.
+/// Builds, checks the report, and looks up every key and as many absent keys.
 fn check(
     kind: &dyn Kind,
     stream: &Stream,
@@ -87,14 +87,14 @@ fn every_kind_holds_every_key_set() {
     }
 }
 
-/// Bytes that a pair takes at a load, as the kinds say: at least and at most.
+/// Minimum and maximum bytes per pair at a load, as the kinds document.
 fn bytes_per_pair(name: &str, load: f64) -> (f64, f64) {
     let (about, spread) = match name {
         "sorted" => (8.0, 0.01),
         "chaining" => (12.0 + 4.0 / load, 0.01),
         "function-id" => (8.0 / load + 4.0, 0.01),
         "fks" => (8.0 / load + 8.0 * load / (1.0 - load), 0.1),
-        // Random keys are no surface: many offsets. And sides are whole.
+        // Random keys are not a surface: they need many offsets. And sides are whole numbers.
         "perfect-spatial-2d" | "perfect-spatial-3d" => {
             return (8.0 / load, 1.3 * 8.0 / load + 50.0);
         }
@@ -199,7 +199,7 @@ fn the_stash_is_used() {
     }
 }
 
-/// The pitfall with the papers' primes: the build falls back, and says so.
+/// The pitfall with the papers' primes: the build falls back, and reports it.
 #[test]
 fn weak_functions_fall_back() {
     for device in devices() {
@@ -323,7 +323,7 @@ fn wrong_arguments_are_named() {
     };
 }
 
-/// Views need no alignment but the elements'.
+/// Views need only the alignment of their elements.
 #[test]
 fn parts_of_buffers_will_do() {
     for device in devices() {
@@ -348,20 +348,31 @@ fn parts_of_buffers_will_do() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
-    /// Any pairs, few or many of them with equal keys, in any policy, any kind and load.
+    /// Any pairs, with few or many equal keys, in any policy, any kind and load.
     #[test]
     fn every_kind_answers_as_a_hash_map(
-        pairs in prop::collection::vec((prop_oneof![0..40u32, any::<u32>(), Just(u32::MAX)], any::<u32>()), 0..300),
+        pairs in prop::collection::vec(
+            (prop_oneof![0..40u32, any::<u32>(), Just(u32::MAX)], any::<u32>()),
+            0..300
+        ),
         kind in 0..kinds().len(),
         load in 0.05..1.0,
         first in any::<bool>(),
         executor in any::<bool>(),
         seed in any::<u64>(),
     ) {
-        let device = if executor { Device::executor(seed) } else { Device::cpu_with_threads(1).unwrap() };
+        let device = if executor {
+            Device::executor(seed)
+        } else {
+            Device::cpu_with_threads(1).unwrap()
+        };
         let (keys, values): (Vec<_>, Vec<_>) = pairs.iter().copied().unzip();
         let duplicates = if first { Duplicates::KeepFirst } else { Duplicates::KeepLast };
-        let oracle = if first { pairs.into_iter().rev().collect() } else { pairs.into_iter().collect() };
+        let oracle = if first {
+            pairs.into_iter().rev().collect()
+        } else {
+            pairs.into_iter().collect()
+        };
         let options = Options { load: Some(load * kinds()[kind].max_load()), duplicates, seed };
         check(kinds()[kind], &device.stream().unwrap(), &keys, &values, &options, &oracle);
     }

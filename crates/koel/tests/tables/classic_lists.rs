@@ -6,7 +6,7 @@ use koel::{Error, Stream};
 use proptest::prelude::*;
 use std::collections::{BTreeSet, HashMap};
 
-/// Builds, checks the list, and looks up every key that is there and as many that are not.
+/// Builds, checks the list, and looks up every key and as many absent keys.
 fn check(kind: &dyn ListKind, stream: &Stream, keys: &[u32], values: &[u32], seed: u64) {
     let device = stream.device();
     let (k, v) = (device.stage(keys).unwrap(), device.stage(values).unwrap());
@@ -126,7 +126,10 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(30))]
     #[test]
     fn every_kind_answers_as_a_map_of_lists(
-        pairs in prop::collection::vec((prop_oneof![0..40u32, any::<u32>(), Just(u32::MAX)], any::<u32>()), 0..300),
+        pairs in prop::collection::vec(
+            (prop_oneof![0..40u32, any::<u32>(), Just(u32::MAX)], any::<u32>()),
+            0..300
+        ),
         kind in 0..list_kinds().len(),
         executor in any::<bool>(),
         seed in any::<u64>(),

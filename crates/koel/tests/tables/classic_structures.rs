@@ -1,4 +1,4 @@
-//! What each of the structures that the papers compare with promises, beyond answering like a
+//! The guarantees of each structure that the papers compare with, beyond answering like a
 //! `HashMap`.
 
 use crate::support::{devices, is_fast, scramble, value_of};
@@ -8,7 +8,7 @@ use koel::classic::{
 };
 use koel::{Device, Error, Stream};
 
-/// Builds at a load, finds every key and misses as many others; how the build went.
+/// Builds at a load, and looks up every key and as many absent keys. Returns the report.
 fn build(
     kind: &dyn Kind,
     stream: &Stream,
@@ -94,7 +94,7 @@ fn every_family() {
     }
 }
 
-/// The sum of squares is what the proof says, and a bucket that no function separates is given up.
+/// The sum of squares is as proved, and a bucket that no function separates is given up.
 #[test]
 fn fks_takes_the_slots_that_the_proof_promises() {
     let stream = Device::cpu().unwrap().stream().unwrap();
@@ -131,7 +131,7 @@ fn surfaces_have_small_perfect_spatial_tables() {
         let (n, fallback) = (keys.len() as f64, &report.fallback);
         assert_eq!((fallback, report.attempts), (&None, 1));
         assert!((report.slots as f64) < 1.1 * n, "{report:?}");
-        // 2009: 1.16 times the pairs, offsets included. Lefebvre and Hoppe guess an entry for 6
+        // 2009: 1.16 times the pairs, offsets included. Lefebvre and Hoppe estimate one entry per 6
         // pairs.
         let entries = (report.bytes - 8 * report.slots) as f64 / 4.0;
         assert!(entries < 0.5 * n, "{entries} entries for {n} pairs");
@@ -151,8 +151,7 @@ fn surfaces_have_small_perfect_spatial_tables() {
     }
 }
 
-/// Positions on a line, all of them multiples of the sides that are tried: no offsets help, mixing
-/// does.
+/// Positions on a line, all multiples of the sides that are tried: no offsets help, mixing does.
 #[test]
 fn positions_that_no_offset_table_tells_apart_are_mixed() {
     let stream = Device::cpu().unwrap().stream().unwrap();
@@ -164,7 +163,7 @@ fn positions_that_no_offset_table_tells_apart_are_mixed() {
 
 #[test]
 fn more_sets_need_no_more_attempts() {
-    // On one thread, so that the same functions do the same.
+    // On one thread, so that the same functions behave the same.
     let stream = Device::cpu_with_threads(1).unwrap().stream().unwrap();
     for seed in 0..5 {
         let of = |sets| {

@@ -10,7 +10,7 @@ use koel::{
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// Columns in which keys come once, often, or nearly always: key `i` of `n`, from random bits `r`.
+/// Columns in which keys occur once, often, or nearly always: key `i` of `n`, from random bits `r`.
 type Column = fn(i: u64, n: u64, r: u64) -> u64;
 const COLUMNS: [(&str, Column); 8] = [
     ("distinct", |i, _, _| i.wrapping_mul(0x9E37_79B9_7F4A_7C15)),
@@ -31,7 +31,7 @@ fn column<K: Key>(of: Column, n: usize) -> Vec<K> {
     let mut random = Random(n as u64);
     (0..n as u64).map(|i| K::narrowed(of(i, n as u64, random.word()))).collect()
 }
-/// Keys that are there, and some that most likely are not.
+/// Returns keys that are present, and some that most likely are not.
 fn queries<K: Key>(keys: &[K]) -> Vec<K> {
     let mut random = Random(!0);
     let strange = (0..300).map(|_| K::narrowed(random.word())).collect::<Vec<_>>();
@@ -58,7 +58,7 @@ fn check_index<K: Key>(builder: &mut IndexBuilder<K>, device: &Device, keys: &[K
     index.ids_into(&stream, column.view(), ids.view_mut()).unwrap();
     let ids = ids.download().unwrap();
     assert!(ids.iter().copied().eq(keys.iter().map(|key| id(key).unwrap_or(NO_ID))), "{place}");
-    // And back; what is no id has no key.
+    // And back; invalid ids have no key.
     let all = index.keys_of(&[&ids[..], &[index.len() as u32, NO_ID]].concat()).unwrap();
     assert!(all.into_iter().eq(keys.iter().copied().map(Some).chain([None, None])), "{place}");
     let (grouped, group_counts) = builder.group_counts(&stream, column.view()).unwrap();
@@ -69,8 +69,7 @@ fn indexes<K: Key>() {
     for device in devices() {
         let mut builder =
             IndexBuilder::<K>::new(&device, IndexOptions { load: 0.9, seed: Some(3) }).unwrap();
-        // Largest first, and then again after smaller ones: memory is used for inputs of other
-        // sizes.
+        // Largest first, then again after smaller ones: memory is reused for inputs of other sizes.
         for (s, n) in sizes(&device).into_iter().rev().chain([2000]).enumerate() {
             for (name, of) in COLUMNS.into_iter().skip(s % 2).step_by(2) {
                 check_index(
@@ -131,7 +130,7 @@ fn check_multi_map<K: Key + SortPair<V>, V: Value>(
             .widened())),
         "{place}"
     );
-    // Of each key as often as it comes would be too many, if one has nearly all values.
+    // Retrieving each key as often as it occurs would be too much if one key has nearly all values.
     let often = oracle.values().any(|v| v.len() > 1000);
     let asked = if often {
         oracle.keys().rev().copied().chain(queries(&[])).collect()
@@ -148,7 +147,7 @@ fn check_multi_map<K: Key + SortPair<V>, V: Value>(
     for (i, key) in asked.iter().enumerate() {
         assert!(found.of(i) == of(key), "{key:?}, {place}");
     }
-    // With less room, that much.
+    // With less room, only that much.
     let room = found.values.len() / 2;
     let (mut some, staged) = (device.alloc(room + 1).unwrap(), device.upload(&asked).unwrap());
     some.view_mut().fill_bytes(0x55, &stream).unwrap();
@@ -192,13 +191,13 @@ fn multi_maps_of_mixed_pairs() {
     multi_maps::<u32, u64>(4);
     multi_maps::<u64, u32>(4);
 }
-/// With values of a key in any order: in as many as are worth it, pairs are not sorted.
+/// With the values of a key in any order: large enough inputs are not sorted.
 fn in_any_order<K: Key + SortPair<V>, V: Value>() {
     for device in devices() {
         let stream = device.stream().unwrap();
         let options = MultiMapOptions { order: ValueOrder::Any, ..MultiMapOptions::default() };
         let mut builder = MultiMapBuilder::<K, V>::new(&device, options).unwrap();
-        // Elsewhere they are sorted, or so few.
+        // Elsewhere they are sorted, or too few.
         let parts = device.kind() == DeviceKind::Cuda && is_fast(&device);
         let sizes = if parts { vec![5_000_000, 300_000, 0, 1] } else { vec![1000, 0] };
         for (n, (name, of)) in sizes.into_iter().flat_map(|n| COLUMNS.map(|column| (n, column))) {
@@ -266,7 +265,7 @@ fn floats_are_reduced() {
                 "{place}"
             );
         }
-        // What has no order among numbers has one here; and zeros keep their signs.
+        // Values without a numeric order have one here; and zeros keep their signs.
         let bits = [f32::NAN, 1.0, f32::NEG_INFINITY, -0.0, 0.0].map(f32::to_bits);
         let map = MultiMap::build(&device, &[1u32, 1, 2, 3, 3], &bits).unwrap();
         assert!(
@@ -313,7 +312,7 @@ fn what_does_not_fit_is_refused() {
         assert!(matches!(e, Error::WrongDevice { .. }), "{e}");
     }
 }
-/// Offsets of one multimap and values of another, which has fewer: nonsense, but nothing out of
+/// Offsets of one multimap and values of another with fewer: wrong answers, but nothing out of
 /// bounds.
 #[test]
 fn values_of_another_map_are_harmless() {
@@ -336,7 +335,8 @@ proptest! {
     fn any_column(keys in prop::collection::vec(0u64..200, 0..2000), spread in any::<u64>()) {
         let keys = keys.into_iter().map(|k| k.wrapping_mul(spread | 1)).collect::<Vec<_>>();
         for device in devices() {
-            let mut builder = MultiMapBuilder::<u64, u32>::new(&device, MultiMapOptions::default()).unwrap();
+            let mut builder =
+                MultiMapBuilder::<u64, u32>::new(&device, MultiMapOptions::default()).unwrap();
             check_multi_map(&mut builder, &device, &keys, "any column");
             let mut builder = IndexBuilder::new(&device, IndexOptions::default()).unwrap();
             check_index(&mut builder, &device, &keys, "any column");

@@ -34,17 +34,17 @@ fn column(of: Column, n: usize) -> Vec<u128> {
     let mut random = Random(n as u64);
     (0..n as u64).map(|i| of(i, (random.word() as u128) << 64 | random.word() as u128)).collect()
 }
-/// Around the edges of warps, blocks, what a thread of the CPU takes, and tiles of compaction.
+/// Sizes around warps, blocks, chunks of a CPU thread, and compaction tiles.
 fn sizes(device: &Device) -> Vec<usize> {
     let mut sizes = vec![0, 1, 2, 31, 33, 255, 256, 257, 2047, 2048, 2049, 4096, 4097];
     sizes.push(if is_fast(device) { 200_000 } else { 9000 });
     sizes
 }
-/// Values that tell the place of their pair.
+/// Returns values that encode the index of their pair.
 fn values<V: Value>(n: usize) -> Vec<V> {
     (0..n as u64).map(|i| V::narrowed(i | !i << 40)).collect()
 }
-/// The pairs that stay, in their order.
+/// Returns the pairs that are kept, in order.
 fn kept<V: Value>(keys: &[u128], values: &[V], policy: Duplicates) -> Vec<(u128, V)> {
     let mut seen = HashSet::new();
     let pairs = keys.iter().copied().zip(values.iter().copied());
@@ -56,7 +56,7 @@ fn kept<V: Value>(keys: &[u128], values: &[V], policy: Duplicates) -> Vec<(u128,
         pairs
     }
 }
-/// Keys that are there, and others that are like them.
+/// Returns keys that are present, and similar ones that are not.
 fn queries(keys: &[u128]) -> Vec<u128> {
     let mut random = Random(!0);
     let alike =
@@ -79,20 +79,20 @@ fn build<V: Value>(
     let (keys, values) = (device.stage(keys)?, device.stage(values)?);
     Map128Builder::new(device, options)?.build(stream, keys.view(), values.view())
 }
-/// A set in every way to look keys up in it.
+/// Checks a set with every kind of lookup.
 fn check_set(set: &Set128, expected: &[u128], asked: &[u128], place: &str) {
     let oracle = expected.iter().copied().zip(0..).collect::<HashMap<_, u32>>();
     let (device, stream) = (set.device(), set.device().stream().unwrap());
     assert_eq!((set.len(), set.is_empty()), (expected.len(), expected.is_empty()), "{place}");
-    assert!(set.keys().download().unwrap() == expected, "{place}: the keys are others");
+    assert!(set.keys().download().unwrap() == expected, "{place}: the keys differ");
     let there = set.contains(asked).unwrap();
     let staged = device.stage(asked).unwrap();
     let mut bits = device.alloc::<u32>(asked.len().div_ceil(32)).unwrap();
     bits.view_mut().fill_bytes(0xFF, &stream).unwrap();
     set.contains_bits(&stream, staged.view(), bits.view_mut()).unwrap();
     let bits = bits.download().unwrap();
-    // As a kernel would look keys up.
-    // SAFETY: the table is in memory of the host, and nothing changes it here.
+    // Looks keys up as a kernel would.
+    // SAFETY: the table is in host memory, and nothing changes it here.
     let rows = (device.kind() != DeviceKind::Cuda)
         .then(|| unsafe { set.rows(&stream).unwrap().on_host() });
     for (i, key) in asked.iter().enumerate() {
@@ -121,7 +121,7 @@ fn check<V: Value>(map: &Map128<V>, expected: &[(u128, V)], place: &str) {
         (keys.len(), keys.is_empty(), keys.len()),
         "{place}"
     );
-    assert!(map.pairs().unwrap() == expected, "{place}: the pairs are others");
+    assert!(map.pairs().unwrap() == expected, "{place}: the pairs differ");
     let asked = queries(&keys);
     check_set(map.set(), &keys, &asked, place);
     assert!(map.contains(&asked).unwrap() == map.set().contains(&asked).unwrap());
@@ -137,8 +137,8 @@ fn check<V: Value>(map: &Map128<V>, expected: &[(u128, V)], place: &str) {
     }
 }
 
-/// One builder, from the greatest input to the least and again a greater one, so that memory is
-/// used for inputs of other sizes.
+/// One builder, from the largest input to the smallest and again to a larger one, so that memory is
+/// reused for inputs of other sizes.
 fn every_column<V: Value>(step: usize) {
     const POLICIES: [Duplicates; 2] = [Duplicates::KeepLast, Duplicates::KeepFirst];
     for device in devices() {
@@ -192,7 +192,7 @@ fn every_load() {
         }
     }
 }
-/// What is built is as large as the keys that stay.
+/// A table is as large as its distinct keys need.
 #[test]
 fn copies_take_no_memory() {
     for device in devices() {
@@ -218,7 +218,7 @@ fn equal_keys_are_rejected() {
             |keys: &[u128]| build(&stream, keys, &values::<u32>(3000), options(Duplicates::Reject));
         let expected = kept(&keys, &values::<u32>(3000), Duplicates::Reject);
         check(&of(&keys).unwrap(), &expected, &device.name());
-        // The least second one is named.
+        // The pair whose second index is lowest is named.
         keys[2900] = keys[5];
         keys[1234] = keys[77];
         let e = of(&keys).unwrap_err();
@@ -260,11 +260,11 @@ fn a_broken_promise_is_noticed() {
     }
 }
 
-/// What is added to a key of small words to get another one of the same fingerprint by the function
-/// of seed 0, nearly always. The sums over its words are less than 2^20 modulo 2^64, in both
+/// Added to a key of small words, it nearly always gives another key with the same fingerprint
+/// under the function of seed 0. The sums over its words are less than 2^20 modulo 2^64, in both
 /// halves: the shortest such vector, found by lattice reduction.
 const COLLIDING: u128 = 1_125_655 | 57_218 << 32 | 1_249_472 << 64 | 1_202_508 << 96;
-/// Keys in groups of the same fingerprint.
+/// Returns groups of keys with the same fingerprint.
 fn colliding(groups: u128, each: u128) -> Vec<Vec<u128>> {
     let function = Fingerprint::new(0);
     let base = |group: u128| {
@@ -284,7 +284,7 @@ fn colliding(groups: u128, each: u128) -> Vec<Vec<u128>> {
     );
     groups
 }
-/// Chosen collisions: the function is drawn again, by every policy, and answers are right.
+/// Crafted collisions: the function is redrawn, in every policy, and answers are right.
 #[test]
 fn keys_that_share_fingerprints() {
     for device in devices() {
@@ -292,7 +292,7 @@ fn keys_that_share_fingerprints() {
         for (groups, each) in [(1, 2), (1, 500), (300, 2), (20, 50)] {
             let mut keys = colliding(groups, each).concat();
             keys.extend(column(COLUMNS[0].1, 2000));
-            // Some twice, far from each other.
+            // Some occur twice, far from each other.
             let distinct = keys.len();
             keys.extend_from_within(..distinct / 3);
             let values = values::<u64>(keys.len());
@@ -310,7 +310,10 @@ fn keys_that_share_fingerprints() {
             }
             let rejected = build(&stream, &keys, &values, options(Duplicates::Reject)).unwrap_err();
             assert!(
-                matches!(rejected, Error::DuplicateKey { first: 0, second, .. } if second == distinct),
+                matches!(
+                    rejected,
+                    Error::DuplicateKey { first: 0, second, .. } if second == distinct
+                ),
                 "{rejected}"
             );
             for policy in [Duplicates::Unchecked, Duplicates::Reject] {
@@ -330,7 +333,7 @@ fn keys_that_share_fingerprints() {
         }
     }
 }
-/// Of each group one key is there: the others are not, though their fingerprints are.
+/// One key of each group is present: the others are absent, though their fingerprints are present.
 #[test]
 fn a_fingerprint_is_no_key() {
     for device in devices() {
@@ -382,7 +385,7 @@ fn check_index(
     index.ids_into(&stream, uploaded.view(), column.view_mut()).unwrap();
     let column = column.download().unwrap();
     assert!(column.iter().eq(keys.iter().map(|key| &ids[key])), "{place}");
-    // And back; what is no id has no key.
+    // And back; invalid ids have no key.
     let back = index.keys_of(&[&column[..], &[index.len() as u32, NO_ID]].concat()).unwrap();
     assert!(back.into_iter().eq(keys.iter().copied().map(Some).chain([None, None])), "{place}");
 }
@@ -406,7 +409,7 @@ fn indexes_and_sets() {
         }
     }
 }
-/// What was built on one device answers on another.
+/// A table built on one device answers on another.
 #[test]
 fn every_device_takes_what_others_built() {
     let keys = column(COLUMNS[11].1, 4000);
@@ -426,8 +429,8 @@ fn every_device_takes_what_others_built() {
         }
     }
 }
-/// Of more keys and of fewer, with copies and without, in the memory that there is: nothing of the
-/// last build is left.
+/// With more and with fewer keys, with and without copies, in existing memory: nothing of the
+/// previous build remains.
 #[test]
 fn tables_are_rebuilt() {
     for device in devices() {
@@ -475,7 +478,7 @@ fn tables_are_rebuilt() {
             // As a copy would have it.
             check(&map.to_device(&device).unwrap(), &expected, &place);
         }
-        // Shared fingerprints, and functions drawn again.
+        // Shared fingerprints, and redrawn functions.
         let keys = colliding(20, 50).concat();
         let (k, v) =
             (device.upload(&keys).unwrap(), device.upload(&values::<u64>(keys.len())).unwrap());
@@ -484,7 +487,7 @@ fn tables_are_rebuilt() {
         check(&map, &kept(&keys, &values(keys.len()), Duplicates::KeepLast), &device.name());
     }
 }
-/// Neither tables nor builders get more memory in a loop, whether keys come twice or not.
+/// Neither tables nor builders allocate in a loop, with or without duplicate keys.
 #[test]
 fn rebuilds_take_no_memory() {
     for device in devices() {
@@ -499,7 +502,7 @@ fn rebuilds_take_no_memory() {
             for _ in 0..4 {
                 builder.rebuild(&mut map, &stream, k.view(), v.view()).unwrap();
                 let report = map.report().unwrap();
-                // Which thread of the CPU gets how much to do changes from run to run.
+                // The share of each CPU thread changes from run to run.
                 let scratch =
                     if device.kind() == DeviceKind::Cpu { 0 } else { report.scratch_bytes };
                 places.push((map.keys().address(), map.values().address(), report.bytes, scratch));
@@ -512,7 +515,7 @@ fn rebuilds_take_no_memory() {
         }
     }
 }
-/// After an error a table is as it was, and can be rebuilt again.
+/// After an error a table is unchanged, and can be rebuilt.
 #[test]
 fn a_rebuild_that_fails_changes_nothing() {
     for device in devices() {
@@ -559,7 +562,7 @@ fn a_rebuild_that_fails_changes_nothing() {
         check(&map, &expected, &device.name());
     }
 }
-/// Parts of arrays, and lookups in a graph, which is recorded once.
+/// Sub-views, and lookups in a graph, which is recorded once.
 #[test]
 fn views_and_graphs() {
     for device in devices() {
@@ -635,7 +638,11 @@ fn what_does_not_fit_is_refused() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
     #[test]
-    fn any_pairs(words in prop::collection::vec(0u128..150, 0..1500), spread in any::<u128>(), first in any::<bool>()) {
+    fn any_pairs(
+        words in prop::collection::vec(0u128..150, 0..1500),
+        spread in any::<u128>(),
+        first in any::<bool>()
+    ) {
         let keys = words.into_iter().map(|word| word.wrapping_mul(spread | 1)).collect::<Vec<_>>();
         let policy = if first { Duplicates::KeepFirst } else { Duplicates::KeepLast };
         for device in devices() {
@@ -645,11 +652,16 @@ proptest! {
         }
     }
     #[test]
-    fn encoding_is_undone(keys in prop::collection::vec(any::<u128>(), 0..500), copies in 0..500usize) {
+    fn encoding_is_undone(
+        keys in prop::collection::vec(any::<u128>(), 0..500),
+        copies in 0..500usize
+    ) {
         let keys = keys.iter().chain(keys.iter().take(copies)).copied().collect::<Vec<_>>();
         for device in devices() {
             let (index, ids) = Index128::encode(&device, &keys).unwrap();
-            prop_assert!(index.keys_of(&ids).unwrap().into_iter().eq(keys.iter().copied().map(Some)));
+            prop_assert!(
+                index.keys_of(&ids).unwrap().into_iter().eq(keys.iter().copied().map(Some))
+            );
         }
     }
 }

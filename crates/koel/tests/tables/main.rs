@@ -1,5 +1,5 @@
-//! Tables and primitives against oracles, on every device. One program: what is generic is compiled
-//! once.
+//! Tables and primitives against oracles, on every device. One program, so that generic code is
+//! compiled once.
 mod chosen_keys;
 mod classic;
 mod classic_lists;

@@ -1,4 +1,4 @@
-//! The flagship map against a `HashMap`, on every device, with keys and values of every type.
+//! [`koel::Map`] against a `HashMap`, on every device, with keys and values of every type.
 
 use crate::support::{KEY_SETS, Random, devices, is_fast, scramble, value_of};
 use koel::map::layout::{Layout, Narrow};
@@ -22,16 +22,16 @@ fn build<K: Key, V: Value>(
     let (k, v) = (device.stage(keys)?, device.stage(values)?);
     MapBuilder::new(device, options(load, duplicates))?.build(stream, k.view(), v.view())
 }
-/// A key of any type for each 32-bit word.
+/// Returns a key of any type for each 32-bit word.
 fn key<K: Key>(word: u32) -> K {
     K::narrowed((scramble(word, 77) as u64) << 32 | word as u64)
 }
-/// A value of any type for each 32-bit word.
+/// Returns a value of any type for each 32-bit word.
 fn value<V: Value>(word: u32) -> V {
     V::narrowed((value_of(word) as u64) << 32 | word as u64)
 }
-/// Every key that is there, as many that are not, and the special ones, in every way to look them
-/// up; and all pairs.
+/// Checks every present key, as many absent ones, and the special ones, with every kind of lookup;
+/// and all pairs.
 fn check<K: Key, V: Value>(map: &Map<K, V>, oracle: &HashMap<K, V>, place: &str) {
     let report = map.report().unwrap();
     assert_eq!(
@@ -63,9 +63,9 @@ fn check<K: Key, V: Value>(map: &Map<K, V>, oracle: &HashMap<K, V>, place: &str)
         assert_eq!(there[i], expected.is_some(), "{place}: key {q:?}");
         assert_eq!(bits[i / 32] >> (i % 32) & 1 != 0, there[i], "{place}: key {q:?}");
     }
-    // As a kernel would look keys up.
+    // Looks keys up as a kernel would.
     if device.kind() != DeviceKind::Cuda {
-        // SAFETY: the table is in memory of the host, and nothing changes it here.
+        // SAFETY: the table is in host memory, and nothing changes it here.
         let table = unsafe { map.table(&stream).unwrap().on_host() };
         for (&q, expected) in queried() {
             assert_eq!(table.get(q), *expected, "{place}: key {q:?} in a kernel");
@@ -82,7 +82,7 @@ fn check<K: Key, V: Value>(map: &Map<K, V>, oracle: &HashMap<K, V>, place: &str)
         let mut rows = map.join(&queries).unwrap();
         rows.sort_unstable();
         let expected = (0..).zip(&expected).filter_map(|(i, value)| Some((i, (*value)?)));
-        assert!(rows == expected.collect::<Vec<_>>(), "{place}: the rows of a join are others");
+        assert!(rows == expected.collect::<Vec<_>>(), "{place}: the rows of a join differ");
         for (flag, mut keys) in
             [(true, map.semi_join(&queries).unwrap()), (false, map.anti_join(&queries).unwrap())]
         {
@@ -92,15 +92,12 @@ fn check<K: Key, V: Value>(map: &Map<K, V>, oracle: &HashMap<K, V>, place: &str)
                 .map(|i| queries[i])
                 .collect::<Vec<_>>();
             expected.sort_unstable();
-            assert!(keys == expected, "{place}: the keys of a join are others");
+            assert!(keys == expected, "{place}: the keys of a join differ");
         }
     }
     let pairs = map.pairs().unwrap();
     assert_eq!(pairs.len(), oracle.len());
-    assert!(
-        pairs.into_iter().collect::<HashMap<_, _>>() == *oracle,
-        "{place}: the pairs are others"
-    );
+    assert!(pairs.into_iter().collect::<HashMap<_, _>>() == *oracle, "{place}: the pairs differ");
 }
 
 fn sizes_and_loads<K: Key, V: Value>(sizes: &[u32], big: &[u32]) {
@@ -167,8 +164,8 @@ fn every_key_set() {
     }
 }
 
-/// Keys made for the mixer: all in one partition, or all in one bucket. All is built again, or the
-/// stash takes them.
+/// Keys crafted against the mixer: all in one partition, or all in one bucket. The build restarts,
+/// or the stash takes them.
 #[test]
 fn keys_made_to_collide() {
     for device in devices() {
@@ -222,7 +219,7 @@ fn policies<K: Key, V: Value>(sizes: [u32; 2]) {
                     && key == u128::from(keys[first].widened())
                     && keys[first] == keys[second]
             );
-            // A broken promise: nothing hangs, and what is found belongs to its key.
+            // A broken promise: nothing hangs, and every value found belongs to its key.
             let map = of(Duplicates::Unchecked).unwrap();
             for (q, a) in keys.iter().zip(map.get(&keys).unwrap()) {
                 assert!(
@@ -239,7 +236,7 @@ fn duplicates_follow_the_policy() {
     policies::<u32, u32>([60_000, 4_000]);
     policies::<u64, u64>([20_000, 3_000]);
 }
-/// In two passes, where stamps tell most copies apart.
+/// In two passes, where stamps identify most copies.
 #[test]
 fn duplicates_of_big_inputs() {
     for device in devices().into_iter().filter(is_fast) {
@@ -265,8 +262,8 @@ fn duplicates_of_big_inputs() {
                 };
                 let map = build(&stream, &keys, &values, 0.8, policy).unwrap();
                 let report = map.report().unwrap();
-                // Where half of the keys have copies near by, more are contested than there is room
-                // for.
+                // If half of the keys have copies near by, more keys are contested than there is
+                // room for.
                 let attempts = if step == 2 { report.attempts } else { 1 };
                 assert_eq!(
                     (report.attempts, report.pairs),
@@ -321,7 +318,7 @@ fn the_ambiguous_key_is_a_key() {
     }
 }
 
-/// One builder, one map, all sizes and types of input one after the other; another seed changes no
+/// One builder and one map, with all sizes and types of input in sequence; another seed changes no
 /// answer.
 #[test]
 fn a_map_is_rebuilt_again_and_again() {
@@ -344,8 +341,8 @@ fn a_map_is_rebuilt_again_and_again() {
         }
     }
 }
-/// Rebuilt and asked in a graph, which is recorded once: with other values each time, and with
-/// copies in one of the rounds.
+/// Rebuilt and queried in a graph, which is recorded once: with different values each time, and
+/// with copies in one round.
 #[test]
 fn a_rebuild_is_part_of_a_graph() {
     for device in devices() {
@@ -388,7 +385,7 @@ fn a_rebuild_is_part_of_a_graph() {
         }
     }
 }
-/// Equal keys that are rejected: the error comes from `rebuild` itself.
+/// Rejected duplicates: the error comes from `rebuild` itself.
 #[test]
 fn a_rebuild_rejects_too() {
     for device in devices() {
@@ -405,13 +402,13 @@ fn a_rebuild_rejects_too() {
         assert_eq!(map.get(&[3, 4]).unwrap(), [Some(4), None]);
     }
 }
-/// A table built on one device answers on another; crowded ones, so that the stash goes along.
+/// A table built on one device answers on another; crowded, so that the stash is copied too.
 #[test]
 fn a_table_answers_on_every_device() {
     let device = Device::cpu().unwrap();
     let n = 3000;
     let shape = Map::build(&device, &vec![0u32; n], &vec![0u32; n]).unwrap().shape();
-    // A dozen for the same two buckets.
+    // A dozen keys for the same two buckets.
     let both = |&h: &u32| {
         (shape.first_place(h), shape.second_place(h))
             == (shape.first_place(0), shape.second_place(0))
@@ -441,7 +438,7 @@ fn a_table_answers_on_every_device() {
         }
     }
 }
-/// Arrays that begin anywhere.
+/// Arrays with any alignment.
 #[test]
 fn views_of_any_alignment() {
     for device in devices() {
@@ -462,7 +459,7 @@ fn views_of_any_alignment() {
         }
     }
 }
-/// While one map is rebuilt, another one answers, on a stream of its own and in another thread.
+/// While one map is rebuilt, another one answers, on its own stream and thread.
 #[test]
 fn a_rebuild_does_not_disturb_others() {
     for device in devices() {
@@ -547,21 +544,40 @@ fn wrong_arguments_are_named() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(30))]
-    /// Any pairs, few or many of them with equal keys, in any policy.
+    /// Any pairs, with few or many equal keys, in any policy.
     #[test]
     fn answers_as_a_hash_map(
-        pairs in prop::collection::vec((prop_oneof![0..40u32, any::<u32>(), Just(u32::MAX)], any::<u32>()), 0..300),
+        pairs in prop::collection::vec(
+            (prop_oneof![0..40u32, any::<u32>(), Just(u32::MAX)], any::<u32>()),
+            0..300
+        ),
         load in 0.3..0.95,
         first in any::<bool>(),
         executor in any::<bool>(),
     ) {
-        let device = if executor { Device::executor(pairs.len() as u64) } else { Device::cpu_with_threads(1).unwrap() };
+        let device = if executor {
+            Device::executor(pairs.len() as u64)
+        } else {
+            Device::cpu_with_threads(1).unwrap()
+        };
         let (keys, values): (Vec<_>, Vec<_>) = pairs.iter().copied().unzip();
         let policy = if first { Duplicates::KeepFirst } else { Duplicates::KeepLast };
-        let oracle: HashMap<_, _> = if first { pairs.into_iter().rev().collect() } else { pairs.into_iter().collect() };
-        check(&build(&device.stream().unwrap(), &keys, &values, load, policy).unwrap(), &oracle, &device.name());
+        let oracle: HashMap<_, _> = if first {
+            pairs.into_iter().rev().collect()
+        } else {
+            pairs.into_iter().collect()
+        };
+        check(
+            &build(&device.stream().unwrap(), &keys, &values, load, policy).unwrap(),
+            &oracle,
+            &device.name()
+        );
         let wide = keys.iter().map(|&k| key::<u64>(k)).collect::<Vec<_>>();
         let oracle = oracle.into_iter().map(|(k, v)| (key(k), v)).collect();
-        check(&build(&device.stream().unwrap(), &wide, &values, load, policy).unwrap(), &oracle, &device.name());
+        check(
+            &build(&device.stream().unwrap(), &wide, &values, load, policy).unwrap(),
+            &oracle,
+            &device.name()
+        );
     }
 }

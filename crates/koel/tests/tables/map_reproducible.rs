@@ -14,7 +14,7 @@ fn build<K: Key, V: Value>(device: &Device, pairs: &[(K, V)], options: MapOption
     let mut builder = MapBuilder::new(device, options).unwrap();
     builder.build(&device.stream().unwrap(), keys.view(), values.view()).unwrap()
 }
-/// Distinct keys, in an order of this seed.
+/// Returns distinct keys, in an order given by this seed.
 fn pairs<K: Key, V: Value>(n: u32, seed: u64) -> Vec<(K, V)> {
     let word = |i: u32| (scramble(i, 3) as u64) << 32 | i.wrapping_mul(0x9E37_79B1) as u64;
     let mut pairs =
@@ -26,8 +26,7 @@ fn pairs<K: Key, V: Value>(n: u32, seed: u64) -> Vec<(K, V)> {
     pairs
 }
 
-/// What the fingerprints of these maps are: whoever changes the layout, the rule, the mixer or the
-/// plans changes them.
+/// Fingerprints of these maps. Changes of the layout, the rule, the mixer or the plans change them.
 const GOLDEN: [(u32, f64, [u64; 4]); 6] = [
     (
         0,
@@ -111,7 +110,7 @@ fn fingerprints_are_what_they_were() {
     });
     assert!(found == GOLDEN, "{found:#x?}");
 }
-/// Big enough for two passes where that is no trouble, and dense: some pairs are in the stash.
+/// Big enough for two passes where that is affordable, and dense: some pairs are in the stash.
 #[test]
 fn big_maps_are_the_same_everywhere() {
     let mut of_size = std::collections::HashMap::new();
@@ -132,7 +131,7 @@ fn big_maps_are_the_same_everywhere() {
         }
     }
 }
-/// A map that is rebuilt, whatever it held and however much; a copy on another device; and lookups.
+/// A rebuilt map, whatever and however much it held; a copy on another device; and lookups.
 #[test]
 fn rebuilt_and_copied_maps_have_the_same_fingerprint() {
     let cpu = Device::cpu().unwrap();
@@ -158,11 +157,11 @@ fn rebuilt_and_copied_maps_have_the_same_fingerprint() {
         assert!(map.get(&queries).unwrap().into_iter().eq(wanted), "{}", device.name());
     }
 }
-/// A map that was rebuilt of fewer pairs, with a stash before and after: a copy has the stash of
-/// the last build alone.
+/// A map rebuilt with fewer pairs, with a stash before and after: a copy has only the stash of the
+/// last build.
 #[test]
 fn copies_of_smaller_maps_have_their_stash() {
-    // Of two buckets that are one: more than it has room for.
+    // Keys of one bucket pair: more than it has room for.
     let crowded = |n: usize| {
         let shape =
             build(&Device::cpu().unwrap(), &pairs::<u32, u32>(n as u32, 1), options(0.8)).shape();
@@ -197,7 +196,7 @@ fn copies_of_smaller_maps_have_their_stash() {
         }
     }
 }
-/// What the fingerprint tells apart: a value, a key, the seed, the load.
+/// Differences that the fingerprint detects: a value, a key, the seed, the load.
 #[test]
 fn fingerprints_differ() {
     for device in devices() {
@@ -214,7 +213,7 @@ fn fingerprints_differ() {
                 .unwrap(),
         );
         found.push(build(&device, &all, options(0.7)).fingerprint().unwrap());
-        // Of two copies the last and the first.
+        // The last and the first of two copies.
         let twice =
             all.iter().copied().chain(all.iter().map(|&(k, v)| (k, !v))).collect::<Vec<_>>();
         for duplicates in [Duplicates::KeepLast, Duplicates::KeepFirst] {

@@ -1,4 +1,4 @@
-//! Maps that are updated in batches: see [`updates`].
+//! Maps updated in batches: see [`updates`].
 
 use crate::support::devices;
 use crate::support::special::often_special;
@@ -163,7 +163,7 @@ fn joins_see_updates() {
         }
     }
 }
-/// The ambiguous key has no slot: its going makes no room, and its coming needs none.
+/// The ambiguous key has no slot: erasing it frees none, and inserting it needs none.
 #[test]
 fn the_ambiguous_key_takes_no_room() {
     use Outcome::{Erased, Inserted, Kept};

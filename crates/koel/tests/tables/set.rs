@@ -1,5 +1,5 @@
-//! The flagship set against a `HashSet`, on every device, with keys of both types; and what is made
-//! of arrays.
+//! [`koel::Set`] against a `HashSet`, on every device, with keys of both types; and set operations
+//! on arrays.
 
 use crate::support::{KEY_SETS, Random, devices, is_fast, scramble};
 use koel::set::layout::{Member, unmixed};
@@ -13,15 +13,15 @@ fn build<K: Key>(stream: &Stream, keys: &[K], load: f64) -> koel::Result<Set<K>>
     let options = SetOptions { load, seed: Some(0) };
     SetBuilder::new(device, options)?.build(stream, device.stage(keys)?.view())
 }
-/// A key of any type for each 32-bit word.
+/// Returns a key of any type for each 32-bit word.
 fn key<K: Key>(word: u32) -> K {
     K::narrowed((scramble(word, 77) as u64) << 32 | word as u64)
 }
 fn set_of<K: Key>(keys: &[K]) -> HashSet<K> {
     keys.iter().copied().collect()
 }
-/// Every key that is there, as many that are not, and the special ones, in every way to look them
-/// up; and all keys.
+/// Checks every present key, as many absent ones, and the special ones, with every kind of lookup;
+/// and all keys.
 fn check<K: Key>(set: &Set<K>, oracle: &HashSet<K>, place: &str) {
     let report = set.report().unwrap();
     assert_eq!(
@@ -41,8 +41,8 @@ fn check<K: Key>(set: &Set<K>, oracle: &HashSet<K>, place: &str) {
     let mut bits = device.alloc::<u32>(queries.len().div_ceil(32)).unwrap();
     set.contains_bits(&stream, staged.view(), bits.view_mut()).unwrap();
     let bits = bits.download().unwrap();
-    // As a kernel would look keys up.
-    // SAFETY: the table is in memory of the host, and nothing changes it here.
+    // Looks keys up as a kernel would.
+    // SAFETY: the table is in host memory, and nothing changes it here.
     let table = (device.kind() != DeviceKind::Cuda)
         .then(|| unsafe { set.table(&stream).unwrap().on_host() });
     for (i, q) in queries.iter().enumerate() {
@@ -62,7 +62,7 @@ fn check<K: Key>(set: &Set<K>, oracle: &HashSet<K>, place: &str) {
     assert_eq!(set.count(&queries).unwrap(), present, "{place}");
     let keys = set.keys().unwrap();
     assert_eq!(keys.len(), oracle.len());
-    assert!(set_of(&keys) == *oracle, "{place}: the keys are others");
+    assert!(set_of(&keys) == *oracle, "{place}: the keys differ");
 }
 
 fn sizes_and_loads<K: Key>(sizes: &[u32], big: &[u32]) {
@@ -116,8 +116,8 @@ fn every_key_set() {
         }
     }
 }
-/// Keys made for the mixer: all in one partition, or all in one bucket. All is built again, or the
-/// stash takes them.
+/// Keys crafted against the mixer: all in one partition, or all in one bucket. The build restarts,
+/// or the stash takes them.
 #[test]
 fn keys_made_to_collide() {
     fn collide<K: Key>(stream: &Stream, n: u32) {
@@ -189,7 +189,7 @@ fn the_ambiguous_key_is_a_key() {
         }
     }
 }
-/// One builder, one set, all sizes of input one after the other; another seed changes no answer.
+/// One builder and one set, with all sizes of input in sequence; another seed changes no answer.
 #[test]
 fn a_set_is_rebuilt_again_and_again() {
     for device in devices() {
@@ -208,8 +208,8 @@ fn a_set_is_rebuilt_again_and_again() {
         }
     }
 }
-/// Rebuilt and asked in a graph, which is recorded once, with what is made of the same keys: with
-/// copies in one of the rounds.
+/// Rebuilt and queried in a graph, which is recorded once, with set operations on the same keys,
+/// and with copies in one round.
 #[test]
 fn a_rebuild_is_part_of_a_graph() {
     for device in devices() {
@@ -254,13 +254,13 @@ fn a_rebuild_is_part_of_a_graph() {
         }
     }
 }
-/// A set built on one device answers on another; a crowded one, so that the stash goes along.
+/// A set built on one device answers on another; crowded, so that the stash is copied too.
 #[test]
 fn a_set_answers_on_every_device() {
     fn crowded<K: Key>(n: usize) {
         let device = Device::cpu().unwrap();
         let shape = Set::build(&device, &vec![K::narrowed(0); n]).unwrap().shape();
-        // Some for the same two buckets.
+        // Some keys for the same two buckets.
         let both = |&h: &u32| {
             (shape.first_place(h), shape.second_place(h))
                 == (shape.first_place(0), shape.second_place(0))
@@ -288,7 +288,7 @@ fn a_set_answers_on_every_device() {
     crowded::<u32>(3000);
     crowded::<u64>(3000);
 }
-/// Arrays that begin anywhere.
+/// Arrays with any alignment.
 #[test]
 fn views_of_any_alignment() {
     for device in devices() {
@@ -325,7 +325,7 @@ fn views_of_any_alignment() {
     }
 }
 
-/// What is made of two arrays, on every device.
+/// Set operations on two arrays, on every device.
 fn combined<K: Key>(device: &Device, a: &[K], b: &[K], place: &str) {
     let (set_a, set_b) = (set_of(a), set_of(b));
     let expected: [HashSet<K>; 4] = [
@@ -421,12 +421,20 @@ proptest! {
         load in 0.3..0.95,
         executor in any::<bool>(),
     ) {
-        let device = if executor { Device::executor(words.len() as u64) } else { Device::cpu_with_threads(1).unwrap() };
+        let device = if executor {
+            Device::executor(words.len() as u64)
+        } else {
+            Device::cpu_with_threads(1).unwrap()
+        };
         let stream = device.stream().unwrap();
         check(&build(&stream, &words, load).unwrap(), &set_of(&words), &device.name());
         combined(&device, &words, &others, &device.name());
         let wide = |words: &[u32]| words.iter().map(|&k| key::<u64>(k)).collect::<Vec<_>>();
-        check(&build(&stream, &wide(&words), load).unwrap(), &set_of(&wide(&words)), &device.name());
+        check(
+            &build(&stream, &wide(&words), load).unwrap(),
+            &set_of(&wide(&words)),
+            &device.name()
+        );
         combined(&device, &wide(&words), &wide(&others), &device.name());
     }
 }

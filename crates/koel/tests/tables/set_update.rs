@@ -1,4 +1,4 @@
-//! Sets that are updated in batches: see [`updates`].
+//! Sets updated in batches: see [`updates`].
 
 use crate::support::special::often_special;
 use crate::support::{Random, devices};
@@ -147,8 +147,8 @@ fn sets_do_not_shrink_to_more() {
 fn updates_are_part_of_a_graph() {
     updates::updates_are_part_of_a_graph::<Set<u32>>();
 }
-/// What a byte may say besides, on host slices and as bytes; and a set that was rebuilt with fewer
-/// keys than it has memory for.
+/// Further meanings of an operation byte, on host slices and in device memory; and a set rebuilt
+/// with fewer keys than it has memory for.
 #[test]
 fn mixed_batches_of_host_slices() {
     for device in devices() {

@@ -1,4 +1,4 @@
-//! Streams of NVIDIA's GPUs: what is put on them, and which waits for which.
+//! Streams of NVIDIA GPUs: their work, and the order between them.
 use super::{Cuda, CudaEvent, CudaGraph, LEGACY, driver, lock, text};
 use crate::error::{Error, Result};
 use cudarc::driver::sys;
@@ -13,17 +13,17 @@ use std::sync::{Arc, Mutex, OnceLock};
 pub struct CudaStream {
     stream: sys::CUstream,
     cuda: Cuda,
-    /// The legacy default stream and this one wait for each other.
+    /// Whether this stream and the legacy default stream wait for each other.
     blocks: bool,
-    /// Made by koel.
+    /// Whether koel created it.
     owned: bool,
-    /// Between `begin_capture` and `end_capture`.
+    /// Whether it is between `begin_capture` and `end_capture`.
     captures: AtomicBool,
-    /// For streams that follow this one.
+    /// Event for streams that follow this one.
     mark: Mutex<Option<CudaEvent>>,
-    /// The same stream as cudarc has it.
+    /// The same stream as a cudarc object.
     cudarc: OnceLock<Arc<cudarc::driver::CudaStream>>,
-    /// The latest launches, for fault messages.
+    /// The latest launches, for error messages.
     launched: Mutex<VecDeque<&'static str>>,
 }
 // SAFETY: driver handles may be used from any thread; the context is made current first.
@@ -50,24 +50,24 @@ impl CudaStream {
     pub fn cuda(&self) -> &Cuda {
         &self.cuda
     }
-    /// Keeps cudarc's stream, which this one is.
+    /// Keeps the cudarc stream that this one wraps.
     pub fn keep(&self, stream: Arc<cudarc::driver::CudaStream>) {
         let _ = self.cudarc.set(stream);
     }
-    /// The same stream as cudarc's, of a context object.
+    /// Returns the same stream as a cudarc object of the given context.
     pub fn as_cudarc(
         &self,
         context: &Arc<cudarc::driver::CudaContext>,
     ) -> &cudarc::driver::CudaStream {
-        // SAFETY: kept by the stream that it stands for, and lent only for as long.
+        // SAFETY: owned by the stream that it stands for, and borrowed only while that lives.
         self.cudarc.get_or_init(|| unsafe { context.wrap_borrowed_stream(self.stream) })
     }
-    /// Whether cudarc keeps uses of its slices in order by events.
+    /// Returns whether cudarc orders uses of its slices by events.
     pub fn cudarc_orders(&self) -> bool {
         self.cudarc.get().is_some_and(|s| s.context().is_managing_stream_synchronization())
     }
     /// # Safety
-    /// As `Backend::launch`.
+    /// As for `Backend::launch`.
     pub unsafe fn launch(
         &self,
         spec: &KernelSpec,
@@ -89,7 +89,7 @@ impl CudaStream {
             p.write(a.bytes().as_ptr().cast_mut().cast());
         }
         self.note(spec.name);
-        // SAFETY: an integer of the union of plain numbers, the rest of which may be zero.
+        // SAFETY: an integer in a union of plain numbers; the other bytes may be zero.
         let mut early = unsafe { std::mem::zeroed::<sys::CUlaunchAttribute>() };
         early.id =
             sys::CUlaunchAttributeID_enum::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
@@ -106,15 +106,15 @@ impl CudaStream {
             attrs: &mut early,
             numAttrs: self.may_start_early(spec) as u32,
         };
-        // SAFETY: the parameters are those the entry declares (koel-kernels' tests/abi.rs); the
-        // rest is the caller's.
+        // SAFETY: the parameters are those that the entry declares (koel-kernels' tests/abi.rs);
+        // the caller guarantees the rest.
         let done = unsafe {
             sys::cuLaunchKernelEx(&config, f, params.as_mut_ptr().cast(), std::ptr::null_mut())
         };
         done.result().map_err(|e| self.fault(e))
     }
-    /// Whether a kernel of this stream may start while the one before it ends. In graphs drivers
-    /// know that since 12.3.
+    /// Returns whether a kernel may start while the previous one of this stream ends. In graphs,
+    /// drivers support that since 12.3.
     fn may_start_early(&self, spec: &KernelSpec) -> bool {
         let context = &self.cuda.0;
         let records = self.owned && !self.blocks;
@@ -127,7 +127,7 @@ impl CudaStream {
     }
     fn fault(&self, e: DriverError) -> Error {
         if (900..1000).contains(&(e.0 as u32)) {
-            return driver("a stream that is captured")(e);
+            return driver("work on a capturing stream")(e);
         }
         let launched =
             lock(&self.launched).iter().map(|l| l.to_string()).collect::<Vec<_>>().join(", ");
@@ -155,7 +155,7 @@ impl CudaStream {
         unsafe { result::stream::wait_event(self.stream, event.event, flags) }
             .map_err(|e| self.fault(e))
     }
-    /// What is put on it from now on runs after what `before` has by now. Two driver calls.
+    /// Makes later work on this stream run after the work now on `before`. Two driver calls.
     pub fn follow(&self, before: &CudaStream) -> Result<()> {
         self.cuda.0.bind()?;
         let mut mark = lock(&before.mark);
@@ -166,7 +166,7 @@ impl CudaStream {
         before.record_in(mark)?;
         self.wait(mark)
     }
-    /// The same for what the legacy default stream has, which streams that block it wait for
+    /// Makes later work run after the work now on the legacy default stream. Blocking streams do so
     /// anyway.
     pub fn follow_legacy(&self) -> Result<()> {
         if self.blocks || self.captures.load(Relaxed) {
@@ -178,7 +178,7 @@ impl CudaStream {
         unsafe { result::event::record(event.event, LEGACY) }.map_err(|e| self.fault(e))?;
         self.wait(&event)
     }
-    /// The legacy default stream follows this one, if it does not by itself.
+    /// Makes the legacy default stream wait for this one, unless it does so anyway.
     pub fn lead_legacy(&self) -> Result<()> {
         if self.blocks {
             return Ok(());
@@ -190,7 +190,7 @@ impl CudaStream {
     }
     pub fn begin_capture(&self) -> Result<()> {
         self.cuda.0.bind()?;
-        // Relaxed: whatever else the process does meanwhile has nothing to do with this stream.
+        // Relaxed: other work of the process meanwhile does not concern this stream.
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
         // SAFETY: the stream is alive.
         unsafe { result::stream::begin_capture(self.stream, mode) }
@@ -201,7 +201,8 @@ impl CudaStream {
     pub fn end_capture(&self) -> Result<CudaGraph> {
         self.cuda.0.bind()?;
         self.captures.store(false, Relaxed);
-        // SAFETY: the stream captures. What is captured is made executable, then needed no more.
+        // SAFETY: the stream captures. The captured graph is destroyed once it has been
+        // instantiated.
         unsafe {
             let graph =
                 result::stream::end_capture(self.stream).map_err(driver("cuStreamEndCapture"))?;
@@ -213,7 +214,7 @@ impl CudaStream {
             Ok(CudaGraph { exec, cuda: self.cuda.clone(), launched })
         }
     }
-    /// Ends a capture that failed.
+    /// Ends a failed capture.
     pub fn abandon_capture(&self) {
         if self.captures.swap(false, Relaxed) {
             let _ = self.cuda.0.bind();
@@ -228,18 +229,18 @@ impl CudaStream {
     pub fn launch_graph(&self, graph: &CudaGraph) -> Result<()> {
         self.cuda.0.bind()?;
         graph.launched.iter().rev().for_each(|kernel| self.note(kernel));
-        // SAFETY: both are alive; the buffers are, too (`Graph::launch`).
+        // SAFETY: both are alive, and so are the buffers (`Graph::launch`).
         unsafe { result::graph::launch(graph.exec, self.stream) }.map_err(|e| self.fault(e))
     }
     pub fn copy(&self, to: u64, from: u64, bytes: usize) -> Result<()> {
         self.cuda.0.bind()?;
-        // SAFETY: `bytes` at both are live buffers'.
+        // SAFETY: both addresses are `bytes` bytes of live buffers.
         unsafe { result::memcpy_dtod_async(to, from, bytes, self.stream) }
             .map_err(|e| self.fault(e))
     }
     pub fn fill(&self, to: u64, byte: u8, bytes: usize) -> Result<()> {
         self.cuda.0.bind()?;
-        // SAFETY: `bytes` at `to` are a live buffer's.
+        // SAFETY: `to` is `bytes` bytes of a live buffer.
         unsafe { result::memset_d8_async(to, byte, bytes, self.stream) }.map_err(|e| self.fault(e))
     }
 }
@@ -247,7 +248,7 @@ impl Drop for CudaStream {
     fn drop(&mut self) {
         if self.owned {
             let _ = self.cuda.0.bind();
-            // SAFETY: made by `Cuda::stream`; the driver ends it after what is on it.
+            // SAFETY: created by `Cuda::stream`; the driver destroys it after its work.
             let _ = unsafe { result::stream::destroy(self.stream) };
         }
     }

@@ -1,4 +1,4 @@
-//! Reading a header, with checks of every field.
+//! Decoding of a header, with checks of every field.
 use super::{
     Extent, HEADER_BYTES, Header, MAGIC, MAX_BUCKETS, MAX_PAIRS, MAX_SECTIONS, MAX_STASHED,
     Section, TableKind, Types, VERSION, Width, at,
@@ -8,15 +8,16 @@ use koel_kernels::table::layout::Shape;
 use twox_hash::XxHash3_64;
 
 impl Header {
-    /// From the first bytes of a file of `file_bytes` bytes: 4,096 of them, or all there are.
+    /// Decodes the first bytes of a file of `file_bytes` bytes: 4,096 of them, or the whole file if
+    /// it is shorter.
     ///
-    /// What it returns fits the file: every section lies in it, and there are no other bytes.
+    /// The result fits the file: every section lies in it, and there are no other bytes.
     pub fn decode(start: &[u8], file_bytes: u64) -> Result<Header, FileErrorKind> {
         check_start(start, file_bytes)?;
         one_of(word(start, at::VERSION), at::VERSION, "version", &[VERSION.into()])?;
         let (kind, types) = read_types(start)?;
         let has_held = one_of(word(start, at::HELD), at::HELD, "held", &[0, 1])? == 1;
-        // As far as it is known: what follows is put in when it is.
+        // Starts with the fields known so far; the others are filled in below.
         let mut header = Header {
             kind,
             types,
@@ -42,7 +43,7 @@ impl Header {
         }
         Ok(header)
     }
-    /// How many pairs are in the stash: its bytes tell.
+    /// Computes the number of stashed pairs from the bytes of the stash.
     fn read_stashed(&mut self, start: &[u8]) -> Result<(), FileErrorKind> {
         const AT: usize = at::STASH + 8;
         const FIELD: &str = "bytes of the stash";
@@ -52,8 +53,8 @@ impl Header {
         one_of(bytes, AT, FIELD, &[self.stashed * of_slot])?;
         Ok(())
     }
-    /// Pairs, duplicates, the held value and the values: what they may be follows from the kind,
-    /// the shape and the stash.
+    /// Reads the pairs, duplicates, the held value and the values. Their ranges follow from the
+    /// kind, the shape and the stash.
     fn read_counts(&mut self, start: &[u8], has_held: bool) -> Result<(), FileErrorKind> {
         let beside = self.stashed + has_held as u64;
         let room = self.all_slots() + beside;
@@ -76,7 +77,7 @@ impl Header {
         }
         Ok(())
     }
-    /// The checksums of the sections; where these are follows from all other fields.
+    /// Reads the sections' checksums; the other fields determine the locations.
     fn read_sections(&mut self, start: &[u8]) -> Result<(), FileErrorKind> {
         for (i, (at, section, _)) in self.numbered().enumerate().collect::<Vec<_>>() {
             let (Extent { offset, bytes }, fields) = (self.extent(section), section.fields());
@@ -86,7 +87,7 @@ impl Header {
         }
         Ok(())
     }
-    /// Errors: a file that does not end with the last section.
+    /// Fails if the file does not end with the last section.
     fn check_length(&self, file_bytes: u64) -> Result<(), FileErrorKind> {
         let found = file_bytes;
         for &section in self.kind.sections() {
@@ -103,8 +104,8 @@ impl Header {
         Ok(())
     }
 }
-/// Checks that it is the beginning of a table file of a version that is known, and that all of the
-/// header is there, as it was written.
+/// Checks that the file starts as a table file of a known version, with a complete and undamaged
+/// header.
 fn check_start(start: &[u8], file_bytes: u64) -> Result<(), FileErrorKind> {
     let known = start.len().min(MAGIC.len());
     if start[..known] != MAGIC[..known] {
@@ -112,7 +113,7 @@ fn check_start(start: &[u8], file_bytes: u64) -> Result<(), FileErrorKind> {
             found: start[..start.len().min(16)].escape_ascii().to_string(),
         });
     }
-    // Of a newer format nothing else is known but where its version is.
+    // In newer formats only the place of the version is known.
     let version = start.get(at::VERSION..at::KIND).map(|_| word(start, at::VERSION) as u32);
     if let Some(found) = version.filter(|&v| v > VERSION) {
         return Err(FileErrorKind::Newer { found });
@@ -128,7 +129,7 @@ fn check_start(start: &[u8], file_bytes: u64) -> Result<(), FileErrorKind> {
     }
     Ok(())
 }
-/// The kind of table, and the types of its keys and values.
+/// Reads the kind of table, and the types of its keys and values.
 fn read_types(start: &[u8]) -> Result<(TableKind, Types), FileErrorKind> {
     let read = |at, field, allowed: &[u64]| one_of(word(start, at), at, field, allowed);
     let width = |bits| match bits {
@@ -151,11 +152,11 @@ fn read_shape(start: &[u8]) -> Result<Shape, FileErrorKind> {
     Ok(Shape { partitions: partitions as u32, buckets: buckets as u32 })
 }
 
-/// A field of 32 bits.
+/// Reads a 32-bit field.
 fn word(bytes: &[u8], at: usize) -> u64 {
     (0..4).rev().fold(0, |word, i| word << 8 | u64::from(bytes[at + i]))
 }
-/// A field of 64 bits.
+/// Reads a 64-bit field.
 fn long(bytes: &[u8], at: usize) -> u64 {
     word(bytes, at + 4) << 32 | word(bytes, at)
 }

@@ -1,5 +1,5 @@
-//! Files made by hand, field by field as `docs/format.md` has them, and everything that can be
-//! wrong with them. No device and no file is needed, so that Miri can run this.
+//! Hand-made files, built field by field as `docs/format.md` describes them, and everything that
+//! can be wrong with them. Needs no device and no file, so that Miri can run it.
 use super::super::format::{MAX_BUCKETS, Members};
 use super::*;
 use koel_kernels::table::layout::{EMPTY, Narrow, Shape, Wide};
@@ -14,16 +14,16 @@ const STARTS: usize = 136;
 const VALUES: usize = 160;
 /// The values of a map of 128-bit keys, which has no starts.
 const VALUES128: usize = 136;
-/// How many values a multimap has.
+/// The number of values of a multimap.
 const COUNT: usize = 184;
-/// What the fingerprints of keys of 128 bits follow from.
+/// The seed of the fingerprints of 128-bit keys.
 const FINGERPRINTS: usize = 192;
 
 /// The bytes of a file, not sealed yet.
 #[derive(Clone)]
 struct Bytes(Vec<u8>);
 impl Bytes {
-    /// A map of narrow pairs in `partitions` x `buckets` buckets without any pair.
+    /// A map of narrow pairs with `partitions` x `buckets` empty buckets.
     fn narrow(partitions: u32, buckets: u32) -> Bytes {
         Bytes::new(
             [32, 32],
@@ -72,7 +72,7 @@ impl Bytes {
     fn get(&self, at: usize) -> usize {
         u64::from_le_bytes(self.0[at..at + 8].try_into().unwrap()) as usize
     }
-    /// Where the sections are described, by the kind.
+    /// Offsets of the sections' fields, by kind.
     fn sections(&self) -> &'static [usize] {
         match self.0[12] {
             3 | 5 | 7 => &[SLOTS, STASH, KEYS],
@@ -84,7 +84,7 @@ impl Bytes {
     fn section(&self, at: usize) -> Range<usize> {
         self.get(at)..self.get(at).saturating_add(self.get(at + 8))
     }
-    /// With the checksums that it should have.
+    /// Writes the correct checksums.
     fn sealed(&mut self) -> &mut Bytes {
         for &at in self.sections() {
             let checksum = self.0.get(self.section(at)).map_or(0, XxHash3_64::oneshot);
@@ -103,7 +103,7 @@ fn u32s(numbers: &[u32]) -> Vec<u8> {
 fn u64s(numbers: &[u64]) -> Vec<u8> {
     numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
 }
-/// All that [`Reader`] checks: the words of the slots, and the stash.
+/// Runs all checks of [`Reader`]. Returns the words of the slots, and the stash.
 fn read_as<S: Slotted>(
     kind: TableKind,
     types: Types,
@@ -119,7 +119,7 @@ fn read_as<S: Slotted>(
     reader.check_sections::<S>()?;
     Ok((words, stash))
 }
-/// The same of a map.
+/// Does the same for a map.
 fn read<L: Layout>(bytes: &[u8]) -> Result<(Vec<u64>, Stash<L>)> {
     let types = Types { key: Width::of::<L::Key>(), value: Some(Width::of::<L::Value>()) };
     read_as::<L>(TableKind::Map, types, bytes)
@@ -137,7 +137,7 @@ fn told<T>(result: Result<T>) -> String {
 fn fault<L: Layout>(bytes: &[u8]) -> String {
     told(read::<L>(bytes))
 }
-/// A mixed key that belongs to the first of the buckets of a shape.
+/// Returns a mixed key that belongs to the first bucket of a shape.
 fn in_first(shape: Shape) -> u32 {
     (0..).find(|&h| shape.first_place(h) == 0).unwrap()
 }
@@ -165,7 +165,7 @@ fn a_file_is_what_the_description_says() {
     let (words, found) = read::<Narrow>(&bytes.0).unwrap();
     assert_eq!((words, found.len(), found.held()), (slots, 2, Some(77)));
     assert_eq!((found.get(10), found.get(11), found.get(12)), (Some(1), Some(2), None));
-    // The writer gives the same bytes.
+    // The writer produces the same bytes.
     assert_eq!(header.encode(), bytes.0[..4096]);
 
     let pair = [5u64 << 32, 1 << 40];
@@ -206,13 +206,13 @@ fn every_length_but_the_right_one_is_told() {
         assert_eq!(fault::<Narrow>(&bytes.0[..length]), expected);
     }
     bytes.0.push(0);
-    let says = "has 4169 bytes, expected 4168: something follows after the section of the stash";
+    let says = "has 4169 bytes, expected 4168: extra bytes after the section of the stash";
     assert_eq!(fault::<Narrow>(&bytes.0), says);
 }
 
 #[test]
 fn every_field_is_checked() {
-    /// Where a field is, its bytes, what it becomes.
+    /// Offset of a field, its width, its new value.
     type Change = (usize, u8, u64);
     let check = |changes: &[Change], says: &str| {
         let mut bytes = Bytes::narrow(1, 2);
@@ -227,8 +227,8 @@ fn every_field_is_checked() {
     };
     check(&[], "nothing");
     let magic = r#"expected "\x89KOEL\r\n\x1a""#;
-    let found =
-        r#"is no koel table: begins with "x\x00\x00\x00L\r\n\x1a\x01\x00\x00\x00\x01\x00\x00\x00""#;
+    let found = "is not a koel table: begins with \
+         \"x\\x00\\x00\\x00L\\r\\n\\x1a\\x01\\x00\\x00\\x00\\x01\\x00\\x00\\x00\"";
     check(&[(0, 4, b'x'.into())], &format!("{found}, {magic}"));
     for (at, width, value, says) in [
         (8, 4, 2, "has format version 2, this koel reads versions up to 1"),
@@ -269,7 +269,7 @@ fn every_field_is_checked() {
     let says = "byte 32: held value is 4294967296, expected 0 to 4294967295";
     check(&[(28, 4, 1), (32, 8, 1 << 32), (40, 8, 1)], says);
     check(&[(12, 4, 2), (20, 4, 0)], "holds a set, expected a map");
-    // As many buckets as there can be, in a file that has two.
+    // The maximum number of buckets, in a file that has two.
     let (shape, all) = ([(56, 4, 65537), (60, 4, 65535)], 65537 * 65535 * 32);
     check(&shape, &format!("byte 72: bytes of the slots is 64, expected {all}"));
     let sections = [(72, 8, all), (88, 8, 4096 + all)];
@@ -312,9 +312,9 @@ fn pairs_are_counted() {
     slots[0] = u64::from(in_first(shape));
     slots[1] = u64::from(shape.filler(0, 0));
     for (pairs, says) in [
-        (0, "the slots hold 1 pairs, the header tells of 0"),
+        (0, "the slots hold 1 pairs, the header says 0"),
         (1, "nothing"),
-        (2, "the slots hold 1 pairs, the header tells of 2"),
+        (2, "the slots hold 1 pairs, the header says 2"),
     ] {
         let mut bytes = Bytes::new([32, 32], 2, 2, &slots, &[]);
         assert_eq!(fault::<Narrow>(&bytes.u64(40, pairs).sealed().0), says);
@@ -334,11 +334,11 @@ fn a_stash_is_in_order() {
     check(&[u64::MAX], "byte 4128: pair 0 of the stash has the ambiguous key");
 }
 
-/// 64-bit keys that all begin at one slot: to put them in costs the square of their number.
+/// 64-bit keys that all start at one slot: inserting them takes quadratic time.
 #[test]
 #[cfg_attr(miri, ignore = "long")]
 fn keys_chosen_to_collide_cost_no_more_than_a_moment() {
-    // The high half is the hash; the low one makes up for it in what the stash spreads keys by.
+    // The high half is the hash; the low half compensates for it in the stash's own spreading.
     let low = |h: u32| (7 ^ h).wrapping_mul(0xA5CB_9243);
     let key = |h: u32| (h as u64) << 32 | low(h) as u64;
     let begins = |h: u32| stash::start::<Wide<u64, u64>>(key(h), 20);
@@ -348,7 +348,8 @@ fn keys_chosen_to_collide_cost_no_more_than_a_moment() {
         (10_000, "nothing"),
         (
             65_536,
-            "the keys of the stash collide: putting 65536 pairs in takes more than 67108864 steps (another seed helps)",
+            "the keys of the stash collide: inserting 65536 pairs takes more than \
+             67108864 steps (use another seed)",
         ),
     ] {
         let mut bytes = Bytes::new([64, 64], 1, 1, &[u64::MAX; 8], &stash(n));
@@ -356,7 +357,7 @@ fn keys_chosen_to_collide_cost_no_more_than_a_moment() {
     }
 }
 
-/// A multimap of 32-bit keys and values: key 20 has the value 5, key 30 the values 6, 7; and the
+/// A multimap of 32-bit keys and values: key 20 has the value 5, key 30 the values 6 and 7, the
 /// ambiguous key the value 8.
 fn multimap() -> Bytes {
     let mut bytes = numbered(4, &[u32s(&[0, 1, 3, 4]), u32s(&[5, 6, 7, 8])]);
@@ -367,7 +368,7 @@ fn multimap() -> Bytes {
 fn index32() -> Bytes {
     numbered(3, &[])
 }
-/// What has numbers for the keys 20, 30 and the ambiguous one, and what is behind these.
+/// A table that numbers the keys 20, 30 and the ambiguous one, followed by the sections `behind`.
 fn numbered(kind: u32, behind: &[Vec<u8>]) -> Bytes {
     let shape = Shape { partitions: 2, buckets: 2 };
     let ambiguous = Narrow::unmixed(7, u32::MAX);
@@ -387,7 +388,7 @@ fn numbered(kind: u32, behind: &[Vec<u8>]) -> Bytes {
     bytes.u32(28, 1).u64(32, 2).u64(40, 3);
     bytes
 }
-/// An index of 64-bit keys, of which one is in the stash.
+/// An index of 64-bit keys, one of which is in the stash.
 fn index() -> Bytes {
     let mixed = Wide::<u64, u32>::mixed(7, 20);
     let sections = [u64s(&[u64::MAX; 8]), u64s(&[mixed, 0]), u64s(&[20])];
@@ -395,7 +396,7 @@ fn index() -> Bytes {
     bytes.u64(40, 1);
     bytes
 }
-/// A set of 32-bit keys, of which one is in the stash.
+/// A set of 32-bit keys, one of which is in the stash.
 fn set() -> Bytes {
     let mut keys = [u32::MAX; 16];
     keys[..3].copy_from_slice(&[1, 2, 3]);
@@ -403,8 +404,8 @@ fn set() -> Bytes {
     bytes.u64(40, 4);
     bytes
 }
-/// A set, map or index of three keys of 128 bits, in no order: rows 0 and 2 in the buckets, row 1
-/// in the stash.
+/// A set, map or index of three 128-bit keys, in no order: rows 0 and 2 in the buckets, row 1 in
+/// the stash.
 fn of_rows(kind: u32, value_bits: u32) -> Bytes {
     let mut slots = [u64::MAX; 8];
     (slots[0], slots[1], slots[4], slots[5]) = (50, 40, 2, 0);
@@ -471,7 +472,7 @@ fn other_kinds_are_what_the_description_says() {
         assert_eq!([header.pairs, header.stashed, header.values, header.all_slots()], counts);
         assert_eq!(header.fingerprints, if header.types.key == Width::U128 { 77 } else { 0 });
         assert_eq!(header.encode(), bytes.0[..4096], "{kind:?}");
-        // Every bit counts, and every length.
+        // Every bit and every length matters.
         for at in (0..bytes.0.len()).step_by(if cfg!(miri) { 509 } else { 1 }) {
             bytes.0[at] ^= 1 << (at % 8);
             assert_ne!(fault(&bytes), "nothing", "byte {at}");
@@ -484,11 +485,7 @@ fn other_kinds_are_what_the_description_says() {
             );
         }
         bytes.0.push(0);
-        assert!(
-            fault(&bytes).contains("something follows after the section of "),
-            "{}",
-            fault(&bytes)
-        );
+        assert!(fault(&bytes).contains("extra bytes after the section of "), "{}", fault(&bytes));
     }
 }
 
@@ -529,10 +526,7 @@ fn fields_of_other_kinds_are_checked() {
             "truncated: 4272 bytes, the section of values needs 8589938848",
         ),
         (&[(192, 4, 1)], "byte 192: a reserved field is 1, expected 0"),
-        (
-            &[(12, 4, 3)],
-            "has 4272 bytes, expected 4240: something follows after the section of keys",
-        ),
+        (&[(12, 4, 3)], "has 4272 bytes, expected 4240: extra bytes after the section of keys"),
     ] {
         assert_eq!(multimap_fault(&changed(multimap(), changes)), says);
     }
@@ -541,7 +535,7 @@ fn fields_of_other_kinds_are_checked() {
         (&[(136, 8, 5)], "byte 136: a reserved field is 5, expected 0"),
         (
             &[(12, 4, 1)],
-            "has 4184 bytes, expected 4176: something follows after the section of the stash",
+            "has 4184 bytes, expected 4176: extra bytes after the section of the stash",
         ),
         (&[(16, 4, 32)], "byte 40: pairs is 1, expected 2 to 6"),
     ] {
@@ -550,7 +544,7 @@ fn fields_of_other_kinds_are_checked() {
     for (changes, says) in [
         (&[(20, 4, 32)][..], "byte 20: value bits is 32, expected 0"),
         (&[(28, 4, 1), (32, 8, 1)], "byte 32: held value is 1, expected 0 to 0"),
-        (&[(28, 4, 1), (40, 8, 4)], "the slots hold 3 pairs, the header tells of 2"),
+        (&[(28, 4, 1), (40, 8, 4)], "the slots hold 3 pairs, the header says 2"),
         (&[(40, 8, 18)], "byte 40: pairs is 18, expected 1 to 17"),
         (&[(112, 4, 1)], "byte 112: a reserved field is 1, expected 0"),
         (&[(16, 4, 64)], "byte 96: bytes of the stash is 8, expected 0"),
@@ -572,15 +566,12 @@ fn fields_of_other_kinds_are_checked() {
         (&[(FINGERPRINTS, 8, u64::MAX)], "nothing"),
         (&[(200, 4, 1)], "byte 200: a reserved field is 1, expected 0"),
         (&[(12, 4, 5)], "byte 20: value bits is 32, expected 0"),
-        (
-            &[(12, 4, 7)],
-            "has 4240 bytes, expected 4224: something follows after the section of keys",
-        ),
+        (&[(12, 4, 7)], "has 4240 bytes, expected 4224: extra bytes after the section of keys"),
         (&[(12, 4, 1)], "byte 16: key bits is 128, expected 32 or 64"),
     ] {
         assert_eq!(map128_fault(&changed(of_rows(6, 32), changes)), says);
     }
-    // Of another kind than asked for, and of other types.
+    // Another kind than requested, and other types.
     let (set, index) = (changed(set(), &[]), changed(index(), &[]));
     assert_eq!(multimap_fault(&set), "holds a set, expected a multimap");
     assert_eq!(set_fault(&index), "holds an index, expected a set");
@@ -599,7 +590,7 @@ fn fields_of_other_kinds_are_checked() {
 
 #[test]
 fn what_stands_in_sections_is_checked() {
-    // Where in which section, what becomes of it.
+    // A place in a section, and its new value.
     let check = |bytes: Bytes,
                  (section, at): (usize, usize),
                  number: u32,
@@ -635,7 +626,7 @@ fn what_stands_in_sections_is_checked() {
     ] {
         check(index32(), at, number, index32_fault, &says);
     }
-    // Keys of a multimap may have any order.
+    // Keys of a multimap may be in any order.
     for (at, number, says) in [
         ((KEYS, 4), 20, "nothing"),
         ((KEYS, 0), 31, "nothing"),
@@ -661,11 +652,11 @@ fn what_stands_in_sections_is_checked() {
     ] {
         check(multimap(), at, number, multimap_fault, says);
     }
-    // Numbers of keys that are not there.
+    // Numbers of keys that do not exist.
     let bytes = multimap();
     let slots = bytes.section(SLOTS).step_by(8).filter(|&at| bytes.get(at) as u64 != EMPTY);
     for at in slots.collect::<Vec<_>>() {
-        let says = "the slots hold the number 3, expected at most 2, that of the last key";
+        let says = "the slots hold number 3, expected at most 2, the number of the last key";
         check(multimap(), (SLOTS, at + 4 - 4096), 3, multimap_fault, says);
     }
     check(
@@ -673,20 +664,20 @@ fn what_stands_in_sections_is_checked() {
         (STASH, 8),
         1,
         index_fault,
-        "byte 4160: pair 0 of the stash has a value that is too great",
+        "byte 4160: pair 0 of the stash has a value that is too large",
     );
     check(
         set(),
         (STASH, 4),
         1,
         set_fault,
-        "byte 4160: pair 0 of the stash has a value that is too great",
+        "byte 4160: pair 0 of the stash has a value that is too large",
     );
-    check(set(), (SLOTS, 60), 1, set_fault, "the slots hold 4 pairs, the header tells of 3");
-    check(set(), (SLOTS, 8), u32::MAX, set_fault, "the slots hold 2 pairs, the header tells of 3");
-    // Rows that are not there; keys in rows may be any.
-    let wrong = "the slots hold the number 3, expected at most 2, that of the last key";
-    let stashed = "byte 4160: pair 0 of the stash has a value that is too great";
+    check(set(), (SLOTS, 60), 1, set_fault, "the slots hold 4 pairs, the header says 3");
+    check(set(), (SLOTS, 8), u32::MAX, set_fault, "the slots hold 2 pairs, the header says 3");
+    // Rows that do not exist; keys in rows may be any.
+    let wrong = "the slots hold number 3, expected at most 2, the number of the last key";
+    let stashed = "byte 4160: pair 0 of the stash has a value that is too large";
     for (at, number, says) in [
         ((SLOTS, 32), 3, wrong),
         ((SLOTS, 40), 3, wrong),
@@ -699,7 +690,7 @@ fn what_stands_in_sections_is_checked() {
     ] {
         check(of_rows(6, 32), at, number, map128_fault, says);
     }
-    // A multimap of nothing has a start.
+    // An empty multimap has one start.
     let none = [u64s(&[u64::MAX; 4]), vec![], vec![], u32s(&[0]), vec![]];
     let mut none = Bytes::of_kind(4, [32, 32], [1, 1], &none);
     assert_eq!(multimap_fault(none.sealed()), "nothing");

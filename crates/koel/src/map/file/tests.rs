@@ -272,7 +272,7 @@ fn wrong_files_are_told_by_name() {
         ("missing", "cannot be read: No such file"),
         ("", "cannot be read: expected a regular file"),
         ("empty", "truncated: 0 bytes, the header needs 4096"),
-        ("text", "is no koel table: begins with \"key,value\\n1,2\\n\", expected"),
+        ("text", "is not a koel table: begins with \"key,value\\n1,2\\n\", expected"),
         ("right", "holds pairs u32 -> u64, expected u64 -> u64"),
     ] {
         let path = at(name);

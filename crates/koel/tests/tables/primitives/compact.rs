@@ -5,7 +5,7 @@ use koel::primitives::{Compact, compact, compact_pairs};
 use koel::{Device, Error};
 use proptest::prelude::*;
 
-/// Alone and as pairs, at shifted places.
+/// Alone and as pairs, with shifted views.
 fn check<K: CompactPair<V>, V: CompactElement>(
     plan: &mut Compact,
     device: &Device,
@@ -58,7 +58,7 @@ fn check_all(plan: &mut Compact, device: &Device, flags: &[u8], offset: usize) {
     check(plan, device, flags, &wide, &wide, offset);
 }
 
-/// How many of 256 elements are kept.
+/// Kept elements of every 256.
 const KEPT: [u64; 6] = [128, 256, 0, 250, 3, 77];
 fn flags(n: usize, kept: u64) -> Vec<u8> {
     let mut random = Random(n as u64);
@@ -121,7 +121,11 @@ fn refuses_what_does_not_fit() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
     #[test]
-    fn any_flags(flags in prop::collection::vec(any::<u8>(), 0..5000), offset in 0usize..5, seed in any::<u64>()) {
+    fn any_flags(
+        flags in prop::collection::vec(any::<u8>(), 0..5000),
+        offset in 0usize..5,
+        seed in any::<u64>()
+    ) {
         for device in [Device::executor(seed), Device::cpu_with_threads(2).unwrap()] {
             check_all(&mut Compact::new(&device, 5000).unwrap(), &device, &flags, offset);
         }

@@ -4,7 +4,7 @@ use koel::primitives::{Bins, histogram, histogram_into};
 use koel::{Device, Error};
 use proptest::prelude::*;
 
-/// Both ways on a GPU: counted in shared memory, and in global memory.
+/// Both GPU variants: counted in shared memory, and in global memory.
 pub const BINS: [Bins; 9] = [
     Bins::Bits { shift: 0, bits: 8 },
     Bins::Bits { shift: 24, bits: 8 },
@@ -16,7 +16,7 @@ pub const BINS: [Bins; 9] = [
     Bins::Bits { shift: 16, bits: 16 },
     Bins::Hash { bins: 60_000 },
 ];
-/// Written apart from the library.
+/// Independent of the library's implementation.
 pub fn bin(bins: Bins, key: u32) -> usize {
     match bins {
         Bins::Bits { shift, bits } => (key >> shift) as usize % (1 << bits),
@@ -78,7 +78,13 @@ fn refuses_what_does_not_fit() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
     #[test]
-    fn any_keys(keys in prop::collection::vec(any::<u32>(), 0..3000), offset in 0usize..5, bins in 1u32..300, shift in 0u32..24, seed in any::<u64>()) {
+    fn any_keys(
+        keys in prop::collection::vec(any::<u32>(), 0..3000),
+        offset in 0usize..5,
+        bins in 1u32..300,
+        shift in 0u32..24,
+        seed in any::<u64>()
+    ) {
         for device in [Device::executor(seed), Device::cpu_with_threads(2).unwrap()] {
             check(&device, &keys, Bins::Hash { bins }, offset);
             check(&device, &keys, Bins::Bits { shift, bits: 8 }, offset);

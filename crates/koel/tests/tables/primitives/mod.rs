@@ -1,5 +1,5 @@
 //! Every primitive on every device against a naive oracle: sizes around warps, blocks and tiles,
-//! inputs that are unkind.
+//! adversarial inputs.
 mod compact;
 mod histogram;
 mod partition;
@@ -14,7 +14,7 @@ use koel::{Device, Error};
 
 const SIZES: [usize; 12] = [0, 1, 2, 31, 32, 33, 255, 256, 257, 1023, 1024, 1025];
 
-/// The common sizes, those around `tile`, and a large one.
+/// Returns the common sizes, those around `tile`, and a large one.
 fn sizes(device: &Device, tile: usize) -> Vec<usize> {
     let mut sizes = SIZES.to_vec();
     sizes.extend([tile - 1, tile, tile + 1, 2 * tile + 5]);
@@ -22,7 +22,7 @@ fn sizes(device: &Device, tile: usize) -> Vec<usize> {
     sizes
 }
 
-/// Keys that are unkind in some way: `make(i, n)`, from 64 random bits in `r`.
+/// Adversarial keys: `make(i, n)`, from 64 random bits in `r`.
 struct Pattern {
     name: &'static str,
     key: fn(i: u64, n: u64, r: u64) -> u64,

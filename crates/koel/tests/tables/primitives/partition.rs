@@ -17,7 +17,7 @@ const BINS: [Bins; 6] = [
     Bins::Bits { shift: 3, bits: 10 },
     Bins::Hash { bins: 37 },
 ];
-/// The pairs of each bin, sorted: their order is not defined on a GPU.
+/// Returns the pairs of each bin, sorted, because their order is undefined on a GPU.
 fn oracle(bins: Bins, keys: &[u32], values: &[u32]) -> Vec<Vec<u64>> {
     let mut of_bin = vec![vec![]; bins.count()];
     for (&k, &v) in keys.iter().zip(values) {
@@ -87,8 +87,8 @@ fn matches_the_oracle() {
         }
     }
 }
-/// A bin that is full loses pairs, says how many, and harms nobody: what stands behind its room
-/// stays.
+/// A full bin loses pairs, reports how many, and affects no other bin: memory after its room is
+/// unchanged.
 #[test]
 fn overflow_is_counted_and_stays_inside() {
     for device in devices() {
@@ -154,7 +154,7 @@ fn overflow_is_counted_and_stays_inside() {
         }
     }
 }
-/// The kernels for GPUs with 64 KB of shared memory, which no device of the tests has.
+/// The kernels for GPUs with 64 KB of shared memory, which no test device has.
 #[test]
 fn small_shape() {
     let n = 15_000;
@@ -174,7 +174,7 @@ fn small_shape() {
             stride: room as u32,
             room: room as u32,
         };
-        // SAFETY: the arrays have the lengths named.
+        // SAFETY: the arrays have the lengths passed.
         unsafe {
             if hash {
                 partition_small::launch::<Hash, _>(&exec, grid, binning, input, to).unwrap();
@@ -191,7 +191,7 @@ fn small_shape() {
     let mut found = run(&keys, true);
     found.iter_mut().for_each(|b| b.sort_unstable());
     assert!(found == oracle(bins, &keys, &keys));
-    // The same bins of keys that are mixed already.
+    // The same bins for keys that are already mixed.
     let mixed = keys.iter().map(|&k| bins.stored(k)).collect::<Vec<_>>();
     let sizes = |found: &[Vec<u64>]| found.iter().map(Vec::len).collect::<Vec<_>>();
     assert_eq!(sizes(&run(&mixed, false)), sizes(&found));
@@ -237,7 +237,12 @@ fn refuses_what_does_not_fit() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
     #[test]
-    fn any_keys(keys in prop::collection::vec(any::<u32>(), 0..9000), offset in 0usize..5, bins in 1u32..300, seed in any::<u64>()) {
+    fn any_keys(
+        keys in prop::collection::vec(any::<u32>(), 0..9000),
+        offset in 0usize..5,
+        bins in 1u32..300,
+        seed in any::<u64>()
+    ) {
         for device in [Device::executor(seed), Device::cpu_with_threads(2).unwrap()] {
             check(&device, &keys, Bins::Hash { bins }, offset);
         }

@@ -7,7 +7,7 @@ use koel::{Device, Error};
 use proptest::prelude::*;
 use std::ops::Range;
 
-/// Keys whose bits are looked at.
+/// Keys whose bits are compared.
 trait Bits: Ord + Copy {
     fn part(self, bits: &Range<u32>) -> u64;
 }
@@ -23,7 +23,8 @@ impl Bits for u32 {
     }
 }
 
-/// Alone and as pairs whose value is their place in the input: equal keys must keep their order.
+/// Sorts keys alone, and pairs whose value is their index in the input: equal keys must keep their
+/// order.
 fn check<K: SortPair<V> + Bits, V: Element>(
     device: &Device,
     keys: &[K],
@@ -121,7 +122,7 @@ fn sorts_by_some_bits_only() {
         }
     }
 }
-/// A plan is used again, for fewer keys and for more.
+/// A plan is reused, for fewer keys and for more.
 #[test]
 fn a_plan_has_no_memory() {
     for device in devices() {
@@ -186,7 +187,12 @@ fn refuses_what_does_not_fit() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 8, ..ProptestConfig::default() })]
     #[test]
-    fn any_keys(keys in prop::collection::vec(any::<u32>(), 0..8000), offset in 0usize..5, seed in any::<u64>(), few in any::<bool>()) {
+    fn any_keys(
+        keys in prop::collection::vec(any::<u32>(), 0..8000),
+        offset in 0usize..5,
+        seed in any::<u64>(),
+        few in any::<bool>()
+    ) {
         let keys = keys.iter().map(|&k| if few { (k % 5) << 13 } else { k }).collect::<Vec<_>>();
         for device in [Device::executor(seed), Device::cpu_with_threads(2).unwrap()] {
             check(&device, &keys, 0..32, |i| i as u32, offset, "any");

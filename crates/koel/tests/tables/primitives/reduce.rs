@@ -33,7 +33,7 @@ fn matches_the_oracle() {
             let pattern = &PATTERNS[s % PATTERNS.len()];
             check(&device, &pattern.keys32(n, n as u64), &pattern.keys64(n, n as u64), s % 3);
         }
-        // Extremes at either end, where a thread might not look.
+        // Extremes at either end, which a thread might miss.
         for at in [0, 4999] {
             let (mut low, mut high) = (vec![7; 5000], vec![7; 5000]);
             (low[at], high[at]) = (0, u64::MAX);
@@ -54,7 +54,11 @@ fn refuses_what_does_not_fit() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
     #[test]
-    fn any_input(input in prop::collection::vec(any::<u64>(), 0..3000), offset in 0usize..5, seed in any::<u64>()) {
+    fn any_input(
+        input in prop::collection::vec(any::<u64>(), 0..3000),
+        offset in 0usize..5,
+        seed in any::<u64>()
+    ) {
         let narrow = input.iter().map(|&x| x as u32).collect::<Vec<_>>();
         for device in [Device::executor(seed), Device::cpu_with_threads(2).unwrap()] {
             check(&device, &narrow, &input, offset);

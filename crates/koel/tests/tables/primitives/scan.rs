@@ -5,7 +5,7 @@ use koel::primitives::{Scan, exclusive_scan, inclusive_scan};
 use koel::{Device, Error};
 use proptest::prelude::*;
 
-/// Exclusive and inclusive sums and the total.
+/// Returns exclusive and inclusive sums and the total.
 fn oracle<T: ScanElement>(input: &[T], zero: T, add: fn(T, T) -> T) -> (Vec<T>, Vec<T>, T) {
     let (mut exclusive, mut inclusive, mut sum) = (vec![], vec![], zero);
     for &x in input {
@@ -15,7 +15,7 @@ fn oracle<T: ScanElement>(input: &[T], zero: T, add: fn(T, T) -> T) -> (Vec<T>, 
     }
     (exclusive, inclusive, sum)
 }
-/// `offset`: elements by which the views are shifted, so that they are not aligned.
+/// `offset` shifts the views by that many elements, so that they are not aligned.
 fn check<T: ScanElement>(
     plan: &mut Scan<T>,
     device: &Device,
@@ -59,8 +59,8 @@ fn matches_the_oracle() {
         }
     }
 }
-/// More tiles than a warp looks back at, with other threads running nearly everywhere, so that
-/// half-published sums are met.
+/// More tiles than one look-back of a warp covers, with threads scheduled at nearly every point, so
+/// that half-published sums are observed.
 #[test]
 fn looks_back_over_many_tiles() {
     let device = Device::executor_with(3, |e| (e.preempt, e.resident) = (3, 8));
@@ -107,9 +107,20 @@ fn refuses_what_does_not_fit() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
     #[test]
-    fn any_input(input in prop::collection::vec(any::<u32>(), 0..6000), offset in 0usize..5, seed in any::<u64>()) {
+    fn any_input(
+        input in prop::collection::vec(any::<u32>(), 0..6000),
+        offset in 0usize..5,
+        seed in any::<u64>()
+    ) {
         for device in [Device::executor(seed), Device::cpu_with_threads(2).unwrap()] {
-            check(&mut Scan::new(&device, 6000).unwrap(), &device, &input, offset, 0, u32::wrapping_add);
+            check(
+                &mut Scan::new(&device, 6000).unwrap(),
+                &device,
+                &input,
+                offset,
+                0,
+                u32::wrapping_add
+            );
         }
     }
 }
