@@ -7,7 +7,6 @@
 //!
 //! Memory: 8 / load bytes per pair. A lookup reads 1 to `functions` buckets: 8 slots are 64 bytes,
 //! one cache line.
-//! line.
 use super::input::Pairs;
 use super::restarts::{self, Attempt, Outcome};
 use super::{BuildReport, Family, Kind, Options, Table, find_args};
