@@ -70,7 +70,6 @@ impl<L: Layout> Buckets for OfMap<L> {
 }
 /// Buckets of a set. A key returns from its second bucket when its first one has room: no
 /// [filler](Shape::filler) is needed.
-/// [filler](Shape::filler) is needed.
 pub struct OfSet<K>(PhantomData<K>);
 impl<K: Member + Send> Buckets for OfSet<K> {
     type Pairs = K::Pairs;
