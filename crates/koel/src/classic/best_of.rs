@@ -1,9 +1,9 @@
-//! The single-level cuckoo table with the best of several sets of hash functions, as Zachmann's
-//! lecture suggests: build with each, see how long the eviction chains got, keep the one with the
-//! fewest exchanges in all.
+//! Single-level cuckoo table with the best of several sets of hash functions, as Zachmann's lecture
+//! suggests: builds with each set, measures the eviction chains, and keeps the table with the
+//! fewest exchanges in total.
 //!
-//! Memory and lookups: those of [`SingleLevel`](super::SingleLevel); a build takes as long as
-//! `sets` of them, and two tables and 4 bytes a pair while it goes on.
+//! Memory and lookups are those of [`SingleLevel`](super::SingleLevel). A build takes as long as
+//! `sets` builds of it, and temporarily holds two tables and 4 bytes per pair.
 use super::random_walk::RandomWalk;
 use super::restarts::{self, Outcome};
 use super::{Family, Kind, Options, Table, cuckoo};
@@ -12,18 +12,18 @@ use crate::error::{Error, Result};
 use crate::primitives;
 use koel_kernels::hash::mix::splitmix_at;
 
-/// How many sets are tried, of which functions.
+/// Number of sets to try, and their functions.
 #[derive(Clone, Debug)]
 pub struct BestOf {
-    /// Sets of functions, 1 to 64.
+    /// Number of sets of functions, 1 to 64.
     pub sets: u32,
-    /// Functions of a set, 2 to 5.
+    /// Number of functions per set, 2 to 5.
     pub functions: u32,
-    /// The family they are drawn from.
+    /// Hash family.
     pub family: Family,
 }
 impl BestOf {
-    /// Four sets of four functions. (The lecture names no number.)
+    /// Four sets of four functions. (The lecture gives no number.)
     pub const PUBLISHED: BestOf = BestOf { sets: 4, functions: 4, family: Family::Mixed };
 }
 

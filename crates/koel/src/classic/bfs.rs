@@ -1,30 +1,30 @@
-//! The single-level cuckoo table with BFS insertion: each pair looks for its shortest eviction
-//! chain before it evicts (Fotakis et al. 2005; Zachmann's lectures, which doubt that it pays).
+//! Single-level cuckoo table with BFS insertion: each pair searches for its shortest eviction chain
+//! before it evicts (Fotakis et al. 2005; Zachmann's lectures, which doubt that it pays).
 //!
-//! In parallel and without locks: a chain that another thread spoils is planned again. Memory and
-//! lookups: those of [`SingleLevel`](super::SingleLevel), and while it is built 512 bytes for each
-//! of a fixed number of threads.
+//! Insertion is parallel and lock-free: a chain broken by another thread is planned again. Memory
+//! and lookups are those of [`SingleLevel`](super::SingleLevel); a build temporarily takes another
+//! 512 bytes for each of a fixed number of threads.
 use super::restarts::{self, Attempt, Outcome};
 use super::{Family, Kind, Options, Table, cuckoo};
 use crate::device::{Stream, View};
 use crate::error::Result;
 use koel_kernels::classic::bfs::{Search, bfs_insert};
 
-/// The table's functions.
+/// Parameters of the table.
 #[derive(Clone, Debug)]
 pub struct Bfs {
-    /// Hash functions, 2 to 5.
+    /// Number of hash functions, 2 to 5.
     pub functions: u32,
-    /// The family they are drawn from.
+    /// Hash family.
     pub family: Family,
 }
 impl Bfs {
     /// Four functions.
     pub const PUBLISHED: Bfs = Bfs { functions: 4, family: Family::Mixed };
 }
-/// Slots that a search looks at: chains of three with four functions.
+/// Number of slots that a search visits: chains of three with four functions.
 const MAX_NODES: u32 = 64;
-/// Blocks for each core or multiprocessor.
+/// Number of blocks per core or multiprocessor.
 const BLOCKS: u32 = 8;
 
 impl Kind for Bfs {

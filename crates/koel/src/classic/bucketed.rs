@@ -1,12 +1,12 @@
 //! Bucketed cuckoo hashing: functions name buckets of 2 to 16 slots (Dietzfelbinger and Weidling,
 //! "Balanced Allocation and Dictionaries with Tightly Packed Constant Size Bins", 2007).
 //!
-//! A pair takes any free slot of its buckets by compare-and-swap; if there is none, it evicts a
-//! random pair of a random one of them by exchange, and that goes on the same way. Two functions
-//! and buckets of 4 fill 98 % of the slots.
+//! A pair takes any free slot of its buckets by compare-and-swap. If none is free, it evicts a
+//! random pair of a random bucket by exchange, and the evicted pair continues in the same way. Two
+//! functions and buckets of 4 slots fill 98 % of the slots.
 //!
-//! Memory: 8 / load bytes a pair. A lookup reads one to `functions` buckets: 8 slots are a cache
-//! line.
+//! Memory: 8 / load bytes per pair. A lookup reads 1 to `functions` buckets: 8 slots are 64 bytes,
+//! one cache line.
 use super::input::Pairs;
 use super::restarts::{self, Attempt, Outcome};
 use super::{BuildReport, Family, Kind, Options, Table, find_args};
@@ -16,22 +16,22 @@ use koel_kernels::classic::bucketed::{BucketedRef, Buckets, bucketed_find, bucke
 use koel_kernels::classic::status;
 use koel_kernels::hash::Functions;
 
-/// The table's shape.
+/// Shape of the table.
 #[derive(Clone, Debug)]
 pub struct Bucketed {
-    /// Hash functions, 2 to 5.
+    /// Number of hash functions, 2 to 5.
     pub functions: u32,
-    /// Slots of a bucket, 2 to 16.
+    /// Number of slots per bucket, 2 to 16.
     pub slots: u32,
-    /// The family the functions are drawn from.
+    /// Hash family.
     pub family: Family,
 }
 impl Bucketed {
-    /// Two functions, buckets of 4.
+    /// Two functions, buckets of 4 slots.
     pub const PUBLISHED: Bucketed = Bucketed { functions: 2, slots: 4, family: Family::Mixed };
 
-    /// About the largest load at which all keys find a place (Fountoulakis, Khosla and Panagiotou
-    /// 2011): lower bounds for the shapes between those listed.
+    /// Returns the approximate maximum load factor at which all keys find a slot (Fountoulakis,
+    /// Khosla and Panagiotou 2011): a lower bound for the shapes not listed.
     fn threshold(&self) -> f64 {
         match (self.functions, self.slots) {
             (2, 2) => 0.897,
@@ -74,7 +74,7 @@ impl Kind for Bucketed {
         0.8
     }
     fn max_load(&self) -> f64 {
-        // Chains get long at the threshold itself.
+        // Eviction chains get long at the threshold itself.
         self.threshold() - 0.02
     }
     fn build(
@@ -115,7 +115,7 @@ impl Bucketed {
         let slots = count32("slots", count * self.slots as usize)?;
         let functions =
             Functions::new(attempt.family, self.functions, slots / self.slots, attempt.seed);
-        // As for the single-level table, though most chains end after a bucket or two.
+        // As in the single-level table, though most chains end after one or two buckets.
         let near = (0.17 / (self.threshold() - load / attempt.growth).max(0.002)).max(1.0);
         let max_evictions = (7.0 * f64::from(n.max(2)).log2() * near).max(32.0) as u32;
         let buckets = Buckets { functions, slots: self.slots, max_evictions };

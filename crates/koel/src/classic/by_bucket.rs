@@ -1,4 +1,4 @@
-//! Pairs brought together by bucket: the first steps of the tables in two levels.
+//! Grouping of pairs by bucket: the first steps of the two-level tables.
 use super::input::Pairs;
 use crate::device::{Buffer, Device, Stream};
 use crate::error::Result;
@@ -6,19 +6,19 @@ use koel_kernels::classic::BucketsIn;
 use koel_kernels::classic::two_level::{CountsOut, two_level_count, two_level_scatter};
 use koel_kernels::hash::Functions;
 
-/// The buckets, and the pairs of an input bucket after bucket.
+/// The buckets, and the input pairs in bucket order.
 pub struct ByBucket {
-    /// From keys to buckets.
+    /// Function from keys to buckets.
     pub bucket_of: Functions,
-    /// How many pairs each bucket has, and where they begin.
+    /// Number of pairs in each bucket, and where they start.
     pub counts: Buffer<u32>,
     pub starts: Buffer<u32>,
-    /// The place of each pair of the input among those of its bucket.
+    /// Rank of each input pair in its bucket.
     pub offsets: Buffer<u32>,
     pub together: Buffer<u64>,
 }
 impl ByBucket {
-    /// Memory for `n` pairs in `buckets` buckets.
+    /// Allocates memory for `n` pairs in `buckets` buckets.
     pub fn new(
         device: &Device,
         bucket_of: Functions,
@@ -33,12 +33,12 @@ impl ByBucket {
             together: device.alloc(n)?,
         })
     }
-    /// Counts the pairs of each bucket, and sees whether one has more than `limit`. Two fills and a
-    /// launch.
+    /// Counts the pairs of each bucket, and sets the failure status if one has more than `limit`.
+    /// Two fills and one launch.
     ///
     /// # Safety
-    /// One count a bucket, below which `bucket_of` stays; as many offsets as pairs;
-    /// `status::WORDS` words of status.
+    /// There is one count per bucket, and `bucket_of` stays below their number; as many offsets as
+    /// pairs; `status::WORDS` words of status.
     pub unsafe fn count(
         &mut self,
         stream: &Stream,
@@ -55,22 +55,22 @@ impl ByBucket {
             offsets: self.offsets.view_mut().arg("offsets", stream)?,
             status: status.view_mut().arg("status", stream)?,
         };
-        // SAFETY: `n` keys; the rest is the caller's.
+        // SAFETY: `n` keys; the rest is the caller's contract.
         unsafe { two_level_count::launch(stream, grid, keys, pairs.n, self.bucket_of, limit, out) }
     }
-    /// Brings the pairs of each bucket together. A launch.
+    /// Scatters the pairs into bucket order. One launch.
     ///
     /// # Safety
-    /// The same pairs have been counted, and `starts` has the sum of the counts before each bucket;
-    /// there is room for all pairs.
+    /// The same pairs have been counted, `starts` holds the exclusive sums of the counts, and there
+    /// is room for all pairs.
     pub unsafe fn scatter(&mut self, stream: &Stream, pairs: Pairs<'_>) -> Result<()> {
         let grid = pairs.n.div_ceil(two_level_scatter::SPEC.threads);
         let pairs = pairs.arg(stream)?;
         let starts = self.starts.view().arg("starts", stream)?;
         let offsets = self.offsets.view().arg("offsets", stream)?;
         let together = self.together.view_mut().arg("pairs", stream)?;
-        // SAFETY: `n` keys and values, and by the caller's promise as many offsets and pairs;
-        // counting with the same `bucket_of` gave each pair a place of its own below `n`.
+        // SAFETY: `n` keys and values, and by the caller's contract `n` offsets and pairs; counting
+        // with the same `bucket_of` gave each pair its own place below `n`.
         unsafe {
             two_level_scatter::launch(
                 stream,
@@ -83,7 +83,7 @@ impl ByBucket {
             )
         }
     }
-    /// The pairs of the buckets as kernels take them.
+    /// Returns the pairs in bucket order as a kernel argument.
     pub fn arg(&self, stream: &Stream) -> Result<BucketsIn> {
         Ok(BucketsIn {
             starts: self.starts.view().arg("starts", stream)?,

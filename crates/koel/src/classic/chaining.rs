@@ -1,10 +1,10 @@
-//! Separate chaining: what the papers hold to be unfit for a GPU, because a list is built one pair
-//! after another and lists differ in length. Built lock-free: each pair becomes the head of its
-//! bucket's list by one atomic exchange.
+//! Separate chaining, which the papers consider unfit for a GPU because a list is built one pair at
+//! a time and lists differ in length. The build is lock-free: each pair becomes the head of the
+//! list of its bucket by one atomic exchange.
 //!
-//! Memory: 12 bytes a pair, and 4 / load. The load is pairs per bucket, and may be above 1. A
-//! lookup reads the bucket's head and, for a key that is absent, 12 bytes of every pair of the
-//! list: `load` pairs on average.
+//! Memory: 12 + 4 / load bytes per pair. The load factor is in pairs per bucket and may exceed 1. A
+//! lookup reads the head of the bucket and, for an absent key, 12 bytes of every pair in the list:
+//! `load` pairs on average.
 use super::input::Pairs;
 use super::restarts::{self, Attempt, Outcome};
 use super::{BuildReport, Family, Kind, Options, Table, find_args};
@@ -13,14 +13,14 @@ use crate::error::{Result, count32};
 use koel_kernels::classic::chaining::{ChainingMut, ChainingRef, chaining_find, chaining_insert};
 use koel_kernels::hash::Functions;
 
-/// Chaining with functions of a family.
+/// Separate chaining with one hash function.
 #[derive(Clone, Debug)]
 pub struct Chaining {
-    /// From keys to buckets.
+    /// Family of the function from keys to buckets.
     pub family: Family,
 }
 impl Chaining {
-    /// The safe family. (There is no one paper that it is from.)
+    /// The safe family. (Chaining has no single source paper.)
     pub const PUBLISHED: Chaining = Chaining { family: Family::Mixed };
 }
 
@@ -62,7 +62,7 @@ impl restarts::Built for Built {
     }
 }
 
-/// Every attempt succeeds.
+/// Makes an attempt, which always succeeds.
 fn attempt_build(
     stream: &Stream,
     input: Pairs<'_>,
@@ -84,8 +84,8 @@ fn attempt_build(
             next: next.view_mut().arg("next", stream)?,
             pairs: pairs.view_mut().arg("pairs", stream)?,
         };
-        // SAFETY: `n` keys, values, links and pairs; a head for each bucket, below which
-        // `bucket_of` stays.
+        // SAFETY: `n` keys, values, links and pairs; one head per bucket, and `bucket_of` stays
+        // below the number of buckets.
         unsafe { chaining_insert::launch(stream, grid, input.arg(stream)?, table) }
     })?;
     let table = Built { bucket_of, heads, next, pairs, report: BuildReport::default() };
@@ -111,7 +111,7 @@ impl Table for Built {
             next: self.next.view().arg("next", stream)?,
             pairs: self.pairs.view().arg("pairs", stream)?,
         };
-        // SAFETY: `n` queries and answers; heads and links are indices of pairs, or the end.
+        // SAFETY: `n` queries and answers; heads and links are indices of pairs, or the end marker.
         unsafe { chaining_find::launch(stream, grid, table, args) }
     }
 }

@@ -1,36 +1,35 @@
-//! What the published tables need to be fast on a CPU: many random accesses under way at the same
-//! time.
+//! Insertion and lookup of the published tables on a CPU, with many random accesses in flight.
 //!
-//! The kernels' threads, run one after another, would wait for one cache miss at a time: an atomic
-//! exchange cannot be overtaken, and a branch on a loaded slot is mispredicted often. Here a thread
-//! works on a group of pairs or queries in turn, and asks for each slot a round before it looks at
-//! it. Hash functions, slots and eviction order are the kernels'.
+//! The kernels' threads, run sequentially, would wait for one cache miss at a time: an atomic
+//! exchange cannot be reordered, and a branch on a loaded slot is often mispredicted. Here a thread
+//! works round-robin on a batch of pairs or queries, and prefetches each slot one round before it
+//! reads it. Hash functions, slots and eviction order are the kernels'.
 use crate::device::memory::prefetch;
 use crate::device::{Device, View, ViewMut};
 use koel_kernels::classic::{EMPTY, holds, key_of, pair, value_of};
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// Pairs or queries that a thread has under way: measured, 32 to 128 do not differ.
+/// Number of pairs or queries in flight per thread: 32 to 128 measured the same.
 const GROUP: usize = 128;
 
-/// How a table finds a key: the slots it may be in, in the order in which they are looked at.
+/// Probe sequence of a table: the slots that may hold a key, in probe order.
 pub trait Probe: Sync {
-    /// What all probes of a key share.
+    /// State shared by all probes of a key.
     type Key: Copy + Default;
-    /// Slots that a key may be in.
+    /// Returns the number of slots that may hold a key.
     fn probes(&self) -> u32;
-    /// The shared part, before the first probe.
+    /// Computes the shared state, before the first probe.
     fn start(&self, key: u32) -> Self::Key;
-    /// The slots of probe `i`, by key and shared part.
+    /// Returns a function from a key and its shared state to the slot of probe `i`.
     fn slots(&self, i: u32) -> impl Fn(u32, Self::Key) -> usize;
-    /// Whether an empty slot ends the search.
+    /// Returns whether an empty slot ends the search.
     fn stops_at_empty(&self) -> bool {
         false
     }
 }
 
-/// Looks up `queries` in `slots`; `otherwise` tells of a key that is in none of its slots.
+/// Looks up `queries` in `slots`; calls `otherwise` for a key found in none of its slots.
 pub fn find(
     device: &Device,
     probe: &impl Probe,
@@ -83,7 +82,7 @@ fn find_group<P: Probe>(
             at[i] = slot(queries[i], shared[i]);
             prefetch(&raw const slots[at[i]]);
         }
-        // Without branches on what was loaded: the answer is overwritten until the query is closed.
+        // No branches on loaded slots: the answer is overwritten until the query is closed.
         let mut still = 0;
         for k in 0..left {
             let i = open[k] as usize;
@@ -105,10 +104,10 @@ fn find_group<P: Probe>(
     }
 }
 
-/// Inserts pairs by exchange, as [`SingleLevel`](super::SingleLevel) does, each thread a group of
-/// them in turn. `next`: the slot that a pair tries after a slot (`u32::MAX`: it comes from
-/// nowhere) in its `step`-th move. `give_up` gets what found no place in `max_moves`. Returns
-/// whether the pair of all ones was among them.
+/// Inserts pairs by exchange, as [`SingleLevel`](super::SingleLevel) does; each thread works
+/// round-robin on a batch. `next` returns the slot that a pair tries after a slot (`u32::MAX` for a
+/// new pair) in its `step`-th move. `give_up` receives pairs that found no slot in `max_moves`
+/// moves. Returns whether the pair of all ones was among the input.
 pub fn insert(
     device: &Device,
     keys: View<'_, u32>,
@@ -122,8 +121,8 @@ pub fn insert(
     else {
         return false;
     };
-    // SAFETY: the same size and alignment (`u64` is 8-aligned where `AtomicU64` is used here), and
-    // `slots` is borrowed mutably: all other access is through this slice.
+    // SAFETY: size and alignment are equal (`u64` is 8-aligned where `AtomicU64` is used here), and
+    // `slots` is borrowed mutably, so all other access is through this slice.
     let slots = unsafe { &*(std::ptr::from_mut(slots) as *const [AtomicU64]) };
     let all_ones = AtomicU32::new(0);
     const CHUNK: usize = 1 << 14;

@@ -1,5 +1,5 @@
-//! What the single-level cuckoo tables that differ only in how they insert have in common: one
-//! array of slots, looked up by the kernel of [`SingleLevel`](super::SingleLevel).
+//! Common parts of the single-level cuckoo tables that differ only in insertion: one array of
+//! slots, looked up by the kernel of [`SingleLevel`](super::SingleLevel).
 use super::input::Pairs;
 use super::restarts::{self, Attempt};
 use super::{BuildReport, Table, cpu, find_args};
@@ -9,8 +9,8 @@ use koel_kernels::classic::single_level::{Lookup, SingleLevelRef, StashKind, sin
 use koel_kernels::classic::{CuckooMut, EMPTY, PairsIn, status};
 use koel_kernels::hash::Functions;
 
-/// The loads that the paper found practical, by number of functions: 2.1, 1.1, 1.03 and 1.02 slots
-/// a pair.
+/// Returns the maximum load factor that the paper found practical, by number of functions: 2.1,
+/// 1.1, 1.03 and 1.02 slots per pair.
 pub fn max_load(functions: u32) -> f64 {
     match functions {
         2 => 0.476,
@@ -19,7 +19,7 @@ pub fn max_load(functions: u32) -> f64 {
         _ => 0.98,
     }
 }
-/// Refuses what no table has.
+/// Rejects numbers of functions that no table supports.
 pub fn check_functions(functions: u32) -> Result<()> {
     match functions {
         2..=5 => Ok(()),
@@ -30,13 +30,13 @@ pub fn check_functions(functions: u32) -> Result<()> {
         }),
     }
 }
-/// The functions of an attempt.
+/// Draws the functions of an attempt.
 pub fn functions(count: u32, n: u32, load: f64, attempt: Attempt) -> Result<Functions> {
     let slots = count32("slots", (f64::from(n) / load * attempt.growth).ceil().max(1.0) as usize)?;
     Ok(Functions::new(attempt.family, count, slots, attempt.seed))
 }
-/// Exchanges before a pair is given up: the paper's 7 lg n up to a load of 0.8 with four functions,
-/// more near the threshold.
+/// Returns the maximum number of exchanges before a pair is given up: the paper's 7 lg n up to a
+/// load of 0.8 with four functions, more near the threshold.
 pub fn max_exchanges(functions: u32, n: u32, load: f64) -> u32 {
     let threshold = match functions {
         2 => 0.5,
@@ -61,8 +61,8 @@ impl restarts::Built for Built {
     }
 }
 
-/// Clears the table and the status, and lets `insert` do its work. Gives the table, if all pairs
-/// found a slot, and the seconds that the device was busy.
+/// Clears the table and the status, then calls `insert`. Returns the table, if all pairs found a
+/// slot, and the device time in seconds.
 pub fn build(
     stream: &Stream,
     pairs: Pairs<'_>,
@@ -88,7 +88,7 @@ pub fn build(
     })
 }
 
-/// Where a key may be.
+/// Slots that may hold a key.
 struct Slots(Functions);
 impl cpu::Probe for Slots {
     type Key = ();
@@ -137,8 +137,8 @@ impl Table for Built {
         let grid = args.n.div_ceil(single_level_find::SPEC.threads);
         let slots = self.table.view().arg("table", stream)?;
         let table = SingleLevelRef { functions: self.functions, lookup, slots, stash: slots };
-        // SAFETY: `n` queries and answers; the table was built with these functions; of the stash
-        // no slot is read.
+        // SAFETY: `n` queries and answers; the table was built with these functions; no slot of the
+        // stash is read.
         unsafe { single_level_find::launch(stream, grid, table, args) }
     }
 }

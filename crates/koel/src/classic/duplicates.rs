@@ -7,7 +7,7 @@ use crate::primitives::{self, Compact};
 use koel_kernels::classic::PairsIn;
 use koel_kernels::classic::sorted::mark_kept;
 
-/// The pairs of a build.
+/// Input pairs of a build.
 #[derive(Clone, Copy)]
 pub(super) struct Pairs<'a> {
     pub keys: View<'a, u32>,
@@ -15,19 +15,19 @@ pub(super) struct Pairs<'a> {
     pub n: u32,
 }
 impl Pairs<'_> {
-    /// The same as kernels take them.
+    /// Returns the pairs as a kernel argument.
     pub fn arg(&self, stream: &Stream) -> Result<PairsIn> {
         let (keys, values) = (self.keys.arg("keys", stream)?, self.values.arg("values", stream)?);
         Ok(PairsIn { keys, values, n: self.n })
     }
 }
 
-/// Pairs in device memory, in the order of their keys.
+/// Pairs in device memory, in key order.
 pub(super) struct Distinct {
     keys: Buffer<u32>,
     values: Buffer<u32>,
     n: u32,
-    /// Pairs that were dropped.
+    /// Number of dropped pairs.
     pub dropped: usize,
 }
 impl Distinct {
@@ -37,13 +37,13 @@ impl Distinct {
     pub fn pairs(&self) -> Pairs<'_> {
         Pairs { keys: self.first(&self.keys), values: self.first(&self.values), n: self.n }
     }
-    /// The buffers may be longer: they had room for all pairs.
+    /// The buffers have room for all input pairs, so they may be longer.
     fn first<'a>(&self, buffer: &'a Buffer<u32>) -> View<'a, u32> {
         buffer.view().slice(..self.n as usize).unwrap_or(buffer.view())
     }
 }
 
-/// All pairs, sorted by key; pairs with equal keys stay in the order of the input.
+/// Sorts all pairs by key; pairs with equal keys stay in input order.
 pub(super) fn sort_pairs(
     stream: &Stream,
     keys: View<'_, u32>,
@@ -55,7 +55,7 @@ pub(super) fn sort_pairs(
     Ok(Distinct { keys: sorted_keys, values: sorted_values, n: count32("pairs", n)?, dropped: 0 })
 }
 
-/// One pair of each key, by `policy`.
+/// Keeps one pair per key, chosen by `policy`.
 pub(super) fn resolve(
     stream: &Stream,
     keys: View<'_, u32>,

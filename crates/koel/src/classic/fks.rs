@@ -1,12 +1,12 @@
 //! Two-level perfect hashing of Fredman, Komlós and Szemerédi, "Storing a Sparse Table with O(1)
-//! Worst Case Access Time", 1984: the root of the 2009 table.
+//! Worst Case Access Time", 1984: the origin of the 2009 table.
 //!
-//! A first function spreads the keys over buckets; a bucket of `c` keys gets `c * c` slots and a
-//! function of its own that sends no two of them to the same. As many buckets as pairs make two
-//! slots a pair: load 0.5; fewer buckets, a lower load. One thread builds one bucket.
+//! A first function spreads the keys over buckets. A bucket of `c` keys gets `c * c` slots and its
+//! own collision-free function. With as many buckets as pairs the table has two slots per pair
+//! (load 0.5); fewer buckets give a lower load. One thread builds one bucket.
 //!
-//! Memory: 8 / load bytes a pair and 8 bytes a bucket, of which there are `load / (1 - load)` a
-//! pair. Every lookup reads its bucket's place and seed, and one slot.
+//! Memory: 8 / load bytes per pair and 8 bytes per bucket, with `load / (1 - load)` buckets per
+//! pair. A lookup reads the start and the seed of its bucket, and one slot.
 use super::by_bucket::ByBucket;
 use super::input::Pairs;
 use super::restarts::{self, Attempt, Outcome};
@@ -18,21 +18,21 @@ use koel_kernels::classic::fks::{BUCKET_LIMIT, FksRef, fks_build, fks_find, fks_
 use koel_kernels::classic::{BucketsOut, status};
 use koel_kernels::hash::Functions;
 
-/// The family of the first function.
+/// Family of the first function.
 #[derive(Clone, Debug)]
 pub struct Fks {
-    /// From keys to buckets.
+    /// Family of the function from keys to buckets.
     pub family: Family,
 }
 impl Fks {
-    /// 2-wise independent functions modulo a prime above every key, as the proof wants them.
+    /// 2-wise independent functions modulo a prime above every key, as the proof requires.
     pub const PUBLISHED: Fks = Fks { family: Family::Polynomial1 };
 }
 
 struct Built {
     bucket_of: Functions,
     all_ones: u32,
-    /// Where each bucket begins, and where the last one ends.
+    /// Start of each bucket, and the end of the last one.
     places: Buffer<u32>,
     seeds: Buffer<u32>,
     table: Buffer<u64>,
@@ -81,7 +81,7 @@ fn attempt_build(
     let count = count32("buckets", (f64::from(n) * load / (1.0 - load)).ceil().max(1.0) as usize)?;
     let buckets = count as usize;
     let bucket_of = Functions::new(attempt.family, 1, count, attempt.seed);
-    // One more of each, for the end of the last bucket.
+    // One extra element each, for the end of the last bucket.
     let counts = device.alloc::<u32>(buckets + 1)?;
     let mut squares = device.alloc::<u32>(buckets + 1)?;
     let starts = device.alloc::<u32>(buckets + 1)?;
@@ -93,20 +93,20 @@ fn attempt_build(
     let mut status = device.alloc::<u32>(status::WORDS)?;
     let mut scan = Scan::new(device, buckets + 1)?;
     let ((), counting) = stream.time(|| {
-        // SAFETY: memory for `n` pairs in as many buckets as `bucket_of` has; `status::WORDS`
-        // words.
+        // SAFETY: memory for `n` pairs and for all buckets of `bucket_of`; `status::WORDS` words.
         unsafe { by_bucket.count(stream, pairs, BUCKET_LIMIT, &mut status) }
     })?;
     if status.download()?[status::FAILED as usize] != 0 {
         return Ok(Outcome { table: None, seconds: counting });
     }
     let ((), placing) = stream.time(|| {
-        // SAFETY: one of both for each bucket, and one more.
+        // SAFETY: one count and one square per bucket, plus one of each.
         unsafe { square(stream, count + 1, &by_bucket.counts, &mut squares) }?;
         scan.exclusive(stream, by_bucket.counts.view(), by_bucket.starts.view_mut())?;
         scan.exclusive(stream, squares.view(), places.view_mut())
     })?;
-    // The classical condition: begin again if the squares add up to twice what is expected.
+    // The classical condition: restart if the squares add up to more than twice the expected
+    // number.
     let slots: u64 = primitives::sum(stream, squares.view())?;
     if slots as f64 > 2.0 * f64::from(n) / load + 64.0 {
         return Ok(Outcome { table: None, seconds: counting + placing });
@@ -118,8 +118,8 @@ fn attempt_build(
         built.table.view_mut().fill_bytes(0xFF, stream)?;
         // SAFETY: counted above, and scanned.
         unsafe { by_bucket.scatter(stream, pairs) }?;
-        // SAFETY: the pairs of these buckets together; a seed for each bucket, and from its place
-        // on as many slots as the square of its pairs.
+        // SAFETY: `scatter` grouped the pairs by these buckets; each bucket has a seed and,
+        // starting at its place, as many slots as the square of its count.
         unsafe { built.build_buckets(stream, attempt.seed as u32, &by_bucket, &mut status) }
     })?;
     let status = status.download()?;
@@ -127,10 +127,10 @@ fn attempt_build(
     let table = (status[status::FAILED as usize] == 0).then_some(built);
     Ok(Outcome { table, seconds: counting + placing + building })
 }
-/// The squares of the counts: slots of the buckets.
+/// Squares the counts, which gives the number of slots per bucket.
 ///
 /// # Safety
-/// `n` counts and as many squares.
+/// `n` counts and `n` squares.
 unsafe fn square(
     stream: &Stream,
     n: u32,
@@ -140,16 +140,16 @@ unsafe fn square(
     let grid = n.div_ceil(fks_square::SPEC.threads);
     let counts = counts.view().arg("counts", stream)?;
     let squares = squares.view_mut().arg("squares", stream)?;
-    // SAFETY: the caller's.
+    // SAFETY: by the caller's contract.
     unsafe { fks_square::launch(stream, grid, counts, n, squares) }
 }
 
 impl Built {
-    /// Finds the function of each bucket, and puts its pairs into its slots. A launch.
+    /// Finds the function of each bucket and puts its pairs into its slots. One launch.
     ///
     /// # Safety
-    /// The pairs are together by `bucket_of`. There is a seed for each bucket and, from its place
-    /// on, as many empty slots as the square of its pairs; and `status::WORDS` words of status.
+    /// The pairs are grouped by `bucket_of`. Each bucket has a seed and, starting at its place, as
+    /// many empty slots as the square of its count; and `status` has `status::WORDS` words.
     unsafe fn build_buckets(
         &mut self,
         stream: &Stream,
@@ -166,8 +166,8 @@ impl Built {
             seeds: self.seeds.view_mut().arg("seeds", stream)?,
             status: status.view_mut().arg("status", stream)?,
         };
-        // SAFETY: bucket `b` has `counts[b]` pairs from `starts[b]`, and their square in slots from
-        // `places[b]`.
+        // SAFETY: bucket `b` has `counts[b]` pairs starting at `starts[b]`, and the square of that
+        // in slots starting at `places[b]`.
         unsafe { fks_build::launch(stream, grid, count, seed, buckets, places, out) }
     }
 }
@@ -192,7 +192,7 @@ impl Table for Built {
             slots: self.table.view().arg("table", stream)?,
             all_ones: self.all_ones,
         };
-        // SAFETY: `n` queries and answers; the buckets lie where `places` says.
+        // SAFETY: `n` queries and answers; `places` gives the bounds of the buckets.
         unsafe { fks_find::launch(stream, grid, table, args) }
     }
 }

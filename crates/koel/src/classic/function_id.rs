@@ -1,9 +1,9 @@
-//! The single-level cuckoo table with the number of its function stored beside each key, as
-//! Zachmann's lecture suggests: whoever evicts a pair computes one function instead of all.
+//! Single-level cuckoo table that stores the number of its function next to each key, as Zachmann's
+//! lecture suggests: an eviction computes one function instead of all.
 //!
-//! Key and value fill a slot, so the number takes the place of the value, with the pair's index;
-//! values are read from an array of their own. Memory: 8 / load + 4 bytes a pair. A lookup that
-//! finds its key reads 4 bytes more, anywhere. At most 2^29 pairs.
+//! A key and a value fill a slot, so the number and the index of the pair take the place of the
+//! value; the values are in a separate array. Memory: 8 / load + 4 bytes per pair. A lookup that
+//! finds its key reads another 4 bytes at random. Maximum: 2^29 pairs.
 use super::input::Pairs;
 use super::restarts::{self, Attempt, Outcome};
 use super::{BuildReport, Family, Kind, Options, Table, cuckoo, find_args};
@@ -15,12 +15,12 @@ use koel_kernels::classic::function_id::{
 use koel_kernels::classic::{CuckooMut, status};
 use koel_kernels::hash::Functions;
 
-/// The table's functions.
+/// Parameters of the table.
 #[derive(Clone, Debug)]
 pub struct FunctionId {
-    /// Hash functions, 2 to 5.
+    /// Number of hash functions, 2 to 5.
     pub functions: u32,
-    /// The family they are drawn from.
+    /// Hash family.
     pub family: Family,
 }
 impl FunctionId {

@@ -1,11 +1,11 @@
-//! What every build checks first, and the pairs it then works on.
+//! Input checks of every build, and the pairs that the build works on.
 pub(super) use super::duplicates::Pairs;
 use super::duplicates::{self, Distinct};
 use super::{Duplicates, Kind, Options};
 use crate::device::{Stream, View};
 use crate::error::{Error, Result, check_length, count32};
 
-/// Checks lengths and the load; returns the load.
+/// Checks the lengths and the load factor; returns the load factor.
 pub fn check(
     kind: &dyn Kind,
     keys: View<'_, u32>,
@@ -22,7 +22,7 @@ pub fn check(
     Ok(load)
 }
 
-/// The pairs with equal keys resolved, unless the caller promises that there are none.
+/// Input pairs with equal keys resolved, unless the caller promises distinct keys.
 pub enum Input<'a> {
     AsGiven(Pairs<'a>),
     Distinct(Distinct),
@@ -47,14 +47,14 @@ impl<'a> Input<'a> {
             Input::Distinct(distinct) => distinct.pairs(),
         }
     }
-    /// Pairs that were dropped.
+    /// Number of dropped pairs.
     pub fn dropped(&self) -> usize {
         match self {
             Input::AsGiven(_) => 0,
             Input::Distinct(distinct) => distinct.dropped,
         }
     }
-    /// Whether equal keys are known to be gone.
+    /// Whether the keys are known to be distinct.
     pub fn is_distinct(&self) -> bool {
         matches!(self, Input::Distinct(_))
     }

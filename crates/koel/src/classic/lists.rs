@@ -1,10 +1,9 @@
-//! Tables of keys that may repeat, behind one interface: sets, compacting tables and multi-value
-//! tables.
+//! Tables with repeated keys behind one interface: sets, compacting tables and multi-value tables.
 //!
-//! A lookup tells where in a list the key's entries begin and how many they are. A multi-value
-//! table lists the values, those of a key side by side. A compacting table lists each distinct key
-//! once, so that its place is its number: a two-way index. A set has no list, and one entry for
-//! each key.
+//! A lookup returns where the entries of the key start in a list and how many there are. A
+//! multi-value table lists the values, those of one key adjacent. A compacting table lists each
+//! distinct key once, so that the position of a key is its number: a two-way index. A set has no
+//! list; each of its keys counts one entry.
 use super::input::Pairs;
 use super::restarts::{Attempt, Outcome};
 use super::{
@@ -18,17 +17,17 @@ use koel_kernels::hash::mix::splitmix_at;
 
 /// A finished table.
 pub trait ListTable: Send + Sync {
-    /// How its build went. `pairs`: distinct keys; `duplicates`: pairs beyond the first of each
-    /// key.
+    /// Returns the report of the build. `pairs` counts distinct keys, `duplicates` the pairs after
+    /// the first of each key.
     fn report(&self) -> &BuildReport;
-    /// What lookups give places in; empty for a set.
+    /// Returns the list that lookups index; empty for a set.
     fn list(&self) -> View<'_, u32>;
-    /// Looks up every query: `counts[i]` entries of the list from `starts[i]` on belong to
-    /// `queries[i]`; both are 0 if the table does not hold it. Of a set and a compacting table
-    /// every key has one entry. Allocates nothing but a byte a query in tables that look up
+    /// Looks up every query: `counts[i]` entries of the list starting at `starts[i]` belong to
+    /// `queries[i]`. Both are 0 if the table does not hold the key. In sets and compacting tables
+    /// every key has one entry. Allocates nothing, except one byte per query in tables that look up
     /// twice.
     ///
-    /// Errors: lengths that differ, buffers of another device.
+    /// Errors: mismatched lengths, buffers of another device.
     fn find_into(
         &self,
         stream: &Stream,
@@ -37,7 +36,8 @@ pub trait ListTable: Send + Sync {
         counts: ViewMut<'_, u32>,
     ) -> Result<()>;
 
-    /// Looks up host queries: start and count of each. Copies both ways and waits.
+    /// Looks up queries in host memory: returns start and count of each. Copies both ways and
+    /// waits.
     fn find(&self, stream: &Stream, queries: &[u32]) -> Result<Vec<(u32, u32)>> {
         let device = stream.device();
         let staged = device.stage(queries)?;
@@ -49,19 +49,19 @@ pub trait ListTable: Send + Sync {
 
 /// A kind of table.
 pub trait ListKind: Send + Sync {
-    /// Its name.
+    /// Returns its name.
     fn name(&self) -> &'static str;
-    /// The paper it is from, and what it is, in a line.
+    /// Returns the paper it is from and what it is, in one line.
     fn about(&self) -> &'static str;
-    /// What it lists.
+    /// Returns what its list holds.
     fn lists(&self) -> Listed;
-    /// Builds a table on the device of `stream`, of pairs `keys[i]`, `values[i]`; sets and
-    /// compacting tables look at the keys alone. Any keys, any values, any number of equal
-    /// keys: `options.duplicates` plays no part. The values of a key stand in the order
-    /// of the input in tables that sort, and in any order in the others.
+    /// Builds a table from pairs `keys[i]`, `values[i]` on the device of `stream`; sets and
+    /// compacting tables ignore the values. All keys and values and any number of equal keys are
+    /// allowed; `options.duplicates` is ignored. Tables that sort keep the values of a key in input
+    /// order; the others leave their order unspecified.
     ///
-    /// Errors: lengths that differ, more pairs than 32-bit indices reach, buffers of another
-    /// device, a load out of range, out of memory.
+    /// Errors: mismatched lengths, more pairs than 32-bit indices can address, buffers of another
+    /// device, a load factor out of range, out of memory.
     fn build(
         &self,
         stream: &Stream,
@@ -70,10 +70,10 @@ pub trait ListKind: Send + Sync {
         options: &Options,
     ) -> Result<Box<dyn ListTable>>;
 }
-/// What is in a table's list.
+/// Content of a table's list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Listed {
-    /// Nothing.
+    /// No list.
     Nothing,
     /// The distinct keys, each once.
     Keys,
@@ -81,7 +81,7 @@ pub enum Listed {
     Values,
 }
 
-/// Every kind there is, in the order of their papers. A new one is a file and a line here.
+/// Returns all kinds in the order of their papers. A new kind takes a file and a line here.
 pub fn list_kinds() -> &'static [&'static dyn ListKind] {
     &[
         &TwoLevelMulti,
@@ -93,7 +93,7 @@ pub fn list_kinds() -> &'static [&'static dyn ListKind] {
     ]
 }
 
-/// Checks lengths and the load.
+/// Checks the lengths and the load factor.
 pub(super) fn check(
     keys: View<'_, u32>,
     values: View<'_, u32>,
@@ -109,8 +109,9 @@ pub(super) fn check(
     Ok((count32("pairs", keys.len())?, load))
 }
 
-/// Makes attempts until one succeeds: with the published family, with mixing, with more and more
-/// slots. Gives the table and what the report says of the attempts.
+/// Makes attempts until one succeeds: with the published family, then with mixing, then with a
+/// growing number of slots. Returns the table and the part of the report that describes the
+/// attempts.
 pub(super) fn until_built<T>(
     stream: &Stream,
     pairs: Pairs<'_>,
@@ -132,7 +133,8 @@ pub(super) fn until_built<T>(
                 let (weak, good) = (published.describe(), family.describe());
                 report.fallback = Some(match growth > 1.0 {
                     true => format!(
-                        "{weak} could not hold the keys, {good} did, with {growth:.2} times the slots"
+                        "{weak} could not hold the keys, {good} did, \
+                         with {growth:.2} times the slots"
                     ),
                     false => format!("{weak} could not hold the keys, {good} did"),
                 });
@@ -142,7 +144,7 @@ pub(super) fn until_built<T>(
             return Ok((table, report));
         }
     }
-    // 200 times the slots asked for: only a broken device comes here.
+    // 200 times the requested slots: only a broken device gets here.
     Err(Error::Setting {
         field: "load",
         found: format!("still too high after {} attempts", report.attempts),
@@ -150,7 +152,7 @@ pub(super) fn until_built<T>(
     })
 }
 
-/// The queries of a lookup as kernels take them. Checks lengths and devices.
+/// Returns the arguments of a lookup kernel. Checks lengths and devices.
 pub(super) fn find_args(
     stream: &Stream,
     queries: &View<'_, u32>,

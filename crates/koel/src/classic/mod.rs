@@ -1,8 +1,9 @@
-//! The papers' tables, as published, behind one interface.
+//! The published tables of the papers behind one interface.
 //!
 //! Every kind is built from pairs of 32-bit keys and values, answers lookups in bulk, and reports
-//! how its build went. A build does not fail but for lack of memory: where the published scheme
-//! cannot hold a set of keys, it falls back to one that can, and the report says so.
+//! how its build went. Given valid arguments, a build fails only when out of memory: where the
+//! published scheme cannot hold a set of keys, the build falls back to one that can and says so in
+//! the report.
 pub mod best_of;
 pub mod bfs;
 pub mod bucketed;
@@ -50,15 +51,15 @@ pub use two_kernel::TwoKernel;
 pub use two_level::TwoLevel;
 pub use two_level_multi::{TwoLevelCompacting, TwoLevelMulti};
 
-/// What a build is asked for, of any kind of table.
+/// Build options, common to all kinds of table.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Pairs per slot, above 0 and at most [`Kind::max_load`]. `None`: [`Kind::default_load`]. A
-    /// sorted array has no empty slots whatever is asked.
+    /// Load factor in pairs per slot: above 0, maximum [`Kind::max_load`]. `None`:
+    /// [`Kind::default_load`]. A sorted array ignores it, having no empty slots.
     pub load: Option<f64>,
-    /// Equal keys.
+    /// Treatment of equal keys.
     pub duplicates: Duplicates,
-    /// Hash functions are drawn from it: same seed, same functions.
+    /// Seed of the hash functions: the same seed draws the same functions.
     pub seed: u64,
 }
 impl Default for Options {
@@ -67,39 +68,40 @@ impl Default for Options {
     }
 }
 
-/// How a build went.
+/// Report of a build.
 #[derive(Clone, Debug, Default)]
 pub struct BuildReport {
-    /// Pairs stored: those given, less dropped duplicates.
+    /// Number of pairs stored: those given minus dropped duplicates.
     pub pairs: usize,
-    /// Slots of the table.
+    /// Number of slots in the table.
     pub slots: usize,
-    /// Bytes of device memory that the finished table keeps.
+    /// Bytes of device memory that the finished table occupies.
     pub bytes: usize,
-    /// Builds begun, the successful one included.
+    /// Number of build attempts, including the successful one.
     pub attempts: u32,
-    /// Pairs in the stash.
+    /// Number of pairs in the stash.
     pub stashed: usize,
-    /// Pairs dropped because a later (or earlier) one had the same key.
+    /// Number of pairs dropped because a later (or earlier) pair had the same key.
     pub duplicates: usize,
-    /// The hash family of the finished table.
+    /// Hash family of the finished table.
     pub family: &'static str,
-    /// Seconds that the device worked on it, clearing and failed attempts included, host work
-    /// between launches not.
+    /// Device time of the build in seconds: includes clearing and failed attempts, excludes host
+    /// work between launches.
     pub device_seconds: f64,
-    /// If not as the paper has it: what was changed, and why.
+    /// Deviation from the published scheme, if any: what was changed and why.
     pub fallback: Option<String>,
 }
 
 /// A finished table.
 pub trait Table: Send + Sync {
-    /// How its build went.
+    /// Returns the report of the build.
     fn report(&self) -> &BuildReport;
-    /// Looks up every query: `found[i]` becomes 1 and `values[i]` the value if the table holds
-    /// `queries[i]`, else both become 0. One launch; allocates nothing. Queries are read and
-    /// answers written once, in order (4 + 5 bytes a query); the table is read at random.
+    /// Looks up every query: sets `found[i]` to 1 and `values[i]` to the value if the table holds
+    /// `queries[i]`; sets both to 0 otherwise. Takes one launch and allocates nothing. Reads the
+    /// queries and writes the answers once, in order (4 + 5 bytes per query); reads the table at
+    /// random.
     ///
-    /// Errors: lengths that differ, buffers of another device.
+    /// Errors: mismatched lengths, buffers of another device.
     fn find_into(
         &self,
         stream: &Stream,
@@ -108,8 +110,8 @@ pub trait Table: Send + Sync {
         found: ViewMut<'_, u8>,
     ) -> Result<()>;
 
-    /// Looks up host queries: `Some(value)` where the table holds the key. Copies both ways and
-    /// waits.
+    /// Looks up queries in host memory: returns `Some(value)` for each key that the table holds.
+    /// Copies both ways and waits.
     fn find(&self, stream: &Stream, queries: &[u32]) -> Result<Vec<Option<u32>>> {
         let device = stream.device();
         let staged = device.stage(queries)?;
@@ -120,21 +122,21 @@ pub trait Table: Send + Sync {
     }
 }
 
-/// A kind of table: how it is called, and how one is built.
+/// A kind of table: its name, its limits and its build.
 pub trait Kind: Send + Sync {
-    /// Its name on the command line.
+    /// Returns its name on the command line.
     fn name(&self) -> &'static str;
-    /// The paper it is from, and what it is, in a line.
+    /// Returns the paper it is from and what it is, in one line.
     fn about(&self) -> &'static str;
-    /// The load it has when none is asked for.
+    /// Returns the load factor used when none is requested.
     fn default_load(&self) -> f64;
-    /// The greatest load that it can be asked for.
+    /// Returns the maximum load factor.
     fn max_load(&self) -> f64;
-    /// Builds a table on the device of `stream`, of pairs `keys[i]`, `values[i]`. Any key and any
-    /// value.
+    /// Builds a table from pairs `keys[i]`, `values[i]` on the device of `stream`. All keys and
+    /// values are allowed.
     ///
-    /// Errors: lengths that differ, more pairs than 32-bit indices reach, buffers of another
-    /// device, a load out of range, a rejected duplicate, out of memory.
+    /// Errors: mismatched lengths, more pairs than 32-bit indices can address, buffers of another
+    /// device, a load factor out of range, a rejected duplicate, out of memory.
     fn build(
         &self,
         stream: &Stream,
@@ -144,8 +146,8 @@ pub trait Kind: Send + Sync {
     ) -> Result<Box<dyn Table>>;
 }
 
-/// Every kind there is: those of the papers, in their order, then those they compare with and build
-/// on. A new one is a file and a line here.
+/// Returns all kinds: those of the papers in the papers' order, then the tables that they are
+/// compared with or build on. A new kind takes a file and a line here.
 pub fn kinds() -> &'static [&'static dyn Kind] {
     &[
         &TwoLevel::PUBLISHED,
@@ -168,7 +170,7 @@ pub fn kinds() -> &'static [&'static dyn Kind] {
     ]
 }
 
-/// The queries of a lookup as kernels take them. Checks lengths and devices.
+/// Returns the arguments of a lookup kernel. Checks lengths and devices.
 fn find_args(
     stream: &Stream,
     queries: &View<'_, u32>,

@@ -1,13 +1,13 @@
-//! The multi-value table of Alcantara et al. 2011, and the yardstick of both papers: the same
+//! The multi-value table of Alcantara et al. 2011, and the baseline of both papers: the same
 //! without the hash table.
 //!
-//! A radix sort brings the values of each key side by side; the distinct keys are numbered by a
-//! prefix sum over the first of each kind; a single-level table leads from keys to numbers, and an
-//! array from numbers to where the values begin. The yardstick finds the number of a key by binary
-//! search.
+//! A radix sort makes the values of each key adjacent. A prefix sum over the first pair of each key
+//! numbers the distinct keys. A single-level table maps keys to numbers, and an array maps numbers
+//! to the start of the values. The baseline finds the number of a key by binary search.
 //!
-//! Memory: 4 bytes a value, 4 a distinct key, and the table of the distinct keys (8 / load each;
-//! the yardstick: 8). A lookup is one in that table, and 8 bytes side by side.
+//! Memory: 4 bytes per value, 4 per distinct key, and the table of the distinct keys (8 / load
+//! bytes each; 8 in the baseline). A lookup is one lookup in that table and a read of 8 adjacent
+//! bytes.
 use super::lists::{self, ListKind, ListTable, Listed};
 use super::{BuildReport, Duplicates, Kind, Options, SingleLevel, Sorted, Table};
 use crate::device::{Buffer, Stream, View, ViewMut};
@@ -18,17 +18,17 @@ use koel_kernels::classic::multi_value::{
     DistinctOut, multi_value_heads, multi_value_list, multi_value_places,
 };
 
-/// Values by sorting, keys by hashing.
+/// Multi-value table: sorted values, hashed keys.
 #[derive(Clone, Copy, Debug)]
 pub struct SingleLevelMulti;
-/// Values by sorting, keys by binary search.
+/// Multi-value baseline: sorted values, binary search for keys.
 #[derive(Clone, Copy, Debug)]
 pub struct SortedMulti;
 
 struct Built {
-    /// From keys to their numbers.
+    /// Table from keys to their numbers.
     numbers: Box<dyn Table>,
-    /// Where the values of each number begin, and where the last end.
+    /// Start of the values of each number, and the end of the last.
     places: Buffer<u32>,
     values: Buffer<u32>,
     report: BuildReport,
@@ -110,7 +110,7 @@ fn build(
         (device.alloc::<u32>(distinct as usize)?, device.alloc::<u32>(distinct as usize)?);
     let mut places = device.alloc::<u32>(distinct as usize + 1)?;
     let ((), listing) = stream.time(|| {
-        // One block at least, for the end of the last.
+        // At least one block, which writes the end of the last key.
         let grid = n.div_ceil(multi_value_list::SPEC.threads).max(1);
         let (keys, heads) =
             (sorted_keys.view().arg("keys", stream)?, heads.view().arg("heads", stream)?);
@@ -121,7 +121,8 @@ fn build(
             places: places.view_mut().arg("places", stream)?,
             count: distinct,
         };
-        // SAFETY: `n` keys, marks and numbers, which are below `distinct`; one place more.
+        // SAFETY: `n` keys, marks and numbers; the numbers are below `distinct`, and `places` has
+        // one element more.
         unsafe { multi_value_list::launch(stream, grid, keys, n, heads, numbers, out) }
     })?;
     let options =
@@ -156,8 +157,8 @@ impl ListTable for Built {
         let (found, places) =
             (found.view().arg("found", stream)?, self.places.view().arg("places", stream)?);
         let grid = n.div_ceil(multi_value_places::SPEC.threads);
-        // SAFETY: `n` queries and answers; numbers are those of distinct keys, and there is one
-        // place more.
+        // SAFETY: `n` queries and answers; the numbers are those of distinct keys, and `places` has
+        // one element more.
         unsafe { multi_value_places::launch(stream, grid, n, found, places, starts, counts) }
     }
 }

@@ -1,20 +1,20 @@
-//! Perfect spatial hashing of Lefebvre and Hoppe 2006: a hash table without collisions and almost
-//! without empty slots, and an offset table that says where in it a position is.
+//! Perfect spatial hashing of Lefebvre and Hoppe 2006: a hash table with no collisions and almost
+//! no empty slots, and an offset table that maps a position to its slot.
 //!
 //! A key is a position in a grid of two or three dimensions. Position `p` is in slot `p mod m +
 //! offsets[p mod r]`, wrapped at side `m`, so that neighbours in space are neighbours in the table.
-//! The offsets are found on the CPU, in parallel: the entries that most positions share come first,
-//! and each takes an offset that brings all of them into free slots. The side `r` of the offset
-//! table is the least that a search finds: growing steps until a build succeeds, then bisection.
+//! The CPU finds the offsets in parallel: entries shared by the most positions come first, and each
+//! takes an offset that puts all its positions into free slots. The side `r` of the offset table is
+//! the least that a search finds: the side grows until a build succeeds, then is bisected.
 //!
-//! Positions that differ must differ modulo `m` or modulo `r`: sparse sets on wide grids may have
-//! no such table of a bearable size. Then keys are mixed before they are taken for positions
-//! (neighbours are scattered), and the report says so.
+//! Distinct positions must differ modulo `m` or modulo `r`; sparse sets on wide grids may have no
+//! such table of acceptable size. The build then mixes the keys before taking them as positions,
+//! which scatters neighbours, and says so in the report.
 //!
-//! Memory: 8 / load bytes a pair, and 4 for each entry of the offset table, of which a surface
-//! needs about `1 / (2 dimensions)` a pair. Every lookup reads one entry and one slot. At most 2^30
-//! pairs in three dimensions. Lookups answer the same in every run; with more than one thread the
-//! offsets may differ.
+//! Memory: 8 / load bytes per pair, and 4 per entry of the offset table; a surface needs about `1 /
+//! (2 dimensions)` entries per pair. A lookup reads one entry and one slot. Maximum: 2^30 pairs in
+//! three dimensions. Lookups are deterministic; with more than one thread the offsets may differ
+//! between runs.
 use super::input::Pairs;
 use super::restarts::{self, Attempt, Outcome};
 use super::{BuildReport, Family, Kind, Options, Table, find_args};
@@ -29,15 +29,15 @@ use rayon::prelude::*;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
-/// What keys are positions in.
+/// Parameters: the grid of the positions, and the search for the offset table.
 #[derive(Clone, Debug)]
 pub struct PerfectSpatial {
-    /// 2: a grid of 2^16 x 2^16, the second coordinate in the low half of the key. 3: one of 2^12
-    /// x 2^10 x 2^10, the last coordinate in the lowest bits; voxels of grids up to 1024^3 in
-    /// row-major order are such keys.
+    /// Number of dimensions. 2: a grid of 2^16 x 2^16, with the second coordinate in the low half
+    /// of the key. 3: a grid of 2^12 x 2^10 x 2^10, with the last coordinate in the lowest bits;
+    /// voxels of grids up to 1024^3 in row-major order are such keys.
     pub dimensions: u32,
-    /// Look for the least offset table, as the 2009 paper does, not for the first that will do:
-    /// takes five to ten times as long.
+    /// Whether to search for the smallest offset table, as the 2009 paper does, instead of taking
+    /// the first that works. The search takes five to ten times as long.
     pub smallest: bool,
 }
 impl PerfectSpatial {
@@ -82,8 +82,8 @@ impl Kind for PerfectSpatial {
             let found = self.dimensions.to_string();
             return Err(Error::Setting { field: "dimensions", found, expected: "2 or 3".into() });
         }
-        // The modulus of the sides is the published function; the attempts of another family mix
-        // the keys first.
+        // The modulus of the sides is the published function; attempts with another family mix the
+        // keys first.
         restarts::build(
             self,
             Family::Modulo,
@@ -102,9 +102,9 @@ impl restarts::Built for Built {
 }
 
 impl PerfectSpatial {
-    /// Entries of the offset table that an attempt allows, for each pair: more with every attempt.
+    /// Maximum number of offset entries per pair, multiplied by the number of the attempt.
     const MAX_ENTRIES: usize = 4;
-    /// Entries that are allowed however few the pairs are.
+    /// Number of offset entries always allowed, for small inputs.
     const FEW_ENTRIES: usize = 4096;
 
     fn attempt(
@@ -147,23 +147,24 @@ impl PerfectSpatial {
         Ok(Outcome { table: Some(built), seconds })
     }
 
-    /// The least side of a square or cube of so many cells.
+    /// Returns the least side of a square or cube with at least `cells` cells.
     fn root(&self, cells: f64) -> usize {
         let side = cells.powf(1.0 / f64::from(self.dimensions)).floor() as usize;
         let holds = |side: usize| side.pow(self.dimensions) as f64 >= cells;
         (side.saturating_sub(1)..).find(|&s| holds(s)).unwrap_or(side)
     }
 
-    /// The offset table with the least side that a search finds, of at most `most` entries.
+    /// Returns the offset table with the least side that the search finds, with at most `most`
+    /// entries.
     fn search(&self, domain: Domain, pairs: &[u64], most: usize, seed: u64) -> Option<Placed> {
         let place = |offset_side: usize| {
-            // With a common divisor, positions are told apart on a smaller grid.
+            // With a common divisor, positions are distinguished only on a smaller grid.
             let coprime = gcd(offset_side, domain.side as usize) == 1;
             coprime
                 .then(|| place(Domain { offset_side: offset_side as u32, ..domain }, pairs, seed))
                 .flatten()
         };
-        // The papers' guess: an entry for each 2 * dimensions pairs.
+        // The papers' estimate: one entry per 2 * dimensions pairs.
         let mut side = self.root(pairs.len() as f64 / f64::from(2 * self.dimensions)).max(1);
         let mut failed = if side == 1 { 0 } else { side / 2 };
         let mut found = loop {
@@ -176,8 +177,8 @@ impl PerfectSpatial {
             failed = side;
             side += (side / 8).max(1);
         };
-        // Between the greatest side known to fail and the least known to do: sides with a common
-        // divisor count as failures.
+        // Bisect between the greatest side known to fail and the least known to work; sides with a
+        // common divisor count as failures.
         while self.smallest && side > failed + 1 {
             let middle = failed.midpoint(side);
             match place(middle) {
@@ -192,20 +193,20 @@ fn gcd(a: usize, b: usize) -> usize {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// Both tables.
+/// The offset table and the hash table.
 struct Placed {
     domain: Domain,
     offsets: Vec<u32>,
     table: Vec<u64>,
 }
 
-/// Finds an offset for every entry, if it can.
+/// Finds an offset for every entry, if possible.
 fn place(domain: Domain, pairs: &[u64], seed: u64) -> Option<Placed> {
     let entries = (domain.offset_side as usize).pow(domain.dimensions);
     let slots = (domain.side as usize).pow(domain.dimensions);
     let entry_of = |e: u64| domain.entry(domain.position(key_of(e)));
-    // The pairs of each entry side by side; equal pairs of keys, though none were promised, become
-    // one.
+    // Make the pairs of each entry adjacent. Pairs with equal keys, which the caller promised away,
+    // become one.
     let mut sorted = pairs.par_iter().map(|&e| (entry_of(e), e)).collect::<Vec<_>>();
     sorted.par_sort_unstable_by_key(|(entry, e)| (*entry, e.rotate_left(32)));
     sorted.dedup_by_key(|(_, e)| key_of(*e));
@@ -220,7 +221,7 @@ fn place(domain: Domain, pairs: &[u64], seed: u64) -> Option<Placed> {
     }
     let offsets = (0..entries).map(|_| AtomicU32::new(0)).collect::<Vec<_>>();
     let table = (0..slots).map(|_| AtomicU64::new(EMPTY)).collect::<Vec<_>>();
-    // Large groups before small ones; groups of one size at the same time.
+    // Large groups before small ones; groups of one size in parallel.
     let placed = groups.chunk_by(|a, b| a.len() == b.len()).all(|same| {
         same.par_iter().with_min_len(64).all(|group| {
             let positions =
@@ -243,12 +244,12 @@ fn place(domain: Domain, pairs: &[u64], seed: u64) -> Option<Placed> {
     })
 }
 
-/// Offsets that an entry looks at before the build is given up. One that would do exists more
-/// often, but to find the few entries that need so many would take most of the time.
+/// Maximum number of offsets tried per entry before the build is given up. More would succeed more
+/// often, but the few entries that need them would take most of the time.
 const MAX_OFFSETS: usize = 2048;
 
-/// An offset that brings all positions into free slots, which are taken thereby. Looks at offsets
-/// that bring the first position into a free slot, from word `start` of the bitmap on.
+/// Returns an offset that puts all positions into free slots, and takes those slots. Tries offsets
+/// that put the first position into a free slot, starting at word `start` of the bitmap.
 fn free_offset(
     domain: &Domain,
     positions: &[[u32; 3]],
@@ -257,7 +258,7 @@ fn free_offset(
 ) -> Option<u32> {
     let m = domain.side;
     let Some((&first, others)) = positions.split_first() else { return Some(0) };
-    // Two positions with one slot whatever the offset.
+    // Two positions may share a slot whatever the offset.
     let mut slots = positions.iter().map(|p| domain.slot(*p, 0)).collect::<Vec<u32>>();
     slots.sort_unstable();
     if slots.windows(2).any(|w| w[0] == w[1]) {
@@ -318,7 +319,7 @@ impl Table for Built {
             slots: self.table.view().arg("table", stream)?,
             all_ones: self.all_ones,
         };
-        // SAFETY: `n` queries and answers; the tables have the sides that the domain says.
+        // SAFETY: `n` queries and answers; the tables have the sides given in the domain.
         unsafe { perfect_spatial_find::launch(stream, grid, table, args) }
     }
 }

@@ -1,14 +1,13 @@
 //! Open addressing: linear probing, quadratic probing and double hashing.
 //!
-//! The collision resolutions that the papers set cuckoo hashing against. No locks: a pair takes the
-//! first empty slot of its probe sequence by compare-and-swap. The number of slots is the next
-//! prime of the form 4k + 3, which lets every sequence come by every slot, so that a build never
+//! These are the schemes that the papers compare cuckoo hashing with. There are no locks: a pair
+//! takes the first empty slot of its probe sequence by compare-and-swap. The number of slots is the
+//! next prime of the form 4k + 3, for which every sequence visits every slot, so that a build never
 //! fails.
 //!
-//! Memory: 8 / load bytes a pair. With linear probing a lookup reads about `(1 + 1 / (1 - load)) /
-//! 2` slots for a key that is present and `(1 + 1 / (1 - load)^2) / 2` for one that is absent
-//! (Knuth 1963), neighbours all; with double hashing about `-ln(1 - load) / load` and `1 / (1 -
-//! load)`, anywhere.
+//! Memory: 8 / load bytes per pair. With linear probing a lookup reads about `(1 + 1 / (1 - load))
+//! / 2` slots for a present key and `(1 + 1 / (1 - load)^2) / 2` for an absent one (Knuth 1963),
+//! all adjacent; with double hashing about `-ln(1 - load) / load` and `1 / (1 - load)`, at random.
 use super::input::Pairs;
 use super::restarts::{self, Attempt, Outcome};
 use super::{BuildReport, Family, Kind, Options, Table, find_args};
@@ -19,21 +18,21 @@ use koel_kernels::classic::probing::{Probes, ProbingRef, probing_find, probing_i
 use koel_kernels::classic::status;
 use koel_kernels::hash::Functions;
 
-/// Open addressing with one of the sequences.
+/// Open addressing with one of the probe sequences.
 #[derive(Clone, Debug)]
 pub struct Probing {
-    /// The order in which a key looks at the slots.
+    /// Order in which a key visits the slots.
     pub sequence: Sequence,
-    /// What the first slot and the step are drawn from. A weak one makes long searches, not wrong
-    /// ones.
+    /// Hash family of the first slot and the step. A weak family causes long searches, not wrong
+    /// answers.
     pub family: Family,
 }
 impl Probing {
-    /// Slots side by side.
+    /// Adjacent slots.
     pub const LINEAR: Probing = Probing { sequence: Sequence::Linear, family: Family::Mixed };
-    /// Squares, added and subtracted in turn.
+    /// Squares, added and subtracted alternately.
     pub const QUADRATIC: Probing = Probing { sequence: Sequence::Quadratic, family: Family::Mixed };
-    /// A step that a second function gives.
+    /// Step given by a second function.
     pub const DOUBLE: Probing = Probing { sequence: Sequence::Double, family: Family::Mixed };
 }
 
@@ -64,7 +63,7 @@ impl Kind for Probing {
         }
     }
     fn default_load(&self) -> f64 {
-        // Beside the cuckoo tables: 1.25 slots a pair.
+        // 1.25 slots per pair, as in the cuckoo tables.
         0.8
     }
     fn max_load(&self) -> f64 {
@@ -94,7 +93,7 @@ impl restarts::Built for Built {
 }
 
 impl Probing {
-    /// Fails only if the pairs are more than the slots.
+    /// Makes an attempt. It fails only if there are more pairs than slots.
     fn attempt(
         &self,
         stream: &Stream,
@@ -116,7 +115,7 @@ impl Probing {
             let pairs = pairs.arg(stream)?;
             let (table, status) =
                 (table.view_mut().arg("table", stream)?, status.view_mut().arg("status", stream)?);
-            // SAFETY: `n` keys and values; `slots` slots, below which every probe stays;
+            // SAFETY: `n` keys and values; `slots` slots, and every probe stays below that number;
             // `status::WORDS` words.
             unsafe { probing_insert::launch(stream, grid, pairs, probes, table, status) }
         })?;
@@ -127,7 +126,7 @@ impl Probing {
     }
 }
 
-/// The least prime of the form 4k + 3 that is not below `n`.
+/// Returns the least prime of the form 4k + 3 that is not below `n`.
 fn next_prime(n: usize) -> usize {
     let is_prime =
         |p: usize| (3..).step_by(2).take_while(|d| d * d <= p).all(|d| !p.is_multiple_of(d));

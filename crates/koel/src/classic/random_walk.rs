@@ -1,10 +1,9 @@
-//! The single-level cuckoo table with random choices: random-walk insertion, and round-robin
-//! insertion that begins with a random function (Frieze, Mitzenmacher and Melsted 2009; Zachmann's
-//! lectures).
+//! Single-level cuckoo table with random choices: random-walk insertion, and round-robin insertion
+//! starting at a random function (Frieze, Mitzenmacher and Melsted 2009; Zachmann's lectures).
 //!
-//! Memory and lookups: those of [`SingleLevel`](super::SingleLevel). A key is as likely in the last
-//! of its slots as in the first, so that lookups of keys that are present read `(functions + 1) /
-//! 2` slots on average.
+//! Memory and lookups are those of [`SingleLevel`](super::SingleLevel). A key is as likely to be in
+//! the last of its slots as in the first, so a lookup of a present key reads `(functions + 1) / 2`
+//! slots on average.
 use super::input::Pairs;
 use super::restarts::{self, Attempt, Outcome};
 use super::{Family, Kind, Options, Table, cuckoo};
@@ -12,26 +11,27 @@ use crate::device::{Buffer, Stream, View};
 use crate::error::Result;
 use koel_kernels::classic::random_walk::{Walk, random_walk_insert};
 
-/// How insertion chooses functions.
+/// Parameters of the insertion.
 #[derive(Clone, Debug)]
 pub struct RandomWalk {
-    /// Hash functions, 2 to 5.
+    /// Number of hash functions, 2 to 5.
     pub functions: u32,
-    /// The family they are drawn from.
+    /// Hash family.
     pub family: Family,
-    /// An evicted pair takes a random one of its other functions, not the next.
+    /// Whether an evicted pair moves to a random one of its other functions instead of the next
+    /// one.
     pub random_order: bool,
-    /// A new pair begins with a random function, not the first.
+    /// Whether a new pair starts at a random function instead of the first.
     pub random_start: bool,
 }
 impl RandomWalk {
-    /// Random-walk insertion: both are random.
+    /// Random-walk insertion: both choices are random.
     pub const PUBLISHED: RandomWalk =
         RandomWalk { functions: 4, family: Family::Mixed, random_order: true, random_start: true };
-    /// Round-robin insertion from a random function on.
+    /// Round-robin insertion starting at a random function.
     pub const RANDOM_START: RandomWalk =
         RandomWalk { random_order: false, ..RandomWalk::PUBLISHED };
-    /// As published in 2011: neither is random.
+    /// As published in 2011: neither choice is random.
     pub(super) const ROUND_ROBIN: RandomWalk =
         RandomWalk { random_order: false, random_start: false, ..RandomWalk::PUBLISHED };
 }
@@ -72,7 +72,7 @@ impl Kind for RandomWalk {
 }
 
 impl RandomWalk {
-    /// `exchanges` takes how many each pair needed.
+    /// `exchanges` receives the number of exchanges of each pair.
     pub(super) fn attempt(
         &self,
         stream: &Stream,
@@ -93,8 +93,8 @@ impl RandomWalk {
             let mut nothing = stream.device().alloc::<u32>(0)?;
             let exchanges =
                 exchanges.unwrap_or(&mut nothing).view_mut().arg("exchanges", stream)?;
-            // SAFETY: `n` keys and values, and as many exchanges if they are recorded; the
-            // functions stay below the number of slots; `status::WORDS` words.
+            // SAFETY: `n` keys and values, and `n` exchanges if they are recorded; the functions
+            // stay below the number of slots; `status::WORDS` words.
             unsafe { random_walk_insert::launch(stream, grid, pairs, walk, table, exchanges) }
         })
     }

@@ -1,27 +1,28 @@
-//! Builds that may fail and are begun again.
+//! Builds that may fail and restart.
 //!
-//! The papers draw new functions and hope. Here every build ends with a table:
+//! The papers draw new functions until a build succeeds. Here every build ends with a table. The
+//! attempts run in this order:
 //! 1. as published, with new functions each time;
 //! 2. with the family `Mixed`, which separates keys that the published functions cannot;
-//! 3. if the caller had promised distinct keys, with equal ones resolved after all, from 1 again;
-//! 4. with more and more slots.
+//! 3. if the caller had promised distinct keys: with equal keys resolved after all, from 1 again;
+//! 4. with a growing number of slots.
 use super::input::{self, Input, Pairs};
 use super::{BuildReport, Duplicates, Family, Kind, Options, Table};
 use crate::device::{Stream, View};
 use crate::error::{Error, Result};
 use koel_kernels::hash::mix::splitmix_at;
 
-/// What one attempt is to do.
+/// Parameters of one attempt.
 #[derive(Clone, Copy)]
 pub struct Attempt {
-    /// How many were made before it with these pairs.
+    /// Number of earlier attempts with these pairs.
     pub number: u32,
     pub family: Family,
     pub seed: u64,
-    /// Slots, as a multiple of those asked for.
+    /// Number of slots as a multiple of the requested number.
     pub growth: f64,
 }
-/// How an attempt went: a table, or none; and the seconds the device was busy.
+/// Outcome of an attempt: the table, if it succeeded, and the device time in seconds.
 pub struct Outcome<T> {
     pub table: Option<T>,
     pub seconds: f64,
@@ -31,14 +32,14 @@ const PUBLISHED: u32 = 4;
 const MIXED: u32 = 4;
 const GROWN: u32 = 24;
 
-/// A table that was built and has yet to get its report.
+/// A built table that still needs its report.
 pub trait Built: Table + 'static {
-    /// Completes the report by what the table itself knows (slots, bytes, stash), and keeps it.
+    /// Adds what the table itself knows (slots, bytes, stash) to the report, and keeps it.
     fn complete(&mut self, report: BuildReport);
 }
 
-/// The `build` of a kind that makes attempts: checks the input, resolves equal keys, and attempts
-/// until one succeeds. `attempt` gets the load that was asked for.
+/// Implements [`Kind::build`] for kinds that make attempts: checks the input, resolves equal keys,
+/// and makes attempts until one succeeds. `attempt` receives the requested load factor.
 pub fn build<T: Built>(
     kind: &dyn Kind,
     published: Family,
@@ -62,7 +63,7 @@ pub fn build<T: Built>(
     Ok(Box::new(table))
 }
 
-/// Makes attempts until one succeeds, and fills in the parts of the report that are about them.
+/// Makes attempts until one succeeds, and fills in the parts of the report that describe them.
 fn until_built<T>(
     stream: &Stream,
     mut input: Input<'_>,
@@ -89,7 +90,8 @@ fn until_built<T>(
             }
         }
         let Input::AsGiven(Pairs { keys, values, .. }) = input else {
-            // Every growth failed: 200 times the slots asked for. Only a broken device comes here.
+            // Every growth failed, up to 200 times the requested slots. Only a broken device gets
+            // here.
             return Err(Error::Setting {
                 field: "load",
                 found: format!("still too high after {} attempts", report.attempts),
@@ -117,7 +119,7 @@ fn fallback(
     if growth > 1.0 {
         said.push(format!("{growth:.2} times the slots asked for"));
     }
-    // Resolving began a second round.
+    // A second round was begun with equal keys resolved.
     if report.attempts > PUBLISHED + MIXED && report.duplicates > 0 {
         said.push(format!(
             "{} pairs had keys that occur again, though none were promised",

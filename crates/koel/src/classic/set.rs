@@ -1,13 +1,13 @@
 //! The set of Alcantara et al. 2011 and its compacting table.
 //!
-//! The single-level cuckoo table with slots of one key. An insertion ends at an empty slot, and at
-//! one that held the same key; copies of a key that ended in several of its slots are erased
-//! afterwards, all but the first. The compacting table numbers the keys that are left by a prefix
-//! sum over the slots, writes the numbers beside them, and lists the keys in that order.
+//! A single-level cuckoo table with one key per slot. An insertion ends at an empty slot or at a
+//! slot that held the same key. Copies of a key may end in several of its slots; a later pass
+//! erases all but the first. The compacting table numbers the remaining keys by a prefix sum over
+//! the slots, stores the numbers next to the keys, and lists the keys in that order.
 //!
-//! Memory of the set: 4 / load bytes for each pair of the input, repeated keys included, because
-//! how many they are is not known before; of the compacting table 8 / load, and 4 a distinct key. A
-//! lookup reads one to four slots.
+//! Memory: the set takes 4 / load bytes per input pair, repeated keys included, because the number
+//! of distinct keys is not known in advance; the compacting table takes 8 / load, plus 4 per
+//! distinct key. A lookup reads one to four slots.
 use super::input::Pairs;
 use super::lists::{self, ListKind, ListTable, Listed};
 use super::restarts::{Attempt, Outcome};
@@ -21,15 +21,15 @@ use koel_kernels::classic::set::{
 use koel_kernels::classic::{CuckooMut, status};
 use koel_kernels::hash::Functions;
 
-/// Which keys there are.
+/// Set of the distinct keys.
 #[derive(Clone, Copy, Debug)]
 pub struct SingleLevelSet;
-/// Which keys there are, each with a number of its own: a two-way index.
+/// Distinct keys, each with its own number: a two-way index.
 #[derive(Clone, Copy, Debug)]
 pub struct SingleLevelCompacting;
 
 const FUNCTIONS: u32 = 4;
-/// Of all pairs of the input.
+/// Default and maximum load factors, relative to all input pairs.
 const LOADS: (f64, f64) = (0.8, 0.97);
 
 /// Keys in slots, each once.
@@ -185,7 +185,7 @@ impl ListKind for SingleLevelCompacting {
             let list = unique.view_mut().arg("unique", stream)?;
             let (slots, grid) =
                 (functions.slots(), functions.slots().div_ceil(compacting_number::SPEC.threads));
-            // SAFETY: as many numbers and entries as slots; numbers are below the length of the
+            // SAFETY: as many numbers and entries as slots; the numbers are below the length of the
             // list.
             unsafe { compacting_number::launch(stream, grid, slots, table, ids, entries, list) }
         })?;

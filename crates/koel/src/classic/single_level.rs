@@ -1,14 +1,14 @@
 //! The single-level cuckoo table of Alcantara et al. 2011, "Building an Efficient Hash Table on the
 //! GPU".
 //!
-//! One array of slots in global memory, two to five hash functions, insertion by atomic exchange
-//! with round-robin eviction, a limit on the length of eviction chains, a restart with new
-//! functions when a chain reaches it. The stash and the early end of a lookup at an empty slot are
-//! from Zachmann's lectures.
+//! One array of slots in global memory and two to five hash functions. Insertion is by atomic
+//! exchange with round-robin eviction; a limit bounds the length of eviction chains, and a chain
+//! that reaches it restarts the build with new functions. The stash and the early exit of a lookup
+//! at an empty slot are from Zachmann's lectures.
 //!
-//! Memory: 8 / load bytes a pair. A build writes the slots once (8 bytes each) and exchanges about
-//! `-ln(1 - load) / load` slots a pair at random (the paper's estimate); a lookup reads one to
-//! `functions` slots.
+//! Memory: 8 / load bytes per pair. A build writes the slots once (8 bytes each) and makes about
+//! `-ln(1 - load) / load` exchanges per pair at random slots (the paper's estimate). A lookup reads
+//! 1 to `functions` slots.
 use super::input::Pairs;
 use super::restarts::{self, Attempt, Outcome};
 use super::{BuildReport, Family, Kind, Options, Table, cpu, find_args};
@@ -24,26 +24,28 @@ use koel_kernels::hash::Functions;
 use koel_simt::{Arg, Buf};
 use std::sync::Mutex;
 
-/// The parameters of the paper.
+/// Parameters of the paper.
 #[derive(Clone, Debug)]
 pub struct SingleLevel {
-    /// Hash functions, 2 to 5.
+    /// Number of hash functions, 2 to 5.
     pub functions: u32,
-    /// The family they are drawn from.
+    /// Hash family.
     pub family: Family,
-    /// Evictions before a pair is given up. `None`: 7 lg n as in the paper, more where the load
-    /// comes near the threshold.
+    /// Maximum number of evictions before a pair is given up. `None`: 7 lg n as in the paper, more
+    /// where the load factor approaches the threshold.
     pub max_evictions: Option<u32>,
-    /// What happens when several functions of an evicted pair name its slot.
+    /// Choice of the next function when several functions of an evicted pair name its slot.
     pub coinciding: Coinciding,
-    /// Where given-up pairs go, and how many fit. `None`: a restart, as in the paper.
+    /// Kind and capacity, in pairs, of the stash for given-up pairs. `None`: a given-up pair
+    /// restarts the build, as in the paper.
     pub stash: Option<(StashKind, u32)>,
-    /// Lookups end at an empty slot, as in the lecture. Needs `coinciding` other than `Random`.
+    /// Whether lookups stop at an empty slot, as in the lecture. Not allowed with `coinciding` set
+    /// to `Random`.
     pub stop_at_empty: bool,
 }
 
 impl SingleLevel {
-    /// Four functions, round-robin, restarts. The family is the safe one; the paper's is
+    /// Four functions, round-robin, restarts. The default family is the safe one; the paper's is
     /// [`Family::Linear2011`].
     pub const PUBLISHED: SingleLevel = SingleLevel {
         functions: 4,
@@ -53,8 +55,8 @@ impl SingleLevel {
         stash: None,
         stop_at_empty: false,
     };
-    /// The largest load at which all keys find a place (Dietzfelbinger et al. 2010), by number of
-    /// functions.
+    /// Returns the maximum load factor at which all keys find a slot (Dietzfelbinger et al. 2010),
+    /// by number of functions.
     fn threshold(&self) -> f64 {
         match self.functions {
             2 => 0.5,
@@ -110,11 +112,11 @@ impl Kind for SingleLevel {
         "2011: one cuckoo table in global memory, built by atomic exchange"
     }
     fn default_load(&self) -> f64 {
-        // 1.25 slots a pair.
+        // 1.25 slots per pair.
         if self.functions == 2 { 0.4 } else { 0.8 }
     }
     fn max_load(&self) -> f64 {
-        // The paper's smallest practical tables: 2.1, 1.1, 1.03 and 1.02 slots a pair.
+        // The paper's smallest practical tables: 2.1, 1.1, 1.03 and 1.02 slots per pair.
         match self.functions {
             2 => 0.476,
             3 => 0.909,
@@ -191,11 +193,11 @@ impl SingleLevel {
             let stash = stash.view_mut().arg("stash", stream)?;
             let status = status.view_mut().arg("status", stream)?;
             let table = CuckooMut { functions, slots, status };
-            // Few pairs need all threads.
+            // With few pairs, one per thread keeps all threads busy.
             let each = if pairs.n < 1 << 21 { 1 } else { 2 };
             let grid = pairs.n.div_ceil(single_level_insert::SPEC.threads * each);
-            // SAFETY: `n` keys and values; `slots` slots, below which the functions stay; the stash
-            // has the slots that its kind uses for `stash_room` pairs; `status::WORDS`
+            // SAFETY: `n` keys and values; `slots` slots, and the functions stay below that number;
+            // the stash has the slots that its kind needs for `stash_room` pairs; `status::WORDS`
             // words.
             unsafe {
                 single_level_insert::launch(stream, grid, input, each, insertion, table, stash)
@@ -221,7 +223,7 @@ impl SingleLevel {
     }
 }
 
-/// The kernel's work on the CPU, with a group of pairs under way in each thread.
+/// Does the kernel's work on the CPU, with a batch of pairs in flight per thread.
 fn insert_on_cpu(
     stream: &Stream,
     pairs: Pairs<'_>,
@@ -241,7 +243,7 @@ fn insert_on_cpu(
         cpu::insert(stream.device(), keys, values, table.view_mut(), moves, next, give_up);
     let (Some(stash), Some(status)) = (stash.host_mut(), status.host_mut()) else { return };
     status[status::ALL_ONES as usize] = all_ones as u32;
-    // SAFETY: the arrays are borrowed mutably here, and nothing but this function has the handles.
+    // SAFETY: both arrays are borrowed mutably here, and only this function has the handles.
     let (stash, words) = unsafe { (Buf::new(stash).native(), Buf::new(status).native()) };
     for e in given_up.into_inner().unwrap_or_else(|e| e.into_inner()) {
         if !put_into_stash(e, insertion, stash, words) {
@@ -250,7 +252,7 @@ fn insert_on_cpu(
     }
 }
 
-/// Where a key may be.
+/// Slots that may hold a key.
 struct Slots<'a>(&'a Built);
 impl cpu::Probe for Slots<'_> {
     type Key = ();
@@ -283,8 +285,8 @@ impl Table for Built {
         let (slots, stash) =
             (self.table.view().arg("table", stream)?, self.stash.view().arg("stash", stream)?);
         if !stream.device().runs_kernels() {
-            // SAFETY: this device's memory is the host's, and the buffer, which is borrowed here,
-            // does not change meanwhile.
+            // SAFETY: this device's memory is host memory, and the buffer is borrowed here, so that
+            // it does not change meanwhile.
             let stash = unsafe { stash.native() };
             let rest = |key| find_outside(key, self.lookup, stash);
             cpu::find(
@@ -301,8 +303,8 @@ impl Table for Built {
         let (functions, lookup) = (self.functions, self.lookup);
         let table = SingleLevelRef { functions, lookup, slots, stash };
         let grid = args.n.div_ceil(single_level_find::SPEC.threads);
-        // SAFETY: `n` queries and answers; the table and the stash are those that were built with
-        // these parameters.
+        // SAFETY: `n` queries and answers; the table and the stash were built with these
+        // parameters.
         unsafe { single_level_find::launch(stream, grid, table, args) }
     }
 }

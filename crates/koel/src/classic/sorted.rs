@@ -1,13 +1,13 @@
-//! The yardstick of all the papers: pairs sorted by a radix sort, found by binary search.
+//! The baseline of all the papers: pairs sorted by a radix sort, found by binary search.
 //!
-//! Memory: 8 bytes a pair. A lookup reads about `lg n` keys.
+//! Memory: 8 bytes per pair. A lookup reads about `lg n` keys.
 use super::duplicates::{self, Distinct};
 use super::{BuildReport, Duplicates, Kind, Options, Table, find_args, input};
 use crate::device::{Stream, View, ViewMut};
 use crate::error::Result;
 use koel_kernels::classic::sorted::sorted_find;
 
-/// Radix sort and binary search.
+/// Sorted array: radix sort and binary search.
 #[derive(Clone, Copy, Debug)]
 pub struct Sorted;
 
@@ -36,10 +36,10 @@ impl Kind for Sorted {
         values: View<'_, u32>,
         options: &Options,
     ) -> Result<Box<dyn Table>> {
-        // Any load is met: there are no empty slots.
+        // The load factor is ignored: there are no empty slots.
         input::check(self, keys, values, &Options { load: None, ..options.clone() })?;
         let (pairs, device_seconds) = match options.duplicates {
-            // With equal keys side by side a search finds one of them.
+            // Equal keys stay, adjacent; a search finds one of them.
             Duplicates::Unchecked => {
                 stream.time(|| duplicates::sort_pairs(stream, keys, values))?
             }

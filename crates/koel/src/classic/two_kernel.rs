@@ -1,14 +1,14 @@
 //! The two-kernel table of Wang and Hu, "Real-Time Hashing on GPU Architecture with CUDA"
 //! (ShanghaiTech).
 //!
-//! A simplification of the 2009 table: each key takes the next place in a bucket of 512 slots, with
-//! no counting pass and no scan, and one block turns each bucket into a cuckoo table of the same
-//! slots in shared memory. The report names no functions for inside the buckets; three of the
-//! family [`Family::Mixed`] are used, because the keys of a bucket are those that the function
-//! before could not tell apart well.
+//! A simplification of the 2009 table: each key takes the next place in a bucket of 512 slots,
+//! without a counting pass or a scan, and one block turns each bucket into a cuckoo table of the
+//! same slots in shared memory. The report names no functions for use inside the buckets. Three of
+//! the family [`Family::Mixed`] are used, because the keys of one bucket are those that the first
+//! function failed to separate.
 //!
-//! Memory: 8 / load bytes a pair (the report uses load 0.5) and 4 a bucket. A lookup reads one to
-//! three slots of a bucket.
+//! Memory: 8 / load bytes per pair (the report uses load 0.5) and 4 per bucket. A lookup reads one
+//! to three slots of one bucket.
 use super::input::Pairs;
 use super::restarts::{self, Attempt, Outcome};
 use super::{BuildReport, Family, Kind, Options, Table, cpu, find_args};
@@ -22,17 +22,17 @@ use koel_kernels::classic::{EMPTY, key_of, status};
 use koel_kernels::hash::Functions;
 use rayon::prelude::*;
 
-/// The parameters of the report.
+/// Parameters of the report.
 #[derive(Clone, Debug)]
 pub struct TwoKernel {
-    /// From keys to buckets.
+    /// Family of the function from keys to buckets.
     pub family: Family,
 }
 impl TwoKernel {
     /// The report's family for the buckets, [`Family::Linear2009`].
     pub const PUBLISHED: TwoKernel = TwoKernel { family: Family::Linear2009 };
 }
-/// Functions inside a bucket.
+/// Number of functions inside a bucket.
 const FUNCTIONS: u32 = 3;
 
 struct Built {
@@ -54,7 +54,7 @@ impl Kind for TwoKernel {
         0.5
     }
     fn max_load(&self) -> f64 {
-        // Above, some bucket of 512 gets more than three functions can place.
+        // Above it, some bucket of 512 receives more pairs than three functions can place.
         0.7
     }
     fn build(
@@ -98,8 +98,8 @@ fn attempt_build(
         let (counts, buckets) =
             (counts.view_mut().arg("counts", stream)?, buckets.view_mut().arg("buckets", stream)?);
         let status = status.view_mut().arg("status", stream)?;
-        // SAFETY: `n` keys and values; one count and 512 slots a bucket, below which `bucket_of`
-        // stays; the kernel checks that a bucket is not full.
+        // SAFETY: `n` keys and values; one count and 512 slots per bucket, and `bucket_of` stays
+        // below the number of buckets; the kernel checks that a bucket is not full.
         unsafe {
             two_kernel_distribute::launch(stream, grid, pairs, bucket_of, counts, buckets, status)
         }
@@ -136,8 +136,8 @@ fn attempt_build(
     })
 }
 
-/// The second kernel on the CPU: the same functions and eviction order, items inserted one after
-/// another.
+/// Does the work of the second kernel on the CPU: the same functions and eviction order, with pairs
+/// inserted sequentially.
 fn build_on_cpu(
     stream: &Stream,
     functions: Functions,
@@ -164,7 +164,7 @@ fn build_on_cpu(
     });
     status[status::FAILED as usize] += failed;
 }
-/// Whether the item and all it evicted found a slot.
+/// Places a pair; returns whether it and all pairs it evicted found a slot.
 fn place(item: u64, functions: Functions, bucket: &mut [u64]) -> bool {
     let (mut e, mut at) = (item, NOWHERE);
     for _ in 0..MAX_EVICTIONS {
@@ -177,10 +177,10 @@ fn place(item: u64, functions: Functions, bucket: &mut [u64]) -> bool {
     false
 }
 
-/// Where a key may be: slots of one bucket.
+/// Slots that may hold a key: all in one bucket.
 struct Slots<'a>(&'a Built);
 impl cpu::Probe for Slots<'_> {
-    /// Where the bucket begins.
+    /// First slot of the bucket.
     type Key = u32;
     fn probes(&self) -> u32 {
         self.0.functions.count()

@@ -1,12 +1,12 @@
 //! The two-level table of Alcantara et al. 2009, "Real-Time Parallel Hashing on the GPU".
 //!
-//! Keys are spread over buckets of at most 512 pairs (409 on average), and each bucket becomes a
-//! cuckoo table of three sub-tables of 192 slots, built by one block in shared memory with
-//! functions of its own. The first sub-tables of all buckets lie together, then the second, then
-//! the third. The paper's variant with buckets of 1024 serves loads above 0.71.
+//! Keys are spread over buckets of at most 512 pairs (409 on average). One block turns each bucket
+//! into a cuckoo table of three sub-tables of 192 slots in shared memory, with functions of its
+//! own. The first sub-tables of all buckets are contiguous, followed by the second and the third
+//! ones. The paper's variant with buckets of 1024 pairs serves loads above 0.71.
 //!
-//! Memory: 8 / load bytes a pair and 4 a bucket; while it is built 12 bytes a pair more. A lookup
-//! reads its bucket's seed and one to three slots.
+//! Memory: 8 / load bytes per pair and 4 per bucket; a build temporarily takes another 12 bytes per
+//! pair. A lookup reads the seed of its bucket and one to three slots.
 use super::by_bucket::ByBucket;
 use super::input::Pairs;
 use super::restarts::{self, Attempt, Outcome};
@@ -22,11 +22,11 @@ use koel_kernels::classic::{BucketsOut, EMPTY, key_of, status};
 use koel_kernels::hash::Functions;
 use rayon::prelude::*;
 
-/// The parameters of the paper.
+/// Parameters of the paper.
 #[derive(Clone, Debug)]
 pub struct TwoLevel {
-    /// Buckets: of the key modulo their number at first, then of this family. Also inside the
-    /// buckets.
+    /// Hash family of the buckets (after a first attempt with the key modulo their number) and of
+    /// the functions inside them.
     pub family: Family,
 }
 impl TwoLevel {
@@ -34,18 +34,18 @@ impl TwoLevel {
     pub const PUBLISHED: TwoLevel = TwoLevel { family: Family::Linear2009 };
 }
 
-/// How large buckets are.
+/// Geometry of the buckets.
 #[derive(Clone, Copy)]
 struct Geometry {
-    /// Pairs that a bucket may hold: threads of the block that builds it.
+    /// Maximum number of pairs per bucket: the threads of the block that builds it.
     limit: u32,
     sub_slots: u32,
     max_load: f64,
 }
 impl Geometry {
     const B512: Geometry = Geometry { limit: 512, sub_slots: 192, max_load: 409.0 / 576.0 };
-    /// A load of 0.75 at 880 pairs a bucket on average: 1024 is then as many deviations away as 512
-    /// is from 409.
+    /// A load of 0.75 at 880 pairs per bucket on average: 1024 is then as many standard deviations
+    /// away as 512 is from 409.
     const B1024: Geometry = Geometry { limit: 1024, sub_slots: 391, max_load: 0.7502 };
     fn of(load: f64) -> Geometry {
         if load <= Geometry::B512.max_load { Geometry::B512 } else { Geometry::B1024 }
@@ -104,8 +104,8 @@ fn attempt_build(
     let mean = load / attempt.growth * (3 * geometry.sub_slots) as f64;
     let buckets = count32("buckets", (n as f64 / mean).ceil().max(1.0) as usize)?;
     let slots = count32("slots", buckets as usize * 3 * geometry.sub_slots as usize)?;
-    // The paper's first try keeps neighbours together; it and the prime are given up together with
-    // the family.
+    // The paper's first attempt keeps neighbours together. It and the prime are dropped together
+    // with the family.
     let modulo = attempt.number == 0 && attempt.family == Family::Linear2009;
     let outer = if modulo { Family::Modulo } else { attempt.family };
     let bucket_of = Functions::new(outer, 1, buckets, attempt.seed);
@@ -117,10 +117,9 @@ fn attempt_build(
     let mut status = device.alloc::<u32>(status::WORDS)?;
     let mut scan = Scan::new(device, buckets as usize)?;
 
-    // Phase 1: count, and see whether a bucket is too full.
+    // Phase 1: count, and check for buckets over the limit.
     let ((), counting) = stream.time(|| {
-        // SAFETY: memory for `n` pairs in as many buckets as `bucket_of` has; `status::WORDS`
-        // words.
+        // SAFETY: memory for `n` pairs and for all buckets of `bucket_of`; `status::WORDS` words.
         unsafe { by_bucket.count(stream, pairs, geometry.limit, &mut status) }
     })?;
     if status.download()?[status::FAILED as usize] != 0 {
@@ -133,8 +132,8 @@ fn attempt_build(
         scan.exclusive(stream, by_bucket.counts.view(), by_bucket.starts.view_mut())?;
         // SAFETY: counted above, and scanned.
         unsafe { by_bucket.scatter(stream, pairs) }?;
-        // SAFETY: the pairs of these buckets together, no more than `limit` each; three sub-tables
-        // and a seed a bucket.
+        // SAFETY: `scatter` grouped the pairs by these buckets, at most `limit` each; three
+        // sub-tables and one seed per bucket.
         unsafe { built.build_buckets(stream, geometry.limit, &by_bucket, &mut status) }
     })?;
     let seconds = counting + building;
@@ -147,11 +146,12 @@ fn attempt_build(
 }
 
 impl Built {
-    /// Phase 2: the sub-tables of every bucket, on a GPU in one launch.
+    /// Phase 2: builds the sub-tables of every bucket. On a GPU: one launch.
     ///
     /// # Safety
-    /// The pairs are together by `bucket_of`, at most `limit` in a bucket: that of a [`Geometry`].
-    /// There are three sub-tables and a seed for each bucket, and `status::WORDS` words of status.
+    /// The pairs are grouped by `bucket_of`, at most `limit` per bucket, where `limit` is that of a
+    /// [`Geometry`]. There are three sub-tables and a seed for each bucket, and `status::WORDS`
+    /// words of status.
     unsafe fn build_buckets(
         &mut self,
         stream: &Stream,
@@ -170,8 +170,8 @@ impl Built {
             seeds: self.seeds.view_mut().arg("seeds", stream)?,
             status: status.view_mut().arg("status", stream)?,
         };
-        // SAFETY: bucket `b` has `counts[b]` pairs from `starts[b]`, no more than the block has
-        // threads; the table has three sub-tables a bucket.
+        // SAFETY: bucket `b` has `counts[b]` pairs starting at `starts[b]`, no more than the block
+        // has threads; the table has three sub-tables per bucket.
         unsafe {
             if limit == 512 {
                 two_level_build_512::launch(stream, grid, inner, buckets, out)
@@ -181,7 +181,7 @@ impl Built {
         }
     }
 }
-/// Phase 2 on the CPU: the same functions, places and seeds, items inserted one after another.
+/// Phase 2 on the CPU: the same functions, places and seeds, with pairs inserted sequentially.
 fn build_on_cpu(
     stream: &Stream,
     inner: Inner,
@@ -224,7 +224,7 @@ fn build_on_cpu(
     status[status::FAILED as usize] += failed;
     status[status::ALL_ONES as usize] |= all_ones;
 }
-/// Whether all items found a slot.
+/// Places all pairs of a bucket; returns whether each found a slot.
 fn place(items: &[u64], inner: Inner, seed: u32, tables: &mut [&mut [u64]; 3]) -> bool {
     const MAX_MOVES: u32 = 600;
     tables.iter_mut().for_each(|t| t.fill(EMPTY));
@@ -243,7 +243,7 @@ fn place(items: &[u64], inner: Inner, seed: u32, tables: &mut [&mut [u64]; 3]) -
     true
 }
 
-/// Where a key may be: the bucket and its seed first, then one slot a sub-table.
+/// Slots that may hold a key: one per sub-table, given by the bucket and its seed.
 struct Slots<'a>(&'a Built, &'a [u32]);
 impl cpu::Probe for Slots<'_> {
     type Key = (u32, u32);

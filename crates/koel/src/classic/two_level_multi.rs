@@ -1,13 +1,13 @@
-//! The multi-value and the compacting table of Alcantara et al. 2009.
+//! The multi-value table and the compacting table of Alcantara et al. 2009.
 //!
-//! As the two-level table, with keys that may repeat: all pairs of a key come into one bucket,
-//! which may hold more than 512 then, and a key has found a slot as soon as one of its pairs has.
-//! Then each block lays out the values of its keys side by side, by atomics in shared memory. The
-//! compacting table drops the values and numbers the keys by a prefix sum over the slots.
+//! The two-level table with repeated keys: all pairs of a key fall into one bucket, which may then
+//! hold more than 512 pairs, and a key has found a slot as soon as one of its pairs has. Each block
+//! then makes the values of its keys adjacent, by atomics in shared memory. The compacting table
+//! drops the values and numbers the keys by a prefix sum over the slots.
 //!
-//! There is a bucket for each 409 pairs of the input, repeated keys included, so that the tables
-//! get sparse as keys repeat: 12 bytes for each slot, of which there are 1.41 a pair, and 4 for
-//! each entry of the list. A lookup reads its bucket's seed and one to three slots.
+//! There is one bucket per 409 input pairs, repeated keys included, so the tables become sparse as
+//! keys repeat. Memory: 12 bytes per slot, with 1.41 slots per pair, and 4 per entry of the list. A
+//! lookup reads the seed of its bucket and one to three slots.
 use super::by_bucket::ByBucket;
 use super::input::Pairs;
 use super::lists::{self, ListKind, ListTable, Listed};
@@ -25,16 +25,16 @@ use koel_kernels::classic::{key_of, status, value_of};
 use koel_kernels::hash::Functions;
 use rayon::prelude::*;
 
-/// From keys to their values.
+/// Multi-value table: maps keys to their values.
 #[derive(Clone, Copy, Debug)]
 pub struct TwoLevelMulti;
-/// Which keys there are, each with a number of its own: a two-way index.
+/// Distinct keys, each with its own number: a two-way index.
 #[derive(Clone, Copy, Debug)]
 pub struct TwoLevelCompacting;
 
-/// Slots of a sub-table.
+/// Number of slots per sub-table.
 const SUB_SLOTS: u32 = 192;
-/// Pairs per slot: 409 in 576 and no more.
+/// Load factor, default and maximum: 409 pairs in 576 slots.
 const LOAD: f64 = 409.0 / 576.0;
 
 struct Built {
@@ -42,7 +42,7 @@ struct Built {
     inner: Inner,
     seeds: Buffer<u32>,
     keys: Buffer<u32>,
-    /// Where the entries of a slot's key begin, and how many they are.
+    /// Start and count of the entries of each slot's key.
     places: Buffer<u64>,
     list: Buffer<u32>,
     report: BuildReport,
@@ -106,8 +106,8 @@ impl ListKind for TwoLevelCompacting {
                 built.places.view_mut().arg("places", stream)?,
                 unique.view_mut().arg("unique", stream)?,
             );
-            // SAFETY: as many keys, numbers and places as slots; the numbers are below that of
-            // distinct keys.
+            // SAFETY: as many keys, numbers and places as slots; the numbers are below the number
+            // of distinct keys.
             unsafe {
                 two_level_multi_number::launch(stream, grid, slots, keys, ids, places, unique)
             }
@@ -164,7 +164,7 @@ fn attempt(
     let mean = load / attempt.growth * f64::from(SUB_TABLES * SUB_SLOTS);
     let buckets = count32("buckets", (f64::from(n) / mean).ceil().max(1.0) as usize)?;
     let slots = count32("slots", buckets as usize * (SUB_TABLES * SUB_SLOTS) as usize)? as usize;
-    // As the basic table: the key itself first.
+    // As in the basic table: the key modulo the number of buckets first.
     let modulo = attempt.number == 0;
     let outer = if modulo { Family::Modulo } else { attempt.family };
     let bucket_of = Functions::new(outer, 1, buckets, attempt.seed);
@@ -178,14 +178,13 @@ fn attempt(
     let mut scan = Scan::new(device, buckets as usize)?;
     let ((), seconds) = stream.time(|| {
         // A bucket may hold any number of pairs.
-        // SAFETY: memory for `n` pairs in as many buckets as `bucket_of` has; `status::WORDS`
-        // words.
+        // SAFETY: memory for `n` pairs and for all buckets of `bucket_of`; `status::WORDS` words.
         unsafe { by_bucket.count(stream, pairs, u32::MAX, &mut status) }?;
         scan.exclusive(stream, by_bucket.counts.view(), by_bucket.starts.view_mut())?;
         // SAFETY: just counted, and scanned.
         unsafe { by_bucket.scatter(stream, pairs) }?;
-        // SAFETY: the pairs of these buckets together, and room for as many values; three
-        // sub-tables and a seed a bucket.
+        // SAFETY: `scatter` grouped the pairs by these buckets, and the list has room for `n`
+        // values; three sub-tables and one seed per bucket.
         unsafe { built.build_buckets(stream, &by_bucket, &mut status) }
     })?;
     let failed = status.download()?[status::FAILED as usize] != 0;
@@ -193,11 +192,11 @@ fn attempt(
 }
 
 impl Built {
-    /// The sub-tables of every bucket, and the values of its keys side by side; on a GPU in one
-    /// launch.
+    /// Builds the sub-tables of every bucket and makes the values of each key adjacent. On a GPU:
+    /// one launch.
     ///
     /// # Safety
-    /// The pairs are together by `bucket_of`, and the list has room for as many values. There are
+    /// The pairs are grouped by `bucket_of`, and the list has room for as many values. There are
     /// three sub-tables and a seed for each bucket, and `status::WORDS` words of status.
     unsafe fn build_buckets(
         &mut self,
@@ -218,12 +217,12 @@ impl Built {
             seeds: self.seeds.view_mut().arg("seeds", stream)?,
             status: status.view_mut().arg("status", stream)?,
         };
-        // SAFETY: bucket `b` has `counts[b]` pairs from `starts[b]`, and its values lie there too;
-        // three sub-tables a bucket.
+        // SAFETY: bucket `b` has `counts[b]` pairs starting at `starts[b]`, and its values have the
+        // same range of the list; three sub-tables per bucket.
         unsafe { two_level_multi_build::launch(stream, grid, inner, buckets, out) }
     }
-    /// The block's work on the CPU: the same functions and seeds, distinct keys inserted one after
-    /// another.
+    /// Does the block's work on the CPU: the same functions and seeds, with distinct keys inserted
+    /// sequentially.
     fn build_on_cpu(&mut self, stream: &Stream, by_bucket: &ByBucket, status: &mut Buffer<u32>) {
         let inner = self.inner;
         let Built { seeds, keys, places, list, .. } = self;
@@ -239,7 +238,7 @@ impl Built {
             return;
         };
         let (Some(seeds), Some(status)) = (seeds.host_mut(), status.host_mut()) else { return };
-        // The part of the list that each bucket fills.
+        // The slice of the list that each bucket fills.
         let mut lists = Vec::with_capacity(counts.len());
         for &count in counts {
             let (mine, rest) = list.split_at_mut(count as usize);
@@ -287,9 +286,9 @@ impl Built {
         }
     }
 }
-/// A slot without a key.
+/// Marker of an empty slot.
 const FREE: u32 = u32::MAX;
-/// The number of the key in each slot of the bucket's sub-tables, if all keys found one.
+/// Returns the number of the key in each slot of the bucket's sub-tables, if all keys found a slot.
 fn place_keys(groups: &[(u32, u64)], inner: Inner, seed: u32) -> Option<Vec<u32>> {
     const MAX_MOVES: u32 = 600;
     let mut slots = vec![FREE; (SUB_TABLES * SUB_SLOTS) as usize];

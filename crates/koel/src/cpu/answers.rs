@@ -1,27 +1,27 @@
-//! What a lookup writes: values, whether keys are there as bytes or bits, or only how many.
+//! Output of lookups: values, presence as bytes or bits, or only a count.
 use super::simd::{Compared, GROUP, Simd};
 use koel_kernels::table::layout::Layout;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Where the answers of a piece of the queries go. Each query is answered once, but for those that
-/// look into their second bucket: these are missing at first.
+/// Destination of the answers to a piece of the queries. Each query is answered once, except that a
+/// query for the second bucket is first answered as missing.
 pub trait Answers<L: Layout>: Sized + Send {
-    /// Those of the first `n` queries, a multiple of 32, and the others.
+    /// Splits off the answers after the first `n` queries; `n` is a multiple of 32.
     fn split_at(self, n: usize) -> (Self, Self);
-    /// The value of a key that is not there.
+    /// Returns the value to give for an absent key.
     fn missing(&self) -> L::Value;
-    /// Asks for the memory of a group that begins with query `i`.
+    /// Prefetches the output of the batch that begins with query `i`.
     fn ask<S: Simd>(&self, simd: S, i: usize);
-    /// Answers a group that begins with query `i`.
+    /// Answers the batch that begins with query `i`.
     fn put_group(&mut self, i: usize, compared: &Compared<L::Value>);
-    /// Answers query `i`, which was missing.
+    /// Answers query `i`, previously answered as missing.
     fn put_second(&mut self, i: usize, value: L::Value, found: bool);
-    /// Answers query `i`, of no group.
+    /// Answers query `i`, which is in no batch.
     #[inline(always)]
     fn put(&mut self, i: usize, value: Option<L::Value>) {
         self.put_second(i, value.unwrap_or(self.missing()), value.is_some());
     }
-    /// Nothing follows.
+    /// Ends the output.
     #[inline(always)]
     fn finish(self) {}
 }
@@ -54,7 +54,7 @@ impl<L: Layout<Value = V>, V: Copy + Send> Answers<L> for Values<'_, V> {
     }
 }
 
-/// Whether each query is there: 1 or 0.
+/// Presence of each query: 1 or 0.
 pub struct Flags<'a> {
     pub found: &'a mut [u8],
 }
@@ -83,7 +83,7 @@ impl<L: Layout> Answers<L> for Flags<'_> {
     }
 }
 
-/// Both.
+/// Values and presence.
 pub struct ValuesAndFlags<'a, V> {
     pub values: Values<'a, V>,
     pub flags: Flags<'a>,
@@ -118,8 +118,8 @@ impl<L: Layout<Value = V>, V: Copy + Send> Answers<L> for ValuesAndFlags<'_, V> 
     }
 }
 
-/// Whether each query is there, a bit each: query `i` is bit `i % 32` of word `i / 32`. All zero at
-/// first.
+/// Presence of each query, one bit each: query `i` is bit `i % 32` of word `i / 32`. Must be
+/// zeroed.
 pub struct Bits<'a> {
     pub words: &'a mut [u32],
 }
@@ -146,11 +146,11 @@ impl<L: Layout> Answers<L> for Bits<'_> {
     }
 }
 
-/// How many of the queries are there.
+/// Number of queries that the table holds.
 pub struct Count<'a> {
-    /// Of all pieces.
+    /// Total over all pieces.
     pub total: &'a AtomicUsize,
-    /// Of this piece.
+    /// Count of this piece.
     pub found: usize,
 }
 impl<L: Layout> Answers<L> for Count<'_> {

@@ -1,10 +1,9 @@
-//! The second pass of a build: the buckets of a bin are filled in cache and written out.
+//! The second pass of a build: fills the buckets of a bin in cache and writes them out.
 //!
-//! Pairs come in the order of the input. One whose first bucket has room stays there. When all have
-//! come, those that have none go to their second bucket if that has room. When these have been
-//! tried, each that is left evicts another pair to its other bucket, and so on. Buckets lose no
-//! pair before, so of two pairs with one key the later finds the earlier in the same step, or waits
-//! behind it.
+//! Pairs come in input order. A pair whose first bucket has room stays there. After all pairs have
+//! come, those without room go to their second bucket if that has room. Each pair still left then
+//! evicts another pair to its other bucket, and so on. Until then buckets lose no pair, so of two
+//! pairs with one key the later finds the earlier in the same step, or waits after it.
 use super::How;
 use super::partition::{BLOCK, Parted, mix_pairs};
 use super::reproduce::Reproducer;
@@ -17,26 +16,27 @@ use std::collections::HashSet;
 use std::hint::select_unpredictable;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Evictions until a pair goes to the stash. Fewer in a partition where that has happened.
+/// Maximum number of evictions before a pair goes to the stash; lower in a partition where that has
+/// happened.
 const MAX_EVICTIONS: u32 = 512;
 
-/// What builds bins, one after the other. Its memory is kept from build to build.
+/// State for building bins sequentially. Its memory is reused across builds.
 pub struct Builder<L: Layout> {
-    /// The buckets of a bin, and one where pairs go that have no room.
+    /// Buckets of a bin, and a spare one for pairs without room.
     buckets: Vec<Line>,
-    /// For each bucket, its pairs.
+    /// Number of pairs in each bucket.
     fills: Vec<u8>,
     /// For each bucket, the classes of the keys that overflowed from it.
     overflowed: Vec<u8>,
     /// Pairs whose first bucket was full.
     waiting: Vec<L::Pair>,
-    /// Pairs of the partitions of the bin for which neither bucket had room.
+    /// Pairs of the bin's partitions for which neither bucket had room.
     bin_stash: Stash<L>,
-    /// For each partition of the bin, how many pairs found no room; nothing until one did.
+    /// For each partition of the bin, the number of pairs that found no room; empty until one did.
     failures: Vec<u8>,
-    /// What places pairs anew: nothing until that is asked for.
+    /// Reproducible placement; empty until requested.
     reproducer: Reproducer<L>,
-    /// Of this thread's bins.
+    /// Outcome of this thread's bins.
     pub outcome: Outcome<L>,
 }
 impl<L: Layout> Default for Builder<L> {
@@ -53,21 +53,21 @@ impl<L: Layout> Default for Builder<L> {
         }
     }
 }
-/// What became of the pairs.
+/// Outcome of the placement of pairs.
 pub struct Outcome<L: Layout> {
     /// Pairs for which neither bucket had room.
     pub stashed: Vec<L::Pair>,
-    /// Pairs dropped because another has the same key.
+    /// Number of pairs dropped because another has the same key.
     pub duplicates: u64,
-    /// Pairs moved to their other bucket.
+    /// Number of pairs moved to their other bucket.
     pub evictions: u64,
-    /// The value of the ambiguous key.
+    /// Value of the ambiguous key.
     pub held: Option<L::Value>,
-    /// Of the lowest bin that has equal keys: the bin, and such a mixed key.
+    /// Lowest bin with equal keys, and one such mixed key.
     pub repeated: Option<(usize, L::Mixed)>,
 }
 impl<L: Layout> Outcome<L> {
-    /// Of nothing yet; the memory is kept.
+    /// Returns an empty outcome that reuses this memory.
     fn of(mut stashed: Vec<L::Pair>) -> Outcome<L> {
         stashed.clear();
         Outcome { stashed, duplicates: 0, evictions: 0, held: None, repeated: None }
@@ -75,11 +75,11 @@ impl<L: Layout> Outcome<L> {
 }
 
 impl<L: Layout> Builder<L> {
-    /// Forgets the last build.
+    /// Discards the outcome of the last build.
     pub fn begin(&mut self) {
         self.outcome = Outcome::of(std::mem::take(&mut self.outcome.stashed));
     }
-    /// Bytes that are kept.
+    /// Returns the number of bytes held.
     pub fn bytes(&self) -> usize {
         let lists =
             size_of_val(&self.waiting[..]) + self.outcome.stashed.capacity() * size_of::<L::Pair>();
@@ -92,32 +92,32 @@ impl<L: Layout> Builder<L> {
     }
 }
 
-/// Where a bin's pairs come from.
+/// Source of a bin's pairs.
 pub enum Source<'a, L: Layout> {
-    /// What each thread parted, with its arena.
+    /// Output of each thread's partitioning, with its arena.
     Bins(&'a [(&'a Parted, &'a [u64])]),
-    /// Everything, not mixed yet.
+    /// The whole input, not mixed yet.
     Input { seed: u32, keys: &'a [L::Key], values: &'a [L::Value] },
 }
 
-/// Builds one bin; see the module.
+/// Work that builds one bin; see the module.
 pub struct BuildBin<'a, L: Layout> {
     pub builder: &'a mut Builder<L>,
     pub shape: Shape,
-    /// If it is to be reproducible, pairs are placed anew at the end, in a way that does not
-    /// depend on their order.
+    /// How the table is built. If reproducible, a last step places the pairs anew, independent of
+    /// their order.
     pub how: How,
-    /// Pairs of all bins that are stashed. Beyond [the most](How::most_stashed) the build has
-    /// failed, and bins are left as they are.
+    /// Number of stashed pairs over all bins. Beyond [the maximum](How::most_stashed) the build has
+    /// failed, and remaining bins are not written.
     pub stashed: &'a AtomicUsize,
     pub source: &'a Source<'a, L>,
-    /// The number of the bin.
+    /// Index of the bin.
     pub bin: usize,
-    /// The partitions before those of the bin.
+    /// Number of partitions before those of the bin.
     pub first_partition: u32,
     /// The bin's part of the table.
     pub table: &'a mut [u64],
-    /// Whether it is written past the cache.
+    /// Whether stores to the table bypass the cache.
     pub stream: bool,
 }
 impl<L: Layout> Work for BuildBin<'_, L> {
@@ -158,7 +158,7 @@ impl<L: Layout> Work for BuildBin<'_, L> {
             outcome: &mut builder.outcome,
             failures: &mut builder.failures,
             most_stashed,
-            // How many find no place in the end, the rule of reproducible tables tells.
+            // In reproducible tables the placement rule decides how many pairs end without a slot.
             most_homeless: if reproducible { usize::MAX } else { most_stashed },
         };
         let filled = match policy {
@@ -169,7 +169,7 @@ impl<L: Layout> Work for BuildBin<'_, L> {
             stashed.store(most_stashed + 1, Ordering::Relaxed);
             return;
         }
-        // Not the spare bucket: it is never read.
+        // Leave out the spare bucket, which is never read.
         let buckets = bytemuck::cast_slice_mut::<Line, u64>(&mut builder.buckets);
         if reproducible {
             let (buckets, bits) = (&mut buckets[..table.len()], &mut builder.overflowed[..count]);
@@ -206,39 +206,39 @@ fn write_out<S: Simd>(simd: S, from: &[u64], to: &mut [u64], stream: bool) {
     simd.fence();
 }
 
-/// A bin that is being filled.
+/// A bin being filled.
 struct Filling<'a, L: Layout, S> {
     simd: S,
     shape: Shape,
     policy: Duplicates,
     bin: usize,
-    /// Buckets of the table.
+    /// Number of buckets in the table.
     all: u32,
-    /// Buckets of the table before those of the bin.
+    /// Number of the table's buckets before those of the bin.
     base: u32,
     first_partition: u32,
-    /// The bucket where pairs go that have no room.
+    /// Index of the bucket for pairs without room.
     spare: usize,
     buckets: &'a mut [u64],
     fills: &'a mut [u8],
     overflowed: &'a mut [u8],
     waiting: &'a mut Vec<L::Pair>,
-    /// How many wait.
+    /// Number of waiting pairs.
     waits: usize,
     stash: &'a mut Stash<L>,
     outcome: &'a mut Outcome<L>,
-    /// For each partition, how many pairs found no room; nothing until one did.
+    /// For each partition, the number of pairs that found no room; empty until one did.
     failures: &'a mut Vec<u8>,
-    /// Pairs that may be stashed in the end, and while others are evicted.
+    /// Maximum number of stashed pairs, at the end and during evictions.
     most_stashed: usize,
     most_homeless: usize,
 }
 
 impl<L: Layout, S: Simd> Filling<'_, L, S> {
-    /// Whether few enough pairs are stashed.
+    /// Fills the bin; returns whether few enough pairs are stashed.
     #[inline(always)]
     fn fill<const CHECKED: bool>(&mut self, source: &Source<'_, L>) -> bool {
-        // With no more pairs waiting the bin and the stash may have room.
+        // Up to this number of waiting pairs, the bin and the stash may have room.
         let mut look = (self.spare * BUCKET).saturating_add(self.most_stashed);
         match *source {
             Source::Bins(parts) => {
@@ -267,8 +267,8 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
         self.evictions::<CHECKED>();
         self.stash.len() <= self.most_homeless
     }
-    /// Whether more different keys wait than the slots of the bin and the stash have room for.
-    /// Other pairs may wait too: copies of one key.
+    /// Returns whether more distinct keys wait than the slots of the bin and the stash can hold.
+    /// Copies of one key may wait too and do not count.
     #[cold]
     fn has_no_room(&self) -> bool {
         let room = self.spare * BUCKET + self.most_stashed;
@@ -278,19 +278,19 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
             .any(|&pair| keys.insert(L::key(pair).widened()) && keys.len() > room)
     }
 
-    /// Puts pairs into their first buckets; those that find them full wait. Meanwhile the pairs at
-    /// `next` are asked for.
+    /// Puts pairs into their first buckets; pairs whose first bucket is full wait. Prefetches the
+    /// pairs at `next` meanwhile.
     #[inline(always)]
     fn first_choices<const CHECKED: bool>(&mut self, run: &[u64], next: *const u64) {
         let count = run.len() / L::SLOT_WORDS;
-        // Room for a whole group behind the last, for `second_choices`.
+        // Keep room for a whole batch after the last pair, for `second_choices`.
         if self.waiting.len() < self.waits + count + GROUP {
             self.waiting.resize((self.waits + count) * 2 + GROUP, L::EMPTY_PAIR);
         }
         let Filling { simd, policy, bin, all, base, spare, .. } = *self;
         let (buckets, fills, waiting) =
             (&mut *self.buckets, &mut *self.fills, &mut self.waiting[self.waits..]);
-        // What the unchecked accesses below build on, besides the places of each group.
+        // The unchecked accesses below rely on this and on the bounds of each batch's places.
         assert!(
             spare < fills.len()
                 && fills.len() * L::WORDS <= buckets.len()
@@ -299,7 +299,7 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
         let mut waits = 0;
         let place_of =
             |i: usize| mulhi(L::hash(L::key_in(run[i * L::SLOT_WORDS])), all).wrapping_sub(base);
-        // As in `Partition`: through memory, a group ahead.
+        // As in `Partition`: through memory, one batch ahead.
         let mut places = [[0; GROUP]; 2];
         for step in 0..=count.div_ceil(GROUP) {
             let start = step * GROUP;
@@ -329,21 +329,21 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
             let group = &run[start * L::SLOT_WORDS..(start + in_group) * L::SLOT_WORDS];
             let mut i = 0;
             while i < in_group {
-                // Calls nothing: what it needs stays in registers. Nor does it check bounds, which
-                // took a twentieth of the build.
+                // This loop makes no calls, so its state stays in registers, and no bounds checks,
+                // which took a twentieth of the build time.
                 let (mut pair, mut place, mut same);
                 loop {
                     // SAFETY: `i` is below `in_group`.
                     pair = unsafe { pair_unchecked::<L>(group, i) };
                     place = places[i % GROUP] as usize;
-                    // SAFETY: the place is below `spare`, and there are as many buckets.
+                    // SAFETY: the place is below `spare`, and there are at least `spare` buckets.
                     let heads = unsafe { heads_unchecked::<L>(buckets, place) };
                     same = if CHECKED { simd.slot::<L>(heads, L::key(pair)) } else { None };
                     if same.is_some() || L::key(pair) == L::AMBIGUOUS {
                         break;
                     }
-                    // No branch: one bucket in four is full, which nothing predicts.
-                    // SAFETY: as above, and there is bucket `spare`; at most `count` pairs wait.
+                    // No branch: one bucket in four is full, unpredictably.
+                    // SAFETY: as above, and bucket `spare` exists; at most `count` pairs wait.
                     unsafe {
                         let fill = *fills.get_unchecked(place) as usize;
                         let full = fill == BUCKET;
@@ -376,7 +376,8 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
         self.waits += waits;
     }
 
-    /// Puts the pairs that wait into their second buckets; those that find them full wait on.
+    /// Puts the waiting pairs into their second buckets; pairs that find these full too keep
+    /// waiting.
     #[inline(always)]
     fn second_choices<const CHECKED: bool>(&mut self) {
         let Filling { simd, shape, policy, bin, first_partition, spare, .. } = *self;
@@ -388,7 +389,7 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
         let mut start = 0;
         while start < self.waits {
             let count = (self.waits - start).min(GROUP);
-            // Beyond the last is anything: its places are not used.
+            // Entries after the last pair are arbitrary: their places are not used.
             let group = &waiting[start..start + GROUP];
             for i in 0..GROUP {
                 let h = L::hash(L::key(group[i]));
@@ -418,7 +419,7 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
         }
         self.waits = waits;
     }
-    /// Makes room for the pairs that still wait.
+    /// Makes room for the pairs still waiting.
     #[inline(always)]
     fn evictions<const CHECKED: bool>(&mut self) {
         let mut random = 0x2545_F491 ^ self.bin as u32;
@@ -450,16 +451,16 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
             self.evict(pair, second, &mut random);
         }
     }
-    /// The first and the second bucket of a hash, among those of the bin.
+    /// Returns the first and the second bucket of a hash, relative to the bin.
     #[inline(always)]
     fn places(&self, h: u32) -> (usize, usize) {
         let partition = (self.shape.partition(h) - self.first_partition) * self.shape.buckets;
         let first = self.shape.first(h);
         ((partition + first) as usize, (partition + self.shape.other(h, first)) as usize)
     }
-    /// Puts a pair into a full bucket: another must go to its other bucket, one for which there is
-    /// room there if there is such a one, else any, and so on. If none finds room, the last
-    /// goes to the stash: it has been tried in both its buckets.
+    /// Puts a pair into a full bucket: evicts a pair to its other bucket, preferring one whose
+    /// other bucket has room, and continues with the evicted pair. If the limit is reached, the
+    /// last evicted pair goes to the stash. It has been tried in both its buckets.
     #[inline(always)]
     fn evict(&mut self, mut pair: L::Pair, mut place: usize, random: &mut u32) {
         let shape = self.shape;
@@ -486,7 +487,7 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
             put::<L>(self.buckets, place, slot, pair);
             pair = evicted;
             self.outcome.evictions += 1;
-            // It overflows if this was its first bucket.
+            // The pair overflows if this was its first bucket.
             let h = L::hash(L::key(pair));
             self.overflowed[place] |= ((shape.first(h) == here) as u8) << class(h);
             place = others[slot];
@@ -502,8 +503,8 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
         self.stash.insert(pair);
         self.patience_ends(partition);
     }
-    /// An eviction found no room in this partition: later ones try half as often, and not at all if
-    /// every slot is taken.
+    /// Records an eviction that found no room in this partition: later ones try half as many steps,
+    /// and none if every slot is taken.
     #[cold]
     fn patience_ends(&mut self, partition: usize) {
         const NONE: u8 = (MAX_EVICTIONS.ilog2() + 1) as u8;
@@ -526,26 +527,26 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
 #[inline(always)]
 fn put<L: Layout>(buckets: &mut [u64], place: usize, slot: usize, pair: L::Pair) {
     let bucket = &mut buckets[place * L::WORDS..][..L::WORDS];
-    // If values are narrow this is where the head is, which comes last.
+    // With narrow values this is the position of the head, so the head is written last.
     bucket[behind_at::<L>(0, slot)] = L::behind(pair);
     bucket[slot] = L::head(pair);
 }
 
-/// As [`put`].
+/// Like [`put`], without bounds checks.
 ///
 /// # Safety
-/// There is that bucket, and the slot is below 4.
+/// The bucket exists, and the slot is below 4.
 #[inline(always)]
 unsafe fn put_unchecked<L: Layout>(buckets: &mut [u64], place: usize, slot: usize, pair: L::Pair) {
     debug_assert!((place + 1) * L::WORDS <= buckets.len() && slot < BUCKET);
-    // SAFETY: the caller's.
+    // SAFETY: by the caller's contract.
     unsafe {
         *buckets.get_unchecked_mut(behind_at::<L>(place, slot)) = L::behind(pair);
         *buckets.get_unchecked_mut(place * L::WORDS + slot) = L::head(pair);
     }
 }
 
-/// A pair of the ambiguous key.
+/// Handles a pair with the ambiguous key.
 #[cold]
 fn hold<L: Layout>(pair: L::Pair, policy: Duplicates, bin: usize, outcome: &mut Outcome<L>) {
     if outcome.held.is_none() || repeats(L::AMBIGUOUS, policy, bin, outcome) {
@@ -553,7 +554,7 @@ fn hold<L: Layout>(pair: L::Pair, policy: Duplicates, bin: usize, outcome: &mut 
     }
 }
 
-/// A pair with the same key as one that is stored.
+/// Handles a pair with the same key as a stored one.
 #[cold]
 fn resolve<L: Layout>(
     buckets: &mut [u64],
@@ -568,7 +569,7 @@ fn resolve<L: Layout>(
         put::<L>(buckets, place, slot, pair);
     }
 }
-/// Notes that a key occurs again; whether the new pair takes the place of the stored one.
+/// Records a repeated key; returns whether the new pair replaces the stored one.
 fn repeats<L: Layout>(
     mixed: L::Mixed,
     policy: Duplicates,

@@ -1,8 +1,8 @@
-//! Lookups, many in flight.
+//! Lookups with many queries in flight.
 //!
-//! A group of queries is mixed and its buckets are asked for; some groups later they have come and
-//! are compared, without a branch. The few that must look into their second bucket wait in a ring
-//! until that has come too, and are taken from it a group at a time.
+//! A batch of queries is mixed and its buckets are prefetched; some batches later the buckets have
+//! arrived and are compared, without branches. The few queries that must look into their second
+//! bucket wait in a ring until that has arrived too, and leave it one batch at a time.
 use super::answers::Answers;
 use super::simd::{Compared, GROUP, Simd, Work, behind_at, heads};
 use super::stash::Stash;
@@ -10,31 +10,30 @@ use koel_kernels::hash::mulhi;
 use koel_kernels::table::layout::{BUCKET, EMPTY, Layout, Number, Shape};
 use std::hint::select_unpredictable;
 
-/// Groups between asking for a bucket and reading it: with 4 the rate is 12 % lower, 8 are no
-/// better.
+/// Batches between prefetching a bucket and reading it: 4 lower the rate by 12 %, 8 are no better.
 const AHEAD: usize = 6;
-/// Groups that are kept: those, the one being mixed and the one being compared.
+/// Batches kept: those in flight, the one being mixed and the one being compared.
 const SLOTS: usize = (AHEAD + 2).next_power_of_two();
-/// Groups between asking for queries and mixing them. Without, lookups ran at three quarters of the
-/// rate.
+/// Batches between prefetching queries and mixing them. Without this prefetch, lookups ran at three
+/// quarters of the rate.
 const STREAM_AHEAD: usize = 24;
-/// Queries that are ahead of one whose second bucket is read.
+/// Minimum number of queries that follow a query in the ring before its second bucket is read.
 const SECOND_AHEAD: usize = 32;
-/// What the ring has room for: less than what waits and a group, and a group that comes.
+/// Capacity of the ring: fewer waiting queries than that plus a batch, and one incoming batch.
 const RING: usize = SECOND_AHEAD + 2 * GROUP;
 
-/// A table and its stash, to read.
+/// Read access to a table and its stash.
 #[derive(Clone, Copy)]
 pub struct Tables<'a, L: Layout> {
     pub shape: Shape,
     pub seed: u32,
-    /// The words of the buckets of all partitions.
+    /// Words of the buckets of all partitions.
     pub buckets: &'a [u64],
     pub stash: &'a Stash<L>,
 }
 impl<L: Layout> Tables<'_, L> {
-    /// The value of a key, by the definition of the layout: what the fast path must agree with, and
-    /// what it leaves over.
+    /// Returns the value of a key by the definition of the layout. The fast path must agree with
+    /// it, and uses it for the queries of an incomplete last batch.
     pub fn find(&self, key: L::Key) -> Option<L::Value> {
         let mixed = L::mixed(self.seed, key);
         if mixed == L::AMBIGUOUS {
@@ -56,7 +55,7 @@ impl<L: Layout> Tables<'_, L> {
     }
 }
 
-/// Looks up queries.
+/// Work that looks up queries.
 pub struct Find<'a, L: Layout, A> {
     pub table: Tables<'a, L>,
     pub queries: &'a [L::Key],
@@ -70,16 +69,16 @@ impl<L: Layout, A: Answers<L>> Work for Find<'_, L, A> {
         let Tables { shape, seed, buckets, .. } = self.table;
         let (all, queries) = (shape.all_buckets() as u32, self.queries);
         let (groups, rest) = queries.as_chunks::<GROUP>();
-        // Of each group whose buckets have been asked for.
+        // State of each batch whose buckets have been prefetched.
         let (mut mixed, mut places) = ([[L::AMBIGUOUS; GROUP]; SLOTS], [[0; GROUP]; SLOTS]);
         let mut has_ambiguous = [false; SLOTS];
         let mut second = Ring::<L>::new();
 
         for step in 0..groups.len() + AHEAD + 1 {
-            // The machine's own prefetching stops at the end of each page.
+            // Hardware prefetching stops at the end of each page.
             simd.ask_group(queries.as_ptr().wrapping_add((step + STREAM_AHEAD) * GROUP));
             self.answers.ask(simd, (step + STREAM_AHEAD) * GROUP);
-            // New queries are mixed a step before their buckets are asked for.
+            // New queries are mixed one step before their buckets are prefetched.
             if let Some(keys) = groups.get(step) {
                 let slot = step % SLOTS;
                 has_ambiguous[slot] = false;
@@ -122,8 +121,8 @@ impl<L: Layout, A: Answers<L>> Work for Find<'_, L, A> {
 }
 
 impl<L: Layout, A: Answers<L>> Find<'_, L, A> {
-    /// Compares a group with its first buckets, and asks for the second ones of those that may be
-    /// there.
+    /// Compares a batch with its first buckets, and prefetches the second buckets of queries that
+    /// may be there.
     #[inline(always)]
     fn first_choices<S: Simd>(
         &mut self,
@@ -155,8 +154,8 @@ impl<L: Layout, A: Answers<L>> Find<'_, L, A> {
             others,
             again.count_ones(),
         );
-        // Those of a few, and one bucket that is there already: a loop whose length nothing
-        // predicts would cost more.
+        // Prefetch four lines, substituting a bucket that is already there for unneeded ones: a
+        // loop with an unpredictable length would cost more.
         for i in 0..4 {
             let wanted = i < again.count_ones();
             let place = select_unpredictable(wanted, others[i as usize], places[0]);
@@ -166,7 +165,7 @@ impl<L: Layout, A: Answers<L>> Find<'_, L, A> {
             simd.ask(buckets.as_ptr().wrapping_add(others[i as usize] as usize * L::WORDS));
         }
     }
-    /// Answers the ambiguous key, which empty slots look like.
+    /// Answers queries for the ambiguous key, which looks like an empty slot.
     #[cold]
     fn ambiguous_key(&self, mixed: &[L::Mixed; GROUP], compared: &mut Compared<L::Value>) {
         let held = self.table.stash.held();
@@ -177,8 +176,8 @@ impl<L: Layout, A: Answers<L>> Find<'_, L, A> {
             compared.overflowed &= !bit;
         }
     }
-    /// Compares the next queries of the ring with their second buckets, and if these are full with
-    /// the stash.
+    /// Compares the next queries of the ring with their second buckets and, where these are full,
+    /// with the stash.
     #[inline(always)]
     fn second_choices<S: Simd>(&mut self, simd: S, second: &mut Ring<L>) {
         let (numbers, mixed, places, count) = second.pop();
@@ -207,14 +206,14 @@ impl<L: Layout, A: Answers<L>> Find<'_, L, A> {
     }
 }
 
-/// Queries whose second buckets have been asked for, first in first out: number, mixed key, bucket.
+/// FIFO of queries whose second buckets have been prefetched: number, mixed key, bucket.
 struct Ring<L: Layout> {
     numbers: [u32; RING],
     mixed: [L::Mixed; RING],
     places: [u32; RING],
     end: usize,
 }
-/// A group of the ring: numbers, mixed keys, buckets, and how many are queries.
+/// Batch from the ring: numbers, mixed keys, buckets, and the count of queries.
 type Seconds<M> = ([u32; GROUP], [M; GROUP], [u32; GROUP], usize);
 impl<L: Layout> Ring<L> {
     #[inline(always)]
@@ -225,7 +224,7 @@ impl<L: Layout> Ring<L> {
     fn len(&self) -> usize {
         self.end
     }
-    /// Adds the first `count` of a group.
+    /// Adds the first `count` queries of a batch.
     #[inline(always)]
     fn push(
         &mut self,
@@ -239,7 +238,7 @@ impl<L: Layout> Ring<L> {
         self.places[self.end..][..GROUP].copy_from_slice(&places);
         self.end += count as usize;
     }
-    /// Takes the oldest, at most a group; the others move up.
+    /// Removes and returns the oldest queries, up to a batch; the others move up.
     #[inline(always)]
     fn pop(&mut self) -> Seconds<L::Mixed> {
         let count = self.end.min(GROUP);

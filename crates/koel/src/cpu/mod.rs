@@ -1,14 +1,14 @@
-//! The flagship table's CPU engine: builds and searches the bytes that `koel_kernels::table::layout`
-//! defines, at the speed of the host's memory.
+//! The flagship table's CPU engine: builds and searches the bytes that
+//! `koel_kernels::table::layout` defines, at the speed of the host's memory.
 //!
-//! A build is two passes: `partition` mixes the pairs and parts them into bins of whole partitions,
-//! each small enough to be filled in cache by `build`. A lookup is one or two cache lines, with
-//! some 128 in flight (`find`). `simd` holds what is written by hand for an instruction set; the
-//! best that the machine has is taken at run time.
+//! A build takes two passes: `partition` mixes the pairs and partitions them into bins of whole
+//! partitions, each small enough for `build` to fill in cache. A lookup reads one or two cache
+//! lines, with some 128 in flight (`find`). `simd` holds the code written by hand for an
+//! instruction set; the best one that the machine has is selected at run time.
 //!
-//! The table's bytes follow from shape, pairs and policy: not from the number of threads, nor from
-//! the instruction set. If they are to be the same for every order of the pairs, and on other
-//! devices, `reproduce` places them anew before a bin is written.
+//! The table's bytes depend on shape, pairs and policy, but not on the number of threads or the
+//! instruction set. For bytes that are the same for every order of the pairs and on other devices,
+//! `reproduce` places the pairs anew before a bin is written.
 mod answers;
 mod build;
 mod find;
@@ -38,21 +38,21 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 pub use update::{Batch, Buckets, OfMap, OfSet, Updated, Updates, update};
 
-/// Bytes of a bin's buckets while they are filled, if partitions are smaller: with its pairs they
-/// stay in a core's second cache. From 80 to 256 KiB the build's rate is the same within 3 % (Zen
-/// 5, 2^24 pairs), at 640 KiB 10 % lower.
+/// Bytes of a bin's buckets while they are filled, if partitions are smaller. Together with its
+/// pairs they stay in a core's L2 cache. From 80 to 256 KiB the build rate is the same within 3 %
+/// (Zen 5, 2^24 pairs); at 640 KiB it is 10 % lower.
 const BIN_BYTES: u64 = 128 << 10;
-/// Bins of a build at most; those of the greatest tables are larger instead.
+/// Maximum number of bins per build; the largest tables get larger bins instead.
 const MAX_BINS: u32 = 4096;
-/// Arrays larger than this are written past the cache: they would not stay there until they are
+/// Larger arrays are written with stores that bypass the cache, where they would not stay until
 /// read.
 const STREAM_BYTES: usize = 4 << 20;
-/// Fewer queries than this are answered by the calling thread.
+/// The calling thread answers fewer queries than this.
 const PARALLEL_QUERIES: usize = 8192;
 /// Queries that a thread takes at a time.
 const QUERY_PIECE: usize = 32 << 10;
 
-/// What builds need besides the table. Kept, a build of the same size allocates nothing.
+/// Working memory of builds. Reuse for a build of the same size allocates nothing.
 pub struct Scratch<L: Layout> {
     pages: Pages,
     level: Level,
@@ -61,15 +61,15 @@ pub struct Scratch<L: Layout> {
     builders: Vec<Mutex<Builder<L>>>,
 }
 impl<L: Layout> Scratch<L> {
-    /// Nothing yet; big arrays will be in these pages.
+    /// Creates empty working memory, whose big arrays will use these pages.
     pub fn new(pages: Pages) -> Scratch<L> {
         Scratch::with_level(pages, Level::best())
     }
-    /// With an instruction set other than the best.
+    /// Creates empty working memory for builds with instruction set `level`.
     pub fn with_level(pages: Pages, level: Level) -> Scratch<L> {
         Scratch { pages, level, arena: Memory::default(), parted: vec![], builders: vec![] }
     }
-    /// Bytes that it keeps.
+    /// Returns the number of bytes held.
     pub fn bytes(&self) -> usize {
         let builder = |b: &Mutex<Builder<L>>| lock(b).bytes();
         self.arena.bytes()
@@ -81,41 +81,41 @@ fn lock<L: Layout>(builder: &Mutex<Builder<L>>) -> MutexGuard<'_, Builder<L>> {
     builder.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a build did.
+/// Counts of a build.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
-    /// Pairs that the table and its stash hold.
+    /// Number of pairs in the table and its stash.
     pub pairs: usize,
-    /// Pairs dropped because another has the same key.
+    /// Number of pairs dropped because another has the same key.
     pub duplicates: usize,
-    /// Pairs in the stash; that of the ambiguous key not counted.
+    /// Number of pairs in the stash, without that of the ambiguous key.
     pub stashed: usize,
-    /// Pairs moved to their other bucket while others were placed.
+    /// Number of pairs moved to their other bucket while others were placed.
     pub evictions: u64,
 }
 
-/// How a table is built.
+/// Parameters of a build.
 #[derive(Clone, Copy, Debug)]
 pub struct How {
-    /// Equal keys.
+    /// Treatment of equal keys.
     pub policy: Duplicates,
-    /// Whether the bytes are the same for every order of distinct keys, and those of the other
-    /// devices' reproducible tables.
+    /// Whether the bytes are the same for every order of distinct keys, and equal to those of the
+    /// other devices' reproducible tables.
     pub reproducible: bool,
-    /// Pairs that may be stashed.
+    /// Maximum number of stashed pairs.
     pub most_stashed: usize,
 }
 
-/// Builds a table of these pairs: every slot of `table` and the stash are written, whatever they
-/// held. `None` if more pairs would be stashed than [may be](How::most_stashed): the table then
-/// holds a part, and the keys were probably chosen against the seed.
+/// Builds a table of these pairs: overwrites every slot of `table` and the stash. Returns `None` if
+/// more pairs would be stashed than [allowed](How::most_stashed): `table` is then partly written,
+/// and the keys were probably chosen against the seed.
 ///
-/// Reads and writes memory about once for each of: pairs (read), bins (8 bytes a pair, 16 if it is
-/// wide, written and read), table (written).
-/// Below one bin (some 40,000 pairs) the calling thread does it alone.
+/// Memory traffic is about one pass over each of: the pairs (read), the bins (8 bytes per pair, 16
+/// if wide, written and read), the table (written). Below one bin (some 40,000 pairs) the calling
+/// thread does all the work.
 ///
-/// Errors: lengths that do not fit, more than 2^32 - 1 buckets, out of memory; with
-/// [`Duplicates::Reject`] equal keys (the table then holds a part).
+/// Errors: mismatched lengths, more than 2^32 - 1 buckets, out of memory; equal keys with
+/// [`Duplicates::Reject`] (`table` is then partly written).
 #[allow(clippy::too_many_arguments, reason = "one call inside the crate, which has them all apart")]
 pub fn build<L: Layout>(
     device: &Device,
@@ -161,7 +161,7 @@ pub fn build<L: Layout>(
     collect(&mut scratch.builders, seed, keys, stash).map(Some)
 }
 
-/// As few bins as fit the cache, of whole partitions.
+/// Returns the smallest number of bins, of whole partitions, that fit the cache.
 fn bins<L: Layout>(shape: Shape) -> Bins {
     let fit = (BIN_BYTES / (shape.buckets as u64 * 8 * L::WORDS as u64)).max(1).ilog2();
     let most = shape.partitions.div_ceil(MAX_BINS).next_power_of_two().ilog2();
@@ -231,7 +231,8 @@ fn build_in_bins<L: Layout>(
     });
     Ok(())
 }
-/// Pairs parted into bins by the threads of a pool: what each one parted, with its arena.
+/// Partitions pairs into bins on the threads of a pool. Returns each thread's output with its
+/// arena.
 #[allow(clippy::too_many_arguments, reason = "as `build`")]
 fn part<'a, L: Layout>(
     level: Level,
@@ -244,7 +245,7 @@ fn part<'a, L: Layout>(
     parted: &'a mut Vec<Parted>,
 ) -> Result<Vec<(&'a Parted, &'a [u64])>> {
     let threads = rayon::current_num_threads();
-    // Each thread parts a stretch; places inside it are 32-bit numbers.
+    // Each thread takes one contiguous range; positions inside it are 32-bit numbers.
     let stretch = keys.len().div_ceil(threads).clamp(1, (1 << 31) / L::SLOT_WORDS);
     let lines_of = |keys: &[L::Key]| bins.lines(keys.len() * L::SLOT_WORDS);
     let lines = keys.chunks(stretch).map(lines_of).sum::<usize>();
@@ -269,7 +270,7 @@ fn part<'a, L: Layout>(
     let whole = |arena: &'a mut [Line]| bytemuck::cast_slice(arena) as &[u64];
     Ok(parted.iter().zip(arenas.into_iter().map(whole)).collect())
 }
-/// What all threads did, and the stash.
+/// Collects the outcomes of all threads, and fills the stash.
 fn collect<L: Layout>(
     builders: &mut [Mutex<Builder<L>>],
     seed: u32,
@@ -289,14 +290,14 @@ fn collect<L: Layout>(
     if let Some((_, mixed)) = repeated {
         return Err(repeated_key::<L>(seed, keys, mixed));
     }
-    // In an order that does not tell which thread built which bin.
+    // Sort, so that the order does not depend on which thread built which bin.
     stashed.sort_unstable_by_key(|&pair| L::key(pair));
     stashed.iter().for_each(|&pair| stash.insert(pair));
     counts.stashed = stashed.len();
     counts.pairs = keys.len() - counts.duplicates;
     Ok(counts)
 }
-/// Where a key is that occurs more than once.
+/// Returns the error that locates a key that occurs more than once.
 fn repeated_key<L: Layout>(seed: u32, keys: &[L::Key], mixed: L::Mixed) -> Error {
     let mut places = keys.iter().enumerate().filter(|&(_, &key)| L::mixed(seed, key) == mixed);
     let (first, key) = places.next().map_or((0, 0), |(i, key)| (i, key.widened()));
@@ -304,15 +305,15 @@ fn repeated_key<L: Layout>(seed: u32, keys: &[L::Key], mixed: L::Mixed) -> Error
     Error::DuplicateKey { key: key.into(), first, second }
 }
 
-/// A table to look keys up in.
+/// Lookups in a table.
 #[derive(Clone, Copy)]
 pub struct Finder<'a, L: Layout> {
     table: Tables<'a, L>,
     level: Level,
 }
 impl<'a, L: Layout> Finder<'a, L> {
-    /// Of a table that [`build`] or another device built with this seed. Errors: lengths that do
-    /// not fit.
+    /// Creates a finder for a table that [`build`] or another device built with this seed. Errors:
+    /// mismatched lengths.
     pub fn new(
         shape: Shape,
         seed: u32,
@@ -322,19 +323,19 @@ impl<'a, L: Layout> Finder<'a, L> {
         check_table::<L>(shape, table.len())?;
         Ok(Finder { table: Tables { shape, seed, buckets: table, stash }, level: Level::best() })
     }
-    /// With an instruction set other than the best.
+    /// Selects an instruction set other than the best.
     pub fn with_level(self, level: Level) -> Finder<'a, L> {
         Finder { level, ..self }
     }
-    /// The value of a key.
+    /// Returns the value of a key.
     pub fn get(&self, key: L::Key) -> Option<L::Value> {
         self.table.find(key)
     }
-    /// The value of each query, or `missing`, and whether the table holds it (1 or 0). Errors:
-    /// lengths that differ.
+    /// Writes the value of each query, or `missing`, and whether the table holds it (1 or 0).
+    /// Errors: mismatched lengths.
     ///
-    /// One or two cache lines a query, some 128 in flight on each thread; a small batch is answered
-    /// by the calling thread.
+    /// Reads one or two cache lines per query, with some 128 in flight on each thread. The calling
+    /// thread answers small inputs.
     pub fn find(
         &self,
         device: &Device,
@@ -352,7 +353,7 @@ impl<'a, L: Layout> Finder<'a, L> {
         );
         Ok(())
     }
-    /// The value of each query, or `missing`. Otherwise as [`find`](Self::find).
+    /// Writes the value of each query, or `missing`. Otherwise like [`find`](Self::find).
     pub fn values(
         &self,
         device: &Device,
@@ -364,15 +365,15 @@ impl<'a, L: Layout> Finder<'a, L> {
         self.search(device, queries, Values { values, missing });
         Ok(())
     }
-    /// Whether the table holds each query, 1 or 0. Otherwise as [`find`](Self::find).
+    /// Writes whether the table holds each query, as 1 or 0. Otherwise like [`find`](Self::find).
     pub fn contains(&self, device: &Device, queries: &[L::Key], found: &mut [u8]) -> Result<()> {
         check_length("found", found.len(), "queries", queries.len())?;
         self.search(device, queries, Flags { found });
         Ok(())
     }
-    /// Whether the table holds each query, a bit each: query `i` is bit `i % 32` of word `i / 32`;
-    /// the rest of the last word is zero. Otherwise as [`find`](Self::find). Errors: not a word
-    /// for each 32 queries begun.
+    /// Writes whether the table holds each query, one bit each: query `i` is bit `i % 32` of word
+    /// `i / 32`; the rest of the last word is zero. Otherwise like [`find`](Self::find). Errors:
+    /// `bits` is not one word per started 32 queries.
     pub fn contains_bits(
         &self,
         device: &Device,
@@ -384,13 +385,14 @@ impl<'a, L: Layout> Finder<'a, L> {
         self.search(device, queries, Bits { words: bits });
         Ok(())
     }
-    /// How many of the queries the table holds. Otherwise as [`find`](Self::find), without errors.
+    /// Returns how many of the queries the table holds. Otherwise like [`find`](Self::find), but
+    /// infallible.
     pub fn count(&self, device: &Device, queries: &[L::Key]) -> usize {
         let total = AtomicUsize::new(0);
         self.search(device, queries, Count { total: &total, found: 0 });
         total.into_inner()
     }
-    /// On the calling thread if that is as fast.
+    /// Searches on the calling thread if that is as fast.
     fn search<A: Answers<L>>(&self, device: &Device, queries: &[L::Key], answers: A) {
         let threads = device.parallelism();
         if threads == 1 || queries.len() < PARALLEL_QUERIES {
@@ -415,7 +417,7 @@ impl<'a, L: Layout> Finder<'a, L> {
     }
 }
 
-/// Every pair of a table, in the order of its slots, then of the stash: mixed key and value.
+/// Returns every pair of a table, in slot order and then in stash order: mixed key and value.
 pub fn pairs<'a, L: Layout>(
     shape: Shape,
     table: &'a [u64],
@@ -427,7 +429,7 @@ pub fn pairs<'a, L: Layout>(
     });
     let held = slots.filter_map(move |(head, behind, place)| {
         let key = L::key_in(head);
-        // Fillers do not belong where they are.
+        // Skip fillers, which do not belong to their bucket.
         (head != EMPTY && shape.belongs(L::hash(key), place))
             .then(|| (key, L::value_in(head, behind)))
     });

@@ -1,36 +1,36 @@
-//! The first pass of a build: pairs are mixed and parted into bins of whole partitions.
+//! The first pass of a build: mixes pairs and partitions them into bins of whole partitions.
 //!
-//! Each thread takes one stretch of the input. A bin's pairs gather in a few cache lines and go out
-//! past the cache when these are full, into blocks that the bin takes from the thread's arena as it
-//! needs them: nothing is counted first, and no skew overflows a bin. Bins keep the order of the
-//! input.
+//! Each thread takes one contiguous range of the input. The pairs of a bin collect in a few cache
+//! lines, which bypass the cache when full and go to blocks that the bin takes from the thread's
+//! arena on demand. There is no counting pass, and no skew can overflow a bin. Bins keep input
+//! order.
 //!
-//! Places count words of 64 bits: a pair is one, or two if it is wide.
+//! Positions count words of 64 bits: a pair is one word, or two if it is wide.
 use super::simd::{LINE, Line, Simd, Work};
 use super::stash::put_pair;
 use koel_kernels::table::layout::{Layout, Shape};
 use std::marker::PhantomData;
 
-/// Words of a block: 4 KiB.
+/// Words per block: 4 KiB.
 pub const BLOCK: usize = 512;
-/// Pairs that are mixed at a time.
+/// Pairs mixed per batch.
 const GROUP: usize = 16;
-/// Groups between asking for keys and mixing them.
+/// Batches between prefetching keys and mixing them.
 const AHEAD: usize = 24;
-/// Lines of a bin in which its pairs gather. When they are full is what nothing predicts: with one
-/// line this pass took 1.7 times as long.
+/// Lines per bin that collect its pairs. The branch taken when they are full is unpredictable: with
+/// one line this pass took 1.7 times as long.
 const GATHERED: usize = 4;
 type Lines = [Line; GATHERED];
 const WORDS: usize = GATHERED * LINE;
 
-/// How pairs are parted: a bin is `1 << shift` partitions.
+/// Assignment of pairs to bins: a bin is `1 << shift` partitions.
 #[derive(Clone, Copy)]
 pub struct Bins {
     pub shape: Shape,
     pub shift: u32,
 }
 impl Bins {
-    /// How many there are.
+    /// Returns the number of bins.
     pub fn count(self) -> usize {
         (self.shape.partitions as usize).div_ceil(1 << self.shift)
     }
@@ -38,35 +38,36 @@ impl Bins {
     fn of(self, h: u32) -> u32 {
         self.shape.partition(h) >> self.shift
     }
-    /// Blocks that so many words need at most: a bin's last one is not full.
+    /// Returns the maximum number of blocks for `words` words: the last block of each bin may be
+    /// partly filled.
     pub fn blocks(self, words: usize) -> usize {
         words / BLOCK + self.count()
     }
-    /// Lines of the arena for so many words.
+    /// Returns the number of arena lines for `words` words.
     pub fn lines(self, words: usize) -> usize {
         self.blocks(words) * (BLOCK / LINE)
     }
 }
 
-/// What one thread parted. Its memory is kept from build to build.
+/// Output of one thread. Its memory is reused across builds.
 #[derive(Default)]
 pub struct Parted {
-    /// For each bin, the lines that gather its pairs.
+    /// Lines that collect the pairs of each bin.
     gathering: Vec<Lines>,
-    /// For each bin, where its next pair goes in the arena.
+    /// Position of each bin's next pair in the arena.
     next_place: Vec<u32>,
-    /// For each block, the one after it in its bin. Bin `i` begins with block `i`.
+    /// Successor of each block in its bin. Bin `i` begins with block `i`.
     next_block: Vec<u32>,
 }
 impl Parted {
-    /// Bytes that are kept.
+    /// Returns the number of bytes held.
     pub fn bytes(&self) -> usize {
         size_of_val(&self.gathering[..])
             + size_of_val(&self.next_place[..])
             + size_of_val(&self.next_block[..])
     }
-    /// The pairs of a bin, in the order of the input, a block at a time, each with the one that
-    /// comes next.
+    /// Returns the pairs of a bin in input order, one block at a time, each with the address of the
+    /// next block.
     #[inline(always)]
     pub fn runs<'a>(&'a self, bin: usize, arena: &'a [u64]) -> Runs<'a> {
         Runs {
@@ -78,7 +79,7 @@ impl Parted {
         }
     }
 }
-/// See [`Parted::runs`].
+/// Iterator of [`Parted::runs`].
 pub struct Runs<'a> {
     next_block: &'a [u32],
     arena: &'a [u64],
@@ -103,7 +104,7 @@ impl<'a> Iterator for Runs<'a> {
     }
 }
 
-/// Mixes keys and puts their values to them.
+/// Mixes keys and joins them with their values.
 #[inline(always)]
 pub fn mix_pairs<L: Layout>(seed: u32, keys: &[L::Key], values: &[L::Value], pairs: &mut [u64]) {
     for (i, (&key, &value)) in keys.iter().zip(values).enumerate() {
@@ -111,7 +112,7 @@ pub fn mix_pairs<L: Layout>(seed: u32, keys: &[L::Key], values: &[L::Value], pai
     }
 }
 
-/// Parts pairs; see the module.
+/// Work that partitions pairs into bins; see the module.
 pub struct Partition<'a, L: Layout> {
     pub seed: u32,
     pub keys: &'a [L::Key],
@@ -120,7 +121,7 @@ pub struct Partition<'a, L: Layout> {
     pub parted: &'a mut Parted,
     /// At least [`Bins::lines`].
     pub arena: &'a mut [Line],
-    /// Whether the bins go past the cache.
+    /// Whether stores to the bins bypass the cache.
     pub stream: bool,
 }
 impl<L: Layout> Work for Partition<'_, L> {
@@ -152,12 +153,12 @@ impl<L: Layout> Partition<'_, L> {
         };
         let (key_groups, last_keys) = keys.as_chunks::<GROUP>();
         let (value_groups, last_values) = values.as_chunks::<GROUP>();
-        // A group is mixed while the one before goes to its bins: what is mixed passes through
-        // memory, which is faster than taking vectors apart.
+        // Mix one batch while the previous one goes to its bins: passing mixed pairs through memory
+        // is faster than extracting them from vectors.
         let (mut pairs, mut bin) = ([[L::EMPTY_PAIR; GROUP]; 2], [[0; GROUP]; 2]);
         for step in 0..=key_groups.len() {
             if let (Some(keys), Some(values)) = (key_groups.get(step), value_groups.get(step)) {
-                // The machine's own prefetching stops at the end of each page.
+                // Hardware prefetching stops at the end of each page.
                 simd.ask_group(keys.as_ptr().wrapping_add(AHEAD * GROUP));
                 simd.ask_group(values.as_ptr().wrapping_add(AHEAD * GROUP));
                 for i in 0..GROUP {
@@ -180,7 +181,7 @@ impl<L: Layout> Partition<'_, L> {
     }
 }
 
-/// Where pairs go.
+/// Destination of the pairs.
 struct Out<'a, L, S, const STREAM: bool> {
     simd: S,
     layout: PhantomData<L>,
@@ -188,7 +189,7 @@ struct Out<'a, L, S, const STREAM: bool> {
     next_place: &'a mut [u32],
     next_block: &'a mut [u32],
     arena: &'a mut [Line],
-    /// Blocks taken.
+    /// Number of blocks taken.
     blocks: u32,
 }
 impl<L: Layout, S: Simd, const STREAM: bool> Out<'_, L, S, STREAM> {
@@ -219,7 +220,7 @@ impl<L: Layout, S: Simd, const STREAM: bool> Out<'_, L, S, STREAM> {
             if STREAM { self.simd.stream(to, &from.0) } else { *to = *from }
         }
     }
-    /// Lines that are not full go out with what they hold.
+    /// Writes out the partly filled lines.
     #[inline(always)]
     fn finish(mut self) {
         for bin in 0..self.gathering.len() {
@@ -285,7 +286,7 @@ mod tests {
                     check::<L>(level, n, bins, n % 2 == 0, |i| splitmix_at(5, i));
                 }
             }
-            // One bin takes all, in whole blocks.
+            // One bin takes all pairs, in whole blocks.
             let shape = Shape { partitions: 50, buckets: 1 };
             check::<L>(level, 2 * BLOCK, Bins { shape, shift: 0 }, true, |_| 9);
         }

@@ -1,5 +1,5 @@
-//! The pairs of a bin placed anew, so that its bytes follow from them alone: by the rule of
-//! [`koel_kernels::map::reproduce`], which is that of the kernels.
+//! Reproducible placement: places the pairs of a bin anew, so that its bytes depend only on them,
+//! by the rule of [`koel_kernels::map::reproduce`], which the kernels share.
 use super::simd::{behind_at, heads};
 use super::stash::Stash;
 use koel_kernels::map::reproduce::{
@@ -10,12 +10,12 @@ use std::cell::Cell;
 
 /// Memory for one partition, and for the stash of its bin.
 pub struct Reproducer<L: Layout> {
-    /// Proposals, four a bucket.
+    /// Proposals, four per bucket.
     places: Vec<u64>,
-    /// The buckets as they were.
+    /// Buckets before the placement.
     before: Vec<u64>,
     stashed: Vec<L::Pair>,
-    /// The last proposals of those that found no place.
+    /// Last proposals of the pairs that found no slot.
     homeless: Vec<u64>,
 }
 impl<L: Layout> Default for Reproducer<L> {
@@ -24,14 +24,14 @@ impl<L: Layout> Default for Reproducer<L> {
     }
 }
 impl<L: Layout> Reproducer<L> {
-    /// Bytes that are kept.
+    /// Returns the number of bytes held.
     pub fn bytes(&self) -> usize {
         let words = self.places.capacity() + self.before.capacity() + self.homeless.capacity();
         words * size_of::<u64>() + self.stashed.capacity() * size_of::<L::Pair>()
     }
-    /// Places the pairs of whole partitions, the first of which is `first_partition`: those in
-    /// their buckets, and those in their stash. `bits` becomes the class bits of each bucket,
-    /// of which a full one is still to be given the order.
+    /// Places the pairs of whole partitions, starting with `first_partition`: those in the buckets
+    /// and those in the stash. Sets `bits` to the class bits of each bucket; the caller still has
+    /// to order full buckets by them.
     pub fn place(
         &mut self,
         shape: Shape,
@@ -55,7 +55,7 @@ impl<L: Layout> Reproducer<L> {
                 rest.split_at(rest.partition_point(|pair| partition_of(pair) == partition));
             rest = others;
             if stashed.len() > MAX_STASHED as usize {
-                // It stays as it was built.
+                // The partition stays as it was built.
                 stashed.iter().for_each(|&pair| stash.insert(pair));
                 continue;
             }
@@ -113,7 +113,7 @@ impl<L: Layout> Reproducer<L> {
     }
 }
 
-/// Places that one thread writes.
+/// Proposals written by one thread.
 struct Cells<'a>(&'a [Cell<u64>]);
 impl Places for Cells<'_> {
     #[inline(always)]

@@ -1,9 +1,9 @@
-//! The CPU's engine of sets: the same steps as on other devices, [filled](koel_kernels::set::fill)
-//! bin by bin in the cache.
+//! The CPU engine of sets: the same steps as on other devices, [filling](koel_kernels::set::fill)
+//! bins in cache one at a time.
 //!
-//! Keys are mixed and parted into bins as pairs of a map are, each with itself as its value: twice
-//! the bytes that they need. What fills the bins and looks keys up is portable code, a key after
-//! the other; buckets are asked for some keys ahead.
+//! Keys are mixed and partitioned into bins like the pairs of a map, each with itself as its value:
+//! twice the bytes needed. Filling and lookup are portable code that handles one key at a time;
+//! buckets are prefetched some keys ahead.
 use super::partition::{Bins, Parted};
 use super::{Level, Memory, PARALLEL_QUERIES, Pages, QUERY_PIECE, Stash, bins, part};
 use crate::device::Device;
@@ -17,31 +17,31 @@ use rayon::prelude::*;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What parting an array needs. Kept, an array of the same size allocates nothing here.
+/// Memory for partitioning an array. Reuse for an array of the same size allocates nothing here.
 #[derive(Default)]
 pub struct Scratch {
     arena: Memory,
     parted: Vec<Parted>,
 }
 impl Scratch {
-    /// Bytes that it keeps.
+    /// Returns the number of bytes held.
     pub fn bytes(&self) -> usize {
         self.arena.bytes() + self.parted.iter().map(Parted::bytes).sum::<usize>()
     }
 }
 
-/// What a build did.
+/// Counts of a build.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
-    /// Keys that the set holds.
+    /// Number of keys in the set.
     pub keys: usize,
-    /// Keys dropped because they were there.
+    /// Number of keys dropped as already present.
     pub duplicates: usize,
-    /// Keys in the stash.
+    /// Number of keys in the stash.
     pub stashed: usize,
 }
 
-/// An array in bins.
+/// An array partitioned into bins.
 enum Parts<'a, K> {
     /// One bin, not mixed yet.
     Input(u32, &'a [K]),
@@ -55,7 +55,7 @@ impl<'a, K: Member> Parts<'a, K> {
         keys: &'a [K],
         scratch: &'a mut Scratch,
     ) -> Result<Parts<'a, K>> {
-        // Nothing needs no bins.
+        // An empty array needs no bins.
         if bins.count() == 1 || keys.is_empty() {
             return Ok(Parts::Input(seed, keys));
         }
@@ -63,7 +63,7 @@ impl<'a, K: Member> Parts<'a, K> {
         part::<K::Pairs>(Level::best(), pages, bins, seed, keys, keys, arena, parted)
             .map(Parts::Bins)
     }
-    /// Each mixed key of a bin.
+    /// Calls `each` with every mixed key of a bin.
     fn each(&self, bin: usize, mut each: impl FnMut(K)) {
         match self {
             Parts::Input(seed, keys) => keys.iter().for_each(|&key| each(mixed(*seed, key))),
@@ -77,7 +77,7 @@ impl<'a, K: Member> Parts<'a, K> {
     }
 }
 
-/// The buckets of a bin while they are filled, counted from the first of the bin.
+/// Buckets of a bin while it is filled, numbered from the bin's first bucket.
 #[derive(Clone, Copy)]
 struct Host<'a, K> {
     shape: Shape,
@@ -86,7 +86,7 @@ struct Host<'a, K> {
     marks: &'a [Cell<u8>],
 }
 impl<K: Member> Host<'_, K> {
-    /// The first bucket of a hash's partition.
+    /// Returns the first bucket of a hash's partition.
     fn base(self, h: u32) -> u32 {
         (self.shape.partition(h) - self.first_partition) * self.shape.buckets
     }
@@ -130,17 +130,17 @@ impl<K: Member> Filling<K> for Host<'_, K> {
     }
 }
 
-/// What a thread fills bins with.
+/// State of a thread that fills bins.
 #[derive(Default)]
 struct Filler<K> {
     marks: Vec<u8>,
-    /// Keys that found both their buckets full, each once, in order.
+    /// Distinct keys whose buckets were both full, in ascending order.
     waiting: Vec<K>,
 }
 impl<K: Member> Filler<K> {
-    /// Gives each key of a bin of some arrays a slot, or leaves it waiting. Gives how many keys
-    /// there are, and of each array whether it has the ambiguous key. `None` if more than
-    /// `room` different keys wait.
+    /// Gives each key in a bin of some arrays a slot, or leaves it waiting. Returns the number of
+    /// distinct keys, and for each array whether it has the ambiguous key. `None` if more than
+    /// `room` distinct keys wait.
     fn fill<const ARRAYS: usize>(
         &mut self,
         shape: Shape,
@@ -157,7 +157,7 @@ impl<K: Member> Filler<K> {
         let Filler { marks, waiting } = self;
         let table = host(shape, bins, bin, slots, marks);
         let (mut new, mut held) = (0, [false; ARRAYS]);
-        // Copies of a key wait too, and are dropped now and then.
+        // Copies of a key wait too, and are dropped from time to time.
         let (mut look, mut is_hopeless) = (room, false);
         for (array, held) in arrays.into_iter().zip(&mut held) {
             array.each(bin, |key| {
@@ -188,8 +188,8 @@ impl<K: Member> Filler<K> {
         (waiting.len() <= room).then(|| (new + waiting.len() + held.contains(&true) as usize, held))
     }
 }
-/// How many of the keys that wait, in order, have no room whatever is evicted: their partitions
-/// have fewer empty slots.
+/// Returns how many of the waiting keys, given in ascending order, find no room whatever is
+/// evicted, because their partitions have fewer empty slots.
 fn surplus<K: Member>(table: Host<'_, K>, waiting: &[K]) -> usize {
     let partition_of = |key: &K| table.shape.partition(K::Pairs::hash(*key));
     let each = table.shape.buckets as usize * K::SLOTS as usize;
@@ -201,7 +201,7 @@ fn surplus<K: Member>(table: Host<'_, K>, waiting: &[K]) -> usize {
     };
     waiting.chunk_by(|a, b| partition_of(a) == partition_of(b)).map(of_partition).sum()
 }
-/// Leaves each key once, in order.
+/// Sorts the keys and drops copies.
 fn drop_copies<K: Member>(keys: &mut Vec<K>) {
     keys.sort_unstable();
     keys.dedup();
@@ -220,16 +220,16 @@ fn host<'a, K: Member>(
         marks: Cell::from_mut(marks).as_slice_of_cells(),
     }
 }
-/// Slots of a bin.
+/// Returns the number of slots per bin.
 fn bin_slots<K: Member>(bins: Bins) -> usize {
     (bins.shape.buckets as usize * K::SLOTS as usize) << bins.shift
 }
 
-/// Builds a set of these keys: every slot of `table` and the stash are written, whatever they held.
-/// `None` if more than `most_stashed` keys would be stashed: the table then holds a part, and the
-/// keys were probably chosen against the seed.
+/// Builds a set of these keys: overwrites every slot of `table` and the stash. Returns `None` if
+/// more than `most_stashed` keys would be stashed: `table` is then partly written, and the keys
+/// were probably chosen against the seed.
 ///
-/// Errors: a length that does not fit, out of memory.
+/// Errors: a mismatched length, out of memory.
 #[allow(clippy::too_many_arguments, reason = "as of maps")]
 pub fn build<K: Member>(
     device: &Device,
@@ -293,15 +293,15 @@ pub fn build<K: Member>(
         counts.keys += kept;
         counts.stashed += stashed.len();
         stash.hold(stash.held().or(held.then_some(K::narrowed(0))));
-        // Bins come in order, and so do the keys that waited there.
+        // Bins come in order, and so do their waiting keys.
         stashed.into_iter().for_each(|key| stash.insert(K::Pairs::pair(key, K::narrowed(0))));
     }
     counts.duplicates = keys.len() - counts.keys;
     Ok(Some(counts))
 }
-/// What became of the keys of a bin.
+/// Outcome of one bin.
 struct Outcomes<K> {
-    /// How many there are.
+    /// Number of distinct keys.
     kept: usize,
     /// Whether the ambiguous key is one of them.
     held: bool,
@@ -313,9 +313,9 @@ impl<K> Default for Outcomes<K> {
     }
 }
 
-/// Writes what is made of two arrays, of which [`how`] tells, to `output`, in any order. Gives how
-/// many keys there are. `shape`: by which keys are parted; it must be of as many keys as are put
-/// together.
+/// Writes a combination of two arrays, selected by [`how`], to `output` in unspecified order.
+/// Returns the number of keys. `shape` partitions the keys; it must be sized for the total number
+/// of keys in both arrays.
 ///
 /// Errors: out of memory.
 pub fn combine<K: Member>(
@@ -390,24 +390,24 @@ pub fn combine<K: Member>(
     })
 }
 
-/// The bucket in these slots.
+/// Returns the bucket in these slots.
 fn bucket<K: Member>(slots: &[K]) -> [K::Half; 2] {
     let half = |half: usize| K::half(|i| slots[half * K::SLOTS as usize / 2 + i as usize]);
     [half(0), half(1)]
 }
-/// The mixed keys in the slots of the bucket in this place.
+/// Returns the mixed keys in the slots of bucket `place`.
 pub fn keys_of_bucket<K: Member>(shape: Shape, place: u32, slots: &[K]) -> impl Iterator<Item = K> {
     let fillers = fillers::<K>(shape, place, &bucket(slots));
     let is_key = move |&(s, &key): &(u32, &K)| key != K::EMPTY && fillers >> s & 1 == 0;
     (0..).zip(slots).filter(is_key).map(|(_, &key)| key)
 }
-/// The mixed keys in the slots of a set, in their order.
+/// Returns the mixed keys in the slots of a set, in slot order.
 pub fn keys<K: Member>(shape: Shape, table: &[K]) -> impl Iterator<Item = K> {
     let buckets = (0..).zip(table.chunks_exact(K::SLOTS as usize));
     buckets.flat_map(move |(place, slots)| keys_of_bucket(shape, place, slots))
 }
 
-/// A set to look keys up in.
+/// Lookups in a set.
 #[derive(Clone, Copy)]
 pub struct Finder<'a, K: Member> {
     pub shape: Shape,
@@ -432,11 +432,11 @@ impl<'a, K: Member> Finder<'a, K> {
     fn bucket(&self, place: u32) -> [K::Half; 2] {
         bucket(&self.table[place as usize * K::SLOTS as usize..][..K::SLOTS as usize])
     }
-    /// Whether each key is there: `tell(i, found)`, in order.
+    /// Looks up each key and calls `tell(i, found)` in order.
     fn each(&self, queries: &[K], mut tell: impl FnMut(usize, bool)) {
         const GROUP: usize = 32;
         let (mut groups, mut group, mut i) = (queries.chunks(GROUP), [K::EMPTY; GROUP], 0);
-        // While a group is looked up, the buckets of the next are on their way.
+        // The buckets of the next batch are in flight while a batch is looked up.
         let mut ask = |group: &mut [K; GROUP]| {
             let keys = groups.next().unwrap_or(&[]);
             for (&key, to) in keys.iter().zip(group) {
@@ -462,7 +462,7 @@ impl<'a, K: Member> Finder<'a, K> {
             (group, count) = (next, following);
         }
     }
-    /// How many queries a thread takes at a time.
+    /// Returns the number of queries that a thread takes at a time.
     fn piece(device: &Device, queries: &[K]) -> usize {
         let threads = device.parallelism();
         if threads == 1 || queries.len() < PARALLEL_QUERIES {
@@ -471,7 +471,7 @@ impl<'a, K: Member> Finder<'a, K> {
         // Whole words of bits.
         queries.len().div_ceil(threads).next_multiple_of(32).min(QUERY_PIECE)
     }
-    /// Whether the set holds each query, 1 or 0. Errors: lengths that differ.
+    /// Writes whether the set holds each query, as 1 or 0. Errors: mismatched lengths.
     pub fn contains(&self, device: &Device, queries: &[K], found: &mut [u8]) -> Result<()> {
         check_length("found", found.len(), "queries", queries.len())?;
         let piece = Self::piece(device, queries);
@@ -487,8 +487,9 @@ impl<'a, K: Member> Finder<'a, K> {
         }
         Ok(())
     }
-    /// Whether the set holds each query, a bit each: query `i` is bit `i % 32` of word `i / 32`;
-    /// the rest of the last word is zero. Errors: not a word for each 32 queries begun.
+    /// Writes whether the set holds each query, one bit each: query `i` is bit `i % 32` of word `i
+    /// / 32`; the rest of the last word is zero. Errors: `bits` is not one word per started 32
+    /// queries.
     pub fn contains_bits(&self, device: &Device, queries: &[K], bits: &mut [u32]) -> Result<()> {
         check_length("bits", bits.len(), "queries", queries.len().div_ceil(32))?;
         let piece = Self::piece(device, queries);
@@ -505,7 +506,7 @@ impl<'a, K: Member> Finder<'a, K> {
         }
         Ok(())
     }
-    /// How many of the queries the set holds.
+    /// Returns how many of the queries the set holds.
     pub fn count(&self, device: &Device, queries: &[K]) -> usize {
         let piece = Self::piece(device, queries);
         let answer = |queries: &[K]| {

@@ -1,18 +1,17 @@
-//! The pairs that no bucket has room for, and the one that none may hold.
+//! The stash: pairs for which no bucket has room, and the pair that no bucket may hold.
 use super::simd::GROUP;
 use koel_kernels::table::layout::{EMPTY, Layout};
 use koel_kernels::table::stash;
 
-/// Of this many slots one is taken at most: a search for what is not there ends at its first slot,
-/// nearly always.
+/// Minimum number of slots per pair: a search for an absent key nearly always ends at its first
+/// slot.
 const SPARSE: usize = 8;
 
-/// A small table with linear probing, normally empty; and the value of the ambiguous key, if the
-/// table holds that.
+/// A small table with linear probing, usually empty; and the value of the ambiguous key, if the
+/// table holds it.
 #[derive(Clone)]
 pub struct Stash<L: Layout> {
-    /// A power of two of slots, or none: the head of each, then the word behind it if values are
-    /// wide.
+    /// No slots or a power of two: the head of each, followed by the value word if values are wide.
     slots: Vec<u64>,
     len: usize,
     held: Option<L::Value>,
@@ -23,7 +22,7 @@ impl<L: Layout> Default for Stash<L> {
     }
 }
 impl<L: Layout> Stash<L> {
-    /// Of pairs with distinct keys, none of them the ambiguous one, and the value of that.
+    /// Builds a stash from pairs with distinct keys, none of them the ambiguous one, and its value.
     pub fn from_pairs(
         pairs: impl IntoIterator<Item = L::Pair>,
         held: Option<L::Value>,
@@ -32,13 +31,14 @@ impl<L: Layout> Stash<L> {
         pairs.into_iter().for_each(|pair| stash.insert(pair));
         stash
     }
-    /// Of the slots of another device, however they are arranged, and the value of the ambiguous
-    /// key. What is left of an incomplete last slot does not count.
+    /// Builds a stash from the slots of another device, in any arrangement, and the value of the
+    /// ambiguous key. Words of an incomplete last slot are ignored.
     pub fn from_slots(slots: &[u64], held: Option<L::Value>) -> Stash<L> {
         Stash::from_pairs(pairs_of::<L>(slots), held)
     }
-    /// As [`from_pairs`](Self::from_pairs), of pairs that may have been chosen to collide: `None`
-    /// if putting them in takes more than `most` steps beyond the first of each.
+    /// Like [`from_pairs`](Self::from_pairs), for pairs that may have been chosen to collide:
+    /// returns `None` if insertion takes more than `most` steps in total after the first slot of
+    /// each pair.
     pub fn from_pairs_within(
         pairs: impl ExactSizeIterator<Item = L::Pair>,
         held: Option<L::Value>,
@@ -56,35 +56,35 @@ impl<L: Layout> Stash<L> {
         }
         Some(stash)
     }
-    /// Pairs; that of the ambiguous key not counted.
+    /// Returns the number of pairs, without that of the ambiguous key.
     pub fn len(&self) -> usize {
         self.len
     }
-    /// Whether it has no pair; that of the ambiguous key not counted.
+    /// Returns whether there is no pair, not counting that of the ambiguous key.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
-    /// The value of the ambiguous key.
+    /// Returns the value of the ambiguous key.
     pub fn held(&self) -> Option<L::Value> {
         self.held
     }
-    /// The words of the slots, as other devices read them: of no slot, or of a power of two.
+    /// Returns the words of the slots, as other devices read them: no slots or a power of two.
     pub fn slots(&self) -> &[u64] {
         &self.slots
     }
-    /// Bytes of the slots.
+    /// Returns the size of the slots in bytes.
     pub fn bytes(&self) -> usize {
         size_of_val(&self.slots[..])
     }
-    /// The pairs in the order of the slots, without that of the ambiguous key.
+    /// Returns the pairs in slot order, without that of the ambiguous key.
     pub fn iter(&self) -> impl Iterator<Item = L::Pair> + use<'_, L> {
         pairs_of::<L>(&self.slots)
     }
-    /// The value of a mixed key, which is not the ambiguous one.
+    /// Returns the value of a mixed key other than the ambiguous one.
     pub fn get(&self, mixed: L::Mixed) -> Option<L::Value> {
         self.slot(mixed).map(|at| L::value(pair_at::<L>(&self.slots, at)))
     }
-    /// Those of the mixed keys with these bits for which a search does not end at once.
+    /// Returns those of the mixed keys in `bits` whose search does not end at the first slot.
     #[inline(always)]
     pub(super) fn suspects(&self, mixed: &[L::Mixed; GROUP], bits: u32) -> u32 {
         let taken = |i: usize| self.slots[self.start(mixed[i]) * L::SLOT_WORDS] != EMPTY;
@@ -94,19 +94,19 @@ impl<L: Layout> Stash<L> {
     pub(super) fn hold(&mut self, value: Option<L::Value>) {
         self.held = value;
     }
-    /// Empties it; the memory is kept.
+    /// Removes all pairs; keeps the memory.
     pub(super) fn clear(&mut self) {
         if self.len > 0 {
             self.slots.fill(EMPTY);
         }
         (self.len, self.held) = (0, None);
     }
-    /// Puts a pair in the place of that of its key; false if there is none.
+    /// Replaces the pair with the same key; returns false if there is none.
     pub(super) fn replace(&mut self, pair: L::Pair) -> bool {
         let slot = self.slot(L::key(pair));
         slot.inspect(|&at| put_pair::<L>(&mut self.slots, at, pair)).is_some()
     }
-    /// Adds a pair whose key is not there, and not the ambiguous one.
+    /// Adds a pair whose key is absent and not the ambiguous one.
     pub(super) fn insert(&mut self, pair: L::Pair) {
         debug_assert_ne!(L::head(pair), EMPTY);
         if (self.len + 1) * SPARSE > self.slots.len() / L::SLOT_WORDS {
@@ -119,7 +119,7 @@ impl<L: Layout> Stash<L> {
         self.put(pair);
         self.len += 1;
     }
-    /// Returns how many slots further it had to go.
+    /// Returns the number of slots skipped.
     fn put(&mut self, pair: L::Pair) -> u64 {
         let (mut at, mut steps) = (self.start(L::key(pair)), 0);
         while self.slots[at * L::SLOT_WORDS] != EMPTY {
@@ -142,7 +142,7 @@ impl<L: Layout> Stash<L> {
         }
         None
     }
-    /// Where the search for a mixed key begins. There must be slots.
+    /// Returns the slot where the search for a mixed key begins. There must be slots.
     #[inline(always)]
     fn start(&self, mixed: L::Mixed) -> usize {
         stash::start::<L>(mixed, (self.slots.len() / L::SLOT_WORDS).ilog2()) as usize
@@ -153,34 +153,34 @@ impl<L: Layout> Stash<L> {
     }
 }
 
-/// Pair `at` of words that are pairs one after the other, as in slots of a stash and in bins.
+/// Returns pair `at` of contiguous pairs, as in the slots of a stash and in bins.
 #[inline(always)]
 fn pair_at<L: Layout>(words: &[u64], at: usize) -> L::Pair {
     let slot = &words[at * L::SLOT_WORDS..][..L::SLOT_WORDS];
     L::with_head(slot[0], slot[L::SLOT_WORDS - 1])
 }
-/// As [`pair_at`].
+/// Like [`pair_at`], without bounds checks.
 ///
 /// # Safety
-/// There is that pair.
+/// The pair exists.
 #[inline(always)]
 pub unsafe fn pair_unchecked<L: Layout>(words: &[u64], at: usize) -> L::Pair {
     debug_assert!((at + 1) * L::SLOT_WORDS <= words.len());
-    // SAFETY: the caller's.
+    // SAFETY: by the caller's contract.
     unsafe {
         let behind = *words.get_unchecked(at * L::SLOT_WORDS + L::SLOT_WORDS - 1);
         L::with_head(*words.get_unchecked(at * L::SLOT_WORDS), behind)
     }
 }
-/// Puts a pair where `pair_at` finds it.
+/// Writes pair `at`, for `pair_at` to read.
 #[inline(always)]
 pub fn put_pair<L: Layout>(words: &mut [u64], at: usize, pair: L::Pair) {
     let slot = &mut words[at * L::SLOT_WORDS..][..L::SLOT_WORDS];
-    // A narrow pair has one word: its head, which comes last here.
+    // A narrow pair has one word, its head, which is written last.
     slot[L::SLOT_WORDS - 1] = L::behind(pair);
     slot[0] = L::head(pair);
 }
-/// The pairs of slots that are not empty.
+/// Returns the pairs in the slots that are not empty.
 fn pairs_of<L: Layout>(slots: &[u64]) -> impl Iterator<Item = L::Pair> + use<'_, L> {
     let taken = slots.chunks_exact(L::SLOT_WORDS).filter(|slot| slot[0] != EMPTY);
     taken.map(|slot| L::with_head(slot[0], slot[L::SLOT_WORDS - 1]))
@@ -198,7 +198,7 @@ mod tests {
         let value = |value| Some(L::Value::narrowed(value));
         for n in [0, 1, 7, 8, 9, 1000] {
             let mut stash = Stash::<L>::default();
-            // Hashes that differ: in the high half if mixed keys are wide.
+            // Distinct hashes: they are in the high half if mixed keys are wide.
             let key = |i: u64| (i << 4 | 5) << L::HASH_SHIFT | 5;
             (0..n).for_each(|i| stash.insert(pair::<L>(key(i * 2), i)));
             for i in 0..n {
@@ -229,8 +229,7 @@ mod tests {
         pairs_are_found::<Wide<u64, u32>>();
         pairs_are_found::<Wide<u64, u64>>();
     }
-    /// Keys chosen to share their buckets have one hash: their searches begin at slots of their
-    /// own.
+    /// Keys chosen to share their buckets have one hash: their searches begin at distinct slots.
     #[test]
     fn keys_of_one_hash_do_not_share_a_chain() {
         let pairs = |n: u64| {
@@ -244,7 +243,7 @@ mod tests {
             );
         }
     }
-    /// Keys that all begin at one slot, the last: the search goes round.
+    /// Keys whose searches all begin at the last slot: the search wraps around.
     #[test]
     fn a_crowded_slot_overflows_into_the_next() {
         let crowded = (0u32..)

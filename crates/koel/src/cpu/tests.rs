@@ -18,7 +18,7 @@ trait Pairing: Layout<Key: Hash, Value: Hash> {
     }
 }
 impl<L: Layout<Key: Hash, Value: Hash>> Pairing for L {}
-/// Each test on each pairing.
+/// Runs each test on each pairing.
 macro_rules! on_every_pairing {
     ($($name:ident)*) => {
         on_every_pairing! { @pairing narrow Narrow { $($name)* } }
@@ -34,8 +34,8 @@ macro_rules! on_every_pairing {
     };
 }
 on_every_pairing! {
-    every_size every_load keys_of_every_kind duplicates_of_every_kind the_ambiguous_key what_has_no_room_is_in_the_stash
-    scratch_is_reused wrong_lengths_are_errors
+    every_size every_load keys_of_every_kind duplicates_of_every_kind the_ambiguous_key
+    what_has_no_room_is_in_the_stash scratch_is_reused wrong_lengths_are_errors
 }
 
 fn shape(n: usize, load: f64, partition: f64) -> Shape {
@@ -55,7 +55,7 @@ fn oracle<L: Pairing>(keys: &[L::Key], values: &[L::Value], policy: Duplicates) 
     }
     map
 }
-/// The ambiguous key, if a key of this type is.
+/// Returns the ambiguous key, if it is a key of this type.
 fn ambiguous<L: Pairing>() -> Option<L::Key> {
     Some(L::unmixed(SEED, L::AMBIGUOUS)).filter(|&key| L::mixed(SEED, key) == L::AMBIGUOUS)
 }
@@ -74,7 +74,7 @@ fn built<L: Pairing>(
     policy: Duplicates,
     scratch: &mut Scratch<L>,
 ) -> Result<Built<L>> {
-    // What a table held before must not matter; nor how it is aligned.
+    // Neither the previous content of a table nor its alignment may matter.
     let words = shape.all_buckets() as usize * L::WORDS;
     let (mut table, skip) = (vec![0x1234_5678_9ABC_DEF0; words + 1], keys.len() % 2);
     let mut stash =
@@ -88,7 +88,7 @@ fn built<L: Pairing>(
     let table = table[skip..][..words].to_vec();
     Ok(Built { shape, table, stash, counts })
 }
-/// The layout's rules, then every lookup.
+/// Checks the rules of the layout, then every lookup.
 fn check<L: Pairing>(device: &Device, built: &Built<L>, expected: &Map<L>, given: usize) {
     let Built { shape, ref table, ref stash, counts } = *built;
     assert_eq!(counts.pairs, expected.len());
@@ -127,7 +127,7 @@ fn check<L: Pairing>(device: &Device, built: &Built<L>, expected: &Map<L>, given
     let expected_found = wanted.iter().map(|v| v.is_some() as u8).collect::<Vec<_>>();
     for level in Level::available() {
         let finder = finder.with_level(level);
-        // Any length of a batch.
+        // Inputs of any length.
         for n in (0..queries.len().min(40)).chain([queries.len()]) {
             let (queries, wanted_found) = (&queries[..n], &expected_found[..n]);
             let (mut values, mut found) = (vec![L::value_of(1); n], vec![2; n]);
@@ -154,7 +154,7 @@ fn check<L: Pairing>(device: &Device, built: &Built<L>, expected: &Map<L>, given
     }
 }
 /// Builds with every instruction set and number of threads: the bytes are the same, and the answers
-/// right.
+/// are right.
 fn check_all<L: Pairing>(
     shape: Shape,
     keys: &[L::Key],
@@ -212,7 +212,7 @@ fn check_all<L: Pairing>(
     counts
 }
 fn random_keys<L: Pairing>(n: usize, seed: u32) -> Vec<L::Key> {
-    // Distinct: the low half is by a bijection.
+    // Distinct, because the low half is bijective.
     (0..n as u32)
         .map(|i| L::key_of(splitmix_at(seed.into(), i) << 32 | mix(i ^ seed) as u64))
         .collect()
@@ -302,8 +302,8 @@ fn duplicates_of_every_kind<L: Pairing>() {
         }
     }
 }
-/// The key whose mixed form looks like an empty slot, with values that look like one too or not, in
-/// tables with and without room. Of some pairings no key is that.
+/// The key whose mixed form looks like an empty slot, with values that do or do not look like one,
+/// in tables with and without room. Some pairings have no such key.
 fn the_ambiguous_key<L: Pairing>() {
     let n = 200;
     let ambiguous = ambiguous::<L>().unwrap_or(L::key_of(u64::MAX));
@@ -334,7 +334,7 @@ fn the_ambiguous_key<L: Pairing>() {
                 check_all::<L>(shape, &keys, &values, &POLICIES[..3]);
             }
         }
-        // Looked up, but not there.
+        // Looked up, but absent.
         check_all::<L>(shape, &random_keys::<L>(n, 9), &numbers::<L>(n), &POLICIES[..1]);
     }
 }
@@ -351,7 +351,7 @@ fn what_has_no_room_is_in_the_stash<L: Pairing>() {
         let twice = random_keys::<L>(n / 2, 8).repeat(2);
         check_all::<L>(shape, &twice, &numbers::<L>(twice.len()), &POLICIES[..3]);
     }
-    // Keys of neighbouring hashes, if keys have as many bits as their mixed forms.
+    // Keys of adjacent hashes, if keys have as many bits as their mixed forms.
     if size_of::<L::Key>() < size_of::<L::Mixed>() {
         return;
     }
@@ -375,7 +375,7 @@ fn scratch_is_reused<L: Pairing>() {
         let built =
             built(&device, shape, &keys, &values, Duplicates::KeepLast, &mut scratch).unwrap();
         check(&device, &built, &oracle::<L>(&keys, &values, Duplicates::KeepLast), n);
-        // Which thread has the largest bin may differ, but not much.
+        // Which thread gets the largest bin may vary, but the size not by much.
         assert!(scratch.bytes() < 2 * *bytes.get_or_insert(scratch.bytes()));
     }
 }
@@ -399,9 +399,11 @@ fn wrong_lengths_are_errors<L: Pairing>() {
         Err(Error::Length { name: "values", found: 1, expected: 2, .. })
     ));
     let error = go(ok, &both, words - 1);
-    assert!(
-        matches!(error, Err(Error::Length { name: "table", found, expected, .. }) if (found, expected) == (words - 1, words))
-    );
+    assert!(matches!(
+        error,
+        Err(Error::Length { name: "table", found, expected, .. })
+            if (found, expected) == (words - 1, words)
+    ));
     assert!(matches!(
         go(Shape { partitions: 0, ..ok }, &both, 0),
         Err(Error::Setting { field: "shape", .. })

@@ -1,8 +1,8 @@
-//! Updates of a table that is there, in batches, in place.
+//! In-place batch updates of an existing table.
 //!
-//! Operations are sorted by partition. Then each partition that has some is taken apart, changed by
-//! one operation after the other, in their order, and put together again, by any of the threads.
-//! Pairs of its stash try to get out of it each time.
+//! Operations are sorted by partition. Each partition with operations is then unpacked, changed by
+//! its operations in order, and packed again, on any of the threads. Each time, pairs of its stash
+//! try to leave it.
 use super::simd::{behind_at, heads};
 use super::stash::Stash;
 use crate::device::Device;
@@ -16,31 +16,30 @@ use std::collections::HashMap;
 use std::marker::PhantomData;
 use std::ops::Range;
 
-/// Evictions until a pair goes to the stash.
+/// Maximum number of evictions before a pair goes to the stash.
 const MAX_EVICTIONS: u32 = 512;
-/// Fewer operations than this are done by the calling thread.
+/// The calling thread applies fewer operations than this.
 const PARALLEL: usize = 4096;
 
-/// What a table's buckets are.
+/// Buckets of a kind of table.
 pub trait Buckets {
-    /// What operations are on; and how the stash holds it.
+    /// Layout of the pairs that operations work on, and that the stash holds.
     type Pairs: Layout;
-    /// What tables are arrays of.
+    /// Element type of the table array.
     type Word: Copy + Send;
-    /// Words of a bucket.
+    /// Words per bucket.
     const WORDS: usize;
-    /// Pairs of a bucket.
+    /// Pairs per bucket.
     const SLOTS: usize;
     /// Whether pairs have values.
     const VALUES: bool;
-    /// The pair in a slot of a bucket of these words; empty if there is none.
+    /// Returns the pair in a slot of a bucket of these words; the empty pair if the slot has none.
     fn pair(words: &[Self::Word], bucket: usize, slot: usize) -> PairOf<Self>;
-    /// Writes the pairs of a bucket that is in this place, and from which keys of classes with
-    /// these bits overflowed.
+    /// Writes the pairs of bucket `place`, from which keys of the classes in `bits` overflowed.
     fn write(shape: Shape, place: u32, pairs: &[PairOf<Self>], bits: u8, words: &mut [Self::Word]);
 }
 type PairOf<B> = <<B as Buckets>::Pairs as Layout>::Pair;
-/// Those of a map.
+/// Buckets of a map.
 pub struct OfMap<L>(PhantomData<L>);
 impl<L: Layout> Buckets for OfMap<L> {
     type Pairs = L;
@@ -57,7 +56,7 @@ impl<L: Layout> Buckets for OfMap<L> {
         let gone = (0..BUCKET)
             .filter(|&slot| L::head(pairs[slot]) == EMPTY)
             .fold(0, |gone, slot| gone | 1 << slot);
-        // A lookup goes on only from a bucket that is full.
+        // A lookup continues only from a full bucket.
         let pairs = if gone == 0 || bits != 0 {
             with_class_bits::<L>(filled::<L>(shape, place, pairs, gone), bits as u32)
         } else {
@@ -69,7 +68,7 @@ impl<L: Layout> Buckets for OfMap<L> {
         }
     }
 }
-/// Those of a set. A key of which the first bucket has room comes home from its second one: no
+/// Buckets of a set. A key returns from its second bucket when its first one has room: no
 /// [filler](Shape::filler) is needed.
 pub struct OfSet<K>(PhantomData<K>);
 impl<K: Member + Send> Buckets for OfSet<K> {
@@ -96,32 +95,33 @@ impl<K: Member + Send> Buckets for OfSet<K> {
     }
 }
 
-/// The operations of a batch.
+/// Operations of a batch.
 #[derive(Clone, Copy)]
 pub struct Batch<'a, L: Layout> {
-    /// Of each operation.
+    /// Key of each operation.
     pub keys: &'a [L::Key],
-    /// Of each operation; none if all erase, or if there are no values.
+    /// Value of each operation; empty if all erase, or if there are no values.
     pub values: &'a [L::Value],
     /// What all operations do, or [`EACH`](operation::EACH).
     pub operation: u32,
-    /// Then of each operation what it does, in the low two bits.
+    /// With `EACH`: what each operation does, in the low two bits.
     pub operations: &'a [u8],
-    /// Only operations that are not done yet count.
+    /// Whether to apply only the operations not done yet.
     pub again: bool,
-    /// Pairs that a partition may have after new ones came.
+    /// Maximum number of pairs per partition after insertions.
     pub most: u32,
 }
-/// What a batch did.
+/// Outcome of a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Updated {
-    /// Keys that came.
+    /// Number of keys inserted.
     pub new: usize,
-    /// Keys that went.
+    /// Number of keys removed.
     pub gone: usize,
-    /// Partitions that had no room: their operations from the first such one on are not done.
+    /// Number of partitions without room: from the first operation that did not fit, theirs are not
+    /// done.
     pub refused: usize,
-    /// New keys of those, at most.
+    /// Upper bound on the new keys of those partitions.
     pub wanted: usize,
 }
 impl Updated {
@@ -134,16 +134,16 @@ impl Updated {
         }
     }
 }
-/// Memory that is kept from batch to batch.
+/// Memory that is reused across batches.
 #[derive(Default)]
 pub struct Updates {
     /// Partition and number of each operation.
     order: Vec<u64>,
-    /// What became of them, in this order.
+    /// Statuses of the operations, in this order.
     statuses: Vec<u8>,
 }
 impl Updates {
-    /// Bytes that it keeps.
+    /// Returns the number of bytes held.
     pub fn bytes(&self) -> usize {
         self.order.capacity() * size_of::<u64>() + self.statuses.capacity()
     }
@@ -160,11 +160,11 @@ struct Task<'a, B: Buckets> {
     updated: Updated,
 }
 
-/// Applies a batch: as if one operation was done after the other. `statuses` become those of the
+/// Applies a batch as if its operations were done sequentially. Sets `statuses` to those of the
 /// operations.
 ///
-/// Sorts one word an operation, reads and writes each partition that has operations once. `seed`:
-/// of the table, which has this shape.
+/// Sorts one word per operation; reads and writes each partition with operations once. `seed` and
+/// `shape` are those of the table.
 #[allow(clippy::too_many_arguments, reason = "as `build`")]
 pub fn update<B: Buckets>(
     device: &Device,
@@ -244,14 +244,14 @@ pub fn update<B: Buckets>(
     updated
 }
 
-/// A partition taken apart.
+/// An unpacked partition.
 struct Taken<B: Buckets> {
     /// The pairs of each bucket, in any of its slots.
     pairs: Vec<PairOf<B>>,
     stashed: Stashed<B::Pairs>,
-    /// Pairs that found no room, since there was more: later ones try half as often each.
+    /// Number of pairs without room since a removal: each halves the evictions of later ones.
     failures: u32,
-    /// Of each bucket the class bits.
+    /// Class bits of each bucket.
     bits: Vec<u8>,
     random: u32,
 }
@@ -266,8 +266,8 @@ impl<B: Buckets> Default for Taken<B> {
         }
     }
 }
-/// The pairs that have no place, while a partition is taken apart, and which one has a mixed key:
-/// many have one hash if keys were chosen.
+/// Pairs without a slot while a partition is unpacked, indexed by mixed key: crafted keys may share
+/// one hash.
 struct Stashed<L: Layout> {
     pairs: Vec<L::Pair>,
     numbers: HashMap<u64, usize>,
@@ -283,7 +283,7 @@ impl<L: Layout> Stashed<L> {
         self.numbers.clear();
     }
     fn position(&self, mixed: L::Mixed) -> Option<usize> {
-        // Normally there is none.
+        // Usually there are none.
         if self.pairs.is_empty() { None } else { self.numbers.get(&mixed.widened()).copied() }
     }
     fn push(&mut self, pair: L::Pair) {
@@ -299,7 +299,7 @@ impl<L: Layout> Stashed<L> {
         }
     }
 }
-/// Where a key is.
+/// Location of a key.
 #[derive(Clone, Copy)]
 enum There {
     Nowhere,
@@ -322,7 +322,7 @@ impl<L: Layout, B: Buckets<Pairs = L>> Taken<B> {
             // The ambiguous key has no slot: there is always room for it.
             let has_slot = mixed != L::AMBIGUOUS;
             let is_full = has_slot && count >= batch.most as usize;
-            // Whatever follows would have to be in its order.
+            // Later operations are refused too, to keep their order.
             if refused || before.is_none() && operation != operation::ERASE && is_full {
                 task.updated.refused = 1;
                 task.updated.wanted += (before.is_none() && operation != operation::ERASE) as usize;
@@ -361,8 +361,8 @@ impl<L: Layout, B: Buckets<Pairs = L>> Taken<B> {
         self.write(shape, task);
     }
 
-    /// Takes the partition apart, and its pairs out of the stash, if there is room. Tells how many
-    /// pairs it has besides that of the ambiguous key, and whether there were fillers.
+    /// Unpacks the partition, and takes its pairs out of the stash where there is room. Returns the
+    /// number of its pairs, without that of the ambiguous key, and whether there were fillers.
     fn read(&mut self, shape: Shape, task: &mut Task<'_, B>) -> (usize, bool) {
         self.pairs.clear();
         self.stashed.clear();
@@ -372,7 +372,7 @@ impl<L: Layout, B: Buckets<Pairs = L>> Taken<B> {
         for bucket in 0..shape.buckets {
             self.pairs.extend((0..B::SLOTS).map(|slot| {
                 let pair = B::pair(task.words, bucket as usize, slot);
-                // Fillers do not belong where they are.
+                // Drop fillers, which do not belong to their bucket.
                 if L::head(pair) == EMPTY || !shape.belongs(L::hash(L::key(pair)), first + bucket) {
                     has_gaps |= L::head(pair) != EMPTY;
                     return L::EMPTY_PAIR;
@@ -386,7 +386,7 @@ impl<L: Layout, B: Buckets<Pairs = L>> Taken<B> {
         (count, has_gaps)
     }
 
-    /// The slots of a bucket.
+    /// Returns the slots of a bucket.
     fn slots(bucket: u32) -> Range<usize> {
         let first = bucket as usize * B::SLOTS;
         first..first + B::SLOTS
@@ -418,8 +418,8 @@ impl<L: Layout, B: Buckets<Pairs = L>> Taken<B> {
         }
     }
 
-    /// A slot for a pair whose key is not there: a free one of its buckets, or that of another pair
-    /// which goes to its other bucket, and so on; or else the stash.
+    /// Places a pair whose key is absent: in a free slot of its buckets, or in the slot of a pair
+    /// that is evicted to its other bucket, and so on; otherwise in the stash.
     fn place(&mut self, shape: Shape, mut pair: L::Pair) {
         let h = L::hash(L::key(pair));
         let first = shape.first(h);
@@ -451,7 +451,7 @@ impl<L: Layout, B: Buckets<Pairs = L>> Taken<B> {
         let free = self.free(bucket);
         free.inspect(|&slot| self.pairs[slot] = pair).is_some()
     }
-    /// Brings pairs to their first buckets, as far as these have room. Tells whether one came.
+    /// Moves pairs to their first buckets where these have room. Returns whether one moved.
     fn come_home(&mut self, shape: Shape) -> bool {
         let mut came = false;
         for bucket in 0..shape.buckets {
@@ -467,9 +467,9 @@ impl<L: Layout, B: Buckets<Pairs = L>> Taken<B> {
         came
     }
 
-    /// Puts the partition together again.
+    /// Packs the partition again.
     fn write(&mut self, shape: Shape, task: &mut Task<'_, B>) {
-        // What is in the stash has two full buckets.
+        // Pairs remain in the stash only if both their buckets are full.
         let mut stashed = std::mem::take(&mut self.stashed.pairs);
         stashed.retain(|&pair| {
             let h = L::hash(L::key(pair));

@@ -8,16 +8,16 @@ use crate::primitives::SortKeys;
 use rayon::prelude::*;
 use std::fmt;
 
-/// The id of a key that an [`Index`] does not have.
+/// Id of a key that is not in an [`Index`].
 pub const NO_ID: u32 = u32::MAX;
 
-/// A two-way index: the distinct keys of a column get the numbers `0..len`, and both ways cost one
-/// step.
+/// A two-way index: numbers the distinct keys of a column `0..len`, with one-step access in both
+/// directions.
 ///
 /// The *id* of a key is its rank among the distinct keys, in ascending order: the same in every run
-/// and on every device, and ids compare as keys do. Every key can be stored. After the compacting
-/// table of Alcantara et al. 2009, whose ids depend on the run; here the column is sorted,
-/// so that a key may come once or a million times.
+/// and on every device, and ids compare as keys do. Every key can be stored. The index is modelled
+/// on the compacting table of Alcantara et al. 2009, whose ids depend on the run; here the column
+/// is sorted, so a key may occur once or a million times.
 ///
 /// ```
 /// let device = koel::Device::cpu()?;
@@ -29,21 +29,22 @@ pub const NO_ID: u32 = u32::MAX;
 /// ```
 ///
 /// # Memory
-/// A [`Map`] of the distinct keys, 8.2 / load bytes for each of 32 bits (twice that for 64), and
-/// the keys themselves.
+/// A [`Map`] of the distinct keys, 8.2 / load bytes per key of 32 bits (twice that for 64), and the
+/// keys themselves.
 pub struct Index<K: Key = u32> {
     pub(super) map: Map<K, u32>,
     pub(super) keys: Stored<K>,
 }
 impl<K: Key> Index<K> {
-    /// Of host keys, with the options' defaults. Copies, and waits.
+    /// Builds an index from keys in host memory, with default options. Copies and waits.
     ///
-    /// Errors: more keys than 31-bit indices reach, out of memory.
+    /// Errors: more keys than 31-bit indices can address, out of memory.
     pub fn build(device: &Device, keys: &[K]) -> Result<Index<K>> {
         let (staged, stream) = (device.stage(keys)?, device.stream()?);
         IndexBuilder::new(device, IndexOptions::default())?.build(&stream, staged.view())
     }
-    /// Of a column of host keys; and the id of each of them. Copies both ways, and waits.
+    /// Builds an index from a column of keys in host memory, and returns the id of each of them.
+    /// Copies both ways and waits.
     ///
     /// Errors: as [`build`](Self::build).
     pub fn encode(device: &Device, keys: &[K]) -> Result<(Index<K>, Vec<u32>)> {
@@ -54,50 +55,51 @@ impl<K: Key> Index<K> {
         index.ids_into(&stream, staged.view(), ids.view_mut())?;
         Ok((index, ids.download()?))
     }
-    /// Distinct keys.
+    /// Returns the number of distinct keys.
     pub fn len(&self) -> usize {
         self.keys.len()
     }
-    /// Whether there are none.
+    /// Returns whether there are no keys.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// The device it is on.
+    /// Returns the device that holds the index.
     pub fn device(&self) -> &Device {
         self.map.device()
     }
-    /// Bytes of device memory that it keeps.
+    /// Returns the bytes of device memory that the index occupies.
     pub fn bytes(&self) -> usize {
         self.map.bytes() + self.keys.bytes()
     }
-    /// The keys in ascending order: that of id `i` is element `i`.
+    /// Returns the keys in ascending order: element `i` is the key of id `i`.
     pub fn keys(&self) -> View<'_, K> {
         self.keys.view()
     }
-    /// From keys to ids, as a map: for joins, and for kernels of one's own. Of a file that was
-    /// [opened](Self::open), and not [verified](Self::verify), values of the map may be no ids.
+    /// Returns the map from keys to ids: for joins, and for custom kernels. If the index was
+    /// [opened](Self::open) from a file and not [verified](Self::verify), values of the map may be
+    /// invalid ids.
     pub fn map(&self) -> &Map<K, u32> {
         &self.map
     }
-    /// A copy on another device, or on the same one: the same bytes, the same answers. Copies
-    /// through host memory and waits. What was [opened](Self::open) is checked and then copied
-    /// from where it is.
+    /// Copies the index to another device, or to the same one: the same bytes, the same answers.
+    /// Copies through host memory and waits. An [opened](Self::open) index is verified first, then
+    /// copied from where it is.
     ///
-    /// Errors: out of memory; of an index that was opened, faults of its file.
+    /// Errors: out of memory; for an opened index, faults of its file.
     pub fn to_device(&self, device: &Device) -> Result<Index<K>> {
         let map = self.map.to_device(device)?;
         Ok(Index { map, keys: Stored::Own(self.keys.upload(self.len(), device)?) })
     }
-    /// The ids of host keys. Copies both ways, and waits.
+    /// Returns the ids of keys in host memory. Copies both ways and waits.
     pub fn ids(&self, keys: &[K]) -> Result<Vec<Option<u32>>> {
         let ids = self.map.get(keys)?.into_iter();
-        // In a file may stand what is no id.
+        // A file may hold invalid ids.
         Ok(ids.map(|id| id.filter(|&id| (id as usize) < self.len())).collect())
     }
-    /// `ids[i]` = the id of `keys[i]`, or [`NO_ID`].
+    /// Writes the id of `keys[i]`, or [`NO_ID`], to `ids[i]`.
     ///
-    /// One launch; allocates nothing, waits for nothing; traffic as of [`Map::get_or`]. Errors:
-    /// lengths that differ, buffers of another device.
+    /// Takes one launch, allocates nothing and does not wait; memory traffic is that of
+    /// [`Map::get_or`]. Errors: mismatched lengths, buffers of another device.
     pub fn ids_into(
         &self,
         stream: &Stream,
@@ -107,13 +109,13 @@ impl<K: Key> Index<K> {
         check_length("ids", ids.len(), "keys", keys.len())?;
         self.map.get_or(stream, keys, ids.reborrow(), NO_ID)?;
         if let (Stored::Mapped(_), Some(ids)) = (&self.keys, ids.host_mut()) {
-            // What stands in the file may be no id.
+            // The file may hold invalid ids.
             let none = |id: &&mut u32| **id as usize >= self.len();
             self.device().install(|| ids.par_iter_mut().filter(none).for_each(|id| *id = NO_ID));
         }
         Ok(())
     }
-    /// The keys of ids. Copies both ways, and waits.
+    /// Returns the keys of ids in host memory. Copies both ways and waits.
     pub fn keys_of(&self, ids: &[u32]) -> Result<Vec<Option<K>>> {
         let (device, mut keys) = (self.device(), self.device().alloc(ids.len())?);
         let (staged, stream) = (device.stage(ids)?, device.stream()?);
@@ -121,10 +123,11 @@ impl<K: Key> Index<K> {
         let keys = keys.download()?.into_iter().zip(ids);
         Ok(keys.map(|(key, &id)| ((id as usize) < self.len()).then_some(key)).collect())
     }
-    /// `keys[i]` = the key of `ids[i]`, or `missing` if no key has this id.
+    /// Writes the key of `ids[i]`, or `missing` if no key has this id, to `keys[i]`.
     ///
-    /// One launch; allocates nothing, waits for nothing. 4 bytes and a key a query in order, and a
-    /// sector of 32 bytes at random. Errors: lengths that differ, buffers of another device.
+    /// Takes one launch, allocates nothing and does not wait. Per query, accesses 4 bytes and a key
+    /// in order, and one sector of 32 bytes at random. Errors: mismatched lengths, buffers of
+    /// another device.
     pub fn keys_of_into(
         &self,
         stream: &Stream,
@@ -147,11 +150,11 @@ impl<K: Key> fmt::Debug for Index<K> {
     }
 }
 
-/// Builds indexes, and keeps the memory that building needs from one build to the next.
+/// Builds indexes, and keeps scratch memory across builds.
 ///
-/// On a GPU: a radix sort of the keys, a launch that finds the distinct ones, and a [`Map`] of
-/// those; waits once, for their number. Memory traffic of 32-bit keys: 36 bytes a key for the sort,
-/// 4 for the runs, and 58 a distinct key.
+/// On a GPU, a build is a radix sort of the keys, a launch that finds the distinct ones, and a
+/// [`Map`] build of those; it waits once, for their number. Memory traffic for 32-bit keys: 36
+/// bytes per key for the sort, 4 for the runs, and 58 per distinct key.
 pub struct IndexBuilder<K: Key = u32> {
     device: Device,
     map: MapBuilder<K, u32>,
@@ -159,20 +162,20 @@ pub struct IndexBuilder<K: Key = u32> {
     grouping: Option<Grouping<K>>,
 }
 impl<K: Key> IndexBuilder<K> {
-    /// Errors: a load outside 0.3 to 0.95.
+    /// Creates a builder. Errors: a load factor outside 0.3 to 0.95.
     pub fn new(device: &Device, options: IndexOptions) -> Result<IndexBuilder<K>> {
         let map = MapBuilder::new(device, options.of_map())?;
         Ok(IndexBuilder { device: device.clone(), map, sorting: None, grouping: None })
     }
-    /// The index of a column of keys, in which keys may come often. Waits.
+    /// Builds the index of a column of keys, which may repeat. Waits.
     ///
-    /// Allocates the index, and scratch memory if there were never so many keys before: 4 times the
-    /// keys, and for 32-bit keys some more. Errors: more keys than 31-bit indices reach,
+    /// Allocates the index, and scratch memory if the column is larger than all before: 4 times the
+    /// keys, and somewhat more for 32-bit keys. Errors: more keys than 31-bit indices can address,
     /// buffers of another device, out of memory.
     pub fn build(&mut self, stream: &Stream, keys: View<'_, K>) -> Result<Index<K>> {
         Ok(self.build_counted(stream, keys)?.0)
     }
-    /// The same, and how often each key comes, in the order of ids.
+    /// Like [`build`](Self::build), and returns how often each key occurs, in id order.
     ///
     /// Errors: as [`build`](Self::build).
     pub fn build_counted(
@@ -184,8 +187,8 @@ impl<K: Key> IndexBuilder<K> {
         let counts = sizes(stream, starts.view())?;
         Ok((self.of_groups(stream, keys)?, counts))
     }
-    /// The distinct keys of a column in ascending order, and how often each comes: no index is
-    /// built. Waits.
+    /// Returns the distinct keys of a column in ascending order, and how often each occurs, without
+    /// building an index. Waits.
     ///
     /// Errors: as [`build`](Self::build).
     pub fn group_counts(
@@ -196,7 +199,7 @@ impl<K: Key> IndexBuilder<K> {
         let Groups { keys, starts } = self.groups(stream, keys)?;
         Ok((keys, sizes(stream, starts.view())?))
     }
-    /// Bytes of device memory that the builder keeps for sorting and grouping.
+    /// Returns the bytes of device memory that the builder keeps for sorting and grouping.
     pub fn scratch_bytes(&self) -> usize {
         let sorting = self.sorting.as_ref().map_or(0, |s| s.bytes(s.sort.scratch_bytes()));
         sorting + self.grouping.as_ref().map_or(0, Grouping::bytes)
@@ -214,7 +217,7 @@ impl<K: Key> IndexBuilder<K> {
     }
 }
 impl<K: Key> Index<K> {
-    /// Of distinct keys: the number of each is its place.
+    /// Builds an index of distinct keys: the id of each key is its position.
     pub(super) fn of_groups(
         stream: &Stream,
         builder: &mut MapBuilder<K, u32>,
@@ -226,8 +229,8 @@ impl<K: Key> Index<K> {
     }
 }
 
-/// The distinct host keys in ascending order, and how often each comes. Copies both ways, and
-/// waits.
+/// Returns the distinct keys of host memory in ascending order, and how often each occurs. Copies
+/// both ways and waits.
 ///
 /// ```
 /// let device = koel::Device::cpu()?;
@@ -235,7 +238,7 @@ impl<K: Key> Index<K> {
 /// # Ok::<(), koel::Error>(())
 /// ```
 ///
-/// Errors: more keys than 32-bit indices reach, out of memory.
+/// Errors: more keys than 32-bit indices can address, out of memory.
 pub fn group_counts<K: Key>(device: &Device, keys: &[K]) -> Result<Vec<(K, u32)>> {
     let (staged, stream) = (device.stage(keys)?, device.stream()?);
     let mut builder = IndexBuilder::new(device, IndexOptions::default())?;

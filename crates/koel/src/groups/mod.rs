@@ -1,8 +1,7 @@
-//! Groups of equal keys: what indexes and multimaps are made of.
+//! Groups of equal keys: the basis of indexes and multimaps.
 //!
-//! The keys are sorted; each run of equal ones is a group, and groups are numbered in the order of
-//! their keys. Where no order is asked for, a multimap's pairs are [parted](parting) by hash
-//! instead.
+//! The keys are sorted; each run of equal keys is a group, and groups are numbered in key order.
+//! Where no order is requested, a multimap's pairs are [partitioned](parting) by hash instead.
 mod file;
 mod index;
 mod multi_map;
@@ -24,12 +23,13 @@ use std::ops::Range;
 #[cfg(doc)]
 use crate::Map;
 
-/// What an index is built with.
+/// Build options of an index.
 #[derive(Clone, Copy, Debug)]
 pub struct IndexOptions {
-    /// Keys per slot of the table, 0.3 to 0.95. High loads save memory, low loads save time.
+    /// Load factor in keys per slot of the table, 0.3 to 0.95. High loads save memory, low loads
+    /// save time.
     pub load: f64,
-    /// Hash seed, as of a [map](crate::MapOptions::seed). Answers do not depend on it.
+    /// Hash seed, as for a [map](crate::MapOptions::seed). Answers do not depend on it.
     pub seed: Option<u32>,
 }
 impl Default for IndexOptions {
@@ -38,25 +38,26 @@ impl Default for IndexOptions {
     }
 }
 impl IndexOptions {
-    /// Of a map of distinct keys.
+    /// Returns the options of a map of distinct keys.
     fn of_map(self) -> MapOptions {
         let IndexOptions { load, seed } = self;
         MapOptions { load, seed, duplicates: crate::Duplicates::Unchecked, ..MapOptions::default() }
     }
 }
 
-/// Keys of numbered groups: `u32`, `u64`, `u128`.
+/// Key types of numbered groups: `u32`, `u64`, `u128`.
 pub trait GroupKey: Element + Default + Word + Arg {}
 impl<K: Element + Default + Word + Arg> GroupKey for K {}
 
-/// What sorts keys and finds the groups among them: a plan for sorting, and memory.
+/// State for sorting keys and finding the groups among them: a sort plan and memory.
 struct Sorting<K, S> {
     sort: S,
     sorted: Buffer<K>,
     runs: Runs,
 }
 impl<K: Key, S> Sorting<K, S> {
-    /// That for `n` keys: what is kept, if it is enough, or with a plan that `sort` makes.
+    /// Returns a state for `n` keys: the kept one if it is large enough, or one with a plan made by
+    /// `sort`.
     fn reserve<'a>(
         device: &Device,
         kept: &'a mut Option<Sorting<K, S>>,
@@ -67,12 +68,12 @@ impl<K: Key, S> Sorting<K, S> {
             || Ok(Sorting { sort: sort()?, sorted: device.alloc(n)?, runs: Runs::new(device, n)? });
         reserve(kept, |kept| kept.sorted.len() >= n, make)
     }
-    /// Bytes, of which the plan has so many.
+    /// Returns the number of bytes held, including `of_sort` bytes of the plan.
     fn bytes(&self, of_sort: usize) -> usize {
         of_sort + self.sorted.bytes() + self.runs.scratch_bytes()
     }
 }
-/// What is kept, if it is enough, or what `make` makes.
+/// Returns the kept object if it is large enough, or a new one from `make`.
 fn reserve<T>(
     kept: &mut Option<T>,
     enough: impl FnOnce(&T) -> bool,
@@ -80,7 +81,7 @@ fn reserve<T>(
 ) -> Result<&mut T> {
     let memory = match kept.take() {
         Some(memory) if enough(&memory) => memory,
-        // The old one is given back first: both need not fit.
+        // Free the old one first: both may not fit together.
         old => {
             drop(old);
             make()?
@@ -92,19 +93,19 @@ fn reserve<T>(
 struct Grouping<K> {
     distinct: Buffer<K>,
     starts: Buffer<u32>,
-    /// From 0 on.
+    /// Numbers counting up from 0.
     numbers: Buffer<u32>,
-    /// How many there are; and whether they are none after all.
+    /// Number of groups, and a flag for failed grouping.
     count: Buffer<u32>,
 }
-/// Groups as they stay: the key of each, and where each begins among all elements, and the last one
-/// ends.
+/// Final groups: the key of each group, the start of each group among all elements, and the end of
+/// the last one.
 struct Groups<K> {
     keys: Buffer<K>,
     starts: Buffer<u32>,
 }
 impl<K: Key> Grouping<K> {
-    /// For at most so many keys.
+    /// Allocates memory for at most `max_n` keys.
     fn new(device: &Device, max_n: usize) -> Result<Grouping<K>> {
         Ok(Grouping {
             distinct: device.alloc(max_n)?,
@@ -113,7 +114,7 @@ impl<K: Key> Grouping<K> {
             count: device.alloc(2)?,
         })
     }
-    /// That for `n` keys: what is kept, if it is enough.
+    /// Returns memory for `n` keys: the kept one if it is large enough.
     fn reserve<'a>(
         device: &Device,
         kept: &'a mut Option<Grouping<K>>,
@@ -124,7 +125,7 @@ impl<K: Key> Grouping<K> {
     fn bytes(&self) -> usize {
         self.distinct.bytes() + self.starts.bytes() + self.numbers.bytes() + self.count.bytes()
     }
-    /// The groups of the first `n` sorted keys. Waits.
+    /// Finds the groups of the first `n` sorted keys. Waits.
     fn of_sorted<S>(
         &mut self,
         stream: &Stream,
@@ -143,7 +144,7 @@ impl<K: Key> Grouping<K> {
         let groups = self.count.view().slice(..1)?.download()?[0] as usize;
         self.kept(stream, groups)
     }
-    /// As many groups as were found.
+    /// Copies the groups found to buffers of exact size.
     fn kept(&mut self, stream: &Stream, groups: usize) -> Result<Groups<K>> {
         let device = stream.device();
         let (mut keys, mut starts) = (device.alloc(groups)?, device.alloc(groups + 1)?);
@@ -152,7 +153,7 @@ impl<K: Key> Grouping<K> {
         Ok(Groups { keys, starts })
     }
 }
-/// The numbers from 0 on.
+/// Returns the numbers from 0 to `n - 1`.
 fn numbers(device: &Device, n: usize) -> Result<Buffer<u32>> {
     let (mut numbers, stream) = (device.alloc(n)?, device.stream()?);
     let mut view = numbers.view_mut();
@@ -170,7 +171,7 @@ fn numbers(device: &Device, n: usize) -> Result<Buffer<u32>> {
     Ok(numbers)
 }
 
-/// `out[i]` = the key of group `ids[i]`, or `missing`.
+/// Writes the key of group `ids[i]`, or `missing`, to `out[i]`.
 pub(crate) fn keys_of<K: GroupKey>(
     stream: &Stream,
     ids: View<'_, u32>,
@@ -203,8 +204,8 @@ pub(crate) fn keys_of<K: GroupKey>(
     }
     Ok(())
 }
-/// Where the elements of group `id` are, of `held` ones: none if there is no such group. Starts
-/// that stand in a file, where nobody checked them, lead nowhere else.
+/// Returns the range of the elements of group `id`, out of `held` elements; empty if there is no
+/// such group. Clamps starts from an unverified file to `held`.
 fn places(starts: &[u32], id: u32, held: usize) -> Range<usize> {
     match starts.get(id as usize..).and_then(|starts| starts.first_chunk()) {
         Some(&[start, end]) => {
@@ -214,7 +215,8 @@ fn places(starts: &[u32], id: u32, held: usize) -> Range<usize> {
         None => 0..0,
     }
 }
-/// In place of the numbers of groups their elements, of `held` ones: 0 of those that are none.
+/// Replaces each group number by the size of the group, out of `held` elements; 0 if there is no
+/// such group.
 fn sizes_of(
     stream: &Stream,
     mut ids: ViewMut<'_, u32>,
@@ -224,7 +226,7 @@ fn sizes_of(
     let (n, groups) = (count32("ids", ids.len())?, starts.len() as u32 - 1);
     let (of_groups, to) = (starts.arg("groups", stream)?, ids.arg("ids", stream)?);
     if stream.device().runs_kernels() && n > 0 {
-        // SAFETY: `n` ids; where all groups begin and the last one ends.
+        // SAFETY: `n` ids; the starts of all groups and the end of the last one.
         return unsafe {
             kernels::group_sizes_of::launch(stream, n.div_ceil(THREADS), n, groups, of_groups, to)
         };
@@ -236,8 +238,8 @@ fn sizes_of(
     }
     Ok(())
 }
-/// In place of the numbers of groups where they begin, and their sizes, of `held` elements: 0 and 0
-/// of those that are none. The sizes behind are 0.
+/// Replaces each group number by the start of the group and writes its size, out of `held`
+/// elements; both are 0 if there is no such group. Sets the sizes after those of the ids to 0.
 fn places_of(
     stream: &Stream,
     mut ids: ViewMut<'_, u32>,
@@ -251,8 +253,8 @@ fn places_of(
         (ids.arg("ids", stream)?, starts.arg("groups", stream)?, sizes.arg("sizes", stream)?);
     if stream.device().runs_kernels() && all > 0 {
         let grid = all.div_ceil(THREADS);
-        // SAFETY: `n` ids, `all` sizes, which are no fewer; where all groups begin and the last one
-        // ends.
+        // SAFETY: `n` ids and `all` sizes, where `all >= n`; the starts of all groups and the end
+        // of the last one.
         return unsafe {
             kernels::group_places::launch(stream, grid, n, all, groups, begins, of_groups, to)
         };
@@ -270,7 +272,7 @@ fn places_of(
     }
     Ok(())
 }
-/// `sizes[g]` = the elements of group `g`.
+/// Returns the size of each group.
 fn sizes(stream: &Stream, starts: View<'_, u32>) -> Result<Buffer<u32>> {
     let mut sizes = stream.device().alloc(starts.len() - 1)?;
     let groups = count32("groups", sizes.len())?;
@@ -282,14 +284,15 @@ fn sizes(stream: &Stream, starts: View<'_, u32>) -> Result<Buffer<u32>> {
             }
         }
     } else if groups > 0 {
-        // SAFETY: a size for each group.
+        // SAFETY: one size per group.
         unsafe {
             kernels::group_sizes::launch(stream, groups.div_ceil(THREADS), groups, from, to)?
         };
     }
     Ok(sizes)
 }
-/// The values from `begins[i]` on to `out`, from `offsets[i]` to `offsets[i + 1]`. `rest`: a word.
+/// Copies the values starting at `begins[i]` to `out[offsets[i]..offsets[i + 1]]`. `rest` is one
+/// word of scratch memory.
 fn retrieve<V: Value>(
     stream: &Stream,
     begins: View<'_, u32>,
@@ -312,7 +315,8 @@ fn retrieve<V: Value>(
         let parts = count32("values", room.div_ceil(LONG as u64) as usize)?;
         rest.fill_bytes(0, stream)?;
         let flag = rest.arg("rest", stream)?;
-        // SAFETY: `n` places, an offset more; `held` values are read at most, and `room` written.
+        // SAFETY: `n` places and `n + 1` offsets; the kernel reads below `held` and writes below
+        // `room`.
         unsafe { kernels::retrieve::launch(stream, n.div_ceil(QUERIES), of, flag) }?;
         if parts > 0 {
             let flag = rest.view().arg("rest", stream)?;
@@ -324,7 +328,7 @@ fn retrieve<V: Value>(
     if let (Some(begins), Some(offsets), Some(values), Some(mut out)) =
         (begins.host(), offsets.host(), values.host(), out.host_mut())
     {
-        // Parts of about as many values each.
+        // Parts with about equal numbers of values.
         let total = offsets.last().copied().unwrap_or(0).min(room);
         let share = (total as usize).div_ceil(stream.device().parallelism() * 4).max(1 << 12);
         let (mut parts, mut query) = (vec![], 0);

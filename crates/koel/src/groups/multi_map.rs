@@ -1,4 +1,4 @@
-//! All values of each key.
+//! Multimaps: all values of each key.
 use super::parting::{Parting, PartingSizes, brought, group};
 use super::{
     Grouping, Groups, Index, IndexOptions, MultiMapRef, Sorting, places_of, retrieve, sizes_of,
@@ -16,27 +16,29 @@ use crate::table::plan::Plan;
 use koel_kernels::table::layout::mixed_alike;
 use std::fmt;
 
-/// In which order a [`MultiMap`] keeps what it is built of.
+/// Order in which a [`MultiMap`] keeps its pairs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ValueOrder {
-    /// The values of a key as they came, the keys in ascending order: the same in every run and on
-    /// every device. Pairs are sorted.
+    /// Values of a key in input order, keys in ascending order: the same in every run and on every
+    /// device. Pairs are sorted.
     #[default]
     Input,
-    /// As it comes: groups and their values may lie in another order in every run. Large inputs on
-    /// a GPU are parted by hash, which moves half as many bytes as sorting does; keys of which
-    /// a few have most of the pairs are sorted nevertheless, and so is everything on a CPU.
+    /// Unspecified order: groups and their values may be ordered differently in every run. Large
+    /// inputs on a GPU are partitioned by hash, which moves half as many bytes as sorting. Inputs
+    /// in which a few keys have most of the pairs are sorted nevertheless, as are all inputs on a
+    /// CPU.
     Any,
 }
-/// What a multimap is built with.
+/// Build options of a multimap.
 #[derive(Clone, Copy, Debug)]
 pub struct MultiMapOptions {
-    /// Keys per slot of the table, 0.3 to 0.95. High loads save memory, low loads save time.
+    /// Load factor in keys per slot of the table, 0.3 to 0.95. High loads save memory, low loads
+    /// save time.
     pub load: f64,
-    /// Hash seed, as of a [map](crate::MapOptions::seed). With [`ValueOrder::Input`] answers do
+    /// Hash seed, as for a [map](crate::MapOptions::seed). With [`ValueOrder::Input`] answers do
     /// not depend on it.
     pub seed: Option<u32>,
-    /// The order of keys and values.
+    /// Order of keys and values.
     pub order: ValueOrder,
 }
 impl Default for MultiMapOptions {
@@ -46,8 +48,8 @@ impl Default for MultiMapOptions {
     }
 }
 
-/// A hash table that keeps every value of every key: those of a key side by side, in the order of
-/// the input unless [`ValueOrder::Any`] will do.
+/// A hash table that keeps every value of every key. The values of a key are contiguous, in input
+/// order unless [`ValueOrder::Any`] is selected.
 ///
 /// ```
 /// let device = koel::Device::cpu()?;
@@ -59,27 +61,28 @@ impl Default for MultiMapOptions {
 /// ```
 ///
 /// # How it works
-/// The pairs are sorted by key, as in the second multi-value table of Alcantara et al. 2011; an
-/// [`Index`] of the distinct keys tells the group of a key, an array where each group begins. A key
-/// may have one value or all: sorting takes as long. Answers are the same on every device and in
-/// every run. Where [any order](ValueOrder::Any) will do, the pairs come to the partitions of a
-/// [`Map`](crate::Map) instead, blocks group each partition in shared memory, and
-/// the index is made of the same partitions.
+/// The pairs are sorted by key, as in the second multi-value table of Alcantara et al. 2011. An
+/// [`Index`] of the distinct keys maps a key to its group, and an array holds the start of each
+/// group. Sorting time does not depend on how the values are distributed over the keys. Answers are
+/// the same on every device and in every run. With [any order](ValueOrder::Any), the pairs go to
+/// the partitions of a [`Map`](crate::Map) instead, blocks group each partition in shared memory,
+/// and the index reuses those partitions.
 ///
-/// A lookup reads a sector of the index, 1.13 of them on average at load 0.8, and one where its
-/// group begins; then its values, side by side.
+/// A lookup reads a sector of the index, 1.13 of them on average at load 0.8, and one with the
+/// start of the group; then its values, which are contiguous.
 ///
 /// # Memory
-/// The values; 4 bytes and an entry of an [`Index`] for each distinct key.
+/// The values; 4 bytes and an entry of an [`Index`] per distinct key.
 pub struct MultiMap<K: Key = u32, V: Value = u32> {
     pub(super) index: Index<K>,
     pub(super) starts: Stored<u32>,
     pub(super) values: Stored<V>,
 }
 impl<K: Key + SortPair<V>, V: Value> MultiMap<K, V> {
-    /// Of host pairs `keys[i]`, `values[i]`, with the options' defaults. Copies, and waits.
+    /// Builds a multimap from pairs `keys[i]`, `values[i]` in host memory, with default options.
+    /// Copies and waits.
     ///
-    /// Errors: lengths that differ, more pairs than 31-bit indices reach, out of memory.
+    /// Errors: mismatched lengths, more pairs than 31-bit indices can address, out of memory.
     pub fn build(device: &Device, keys: &[K], values: &[V]) -> Result<MultiMap<K, V>> {
         let (keys, values, stream) = (device.stage(keys)?, device.stage(values)?, device.stream()?);
         MultiMapBuilder::new(device, MultiMapOptions::default())?.build(
@@ -90,57 +93,56 @@ impl<K: Key + SortPair<V>, V: Value> MultiMap<K, V> {
     }
 }
 impl<K: Key, V: Value> MultiMap<K, V> {
-    /// Pairs.
+    /// Returns the number of pairs.
     pub fn len(&self) -> usize {
         self.values.len()
     }
-    /// Whether it holds none.
+    /// Returns whether there are no pairs.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// The distinct keys. Those of id `i` have the values from `starts()[i]` to `starts()[i + 1]`.
-    /// Ids follow the order of the keys, unless [any order](ValueOrder::Any) was good enough.
+    /// Returns the distinct keys. The values of the key with id `i` are those from `starts()[i]` to
+    /// `starts()[i + 1]`. Ids follow key order, except with [any order](ValueOrder::Any).
     pub fn index(&self) -> &Index<K> {
         &self.index
     }
-    /// Where the values of each key begin, in the order of ids, and where those of the last one
-    /// end.
+    /// Returns the start of the values of each key, in id order, and the end of the last.
     pub fn starts(&self) -> View<'_, u32> {
         self.starts.view()
     }
-    /// All values, in the order of ids.
+    /// Returns all values, in id order.
     pub fn values(&self) -> View<'_, V> {
         self.values.view()
     }
-    /// The device it is on.
+    /// Returns the device that holds the multimap.
     pub fn device(&self) -> &Device {
         self.index.device()
     }
-    /// Bytes of device memory that it keeps.
+    /// Returns the bytes of device memory that the multimap occupies.
     pub fn bytes(&self) -> usize {
         self.index.bytes() + self.starts.bytes() + self.values.bytes()
     }
-    /// A copy on another device, or on the same one: the same bytes, the same answers. Copies
-    /// through host memory and waits. What was [opened](Self::open) is checked and then copied
-    /// from where it is.
+    /// Copies the multimap to another device, or to the same one: the same bytes, the same answers.
+    /// Copies through host memory and waits. An [opened](Self::open) multimap is verified first,
+    /// then copied from where it is.
     ///
-    /// Errors: out of memory; of a multimap that was opened, faults of its file.
+    /// Errors: out of memory; for an opened multimap, faults of its file.
     pub fn to_device(&self, device: &Device) -> Result<MultiMap<K, V>> {
         let index = self.index.to_device(device)?;
         let starts = Stored::Own(self.starts.upload(self.starts.len(), device)?);
         Ok(MultiMap { index, starts, values: Stored::Own(self.values.upload(self.len(), device)?) })
     }
-    /// How many values each of the host keys has. Copies both ways, and waits.
+    /// Returns the number of values of each key in host memory. Copies both ways and waits.
     pub fn counts(&self, keys: &[K]) -> Result<Vec<u32>> {
         let (device, mut counts) = (self.device(), self.device().alloc(keys.len())?);
         let (staged, stream) = (device.stage(keys)?, device.stream()?);
         self.counts_into(&stream, staged.view(), counts.view_mut())?;
         counts.download()
     }
-    /// How many values each key has: `counts[i]`.
+    /// Writes the number of values of each key to `counts[i]`.
     ///
-    /// Two launches; allocates nothing, waits for nothing. A lookup in the index, and 12 bytes and
-    /// a sector a key. Errors: lengths that differ, buffers of another device.
+    /// Takes two launches, allocates nothing and does not wait. Per key, takes a lookup in the
+    /// index, 12 bytes and one sector. Errors: mismatched lengths, buffers of another device.
     pub fn counts_into(
         &self,
         stream: &Stream,
@@ -151,7 +153,7 @@ impl<K: Key, V: Value> MultiMap<K, V> {
         self.index.ids_into(stream, keys, counts.reborrow())?;
         sizes_of(stream, counts, self.starts.view(), self.len())
     }
-    /// All values of the host keys, key after key. Copies both ways, and waits.
+    /// Returns all values of keys in host memory, in query order. Copies both ways and waits.
     ///
     /// Errors: out of memory.
     pub fn retrieve(&self, keys: &[K]) -> Result<Retrieved<V>> {
@@ -164,23 +166,23 @@ impl<K: Key, V: Value> MultiMap<K, V> {
         retriever.values_into(&stream, self, values.view_mut())?;
         Ok(Retrieved { offsets, values: values.download()? })
     }
-    /// The multimap as kernels see it, to look keys up inside a kernel that is launched on
-    /// `stream`: see [`Map::table`](crate::Map::table).
+    /// Returns the multimap as a kernel argument, for lookups in a kernel launched on `stream`: see
+    /// [`Map::table`](crate::Map::table).
     ///
     /// ```
     /// let device = koel::Device::cpu()?;
     /// let map = koel::MultiMap::build(&device, &[7u32, 3, 7], &[70u32, 30, 71])?;
     /// let (table, mut sum) = (map.table(&device.stream()?)?, 0);
-    /// // Host code can look keys up in it, too, where the table is in its memory.
-    /// // SAFETY: the map is there and is not changed.
+    /// // Host code can look keys up in it too, if the table is in host memory.
+    /// // SAFETY: the map exists and is not changed.
     /// let table = unsafe { table.on_host() };
     /// table.for_each(7, |value| sum += value);
     /// assert_eq!(sum, 141);
     /// # Ok::<(), koel::Error>(())
     /// ```
     ///
-    /// What was [opened](Self::open) is checked first, once: kernels do not look whether groups are
-    /// where the file says. Errors: a stream of another device; faults of the file.
+    /// An [opened](Self::open) multimap is verified first, once: kernels do not check the bounds of
+    /// groups given in the file. Errors: a stream of another device; faults of the file.
     pub fn table(&self, stream: &Stream) -> Result<MultiMapRef<K::Layout<u32>, V>> {
         self.values.file().map_or(Ok(()), Mapping::verify_once)?;
         Ok(MultiMapRef {
@@ -198,30 +200,32 @@ impl<K: Key, V: Value> fmt::Debug for MultiMap<K, V> {
     }
 }
 
-/// The values of some keys, on the host.
+/// Values of a batch of keys, on the host.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Retrieved<V> {
-    /// Those of key `i` are from `offsets[i]` to `offsets[i + 1]`.
+    /// The values of query `i` are those from `offsets[i]` to `offsets[i + 1]`.
     pub offsets: Vec<u64>,
-    /// All of them.
+    /// The values of all queries.
     pub values: Vec<V>,
 }
 impl<V> Retrieved<V> {
-    /// The values of key `i` of the query, in the order in which they were put in.
+    /// Returns the values of query `i`, in the multimap's [order](ValueOrder).
     pub fn of(&self, i: usize) -> &[V] {
         &self.values[self.offsets[i] as usize..self.offsets[i + 1] as usize]
     }
 }
 
-/// Builds multimaps, and keeps the memory that building needs from one build to the next.
+/// Builds multimaps, and keeps scratch memory across builds.
 ///
-/// On a GPU: a radix sort of the pairs, a launch that finds the distinct keys, and a map of those;
-/// waits once, for their number. Memory traffic of 32-bit pairs: 68 bytes a pair for the sort, 4
-/// for the runs, and 62 a distinct key. In [any order](ValueOrder::Any), from 2^18 pairs on: a
-/// launch that samples the keys, five fills, two partition passes (one, up to 3 million pairs), a
-/// scan of the bins, a launch that groups, a scan of the groups, and two for the map, of which
-/// the partitions are some of those (a map like others, if keys are few for that); waits three
-/// times; 44 bytes a pair, and 34 a distinct key.
+/// On a GPU, a build is a radix sort of the pairs, a launch that finds the distinct keys, and a map
+/// build of those; it waits once, for their number. Memory traffic for 32-bit pairs: 68 bytes per
+/// pair for the sort, 4 for the runs, and 62 per distinct key.
+///
+/// A build in [any order](ValueOrder::Any), from 2^18 pairs on, is: a launch that samples the keys,
+/// five fills, two partition passes (one for up to 3 million pairs), a scan of the bins, a launch
+/// that groups, a scan of the groups, and two launches for the map, which reuses the partitions (an
+/// ordinary map build if there are too few keys for that). It waits three times. Memory traffic: 44
+/// bytes per pair, and 34 per distinct key.
 ///
 /// ```
 /// use koel::{Device, MultiMapBuilder, MultiMapOptions, ValueOrder};
@@ -246,11 +250,11 @@ pub struct MultiMapBuilder<K: Key = u32, V: Value = u32> {
     grouping: Option<Grouping<K>>,
 }
 impl<K: Key + SortPair<V>, V: Value> MultiMapBuilder<K, V> {
-    /// Errors: a load outside 0.3 to 0.95.
+    /// Creates a builder. Errors: a load factor outside 0.3 to 0.95.
     pub fn new(device: &Device, options: MultiMapOptions) -> Result<MultiMapBuilder<K, V>> {
         MultiMapBuilder::sized(device, options, PartingSizes::TUNED)
     }
-    /// With other sizes than the best.
+    /// Creates a builder with sizes other than the tuned ones.
     pub(super) fn sized(
         device: &Device,
         options: MultiMapOptions,
@@ -268,12 +272,12 @@ impl<K: Key + SortPair<V>, V: Value> MultiMapBuilder<K, V> {
             grouping: None,
         })
     }
-    /// The multimap of pairs `keys[i]`, `values[i]`. Waits.
+    /// Builds the multimap of pairs `keys[i]`, `values[i]`. Waits.
     ///
-    /// Allocates the multimap, and scratch memory if there were never so many pairs before: 4 times
-    /// the keys, the values, and some more; in any order 5 times the keys and twice the values,
-    /// and more the more often keys come. Errors: lengths that differ, more pairs than 31-bit
-    /// indices reach, buffers of another device, out of memory.
+    /// Allocates the multimap, and scratch memory if there are more pairs than ever before: 4 times
+    /// the keys, the values, and somewhat more; in any order 5 times the keys and twice the values,
+    /// increasing with the frequency of keys. Errors: mismatched lengths, more pairs than 31-bit
+    /// indices can address, buffers of another device, out of memory.
     pub fn build(
         &mut self,
         stream: &Stream,
@@ -286,8 +290,8 @@ impl<K: Key + SortPair<V>, V: Value> MultiMapBuilder<K, V> {
         values.arg("values", stream)?;
         let grouping = Grouping::reserve(device, &mut self.grouping, n)?;
         let mut grouped = device.alloc(n)?;
-        // Where the map is not made of the partitions of the pairs, it mixes in another way: to it,
-        // keys of one partition have nothing in common.
+        // Complement the seed, so that a map that does not reuse the partitions mixes differently:
+        // to it, the keys of one partition have nothing in common.
         let (MultiMapOptions { load, seed, order }, mut parted) = (self.options, None);
         let seeds = Seeds::new(seed, false);
         if order == ValueOrder::Any {
@@ -333,7 +337,8 @@ impl<K: Key + SortPair<V>, V: Value> MultiMapBuilder<K, V> {
         let index = Index::of_groups(stream, &mut self.map, grouping, keys)?;
         Ok(MultiMap { index, starts: Stored::Own(starts), values: Stored::Own(grouped) })
     }
-    /// Bytes of device memory that the builder keeps for sorting, parting and grouping.
+    /// Returns the bytes of device memory that the builder keeps for sorting, partitioning and
+    /// grouping.
     pub fn scratch_bytes(&self) -> usize {
         let sorting = self.sorting.as_ref().map_or(0, |s| s.bytes(s.sort.scratch_bytes()));
         sorting
@@ -342,9 +347,9 @@ impl<K: Key + SortPair<V>, V: Value> MultiMapBuilder<K, V> {
     }
 }
 
-/// Retrieves the values of many keys in two steps, and keeps the memory that this needs: first
-/// [where they go](Self::find), then the [values](Self::values_into). In between one may ask [how
-/// many](Self::total) there are.
+/// Retrieves the values of many keys in two steps, and keeps the memory for them: first the
+/// [positions](Self::find) of the output, then the [values](Self::values_into). Between the steps,
+/// [`total`](Self::total) returns the number of values.
 ///
 /// ```
 /// use koel::{Device, MultiMap, Retriever};
@@ -361,19 +366,19 @@ impl<K: Key + SortPair<V>, V: Value> MultiMapBuilder<K, V> {
 /// # Ok::<(), koel::Error>(())
 /// ```
 pub struct Retriever {
-    /// Of each query the id of its key; then where its values are.
+    /// The id of each query's key; later the start of its values.
     places: Buffer<u32>,
     sizes: Buffer<u64>,
     offsets: Buffer<u64>,
-    /// Whether values are left to a second launch.
+    /// Whether a second launch must copy remaining values.
     rest: Buffer<u32>,
     scan: Scan<u64>,
-    /// Of the last queries.
+    /// Number of keys of the last lookup.
     n: usize,
 }
 impl Retriever {
-    /// For at most so many keys at a time: 20 bytes each. Errors: out of memory, more than 32-bit
-    /// indices reach.
+    /// Creates a retriever for at most `max_n` keys at a time, with 20 bytes per key. Errors: out
+    /// of memory, more than 32-bit indices can address.
     pub fn new(device: &Device, max_n: usize) -> Result<Retriever> {
         let (places, sizes, mut offsets) =
             (device.alloc(max_n)?, device.alloc(max_n + 1)?, device.alloc(max_n + 1)?);
@@ -387,10 +392,11 @@ impl Retriever {
             n: 0,
         })
     }
-    /// Looks keys up: the [`offsets`](Self::offsets) tell where the values of each go.
+    /// Looks keys up: computes the [`offsets`](Self::offsets) of each key's values in the output.
     ///
-    /// Three launches; allocates nothing, waits for nothing. A lookup in the index, 36 bytes and a
-    /// sector a key. Errors: more keys than this was made for, buffers of another device.
+    /// Takes three launches, allocates nothing and does not wait. Per key, takes a lookup in the
+    /// index, 36 bytes and one sector. Errors: more keys than the retriever's maximum, buffers of
+    /// another device.
     pub fn find<K: Key, V: Value>(
         &mut self,
         stream: &Stream,
@@ -415,22 +421,22 @@ impl Retriever {
         let offsets = self.offsets.view_mut().slice(..behind)?;
         self.scan.exclusive(stream, self.sizes.view().slice(..behind)?, offsets)
     }
-    /// Where the values of each key of the last [`find`](Self::find) go, and where those of the
-    /// last key end.
+    /// Returns the output position of each key's values from the last [`find`](Self::find), and the
+    /// end of the last key's values.
     pub fn offsets(&self) -> View<'_, u64> {
         let whole = self.offsets.view();
         whole.slice(..self.n + 1).unwrap_or(whole)
     }
-    /// How many values the keys of the last [`find`](Self::find) have. Waits for it.
+    /// Returns the number of values of all keys of the last [`find`](Self::find). Waits for it.
     pub fn total(&self) -> Result<usize> {
         Ok(self.offsets.view().slice(self.n..self.n + 1)?.download()?[0] as usize)
     }
-    /// The values of the keys of the last [`find`](Self::find), key after key; as many of them as
-    /// `values` has room for. Of another multimap than the keys were looked up in they mean
-    /// nothing.
+    /// Writes the values of the keys of the last [`find`](Self::find), in query order, up to the
+    /// length of `values`. `map` must be the multimap of that lookup: values from another one are
+    /// meaningless.
     ///
-    /// A fill and two launches; allocates nothing, waits for nothing. 12 bytes a key, and each
-    /// value read and written once; groups of a few values in sectors at random. Errors:
+    /// Takes a fill and two launches, allocates nothing and does not wait. Reads 12 bytes per key;
+    /// reads and writes each value once, groups of a few values in sectors at random. Errors:
     /// buffers of another device.
     pub fn values_into<K: Key, V: Value>(
         &mut self,

@@ -1,10 +1,9 @@
-//! Pairs brought together by key without sorting: parted by hash, in the passes of a
-//! [`Map`](crate::Map), and grouped in each partition.
+//! Grouping pairs by key without sorting: partitions them by hash, in the passes of a
+//! [`Map`](crate::Map), and groups each partition.
 //!
-//! How large partitions may be depends on how often keys come: a partition gets whole groups, so
-//! its pairs vary the more, the larger they are. A sample tells. Where keys are too frequent for
-//! any partition, or more pairs come to a bin than it has room for, there are no groups, and the
-//! caller sorts.
+//! A partition gets whole groups, so the larger the groups, the more the partition sizes vary: the
+//! maximum partition size depends on how often keys occur. A sample estimates that. If keys are too
+//! frequent for any partition size, or a bin overflows, no groups are formed and the caller sorts.
 use super::{Grouping, Groups};
 use crate::device::{Buffer, Device, Stream, View, ViewMut};
 use crate::duplicates::Duplicates;
@@ -29,33 +28,34 @@ use koel_simt::In;
 #[cfg(test)]
 mod tests;
 
-/// How pairs are parted.
+/// Sizes for partitioning pairs.
 #[derive(Clone, Copy, Debug)]
 pub struct PartingSizes {
-    /// Of fewer pairs than that sorting takes no longer.
+    /// Minimum number of pairs: below it, sorting is as fast.
     pub least: usize,
-    /// Narrow pairs of a partition on average, if keys come seldom; two thirds as many wide ones.
+    /// Mean number of narrow pairs per partition if keys rarely repeat; two thirds of that for wide
+    /// pairs.
     pub pairs: u32,
-    /// Partitions that one pass can make.
+    /// Maximum number of partitions of a single pass.
     pub one_pass: u32,
-    /// Groups that the first of two passes makes, if that is enough: a power of two.
+    /// Number of bins of the first of two passes, if that is enough: a power of two.
     pub groups: u32,
-    /// Keys of a partition of their table on average, at least, if it is made of the partitions
-    /// that the pairs had.
+    /// Minimum mean number of keys per partition of the index table, if that reuses the partitions
+    /// of the pairs.
     pub keys: u32,
 }
 impl PartingSizes {
-    /// Partitions as those of a map.
+    /// Partitions like those of a map.
     pub const TUNED: PartingSizes =
         PartingSizes { least: 1 << 18, pairs: 3000, one_pass: 1024, groups: 256, keys: 1500 };
-    /// Pairs of a partition, at least: of fewer, reading the bins would cost as much as sorting.
+    /// Minimum number of pairs per partition: below it, reading the bins costs as much as sorting.
     const MIN_PAIRS: f64 = 1024.0;
-    /// Deviations that a partition's bin has room for; its pairs exceed them three times in 10^7.
-    /// What exceeds them is sorted.
+    /// Bin headroom, in standard deviations. A bin exceeds it with probability 3 in 10^7; the pairs
+    /// are then sorted instead.
     const DEVIATIONS: f64 = 5.0;
 
-    /// What a plan is made of, if the key of a pair has `copies` pairs on average over all pairs;
-    /// `None`: too many.
+    /// Returns the sizes of a plan, if the mean group size, over all pairs, is `copies`. `None`:
+    /// the groups are too large.
     fn of<L: Layout>(self, copies: f64) -> Option<Sizes> {
         // The greatest mean whose deviations still fit: mean + deviations * sqrt(mean * copies) =
         // most.
@@ -79,19 +79,19 @@ impl PartingSizes {
     }
 }
 
-/// Partitions whose groups a block brings.
+/// Partitions per block of the kernel that compacts groups.
 const WARPS: u32 = THREADS / 32;
 
-/// How many pairs the key of a pair has, on average over all `n` pairs, if a sample of them has so
-/// many couples of equal keys; rather too many than too few.
+/// Estimates the mean group size over all `n` pairs from the number of couples (equal keys) in a
+/// sample; errs on the high side.
 fn copies(couples: u32, n: usize) -> f64 {
     let of_sample = SAMPLES as f64 * SAMPLE as f64 * (SAMPLE - 1) as f64 / 2.0;
     let one = n as f64 / of_sample;
-    // Couples are about Poisson distributed.
+    // The number of couples is approximately Poisson distributed.
     one * (couples as f64 + 2.0 * (couples as f64).sqrt()) + 4.0
 }
 
-/// Memory for parting.
+/// Memory for partitioning.
 pub struct Parting {
     by_group: Buffer<u64>,
     by_partition: Buffer<u64>,
@@ -100,7 +100,7 @@ pub struct Parting {
     valid: Buffer<u32>,
     stash: Buffer<u64>,
     state: Buffer<u32>,
-    /// The groups of each partition, its first, and its first pair.
+    /// Number of groups, first group and first pair of each partition.
     sizes: Buffer<u32>,
     firsts: Buffer<u32>,
     offsets: Buffer<u32>,
@@ -123,7 +123,8 @@ impl Parting {
             scan: Scan::new(device, bins)?,
         })
     }
-    /// Words of pairs by group, by partition, behind the bins, and bins.
+    /// Returns the words of pairs for the first-pass bins, the partitions and the overflow, and the
+    /// number of bins.
     fn needs<L: Layout>(plan: &Plan) -> [usize; 4] {
         let words =
             [plan.group_places(), plan.partition_places(), 2 * plan.partitions.area as usize];
@@ -147,11 +148,11 @@ impl Parting {
     }
 }
 
-/// Groups the pairs: keys and starts come to `grouping`, as far apart as partitions are, the values
-/// to `grouped`. `None` if the pairs must be sorted. Waits twice.
+/// Groups the pairs. Keys and starts go to `grouping`, spaced as the pairs of the partitions are,
+/// the values to `grouped`. Returns `None` if the pairs must be sorted. Waits twice.
 ///
-/// On a GPU: a launch for the sample; five fills, one partition pass or two, and three launches, of
-/// which one groups.
+/// On a GPU: a launch for the sample, five fills, one or two partition passes, and three launches,
+/// one of which groups.
 pub fn group<'a, K: Key, V: Value>(
     stream: &Stream,
     sizes: PartingSizes,
@@ -167,7 +168,7 @@ pub fn group<'a, K: Key, V: Value>(
     }
     let (aligned, of) = (keys.is_aligned(16) && values.is_aligned(16), keys.arg("keys", stream)?);
     let values = values.arg("values", stream)?;
-    // SAFETY: all keys of `keys`, more than none.
+    // SAFETY: all keys of `keys`, at least one.
     let couples = unsafe { count_couples(stream, n as u32, of, grouping) }?;
     let Some(plan) = plan_of::<K::Layout<V>>(sizes, couples, n) else { return Ok(None) };
     let memory = super::reserve(
@@ -178,7 +179,7 @@ pub fn group<'a, K: Key, V: Value>(
     let (seed, n32) = (seeds.first, plan.n);
     let input = Input { keys: of, values, n: n32, seed, aligned: aligned as u32 };
     memory.part::<K::Layout<V>>(stream, &plan, input)?;
-    // SAFETY: just parted by this plan; `grouping` and `grouped` have room for all pairs.
+    // SAFETY: partitioned just now by this plan; `grouping` and `grouped` have room for all pairs.
     unsafe { memory.group_partitions(stream, &plan, seeds.first, grouping, &mut grouped) }?;
     let (groups, failed) = match grouping.count.download()?[..] {
         [groups, failed] => (groups as usize, failed != 0),
@@ -199,10 +200,10 @@ pub fn group<'a, K: Key, V: Value>(
         }),
     })
 }
-/// How many couples of equal keys a sample has. Two fills and a launch; waits.
+/// Returns the number of couples (equal keys) in a sample. Two fills and one launch; waits.
 ///
 /// # Safety
-/// `n` keys, more than none.
+/// `n` keys, at least one.
 unsafe fn count_couples<K: Key>(
     stream: &Stream,
     n: u32,
@@ -210,7 +211,7 @@ unsafe fn count_couples<K: Key>(
     grouping: &mut Grouping<K>,
 ) -> Result<u32> {
     grouping.count.view_mut().fill_bytes(0, stream)?;
-    // SAFETY: the keys are the caller's; one sum.
+    // SAFETY: the keys are valid by the caller's contract; one sum.
     unsafe {
         let couples = grouping.count.view_mut().arg("couples", stream)?;
         group_sample::launch::<<K::Pairs as MapLayout>::OfKey, _>(stream, SAMPLES, n, keys, couples)
@@ -219,16 +220,17 @@ unsafe fn count_couples<K: Key>(
     grouping.count.view_mut().fill_bytes(0, stream)?;
     Ok(couples)
 }
-/// How `n` pairs are parted whose sample has so many couples; `None`: they must be sorted.
+/// Returns the partition plan for `n` pairs with `couples` couples in the sample; `None` if they
+/// must be sorted.
 fn plan_of<L: Layout>(sizes: PartingSizes, couples: u32, n: usize) -> Option<Plan> {
     let sizes = sizes.of::<L>(copies(couples, n))?;
-    // An error: more partitions than two passes make.
+    // This fails if two passes cannot make enough partitions.
     let plan = Plan::sized(n, 0.5, sizes).ok()?;
-    // Nothing is stashed or contested, and no stretch of the input must be told from another.
+    // There is no stash or conflict handling, and ranges of the input need not be distinguished.
     Some(Plan { parts: 1, stash_bits: 0, ..plan })
 }
 impl Parting {
-    /// Brings the pairs to their partitions: three fills, one pass or two.
+    /// Partitions the pairs: three fills, one or two passes.
     fn part<L: DeviceLayout>(
         &mut self,
         stream: &Stream,
@@ -249,12 +251,12 @@ impl Parting {
         };
         partition::<L>(stream, plan, input, Duplicates::Unchecked, Stamps::NONE, passes)
     }
-    /// Groups the pairs of each partition, and tells which groups and pairs are its first: three
-    /// launches.
+    /// Groups the pairs of each partition, and computes the first group and the first pair of each:
+    /// three launches.
     ///
     /// # Safety
-    /// The pairs have been [parted](Self::part) by this plan and seed, and there is room for all of
-    /// them in `grouping` and `grouped`.
+    /// The pairs have been [partitioned](Self::part) by this plan and seed, and `grouping` and
+    /// `grouped` have room for all of them.
     unsafe fn group_partitions<K: Key, V: Value>(
         &mut self,
         stream: &Stream,
@@ -284,8 +286,8 @@ impl Parting {
             sizes: self.sizes.view_mut().arg("sizes", stream)?,
             groups: grouping.count.view_mut().arg("groups", stream)?,
         };
-        // SAFETY: the bins as the passes left them, of no more room than a block has; no more
-        // groups than pairs; a size for each partition, and two counts.
+        // SAFETY: the bins are as the passes left them, with at most the capacity of a block; no
+        // more groups than pairs; one size per partition, and two counts.
         unsafe { map_group::launch(stream, partitions, from, to) }?;
         self.scan.exclusive(
             stream,
@@ -294,15 +296,15 @@ impl Parting {
         )
     }
 }
-/// Groups brought together, as they stay. Allocates them; a launch.
+/// Compacts the groups into new buffers of exact size. One launch.
 pub fn brought<K: Key>(stream: &Stream, groups: &OrderedGroups<'_, K>) -> Result<Groups<K>> {
     let device = stream.device();
     let (mut keys, mut starts) = (device.alloc(groups.groups)?, device.alloc(groups.groups + 1)?);
     let (mut to_keys, mut to_starts) = (keys.view_mut(), starts.view_mut());
     let bringing = groups.bringing(stream, 1, &mut to_keys, &mut to_starts)?;
     let grid = bringing.ordered.partitions.div_ceil(WARPS);
-    // SAFETY: no more groups than pairs; room for as many keys and for a start more; an offset and
-    // a first of each partition.
+    // SAFETY: no more groups than pairs; room for all keys and for one start more; one offset and
+    // one first group per partition.
     unsafe { map_bring_groups::launch(stream, grid, bringing) }?;
     Ok(Groups { keys, starts })
 }

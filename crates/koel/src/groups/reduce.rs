@@ -1,4 +1,4 @@
-//! Sum, least and greatest of the values of each key.
+//! Sum, minimum and maximum of the values of each key.
 use super::{MultiMap, places};
 use crate::device::{Buffer, Element, Stream, ViewMut};
 use crate::error::{Result, check_length, count32};
@@ -9,31 +9,31 @@ use koel_kernels::group_reduce::{
 };
 use rayon::prelude::*;
 
-/// What becomes of the values of a key: [`Sum`], [`Min`], [`Max`] of integers; [`SumF32`],
-/// [`MinF32`], [`MaxF32`] of values that are the bits of `f32`.
+/// Reduction of the values of a key: [`Sum`], [`Min`], [`Max`] of integers; [`SumF32`], [`MinF32`],
+/// [`MaxF32`] of values that are the bits of `f32`.
 pub trait Reduction<V: Value>: sealed::Folded<V> {
-    /// The result on the host.
+    /// Result type on the host.
     type Result: PartialEq + std::fmt::Debug;
-    /// From that on a device.
+    /// Converts the result from its device representation.
     fn result(word: Self::Word) -> Self::Result;
 }
 /// The sum, modulo 2^64.
 #[derive(Clone, Copy, Debug)]
 pub struct Sum;
-/// The least value.
+/// The minimum.
 #[derive(Clone, Copy, Debug)]
 pub struct Min;
-/// The greatest value.
+/// The maximum.
 #[derive(Clone, Copy, Debug)]
 pub struct Max;
-/// The sum of values that are the bits of `f32`. Always added in the same order, so the same in
-/// every run; on a CPU in another order than by kernels.
+/// The sum of values that are the bits of `f32`. The order of additions is fixed, so every run
+/// gives the same result; the CPU adds in a different order than the kernels.
 #[derive(Clone, Copy, Debug)]
 pub struct SumF32;
-/// The least of values that are the bits of `f32`, in the order of [`f32::total_cmp`].
+/// The minimum of values that are the bits of `f32`, in the order of [`f32::total_cmp`].
 #[derive(Clone, Copy, Debug)]
 pub struct MinF32;
-/// The greatest of values that are the bits of `f32`, in the order of [`f32::total_cmp`].
+/// The maximum of values that are the bits of `f32`, in the order of [`f32::total_cmp`].
 #[derive(Clone, Copy, Debug)]
 pub struct MaxF32;
 
@@ -90,12 +90,12 @@ macro_rules! of_floats { ($($of:ident)*) => { $(
 )* } }
 of_floats!(SumF32 MinF32 MaxF32);
 
-/// Values of a group that are reduced one after the other on the CPU.
+/// Values of a group that the CPU reduces sequentially.
 const STRETCH: usize = 1 << 14;
 
 impl<K: Key, V: Value> MultiMap<K, V> {
-    /// Sum, least or greatest of the values of each key, in the order of [`index`](Self::index).
-    /// Copies, and waits.
+    /// Returns the sum, minimum or maximum of the values of each key, in the order of
+    /// [`index`](Self::index). Copies and waits.
     ///
     /// ```
     /// use koel::{Device, MultiMap, reduction::{Max, Sum, SumF32}};
@@ -115,13 +115,13 @@ impl<K: Key, V: Value> MultiMap<K, V> {
         self.reduce_into::<R>(&self.device().stream()?, out.view_mut())?;
         Ok(out.download()?.into_iter().map(R::result).collect())
     }
-    /// `out[id]` = sum, least or greatest of the values of key `id`; of [`SumF32`] and its kin the
-    /// bits.
+    /// Writes the sum, minimum or maximum of the values of key `id` to `out[id]`; for [`SumF32`],
+    /// [`MinF32`] and [`MaxF32`] its bits.
     ///
-    /// Two launches; every value is read once, and an element written for each key; waits for
-    /// nothing. Allocates up to 12 bytes for each 2,048 values. Takes as long whether keys have
-    /// one value or all. Errors: as many results as there are not keys, out of memory, buffers of
-    /// another device.
+    /// Takes two launches, reads every value once and writes one element per key; does not wait.
+    /// Allocates up to 12 bytes per 2,048 values. The time does not depend on how the values are
+    /// distributed over the keys. Errors: `out` is not one element per key, out of memory, buffers
+    /// of another device.
     pub fn reduce_into<R: Reduction<V>>(
         &self,
         stream: &Stream,
@@ -156,8 +156,8 @@ impl<K: Key, V: Value> MultiMap<K, V> {
             firsts: firsts.view_mut().arg("firsts", stream)?,
             heads: heads.view_mut().arg("heads", stream)?,
         };
-        // SAFETY: groups as they were built; memory for all tiles, and a block for each of them,
-        // then a warp.
+        // SAFETY: the groups are as built; memory for all tiles, with one block per tile in the
+        // first kernel and one warp per tile in the second.
         unsafe {
             group_reduce::launch::<R::Fold, _>(stream, tiles, grouped, parts, to)?;
             group_reduce_join::launch::<R::Fold, _>(
@@ -172,7 +172,7 @@ impl<K: Key, V: Value> MultiMap<K, V> {
         }
     }
 }
-/// Of the values of a group, which is not empty.
+/// Reduces the values of a group, which is not empty.
 fn on_host<F: Fold>(values: &[F::Value]) -> F::Part {
     let stretch = |values: &[F::Value]| {
         values.iter().fold(F::neutral(), |part, &value| F::merge(part, F::part(value)))
@@ -180,7 +180,7 @@ fn on_host<F: Fold>(values: &[F::Value]) -> F::Part {
     if values.len() <= STRETCH {
         return F::result(stretch(values));
     }
-    // In the order of the stretches, whoever is first.
+    // Merge in the order of the ranges, regardless of which finishes first.
     let parts = values.par_chunks(STRETCH).map(stretch).collect::<Vec<_>>();
     F::result(parts.into_iter().fold(F::neutral(), F::merge))
 }

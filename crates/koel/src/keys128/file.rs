@@ -13,7 +13,7 @@ use std::io::{Read, Seek, Write};
 #[cfg(test)]
 mod tests;
 
-/// From fingerprints to rows.
+/// Layout from fingerprints to rows.
 type Rows = Wide<u64, u32>;
 
 in_files! {
@@ -47,7 +47,7 @@ impl Filed for Set128 {
     }
 }
 impl Set128 {
-    /// What is written of it before the keys.
+    /// Returns the contents written before the keys.
     fn filed(&self) -> Result<Contents<'_, Rows, u64>> {
         let (duplicates, fingerprints) = (self.built.duplicates, self.draw);
         Ok(Contents { duplicates, fingerprints, ..self.table.filed()? })

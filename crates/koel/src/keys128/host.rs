@@ -10,7 +10,7 @@ use rayon::prelude::*;
 
 /// Queries that a thread answers at a time: a multiple of 32, so that their bits are whole words.
 pub const CHUNK: usize = 2048;
-/// Keys that are asked for before they are compared.
+/// Keys prefetched before they are compared.
 const IN_FLIGHT: usize = 64;
 
 /// Keys in host memory, and the table of their rows.
@@ -22,7 +22,7 @@ pub struct HostRows<'a> {
     pub keys: &'a [u128],
 }
 impl HostRows<'_> {
-    /// Looks queries up, [`CHUNK`] after [`CHUNK`]: `put` gets each chunk's part of the answers,
+    /// Looks up queries in chunks of [`CHUNK`]: `put` receives each chunk's part of the answers,
     /// and its rows, or [`NO_ROW`].
     pub fn look_up<A: Send>(
         &self,
@@ -39,7 +39,7 @@ impl HostRows<'_> {
         };
         self.device.install(|| queries.par_chunks(CHUNK).zip(answers).try_for_each(of_chunk))
     }
-    /// The rows of at most [`CHUNK`] queries, by the calling thread.
+    /// Finds the rows of at most [`CHUNK`] queries on the calling thread.
     fn find(&self, queries: &[u128], rows: &mut [u32]) -> Result<()> {
         let mut fingerprints = [0; CHUNK];
         let fingerprints = &mut fingerprints[..queries.len()];
@@ -48,7 +48,7 @@ impl HostRows<'_> {
         for (queries, rows) in queries.chunks(IN_FLIGHT).zip(rows.chunks_mut(IN_FLIGHT)) {
             rows.iter().for_each(|&row| prefetch(self.keys.as_ptr().wrapping_add(row as usize)));
             for (query, row) in queries.iter().zip(rows) {
-                // There is no such row as `NO_ROW` either.
+                // `NO_ROW` is out of bounds too.
                 if self.keys.get(*row as usize) != Some(query) {
                     *row = NO_ROW;
                 }

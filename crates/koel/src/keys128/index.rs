@@ -11,11 +11,11 @@ use std::fmt;
 
 const _: () = assert!(NO_ID == NO_ROW);
 
-/// A two-way index of keys of 128 bits: the distinct keys of a column get the numbers `0..len`, in
-/// the order in which they first come.
+/// A two-way index of keys of 128 bits: numbers the distinct keys of a column `0..len`, in order of
+/// first occurrence.
 ///
-/// No key is compared with another one for order, and nothing is sorted: ids are the same in every
-/// run and on every device, but they are no ranks, as those of an [`Index`](crate::Index) are.
+/// Keys are neither ordered nor sorted: ids are the same in every run and on every device, but they
+/// are not ranks, unlike those of an [`Index`](crate::Index).
 ///
 /// ```
 /// let device = koel::Device::cpu()?;
@@ -26,19 +26,20 @@ const _: () = assert!(NO_ID == NO_ROW);
 /// # Ok::<(), koel::Error>(())
 /// ```
 ///
-/// How it works, and what it costs: [`keys128`](super).
+/// Method and cost: see [`keys128`](super).
 pub struct Index128 {
     pub(super) keys: Set128,
 }
 impl Index128 {
-    /// Of host keys, with the options' defaults. Copies, and waits.
+    /// Builds an index from keys in host memory, with default options. Copies and waits.
     ///
-    /// Errors: more keys than 31-bit indices reach, out of memory.
+    /// Errors: more keys than 31-bit indices can address, out of memory.
     pub fn build(device: &Device, keys: &[u128]) -> Result<Index128> {
         let (staged, stream) = (device.stage(keys)?, device.stream()?);
         Index128Builder::new(device, IndexOptions::default())?.build(&stream, staged.view())
     }
-    /// Of a column of host keys; and the id of each of them. Copies both ways, and waits.
+    /// Builds an index from a column of keys in host memory, and returns the id of each of them.
+    /// Copies both ways and waits.
     ///
     /// Errors: as [`build`](Self::build).
     pub fn encode(device: &Device, keys: &[u128]) -> Result<(Index128, Vec<u32>)> {
@@ -49,52 +50,53 @@ impl Index128 {
         index.ids_into(&stream, staged.view(), ids.view_mut())?;
         Ok((index, ids.download()?))
     }
-    /// Distinct keys.
+    /// Returns the number of distinct keys.
     pub fn len(&self) -> usize {
         self.keys.len()
     }
-    /// Whether there are none.
+    /// Returns whether there are no keys.
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
-    /// The device it is on.
+    /// Returns the device that holds the index.
     pub fn device(&self) -> &Device {
         self.keys.device()
     }
-    /// Bytes of device memory that it keeps.
+    /// Returns the bytes of device memory that the index occupies.
     pub fn bytes(&self) -> usize {
         self.keys.bytes()
     }
-    /// How its build went. After a [`rebuild`](Index128Builder::rebuild) this waits for it and
-    /// reads the table's header back.
+    /// Returns the report of the build. After a [`rebuild`](Index128Builder::rebuild) this waits
+    /// for it and reads the table's header back.
     pub fn report(&self) -> Result<Report128> {
         self.keys.report()
     }
-    /// The keys in the order of ids: that of id `i` is element `i`.
+    /// Returns the keys in id order: element `i` is the key of id `i`.
     pub fn keys(&self) -> View<'_, u128> {
         self.keys.keys()
     }
-    /// The keys as a set, whose [rows](Set128::rows) are ids: for kernels of one's own.
+    /// Returns the keys as a set, whose [rows](Set128::rows) are ids: for custom kernels.
     pub fn set(&self) -> &Set128 {
         &self.keys
     }
-    /// A copy on another device, or on the same one: the same ids. Copies through host memory and
-    /// waits. What was [opened](Self::open) is checked and then copied from where it is.
+    /// Copies the index to another device, or to the same one: the same ids. Copies through host
+    /// memory and waits. An [opened](Self::open) index is verified first, then copied from where it
+    /// is.
     ///
-    /// Errors: out of memory; of an index that was opened, faults of its file.
+    /// Errors: out of memory; for an opened index, faults of its file.
     pub fn to_device(&self, device: &Device) -> Result<Index128> {
         Ok(Index128 { keys: self.keys.to_device(device)? })
     }
-    /// The ids of host keys. Copies both ways, and waits.
+    /// Returns the ids of keys in host memory. Copies both ways and waits.
     pub fn ids(&self, keys: &[u128]) -> Result<Vec<Option<u32>>> {
         let (device, mut ids) = (self.device(), self.device().alloc(keys.len())?);
         self.ids_into(&device.stream()?, device.stage(keys)?.view(), ids.view_mut())?;
         Ok(ids.download()?.into_iter().map(|id| (id != NO_ID).then_some(id)).collect())
     }
-    /// `ids[i]` = the id of `keys[i]`, or [`NO_ID`].
+    /// Writes the id of `keys[i]`, or [`NO_ID`], to `ids[i]`.
     ///
-    /// One launch; allocates nothing, waits for nothing; traffic as of [`Set128::contains_into`].
-    /// Errors: lengths that differ, buffers of another device.
+    /// Takes one launch, allocates nothing and does not wait; memory traffic is that of
+    /// [`Set128::contains_into`]. Errors: mismatched lengths, buffers of another device.
     pub fn ids_into(
         &self,
         stream: &Stream,
@@ -104,17 +106,18 @@ impl Index128 {
         check_length("ids", ids.len(), "keys", keys.len())?;
         self.keys.rows_into(stream, keys, ids)
     }
-    /// The keys of ids. Copies both ways, and waits.
+    /// Returns the keys of ids in host memory. Copies both ways and waits.
     pub fn keys_of(&self, ids: &[u32]) -> Result<Vec<Option<u128>>> {
         let (device, mut keys) = (self.device(), self.device().alloc(ids.len())?);
         self.keys_of_into(&device.stream()?, device.stage(ids)?.view(), keys.view_mut(), 0)?;
         let keys = keys.download()?.into_iter().zip(ids);
         Ok(keys.map(|(key, &id)| ((id as usize) < self.len()).then_some(key)).collect())
     }
-    /// `keys[i]` = the key of `ids[i]`, or `missing` if no key has this id.
+    /// Writes the key of `ids[i]`, or `missing` if no key has this id, to `keys[i]`.
     ///
-    /// One launch; allocates nothing, waits for nothing. 20 bytes a query in order, and a sector of
-    /// 32 bytes at random. Errors: lengths that differ, buffers of another device.
+    /// Takes one launch, allocates nothing and does not wait. Per query, accesses 20 bytes in
+    /// order, and one sector of 32 bytes at random. Errors: mismatched lengths, buffers of another
+    /// device.
     pub fn keys_of_into(
         &self,
         stream: &Stream,
@@ -131,29 +134,28 @@ impl fmt::Debug for Index128 {
     }
 }
 
-/// Builds indexes of 128-bit keys, and keeps the memory that building needs from one build to the
-/// next.
+/// Builds indexes of 128-bit keys, and keeps scratch memory across builds.
 pub struct Index128Builder {
     rows: Set128Builder,
-    /// Counts ids.
+    /// Counts occurrences of ids.
     groups: IndexBuilder<u32>,
 }
 impl Index128Builder {
-    /// Errors: a load outside 0.3 to 0.95.
+    /// Creates a builder. Errors: a load factor outside 0.3 to 0.95.
     pub fn new(device: &Device, options: IndexOptions) -> Result<Index128Builder> {
         let IndexOptions { load, seed } = options;
         let rows = Set128Builder::new(device, SetOptions { load, seed })?;
         Ok(Index128Builder { rows, groups: IndexBuilder::new(device, options)? })
     }
-    /// The index of a column of keys, in which keys may come often. Waits for the device.
+    /// Builds the index of a column of keys, which may repeat. Waits for the device.
     ///
-    /// Allocates the index, and scratch memory if there were never so many keys before. [What it
-    /// costs](super). Errors: more keys than 31-bit indices reach, buffers of another device,
+    /// Allocates the index, and scratch memory if the column is larger than all before.
+    /// [Cost](super). Errors: more keys than 31-bit indices can address, buffers of another device,
     /// out of memory.
     pub fn build(&mut self, stream: &Stream, keys: View<'_, u128>) -> Result<Index128> {
         Ok(Index128 { keys: self.rows.build(stream, keys)? })
     }
-    /// Puts the distinct keys of another column into an index, whatever it held: see
+    /// Replaces the content of an index by the distinct keys of another column: see
     /// [`Set128Builder::rebuild`].
     pub fn rebuild(
         &mut self,
@@ -170,10 +172,10 @@ impl Index128Builder {
             |_| Ok(()),
         )
     }
-    /// The same, and how often each key comes, in the order of ids.
+    /// Like [`build`](Self::build), and returns how often each key occurs, in id order.
     ///
-    /// Besides, the ids of the column are looked up and counted as [`IndexBuilder::group_counts`]
-    /// does it. Errors: as [`build`](Self::build).
+    /// In addition, looks up the ids of the column and counts them as
+    /// [`IndexBuilder::group_counts`] does. Errors: as [`build`](Self::build).
     pub fn build_counted(
         &mut self,
         stream: &Stream,
@@ -181,7 +183,7 @@ impl Index128Builder {
     ) -> Result<(Index128, Buffer<u32>)> {
         let (index, mut ids) = (self.build(stream, keys)?, stream.device().alloc(keys.len())?);
         index.ids_into(stream, keys, ids.view_mut())?;
-        // Every id comes, so they are the groups.
+        // Every id occurs, so the groups are the ids.
         let (_, counts) = self.groups.group_counts(stream, ids.view())?;
         Ok((index, counts))
     }

@@ -1,4 +1,4 @@
-//! Values of keys.
+//! Maps from keys of 128 bits to values.
 use super::Report128;
 use super::host::CHUNK;
 use super::set::{Set128, Set128Builder};
@@ -12,16 +12,17 @@ use koel_kernels::keys128::find::{keys128_find, keys128_find_or};
 use rayon::prelude::*;
 use std::fmt;
 
-/// What a map of 128-bit keys is built with.
+/// Build options of a map of 128-bit keys.
 #[derive(Clone, Copy, Debug)]
 pub struct Map128Options {
-    /// Keys per slot of the table, 0.3 to 0.95. High loads save memory, low loads save time.
+    /// Load factor in keys per slot of the table, 0.3 to 0.95. High loads save memory, low loads
+    /// save time.
     pub load: f64,
-    /// Equal keys. A broken promise of [`Unchecked`](Duplicates::Unchecked) is noticed here: one
-    /// of the pairs stays.
+    /// Treatment of equal keys. Here, a broken promise of [`Unchecked`](Duplicates::Unchecked) is
+    /// detected: one of the pairs stays.
     pub duplicates: Duplicates,
-    /// Hash seed, as of a [map](crate::MapOptions::seed): the first fingerprint function follows
-    /// from it. Answers do not depend on it.
+    /// Hash seed, as for a [map](crate::MapOptions::seed): it determines the first fingerprint
+    /// function. Answers do not depend on it.
     pub seed: Option<u32>,
 }
 impl Default for Map128Options {
@@ -30,7 +31,7 @@ impl Default for Map128Options {
     }
 }
 
-/// A map from keys of 128 bits to values of 32 or 64, on a device.
+/// A map from keys of 128 bits to values of 32 or 64 bits, on a device.
 ///
 /// ```
 /// use koel::keys128::{Map128Builder, Map128Options};
@@ -48,17 +49,17 @@ impl Default for Map128Options {
 /// # Ok::<(), koel::Error>(())
 /// ```
 ///
-/// How it works, and what it costs: [`keys128`](super).
+/// Method and cost: see [`keys128`](super).
 pub struct Map128<V: Value = u32> {
     pub(super) keys: Set128,
-    /// There may be memory for more.
+    /// May have capacity for more.
     pub(super) values: Stored<V>,
 }
 impl<V: Value> Map128<V> {
-    /// Of host pairs `keys[i]`, `values[i]`, with the options' defaults: load 0.8, the last of
-    /// equal keys stays. Copies, and waits.
+    /// Builds a map from pairs `keys[i]`, `values[i]` in host memory, with default options: load
+    /// 0.8, the last of equal keys stays. Copies and waits.
     ///
-    /// Errors: lengths that differ, more pairs than 31-bit indices reach, out of memory.
+    /// Errors: mismatched lengths, more pairs than 31-bit indices can address, out of memory.
     pub fn build(device: &Device, keys: &[u128], values: &[V]) -> Result<Map128<V>> {
         let (keys, values) = (device.stage(keys)?, device.stage(values)?);
         Map128Builder::new(device, Map128Options::default())?.build(
@@ -67,55 +68,55 @@ impl<V: Value> Map128<V> {
             values.view(),
         )
     }
-    /// Pairs stored.
+    /// Returns the number of pairs.
     pub fn len(&self) -> usize {
         self.keys.len()
     }
-    /// Whether there are none.
+    /// Returns whether there are no pairs.
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
-    /// The device it is on.
+    /// Returns the device that holds the map.
     pub fn device(&self) -> &Device {
         self.keys.device()
     }
-    /// Bytes of device memory that it keeps.
+    /// Returns the bytes of device memory that the map occupies.
     pub fn bytes(&self) -> usize {
         self.keys.bytes() + self.values.bytes()
     }
-    /// How its build went. After a [`rebuild`](Map128Builder::rebuild) this waits for it and reads
-    /// the table's header back.
+    /// Returns the report of the build. After a [`rebuild`](Map128Builder::rebuild) this waits for
+    /// it and reads the table's header back.
     pub fn report(&self) -> Result<Report128> {
         Ok(Report128 { bytes: self.bytes(), ..self.keys.report()? })
     }
-    /// The keys, in the order in which the pairs that stayed were given.
+    /// Returns the keys, in the input order of the remaining pairs.
     pub fn keys(&self) -> View<'_, u128> {
         self.keys.keys()
     }
-    /// The values, in the order of [`keys`](Self::keys).
+    /// Returns the values, in the order of [`keys`](Self::keys).
     pub fn values(&self) -> View<'_, V> {
         self.values.view().first(self.len())
     }
-    /// The keys as a set, whose [rows](Set128::rows) are the places of [`values`](Self::values):
-    /// for kernels of one's own.
+    /// Returns the keys as a set, whose [rows](Set128::rows) are positions in
+    /// [`values`](Self::values): for custom kernels.
     pub fn set(&self) -> &Set128 {
         &self.keys
     }
-    /// All pairs, in the order in which those that stayed were given. Copies and waits.
+    /// Returns all pairs, in the input order of the remaining pairs. Copies and waits.
     pub fn pairs(&self) -> Result<Vec<(u128, V)>> {
         Ok(self.keys().download()?.into_iter().zip(self.values().download()?).collect())
     }
-    /// A copy on another device, or on the same one: the same pairs in the same order. Copies
-    /// through host memory and waits. What was [opened](Self::open) is checked and then copied
-    /// from where it is.
+    /// Copies the map to another device, or to the same one: the same pairs in the same order.
+    /// Copies through host memory and waits. An [opened](Self::open) map is verified first, then
+    /// copied from where it is.
     ///
-    /// Errors: out of memory; of a map that was opened, faults of its file.
+    /// Errors: out of memory; for an opened map, faults of its file.
     pub fn to_device(&self, device: &Device) -> Result<Map128<V>> {
         let keys = self.keys.to_device(device)?;
         Ok(Map128 { keys, values: Stored::Own(self.values.upload(self.len(), device)?) })
     }
 
-    /// Looks up host keys. Copies both ways and waits.
+    /// Looks up keys in host memory. Copies both ways and waits.
     pub fn get(&self, keys: &[u128]) -> Result<Vec<Option<V>>> {
         let (device, n) = (self.device(), keys.len());
         let (mut values, mut found) = (device.alloc(n)?, device.alloc(n)?);
@@ -124,12 +125,12 @@ impl<V: Value> Map128<V> {
         let (values, found) = (values.download()?, found.download()?);
         Ok(values.into_iter().zip(found).map(|(v, f)| (f != 0).then_some(v)).collect())
     }
-    /// Looks up every key: `found[i]` becomes 1 and `values[i]` the value if `keys[i]` is in the
-    /// map, else both become 0.
+    /// Looks up every key: sets `found[i]` to 1 and `values[i]` to the value if the map holds
+    /// `keys[i]`; sets both to 0 otherwise.
     ///
-    /// One launch; allocates nothing, waits for nothing. Keys are read and answers written once;
-    /// besides, 4.13 sectors of 32 bytes for a key that is there, 1.11 for one that is not
-    /// (load 0.8). Errors: lengths that differ, buffers of another device.
+    /// Takes one launch, allocates nothing and does not wait. Reads keys and writes answers once,
+    /// and reads 4.13 sectors of 32 bytes per present key, 1.11 per absent key (load 0.8). Errors:
+    /// mismatched lengths, buffers of another device.
     pub fn get_into(
         &self,
         stream: &Stream,
@@ -144,7 +145,7 @@ impl<V: Value> Map128<V> {
         self.keys.look_up(
             stream,
             keys,
-            // SAFETY: `n` queries and answers; a value for each row.
+            // SAFETY: `n` queries and answers; one value per row.
             |grid, n, rows, queries| unsafe {
                 keys128_find::launch(stream, grid, rows, of_rows, n, queries, to, to_found)
             },
@@ -162,10 +163,10 @@ impl<V: Value> Map128<V> {
             },
         )
     }
-    /// Looks up every key: `values[i]` becomes the value of `keys[i]`, or `missing`.
+    /// Looks up every key: sets `values[i]` to the value of `keys[i]`, or `missing`.
     ///
-    /// As [`get_into`](Self::get_into), with a byte a key less to write. Errors: lengths that
-    /// differ, buffers of another device.
+    /// Like [`get_into`](Self::get_into), with one byte less written per key. Errors: mismatched
+    /// lengths, buffers of another device.
     pub fn get_or(
         &self,
         stream: &Stream,
@@ -193,11 +194,11 @@ impl<V: Value> Map128<V> {
             },
         )
     }
-    /// Whether the map holds host keys: see [`Set128::contains`].
+    /// Returns whether the map holds each key in host memory: see [`Set128::contains`].
     pub fn contains(&self, keys: &[u128]) -> Result<Vec<bool>> {
         self.keys.contains(keys)
     }
-    /// Whether the map holds each key: see [`Set128::contains_into`].
+    /// Writes whether the map holds each key: see [`Set128::contains_into`].
     pub fn contains_into(
         &self,
         stream: &Stream,
@@ -206,7 +207,7 @@ impl<V: Value> Map128<V> {
     ) -> Result<()> {
         self.keys.contains_into(stream, keys, found)
     }
-    /// Whether the map holds each key, as a bit mask: see [`Set128::contains_bits`].
+    /// Writes whether the map holds each key, as a bit mask: see [`Set128::contains_bits`].
     pub fn contains_bits(
         &self,
         stream: &Stream,
@@ -215,11 +216,11 @@ impl<V: Value> Map128<V> {
     ) -> Result<()> {
         self.keys.contains_bits(stream, keys, found)
     }
-    /// How many of the host keys the map holds: see [`Set128::count`].
+    /// Returns how many of the keys in host memory the map holds: see [`Set128::count`].
     pub fn count(&self, keys: &[u128]) -> Result<u64> {
         self.keys.count(keys)
     }
-    /// How many of the keys the map holds: see [`Set128::count_into`].
+    /// Writes how many of the keys the map holds: see [`Set128::count_into`].
     pub fn count_into(
         &self,
         stream: &Stream,
@@ -236,14 +237,13 @@ impl<V: Value> fmt::Debug for Map128<V> {
     }
 }
 
-/// Builds maps of 128-bit keys, and keeps the memory that building needs from one build to the
-/// next.
+/// Builds maps of 128-bit keys, and keeps scratch memory across builds.
 pub struct Map128Builder {
     rows: Set128Builder,
     duplicates: Duplicates,
 }
 impl Map128Builder {
-    /// Errors: a load outside 0.3 to 0.95.
+    /// Creates a builder. Errors: a load factor outside 0.3 to 0.95.
     pub fn new(device: &Device, options: Map128Options) -> Result<Map128Builder> {
         let Map128Options { load, duplicates, seed } = options;
         Ok(Map128Builder {
@@ -251,10 +251,10 @@ impl Map128Builder {
             duplicates,
         })
     }
-    /// Builds a map of pairs `keys[i]`, `values[i]`. Waits for the device.
+    /// Builds a map from pairs `keys[i]`, `values[i]`. Waits for the device.
     ///
-    /// Allocates the map, and scratch memory if there were never so many pairs before. [What it
-    /// costs](super). Errors: lengths that differ, more pairs than 31-bit indices reach,
+    /// Allocates the map, and scratch memory if there are more pairs than ever before.
+    /// [Cost](super). Errors: mismatched lengths, more pairs than 31-bit indices can address,
     /// buffers of another device, a rejected duplicate, out of memory.
     pub fn build<V: Value>(
         &mut self,
@@ -273,9 +273,9 @@ impl Map128Builder {
         keys.built.device_seconds = Some(seconds);
         Ok(Map128 { keys, values: Stored::Own(values) })
     }
-    /// Puts other pairs into a map, whatever it held: as [`build`](Self::build), but nothing is
-    /// allocated if the map and this builder have had as many pairs before, and the device is
-    /// waited for once in between, not at the end.
+    /// Replaces the content of a map by other pairs. Like [`build`](Self::build), but allocates
+    /// nothing if the map and this builder have held as many pairs before, and waits for the device
+    /// only once midway, not at the end.
     ///
     /// ```
     /// use koel::keys128::{Map128Builder, Map128Options};
@@ -292,13 +292,12 @@ impl Map128Builder {
     /// # Ok::<(), koel::Error>(())
     /// ```
     ///
-    /// The map answers for the new pairs from here on in the order of the stream. Of an input with
-    /// equal keys it keeps memory for a table of all of them. How it went, [`Map128::report`]
-    /// tells.
+    /// From here on in stream order, the map answers for the new pairs. For an input with equal
+    /// keys it keeps memory for a table of all of them. [`Map128::report`] returns the report of
+    /// the rebuild.
     ///
     /// Errors: as [`build`](Self::build); a map on another device; a stream that is being captured.
-    /// After an error the map is as it was, unless the device itself failed: then it holds
-    /// nothing.
+    /// After an error the map is unchanged, unless the device itself failed: then it is empty.
     pub fn rebuild<V: Value>(
         &mut self,
         map: &mut Map128<V>,

@@ -1,22 +1,21 @@
-//! Keys of 128 bits: UUIDs, hashes, packed tuples. A map, a set and a two-way index of them.
+//! Keys of 128 bits: UUIDs, hashes, packed tuples. A map, a set and a two-way index.
 //!
 //! # How it works
-//! The keys lie in an array, in *rows*, in the order of the input. A flagship [map](crate::Map) has
-//! the row of each key under a 64-bit [fingerprint] of the key. A lookup finds the row, and
-//! compares the key there: a fingerprint is never taken for a key.
+//! The keys are in an array, in *rows*, in input order. A flagship [map](crate::Map) maps a 64-bit
+//! [fingerprint] of each key to its row. A lookup finds the row and compares the full key there, so
+//! that equal fingerprints never give a false match.
 //!
-//! The function that makes fingerprints is drawn from a universal family: two keys share one with
-//! probability 2^-64. A build looks up every key of its input, and if one is not found, because
-//! another one has its fingerprint, it draws another function and begins again; of 2^27
-//! keys that happens once in 2,000 builds, of 2^31 once in eight. The first draw follows from the
-//! seed. Those after it are at random, so that nobody can choose keys that collide in them; answers
-//! do not depend on the draw.
+//! The fingerprint function is drawn from a universal family: two keys share a fingerprint with
+//! probability 2^-64. A build looks up every key of its input. If one is not found, because another
+//! key has its fingerprint, the build draws another function and restarts. For 2^27 keys that
+//! happens once in 2,000 builds, for 2^31 once in eight. The first draw depends on the seed. Later
+//! draws are random, so that nobody can craft colliding keys; answers do not depend on the draw.
 //!
 //! # Guarantees
-//! Every key can be stored. Equal keys are resolved by [`Duplicates`]; they take no memory in what
-//! is built. Answers, rows, ids and the order of [`pairs`](Map128::pairs) and
-//! [`keys`](Set128::keys) are the same on every device and in every run. A build fails only for
-//! lack of memory or, if asked to, for equal keys.
+//! Every key can be stored. Equal keys are resolved by [`Duplicates`]; they take no memory in the
+//! finished table. Answers, rows, ids and the order of [`pairs`](Map128::pairs) and
+//! [`keys`](Set128::keys) are the same on every device and in every run. Given valid arguments, a
+//! build fails only when out of memory or, on request, for equal keys.
 //!
 //! ```
 //! use koel::{Device, Index128, Map128, Set128};
@@ -29,34 +28,35 @@
 //! let set = Set128::build(&device, &[5, 5, 1 << 100])?;
 //! assert_eq!((set.len(), set.contains(&[5, 6])?), (2, vec![true, false]));
 //!
-//! // Ids in the order in which keys first come.
+//! // Ids in order of first occurrence.
 //! let (index, column) = Index128::encode(&device, &[1 << 100, 5, 1 << 100])?;
 //! assert_eq!((column, index.keys_of(&[1])?), (vec![0, 1, 0], vec![Some(5)]));
 //! # Ok::<(), koel::Error>(())
 //! ```
 //!
 //! # Cost
-//! Of a lookup, in sectors of 32 bytes read at random, at load 0.8: 1.13 of the table, one for the
-//! row, one for the key, one for the value. A key that is not there costs 1.11. One launch.
+//! A lookup of a present key at load 0.8 reads these sectors of 32 bytes at random: 1.13 of the
+//! table, one for the row, one for the key, one for the value. An absent key costs 1.11 sectors. A
+//! lookup takes one launch.
 //!
-//! A build of distinct keys is that of a map of `u64` and `u32` (96 bytes of memory traffic a key)
-//! between a launch that makes fingerprints (28 bytes) and one that looks all keys up (17 bytes,
-//! and two sectors at random); then keys and values are copied. If keys come more than once, those
-//! that stay are compacted, and a smaller map is built of them alone. Five launches or six, a fill
-//! and two copies; with equal keys eleven to fourteen. It waits for the device once in between, for
-//! counts, and at its end.
+//! A build of distinct keys is the build of a map from `u64` to `u32` (96 bytes of memory traffic
+//! per key) between a launch that computes fingerprints (28 bytes) and one that looks up all keys
+//! (17 bytes, and two sectors at random); then keys and values are copied. If keys repeat, the
+//! remaining ones are compacted, and a smaller map is built from them. A build takes five or six
+//! launches, a fill and two copies; with equal keys eleven to fourteen launches. It waits for the
+//! device once midway, for counts, and at its end.
 //!
-//! Memory: 36 bytes and a value for each key at load 0.8, of which 20 are the table. Besides, a
-//! builder keeps 13 bytes for each key of its greatest input and what a
+//! Memory: 36 bytes plus a value per key at load 0.8, of which the table takes 20. In addition, a
+//! builder keeps 13 bytes per key of its largest input, and what a
 //! [`MapBuilder`](crate::MapBuilder) keeps.
 //!
 //! # In a loop, and in files
 //! A `rebuild` ([`Map128Builder::rebuild`], [`Set128Builder::rebuild`],
-//! [`Index128Builder::rebuild`]) builds in the memory that a table has: nothing is allocated, and
-//! it waits for the counts in between alone.
+//! [`Index128Builder::rebuild`]) reuses the memory of a table: it allocates nothing, and waits only
+//! once, for the counts midway.
 //!
-//! `save`, `load` and `open` are as those of [`Map`](crate::Map): a file has the table, the keys
-//! and the values one after the other, and what is opened is looked up where it is: see
+//! `save`, `load` and `open` work like those of [`Map`](crate::Map): a file holds the table, the
+//! keys and the values in this order, and lookups in an opened file read it in place: see
 //! [`file`](mod@crate::file).
 //!
 //! [fingerprint]: koel_kernels::keys128::fingerprint::Fingerprint
@@ -75,26 +75,26 @@ pub use koel_kernels::keys128::fingerprint::Fingerprint;
 pub use map::{Map128, Map128Builder, Map128Options};
 pub use set::{Set128, Set128Builder};
 
-/// Threads of a block of all kernels here.
+/// Threads per block of all kernels here.
 const THREADS: u32 = keys128_rows::SPEC.threads;
 
-/// How a build went.
+/// Report of a build.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Report128 {
-    /// Keys stored.
+    /// Number of keys stored.
     pub keys: usize,
-    /// Keys dropped because they were equal to others.
+    /// Number of keys dropped because they were equal to others.
     pub duplicates: usize,
-    /// Fingerprint functions that were drawn: more than one if two keys shared a fingerprint, 0 if
+    /// Number of fingerprint functions drawn: more than one if two keys shared a fingerprint, 0 if
     /// the table came from a file.
     pub attempts: u32,
-    /// Fingerprints in the stash of the table.
+    /// Number of fingerprints in the stash of the table.
     pub stashed: usize,
-    /// Bytes that are kept.
+    /// Bytes that the finished table occupies.
     pub bytes: usize,
-    /// Bytes that the build needed besides, kept by the builder.
+    /// Additional bytes for the build, kept by the builder.
     pub scratch_bytes: usize,
-    /// Seconds that the device worked on it; `None` after a `rebuild`, and if the table came from
-    /// a file.
+    /// Device time of the build in seconds; `None` after a `rebuild`, and if the table came from a
+    /// file.
     pub device_seconds: Option<f64>,
 }

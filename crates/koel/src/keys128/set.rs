@@ -1,4 +1,4 @@
-//! Distinct keys, each in a row of its own: what maps and indexes are made of too.
+//! Distinct keys, each in its own row: also the basis of maps and indexes.
 mod builder;
 
 use super::Report128;
@@ -30,52 +30,53 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// # Ok::<(), koel::Error>(())
 /// ```
 ///
-/// How it works, and what it costs: [`keys128`](super).
+/// Method and cost: see [`keys128`](super).
 pub struct Set128 {
-    /// From fingerprints to rows.
+    /// Map from fingerprints to rows.
     pub(super) table: Map<u64, u32>,
-    /// What the fingerprint function follows from.
+    /// Draw that determines the fingerprint function.
     pub(super) draw: u64,
-    /// There may be memory for more.
+    /// May have capacity for more.
     pub(super) keys: Stored<u128>,
     pub(super) len: usize,
     pub(super) built: Built,
 }
-/// How a build went, as far as it is known when it is on the stream.
+/// Report of a build, as far as it is known when the build is on the stream.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Built {
     pub duplicates: usize,
     pub attempts: u32,
-    /// Bytes of scratch memory besides that of the table's builder.
+    /// Bytes of scratch memory, without that of the table's builder.
     pub scratch_bytes: usize,
     pub device_seconds: Option<f64>,
 }
 impl Set128 {
-    /// Of host keys, with the options' defaults: load 0.8. Equal keys are one. Copies, and waits.
+    /// Builds a set from keys in host memory, with default options: load 0.8. Equal keys become
+    /// one. Copies and waits.
     ///
-    /// Errors: more keys than 31-bit indices reach, out of memory.
+    /// Errors: more keys than 31-bit indices can address, out of memory.
     pub fn build(device: &Device, keys: &[u128]) -> Result<Set128> {
         let keys = device.stage(keys)?;
         Set128Builder::new(device, SetOptions::default())?.build(&device.stream()?, keys.view())
     }
-    /// Keys stored.
+    /// Returns the number of keys.
     pub fn len(&self) -> usize {
         self.len
     }
-    /// Whether there are none.
+    /// Returns whether there are no keys.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
-    /// The device it is on.
+    /// Returns the device that holds the set.
     pub fn device(&self) -> &Device {
         self.table.device()
     }
-    /// Bytes of device memory that it keeps.
+    /// Returns the bytes of device memory that the set occupies.
     pub fn bytes(&self) -> usize {
         self.table.bytes() + self.keys.bytes()
     }
-    /// How its build went. After a [`rebuild`](Set128Builder::rebuild) this waits for it and reads
-    /// the table's header back.
+    /// Returns the report of the build. After a [`rebuild`](Set128Builder::rebuild) this waits for
+    /// it and reads the table's header back.
     pub fn report(&self) -> Result<Report128> {
         let (of_table, Built { duplicates, attempts, scratch_bytes, device_seconds }) =
             (self.table.report()?, self.built);
@@ -89,41 +90,40 @@ impl Set128 {
             device_seconds,
         })
     }
-    /// All keys, row by row: in the order in which they first came, or, of a map's set, in that of
-    /// the pairs that stayed.
+    /// Returns all keys in row order: the order of first occurrence or, in a map's set, the input
+    /// order of the remaining pairs.
     pub fn keys(&self) -> View<'_, u128> {
         self.keys.view().first(self.len)
     }
-    /// The set as kernels see it: one parameter of a kernel, which looks keys up in it and is
-    /// launched on `stream`. It owns nothing: do not drop the set until the kernel has run.
+    /// Returns the set as a kernel argument, for lookups in a kernel launched on `stream`. It owns
+    /// nothing: do not drop the set until the kernel has run.
     ///
     /// ```
     /// let device = koel::Device::cpu()?;
     /// let set = koel::Set128::build(&device, &[9 << 100, 3])?;
     /// let rows = set.rows(&device.stream()?)?;
-    /// // Host code can look keys up in it, too, where the table is in its memory.
-    /// // SAFETY: the set is there and is not changed.
+    /// // Host code can look keys up in it too, if the table is in host memory.
+    /// // SAFETY: the set exists and is not changed.
     /// let rows = unsafe { rows.on_host() };
     /// assert_eq!((rows.row(3), rows.row(4)), (Some(1), None));
     /// # Ok::<(), koel::Error>(())
     /// ```
     ///
-    /// What was [opened](Self::open) is checked first, once: kernels do not look whether there is a
-    /// key in the row that the file says. Errors: a stream of another device; faults of the
-    /// file.
+    /// An [opened](Self::open) set is verified first, once: kernels do not check the rows given in
+    /// the file. Errors: a stream of another device; faults of the file.
     pub fn rows(&self, stream: &Stream) -> Result<RowsRef> {
         self.keys.file().map_or(Ok(()), Mapping::verify_once)?;
         self.unchecked_rows(stream)
     }
-    /// Of what is in a file, rows may be such as there are none.
+    /// Like [`rows`](Self::rows), without verification: rows of a file may be out of bounds.
     fn unchecked_rows(&self, stream: &Stream) -> Result<RowsRef> {
         rows_of(&self.table, self.draw, self.keys(), stream)
     }
-    /// A copy on another device, or on the same one: the same rows, the same answers. Copies
-    /// through host memory and waits. What was [opened](Self::open) is checked and then copied
-    /// from where it is.
+    /// Copies the set to another device, or to the same one: the same rows, the same answers.
+    /// Copies through host memory and waits. An [opened](Self::open) set is verified first, then
+    /// copied from where it is.
     ///
-    /// Errors: out of memory; of a set that was opened, faults of its file.
+    /// Errors: out of memory; for an opened set, faults of its file.
     pub fn to_device(&self, device: &Device) -> Result<Set128> {
         let (table, keys) = (self.table.to_device(device)?, self.keys.upload(self.len, device)?);
         Ok(Set128 {
@@ -134,13 +134,13 @@ impl Set128 {
             built: self.built,
         })
     }
-    /// Makes it hold nothing, after a rebuild that failed.
+    /// Empties the set after a failed rebuild.
     pub(super) fn forget(&mut self, stream: &Stream) {
         self.table.forget(stream);
         (self.len, self.built) = (0, Built::default());
     }
 
-    /// Whether the set holds host keys. Copies both ways and waits.
+    /// Returns whether the set holds each key in host memory. Copies both ways and waits.
     pub fn contains(&self, keys: &[u128]) -> Result<Vec<bool>> {
         let mut found = self.device().alloc(keys.len())?;
         self.contains_into(
@@ -150,11 +150,11 @@ impl Set128 {
         )?;
         Ok(found.download()?.into_iter().map(|f: u8| f != 0).collect())
     }
-    /// Whether the set holds each key: `found[i]` becomes 1 or 0.
+    /// Writes whether the set holds each key: sets `found[i]` to 1 or 0.
     ///
-    /// One launch; allocates nothing, waits for nothing. Keys are read and answers written once;
-    /// besides, 3.13 sectors of 32 bytes for a key that is there, 1.11 for one that is not
-    /// (load 0.8). Errors: lengths that differ, buffers of another device.
+    /// Takes one launch, allocates nothing and does not wait. Reads keys and writes answers once,
+    /// and reads 3.13 sectors of 32 bytes per present key, 1.11 per absent key (load 0.8). Errors:
+    /// mismatched lengths, buffers of another device.
     pub fn contains_into(
         &self,
         stream: &Stream,
@@ -166,7 +166,7 @@ impl Set128 {
         self.look_up(
             stream,
             keys,
-            // SAFETY: `n` queries and answers; rows as they were built.
+            // SAFETY: `n` queries and answers; the rows are as built.
             |grid, n, rows, queries| unsafe {
                 keys128_contains::launch(stream, grid, rows, n, queries, to)
             },
@@ -178,11 +178,11 @@ impl Set128 {
             },
         )
     }
-    /// Whether the set holds each key, as a bit mask: bit `i % 32` of `found[i / 32]`. The bits
-    /// behind the last key become 0.
+    /// Writes whether the set holds each key, as a bit mask: bit `i % 32` of `found[i / 32]`. Sets
+    /// the bits after the last key to 0.
     ///
-    /// As [`contains_into`](Self::contains_into), with an eighth of the bytes written. Errors:
-    /// fewer or more words than `keys / 32`, rounded up; buffers of another device.
+    /// Like [`contains_into`](Self::contains_into), with an eighth of the bytes written. Errors: a
+    /// number of words other than `keys / 32`, rounded up; buffers of another device.
     pub fn contains_bits(
         &self,
         stream: &Stream,
@@ -194,7 +194,7 @@ impl Set128 {
         self.look_up(
             stream,
             keys,
-            // SAFETY: `n` queries, a bit for each; rows as they were built.
+            // SAFETY: `n` queries, one bit per query; the rows are as built.
             |grid, n, rows, queries| unsafe {
                 keys128_contains_bits::launch(stream, grid, rows, n, queries, to)
             },
@@ -211,7 +211,7 @@ impl Set128 {
             },
         )
     }
-    /// How many of the host keys the set holds. Copies and waits.
+    /// Returns how many of the keys in host memory the set holds. Copies and waits.
     pub fn count(&self, keys: &[u128]) -> Result<u64> {
         let mut count = self.device().alloc(1)?;
         self.count_into(
@@ -221,9 +221,9 @@ impl Set128 {
         )?;
         Ok(count.download()?[0])
     }
-    /// How many of the keys the set holds: `count[0]`.
+    /// Writes how many of the keys the set holds to `count[0]`.
     ///
-    /// A fill of one word and one launch; allocates nothing, waits for nothing. Otherwise as
+    /// Takes a fill of one word and one launch, allocates nothing and does not wait. Otherwise like
     /// [`contains_into`](Self::contains_into).
     pub fn count_into(
         &self,
@@ -237,7 +237,7 @@ impl Set128 {
         self.look_up(
             stream,
             keys,
-            // SAFETY: `n` queries, one sum; rows as they were built.
+            // SAFETY: `n` queries, one sum; the rows are as built.
             |grid, n, rows, queries| unsafe {
                 keys128_count::launch(stream, grid, rows, n, queries, to)
             },
@@ -257,7 +257,7 @@ impl Set128 {
             },
         )
     }
-    /// `found[i]` = the row of `keys[i]`, or [`NO_ROW`].
+    /// Writes the row of `keys[i]`, or [`NO_ROW`], to `found[i]`.
     pub(super) fn rows_into(
         &self,
         stream: &Stream,
@@ -268,7 +268,7 @@ impl Set128 {
         self.look_up(
             stream,
             keys,
-            // SAFETY: `n` queries and answers, as the caller has checked; rows as they were built.
+            // SAFETY: `n` queries and answers, as the caller has checked; the rows are as built.
             |grid, n, rows, queries| unsafe {
                 keys128_rows::launch(stream, grid, rows, n, queries, to)
             },
@@ -278,8 +278,8 @@ impl Set128 {
             },
         )
     }
-    /// Looks keys up by a kernel, which `launch` gets the grid and the number of queries for, or by
-    /// native code.
+    /// Looks keys up by a kernel, for which `launch` receives the grid and the number of queries,
+    /// or by native code.
     pub(super) fn look_up(
         &self,
         stream: &Stream,
@@ -288,7 +288,7 @@ impl Set128 {
         on_host: impl FnOnce(HostRows<'_>, &[u128]) -> Result<()>,
     ) -> Result<()> {
         let n = count32("keys", queries.len())?;
-        // Only what is not in a file is looked up by kernels.
+        // Kernels never look up a set that is in a file.
         let (rows, from) = (self.unchecked_rows(stream)?, queries.arg("keys", stream)?);
         match (self.table.finder()?, self.keys().host(), queries.host()) {
             (None, ..) => launch(n.div_ceil(THREADS), n, rows, from),
@@ -300,7 +300,7 @@ impl Set128 {
         }
     }
 }
-/// Rows as kernels see them.
+/// Returns the rows as a kernel argument.
 fn rows_of(
     table: &Map<u64, u32>,
     draw: u64,

@@ -3,19 +3,19 @@ use super::{Compared, GROUP, Heads, LINE, Line, Simd, Work};
 use koel_kernels::table::layout::BUCKET;
 use std::arch::x86_64::*;
 
-/// Proof that the machine has AVX2, and the bit instructions that came with it.
+/// Proof that the machine has AVX2 and the bit instructions introduced with it.
 #[derive(Clone, Copy)]
 pub struct Avx2(());
 impl Avx2 {
-    /// `None` if the machine does not have it.
+    /// Detects AVX2; `None` if the machine lacks it.
     #[inline]
     pub fn new() -> Option<Avx2> {
         (is_x86_feature_detected!("avx2") && has_bit_instructions()).then_some(Avx2(()))
     }
 }
 
-/// Whether the machine has BMI1, BMI2, LZCNT and POPCNT, as those with AVX2 do unless a hypervisor
-/// hides them.
+/// Returns whether the machine has BMI1, BMI2, LZCNT and POPCNT, as machines with AVX2 do unless a
+/// hypervisor hides them.
 #[inline]
 pub fn has_bit_instructions() -> bool {
     is_x86_feature_detected!("bmi1")
@@ -24,37 +24,37 @@ pub fn has_bit_instructions() -> bool {
         && is_x86_feature_detected!("popcnt")
 }
 
-/// The heads of a bucket in a register.
+/// Loads the heads of a bucket into a register.
 #[inline]
 #[target_feature(enable = "avx2")]
 pub fn load(heads: &Heads) -> __m256i {
     // SAFETY: 32 bytes, any alignment.
     unsafe { _mm256_loadu_si256(heads.as_ptr().cast()) }
 }
-/// Four words of a table from word `at` on.
+/// Loads four words of a table, starting at word `at`.
 ///
 /// # Safety
-/// They are in it.
+/// The words are in bounds.
 #[inline]
 #[target_feature(enable = "avx2")]
 pub unsafe fn load_at(words: &[u64], at: usize) -> __m256i {
     debug_assert!(at + 4 <= words.len());
-    // SAFETY: the caller's; 32 bytes, any alignment.
+    // SAFETY: in bounds by the caller's contract; 32 bytes, any alignment.
     unsafe { _mm256_loadu_si256(words.as_ptr().add(at).cast()) }
 }
-/// Whether every place is one of a table's buckets of so many words.
+/// Returns whether every place is a bucket of a table with `words` words per bucket.
 #[inline(always)]
 pub fn are_in(places: &[u32; GROUP], words: usize, buckets: &[u64]) -> bool {
     let greatest = places.iter().fold(0, |greatest, &place| place.max(greatest));
     (greatest as usize + 1) * words <= buckets.len()
 }
-/// Bit `i` is set if 32-bit lane `i` is all ones.
+/// Returns a mask of the 32-bit lanes that are all ones.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn lanes(x: __m256i) -> u32 {
     _mm256_movemask_ps(_mm256_castsi256_ps(x)) as u32
 }
-/// Bit `i` is set if 64-bit lane `i` is all ones.
+/// Returns a mask of the 64-bit lanes that are all ones.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn lanes64(x: __m256i) -> u32 {
@@ -72,14 +72,14 @@ fn slot64(heads: &Heads, mixed: u64) -> Option<usize> {
     let bits = lanes64(_mm256_cmpeq_epi64(load(heads), _mm256_set1_epi64x(mixed as i64)));
     (bits != 0).then_some(bits.trailing_zeros() as usize)
 }
-/// The slots of eight narrow buckets: for each slot the keys and the values.
+/// Gathers eight narrow buckets: for each slot the keys and the values.
 ///
 /// # Safety
 /// The places are below the number of buckets.
 #[inline]
 #[target_feature(enable = "avx2")]
 unsafe fn gather(buckets: &[u64], places: &[u32; 8]) -> [(__m256i, __m256i); 4] {
-    // SAFETY: the caller's.
+    // SAFETY: by the caller's contract.
     let bucket = |i: usize| unsafe { load_at(buckets, places[i] as usize * BUCKET) };
     // In this order keys and values come out in the order of the places.
     let (first, last) = (
@@ -94,7 +94,7 @@ unsafe fn gather(buckets: &[u64], places: &[u32; 8]) -> [(__m256i, __m256i); 4] 
     };
     [split(0), split(1), split(2), split(3)]
 }
-/// Four vectors, each of one slot, from four buckets.
+/// Transposes four buckets into four vectors, one per slot.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn columns([r0, r1, r2, r3]: [__m256i; 4]) -> [__m256i; 4] {
@@ -107,7 +107,8 @@ fn columns([r0, r1, r2, r3]: [__m256i; 4]) -> [__m256i; 4] {
         _mm256_permute2x128_si256::<0x31>(odd01, odd23),
     ]
 }
-/// Of eight keys, the values; and the bits of those found, of full buckets and of class bits.
+/// Compares eight keys. Returns the values, and the bits of found keys, full buckets and set class
+/// bits.
 ///
 /// # Safety
 /// The places are below the number of buckets.
@@ -119,24 +120,24 @@ unsafe fn compare32(
     mixed: &[u32; 8],
     missing: u32,
 ) -> ([u32; 8], [u32; 3]) {
-    // SAFETY: the caller's.
+    // SAFETY: by the caller's contract.
     let [(k0, v0), (k1, v1), (k2, v2), (k3, v3)] = unsafe { gather(buckets, places) };
     // SAFETY: 32 bytes, any alignment.
     let h = unsafe { _mm256_loadu_si256(mixed.as_ptr().cast()) };
     let equal = |keys| _mm256_cmpeq_epi32(keys, h);
     let (m0, m1, m2, m3) = (equal(k0), equal(k1), equal(k2), equal(k3));
-    // The first match last: of an ambiguous key's many the least slot counts.
+    // Blend the first match last: if an ambiguous key matches several slots, the lowest counts.
     let value = _mm256_blendv_epi8(_mm256_set1_epi32(missing as i32), v3, m3);
     let value = _mm256_blendv_epi8(_mm256_blendv_epi8(value, v2, m2), v1, m1);
     let value = _mm256_blendv_epi8(value, v0, m0);
     let found = lanes(_mm256_or_si256(_mm256_or_si256(m0, m1), _mm256_or_si256(m2, m3)));
     let not_full = _mm256_cmpeq_epi32(_mm256_and_si256(k3, v3), _mm256_set1_epi32(-1));
-    // AVX2 compares signed numbers only: the highest bit is turned over.
+    // AVX2 compares signed numbers only: flip the highest bit.
     let high = _mm256_set1_epi32(i32::MIN);
     let greater = |a, b| _mm256_cmpgt_epi32(_mm256_xor_si256(a, high), _mm256_xor_si256(b, high));
     let lesser_two = greater(_mm256_min_epu32(k0, k1), _mm256_min_epu32(k2, k3));
     let greater_two = greater(_mm256_max_epu32(k0, k1), _mm256_max_epu32(k2, k3));
-    // Blends look at the sign: bits 0 and 1 of the mixed key.
+    // Blends test the sign: bits 0 and 1 of the mixed key.
     let choose = |sign, yes, no| {
         let (sign, yes, no) =
             (_mm256_castsi256_ps(sign), _mm256_castsi256_ps(yes), _mm256_castsi256_ps(no));
@@ -153,7 +154,7 @@ unsafe fn compare32(
     unsafe { _mm256_storeu_si256(values.as_mut_ptr().cast(), value) };
     (values, [found, !lanes(not_full) & 0xFF, lanes(bit)])
 }
-/// Of four keys, as [`compare32`].
+/// Compares four keys, like [`compare32`].
 ///
 /// # Safety
 /// The places are below the number of buckets.
@@ -165,7 +166,7 @@ unsafe fn compare64(
     mixed: &[u64; 4],
     missing: u64,
 ) -> ([u64; 4], [u32; 3]) {
-    // SAFETY: the caller's.
+    // SAFETY: by the caller's contract.
     let row =
         |i: usize, from: usize| unsafe { load_at(buckets, places[i] as usize * 2 * BUCKET + from) };
     let [k0, k1, k2, k3] = columns([row(0, 0), row(1, 0), row(2, 0), row(3, 0)]);
@@ -181,7 +182,7 @@ unsafe fn compare64(
     let not_full = lanes64(_mm256_cmpeq_epi64(k3, _mm256_set1_epi32(-1)));
     let high = _mm256_set1_epi64x(i64::MIN);
     let greater = |a, b| _mm256_cmpgt_epi64(_mm256_xor_si256(a, high), _mm256_xor_si256(b, high));
-    // Blends look at the sign.
+    // Blends test the sign.
     let choose = |sign, yes, no| {
         let (sign, yes, no) =
             (_mm256_castsi256_pd(sign), _mm256_castsi256_pd(yes), _mm256_castsi256_pd(no));
@@ -216,7 +217,7 @@ impl Simd for Avx2 {
         fn run<W: Work>(simd: Avx2, work: W) -> W::Output {
             work.run(simd)
         }
-        // SAFETY: `self` proves these.
+        // SAFETY: `self` proves these features.
         unsafe { run(self, work) }
     }
     #[inline(always)]

@@ -1,4 +1,4 @@
-//! AVX-512: comparisons give masks, and eight buckets are ordered at once.
+//! AVX-512: comparisons return masks, and eight buckets are ordered at once.
 use super::avx2::{Avx2, are_in, load, load_at};
 use super::{Compared, GROUP, Heads, LINE, Line, Simd, Work};
 use koel_kernels::table::layout::BUCKET;
@@ -8,7 +8,7 @@ use std::arch::x86_64::*;
 #[derive(Clone, Copy)]
 pub struct Avx512(());
 impl Avx512 {
-    /// `None` if the machine does not have it.
+    /// Detects AVX-512; `None` if the machine lacks it.
     #[inline]
     pub fn new() -> Option<Avx512> {
         let has = is_x86_feature_detected!("avx512f")
@@ -41,11 +41,11 @@ fn stream(to: &mut Line, from: &[u64; LINE]) {
     }
 }
 
-/// Four vectors, each of one slot of buckets `i` to `i + 7`, which have so many words; from word
-/// `from` of a bucket on.
+/// Gathers buckets `i` to `i + 7`, of `WORDS` words each, into four vectors, one per slot, starting
+/// at word `from` of a bucket.
 ///
 /// # Safety
-/// The places are below the number of buckets, which have four words from there on.
+/// The places are below the number of buckets, which have four words starting at `from`.
 #[inline]
 #[target_feature(enable = "avx512f")]
 unsafe fn gather_columns<const WORDS: usize>(
@@ -54,7 +54,7 @@ unsafe fn gather_columns<const WORDS: usize>(
     i: usize,
     from: usize,
 ) -> Columns {
-    // SAFETY: the caller's.
+    // SAFETY: by the caller's contract.
     let bucket = |i: usize| unsafe { load_at(buckets, places[i] as usize * WORDS + from) };
     let row = |low, high| {
         _mm512_inserti64x4::<1>(_mm512_castsi256_si512(bucket(i + low)), bucket(i + high))
@@ -62,7 +62,7 @@ unsafe fn gather_columns<const WORDS: usize>(
     // In this order the columns come out in the order of the places.
     columns([row(0, 2), row(1, 3), row(4, 6), row(5, 7)])
 }
-/// The slots of sixteen buckets, from those of eight and eight: keys and values.
+/// Splits one slot of eight and eight buckets into sixteen keys and sixteen values.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn keys_and_values(first: __m512i, last: __m512i) -> (__m512i, __m512i) {
@@ -70,6 +70,8 @@ fn keys_and_values(first: __m512i, last: __m512i) -> (__m512i, __m512i) {
     let values = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
     (_mm512_permutex2var_epi32(first, keys, last), _mm512_permutex2var_epi32(first, values, last))
 }
+/// Compares sixteen keys.
+///
 /// # Safety
 /// The places are below the number of buckets.
 #[inline]
@@ -80,7 +82,7 @@ unsafe fn compare32(
     mixed: &[u32; GROUP],
     missing: u32,
 ) -> Compared<u32> {
-    // SAFETY: the caller's.
+    // SAFETY: by the caller's contract.
     let eight = |i: usize| unsafe { gather_columns::<BUCKET>(buckets, places, i, 0) };
     let (first, last) = (eight(0), eight(8));
     let (k0, v0) = keys_and_values(first[0], last[0]);
@@ -91,7 +93,7 @@ unsafe fn compare32(
     let h = unsafe { _mm512_loadu_si512(mixed.as_ptr().cast()) };
     let (m0, m1) = (_mm512_cmpeq_epi32_mask(k0, h), _mm512_cmpeq_epi32_mask(k1, h));
     let (m2, m3) = (_mm512_cmpeq_epi32_mask(k2, h), _mm512_cmpeq_epi32_mask(k3, h));
-    // The first match last: of an ambiguous key's many the least slot counts.
+    // Blend the first match last: if an ambiguous key matches several slots, the lowest counts.
     let value = _mm512_mask_mov_epi32(_mm512_set1_epi32(missing as i32), m3, v3);
     let value = _mm512_mask_mov_epi32(value, m2, v2);
     let value = _mm512_mask_mov_epi32(_mm512_mask_mov_epi32(value, m1, v1), m0, v0);
@@ -118,8 +120,8 @@ unsafe fn compare32(
         overflowed: (bit & full & !found).into(),
     }
 }
-/// Eight of the keys, from key `i` on: the values, and the bits of those found, of full buckets and
-/// of class bits.
+/// Compares eight of the keys, starting at key `i`. Returns the values, and the bits of found keys,
+/// full buckets and set class bits.
 ///
 /// # Safety
 /// The places are below the number of buckets.
@@ -132,7 +134,7 @@ unsafe fn compare64(
     missing: u64,
     i: usize,
 ) -> ([u64; 8], [u32; 3]) {
-    // SAFETY: the caller's.
+    // SAFETY: by the caller's contract.
     let columns =
         |from: usize| unsafe { gather_columns::<{ 2 * BUCKET }>(buckets, places, i, from) };
     let ([k0, k1, k2, k3], [v0, v1, v2, v3]) = (columns(0), columns(BUCKET));
@@ -140,7 +142,7 @@ unsafe fn compare64(
     let h = unsafe { _mm512_loadu_si512(mixed[i..i + 8].as_ptr().cast()) };
     let (m0, m1) = (_mm512_cmpeq_epi64_mask(k0, h), _mm512_cmpeq_epi64_mask(k1, h));
     let (m2, m3) = (_mm512_cmpeq_epi64_mask(k2, h), _mm512_cmpeq_epi64_mask(k3, h));
-    // The first match last: of an ambiguous key's many the least slot counts.
+    // Blend the first match last: if an ambiguous key matches several slots, the lowest counts.
     let value = _mm512_mask_mov_epi64(_mm512_set1_epi64(missing as i64), m3, v3);
     let value = _mm512_mask_mov_epi64(value, m2, v2);
     let value = _mm512_mask_mov_epi64(_mm512_mask_mov_epi64(value, m1, v1), m0, v0);
@@ -180,10 +182,10 @@ fn compact32(words: &[u32; GROUP], bits: u32) -> [u32; GROUP] {
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn compact64(words: &[u64; GROUP], bits: u32) -> [u64; GROUP] {
-    // The second half goes behind what the first leaves, and has room there.
+    // The second half goes after what the first half leaves, and fits there.
     let mut compacted = [0; GROUP];
     let kept = (bits & 0xFF).count_ones() as usize;
-    // SAFETY: 64 bytes each, any alignment; `kept` is 8 at most.
+    // SAFETY: 64 bytes each, any alignment; `kept` is at most 8.
     unsafe {
         let half = |i: usize| _mm512_loadu_si512(words[i..i + 8].as_ptr().cast());
         let to = compacted.as_mut_ptr();
@@ -231,7 +233,7 @@ fn rows([a, b, c, d]: Columns) -> [__m512i; 4] {
         _mm512_permutex2var_epi64(high_ab, last, high_cd),
     ]
 }
-/// The class bits of eight buckets, for the columns.
+/// Returns the class bits of eight buckets, in column order.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn wanted(bits: &[u8; 8]) -> Wanted {
@@ -240,10 +242,10 @@ fn wanted(bits: &[u8; 8]) -> Wanted {
     let set = |bit: i64| _mm512_test_epi64_mask(bits, _mm512_set1_epi64(bit));
     [set(1), set(2), set(4), set(8)]
 }
-/// A mask of each class.
+/// One mask per class.
 type Wanted = [__mmask8; 4];
-/// The places of `with_class_bits`, of four columns that are sorted by key, or of what goes with
-/// them.
+/// Applies the placement of `with_class_bits` to four columns that are sorted by key, or to columns
+/// permuted along with them.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn placed([a, b, c, d]: Columns, [p, q, x, y]: Wanted) -> Columns {
@@ -254,14 +256,14 @@ fn placed([a, b, c, d]: Columns, [p, q, x, y]: Wanted) -> Columns {
     let high1 = choose(y, choose(x, b, c), d);
     [choose(p, high0, low0), choose(p, low0, high0), choose(q, high1, low1), choose(q, low1, high1)]
 }
-/// The exchanges of `with_class_bits`.
+/// Exchanges of the sorting network of `with_class_bits`.
 const EXCHANGES: [(usize, usize); 5] = [(0, 1), (2, 3), (0, 2), (1, 3), (1, 2)];
 
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn order32(buckets: &mut [[u64; 4]; 8], bits: &[u8; 8]) {
     let before = load_columns(buckets);
-    // The key in the high half: the order of the words is that of the keys.
+    // Rotate the key into the high half: words then sort by key.
     let turned = |i: usize| _mm512_rol_epi64::<32>(before[i]);
     let mut pairs = [turned(0), turned(1), turned(2), turned(3)];
     for (i, j) in EXCHANGES {
@@ -279,9 +281,9 @@ fn order32(buckets: &mut [[u64; 4]; 8], bits: &[u8; 8]) {
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn order64(buckets: &mut [[u64; 8]; 8], bits: &[u8; 8]) {
-    // SAFETY: a bucket each, any alignment.
+    // SAFETY: one bucket each, any alignment.
     let bucket = |i: usize| unsafe { _mm512_loadu_si512(buckets[i].as_ptr().cast()) };
-    // Of two buckets, the heads and the values.
+    // Heads and values of two buckets each.
     let heads = |i| _mm512_shuffle_i64x2::<0b01_00_01_00>(bucket(i), bucket(i + 1));
     let behind = |i| _mm512_shuffle_i64x2::<0b11_10_11_10>(bucket(i), bucket(i + 1));
     let keys_before = columns([heads(0), heads(2), heads(4), heads(6)]);
@@ -305,7 +307,7 @@ fn order64(buckets: &mut [[u64; 8]; 8], bits: &[u8; 8]) {
     for i in 0..4 {
         let even = _mm512_shuffle_i64x2::<0b01_00_01_00>(keys[i], values[i]);
         let odd = _mm512_shuffle_i64x2::<0b11_10_11_10>(keys[i], values[i]);
-        // SAFETY: a bucket each, any alignment.
+        // SAFETY: one bucket each, any alignment.
         unsafe {
             _mm512_storeu_si512(buckets[2 * i].as_mut_ptr().cast(), even);
             _mm512_storeu_si512(buckets[2 * i + 1].as_mut_ptr().cast(), odd);
@@ -320,7 +322,7 @@ impl Simd for Avx512 {
         fn run<W: Work>(simd: Avx512, work: W) -> W::Output {
             work.run(simd)
         }
-        // SAFETY: `self` proves these.
+        // SAFETY: `self` proves these features.
         unsafe { run(self, work) }
     }
     #[inline(always)]

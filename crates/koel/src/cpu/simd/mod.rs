@@ -1,8 +1,8 @@
-//! What the engine asks of vector instructions: one small trait, one file for each instruction set.
+//! Vector instructions of the engine: one small trait, one file per instruction set.
 //!
 //! The engine's loops are generic over [`Simd`] and compiled once for each set
-//! ([`Simd::vectorize`]), so that the compiler vectorises the plain parts (mixing, scaling) by
-//! itself, and only comparisons of a bucket and stores past the cache are written by hand.
+//! ([`Simd::vectorize`]). The compiler vectorises the plain parts (mixing, scaling); only bucket
+//! comparisons and stores that bypass the cache are written by hand.
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
@@ -25,30 +25,31 @@ pub type Heads = [u64; BUCKET];
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 pub struct Line(pub [u64; LINE]);
-// SAFETY: words whose bits may be zero.
+// SAFETY: words, for which zero bits are valid.
 unsafe impl bytemuck::Zeroable for Line {}
-// SAFETY: words, as many bytes as the alignment: no padding.
+// SAFETY: words whose total size equals the alignment: no padding.
 unsafe impl bytemuck::Pod for Line {}
-/// Words of a line.
+/// Words per line.
 pub const LINE: usize = 8;
 
-/// The heads of a bucket of a table.
+/// Returns the heads of a bucket of a table.
 #[inline(always)]
 pub fn heads<L: Layout>(buckets: &[u64], place: usize) -> &Heads {
     let start = place * L::WORDS;
     buckets[start..start + L::WORDS].first_chunk().expect("a bucket has four heads")
 }
-/// As [`heads`].
+/// Like [`heads`], without bounds checks.
 ///
 /// # Safety
-/// There is that bucket.
+/// The bucket exists.
 #[inline(always)]
 pub unsafe fn heads_unchecked<L: Layout>(buckets: &[u64], place: usize) -> &Heads {
     debug_assert!((place + 1) * L::WORDS <= buckets.len());
-    // SAFETY: the caller's.
+    // SAFETY: by the caller's contract.
     unsafe { &*buckets.as_ptr().add(place * L::WORDS).cast() }
 }
-/// Where the word behind the head of slot `slot` is; where the head is if values are narrow.
+/// Returns the index of the word after the head of slot `slot`, or of the head itself if values are
+/// narrow.
 #[inline(always)]
 pub fn behind_at<L: Layout>(place: usize, slot: usize) -> usize {
     place * L::WORDS + L::WORDS - BUCKET + slot
@@ -58,23 +59,23 @@ const fn is_wide<L: Layout>() -> bool {
     L::WORDS > BUCKET
 }
 
-/// Queries that are compared at a time.
+/// Queries compared at a time.
 pub const GROUP: usize = 16;
-/// What comparing a group with a bucket each told. Bit `i` is about key `i`.
+/// Result of comparing each key of a batch with one bucket. Bit `i` is that of key `i`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Compared<V> {
-    /// The value of each key that is in its bucket; of the others the one given.
+    /// Values of the keys found in their buckets; the given default for the others.
     pub values: [V; GROUP],
-    /// The key is in its bucket. Empty slots match the ambiguous key.
+    /// Keys found in their buckets. Empty slots match the ambiguous key.
     pub found: u32,
-    /// The bucket is full.
+    /// Full buckets.
     pub full: u32,
-    /// The key is not in its bucket, which is full and has the bit of the key's class set.
+    /// Keys not found in their buckets, which are full and have the bit of the key's class set.
     pub overflowed: u32,
 }
 
 impl<V> Compared<V> {
-    /// What keys from `first` on told: found, bucket full, class bit set.
+    /// Adds the result of the keys from `first` on: found, bucket full, class bit set.
     #[inline(always)]
     fn add(&mut self, [found, full, class]: [u32; 3], first: usize) {
         self.found |= found << first;
@@ -85,19 +86,20 @@ impl<V> Compared<V> {
 
 /// A loop that is compiled for each instruction set.
 pub trait Work {
-    /// What it gives.
+    /// Result of the loop.
     type Output;
-    /// Runs it. Must be `#[inline(always)]`, and so must what it calls, to be compiled for the set.
+    /// Runs the loop. To be compiled for the set, it and everything it calls must be
+    /// `#[inline(always)]`.
     fn run<S: Simd>(self, simd: S) -> Self::Output;
 }
 
-/// An instruction set that this machine has. The provided methods are the portable ones, or choose
-/// by the layout between those for mixed keys of 32 and of 64 bits.
+/// An instruction set of this machine. The provided methods are portable, or select by layout
+/// between the methods for mixed keys of 32 and of 64 bits.
 pub trait Simd: Copy {
-    /// Runs a loop that is compiled for this set.
+    /// Runs a loop compiled for this set.
     fn vectorize<W: Work>(self, work: W) -> W::Output;
 
-    /// The first slot of this key. Empty slots match the ambiguous key.
+    /// Returns the first slot that holds this key. Empty slots match the ambiguous key.
     #[inline(always)]
     fn slot<L: Layout>(self, heads: &Heads, mixed: L::Mixed) -> Option<usize> {
         let wide = is_wide::<L>();
@@ -107,21 +109,21 @@ pub trait Simd: Copy {
             self.slot32(heads, mixed.widened() as u32)
         }
     }
-    /// [`slot`](Self::slot) of narrow pairs.
+    /// [`slot`](Self::slot) for narrow pairs.
     #[inline(always)]
     fn slot32(self, heads: &Heads, mixed: u32) -> Option<usize> {
         let bits =
             (0..BUCKET).fold(0u32, |bits, i| bits | ((heads[i] as u32 == mixed) as u32) << i);
         (bits != 0).then_some(bits.trailing_zeros() as usize)
     }
-    /// [`slot`](Self::slot) of wide pairs.
+    /// [`slot`](Self::slot) for wide pairs.
     #[inline(always)]
     fn slot64(self, heads: &Heads, mixed: u64) -> Option<usize> {
         let bits = (0..BUCKET).fold(0u32, |bits, i| bits | ((heads[i] == mixed) as u32) << i);
         (bits != 0).then_some(bits.trailing_zeros() as usize)
     }
 
-    /// Compares a group of mixed keys with a bucket each. The places must be below the number of
+    /// Compares each mixed key of a batch with one bucket. The places must be below the number of
     /// buckets.
     #[inline(always)]
     fn compare<L: Layout>(
@@ -150,7 +152,7 @@ pub trait Simd: Copy {
             }
         }
     }
-    /// [`compare`](Self::compare) of narrow pairs.
+    /// [`compare`](Self::compare) for narrow pairs.
     #[inline(always)]
     fn compare32(
         self,
@@ -161,7 +163,7 @@ pub trait Simd: Copy {
     ) -> Compared<u32> {
         compare_each::<Self, Narrow>(self, buckets, places, mixed, missing)
     }
-    /// [`compare`](Self::compare) of wide pairs.
+    /// [`compare`](Self::compare) for wide pairs.
     #[inline(always)]
     fn compare64(
         self,
@@ -173,7 +175,7 @@ pub trait Simd: Copy {
         compare_each::<Self, Wide<u64, u64>>(self, buckets, places, mixed, missing)
     }
 
-    /// Those of the words whose bit is set, in their order, then anything.
+    /// Returns the words whose bit is set, in order, followed by arbitrary words.
     #[inline(always)]
     fn compact<T: Number>(self, words: &[T; GROUP], bits: u32) -> [T; GROUP] {
         if size_of::<T>() == 8 {
@@ -183,18 +185,18 @@ pub trait Simd: Copy {
                 .map(|word| T::narrowed(word.into()))
         }
     }
-    /// [`compact`](Self::compact) of 32-bit words.
+    /// [`compact`](Self::compact) for 32-bit words.
     #[inline(always)]
     fn compact32(self, words: &[u32; GROUP], bits: u32) -> [u32; GROUP] {
         compact_each(words, bits)
     }
-    /// [`compact`](Self::compact) of 64-bit words.
+    /// [`compact`](Self::compact) for 64-bit words.
     #[inline(always)]
     fn compact64(self, words: &[u64; GROUP], bits: u32) -> [u64; GROUP] {
         compact_each(words, bits)
     }
 
-    /// Orders those of eight buckets that are full so that they have these class bits.
+    /// Orders the full ones of eight buckets so that they encode these class bits.
     #[inline(always)]
     fn order<L: Layout>(self, buckets: &mut [u64], bits: &[u8; 8]) {
         if is_wide::<L>() {
@@ -203,32 +205,32 @@ pub trait Simd: Copy {
             self.order32(buckets.as_chunks_mut().0.as_mut_array().expect("eight buckets"), bits);
         }
     }
-    /// [`order`](Self::order) of narrow pairs.
+    /// [`order`](Self::order) for narrow pairs.
     #[inline(always)]
     fn order32(self, buckets: &mut [[u64; 4]; 8], bits: &[u8; 8]) {
         order_each::<Narrow>(buckets.as_flattened_mut(), bits);
     }
-    /// [`order`](Self::order) of wide pairs.
+    /// [`order`](Self::order) for wide pairs.
     #[inline(always)]
     fn order64(self, buckets: &mut [[u64; 8]; 8], bits: &[u8; 8]) {
         order_each::<Wide<u64, u64>>(buckets.as_flattened_mut(), bits);
     }
 
-    /// Copies a line, past the cache where the machine can. Not seen by other threads before
-    /// [`fence`](Self::fence).
+    /// Copies a line, bypassing the cache where the machine can. Other threads may not see it
+    /// before [`fence`](Self::fence).
     #[inline(always)]
     fn stream(self, to: &mut Line, from: &[u64; LINE]) {
         to.0 = *from;
     }
-    /// Lines that were streamed are seen by whoever sees later stores.
+    /// Makes streamed lines visible before all later stores.
     #[inline(always)]
     fn fence(self) {}
-    /// Asks for the line of an address: a hint, which may be wrong.
+    /// Prefetches the line of an address: a hint; the address may be invalid.
     #[inline(always)]
     fn ask<T>(self, address: *const T) {
         prefetch(address);
     }
-    /// Asks for the lines of a group that begins there.
+    /// Prefetches the lines of the batch that begins at an address.
     #[inline(always)]
     fn ask_group<T>(self, address: *const T) {
         for line in 0..(GROUP * size_of::<T>()).div_ceil(size_of::<Line>()) {
@@ -282,10 +284,10 @@ fn order_each<L: Layout>(buckets: &mut [u64], bits: &[u8; 8]) {
     }
 }
 
-/// The instruction sets that the engine is compiled for.
+/// Instruction sets that the engine is compiled for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Level {
-    /// No vector instructions but those that every machine of the architecture has.
+    /// Only the vector instructions that every machine of the architecture has.
     Portable,
     /// AVX2.
     #[cfg(target_arch = "x86_64")]
@@ -298,7 +300,7 @@ pub enum Level {
     Neon,
 }
 impl Level {
-    /// Those that this machine has, the best last.
+    /// Returns the sets that this machine has, the best last.
     pub fn available() -> Vec<Level> {
         let mut levels = vec![Level::Portable];
         #[cfg(target_arch = "x86_64")]
@@ -310,12 +312,12 @@ impl Level {
         levels.extend(neon::Neon::new().map(|_| Level::Neon));
         levels
     }
-    /// The best that this machine has.
+    /// Returns the best set that this machine has.
     pub fn best() -> Level {
         static BEST: OnceLock<Level> = OnceLock::new();
         *BEST.get_or_init(|| Level::available().pop().unwrap_or(Level::Portable))
     }
-    /// Runs a loop with it; with portable code if this machine has it not.
+    /// Runs a loop with this set, or with portable code if this machine lacks it.
     #[inline]
     pub fn run<W: Work>(self, work: W) -> W::Output {
         match self {
@@ -346,8 +348,8 @@ mod tests {
     use koel_kernels::hash::mix::splitmix_at;
     use std::marker::PhantomData;
 
-    /// Every set does what the portable one does, on buckets of every fill, with keys that match
-    /// and keys that do not.
+    /// Checks that a set does what the portable one does, on buckets of every fill, with keys that
+    /// match and keys that do not.
     struct Same<L> {
         seed: u64,
         layout: PhantomData<L>,
@@ -356,7 +358,7 @@ mod tests {
         type Output = ();
         #[inline(always)]
         fn run<S: Simd>(self, simd: S) {
-            // An odd word first: tables need not be aligned.
+            // Start at an odd word: tables need not be aligned.
             let mut words = vec![EMPTY; 8 * L::WORDS + 1];
             let buckets = &mut words[1..];
             let mut bits = [0; 8];
@@ -365,8 +367,8 @@ mod tests {
                 bits[place] = word as u8 & 15;
                 let fill = if word >> 8 & 3 == 0 { 4 } else { (word >> 16) as usize % 5 };
                 for slot in 0..fill {
-                    // Few different bits, so that signed and unsigned order differ and values
-                    // decide nothing.
+                    // Few distinct bits, so that signed and unsigned order differ and values decide
+                    // nothing.
                     let key =
                         splitmix_at(self.seed, (place * 4 + slot) as u32) & 0xC000_000F_C000_000F;
                     let mixed = L::Mixed::narrowed(key | (slot as u64) << 8);

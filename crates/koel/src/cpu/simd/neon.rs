@@ -6,14 +6,14 @@ use std::arch::aarch64::*;
 #[derive(Clone, Copy)]
 pub struct Neon(());
 impl Neon {
-    /// `None` if the machine does not have it.
+    /// Detects NEON; `None` if the machine lacks it.
     #[inline]
     pub fn new() -> Option<Neon> {
         std::arch::is_aarch64_feature_detected!("neon").then_some(Neon(()))
     }
 }
 
-/// The first of four lanes that is all ones.
+/// Returns the first of four lanes that is all ones.
 #[inline]
 #[target_feature(enable = "neon")]
 fn first(lanes: uint16x4_t) -> Option<usize> {
@@ -23,7 +23,7 @@ fn first(lanes: uint16x4_t) -> Option<usize> {
 #[inline]
 #[target_feature(enable = "neon")]
 fn slot32(heads: &Heads, mixed: u32) -> Option<usize> {
-    // SAFETY: 32 bytes; the load asks for no alignment beyond that of `u32`.
+    // SAFETY: 32 bytes; the load requires no alignment beyond that of `u32`.
     let keys = unsafe { vld2q_u32(heads.as_ptr().cast()) }.0;
     first(vmovn_u32(vceqq_u32(keys, vdupq_n_u32(mixed))))
 }

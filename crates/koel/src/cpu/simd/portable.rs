@@ -1,4 +1,5 @@
-//! No vector instructions by hand: every machine, and the others' oracle.
+//! Portable code without explicit vector instructions: runs on every machine, and is the oracle of
+//! the other sets.
 use super::{Simd, Work};
 
 /// The trait's provided methods.

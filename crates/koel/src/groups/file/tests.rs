@@ -1,5 +1,5 @@
-//! Indexes and multimaps saved, loaded and opened, on every device, against an oracle; and what
-//! hostile files can do.
+//! Indexes and multimaps saved, loaded and opened, on every device, against an oracle; and the
+//! effect of hostile files.
 use super::*;
 use crate::file::testing::{bytes, kind, old_file, opened, opened_here, seal, section, taken_back};
 use crate::file::{self, FileErrorKind, Section};
@@ -14,7 +14,7 @@ use koel_kernels::table::layout::Layout;
 use std::collections::BTreeMap;
 use std::fs;
 
-/// Where the header has the keys, the starts and the values.
+/// Offsets in the header of the entries for the keys and the starts.
 const KEYS: usize = 112;
 const STARTS: usize = 136;
 
@@ -25,7 +25,7 @@ fn keys<K: Key>(n: usize, seed: u32) -> Vec<K> {
     let special = [ambiguous, K::narrowed(0), K::narrowed(u64::MAX)];
     special.into_iter().chain((0..).map(random)).take(n).collect()
 }
-/// Keys of which all but four land in the stash, if they are alone.
+/// Keys of which all but four go to the stash, if there are no others.
 fn crowded<K: Key>(n: usize, seed: u32) -> Vec<K> {
     let shape = Plan::new(n, 0.8).unwrap().shape;
     let in_first = |&key: &K| {
@@ -34,7 +34,7 @@ fn crowded<K: Key>(n: usize, seed: u32) -> Vec<K> {
     };
     (0..).map(|i| K::narrowed(splitmix_at(3, i))).filter(in_first).take(n).collect()
 }
-/// A multimap of keys, of which key `i` has the value `i`, mixed.
+/// Builds a multimap in which key `i` has value `i`, mixed.
 fn multimap<K: Key + SortPair<V>, V: Value>(
     device: &Device,
     keys: &[K],
@@ -92,7 +92,7 @@ fn check<K: Key, V: Value>(map: &MultiMap<K, V>, oracle: &BTreeMap<K, Vec<V>>) {
     assert!(counts.into_iter().eq(queries.iter().map(|key| of(key).len() as u32)));
     let (stream, mut sum) = (map.device().stream().unwrap(), 0u64);
     if !map.device().runs_kernels() {
-        // SAFETY: the table is in memory of the host, and nothing changes it here.
+        // SAFETY: the table is in host memory, and nothing changes it here.
         let table = unsafe { map.table(&stream).unwrap().on_host() };
         queries
             .iter()
@@ -161,7 +161,7 @@ fn tables_of_kernels_come_back() {
     tables_come_back::<u64, u32>(100, true);
 }
 
-/// Columns that are more than a piece long, and fill no whole word.
+/// Columns longer than a piece, whose lengths are not whole words.
 #[test]
 fn columns_of_many_pieces_come_back() {
     let device = Device::cpu().unwrap();
@@ -173,8 +173,8 @@ fn columns_of_many_pieces_come_back() {
     assert_eq!(loaded.values().download().unwrap(), map.values().download().unwrap());
 }
 
-/// Files in which starts and ids are nonsense, with the checksums that they should have: lookups
-/// where they are opened stay in the file, and what reads all of them refuses them.
+/// Files with nonsense starts and ids and correct checksums: lookups in an opened file stay in
+/// bounds, and operations that read everything reject it.
 fn nonsense_is_harmless<K: Key + SortPair<V>, V: Value>()
 where
     Sum: Reduction<V>,
@@ -199,7 +199,7 @@ where
             }
         }
         if which != 1 {
-            // All ids: of narrow pairs behind the key, else behind the four heads.
+            // Overwrite all ids: with narrow pairs they follow the key, else the four heads.
             let words = content[section(&whole, 64)].as_chunks_mut::<8>().0;
             for bucket in words.chunks_exact_mut(K::Layout::<u32>::WORDS) {
                 for slot in 0..4 {
@@ -289,7 +289,7 @@ fn damage_is_found_by_those_that_read_all() {
     ));
 }
 
-/// Files that were written when version 1 was new, as `fuzz/seeds` keeps them.
+/// The keys of files written when version 1 was new, kept in `fuzz/seeds`.
 fn old_keys<K: Key>() -> Vec<K> {
     let mut keys = crowded::<K>(14, 5);
     keys.truncate(12);

@@ -1,5 +1,5 @@
-//! Pairs parted by hash, in partitions so small that a few thousand pairs fill many, against an
-//! oracle.
+//! Pairs partitioned by hash, in partitions so small that a few thousand pairs fill many, against
+//! an oracle.
 use super::*;
 use crate::groups::{Groups, IndexOptions};
 use crate::map::MapBuilder;
@@ -10,7 +10,7 @@ use koel_kernels::hash::mix::{mix, splitmix_at};
 use koel_kernels::table::layout::{Narrow, Shape, Wide};
 use std::collections::BTreeMap;
 
-/// One pass up to four partitions, from there on two.
+/// One pass for up to four partitions, two passes above that.
 const SMALL: PartingSizes = PartingSizes { least: 1, pairs: 300, one_pass: 4, groups: 4, keys: 20 };
 const SEED: u32 = 7;
 
@@ -26,7 +26,7 @@ const SIXTEEN: Column = |i, n| splitmix_at(9, (mix(i as u32) as u64 % n / 16) as
 const EQUAL: Column = |_, _| u64::MAX;
 const HALF: Column = |i, _| if i % 2 == 0 { 5 } else { i * 64 };
 
-/// Groups pairs, and compares the groups with an oracle's. Whether there are any.
+/// Groups pairs, and compares the groups with an oracle's. Returns whether they were grouped.
 fn check<K: Key, V: Value>(
     stream: &Stream,
     kept: &mut Option<Parting>,
@@ -79,7 +79,7 @@ fn column<K: Key>(of: Column, n: u64) -> Vec<K> {
 fn all_sizes<K: Key, V: Value>() {
     for seed in 0..3 {
         let (stream, mut kept) = (executor(seed), None);
-        // Memory is used again, for fewer and for more.
+        // Memory is reused for smaller and larger inputs.
         for n in [1, 2, 31, 300, 1023, 1025, 4000, 257, 9000] {
             for (c, of) in [RANDOM, SEQUENTIAL, FOUR, SIXTEEN].into_iter().enumerate() {
                 if n > 2000 && (c as u64 + n + seed).is_multiple_of(2) {
@@ -110,7 +110,7 @@ fn wide_keys() {
 fn wide_pairs() {
     all_sizes::<u64, u64>();
 }
-/// Where a block has all that it can hold.
+/// A block at its capacity.
 #[test]
 fn full_partitions() {
     let sizes = PartingSizes { pairs: 3600, ..SMALL };
@@ -128,12 +128,12 @@ fn frequent_keys_are_sorted() {
         assert!(kept.is_none(), "the sample tells");
     }
 }
-/// What the sample does not tell: bins that are too small, the key that bins cannot tell from
-/// nothing.
+/// Failures that the sample does not predict: bins that are too small, and the key that bins cannot
+/// distinguish from an empty place.
 #[test]
 fn what_does_not_come_to_its_bin_is_sorted() {
     let (stream, mut kept) = (executor(5), None);
-    // All keys of one partition of many, by what they are mixed to.
+    // All keys in one partition of many, chosen by their mixed form.
     let alike = (0..2000u32).map(|i| Narrow::unmixed(SEED, i * 1000)).collect::<Vec<_>>();
     assert!(!check::<u32, u32>(&stream, &mut kept, SMALL, &alike));
     let mut keys = column::<u32>(RANDOM, 3000);
@@ -143,11 +143,11 @@ fn what_does_not_come_to_its_bin_is_sorted() {
     let mut keys = column::<u64>(RANDOM, 3000);
     keys[77] = Wide::<u64, u32>::unmixed(SEED, u64::MAX);
     assert!(!check::<u64, u32>(&stream, &mut None, SMALL, &keys));
-    // And the next build is not disturbed.
+    // The next build is unaffected.
     assert!(check::<u32, u32>(&stream, &mut kept, SMALL, &column(RANDOM, 3000)));
 }
-/// Keys of one bin of a partition, so many, each with so many pairs, far apart among `n` others.
-/// Whether they are grouped, or sorted.
+/// Groups `keys` keys of one bin of a partition, with `each` pairs each, dispersed among `n`
+/// others. Returns whether they were grouped rather than sorted.
 fn alike<K: Key, V: Value>(
     of_bin: impl Fn(u64) -> K,
     keys: u64,
@@ -162,8 +162,8 @@ fn alike<K: Key, V: Value>(
     let column = (0..column.len()).map(|i| column[apart(i)]).collect::<Vec<_>>();
     (0..2).all(|seed| check::<K, V>(&executor(seed), &mut None, sizes, &column))
 }
-/// Bins with more than one key: of a team of lanes, of a warp, those that need a block, and those
-/// that are not ordered.
+/// Bins with several keys: for a team of lanes, for a warp, for a whole block, and too large to be
+/// ordered.
 #[test]
 fn bins_of_several_keys() {
     let narrow = |i: u64| Narrow::unmixed(SEED, 0x4000_0000 + i as u32);
@@ -237,8 +237,8 @@ fn partitions_fit_blocks() {
     assert!(PartingSizes::TUNED.of::<Narrow>(4.0).unwrap().pairs == PartingSizes::TUNED.pairs);
     assert!(PartingSizes::TUNED.of::<Wide<u64, u64>>(5000.0).is_none());
 }
-/// Multimaps of both orders answer alike, whether the table is made of the partitions of the pairs
-/// or not.
+/// Multimaps of both orders give the same answers, whether the table reuses the partitions of the
+/// pairs or not.
 fn in_any_order<K: Key + SortPair<V>, V: Value>(keys_at_least: u32) {
     let stream = executor(8);
     let device = stream.device();
@@ -270,7 +270,7 @@ fn in_any_order<K: Key + SortPair<V>, V: Value>(keys_at_least: u32) {
             of.sort();
             assert!(of == expected.of(i));
         }
-        // Ids lead to keys, and back.
+        // Ids map to keys, and back.
         let ids =
             map.index().ids(&keys).unwrap().into_iter().map(Option::unwrap).collect::<Vec<_>>();
         assert!(map.index().keys_of(&ids).unwrap().into_iter().eq(keys.iter().copied().map(Some)));
@@ -286,13 +286,13 @@ fn in_any_order<K: Key + SortPair<V>, V: Value>(keys_at_least: u32) {
 fn multimaps_in_any_order() {
     in_any_order::<u32, u32>(SMALL.keys);
     in_any_order::<u64, u32>(SMALL.keys);
-    // Pairs are mixed in another way than the numbers of their keys.
+    // Here pairs are mixed differently from the numbers of their keys.
     in_any_order::<u32, u64>(SMALL.keys);
     in_any_order::<u32, u32>(u32::MAX);
 }
 
-/// Groups of keys in the order of so many partitions, those of partition `p` so many; their table,
-/// keys and starts.
+/// Builds the table, keys and starts of groups in the order of `partitions` partitions, with
+/// `keys_of(p)` keys in partition `p`.
 fn table_of_groups<K: Key>(partitions: u32, load: f64, keys_of: fn(u32) -> usize, exec_seed: u64) {
     let stream = executor(exec_seed);
     let device = stream.device();
@@ -311,7 +311,7 @@ fn table_of_groups<K: Key>(partitions: u32, load: f64, keys_of: fn(u32) -> usize
         }
         i += 1;
     }
-    // Of the pairs of a partition, as many more as its groups are.
+    // Each partition has twice as many pairs as groups.
     let firsts =
         of.iter().scan(0, |first, keys| Some(std::mem::replace(first, *first + keys.len() as u32)));
     let firsts = firsts.collect::<Vec<_>>();
@@ -362,22 +362,22 @@ fn table_of_groups<K: Key>(partitions: u32, load: f64, keys_of: fn(u32) -> usize
         assert!(
             map.get(&absent.collect::<Vec<_>>()).unwrap().into_iter().all(|value| value.is_none())
         );
-        // The numbers of keys that find their buckets full are in other buckets, or in the stash.
+        // The numbers of keys whose buckets are full are in other buckets, or in the stash.
         assert!(load < 0.9 || report.stashed > 0 || report.attempts > 1, "{report:?}");
     }
 }
 #[test]
 fn tables_of_groups() {
     for exec_seed in 0..3 {
-        // One partition of the table; four; one with none; of a thread, a warp and a round of keys,
-        // and of one more.
+        // One partition of the table; four; one without keys; partitions with one key for a thread,
+        // for a warp and for a round, and with one key more.
         table_of_groups::<u32>(1, 0.8, |_| 700, exec_seed);
         table_of_groups::<u64>(12, 0.8, |_| 1100, exec_seed);
         table_of_groups::<u32>(3, 0.7, |p| [1, 1500, 0][p as usize], exec_seed);
         table_of_groups::<u64>(5, 0.5, |p| [0, 1, 1024, 1025, 255][p as usize], exec_seed);
     }
 }
-/// More than a partition has slots for, and more than a block takes on.
+/// More keys than a partition has slots for, and more than a block handles.
 #[test]
 fn groups_that_are_not_spread() {
     table_of_groups::<u32>(3, 0.95, |p| [300, 100, 10][p as usize], 1);
@@ -401,7 +401,8 @@ fn partitions_of_tables_consist_of_those_of_pairs() {
             "{plan:?}"
         );
     }
-    // Too few keys for any, too many for each, and a number of partitions that is not divided.
+    // Too few keys for any partition, too many for each, and a number of partitions that cannot be
+    // divided.
     for (n, ordered) in [(1000, 16), (9000, 2), (1 << 20, 2047)] {
         assert!(Plan::of_ordered(n, 0.8, ordered, 1500).unwrap().is_none());
     }

@@ -1,5 +1,5 @@
-//! Keys of 128 bits saved, loaded and opened, on every device, against an oracle; and what hostile
-//! files can do.
+//! Keys of 128 bits saved, loaded and opened, on every device, against an oracle; and the effect of
+//! hostile files.
 use super::*;
 use crate::file::testing::{bytes, kind, old_file, opened, opened_here, seal, section, taken_back};
 use crate::file::{self, FileErrorKind};
@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::io::Cursor;
 
-/// Where the header has the keys, and the values of a map.
+/// Offsets in the header of the entries for the keys, and for the values of a map.
 const KEYS: usize = 112;
 const VALUES: usize = 136;
 
@@ -28,8 +28,8 @@ fn keys(n: usize) -> Vec<u128> {
         .take(n)
         .collect()
 }
-/// Keys of which all but four land in the stash, if they are alone and the function is that of
-/// `seed`.
+/// Keys of which all but four go to the stash, if there are no others and the fingerprint function
+/// is that of `seed`.
 fn crowded(n: usize, seed: u32) -> Vec<u128> {
     let (shape, function) = (Plan::new(n, 0.8).unwrap().shape, Fingerprint::new(seed.into()));
     let in_first = |&key: &u128| {
@@ -41,7 +41,7 @@ fn crowded(n: usize, seed: u32) -> Vec<u128> {
 fn values<V: Value>(n: usize) -> Vec<V> {
     (0..n as u32).map(|i| V::narrowed(splitmix_at(1, i))).collect()
 }
-/// A map of keys, of which key `i` has the value `i`, mixed; the last of equal ones.
+/// Builds a map in which key `i` has value `i`, mixed; the last of equal keys stays.
 fn map<V: Value>(device: &Device, keys: &[u128], seed: u32) -> Map128<V> {
     let options = Map128Options { seed: Some(seed), ..Map128Options::default() };
     let values = values::<V>(keys.len());
@@ -63,7 +63,7 @@ fn index(device: &Device, keys: &[u128], seed: u32) -> Index128 {
             .unwrap();
     builder.build(&device.stream().unwrap(), keys.view()).unwrap()
 }
-/// Keys that are there, and others.
+/// Present keys, and others.
 fn queries(keys: &[u128]) -> Vec<u128> {
     keys.iter()
         .copied()
@@ -89,7 +89,7 @@ fn check<V: Value>(map: &Map128<V>, keys: &[u128]) {
 fn check_set(set: &Set128, queries: &[u128], has: impl Fn(&u128) -> bool) {
     assert!(set.contains(queries).unwrap().into_iter().eq(queries.iter().map(&has)), "{set:?}");
     assert_eq!(set.count(queries).unwrap(), queries.iter().filter(|key| has(key)).count() as u64);
-    // SAFETY: the set is in memory of the host, and nothing changes it here.
+    // SAFETY: the set is in host memory, and nothing changes it here.
     let rows = unsafe { set.rows(&set.device().stream().unwrap()).unwrap().on_host() };
     let keys = set.keys().download().unwrap();
     for &key in queries {
@@ -178,7 +178,7 @@ fn tables_of_kernels_come_back() {
         tables_come_back::<u64>(n, true);
     }
 }
-/// Columns that are more than a piece long, and fill no whole word; a function that was drawn at
+/// Columns longer than a piece, whose lengths are not whole words; a fingerprint function drawn at
 /// random.
 #[test]
 fn columns_of_many_pieces_come_back() {
@@ -193,7 +193,7 @@ fn columns_of_many_pieces_come_back() {
         builder
             .rebuild(&mut map, &device.stream().unwrap(), staged.view(), staged_values.view())
             .unwrap();
-        // What is not of the last build is not written.
+        // Only content of the last build is written.
         let loaded = Map128::<u32>::load_bytes(&device, &bytes(&map)).unwrap();
         assert_eq!(loaded.keys().download().unwrap(), keys[..n]);
         assert_eq!(loaded.values().download().unwrap(), of_keys);
@@ -221,8 +221,8 @@ fn an_opened_table_is_never_written_to() {
     }
 }
 
-/// Files in which rows are nonsense, with the checksums that they should have: lookups where they
-/// are opened stay in the file, and what reads all of them refuses them.
+/// Files with nonsense rows and correct checksums: lookups in an opened file stay in bounds, and
+/// operations that read everything reject it.
 #[test]
 fn nonsense_in_opened_files_is_harmless() {
     let folder = tempfile::tempdir().unwrap();
@@ -250,7 +250,7 @@ fn nonsense_in_opened_files_is_harmless() {
         let there = opened.contains(&queries).unwrap();
         let values = opened.get(&queries).unwrap();
         assert!(there.iter().zip(&values).all(|(&there, value)| there == value.is_some()));
-        // A key is found only in a row of its own.
+        // A key is found only in its own row.
         let own = opened.keys().download().unwrap();
         assert!(queries.iter().zip(&there).all(|(key, &there)| !there || own.contains(key)));
         let (stream, staged) = (host.stream().unwrap(), host.stage(&queries).unwrap());
@@ -308,8 +308,7 @@ fn damage_is_found_by_those_that_read_all() {
     ));
 }
 
-/// Files that were written when these kinds were new, as `fuzz/seeds` keeps them: they stay
-/// readable.
+/// Files written when these kinds were new, kept in `fuzz/seeds`: they stay readable.
 #[test]
 fn files_of_version_1_stay_readable() {
     let mut keys = crowded(14, 5);

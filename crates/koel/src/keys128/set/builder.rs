@@ -18,36 +18,37 @@ use koel_kernels::keys128::fingerprint::Fingerprint;
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// Builds sets of 128-bit keys, and keeps the memory that building needs from one build to the
-/// next.
+/// Builds sets of 128-bit keys, and keeps scratch memory across builds.
 pub struct Set128Builder {
     device: Device,
     tables: MapBuilder<u64, u32>,
-    /// The draw that a build tries first.
+    /// First draw of a build.
     first: u64,
     scratch: Option<Scratch>,
 }
-/// Draws of a function. The chance that none of them suits 2^31 keys is less than 2^-120.
+/// Maximum number of draws of a function. The probability that none of them suits 2^31 keys is less
+/// than 2^-120.
 const MAX_ATTEMPTS: u32 = 40;
-/// Memory of a build, for each key of the input.
+/// Memory of a build, sized by the keys of the input.
 struct Scratch {
     fingerprints: Buffer<u64>,
     rows: Buffer<u32>,
-    /// 1 for those that stay.
+    /// 1 for keys that stay.
     kept: Buffer<u8>,
     counts: Buffer<u32>,
     compact: Compact,
-    /// How many keys the last build had, and how many stayed.
+    /// Number of keys of the last build, and of those that stayed.
     last: (usize, usize),
 }
-/// The draw by which all keys of an input have rows, how many were tried, and how many keys stay.
+/// Draw that gives all keys of an input rows of their own, number of draws tried, and number of
+/// keys that stay.
 struct ToldApart {
     draw: u64,
     attempts: u32,
     kept: usize,
 }
 impl Set128Builder {
-    /// Errors: a load outside 0.3 to 0.95.
+    /// Creates a builder. Errors: a load factor outside 0.3 to 0.95.
     pub fn new(device: &Device, options: SetOptions) -> Result<Set128Builder> {
         let SetOptions { load, seed } = options;
         let tables = MapBuilder::new(device, MapOptions { load, seed, ..MapOptions::default() })?;
@@ -58,28 +59,27 @@ impl Set128Builder {
             scratch: None,
         })
     }
-    /// Builds a set of these keys; equal ones are one. Waits for the device.
+    /// Builds a set of these keys; equal keys become one. Waits for the device.
     ///
-    /// Allocates the set, and scratch memory if there were never so many keys before. [What it
-    /// costs](crate::keys128). Errors: more keys than 31-bit indices reach, buffers of another
-    /// device, out of memory.
+    /// Allocates the set, and scratch memory if there are more keys than ever before.
+    /// [Cost](crate::keys128). Errors: more keys than 31-bit indices can address, buffers of
+    /// another device, out of memory.
     pub fn build(&mut self, stream: &Stream, keys: View<'_, u128>) -> Result<Set128> {
         let (mut set, seconds) =
             stream.time(|| self.build_rows(stream, keys, Duplicates::KeepFirst))?;
         set.built.device_seconds = Some(seconds);
         Ok(set)
     }
-    /// Puts other keys into a set, whatever it held: as [`build`](Self::build), but nothing is
-    /// allocated if the set and this builder have had as many keys before, and the device is
-    /// waited for once in between, not at the end.
+    /// Replaces the content of a set by other keys. Like [`build`](Self::build), but allocates
+    /// nothing if the set and this builder have held as many keys before, and waits for the device
+    /// only once midway, not at the end.
     ///
-    /// The set answers for the new keys from here on in the order of the stream. Of an input with
-    /// equal keys it keeps memory for a table of all of them. How it went, [`Set128::report`]
-    /// tells.
+    /// From here on in stream order, the set answers for the new keys. For an input with equal keys
+    /// it keeps memory for a table of all of them. [`Set128::report`] returns the report of the
+    /// rebuild.
     ///
     /// Errors: as [`build`](Self::build); a set on another device; a stream that is being captured.
-    /// After an error the set is as it was, unless the device itself failed: then it holds
-    /// nothing.
+    /// After an error the set is unchanged, unless the device itself failed: then it is empty.
     pub fn rebuild(
         &mut self,
         set: &mut Set128,
@@ -88,8 +88,8 @@ impl Set128Builder {
     ) -> Result<()> {
         self.rebuild_rows("set", set, stream, keys, Duplicates::KeepFirst, |_| Ok(()))
     }
-    /// Builds, by this policy. Of the values of the same input [`keep`](Self::keep) then keeps
-    /// those of the keys that stayed.
+    /// Builds a set with this policy. [`keep`](Self::keep) can then select the values of the keys
+    /// that stayed, from values given with the same input.
     pub(in crate::keys128) fn build_rows(
         &mut self,
         stream: &Stream,
@@ -104,7 +104,7 @@ impl Set128Builder {
         let mut own = self.device.alloc(kept)?;
         self.keep(stream, keys, own.view_mut())?;
         if kept < n {
-            // The old one is given back first: both need not fit.
+            // Free the old table first: both may not fit together.
             drop(table);
             table = self.tables.with_room(kept)?;
             self.put_rows(stream, &mut table, draw, own.view(), Duplicates::Unchecked)?;
@@ -118,9 +118,9 @@ impl Set128Builder {
             built: self.built(n - kept, attempts),
         })
     }
-    /// Builds in the memory of a set, as [`build_rows`](Self::build_rows). `name`: of what it
-    /// belongs to. `reserve`: makes room for what else is kept of so many keys, before any of
-    /// the set's keys are overwritten.
+    /// Rebuilds in the memory of a set, like [`build_rows`](Self::build_rows). `name` is that of
+    /// the table that owns the set. `reserve` makes room for the owner's data of the given number
+    /// of keys, before any of the set's keys are overwritten.
     pub(in crate::keys128) fn rebuild_rows(
         &mut self,
         name: &'static str,
@@ -136,7 +136,7 @@ impl Set128Builder {
             return Err(Error::WrongDevice { name, found, expected });
         }
         may_wait("a rebuild with keys of 128 bits", &self.device)?;
-        // Also for the rows of the old keys, should they be needed again.
+        // Also enough for the rows of the old keys, in case they must be restored.
         self.reserve(keys.len().max(set.len))?;
         self.tables.reserve_for(&mut set.table, set.len)?;
         let told = match self.replace_rows(set, stream, keys, duplicates, reserve) {
@@ -154,7 +154,7 @@ impl Set128Builder {
         }
         done
     }
-    /// Makes its table that of all these keys, and room for the keys that stay.
+    /// Builds the set's table from all these keys, and makes room for the keys that stay.
     fn replace_rows(
         &mut self,
         set: &mut Set128,
@@ -165,7 +165,7 @@ impl Set128Builder {
     ) -> Result<ToldApart> {
         let told = self.tell_apart(stream, &mut set.table, keys, duplicates)?;
         self.tables.reserve_for(&mut set.table, told.kept)?;
-        // Old keys stay until there is room for all that is new.
+        // Old keys stay until there is room for everything new.
         let fits = set.keys.own().is_some_and(|own| own.len() >= told.kept);
         let new = if fits { None } else { Some(self.device.alloc(told.kept)?) };
         reserve(told.kept)?;
@@ -174,7 +174,7 @@ impl Set128Builder {
         }
         Ok(told)
     }
-    /// Overwrites its keys; there is room for them.
+    /// Overwrites the set's keys, for which there is room.
     fn replace_keys(
         &mut self,
         set: &mut Set128,
@@ -197,13 +197,13 @@ impl Set128Builder {
         (set.draw, set.len, set.built) = (draw, kept, self.built(n - kept, attempts));
         Ok(())
     }
-    /// Makes its table that of its keys again, after others had it. Needs no memory: they were
-    /// there before.
+    /// Restores the set's table from its keys, after others had used it. Needs no memory, as the
+    /// keys were there before.
     fn restore_rows(&mut self, set: &mut Set128, stream: &Stream) -> Result<()> {
         let keys = set.keys.view().slice(..set.len)?;
         self.put_rows(stream, &mut set.table, set.draw, keys, Duplicates::Unchecked)
     }
-    /// Checks what both take: how many keys there are.
+    /// Checks the arguments of both kinds of build; returns the number of keys.
     fn check(&self, stream: &Stream, keys: View<'_, u128>) -> Result<usize> {
         count32("keys", keys.len())?;
         keys.arg("keys", stream)?;
@@ -217,8 +217,8 @@ impl Set128Builder {
         let scratch_bytes = self.scratch.as_ref().map_or(0, Scratch::bytes);
         Built { duplicates, attempts, scratch_bytes, device_seconds: None }
     }
-    /// Makes it the table of the rows of all these keys, by the first draw that tells them apart.
-    /// Waits for the counts of each.
+    /// Builds the table of the rows of all these keys, with the first draw that distinguishes them.
+    /// Waits for the counts of each draw.
     fn tell_apart(
         &mut self,
         stream: &Stream,
@@ -238,10 +238,10 @@ impl Set128Builder {
                 break kept as usize;
             }
             if policy == Duplicates::Unchecked {
-                // Equal keys that were promised not to be there may be why.
+                // Equal keys, promised to be absent, may be the cause.
                 policy = Duplicates::KeepLast;
             } else {
-                // Not for want of a place in the table.
+                // Return an error if the table lacked room; otherwise fingerprints collided.
                 table.report()?;
             }
             if attempts == MAX_ATTEMPTS {
@@ -257,8 +257,8 @@ impl Set128Builder {
         }
         Ok(ToldApart { draw, attempts, kept })
     }
-    /// Elements of the last build's input that belong to keys that stayed, in their order. Errors:
-    /// lengths that are not those of that build.
+    /// Selects the elements of the last build's input that belong to keys that stayed, in order.
+    /// Errors: lengths other than those of that build.
     pub(in crate::keys128) fn keep<T: CompactElement>(
         &mut self,
         stream: &Stream,
@@ -274,20 +274,20 @@ impl Set128Builder {
         }
         let (flags, count) =
             (scratch.kept.view().slice(..n)?, scratch.counts.view_mut().slice(..1)?);
-        // SAFETY: as many flags of that build are set as it counted.
+        // SAFETY: the number of flags set is that counted by the same build.
         unsafe { scratch.compact.run_kept(stream, flags, input, output, count) }
     }
-    /// Memory for `n` keys.
+    /// Reserves memory for `n` keys.
     fn reserve(&mut self, n: usize) -> Result<()> {
         if self.scratch.as_ref().is_none_or(|scratch| scratch.rows.len() < n) {
-            // The old one is given back first: both need not fit.
+            // Free the old memory first: both may not fit together.
             self.scratch = None;
             self.scratch = Some(Scratch::new(&self.device, n)?);
         }
         Ok(())
     }
-    /// Makes it the table of the rows of these keys, of which there is scratch memory for as many.
-    /// Nothing waits.
+    /// Builds the table of the rows of these keys, for which scratch memory has been reserved.
+    /// Asynchronous.
     fn put_rows(
         &mut self,
         stream: &Stream,
@@ -337,8 +337,8 @@ impl Set128Builder {
         let (fingerprints, rows) = (fingerprints.view().slice(..n)?, rows.view().slice(..n)?);
         self.tables.rebuild_by(duplicates, table, stream, fingerprints, rows)
     }
-    /// Looks up all keys that a table was built of, and marks those whose row is their own. Returns
-    /// the [`counts`]; waits.
+    /// Looks up all keys that a table was built from, and marks those whose row is their own.
+    /// Returns the [`counts`]; waits.
     fn verify(
         &mut self,
         stream: &Stream,
@@ -357,7 +357,7 @@ impl Set128Builder {
                 let rows = rows_of(table, draw, keys, stream)?;
                 let (to, counts) =
                     (kept.arg("kept", stream)?, of_device.view_mut().arg("counts", stream)?);
-                // SAFETY: `n` keys and flags; the table was built of them.
+                // SAFETY: `n` keys and flags; the table was built from them.
                 unsafe {
                     keys128_verify::launch(stream, n.div_ceil(THREADS), rows, n, to, counts)
                 }?;
