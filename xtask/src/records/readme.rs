@@ -7,8 +7,8 @@ use std::path::Path;
 /// Records of the two halves: file, name of the half, and the number of million operations per
 /// second in its unit.
 const HALVES: [(&str, &str, f64); 2] = [
-    ("results/h200/2026-11-24/bench-voxels.json", "H200", 1e3),
-    ("results/cpu-2core/bench-voxels.json", "2 cores", 1.0),
+    ("results/h200/2026-11-24/bench-voxels-2.json", "H200", 1e3),
+    ("results/h200/2026-11-24/bench-voxels-cpu.json", "16 cores", 1.0),
 ];
 const OPERATIONS: [(&str, &str); 3] =
     [("build", "build"), ("find_hit", "find, present"), ("find_miss", "find, absent")];

@@ -7,9 +7,9 @@ use std::fmt::Write;
 use std::path::Path;
 
 const MUTANTS: &str = "results/cpu-2core/mutants.jsonl";
-const FUZZING: &str = "results/cpu-2core/fuzz.jsonl";
+const FUZZING: &str = "results/h200/2026-11-24/fuzz.jsonl";
 const SANITIZERS: &str = "results/h200/sanitizers.txt";
-const GPU_TESTS: &str = "results/h200/tests.txt";
+const GPU_TESTS: &str = "results/h200/2026-11-24/tests-2.txt";
 
 /// Returns all tables.
 pub fn figures(root: &Path) -> Result<String, String> {

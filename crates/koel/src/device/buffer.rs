@@ -226,7 +226,7 @@ impl<T: Element> fmt::Debug for Buffer<T> {
     }
 }
 
-pub(super) fn check_device(name: &'static str, found: &Device, expected: &Device) -> Result<()> {
+pub(crate) fn check_device(name: &'static str, found: &Device, expected: &Device) -> Result<()> {
     if found == expected {
         return Ok(());
     }

@@ -23,6 +23,7 @@ mod modules;
 mod users;
 
 use crate::error::{Error, Result};
+pub(crate) use buffer::check_device;
 pub use buffer::{Buffer, Element, Staged, View, ViewMut};
 pub use cpu::CpuOptions;
 #[cfg(feature = "cuda")]

@@ -4,10 +4,10 @@ mod answer;
 mod tests;
 
 use super::{Key, LayoutOf, Map, Pairs, Value};
-use crate::device::{Buffer, Device, Element, Stream, View, ViewMut};
+use crate::device::{Buffer, Device, Element, Stream, View, ViewMut, check_device};
 use crate::error::{Result, check_length, count32};
 use crate::table::sending::{Route, Rule, SendMemory, reserve};
-use crate::table::{OnCpu, Storage, check_device};
+use crate::table::{OnCpu, Storage};
 use answer::{Direct, answer};
 use koel_kernels::map::join::{
     Answering, RowsOut, keep, map_filter, map_filter_direct, map_join, map_join_direct,

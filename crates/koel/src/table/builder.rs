@@ -5,12 +5,11 @@ use super::plan::Plan;
 use super::slots::{Slots, device_bytes};
 use super::{OnCpu, Progress, Report, Storage, Table, WordOf, seconds_since, slots_of, words_of};
 use crate::cpu;
-use crate::device::{Device, Event, Stream};
+use crate::device::{Device, Event, Stream, check_device};
 use crate::duplicates::Duplicates;
 use crate::error::{Error, Result};
 use crate::file::stored::Stored;
 use crate::seed::{Drawn, Seeds};
-use crate::table::check_device;
 use koel_kernels::table::header;
 use std::mem::replace;
 

@@ -17,7 +17,7 @@ pub mod slots;
 pub mod update;
 
 use crate::cpu;
-use crate::device::{Buffer, Device, Event, Stream};
+use crate::device::{Buffer, Device, Event, Stream, check_device};
 use crate::error::{Error, Result};
 use crate::file::stored::Stored;
 pub use builder::{Builder, Settings};
@@ -323,12 +323,4 @@ impl<F: Family> OnCpu<F> {
         self.header.view_mut().elements("header")?.copy_from_slice(&words);
         Ok(())
     }
-}
-
-/// Errors: `found` is not `expected`; `name` says whose device it is.
-pub fn check_device(name: &'static str, found: &Device, expected: &Device) -> Result<()> {
-    if found == expected {
-        return Ok(());
-    }
-    Err(Error::WrongDevice { name, found: found.name(), expected: expected.name() })
 }

@@ -9,6 +9,7 @@ mod keys128;
 mod map;
 mod map_reproducible;
 mod map_update;
+mod other_devices;
 mod primitives;
 mod set;
 mod set_update;

@@ -9,11 +9,11 @@ use super::header::read_header;
 use super::plan::Plan;
 use super::sending::{Route, Rule, reserve_route};
 use super::{
-    Builder, Family, KeyOf, OnCpu, Progress, Settings, Storage, Table, ValueOf, WordOf,
-    check_device, slots_of, words_of,
+    Builder, Family, KeyOf, OnCpu, Progress, Settings, Storage, Table, ValueOf, WordOf, slots_of,
+    words_of,
 };
 use crate::cpu;
-use crate::device::{Device, Element, Stream, View, ViewMut};
+use crate::device::{Device, Element, Stream, View, ViewMut, check_device};
 use crate::error::{Error, Result, check_length};
 use crate::file::stored::Stored;
 use crate::seed::unforeseeable;
