@@ -51,7 +51,7 @@ impl<K: Key, V: Value> Map<K, V> {
     ///
     /// One launch; allocates nothing, waits for nothing. A byte a key less to write than
     /// [`get_into`](Self::get_into). Errors: lengths that differ, buffers of another device.
-    pub fn get_or(
+    pub fn get_or_into(
         &self,
         stream: &Stream,
         keys: View<'_, K>,
@@ -96,7 +96,7 @@ impl<K: Key, V: Value> Map<K, V> {
     ///
     /// As [`contains_into`](Self::contains_into), with an eighth of the bytes written. Errors:
     /// fewer or more words than `keys / 32`, rounded up; buffers of another device.
-    pub fn contains_bits(
+    pub fn contains_bits_into(
         &self,
         stream: &Stream,
         keys: View<'_, K>,

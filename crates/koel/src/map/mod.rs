@@ -39,7 +39,7 @@
 //! let mut map = builder.build(&stream, keys.view(), values.view())?;
 //! for _frame in 0..3 {
 //!     builder.rebuild(&mut map, &stream, keys.view(), values.view())?;
-//!     map.get_or(&stream, keys.view(), found.view_mut(), 0)?;
+//!     map.get_or_into(&stream, keys.view(), found.view_mut(), 0)?;
 //! }
 //! assert_eq!(found.download()?, [1, 2, 3]);
 //! # Ok::<(), koel::Error>(())
@@ -89,6 +89,7 @@ pub use update::{MapUpdater, Operation};
 
 /// What a map is built with.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct MapOptions {
     /// Pairs per slot, 0.3 to 0.95. High loads save memory, low loads save time.
     pub load: f64,
@@ -122,6 +123,12 @@ pub struct MapOptions {
     /// On a CPU which one follows from the same things as above, whatever the order of the
     /// pairs; on a GPU it may depend on the run. Answers are right on both.
     pub reproducible: bool,
+}
+crate::options::setters! { MapOptions:
+    load by with_load: f64;
+    duplicates by with_duplicates: Duplicates;
+    seed by with_seed: impl Into<Option<u32>>;
+    reproducible by with_reproducible: bool;
 }
 impl Default for MapOptions {
     fn default() -> Self {
@@ -278,7 +285,7 @@ impl<K: Key, V: Value> Map<K, V> {
     ///
     /// let build = |keys: &[u32], values: &[u32]| -> koel::Result<_> {
     ///     let device = Device::cpu()?;
-    ///     let options = MapOptions { reproducible: true, ..MapOptions::default() };
+    ///     let options = MapOptions::default().with_reproducible(true);
     ///     let (keys, values) = (device.upload(keys)?, device.upload(values)?);
     ///     MapBuilder::new(&device, options)?.build(&device.stream()?, keys.view(), values.view())
     /// };

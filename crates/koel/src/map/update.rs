@@ -332,6 +332,6 @@ impl<K: Key, V: Value> Map<K, V> {
     ///
     /// Errors: a load outside 0.3 to 0.95, out of memory. After an error it is as it was.
     pub fn shrink_to(&mut self, load: f64) -> Result<()> {
-        self.table.shrink(MapOptions { load, ..MapOptions::default() }.into())
+        self.table.shrink(MapOptions::default().with_load(load).into())
     }
 }

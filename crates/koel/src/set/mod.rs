@@ -84,6 +84,7 @@ pub use update::{SetOperation, SetUpdater};
 
 /// What a set is built with.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct SetOptions {
     /// Keys per slot, 0.3 to 0.95. High loads save memory, low loads save time.
     pub load: f64,
@@ -95,6 +96,10 @@ pub struct SetOptions {
     /// stash more than a 32nd of the keys (128 of few, 32,768 of many) takes another seed,
     /// drawn at random, and starts again: [`SetReport::attempts`] tells.
     pub seed: Option<u32>,
+}
+crate::options::setters! { SetOptions:
+    load by with_load: f64;
+    seed by with_seed: impl Into<Option<u32>>;
 }
 impl Default for SetOptions {
     fn default() -> Self {
@@ -243,7 +248,7 @@ impl<K: Key> Set<K> {
     ///
     /// As [`contains_into`](Self::contains_into), with an eighth of the bytes written. Errors:
     /// fewer or more words than `keys / 32`, rounded up; buffers of another device.
-    pub fn contains_bits(
+    pub fn contains_bits_into(
         &self,
         stream: &Stream,
         keys: View<'_, K>,

@@ -280,6 +280,6 @@ impl<K: Key> Set<K> {
     ///
     /// Errors: a load outside 0.3 to 0.95, out of memory. After an error it is as it was.
     pub fn shrink_to(&mut self, load: f64) -> Result<()> {
-        self.table.shrink(SetOptions { load, ..SetOptions::default() }.into())
+        self.table.shrink(SetOptions::default().with_load(load).into())
     }
 }

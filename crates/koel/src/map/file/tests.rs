@@ -35,7 +35,7 @@ fn crowded<K: Key, V: Value>(n: usize, seed: u32) -> Vec<K> {
         .collect()
 }
 fn build<K: Key, V: Value>(device: &Device, keys: &[K], values: &[V], seed: u32) -> Map<K, V> {
-    let options = MapOptions { seed: Some(seed), ..MapOptions::default() };
+    let options = MapOptions::default().with_seed(seed);
     let mut builder = MapBuilder::new(device, options).unwrap();
     let (keys, values) = (device.stage(keys).unwrap(), device.stage(values).unwrap());
     builder.build(&device.stream().unwrap(), keys.view(), values.view()).unwrap()

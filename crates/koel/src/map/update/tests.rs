@@ -22,7 +22,7 @@ use koel_kernels::table::update::operation::{EACH, ERASE, INSERT};
 impl<K: Key, V: Value> Tested for Map<K, V> {
     type Family = Pairs<K, V>;
     fn settings() -> Settings {
-        MapOptions { seed: Some(SEED), ..MapOptions::default() }.into()
+        MapOptions::default().with_seed(SEED).into()
     }
     fn table(&self) -> &Table<Pairs<K, V>> {
         &self.table
@@ -209,10 +209,7 @@ fn wrong_arguments_are_errors() {
     let done =
         updater.apply(&mut map, &elsewhere, insert, two.view(), two.view(), outcomes.view_mut());
     assert!(matches!(done, Err(Error::WrongDevice { .. })), "{done:?}");
-    assert!(
-        MapUpdater::<u32, u32>::new(&device, MapOptions { load: 0.2, ..MapOptions::default() })
-            .is_err()
-    );
+    assert!(MapUpdater::<u32, u32>::new(&device, MapOptions::default().with_load(0.2)).is_err());
     assert!(map.shrink_to(1.0).is_err());
     assert_eq!(map.get(&[1, 2]).unwrap(), [Some(3), Some(4)]);
 }

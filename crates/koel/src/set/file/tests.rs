@@ -30,7 +30,7 @@ fn crowded<K: Key>(n: usize, seed: u32) -> Vec<K> {
     (0..).map(|i| K::narrowed(splitmix_at(3, i))).filter(in_first).take(n).collect()
 }
 fn build<K: Key>(device: &Device, keys: &[K], seed: u32) -> Set<K> {
-    let options = SetOptions { seed: Some(seed), ..SetOptions::default() };
+    let options = SetOptions::default().with_seed(seed);
     let keys = device.stage(keys).unwrap();
     SetBuilder::new(device, options).unwrap().build(&device.stream().unwrap(), keys.view()).unwrap()
 }

@@ -25,7 +25,7 @@ use std::collections::HashSet;
 impl<K: Key> Tested for Set<K> {
     type Family = Keys<K>;
     fn settings() -> Settings {
-        SetOptions { seed: Some(SEED), ..SetOptions::default() }.into()
+        SetOptions::default().with_seed(SEED).into()
     }
     fn table(&self) -> &Table<Keys<K>> {
         &self.table
@@ -278,9 +278,7 @@ fn wrong_arguments_are_errors() {
     let elsewhere = other.stream().unwrap();
     let done = updater.apply(&mut set, &elsewhere, erase, two.view(), outcomes.view_mut());
     assert!(matches!(done, Err(Error::WrongDevice { .. })), "{done:?}");
-    assert!(
-        SetUpdater::<u32>::new(&device, SetOptions { load: 0.2, ..SetOptions::default() }).is_err()
-    );
+    assert!(SetUpdater::<u32>::new(&device, SetOptions::default().with_load(0.2)).is_err());
     assert!(set.shrink_to(1.0).is_err());
     assert!(set.update(&[SetOperation::Insert], &[1, 2]).is_err());
     assert_eq!(set.contains(&[1, 2]).unwrap(), [true, true]);
