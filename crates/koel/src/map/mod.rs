@@ -144,6 +144,7 @@ impl From<MapOptions> for Settings {
 
 /// How a build went.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[non_exhaustive]
 pub struct MapReport {
     /// Pairs stored.
     pub pairs: usize,

@@ -115,6 +115,7 @@ impl From<SetOptions> for Settings {
 
 /// How a build went.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[non_exhaustive]
 pub struct SetReport {
     /// Keys stored.
     pub keys: usize,
