@@ -4,7 +4,7 @@
 //! # How it works
 //! Bucketed two-choice hashing. A lookup reads one 32-byte sector, and a second one in about one of
 //! seven cases (at load 0.8). A build partitions the pairs and builds each partition on chip, so no
-//! step scatters over memory. [`layout`] defines the bytes, which have the same meaning on every
+//! step scatters over memory. [`layout`] defines the byte layout, which is the same on every
 //! device.
 //!
 //! # Guarantees
@@ -26,8 +26,8 @@
 //!
 //! # In a loop
 //! A [`MapBuilder`] keeps its scratch memory, and [`rebuild`](MapBuilder::rebuild) replaces the
-//! content of an existing map. On a GPU, such a rebuild allocates nothing and the host does not
-//! wait: all decisions are made on the device.
+//! content of an existing map. On a GPU, a rebuild does not wait, because all decisions are made on
+//! the device, and allocates nothing unless there are more pairs than before.
 //!
 //! ```
 //! use koel::{Device, MapBuilder, MapOptions};
@@ -250,7 +250,7 @@ impl<K: Key, V: Value> Map<K, V> {
     }
     /// Returns the table as a kernel argument, for lookups in a kernel launched on `stream`. The
     /// argument owns nothing: do not drop, rebuild or update the map before the kernel has run.
-    /// Only a kernel can dereference its handles, which is one reason why launches are `unsafe`.
+    /// Safe code cannot dereference its handles; launches are `unsafe` for this reason.
     ///
     /// ```
     /// use koel::map::{MapRef, layout::Narrow};
