@@ -28,8 +28,8 @@
 //! A [`SetBuilder`] keeps its scratch memory, and [`rebuild`](SetBuilder::rebuild) replaces the
 //! content of an existing set. On a GPU, a rebuild does not wait, because all decisions are made on
 //! the device, and allocates nothing unless there are more keys than before. A [`SetUpdater`]
-//! inserts and erases keys. A [`SetCombiner`] does the same for distinct keys, unions,
-//! intersections and differences of arrays: it keeps its scratch memory, and does not wait.
+//! inserts and erases keys. A [`SetCombiner`] computes distinct keys, unions, intersections and
+//! differences of arrays, likewise without waiting or allocating.
 //!
 //! ```
 //! use koel::{Device, SetBuilder, SetOptions};
