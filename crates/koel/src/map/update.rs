@@ -69,10 +69,10 @@ pub enum Operation {
 ///
 /// The kernel for whole partitions does everything in two cases. The first is a batch of
 /// [insertions](Operation::Insert) with more than one key per seven buckets (three for wide pairs),
-/// if it could raise a map as full as it was built for above load 0.8: a third of the keys would
-/// have to evict others. The second is the first batch after as many operations as the map has
-/// slots, so that what erased keys leave behind in their buckets does not accumulate. There are two
-/// passes then: 41 bytes of memory traffic per operation, one read of each partition that has
+/// if these keys and the pairs that the map was built for exceed load 0.8: a third of the keys
+/// would have to evict others. The second is the first batch after as many operations as the map
+/// has slots, so that what erased keys leave behind in their buckets does not accumulate. There are
+/// two passes then: 41 bytes of memory traffic per operation, one read of each partition that has
 /// operations, and one write of each changed bucket. Unless operations are mixed, the cost does not
 /// depend on how often a key occurs. A batch takes a fill and four launches (three up to 1,024
 /// partitions) for every 600 operations per partition.

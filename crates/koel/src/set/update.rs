@@ -64,8 +64,8 @@ pub enum SetOperation {
 /// launches for every 2,100 operations per bin, or two million in a set of 2^24 keys of 32 bits.
 ///
 /// The kernel for whole partitions does everything in two cases: if a batch inserts more than one
-/// key per two buckets (one per bucket for 64-bit keys) and could raise a set as full as it was
-/// built for above load 0.8; and in the first batch after as many operations as the set has slots.
+/// key per two buckets (one per bucket for 64-bit keys), and these keys and those that the set was
+/// built for exceed load 0.8; and in the first batch after as many operations as the set has slots.
 /// Then one block per partition reads it, changes it in shared memory and writes back the changed
 /// buckets: 37 bytes of memory traffic per operation, and 5 bytes per key of the partitions at load
 /// 0.8. 64-bit keys cost twice as much. Unless operations are mixed, the cost does not depend on

@@ -50,7 +50,7 @@ pub struct OnCpu<F: Family> {
     pub table: Stored<WordOf<F>>,
     pub stash: cpu::Stash<F::Pairs>,
     pub seed: u32,
-    /// Header for kernels of users.
+    /// Header, which users' kernels read.
     pub header: Buffer<u32>,
 }
 /// Content of a table other than its slots, on the host.

@@ -109,7 +109,7 @@ const MAX_GROUPS: u32 = 1024;
 pub struct Plan {
     pub n: u32,
     pub shape: Shape,
-    /// Capacity of the lists of a build, in pairs that miss their first bucket.
+    /// Capacity of a build's lists of pairs that miss their first bucket.
     pub list: u32,
     /// log2 of the number of slots in the stash.
     pub stash_bits: u32,

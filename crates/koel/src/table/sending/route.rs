@@ -40,7 +40,7 @@ impl Rule {
     };
 }
 
-/// The way of queries to the bins from which they are answered.
+/// Path of queries to the bins from which they are answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Route {
     /// First of two passes.

@@ -75,8 +75,8 @@ impl<K: Carried, F: Form<K, Element: Element>> DeviceForm<K> for F {}
 
 /// Reserves memory for queries on this route, and `behind` words after the counters. Returns the
 /// number of words of the cursors of the first pass, of those of the last pass, and of all
-/// counters. Each pass has cursors, and as many words for where bins overflowed. Both fill whole
-/// cache lines, so that no launch reads a line before a later launch changes it.
+/// counters. Each pass has cursors, and as many words for where bins overflowed. Every section
+/// fills whole cache lines, so that no launch reads a line that a later launch changes.
 pub fn reserve_route<L: DeviceLayout, F: DeviceForm<L::Key>>(
     route: &Route,
     shape: Shape,

@@ -68,7 +68,8 @@ pub trait Updatable: Family {
     /// # Safety
     /// The arguments must fit the kernel.
     unsafe fn launch_few(stream: &Stream, grid: u32, few: Few, on: Launch<Self>) -> Result<()>;
-    /// Launches the kernel that applies the operations which that kernel left, in `grid` blocks.
+    /// Launches the kernel that applies the operations that [`launch_few`](Self::launch_few) left,
+    /// in `grid` blocks.
     ///
     /// # Safety
     /// The arguments must fit the kernel.
@@ -214,7 +215,7 @@ impl<F: Updatable> Updater<F> {
         let room = (slots_of::<F>(table.plan.shape) as f64 * self.grown_load()) as usize;
         self.rebuild(table, stream, room)
     }
-    /// Applies a batch without waiting. Leaves the operations without room.
+    /// Applies a batch without waiting. Operations without room are not done.
     pub fn enqueue(
         &mut self,
         table: &mut Table<F>,
@@ -319,7 +320,7 @@ impl<F: Updatable> Updater<F> {
             self.launch(table, stream, batch, outcomes, 0..first, true)?;
             let Left { refused, wanted, .. } = self.left()?;
             if refused > 0 {
-                // Assume that the others insert, and request, in proportion.
+                // Assume that the remaining operations add keys at the same rate.
                 let more = (table.len()? + wanted).saturating_sub(before) as f64;
                 self.rebuild(
                     table,
