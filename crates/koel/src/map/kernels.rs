@@ -209,7 +209,7 @@ pub fn build<L: DeviceLayout>(
     Ok(())
 }
 /// Groups of pairs in the order of partitions, none of which has the ambiguous key. The groups of a
-/// partition are where its pairs begin.
+/// partition lie where its pairs begin.
 pub struct OrderedGroups<'a, K: Key> {
     pub keys: View<'a, K>,
     /// Start of the values of each group.
@@ -221,7 +221,7 @@ pub struct OrderedGroups<'a, K: Key> {
     pub pairs: usize,
     /// Start of the pairs of each partition.
     pub offsets: View<'a, u32>,
-    /// The first group of each partition.
+    /// First group of each partition.
     pub firsts: View<'a, u32>,
     /// Seeds, of which the first is that of the hash which determines partitions.
     pub seeds: Seeds,

@@ -8,7 +8,7 @@
 //! device.
 //!
 //! # Guarantees
-//! Every key and value can be stored, all ones included. [`Duplicates`] states which of several
+//! Every key and value can be stored, all ones included. [`Duplicates`] selects which of several
 //! pairs with equal keys stays. A build fails only when out of memory or, on request, for equal
 //! keys. Answers are the same on every device and in every run. The slot of a key and the order of
 //! [`pairs`](Map::pairs) may differ; [`MapOptions::reproducible`] makes the bytes of the table the

@@ -63,9 +63,9 @@ pub enum Operation {
 /// the outcome, 4 for the value, and 1 to 2 buckets of 32 bytes read and written at random. Wider
 /// pairs cost twice as much. A second kernel, for whole partitions, does the rest: it reads such
 /// partitions once, sequentially, changes them in shared memory, and writes back the changed
-/// buckets. The rest are keys that need more than two evictions, operations that come after 31
-/// others on the same bucket, and pairs in the stash. A batch takes a fill and four launches for
-/// every 2,100 operations per bin, or two million in a map of 2^24 pairs.
+/// buckets. The rest are operations on keys that need more than two evictions, operations that come
+/// after 31 others on the same bucket, and operations on stashed keys. A batch takes a fill and
+/// four launches for every 2,100 operations per bin, or two million in a map of 2^24 pairs.
 ///
 /// The kernel for whole partitions does everything in two cases. The first is a batch of
 /// [insertions](Operation::Insert) with more than one key per seven buckets (three for wide pairs),

@@ -126,7 +126,7 @@ pub struct CpuBuild<'a, F: Family> {
     pub seed: u32,
     pub settings: &'a Settings,
     pub max_stashed: usize,
-    /// The words of the buckets.
+    /// Words of the buckets.
     pub words: &'a mut [WordOf<F>],
     pub stash: &'a mut cpu::Stash<F::Pairs>,
 }

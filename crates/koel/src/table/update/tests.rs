@@ -25,7 +25,7 @@ pub const GROUPS: Limits = Limits { few: true, ..TWO };
 pub const FEW: Limits = Limits { operations: 9, deviations: 0.0, spare: 1, few: false, ..ONE };
 /// Always whole partitions.
 pub const WHOLE: Limits = Limits { few: false, ..ONE };
-/// Any number of pairs in a partition: the stash takes what has no place.
+/// Any number of pairs per partition: the stash takes homeless ones.
 pub const FULL: Limits = Limits { most_load: 9.0, ..ONE };
 
 /// A table under test.
