@@ -1,4 +1,4 @@
-//! Updates of maps by kernels and on the CPU: see [`tests`](crate::update::tests).
+//! Updates of maps by kernels and on the CPU: see [`tests`](crate::table::update::tests).
 use super::super::kernels::{Building, Scratch, build};
 use super::super::tests::check_layout;
 use super::*;
@@ -87,8 +87,8 @@ fn few_keys_beside_the_pairs() {
     few::<Map<u64, u32>>(6, 0.8);
     few::<Map<u64, u64>>(7, 0.93);
 }
-/// Fillers are what does not belong to its bucket, with whatever hash: other programs may have
-/// others than ours.
+/// Fillers are slots whose keys do not belong to their bucket, whatever their hash: other programs
+/// may write other fillers than koel.
 #[test]
 fn fillers_of_other_programs() {
     const FILLERS: usize = 20;
