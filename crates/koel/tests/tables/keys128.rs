@@ -502,7 +502,12 @@ fn rebuilds_take_no_memory() {
                 // The share of each CPU thread changes from run to run.
                 let scratch =
                     if device.kind() == DeviceKind::Cpu { 0 } else { report.scratch_bytes };
-                places.push((map.keys_view().address(), map.values_view().address(), report.bytes, scratch));
+                places.push((
+                    map.keys_view().address(),
+                    map.values_view().address(),
+                    report.bytes,
+                    scratch,
+                ));
             }
             assert!(
                 places.iter().all(|place| *place == places[0]),
