@@ -22,6 +22,20 @@ pub struct Settings {
     pub reproducible: bool,
 }
 
+impl Settings {
+    /// Errors: a load factor outside 0.3 to 0.95.
+    pub fn check(&self) -> Result<()> {
+        if (0.3..=0.95).contains(&self.load) {
+            return Ok(());
+        }
+        Err(Error::Setting {
+            field: "load",
+            found: self.load.to_string(),
+            expected: "0.3 to 0.95".into(),
+        })
+    }
+}
+
 /// Builds tables, and keeps scratch memory across builds.
 pub struct Builder<F: Family> {
     pub device: Device,
@@ -36,13 +50,7 @@ impl<F: Family> Builder<F> {
     ///
     /// Errors: a load outside 0.3 to 0.95.
     pub fn new(device: &Device, settings: Settings) -> Result<Builder<F>> {
-        if !(0.3..=0.95).contains(&settings.load) {
-            return Err(Error::Setting {
-                field: "load",
-                found: settings.load.to_string(),
-                expected: "0.3 to 0.95".into(),
-            });
-        }
+        settings.check()?;
         let seeds = Seeds::new(settings.seed, settings.reproducible);
         Ok(Builder { device: device.clone(), settings, seeds, cpu: None, kernels: None })
     }

@@ -175,6 +175,7 @@ pub struct Updater<F: Updatable> {
 impl<F: Updatable> Updater<F> {
     /// Creates an updater without scratch memory.
     pub fn new(device: &Device, settings: Settings, limits: Limits) -> Result<Updater<F>> {
+        settings.check()?;
         let memory = Memory::new(device)?;
         Ok(Updater { device: device.clone(), settings, limits, memory, of: PhantomData })
     }
