@@ -1,6 +1,6 @@
 //! Checks of multimaps and indexes: their answers must equal those of a `HashMap` of vectors.
+use koel::groups::reduction::{Max, Min, Sum};
 use koel::primitives::radix_sort::SortPair;
-use koel::reduction::{Max, Min, Sum};
 use koel::{
     Device, IndexBuilder, IndexOptions, Key, MultiMap, MultiMapBuilder, MultiMapOptions, Value,
     ValueOrder,
@@ -65,7 +65,10 @@ fn run<K: Key + SortPair<V> + Debug, V: Reduced>(header: &Header, rest: &[u8]) {
     script::on_devices(header, keys.len(), |device| {
         index(device, header, &keys, &alphabet, &oracle);
         let order = if header.reproducible { ValueOrder::Input } else { ValueOrder::Any };
-        let options = MultiMapOptions { load: header.load, seed: Some(header.seed), order };
+        let options = MultiMapOptions::default()
+            .with_load(header.load)
+            .with_seed(header.seed)
+            .with_order(order);
         let (k, v) = (device.stage(&keys).unwrap(), device.stage(&values).unwrap());
         let mut builder = MultiMapBuilder::new(device, options).unwrap();
         let map = builder.build(&device.stream().unwrap(), k.view(), v.view()).unwrap();
@@ -88,7 +91,7 @@ fn index<K: Key + Debug, V>(
     alphabet: &[K],
     oracle: &HashMap<K, Vec<V>>,
 ) {
-    let options = IndexOptions { load: header.load, seed: Some(header.seed) };
+    let options = IndexOptions::default().with_load(header.load).with_seed(header.seed);
     let mut builder = IndexBuilder::new(device, options).unwrap();
     let (stream, keys) = (device.stream().unwrap(), device.stage(keys).unwrap());
     let (index, counts) = builder.build_counted(&stream, keys.view()).unwrap();
@@ -130,7 +133,7 @@ fn compare<K: Key + Debug, V: Reduced>(
         assert_eq!(sorted(found.of(i)), sorted(of(key)), "values of {key:?}");
     }
     let [sums, least, greatest] = V::reductions(map);
-    let keys = map.index().keys().download().unwrap();
+    let keys = map.index().keys_view().download().unwrap();
     for (id, key) in keys.iter().enumerate() {
         let values = of(key).iter().map(word);
         let sum = values.clone().fold(0, u64::wrapping_add);

@@ -38,12 +38,11 @@ impl<K: Key + Debug, V: Value + Debug> script::World for World<K, V> {
         let keys = (0..header.keys).map(of_number).collect::<Vec<K>>();
         let values =
             (0..header.keys).map(|i| V::narrowed(script::word(!i as u32))).collect::<Vec<V>>();
-        let options = MapOptions {
-            load: header.load,
-            duplicates: Duplicates::KeepLast,
-            seed: Some(header.seed),
-            reproducible: header.reproducible,
-        };
+        let options = MapOptions::default()
+            .with_load(header.load)
+            .with_duplicates(Duplicates::KeepLast)
+            .with_seed(header.seed)
+            .with_reproducible(header.reproducible);
         let (k, v) = (device.stage(&keys).unwrap(), device.stage(&values).unwrap());
         let mut builder = MapBuilder::new(device, options).unwrap();
         let map = builder.build(&device.stream().unwrap(), k.view(), v.view()).unwrap();

@@ -38,7 +38,7 @@ impl<K: Key + Debug> script::World for World<K> {
             alphabet.get(2 * i).copied().unwrap_or_else(|| K::narrowed(script::word(i as u32)))
         };
         let keys = (0..header.keys).map(of_number).collect::<Vec<K>>();
-        let options = SetOptions { load: header.load, seed: Some(header.seed) };
+        let options = SetOptions::default().with_load(header.load).with_seed(header.seed);
         let k = device.stage(&keys).unwrap();
         let set = SetBuilder::new(device, options)
             .unwrap()

@@ -1,6 +1,6 @@
 //! Checks of the readers of table files.
+use koel::groups::reduction::{Max, Reduction};
 use koel::map::{Key, Value};
-use koel::reduction::{Max, Reduction};
 use koel::{Device, Index, Index128, Map, Map128, MultiMap, Set, Set128};
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
@@ -128,7 +128,7 @@ tables! {
             found.into_iter().filter(|&found| found).count() as u64,
             self.count(&keys).unwrap()
         );
-        assert!(self.keys().len() <= bytes);
+        assert!(self.keys_view().len() <= bytes);
         // Kernels do not check whether such a row exists.
         let stream = DEVICE.stream().unwrap();
         if let Ok(rows) = self.rows(&stream) {

@@ -51,7 +51,7 @@ impl Place {
         self.stream.device()
     }
     fn builder(&self, duplicates: Duplicates) -> Result<MapBuilder> {
-        MapBuilder::new(self.device(), MapOptions { duplicates, ..MapOptions::default() })
+        MapBuilder::new(self.device(), MapOptions::default().with_duplicates(duplicates))
     }
     fn map(&self, builder: &mut MapBuilder) -> Result<Map> {
         builder.build(&self.stream, self.keys.view(), self.values.view())

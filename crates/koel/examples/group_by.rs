@@ -5,7 +5,7 @@
 //!
 //! The time does not depend on the distribution of keys, even if one of them has half of all rows,
 //! as here.
-use koel::reduction::{Max, Sum};
+use koel::groups::reduction::{Max, Sum};
 use koel::{Device, MultiMap, group_counts};
 use koel_kernels::hash::mix::splitmix_at;
 use std::collections::BTreeMap;

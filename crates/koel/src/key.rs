@@ -1,4 +1,4 @@
-//! Which types keys and values may have, and which layout each pairing takes.
+//! Types of keys and values, and the layout of each combination.
 use crate::primitives::compact::CompactElement;
 use crate::primitives::radix_sort::SortKey;
 use crate::primitives::runs::RunElement;
@@ -13,7 +13,7 @@ mod sealed {
     impl Sealed for u64 {}
 }
 
-/// What keys of a map or of a set may be: `u32`, `u64`.
+/// Key types of maps and sets: `u32` and `u64`.
 pub trait Key:
     Member<Pairs: DeviceLayout>
     + SortKey
@@ -24,14 +24,14 @@ pub trait Key:
     + Hash
     + sealed::Sealed
 {
-    /// How pairs with such a key are stored.
+    /// Layout of pairs with a key of this type.
     type Layout<V: Value>: DeviceLayout<Key = Self, Value = V>;
 }
-/// What values of a map may be: `u32`, `u64`.
+/// Value types of maps: `u32` and `u64`.
 pub trait Value: CompactElement + Number + Into<u64> + sealed::Sealed {
-    /// How pairs of a `u32` key and such a value are stored.
+    /// Layout of pairs of a `u32` key and a value of this type.
     type WithU32: DeviceLayout<Key = u32, Value = Self>;
-    /// How pairs of a `u64` key and such a value are stored.
+    /// Layout of pairs of a `u64` key and a value of this type.
     type WithU64: DeviceLayout<Key = u64, Value = Self>;
 }
 impl Key for u32 {

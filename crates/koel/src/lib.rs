@@ -22,19 +22,19 @@
 
 #[cfg(feature = "classic")]
 pub mod classic;
-#[doc(hidden)]
-pub mod cpu;
+mod cpu;
 pub mod device;
 mod duplicates;
 mod error;
 pub mod file;
-mod groups;
+pub mod groups;
 #[cfg(any(doc, doctest))]
 pub mod guide;
 mod key;
 pub mod keys128;
 pub mod limits;
 pub mod map;
+mod options;
 pub mod primitives;
 mod seed;
 pub mod set;
@@ -46,13 +46,15 @@ mod table;
 pub use device::{Buffer, Device, DeviceKind, Graph, Stream, View, ViewMut};
 pub use duplicates::Duplicates;
 pub use error::{Error, Result};
-pub use groups::reduce as reduction;
 pub use groups::{
     Index, IndexBuilder, IndexOptions, MultiMap, MultiMapBuilder, MultiMapOptions, NO_ID,
     Retrieved, Retriever, ValueOrder, group_counts,
 };
 pub use key::{Key, Value};
-pub use keys128::{Index128, Map128, Set128};
+pub use keys128::{
+    Index128, Index128Builder, Map128, Map128Builder, Map128Options, Report128, Set128,
+    Set128Builder,
+};
 pub use map::{Map, MapBuilder, MapJoiner, MapOptions, MapReport, MapUpdater, Operation};
 pub use set::{Set, SetBuilder, SetCombiner, SetOperation, SetOptions, SetReport, SetUpdater};
 pub use table::update::{Operations, Outcome};

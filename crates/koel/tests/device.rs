@@ -154,7 +154,9 @@ fn pages_are_those_that_were_asked_for() {
     use koel::device::{CpuOptions, Pages};
     let grants = std::path::Path::new("/sys/kernel/mm/transparent_hugepage/enabled").exists();
     for (pages, huge) in [(Pages::System, false), (Pages::Huge, grants)] {
-        let device = Device::cpu_with(CpuOptions { threads: Some(2), pages }).unwrap();
+        let device =
+            Device::cpu_with(CpuOptions::default().with_threads(Some(2)).with_pages(pages))
+                .unwrap();
         let buffer = device.alloc::<u64>(1 << 20).unwrap();
         let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap();
         // A line with the addresses of each mapping, then its properties; the last of these are its

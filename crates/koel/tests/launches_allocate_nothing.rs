@@ -63,8 +63,8 @@ fn calls_allocate_nothing() {
             assert_eq!(values.download().unwrap(), [1, 2, 3, 4]);
             assert_eq!(sums.download().unwrap(), [0; 256], "the digest of equal words");
             let map = Map::build(&device, &[1u32, 2, 3], &[4u32, 5, 6]).unwrap();
-            allocations(&device, "get_or", || {
-                map.get_or(&stream, keys.view(), values.view_mut(), 0)
+            allocations(&device, "get_or_into", || {
+                map.get_or_into(&stream, keys.view(), values.view_mut(), 0)
             });
             assert_eq!(values.download().unwrap(), [4, 5, 6, 0]);
             let mut joiner = MapJoiner::new(&device).unwrap();

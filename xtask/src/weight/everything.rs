@@ -62,7 +62,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for kind in classic::kinds() {
         let table =
             kind.build(&stream, keys.view(), values.view(), &classic::Options::default())?;
-        println!("{}: {:?}", kind.name(), table.find(&stream, &[1, 5])?);
+        println!("{}: {:?}", kind.name(), table.get(&stream, &[1, 5])?);
     }
     let points = vec![[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 1.0]];
     println!("{:?}", SpatialHash::build_for_nearest(&device, &points, 2)?.nearest(&points, 2)?);

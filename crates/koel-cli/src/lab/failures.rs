@@ -125,11 +125,10 @@ fn restarts(
         if run > 0 && run % of_keys == 0 {
             keys = keys_of(run)?;
         }
-        let options = Options {
-            load,
-            duplicates: Duplicates::Unchecked,
-            seed: splitmix_at(seed, run as u32),
-        };
+        let options = Options::default()
+            .with_load(load)
+            .with_duplicates(Duplicates::Unchecked)
+            .with_seed(splitmix_at(seed, run as u32));
         let table = kind.build(&stream, keys.view(), values.view(), &options)?;
         failures += (table.report().attempts > 1) as usize;
     }

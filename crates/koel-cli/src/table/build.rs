@@ -169,19 +169,23 @@ impl Build<'_> {
         let (stream, staged, staged_values) =
             (device.stream()?, device.stage(keys)?, device.stage(values)?);
         let (of_keys, of_values) = (staged.view(), staged_values.view());
-        let of_index = IndexOptions { load, seed };
+        let of_index = IndexOptions::default().with_load(load).with_seed(seed);
         match args.kind {
             Kind::Map => {
                 let duplicates = args.duplicates.unwrap_or(Policy::Last).into();
-                let options =
-                    MapOptions { load, duplicates, seed, reproducible: args.reproducible };
+                let options = MapOptions::default()
+                    .with_load(load)
+                    .with_duplicates(duplicates)
+                    .with_seed(seed)
+                    .with_reproducible(args.reproducible);
                 let map = self
                     .built(MapBuilder::new(device, options)?.build(&stream, of_keys, of_values))?;
                 self.save(begin, map.report()?.duplicates, |file| map.save_to(file))
             }
             Kind::Set => {
                 let set = self.built(
-                    SetBuilder::new(device, SetOptions { load, seed })?.build(&stream, of_keys),
+                    SetBuilder::new(device, SetOptions::default().with_load(load).with_seed(seed))?
+                        .build(&stream, of_keys),
                 )?;
                 self.save(begin, set.report()?.duplicates, |file| set.save_to(file))
             }
@@ -191,7 +195,10 @@ impl Build<'_> {
                 self.save(begin, keys.len() - index.len(), |file| index.save_to(file))
             }
             Kind::Multimap => {
-                let of_multimap = MultiMapOptions { load, seed, order: ValueOrder::Input };
+                let of_multimap = MultiMapOptions::default()
+                    .with_load(load)
+                    .with_seed(seed)
+                    .with_order(ValueOrder::Input);
                 let map = self.built(
                     MultiMapBuilder::new(device, of_multimap)?.build(&stream, of_keys, of_values),
                 )?;
@@ -209,19 +216,31 @@ impl Build<'_> {
         match args.kind {
             Kind::Map => {
                 let duplicates = args.duplicates.unwrap_or(Policy::Last).into();
-                let mut builder =
-                    Map128Builder::new(device, Map128Options { load, duplicates, seed })?;
+                let mut builder = Map128Builder::new(
+                    device,
+                    Map128Options::default()
+                        .with_load(load)
+                        .with_duplicates(duplicates)
+                        .with_seed(seed),
+                )?;
                 let map = self.built(builder.build(&stream, of_keys, of_values))?;
                 self.save(begin, keys.len() - map.len(), |file| map.save_to(file))
             }
             Kind::Set => {
                 let set = self.built(
-                    Set128Builder::new(device, SetOptions { load, seed })?.build(&stream, of_keys),
+                    Set128Builder::new(
+                        device,
+                        SetOptions::default().with_load(load).with_seed(seed),
+                    )?
+                    .build(&stream, of_keys),
                 )?;
                 self.save(begin, keys.len() - set.len(), |file| set.save_to(file))
             }
             Kind::Index => {
-                let mut builder = Index128Builder::new(device, IndexOptions { load, seed })?;
+                let mut builder = Index128Builder::new(
+                    device,
+                    IndexOptions::default().with_load(load).with_seed(seed),
+                )?;
                 let index = self.built(builder.build(&stream, of_keys))?;
                 self.save(begin, keys.len() - index.len(), |file| index.save_to(file))
             }

@@ -343,103 +343,156 @@ impl Partition {
     for L in [Narrow { image = MAP, min_blocks = 2 }, Wide<u64, u64> { image = MAP_WIDE }]
 )]
 pub fn map_reproduce<L: Layout>(t: Thread, table: TableMut, unstashed: In<u64>, lists: Buf<u32>) {
-    let TableMut { shape, stash_bits, slots, stash, header: table_header } = table;
+    let TableMut { shape, stash_bits, slots, .. } = table;
     let mut shared = t.shared();
     let (id, p) = (t.id(), t.block());
     let places = shared.array::<u64>(shape.buckets * 4);
-    // Class bits, eight buckets per word.
     let classes = shared.array::<u32>(shape.buckets.div_ceil(8));
     let counts = shared.array::<u32>(COUNTS);
-    let mark = |first: u32, bit: u32| {
-        classes.fetch_or(first / 8, bit << (first % 8 * 4));
-    };
-    let mut i = id;
-    while i < shape.buckets * 2 {
-        places.x2().store(i, U64x2([NOBODY; 2]));
-        i += THREADS;
-    }
-    i = id;
-    while i < shape.buckets.div_ceil(8) {
-        classes.store(i, 0);
-        i += THREADS;
-    }
-    if id < COUNTS {
-        counts.store(id, 0);
-    }
+    let part = Partition { shape, p, stash_bits, slots, unstashed, places };
+    let steps = Steps { t, part, classes, counts, table, lists };
+    steps.clear();
     t.wait_for_previous();
     t.let_next_start();
-    let part = Partition { shape, p, stash_bits, slots, unstashed, places };
     let list = lists.load(p);
-    let all = part.cursor::<L>(id, list);
+    let mut cursor = part.cursor::<L>(id, list);
     t.barrier();
-
-    // Every pair proposes.
-    let (mut cursor, mut homeless) = (all, 0);
-    while let Some((number, h)) = part.next::<L>(t, &mut cursor) {
-        let left = propose::<L>(shape, &places, first_proposal(h, number), |number| {
-            part.head::<L>(number)
-        });
-        homeless += left.is_some() as u32;
-    }
-    if homeless != 0 {
-        counts.fetch_add(HOMELESS, homeless);
-    }
+    let homeless = steps.propose_all::<L>(&mut cursor);
     // Normally no pair is or was homeless, and the block does not touch the stash.
     if t.barrier_count(homeless != 0 || list != NONE) != 0 {
-        let (now, before) = (counts.load(HOMELESS), cursor.listed);
-        if id == 0 {
-            let more = now.wrapping_sub(before);
-            let sum = table_header.fetch_add(header::STASHED, more).wrapping_add(more);
-            let stays = now > before && sum > 1 << (stash_bits & 31);
-            if stays {
-                table_header.fetch_add(header::STASHED, more.wrapping_neg());
-            }
-            counts.store(STAYS, stays as u32);
-            lists.store(p, NONE);
-        }
+        steps.reserve(cursor.listed);
         t.barrier();
         let stays = counts.load(STAYS) != 0;
-        let mut cursor = part.cursor::<L>(if stays { NONE } else { id }, list);
-        while let Some((number, h)) = part.next::<L>(t, &mut cursor) {
-            if stays || !part.is_placed(h, number) {
-                mark(shape.first(h), 1 << class(h));
-                // There is room: it was reserved, or held a pair before.
-                stash::insert::<L>(stash, stash_bits, part.pair::<L>(number));
-            }
-        }
+        steps.stash::<L>(list, stays);
         if stays {
             return;
         }
     }
-
     // All buckets are read before one is written.
-    let mut buckets = [[L::EMPTY_PAIR; BUCKET]; ROUNDS];
-    unroll::<ROUNDS>(|round| {
-        let bucket = id + round as u32 * THREADS;
-        if bucket < shape.buckets {
-            let four = places.four(bucket);
-            unroll::<BUCKET>(|s| {
-                if four[s] != NOBODY {
-                    buckets[round][s] = part.pair::<L>(number(four[s]));
-                    if let Some((first, bit)) = overflowed(shape, four[s], bucket) {
-                        mark(first, bit);
-                    }
-                }
-            });
-        }
-    });
+    let buckets = steps.read_buckets::<L>();
     t.barrier();
-    unroll::<ROUNDS>(|round| {
-        let bucket = id + round as u32 * THREADS;
-        if bucket < shape.buckets {
-            let bits = classes.load(bucket / 8) >> (bucket % 8 * 4);
-            // A bucket that is not full has no class bits. Its empty slots have the greatest key,
-            // so they sort last.
-            write_bucket::<L>(
-                slots,
-                shape.place(p, bucket),
-                with_class_bits::<L>(buckets[round], bits),
-            );
+    steps.write_buckets::<L>(buckets);
+}
+
+/// What the steps of a block work on.
+#[derive(Clone, Copy)]
+struct Steps {
+    t: Thread,
+    part: Partition,
+    /// Class bits, eight buckets per word.
+    classes: Shared<u32>,
+    counts: Shared<u32>,
+    table: TableMut,
+    lists: Buf<u32>,
+}
+impl Steps {
+    /// Clears the shared memory of the block.
+    #[inline(always)]
+    fn clear(self) {
+        let Steps { t, part: Partition { shape, places, .. }, classes, counts, .. } = self;
+        let mut i = t.id();
+        while i < shape.buckets * 2 {
+            places.x2().store(i, U64x2([NOBODY; 2]));
+            i += THREADS;
         }
-    });
+        i = t.id();
+        while i < shape.buckets.div_ceil(8) {
+            classes.store(i, 0);
+            i += THREADS;
+        }
+        if t.id() < COUNTS {
+            counts.store(t.id(), 0);
+        }
+    }
+    /// Sets a class bit of a bucket.
+    #[inline(always)]
+    fn mark(self, first: u32, bit: u32) {
+        self.classes.fetch_or(first / 8, bit << (first % 8 * 4));
+    }
+    /// Lets each pair that the thread gets from the cursor propose. Counts the pairs that became
+    /// homeless and returns their number.
+    #[inline(always)]
+    fn propose_all<L: Layout>(self, cursor: &mut Cursor) -> u32 {
+        let Steps { t, part, counts, .. } = self;
+        let mut homeless = 0;
+        while let Some((number, h)) = part.next::<L>(t, cursor) {
+            let proposal = first_proposal(h, number);
+            let left =
+                propose::<L>(part.shape, &part.places, proposal, |number| part.head::<L>(number));
+            homeless += left.is_some() as u32;
+        }
+        if homeless != 0 {
+            counts.fetch_add(HOMELESS, homeless);
+        }
+        homeless
+    }
+    /// Reserves stash slots for the homeless pairs, of which there were `before`, and resets the
+    /// list of the partition. If there are not enough slots, the partition stays as it was.
+    #[inline(always)]
+    fn reserve(self, before: u32) {
+        let Steps { t, part, counts, table, lists, .. } = self;
+        let now = counts.load(HOMELESS);
+        if t.id() == 0 {
+            let more = now.wrapping_sub(before);
+            let sum = table.header.fetch_add(header::STASHED, more).wrapping_add(more);
+            let stays = now > before && sum > 1 << (part.stash_bits & 31);
+            if stays {
+                table.header.fetch_add(header::STASHED, more.wrapping_neg());
+            }
+            counts.store(STAYS, stays as u32);
+            lists.store(part.p, NONE);
+        }
+    }
+    /// Puts the homeless pairs in the stash; if the partition `stays`, those of its list.
+    #[inline(always)]
+    fn stash<L: Layout>(self, list: u32, stays: bool) {
+        let Steps { t, part, table, .. } = self;
+        let mut cursor = part.cursor::<L>(if stays { NONE } else { t.id() }, list);
+        while let Some((number, h)) = part.next::<L>(t, &mut cursor) {
+            if stays || !part.is_placed(h, number) {
+                self.mark(part.shape.first(h), 1 << class(h));
+                // There is room: it was reserved, or held a pair before.
+                stash::insert::<L>(table.stash, part.stash_bits, part.pair::<L>(number));
+            }
+        }
+    }
+    /// Reads the pairs of the thread's buckets, and marks the classes that overflowed to them.
+    #[inline(always)]
+    fn read_buckets<L: Layout>(self) -> [[L::Pair; BUCKET]; ROUNDS] {
+        let Steps { t, part, .. } = self;
+        let mut buckets = [[L::EMPTY_PAIR; BUCKET]; ROUNDS];
+        unroll::<ROUNDS>(|round| {
+            let bucket = t.id() + round as u32 * THREADS;
+            if bucket < part.shape.buckets {
+                let four = part.places.four(bucket);
+                unroll::<BUCKET>(|s| {
+                    if four[s] != NOBODY {
+                        buckets[round][s] = part.pair::<L>(number(four[s]));
+                        if let Some((first, bit)) = overflowed(part.shape, four[s], bucket) {
+                            self.mark(first, bit);
+                        }
+                    }
+                });
+            }
+        });
+        buckets
+    }
+    /// Writes the thread's buckets.
+    #[inline(always)]
+    fn write_buckets<L: Layout>(self, buckets: [[L::Pair; BUCKET]; ROUNDS]) {
+        let Steps { t, part: Partition { shape, p, slots, .. }, classes, .. } = self;
+        unroll::<ROUNDS>(|round| {
+            let bucket = t.id() + round as u32 * THREADS;
+            if bucket < shape.buckets {
+                let bits = classes.load(bucket / 8) >> (bucket % 8 * 4);
+                // A bucket that is not full has no class bits. Its empty slots have the greatest
+                // key, so they sort last.
+                write_bucket::<L>(
+                    slots,
+                    shape.place(p, bucket),
+                    with_class_bits::<L>(buckets[round], bits),
+                );
+            }
+        });
+    }
 }

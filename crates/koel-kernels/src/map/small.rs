@@ -157,82 +157,113 @@ pub fn map_records<L: Layout>(
     out: BinsOut,
     stash: StashOut,
 ) {
-    let KeysIn { keys, n, seed } = keys;
-    let BinsOut { bins, pairs: out, overflow, cursors, valid, build_state } = out;
+    let bins = out.bins.count;
     let mut shared = t.shared();
     let first = t.block() * tile;
     let of = Tile {
-        count: tile.min(n.saturating_sub(first)),
+        count: tile.min(keys.n.saturating_sub(first)),
         hashes: shared.array::<u32>(tile),
         places: shared.array::<u32>(tile),
         firsts: shared.array::<u32>(2 * tile),
-        counts: shared.array::<u32>(bins.count),
+        counts: shared.array::<u32>(bins),
     };
-    of.clear_counts(t, bins.count);
+    let steps = Steps { t, keys, first, keep_first, of, out };
+    of.clear_counts(t, bins);
     t.wait_for_previous();
     t.let_next_start();
     stash::clear(t, THREADS, stash.slots, stash.words);
     t.barrier();
+    let crowded = steps.count();
+    if t.barrier_count(crowded) != 0 {
+        of.drop_copies::<L>(t, bins, keep_first, |i| steps.key(i), out.build_state);
+    }
+    steps.place_runs();
+    t.barrier();
+    steps.scatter();
+}
 
-    let (mut crowded, mut i) = (false, t.id());
-    while i < of.count {
-        let at = |l: usize| i + l as u32 * THREADS;
-        let mut batch = [L::Key::default(); BATCH];
-        unroll::<BATCH>(|l| {
-            if at(l) < of.count {
-                batch[l] = keys.get(first + at(l));
+/// What the steps of the pass work on.
+#[derive(Clone, Copy)]
+struct Steps<L: Layout> {
+    t: Thread,
+    keys: KeysIn<L>,
+    /// Position of the tile's first pair in the input.
+    first: u32,
+    keep_first: u32,
+    of: Tile,
+    out: BinsOut,
+}
+impl<L: Layout> Steps<L> {
+    /// Returns the mixed key of pair `i` of the tile.
+    #[inline(always)]
+    fn key(self, i: u32) -> L::Mixed {
+        L::mixed(self.keys.seed, self.keys.keys.get(self.first + i))
+    }
+    /// Counts each pair into its bin. Returns whether the thread saw a bin that is crowded.
+    #[inline(always)]
+    fn count(self) -> bool {
+        let Steps { t, keys: KeysIn { keys, seed, .. }, first, keep_first, of, out } = self;
+        let BinsOut { bins, build_state, .. } = out;
+        let (mut crowded, mut i) = (false, t.id());
+        while i < of.count {
+            let at = |l: usize| i + l as u32 * THREADS;
+            let mut batch = [L::Key::default(); BATCH];
+            unroll::<BATCH>(|l| {
+                if at(l) < of.count {
+                    batch[l] = keys.get(first + at(l));
+                }
+            });
+            unroll::<BATCH>(|l| {
+                if at(l) < of.count {
+                    let mixed = L::mixed(seed, batch[l]);
+                    if mixed == L::AMBIGUOUS {
+                        build_state.fetch_max(state::HELD, rank(first + at(l), keep_first));
+                        build_state.fetch_add(state::HELD_COPIES, 1);
+                        of.places.store_volatile(at(l), GONE);
+                    } else {
+                        let h = L::hash(mixed);
+                        of.hashes.store(at(l), h);
+                        crowded |= of.count_in(at(l), mulhi(h, bins.count)) >= bins.crowd;
+                    }
+                }
+            });
+            i += BATCH as u32 * THREADS;
+        }
+        crowded
+    }
+    /// Replaces the count of each bin by the place of the tile's run there.
+    #[inline(always)]
+    fn place_runs(self) {
+        let Steps { t, of, out: BinsOut { bins, cursors, valid, build_state, .. }, .. } = self;
+        let place = place(bins, 0, valid, build_state);
+        let mut bin = t.id();
+        while bin < bins.count {
+            let run = of.counts.load(bin);
+            if run != 0 {
+                of.counts.store(bin, place(bin, cursors.fetch_add(bin, run), run));
             }
-        });
-        unroll::<BATCH>(|l| {
-            if at(l) < of.count {
-                let mixed = L::mixed(seed, batch[l]);
-                if mixed == L::AMBIGUOUS {
-                    build_state.fetch_max(state::HELD, rank(first + at(l), keep_first));
-                    build_state.fetch_add(state::HELD_COPIES, 1);
-                    of.places.store_volatile(at(l), GONE);
-                } else {
-                    let h = L::hash(mixed);
-                    of.hashes.store(at(l), h);
-                    crowded |= of.count_in(at(l), mulhi(h, bins.count)) >= bins.crowd;
+            bin += THREADS;
+        }
+    }
+    /// Writes the records of the pairs that are not [`GONE`].
+    #[inline(always)]
+    fn scatter(self) {
+        let Steps { t, first, of, out: BinsOut { pairs, overflow, .. }, .. } = self;
+        let mut i = t.id();
+        while i < of.count {
+            let place = of.places.load_volatile(i);
+            if place != GONE {
+                let (run, record) =
+                    (of.counts.load(place >> 16), indexed(of.hashes.load(i), first + i));
+                let to = run.wrapping_add(place & 0xFFFF);
+                if run < ELSEWHERE {
+                    pairs.store(to, record);
+                } else if run < NOWHERE {
+                    overflow.store(to & !ELSEWHERE, record);
                 }
             }
-        });
-        i += BATCH as u32 * THREADS;
-    }
-    if t.barrier_count(crowded) != 0 {
-        of.drop_copies::<L>(
-            t,
-            bins.count,
-            keep_first,
-            |i| L::mixed(seed, keys.get(first + i)),
-            build_state,
-        );
-    }
-
-    let place = place(bins, 0, valid, build_state);
-    let mut bin = t.id();
-    while bin < bins.count {
-        let run = of.counts.load(bin);
-        if run != 0 {
-            of.counts.store(bin, place(bin, cursors.fetch_add(bin, run), run));
+            i += THREADS;
         }
-        bin += THREADS;
-    }
-    t.barrier();
-    i = t.id();
-    while i < of.count {
-        let place = of.places.load_volatile(i);
-        if place != GONE {
-            let (run, record) =
-                (of.counts.load(place >> 16), indexed(of.hashes.load(i), first + i));
-            let to = run.wrapping_add(place & 0xFFFF);
-            if run < ELSEWHERE {
-                out.store(to, record);
-            } else if run < NOWHERE {
-                overflow.store(to & !ELSEWHERE, record);
-            }
-        }
-        i += THREADS;
     }
 }
 

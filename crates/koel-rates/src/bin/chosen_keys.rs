@@ -93,7 +93,7 @@ fn compare<K: Key>(
     Ok(())
 }
 fn map<K: Key>(stream: &Stream, input: &[K], values: &[u32]) -> Result<(f64, u32)> {
-    let options = MapOptions { seed: Some(SEED), ..MapOptions::default() };
+    let options = MapOptions::default().with_seed(SEED);
     let mut builder = MapBuilder::new(stream.device(), options)?;
     let (keys, values) = (stream.device().stage(input)?, stream.device().stage(values)?);
     let start = Instant::now();
@@ -104,7 +104,7 @@ fn map<K: Key>(stream: &Stream, input: &[K], values: &[u32]) -> Result<(f64, u32
     Ok((seconds, map.report()?.attempts))
 }
 fn set<K: Key>(stream: &Stream, input: &[K]) -> Result<(f64, u32)> {
-    let options = SetOptions { seed: Some(SEED), ..SetOptions::default() };
+    let options = SetOptions::default().with_seed(SEED);
     let mut builder = SetBuilder::new(stream.device(), options)?;
     let keys = stream.device().stage(input)?;
     let start = Instant::now();
@@ -116,8 +116,7 @@ fn set<K: Key>(stream: &Stream, input: &[K]) -> Result<(f64, u32)> {
 }
 /// Inserts batches of new keys into an initially empty map.
 fn update<K: Key>(stream: &Stream, input: &[K], values: &[u32]) -> Result<(f64, u32)> {
-    let (device, options) =
-        (stream.device(), MapOptions { seed: Some(SEED), ..MapOptions::default() });
+    let (device, options) = (stream.device(), MapOptions::default().with_seed(SEED));
     let none = device.stage::<K>(&[])?;
     let no_values = device.stage::<u32>(&[])?;
     let mut map = MapBuilder::new(device, options)?.build(stream, none.view(), no_values.view())?;

@@ -44,7 +44,7 @@ fn overlap(device: &Device) -> Result<()> {
     let work = |stream: &Stream| -> Result<Graph<_>> {
         stream.capture(device.alloc::<u32>(FEW)?, move |stream, out| {
             (0..LAUNCHES)
-                .try_for_each(|_| map.get_or(stream, queries.view(), out.view_mut(), u32::MAX))
+                .try_for_each(|_| map.get_or_into(stream, queries.view(), out.view_mut(), u32::MAX))
         })
     };
     // One stream gets as many launches as both streams together.
@@ -153,7 +153,7 @@ impl Stress<'_> {
         for values in &mut asked.values {
             // The lock is held until the work is enqueued, not until it has run.
             let all = self.all.read().unwrap_or_else(PoisonError::into_inner);
-            all.map.get_or(&asked.stream, self.staged.view(), values.view_mut(), u32::MAX)?;
+            all.map.get_or_into(&asked.stream, self.staged.view(), values.view_mut(), u32::MAX)?;
             asked.version.push(all.version);
         }
         for (values, &version) in asked.values.iter().zip(&asked.version) {

@@ -109,7 +109,7 @@ fn index(stream: &Stream, n: usize, distinct: usize) -> Result<()> {
         Ok(())
     })?;
     let Some(index) = encoded else { unreachable!("it has run") };
-    let keys = index.keys().download()?;
+    let keys = index.keys_view().download()?;
     let right = ids
         .download()?
         .into_par_iter()
@@ -144,7 +144,7 @@ fn multi_map(stream: &Stream, n: usize, each: &Each, order: ValueOrder) -> Resul
     let (keys, values) =
         (device.upload(&host)?, device.upload(&(0..n as u32).collect::<Vec<_>>())?);
     let what = format!(r#""each":{},"order":"{order:?}""#, each.name());
-    let options = MultiMapOptions { order, ..MultiMapOptions::default() };
+    let options = MultiMapOptions::default().with_order(order);
     let mut builder = MultiMapBuilder::<u32, u32>::new(device, options)?;
     let mut built: Option<MultiMap> = None;
     let seconds = median(stream, || {
@@ -156,7 +156,7 @@ fn multi_map(stream: &Stream, n: usize, each: &Each, order: ValueOrder) -> Resul
     drop(builder);
 
     // Every key once; the order of the groups is random.
-    let mut distinct = map.index().keys().download()?;
+    let mut distinct = map.index().keys_view().download()?;
     let right = order == ValueOrder::Any || distinct.is_sorted_by(|a, b| a < b);
     distinct.par_sort_unstable_by_key(|&key| mix(!key));
     let queries = device.upload(&distinct)?;

@@ -91,8 +91,7 @@ impl Keys<'_> {
             .map(|i| V::narrowed(splitmix_at(2, i)))
             .collect::<Vec<V>>();
         let of_keys = device.upload(&expected)?;
-        let mut builder =
-            Map128Builder::new(device, Map128Options { load, ..Map128Options::default() })?;
+        let mut builder = Map128Builder::new(device, Map128Options::default().with_load(load))?;
         let mut map = builder.build(stream, present.view(), of_keys.view())?;
         let seconds =
             median(stream, || builder.rebuild(&mut map, stream, present.view(), of_keys.view()))?;
@@ -113,7 +112,7 @@ impl Keys<'_> {
                     "find" => {
                         map.get_into(stream, queries.view(), values.view_mut(), found.view_mut())
                     }
-                    _ => map.get_or(stream, queries.view(), values.view_mut(), V::default()),
+                    _ => map.get_or_into(stream, queries.view(), values.view_mut(), V::default()),
                 })?;
                 looked_up(&format!("map128_{op}_{kind}"), &what, n, seconds, verified, limit);
             }
@@ -123,7 +122,7 @@ impl Keys<'_> {
     fn of_set(&self, load: f64) -> Result<()> {
         let Keys { stream, present, absent } = self;
         let (device, n) = (stream.device(), present.len());
-        let mut builder = Set128Builder::new(device, SetOptions { load, ..SetOptions::default() })?;
+        let mut builder = Set128Builder::new(device, SetOptions::default().with_load(load))?;
         let mut set = builder.build(stream, present.view())?;
         let seconds = median(stream, || builder.rebuild(&mut set, stream, present.view()))?;
         let (mut found, mut mask) = (device.alloc::<u8>(n)?, device.alloc::<u32>(n.div_ceil(32))?);
@@ -143,7 +142,9 @@ impl Keys<'_> {
             for op in ["contains", "contains_bits", "count"] {
                 let seconds = median(stream, || match op {
                     "contains" => set.contains_into(stream, queries.view(), found.view_mut()),
-                    "contains_bits" => set.contains_bits(stream, queries.view(), mask.view_mut()),
+                    "contains_bits" => {
+                        set.contains_bits_into(stream, queries.view(), mask.view_mut())
+                    }
                     _ => set.count_into(stream, queries.view(), count.view_mut()),
                 })?;
                 looked_up(&format!("set128_{op}_{kind}"), &what, n, seconds, verified, limit);
@@ -159,8 +160,7 @@ fn encode(stream: &Stream, n: usize, distinct: usize, load: f64) -> Result<()> {
         |i: u32| if distinct == n { i } else { (splitmix_at(3, i) % distinct as u64) as u32 };
     let numbers = (0..n as u32).into_par_iter().map(drawn).collect::<Vec<_>>();
     let column = device.upload(&numbers.par_iter().map(|&i| key(i)).collect::<Vec<_>>())?;
-    let mut builder =
-        Index128Builder::new(device, IndexOptions { load, ..IndexOptions::default() })?;
+    let mut builder = Index128Builder::new(device, IndexOptions::default().with_load(load))?;
     let (mut index, mut ids) = (builder.build(stream, column.view())?, device.alloc::<u32>(n)?);
     let seconds = median(stream, || {
         builder.rebuild(&mut index, stream, column.view())?;

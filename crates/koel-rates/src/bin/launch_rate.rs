@@ -75,13 +75,13 @@ fn main() -> Result<()> {
         // SAFETY: four queries and four answers; the map's table.
         unsafe { map_find_or::launch(&stream, 1, table, 4, 0, keys, values) }
     })?;
-    measure("Map::get_or, 4 queries", &stream, |_| {
-        map.get_or(&stream, keys.view(), values.view_mut(), 0)
+    measure("Map::get_or_into, 4 queries", &stream, |_| {
+        map.get_or_into(&stream, keys.view(), values.view_mut(), 0)
     })?;
     let mut graph = stream.capture((map, keys, values), |stream, (map, keys, values)| {
-        (0..10).try_for_each(|_| map.get_or(stream, keys.view(), values.view_mut(), 0))
+        (0..10).try_for_each(|_| map.get_or_into(stream, keys.view(), values.view_mut(), 0))
     })?;
-    measure("launch of a graph of ten Map::get_or", &stream, |_| graph.launch(&stream))?;
+    measure("launch of a graph of ten Map::get_or_into", &stream, |_| graph.launch(&stream))?;
     measure("one buffer of 1 KB, allocated and freed", &stream, |_| {
         device.alloc::<u8>(1 << 10).map(drop)
     })

@@ -174,8 +174,10 @@ fn rates<T: Number>(stream: &Stream, n: usize, keys: &str, settings: &Settings<'
             if duplicates == Duplicates::Unchecked && pairs.distinct < n {
                 continue;
             }
-            let mut builder =
-                MapBuilder::new(device, MapOptions { load, duplicates, ..Default::default() })?;
+            let mut builder = MapBuilder::new(
+                device,
+                MapOptions::default().with_load(load).with_duplicates(duplicates),
+            )?;
             let mut map = builder.build(stream, pairs.keys.view(), pairs.values.view())?;
             let build = median(stream, || {
                 builder.rebuild(&mut map, stream, pairs.keys.view(), pairs.values.view())
@@ -239,7 +241,7 @@ impl<T: Number> Run<'_, T> {
         for (op, queries) in lookups {
             let seconds = median(stream, || match op {
                 "find" => found.of(map, stream, queries),
-                _ => map.get_or(stream, queries.view(), found.values.view_mut(), T::value(0)),
+                _ => map.get_or_into(stream, queries.view(), found.values.view_mut(), T::value(0)),
             })?;
             let op = format!(
                 "{op}_{}",
@@ -289,7 +291,7 @@ impl<T: Number> Run<'_, T> {
         })?;
         report_graph("graph_build", pairs.name, n, load, stream, || build.launch(stream))?;
         let mut find = stream.capture(build.into_state(), |stream, (_, map, keys, _, found)| {
-            map.get_or(stream, keys.view(), found.view_mut(), T::value(0))
+            map.get_or_into(stream, keys.view(), found.view_mut(), T::value(0))
         })?;
         report_graph("graph_values", pairs.name, n, load, stream, || find.launch(stream))
     }

@@ -76,7 +76,7 @@ fn rates<K: Key>(stream: &Stream, n: usize, loads: &[f64]) -> Result<()> {
     let (mut found, mut mask) = (device.alloc::<u8>(n)?, device.alloc::<u32>(n.div_ceil(32))?);
     let mut count = device.alloc::<u64>(1)?;
     for &load in loads {
-        let mut builder = SetBuilder::new(device, SetOptions { load, ..SetOptions::default() })?;
+        let mut builder = SetBuilder::new(device, SetOptions::default().with_load(load))?;
         let mut set = builder.build(stream, present.view())?;
         let build = median(stream, || builder.rebuild(&mut set, stream, present.view()))?;
         let report = set.report()?;
@@ -100,7 +100,9 @@ fn rates<K: Key>(stream: &Stream, n: usize, loads: &[f64]) -> Result<()> {
             for op in ["contains", "contains_bits", "count"] {
                 let seconds = median(stream, || match op {
                     "contains" => set.contains_into(stream, queries.view(), found.view_mut()),
-                    "contains_bits" => set.contains_bits(stream, queries.view(), mask.view_mut()),
+                    "contains_bits" => {
+                        set.contains_bits_into(stream, queries.view(), mask.view_mut())
+                    }
                     _ => set.count_into(stream, queries.view(), count.view_mut()),
                 })?;
                 println!(

@@ -119,7 +119,7 @@ impl<T: Number> Updated for OfMap<T> {
         ("add", Operation::InsertOrAdd, Outcome::Added),
     ];
     fn build(stream: &Stream, keys: View<'_, T>, load: f64) -> Result<Self> {
-        let (device, options) = (stream.device(), MapOptions { load, ..MapOptions::default() });
+        let (device, options) = (stream.device(), MapOptions::default().with_load(load));
         Ok(OfMap(
             MapBuilder::new(device, options)?.build(stream, keys, keys)?,
             MapUpdater::new(device, options)?,
@@ -149,7 +149,7 @@ impl<T: Number> Updated for OfSet<T> {
     const ON_KNOWN: &'static [(&'static str, Operation, Outcome)] =
         &[("insert_known", Operation::Insert, Outcome::Kept)];
     fn build(stream: &Stream, keys: View<'_, T>, load: f64) -> Result<Self> {
-        let (device, options) = (stream.device(), SetOptions { load, ..SetOptions::default() });
+        let (device, options) = (stream.device(), SetOptions::default().with_load(load));
         Ok(OfSet(
             SetBuilder::new(device, options)?.build(stream, keys)?,
             SetUpdater::new(device, options)?,

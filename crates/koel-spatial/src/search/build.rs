@@ -28,7 +28,7 @@ pub(super) fn build(
     // In a wide grid, names may collide: the map holds the first cell of each name, and the
     // others are linked to it.
     let duplicates = if grid.wide == 0 { Duplicates::Unchecked } else { Duplicates::KeepFirst };
-    let mut builder = MapBuilder::new(device, MapOptions { duplicates, ..MapOptions::default() })?;
+    let mut builder = MapBuilder::new(device, MapOptions::default().with_duplicates(duplicates))?;
     let map = builder.build(stream, names.names.view(), numbers)?;
     Ok(SpatialHash { device: device.clone(), grid, points: count, occupied, cells, sorted, map })
 }

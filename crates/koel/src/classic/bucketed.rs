@@ -143,7 +143,7 @@ impl Table for Built {
     fn report(&self) -> &BuildReport {
         &self.report
     }
-    fn find_into(
+    fn get_into(
         &self,
         stream: &Stream,
         queries: View<'_, u32>,

@@ -28,7 +28,7 @@ pub trait ListTable: Send + Sync {
     /// twice.
     ///
     /// Errors: mismatched lengths, buffers of another device.
-    fn find_into(
+    fn get_into(
         &self,
         stream: &Stream,
         queries: View<'_, u32>,
@@ -38,11 +38,11 @@ pub trait ListTable: Send + Sync {
 
     /// Looks up queries in host memory: returns start and count of each. Copies both ways and
     /// waits.
-    fn find(&self, stream: &Stream, queries: &[u32]) -> Result<Vec<(u32, u32)>> {
+    fn get(&self, stream: &Stream, queries: &[u32]) -> Result<Vec<(u32, u32)>> {
         let device = stream.device();
         let staged = device.stage(queries)?;
         let (mut starts, mut counts) = (device.alloc(queries.len())?, device.alloc(queries.len())?);
-        self.find_into(stream, staged.view(), starts.view_mut(), counts.view_mut())?;
+        self.get_into(stream, staged.view(), starts.view_mut(), counts.view_mut())?;
         Ok(starts.download()?.into_iter().zip(counts.download()?).collect())
     }
 }

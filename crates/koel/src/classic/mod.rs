@@ -53,6 +53,7 @@ pub use two_level_multi::{TwoLevelCompacting, TwoLevelMulti};
 
 /// Build options, common to all kinds of table.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Options {
     /// Load factor in pairs per slot: above 0, maximum [`Kind::max_load`]. `None`:
     /// [`Kind::default_load`]. A sorted array ignores it, having no empty slots.
@@ -61,6 +62,11 @@ pub struct Options {
     pub duplicates: Duplicates,
     /// Seed of the hash functions: the same seed draws the same functions.
     pub seed: u64,
+}
+crate::options::setters! { Options:
+    load by with_load: impl Into<Option<f64>>;
+    duplicates by with_duplicates: Duplicates;
+    seed by with_seed: u64;
 }
 impl Default for Options {
     fn default() -> Self {
@@ -102,7 +108,7 @@ pub trait Table: Send + Sync {
     /// random.
     ///
     /// Errors: mismatched lengths, buffers of another device.
-    fn find_into(
+    fn get_into(
         &self,
         stream: &Stream,
         queries: View<'_, u32>,
@@ -112,11 +118,11 @@ pub trait Table: Send + Sync {
 
     /// Looks up queries in host memory: returns `Some(value)` for each key that the table holds.
     /// Copies both ways and waits.
-    fn find(&self, stream: &Stream, queries: &[u32]) -> Result<Vec<Option<u32>>> {
+    fn get(&self, stream: &Stream, queries: &[u32]) -> Result<Vec<Option<u32>>> {
         let device = stream.device();
         let staged = device.stage(queries)?;
         let (mut values, mut found) = (device.alloc(queries.len())?, device.alloc(queries.len())?);
-        self.find_into(stream, staged.view(), values.view_mut(), found.view_mut())?;
+        self.get_into(stream, staged.view(), values.view_mut(), found.view_mut())?;
         let (values, found) = (values.download()?, found.download()?);
         Ok(values.into_iter().zip(found).map(|(v, f)| (f != 0).then_some(v)).collect())
     }

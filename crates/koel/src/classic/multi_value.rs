@@ -125,8 +125,7 @@ fn build(
         // one element more.
         unsafe { multi_value_list::launch(stream, grid, keys, n, heads, numbers, out) }
     })?;
-    let options =
-        Options { load: Some(load), duplicates: Duplicates::Unchecked, ..options.clone() };
+    let options = options.clone().with_load(Some(load)).with_duplicates(Duplicates::Unchecked);
     let numbers = kind.build(stream, unique.view(), ids.view(), &options)?;
     let mut report = numbers.report().clone();
     report.duplicates = all - distinct as usize;
@@ -142,7 +141,7 @@ impl ListTable for Built {
     fn list(&self) -> View<'_, u32> {
         self.values.view()
     }
-    fn find_into(
+    fn get_into(
         &self,
         stream: &Stream,
         queries: View<'_, u32>,
@@ -151,7 +150,7 @@ impl ListTable for Built {
     ) -> Result<()> {
         lists::find_args(stream, &queries, &mut starts, &mut counts)?;
         let mut found = stream.device().alloc::<u8>(queries.len())?;
-        self.numbers.find_into(stream, queries, starts.reborrow(), found.view_mut())?;
+        self.numbers.get_into(stream, queries, starts.reborrow(), found.view_mut())?;
         let ListQueries { n, starts, counts, .. } =
             lists::find_args(stream, &queries, &mut starts, &mut counts)?;
         let (found, places) =

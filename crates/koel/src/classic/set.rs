@@ -134,7 +134,7 @@ impl ListTable for BuiltSet {
     fn list(&self) -> View<'_, u32> {
         self.keys.present.view()
     }
-    fn find_into(
+    fn get_into(
         &self,
         stream: &Stream,
         queries: View<'_, u32>,
@@ -204,7 +204,7 @@ impl ListTable for BuiltCompacting {
     fn list(&self) -> View<'_, u32> {
         self.unique.view()
     }
-    fn find_into(
+    fn get_into(
         &self,
         stream: &Stream,
         queries: View<'_, u32>,

@@ -37,7 +37,7 @@ impl Kind for Sorted {
         options: &Options,
     ) -> Result<Box<dyn Table>> {
         // The load factor is ignored: there are no empty slots.
-        input::check(self, keys, values, &Options { load: None, ..options.clone() })?;
+        input::check(self, keys, values, &options.clone().with_load(None))?;
         let (pairs, device_seconds) = match options.duplicates {
             // Equal keys stay, adjacent; a search finds one of them.
             Duplicates::Unchecked => {
@@ -63,7 +63,7 @@ impl Table for Built {
     fn report(&self) -> &BuildReport {
         &self.report
     }
-    fn find_into(
+    fn get_into(
         &self,
         stream: &Stream,
         queries: View<'_, u32>,

@@ -200,7 +200,7 @@ impl Table for Built {
     fn report(&self) -> &BuildReport {
         &self.report
     }
-    fn find_into(
+    fn get_into(
         &self,
         stream: &Stream,
         queries: View<'_, u32>,

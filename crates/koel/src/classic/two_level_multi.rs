@@ -314,7 +314,7 @@ impl ListTable for Built {
     fn list(&self) -> View<'_, u32> {
         self.list.view()
     }
-    fn find_into(
+    fn get_into(
         &self,
         stream: &Stream,
         queries: View<'_, u32>,

@@ -22,7 +22,7 @@ mod tests;
 mod update;
 
 use crate::device::Device;
-pub use crate::device::memory::{Memory, Pages, map};
+pub use crate::device::memory::{Memory, Pages};
 use crate::duplicates::Duplicates;
 use crate::error::{Error, Result, check_length};
 use answers::{Answers, Bits, Count, Flags, Values, ValuesAndFlags};
@@ -324,10 +324,12 @@ impl<'a, L: Layout> Finder<'a, L> {
         Ok(Finder { table: Tables { shape, seed, buckets: table, stash }, level: Level::best() })
     }
     /// Selects an instruction set other than the best.
+    #[cfg(test)]
     pub fn with_level(self, level: Level) -> Finder<'a, L> {
         Finder { level, ..self }
     }
     /// Returns the value of a key.
+    #[cfg(test)]
     pub fn get(&self, key: L::Key) -> Option<L::Value> {
         self.table.find(key)
     }

@@ -9,11 +9,16 @@ use std::ptr::NonNull;
 
 /// Options of a CPU device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct CpuOptions {
     /// Number of threads; `None` means one per core.
     pub threads: Option<usize>,
     /// Page size for buffers, tables and scratch memory of 2 MB or more.
     pub pages: Pages,
+}
+crate::options::setters! { CpuOptions:
+    threads by with_threads: impl Into<Option<usize>>;
+    pages by with_pages: Pages;
 }
 
 pub struct Cpu {

@@ -85,7 +85,7 @@ pub fn driver(call: &'static str) -> impl FnOnce(DriverError) -> Error {
 /// ```
 /// use koel::{Device, device::CudaOptions};
 ///
-/// Makes the driver compile each kernel.
+/// // Makes the driver compile each kernel.
 /// let options = CudaOptions::default().with_machine_code(false);
 /// match Device::cuda_with(0, options) {
 ///     Ok(device) => println!("{}", device.name()),
@@ -104,12 +104,8 @@ impl Default for CudaOptions {
         CudaOptions { machine_code: true }
     }
 }
-impl CudaOptions {
-    /// Enables or disables machine code.
-    pub fn with_machine_code(mut self, machine_code: bool) -> Self {
-        self.machine_code = machine_code;
-        self
-    }
+crate::options::setters! { CudaOptions:
+    machine_code by with_machine_code: bool;
 }
 
 /// Minimum compute capability of koel's kernels: 7.5, any GPU since 2018.

@@ -132,14 +132,14 @@ impl Device {
     }
     /// Opens this machine's CPU with `threads` threads, at least one.
     pub fn cpu_with_threads(threads: usize) -> Result<Device> {
-        Device::cpu_with(CpuOptions { threads: Some(threads), ..CpuOptions::default() })
+        Device::cpu_with(CpuOptions::default().with_threads(Some(threads)))
     }
     /// Opens this machine's CPU with the given threads and pages.
     ///
     /// ```
     /// use koel::device::{CpuOptions, Pages};
     ///
-    /// let device = koel::Device::cpu_with(CpuOptions { threads: Some(2), pages: Pages::System })?;
+    /// let device = koel::Device::cpu_with(CpuOptions::default().with_threads(Some(2)).with_pages(Pages::System))?;
     /// assert_eq!(device.parallelism(), 2);
     /// # Ok::<(), koel::Error>(())
     /// ```

@@ -31,7 +31,7 @@ impl<K: Key> Filed for Index<K> {
     }
     fn write<W: Write + Seek>(&self, writer: Writer<'_, W>) -> Result<()> {
         writer.table(Self::KIND, Self::types(), self.map.filed()?, |sections| {
-            sections.add(self.keys())
+            sections.add(self.keys_view())
         })
     }
     fn read<R: Read + Seek>(parts: &mut Parts<'_, R>) -> Result<Index<K>> {
@@ -62,9 +62,9 @@ impl<K: Key, V: Value> Filed for MultiMap<K, V> {
     fn write<W: Write + Seek>(&self, writer: Writer<'_, W>) -> Result<()> {
         let contents = Contents { values: self.len(), ..self.index.map.filed()? };
         writer.table(Self::KIND, Self::types(), contents, |sections| {
-            sections.add(self.index.keys())?;
-            sections.add(self.starts())?;
-            sections.add(self.values())
+            sections.add(self.index.keys_view())?;
+            sections.add(self.starts_view())?;
+            sections.add(self.values_view())
         })
     }
     fn read<R: Read + Seek>(parts: &mut Parts<'_, R>) -> Result<MultiMap<K, V>> {

@@ -72,8 +72,14 @@ impl<K: Key> Index<K> {
         self.map.bytes() + self.keys.bytes()
     }
     /// Returns the keys in ascending order: element `i` is the key of id `i`.
-    pub fn keys(&self) -> View<'_, K> {
+    pub fn keys_view(&self) -> View<'_, K> {
         self.keys.view()
+    }
+    /// Downloads the keys in ascending order. Waits.
+    ///
+    /// Errors: out of memory.
+    pub fn keys(&self) -> Result<Vec<K>> {
+        self.keys_view().download()
     }
     /// Returns the map from keys to ids: for joins, and for custom kernels. If the index was
     /// [opened](Self::open) from a file and not [verified](Self::verify), values of the map may be
@@ -99,7 +105,7 @@ impl<K: Key> Index<K> {
     /// Writes the id of `keys[i]`, or [`NO_ID`], to `ids[i]`.
     ///
     /// Takes one launch, allocates nothing and does not wait; memory traffic is that of
-    /// [`Map::get_or`]. Errors: mismatched lengths, buffers of another device.
+    /// [`Map::get_or_into`]. Errors: mismatched lengths, buffers of another device.
     pub fn ids_into(
         &self,
         stream: &Stream,
@@ -107,7 +113,7 @@ impl<K: Key> Index<K> {
         mut ids: ViewMut<'_, u32>,
     ) -> Result<()> {
         check_length("ids", ids.len(), "keys", keys.len())?;
-        self.map.get_or(stream, keys, ids.reborrow(), NO_ID)?;
+        self.map.get_or_into(stream, keys, ids.reborrow(), NO_ID)?;
         if let (Stored::Mapped(_), Some(ids)) = (&self.keys, ids.host_mut()) {
             // The file may hold invalid ids.
             let none = |id: &&mut u32| **id as usize >= self.len();

@@ -6,7 +6,7 @@ mod file;
 mod index;
 mod multi_map;
 mod parting;
-pub mod reduce;
+pub mod reduction;
 
 use crate::device::{Buffer, Device, Element, Stream, View, ViewMut};
 use crate::error::{Result, check_length, count32};
@@ -25,12 +25,17 @@ use crate::Map;
 
 /// Build options of an index.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct IndexOptions {
     /// Load factor in keys per slot of the table, 0.3 to 0.95. High loads save memory, low loads
     /// save time.
     pub load: f64,
     /// Hash seed, as for a [map](crate::MapOptions::seed). Answers do not depend on it.
     pub seed: Option<u32>,
+}
+crate::options::setters! { IndexOptions:
+    load by with_load: f64;
+    seed by with_seed: impl Into<Option<u32>>;
 }
 impl Default for IndexOptions {
     fn default() -> Self {
@@ -41,7 +46,10 @@ impl IndexOptions {
     /// Returns the options of a map of distinct keys.
     fn of_map(self) -> MapOptions {
         let IndexOptions { load, seed } = self;
-        MapOptions { load, seed, duplicates: crate::Duplicates::Unchecked, ..MapOptions::default() }
+        MapOptions::default()
+            .with_load(load)
+            .with_seed(seed)
+            .with_duplicates(crate::Duplicates::Unchecked)
     }
 }
 

@@ -31,6 +31,7 @@ pub enum ValueOrder {
 }
 /// Build options of a multimap.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct MultiMapOptions {
     /// Load factor in keys per slot of the table, 0.3 to 0.95. High loads save memory, low loads
     /// save time.
@@ -40,6 +41,11 @@ pub struct MultiMapOptions {
     pub seed: Option<u32>,
     /// Order of keys and values.
     pub order: ValueOrder,
+}
+crate::options::setters! { MultiMapOptions:
+    load by with_load: f64;
+    seed by with_seed: impl Into<Option<u32>>;
+    order by with_order: ValueOrder;
 }
 impl Default for MultiMapOptions {
     fn default() -> Self {
@@ -107,12 +113,18 @@ impl<K: Key, V: Value> MultiMap<K, V> {
         &self.index
     }
     /// Returns the start of the values of each key, in id order, and the end of the last.
-    pub fn starts(&self) -> View<'_, u32> {
+    pub fn starts_view(&self) -> View<'_, u32> {
         self.starts.view()
     }
     /// Returns all values, in id order.
-    pub fn values(&self) -> View<'_, V> {
+    pub fn values_view(&self) -> View<'_, V> {
         self.values.view()
+    }
+    /// Downloads all values, in id order. Waits.
+    ///
+    /// Errors: out of memory.
+    pub fn values(&self) -> Result<Vec<V>> {
+        self.values_view().download()
     }
     /// Returns the device that holds the multimap.
     pub fn device(&self) -> &Device {
@@ -232,7 +244,7 @@ impl<V> Retrieved<V> {
 ///
 /// let device = Device::cpu()?;
 /// let (keys, values) = (device.upload(&[7u32, 3, 7])?, device.upload(&[70u32, 30, 71])?);
-/// let options = MultiMapOptions { order: ValueOrder::Any, ..MultiMapOptions::default() };
+/// let options = MultiMapOptions::default().with_order(ValueOrder::Any);
 /// let mut builder = MultiMapBuilder::new(&device, options)?;
 /// let map = builder.build(&device.stream()?, keys.view(), values.view())?;
 /// let mut of_seven = map.retrieve(&[7])?.of(0).to_vec();
@@ -261,7 +273,10 @@ impl<K: Key + SortPair<V>, V: Value> MultiMapBuilder<K, V> {
         sizes: PartingSizes,
     ) -> Result<MultiMapBuilder<K, V>> {
         let MultiMapOptions { load, seed, .. } = options;
-        let map = MapBuilder::new(device, IndexOptions { load, seed }.of_map())?;
+        let map = MapBuilder::new(
+            device,
+            IndexOptions::default().with_load(load).with_seed(seed).of_map(),
+        )?;
         Ok(MultiMapBuilder {
             device: device.clone(),
             options,

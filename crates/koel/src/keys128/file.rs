@@ -34,7 +34,9 @@ impl Filed for Set128 {
         Types { key: Width::U128, value: None }
     }
     fn write<W: Write + Seek>(&self, writer: Writer<'_, W>) -> Result<()> {
-        writer.table(Self::KIND, Self::types(), self.filed()?, |sections| sections.add(self.keys()))
+        writer.table(Self::KIND, Self::types(), self.filed()?, |sections| {
+            sections.add(self.keys_view())
+        })
     }
     fn read<R: Read + Seek>(parts: &mut Parts<'_, R>) -> Result<Set128> {
         let (table, keys) = (Map::read(parts)?, parts.column(Section::Keys)?);
@@ -73,8 +75,8 @@ impl<V: Value> Filed for Map128<V> {
     }
     fn write<W: Write + Seek>(&self, writer: Writer<'_, W>) -> Result<()> {
         writer.table(Self::KIND, Self::types(), self.keys.filed()?, |sections| {
-            sections.add(self.keys())?;
-            sections.add(self.values())
+            sections.add(self.keys_view())?;
+            sections.add(self.values_view())
         })
     }
     fn read<R: Read + Seek>(parts: &mut Parts<'_, R>) -> Result<Map128<V>> {
@@ -105,7 +107,7 @@ impl Filed for Index128 {
     }
     fn write<W: Write + Seek>(&self, writer: Writer<'_, W>) -> Result<()> {
         writer.table(Self::KIND, Self::types(), self.keys.filed()?, |sections| {
-            sections.add(self.keys())
+            sections.add(self.keys_view())
         })
     }
     fn read<R: Read + Seek>(parts: &mut Parts<'_, R>) -> Result<Index128> {

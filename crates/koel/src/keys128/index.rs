@@ -72,8 +72,14 @@ impl Index128 {
         self.keys.report()
     }
     /// Returns the keys in id order: element `i` is the key of id `i`.
-    pub fn keys(&self) -> View<'_, u128> {
-        self.keys.keys()
+    pub fn keys_view(&self) -> View<'_, u128> {
+        self.keys.keys_view()
+    }
+    /// Downloads the keys in id order. Waits.
+    ///
+    /// Errors: out of memory.
+    pub fn keys(&self) -> Result<Vec<u128>> {
+        self.keys_view().download()
     }
     /// Returns the keys as a set, whose [rows](Set128::rows) are ids: for custom kernels.
     pub fn set(&self) -> &Set128 {
@@ -125,7 +131,7 @@ impl Index128 {
         keys: ViewMut<'_, u128>,
         missing: u128,
     ) -> Result<()> {
-        keys_of(stream, ids, self.keys.keys(), missing, keys)
+        keys_of(stream, ids, self.keys.keys_view(), missing, keys)
     }
 }
 impl fmt::Debug for Index128 {
@@ -144,7 +150,8 @@ impl Index128Builder {
     /// Creates a builder. Errors: a load factor outside 0.3 to 0.95.
     pub fn new(device: &Device, options: IndexOptions) -> Result<Index128Builder> {
         let IndexOptions { load, seed } = options;
-        let rows = Set128Builder::new(device, SetOptions { load, seed })?;
+        let rows =
+            Set128Builder::new(device, SetOptions::default().with_load(load).with_seed(seed))?;
         Ok(Index128Builder { rows, groups: IndexBuilder::new(device, options)? })
     }
     /// Builds the index of a column of keys, which may repeat. Waits for the device.

@@ -14,6 +14,7 @@ use std::fmt;
 
 /// Build options of a map of 128-bit keys.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Map128Options {
     /// Load factor in keys per slot of the table, 0.3 to 0.95. High loads save memory, low loads
     /// save time.
@@ -24,6 +25,11 @@ pub struct Map128Options {
     /// Hash seed, as for a [map](crate::MapOptions::seed): it determines the first fingerprint
     /// function. Answers do not depend on it.
     pub seed: Option<u32>,
+}
+crate::options::setters! { Map128Options:
+    load by with_load: f64;
+    duplicates by with_duplicates: Duplicates;
+    seed by with_seed: impl Into<Option<u32>>;
 }
 impl Default for Map128Options {
     fn default() -> Self {
@@ -41,10 +47,10 @@ impl Default for Map128Options {
 /// let stream = device.stream()?;
 /// let keys = device.upload(&[9u128 << 100, 3, 9 << 100])?;
 /// let values = device.upload(&[1u64, 2, 3])?;
-/// let options = Map128Options { duplicates: Duplicates::KeepFirst, ..Map128Options::default() };
+/// let options = Map128Options::default().with_duplicates(Duplicates::KeepFirst);
 /// let map = Map128Builder::new(&device, options)?.build(&stream, keys.view(), values.view())?;
 /// let mut found = device.alloc::<u64>(3)?;
-/// map.get_or(&stream, keys.view(), found.view_mut(), 0)?;
+/// map.get_or_into(&stream, keys.view(), found.view_mut(), 0)?;
 /// assert_eq!(found.download()?, [1, 2, 1]);
 /// # Ok::<(), koel::Error>(())
 /// ```
@@ -90,12 +96,24 @@ impl<V: Value> Map128<V> {
         Ok(Report128 { bytes: self.bytes(), ..self.keys.report()? })
     }
     /// Returns the keys, in the input order of the remaining pairs.
-    pub fn keys(&self) -> View<'_, u128> {
-        self.keys.keys()
+    pub fn keys_view(&self) -> View<'_, u128> {
+        self.keys.keys_view()
+    }
+    /// Downloads the keys, in the input order of the remaining pairs. Waits.
+    ///
+    /// Errors: out of memory.
+    pub fn keys(&self) -> Result<Vec<u128>> {
+        self.keys_view().download()
     }
     /// Returns the values, in the order of [`keys`](Self::keys).
-    pub fn values(&self) -> View<'_, V> {
+    pub fn values_view(&self) -> View<'_, V> {
         self.values.view().first(self.len())
+    }
+    /// Downloads the values, in the order of [`keys`](Self::keys). Waits.
+    ///
+    /// Errors: out of memory.
+    pub fn values(&self) -> Result<Vec<V>> {
+        self.values_view().download()
     }
     /// Returns the keys as a set, whose [rows](Set128::rows) are positions in
     /// [`values`](Self::values): for custom kernels.
@@ -104,7 +122,7 @@ impl<V: Value> Map128<V> {
     }
     /// Returns all pairs, in the input order of the remaining pairs. Copies and waits.
     pub fn pairs(&self) -> Result<Vec<(u128, V)>> {
-        Ok(self.keys().download()?.into_iter().zip(self.values().download()?).collect())
+        Ok(self.keys_view().download()?.into_iter().zip(self.values_view().download()?).collect())
     }
     /// Copies the map to another device, or to the same one: the same pairs in the same order.
     /// Copies through host memory and waits. An [opened](Self::open) map is verified first, then
@@ -141,7 +159,7 @@ impl<V: Value> Map128<V> {
         check_length("values", values.len(), "keys", keys.len())?;
         check_length("found", found.len(), "keys", keys.len())?;
         let (to, to_found) = (values.arg("values", stream)?, found.arg("found", stream)?);
-        let of_rows = self.values().arg("map", stream)?;
+        let of_rows = self.values_view().arg("map", stream)?;
         self.keys.look_up(
             stream,
             keys,
@@ -150,7 +168,7 @@ impl<V: Value> Map128<V> {
                 keys128_find::launch(stream, grid, rows, of_rows, n, queries, to, to_found)
             },
             |rows, queries| {
-                let of_rows = self.values().host().unwrap_or(&[]);
+                let of_rows = self.values_view().host().unwrap_or(&[]);
                 let values = values.host_mut().unwrap_or(&mut []).par_chunks_mut(CHUNK);
                 let found = found.host_mut().unwrap_or(&mut []).par_chunks_mut(CHUNK);
                 rows.look_up(queries, values.zip(found), |(values, found), rows| {
@@ -167,7 +185,7 @@ impl<V: Value> Map128<V> {
     ///
     /// Like [`get_into`](Self::get_into), with one byte less written per key. Errors: mismatched
     /// lengths, buffers of another device.
-    pub fn get_or(
+    pub fn get_or_into(
         &self,
         stream: &Stream,
         keys: View<'_, u128>,
@@ -175,7 +193,7 @@ impl<V: Value> Map128<V> {
         missing: V,
     ) -> Result<()> {
         check_length("values", values.len(), "keys", keys.len())?;
-        let (to, of_rows) = (values.arg("values", stream)?, self.values().arg("map", stream)?);
+        let (to, of_rows) = (values.arg("values", stream)?, self.values_view().arg("map", stream)?);
         self.keys.look_up(
             stream,
             keys,
@@ -184,7 +202,7 @@ impl<V: Value> Map128<V> {
                 keys128_find_or::launch(stream, grid, rows, of_rows, n, missing, queries, to)
             },
             |rows, queries| {
-                let of_rows = self.values().host().unwrap_or(&[]);
+                let of_rows = self.values_view().host().unwrap_or(&[]);
                 let values = values.host_mut().unwrap_or(&mut []).par_chunks_mut(CHUNK);
                 rows.look_up(queries, values, |values, rows| {
                     for (value, &row) in values.iter_mut().zip(rows) {
@@ -207,14 +225,14 @@ impl<V: Value> Map128<V> {
     ) -> Result<()> {
         self.keys.contains_into(stream, keys, found)
     }
-    /// Writes whether the map holds each key, as a bit mask: see [`Set128::contains_bits`].
-    pub fn contains_bits(
+    /// Writes whether the map holds each key, as a bit mask: see [`Set128::contains_bits_into`].
+    pub fn contains_bits_into(
         &self,
         stream: &Stream,
         keys: View<'_, u128>,
         found: ViewMut<'_, u32>,
     ) -> Result<()> {
-        self.keys.contains_bits(stream, keys, found)
+        self.keys.contains_bits_into(stream, keys, found)
     }
     /// Returns how many of the keys in host memory the map holds: see [`Set128::count`].
     pub fn count(&self, keys: &[u128]) -> Result<u64> {
@@ -247,7 +265,10 @@ impl Map128Builder {
     pub fn new(device: &Device, options: Map128Options) -> Result<Map128Builder> {
         let Map128Options { load, duplicates, seed } = options;
         Ok(Map128Builder {
-            rows: Set128Builder::new(device, SetOptions { load, seed })?,
+            rows: Set128Builder::new(
+                device,
+                SetOptions::default().with_load(load).with_seed(seed),
+            )?,
             duplicates,
         })
     }

@@ -80,6 +80,7 @@ const THREADS: u32 = keys128_rows::SPEC.threads;
 
 /// Report of a build.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[non_exhaustive]
 pub struct Report128 {
     /// Number of keys stored.
     pub keys: usize,

@@ -92,8 +92,14 @@ impl Set128 {
     }
     /// Returns all keys in row order: the order of first occurrence or, in a map's set, the input
     /// order of the remaining pairs.
-    pub fn keys(&self) -> View<'_, u128> {
+    pub fn keys_view(&self) -> View<'_, u128> {
         self.keys.view().first(self.len)
+    }
+    /// Downloads all keys in row order. Waits.
+    ///
+    /// Errors: out of memory.
+    pub fn keys(&self) -> Result<Vec<u128>> {
+        self.keys_view().download()
     }
     /// Returns the set as a kernel argument, for lookups in a kernel launched on `stream`. It owns
     /// nothing: do not drop the set until the kernel has run.
@@ -117,7 +123,7 @@ impl Set128 {
     }
     /// Like [`rows`](Self::rows), without verification: rows of a file may be out of bounds.
     fn unchecked_rows(&self, stream: &Stream) -> Result<RowsRef> {
-        rows_of(&self.table, self.draw, self.keys(), stream)
+        rows_of(&self.table, self.draw, self.keys_view(), stream)
     }
     /// Copies the set to another device, or to the same one: the same rows, the same answers.
     /// Copies through host memory and waits. An [opened](Self::open) set is verified first, then
@@ -183,7 +189,7 @@ impl Set128 {
     ///
     /// Like [`contains_into`](Self::contains_into), with an eighth of the bytes written. Errors: a
     /// number of words other than `keys / 32`, rounded up; buffers of another device.
-    pub fn contains_bits(
+    pub fn contains_bits_into(
         &self,
         stream: &Stream,
         keys: View<'_, u128>,
@@ -290,7 +296,7 @@ impl Set128 {
         let n = count32("keys", queries.len())?;
         // Kernels never look up a set that is in a file.
         let (rows, from) = (self.unchecked_rows(stream)?, queries.arg("keys", stream)?);
-        match (self.table.finder()?, self.keys().host(), queries.host()) {
+        match (self.table.finder()?, self.keys_view().host(), queries.host()) {
             (None, ..) => launch(n.div_ceil(THREADS), n, rows, from),
             (Some(table), Some(keys), Some(queries)) => on_host(
                 HostRows { device: self.device(), fingerprint: rows.fingerprint, table, keys },

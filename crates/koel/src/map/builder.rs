@@ -6,25 +6,27 @@ use crate::error::{Result, check_length};
 use crate::table::Builder;
 use crate::table::plan::Plan;
 
-/// Builds maps, and keeps the memory that building needs from one build to the next.
+/// Builds maps, and keeps scratch memory across builds. A second build of the same size allocates
+/// only the map; a [`rebuild`](Self::rebuild) allocates nothing. On a GPU, scratch memory is about
+/// 1.1 times the input.
 pub struct MapBuilder<K: Key = u32, V: Value = u32> {
     builder: Builder<Pairs<K, V>>,
 }
 
 impl<K: Key, V: Value> MapBuilder<K, V> {
-    /// Errors: a load outside 0.3 to 0.95.
+    /// Creates a builder without scratch memory. Errors: a load outside 0.3 to 0.95.
     pub fn new(device: &Device, options: MapOptions) -> Result<MapBuilder<K, V>> {
         Ok(MapBuilder { builder: Builder::new(device, options.into())? })
     }
 
-    /// Builds a map of pairs `keys[i]`, `values[i]`. Waits for the device.
+    /// Builds a map from pairs `keys[i]`, `values[i]`. Waits for the device.
     ///
-    /// On a GPU 50 bytes of memory traffic a pair of 32-bit keys and values, 100 a wider one; three
-    /// launches, from 3.7 million pairs on four. [`reproducible`](MapOptions::reproducible)
-    /// tells what a reproducible one needs besides. Equal keys, unless
-    /// [`Unchecked`](Duplicates::Unchecked), are looked for and resolved while building. Errors:
-    /// lengths that differ, more pairs than 31-bit indices reach, buffers of another device, a
-    /// rejected duplicate, out of memory.
+    /// On a GPU, takes three launches, or four from 3.7 million pairs on, and 50 bytes of memory
+    /// traffic per pair of 32-bit keys and values, 100 per wider pair.
+    /// [`reproducible`](MapOptions::reproducible) states the additional cost of reproducible
+    /// tables. Unless duplicates are [`Unchecked`](Duplicates::Unchecked), equal keys are found and
+    /// resolved during the build. Errors: mismatched lengths, more pairs than 31-bit indices can
+    /// address, buffers of another device, a rejected duplicate, out of memory.
     pub fn build(
         &mut self,
         stream: &Stream,
@@ -34,11 +36,11 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
         let plan = self.check(stream, keys, values)?;
         self.build_planned(plan, stream, keys, values)
     }
-    /// Returns a map with memory for this many pairs, to be [rebuilt](Self::rebuild).
+    /// Returns an empty map with memory for `pairs` pairs, to be [rebuilt](Self::rebuild).
     pub(crate) fn with_room(&self, pairs: usize) -> Result<Map<K, V>> {
         Ok(Map { table: self.builder.with_room(pairs)? })
     }
-    /// As [`rebuild`](Self::rebuild), with this policy.
+    /// Sets the policy for equal keys and [rebuilds](Self::rebuild) a map.
     pub(crate) fn rebuild_by(
         &mut self,
         duplicates: Duplicates,
@@ -50,8 +52,8 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
         self.builder.settings.duplicates = duplicates;
         self.rebuild(map, stream, keys, values)
     }
-    /// Makes room for a build of this many pairs in the memory of a map and of this builder, which
-    /// then allocates nothing. A map that has too little memory loses what it holds.
+    /// Reserves memory in a map and in this builder for a build of `pairs` pairs, which then
+    /// allocates nothing. A map with too little memory loses its content.
     pub(crate) fn reserve_for(&mut self, map: &mut Map<K, V>, pairs: usize) -> Result<()> {
         self.builder.reserve_for(&mut map.table, pairs)
     }
@@ -64,17 +66,17 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
     ) -> Result<Map<K, V>> {
         Ok(Map { table: self.builder.build(plan, stream, (keys, values))? })
     }
-    /// Puts other pairs into a map, whatever it held: as [`build`](Self::build), but on a GPU
-    /// nothing waits, unless equal keys are to be [rejected](Duplicates::Reject), and nothing
-    /// is allocated if the map and this builder have had as many pairs before.
+    /// Replaces the content of a map by other pairs. Like [`build`](Self::build), but allocates
+    /// nothing if the map and this builder have held as many pairs before, and does not wait on a
+    /// GPU unless duplicates are [rejected](Duplicates::Reject).
     ///
-    /// The map answers for the new pairs from here on in the order of the stream. How it went,
-    /// [`Map::report`] tells. Where nothing waits and nothing is allocated, it can be recorded
-    /// in a [graph](Stream::capture).
+    /// Later work on the stream sees the new pairs. [`Map::report`] returns the statistics of the
+    /// rebuild. A rebuild that neither waits nor allocates can be recorded in a
+    /// [graph](Stream::capture).
     ///
-    /// Errors: as [`build`](Self::build); a map on another device. After an error of the arguments,
-    /// and when memory is out, the map is as it was; after any other error it holds nothing. A
-    /// larger table is made before the old one is given back.
+    /// Errors: as [`build`](Self::build); a map on another device. After an error in the arguments,
+    /// or when out of memory, the map is unchanged; after any other error it is empty. A larger
+    /// table is allocated before the old one is freed.
     pub fn rebuild(
         &mut self,
         map: &mut Map<K, V>,
@@ -86,7 +88,7 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
         self.builder.rebuild(&mut map.table, plan, stream, (keys, values))
     }
 
-    /// Checks what both take.
+    /// Checks the arguments of a build or rebuild, and plans the table.
     fn check(&self, stream: &Stream, keys: View<'_, K>, values: View<'_, V>) -> Result<Plan> {
         check_length("values", values.len(), "keys", keys.len())?;
         keys.arg("keys", stream)?;
@@ -95,8 +97,9 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
     }
 }
 impl<K: Key> MapBuilder<K, u32> {
-    /// A map of the keys of groups that kernels have made, with their numbers as values; keys and
-    /// starts come to `kept`. `plan`: [of as many](Plan::of_ordered). Waits.
+    /// Builds a map from the keys of groups, which kernels have made, to the indices of the groups.
+    /// Writes the compacted keys and starts to `kept`. `plan` comes from [`Plan::of_ordered`].
+    /// Waits.
     pub(crate) fn build_of_groups(
         &mut self,
         stream: &Stream,

@@ -1,4 +1,4 @@
-//! All pairs of a map, out of its table.
+//! Exports all pairs of a map.
 use super::{Key, LayoutOf, Pairs, Value};
 use crate::cpu;
 use crate::device::{Stream, ViewMut};
@@ -38,7 +38,7 @@ pub fn export<K: Key, V: Value>(
             let table = Pairs::<K, V>::table_ref(table.handles(stream)?);
             let threads = table.shape.all_buckets() + (1u64 << table.stash_bits).div_ceil(4);
             let grid = threads.div_ceil(THREADS as u64) as u32;
-            // SAFETY: the table as built; as many keys and values as it has pairs.
+            // SAFETY: the table is as built; keys and values have one element per pair.
             unsafe { map_export::launch(stream, grid, table, keys_arg, values_arg, count_arg) }
         }
         Storage::Cpu(on_cpu) => {

@@ -1,4 +1,4 @@
-//! The pairs of maps, as a family of tables.
+//! Maps as a [`Family`] of tables, whose entries are pairs.
 use super::kernels::{self, Building};
 use super::{Key, LayoutOf, Value};
 use crate::cpu;
@@ -14,7 +14,7 @@ use koel_kernels::table::layout::{EMPTY, Layout, Shape};
 use koel_simt::{Buf, In};
 use std::marker::PhantomData;
 
-/// Pairs of a key and a value.
+/// Entries of a map: pairs of a key and a value.
 pub struct Pairs<K = u32, V = u32>(PhantomData<(K, V)>);
 
 impl<K: Key, V: Value> Family for Pairs<K, V> {
@@ -102,7 +102,7 @@ impl<K: Key, V: Value> Family for Pairs<K, V> {
         queries: In<K>,
         found: Buf<u8>,
     ) -> Result<()> {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { map_contains::launch(stream, grid(n), table, n, queries, found) }
     }
     unsafe fn launch_contains_bits(
@@ -112,7 +112,7 @@ impl<K: Key, V: Value> Family for Pairs<K, V> {
         queries: In<K>,
         found: Buf<u32>,
     ) -> Result<()> {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { map_contains_bits::launch(stream, grid(n), table, n, queries, found) }
     }
     unsafe fn launch_count(
@@ -122,7 +122,7 @@ impl<K: Key, V: Value> Family for Pairs<K, V> {
         queries: In<K>,
         count: Buf<u64>,
     ) -> Result<()> {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { map_count::launch(stream, grid(n), table, n, queries, count) }
     }
 }

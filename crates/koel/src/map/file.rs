@@ -1,4 +1,4 @@
-//! Maps in files: see [`file`](mod@crate::file).
+//! Saves maps to files and loads them: see [`file`](mod@crate::file).
 use super::{Key, LayoutOf, Map, Value};
 use crate::error::Result;
 use crate::file::filed::{Contents, Filed, Parts, in_files};
@@ -39,7 +39,7 @@ impl<K: Key, V: Value> Filed for Map<K, V> {
     }
 }
 impl<K: Key, V: Value> Map<K, V> {
-    /// Returns what is written of it, also as a part of another table.
+    /// Returns the contents that are written to a file, also as part of another table.
     pub(crate) fn filed(&self) -> Result<Contents<'_, LayoutOf<K, V>, u64>> {
         self.table.contents()
     }

@@ -1,4 +1,4 @@
-//! Lookups whose answers may come in any order: see [`MapJoiner`].
+//! Lookups that answer in any order: see [`MapJoiner`].
 mod answer;
 #[cfg(test)]
 mod tests;
@@ -16,14 +16,13 @@ use koel_kernels::table::append::KeysOut;
 use koel_kernels::table::sending::{Alone, Numbered, Pass};
 use rayon::prelude::*;
 
-/// Looks up many keys where answers may come in any order, and keeps the memory that this needs
-/// from one batch to the next.
+/// Looks up many keys, answers in any order, and keeps scratch memory across batches.
 ///
-/// A lookup of a [`Map`] reads memory at random, which on a GPU costs several times what reading in
-/// order does. A joiner partitions the queries as the table is partitioned, reads each partition
-/// once, in order, and answers its queries on chip: beyond the rate of random reads, if the table
-/// is bigger than the caches and there is a query for each four of its pairs or more. Where that is
-/// not so, it looks the keys up one by one: what costs less follows from the sizes alone.
+/// A lookup in a [`Map`] reads memory at random, which on a GPU costs several times as much as
+/// sequential reads. A joiner partitions the queries like the table, reads each partition once,
+/// sequentially, and answers its queries on chip. This exceeds the rate of random reads if the
+/// table is larger than the caches (64 MiB) and there is at least one query per four of its pairs.
+/// Otherwise the joiner looks up the keys one by one. The sizes alone determine which way it takes.
 ///
 /// ```
 /// use koel::{Device, Map, MapJoiner};
@@ -48,35 +47,36 @@ use rayon::prelude::*;
 /// ```
 ///
 /// # Cost
-/// On a GPU, of 32-bit keys and values, 36 bytes of memory traffic a query for the partitions, 8 a
-/// row, and the table read once; if only keys are filtered, 20 a query and 4 a key. Twice that for
-/// 64-bit keys. Two fills and four launches; nothing waits, and nothing is allocated if there were
-/// as many queries for as big a map before, so that it can be recorded in a
-/// [graph](Stream::capture). Scratch memory is about 18 bytes a query, 9 if only keys are filtered,
-/// and twice that for 64-bit keys.
+/// On a GPU, for 32-bit keys and values: 36 bytes of memory traffic per query for partitioning, 8
+/// per row, and one read of the table; if only keys are filtered, 20 per query and 4 per key of the
+/// result. For 64-bit keys, twice as much. Takes two fills and four launches, and does not wait.
+/// Allocates nothing if it has joined as many queries with as big a map before; it can then be
+/// recorded in a [graph](Stream::capture). Scratch memory is about 18 bytes per query, 9 if only
+/// keys are filtered, and twice that for 64-bit keys.
 ///
-/// Queries that are not spread like random keys cost more, at most what partitioning and a lookup
-/// of each one cost: half of them for one key, or all for one partition.
+/// Queries that are not distributed like random keys cost more. In the worst cases, as when half of
+/// them are for one key or all are for one partition, a join costs as much as partitioning plus a
+/// lookup of every query.
 pub struct MapJoiner<K: Key = u32, V: Value = u32> {
     device: Device,
     rule: Rule,
-    /// Of kernels: the words they share, then how full bins are.
+    /// Kernels only: the words they share, then the fill of the bins.
     counters: Buffer<u32>,
     numbered: SendMemory<u64>,
     alone: SendMemory<K>,
-    /// What counting writes.
+    /// Output for keys of a count, which writes none.
     no_keys: Buffer<K>,
-    /// Of the CPU: every answer, in the order of the queries.
+    /// CPU only: all answers, in query order.
     found: Buffer<u8>,
     values: Buffer<V>,
 }
 
 impl<K: Key, V: Value> MapJoiner<K, V> {
-    /// Without memory yet.
+    /// Creates a joiner without scratch memory.
     pub fn new(device: &Device) -> Result<MapJoiner<K, V>> {
         MapJoiner::with_rule(device, Rule::TUNED)
     }
-    /// With another rule than the best, so that tests take every way.
+    /// Creates a joiner with a rule other than the tuned one, so that tests take every path.
     pub(super) fn with_rule(device: &Device, rule: Rule) -> Result<MapJoiner<K, V>> {
         Ok(MapJoiner {
             device: device.clone(),
@@ -89,19 +89,20 @@ impl<K: Key, V: Value> MapJoiner<K, V> {
             values: device.alloc(0)?,
         })
     }
-    /// Bytes that it keeps: what the greatest batch so far needed.
+    /// Returns the bytes of scratch memory, which the largest batch so far determines.
     pub fn scratch_bytes(&self) -> usize {
         let of_cpu = self.found.bytes() + self.values.bytes();
         self.counters.bytes() + self.numbered.bytes() + self.alone.bytes() + of_cpu
     }
 
-    /// Looks up every key: for each one that is in the map the row `numbers[r]`, its index in
-    /// `queries`, and `values[r]`, its value, and the number of rows as `count[0]`. A key that
-    /// is asked for twice has two rows.
+    /// Looks up every key. Writes a row for each one that the map holds: its index in `queries` to
+    /// `numbers[r]`, its value to `values[r]`. Writes the number of rows to `count[0]`, the only
+    /// element. A key that is queried twice gets two rows.
     ///
-    /// Rows come in any order, on a CPU in that of the queries; what is behind them in the arrays
-    /// is not defined. See [the cost](Self#cost). Errors: arrays of fewer elements than there
-    /// are queries, buffers or a map of another device, out of memory.
+    /// Rows are in any order, on a CPU in query order. Array elements after the last row are
+    /// undefined. See [the cost](Self#cost). Errors: `numbers` or `values` shorter than `queries`,
+    /// a `count` that is not one element long, more queries than 32-bit indices can address,
+    /// buffers or a map of another device, out of memory.
     pub fn join_into(
         &mut self,
         stream: &Stream,
@@ -129,11 +130,11 @@ impl<K: Key, V: Value> MapJoiner<K, V> {
                 let answering = answering(route.as_ref(), keep::FOUND);
                 let (memory, counters) = (&mut self.numbered, &mut self.counters);
                 let shared = |grid, sent| {
-                    // SAFETY: the queries as sent; room for a row for each.
+                    // SAFETY: the queries are as sent; there is room for a row per query.
                     unsafe { map_join::launch(stream, grid, answering, table, sent, to) }
                 };
                 let direct = |Direct { source, grid }, keys, sent| {
-                    // SAFETY: as above; what was not sent is not looked at.
+                    // SAFETY: as above; queries that were not sent are not read.
                     unsafe {
                         map_join_direct::launch(
                             stream, grid, source, answering, table, keys, sent, to,
@@ -155,10 +156,10 @@ impl<K: Key, V: Value> MapJoiner<K, V> {
             }
         }
     }
-    /// The queries that are in the map, each as often as it is asked for: `keys[..count[0]]`. A
-    /// semi-join.
+    /// Writes the queries that the map holds to `keys[..count[0]]`, each as often as it is queried:
+    /// a semi-join.
     ///
-    /// Otherwise as [`join_into`](Self::join_into).
+    /// Otherwise like [`join_into`](Self::join_into).
     pub fn semi_join_into(
         &mut self,
         stream: &Stream,
@@ -169,10 +170,10 @@ impl<K: Key, V: Value> MapJoiner<K, V> {
     ) -> Result<()> {
         self.filter(stream, map, queries, Some(keys), count, keep::FOUND)
     }
-    /// The queries that are not in the map, each as often as it is asked for: `keys[..count[0]]`.
-    /// An anti-join.
+    /// Writes the queries that the map does not hold to `keys[..count[0]]`, each as often as it is
+    /// queried: an anti-join.
     ///
-    /// Otherwise as [`join_into`](Self::join_into).
+    /// Otherwise like [`join_into`](Self::join_into).
     pub fn anti_join_into(
         &mut self,
         stream: &Stream,
@@ -183,10 +184,10 @@ impl<K: Key, V: Value> MapJoiner<K, V> {
     ) -> Result<()> {
         self.filter(stream, map, queries, Some(keys), count, keep::MISSING)
     }
-    /// How many of the queries are in the map: `count[0]`. What [`Map::count_into`] tells, at the
-    /// cost of a join.
+    /// Writes how many of the queries the map holds to `count[0]`. The result is that of
+    /// [`Map::count_into`], the cost that of a join.
     ///
-    /// Otherwise as [`join_into`](Self::join_into).
+    /// Otherwise like [`join_into`](Self::join_into).
     pub fn count_into(
         &mut self,
         stream: &Stream,
@@ -222,7 +223,7 @@ impl<K: Key, V: Value> MapJoiner<K, V> {
                 let answering = answering(route.as_ref(), keep);
                 let (memory, counters) = (&mut self.alone, &mut self.counters);
                 let shared = |grid, sent| {
-                    // SAFETY: the queries as sent; room for each.
+                    // SAFETY: the queries are as sent; there is room for each.
                     unsafe { map_filter::launch(stream, grid, answering, of_key, sent, to) }
                 };
                 let direct = |Direct { source, grid }, keys, sent| {
@@ -249,7 +250,7 @@ impl<K: Key, V: Value> MapJoiner<K, V> {
             }
         }
     }
-    /// How many queries there are.
+    /// Checks the arguments, and returns the number of queries.
     fn check(
         &self,
         stream: &Stream,
@@ -264,14 +265,14 @@ impl<K: Key, V: Value> MapJoiner<K, V> {
         count.arg("count", stream)?;
         count32("queries", queries.len())
     }
-    /// How queries of which `values` are wanted, or only keys, get to their bins.
+    /// Returns how queries reach their bins. `values`: whether their values are wanted, too.
     fn route(&self, n: u32, values: bool, map: &Map<K, V>) -> Option<Route> {
         let max_shared = self.device.max_shared();
         let plan = &map.table.plan;
         Route::new::<LayoutOf<K, V>>(n, plan.n, values, plan.shape, max_shared, self.rule)
     }
-    /// Whether the map holds each query and, if asked for, the values, which the CPU knows in the
-    /// order of the queries.
+    /// Looks the queries up on the CPU. Returns whether the map holds each and, if requested, the
+    /// values, in query order.
     fn on_cpu(
         &mut self,
         table: &OnCpu<Pairs<K, V>>,
@@ -308,15 +309,16 @@ impl<K: Key, V: Value> std::fmt::Debug for MapJoiner<K, V> {
     }
 }
 
-/// What the blocks that answer must know.
+/// Returns the parameters of the blocks that answer.
 fn answering(route: Option<&Route>, keep: u32) -> Answering {
     let (pass, blocks) = route.map_or((Pass::new(1, 0, 0), 1), |route| (route.last, route.blocks));
     Answering { pass, blocks, keep }
 }
 
-/// `item(i)` of each `i` whose flag is `flag`, in order, close together. Returns how many they are.
+/// Writes `item(i)` for each `i` whose flag is `flag`, in order and without gaps. Returns their
+/// number.
 ///
-/// Chunks are counted first, then each writes its own part.
+/// Counts the items of each chunk first; then each chunk writes its own part.
 fn compact<T: Element>(
     device: &Device,
     flags: &[u8],

@@ -1,4 +1,4 @@
-//! Builds and lookups by kernels: on a GPU, and on the test executor. Nothing here waits.
+//! Builds by kernels, on a GPU or on the test executor. Nothing here waits for the device.
 mod passes;
 
 use super::Key;
@@ -30,34 +30,35 @@ const _: () = assert!(
     map_find::narrow::SPEC.threads == THREADS && map_export::narrow::SPEC.threads == THREADS
 );
 
-/// Memory that a build needs besides the table: about 1.1 times the input.
+/// Scratch memory of a build: about 1.1 times the input.
 pub struct Scratch {
-    /// Pairs by group: empty if the table has room for them.
+    /// Output of the first of two passes; empty if the table has room for it.
     by_group: Buffer<u64>,
     by_partition: Buffer<u64>,
-    /// Behind the bins of both passes.
+    /// Overflow areas of both passes.
     overflow: Buffer<u64>,
-    /// Of both passes: cursors, then how much of each bin is valid.
+    /// Cursors of the bins of both passes, then how many pairs of each bin are valid.
     cursors: Buffer<u32>,
     valid: Buffer<u32>,
     contested: Buffer<u64>,
     ranks: Buffer<u32>,
     state: Buffer<u32>,
-    /// Cursors, contested keys and state are as builds leave them: cleared.
+    /// Whether all shared words are reset, as builds leave them.
     clean: bool,
 }
-/// Elements of arrays of scratch memory: by group, by partition, overflow, of each bin, contested
-/// keys, their ranks.
+/// Lengths of the arrays of scratch memory: by group, by partition, overflow, bins, contested keys,
+/// their ranks.
 type Lengths = [usize; 6];
 impl Scratch {
     pub fn new<L: Layout>(device: &Device, plan: &Plan) -> Result<Scratch> {
         Scratch::alloc(device, Scratch::needs::<L>(plan))
     }
-    /// For builds of this plan, and for those that this one is for: two sizes may take turns.
+    /// Returns memory for builds of this plan and of those that `self` fits, so that two sizes can
+    /// alternate.
     pub fn grown<L: Layout>(self, device: &Device, plan: &Plan) -> Result<Scratch> {
         let mut lengths = Scratch::needs::<L>(plan);
         lengths.iter_mut().zip(self.lengths()).for_each(|(length, had)| *length = had.max(*length));
-        // It is given back first: both need not fit.
+        // Free the old memory first: both need not fit.
         drop(self);
         Scratch::alloc(device, lengths)
     }
@@ -81,7 +82,8 @@ impl Scratch {
         let halves = [&self.cursors, &self.valid, &self.ranks, &self.state].map(|b| b.bytes());
         words.iter().sum::<usize>() + halves.iter().sum::<usize>()
     }
-    /// Whether what builds share is cleared, as it must be before a build and after it.
+    /// Returns whether the words that builds share are reset, as they must be before and after a
+    /// build.
     #[cfg(test)]
     pub fn is_clean(&self) -> bool {
         let zero = |b: &Buffer<u32>| b.download().unwrap().iter().all(|&w| w == 0);
@@ -91,7 +93,7 @@ impl Scratch {
             && self.valid.download().unwrap().iter().all(|&w| w == !0)
             && self.contested.download().unwrap().iter().all(|&w| w == !0)
     }
-    /// Whether there is memory for a build of this plan.
+    /// Returns whether the memory suffices for a build of this plan.
     pub fn fits<L: Layout>(&self, plan: &Plan) -> bool {
         self.lengths().iter().zip(Scratch::needs::<L>(plan)).all(|(&has, needs)| has >= needs)
     }
@@ -101,8 +103,8 @@ impl Scratch {
         let [by_group, by_partition, overflow, contested] = words;
         [by_group, by_partition, overflow, self.cursors.len(), contested, self.ranks.len()]
     }
-    /// What builds share, as they need it: cleared by the build before, unless there is none or it
-    /// was not put on a stream as a whole.
+    /// Resets the words that builds share, unless the previous build was enqueued completely and
+    /// does so.
     fn begin(&mut self, stream: &Stream) -> Result<()> {
         if !self.clean {
             self.state.view_mut().fill_bytes(0, stream)?;
@@ -114,10 +116,10 @@ impl Scratch {
         self.clean = false;
         Ok(())
     }
-    /// What the partition passes of this plan work in. Groups lie where the table will be, if it
-    /// has room for them.
+    /// Returns the memory of the partition passes. The output of the first of two passes is stored
+    /// in the table, if there is room.
     fn passes<'a, L: Layout>(&'a mut self, plan: &Plan, table: &'a mut Slots) -> Passes<'a> {
-        // There may be memory for another plan.
+        // `by_group` may have memory that another plan needed.
         let in_table = Words::of::<L>(plan).by_group == 0;
         Passes {
             by_group: if in_table { table.slots.view_mut() } else { self.by_group.view_mut() },
@@ -129,19 +131,20 @@ impl Scratch {
             state: self.state.view_mut(),
         }
     }
-    /// What a build of this plan needs.
+    /// Returns the lengths that a build of this plan needs.
     fn needs<L: Layout>(plan: &Plan) -> Lengths {
         let Words { by_group, by_partition, overflow, .. } = Words::of::<L>(plan);
         let (contested, ranks) = (contested_words(plan.contested_bits), 1 << plan.contested_bits);
         [by_group, by_partition, overflow, plan.bins() as usize, contested, ranks]
     }
 }
-/// Words of the arrays of pairs.
+/// Lengths of the arrays of pairs, in words.
 struct Words {
     by_group: usize,
     by_partition: usize,
     overflow: usize,
-    /// Of these, what a build that failed has besides locks.
+    /// Words of `by_partition` that hold waiting pairs, after the locks, when a failed build is
+    /// repeated.
     waiting: usize,
 }
 impl Words {
@@ -152,7 +155,7 @@ impl Words {
         Words {
             by_group: if groups <= plan.words::<L>() { 0 } else { groups },
             by_partition,
-            // Where pairs of the stash are while tables are made reproducible.
+            // Holds the pairs of the stash while a table is made reproducible.
             overflow: (2 * plan.partitions.area as usize * L::SLOT_WORDS)
                 .max(unstashed_words::<L>(plan.stash_bits)),
             waiting: by_partition - locks,
@@ -160,7 +163,7 @@ impl Words {
     }
 }
 
-/// What a table is built of, and how.
+/// Input and parameters of a build.
 pub struct Building<'a, L: Layout> {
     pub keys: View<'a, L::Key>,
     pub values: View<'a, L::Value>,
@@ -169,10 +172,10 @@ pub struct Building<'a, L: Layout> {
     pub reproducible: bool,
 }
 
-/// Puts a build on the stream. The table's header tells how it went, when it has run.
+/// Enqueues a build. The table's header states the result once it has run.
 ///
-/// Launches: a pass over the input, with two passes another one, the build, the end of the build;
-/// two more if the table is to be reproducible.
+/// Launches: one partition pass or two, the build, and the end of the build; two more if the table
+/// is reproducible.
 pub fn build<L: DeviceLayout>(
     stream: &Stream,
     plan: &Plan,
@@ -205,26 +208,26 @@ pub fn build<L: DeviceLayout>(
     scratch.clean = true;
     Ok(())
 }
-/// Groups of pairs in the order of partitions, none of them of the ambiguous key; those of a
-/// partition are where its pairs begin.
+/// Groups of pairs in the order of partitions, none of which has the ambiguous key. The groups of a
+/// partition lie where its pairs begin.
 pub struct OrderedGroups<'a, K: Key> {
     pub keys: View<'a, K>,
-    /// Where the values of each begin.
+    /// Start of the values of each group.
     pub starts: View<'a, u32>,
-    /// The numbers from 0 on, as many.
+    /// Numbers of the groups, from 0 on.
     pub numbers: View<'a, u32>,
-    /// How many there are, and how many pairs.
+    /// Number of groups, and number of pairs.
     pub groups: usize,
     pub pairs: usize,
-    /// Where the pairs of each partition begin.
+    /// Start of the pairs of each partition.
     pub offsets: View<'a, u32>,
-    /// The first group of each partition.
+    /// First group of each partition.
     pub firsts: View<'a, u32>,
-    /// The first is that of the hash that tells partitions.
+    /// Seeds, of which the first is that of the hash which determines partitions.
     pub seeds: Seeds,
 }
 impl<K: Key> OrderedGroups<'_, K> {
-    /// As kernels bring them together, `each` partitions at a time, to such memory.
+    /// Returns the argument of kernels that compact the groups of `each` partitions at a time.
     pub fn bringing(
         &self,
         stream: &Stream,
@@ -245,8 +248,8 @@ impl<K: Key> OrderedGroups<'_, K> {
         })
     }
 }
-/// As [`build`], of the keys of groups, with their numbers as values; keys and starts come to
-/// `kept`. Launches: the build, the end of the build.
+/// Like [`build`], from the keys of groups to their numbers. Writes the compacted keys and starts
+/// to `kept`. Launches: the build and the end of the build.
 pub fn build_of_groups<K: Key>(
     stream: &Stream,
     plan: &Plan,
@@ -261,8 +264,9 @@ pub fn build_of_groups<K: Key>(
     let each = groups.firsts.len() as u32 / partitions;
     let bringing = groups.bringing(stream, each, &mut keys_kept, &mut starts_kept)?;
     let to = target(stream, plan, table, scratch)?;
-    // SAFETY: no more groups than pairs; room for as many keys and for a start more; an offset and
-    // a first of each partition; the rest as in `build_partitions`.
+    // SAFETY: there are no more groups than pairs; there is room for as many keys and for one more
+    // start; there is an offset and a first group for each partition; the rest is as in
+    // `build_partitions`.
     unsafe {
         map_of_groups::launch::<K::Layout<u32>, _>(stream, partitions, plan.shape, bringing, to)
     }?;
@@ -273,7 +277,7 @@ pub fn build_of_groups<K: Key>(
     scratch.clean = true;
     Ok(())
 }
-/// The end of a build.
+/// Launches the end of a build.
 fn settle<L: DeviceLayout>(
     stream: &Stream,
     plan: &Plan,
@@ -307,11 +311,11 @@ fn settle<L: DeviceLayout>(
         build_state: scratch.state.view_mut().arg("state", stream)?,
     };
     let table = table.table_mut(stream, plan)?;
-    // SAFETY: everything as the build left it.
+    // SAFETY: all memory is as the build left it.
     unsafe { map_settle::launch(stream, grid, settling, stamps, pairs, table, memory) }
 }
-/// Places the pairs of a finished table anew. Takes the memory of the build: where overflow was,
-/// pairs of the stash wait.
+/// Places the pairs of a finished table anew. Uses the memory of the build: stashed pairs wait in
+/// the overflow areas.
 pub fn make_reproducible<L: DeviceLayout>(
     stream: &Stream,
     plan: &Plan,
@@ -319,7 +323,7 @@ pub fn make_reproducible<L: DeviceLayout>(
     scratch: &mut Scratch,
 ) -> Result<()> {
     let (shape, bins) = (plan.shape, plan.bins() as usize);
-    // Of every partition a word that is all ones between builds.
+    // One word per partition, all ones between builds.
     let lists = scratch
         .valid
         .view_mut()
@@ -328,8 +332,7 @@ pub fn make_reproducible<L: DeviceLayout>(
     let stash = table.stash.view_mut().arg("stash", stream)?;
     let header = table.header.view().arg("header", stream)?;
     let unstashed = scratch.overflow.view_mut().arg("unstashed", stream)?;
-    // SAFETY: a table that is built; a word for each partition, and as many for the stash as it
-    // takes.
+    // SAFETY: the table is built; there is a word for each partition, and room for the whole stash.
     unsafe {
         map_unstash::launch::<L::Stored, _>(
             stream,
@@ -344,13 +347,13 @@ pub fn make_reproducible<L: DeviceLayout>(
     }?;
     let unstashed = scratch.overflow.view().arg("unstashed", stream)?;
     let table = table.table_mut(stream, plan)?;
-    // SAFETY: as above; the pairs of the stash as they were left there.
+    // SAFETY: as above; the stashed pairs are as that launch left them.
     unsafe {
         map_reproduce::launch::<L::Stored, _>(stream, shape.partitions, table, unstashed, lists)
     }
 }
 
-/// What the passes left of pairs, or of records of them.
+/// Returns the output of the last pass: pairs, or records of pairs.
 fn partitions_in(stream: &Stream, scratch: &Scratch) -> Result<PartitionsIn> {
     Ok(PartitionsIn {
         pairs: scratch.by_partition.view().arg("pairs", stream)?,
@@ -359,7 +362,7 @@ fn partitions_in(stream: &Stream, scratch: &Scratch) -> Result<PartitionsIn> {
         overflow: scratch.overflow.view().arg("overflow", stream)?,
     })
 }
-/// Where kernels build partitions.
+/// Returns the output of the kernels that build partitions.
 fn target(
     stream: &Stream,
     plan: &Plan,
@@ -374,7 +377,7 @@ fn target(
         build_state: scratch.state.view_mut().arg("state", stream)?,
     })
 }
-/// The buckets of the partitions, from what the passes left.
+/// Builds the buckets of all partitions from the output of the passes.
 fn build_partitions<L: DeviceLayout>(
     stream: &Stream,
     plan: &Plan,
@@ -389,11 +392,11 @@ fn build_partitions<L: DeviceLayout>(
         Duplicates::Unchecked => map_build_unchecked::launch::<L::Stored, Stream>,
         _ => map_build::launch::<L::Stored, Stream>,
     };
-    // SAFETY: the bins as the passes left them; `slots` has every partition's buckets, the stash
-    // 2^`stash_bits` slots.
+    // SAFETY: the bins are as the passes left them; `slots` has the buckets of all partitions, the
+    // stash 2^`stash_bits` slots.
     unsafe { launch(stream, shape.partitions, shape, stamps, from, to) }
 }
-/// A small input: its pass and its buckets, from records.
+/// Builds a small input: a pass over it, then the buckets, from records.
 fn build_small<L: DeviceLayout>(
     stream: &Stream,
     plan: &Plan,
@@ -417,11 +420,12 @@ fn build_small<L: DeviceLayout>(
     };
     let slots = table.stash.view_mut().arg("stash", stream)?;
     let stash = StashOut { slots, words: stash_words::<L>(plan) as u32 };
-    // SAFETY: `n` keys; one cursor a bin; every bin's room for records, and the overflow area
-    // behind.
+    // SAFETY: there are `n` keys, a cursor per bin, room for the records of every bin, and the
+    // overflow area.
     unsafe { map_records::launch(stream, blocks, keys, tile, keep_first, records, stash) }?;
     let from = partitions_in(stream, scratch)?;
     let to = target(stream, plan, table, scratch)?;
-    // SAFETY: the records as the pass left them, of this input; the rest as in `build_partitions`.
+    // SAFETY: the records of this input are as the pass left them; the rest is as in
+    // `build_partitions`.
     unsafe { map_build_small::launch(stream, shape.partitions, shape, input, keep_first, from, to) }
 }

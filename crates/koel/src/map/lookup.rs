@@ -1,4 +1,4 @@
-//! Looking keys up in maps.
+//! Lookups in maps.
 use super::{Key, Map, MapJoiner, Value};
 use crate::device::{Stream, View, ViewMut};
 use crate::error::{Result, check_length, count32};
@@ -6,7 +6,10 @@ use crate::table::{Storage, grid};
 use koel_kernels::map::find::{map_find, map_find_or};
 
 impl<K: Key, V: Value> Map<K, V> {
-    /// Looks up host keys. Copies both ways and waits.
+    /// Returns the value of each key in host memory, `None` if it is missing. Copies both ways and
+    /// waits.
+    ///
+    /// Errors: more keys than 32-bit indices can address, out of memory.
     pub fn get(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
         let (device, n) = (self.device(), keys.len());
         let (mut values, mut found) = (device.alloc(n)?, device.alloc(n)?);
@@ -15,12 +18,13 @@ impl<K: Key, V: Value> Map<K, V> {
         let (values, found) = (values.download()?, found.download()?);
         Ok(values.into_iter().zip(found).map(|(v, f)| (f != 0).then_some(v)).collect())
     }
-    /// Looks up every key: `found[i]` becomes 1 and `values[i]` the value if `keys[i]` is in the
-    /// map, else both become 0.
+    /// Looks up every key: sets `found[i]` to 1 and `values[i]` to the value if the map holds
+    /// `keys[i]`; sets both to 0 otherwise.
     ///
-    /// One launch; allocates nothing, waits for nothing. Keys are read and answers written once; of
-    /// the table about 1.13 sectors of 32 bytes a key at load 0.8, one more if it is there and
-    /// keys or values have 64 bits. Errors: lengths that differ, buffers of another device.
+    /// Takes one launch, allocates nothing and does not wait. Reads keys and writes answers once,
+    /// and reads about 1.13 sectors of 32 bytes of the table per key at load 0.8, plus one per
+    /// present key if keys or values have 64 bits. Errors: mismatched lengths, more keys than
+    /// 32-bit indices can address, buffers of another device.
     pub fn get_into(
         &self,
         stream: &Stream,
@@ -37,7 +41,7 @@ impl<K: Key, V: Value> Map<K, V> {
         match &self.table.storage {
             Storage::Kernels(_) => {
                 let (grid, table) = (grid(n), self.table(stream)?);
-                // SAFETY: `n` queries and answers; the table as built with this plan.
+                // SAFETY: there are `n` queries and answers; the table is as built with this plan.
                 unsafe { map_find::launch(stream, grid, table, n, queries, values_arg, found_arg) }
             }
             Storage::Cpu(table) => {
@@ -47,11 +51,12 @@ impl<K: Key, V: Value> Map<K, V> {
             }
         }
     }
-    /// Looks up every key: `values[i]` becomes the value of `keys[i]`, or `missing`.
+    /// Looks up every key: sets `values[i]` to the value of `keys[i]`, or to `missing`.
     ///
-    /// One launch; allocates nothing, waits for nothing. A byte a key less to write than
-    /// [`get_into`](Self::get_into). Errors: lengths that differ, buffers of another device.
-    pub fn get_or(
+    /// Takes one launch, allocates nothing and does not wait. Like [`get_into`](Self::get_into),
+    /// with one byte less written per key. Errors: mismatched lengths, more keys than 32-bit
+    /// indices can address, buffers of another device.
+    pub fn get_or_into(
         &self,
         stream: &Stream,
         keys: View<'_, K>,
@@ -74,15 +79,17 @@ impl<K: Key, V: Value> Map<K, V> {
             }
         }
     }
-    /// Whether the map holds host keys. Copies both ways and waits.
+    /// Returns whether the map holds each key in host memory. Copies both ways and waits.
+    ///
+    /// Errors: as [`get`](Self::get).
     pub fn contains(&self, keys: &[K]) -> Result<Vec<bool>> {
         self.table.contains(keys)
     }
-    /// Whether the map holds each key: `found[i]` becomes 1 or 0.
+    /// Writes whether the map holds each key: sets `found[i]` to 1 or 0.
     ///
-    /// One launch; allocates nothing, waits for nothing. Of the table about 1.13 sectors of 32
-    /// bytes a key at load 0.8, whatever the types. Errors: lengths that differ, buffers of
-    /// another device.
+    /// Takes one launch, allocates nothing and does not wait. Reads about 1.13 sectors of 32 bytes
+    /// of the table per key at load 0.8, for all types. Errors: mismatched lengths, more keys than
+    /// 32-bit indices can address, buffers of another device.
     pub fn contains_into(
         &self,
         stream: &Stream,
@@ -91,12 +98,13 @@ impl<K: Key, V: Value> Map<K, V> {
     ) -> Result<()> {
         self.table.contains_into(stream, keys, found)
     }
-    /// Whether the map holds each key, as a bit mask: bit `i % 32` of `found[i / 32]`. The bits
-    /// behind the last key become 0.
+    /// Writes whether the map holds each key, as a bit mask: bit `i % 32` of `found[i / 32]` stands
+    /// for `keys[i]`. The bits after the last key become 0.
     ///
-    /// As [`contains_into`](Self::contains_into), with an eighth of the bytes written. Errors:
-    /// fewer or more words than `keys / 32`, rounded up; buffers of another device.
-    pub fn contains_bits(
+    /// Like [`contains_into`](Self::contains_into), with an eighth of the bytes written. Errors:
+    /// `found` does not have `keys / 32` words, rounded up; more keys than 32-bit indices can
+    /// address; buffers of another device.
+    pub fn contains_bits_into(
         &self,
         stream: &Stream,
         keys: View<'_, K>,
@@ -104,13 +112,15 @@ impl<K: Key, V: Value> Map<K, V> {
     ) -> Result<()> {
         self.table.contains_bits_into(stream, keys, found)
     }
-    /// How many of the host keys the map holds. Copies and waits.
+    /// Returns how many of the keys in host memory the map holds. Copies and waits.
+    ///
+    /// Errors: as [`get`](Self::get).
     pub fn count(&self, keys: &[K]) -> Result<u64> {
         self.table.count(keys)
     }
-    /// How many of the keys the map holds: `count[0]`.
+    /// Writes how many of the keys the map holds to `count[0]`, the only element.
     ///
-    /// A fill of one word and one launch; allocates nothing, waits for nothing. Otherwise as
+    /// Takes a fill of one word and one launch, allocates nothing and does not wait. Otherwise like
     /// [`contains_into`](Self::contains_into).
     pub fn count_into(
         &self,
@@ -121,11 +131,11 @@ impl<K: Key, V: Value> Map<K, V> {
         self.table.count_into(stream, keys, count)
     }
 
-    /// Index and value of each of the host keys that the map holds, in any order: a join. Copies
-    /// both ways and waits.
+    /// Returns the index and the value of each key in host memory that the map holds, in any order:
+    /// a join. Copies both ways and waits.
     ///
-    /// For many keys in a big map faster than [`get`](Self::get) on a GPU; a [`MapJoiner`] keeps
-    /// the memory that this needs.
+    /// For many keys in a big map, this is faster than [`get`](Self::get) on a GPU. A [`MapJoiner`]
+    /// keeps the scratch memory. Errors: as [`get`](Self::get).
     pub fn join(&self, keys: &[K]) -> Result<Vec<(u32, V)>> {
         let device = self.device();
         let (mut numbers, mut values) = (device.alloc(keys.len())?, device.alloc(keys.len())?);
@@ -145,8 +155,8 @@ impl<K: Key, V: Value> Map<K, V> {
             (numbers.view().slice(rows)?.download()?, values.view().slice(rows)?.download()?);
         Ok(numbers.into_iter().zip(values).collect())
     }
-    /// Those of the host keys that the map holds, in any order: a semi-join. Copies both ways and
-    /// waits.
+    /// Returns the keys in host memory that the map holds, in any order: a semi-join. Copies both
+    /// ways and waits. Errors: as [`get`](Self::get).
     pub fn semi_join(&self, keys: &[K]) -> Result<Vec<K>> {
         let (device, mut kept, mut count) =
             (self.device(), self.device().alloc(keys.len())?, self.device().alloc(1)?);
@@ -160,8 +170,8 @@ impl<K: Key, V: Value> Map<K, V> {
         )?;
         kept.view().slice(..count.download()?[0] as usize)?.download()
     }
-    /// Those of the host keys that the map does not hold, in any order: an anti-join. Copies both
-    /// ways and waits.
+    /// Returns the keys in host memory that the map does not hold, in any order: an anti-join.
+    /// Copies both ways and waits. Errors: as [`get`](Self::get).
     pub fn anti_join(&self, keys: &[K]) -> Result<Vec<K>> {
         let (device, mut kept, mut count) =
             (self.device(), self.device().alloc(keys.len())?, self.device().alloc(1)?);

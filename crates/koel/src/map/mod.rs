@@ -1,16 +1,18 @@
-//! The flagship: a hash table that is built in bulk and looked up in bulk, with keys and values of
-//! 32 or 64 bits.
+//! Hash maps, built in bulk and looked up in bulk, with keys and values of 32 or 64 bits: the
+//! flagship table.
 //!
 //! # How it works
-//! A lookup reads one 32-byte sector, a second one in about one of seven cases (at load 0.8); a
-//! build partitions the pairs and builds each partition on chip, so that no step scatters over
-//! memory. [`layout`] has the bytes, which are the same on every device.
+//! Bucketed two-choice hashing. A lookup reads one 32-byte sector, and a second one in about one of
+//! seven cases (at load 0.8). A build partitions the pairs and builds each partition on chip, so no
+//! step scatters over memory. [`layout`] defines the byte layout, which is the same on every
+//! device.
 //!
 //! # Guarantees
-//! Every key and value can be stored, all ones included. Equal keys are resolved by [`Duplicates`].
-//! A build fails only for lack of memory or, if asked to, for equal keys. Answers are the same on
-//! every device and in every run. Which key lies in which slot is not, and nor is the order of
-//! [`pairs`](Map::pairs), unless [`MapOptions::reproducible`] says so.
+//! Every key and value can be stored, all ones included. [`Duplicates`] selects which of several
+//! pairs with equal keys stays. A build fails only when out of memory or, on request, for equal
+//! keys. Answers are the same on every device and in every run. The slot of a key and the order of
+//! [`pairs`](Map::pairs) may differ; [`MapOptions::reproducible`] makes the bytes of the table the
+//! same everywhere.
 //!
 //! ```
 //! let device = koel::Device::cpu()?; // or Device::best(): a GPU if a driver finds one
@@ -23,9 +25,9 @@
 //! ```
 //!
 //! # In a loop
-//! A [`MapBuilder`] keeps the memory that building needs, and [`rebuild`](MapBuilder::rebuild) puts
-//! other pairs into a map that is there: nothing is allocated, and nothing waits. Everything is
-//! decided on the device.
+//! A [`MapBuilder`] keeps its scratch memory, and [`rebuild`](MapBuilder::rebuild) replaces the
+//! content of an existing map. On a GPU, a rebuild does not wait, because all decisions are made on
+//! the device, and allocates nothing unless there are more pairs than before.
 //!
 //! ```
 //! use koel::{Device, MapBuilder, MapOptions};
@@ -39,17 +41,18 @@
 //! let mut map = builder.build(&stream, keys.view(), values.view())?;
 //! for _frame in 0..3 {
 //!     builder.rebuild(&mut map, &stream, keys.view(), values.view())?;
-//!     map.get_or(&stream, keys.view(), found.view_mut(), 0)?;
+//!     map.get_or_into(&stream, keys.view(), found.view_mut(), 0)?;
 //! }
 //! assert_eq!(found.download()?, [1, 2, 3]);
 //! # Ok::<(), koel::Error>(())
 //! ```
 //!
 //! # Changing a map
-//! Pairs come, change and go in batches: [`insert`](Map::insert),
+//! Batches insert, change and remove pairs: [`insert`](Map::insert),
 //! [`insert_or_assign`](Map::insert_or_assign), [`insert_or_add`](Map::insert_or_add),
-//! [`erase`](Map::erase) and mixed ones by [`update`](Map::update). The result is that of doing one
-//! operation after the other. A [`MapUpdater`] does that on the device and keeps its memory.
+//! [`erase`](Map::erase), and [`update`](Map::update) for mixed operations. The result equals that
+//! of applying the operations sequentially. A [`MapUpdater`] applies batches in device memory, and
+//! keeps its scratch memory.
 //!
 //! ```
 //! let mut map = koel::Map::build(&koel::Device::cpu()?, &[3u32, 5, 7], &[30u32, 50, 70])?;
@@ -87,41 +90,49 @@ use std::borrow::Cow;
 use std::fmt;
 pub use update::{MapUpdater, Operation};
 
-/// What a map is built with.
+/// Build options of a map.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct MapOptions {
-    /// Pairs per slot, 0.3 to 0.95. High loads save memory, low loads save time.
+    /// Load factor in pairs per slot, 0.3 to 0.95. High loads save memory, low loads save time.
     pub load: f64,
-    /// Equal keys.
+    /// Treatment of pairs with equal keys.
     pub duplicates: Duplicates,
-    /// Hash seed. `None`: one drawn at random, once in a process, so that nobody can choose keys
-    /// against it; 0 if the table is to be [reproducible](Self::reproducible). Answers do not
-    /// depend on it, but the table's bytes do, and the order of [`Map::pairs`]: ask for a seed
-    /// where these are to be the same in every run. The seed is in the header of the table, and in
-    /// a file that it is saved to.
+    /// Hash seed. `None` selects a random seed, drawn once per process so that nobody can craft
+    /// keys against it; a [reproducible](Self::reproducible) table then uses 0. Answers do not
+    /// depend on the seed; the bytes of the table and the order of [`Map::pairs`] do. Set a seed if
+    /// these must be the same in every run. The seed is stored in the header of the table, and in
+    /// the files that it is saved to.
     ///
-    /// By a seed that is known, keys can be chosen that share their buckets. A build that would
-    /// stash more than a 32nd of the pairs (128 of few, 32,768 of many) takes another seed and
-    /// starts again: [`MapReport::attempts`] tells. That seed is random too, unless the table
-    /// is to be reproducible.
+    /// If the seed is known, keys can be crafted to share their buckets. A build that would fill
+    /// more than half of the stash, 1/64 to 1/32 of the pairs (128 pairs for small inputs, 32,768
+    /// for large ones), restarts with another seed: see [`MapReport::attempts`]. That seed is
+    /// random too, unless the table is reproducible.
     pub seed: Option<u32>,
-    /// Whether the table's bytes are to be the same in every run and on every device, and for
-    /// every order of the pairs if no key comes twice: see [`Map::fingerprint`]. What they
-    /// follow from is the number of pairs given, the pairs kept, the load and the seed.
+    /// Whether the bytes of the table are the same in every run and on every device and, if no key
+    /// occurs twice, for every order of the pairs: see [`Map::fingerprint`]. The bytes then depend
+    /// only on the number of pairs given, the pairs kept, the load and the seed.
     ///
-    /// A build then ends with a pass that places all pairs anew. On a GPU that is two more
-    /// launches and, of memory traffic, two times the table: 20 bytes a pair of 32-bit keys
-    /// and values at load 0.8, 40 a wider one, besides the 50 or 100 of a build, and no memory
-    /// besides. On a CPU it is done in the cache: 17 ns a pair and core, 25 a wider one (Zen 5),
-    /// which is three to four times the build. Lookups are as fast as ever.
+    /// Such a build ends with a pass that places all pairs anew. On a GPU this takes two more
+    /// launches, and memory traffic of twice the table: at load 0.8, 20 bytes per pair of 32-bit
+    /// keys and values or 40 per wider pair, in addition to the 50 or 100 of a build. It needs no
+    /// additional memory. On a CPU the pass works in the cache and takes 17 ns per pair and core,
+    /// 25 for a wider pair (Zen 5): three to four times as long as the build. Lookups are as fast
+    /// as in other tables.
     ///
-    /// There is a limit that only keys chosen against the seed, or equal keys with
+    /// There is one limit, which only keys crafted against the seed, or equal keys with
     /// [`Unchecked`](Duplicates::Unchecked), can reach: the stash must have room for twice the
-    /// pairs in it (it has 256 slots, from 8192 pairs on between a 32nd and a 16th of their
-    /// number, at most 65,536). Beyond it another seed is taken, which follows from the seed.
-    /// On a CPU which one follows from the same things as above, whatever the order of the
-    /// pairs; on a GPU it may depend on the run. Answers are right on both.
+    /// pairs in it. (It has 256 slots; from 8192 pairs on, between 1/32 and 1/16 of their number,
+    /// up to 65,536.) Beyond this limit, the build takes another seed, derived from the first. On a
+    /// CPU, which one depends only on the inputs listed above, whatever the order of the pairs; on
+    /// a GPU it may depend on the run. Answers are correct on both.
     pub reproducible: bool,
+}
+crate::options::setters! { MapOptions:
+    load by with_load: f64;
+    duplicates by with_duplicates: Duplicates;
+    seed by with_seed: impl Into<Option<u32>>;
+    reproducible by with_reproducible: bool;
 }
 impl Default for MapOptions {
     fn default() -> Self {
@@ -135,29 +146,31 @@ impl From<MapOptions> for Settings {
     }
 }
 
-/// How a build went.
+/// Statistics of a build.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[non_exhaustive]
 pub struct MapReport {
     /// Pairs stored.
     pub pairs: usize,
-    /// Pairs dropped because another one had the same key.
+    /// Pairs dropped because another pair has the same key.
     pub duplicates: usize,
     /// Pairs in the stash.
     pub stashed: usize,
     /// Slots of the table.
     pub slots: usize,
-    /// Bytes that the table keeps.
+    /// Bytes of memory that the table occupies.
     pub bytes: usize,
-    /// Bytes that the build needed besides, kept by the [`MapBuilder`].
+    /// Bytes of scratch memory that the build used, kept by the [`MapBuilder`].
     pub scratch_bytes: usize,
-    /// Times that building was begun, each with another seed: more than one if more pairs came to
-    /// a partition, or to the stash, than there was room for; 0 if the map came from a file.
+    /// Number of attempts, normally each with another seed. More than 1 if a partition or the stash
+    /// received more pairs than it has room for; 0 if the map was loaded from a file.
     pub attempts: u32,
-    /// Pairs that were behind the bins of a partition pass.
+    /// Pairs that did not fit their bins in a partition pass.
     pub overflowed: usize,
-    /// Keys whose last (or first) copy had to be looked for in the input.
+    /// Keys whose last (or first) copy had to be searched for in the input.
     pub contested: usize,
-    /// Seconds that the device worked on it; `None` after a [`rebuild`](MapBuilder::rebuild).
+    /// Seconds of device time; `None` after a [`rebuild`](MapBuilder::rebuild), and if the map was
+    /// loaded from a file.
     pub device_seconds: Option<f64>,
 }
 
@@ -180,19 +193,20 @@ impl From<Report> for MapReport {
     }
 }
 
-/// How pairs of these types are stored.
+/// Layout of pairs of these types.
 pub(crate) type LayoutOf<K, V> = <K as Key>::Layout<V>;
 
-/// A finished map, on a device.
+/// A hash map on a device. For method, guarantees and examples see the [module](self); for the cost
+/// of each operation, its documentation.
 pub struct Map<K: Key = u32, V: Value = u32> {
     pub(crate) table: Table<Pairs<K, V>>,
 }
 
 impl<K: Key, V: Value> Map<K, V> {
-    /// Builds a map on a device from host pairs `keys[i]`, `values[i]`, with the options' defaults:
-    /// load 0.8, the last of equal keys stays.
+    /// Builds a map from pairs `keys[i]`, `values[i]` in host memory, with default options: load
+    /// 0.8, a random seed, and the last of equal keys stays. Copies and waits.
     ///
-    /// Errors: lengths that differ, more pairs than 31-bit indices reach, out of memory.
+    /// Errors: mismatched lengths, more pairs than 31-bit indices can address, out of memory.
     pub fn build(device: &Device, keys: &[K], values: &[V]) -> Result<Map<K, V>> {
         let (keys, values) = (device.stage(keys)?, device.stage(values)?);
         MapBuilder::new(device, MapOptions::default())?.build(
@@ -201,48 +215,50 @@ impl<K: Key, V: Value> Map<K, V> {
             values.view(),
         )
     }
-    /// The device it is on.
+    /// Returns the device that holds the map.
     pub fn device(&self) -> &Device {
         &self.table.device
     }
-    /// Pairs stored. After a [`rebuild`](MapBuilder::rebuild) this waits for it and reads the
-    /// header back.
+    /// Returns the number of pairs. After a [`rebuild`](MapBuilder::rebuild) or an update, this
+    /// waits for it and reads the header back.
+    ///
+    /// Errors: as [`report`](Self::report).
     pub fn len(&self) -> Result<usize> {
         self.table.len()
     }
-    /// Whether it holds nothing; see [`len`](Self::len).
+    /// Returns whether the map is empty; see [`len`](Self::len).
     pub fn is_empty(&self) -> Result<bool> {
         Ok(self.len()? == 0)
     }
-    /// How its build went. After a [`rebuild`](MapBuilder::rebuild) this waits for it and reads the
-    /// header back.
+    /// Returns the statistics of the build. After a [`rebuild`](MapBuilder::rebuild) or an update,
+    /// this waits for it and reads the header back.
     ///
-    /// Errors: [`BuildFailed`](crate::Error::BuildFailed) if its keys found no room.
+    /// Errors: [`BuildFailed`](crate::Error::BuildFailed) if the keys did not fit in any attempt.
     pub fn report(&self) -> Result<MapReport> {
         self.table.report().map(MapReport::from)
     }
-    /// Bytes that the table keeps. Waits for nothing.
+    /// Returns the bytes of memory that the table occupies. Does not wait.
     pub fn bytes(&self) -> usize {
         self.table.bytes()
     }
-    /// Makes it hold nothing, after a rebuild that failed.
+    /// Empties the map, after a rebuild that failed.
     pub(crate) fn forget(&mut self, stream: &Stream) {
         self.table.forget(stream);
     }
-    /// How its buckets are laid out.
+    /// Returns the number of partitions, and of buckets per partition.
     pub fn shape(&self) -> Shape {
         self.table.plan.shape
     }
-    /// For lookups by native code, on a device that has it.
+    /// Returns what the CPU engine needs for lookups; `None` if kernels look keys up.
     pub(crate) fn finder(&self) -> Result<Option<cpu::Finder<'_, LayoutOf<K, V>>>> {
         match &self.table.storage {
             Storage::Kernels(_) => Ok(None),
             Storage::Cpu(table) => table.finder(self.shape()).map(Some),
         }
     }
-    /// The table as kernels see it: one parameter of a kernel, which looks keys up in it and is
-    /// launched on `stream`. It owns nothing: neither drop nor rebuild the map until the kernel has
-    /// run. Only a launch, which is `unsafe` for this reason, can look through its handles.
+    /// Returns the table as a kernel argument, for lookups in a kernel launched on `stream`. The
+    /// argument owns nothing: do not drop, rebuild or update the map before the kernel has run.
+    /// Safe code cannot dereference its handles; launches are `unsafe` for this reason.
     ///
     /// ```
     /// use koel::map::{MapRef, layout::Narrow};
@@ -250,8 +266,8 @@ impl<K: Key, V: Value> Map<K, V> {
     /// let device = koel::Device::cpu()?;
     /// let map = koel::Map::build(&device, &[3u32, 5, 7], &[30u32, 50, 70])?;
     /// let table: MapRef<Narrow> = map.table(&device.stream()?)?;
-    /// // Host code can look keys up in it, too, where the table is in its memory.
-    /// // SAFETY: the map is there and is not changed.
+    /// // Host code can look keys up in it too, if the table is in host memory.
+    /// // SAFETY: the map exists and is not changed.
     /// let table = unsafe { table.on_host() };
     /// assert_eq!(table.get(5), Some(50));
     /// # Ok::<(), koel::Error>(())
@@ -262,23 +278,23 @@ impl<K: Key, V: Value> Map<K, V> {
         self.table.handles(stream).map(Pairs::<K, V>::table_ref)
     }
 
-    /// A checksum of the table: of its shape and seed, all slots in their order, the pairs of the
-    /// stash in the order of their mixed keys, and the value of the one key that is in neither.
-    /// Where those are equal it is equal, else almost certainly not.
+    /// Returns a checksum of the table: of its shape and seed, all slots in order, the pairs of the
+    /// stash in the order of their mixed keys, and the value of the ambiguous key. If these are
+    /// equal, so is the checksum; if not, it almost certainly differs.
     ///
-    /// Of tables that are [reproducible](MapOptions::reproducible) it tells whether they hold the
-    /// same pairs, on whatever devices they are: no need to bring them together. Other versions
-    /// of this crate may lay out tables in another way.
+    /// Fingerprints of [reproducible](MapOptions::reproducible) tables tell whether the tables hold
+    /// the same pairs, without copying them to one device. Other versions of this crate may lay out
+    /// tables differently.
     ///
-    /// Copies the table to the host and waits; there some 2 ns a slot, on one core. Errors: a build
-    /// that failed, out of memory.
+    /// Copies the table to the host and waits; the computation takes about 2 ns per slot on one
+    /// core. Errors: a build that failed, out of memory.
     ///
     /// ```
     /// use koel::{Device, MapBuilder, MapOptions};
     ///
     /// let build = |keys: &[u32], values: &[u32]| -> koel::Result<_> {
     ///     let device = Device::cpu()?;
-    ///     let options = MapOptions { reproducible: true, ..MapOptions::default() };
+    ///     let options = MapOptions::default().with_reproducible(true);
     ///     let (keys, values) = (device.upload(keys)?, device.upload(values)?);
     ///     MapBuilder::new(&device, options)?.build(&device.stream()?, keys.view(), values.view())
     /// };
@@ -311,24 +327,28 @@ impl<K: Key, V: Value> Map<K, V> {
         Ok(words.fold(0, |sum, word| mix64((sum ^ word).wrapping_add(0x9E37_79B9_7F4A_7C15))))
     }
 
-    /// A copy on another device, or on the same one: the same bytes, the same answers. Copies
-    /// through host memory and waits. What was [opened](Self::open) is checked and then copied
-    /// from where it is.
+    /// Copies the map to another device, or to the same one: the same bytes, the same answers.
+    /// Copies through host memory and waits. An [opened](Self::open) map is verified first, then
+    /// copied from where it is.
     ///
-    /// Errors: out of memory; of a map that was opened, faults of its file.
+    /// Errors: a build that failed, out of memory; for an opened map, faults of its file.
     pub fn to_device(&self, device: &Device) -> Result<Map<K, V>> {
         Ok(Map { table: self.table.to_device(device)? })
     }
 
-    /// All pairs, in any order. Copies and waits.
+    /// Returns all pairs, in any order. Copies and waits.
+    ///
+    /// Errors: as [`len`](Self::len), out of memory.
     pub fn pairs(&self) -> Result<Vec<(K, V)>> {
         export::pairs_of(&self.table)
     }
-    /// All pairs, in any order, as `keys[i]`, `values[i]`, and their number as `count[0]`.
+    /// Writes all pairs to `keys[i]`, `values[i]`, in any order, and their number to `count[0]`.
+    /// Elements after the last pair stay unchanged.
     ///
-    /// A fill of one word and one launch, which reads the table once and writes the pairs once.
-    /// Errors: arrays that have fewer elements than the map has pairs, which it asks for as
-    /// [`len`](Self::len) does; buffers of another device.
+    /// Takes a fill of one word and one launch, which reads the table once and writes the pairs
+    /// once. Determines the number of pairs as [`len`](Self::len) does. Errors: `keys` or `values`
+    /// shorter than the number of pairs; a `count` that is not one element long; buffers of another
+    /// device.
     pub fn export_into(
         &self,
         stream: &Stream,

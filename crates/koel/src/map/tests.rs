@@ -1,4 +1,5 @@
-//! Builds by kernels, with plans that no map of a few thousand pairs would get: every way is taken.
+//! Builds by kernels, with plans that no map of a few thousand pairs would get, so that every path
+//! is taken.
 mod reproduce;
 
 use super::Pairs;
@@ -19,9 +20,9 @@ use std::marker::PhantomData;
 
 type Of<K, V> = <K as Key>::Layout<V>;
 
-/// Those of all builds here.
+/// Seeds of all builds in these tests.
 pub const SEEDS: Seeds = Seeds { first: 7, redraws: 7, gives_up: false };
-/// Memory that is used for one build after the other.
+/// Scratch memory that successive builds share.
 struct Bench<K: Key, V: Value> {
     stream: Stream,
     scratch: Option<Scratch>,
@@ -52,19 +53,19 @@ impl<K: Key, V: Value> Bench<K, V> {
     fn n(&self) -> usize {
         self.keys.len()
     }
-    /// Builds with a plan, compares all that the table holds and what lookups in it tell with an
-    /// oracle, and the memory of the build with what it was before.
+    /// Builds with a plan. Compares the content of the table and lookups in it with an oracle, and
+    /// checks that the scratch memory is reset.
     fn check(&mut self, plan: &Plan, duplicates: Duplicates) -> Header<V> {
         let words = self.build(plan, duplicates);
         self.check_table(plan, duplicates, &words)
     }
-    /// Builds with a plan. Gives the words of the header.
+    /// Builds with a plan. Returns the words of the header.
     fn build(&mut self, plan: &Plan, duplicates: Duplicates) -> Vec<u32> {
         let device = self.stream.device();
         let (keys, values) =
             (device.upload(&self.keys).unwrap(), device.upload(&self.values).unwrap());
         let mut table = Slots::new::<Pairs<K, V>>(device, plan).unwrap();
-        // What was there before must not matter.
+        // Previous content must not matter.
         table.slots.view_mut().fill_bytes(0x55, &self.stream).unwrap();
         table.stash.view_mut().fill_bytes(0x55, &self.stream).unwrap();
         let fitting = self.scratch.take().filter(|s| s.fits::<Of<K, V>>(plan));
@@ -108,7 +109,7 @@ impl<K: Key, V: Value> Bench<K, V> {
             header: In::new(words),
             layout: PhantomData,
         };
-        // SAFETY: the arrays are borrowed until the end.
+        // SAFETY: the arrays are borrowed until the end of the function.
         let found = unsafe { found.on_host() };
         let strange = (0..200).map(|i| K::narrowed(splitmix_at(0xABCD, i)));
         for key in
@@ -120,8 +121,8 @@ impl<K: Key, V: Value> Bench<K, V> {
         header
     }
 }
-/// That a table holds what the oracle does, laid out as lookups rely on; `fillers`: whether there
-/// may be some.
+/// Checks that a table holds what the oracle holds, in the layout that lookups rely on. `fillers`:
+/// whether there may be fillers.
 pub(super) fn check_layout<K: Key, V: Value>(
     plan: &Plan,
     header: &Header<V>,
@@ -195,7 +196,7 @@ fn small(n: usize, load: f64) -> Plan {
     Plan::sized(n, load, SMALL).unwrap()
 }
 fn unique(n: usize, seed: u64) -> impl Iterator<Item = (u64, u64)> {
-    // Distinct in their low halves too.
+    // The low halves are distinct, too.
     (0..n as u32).map(move |i| {
         (splitmix_at(seed, i) << 32 | mix(i ^ seed as u32) as u64, splitmix_at(!seed, i))
     })
@@ -219,7 +220,7 @@ fn two_passes_of_every_pairing() {
     two_passes::<u64, u32>();
     two_passes::<u64, u64>();
 }
-/// Bins that are too small: what does not fit waits behind them, after either pass.
+/// Bins that are too small, in either pass: pairs that do not fit go to the overflow area.
 fn overflow<K: Key, V: Value>() {
     for seed in 1..4 {
         let mut bench = Bench::<K, V>::new(seed).with(unique(5000, seed));
@@ -230,7 +231,7 @@ fn overflow<K: Key, V: Value>() {
         plan.partitions.room = 96;
         let header = bench.check(&plan, if seed == 1 { KeepLast } else { Unchecked });
         assert!(header.overflowed > 100 && header.attempts == 1, "{header:?}");
-        // Copies behind the bins, and in them.
+        // Copies in the overflow area and in the bins.
         let all = unique(2500, seed).chain(unique(2500, seed).map(|(k, v)| (k, !v)));
         let header = bench.with(all).check(&plan, KeepFirst);
         assert!(
@@ -248,18 +249,18 @@ fn overflow_is_not_lost() {
     overflow::<u32, u32>();
     overflow::<u64, u64>();
 }
-/// Small inputs: copies of a key that all wait behind the bins, and come to buckets that are nearly
-/// full at the same time.
+/// Small inputs: copies of a key that are all in the overflow area, and reach nearly full buckets
+/// at the same time.
 fn copies_behind<K: Key, V: Value>() {
     for seed in 1..5 {
         let copies = |part: u64| unique(1000, seed).map(move |(k, v)| (k, v ^ part));
         let mut bench = Bench::<K, V>::new(seed).with(copies(0).chain(copies(1)).chain(copies(2)));
         let mut plan = Plan::new(3000, 0.8).unwrap();
         assert!(plan.small_tile.is_some());
-        // Buckets are enough for the keys, but not for their copies.
+        // The buckets have room for the keys, but not for their copies.
         plan.shape.buckets = 1250 / (4 * plan.shape.partitions);
         plan.partitions.room = 32;
-        // All copies that miss at the same time are listed: a list that is full ends the attempt.
+        // All copies that miss at the same time are listed. A full list ends the attempt.
         plan.list = 2000;
         for policy in [KeepLast, KeepFirst] {
             let header = bench.check(&plan, policy);
@@ -288,7 +289,7 @@ fn stash<K: Key, V: Value>() {
             let header = bench.check(&plan, policy);
             assert!(header.stashed > 10, "{header:?}");
         }
-        // With copies of some, in the stash or not.
+        // With copies of some keys, stashed or not.
         let copies =
             unique(2000, seed).chain(unique(300, seed).map(|(k, v)| (k, !v))).collect::<Vec<_>>();
         let mut plan = small(2300, 0.95);
@@ -302,8 +303,8 @@ fn the_stash_takes_what_has_no_place() {
     stash::<u32, u32>();
     stash::<u64, u64>();
 }
-/// More pairs in one partition than anything has room for, and keys that fill the stash for one
-/// seed: everything is built again.
+/// More pairs in one partition than fit anywhere, and keys that fill the stash with one seed: the
+/// build restarts.
 fn again<K: Key, V: Value>() {
     for seed in 1..3 {
         let mut bench = Bench::<K, V>::new(seed).with(unique(3000, seed));
@@ -313,7 +314,7 @@ fn again<K: Key, V: Value>() {
             let header = bench.check(&plan, policy);
             assert_eq!(header.attempts, 2, "{header:?}");
         }
-        // One key most of the time.
+        // Most pairs have one key.
         let skewed = unique(4000, seed)
             .enumerate()
             .map(|(i, (k, v))| if i % 3 != 0 { (5, v) } else { (k, v) });
@@ -323,7 +324,7 @@ fn again<K: Key, V: Value>() {
         assert!(bench.check(&plan, KeepLast).dropped > 2000);
         bench.check(&plan, KeepFirst);
     }
-    // Buckets of one partition only, by the second attempt's seed too: the third must do.
+    // With the second attempt's seed, too, all keys are in one partition: the third must succeed.
     let mut plan = small(200, 0.8);
     plan.list = 2;
     plan.stash_bits = 2;
@@ -360,7 +361,7 @@ fn duplicates<K: Key, V: Value>() {
             for policy in [KeepLast, KeepFirst] {
                 let two = bench.check(&small(n, 0.8), policy);
                 let one = bench.check(&Plan::new(n, 0.8).unwrap(), policy);
-                // With four groups stamps are of little use, but used.
+                // With four first-pass bins, stamps help little, but they are used.
                 assert!(
                     kind > 2 || (two.attempts, one.attempts) == (1, 1),
                     "{kind} {two:?} {one:?}"
@@ -374,8 +375,8 @@ fn equal_keys_are_resolved() {
     duplicates::<u32, u32>();
     duplicates::<u64, u64>();
 }
-/// Keys of which a few have most pairs: their copies are dropped where a tile of the input has
-/// them, and in the tiles of groups.
+/// A few keys have most of the pairs: their copies are dropped in the tiles of the input, and in
+/// those of the second pass.
 fn skewed<K: Key, V: Value>() {
     let n = 20_000;
     for seed in 1..3u64 {
@@ -395,7 +396,7 @@ fn skewed<K: Key, V: Value>() {
                 for plan in [small(n, 0.8), Plan::new(n, 0.8).unwrap()] {
                     let header = bench.check(&plan, policy);
                     assert_eq!(header.attempts, 1, "{kind} {policy:?} {plan:?} {header:?}");
-                    // One copy for each tile fits the bin.
+                    // One copy per tile fits the bin.
                     let fits = kind != 3 || plan.small_tile.is_none();
                     assert!(fits || header.overflowed == 0, "{policy:?} {plan:?} {header:?}");
                 }
@@ -408,7 +409,7 @@ fn copies_of_skewed_keys_do_not_overflow() {
     skewed::<u32, u32>();
     skewed::<u64, u64>();
 }
-/// Keys that share their hash but are not equal.
+/// Different keys with equal hashes.
 #[test]
 fn wide_keys_of_one_hash_are_told_apart() {
     let mixed = |i: u32| (0x1234_5678u64 + (i as u64 / 3 * 0x0100_0000)) << 32 | i as u64;
@@ -420,7 +421,7 @@ fn wide_keys_of_one_hash_are_told_apart() {
         bench.with(keys.iter().copied().chain(keys.iter().map(|&(k, v)| (k, v + 1000))));
     bench.check(&Plan::new(1200, 0.8).unwrap(), KeepLast);
 }
-/// The key that looks like an empty slot.
+/// The ambiguous key, which looks like an empty slot.
 fn ambiguous<K: Key, V: Value>() {
     let it = Of::<K, V>::unmixed(7, Of::<K, V>::AMBIGUOUS);
     let held = Of::<K, V>::mixed(7, it) == Of::<K, V>::AMBIGUOUS;
@@ -442,14 +443,14 @@ fn ambiguous<K: Key, V: Value>() {
 #[test]
 fn the_ambiguous_key_is_a_key_like_others() {
     ambiguous::<u32, u32>();
-    // Which no 32-bit key of a wide pair is, with this seed.
+    // With this seed, no 32-bit key of a wide pair is ambiguous.
     ambiguous::<u32, u64>();
     ambiguous::<u64, u32>();
     ambiguous::<u64, u64>();
 }
 
-/// Plans of which each needs more of something than the other: memory for one, then for the other,
-/// serves both.
+/// Two plans, each of which needs more memory of some kind than the other: memory grown from one to
+/// the other serves both.
 #[test]
 fn scratch_memory_serves_two_sizes() {
     let device = Device::executor(1);

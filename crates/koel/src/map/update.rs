@@ -1,4 +1,4 @@
-//! Changing a map that is there, in batches: see [`MapUpdater`].
+//! Batched updates of maps: see [`MapUpdater`].
 use super::export::{export, pairs_of};
 use super::{Key, LayoutOf, Map, MapOptions, Pairs, Value};
 use crate::device::{Device, Stream, View, ViewMut};
@@ -18,24 +18,24 @@ use koel_kernels::table::update::{Applying, operation};
 #[cfg(test)]
 mod tests;
 
-/// What is done with a key and its value.
+/// Operation on a key and its value.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum Operation {
-    /// The key gets the value if it is missing; else it keeps what it has.
+    /// Inserts the key with the value if the key is missing; otherwise keeps its value.
     Insert = operation::INSERT as u8,
-    /// The key gets the value.
+    /// Sets the value of the key, and inserts the key if it is missing.
     InsertOrAssign = operation::ASSIGN as u8,
-    /// The value is added to that of the key, modulo 2^32 or 2^64; a missing key gets it.
+    /// Adds the value to that of the key, modulo 2^32 or 2^64; a missing key is inserted with it.
     InsertOrAdd = operation::ADD as u8,
-    /// The key is removed. The value does not matter.
+    /// Removes the key. Ignores the value.
     Erase = operation::ERASE as u8,
 }
-/// Changes maps in batches, and keeps the memory that this needs from one batch to the next.
+/// Changes maps in batches, and keeps scratch memory across batches.
 ///
 /// A batch is an array of keys with values, and either one [`Operation`] for all or one for each.
-/// The result is that of doing one after the other, in the order of the array, also where a key
-/// comes several times; each operation's [`Outcome`] is told.
+/// The result equals that of applying the operations sequentially in array order, even if a key
+/// occurs several times. Each operation reports its [`Outcome`], which is the same on every device.
 ///
 /// ```
 /// use koel::{Device, Map, MapOptions, MapUpdater, Operation, Operations, Outcome};
@@ -57,54 +57,56 @@ pub enum Operation {
 /// ```
 ///
 /// # Cost
-/// On a GPU one pass brings the operations into groups, each of some partitions, and one block a
-/// group reads and writes the buckets of its keys, where they lie. Of 32-bit keys and values that
-/// is 20 bytes of memory traffic an operation for the groups, 1 for the outcome, 4 for a value, and
-/// 1 to 2 buckets of 32 bytes read and written at random; wider pairs cost twice as much. What is
-/// not done so, the kernel of whole partitions does behind it: it reads those once, in order,
-/// changes them in shared memory and writes the buckets that changed. That are keys for which no
-/// other key makes room in two steps, operations behind 31 others on the same bucket, and what is
-/// in the stash. A fill and four launches, for each 2,100 operations a group, two million in a map
-/// of 2^24 pairs.
+/// On a GPU, operations change buckets in place where possible. One pass partitions them into bins
+/// of several partitions each; then one block per bin reads and writes the buckets of its keys. For
+/// 32-bit keys and values this takes 20 bytes of memory traffic per operation for the pass, 1 for
+/// the outcome, 4 for the value, and 1 to 2 buckets of 32 bytes read and written at random. Wider
+/// pairs cost twice as much. A second kernel, for whole partitions, does the rest: it reads such
+/// partitions once, sequentially, changes them in shared memory, and writes back the changed
+/// buckets. The rest are operations on keys that need more than two evictions, operations that come
+/// after 31 others on the same bucket, and operations on stashed keys. A batch takes a fill and
+/// four launches for every 2,100 operations per bin, or two million in a map of 2^24 pairs.
 ///
-/// All is done in whole partitions where keys are [inserted](Operation::Insert), one for seven
-/// buckets or more (for three of wide pairs), and a map as full as it was built for would pass a
-/// load of 0.8, because a third of them would have to evict others. And so it is once whenever as
-/// many operations were done as the map has slots, so that what erased keys leave behind in the
-/// buckets does not become more and more. Then there are two passes and 41 bytes an operation, the
-/// partitions that have operations read once, and the changed buckets written; operations without
-/// order inside a key (all but mixed ones) cost the same however often a key comes.
-/// A fill and four launches (three up to 1,024 partitions), for each 600 operations a partition.
+/// The kernel for whole partitions does everything in two cases. The first is a batch of
+/// [insertions](Operation::Insert) with more than one key per seven buckets (three for wide pairs),
+/// if these keys and the pairs that the map was built for exceed load 0.8: a third of the keys
+/// would have to evict others. The second is the first batch after as many operations as the map
+/// has slots, so that what erased keys leave behind in their buckets does not accumulate. There are
+/// two passes then: 41 bytes of memory traffic per operation, one read of each partition that has
+/// operations, and one write of each changed bucket. Unless operations are mixed, the cost does not
+/// depend on how often a key occurs. A batch takes a fill and four launches (three up to 1,024
+/// partitions) for every 600 operations per partition.
 ///
-/// Scratch memory for either way is about 32 bytes an operation, 64 for 64-bit keys.
+/// Scratch memory is about 32 bytes per operation, 64 for 64-bit keys, in both cases.
 ///
-/// On a CPU operations are sorted by partition, and partitions with operations taken apart and put
-/// together again, by all threads.
+/// On a CPU, all threads sort the operations by partition, then take apart and rebuild the
+/// partitions that have operations.
 ///
 /// # Growth
-/// A partition that new keys would fill to more than 97 % stays as it was. Then
-/// [`apply`](Self::apply) builds the map again, for as many pairs as there are and are wanted, at
-/// the options' load (0.85 at most), and does what is not done: the cost of an export and a build,
-/// and memory for the pairs, a new table and a build's scratch besides the old table. Where it is
-/// not the map that is full, only some partitions, as when keys were chosen against its seed, it is
-/// built again by another seed, drawn at random. What is refused even then is done on the host:
-/// always possible, and slow. A partition of which a batch has more different keys than its block
-/// has room for makes the batch be done in two halves, and so on.
+/// A partition that new keys would fill beyond 97 % is left unchanged. [`apply`](Self::apply) then
+/// rebuilds the map for its current plus requested pairs, at the options' load (0.85 if that is
+/// higher), and applies the remaining operations. This costs an export and a build, and memory for
+/// the pairs, a new table and the build's scratch memory in addition to the old table. If only some
+/// partitions are full rather than the map, as when keys were crafted against its seed, it is
+/// rebuilt with another seed, drawn at random. Operations that are refused even then are applied on
+/// the host, which always succeeds, but is slow. If a batch has more distinct keys in a partition
+/// than a block has room for, it is split into halves, recursively.
 ///
-/// An updated map has its pairs where its history brought them: it is not
+/// The placement of pairs in an updated map depends on its history: it is not
 /// [reproducible](MapOptions::reproducible).
 pub struct MapUpdater<K: Key = u32, V: Value = u32> {
     updater: Updater<Pairs<K, V>>,
 }
 
 impl<K: Key, V: Value> MapUpdater<K, V> {
-    /// Without memory yet. Maps that grow are built with the options' load and seed.
+    /// Creates an updater without scratch memory. Maps that grow are rebuilt with the load and seed
+    /// of the options.
     ///
     /// Errors: a load outside 0.3 to 0.95.
     pub fn new(device: &Device, options: MapOptions) -> Result<MapUpdater<K, V>> {
         MapUpdater::with_limits(device, options, Limits::TUNED)
     }
-    /// With other limits than the best, so that tests take every way.
+    /// Creates an updater with limits other than the tuned ones, so that tests take every path.
     pub(super) fn with_limits(
         device: &Device,
         options: MapOptions,
@@ -112,22 +114,23 @@ impl<K: Key, V: Value> MapUpdater<K, V> {
     ) -> Result<MapUpdater<K, V>> {
         Ok(MapUpdater { updater: Updater::new(device, options.into(), limits)? })
     }
-    /// Bytes that it keeps: what the greatest batch so far needed.
+    /// Returns the bytes of scratch memory, which the largest batch so far determines.
     pub fn scratch_bytes(&self) -> usize {
         self.updater.scratch_bytes()
     }
 
-    /// Does the operations on `keys[i]`, `values[i]`, one after the other: `outcomes[i]` becomes
-    /// the [`Outcome`] as a byte. If all [erase](Operation::Erase), there need be no values.
+    /// Applies the operations to `keys[i]`, `values[i]` sequentially, and writes the [`Outcome`] of
+    /// each to `outcomes[i]`, as a byte. `values` may be empty if all operations
+    /// [erase](Operation::Erase).
     ///
-    /// All are done when it returns: it waits for the device and, if there is no room, makes the
-    /// map [larger](Self#growth). See [the cost](Self#cost). On a GPU nothing is allocated if
-    /// there were as many operations on as big a map before and it does not grow.
+    /// All operations are done on return: waits for the device and, if there is no room, makes the
+    /// map [larger](Self#growth). See [the cost](Self#cost). On a GPU, allocates nothing if it has
+    /// applied as many operations to as big a map before and the map does not grow.
     ///
-    /// Errors: lengths that differ, a map or buffers of another device, more operations than 31-bit
-    /// numbers reach, faults of a file that the map was opened from, out of memory. After an
-    /// error of the arguments the map is as it was; after any other one all operations are done
-    /// or not, as their outcomes tell.
+    /// Errors: mismatched lengths, a map or buffers of another device, more than 2^31 - 1
+    /// operations, faults of the file that the map was opened from, out of memory. After an error
+    /// in the arguments the map is unchanged; after any other error, the outcomes state which
+    /// operations are done.
     pub fn apply(
         &mut self,
         map: &mut Map<K, V>,
@@ -140,16 +143,15 @@ impl<K: Key, V: Value> MapUpdater<K, V> {
         let operations = operations.codes(|operation| operation as u32);
         self.updater.apply(&mut map.table, stream, Batch { operations, keys, values }, outcomes)
     }
-    /// As [`apply`](Self::apply), but on a GPU it does not wait, and the map does not grow:
-    /// operations for which there is no room are [not done](Outcome::NotDone), and it is for
-    /// the caller to look for those among the outcomes. Of operations on one key none is
-    /// done behind one that is not. It can be recorded in a [graph](Stream::capture) if it has been
-    /// called with as many operations before.
+    /// Like [`apply`](Self::apply), but on a GPU it does not wait, and the map does not grow.
+    /// Operations without room are [not done](Outcome::NotDone), and the caller must look for them
+    /// among the outcomes. If an operation is not done, neither are later ones on the same key. Can
+    /// be recorded in a [graph](Stream::capture) after a call with as many operations.
     ///
-    /// On a CPU, operations behind one of the same partition that was not done are not done either.
+    /// On a CPU, if an operation is not done, neither are later ones of the same partition.
     ///
-    /// Errors: besides, a map whose partitions no block has room for, as other programs may have
-    /// made them: [`apply`](Self::apply) builds such a map again.
+    /// Errors: also a map whose partitions do not fit a block, as in files from other programs.
+    /// [`apply`](Self::apply) rebuilds such a map.
     pub fn enqueue(
         &mut self,
         map: &mut Map<K, V>,
@@ -214,7 +216,7 @@ impl<K: Key, V: Value> Updatable for Pairs<K, V> {
     unsafe fn launch(stream: &Stream, applying: Applying, on: Launch<Self>) -> Result<()> {
         let Launch { table, sent, unstashed, batch, .. } = on;
         let grid = table.shape.partitions;
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             map_update::launch::<LayoutOf<K, V>, _>(
                 stream, grid, applying, table, sent, unstashed, batch,
@@ -223,7 +225,7 @@ impl<K: Key, V: Value> Updatable for Pairs<K, V> {
     }
     unsafe fn launch_few(stream: &Stream, grid: u32, few: Few, on: Launch<Self>) -> Result<()> {
         let Launch { table, sent, cursors, batch, .. } = on;
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             map_update_few::launch::<LayoutOf<K, V>, _>(
                 stream, grid, few, table, sent, cursors, batch,
@@ -237,7 +239,7 @@ impl<K: Key, V: Value> Updatable for Pairs<K, V> {
         on: Launch<Self>,
     ) -> Result<()> {
         let Launch { table, sent, unstashed, batch, .. } = on;
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             map_update_left::launch::<LayoutOf<K, V>, _>(
                 stream, grid, applying, table, sent, unstashed, batch,
@@ -247,10 +249,10 @@ impl<K: Key, V: Value> Updatable for Pairs<K, V> {
 }
 
 impl<K: Key, V: Value> Map<K, V> {
-    /// Gives each of the host keys its value, unless the map holds it already: `outcomes[i]` is
-    /// [`Inserted`](Outcome::Inserted) or [`Kept`](Outcome::Kept). Of equal keys the first
-    /// counts. Copies both ways and waits; a [`MapUpdater`] works on the device and keeps
-    /// its memory.
+    /// Inserts the keys in host memory that are missing, with their values: `outcomes[i]` is
+    /// [`Inserted`](Outcome::Inserted) or [`Kept`](Outcome::Kept). Of equal keys the first counts.
+    /// Copies both ways and waits; a [`MapUpdater`] works in device memory and keeps its scratch
+    /// memory.
     ///
     /// ```
     /// use koel::Outcome::*;
@@ -268,25 +270,25 @@ impl<K: Key, V: Value> Map<K, V> {
     pub fn insert(&mut self, keys: &[K], values: &[V]) -> Result<Vec<Outcome>> {
         self.update_all(Operation::Insert, keys, values)
     }
-    /// Gives each of the host keys its value; of equal keys the last counts:
-    /// [`Inserted`](Outcome::Inserted) or [`Assigned`](Outcome::Assigned). Otherwise as
-    /// [`insert`](Self::insert).
+    /// Sets the value of each key in host memory, and inserts missing keys: the outcome is
+    /// [`Inserted`](Outcome::Inserted) or [`Assigned`](Outcome::Assigned). Of equal keys the last
+    /// counts. Otherwise like [`insert`](Self::insert).
     pub fn insert_or_assign(&mut self, keys: &[K], values: &[V]) -> Result<Vec<Outcome>> {
         self.update_all(Operation::InsertOrAssign, keys, values)
     }
-    /// Adds each value to that of its key, which gets it if it is missing:
-    /// [`Inserted`](Outcome::Inserted) or [`Added`](Outcome::Added). Sums wrap. Otherwise as
+    /// Adds each value to that of its key, modulo 2^32 or 2^64, and inserts missing keys: the
+    /// outcome is [`Inserted`](Outcome::Inserted) or [`Added`](Outcome::Added). Otherwise like
     /// [`insert`](Self::insert).
     pub fn insert_or_add(&mut self, keys: &[K], values: &[V]) -> Result<Vec<Outcome>> {
         self.update_all(Operation::InsertOrAdd, keys, values)
     }
-    /// Removes each of the host keys: [`Erased`](Outcome::Erased) or [`Missing`](Outcome::Missing).
-    /// The table keeps its memory: see [`shrink`](Self::shrink). Otherwise as
-    /// [`insert`](Self::insert).
+    /// Removes each key in host memory: the outcome is [`Erased`](Outcome::Erased) or
+    /// [`Missing`](Outcome::Missing). The table keeps its memory: see [`shrink`](Self::shrink).
+    /// Otherwise like [`insert`](Self::insert).
     pub fn erase(&mut self, keys: &[K]) -> Result<Vec<Outcome>> {
         self.update_all(Operation::Erase, keys, &[])
     }
-    /// Does `operations[i]` with `keys[i]` and `values[i]`, one after the other. Otherwise as
+    /// Applies `operations[i]` to `keys[i]` and `values[i]`, sequentially. Otherwise like
     /// [`insert`](Self::insert).
     pub fn update(
         &mut self,
@@ -321,17 +323,17 @@ impl<K: Key, V: Value> Map<K, V> {
         updater.apply(self, &device.stream()?, operations, keys, values, outcomes.view_mut())?;
         Ok(Outcome::all(outcomes.download()?))
     }
-    /// Builds it again for the pairs that it has, at a load of 0.8, unless that takes no less
-    /// memory than it has: memory that erased pairs leave is given back.
+    /// Rebuilds the map at load 0.8 if that saves memory, as after many erasures:
+    /// [`shrink_to`](Self::shrink_to) with the default load.
     pub fn shrink(&mut self) -> Result<()> {
         self.shrink_to(MapOptions::default().load)
     }
-    /// Builds it again for the pairs that it has, at this load; it stays as it is if that takes no
-    /// less memory than it has. Waits. Costs an export and a build, and memory for the pairs, a
-    /// new table and a build's scratch besides the old table.
+    /// Rebuilds the map for its current pairs at this load, unless that would take no less memory.
+    /// Waits. Costs an export and a build, and memory for the pairs, a new table and the build's
+    /// scratch memory in addition to the old table.
     ///
-    /// Errors: a load outside 0.3 to 0.95, out of memory. After an error it is as it was.
+    /// Errors: a load outside 0.3 to 0.95, out of memory. After an error the map is unchanged.
     pub fn shrink_to(&mut self, load: f64) -> Result<()> {
-        self.table.shrink(MapOptions { load, ..MapOptions::default() }.into())
+        self.table.shrink(MapOptions::default().with_load(load).into())
     }
 }

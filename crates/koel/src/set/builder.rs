@@ -6,23 +6,24 @@ use crate::key::Key;
 use crate::table::Builder;
 use crate::table::plan::Plan;
 
-/// Builds sets, and keeps the memory that building needs from one build to the next.
+/// Builds sets, and keeps scratch memory across builds. A second build of the same size allocates
+/// only the set; a [`rebuild`](Self::rebuild) allocates nothing.
 pub struct SetBuilder<K: Key = u32> {
     builder: Builder<Keys<K>>,
 }
 
 impl<K: Key> SetBuilder<K> {
-    /// Errors: a load outside 0.3 to 0.95.
+    /// Creates a builder without scratch memory. Errors: a load outside 0.3 to 0.95.
     pub fn new(device: &Device, options: SetOptions) -> Result<SetBuilder<K>> {
         Ok(SetBuilder { builder: Builder::new(device, options.into())? })
     }
 
-    /// Builds a set of these keys; equal ones are one. Waits for the device.
+    /// Builds a set from keys; equal keys are stored once. Waits for the device.
     ///
-    /// On a GPU 25 bytes of memory traffic a 32-bit key at load 0.8, 50 a 64-bit key, and a third
-    /// less up to 7.4 million keys (half as many wider ones), which need one pass; three
-    /// launches or four. Errors: more keys than 31-bit indices reach, buffers of another device,
-    /// out of memory.
+    /// On a GPU, takes three or four launches and, at load 0.8, 25 bytes of memory traffic per
+    /// 32-bit key, 50 per 64-bit key. Up to 7.4 million 32-bit keys (half as many 64-bit keys) need
+    /// only one pass, and a third less traffic. Errors: more keys than 31-bit indices can address,
+    /// buffers of another device, out of memory.
     pub fn build(&mut self, stream: &Stream, keys: View<'_, K>) -> Result<Set<K>> {
         let plan = self.check(stream, keys)?;
         self.build_planned(plan, stream, keys)
@@ -35,23 +36,22 @@ impl<K: Key> SetBuilder<K> {
     ) -> Result<Set<K>> {
         Ok(Set { table: self.builder.build(plan, stream, keys)? })
     }
-    /// Puts other keys into a set, whatever it held: as [`build`](Self::build), but on a GPU
-    /// nothing waits, and nothing is allocated if the set and this builder have had as many
-    /// keys before.
+    /// Replaces the content of a set by other keys. Like [`build`](Self::build), but allocates
+    /// nothing if the set and this builder have held as many keys before, and does not wait on a
+    /// GPU.
     ///
-    /// The set answers for the new keys from here on in the order of the stream. How it went,
-    /// [`Set::report`] tells. Where nothing is allocated, it can be recorded in a
-    /// [graph](Stream::capture).
+    /// Later work on the stream sees the new keys. [`Set::report`] returns the statistics of the
+    /// rebuild. A rebuild that does not allocate can be recorded in a [graph](Stream::capture).
     ///
-    /// Errors: as [`build`](Self::build); a set on another device. After an error of the arguments,
-    /// and when memory is out, the set is as it was; after any other error it holds nothing. A
-    /// larger table is made before the old one is given back.
+    /// Errors: as [`build`](Self::build); a set on another device. After an error in the arguments,
+    /// or when out of memory, the set is unchanged; after any other error it is empty. A larger
+    /// table is allocated before the old one is freed.
     pub fn rebuild(&mut self, set: &mut Set<K>, stream: &Stream, keys: View<'_, K>) -> Result<()> {
         let plan = self.check(stream, keys)?;
         self.builder.rebuild(&mut set.table, plan, stream, keys)
     }
 
-    /// Checks what both take.
+    /// Checks the arguments of a build or rebuild, and plans the set.
     fn check(&self, stream: &Stream, keys: View<'_, K>) -> Result<Plan> {
         keys.arg("keys", stream)?;
         self.builder.plan(stream, keys.len())

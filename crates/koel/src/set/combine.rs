@@ -8,20 +8,19 @@ use crate::seed::Seeds;
 use crate::table::plan::{Plan, Sizes};
 use koel_kernels::set::combine::how;
 
-/// Slots that the tables of a combination have for each key: not asked for by anybody, so what
+/// Load factor of the tables of a combination. Callers do not choose it, so it is the one that
 /// builds fastest.
 const LOAD: f64 = 0.8;
-/// Times that each key of an array may come without more of them coming to a partition than there
-/// is room for: a partition has so few distinct keys then that their number varies.
+/// Number of copies of every key that bins have room for. With that many copies a partition has few
+/// distinct keys, so the number of its pairs varies more.
 const COPIES: f64 = 64.0;
 
-/// Makes distinct keys, unions, intersections and differences of arrays of keys, and keeps the
-/// memory that this needs from one call to the next.
+/// Computes distinct keys, unions, intersections and differences of arrays of keys, and keeps
+/// scratch memory across calls.
 ///
-/// Each result has every key once. On a GPU its keys come in any order, another one each time; on a
-/// CPU in an order that is the same for the same arrays as long as the process runs. No table is
-/// made in device memory: both arrays are partitioned in the same way, and each partition is dealt
-/// with on chip.
+/// A result has each key once. On a GPU its keys are in any order, which differs from run to run.
+/// On a CPU, the same arrays give the same order for the lifetime of the process. No table is made
+/// in device memory: both arrays are partitioned alike, and each partition is processed on chip.
 ///
 /// ```
 /// use koel::{Device, SetCombiner};
@@ -41,16 +40,16 @@ const COPIES: f64 = 64.0;
 /// ```
 ///
 /// # Cost
-/// On a GPU, of 32-bit keys, 20 bytes of memory traffic for each key of each array (12 up to 7.4
-/// million keys), and 4 for each key of the result; twice that for 64-bit keys. For each array one
-/// launch or two, and two more; a fill. Nothing waits, and nothing is allocated if there were as
-/// many keys before, so that it can be recorded in a [graph](Stream::capture). Scratch memory is
-/// about 10 bytes a key, 21 for 64-bit keys.
+/// On a GPU, for 32-bit keys: 20 bytes of memory traffic per key of each array (12 up to 7.4
+/// million keys), and 4 per key of the result. For 64-bit keys, twice as much. Takes one or two
+/// launches per array, two more launches, and a fill. Does not wait, and allocates nothing if it
+/// has combined as many keys before; it can then be recorded in a [graph](Stream::capture). Scratch
+/// memory is about 10 bytes per key, 21 per 64-bit key.
 ///
-/// Frequent keys cost little more: copies are dropped on the way where a tile has many of them, and
-/// there is room for what is as uneven as keys with 64 copies each. Where keys have hundreds to
-/// thousands, evenly mixed, partitions may overflow, and everything is done again with atomics in
-/// device memory: some ten times as slow, if the distinct keys do not fit the cache.
+/// Frequent keys cost little more: if a tile has many copies of a key, they are dropped on the way,
+/// and bins have room for inputs as uneven as keys with 64 copies each. If keys have hundreds to
+/// thousands of copies, evenly mixed, partitions may overflow. The operation then restarts with
+/// atomics in device memory, about ten times as slow if the distinct keys do not fit the cache.
 pub struct SetCombiner<K: Key = u32> {
     device: Device,
     sizes: Sizes,
@@ -58,16 +57,16 @@ pub struct SetCombiner<K: Key = u32> {
 }
 enum Scratch<K: Key> {
     Cpu([cpu::set::Scratch; 2]),
-    /// What the greatest arrays so far needed.
+    /// As much memory as the largest arrays so far needed.
     Kernels([Option<Passes<K>>; 2]),
 }
 
 impl<K: Key> SetCombiner<K> {
-    /// Without memory yet.
+    /// Creates a combiner without scratch memory.
     pub fn new(device: &Device) -> Result<SetCombiner<K>> {
         SetCombiner::with_sizes(device, Sizes { copies: COPIES, ..kernels::sizes::<K>() })
     }
-    /// With other sizes than the best, so that tests take every way.
+    /// Creates a combiner with sizes other than the tuned ones, so that tests take every path.
     pub(super) fn with_sizes(device: &Device, sizes: Sizes) -> Result<SetCombiner<K>> {
         let scratch = match device.runs_kernels() {
             true => Scratch::Kernels([None, None]),
@@ -75,7 +74,7 @@ impl<K: Key> SetCombiner<K> {
         };
         Ok(SetCombiner { device: device.clone(), sizes, scratch })
     }
-    /// Bytes that it keeps.
+    /// Returns the bytes of scratch memory, which the largest arrays so far determine.
     pub fn scratch_bytes(&self) -> usize {
         match &self.scratch {
             Scratch::Cpu(scratch) => scratch.iter().map(|s| s.bytes()).sum(),
@@ -84,14 +83,18 @@ impl<K: Key> SetCombiner<K> {
     }
     #[cfg(test)]
     pub(super) fn is_clean(&self) -> bool {
-        matches!(&self.scratch, Scratch::Kernels(passes) if passes.iter().flatten().all(Passes::is_clean))
+        matches!(
+            &self.scratch,
+            Scratch::Kernels(passes) if passes.iter().flatten().all(Passes::is_clean)
+        )
     }
 
-    /// The distinct keys of an array: `output[..count[0]]`, in any order; what is behind them is
-    /// not defined.
+    /// Writes the distinct keys of an array to `output[..count[0]]`, in any order, and their number
+    /// to `count[0]`, the only element. Elements of `output` after the last key are undefined.
     ///
-    /// See [the cost](Self#cost). Errors: an output of fewer elements than there are keys, buffers
-    /// of another device, more keys than 31-bit indices reach, out of memory.
+    /// See [the cost](Self#cost). Errors: `output` shorter than `keys`, a `count` that is not one
+    /// element long, buffers of another device, more keys than 31-bit indices can address, out of
+    /// memory.
     pub fn unique_into(
         &mut self,
         stream: &Stream,
@@ -101,9 +104,9 @@ impl<K: Key> SetCombiner<K> {
     ) -> Result<()> {
         self.combine(stream, how::DISTINCT, keys, None, output, count)
     }
-    /// The keys that are in one of two arrays or in both, each once: `output[..count[0]]`.
+    /// Writes the keys that are in either array or in both to `output[..count[0]]`, each once.
     ///
-    /// Otherwise as [`unique_into`](Self::unique_into); the output must have room for both arrays.
+    /// Otherwise like [`unique_into`](Self::unique_into). `output` must have room for both arrays.
     pub fn union_into(
         &mut self,
         stream: &Stream,
@@ -114,9 +117,9 @@ impl<K: Key> SetCombiner<K> {
     ) -> Result<()> {
         self.combine(stream, how::UNION, keys, Some(others), output, count)
     }
-    /// The keys that are in both arrays, each once: `output[..count[0]]`.
+    /// Writes the keys that are in both arrays to `output[..count[0]]`, each once.
     ///
-    /// Otherwise as [`unique_into`](Self::unique_into); the output must have room for the first
+    /// Otherwise like [`unique_into`](Self::unique_into). `output` must have room for the first
     /// array.
     pub fn intersection_into(
         &mut self,
@@ -128,9 +131,10 @@ impl<K: Key> SetCombiner<K> {
     ) -> Result<()> {
         self.combine(stream, how::INTERSECTION, keys, Some(others), output, count)
     }
-    /// The keys of the first array that are not in the second, each once: `output[..count[0]]`.
+    /// Writes the keys of the first array that are not in the second to `output[..count[0]]`, each
+    /// once.
     ///
-    /// Otherwise as [`intersection_into`](Self::intersection_into).
+    /// Otherwise like [`intersection_into`](Self::intersection_into).
     pub fn difference_into(
         &mut self,
         stream: &Stream,
@@ -153,12 +157,13 @@ impl<K: Key> SetCombiner<K> {
     ) -> Result<()> {
         self.check(stream, keys, others, &mut output, &mut count)?;
         let n = [keys.len(), others.map_or(0, |others| others.len())];
-        // Nobody can choose keys against it. Which keys there are does not depend on it.
+        // Nobody can craft keys against the seed of the process. The result does not depend on it.
         let seed = Seeds::new(None, false).first;
-        // Keys that are put into tables, and may be wanted.
+        // Keys that are inserted into tables, which may all be in the result.
         let put = if what == how::UNION { n[0] + n[1] } else { n[0] };
         check_length("output", output.len().min(put), "keys", put)?;
-        // Partitions are small enough for the tables, and as many as the longer array needs.
+        // The longer array determines the number of partitions. They are small enough for the
+        // tables.
         let plan = Plan::sized(put.max(n[1]), LOAD, self.sizes)?;
         match &mut self.scratch {
             Scratch::Kernels(scratch) => {
@@ -203,7 +208,7 @@ impl<K: Key> SetCombiner<K> {
             }
         }
     }
-    /// Checks that all of this is on its device, and that `count` is one sum.
+    /// Checks that the arguments are on the combiner's device, and that `count` has one element.
     fn check(
         &self,
         stream: &Stream,
@@ -230,7 +235,7 @@ impl<K: Key> std::fmt::Debug for SetCombiner<K> {
     }
 }
 
-/// What a combination makes of host arrays: copies both ways, and waits.
+/// Combines arrays in host memory. Copies both ways and waits.
 fn of_host<K: Key>(device: &Device, what: u32, keys: &[K], others: Option<&[K]>) -> Result<Vec<K>> {
     let stream = device.stream()?;
     let room = keys.len() + if what == how::UNION { others.map_or(0, <[K]>::len) } else { 0 };
@@ -248,7 +253,8 @@ fn of_host<K: Key>(device: &Device, what: u32, keys: &[K], others: Option<&[K]>)
     )?;
     output.view().slice(..count.download()?[0] as usize)?.download()
 }
-/// The distinct keys of host keys, in any order. A [`SetCombiner`] does the same in device memory.
+/// Returns the distinct keys of an array in host memory, in any order. Copies both ways and waits;
+/// a [`SetCombiner`] does the same in device memory.
 ///
 /// ```
 /// let mut keys = koel::set::unique(&koel::Device::cpu()?, &[5u32, 3, 5, 5, 7])?;
@@ -257,21 +263,22 @@ fn of_host<K: Key>(device: &Device, what: u32, keys: &[K], others: Option<&[K]>)
 /// # Ok::<(), koel::Error>(())
 /// ```
 ///
-/// Errors: more keys than 31-bit indices reach, out of memory.
+/// Errors: more keys than 31-bit indices can address, out of memory.
 pub fn unique<K: Key>(device: &Device, keys: &[K]) -> Result<Vec<K>> {
     of_host(device, how::DISTINCT, keys, None)
 }
-/// The host keys that are in one of two arrays or in both, each once, in any order. Otherwise as
-/// [`unique`].
+/// Returns the keys that are in either array in host memory or in both, each once, in any order.
+/// Otherwise like [`unique`].
 pub fn union<K: Key>(device: &Device, keys: &[K], others: &[K]) -> Result<Vec<K>> {
     of_host(device, how::UNION, keys, Some(others))
 }
-/// The host keys that are in both arrays, each once, in any order. Otherwise as [`unique`].
+/// Returns the keys that are in both arrays in host memory, each once, in any order. Otherwise like
+/// [`unique`].
 pub fn intersection<K: Key>(device: &Device, keys: &[K], others: &[K]) -> Result<Vec<K>> {
     of_host(device, how::INTERSECTION, keys, Some(others))
 }
-/// The host keys of the first array that are not in the second, each once, in any order. Otherwise
-/// as [`unique`].
+/// Returns the keys of the first array in host memory that are not in the second, each once, in any
+/// order. Otherwise like [`unique`].
 pub fn difference<K: Key>(device: &Device, keys: &[K], others: &[K]) -> Result<Vec<K>> {
     of_host(device, how::DIFFERENCE, keys, Some(others))
 }

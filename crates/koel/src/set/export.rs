@@ -1,4 +1,4 @@
-//! All keys of a set, out of its table.
+//! Exports all keys of a set.
 use super::Keys;
 use crate::cpu;
 use crate::device::{Stream, ViewMut};
@@ -35,7 +35,7 @@ pub fn export<K: Key>(
             let threads =
                 table.shape.all_buckets() + (1u64 << table.stash_bits).div_ceil(K::SLOTS.into());
             let grid = threads.div_ceil(THREADS as u64) as u32;
-            // SAFETY: the set as built; room for as many keys as it has.
+            // SAFETY: the set is as built; there is room for all its keys.
             unsafe { set_export::launch(stream, grid, table, keys_arg, count_arg) }
         }
         Storage::Cpu(on_cpu) => {

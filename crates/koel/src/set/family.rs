@@ -1,4 +1,4 @@
-//! The keys of sets, as a family of tables.
+//! Sets as a [`Family`] of tables, whose entries are keys.
 use super::kernels::{self, Lengths, Passes, plan_of};
 use crate::cpu;
 use crate::device::{Device, Stream, View};
@@ -14,7 +14,7 @@ use koel_kernels::table::layout::Shape;
 use koel_simt::{Buf, In};
 use std::marker::PhantomData;
 
-/// Keys alone.
+/// Entries of a set: keys alone.
 pub struct Keys<K = u32>(PhantomData<K>);
 
 impl<K: Key> Family for Keys<K> {
@@ -89,7 +89,7 @@ impl<K: Key> Family for Keys<K> {
         queries: In<K>,
         found: Buf<u8>,
     ) -> Result<()> {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { set_contains::launch(stream, grid(n), table, n, queries, found) }
     }
     unsafe fn launch_contains_bits(
@@ -99,7 +99,7 @@ impl<K: Key> Family for Keys<K> {
         queries: In<K>,
         found: Buf<u32>,
     ) -> Result<()> {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { set_contains_bits::launch(stream, grid(n), table, n, queries, found) }
     }
     unsafe fn launch_count(
@@ -109,7 +109,7 @@ impl<K: Key> Family for Keys<K> {
         queries: In<K>,
         count: Buf<u64>,
     ) -> Result<()> {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { set_count::launch(stream, grid(n), table, n, queries, count) }
     }
 }

@@ -1,4 +1,4 @@
-//! Sets in files: see [`file`](mod@crate::file).
+//! Saves sets to files and loads them: see [`file`](mod@crate::file).
 use super::Set;
 use crate::error::Result;
 use crate::file::filed::{Filed, Parts, in_files};

@@ -1,5 +1,5 @@
-//! Builds, lookups and combinations by kernels: on a GPU, and on the test executor. Nothing here
-//! waits.
+//! Builds and combinations by kernels, on a GPU or on the test executor. Nothing here waits for the
+//! device.
 use super::Keys;
 use crate::device::{Buffer, Device, Stream, View, ViewMut};
 use crate::duplicates::Duplicates;
@@ -28,8 +28,8 @@ use koel_simt::{Buf, In};
 const _: () =
     assert!(set_contains::u32::SPEC.threads == THREADS && set_export::u32::SPEC.threads == THREADS);
 
-/// What plans of sets are made of: twice the keys of 32 bits for a block as of 64, in as many
-/// bytes.
+/// Returns the sizes for plans of sets. A block takes twice as many 32-bit keys as 64-bit keys, in
+/// as many bytes.
 pub fn sizes<K: Member>() -> Sizes {
     let (pairs, shared): (u32, fn(u32, u32) -> u32) = match size_of::<K>() {
         4 => (7200, |buckets, list| combine_bytes(buckets, list, 4)),
@@ -37,34 +37,34 @@ pub fn sizes<K: Member>() -> Sizes {
     };
     Sizes { bucket: K::SLOTS, most: u32::MAX, shared, pairs, copies: 6.0, ..Sizes::TUNED }
 }
-/// The plan of a set.
+/// Plans a set of `n` keys.
 pub fn plan_of<K: Member>(n: usize, load: f64) -> Result<Plan> {
     Plan::sized(n, load, sizes::<K>())
 }
 
-/// Memory in which the keys of an array come to their partitions.
+/// Memory of the partition passes over an array of keys.
 pub struct Passes<K: Key> {
-    /// Keys by group: empty if there is room elsewhere.
+    /// Bins of the first of two passes; empty if they are stored elsewhere.
     by_group: Buffer<K>,
-    /// Keys by partition; afterwards memory for what is done again.
+    /// Bins of the last pass; afterwards memory for the fallback.
     by_partition: Buffer<K>,
-    /// Behind the bins of both passes.
+    /// Overflow areas of both passes.
     overflow: Buffer<K>,
-    /// Of both passes: cursors, then how much of each bin is valid.
+    /// Cursors of the bins of both passes, then how many keys of each bin are valid.
     cursors: Buffer<u32>,
     valid: Buffer<u32>,
     state: Buffer<u32>,
-    /// Cursors and state are as builds leave them: cleared.
+    /// Whether cursors, valid counts and state are reset, as builds leave them.
     clean: bool,
 }
-/// Lengths of its arrays of keys.
+/// Lengths of the arrays of keys.
 #[derive(Clone, Copy)]
 pub struct Lengths {
     pub by_group: usize,
     pub by_partition: usize,
 }
 impl Lengths {
-    /// Of the build of a set.
+    /// Returns the lengths for the build of a set.
     pub fn of_set<K: Key>(plan: &Plan) -> Lengths {
         let groups = plan.group_places();
         Lengths {
@@ -72,21 +72,21 @@ impl Lengths {
             by_partition: plan.partition_places().max(marks::<K>(plan) + waiting(plan) as usize),
         }
     }
-    /// Of an array that is combined, with a table for `keys` if that must be done again.
+    /// Returns the lengths for an array that is combined. The fallback has a table for `keys` keys.
     pub fn of_array(plan: &Plan, keys: usize) -> Lengths {
         let again = spare_words(spare_slots(keys) as usize);
         Lengths { by_group: plan.group_places(), by_partition: plan.partition_places().max(again) }
     }
 }
-/// Words of the marks of a set that is built again, and slots of the table of keys that wait: more
-/// than there are keys.
+/// Returns the number of words for the marks of a set that is built again. `waiting` returns the
+/// slots of its table of waiting keys: more than there are keys.
 fn marks<K: Key>(plan: &Plan) -> usize {
     mark_words::<K>(plan.shape.all_buckets()) as usize
 }
 fn waiting(plan: &Plan) -> u32 {
     plan.n + 1
 }
-/// Slots of a table of so many keys for what is combined again.
+/// Returns the slots of the fallback's table for `keys` keys of a combination.
 fn spare_slots(keys: usize) -> u32 {
     (keys + keys / 32 + 1) as u32
 }
@@ -107,14 +107,15 @@ impl<K: Key> Passes<K> {
         let words = [&self.cursors, &self.valid, &self.state].map(|b| b.bytes());
         keys.iter().sum::<usize>() + words.iter().sum::<usize>()
     }
-    /// Whether there is memory for this plan.
+    /// Returns whether the memory suffices for this plan.
     pub fn fits(&self, plan: &Plan, lengths: Lengths) -> bool {
         self.by_group.len() >= lengths.by_group
             && self.by_partition.len() >= lengths.by_partition
             && self.overflow.len() >= 2 * plan.partitions.area as usize
             && self.cursors.len() >= plan.bins() as usize
     }
-    /// Whether what builds share is cleared, as it must be before a build and after it.
+    /// Returns whether the words that builds share are reset, as they must be before and after a
+    /// build.
     #[cfg(test)]
     pub fn is_clean(&self) -> bool {
         let zero = |b: &Buffer<u32>| b.download().unwrap().iter().all(|&w| w == 0);
@@ -122,8 +123,8 @@ impl<K: Key> Passes<K> {
             && zero(&self.state)
             && self.valid.download().unwrap().iter().all(|&w| w == !0)
     }
-    /// The partition passes: one or two launches. `groups`: where keys by group go if this has no
-    /// memory for them. `stash`: what is to be cleared.
+    /// Partitions the keys: one or two launches. `groups` receives the output of the first of two
+    /// passes, unless `self` has memory for it. `stash` is cleared.
     fn run(
         &mut self,
         stream: &Stream,
@@ -148,7 +149,8 @@ impl<K: Key> Passes<K> {
             None => Ok(()),
         }
     }
-    /// The first pass: to the bins of the groups, or of the partitions if there are no groups.
+    /// Launches the pass over the input, to the bins of the first of two passes or to the
+    /// partitions.
     fn pass_over_input(
         &mut self,
         stream: &Stream,
@@ -180,11 +182,12 @@ impl<K: Key> Passes<K> {
             true => set_from_input_many::launch::<K, Stream>,
             false => set_from_input::launch::<K, Stream>,
         };
-        // SAFETY: `n` keys; one cursor a bin; every bin's room, and both overflow areas.
+        // SAFETY: there are `n` keys, a cursor per bin, room for every bin, and both overflow
+        // areas.
         unsafe { launch(stream, n.div_ceil(in_tile).max(1), input, out, stash) }
     }
-    /// The second pass, from the groups that the first one left (`groups`, or else its own memory)
-    /// to the bins of the partitions.
+    /// Launches the second pass, from the bins of the first one (in `groups`, or else in `self`) to
+    /// the partitions.
     fn pass_in_groups(
         &mut self,
         stream: &Stream,
@@ -214,11 +217,11 @@ impl<K: Key> Passes<K> {
             build_state: self.state.view_mut().arg("state", stream)?,
         };
         let (grid, partitions) = (group_bins.count * tiles, plan.shape.partitions);
-        // SAFETY: one cursor a bin; every group's room, as the first pass left it; every bin's, and
-        // both overflow areas.
+        // SAFETY: there is a cursor per bin; the input bins are as the first pass left them; there
+        // is room for every output bin, and both overflow areas.
         unsafe { set_from_groups::launch(stream, grid, partitions, from, out) }
     }
-    /// What came to the partitions.
+    /// Returns the output of the last pass.
     fn arrived(&mut self, stream: &Stream, plan: &Plan) -> Result<Arrived<K>> {
         Ok(Arrived {
             shape: plan.shape,
@@ -230,7 +233,7 @@ impl<K: Key> Passes<K> {
             build_state: self.state.view_mut().arg("state", stream)?,
         })
     }
-    /// What the end of a build clears.
+    /// Returns the words that the end of a build resets.
     fn counters(&mut self, stream: &Stream) -> Result<[Buf<u32>; 3]> {
         Ok([
             self.cursors.view_mut().arg("cursors", stream)?,
@@ -239,7 +242,7 @@ impl<K: Key> Passes<K> {
         ])
     }
 }
-/// Memory for the passes over an array: what is there, if it is enough.
+/// Returns memory for the passes over an array: `kept` if that suffices, otherwise new memory.
 pub fn reserve<'a, K: Key>(
     device: &Device,
     kept: &'a mut Option<Passes<K>>,
@@ -248,7 +251,7 @@ pub fn reserve<'a, K: Key>(
 ) -> Result<&'a mut Passes<K>> {
     let memory = match kept.take() {
         Some(memory) if memory.fits(plan, lengths) => memory,
-        // The old one is given back first: both need not fit.
+        // Free the old memory first: both need not fit.
         other => {
             drop(other);
             Passes::new(device, plan, lengths)?
@@ -257,9 +260,9 @@ pub fn reserve<'a, K: Key>(
     Ok(kept.insert(memory))
 }
 
-/// Puts a build on the stream. The set's header tells how it went, when it has run.
+/// Enqueues a build. The set's header states the result once it has run.
 ///
-/// Launches: a pass over the input, with two passes another one, the build, the end of the build.
+/// Launches: one partition pass or two, the build, and the end of the build.
 pub fn build<K: Key>(
     stream: &Stream,
     plan: &Plan,
@@ -274,8 +277,8 @@ pub fn build<K: Key>(
     passes.run(stream, plan, seed, keys, Some(set.slots.view_mut()), cleared)?;
     let slots = set.slots.view_mut().arg("slots", stream)?;
     let arrived = passes.arrived(stream, plan)?;
-    // SAFETY: the bins as the passes left them; `slots` has every partition's buckets, the stash
-    // 2^`stash_bits` slots.
+    // SAFETY: the bins are as the passes left them; `slots` has the buckets of all partitions, the
+    // stash 2^`stash_bits` slots.
     unsafe { set_build::launch(stream, plan.shape.partitions, arrived, slots, stash) }?;
     let settling = Settling {
         n: plan.n,
@@ -290,23 +293,24 @@ pub fn build<K: Key>(
     let [cursors, valid, build_state] = passes.counters(stream)?;
     let memory = Memory { spare, cursors, valid, build_state };
     let (grid, table) = (resident(stream, plan.n, SETTLED), set.table_mut(stream, plan)?);
-    // SAFETY: everything as the build left it; the spare memory has marks and a slot for each key.
+    // SAFETY: all memory is as the build left it; the spare memory has the marks, and a slot for
+    // each key.
     unsafe { set_settle::launch(stream, grid, settling, keys, table, memory) }?;
     passes.clean = true;
     Ok(())
 }
 
-/// An array that was brought to its partitions, with the memory that this took.
+/// A partitioned array, with the memory that this took.
 #[derive(Clone, Copy)]
 struct Parted<K: Key> {
     n: u32,
     bins: u32,
     arrived: Arrived<K>,
-    /// What the end clears.
+    /// Words that the end of the combination resets.
     counters: [Buf<u32>; 3],
     input: In<K>,
 }
-/// The passes over an array that is combined.
+/// Partitions an array that is combined.
 fn part_array<K: Key>(
     stream: &Stream,
     plan: &Plan,
@@ -315,7 +319,7 @@ fn part_array<K: Key>(
     passes: &mut Passes<K>,
     count: &mut ViewMut<'_, u64>,
 ) -> Result<Parted<K>> {
-    // There is no stash to clear: none of its words is touched.
+    // There is no stash to clear: none of these words is accessed.
     let no_stash = StashOut { slots: count.arg("count", stream)?, words: 0 };
     passes.run(stream, plan, seed, keys, None, no_stash)?;
     Ok(Parted {
@@ -327,11 +331,10 @@ fn part_array<K: Key>(
     })
 }
 
-/// Puts on the stream what is made of one array or two: `keys[..count[0]]`, in any order. Both have
+/// Enqueues a combination of one array or two: `keys[..count[0]]`, in any order. Both arrays have
 /// the same partitions.
 ///
-/// Launches: for each array a pass over it, with two passes another one; one that combines, and the
-/// end; and a fill.
+/// Launches: one partition pass or two for each array, the combination, and its end; and a fill.
 pub fn combine_arrays<K: Key>(
     stream: &Stream,
     what: u32,
@@ -346,12 +349,13 @@ pub fn combine_arrays<K: Key>(
     let first = part_array(stream, plan, seed, first_keys, first_passes, &mut count)?;
     let other = match &mut second {
         Some((plan, keys, passes)) => part_array(stream, plan, seed, *keys, passes, &mut count)?,
-        // The first array stands for it.
+        // The first array stands in for it.
         None => Parted { n: 0, bins: 0, ..first },
     };
     let to = KeysOut { keys: keys.arg("keys", stream)?, count: count.arg("count", stream)? };
     let partitions = plan.shape.partitions;
-    // SAFETY: the bins of both arrays as their passes left them; room for all that may be wanted.
+    // SAFETY: the bins of both arrays are as their passes left them; there is room for the largest
+    // possible result.
     unsafe {
         set_combine::launch(stream, partitions, what, seed, first.arrived, other.arrived, to)
     }?;
@@ -368,7 +372,7 @@ pub fn combine_arrays<K: Key>(
         states,
     };
     let grid = resident(stream, n[0].max(n[1]), SETTLED);
-    // SAFETY: as above; the spare memory has a slot for each key that is put there.
+    // SAFETY: as above; the spare memory has a slot for each key that is inserted there.
     unsafe { set_combined::launch(stream, grid, ending, combined, to) }?;
     first_passes.clean = true;
     if let Some((.., passes)) = second {

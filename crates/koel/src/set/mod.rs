@@ -1,17 +1,17 @@
-//! Sets: the flagship table without values, built in bulk and looked up in bulk, with keys of 32 or
-//! 64 bits.
+//! Hash sets, built in bulk and looked up in bulk, with keys of 32 or 64 bits: the flagship table
+//! without values.
 //!
 //! # How it works
-//! As a [map](crate::map), with buckets of eight 32-bit keys or four 64-bit ones in one 32-byte
-//! sector: a lookup reads one sector, a second one for few keys; a build partitions the keys and
-//! fills each partition on chip. [`layout`] has the bytes, which are the same on every
-//! device. Equal keys meet in one slot while it is filled, at no cost beside the lookup that every
-//! key makes anyway.
+//! As a [map](crate::map), with buckets of eight 32-bit keys or four 64-bit keys in one 32-byte
+//! sector. A lookup reads one sector, and a second one for few keys. A build partitions the keys
+//! and fills each partition on chip. [`layout`] defines the byte layout, which is the same on every
+//! device. Equal keys merge into one slot while the partition is filled, at no cost beyond the
+//! lookup that every key needs anyway.
 //!
 //! # Guarantees
-//! Every key can be stored, that of all ones included. A build fails only for lack of memory.
-//! Answers are the same on every device and in every run. Which key lies in which slot is not, and
-//! nor is the order of [`keys`](Set::keys).
+//! Every key can be stored, the key of all ones included. A build fails only when out of memory.
+//! Answers are the same on every device and in every run. The slot of a key and the order of
+//! [`keys`](Set::keys) may differ.
 //!
 //! ```
 //! let device = koel::Device::cpu()?; // or Device::best(): a GPU if a driver finds one
@@ -25,10 +25,11 @@
 //! ```
 //!
 //! # In a loop
-//! A [`SetBuilder`] keeps the memory that building needs, and [`rebuild`](SetBuilder::rebuild) puts
-//! other keys into a set that is there: nothing is allocated, and nothing waits. A [`SetUpdater`]
-//! puts keys in and takes keys out. A [`SetCombiner`] does so for distinct keys, unions,
-//! intersections and differences of arrays.
+//! A [`SetBuilder`] keeps its scratch memory, and [`rebuild`](SetBuilder::rebuild) replaces the
+//! content of an existing set. On a GPU, a rebuild does not wait, because all decisions are made on
+//! the device, and allocates nothing unless there are more keys than before. A [`SetUpdater`]
+//! inserts and erases keys. A [`SetCombiner`] computes distinct keys, unions, intersections and
+//! differences of arrays, likewise without waiting or allocating.
 //!
 //! ```
 //! use koel::{Device, SetBuilder, SetOptions};
@@ -48,8 +49,9 @@
 //! ```
 //!
 //! # Changing a set
-//! Keys come and go in batches: [`insert`](Set::insert), [`erase`](Set::erase) and mixed ones by
-//! [`update`](Set::update). The result is that of doing one operation after the other.
+//! Batches insert and erase keys: [`insert`](Set::insert), [`erase`](Set::erase), and
+//! [`update`](Set::update) for mixed operations. The result equals that of applying the operations
+//! sequentially.
 //!
 //! ```
 //! let mut set = koel::Set::build(&koel::Device::cpu()?, &[3u32, 5, 7])?;
@@ -82,19 +84,25 @@ use koel_kernels::table::layout::Shape;
 use std::fmt;
 pub use update::{SetOperation, SetUpdater};
 
-/// What a set is built with.
+/// Build options of a set.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct SetOptions {
-    /// Keys per slot, 0.3 to 0.95. High loads save memory, low loads save time.
+    /// Load factor in keys per slot, 0.3 to 0.95. High loads save memory, low loads save time.
     pub load: f64,
-    /// Hash seed. `None`: one drawn at random, once in a process, so that nobody can choose keys
-    /// against it. Answers do not depend on it, but the set's bytes do, and the order of
-    /// [`Set::keys`]: ask for a seed where these are to be the same in every run on a CPU.
+    /// Hash seed. `None` selects a random seed, drawn once per process so that nobody can craft
+    /// keys against it. Answers do not depend on the seed; the bytes of the set and the order of
+    /// [`Set::keys`] do. Set a seed if these must be the same in every run on a CPU; on a GPU they
+    /// depend on the run.
     ///
-    /// By a seed that is known, keys can be chosen that share their buckets. A build that would
-    /// stash more than a 32nd of the keys (128 of few, 32,768 of many) takes another seed,
-    /// drawn at random, and starts again: [`SetReport::attempts`] tells.
+    /// If the seed is known, keys can be crafted to share their buckets. A build that would fill
+    /// more than half of the stash, 1/64 to 1/32 of the keys (128 keys for small inputs, 32,768 for
+    /// large ones), restarts with another seed, drawn at random: see [`SetReport::attempts`].
     pub seed: Option<u32>,
+}
+crate::options::setters! { SetOptions:
+    load by with_load: f64;
+    seed by with_seed: impl Into<Option<u32>>;
 }
 impl Default for SetOptions {
     fn default() -> Self {
@@ -108,27 +116,29 @@ impl From<SetOptions> for Settings {
     }
 }
 
-/// How a build went.
+/// Statistics of a build.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[non_exhaustive]
 pub struct SetReport {
     /// Keys stored.
     pub keys: usize,
-    /// Keys dropped because they were there.
+    /// Keys dropped because they were in the set already.
     pub duplicates: usize,
     /// Keys in the stash.
     pub stashed: usize,
     /// Slots of the table.
     pub slots: usize,
-    /// Bytes that the set keeps.
+    /// Bytes of memory that the set occupies.
     pub bytes: usize,
-    /// Bytes that the build needed besides, kept by the [`SetBuilder`].
+    /// Bytes of scratch memory that the build used, kept by the [`SetBuilder`].
     pub scratch_bytes: usize,
-    /// Times that building was begun, each with another seed: more than one if more keys came to a
-    /// partition, or to the stash, than there was room for; 0 if the set came from a file.
+    /// Number of attempts, each with another seed. More than 1 if a partition or the stash received
+    /// more keys than it has room for; 0 if the set was loaded from a file.
     pub attempts: u32,
-    /// Keys that were behind the bins of a partition pass.
+    /// Keys that did not fit their bins in a partition pass.
     pub overflowed: usize,
-    /// Seconds that the device worked on it; `None` after a [`rebuild`](SetBuilder::rebuild).
+    /// Seconds of device time; `None` after a [`rebuild`](SetBuilder::rebuild), and if the set was
+    /// loaded from a file.
     pub device_seconds: Option<f64>,
 }
 
@@ -150,58 +160,61 @@ impl From<Report> for SetReport {
     }
 }
 
-/// A finished set, on a device.
+/// A hash set on a device. For method, guarantees and examples see the [module](self); for the cost
+/// of each operation, its documentation.
 pub struct Set<K: Key = u32> {
     table: Table<Keys<K>>,
 }
 
 impl<K: Key> Set<K> {
-    /// Builds a set on a device from host keys, with the options' defaults: load 0.8. Equal keys
-    /// are one.
+    /// Builds a set from keys in host memory, with default options: load 0.8 and a random seed.
+    /// Equal keys are stored once. Copies and waits.
     ///
-    /// Errors: more keys than 31-bit indices reach, out of memory.
+    /// Errors: more keys than 31-bit indices can address, out of memory.
     pub fn build(device: &Device, keys: &[K]) -> Result<Set<K>> {
         let keys = device.stage(keys)?;
         SetBuilder::new(device, SetOptions::default())?.build(&device.stream()?, keys.view())
     }
-    /// The device it is on.
+    /// Returns the device that holds the set.
     pub fn device(&self) -> &Device {
         &self.table.device
     }
-    /// Keys stored. After a [`rebuild`](SetBuilder::rebuild) this waits for it and reads the header
-    /// back.
+    /// Returns the number of keys. After a [`rebuild`](SetBuilder::rebuild) or an update, this
+    /// waits for it and reads the header back.
+    ///
+    /// Errors: as [`report`](Self::report).
     pub fn len(&self) -> Result<usize> {
         self.table.len()
     }
-    /// Whether it holds nothing; see [`len`](Self::len).
+    /// Returns whether the set is empty; see [`len`](Self::len).
     pub fn is_empty(&self) -> Result<bool> {
         Ok(self.len()? == 0)
     }
-    /// How its build went. After a [`rebuild`](SetBuilder::rebuild) this waits for it and reads the
-    /// header back.
+    /// Returns the statistics of the build. After a [`rebuild`](SetBuilder::rebuild) or an update,
+    /// this waits for it and reads the header back.
     ///
-    /// Errors: [`BuildFailed`](crate::Error::BuildFailed) if its keys found no room.
+    /// Errors: [`BuildFailed`](crate::Error::BuildFailed) if the keys did not fit in any attempt.
     pub fn report(&self) -> Result<SetReport> {
         self.table.report().map(SetReport::from)
     }
-    /// Bytes that the set keeps. Waits for nothing.
+    /// Returns the bytes of memory that the set occupies. Does not wait.
     pub fn bytes(&self) -> usize {
         self.table.bytes()
     }
-    /// How its buckets are laid out.
+    /// Returns the number of partitions, and of buckets per partition.
     pub fn shape(&self) -> Shape {
         self.table.plan.shape
     }
-    /// The set as kernels see it: one parameter of a kernel, which looks keys up in it and is
-    /// launched on `stream`. It owns nothing: neither drop nor rebuild the set until the kernel has
-    /// run.
+    /// Returns the set as a kernel argument, for lookups in a kernel launched on `stream`. The
+    /// argument owns nothing: do not drop, rebuild or update the set before the kernel has run.
+    /// Safe code cannot dereference its handles; launches are `unsafe` for this reason.
     ///
     /// ```
     /// let device = koel::Device::cpu()?;
     /// let set = koel::Set::build(&device, &[3u32, 5, 7])?;
     /// let table = set.table(&device.stream()?)?;
-    /// // Host code can look keys up in it, too, where the table is in its memory.
-    /// // SAFETY: the set is there and is not changed.
+    /// // Host code can look keys up in it too, if the table is in host memory.
+    /// // SAFETY: the set exists and is not changed.
     /// let table = unsafe { table.on_host() };
     /// assert!(table.contains(5) && !table.contains(6));
     /// # Ok::<(), koel::Error>(())
@@ -212,24 +225,27 @@ impl<K: Key> Set<K> {
         self.table.handles(stream).map(Keys::<K>::table_ref)
     }
 
-    /// A copy on another device, or on the same one: the same bytes, the same answers. Copies
-    /// through host memory and waits. What was [opened](Self::open) is checked and then copied
-    /// from where it is.
+    /// Copies the set to another device, or to the same one: the same bytes, the same answers.
+    /// Copies through host memory and waits. An [opened](Self::open) set is verified first, then
+    /// copied from where it is.
     ///
-    /// Errors: a build that failed, out of memory; of a set that was opened, faults of its file.
+    /// Errors: a build that failed, out of memory; for an opened set, faults of its file.
     pub fn to_device(&self, device: &Device) -> Result<Set<K>> {
         Ok(Set { table: self.table.to_device(device)? })
     }
 
-    /// Whether the set holds host keys. Copies both ways and waits.
+    /// Returns whether the set holds each key in host memory. Copies both ways and waits.
+    ///
+    /// Errors: more keys than 32-bit indices can address, out of memory.
     pub fn contains(&self, keys: &[K]) -> Result<Vec<bool>> {
         self.table.contains(keys)
     }
-    /// Whether the set holds each key: `found[i]` becomes 1 or 0.
+    /// Writes whether the set holds each key: sets `found[i]` to 1 or 0.
     ///
-    /// One launch; allocates nothing, waits for nothing. Keys are read and answers written once; of
-    /// the set one sector of 32 bytes a key, two for some 7 % of the 32-bit keys and 13 % of
-    /// the 64-bit keys at load 0.8. Errors: lengths that differ, buffers of another device.
+    /// Takes one launch, allocates nothing and does not wait. Reads keys and writes answers once,
+    /// and reads one sector of 32 bytes of the set per key, or two for about 7 % of the 32-bit keys
+    /// and 13 % of the 64-bit keys at load 0.8. Errors: mismatched lengths, more keys than 32-bit
+    /// indices can address, buffers of another device.
     pub fn contains_into(
         &self,
         stream: &Stream,
@@ -238,12 +254,13 @@ impl<K: Key> Set<K> {
     ) -> Result<()> {
         self.table.contains_into(stream, keys, found)
     }
-    /// Whether the set holds each key, as a bit mask: bit `i % 32` of `found[i / 32]`. The bits
-    /// behind the last key become 0.
+    /// Writes whether the set holds each key, as a bit mask: bit `i % 32` of `found[i / 32]` stands
+    /// for `keys[i]`. The bits after the last key become 0.
     ///
-    /// As [`contains_into`](Self::contains_into), with an eighth of the bytes written. Errors:
-    /// fewer or more words than `keys / 32`, rounded up; buffers of another device.
-    pub fn contains_bits(
+    /// Like [`contains_into`](Self::contains_into), with an eighth of the bytes written. Errors:
+    /// `found` does not have `keys / 32` words, rounded up; more keys than 32-bit indices can
+    /// address; buffers of another device.
+    pub fn contains_bits_into(
         &self,
         stream: &Stream,
         keys: View<'_, K>,
@@ -251,13 +268,15 @@ impl<K: Key> Set<K> {
     ) -> Result<()> {
         self.table.contains_bits_into(stream, keys, found)
     }
-    /// How many of the host keys the set holds. Copies and waits.
+    /// Returns how many of the keys in host memory the set holds. Copies and waits.
+    ///
+    /// Errors: as [`contains`](Self::contains).
     pub fn count(&self, keys: &[K]) -> Result<u64> {
         self.table.count(keys)
     }
-    /// How many of the keys the set holds: `count[0]`.
+    /// Writes how many of the keys the set holds to `count[0]`, the only element.
     ///
-    /// A fill of one word and one launch; allocates nothing, waits for nothing. Otherwise as
+    /// Takes a fill of one word and one launch, allocates nothing and does not wait. Otherwise like
     /// [`contains_into`](Self::contains_into).
     pub fn count_into(
         &self,
@@ -268,15 +287,18 @@ impl<K: Key> Set<K> {
         self.table.count_into(stream, keys, count)
     }
 
-    /// All keys, in any order. Copies and waits.
+    /// Returns all keys, in any order. Copies and waits.
+    ///
+    /// Errors: as [`len`](Self::len), out of memory.
     pub fn keys(&self) -> Result<Vec<K>> {
         export::keys_of(&self.table)
     }
-    /// All keys, in any order, as `keys[..count[0]]`.
+    /// Writes all keys to `keys[..count[0]]`, in any order, and their number to `count[0]`.
     ///
-    /// A fill of one word and one launch, which reads the set once and writes the keys once.
-    /// Errors: an array that has fewer elements than the set has keys, which it asks for as
-    /// [`len`](Self::len) does; buffers of another device.
+    /// Takes a fill of one word and one launch, which reads the set once and writes the keys once.
+    /// Determines the number of keys as [`len`](Self::len) does. Errors: `keys` shorter than the
+    /// number of keys in the set, a `count` that is not one element long, buffers of another
+    /// device.
     pub fn export_into(
         &self,
         stream: &Stream,

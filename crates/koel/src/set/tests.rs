@@ -1,5 +1,5 @@
-//! Builds and combinations by kernels, with plans that no set of a few thousand keys would get:
-//! every way is taken.
+//! Builds and combinations by kernels, with plans that no set of a few thousand keys would get, so
+//! that every path is taken.
 use super::Keys;
 use super::combine::SetCombiner;
 use super::kernels::{Lengths, Passes, build};
@@ -15,13 +15,13 @@ use koel_kernels::set::layout::{fillers, hash, in_bucket, mixed, unmixed};
 use koel_kernels::table::layout::{EMPTY, Layout, class};
 use std::collections::HashSet;
 
-/// Those of all builds here.
+/// Seeds of all builds in these tests.
 const SEEDS: Seeds = Seeds { first: 7, redraws: 7, gives_up: false };
 
 fn executor(seed: u64) -> Stream {
     Device::executor_with(seed, |exec| exec.patience = 10_000_000).stream().unwrap()
 }
-/// Memory that is used for one build after the other.
+/// Scratch memory that successive builds share.
 struct Bench<K: Key> {
     stream: Stream,
     passes: Option<Passes<K>>,
@@ -35,13 +35,13 @@ impl<K: Key> Bench<K> {
             keys: keys.into_iter().map(K::narrowed).collect(),
         }
     }
-    /// Builds with a plan, compares all that the set holds and what lookups in it tell with an
-    /// oracle, and the memory of the build with what it was before.
+    /// Builds with a plan. Compares the content of the set and lookups in it with an oracle, and
+    /// checks that the scratch memory is reset.
     fn check(&mut self, plan: &Plan) -> Header<u32> {
         let device = self.stream.device();
         let keys = device.upload(&self.keys).unwrap();
         let mut set = Slots::new::<Keys<K>>(device, plan).unwrap();
-        // What was there before must not matter.
+        // Previous content must not matter.
         set.slots.view_mut().fill_bytes(0x55, &self.stream).unwrap();
         set.stash.view_mut().fill_bytes(0x55, &self.stream).unwrap();
         let lengths = Lengths::of_set::<K>(plan);
@@ -60,7 +60,7 @@ impl<K: Key> Bench<K> {
         assert_eq!((header.pairs, header.dropped), (oracle.len() as u32, dropped), "{header:?}");
         assert_eq!(header.held.is_some(), oracle.contains(&unmixed(header.seed, K::EMPTY)));
         check_layout(plan, &header, set, &oracle, false);
-        // SAFETY: the set is in memory of the host, and nothing changes it here.
+        // SAFETY: the set is in host memory, and nothing changes it here.
         let found =
             unsafe { Keys::<K>::table_ref(set.handles(&self.stream, plan).unwrap()).on_host() };
         let strange = (0..200).map(|i| K::narrowed(splitmix_at(0xABCD, i)));
@@ -72,8 +72,8 @@ impl<K: Key> Bench<K> {
         header
     }
 }
-/// That a set holds what the oracle does, laid out as lookups rely on; `may_fill`: whether there
-/// may be fillers.
+/// Checks that a set holds what the oracle holds, in the layout that lookups rely on. `may_fill`:
+/// whether there may be fillers.
 pub(super) fn check_layout<K: Key>(
     plan: &Plan,
     header: &Header<u32>,
@@ -138,7 +138,7 @@ fn small_sizes<K: Key>() -> Sizes {
 fn small<K: Key>(n: usize, load: f64) -> Plan {
     Plan::sized(n, load, small_sizes::<K>()).unwrap()
 }
-/// Distinct in their low halves too.
+/// Returns keys whose low halves are distinct, too.
 fn unique(n: usize, seed: u64) -> impl Iterator<Item = u64> {
     (0..n as u32).map(move |i| splitmix_at(seed, i) << 32 | mix(i ^ seed as u32) as u64)
 }
@@ -158,7 +158,7 @@ fn two_passes_of_both_types() {
     two_passes::<u32>();
     two_passes::<u64>();
 }
-/// One pass, by both of its kernels; sizes around those of tiles, rounds and warps.
+/// One pass, by both of its kernels, with sizes around those of tiles, rounds and warps.
 fn one_pass<K: Key>() {
     for n in [0, 1, 2, 6, 7, 31, 33, 255, 257, 2047, 2049, 7000] {
         Bench::<K>::new(1, unique(n, 5)).check(&super::kernels::plan_of::<K>(n, 0.8).unwrap());
@@ -175,7 +175,7 @@ fn one_pass_of_both_types() {
     one_pass::<u32>();
     one_pass::<u64>();
 }
-/// Bins that are too small: what does not fit waits behind them, after either pass.
+/// Bins that are too small, in either pass: keys that do not fit go to the overflow area.
 fn overflow<K: Key>() {
     for seed in 1..4 {
         let mut plan = small::<K>(5000, 0.7);
@@ -185,11 +185,11 @@ fn overflow<K: Key>() {
         plan.partitions.room = 96;
         let header = Bench::<K>::new(seed, unique(5000, seed)).check(&plan);
         assert!(header.overflowed > 100 && header.attempts == 1, "{header:?}");
-        // Copies behind the bins, and in them.
+        // Copies in the overflow area and in the bins.
         let header =
             Bench::<K>::new(seed, unique(2500, seed).chain(unique(2500, seed))).check(&plan);
         assert!(header.overflowed > 0 && header.attempts == 1, "{header:?}");
-        // Copies that all wait there.
+        // Copies that are all in the overflow area.
         let mut plan = super::kernels::plan_of::<K>(3000, 0.8).unwrap();
         plan.partitions.room = 32;
         let copies = (0..3).flat_map(|_| unique(1000, seed));
@@ -202,13 +202,13 @@ fn overflow_is_not_lost() {
     overflow::<u32>();
     overflow::<u64>();
 }
-/// Lists that are too short for keys that miss their first bucket: all keys are met again.
+/// Lists that are too short for the keys that miss their first bucket: all keys are read again.
 fn short_lists<K: Key>() {
     for seed in 1..4 {
         let copies = (0..6).flat_map(|_| unique(1500, seed));
         let mut plan = Plan::sized(9000, 0.8, Sizes { pairs: 1200, ..small_sizes::<K>() }).unwrap();
-        // Buckets are enough for the keys; the lists for those that wait, but not for all copies of
-        // those that are listed.
+        // The buckets have room for the keys. The lists have room for those that wait, but not for
+        // all copies of those that are listed.
         plan.shape.buckets =
             (1500.0 / 0.9 / (plan.shape.partitions * K::SLOTS) as f64).ceil() as u32;
         plan.list = 60;
@@ -229,7 +229,7 @@ fn stash<K: Key>() {
         plan.stash_bits = 10;
         let header = Bench::<K>::new(seed, unique(2000, seed)).check(&plan);
         assert!(header.stashed > 10, "{header:?}");
-        // With copies of some, in the stash or not.
+        // With copies of some keys, stashed or not.
         let copies = unique(2000, seed).chain(unique(300, seed));
         let mut plan = small::<K>(2300, 0.95);
         plan.shape.buckets = 1960 / (plan.shape.partitions * K::SLOTS);
@@ -243,8 +243,8 @@ fn the_stash_takes_what_has_no_place() {
     stash::<u32>();
     stash::<u64>();
 }
-/// More keys that wait than there is room for, and keys that fill the stash for one seed:
-/// everything is built again.
+/// More waiting keys than there is room for, and keys that fill the stash with one seed: the build
+/// restarts.
 fn again<K: Key>() {
     for seed in 1..3 {
         let mut plan = small::<K>(3000, 0.9);
@@ -258,8 +258,8 @@ fn again<K: Key>() {
         let header = Bench::<K>::new(seed, copies).check(&plan);
         assert_eq!(header.attempts, 2, "{header:?}");
     }
-    // Overflow that has no room, and then all in one partition, by the second attempt's seed: the
-    // third must do.
+    // First more overflow than fits; then, with the second attempt's seed, all keys in one
+    // partition: the third must succeed.
     let mut plan = small::<K>(200, 0.8);
     plan.partitions.room = 16;
     plan.partitions.area = 2;
@@ -302,8 +302,8 @@ fn equal_keys_are_one() {
     duplicates::<u32>();
     duplicates::<u64>();
 }
-/// Keys of which a few have most copies: these are dropped where a tile of the input has them, and
-/// in the tiles of groups.
+/// A few keys have most of the copies: these are dropped in the tiles of the input, and in those of
+/// the second pass.
 fn skewed<K: Key>() {
     let n = 24_000;
     for seed in 1..3u64 {
@@ -322,7 +322,7 @@ fn skewed<K: Key>() {
             for plan in [small::<K>(n, 0.8), super::kernels::plan_of::<K>(n, 0.8).unwrap()] {
                 let header = bench.check(&plan);
                 assert_eq!(header.attempts, 1, "{kind} {plan:?} {header:?}");
-                // One copy for each tile fits the bin.
+                // One copy per tile fits the bin.
                 assert!(kind != 3 || header.overflowed == 0, "{plan:?} {header:?}");
             }
         }
@@ -333,8 +333,8 @@ fn copies_of_skewed_keys_do_not_overflow() {
     skewed::<u32>();
     skewed::<u64>();
 }
-/// Partitions of several rounds, the first of which tells whether copies are many: there are none,
-/// few, many, or many later.
+/// Partitions of several rounds, of which the first shows whether there are many copies: there are
+/// none, few, many, or many later.
 fn large_partitions<K: Key>() {
     let n = 22_000;
     let sizes =
@@ -354,7 +354,7 @@ fn large_partitions<K: Key>() {
             let mut plan = Plan::sized(n, 0.8, sizes).unwrap();
             assert!(n / plan.shape.partitions as usize > 2 * 1024);
             assert_eq!(bench.check(&plan).attempts, 1);
-            // Some keys are behind the bins.
+            // Some keys overflow.
             plan.partitions.room = plan.partitions.room * 6 / 8 / 2 * 2;
             assert_eq!(bench.check(&plan).attempts, 1);
         }
@@ -371,7 +371,7 @@ fn partitions_of_several_rounds() {
     large_partitions::<u32>();
     large_partitions::<u64>();
 }
-/// Keys that share their hash but are not equal.
+/// Different keys with equal hashes.
 #[test]
 fn wide_keys_of_one_hash_are_told_apart() {
     let mixed = |i: u32| (0x1234_5678u64 + (i as u64 / 3 * 0x0100_0000)) << 32 | i as u64;
@@ -380,7 +380,7 @@ fn wide_keys_of_one_hash_are_told_apart() {
         .check(&super::kernels::plan_of::<u64>(600, 0.5).unwrap());
     Bench::<u64>::new(1, keys.iter().chain(&keys).copied()).check(&small::<u64>(1200, 0.8));
 }
-/// The key that looks like an empty slot.
+/// The ambiguous key, which looks like an empty slot.
 fn ambiguous<K: Key>() {
     let it = unmixed(7, K::EMPTY).widened();
     for n in [0, 1, 30, 500] {
@@ -399,7 +399,7 @@ fn the_ambiguous_key_is_a_key_like_others() {
     ambiguous::<u64>();
 }
 
-/// What is made of arrays against an oracle, in all ways.
+/// Compares combinations of two arrays with an oracle, in all ways.
 fn combine<K: Key>(combiner: &mut SetCombiner<K>, stream: &Stream, a: &[K], b: &[K]) {
     let device = stream.device();
     let (on_a, on_b) = (device.upload(a).unwrap(), device.upload(b).unwrap());
@@ -448,7 +448,7 @@ fn combinations<K: Key>() {
             [(0..0, 0..0), (0..1, 0..0), (0..0, 0..1), (0..500, 250..260), (0..3000, 1000..5000)]
         {
             let (mut a, mut b) = (keys(a, 3), keys(b, 3));
-            // The same once more, with copies and the ambiguous key in one or the other.
+            // The same arrays again, with copies and the ambiguous key in one or the other.
             for copies in 0..3 {
                 combine(&mut tuned, &stream, &a, &b);
                 combine(&mut small, &stream, &a, &b);
@@ -458,7 +458,7 @@ fn combinations<K: Key>() {
                 b.extend_from_within(..b.len().min(40));
             }
         }
-        // One key most of the time.
+        // One key is most of the array.
         let skewed = (0..9000)
             .map(|i| K::narrowed(if i % 5 == 0 { splitmix_at(8, i) } else { 9 }))
             .collect::<Vec<_>>();
@@ -471,10 +471,10 @@ fn arrays_are_combined() {
     combinations::<u32>();
     combinations::<u64>();
 }
-/// Keys made for the mixer, all in one partition: everything is done again in device memory.
+/// Keys crafted against the mixer, all in one partition: the combination restarts in device memory.
 fn combinations_again<K: Key>() {
     let shift = 64 - size_of::<K>() as u32 * 8;
-    // The high bits of the hash are those of one partition.
+    // The high bits of the hash select one partition.
     let keys = |range: std::ops::Range<u64>| {
         range
             .map(|i| {

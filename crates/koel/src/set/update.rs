@@ -1,4 +1,4 @@
-//! Changing a set that is there, in batches: see [`SetUpdater`].
+//! Batched updates of sets: see [`SetUpdater`].
 use super::export::{export, keys_of};
 use super::kernels::plan_of;
 use super::{Keys, Set, SetOptions};
@@ -18,23 +18,23 @@ use koel_kernels::table::update::{Applying, operation};
 #[cfg(test)]
 mod tests;
 
-/// What is done with a key of a set.
+/// Operation on a key of a set.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum SetOperation {
-    /// The key is in the set now, whether it was or not. As a byte, so is each one that does not
-    /// erase.
+    /// Inserts the key if it is missing. As a byte, every operation that does not erase inserts.
     Insert = operation::INSERT as u8,
-    /// The key is removed.
+    /// Removes the key.
     Erase = operation::ERASE as u8,
 }
 
-/// Changes sets in batches, and keeps the memory that this needs from one batch to the next.
+/// Changes sets in batches, and keeps scratch memory across batches.
 ///
 /// A batch is an array of keys, and either one [`SetOperation`] for all or one for each. The result
-/// is that of doing one after the other, in the order of the array, also where a key comes several
-/// times; each operation's [`Outcome`] is told: of equal keys that are inserted the first
-/// one is [`Inserted`](Outcome::Inserted), the others are [`Kept`](Outcome::Kept), on every device.
+/// equals that of applying the operations sequentially in array order, even if a key occurs several
+/// times. Each operation reports its [`Outcome`], which is the same on every device: of equal new
+/// keys, the first one is [`Inserted`](Outcome::Inserted), and the others are
+/// [`Kept`](Outcome::Kept).
 ///
 /// ```
 /// use koel::{Device, Operations, Outcome, Set, SetOperation, SetOptions, SetUpdater};
@@ -56,70 +56,72 @@ pub enum SetOperation {
 /// ```
 ///
 /// # Cost
-/// On a GPU it works as a [`MapUpdater`](crate::MapUpdater): one pass brings the operations to
-/// groups of partitions, and a block a group does them in the buckets of their keys: of 32-bit keys
-/// 21 bytes of memory traffic an operation, a bucket of 32 read for each (two if the first is
-/// full), and 32 written for each that changed. What that cannot do goes to whole partitions. A
-/// fill and four launches, for each 2,100 operations a group, two million in a set of 2^24 keys of
-/// 32 bits.
+/// On a GPU, a set is updated like a [map](crate::MapUpdater). One pass partitions the operations
+/// into bins of several partitions each; then one block per bin changes the buckets of its keys in
+/// place. For 32-bit keys this takes 21 bytes of memory traffic per operation, a read of one bucket
+/// of 32 bytes per operation (two if the first is full), and a write of 32 bytes per changed
+/// bucket. A second kernel, for whole partitions, does the rest. A batch takes a fill and four
+/// launches for every 2,100 operations per bin, or two million in a set of 2^24 keys of 32 bits.
 ///
-/// All is done in whole partitions where keys are inserted, one for two buckets or more (of 64-bit
-/// keys one for each), and a set as full as it was built for would pass a load of 0.8; and once
-/// whenever as many operations were done as the set has slots. Then a block a partition
-/// reads it, changes it in shared memory and writes the buckets that changed: 37 bytes an
-/// operation, and 5 bytes a key of the partitions at load 0.8. 64-bit keys cost twice as much.
-/// Batches of one operation cost the same there however often a key comes. A fill and four launches
-/// (three up to 1,024 partitions), for each 1,000 operations a partition.
+/// The kernel for whole partitions does everything in two cases: if a batch inserts more than one
+/// key per two buckets (one per bucket for 64-bit keys), and these keys and those that the set was
+/// built for exceed load 0.8; and in the first batch after as many operations as the set has slots.
+/// Then one block per partition reads it, changes it in shared memory and writes back the changed
+/// buckets: 37 bytes of memory traffic per operation, and 5 bytes per key of the partitions at load
+/// 0.8. 64-bit keys cost twice as much. Unless operations are mixed, the cost does not depend on
+/// how often a key occurs. A batch takes a fill and four launches (three up to 1,024 partitions)
+/// for every 1,000 operations per partition.
 ///
-/// Scratch memory is about 32 bytes an operation, 64 for 64-bit keys.
+/// Scratch memory is about 32 bytes per operation, 64 for 64-bit keys.
 ///
-/// On a CPU operations are sorted by partition, and partitions with operations taken apart and put
-/// together again, by all threads.
+/// On a CPU, all threads sort the operations by partition, then take apart and rebuild the
+/// partitions that have operations.
 ///
-/// Where a key is erased from a full bucket, fillers keep it full, so that keys which found it full
-/// are found: lookups of absent keys read a few second buckets more, until a batch is done in whole
-/// partitions. Then, and on a CPU always, keys that found it full come back to it, and lookups are
-/// as good as in a set that was just built.
+/// If a key is erased from a full bucket, fillers keep the bucket full, so that lookups still find
+/// the keys that overflowed from it. Lookups of absent keys then read a few more second buckets,
+/// until a batch is applied to whole partitions. Such a batch, and every batch on a CPU, moves keys
+/// back to their first buckets, after which lookups are as fast as in a newly built set.
 ///
 /// # Growth
-/// A partition that new keys would fill to more than 97 % stays as it was. Then
-/// [`apply`](Self::apply) builds the set again, for as many keys as there are and are wanted, at
-/// the options' load (0.85 at most), and does what is not done: the cost of an export and a build,
-/// and memory for the keys, a new set and a build's scratch besides the old set. Where it is not
-/// the set that is full, only some partitions, as when keys were chosen against its seed, it is
-/// built again by another seed, drawn at random. What is refused even then is done on the host:
-/// always possible, and slow. A partition of which a batch has more different keys than its block
-/// has room for makes the batch be done in two halves, and so on.
+/// A partition that new keys would fill beyond 97 % is left unchanged. [`apply`](Self::apply) then
+/// rebuilds the set for its current plus requested keys, at the options' load (0.85 if that is
+/// higher), and applies the remaining operations. This costs an export and a build, and memory for
+/// the keys, a new set and the build's scratch memory in addition to the old set. If only some
+/// partitions are full rather than the set, as when keys were crafted against its seed, it is
+/// rebuilt with another seed, drawn at random. Operations that are refused even then are applied on
+/// the host, which always succeeds, but is slow. If a batch has more distinct keys in a partition
+/// than a block has room for, it is split into halves, recursively.
 pub struct SetUpdater<K: Key = u32> {
     updater: Updater<Keys<K>>,
 }
 impl<K: Key> SetUpdater<K> {
-    /// Without memory yet. Sets that grow are built with the options' load and seed.
+    /// Creates an updater without scratch memory. Sets that grow are rebuilt with the load and seed
+    /// of the options.
     ///
     /// Errors: a load outside 0.3 to 0.95.
     pub fn new(device: &Device, options: SetOptions) -> Result<SetUpdater<K>> {
         SetUpdater::with_limits(device, options, Limits::OF_SETS)
     }
-    /// With other limits than the best, so that tests take every way.
+    /// Creates an updater with limits other than the tuned ones, so that tests take every path.
     fn with_limits(device: &Device, options: SetOptions, limits: Limits) -> Result<SetUpdater<K>> {
         Ok(SetUpdater { updater: Updater::new(device, options.into(), limits)? })
     }
-    /// Bytes that it keeps: what the greatest batch so far needed.
+    /// Returns the bytes of scratch memory, which the largest batch so far determines.
     pub fn scratch_bytes(&self) -> usize {
         self.updater.scratch_bytes()
     }
 
-    /// Does the operations on `keys[i]`, one after the other: `outcomes[i]` becomes the [`Outcome`]
-    /// as a byte.
+    /// Applies the operations to `keys[i]` sequentially, and writes the [`Outcome`] of each to
+    /// `outcomes[i]`, as a byte.
     ///
-    /// All are done when it returns: it waits for the device and, if there is no room, makes the
-    /// set [larger](Self#growth). See [the cost](Self#cost). On a GPU nothing is allocated if
-    /// there were as many operations on as big a set before and it does not grow.
+    /// All operations are done on return: waits for the device and, if there is no room, makes the
+    /// set [larger](Self#growth). See [the cost](Self#cost). On a GPU, allocates nothing if it has
+    /// applied as many operations to as big a set before and the set does not grow.
     ///
-    /// Errors: lengths that differ, a set or buffers of another device, more operations than 31-bit
-    /// numbers reach, faults of a file that the set was opened from, out of memory. After an
-    /// error of the arguments the set is as it was; after any other one all operations are done
-    /// or not, as their outcomes tell.
+    /// Errors: mismatched lengths, a set or buffers of another device, more than 2^31 - 1
+    /// operations, faults of the file that the set was opened from, out of memory. After an error
+    /// in the arguments the set is unchanged; after any other error, the outcomes state which
+    /// operations are done.
     pub fn apply(
         &mut self,
         set: &mut Set<K>,
@@ -130,16 +132,15 @@ impl<K: Key> SetUpdater<K> {
     ) -> Result<()> {
         self.updater.apply(&mut set.table, stream, batch(operations, keys)?, outcomes)
     }
-    /// As [`apply`](Self::apply), but on a GPU it does not wait, and the set does not grow:
-    /// operations for which there is no room are [not done](Outcome::NotDone), and it is for
-    /// the caller to look for those among the outcomes. Of operations on one key none is
-    /// done behind one that is not. It can be recorded in a [graph](Stream::capture) if it has been
-    /// called with as many operations before.
+    /// Like [`apply`](Self::apply), but on a GPU it does not wait, and the set does not grow.
+    /// Operations without room are [not done](Outcome::NotDone), and the caller must look for them
+    /// among the outcomes. If an operation is not done, neither are later ones on the same key. Can
+    /// be recorded in a [graph](Stream::capture) after a call with as many operations.
     ///
-    /// On a CPU, operations behind one of the same partition that was not done are not done either.
+    /// On a CPU, if an operation is not done, neither are later ones of the same partition.
     ///
-    /// Errors: besides, a set whose partitions no block has room for, as other programs may have
-    /// made them: [`apply`](Self::apply) builds such a set again.
+    /// Errors: also a set whose partitions do not fit a block, as in files from other programs.
+    /// [`apply`](Self::apply) rebuilds such a set.
     pub fn enqueue(
         &mut self,
         set: &mut Set<K>,
@@ -205,12 +206,12 @@ impl<K: Key> Updatable for Keys<K> {
     unsafe fn launch(stream: &Stream, applying: Applying, on: Launch<Self>) -> Result<()> {
         let Launch { table, sent, unstashed, batch, .. } = on;
         let grid = table.shape.partitions;
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { set_update::launch(stream, grid, applying, table, sent, unstashed, batch) }
     }
     unsafe fn launch_few(stream: &Stream, grid: u32, few: Few, on: Launch<Self>) -> Result<()> {
         let Launch { table, sent, cursors, batch, .. } = on;
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { set_update_few::launch(stream, grid, few, table, sent, cursors, batch) }
     }
     unsafe fn launch_left(
@@ -220,15 +221,16 @@ impl<K: Key> Updatable for Keys<K> {
         on: Launch<Self>,
     ) -> Result<()> {
         let Launch { table, sent, unstashed, batch, .. } = on;
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { set_update_left::launch(stream, grid, applying, table, sent, unstashed, batch) }
     }
 }
 
 impl<K: Key> Set<K> {
-    /// Puts host keys into the set: `outcomes[i]` is [`Inserted`](Outcome::Inserted) or
-    /// [`Kept`](Outcome::Kept). Of equal keys that were not there the first is inserted. Copies
-    /// both ways and waits; a [`SetUpdater`] works on the device and keeps its memory.
+    /// Inserts the keys in host memory that are missing: `outcomes[i]` is
+    /// [`Inserted`](Outcome::Inserted) or [`Kept`](Outcome::Kept). Of equal new keys the first is
+    /// inserted. Copies both ways and waits; a [`SetUpdater`] works in device memory and keeps its
+    /// scratch memory.
     ///
     /// ```
     /// use koel::Outcome::*;
@@ -244,14 +246,13 @@ impl<K: Key> Set<K> {
     pub fn insert(&mut self, keys: &[K]) -> Result<Vec<Outcome>> {
         self.update_with(Operations::All(SetOperation::Insert), keys)
     }
-    /// Removes each of the host keys: [`Erased`](Outcome::Erased) or [`Missing`](Outcome::Missing).
-    /// The set keeps its memory: see [`shrink`](Self::shrink). Otherwise as
-    /// [`insert`](Self::insert).
+    /// Removes each key in host memory: the outcome is [`Erased`](Outcome::Erased) or
+    /// [`Missing`](Outcome::Missing). The set keeps its memory: see [`shrink`](Self::shrink).
+    /// Otherwise like [`insert`](Self::insert).
     pub fn erase(&mut self, keys: &[K]) -> Result<Vec<Outcome>> {
         self.update_with(Operations::All(SetOperation::Erase), keys)
     }
-    /// Does `operations[i]` with `keys[i]`, one after the other. Otherwise as
-    /// [`insert`](Self::insert).
+    /// Applies `operations[i]` to `keys[i]`, sequentially. Otherwise like [`insert`](Self::insert).
     pub fn update(&mut self, operations: &[SetOperation], keys: &[K]) -> Result<Vec<Outcome>> {
         let codes = operations.iter().map(|&operation| operation as u8).collect::<Vec<_>>();
         let device = self.device().clone();
@@ -269,17 +270,17 @@ impl<K: Key> Set<K> {
         updater.apply(self, &device.stream()?, operations, staged.view(), outcomes.view_mut())?;
         Ok(Outcome::all(outcomes.download()?))
     }
-    /// Builds it again for the keys that it has, at a load of 0.8, unless that takes no less memory
-    /// than it has: memory that erased keys leave is given back.
+    /// Rebuilds the set at load 0.8 if that saves memory, as after many erasures:
+    /// [`shrink_to`](Self::shrink_to) with the default load.
     pub fn shrink(&mut self) -> Result<()> {
         self.shrink_to(SetOptions::default().load)
     }
-    /// Builds it again for the keys that it has, at this load; it stays as it is if that takes no
-    /// less memory than it has. Waits. Costs an export and a build, and memory for the keys, a
-    /// new set and a build's scratch besides the old set.
+    /// Rebuilds the set for its current keys at this load, unless that would take no less memory.
+    /// Waits. Costs an export and a build, and memory for the keys, a new set and the build's
+    /// scratch memory in addition to the old set.
     ///
-    /// Errors: a load outside 0.3 to 0.95, out of memory. After an error it is as it was.
+    /// Errors: a load outside 0.3 to 0.95, out of memory. After an error the set is unchanged.
     pub fn shrink_to(&mut self, load: f64) -> Result<()> {
-        self.table.shrink(SetOptions { load, ..SetOptions::default() }.into())
+        self.table.shrink(SetOptions::default().with_load(load).into())
     }
 }

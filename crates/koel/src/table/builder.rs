@@ -1,5 +1,5 @@
-//! The order of events of a build: memory, attempts with different seeds, the report, and what is
-//! restored after an error.
+//! The sequence of a build: memory, attempts with different seeds, the report, and what is restored
+//! after an error.
 use super::family::{CpuBuild, Family, Scratch as _};
 use super::plan::Plan;
 use super::slots::{Slots, device_bytes};
@@ -13,7 +13,7 @@ use crate::seed::{Drawn, Seeds};
 use koel_kernels::table::header;
 use std::mem::replace;
 
-/// What a table is built with.
+/// Build options of a table.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     pub load: f64,
@@ -22,41 +22,51 @@ pub struct Settings {
     pub reproducible: bool,
 }
 
-/// Builds tables, and keeps the memory that building needs from one build to the next.
+impl Settings {
+    /// Errors: a load factor outside 0.3 to 0.95.
+    pub fn check(&self) -> Result<()> {
+        if (0.3..=0.95).contains(&self.load) {
+            return Ok(());
+        }
+        Err(Error::Setting {
+            field: "load",
+            found: self.load.to_string(),
+            expected: "0.3 to 0.95".into(),
+        })
+    }
+}
+
+/// Builds tables, and keeps scratch memory across builds.
 pub struct Builder<F: Family> {
     pub device: Device,
     pub settings: Settings,
     seeds: Seeds,
-    /// Memory for either engine, once it has built a table.
+    /// Scratch memory of either engine, once it has built a table.
     cpu: Option<F::CpuScratch>,
     kernels: Option<F::KernelScratch>,
 }
 impl<F: Family> Builder<F> {
+    /// Creates a builder without scratch memory.
+    ///
     /// Errors: a load outside 0.3 to 0.95.
     pub fn new(device: &Device, settings: Settings) -> Result<Builder<F>> {
-        if !(0.3..=0.95).contains(&settings.load) {
-            return Err(Error::Setting {
-                field: "load",
-                found: settings.load.to_string(),
-                expected: "0.3 to 0.95".into(),
-            });
-        }
+        settings.check()?;
         let seeds = Seeds::new(settings.seed, settings.reproducible);
         Ok(Builder { device: device.clone(), settings, seeds, cpu: None, kernels: None })
     }
     /// Plans a table for `n` entries.
     ///
-    /// Errors: a stream of another device; more entries than 31-bit indices reach.
+    /// Errors: a stream of another device; more entries than 31-bit indices can address.
     pub fn plan(&self, stream: &Stream, n: usize) -> Result<Plan> {
         check_device("stream", stream.device(), &self.device)?;
         F::plan(n, self.settings.load)
     }
-    /// Returns a table with memory for this many entries, to be [rebuilt](Self::rebuild).
+    /// Returns an empty table with memory for `entries` entries, to be [rebuilt](Self::rebuild).
     pub fn with_room(&self, entries: usize) -> Result<Table<F>> {
         self.empty(F::plan(entries, self.settings.load)?)
     }
-    /// Makes room for a build of this many entries in the memory of a table and of this builder,
-    /// which then allocates nothing. A table that has too little memory loses what it holds.
+    /// Reserves memory in a table and in this builder for a build of `entries` entries, which then
+    /// allocates nothing. A table with too little memory loses its content.
     pub fn reserve_for(&mut self, table: &mut Table<F>, entries: usize) -> Result<()> {
         let plan = F::plan(entries, self.settings.load)?;
         if self.device.runs_kernels() {
@@ -67,7 +77,7 @@ impl<F: Family> Builder<F> {
         }
         Ok(())
     }
-    /// Bytes that a table of this many entries keeps, if none is stashed.
+    /// Returns the bytes that a table of `entries` entries occupies if its stash is empty.
     pub fn bytes_of(&self, entries: usize) -> Result<usize> {
         let plan = F::plan(entries, self.settings.load)?;
         if self.device.runs_kernels() {
@@ -79,7 +89,7 @@ impl<F: Family> Builder<F> {
     fn empty(&self, plan: Plan) -> Result<Table<F>> {
         Ok(Table::new(&self.device, plan, self.storage(&plan)?))
     }
-    /// Allocates memory for a table.
+    /// Allocates the memory of a table.
     fn storage(&self, plan: &Plan) -> Result<Storage<F>> {
         let device = &self.device;
         Ok(match device.runs_kernels() {
@@ -97,8 +107,7 @@ impl<F: Family> Builder<F> {
     pub fn build(&mut self, plan: Plan, stream: &Stream, input: F::Input<'_>) -> Result<Table<F>> {
         let mut table = self.empty(plan)?;
         let start = stream.record()?;
-        // With a seed that is to be kept, kernels place keys that have no room, however long that
-        // takes.
+        // If the seed must be kept, kernels place homeless keys, however long that takes.
         let waits = self.device.runs_kernels() && !self.settings.reproducible;
         let [first, then] = if waits { self.seeds.apart() } else { [self.seeds; 2] };
         self.run(&mut table, stream, input, Some(&start), first)?;
@@ -128,8 +137,8 @@ impl<F: Family> Builder<F> {
         table.report()?;
         Ok(table)
     }
-    /// Puts other entries into a table. After an error of the arguments and when memory is out, the
-    /// table is as it was; after any other error it holds nothing.
+    /// Replaces the entries of a table. After an error in the arguments, or when out of memory, the
+    /// table is unchanged; after any other error it is empty.
     pub fn rebuild(
         &mut self,
         table: &mut Table<F>,
@@ -139,7 +148,7 @@ impl<F: Family> Builder<F> {
     ) -> Result<()> {
         check_device(F::NAMES[0], &table.device, &self.device)?;
         let done = self.replace(table, plan, stream, input);
-        // What is captured does not run now.
+        // A captured build does not run now.
         let is_spoiled = !matches!(done, Ok(()) | Err(Error::OutOfMemory { .. }));
         if is_spoiled && !stream.is_capturing() {
             table.forget(stream);
@@ -157,7 +166,7 @@ impl<F: Family> Builder<F> {
         let plan = replace(&mut table.plan, plan);
         let storage = larger.map(|larger| replace(&mut table.storage, larger));
         let done = self.run(table, stream, input, None, self.seeds);
-        // Memory is reserved before anything is written.
+        // All memory is reserved before anything is written, so the old table is intact.
         if let Err(Error::OutOfMemory { .. }) = done {
             table.plan = plan;
             if let Some(storage) = storage {
@@ -166,7 +175,7 @@ impl<F: Family> Builder<F> {
         }
         done
     }
-    /// Builds; time is taken from the mark `start` on the stream.
+    /// Builds. Takes the time from event `start` on the stream, if there is one.
     fn run(
         &mut self,
         table: &mut Table<F>,
@@ -196,7 +205,7 @@ impl<F: Family> Builder<F> {
         F::check_built(table, settings, input)
     }
 }
-/// Builds a table by the CPU engine, with one seed after another until the entries find room.
+/// Builds a table with the CPU engine, with successive seeds until the entries fit.
 fn run_on_cpu<F: Family>(
     device: &Device,
     settings: &Settings,

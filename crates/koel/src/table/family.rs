@@ -1,4 +1,4 @@
-//! What differs between the tables on this floor.
+//! What differs between maps and sets.
 use super::plan::Plan;
 use super::slots::Slots;
 use super::{KeyOf, Settings, Table, WordOf};
@@ -11,52 +11,53 @@ use koel_kernels::table::layout::Shape;
 use koel_simt::{Buf, In};
 use std::hash::Hash;
 
-/// A layout whose keys and values device memory holds.
+/// Layouts whose keys and values can be stored in device memory.
 pub trait DeviceLayout: MapLayout<Key: Element, Value: Element> {}
 impl<L: MapLayout<Key: Element, Value: Element>> DeviceLayout for L {}
 
-/// What the entries of a table are, and the code that is special to them.
+/// Kind of entries of a table, and the code that is special to it.
 pub trait Family: Sized {
-    /// The layout of an entry in the stash, and of the operations of updates.
+    /// Layout of an entry in the stash, and of the operations of updates.
     type Pairs: DeviceLayout<Key: Hash>;
-    /// The layout of the buckets.
+    /// Layout of the buckets.
     type Buckets: cpu::Buckets<Pairs = Self::Pairs, Word: Element>;
-    /// The arrays that a table is built of, of equal lengths, checked.
+    /// Arrays that a table is built from: of equal length, and checked.
     type Input<'a>: Copy;
-    /// Memory for builds by the CPU engine, and by kernels.
+    /// Scratch memory for builds by the CPU engine, and by kernels.
     type CpuScratch: Scratch;
     type KernelScratch: Scratch;
-    /// Looks keys up by the CPU engine.
+    /// Lookups by the CPU engine.
     type Finder<'a>: Membership<KeyOf<Self>>
     where
         Self: 'a;
-    /// The table as kernels see it.
+    /// The table as a kernel argument.
     type Ref: Copy;
-    /// The table's name in errors, and that of its shape.
+    /// Name of the table in errors, and name of its shape.
     const NAMES: [&'static str; 2];
-    /// A word of an empty bucket.
+    /// Word of an empty bucket.
     const EMPTY_WORD: WordOf<Self>;
 
     /// Plans a table for `n` entries.
     ///
-    /// Errors: more entries than 31-bit indices reach.
+    /// Errors: more entries than 31-bit indices can address.
     fn plan(n: usize, load: f64) -> Result<Plan>;
 
     fn cpu_scratch(device: &Device) -> Self::CpuScratch;
-    /// Builds by the CPU engine; `None` if more than `max_stashed` entries would be stashed.
+    /// Builds with the CPU engine. Returns `None` if more than `max_stashed` entries would be
+    /// stashed.
     fn build_on_cpu(
         build: CpuBuild<'_, Self>,
         input: Self::Input<'_>,
         scratch: &mut Self::CpuScratch,
     ) -> Result<Option<cpu::Counts>>;
 
-    /// Returns memory for a build of this plan: `kept` if that is enough, else new memory.
+    /// Returns memory for a build of this plan: `kept` if that suffices, otherwise new memory.
     fn reserve<'a>(
         kept: &'a mut Option<Self::KernelScratch>,
         device: &Device,
         plan: &Plan,
     ) -> Result<&'a mut Self::KernelScratch>;
-    /// Launches a build. The header tells how it went, once it has run.
+    /// Launches a build. The header states the result once it has run.
     fn build_by_kernels(
         stream: &Stream,
         plan: &Plan,
@@ -66,13 +67,15 @@ pub trait Family: Sized {
         scratch: &mut Self::KernelScratch,
     ) -> Result<()>;
 
-    /// Checks a table that was just built.
+    /// Checks a newly built table.
     ///
     /// Errors: entries that the settings reject.
     fn check_built(_: &Table<Self>, _: &Settings, _: Self::Input<'_>) -> Result<()> {
         Ok(())
     }
 
+    /// Returns what the CPU engine needs for lookups.
+    ///
     /// Errors: lengths that do not fit the shape.
     fn finder<'a>(
         shape: Shape,
@@ -84,7 +87,7 @@ pub trait Family: Sized {
     /// Launches a lookup that writes a byte per key.
     ///
     /// # Safety
-    /// `n` queries and bytes; a table as it was built.
+    /// There must be `n` queries and `n` bytes; the table must be as it was built.
     unsafe fn launch_contains(
         stream: &Stream,
         table: Self::Ref,
@@ -95,7 +98,8 @@ pub trait Family: Sized {
     /// Launches a lookup that writes a bit per key.
     ///
     /// # Safety
-    /// `n` queries, a word for each 32 of them; a table as it was built.
+    /// There must be `n` queries, and a word for every 32 of them; the table must be as it was
+    /// built.
     unsafe fn launch_contains_bits(
         stream: &Stream,
         table: Self::Ref,
@@ -106,7 +110,7 @@ pub trait Family: Sized {
     /// Launches a lookup that adds the number of keys found to one word.
     ///
     /// # Safety
-    /// `n` queries, one word; a table as it was built.
+    /// There must be `n` queries and one word; the table must be as it was built.
     unsafe fn launch_count(
         stream: &Stream,
         table: Self::Ref,
@@ -115,31 +119,31 @@ pub trait Family: Sized {
         count: Buf<u64>,
     ) -> Result<()>;
 }
-/// What the CPU engine builds.
+/// A build by the CPU engine.
 pub struct CpuBuild<'a, F: Family> {
     pub device: &'a Device,
     pub shape: Shape,
     pub seed: u32,
     pub settings: &'a Settings,
     pub max_stashed: usize,
-    /// The words of the buckets.
+    /// Words of the buckets.
     pub words: &'a mut [WordOf<F>],
     pub stash: &'a mut cpu::Stash<F::Pairs>,
 }
-/// Memory that builds keep.
+/// Scratch memory that a builder keeps.
 pub trait Scratch {
     fn bytes(&self) -> usize;
 }
-/// Whether keys are in a table, by the CPU engine.
+/// Membership lookups by the CPU engine.
 pub trait Membership<K> {
-    /// `found[i]` becomes 1 or 0.
+    /// Sets `found[i]` to 1 or 0.
     fn contains(&self, device: &Device, queries: &[K], found: &mut [u8]) -> Result<()>;
-    /// Bit `i % 32` of `bits[i / 32]` becomes 1 or 0.
+    /// Sets bit `i % 32` of `bits[i / 32]` to 1 or 0.
     fn contains_bits(&self, device: &Device, queries: &[K], bits: &mut [u32]) -> Result<()>;
     fn count(&self, device: &Device, queries: &[K]) -> usize;
 }
 
-/// The arrays of a table, for kernels that read them.
+/// Arrays of a table, for kernels that read them.
 #[derive(Clone, Copy)]
 pub struct Handles<W: koel_simt::Word> {
     pub shape: Shape,

@@ -1,4 +1,4 @@
-//! Tables in files: see [`file`](mod@crate::file).
+//! Saves tables to files and loads them: see [`file`](mod@crate::file).
 use super::family::Family;
 use super::plan::Plan;
 use super::{OnCpu, OnHost, Report, Storage, Table, ValueOf, WordOf, slots_of, words_of};
@@ -10,11 +10,11 @@ use crate::file::reader::Mapping;
 use std::io::{Read, Seek};
 
 impl<F: Family> Table<F> {
-    /// Returns what is written of it, also as a part of another table.
+    /// Returns the contents that are written to a file, also as part of another table.
     pub fn contents<S: Slotted<Pairs = F::Pairs>>(&self) -> Result<Contents<'_, S, WordOf<F>>> {
         let report = self.report()?;
         let OnHost { stash, seed, held }: OnHost<ValueOf<F>> = self.on_host()?;
-        // A stash that holds nothing may have no slots.
+        // An empty stash may have no slots.
         let stash = if report.stashed > 0 { &stash[..] } else { &[] };
         let slots = match &self.storage {
             Storage::Cpu(OnCpu { table, .. }) => table.view(),
@@ -31,7 +31,7 @@ impl<F: Family> Table<F> {
             fingerprints: 0,
         })
     }
-    /// Takes a table from a file.
+    /// Reads a table from a file.
     pub fn read<S: Slotted<Pairs = F::Pairs>, R: Read + Seek>(
         parts: &mut Parts<'_, R>,
     ) -> Result<Table<F>> {
@@ -50,7 +50,7 @@ impl<F: Family> Table<F> {
         table.set_report(Report { slots, bytes, ..report });
         Ok(table)
     }
-    /// The file that it was opened from.
+    /// Returns the file that the table was opened from, if any.
     pub fn file(&self) -> Option<&Mapping> {
         match &self.storage {
             Storage::Cpu(OnCpu { table, .. }) => table.file(),

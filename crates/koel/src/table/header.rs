@@ -1,13 +1,13 @@
-//! The header of a table: what lookups, updates and the host must know of it.
+//! Headers of tables: what lookups, updates and the host must know.
 use koel_kernels::table::header;
 use koel_kernels::table::layout::Number;
 
-/// What a header says.
+/// Content of a header.
 #[derive(Clone, Copy, Debug)]
 pub struct Header<V> {
     pub seed: u32,
     pub stashed: u32,
-    /// The value of the ambiguous key.
+    /// Value of the ambiguous key.
     pub held: Option<V>,
     pub pairs: u32,
     pub dropped: u32,
@@ -33,8 +33,7 @@ pub fn read_header<V: Number>(words: &[u32]) -> Header<V> {
         contested: word(header::CONTESTED),
     }
 }
-/// Returns the header of a table that was not built where it is: what lookups and updates must
-/// know.
+/// Returns the header of a table that comes from elsewhere: what lookups and updates must know.
 pub fn header_words<V: Number>(
     seed: u32,
     pairs: usize,

@@ -1,11 +1,11 @@
-//! Whether keys are in a table: the same for all families, up to the kernel that is launched.
+//! Membership lookups: the same for all families, except for the launched kernel.
 use super::family::{Family, Membership};
 use super::{KeyOf, Storage, Table};
 use crate::device::{Stream, View, ViewMut};
 use crate::error::{Result, check_length, count32};
 
 impl<F: Family> Table<F> {
-    /// `found[i]` becomes 1 if the table holds `keys[i]`, else 0.
+    /// Sets `found[i]` to 1 if the table holds `keys[i]`, otherwise to 0.
     pub fn contains_into(
         &self,
         stream: &Stream,
@@ -19,7 +19,7 @@ impl<F: Family> Table<F> {
         match &self.storage {
             Storage::Kernels(table) => {
                 let table = F::table_ref(table.handles(stream, &self.plan)?);
-                // SAFETY: `n` queries and answers; the table as built with this plan.
+                // SAFETY: there are `n` queries and answers; the table is as built with this plan.
                 unsafe { F::launch_contains(stream, table, n, queries, found_arg) }
             }
             Storage::Cpu(table) => {
@@ -28,8 +28,8 @@ impl<F: Family> Table<F> {
             }
         }
     }
-    /// Bit `i % 32` of `found[i / 32]` becomes 1 if the table holds `keys[i]`, else 0; bits after
-    /// the last key become 0.
+    /// Sets bit `i % 32` of `found[i / 32]` to 1 if the table holds `keys[i]`, otherwise to 0. Bits
+    /// after the last key become 0.
     pub fn contains_bits_into(
         &self,
         stream: &Stream,
@@ -43,7 +43,8 @@ impl<F: Family> Table<F> {
         match &self.storage {
             Storage::Kernels(table) => {
                 let table = F::table_ref(table.handles(stream, &self.plan)?);
-                // SAFETY: `n` queries, a bit for each; the table as built with this plan.
+                // SAFETY: there are `n` queries and a bit for each; the table is as built with this
+                // plan.
                 unsafe { F::launch_contains_bits(stream, table, n, queries, found_arg) }
             }
             Storage::Cpu(table) => {
@@ -52,7 +53,7 @@ impl<F: Family> Table<F> {
             }
         }
     }
-    /// `count[0]` becomes the number of keys that the table holds.
+    /// Sets `count[0]` to the number of keys that the table holds.
     pub fn count_into(
         &self,
         stream: &Stream,
@@ -67,7 +68,7 @@ impl<F: Family> Table<F> {
             Storage::Kernels(table) => {
                 count.fill_bytes(0, stream)?;
                 let table = F::table_ref(table.handles(stream, &self.plan)?);
-                // SAFETY: `n` queries and one sum; the table as built with this plan.
+                // SAFETY: there are `n` queries and one sum; the table is as built with this plan.
                 unsafe { F::launch_count(stream, table, n, queries, count_arg) }
             }
             Storage::Cpu(table) => {
@@ -77,14 +78,14 @@ impl<F: Family> Table<F> {
             }
         }
     }
-    /// Downloads whether the table holds each of the host keys.
+    /// Returns whether the table holds each key in host memory. Copies and waits.
     pub fn contains(&self, keys: &[KeyOf<F>]) -> Result<Vec<bool>> {
         let (stream, staged) = (self.device.stream()?, self.device.stage(keys)?);
         let mut found = self.device.alloc(keys.len())?;
         self.contains_into(&stream, staged.view(), found.view_mut())?;
         Ok(found.download()?.into_iter().map(|f: u8| f != 0).collect())
     }
-    /// Downloads how many of the host keys the table holds.
+    /// Returns how many of the keys in host memory the table holds. Copies and waits.
     pub fn count(&self, keys: &[KeyOf<F>]) -> Result<u64> {
         let (stream, staged) = (self.device.stream()?, self.device.stage(keys)?);
         let mut count = self.device.alloc(1)?;

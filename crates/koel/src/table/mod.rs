@@ -1,11 +1,11 @@
-//! The floor of maps and sets on the host: a table of buckets with a stash, on a device, and its
-//! life, from the build to the last lookup.
+//! Host code that maps and sets share: a table of buckets with a stash, on a device, from its build
+//! to the last lookup.
 //!
-//! A [`Family`] says what the entries of a table are: the pairs of a map or the keys of a set. It
-//! supplies layouts, kernels and the code of the CPU engine. Everything else is here, once:
-//! [`plan`], memory ([`slots`]), the build's order of events ([`builder`]), reports, copies
-//! between devices, [files](file), membership [lookups](lookup), the routing of operations to
-//! partitions ([`sending`]) and batched [updates](update).
+//! A [`Family`] defines what the entries of a table are: the pairs of a map or the keys of a set.
+//! It supplies layouts, kernels and the code of the CPU engine. The modules here supply the rest,
+//! once for both: [plans](plan), memory ([`slots`]), the sequence of a [build](builder), reports,
+//! copies between devices, [files](file), membership [lookups](lookup), the routing of operations
+//! to partitions ([`sending`]) and batched [updates](update).
 pub mod builder;
 mod family;
 pub mod file;
@@ -31,46 +31,47 @@ use std::sync::Mutex;
 /// Threads per block of the kernels that look keys up or export a table.
 pub const THREADS: u32 = 256;
 
-/// A finished table on a device.
+/// A table on a device.
 pub struct Table<F: Family> {
     pub device: Device,
     pub plan: Plan,
     pub storage: Storage<F>,
-    /// Of the last build or update, as far as it is known; read from the header on request.
+    /// Report of the last build or update, as far as it is known; the rest is read from the header
+    /// on request.
     report: Mutex<Progress>,
 }
-/// Where the entries are.
+/// Storage of the entries.
 pub enum Storage<F: Family> {
     Cpu(OnCpu<F>),
     Kernels(Slots<WordOf<F>>),
 }
-/// A table of the CPU engine.
+/// Storage of the CPU engine.
 pub struct OnCpu<F: Family> {
     pub table: Stored<WordOf<F>>,
     pub stash: cpu::Stash<F::Pairs>,
     pub seed: u32,
-    /// Read by users' kernels.
+    /// Header, which users' kernels read.
     pub header: Buffer<u32>,
 }
-/// What a table holds besides its slots, on the host.
+/// Content of a table other than its slots, on the host.
 pub struct OnHost<V> {
-    /// The slots of the stash.
+    /// Slots of the stash.
     pub stash: Vec<u64>,
     pub seed: u32,
-    /// The value of the ambiguous key.
+    /// Value of the ambiguous key.
     pub held: Option<V>,
 }
-/// The words that buckets consist of.
+/// Type of the words of buckets.
 pub type WordOf<F> = <<F as Family>::Buckets as cpu::Buckets>::Word;
 pub type KeyOf<F> = <<F as Family>::Pairs as Layout>::Key;
 pub type ValueOf<F> = <<F as Family>::Pairs as Layout>::Value;
 
-/// How a build went.
+/// Statistics of a build.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Report {
     /// Entries stored.
     pub entries: usize,
-    /// Entries dropped because another one had the same key.
+    /// Entries dropped because another entry has the same key.
     pub duplicates: usize,
     pub stashed: usize,
     pub slots: usize,
@@ -81,43 +82,43 @@ pub struct Report {
     pub contested: usize,
     pub device_seconds: Option<f64>,
 }
-/// What the host knows about the last build.
+/// The host's knowledge of the last build.
 #[derive(Clone, Copy)]
 enum Progress {
     Known(Report),
-    /// The header tells the rest once the device has run.
+    /// The header has the rest once the device has run.
     InHeader {
         scratch_bytes: usize,
         device_seconds: Option<f64>,
-        /// Builds that were given up before.
+        /// Number of builds that were given up before.
         given_up: u32,
     },
 }
 
-/// Number of words of the buckets of a table.
+/// Returns the number of words in the buckets of a table.
 pub fn words_of<F: Family>(shape: Shape) -> usize {
     shape.all_buckets() as usize * <F::Buckets as cpu::Buckets>::WORDS
 }
-/// Number of slots of a table.
+/// Returns the number of slots of a table.
 pub fn slots_of<F: Family>(shape: Shape) -> usize {
     shape.all_buckets() as usize * <F::Buckets as cpu::Buckets>::SLOTS
 }
-/// Number of blocks of a lookup of `n` keys.
+/// Returns the number of blocks for a lookup of `n` keys.
 pub fn grid(n: u32) -> u32 {
     n.div_ceil(THREADS)
 }
-/// Returns the seconds since a mark on the stream.
+/// Returns the seconds since the event `start` on the stream, `None` without one.
 pub fn seconds_since(stream: &Stream, start: Option<&Event>) -> Result<Option<f64>> {
     start.map(|start| stream.record()?.seconds_since(start)).transpose()
 }
 
 impl<F: Family> Table<F> {
-    /// A table that holds nothing yet.
+    /// Returns an empty table.
     fn new(device: &Device, plan: Plan, storage: Storage<F>) -> Table<F> {
         let report = Mutex::new(Progress::Known(Report::default()));
         Table { device: device.clone(), plan, storage, report }
     }
-    /// A table that kernels have been launched to build.
+    /// Returns a table that launched kernels build.
     pub fn of_kernels(
         device: &Device,
         plan: Plan,
@@ -129,24 +130,25 @@ impl<F: Family> Table<F> {
         table.set_progress(Progress::InHeader { scratch_bytes, device_seconds, given_up: 0 });
         table
     }
-    /// Makes this the report.
+    /// Sets the report.
     pub fn set_report(&self, report: Report) {
         self.set_progress(Progress::Known(report));
     }
     fn set_progress(&self, progress: Progress) {
         *self.report.lock().unwrap_or_else(|e| e.into_inner()) = progress;
     }
-    /// Entries stored.
+    /// Returns the number of entries.
     pub fn len(&self) -> Result<usize> {
         Ok(self.report()?.entries)
     }
-    /// Returns how the build went. Waits for it and reads the header if that is not known yet.
+    /// Returns the statistics of the build. Unless they are known, waits for the build and reads
+    /// the header.
     ///
     /// Errors: the keys did not fit in any attempt.
     pub fn report(&self) -> Result<Report> {
         self.outcome()?.map_err(|attempts| Error::BuildFailed { table: F::NAMES[0], attempts })
     }
-    /// Returns the report of the build, or the number of attempts after which it was given up.
+    /// Returns the statistics of the build, or the number of attempts after which it was given up.
     fn outcome(&self) -> Result<std::result::Result<Report, u32>> {
         let mut progress = self.report.lock().unwrap_or_else(|e| e.into_inner());
         let (scratch_bytes, device_seconds, given_up, table) = match (&*progress, &self.storage) {
@@ -176,32 +178,32 @@ impl<F: Family> Table<F> {
             contested: read.contested as usize,
             device_seconds,
         };
-        // A rebuild may be launched again as part of a graph, which would not be noticed here.
+        // A graph may launch a rebuild again, which would not be noticed here.
         if device_seconds.is_some() {
             *progress = Progress::Known(known);
         }
         Ok(Ok(known))
     }
-    /// Whether a build that has not failed dropped entries. Waits for it.
+    /// Returns whether the build dropped entries and did not fail. Waits for it.
     pub fn has_dropped(&self) -> Result<bool> {
         Ok(self.outcome()?.is_ok_and(|report| report.duplicates > 0))
     }
     /// Records that kernels change the table: the header tells the result once they have run.
     fn changed_by_kernels(&self, scratch_bytes: usize) {
-        // A rebuild may have been launched before, and this may be launched again in a graph.
+        // A rebuild may have been launched before, and a graph may launch this again.
         self.set_progress(Progress::InHeader { scratch_bytes, device_seconds: None, given_up: 0 });
     }
     fn read_header(&self, table: &Slots<WordOf<F>>) -> Result<Header<ValueOf<F>>> {
         Ok(read_header(&table.header.download()?))
     }
-    /// Bytes that the table keeps. Waits for nothing.
+    /// Returns the bytes of memory that the table occupies. Does not wait.
     pub fn bytes(&self) -> usize {
         match &self.storage {
             Storage::Kernels(table) => table.bytes(),
             Storage::Cpu(table) => table.bytes(),
         }
     }
-    /// Whether it owns enough memory for a table of this plan.
+    /// Returns whether the table owns enough memory for this plan.
     fn fits(&self, plan: &Plan) -> bool {
         match &self.storage {
             Storage::Kernels(table) => table.fits::<F>(plan),
@@ -210,7 +212,7 @@ impl<F: Family> Table<F> {
             }
         }
     }
-    /// Makes it hold nothing, after a rebuild that failed.
+    /// Empties the table, after a rebuild that failed.
     pub fn forget(&mut self, stream: &Stream) {
         let emptied = match &mut self.storage {
             Storage::Kernels(table) => table.clear(stream),
@@ -222,10 +224,12 @@ impl<F: Family> Table<F> {
                 header.view_mut().fill_bytes(0, stream)
             }
         };
-        // If not even this can be done, the device answers no lookup either.
+        // If even this fails, the device does not answer lookups either.
         drop(emptied);
         self.set_report(Report::default());
     }
+    /// Checks that the stream is on the table's device.
+    ///
     /// Errors: a stream of another device.
     pub fn check_stream(&self, stream: &Stream) -> Result<()> {
         check_device("stream", stream.device(), &self.device)
@@ -248,12 +252,12 @@ impl<F: Family> Table<F> {
             }
         }
     }
-    /// Downloads what it holds besides its slots.
+    /// Downloads the content other than the slots.
     pub fn on_host(&self) -> Result<OnHost<ValueOf<F>>> {
         Ok(match &self.storage {
             Storage::Kernels(table) => {
                 let header = self.read_header(table)?;
-                // There may be memory for more entries than the table was built of.
+                // The memory may have room for more entries.
                 let words = F::Pairs::SLOT_WORDS << self.plan.stash_bits;
                 let stash = table.stash.view().slice(..words)?.download()?;
                 OnHost { stash, seed: header.seed, held: header.held }
@@ -276,12 +280,12 @@ impl<F: Family> Table<F> {
             }
             Storage::Cpu(OnCpu { table, .. }) => table.upload(words, device)?,
         };
-        // A stash that holds nothing may have no slots.
+        // An empty stash may have no slots.
         let stash = if report.stashed > 0 { &stash[..] } else { &[] };
         let stash = cpu::Stash::from_slots(stash, held);
         Table::of_parts(device, self.plan, Stored::Own(slots), stash, seed, report)
     }
-    /// A table of slots and a stash from somewhere else.
+    /// Returns a table made of existing slots and an existing stash.
     fn of_parts(
         device: &Device,
         mut plan: Plan,
@@ -310,14 +314,14 @@ impl<F: Family> OnCpu<F> {
     pub fn bytes(&self) -> usize {
         self.table.bytes() + self.stash.bytes() + self.header.bytes()
     }
-    /// The words of the buckets; the memory may have room for more.
+    /// Returns the words of the buckets, without further memory of the table.
     pub fn words(&self, shape: Shape) -> &[WordOf<F>] {
         self.table.host().get(..words_of::<F>(shape)).unwrap_or(&[])
     }
     pub fn finder(&self, shape: Shape) -> Result<F::Finder<'_>> {
         F::finder(shape, self.seed, self.words(shape), &self.stash)
     }
-    /// Writes the header after the table has changed.
+    /// Updates the header after a change of the table.
     fn write_header(&mut self, entries: usize) -> Result<()> {
         let words = header_words(self.seed, entries, self.stash.len(), self.stash.held());
         self.header.view_mut().elements("header")?.copy_from_slice(&words);

@@ -1,5 +1,5 @@
-//! How a table of n pairs is laid out and built: chosen in one place, from the number of pairs and
-//! the load alone, so that a table has the same shape on every device.
+//! Plans: the shape of a table and the steps of its build. The number of pairs and the load alone
+//! determine them, so that a table has the same shape on every device.
 use crate::duplicates::Duplicates;
 use crate::error::{Error, Result, count32};
 use koel_kernels::map::build::{MAX_PAIRS, shared_bytes};
@@ -12,41 +12,43 @@ use koel_kernels::table::layout::{BUCKET, Layout, Narrow, Shape};
 use koel_kernels::table::state::MAX_STAMPS;
 use koel_kernels::table::{stash, state};
 
-/// What plans are made of.
+/// Parameters of plans.
 #[derive(Clone, Copy)]
 pub struct Sizes {
-    /// Slots of a bucket.
+    /// Slots per bucket.
     pub bucket: u32,
-    /// Pairs of a partition, at most, overflow not counted.
+    /// Maximum number of pairs per partition, not counting overflow.
     pub most: u32,
-    /// Bytes of shared memory for a partition of so many buckets, with lists of so many pairs.
+    /// Function that returns the bytes of shared memory for a partition, given its buckets and the
+    /// capacity of its lists in pairs.
     pub shared: fn(u32, u32) -> u32,
-    /// Pairs of a partition on average.
+    /// Average number of pairs per partition.
     pub pairs: u32,
-    /// Bins have room for what is not even if all keys come so many times.
+    /// Number of copies of every key that bins have room for: copies make the number of pairs in a
+    /// partition vary more.
     pub copies: f64,
-    /// So many deviations of what a partition gets its bin has room for.
+    /// Bin headroom, in standard deviations of the number of pairs in a partition.
     pub deviations: f64,
-    /// Partitions that one pass can make.
+    /// Maximum number of partitions of a single pass.
     pub one_pass: u32,
-    /// Groups that the first of two passes makes, if that is enough: a power of two.
+    /// Minimum number of bins of the first of two passes; a power of two.
     pub groups: u32,
-    /// Pairs of a small input, at most.
+    /// Maximum number of pairs in a small input.
     pub small: u32,
-    /// Partitions of a small input, if they can have as many pairs as they should.
+    /// Number of partitions of a small input, unless they would have too few pairs.
     pub small_partitions: u32,
 }
 impl Sizes {
-    /// One block's work, of which four fit a multiprocessor of compute capability 9.0; as many
-    /// partitions as the widest tile has bins on every device.
+    /// Tuned sizes. Four blocks that build a partition fit a multiprocessor of compute capability
+    /// 9.0. A single pass makes as many partitions as the widest tile has bins, on every device.
     pub const TUNED: Sizes = Sizes {
         bucket: BUCKET as u32,
         most: MAX_PAIRS,
         shared: shared_bytes,
         pairs: 3600,
         copies: 1.0,
-        // Of ten builds of 2^27 pairs about one has pairs behind a partition's bin. More room would
-        // be more scratch memory.
+        // About one in ten builds of 2^27 pairs has pairs that do not fit a partition's bin. More
+        // headroom would need more scratch memory.
         deviations: 4.5,
         one_pass: 1024,
         groups: 256,
@@ -54,21 +56,22 @@ impl Sizes {
         small_partitions: 512,
     };
 
-    /// Buckets for so many pairs.
+    /// Returns the number of buckets for `pairs` pairs.
     fn buckets(self, pairs: f64, load: f64) -> u32 {
         (pairs / (self.bucket as f64 * load)).ceil().max(1.0) as u32
     }
-    /// Of so many pairs those that may miss their first bucket.
+    /// Returns the capacity of the list of those among `pairs` pairs that miss their first bucket.
     fn list(self, pairs: f64, load: f64) -> u32 {
         ((pairs * missed(self.bucket, self.bucket as f64 * load) * 1.2) as u32 + 96) & !1
     }
-    /// Whether a partition of so many pairs fits shared memory.
+    /// Returns whether a partition of `pairs` pairs fits shared memory.
     fn fit(self, pairs: f64, load: f64) -> bool {
         (self.shared)(self.buckets(pairs, load), self.list(pairs, load)) <= SHARED
     }
-    /// Pairs of a partition of `n` pairs in all. Of a small input so few that all multiprocessors
-    /// of a big GPU have work, but so many that hardly a partition gets more than it has slots
-    /// for: its load has a deviation of one over the root of its pairs.
+    /// Returns the average number of pairs per partition for `n` pairs in total. For a small input
+    /// it is low enough that all multiprocessors of a big GPU have work, and high enough that
+    /// hardly any partition gets more pairs than it has slots: the relative standard deviation of
+    /// its load is one over the square root of its pairs.
     fn pairs_of(self, n: u32, load: f64) -> u32 {
         let margin = MAX_LOCAL_LOAD / load - 1.0;
         let least = ((4.0 / margin).powi(2) as u32).max(MIN_PAIRS);
@@ -79,46 +82,47 @@ impl Sizes {
         }
     }
 }
-/// Pairs of a small input, at most: measured.
+/// Maximum number of pairs in a small input; measured.
 const SMALL_INPUT: u32 = 1 << 17;
-/// Pairs of a small partition.
+/// Minimum number of pairs per partition of a small input.
 const MIN_PAIRS: u32 = 500;
-/// The load that two choices of four slots reach: 0.9768.
+/// Maximum load of a partition. Two choices of four slots reach 0.9768.
 const MAX_LOCAL_LOAD: f64 = 0.97;
-/// Keys of a partition on average, at most, where they are in order.
+/// Maximum average number of keys per partition, if keys are ordered by partition.
 const MAX_ORDERED: f64 = 4000.0;
-/// Pairs of a block of the pass over a small input, at least, and how many blocks there are then at
-/// most.
+/// Minimum number of pairs per block of the pass over a small input, and maximum number of its
+/// blocks.
 const MIN_TILE: u32 = 256;
 const SMALL_BLOCKS: u32 = 512;
-/// Shared memory of the block that builds a partition, at most: what compute capability 7.5 has.
+/// Maximum bytes of shared memory of a block that builds a partition: those of compute capability
+/// 7.5.
 const SHARED: u32 = 64 << 10;
-/// Pairs that the overflow area of a pass has room for, at least.
+/// Minimum number of pairs per overflow area.
 const MIN_OVERFLOW: u32 = 1 << 16;
-/// Of more than 2^30 pairs bins have room for no more copies than this.
+/// Maximum number of copies of every key that bins have room for, beyond 2^30 pairs.
 const MANY_COPIES: f64 = 6.0;
-/// Groups at most.
+/// Maximum number of bins of the first of two passes.
 const MAX_GROUPS: u32 = 1024;
 
-/// Everything that follows from the number of pairs and the load.
+/// Everything that the number of pairs and the load determine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Plan {
     pub n: u32,
     pub shape: Shape,
-    /// Pairs that may miss their first bucket, in the lists of the build.
+    /// Capacity of a build's lists of pairs that miss their first bucket.
     pub list: u32,
-    /// The stash has 2^this slots.
+    /// log2 of the number of slots in the stash.
     pub stash_bits: u32,
-    /// The table of contested keys has 2^this slots.
+    /// log2 of the number of slots in the table of contested keys.
     pub contested_bits: u32,
-    /// The bins of the last pass: partitions.
+    /// Bins of the last pass: partitions.
     pub partitions: Bins,
-    /// The bins of the first of two passes; `None`: one pass is enough.
+    /// Bins of the first of two passes; `None` if one pass suffices.
     pub groups: Option<Bins>,
-    /// Parts into which the high bits that stamps replace divide the partitions: a power of two, 1
-    /// if there are no stamps.
+    /// Number of parts into which the high bits that stamps replace divide the partitions: a power
+    /// of two, 1 without stamps.
     pub parts: u32,
-    /// A small input, built from records: pairs of a block of its pass.
+    /// Pairs per block of the pass, if the input is small and built from records.
     pub small_tile: Option<u32>,
 }
 
@@ -126,12 +130,12 @@ impl Plan {
     pub fn new(n: usize, load: f64) -> Result<Plan> {
         Plan::sized(n, load, Sizes::TUNED)
     }
-    /// Of a table that is there, of this shape, to look keys up in: nothing is built with it.
+    /// Returns the plan of an existing table of this shape, for lookups: nothing is built with it.
     pub fn of_table(n: usize, shape: Shape) -> Result<Plan> {
-        // Whatever the number of pairs, there is a plan for none.
+        // Planning for 0 pairs cannot fail, whatever `n` is.
         Ok(Plan { n: count32("pairs", n)?, shape, ..Plan::new(0, 0.8)? })
     }
-    /// With other sizes than the best: small ones, so that tests take every way.
+    /// Plans with sizes other than the tuned ones: tests use small ones to take every path.
     pub fn sized(n: usize, load: f64, sizes: Sizes) -> Result<Plan> {
         let n = count32("pairs", n)?;
         // Low loads need many buckets for few pairs.
@@ -145,7 +149,7 @@ impl Plan {
         let (groups, parts, partitions) = if small_tile.is_some() {
             (1, 1, wanted)
         } else if wanted <= sizes.one_pass {
-            // As many parts as rounding up by an eighth of the partitions allows.
+            // As many parts as possible while rounding up adds at most an eighth of the partitions.
             let part = |bits: u32| (1 << bits, wanted.next_multiple_of(1 << bits));
             let fits = |&(_, rounded): &(u32, u32)| {
                 rounded <= wanted + wanted / 8 && rounded <= sizes.one_pass
@@ -166,15 +170,15 @@ impl Plan {
         let mean = n as f64 / partitions as f64;
         let shape = Shape { partitions, buckets: sizes.buckets(mean, load) };
         let (last, groups) = divide(n, partitions, groups, sizes)?;
-        // Near what two choices can place, some partitions have more pairs than that; elsewhere
-        // hardly one comes here.
+        // Near the maximum load of two choices, some partitions have more pairs than fit. At lower
+        // loads, hardly any pair is stashed.
         let lg = n.max(1).ilog2();
         let stash_bits = lg.saturating_sub(4).clamp(8, 16).max(if load > 0.9 {
             lg.saturating_sub(8).min(stash::MAX_BITS)
         } else {
             0
         });
-        // If every key came twice, half as many keys would have both copies in one stretch.
+        // If every key had two copies, half as many keys would have both in one stretch.
         let stamps = if parts >= 4 { parts - 2 } else { 1 };
         let contested = if small_tile.is_some() { 0 } else { n / stamps };
         let contested_bits = (contested as u64).next_power_of_two().ilog2().max(8);
@@ -190,9 +194,9 @@ impl Plan {
             small_tile,
         })
     }
-    /// For `n` keys that are in the order of `ordered` partitions: as many of those as possible are
-    /// one of the table's. `None` if the table's would have too many keys, or on average fewer
-    /// than `least`.
+    /// Plans for `n` keys that are in the order of `ordered` partitions, of which each partition of
+    /// the table covers as many as possible. Returns `None` if the table's partitions would have
+    /// too many keys, or fewer than `least` on average.
     pub fn of_ordered(n: usize, load: f64, ordered: u32, least: u32) -> Result<Option<Plan>> {
         let (sizes, whole) = (Sizes::TUNED, Plan::new(n, load)?);
         let mean = |partitions: u32| n as f64 / partitions as f64;
@@ -220,45 +224,45 @@ impl Plan {
             ..whole
         }))
     }
-    /// For another array of `n` keys that are brought to the same partitions.
+    /// Plans for another array of `n` keys, with the same partitions.
     pub fn with_the_same_partitions(&self, n: usize, sizes: Sizes) -> Result<Plan> {
         let n = count32("keys", n)?;
         let (partitions, groups) =
             divide(n, self.shape.partitions, self.groups.map_or(1, |g| g.count), sizes)?;
         Ok(Plan { n, partitions, groups, ..*self })
     }
-    /// Pairs that a build stashes at most, before it takes another seed: half of the slots of the
-    /// stash.
+    /// Returns the maximum number of pairs that a build stashes before it takes another seed: half
+    /// the slots of the stash.
     pub fn most_stashed(&self) -> usize {
         (1 << self.stash_bits) / 2
     }
-    /// Pairs that the bins of the first of two passes have room for.
+    /// Returns the number of places in the bins of the first of two passes.
     pub fn group_places(&self) -> usize {
         self.groups.map_or(0, |g| g.count as usize * g.room as usize)
     }
-    /// Pairs that the bins of the last pass have room for.
+    /// Returns the number of places in the bins of the last pass.
     pub fn partition_places(&self) -> usize {
         self.shape.partitions as usize * self.partitions.room as usize
     }
-    /// Bins of both passes.
+    /// Returns the number of bins of both passes.
     pub fn bins(&self) -> u32 {
         self.groups.map_or(0, |g| g.count) + self.shape.partitions
     }
-    /// The tile of the pass over the input, on a device whose blocks may use this much shared
-    /// memory.
+    /// Returns the tile of the pass over the input, on a device with `max_shared` bytes of shared
+    /// memory per block.
     pub fn first_tile(&self, max_shared: u32) -> Tile {
         match self.groups.map_or(self.shape.partitions, |g| g.count) {
             0..=256 => NARROW,
-            // Fewer of the wide ones would leave many multiprocessors without work.
+            // Fewer wide tiles would leave many multiprocessors idle.
             _ if max_shared < 150 << 10 || self.n < 100 * WIDE.pairs::<Narrow>() => SMALL,
             _ => WIDE,
         }
     }
-    /// The bins of the pass over the input.
+    /// Returns the bins of the pass over the input.
     pub fn first_bins(&self) -> Bins {
         self.groups.unwrap_or(self.partitions)
     }
-    /// How the pass over the input stamps pairs, in `blocks` blocks.
+    /// Returns how the pass over the input, in `blocks` blocks, stamps pairs.
     pub fn stamps(&self, duplicates: Duplicates, blocks: u32) -> Stamps {
         let keep_first = (duplicates == Duplicates::KeepFirst) as u32;
         if self.parts < 4 {
@@ -275,7 +279,7 @@ impl Plan {
             keep_first,
         }
     }
-    /// What a block that builds a partition must know.
+    /// Returns the parameters of blocks that build partitions.
     pub fn source(&self) -> Source {
         Source {
             room: self.partitions.room,
@@ -287,16 +291,16 @@ impl Plan {
             groups: self.groups.map_or(0, |g| g.count),
         }
     }
-    /// Words of a table's buckets.
+    /// Returns the number of words in the buckets of a table.
     pub fn words<L: Layout>(&self) -> usize {
         self.shape.all_buckets() as usize * L::WORDS
     }
 }
 
-/// The bins of the last pass, and those of the first if there are several groups.
+/// Returns the bins of the last pass, and those of the first one if there are two.
 fn divide(n: u32, partitions: u32, groups: u32, sizes: Sizes) -> Result<(Bins, Option<Bins>)> {
     let area = (n / 256).next_multiple_of(2).clamp(MIN_OVERFLOW, MAX_OVERFLOW);
-    // Much room for copies would be more than places can be counted.
+    // Room for many copies would need more places than kernels can count.
     let copies = if n <= 1 << 30 { sizes.copies } else { sizes.copies.min(MANY_COPIES) };
     let bins = |count: u32, all: u32, deviations: f64, most: u32, overflow, overflow_word| {
         let mean = n as f64 / all as f64;
@@ -322,14 +326,15 @@ fn divide(n: u32, partitions: u32, groups: u32, sizes: Sizes) -> Result<(Bins, O
     Ok((last, groups))
 }
 
-/// Bins for a pass with tiles of so many pairs: whether copies are dropped there, and when.
+/// Returns bins for a pass with tiles of `tile` pairs: sets the limit from which a bin counts as
+/// crowded, and its copies are dropped.
 pub fn with_crowd(bins: Bins, duplicates: Duplicates, tile: u32) -> Bins {
     let mean = tile as f64 / bins.count as f64;
     let limit = (mean + 5.0 * mean.sqrt()) as u32 + 4;
     Bins { crowd: if duplicates == Duplicates::Unchecked { !0 } else { limit }, ..bins }
 }
 
-/// The share of the keys that find their first bucket full, where buckets of so many slots get
+/// Returns the share of keys that find their first bucket full, if buckets of `slots` slots get
 /// `mean` keys on average: the excess of a Poisson distribution over the slots.
 fn missed(slots: u32, mean: f64) -> f64 {
     let mut probability = (-mean).exp();
@@ -348,10 +353,10 @@ mod tests {
 
     #[test]
     fn misses_are_what_the_measurements_say() {
-        // 1.13 sectors a hit at load 0.8, 1.21 at 0.9 (measured).
+        // 1.13 sectors per hit at load 0.8, 1.21 at 0.9 (measured).
         assert!((missed(4, 3.2) - 0.13).abs() < 0.02, "{}", missed(4, 3.2));
         assert!((missed(4, 3.6) - 0.17).abs() < 0.02, "{}", missed(4, 3.6));
-        // Of buckets of eight, the sum over what is beyond eight.
+        // For buckets of eight, the sum over the counts beyond eight.
         assert!((missed(8, 6.4) - 0.0668).abs() < 0.0001, "{}", missed(8, 6.4));
     }
     #[test]
@@ -407,8 +412,8 @@ mod tests {
             }
         }
     }
-    /// Of two blocks the later never has the lesser stamp, or the other way round; none has that of
-    /// the unknown.
+    /// Stamps never decrease along the input, or never increase if the first of equal keys stays;
+    /// no block has the stamp of an unknown stretch.
     #[test]
     fn stamps_are_in_the_order_of_the_input() {
         for (n, blocks) in

@@ -1,4 +1,4 @@
-//! The device memory of a table that kernels build, change and read.
+//! Device memory of a table that kernels build, change and read.
 use super::family::{Family, Handles};
 use super::plan::Plan;
 use super::{WordOf, words_of};
@@ -7,10 +7,10 @@ use crate::error::Result;
 use koel_kernels::table::header;
 use koel_kernels::table::layout::{Layout, TableMut};
 
-/// Number of pairs per block at the end of a build, if everything must be built again.
+/// Pairs per block at the end of a build, in case everything is built again.
 pub const SETTLED: u32 = 2048;
 
-/// A table in device memory: the words of its buckets are `W`.
+/// A table in device memory, whose buckets have words of type `W`.
 pub struct Slots<W = u64> {
     pub slots: Buffer<W>,
     pub stash: Buffer<u64>,
@@ -26,7 +26,7 @@ impl<W: Element> Slots<W> {
         let stash = device.alloc(stash_words::<F::Pairs>(plan))?;
         Ok(Slots { slots, stash, header: device.alloc(header::WORDS)? })
     }
-    /// Whether there is memory for a table of this plan.
+    /// Returns whether the memory suffices for a table of this plan.
     pub fn fits<F: Family>(&self, plan: &Plan) -> bool {
         self.slots.len() >= words_of::<F>(plan.shape)
             && self.stash.len() >= stash_words::<F::Pairs>(plan)
@@ -40,7 +40,7 @@ impl<W: Element> Slots<W> {
         self.stash.view_mut().fill_bytes(0xFF, stream)?;
         self.header.view_mut().fill_bytes(0, stream)
     }
-    /// Returns its arrays for kernels that read them.
+    /// Returns the arrays for kernels that read them.
     pub fn handles(&self, stream: &Stream, plan: &Plan) -> Result<Handles<W>> {
         Ok(Handles {
             shape: plan.shape,
@@ -50,7 +50,7 @@ impl<W: Element> Slots<W> {
             header: self.header.view().arg("header", stream)?,
         })
     }
-    /// Returns its arrays for kernels that change them.
+    /// Returns the arrays for kernels that change them.
     pub fn table_mut(&mut self, stream: &Stream, plan: &Plan) -> Result<TableMut<W>> {
         Ok(TableMut {
             shape: plan.shape,
@@ -61,18 +61,19 @@ impl<W: Element> Slots<W> {
         })
     }
 }
-/// Bytes of a table that kernels build.
+/// Returns the bytes of a table that kernels build.
 pub fn device_bytes<F: Family>(plan: &Plan) -> usize {
     words_of::<F>(plan.shape) * size_of::<WordOf<F>>()
         + stash_words::<F::Pairs>(plan) * size_of::<u64>()
         + header::WORDS * size_of::<u32>()
 }
-/// Number of words of a plan's stash.
+/// Returns the number of words in a plan's stash.
 pub fn stash_words<L: Layout>(plan: &Plan) -> usize {
     L::SLOT_WORDS << plan.stash_bits
 }
-/// Number of blocks that wait for each other, for `n` pairs of which `each` are enough for one. All
-/// must be resident at once: on a GPU two per multiprocessor.
+/// Returns the number of blocks for a kernel whose blocks wait for each other, given `n` pairs, of
+/// which `each` suffice for a block. All blocks must be resident at once: on a GPU, up to two per
+/// multiprocessor.
 pub fn resident(stream: &Stream, n: u32, each: u32) -> u32 {
     let most = match stream.device().kind() {
         DeviceKind::Cuda => 2 * stream.device().parallelism() as u32,

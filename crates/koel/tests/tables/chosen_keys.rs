@@ -48,7 +48,7 @@ fn maps<K: Key, V: Value>() {
     for device in devices() {
         for &n in sizes(&device) {
             let keys = chosen_keys::<K::Layout<V>>(SEED, n);
-            let options = MapOptions { seed: Some(SEED), ..MapOptions::default() };
+            let options = MapOptions::default().with_seed(SEED);
             let map = map_of::<K, V>(&device, &keys, options);
             check_map(&map, &keys);
             let attempts = map.report().unwrap().attempts;
@@ -58,8 +58,7 @@ fn maps<K: Key, V: Value>() {
                 device.name()
             );
             // Under another seed they are ordinary keys.
-            let map =
-                map_of::<K, V>(&device, &keys, MapOptions { seed: Some(SEED + 1), ..options });
+            let map = map_of::<K, V>(&device, &keys, options.with_seed(SEED + 1));
             check_map(&map, &keys);
             assert_eq!(map.report().unwrap().attempts, 1, "{}", device.name());
             let map = map_of::<K, V>(&device, &keys, MapOptions::default());
@@ -81,7 +80,7 @@ fn reproducible_maps_take_the_same_seed() {
         let n = if is_fast(&Device::cpu().unwrap()) { 40_000 } else { 3_000 };
         let mut pairs =
             chosen_keys::<K::Layout<u32>>(SEED, n).into_iter().zip(0..).collect::<Vec<(K, u32)>>();
-        let options = MapOptions { seed: Some(SEED), reproducible: true, ..MapOptions::default() };
+        let options = MapOptions::default().with_seed(SEED).with_reproducible(true);
         let mut of = |threads| {
             let device = Device::cpu_with_threads(threads).unwrap();
             let (keys, values): (Vec<K>, Vec<u32>) = pairs.iter().copied().unzip();
@@ -104,7 +103,7 @@ fn sets_take_another_seed() {
         for device in devices() {
             for &n in sizes(&device) {
                 let keys = chosen_keys::<K::Pairs>(SEED, n);
-                let options = SetOptions { seed: Some(SEED), ..SetOptions::default() };
+                let options = SetOptions::default().with_seed(SEED);
                 let staged = device.stage(&keys).unwrap();
                 let mut builder = SetBuilder::new(&device, options).unwrap();
                 let set = builder.build(&device.stream().unwrap(), staged.view()).unwrap();
@@ -125,16 +124,12 @@ fn copies_do_not_look_like_chosen_keys() {
     for device in devices().into_iter().filter(|device| device.kind() == DeviceKind::Cpu) {
         let keys = chosen_keys::<<u64 as Key>::Layout<u32>>(SEED, 100);
         let many = (0..300_000).map(|i| keys[i % keys.len()]).collect::<Vec<_>>();
-        let map = map_of::<u64, u32>(
-            &device,
-            &many,
-            MapOptions { seed: Some(SEED), ..MapOptions::default() },
-        );
+        let map = map_of::<u64, u32>(&device, &many, MapOptions::default().with_seed(SEED));
         let report = map.report().unwrap();
         assert_eq!((report.pairs, report.attempts), (keys.len(), 1), "{report:?}");
         assert!(map.contains(&keys).unwrap().into_iter().all(|found| found));
         let (staged, options) =
-            (device.stage(&many).unwrap(), SetOptions { seed: Some(SEED), ..Default::default() });
+            (device.stage(&many).unwrap(), SetOptions::default().with_seed(SEED));
         let mut builder = SetBuilder::new(&device, options).unwrap();
         let report =
             builder.build(&device.stream().unwrap(), staged.view()).unwrap().report().unwrap();
@@ -159,7 +154,7 @@ fn copies_of_keys_that_look_alike_become_one() {
         });
         let expected = expected.map(|at| at.map(value::<V>)).collect::<Vec<_>>();
         for device in devices() {
-            let options = MapOptions { seed: Some(SEED), duplicates, ..MapOptions::default() };
+            let options = MapOptions::default().with_seed(SEED).with_duplicates(duplicates);
             let map = map_of::<K, V>(&device, &input, options);
             let (report, place) = (map.report().unwrap(), device.name());
             assert_eq!(
@@ -187,7 +182,7 @@ fn updates<K: Key, V: Value>() {
         let n = if is_fast(&device) { 40_000 } else { 1_500 };
         let stream = device.stream().unwrap();
         let others = chosen_keys::<K::Layout<V>>(SEED + 1, n);
-        let options = MapOptions { seed: Some(SEED), ..MapOptions::default() };
+        let options = MapOptions::default().with_seed(SEED);
         let mut keys = chosen_keys::<K::Layout<V>>(SEED, n);
         keys.retain(|key| others.binary_search(key).is_err());
         let mut map = map_of::<K, V>(&device, &others, options);
@@ -220,7 +215,7 @@ fn updates_of_sets_take_another_seed() {
         for device in devices() {
             let n = if is_fast(&device) { 40_000 } else { 1_500 };
             let (stream, keys) = (device.stream().unwrap(), chosen_keys::<K::Pairs>(SEED, n));
-            let options = SetOptions { seed: Some(SEED), ..SetOptions::default() };
+            let options = SetOptions::default().with_seed(SEED);
             let none = device.stage::<K>(&[]).unwrap();
             let mut set =
                 SetBuilder::new(&device, options).unwrap().build(&stream, none.view()).unwrap();

@@ -38,13 +38,13 @@ fn check(
     let mut random = Random(1);
     queries.extend((0..keys.len() + 8).map(|_| random.word() as u32));
     queries.extend([0, 1, u32::MAX, u32::MAX - 1]);
-    let answers = table.find(stream, &queries).unwrap();
+    let answers = table.get(stream, &queries).unwrap();
     for (q, a) in queries.iter().zip(answers) {
         assert_eq!(a, oracle.get(q).copied(), "{place}: key {q}");
     }
 }
 fn unchecked(load: Option<f64>, seed: u64) -> Options {
-    Options { load, duplicates: Duplicates::Unchecked, seed }
+    Options::default().with_load(load).with_duplicates(Duplicates::Unchecked).with_seed(seed)
 }
 
 #[test]
@@ -248,7 +248,7 @@ fn duplicates_follow_the_policy() {
                     keys.iter().copied().zip(values.iter().copied()).collect();
                 let first: HashMap<_, _> =
                     keys.iter().copied().zip(values.iter().copied()).rev().collect();
-                let of = |duplicates| Options { duplicates, ..Options::default() };
+                let of = |duplicates| Options::default().with_duplicates(duplicates);
                 check(*kind, &stream, &keys, &values, &of(Duplicates::KeepLast), &last);
                 check(*kind, &stream, &keys, &values, &of(Duplicates::KeepFirst), &first);
                 let (k, v) = (device.stage(&keys).unwrap(), device.stage(&values).unwrap());
@@ -262,7 +262,7 @@ fn duplicates_follow_the_policy() {
                 // A broken promise: one of the pairs stays, nothing hangs.
                 let table =
                     kind.build(&stream, k.view(), v.view(), &of(Duplicates::Unchecked)).unwrap();
-                for (q, a) in keys.iter().zip(table.find(&stream, &keys).unwrap()) {
+                for (q, a) in keys.iter().zip(table.get(&stream, &keys).unwrap()) {
                     assert!(a.is_some_and(|v| keys[v as usize] == *q), "{}: {q}", kind.name());
                 }
             }
@@ -300,8 +300,7 @@ fn wrong_arguments_are_named() {
         assert_eq!(e.to_string(), "`values` holds 4 elements, but `keys` needs 3");
         let table = kind.build(&stream, k.view(), k.view(), &Options::default()).unwrap();
         let (mut values, mut found) = (device.alloc(3).unwrap(), device.alloc(4).unwrap());
-        let e =
-            table.find_into(&stream, k.view(), values.view_mut(), found.view_mut()).unwrap_err();
+        let e = table.get_into(&stream, k.view(), values.view_mut(), found.view_mut()).unwrap_err();
         assert_eq!(e.to_string(), "`found` holds 4 elements, but `queries` needs 3");
         let elsewhere = other.upload(&three).unwrap();
         let Err(e) = kind.build(&stream, elsewhere.view(), elsewhere.view(), &Options::default())
@@ -337,7 +336,7 @@ fn parts_of_buffers_will_do() {
                     v.view().slice(start..start + 2500).unwrap(),
                 );
                 let table = kind.build(&stream, k, v, &Options::default()).unwrap();
-                let answers = table.find(&stream, &keys).unwrap();
+                let answers = table.get(&stream, &keys).unwrap();
                 for (i, a) in answers.into_iter().enumerate() {
                     assert_eq!(a, (start..start + 2500).contains(&i).then_some(keys[i]));
                 }
@@ -373,7 +372,7 @@ proptest! {
         } else {
             pairs.into_iter().collect()
         };
-        let options = Options { load: Some(load * kinds()[kind].max_load()), duplicates, seed };
+        let options = Options::default().with_load(Some(load * kinds()[kind].max_load())).with_duplicates(duplicates).with_seed(seed);
         check(kinds()[kind], &device.stream().unwrap(), &keys, &values, &options, &oracle);
     }
 }

@@ -11,7 +11,7 @@ fn check(kind: &dyn ListKind, stream: &Stream, keys: &[u32], values: &[u32], see
     let device = stream.device();
     let (k, v) = (device.stage(keys).unwrap(), device.stage(values).unwrap());
     let table =
-        kind.build(stream, k.view(), v.view(), &Options { seed, ..Options::default() }).unwrap();
+        kind.build(stream, k.view(), v.view(), &Options::default().with_seed(seed)).unwrap();
     let place = format!("{} on {}, n = {}", kind.name(), device.name(), keys.len());
     let mut oracle: HashMap<u32, Vec<u32>> = HashMap::new();
     keys.iter().zip(values).for_each(|(k, v)| oracle.entry(*k).or_default().push(*v));
@@ -33,7 +33,7 @@ fn check(kind: &dyn ListKind, stream: &Stream, keys: &[u32], values: &[u32], see
     let mut random = Random(1);
     queries.extend((0..keys.len() + 8).map(|_| random.word() as u32));
     queries.extend([0, 1, u32::MAX, u32::MAX - 1]);
-    for (q, (start, count)) in queries.iter().zip(table.find(stream, &queries).unwrap()) {
+    for (q, (start, count)) in queries.iter().zip(table.get(stream, &queries).unwrap()) {
         let (part, expected) = (start as usize..(start + count) as usize, oracle.get(q));
         match (kind.lists(), expected) {
             (_, None) => assert_eq!((start, count), (0, 0), "{place}: key {q}"),
@@ -105,7 +105,7 @@ fn wrong_arguments_are_named() {
         };
         assert_eq!(e.to_string(), "`values` holds 4 elements, but `keys` needs 3");
         for load in [0.0, -1.0, f64::NAN, 1.01] {
-            let options = Options { load: Some(load), ..Options::default() };
+            let options = Options::default().with_load(Some(load));
             let built = kind.build(&stream, three.view(), three.view(), &options);
             assert!(
                 matches!(built, Err(Error::Setting { field: "load", .. })),
@@ -116,7 +116,7 @@ fn wrong_arguments_are_named() {
         let table = kind.build(&stream, three.view(), three.view(), &Options::default()).unwrap();
         let (mut starts, mut counts) = (device.alloc(3).unwrap(), device.alloc(4).unwrap());
         let e = table
-            .find_into(&stream, three.view(), starts.view_mut(), counts.view_mut())
+            .get_into(&stream, three.view(), starts.view_mut(), counts.view_mut())
             .unwrap_err();
         assert_eq!(e.to_string(), "`counts` holds 4 elements, but `queries` needs 3");
     }

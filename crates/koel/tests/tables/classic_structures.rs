@@ -18,10 +18,11 @@ fn build(
 ) -> BuildReport {
     let values = keys.iter().map(|&k| value_of(k)).collect::<Vec<u32>>();
     let (k, v) = (stream.device().stage(keys).unwrap(), stream.device().stage(&values).unwrap());
-    let options = Options { load, duplicates: Duplicates::Unchecked, seed };
+    let options =
+        Options::default().with_load(load).with_duplicates(Duplicates::Unchecked).with_seed(seed);
     let table = kind.build(stream, k.view(), v.view(), &options).unwrap();
     let place = format!("{} on {}, load {load:?}", kind.name(), stream.device().name());
-    for (key, found) in keys.iter().zip(table.find(stream, keys).unwrap()) {
+    for (key, found) in keys.iter().zip(table.get(stream, keys).unwrap()) {
         assert_eq!(found, Some(value_of(*key)), "{place}: {key}");
     }
     let present = keys.iter().collect::<std::collections::HashSet<_>>();
@@ -29,7 +30,7 @@ fn build(
         .map(|i| scramble(i, 77))
         .filter(|k| !present.contains(k))
         .collect::<Vec<_>>();
-    assert!(table.find(stream, &absent).unwrap().iter().all(Option::is_none), "{place}");
+    assert!(table.get(stream, &absent).unwrap().iter().all(Option::is_none), "{place}");
     table.report().clone()
 }
 fn random_keys(n: u32) -> Vec<u32> {

@@ -1,8 +1,8 @@
 //! Indexes and multimaps on every device against naive oracles.
 
 use crate::support::{Random, devices, is_fast};
+use koel::groups::reduction::{Max, MaxF32, Min, MinF32, Reduction, Sum, SumF32};
 use koel::primitives::radix_sort::SortPair;
-use koel::reduction::{Max, MaxF32, Min, MinF32, Reduction, Sum, SumF32};
 use koel::{
     Device, DeviceKind, Error, Index, IndexBuilder, IndexOptions, Key, MultiMap, MultiMapBuilder,
     MultiMapOptions, NO_ID, Retriever, Value, ValueOrder,
@@ -50,7 +50,7 @@ fn check_index<K: Key>(builder: &mut IndexBuilder<K>, device: &Device, keys: &[K
     let column = device.upload(keys).unwrap();
     let (index, counted) = builder.build_counted(&stream, column.view()).unwrap();
     assert_eq!(index.len(), distinct.len(), "{place}");
-    assert!(index.keys().download().unwrap() == distinct, "{place}");
+    assert!(index.keys_view().download().unwrap() == distinct, "{place}");
     assert!(counted.download().unwrap().into_iter().eq(counts.values().copied()), "{place}");
     let asked = queries(keys);
     assert!(index.ids(&asked).unwrap().into_iter().eq(asked.iter().map(id)), "{place}");
@@ -68,7 +68,8 @@ fn check_index<K: Key>(builder: &mut IndexBuilder<K>, device: &Device, keys: &[K
 fn indexes<K: Key>() {
     for device in devices() {
         let mut builder =
-            IndexBuilder::<K>::new(&device, IndexOptions { load: 0.9, seed: Some(3) }).unwrap();
+            IndexBuilder::<K>::new(&device, IndexOptions::default().with_load(0.9).with_seed(3))
+                .unwrap();
         // Largest first, then again after smaller ones: memory is reused for inputs of other sizes.
         for (s, n) in sizes(&device).into_iter().rev().chain([2000]).enumerate() {
             for (name, of) in COLUMNS.into_iter().skip(s % 2).step_by(2) {
@@ -110,7 +111,7 @@ fn check_multi_map<K: Key + SortPair<V>, V: Value>(
     let (on_device, values_on) = (device.upload(keys).unwrap(), device.upload(&values).unwrap());
     let map = builder.build(&stream, on_device.view(), values_on.view()).unwrap();
     assert_eq!((map.len(), map.index().len()), (keys.len(), oracle.len()), "{place}");
-    assert!(map.values().download().unwrap().iter().eq(oracle.values().flatten()), "{place}");
+    assert!(map.values_view().download().unwrap().iter().eq(oracle.values().flatten()), "{place}");
     let all = |of: fn(&[V]) -> u64| oracle.values().map(move |values| of(values));
     let wrapping = |values: &[V]| values.iter().fold(0u64, |sum, v| sum.wrapping_add(v.widened()));
     assert!(map.reduce::<Sum>().unwrap().into_iter().eq(all(wrapping)), "{place}");
@@ -195,7 +196,7 @@ fn multi_maps_of_mixed_pairs() {
 fn in_any_order<K: Key + SortPair<V>, V: Value>() {
     for device in devices() {
         let stream = device.stream().unwrap();
-        let options = MultiMapOptions { order: ValueOrder::Any, ..MultiMapOptions::default() };
+        let options = MultiMapOptions::default().with_order(ValueOrder::Any);
         let mut builder = MultiMapBuilder::<K, V>::new(&device, options).unwrap();
         // Elsewhere they are sorted, or too few.
         let parts = device.kind() == DeviceKind::Cuda && is_fast(&device);
@@ -300,9 +301,12 @@ fn what_does_not_fit_is_refused() {
         assert_eq!(retriever.total().unwrap(), 0);
         let e = MultiMap::build(&device, &[7u32], &[1u32, 2]).unwrap_err();
         assert!(matches!(e, Error::Length { name: "values", found: 2, expected: 1, .. }), "{e}");
-        let e = IndexBuilder::<u32>::new(&device, IndexOptions { load: 0.99, seed: None })
-            .err()
-            .unwrap();
+        let e = IndexBuilder::<u32>::new(
+            &device,
+            IndexOptions::default().with_load(0.99).with_seed(None),
+        )
+        .err()
+        .unwrap();
         assert!(matches!(e, Error::Setting { field: "load", .. }), "{e}");
         let elsewhere = Device::executor(5).upload(&[1u32, 2]).unwrap();
         let e = IndexBuilder::new(&device, IndexOptions::default())

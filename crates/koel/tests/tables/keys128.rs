@@ -67,7 +67,7 @@ fn queries(keys: &[u128]) -> Vec<u128> {
 }
 
 fn options(duplicates: Duplicates) -> Map128Options {
-    Map128Options { duplicates, seed: Some(0), ..Map128Options::default() }
+    Map128Options::default().with_duplicates(duplicates).with_seed(0)
 }
 fn build<V: Value>(
     stream: &Stream,
@@ -84,12 +84,12 @@ fn check_set(set: &Set128, expected: &[u128], asked: &[u128], place: &str) {
     let oracle = expected.iter().copied().zip(0..).collect::<HashMap<_, u32>>();
     let (device, stream) = (set.device(), set.device().stream().unwrap());
     assert_eq!((set.len(), set.is_empty()), (expected.len(), expected.is_empty()), "{place}");
-    assert!(set.keys().download().unwrap() == expected, "{place}: the keys differ");
+    assert!(set.keys_view().download().unwrap() == expected, "{place}: the keys differ");
     let there = set.contains(asked).unwrap();
     let staged = device.stage(asked).unwrap();
     let mut bits = device.alloc::<u32>(asked.len().div_ceil(32)).unwrap();
     bits.view_mut().fill_bytes(0xFF, &stream).unwrap();
-    set.contains_bits(&stream, staged.view(), bits.view_mut()).unwrap();
+    set.contains_bits_into(&stream, staged.view(), bits.view_mut()).unwrap();
     let bits = bits.download().unwrap();
     // Looks keys up as a kernel would.
     // SAFETY: the table is in host memory, and nothing changes it here.
@@ -130,7 +130,7 @@ fn check<V: Value>(map: &Map128<V>, expected: &[(u128, V)], place: &str) {
     let (device, stream) = (map.device(), map.device().stream().unwrap());
     let (staged, mut values) = (device.stage(&asked).unwrap(), device.alloc(asked.len()).unwrap());
     let missing = V::narrowed(0x1111_2222_3333_4444);
-    map.get_or(&stream, staged.view(), values.view_mut(), missing).unwrap();
+    map.get_or_into(&stream, staged.view(), values.view_mut(), missing).unwrap();
     for ((key, answer), value) in asked.iter().zip(answers).zip(values.download().unwrap()) {
         assert_eq!(answer, oracle.get(key).copied(), "{place}: key {key:#x}");
         assert_eq!(value, answer.unwrap_or(missing), "{place}: key {key:#x}");
@@ -144,9 +144,7 @@ fn every_column<V: Value>(step: usize) {
     for device in devices() {
         let stream = device.stream().unwrap();
         for (p, policy) in POLICIES.into_iter().enumerate() {
-            let mut builder =
-                Map128Builder::new(&device, Map128Options { seed: Some(3), ..options(policy) })
-                    .unwrap();
+            let mut builder = Map128Builder::new(&device, options(policy).with_seed(3)).unwrap();
             for (s, n) in sizes(&device).into_iter().rev().chain([3000]).enumerate() {
                 for (name, of) in COLUMNS.into_iter().skip((s + p) % step).step_by(step) {
                     let (keys, values) = (column(of, n), values::<V>(n));
@@ -180,7 +178,7 @@ fn every_load() {
         let (stream, n) = (device.stream().unwrap(), if is_fast(&device) { 100_000 } else { 5000 });
         let (keys, values) = (column(COLUMNS[0].1, n), values::<u32>(n));
         for load in [0.3, 0.95] {
-            let options = Map128Options { load, ..Map128Options::default() };
+            let options = Map128Options::default().with_load(load);
             let map = build(&stream, &keys, &values, options).unwrap();
             check(
                 &map,
@@ -301,7 +299,7 @@ fn keys_that_share_fingerprints() {
                 let map = build(&stream, &keys, &values, options(policy)).unwrap();
                 assert_eq!(map.report().unwrap().attempts, 2, "{place}");
                 check(&map, &kept(&keys, &values, policy), &place);
-                let another = Map128Options { seed: Some(1), ..options(policy) };
+                let another = options(policy).with_seed(1);
                 assert_eq!(
                     build(&stream, &keys, &values, another).unwrap().report().unwrap().attempts,
                     1,
@@ -322,7 +320,7 @@ fn keys_that_share_fingerprints() {
                 assert_eq!(map.report().unwrap().attempts, 2, "{place}");
                 check(&map, &kept(keys, values, policy), &place);
             }
-            let seed = IndexOptions { seed: Some(0), ..IndexOptions::default() };
+            let seed = IndexOptions::default().with_seed(0);
             let staged = device.stage(&keys).unwrap();
             let index =
                 Index128Builder::new(&device, seed).unwrap().build(&stream, staged.view()).unwrap();
@@ -348,8 +346,7 @@ fn a_fingerprint_is_no_key() {
         check_set(map.set(), &there, &asked, &device.name());
         let found = map.get(&asked).unwrap().into_iter().flatten().count();
         assert_eq!(found, there.len(), "on {}", device.name());
-        let (seed, staged) =
-            (SetOptions { seed: Some(0), ..SetOptions::default() }, device.stage(&there).unwrap());
+        let (seed, staged) = (SetOptions::default().with_seed(0), device.stage(&there).unwrap());
         let set = Set128Builder::new(&device, seed).unwrap().build(&stream, staged.view()).unwrap();
         check_set(&set, &there, &asked, &device.name());
     }
@@ -392,7 +389,7 @@ fn check_index(
 #[test]
 fn indexes_and_sets() {
     for device in devices() {
-        let options = IndexOptions { load: 0.9, seed: Some(5) };
+        let options = IndexOptions::default().with_load(0.9).with_seed(5);
         let mut builder = koel::keys128::Index128Builder::new(&device, options).unwrap();
         let mut of_sets = Set128Builder::new(&device, SetOptions::default()).unwrap();
         for (s, n) in sizes(&device).into_iter().rev().chain([3000]).enumerate() {
@@ -505,7 +502,12 @@ fn rebuilds_take_no_memory() {
                 // The share of each CPU thread changes from run to run.
                 let scratch =
                     if device.kind() == DeviceKind::Cpu { 0 } else { report.scratch_bytes };
-                places.push((map.keys().address(), map.values().address(), report.bytes, scratch));
+                places.push((
+                    map.keys_view().address(),
+                    map.values_view().address(),
+                    report.bytes,
+                    scratch,
+                ));
             }
             assert!(
                 places.iter().all(|place| *place == places[0]),
@@ -584,7 +586,7 @@ fn views_and_graphs() {
             (device.upload(&keys[..100]).unwrap(), device.alloc::<u32>(100).unwrap());
         let mut graph = stream
             .capture((map, queries, found), |stream, (map, queries, found)| {
-                map.get_or(stream, queries.view(), found.view_mut(), 7)
+                map.get_or_into(stream, queries.view(), found.view_mut(), 7)
             })
             .unwrap();
         for round in [0, 100, 4903] {
@@ -601,22 +603,20 @@ fn what_does_not_fit_is_refused() {
         let e = Map128::build(&device, &[7, 8], &[1u32]).unwrap_err();
         assert!(matches!(e, Error::Length { name: "values", found: 1, expected: 2, .. }), "{e}");
         let e =
-            Map128Builder::new(&device, Map128Options { load: 0.99, ..Map128Options::default() })
-                .err()
-                .unwrap();
+            Map128Builder::new(&device, Map128Options::default().with_load(0.99)).err().unwrap();
         assert!(matches!(e, Error::Setting { field: "load", .. }), "{e}");
         let map = Map128::build(&device, &[7, 8], &[1u32, 2]).unwrap();
         let (keys, mut short) =
             (device.upload(&[1u128, 2, 3]).unwrap(), device.alloc::<u32>(2).unwrap());
         let (mut flags, mut sums) =
             (device.alloc::<u8>(2).unwrap(), device.alloc::<u64>(2).unwrap());
-        let e = map.get_or(&stream, keys.view(), short.view_mut(), 0).unwrap_err();
+        let e = map.get_or_into(&stream, keys.view(), short.view_mut(), 0).unwrap_err();
         assert!(matches!(e, Error::Length { name: "values", found: 2, expected: 3, .. }), "{e}");
         let e = map.get_into(&stream, keys.view(), short.view_mut(), flags.view_mut()).unwrap_err();
         assert!(matches!(e, Error::Length { name: "values", .. }), "{e}");
         let e = map.contains_into(&stream, keys.view(), flags.view_mut()).unwrap_err();
         assert!(matches!(e, Error::Length { name: "found", found: 2, expected: 3, .. }), "{e}");
-        let e = map.contains_bits(&stream, keys.view(), short.view_mut()).unwrap_err();
+        let e = map.contains_bits_into(&stream, keys.view(), short.view_mut()).unwrap_err();
         assert!(matches!(e, Error::Length { name: "found", found: 2, expected: 1, .. }), "{e}");
         let e = map.count_into(&stream, keys.view(), sums.view_mut()).unwrap_err();
         assert!(matches!(e, Error::Length { name: "count", found: 2, expected: 1, .. }), "{e}");

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use std::collections::HashMap;
 
 fn options(load: f64, duplicates: Duplicates) -> MapOptions {
-    MapOptions { load, duplicates, seed: Some(0), ..MapOptions::default() }
+    MapOptions::default().with_load(load).with_duplicates(duplicates).with_seed(0)
 }
 fn build<K: Key, V: Value>(
     stream: &Stream,
@@ -53,10 +53,10 @@ fn check<K: Key, V: Value>(map: &Map<K, V>, oracle: &HashMap<K, V>, place: &str)
     let (device, stream) = (map.device(), map.device().stream().unwrap());
     let (staged, missing) = (device.stage(&queries).unwrap(), V::narrowed(77));
     let mut values = device.alloc(queries.len()).unwrap();
-    map.get_or(&stream, staged.view(), values.view_mut(), missing).unwrap();
+    map.get_or_into(&stream, staged.view(), values.view_mut(), missing).unwrap();
     let there = map.contains(&queries).unwrap();
     let mut bits = device.alloc::<u32>(queries.len().div_ceil(32)).unwrap();
-    map.contains_bits(&stream, staged.view(), bits.view_mut()).unwrap();
+    map.contains_bits_into(&stream, staged.view(), bits.view_mut()).unwrap();
     let bits = bits.download().unwrap();
     for (i, ((q, expected), a)) in queried().zip(values.download().unwrap()).enumerate() {
         assert_eq!(a, expected.unwrap_or(missing), "{place}: key {q:?}");
@@ -325,7 +325,7 @@ fn a_map_is_rebuilt_again_and_again() {
     for device in devices() {
         let stream = device.stream().unwrap();
         for duplicates in [Duplicates::KeepLast, Duplicates::Unchecked] {
-            let seeded = MapOptions { seed: Some(5), ..options(0.8, duplicates) };
+            let seeded = options(0.8, duplicates).with_seed(5);
             let mut builder = MapBuilder::new(&device, seeded).unwrap();
             let none = device.stage::<u64>(&[]).unwrap();
             let mut map = builder.build(&stream, none.view(), none.view()).unwrap();
@@ -358,7 +358,7 @@ fn a_rebuild_is_part_of_a_graph() {
                 (builder, map, keys, values, found),
                 |stream, (builder, map, keys, values, found)| {
                     builder.rebuild(map, stream, keys.view(), values.view())?;
-                    map.get_or(stream, keys.view(), found.view_mut(), 7)
+                    map.get_or_into(stream, keys.view(), found.view_mut(), 7)
                 },
             )
             .unwrap();
@@ -525,7 +525,7 @@ fn wrong_arguments_are_named() {
     let e = map.get_into(&stream, keys.view(), values.view_mut(), found.view_mut()).unwrap_err();
     assert_eq!(e.to_string(), "`found` holds 2 elements, but `keys` needs 3");
     let (mut bits, mut count) = (device.alloc(2).unwrap(), device.alloc(1).unwrap());
-    let e = map.contains_bits(&stream, keys.view(), bits.view_mut()).unwrap_err();
+    let e = map.contains_bits_into(&stream, keys.view(), bits.view_mut()).unwrap_err();
     assert_eq!(e.to_string(), "`found` holds 2 elements, but `keys / 32` needs 1");
     let mut short = device.alloc(2).unwrap();
     let e = map
@@ -534,7 +534,7 @@ fn wrong_arguments_are_named() {
     assert_eq!(e.to_string(), "`keys` holds 2 elements, but `pairs` needs 3");
     let other = Device::executor(1);
     let elsewhere = other.stream().unwrap();
-    let e = map.get_or(&elsewhere, keys.view(), values.view_mut(), 0).unwrap_err();
+    let e = map.get_or_into(&elsewhere, keys.view(), values.view_mut(), 0).unwrap_err();
     assert!(matches!(e, Error::WrongDevice { name: "keys", .. }), "{e}");
     let mut builder = MapBuilder::new(&other, MapOptions::default()).unwrap();
     let (mut map, keys) = (map, other.upload(&[1u32]).unwrap());

@@ -6,7 +6,7 @@ use koel::map::layout::{Layout, Narrow};
 use koel::{Device, DeviceKind, Duplicates, Key, Map, MapBuilder, MapOptions, Value};
 
 fn options(load: f64) -> MapOptions {
-    MapOptions { load, reproducible: true, ..MapOptions::default() }
+    MapOptions::default().with_load(load).with_reproducible(true)
 }
 fn build<K: Key, V: Value>(device: &Device, pairs: &[(K, V)], options: MapOptions) -> Map<K, V> {
     let (keys, values): (Vec<K>, Vec<V>) = pairs.iter().copied().unzip();
@@ -207,17 +207,13 @@ fn fingerprints_differ() {
         found.push(build(&device, &other, options(0.8)).fingerprint().unwrap());
         other[7] = (other[7].0 ^ 0x8000_0001, all[7].1);
         found.push(build(&device, &other, options(0.8)).fingerprint().unwrap());
-        found.push(
-            build(&device, &all, MapOptions { seed: Some(1), ..options(0.8) })
-                .fingerprint()
-                .unwrap(),
-        );
+        found.push(build(&device, &all, options(0.8).with_seed(1)).fingerprint().unwrap());
         found.push(build(&device, &all, options(0.7)).fingerprint().unwrap());
         // The last and the first of two copies.
         let twice =
             all.iter().copied().chain(all.iter().map(|&(k, v)| (k, !v))).collect::<Vec<_>>();
         for duplicates in [Duplicates::KeepLast, Duplicates::KeepFirst] {
-            let map = build(&device, &twice, MapOptions { duplicates, ..options(0.8) });
+            let map = build(&device, &twice, options(0.8).with_duplicates(duplicates));
             found.push(map.fingerprint().unwrap());
         }
         let all_found = found.len();

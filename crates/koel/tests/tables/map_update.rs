@@ -19,7 +19,7 @@ impl<K: Key, V: Value> Table for Map<K, V> {
 
     fn build(device: &Device, keys: &[K], values: &[V], load: f64) -> (Self, MapUpdater<K, V>) {
         let (k, v) = (device.stage(keys).unwrap(), device.stage(values).unwrap());
-        let options = MapOptions { load, seed: Some(0), ..MapOptions::default() };
+        let options = MapOptions::default().with_load(load).with_seed(0);
         let mut builder = MapBuilder::new(device, options).unwrap();
         let map = builder.build(&device.stream().unwrap(), k.view(), v.view()).unwrap();
         (map, MapUpdater::new(device, options).unwrap())
@@ -167,7 +167,7 @@ fn joins_see_updates() {
 #[test]
 fn the_ambiguous_key_takes_no_room() {
     use Outcome::{Erased, Inserted, Kept};
-    let options = MapOptions { seed: Some(0), ..MapOptions::default() };
+    let options = MapOptions::default().with_seed(0);
     let key = Narrow::unmixed(0, Narrow::AMBIGUOUS);
     for device in devices() {
         let stream = device.stream().unwrap();

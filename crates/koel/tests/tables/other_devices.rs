@@ -26,9 +26,9 @@ fn all(own: &Device, other: &Device) {
 
     let mut map = Map::build(own, &[3u32, 5], &[30u32, 50]).unwrap();
     refused(map.get_into(stream, k, values.view_mut(), found.view_mut()));
-    refused(map.get_or(stream, k, values.view_mut(), 0));
+    refused(map.get_or_into(stream, k, values.view_mut(), 0));
     refused(map.contains_into(stream, k, found.view_mut()));
-    refused(map.contains_bits(stream, k, bits.view_mut()));
+    refused(map.contains_bits_into(stream, k, bits.view_mut()));
     refused(map.count_into(stream, k, count.view_mut()));
     refused(map.export_into(stream, values.view_mut(), counts.view_mut(), count32.view_mut()));
     refused(map.table(stream).map(|_| ()));
@@ -48,7 +48,7 @@ fn all(own: &Device, other: &Device) {
 
     let mut set = Set::build(own, &[3u32, 5]).unwrap();
     refused(set.contains_into(stream, k, found.view_mut()));
-    refused(set.contains_bits(stream, k, bits.view_mut()));
+    refused(set.contains_bits_into(stream, k, bits.view_mut()));
     refused(set.count_into(stream, k, count.view_mut()));
     refused(set.export_into(stream, values.view_mut(), count.view_mut()));
     refused(set.table(stream).map(|_| ()));
@@ -75,14 +75,14 @@ fn all(own: &Device, other: &Device) {
     let w = wide.view();
     let mut set = Set128::build(own, &[3u128, 5]).unwrap();
     refused(set.contains_into(stream, w, found.view_mut()));
-    refused(set.contains_bits(stream, w, bits.view_mut()));
+    refused(set.contains_bits_into(stream, w, bits.view_mut()));
     refused(set.count_into(stream, w, count.view_mut()));
     let mut builder = Set128Builder::new(own, SetOptions::default()).unwrap();
     refused(builder.build(stream, w));
     refused(builder.rebuild(&mut set, stream, w));
     let mut map = Map128::build(own, &[3u128, 5], &[30u32, 50]).unwrap();
     refused(map.get_into(stream, w, values.view_mut(), found.view_mut()));
-    refused(map.get_or(stream, w, values.view_mut(), 0));
+    refused(map.get_or_into(stream, w, values.view_mut(), 0));
     let mut builder = Map128Builder::new(own, Map128Options::default()).unwrap();
     refused(builder.rebuild(&mut map, stream, w, k));
     let index = Index128::build(own, &[3u128, 5]).unwrap();

@@ -10,7 +10,7 @@ use std::collections::HashSet;
 
 fn build<K: Key>(stream: &Stream, keys: &[K], load: f64) -> koel::Result<Set<K>> {
     let device = stream.device();
-    let options = SetOptions { load, seed: Some(0) };
+    let options = SetOptions::default().with_load(load).with_seed(0);
     SetBuilder::new(device, options)?.build(stream, device.stage(keys)?.view())
 }
 /// Returns a key of any type for each 32-bit word.
@@ -39,7 +39,7 @@ fn check<K: Key>(set: &Set<K>, oracle: &HashSet<K>, place: &str) {
     let there = set.contains(&queries).unwrap();
     let staged = device.stage(&queries).unwrap();
     let mut bits = device.alloc::<u32>(queries.len().div_ceil(32)).unwrap();
-    set.contains_bits(&stream, staged.view(), bits.view_mut()).unwrap();
+    set.contains_bits_into(&stream, staged.view(), bits.view_mut()).unwrap();
     let bits = bits.download().unwrap();
     // Looks keys up as a kernel would.
     // SAFETY: the table is in host memory, and nothing changes it here.
@@ -194,9 +194,7 @@ fn the_ambiguous_key_is_a_key() {
 fn a_set_is_rebuilt_again_and_again() {
     for device in devices() {
         let stream = device.stream().unwrap();
-        let mut builder =
-            SetBuilder::new(&device, SetOptions { seed: Some(5), ..SetOptions::default() })
-                .unwrap();
+        let mut builder = SetBuilder::new(&device, SetOptions::default().with_seed(5)).unwrap();
         let none = device.stage::<u64>(&[]).unwrap();
         let mut set = builder.build(&stream, none.view()).unwrap();
         for n in [5000, 5000, 100, 9000, 0, 5000] {
@@ -375,7 +373,10 @@ fn arrays_are_combined() {
 fn wrong_arguments_are_named() {
     let device = Device::cpu().unwrap();
     for load in [0.0, 0.29, 0.96, f64::NAN, f64::INFINITY] {
-        let e = SetBuilder::<u32>::new(&device, SetOptions { load, seed: None }).err().unwrap();
+        let e =
+            SetBuilder::<u32>::new(&device, SetOptions::default().with_load(load).with_seed(None))
+                .err()
+                .unwrap();
         assert!(matches!(e, Error::Setting { field: "load", .. }), "{e}");
     }
     let set = Set::build(&device, &[1u32, 2, 3]).unwrap();
@@ -383,7 +384,7 @@ fn wrong_arguments_are_named() {
     let (mut found, mut bits) = (device.alloc(2).unwrap(), device.alloc(2).unwrap());
     let e = set.contains_into(&stream, keys.view(), found.view_mut()).unwrap_err();
     assert_eq!(e.to_string(), "`found` holds 2 elements, but `keys` needs 3");
-    let e = set.contains_bits(&stream, keys.view(), bits.view_mut()).unwrap_err();
+    let e = set.contains_bits_into(&stream, keys.view(), bits.view_mut()).unwrap_err();
     assert_eq!(e.to_string(), "`found` holds 2 elements, but `keys / 32` needs 1");
     let (mut short, mut count, mut counts) =
         (device.alloc(2).unwrap(), device.alloc(1).unwrap(), device.alloc(2).unwrap());

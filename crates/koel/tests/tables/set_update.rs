@@ -17,7 +17,7 @@ impl<K: Key> Table for Set<K> {
     const OPERATIONS: &'static [Operation] = &[Operation::Insert, Operation::Erase];
 
     fn build(device: &Device, keys: &[K], _: &[u32], load: f64) -> (Self, SetUpdater<K>) {
-        let options = SetOptions { load, seed: Some(0) };
+        let options = SetOptions::default().with_load(load).with_seed(0);
         let keys = device.stage(keys).unwrap();
         let mut builder = SetBuilder::new(device, options).unwrap();
         let set = builder.build(&device.stream().unwrap(), keys.view()).unwrap();

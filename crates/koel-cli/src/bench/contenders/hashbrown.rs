@@ -50,7 +50,7 @@ impl Table for Built {
     fn report(&self) -> &BuildReport {
         &self.report
     }
-    fn find_into(
+    fn get_into(
         &self,
         _: &Stream,
         queries: View<'_, u32>,

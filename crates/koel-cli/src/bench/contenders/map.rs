@@ -75,7 +75,7 @@ impl Kind for Map {
             None => {
                 let builder = MapBuilder::new(
                     device,
-                    MapOptions { load, duplicates, ..MapOptions::default() },
+                    MapOptions::default().with_load(load).with_duplicates(duplicates),
                 )?;
                 Kept { device: device.clone(), load, duplicates, builder }
             }
@@ -97,7 +97,7 @@ impl Keeps for Map {
         options: &Options,
     ) -> koel::Result<Box<dyn Rebuilt>> {
         let load = options.load.unwrap_or(self.default_load());
-        let options = MapOptions { load, duplicates: options.duplicates, ..MapOptions::default() };
+        let options = MapOptions::default().with_load(load).with_duplicates(options.duplicates);
         let mut builder = MapBuilder::new(stream.device(), options)?;
         Ok(Box::new(Standing { built: Built::new(builder.build(stream, keys, values)?)?, builder }))
     }
@@ -107,7 +107,7 @@ impl Table for Built {
     fn report(&self) -> &BuildReport {
         &self.report
     }
-    fn find_into(
+    fn get_into(
         &self,
         stream: &Stream,
         queries: View<'_, u32>,
@@ -122,14 +122,14 @@ impl Table for Standing {
     fn report(&self) -> &BuildReport {
         &self.built.report
     }
-    fn find_into(
+    fn get_into(
         &self,
         stream: &Stream,
         queries: View<'_, u32>,
         values: ViewMut<'_, u32>,
         found: ViewMut<'_, u8>,
     ) -> koel::Result<()> {
-        self.built.find_into(stream, queries, values, found)
+        self.built.get_into(stream, queries, values, found)
     }
 }
 impl Rebuilt for Standing {

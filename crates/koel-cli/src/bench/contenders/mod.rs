@@ -208,7 +208,7 @@ mod tests {
                 let mut found = device.alloc::<u8>(queries.len()).unwrap();
                 let staged = device.stage(&queries).unwrap();
                 table
-                    .find_into(&stream, staged.view(), values_out.view_mut(), found.view_mut())
+                    .get_into(&stream, staged.view(), values_out.view_mut(), found.view_mut())
                     .unwrap();
                 let (values_out, found_out) =
                     (values_out.download().unwrap(), found.download().unwrap());
@@ -222,7 +222,7 @@ mod tests {
                     );
                     assert!(found_out[i] == 1 || values_out[i] == 0);
                 }
-                let short = table.find_into(
+                let short = table.get_into(
                     &stream,
                     staged.view().slice(1..).unwrap(),
                     device.alloc(1).unwrap().view_mut(),

@@ -109,7 +109,7 @@ impl<'a> Inputs<'a> {
         let staged = &self.queries[i].2;
         let (answers, found) = (&mut self.answers, &mut self.found);
         let find =
-            || table.find_into(self.stream, staged.view(), answers.view_mut(), found.view_mut());
+            || table.get_into(self.stream, staged.view(), answers.view_mut(), found.view_mut());
         Ok(self.stream.time(find)?.1)
     }
     /// Looks up the first queries of set `i` in `calls` calls of `batch` each. Returns the seconds
@@ -128,7 +128,7 @@ impl<'a> Inputs<'a> {
                 let queries = staged.view().slice(part.clone())?;
                 let (answers, found) =
                     (answers.view_mut().slice(part.clone())?, found.view_mut().slice(part)?);
-                table.find_into(self.stream, queries, answers, found)
+                table.get_into(self.stream, queries, answers, found)
             })
         };
         Ok(self.stream.time(find)?.1)

@@ -28,7 +28,10 @@ impl Session {
     ) -> Result<(), Stop> {
         let kind = contender.kind;
         // Keys are distinct unless repeats are requested; the papers' tables rely on it.
-        let options = Options { load, duplicates: inputs.policy, seed: self.settings.seed };
+        let options = Options::default()
+            .with_load(load)
+            .with_duplicates(inputs.policy)
+            .with_seed(self.settings.seed);
         self.progress.set_message(format!("{} · {}", kind.name(), Op::Build.name()));
         let (table, first) = inputs.build(kind, &options, false)?;
         let slots = table.report().slots;

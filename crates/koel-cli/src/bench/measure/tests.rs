@@ -59,7 +59,7 @@ impl Table for Lies {
     fn report(&self) -> &BuildReport {
         &self.report
     }
-    fn find_into(
+    fn get_into(
         &self,
         _: &Stream,
         queries: View<'_, u32>,
@@ -342,7 +342,7 @@ impl Table for Asleep {
     fn report(&self) -> &BuildReport {
         &self.report
     }
-    fn find_into(
+    fn get_into(
         &self,
         _: &Stream,
         queries: View<'_, u32>,

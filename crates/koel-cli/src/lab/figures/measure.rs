@@ -75,7 +75,10 @@ impl Lab {
         pairs: &Pairs,
         load: Option<f64>,
     ) -> Outcome<(Box<dyn Table>, f64)> {
-        let options = Options { load, duplicates: Duplicates::Unchecked, seed: self.seed };
+        let options = Options::default()
+            .with_load(load)
+            .with_duplicates(Duplicates::Unchecked)
+            .with_seed(self.seed);
         let mut best = f64::MAX;
         let build = || kind.build(&self.stream, pairs.keys.view(), pairs.values.view(), &options);
         let mut table = build()?;
@@ -97,7 +100,7 @@ impl Lab {
                 self.spoil(&mut values)?;
                 return self.spoil(&mut found);
             }
-            table.find_into(&self.stream, queries.keys.view(), values.view_mut(), found.view_mut())
+            table.get_into(&self.stream, queries.keys.view(), values.view_mut(), found.view_mut())
         })?;
         let (values, found) = (values.download()?, found.download()?);
         let answers = values
@@ -115,7 +118,7 @@ impl Lab {
         kind: &dyn ListKind,
         pairs: &Pairs,
     ) -> Outcome<(Box<dyn ListTable>, f64)> {
-        let options = Options { seed: self.seed, ..Options::default() };
+        let options = Options::default().with_seed(self.seed);
         let mut best = f64::MAX;
         let build = || kind.build(&self.stream, pairs.keys.view(), pairs.values.view(), &options);
         let mut table = build()?;
@@ -165,7 +168,7 @@ impl Lab {
                 self.spoil(&mut starts)?;
                 return self.spoil(&mut counts);
             }
-            table.find_into(&self.stream, queries.keys.view(), starts.view_mut(), counts.view_mut())
+            table.get_into(&self.stream, queries.keys.view(), starts.view_mut(), counts.view_mut())
         })?;
         let (starts, counts, list) =
             (starts.download()?, counts.download()?, table.list().download()?);

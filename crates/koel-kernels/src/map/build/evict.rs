@@ -146,116 +146,177 @@ fn evict<R: Placed, const CHECK: bool>(
     mut next: u32,
     to: u32,
 ) -> u32 {
-    let (shape, lane, lengths) = (part.shape, t.lane(), lists.lengths);
-    let (mut active, mut x, mut bucket, mut moves, mut dropped) = (false, EMPTY, 0, 0, 0);
+    let steps = Evict { t, part, lists };
+    let mut own = Evicting { active: false, x: EMPTY, bucket: 0, moves: 0 };
+    let mut dropped = 0;
     loop {
         // Idle lanes take the next pairs together.
-        let idle = t.warp().ballot(!active);
+        let idle = t.warp().ballot(!own.active);
         if idle != 0 && next < to {
-            if !active {
-                let i = next + t.rank_in(idle);
-                if i < to {
-                    x = lists.second.load(i);
-                    (active, bucket, moves) = (x != EMPTY, shape.first(part.hash(x)), 0);
-                }
-            }
+            steps.take(&mut own, idle, next, to);
             next += idle.count_ones();
         } else if idle == !0 {
             break;
         }
-        // All lanes help the few pairs that are left at the end, and those that take long.
-        let few = t.warp().ballot(active).count_ones() <= if R::EXACT { FEW } else { LAST };
-        let mut rest = t.warp().ballot(active && (few || moves >= LONG));
+        steps.help::<CHECK>(&mut own, help);
+        if own.active {
+            steps.move_on::<CHECK>(&mut own, &mut dropped);
+        }
+    }
+    dropped
+}
+
+/// What the steps of eviction work on.
+#[derive(Clone, Copy)]
+struct Evict<R> {
+    t: Thread,
+    part: Partition<R>,
+    lists: Lists,
+}
+/// The pair that a lane evicts for.
+struct Evicting {
+    /// Whether there is one.
+    active: bool,
+    /// Its record.
+    x: u64,
+    /// The bucket that it tries next.
+    bucket: u32,
+    /// Evictions for it and for those that it evicted.
+    moves: u32,
+}
+
+impl<R: Placed> Evict<R> {
+    /// Takes one of the pairs `next..to` of the second list, if the lane is one of those in `idle`
+    /// and there are enough.
+    #[inline(always)]
+    fn take(self, own: &mut Evicting, idle: u32, next: u32, to: u32) {
+        let Evict { t, part, lists } = self;
+        if !own.active {
+            let i = next + t.rank_in(idle);
+            if i < to {
+                let x = lists.second.load(i);
+                let bucket = part.shape.first(part.hash(x));
+                *own = Evicting { active: x != EMPTY, x, bucket, moves: 0 };
+            }
+        }
+    }
+    /// Lets all lanes help the few pairs that are left at the end, and those that take long.
+    #[inline(always)]
+    fn help<const CHECK: bool>(self, own: &mut Evicting, help: u32) {
+        let Evict { t, part, .. } = self;
+        let few = t.warp().ballot(own.active).count_ones() <= if R::EXACT { FEW } else { LAST };
+        let mut rest = t.warp().ballot(own.active && (few || own.moves >= LONG));
         while rest != 0 {
             let helped = rest.trailing_zeros();
             rest &= rest - 1;
-            let pair = t.warp().shfl(x, helped);
+            let pair = t.warp().shfl(own.x, helped);
             let left = search_together::<R, CHECK>(t, part, pair);
-            if lane == helped {
-                moves += help;
+            if t.lane() == helped {
+                own.moves += help;
                 if left != pair {
-                    (active, x, bucket) = (left != EMPTY, left, shape.first(part.hash(left)));
+                    let bucket = part.shape.first(part.hash(left));
+                    (own.active, own.x, own.bucket) = (left != EMPTY, left, bucket);
                 }
             }
         }
-        if !active {
-            continue;
-        }
-        let y = part.bucket(bucket);
+    }
+    /// Evicts once for the pair of the lane.
+    #[inline(always)]
+    fn move_on<const CHECK: bool>(self, own: &mut Evicting, dropped: &mut u32) {
+        let Evict { part, lists, .. } = self;
+        let y = part.bucket(own.bucket);
         if y[0] == EMPTY || y[1] == EMPTY || y[2] == EMPTY || y[3] == EMPTY {
             // Rare: a slot is just being filled, or was released.
-            if let Some(slot) = part.take_slot(bucket) {
-                part.slots.store_volatile(slot, x);
-                active = false;
+            if let Some(slot) = part.take_slot(own.bucket) {
+                part.slots.store_volatile(slot, own.x);
+                own.active = false;
             }
         } else {
-            // Prefers one of the four whose other bucket has room.
             let hashes = y.map(|e| part.hash(e));
-            if hashes == [part.hash(x); 4] {
-                // Crafted keys: none of the four has more room elsewhere than this one. Its other
-                // bucket may hold different keys.
-                bucket = shape.other(part.hash(x), bucket);
-                if moves > MAX_MOVES || part.bucket(bucket).map(|e| part.hash(e)) == hashes {
-                    lists.first.store(lengths.fetch_add(GIVEN_UP, 1), x);
-                    active = false;
-                }
-                moves += 1;
-                continue;
+            if hashes == [part.hash(own.x); 4] {
+                self.leave_equal_hashes(own, hashes);
+                return;
             }
             let lesser = if CHECK { lesser_copies::<R>(part, y, FREE).0 } else { 0 };
             if lesser != 0 {
                 // The lesser copy needs no slot any more.
                 let slot = lesser.trailing_zeros();
-                if part.slots.cas(4 * bucket + slot, pick(slot, y), x) == pick(slot, y) {
-                    dropped += 1;
-                    active = false;
+                if part.slots.cas(4 * own.bucket + slot, pick(slot, y), own.x) == pick(slot, y) {
+                    *dropped += 1;
+                    own.active = false;
                 }
-                continue;
+                return;
             }
-            let other = hashes.map(|h| shape.other(h, bucket));
-            let free = [0, 1, 2, 3].map(|s| part.words.load_volatile(other[s]) & FREE);
-            let mut hit = 4;
-            unroll::<4>(|s| {
-                if free[s] != 0 && (hit == 4 || (s as u32 ^ lane) & 1 == 0) {
-                    hit = s as u32;
-                }
-            });
-            let swaps = hit == 4;
-            if swaps {
-                hit = (moves + lane) & 3;
-            }
-            let (evicted, its_other) = (pick(hit, y), pick(hit, other));
-            let slot = if swaps { None } else { part.take_slot(its_other) };
-            if swaps || slot.is_some() {
-                let h = part.hash(evicted);
-                if shape.first(h) == bucket {
-                    part.words.fetch_or(bucket, class_mark(h));
-                }
-                if part.slots.cas(4 * bucket + hit, evicted, x) == evicted {
-                    part.mark_changed(bucket);
-                    match slot {
-                        Some(slot) => {
-                            part.slots.store_volatile(slot, evicted);
-                            active = false;
-                        }
-                        None => (x, bucket) = (evicted, its_other),
-                    }
-                } else if let Some(slot) = slot {
-                    // Another thread was faster: release the slot.
-                    part.words.fetch_or(its_other, 1 << (slot & 3));
-                }
-            }
+            self.evict_one(own, y, hashes);
         }
-        moves += active as u32;
+        own.moves += own.active as u32;
         // An update has no registers left for this check, and no crafted keys for long.
         let many = !R::MARKS_CHANGES
-            && active
-            && moves > LONG
-            && lengths.load_volatile(GIVEN_UP) > MANY_GIVEN_UP;
-        if active && (many || moves > MAX_MOVES) {
-            lists.first.store(lengths.fetch_add(GIVEN_UP, 1), x);
-            active = false;
+            && own.active
+            && own.moves > LONG
+            && lists.lengths.load_volatile(GIVEN_UP) > MANY_GIVEN_UP;
+        if own.active && (many || own.moves > MAX_MOVES) {
+            self.give_up(own);
         }
     }
-    dropped
+    /// Goes on to the other bucket of a pair whose hash is that of all pairs of this one. Crafted
+    /// keys: none of the four has more room elsewhere than this one. Its other bucket may hold
+    /// different keys.
+    #[inline(always)]
+    fn leave_equal_hashes(self, own: &mut Evicting, hashes: [u32; 4]) {
+        let part = self.part;
+        own.bucket = part.shape.other(part.hash(own.x), own.bucket);
+        if own.moves > MAX_MOVES || part.bucket(own.bucket).map(|e| part.hash(e)) == hashes {
+            self.give_up(own);
+        }
+        own.moves += 1;
+    }
+    /// Moves one of the four pairs `y` of the bucket whose other bucket has room, or swaps with
+    /// one and goes on with that pair.
+    #[inline(always)]
+    fn evict_one(self, own: &mut Evicting, y: [u64; 4], hashes: [u32; 4]) {
+        let Evict { t, part, .. } = self;
+        let (shape, bucket) = (part.shape, own.bucket);
+        // Prefers one of the four whose other bucket has room.
+        let other = hashes.map(|h| shape.other(h, bucket));
+        let free = [0, 1, 2, 3].map(|s| part.words.load_volatile(other[s]) & FREE);
+        let mut hit = 4;
+        unroll::<4>(|s| {
+            if free[s] != 0 && (hit == 4 || (s as u32 ^ t.lane()) & 1 == 0) {
+                hit = s as u32;
+            }
+        });
+        let swaps = hit == 4;
+        if swaps {
+            hit = (own.moves + t.lane()) & 3;
+        }
+        let (evicted, its_other) = (pick(hit, y), pick(hit, other));
+        let slot = if swaps { None } else { part.take_slot(its_other) };
+        if swaps || slot.is_some() {
+            let h = part.hash(evicted);
+            if shape.first(h) == bucket {
+                part.words.fetch_or(bucket, class_mark(h));
+            }
+            if part.slots.cas(4 * bucket + hit, evicted, own.x) == evicted {
+                part.mark_changed(bucket);
+                match slot {
+                    Some(slot) => {
+                        part.slots.store_volatile(slot, evicted);
+                        own.active = false;
+                    }
+                    None => (own.x, own.bucket) = (evicted, its_other),
+                }
+            } else if let Some(slot) = slot {
+                // Another thread was faster: release the slot.
+                part.words.fetch_or(its_other, 1 << (slot & 3));
+            }
+        }
+    }
+    /// Appends the pair to the first list.
+    #[inline(always)]
+    fn give_up(self, own: &mut Evicting) {
+        let lists = self.lists;
+        lists.first.store(lists.lengths.fetch_add(GIVEN_UP, 1), own.x);
+        own.active = false;
+    }
 }

@@ -102,8 +102,7 @@ fn build_stamped<L: Recorded, const CHECK: bool>(
     to: Target,
 ) {
     let PartitionsIn { pairs, counts, valid, overflow } = from;
-    let source = to.source;
-    let (id, p) = (t.id(), t.block());
+    let (source, p) = (to.source, t.block());
     let group = p.checked_div(source.each).unwrap_or(0);
     let (top, layout) = (stamps.top(group), PhantomData);
     let from = Stamped::<L> {
@@ -116,6 +115,7 @@ fn build_stamped<L: Recorded, const CHECK: bool>(
         layout,
     };
     let (part, lists) = in_shared(t, shape, to, from);
+    let steps = Steps { t, part, lists, to };
 
     t.wait_for_previous();
     t.let_next_start();
@@ -123,68 +123,11 @@ fn build_stamped<L: Recorded, const CHECK: bool>(
     let valid_here = valid.get(source.groups + p);
     let of_group = if source.groups != 0 { valid.get(group) } else { !0 };
     let count = counts.get(source.groups + p).min(valid_here).min(source.room);
-    let number = |j| paired::<{ THREADS as usize }>(id, j);
-    let mut e = [EMPTY; ITEMS];
-    if count != 0 {
-        // Threads without pairs read the last two again, which avoids divergent branches.
-        let last = (count & !1).saturating_sub(2);
-        if count > 1 {
-            unroll::<ITEMS>(|j| {
-                if j % 2 == 0 {
-                    [e[j], e[j + 1]] =
-                        L::two_heads(pairs, (from.bin + number(j as u32).min(last)) / 2);
-                }
-            });
-        }
-        if !count.is_multiple_of(2) {
-            unroll::<ITEMS>(|j| {
-                if j % 2 == 0 && number(j as u32) == count - 1 {
-                    e[j] = L::head(L::pairs(pairs).get(from.bin + count - 1));
-                }
-            });
-        }
-    }
+    let mut e = steps.load_heads(count);
     clear(t, part, lists);
     t.barrier();
-
-    // Count.
-    let mut missed = 0u32;
-    unroll::<{ ITEMS / BATCH }>(|batch| {
-        let mut places = [0; BATCH];
-        unroll::<BATCH>(|l| {
-            let j = batch * BATCH + l;
-            if number(j as u32) < count {
-                e[j] = L::record(e[j], number(j as u32), from);
-                places[l] = part.words.fetch_add(shape.first(part.hash(e[j])), 1);
-            }
-        });
-        unroll::<BATCH>(|l| {
-            let j = batch * BATCH + l;
-            if number(j as u32) < count {
-                if places[l] < 4 {
-                    part.slots.store_volatile(4 * shape.first(part.hash(e[j])) + places[l], e[j]);
-                } else {
-                    missed |= 1 << j;
-                }
-            }
-        });
-    });
-    let all = missed.count_ones();
-    let before = block::warp_inclusive_sum(t, all);
-    let mut at = 0;
-    if t.lane() == 31 {
-        at = lists.lengths.fetch_add(LISTED, before);
-    }
-    at = t.warp().shfl(at, 31) + before - all;
-    unroll::<ITEMS>(|j| {
-        if missed >> j & 1 != 0 {
-            if at < source.list {
-                lists.first.store(at, e[j]);
-                missed &= !(1 << j);
-            }
-            at += 1;
-        }
-    });
+    let missed = steps.count(&mut e, count);
+    let missed = steps.list_missed(&e, missed);
     build_rest::<_, CHECK>(
         t,
         part,
@@ -192,9 +135,96 @@ fn build_stamped<L: Recorded, const CHECK: bool>(
         to,
         count,
         missed,
-        number,
+        |j| steps.number(j),
         [of_group == !0, valid_here == !0],
     )
+}
+
+impl<L: Recorded> Steps<Stamped<L>> {
+    /// Returns the number in the bin of the thread's pair `j`.
+    #[inline(always)]
+    fn number(self, j: u32) -> u32 {
+        paired::<{ THREADS as usize }>(self.t.id(), j)
+    }
+    /// Loads the heads of the thread's pairs, of `count` pairs in the bin.
+    #[inline(always)]
+    fn load_heads(self, count: u32) -> [u64; ITEMS] {
+        let Stamped { bins: pairs, bin, .. } = self.part.from;
+        let mut e = [EMPTY; ITEMS];
+        if count != 0 {
+            // Threads without pairs read the last two again, which avoids divergent branches.
+            let last = (count & !1).saturating_sub(2);
+            if count > 1 {
+                unroll::<ITEMS>(|j| {
+                    if j % 2 == 0 {
+                        [e[j], e[j + 1]] =
+                            L::two_heads(pairs, (bin + self.number(j as u32).min(last)) / 2);
+                    }
+                });
+            }
+            if !count.is_multiple_of(2) {
+                unroll::<ITEMS>(|j| {
+                    if j % 2 == 0 && self.number(j as u32) == count - 1 {
+                        e[j] = L::head(L::pairs(pairs).get(bin + count - 1));
+                    }
+                });
+            }
+        }
+        e
+    }
+    /// The count step. Replaces the heads by records. Returns the pairs that found their first
+    /// bucket full: bit `j` stands for pair `j` of the thread.
+    #[inline(always)]
+    fn count(self, e: &mut [u64; ITEMS], count: u32) -> u32 {
+        let part = self.part;
+        let mut missed = 0u32;
+        unroll::<{ ITEMS / BATCH }>(|batch| {
+            let mut places = [0; BATCH];
+            unroll::<BATCH>(|l| {
+                let j = batch * BATCH + l;
+                let number = self.number(j as u32);
+                if number < count {
+                    e[j] = L::record(e[j], number, part.from);
+                    places[l] = part.words.fetch_add(part.shape.first(part.hash(e[j])), 1);
+                }
+            });
+            unroll::<BATCH>(|l| {
+                let j = batch * BATCH + l;
+                if self.number(j as u32) < count {
+                    if places[l] < 4 {
+                        let first = part.shape.first(part.hash(e[j]));
+                        part.slots.store_volatile(4 * first + places[l], e[j]);
+                    } else {
+                        missed |= 1 << j;
+                    }
+                }
+            });
+        });
+        missed
+    }
+    /// Lists the missed pairs, as far as the list has room. Returns those that it had no room for.
+    /// All lanes of a warp must call it.
+    #[inline(always)]
+    fn list_missed(self, e: &[u64; ITEMS], mut missed: u32) -> u32 {
+        let Steps { t, lists, to: Target { source, .. }, .. } = self;
+        let all = missed.count_ones();
+        let before = block::warp_inclusive_sum(t, all);
+        let mut at = 0;
+        if t.lane() == 31 {
+            at = lists.lengths.fetch_add(LISTED, before);
+        }
+        at = t.warp().shfl(at, 31) + before - all;
+        unroll::<ITEMS>(|j| {
+            if missed >> j & 1 != 0 {
+                if at < source.list {
+                    lists.first.store(at, e[j]);
+                    missed &= !(1 << j);
+                }
+                at += 1;
+            }
+        });
+        missed
+    }
 }
 
 /// Builds in loops from the bins of the [pass over small inputs](super::small).

@@ -18,20 +18,72 @@ pub(super) const MAX_MOVES: u32 = 500;
 /// values.
 #[inline(always)]
 pub(super) fn rebuild<L: Layout>(t: Thread, built: Built<L>, times: &mut u32) {
-    let Built {
-        shape, settling, stamps, build_state, slots, stash, contested, ranks, locks, ..
-    } = built;
+    let Built { shape, build_state, .. } = built;
     let (begin, step) = strided(t, super::THREADS);
     let buckets = shape.all_buckets();
-    let stash_words = (1u64 << settling.stash_bits) * L::SLOT_WORDS as u64;
     let waiting = lock_words(buckets);
+    let steps = Steps { t, built, begin, step, buckets, waiting };
     let mut attempt = 1;
-    let mut seed;
     // All threads know now that the build has failed.
     grid_barrier(t, build_state, times);
     loop {
+        let seed = steps.seed(attempt);
+        steps.clear_table();
+        steps.clear_contested();
+        steps.begin_attempt(attempt, seed);
+        grid_barrier(t, build_state, times);
+        steps.meet_all(seed);
+        grid_barrier(t, build_state, times);
+        steps.insert_waiting();
+        grid_barrier(t, build_state, times);
+        let lost = build_state.load_relaxed(state::FAILED) != 0;
+        attempt += 1;
+        // All threads must read the outcome before any clears it.
+        grid_barrier(t, build_state, times);
+        if !lost {
+            break;
+        }
+        if attempt > MAX_ATTEMPTS {
+            if t.global_id() == 0 {
+                build_state.store_relaxed(state::ATTEMPTS, attempt);
+            }
+            break;
+        }
+    }
+    steps.mark_buckets();
+    steps.finish_stash();
+    grid_barrier(t, build_state, times);
+    steps.finish_buckets();
+}
+
+/// What the steps of a repeated build work on. The threads of the grid share every loop.
+#[derive(Clone, Copy)]
+struct Steps<L: Layout> {
+    t: Thread,
+    built: Built<L>,
+    /// The thread's first index.
+    begin: u64,
+    /// The thread's stride.
+    step: u64,
+    buckets: u64,
+    /// The words before the waiting table.
+    waiting: u64,
+}
+
+impl<L: Layout> Steps<L> {
+    /// Returns the seed of an attempt.
+    #[inline(always)]
+    fn seed(self, attempt: u32) -> u32 {
+        let settling = self.built.settling;
         let keeps_seed = attempt == 1 && settling.keeps_seed != 0;
-        seed = if keeps_seed { settling.seed } else { redrawn(settling.redraws, attempt) };
+        if keeps_seed { settling.seed } else { redrawn(settling.redraws, attempt) }
+    }
+    /// Clears the buckets, the waiting table, the stash, and the locks and marks.
+    #[inline(always)]
+    fn clear_table(self) {
+        let Steps { begin, step, buckets, waiting, .. } = self;
+        let Built { settling, slots, stash, locks, .. } = self.built;
+        let stash_words = (1u64 << settling.stash_bits) * L::SLOT_WORDS as u64;
         let mut i = begin;
         while i < buckets * L::WORDS as u64 {
             // The words after the heads hold ranks, initially 0.
@@ -55,7 +107,13 @@ pub(super) fn rebuild<L: Layout>(t: Thread, built: Built<L>, times: &mut u32) {
             locks.store_relaxed(i, 0);
             i += step;
         }
-        i = begin;
+    }
+    /// Clears the table of contested keys.
+    #[inline(always)]
+    fn clear_contested(self) {
+        let Steps { begin, step, .. } = self;
+        let Built { settling, contested, ranks, .. } = self.built;
+        let mut i = begin;
         while i < 1 << settling.contested_bits {
             ranks.store_relaxed(i, 0);
             i += step;
@@ -65,7 +123,12 @@ pub(super) fn rebuild<L: Layout>(t: Thread, built: Built<L>, times: &mut u32) {
             contested.store_relaxed(i, EMPTY);
             i += step;
         }
-        if t.global_id() == 0 {
+    }
+    /// Initializes the words that the kernels of a build share.
+    #[inline(always)]
+    fn begin_attempt(self, attempt: u32, seed: u32) {
+        let build_state = self.built.build_state;
+        if self.t.global_id() == 0 {
             build_state.store_relaxed(state::FAILED, 0);
             build_state.store_relaxed(state::DROPPED, 0);
             build_state.store_relaxed(state::STASHED, 0);
@@ -74,10 +137,14 @@ pub(super) fn rebuild<L: Layout>(t: Thread, built: Built<L>, times: &mut u32) {
             build_state.store_relaxed(state::ATTEMPTS, attempt);
             build_state.store_relaxed(state::SEED, seed);
         }
-        grid_barrier(t, build_state, times);
-
+    }
+    /// Runs the first phase, in which no pair moves.
+    #[inline(always)]
+    fn meet_all(self, seed: u32) {
+        let Steps { built, begin, step, waiting, .. } = self;
+        let Built { settling, stamps, build_state, .. } = built;
         let mut dropped = 0;
-        i = begin;
+        let mut i = begin;
         while i < settling.n as u64 {
             // Greatest rank first, so that later copies of a key only read.
             let at = if stamps.keep_first != 0 { i as u32 } else { settling.n - 1 - i as u32 };
@@ -94,8 +161,13 @@ pub(super) fn rebuild<L: Layout>(t: Thread, built: Built<L>, times: &mut u32) {
         if dropped != 0 {
             build_state.fetch_add(state::DROPPED, dropped);
         }
-        grid_barrier(t, build_state, times);
-        i = begin;
+    }
+    /// Runs the second phase, in which the waiting keys evict others.
+    #[inline(always)]
+    fn insert_waiting(self) {
+        let Steps { t, built, begin, step, waiting, .. } = self;
+        let Built { settling, locks, .. } = built;
+        let mut i = begin;
         while i < settling.waiting as u64 {
             let at = waiting + i * L::SLOT_WORDS as u64;
             let head = locks.load_relaxed(at);
@@ -105,66 +177,76 @@ pub(super) fn rebuild<L: Layout>(t: Thread, built: Built<L>, times: &mut u32) {
             }
             i += step;
         }
-        grid_barrier(t, build_state, times);
-        let lost = build_state.load_relaxed(state::FAILED) != 0;
-        attempt += 1;
-        // All threads must read the outcome before any clears it.
-        grid_barrier(t, build_state, times);
-        if !lost {
-            break;
-        }
-        if attempt > MAX_ATTEMPTS {
-            if t.global_id() == 0 {
-                build_state.store_relaxed(state::ATTEMPTS, attempt);
-            }
-            break;
+    }
+    /// Returns the first word of the marks, which follow the locks: sixteen buckets per word.
+    #[inline(always)]
+    fn marks(self) -> u64 {
+        self.buckets.div_ceil(64)
+    }
+    /// Marks the class of a key that overflowed.
+    #[inline(always)]
+    fn mark(self, h: u32) {
+        let first = self.built.shape.first_place(h);
+        self.built
+            .locks
+            .fetch_or(self.marks() + first as u64 / 16, 1 << (first % 16 * 4 + class(h)));
+    }
+    /// Marks the classes of the keys in their second buckets.
+    #[inline(always)]
+    fn mark_buckets(self) {
+        let Steps { begin, step, buckets, .. } = self;
+        let Built { shape, slots, .. } = self.built;
+        let mut i = begin;
+        while i < buckets {
+            let heads = heads::<L>(slots, i as u32);
+            unroll::<4>(|s| {
+                let h = L::hash(L::key_in(heads[s]));
+                if heads[s] != EMPTY && shape.first_place(h) as u64 != i {
+                    self.mark(h);
+                }
+            });
+            i += step;
         }
     }
-
-    // Classes of the keys that overflowed, in the words after the locks: sixteen buckets per word.
-    let marks = buckets.div_ceil(64);
-    let mark = |h: u32| {
-        let first = shape.first_place(h);
-        locks.fetch_or(marks + first as u64 / 16, 1 << (first % 16 * 4 + class(h)));
-    };
-    let mut i = begin;
-    while i < buckets {
-        let heads = heads::<L>(slots, i as u32);
-        unroll::<4>(|s| {
-            let h = L::hash(L::key_in(heads[s]));
-            if heads[s] != EMPTY && shape.first_place(h) as u64 != i {
-                mark(h);
+    /// Marks the classes of the keys in the stash, and replaces their ranks by values.
+    #[inline(always)]
+    fn finish_stash(self) {
+        let Steps { built, begin, step, .. } = self;
+        let Built { settling, stash, .. } = built;
+        let mut i = begin;
+        while i < 1 << settling.stash_bits {
+            let head = stash.load_relaxed(i * L::SLOT_WORDS as u64);
+            if head != EMPTY {
+                self.mark(L::hash(L::key_in(head)));
+                let behind = if L::SLOT_WORDS > 1 { stash.load_relaxed(i * 2 + 1) } else { 0 };
+                write_stashed::<L>(stash, i as u32, with_value(built, L::with_head(head, behind)));
             }
-        });
-        i += step;
-    }
-    i = begin;
-    while i < 1 << settling.stash_bits {
-        let head = stash.load_relaxed(i * L::SLOT_WORDS as u64);
-        if head != EMPTY {
-            mark(L::hash(L::key_in(head)));
-            let behind = if L::SLOT_WORDS > 1 { stash.load_relaxed(i * 2 + 1) } else { 0 };
-            write_stashed::<L>(stash, i as u32, with_value(built, L::with_head(head, behind)));
+            i += step;
         }
-        i += step;
     }
-    grid_barrier(t, build_state, times);
-    i = begin;
-    while i < buckets {
-        let mut bucket = [0, 1, 2, 3].map(|s| read_pair::<L>(slots, i as u32, s));
-        let mut full = true;
-        unroll::<4>(|s| {
-            if L::head(bucket[s]) != EMPTY {
-                bucket[s] = with_value(built, bucket[s]);
-            } else {
-                (bucket[s], full) = (L::EMPTY_PAIR, false);
-            }
-        });
-        let bits = (locks.load_relaxed(marks + i / 16) >> (i as u32 % 16 * 4)) as u32 & 0xF;
-        let bucket =
-            if full { with_class_bits::<L>(bucket, bits) } else { empty_last::<L>(bucket) };
-        write_bucket::<L>(slots, i, bucket);
-        i += step;
+    /// Writes the buckets, with values in place of ranks, and with class bits.
+    #[inline(always)]
+    fn finish_buckets(self) {
+        let Steps { built, begin, step, buckets, .. } = self;
+        let Built { slots, locks, .. } = built;
+        let mut i = begin;
+        while i < buckets {
+            let mut bucket = [0, 1, 2, 3].map(|s| read_pair::<L>(slots, i as u32, s));
+            let mut full = true;
+            unroll::<4>(|s| {
+                if L::head(bucket[s]) != EMPTY {
+                    bucket[s] = with_value(built, bucket[s]);
+                } else {
+                    (bucket[s], full) = (L::EMPTY_PAIR, false);
+                }
+            });
+            let word = locks.load_relaxed(self.marks() + i / 16);
+            let bits = (word >> (i as u32 % 16 * 4)) as u32 & 0xF;
+            let bucket =
+                if full { with_class_bits::<L>(bucket, bits) } else { empty_last::<L>(bucket) };
+            write_bucket::<L>(slots, i, bucket);
+            i += step;
+        }
     }
 }
 

@@ -21,24 +21,20 @@
 //! or splits the batch, and does those operations [again](Applying::again). Until then, later
 //! operations of the batch on this partition are not done either.
 mod buckets;
+mod steps;
 
 pub(super) use buckets::ordered;
 
-use super::build::{
-    CHANGED, HELP, HOMELESS, LENGTHS, LISTED, Lists, MAX_MOVES, MISSED_TWICE, Partition,
-    place_missed,
-};
-use super::records::Placed;
-use crate::table::layout::{BUCKET, EMPTY, Narrow, Number, TableMut, Wide, class};
+use super::build::LENGTHS;
+use crate::table::layout::{Narrow, TableMut, Wide};
 use crate::table::sending::{Routed, Sent};
 use crate::table::update::{
-    Applying, Batch, BatchIn, COUNTS, Entries, GONE, IS_OTHER, IS_THERE, KEPT, NEW, NONE, REMOVED,
-    TAKEN, There, Unstashed, WAS_THERE, Work, add_counts, begin, end, entry_bytes, gather,
-    has_room, is_idle, operation, state, tell, write_header, written,
+    Applying, BatchIn, COUNTS, Unstashed, Work, begin, end, entry_bytes, gather, is_idle,
+    operation, state, tell, write_header,
 };
-use buckets::{Moving, NOW, find, put_in_stash, read, write};
-use core::marker::PhantomData;
-use koel_simt::{In, Thread, kernel, unroll};
+use buckets::write;
+use koel_simt::{Thread, kernel};
+use steps::Steps;
 
 /// Threads per block for narrow pairs.
 pub const THREADS: u32 = 256;
@@ -81,191 +77,42 @@ fn apply<L: Routed, const THREADS: u32>(
     table: TableMut,
     of_batch: BatchIn<L::Value>,
 ) -> Result<(), (u32, u32)> {
-    let TableMut { stash_bits, slots, stash, header: table_header, .. } = table;
-    let BatchIn { values, state: batch_state, .. } = of_batch;
     work.may_begin()?;
-    let Work { batch, stashed, .. } = work;
-    let Batch { shape, p, applying, .. } = batch;
-    let (id, room, list) = (t.id(), applying.entries, stashed.list);
-    let is_each = applying.operation == operation::EACH;
-    let mut shared = t.shared();
-    let in_slots = shared.array::<u64>(shape.buckets * 4);
-    let (first_list, second_list) = (shared.array::<u64>(room), shared.array::<u64>(room));
-    let entries = Entries::new::<L::Value, true>(&mut shared, room, is_each);
-    let words = shared.array::<u32>((shape.buckets + 3) & !3);
-    let lengths = shared.array::<u32>(LENGTHS);
-    let counts = shared.array::<u32>(COUNTS);
-    let unstashed = stashed.unstashed;
-    let from = Moving::<L> { shape, p, slots, unstashed, entries, layout: PhantomData };
-    let part = Partition { shape, from, slots: in_slots, words };
-    let waiting =
-        Lists { first: first_list, second: second_list, lengths, room, build_state: batch_state };
-
-    entries.clear::<L::Value, true, THREADS>(t, is_each);
-    if id < LENGTHS {
-        lengths.store(id, 0);
-    }
-    if id < COUNTS {
-        counts.store(id, 0);
-    }
+    let steps = Steps::<L, THREADS>::new(t, work, table, of_batch);
+    let Steps { batch, entries, counts, .. } = steps;
+    steps.clear();
     t.barrier();
-    let taken = read::<L, THREADS>(t, part);
-    if taken != 0 {
-        counts.fetch_add(TAKEN, taken);
-    }
-
-    if gather::<L, true, THREADS>(t, batch, entries, counts, batch_state, |number| {
-        values.get(number)
+    steps.read();
+    if gather::<L, true, THREADS>(t, batch, entries, counts, of_batch.state, |number| {
+        of_batch.values.get(number)
     }) {
         return Err((state::CROWDED, 0));
     }
-
-    // Computes the outcome for each key. This step frees slots and takes none.
-    let (mut new, mut gone, mut removed) = (0u32, 0u32, 0u32);
-    let mut i = id;
-    while i <= room {
-        let at = i;
-        i += THREADS;
-        let Some(key) = entries.key::<L>(at) else { continue };
-        let (there, before) = find::<L>(part, stashed, key, table_header);
-        let value = result::<L>(batch, entries, at, before, values);
-        let (was_there, is_there) =
-            (before.is_some() as u32 * WAS_THERE, value.is_some() as u32 * IS_THERE);
-        let is_other = (before != value) as u32 * IS_OTHER;
-        entries.assigned.store(at, was_there | is_there | is_other);
-        new += (before.is_none() && value.is_some()) as u32;
-        gone += (before.is_some() && value.is_none()) as u32;
-        if before == value {
-            continue;
-        }
-        let mut record = EMPTY;
-        if let Some(value) = value {
-            let pair = L::pair(key, value);
-            record = from.record(L::head(pair), from.in_buckets() + at);
-            entries.set(at, value);
-        }
-        match there {
-            There::Slot(slot) => {
-                part.slots.store_volatile(slot, record);
-                let free = if value.is_none() { 1 << (slot % 4) } else { 0 };
-                part.words.fetch_or(slot / 4, CHANGED | free);
-                removed += (value.is_none()) as u32;
-            }
-            There::Stash(slot) => stashed.leave(slot),
-            There::Nowhere | There::Header => {}
-        }
-        if value.is_some() && matches!(there, There::Stash(_) | There::Nowhere) {
-            // There is room for every entry.
-            waiting.first.store(lengths.fetch_add(LISTED, 1), record);
-        }
-    }
-    add_counts(counts, [(NEW, new), (GONE, gone), (REMOVED, removed)]);
+    steps.change_keys();
     t.barrier();
-    let mut stashed_before = 0;
-    if list != NONE {
-        // Stashed pairs retry their buckets, as far as the list has room.
-        stashed_before = stashed.for_each::<THREADS>(t, |slot, has_left| {
-            if !has_left {
-                let at = lengths.fetch_add(LISTED, 1);
-                if at < room {
-                    let head = L::head(stashed.pair::<L>(slot));
-                    waiting.first.store(at, from.record(head, from.in_buckets() + room + slot));
-                    stashed.leave(slot);
-                } else {
-                    counts.fetch_add(KEPT, 1);
-                }
-            }
-        });
-        t.barrier();
-    }
+    let stashed_before = steps.list_stashed();
 
-    let (new, listed) = (counts.load(NEW), lengths.load(LISTED).min(room));
-    let pairs = (counts.load(TAKEN) + listed).wrapping_sub(counts.load(REMOVED));
-    // No pair may stay in the stash of a table of one bucket: no filler could keep the bucket full.
-    let hidden = counts.load(KEPT) != 0 && shape.all_buckets() == 1;
-    if new != 0 && listed != 0 && pairs > applying.most || hidden {
-        return Err((state::REFUSED, new));
+    let arriving = steps.arriving();
+    if steps.is_full(arriving) {
+        return Err((state::REFUSED, arriving.new));
     }
-    i = id;
-    while i < listed {
-        let record = waiting.first.load(i);
-        let h = part.hash(record);
-        let first = shape.first(h);
-        match part.take_last_slot(first).or_else(|| part.take_last_slot(shape.other(h, first))) {
-            Some(slot) => part.slots.store_volatile(slot, record),
-            None => waiting.miss_twice(record),
-        }
-        i += THREADS;
-    }
+    steps.place(arriving);
     t.barrier();
-    let missed = lengths.load_volatile(MISSED_TWICE);
-    let help = if pairs * 25 > shape.buckets * 97 { MAX_MOVES } else { HELP };
-    place_missed::<_, false, THREADS>(t, part, waiting, help, missed);
-
-    let homeless = lengths.load_volatile(HOMELESS);
-    if homeless != 0 || list != NONE {
-        let more = || (homeless + counts.load(KEPT)).wrapping_sub(stashed_before);
-        if !has_room(t, stash_bits, counts, table_header, more) {
-            return Err((state::REFUSED, new));
-        }
+    steps.evict(arriving);
+    let homeless = steps.homeless();
+    if !steps.has_room(homeless, stashed_before) {
+        return Err((state::REFUSED, arriving.new));
     }
-
-    // Marks the classes that overflow from each first bucket.
-    i = id;
-    while i < shape.buckets {
-        let records = part.bucket(i);
-        unroll::<BUCKET>(|s| {
-            let h = part.hash(records[s]);
-            if records[s] != EMPTY && shape.first(h) != i {
-                part.words.fetch_or(shape.first(h), 1 << (NOW + class(h)));
-            }
-        });
-        i += THREADS;
-    }
-    i = id;
-    while i < homeless {
-        put_in_stash(part, stash_bits, stash, from.pair(waiting.second.load(i)));
-        i += THREADS;
-    }
-    if list != NONE {
-        stashed.for_each::<THREADS>(t, |slot, has_left| {
-            if !has_left {
-                put_in_stash(part, stash_bits, stash, stashed.pair::<L>(slot));
-            }
-        });
-    }
+    steps.mark_classes();
+    steps.stash(homeless);
     t.barrier();
-    write::<L, THREADS>(t, part);
-
+    write::<L, THREADS>(t, steps.part);
     tell::<L, true, THREADS>(t, batch, entries);
-    if id == 0 {
-        write_header(entries, counts, table_header, || entries.sum::<L::Value>(room));
+    if t.id() == 0 {
+        let value = || entries.sum::<L::Value>(entries.room);
+        write_header(entries, counts, table.header, value);
     }
     Ok(())
-}
-
-/// Returns the value that the key of an entry has at the end, given its value before.
-#[inline(always)]
-pub(super) fn result<L: Routed>(
-    batch: Batch<L>,
-    entries: Entries,
-    at: u32,
-    before: Option<L::Value>,
-    values: In<L::Value>,
-) -> Option<L::Value> {
-    let (assigned, sum) = (entries.assigned.load(at), entries.sum::<L::Value>(at));
-    let (is_erased, made) = written(batch, entries, at);
-    let added = |value: L::Value| Some(L::Value::narrowed(value.widened().wrapping_add(sum)));
-    if assigned != 0 {
-        return added(values.get(assigned - 1));
-    }
-    match before {
-        Some(value) if !is_erased => added(value),
-        _ if made == !0 => None,
-        // Additions to an absent key start from zero.
-        _ if batch.operation(made) == operation::ADD => Some(L::Value::narrowed(sum)),
-        _ => added(values.get(made)),
-    }
 }
 
 const _: () = assert!(THREADS == 256 && WIDE_THREADS == 512);

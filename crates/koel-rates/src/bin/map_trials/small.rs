@@ -99,12 +99,11 @@ impl<K: Key, V: Value> Standing<K, V> {
         let any = 0.3 + 0.65 * (random.word() >> 11) as f64 / (1u64 << 53) as f64;
         let load = random.of(&[0.3, 0.95, 0.8, any]);
         let duplicates = random.of(&[KeepLast, KeepLast, KeepFirst, Reject, Unchecked]);
-        let options = MapOptions {
-            load,
-            duplicates,
-            seed: Some(if random.below(2) == 0 { 0 } else { random.word() as u32 }),
-            reproducible: random.below(8) == 0,
-        };
+        let options = MapOptions::default()
+            .with_load(load)
+            .with_duplicates(duplicates)
+            .with_seed(if random.below(2) == 0 { 0 } else { random.word() as u32 })
+            .with_reproducible(random.below(8) == 0);
         let left = 1 + random.below(40);
         Ok(Standing { options, builder: MapBuilder::new(device, options)?, map: None, left })
     }

@@ -3,8 +3,8 @@
 use super::*;
 use crate::file::testing::{bytes, kind, old_file, opened, opened_here, seal, section, taken_back};
 use crate::file::{self, FileErrorKind, Section};
+use crate::groups::reduction::{Min, Reduction, Sum};
 use crate::primitives::radix_sort::SortPair;
-use crate::reduction::{Min, Reduction, Sum};
 use crate::table::plan::Plan;
 use crate::{
     Device, IndexBuilder, IndexOptions, MultiMapBuilder, MultiMapOptions, NO_ID, Retriever,
@@ -40,7 +40,7 @@ fn multimap<K: Key + SortPair<V>, V: Value>(
     keys: &[K],
     seed: u32,
 ) -> MultiMap<K, V> {
-    let options = MultiMapOptions { seed: Some(seed), ..MultiMapOptions::default() };
+    let options = MultiMapOptions::default().with_seed(seed);
     let values = (0..keys.len() as u32).map(|i| V::narrowed(splitmix_at(1, i))).collect::<Vec<V>>();
     let (keys, values) = (device.stage(keys).unwrap(), device.stage(&values).unwrap());
     let mut builder = MultiMapBuilder::new(device, options).unwrap();
@@ -48,9 +48,7 @@ fn multimap<K: Key + SortPair<V>, V: Value>(
 }
 fn index<K: Key>(device: &Device, keys: &[K], seed: u32) -> Index<K> {
     let keys = device.stage(keys).unwrap();
-    let mut builder =
-        IndexBuilder::new(device, IndexOptions { seed: Some(seed), ..IndexOptions::default() })
-            .unwrap();
+    let mut builder = IndexBuilder::new(device, IndexOptions::default().with_seed(seed)).unwrap();
     builder.build(&device.stream().unwrap(), keys.view()).unwrap()
 }
 fn oracle<K: Key, V: Value>(keys: &[K]) -> BTreeMap<K, Vec<V>> {
@@ -70,7 +68,7 @@ fn check_index<K: Key, V>(index: &Index<K>, oracle: &BTreeMap<K, V>) {
     let ids = ids.collect::<Vec<_>>();
     assert_eq!(index.ids(&queries).unwrap(), ids, "{index:?}");
     assert_eq!(
-        (index.len(), index.keys().download().unwrap()),
+        (index.len(), index.keys_view().download().unwrap()),
         (oracle.len(), oracle.keys().copied().collect())
     );
     let back = (0..oracle.len() as u32 + 2).rev().collect::<Vec<_>>();
@@ -168,9 +166,9 @@ fn columns_of_many_pieces_come_back() {
     let keys = (0..file::writer::PIECE as u32 + 3).collect::<Vec<_>>();
     let map = multimap::<u32, u64>(&device, &keys, 1);
     let loaded = MultiMap::<u32, u64>::load_bytes(&device, &bytes(&map)).unwrap();
-    assert_eq!(loaded.index().keys().download().unwrap(), keys);
-    assert_eq!(loaded.starts().download().unwrap(), map.starts().download().unwrap());
-    assert_eq!(loaded.values().download().unwrap(), map.values().download().unwrap());
+    assert_eq!(loaded.index().keys_view().download().unwrap(), keys);
+    assert_eq!(loaded.starts_view().download().unwrap(), map.starts_view().download().unwrap());
+    assert_eq!(loaded.values_view().download().unwrap(), map.values_view().download().unwrap());
 }
 
 /// Files with nonsense starts and ids and correct checksums: lookups in an opened file stay in

@@ -242,8 +242,7 @@ fn partitions_fit_blocks() {
 fn in_any_order<K: Key + SortPair<V>, V: Value>(keys_at_least: u32) {
     let stream = executor(8);
     let device = stream.device();
-    let options =
-        MultiMapOptions { order: ValueOrder::Any, seed: Some(3), ..MultiMapOptions::default() };
+    let options = MultiMapOptions::default().with_order(ValueOrder::Any).with_seed(3);
     let sizes = PartingSizes { keys: keys_at_least, ..SMALL };
     let mut builder = MultiMapBuilder::<K, V>::sized(device, options, sizes).unwrap();
     for (of, n) in
@@ -329,8 +328,11 @@ fn table_of_groups<K: Key>(partitions: u32, load: f64, keys_of: fn(u32) -> usize
     let (offsets, firsts) = (device.upload(&offsets).unwrap(), device.upload(&firsts).unwrap());
     let (mut keys_kept, mut starts_kept) = (device.alloc(n).unwrap(), device.alloc(n + 1).unwrap());
     let numbers = super::super::numbers(device, n).unwrap();
-    let mut builder =
-        MapBuilder::<K, u32>::new(device, IndexOptions { load, seed: Some(0) }.of_map()).unwrap();
+    let mut builder = MapBuilder::<K, u32>::new(
+        device,
+        IndexOptions::default().with_load(load).with_seed(0).of_map(),
+    )
+    .unwrap();
     for _ in 0..2 {
         let groups = OrderedGroups {
             keys: keys_on.view(),

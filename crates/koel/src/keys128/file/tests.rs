@@ -43,7 +43,7 @@ fn values<V: Value>(n: usize) -> Vec<V> {
 }
 /// Builds a map in which key `i` has value `i`, mixed; the last of equal keys stays.
 fn map<V: Value>(device: &Device, keys: &[u128], seed: u32) -> Map128<V> {
-    let options = Map128Options { seed: Some(seed), ..Map128Options::default() };
+    let options = Map128Options::default().with_seed(seed);
     let values = values::<V>(keys.len());
     let (keys, values) = (device.stage(keys).unwrap(), device.stage(&values).unwrap());
     let mut builder = Map128Builder::new(device, options).unwrap();
@@ -51,16 +51,13 @@ fn map<V: Value>(device: &Device, keys: &[u128], seed: u32) -> Map128<V> {
 }
 fn set(device: &Device, keys: &[u128], seed: u32) -> Set128 {
     let keys = device.stage(keys).unwrap();
-    let mut builder =
-        Set128Builder::new(device, SetOptions { seed: Some(seed), ..SetOptions::default() })
-            .unwrap();
+    let mut builder = Set128Builder::new(device, SetOptions::default().with_seed(seed)).unwrap();
     builder.build(&device.stream().unwrap(), keys.view()).unwrap()
 }
 fn index(device: &Device, keys: &[u128], seed: u32) -> Index128 {
     let keys = device.stage(keys).unwrap();
     let mut builder =
-        Index128Builder::new(device, IndexOptions { seed: Some(seed), ..IndexOptions::default() })
-            .unwrap();
+        Index128Builder::new(device, IndexOptions::default().with_seed(seed)).unwrap();
     builder.build(&device.stream().unwrap(), keys.view()).unwrap()
 }
 /// Present keys, and others.
@@ -91,7 +88,7 @@ fn check_set(set: &Set128, queries: &[u128], has: impl Fn(&u128) -> bool) {
     assert_eq!(set.count(queries).unwrap(), queries.iter().filter(|key| has(key)).count() as u64);
     // SAFETY: the set is in host memory, and nothing changes it here.
     let rows = unsafe { set.rows(&set.device().stream().unwrap()).unwrap().on_host() };
-    let keys = set.keys().download().unwrap();
+    let keys = set.keys_view().download().unwrap();
     for &key in queries {
         assert_eq!(
             rows.row(key).map(|row| keys[row as usize]),
@@ -117,7 +114,7 @@ fn check_index(index: &Index128, keys: &[u128]) {
     );
     let found = index.keys_of(&[NO_ID, index.len() as u32]).unwrap();
     assert_eq!(found, [None, None]);
-    assert!(index.keys().download().unwrap().iter().zip(0..).all(|(key, id)| ids[key] == id));
+    assert!(index.keys_view().download().unwrap().iter().zip(0..).all(|(key, id)| ids[key] == id));
     check_set(index.set(), &queries, |key| ids.contains_key(key));
 }
 
@@ -185,7 +182,7 @@ fn columns_of_many_pieces_come_back() {
     let device = Device::cpu().unwrap();
     let keys = (0..file::writer::PIECE as u128 + 3).map(|i| i << 99 | i).collect::<Vec<_>>();
     let mut map = map::<u32>(&device, &keys, 1);
-    let options = Map128Options { duplicates: Duplicates::Unchecked, ..Map128Options::default() };
+    let options = Map128Options::default().with_duplicates(Duplicates::Unchecked);
     let mut builder = Map128Builder::new(&device, options).unwrap();
     for n in [keys.len(), 1001] {
         let (staged, of_keys) = (device.stage(&keys[..n]).unwrap(), values::<u32>(n));
@@ -195,8 +192,8 @@ fn columns_of_many_pieces_come_back() {
             .unwrap();
         // Only content of the last build is written.
         let loaded = Map128::<u32>::load_bytes(&device, &bytes(&map)).unwrap();
-        assert_eq!(loaded.keys().download().unwrap(), keys[..n]);
-        assert_eq!(loaded.values().download().unwrap(), of_keys);
+        assert_eq!(loaded.keys_view().download().unwrap(), keys[..n]);
+        assert_eq!(loaded.values_view().download().unwrap(), of_keys);
         assert!(loaded.get(&keys[..n]).unwrap().into_iter().flatten().eq(of_keys));
     }
 }
@@ -251,7 +248,7 @@ fn nonsense_in_opened_files_is_harmless() {
         let values = opened.get(&queries).unwrap();
         assert!(there.iter().zip(&values).all(|(&there, value)| there == value.is_some()));
         // A key is found only in its own row.
-        let own = opened.keys().download().unwrap();
+        let own = opened.keys_view().download().unwrap();
         assert!(queries.iter().zip(&there).all(|(key, &there)| !there || own.contains(key)));
         let (stream, staged) = (host.stream().unwrap(), host.stage(&queries).unwrap());
         let mut rows = host.alloc::<u32>(queries.len()).unwrap();

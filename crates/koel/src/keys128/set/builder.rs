@@ -51,7 +51,8 @@ impl Set128Builder {
     /// Creates a builder. Errors: a load factor outside 0.3 to 0.95.
     pub fn new(device: &Device, options: SetOptions) -> Result<Set128Builder> {
         let SetOptions { load, seed } = options;
-        let tables = MapBuilder::new(device, MapOptions { load, seed, ..MapOptions::default() })?;
+        let tables =
+            MapBuilder::new(device, MapOptions::default().with_load(load).with_seed(seed))?;
         Ok(Set128Builder {
             device: device.clone(),
             tables,

@@ -1,5 +1,4 @@
-//! Maps saved, loaded and opened, on every device, against an oracle; and what hostile files can
-//! do.
+//! Maps saved, loaded and opened on every device, compared with an oracle; and hostile files.
 use super::super::{MapBuilder, MapOptions};
 use super::*;
 use crate::Device;
@@ -17,14 +16,15 @@ use std::collections::HashMap;
 use std::fs;
 use std::io::Cursor;
 
-/// Keys with copies among them, the least and the greatest, and the ambiguous one of `seed`.
+/// Keys with copies among them, including the least and the greatest key and the ambiguous key of
+/// `seed`.
 fn keys<K: Key>(n: usize, seed: u32) -> Vec<K> {
     let random = |i: u32| K::narrowed(splitmix_at(9, i / 2 * 2 + i % 3 / 2));
     let ambiguous = LayoutOf::<K, u32>::unmixed(seed, LayoutOf::<K, u32>::AMBIGUOUS);
     let special = [ambiguous, K::narrowed(0), K::narrowed(u64::MAX)];
     special.into_iter().chain((0..).map(random)).take(n).collect()
 }
-/// Keys of which all but four land in the stash, if they are alone.
+/// Keys of which all but four go to the stash, if there are no others.
 fn crowded<K: Key, V: Value>(n: usize, seed: u32) -> Vec<K> {
     let shape = Plan::new(n, 0.8).unwrap().shape;
     let hash = |key| LayoutOf::<K, V>::hash(LayoutOf::<K, V>::mixed(seed, key));
@@ -35,7 +35,7 @@ fn crowded<K: Key, V: Value>(n: usize, seed: u32) -> Vec<K> {
         .collect()
 }
 fn build<K: Key, V: Value>(device: &Device, keys: &[K], values: &[V], seed: u32) -> Map<K, V> {
-    let options = MapOptions { seed: Some(seed), ..MapOptions::default() };
+    let options = MapOptions::default().with_seed(seed);
     let mut builder = MapBuilder::new(device, options).unwrap();
     let (keys, values) = (device.stage(keys).unwrap(), device.stage(values).unwrap());
     builder.build(&device.stream().unwrap(), keys.view(), values.view()).unwrap()
@@ -112,7 +112,7 @@ fn maps_of_kernels_come_back() {
         maps_come_back::<u64, u64>(n, true);
     }
 }
-/// Slots in more than one piece, of several partitions.
+/// Slots in several pieces, of several partitions.
 #[test]
 fn a_map_of_many_pieces_comes_back() {
     let device = Device::cpu().unwrap();
@@ -139,7 +139,7 @@ fn an_opened_file_is_never_written_to() {
         check(&map, &new.iter().map(|&k| (k, k)).collect());
         assert_eq!(fs::read(&path).unwrap(), before);
     }
-    // Nor is it seen when another file takes its place.
+    // Replacing the file does not affect an opened map either.
     let old = opened_here::<Map<u32, u32>>(&path).unwrap();
     map.save(&path).unwrap();
     assert_eq!(old.get(&[1, 7]).unwrap(), [Some(10), None]);
@@ -159,7 +159,8 @@ fn damage_to_the_slots_is_found_by_those_that_read_them() {
     let first = whole[4096..].chunks(8).position(|head| head != [0xFF; 8]).unwrap();
     let mut damaged = whole.clone();
     damaged[4096 + 8 * first + 5] ^= 1;
-    // A pair that the header does not tell of: to take all pairs out would write behind the arrays.
+    // A pair that the header does not count: exporting all pairs would write beyond the end of the
+    // arrays.
     let mut more = whole.clone();
     more[40..48].copy_from_slice(&999u64.to_le_bytes());
     seal(&mut more);
@@ -186,15 +187,15 @@ fn damage_to_the_slots_is_found_by_those_that_read_them() {
     }
 }
 
-/// Slots that nobody built, in tables of strange shapes: lookups stay in the table, which debug
-/// assertions and the executor watch.
+/// Slots that no build made, in tables of unusual shapes: lookups stay within the table, which
+/// debug assertions and the executor check.
 fn nonsense_is_harmless<K: Key, V: Value>(seed: u64) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("map.koel");
     let (host, gpu) = (Device::cpu_with_threads(2).unwrap(), Device::executor(seed));
     for (partitions, buckets) in [(1, 1), (1, 2), (7, 1), (3, 5), (1, 600)] {
         let random = |i: usize| splitmix_at(seed, i as u32);
-        // Of mixed keys many times the same, and empty slots anywhere.
+        // Many equal mixed keys, and empty slots anywhere.
         let all = partitions as usize * buckets as usize * LayoutOf::<K, V>::WORDS;
         let words = (0..all).map(|i| match random(i) % 5 {
             0 => u64::MAX,
@@ -227,7 +228,7 @@ fn nonsense_is_harmless<K: Key, V: Value>(seed: u64) {
             seal(&mut content);
             content
         };
-        // The header must tell the number of pairs for the file to be loaded.
+        // The header must state the number of pairs for the file to be loaded.
         if let Err(Error::File(e)) = Map::<K, V>::load_bytes(&host, &content(&header)) {
             match e.kind {
                 FileErrorKind::Pairs { found, expected: 0 } => header.pairs += found,
@@ -315,7 +316,7 @@ fn a_failed_save_leaves_what_was_there() {
         assert!(error.starts_with(&format!("{}: cannot be written: ", wrong.display())), "{error}");
     }
     assert_eq!(names(), ["map.koel"]);
-    // A disk that is full.
+    // A full disk.
     struct Full(usize);
     impl Write for Full {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
@@ -336,7 +337,7 @@ fn a_failed_save_leaves_what_was_there() {
     }
 }
 
-/// More pairs in the stash than a file holds. No build leaves as many.
+/// More pairs in the stash than a file can hold. No build leaves as many.
 #[test]
 fn a_stash_that_no_device_could_hold_is_refused() {
     let device = Device::cpu().unwrap();
@@ -353,7 +354,7 @@ fn a_stash_that_no_device_could_hold_is_refused() {
     );
 }
 
-/// Files that were written when version 1 was new, as `fuzz/seeds` keeps them: they stay readable.
+/// Files written when version 1 was new, kept in `fuzz/seeds`: they stay readable.
 fn old_files_are_read<K: Key, V: Value>() {
     let n = 14;
     let ambiguous = LayoutOf::<K, V>::unmixed(5, LayoutOf::<K, V>::AMBIGUOUS);
@@ -366,7 +367,7 @@ fn old_files_are_read<K: Key, V: Value>() {
     let path =
         old_file(&format!("{}_{}.koel", std::any::type_name::<K>(), std::any::type_name::<V>()));
     let info = file::verify(&path).unwrap();
-    // 32-bit keys of wide pairs need not have an ambiguous one.
+    // No 32-bit key of a wide pair need be ambiguous.
     let held = LayoutOf::<K, V>::mixed(5, ambiguous) == LayoutOf::<K, V>::AMBIGUOUS;
     assert_eq!((info.seed, info.duplicates, info.stashed > 0, info.held), (5, 1, true, held));
     check(&Map::<K, V>::load(&device, &path).unwrap(), &oracle);

@@ -1,5 +1,5 @@
-//! Launches that answer queries: from shared memory where they were sent to partitions, and from
-//! device memory.
+//! Launches that answer queries: in shared memory, those that were sent to partitions, or in device
+//! memory.
 use crate::device::{Buffer, Device, Stream, View};
 use crate::error::Result;
 use crate::table::DeviceLayout;
@@ -9,14 +9,14 @@ use koel_kernels::map::join::{DIRECT_ITEMS, source};
 use koel_kernels::table::append::ANSWERING;
 use koel_kernels::table::sending::{Queries, Sent};
 
-/// Which queries a launch looks up in device memory.
+/// Launch that looks queries up in device memory.
 pub(super) struct Direct {
-    /// One of [`source`].
+    /// Which queries: one of [`source`].
     pub source: u32,
-    /// Blocks.
+    /// Number of blocks.
     pub grid: u32,
 }
-/// What is looked up in device memory of `n` queries, in this order.
+/// Returns the launches that look up queries in device memory, in order.
 fn direct(n: u32, route: Option<&Route>, partitions: u32, device: &Device) -> [Option<Direct>; 2] {
     let all = n.div_ceil(ANSWERING * DIRECT_ITEMS);
     let Some(route) = route else {
@@ -24,13 +24,13 @@ fn direct(n: u32, route: Option<&Route>, partitions: u32, device: &Device) -> [O
     };
     let grid = route.bins(partitions)[1] * route.blocks;
     let bins = Direct { source: source::BIN, grid };
-    // Normally for none, or for a few.
+    // Normally there are few queries for it, or none.
     let grid = all.min(4 * device.parallelism() as u32);
     let rest = Direct { source: source::OVERFLOW, grid };
     [(!route.shared).then_some(bins), Some(rest)]
 }
-/// Sends the queries if they have a route, and launches what answers them: `shared` with its
-/// blocks, `direct` for each part.
+/// Sends the queries if they have a route, and answers them: calls `shared` with its number of
+/// blocks, and `in_memory` for each launch on device memory.
 #[allow(clippy::too_many_arguments, reason = "what sending needs, and two launches")]
 pub(super) fn answer<L: DeviceLayout, F: DeviceForm<L::Key>>(
     stream: &Stream,

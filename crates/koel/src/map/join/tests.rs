@@ -1,5 +1,5 @@
-//! Joins by kernels, with tables and rules that no few thousand queries would get: every way is
-//! taken.
+//! Joins by kernels, with tables and rules that no few thousand queries would get, so that every
+//! path is taken.
 use super::super::kernels::{self, Building};
 use super::super::tests::SEEDS;
 use super::*;
@@ -17,13 +17,13 @@ use std::fmt::Debug;
 
 type Of<K, V> = LayoutOf<K, V>;
 
-/// Everything is partitioned, in one pass.
+/// One pass, always.
 const ONE: Rule = Rule { cached: 0, pairs: u32::MAX, area: 0, blocks: 1, ..Rule::TUNED };
 /// Two passes from nine partitions on.
 const TWO: Rule = Rule { bins: 8, many_bins: 8, ..ONE };
 /// One pass, by the kernel for many bins.
 const MANY: Rule = Rule { bins: 4, ..ONE };
-/// Two passes, the first by that kernel, from nine partitions on.
+/// Two passes from nine partitions on, the first by the kernel for many bins.
 const MANY_AND_TWO: Rule = Rule { bins: 4, many_bins: 8, ..ONE };
 /// One pass into bins of several partitions, which are looked up in device memory.
 const PARTS: Rule = Rule { shared: false, ..TWO };
@@ -33,7 +33,7 @@ const MANY_PARTS: Rule = Rule { shared: false, ..MANY_AND_TWO };
 fn device(seed: u64) -> Device {
     Device::executor_with(seed, |exec| exec.patience = 10_000_000)
 }
-/// A map of a plan, and what it holds.
+/// Builds a map with a plan. Returns it with its content.
 fn map_of<K: Key, V: Value>(device: &Device, plan: Plan, keys: &[K]) -> (Map<K, V>, HashMap<K, V>) {
     let values = (0..keys.len()).map(|i| V::narrowed(splitmix_at(9, i as u32))).collect::<Vec<_>>();
     let (stream, k, v) =
@@ -54,12 +54,12 @@ fn map_of<K: Key, V: Value>(device: &Device, plan: Plan, keys: &[K]) -> (Map<K, 
     (map, oracle)
 }
 fn key<K: Key>(i: u32) -> K {
-    // Distinct in their low halves too.
+    // The low halves are distinct, too.
     K::narrowed(splitmix_at(5, i) << 32 | mix(i) as u64)
 }
 const SMALL: Sizes =
     Sizes { pairs: 100, one_pass: 1024, groups: 4, small: 0, small_partitions: 1, ..Sizes::TUNED };
-/// Partitions of a hundred pairs.
+/// Plans partitions of a hundred pairs.
 fn plan(n: usize) -> Plan {
     Plan::sized(n, 0.8, SMALL).unwrap()
 }
@@ -68,9 +68,10 @@ fn sorted<T: Ord + Debug>(mut rows: Vec<T>) -> Vec<T> {
     rows
 }
 
-/// What the state said after a join: overflowed, lost in the first pass, lost in the second.
+/// Counts after a join: queries that overflowed, were lost in the first pass, were lost in the
+/// second.
 type Fates = [u32; 3];
-/// Joins, semi-joins, anti-joins and counts, against the oracle. What the state said after the
+/// Compares joins, semi-joins, anti-joins and counts with the oracle. Returns the counts of the
 /// join.
 fn check<K: Key, V: Value>(
     joiner: &mut MapJoiner<K, V>,
@@ -81,7 +82,7 @@ fn check<K: Key, V: Value>(
 ) -> Fates {
     let (device, n) = (map.device(), queries.len());
     let stream = device.stream().unwrap();
-    // At an offset, where nothing is aligned to sixteen bytes.
+    // At an offset, so that the queries are not aligned to 16 bytes.
     let uploaded = device.upload(&[&vec![K::narrowed(0); offset], queries].concat()).unwrap();
     let view = uploaded.view().slice(offset..).unwrap();
     let (mut numbers, mut values) =
@@ -121,7 +122,7 @@ fn joiner<K: Key, V: Value>(device: &Device, rule: Rule) -> MapJoiner<K, V> {
     MapJoiner::with_rule(device, rule).unwrap()
 }
 
-/// Every way, type, and share of hits.
+/// Every path, type, and share of hits.
 fn ways<K: Key, V: Value>(seed: u64) {
     let device = device(seed);
     let keys = (0..3000).map(key).collect::<Vec<K>>();
@@ -155,7 +156,7 @@ fn every_way_and_pairing() {
     ways::<u64, u64>(4);
 }
 
-/// Sizes around those of tiles and rounds, from none on; a table of one partition, whose queries
+/// Sizes around those of tiles and rounds, from zero on; a table of one partition, whose queries
 /// several blocks share.
 #[test]
 fn sizes_around_edges() {
@@ -178,8 +179,8 @@ fn sizes_around_edges() {
     check(&mut shared, &empty, &oracle, &[0, 1, u32::MAX], 0);
 }
 
-/// Keys that are asked for again and again, and partitions of which nothing is asked: what
-/// overflows is answered, what would be lost too.
+/// Keys that are queried again and again, and partitions without queries: queries that overflow, or
+/// would be lost, are answered.
 fn skew<K: Key, V: Value>(seed: u64) {
     let device = device(seed);
     let keys = (0..3000).map(key).collect::<Vec<K>>();
@@ -223,7 +224,7 @@ fn any_distribution_is_answered() {
     skew::<u64, u64>(7);
 }
 
-/// The key that looks like an empty slot, and pairs in the stash.
+/// The ambiguous key, which looks like an empty slot, and pairs in the stash.
 fn special<K: Key, V: Value>(seed: u64) {
     let device = device(seed);
     let it = Of::<K, V>::unmixed(7, Of::<K, V>::AMBIGUOUS);
@@ -249,8 +250,8 @@ fn the_ambiguous_key_and_the_stash() {
     special::<u64, u64>(10);
 }
 
-/// One joiner for batches of all sizes and for maps of other shapes; in a graph too, with other
-/// keys each time.
+/// One joiner for batches of all sizes and maps of other shapes; also in a graph, with other keys
+/// each time.
 #[test]
 fn a_joiner_is_used_again() {
     let device = device(11);
@@ -296,7 +297,7 @@ fn a_joiner_is_used_again() {
     }
 }
 
-/// The rule: small tables and few queries are not partitioned; bins have room; nothing is beyond
+/// The rule: small tables and few queries are not partitioned; bins have headroom; nothing exceeds
 /// what kernels can count.
 #[test]
 fn routes_fit() {
@@ -353,7 +354,7 @@ fn routes_fit() {
     check::<Wide<u64, u64>>(false, 1 << 22);
 }
 
-/// The CPU: rows in the order of the queries, whether one thread compacts them or many.
+/// On a CPU, rows are in query order, whether one thread compacts them or many.
 #[test]
 fn rows_are_in_order_on_a_cpu() {
     let device = Device::cpu().unwrap();

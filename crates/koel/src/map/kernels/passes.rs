@@ -1,4 +1,4 @@
-//! The passes that bring pairs to their partitions.
+//! Passes that partition pairs.
 use crate::device::{Stream, ViewMut};
 use crate::duplicates::Duplicates;
 use crate::error::Result;
@@ -13,21 +13,21 @@ use koel_kernels::map::stamps::Stamps;
 use koel_kernels::table::bins::{Bins, BinsOut, GroupsIn, StashOut};
 use koel_kernels::table::layout::Layout;
 
-/// Memory that the partition passes write, and the stash that they clear.
+/// Output of the partition passes, and the stash that they clear.
 pub struct Passes<'a> {
-    /// Pairs by group, if there are two passes.
+    /// Bins of the first of two passes.
     pub by_group: ViewMut<'a, u64>,
     pub by_partition: ViewMut<'a, u64>,
-    /// Behind the bins of both passes.
+    /// Overflow areas of both passes.
     pub overflow: ViewMut<'a, u64>,
-    /// Of both passes, zero before them.
+    /// Cursors of both passes, zero before them.
     pub cursors: ViewMut<'a, u32>,
-    /// Of both passes, all ones before them.
+    /// Valid counts of both passes, all ones before them.
     pub valid: ViewMut<'a, u32>,
     pub stash: ViewMut<'a, u64>,
     pub state: ViewMut<'a, u32>,
 }
-/// The partition passes: one or two launches.
+/// Partitions the input: one or two launches.
 pub fn partition<L: DeviceLayout>(
     stream: &Stream,
     plan: &Plan,
@@ -45,7 +45,8 @@ pub fn partition<L: DeviceLayout>(
     }
 }
 impl Passes<'_> {
-    /// The first pass: to the bins of the groups, or of the partitions if there are no groups.
+    /// Launches the pass over the input, to the bins of the first of two passes or to the
+    /// partitions.
     fn pass_over_input<L: DeviceLayout>(
         &mut self,
         stream: &Stream,
@@ -76,10 +77,11 @@ impl Passes<'_> {
             SMALL => map_from_input_small::launch::<L, Stream>,
             _ => map_from_input_wide::launch::<L, Stream>,
         };
-        // SAFETY: `n` keys and values; one cursor a bin; every bin's room, and both overflow areas.
+        // SAFETY: there are `n` keys and values, a cursor per bin, room for every bin, and both
+        // overflow areas.
         unsafe { launch(stream, tiles, input, stamps, out, stash) }
     }
-    /// The second pass, from the groups that the first one left to the bins of the partitions.
+    /// Launches the second pass, from the bins of the first one to the partitions.
     fn pass_in_groups<L: DeviceLayout>(
         &mut self,
         stream: &Stream,
@@ -106,14 +108,14 @@ impl Passes<'_> {
             build_state: self.state.arg("state", stream)?,
         };
         let grid = group_bins.count * tiles;
-        // SAFETY: one cursor a bin; every group's room, as the first pass left it; every bin's, and
-        // both overflow areas.
+        // SAFETY: there is a cursor per bin; the input bins are as the first pass left them; there
+        // is room for every output bin, and both overflow areas.
         unsafe {
             map_from_groups::launch::<L::Stored, _>(stream, grid, plan.shape, stamps, from, out)
         }
     }
 }
-/// Blocks of the pass over the input.
+/// Returns the number of blocks of the pass over the input.
 pub(super) fn tiles<L: Layout>(plan: &Plan, tile: Tile) -> u32 {
     plan.n.div_ceil(tile.pairs::<L>()).max(1)
 }

@@ -1,5 +1,5 @@
-//! Tables that are to be reproducible: by kernels under every schedule and on the CPU, against the
-//! bytes that the rule gives when it is taken at its word.
+//! Reproducible tables, built by kernels under every schedule and on the CPU, against the bytes
+//! that the rule defines.
 use super::*;
 use crate::cpu;
 use crate::map::kernels::make_reproducible;
@@ -8,12 +8,12 @@ use koel_kernels::map::reproduce::{LAST_LEVEL, MAX_BUCKETS, MAX_STASHED, shared_
 use koel_kernels::table::layout::{Number, Shape, with_class_bits};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Slots, and the pairs of the stash in ascending order, with the word behind each.
+/// Slots, and the pairs of the stash in ascending order, each with the word after its head.
 type Bytes = (Vec<u64>, Vec<(u64, u64)>);
 type PairOf<K, V> = <Of<K, V> as Layout>::Pair;
 
-/// The bytes of these pairs by the definition: the sets of proposals that are made and refused grow
-/// until they are what they tell.
+/// Computes the bytes of these pairs by definition: grows the sets of made and of refused proposals
+/// until they are consistent.
 fn by_rule<K: Key, V: Value>(shape: Shape, pairs: &HashMap<K, V>, last_level: u64) -> Bytes {
     type L<K, V> = Of<K, V>;
     let mixed = pairs.iter().map(|(&key, &value)| L::<K, V>::pair(L::<K, V>::mixed(7, key), value));
@@ -105,7 +105,7 @@ fn by_cpu<K: Key, V: Value>(
     stashed.sort_unstable();
     (slots, stashed)
 }
-/// Where two arrays of bytes differ first.
+/// Compares two tables, and reports their first difference.
 fn compare(found: &Bytes, expected: &Bytes, place: &str) {
     let first = found.0.iter().zip(&expected.0).position(|(a, b)| a != b);
     assert!(first.is_none() && found.0.len() == expected.0.len(), "{place}: word {first:?}");
@@ -116,8 +116,8 @@ fn shuffled<T: Copy>(of: &[T], seed: u64) -> Vec<T> {
     order.sort_by_key(|&(_, random)| random);
     order.into_iter().map(|(it, _)| it).collect()
 }
-/// Builds with these plans in every way and in two orders of the input (one if keys may be equal):
-/// the bytes are those of the rule. Tells how many pairs are stashed.
+/// Builds with this plan in every way and in two orders of the input (one if keys may be equal),
+/// and checks that the bytes are those of the rule. Returns the number of stashed pairs.
 fn check_all<K: Key, V: Value>(
     plan: &Plan,
     policy: Duplicates,
@@ -200,10 +200,10 @@ fn several_partitions() {
     let pairs = unique(8000, 6).collect::<Vec<_>>();
     check_all::<u64, u64>(&Plan::new(8000, 0.95).unwrap(), KeepLast, &pairs, 2);
 }
-/// Equal keys: the bytes are those of the pairs that stay.
+/// Equal keys: the bytes depend only on the pairs that stay.
 fn duplicates<K: Key, V: Value>() {
     let distinct = unique(1500, 8).collect::<Vec<_>>();
-    // Every second key twice, one very often.
+    // Every second key occurs twice, one very often.
     let twice = distinct
         .iter()
         .flat_map(|&(k, v)| [(k, v), (k, !v)].into_iter().take(1 + (v % 2) as usize));
@@ -211,7 +211,7 @@ fn duplicates<K: Key, V: Value>() {
     for plan in [small(all.len(), 0.8), Plan::new(all.len(), 0.8).unwrap()] {
         for policy in [KeepLast, KeepFirst] {
             check_all::<K, V>(&plan, policy, &all, 3);
-            // What stays, alone, with the same plan.
+            // Only the pairs that stay, with the same plan.
             let mut kept = BTreeMap::new();
             for &(key, value) in &all {
                 let value =
@@ -229,7 +229,7 @@ fn equal_keys_leave_no_trace() {
     duplicates::<u32, u64>();
     duplicates::<u64, u64>();
 }
-/// Fewer slots than pairs, in all partitions and in one.
+/// Fewer slots than pairs, in all partitions or in one.
 fn crowded<K: Key, V: Value>() {
     let pairs = unique(2000, 1).collect::<Vec<_>>();
     let mut plan = small(2000, 0.95);
@@ -239,7 +239,7 @@ fn crowded<K: Key, V: Value>() {
     }
     let plan = Plan { shape: Shape { partitions: 1, buckets: 30 }, ..Plan::new(300, 0.8).unwrap() };
     assert!(check_all::<K, V>(&plan, KeepLast, &pairs[..300], 3) >= 180);
-    // Keys of one partition, by their hashes.
+    // Keys whose hashes put them in one partition.
     let mut plan = small(1500, 0.9);
     (plan.stash_bits, plan.list) = (11, 1000);
     let of_partition = |&key: &u64| {
@@ -255,7 +255,7 @@ fn what_has_no_place_is_the_same() {
     crowded::<u64, u32>();
     crowded::<u64, u64>();
 }
-/// A build that failed and was done again pair by pair, with the seed that it had.
+/// A build that failed and was repeated pair by pair, with the same seed.
 #[test]
 fn a_build_that_is_done_again_is_reproducible() {
     fn again<K: Key, V: Value>() {
@@ -271,7 +271,7 @@ fn a_build_that_is_done_again_is_reproducible() {
     again::<u32, u32>();
     again::<u64, u64>();
 }
-/// Different keys of one hash: their words tell them apart no more.
+/// Different keys with equal hashes: the words of their proposals are equal, too.
 #[test]
 fn wide_keys_of_one_hash() {
     let key = |i: u64| {
@@ -280,7 +280,7 @@ fn wide_keys_of_one_hash() {
     let pairs = (0..700).map(|i| (key(i), i)).collect::<Vec<_>>();
     check_all::<u64, u64>(&Plan::new(700, 0.5).unwrap(), KeepLast, &pairs, 4);
     check_all::<u64, u64>(&Plan::new(700, 0.95).unwrap(), Unchecked, &pairs, 4);
-    // All of them of one hash.
+    // All keys have one hash.
     let pairs =
         (0..100).map(|i| (Of::<u64, u64>::unmixed(7, 0x89AB_CDEF << 32 | mix(i) as u64), i as u64));
     assert_eq!(
@@ -294,8 +294,8 @@ fn wide_keys_of_one_hash() {
     );
 }
 /// Hashes of 80 keys, found by search, for which 20 buckets have exactly as many slots, in the
-/// first of two partitions. All of them could have places, but the last chain of evictions would
-/// take one level more than there are.
+/// first of two partitions. All keys could be placed, but the last chain of evictions would take
+/// one level more than there are.
 #[rustfmt::skip]
 const CHOSEN: [u32; 80] = [
     0x39ce53a3, 0x0c3aff72, 0x5cb7cc57, 0x28434449, 0x02b05b95, 0x020049d2, 0x17804f3b, 0x69c8cac7,
@@ -309,8 +309,8 @@ const CHOSEN: [u32; 80] = [
     0x2225567d, 0x193a3230, 0x09ff6641, 0x107fe2ea, 0x7ca22451, 0x0e245da6, 0x3becf3f7, 0x381d139a,
     0x1af18059, 0x38777259, 0x6903d4d0, 0x06895651, 0x3671b3cd, 0x624d00b4, 0x15053cfb, 0x13a248c3,
 ];
-/// A stash too small for what is homeless by the rule: that partition stays as it was, and loses
-/// nothing.
+/// A stash that is too small for the pairs that the rule leaves homeless: that partition stays as
+/// it was, and loses nothing.
 #[test]
 fn what_the_stash_has_no_room_for_stays() {
     fn full<K: Key, V: Value>() {
@@ -319,7 +319,7 @@ fn what_the_stash_has_no_room_for_stays() {
         let mut plan = Plan { n, stash_bits: 3, ..small(161, 0.95) };
         plan.shape.buckets = 20;
         assert_eq!(plan.shape.partitions, 2);
-        // In the other partition five that have one bucket.
+        // In the other partition, five keys whose two buckets are the same.
         let of_one = |&h: &u32| (plan.shape.first_place(h), plan.shape.second_place(h)) == (23, 23);
         let mixed = CHOSEN.into_iter().chain((0..).map(mix).filter(of_one).take(5)).map(u64::from);
         let key = |h: u64| {
@@ -337,7 +337,7 @@ fn what_the_stash_has_no_room_for_stays() {
             let mut bench =
                 Bench::<K, V>::new(1).with(pairs.iter().map(|&(k, v)| (k.widened(), v.widened())));
             bench.build(&plan, KeepLast);
-            // The same pairs as a build without limits would have placed them.
+            // The same pairs, as a build without limits would have placed them.
             plan.stash_bits = stash_bits;
             let device = bench.stream.device();
             let mut stash = vec![EMPTY; L::<K, V>::SLOT_WORDS << stash_bits];
@@ -370,7 +370,7 @@ fn what_the_stash_has_no_room_for_stays() {
     full::<u32, u32>();
     full::<u64, u64>();
 }
-/// A promise that is broken neither hangs nor crashes.
+/// A broken promise neither hangs nor crashes.
 #[test]
 fn unchecked_equal_keys_end() {
     let pairs =
@@ -393,7 +393,8 @@ fn unchecked_equal_keys_end() {
         assert!(scratch.is_clean());
     }
 }
-/// More pairs of one partition than a list has: it stays as it was built, and every key is found.
+/// More pairs of one partition than a list holds: the partition stays as it was built, and every
+/// key is found.
 #[test]
 fn more_than_any_stash_of_kernels() {
     let n = MAX_STASHED + 100;

@@ -1,4 +1,4 @@
-//! Updates of maps by kernels and on the CPU: see [`tests`](crate::update::tests).
+//! Updates of maps by kernels and on the CPU: see [`tests`](crate::table::update::tests).
 use super::super::kernels::{Building, Scratch, build};
 use super::super::tests::check_layout;
 use super::*;
@@ -22,7 +22,7 @@ use koel_kernels::table::update::operation::{EACH, ERASE, INSERT};
 impl<K: Key, V: Value> Tested for Map<K, V> {
     type Family = Pairs<K, V>;
     fn settings() -> Settings {
-        MapOptions { seed: Some(SEED), ..MapOptions::default() }.into()
+        MapOptions::default().with_seed(SEED).into()
     }
     fn table(&self) -> &Table<Pairs<K, V>> {
         &self.table
@@ -87,8 +87,8 @@ fn few_keys_beside_the_pairs() {
     few::<Map<u64, u32>>(6, 0.8);
     few::<Map<u64, u64>>(7, 0.93);
 }
-/// Fillers are what does not belong to its bucket, with whatever hash: other programs may have
-/// others than ours.
+/// Fillers are slots whose keys do not belong to their bucket, whatever their hash: other programs
+/// may write other fillers than koel.
 #[test]
 fn fillers_of_other_programs() {
     const FILLERS: usize = 20;
@@ -209,10 +209,7 @@ fn wrong_arguments_are_errors() {
     let done =
         updater.apply(&mut map, &elsewhere, insert, two.view(), two.view(), outcomes.view_mut());
     assert!(matches!(done, Err(Error::WrongDevice { .. })), "{done:?}");
-    assert!(
-        MapUpdater::<u32, u32>::new(&device, MapOptions { load: 0.2, ..MapOptions::default() })
-            .is_err()
-    );
+    assert!(MapUpdater::<u32, u32>::new(&device, MapOptions::default().with_load(0.2)).is_err());
     assert!(map.shrink_to(1.0).is_err());
     assert_eq!(map.get(&[1, 2]).unwrap(), [Some(3), Some(4)]);
 }

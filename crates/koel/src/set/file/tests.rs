@@ -1,5 +1,4 @@
-//! Sets saved, loaded and opened, on every device, against an oracle; and what hostile files can
-//! do.
+//! Sets saved, loaded and opened on every device, compared with an oracle; and hostile files.
 use super::super::kernels::plan_of;
 use super::super::{SetBuilder, SetOptions};
 use super::*;
@@ -14,13 +13,14 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::Cursor;
 
-/// Keys with copies among them, the least and the greatest, and the ambiguous one of `seed`.
+/// Keys with copies among them, including the least and the greatest key and the ambiguous key of
+/// `seed`.
 fn keys<K: Key>(n: usize, seed: u32) -> Vec<K> {
     let random = |i: u32| K::narrowed(splitmix_at(9, i / 2 * 2 + i % 3 / 2));
     let special = [unmixed(seed, K::EMPTY), K::narrowed(0), K::narrowed(u64::MAX)];
     special.into_iter().chain((0..).map(random)).take(n).collect()
 }
-/// Keys of which all but a bucket's land in the stash, if they are alone.
+/// Keys of which all but one bucket's go to the stash, if there are no others.
 fn crowded<K: Key>(n: usize, seed: u32) -> Vec<K> {
     let shape = plan_of::<K>(n, 0.8).unwrap().shape;
     let in_first = |&key: &K| {
@@ -30,7 +30,7 @@ fn crowded<K: Key>(n: usize, seed: u32) -> Vec<K> {
     (0..).map(|i| K::narrowed(splitmix_at(3, i))).filter(in_first).take(n).collect()
 }
 fn build<K: Key>(device: &Device, keys: &[K], seed: u32) -> Set<K> {
-    let options = SetOptions { seed: Some(seed), ..SetOptions::default() };
+    let options = SetOptions::default().with_seed(seed);
     let keys = device.stage(keys).unwrap();
     SetBuilder::new(device, options).unwrap().build(&device.stream().unwrap(), keys.view()).unwrap()
 }
@@ -112,7 +112,7 @@ fn an_opened_set_is_never_written_to() {
         check(&set, &new.into());
         assert_eq!(fs::read(&path).unwrap(), before);
     }
-    // A set in memory for more keys than it was built of.
+    // A set in memory with room for more keys than it was built from.
     let keys = device.upload(&(0..1000u32).collect::<Vec<_>>()).unwrap();
     for n in [1000, 10] {
         builder
@@ -132,7 +132,8 @@ fn damage_is_found_by_those_that_read_the_slots() {
     let whole = bytes(&build(&device, &keys, 0));
     let mut damaged = whole.clone();
     damaged[5000] ^= 1;
-    // A key that the header does not tell of: to take all keys out would write behind the array.
+    // A key that the header does not count: exporting all keys would write beyond the end of the
+    // array.
     let mut more = whole;
     more[40..48].copy_from_slice(&999u64.to_le_bytes());
     seal(&mut more);
@@ -160,8 +161,8 @@ fn damage_is_found_by_those_that_read_the_slots() {
     assert!(matches!(kind(opened_here::<crate::Map<u64, u64>>(&path)), FileErrorKind::Kind { .. }));
 }
 
-/// Slots that nobody built, in tables of strange shapes: lookups stay in the table, which debug
-/// assertions and the executor watch.
+/// Slots that no build made, in tables of unusual shapes: lookups stay within the table, which
+/// debug assertions and the executor check.
 fn nonsense_is_harmless<K: Key>(seed: u64) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("set.koel");
@@ -176,7 +177,7 @@ fn nonsense_is_harmless<K: Key>(seed: u64) {
                 _ => K::narrowed(random(i) >> 3),
             });
         let slots = slots.collect::<Vec<K>>();
-        // In full buckets what does not belong there is a filler.
+        // In a full bucket, a key that does not belong there is a filler.
         let keys_of = |(place, bucket): (usize, &[K])| {
             let is_full = !bucket.ends_with(&[K::EMPTY]);
             let is_key =
@@ -227,7 +228,7 @@ fn nonsense_in_the_slots_is_harmless() {
     }
 }
 
-/// Files that were written when version 1 was new, as `fuzz/seeds` keeps them.
+/// Files written when version 1 was new, kept in `fuzz/seeds`.
 fn old_files_are_read<K: Key>() {
     let mut keys = crowded::<K>(14, 5);
     keys.truncate(12);

@@ -1,4 +1,4 @@
-//! Updates of sets by kernels and on the CPU: see [`tests`](crate::update::tests).
+//! Updates of sets by kernels and on the CPU: see [`tests`](crate::table::update::tests).
 use super::super::kernels::{Lengths, Passes, build, sizes};
 use super::super::tests::check_layout;
 use super::*;
@@ -25,7 +25,7 @@ use std::collections::HashSet;
 impl<K: Key> Tested for Set<K> {
     type Family = Keys<K>;
     fn settings() -> Settings {
-        SetOptions { seed: Some(SEED), ..SetOptions::default() }.into()
+        SetOptions::default().with_seed(SEED).into()
     }
     fn table(&self) -> &Table<Keys<K>> {
         &self.table
@@ -75,8 +75,8 @@ fn few_keys_beside_others() {
     few::<Set<u64>>(5, 0.9);
     few::<Set<u64>>(6, 0.5);
 }
-/// Fillers are what does not belong to its bucket, with whatever hash: other programs may have
-/// others than ours. A set on a CPU meets those of a GPU's.
+/// Fillers are slots whose keys do not belong to their bucket, whatever their hash: other programs
+/// may write other fillers than koel. A set on a CPU gets those of a set from a GPU.
 #[test]
 fn fillers_of_other_programs() {
     const FILLERS: usize = 20;
@@ -115,7 +115,7 @@ fn fillers_of_other_programs() {
                     == world.oracle.keys().copied().collect()
             );
         }
-        // Some of what comes takes the place of fillers there.
+        // Some of the new keys replace fillers there.
         let new = (2000..2300).map(key::<Set>).collect::<Vec<_>>();
         let before = other.len().unwrap();
         assert_eq!(other.insert(&new).unwrap(), vec![Outcome::Inserted; new.len()]);
@@ -141,7 +141,7 @@ fn frequent_keys() {
     frequent::<Set<u32>>(1);
     frequent::<Set<u64>>(2);
 }
-/// Nearly full: keys come and go, where many are not in their first buckets.
+/// Nearly full sets, in which many keys are in their second buckets: keys come and go.
 fn nearly_full<K: Key>(seed: u64) {
     for device in [device(seed), Device::cpu_with_threads(1).unwrap()] {
         let mut world = World::<Set<K>>::new(&device, plan::<Set<K>>(900, 0.95), FULL);
@@ -166,8 +166,8 @@ fn the_stash_is_emptied_when_there_is_room() {
     stash::<Set<u32>>(1, 140);
     stash::<Set<u64>>(2, 80);
 }
-/// A set is as good for lookups as a new one: after most keys are erased in whole partitions,
-/// hardly one is in its second bucket.
+/// Lookups stay as fast as in a new set: after most keys are erased in whole partitions, hardly any
+/// key is in its second bucket.
 fn home<K: Key>(seed: u64) {
     for device in [device(seed), Device::cpu_with_threads(2).unwrap()] {
         let away = |set: &Set<K>| {
@@ -192,7 +192,7 @@ fn keys_come_home() {
     home::<u32>(1);
     home::<u64>(2);
 }
-/// More keys of a partition in the stash than a block has room for: the set is built again.
+/// More stashed keys of a partition than a block has room for: the set is rebuilt.
 #[test]
 fn many_stashed_keys_of_a_partition() {
     let limits = crate::table::update::Limits { operations: 1, deviations: 0.0, spare: 3, ..FULL };
@@ -206,7 +206,7 @@ fn many_stashed_keys_of_a_partition() {
     world.apply(EACH, &numbers);
     assert_eq!(world.table.stashed(), 0);
 }
-/// One bucket alone, and sets of a few keys.
+/// A single bucket, and sets of a few keys.
 #[test]
 fn tiny_sets() {
     for device in [device(1), Device::cpu_with_threads(1).unwrap()] {
@@ -247,14 +247,14 @@ fn what_is_not_done_is_told() {
     not_done_is_told::<Set<u32>>(360);
     not_done_is_told::<Set<u64>>(360);
 }
-/// A kernel of the user, which looks keys up by the parts of the set, sees what was changed.
+/// A user's kernel, which looks keys up in the parts of the set, sees the changes.
 #[test]
 fn kernels_see_updates() {
     for device in [device(1), Device::cpu_with_threads(1).unwrap()] {
         let mut set = Set::build(&device, &(0..500u32).collect::<Vec<_>>()).unwrap();
         set.erase(&(0..300).collect::<Vec<_>>()).unwrap();
         set.insert(&[u32::MAX, 7]).unwrap();
-        // SAFETY: the table is in memory of the host, and nothing changes it here.
+        // SAFETY: the table is in host memory, and nothing changes it here.
         let table = unsafe { set.table(&device.stream().unwrap()).unwrap().on_host() };
         assert!(mixed(0, 7u32) != u32::EMPTY);
         assert!((0..600).all(|key| table.contains(key) == (key == 7 || (300..500).contains(&key))));
@@ -278,9 +278,7 @@ fn wrong_arguments_are_errors() {
     let elsewhere = other.stream().unwrap();
     let done = updater.apply(&mut set, &elsewhere, erase, two.view(), outcomes.view_mut());
     assert!(matches!(done, Err(Error::WrongDevice { .. })), "{done:?}");
-    assert!(
-        SetUpdater::<u32>::new(&device, SetOptions { load: 0.2, ..SetOptions::default() }).is_err()
-    );
+    assert!(SetUpdater::<u32>::new(&device, SetOptions::default().with_load(0.2)).is_err());
     assert!(set.shrink_to(1.0).is_err());
     assert!(set.update(&[SetOperation::Insert], &[1, 2]).is_err());
     assert_eq!(set.contains(&[1, 2]).unwrap(), [true, true]);

@@ -1,5 +1,5 @@
-//! Sends keys, with what belongs to them, to the partitions of a table: the queries of joins and
-//! the operations of updates.
+//! Sends the queries of joins and the operations of updates to the partitions of a table:
+//! partitions their keys, with or without indices.
 mod route;
 mod sent;
 

@@ -1,29 +1,29 @@
-//! Whether queries are partitioned, and how they get to their bins.
+//! Routes: whether queries are partitioned, and by which passes.
 use koel_kernels::map::join::{DIRECT_ITEMS, shared_bytes};
 use koel_kernels::table::append::ANSWERING;
 use koel_kernels::table::layout::{Layout, Shape};
 use koel_kernels::table::sending::{BINS, MANY_BINS, MANY_SHARED, Pass};
 
-/// From when on queries are partitioned, and how.
+/// Parameters that decide whether and how queries are partitioned.
 #[derive(Clone, Copy)]
 pub struct Rule {
-    /// Bytes of a table that is small enough to be read at random.
+    /// Maximum bytes of a table that queries read at random, because the cache holds it.
     pub cached: usize,
-    /// Pairs a query: with more of them most of the table would be read in vain.
+    /// Maximum number of pairs per query. With more, most of the table would be read in vain.
     pub pairs: u32,
-    /// Partitions are answered from shared memory, if they fit there.
+    /// Whether partitions are answered from shared memory, if they fit.
     pub shared: bool,
-    /// If not: bytes of a part of the table that the cache keeps while the queries of a bin are
-    /// looked up, at most.
+    /// Otherwise, the maximum bytes of the part of the table that the queries of a bin read, so
+    /// that the cache keeps it.
     pub part: usize,
-    /// Bins of a pass, and of a first pass that makes many.
+    /// Maximum number of bins of a pass, and of a first pass by the kernel for many bins.
     pub bins: u32,
     pub many_bins: u32,
-    /// The first pass makes many bins, also where fewer would do.
+    /// Whether the first pass makes as many bins as it can, even if fewer suffice.
     pub smallest: bool,
-    /// Places of the overflow area besides an eighth of the queries.
+    /// Places of the overflow area, in addition to an eighth of the queries.
     pub area: u32,
-    /// Blocks that answer, at least, where a partition has queries for several.
+    /// Minimum number of answering blocks, if partitions have queries for several blocks.
     pub blocks: u32,
 }
 impl Rule {
@@ -40,24 +40,25 @@ impl Rule {
     };
 }
 
-/// How queries get to the bins from which they are answered.
+/// Path of queries to the bins from which they are answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Route {
-    /// The first of two passes.
+    /// First of two passes.
     pub groups: Option<Pass>,
-    /// The last pass, or the only one.
+    /// Last pass, or the only one.
     pub last: Pass,
-    /// The first pass, or the only one, has more bins than the smaller of its kernels can have.
+    /// Whether the first pass, or the only one, has more bins than the smaller of its kernels can
+    /// have.
     pub many: bool,
-    /// Bins are partitions, answered from shared memory; or else looked up in device memory, one
-    /// after the other.
+    /// Whether bins are partitions, answered from shared memory. Otherwise, queries are looked up
+    /// in device memory, bin by bin.
     pub shared: bool,
-    /// Blocks that share the queries of a bin.
+    /// Number of blocks that share the queries of a bin.
     pub blocks: u32,
 }
 impl Route {
-    /// For `n` queries in a table of `pairs`, of which `values` are wanted or only keys; `None`:
-    /// they are to be looked up as they come.
+    /// Returns the route of `n` queries to a table of `pairs` pairs. `values`: whether their values
+    /// are wanted, too. Returns `None` if the queries are better looked up as they come.
     pub fn new<L: Layout>(
         n: u32,
         pairs: u32,
@@ -70,7 +71,7 @@ impl Route {
         if bytes <= rule.cached || n < pairs / rule.pairs {
             return None;
         }
-        // Partitions of a bin of the first pass.
+        // Partitions per bin of the first pass.
         let most = if max_shared >= MANY_SHARED { rule.many_bins } else { rule.bins };
         let each = match all.div_ceil(rule.bins) {
             _ if all <= most => 1,
@@ -98,14 +99,14 @@ impl Route {
         };
         (fits && route.places(all).into_iter().all(|places| places < 1 << 31)).then_some(route)
     }
-    /// Bins of the first of two passes, and of the last.
+    /// Returns the number of bins of the first of two passes, and of the last pass.
     pub fn bins(&self, partitions: u32) -> [u32; 2] {
         [
             self.groups.map_or(0, |g| partitions.div_ceil(g.each)),
             partitions.div_ceil(self.last.each),
         ]
     }
-    /// Places of the bins of both passes, and of the overflow area.
+    /// Returns the number of places in the bins of each pass, and in the overflow area.
     pub fn places(&self, partitions: u32) -> [usize; 3] {
         let [groups, last] = self.bins(partitions).map(|bins| bins as usize);
         let of_groups = self.groups.map_or(0, |g| groups * g.room as usize);

@@ -1,4 +1,4 @@
-//! Queries on their way to the bins from which they are answered.
+//! Passes that send queries to the bins from which they are answered.
 use super::Route;
 use crate::device::{Buffer, Device, Element, Stream, View};
 use crate::error::Result;
@@ -11,7 +11,7 @@ use koel_kernels::table::sending::{
 use koel_simt::{Buf, In, Word};
 use std::ops::Range;
 
-/// Memory for the queries of one form on their way.
+/// Memory for queries of one form while they are sent.
 pub struct SendMemory<T> {
     by_group: Buffer<T>,
     by_bin: Buffer<T>,
@@ -29,27 +29,27 @@ impl<T: Element> SendMemory<T> {
         self.by_group.bytes() + self.by_bin.bytes() + self.overflow.bytes()
     }
 }
-/// Makes a buffer longer if it is too short; what it holds is lost.
+/// Replaces a buffer by a longer one if it is too short. Its content is lost.
 pub fn reserve<T: Element>(buffer: &mut Buffer<T>, len: usize) -> Result<()> {
     if buffer.len() < len {
         let device = buffer.device().clone();
-        // The old memory is given back first: both need not fit.
+        // Free the old memory first: both need not fit.
         *buffer = device.alloc(0)?;
         *buffer = device.alloc(len)?;
     }
     Ok(())
 }
-/// What has been sent.
+/// Queries that have been sent.
 pub struct Arrived<E: Word> {
-    /// As kernels read it.
+    /// The queries as kernels read them.
     pub sent: Sent<E>,
-    /// The cursors of the bins, to change.
+    /// Cursors of the bins, mutable.
     pub to_cursors: Buf<u32>,
-    /// Words of all counters: what is behind them is the caller's.
+    /// Number of words of all counters. The words after them are the caller's.
     pub counters: usize,
 }
 impl<E: Element> Arrived<E> {
-    /// Nothing yet.
+    /// Returns the state before anything is sent.
     pub fn nothing(
         stream: &Stream,
         memory: &SendMemory<E>,
@@ -69,13 +69,14 @@ impl<E: Element> Arrived<E> {
         Ok(Arrived { sent, to_cursors, counters: 0 })
     }
 }
-/// A form of queries that device memory holds.
+/// Forms of queries that can be stored in device memory.
 pub trait DeviceForm<K: Carried>: Form<K, Element: Element> {}
 impl<K: Carried, F: Form<K, Element: Element>> DeviceForm<K> for F {}
 
-/// Makes memory long enough for queries on this route. Tells the words of the first pass's cursors
-/// and of the last one's, and of all counters: of each pass cursors, and where bins were left:
-/// whole lines, so that none is read in a launch before the one that changes it.
+/// Reserves memory for queries on this route, and `behind` words after the counters. Returns the
+/// number of words of the cursors of the first pass, of those of the last pass, and of all
+/// counters. Each pass has cursors, and as many words for where bins overflowed. Every section
+/// fills whole cache lines, so that no launch reads a line that a later launch changes.
 pub fn reserve_route<L: DeviceLayout, F: DeviceForm<L::Key>>(
     route: &Route,
     shape: Shape,
@@ -93,8 +94,8 @@ pub fn reserve_route<L: DeviceLayout, F: DeviceForm<L::Key>>(
     reserve(counters, words + behind)?;
     Ok((of_groups, of_bins, words))
 }
-/// Sends queries to the bins of a table of this shape and with this header: a fill, a launch, with
-/// two passes another one. So many words `behind` the counters are filled with zeros too.
+/// Sends queries to the bins of a table with this shape and header: a fill and one or two launches.
+/// The fill also zeroes `behind` words after the counters.
 #[allow(clippy::too_many_arguments, reason = "what sending has at hand")]
 pub fn send<L: DeviceLayout, F: DeviceForm<L::Key>>(
     stream: &Stream,
@@ -121,10 +122,10 @@ pub fn send<L: DeviceLayout, F: DeviceForm<L::Key>>(
         of_groups: section(state::WORDS, of_groups),
         of_bins: section(state::WORDS + 2 * of_groups, of_bins),
     };
-    // SAFETY: there was just made room for this route, and all counters are zero.
+    // SAFETY: room for this route was reserved above, and all counters are zero.
     unsafe { sending.pass_over_input::<L, F>(queries, memory, counters) }?;
     if let Some(groups) = route.groups {
-        // SAFETY: as above; the first pass has left the groups.
+        // SAFETY: as above; the first pass has filled its bins.
         unsafe { sending.pass_in_groups::<L, F>(groups, memory, counters) }?;
     }
     let Sending { of_groups, of_bins: Section { cursors, spilled }, .. } = sending;
@@ -139,14 +140,14 @@ pub fn send<L: DeviceLayout, F: DeviceForm<L::Key>>(
     let to_cursors = counters.view_mut().slice(cursors)?.arg("cursors", stream)?;
     Ok(Arrived { sent, to_cursors, counters: words })
 }
-/// Where the counters of a pass are among all of them.
+/// Position of a pass's words in the counters.
 struct Section {
     cursors: Range<usize>,
-    /// Where bins were left.
+    /// Where bins overflowed.
     spilled: Range<usize>,
 }
 impl Section {
-    /// What a pass writes.
+    /// Returns the output of a pass.
     fn send_to<E: Word>(
         &self,
         stream: &Stream,
@@ -166,21 +167,21 @@ impl Section {
         })
     }
 }
-/// What both passes must know.
+/// Parameters of both passes.
 struct Sending<'a> {
     stream: &'a Stream,
     route: &'a Route,
     shape: Shape,
-    /// Of the table.
+    /// Header of the table.
     header: In<u32>,
     of_groups: Section,
     of_bins: Section,
 }
 impl Sending<'_> {
-    /// The first pass, or the only one.
+    /// Launches the first pass, or the only one.
     ///
     /// # Safety
-    /// There is [room](reserve_route) for this route, and all counters are zero.
+    /// Memory for this route must be [reserved](reserve_route), and all counters must be zero.
     unsafe fn pass_over_input<L: DeviceLayout, F: DeviceForm<L::Key>>(
         &self,
         queries: View<'_, L::Key>,
@@ -206,15 +207,15 @@ impl Sending<'_> {
             false => map_send::launch::<L::OfKey, F, Stream>,
         };
         let (queries, table) = (Queries { keys, n, aligned }, Destination { shape, header });
-        // SAFETY: `n` queries; a cursor a bin; every bin's room, and the overflow area; all counters
-        // are zero.
+        // SAFETY: there are `n` queries, a cursor per bin, room for every bin, and the overflow
+        // area; all counters are zero.
         unsafe { launch(stream, n.div_ceil(tile), queries, table, to) }
     }
-    /// The last of two passes, from the groups.
+    /// Launches the second of two passes, from the bins of the first one.
     ///
     /// # Safety
-    /// There is [room](reserve_route) for this route; the first pass has left the groups, and the
-    /// counters of the bins are zero.
+    /// Memory for this route must be [reserved](reserve_route); the first pass must have filled its
+    /// bins, and the counters of the second one's bins must be zero.
     unsafe fn pass_in_groups<L: DeviceLayout, F: DeviceForm<L::Key>>(
         &self,
         groups: Pass,
@@ -236,7 +237,7 @@ impl Sending<'_> {
         let to = of_bins.send_to(stream, route.last, out, overflow, counters)?;
         let (grid, table) =
             (route.bins(shape.partitions)[0] * tiles, Destination { shape, header });
-        // SAFETY: as in the first pass; the input has every group's room.
+        // SAFETY: as in the first pass; the input has room for every bin of that pass.
         unsafe { map_send_groups::launch::<L::OfKey, F, _>(stream, grid, from, table, to) }
     }
 }

@@ -1,34 +1,35 @@
-//! How batches are cut.
+//! Sizes of the pieces of a batch.
 use super::{Updatable, slots_of_bucket};
 use crate::table::plan::Plan;
 use crate::table::sending::Rule;
 use koel_kernels::table::layout::{Layout, Shape};
 use koel_kernels::table::update::operation;
 
-/// How batches are cut, and how full partitions may be.
+/// Sizes of the pieces of a batch, and maximum load of partitions.
 #[derive(Clone, Copy)]
 pub struct Limits {
-    /// How operations are partitioned.
+    /// Rule by which operations are partitioned.
     pub rule: Rule,
-    /// Operations of a partition on average, at most.
+    /// Maximum average number of operations per partition.
     pub operations: u32,
-    /// Entries of a block, in deviations of what comes to it, and beyond.
+    /// Headroom of a block's entries: in standard deviations of the number of its operations, and
+    /// additional entries.
     pub deviations: f64,
     pub spare: u32,
-    /// Of a partition's slots that pairs may take.
+    /// Maximum load of a partition.
     pub most_load: f64,
-    /// Whether only the buckets of the keys are read, or partitions as a whole.
+    /// Whether operations may change only the buckets of their keys, rather than whole partitions.
     pub few: bool,
-    /// From which load on, of what the table was built for and what comes, and from how many
-    /// operations a bucket on (of narrow pairs; twice as many of wide ones), it is partitions
-    /// where keys are inserted: too many would have to evict others.
+    /// A batch that inserts is applied to whole partitions if its keys and those that the table was
+    /// built for exceed this load, and if there are more operations per bucket than this share (of
+    /// narrow pairs; twice as many of wide ones): too many would have to evict others.
     pub few_load: f64,
     pub few_share: f64,
-    /// Of those operations of a group on average, at most.
+    /// Maximum average number of operations per bin, if only the buckets of their keys change.
     pub group: u32,
 }
 impl Limits {
-    /// Of maps.
+    /// Limits for maps.
     pub const TUNED: Limits = Limits {
         rule: Rule { cached: 0, pairs: 1, area: 0, ..Rule::TUNED },
         operations: 600,
@@ -40,14 +41,15 @@ impl Limits {
         few_share: 0.15,
         group: 2100,
     };
-    /// Of sets: partitions have up to twice the keys.
+    /// Limits for sets, whose partitions have up to twice as many keys.
     pub const OF_SETS: Limits = Limits { operations: 1000, few_share: 0.5, ..Limits::TUNED };
-    /// Keys that a block has room for, if there are so many operations for it on average.
+    /// Returns the number of keys that a block has room for, given the average number of its
+    /// operations.
     pub(super) fn entries(self, mean: f64) -> u32 {
         ((mean + self.deviations * mean.sqrt()) * 1.2) as u32 + self.spare
     }
-    /// Operations of a partition on average, at most; `None`: blocks have no room for such
-    /// partitions.
+    /// Returns the maximum average number of operations per partition; `None` if such partitions do
+    /// not fit a block.
     pub(super) fn most_operations<F: Updatable>(
         self,
         shape: Shape,
@@ -61,7 +63,7 @@ impl Limits {
         });
         means.find(fits)
     }
-    /// Whether operations are done in the buckets of their keys, as far as they can be.
+    /// Returns whether operations change only the buckets of their keys, as far as possible.
     pub(super) fn are_few<F: Updatable>(
         self,
         n: usize,

@@ -1,4 +1,4 @@
-//! What updates need besides the table, and how kernels do a piece of a batch with it.
+//! Scratch memory of updates, and the launches for a piece of a batch.
 use super::{BatchOf, Launch, Limits, Operations, Updatable, WordOf};
 use crate::cpu;
 use crate::device::{Buffer, Device, Stream, ViewMut};
@@ -14,45 +14,47 @@ use koel_kernels::table::sending::Numbered;
 use koel_kernels::table::update::{Applying, BatchIn, Unstashed, operation, state};
 use koel_simt::In;
 
-/// What updates need besides the table.
+/// Scratch memory of updates.
 pub struct Memory {
     pub(super) sent: SendMemory<u64>,
-    /// What the passes share; behind that, from `state` on, what blocks tell.
+    /// Words that the passes share; after them, from `state` on, words that blocks write for the
+    /// host.
     pub(super) counters: Buffer<u32>,
     pub(super) state: usize,
-    /// Pairs of the stash, and of each partition the first of its own: all ones between batches.
+    /// Pairs taken from the stash, and the first one of each partition: all ones between batches.
     unstashed: Buffer<u64>,
     pub lists: Buffer<u32>,
     are_ones: bool,
-    /// Operations of a batch that has one for all.
+    /// Empty array of operations, for a batch that has one for all keys.
     no_operations: Buffer<u8>,
-    /// Operations that were done in the buckets of their keys, since some were done in whole
+    /// Number of operations done in the buckets of their keys since the last batch on whole
     /// partitions.
     pub(super) done_few: usize,
     pub(super) of_cpu: cpu::Updates,
 }
 
-/// Words for claims of buckets, for an operation of a group on average; and of a group at most.
+/// Claim words per operation, for a bin with the average number of operations; and maximum number
+/// of claim words per bin.
 const CLAIMS: usize = 3;
 const MAX_CLAIMS: usize = 1 << 13;
-/// Blocks of whole partitions behind few operations, at most: nearly always they have nothing to
-/// do, and the fewer leave the sooner.
+/// Maximum number of blocks for whole partitions after few operations. They nearly always find
+/// nothing to do, and fewer blocks finish sooner.
 const LEFT_BLOCKS: u32 = 528;
-/// Blocks that empty a stash, at most.
+/// Maximum number of blocks that empty a stash.
 const MAX_UNSTASHING: u32 = 64;
-/// How `n` operations are applied that take this route, where they are few.
+/// Returns the parameters for `n` operations on this route, if they are few.
 pub(super) fn few(route: &Route, n: usize, shape: Shape, operation: u32) -> Few {
     let groups = route.bins(shape.partitions)[1] as usize;
     let claims = (CLAIMS * n / groups).clamp(4, MAX_CLAIMS).next_power_of_two() as u32 - 1;
     Few { pass: route.last, operation, claims }
 }
-/// Words that blocks tell the host.
+/// Returns the number of words that blocks write for the host.
 pub(super) fn state_words(shape: Shape) -> usize {
     state::LEFT as usize + shape.partitions as usize
 }
 
 impl Memory {
-    /// As little as there can be.
+    /// Allocates as little as possible.
     pub(super) fn new(device: &Device) -> Result<Memory> {
         Ok(Memory {
             sent: SendMemory::new(device)?,
@@ -71,9 +73,9 @@ impl Memory {
         let words = sent.bytes() + unstashed.bytes() + counters.bytes() + lists.bytes();
         words + of_cpu.bytes()
     }
-    /// Puts a piece of a batch on the stream: a fill and three to five launches; `are_few`: the
-    /// buckets of the keys alone are read, as far as that will do; `is_first`: of the pieces,
-    /// so that what blocks tell is cleared.
+    /// Enqueues a piece of a batch: a fill and three or four launches. `are_few`: reads only the
+    /// buckets of the keys where that suffices. `is_first`: this is the first piece, so the words
+    /// that blocks write are reset.
     #[allow(clippy::too_many_arguments, reason = "what an update has at hand")]
     pub(super) fn run<F: Updatable>(
         &mut self,
@@ -130,13 +132,13 @@ impl Memory {
             },
         };
         let few = are_few.then(|| (route.bins(shape.partitions)[1], few(route, n, shape, code)));
-        // SAFETY: the operations as sent, `n` of everything that they have; the table as built with
-        // this plan; the lists have just been made ready.
+        // SAFETY: the operations are as sent, with `n` elements in each of their arrays; the table
+        // is as built with this plan; the lists were reset above.
         unsafe { launch_sent::<F>(stream, few, applying, in_header, on) }?;
         self.are_ones = true;
         Ok(())
     }
-    /// Room for what is taken out of the stash, and lists that begin as all ones.
+    /// Reserves room for the pairs taken from the stash, and resets the lists to all ones.
     fn ready_lists<L: Layout>(&mut self, stream: &Stream, plan: &Plan) -> Result<()> {
         let partitions = plan.shape.partitions as usize;
         reserve(&mut self.unstashed, unstashed_words::<L>(plan.stash_bits))?;
@@ -149,12 +151,13 @@ impl Memory {
         Ok(())
     }
 }
-/// Applies operations that have been sent: where they are `few` (with the blocks for that), in the
-/// buckets of their keys first; then the stash is emptied, and partitions are changed as a whole.
+/// Applies sent operations. If they are `few` (with the blocks for that), changes the buckets of
+/// their keys first. Then empties the stash, and updates whole partitions.
 ///
 /// # Safety
-/// The operations as they were sent, with their codes, values and outcomes, and a table that was
-/// built for this shape; a list of all ones for each partition, and room for the whole stash.
+/// The operations must be as they were sent, with their codes, values and outcomes; the table must
+/// be built for this shape; there must be a list of all ones for each partition, and room for the
+/// whole stash.
 unsafe fn launch_sent<F: Updatable>(
     stream: &Stream,
     few: Option<(u32, Few)>,
@@ -163,21 +166,20 @@ unsafe fn launch_sent<F: Updatable>(
     on: Launch<F>,
 ) -> Result<()> {
     if let Some((grid, few)) = few {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { F::launch_few(stream, grid, few, on) }?;
     }
     let TableMut { shape, stash_bits, stash, .. } = on.table;
     let grid = (1u32 << stash_bits).div_ceil(reproduce::THREADS).min(MAX_UNSTASHING);
     let Unstashed { pairs: unstashed, lists } = on.unstashed;
-    // SAFETY: a table that is built; a word for each partition, and as many for the stash as it
-    // takes.
+    // SAFETY: the table is built; there is a word for each partition, and room for the whole stash.
     unsafe {
         map_unstash::launch::<<F::Pairs as MapLayout>::Stored, _>(
             stream, grid, shape, stash_bits, stash, unstashed, lists, in_header,
         )
     }?;
     match few {
-        // SAFETY: as above; the stash as it was left.
+        // SAFETY: as above; the stash is as that launch left it.
         Some(_) => unsafe {
             F::launch_left(stream, LEFT_BLOCKS.min(shape.partitions), applying, on)
         },

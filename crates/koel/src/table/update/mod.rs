@@ -1,4 +1,4 @@
-//! Changing tables that are there, in batches.
+//! Batched updates of tables.
 mod limits;
 mod memory;
 mod operations;
@@ -32,18 +32,18 @@ use std::collections::HashMap;
 use std::marker::PhantomData;
 use std::ops::Range;
 
-/// A family whose tables can be changed.
+/// Families whose tables can be updated.
 pub trait Updatable: Family {
-    /// Builds the table again of its own entries, with room for `room` of them.
+    /// Rebuilds the table from its own entries, with room for `room` entries.
     fn rebuild(
         table: &mut Table<Self>,
         stream: &Stream,
         room: usize,
         settings: Settings,
     ) -> Result<()>;
-    /// Downloads its entries.
+    /// Downloads the entries.
     fn entries_on_host(table: &Table<Self>) -> Result<EntriesOnHost<Self>>;
-    /// Builds the table again of these entries.
+    /// Rebuilds the table from these entries.
     fn build_of(
         table: &mut Table<Self>,
         stream: &Stream,
@@ -51,22 +51,25 @@ pub trait Updatable: Family {
         settings: Settings,
     ) -> Result<()>;
 
-    /// Bytes of shared memory of a block that changes a partition of so many buckets by operations
-    /// on so many keys, which differ (`each`) or not; `None`: it cannot.
+    /// Returns the bytes of shared memory of a block that updates a partition of `buckets` buckets
+    /// and has room for `entries` keys. `each`: operations differ. Returns `None` if no block can
+    /// update such a partition.
     fn shared_bytes(buckets: u32, entries: u32, each: bool) -> Option<u32>;
-    /// Bytes of shared memory of a block that does operations in the buckets of their keys alone.
+    /// Returns the bytes of shared memory of a block that changes only the buckets of its keys.
     fn few_shared_bytes(few: Few) -> u32;
-    /// Launches what applies operations that have been sent, a block for each partition.
+    /// Launches the kernel that applies sent operations, one block per partition.
     ///
     /// # Safety
     /// The arguments must fit the kernel.
     unsafe fn launch(stream: &Stream, applying: Applying, on: Launch<Self>) -> Result<()>;
-    /// Launches what does operations in the buckets of their keys alone, a block for each bin.
+    /// Launches the kernel that changes only the buckets of the operations' keys, one block per
+    /// bin.
     ///
     /// # Safety
     /// The arguments must fit the kernel.
     unsafe fn launch_few(stream: &Stream, grid: u32, few: Few, on: Launch<Self>) -> Result<()>;
-    /// Launches what applies the operations that those left, in `grid` blocks.
+    /// Launches the kernel that applies the operations that [`launch_few`](Self::launch_few) left,
+    /// in `grid` blocks.
     ///
     /// # Safety
     /// The arguments must fit the kernel.
@@ -78,16 +81,16 @@ pub trait Updatable: Family {
     ) -> Result<()>;
 }
 pub type EntriesOnHost<F> = HashMap<KeyOf<F>, ValueOf<F>>;
-/// What kernels that change a table get.
+/// Arguments of kernels that update a table.
 pub struct Launch<F: Family> {
     /// The table.
     pub table: TableMut<WordOf<F>>,
-    /// The operations, and their cursors again, to change.
+    /// The operations, and their cursors again, mutable.
     pub sent: Sent<u64>,
     pub cursors: Buf<u32>,
-    /// What was in the stash.
+    /// Pairs taken from the stash.
     pub unstashed: Unstashed,
-    /// What the operations do, and what became of them.
+    /// The operations except their keys, and their outcomes.
     pub batch: BatchIn<ValueOf<F>>,
 }
 impl<F: Family> Clone for Launch<F> {
@@ -96,20 +99,20 @@ impl<F: Family> Clone for Launch<F> {
     }
 }
 impl<F: Family> Copy for Launch<F> {}
-/// Number of slots per bucket.
+/// Returns the number of slots per bucket.
 fn slots_of_bucket<F: Family>() -> usize {
     <F::Buckets as cpu::Buckets>::SLOTS
 }
 
-/// The load of tables that have grown, at most.
+/// Maximum load of tables that have grown.
 const MAX_GROWN_LOAD: f64 = 0.85;
 
-/// A batch, or a part of one.
+/// A batch of operations, or part of one.
 #[derive(Clone, Copy)]
 pub(crate) struct Batch<'a, K, V> {
     pub operations: Codes<'a>,
     pub keys: View<'a, K>,
-    /// None if all erase, or if there are no values.
+    /// Empty if all operations erase, or if entries have no values.
     pub values: View<'a, V>,
 }
 type BatchOf<'a, F> = Batch<'a, KeyOf<F>, ValueOf<F>>;
@@ -125,21 +128,20 @@ impl<K: Element, V: Element> Batch<'_, K, V> {
         })
     }
 }
-/// What was left to do.
+/// Work that a launch left.
 #[derive(Clone, Copy, Debug, Default)]
 struct Left {
     refused: usize,
     wanted: usize,
     crowded: usize,
-    /// Of the crowded ones, those that have too many operations of few keys.
+    /// Those of the crowded partitions that have too many operations on few keys.
     linked: usize,
-    /// Whether the table has been built by another seed since the batch began.
+    /// Whether the table was rebuilt with another seed since the batch began.
     is_redrawn: bool,
 }
 
 impl<F: Updatable> Table<F> {
-    /// Builds the table again for the entries that it has, unless that takes no less memory than it
-    /// has. Waits.
+    /// Rebuilds the table for its current entries, unless that would take no less memory. Waits.
     pub fn shrink(&mut self, settings: Settings) -> Result<()> {
         let (stream, entries) = (self.device.stream()?, self.len()?);
         if Builder::<F>::new(&self.device, settings)?.bytes_of(entries)? >= self.bytes() {
@@ -147,7 +149,7 @@ impl<F: Updatable> Table<F> {
         }
         F::rebuild(self, &stream, entries, settings)
     }
-    /// Records that the CPU engine has changed the table.
+    /// Records a change by the CPU engine.
     fn changed_on_cpu(&mut self, updated: cpu::Updated) -> Result<()> {
         let Storage::Cpu(on_cpu) = &mut self.storage else { return Ok(()) };
         let header = on_cpu.header.view();
@@ -162,7 +164,7 @@ impl<F: Updatable> Table<F> {
     }
 }
 
-/// Changes tables of a kind, and keeps the memory that this needs from one batch to the next.
+/// Updates tables of a family, and keeps scratch memory across batches.
 pub struct Updater<F: Updatable> {
     device: Device,
     settings: Settings,
@@ -171,16 +173,17 @@ pub struct Updater<F: Updatable> {
     of: PhantomData<fn() -> F>,
 }
 impl<F: Updatable> Updater<F> {
-    /// Without memory yet.
+    /// Creates an updater without scratch memory.
     pub fn new(device: &Device, settings: Settings, limits: Limits) -> Result<Updater<F>> {
+        settings.check()?;
         let memory = Memory::new(device)?;
         Ok(Updater { device: device.clone(), settings, limits, memory, of: PhantomData })
     }
-    /// Bytes that it keeps: what the greatest batch so far needed.
+    /// Returns the bytes of scratch memory, which the largest batch so far determines.
     pub fn scratch_bytes(&self) -> usize {
         self.memory.bytes()
     }
-    /// All operations are done when it returns.
+    /// Applies a batch. All operations are done on return.
     pub fn apply(
         &mut self,
         table: &mut Table<F>,
@@ -197,8 +200,8 @@ impl<F: Updatable> Updater<F> {
         self.finish(table, stream, batch, &mut outcomes, all, left)?;
         self.relieve(table, stream)
     }
-    /// Builds a table on a CPU again, by another seed, that has more pairs in its stash than a
-    /// build leaves there: each batch would take them out and put them back.
+    /// Rebuilds a table on a CPU with another seed if its stash holds more pairs than a build
+    /// leaves there: each batch would take them out and put them back.
     fn relieve(&mut self, table: &mut Table<F>, stream: &Stream) -> Result<()> {
         let most = table.plan.most_stashed();
         match &table.storage {
@@ -206,14 +209,14 @@ impl<F: Updatable> Updater<F> {
             _ => Ok(()),
         }
     }
-    /// Builds the table again, as large as it is, by a seed that nobody knows: against the one that
-    /// it has, keys were chosen. Later builds take that seed too.
+    /// Rebuilds the table in its current size, with a secret seed: keys were crafted against the
+    /// current one. Later builds use the new seed, too.
     fn redraw(&mut self, table: &mut Table<F>, stream: &Stream) -> Result<()> {
         self.settings.seed = Some(unforeseeable() as u32);
         let room = (slots_of::<F>(table.plan.shape) as f64 * self.grown_load()) as usize;
         self.rebuild(table, stream, room)
     }
-    /// Does not wait, and leaves what there is no room for.
+    /// Applies a batch without waiting. Operations without room are not done.
     pub fn enqueue(
         &mut self,
         table: &mut Table<F>,
@@ -227,7 +230,7 @@ impl<F: Updatable> Updater<F> {
             n => self.launch(table, stream, batch, &mut outcomes, 0..n, false),
         }
     }
-    /// What it is, in words.
+    /// Writes a description.
     pub fn describe(&self, f: &mut std::fmt::Formatter<'_>, name: &str) -> std::fmt::Result {
         write!(f, "{name}[{} bytes] on {}", self.scratch_bytes(), self.device.name())
     }
@@ -260,11 +263,11 @@ impl<F: Updatable> Updater<F> {
         outcomes.arg("outcomes", stream)?;
         Ok(())
     }
-    /// Whether the table's partitions fit the blocks that would change them.
+    /// Returns whether the table's partitions fit the blocks that would update them.
     fn can_update(&self, table: &Table<F>, batch: BatchOf<'_, F>) -> bool {
         !self.device.runs_kernels() || self.piece(table.plan.shape, batch, false).is_some()
     }
-    /// Operations that are done at once, at most, and how they are partitioned.
+    /// Returns the number of operations per piece of a batch, and how they are partitioned.
     fn piece(&self, shape: Shape, batch: BatchOf<'_, F>, are_few: bool) -> Option<(usize, Rule)> {
         let max_shared = self.device.max_shared();
         let each = batch.operations.code() == operation::EACH;
@@ -272,7 +275,7 @@ impl<F: Updatable> Updater<F> {
             * shape.partitions as usize;
         let mut rule = self.limits.rule;
         if are_few {
-            // There is one pass.
+            // A single pass.
             rule = Rule { smallest: true, shared: false, part: usize::MAX, ..rule };
             let groups = self.route(1, shape, rule)?.bins(shape.partitions)[1] as usize;
             let fits = |&each: &usize| {
@@ -288,7 +291,7 @@ impl<F: Updatable> Updater<F> {
             );
         }
         let piece = most.min(batch.keys.len()).max(1);
-        // The overflow area has room for all.
+        // The overflow area has room for all operations.
         rule.area += piece as u32;
         let fits = self.route(piece, shape, rule).is_some_and(|route| route.shared == rule.shared);
         fits.then_some((piece, rule))
@@ -297,8 +300,8 @@ impl<F: Updatable> Updater<F> {
         Route::new::<F::Pairs>(n as u32, 0, false, shape, self.device.max_shared(), rule)
     }
 
-    /// Does what can be done at once. If there are many more operations than slots, a few first, so
-    /// that the table grows in time.
+    /// Applies the operations that have room. If there are many more operations than slots, applies
+    /// a few first, so that the table grows early.
     fn begin(
         &mut self,
         table: &mut Table<F>,
@@ -318,7 +321,7 @@ impl<F: Updatable> Updater<F> {
             self.launch(table, stream, batch, outcomes, 0..first, true)?;
             let Left { refused, wanted, .. } = self.left()?;
             if refused > 0 {
-                // The others bring, and want, as much.
+                // Assume that the remaining operations add keys at the same rate.
                 let more = (table.len()? + wanted).saturating_sub(before) as f64;
                 self.rebuild(
                     table,
@@ -337,7 +340,7 @@ impl<F: Updatable> Updater<F> {
         self.apply_on_host(table, stream, batch, outcomes, 0..n)?;
         Ok(Left::default())
     }
-    /// Does what is left of the operations of a range.
+    /// Applies the operations that are left in a range.
     fn finish(
         &mut self,
         table: &mut Table<F>,
@@ -352,8 +355,8 @@ impl<F: Updatable> Updater<F> {
             if pairs as f64 > slots_of::<F>(table.plan.shape) as f64 * self.grown_load() {
                 self.rebuild(table, stream, pairs)?;
             } else if !left.is_redrawn {
-                // It is not the table that is full, only some partitions; or more keys come to one
-                // than by chance.
+                // Only some partitions are full, not the table; or more keys come to one than by
+                // chance.
                 self.redraw(table, stream)?;
                 left.is_redrawn = true;
             } else {
@@ -378,7 +381,7 @@ impl<F: Updatable> Updater<F> {
         }
         Ok(())
     }
-    /// What the last launches left to do. Waits for them.
+    /// Returns what the last launches left. Waits for them.
     fn left(&mut self) -> Result<Left> {
         let at = self.memory.state;
         let state = self.memory.counters.view().slice(at..at + state::LEFT as usize)?.download()?;
@@ -391,20 +394,20 @@ impl<F: Updatable> Updater<F> {
             is_redrawn: false,
         })
     }
-    /// The settings of a table that is built again.
+    /// Returns the settings of a table that grows.
     fn grown(&self) -> Settings {
         Settings { load: self.grown_load(), ..self.settings }
     }
     fn grown_load(&self) -> f64 {
         self.settings.load.min(MAX_GROWN_LOAD)
     }
-    /// Builds the table again, with room for so many pairs.
+    /// Rebuilds the table with room for `pairs` pairs.
     fn rebuild(&self, table: &mut Table<F>, stream: &Stream, pairs: usize) -> Result<()> {
         F::rebuild(table, stream, pairs, self.grown())
     }
 
-    /// Does the operations of a range, a piece after the other; of all, or of those that are not
-    /// done yet.
+    /// Applies the operations of a range, piece by piece. `again`: only those that are not done
+    /// yet.
     fn launch(
         &mut self,
         table: &mut Table<F>,
@@ -424,12 +427,12 @@ impl<F: Updatable> Updater<F> {
                     Error::Setting { field: F::NAMES[1], found: format!("{shape:?}"), expected }
                 };
                 let (code, all) = (part.operations.code(), slots_of::<F>(shape));
-                // Class bits of keys that are gone stay until whole partitions are read.
+                // Class bits of erased keys stay set until whole partitions are read.
                 let can = !again && self.memory.done_few < all;
                 let are_few = can && self.limits.are_few::<F>(range.len(), code, &plan, all);
                 self.memory.done_few = if are_few { self.memory.done_few + range.len() } else { 0 };
                 let ways = [false, true].map(|are_few| self.piece(shape, part, are_few));
-                // Whichever way a later batch of as many operations goes, it finds memory.
+                // Reserve memory for both ways, so that a later batch of this size never allocates.
                 for &(piece, rule) in ways.iter().flatten() {
                     let route =
                         self.route(range.len().min(piece), shape, rule).ok_or_else(unfit)?;
@@ -443,7 +446,7 @@ impl<F: Updatable> Updater<F> {
                     )?;
                 }
                 let (piece, rule) = ways[are_few as usize].ok_or_else(unfit)?;
-                // Pieces as long as each other.
+                // Pieces of equal length.
                 let piece = range.len().div_ceil(range.len().div_ceil(piece).max(1)).max(1);
                 let first = range.start;
                 for start in range.clone().step_by(piece) {
@@ -491,7 +494,7 @@ impl<F: Updatable> Updater<F> {
         let (keys, values) = (batch.keys.elements("keys")?, batch.values.elements("values")?);
         let most = self.limits.most_pairs::<F>(plan.shape);
         let batch = cpu::Batch { keys, values, operation: code, operations, again, most };
-        // There may be memory for more.
+        // The memory may have room for more words.
         let len = words_of::<F>(plan.shape);
         let mut words = table.reserve(&self.device, len)?.view_mut().slice(..len)?;
         Ok(cpu::update::<F::Buckets>(
@@ -506,7 +509,8 @@ impl<F: Updatable> Updater<F> {
         ))
     }
 
-    /// Does what is not done of a range by a table of the host, and builds the table again of that.
+    /// Applies the operations of a range that are not done to a hash table on the host, and
+    /// rebuilds the table from that.
     fn apply_on_host(
         &mut self,
         table: &mut Table<F>,

@@ -1,25 +1,25 @@
-//! The operations of a batch, and what becomes of them.
+//! Operations of a batch, and their outcomes.
 use crate::device::View;
 use koel_kernels::table::update::{operation, status};
 
-/// What became of an operation. On a set it is one of those that tell of no value.
+/// Outcome of an operation. A set has only those that imply no value.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum Outcome {
-    /// Nothing: there was no room, or too many operations were for too few partitions. Only
-    /// [`enqueue`](crate::MapUpdater::enqueue) leaves it.
+    /// Not done: its partition has no room, or too many operations were for too few partitions.
+    /// Only [`enqueue`](crate::MapUpdater::enqueue) leaves operations not done.
     NotDone = status::NOT_DONE,
-    /// The key was missing and is there now, with the value.
+    /// The key was missing and is now present, with the value.
     Inserted = status::INSERTED,
-    /// The key was there, and has kept its value.
+    /// The key was present and kept its value.
     Kept = status::KEPT,
-    /// The key was there and has the value now.
+    /// The key was present and now has the value.
     Assigned = status::ASSIGNED,
-    /// The key was there and the value was added to its own.
+    /// The key was present, and the value was added to its value.
     Added = status::ADDED,
-    /// The key was there and is removed.
+    /// The key was present and was removed.
     Erased = status::ERASED,
-    /// The key was not there, and is not.
+    /// The key to erase was missing.
     Missing = status::MISSING,
 }
 impl Outcome {
@@ -32,26 +32,26 @@ impl Outcome {
         Outcome::Erased,
         Outcome::Missing,
     ];
-    /// That of a byte which an updater has written; `None` for other bytes.
+    /// Returns the outcome of a byte that an updater wrote; `None` for other bytes.
     pub fn of(byte: u8) -> Option<Outcome> {
         Outcome::ALL.get(byte as usize).copied()
     }
-    /// Those of the bytes that a batch has left.
+    /// Returns the outcomes of the bytes that a batch wrote.
     pub(crate) fn all(bytes: Vec<u8>) -> Vec<Outcome> {
         bytes.into_iter().map(|byte| Outcome::of(byte).unwrap_or(Outcome::NotDone)).collect()
     }
 }
-/// The operations of a batch: on a [`Map`](crate::Map) each an [`Operation`](crate::Operation), on
-/// a [`Set`](crate::Set) a [`SetOperation`](crate::SetOperation).
+/// Operations of a batch: on a [`Map`](crate::Map) each an [`Operation`](crate::Operation), on a
+/// [`Set`](crate::Set) a [`SetOperation`](crate::SetOperation).
 #[derive(Clone, Copy, Debug)]
 pub enum Operations<'a, O = crate::Operation> {
-    /// The same on every key.
+    /// The same operation for every key.
     All(O),
-    /// One for each key, as a byte, of which the low two bits count.
+    /// One operation per key, as a byte. Only its low two bits count.
     Each(View<'a, u8>),
 }
 impl<'a, O> Operations<'a, O> {
-    /// With codes in place of operations.
+    /// Replaces operations by their codes.
     pub(crate) fn codes(self, code: impl FnOnce(O) -> u32) -> Codes<'a> {
         match self {
             Operations::All(operation) => Operations::All(code(operation)),
@@ -59,7 +59,7 @@ impl<'a, O> Operations<'a, O> {
         }
     }
 }
-/// The operations of a batch as kernels know them.
+/// Operations of a batch as kernels know them: by codes.
 pub(crate) type Codes<'a> = Operations<'a, u32>;
 impl Codes<'_> {
     pub(super) fn code(&self) -> u32 {

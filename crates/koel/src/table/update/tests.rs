@@ -1,6 +1,6 @@
-//! What updates of maps and of sets are tested with: a table, an oracle, and histories of batches,
-//! by kernels with plans and limits that no few thousand operations would get, and on the CPU.
-//! After each batch everything that the table holds is compared with the oracle.
+//! Tests of updates of maps and sets: a table, an oracle, and histories of batches, applied by
+//! kernels, with plans and limits that no few thousand operations would get, and on the CPU. After
+//! each batch, the entire content of the table is compared with the oracle.
 use super::*;
 use crate::key::Key;
 use crate::special::special_keys;
@@ -19,31 +19,31 @@ pub const TWO: Limits = Limits {
     few: false,
     ..Limits::TUNED
 };
-/// Groups of several partitions.
+/// Bins of several partitions.
 pub const GROUPS: Limits = Limits { few: true, ..TWO };
 /// Blocks with room for few keys, and pieces of few operations.
 pub const FEW: Limits = Limits { operations: 9, deviations: 0.0, spare: 1, few: false, ..ONE };
 /// Always whole partitions.
 pub const WHOLE: Limits = Limits { few: false, ..ONE };
-/// Any number of pairs in a partition: the stash takes what has no place.
+/// Any number of pairs per partition: the stash takes homeless ones.
 pub const FULL: Limits = Limits { most_load: 9.0, ..ONE };
 
-/// A table that is tested.
+/// A table under test.
 pub trait Tested {
     type Family: Updatable<Pairs: Layout<Key: Key>>;
-    /// With which [`SEED`] and load it is built again.
+    /// Returns the settings of rebuilds: [`SEED`] and the load.
     fn settings() -> Settings;
     fn table(&self) -> &Table<Self::Family>;
     fn table_mut(&mut self) -> &mut Table<Self::Family>;
-    /// What plans are made of.
+    /// Returns the sizes of plans.
     fn sizes() -> Sizes;
     fn built(device: &Device, plan: Plan, keys: &[KeyOf<Self>], values: &[ValueOf<Self>]) -> Self;
-    /// What lookups tell.
+    /// Returns the results of lookups.
     fn found(&self, keys: &[KeyOf<Self>]) -> Vec<Option<ValueOf<Self>>>;
     fn stashed(&self) -> usize {
         self.table().report().unwrap().stashed
     }
-    /// Compares all bytes of a table that kernels change with the oracle.
+    /// Compares all bytes of a table that kernels update with the oracle.
     fn check_layout(&self, oracle: &EntriesOf<Self>);
     fn shrink_to(&mut self, load: f64) {
         self.table_mut().shrink(Settings { load, ..Self::settings() }).unwrap();
@@ -56,7 +56,7 @@ pub type EntriesOf<T> = EntriesOnHost<<T as Tested>::Family>;
 pub fn has_values<T: Tested>() -> bool {
     <<T::Family as Family>::Buckets as cpu::Buckets>::VALUES
 }
-/// All kinds of batches of one operation.
+/// Returns all operations that a batch can have for all keys.
 pub fn kinds<T: Tested>() -> &'static [u32] {
     if has_values::<T>() { &[ADD, INSERT, ASSIGN, ERASE] } else { &[INSERT, ERASE] }
 }
@@ -78,17 +78,17 @@ pub fn device(seed: u64) -> Device {
 fn both(seed: u64) -> [Device; 2] {
     [device(seed), Device::cpu_with_threads(2).unwrap()]
 }
-/// A key of a small world, which begins with the special ones: [`some`](World::some) draws those
+/// Returns key `i` of a small world. The first ones are special; [`some`](World::some) draws them
 /// often.
 pub fn key<T: Tested>(i: u64) -> KeyOf<T> {
     let special = special_keys::<PairsOf<T>>(SEED);
     let other = || Number::narrowed(splitmix_at(5, i as u32) << 32 | mix(i as u32) as u64);
     special.get(i as usize).copied().unwrap_or_else(other)
 }
-/// The number of the ambiguous one.
+/// Number of the ambiguous key.
 const AMBIGUOUS: u64 = 0;
 
-/// A table, what it holds, and what changes both.
+/// A table, its expected content, and an updater.
 pub struct World<T: Tested> {
     pub stream: Stream,
     pub table: T,
@@ -97,7 +97,7 @@ pub struct World<T: Tested> {
     pub random: u64,
 }
 impl<T: Tested> World<T> {
-    /// Of the first keys of the world.
+    /// Builds a table of the first `plan.n` keys of the world.
     pub fn new(device: &Device, plan: Plan, limits: Limits) -> Self {
         let n = plan.n as u64;
         let keys = (0..n).map(key::<T>).collect::<Vec<_>>();
@@ -115,7 +115,7 @@ impl<T: Tested> World<T> {
         self.random += 1;
         splitmix_at(11, self.random as u32) % n.max(1)
     }
-    /// What becomes of the oracle.
+    /// Applies an operation to the oracle. Returns the expected outcome.
     pub fn expected(&mut self, code: u32, key: KeyOf<T>, value: ValueOf<T>) -> Outcome {
         let before = self.oracle.get(&key).copied();
         if code == ERASE {
@@ -184,7 +184,7 @@ impl<T: Tested> World<T> {
         }
         assert!(T::Family::entries_on_host(self.table.table()).unwrap() == self.oracle);
     }
-    /// Keys below `world`, some of them often.
+    /// Draws numbers of keys below `world`, some of them often.
     pub fn some(&mut self, n: usize, world: u64) -> Vec<u64> {
         let few = 1 + self.below(18);
         (0..n)
@@ -193,7 +193,7 @@ impl<T: Tested> World<T> {
     }
 }
 
-/// Batches of every kind and size, one after the other.
+/// Batches of every kind and size, in sequence.
 pub fn batches<T: Tested>(seed: u64, limits: Limits) {
     for device in both(seed) {
         let mut world = World::<T>::new(&device, plan::<T>(900, 0.8), limits);
@@ -205,14 +205,14 @@ pub fn batches<T: Tested>(seed: u64, limits: Limits) {
             }
         }
         world.apply(EACH, &[]);
-        // Everything goes and comes again.
+        // All keys go and come back.
         world.apply(ERASE, &(0..1100).collect::<Vec<_>>());
         assert!(world.oracle.is_empty());
         world.apply(kinds::<T>()[0], &(0..700).collect::<Vec<_>>());
     }
 }
 
-/// Batches that are done where the table lies: slots are claimed, keys evicted at once or by a
+/// Batches that change buckets in place: slots are claimed, keys are evicted directly or after a
 /// third one, fillers come and go.
 pub fn few<T: Tested>(seed: u64, load: f64) {
     let limits = Limits { few_load: 9.0, ..if seed.is_multiple_of(2) { ONE } else { GROUPS } };
@@ -232,7 +232,7 @@ pub fn few<T: Tested>(seed: u64, load: f64) {
     assert!(world.oracle.is_empty());
 }
 
-/// Most operations are for a few keys: bins overflow, entries do not.
+/// Most operations are on a few keys: bins overflow, entries do not.
 pub fn frequent<T: Tested>(seed: u64) {
     for limits in [ONE, GROUPS, TWO, FEW] {
         let mut world = World::<T>::new(&device(seed), plan::<T>(900, 0.5), limits);
@@ -244,8 +244,8 @@ pub fn frequent<T: Tested>(seed: u64) {
             world.apply(operation, &numbers);
             world.apply(operation, &[AMBIGUOUS; 100]);
         }
-        // Where entries are few, the table is built by another seed: as large, but for what is
-        // rounded.
+        // If there are few entries, the table is rebuilt with another seed: its size stays the
+        // same, except for rounding.
         assert!(
             (slots..slots + slots / 100).contains(&world.slots()),
             "nothing must grow: {} of {slots}",
@@ -254,8 +254,8 @@ pub fn frequent<T: Tested>(seed: u64) {
     }
 }
 
-/// More pairs than two choices can place, and as many as that new: they are in the stash, can be
-/// changed and erased there, and come out of it.
+/// More pairs than two choices can place, of which many are new: they go to the stash, can be
+/// changed and erased there, and leave it.
 pub fn stash<T: Tested>(seed: u64, more: u64) {
     let mut world = World::<T>::new(&device(seed), plan::<T>(900, 0.95), FULL);
     let slots = world.slots();
@@ -270,7 +270,7 @@ pub fn stash<T: Tested>(seed: u64, more: u64) {
     let numbers = world.some(200, 1000);
     world.apply(EACH, &numbers);
     world.apply(ERASE, &all.iter().copied().step_by(2).collect::<Vec<_>>());
-    // Every partition was asked for.
+    // The batch reached every partition.
     assert_eq!(world.table.stashed(), 0);
     world.apply(INSERT, &all);
     assert!(world.table.stashed() > 10);
@@ -291,14 +291,14 @@ pub fn growth<T: Tested>(seed: u64) {
         assert!(grown > slots && grown as f64 > 600.0 / 0.85, "{slots} {grown}");
         let numbers = world.some(1200, 2000);
         world.apply(EACH, &numbers);
-        // Many more than there are.
+        // Many more keys than the table holds.
         world.apply(*first, &(0..6000).collect::<Vec<_>>());
         let grown = world.slots();
         assert!((7000..9000).contains(&grown), "{grown}");
-        // Many times as many as there are slots.
+        // Many times more operations than slots.
         let mut other = World::<T>::new(&device, plan::<T>(10, 0.8), ONE);
         other.apply(*first, &(0..9000).map(|i| i % 4000).collect::<Vec<_>>());
-        // All known: nothing grows.
+        // All keys are present: the table does not grow.
         world.apply(INSERT, &(0..3000).map(|i| i % 6000).collect::<Vec<_>>());
         assert_eq!(world.slots(), grown);
         world.apply(ERASE, &(0..5900).collect::<Vec<_>>());
@@ -309,7 +309,7 @@ pub fn growth<T: Tested>(seed: u64) {
         world.check();
     }
 }
-/// Mixed batches of which a part fits: what does not is done later, and so is all that follows on
+/// Mixed batches of which only a part fits: the rest is done later, as are all later operations on
 /// the same keys.
 pub fn mixed_that_do_not_fit<T: Tested>() {
     for seed in 1..5 {
@@ -322,7 +322,7 @@ pub fn mixed_that_do_not_fit<T: Tested>() {
         }
     }
 }
-/// A stash that has no room: the table is built again, and holds what it did and what is new.
+/// A stash without room: the table is rebuilt, and holds the old and the new keys.
 pub fn full_stash<T: Tested>() {
     for bits in [0, 3] {
         let mut plan = plan::<T>(900, 0.9);
@@ -333,7 +333,7 @@ pub fn full_stash<T: Tested>() {
         world.apply(EACH, &numbers);
     }
 }
-/// Keys of 64 bits chosen so that no other table of the same seed has room for them either.
+/// Keys of 64 bits crafted so that no other table with the same seed has room for them either.
 pub fn keys_of_two_buckets<T: Tested>() {
     for device in both(1) {
         let mut world = World::<T>::new(&device, plan::<T>(200, 0.8), ONE);
@@ -345,8 +345,8 @@ pub fn keys_of_two_buckets<T: Tested>() {
         world.check();
     }
 }
-/// What is enqueued of so many operations and not done is all or nothing of a key, and can be done
-/// later.
+/// Enqueues `n` operations. Of those on one key, all or none are done; those that are not can be
+/// done later.
 pub fn not_done_is_told<T: Tested>(n: u64) {
     for device in both(1) {
         let mut world = World::<T>::new(&device, plan::<T>(300, 0.8), ONE);

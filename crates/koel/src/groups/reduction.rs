@@ -98,7 +98,8 @@ impl<K: Key, V: Value> MultiMap<K, V> {
     /// [`index`](Self::index). Copies and waits.
     ///
     /// ```
-    /// use koel::{Device, MultiMap, reduction::{Max, Sum, SumF32}};
+    /// use koel::groups::reduction::{Max, Sum, SumF32};
+    /// use koel::{Device, MultiMap};
     ///
     /// let device = Device::cpu()?;
     /// let map = MultiMap::build(&device, &[7u32, 3, 7], &[70u32, 30, 71])?;
@@ -130,11 +131,11 @@ impl<K: Key, V: Value> MultiMap<K, V> {
         check_length("out", out.len(), "the distinct keys", self.index().len())?;
         let (n, groups) = (count32("values", self.len())?, self.index().len() as u32);
         let (starts, values) =
-            (self.starts().arg("starts", stream)?, self.values().arg("values", stream)?);
+            (self.starts_view().arg("starts", stream)?, self.values_view().arg("values", stream)?);
         let to = out.arg("out", stream)?;
         if !stream.device().runs_kernels() {
             if let (Some(starts), Some(values), Some(out)) =
-                (self.starts().host(), self.values().host(), out.host_mut())
+                (self.starts_view().host(), self.values_view().host(), out.host_mut())
             {
                 let of = |(to, at): (&mut R::Word, &[u32])| {
                     *to = on_host::<R::Fold>(&values[places(at, 0, values.len())])
