@@ -212,104 +212,218 @@ pub fn scatter<
     put_elsewhere: impl Fn(u32, P),
 ) {
     const { assert!(PER * THREADS >= BINS && THREADS * ITEMS < 1 << 16 && BINS < 1 << 15) };
-    let mut shared = t.shared();
-    let tile = shared.array::<P>(THREADS * ITEMS);
-    let start = shared.array::<u32>(BINS); // counts first, then where the bin begins in the tile
-    // Where the bin's run goes, minus where it begins in the tile.
-    let global = shared.array::<u32>(BINS);
-    let sums = shared.array::<u32>(32);
-    let id = t.id();
-
-    clear_bins::<THREADS, BINS, PER>(t, start);
+    let tile = Tile::<P, THREADS, ITEMS, BINS, PER>::new(t);
+    let mut ranks = tile.rank(&pairs, live, &bin_of);
+    let mut mine = [0; PER];
+    let mut sum = tile.load_counts(&mut mine);
+    if C::THINS {
+        sum = tile.add_crowded(crowd, &mine, sum);
+    }
+    let (mut before, mut count_in_tile) = block::exclusive_sum(t, sum, tile.sums);
+    if C::THINS && count_in_tile >= CROWDED {
+        // If a few keys are frequent, others are often less so.
+        let all = if count_in_tile >= MANY_CROWDED { live } else { 0 };
+        let in_crowded = tile.in_crowded(crowd, live, &ranks, all);
+        (pairs, live) = crowd.thinned(t, pairs, live, in_crowded);
+        ranks = tile.rank(&pairs, live, &bin_of);
+        sum = tile.load_counts(&mut mine);
+        (before, count_in_tile) = block::exclusive_sum(t, sum, tile.sums);
+    }
+    let (before, count) = (before % CROWDED, count_in_tile % CROWDED);
+    let reserved = tile.reserve(first_bin, cursors, &mine);
+    tile.store_starts(before, &mine);
     t.barrier();
-    let mut ranks = count(pairs, live, &bin_of, start);
-    t.barrier();
+    tile.stage(&pairs, live, &ranks);
+    let elsewhere = tile.locate(before, &mine, &reserved, place);
+    if t.barrier_count(elsewhere) == 0 {
+        tile.write(count, bin_of, put);
+    } else {
+        tile.write_apart(count, bin_of, put, put_elsewhere);
+    }
+}
 
-    // A thread's bins are adjacent. Bits from 16 on of the sum count the crowded ones.
-    let (mut mine, mut sum) = ([0; PER], 0);
-    let of_thread = |mine: &mut [u32; PER], sum: &mut u32| {
+/// What the steps of a [`scatter`] share: the tile and its bins in shared memory.
+#[derive(Clone, Copy)]
+struct Tile<P, const THREADS: usize, const ITEMS: usize, const BINS: usize, const PER: usize> {
+    t: Thread,
+    pairs: Shared<P>,
+    /// Counts of the bins first, then where each bin begins in the tile.
+    start: Shared<u32>,
+    /// Where the bin's run goes, minus where it begins in the tile.
+    global: Shared<u32>,
+    sums: Shared<u32>,
+}
+impl<P: Word, const THREADS: usize, const ITEMS: usize, const BINS: usize, const PER: usize>
+    Tile<P, THREADS, ITEMS, BINS, PER>
+{
+    #[inline(always)]
+    #[track_caller]
+    fn new(t: Thread) -> Self {
+        let mut shared = t.shared();
+        Tile {
+            t,
+            pairs: shared.array::<P>(THREADS * ITEMS),
+            start: shared.array::<u32>(BINS),
+            global: shared.array::<u32>(BINS),
+            sums: shared.array::<u32>(32),
+        }
+    }
+    /// Counts pairs into their bins. Returns, for each pair, its bin and, in the low 16 bits, its
+    /// rank in the bin. All threads of the block call it.
+    #[inline(always)]
+    fn rank(self, pairs: &[P; ITEMS], live: u32, bin_of: &impl Fn(P) -> u32) -> [u32; ITEMS] {
+        self.clear();
+        self.t.barrier();
+        let ranks = self.count(pairs, live, bin_of);
+        self.t.barrier();
+        ranks
+    }
+    #[inline(always)]
+    fn clear(self) {
         unroll::<PER>(|j| {
-            let bin = id * PER as u32 + j as u32;
+            let bin = (j * THREADS) as u32 + self.t.id();
             if bin < BINS as u32 {
-                mine[j] = start.load(bin);
-                *sum += mine[j];
+                self.start.store(bin, 0);
             }
         });
-    };
-    of_thread(&mut mine, &mut sum);
-    if C::THINS {
+    }
+    #[inline(always)]
+    fn count(self, pairs: &[P; ITEMS], live: u32, bin_of: &impl Fn(P) -> u32) -> [u32; ITEMS] {
+        let mut ranks = [0; ITEMS];
+        unroll::<ITEMS>(|j| {
+            if live >> j & 1 != 0 {
+                let bin = bin_of(pairs[j]);
+                ranks[j] = bin << 16 | self.start.fetch_add(bin, 1);
+            }
+        });
+        ranks
+    }
+    /// Returns bin `j` of the thread, whose bins are adjacent. It may be past the last one.
+    #[inline(always)]
+    fn bin(self, j: usize) -> u32 {
+        self.t.id() * PER as u32 + j as u32
+    }
+    /// Loads the counts of the thread's bins. Returns their sum.
+    #[inline(always)]
+    fn load_counts(self, mine: &mut [u32; PER]) -> u32 {
+        let mut sum = 0;
+        unroll::<PER>(|j| {
+            let bin = self.bin(j);
+            if bin < BINS as u32 {
+                mine[j] = self.start.load(bin);
+                sum += mine[j];
+            }
+        });
+        sum
+    }
+    /// Adds the number of the thread's crowded bins to the sum of its counts, from bit 16 on.
+    #[inline(always)]
+    fn add_crowded(self, crowd: impl Crowd<P, ITEMS>, mine: &[u32; PER], mut sum: u32) -> u32 {
         unroll::<PER>(|j| {
             if mine[j] >= crowd.limit() {
                 sum += CROWDED;
                 crowd.seen(mine[j]);
             }
         });
-        sum += if id == 0 && crowd.known() { MANY_CROWDED } else { 0 };
+        sum + if self.t.id() == 0 && crowd.known() { MANY_CROWDED } else { 0 }
     }
-    let (mut before, mut count_in_tile) = block::exclusive_sum(t, sum, sums);
-    if C::THINS && count_in_tile >= CROWDED {
-        // If a few keys are frequent, others are often less so.
-        let mut in_crowded = if count_in_tile >= MANY_CROWDED { live } else { 0 };
+    /// Adds the thread's pairs in crowded bins to `found`, one bit each.
+    #[inline(always)]
+    fn in_crowded(
+        self,
+        crowd: impl Crowd<P, ITEMS>,
+        live: u32,
+        ranks: &[u32; ITEMS],
+        mut found: u32,
+    ) -> u32 {
         unroll::<ITEMS>(|j| {
-            if live >> j & 1 != 0 && start.load(ranks[j] >> 16) >= crowd.limit() {
-                in_crowded |= 1 << j;
+            if live >> j & 1 != 0 && self.start.load(ranks[j] >> 16) >= crowd.limit() {
+                found |= 1 << j;
             }
         });
-        (pairs, live) = crowd.thinned(t, pairs, live, in_crowded);
-        clear_bins::<THREADS, BINS, PER>(t, start);
-        t.barrier();
-        ranks = count(pairs, live, &bin_of, start);
-        t.barrier();
-        sum = 0;
-        of_thread(&mut mine, &mut sum);
-        (before, count_in_tile) = block::exclusive_sum(t, sum, sums);
+        found
     }
-    let (before, count) = (before % CROWDED, count_in_tile % CROWDED);
-    let mut reserved = [0; PER];
-    unroll::<PER>(|j| {
-        if mine[j] != 0 {
-            reserved[j] = cursors.fetch_add(first_bin + id * PER as u32 + j as u32, mine[j]);
-        }
-    });
-    let mut begin = before;
-    unroll::<PER>(|j| {
-        let bin = id * PER as u32 + j as u32;
-        if bin < BINS as u32 {
-            start.store(bin, begin);
-            begin += mine[j];
-        }
-    });
-    t.barrier();
-
-    unroll::<ITEMS>(|j| {
-        if live >> j & 1 != 0 {
-            tile.store(start.load(ranks[j] >> 16) + (ranks[j] & 0xFFFF), pairs[j]);
-        }
-    });
-    begin = before;
-    let mut elsewhere = false;
-    unroll::<PER>(|j| {
-        let bin = id * PER as u32 + j as u32;
-        if bin < BINS as u32 {
-            let to = if mine[j] != 0 { place(bin, reserved[j], mine[j]) } else { 0 };
-            elsewhere |= to >= ELSEWHERE;
-            global.store(bin, if to < NOWHERE { to.wrapping_sub(begin) } else { NOWHERE });
-            begin += mine[j];
-        }
-    });
-    if t.barrier_count(elsewhere) == 0 {
+    /// Reserves room for the runs of the thread's bins. Returns how many pairs precede each.
+    #[inline(always)]
+    fn reserve(self, first_bin: u32, cursors: Buf<u32>, mine: &[u32; PER]) -> [u32; PER] {
+        let mut reserved = [0; PER];
+        unroll::<PER>(|j| {
+            if mine[j] != 0 {
+                reserved[j] = cursors.fetch_add(first_bin + self.bin(j), mine[j]);
+            }
+        });
+        reserved
+    }
+    /// Stores where the thread's bins begin in the tile, `before` pairs after its start. A barrier
+    /// must follow.
+    #[inline(always)]
+    fn store_starts(self, before: u32, mine: &[u32; PER]) {
+        let mut begin = before;
+        unroll::<PER>(|j| {
+            let bin = self.bin(j);
+            if bin < BINS as u32 {
+                self.start.store(bin, begin);
+                begin += mine[j];
+            }
+        });
+    }
+    /// Sorts the pairs by bin into the tile.
+    #[inline(always)]
+    fn stage(self, pairs: &[P; ITEMS], live: u32, ranks: &[u32; ITEMS]) {
         unroll::<ITEMS>(|j| {
-            let i = (j * THREADS) as u32 + id;
+            if live >> j & 1 != 0 {
+                let to = self.start.load(ranks[j] >> 16) + (ranks[j] & 0xFFFF);
+                self.pairs.store(to, pairs[j]);
+            }
+        });
+    }
+    /// Stores where the runs of the thread's bins go. Returns whether one of them goes elsewhere. A
+    /// barrier must follow.
+    #[inline(always)]
+    fn locate(
+        self,
+        before: u32,
+        mine: &[u32; PER],
+        reserved: &[u32; PER],
+        place: impl Fn(u32, u32, u32) -> u32,
+    ) -> bool {
+        let mut begin = before;
+        let mut elsewhere = false;
+        unroll::<PER>(|j| {
+            let bin = self.bin(j);
+            if bin < BINS as u32 {
+                let to = if mine[j] != 0 { place(bin, reserved[j], mine[j]) } else { 0 };
+                elsewhere |= to >= ELSEWHERE;
+                self.global.store(bin, if to < NOWHERE { to.wrapping_sub(begin) } else { NOWHERE });
+                begin += mine[j];
+            }
+        });
+        elsewhere
+    }
+    /// Writes the `count` pairs of the tile.
+    #[inline(always)]
+    fn write(self, count: u32, bin_of: impl Fn(P) -> u32, put: impl Fn(u32, P)) {
+        unroll::<ITEMS>(|j| {
+            let i = (j * THREADS) as u32 + self.t.id();
             if i < count {
-                let e = tile.load(i);
-                put(global.load(bin_of(e)).wrapping_add(i), e);
+                let e = self.pairs.load(i);
+                put(self.global.load(bin_of(e)).wrapping_add(i), e);
             }
         });
-    } else {
-        let mut i = id;
+    }
+    /// Writes the pairs of a tile some of which go elsewhere or nowhere.
+    #[inline(always)]
+    fn write_apart(
+        self,
+        count: u32,
+        bin_of: impl Fn(P) -> u32,
+        put: impl Fn(u32, P),
+        put_elsewhere: impl Fn(u32, P),
+    ) {
+        let mut i = self.t.id();
         while i < count {
-            let e = tile.load(i);
-            let to = global.load(bin_of(e)).wrapping_add(i);
+            let e = self.pairs.load(i);
+            let to = self.global.load(bin_of(e)).wrapping_add(i);
             if to < ELSEWHERE {
                 put(to, e);
             } else if to < NOWHERE {
@@ -318,37 +432,6 @@ pub fn scatter<
             i += THREADS as u32;
         }
     }
-}
-
-#[inline(always)]
-fn clear_bins<const THREADS: usize, const BINS: usize, const PER: usize>(
-    t: Thread,
-    counts: Shared<u32>,
-) {
-    unroll::<PER>(|j| {
-        let bin = (j * THREADS) as u32 + t.id();
-        if bin < BINS as u32 {
-            counts.store(bin, 0);
-        }
-    });
-}
-/// Counts pairs into their bins. Returns, for each pair, its bin and, in the low 16 bits, its rank
-/// in the bin.
-#[inline(always)]
-fn count<P: Word, const ITEMS: usize>(
-    pairs: [P; ITEMS],
-    live: u32,
-    bin_of: &impl Fn(P) -> u32,
-    counts: Shared<u32>,
-) -> [u32; ITEMS] {
-    let mut ranks = [0; ITEMS];
-    unroll::<ITEMS>(|j| {
-        if live >> j & 1 != 0 {
-            let bin = bin_of(pairs[j]);
-            ranks[j] = bin << 16 | counts.fetch_add(bin, 1);
-        }
-    });
-    ranks
 }
 
 /// Counts one crowded bin in a sum of pairs, which is itself less than this.

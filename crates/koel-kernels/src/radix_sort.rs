@@ -4,7 +4,7 @@
 //! by decoupled look-back, one thread per digit.
 use crate::lookback::{AGGREGATE, PREFIX, Tiles, pack, take_tile, unpack};
 use crate::moved::{FromTo, Moved, Nothing};
-use koel_simt::{Buf, In, Scalar, Thread, Word, block, kernel, unroll};
+use koel_simt::{Buf, In, Scalar, Shared, Thread, Word, block, kernel, unroll};
 
 /// Number of values of a digit.
 pub const RADIX: usize = 256;
@@ -160,8 +160,196 @@ const fn shared<K, V>() -> u32 {
 /// Maximum bytes of shared memory per block on compute capability 7.5.
 const MIN_SHARED: u32 = 64 << 10;
 
-/// Sorts by one digit. A warp owns `ITEMS` rows of 32 items, so the order tile, warp, row, lane is
-/// that of the input, which equal digits keep.
+/// What the steps of a pass share. A warp owns `ITEMS` rows of 32 items, so the order tile, warp,
+/// row, lane is that of the input, which equal digits keep.
+#[derive(Clone, Copy)]
+struct Pass<K: SortKey, V: Moved, const ITEMS: usize> {
+    t: Thread,
+    digit: Digit,
+    keys: FromTo<K>,
+    values: V,
+    tiles: Tiles,
+    /// The tile, its first item in the input, and the number of its items.
+    tile: u32,
+    first: u32,
+    count: u32,
+    /// The items of the tile, sorted.
+    tile_keys: Shared<K>,
+    tile_values: V::Tile,
+    /// For each warp: counts first, then places in the tile.
+    counts: Shared<u32>,
+    /// Where the digit's run goes, minus where it begins in the tile.
+    global: Shared<u32>,
+    sums: Shared<u32>,
+}
+impl<K: SortKey, V: Moved, const ITEMS: usize> Pass<K, V, ITEMS> {
+    /// Takes a tile and clears the counts. All threads of the block call it.
+    #[inline(always)]
+    fn begin(
+        t: Thread,
+        n: u32,
+        digit: Digit,
+        keys: FromTo<K>,
+        values: V,
+        tiles: Tiles,
+    ) -> Pass<K, V, ITEMS> {
+        const { assert!((WARPS * RADIX).is_multiple_of(THREADS) && THREADS >= RADIX) };
+        const { assert!(shared::<K, V::Value>() <= MIN_SHARED) };
+        let mut shared = t.shared();
+        let tile_keys = shared.array::<K>(THREADS * ITEMS);
+        let tile_values = V::tile(&mut shared, THREADS * ITEMS);
+        let counts = shared.array::<u32>(WARPS * RADIX);
+        let global = shared.array::<u32>(RADIX);
+        let sums = shared.array::<u32>(32);
+        let slot = shared.array::<u32>(1);
+        take_tile(t, tiles.ticket, slot);
+        unroll::<{ WARPS * RADIX / THREADS }>(|j| counts.store((j * THREADS) as u32 + t.id(), 0));
+        t.barrier();
+        let tile = slot.load(0);
+        let first = tile * (THREADS * ITEMS) as u32;
+        let count = (n - first).min((THREADS * ITEMS) as u32);
+        Pass {
+            t,
+            digit,
+            keys,
+            values,
+            tiles,
+            tile,
+            first,
+            count,
+            tile_keys,
+            tile_values,
+            counts,
+            global,
+            sums,
+        }
+    }
+    /// Returns where item `j` of the thread is in the tile.
+    #[inline(always)]
+    fn at(self, j: usize) -> u32 {
+        self.t.warp_id() * (32 * ITEMS) as u32 + (j * 32) as u32 + self.t.lane()
+    }
+    #[inline(always)]
+    fn digit(self, key: K) -> u32 {
+        key.digit(self.digit.shift, self.digit.mask)
+    }
+    /// Returns the thread's keys. Missing items of the last tile act as the greatest key: they come
+    /// last within the last digit, and are not written.
+    #[inline(always)]
+    fn load_keys(self) -> [K; ITEMS] {
+        let mut key = [K::LAST; ITEMS];
+        unroll::<ITEMS>(|j| {
+            if self.at(j) < self.count {
+                key[j] = self.keys.from.get_stream(self.first + self.at(j));
+            }
+        });
+        key
+    }
+    /// Counts the digits of each warp. A barrier must follow.
+    #[inline(always)]
+    fn count_digits(self, key: &[K; ITEMS]) {
+        let own = self.t.warp_id() * RADIX as u32;
+        unroll::<ITEMS>(|j| {
+            self.counts.fetch_add(own + self.digit(key[j]), 1);
+        });
+    }
+    /// Returns, with one thread per digit, the count in each earlier warp and in all. Publishes it
+    /// to later tiles.
+    #[inline(always)]
+    fn publish_counts(self) -> ([u32; WARPS], u32) {
+        let (id, tile, Tiles { status, epoch, .. }) = (self.t.id(), self.tile, self.tiles);
+        let (mut before, mut all) = ([0; WARPS], 0);
+        if id < RADIX as u32 {
+            unroll::<WARPS>(|w| {
+                before[w] = all;
+                all += self.counts.load((w * RADIX) as u32 + id);
+            });
+            if tile != 0 {
+                status.store_relaxed(tile * RADIX as u32 + id, pack(epoch, AGGREGATE, all));
+            } else {
+                let to = self.digit.starts.get(id) + all;
+                status.store_relaxed(id, pack(epoch, PREFIX, to));
+            }
+        }
+        (before, all)
+    }
+    /// Stores where the digit of each warp begins in the tile. `begin`: where the digit does. A
+    /// barrier must follow.
+    #[inline(always)]
+    fn store_places(self, begin: u32, before: &[u32; WARPS]) {
+        let id = self.t.id();
+        if id < RADIX as u32 {
+            unroll::<WARPS>(|w| self.counts.store((w * RADIX) as u32 + id, begin + before[w]));
+        }
+    }
+    /// Returns the places of the thread's items in the sorted tile. Row by row, the first lane with
+    /// a digit takes places for all lanes with it.
+    #[inline(always)]
+    fn rank(self, key: &[K; ITEMS]) -> [u32; ITEMS] {
+        let (t, own) = (self.t, self.t.warp_id() * RADIX as u32);
+        let mut place = [0; ITEMS];
+        unroll::<ITEMS>(|j| {
+            let digit = self.digit(key[j]);
+            let lanes = lanes_with(t, digit);
+            let mut to = 0;
+            if lanes.trailing_zeros() == t.lane() {
+                to = self.counts.fetch_add(own + digit, lanes.count_ones());
+            }
+            place[j] = t.warp().shfl(to, lanes.trailing_zeros()) + t.rank_in(lanes);
+        });
+        place
+    }
+    #[inline(always)]
+    fn load_values(self) -> [V::Value; ITEMS] {
+        let mut value = [V::Value::default(); ITEMS];
+        unroll::<ITEMS>(|j| {
+            if self.at(j) < self.count {
+                value[j] = self.values.load(self.first + self.at(j));
+            }
+        });
+        value
+    }
+    /// Finds where the run of each digit goes, with one thread per digit, and publishes the sum so
+    /// far. `begin`: where the digit begins in the tile; `all`: its count. A barrier must follow.
+    #[inline(always)]
+    fn look_back(self, begin: u32, all: u32) {
+        let (id, tile, Tiles { status, epoch, .. }) = (self.t.id(), self.tile, self.tiles);
+        if id < RADIX as u32 {
+            let mut to = self.digit.starts.get(id);
+            if tile != 0 {
+                to = 0;
+                let mut back = tile - 1;
+                loop {
+                    let (state, sum) = unpack(epoch, status.load_relaxed(back * RADIX as u32 + id));
+                    if state != 0 {
+                        to += sum;
+                        if state == PREFIX {
+                            break;
+                        }
+                        back -= 1;
+                    }
+                }
+                status.store_relaxed(tile * RADIX as u32 + id, pack(epoch, PREFIX, to + all));
+            }
+            self.global.store(id, to.wrapping_sub(begin));
+        }
+    }
+    /// Writes the sorted tile, each digit's run to its place.
+    #[inline(always)]
+    fn write(self) {
+        unroll::<ITEMS>(|j| {
+            let i = (j * THREADS) as u32 + self.t.id();
+            if i < self.count {
+                let k = self.tile_keys.load(i);
+                let to = self.global.load(self.digit(k)).wrapping_add(i);
+                self.keys.to.store(to, k);
+                self.values.store(to, V::staged(self.tile_values, i));
+            }
+        });
+    }
+}
+
+/// Sorts by one digit.
 #[inline(always)]
 fn sort_by_digit<K: SortKey, V: Moved, const ITEMS: usize>(
     t: Thread,
@@ -171,113 +359,22 @@ fn sort_by_digit<K: SortKey, V: Moved, const ITEMS: usize>(
     values: V,
     tiles: Tiles,
 ) {
-    const { assert!((WARPS * RADIX).is_multiple_of(THREADS) && THREADS >= RADIX) };
-    const { assert!(shared::<K, V::Value>() <= MIN_SHARED) };
-    let (FromTo { from: keys, to: keys_out }, Digit { starts, shift, mask }) = (keys, digit);
-    let Tiles { status, ticket, epoch } = tiles;
-    let mut shared = t.shared();
-    let tile_keys = shared.array::<K>(THREADS * ITEMS);
-    let tile_values = V::tile(&mut shared, THREADS * ITEMS);
-    // For each warp: counts first, then places in the tile.
-    let counts = shared.array::<u32>(WARPS * RADIX);
-    // Where the digit's run goes, minus where it begins in the tile.
-    let global = shared.array::<u32>(RADIX);
-    let sums = shared.array::<u32>(32);
-    let slot = shared.array::<u32>(1);
-
-    let id = t.id();
-    take_tile(t, ticket, slot);
-    unroll::<{ WARPS * RADIX / THREADS }>(|j| counts.store((j * THREADS) as u32 + id, 0));
+    let pass = Pass::<K, V, ITEMS>::begin(t, n, digit, keys, values, tiles);
+    let key = pass.load_keys();
+    pass.count_digits(&key);
     t.barrier();
-    let tile = slot.load(0);
-    let first = tile * (THREADS * ITEMS) as u32;
-    let count = (n - first).min((THREADS * ITEMS) as u32);
-    let at = |j: usize| t.warp_id() * (32 * ITEMS) as u32 + (j * 32) as u32 + t.lane();
-    let own = t.warp_id() * RADIX as u32;
-
-    // Missing items of the last tile act as the greatest key: they come last within the last digit,
-    // and are not written.
-    let mut key = [K::LAST; ITEMS];
-    unroll::<ITEMS>(|j| {
-        if at(j) < count {
-            key[j] = keys.get_stream(first + at(j));
-        }
-    });
-    unroll::<ITEMS>(|j| {
-        counts.fetch_add(own + key[j].digit(shift, mask), 1);
-    });
+    // Later tiles get the counts before this one is ranked.
+    let (before, all) = pass.publish_counts();
+    let (begin, _) = block::exclusive_sum(t, all, pass.sums);
+    pass.store_places(begin, &before);
     t.barrier();
-
-    // One thread per digit: the count in each earlier warp and in all. Published to later tiles
-    // before this tile is ranked.
-    let (mut before, mut all) = ([0; WARPS], 0);
-    if id < RADIX as u32 {
-        unroll::<WARPS>(|w| {
-            before[w] = all;
-            all += counts.load((w * RADIX) as u32 + id);
-        });
-        if tile != 0 {
-            status.store_relaxed(tile * RADIX as u32 + id, pack(epoch, AGGREGATE, all));
-        } else {
-            status.store_relaxed(id, pack(epoch, PREFIX, starts.get(id) + all));
-        }
-    }
-    let (begin, _) = block::exclusive_sum(t, all, sums);
-    if id < RADIX as u32 {
-        unroll::<WARPS>(|w| counts.store((w * RADIX) as u32 + id, begin + before[w]));
-    }
+    let place = pass.rank(&key);
+    unroll::<ITEMS>(|j| pass.tile_keys.store(place[j], key[j]));
+    let value = pass.load_values();
+    pass.look_back(begin, all);
+    unroll::<ITEMS>(|j| V::stage(pass.tile_values, place[j], value[j]));
     t.barrier();
-
-    // Row by row: the first lane with a digit takes places for all lanes with it.
-    let mut place = [0; ITEMS];
-    unroll::<ITEMS>(|j| {
-        let digit = key[j].digit(shift, mask);
-        let lanes = lanes_with(t, digit);
-        let mut to = 0;
-        if lanes.trailing_zeros() == t.lane() {
-            to = counts.fetch_add(own + digit, lanes.count_ones());
-        }
-        place[j] = t.warp().shfl(to, lanes.trailing_zeros()) + t.rank_in(lanes);
-    });
-    unroll::<ITEMS>(|j| tile_keys.store(place[j], key[j]));
-    let mut value = [V::Value::default(); ITEMS];
-    unroll::<ITEMS>(|j| {
-        if at(j) < count {
-            value[j] = values.load(first + at(j));
-        }
-    });
-
-    if id < RADIX as u32 {
-        let mut to = starts.get(id);
-        if tile != 0 {
-            to = 0;
-            let mut back = tile - 1;
-            loop {
-                let (state, sum) = unpack(epoch, status.load_relaxed(back * RADIX as u32 + id));
-                if state != 0 {
-                    to += sum;
-                    if state == PREFIX {
-                        break;
-                    }
-                    back -= 1;
-                }
-            }
-            status.store_relaxed(tile * RADIX as u32 + id, pack(epoch, PREFIX, to + all));
-        }
-        global.store(id, to.wrapping_sub(begin));
-    }
-    unroll::<ITEMS>(|j| V::stage(tile_values, place[j], value[j]));
-    t.barrier();
-
-    unroll::<ITEMS>(|j| {
-        let i = (j * THREADS) as u32 + id;
-        if i < count {
-            let k = tile_keys.load(i);
-            let to = global.load(k.digit(shift, mask)).wrapping_add(i);
-            keys_out.store(to, k);
-            values.store(to, V::staged(tile_values, i));
-        }
-    });
+    pass.write();
 }
 
 /// Sorts keys stably by a digit. One block per tile.

@@ -141,9 +141,9 @@ pub fn set_settle<K: Member>(
     }
 }
 
-/// Builds the set again from the input: see the module.
-#[inline(always)]
-fn rebuild<K: Member>(
+/// A build from the input, in device memory. What its steps share.
+#[derive(Clone, Copy)]
+struct Rebuild<K: Member> {
     t: Thread,
     settling: Settling,
     keys: In<K>,
@@ -151,23 +151,26 @@ fn rebuild<K: Member>(
     stash: Buf<u64>,
     stash_bits: u32,
     build_state: Buf<u32>,
-) {
-    let (begin, step) = strided(t, THREADS);
-    let buckets = table.shape.all_buckets();
-    let (waiting, spare) = (mark_words::<K>(buckets), table.marks);
-    let (mut times, mut attempt) = (0, 1);
-    // All threads now know that the build has failed.
-    grid_barrier(t, build_state, &mut times);
-    loop {
-        let seed = redrawn(settling.redraws, attempt);
+    /// The thread's first item of an array, and the distance to its next one.
+    begin: u64,
+    step: u64,
+    buckets: u64,
+    /// Number of words of the marks, which the waiting keys follow.
+    waiting: u64,
+}
+impl<K: Member> Rebuild<K> {
+    /// Clears the table, the marks, the waiting keys and the stash.
+    #[inline(always)]
+    fn clear(self) {
+        let Rebuild { settling, table, stash, stash_bits, begin, step, waiting, .. } = self;
         let mut i = begin;
-        while i < buckets * K::SLOTS as u64 {
+        while i < self.buckets * K::SLOTS as u64 {
             table.slots.store_relaxed(i, K::EMPTY);
             i += step;
         }
         i = begin;
         while i < waiting + settling.waiting as u64 {
-            spare.store_relaxed(i, if i < waiting { K::narrowed(0) } else { K::EMPTY });
+            table.marks.store_relaxed(i, if i < waiting { K::narrowed(0) } else { K::EMPTY });
             i += step;
         }
         i = begin;
@@ -175,7 +178,12 @@ fn rebuild<K: Member>(
             stash.store_relaxed(i, EMPTY);
             i += step;
         }
-        if t.global_id() == 0 {
+    }
+    /// Initializes the words that the kernels of a build share.
+    #[inline(always)]
+    fn reset(self, attempt: u32, seed: u32) {
+        let build_state = self.build_state;
+        if self.t.global_id() == 0 {
             build_state.store_relaxed(state::FAILED, 0);
             build_state.store_relaxed(state::DROPPED, 0);
             build_state.store_relaxed(state::STASHED, 0);
@@ -184,38 +192,49 @@ fn rebuild<K: Member>(
             build_state.store_relaxed(state::ATTEMPTS, attempt);
             build_state.store_relaxed(state::SEED, seed);
         }
-        grid_barrier(t, build_state, &mut times);
-
+    }
+    /// Inserts the keys while nothing moves. Those that find both buckets full wait.
+    #[inline(always)]
+    fn place(self, seed: u32) {
+        let Rebuild { settling, keys, build_state, begin, step, .. } = self;
         let mut dropped = 0;
-        i = begin;
+        let mut i = begin;
         while i < settling.n as u64 {
             let key = mixed(seed, keys.get_stream(i));
             if key == K::EMPTY {
                 build_state.fetch_max(state::HELD, 1);
                 build_state.fetch_add(state::HELD_COPIES, 1);
             } else {
-                let mut outcome = meet(table, table.first(hash(key)), key);
-                if outcome == Outcome::Full {
-                    outcome = meet_second(table, key);
-                }
-                if outcome == Outcome::Full {
-                    // The table has room for all keys.
-                    let slots = settling.waiting;
-                    outcome = claim(slots, slots, key, |at| {
-                        spare.cas(waiting + at as u64, K::EMPTY, key)
-                    });
-                }
-                dropped += (outcome == Outcome::Met) as u32;
+                dropped += (self.meet(key) == Outcome::Met) as u32;
             }
             i += step;
         }
         if dropped != 0 {
             build_state.fetch_add(state::DROPPED, dropped);
         }
-        grid_barrier(t, build_state, &mut times);
-        i = begin;
-        while i < settling.waiting as u64 {
-            let key = spare.load_relaxed(waiting + i);
+    }
+    #[inline(always)]
+    fn meet(self, key: K) -> Outcome {
+        let Rebuild { settling, table, waiting, .. } = self;
+        let mut outcome = meet(table, table.first(hash(key)), key);
+        if outcome == Outcome::Full {
+            outcome = meet_second(table, key);
+        }
+        if outcome == Outcome::Full {
+            // The table has room for all keys.
+            let slots = settling.waiting;
+            outcome =
+                claim(slots, slots, key, |at| table.marks.cas(waiting + at as u64, K::EMPTY, key));
+        }
+        outcome
+    }
+    /// Makes room for the waiting keys. Those that end without a slot go to the stash.
+    #[inline(always)]
+    fn evict(self) {
+        let Rebuild { table, stash, stash_bits, build_state, begin, step, waiting, .. } = self;
+        let mut i = begin;
+        while i < self.settling.waiting as u64 {
+            let key = table.marks.load_relaxed(waiting + i);
             // If another thread lost a key, this attempt has already failed.
             if key != K::EMPTY
                 && build_state.load_relaxed(state::FAILED) == 0
@@ -230,6 +249,60 @@ fn rebuild<K: Member>(
             }
             i += step;
         }
+    }
+    /// Writes the buckets so that they encode their marks.
+    #[inline(always)]
+    fn write(self) {
+        let table = self.table;
+        let mut i = self.begin;
+        while i < self.buckets {
+            let of_word = marked(size_of::<K>());
+            let bits = table.marks.load_relaxed(i / of_word).widened() >> (i % of_word * 4);
+            let bucket = [table.half(i as u32, 0), table.half(i as u32, 1)];
+            write_bucket::<K>(table.slots, i, finished::<K>(bucket, bits as u32 & 0xF));
+            i += self.step;
+        }
+    }
+}
+
+/// Builds the set again from the input: see the module.
+#[inline(always)]
+fn rebuild<K: Member>(
+    t: Thread,
+    settling: Settling,
+    keys: In<K>,
+    table: Far<K>,
+    stash: Buf<u64>,
+    stash_bits: u32,
+    build_state: Buf<u32>,
+) {
+    let (begin, step) = strided(t, THREADS);
+    let buckets = table.shape.all_buckets();
+    let waiting = mark_words::<K>(buckets);
+    let build = Rebuild {
+        t,
+        settling,
+        keys,
+        table,
+        stash,
+        stash_bits,
+        build_state,
+        begin,
+        step,
+        buckets,
+        waiting,
+    };
+    let (mut times, mut attempt) = (0, 1);
+    // All threads now know that the build has failed.
+    grid_barrier(t, build_state, &mut times);
+    loop {
+        let seed = redrawn(settling.redraws, attempt);
+        build.clear();
+        build.reset(attempt, seed);
+        grid_barrier(t, build_state, &mut times);
+        build.place(seed);
+        grid_barrier(t, build_state, &mut times);
+        build.evict();
         grid_barrier(t, build_state, &mut times);
         let lost = build_state.load_relaxed(state::FAILED) != 0;
         attempt += 1;
@@ -245,12 +318,5 @@ fn rebuild<K: Member>(
             break;
         }
     }
-    let mut i = begin;
-    while i < buckets {
-        let of_word = marked(size_of::<K>());
-        let bits = spare.load_relaxed(i / of_word).widened() >> (i % of_word * 4);
-        let bucket = [table.half(i as u32, 0), table.half(i as u32, 1)];
-        write_bucket::<K>(table.slots, i, finished::<K>(bucket, bits as u32 & 0xF));
-        i += step;
-    }
+    build.write();
 }

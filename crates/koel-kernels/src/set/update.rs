@@ -227,91 +227,122 @@ fn find<K: Member>(
         (None, None) => (There::Nowhere, false),
     }
 }
-/// Applies the operations. On failure, leaves the table as it was, except for the pairs that were
-/// in the stash, and returns the reason: a word of the [`state`], and the number of new keys.
-#[inline(always)]
-fn apply<K: Member>(
+/// What the steps of an update share.
+#[derive(Clone, Copy)]
+struct Updating<K: Member> {
     t: Thread,
-    work: Work<K::Pairs, false>,
+    batch: Batch<K::Pairs, false>,
+    stashed: Stashed,
     table: TableMut<K>,
-    batch_state: Buf<u32>,
-) -> Result<(), (u32, u32)> {
-    let TableMut { stash_bits, slots, stash, header: table_header, .. } = table;
-    work.may_begin()?;
-    let Work { batch, stashed, .. } = work;
-    let Batch { shape, p, applying, .. } = batch;
-    let (id, room) = (t.id(), applying.entries);
-    let is_each = applying.operation == operation::EACH;
-    let mut shared = t.shared();
-    let in_slots = shared.array::<K>(shape.buckets * K::SLOTS);
-    let list = shared.array::<K>(list_room(room));
-    let entries = Entries::new::<K, false>(&mut shared, room, is_each);
-    let part = Near { shape, slots: in_slots, words: shared.array::<u32>(shape.buckets) };
-    let counts = shared.array::<u32>(ALL_COUNTS);
-
-    entries.clear::<K, false, THREADS>(t, is_each);
-    if id < ALL_COUNTS {
-        counts.store(id, 0);
+    part: Near<K>,
+    /// Keys that need a slot.
+    list: Shared<K>,
+    entries: Entries,
+    counts: Shared<u32>,
+}
+impl<K: Member> Updating<K> {
+    /// Allocates the partition and the entries without clearing them.
+    #[inline(always)]
+    fn new(t: Thread, work: Work<K::Pairs, false>, table: TableMut<K>) -> Updating<K> {
+        let Work { batch, stashed, .. } = work;
+        let Batch { shape, applying, .. } = batch;
+        let room = applying.entries;
+        let mut shared = t.shared();
+        let in_slots = shared.array::<K>(shape.buckets * K::SLOTS);
+        let list = shared.array::<K>(list_room(room));
+        let is_each = applying.operation == operation::EACH;
+        let entries = Entries::new::<K, false>(&mut shared, room, is_each);
+        let part = Near { shape, slots: in_slots, words: shared.array::<u32>(shape.buckets) };
+        let counts = shared.array::<u32>(ALL_COUNTS);
+        Updating { t, batch, stashed, table, part, list, entries, counts }
     }
-    t.barrier();
-    let (keys, fillers) = part.read(t, p, slots);
-    add_counts(counts, [(TAKEN, keys), (REMOVED, fillers)]);
-    if gather::<K::Pairs, false, THREADS>(t, batch, entries, counts, batch_state, |_| {
-        K::narrowed(0)
-    }) {
-        return Err((state::CROWDED, 0));
-    }
-
-    // Determine the outcome for each key.
-    let (mut new, mut gone, mut removed) = (0u32, 0u32, 0u32);
-    let mut i = id;
-    while i <= room {
-        let at = i;
-        i += THREADS;
-        let Some(key) = entries.key::<K::Pairs>(at) else { continue };
-        let (there, was_there) = find(part, stashed, key, table_header);
-        let (is_erased, made) = written(batch, entries, at);
-        let is_there = was_there && !is_erased || made != !0;
-        let (before, now) = (was_there as u32 * WAS_THERE, is_there as u32 * IS_THERE);
-        let is_other = (was_there != is_there) as u32 * IS_OTHER;
-        entries.assigned.store(at, before | now | is_other);
-        if was_there == is_there {
-            continue;
+    /// Clears the entries and the counters. A barrier must follow.
+    #[inline(always)]
+    fn clear(self) {
+        let (t, id) = (self.t, self.t.id());
+        let is_each = self.batch.applying.operation == operation::EACH;
+        self.entries.clear::<K, false, THREADS>(t, is_each);
+        if id < ALL_COUNTS {
+            self.counts.store(id, 0);
         }
-        (new, gone) = (new + is_there as u32, gone + was_there as u32);
-        match there {
-            There::Slot(slot) => {
-                part.words.fetch_or(slot / K::SLOTS, CHANGED | 1 << (slot % K::SLOTS));
-                removed += 1;
+    }
+    /// Reads the partition, erases its fillers, and gathers the effect of the operations on each
+    /// key. Returns whether the entries had no room.
+    #[inline(always)]
+    fn read(self, batch_state: Buf<u32>) -> bool {
+        let Updating { t, batch, part, entries, counts, .. } = self;
+        let (keys, fillers) = part.read(t, batch.p, self.table.slots);
+        add_counts(counts, [(TAKEN, keys), (REMOVED, fillers)]);
+        gather::<K::Pairs, false, THREADS>(t, batch, entries, counts, batch_state, |_| {
+            K::narrowed(0)
+        })
+    }
+    /// Determines the outcome for each key: erases keys, and lists those that need a slot. Counts
+    /// what changes. A barrier must follow.
+    #[inline(always)]
+    fn decide(self) {
+        let Updating { batch, stashed, part, list, entries, counts, .. } = self;
+        let (mut new, mut gone, mut removed) = (0u32, 0u32, 0u32);
+        let mut i = self.t.id();
+        while i <= batch.applying.entries {
+            let at = i;
+            i += THREADS;
+            let Some(key) = entries.key::<K::Pairs>(at) else { continue };
+            let (there, was_there) = find(part, stashed, key, self.table.header);
+            let (is_erased, made) = written(batch, entries, at);
+            let is_there = was_there && !is_erased || made != !0;
+            let (before, now) = (was_there as u32 * WAS_THERE, is_there as u32 * IS_THERE);
+            let is_other = (was_there != is_there) as u32 * IS_OTHER;
+            entries.assigned.store(at, before | now | is_other);
+            if was_there == is_there {
+                continue;
             }
-            There::Stash(slot) => stashed.leave(slot),
-            // The list has room for every entry.
-            There::Nowhere => list.store(counts.fetch_add(LISTED, 1), key),
-            There::Header => {}
-        }
-    }
-    add_counts(counts, [(NEW, new), (GONE, gone), (REMOVED, removed)]);
-    t.barrier();
-    let mut stashed_before = 0;
-    if stashed.list != NONE {
-        // All keys in the stash try to leave it.
-        stashed_before = stashed.for_each::<THREADS>(t, |slot, has_left| {
-            if !has_left {
-                let at = counts.fetch_add(LISTED, 1);
-                if at < room {
-                    list.store(at, K::Pairs::key(stashed.pair::<K::Pairs>(slot)));
+            (new, gone) = (new + is_there as u32, gone + was_there as u32);
+            match there {
+                There::Slot(slot) => {
+                    part.words.fetch_or(slot / K::SLOTS, CHANGED | 1 << (slot % K::SLOTS));
+                    removed += 1;
                 }
+                There::Stash(slot) => stashed.leave(slot),
+                // The list has room for every entry.
+                There::Nowhere => list.store(counts.fetch_add(LISTED, 1), key),
+                There::Header => {}
             }
-        });
-        t.barrier();
+        }
+        add_counts(counts, [(NEW, new), (GONE, gone), (REMOVED, removed)]);
     }
-    let (new, listed) = (counts.load(NEW), counts.load(LISTED));
-    let keys = (counts.load(TAKEN) + listed).wrapping_sub(counts.load(REMOVED));
-    if listed > room || new != 0 && listed != 0 && keys > applying.most {
-        return Err((state::REFUSED, new));
+    /// Lists all keys in the stash: they try to leave it. Returns the number of keys that were
+    /// there before the batch.
+    #[inline(always)]
+    fn list_stashed(self) -> u32 {
+        let Updating { t, stashed, list, counts, .. } = self;
+        let room = self.batch.applying.entries;
+        let mut stashed_before = 0;
+        if stashed.list != NONE {
+            stashed_before = stashed.for_each::<THREADS>(t, |slot, has_left| {
+                if !has_left {
+                    let at = counts.fetch_add(LISTED, 1);
+                    if at < room {
+                        list.store(at, K::Pairs::key(stashed.pair::<K::Pairs>(slot)));
+                    }
+                }
+            });
+            t.barrier();
+        }
+        stashed_before
     }
-
-    if counts.load(REMOVED) != 0 {
+    /// Returns whether the list was too short for its keys, or the partition would get more keys
+    /// than two choices place well.
+    #[inline(always)]
+    fn is_too_full(self, new: u32, listed: u32) -> bool {
+        let (applying, counts) = (self.batch.applying, self.counts);
+        let keys = (counts.load(TAKEN) + listed).wrapping_sub(counts.load(REMOVED));
+        listed > applying.entries || new != 0 && listed != 0 && keys > applying.most
+    }
+    /// Closes the gaps of erased keys, and moves keys home, in rounds until no key moves.
+    #[inline(always)]
+    fn bring_home(self) {
+        let Updating { t, part, .. } = self;
         loop {
             part.each(t, |bucket| part.close(bucket));
             t.barrier();
@@ -322,77 +353,143 @@ fn apply<K: Member>(
             }
         }
     }
-    i = id;
-    while i < listed {
-        let key = list.load(i);
-        if meet(part, part.first(hash(key)), key) != Outcome::Full
-            || meet_second(part, key) != Outcome::Full
-        {
-            list.store(i, K::EMPTY);
-        }
-        i += THREADS;
-    }
-    t.barrier();
-    let mut homeless = 0;
-    i = id;
-    while i < listed {
-        let key = list.load(i);
-        if key != K::EMPTY {
-            let left = evict(part, key);
-            homeless += left.is_some() as u32;
-            list.store(i, left.unwrap_or(K::EMPTY));
-        }
-        i += THREADS;
-    }
-    if homeless != 0 {
-        counts.fetch_add(HOMELESS, homeless);
-    }
-    t.barrier();
-    let homeless = counts.load(HOMELESS);
-    if homeless != 0 || stashed.list != NONE {
-        let more = || homeless.wrapping_sub(stashed_before);
-        if !has_room(t, stash_bits, counts, table_header, more) {
-            return Err((state::REFUSED, new));
+    /// Puts the listed keys into empty slots. Those that find both buckets full stay listed.
+    #[inline(always)]
+    fn place(self, listed: u32) {
+        let (part, list) = (self.part, self.list);
+        let mut i = self.t.id();
+        while i < listed {
+            let key = list.load(i);
+            if meet(part, part.first(hash(key)), key) != Outcome::Full
+                || meet_second(part, key) != Outcome::Full
+            {
+                list.store(i, K::EMPTY);
+            }
+            i += THREADS;
         }
     }
-
-    // Record which keys overflow from where.
-    part.each(t, |bucket| {
-        let there = part.bucket(bucket);
-        unroll::<8>(|s| {
-            if s < K::SLOTS as usize {
-                let key = in_bucket::<K>(&there, s);
-                if key != K::EMPTY && part.first(hash(key)) != bucket {
-                    part.overflowed(hash(key));
+    /// Makes room for the keys that are still listed. Those that end without a slot are counted and
+    /// take their places in the list.
+    #[inline(always)]
+    fn evict(self, listed: u32) {
+        let Updating { part, list, .. } = self;
+        let mut homeless = 0;
+        let mut i = self.t.id();
+        while i < listed {
+            let key = list.load(i);
+            if key != K::EMPTY {
+                let left = evict(part, key);
+                homeless += left.is_some() as u32;
+                list.store(i, left.unwrap_or(K::EMPTY));
+            }
+            i += THREADS;
+        }
+        if homeless != 0 {
+            self.counts.fetch_add(HOMELESS, homeless);
+        }
+    }
+    /// Reserves room in the stash for the keys without a slot. Returns whether there is room.
+    #[inline(always)]
+    fn reserve(self, stashed_before: u32) -> bool {
+        let TableMut { stash_bits, header: table_header, .. } = self.table;
+        let homeless = self.counts.load(HOMELESS);
+        if homeless != 0 || self.stashed.list != NONE {
+            let more = || homeless.wrapping_sub(stashed_before);
+            if !has_room(self.t, stash_bits, self.counts, table_header, more) {
+                return false;
+            }
+        }
+        true
+    }
+    /// Records which keys overflow from where.
+    #[inline(always)]
+    fn mark(self) {
+        let part = self.part;
+        part.each(self.t, |bucket| {
+            let there = part.bucket(bucket);
+            unroll::<8>(|s| {
+                if s < K::SLOTS as usize {
+                    let key = in_bucket::<K>(&there, s);
+                    if key != K::EMPTY && part.first(hash(key)) != bucket {
+                        part.overflowed(hash(key));
+                    }
                 }
+            });
+        });
+    }
+    /// Puts the keys without a slot into the stash, and marks their classes.
+    #[inline(always)]
+    fn stash(self, listed: u32) {
+        let TableMut { stash_bits, stash, .. } = self.table;
+        let mut i = self.t.id();
+        while i < listed {
+            let key = self.list.load(i);
+            if key != K::EMPTY {
+                self.part.overflowed(hash(key));
+                // There is room: it was reserved, or is what the stashed pairs had before.
+                stash::insert::<K::Pairs>(stash, stash_bits, K::Pairs::pair(key, K::narrowed(0)));
+            }
+            i += THREADS;
+        }
+    }
+    /// Writes the buckets whose keys or class bits have changed.
+    #[inline(always)]
+    fn write(self) {
+        let (part, Batch { shape, p, .. }) = (self.part, self.batch);
+        part.each(self.t, |bucket| {
+            let word = part.words.load(bucket);
+            if word & CHANGED != 0 || (word >> BEFORE ^ word >> NOW) & 0xF != 0 {
+                write_bucket::<K>(
+                    self.table.slots,
+                    shape.place(p, bucket),
+                    finished::<K>(part.bucket(bucket), word >> NOW & 0xF),
+                );
             }
         });
-    });
-    i = id;
-    while i < listed {
-        let key = list.load(i);
-        if key != K::EMPTY {
-            part.overflowed(hash(key));
-            // There is room: it was reserved, or is what the stashed pairs had before.
-            stash::insert::<K::Pairs>(stash, stash_bits, K::Pairs::pair(key, K::narrowed(0)));
-        }
-        i += THREADS;
     }
-    t.barrier();
-    part.each(t, |bucket| {
-        let word = part.words.load(bucket);
-        if word & CHANGED != 0 || (word >> BEFORE ^ word >> NOW) & 0xF != 0 {
-            write_bucket::<K>(
-                slots,
-                shape.place(p, bucket),
-                finished::<K>(part.bucket(bucket), word >> NOW & 0xF),
-            );
-        }
-    });
+}
 
+/// Applies the operations. On failure, leaves the table as it was, except for the pairs that were
+/// in the stash, and returns the reason: a word of the [`state`], and the number of new keys.
+#[inline(always)]
+fn apply<K: Member>(
+    t: Thread,
+    work: Work<K::Pairs, false>,
+    table: TableMut<K>,
+    batch_state: Buf<u32>,
+) -> Result<(), (u32, u32)> {
+    work.may_begin()?;
+    let update = Updating::new(t, work, table);
+    let Updating { batch, entries, counts, .. } = update;
+    update.clear();
+    t.barrier();
+    if update.read(batch_state) {
+        return Err((state::CROWDED, 0));
+    }
+    update.decide();
+    t.barrier();
+    let stashed_before = update.list_stashed();
+    let (new, listed) = (counts.load(NEW), counts.load(LISTED));
+    if update.is_too_full(new, listed) {
+        return Err((state::REFUSED, new));
+    }
+    if counts.load(REMOVED) != 0 {
+        update.bring_home();
+    }
+    update.place(listed);
+    t.barrier();
+    update.evict(listed);
+    t.barrier();
+    if !update.reserve(stashed_before) {
+        return Err((state::REFUSED, new));
+    }
+    update.mark();
+    update.stash(listed);
+    t.barrier();
+    update.write();
     tell::<K::Pairs, false, THREADS>(t, batch, entries);
-    if id == 0 {
-        write_header(entries, counts, table_header, || 0);
+    if t.id() == 0 {
+        write_header(entries, counts, table.header, || 0);
     }
     Ok(())
 }

@@ -8,7 +8,7 @@
 use super::refine::FAR;
 use super::vote::OUTSIDE;
 use super::{CLASSES, EdgesIn, SceneIn, Size, at_least_one, class};
-use koel_simt::{Buf, In, Thread, U32x4, block, kernel, unroll};
+use koel_simt::{Buf, In, Shared, Thread, U32x4, block, kernel, unroll};
 
 /// Search radius for the nearest edge, in pixels. The 253 pixels within it have numbers that fit a
 /// byte.
@@ -126,32 +126,26 @@ const WARPS: u32 = THREADS / 32;
 pub const TILE: (u32, u32) = (32, 16);
 const ROWS: u32 = TILE.1 + 2 * REACH;
 
-/// Writes to `nearest`, for every class and pixel, the number of the offset to the nearest edge
-/// pixel, or [`FAR`] if none is within [`REACH`]. Of equally near ones the leftmost wins, then the
-/// topmost. Writes to `bits`, for each plane, bin and row, one bit per pixel that is in the bin, in
-/// words of 32. One block per [`TILE`]. `numbers[(dy + 9) * 19 + dx + 9]` is the number of an
-/// offset.
-///
-/// Reads 4 bytes per pixel (6 with the surroundings of the tile), writes 28.
-#[kernel(image = VISION, threads = 256, shared = ROWS * PLANES * 8)]
-pub fn vision_nearest(
+/// What the steps of [`vision_nearest()`] share.
+#[derive(Clone, Copy)]
+struct Tile {
     t: Thread,
     size: Size,
-    members: In<u32>,
-    numbers: In<u8>,
-    nearest: Buf<u8>,
-    bits: Buf<u32>,
-) {
-    let Size { width, height } = size;
-    let rows = t.shared().array::<u64>(ROWS * PLANES);
-    let columns = at_least_one(width.div_ceil(TILE.0));
-    let (group, top) = (t.block() % columns, t.block() / columns * TILE.1);
-    let left = group * TILE.0;
-
-    // Load the 50 pixels of each row that the tile needs. In a plane's word, bit k is
-    // column left - 9 + k.
-    let mut row = t.warp_id();
-    while row < ROWS {
+    /// For each row, the words of all planes.
+    rows: Shared<u64>,
+    /// Number of tiles in a row of the image, and which of them this one is.
+    columns: u32,
+    group: u32,
+    /// First pixel of the tile.
+    left: u32,
+    top: u32,
+}
+impl Tile {
+    /// Loads the planes of the 50 pixels in `row` that the tile needs. In a plane's word, bit k is
+    /// column left - 9 + k.
+    #[inline(always)]
+    fn load(self, row: u32, members: In<u32>) {
+        let Tile { t, size: Size { width, height }, left, top, .. } = self;
         let y = (top + row).wrapping_sub(REACH);
         let member = |k: u32| {
             let x = (left + k).wrapping_sub(REACH);
@@ -170,55 +164,105 @@ pub fn vision_nearest(
                 word = pair.0 as u64 | (pair.1 as u64) << 32;
             }
         });
-        rows.store(row * PLANES + t.lane(), word);
+        self.rows.store(row * PLANES + t.lane(), word);
+    }
+    /// Returns the code of the nearest edge: its squared distance, then dx, then dy, so that the
+    /// minimum is the nearest.
+    #[inline(always)]
+    fn nearest(self, row: u32, plane: u32) -> u32 {
+        let Tile { t, rows, .. } = self;
+        let mut best = u32::MAX;
+        unroll::<{ SIDE as usize }>(|k| {
+            let dy = k as i32 - REACH as i32;
+            let window = (rows.load((row + k as u32) * PLANES + plane) >> t.lane()) as u32
+                & ((1 << SIDE) - 1);
+            if window != 0 {
+                // Bits 0 to 8 are to the left; bit 9 is this column. If one side has no edge, its
+                // distance is at least 10.
+                let (before, after) = (window & ((1 << REACH) - 1), window >> REACH);
+                let (before, after) =
+                    (before.leading_zeros() - (31 - REACH), after.trailing_zeros());
+                let dx = if before <= after { -(before as i32) } else { after as i32 };
+                let code = ((dx * dx + dy * dy) << 10 | (dx + REACH as i32) << 5 | k as i32) as u32;
+                best = if code < best { code } else { best };
+            }
+        });
+        best
+    }
+    /// Writes the number of the offset to the nearest edge, whose code is `best`.
+    #[inline(always)]
+    fn write_number(
+        self,
+        plane: u32,
+        (x, y): (u32, u32),
+        best: u32,
+        numbers: In<u8>,
+        nearest: Buf<u8>,
+    ) {
+        let Size { width, height } = self.size;
+        if plane < CLASSES && x < width {
+            let number = if best >> 10 <= REACH * REACH {
+                numbers.get((best & 31) * SIDE + (best >> 5 & 31))
+            } else {
+                FAR
+            };
+            nearest.store((plane * height + y) * width + x, number);
+        }
+    }
+    /// Writes the bits of the warp's pixels in each bin. `distance2`: the square of this pixel's
+    /// distance. All lanes of the warp call it.
+    #[inline(always)]
+    fn write_bits(self, plane: u32, (x, y): (u32, u32), distance2: u32, bits: Buf<u32>) {
+        let Tile { t, size: Size { width, height }, .. } = self;
+        let judgement = judgement(plane);
+        let in_bin = |bin: usize| {
+            let above = bin > 0 && distance2 <= judgement.radii2[bin.saturating_sub(1)];
+            t.warp().ballot(x < width && distance2 <= judgement.radii2[bin] && !above)
+        };
+        let words = [in_bin(0), in_bin(1), in_bin(2)];
+        let at = |bin: u32| ((plane * BINS + bin) * height + y) * self.columns + self.group;
+        if t.lane() == 0 {
+            unroll::<{ BINS as usize }>(|bin| bits.store(at(bin as u32), words[bin]));
+        }
+    }
+}
+
+/// Writes to `nearest`, for every class and pixel, the number of the offset to the nearest edge
+/// pixel, or [`FAR`] if none is within [`REACH`]. Of equally near ones the leftmost wins, then the
+/// topmost. Writes to `bits`, for each plane, bin and row, one bit per pixel that is in the bin, in
+/// words of 32. One block per [`TILE`]. `numbers[(dy + 9) * 19 + dx + 9]` is the number of an
+/// offset.
+///
+/// Reads 4 bytes per pixel (6 with the surroundings of the tile), writes 28.
+#[kernel(image = VISION, threads = 256, shared = ROWS * PLANES * 8)]
+pub fn vision_nearest(
+    t: Thread,
+    size: Size,
+    members: In<u32>,
+    numbers: In<u8>,
+    nearest: Buf<u8>,
+    bits: Buf<u32>,
+) {
+    let rows = t.shared().array::<u64>(ROWS * PLANES);
+    let columns = at_least_one(size.width.div_ceil(TILE.0));
+    let (group, top) = (t.block() % columns, t.block() / columns * TILE.1);
+    let tile = Tile { t, size, rows, columns, group, left: group * TILE.0, top };
+    let mut row = t.warp_id();
+    while row < ROWS {
+        tile.load(row, members);
         row += WARPS;
     }
     t.barrier();
 
-    let x = left + t.lane();
+    let x = tile.left + t.lane();
     row = t.warp_id();
-    while row < TILE.1 && top + row < height {
-        let y = top + row;
+    while row < TILE.1 && top + row < size.height {
+        let at = (x, top + row);
         let mut plane = 0;
         while plane < PLANES {
-            // Squared distance, then dx, then dy: the minimum is the nearest.
-            let mut best = u32::MAX;
-            unroll::<{ SIDE as usize }>(|k| {
-                let dy = k as i32 - REACH as i32;
-                let window = (rows.load((row + k as u32) * PLANES + plane) >> t.lane()) as u32
-                    & ((1 << SIDE) - 1);
-                if window != 0 {
-                    // Bits 0 to 8 are to the left; bit 9 is this column. If one side has no edge,
-                    // its distance is at least 10.
-                    let (before, after) = (window & ((1 << REACH) - 1), window >> REACH);
-                    let (before, after) =
-                        (before.leading_zeros() - (31 - REACH), after.trailing_zeros());
-                    let dx = if before <= after { -(before as i32) } else { after as i32 };
-                    let code =
-                        ((dx * dx + dy * dy) << 10 | (dx + REACH as i32) << 5 | k as i32) as u32;
-                    best = if code < best { code } else { best };
-                }
-            });
-            let distance2 = best >> 10;
-            let inside = x < width;
-            if plane < CLASSES && inside {
-                let number = if distance2 <= REACH * REACH {
-                    numbers.get((best & 31) * SIDE + (best >> 5 & 31))
-                } else {
-                    FAR
-                };
-                nearest.store((plane * height + y) * width + x, number);
-            }
-            let judgement = judgement(plane);
-            let in_bin = |bin: usize| {
-                let above = bin > 0 && distance2 <= judgement.radii2[bin.saturating_sub(1)];
-                t.warp().ballot(inside && distance2 <= judgement.radii2[bin] && !above)
-            };
-            let words = [in_bin(0), in_bin(1), in_bin(2)];
-            let at = |bin: u32| ((plane * BINS + bin) * height + y) * columns + group;
-            if t.lane() == 0 {
-                unroll::<{ BINS as usize }>(|bin| bits.store(at(bin as u32), words[bin]));
-            }
+            let best = tile.nearest(row, plane);
+            tile.write_number(plane, at, best, numbers, nearest);
+            tile.write_bits(plane, at, best >> 10, bits);
             plane += 1;
         }
         row += WARPS;

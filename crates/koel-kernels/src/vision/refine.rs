@@ -117,6 +117,62 @@ fn solve(mut a: Triangle, mut b: [f32; 6]) -> Option<[f32; 6]> {
     good.then_some(b)
 }
 
+/// Sums over the points of a strip.
+struct Moments {
+    /// Normal equations: six moments of the pairs, for each of xx, xy and yy of the directions.
+    xx: [f32; 6],
+    xy: [f32; 6],
+    yy: [f32; 6],
+    /// Their right-hand sides.
+    rx: [f32; 3],
+    ry: [f32; 3],
+    score: f32,
+    pairs: u32,
+}
+impl Moments {
+    /// Adds a pair: a model point (px, py), whose edge is at (ex, ey) from where it was moved, with
+    /// normal (ux, uy). `w` and `v` are the weights across the edge and along it.
+    #[inline(always)]
+    fn add(
+        &mut self,
+        (px, py): (f32, f32),
+        (ex, ey): (f32, f32),
+        (ux, uy): (f32, f32),
+        w: f32,
+        v: f32,
+    ) {
+        self.pairs += 1;
+        let (sxx, sxy, syy) =
+            (w * ux * ux + v * uy * uy, (w - v) * ux * uy, w * uy * uy + v * ux * ux);
+        let (fx, fy) = (sxx * ex + sxy * ey, sxy * ex + syy * ey);
+        let moments = [px * px, px * py, py * py, px, py, 1.0];
+        unroll::<6>(|n| {
+            self.xx[n] += sxx * moments[n];
+            self.xy[n] += sxy * moments[n];
+            self.yy[n] += syy * moments[n];
+        });
+        unroll::<3>(|n| {
+            self.rx[n] += fx * moments[3 + n];
+            self.ry[n] += fy * moments[3 + n];
+        });
+    }
+    /// Writes the words of the sums with `put`.
+    #[inline(always)]
+    fn write(&self, put: impl Fn(usize, u32)) {
+        unroll::<6>(|n| {
+            put(n, self.xx[n].to_bits());
+            put(6 + n, self.xy[n].to_bits());
+            put(12 + n, self.yy[n].to_bits());
+        });
+        unroll::<3>(|n| {
+            put(18 + n, self.rx[n].to_bits());
+            put(21 + n, self.ry[n].to_bits());
+        });
+        put(24, self.score.to_bits());
+        put(25, self.pairs);
+    }
+}
+
 /// Sums over one strip of the points of each candidate that continues. Thread `s n + i` takes strip
 /// `s` of candidate `i` of `n`.
 ///
@@ -144,10 +200,15 @@ pub fn vision_moments(
     let mut m = [0.0f32; 6];
     unroll::<6>(|k| m[k] = f32::from_bits(states.get((MAP + k as u32) * candidates + i)));
     let [a, b, c, d, x0, y0] = m;
-    // Normal equations: six moments of the pairs, for each of xx, xy and yy of the directions.
-    let (mut xx, mut xy, mut yy) = ([0.0f32; 6], [0.0f32; 6], [0.0f32; 6]);
-    let (mut rx, mut ry) = ([0.0f32; 3], [0.0f32; 3]);
-    let (mut score, mut pairs) = (0.0f32, 0);
+    let mut moments = Moments {
+        xx: [0.0; 6],
+        xy: [0.0; 6],
+        yy: [0.0; 6],
+        rx: [0.0; 3],
+        ry: [0.0; 3],
+        score: 0.0,
+        pairs: 0,
+    };
     let sharpness = 2.0 / (radius * radius);
     let mut k = first + strip;
     while k < first + count {
@@ -159,12 +220,12 @@ pub fn vision_moments(
         let (x, y) = ((qx + 0.5) as i32 as u32, (qy + 0.5) as i32 as u32);
         k += STRIPS;
         if x >= width || y >= height {
-            score += weight * OUTSIDE as f32;
+            moments.score += weight * OUTSIDE as f32;
             continue;
         }
         let class = class(direction(d * nx - c * ny, a * ny - b * nx));
         let place = (class * height + y) * width + x;
-        score += weight * (likelihood.get(place) as i8 as f32);
+        moments.score += weight * (likelihood.get(place) as i8 as f32);
         let code = nearest.get(place);
         if code == FAR {
             continue;
@@ -181,34 +242,9 @@ pub fn vision_moments(
         // Approximates exp(-z).
         let z = (ex * ex + ey * ey) * sharpness;
         let w = 1.0 / (1.0 + z * (1.0 + z * (0.5 + z * (1.0 / 6.0 + z * (1.0 / 24.0)))));
-        let v = w * along;
-        pairs += 1;
-        let (sxx, sxy, syy) =
-            (w * ux * ux + v * uy * uy, (w - v) * ux * uy, w * uy * uy + v * ux * ux);
-        let (fx, fy) = (sxx * ex + sxy * ey, sxy * ex + syy * ey);
-        let moments = [px * px, px * py, py * py, px, py, 1.0];
-        unroll::<6>(|n| {
-            xx[n] += sxx * moments[n];
-            xy[n] += sxy * moments[n];
-            yy[n] += syy * moments[n];
-        });
-        unroll::<3>(|n| {
-            rx[n] += fx * moments[3 + n];
-            ry[n] += fy * moments[3 + n];
-        });
+        moments.add((px, py), (ex, ey), (ux, uy), w, w * along);
     }
-    let put = |word: usize, bits: u32| sums.store(word as u32 * STRIPS * candidates + id, bits);
-    unroll::<6>(|n| {
-        put(n, xx[n].to_bits());
-        put(6 + n, xy[n].to_bits());
-        put(12 + n, yy[n].to_bits());
-    });
-    unroll::<3>(|n| {
-        put(18 + n, rx[n].to_bits());
-        put(21 + n, ry[n].to_bits());
-    });
-    put(24, score.to_bits());
-    put(25, pairs);
+    moments.write(|word, bits| sums.store(word as u32 * STRIPS * candidates + id, bits));
 }
 
 /// Performs a step of each candidate that continues, from the sums of [`vision_moments()`]. One

@@ -4,6 +4,7 @@ use super::cloud::Points;
 use super::{blocks, bound, counted};
 use koel::primitives::Scan;
 use koel::{Buffer, Device, Result, Stream};
+use koel_kernels::spatial::clouds::Groups;
 use koel_kernels::spatial::index::*;
 use koel_kernels::spatial::layout::Shape;
 use koel_kernels::spatial::state;
@@ -106,7 +107,14 @@ impl CellIndex {
         of_voxels: &mut Buffer<u32>,
         state: &mut Buffer<u32>,
     ) -> Result<()> {
-        let (shape, n_words) = (self.shape, self.shape.words as usize);
+        self.number_bricks(s, state)?;
+        let bricks = bound(s, state, state::BRICKS, self.most_bricks);
+        self.count_cells(s, bricks, points, state)?;
+        self.number_cells(s, bricks, points.groups(), of_voxels, state)
+    }
+    /// Numbers the marked bricks.
+    fn number_bricks(&mut self, s: &Stream, state: &mut Buffer<u32>) -> Result<()> {
+        let n_words = self.shape.words as usize;
         self.scan.exclusive(
             s,
             self.counts.view().slice(..n_words)?,
@@ -117,7 +125,7 @@ impl CellIndex {
             spatial_number_bricks::launch(
                 s,
                 blocks(n_words, 128),
-                shape.words,
+                self.shape.words,
                 self.occupied.view().arg("occupied", s)?,
                 self.before.view().arg("before", s)?,
                 BricksOut {
@@ -126,9 +134,17 @@ impl CellIndex {
                     places: self.places.view_mut().arg("places", s)?,
                 },
                 state.view_mut().arg("state", s)?,
-            )?
-        };
-        let bricks = bound(s, state, state::BRICKS, self.most_bricks);
+            )
+        }
+    }
+    /// Marks the occupied cells of each brick, and counts those before it.
+    fn count_cells(
+        &mut self,
+        s: &Stream,
+        bricks: usize,
+        points: &mut Points,
+        state: &Buffer<u32>,
+    ) -> Result<()> {
         let groups = points.groups();
         // SAFETY: a group has four keys, whose bricks are all marked: their numbers are below
         // `most_bricks`.
@@ -141,7 +157,7 @@ impl CellIndex {
                 CellMarks {
                     words: self.words.view().arg("words", s)?,
                     cells: self.cells.view_mut().arg("cells", s)?,
-                    shape,
+                    shape: self.shape,
                 },
                 points.voxels.view_mut().arg("bricks_of", s)?,
             )?;
@@ -159,12 +175,22 @@ impl CellIndex {
             s,
             self.counts.view().slice(..=bricks)?,
             self.before.view_mut().slice(..=bricks)?,
-        )?;
+        )
+    }
+    /// Numbers the cells of all bricks, and zeroes `of_voxels`.
+    fn number_cells(
+        &mut self,
+        s: &Stream,
+        bricks: usize,
+        groups: Groups,
+        of_voxels: &mut Buffer<u32>,
+        state: &mut Buffer<u32>,
+    ) -> Result<()> {
         // SAFETY: bricks and cells are as counted; the state has room for every level.
         unsafe {
             spatial_number_cells::launch(
                 s,
-                blocks(bricks + 1 + 2 * shape.levels() as usize, 128),
+                blocks(bricks + 1 + 2 * self.shape.levels() as usize, 128),
                 bricks as u32 + 1,
                 groups,
                 BricksIn {
@@ -172,7 +198,7 @@ impl CellIndex {
                     cells: self.cells.view().arg("cells", s)?,
                     before: self.before.view().arg("before", s)?,
                     places: self.places.view().arg("places", s)?,
-                    shape,
+                    shape: self.shape,
                 },
                 IndexOut {
                     bricks: self.bricks.view_mut().arg("bricks", s)?,

@@ -290,36 +290,20 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
         let Filling { simd, policy, bin, all, base, spare, .. } = *self;
         let (buckets, fills, waiting) =
             (&mut *self.buckets, &mut *self.fills, &mut self.waiting[self.waits..]);
-        // The unchecked accesses below rely on this and on the bounds of each batch's places.
+        // The unchecked accesses below rely on this and on the bounds that `find_places` checks.
         assert!(
             spare < fills.len()
                 && fills.len() * L::WORDS <= buckets.len()
                 && count <= waiting.len()
         );
         let mut waits = 0;
-        let place_of =
-            |i: usize| mulhi(L::hash(L::key_in(run[i * L::SLOT_WORDS])), all).wrapping_sub(base);
         // As in `Partition`: through memory, one batch ahead.
         let mut places = [[0; GROUP]; 2];
         for step in 0..=count.div_ceil(GROUP) {
             let start = step * GROUP;
             if start < count {
                 simd.ask_group(next.wrapping_add(start * L::SLOT_WORDS).cast::<L::Pair>());
-                let places = &mut places[step % 2];
-                if start + GROUP <= count {
-                    let mut group = [0; GROUP];
-                    for (i, place) in group.iter_mut().enumerate() {
-                        *place = place_of(start + i);
-                    }
-                    let greatest = group.iter().fold(0, |greatest, &place| place.max(greatest));
-                    assert!((greatest as usize) < spare);
-                    *places = group;
-                } else {
-                    for (i, place) in places.iter_mut().enumerate().take(count - start) {
-                        *place = place_of(start + i);
-                        assert!((*place as usize) < spare);
-                    }
-                }
+                find_places::<L>(run, start, (all, base), spare, &mut places[step % 2]);
             }
             if step == 0 {
                 continue;
@@ -519,6 +503,35 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
             if all.all(|place| heads::<L>(self.buckets, place)[BUCKET - 1] != EMPTY) {
                 *failures = NONE;
             }
+        }
+    }
+}
+
+/// Finds the first buckets of a batch of pairs, from pair `start` of a run on: their numbers in the
+/// table, of `all` buckets, less `base`. Panics unless they are below `spare`.
+#[inline(always)]
+fn find_places<L: Layout>(
+    run: &[u64],
+    start: usize,
+    (all, base): (u32, u32),
+    spare: usize,
+    places: &mut [u32; GROUP],
+) {
+    let count = run.len() / L::SLOT_WORDS;
+    let place_of =
+        |i: usize| mulhi(L::hash(L::key_in(run[i * L::SLOT_WORDS])), all).wrapping_sub(base);
+    if start + GROUP <= count {
+        let mut group = [0; GROUP];
+        for (i, place) in group.iter_mut().enumerate() {
+            *place = place_of(start + i);
+        }
+        let greatest = group.iter().fold(0, |greatest, &place| place.max(greatest));
+        assert!((greatest as usize) < spare);
+        *places = group;
+    } else {
+        for (i, place) in places.iter_mut().enumerate().take(count - start) {
+            *place = place_of(start + i);
+            assert!((*place as usize) < spare);
         }
     }
 }

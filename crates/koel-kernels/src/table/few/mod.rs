@@ -32,7 +32,7 @@ mod work;
 pub(crate) use bucketed::{Bucketed, MixedOf, ValueOf};
 
 use crate::table::header;
-use crate::table::layout::{Layout, TableMut};
+use crate::table::layout::{Layout, Shape, TableMut};
 use crate::table::sending::{Form, Numbered, Pass, Routed, Sent};
 use crate::table::update::{BatchIn, state, status};
 use koel_simt::{Buf, Thread};
@@ -88,6 +88,71 @@ const FREE: u32 = !0;
 /// Added to a thread index: the thread has claimed the bucket in addition to its own.
 const TAKEN: u32 = 1 << 31;
 
+/// The operations of a group, as they were sent.
+#[derive(Clone, Copy)]
+struct Arrived {
+    t: Thread,
+    few: Few,
+    shape: Shape,
+    seed: u32,
+    sent: Sent<u64>,
+    group: u32,
+    /// Number of operations in the bin.
+    came: u32,
+}
+impl Arrived {
+    /// Returns the mixed key and index of operation `i` of the bin.
+    #[inline(always)]
+    fn query<T: Bucketed>(self, i: u32) -> (MixedOf<T>, u32) {
+        let (sent, number) = <Numbered as Form<KeyOf<T>>>::split(
+            <Numbered as Form<KeyOf<T>>>::array(self.sent.queries)
+                .get(self.group * self.few.pass.room + i),
+        );
+        (T::Pairs::mixed_of(self.seed, sent), number)
+    }
+    /// Leaves all operations to the kernels that follow. `has_spilled`: some of them are in the
+    /// overflow area.
+    #[inline(always)]
+    fn leave<T: Bucketed>(self, has_spilled: bool, statuses: Buf<u8>) {
+        let Arrived { few, sent, .. } = self;
+        let mut i = self.t.id();
+        while i < self.came {
+            statuses.store(self.query::<T>(i).1, status::NOT_DONE);
+            i += THREADS;
+        }
+        i = self.t.id();
+        let behind = if has_spilled {
+            sent.state.get(crate::table::sending::state::OVERFLOWED).min(few.pass.area)
+        } else {
+            0
+        };
+        while i < behind {
+            let (sent, number) = <Numbered as Form<KeyOf<T>>>::split(
+                <Numbered as Form<KeyOf<T>>>::array(sent.overflow).get(i),
+            );
+            if few.pass.bin(T::Pairs::partition_of(self.seed, sent, self.shape)) == self.group {
+                statuses.store(number, status::NOT_DONE);
+            }
+            i += THREADS;
+        }
+    }
+    /// Loads the operations of the bin, and clears the counters. A barrier must follow.
+    #[inline(always)]
+    fn load<T: Bucketed>(self, work: Work<T>) {
+        let id = self.t.id();
+        let mut i = id;
+        while i < self.came {
+            let (key, number) = self.query::<T>(i);
+            work.keys.store(i, key);
+            work.numbers.store(i, number);
+            i += THREADS;
+        }
+        if id < COUNTS {
+            work.counts.store(id, 0);
+        }
+    }
+}
+
 #[inline(always)]
 pub(crate) fn update_few<T: Bucketed>(
     t: Thread,
@@ -97,9 +162,8 @@ pub(crate) fn update_few<T: Bucketed>(
     cursors: Buf<u32>,
     batch: BatchIn<ValueOf<T>>,
 ) {
-    let TableMut { shape, stash_bits, slots, stash, header: table_header } = table;
-    let Sent { queries: sent, overflow, spilled, state: sent_state, .. } = sent;
-    let BatchIn { values, operations, statuses, state: batch_state } = batch;
+    let TableMut { shape, header: table_header, .. } = table;
+    let (spilled, batch_state) = (sent.spilled, batch.state);
     t.wait_for_previous();
     t.let_next_start();
     let (id, group, room) = (t.id(), t.block(), few.pass.room);
@@ -110,66 +174,17 @@ pub(crate) fn update_few<T: Bucketed>(
     }
     let (seed, has_stash) =
         (table_header.load(header::SEED), table_header.load(header::STASHED) != 0);
-    let query = |i: u32| {
-        let (sent, number) = <Numbered as Form<KeyOf<T>>>::split(
-            <Numbered as Form<KeyOf<T>>>::array(sent).get(group * room + i),
-        );
-        (T::Pairs::mixed_of(seed, sent), number)
-    };
+    let arrived = Arrived { t, few, shape, seed, sent, group, came };
     // Operations that an earlier part of the batch left must be done first.
     if has_spilled || batch_state.load(state::REFUSED) | batch_state.load(state::CROWDED) != 0 {
-        let mut i = id;
-        while i < came {
-            statuses.store(query(i).1, status::NOT_DONE);
-            i += THREADS;
-        }
-        i = id;
-        let behind = if has_spilled {
-            sent_state.get(crate::table::sending::state::OVERFLOWED).min(few.pass.area)
-        } else {
-            0
-        };
-        while i < behind {
-            let (sent, number) = <Numbered as Form<KeyOf<T>>>::split(
-                <Numbered as Form<KeyOf<T>>>::array(overflow).get(i),
-            );
-            if few.pass.bin(T::Pairs::partition_of(seed, sent, shape)) == group {
-                statuses.store(number, status::NOT_DONE);
-            }
-            i += THREADS;
-        }
+        arrived.leave::<T>(has_spilled, batch.statuses);
         if id == 0 {
             batch_state.store_relaxed(state::NEEDED, 1);
         }
         return;
     }
-    let (mut shared, rounded) = (t.shared(), room.next_multiple_of(4));
-    let work = Work::<T> {
-        shape,
-        few,
-        stash_bits,
-        values,
-        operations,
-        slots,
-        stash,
-        statuses,
-        has_stash,
-        keys: shared.array::<MixedOf<T>>(rounded),
-        numbers: shared.array::<u32>(rounded),
-        claims: shared.array::<u32>(few.claims + 1),
-        lists: shared.array::<u32>(rounded * LISTS),
-        counts: shared.array::<u32>(COUNTS),
-    };
-    let mut i = id;
-    while i < came {
-        let (key, number) = query(i);
-        work.keys.store(i, key);
-        work.numbers.store(i, number);
-        i += THREADS;
-    }
-    if id < COUNTS {
-        work.counts.store(id, 0);
-    }
+    let work = Work::<T>::new(t, few, table, batch, has_stash);
+    arrived.load(work);
     t.barrier();
     let mut more = 0;
     work.rounds::<false>(t, 0, 1, came, &mut more);

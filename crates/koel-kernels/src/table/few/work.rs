@@ -1,9 +1,9 @@
 //! Rounds in which a block applies the operations of its group.
 use super::bucketed::{Bucketed, MixedOf, Open, ValueOf};
-use super::{DONE, FREE, Few, LEFT, MAX_ROUNDS, STUCK, TAKEN, THREADS};
-use crate::table::layout::{Layout, Number, Shape, class};
+use super::{COUNTS, DONE, FREE, Few, LEFT, LISTS, MAX_ROUNDS, STUCK, TAKEN, THREADS};
+use crate::table::layout::{Layout, Number, Shape, TableMut, class};
 use crate::table::stash;
-use crate::table::update::{applied, operation, status, status_of};
+use crate::table::update::{BatchIn, applied, operation, status, status_of};
 use koel_simt::{Buf, In, Shared, Thread, U32x4, unroll};
 
 /// The kernel's arguments and the arrays in shared memory.
@@ -33,6 +33,35 @@ impl<T: Bucketed> Work<T> {
     /// Ways to make room: half of them in the second bucket, followed by those in the first.
     pub(super) const WAYS: u32 = 2 * (T::SLOTS * (T::SLOTS + 1)) as u32;
 
+    /// Allocates the arrays without clearing them.
+    #[inline(always)]
+    pub(super) fn new(
+        t: Thread,
+        few: Few,
+        table: TableMut<T::Word>,
+        batch: BatchIn<ValueOf<T>>,
+        has_stash: bool,
+    ) -> Work<T> {
+        let TableMut { shape, stash_bits, slots, stash, .. } = table;
+        let BatchIn { values, operations, statuses, .. } = batch;
+        let (mut shared, rounded) = (t.shared(), few.pass.room.next_multiple_of(4));
+        Work {
+            shape,
+            few,
+            stash_bits,
+            values,
+            operations,
+            slots,
+            stash,
+            statuses,
+            has_stash,
+            keys: shared.array::<MixedOf<T>>(rounded),
+            numbers: shared.array::<u32>(rounded),
+            claims: shared.array::<u32>(few.claims + 1),
+            lists: shared.array::<u32>(rounded * LISTS),
+            counts: shared.array::<u32>(COUNTS),
+        }
+    }
     #[inline(always)]
     pub(super) fn hash(key: MixedOf<T>) -> u32 {
         T::Pairs::hash(key)
@@ -169,7 +198,7 @@ impl<T: Bucketed> Work<T> {
         is_late: bool,
         more: &mut u32,
     ) -> Fate {
-        let (key, number, slots) = (self.keys.load(i), self.numbers.load(i), T::SLOTS as u32);
+        let (key, number) = (self.keys.load(i), self.numbers.load(i));
         let h = Self::hash(key);
         let (p, first) = (self.shape.partition(h), self.shape.first(h));
         let second = self.shape.other(h, first);
@@ -188,7 +217,7 @@ impl<T: Bucketed> Work<T> {
         if SECOND && is_in_first && !self.take(t, p, first, own) {
             return Fate::Waits;
         }
-        let mut bucket = self.open(p, if is_in_first { first } else { second });
+        let bucket = self.open(p, if is_in_first { first } else { second });
         let slot = if is_new { None } else { bucket.slot_of(key) };
         let may_be_elsewhere = !is_new && slot.is_none() && bucket.is_full;
         if !SECOND && may_be_elsewhere && bucket.bits >> class(h) & 1 != 0 {
@@ -198,25 +227,33 @@ impl<T: Bucketed> Work<T> {
         if SECOND && may_be_elsewhere && self.has_stash && in_stash() {
             return Fate::Left;
         }
+        self.change::<SECOND>(t, (key, number), own, bucket, slot, way, last, more)
+    }
+    /// Applies an operation in `bucket`, where its key is in `slot` or new, as for
+    /// [`apply`](Self::apply). `own` is the claim word of the thread's own bucket.
+    #[inline(always)]
+    fn change<const SECOND: bool>(
+        self,
+        t: Thread,
+        (key, number): (MixedOf<T>, u32),
+        own: u32,
+        mut bucket: Open<T>,
+        slot: Option<u32>,
+        way: &mut u32,
+        last: u32,
+        more: &mut u32,
+    ) -> Fate {
+        let (h, slots) = (Self::hash(key), T::SLOTS as u32);
         let before = slot.map(|slot| bucket.pair(slot).1);
         let operation = self.operation(number);
-        let needs_value = T::VALUES
-            && operation != operation::ERASE
-            && (operation != operation::INSERT || before.is_none());
-        let value = if needs_value { self.values.get(number) } else { Number::narrowed(0) };
-        let after = applied(operation, before, value);
+        let after = self.value_after(operation, number, before);
         let (mut gone, mut fate) = (0, Fate::Done);
         match (slot, after) {
             (Some(slot), Some(after)) => {
                 if T::VALUES && before != Some(after) {
                     // The order of the pairs does not depend on their values.
-                    T::store_value(
-                        self.slots,
-                        self.shape.place(p, bucket.b) as u32,
-                        slot,
-                        key,
-                        after,
-                    );
+                    let place = self.shape.place(bucket.p, bucket.b) as u32;
+                    T::store_value(self.slots, place, slot, key, after);
                 }
             }
             (Some(slot), None) => gone = 1 << slot,
@@ -260,6 +297,21 @@ impl<T: Bucketed> Work<T> {
         }
         fate
     }
+    /// Returns the value of a key after an operation, given its value before.
+    #[inline(always)]
+    fn value_after(
+        self,
+        operation: u32,
+        number: u32,
+        before: Option<ValueOf<T>>,
+    ) -> Option<ValueOf<T>> {
+        let needs_value = T::VALUES
+            && operation != operation::ERASE
+            && (operation != operation::INSERT || before.is_none());
+        let value = if needs_value { self.values.get(number) } else { Number::narrowed(0) };
+        applied(operation, before, value)
+    }
+
     /// Runs rounds in which the operations of a list do what they can in first (or second) buckets.
     /// Ends when no operation waits, after too many rounds, or when each waits for another one.
     /// Operations that still wait are left.
@@ -272,68 +324,19 @@ impl<T: Bucketed> Work<T> {
         mut count: u32,
         more: &mut u32,
     ) {
-        let (id, room, mut round) = (t.id(), self.few.pass.room, 0);
-        // In the first round all operations wait.
-        let all = |list: u32, at: u32, round: u32| {
-            let word = if SECOND || round != 0 { self.lists.load(list * room + at) } else { at };
-            (word & ((1 << WAY) - 1), (word & !IS_LATE) >> WAY, word & IS_LATE)
-        };
+        let mut round = 0;
         while count != 0 {
-            let mut word = id;
-            while word <= self.few.claims / 4 {
-                self.claims.x4().store(word, U32x4([FREE; 4]));
-                word += THREADS;
-            }
-            if id == 0 {
-                self.counts.store(later, 0);
-                self.counts.store(DONE, 0);
-            }
+            self.free_claims(t, later);
             t.barrier();
             let is_stuck = self.counts.load(STUCK) != 0;
-            let mut at = id;
-            while at < count {
-                let (i, ..) = all(waiting, at, round);
-                let (p, b) = self.bucket_of(Self::hash(self.keys.load(i)), SECOND);
-                self.claims.fetch_min(self.word(p, b), self.numbers.load(i));
-                at += THREADS;
-            }
+            self.claim::<SECOND>(t, waiting, count, round);
             t.barrier();
-            at = id;
+            let mut at = t.id();
             let mut done = false;
             while at < count {
-                let (i, mut way, late) = all(waiting, at, round);
+                let entry = self.listed::<SECOND>(waiting, at, round);
                 at += THREADS;
-                let (key, number) = (self.keys.load(i), self.numbers.load(i));
-                let (p, b) = self.bucket_of(Self::hash(key), SECOND);
-                if self.claims.load_volatile(self.word(p, b)) != number {
-                    self.append(later, i | way << WAY | IS_LATE);
-                    continue;
-                }
-                // An operation must not precede an earlier one on the same key that was left.
-                let may_follow = SECOND && way == 0 && late != 0 && is_stuck;
-                if key == T::Pairs::AMBIGUOUS || may_follow {
-                    self.leave(number);
-                    continue;
-                }
-                // If few operations wait, each tries several ways. Both buckets have a multiple of
-                // `SLOTS` ways.
-                let last =
-                    way + if count > THREADS { 1 } else { T::SLOTS as u32 - way % T::SLOTS as u32 };
-                let fate = match self.apply::<SECOND>(t, i, &mut way, last, late != 0, more) {
-                    Fate::Goes if SECOND && way == Self::WAYS => Fate::Left,
-                    fate => fate,
-                };
-                done |= fate == Fate::Done || fate == Fate::Goes;
-                match fate {
-                    Fate::Done => {}
-                    Fate::Goes if SECOND => self.append(later, i | way << WAY | late),
-                    Fate::Goes => self.append(NEED_SECOND, i),
-                    Fate::Waits => self.append(later, i | way << WAY | late),
-                    Fate::Left => {
-                        self.leave(number);
-                        self.counts.store_volatile(STUCK, 1);
-                    }
-                }
+                self.try_once::<SECOND>(t, entry, later, count, is_stuck, &mut done, more);
             }
             if SECOND && done {
                 self.counts.store_volatile(DONE, 1);
@@ -344,14 +347,92 @@ impl<T: Bucketed> Work<T> {
             round += 1;
             let is_over = if SECOND { self.counts.load(DONE) == 0 } else { round == MAX_ROUNDS };
             if is_over {
-                at = id;
+                at = t.id();
                 while at < count {
-                    self.leave(self.numbers.load(all(waiting, at, round).0));
+                    self.leave(self.numbers.load(self.listed::<SECOND>(waiting, at, round).0));
                     at += THREADS;
                 }
                 break;
             }
             t.barrier();
+        }
+    }
+    /// Returns an entry of a list: an operation, the way that it tries next, and [`IS_LATE`] or 0.
+    #[inline(always)]
+    fn listed<const SECOND: bool>(self, list: u32, at: u32, round: u32) -> (u32, u32, u32) {
+        // In the first round all operations wait.
+        let word =
+            if SECOND || round != 0 { self.lists.load(list * self.few.pass.room + at) } else { at };
+        (word & ((1 << WAY) - 1), (word & !IS_LATE) >> WAY, word & IS_LATE)
+    }
+    /// Frees all buckets, and empties the list `later`, for a new round. A barrier must follow.
+    #[inline(always)]
+    fn free_claims(self, t: Thread, later: u32) {
+        let mut word = t.id();
+        while word <= self.few.claims / 4 {
+            self.claims.x4().store(word, U32x4([FREE; 4]));
+            word += THREADS;
+        }
+        if t.id() == 0 {
+            self.counts.store(later, 0);
+            self.counts.store(DONE, 0);
+        }
+    }
+    /// Claims the buckets of the operations that wait, for those with the lowest indices. A barrier
+    /// must follow.
+    #[inline(always)]
+    fn claim<const SECOND: bool>(self, t: Thread, waiting: u32, count: u32, round: u32) {
+        let mut at = t.id();
+        while at < count {
+            let (i, ..) = self.listed::<SECOND>(waiting, at, round);
+            let (p, b) = self.bucket_of(Self::hash(self.keys.load(i)), SECOND);
+            self.claims.fetch_min(self.word(p, b), self.numbers.load(i));
+            at += THREADS;
+        }
+    }
+    /// Applies an operation if it has claimed its bucket. Otherwise, or if it is not done yet, it
+    /// continues to wait, in the list `later`, or is left. Sets `done` if it got on. `count` is the
+    /// number of operations that wait; `is_stuck`: one was left in its second bucket before.
+    #[inline(always)]
+    fn try_once<const SECOND: bool>(
+        self,
+        t: Thread,
+        (i, mut way, late): (u32, u32, u32),
+        later: u32,
+        count: u32,
+        is_stuck: bool,
+        done: &mut bool,
+        more: &mut u32,
+    ) {
+        let (key, number) = (self.keys.load(i), self.numbers.load(i));
+        let (p, b) = self.bucket_of(Self::hash(key), SECOND);
+        if self.claims.load_volatile(self.word(p, b)) != number {
+            self.append(later, i | way << WAY | IS_LATE);
+            return;
+        }
+        // An operation must not precede an earlier one on the same key that was left.
+        let may_follow = SECOND && way == 0 && late != 0 && is_stuck;
+        if key == T::Pairs::AMBIGUOUS || may_follow {
+            self.leave(number);
+            return;
+        }
+        // If few operations wait, each tries several ways. Both buckets have a multiple of `SLOTS`
+        // ways.
+        let last = way + if count > THREADS { 1 } else { T::SLOTS as u32 - way % T::SLOTS as u32 };
+        let fate = match self.apply::<SECOND>(t, i, &mut way, last, late != 0, more) {
+            Fate::Goes if SECOND && way == Self::WAYS => Fate::Left,
+            fate => fate,
+        };
+        *done |= fate == Fate::Done || fate == Fate::Goes;
+        match fate {
+            Fate::Done => {}
+            Fate::Goes if SECOND => self.append(later, i | way << WAY | late),
+            Fate::Goes => self.append(NEED_SECOND, i),
+            Fate::Waits => self.append(later, i | way << WAY | late),
+            Fate::Left => {
+                self.leave(number);
+                self.counts.store_volatile(STUCK, 1);
+            }
         }
     }
 }

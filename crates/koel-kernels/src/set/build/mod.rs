@@ -20,194 +20,19 @@
 //!
 //! Duplicates are merged before C, so C sees each key once, and the number dropped is the number
 //! that came less the number in the table.
+mod keys;
+
+pub use keys::Arrived;
+
 use super::fill::{Filling, Outcome, claim, evict, meet, meet_second};
 use super::layout::{Member, finished, has_copies, hash};
-use crate::partition::load_run;
-use crate::table::bins::Source;
 use crate::table::layout::{Layout, Shape};
 use crate::table::{stash, state};
-use koel_simt::{Buf, In, Shared, SharedMem, Thread, block, kernel, unroll};
+use keys::{Partition, Rounds, each_live};
+use koel_simt::{Buf, Shared, SharedMem, Thread, block, kernel, unroll};
 
 /// Threads per block.
 pub const THREADS: u32 = 256;
-
-/// Keys of a set, partitioned: a kernel argument.
-#[derive(Clone, Copy, koel_simt::Arg)]
-#[repr(C)]
-pub struct Arrived<K: Member> {
-    /// Partitions and buckets.
-    pub shape: Shape,
-    /// Location and fill of the bins of the last pass.
-    pub source: Source,
-    /// The bins.
-    pub keys: In<K>,
-    /// Number of keys sent to each bin, for both passes.
-    pub counts: In<u32>,
-    /// Upper bound on the keys stored in each bin, all ones if all of them are.
-    pub valid: In<u32>,
-    /// Overflow areas of the passes. `build_state` counts their keys.
-    pub overflow: In<K>,
-    /// Words that the kernels of a build share.
-    pub build_state: Buf<u32>,
-}
-/// The keys of one partition.
-#[derive(Clone, Copy)]
-pub(super) struct Partition<K: Member> {
-    of: Arrived<K>,
-    number: u32,
-    /// Number of keys in the bin.
-    count: u32,
-    /// Number of keys in the overflow area of the first pass, and in both areas, of all partitions.
-    behind_first: u32,
-    all_behind: u32,
-}
-impl<K: Member> Arrived<K> {
-    /// Returns the keys of a partition.
-    #[inline(always)]
-    pub(super) fn partition(self, number: u32) -> Partition<K> {
-        let Arrived { source, build_state, .. } = self;
-        let group = number.checked_div(source.each).unwrap_or(0);
-        let valid_here = self.valid.get(source.groups + number);
-        let of_group = if source.groups != 0 { self.valid.get(group) } else { !0 };
-        // These counts no longer change. If an area was too small, the build restarts.
-        let behind = |valid, word| {
-            if valid == !0 { 0 } else { build_state.load_relaxed(word).min(source.area) }
-        };
-        let behind_first = behind(of_group, state::OVERFLOW_FIRST);
-        Partition {
-            of: self,
-            number,
-            count: self.counts.get(source.groups + number).min(valid_here).min(source.room),
-            behind_first,
-            all_behind: behind_first + behind(valid_here, state::OVERFLOW_SECOND),
-        }
-    }
-}
-impl<K: Member> Partition<K> {
-    /// Returns key `i` of the overflow areas, which may be of another partition.
-    #[inline(always)]
-    fn behind(&self, i: u32) -> K {
-        let area = self.of.source.area;
-        self.of.overflow.get(if i < self.behind_first { i } else { area + i - self.behind_first })
-    }
-    /// Returns the partition without keys.
-    #[inline(always)]
-    pub fn nothing(self) -> Partition<K> {
-        Partition { count: 0, behind_first: 0, all_behind: 0, ..self }
-    }
-    /// Returns an iterator over one thread's share of the keys in the bin. All threads of the block
-    /// call it.
-    #[inline(always)]
-    fn rounds<const BATCH: usize>(self, t: Thread) -> Rounds<K, BATCH> {
-        let mut rounds =
-            Rounds { of: self, t, next: 0, more: true, loaded: ([K::EMPTY; BATCH], 0) };
-        rounds.load();
-        rounds
-    }
-    /// Calls `each` with this thread's share of the partition's keys in the overflow areas. Returns
-    /// their number.
-    #[inline(always)]
-    fn each_behind<const BATCH: usize>(&self, t: Thread, mut each: impl FnMut(K)) -> u32 {
-        let (mut came, mut first) = (0, t.id());
-        while first < self.all_behind {
-            // All blocks scan all overflowed keys. Waiting for loads takes the time, so issue
-            // several at once.
-            let (mut keys, mut live) = ([K::EMPTY; BATCH], 0u32);
-            unroll::<BATCH>(|j| {
-                let i = first + j as u32 * THREADS;
-                if i < self.all_behind {
-                    keys[j] = self.behind(i);
-                    live |= 1 << j;
-                }
-            });
-            unroll::<BATCH>(|j| {
-                if self.of.shape.partition(hash(keys[j])) != self.number {
-                    live &= !(1 << j);
-                }
-            });
-            came += live.count_ones();
-            each_live(keys, live, &mut each);
-            first += BATCH as u32 * THREADS;
-        }
-        came
-    }
-    /// Calls `each` with this thread's share of all keys of the partition. Returns their number.
-    #[inline(always)]
-    pub fn each<const BATCH: usize>(&self, t: Thread, mut each: impl FnMut(K)) -> u32 {
-        let mut came = 0;
-        let mut rounds = self.rounds::<BATCH>(t);
-        while let Some((keys, live)) = rounds.batch() {
-            came += live.count_ones();
-            each_live(keys, live, &mut each);
-        }
-        came + self.each_behind::<BATCH>(t, each)
-    }
-}
-/// Iterator over a thread's share of the keys of a bin.
-#[derive(Clone, Copy)]
-struct Rounds<K: Member, const BATCH: usize> {
-    of: Partition<K>,
-    t: Thread,
-    /// First key of the block's next round.
-    next: u32,
-    /// Whether keys are loaded.
-    more: bool,
-    /// The next keys, and a bit for each valid one.
-    loaded: ([K; BATCH], u32),
-}
-impl<K: Member, const BATCH: usize> Rounds<K, BATCH> {
-    #[inline(always)]
-    fn load(&mut self) {
-        self.more = self.next < self.of.count;
-        if self.more {
-            let (from, count) =
-                (self.of.number * self.of.of.source.room + self.next, self.of.count - self.next);
-            self.loaded = load_run::<K, { THREADS as usize }, BATCH>(
-                self.t,
-                self.of.of.keys,
-                from,
-                count,
-                K::EMPTY,
-            );
-            self.next += THREADS * BATCH as u32;
-        }
-    }
-    /// Returns loaded keys, with a bit for each valid one, while the next ones are in flight.
-    #[inline(always)]
-    fn batch(&mut self) -> Option<([K; BATCH], u32)> {
-        self.more.then(|| {
-            let now = self.loaded;
-            self.load();
-            now
-        })
-    }
-}
-
-/// Calls a function with each valid key, whose bit is set in `live`.
-#[inline(always)]
-fn each_live<K: Member, const BATCH: usize>(
-    mut keys: [K; BATCH],
-    mut live: u32,
-    mut each: impl FnMut(K),
-) {
-    // A loop, because the work per key is long: eight copies of it would not stay in the
-    // instruction cache.
-    while live != 0 {
-        if live & 1 != 0 {
-            each(keys[0]);
-        }
-        live >>= 1;
-        rotate(&mut keys);
-    }
-}
-/// Rotates the keys: the second becomes the first, and the first the last.
-#[inline(always)]
-fn rotate<K: Member, const BATCH: usize>(keys: &mut [K; BATCH]) {
-    // If the last key stayed in place, the compiler would peel the loop that calls this, since
-    // nothing would change after seven iterations.
-    let first = keys[0];
-    unroll::<BATCH>(|j| keys[j] = if j + 1 < BATCH { keys[(j + 1) % BATCH] } else { first });
-}
 
 /// A partition in shared memory.
 #[derive(Clone, Copy)]
@@ -467,47 +292,13 @@ impl<K: Member> Near<K> {
         let mut rounds = arrays[0].rounds::<BATCH>(t);
         let mut meets = self.counts.load(COPIES) != 0;
         if !meets {
-            came = rounds.batch().map_or(0, |batch| self.count_in(batch));
-            let (many, empties) = self.shows_copies(t, build_state);
-            meets = many;
-            if empties {
-                (rounds, came) = (arrays[0].rounds::<BATCH>(t), 0);
-            }
-            if !meets {
-                while let Some(batch) = rounds.batch() {
-                    came += self.count_in(batch);
-                }
-                // If the list is too short, phase B takes all keys.
-                let count_in = |key| {
-                    if self.counts.load_volatile(LISTED) <= self.list {
-                        self.count_in_all([key]);
-                    }
-                };
-                came += arrays[0].each_behind::<BATCH>(t, count_in);
-                t.barrier();
-            }
+            (came, meets) = self.count_first::<BATCH>(t, arrays[0], &mut rounds, build_state);
             new = self.drop_all_copies(t);
             t.barrier();
         }
-        // The arrays that were not counted in. A loop, so that the code is not there twice.
+        // The arrays that were not counted in.
         let first = !meets as usize;
-        let mut a = first;
-        while a < ARRAYS {
-            let array = if a == 0 { arrays[0] } else { arrays[ARRAYS - 1] };
-            if a != 0 {
-                rounds = array.rounds::<BATCH>(t);
-            }
-            while let Some((keys, live)) = rounds.batch() {
-                came += live.count_ones();
-                unroll::<BATCH>(|j| {
-                    if live >> j & 1 != 0 {
-                        new += self.meet_first(keys[j]);
-                    }
-                });
-            }
-            came += array.each_behind::<BATCH>(t, |key| new += self.meet_first(key));
-            a += 1;
-        }
+        self.meet_from::<ARRAYS, BATCH>(t, first, &arrays, rounds, &mut came, &mut new);
         if first < ARRAYS {
             t.barrier();
         }
@@ -520,26 +311,99 @@ impl<K: Member> Near<K> {
                 i += THREADS;
             }
         } else {
-            if t.id() == 0 {
-                build_state.fetch_add(state::COPIED, 1);
-            }
-            a = 0;
-            while a < ARRAYS {
-                let array = if a == 0 { arrays[0] } else { arrays[ARRAYS - 1] };
-                let mut rounds = array.rounds::<BATCH>(t);
-                while let Some((keys, live)) = rounds.batch() {
-                    each_live(keys, live, |key| new += self.meet_both(key, build_state));
-                }
-                // With crafted keys, so many may overflow that futile searches would take long.
-                if self.counts.load_volatile(LOST) == 0 {
-                    array.each_behind::<BATCH>(t, |key| new += self.meet_both(key, build_state));
-                }
-                a += 1;
-            }
+            self.meet_all::<ARRAYS, BATCH>(t, &arrays, build_state, &mut new);
         }
         let dropped = block::warp_inclusive_sum(t, came.wrapping_sub(new));
         if t.lane() == 31 && dropped != 0 {
             build_state.fetch_add(state::DROPPED, dropped);
+        }
+    }
+    /// Counts the keys of the first array into their buckets. Stops if the first of them show many
+    /// duplicates, and returns the number of counted keys and whether it did: `rounds` then has the
+    /// other keys, or all keys of the bin if the list was emptied.
+    #[inline(always)]
+    fn count_first<const BATCH: usize>(
+        self,
+        t: Thread,
+        array: Partition<K>,
+        rounds: &mut Rounds<K, BATCH>,
+        build_state: Buf<u32>,
+    ) -> (u32, bool) {
+        let mut came = rounds.batch().map_or(0, |batch| self.count_in(batch));
+        let (many, empties) = self.shows_copies(t, build_state);
+        if empties {
+            (*rounds, came) = (array.rounds::<BATCH>(t), 0);
+        }
+        if !many {
+            while let Some(batch) = rounds.batch() {
+                came += self.count_in(batch);
+            }
+            // If the list is too short, phase B takes all keys.
+            let count_in = |key| {
+                if self.counts.load_volatile(LISTED) <= self.list {
+                    self.count_in_all([key]);
+                }
+            };
+            came += array.each_behind::<BATCH>(t, count_in);
+            t.barrier();
+        }
+        (came, many)
+    }
+    /// Inserts the keys of the arrays from `first` on into their first buckets, or lists them.
+    /// `rounds` has those in the bin of array 0. Adds up the keys that came and those that are new.
+    #[inline(always)]
+    fn meet_from<const ARRAYS: usize, const BATCH: usize>(
+        self,
+        t: Thread,
+        first: usize,
+        arrays: &[Partition<K>; ARRAYS],
+        mut rounds: Rounds<K, BATCH>,
+        came: &mut u32,
+        new: &mut u32,
+    ) {
+        // A loop, so that the code is not there twice.
+        let mut a = first;
+        while a < ARRAYS {
+            let array = if a == 0 { arrays[0] } else { arrays[ARRAYS - 1] };
+            if a != 0 {
+                rounds = array.rounds::<BATCH>(t);
+            }
+            while let Some((keys, live)) = rounds.batch() {
+                *came += live.count_ones();
+                unroll::<BATCH>(|j| {
+                    if live >> j & 1 != 0 {
+                        *new += self.meet_first(keys[j]);
+                    }
+                });
+            }
+            *came += array.each_behind::<BATCH>(t, |key| *new += self.meet_first(key));
+            a += 1;
+        }
+    }
+    /// Runs phase B for all keys, because the list was too short. Adds up those that are new.
+    #[inline(always)]
+    fn meet_all<const ARRAYS: usize, const BATCH: usize>(
+        self,
+        t: Thread,
+        arrays: &[Partition<K>; ARRAYS],
+        build_state: Buf<u32>,
+        new: &mut u32,
+    ) {
+        if t.id() == 0 {
+            build_state.fetch_add(state::COPIED, 1);
+        }
+        let mut a = 0;
+        while a < ARRAYS {
+            let array = if a == 0 { arrays[0] } else { arrays[ARRAYS - 1] };
+            let mut rounds = array.rounds::<BATCH>(t);
+            while let Some((keys, live)) = rounds.batch() {
+                each_live(keys, live, |key| *new += self.meet_both(key, build_state));
+            }
+            // With crafted keys, so many may overflow that futile searches would take long.
+            if self.counts.load_volatile(LOST) == 0 {
+                array.each_behind::<BATCH>(t, |key| *new += self.meet_both(key, build_state));
+            }
+            a += 1;
         }
     }
     /// Returns a bucket that no longer changes.
