@@ -49,7 +49,7 @@ impl<'a> Together<'a> {
         for _ in 0..MAX_BUILDS {
             let texts = sources.texts()?;
             super::copy_sources(root, copy, &texts.files)?;
-            let out = Built::of(copy, build, &[&packages[..], &targets].concat())?;
+            let out = TestBuild::of(copy, build, &[&packages[..], &targets].concat())?;
             if out.is_complete {
                 built = Some((out, texts.files));
                 break;
@@ -98,7 +98,7 @@ impl<'a> Together<'a> {
             return run::by_cargo(self.copy, self.build, &m.tests);
         };
         let (_, targets) = arguments_for(&[tests]);
-        let built = Built::of(self.copy, self.build, &[&self.packages[..], &targets].concat())?;
+        let built = TestBuild::of(self.copy, self.build, &[&self.packages[..], &targets].concat())?;
         if !built.is_complete {
             let errors = built.errors();
             let first = errors.lines().next().unwrap_or("the build failed");
@@ -201,22 +201,22 @@ impl Program {
 }
 
 /// Result of a build, which may have failed.
-struct Built {
+struct TestBuild {
     is_complete: bool,
     /// Cargo's JSON messages.
     messages: Vec<Value>,
     /// Cargo's human-readable output.
     log: String,
 }
-impl Built {
-    fn of(copy: &Path, build: &Path, arguments: &[String]) -> Result<Built, String> {
+impl TestBuild {
+    fn of(copy: &Path, build: &Path, arguments: &[String]) -> Result<TestBuild, String> {
         let mut command = run::cargo("cargo", copy, build);
         command.args(["test", "--no-run", "--quiet", "--message-format=json"]).args(arguments);
         let out = command.output().map_err(|e| format!("cargo: {e}"))?;
         let text = String::from_utf8_lossy(&out.stdout);
         let messages = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
         let log = String::from_utf8_lossy(&out.stderr).into_owned();
-        Ok(Built { is_complete: out.status.success(), messages, log })
+        Ok(TestBuild { is_complete: out.status.success(), messages, log })
     }
     fn programs(&self) -> Vec<Program> {
         self.messages.iter().filter_map(Program::parse).collect()

@@ -49,13 +49,13 @@ pub fn max_exchanges(functions: u32, n: u32, load: f64) -> u32 {
 }
 
 /// A finished table.
-pub struct Built {
+pub struct CuckooTable {
     functions: Functions,
     all_ones: u32,
     table: Buffer<u64>,
     report: BuildReport,
 }
-impl restarts::Built for Built {
+impl restarts::Restarting for CuckooTable {
     fn complete(&mut self, report: BuildReport) {
         self.report = BuildReport { slots: self.table.len(), bytes: self.table.bytes(), ..report };
     }
@@ -68,7 +68,7 @@ pub fn build(
     pairs: Pairs<'_>,
     functions: Functions,
     insert: impl FnOnce(PairsIn, CuckooMut) -> Result<()>,
-) -> Result<restarts::Outcome<Built>> {
+) -> Result<restarts::Outcome<CuckooTable>> {
     let device = stream.device();
     let mut table = device.alloc::<u64>(functions.slots() as usize)?;
     let mut status = device.alloc::<u32>(status::WORDS)?;
@@ -81,7 +81,7 @@ pub fn build(
     })?;
     let status = status.download()?;
     let all_ones = status[status::ALL_ONES as usize];
-    let built = Built { functions, all_ones, table, report: BuildReport::default() };
+    let built = CuckooTable { functions, all_ones, table, report: BuildReport::default() };
     Ok(restarts::Outcome {
         table: (status[status::FAILED as usize] == 0).then_some(built),
         seconds,
@@ -103,7 +103,7 @@ impl cpu::Probe for Slots {
     }
 }
 
-impl Table for Built {
+impl Table for CuckooTable {
     fn report(&self) -> &BuildReport {
         &self.report
     }

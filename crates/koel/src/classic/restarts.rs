@@ -33,14 +33,14 @@ const MIXED: u32 = 4;
 const GROWN: u32 = 24;
 
 /// A built table that still needs its report.
-pub trait Built: Table + 'static {
+pub trait Restarting: Table + 'static {
     /// Adds what the table itself knows (slots, bytes, stash) to the report, and keeps it.
     fn complete(&mut self, report: BuildReport);
 }
 
 /// Implements [`Kind::build`] for kinds that make attempts: checks the input, resolves equal keys,
 /// and makes attempts until one succeeds. `attempt` receives the requested load factor.
-pub fn build<T: Built>(
+pub fn build<T: Restarting>(
     kind: &dyn Kind,
     published: Family,
     stream: &Stream,

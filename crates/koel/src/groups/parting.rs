@@ -13,12 +13,12 @@ use crate::map::kernels::{OrderedGroups, Passes, partition};
 use crate::primitives::Scan;
 use crate::seed::Seeds;
 use crate::table::DeviceLayout;
-use crate::table::plan::{Plan, Sizes};
+use crate::table::plan::{Plan, PlanTuning};
 use crate::table::slots::stash_words;
 use koel_kernels::groups::{SAMPLE, SAMPLES, group_sample};
+use koel_kernels::map::from_groups::map_compact_groups;
 use koel_kernels::map::group::{GroupsOut, MAX_PAIRS, THREADS, Ungrouped, map_group};
 use koel_kernels::map::kinds::MapLayout;
-use koel_kernels::map::of_groups::map_bring_groups;
 use koel_kernels::map::partition::Input;
 use koel_kernels::map::stamps::Stamps;
 use koel_kernels::table::layout::Layout;
@@ -56,7 +56,7 @@ impl PartingSizes {
 
     /// Returns the sizes of a plan, if the mean group size, over all pairs, is `copies`. `None`:
     /// the groups are too large.
-    fn of<L: Layout>(self, copies: f64) -> Option<Sizes> {
+    fn of<L: Layout>(self, copies: f64) -> Option<PlanTuning> {
         // The greatest mean whose deviations still fit: mean + deviations * sqrt(mean * copies) =
         // most.
         let spread = Self::DEVIATIONS * copies.sqrt();
@@ -65,7 +65,7 @@ impl PartingSizes {
         let pairs = (root * root).min(usual as f64);
         let enough = pairs >= Self::MIN_PAIRS.min(usual as f64 / 3.0);
         let PartingSizes { one_pass, groups, .. } = self;
-        enough.then_some(Sizes {
+        enough.then_some(PlanTuning {
             most: MAX_PAIRS,
             shared: |_, _| 0,
             pairs: pairs as u32,
@@ -74,7 +74,7 @@ impl PartingSizes {
             one_pass,
             groups,
             small: 0,
-            ..Sizes::TUNED
+            ..PlanTuning::TUNED
         })
     }
 }
@@ -301,10 +301,10 @@ pub fn brought<K: Key>(stream: &Stream, groups: &OrderedGroups<'_, K>) -> Result
     let device = stream.device();
     let (mut keys, mut starts) = (device.alloc(groups.groups)?, device.alloc(groups.groups + 1)?);
     let (mut to_keys, mut to_starts) = (keys.view_mut(), starts.view_mut());
-    let bringing = groups.bringing(stream, 1, &mut to_keys, &mut to_starts)?;
-    let grid = bringing.ordered.partitions.div_ceil(WARPS);
+    let compacting = groups.compacting(stream, 1, &mut to_keys, &mut to_starts)?;
+    let grid = compacting.ordered.partitions.div_ceil(WARPS);
     // SAFETY: no more groups than pairs; room for all keys and for one start more; one offset and
     // one first group per partition.
-    unsafe { map_bring_groups::launch(stream, grid, bringing) }?;
+    unsafe { map_compact_groups::launch(stream, grid, compacting) }?;
     Ok(Groups { keys, starts })
 }

@@ -7,16 +7,16 @@ use crate::duplicates::Duplicates;
 use crate::error::{Result, count32};
 use crate::seed::Seeds;
 use crate::table::plan::{Plan, with_crowd};
-use crate::table::slots::{SETTLED, Slots, resident, stash_words};
+use crate::table::slots::{FINALIZE_TILE, Slots, resident, stash_words};
 use crate::table::{DeviceLayout, THREADS};
 use koel_kernels::map::build::{Target, map_build, map_build_unchecked};
 use koel_kernels::map::contested_words;
 use koel_kernels::map::export::map_export;
+use koel_kernels::map::finalize::{Finalizing, Memory, PairsIn, lock_words, map_finalize};
 use koel_kernels::map::find::map_find;
-use koel_kernels::map::of_groups::{Bringing, Ordered, map_of_groups};
+use koel_kernels::map::from_groups::{Compacting, Ordered, map_build_from_groups};
 use koel_kernels::map::partition::Input;
 use koel_kernels::map::reproduce::{map_reproduce, map_unstash, unstashed_words};
-use koel_kernels::map::settle::{Memory, PairsIn, Settling, lock_words, map_settle};
 use koel_kernels::map::small::{KeysIn, map_build_small, map_records};
 use koel_kernels::map::stamps::Stamps;
 use koel_kernels::table::bins::PartitionsIn;
@@ -201,7 +201,7 @@ pub fn build<L: DeviceLayout>(
         }
     }
     let pairs = PairsIn::<L> { keys, values };
-    settle::<L>(stream, plan, (seeds, reproducible), stamps, pairs, table, scratch)?;
+    finalize::<L>(stream, plan, (seeds, reproducible), stamps, pairs, table, scratch)?;
     if reproducible {
         make_reproducible::<L>(stream, plan, table, scratch)?;
     }
@@ -228,16 +228,16 @@ pub struct OrderedGroups<'a, K: Key> {
 }
 impl<K: Key> OrderedGroups<'_, K> {
     /// Returns the argument of kernels that compact the groups of `each` partitions at a time.
-    pub fn bringing(
+    pub fn compacting(
         &self,
         stream: &Stream,
         each: u32,
         keys_kept: &mut ViewMut<'_, K>,
         starts_kept: &mut ViewMut<'_, u32>,
-    ) -> Result<Bringing<K>> {
+    ) -> Result<Compacting<K>> {
         let (groups, pairs) = (count32("groups", self.groups)?, count32("pairs", self.pairs)?);
         let partitions = self.firsts.len() as u32;
-        Ok(Bringing {
+        Ok(Compacting {
             ordered: Ordered { groups, pairs, partitions, each, seed: self.seeds.first },
             keys: self.keys.arg("keys", stream)?,
             starts: self.starts.arg("starts", stream)?,
@@ -250,7 +250,7 @@ impl<K: Key> OrderedGroups<'_, K> {
 }
 /// Like [`build`], from the keys of groups to their numbers. Writes the compacted keys and starts
 /// to `kept`. Launches: the build and the end of the build.
-pub fn build_of_groups<K: Key>(
+pub fn build_from_groups<K: Key>(
     stream: &Stream,
     plan: &Plan,
     groups: OrderedGroups<'_, K>,
@@ -262,23 +262,25 @@ pub fn build_of_groups<K: Key>(
     table.stash.view_mut().fill_bytes(0xFF, stream)?;
     let partitions = plan.shape.partitions;
     let each = groups.firsts.len() as u32 / partitions;
-    let bringing = groups.bringing(stream, each, &mut keys_kept, &mut starts_kept)?;
+    let compacting = groups.compacting(stream, each, &mut keys_kept, &mut starts_kept)?;
     let to = target(stream, plan, table, scratch)?;
     // SAFETY: there are no more groups than pairs; there is room for as many keys and for one more
     // start; there is an offset and a first group for each partition; the rest is as in
     // `build_partitions`.
     unsafe {
-        map_of_groups::launch::<K::Layout<u32>, _>(stream, partitions, plan.shape, bringing, to)
+        map_build_from_groups::launch::<K::Layout<u32>, _>(
+            stream, partitions, plan.shape, compacting, to,
+        )
     }?;
     let (keys, values) =
         (keys_kept.view().arg("keys", stream)?, groups.numbers.arg("numbers", stream)?);
     let pairs = PairsIn::<K::Layout<u32>> { keys, values };
-    settle(stream, plan, (groups.seeds, false), Stamps::NONE, pairs, table, scratch)?;
+    finalize(stream, plan, (groups.seeds, false), Stamps::NONE, pairs, table, scratch)?;
     scratch.clean = true;
     Ok(())
 }
 /// Launches the end of a build.
-fn settle<L: DeviceLayout>(
+fn finalize<L: DeviceLayout>(
     stream: &Stream,
     plan: &Plan,
     (seeds, keeps_seed): (Seeds, bool),
@@ -288,7 +290,7 @@ fn settle<L: DeviceLayout>(
     scratch: &mut Scratch,
 ) -> Result<()> {
     let tile = plan.first_tile(stream.device().max_shared());
-    let settling = Settling {
+    let finalizing = Finalizing {
         n: plan.n,
         tile: tile.pairs::<L>(),
         tiles: tiles::<L>(plan, tile),
@@ -301,7 +303,7 @@ fn settle<L: DeviceLayout>(
         keeps_seed: keeps_seed as u32,
         gives_up: seeds.gives_up as u32,
     };
-    let grid = resident(stream, plan.n, SETTLED);
+    let grid = resident(stream, plan.n, FINALIZE_TILE);
     let memory = Memory {
         contested: scratch.contested.view_mut().arg("contested", stream)?,
         ranks: scratch.ranks.view_mut().arg("ranks", stream)?,
@@ -312,7 +314,7 @@ fn settle<L: DeviceLayout>(
     };
     let table = table.table_mut(stream, plan)?;
     // SAFETY: all memory is as the build left it.
-    unsafe { map_settle::launch(stream, grid, settling, stamps, pairs, table, memory) }
+    unsafe { map_finalize::launch(stream, grid, finalizing, stamps, pairs, table, memory) }
 }
 /// Places the pairs of a finished table anew. Uses the memory of the build: stashed pairs wait in
 /// the overflow areas.

@@ -5,7 +5,7 @@ use crate::device::{Device, Element, Stream, View, ViewMut};
 use crate::error::{Result, check_length};
 use koel_kernels::compact::{self as kernels, TILE};
 use koel_kernels::lookback::Tiles;
-use koel_kernels::moved::FromTo;
+use koel_kernels::payload::FromTo;
 use koel_simt::{Buf, In};
 use rayon::prelude::*;
 

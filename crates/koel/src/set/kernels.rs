@@ -6,20 +6,20 @@ use crate::duplicates::Duplicates;
 use crate::error::Result;
 use crate::key::Key;
 use crate::seed::Seeds;
-use crate::table::plan::{Plan, Sizes, with_crowd};
-use crate::table::slots::{SETTLED, Slots, resident, stash_words};
+use crate::table::plan::{Plan, PlanTuning, with_crowd};
+use crate::table::slots::{FINALIZE_TILE, Slots, resident, stash_words};
 use crate::table::{THREADS, slots_of};
 use koel_kernels::set::build::{Arrived, set_build};
 use koel_kernels::set::combine::{
     Combined, Ending, combine_bytes, how, set_combine, set_combined, spare_words,
 };
 use koel_kernels::set::export::set_export;
+use koel_kernels::set::finalize::{Finalizing, Memory, mark_words, set_finalize};
 use koel_kernels::set::find::set_contains;
 use koel_kernels::set::layout::Member;
 use koel_kernels::set::partition::{
     FEW_BINS, KeysIn, MANY_BINS, set_from_groups, set_from_input, set_from_input_many,
 };
-use koel_kernels::set::settle::{Memory, Settling, mark_words, set_settle};
 use koel_kernels::table::append::KeysOut;
 use koel_kernels::table::bins::{Bins, BinsOut, GroupsIn, StashOut};
 use koel_kernels::table::state;
@@ -30,12 +30,12 @@ const _: () =
 
 /// Returns the sizes for plans of sets. A block takes twice as many 32-bit keys as 64-bit keys, in
 /// as many bytes.
-pub fn sizes<K: Member>() -> Sizes {
+pub fn sizes<K: Member>() -> PlanTuning {
     let (pairs, shared): (u32, fn(u32, u32) -> u32) = match size_of::<K>() {
         4 => (7200, |buckets, list| combine_bytes(buckets, list, 4)),
         _ => (3600, |buckets, list| combine_bytes(buckets, list, 8)),
     };
-    Sizes { bucket: K::SLOTS, most: u32::MAX, shared, pairs, copies: 6.0, ..Sizes::TUNED }
+    PlanTuning { bucket: K::SLOTS, most: u32::MAX, shared, pairs, copies: 6.0, ..PlanTuning::TUNED }
 }
 /// Plans a set of `n` keys.
 pub fn plan_of<K: Member>(n: usize, load: f64) -> Result<Plan> {
@@ -280,7 +280,7 @@ pub fn build<K: Key>(
     // SAFETY: the bins are as the passes left them; `slots` has the buckets of all partitions, the
     // stash 2^`stash_bits` slots.
     unsafe { set_build::launch(stream, plan.shape.partitions, arrived, slots, stash) }?;
-    let settling = Settling {
+    let finalizing = Finalizing {
         n: plan.n,
         seed,
         redraws,
@@ -292,10 +292,10 @@ pub fn build<K: Key>(
     let spare = passes.by_partition.view_mut().arg("spare", stream)?;
     let [cursors, valid, build_state] = passes.counters(stream)?;
     let memory = Memory { spare, cursors, valid, build_state };
-    let (grid, table) = (resident(stream, plan.n, SETTLED), set.table_mut(stream, plan)?);
+    let (grid, table) = (resident(stream, plan.n, FINALIZE_TILE), set.table_mut(stream, plan)?);
     // SAFETY: all memory is as the build left it; the spare memory has the marks, and a slot for
     // each key.
-    unsafe { set_settle::launch(stream, grid, settling, keys, table, memory) }?;
+    unsafe { set_finalize::launch(stream, grid, finalizing, keys, table, memory) }?;
     passes.clean = true;
     Ok(())
 }
@@ -371,7 +371,7 @@ pub fn combine_arrays<K: Key>(
         valid,
         states,
     };
-    let grid = resident(stream, n[0].max(n[1]), SETTLED);
+    let grid = resident(stream, n[0].max(n[1]), FINALIZE_TILE);
     // SAFETY: as above; the spare memory has a slot for each key that is inserted there.
     unsafe { set_combined::launch(stream, grid, ending, combined, to) }?;
     first_passes.clean = true;

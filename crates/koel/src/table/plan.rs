@@ -14,7 +14,7 @@ use koel_kernels::table::{stash, state};
 
 /// Parameters of plans.
 #[derive(Clone, Copy)]
-pub struct Sizes {
+pub struct PlanTuning {
     /// Slots per bucket.
     pub bucket: u32,
     /// Maximum number of pairs per partition, not counting overflow.
@@ -38,10 +38,10 @@ pub struct Sizes {
     /// Number of partitions of a small input, unless they would have too few pairs.
     pub small_partitions: u32,
 }
-impl Sizes {
+impl PlanTuning {
     /// Tuned sizes. Four blocks that build a partition fit a multiprocessor of compute capability
     /// 9.0. A single pass makes as many partitions as the widest tile has bins, on every device.
-    pub const TUNED: Sizes = Sizes {
+    pub const TUNED: PlanTuning = PlanTuning {
         bucket: BUCKET as u32,
         most: MAX_PAIRS,
         shared: shared_bytes,
@@ -128,7 +128,7 @@ pub struct Plan {
 
 impl Plan {
     pub fn new(n: usize, load: f64) -> Result<Plan> {
-        Plan::sized(n, load, Sizes::TUNED)
+        Plan::sized(n, load, PlanTuning::TUNED)
     }
     /// Returns the plan of an existing table of this shape, for lookups: nothing is built with it.
     pub fn of_table(n: usize, shape: Shape) -> Result<Plan> {
@@ -136,7 +136,7 @@ impl Plan {
         Ok(Plan { n: count32("pairs", n)?, shape, ..Plan::new(0, 0.8)? })
     }
     /// Plans with sizes other than the tuned ones: tests use small ones to take every path.
-    pub fn sized(n: usize, load: f64, sizes: Sizes) -> Result<Plan> {
+    pub fn sized(n: usize, load: f64, sizes: PlanTuning) -> Result<Plan> {
         let n = count32("pairs", n)?;
         // Low loads need many buckets for few pairs.
         let mut pairs = sizes.pairs_of(n, load);
@@ -198,7 +198,7 @@ impl Plan {
     /// the table covers as many as possible. Returns `None` if the table's partitions would have
     /// too many keys, or fewer than `least` on average.
     pub fn of_ordered(n: usize, load: f64, ordered: u32, least: u32) -> Result<Option<Plan>> {
-        let (sizes, whole) = (Sizes::TUNED, Plan::new(n, load)?);
+        let (sizes, whole) = (PlanTuning::TUNED, Plan::new(n, load)?);
         let mean = |partitions: u32| n as f64 / partitions as f64;
         let fits = |&partitions: &u32| {
             mean(partitions) <= MAX_ORDERED && sizes.fit(mean(partitions), load)
@@ -225,7 +225,7 @@ impl Plan {
         }))
     }
     /// Plans for another array of `n` keys, with the same partitions.
-    pub fn with_the_same_partitions(&self, n: usize, sizes: Sizes) -> Result<Plan> {
+    pub fn with_the_same_partitions(&self, n: usize, sizes: PlanTuning) -> Result<Plan> {
         let n = count32("keys", n)?;
         let (partitions, groups) =
             divide(n, self.shape.partitions, self.groups.map_or(1, |g| g.count), sizes)?;
@@ -298,7 +298,7 @@ impl Plan {
 }
 
 /// Returns the bins of the last pass, and those of the first one if there are two.
-fn divide(n: u32, partitions: u32, groups: u32, sizes: Sizes) -> Result<(Bins, Option<Bins>)> {
+fn divide(n: u32, partitions: u32, groups: u32, sizes: PlanTuning) -> Result<(Bins, Option<Bins>)> {
     let area = (n / 256).next_multiple_of(2).clamp(MIN_OVERFLOW, MAX_OVERFLOW);
     // Room for many copies would need more places than kernels can count.
     let copies = if n <= 1 << 30 { sizes.copies } else { sizes.copies.min(MANY_COPIES) };
@@ -419,7 +419,7 @@ mod tests {
         for (n, blocks) in
             [(100_000, 3), (100_000, 70), (1 << 20, 137), (1 << 24, 2185), (1 << 24, 100)]
         {
-            let plan = Plan::sized(n, 0.8, Sizes { small: 0, ..Sizes::TUNED }).unwrap();
+            let plan = Plan::sized(n, 0.8, PlanTuning { small: 0, ..PlanTuning::TUNED }).unwrap();
             for duplicates in [Duplicates::KeepLast, Duplicates::KeepFirst] {
                 let stamps = plan.stamps(duplicates, blocks);
                 let all = (0..blocks).map(|b| stamps.of_block(b)).collect::<Vec<_>>();

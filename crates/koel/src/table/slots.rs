@@ -8,7 +8,7 @@ use koel_kernels::table::header;
 use koel_kernels::table::layout::{Layout, TableMut};
 
 /// Pairs per block at the end of a build, in case everything is built again.
-pub const SETTLED: u32 = 2048;
+pub const FINALIZE_TILE: u32 = 2048;
 
 /// A table in device memory, whose buckets have words of type `W`.
 pub struct Slots<W = u64> {

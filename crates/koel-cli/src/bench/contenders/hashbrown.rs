@@ -9,7 +9,7 @@ pub type Map = HashMap<u32, u32, FxBuildHasher>;
 
 /// Built by one thread, as it must be; queried by all.
 pub struct Hashbrown;
-struct Built {
+struct HashbrownTable {
     map: Map,
     report: BuildReport,
 }
@@ -42,11 +42,11 @@ impl Kind for Hashbrown {
             duplicates: keys.len() - map.len(),
             ..report_of(std::slice::from_ref(&map))
         };
-        Ok(Box::new(Built { map, report }))
+        Ok(Box::new(HashbrownTable { map, report }))
     }
 }
 
-impl Table for Built {
+impl Table for HashbrownTable {
     fn report(&self) -> &BuildReport {
         &self.report
     }

@@ -6,7 +6,7 @@ use koel_kernels::table::sending::{BINS, MANY_BINS, MANY_SHARED, Pass};
 
 /// Parameters that decide whether and how queries are partitioned.
 #[derive(Clone, Copy)]
-pub struct Rule {
+pub struct RouteTuning {
     /// Maximum bytes of a table that queries read at random, because the cache holds it.
     pub cached: usize,
     /// Maximum number of pairs per query. With more, most of the table would be read in vain.
@@ -26,8 +26,8 @@ pub struct Rule {
     /// Minimum number of answering blocks, if partitions have queries for several blocks.
     pub blocks: u32,
 }
-impl Rule {
-    pub const TUNED: Rule = Rule {
+impl RouteTuning {
+    pub const TUNED: RouteTuning = RouteTuning {
         cached: 64 << 20,
         pairs: 4,
         shared: true,
@@ -65,37 +65,37 @@ impl Route {
         values: bool,
         shape: Shape,
         max_shared: u32,
-        rule: Rule,
+        tuning: RouteTuning,
     ) -> Option<Route> {
         let (all, bytes) = (shape.partitions, shape.all_buckets() as usize * L::WORDS * 8);
-        if bytes <= rule.cached || n < pairs / rule.pairs {
+        if bytes <= tuning.cached || n < pairs / tuning.pairs {
             return None;
         }
         // Partitions per bin of the first pass.
-        let most = if max_shared >= MANY_SHARED { rule.many_bins } else { rule.bins };
-        let each = match all.div_ceil(rule.bins) {
+        let most = if max_shared >= MANY_SHARED { tuning.many_bins } else { tuning.bins };
+        let each = match all.div_ceil(tuning.bins) {
             _ if all <= most => 1,
-            few if few <= rule.bins && !rule.smallest => few,
+            few if few <= tuning.bins && !tuning.smallest => few,
             _ => all.div_ceil(most),
         };
         let pass = |each: u32| {
             let mean = n as f64 * each as f64 / all as f64;
             let room = ((mean + 8.0 * mean.sqrt()) as u32 + 16).next_multiple_of(4);
-            Pass::new(each, room, n / 8 + rule.area)
+            Pass::new(each, room, n / 8 + tuning.area)
         };
         let shared =
-            rule.shared && shared_bytes(shape.buckets, values && L::SLOT_WORDS > 1) <= max_shared;
+            tuning.shared && shared_bytes(shape.buckets, values && L::SLOT_WORDS > 1) <= max_shared;
         let (groups, last) =
             if shared && each > 1 { (Some(pass(each)), pass(1)) } else { (None, pass(each)) };
         let blocks = match shared {
-            true => (rule.blocks / all).clamp(1, last.room.div_ceil(ANSWERING * 8)),
+            true => (tuning.blocks / all).clamp(1, last.room.div_ceil(ANSWERING * 8)),
             false => last.room.div_ceil(ANSWERING * DIRECT_ITEMS),
         };
-        let route = Route { groups, last, many: all.div_ceil(each) > rule.bins, shared, blocks };
+        let route = Route { groups, last, many: all.div_ceil(each) > tuning.bins, shared, blocks };
         let fits = if shared {
-            each <= rule.bins
+            each <= tuning.bins
         } else {
-            bytes / all as usize * each as usize <= rule.part
+            bytes / all as usize * each as usize <= tuning.part
         };
         (fits && route.places(all).into_iter().all(|places| places < 1 << 31)).then_some(route)
     }

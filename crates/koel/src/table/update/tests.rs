@@ -4,7 +4,7 @@
 use super::*;
 use crate::key::Key;
 use crate::special::special_keys;
-use crate::table::plan::Sizes;
+use crate::table::plan::PlanTuning;
 use koel_kernels::hash::mix::{mix, splitmix_at};
 use koel_kernels::table::layout::Layout;
 use koel_kernels::table::layout::Number;
@@ -12,21 +12,25 @@ use koel_kernels::table::update::operation::{ADD, ASSIGN, EACH, ERASE, INSERT};
 
 pub const SEED: u32 = 7;
 /// One pass.
-pub const ONE: Limits = Limits { rule: Rule { bins: 64, ..Limits::TUNED.rule }, ..Limits::TUNED };
+pub const ONE: UpdateTuning = UpdateTuning {
+    route: RouteTuning { bins: 64, ..UpdateTuning::TUNED.route },
+    ..UpdateTuning::TUNED
+};
 /// Two passes from nine partitions on.
-pub const TWO: Limits = Limits {
-    rule: Rule { bins: 8, many_bins: 8, ..Limits::TUNED.rule },
-    few: false,
-    ..Limits::TUNED
+pub const TWO: UpdateTuning = UpdateTuning {
+    route: RouteTuning { bins: 8, many_bins: 8, ..UpdateTuning::TUNED.route },
+    sparse: false,
+    ..UpdateTuning::TUNED
 };
 /// Bins of several partitions.
-pub const GROUPS: Limits = Limits { few: true, ..TWO };
+pub const GROUPS: UpdateTuning = UpdateTuning { sparse: true, ..TWO };
 /// Blocks with room for few keys, and pieces of few operations.
-pub const FEW: Limits = Limits { operations: 9, deviations: 0.0, spare: 1, few: false, ..ONE };
+pub const TIGHT: UpdateTuning =
+    UpdateTuning { operations: 9, deviations: 0.0, spare: 1, sparse: false, ..ONE };
 /// Always whole partitions.
-pub const WHOLE: Limits = Limits { few: false, ..ONE };
+pub const WHOLE: UpdateTuning = UpdateTuning { sparse: false, ..ONE };
 /// Any number of pairs per partition: the stash takes homeless ones.
-pub const FULL: Limits = Limits { most_load: 9.0, ..ONE };
+pub const FULL: UpdateTuning = UpdateTuning { most_load: 9.0, ..ONE };
 
 /// A table under test.
 pub trait Tested {
@@ -36,7 +40,7 @@ pub trait Tested {
     fn table(&self) -> &Table<Self::Family>;
     fn table_mut(&mut self) -> &mut Table<Self::Family>;
     /// Returns the sizes of plans.
-    fn sizes() -> Sizes;
+    fn sizes() -> PlanTuning;
     fn built(device: &Device, plan: Plan, keys: &[KeyOf<Self>], values: &[ValueOf<Self>]) -> Self;
     /// Returns the results of lookups.
     fn found(&self, keys: &[KeyOf<Self>]) -> Vec<Option<ValueOf<Self>>>;
@@ -62,7 +66,7 @@ pub fn kinds<T: Tested>() -> &'static [u32] {
 }
 
 pub fn plan<T: Tested>(n: usize, load: f64) -> Plan {
-    let small = Sizes {
+    let small = PlanTuning {
         pairs: 100,
         one_pass: 1024,
         groups: 4,
@@ -98,13 +102,13 @@ pub struct World<T: Tested> {
 }
 impl<T: Tested> World<T> {
     /// Builds a table of the first `plan.n` keys of the world.
-    pub fn new(device: &Device, plan: Plan, limits: Limits) -> Self {
+    pub fn new(device: &Device, plan: Plan, tuning: UpdateTuning) -> Self {
         let n = plan.n as u64;
         let keys = (0..n).map(key::<T>).collect::<Vec<_>>();
         let value = |i| if has_values::<T>() { splitmix_at(9, i as u32) } else { 0 };
         let values = (0..n).map(|i| Number::narrowed(value(i))).collect::<Vec<_>>();
         let table = T::built(device, plan, &keys, &values);
-        let updater = Updater::new(device, T::settings(), limits).unwrap();
+        let updater = Updater::new(device, T::settings(), tuning).unwrap();
         let stream = device.stream().unwrap();
         World { stream, table, oracle: keys.into_iter().zip(values).collect(), updater, random: n }
     }
@@ -194,9 +198,9 @@ impl<T: Tested> World<T> {
 }
 
 /// Batches of every kind and size, in sequence.
-pub fn batches<T: Tested>(seed: u64, limits: Limits) {
+pub fn batches<T: Tested>(seed: u64, tuning: UpdateTuning) {
     for device in both(seed) {
-        let mut world = World::<T>::new(&device, plan::<T>(900, 0.8), limits);
+        let mut world = World::<T>::new(&device, plan::<T>(900, 0.8), tuning);
         world.check();
         for &operation in [EACH, INSERT, ERASE].iter().chain(kinds::<T>()).chain(&[EACH, ERASE]) {
             for n in [1, 33, 300] {
@@ -215,8 +219,9 @@ pub fn batches<T: Tested>(seed: u64, limits: Limits) {
 /// Batches that change buckets in place: slots are claimed, keys are evicted directly or after a
 /// third one, fillers come and go.
 pub fn few<T: Tested>(seed: u64, load: f64) {
-    let limits = Limits { few_load: 9.0, ..if seed.is_multiple_of(2) { ONE } else { GROUPS } };
-    let mut world = World::<T>::new(&device(seed), plan::<T>(900, load), limits);
+    let tuning =
+        UpdateTuning { sparse_load: 9.0, ..if seed.is_multiple_of(2) { ONE } else { GROUPS } };
+    let mut world = World::<T>::new(&device(seed), plan::<T>(900, load), tuning);
     let slots = world.slots();
     for round in 0..4 {
         world.apply(INSERT, &(900 + round * 12..912 + round * 12).collect::<Vec<_>>());
@@ -234,8 +239,8 @@ pub fn few<T: Tested>(seed: u64, load: f64) {
 
 /// Most operations are on a few keys: bins overflow, entries do not.
 pub fn frequent<T: Tested>(seed: u64) {
-    for limits in [ONE, GROUPS, TWO, FEW] {
-        let mut world = World::<T>::new(&device(seed), plan::<T>(900, 0.5), limits);
+    for tuning in [ONE, GROUPS, TWO, TIGHT] {
+        let mut world = World::<T>::new(&device(seed), plan::<T>(900, 0.5), tuning);
         let slots = world.slots();
         for &operation in kinds::<T>().iter().chain(&[EACH]) {
             let n = if operation == EACH { 200 } else { 1500 };
@@ -314,8 +319,8 @@ pub fn growth<T: Tested>(seed: u64) {
 pub fn mixed_that_do_not_fit<T: Tested>() {
     for seed in 1..5 {
         for device in both(seed) {
-            let limits = if seed % 2 == 0 { ONE } else { FEW };
-            let mut world = World::<T>::new(&device, plan::<T>(300, 0.9), limits);
+            let tuning = if seed % 2 == 0 { ONE } else { TIGHT };
+            let mut world = World::<T>::new(&device, plan::<T>(300, 0.9), tuning);
             world.random = seed << 20;
             let numbers = world.some(1200, 700);
             world.apply(EACH, &numbers);
