@@ -40,7 +40,7 @@ struct Measured {
 
 /// Builds all programs in release mode, and `map` in dev mode too, and prints a table; also writes
 /// JSON. With `quick`, only `map`.
-pub fn weigh(root: &Path, quick: bool, json: Option<&Path>) -> Result<(), String> {
+pub(crate) fn weigh(root: &Path, quick: bool, json: Option<&Path>) -> Result<(), String> {
     let mut lines = vec![];
     let mut empty = 0;
     println!(
@@ -181,7 +181,7 @@ fn seconds_of(name: &str, timings: &str) -> Option<f64> {
 }
 
 /// Returns the processor time of all children that have ended, in seconds.
-pub fn cpu_of_children() -> Result<f64, String> {
+pub(crate) fn cpu_of_children() -> Result<f64, String> {
     let text =
         std::fs::read_to_string("/proc/self/stat").map_err(|e| format!("/proc/self/stat: {e}"))?;
     let fields =

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 const MAX_BUILDS: usize = 8;
 
 /// Test programs that contain the faults, and the faults that they do not contain.
-pub struct Together<'a> {
+pub(super) struct Together<'a> {
     /// Faults that must be planted alone, and why.
     pub alone: BTreeMap<u32, String>,
     copy: &'a Path,
@@ -27,7 +27,7 @@ pub struct Together<'a> {
 impl<'a> Together<'a> {
     /// Builds the test programs of these mutants, in a copy of the sources. A mutant's number must
     /// not be 0.
-    pub fn build(
+    pub(super) fn build(
         root: &'a Path,
         copy: &'a Path,
         build: &'a Path,
@@ -72,7 +72,7 @@ impl<'a> Together<'a> {
     }
     /// Runs the tests of a mutant, switched on, or planted alone if necessary. Tests that do not
     /// pass without the fault are not run: they would have no verdict.
-    pub fn test(&self, number: u32, m: &'a Mutant<'a>) -> Result<Outcome, String> {
+    pub(super) fn test(&self, number: u32, m: &'a Mutant<'a>) -> Result<Outcome, String> {
         let no_verdict = |why: String| Ok(Outcome::NoVerdict(why));
         match self.without.get(&m.tests[..]) {
             Some(Outcome::Failed(said)) => no_verdict(format!("fails without a fault: {said}")),

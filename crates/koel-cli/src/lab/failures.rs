@@ -15,7 +15,7 @@ use serde::Serialize;
 
 /// Measure restart rates next to the papers', and for each family of hash functions
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub(super) struct Args {
     #[command(flatten)]
     pub common: Common,
     /// Keys per build when comparing families
@@ -136,7 +136,7 @@ fn restarts(
 }
 
 /// Runs `koel lab failures`.
-pub fn run(global: &Global, args: &Args, progress: &ProgressBar) -> Outcome<Findings> {
+pub(super) fn run(global: &Global, args: &Args, progress: &ProgressBar) -> Outcome<Findings> {
     let seed = global.seed;
     let device = device::open(global.device, global.threads)?.device;
     let builds =

@@ -18,7 +18,7 @@ use std::fs::File;
 use std::time::Instant;
 
 /// Runs `koel build`. Rejects bad arguments before anything is read.
-pub fn run_build(global: &Global, args: BuildArgs) -> Outcome {
+pub(crate) fn run_build(global: &Global, args: BuildArgs) -> Outcome {
     check(&args)?;
     let files = [Some(args.keys.as_path()), args.values.as_deref()];
     let header = check_header(args.header, &files.into_iter().flatten().collect::<Vec<_>>())?;

@@ -11,7 +11,7 @@ use koel_kernels::hash::Functions;
 
 /// Returns the maximum load factor that the paper found practical, by number of functions: 2.1,
 /// 1.1, 1.03 and 1.02 slots per pair.
-pub fn max_load(functions: u32) -> f64 {
+pub(super) fn max_load(functions: u32) -> f64 {
     match functions {
         2 => 0.476,
         3 => 0.909,
@@ -20,7 +20,7 @@ pub fn max_load(functions: u32) -> f64 {
     }
 }
 /// Rejects numbers of functions that no table supports.
-pub fn check_functions(functions: u32) -> Result<()> {
+pub(super) fn check_functions(functions: u32) -> Result<()> {
     match functions {
         2..=5 => Ok(()),
         _ => Err(Error::Setting {
@@ -31,13 +31,13 @@ pub fn check_functions(functions: u32) -> Result<()> {
     }
 }
 /// Draws the functions of an attempt.
-pub fn functions(count: u32, n: u32, load: f64, attempt: Attempt) -> Result<Functions> {
+pub(super) fn functions(count: u32, n: u32, load: f64, attempt: Attempt) -> Result<Functions> {
     let slots = count32("slots", (f64::from(n) / load * attempt.growth).ceil().max(1.0) as usize)?;
     Ok(Functions::new(attempt.family, count, slots, attempt.seed))
 }
 /// Returns the maximum number of exchanges before a pair is given up: the paper's 7 lg n up to a
 /// load of 0.8 with four functions, more near the threshold.
-pub fn max_exchanges(functions: u32, n: u32, load: f64) -> u32 {
+pub(super) fn max_exchanges(functions: u32, n: u32, load: f64) -> u32 {
     let threshold = match functions {
         2 => 0.5,
         3 => 0.9179,
@@ -49,7 +49,7 @@ pub fn max_exchanges(functions: u32, n: u32, load: f64) -> u32 {
 }
 
 /// A finished table.
-pub struct CuckooTable {
+pub(super) struct CuckooTable {
     functions: Functions,
     all_ones: u32,
     table: Buffer<u64>,
@@ -63,7 +63,7 @@ impl restarts::Restarting for CuckooTable {
 
 /// Clears the table and the status, then calls `insert`. Returns the table, if all pairs found a
 /// slot, and the device time in seconds.
-pub fn build(
+pub(super) fn build(
     stream: &Stream,
     pairs: Pairs<'_>,
     functions: Functions,

@@ -191,7 +191,7 @@ impl<K: Key> IndexBuilder<K> {
     ) -> Result<(Index<K>, Buffer<u32>)> {
         let Groups { keys, starts } = self.groups(stream, keys)?;
         let counts = sizes(stream, starts.view())?;
-        Ok((self.from_groups(stream, keys)?, counts))
+        Ok((self.finish(stream, keys)?, counts))
     }
     /// Returns the distinct keys of a column in ascending order, and how often each occurs, without
     /// building an index. Waits.
@@ -217,7 +217,7 @@ impl<K: Key> IndexBuilder<K> {
         sorting.sort.run(stream, keys, sorting.sorted.view_mut().slice(..n)?)?;
         Grouping::reserve(device, &mut self.grouping, n)?.of_sorted(stream, sorting, n)
     }
-    fn from_groups(&mut self, stream: &Stream, keys: Buffer<K>) -> Result<Index<K>> {
+    fn finish(&mut self, stream: &Stream, keys: Buffer<K>) -> Result<Index<K>> {
         let Some(grouping) = &self.grouping else { unreachable!("groups come from it") };
         Index::from_groups(stream, &mut self.map, grouping, keys)
     }

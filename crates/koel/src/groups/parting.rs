@@ -30,7 +30,7 @@ mod tests;
 
 /// Sizes for partitioning pairs.
 #[derive(Clone, Copy, Debug)]
-pub struct PartingSizes {
+pub(super) struct PartingSizes {
     /// Minimum number of pairs: below it, sorting is as fast.
     pub least: usize,
     /// Mean number of narrow pairs per partition if keys rarely repeat; two thirds of that for wide
@@ -46,7 +46,7 @@ pub struct PartingSizes {
 }
 impl PartingSizes {
     /// Partitions like those of a map.
-    pub const TUNED: PartingSizes =
+    pub(super) const TUNED: PartingSizes =
         PartingSizes { least: 1 << 18, pairs: 3000, one_pass: 1024, groups: 256, keys: 1500 };
     /// Minimum number of pairs per partition: below it, reading the bins costs as much as sorting.
     const MIN_PAIRS: f64 = 1024.0;
@@ -92,7 +92,7 @@ fn copies(couples: u32, n: usize) -> f64 {
 }
 
 /// Memory for partitioning.
-pub struct Parting {
+pub(super) struct Parting {
     by_group: Buffer<u64>,
     by_partition: Buffer<u64>,
     overflow: Buffer<u64>,
@@ -138,7 +138,7 @@ impl Parting {
             .zip(Parting::needs::<L>(plan))
             .all(|(has, needs)| has >= needs)
     }
-    pub fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         let words =
             [&self.by_group, &self.by_partition, &self.overflow, &self.stash].map(|b| b.bytes());
         let halves =
@@ -153,7 +153,7 @@ impl Parting {
 ///
 /// On a GPU: a launch for the sample, five fills, one or two partition passes, and three launches,
 /// one of which groups.
-pub fn group<'a, K: Key, V: Value>(
+pub(super) fn group<'a, K: Key, V: Value>(
     stream: &Stream,
     sizes: PartingSizes,
     seeds: Seeds,
@@ -297,7 +297,7 @@ impl Parting {
     }
 }
 /// Compacts the groups into new buffers of exact size. One launch.
-pub fn brought<K: Key>(stream: &Stream, groups: &OrderedGroups<'_, K>) -> Result<Groups<K>> {
+pub(super) fn brought<K: Key>(stream: &Stream, groups: &OrderedGroups<'_, K>) -> Result<Groups<K>> {
     let device = stream.device();
     let (mut keys, mut starts) = (device.alloc(groups.groups)?, device.alloc(groups.groups + 1)?);
     let (mut to_keys, mut to_starts) = (keys.view_mut(), starts.view_mut());

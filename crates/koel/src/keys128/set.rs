@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// let device = koel::Device::cpu()?;
 /// let set = koel::Set128::build(&device, &[9 << 100, 3, 9 << 100])?;
 /// assert_eq!(set.contains(&[3, 4])?, [true, false]);
-/// assert_eq!(set.keys().download()?, [9 << 100, 3]);
+/// assert_eq!(set.keys()?, [9 << 100, 3]);
 /// # Ok::<(), koel::Error>(())
 /// ```
 ///
@@ -237,7 +237,7 @@ impl Set128 {
         keys: View<'_, u128>,
         mut count: ViewMut<'_, u64>,
     ) -> Result<()> {
-        check_length("count", count.len(), "one sum", 1)?;
+        check_length("count", count.len(), "the total", 1)?;
         count.fill_bytes(0, stream)?;
         let to = count.arg("count", stream)?;
         self.look_up(

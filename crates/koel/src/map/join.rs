@@ -260,7 +260,7 @@ impl<K: Key, V: Value> MapJoiner<K, V> {
     ) -> Result<u32> {
         check_device("map", map.device(), &self.device)?;
         check_device("stream", stream.device(), &self.device)?;
-        check_length("count", count.len(), "one sum", 1)?;
+        check_length("count", count.len(), "the total", 1)?;
         queries.arg("queries", stream)?;
         count.arg("count", stream)?;
         count32("queries", queries.len())

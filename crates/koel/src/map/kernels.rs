@@ -24,14 +24,14 @@ use koel_kernels::table::bins::{BinsOut, StashOut};
 use koel_kernels::table::layout::Layout;
 use koel_kernels::table::state;
 use passes::tiles;
-pub use passes::{Passes, partition};
+pub(crate) use passes::{Passes, partition};
 
 const _: () = assert!(
     map_find::narrow::SPEC.threads == THREADS && map_export::narrow::SPEC.threads == THREADS
 );
 
 /// Scratch memory of a build: about 1.1 times the input.
-pub struct Scratch {
+pub(crate) struct Scratch {
     /// Output of the first of two passes; empty if the table has room for it.
     by_group: Buffer<u64>,
     by_partition: Buffer<u64>,
@@ -50,12 +50,12 @@ pub struct Scratch {
 /// their ranks.
 type Lengths = [usize; 6];
 impl Scratch {
-    pub fn new<L: Layout>(device: &Device, plan: &Plan) -> Result<Scratch> {
+    pub(crate) fn new<L: Layout>(device: &Device, plan: &Plan) -> Result<Scratch> {
         Scratch::alloc(device, Scratch::needs::<L>(plan))
     }
     /// Returns memory for builds of this plan and of those that `self` fits, so that two sizes can
     /// alternate.
-    pub fn grown<L: Layout>(self, device: &Device, plan: &Plan) -> Result<Scratch> {
+    pub(crate) fn grown<L: Layout>(self, device: &Device, plan: &Plan) -> Result<Scratch> {
         let mut lengths = Scratch::needs::<L>(plan);
         lengths.iter_mut().zip(self.lengths()).for_each(|(length, had)| *length = had.max(*length));
         // Free the old memory first: both need not fit.
@@ -76,7 +76,7 @@ impl Scratch {
             clean: false,
         })
     }
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         let words = [&self.by_group, &self.by_partition, &self.overflow, &self.contested]
             .map(|b| b.bytes());
         let halves = [&self.cursors, &self.valid, &self.ranks, &self.state].map(|b| b.bytes());
@@ -85,7 +85,7 @@ impl Scratch {
     /// Returns whether the words that builds share are reset, as they must be before and after a
     /// build.
     #[cfg(test)]
-    pub fn is_clean(&self) -> bool {
+    pub(crate) fn is_clean(&self) -> bool {
         let zero = |b: &Buffer<u32>| b.download().unwrap().iter().all(|&w| w == 0);
         zero(&self.cursors)
             && zero(&self.ranks)
@@ -94,7 +94,7 @@ impl Scratch {
             && self.contested.download().unwrap().iter().all(|&w| w == !0)
     }
     /// Returns whether the memory suffices for a build of this plan.
-    pub fn fits<L: Layout>(&self, plan: &Plan) -> bool {
+    pub(crate) fn fits<L: Layout>(&self, plan: &Plan) -> bool {
         self.lengths().iter().zip(Scratch::needs::<L>(plan)).all(|(&has, needs)| has >= needs)
     }
     fn lengths(&self) -> Lengths {
@@ -164,7 +164,7 @@ impl Words {
 }
 
 /// Input and parameters of a build.
-pub struct Building<'a, L: Layout> {
+pub(crate) struct Building<'a, L: Layout> {
     pub keys: View<'a, L::Key>,
     pub values: View<'a, L::Value>,
     pub duplicates: Duplicates,
@@ -176,7 +176,7 @@ pub struct Building<'a, L: Layout> {
 ///
 /// Launches: one partition pass or two, the build, and the end of the build; two more if the table
 /// is reproducible.
-pub fn build<L: DeviceLayout>(
+pub(crate) fn build<L: DeviceLayout>(
     stream: &Stream,
     plan: &Plan,
     building: Building<'_, L>,
@@ -210,7 +210,7 @@ pub fn build<L: DeviceLayout>(
 }
 /// Groups of pairs in the order of partitions, none of which has the ambiguous key. The groups of a
 /// partition lie where its pairs begin.
-pub struct OrderedGroups<'a, K: Key> {
+pub(crate) struct OrderedGroups<'a, K: Key> {
     pub keys: View<'a, K>,
     /// Start of the values of each group.
     pub starts: View<'a, u32>,
@@ -228,7 +228,7 @@ pub struct OrderedGroups<'a, K: Key> {
 }
 impl<K: Key> OrderedGroups<'_, K> {
     /// Returns the argument of kernels that compact the groups of `each` partitions at a time.
-    pub fn compacting(
+    pub(crate) fn compacting(
         &self,
         stream: &Stream,
         each: u32,
@@ -250,7 +250,7 @@ impl<K: Key> OrderedGroups<'_, K> {
 }
 /// Like [`build`], from the keys of groups to their numbers. Writes the compacted keys and starts
 /// to `kept`. Launches: the build and the end of the build.
-pub fn build_from_groups<K: Key>(
+pub(crate) fn build_from_groups<K: Key>(
     stream: &Stream,
     plan: &Plan,
     groups: OrderedGroups<'_, K>,
@@ -318,7 +318,7 @@ fn finalize<L: DeviceLayout>(
 }
 /// Places the pairs of a finished table anew. Uses the memory of the build: stashed pairs wait in
 /// the overflow areas.
-pub fn make_reproducible<L: DeviceLayout>(
+pub(crate) fn make_reproducible<L: DeviceLayout>(
     stream: &Stream,
     plan: &Plan,
     table: &mut Slots,

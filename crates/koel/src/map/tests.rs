@@ -21,7 +21,7 @@ use std::marker::PhantomData;
 type Of<K, V> = <K as Key>::Layout<V>;
 
 /// Seeds of all builds in these tests.
-pub const SEEDS: Seeds = Seeds { first: 7, redraws: 7, gives_up: false };
+pub(super) const SEEDS: Seeds = Seeds { first: 7, redraws: 7, gives_up: false };
 /// Scratch memory that successive builds share.
 struct Bench<K: Key, V: Value> {
     stream: Stream,

@@ -225,7 +225,7 @@ impl<K: Key> SetCombiner<K> {
         others.map(|others| others.arg("others", stream)).transpose()?;
         output.arg("output", stream)?;
         count.arg("count", stream)?;
-        check_length("count", count.len(), "one sum", 1)
+        check_length("count", count.len(), "the total", 1)
     }
 }
 impl<K: Key> std::fmt::Debug for SetCombiner<K> {

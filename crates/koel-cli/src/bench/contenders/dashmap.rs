@@ -7,10 +7,10 @@ use koel::{Stream, View, ViewMut};
 use rayon::prelude::*;
 use rustc_hash::FxBuildHasher;
 
-pub const NAME: &str = "dashmap";
+pub(super) const NAME: &str = "dashmap";
 
 /// Built and queried by all threads.
-pub struct Dashmap;
+pub(super) struct Dashmap;
 struct DashmapTable {
     map: DashMap<u32, u32, FxBuildHasher>,
     report: BuildReport,

@@ -11,7 +11,7 @@ const SHARDS: usize = 64;
 
 /// The simplest parallel build of a hash table: partition the pairs by shard, then build each shard
 /// on one thread.
-pub struct HashbrownSharded;
+pub(super) struct HashbrownSharded;
 struct Shards {
     shards: Vec<Map>,
     report: BuildReport,

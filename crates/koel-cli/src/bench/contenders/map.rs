@@ -5,7 +5,7 @@ use koel::{Device, Duplicates, MapBuilder, MapOptions, Stream, View, ViewMut};
 use std::sync::{Mutex, PoisonError};
 
 /// koel's map.
-pub struct Map;
+pub(crate) struct Map;
 struct MapTable {
     map: koel::Map,
     report: BuildReport,

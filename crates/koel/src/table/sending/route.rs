@@ -6,7 +6,7 @@ use koel_kernels::table::sending::{BINS, MANY_BINS, MANY_SHARED, Pass};
 
 /// Parameters that decide whether and how queries are partitioned.
 #[derive(Clone, Copy)]
-pub struct RouteTuning {
+pub(crate) struct RouteTuning {
     /// Maximum bytes of a table that queries read at random, because the cache holds it.
     pub cached: usize,
     /// Maximum number of pairs per query. With more, most of the table would be read in vain.
@@ -27,7 +27,7 @@ pub struct RouteTuning {
     pub blocks: u32,
 }
 impl RouteTuning {
-    pub const TUNED: RouteTuning = RouteTuning {
+    pub(crate) const TUNED: RouteTuning = RouteTuning {
         cached: 64 << 20,
         pairs: 4,
         shared: true,
@@ -42,7 +42,7 @@ impl RouteTuning {
 
 /// Path of queries to the bins from which they are answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Route {
+pub(crate) struct Route {
     /// First of two passes.
     pub groups: Option<Pass>,
     /// Last pass, or the only one.
@@ -59,7 +59,7 @@ pub struct Route {
 impl Route {
     /// Returns the route of `n` queries to a table of `pairs` pairs. `values`: whether their values
     /// are wanted, too. Returns `None` if the queries are better looked up as they come.
-    pub fn new<L: Layout>(
+    pub(crate) fn new<L: Layout>(
         n: u32,
         pairs: u32,
         values: bool,
@@ -100,14 +100,14 @@ impl Route {
         (fits && route.places(all).into_iter().all(|places| places < 1 << 31)).then_some(route)
     }
     /// Returns the number of bins of the first of two passes, and of the last pass.
-    pub fn bins(&self, partitions: u32) -> [u32; 2] {
+    pub(crate) fn bins(&self, partitions: u32) -> [u32; 2] {
         [
             self.groups.map_or(0, |g| partitions.div_ceil(g.each)),
             partitions.div_ceil(self.last.each),
         ]
     }
     /// Returns the number of places in the bins of each pass, and in the overflow area.
-    pub fn places(&self, partitions: u32) -> [usize; 3] {
+    pub(crate) fn places(&self, partitions: u32) -> [usize; 3] {
         let [groups, last] = self.bins(partitions).map(|bins| bins as usize);
         let of_groups = self.groups.map_or(0, |g| groups * g.room as usize);
         [of_groups, last * self.last.room as usize, self.last.area as usize]

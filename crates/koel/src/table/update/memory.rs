@@ -15,7 +15,7 @@ use koel_kernels::table::update::{Applying, BatchIn, Unstashed, operation, state
 use koel_simt::In;
 
 /// Scratch memory of updates.
-pub struct Memory {
+pub(crate) struct Memory {
     pub(super) sent: SendMemory<u64>,
     /// Words that the passes share; after them, from `state` on, words that blocks write for the
     /// host.

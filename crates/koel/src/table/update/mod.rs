@@ -30,10 +30,10 @@ pub use operations::{Operations, Outcome};
 use std::collections::HashMap;
 use std::marker::PhantomData;
 use std::ops::Range;
-pub use tuning::UpdateTuning;
+pub(crate) use tuning::UpdateTuning;
 
 /// Families whose tables can be updated.
-pub trait Updatable: Family {
+pub(crate) trait Updatable: Family {
     /// Rebuilds the table from its own entries, with room for `room` entries.
     fn rebuild(
         table: &mut Table<Self>,
@@ -85,9 +85,9 @@ pub trait Updatable: Family {
         on: Launch<Self>,
     ) -> Result<()>;
 }
-pub type EntriesOnHost<F> = HashMap<KeyOf<F>, ValueOf<F>>;
+pub(crate) type EntriesOnHost<F> = HashMap<KeyOf<F>, ValueOf<F>>;
 /// Arguments of kernels that update a table.
-pub struct Launch<F: Family> {
+pub(crate) struct Launch<F: Family> {
     /// The table.
     pub table: TableMut<WordOf<F>>,
     /// The operations, and their cursors again, mutable.
@@ -147,7 +147,7 @@ struct Left {
 
 impl<F: Updatable> Table<F> {
     /// Rebuilds the table for its current entries, unless that would take no less memory. Waits.
-    pub fn shrink(&mut self, settings: Settings) -> Result<()> {
+    pub(crate) fn shrink(&mut self, settings: Settings) -> Result<()> {
         let (stream, entries) = (self.device.stream()?, self.len()?);
         if Builder::<F>::new(&self.device, settings)?.bytes_of(entries)? >= self.bytes() {
             return Ok(());
@@ -170,7 +170,7 @@ impl<F: Updatable> Table<F> {
 }
 
 /// Updates tables of a family, and keeps scratch memory across batches.
-pub struct Updater<F: Updatable> {
+pub(crate) struct Updater<F: Updatable> {
     device: Device,
     settings: Settings,
     tuning: UpdateTuning,
@@ -179,17 +179,21 @@ pub struct Updater<F: Updatable> {
 }
 impl<F: Updatable> Updater<F> {
     /// Creates an updater without scratch memory.
-    pub fn new(device: &Device, settings: Settings, tuning: UpdateTuning) -> Result<Updater<F>> {
+    pub(crate) fn new(
+        device: &Device,
+        settings: Settings,
+        tuning: UpdateTuning,
+    ) -> Result<Updater<F>> {
         settings.check()?;
         let memory = Memory::new(device)?;
         Ok(Updater { device: device.clone(), settings, tuning, memory, of: PhantomData })
     }
     /// Returns the bytes of scratch memory, which the largest batch so far determines.
-    pub fn scratch_bytes(&self) -> usize {
+    pub(crate) fn scratch_bytes(&self) -> usize {
         self.memory.bytes()
     }
     /// Applies a batch. All operations are done on return.
-    pub fn apply(
+    pub(crate) fn apply(
         &mut self,
         table: &mut Table<F>,
         stream: &Stream,
@@ -222,7 +226,7 @@ impl<F: Updatable> Updater<F> {
         self.rebuild(table, stream, room)
     }
     /// Applies a batch without waiting. Operations without room are not done.
-    pub fn enqueue(
+    pub(crate) fn enqueue(
         &mut self,
         table: &mut Table<F>,
         stream: &Stream,
@@ -236,7 +240,7 @@ impl<F: Updatable> Updater<F> {
         }
     }
     /// Writes a description.
-    pub fn describe(&self, f: &mut std::fmt::Formatter<'_>, name: &str) -> std::fmt::Result {
+    pub(crate) fn describe(&self, f: &mut std::fmt::Formatter<'_>, name: &str) -> std::fmt::Result {
         write!(f, "{name}[{} bytes] on {}", self.scratch_bytes(), self.device.name())
     }
 
@@ -283,13 +287,13 @@ impl<F: Updatable> Updater<F> {
         let each = batch.operations.code() == operation::EACH;
         let mut most = self.tuning.most_operations::<F>(shape, each, max_shared)? as usize
             * shape.partitions as usize;
-        let mut route = self.tuning.route;
+        let mut tuning = self.tuning.route;
         if is_sparse {
             // A single pass.
-            route = RouteTuning { smallest: true, shared: false, part: usize::MAX, ..route };
-            let groups = self.route(1, shape, route)?.bins(shape.partitions)[1] as usize;
+            tuning = RouteTuning { smallest: true, shared: false, part: usize::MAX, ..tuning };
+            let groups = self.route(1, shape, tuning)?.bins(shape.partitions)[1] as usize;
             let fits = |&each: &usize| {
-                let route = self.route(each * groups, shape, route);
+                let route = self.route(each * groups, shape, tuning);
                 route.is_some_and(|route| {
                     F::sparse_shared_bytes(sparse(&route, each * groups, shape, 0)) <= max_shared
                 })
@@ -302,13 +306,13 @@ impl<F: Updatable> Updater<F> {
         }
         let piece = most.min(batch.keys.len()).max(1);
         // The overflow area has room for all operations.
-        route.area += piece as u32;
+        tuning.area += piece as u32;
         let fits =
-            self.route(piece, shape, route).is_some_and(|route| route.shared == route.shared);
-        fits.then_some((piece, route))
+            self.route(piece, shape, tuning).is_some_and(|route| route.shared == tuning.shared);
+        fits.then_some((piece, tuning))
     }
-    fn route(&self, n: usize, shape: Shape, route: RouteTuning) -> Option<Route> {
-        Route::new::<F::Pairs>(n as u32, 0, false, shape, self.device.max_shared(), route)
+    fn route(&self, n: usize, shape: Shape, tuning: RouteTuning) -> Option<Route> {
+        Route::new::<F::Pairs>(n as u32, 0, false, shape, self.device.max_shared(), tuning)
     }
 
     /// Applies the operations that have room. If there are many more operations than slots, applies

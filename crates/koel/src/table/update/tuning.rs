@@ -7,7 +7,7 @@ use koel_kernels::table::update::operation;
 
 /// Sizes of the pieces of a batch, and maximum load of partitions.
 #[derive(Clone, Copy)]
-pub struct UpdateTuning {
+pub(crate) struct UpdateTuning {
     /// Rule by which operations are partitioned.
     pub route: RouteTuning,
     /// Maximum average number of operations per partition.
@@ -30,7 +30,7 @@ pub struct UpdateTuning {
 }
 impl UpdateTuning {
     /// Limits for maps.
-    pub const TUNED: UpdateTuning = UpdateTuning {
+    pub(crate) const TUNED: UpdateTuning = UpdateTuning {
         route: RouteTuning { cached: 0, pairs: 1, area: 0, ..RouteTuning::TUNED },
         operations: 600,
         deviations: 6.0,
@@ -42,7 +42,7 @@ impl UpdateTuning {
         group: 2100,
     };
     /// Limits for sets, whose partitions have up to twice as many keys.
-    pub const OF_SETS: UpdateTuning =
+    pub(crate) const OF_SETS: UpdateTuning =
         UpdateTuning { operations: 1000, sparse_share: 0.5, ..UpdateTuning::TUNED };
     /// Returns the number of keys that a block has room for, given the average number of its
     /// operations.
