@@ -21,7 +21,7 @@ pub(super) fn export<K: Key, V: Value>(
     stream: &Stream,
     mut keys: ViewMut<'_, K>,
     mut values: ViewMut<'_, V>,
-    mut count: ViewMut<'_, u32>,
+    mut count: ViewMut<'_, u64>,
 ) -> Result<()> {
     table.check_stream(stream)?;
     check_length("count", count.len(), "the total", 1)?;
@@ -48,7 +48,7 @@ pub(super) fn export<K: Key, V: Value>(
             for ((mixed, value), (to_key, to_value)) in pairs.zip(keys.iter_mut().zip(values)) {
                 (*to_key, *to_value) = (LayoutOf::<K, V>::unmixed(seed, mixed), value);
             }
-            count.elements("count")?[0] = n as u32;
+            count.elements("count")?[0] = n as u64;
             Ok(())
         }
     }
