@@ -4,7 +4,7 @@
 mod arrays;
 
 /// Expects an error or a header that fits the file.
-pub fn check(bytes: &[u8]) {
+pub(crate) fn check(bytes: &[u8]) {
     if let Ok(header) = arrays::read_header(&mut &bytes[..], bytes.len() as u64) {
         assert_eq!(header.start + header.len * header.element.bytes(), bytes.len() as u64);
     }

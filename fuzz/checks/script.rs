@@ -14,7 +14,7 @@ const MAX_ON_EXECUTOR: usize = 64;
 const ROOM: usize = 3;
 
 /// Header of a script.
-pub struct Header {
+pub(crate) struct Header {
     /// Types of keys and values.
     pub types: u8,
     pub reproducible: bool,
@@ -27,14 +27,14 @@ pub struct Header {
 }
 /// Key of the alphabet, with an operation and a value.
 #[derive(Clone, Copy, Debug)]
-pub struct Step {
+pub(crate) struct Step {
     pub key: u8,
     pub operation: u8,
     pub value: u64,
 }
 /// Operations performed together.
 #[derive(Debug)]
-pub enum Batch {
+pub(crate) enum Batch {
     /// The same operation on every key.
     All(u8, Vec<Step>),
     /// Each step's own operation.
@@ -48,7 +48,7 @@ pub enum Batch {
 }
 impl Batch {
     /// Returns the number of operations.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         match self {
             Batch::All(_, steps) | Batch::Each(steps) | Batch::Enqueued(steps) => steps.len(),
             Batch::Shrunk(_) | Batch::Reread => 0,
@@ -64,7 +64,7 @@ const KEYS: [usize; 8] = [0, 1, 2, 3, 9, 60, 500, 4000];
 const MAX_OPERATIONS: usize = 2000;
 
 /// A table, its oracle, and the operations that change both.
-pub trait World: Sized {
+pub(crate) trait World: Sized {
     /// Builds the table that the header describes; half of its keys are in the alphabet.
     fn new(device: &Device, header: &Header) -> Self;
     /// Rebuilds the table at this load.
@@ -80,7 +80,7 @@ pub trait World: Sized {
     fn compare_all(&self);
 }
 /// Runs a script on the CPU and, if it requests that and is short, on the executor.
-pub fn run<W: World>(header: &Header, batches: &[Batch]) {
+pub(crate) fn run<W: World>(header: &Header, batches: &[Batch]) {
     let all = header.keys + batches.iter().map(Batch::len).sum::<usize>();
     on_devices(header, all, |device| {
         let mut world = W::new(device, header);
@@ -101,7 +101,7 @@ pub fn run<W: World>(header: &Header, batches: &[Batch]) {
 /// Compares the outcomes of a batch on these keys with the expected ones, which `expected` computes
 /// by applying each operation to the oracle. If the table may not grow and more than `ROOM` keys
 /// need room, operations may remain undone, and then all later ones on the same key must too.
-pub fn compare_outcomes<K: Key + Debug>(
+pub(crate) fn compare_outcomes<K: Key + Debug>(
     outcomes: &[u8],
     keys: &[K],
     (grows, room_needed): (bool, usize),
@@ -124,7 +124,7 @@ pub fn compare_outcomes<K: Key + Debug>(
 }
 /// Calls `check` with the CPU, with one thread and with two, and for small numbers of keys with the
 /// executor.
-pub fn on_devices(header: &Header, keys: usize, check: impl Fn(&Device)) {
+pub(crate) fn on_devices(header: &Header, keys: usize, check: impl Fn(&Device)) {
     CPUS.iter().for_each(&check);
     if header.on_executor && keys <= MAX_ON_EXECUTOR {
         check(&Device::executor(u64::from(header.seed)));
@@ -132,7 +132,7 @@ pub fn on_devices(header: &Header, keys: usize, check: impl Fn(&Device)) {
 }
 
 /// Reads a script; returns `None` if the bytes are too short for a header.
-pub fn read(bytes: &[u8]) -> Option<(Header, Vec<Batch>)> {
+pub(crate) fn read(bytes: &[u8]) -> Option<(Header, Vec<Batch>)> {
     let (header, mut rest) = read_header(bytes)?;
     let (mut batches, mut all) = (vec![], 0);
     while let Some(batch) = next(&mut rest) {
@@ -145,7 +145,7 @@ pub fn read(bytes: &[u8]) -> Option<(Header, Vec<Batch>)> {
     Some((header, batches))
 }
 /// Reads a header; returns it with the remaining bytes.
-pub fn read_header(bytes: &[u8]) -> Option<(Header, &[u8])> {
+pub(crate) fn read_header(bytes: &[u8]) -> Option<(Header, &[u8])> {
     let (&[first, second, s0, s1, s2, s3], rest) = bytes.split_first_chunk()?;
     let header = Header {
         types: first & 3,
@@ -191,11 +191,11 @@ fn byte(rest: &mut &[u8]) -> Option<u8> {
 }
 
 /// Returns a word for a number below 2^32; its bits distinguish keys.
-pub fn word(i: u32) -> u64 {
+pub(crate) fn word(i: u32) -> u64 {
     u64::from(i).wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 /// Returns the alphabet of a table with this seed.
-pub fn alphabet<K: Key, V: Value>(seed: u32) -> Vec<K> {
+pub(crate) fn alphabet<K: Key, V: Value>(seed: u32) -> Vec<K> {
     let shift = 64 - size_of::<<K::Layout<V> as Layout>::Mixed>() * 8;
     let unmixed = |mixed: u64| K::Layout::<V>::unmixed(seed, Number::narrowed(mixed >> shift));
     (0..=255).map(|i| key(i, K::narrowed, unmixed)).collect()

@@ -13,7 +13,7 @@ use crate::script::{self, Header, Step};
 const OPERATIONS: [SetOperation; 2] = [SetOperation::Insert, SetOperation::Erase];
 
 /// Runs the bytes as a script.
-pub fn check(bytes: &[u8]) {
+pub(crate) fn check(bytes: &[u8]) {
     let Some((header, batches)) = script::read(bytes) else { return };
     match header.types & 1 {
         0 => script::run::<World<u32>>(&header, &batches),

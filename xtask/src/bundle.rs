@@ -14,7 +14,7 @@ const PROGRAMS: [&[&str]; 5] = [
 ];
 
 /// Builds everything in release mode, strips it and lays it out under `device-bundle/`.
-pub fn bundle(root: &Path) -> Result<(), String> {
+pub(crate) fn bundle(root: &Path) -> Result<(), String> {
     let to = root.join("device-bundle");
     let _ = std::fs::remove_dir_all(&to);
     std::fs::create_dir_all(to.join("tests")).map_err(|e| format!("{}: {e}", to.display()))?;

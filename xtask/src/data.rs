@@ -262,7 +262,7 @@ const DATA_SETS: &[DataSet] = &[
 ];
 
 /// Fetches the named data sets; without names, lists all.
-pub fn run(args: &[String]) -> Result<(), String> {
+pub(crate) fn run(args: &[String]) -> Result<(), String> {
     let manifest =
         std::env::var_os("CARGO_MANIFEST_DIR").ok_or("run this with `cargo xtask data`")?;
     let data = Path::new(&manifest).parent().ok_or("no workspace folder")?.join("data");

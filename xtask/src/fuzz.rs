@@ -38,7 +38,7 @@ struct Task {
 
 /// Runs `fuzz [TARGET].. [--seconds N] [--jobs N] [--release] [--build] [--binaries DIR] [--json
 /// FILE]`.
-pub fn fuzz(root: &Path, args: &[&str]) -> Result<(), String> {
+pub(crate) fn fuzz(root: &Path, args: &[&str]) -> Result<(), String> {
     let task = parse(args)?;
     let binaries = match &task.binaries {
         Some(folder) => folder.clone(),

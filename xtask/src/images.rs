@@ -16,7 +16,7 @@ const MACHINE_CODE: [(&str, &[u32]); 3] =
     [("sm_8x", &[86, 89, 80]), ("sm_90", &[90]), ("sm_1xx", &[100, 120])];
 
 /// PTX of a family for each of [`CPUS`].
-pub type Texts = [String; CPUS.len()];
+pub(crate) type Texts = [String; CPUS.len()];
 
 fn capability(cpu: &str) -> u32 {
     cpu.trim_start_matches("sm_").parse().expect("a target of ours")
@@ -96,7 +96,7 @@ fn compress(file: &File) -> Result<Vec<u8>, String> {
 
 /// Writes the files in `folder` that are out of date, and removes those of families that no longer
 /// exist.
-pub fn write(
+pub(crate) fn write(
     folder: &Path,
     tools: &Tools,
     families: &BTreeMap<String, Texts>,
@@ -134,7 +134,7 @@ fn sum(of: Vec<usize>) -> usize {
 
 /// Returns a sample of the chips with machine code: the one that the kernels are tuned for, and
 /// another chosen by `seed`.
-pub fn sample(seed: u64) -> [u32; 2] {
+pub(crate) fn sample(seed: u64) -> [u32; 2] {
     const TUNED: u32 = 90;
     let others = MACHINE_CODE
         .iter()
@@ -148,7 +148,7 @@ pub fn sample(seed: u64) -> [u32; 2] {
 /// Fails if a file is missing, belongs to none of these families, or has wrong contents. With
 /// `chips`, only their machine code is assembled and compared; the PTX that a file was made from is
 /// always compared.
-pub fn check(
+pub(crate) fn check(
     folder: &Path,
     tools: &Tools,
     families: &BTreeMap<String, Texts>,
@@ -220,7 +220,7 @@ fn open(family: &str, bytes: Vec<u8>) -> Result<(Vec<Code>, Vec<u64>, Image), St
 }
 
 /// Returns the PTX of all families in a folder of image files, for one target.
-pub fn ptx(folder: &Path, cpu: &str) -> Result<Vec<String>, String> {
+pub(crate) fn ptx(folder: &Path, cpu: &str) -> Result<Vec<String>, String> {
     let entries = std::fs::read_dir(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
     let mut paths = entries.flatten().map(|e| e.path()).collect::<Vec<_>>();
     paths.retain(|p| p.extension().is_some_and(|e| e == "ptx"));

@@ -5,13 +5,13 @@ use std::process::Command;
 
 /// Environment variable with the folder of the LLVM tools; set only when rustc calls this program
 /// as its linker.
-pub const LLVM: &str = "XTASK_LLVM";
+pub(crate) const LLVM: &str = "XTASK_LLVM";
 /// Environment variable with the `-mcpu` of this build.
-pub const CPU: &str = "XTASK_CPU";
+pub(crate) const CPU: &str = "XTASK_CPU";
 
 /// Environment variable with the package whose entries are kept. Crates that it depends on ship
 /// their own.
-pub const PACKAGE: &str = "XTASK_PACKAGE";
+pub(crate) const PACKAGE: &str = "XTASK_PACKAGE";
 
 /// Links bitcode into PTX. Why not use `llvm-bitcode-linker`, which does the same in four lines
 /// less:
@@ -22,7 +22,7 @@ pub const PACKAGE: &str = "XTASK_PACKAGE";
 /// does not prevent that. clang marks every GPU function and lets LLVM remove the mark where it is
 /// provably unnecessary. This linker does the same, before any pass has run
 /// (`-C no-prepopulate-passes`).
-pub fn link(args: &[String]) -> Result<(), String> {
+pub(crate) fn link(args: &[String]) -> Result<(), String> {
     let llvm = PathBuf::from(std::env::var_os(LLVM).ok_or("not called by rustc")?);
     let cpu = std::env::var(CPU).map_err(|e| e.to_string())?;
     let package = format!("crate={}", std::env::var(PACKAGE).map_err(|e| e.to_string())?);
@@ -87,7 +87,7 @@ pub fn link(args: &[String]) -> Result<(), String> {
 }
 
 /// Returns whether a line of PTX is a barrier or a warp operation.
-pub fn waits(line: &str) -> bool {
+pub(crate) fn waits(line: &str) -> bool {
     ["bar.", "barrier.", "shfl.", "vote.", "match.", "redux."]
         .iter()
         .any(|o| line.trim_start().starts_with(o))

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// The programs.
-pub struct Tools {
+pub(crate) struct Tools {
     pub ptxas: PathBuf,
     pub nvdisasm: PathBuf,
     /// Folder of assembled code.
@@ -25,7 +25,7 @@ const WHEELS: [&str; 4] = [
 impl Tools {
     /// Returns the programs that PTXAS and NVDISASM name, or those from PyPI. The committed machine
     /// code is that of CUDA 13.0, the last that assembles for sm_75.
-    pub fn new(root: &Path) -> Result<Tools, String> {
+    pub(crate) fn new(root: &Path) -> Result<Tools, String> {
         let cache = root.join("target/machine-code");
         if let (Some(ptxas), Some(nvdisasm)) =
             (std::env::var_os("PTXAS"), std::env::var_os("NVDISASM"))
@@ -65,7 +65,7 @@ impl Tools {
     ///
     /// ptxas writes its arguments into the cubin, so they are always the same: the same file names,
     /// in a separate folder.
-    pub fn assemble(&self, ptx: &str, target: &str) -> Result<Assembled, String> {
+    pub(crate) fn assemble(&self, ptx: &str, target: &str) -> Result<Assembled, String> {
         let say = |path: &Path| format!("{}: ", path.display());
         let tool = std::fs::metadata(&self.ptxas)
             .map_err(|e| say(&self.ptxas) + &e.to_string())?
@@ -96,14 +96,14 @@ impl Tools {
 }
 
 /// Output of ptxas.
-pub struct Assembled {
+pub(crate) struct Assembled {
     pub cubin: PathBuf,
     /// Registers and spills of each kernel.
     pub log: String,
 }
 
 /// Maps items in parallel, with one thread per processor. Results are in the order of the items.
-pub fn in_parallel<T: Sync, R: Send>(
+pub(crate) fn in_parallel<T: Sync, R: Send>(
     items: &[T],
     work: impl Fn(&T) -> Result<R, String> + Sync,
 ) -> Result<Vec<R>, String> {

@@ -16,7 +16,7 @@ const LICENCES: [&str; 2] = ["LICENSE-MIT", "LICENSE-APACHE"];
 /// # Errors
 /// Fails if a package is larger than [`LIMIT`], or lacks its README, a licence or a file that its
 /// source includes; or if a build or the program fails.
-pub fn package(root: &Path) -> Result<(), String> {
+pub(crate) fn package(root: &Path) -> Result<(), String> {
     let folder = root.join("target/package-test");
     let (packed, unpacked) = (folder.join("target/package"), folder.join("crates"));
     for old in [&packed, &unpacked] {

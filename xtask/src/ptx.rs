@@ -10,7 +10,7 @@ use std::process::Command;
 /// Compiler of the committed PTX: another one produces other bytes.
 const TOOLCHAIN: &str = "1.95.0";
 /// The lowest compute capability (any GPU since 2018), and the one that the kernels are tuned for.
-pub const CPUS: [&str; 2] = ["sm_75", "sm_90"];
+pub(crate) const CPUS: [&str; 2] = ["sm_75", "sm_90"];
 
 /// Build profile, so that every workspace produces the same code.
 const PROFILE: [&str; 8] = [
@@ -29,21 +29,21 @@ const PROFILE: [&str; 8] = [
 const RESIDENT_THREADS: [(&str, u32); 2] = [("sm_75", 1024), ("sm_90", 2048)];
 
 /// Returns the folder of the images of koel's kernels.
-pub fn images_of_koel(root: &Path) -> PathBuf {
+pub(crate) fn images_of_koel(root: &Path) -> PathBuf {
     root.join("crates/koel-kernels/images")
 }
 
 /// Crate of kernels: koel's own, or a user's.
-pub struct Kernels {
+pub(crate) struct Kernels {
     folder: PathBuf,
     package: String,
 }
 impl Kernels {
-    pub fn of_koel(root: &Path) -> Kernels {
+    pub(crate) fn of_koel(root: &Path) -> Kernels {
         Kernels { folder: root.join("crates/koel-kernels"), package: "koel-kernels".into() }
     }
     /// Returns the crate in a folder, inside or outside of this workspace.
-    pub fn of_user(folder: &Path) -> Result<Kernels, String> {
+    pub(crate) fn of_user(folder: &Path) -> Result<Kernels, String> {
         let folder = folder.canonicalize().map_err(|e| format!("{}: {e}", folder.display()))?;
         let manifest = folder.join("Cargo.toml");
         let text = std::fs::read_to_string(&manifest)
@@ -122,7 +122,7 @@ fn build_all(root: &Path, kernels: &Kernels) -> Result<[Ptx; CPUS.len()], String
 }
 
 /// Builds and writes everything.
-pub fn write(root: &Path, kernels: &Kernels) -> Result<(), String> {
+pub(crate) fn write(root: &Path, kernels: &Kernels) -> Result<(), String> {
     let built = build_all(root, kernels)?;
     for (cpu, ptx) in CPUS.iter().zip(&built).filter_map(|(cpu, ptx)| Some((cpu, ptx.others()?))) {
         let file = kernels.ptx(cpu);
@@ -143,7 +143,7 @@ pub fn write(root: &Path, kernels: &Kernels) -> Result<(), String> {
 
 /// Builds everything and fails if the committed files differ. With `sample`, machine code is
 /// compared for two chips, one of them chosen by the commit.
-pub fn check(root: &Path, kernels: &Kernels, sample: bool) -> Result<(), String> {
+pub(crate) fn check(root: &Path, kernels: &Kernels, sample: bool) -> Result<(), String> {
     let built = build_all(root, kernels)?;
     for (cpu, ptx) in CPUS.iter().zip(&built).filter_map(|(cpu, ptx)| Some((cpu, ptx.others()?))) {
         let file = kernels.ptx(cpu);

@@ -21,7 +21,7 @@ const SECTIONS: [Section; 2] = [
 ];
 
 /// Checks all records and generated sections, or writes the named sections.
-pub fn records(root: &Path, options: &[&str]) -> Result<(), String> {
+pub(crate) fn records(root: &Path, options: &[&str]) -> Result<(), String> {
     if options == ["--check"] {
         let number = check_all(root)?;
         println!("{number} records, each of which names its commit, command, driver and date");

@@ -20,7 +20,7 @@ struct Kernel {
 }
 
 /// Assembles and checks the committed PTX for each target; prints details of the named kernels.
-pub fn sass(root: &Path, details: &[&str]) -> Result<(), String> {
+pub(crate) fn sass(root: &Path, details: &[&str]) -> Result<(), String> {
     let tools = Tools::new(root)?;
     let file = root.join("crates/koel-kernels/sass-expectations.txt");
     let expectations =

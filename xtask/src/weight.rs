@@ -30,7 +30,7 @@ const PROGRAMS: [Program; 4] = [
 ];
 
 /// Measurements of one build.
-struct Built {
+struct Measured {
     wall: f64,
     cpu: f64,
     /// Wall time of the crate `koel` alone, in seconds.
@@ -40,7 +40,7 @@ struct Built {
 
 /// Builds all programs in release mode, and `map` in dev mode too, and prints a table; also writes
 /// JSON. With `quick`, only `map`.
-pub fn weigh(root: &Path, quick: bool, json: Option<&Path>) -> Result<(), String> {
+pub(crate) fn weigh(root: &Path, quick: bool, json: Option<&Path>) -> Result<(), String> {
     let mut lines = vec![];
     let mut empty = 0;
     println!(
@@ -118,7 +118,7 @@ fn sizes(folder: &Path) -> Result<(usize, u64), String> {
     Ok((sizes.len(), sizes.iter().sum()))
 }
 
-fn build(root: &Path, program: &Program, release: bool) -> Result<Built, String> {
+fn build(root: &Path, program: &Program, release: bool) -> Result<Measured, String> {
     let folder = root.join("target/weight").join(program.name);
     let say = |e: std::io::Error| format!("{}: {e}", folder.display());
     let _ = std::fs::remove_dir_all(&folder);
@@ -149,7 +149,7 @@ fn build(root: &Path, program: &Program, release: bool) -> Result<Built, String>
     let path: PathBuf =
         folder.join("target").join(profile).join(format!("weight-{}", program.name));
     let bytes = std::fs::metadata(&path).map_err(|e| format!("{}: {e}", path.display()))?.len();
-    Ok(Built { wall, cpu, koel: seconds_of("koel", &timings), bytes })
+    Ok(Measured { wall, cpu, koel: seconds_of("koel", &timings), bytes })
 }
 
 fn manifest(root: &Path, program: &Program) -> String {
@@ -181,7 +181,7 @@ fn seconds_of(name: &str, timings: &str) -> Option<f64> {
 }
 
 /// Returns the processor time of all children that have ended, in seconds.
-pub fn cpu_of_children() -> Result<f64, String> {
+pub(crate) fn cpu_of_children() -> Result<f64, String> {
     let text =
         std::fs::read_to_string("/proc/self/stat").map_err(|e| format!("/proc/self/stat: {e}"))?;
     let fields =

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// Where an output goes.
 #[derive(Clone, Copy, Debug)]
-pub enum Output<'a> {
+pub(crate) enum Output<'a> {
     /// A file.
     File(&'a Path),
     /// Files in a folder, under names that the command chooses, with these extensions.
@@ -16,27 +16,27 @@ pub enum Output<'a> {
 
 /// Files that a command reads and writes, each with the argument that names it.
 #[derive(Default, Debug)]
-pub struct Files<'a> {
+pub(crate) struct Files<'a> {
     inputs: Vec<(&'a str, &'a Path)>,
     outputs: Vec<(&'a str, Output<'a>)>,
 }
 impl<'a> Files<'a> {
     /// Adds an input file.
-    pub fn reads(mut self, argument: &'a str, file: &'a Path) -> Files<'a> {
+    pub(crate) fn reads(mut self, argument: &'a str, file: &'a Path) -> Files<'a> {
         self.inputs.push((argument, file));
         self
     }
     /// Adds an input file, if there is one.
-    pub fn may_read(self, argument: &'a str, file: Option<&'a Path>) -> Files<'a> {
+    pub(crate) fn may_read(self, argument: &'a str, file: Option<&'a Path>) -> Files<'a> {
         file.into_iter().fold(self, |files, file| files.reads(argument, file))
     }
     /// Adds an output file, if there is one.
-    pub fn writes(mut self, argument: &'a str, file: Option<&'a Path>) -> Files<'a> {
+    pub(crate) fn writes(mut self, argument: &'a str, file: Option<&'a Path>) -> Files<'a> {
         self.outputs.extend(file.map(|file| (argument, Output::File(file))));
         self
     }
     /// Adds an output folder, if there is one, and the extensions of the files written into it.
-    pub fn writes_into(
+    pub(crate) fn writes_into(
         mut self,
         argument: &'a str,
         folder: Option<&'a Path>,
@@ -46,7 +46,7 @@ impl<'a> Files<'a> {
         self
     }
     /// Adds the file of `--json`, unless that is standard output.
-    pub fn writes_json(self, json: Option<&'a Path>) -> Files<'a> {
+    pub(crate) fn writes_json(self, json: Option<&'a Path>) -> Files<'a> {
         self.writes("--json", json.filter(|file| *file != Path::new("-")))
     }
 
@@ -54,7 +54,7 @@ impl<'a> Files<'a> {
     ///
     /// Errors: two of them are the same file, whatever their names. Files are compared by device
     /// and inode where the system has them, else by canonical path.
-    pub fn check_apart(&self) -> Outcome {
+    pub(crate) fn check_apart(&self) -> Outcome {
         let mut inputs = HashMap::new();
         for &(argument, file) in &self.inputs {
             inputs.entry(Identity::of(file)).or_insert((argument, file));

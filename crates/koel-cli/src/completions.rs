@@ -15,14 +15,14 @@ Examples:
 /// Print a shell's completion script for koel's commands and options
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
-pub struct Args {
+pub(crate) struct Args {
     /// Shell to complete in
     #[arg(value_enum, value_name = "SHELL")]
     shell: Shell,
 }
 
 /// Prints the script.
-pub fn run(global: &Global, args: Args) -> Outcome {
+pub(crate) fn run(global: &Global, args: Args) -> Outcome {
     if global.json.is_some() {
         return Err(Failure::Usage("--json: koel completions has no result to report".into()));
     }

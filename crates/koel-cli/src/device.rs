@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 /// Value of `--device`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum DeviceChoice {
+pub(crate) enum DeviceChoice {
     /// A GPU if there is one, else the CPU.
     Auto,
     Cpu,
@@ -30,21 +30,21 @@ impl FromStr for DeviceChoice {
 }
 
 /// Sets the size of rayon's global thread pool to `--threads`.
-pub fn use_threads(threads: Option<u16>) -> Outcome {
+pub(crate) fn use_threads(threads: Option<u16>) -> Outcome {
     let Some(threads) = threads else { return Ok(()) };
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.into());
     pool.build_global().map_err(|e| Failure::Other(format!("--threads {threads}: {e}")))
 }
 
 /// An open device.
-pub struct Opened {
+pub(crate) struct Opened {
     pub device: Device,
     /// Why the CPU is used, if a GPU was wanted and none was found.
     pub fallback: Option<String>,
 }
 
 /// Opens the device. Prints a message if a GPU was wanted and none was found.
-pub fn open(choice: DeviceChoice, threads: Option<u16>) -> Outcome<Opened> {
+pub(crate) fn open(choice: DeviceChoice, threads: Option<u16>) -> Outcome<Opened> {
     let mut fallback = None;
     let device = match choice {
         DeviceChoice::Cpu => cpu(threads)?,
@@ -62,7 +62,7 @@ pub fn open(choice: DeviceChoice, threads: Option<u16>) -> Outcome<Opened> {
 }
 
 /// Opens the CPU with this number of threads.
-pub fn cpu(threads: Option<u16>) -> Outcome<Device> {
+pub(crate) fn cpu(threads: Option<u16>) -> Outcome<Device> {
     Ok(match threads {
         Some(threads) => Device::cpu_with_threads(threads.into())?,
         None => Device::cpu()?,

@@ -2,11 +2,11 @@
 use std::fmt::Display;
 
 /// Result of a command.
-pub type Outcome<T = ()> = Result<T, Failure>;
+pub(crate) type Outcome<T = ()> = Result<T, Failure>;
 
 /// Reason why a command ends early.
 #[derive(Debug)]
-pub enum Failure {
+pub(crate) enum Failure {
     /// Bad usage or bad input: exit status 2.
     Usage(String),
     /// Anything else: exit status 1.
@@ -19,7 +19,7 @@ pub enum Failure {
 
 impl Failure {
     /// Builds a failure for bad input from an error that names the file or setting.
-    pub fn input(error: impl Display) -> Failure {
+    pub(crate) fn input(error: impl Display) -> Failure {
         Failure::Usage(error.to_string())
     }
 }

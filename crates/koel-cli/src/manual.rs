@@ -16,14 +16,14 @@ Examples:
 /// Write the manual pages of koel and of every command
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
-pub struct Args {
+pub(crate) struct Args {
     /// Folder for all pages [default: print the page of koel itself to standard output]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
 
 /// Writes the pages.
-pub fn run(global: &Global, args: Args) -> Outcome {
+pub(crate) fn run(global: &Global, args: Args) -> Outcome {
     if global.json.is_some() {
         return Err(Failure::Usage("--json: koel man has no result to report".into()));
     }

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::sync::{Mutex, MutexGuard};
 
 /// Prints to standard output. Drops styles unless it is a terminal.
-pub fn print(text: &str) -> Outcome {
+pub(crate) fn print(text: &str) -> Outcome {
     let mut out = anstream::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => Ok(()),
@@ -18,12 +18,12 @@ pub fn print(text: &str) -> Outcome {
 }
 
 /// Prints a message for people to standard error. Ignores write errors there.
-pub fn say(text: impl Display) {
+pub(crate) fn say(text: impl Display) {
     let _ = writeln!(anstream::stderr().lock(), "{text}");
 }
 
 /// Prints why a command ends early, and returns its exit status.
-pub fn report(failure: Failure) -> ExitCode {
+pub(crate) fn report(failure: Failure) -> ExitCode {
     let (status, message) = match failure {
         Failure::Usage(message) => (2, message),
         Failure::Other(message) => (1, message),
@@ -36,7 +36,7 @@ pub fn report(failure: Failure) -> ExitCode {
 }
 
 /// Formats 1234567 as 1,234,567.
-pub fn thousands(n: usize) -> String {
+pub(crate) fn thousands(n: usize) -> String {
     let digits = n.to_string();
     let groups = digits.as_bytes().rchunks(3).rev();
     groups.map(|group| String::from_utf8_lossy(group).into_owned()).collect::<Vec<_>>().join(",")
@@ -52,12 +52,12 @@ fn unfinished() -> MutexGuard<'static, Option<PathBuf>> {
 static STOP: Mutex<Option<Box<dyn FnOnce() + Send>>> = Mutex::new(None);
 /// Makes the next Ctrl-C call `stop` and let the program end by itself. A second Ctrl-C ends it at
 /// once.
-pub fn stop_on_interrupt(stop: impl FnOnce() + Send + 'static) {
+pub(crate) fn stop_on_interrupt(stop: impl FnOnce() + Send + 'static) {
     *STOP.lock().unwrap_or_else(|e| e.into_inner()) = Some(Box::new(stop));
 }
 
 /// Makes Ctrl-C remove the half-written file and exit with the shell's status for it, 130.
-pub fn remove_unfinished_on_interrupt() -> Outcome {
+pub(crate) fn remove_unfinished_on_interrupt() -> Outcome {
     ctrlc::set_handler(|| {
         if let Some(stop) = STOP.lock().unwrap_or_else(|e| e.into_inner()).take() {
             return stop();
@@ -75,13 +75,13 @@ pub fn remove_unfinished_on_interrupt() -> Outcome {
 /// Writes a temporary file next to `path`, then renames it, so that `path` is whole or absent.
 ///
 /// Errors: the folder is missing or not writable. An old file is left unchanged.
-pub fn write_file(path: &Path, content: &[u8]) -> Outcome {
+pub(crate) fn write_file(path: &Path, content: &[u8]) -> Outcome {
     replace(path, |beside| fs::write(beside, content).and_then(|()| fs::rename(beside, path)))
         .map_err(|e| Failure::Other(cannot(path, &e)))
 }
 
 /// Like [`write_file`], with the content that `write` produces. Passes on its errors.
-pub fn write_with(path: &Path, write: impl FnOnce(&mut File) -> Outcome) -> Outcome {
+pub(crate) fn write_with(path: &Path, write: impl FnOnce(&mut File) -> Outcome) -> Outcome {
     let mut outcome = Ok(());
     let replaced = replace(path, |beside| {
         let mut file = File::create(beside)?;
@@ -97,7 +97,7 @@ pub fn write_with(path: &Path, write: impl FnOnce(&mut File) -> Outcome) -> Outc
 }
 
 /// Fails before the work starts if [`write_file`] could not write this file.
-pub fn check_writable(path: &Path) -> Outcome {
+pub(crate) fn check_writable(path: &Path) -> Outcome {
     if path.is_dir() {
         return Err(Failure::Usage(format!(
             "{}: is a folder, expected the name of a file to write",
@@ -109,7 +109,7 @@ pub fn check_writable(path: &Path) -> Outcome {
 }
 
 /// Creates the folder if it is missing. Fails if files cannot be written in it.
-pub fn check_folder(folder: &Path) -> Outcome {
+pub(crate) fn check_folder(folder: &Path) -> Outcome {
     fs::create_dir_all(folder).map_err(|e| {
         Failure::Usage(format!("{}: cannot create this folder: {e}", folder.display()))
     })?;

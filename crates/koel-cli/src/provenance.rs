@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Fields that every record has. `null` means unknown.
 #[derive(Clone, PartialEq, Eq, Serialize, Debug)]
-pub struct Provenance {
+pub(crate) struct Provenance {
     /// The commit that the program was built from.
     pub commit: String,
     /// The command that repeats the measurement.
@@ -19,7 +19,7 @@ pub struct Provenance {
 }
 impl Provenance {
     /// Describes this process, built from `commit`.
-    pub fn of_this_run(commit: &str, on_gpu: bool) -> Provenance {
+    pub(crate) fn of_this_run(commit: &str, on_gpu: bool) -> Provenance {
         Provenance {
             commit: commit.into(),
             command: command(std::env::args(), |name| std::env::var(name).ok()),

@@ -20,7 +20,7 @@ all keys. Surfaces should be closed; normals point outward.";
 /// Show two scans in a web page and label what is inside what, frame by frame, as one moves
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(flatten)]
     clouds: args::Clouds,
     /// Port to serve the page on; 0 picks a free one
@@ -32,7 +32,7 @@ pub struct Args {
 }
 
 /// Runs `koel view` until Ctrl-C.
-pub fn run(global: &Global, args: Args) -> Outcome {
+pub(crate) fn run(global: &Global, args: Args) -> Outcome {
     let files = Files::default().reads("A", &args.clouds.a).reads("B", &args.clouds.b);
     files.writes_json(global.json.as_deref()).check_apart()?;
     if let Some(file) = global.json.as_deref().filter(|file| *file != Path::new("-")) {

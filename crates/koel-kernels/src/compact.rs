@@ -1,6 +1,6 @@
 //! Stream compaction: keeps the elements whose flag is set, in order, in one pass.
 use crate::lookback::{Tiles, sum_before, take_tile};
-use crate::moved::{FromTo, Moved, Nothing};
+use crate::payload::{FromTo, NoPayload, Payload};
 use koel_simt::{Buf, In, Thread, Word, block, kernel, unroll};
 
 const THREADS: u32 = 256;
@@ -69,7 +69,7 @@ pub(crate) fn keep(
 
 /// Keeps the flagged elements and the values that move with them.
 #[inline(always)]
-fn keep_flagged<T: Word, V: Moved>(
+fn keep_flagged<T: Word, V: Payload>(
     t: Thread,
     n: u32,
     flags: In<u8>,
@@ -100,7 +100,7 @@ pub fn compact<T: Word>(
     count: Buf<u32>,
     tiles: Tiles,
 ) {
-    keep_flagged(t, n, flags, elements, Nothing, count, tiles)
+    keep_flagged(t, n, flags, elements, NoPayload, count, tiles)
 }
 /// Moves the pairs whose flag is not 0, like [`compact`](fn@compact).
 #[kernel(

@@ -32,8 +32,8 @@ pub mod lookback;
 pub mod map;
 #[cfg(any(feature = "spatial", feature = "vision", target_arch = "nvptx64"))]
 pub mod math;
-pub mod moved;
 pub mod partition;
+pub mod payload;
 pub mod probe;
 pub mod radix_sort;
 pub mod reduce;

@@ -3,7 +3,7 @@
 //! ranks its tiles in registers and shared memory, and finds where each digit's run of a tile goes
 //! by decoupled look-back, one thread per digit.
 use crate::lookback::{AGGREGATE, PREFIX, Tiles, pack, take_tile, unpack};
-use crate::moved::{FromTo, Moved, Nothing};
+use crate::payload::{FromTo, NoPayload, Payload};
 use koel_simt::{Buf, In, Scalar, Shared, Thread, Word, block, kernel, unroll};
 
 /// Number of values of a digit.
@@ -163,7 +163,7 @@ const MIN_SHARED: u32 = 64 << 10;
 /// What the steps of a pass share. A warp owns `ITEMS` rows of 32 items, so the order tile, warp,
 /// row, lane is that of the input, which equal digits keep.
 #[derive(Clone, Copy)]
-struct Pass<K: SortKey, V: Moved, const ITEMS: usize> {
+struct Pass<K: SortKey, V: Payload, const ITEMS: usize> {
     t: Thread,
     digit: Digit,
     keys: FromTo<K>,
@@ -182,7 +182,7 @@ struct Pass<K: SortKey, V: Moved, const ITEMS: usize> {
     global: Shared<u32>,
     sums: Shared<u32>,
 }
-impl<K: SortKey, V: Moved, const ITEMS: usize> Pass<K, V, ITEMS> {
+impl<K: SortKey, V: Payload, const ITEMS: usize> Pass<K, V, ITEMS> {
     /// Takes a tile and clears the counts. All threads of the block call it.
     #[inline(always)]
     fn begin(
@@ -351,7 +351,7 @@ impl<K: SortKey, V: Moved, const ITEMS: usize> Pass<K, V, ITEMS> {
 
 /// Sorts by one digit.
 #[inline(always)]
-fn sort_by_digit<K: SortKey, V: Moved, const ITEMS: usize>(
+fn sort_by_digit<K: SortKey, V: Payload, const ITEMS: usize>(
     t: Thread,
     n: u32,
     digit: Digit,
@@ -389,7 +389,7 @@ pub fn sort_pass<K: SortKey, const ITEMS: usize>(
     keys: FromTo<K>,
     tiles: Tiles,
 ) {
-    sort_by_digit::<K, _, ITEMS>(t, n, digit, keys, Nothing, tiles)
+    sort_by_digit::<K, _, ITEMS>(t, n, digit, keys, NoPayload, tiles)
 }
 /// Sorts pairs stably by a digit. One block per tile.
 #[kernel(

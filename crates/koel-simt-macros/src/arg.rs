@@ -3,7 +3,7 @@ use proc_macro2::TokenStream;
 use quote::quote;
 use syn::{Data, DeriveInput, Error, Fields, parse2};
 
-pub fn expand(item: TokenStream) -> syn::Result<TokenStream> {
+pub(crate) fn expand(item: TokenStream) -> syn::Result<TokenStream> {
     let item = parse2::<DeriveInput>(item)?;
     let name = &item.ident;
     let mut is_c = false;

@@ -10,7 +10,7 @@ use syn::{
 };
 
 /// Parameter: name and type.
-pub struct Parameter {
+pub(crate) struct Parameter {
     pub name: Ident,
     pub of: Type,
 }
@@ -24,7 +24,7 @@ impl Parse for Parameter {
 }
 
 /// Function; its body is not parsed.
-pub struct Function {
+pub(crate) struct Function {
     pub attributes: Vec<Attribute>,
     pub visibility: Visibility,
     pub name: Ident,
@@ -33,11 +33,11 @@ pub struct Function {
     pub parameters: Vec<Parameter>,
 }
 impl Function {
-    pub fn type_parameters(&self) -> Vec<&TypeParam> {
+    pub(crate) fn type_parameters(&self) -> Vec<&TypeParam> {
         self.generics.type_params().collect()
     }
     /// Returns whether the function has instances by type.
-    pub fn is_generic(&self) -> bool {
+    pub(crate) fn is_generic(&self) -> bool {
         self.generics.type_params().next().is_some()
     }
 }
@@ -61,7 +61,7 @@ impl Parse for Function {
 }
 
 /// Instance, which becomes one entry: a type for each type parameter of the function, in order.
-pub struct Instance {
+pub(crate) struct Instance {
     /// Name derived from the types; empty for a function without type parameters.
     pub name: String,
     pub types: Vec<Type>,
@@ -69,7 +69,7 @@ pub struct Instance {
 }
 impl Instance {
     /// Returns the type and const arguments of a call of the function.
-    pub fn arguments(&self, function: &Function) -> syn::Result<TokenStream> {
+    pub(crate) fn arguments(&self, function: &Function) -> syn::Result<TokenStream> {
         let (mut all, mut types) = (vec![], self.types.iter());
         let names = function.type_parameters().into_iter().map(|parameter| &parameter.ident);
         let named = names.zip(&self.types).map(|(name, of)| {
@@ -102,7 +102,7 @@ impl Instance {
 }
 
 /// Returns all instances: the combinations of types.
-pub fn instances(options: &Options, function: &Function) -> syn::Result<Vec<Instance>> {
+pub(crate) fn instances(options: &Options, function: &Function) -> syn::Result<Vec<Instance>> {
     let mut all =
         vec![Instance { name: String::new(), types: vec![], bounds: options.bounds.clone() }];
     for parameter in function.generics.type_params() {
@@ -151,7 +151,7 @@ fn snake(word: &str) -> String {
 }
 
 /// Returns the type of a parameter of an instance.
-pub fn type_of(function: &Function, instance: &Instance, number: usize) -> TokenStream {
+pub(crate) fn type_of(function: &Function, instance: &Instance, number: usize) -> TokenStream {
     let of = &function.parameters[number].of;
     if instance.types.is_empty() {
         return quote!(#of);
@@ -166,7 +166,7 @@ fn carrier(function: &Function) -> Ident {
 }
 /// Returns that trait, for a generic function. Parameter types may use the type parameters in any
 /// way, and only the compiler can resolve projections.
-pub fn parameters_of(function: &Function) -> TokenStream {
+pub(crate) fn parameters_of(function: &Function) -> TokenStream {
     if !function.is_generic() {
         return quote!();
     }
@@ -182,7 +182,7 @@ pub fn parameters_of(function: &Function) -> TokenStream {
         impl<#(#generics),*> #carrier for (#(#names,)*) #bounds { #(type #numbers = #types;)* }
     }
 }
-pub fn entry_name(function: &Function, instance: &Instance) -> String {
+pub(crate) fn entry_name(function: &Function, instance: &Instance) -> String {
     match instance.name.as_str() {
         "" => function.name.to_string(),
         of => format!("{}_{of}", function.name),

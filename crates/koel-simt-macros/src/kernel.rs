@@ -5,7 +5,7 @@ use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 use syn::{Visibility, parse2};
 
-pub fn expand(attr: TokenStream, item: TokenStream) -> syn::Result<TokenStream> {
+pub(crate) fn expand(attr: TokenStream, item: TokenStream) -> syn::Result<TokenStream> {
     let options = parse2::<Options>(attr)?;
     let function = parse2::<Function>(item.clone())?;
     let instances = instances(&options, &function)?;

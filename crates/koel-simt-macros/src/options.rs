@@ -6,7 +6,7 @@ use syn::{Error, LitInt, Token, Type, braced, bracketed};
 
 /// Options that may differ between the instances of a generic kernel.
 #[derive(Clone, Default)]
-pub struct Bounds {
+pub(crate) struct Bounds {
     pub threads: Option<u32>,
     pub min_blocks: Option<u32>,
     pub image: Option<Ident>,
@@ -44,7 +44,7 @@ impl Bounds {
         Ok(true)
     }
     /// Returns these options, overridden by those that `other` sets.
-    pub fn replaced_by(&self, other: &Bounds) -> Bounds {
+    pub(crate) fn replaced_by(&self, other: &Bounds) -> Bounds {
         Bounds {
             threads: other.threads.or(self.threads),
             min_blocks: other.min_blocks.or(self.min_blocks),
@@ -55,7 +55,7 @@ impl Bounds {
 }
 
 /// `K in [u32, u64 { min_blocks = 2 }]`: a type parameter and its types.
-pub struct Choice {
+pub(crate) struct Choice {
     pub parameter: Ident,
     pub types: Vec<(Type, Bounds)>,
 }
@@ -86,7 +86,7 @@ impl Choice {
 
 /// All options of the attribute.
 #[derive(Default)]
-pub struct Options {
+pub(crate) struct Options {
     pub bounds: Bounds,
     pub shared: Option<TokenStream>,
     pub choices: Vec<Choice>,
@@ -135,7 +135,7 @@ impl Parse for Options {
 }
 
 /// Takes the tokens up to a comma outside of brackets and `<...>`.
-pub fn until_comma(input: ParseStream) -> syn::Result<TokenStream> {
+pub(crate) fn until_comma(input: ParseStream) -> syn::Result<TokenStream> {
     let (mut tokens, mut depth) = (TokenStream::new(), 0i32);
     while !input.is_empty() && (depth > 0 || !input.peek(Token![,])) {
         let tree = input.parse::<TokenTree>()?;

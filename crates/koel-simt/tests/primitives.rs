@@ -48,7 +48,7 @@ macro_rules! atomics { ($($name:ident $word:ty)*) => { $(
             }
         }
         #[kernel(threads = 64)]
-        pub fn global(t: Thread, op: u32, values: In<W>, words: Buf<W>, was: Buf<W>) {
+        fn global(t: Thread, op: u32, values: In<W>, words: Buf<W>, was: Buf<W>) {
             let i = t.global_id();
             was.store(i, update(op, values.get(i), words, i % WORDS));
         }

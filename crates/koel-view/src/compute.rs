@@ -9,24 +9,24 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc as replies};
 /// Newest state that a viewer wants. Its session updates it; the compute thread reads it at the
 /// viewer's turn.
 #[derive(Clone)]
-pub struct Newest(Arc<Mutex<Wanted>>);
+pub(crate) struct Newest(Arc<Mutex<Wanted>>);
 impl Newest {
     /// Creates it with an initial state.
-    pub fn new(wanted: Wanted) -> Newest {
+    pub(crate) fn new(wanted: Wanted) -> Newest {
         Newest(Arc::new(Mutex::new(wanted)))
     }
     /// Returns the current state.
-    pub fn get(&self) -> Wanted {
+    pub(crate) fn get(&self) -> Wanted {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
     /// Changes the state.
-    pub fn change(&self, change: impl FnOnce(&mut Wanted)) {
+    pub(crate) fn change(&self, change: impl FnOnce(&mut Wanted)) {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
     }
 }
 
 /// A viewer's request for a frame. Each viewer has at most one.
-pub struct Job {
+pub(crate) struct Job {
     /// State to compute, read when the job runs.
     pub newest: Newest,
     /// Number of the frame.
@@ -39,7 +39,7 @@ pub struct Job {
     pub place: Arc<OwnedSemaphorePermit>,
 }
 /// Result of a job.
-pub struct Done {
+pub(crate) struct Done {
     /// The state it was computed for.
     pub wanted: Wanted,
     /// The job's buffer.
@@ -49,7 +49,7 @@ pub struct Done {
 }
 
 /// Runs jobs until every sender is gone. Drops jobs of viewers that have left.
-pub fn work(mut scene: Scene, jobs: mpsc::Receiver<Job>, frames: &AtomicU64) {
+pub(crate) fn work(mut scene: Scene, jobs: mpsc::Receiver<Job>, frames: &AtomicU64) {
     for Job { newest, number, mut buffer, reply, place } in jobs {
         if reply.is_closed() {
             continue;

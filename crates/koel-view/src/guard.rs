@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 /// Rejects requests with a foreign host or from a page of another origin.
 ///
 /// The port may differ from the server's, so that a port of another machine can be forwarded here.
-pub async fn check(request: Request, next: Next) -> Response {
+pub(crate) async fn check(request: Request, next: Next) -> Response {
     match refusal(request.headers(), request.uri().path() == crate::server::SOCKET) {
         None => next.run(request).await,
         Some(why) => (StatusCode::FORBIDDEN, why).into_response(),

@@ -32,7 +32,7 @@ const HEADERS: [(header::HeaderName, HeaderValue); 5] = [
 ];
 
 /// Returns the routes to the files.
-pub fn routes<S: Clone + Send + Sync + 'static>() -> Router<S> {
+pub(crate) fn routes<S: Clone + Send + Sync + 'static>() -> Router<S> {
     FILES.iter().fold(Router::new(), |routes, &(path, kind, content)| {
         routes.route(path, get(async move || file(kind, content)))
     })

@@ -6,16 +6,17 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// Maximum size of a message from a page, in bytes.
-pub const LARGEST_REQUEST: usize = 4096;
+pub(crate) const LARGEST_REQUEST: usize = 4096;
 /// First word of a message of points.
-pub const POINTS: u32 = 1;
+pub(crate) const POINTS: u32 = 1;
 /// First word of a frame.
-pub const FRAME: u32 = 2;
+pub(crate) const FRAME: u32 = 2;
 /// Words before a frame's labels: kind, number and method; rotation and translation; four counts
 /// per cloud; stages.
-pub const FRAME_WORDS: usize = 3 + 4 + 3 + 8 + STAGES.len();
+pub(crate) const FRAME_WORDS: usize = 3 + 4 + 3 + 8 + STAGES.len();
 /// Stages whose times are in a frame, in milliseconds.
-pub const STAGES: [&str; 6] = ["voxelize", "build", "intersect", "seed", "fill", "read back"];
+pub(crate) const STAGES: [&str; 6] =
+    ["voxelize", "build", "intersect", "seed", "fill", "read back"];
 /// Maximum number of points per message.
 const POINTS_A_MESSAGE: usize = 1 << 16;
 /// Tolerance of the length of a rotation's quaternion, which should be 1.
@@ -34,7 +35,7 @@ pub enum MethodName {
 
 /// Requested pose of B and method.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Wanted {
+pub(crate) struct Wanted {
     /// Rotation around B's centre: a unit quaternion x, y, z, w.
     pub rotation: [f64; 4],
     /// Translation after the rotation.
@@ -44,11 +45,11 @@ pub struct Wanted {
 }
 impl Wanted {
     /// Returns the pose in which the files put the clouds.
-    pub fn as_given(method: MethodName) -> Wanted {
+    pub(crate) fn as_given(method: MethodName) -> Wanted {
         Wanted { rotation: [0.0, 0.0, 0.0, 1.0], translation: [0.0; 3], method }
     }
     /// Returns the rows of the rotation (L. Euler 1770; W. R. Hamilton 1844).
-    pub fn rotation_rows(&self) -> [[f64; 3]; 3] {
+    pub(crate) fn rotation_rows(&self) -> [[f64; 3]; 3] {
         let [x, y, z, w] = self.rotation;
         [
             [1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y - z * w), 2.0 * (x * z + y * w)],
@@ -61,7 +62,7 @@ impl Wanted {
 /// A message from the page.
 #[derive(Clone, Copy, PartialEq, Debug, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase", deny_unknown_fields)]
-pub enum Request {
+pub(crate) enum Request {
     /// Rotates and moves B.
     Pose {
         /// Unit quaternion x, y, z, w.
@@ -83,7 +84,7 @@ pub enum Request {
 
 /// Reason why a message from the page is rejected.
 #[derive(Debug, Error)]
-pub enum Refused {
+pub(crate) enum Refused {
     /// Not a known message.
     #[error("not understood: {0}")]
     Unknown(#[from] serde_json::Error),
@@ -126,7 +127,7 @@ pub enum Refused {
 
 impl Request {
     /// Parses a text message. Returned poses are within reach, and their rotations have length 1.
-    pub fn parse(text: &str, placement: &Placement) -> Result<Request, Refused> {
+    pub(crate) fn parse(text: &str, placement: &Placement) -> Result<Request, Refused> {
         let request = serde_json::from_str(text)?;
         let Request::Pose { rotation, translation } = request else { return Ok(request) };
         let length = rotation.iter().map(|c| c * c).sum::<f64>().sqrt();
@@ -144,7 +145,7 @@ impl Request {
 /// JSON messages from the server.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
-pub enum Reply<'a> {
+pub(crate) enum Reply<'a> {
     /// The first message.
     Scene(Box<SceneReply<'a>>),
     /// A rejected message or a failed frame. The connection stays open unless it is closed next.
@@ -155,14 +156,14 @@ pub enum Reply<'a> {
 }
 impl Reply<'_> {
     /// Encodes the message.
-    pub fn json(&self) -> String {
+    pub(crate) fn json(&self) -> String {
         // Only strings, finite numbers and lists, which JSON can always represent.
         serde_json::to_string(self).unwrap_or_default()
     }
 }
 /// Description of a scene for a page.
 #[derive(Serialize)]
-pub struct SceneReply<'a> {
+pub(crate) struct SceneReply<'a> {
     /// A and B.
     pub clouds: [CloudReply<'a>; 2],
     /// Vector from A's centre to B's in the position of the files.
@@ -190,7 +191,7 @@ pub struct SceneReply<'a> {
 }
 /// Description of a cloud.
 #[derive(Serialize)]
-pub struct CloudReply<'a> {
+pub(crate) struct CloudReply<'a> {
     /// File name.
     pub name: &'a str,
     /// Number of points.
@@ -200,14 +201,14 @@ pub struct CloudReply<'a> {
 }
 /// A Boolean, and the points that bound it.
 #[derive(Serialize)]
-pub struct BooleanReply {
+pub(crate) struct BooleanReply {
     name: &'static str,
     /// For A and for B, by label: whether points are kept.
     keeps: [[bool; 4]; 2],
 }
 impl BooleanReply {
     /// Returns all Booleans.
-    pub fn all() -> [BooleanReply; 4] {
+    pub(crate) fn all() -> [BooleanReply; 4] {
         Boolean::ALL.map(|boolean| BooleanReply {
             name: match boolean {
                 Boolean::Union => "union",
@@ -221,7 +222,7 @@ impl BooleanReply {
     }
 }
 /// Returns the names of the labels, by number.
-pub fn label_names() -> [&'static str; 4] {
+pub(crate) fn label_names() -> [&'static str; 4] {
     Label::ALL.map(|label| match label {
         Label::Unknown => "unknown",
         Label::Intersection => "intersection",
@@ -231,7 +232,7 @@ pub fn label_names() -> [&'static str; 4] {
 }
 
 /// Encodes a cloud's points as messages, relative to the centre of its ball.
-pub fn points(
+pub(crate) fn points(
     side: Side,
     positions: &[[f32; 3]],
     normals: &[[f32; 3]],
@@ -260,7 +261,7 @@ pub fn points(
 }
 
 /// Header of a frame, before its labels.
-pub struct FrameHeader {
+pub(crate) struct FrameHeader {
     /// Number of the frame, per viewer.
     pub number: u32,
     /// The computed state.
@@ -273,7 +274,7 @@ pub struct FrameHeader {
 impl FrameHeader {
     /// Writes the header into a message that holds `FRAME_WORDS` words and then the labels:
     /// `points_of_a` of A, then B's. Counts the labels.
-    pub fn write(&self, message: &mut [u8], points_of_a: usize) {
+    pub(crate) fn write(&self, message: &mut [u8], points_of_a: usize) {
         let (head, labels) = message.split_at_mut(4 * FRAME_WORDS);
         let (of_a, of_b) = labels.split_at(points_of_a);
         let counts = [of_a, of_b].map(|labels| {

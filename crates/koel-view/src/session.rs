@@ -28,7 +28,7 @@ enum End {
 }
 
 /// Serves a viewer until it leaves or is disconnected.
-pub async fn run(
+pub(crate) async fn run(
     mut socket: WebSocket,
     shared: Arc<Shared>,
     place: OwnedSemaphorePermit,
@@ -40,7 +40,7 @@ pub async fn run(
     }
 }
 /// Rejects a viewer for whom there is no place.
-pub async fn refuse(mut socket: WebSocket, shared: Arc<Shared>) {
+pub(crate) async fn refuse(mut socket: WebSocket, shared: Arc<Shared>) {
     let message = format!(
         "{} viewers are connected, which is the maximum: close one of them",
         shared.options.viewers

@@ -190,7 +190,7 @@ pub(crate) struct Noise {
 }
 impl Noise {
     /// Measures an image of floats, at least 8 pixels per side. 2 launches and a fill.
-    pub fn measure(
+    pub(crate) fn measure(
         stream: &Stream,
         image: &Buffer<u32>,
         width: usize,

@@ -6,19 +6,19 @@ use std::sync::LazyLock;
 
 /// Maximum number of seeds that a build on a CPU tries. With the last one the stash takes every key
 /// without a slot.
-pub const MAX_ATTEMPTS: u32 = 4;
+pub(crate) const MAX_ATTEMPTS: u32 = 4;
 
 /// Random bits, drawn once per process. If no seed was given, nobody can craft keys against it.
 static OF_PROCESS: LazyLock<u64> = LazyLock::new(unforeseeable);
 
 /// Returns random bits.
-pub fn unforeseeable() -> u64 {
+pub(crate) fn unforeseeable() -> u64 {
     RandomState::new().hash_one(0u64)
 }
 
 /// The seeds that the builds of a table use, in order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Seeds {
+pub(crate) struct Seeds {
     /// Seed of the first attempt.
     pub first: u32,
     /// Source of the later seeds, through [`redrawn`].
@@ -30,7 +30,7 @@ pub struct Seeds {
 impl Seeds {
     /// Starts with the given seed, or that of the process. Later seeds are random as well, unless
     /// `reproducible`: then all follow from the seed, 0 if there is none.
-    pub fn new(seed: Option<u32>, reproducible: bool) -> Seeds {
+    pub(crate) fn new(seed: Option<u32>, reproducible: bool) -> Seeds {
         if reproducible {
             let first = seed.unwrap_or(0);
             return Seeds { first, redraws: first, gives_up: false };
@@ -39,19 +39,19 @@ impl Seeds {
         Seeds { first, redraws, gives_up: false }
     }
     /// Splits the seeds for a build that the host waits for: the first one alone, then the others.
-    pub fn apart(self) -> [Seeds; 2] {
+    pub(crate) fn apart(self) -> [Seeds; 2] {
         [
             Seeds { gives_up: true, ..self },
             Seeds { first: self.of(2), redraws: mix(self.redraws), gives_up: false },
         ]
     }
     /// Returns the seed of an attempt, counted from 1.
-    pub fn of(self, attempt: u32) -> u32 {
+    pub(crate) fn of(self, attempt: u32) -> u32 {
         if attempt == 1 { self.first } else { redrawn(self.redraws, attempt) }
     }
     /// Builds with successive seeds until the keys fit. `build(seed, most)` returns `None` if it
     /// would stash more than `most` pairs.
-    pub fn build<T>(
+    pub(crate) fn build<T>(
         self,
         most: usize,
         mut build: impl FnMut(u32, usize) -> Result<Option<T>>,
@@ -68,7 +68,7 @@ impl Seeds {
     }
 }
 /// What was built, with which seed, and how many were tried.
-pub struct Drawn<T> {
+pub(crate) struct Drawn<T> {
     pub built: T,
     pub seed: u32,
     pub attempts: u32,

@@ -2,7 +2,7 @@
 use std::path::Path;
 
 /// Planted fault: the text to replace, its replacement, and the tests that must notice.
-pub struct Mutant<'a> {
+pub(crate) struct Mutant<'a> {
     pub name: &'a str,
     pub file: &'a str,
     /// Arguments of `cargo test`.
@@ -13,7 +13,7 @@ pub struct Mutant<'a> {
 
 /// Parses blocks of: name, file, `= cargo test arguments`, then `- ` lines (old) and `+ ` lines
 /// (new). An error names the mutant.
-pub fn parse(list: &str) -> Result<Vec<Mutant<'_>>, String> {
+pub(crate) fn parse(list: &str) -> Result<Vec<Mutant<'_>>, String> {
     let blocks = list.split("\n\n").map(|b| b.trim_start_matches('\n'));
     let blocks = blocks.filter(|b| !b.trim().is_empty() && !b.starts_with('#'));
     blocks
@@ -37,7 +37,7 @@ pub fn parse(list: &str) -> Result<Vec<Mutant<'_>>, String> {
 }
 
 /// Fails if a text to be replaced does not occur exactly once in its file.
-pub fn check(root: &Path, mutants: &[Mutant]) -> Result<(), String> {
+pub(super) fn check(root: &Path, mutants: &[Mutant]) -> Result<(), String> {
     let mut wrong = vec![];
     for m in mutants {
         let places = super::read(&root.join(m.file))?.matches(&m.old).count();

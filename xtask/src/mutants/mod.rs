@@ -7,7 +7,7 @@ mod switch;
 mod together;
 
 use crate::weight::cpu_of_children;
-pub use list::{Mutant, parse};
+pub(crate) use list::{Mutant, parse};
 use record::Record;
 use run::Outcome;
 use std::collections::{HashMap, HashSet};
@@ -87,7 +87,7 @@ fn random_rank(seed: u64, name: &str) -> u64 {
 
 /// Plants each selected mutant of `mutants.txt` in a copy of the sources and runs its tests there,
 /// one by one or all in one build.
-pub fn mutants(root: &Path, args: &[&str]) -> Result<(), String> {
+pub(crate) fn mutants(root: &Path, args: &[&str]) -> Result<(), String> {
     let choice = Choice::parse(args)?;
     let list = read(&root.join("xtask/mutants.txt"))?;
     let mutants = parse(&list)?;

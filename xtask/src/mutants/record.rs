@@ -8,14 +8,14 @@ use std::io::Write;
 use std::path::Path;
 
 /// File of JSON lines: provenance, then a line per mutant.
-pub struct Record {
+pub(super) struct Record {
     file: std::fs::File,
     /// Mutants that it has lines for.
     pub done: HashSet<String>,
 }
 impl Record {
     /// Creates the file, or continues an existing one of the same commit.
-    pub fn begin(root: &Path, path: &Path) -> Result<Record, String> {
+    pub(super) fn begin(root: &Path, path: &Path) -> Result<Record, String> {
         let say = |e: std::io::Error| format!("{}: {e}", path.display());
         let here = crate::provenance_here(root)?;
         let lines = std::fs::read_to_string(path).unwrap_or_default();
@@ -35,7 +35,13 @@ impl Record {
         Ok(record)
     }
     /// Appends the outcome of a mutant, and the seconds it took.
-    pub fn add(&mut self, m: &Mutant, came: &Outcome, cpu: f64, wall: f64) -> Result<(), String> {
+    pub(super) fn add(
+        &mut self,
+        m: &Mutant,
+        came: &Outcome,
+        cpu: f64,
+        wall: f64,
+    ) -> Result<(), String> {
         let (verdict, said) = match came {
             Outcome::Passed => ("survived", None),
             Outcome::Failed(said) => ("caught", Some(said)),

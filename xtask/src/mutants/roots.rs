@@ -4,7 +4,7 @@ use std::path::{Component, Path, PathBuf};
 
 /// Returns, for each file that `mod` items lead to, the roots they start from. Paths are relative
 /// to the repository. `source` returns the text of a file, if it exists.
-pub fn roots_of_files(
+pub(super) fn roots_of_files(
     roots: &[PathBuf],
     source: impl Fn(&Path) -> Option<String>,
 ) -> Result<BTreeMap<PathBuf, BTreeSet<PathBuf>>, String> {

@@ -8,11 +8,11 @@ use std::process::{Command, ExitStatus, Output};
 const MAX_SECONDS: &str = "600";
 
 /// Prefix of the reason for no verdict when a signal ended the tests.
-pub const BY_SIGNAL: &str = "ended by signal ";
+pub(super) const BY_SIGNAL: &str = "ended by signal ";
 
 /// Outcome of a mutant's tests.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Outcome {
+pub(super) enum Outcome {
     /// At least one test ran, and all passed.
     Passed,
     /// A test failed, with its message.
@@ -22,15 +22,15 @@ pub enum Outcome {
 }
 
 /// Outcome of a run, or why it could not take place.
-pub type Ran = Result<Outcome, String>;
+pub(super) type Ran = Result<Outcome, String>;
 
 /// Splits the arguments into those for cargo and those for the tests: `[-p a name] [-- name]`.
-pub fn split<'a, 'b>(tests: &'b [&'a str]) -> (&'b [&'a str], &'b [&'a str]) {
+pub(super) fn split<'a, 'b>(tests: &'b [&'a str]) -> (&'b [&'a str], &'b [&'a str]) {
     tests.split_at(tests.iter().position(|arg| *arg == "--").unwrap_or(tests.len()))
 }
 
 /// Returns a cargo command in a copy of the sources, with `build` as its target folder.
-pub fn cargo(program: &str, copy: &Path, build: &Path) -> Command {
+pub(super) fn cargo(program: &str, copy: &Path, build: &Path) -> Command {
     let mut command = Command::new(program);
     command.current_dir(copy).env("CARGO_TARGET_DIR", build).env_remove("CARGO_MANIFEST_DIR");
     // A fault changes one crate: incremental compilation reuses the rest of its code and of its
@@ -40,7 +40,7 @@ pub fn cargo(program: &str, copy: &Path, build: &Path) -> Command {
 }
 
 /// Builds and runs tests with cargo, in sources with a planted fault.
-pub fn by_cargo(copy: &Path, build: &Path, tests: &[&str]) -> Ran {
+pub(super) fn by_cargo(copy: &Path, build: &Path, tests: &[&str]) -> Ran {
     let (of_cargo, of_tests) = split(tests);
     let run = |program: &str, before: &[&str], behind: &[&str]| {
         let mut command = cargo(program, copy, build);
@@ -58,7 +58,7 @@ pub fn by_cargo(copy: &Path, build: &Path, tests: &[&str]) -> Ran {
 }
 /// Runs a built test program in the folder of its package, with at most one fault switched on.
 /// Kills it after the first failed test.
-pub fn program(file: &Path, package: &Path, names: &[&str], fault: Option<u32>) -> Ran {
+pub(super) fn program(file: &Path, package: &Path, names: &[&str], fault: Option<u32>) -> Ran {
     let say = |e: std::io::Error| format!("timeout {}: {e}", file.display());
     let (from, to) = std::io::pipe().map_err(say)?;
     let mut command = Command::new("timeout");

@@ -8,10 +8,10 @@ use std::ops::Range;
 use syn::visit::{self, Visit};
 
 /// Environment variable with the number of the fault to switch on.
-pub const VARIABLE: &str = "KOEL_PLANTED";
+pub(super) const VARIABLE: &str = "KOEL_PLANTED";
 
 /// Text appended to the root of a crate: `crate::planted::is`. It reads the variable once.
-pub const MODULE: &str = r#"
+pub(super) const MODULE: &str = r#"
 #[allow(missing_docs, dead_code, reason = "written by `cargo xtask mutants --together`")]
 mod planted {
     extern crate std;
@@ -35,7 +35,7 @@ mod planted {
 
 /// Fault in a file: its nonzero number, the text to replace, and its replacement.
 #[derive(Clone, Copy)]
-pub struct Change<'a> {
+pub(super) struct Change<'a> {
     pub number: u32,
     pub old: &'a str,
     pub new: &'a str,
@@ -43,7 +43,7 @@ pub struct Change<'a> {
 
 /// File with faults behind switches.
 #[derive(Debug)]
-pub struct Switched {
+pub(super) struct Switched {
     pub text: String,
     /// Faults that cannot be switched, and why.
     pub refused: Vec<(u32, String)>,
@@ -54,12 +54,12 @@ pub struct Switched {
 }
 impl Switched {
     /// Returns whether the text contains any fault.
-    pub fn has_faults(&self) -> bool {
+    pub(super) fn has_faults(&self) -> bool {
         !self.copies.is_empty()
     }
     /// Returns the faults that the code at this byte belongs to: that of the copy, or all of the
     /// innermost block with switches; empty outside of such blocks.
-    pub fn faults_at(&self, at: usize) -> Vec<u32> {
+    pub(super) fn faults_at(&self, at: usize) -> Vec<u32> {
         if let Some((_, number)) = self.copies.iter().find(|(range, _)| range.contains(&at)) {
             return vec![*number];
         }
@@ -69,7 +69,7 @@ impl Switched {
 }
 
 /// Inserts faults into a source. Fails if the source does not parse.
-pub fn switch(source: &str, changes: &[Change]) -> Result<Switched, String> {
+pub(super) fn switch(source: &str, changes: &[Change]) -> Result<Switched, String> {
     let blocks = Blocks::of(source)?;
     let mut refused = vec![];
     // Changed copies of each block.
@@ -354,7 +354,7 @@ mod tests {
 
     #[test]
     fn what_has_no_block_is_refused() {
-        let no_block = "no block";
+        let no_block = "not inside a block of statements";
         assert!(refused("#[kernel(threads = 64)] fn f() { a() }", "64", "32").contains(no_block));
         assert!(refused("macro_rules! m { () => { a(1) } }", "1", "2").contains(no_block));
         assert!(refused("entries! { (a) { b c } }", " b", "").contains(no_block));

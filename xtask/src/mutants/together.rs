@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 const MAX_BUILDS: usize = 8;
 
 /// Test programs that contain the faults, and the faults that they do not contain.
-pub struct Together<'a> {
+pub(super) struct Together<'a> {
     /// Faults that must be planted alone, and why.
     pub alone: BTreeMap<u32, String>,
     copy: &'a Path,
@@ -27,7 +27,7 @@ pub struct Together<'a> {
 impl<'a> Together<'a> {
     /// Builds the test programs of these mutants, in a copy of the sources. A mutant's number must
     /// not be 0.
-    pub fn build(
+    pub(super) fn build(
         root: &'a Path,
         copy: &'a Path,
         build: &'a Path,
@@ -49,7 +49,7 @@ impl<'a> Together<'a> {
         for _ in 0..MAX_BUILDS {
             let texts = sources.texts()?;
             super::copy_sources(root, copy, &texts.files)?;
-            let out = Built::of(copy, build, &[&packages[..], &targets].concat())?;
+            let out = TestBuild::of(copy, build, &[&packages[..], &targets].concat())?;
             if out.is_complete {
                 built = Some((out, texts.files));
                 break;
@@ -72,7 +72,7 @@ impl<'a> Together<'a> {
     }
     /// Runs the tests of a mutant, switched on, or planted alone if necessary. Tests that do not
     /// pass without the fault are not run: they would have no verdict.
-    pub fn test(&self, number: u32, m: &'a Mutant<'a>) -> Result<Outcome, String> {
+    pub(super) fn test(&self, number: u32, m: &'a Mutant<'a>) -> Result<Outcome, String> {
         let no_verdict = |why: String| Ok(Outcome::NoVerdict(why));
         match self.without.get(&m.tests[..]) {
             Some(Outcome::Failed(said)) => no_verdict(format!("fails without a fault: {said}")),
@@ -98,7 +98,7 @@ impl<'a> Together<'a> {
             return run::by_cargo(self.copy, self.build, &m.tests);
         };
         let (_, targets) = arguments_for(&[tests]);
-        let built = Built::of(self.copy, self.build, &[&self.packages[..], &targets].concat())?;
+        let built = TestBuild::of(self.copy, self.build, &[&self.packages[..], &targets].concat())?;
         if !built.is_complete {
             let errors = built.errors();
             let first = errors.lines().next().unwrap_or("the build failed");
@@ -201,22 +201,22 @@ impl Program {
 }
 
 /// Result of a build, which may have failed.
-struct Built {
+struct TestBuild {
     is_complete: bool,
     /// Cargo's JSON messages.
     messages: Vec<Value>,
     /// Cargo's human-readable output.
     log: String,
 }
-impl Built {
-    fn of(copy: &Path, build: &Path, arguments: &[String]) -> Result<Built, String> {
+impl TestBuild {
+    fn of(copy: &Path, build: &Path, arguments: &[String]) -> Result<TestBuild, String> {
         let mut command = run::cargo("cargo", copy, build);
         command.args(["test", "--no-run", "--quiet", "--message-format=json"]).args(arguments);
         let out = command.output().map_err(|e| format!("cargo: {e}"))?;
         let text = String::from_utf8_lossy(&out.stdout);
         let messages = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
         let log = String::from_utf8_lossy(&out.stderr).into_owned();
-        Ok(Built { is_complete: out.status.success(), messages, log })
+        Ok(TestBuild { is_complete: out.status.success(), messages, log })
     }
     fn programs(&self) -> Vec<Program> {
         self.messages.iter().filter_map(Program::parse).collect()

@@ -27,7 +27,7 @@ const TABLES: [(&str, &str); 8] = [
 const WITH_LOADS: [&str; 4] = ["map", "two-kernel", "two-level", "single-level"];
 
 /// Returns the table, followed by the keys, commits and dates that it is from.
-pub fn table(root: &Path) -> Result<String, String> {
+pub(super) fn table(root: &Path) -> Result<String, String> {
     let records = HALVES.map(|(file, ..)| parsed(root, file));
     let [first, second] = &records;
     let records = [first.as_ref().map_err(String::clone)?, second.as_ref().map_err(String::clone)?];
@@ -119,7 +119,7 @@ mod tests {
         let (gpu, cpu) = (record(&["map"], true), record(&["map", "dashmap"], true));
         let text = render([&gpu, &cpu]).unwrap();
         assert!(
-            text.starts_with("| | H200: build | find, present | find, absent | 2 cores: build |"),
+            text.starts_with("| | H200: build | find, present | find, absent | 16 cores: build |"),
             "{text}"
         );
         assert!(

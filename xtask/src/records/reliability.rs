@@ -12,7 +12,7 @@ const SANITIZERS: &str = "results/h200/sanitizers.txt";
 const GPU_TESTS: &str = "results/h200/2026-11-24/tests-2.txt";
 
 /// Returns all tables.
-pub fn figures(root: &Path) -> Result<String, String> {
+pub(super) fn figures(root: &Path) -> Result<String, String> {
     let parts = [counts(root)?, planted(root)?, fuzzed(root)?, sanitized(root)?];
     Ok(format!("{}\n", parts.join("\n")))
 }

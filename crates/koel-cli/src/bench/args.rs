@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 /// Maximum number of random keys: at least as many others must remain absent.
-pub const MAX_RANDOM: usize = 1 << 31;
+pub(crate) const MAX_RANDOM: usize = 1 << 31;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -30,7 +30,7 @@ hashbrown-sharded. Each row may use an equal share of --budget plus what earlier
 /// Measure and verify the rates of builds and lookups of every table on this machine
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
-pub struct Args {
+pub(crate) struct Args {
     /// Tables to measure: names, `main` (koel's map, the papers' tables and the baselines), or
     /// `all`; on a GPU, `main` and `all` omit the baselines that run on the CPU
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', default_value = "main")]
@@ -95,7 +95,7 @@ pub struct Args {
 
 /// An operation to measure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Op {
+pub(crate) enum Op {
     /// Builds a table from pairs.
     Build,
     /// Builds a table from pairs, without memory kept from an earlier build.
@@ -107,15 +107,15 @@ pub enum Op {
 }
 impl Op {
     /// Lookups of keys that are all present.
-    pub const FIND_HIT: Op = Op::Find(100);
+    pub(crate) const FIND_HIT: Op = Op::Find(100);
     /// Lookups of which half are present.
-    pub const FIND_HALF: Op = Op::Find(50);
+    pub(crate) const FIND_HALF: Op = Op::Find(50);
     /// Lookups of keys that are all absent.
-    pub const FIND_MISS: Op = Op::Find(0);
+    pub(crate) const FIND_MISS: Op = Op::Find(0);
     /// Operations with names of their own.
     const NAMED: [Op; 6] =
         [Op::Build, Op::FIND_HIT, Op::FIND_HALF, Op::FIND_MISS, Op::BuildCold, Op::Rebuild];
-    pub fn name(self) -> String {
+    pub(crate) fn name(self) -> String {
         match self {
             Op::Build => "build".into(),
             Op::BuildCold => "build_cold".into(),
@@ -127,7 +127,7 @@ impl Op {
         }
     }
     /// Describes the operation for people.
-    pub fn about(self) -> String {
+    pub(crate) fn about(self) -> String {
         match self {
             Op::Build => "build a table".into(),
             Op::BuildCold => "build a table, no memory kept".into(),
@@ -138,11 +138,11 @@ impl Op {
             Op::Find(share) => format!("look up keys, {share} % of them present"),
         }
     }
-    pub fn is_build(self) -> bool {
+    pub(crate) fn is_build(self) -> bool {
         self.hit_share().is_none()
     }
     /// Returns the percentage of lookups whose key is present; `None` for builds.
-    pub fn hit_share(self) -> Option<u8> {
+    pub(crate) fn hit_share(self) -> Option<u8> {
         if let Op::Find(share) = self { Some(share) } else { None }
     }
     /// Sort key: builds first, then lookups from hits to misses.
@@ -184,7 +184,7 @@ impl FromStr for Op {
 }
 
 /// Returns the name of a policy on the command line and in reports.
-pub fn policy_name(policy: Duplicates) -> &'static str {
+pub(crate) fn policy_name(policy: Duplicates) -> &'static str {
     match policy {
         Duplicates::KeepLast => "keep_last",
         Duplicates::KeepFirst => "keep_first",
@@ -195,7 +195,7 @@ pub fn policy_name(policy: Duplicates) -> &'static str {
 
 /// Source of the keys.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Source {
+pub(crate) enum Source {
     /// A number of random keys.
     Random(usize, Repeats),
     /// The voxels of a scan (`None`: the one inside the program) on a grid.
@@ -206,7 +206,7 @@ pub enum Source {
 
 impl Args {
     /// Returns the selected operations, distinct, builds first.
-    pub fn ops(&self) -> Outcome<Vec<Op>> {
+    pub(crate) fn ops(&self) -> Outcome<Vec<Op>> {
         let mut ops = self.hit_share.iter().map(|&share| Op::Find(share)).collect::<Vec<Op>>();
         if self.op.is_empty() && ops.is_empty() {
             return Ok(vec![Op::Build, Op::FIND_HIT, Op::FIND_MISS]);
@@ -225,19 +225,19 @@ impl Args {
     }
 
     /// Returns the selected batch sizes, ascending and distinct.
-    pub fn batches(&self) -> Vec<usize> {
+    pub(crate) fn batches(&self) -> Vec<usize> {
         let mut batches = self.batch.clone();
         batches.sort_unstable();
         batches.dedup();
         batches
     }
     /// Returns the selected policies, distinct.
-    pub fn policies(&self) -> Vec<Duplicates> {
+    pub(crate) fn policies(&self) -> Vec<Duplicates> {
         distinct(&self.policy)
     }
 
     /// Returns the selected loads, ascending and distinct.
-    pub fn loads(&self) -> Vec<f64> {
+    pub(crate) fn loads(&self) -> Vec<f64> {
         let mut loads = self.load.clone();
         loads.sort_by(f64::total_cmp);
         loads.dedup();
@@ -245,7 +245,7 @@ impl Args {
     }
 
     /// Returns one source of keys for each number of keys and each way to repeat them.
-    pub fn sources(&self) -> Outcome<Vec<Source>> {
+    pub(crate) fn sources(&self) -> Outcome<Vec<Source>> {
         let grid = self.grid.unwrap_or(1024);
         let source = match self.keys.as_deref() {
             None if self.n.is_empty() => Source::Voxels(self.mesh.clone(), grid),

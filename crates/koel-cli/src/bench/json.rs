@@ -12,7 +12,7 @@ const MILLION: f64 = 1e6;
 
 /// The JSON report.
 #[derive(Serialize)]
-pub struct Report<'a> {
+pub(super) struct Report<'a> {
     machine: &'a Machine,
     limit: Limit,
     rows: Vec<JsonRow<'a>>,
@@ -94,7 +94,7 @@ struct Build<'a> {
 }
 
 impl<'a> Report<'a> {
-    pub fn new(
+    pub(super) fn new(
         machine: &'a Machine,
         reads: &[RandomReads],
         copies: Option<Copies>,

@@ -12,10 +12,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// Expected answer to a query whose key is absent. Not a value: values are indices below 2^31.
-pub const ABSENT: u32 = u32::MAX;
+pub(crate) const ABSENT: u32 = u32::MAX;
 
 /// Pairs to build tables from, and queries for them. The value of a key is its index.
-pub struct Workload {
+pub(crate) struct Workload {
     /// Description of the keys.
     pub about: KeysAbout,
     /// Keys of the pairs, distinct unless they repeat.
@@ -33,7 +33,7 @@ pub struct Workload {
 
 /// Description of keys, for people and for the JSON.
 #[derive(Clone, Serialize)]
-pub struct KeysAbout {
+pub(crate) struct KeysAbout {
     /// random, voxels or file.
     pub source: &'static str,
     /// In words.
@@ -56,7 +56,7 @@ fn as_text<S: Serializer>(repeats: &Repeats, serializer: S) -> Result<S::Ok, S::
 }
 
 /// Keys to look up.
-pub struct Queries {
+pub(crate) struct Queries {
     pub keys: Vec<u32>,
     /// Value of each key, or [`ABSENT`].
     pub expected: Vec<u32>,
@@ -67,22 +67,22 @@ impl Workload {
     ///
     /// Errors: a file cannot be read, has a wrong format or holds no keys; a scan occupies every
     /// voxel.
-    pub fn of(source: &Source, seed: u64) -> Outcome<Workload> {
+    pub(crate) fn of(source: &Source, seed: u64) -> Outcome<Workload> {
         match source {
             Source::Random(n, repeats) => Ok(random(*n, *repeats, seed)),
             Source::Voxels(file, grid) => voxels(file.as_deref(), *grid, seed),
             Source::Words(file) => words(file, seed),
         }
     }
-    pub fn n(&self) -> usize {
+    pub(crate) fn n(&self) -> usize {
         self.keys.len()
     }
     /// Returns whether all keys are distinct.
-    pub fn is_unique(&self) -> bool {
+    pub(crate) fn is_unique(&self) -> bool {
         self.last.is_none()
     }
     /// Returns, for each pair, the pair whose value its key gets under `policy`; `None`: its own.
-    pub fn kept(&self, policy: Duplicates) -> Option<Cow<'_, [u32]>> {
+    pub(crate) fn kept(&self, policy: Duplicates) -> Option<Cow<'_, [u32]>> {
         let last = self.last.as_ref()?;
         if policy != Duplicates::KeepFirst {
             return Some(last.into());
@@ -99,7 +99,7 @@ impl Workload {
     /// Returns one query per pair, in an order independent of the pairs. The operation's percentage
     /// of them, rounded up, has present keys, at random positions and each pair's key at most once.
     /// Queries of a build look up every pair's key.
-    pub fn queries(&self, op: Op, kept: Option<&[u32]>) -> Queries {
+    pub(crate) fn queries(&self, op: Op, kept: Option<&[u32]>) -> Queries {
         let n = self.n() as u64;
         let order = Permutation::new(n, self.seed ^ 0x5EED_0001);
         let side = Permutation::new(n, self.seed ^ 0x5EED_0002);
@@ -150,7 +150,7 @@ fn random(n: usize, repeats: Repeats, seed: u64) -> Workload {
 }
 
 /// Returns a random word for each number (Steele, Lea, Flood 2014: SplitMix).
-pub fn random_word(seed: u64, i: u64) -> u64 {
+pub(crate) fn random_word(seed: u64, i: u64) -> u64 {
     let mut z = seed.wrapping_add(i.wrapping_mul(0x9E37_79B9_7F4A_7C15));
     z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -285,23 +285,23 @@ impl KeySet {
 /// A bijection of `0..len` onto itself, derived from a seed. Rounds of "add a key, multiply by an
 /// odd number, fold the high bits down" run on the next power of two and repeat until the image is
 /// below `len` (at most twice on average).
-pub struct Permutation {
+pub(crate) struct Permutation {
     len: u64,
     mask: u64,
     fold: u32,
     round_keys: [u64; 3],
 }
 impl Permutation {
-    pub fn new(len: u64, seed: u64) -> Permutation {
+    pub(crate) fn new(len: u64, seed: u64) -> Permutation {
         let mask = len.max(1).next_power_of_two() - 1;
         let round_keys = [1, 2, 3].map(|i| random_word(seed, i));
         Permutation { len, mask, fold: mask.count_ones().div_ceil(2).max(1), round_keys }
     }
-    pub fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         self.len
     }
     /// Returns the image of `i`, which must be below the length.
-    pub fn at(&self, i: u64) -> u64 {
+    pub(crate) fn at(&self, i: u64) -> u64 {
         const MULTIPLIERS: [u64; 3] =
             [0x9E37_79B9_85EB_CA6B, 0xD6E8_FEB8_C2B2_AE35, 0xFF51_AFD7_27D4_EB2F];
         let mut x = i;

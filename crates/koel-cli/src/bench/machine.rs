@@ -4,7 +4,7 @@ use serde::Serialize;
 
 /// Description that distinguishes machines.
 #[derive(Serialize)]
-pub struct Machine {
+pub(crate) struct Machine {
     /// Name of the selected device.
     pub device: String,
     /// cpu or cuda.
@@ -25,7 +25,7 @@ pub struct Machine {
     pub version: &'static str,
 }
 impl Machine {
-    pub fn of(device: &Device, fallback: Option<String>) -> koel::Result<Machine> {
+    pub(crate) fn of(device: &Device, fallback: Option<String>) -> koel::Result<Machine> {
         Ok(Machine {
             device: device.name(),
             kind: if device.kind() == DeviceKind::Cuda { "cuda" } else { "cpu" },
@@ -42,7 +42,7 @@ impl Machine {
 }
 
 /// Returns the available host memory in bytes, if the system reports it.
-pub fn available_memory() -> Option<u64> {
+pub(crate) fn available_memory() -> Option<u64> {
     memory("MemAvailable")
 }
 

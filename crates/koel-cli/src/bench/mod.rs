@@ -3,14 +3,14 @@
 //! Makes keys ([`keys`]), inserts them into every table and looks them up ([`measure`], with the
 //! tables in [`contenders`]), verifies every answer ([`verify`]), and reports the results as text
 //! ([`report`]), figures ([`plot`]) and JSON ([`json`]).
-pub mod args;
-pub mod contenders;
+pub(crate) mod args;
+pub(crate) mod contenders;
 mod json;
-pub mod keys;
-pub mod machine;
+pub(crate) mod keys;
+pub(crate) mod machine;
 mod measure;
 mod peers;
-pub mod plot;
+pub(crate) mod plot;
 mod repeats;
 mod report;
 mod verify;
@@ -18,7 +18,7 @@ mod verify;
 use crate::apart::Files;
 use crate::failure::{Failure, Outcome};
 use crate::{Global, device, output};
-pub use args::Args;
+pub(crate) use args::Args;
 use args::{Op, Source};
 use indicatif::{ProgressBar, ProgressStyle};
 use keys::Workload;
@@ -30,7 +30,7 @@ use repeats::Repeats;
 use std::path::Path;
 
 /// Runs `koel bench`. Rejects bad arguments before anything is measured.
-pub fn run(global: &Global, args: Args) -> Outcome {
+pub(crate) fn run(global: &Global, args: Args) -> Outcome {
     let (ops, sources) = (args.ops()?, args.sources()?);
     contenders::check_names(&args.table)?;
     for source in &sources {

@@ -9,7 +9,7 @@ const NOTE: &str = "note";
 
 /// Reason why a file of rates cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum PeersError {
+pub(crate) enum PeersError {
     #[error("{}: cannot be read: {source}", file.display())]
     Read { file: PathBuf, source: io::Error },
     #[error(
@@ -27,7 +27,7 @@ pub enum PeersError {
 
 /// One rate of another program.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Peer {
+pub(crate) struct Peer {
     pub name: String,
     /// Name of the operation in the file.
     op: String,
@@ -39,7 +39,7 @@ pub struct Peer {
 
 /// The rates of a file.
 #[derive(Debug)]
-pub struct Peers {
+pub(crate) struct Peers {
     /// The first comment: machine, date and method.
     about: String,
     all: Vec<Peer>,
@@ -49,7 +49,7 @@ impl Peers {
     /// Reads a file.
     ///
     /// Errors: the file cannot be read, or a field is invalid.
-    pub fn read(file: &Path) -> Result<Peers, PeersError> {
+    pub(crate) fn read(file: &Path) -> Result<Peers, PeersError> {
         let text = std::fs::read_to_string(file)
             .map_err(|source| PeersError::Read { file: file.into(), source })?;
         Peers::parse(file, &text)
@@ -124,7 +124,7 @@ impl Peers {
 
     /// Describes where and when they were measured, relative to `device`. Claims the same kind of
     /// machine only if the comment names it.
-    pub fn measured(&self, device: &str) -> String {
+    pub(crate) fn measured(&self, device: &str) -> String {
         let is_date = |word: &&str| {
             let parts = word
                 .split('-')
@@ -146,7 +146,7 @@ impl Peers {
     }
 
     /// Returns the fastest at an operation for each number of keys and load, ascending.
-    pub fn best(&self, op: Op) -> Vec<&Peer> {
+    pub(crate) fn best(&self, op: Op) -> Vec<&Peer> {
         let name = match op {
             Op::Build | Op::BuildCold | Op::Rebuild => "build".into(),
             Op::Find(share) => format!("find_hit{share}"),

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 /// Distribution of keys over pairs.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Repeats {
+pub(crate) enum Repeats {
     /// All keys are distinct.
     Unique,
     /// Every key has two pairs, half the input apart.
@@ -27,7 +27,7 @@ impl Repeats {
         ("equal", Repeats::Equal),
     ];
     /// Describes the distribution for people.
-    pub fn about(self) -> String {
+    pub(crate) fn about(self) -> String {
         match self {
             Repeats::Unique => "distinct random keys".into(),
             Repeats::Twice => "random keys, each twice".into(),
@@ -40,7 +40,7 @@ impl Repeats {
         }
     }
     /// Returns the key of pair `i`, as an index below `n`. `chance` returns random words.
-    pub fn rank(self, i: u64, n: u64, chance: impl Fn(u64) -> u64) -> u64 {
+    pub(crate) fn rank(self, i: u64, n: u64, chance: impl Fn(u64) -> u64) -> u64 {
         let unit = || (chance(i) >> 11) as f64 / (1u64 << 53) as f64;
         match self {
             Repeats::Unique => i,

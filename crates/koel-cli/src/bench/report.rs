@@ -27,7 +27,7 @@ const COLUMNS: [(&str, usize); 8] = [
 const NAME_WIDTH: usize = 19;
 
 /// Formats the results as styled text.
-pub fn text(
+pub(super) fn text(
     machine: &Machine,
     keys: &[(usize, KeysAbout)],
     rows: &[Row],

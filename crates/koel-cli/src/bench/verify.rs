@@ -5,7 +5,7 @@ use std::fmt;
 
 /// The first wrong answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct WrongAnswer {
+pub(super) struct WrongAnswer {
     /// Index of the query.
     index: usize,
     key: u32,
@@ -32,7 +32,7 @@ impl fmt::Display for WrongAnswer {
 /// expected value with the bits of `mark` flipped; an absent key must have both 0.
 ///
 /// Errors: the first wrong answer. `found` and `values` must have equal lengths.
-pub fn check(
+pub(super) fn check(
     queries: &Queries,
     mark: u32,
     values: &[u32],

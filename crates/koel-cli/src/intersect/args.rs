@@ -19,7 +19,7 @@ origin + voxel_size (i, j, k). Volumes and meshes need closed surfaces; normals 
 /// Find where two scans or meshes intersect, which part of each is inside the other, and Booleans
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(flatten)]
     pub clouds: Clouds,
     /// File for the report (JSON); the label files go next to it
@@ -38,7 +38,7 @@ pub struct Args {
 
 /// Two clouds and how they are labelled, shared by `koel intersect` and `koel view`
 #[derive(clap::Args, Debug)]
-pub struct Clouds {
+pub(crate) struct Clouds {
     /// First cloud: a point cloud with normals, or a triangle mesh
     #[arg(value_name = "A")]
     pub a: PathBuf,
@@ -70,15 +70,15 @@ pub struct Clouds {
 }
 impl Clouds {
     /// Returns the file names for display.
-    pub fn names(&self) -> [String; 2] {
+    pub(crate) fn names(&self) -> [String; 2] {
         [&self.a, &self.b].map(|path| path.display().to_string())
     }
     /// Returns the options of method robust.
-    pub fn robust(&self) -> RobustOptions {
+    pub(crate) fn robust(&self) -> RobustOptions {
         RobustOptions { assume_closed: self.assume_closed }
     }
     /// Returns the options of method paper.
-    pub fn paper(&self) -> PaperOptions {
+    pub(crate) fn paper(&self) -> PaperOptions {
         let (inside_above, outside_below) = (self.inside_above, self.outside_below);
         PaperOptions { inside_above, outside_below, ..PaperOptions::default() }
     }
@@ -86,7 +86,7 @@ impl Clouds {
 
 /// `--method`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum MethodName {
+pub(crate) enum MethodName {
     /// Winding numbers.
     Robust,
     /// Seeds and flood fill.
@@ -94,7 +94,7 @@ pub enum MethodName {
 }
 /// `--boolean`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum BooleanName {
+pub(crate) enum BooleanName {
     /// In A or B.
     Union,
     /// In both.
@@ -106,7 +106,7 @@ pub enum BooleanName {
 }
 impl BooleanName {
     /// Converts to the library's type.
-    pub fn boolean(self) -> Boolean {
+    pub(crate) fn boolean(self) -> Boolean {
         match self {
             BooleanName::Union => Boolean::Union,
             BooleanName::Intersection => Boolean::Intersection,
@@ -118,7 +118,7 @@ impl BooleanName {
 
 impl Args {
     /// Returns the method with its options.
-    pub fn method(&self) -> Outcome<Method> {
+    pub(crate) fn method(&self) -> Outcome<Method> {
         match self.clouds.method {
             MethodName::Robust => Ok(Method::Robust(self.clouds.robust())),
             MethodName::Paper if self.out_mesh.is_some() => {

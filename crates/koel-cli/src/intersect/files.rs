@@ -3,7 +3,7 @@ use koel_spatial::Mesh;
 use koel_spatial::intersect::{Label, LabelledPoints, LabelledVoxel, Side};
 
 /// Encodes rows of i, j, k and label as 32-bit little-endian integers.
-pub fn labels(voxels: &[LabelledVoxel]) -> Vec<u8> {
+pub(super) fn labels(voxels: &[LabelledVoxel]) -> Vec<u8> {
     let rows = voxels.iter().flat_map(|v| {
         let [i, j, k] = v.voxel;
         [i, j, k, v.label as u32]
@@ -12,7 +12,7 @@ pub fn labels(voxels: &[LabelledVoxel]) -> Vec<u8> {
 }
 
 /// Encodes triangles as binary little-endian PLY.
-pub fn mesh_ply(mesh: &Mesh) -> Vec<u8> {
+pub(super) fn mesh_ply(mesh: &Mesh) -> Vec<u8> {
     let mut bytes = format!(
         "ply\nformat binary_little_endian 1.0\ncomment koel intersect\n\
          element vertex {}\nproperty float x\nproperty float y\nproperty float z\n\
@@ -31,7 +31,7 @@ pub fn mesh_ply(mesh: &Mesh) -> Vec<u8> {
 
 /// Encodes points as binary little-endian PLY, with normals, colours, labels and the cloud of each
 /// point (0 or 1).
-pub fn cloud_ply(cloud: &LabelledPoints) -> Vec<u8> {
+pub(super) fn cloud_ply(cloud: &LabelledPoints) -> Vec<u8> {
     let mut bytes = format!(
         "ply\nformat binary_little_endian 1.0\n\
          comment koel intersect: label 0 unknown, 1 intersection, 2 inside, 3 outside\n\

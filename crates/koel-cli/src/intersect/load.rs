@@ -11,14 +11,14 @@ use std::path::Path;
 const COVERING_RADIUS: f64 = 0.499_999;
 
 /// A scan that was read, and its bounds.
-pub struct Loaded {
+pub(crate) struct Loaded {
     scan: Scan,
     /// Bounds of all points.
     pub bounds: Bounds,
 }
 
 /// Reads both files and shifts B to A's origin. Errors: bad input.
-pub fn read_both(clouds: &Clouds) -> Outcome<[Loaded; 2]> {
+pub(crate) fn read_both(clouds: &Clouds) -> Outcome<[Loaded; 2]> {
     let [a, mut b] = [read(&clouds.a)?, read(&clouds.b)?];
     b.set_origin(a.report.origin);
     Ok([loaded(&clouds.a, a)?, loaded(&clouds.b, b)?])
@@ -31,7 +31,7 @@ fn loaded(path: &Path, scan: Scan) -> Outcome<Loaded> {
     Ok(Loaded { scan, bounds })
 }
 /// Returns the notes on both files for the report.
-pub fn notes_of_both([a, b]: &[Loaded; 2], clouds: &Clouds) -> Vec<String> {
+pub(crate) fn notes_of_both([a, b]: &[Loaded; 2], clouds: &Clouds) -> Vec<String> {
     let mut all = [notes(&clouds.a, &a.scan), notes(&clouds.b, &b.scan)].concat();
     let origin = a.scan.report.origin;
     if origin != [0.0; 3] {
@@ -48,7 +48,7 @@ pub fn notes_of_both([a, b]: &[Loaded; 2], clouds: &Clouds) -> Vec<String> {
     all
 }
 /// Applies [`Loaded::cloud`] to both.
-pub fn clouds(
+pub(crate) fn clouds(
     [a, b]: [Loaded; 2],
     clouds: &Clouds,
     grid: &Grid,
@@ -62,7 +62,7 @@ fn in_file(path: &Path, error: impl std::fmt::Display) -> Failure {
 }
 
 /// Returns the notes on one file for the report.
-pub fn notes(path: &Path, scan: &Scan) -> Vec<String> {
+pub(crate) fn notes(path: &Path, scan: &Scan) -> Vec<String> {
     let of_reader = scan.report.notes.iter().map(|note| format!("{}: {note}", path.display()));
     let dropped = scan.report.dropped;
     let points = match dropped {
@@ -77,11 +77,11 @@ pub fn notes(path: &Path, scan: &Scan) -> Vec<String> {
 
 impl Loaded {
     /// Returns the number of points that the reader dropped as not finite.
-    pub fn dropped(&self) -> usize {
+    pub(crate) fn dropped(&self) -> usize {
         self.scan.report.dropped as usize
     }
     /// Returns the points, or the corners of the mesh.
-    pub fn positions(&self) -> &[[f32; 3]] {
+    pub(crate) fn positions(&self) -> &[[f32; 3]] {
         &self.scan.points.positions
     }
     /// Returns points with normals: samples of a mesh, dense enough for the grid, or the points of

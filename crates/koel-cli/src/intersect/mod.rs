@@ -2,15 +2,15 @@
 //!
 //! Reads both files ([`load`]), puts them into one grid, intersects them on the device and writes
 //! the results ([`files`], [`report`]).
-pub mod args;
+pub(crate) mod args;
 mod files;
-pub mod load;
+pub(crate) mod load;
 mod report;
 
 use crate::apart::Files;
 use crate::failure::{Failure, Outcome};
 use crate::{Global, device, output};
-pub use args::Args;
+pub(crate) use args::Args;
 use args::{BooleanName, MethodName};
 use indicatif::{ProgressBar, ProgressStyle};
 use koel::Device;
@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// Runs `koel intersect`. Rejects bad arguments before anything is computed.
-pub fn run(global: &Global, args: Args) -> Outcome {
+pub(crate) fn run(global: &Global, args: Args) -> Outcome {
     let method = args.method()?;
     let labels_files = Side::BOTH.map(|side| labels_file(&args.out, side));
     check_files(global, &args, &labels_files)?;
@@ -218,7 +218,7 @@ fn operation(name: BooleanName) -> &'static str {
     }
 }
 /// Returns remarks on the clouds for people.
-pub fn remarks(names: &[String; 2], summary: &Summary) -> Vec<String> {
+pub(crate) fn remarks(names: &[String; 2], summary: &Summary) -> Vec<String> {
     let mut remarks = vec![];
     for (side, file) in Side::BOTH.into_iter().zip(names) {
         let surface = summary.side(side);
@@ -239,7 +239,7 @@ pub fn remarks(names: &[String; 2], summary: &Summary) -> Vec<String> {
     remarks
 }
 /// Tells bad input from a device that fails.
-pub fn failure(error: IntersectError, names: &[String; 2]) -> Failure {
+pub(crate) fn failure(error: IntersectError, names: &[String; 2]) -> Failure {
     let of = |side: Side| &names[side as usize];
     match error {
         IntersectError::Device(e) => e.into(),

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 /// The JSON report.
 #[derive(Serialize)]
-pub struct Report {
+pub(super) struct Report {
     grid: u32,
     origin: [f64; 3],
     voxel_size: f64,
@@ -59,7 +59,7 @@ struct TimingsMs {
 }
 /// Volumes of the Booleans.
 #[derive(Clone, Copy, Serialize)]
-pub struct Volumes {
+pub(super) struct Volumes {
     /// In A or B.
     pub union: f64,
     /// In both.
@@ -71,7 +71,7 @@ pub struct Volumes {
 }
 /// What was written for a Boolean.
 #[derive(Serialize)]
-pub struct Written {
+pub(super) struct Written {
     /// Its name.
     pub operation: &'static str,
     /// Triangles of the mesh.
@@ -80,7 +80,7 @@ pub struct Written {
     pub points: Option<usize>,
 }
 /// What a report is made from.
-pub struct Found<'a> {
+pub(super) struct Found<'a> {
     pub grid: &'a Grid,
     pub summary: Summary,
     /// Names of A and B.
@@ -98,7 +98,7 @@ pub struct Found<'a> {
     pub notes: Vec<String>,
 }
 impl Report {
-    pub fn new(found: Found) -> Report {
+    pub(super) fn new(found: Found) -> Report {
         let Found { grid, summary, files, dropped, labels_files, timings: t, upload_ms, .. } =
             found;
         let ([file_a, file_b], [labels_a, labels_b]) = (files, labels_files);
@@ -125,7 +125,7 @@ impl Report {
         }
     }
     /// Formats the report for people.
-    pub fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         let mut text = format!(
             "{}^3 voxels of {:.6}, method {}, {}\n",
             self.grid, self.voxel_size, self.method, self.device

@@ -12,7 +12,7 @@ use serde::Serialize;
 /// Measure eviction chains against load: median, 99.9 %, longest, and exchanges per key next to the
 /// 2011 estimate
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub(super) struct Args {
     #[command(flatten)]
     pub common: Common,
     /// Slots per table
@@ -72,7 +72,7 @@ fn loads(functions: u32) -> Vec<f64> {
 }
 
 /// Runs `koel lab chains`.
-pub fn run(seed: u64, args: &Args, progress: &ProgressBar) -> Outcome<Findings> {
+pub(super) fn run(seed: u64, args: &Args, progress: &ProgressBar) -> Outcome<Findings> {
     if let Some(wrong) = args.functions.iter().find(|f| !(2..=7).contains(*f)) {
         return Err(Failure::Usage(format!("--functions: {wrong}, expected numbers from 2 to 7")));
     }

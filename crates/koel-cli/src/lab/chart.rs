@@ -15,7 +15,7 @@ const BOTTOM: f64 = 456.0;
 
 /// How an axis maps values to positions.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Scale {
+pub(super) enum Scale {
     /// Linear, from the given value.
     From(f64),
     /// Logarithmic, with ticks at powers of ten, or of two where those would be few.
@@ -23,21 +23,21 @@ pub enum Scale {
 }
 
 /// An axis.
-pub struct Axis {
+pub(super) struct Axis {
     pub label: String,
     pub scale: Scale,
     /// A value that the axis must reach, whatever the data.
     pub reach: Option<f64>,
 }
 impl Axis {
-    pub fn new(label: impl Into<String>, scale: Scale) -> Axis {
+    pub(super) fn new(label: impl Into<String>, scale: Scale) -> Axis {
         Axis { label: label.into(), scale, reach: None }
     }
 }
 
 /// How a series is drawn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Look {
+pub(super) enum Look {
     /// A line with marks: measurements.
     Line,
     /// A dashed line: theory or a model.
@@ -47,7 +47,7 @@ pub enum Look {
 }
 
 /// A named series of points.
-pub struct Series {
+pub(super) struct Series {
     pub name: String,
     /// Index into the colours.
     pub color: usize,
@@ -55,7 +55,7 @@ pub struct Series {
     pub points: Vec<(f64, f64)>,
 }
 impl Series {
-    pub fn new(
+    pub(super) fn new(
         name: impl Into<String>,
         color: usize,
         look: Look,
@@ -66,7 +66,7 @@ impl Series {
 }
 
 /// A figure.
-pub struct Chart {
+pub(super) struct Chart {
     pub title: String,
     pub subtitle: String,
     pub x: Axis,
@@ -145,7 +145,7 @@ fn short(value: f64) -> String {
 
 impl Chart {
     /// Writes the figure as SVG and PNG, and its points as CSV, into a folder.
-    pub fn write(&self, folder: &Path, name: &str) -> Outcome {
+    pub(super) fn write(&self, folder: &Path, name: &str) -> Outcome {
         let svg = self.svg();
         output::write_file(&folder.join(format!("{name}.svg")), svg.as_bytes())?;
         output::write_file(&folder.join(format!("{name}.png")), &png(&svg)?)?;

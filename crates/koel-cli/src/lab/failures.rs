@@ -15,7 +15,7 @@ use serde::Serialize;
 
 /// Measure restart rates next to the papers', and for each family of hash functions
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub(super) struct Args {
     #[command(flatten)]
     pub common: Common,
     /// Keys per build when comparing families
@@ -39,7 +39,7 @@ pub struct Args {
 #[derive(Serialize)]
 struct Report {
     /// Builds of whole tables on the device.
-    built: Vec<Built>,
+    built: Vec<BuildRow>,
     /// The device that built them.
     device: String,
     /// Overfull buckets of the two-level table.
@@ -53,7 +53,7 @@ struct Report {
     seed: u64,
 }
 #[derive(Serialize)]
-struct Built {
+struct BuildRow {
     kind: &'static str,
     n: usize,
     paper_rate: f64,
@@ -136,7 +136,7 @@ fn restarts(
 }
 
 /// Runs `koel lab failures`.
-pub fn run(global: &Global, args: &Args, progress: &ProgressBar) -> Outcome<Findings> {
+pub(super) fn run(global: &Global, args: &Args, progress: &ProgressBar) -> Outcome<Findings> {
     let seed = global.seed;
     let device = device::open(global.device, global.threads)?.device;
     let builds =
@@ -151,7 +151,7 @@ pub fn run(global: &Global, args: &Args, progress: &ProgressBar) -> Outcome<Find
         for (kind, n, paper_rate) in PUBLISHED {
             progress.set_message(format!("{}, {} keys", kind.name(), thousands(n)));
             let failures = restarts(&device, kind, n, None, builds, seed)?;
-            built.push(Built { kind: kind.name(), n, paper_rate, runs: builds, failures });
+            built.push(BuildRow { kind: kind.name(), n, paper_rate, runs: builds, failures });
             progress.inc(1);
         }
     }
@@ -231,7 +231,7 @@ fn percent(part: f64) -> String {
 fn text(report: &Report) -> String {
     let mut text = String::new();
     if !report.built.is_empty() {
-        let row = |r: &Built| {
+        let row = |r: &BuildRow| {
             let rate = percent(r.failures as f64 / r.runs as f64);
             vec![r.kind.to_owned(), thousands(r.n), percent(r.paper_rate), rate, thousands(r.runs)]
         };

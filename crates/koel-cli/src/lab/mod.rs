@@ -28,7 +28,7 @@ Examples:
 /// Rerun the papers' experiments and figures on this machine
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(subcommand)]
     experiment: Experiment,
 }
@@ -82,7 +82,7 @@ struct Record<'a> {
 }
 
 /// Runs an experiment. Rejects bad arguments before anything is measured.
-pub fn run(global: &Global, args: Args) -> Outcome {
+pub(crate) fn run(global: &Global, args: Args) -> Outcome {
     let json_file = global.json.as_deref().filter(|file| *file != Path::new("-"));
     let folder = match &args.experiment {
         Experiment::Thresholds(thresholds::Args { common, .. })

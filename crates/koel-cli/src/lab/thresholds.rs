@@ -11,7 +11,7 @@ use serde::Serialize;
 
 /// Find the largest load that places all keys, next to theory and the papers
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub(super) struct Args {
     #[command(flatten)]
     pub common: Common,
     /// Slots per table
@@ -84,7 +84,7 @@ fn name(method: Option<Method>) -> &'static str {
 }
 
 /// Runs `koel lab thresholds`.
-pub fn run(seed: u64, args: &Args, progress: &ProgressBar) -> Outcome<Findings> {
+pub(super) fn run(seed: u64, args: &Args, progress: &ProgressBar) -> Outcome<Findings> {
     progress.set_length((BUCKETS.len() * FUNCTIONS.count() * METHODS.len()) as u64);
     let mut rows = vec![];
     for bucket in BUCKETS {

@@ -19,7 +19,7 @@ an image cannot be read.";
 /// Find an image inside another, from edges alone
 #[derive(clap::Args)]
 #[command(arg_required_else_help = true, after_help = MATCH_EXAMPLES)]
-pub struct MatchArgs {
+pub(crate) struct MatchArgs {
     /// Image to find, then where to search: an image, a folder of frames, or a pattern of frames
     /// (%04d). With --models, only the latter
     #[arg(value_names = ["MODEL", "SCENE"], num_args = 1..=2, required = true)]
@@ -50,7 +50,7 @@ pub struct MatchArgs {
 
 /// Matching method.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
-pub enum Method {
+pub(crate) enum Method {
     /// Oriented edges, likelihoods and refinement; for photographs
     Default,
     /// Geometric hashing of points, as published (Alcantara et al. 2009); for comparison
@@ -59,7 +59,7 @@ pub enum Method {
 
 /// Allowed transformations.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Allowed {
+pub(super) enum Allowed {
     Auto,
     Only(Freedom),
 }
@@ -74,14 +74,14 @@ fn freedom(text: &str) -> Result<Allowed, String> {
 }
 
 /// What to search for.
-pub enum Wanted<'a> {
+pub(crate) enum Wanted<'a> {
     Model(&'a Path),
     Models(&'a Path),
 }
 
 impl MatchArgs {
     /// Returns what to search for, and where.
-    pub fn sides(&self) -> Outcome<(Wanted<'_>, &Path)> {
+    pub(crate) fn sides(&self) -> Outcome<(Wanted<'_>, &Path)> {
         if self.features == Features::Corners {
             let refused = |why: &str| Err(Failure::Usage(format!("--features corners: {why}")));
             match (self.method, &self.models) {
@@ -102,14 +102,14 @@ impl MatchArgs {
         }
     }
     /// Returns the transformations of the published method: similarities by default.
-    pub fn paper_freedom(&self) -> Freedom {
+    pub(crate) fn paper_freedom(&self) -> Freedom {
         match self.basis {
             Allowed::Only(freedom) => freedom,
             Allowed::Auto => Freedom::Similarity,
         }
     }
     /// Returns the limit on transformations. `None`: as general as the data support.
-    pub fn freedom(&self) -> Option<Freedom> {
+    pub(crate) fn freedom(&self) -> Option<Freedom> {
         match self.basis {
             Allowed::Only(freedom) if freedom != Freedom::Affine => Some(freedom),
             _ => None,
@@ -126,14 +126,14 @@ Examples:
 /// Keep many models in one file, for `koel match --models`
 #[derive(clap::Args)]
 #[command(arg_required_else_help = true, after_help = MODELS_EXAMPLES)]
-pub struct ModelsArgs {
+pub(crate) struct ModelsArgs {
     #[command(subcommand)]
     pub change: Change,
 }
 
 /// What to do with the file.
 #[derive(clap::Subcommand)]
-pub enum Change {
+pub(crate) enum Change {
     /// Add images as models, named after their files
     Add {
         /// File of models

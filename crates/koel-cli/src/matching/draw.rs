@@ -11,7 +11,7 @@ const OUTLINE: Rgb<u8> = Rgb([255, 60, 60]);
 const INLIER: Rgb<u8> = Rgb([60, 255, 120]);
 
 /// Draws the outline and the inliers of a found model over the scene.
-pub fn overlay(scene: &RgbImage, found: Option<(&Found, (usize, usize))>) -> RgbImage {
+pub(super) fn overlay(scene: &RgbImage, found: Option<(&Found, (usize, usize))>) -> RgbImage {
     let mut picture = scene.clone();
     let Some((found, (width, height))) = found else { return picture };
     for &(x, y) in &found.inlier_points {
@@ -25,7 +25,7 @@ pub fn overlay(scene: &RgbImage, found: Option<(&Found, (usize, usize))>) -> Rgb
 }
 
 /// Draws the votes for each position of the model's centre as a heat map over the dimmed scene.
-pub fn votes(scene: &Grey, hypotheses: &[((f32, f32), f32)]) -> RgbImage {
+pub(super) fn votes(scene: &Grey, hypotheses: &[((f32, f32), f32)]) -> RgbImage {
     let (width, height) = (scene.width, scene.height);
     const REACH: i64 = 4;
     let mut sums = vec![0.0f32; width * height];
@@ -52,7 +52,7 @@ pub fn votes(scene: &Grey, hypotheses: &[((f32, f32), f32)]) -> RgbImage {
 }
 
 /// Writes a picture as PNG, whole or not at all.
-pub fn write(path: &Path, picture: &RgbImage) -> Outcome {
+pub(super) fn write(path: &Path, picture: &RgbImage) -> Outcome {
     let mut bytes = Cursor::new(vec![]);
     picture
         .write_to(&mut bytes, ImageFormat::Png)

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 const EXTENSIONS: [&str; 8] = ["png", "jpg", "jpeg", "bmp", "pgm", "ppm", "pnm", "pbm"];
 
 /// The images of a scene.
-pub enum Frames {
+pub(super) enum Frames {
     /// One image.
     One(PathBuf),
     /// Images with their numbers, in order.
@@ -17,7 +17,7 @@ pub enum Frames {
 impl Frames {
     /// Finds the images. A file is a single image; a folder stands for its images, sorted by name;
     /// a name with `%d` or `%04d` stands for all files that match it, sorted by number.
-    pub fn of(scene: &Path) -> Outcome<Frames> {
+    pub(super) fn of(scene: &Path) -> Outcome<Frames> {
         if scene.is_dir() {
             let mut files = listed(scene)?;
             let is_image = |p: &PathBuf| {
@@ -57,14 +57,14 @@ fn listed(folder: &Path) -> Outcome<Vec<PathBuf>> {
 }
 
 /// A file name with a placeholder for a number.
-pub struct Pattern {
+pub(super) struct Pattern {
     before: String,
     after: String,
     digits: usize,
 }
 impl Pattern {
     /// Parses the pattern in the last component of a path; `None` if there is none.
-    pub fn of(path: &Path) -> Option<Pattern> {
+    pub(super) fn of(path: &Path) -> Option<Pattern> {
         let name = path.file_name()?.to_str()?;
         let (before, rest) = name.split_once('%')?;
         let (digits, after) = rest.split_once('d')?;
@@ -80,7 +80,7 @@ impl Pattern {
         if fits && digits.bytes().all(|b| b.is_ascii_digit()) { digits.parse().ok() } else { None }
     }
     /// Fills in the number, in the folder of `path`.
-    pub fn with_number(&self, path: &Path, number: u64) -> PathBuf {
+    pub(super) fn with_number(&self, path: &Path, number: u64) -> PathBuf {
         let Pattern { before, after, digits } = self;
         path.with_file_name(format!("{before}{number:0digits$}{after}"))
     }

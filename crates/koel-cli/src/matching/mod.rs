@@ -8,7 +8,7 @@ use crate::apart::Files;
 use crate::failure::{Failure, Outcome};
 use crate::{Global, device, output};
 use args::{Change, Method, Wanted};
-pub use args::{MatchArgs, ModelsArgs};
+pub(crate) use args::{MatchArgs, ModelsArgs};
 use frames::{Frames, Pattern};
 use indicatif::{ProgressBar, ProgressStyle};
 use koel::Stream;
@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// Runs `koel match`. Rejects bad arguments before the search starts.
-pub fn run_match(global: &Global, args: MatchArgs) -> Outcome {
+pub(crate) fn run_match(global: &Global, args: MatchArgs) -> Outcome {
     let (wanted, scene) = args.sides()?;
     let frames = Frames::of(scene)?;
     check_pictures(global, &args, &wanted, &frames)?;
@@ -360,7 +360,7 @@ fn progress_bar(frames: usize) -> ProgressBar {
 }
 
 /// Runs `koel models`.
-pub fn run_models(global: &Global, args: ModelsArgs) -> Outcome {
+pub(crate) fn run_models(global: &Global, args: ModelsArgs) -> Outcome {
     if global.json.is_some() {
         return Err(Failure::Usage("--json: koel models has no result to report".into()));
     }

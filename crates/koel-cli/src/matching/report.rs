@@ -4,7 +4,7 @@ use serde::Serialize;
 
 /// The JSON of one scene.
 #[derive(Serialize)]
-pub struct Report {
+pub(super) struct Report {
     pub found: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub matrix: Option<[[f32; 3]; 2]>,
@@ -28,7 +28,7 @@ pub struct Report {
 }
 /// One model of many that was found.
 #[derive(Serialize)]
-pub struct Match {
+pub(super) struct Match {
     pub model: String,
     pub matrix: [[f32; 3]; 2],
     pub votes: usize,
@@ -38,7 +38,7 @@ pub struct Match {
 }
 /// Times of the steps.
 #[derive(Clone, Copy, Default, Serialize)]
-pub struct Timings {
+pub(super) struct Timings {
     pub read: f64,
     pub features: f64,
     pub vote: f64,
@@ -47,14 +47,19 @@ pub struct Timings {
     pub total: f64,
 }
 
-pub fn matrix(found: &Found) -> [[f32; 3]; 2] {
+pub(super) fn matrix(found: &Found) -> [[f32; 3]; 2] {
     let ([[a, b], [c, d]], [x, y]) = (found.map.linear, found.map.shift);
     [[a, b, x], [c, d, y]]
 }
 
 impl Report {
     /// Reports that nothing was found, and why.
-    pub fn nothing(scene: String, model: Option<String>, evidence: f32, reason: String) -> Report {
+    pub(super) fn nothing(
+        scene: String,
+        model: Option<String>,
+        evidence: f32,
+        reason: String,
+    ) -> Report {
         Report {
             found: false,
             matrix: None,
@@ -70,7 +75,7 @@ impl Report {
         }
     }
     /// Reports a model that was found.
-    pub fn found(scene: String, model: String, outcome: &Outcome, found: &Found) -> Report {
+    pub(super) fn found(scene: String, model: String, outcome: &Outcome, found: &Found) -> Report {
         Report {
             found: true,
             matrix: Some(matrix(found)),
@@ -82,7 +87,7 @@ impl Report {
         }
     }
     /// Formats the report as one line for people.
-    pub fn line(&self) -> String {
+    pub(super) fn line(&self) -> String {
         let ms = self.timings_ms.total;
         match (&self.matrix, &self.model, &self.reason) {
             (Some([[a, b, x], [c, d, y]]), Some(model), _) => format!(

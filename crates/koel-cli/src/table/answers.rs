@@ -12,7 +12,7 @@ const SHOWN: usize = 20;
 
 /// Fields of a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Fields {
+pub(super) struct Fields {
     /// Name and type of the query.
     pub query: (&'static str, Width),
     /// Name and type of the answer. `None`: the row only tells whether the query was found.
@@ -20,7 +20,7 @@ pub struct Fields {
 }
 /// A query and its answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Row {
+pub(super) struct Row {
     pub query: u128,
     pub found: bool,
     /// 0 if the query was not found.
@@ -28,7 +28,7 @@ pub struct Row {
 }
 
 /// Errors: the file is neither `.npy` nor `.csv`.
-pub fn check_name(out: &Path) -> Outcome<()> {
+pub(super) fn check_name(out: &Path) -> Outcome<()> {
     match is_array(out) {
         Some(_) => Ok(()),
         None => Err(in_file(out, "unknown format, expected a file named .npy or .csv")),
@@ -42,7 +42,7 @@ fn is_array(out: &Path) -> Option<bool> {
 }
 
 /// Sink for rows: writes them to a file if there is one, else keeps the first for people.
-pub struct Answers<'a> {
+pub(super) struct Answers<'a> {
     fields: Fields,
     to: Option<Written<'a>>,
     /// Number of rows.
@@ -57,11 +57,15 @@ struct Written<'a> {
 }
 impl<'a> Answers<'a> {
     /// Creates a sink that only shows rows.
-    pub fn shown(fields: Fields) -> Answers<'a> {
+    pub(super) fn shown(fields: Fields) -> Answers<'a> {
         Answers { fields, to: None, rows: 0, first: vec![] }
     }
     /// Creates a sink that writes to a file with this name.
-    pub fn written(fields: Fields, file: &'a mut File, name: &'a Path) -> Outcome<Answers<'a>> {
+    pub(super) fn written(
+        fields: Fields,
+        file: &'a mut File,
+        name: &'a Path,
+    ) -> Outcome<Answers<'a>> {
         let to = BufWriter::with_capacity(1 << 20, file);
         let mut to = Written { to, name, is_array: is_array(name) == Some(true) };
         // The header of an array is overwritten once the number of rows is known.
@@ -70,7 +74,7 @@ impl<'a> Answers<'a> {
         to.ok(begun)?;
         Ok(Answers { fields, to: Some(to), rows: 0, first: vec![] })
     }
-    pub fn add(&mut self, row: Row) -> Outcome {
+    pub(super) fn add(&mut self, row: Row) -> Outcome {
         self.rows += 1;
         if let Some(to) = &mut self.to {
             let fields = self.fields;
@@ -86,7 +90,7 @@ impl<'a> Answers<'a> {
         Ok(())
     }
     /// Completes the file, or returns the first rows as columns for people.
-    pub fn finish(mut self) -> Outcome<String> {
+    pub(super) fn finish(mut self) -> Outcome<String> {
         let Some(mut to) = self.to.take() else { return Ok(self.first_rows()) };
         let mut finished = to.to.flush();
         if to.is_array {

@@ -39,7 +39,7 @@ The output works on every device; docs/format.md describes the format.";
 /// Build a table of keys and values, and save it to a file
 #[derive(clap::Args, Debug)]
 #[command(after_help = BUILD_EXAMPLES)]
-pub struct BuildArgs {
+pub(crate) struct BuildArgs {
     /// File of keys
     #[arg(value_name = "KEYS")]
     pub keys: PathBuf,
@@ -105,7 +105,7 @@ device memory; with --quick on a CPU it is used in place. Ctrl-C leaves no half-
 /// Look up keys in a saved table
 #[derive(clap::Args, Debug)]
 #[command(after_help = QUERY_EXAMPLES)]
-pub struct QueryArgs {
+pub(crate) struct QueryArgs {
     /// Table written by `koel build`
     #[arg(value_name = "TABLE")]
     pub table: PathBuf,
@@ -143,7 +143,7 @@ Examples:
 /// Show what a saved table holds, and check that the file is intact
 #[derive(clap::Args, Debug)]
 #[command(after_help = INFO_EXAMPLES)]
-pub struct InfoArgs {
+pub(crate) struct InfoArgs {
     /// Table written by `koel build`
     #[arg(value_name = "TABLE")]
     pub table: PathBuf,
@@ -154,7 +154,7 @@ pub struct InfoArgs {
 
 /// `--header`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
-pub enum Header {
+pub(crate) enum Header {
     /// Depends on the selected fields of the first line.
     #[default]
     Auto,
@@ -165,7 +165,7 @@ pub enum Header {
 }
 /// `--kind`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// Keys with one value each.
     Map,
     /// Keys only.
@@ -177,7 +177,7 @@ pub enum Kind {
 }
 impl Kind {
     /// Returns whether the table stores values from the input.
-    pub fn has_values(self) -> bool {
+    pub(crate) fn has_values(self) -> bool {
         matches!(self, Kind::Map | Kind::Multimap)
     }
 }

@@ -18,7 +18,7 @@ use std::fs::File;
 use std::time::Instant;
 
 /// Runs `koel build`. Rejects bad arguments before anything is read.
-pub fn run_build(global: &Global, args: BuildArgs) -> Outcome {
+pub(crate) fn run_build(global: &Global, args: BuildArgs) -> Outcome {
     check(&args)?;
     let files = [Some(args.keys.as_path()), args.values.as_deref()];
     let header = check_header(args.header, &files.into_iter().flatten().collect::<Vec<_>>())?;
@@ -59,7 +59,7 @@ pub fn run_build(global: &Global, args: BuildArgs) -> Outcome {
         }
     }?;
     let info = koel::file::info(&args.out)?;
-    let built = Built {
+    let built = BuildSummary {
         table: Table::of(&args.out, &info, "header"),
         device: build.device.name(),
         dropped,
@@ -272,7 +272,7 @@ impl Build<'_> {
 
 /// Report of `koel build`.
 #[derive(Serialize)]
-struct Built {
+struct BuildSummary {
     #[serde(flatten)]
     table: Table,
     device: String,
@@ -288,7 +288,7 @@ struct Seconds {
     build: f64,
     write: f64,
 }
-impl Built {
+impl BuildSummary {
     fn text(&self) -> String {
         let (t, s, n) = (&self.table, &self.seconds, output::thousands);
         let dropped = match self.dropped {

@@ -13,32 +13,32 @@ use std::io::{self, Read};
 use std::path::Path;
 
 /// Bytes read at a time.
-pub const PIECE: usize = 1 << 20;
+pub(super) const PIECE: usize = 1 << 20;
 
 /// A column of whole numbers: 128-bit, or the narrower of two types that holds them all.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Column {
+pub(super) enum Column {
     U32(Vec<u32>),
     U64(Vec<u64>),
     U128(Vec<u128>),
 }
 impl Column {
     /// Returns `0..n`.
-    pub fn rows(n: usize) -> Column {
+    pub(super) fn rows(n: usize) -> Column {
         if u32::try_from(n).is_ok() {
             Column::U32((0..n as u32).collect())
         } else {
             Column::U64((0..n as u64).collect())
         }
     }
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         match self {
             Column::U32(column) => column.len(),
             Column::U64(column) => column.len(),
             Column::U128(column) => column.len(),
         }
     }
-    pub fn get(&self, i: usize) -> u128 {
+    pub(super) fn get(&self, i: usize) -> u128 {
         match self {
             Column::U32(column) => column[i].into(),
             Column::U64(column) => column[i].into(),
@@ -53,7 +53,7 @@ impl Column {
         }
     }
     /// Appends a number. It must fit 64 bits unless the column has 128.
-    pub fn push(&mut self, number: u128) {
+    pub(super) fn push(&mut self, number: u128) {
         if let (Column::U32(column), true) = (&*self, number > u32::MAX.into()) {
             *self = Column::U64(column.iter().map(|&n| n.into()).collect());
         }
@@ -64,7 +64,7 @@ impl Column {
         }
     }
     /// Converts to the type `width`. Errors: a number does not fit; the message calls it `what`.
-    pub fn of_width(self, width: Option<Width>, what: &str, file: &Path) -> Outcome<Column> {
+    pub(super) fn of_width(self, width: Option<Width>, what: &str, file: &Path) -> Outcome<Column> {
         let Some(width) = width.filter(|&width| width != self.width()) else { return Ok(self) };
         let most = u128::MAX >> (128 - width.bits());
         let numbers = (0..self.len()).map(|i| match self.get(i) {
@@ -88,7 +88,7 @@ impl Column {
 
 /// Name or number of a column of a CSV file.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum ColumnName {
+pub(crate) enum ColumnName {
     /// Number, from 1.
     Number(usize),
     /// Name in the first line.
@@ -115,7 +115,7 @@ impl Display for ColumnName {
 
 /// Format of a file, by its extension.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Format {
+pub(super) enum Format {
     /// Little-endian words.
     Raw(Width),
     Npy,
@@ -125,7 +125,7 @@ pub enum Format {
 }
 impl Format {
     /// Errors: the extension is unknown.
-    pub fn of(file: &Path) -> Outcome<Format> {
+    pub(super) fn of(file: &Path) -> Outcome<Format> {
         let extension =
             file.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
         Ok(match extension.as_str() {
@@ -148,16 +148,16 @@ impl Format {
 }
 
 /// Reports bad input: the file and its fault.
-pub fn in_file(file: &Path, fault: impl Display) -> Failure {
+pub(super) fn in_file(file: &Path, fault: impl Display) -> Failure {
     Failure::Usage(format!("{}: {fault}", file.display()))
 }
-pub fn cannot_be_read(file: &Path, error: io::Error) -> Failure {
+pub(super) fn cannot_be_read(file: &Path, error: io::Error) -> Failure {
     in_file(file, format_args!("cannot be read: {error}"))
 }
 
 /// What was read from a file, for the report.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Account {
+pub(super) struct Account {
     pub file: String,
     /// Number of lines of a CSV file, including the heading and blank lines.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -194,7 +194,7 @@ impl Account {
         Account { dropped: Some(scan.report.dropped), notes, ..Account::of_numbers(file, rows) }
     }
     /// Formats a line about a CSV file for people; empty for other files.
-    pub fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         let Some(lines) = self.lines else { return String::new() };
         let n = |n: u64| crate::output::thousands(n as usize);
         let heading = match &self.heading {
@@ -211,7 +211,7 @@ impl Account {
 /// the first column has 128-bit keys.
 ///
 /// The file is streamed; only the numbers are kept. Errors: those of [`Input`].
-pub fn read(
+pub(super) fn read(
     file: &Path,
     format: Format,
     names: &[&ColumnName],
@@ -225,7 +225,7 @@ pub fn read(
 }
 
 /// Streamed numbers of a file. Shows progress on a terminal.
-pub struct Input<'a> {
+pub(super) struct Input<'a> {
     file: &'a Path,
     progress: ProgressBar,
     from: Source<'a>,
@@ -239,7 +239,7 @@ impl<'a> Input<'a> {
     /// has 128-bit keys.
     ///
     /// Errors: the file cannot be read, does not hold numbers, or is truncated.
-    pub fn open(
+    pub(super) fn open(
         file: &'a Path,
         format: Format,
         names: &[&'a ColumnName],
@@ -265,7 +265,7 @@ impl<'a> Input<'a> {
         Ok(Input { file, progress, from })
     }
     /// Returns what was read so far.
-    pub fn account(&self) -> Account {
+    pub(super) fn account(&self) -> Account {
         match &self.from {
             Source::Words(words) => Account::of_numbers(self.file, words.done),
             Source::Csv(csv) => {
@@ -285,7 +285,7 @@ impl<'a> Input<'a> {
         }
     }
     /// Returns the widest type that the numbers may have.
-    pub fn width(&self) -> Width {
+    pub(super) fn width(&self) -> Width {
         match &self.from {
             Source::Words(words) => words.width,
             Source::Csv(csv) if csv.wide => Width::U128,
@@ -294,7 +294,7 @@ impl<'a> Input<'a> {
     }
     /// Returns empty columns for [`read`](Self::read), with capacity for the remaining rows, at
     /// most `most`. Errors: out of memory.
-    pub fn columns(&self, most: usize) -> Outcome<Vec<Column>> {
+    pub(super) fn columns(&self, most: usize) -> Outcome<Vec<Column>> {
         Ok(match &self.from {
             Source::Words(words) => {
                 let n = words.left.min(most as u64);
@@ -310,7 +310,7 @@ impl<'a> Input<'a> {
     /// Appends the next rows to the columns, at most `most`. Returns their number, 0 at the end.
     ///
     /// Errors: a field is not a number; the message has its line or position.
-    pub fn read(&mut self, columns: &mut [Column], most: usize) -> Outcome<usize> {
+    pub(super) fn read(&mut self, columns: &mut [Column], most: usize) -> Outcome<usize> {
         match &mut self.from {
             Source::Words(words) => {
                 columns.first_mut().map_or(Ok(0), |column| words.read(self.file, column, most))
@@ -413,7 +413,7 @@ fn reserved<T>(file: &Path, n: u64) -> Outcome<Vec<T>> {
 
 /// Returns the keys of the voxels that a scan touches, on an enclosing grid with `side` voxels per
 /// side: row-major, ascending.
-pub fn voxels(file: &Path, side: u32) -> Outcome<(Column, Account)> {
+pub(super) fn voxels(file: &Path, side: u32) -> Outcome<(Column, Account)> {
     let scan = koel_spatial::read(file).map_err(Failure::input)?;
     let account = Account::of_scan(file, &scan);
     let bounds = Bounds::of(&scan.points.positions).map_err(|e| in_file(file, e))?;

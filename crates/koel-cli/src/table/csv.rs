@@ -24,7 +24,7 @@ const BY_LETTERS: &str = "no selected field is a number, each begins with a lett
 
 /// The first line, if it is not a row.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Heading {
+pub(super) struct Heading {
     pub line: u64,
     /// The line's text, shortened.
     pub text: String,
@@ -33,7 +33,7 @@ pub struct Heading {
 
 /// Counts of the lines read so far.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Lines {
+pub(super) struct Lines {
     /// All lines.
     pub read: u64,
     pub rows: u64,
@@ -49,7 +49,7 @@ pub struct Lines {
 }
 impl Lines {
     /// Returns the notes for the report.
-    pub fn notes(&self) -> Vec<String> {
+    pub(super) fn notes(&self) -> Vec<String> {
         let mut notes = vec![];
         if self.blank > 0 {
             let (blank, first) = (self.blank, self.first_blank);
@@ -81,7 +81,7 @@ impl Lines {
 }
 
 /// Streamed columns of a CSV file.
-pub struct Csv<'a, R> {
+pub(super) struct Csv<'a, R> {
     reader: csv::Reader<Unified<R>>,
     names: Vec<&'a ColumnName>,
     /// Whether the first column has 128-bit keys.
@@ -92,14 +92,14 @@ pub struct Csv<'a, R> {
     pub lines: Lines,
 }
 impl<'a, R: Read> Csv<'a, R> {
-    pub fn new(from: R, names: &[&'a ColumnName], wide: bool, header: Header) -> Csv<'a, R> {
+    pub(super) fn new(from: R, names: &[&'a ColumnName], wide: bool, header: Header) -> Csv<'a, R> {
         let mut builder = csv::ReaderBuilder::new();
         let builder = builder.has_headers(false).buffer_capacity(PIECE);
         let reader = builder.from_reader(Unified::new(from));
         Csv { reader, names: names.to_vec(), wide, header, places: None, lines: Lines::default() }
     }
     /// Returns empty columns.
-    pub fn columns(&self) -> Vec<Column> {
+    pub(super) fn columns(&self) -> Vec<Column> {
         let column = |i| if self.is_wide(i) { Column::U128(vec![]) } else { Column::U32(vec![]) };
         (0..self.names.len()).map(column).collect()
     }
@@ -110,7 +110,12 @@ impl<'a, R: Read> Csv<'a, R> {
     ///
     /// Errors: a field is not a number, with its line and column; the file is empty; a quote is not
     /// closed.
-    pub fn read(&mut self, file: &Path, columns: &mut [Column], most: usize) -> Outcome<usize> {
+    pub(super) fn read(
+        &mut self,
+        file: &Path,
+        columns: &mut [Column],
+        most: usize,
+    ) -> Outcome<usize> {
         let (mut row, mut rows) = (csv::ByteRecord::new(), 0);
         while rows < most {
             let Some(line) = self.next(file, &mut row)? else { break };

@@ -13,11 +13,11 @@ mod query;
 use crate::apart::Files;
 use crate::failure::{Failure, Outcome};
 use crate::{Global, output};
-pub use args::{BuildArgs, InfoArgs, QueryArgs};
-pub use build::run_build;
+pub(crate) use args::{BuildArgs, InfoArgs, QueryArgs};
+pub(crate) use build::run_build;
 use koel::Error;
 use koel::file::{FileInfo, TableKind};
-pub use query::run_query;
+pub(crate) use query::run_query;
 use serde::Serialize;
 use std::path::Path;
 
@@ -30,7 +30,7 @@ fn table_fault(error: Error) -> Failure {
 }
 
 /// Runs `koel info`.
-pub fn run_info(global: &Global, args: InfoArgs) -> Outcome {
+pub(crate) fn run_info(global: &Global, args: InfoArgs) -> Outcome {
     Files::default()
         .reads("TABLE", &args.table)
         .writes_json(global.json.as_deref())

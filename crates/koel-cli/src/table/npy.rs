@@ -13,7 +13,7 @@ const MAX_HEADER: u32 = 1 << 16;
 
 /// Element types that can be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Element {
+pub(super) enum Element {
     U32,
     U64,
     I32,
@@ -27,7 +27,7 @@ impl Element {
         ("<i8", Element::I64),
     ];
     /// Returns the bytes per element.
-    pub fn bytes(self) -> u64 {
+    pub(super) fn bytes(self) -> u64 {
         match self {
             Element::U32 | Element::I32 => 4,
             Element::U64 | Element::I64 => 8,
@@ -37,7 +37,7 @@ impl Element {
 
 /// Contents of a header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Header {
+pub(super) struct Header {
     pub element: Element,
     pub len: u64,
     /// Byte offset of the elements.
@@ -46,7 +46,7 @@ pub struct Header {
 
 /// Reason why a file cannot be read.
 #[derive(Debug)]
-pub enum NpyError {
+pub(super) enum NpyError {
     Io(io::Error),
     /// The fault, in words.
     Fault(String),
@@ -61,7 +61,7 @@ impl fmt::Display for NpyError {
 }
 
 /// Reads the header of a file of `file_bytes` bytes. The returned length matches the file's.
-pub fn read_header(from: &mut impl Read, file_bytes: u64) -> Result<Header, NpyError> {
+pub(super) fn read_header(from: &mut impl Read, file_bytes: u64) -> Result<Header, NpyError> {
     let fault = |fault: String| Err(NpyError::Fault(fault));
     let truncated =
         |expected: u64| format!("truncated: {file_bytes} bytes, the header needs {expected}");
@@ -184,7 +184,7 @@ fn end_of_value(text: &str) -> Option<usize> {
 
 /// Returns the header for `len` elements of the type `descr`, a Python literal. Its size is the
 /// same for every length, so that it can be rewritten once the length is known.
-pub fn header(descr: &str, len: u64) -> Vec<u8> {
+pub(super) fn header(descr: &str, len: u64) -> Vec<u8> {
     let with =
         |len: u64| format!("{{'descr': {descr}, 'fortran_order': False, 'shape': ({len},), }}");
     let mut text = with(len);

@@ -20,7 +20,7 @@ const PIECE: usize = 1 << 20;
 const MAX_VALUES: u64 = 1 << 22;
 
 /// Runs `koel query`.
-pub fn run_query(global: &Global, args: QueryArgs) -> Outcome {
+pub(crate) fn run_query(global: &Global, args: QueryArgs) -> Outcome {
     let inputs = Files::default().reads("TABLE", &args.table).reads("QUERIES", &args.queries);
     inputs
         .writes("--out", args.out.as_deref())

@@ -5,7 +5,7 @@ const P: u64 = (1 << 61) - 1;
 
 /// Draws coefficients up to degree D; the others are zero.
 #[inline(always)]
-pub fn constants<const D: usize>(s: Source) -> Constants {
+pub(super) fn constants<const D: usize>(s: Source) -> Constants {
     let mut c = [0; 5];
     koel_simt::unroll::<5>(|i| {
         if i <= D {
@@ -18,7 +18,7 @@ pub fn constants<const D: usize>(s: Source) -> Constants {
 /// Dietzfelbinger and Schellbach (2009) show that linear functions do not suffice at high load
 /// factors. The prime exceeds every key.
 #[inline(always)]
-pub fn slot<const D: usize>(key: u32, c: &Constants, slots: u32) -> u32 {
+pub(super) fn slot<const D: usize>(key: u32, c: &Constants, slots: u32) -> u32 {
     let mut h = c[D];
     koel_simt::unroll::<4>(|i| {
         if i < D {

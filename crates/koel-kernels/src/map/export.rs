@@ -18,7 +18,7 @@ pub fn map_export<L: Layout>(
     table: MapRef<L>,
     keys: Buf<L::Key>,
     values: Buf<L::Value>,
-    count: Buf<u32>,
+    count: Buf<u64>,
 ) {
     let MapRef { shape, stash_bits, slots, stash, header: table_header, .. } = table;
     t.wait_for_previous();
@@ -52,7 +52,7 @@ pub fn map_export<L: Layout>(
     let up_to_me = block::warp_inclusive_sum(t, mine + held as u32);
     let mut first = 0;
     if t.lane() == 31 {
-        first = count.fetch_add(0, up_to_me);
+        first = count.fetch_add(0, up_to_me as u64) as u32;
     }
     let mut to = t.warp().shfl(first, 31) + up_to_me - mine - held as u32;
     unroll::<SLOTS>(|s| {

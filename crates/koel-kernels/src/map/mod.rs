@@ -5,30 +5,30 @@
 //! * [`build`] builds the buckets of each partition in shared memory, one block per partition, and
 //!   resolves duplicate keys. It works on [`records`] of pairs.
 //! * [`small`] does both for small inputs.
-//! * [`settle`] ends a build: it settles what [`build`] left open and writes the header.
+//! * [`finalize`] ends a build: it settles what [`build`] left open and writes the header.
 //! * [`reproduce`] places all pairs anew if the table must have the same bytes every time.
 //!
 //! Other kernels use a built table:
 //! * [`find`] looks keys up, [`join`] does so with answers in any order, and [`export`] returns all
 //!   pairs.
 //! * [`update`] changes a table in batches; [`few`] does so for small batches.
-//! * [`group`] groups the pairs of each partition by key, for multimaps; [`of_groups`] builds a
+//! * [`group`] groups the pairs of each partition by key, for multimaps; [`from_groups`] builds a
 //!   table of the groups' keys.
 //!
 //! None of these steps needs the host. Code shared with sets is in [`table`](crate::table).
 pub mod build;
 pub mod export;
-pub mod few;
+pub mod finalize;
 pub mod find;
+pub mod from_groups;
 pub mod group;
 pub mod join;
 pub mod kinds;
-pub mod of_groups;
 pub mod partition;
 pub mod records;
 pub mod reproduce;
-pub mod settle;
 pub mod small;
+pub mod sparse;
 pub mod stamps;
 pub mod update;
 

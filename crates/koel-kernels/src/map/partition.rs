@@ -11,7 +11,7 @@
 //! two passes, the number of first-pass bins is a power of two, so a pair's first-pass bin implies
 //! the high bits of its hash. The first pass replaces these bits by a *stamp*: the stretch of the
 //! input that the pair came from. Stamps therefore rank copies from different stretches at no cost
-//! in memory. For pairs without a stamp, and copies from one stretch, [`settle`](super::settle)
+//! in memory. For pairs without a stamp, and copies from one stretch, [`finalize`](super::finalize)
 //! searches the input.
 //!
 //! # Frequent keys

@@ -3,8 +3,8 @@
 //!
 //! [`build`](super::build) places pairs as they come and evicts by races. Its answers are always
 //! the same; which key lies in which slot is not. If identical bytes are required, this pass
-//! follows [`settle`](super::settle). It takes the pairs of a partition from its buckets and the
-//! stash, and ignores where they were.
+//! follows [`finalize`](super::finalize). It takes the pairs of a partition from its buckets and
+//! the stash, and ignores where they were.
 //!
 //! # The rule
 //! Every pair *proposes* to its first bucket at level 0. A refused pair proposes to its second

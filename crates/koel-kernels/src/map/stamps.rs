@@ -35,8 +35,8 @@ impl Stamps {
     pub fn unknown(self) -> u32 {
         self.count
     }
-    /// Returns the word that makes [`settle`](super::settle) search the stretch of this stamp and
-    /// those of all greater stamps. The greatest word that any copy requests wins. Never 0.
+    /// Returns the word that makes [`finalize`](super::finalize) search the stretch of this stamp
+    /// and those of all greater stamps. The greatest word that any copy requests wins. Never 0.
     #[inline(always)]
     pub fn from(self, stamp: u32) -> u32 {
         let first = if stamp == self.unknown() { 0 } else { stamp };

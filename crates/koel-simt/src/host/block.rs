@@ -12,13 +12,13 @@ use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Random number generator (xorshift).
-pub struct Rng(Cell<u64>);
+pub(super) struct Rng(Cell<u64>);
 impl Rng {
-    pub fn new(seed: u64) -> Self {
+    pub(super) fn new(seed: u64) -> Self {
         Rng(Cell::new((seed ^ 0x9E37_79B9_7F4A_7C15).wrapping_mul(0xBF58_476D_1CE4_E5B9) | 1))
     }
     /// Returns a number below `n`.
-    pub fn below(&self, n: usize) -> usize {
+    pub(super) fn below(&self, n: usize) -> usize {
         let mut x = self.0.get();
         x ^= x << 13;
         x ^= x >> 7;
@@ -29,7 +29,7 @@ impl Rng {
 }
 
 /// State that the blocks of a launch share.
-pub struct Shared {
+pub(super) struct Shared {
     pub kernel: &'static str,
     pub grid: u32,
     pub threads: u32,
@@ -69,7 +69,7 @@ impl PartialEq for State {
 }
 /// Warp operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum WarpOp {
+pub(super) enum WarpOp {
     Sync,
     Ballot,
     Shuffle,
@@ -93,7 +93,7 @@ struct Lane {
 }
 
 /// Block resident on an OS thread. Only that thread accesses it: hence the `Cell`s.
-pub struct Block<'l> {
+pub(super) struct Block<'l> {
     launch: &'l Shared,
     id: Cell<u32>,
     shared: UnsafeCell<Vec<u128>>,
@@ -118,13 +118,13 @@ thread_local! {
 }
 /// Returns the block that this OS thread is running; `None` while it runs a kernel natively.
 #[inline(always)]
-pub fn running_block() -> Option<&'static Block<'static>> {
+pub(super) fn running_block() -> Option<&'static Block<'static>> {
     // SAFETY: `Resident::step` sets it only while a thread of that block runs.
     unsafe { CURRENT.get().as_ref() }
 }
 /// Returns the block that this OS thread is running. Panics if there is none.
 #[track_caller]
-pub fn current() -> &'static Block<'static> {
+pub(super) fn current() -> &'static Block<'static> {
     running_block()
         .expect("only a kernel run by the executor may wait for other threads or use shared memory")
 }
@@ -132,7 +132,7 @@ pub fn current() -> &'static Block<'static> {
 /// nothing is printed on stderr.
 #[cold]
 #[track_caller]
-pub fn fault(kind: FaultKind, message: String) -> ! {
+pub(super) fn fault(kind: FaultKind, message: String) -> ! {
     match running_block() {
         Some(block) => block.fail(kind, Location::caller(), message),
         None => panic!("{message}"),
@@ -140,7 +140,7 @@ pub fn fault(kind: FaultKind, message: String) -> ! {
 }
 
 impl<'l> Block<'l> {
-    pub fn new(launch: &'l Shared) -> Self {
+    pub(super) fn new(launch: &'l Shared) -> Self {
         let lane = |_| Lane {
             state: Cell::new(State::Ready),
             yielder: Cell::new(std::ptr::null()),
@@ -169,7 +169,7 @@ impl<'l> Block<'l> {
             seen: RefCell::default(),
         }
     }
-    pub fn shared_bytes(&self) -> u32 {
+    pub(super) fn shared_bytes(&self) -> u32 {
         self.launch.shared_bytes
     }
     fn fault(
@@ -222,7 +222,7 @@ impl<'l> Block<'l> {
     }
 
     /// Checks one access of shared memory. `reads`: whether the value there matters.
-    pub fn shared_access(
+    pub(super) fn shared_access(
         &self,
         at: u32,
         bytes: u32,
@@ -264,7 +264,7 @@ impl<'l> Block<'l> {
         unsafe { (*self.shared.get()).as_mut_ptr().cast::<u8>().add(at as usize) }
     }
     /// Checks one access of global memory. `constant`: whether it is through an `In`.
-    pub fn global_access(
+    pub(super) fn global_access(
         &self,
         array: &Extent,
         address: usize,
@@ -310,19 +310,19 @@ impl<'l> Block<'l> {
         self.fail(FaultKind::GlobalRace, loc, m);
     }
     /// Called before a releasing store.
-    pub fn release(&self, address: usize) {
+    pub(super) fn release(&self, address: usize) {
         self.launch.releases.release(address, self.id.get(), &self.seen.borrow());
     }
     /// Called after an acquiring load. If it sees a release of its own block, it orders the block's
     /// threads too.
-    pub fn acquire(&self, address: usize) {
+    pub(super) fn acquire(&self, address: usize) {
         if self.launch.releases.acquire(address, self.id.get(), &mut self.seen.borrow_mut()) {
             self.epoch.set(self.epoch.get() + 1);
         }
     }
     /// Turns this thread's last atomic access before the fence into an acquire, and its atomics
     /// after the fence into releases.
-    pub fn fence(&self) {
+    pub(super) fn fence(&self) {
         if !self.launch.region_of.is_empty() {
             self.acquire(self.lane().last_atomic.get());
             self.lane().fenced.set(true);
@@ -330,7 +330,7 @@ impl<'l> Block<'l> {
     }
 
     /// Waits at a barrier; returns the number of threads whose `p` is true.
-    pub fn wait_barrier(&self, at: At, p: bool) -> u32 {
+    pub(super) fn wait_barrier(&self, at: At, p: bool) -> u32 {
         let me = self.lane();
         me.value.set(p as u64);
         me.state.set(State::Barrier(at));
@@ -339,7 +339,15 @@ impl<'l> Block<'l> {
     }
     /// Performs a warp operation. The last lane to arrive computes the result of every lane and
     /// continues immediately.
-    pub fn warp_op(&self, id: u32, mask: u32, op: WarpOp, value: u64, aux: u32, at: At) -> u64 {
+    pub(super) fn warp_op(
+        &self,
+        id: u32,
+        mask: u32,
+        op: WarpOp,
+        value: u64,
+        aux: u32,
+        at: At,
+    ) -> u64 {
         let (me, first) = (self.lane(), id & !31);
         let exists = if self.launch.threads - first >= 32 {
             !0
@@ -434,14 +442,14 @@ impl<'l> Block<'l> {
 }
 
 /// Outcome of one step of a block.
-pub enum Step {
+pub(super) enum Step {
     /// This thread has run.
     Ran(u32),
     Finished,
 }
 
 /// Block being executed: the coroutines of its threads.
-pub struct Resident<'b> {
+pub(super) struct Resident<'b> {
     block: &'b Block<'b>,
     threads: Vec<Coroutine<(), (), (), DefaultStack>>,
 }
@@ -450,7 +458,7 @@ impl<'b> Resident<'b> {
     ///
     /// # Safety
     /// [`end`](Self::end) must be called while `body` and everything it refers to are alive.
-    pub unsafe fn start(
+    pub(super) unsafe fn start(
         block: &'b Block<'b>,
         id: u32,
         exec: &Exec,
@@ -496,11 +504,11 @@ impl<'b> Resident<'b> {
         drop(ready);
         Resident { block, threads }
     }
-    pub fn id(&self) -> u32 {
+    pub(super) fn id(&self) -> u32 {
         self.block.id.get()
     }
     /// Runs a thread until it waits, is preempted, or returns.
-    pub fn step(&mut self) -> Result<Step, Fault> {
+    pub(super) fn step(&mut self) -> Result<Step, Fault> {
         let block = self.block;
         if block.ready.borrow().is_empty() && !self.pass_barrier()? {
             return Ok(Step::Finished);
@@ -557,7 +565,7 @@ impl<'b> Resident<'b> {
         Ok(true)
     }
     /// Reports that the thread to run next has spun for too long.
-    pub fn no_progress(&self, switches: u64) -> Fault {
+    pub(super) fn no_progress(&self, switches: u64) -> Fault {
         let ready = self.block.ready.borrow();
         let place = |t: u32| self.block.lanes[t as usize].preempted_at.get().map(|at| (t, at));
         let spinning = ready.iter().find_map(|&t| place(t));
@@ -568,7 +576,7 @@ impl<'b> Resident<'b> {
         self.block.fault(FaultKind::NoProgress, spinning.map(|s| s.0), spinning.map(|s| s.1), m)
     }
     /// Returns the stacks to the pool, including those of threads that have not returned.
-    pub fn end(self, stacks: &mut Stacks) {
+    pub(super) fn end(self, stacks: &mut Stacks) {
         for mut thread in self.threads {
             if !thread.done() {
                 // SAFETY: a kernel owns nothing that needs dropping.

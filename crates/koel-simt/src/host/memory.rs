@@ -77,7 +77,7 @@ fn apply<T: Rmw>(old: T, v: T, op: RmwOp) -> T {
     })
 }
 #[derive(Clone, Copy)]
-pub enum RmwOp {
+pub(super) enum RmwOp {
     Swap,
     Add,
     Min,

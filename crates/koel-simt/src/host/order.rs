@@ -9,19 +9,19 @@ use std::sync::{Mutex, PoisonError};
 
 /// Set of blocks.
 #[derive(Clone, Default)]
-pub struct Blocks(Vec<u64>);
+pub(super) struct Blocks(Vec<u64>);
 impl Blocks {
-    pub fn contains(&self, block: u32) -> bool {
+    pub(super) fn contains(&self, block: u32) -> bool {
         self.0.get(block as usize / 64).is_some_and(|w| w >> (block % 64) & 1 != 0)
     }
-    pub fn insert(&mut self, block: u32) {
+    pub(super) fn insert(&mut self, block: u32) {
         let word = block as usize / 64;
         if self.0.len() <= word {
             self.0.resize(word + 1, 0);
         }
         self.0[word] |= 1 << (block % 64);
     }
-    pub fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.0.clear();
     }
     fn extend(&mut self, other: &Blocks) {
@@ -34,17 +34,17 @@ impl Blocks {
 
 /// Releasers by address.
 #[derive(Default)]
-pub struct Releases(Mutex<HashMap<usize, Blocks>>);
+pub(super) struct Releases(Mutex<HashMap<usize, Blocks>>);
 impl Releases {
     /// Called before the releasing access.
-    pub fn release(&self, address: usize, block: u32, seen: &Blocks) {
+    pub(super) fn release(&self, address: usize, block: u32, seen: &Blocks) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let set = all.entry(address).or_default();
         set.extend(seen);
         set.insert(block);
     }
     /// Called after the acquiring access. Returns whether `block` is among the releasers.
-    pub fn acquire(&self, address: usize, block: u32, seen: &mut Blocks) -> bool {
+    pub(super) fn acquire(&self, address: usize, block: u32, seen: &mut Blocks) -> bool {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.get(&address).is_some_and(|set| {
             seen.extend(set);

@@ -19,14 +19,14 @@ static POOL: Mutex<Pool> = Mutex::new(Pool { free: vec![], lent: 0 });
 static RETURNED: Condvar = Condvar::new();
 
 /// Stacks of one size, returned to the pool when dropped.
-pub struct Stacks {
+pub(super) struct Stacks {
     bytes: usize,
     count: usize,
     stacks: Vec<DefaultStack>,
 }
 impl Stacks {
     /// Takes all stacks at once, so that no launch waits for stacks while holding others.
-    pub fn lend(count: usize, bytes: usize) -> std::io::Result<Stacks> {
+    pub(super) fn lend(count: usize, bytes: usize) -> std::io::Result<Stacks> {
         let mut stacks = Vec::with_capacity(count);
         {
             let mut pool = POOL.lock().unwrap_or_else(PoisonError::into_inner);
@@ -50,11 +50,11 @@ impl Stacks {
         Ok(lent)
     }
     /// Takes one of the stacks; `None` if all are in use.
-    pub fn take(&mut self) -> Option<DefaultStack> {
+    pub(super) fn take(&mut self) -> Option<DefaultStack> {
         self.stacks.pop()
     }
     /// Takes back the stack of a thread that has ended.
-    pub fn give(&mut self, stack: DefaultStack) {
+    pub(super) fn give(&mut self, stack: DefaultStack) {
         if USED_AGAIN {
             self.stacks.push(stack);
             return;

@@ -10,7 +10,7 @@ use rayon::prelude::*;
 
 /// Points of both clouds, A first, each padded to groups of four, and the per-point results of a
 /// frame.
-pub struct Points {
+pub(super) struct Points {
     /// Coordinates x, y, z, then the normals, as `f32` bits.
     values: [Buffer<u32>; 6],
     /// Points given, without and with padding.
@@ -35,7 +35,7 @@ pub struct Points {
 }
 impl Points {
     /// Checks both clouds, sorts each by voxel, and uploads them.
-    pub fn upload(
+    pub(super) fn upload(
         device: &Device,
         a: &PointCloud,
         b: &PointCloud,
@@ -79,24 +79,24 @@ impl Points {
         })
     }
     /// Returns the number of points of both clouds, including padding.
-    pub fn padded(&self) -> usize {
+    pub(super) fn padded(&self) -> usize {
         self.padded[0] + self.padded[1]
     }
     /// Returns the number of points of one cloud, including padding.
-    pub fn padded_of(&self, side: Side) -> usize {
+    pub(super) fn padded_of(&self, side: Side) -> usize {
         self.padded[side.index()]
     }
     /// Returns the number of points given for one cloud.
-    pub fn given(&self, side: Side) -> usize {
+    pub(super) fn given(&self, side: Side) -> usize {
         self.counts[side.index()]
     }
     /// Returns the groups of points.
-    pub fn groups(&self) -> Groups {
+    pub(super) fn groups(&self) -> Groups {
         let groups = |points: usize| points as u32 / GROUP;
         Groups { all: groups(self.padded()), of_a: groups(self.padded[0]) }
     }
     /// Builds the argument for kernels; `motions` holds the poses of the clouds.
-    pub fn clouds(&self, s: &Stream, motions: &Buffer<u64>) -> koel::Result<Clouds> {
+    pub(super) fn clouds(&self, s: &Stream, motions: &Buffer<u64>) -> koel::Result<Clouds> {
         let [x, y, z, nx, ny, nz] = &self.values;
         Ok(Clouds {
             x: x.view().arg("x", s)?,
@@ -110,7 +110,7 @@ impl Points {
         })
     }
     /// Appends the labels of a cloud's points, in input order. Synchronizes.
-    pub fn append_labels(&mut self, side: Side, to: &mut Vec<u8>) -> koel::Result<()> {
+    pub(super) fn append_labels(&mut self, side: Side, to: &mut Vec<u8>) -> koel::Result<()> {
         let first = if side == Side::A { 0 } else { self.padded[0] };
         let labels = self.labels.view().slice(first..first + self.padded[side.index()])?;
         let labels = match labels.host() {
@@ -129,7 +129,7 @@ impl Points {
         Ok(())
     }
     /// Returns the bytes on the device.
-    pub fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         let words = self.values.iter().map(Buffer::bytes).sum::<usize>();
         let of_frame = [&self.keys, &self.local, &self.voxels, &self.ranks, &self.order_by_voxel];
         words + of_frame.iter().map(|b| b.bytes()).sum::<usize>() + self.labels.bytes()

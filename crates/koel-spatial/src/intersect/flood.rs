@@ -12,7 +12,7 @@ use koel_kernels::spatial::state;
 const STEPS_BETWEEN_LOOKS: u32 = 16;
 
 /// Per-voxel buffers of the flood.
-pub struct Flood {
+pub(super) struct Flood {
     marks: Buffer<u32>,
     neighbours: Buffer<u32>,
     seeds: Buffer<u32>,
@@ -21,7 +21,7 @@ pub struct Flood {
 }
 impl Flood {
     /// Allocates the buffers for the given number of voxels.
-    pub fn new(device: &Device, voxels: usize) -> Result<Flood> {
+    pub(super) fn new(device: &Device, voxels: usize) -> Result<Flood> {
         Ok(Flood {
             marks: device.alloc(voxels)?,
             neighbours: device.alloc(6 * voxels)?,
@@ -31,11 +31,16 @@ impl Flood {
         })
     }
     /// Returns the intersection mark of each voxel.
-    pub fn marks(&self) -> &Buffer<u32> {
+    pub(super) fn marks(&self) -> &Buffer<u32> {
         &self.marks
     }
     /// Marks intersections.
-    pub fn mark(&mut self, s: &Stream, index: &CellIndex, state: &Buffer<u32>) -> Result<()> {
+    pub(super) fn mark(
+        &mut self,
+        s: &Stream,
+        index: &CellIndex,
+        state: &Buffer<u32>,
+    ) -> Result<()> {
         let voxels = index.voxels(s, state);
         // SAFETY: there is a mark per voxel.
         unsafe {
@@ -50,7 +55,7 @@ impl Flood {
         }
     }
     /// Finds neighbours and seeds.
-    pub fn seed(
+    pub(super) fn seed(
         &mut self,
         s: &Stream,
         index: &CellIndex,
@@ -82,7 +87,7 @@ impl Flood {
         }
     }
     /// Floods until no conflict clears a seed, then labels.
-    pub fn fill(
+    pub(super) fn fill(
         &mut self,
         s: &Stream,
         index: &CellIndex,
@@ -184,7 +189,7 @@ impl Flood {
         Ok(())
     }
     /// Returns the bytes on the device.
-    pub fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         let [even, odd] = &self.frontiers;
         self.marks.bytes()
             + self.neighbours.bytes()

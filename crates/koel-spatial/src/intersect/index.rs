@@ -12,7 +12,7 @@ use std::ops::Range;
 
 /// Index from key to number by ranks, and from number to key by an array. See
 /// [`koel_kernels::spatial::index`].
-pub struct CellIndex {
+pub(super) struct CellIndex {
     pub shape: Shape,
     most_bricks: usize,
     most_cells: usize,
@@ -31,7 +31,7 @@ pub struct CellIndex {
 }
 impl CellIndex {
     /// Allocates the index for the given number of points.
-    pub fn new(device: &Device, shape: Shape, points: usize) -> Result<CellIndex> {
+    pub(super) fn new(device: &Device, shape: Shape, points: usize) -> Result<CellIndex> {
         // The points and the size of both grids bound the number of cells of a level.
         let most = |side_bits: u32| points.min(2usize << (3 * side_bits));
         let sum = |of: &dyn Fn(u32) -> usize| (0..shape.levels()).map(of).sum::<usize>();
@@ -55,23 +55,23 @@ impl CellIndex {
         })
     }
     /// Returns the maximum number of cells of all levels.
-    pub fn most_cells(&self) -> usize {
+    pub(super) fn most_cells(&self) -> usize {
         self.most_cells
     }
     /// Returns the maximum number of voxels of both clouds.
-    pub fn most_voxels(&self) -> usize {
+    pub(super) fn most_voxels(&self) -> usize {
         self.most_voxels
     }
     /// Returns the number of cells of all levels to launch threads for.
-    pub fn cells(&self, s: &Stream, state: &Buffer<u32>) -> usize {
+    pub(super) fn cells(&self, s: &Stream, state: &Buffer<u32>) -> usize {
         bound(s, state, state::FIRST_CELL + 2 * self.shape.levels(), self.most_cells)
     }
     /// Returns the number of voxels to launch threads for.
-    pub fn voxels(&self, s: &Stream, state: &Buffer<u32>) -> usize {
+    pub(super) fn voxels(&self, s: &Stream, state: &Buffer<u32>) -> usize {
         bound(s, state, state::FIRST_CELL + 2, self.most_voxels)
     }
     /// Returns the number of cells of a range of levels to launch threads for.
-    pub fn cells_of(&self, s: &Stream, levels: Range<u32>, state: &Buffer<u32>) -> usize {
+    pub(super) fn cells_of(&self, s: &Stream, levels: Range<u32>, state: &Buffer<u32>) -> usize {
         let first = |level: u32| (state::FIRST_CELL + 2 * level) as usize;
         match counted(s, state) {
             Some(state) => (state[first(levels.end)] - state[first(levels.start)]) as usize,
@@ -81,7 +81,7 @@ impl CellIndex {
         }
     }
     /// Builds the argument for kernels that read the index.
-    pub fn arg(&self, s: &Stream) -> Result<Index> {
+    pub(super) fn arg(&self, s: &Stream) -> Result<Index> {
         Ok(Index {
             words: self.words.view().arg("words", s)?,
             bricks: self.bricks.view().arg("bricks", s)?,
@@ -90,7 +90,7 @@ impl CellIndex {
         })
     }
     /// Builds the argument for kernels that clear and set the bitmap of bricks.
-    pub fn brick_marks(&mut self, s: &Stream) -> Result<BrickMarks> {
+    pub(super) fn brick_marks(&mut self, s: &Stream) -> Result<BrickMarks> {
         Ok(BrickMarks {
             occupied: self.occupied.view_mut().arg("occupied", s)?,
             counts: self.counts.view_mut().arg("counts", s)?,
@@ -100,7 +100,7 @@ impl CellIndex {
 
     /// Builds the index from the bitmap of bricks and the points' keys. Zeroes `of_voxels`, one
     /// word per voxel. Six launches on a GPU.
-    pub fn build(
+    pub(super) fn build(
         &mut self,
         s: &Stream,
         points: &mut Points,
@@ -210,7 +210,7 @@ impl CellIndex {
         }
     }
     /// Returns the bytes on the device.
-    pub fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         self.occupied.bytes()
             + self.counts.bytes()
             + self.before.bytes()

@@ -17,7 +17,7 @@ use koel_kernels::spatial::winding::{
 };
 
 /// Per-cell and per-voxel buffers of the method.
-pub struct Robust {
+pub(super) struct Robust {
     most_units: usize,
     marks: Buffer<u32>,
     near: Buffer<u32>,
@@ -36,7 +36,7 @@ pub struct Robust {
 }
 impl Robust {
     /// Allocates the buffers for the cells of an index.
-    pub fn new(device: &Device, index: &CellIndex) -> Result<Robust> {
+    pub(super) fn new(device: &Device, index: &CellIndex) -> Result<Robust> {
         let (cells, voxels) = (index.most_cells(), index.most_voxels());
         Ok(Robust {
             most_units: cells,
@@ -53,7 +53,12 @@ impl Robust {
         })
     }
     /// Finds intersections, units and near voxels. One launch.
-    pub fn mark(&mut self, s: &Stream, index: &CellIndex, state: &mut Buffer<u32>) -> Result<()> {
+    pub(super) fn mark(
+        &mut self,
+        s: &Stream,
+        index: &CellIndex,
+        state: &mut Buffer<u32>,
+    ) -> Result<()> {
         let cells = index.cells(s, state);
         // SAFETY: lists have room for every cell and voxel.
         unsafe {
@@ -75,7 +80,7 @@ impl Robust {
     }
     /// Computes winding numbers of units and samples, areas, closedness and iso values. Two
     /// launches.
-    pub fn wind_units(
+    pub(super) fn wind_units(
         &mut self,
         s: &Stream,
         index: &CellIndex,
@@ -116,7 +121,7 @@ impl Robust {
         }
     }
     /// Computes margins and labels of all voxels. Five launches.
-    pub fn label(
+    pub(super) fn label(
         &mut self,
         s: &Stream,
         index: &CellIndex,
@@ -235,7 +240,7 @@ impl Robust {
         }
     }
     /// Returns areas by cloud and label, in fixed point.
-    pub fn measure(
+    pub(super) fn measure(
         &mut self,
         s: &Stream,
         index: &CellIndex,
@@ -260,7 +265,7 @@ impl Robust {
         self.measures.download()
     }
     /// Returns the bytes on the device.
-    pub fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         let words = [
             &self.marks,
             &self.near,

@@ -17,7 +17,7 @@ use koel_kernels::spatial::sums::{
 };
 
 /// Sums over the points.
-pub struct SurfaceSums {
+pub(super) struct SurfaceSums {
     /// Number of points of each voxel.
     pub counts: Buffer<u32>,
     starts: Buffer<u32>,
@@ -33,7 +33,7 @@ pub struct SurfaceSums {
 }
 impl SurfaceSums {
     /// Allocates the buffers for the cells of an index; with `whole`, areas and dipoles too.
-    pub fn new(device: &Device, index: &CellIndex, whole: bool) -> Result<SurfaceSums> {
+    pub(super) fn new(device: &Device, index: &CellIndex, whole: bool) -> Result<SurfaceSums> {
         let cells = if whole { index.most_cells() } else { 0 };
         let voxels = index.most_voxels();
         Ok(SurfaceSums {
@@ -48,7 +48,7 @@ impl SurfaceSums {
         })
     }
     /// Groups the points by voxel. Three launches. The counts must be zero.
-    pub fn gather(
+    pub(super) fn gather(
         &mut self,
         s: &Stream,
         points: &mut Points,
@@ -94,7 +94,7 @@ impl SurfaceSums {
     }
     /// Sums over the points of each voxel, or only of those that `marks` marks as intersections.
     /// One launch.
-    pub fn add(
+    pub(super) fn add(
         &mut self,
         s: &Stream,
         points: &Points,
@@ -131,7 +131,7 @@ impl SurfaceSums {
     }
     /// Computes areas and dipoles. Four launches, plus one for every two levels. The histogram must
     /// be zero.
-    pub fn measure(
+    pub(super) fn measure(
         &mut self,
         s: &Stream,
         index: &CellIndex,
@@ -220,11 +220,11 @@ impl SurfaceSums {
         Ok(())
     }
     /// Builds the argument for kernels that read both surfaces.
-    pub fn surfaces(&self, s: &Stream, index: &CellIndex) -> Result<Surfaces> {
+    pub(super) fn surfaces(&self, s: &Stream, index: &CellIndex) -> Result<Surfaces> {
         Ok(Surfaces { index: index.arg(s)?, dipoles: self.dipoles.view().arg("dipoles", s)? })
     }
     /// Returns the bytes on the device.
-    pub fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         let of_voxels = self.counts.bytes()
             + self.starts.bytes()
             + self.scan.scratch_bytes()

@@ -6,34 +6,34 @@ use koel_spatial::PointCloud;
 use koel_spatial::intersect::{Label, Pose};
 use std::f64::consts::{PI, TAU};
 
-pub type V = [f64; 3];
+pub(crate) type V = [f64; 3];
 
 /// Random numbers: SplitMix64 (Steele, Lea and Flood 2014).
-pub struct Random(pub u64);
+pub(crate) struct Random(pub u64);
 impl Random {
-    pub fn unit(&mut self) -> f64 {
+    pub(crate) fn unit(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         let z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
         ((z ^ z >> 31) >> 11) as f64 / (1u64 << 53) as f64
     }
-    pub fn between(&mut self, low: f64, high: f64) -> f64 {
+    pub(crate) fn between(&mut self, low: f64, high: f64) -> f64 {
         low + (high - low) * self.unit()
     }
-    pub fn normal(&mut self) -> f64 {
+    pub(crate) fn normal(&mut self) -> f64 {
         (-2.0 * (1.0 - self.unit()).ln()).sqrt() * (TAU * self.unit()).cos()
     }
-    pub fn direction(&mut self) -> V {
+    pub(crate) fn direction(&mut self) -> V {
         let z = self.between(-1.0, 1.0);
         let (r, a) = ((1.0 - z * z).max(0.0).sqrt(), TAU * self.unit());
         [r * a.cos(), r * a.sin(), z]
     }
-    pub fn pose(&mut self, moved: V) -> Pose {
+    pub(crate) fn pose(&mut self, moved: V) -> Pose {
         let axis = self.direction();
         Pose::turned(axis, self.between(0.0, TAU), [0.0; 3], moved)
     }
 }
-pub fn dot(a: V, b: V) -> f64 {
+pub(crate) fn dot(a: V, b: V) -> f64 {
     a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 }
 fn length(a: V) -> f64 {
@@ -42,7 +42,7 @@ fn length(a: V) -> f64 {
 
 /// Surface around the origin.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Shape {
+pub(crate) enum Shape {
     Sphere(f64),
     /// Around the z axis.
     Torus {
@@ -65,7 +65,7 @@ pub enum Shape {
 use Shape::*;
 impl Shape {
     /// Returns the signed distance, negative inside.
-    pub fn distance(self, p: V) -> f64 {
+    pub(crate) fn distance(self, p: V) -> f64 {
         match self {
             Sphere(r) => length(p) - r,
             Cap { radius, above } => (length(p) - radius).max(above - p[2]),
@@ -123,7 +123,7 @@ impl Shape {
             }
         }
     }
-    pub fn volume(self) -> f64 {
+    pub(crate) fn volume(self) -> f64 {
         match self {
             Sphere(r) => 4.0 / 3.0 * PI * r.powi(3),
             Torus { major, minor } => 2.0 * PI * PI * major * minor * minor,
@@ -136,7 +136,7 @@ impl Shape {
 
 /// Simulated scanner errors; lengths in voxels.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Scan {
+pub(crate) struct Scan {
     /// Standard deviation of Gaussian noise of each coordinate.
     pub noise: f64,
     /// Standard deviation of Gaussian noise of each normal's direction, in degrees.
@@ -151,14 +151,14 @@ pub struct Scan {
     pub density: f64,
 }
 /// Cloud with the true surface position of each point; `None` for outliers.
-pub struct Scanned {
+pub(crate) struct Scanned {
     pub cloud: PointCloud,
     pub truth: Vec<Option<V>>,
     /// Area represented by each point.
     pub weights: Vec<f64>,
 }
 /// Scans `n` points of a shape of about unit size, with voxels of size `h`.
-pub fn scan(shape: Shape, n: usize, scan: Scan, h: f64, random: &mut Random) -> Scanned {
+pub(crate) fn scan(shape: Shape, n: usize, scan: Scan, h: f64, random: &mut Random) -> Scanned {
     let (mut positions, mut normals, mut truth, mut weights) = (vec![], vec![], vec![], vec![]);
     while positions.len() < n {
         let (p, mut normal) = shape.sample(random);
@@ -202,7 +202,7 @@ pub fn scan(shape: Shape, n: usize, scan: Scan, h: f64, random: &mut Random) -> 
 
 /// Errors of the labels of one cloud, as shares of its area.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Errors {
+pub(crate) struct Errors {
     /// On the wrong side, more than 2 voxels from the other surface.
     pub far: f64,
     /// On the wrong side.
@@ -212,7 +212,7 @@ pub struct Errors {
     pub share: f64,
 }
 impl Errors {
-    pub fn worst(self, other: Errors) -> Errors {
+    pub(crate) fn worst(self, other: Errors) -> Errors {
         Errors {
             far: self.far.max(other.far),
             wrong: self.wrong.max(other.wrong),
@@ -223,7 +223,7 @@ impl Errors {
 }
 /// Compares labels with the true side of each point. An intersection states only that both clouds
 /// occupy the voxel and implies no side.
-pub fn errors(
+pub(crate) fn errors(
     scanned: &Scanned,
     pose: &Pose,
     labels: &[Label],
@@ -264,7 +264,7 @@ pub fn errors(
 /// Returns the volume of the intersection of two placed solids. Boxes of [-1.6, 1.6]^3 are halved
 /// until no surface crosses them or there are n per side (a power of two); boxes at a surface count
 /// partially. Thin solids need much thinner boxes.
-pub fn volume_of_both(a: (Shape, &Pose), b: (Shape, &Pose), n: u32) -> f64 {
+pub(crate) fn volume_of_both(a: (Shape, &Pose), b: (Shape, &Pose), n: u32) -> f64 {
     let distance = |(shape, pose): (Shape, &Pose), p: V| {
         let moved: V = std::array::from_fn(|a| p[a] - pose.translation[a]);
         let r = &pose.rotation;

@@ -59,7 +59,7 @@ impl Kind for Bfs {
             let threads = bfs_insert::SPEC.threads;
             let grid = pairs.n.div_ceil(threads).min(stream.device().parallelism() as u32 * BLOCKS);
             let mut nodes = stream.device().alloc::<u64>((grid * threads * MAX_NODES) as usize)?;
-            let built: Outcome<cuckoo::Built> =
+            let built: Outcome<cuckoo::CuckooTable> =
                 cuckoo::build(stream, pairs, functions, |pairs, table| {
                     let nodes = nodes.view_mut().arg("nodes", stream)?;
                     // SAFETY: `n` keys and values; the functions stay below the number of slots;

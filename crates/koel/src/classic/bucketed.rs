@@ -56,7 +56,7 @@ impl Bucketed {
     }
 }
 
-struct Built {
+struct BucketedTable {
     buckets: Buckets,
     all_ones: u32,
     table: Buffer<u64>,
@@ -95,7 +95,7 @@ impl Kind for Bucketed {
         )
     }
 }
-impl restarts::Built for Built {
+impl restarts::Restarting for BucketedTable {
     fn complete(&mut self, report: BuildReport) {
         self.report = BuildReport { slots: self.table.len(), bytes: self.table.bytes(), ..report };
     }
@@ -108,7 +108,7 @@ impl Bucketed {
         pairs: Pairs<'_>,
         load: f64,
         attempt: Attempt,
-    ) -> Result<Outcome<Built>> {
+    ) -> Result<Outcome<BucketedTable>> {
         let (device, n) = (stream.device(), pairs.n);
         let count =
             (n as f64 / load * attempt.growth / f64::from(self.slots)).ceil().max(1.0) as usize;
@@ -134,12 +134,12 @@ impl Bucketed {
         })?;
         let status = status.download()?;
         let all_ones = status[status::ALL_ONES as usize];
-        let built = Built { buckets, all_ones, table, report: BuildReport::default() };
+        let built = BucketedTable { buckets, all_ones, table, report: BuildReport::default() };
         Ok(Outcome { table: (status[status::FAILED as usize] == 0).then_some(built), seconds })
     }
 }
 
-impl Table for Built {
+impl Table for BucketedTable {
     fn report(&self) -> &BuildReport {
         &self.report
     }

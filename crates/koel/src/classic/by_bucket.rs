@@ -7,7 +7,7 @@ use koel_kernels::classic::two_level::{CountsOut, two_level_count, two_level_sca
 use koel_kernels::hash::Functions;
 
 /// The buckets, and the input pairs in bucket order.
-pub struct ByBucket {
+pub(super) struct ByBucket {
     /// Function from keys to buckets.
     pub bucket_of: Functions,
     /// Number of pairs in each bucket, and where they start.
@@ -19,7 +19,7 @@ pub struct ByBucket {
 }
 impl ByBucket {
     /// Allocates memory for `n` pairs in `buckets` buckets.
-    pub fn new(
+    pub(super) fn new(
         device: &Device,
         bucket_of: Functions,
         buckets: usize,
@@ -39,7 +39,7 @@ impl ByBucket {
     /// # Safety
     /// There is one count per bucket, and `bucket_of` stays below their number; as many offsets as
     /// pairs; `status::WORDS` words of status.
-    pub unsafe fn count(
+    pub(super) unsafe fn count(
         &mut self,
         stream: &Stream,
         pairs: Pairs<'_>,
@@ -63,7 +63,7 @@ impl ByBucket {
     /// # Safety
     /// The same pairs have been counted, `starts` holds the exclusive sums of the counts, and there
     /// is room for all pairs.
-    pub unsafe fn scatter(&mut self, stream: &Stream, pairs: Pairs<'_>) -> Result<()> {
+    pub(super) unsafe fn scatter(&mut self, stream: &Stream, pairs: Pairs<'_>) -> Result<()> {
         let grid = pairs.n.div_ceil(two_level_scatter::SPEC.threads);
         let pairs = pairs.arg(stream)?;
         let starts = self.starts.view().arg("starts", stream)?;
@@ -84,7 +84,7 @@ impl ByBucket {
         }
     }
     /// Returns the pairs in bucket order as a kernel argument.
-    pub fn arg(&self, stream: &Stream) -> Result<BucketsIn> {
+    pub(super) fn arg(&self, stream: &Stream) -> Result<BucketsIn> {
         Ok(BucketsIn {
             starts: self.starts.view().arg("starts", stream)?,
             counts: self.counts.view().arg("counts", stream)?,

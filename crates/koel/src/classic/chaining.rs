@@ -24,7 +24,7 @@ impl Chaining {
     pub const PUBLISHED: Chaining = Chaining { family: Family::Mixed };
 }
 
-struct Built {
+struct ChainedTable {
     bucket_of: Functions,
     heads: Buffer<u32>,
     next: Buffer<u32>,
@@ -55,7 +55,7 @@ impl Kind for Chaining {
         restarts::build(self, self.family, stream, (keys, values), options, attempt_build)
     }
 }
-impl restarts::Built for Built {
+impl restarts::Restarting for ChainedTable {
     fn complete(&mut self, report: BuildReport) {
         let bytes = self.heads.bytes() + self.next.bytes() + self.pairs.bytes();
         self.report = BuildReport { slots: self.heads.len(), bytes, ..report };
@@ -68,7 +68,7 @@ fn attempt_build(
     input: Pairs<'_>,
     load: f64,
     attempt: Attempt,
-) -> Result<Outcome<Built>> {
+) -> Result<Outcome<ChainedTable>> {
     let (device, n) = (stream.device(), input.n);
     let buckets = count32("buckets", (n as f64 / load).ceil().max(1.0) as usize)?;
     let bucket_of = Functions::new(attempt.family, 1, buckets, attempt.seed);
@@ -88,11 +88,11 @@ fn attempt_build(
         // below the number of buckets.
         unsafe { chaining_insert::launch(stream, grid, input.arg(stream)?, table) }
     })?;
-    let table = Built { bucket_of, heads, next, pairs, report: BuildReport::default() };
+    let table = ChainedTable { bucket_of, heads, next, pairs, report: BuildReport::default() };
     Ok(Outcome { table: Some(table), seconds })
 }
 
-impl Table for Built {
+impl Table for ChainedTable {
     fn report(&self) -> &BuildReport {
         &self.report
     }

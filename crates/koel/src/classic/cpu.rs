@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 const GROUP: usize = 128;
 
 /// Probe sequence of a table: the slots that may hold a key, in probe order.
-pub trait Probe: Sync {
+pub(super) trait Probe: Sync {
     /// State shared by all probes of a key.
     type Key: Copy + Default;
     /// Returns the number of slots that may hold a key.
@@ -30,7 +30,7 @@ pub trait Probe: Sync {
 }
 
 /// Looks up `queries` in `slots`; calls `otherwise` for a key found in none of its slots.
-pub fn find(
+pub(super) fn find(
     device: &Device,
     probe: &impl Probe,
     slots: View<'_, u64>,
@@ -108,7 +108,7 @@ fn find_group<P: Probe>(
 /// round-robin on a batch. `next` returns the slot that a pair tries after a slot (`u32::MAX` for a
 /// new pair) in its `step`-th move. `give_up` receives pairs that found no slot in `max_moves`
 /// moves. Returns whether the pair of all ones was among the input.
-pub fn insert(
+pub(super) fn insert(
     device: &Device,
     keys: View<'_, u32>,
     values: View<'_, u32>,

@@ -11,7 +11,7 @@ use koel_kernels::hash::Functions;
 
 /// Returns the maximum load factor that the paper found practical, by number of functions: 2.1,
 /// 1.1, 1.03 and 1.02 slots per pair.
-pub fn max_load(functions: u32) -> f64 {
+pub(super) fn max_load(functions: u32) -> f64 {
     match functions {
         2 => 0.476,
         3 => 0.909,
@@ -20,7 +20,7 @@ pub fn max_load(functions: u32) -> f64 {
     }
 }
 /// Rejects numbers of functions that no table supports.
-pub fn check_functions(functions: u32) -> Result<()> {
+pub(super) fn check_functions(functions: u32) -> Result<()> {
     match functions {
         2..=5 => Ok(()),
         _ => Err(Error::Setting {
@@ -31,13 +31,13 @@ pub fn check_functions(functions: u32) -> Result<()> {
     }
 }
 /// Draws the functions of an attempt.
-pub fn functions(count: u32, n: u32, load: f64, attempt: Attempt) -> Result<Functions> {
+pub(super) fn functions(count: u32, n: u32, load: f64, attempt: Attempt) -> Result<Functions> {
     let slots = count32("slots", (f64::from(n) / load * attempt.growth).ceil().max(1.0) as usize)?;
     Ok(Functions::new(attempt.family, count, slots, attempt.seed))
 }
 /// Returns the maximum number of exchanges before a pair is given up: the paper's 7 lg n up to a
 /// load of 0.8 with four functions, more near the threshold.
-pub fn max_exchanges(functions: u32, n: u32, load: f64) -> u32 {
+pub(super) fn max_exchanges(functions: u32, n: u32, load: f64) -> u32 {
     let threshold = match functions {
         2 => 0.5,
         3 => 0.9179,
@@ -49,13 +49,13 @@ pub fn max_exchanges(functions: u32, n: u32, load: f64) -> u32 {
 }
 
 /// A finished table.
-pub struct Built {
+pub(super) struct CuckooTable {
     functions: Functions,
     all_ones: u32,
     table: Buffer<u64>,
     report: BuildReport,
 }
-impl restarts::Built for Built {
+impl restarts::Restarting for CuckooTable {
     fn complete(&mut self, report: BuildReport) {
         self.report = BuildReport { slots: self.table.len(), bytes: self.table.bytes(), ..report };
     }
@@ -63,12 +63,12 @@ impl restarts::Built for Built {
 
 /// Clears the table and the status, then calls `insert`. Returns the table, if all pairs found a
 /// slot, and the device time in seconds.
-pub fn build(
+pub(super) fn build(
     stream: &Stream,
     pairs: Pairs<'_>,
     functions: Functions,
     insert: impl FnOnce(PairsIn, CuckooMut) -> Result<()>,
-) -> Result<restarts::Outcome<Built>> {
+) -> Result<restarts::Outcome<CuckooTable>> {
     let device = stream.device();
     let mut table = device.alloc::<u64>(functions.slots() as usize)?;
     let mut status = device.alloc::<u32>(status::WORDS)?;
@@ -81,7 +81,7 @@ pub fn build(
     })?;
     let status = status.download()?;
     let all_ones = status[status::ALL_ONES as usize];
-    let built = Built { functions, all_ones, table, report: BuildReport::default() };
+    let built = CuckooTable { functions, all_ones, table, report: BuildReport::default() };
     Ok(restarts::Outcome {
         table: (status[status::FAILED as usize] == 0).then_some(built),
         seconds,
@@ -103,7 +103,7 @@ impl cpu::Probe for Slots {
     }
 }
 
-impl Table for Built {
+impl Table for CuckooTable {
     fn report(&self) -> &BuildReport {
         &self.report
     }

@@ -16,7 +16,7 @@ pub(super) struct Pairs<'a> {
 }
 impl Pairs<'_> {
     /// Returns the pairs as a kernel argument.
-    pub fn arg(&self, stream: &Stream) -> Result<PairsIn> {
+    pub(super) fn arg(&self, stream: &Stream) -> Result<PairsIn> {
         let (keys, values) = (self.keys.arg("keys", stream)?, self.values.arg("values", stream)?);
         Ok(PairsIn { keys, values, n: self.n })
     }
@@ -31,10 +31,10 @@ pub(super) struct Distinct {
     pub dropped: usize,
 }
 impl Distinct {
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.n as usize
     }
-    pub fn pairs(&self) -> Pairs<'_> {
+    pub(super) fn pairs(&self) -> Pairs<'_> {
         Pairs { keys: self.first(&self.keys), values: self.first(&self.values), n: self.n }
     }
     /// The buffers have room for all input pairs, so they may be longer.

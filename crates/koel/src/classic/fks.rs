@@ -29,7 +29,7 @@ impl Fks {
     pub const PUBLISHED: Fks = Fks { family: Family::Polynomial1 };
 }
 
-struct Built {
+struct FksTable {
     bucket_of: Functions,
     all_ones: u32,
     /// Start of each bucket, and the end of the last one.
@@ -62,7 +62,7 @@ impl Kind for Fks {
         restarts::build(self, self.family, stream, (keys, values), options, attempt_build)
     }
 }
-impl restarts::Built for Built {
+impl restarts::Restarting for FksTable {
     fn complete(&mut self, report: BuildReport) {
         let bytes = self.table.bytes() + self.places.bytes() + self.seeds.bytes();
         self.report = BuildReport { slots: self.table.len(), bytes, ..report };
@@ -74,7 +74,7 @@ fn attempt_build(
     pairs: Pairs<'_>,
     load: f64,
     attempt: Attempt,
-) -> Result<Outcome<Built>> {
+) -> Result<Outcome<FksTable>> {
     let (device, n) = (stream.device(), pairs.n);
     // n + n^2 / buckets slots are expected.
     let load = load / attempt.growth;
@@ -113,7 +113,7 @@ fn attempt_build(
     }
     let table = device.alloc::<u64>(count32("slots", slots as usize)? as usize)?;
     let report = BuildReport::default();
-    let mut built = Built { bucket_of, all_ones: 0, places, seeds, table, report };
+    let mut built = FksTable { bucket_of, all_ones: 0, places, seeds, table, report };
     let ((), building) = stream.time(|| {
         built.table.view_mut().fill_bytes(0xFF, stream)?;
         // SAFETY: counted above, and scanned.
@@ -144,7 +144,7 @@ unsafe fn square(
     unsafe { fks_square::launch(stream, grid, counts, n, squares) }
 }
 
-impl Built {
+impl FksTable {
     /// Finds the function of each bucket and puts its pairs into its slots. One launch.
     ///
     /// # Safety
@@ -172,7 +172,7 @@ impl Built {
     }
 }
 
-impl Table for Built {
+impl Table for FksTable {
     fn report(&self) -> &BuildReport {
         &self.report
     }

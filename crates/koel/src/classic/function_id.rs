@@ -28,7 +28,7 @@ impl FunctionId {
     pub const PUBLISHED: FunctionId = FunctionId { functions: 4, family: Family::Mixed };
 }
 
-struct Built {
+struct FunctionIdTable {
     functions: Functions,
     table: Buffer<u64>,
     values: Buffer<u32>,
@@ -69,7 +69,7 @@ impl Kind for FunctionId {
         )
     }
 }
-impl restarts::Built for Built {
+impl restarts::Restarting for FunctionIdTable {
     fn complete(&mut self, report: BuildReport) {
         let bytes = self.table.bytes() + self.values.bytes();
         self.report = BuildReport { slots: self.table.len(), bytes, ..report };
@@ -83,7 +83,7 @@ impl FunctionId {
         pairs: Pairs<'_>,
         load: f64,
         attempt: Attempt,
-    ) -> Result<Outcome<Built>> {
+    ) -> Result<Outcome<FunctionIdTable>> {
         let (device, n) = (stream.device(), pairs.n);
         let functions = cuckoo::functions(self.functions, n, load, attempt)?;
         let max_exchanges = cuckoo::max_exchanges(self.functions, n, load / attempt.growth);
@@ -103,7 +103,7 @@ impl FunctionId {
             // `status::WORDS` words.
             unsafe { function_id_insert::launch(stream, grid, keys, n, max_exchanges, table) }
         })?;
-        let built = Built { functions, table, values, report: BuildReport::default() };
+        let built = FunctionIdTable { functions, table, values, report: BuildReport::default() };
         Ok(Outcome {
             table: (status.download()?[status::FAILED as usize] == 0).then_some(built),
             seconds,
@@ -111,7 +111,7 @@ impl FunctionId {
     }
 }
 
-impl Table for Built {
+impl Table for FunctionIdTable {
     fn report(&self) -> &BuildReport {
         &self.report
     }

@@ -6,7 +6,7 @@ use crate::device::{Stream, View};
 use crate::error::{Error, Result, check_length, count32};
 
 /// Checks the lengths and the load factor; returns the load factor.
-pub fn check(
+pub(super) fn check(
     kind: &dyn Kind,
     keys: View<'_, u32>,
     values: View<'_, u32>,
@@ -23,12 +23,12 @@ pub fn check(
 }
 
 /// Input pairs with equal keys resolved, unless the caller promises distinct keys.
-pub enum Input<'a> {
+pub(super) enum Input<'a> {
     AsGiven(Pairs<'a>),
     Distinct(Distinct),
 }
 impl<'a> Input<'a> {
-    pub fn new(
+    pub(super) fn new(
         stream: &Stream,
         keys: View<'a, u32>,
         values: View<'a, u32>,
@@ -41,21 +41,21 @@ impl<'a> Input<'a> {
             _ => Input::Distinct(duplicates::resolve(stream, keys, values, policy)?),
         })
     }
-    pub fn pairs(&self) -> Pairs<'_> {
+    pub(super) fn pairs(&self) -> Pairs<'_> {
         match self {
             Input::AsGiven(pairs) => *pairs,
             Input::Distinct(distinct) => distinct.pairs(),
         }
     }
     /// Number of dropped pairs.
-    pub fn dropped(&self) -> usize {
+    pub(super) fn dropped(&self) -> usize {
         match self {
             Input::AsGiven(_) => 0,
             Input::Distinct(distinct) => distinct.dropped,
         }
     }
     /// Whether the keys are known to be distinct.
-    pub fn is_distinct(&self) -> bool {
+    pub(super) fn is_distinct(&self) -> bool {
         matches!(self, Input::Distinct(_))
     }
 }

@@ -25,7 +25,7 @@ pub struct SingleLevelMulti;
 #[derive(Clone, Copy, Debug)]
 pub struct SortedMulti;
 
-struct Built {
+struct SortedMultiTable {
     /// Table from keys to their numbers.
     numbers: Box<dyn Table>,
     /// Start of the values of each number, and the end of the last.
@@ -131,10 +131,10 @@ fn build(
     report.duplicates = all - distinct as usize;
     report.bytes += places.bytes() + sorted_values.bytes();
     report.device_seconds += sorting + listing;
-    Ok(Box::new(Built { numbers, places, values: sorted_values, report }))
+    Ok(Box::new(SortedMultiTable { numbers, places, values: sorted_values, report }))
 }
 
-impl ListTable for Built {
+impl ListTable for SortedMultiTable {
     fn report(&self) -> &BuildReport {
         &self.report
     }

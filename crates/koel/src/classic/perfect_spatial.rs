@@ -47,7 +47,7 @@ impl PerfectSpatial {
     pub const PUBLISHED_3D: PerfectSpatial = PerfectSpatial { dimensions: 3, smallest: true };
 }
 
-struct Built {
+struct PerfectSpatialTable {
     domain: Domain,
     all_ones: u32,
     offsets: Buffer<u32>,
@@ -94,7 +94,7 @@ impl Kind for PerfectSpatial {
         )
     }
 }
-impl restarts::Built for Built {
+impl restarts::Restarting for PerfectSpatialTable {
     fn complete(&mut self, report: BuildReport) {
         let bytes = self.table.bytes() + self.offsets.bytes();
         self.report = BuildReport { slots: self.table.len(), bytes, ..report };
@@ -113,7 +113,7 @@ impl PerfectSpatial {
         pairs: Pairs<'_>,
         load: f64,
         attempt: Attempt,
-    ) -> Result<Outcome<Built>> {
+    ) -> Result<Outcome<PerfectSpatialTable>> {
         let device = stream.device();
         let n = pairs.n as usize;
         let side = (self.root((n as f64 / load * attempt.growth).ceil().max(1.0))).max(1);
@@ -137,7 +137,7 @@ impl PerfectSpatial {
             return Ok(Outcome { table: None, seconds });
         };
         let (offsets, table) = (device.upload(&offsets)?, device.upload(&table)?);
-        let built = Built {
+        let built = PerfectSpatialTable {
             domain,
             all_ones: all_ones.into(),
             offsets,
@@ -300,7 +300,7 @@ fn free_offset(
     None
 }
 
-impl Table for Built {
+impl Table for PerfectSpatialTable {
     fn report(&self) -> &BuildReport {
         &self.report
     }

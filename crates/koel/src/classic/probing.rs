@@ -36,7 +36,7 @@ impl Probing {
     pub const DOUBLE: Probing = Probing { sequence: Sequence::Double, family: Family::Mixed };
 }
 
-struct Built {
+struct ProbingTable {
     probes: Probes,
     all_ones: u32,
     table: Buffer<u64>,
@@ -86,7 +86,7 @@ impl Kind for Probing {
         )
     }
 }
-impl restarts::Built for Built {
+impl restarts::Restarting for ProbingTable {
     fn complete(&mut self, report: BuildReport) {
         self.report = BuildReport { slots: self.table.len(), bytes: self.table.bytes(), ..report };
     }
@@ -100,7 +100,7 @@ impl Probing {
         pairs: Pairs<'_>,
         load: f64,
         attempt: Attempt,
-    ) -> Result<Outcome<Built>> {
+    ) -> Result<Outcome<ProbingTable>> {
         let (device, n) = (stream.device(), pairs.n);
         let slots =
             count32("slots", next_prime((n as f64 / load * attempt.growth).ceil() as usize))?;
@@ -121,7 +121,7 @@ impl Probing {
         })?;
         let status = status.download()?;
         let all_ones = status[status::ALL_ONES as usize];
-        let built = Built { probes, all_ones, table, report: BuildReport::default() };
+        let built = ProbingTable { probes, all_ones, table, report: BuildReport::default() };
         Ok(Outcome { table: (status[status::FAILED as usize] == 0).then_some(built), seconds })
     }
 }
@@ -133,7 +133,7 @@ fn next_prime(n: usize) -> usize {
     (n.saturating_sub(3).div_ceil(4)..).map(|k| 4 * k + 3).find(|&p| is_prime(p)).unwrap_or(n)
 }
 
-impl Table for Built {
+impl Table for ProbingTable {
     fn report(&self) -> &BuildReport {
         &self.report
     }

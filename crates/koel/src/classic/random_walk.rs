@@ -80,7 +80,7 @@ impl RandomWalk {
         load: f64,
         attempt: Attempt,
         exchanges: Option<&mut Buffer<u32>>,
-    ) -> Result<Outcome<cuckoo::Built>> {
+    ) -> Result<Outcome<cuckoo::CuckooTable>> {
         let functions = cuckoo::functions(self.functions, pairs.n, load, attempt)?;
         let walk = Walk {
             max_exchanges: cuckoo::max_exchanges(self.functions, pairs.n, load / attempt.growth),

@@ -14,7 +14,7 @@ use koel_kernels::hash::mix::splitmix_at;
 
 /// Parameters of one attempt.
 #[derive(Clone, Copy)]
-pub struct Attempt {
+pub(super) struct Attempt {
     /// Number of earlier attempts with these pairs.
     pub number: u32,
     pub family: Family,
@@ -23,7 +23,7 @@ pub struct Attempt {
     pub growth: f64,
 }
 /// Outcome of an attempt: the table, if it succeeded, and the device time in seconds.
-pub struct Outcome<T> {
+pub(super) struct Outcome<T> {
     pub table: Option<T>,
     pub seconds: f64,
 }
@@ -33,14 +33,14 @@ const MIXED: u32 = 4;
 const GROWN: u32 = 24;
 
 /// A built table that still needs its report.
-pub trait Built: Table + 'static {
+pub(super) trait Restarting: Table + 'static {
     /// Adds what the table itself knows (slots, bytes, stash) to the report, and keeps it.
     fn complete(&mut self, report: BuildReport);
 }
 
 /// Implements [`Kind::build`] for kinds that make attempts: checks the input, resolves equal keys,
 /// and makes attempts until one succeeds. `attempt` receives the requested load factor.
-pub fn build<T: Built>(
+pub(super) fn build<T: Restarting>(
     kind: &dyn Kind,
     published: Family,
     stream: &Stream,

@@ -96,7 +96,7 @@ impl SingleLevel {
     }
 }
 
-struct Built {
+struct SingleLevelTable {
     functions: Functions,
     lookup: Lookup,
     table: Buffer<u64>,
@@ -142,7 +142,7 @@ impl Kind for SingleLevel {
         )
     }
 }
-impl restarts::Built for Built {
+impl restarts::Restarting for SingleLevelTable {
     fn complete(&mut self, report: BuildReport) {
         let (slots, bytes) = (self.table.len(), self.table.bytes() + self.stash.bytes());
         self.report = BuildReport { slots, bytes, stashed: self.report.stashed, ..report };
@@ -156,7 +156,7 @@ impl SingleLevel {
         pairs: Pairs<'_>,
         load: f64,
         attempt: Attempt,
-    ) -> Result<Outcome<Built>> {
+    ) -> Result<Outcome<SingleLevelTable>> {
         let device = stream.device();
         let slots =
             count32("slots", (pairs.n as f64 / load * attempt.growth).ceil().max(1.0) as usize)?;
@@ -219,7 +219,10 @@ impl SingleLevel {
             stop_at_empty: self.stop_at_empty as u32,
         };
         let report = BuildReport { stashed: stashed as usize, ..BuildReport::default() };
-        Ok(Outcome { table: Some(Built { functions, lookup, table, stash, report }), seconds })
+        Ok(Outcome {
+            table: Some(SingleLevelTable { functions, lookup, table, stash, report }),
+            seconds,
+        })
     }
 }
 
@@ -253,7 +256,7 @@ fn insert_on_cpu(
 }
 
 /// Slots that may hold a key.
-struct Slots<'a>(&'a Built);
+struct Slots<'a>(&'a SingleLevelTable);
 impl cpu::Probe for Slots<'_> {
     type Key = ();
     fn probes(&self) -> u32 {
@@ -270,7 +273,7 @@ impl cpu::Probe for Slots<'_> {
     }
 }
 
-impl Table for Built {
+impl Table for SingleLevelTable {
     fn report(&self) -> &BuildReport {
         &self.report
     }

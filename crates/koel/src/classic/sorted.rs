@@ -11,7 +11,7 @@ use koel_kernels::classic::sorted::sorted_find;
 #[derive(Clone, Copy, Debug)]
 pub struct Sorted;
 
-struct Built {
+struct SortedTable {
     pairs: Distinct,
     report: BuildReport,
 }
@@ -55,11 +55,11 @@ impl Kind for Sorted {
             device_seconds,
             ..BuildReport::default()
         };
-        Ok(Box::new(Built { pairs, report }))
+        Ok(Box::new(SortedTable { pairs, report }))
     }
 }
 
-impl Table for Built {
+impl Table for SortedTable {
     fn report(&self) -> &BuildReport {
         &self.report
     }

@@ -35,7 +35,7 @@ impl TwoKernel {
 /// Number of functions inside a bucket.
 const FUNCTIONS: u32 = 3;
 
-struct Built {
+struct TwoKernelTable {
     bucket_of: Functions,
     functions: Functions,
     all_ones: u32,
@@ -67,7 +67,7 @@ impl Kind for TwoKernel {
         restarts::build(self, self.family, stream, (keys, values), options, attempt_build)
     }
 }
-impl restarts::Built for Built {
+impl restarts::Restarting for TwoKernelTable {
     fn complete(&mut self, report: BuildReport) {
         self.report =
             BuildReport { slots: self.buckets.len(), bytes: self.buckets.bytes(), ..report };
@@ -79,7 +79,7 @@ fn attempt_build(
     pairs: Pairs<'_>,
     load: f64,
     attempt: Attempt,
-) -> Result<Outcome<Built>> {
+) -> Result<Outcome<TwoKernelTable>> {
     let (device, n) = (stream.device(), pairs.n);
     let mean = load / attempt.growth * SLOTS as f64;
     let count = count32("buckets", (n as f64 / mean).ceil().max(1.0) as usize)?;
@@ -125,7 +125,7 @@ fn attempt_build(
     }
     let all_ones = status[status::ALL_ONES as usize];
     Ok(Outcome {
-        table: Some(Built {
+        table: Some(TwoKernelTable {
             bucket_of,
             functions,
             all_ones,
@@ -178,7 +178,7 @@ fn place(item: u64, functions: Functions, bucket: &mut [u64]) -> bool {
 }
 
 /// Slots that may hold a key: all in one bucket.
-struct Slots<'a>(&'a Built);
+struct Slots<'a>(&'a TwoKernelTable);
 impl cpu::Probe for Slots<'_> {
     /// First slot of the bucket.
     type Key = u32;
@@ -196,7 +196,7 @@ impl cpu::Probe for Slots<'_> {
     }
 }
 
-impl Table for Built {
+impl Table for TwoKernelTable {
     fn report(&self) -> &BuildReport {
         &self.report
     }

@@ -52,7 +52,7 @@ impl Geometry {
     }
 }
 
-struct Built {
+struct TwoLevelTable {
     bucket_of: Functions,
     inner: Inner,
     all_ones: u32,
@@ -84,7 +84,7 @@ impl Kind for TwoLevel {
         restarts::build(self, self.family, stream, (keys, values), options, attempt_build)
     }
 }
-impl restarts::Built for Built {
+impl restarts::Restarting for TwoLevelTable {
     fn complete(&mut self, report: BuildReport) {
         self.report = BuildReport {
             slots: self.table.len(),
@@ -99,7 +99,7 @@ fn attempt_build(
     pairs: Pairs<'_>,
     load: f64,
     attempt: Attempt,
-) -> Result<Outcome<Built>> {
+) -> Result<Outcome<TwoLevelTable>> {
     let (device, n, geometry) = (stream.device(), pairs.n, Geometry::of(load));
     let mean = load / attempt.growth * (3 * geometry.sub_slots) as f64;
     let buckets = count32("buckets", (n as f64 / mean).ceil().max(1.0) as usize)?;
@@ -126,7 +126,7 @@ fn attempt_build(
         return Ok(Outcome { table: None, seconds: counting });
     }
     let report = BuildReport::default();
-    let mut built = Built { bucket_of, inner, all_ones: 0, table, seeds, report };
+    let mut built = TwoLevelTable { bucket_of, inner, all_ones: 0, table, seeds, report };
     // Scatter, then phase 2: build every bucket.
     let ((), building) = stream.time(|| {
         scan.exclusive(stream, by_bucket.counts.view(), by_bucket.starts.view_mut())?;
@@ -145,7 +145,7 @@ fn attempt_build(
     Ok(Outcome { table: Some(built), seconds })
 }
 
-impl Built {
+impl TwoLevelTable {
     /// Phase 2: builds the sub-tables of every bucket. On a GPU: one launch.
     ///
     /// # Safety
@@ -244,7 +244,7 @@ fn place(items: &[u64], inner: Inner, seed: u32, tables: &mut [&mut [u64]; 3]) -
 }
 
 /// Slots that may hold a key: one per sub-table, given by the bucket and its seed.
-struct Slots<'a>(&'a Built, &'a [u32]);
+struct Slots<'a>(&'a TwoLevelTable, &'a [u32]);
 impl cpu::Probe for Slots<'_> {
     type Key = (u32, u32);
     fn probes(&self) -> u32 {
@@ -262,7 +262,7 @@ impl cpu::Probe for Slots<'_> {
     }
 }
 
-impl Table for Built {
+impl Table for TwoLevelTable {
     fn report(&self) -> &BuildReport {
         &self.report
     }

@@ -37,7 +37,7 @@ const SUB_SLOTS: u32 = 192;
 /// Load factor, default and maximum: 409 pairs in 576 slots.
 const LOAD: f64 = 409.0 / 576.0;
 
-struct Built {
+struct TwoLevelMultiTable {
     bucket_of: Functions,
     inner: Inner,
     seeds: Buffer<u32>,
@@ -125,7 +125,7 @@ fn build(
     keys: View<'_, u32>,
     values: View<'_, u32>,
     options: &Options,
-) -> Result<Built> {
+) -> Result<TwoLevelMultiTable> {
     let (n, load) = lists::check(keys, values, options, (LOAD, LOAD))?;
     let pairs = Pairs { keys, values, n };
     let (mut built, report) = lists::until_built(
@@ -143,7 +143,7 @@ fn build(
         BuildReport { pairs: distinct, duplicates: n as usize - distinct, slots, bytes, ..report };
     Ok(built)
 }
-fn distinct(stream: &Stream, built: &Built) -> Result<usize> {
+fn distinct(stream: &Stream, built: &TwoLevelMultiTable) -> Result<usize> {
     let slots = count32("slots", built.keys.len())?;
     let mut present = stream.device().alloc::<u32>(slots as usize)?;
     let (places, marks) =
@@ -159,7 +159,7 @@ fn attempt(
     pairs: Pairs<'_>,
     load: f64,
     attempt: Attempt,
-) -> Result<Outcome<Built>> {
+) -> Result<Outcome<TwoLevelMultiTable>> {
     let (device, n) = (stream.device(), pairs.n);
     let mean = load / attempt.growth * f64::from(SUB_TABLES * SUB_SLOTS);
     let buckets = count32("buckets", (f64::from(n) / mean).ceil().max(1.0) as usize)?;
@@ -173,7 +173,7 @@ fn attempt(
     let (keys, places) = (device.alloc::<u32>(slots)?, device.alloc::<u64>(slots)?);
     let (list, seeds) = (device.alloc::<u32>(n as usize)?, device.alloc::<u32>(buckets as usize)?);
     let report = BuildReport::default();
-    let mut built = Built { bucket_of, inner, seeds, keys, places, list, report };
+    let mut built = TwoLevelMultiTable { bucket_of, inner, seeds, keys, places, list, report };
     let mut status = device.alloc::<u32>(status::WORDS)?;
     let mut scan = Scan::new(device, buckets as usize)?;
     let ((), seconds) = stream.time(|| {
@@ -191,7 +191,7 @@ fn attempt(
     Ok(Outcome { table: (!failed).then_some(built), seconds })
 }
 
-impl Built {
+impl TwoLevelMultiTable {
     /// Builds the sub-tables of every bucket and makes the values of each key adjacent. On a GPU:
     /// one launch.
     ///
@@ -225,7 +225,7 @@ impl Built {
     /// sequentially.
     fn build_on_cpu(&mut self, stream: &Stream, by_bucket: &ByBucket, status: &mut Buffer<u32>) {
         let inner = self.inner;
-        let Built { seeds, keys, places, list, .. } = self;
+        let TwoLevelMultiTable { seeds, keys, places, list, .. } = self;
         let ByBucket { starts, counts, together, .. } = by_bucket;
         let (Some(starts), Some(counts), Some(pairs)) =
             (starts.host(), counts.host(), together.host())
@@ -307,7 +307,7 @@ fn place_keys(groups: &[(u32, u64)], inner: Inner, seed: u32) -> Option<Vec<u32>
     Some(slots)
 }
 
-impl ListTable for Built {
+impl ListTable for TwoLevelMultiTable {
     fn report(&self) -> &BuildReport {
         &self.report
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Destination of the answers to a piece of the queries. Each query is answered once, except that a
 /// query for the second bucket is first answered as missing.
-pub trait Answers<L: Layout>: Sized + Send {
+pub(super) trait Answers<L: Layout>: Sized + Send {
     /// Splits off the answers after the first `n` queries; `n` is a multiple of 32.
     fn split_at(self, n: usize) -> (Self, Self);
     /// Returns the value to give for an absent key.
@@ -27,7 +27,7 @@ pub trait Answers<L: Layout>: Sized + Send {
 }
 
 /// The value of each query, or `missing`.
-pub struct Values<'a, V> {
+pub(super) struct Values<'a, V> {
     pub values: &'a mut [V],
     pub missing: V,
 }
@@ -55,7 +55,7 @@ impl<L: Layout<Value = V>, V: Copy + Send> Answers<L> for Values<'_, V> {
 }
 
 /// Presence of each query: 1 or 0.
-pub struct Flags<'a> {
+pub(super) struct Flags<'a> {
     pub found: &'a mut [u8],
 }
 impl<L: Layout> Answers<L> for Flags<'_> {
@@ -84,7 +84,7 @@ impl<L: Layout> Answers<L> for Flags<'_> {
 }
 
 /// Values and presence.
-pub struct ValuesAndFlags<'a, V> {
+pub(super) struct ValuesAndFlags<'a, V> {
     pub values: Values<'a, V>,
     pub flags: Flags<'a>,
 }
@@ -120,7 +120,7 @@ impl<L: Layout<Value = V>, V: Copy + Send> Answers<L> for ValuesAndFlags<'_, V> 
 
 /// Presence of each query, one bit each: query `i` is bit `i % 32` of word `i / 32`. Must be
 /// zeroed.
-pub struct Bits<'a> {
+pub(super) struct Bits<'a> {
     pub words: &'a mut [u32],
 }
 impl<L: Layout> Answers<L> for Bits<'_> {
@@ -147,7 +147,7 @@ impl<L: Layout> Answers<L> for Bits<'_> {
 }
 
 /// Number of queries that the table holds.
-pub struct Count<'a> {
+pub(super) struct Count<'a> {
     /// Total over all pieces.
     pub total: &'a AtomicUsize,
     /// Count of this piece.

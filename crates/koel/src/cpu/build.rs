@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 const MAX_EVICTIONS: u32 = 512;
 
 /// State for building bins sequentially. Its memory is reused across builds.
-pub struct Builder<L: Layout> {
+pub(super) struct Builder<L: Layout> {
     /// Buckets of a bin, and a spare one for pairs without room.
     buckets: Vec<Line>,
     /// Number of pairs in each bucket.
@@ -54,7 +54,7 @@ impl<L: Layout> Default for Builder<L> {
     }
 }
 /// Outcome of the placement of pairs.
-pub struct Outcome<L: Layout> {
+pub(super) struct Outcome<L: Layout> {
     /// Pairs for which neither bucket had room.
     pub stashed: Vec<L::Pair>,
     /// Number of pairs dropped because another has the same key.
@@ -76,11 +76,11 @@ impl<L: Layout> Outcome<L> {
 
 impl<L: Layout> Builder<L> {
     /// Discards the outcome of the last build.
-    pub fn begin(&mut self) {
+    pub(super) fn begin(&mut self) {
         self.outcome = Outcome::of(std::mem::take(&mut self.outcome.stashed));
     }
     /// Returns the number of bytes held.
-    pub fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         let lists =
             size_of_val(&self.waiting[..]) + self.outcome.stashed.capacity() * size_of::<L::Pair>();
         size_of_val(&self.buckets[..])
@@ -93,7 +93,7 @@ impl<L: Layout> Builder<L> {
 }
 
 /// Source of a bin's pairs.
-pub enum Source<'a, L: Layout> {
+pub(super) enum Source<'a, L: Layout> {
     /// Output of each thread's partitioning, with its arena.
     Bins(&'a [(&'a Parted, &'a [u64])]),
     /// The whole input, not mixed yet.
@@ -101,7 +101,7 @@ pub enum Source<'a, L: Layout> {
 }
 
 /// Work that builds one bin; see the module.
-pub struct BuildBin<'a, L: Layout> {
+pub(super) struct BuildBin<'a, L: Layout> {
     pub builder: &'a mut Builder<L>,
     pub shape: Shape,
     /// How the table is built. If reproducible, a last step places the pairs anew, independent of

@@ -24,7 +24,7 @@ const RING: usize = SECOND_AHEAD + 2 * GROUP;
 
 /// Read access to a table and its stash.
 #[derive(Clone, Copy)]
-pub struct Tables<'a, L: Layout> {
+pub(super) struct Tables<'a, L: Layout> {
     pub shape: Shape,
     pub seed: u32,
     /// Words of the buckets of all partitions.
@@ -34,7 +34,7 @@ pub struct Tables<'a, L: Layout> {
 impl<L: Layout> Tables<'_, L> {
     /// Returns the value of a key by the definition of the layout. The fast path must agree with
     /// it, and uses it for the queries of an incomplete last batch.
-    pub fn find(&self, key: L::Key) -> Option<L::Value> {
+    pub(super) fn find(&self, key: L::Key) -> Option<L::Value> {
         let mixed = L::mixed(self.seed, key);
         if mixed == L::AMBIGUOUS {
             return self.stash.held();
@@ -56,7 +56,7 @@ impl<L: Layout> Tables<'_, L> {
 }
 
 /// Work that looks up queries.
-pub struct Find<'a, L: Layout, A> {
+pub(super) struct Find<'a, L: Layout, A> {
     pub table: Tables<'a, L>,
     pub queries: &'a [L::Key],
     pub answers: A,

@@ -14,7 +14,7 @@ mod build;
 mod find;
 mod partition;
 mod reproduce;
-pub mod set;
+pub(crate) mod set;
 mod simd;
 mod stash;
 #[cfg(test)]
@@ -22,7 +22,7 @@ mod tests;
 mod update;
 
 use crate::device::Device;
-pub use crate::device::memory::{Memory, Pages};
+pub(crate) use crate::device::memory::{Memory, Pages};
 use crate::duplicates::Duplicates;
 use crate::error::{Error, Result, check_length};
 use answers::{Answers, Bits, Count, Flags, Values, ValuesAndFlags};
@@ -31,12 +31,12 @@ use find::{Find, Tables};
 use koel_kernels::table::layout::{BUCKET, EMPTY, Layout, Number, Shape};
 use partition::{Bins, Parted, Partition};
 use rayon::prelude::*;
-pub use simd::Level;
+pub(crate) use simd::Level;
 use simd::Line;
-pub use stash::{Stash, put_pair};
+pub(crate) use stash::{Stash, put_pair};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-pub use update::{Batch, Buckets, OfMap, OfSet, Updated, Updates, update};
+pub(crate) use update::{Batch, Buckets, OfMap, OfSet, Updated, Updates, update};
 
 /// Bytes of a bin's buckets while they are filled, if partitions are smaller. Together with its
 /// pairs they stay in a core's L2 cache. From 80 to 256 KiB the build rate is the same within 3 %
@@ -53,7 +53,7 @@ const PARALLEL_QUERIES: usize = 8192;
 const QUERY_PIECE: usize = 32 << 10;
 
 /// Working memory of builds. Reuse for a build of the same size allocates nothing.
-pub struct Scratch<L: Layout> {
+pub(crate) struct Scratch<L: Layout> {
     pages: Pages,
     level: Level,
     arena: Memory,
@@ -62,15 +62,15 @@ pub struct Scratch<L: Layout> {
 }
 impl<L: Layout> Scratch<L> {
     /// Creates empty working memory, whose big arrays will use these pages.
-    pub fn new(pages: Pages) -> Scratch<L> {
+    pub(crate) fn new(pages: Pages) -> Scratch<L> {
         Scratch::with_level(pages, Level::best())
     }
     /// Creates empty working memory for builds with instruction set `level`.
-    pub fn with_level(pages: Pages, level: Level) -> Scratch<L> {
+    pub(crate) fn with_level(pages: Pages, level: Level) -> Scratch<L> {
         Scratch { pages, level, arena: Memory::default(), parted: vec![], builders: vec![] }
     }
     /// Returns the number of bytes held.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         let builder = |b: &Mutex<Builder<L>>| lock(b).bytes();
         self.arena.bytes()
             + self.parted.iter().map(Parted::bytes).sum::<usize>()
@@ -83,7 +83,7 @@ fn lock<L: Layout>(builder: &Mutex<Builder<L>>) -> MutexGuard<'_, Builder<L>> {
 
 /// Counts of a build.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Counts {
+pub(crate) struct Counts {
     /// Number of pairs in the table and its stash.
     pub pairs: usize,
     /// Number of pairs dropped because another has the same key.
@@ -96,7 +96,7 @@ pub struct Counts {
 
 /// Parameters of a build.
 #[derive(Clone, Copy, Debug)]
-pub struct How {
+pub(crate) struct How {
     /// Treatment of equal keys.
     pub policy: Duplicates,
     /// Whether the bytes are the same for every order of distinct keys, and equal to those of the
@@ -117,7 +117,7 @@ pub struct How {
 /// Errors: mismatched lengths, more than 2^32 - 1 buckets, out of memory; equal keys with
 /// [`Duplicates::Reject`] (`table` is then partly written).
 #[allow(clippy::too_many_arguments, reason = "one call inside the crate, which has them all apart")]
-pub fn build<L: Layout>(
+pub(crate) fn build<L: Layout>(
     device: &Device,
     shape: Shape,
     seed: u32,
@@ -307,14 +307,14 @@ fn repeated_key<L: Layout>(seed: u32, keys: &[L::Key], mixed: L::Mixed) -> Error
 
 /// Lookups in a table.
 #[derive(Clone, Copy)]
-pub struct Finder<'a, L: Layout> {
+pub(crate) struct Finder<'a, L: Layout> {
     table: Tables<'a, L>,
     level: Level,
 }
 impl<'a, L: Layout> Finder<'a, L> {
     /// Creates a finder for a table that [`build`] or another device built with this seed. Errors:
     /// mismatched lengths.
-    pub fn new(
+    pub(crate) fn new(
         shape: Shape,
         seed: u32,
         table: &'a [u64],
@@ -325,12 +325,12 @@ impl<'a, L: Layout> Finder<'a, L> {
     }
     /// Selects an instruction set other than the best.
     #[cfg(test)]
-    pub fn with_level(self, level: Level) -> Finder<'a, L> {
+    pub(crate) fn with_level(self, level: Level) -> Finder<'a, L> {
         Finder { level, ..self }
     }
     /// Returns the value of a key.
     #[cfg(test)]
-    pub fn get(&self, key: L::Key) -> Option<L::Value> {
+    pub(crate) fn get(&self, key: L::Key) -> Option<L::Value> {
         self.table.find(key)
     }
     /// Writes the value of each query, or `missing`, and whether the table holds it (1 or 0).
@@ -338,7 +338,7 @@ impl<'a, L: Layout> Finder<'a, L> {
     ///
     /// Reads one or two cache lines per query, with some 128 in flight on each thread. The calling
     /// thread answers small inputs.
-    pub fn find(
+    pub(crate) fn find(
         &self,
         device: &Device,
         queries: &[L::Key],
@@ -356,7 +356,7 @@ impl<'a, L: Layout> Finder<'a, L> {
         Ok(())
     }
     /// Writes the value of each query, or `missing`. Otherwise like [`find`](Self::find).
-    pub fn values(
+    pub(crate) fn values(
         &self,
         device: &Device,
         queries: &[L::Key],
@@ -368,7 +368,12 @@ impl<'a, L: Layout> Finder<'a, L> {
         Ok(())
     }
     /// Writes whether the table holds each query, as 1 or 0. Otherwise like [`find`](Self::find).
-    pub fn contains(&self, device: &Device, queries: &[L::Key], found: &mut [u8]) -> Result<()> {
+    pub(crate) fn contains(
+        &self,
+        device: &Device,
+        queries: &[L::Key],
+        found: &mut [u8],
+    ) -> Result<()> {
         check_length("found", found.len(), "queries", queries.len())?;
         self.search(device, queries, Flags { found });
         Ok(())
@@ -376,7 +381,7 @@ impl<'a, L: Layout> Finder<'a, L> {
     /// Writes whether the table holds each query, one bit each: query `i` is bit `i % 32` of word
     /// `i / 32`; the rest of the last word is zero. Otherwise like [`find`](Self::find). Errors:
     /// `bits` is not one word per started 32 queries.
-    pub fn contains_bits(
+    pub(crate) fn contains_bits(
         &self,
         device: &Device,
         queries: &[L::Key],
@@ -389,7 +394,7 @@ impl<'a, L: Layout> Finder<'a, L> {
     }
     /// Returns how many of the queries the table holds. Otherwise like [`find`](Self::find), but
     /// infallible.
-    pub fn count(&self, device: &Device, queries: &[L::Key]) -> usize {
+    pub(crate) fn count(&self, device: &Device, queries: &[L::Key]) -> usize {
         let total = AtomicUsize::new(0);
         self.search(device, queries, Count { total: &total, found: 0 });
         total.into_inner()
@@ -420,7 +425,7 @@ impl<'a, L: Layout> Finder<'a, L> {
 }
 
 /// Returns every pair of a table, in slot order and then in stash order: mixed key and value.
-pub fn pairs<'a, L: Layout>(
+pub(crate) fn pairs<'a, L: Layout>(
     shape: Shape,
     table: &'a [u64],
     stash: &'a Stash<L>,

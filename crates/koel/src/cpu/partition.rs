@@ -12,7 +12,7 @@ use koel_kernels::table::layout::{Layout, Shape};
 use std::marker::PhantomData;
 
 /// Words per block: 4 KiB.
-pub const BLOCK: usize = 512;
+pub(super) const BLOCK: usize = 512;
 /// Pairs mixed per batch.
 const GROUP: usize = 16;
 /// Batches between prefetching keys and mixing them.
@@ -25,13 +25,13 @@ const WORDS: usize = GATHERED * LINE;
 
 /// Assignment of pairs to bins: a bin is `1 << shift` partitions.
 #[derive(Clone, Copy)]
-pub struct Bins {
+pub(super) struct Bins {
     pub shape: Shape,
     pub shift: u32,
 }
 impl Bins {
     /// Returns the number of bins.
-    pub fn count(self) -> usize {
+    pub(super) fn count(self) -> usize {
         (self.shape.partitions as usize).div_ceil(1 << self.shift)
     }
     #[inline(always)]
@@ -40,18 +40,18 @@ impl Bins {
     }
     /// Returns the maximum number of blocks for `words` words: the last block of each bin may be
     /// partly filled.
-    pub fn blocks(self, words: usize) -> usize {
+    pub(super) fn blocks(self, words: usize) -> usize {
         words / BLOCK + self.count()
     }
     /// Returns the number of arena lines for `words` words.
-    pub fn lines(self, words: usize) -> usize {
+    pub(super) fn lines(self, words: usize) -> usize {
         self.blocks(words) * (BLOCK / LINE)
     }
 }
 
 /// Output of one thread. Its memory is reused across builds.
 #[derive(Default)]
-pub struct Parted {
+pub(super) struct Parted {
     /// Lines that collect the pairs of each bin.
     gathering: Vec<Lines>,
     /// Position of each bin's next pair in the arena.
@@ -61,7 +61,7 @@ pub struct Parted {
 }
 impl Parted {
     /// Returns the number of bytes held.
-    pub fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         size_of_val(&self.gathering[..])
             + size_of_val(&self.next_place[..])
             + size_of_val(&self.next_block[..])
@@ -69,7 +69,7 @@ impl Parted {
     /// Returns the pairs of a bin in input order, one block at a time, each with the address of the
     /// next block.
     #[inline(always)]
-    pub fn runs<'a>(&'a self, bin: usize, arena: &'a [u64]) -> Runs<'a> {
+    pub(super) fn runs<'a>(&'a self, bin: usize, arena: &'a [u64]) -> Runs<'a> {
         Runs {
             next_block: &self.next_block,
             arena,
@@ -80,7 +80,7 @@ impl Parted {
     }
 }
 /// Iterator of [`Parted::runs`].
-pub struct Runs<'a> {
+pub(super) struct Runs<'a> {
     next_block: &'a [u32],
     arena: &'a [u64],
     block: usize,
@@ -106,14 +106,19 @@ impl<'a> Iterator for Runs<'a> {
 
 /// Mixes keys and joins them with their values.
 #[inline(always)]
-pub fn mix_pairs<L: Layout>(seed: u32, keys: &[L::Key], values: &[L::Value], pairs: &mut [u64]) {
+pub(super) fn mix_pairs<L: Layout>(
+    seed: u32,
+    keys: &[L::Key],
+    values: &[L::Value],
+    pairs: &mut [u64],
+) {
     for (i, (&key, &value)) in keys.iter().zip(values).enumerate() {
         put_pair::<L>(pairs, i, L::pair(L::mixed(seed, key), value));
     }
 }
 
 /// Work that partitions pairs into bins; see the module.
-pub struct Partition<'a, L: Layout> {
+pub(super) struct Partition<'a, L: Layout> {
     pub seed: u32,
     pub keys: &'a [L::Key],
     pub values: &'a [L::Value],

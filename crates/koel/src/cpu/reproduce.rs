@@ -9,7 +9,7 @@ use koel_kernels::table::layout::{BUCKET, EMPTY, Layout, Shape, with_class_bits}
 use std::cell::Cell;
 
 /// Memory for one partition, and for the stash of its bin.
-pub struct Reproducer<L: Layout> {
+pub(super) struct Reproducer<L: Layout> {
     /// Proposals, four per bucket.
     places: Vec<u64>,
     /// Buckets before the placement.
@@ -25,14 +25,14 @@ impl<L: Layout> Default for Reproducer<L> {
 }
 impl<L: Layout> Reproducer<L> {
     /// Returns the number of bytes held.
-    pub fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         let words = self.places.capacity() + self.before.capacity() + self.homeless.capacity();
         words * size_of::<u64>() + self.stashed.capacity() * size_of::<L::Pair>()
     }
     /// Places the pairs of whole partitions, starting with `first_partition`: those in the buckets
     /// and those in the stash. Sets `bits` to the class bits of each bucket; the caller still has
     /// to order full buckets by them.
-    pub fn place(
+    pub(super) fn place(
         &mut self,
         shape: Shape,
         first_partition: u32,

@@ -19,20 +19,20 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Memory for partitioning an array. Reuse for an array of the same size allocates nothing here.
 #[derive(Default)]
-pub struct Scratch {
+pub(crate) struct Scratch {
     arena: Memory,
     parted: Vec<Parted>,
 }
 impl Scratch {
     /// Returns the number of bytes held.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.arena.bytes() + self.parted.iter().map(Parted::bytes).sum::<usize>()
     }
 }
 
 /// Counts of a build.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Counts {
+pub(crate) struct Counts {
     /// Number of keys in the set.
     pub keys: usize,
     /// Number of keys dropped as already present.
@@ -231,7 +231,7 @@ fn bin_slots<K: Member>(bins: Bins) -> usize {
 ///
 /// Errors: a mismatched length, out of memory.
 #[allow(clippy::too_many_arguments, reason = "as of maps")]
-pub fn build<K: Member>(
+pub(crate) fn build<K: Member>(
     device: &Device,
     shape: Shape,
     seed: u32,
@@ -318,7 +318,7 @@ impl<K> Default for Outcomes<K> {
 /// of keys in both arrays.
 ///
 /// Errors: out of memory.
-pub fn combine<K: Member>(
+pub(crate) fn combine<K: Member>(
     device: &Device,
     shape: Shape,
     seed: u32,
@@ -396,20 +396,24 @@ fn bucket<K: Member>(slots: &[K]) -> [K::Half; 2] {
     [half(0), half(1)]
 }
 /// Returns the mixed keys in the slots of bucket `place`.
-pub fn keys_of_bucket<K: Member>(shape: Shape, place: u32, slots: &[K]) -> impl Iterator<Item = K> {
+pub(crate) fn keys_of_bucket<K: Member>(
+    shape: Shape,
+    place: u32,
+    slots: &[K],
+) -> impl Iterator<Item = K> {
     let fillers = fillers::<K>(shape, place, &bucket(slots));
     let is_key = move |&(s, &key): &(u32, &K)| key != K::EMPTY && fillers >> s & 1 == 0;
     (0..).zip(slots).filter(is_key).map(|(_, &key)| key)
 }
 /// Returns the mixed keys in the slots of a set, in slot order.
-pub fn keys<K: Member>(shape: Shape, table: &[K]) -> impl Iterator<Item = K> {
+pub(crate) fn keys<K: Member>(shape: Shape, table: &[K]) -> impl Iterator<Item = K> {
     let buckets = (0..).zip(table.chunks_exact(K::SLOTS as usize));
     buckets.flat_map(move |(place, slots)| keys_of_bucket(shape, place, slots))
 }
 
 /// Lookups in a set.
 #[derive(Clone, Copy)]
-pub struct Finder<'a, K: Member> {
+pub(crate) struct Finder<'a, K: Member> {
     pub shape: Shape,
     pub seed: u32,
     pub table: &'a [K],
@@ -419,7 +423,7 @@ impl<'a, K: Member> Finder<'a, K> {
     /// Of a set that [`build`] or another device built with this seed.
     ///
     /// Errors: a length that does not fit the shape.
-    pub fn new(
+    pub(crate) fn new(
         shape: Shape,
         seed: u32,
         table: &'a [K],
@@ -472,7 +476,7 @@ impl<'a, K: Member> Finder<'a, K> {
         queries.len().div_ceil(threads).next_multiple_of(32).min(QUERY_PIECE)
     }
     /// Writes whether the set holds each query, as 1 or 0. Errors: mismatched lengths.
-    pub fn contains(&self, device: &Device, queries: &[K], found: &mut [u8]) -> Result<()> {
+    pub(crate) fn contains(&self, device: &Device, queries: &[K], found: &mut [u8]) -> Result<()> {
         check_length("found", found.len(), "queries", queries.len())?;
         let piece = Self::piece(device, queries);
         let answer = |(queries, found): (&[K], &mut [u8])| {
@@ -490,7 +494,12 @@ impl<'a, K: Member> Finder<'a, K> {
     /// Writes whether the set holds each query, one bit each: query `i` is bit `i % 32` of word `i
     /// / 32`; the rest of the last word is zero. Errors: `bits` is not one word per started 32
     /// queries.
-    pub fn contains_bits(&self, device: &Device, queries: &[K], bits: &mut [u32]) -> Result<()> {
+    pub(crate) fn contains_bits(
+        &self,
+        device: &Device,
+        queries: &[K],
+        bits: &mut [u32],
+    ) -> Result<()> {
         check_length("bits", bits.len(), "queries", queries.len().div_ceil(32))?;
         let piece = Self::piece(device, queries);
         let answer = |(queries, bits): (&[K], &mut [u32])| {
@@ -507,7 +516,7 @@ impl<'a, K: Member> Finder<'a, K> {
         Ok(())
     }
     /// Returns how many of the queries the set holds.
-    pub fn count(&self, device: &Device, queries: &[K]) -> usize {
+    pub(crate) fn count(&self, device: &Device, queries: &[K]) -> usize {
         let piece = Self::piece(device, queries);
         let answer = |queries: &[K]| {
             let mut found = 0;

@@ -10,7 +10,7 @@ const SPARSE: usize = 8;
 /// A small table with linear probing, usually empty; and the value of the ambiguous key, if the
 /// table holds it.
 #[derive(Clone)]
-pub struct Stash<L: Layout> {
+pub(crate) struct Stash<L: Layout> {
     /// No slots or a power of two: the head of each, followed by the value word if values are wide.
     slots: Vec<u64>,
     len: usize,
@@ -23,7 +23,7 @@ impl<L: Layout> Default for Stash<L> {
 }
 impl<L: Layout> Stash<L> {
     /// Builds a stash from pairs with distinct keys, none of them the ambiguous one, and its value.
-    pub fn from_pairs(
+    pub(crate) fn from_pairs(
         pairs: impl IntoIterator<Item = L::Pair>,
         held: Option<L::Value>,
     ) -> Stash<L> {
@@ -33,13 +33,13 @@ impl<L: Layout> Stash<L> {
     }
     /// Builds a stash from the slots of another device, in any arrangement, and the value of the
     /// ambiguous key. Words of an incomplete last slot are ignored.
-    pub fn from_slots(slots: &[u64], held: Option<L::Value>) -> Stash<L> {
+    pub(crate) fn from_slots(slots: &[u64], held: Option<L::Value>) -> Stash<L> {
         Stash::from_pairs(pairs_of::<L>(slots), held)
     }
     /// Like [`from_pairs`](Self::from_pairs), for pairs that may have been chosen to collide:
     /// returns `None` if insertion takes more than `most` steps in total after the first slot of
     /// each pair.
-    pub fn from_pairs_within(
+    pub(crate) fn from_pairs_within(
         pairs: impl ExactSizeIterator<Item = L::Pair>,
         held: Option<L::Value>,
         most: u64,
@@ -57,31 +57,31 @@ impl<L: Layout> Stash<L> {
         Some(stash)
     }
     /// Returns the number of pairs, without that of the ambiguous key.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.len
     }
     /// Returns whether there is no pair, not counting that of the ambiguous key.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
     }
     /// Returns the value of the ambiguous key.
-    pub fn held(&self) -> Option<L::Value> {
+    pub(crate) fn held(&self) -> Option<L::Value> {
         self.held
     }
     /// Returns the words of the slots, as other devices read them: no slots or a power of two.
-    pub fn slots(&self) -> &[u64] {
+    pub(crate) fn slots(&self) -> &[u64] {
         &self.slots
     }
     /// Returns the size of the slots in bytes.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         size_of_val(&self.slots[..])
     }
     /// Returns the pairs in slot order, without that of the ambiguous key.
-    pub fn iter(&self) -> impl Iterator<Item = L::Pair> + use<'_, L> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = L::Pair> + use<'_, L> {
         pairs_of::<L>(&self.slots)
     }
     /// Returns the value of a mixed key other than the ambiguous one.
-    pub fn get(&self, mixed: L::Mixed) -> Option<L::Value> {
+    pub(crate) fn get(&self, mixed: L::Mixed) -> Option<L::Value> {
         self.slot(mixed).map(|at| L::value(pair_at::<L>(&self.slots, at)))
     }
     /// Returns those of the mixed keys in `bits` whose search does not end at the first slot.
@@ -164,7 +164,7 @@ fn pair_at<L: Layout>(words: &[u64], at: usize) -> L::Pair {
 /// # Safety
 /// The pair exists.
 #[inline(always)]
-pub unsafe fn pair_unchecked<L: Layout>(words: &[u64], at: usize) -> L::Pair {
+pub(super) unsafe fn pair_unchecked<L: Layout>(words: &[u64], at: usize) -> L::Pair {
     debug_assert!((at + 1) * L::SLOT_WORDS <= words.len());
     // SAFETY: by the caller's contract.
     unsafe {
@@ -174,7 +174,7 @@ pub unsafe fn pair_unchecked<L: Layout>(words: &[u64], at: usize) -> L::Pair {
 }
 /// Writes pair `at`, for `pair_at` to read.
 #[inline(always)]
-pub fn put_pair<L: Layout>(words: &mut [u64], at: usize, pair: L::Pair) {
+pub(crate) fn put_pair<L: Layout>(words: &mut [u64], at: usize, pair: L::Pair) {
     let slot = &mut words[at * L::SLOT_WORDS..][..L::SLOT_WORDS];
     // A narrow pair has one word, its head, which is written last.
     slot[L::SLOT_WORDS - 1] = L::behind(pair);

@@ -60,7 +60,7 @@ fn ambiguous<L: Pairing>() -> Option<L::Key> {
     Some(L::unmixed(SEED, L::AMBIGUOUS)).filter(|&key| L::mixed(SEED, key) == L::AMBIGUOUS)
 }
 
-struct Built<L: Layout> {
+struct BuiltTable<L: Layout> {
     shape: Shape,
     table: Vec<u64>,
     stash: Stash<L>,
@@ -73,7 +73,7 @@ fn built<L: Pairing>(
     values: &[L::Value],
     policy: Duplicates,
     scratch: &mut Scratch<L>,
-) -> Result<Built<L>> {
+) -> Result<BuiltTable<L>> {
     // Neither the previous content of a table nor its alignment may matter.
     let words = shape.all_buckets() as usize * L::WORDS;
     let (mut table, skip) = (vec![0x1234_5678_9ABC_DEF0; words + 1], keys.len() % 2);
@@ -86,11 +86,11 @@ fn built<L: Pairing>(
     let counts =
         build(device, shape, SEED, keys, values, how, slots, &mut stash, scratch)?.unwrap();
     let table = table[skip..][..words].to_vec();
-    Ok(Built { shape, table, stash, counts })
+    Ok(BuiltTable { shape, table, stash, counts })
 }
 /// Checks the rules of the layout, then every lookup.
-fn check<L: Pairing>(device: &Device, built: &Built<L>, expected: &Map<L>, given: usize) {
-    let Built { shape, ref table, ref stash, counts } = *built;
+fn check<L: Pairing>(device: &Device, built: &BuiltTable<L>, expected: &Map<L>, given: usize) {
+    let BuiltTable { shape, ref table, ref stash, counts } = *built;
     assert_eq!(counts.pairs, expected.len());
     assert_eq!(counts.duplicates, given - expected.len());
     assert_eq!(counts.stashed, stash.len());
@@ -164,7 +164,7 @@ fn check_all<L: Pairing>(
     let mut counts = Counts::default();
     for &policy in policies {
         let expected = oracle::<L>(keys, values, policy);
-        let mut reference: Option<Built<L>> = None;
+        let mut reference: Option<BuiltTable<L>> = None;
         for threads in if cfg!(miri) { 1..2 } else { 1..4 } {
             let device = Device::cpu_with_threads(threads).unwrap();
             for level in Level::available() {

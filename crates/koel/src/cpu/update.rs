@@ -22,7 +22,7 @@ const MAX_EVICTIONS: u32 = 512;
 const PARALLEL: usize = 4096;
 
 /// Buckets of a kind of table.
-pub trait Buckets {
+pub(crate) trait Buckets {
     /// Layout of the pairs that operations work on, and that the stash holds.
     type Pairs: Layout;
     /// Element type of the table array.
@@ -40,7 +40,7 @@ pub trait Buckets {
 }
 type PairOf<B> = <<B as Buckets>::Pairs as Layout>::Pair;
 /// Buckets of a map.
-pub struct OfMap<L>(PhantomData<L>);
+pub(crate) struct OfMap<L>(PhantomData<L>);
 impl<L: Layout> Buckets for OfMap<L> {
     type Pairs = L;
     type Word = u64;
@@ -70,7 +70,7 @@ impl<L: Layout> Buckets for OfMap<L> {
 }
 /// Buckets of a set. A key returns from its second bucket when its first one has room: no
 /// [filler](Shape::filler) is needed.
-pub struct OfSet<K>(PhantomData<K>);
+pub(crate) struct OfSet<K>(PhantomData<K>);
 impl<K: Member + Send> Buckets for OfSet<K> {
     type Pairs = K::Pairs;
     type Word = K;
@@ -97,7 +97,7 @@ impl<K: Member + Send> Buckets for OfSet<K> {
 
 /// Operations of a batch.
 #[derive(Clone, Copy)]
-pub struct Batch<'a, L: Layout> {
+pub(crate) struct Batch<'a, L: Layout> {
     /// Key of each operation.
     pub keys: &'a [L::Key],
     /// Value of each operation; empty if all erase, or if there are no values.
@@ -113,7 +113,7 @@ pub struct Batch<'a, L: Layout> {
 }
 /// Outcome of a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Updated {
+pub(crate) struct Updated {
     /// Number of keys inserted.
     pub new: usize,
     /// Number of keys removed.
@@ -136,7 +136,7 @@ impl Updated {
 }
 /// Memory that is reused across batches.
 #[derive(Default)]
-pub struct Updates {
+pub(crate) struct Updates {
     /// Partition and number of each operation.
     order: Vec<u64>,
     /// Statuses of the operations, in this order.
@@ -144,7 +144,7 @@ pub struct Updates {
 }
 impl Updates {
     /// Returns the number of bytes held.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.order.capacity() * size_of::<u64>() + self.statuses.capacity()
     }
 }
@@ -166,7 +166,7 @@ struct Task<'a, B: Buckets> {
 /// Sorts one word per operation; reads and writes each partition with operations once. `seed` and
 /// `shape` are those of the table.
 #[allow(clippy::too_many_arguments, reason = "as `build`")]
-pub fn update<B: Buckets>(
+pub(crate) fn update<B: Buckets>(
     device: &Device,
     shape: Shape,
     seed: u32,

@@ -21,13 +21,13 @@ crate::options::setters! { CpuOptions:
     pages by with_pages: Pages;
 }
 
-pub struct Cpu {
+pub(super) struct Cpu {
     pool: rayon::ThreadPool,
     pages: Pages,
 }
 
 impl Cpu {
-    pub fn new(options: CpuOptions) -> Result<Cpu> {
+    pub(super) fn new(options: CpuOptions) -> Result<Cpu> {
         let CpuOptions { threads, pages } = options;
         let threads =
             threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()));
@@ -49,22 +49,27 @@ impl Cpu {
             })?;
         Ok(Cpu { pool, pages })
     }
-    pub fn pages(&self) -> Pages {
+    pub(super) fn pages(&self) -> Pages {
         self.pages
     }
-    pub fn threads(&self) -> usize {
+    pub(super) fn threads(&self) -> usize {
         self.pool.current_num_threads()
     }
-    pub fn name(&self) -> String {
+    pub(super) fn name(&self) -> String {
         format!("CPU ({} threads)", self.threads())
     }
-    pub fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
+    pub(super) fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
         self.pool.install(work)
     }
 
     /// # Safety
     /// As for `Backend::launch`.
-    pub unsafe fn launch(&self, spec: &KernelSpec, grid: u32, body: KernelBody<'_>) -> Result<()> {
+    pub(super) unsafe fn launch(
+        &self,
+        spec: &KernelSpec,
+        grid: u32,
+        body: KernelBody<'_>,
+    ) -> Result<()> {
         if !spec.independent {
             return Err(Error::NotIndependent { kernel: spec.name });
         }
@@ -87,7 +92,7 @@ impl Cpu {
 ///
 /// Large allocations are separate mappings, in huge pages if requested and granted by the system:
 /// lookups in a table of 168 MB ran 1.3 times as fast, and clearing new memory twice as fast.
-pub struct HostMemory {
+pub(super) struct HostMemory {
     pub ptr: NonNull<u8>,
     from: From,
 }
@@ -100,7 +105,7 @@ const ALIGN: usize = 128;
 const HUGE: usize = 2 << 20;
 
 impl HostMemory {
-    pub fn new(bytes: usize, pages: Pages) -> Result<HostMemory> {
+    pub(super) fn new(bytes: usize, pages: Pages) -> Result<HostMemory> {
         let out_of_memory = || out_of_memory(bytes);
         // Smaller allocations stay on the heap, which reuses them without a system call.
         if bytes >= HUGE {

@@ -21,14 +21,14 @@ use koel_simt::{Image, KernelSpec};
 use std::collections::HashMap;
 use std::ffi::CString;
 use std::sync::{Arc, Mutex, MutexGuard};
-pub use stream::CudaStream;
+pub(super) use stream::CudaStream;
 
 /// Every blocking stream synchronizes with this one.
 const LEGACY: sys::CUstream = std::ptr::null_mut();
 const NON_BLOCKING: u32 = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
 
 #[derive(Clone)]
-pub struct Cuda(Arc<Context>);
+pub(super) struct Cuda(Arc<Context>);
 struct Context {
     device: sys::CUdevice,
     context: sys::CUcontext,
@@ -68,15 +68,15 @@ unsafe impl Sync for Context {}
 // SAFETY: as above.
 unsafe impl Send for Function {}
 
-pub fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     m.lock().unwrap_or_else(|e| e.into_inner())
 }
-pub fn text(e: DriverError) -> String {
+pub(super) fn text(e: DriverError) -> String {
     let name = e.error_name().map(|n| n.to_string_lossy().into_owned());
     let what = e.error_string().map(|n| n.to_string_lossy().into_owned());
     format!("{}: {}", name.unwrap_or_else(|_| format!("{:?}", e.0)), what.unwrap_or_default())
 }
-pub fn driver(call: &'static str) -> impl FnOnce(DriverError) -> Error {
+pub(super) fn driver(call: &'static str) -> impl FnOnce(DriverError) -> Error {
     move |e| Error::Driver { call, message: text(e) }
 }
 
@@ -115,7 +115,7 @@ const MIN_CAPABILITY: u32 = 75;
 const FIRST_ALLOCATION: usize = 1 << 20;
 
 impl Cuda {
-    pub fn new(ordinal: usize, options: CudaOptions) -> Result<Cuda> {
+    pub(super) fn new(ordinal: usize, options: CudaOptions) -> Result<Cuda> {
         // SAFETY: loads the driver's library, whose initialisers are trusted.
         if !unsafe { sys::is_culib_present() } {
             return Err(Error::NoDriver { reason: "the library libcuda was not found".into() });
@@ -190,45 +190,45 @@ impl Cuda {
         drop(cuda.alloc(FIRST_ALLOCATION));
         Ok(cuda)
     }
-    pub fn name(&self) -> &str {
+    pub(super) fn name(&self) -> &str {
         &self.0.name
     }
     /// Returns the compute capability: 90 means 9.0.
-    pub fn capability(&self) -> u32 {
+    pub(super) fn capability(&self) -> u32 {
         self.0.capability
     }
     /// Loads the kernels of another crate, whose names are all new.
-    pub fn load(&self, ptx: &str, entries: Arc<Entries>) -> Result<()> {
+    pub(super) fn load(&self, ptx: &str, entries: Arc<Entries>) -> Result<()> {
         self.0.bind()?;
         let module = load(ptx)?;
         lock(&self.0.modules).push(Module { module, entries });
         Ok(())
     }
-    pub fn max_shared(&self) -> u32 {
+    pub(super) fn max_shared(&self) -> u32 {
         self.0.max_shared
     }
-    pub fn multiprocessors(&self) -> u32 {
+    pub(super) fn multiprocessors(&self) -> u32 {
         self.0.multiprocessors
     }
     /// Returns free and total memory in bytes.
-    pub fn memory(&self) -> Result<(usize, usize)> {
+    pub(super) fn memory(&self) -> Result<(usize, usize)> {
         self.0.bind()?;
         result::mem_get_info().map_err(driver("cuMemGetInfo"))
     }
-    pub fn stream(&self, kind: StreamKind) -> Result<CudaStream> {
+    pub(super) fn stream(&self, kind: StreamKind) -> Result<CudaStream> {
         self.0.bind()?;
         let blocks = matches!(kind, StreamKind::Default);
         let stream = result::stream::create(kind).map_err(driver("cuStreamCreate"))?;
         Ok(CudaStream::of(self, stream, blocks, true))
     }
-    pub fn context(&self) -> sys::CUcontext {
+    pub(super) fn context(&self) -> sys::CUcontext {
         self.0.context
     }
     /// Wraps a stream that another library owns.
     ///
     /// # Safety
     /// `stream` is a stream, and outlives the result.
-    pub unsafe fn borrow_stream(&self, stream: sys::CUstream) -> Result<CudaStream> {
+    pub(super) unsafe fn borrow_stream(&self, stream: sys::CUstream) -> Result<CudaStream> {
         self.0.bind()?;
         match stream.addr() {
             // The legacy default stream has two names.
@@ -262,7 +262,7 @@ impl Cuda {
         let event = result::event::create(flags).map_err(driver("cuEventCreate"))?;
         Ok(CudaEvent { event, cuda: self.clone() })
     }
-    pub fn alloc(&self, bytes: usize) -> Result<CudaMemory> {
+    pub(super) fn alloc(&self, bytes: usize) -> Result<CudaMemory> {
         if is_to_fail() {
             return Err(Error::OutOfMemory { device: self.0.name.clone(), asked: bytes, free: 0 });
         }
@@ -290,7 +290,12 @@ impl Cuda {
         })
     }
     /// Waits for `after`, then copies.
-    pub fn copy_to_host(&self, from: u64, to: &mut [u8], after: Option<&CudaStream>) -> Result<()> {
+    pub(super) fn copy_to_host(
+        &self,
+        from: u64,
+        to: &mut [u8],
+        after: Option<&CudaStream>,
+    ) -> Result<()> {
         if let Some(stream) = after {
             stream.synchronize()?;
         }
@@ -299,7 +304,7 @@ impl Cuda {
         unsafe { result::memcpy_dtoh_sync(to, from) }.map_err(driver("cuMemcpyDtoH"))
     }
     /// Copies at once; the caller ensures that nothing else uses `to`.
-    pub fn copy_from_host(&self, to: u64, from: &[u8]) -> Result<()> {
+    pub(super) fn copy_from_host(&self, to: u64, from: &[u8]) -> Result<()> {
         self.0.bind()?;
         // SAFETY: `to` is `from.len()` bytes of a live buffer.
         unsafe { result::memcpy_htod_sync(to, from) }.map_err(driver("cuMemcpyHtoD"))
@@ -364,17 +369,17 @@ impl Drop for Context {
     }
 }
 
-pub struct CudaMemory {
+pub(super) struct CudaMemory {
     pub address: u64,
     cuda: Cuda,
 }
 impl CudaMemory {
     /// Takes ownership of an allocation, which is then freed like koel's own.
-    pub fn adopt(cuda: &Cuda, address: u64) -> CudaMemory {
+    pub(super) fn adopt(cuda: &Cuda, address: u64) -> CudaMemory {
         CudaMemory { address, cuda: cuda.clone() }
     }
     /// Releases the memory to the caller, who must free it.
-    pub fn release(mut self) -> u64 {
+    pub(super) fn release(mut self) -> u64 {
         std::mem::take(&mut self.address)
     }
 }
@@ -390,7 +395,7 @@ impl Drop for CudaMemory {
 }
 
 /// An executable graph.
-pub struct CudaGraph {
+pub(super) struct CudaGraph {
     exec: sys::CUgraphExec,
     cuda: Cuda,
     /// Its last kernels, latest first.
@@ -406,7 +411,7 @@ impl Drop for CudaGraph {
     }
 }
 
-pub struct CudaEvent {
+pub(super) struct CudaEvent {
     event: sys::CUevent,
     cuda: Cuda,
 }
@@ -415,7 +420,7 @@ unsafe impl Send for CudaEvent {}
 // SAFETY: as above.
 unsafe impl Sync for CudaEvent {}
 impl CudaEvent {
-    pub fn seconds_since(&self, start: &CudaEvent) -> Result<f64> {
+    pub(super) fn seconds_since(&self, start: &CudaEvent) -> Result<f64> {
         self.cuda.0.bind()?;
         // SAFETY: both are alive.
         unsafe {

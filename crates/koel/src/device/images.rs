@@ -14,7 +14,7 @@ use std::ffi::CString;
 use std::sync::{Arc, Mutex};
 
 /// What a context has loaded of each image.
-pub struct Images {
+pub(super) struct Images {
     device: String,
     capability: u32,
     /// Whether machine code may be used.
@@ -49,11 +49,15 @@ impl Compiled {
 }
 
 impl Images {
-    pub fn new(device: &str, capability: u32, machine_code: bool) -> Images {
+    pub(super) fn new(device: &str, capability: u32, machine_code: bool) -> Images {
         Images { device: device.into(), capability, machine_code, families: Mutex::default() }
     }
     /// Returns the module of this kernel, loading it if necessary. The context is current.
-    pub fn module(&self, image: &'static Image, kernel: &'static str) -> Result<sys::CUmodule> {
+    pub(super) fn module(
+        &self,
+        image: &'static Image,
+        kernel: &'static str,
+    ) -> Result<sys::CUmodule> {
         let family =
             lock(&self.families).entry(std::ptr::from_ref(image).addr()).or_default().clone();
         let mut family = lock(&family);
@@ -112,7 +116,7 @@ impl Images {
         Ok(Family::Ptx(Compiled { text, modules: HashMap::new() }))
     }
     /// Unloads all modules. The context is current, and nothing uses them any more.
-    pub fn unload(&self) {
+    pub(super) fn unload(&self) {
         for family in lock(&self.families).drain().map(|(_, family)| family) {
             match std::mem::take(&mut *lock(&family)) {
                 Family::NotLoaded => {}
@@ -132,7 +136,7 @@ impl Images {
 }
 
 /// Passes PTX to the driver, which compiles it. A context is current.
-pub fn load(ptx: &str) -> Result<sys::CUmodule> {
+pub(super) fn load(ptx: &str) -> Result<sys::CUmodule> {
     let image = CString::new(ptx)
         .map_err(|e| Error::Driver { call: "cuModuleLoadData", message: e.to_string() })?;
     // SAFETY: a zero-terminated string.

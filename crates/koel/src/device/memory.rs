@@ -17,7 +17,7 @@ pub enum Pages {
 
 /// Prefetches the cache line of an address. A hint: any address is allowed.
 #[inline(always)]
-pub fn prefetch<T>(address: *const T) {
+pub(crate) fn prefetch<T>(address: *const T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: a hint, which reads nothing, whatever the address; every x86-64 has SSE.
     unsafe {
@@ -39,13 +39,13 @@ pub fn prefetch<T>(address: *const T) {
 
 /// Bytes from the system, zeroed at first, page-aligned. The memory grows and never shrinks.
 #[derive(Default)]
-pub struct Memory {
+pub(crate) struct Memory {
     map: Option<MmapMut>,
 }
 impl Memory {
     /// Returns `bytes` bytes, with contents from earlier uses. Maps new memory only if the old
     /// mapping is too small.
-    pub fn get(&mut self, bytes: usize, pages: Pages) -> Result<&mut [u8]> {
+    pub(crate) fn get(&mut self, bytes: usize, pages: Pages) -> Result<&mut [u8]> {
         if self.bytes() < bytes {
             self.map = None; // freed first: both may not fit
             self.map = Some(map(bytes, pages)?);
@@ -53,17 +53,17 @@ impl Memory {
         Ok(self.map.as_deref_mut().map_or(&mut [], |map| &mut map[..bytes]))
     }
     /// Returns the size of the kept memory, in bytes.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.map.as_ref().map_or(0, |map| map.len())
     }
 }
 
 /// Returns the error of a failed allocation of host memory.
-pub fn out_of_memory(bytes: usize) -> Error {
+pub(crate) fn out_of_memory(bytes: usize) -> Error {
     Error::OutOfMemory { device: "the host".into(), asked: bytes, free: 0 }
 }
 /// Returns whether a test makes this allocation fail.
-pub fn is_to_fail() -> bool {
+pub(crate) fn is_to_fail() -> bool {
     #[cfg(feature = "executor")]
     return super::failing::fails();
     #[cfg(not(feature = "executor"))]
@@ -71,7 +71,7 @@ pub fn is_to_fail() -> bool {
 }
 
 /// Maps `bytes` zeroed bytes. Errors: out of memory.
-pub fn map(bytes: usize, pages: Pages) -> Result<MmapMut> {
+pub(crate) fn map(bytes: usize, pages: Pages) -> Result<MmapMut> {
     if is_to_fail() {
         return Err(out_of_memory(bytes));
     }

@@ -139,7 +139,8 @@ impl Device {
     /// ```
     /// use koel::device::{CpuOptions, Pages};
     ///
-    /// let device = koel::Device::cpu_with(CpuOptions::default().with_threads(Some(2)).with_pages(Pages::System))?;
+    /// let options = CpuOptions::default().with_threads(Some(2)).with_pages(Pages::System);
+    /// let device = koel::Device::cpu_with(options)?;
     /// assert_eq!(device.parallelism(), 2);
     /// # Ok::<(), koel::Error>(())
     /// ```

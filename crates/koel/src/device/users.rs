@@ -35,18 +35,18 @@ const FEW: usize = 8;
 
 impl Users {
     /// Creates an empty list; `stream` wrote the memory, if given.
-    pub fn new(stream: Option<&Stream>) -> Users {
+    pub(super) fn new(stream: Option<&Stream>) -> Users {
         Users {
             writer: stream.map_or(Writer::Host, |stream| Writer::Stream(User::new(stream))),
             readers: vec![],
         }
     }
     /// Creates the list of a buffer that a capture has not used yet.
-    pub fn in_capture() -> Users {
+    pub(super) fn in_capture() -> Users {
         Users { writer: Writer::BeforeCapture, readers: vec![] }
     }
     /// Enters a use: later work on `stream` runs after the uses that conflict with it.
-    pub fn enter(&mut self, stream: &Stream, usage: Usage) -> Result<()> {
+    pub(super) fn enter(&mut self, stream: &Stream, usage: Usage) -> Result<()> {
         match usage {
             Usage::Read => self.read(stream),
             Usage::Write => self.write(stream),
@@ -93,7 +93,7 @@ impl Users {
     }
     /// Returns the stream that wrote it last.
     #[cfg(feature = "cuda")]
-    pub fn writer(&self) -> Option<&Arc<StreamInner>> {
+    pub(super) fn writer(&self) -> Option<&Arc<StreamInner>> {
         match &self.writer {
             Writer::Stream(writer) => Some(&writer.stream),
             _ => None,
@@ -101,7 +101,7 @@ impl Users {
     }
     /// Returns the streams after which every use has run.
     #[cfg(feature = "cuda")]
-    pub fn last(&self) -> impl Iterator<Item = &Arc<StreamInner>> {
+    pub(super) fn last(&self) -> impl Iterator<Item = &Arc<StreamInner>> {
         let writer = self.writer().filter(|_| self.readers.is_empty());
         self.readers.iter().map(|reader| &reader.stream).chain(writer)
     }

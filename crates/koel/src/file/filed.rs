@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// A table that can be saved in files.
-pub trait Filed: Sized {
+pub(crate) trait Filed: Sized {
     const KIND: TableKind;
     /// What its slots hold.
     type Slots: Slotted;
@@ -27,7 +27,7 @@ pub trait Filed: Sized {
 }
 
 /// The contents of a table of buckets, to be written.
-pub struct Contents<'a, S: Slotted, T> {
+pub(crate) struct Contents<'a, S: Slotted, T> {
     pub shape: Shape,
     pub seed: u32,
     pub pairs: usize,
@@ -42,27 +42,27 @@ pub struct Contents<'a, S: Slotted, T> {
 }
 
 /// The parts of a file, for a table on a device: copied, or used in place.
-pub struct Parts<'a, R> {
+pub(crate) struct Parts<'a, R> {
     pub device: &'a Device,
     reader: Reader<R>,
     /// The mapped file, if the parts are used in place.
     file: Option<Arc<Mapping>>,
 }
 impl<R: Read + Seek> Parts<'_, R> {
-    pub fn header(&self) -> &Header {
+    pub(crate) fn header(&self) -> &Header {
         self.reader.header()
     }
     /// Reads and checks the stash.
-    pub fn stash<S: Slotted>(&mut self) -> Result<Stash<S::Pairs>> {
+    pub(crate) fn stash<S: Slotted>(&mut self) -> Result<Stash<S::Pairs>> {
         self.reader.stash::<S>()
     }
-    pub fn slots<S: Slotted, T: Element>(&mut self) -> Result<Stored<T>> {
+    pub(crate) fn slots<S: Slotted, T: Element>(&mut self) -> Result<Stored<T>> {
         match &self.file {
             Some(file) => Ok(Stored::mapped(file, Section::Slots, self.device)),
             None => self.reader.load_slots::<S, T>(self.device).map(Stored::Own),
         }
     }
-    pub fn column<T: Element>(&mut self, section: Section) -> Result<Stored<T>> {
+    pub(crate) fn column<T: Element>(&mut self, section: Section) -> Result<Stored<T>> {
         match &self.file {
             Some(file) => Ok(Stored::mapped(file, section, self.device)),
             None => self.reader.load_column(self.device, section).map(Stored::Own),
@@ -70,10 +70,10 @@ impl<R: Read + Seek> Parts<'_, R> {
     }
 }
 
-pub fn save<T: Filed>(table: &T, path: &Path) -> Result<()> {
+pub(crate) fn save<T: Filed>(table: &T, path: &Path) -> Result<()> {
     replace(path, |file| write(table, file, path))
 }
-pub fn save_to<T: Filed>(table: &T, to: &mut (impl Write + Seek)) -> Result<()> {
+pub(crate) fn save_to<T: Filed>(table: &T, to: &mut (impl Write + Seek)) -> Result<()> {
     write(table, to, Path::new("(stream)"))
 }
 fn write<T: Filed>(table: &T, to: &mut (impl Write + Seek), path: &Path) -> Result<()> {
@@ -82,10 +82,10 @@ fn write<T: Filed>(table: &T, to: &mut (impl Write + Seek), path: &Path) -> Resu
     }
     table.write(Writer::new(to, path))
 }
-pub fn load<T: Filed>(device: &Device, path: &Path) -> Result<T> {
+pub(crate) fn load<T: Filed>(device: &Device, path: &Path) -> Result<T> {
     read(device, Reader::open(path)?)
 }
-pub fn load_bytes<T: Filed>(device: &Device, bytes: &[u8]) -> Result<T> {
+pub(crate) fn load_bytes<T: Filed>(device: &Device, bytes: &[u8]) -> Result<T> {
     read(device, Reader::of_bytes(bytes)?)
 }
 fn read<T: Filed, R: Read + Seek>(device: &Device, reader: Reader<R>) -> Result<T> {
@@ -94,7 +94,7 @@ fn read<T: Filed, R: Read + Seek>(device: &Device, reader: Reader<R>) -> Result<
 }
 /// # Safety
 /// As for [`Reader::map`].
-pub unsafe fn open_on<T: Filed>(device: &Device, path: &Path) -> Result<T> {
+pub(crate) unsafe fn open_on<T: Filed>(device: &Device, path: &Path) -> Result<T> {
     if device.kind() != DeviceKind::Cpu {
         let expected = "a CPU: load copies a file to other devices".into();
         return Err(Error::Setting { field: "device", found: device.name(), expected });
@@ -105,7 +105,7 @@ pub unsafe fn open_on<T: Filed>(device: &Device, path: &Path) -> Result<T> {
     let file = Some(unsafe { reader.map::<T::Slots>() }?);
     T::read(&mut Parts::<File> { device, reader, file })
 }
-pub fn verify<T: Filed>(table: &T) -> Result<()> {
+pub(crate) fn verify<T: Filed>(table: &T) -> Result<()> {
     table.file().map_or(Ok(()), Mapping::verify)
 }
 

@@ -22,9 +22,9 @@ pub const VERSION: u32 = 1;
 /// Size of the header, in bytes. The slots after it are aligned for use in a mapping.
 pub const HEADER_BYTES: u64 = 4096;
 /// Maximum number of pairs in a stash: the capacity of a GPU's.
-pub const MAX_STASHED: u64 = 1 << stash::MAX_BITS;
+pub(crate) const MAX_STASHED: u64 = 1 << stash::MAX_BITS;
 /// Maximum number of buckets per partition.
-pub const MAX_BUCKETS: u32 = 1 << 16;
+pub(crate) const MAX_BUCKETS: u32 = 1 << 16;
 /// Maximum number of pairs that a table was built from.
 const MAX_PAIRS: u64 = u32::MAX as u64 - (1 << 16);
 
@@ -217,7 +217,7 @@ impl fmt::Display for Types {
 }
 
 /// What the slots of a table hold.
-pub trait Slotted: 'static {
+pub(crate) trait Slotted: 'static {
     /// The layout of its pairs in the stash.
     type Pairs: Layout;
     /// 64-bit words per bucket.
@@ -242,7 +242,7 @@ impl<L: Layout> Slotted for L {
     }
 }
 /// Keys alone, as in a set.
-pub struct Members<K>(PhantomData<K>);
+pub(crate) struct Members<K>(PhantomData<K>);
 impl<K: Member + Pod> Slotted for Members<K> {
     type Pairs = K::Pairs;
     const BUCKET_WORDS: usize = K::SLOTS as usize * size_of::<K>() / 8;
@@ -255,21 +255,21 @@ impl<K: Member + Pod> Slotted for Members<K> {
 
 /// Location of a section.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Extent {
+pub(crate) struct Extent {
     /// Offset in the file, in bytes.
     pub offset: u64,
     /// Length in bytes: a multiple of 8.
     pub bytes: u64,
 }
 impl Extent {
-    pub fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         self.offset + self.bytes
     }
 }
 
 /// The fields of a header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Header {
+pub(crate) struct Header {
     pub kind: TableKind,
     pub types: Types,
     pub seed: u32,
@@ -291,25 +291,25 @@ pub struct Header {
 
 /// Offsets of a header's fields.
 mod at {
-    pub const VERSION: usize = 8;
-    pub const KIND: usize = 12;
-    pub const KEY_BITS: usize = 16;
-    pub const VALUE_BITS: usize = 20;
-    pub const SEED: usize = 24;
-    pub const HELD: usize = 28;
-    pub const HELD_VALUE: usize = 32;
-    pub const PAIRS: usize = 40;
-    pub const DUPLICATES: usize = 48;
-    pub const PARTITIONS: usize = 56;
-    pub const BUCKETS: usize = 60;
+    pub(super) const VERSION: usize = 8;
+    pub(super) const KIND: usize = 12;
+    pub(super) const KEY_BITS: usize = 16;
+    pub(super) const VALUE_BITS: usize = 20;
+    pub(super) const SEED: usize = 24;
+    pub(super) const HELD: usize = 28;
+    pub(super) const HELD_VALUE: usize = 32;
+    pub(super) const PAIRS: usize = 40;
+    pub(super) const DUPLICATES: usize = 48;
+    pub(super) const PARTITIONS: usize = 56;
+    pub(super) const BUCKETS: usize = 60;
     /// Per section: offset, bytes, checksum. The slots come first.
-    pub const SLOTS: usize = 64;
-    pub const OF_SECTION: usize = 24;
-    pub const STASH: usize = SLOTS + OF_SECTION;
-    pub const VALUES: usize = SLOTS + OF_SECTION * super::MAX_SECTIONS;
-    pub const FINGERPRINTS: usize = VALUES + 8;
-    pub const RESERVED: usize = FINGERPRINTS + 8;
-    pub const CHECKSUM: usize = 4088;
+    pub(super) const SLOTS: usize = 64;
+    pub(super) const OF_SECTION: usize = 24;
+    pub(super) const STASH: usize = SLOTS + OF_SECTION;
+    pub(super) const VALUES: usize = SLOTS + OF_SECTION * super::MAX_SECTIONS;
+    pub(super) const FINGERPRINTS: usize = VALUES + 8;
+    pub(super) const RESERVED: usize = FINGERPRINTS + 8;
+    pub(super) const CHECKSUM: usize = 4088;
 }
 
 impl Header {
@@ -326,15 +326,15 @@ impl Header {
         }
     }
     /// Returns the number of slots of all buckets.
-    pub fn all_slots(&self) -> u64 {
+    pub(crate) fn all_slots(&self) -> u64 {
         self.shape.all_buckets() * self.sizes()[0]
     }
     /// Returns the number of pairs in the buckets.
-    pub fn in_buckets(&self) -> u64 {
+    pub(crate) fn in_buckets(&self) -> u64 {
         self.pairs - self.stashed - self.held.is_some() as u64
     }
     /// Returns the maximum value of the table's pairs.
-    pub fn most_value(&self) -> u64 {
+    pub(crate) fn most_value(&self) -> u64 {
         match self.kind {
             TableKind::Map => u64::MAX,
             TableKind::Set => 0,
@@ -342,7 +342,7 @@ impl Header {
         }
     }
     /// Returns the number and the width of the elements of a column.
-    pub fn column(&self, section: Section) -> (u64, Width) {
+    pub(crate) fn column(&self, section: Section) -> (u64, Width) {
         match section {
             Section::Keys => (self.pairs, self.types.key),
             Section::Starts => (self.pairs + 1, Width::U32),
@@ -367,18 +367,18 @@ impl Header {
         }
     }
     /// Returns the location of a section, after all earlier ones.
-    pub fn extent(&self, section: Section) -> Extent {
+    pub(crate) fn extent(&self, section: Section) -> Extent {
         let before = self.kind.sections().iter().take_while(|&&other| other != section);
         let offset = HEADER_BYTES + before.map(|&other| self.bytes_of(other)).sum::<u64>();
         Extent { offset, bytes: self.bytes_of(section) }
     }
     /// Returns the size of the file, in bytes.
-    pub fn file_bytes(&self) -> u64 {
+    pub(crate) fn file_bytes(&self) -> u64 {
         HEADER_BYTES
             + self.kind.sections().iter().map(|&section| self.bytes_of(section)).sum::<u64>()
     }
     /// Returns the checksum of a section.
-    pub fn checksum(&self, section: Section) -> u64 {
+    pub(crate) fn checksum(&self, section: Section) -> u64 {
         self.numbered()
             .find(|&(_, other, _)| other == section)
             .map_or(0, |(_, _, checksum)| checksum)
@@ -390,7 +390,7 @@ impl Header {
             .map(|(i, (&section, checksum))| (at::SLOTS + at::OF_SECTION * i, section, checksum))
     }
 
-    pub fn encode(&self) -> [u8; HEADER_BYTES as usize] {
+    pub(crate) fn encode(&self) -> [u8; HEADER_BYTES as usize] {
         let mut bytes = [0; HEADER_BYTES as usize];
         let mut put = |at: usize, field: &[u8]| bytes[at..at + field.len()].copy_from_slice(field);
         let number = TableKind::ALL
@@ -425,16 +425,16 @@ impl Header {
 
 /// XXH3-64 of bytes that arrive in pieces.
 #[derive(Default)]
-pub struct Checksum(XxHash3_64);
+pub(crate) struct Checksum(XxHash3_64);
 impl Checksum {
-    pub fn add(&mut self, bytes: &[u8]) {
+    pub(crate) fn add(&mut self, bytes: &[u8]) {
         self.0.write(bytes);
     }
-    pub fn finish(&self) -> u64 {
+    pub(crate) fn finish(&self) -> u64 {
         self.0.finish()
     }
     /// Fails if it differs from the header's checksum of this section.
-    pub fn check(&self, section: Section, header: &Header) -> Result<(), FileErrorKind> {
+    pub(crate) fn check(&self, section: Section, header: &Header) -> Result<(), FileErrorKind> {
         match (self.finish(), header.checksum(section)) {
             (found, expected) if found != expected => {
                 Err(FileErrorKind::Checksum { section, found, expected })

@@ -20,14 +20,14 @@ const PIECE: usize = 64 << 10;
 const MAX_STEPS: u64 = 1 << 26;
 
 /// A table file with a valid header.
-pub struct Reader<R> {
+pub(crate) struct Reader<R> {
     source: R,
     path: PathBuf,
     header: Header,
 }
 impl Reader<File> {
     /// Opens a file and reads its header.
-    pub fn open(path: &Path) -> Result<Reader<File>> {
+    pub(crate) fn open(path: &Path) -> Result<Reader<File>> {
         let at_path = |kind| FileError { path: path.to_owned(), kind };
         let refused = |e| at_path(FileErrorKind::Read(e));
         // Opening a pipe would block.
@@ -42,7 +42,7 @@ impl Reader<File> {
     ///
     /// # Safety
     /// Nobody changes or truncates the file while the mapping exists.
-    pub unsafe fn map<S: Slotted>(&self) -> Result<Arc<Mapping>> {
+    pub(crate) unsafe fn map<S: Slotted>(&self) -> Result<Arc<Mapping>> {
         let bytes = usize::try_from(self.header.file_bytes()).map_err(|_| Error::OutOfMemory {
             device: "the host".into(),
             asked: usize::MAX,
@@ -65,7 +65,7 @@ impl Reader<File> {
 }
 impl<'a> Reader<Cursor<&'a [u8]>> {
     /// Reads a file in memory.
-    pub fn of_bytes(bytes: &'a [u8]) -> Result<Self> {
+    pub(crate) fn of_bytes(bytes: &'a [u8]) -> Result<Self> {
         Reader::new(Cursor::new(bytes), bytes.len() as u64, Path::new("(memory)"))
     }
 }
@@ -78,11 +78,11 @@ impl<R: Read + Seek> Reader<R> {
         let header = Header::decode(start, bytes).map_err(at_path)?;
         Ok(Reader { source, path: path.to_owned(), header })
     }
-    pub fn header(&self) -> &Header {
+    pub(crate) fn header(&self) -> &Header {
         &self.header
     }
     /// Fails if the file holds another kind of table, or other types.
-    pub fn check_is(&self, kind: TableKind, types: Types) -> Result<()> {
+    pub(crate) fn check_is(&self, kind: TableKind, types: Types) -> Result<()> {
         let Header { kind: found_kind, types: found, .. } = self.header;
         if found_kind != kind {
             return Err(self.fault(FileErrorKind::Kind { found: found_kind, expected: kind }));
@@ -105,7 +105,7 @@ impl<R: Read + Seek> Reader<R> {
     }
 
     /// Reads and checks the stash.
-    pub fn stash<S: Slotted>(&mut self) -> Result<Stash<S::Pairs>> {
+    pub(crate) fn stash<S: Slotted>(&mut self) -> Result<Stash<S::Pairs>> {
         let Header { held, .. } = self.header;
         let mut words = vec![0u64; self.header.extent(Section::Stash).bytes as usize / 8];
         self.seek(Section::Stash)?;
@@ -117,7 +117,10 @@ impl<R: Read + Seek> Reader<R> {
     }
     /// Passes the slots to `take` in pieces of whole buckets, in order. The check comes after the
     /// last piece: if it fails, discard what was taken.
-    pub fn slots<S: Slotted>(&mut self, mut take: impl FnMut(&[u64]) -> Result<()>) -> Result<()> {
+    pub(crate) fn slots<S: Slotted>(
+        &mut self,
+        mut take: impl FnMut(&[u64]) -> Result<()>,
+    ) -> Result<()> {
         let mut slots = Slots::<S>::new(&self.header);
         self.pieces(Section::Slots, |piece| {
             slots.add(piece);
@@ -127,7 +130,7 @@ impl<R: Read + Seek> Reader<R> {
     }
     /// Passes a column to `take` in pieces, in order. The check comes after the last piece, as for
     /// [`slots`](Self::slots).
-    pub fn column<T: Element>(
+    pub(crate) fn column<T: Element>(
         &mut self,
         section: Section,
         mut take: impl FnMut(&[T]) -> Result<()>,
@@ -160,7 +163,7 @@ impl<R: Read + Seek> Reader<R> {
         Ok(())
     }
     /// Reads and checks all sections except the stash.
-    pub fn check_sections<S: Slotted>(&mut self) -> Result<()> {
+    pub(crate) fn check_sections<S: Slotted>(&mut self) -> Result<()> {
         self.slots::<S>(|_| Ok(()))?;
         for &section in &self.header.kind.sections()[2..] {
             match self.header.column(section).1 {
@@ -172,14 +175,17 @@ impl<R: Read + Seek> Reader<R> {
         Ok(())
     }
     /// Loads the slots, checked, into memory of a device.
-    pub fn load_slots<S: Slotted, T: Element>(&mut self, device: &Device) -> Result<Buffer<T>> {
+    pub(crate) fn load_slots<S: Slotted, T: Element>(
+        &mut self,
+        device: &Device,
+    ) -> Result<Buffer<T>> {
         let words = self.header.column(Section::Slots).0 as usize;
         let mut to = Filled::new(device, words * 8 / size_of::<T>())?;
         self.slots::<S>(|piece| to.add(bytemuck::cast_slice(piece)))?;
         Ok(to.buffer)
     }
     /// Loads a column, checked, into memory of a device.
-    pub fn load_column<T: Element>(
+    pub(crate) fn load_column<T: Element>(
         &mut self,
         device: &Device,
         section: Section,
@@ -207,7 +213,7 @@ impl<T: Element> Filled<T> {
 }
 
 /// A mapped table file. Only its header has been checked.
-pub struct Mapping {
+pub(crate) struct Mapping {
     map: Mmap,
     path: PathBuf,
     header: Header,
@@ -218,7 +224,7 @@ impl Mapping {
     /// Returns the elements of a section. The slots start on a multiple of 4,096 bytes, other
     /// sections on one of 8; 128-bit elements on one of 16, because the slots and stash of their
     /// tables have slots of 16 bytes.
-    pub fn numbers<T: Element>(&self, section: Section) -> &[T] {
+    pub(crate) fn numbers<T: Element>(&self, section: Section) -> &[T] {
         let (start, (n, width)) =
             (self.header.extent(section).offset as usize, self.header.column(section));
         bytemuck::cast_slice(&self.map[start..][..n as usize * (width.bits() / 8) as usize])
@@ -227,13 +233,13 @@ impl Mapping {
         Reader { source: Cursor::new(&self.map), path: self.path.clone(), header: self.header }
     }
     /// Checks everything except the header and the stash. Reads the file once.
-    pub fn verify(&self) -> Result<()> {
+    pub(crate) fn verify(&self) -> Result<()> {
         (self.check)(self)?;
         let _ = self.checked.set(()); // may already be set
         Ok(())
     }
     /// Does the same, unless already done.
-    pub fn verify_once(&self) -> Result<()> {
+    pub(crate) fn verify_once(&self) -> Result<()> {
         if self.checked.get().is_some() { Ok(()) } else { self.verify() }
     }
 }
@@ -380,7 +386,7 @@ fn check(
 ///
 /// Errors: keys out of order or that no stash holds; values out of range; keys that collide too
 /// often.
-pub fn stash_of<L: Layout>(
+pub(crate) fn stash_of<L: Layout>(
     words: &[u64],
     held: Option<L::Value>,
     header: &Header,

@@ -6,43 +6,43 @@ use crate::error::Result;
 use std::sync::Arc;
 
 /// An array of a table.
-pub enum Stored<T> {
+pub(crate) enum Stored<T> {
     /// In its own memory.
     Own(Buffer<T>),
     /// In a file, read-only.
     Mapped(Mapped),
 }
 /// A section of a file, for a CPU.
-pub struct Mapped {
+pub(crate) struct Mapped {
     file: Arc<Mapping>,
     section: Section,
     device: Device,
 }
 impl<T: Element> Stored<T> {
-    pub fn mapped(file: &Arc<Mapping>, section: Section, device: &Device) -> Stored<T> {
+    pub(crate) fn mapped(file: &Arc<Mapping>, section: Section, device: &Device) -> Stored<T> {
         Stored::Mapped(Mapped { file: file.clone(), section, device: device.clone() })
     }
     /// Returns a view of all elements.
-    pub fn view(&self) -> View<'_, T> {
+    pub(crate) fn view(&self) -> View<'_, T> {
         match self {
             Stored::Own(buffer) => buffer.view(),
             Stored::Mapped(of) => View::of_host(&of.device, of.file.numbers(of.section)),
         }
     }
     /// Returns the elements; none if they are in GPU memory.
-    pub fn host(&self) -> &[T] {
+    pub(crate) fn host(&self) -> &[T] {
         self.view().host().unwrap_or(&[])
     }
     /// Returns the number of elements.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.view().len()
     }
     /// Returns the size in bytes.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.len() * size_of::<T>()
     }
     /// Returns the memory unless it is a file's. A file is never written to.
-    pub fn own(&self) -> Option<&Buffer<T>> {
+    pub(crate) fn own(&self) -> Option<&Buffer<T>> {
         match self {
             Stored::Own(buffer) => Some(buffer),
             Stored::Mapped(_) => None,
@@ -50,7 +50,7 @@ impl<T: Element> Stored<T> {
     }
     /// Returns own memory for `len` elements with arbitrary contents, reusing memory that is large
     /// enough.
-    pub fn reserve(&mut self, device: &Device, len: usize) -> Result<&mut Buffer<T>> {
+    pub(crate) fn reserve(&mut self, device: &Device, len: usize) -> Result<&mut Buffer<T>> {
         if self.own().is_none_or(|own| own.len() < len) {
             *self = Stored::Own(device.alloc(len)?);
         }
@@ -60,7 +60,7 @@ impl<T: Element> Stored<T> {
         }
     }
     /// Returns the file that contains it.
-    pub fn file(&self) -> Option<&Mapping> {
+    pub(crate) fn file(&self) -> Option<&Mapping> {
         match self {
             Stored::Own(_) => None,
             Stored::Mapped(of) => Some(&of.file),
@@ -68,7 +68,7 @@ impl<T: Element> Stored<T> {
     }
     /// Copies the first `len` elements to a device. Verifies a file first, because kernels rely on
     /// the checks.
-    pub fn upload(&self, len: usize, device: &Device) -> Result<Buffer<T>> {
+    pub(crate) fn upload(&self, len: usize, device: &Device) -> Result<Buffer<T>> {
         if let Some(file) = self.file() {
             file.verify_once()?;
         }

@@ -13,16 +13,16 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// Elements downloaded from a device and written at a time.
-pub const PIECE: usize = 1 << 18;
+pub(crate) const PIECE: usize = 1 << 18;
 
 /// Writes a file from its beginning. The header comes last, when the checksums are known.
-pub struct Writer<'a, W> {
+pub(crate) struct Writer<'a, W> {
     to: &'a mut W,
     path: &'a Path,
 }
 impl<'a, W: Write + Seek> Writer<'a, W> {
     /// Creates a writer; `path` is for error messages.
-    pub fn new(to: &'a mut W, path: &'a Path) -> Writer<'a, W> {
+    pub(crate) fn new(to: &'a mut W, path: &'a Path) -> Writer<'a, W> {
         Writer { to, path }
     }
     fn fault(&self, kind: FileErrorKind) -> Error {
@@ -41,7 +41,7 @@ impl<'a, W: Write + Seek> Writer<'a, W> {
     ///
     /// Errors: write failures; more pairs in the stash than a file may hold, or pairs that could
     /// not be read back.
-    pub fn table<S: Slotted, T: Element>(
+    pub(crate) fn table<S: Slotted, T: Element>(
         mut self,
         kind: TableKind,
         types: Types,
@@ -92,14 +92,14 @@ impl<'a, W: Write + Seek> Writer<'a, W> {
     }
 }
 /// The sections of a file, added in order.
-pub struct Sections<'b, 'a, W> {
+pub(crate) struct Sections<'b, 'a, W> {
     writer: &'b mut Writer<'a, W>,
     header: &'b mut Header,
     done: usize,
 }
 impl<W: Write + Seek> Sections<'_, '_, W> {
     /// Adds the next section, from any device.
-    pub fn add<T: Element>(&mut self, from: View<'_, T>) -> Result<()> {
+    pub(crate) fn add<T: Element>(&mut self, from: View<'_, T>) -> Result<()> {
         if let Some(numbers) = from.host() {
             return self.pieces(numbers.chunks(PIECE).map(Ok));
         }
@@ -132,7 +132,7 @@ impl<W: Write + Seek> Sections<'_, '_, W> {
 
 /// Writes a temporary file in the same folder, and renames it to `path` when it is complete and on
 /// the disk. On failure no temporary file remains, and an existing file is unchanged.
-pub fn replace(path: &Path, write: impl FnOnce(&mut File) -> Result<()>) -> Result<()> {
+pub(crate) fn replace(path: &Path, write: impl FnOnce(&mut File) -> Result<()>) -> Result<()> {
     let refused = |e| FileError { path: path.to_owned(), kind: FileErrorKind::Write(e) };
     // Fails before the work is done, and on every system.
     if path.is_dir() {

@@ -191,7 +191,7 @@ impl<K: Key> IndexBuilder<K> {
     ) -> Result<(Index<K>, Buffer<u32>)> {
         let Groups { keys, starts } = self.groups(stream, keys)?;
         let counts = sizes(stream, starts.view())?;
-        Ok((self.of_groups(stream, keys)?, counts))
+        Ok((self.finish(stream, keys)?, counts))
     }
     /// Returns the distinct keys of a column in ascending order, and how often each occurs, without
     /// building an index. Waits.
@@ -217,14 +217,14 @@ impl<K: Key> IndexBuilder<K> {
         sorting.sort.run(stream, keys, sorting.sorted.view_mut().slice(..n)?)?;
         Grouping::reserve(device, &mut self.grouping, n)?.of_sorted(stream, sorting, n)
     }
-    fn of_groups(&mut self, stream: &Stream, keys: Buffer<K>) -> Result<Index<K>> {
+    fn finish(&mut self, stream: &Stream, keys: Buffer<K>) -> Result<Index<K>> {
         let Some(grouping) = &self.grouping else { unreachable!("groups come from it") };
-        Index::of_groups(stream, &mut self.map, grouping, keys)
+        Index::from_groups(stream, &mut self.map, grouping, keys)
     }
 }
 impl<K: Key> Index<K> {
     /// Builds an index of distinct keys: the id of each key is its position.
-    pub(super) fn of_groups(
+    pub(super) fn from_groups(
         stream: &Stream,
         builder: &mut MapBuilder<K, u32>,
         grouping: &Grouping<K>,

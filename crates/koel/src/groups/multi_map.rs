@@ -331,7 +331,7 @@ impl<K: Key + SortPair<V>, V: Value> MultiMapBuilder<K, V> {
                 if let Some(plan) = plan {
                     let (mut keys, mut starts) = (device.alloc(groups)?, device.alloc(groups + 1)?);
                     let kept = (keys.view_mut(), starts.view_mut());
-                    let map = self.map.build_of_groups(stream, plan, parted, kept)?;
+                    let map = self.map.build_from_groups(stream, plan, parted, kept)?;
                     let index = Index { map, keys: Stored::Own(keys) };
                     return Ok(MultiMap {
                         index,
@@ -349,7 +349,7 @@ impl<K: Key + SortPair<V>, V: Value> MultiMapBuilder<K, V> {
                 grouping.of_sorted(stream, sorting, n)?
             }
         };
-        let index = Index::of_groups(stream, &mut self.map, grouping, keys)?;
+        let index = Index::from_groups(stream, &mut self.map, grouping, keys)?;
         Ok(MultiMap { index, starts: Stored::Own(starts), values: Stored::Own(grouped) })
     }
     /// Returns the bytes of device memory that the builder keeps for sorting, partitioning and

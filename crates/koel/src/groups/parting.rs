@@ -13,12 +13,12 @@ use crate::map::kernels::{OrderedGroups, Passes, partition};
 use crate::primitives::Scan;
 use crate::seed::Seeds;
 use crate::table::DeviceLayout;
-use crate::table::plan::{Plan, Sizes};
+use crate::table::plan::{Plan, PlanTuning};
 use crate::table::slots::stash_words;
 use koel_kernels::groups::{SAMPLE, SAMPLES, group_sample};
+use koel_kernels::map::from_groups::map_compact_groups;
 use koel_kernels::map::group::{GroupsOut, MAX_PAIRS, THREADS, Ungrouped, map_group};
 use koel_kernels::map::kinds::MapLayout;
-use koel_kernels::map::of_groups::map_bring_groups;
 use koel_kernels::map::partition::Input;
 use koel_kernels::map::stamps::Stamps;
 use koel_kernels::table::layout::Layout;
@@ -30,7 +30,7 @@ mod tests;
 
 /// Sizes for partitioning pairs.
 #[derive(Clone, Copy, Debug)]
-pub struct PartingSizes {
+pub(super) struct PartingSizes {
     /// Minimum number of pairs: below it, sorting is as fast.
     pub least: usize,
     /// Mean number of narrow pairs per partition if keys rarely repeat; two thirds of that for wide
@@ -46,7 +46,7 @@ pub struct PartingSizes {
 }
 impl PartingSizes {
     /// Partitions like those of a map.
-    pub const TUNED: PartingSizes =
+    pub(super) const TUNED: PartingSizes =
         PartingSizes { least: 1 << 18, pairs: 3000, one_pass: 1024, groups: 256, keys: 1500 };
     /// Minimum number of pairs per partition: below it, reading the bins costs as much as sorting.
     const MIN_PAIRS: f64 = 1024.0;
@@ -56,7 +56,7 @@ impl PartingSizes {
 
     /// Returns the sizes of a plan, if the mean group size, over all pairs, is `copies`. `None`:
     /// the groups are too large.
-    fn of<L: Layout>(self, copies: f64) -> Option<Sizes> {
+    fn of<L: Layout>(self, copies: f64) -> Option<PlanTuning> {
         // The greatest mean whose deviations still fit: mean + deviations * sqrt(mean * copies) =
         // most.
         let spread = Self::DEVIATIONS * copies.sqrt();
@@ -65,7 +65,7 @@ impl PartingSizes {
         let pairs = (root * root).min(usual as f64);
         let enough = pairs >= Self::MIN_PAIRS.min(usual as f64 / 3.0);
         let PartingSizes { one_pass, groups, .. } = self;
-        enough.then_some(Sizes {
+        enough.then_some(PlanTuning {
             most: MAX_PAIRS,
             shared: |_, _| 0,
             pairs: pairs as u32,
@@ -74,7 +74,7 @@ impl PartingSizes {
             one_pass,
             groups,
             small: 0,
-            ..Sizes::TUNED
+            ..PlanTuning::TUNED
         })
     }
 }
@@ -92,7 +92,7 @@ fn copies(couples: u32, n: usize) -> f64 {
 }
 
 /// Memory for partitioning.
-pub struct Parting {
+pub(super) struct Parting {
     by_group: Buffer<u64>,
     by_partition: Buffer<u64>,
     overflow: Buffer<u64>,
@@ -138,7 +138,7 @@ impl Parting {
             .zip(Parting::needs::<L>(plan))
             .all(|(has, needs)| has >= needs)
     }
-    pub fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         let words =
             [&self.by_group, &self.by_partition, &self.overflow, &self.stash].map(|b| b.bytes());
         let halves =
@@ -153,7 +153,7 @@ impl Parting {
 ///
 /// On a GPU: a launch for the sample, five fills, one or two partition passes, and three launches,
 /// one of which groups.
-pub fn group<'a, K: Key, V: Value>(
+pub(super) fn group<'a, K: Key, V: Value>(
     stream: &Stream,
     sizes: PartingSizes,
     seeds: Seeds,
@@ -297,14 +297,14 @@ impl Parting {
     }
 }
 /// Compacts the groups into new buffers of exact size. One launch.
-pub fn brought<K: Key>(stream: &Stream, groups: &OrderedGroups<'_, K>) -> Result<Groups<K>> {
+pub(super) fn brought<K: Key>(stream: &Stream, groups: &OrderedGroups<'_, K>) -> Result<Groups<K>> {
     let device = stream.device();
     let (mut keys, mut starts) = (device.alloc(groups.groups)?, device.alloc(groups.groups + 1)?);
     let (mut to_keys, mut to_starts) = (keys.view_mut(), starts.view_mut());
-    let bringing = groups.bringing(stream, 1, &mut to_keys, &mut to_starts)?;
-    let grid = bringing.ordered.partitions.div_ceil(WARPS);
+    let compacting = groups.compacting(stream, 1, &mut to_keys, &mut to_starts)?;
+    let grid = compacting.ordered.partitions.div_ceil(WARPS);
     // SAFETY: no more groups than pairs; room for all keys and for one start more; one offset and
     // one first group per partition.
-    unsafe { map_bring_groups::launch(stream, grid, bringing) }?;
+    unsafe { map_compact_groups::launch(stream, grid, compacting) }?;
     Ok(Groups { keys, starts })
 }

@@ -1,5 +1,5 @@
 //! Keys of 128 bits in files: see [`file`](mod@crate::file).
-use super::set::Built;
+use super::set::Counts128;
 use super::{Index128, Map128, Set128};
 use crate::error::Result;
 use crate::file::filed::{Contents, Filed, Parts, in_files};
@@ -41,7 +41,7 @@ impl Filed for Set128 {
     fn read<R: Read + Seek>(parts: &mut Parts<'_, R>) -> Result<Set128> {
         let (table, keys) = (Map::read(parts)?, parts.column(Section::Keys)?);
         let header = parts.header();
-        let built = Built { duplicates: header.duplicates as usize, ..Built::default() };
+        let built = Counts128 { duplicates: header.duplicates as usize, ..Counts128::default() };
         Ok(Set128 { table, draw: header.fingerprints, keys, len: header.pairs as usize, built })
     }
     fn file(&self) -> Option<&Mapping> {

@@ -9,13 +9,13 @@ use koel_kernels::table::layout::Wide;
 use rayon::prelude::*;
 
 /// Queries that a thread answers at a time: a multiple of 32, so that their bits are whole words.
-pub const CHUNK: usize = 2048;
+pub(super) const CHUNK: usize = 2048;
 /// Keys prefetched before they are compared.
 const IN_FLIGHT: usize = 64;
 
 /// Keys in host memory, and the table of their rows.
 #[derive(Clone, Copy)]
-pub struct HostRows<'a> {
+pub(super) struct HostRows<'a> {
     pub device: &'a Device,
     pub fingerprint: Fingerprint,
     pub table: Finder<'a, Wide<u64, u32>>,
@@ -24,7 +24,7 @@ pub struct HostRows<'a> {
 impl HostRows<'_> {
     /// Looks up queries in chunks of [`CHUNK`]: `put` receives each chunk's part of the answers,
     /// and its rows, or [`NO_ROW`].
-    pub fn look_up<A: Send>(
+    pub(super) fn look_up<A: Send>(
         &self,
         queries: &[u128],
         answers: impl IndexedParallelIterator<Item = A>,

@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// let device = koel::Device::cpu()?;
 /// let set = koel::Set128::build(&device, &[9 << 100, 3, 9 << 100])?;
 /// assert_eq!(set.contains(&[3, 4])?, [true, false]);
-/// assert_eq!(set.keys().download()?, [9 << 100, 3]);
+/// assert_eq!(set.keys()?, [9 << 100, 3]);
 /// # Ok::<(), koel::Error>(())
 /// ```
 ///
@@ -39,11 +39,11 @@ pub struct Set128 {
     /// May have capacity for more.
     pub(super) keys: Stored<u128>,
     pub(super) len: usize,
-    pub(super) built: Built,
+    pub(super) built: Counts128,
 }
 /// Report of a build, as far as it is known when the build is on the stream.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Built {
+pub(super) struct Counts128 {
     pub duplicates: usize,
     pub attempts: u32,
     /// Bytes of scratch memory, without that of the table's builder.
@@ -78,7 +78,7 @@ impl Set128 {
     /// Returns the report of the build. After a [`rebuild`](Set128Builder::rebuild) this waits for
     /// it and reads the table's header back.
     pub fn report(&self) -> Result<Report128> {
-        let (of_table, Built { duplicates, attempts, scratch_bytes, device_seconds }) =
+        let (of_table, Counts128 { duplicates, attempts, scratch_bytes, device_seconds }) =
             (self.table.report()?, self.built);
         Ok(Report128 {
             keys: self.len,
@@ -143,7 +143,7 @@ impl Set128 {
     /// Empties the set after a failed rebuild.
     pub(super) fn forget(&mut self, stream: &Stream) {
         self.table.forget(stream);
-        (self.len, self.built) = (0, Built::default());
+        (self.len, self.built) = (0, Counts128::default());
     }
 
     /// Returns whether the set holds each key in host memory. Copies both ways and waits.
@@ -237,7 +237,7 @@ impl Set128 {
         keys: View<'_, u128>,
         mut count: ViewMut<'_, u64>,
     ) -> Result<()> {
-        check_length("count", count.len(), "one sum", 1)?;
+        check_length("count", count.len(), "the total", 1)?;
         count.fill_bytes(0, stream)?;
         let to = count.arg("count", stream)?;
         self.look_up(

@@ -100,7 +100,7 @@ impl<K: Key> MapBuilder<K, u32> {
     /// Builds a map from the keys of groups, which kernels have made, to the indices of the groups.
     /// Writes the compacted keys and starts to `kept`. `plan` comes from [`Plan::of_ordered`].
     /// Waits.
-    pub(crate) fn build_of_groups(
+    pub(crate) fn build_from_groups(
         &mut self,
         stream: &Stream,
         plan: Plan,
@@ -108,7 +108,7 @@ impl<K: Key> MapBuilder<K, u32> {
         kept: (ViewMut<'_, K>, ViewMut<'_, u32>),
     ) -> Result<Map<K, u32>> {
         let table = self.builder.build_with(plan, stream, |table, scratch| {
-            kernels::build_of_groups(stream, &plan, groups, kept, table, scratch)
+            kernels::build_from_groups(stream, &plan, groups, kept, table, scratch)
         })?;
         Ok(Map { table })
     }

@@ -8,7 +8,7 @@ use koel_kernels::map::export::map_export;
 use koel_kernels::table::layout::Layout;
 
 /// Downloads all pairs.
-pub fn pairs_of<K: Key, V: Value>(table: &Table<Pairs<K, V>>) -> Result<Vec<(K, V)>> {
+pub(super) fn pairs_of<K: Key, V: Value>(table: &Table<Pairs<K, V>>) -> Result<Vec<(K, V)>> {
     let (device, n) = (&table.device, table.len()?);
     let (mut keys, mut values, mut count) = (device.alloc(n)?, device.alloc(n)?, device.alloc(1)?);
     let (to_keys, to_values) = (keys.view_mut(), values.view_mut());
@@ -16,15 +16,15 @@ pub fn pairs_of<K: Key, V: Value>(table: &Table<Pairs<K, V>>) -> Result<Vec<(K, 
     Ok(keys.download()?.into_iter().zip(values.download()?).collect())
 }
 /// Writes all pairs: see [`Map::export_into`](super::Map::export_into).
-pub fn export<K: Key, V: Value>(
+pub(super) fn export<K: Key, V: Value>(
     table: &Table<Pairs<K, V>>,
     stream: &Stream,
     mut keys: ViewMut<'_, K>,
     mut values: ViewMut<'_, V>,
-    mut count: ViewMut<'_, u32>,
+    mut count: ViewMut<'_, u64>,
 ) -> Result<()> {
     table.check_stream(stream)?;
-    check_length("count", count.len(), "one sum", 1)?;
+    check_length("count", count.len(), "the total", 1)?;
     let n = table.len()?;
     let (keys, values) = (&mut keys, &mut values);
     check_length("keys", keys.len().min(n), "pairs", n)?;
@@ -48,7 +48,7 @@ pub fn export<K: Key, V: Value>(
             for ((mixed, value), (to_key, to_value)) in pairs.zip(keys.iter_mut().zip(values)) {
                 (*to_key, *to_value) = (LayoutOf::<K, V>::unmixed(seed, mixed), value);
             }
-            count.elements("count")?[0] = n as u32;
+            count.elements("count")?[0] = n as u64;
             Ok(())
         }
     }

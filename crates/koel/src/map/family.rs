@@ -15,7 +15,7 @@ use koel_simt::{Buf, In};
 use std::marker::PhantomData;
 
 /// Entries of a map: pairs of a key and a value.
-pub struct Pairs<K = u32, V = u32>(PhantomData<(K, V)>);
+pub(crate) struct Pairs<K = u32, V = u32>(PhantomData<(K, V)>);
 
 impl<K: Key, V: Value> Family for Pairs<K, V> {
     type Pairs = LayoutOf<K, V>;

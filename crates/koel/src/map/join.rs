@@ -6,7 +6,7 @@ mod tests;
 use super::{Key, LayoutOf, Map, Pairs, Value};
 use crate::device::{Buffer, Device, Element, Stream, View, ViewMut, check_device};
 use crate::error::{Result, check_length, count32};
-use crate::table::sending::{Route, Rule, SendMemory, reserve};
+use crate::table::sending::{Route, RouteTuning, SendMemory, reserve};
 use crate::table::{OnCpu, Storage};
 use answer::{Direct, answer};
 use koel_kernels::map::join::{
@@ -59,7 +59,7 @@ use rayon::prelude::*;
 /// lookup of every query.
 pub struct MapJoiner<K: Key = u32, V: Value = u32> {
     device: Device,
-    rule: Rule,
+    tuning: RouteTuning,
     /// Kernels only: the words they share, then the fill of the bins.
     counters: Buffer<u32>,
     numbered: SendMemory<u64>,
@@ -74,13 +74,13 @@ pub struct MapJoiner<K: Key = u32, V: Value = u32> {
 impl<K: Key, V: Value> MapJoiner<K, V> {
     /// Creates a joiner without scratch memory.
     pub fn new(device: &Device) -> Result<MapJoiner<K, V>> {
-        MapJoiner::with_rule(device, Rule::TUNED)
+        MapJoiner::with_tuning(device, RouteTuning::TUNED)
     }
-    /// Creates a joiner with a rule other than the tuned one, so that tests take every path.
-    pub(super) fn with_rule(device: &Device, rule: Rule) -> Result<MapJoiner<K, V>> {
+    /// Creates a joiner with other than the tuned limits, so that tests take every path.
+    pub(super) fn with_tuning(device: &Device, tuning: RouteTuning) -> Result<MapJoiner<K, V>> {
         Ok(MapJoiner {
             device: device.clone(),
-            rule,
+            tuning,
             counters: device.alloc(0)?,
             numbered: SendMemory::new(device)?,
             alone: SendMemory::new(device)?,
@@ -260,7 +260,7 @@ impl<K: Key, V: Value> MapJoiner<K, V> {
     ) -> Result<u32> {
         check_device("map", map.device(), &self.device)?;
         check_device("stream", stream.device(), &self.device)?;
-        check_length("count", count.len(), "one sum", 1)?;
+        check_length("count", count.len(), "the total", 1)?;
         queries.arg("queries", stream)?;
         count.arg("count", stream)?;
         count32("queries", queries.len())
@@ -269,7 +269,7 @@ impl<K: Key, V: Value> MapJoiner<K, V> {
     fn route(&self, n: u32, values: bool, map: &Map<K, V>) -> Option<Route> {
         let max_shared = self.device.max_shared();
         let plan = &map.table.plan;
-        Route::new::<LayoutOf<K, V>>(n, plan.n, values, plan.shape, max_shared, self.rule)
+        Route::new::<LayoutOf<K, V>>(n, plan.n, values, plan.shape, max_shared, self.tuning)
     }
     /// Looks the queries up on the CPU. Returns whether the map holds each and, if requested, the
     /// values, in query order.

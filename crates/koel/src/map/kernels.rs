@@ -7,16 +7,16 @@ use crate::duplicates::Duplicates;
 use crate::error::{Result, count32};
 use crate::seed::Seeds;
 use crate::table::plan::{Plan, with_crowd};
-use crate::table::slots::{SETTLED, Slots, resident, stash_words};
+use crate::table::slots::{FINALIZE_TILE, Slots, resident, stash_words};
 use crate::table::{DeviceLayout, THREADS};
 use koel_kernels::map::build::{Target, map_build, map_build_unchecked};
 use koel_kernels::map::contested_words;
 use koel_kernels::map::export::map_export;
+use koel_kernels::map::finalize::{Finalizing, Memory, PairsIn, lock_words, map_finalize};
 use koel_kernels::map::find::map_find;
-use koel_kernels::map::of_groups::{Bringing, Ordered, map_of_groups};
+use koel_kernels::map::from_groups::{Compacting, Ordered, map_build_from_groups};
 use koel_kernels::map::partition::Input;
 use koel_kernels::map::reproduce::{map_reproduce, map_unstash, unstashed_words};
-use koel_kernels::map::settle::{Memory, PairsIn, Settling, lock_words, map_settle};
 use koel_kernels::map::small::{KeysIn, map_build_small, map_records};
 use koel_kernels::map::stamps::Stamps;
 use koel_kernels::table::bins::PartitionsIn;
@@ -24,14 +24,14 @@ use koel_kernels::table::bins::{BinsOut, StashOut};
 use koel_kernels::table::layout::Layout;
 use koel_kernels::table::state;
 use passes::tiles;
-pub use passes::{Passes, partition};
+pub(crate) use passes::{Passes, partition};
 
 const _: () = assert!(
     map_find::narrow::SPEC.threads == THREADS && map_export::narrow::SPEC.threads == THREADS
 );
 
 /// Scratch memory of a build: about 1.1 times the input.
-pub struct Scratch {
+pub(crate) struct Scratch {
     /// Output of the first of two passes; empty if the table has room for it.
     by_group: Buffer<u64>,
     by_partition: Buffer<u64>,
@@ -50,12 +50,12 @@ pub struct Scratch {
 /// their ranks.
 type Lengths = [usize; 6];
 impl Scratch {
-    pub fn new<L: Layout>(device: &Device, plan: &Plan) -> Result<Scratch> {
+    pub(crate) fn new<L: Layout>(device: &Device, plan: &Plan) -> Result<Scratch> {
         Scratch::alloc(device, Scratch::needs::<L>(plan))
     }
     /// Returns memory for builds of this plan and of those that `self` fits, so that two sizes can
     /// alternate.
-    pub fn grown<L: Layout>(self, device: &Device, plan: &Plan) -> Result<Scratch> {
+    pub(crate) fn grown<L: Layout>(self, device: &Device, plan: &Plan) -> Result<Scratch> {
         let mut lengths = Scratch::needs::<L>(plan);
         lengths.iter_mut().zip(self.lengths()).for_each(|(length, had)| *length = had.max(*length));
         // Free the old memory first: both need not fit.
@@ -76,7 +76,7 @@ impl Scratch {
             clean: false,
         })
     }
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         let words = [&self.by_group, &self.by_partition, &self.overflow, &self.contested]
             .map(|b| b.bytes());
         let halves = [&self.cursors, &self.valid, &self.ranks, &self.state].map(|b| b.bytes());
@@ -85,7 +85,7 @@ impl Scratch {
     /// Returns whether the words that builds share are reset, as they must be before and after a
     /// build.
     #[cfg(test)]
-    pub fn is_clean(&self) -> bool {
+    pub(crate) fn is_clean(&self) -> bool {
         let zero = |b: &Buffer<u32>| b.download().unwrap().iter().all(|&w| w == 0);
         zero(&self.cursors)
             && zero(&self.ranks)
@@ -94,7 +94,7 @@ impl Scratch {
             && self.contested.download().unwrap().iter().all(|&w| w == !0)
     }
     /// Returns whether the memory suffices for a build of this plan.
-    pub fn fits<L: Layout>(&self, plan: &Plan) -> bool {
+    pub(crate) fn fits<L: Layout>(&self, plan: &Plan) -> bool {
         self.lengths().iter().zip(Scratch::needs::<L>(plan)).all(|(&has, needs)| has >= needs)
     }
     fn lengths(&self) -> Lengths {
@@ -164,7 +164,7 @@ impl Words {
 }
 
 /// Input and parameters of a build.
-pub struct Building<'a, L: Layout> {
+pub(crate) struct Building<'a, L: Layout> {
     pub keys: View<'a, L::Key>,
     pub values: View<'a, L::Value>,
     pub duplicates: Duplicates,
@@ -176,7 +176,7 @@ pub struct Building<'a, L: Layout> {
 ///
 /// Launches: one partition pass or two, the build, and the end of the build; two more if the table
 /// is reproducible.
-pub fn build<L: DeviceLayout>(
+pub(crate) fn build<L: DeviceLayout>(
     stream: &Stream,
     plan: &Plan,
     building: Building<'_, L>,
@@ -201,7 +201,7 @@ pub fn build<L: DeviceLayout>(
         }
     }
     let pairs = PairsIn::<L> { keys, values };
-    settle::<L>(stream, plan, (seeds, reproducible), stamps, pairs, table, scratch)?;
+    finalize::<L>(stream, plan, (seeds, reproducible), stamps, pairs, table, scratch)?;
     if reproducible {
         make_reproducible::<L>(stream, plan, table, scratch)?;
     }
@@ -210,7 +210,7 @@ pub fn build<L: DeviceLayout>(
 }
 /// Groups of pairs in the order of partitions, none of which has the ambiguous key. The groups of a
 /// partition lie where its pairs begin.
-pub struct OrderedGroups<'a, K: Key> {
+pub(crate) struct OrderedGroups<'a, K: Key> {
     pub keys: View<'a, K>,
     /// Start of the values of each group.
     pub starts: View<'a, u32>,
@@ -228,16 +228,16 @@ pub struct OrderedGroups<'a, K: Key> {
 }
 impl<K: Key> OrderedGroups<'_, K> {
     /// Returns the argument of kernels that compact the groups of `each` partitions at a time.
-    pub fn bringing(
+    pub(crate) fn compacting(
         &self,
         stream: &Stream,
         each: u32,
         keys_kept: &mut ViewMut<'_, K>,
         starts_kept: &mut ViewMut<'_, u32>,
-    ) -> Result<Bringing<K>> {
+    ) -> Result<Compacting<K>> {
         let (groups, pairs) = (count32("groups", self.groups)?, count32("pairs", self.pairs)?);
         let partitions = self.firsts.len() as u32;
-        Ok(Bringing {
+        Ok(Compacting {
             ordered: Ordered { groups, pairs, partitions, each, seed: self.seeds.first },
             keys: self.keys.arg("keys", stream)?,
             starts: self.starts.arg("starts", stream)?,
@@ -250,7 +250,7 @@ impl<K: Key> OrderedGroups<'_, K> {
 }
 /// Like [`build`], from the keys of groups to their numbers. Writes the compacted keys and starts
 /// to `kept`. Launches: the build and the end of the build.
-pub fn build_of_groups<K: Key>(
+pub(crate) fn build_from_groups<K: Key>(
     stream: &Stream,
     plan: &Plan,
     groups: OrderedGroups<'_, K>,
@@ -262,23 +262,25 @@ pub fn build_of_groups<K: Key>(
     table.stash.view_mut().fill_bytes(0xFF, stream)?;
     let partitions = plan.shape.partitions;
     let each = groups.firsts.len() as u32 / partitions;
-    let bringing = groups.bringing(stream, each, &mut keys_kept, &mut starts_kept)?;
+    let compacting = groups.compacting(stream, each, &mut keys_kept, &mut starts_kept)?;
     let to = target(stream, plan, table, scratch)?;
     // SAFETY: there are no more groups than pairs; there is room for as many keys and for one more
     // start; there is an offset and a first group for each partition; the rest is as in
     // `build_partitions`.
     unsafe {
-        map_of_groups::launch::<K::Layout<u32>, _>(stream, partitions, plan.shape, bringing, to)
+        map_build_from_groups::launch::<K::Layout<u32>, _>(
+            stream, partitions, plan.shape, compacting, to,
+        )
     }?;
     let (keys, values) =
         (keys_kept.view().arg("keys", stream)?, groups.numbers.arg("numbers", stream)?);
     let pairs = PairsIn::<K::Layout<u32>> { keys, values };
-    settle(stream, plan, (groups.seeds, false), Stamps::NONE, pairs, table, scratch)?;
+    finalize(stream, plan, (groups.seeds, false), Stamps::NONE, pairs, table, scratch)?;
     scratch.clean = true;
     Ok(())
 }
 /// Launches the end of a build.
-fn settle<L: DeviceLayout>(
+fn finalize<L: DeviceLayout>(
     stream: &Stream,
     plan: &Plan,
     (seeds, keeps_seed): (Seeds, bool),
@@ -288,7 +290,7 @@ fn settle<L: DeviceLayout>(
     scratch: &mut Scratch,
 ) -> Result<()> {
     let tile = plan.first_tile(stream.device().max_shared());
-    let settling = Settling {
+    let finalizing = Finalizing {
         n: plan.n,
         tile: tile.pairs::<L>(),
         tiles: tiles::<L>(plan, tile),
@@ -301,7 +303,7 @@ fn settle<L: DeviceLayout>(
         keeps_seed: keeps_seed as u32,
         gives_up: seeds.gives_up as u32,
     };
-    let grid = resident(stream, plan.n, SETTLED);
+    let grid = resident(stream, plan.n, FINALIZE_TILE);
     let memory = Memory {
         contested: scratch.contested.view_mut().arg("contested", stream)?,
         ranks: scratch.ranks.view_mut().arg("ranks", stream)?,
@@ -312,11 +314,11 @@ fn settle<L: DeviceLayout>(
     };
     let table = table.table_mut(stream, plan)?;
     // SAFETY: all memory is as the build left it.
-    unsafe { map_settle::launch(stream, grid, settling, stamps, pairs, table, memory) }
+    unsafe { map_finalize::launch(stream, grid, finalizing, stamps, pairs, table, memory) }
 }
 /// Places the pairs of a finished table anew. Uses the memory of the build: stashed pairs wait in
 /// the overflow areas.
-pub fn make_reproducible<L: DeviceLayout>(
+pub(crate) fn make_reproducible<L: DeviceLayout>(
     stream: &Stream,
     plan: &Plan,
     table: &mut Slots,

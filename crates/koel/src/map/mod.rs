@@ -354,7 +354,7 @@ impl<K: Key, V: Value> Map<K, V> {
         stream: &Stream,
         keys: ViewMut<'_, K>,
         values: ViewMut<'_, V>,
-        count: ViewMut<'_, u32>,
+        count: ViewMut<'_, u64>,
     ) -> Result<()> {
         export::export(&self.table, stream, keys, values, count)
     }

@@ -9,7 +9,7 @@ use crate::duplicates::Duplicates::{self, KeepFirst, KeepLast, Unchecked};
 use crate::key::{Key, Value};
 use crate::seed::Seeds;
 use crate::table::header::{Header, read_header};
-use crate::table::plan::{Plan, Sizes};
+use crate::table::plan::{Plan, PlanTuning};
 use crate::table::slots::Slots;
 use koel_kernels::hash::mix::{mix, splitmix_at};
 use koel_kernels::map::find::MapRef;
@@ -21,7 +21,7 @@ use std::marker::PhantomData;
 type Of<K, V> = <K as Key>::Layout<V>;
 
 /// Seeds of all builds in these tests.
-pub const SEEDS: Seeds = Seeds { first: 7, redraws: 7, gives_up: false };
+pub(super) const SEEDS: Seeds = Seeds { first: 7, redraws: 7, gives_up: false };
 /// Scratch memory that successive builds share.
 struct Bench<K: Key, V: Value> {
     stream: Stream,
@@ -190,8 +190,14 @@ pub(super) fn check_layout<K: Key, V: Value>(
     assert_eq!(held.len(), oracle.len());
 }
 /// Two passes from 400 pairs on.
-const SMALL: Sizes =
-    Sizes { pairs: 100, one_pass: 4, groups: 4, small: 0, small_partitions: 1, ..Sizes::TUNED };
+const SMALL: PlanTuning = PlanTuning {
+    pairs: 100,
+    one_pass: 4,
+    groups: 4,
+    small: 0,
+    small_partitions: 1,
+    ..PlanTuning::TUNED
+};
 fn small(n: usize, load: f64) -> Plan {
     Plan::sized(n, load, SMALL).unwrap()
 }
@@ -239,7 +245,7 @@ fn overflow<K: Key, V: Value>() {
             "{header:?}"
         );
     }
-    let mut plan = Plan::sized(3000, 0.8, Sizes { small: 0, ..Sizes::TUNED }).unwrap();
+    let mut plan = Plan::sized(3000, 0.8, PlanTuning { small: 0, ..PlanTuning::TUNED }).unwrap();
     plan.partitions.room = 2500;
     let header = Bench::<K, V>::new(1).with(unique(3000, 1)).check(&plan, KeepLast);
     assert!(header.overflowed > 0 && header.attempts == 1, "{header:?}");

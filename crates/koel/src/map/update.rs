@@ -6,13 +6,13 @@ use crate::duplicates::Duplicates;
 use crate::error::Result;
 use crate::table::plan::Plan;
 use crate::table::update::{
-    Batch, EntriesOnHost, Launch, Limits, Operations, Outcome, Updatable, Updater,
+    Batch, EntriesOnHost, Launch, Operations, Outcome, Updatable, UpdateTuning, Updater,
 };
 use crate::table::{Builder, Settings, Table};
-use koel_kernels::map::few::map_update_few;
+use koel_kernels::map::sparse::map_update_sparse;
 use koel_kernels::map::update::{MAX_BUCKETS, map_update, map_update_left, shared_bytes};
-use koel_kernels::table::few::{Few, shared_bytes as few_shared_bytes};
 use koel_kernels::table::layout::Layout;
+use koel_kernels::table::sparse::{Sparse, shared_bytes as sparse_shared_bytes};
 use koel_kernels::table::update::{Applying, operation};
 
 #[cfg(test)]
@@ -104,15 +104,15 @@ impl<K: Key, V: Value> MapUpdater<K, V> {
     ///
     /// Errors: a load outside 0.3 to 0.95.
     pub fn new(device: &Device, options: MapOptions) -> Result<MapUpdater<K, V>> {
-        MapUpdater::with_limits(device, options, Limits::TUNED)
+        MapUpdater::with_tuning(device, options, UpdateTuning::TUNED)
     }
     /// Creates an updater with limits other than the tuned ones, so that tests take every path.
-    pub(super) fn with_limits(
+    pub(super) fn with_tuning(
         device: &Device,
         options: MapOptions,
-        limits: Limits,
+        tuning: UpdateTuning,
     ) -> Result<MapUpdater<K, V>> {
-        Ok(MapUpdater { updater: Updater::new(device, options.into(), limits)? })
+        Ok(MapUpdater { updater: Updater::new(device, options.into(), tuning)? })
     }
     /// Returns the bytes of scratch memory, which the largest batch so far determines.
     pub fn scratch_bytes(&self) -> usize {
@@ -210,8 +210,8 @@ impl<K: Key, V: Value> Updatable for Pairs<K, V> {
     fn shared_bytes(buckets: u32, entries: u32, each: bool) -> Option<u32> {
         (buckets <= MAX_BUCKETS).then(|| shared_bytes(buckets, entries, each, size_of::<V>() > 4))
     }
-    fn few_shared_bytes(few: Few) -> u32 {
-        few_shared_bytes(few, size_of::<<LayoutOf<K, V> as Layout>::Mixed>() as u32)
+    fn sparse_shared_bytes(sparse: Sparse) -> u32 {
+        sparse_shared_bytes(sparse, size_of::<<LayoutOf<K, V> as Layout>::Mixed>() as u32)
     }
     unsafe fn launch(stream: &Stream, applying: Applying, on: Launch<Self>) -> Result<()> {
         let Launch { table, sent, unstashed, batch, .. } = on;
@@ -223,12 +223,17 @@ impl<K: Key, V: Value> Updatable for Pairs<K, V> {
             )
         }
     }
-    unsafe fn launch_few(stream: &Stream, grid: u32, few: Few, on: Launch<Self>) -> Result<()> {
+    unsafe fn launch_sparse(
+        stream: &Stream,
+        grid: u32,
+        sparse: Sparse,
+        on: Launch<Self>,
+    ) -> Result<()> {
         let Launch { table, sent, cursors, batch, .. } = on;
         // SAFETY: guaranteed by the caller.
         unsafe {
-            map_update_few::launch::<LayoutOf<K, V>, _>(
-                stream, grid, few, table, sent, cursors, batch,
+            map_update_sparse::launch::<LayoutOf<K, V>, _>(
+                stream, grid, sparse, table, sent, cursors, batch,
             )
         }
     }

@@ -5,7 +5,7 @@ use crate::device::{Device, Element, Stream, View, ViewMut};
 use crate::error::{Result, check_length};
 use koel_kernels::compact::{self as kernels, TILE};
 use koel_kernels::lookback::Tiles;
-use koel_kernels::moved::FromTo;
+use koel_kernels::payload::FromTo;
 use koel_simt::{Buf, In};
 use rayon::prelude::*;
 
@@ -179,7 +179,7 @@ impl Compact {
     ) -> Result<u32> {
         self.lookback.check_device(stream)?;
         check_length("flags", flags.len(), "the elements", n)?;
-        check_length("count", count.len(), "one count", 1)?;
+        check_length("count", count.len(), "the total", 1)?;
         flags.arg("flags", stream)?;
         count.arg("count", stream)?;
         check_planned("elements to compact", n, self.max_n)

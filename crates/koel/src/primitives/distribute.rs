@@ -7,7 +7,7 @@ const CHUNK: usize = 1 << 14;
 
 /// An array that several threads write, each index by one of them.
 #[derive(Clone, Copy)]
-pub struct Places<'a, T> {
+pub(super) struct Places<'a, T> {
     ptr: *mut T,
     len: usize,
     of: PhantomData<&'a mut [T]>,
@@ -17,13 +17,13 @@ unsafe impl<T: Send> Sync for Places<'_, T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Send for Places<'_, T> {}
 impl<'a, T: Copy> Places<'a, T> {
-    pub fn new(of: &'a mut [T]) -> Places<'a, T> {
+    pub(super) fn new(of: &'a mut [T]) -> Places<'a, T> {
         Places { ptr: of.as_mut_ptr(), len: of.len(), of: PhantomData }
     }
     /// # Safety
     /// `i` is in bounds, and no other thread writes index `i`.
     #[inline(always)]
-    pub unsafe fn put(&self, i: usize, v: T) {
+    pub(super) unsafe fn put(&self, i: usize, v: T) {
         debug_assert!(i < self.len);
         // SAFETY: in bounds, and no other thread's.
         unsafe { self.ptr.add(i).write(v) }
@@ -36,7 +36,7 @@ impl<'a, T: Copy> Places<'a, T> {
 ///
 /// The closures are copied into each thread's loop, so that their captures stay in registers
 /// despite the writes.
-pub fn distribute(
+pub(super) fn distribute(
     threads: usize,
     n: usize,
     bins: usize,
@@ -71,7 +71,7 @@ pub fn distribute(
     counts
 }
 /// Returns the starts of consecutive bins without gaps.
-pub fn packed(counts: &[usize]) -> Vec<usize> {
+pub(super) fn packed(counts: &[usize]) -> Vec<usize> {
     let sums = counts.iter().scan(0, |all, count| Some(std::mem::replace(all, *all + count)));
     sums.collect()
 }

@@ -57,7 +57,7 @@ pub fn partition_with_slack(
     check_length("values", values.len(), "the keys", keys.len())?;
     check_length("out", out.len(), "all bins' room", count.saturating_mul(room))?;
     check_length("cursors", cursors.len(), "the bins", count)?;
-    check_length("overflow", overflow.len(), "one count", 1)?;
+    check_length("overflow", overflow.len(), "the total", 1)?;
     let (n, _) = (count32("pairs", keys.len())?, count32("places", out.len())?);
     cursors.fill_bytes(0, stream)?;
     overflow.fill_bytes(0, stream)?;

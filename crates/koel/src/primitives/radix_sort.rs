@@ -14,7 +14,7 @@ use super::lookback::Lookback;
 use crate::device::{Buffer, Device, Element, Stream, View, ViewMut};
 use crate::error::{Error, Result, check_length};
 use koel_kernels::lookback::Tiles;
-use koel_kernels::moved::FromTo;
+use koel_kernels::payload::FromTo;
 use koel_kernels::radix_sort::{self as kernels, COUNT_TURN, Digit, RADIX, THREADS, digit_mask};
 use rdst::{RadixKey, RadixSort};
 use std::ops::Range;

@@ -53,7 +53,7 @@ impl Runs {
         self.lookback.check_device(stream)?;
         check_length("distinct", distinct.len(), "the elements", elements.len())?;
         check_length("starts", starts.len(), "the elements and one", elements.len() + 1)?;
-        check_length("count", count.len(), "one count", 1)?;
+        check_length("count", count.len(), "the total", 1)?;
         let n = check_planned("elements to find runs in", elements.len(), self.max_n)?;
         let from = elements.arg("elements", stream)?;
         let to = RunsOut {

@@ -5,7 +5,7 @@ use crate::device::{Device, Stream, View, ViewMut};
 use crate::error::{Error, Result, check_length};
 use crate::key::Key;
 use crate::seed::Seeds;
-use crate::table::plan::{Plan, Sizes};
+use crate::table::plan::{Plan, PlanTuning};
 use koel_kernels::set::combine::how;
 
 /// Load factor of the tables of a combination. Callers do not choose it, so it is the one that
@@ -52,7 +52,7 @@ const COPIES: f64 = 64.0;
 /// atomics in device memory, about ten times as slow if the distinct keys do not fit the cache.
 pub struct SetCombiner<K: Key = u32> {
     device: Device,
-    sizes: Sizes,
+    sizes: PlanTuning,
     scratch: Scratch<K>,
 }
 enum Scratch<K: Key> {
@@ -64,10 +64,10 @@ enum Scratch<K: Key> {
 impl<K: Key> SetCombiner<K> {
     /// Creates a combiner without scratch memory.
     pub fn new(device: &Device) -> Result<SetCombiner<K>> {
-        SetCombiner::with_sizes(device, Sizes { copies: COPIES, ..kernels::sizes::<K>() })
+        SetCombiner::with_tuning(device, PlanTuning { copies: COPIES, ..kernels::sizes::<K>() })
     }
     /// Creates a combiner with sizes other than the tuned ones, so that tests take every path.
-    pub(super) fn with_sizes(device: &Device, sizes: Sizes) -> Result<SetCombiner<K>> {
+    pub(super) fn with_tuning(device: &Device, sizes: PlanTuning) -> Result<SetCombiner<K>> {
         let scratch = match device.runs_kernels() {
             true => Scratch::Kernels([None, None]),
             false => Scratch::Cpu(Default::default()),
@@ -225,7 +225,7 @@ impl<K: Key> SetCombiner<K> {
         others.map(|others| others.arg("others", stream)).transpose()?;
         output.arg("output", stream)?;
         count.arg("count", stream)?;
-        check_length("count", count.len(), "one sum", 1)
+        check_length("count", count.len(), "the total", 1)
     }
 }
 impl<K: Key> std::fmt::Debug for SetCombiner<K> {

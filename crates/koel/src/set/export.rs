@@ -10,21 +10,21 @@ use koel_kernels::set::layout::unmixed;
 use koel_kernels::table::layout::Layout;
 
 /// Downloads all keys.
-pub fn keys_of<K: Key>(table: &Table<Keys<K>>) -> Result<Vec<K>> {
+pub(super) fn keys_of<K: Key>(table: &Table<Keys<K>>) -> Result<Vec<K>> {
     let device = &table.device;
     let (mut keys, mut count) = (device.alloc(table.len()?)?, device.alloc(1)?);
     export(table, &device.stream()?, keys.view_mut(), count.view_mut())?;
     keys.download()
 }
 /// Writes all keys: see [`Set::export_into`](super::Set::export_into).
-pub fn export<K: Key>(
+pub(super) fn export<K: Key>(
     table: &Table<Keys<K>>,
     stream: &Stream,
     mut keys: ViewMut<'_, K>,
     mut count: ViewMut<'_, u64>,
 ) -> Result<()> {
     table.check_stream(stream)?;
-    check_length("count", count.len(), "one sum", 1)?;
+    check_length("count", count.len(), "the total", 1)?;
     let n = table.len()?;
     check_length("keys", keys.len().min(n), "keys of the set", n)?;
     let (keys_arg, count_arg) = (keys.arg("keys", stream)?, count.arg("count", stream)?);

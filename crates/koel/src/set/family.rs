@@ -15,7 +15,7 @@ use koel_simt::{Buf, In};
 use std::marker::PhantomData;
 
 /// Entries of a set: keys alone.
-pub struct Keys<K = u32>(PhantomData<K>);
+pub(crate) struct Keys<K = u32>(PhantomData<K>);
 
 impl<K: Key> Family for Keys<K> {
     type Pairs = K::Pairs;

@@ -6,20 +6,20 @@ use crate::duplicates::Duplicates;
 use crate::error::Result;
 use crate::key::Key;
 use crate::seed::Seeds;
-use crate::table::plan::{Plan, Sizes, with_crowd};
-use crate::table::slots::{SETTLED, Slots, resident, stash_words};
+use crate::table::plan::{Plan, PlanTuning, with_crowd};
+use crate::table::slots::{FINALIZE_TILE, Slots, resident, stash_words};
 use crate::table::{THREADS, slots_of};
 use koel_kernels::set::build::{Arrived, set_build};
 use koel_kernels::set::combine::{
     Combined, Ending, combine_bytes, how, set_combine, set_combined, spare_words,
 };
 use koel_kernels::set::export::set_export;
+use koel_kernels::set::finalize::{Finalizing, Memory, mark_words, set_finalize};
 use koel_kernels::set::find::set_contains;
 use koel_kernels::set::layout::Member;
 use koel_kernels::set::partition::{
     FEW_BINS, KeysIn, MANY_BINS, set_from_groups, set_from_input, set_from_input_many,
 };
-use koel_kernels::set::settle::{Memory, Settling, mark_words, set_settle};
 use koel_kernels::table::append::KeysOut;
 use koel_kernels::table::bins::{Bins, BinsOut, GroupsIn, StashOut};
 use koel_kernels::table::state;
@@ -30,20 +30,20 @@ const _: () =
 
 /// Returns the sizes for plans of sets. A block takes twice as many 32-bit keys as 64-bit keys, in
 /// as many bytes.
-pub fn sizes<K: Member>() -> Sizes {
+pub(super) fn sizes<K: Member>() -> PlanTuning {
     let (pairs, shared): (u32, fn(u32, u32) -> u32) = match size_of::<K>() {
         4 => (7200, |buckets, list| combine_bytes(buckets, list, 4)),
         _ => (3600, |buckets, list| combine_bytes(buckets, list, 8)),
     };
-    Sizes { bucket: K::SLOTS, most: u32::MAX, shared, pairs, copies: 6.0, ..Sizes::TUNED }
+    PlanTuning { bucket: K::SLOTS, most: u32::MAX, shared, pairs, copies: 6.0, ..PlanTuning::TUNED }
 }
 /// Plans a set of `n` keys.
-pub fn plan_of<K: Member>(n: usize, load: f64) -> Result<Plan> {
+pub(super) fn plan_of<K: Member>(n: usize, load: f64) -> Result<Plan> {
     Plan::sized(n, load, sizes::<K>())
 }
 
 /// Memory of the partition passes over an array of keys.
-pub struct Passes<K: Key> {
+pub(crate) struct Passes<K: Key> {
     /// Bins of the first of two passes; empty if they are stored elsewhere.
     by_group: Buffer<K>,
     /// Bins of the last pass; afterwards memory for the fallback.
@@ -59,13 +59,13 @@ pub struct Passes<K: Key> {
 }
 /// Lengths of the arrays of keys.
 #[derive(Clone, Copy)]
-pub struct Lengths {
+pub(crate) struct Lengths {
     pub by_group: usize,
     pub by_partition: usize,
 }
 impl Lengths {
     /// Returns the lengths for the build of a set.
-    pub fn of_set<K: Key>(plan: &Plan) -> Lengths {
+    pub(crate) fn of_set<K: Key>(plan: &Plan) -> Lengths {
         let groups = plan.group_places();
         Lengths {
             by_group: if groups <= slots_of::<Keys<K>>(plan.shape) { 0 } else { groups },
@@ -73,7 +73,7 @@ impl Lengths {
         }
     }
     /// Returns the lengths for an array that is combined. The fallback has a table for `keys` keys.
-    pub fn of_array(plan: &Plan, keys: usize) -> Lengths {
+    pub(crate) fn of_array(plan: &Plan, keys: usize) -> Lengths {
         let again = spare_words(spare_slots(keys) as usize);
         Lengths { by_group: plan.group_places(), by_partition: plan.partition_places().max(again) }
     }
@@ -91,7 +91,7 @@ fn spare_slots(keys: usize) -> u32 {
     (keys + keys / 32 + 1) as u32
 }
 impl<K: Key> Passes<K> {
-    pub fn new(device: &Device, plan: &Plan, lengths: Lengths) -> Result<Passes<K>> {
+    pub(crate) fn new(device: &Device, plan: &Plan, lengths: Lengths) -> Result<Passes<K>> {
         Ok(Passes {
             by_group: device.alloc(lengths.by_group)?,
             by_partition: device.alloc(lengths.by_partition)?,
@@ -102,13 +102,13 @@ impl<K: Key> Passes<K> {
             clean: false,
         })
     }
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         let keys = [&self.by_group, &self.by_partition, &self.overflow].map(|b| b.bytes());
         let words = [&self.cursors, &self.valid, &self.state].map(|b| b.bytes());
         keys.iter().sum::<usize>() + words.iter().sum::<usize>()
     }
     /// Returns whether the memory suffices for this plan.
-    pub fn fits(&self, plan: &Plan, lengths: Lengths) -> bool {
+    pub(crate) fn fits(&self, plan: &Plan, lengths: Lengths) -> bool {
         self.by_group.len() >= lengths.by_group
             && self.by_partition.len() >= lengths.by_partition
             && self.overflow.len() >= 2 * plan.partitions.area as usize
@@ -117,7 +117,7 @@ impl<K: Key> Passes<K> {
     /// Returns whether the words that builds share are reset, as they must be before and after a
     /// build.
     #[cfg(test)]
-    pub fn is_clean(&self) -> bool {
+    pub(crate) fn is_clean(&self) -> bool {
         let zero = |b: &Buffer<u32>| b.download().unwrap().iter().all(|&w| w == 0);
         zero(&self.cursors)
             && zero(&self.state)
@@ -243,7 +243,7 @@ impl<K: Key> Passes<K> {
     }
 }
 /// Returns memory for the passes over an array: `kept` if that suffices, otherwise new memory.
-pub fn reserve<'a, K: Key>(
+pub(super) fn reserve<'a, K: Key>(
     device: &Device,
     kept: &'a mut Option<Passes<K>>,
     plan: &Plan,
@@ -263,7 +263,7 @@ pub fn reserve<'a, K: Key>(
 /// Enqueues a build. The set's header states the result once it has run.
 ///
 /// Launches: one partition pass or two, the build, and the end of the build.
-pub fn build<K: Key>(
+pub(super) fn build<K: Key>(
     stream: &Stream,
     plan: &Plan,
     seeds: Seeds,
@@ -280,7 +280,7 @@ pub fn build<K: Key>(
     // SAFETY: the bins are as the passes left them; `slots` has the buckets of all partitions, the
     // stash 2^`stash_bits` slots.
     unsafe { set_build::launch(stream, plan.shape.partitions, arrived, slots, stash) }?;
-    let settling = Settling {
+    let finalizing = Finalizing {
         n: plan.n,
         seed,
         redraws,
@@ -292,10 +292,10 @@ pub fn build<K: Key>(
     let spare = passes.by_partition.view_mut().arg("spare", stream)?;
     let [cursors, valid, build_state] = passes.counters(stream)?;
     let memory = Memory { spare, cursors, valid, build_state };
-    let (grid, table) = (resident(stream, plan.n, SETTLED), set.table_mut(stream, plan)?);
+    let (grid, table) = (resident(stream, plan.n, FINALIZE_TILE), set.table_mut(stream, plan)?);
     // SAFETY: all memory is as the build left it; the spare memory has the marks, and a slot for
     // each key.
-    unsafe { set_settle::launch(stream, grid, settling, keys, table, memory) }?;
+    unsafe { set_finalize::launch(stream, grid, finalizing, keys, table, memory) }?;
     passes.clean = true;
     Ok(())
 }
@@ -335,7 +335,7 @@ fn part_array<K: Key>(
 /// the same partitions.
 ///
 /// Launches: one partition pass or two for each array, the combination, and its end; and a fill.
-pub fn combine_arrays<K: Key>(
+pub(super) fn combine_arrays<K: Key>(
     stream: &Stream,
     what: u32,
     seed: u32,
@@ -371,7 +371,7 @@ pub fn combine_arrays<K: Key>(
         valid,
         states,
     };
-    let grid = resident(stream, n[0].max(n[1]), SETTLED);
+    let grid = resident(stream, n[0].max(n[1]), FINALIZE_TILE);
     // SAFETY: as above; the spare memory has a slot for each key that is inserted there.
     unsafe { set_combined::launch(stream, grid, ending, combined, to) }?;
     first_passes.clean = true;

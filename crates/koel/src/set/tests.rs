@@ -8,7 +8,7 @@ use crate::key::Key;
 use crate::seed::Seeds;
 use crate::table::Family;
 use crate::table::header::{Header, read_header};
-use crate::table::plan::{Plan, Sizes};
+use crate::table::plan::{Plan, PlanTuning};
 use crate::table::slots::Slots;
 use koel_kernels::hash::mix::{mix, splitmix_at};
 use koel_kernels::set::layout::{fillers, hash, in_bucket, mixed, unmixed};
@@ -131,9 +131,9 @@ pub(super) fn check_layout<K: Key>(
     assert!(held == *oracle, "the keys are others");
 }
 /// Two passes from 400 keys on.
-fn small_sizes<K: Key>() -> Sizes {
+fn small_sizes<K: Key>() -> PlanTuning {
     let sizes = super::kernels::sizes::<K>();
-    Sizes { pairs: 100, one_pass: 4, groups: 4, small: 0, small_partitions: 1, ..sizes }
+    PlanTuning { pairs: 100, one_pass: 4, groups: 4, small: 0, small_partitions: 1, ..sizes }
 }
 fn small<K: Key>(n: usize, load: f64) -> Plan {
     Plan::sized(n, load, small_sizes::<K>()).unwrap()
@@ -163,7 +163,7 @@ fn one_pass<K: Key>() {
     for n in [0, 1, 2, 6, 7, 31, 33, 255, 257, 2047, 2049, 7000] {
         Bench::<K>::new(1, unique(n, 5)).check(&super::kernels::plan_of::<K>(n, 0.8).unwrap());
     }
-    let sizes = Sizes { pairs: 30, one_pass: 1024, ..small_sizes::<K>() };
+    let sizes = PlanTuning { pairs: 30, one_pass: 1024, ..small_sizes::<K>() };
     for n in [9000, 12_000] {
         let plan = Plan::sized(n, 0.8, sizes).unwrap();
         assert!(plan.groups.is_none() && plan.partitions.count > 256);
@@ -206,7 +206,8 @@ fn overflow_is_not_lost() {
 fn short_lists<K: Key>() {
     for seed in 1..4 {
         let copies = (0..6).flat_map(|_| unique(1500, seed));
-        let mut plan = Plan::sized(9000, 0.8, Sizes { pairs: 1200, ..small_sizes::<K>() }).unwrap();
+        let mut plan =
+            Plan::sized(9000, 0.8, PlanTuning { pairs: 1200, ..small_sizes::<K>() }).unwrap();
         // The buckets have room for the keys. The lists have room for those that wait, but not for
         // all copies of those that are listed.
         plan.shape.buckets =
@@ -337,8 +338,11 @@ fn copies_of_skewed_keys_do_not_overflow() {
 /// none, few, many, or many later.
 fn large_partitions<K: Key>() {
     let n = 22_000;
-    let sizes =
-        Sizes { pairs: super::kernels::sizes::<K>().pairs, one_pass: 64, ..small_sizes::<K>() };
+    let sizes = PlanTuning {
+        pairs: super::kernels::sizes::<K>().pairs,
+        one_pass: 64,
+        ..small_sizes::<K>()
+    };
     for seed in 1..3u64 {
         let random = |i: usize| splitmix_at(seed, i as u32);
         let kinds: [Box<dyn Fn(usize) -> u64>; 6] = [
@@ -359,7 +363,7 @@ fn large_partitions<K: Key>() {
             assert_eq!(bench.check(&plan).attempts, 1);
         }
         let stream = executor(seed);
-        let mut combiner = SetCombiner::with_sizes(stream.device(), sizes).unwrap();
+        let mut combiner = SetCombiner::with_tuning(stream.device(), sizes).unwrap();
         let [a, b] = [&kinds[3], &kinds[5]]
             .map(|of| (0..n / 2).map(|i| K::narrowed(of(2 * i))).collect::<Vec<_>>());
         combine(&mut combiner, &stream, &a, &b);
@@ -443,7 +447,7 @@ fn combinations<K: Key>() {
     for seed in 1..3 {
         let stream = executor(seed);
         let mut tuned = SetCombiner::<K>::new(stream.device()).unwrap();
-        let mut small = SetCombiner::with_sizes(stream.device(), small_sizes::<K>()).unwrap();
+        let mut small = SetCombiner::with_tuning(stream.device(), small_sizes::<K>()).unwrap();
         for (a, b) in
             [(0..0, 0..0), (0..1, 0..0), (0..0, 0..1), (0..500, 250..260), (0..3000, 1000..5000)]
         {
@@ -487,7 +491,7 @@ fn combinations_again<K: Key>() {
     };
     for seed in 1..3 {
         let stream = executor(seed);
-        let mut small = SetCombiner::with_sizes(stream.device(), small_sizes::<K>()).unwrap();
+        let mut small = SetCombiner::with_tuning(stream.device(), small_sizes::<K>()).unwrap();
         for (a, b) in [(0..3000, 1000..2500), (0..100, 0..3000), (0..3000, 50..100)] {
             let (mut a, mut b) = (keys(a), keys(b));
             combine(&mut small, &stream, &a, &b);

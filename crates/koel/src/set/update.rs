@@ -7,12 +7,12 @@ use crate::error::Result;
 use crate::key::Key;
 use crate::table::plan::Plan;
 use crate::table::update::{
-    Batch, EntriesOnHost, Launch, Limits, Operations, Outcome, Updatable, Updater,
+    Batch, EntriesOnHost, Launch, Operations, Outcome, Updatable, UpdateTuning, Updater,
 };
 use crate::table::{Builder, Settings, Table};
-use koel_kernels::set::few::set_update_few;
+use koel_kernels::set::sparse::set_update_sparse;
 use koel_kernels::set::update::{set_update, set_update_left, shared_bytes};
-use koel_kernels::table::few::{Few, shared_bytes as few_shared_bytes};
+use koel_kernels::table::sparse::{Sparse, shared_bytes as sparse_shared_bytes};
 use koel_kernels::table::update::{Applying, operation};
 
 #[cfg(test)]
@@ -100,11 +100,15 @@ impl<K: Key> SetUpdater<K> {
     ///
     /// Errors: a load outside 0.3 to 0.95.
     pub fn new(device: &Device, options: SetOptions) -> Result<SetUpdater<K>> {
-        SetUpdater::with_limits(device, options, Limits::OF_SETS)
+        SetUpdater::with_tuning(device, options, UpdateTuning::OF_SETS)
     }
     /// Creates an updater with limits other than the tuned ones, so that tests take every path.
-    fn with_limits(device: &Device, options: SetOptions, limits: Limits) -> Result<SetUpdater<K>> {
-        Ok(SetUpdater { updater: Updater::new(device, options.into(), limits)? })
+    fn with_tuning(
+        device: &Device,
+        options: SetOptions,
+        tuning: UpdateTuning,
+    ) -> Result<SetUpdater<K>> {
+        Ok(SetUpdater { updater: Updater::new(device, options.into(), tuning)? })
     }
     /// Returns the bytes of scratch memory, which the largest batch so far determines.
     pub fn scratch_bytes(&self) -> usize {
@@ -200,8 +204,8 @@ impl<K: Key> Updatable for Keys<K> {
     fn shared_bytes(buckets: u32, entries: u32, each: bool) -> Option<u32> {
         Some(shared_bytes(buckets, entries, each, size_of::<K>() as u32))
     }
-    fn few_shared_bytes(few: Few) -> u32 {
-        few_shared_bytes(few, size_of::<K>() as u32)
+    fn sparse_shared_bytes(sparse: Sparse) -> u32 {
+        sparse_shared_bytes(sparse, size_of::<K>() as u32)
     }
     unsafe fn launch(stream: &Stream, applying: Applying, on: Launch<Self>) -> Result<()> {
         let Launch { table, sent, unstashed, batch, .. } = on;
@@ -209,10 +213,15 @@ impl<K: Key> Updatable for Keys<K> {
         // SAFETY: guaranteed by the caller.
         unsafe { set_update::launch(stream, grid, applying, table, sent, unstashed, batch) }
     }
-    unsafe fn launch_few(stream: &Stream, grid: u32, few: Few, on: Launch<Self>) -> Result<()> {
+    unsafe fn launch_sparse(
+        stream: &Stream,
+        grid: u32,
+        sparse: Sparse,
+        on: Launch<Self>,
+    ) -> Result<()> {
         let Launch { table, sent, cursors, batch, .. } = on;
         // SAFETY: guaranteed by the caller.
-        unsafe { set_update_few::launch(stream, grid, few, table, sent, cursors, batch) }
+        unsafe { set_update_sparse::launch(stream, grid, sparse, table, sent, cursors, batch) }
     }
     unsafe fn launch_left(
         stream: &Stream,

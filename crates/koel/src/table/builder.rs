@@ -15,7 +15,7 @@ use std::mem::replace;
 
 /// Build options of a table.
 #[derive(Clone, Copy, Debug)]
-pub struct Settings {
+pub(crate) struct Settings {
     pub load: f64,
     pub duplicates: Duplicates,
     pub seed: Option<u32>,
@@ -24,7 +24,7 @@ pub struct Settings {
 
 impl Settings {
     /// Errors: a load factor outside 0.3 to 0.95.
-    pub fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         if (0.3..=0.95).contains(&self.load) {
             return Ok(());
         }
@@ -37,7 +37,7 @@ impl Settings {
 }
 
 /// Builds tables, and keeps scratch memory across builds.
-pub struct Builder<F: Family> {
+pub(crate) struct Builder<F: Family> {
     pub device: Device,
     pub settings: Settings,
     seeds: Seeds,
@@ -49,7 +49,7 @@ impl<F: Family> Builder<F> {
     /// Creates a builder without scratch memory.
     ///
     /// Errors: a load outside 0.3 to 0.95.
-    pub fn new(device: &Device, settings: Settings) -> Result<Builder<F>> {
+    pub(crate) fn new(device: &Device, settings: Settings) -> Result<Builder<F>> {
         settings.check()?;
         let seeds = Seeds::new(settings.seed, settings.reproducible);
         Ok(Builder { device: device.clone(), settings, seeds, cpu: None, kernels: None })
@@ -57,17 +57,17 @@ impl<F: Family> Builder<F> {
     /// Plans a table for `n` entries.
     ///
     /// Errors: a stream of another device; more entries than 31-bit indices can address.
-    pub fn plan(&self, stream: &Stream, n: usize) -> Result<Plan> {
+    pub(crate) fn plan(&self, stream: &Stream, n: usize) -> Result<Plan> {
         check_device("stream", stream.device(), &self.device)?;
         F::plan(n, self.settings.load)
     }
     /// Returns an empty table with memory for `entries` entries, to be [rebuilt](Self::rebuild).
-    pub fn with_room(&self, entries: usize) -> Result<Table<F>> {
+    pub(crate) fn with_room(&self, entries: usize) -> Result<Table<F>> {
         self.empty(F::plan(entries, self.settings.load)?)
     }
     /// Reserves memory in a table and in this builder for a build of `entries` entries, which then
     /// allocates nothing. A table with too little memory loses its content.
-    pub fn reserve_for(&mut self, table: &mut Table<F>, entries: usize) -> Result<()> {
+    pub(crate) fn reserve_for(&mut self, table: &mut Table<F>, entries: usize) -> Result<()> {
         let plan = F::plan(entries, self.settings.load)?;
         if self.device.runs_kernels() {
             F::reserve(&mut self.kernels, &self.device, &plan)?;
@@ -78,7 +78,7 @@ impl<F: Family> Builder<F> {
         Ok(())
     }
     /// Returns the bytes that a table of `entries` entries occupies if its stash is empty.
-    pub fn bytes_of(&self, entries: usize) -> Result<usize> {
+    pub(crate) fn bytes_of(&self, entries: usize) -> Result<usize> {
         let plan = F::plan(entries, self.settings.load)?;
         if self.device.runs_kernels() {
             return Ok(device_bytes::<F>(&plan));
@@ -104,7 +104,12 @@ impl<F: Family> Builder<F> {
     }
 
     /// Builds a table by a plan. Waits for the device.
-    pub fn build(&mut self, plan: Plan, stream: &Stream, input: F::Input<'_>) -> Result<Table<F>> {
+    pub(crate) fn build(
+        &mut self,
+        plan: Plan,
+        stream: &Stream,
+        input: F::Input<'_>,
+    ) -> Result<Table<F>> {
         let mut table = self.empty(plan)?;
         let start = stream.record()?;
         // If the seed must be kept, kernels place homeless keys, however long that takes.
@@ -122,7 +127,7 @@ impl<F: Family> Builder<F> {
         Ok(table)
     }
     /// Builds a table by kernels that `launch` puts on the stream. Waits for the device.
-    pub fn build_with(
+    pub(crate) fn build_with(
         &mut self,
         plan: Plan,
         stream: &Stream,
@@ -139,7 +144,7 @@ impl<F: Family> Builder<F> {
     }
     /// Replaces the entries of a table. After an error in the arguments, or when out of memory, the
     /// table is unchanged; after any other error it is empty.
-    pub fn rebuild(
+    pub(crate) fn rebuild(
         &mut self,
         table: &mut Table<F>,
         plan: Plan,

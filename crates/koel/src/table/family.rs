@@ -16,7 +16,7 @@ pub trait DeviceLayout: MapLayout<Key: Element, Value: Element> {}
 impl<L: MapLayout<Key: Element, Value: Element>> DeviceLayout for L {}
 
 /// Kind of entries of a table, and the code that is special to it.
-pub trait Family: Sized {
+pub(crate) trait Family: Sized {
     /// Layout of an entry in the stash, and of the operations of updates.
     type Pairs: DeviceLayout<Key: Hash>;
     /// Layout of the buckets.
@@ -120,7 +120,7 @@ pub trait Family: Sized {
     ) -> Result<()>;
 }
 /// A build by the CPU engine.
-pub struct CpuBuild<'a, F: Family> {
+pub(crate) struct CpuBuild<'a, F: Family> {
     pub device: &'a Device,
     pub shape: Shape,
     pub seed: u32,
@@ -131,11 +131,11 @@ pub struct CpuBuild<'a, F: Family> {
     pub stash: &'a mut cpu::Stash<F::Pairs>,
 }
 /// Scratch memory that a builder keeps.
-pub trait Scratch {
+pub(crate) trait Scratch {
     fn bytes(&self) -> usize;
 }
 /// Membership lookups by the CPU engine.
-pub trait Membership<K> {
+pub(crate) trait Membership<K> {
     /// Sets `found[i]` to 1 or 0.
     fn contains(&self, device: &Device, queries: &[K], found: &mut [u8]) -> Result<()>;
     /// Sets bit `i % 32` of `bits[i / 32]` to 1 or 0.
@@ -145,7 +145,7 @@ pub trait Membership<K> {
 
 /// Arrays of a table, for kernels that read them.
 #[derive(Clone, Copy)]
-pub struct Handles<W: koel_simt::Word> {
+pub(crate) struct Handles<W: koel_simt::Word> {
     pub shape: Shape,
     pub stash_bits: u32,
     pub slots: In<W>,

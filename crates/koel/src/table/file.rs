@@ -11,7 +11,9 @@ use std::io::{Read, Seek};
 
 impl<F: Family> Table<F> {
     /// Returns the contents that are written to a file, also as part of another table.
-    pub fn contents<S: Slotted<Pairs = F::Pairs>>(&self) -> Result<Contents<'_, S, WordOf<F>>> {
+    pub(crate) fn contents<S: Slotted<Pairs = F::Pairs>>(
+        &self,
+    ) -> Result<Contents<'_, S, WordOf<F>>> {
         let report = self.report()?;
         let OnHost { stash, seed, held }: OnHost<ValueOf<F>> = self.on_host()?;
         // An empty stash may have no slots.
@@ -32,7 +34,7 @@ impl<F: Family> Table<F> {
         })
     }
     /// Reads a table from a file.
-    pub fn read<S: Slotted<Pairs = F::Pairs>, R: Read + Seek>(
+    pub(crate) fn read<S: Slotted<Pairs = F::Pairs>, R: Read + Seek>(
         parts: &mut Parts<'_, R>,
     ) -> Result<Table<F>> {
         let stash = parts.stash::<S>()?;
@@ -51,7 +53,7 @@ impl<F: Family> Table<F> {
         Ok(table)
     }
     /// Returns the file that the table was opened from, if any.
-    pub fn file(&self) -> Option<&Mapping> {
+    pub(crate) fn file(&self) -> Option<&Mapping> {
         match &self.storage {
             Storage::Cpu(OnCpu { table, .. }) => table.file(),
             Storage::Kernels(_) => None,

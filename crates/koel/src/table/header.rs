@@ -4,7 +4,7 @@ use koel_kernels::table::layout::Number;
 
 /// Content of a header.
 #[derive(Clone, Copy, Debug)]
-pub struct Header<V> {
+pub(crate) struct Header<V> {
     pub seed: u32,
     pub stashed: u32,
     /// Value of the ambiguous key.
@@ -18,7 +18,7 @@ pub struct Header<V> {
 }
 
 /// Reads the words of a header.
-pub fn read_header<V: Number>(words: &[u32]) -> Header<V> {
+pub(crate) fn read_header<V: Number>(words: &[u32]) -> Header<V> {
     let word = |w: u32| words[w as usize];
     let held = (word(header::HELD_VALUE + 1) as u64) << 32 | word(header::HELD_VALUE) as u64;
     Header {
@@ -34,7 +34,7 @@ pub fn read_header<V: Number>(words: &[u32]) -> Header<V> {
     }
 }
 /// Returns the header of a table that comes from elsewhere: what lookups and updates must know.
-pub fn header_words<V: Number>(
+pub(crate) fn header_words<V: Number>(
     seed: u32,
     pairs: usize,
     stashed: usize,

@@ -6,7 +6,7 @@ use crate::error::{Result, check_length, count32};
 
 impl<F: Family> Table<F> {
     /// Sets `found[i]` to 1 if the table holds `keys[i]`, otherwise to 0.
-    pub fn contains_into(
+    pub(crate) fn contains_into(
         &self,
         stream: &Stream,
         keys: View<'_, KeyOf<F>>,
@@ -30,7 +30,7 @@ impl<F: Family> Table<F> {
     }
     /// Sets bit `i % 32` of `found[i / 32]` to 1 if the table holds `keys[i]`, otherwise to 0. Bits
     /// after the last key become 0.
-    pub fn contains_bits_into(
+    pub(crate) fn contains_bits_into(
         &self,
         stream: &Stream,
         keys: View<'_, KeyOf<F>>,
@@ -54,14 +54,14 @@ impl<F: Family> Table<F> {
         }
     }
     /// Sets `count[0]` to the number of keys that the table holds.
-    pub fn count_into(
+    pub(crate) fn count_into(
         &self,
         stream: &Stream,
         keys: View<'_, KeyOf<F>>,
         mut count: ViewMut<'_, u64>,
     ) -> Result<()> {
         self.check_stream(stream)?;
-        check_length("count", count.len(), "one sum", 1)?;
+        check_length("count", count.len(), "the total", 1)?;
         let n = count32("keys", keys.len())?;
         let (queries, count_arg) = (keys.arg("keys", stream)?, count.arg("count", stream)?);
         match &self.storage {
@@ -79,14 +79,14 @@ impl<F: Family> Table<F> {
         }
     }
     /// Returns whether the table holds each key in host memory. Copies and waits.
-    pub fn contains(&self, keys: &[KeyOf<F>]) -> Result<Vec<bool>> {
+    pub(crate) fn contains(&self, keys: &[KeyOf<F>]) -> Result<Vec<bool>> {
         let (stream, staged) = (self.device.stream()?, self.device.stage(keys)?);
         let mut found = self.device.alloc(keys.len())?;
         self.contains_into(&stream, staged.view(), found.view_mut())?;
         Ok(found.download()?.into_iter().map(|f: u8| f != 0).collect())
     }
     /// Returns how many of the keys in host memory the table holds. Copies and waits.
-    pub fn count(&self, keys: &[KeyOf<F>]) -> Result<u64> {
+    pub(crate) fn count(&self, keys: &[KeyOf<F>]) -> Result<u64> {
         let (stream, staged) = (self.device.stream()?, self.device.stage(keys)?);
         let mut count = self.device.alloc(1)?;
         self.count_into(&stream, staged.view(), count.view_mut())?;

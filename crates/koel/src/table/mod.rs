@@ -6,22 +6,22 @@
 //! once for both: [plans](plan), memory ([`slots`]), the sequence of a [build](builder), reports,
 //! copies between devices, [files](file), membership [lookups](lookup), the routing of operations
 //! to partitions ([`sending`]) and batched [updates](update).
-pub mod builder;
+pub(crate) mod builder;
 mod family;
-pub mod file;
-pub mod header;
+pub(crate) mod file;
+pub(crate) mod header;
 mod lookup;
-pub mod plan;
-pub mod sending;
-pub mod slots;
-pub mod update;
+pub(crate) mod plan;
+pub(crate) mod sending;
+pub(crate) mod slots;
+pub(crate) mod update;
 
 use crate::cpu;
 use crate::device::{Buffer, Device, Event, Stream, check_device};
 use crate::error::{Error, Result};
 use crate::file::stored::Stored;
-pub use builder::{Builder, Settings};
-pub use family::{CpuBuild, DeviceLayout, Family, Handles, Membership, Scratch};
+pub(crate) use builder::{Builder, Settings};
+pub(crate) use family::{CpuBuild, DeviceLayout, Family, Handles, Membership, Scratch};
 use header::{Header, header_words, read_header};
 use koel_kernels::table::layout::{EMPTY, Layout, Shape};
 use plan::Plan;
@@ -29,10 +29,10 @@ use slots::Slots;
 use std::sync::Mutex;
 
 /// Threads per block of the kernels that look keys up or export a table.
-pub const THREADS: u32 = 256;
+pub(crate) const THREADS: u32 = 256;
 
 /// A table on a device.
-pub struct Table<F: Family> {
+pub(crate) struct Table<F: Family> {
     pub device: Device,
     pub plan: Plan,
     pub storage: Storage<F>,
@@ -41,12 +41,12 @@ pub struct Table<F: Family> {
     report: Mutex<Progress>,
 }
 /// Storage of the entries.
-pub enum Storage<F: Family> {
+pub(crate) enum Storage<F: Family> {
     Cpu(OnCpu<F>),
     Kernels(Slots<WordOf<F>>),
 }
 /// Storage of the CPU engine.
-pub struct OnCpu<F: Family> {
+pub(crate) struct OnCpu<F: Family> {
     pub table: Stored<WordOf<F>>,
     pub stash: cpu::Stash<F::Pairs>,
     pub seed: u32,
@@ -54,7 +54,7 @@ pub struct OnCpu<F: Family> {
     pub header: Buffer<u32>,
 }
 /// Content of a table other than its slots, on the host.
-pub struct OnHost<V> {
+pub(crate) struct OnHost<V> {
     /// Slots of the stash.
     pub stash: Vec<u64>,
     pub seed: u32,
@@ -62,9 +62,9 @@ pub struct OnHost<V> {
     pub held: Option<V>,
 }
 /// Type of the words of buckets.
-pub type WordOf<F> = <<F as Family>::Buckets as cpu::Buckets>::Word;
-pub type KeyOf<F> = <<F as Family>::Pairs as Layout>::Key;
-pub type ValueOf<F> = <<F as Family>::Pairs as Layout>::Value;
+pub(crate) type WordOf<F> = <<F as Family>::Buckets as cpu::Buckets>::Word;
+pub(crate) type KeyOf<F> = <<F as Family>::Pairs as Layout>::Key;
+pub(crate) type ValueOf<F> = <<F as Family>::Pairs as Layout>::Value;
 
 /// Statistics of a build.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -96,19 +96,19 @@ enum Progress {
 }
 
 /// Returns the number of words in the buckets of a table.
-pub fn words_of<F: Family>(shape: Shape) -> usize {
+pub(crate) fn words_of<F: Family>(shape: Shape) -> usize {
     shape.all_buckets() as usize * <F::Buckets as cpu::Buckets>::WORDS
 }
 /// Returns the number of slots of a table.
-pub fn slots_of<F: Family>(shape: Shape) -> usize {
+pub(crate) fn slots_of<F: Family>(shape: Shape) -> usize {
     shape.all_buckets() as usize * <F::Buckets as cpu::Buckets>::SLOTS
 }
 /// Returns the number of blocks for a lookup of `n` keys.
-pub fn grid(n: u32) -> u32 {
+pub(crate) fn grid(n: u32) -> u32 {
     n.div_ceil(THREADS)
 }
 /// Returns the seconds since the event `start` on the stream, `None` without one.
-pub fn seconds_since(stream: &Stream, start: Option<&Event>) -> Result<Option<f64>> {
+pub(crate) fn seconds_since(stream: &Stream, start: Option<&Event>) -> Result<Option<f64>> {
     start.map(|start| stream.record()?.seconds_since(start)).transpose()
 }
 
@@ -119,7 +119,7 @@ impl<F: Family> Table<F> {
         Table { device: device.clone(), plan, storage, report }
     }
     /// Returns a table that launched kernels build.
-    pub fn of_kernels(
+    pub(crate) fn of_kernels(
         device: &Device,
         plan: Plan,
         slots: Slots<WordOf<F>>,
@@ -131,21 +131,21 @@ impl<F: Family> Table<F> {
         table
     }
     /// Sets the report.
-    pub fn set_report(&self, report: Report) {
+    pub(crate) fn set_report(&self, report: Report) {
         self.set_progress(Progress::Known(report));
     }
     fn set_progress(&self, progress: Progress) {
         *self.report.lock().unwrap_or_else(|e| e.into_inner()) = progress;
     }
     /// Returns the number of entries.
-    pub fn len(&self) -> Result<usize> {
+    pub(crate) fn len(&self) -> Result<usize> {
         Ok(self.report()?.entries)
     }
     /// Returns the statistics of the build. Unless they are known, waits for the build and reads
     /// the header.
     ///
     /// Errors: the keys did not fit in any attempt.
-    pub fn report(&self) -> Result<Report> {
+    pub(crate) fn report(&self) -> Result<Report> {
         self.outcome()?.map_err(|attempts| Error::BuildFailed { table: F::NAMES[0], attempts })
     }
     /// Returns the statistics of the build, or the number of attempts after which it was given up.
@@ -185,7 +185,7 @@ impl<F: Family> Table<F> {
         Ok(Ok(known))
     }
     /// Returns whether the build dropped entries and did not fail. Waits for it.
-    pub fn has_dropped(&self) -> Result<bool> {
+    pub(crate) fn has_dropped(&self) -> Result<bool> {
         Ok(self.outcome()?.is_ok_and(|report| report.duplicates > 0))
     }
     /// Records that kernels change the table: the header tells the result once they have run.
@@ -197,7 +197,7 @@ impl<F: Family> Table<F> {
         Ok(read_header(&table.header.download()?))
     }
     /// Returns the bytes of memory that the table occupies. Does not wait.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         match &self.storage {
             Storage::Kernels(table) => table.bytes(),
             Storage::Cpu(table) => table.bytes(),
@@ -213,7 +213,7 @@ impl<F: Family> Table<F> {
         }
     }
     /// Empties the table, after a rebuild that failed.
-    pub fn forget(&mut self, stream: &Stream) {
+    pub(crate) fn forget(&mut self, stream: &Stream) {
         let emptied = match &mut self.storage {
             Storage::Kernels(table) => table.clear(stream),
             Storage::Cpu(OnCpu { table, stash, header, .. }) => {
@@ -231,13 +231,13 @@ impl<F: Family> Table<F> {
     /// Checks that the stream is on the table's device.
     ///
     /// Errors: a stream of another device.
-    pub fn check_stream(&self, stream: &Stream) -> Result<()> {
+    pub(crate) fn check_stream(&self, stream: &Stream) -> Result<()> {
         check_device("stream", stream.device(), &self.device)
     }
     /// Returns the table's arrays for a kernel that reads them.
     ///
     /// Errors: a stream of another device.
-    pub fn handles(&self, stream: &Stream) -> Result<Handles<WordOf<F>>> {
+    pub(crate) fn handles(&self, stream: &Stream) -> Result<Handles<WordOf<F>>> {
         match &self.storage {
             Storage::Kernels(table) => table.handles(stream, &self.plan),
             Storage::Cpu(OnCpu { table, stash, header, .. }) => {
@@ -253,7 +253,7 @@ impl<F: Family> Table<F> {
         }
     }
     /// Downloads the content other than the slots.
-    pub fn on_host(&self) -> Result<OnHost<ValueOf<F>>> {
+    pub(crate) fn on_host(&self) -> Result<OnHost<ValueOf<F>>> {
         Ok(match &self.storage {
             Storage::Kernels(table) => {
                 let header = self.read_header(table)?;
@@ -270,7 +270,7 @@ impl<F: Family> Table<F> {
     /// Copies the table to a device: the same bytes, the same answers. Waits.
     ///
     /// Errors: a failed build; out of memory; faults of the file that the table was opened from.
-    pub fn to_device(&self, device: &Device) -> Result<Table<F>> {
+    pub(crate) fn to_device(&self, device: &Device) -> Result<Table<F>> {
         let report = self.report()?;
         let OnHost { stash, seed, held } = self.on_host()?;
         let words = words_of::<F>(self.plan.shape);
@@ -311,14 +311,14 @@ impl<F: Family> Table<F> {
     }
 }
 impl<F: Family> OnCpu<F> {
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.table.bytes() + self.stash.bytes() + self.header.bytes()
     }
     /// Returns the words of the buckets, without further memory of the table.
-    pub fn words(&self, shape: Shape) -> &[WordOf<F>] {
+    pub(crate) fn words(&self, shape: Shape) -> &[WordOf<F>] {
         self.table.host().get(..words_of::<F>(shape)).unwrap_or(&[])
     }
-    pub fn finder(&self, shape: Shape) -> Result<F::Finder<'_>> {
+    pub(crate) fn finder(&self, shape: Shape) -> Result<F::Finder<'_>> {
         F::finder(shape, self.seed, self.words(shape), &self.stash)
     }
     /// Updates the header after a change of the table.

@@ -14,7 +14,7 @@ use koel_kernels::table::{stash, state};
 
 /// Parameters of plans.
 #[derive(Clone, Copy)]
-pub struct Sizes {
+pub(crate) struct PlanTuning {
     /// Slots per bucket.
     pub bucket: u32,
     /// Maximum number of pairs per partition, not counting overflow.
@@ -38,10 +38,10 @@ pub struct Sizes {
     /// Number of partitions of a small input, unless they would have too few pairs.
     pub small_partitions: u32,
 }
-impl Sizes {
+impl PlanTuning {
     /// Tuned sizes. Four blocks that build a partition fit a multiprocessor of compute capability
     /// 9.0. A single pass makes as many partitions as the widest tile has bins, on every device.
-    pub const TUNED: Sizes = Sizes {
+    pub(crate) const TUNED: PlanTuning = PlanTuning {
         bucket: BUCKET as u32,
         most: MAX_PAIRS,
         shared: shared_bytes,
@@ -106,7 +106,7 @@ const MAX_GROUPS: u32 = 1024;
 
 /// Everything that the number of pairs and the load determine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Plan {
+pub(crate) struct Plan {
     pub n: u32,
     pub shape: Shape,
     /// Capacity of a build's lists of pairs that miss their first bucket.
@@ -127,16 +127,16 @@ pub struct Plan {
 }
 
 impl Plan {
-    pub fn new(n: usize, load: f64) -> Result<Plan> {
-        Plan::sized(n, load, Sizes::TUNED)
+    pub(crate) fn new(n: usize, load: f64) -> Result<Plan> {
+        Plan::sized(n, load, PlanTuning::TUNED)
     }
     /// Returns the plan of an existing table of this shape, for lookups: nothing is built with it.
-    pub fn of_table(n: usize, shape: Shape) -> Result<Plan> {
+    pub(crate) fn of_table(n: usize, shape: Shape) -> Result<Plan> {
         // Planning for 0 pairs cannot fail, whatever `n` is.
         Ok(Plan { n: count32("pairs", n)?, shape, ..Plan::new(0, 0.8)? })
     }
     /// Plans with sizes other than the tuned ones: tests use small ones to take every path.
-    pub fn sized(n: usize, load: f64, sizes: Sizes) -> Result<Plan> {
+    pub(crate) fn sized(n: usize, load: f64, sizes: PlanTuning) -> Result<Plan> {
         let n = count32("pairs", n)?;
         // Low loads need many buckets for few pairs.
         let mut pairs = sizes.pairs_of(n, load);
@@ -197,8 +197,13 @@ impl Plan {
     /// Plans for `n` keys that are in the order of `ordered` partitions, of which each partition of
     /// the table covers as many as possible. Returns `None` if the table's partitions would have
     /// too many keys, or fewer than `least` on average.
-    pub fn of_ordered(n: usize, load: f64, ordered: u32, least: u32) -> Result<Option<Plan>> {
-        let (sizes, whole) = (Sizes::TUNED, Plan::new(n, load)?);
+    pub(crate) fn of_ordered(
+        n: usize,
+        load: f64,
+        ordered: u32,
+        least: u32,
+    ) -> Result<Option<Plan>> {
+        let (sizes, whole) = (PlanTuning::TUNED, Plan::new(n, load)?);
         let mean = |partitions: u32| n as f64 / partitions as f64;
         let fits = |&partitions: &u32| {
             mean(partitions) <= MAX_ORDERED && sizes.fit(mean(partitions), load)
@@ -225,7 +230,7 @@ impl Plan {
         }))
     }
     /// Plans for another array of `n` keys, with the same partitions.
-    pub fn with_the_same_partitions(&self, n: usize, sizes: Sizes) -> Result<Plan> {
+    pub(crate) fn with_the_same_partitions(&self, n: usize, sizes: PlanTuning) -> Result<Plan> {
         let n = count32("keys", n)?;
         let (partitions, groups) =
             divide(n, self.shape.partitions, self.groups.map_or(1, |g| g.count), sizes)?;
@@ -233,24 +238,24 @@ impl Plan {
     }
     /// Returns the maximum number of pairs that a build stashes before it takes another seed: half
     /// the slots of the stash.
-    pub fn most_stashed(&self) -> usize {
+    pub(crate) fn most_stashed(&self) -> usize {
         (1 << self.stash_bits) / 2
     }
     /// Returns the number of places in the bins of the first of two passes.
-    pub fn group_places(&self) -> usize {
+    pub(crate) fn group_places(&self) -> usize {
         self.groups.map_or(0, |g| g.count as usize * g.room as usize)
     }
     /// Returns the number of places in the bins of the last pass.
-    pub fn partition_places(&self) -> usize {
+    pub(crate) fn partition_places(&self) -> usize {
         self.shape.partitions as usize * self.partitions.room as usize
     }
     /// Returns the number of bins of both passes.
-    pub fn bins(&self) -> u32 {
+    pub(crate) fn bins(&self) -> u32 {
         self.groups.map_or(0, |g| g.count) + self.shape.partitions
     }
     /// Returns the tile of the pass over the input, on a device with `max_shared` bytes of shared
     /// memory per block.
-    pub fn first_tile(&self, max_shared: u32) -> Tile {
+    pub(crate) fn first_tile(&self, max_shared: u32) -> Tile {
         match self.groups.map_or(self.shape.partitions, |g| g.count) {
             0..=256 => NARROW,
             // Fewer wide tiles would leave many multiprocessors idle.
@@ -259,11 +264,11 @@ impl Plan {
         }
     }
     /// Returns the bins of the pass over the input.
-    pub fn first_bins(&self) -> Bins {
+    pub(crate) fn first_bins(&self) -> Bins {
         self.groups.unwrap_or(self.partitions)
     }
     /// Returns how the pass over the input, in `blocks` blocks, stamps pairs.
-    pub fn stamps(&self, duplicates: Duplicates, blocks: u32) -> Stamps {
+    pub(crate) fn stamps(&self, duplicates: Duplicates, blocks: u32) -> Stamps {
         let keep_first = (duplicates == Duplicates::KeepFirst) as u32;
         if self.parts < 4 {
             return Stamps { keep_first, ..Stamps::NONE };
@@ -280,7 +285,7 @@ impl Plan {
         }
     }
     /// Returns the parameters of blocks that build partitions.
-    pub fn source(&self) -> Source {
+    pub(crate) fn source(&self) -> Source {
         Source {
             room: self.partitions.room,
             stash_bits: self.stash_bits,
@@ -292,13 +297,13 @@ impl Plan {
         }
     }
     /// Returns the number of words in the buckets of a table.
-    pub fn words<L: Layout>(&self) -> usize {
+    pub(crate) fn words<L: Layout>(&self) -> usize {
         self.shape.all_buckets() as usize * L::WORDS
     }
 }
 
 /// Returns the bins of the last pass, and those of the first one if there are two.
-fn divide(n: u32, partitions: u32, groups: u32, sizes: Sizes) -> Result<(Bins, Option<Bins>)> {
+fn divide(n: u32, partitions: u32, groups: u32, sizes: PlanTuning) -> Result<(Bins, Option<Bins>)> {
     let area = (n / 256).next_multiple_of(2).clamp(MIN_OVERFLOW, MAX_OVERFLOW);
     // Room for many copies would need more places than kernels can count.
     let copies = if n <= 1 << 30 { sizes.copies } else { sizes.copies.min(MANY_COPIES) };
@@ -328,7 +333,7 @@ fn divide(n: u32, partitions: u32, groups: u32, sizes: Sizes) -> Result<(Bins, O
 
 /// Returns bins for a pass with tiles of `tile` pairs: sets the limit from which a bin counts as
 /// crowded, and its copies are dropped.
-pub fn with_crowd(bins: Bins, duplicates: Duplicates, tile: u32) -> Bins {
+pub(crate) fn with_crowd(bins: Bins, duplicates: Duplicates, tile: u32) -> Bins {
     let mean = tile as f64 / bins.count as f64;
     let limit = (mean + 5.0 * mean.sqrt()) as u32 + 4;
     Bins { crowd: if duplicates == Duplicates::Unchecked { !0 } else { limit }, ..bins }
@@ -419,7 +424,7 @@ mod tests {
         for (n, blocks) in
             [(100_000, 3), (100_000, 70), (1 << 20, 137), (1 << 24, 2185), (1 << 24, 100)]
         {
-            let plan = Plan::sized(n, 0.8, Sizes { small: 0, ..Sizes::TUNED }).unwrap();
+            let plan = Plan::sized(n, 0.8, PlanTuning { small: 0, ..PlanTuning::TUNED }).unwrap();
             for duplicates in [Duplicates::KeepLast, Duplicates::KeepFirst] {
                 let stamps = plan.stamps(duplicates, blocks);
                 let all = (0..blocks).map(|b| stamps.of_block(b)).collect::<Vec<_>>();

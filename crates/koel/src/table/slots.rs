@@ -8,17 +8,17 @@ use koel_kernels::table::header;
 use koel_kernels::table::layout::{Layout, TableMut};
 
 /// Pairs per block at the end of a build, in case everything is built again.
-pub const SETTLED: u32 = 2048;
+pub(crate) const FINALIZE_TILE: u32 = 2048;
 
 /// A table in device memory, whose buckets have words of type `W`.
-pub struct Slots<W = u64> {
+pub(crate) struct Slots<W = u64> {
     pub slots: Buffer<W>,
     pub stash: Buffer<u64>,
     pub header: Buffer<u32>,
 }
 impl<W: Element> Slots<W> {
     /// Allocates memory for a table of this plan.
-    pub fn new<F: Family>(device: &Device, plan: &Plan) -> Result<Slots<W>>
+    pub(crate) fn new<F: Family>(device: &Device, plan: &Plan) -> Result<Slots<W>>
     where
         F::Buckets: crate::cpu::Buckets<Word = W>,
     {
@@ -27,21 +27,21 @@ impl<W: Element> Slots<W> {
         Ok(Slots { slots, stash, header: device.alloc(header::WORDS)? })
     }
     /// Returns whether the memory suffices for a table of this plan.
-    pub fn fits<F: Family>(&self, plan: &Plan) -> bool {
+    pub(crate) fn fits<F: Family>(&self, plan: &Plan) -> bool {
         self.slots.len() >= words_of::<F>(plan.shape)
             && self.stash.len() >= stash_words::<F::Pairs>(plan)
     }
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.slots.bytes() + self.stash.bytes() + self.header.bytes()
     }
     /// Removes all entries.
-    pub fn clear(&mut self, stream: &Stream) -> Result<()> {
+    pub(crate) fn clear(&mut self, stream: &Stream) -> Result<()> {
         self.slots.view_mut().fill_bytes(0xFF, stream)?;
         self.stash.view_mut().fill_bytes(0xFF, stream)?;
         self.header.view_mut().fill_bytes(0, stream)
     }
     /// Returns the arrays for kernels that read them.
-    pub fn handles(&self, stream: &Stream, plan: &Plan) -> Result<Handles<W>> {
+    pub(crate) fn handles(&self, stream: &Stream, plan: &Plan) -> Result<Handles<W>> {
         Ok(Handles {
             shape: plan.shape,
             stash_bits: plan.stash_bits,
@@ -51,7 +51,7 @@ impl<W: Element> Slots<W> {
         })
     }
     /// Returns the arrays for kernels that change them.
-    pub fn table_mut(&mut self, stream: &Stream, plan: &Plan) -> Result<TableMut<W>> {
+    pub(crate) fn table_mut(&mut self, stream: &Stream, plan: &Plan) -> Result<TableMut<W>> {
         Ok(TableMut {
             shape: plan.shape,
             stash_bits: plan.stash_bits,
@@ -62,19 +62,19 @@ impl<W: Element> Slots<W> {
     }
 }
 /// Returns the bytes of a table that kernels build.
-pub fn device_bytes<F: Family>(plan: &Plan) -> usize {
+pub(crate) fn device_bytes<F: Family>(plan: &Plan) -> usize {
     words_of::<F>(plan.shape) * size_of::<WordOf<F>>()
         + stash_words::<F::Pairs>(plan) * size_of::<u64>()
         + header::WORDS * size_of::<u32>()
 }
 /// Returns the number of words in a plan's stash.
-pub fn stash_words<L: Layout>(plan: &Plan) -> usize {
+pub(crate) fn stash_words<L: Layout>(plan: &Plan) -> usize {
     L::SLOT_WORDS << plan.stash_bits
 }
 /// Returns the number of blocks for a kernel whose blocks wait for each other, given `n` pairs, of
 /// which `each` suffice for a block. All blocks must be resident at once: on a GPU, up to two per
 /// multiprocessor.
-pub fn resident(stream: &Stream, n: u32, each: u32) -> u32 {
+pub(crate) fn resident(stream: &Stream, n: u32, each: u32) -> u32 {
     let most = match stream.device().kind() {
         DeviceKind::Cuda => 2 * stream.device().parallelism() as u32,
         _ => 2,

@@ -1,7 +1,7 @@
 //! Shared by the tests: devices, key sets, and the naive oracle's pairs.
 #![allow(dead_code, reason = "each test file uses a part")]
 #[path = "../../src/special.rs"]
-pub mod special;
+pub(crate) mod special;
 
 use koel::Device;
 use std::path::Path;
@@ -10,7 +10,7 @@ use std::process::Command;
 /// Returns the devices to test on: the CPU, the test executor under several seeds, a GPU if there
 /// is one. `KOEL_TEST_DEVICES` may name kinds (`cpu,executor,cuda`): only those, and they must
 /// exist.
-pub fn devices() -> Vec<Device> {
+pub(crate) fn devices() -> Vec<Device> {
     let named = std::env::var("KOEL_TEST_DEVICES").ok();
     let wanted = |kind| named.as_deref().is_none_or(|n| n.split(',').any(|k| k == kind));
     let mut devices = vec![];
@@ -30,13 +30,13 @@ pub fn devices() -> Vec<Device> {
 }
 /// Returns whether big inputs are fast: not on the executor, and not under a sanitizer
 /// (`KOEL_TEST_SMALL`).
-pub fn is_fast(device: &Device) -> bool {
+pub(crate) fn is_fast(device: &Device) -> bool {
     device.kind() != koel::DeviceKind::Executor && std::env::var_os("KOEL_TEST_SMALL").is_none()
 }
 
 /// Returns a buffer that has been written, so that all of it may be read back whatever a test
 /// writes.
-pub fn written<T: koel::device::Element>(device: &Device, len: usize) -> koel::Buffer<T> {
+pub(crate) fn written<T: koel::device::Element>(device: &Device, len: usize) -> koel::Buffer<T> {
     let mut buffer = device.alloc(len).unwrap();
     let stream = device.stream().unwrap();
     buffer.view_mut().fill_bytes(0, &stream).unwrap();
@@ -46,7 +46,7 @@ pub fn written<T: koel::device::Element>(device: &Device, len: usize) -> koel::B
 
 /// Returns whether koel's use of the driver can be tested with a stand-in here: there is no driver,
 /// and no stand-in yet. Prints the reason if not.
-pub fn can_stand_in() -> bool {
+pub(crate) fn can_stand_in() -> bool {
     let reason = match (std::env::var_os("STAND_IN"), Device::cuda(0)) {
         (Some(_), _) => "this is the program that runs with the stand-in",
         (None, Ok(_)) => "the GPU's own driver is in the stand-in's place",
@@ -56,7 +56,7 @@ pub fn can_stand_in() -> bool {
     false
 }
 /// Runs a test of this program again, with a stand-in library for the driver. Returns its output.
-pub fn run_with_stand_in(test: &str, settings: &[(&str, &str)]) -> String {
+pub(crate) fn run_with_stand_in(test: &str, settings: &[(&str, &str)]) -> String {
     let program = std::env::current_exe().unwrap();
     let name = program.file_stem().unwrap().to_string_lossy().into_owned();
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("stand-in-of-{name}"));
@@ -83,24 +83,24 @@ pub fn run_with_stand_in(test: &str, settings: &[(&str, &str)]) -> String {
 }
 
 /// A bijection of the 32-bit words, different for each seed.
-pub fn scramble(x: u32, seed: u32) -> u32 {
+pub(crate) fn scramble(x: u32, seed: u32) -> u32 {
     let mut x = x ^ seed;
     x = (x ^ x >> 16).wrapping_mul(0x7FEB_352D);
     x = (x ^ x >> 15).wrapping_mul(0x846C_A68B);
     x ^ x >> 16
 }
 /// The value of a key in tests.
-pub fn value_of(key: u32) -> u32 {
+pub(crate) fn value_of(key: u32) -> u32 {
     !scramble(key, 99)
 }
 
 /// A set of distinct keys of any size.
-pub struct KeySet {
+pub(crate) struct KeySet {
     pub name: &'static str,
     pub key: fn(u32) -> u32,
 }
 /// Random keys, and those that break weak hash functions.
-pub const KEY_SETS: &[KeySet] = &[
+pub(crate) const KEY_SETS: &[KeySet] = &[
     KeySet { name: "random", key: |i| scramble(i, 7) },
     KeySet { name: "sequential", key: |i| i },
     KeySet { name: "downwards from all ones", key: |i| !i },
@@ -113,16 +113,16 @@ pub const KEY_SETS: &[KeySet] = &[
 ];
 
 /// A generator of random words.
-pub struct Random(pub u64);
+pub(crate) struct Random(pub u64);
 impl Random {
-    pub fn word(&mut self) -> u64 {
+    pub(crate) fn word(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
         z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
         z ^ z >> 31
     }
-    pub fn below(&mut self, n: u64) -> u64 {
+    pub(crate) fn below(&mut self, n: u64) -> u64 {
         self.word() % n.max(1)
     }
 }

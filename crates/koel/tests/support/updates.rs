@@ -8,20 +8,20 @@ use std::path::Path;
 
 /// The operations of a batch: one for all keys, or one byte per key.
 #[derive(Clone, Copy)]
-pub enum Operations<'a> {
+pub(crate) enum Operations<'a> {
     All(Operation),
     Each(View<'a, u8>),
 }
 /// Keys and values of a batch, and their operations.
 #[derive(Clone, Copy)]
-pub struct Batch<'a, K: Key, V: Value> {
+pub(crate) struct Batch<'a, K: Key, V: Value> {
     pub operations: Operations<'a>,
     pub keys: View<'a, K>,
     #[allow(dead_code, reason = "sets have none")]
     pub values: View<'a, V>,
 }
 /// A map, or a set: then all values are zero.
-pub trait Table: Sized {
+pub(crate) trait Table: Sized {
     type Key: Key;
     type Value: Value;
     type Updater;
@@ -66,9 +66,9 @@ pub trait Table: Sized {
     /// Returns a key that the table treats specially, or `other`, depending on the random word.
     fn often_special(random: u64, other: Self::Key) -> Self::Key;
 }
-pub type Oracle<T> = HashMap<<T as Table>::Key, <T as Table>::Value>;
+pub(crate) type Oracle<T> = HashMap<<T as Table>::Key, <T as Table>::Value>;
 
-pub fn key<K: Key>(word: u32) -> K {
+pub(crate) fn key<K: Key>(word: u32) -> K {
     K::narrowed((scramble(word, 77) as u64) << 32 | word as u64)
 }
 fn has_values<T: Table>() -> bool {
@@ -78,7 +78,7 @@ fn value<T: Table>(word: u64) -> T::Value {
     T::Value::narrowed(if has_values::<T>() { word } else { 0 })
 }
 /// A table under update, and its expected contents.
-pub struct World<T: Table> {
+pub(crate) struct World<T: Table> {
     pub table: T,
     updater: T::Updater,
     oracle: Oracle<T>,
@@ -86,7 +86,7 @@ pub struct World<T: Table> {
     random: Random,
 }
 impl<T: Table> World<T> {
-    pub fn new(device: &Device, keys: &[T::Key], load: f64, seed: u64) -> World<T> {
+    pub(crate) fn new(device: &Device, keys: &[T::Key], load: f64, seed: u64) -> World<T> {
         let values = (0..keys.len() as u64).map(|i| value::<T>(i << 32 | i)).collect::<Vec<_>>();
         let (table, updater) = T::build(device, keys, &values, load);
         let oracle = keys.iter().copied().zip(values).collect();
@@ -119,7 +119,7 @@ impl<T: Table> World<T> {
         }
     }
     /// Applies a batch to the table and the oracle. `operation` is `None` for a mix.
-    pub fn batch(&mut self, operation: Option<Operation>, keys: &[T::Key]) {
+    pub(crate) fn batch(&mut self, operation: Option<Operation>, keys: &[T::Key]) {
         let all = T::OPERATIONS;
         let values = keys.iter().map(|_| value::<T>(self.random.word())).collect::<Vec<_>>();
         let random = &mut self.random;
@@ -150,7 +150,7 @@ impl<T: Table> World<T> {
             );
         }
     }
-    pub fn check(&self, others: &[T::Key]) {
+    pub(crate) fn check(&self, others: &[T::Key]) {
         check(&self.table, &self.oracle, others);
     }
 }
@@ -169,7 +169,7 @@ fn check<T: Table>(table: &T, oracle: &Oracle<T>, others: &[T::Key]) {
 }
 
 /// Random batches: sizes, operations, numbers of keys, frequent keys.
-pub fn histories<T: Table>(seed: u64) {
+pub(crate) fn histories<T: Table>(seed: u64) {
     for device in devices() {
         let (most, batches) = if is_fast(&device) { (20_000, 30) } else { (900, 10) };
         for load in [0.5, 0.9] {
@@ -199,7 +199,7 @@ fn three<T: Table>() -> [Option<Operation>; 3] {
     [Some(all[all.len() - 2]), None, Some(all[all.len() - 1])]
 }
 /// Keys that break weak hash functions: inserted, changed, erased.
-pub fn every_key_set<T: Table<Key = u32>>() {
+pub(crate) fn every_key_set<T: Table<Key = u32>>() {
     for device in devices() {
         let n = if is_fast(&device) { 30_000 } else { 1_500 };
         for set in KEY_SETS {
@@ -215,7 +215,7 @@ pub fn every_key_set<T: Table<Key = u32>>() {
 }
 /// Keys crafted against the mixer: all in one partition, or in one bucket, where growing does not
 /// help.
-pub fn keys_made_to_collide<T: Table<Key = u32>>() {
+pub(crate) fn keys_made_to_collide<T: Table<Key = u32>>() {
     for device in devices() {
         let mut world = World::<T>::new(&device, &(0..3000).collect::<Vec<_>>(), 0.8, 1);
         let n = if is_fast(&device) { 20_000 } else { 3_000 };
@@ -227,7 +227,7 @@ pub fn keys_made_to_collide<T: Table<Key = u32>>() {
     }
 }
 /// A frequent key among others, and one alone.
-pub fn frequent_keys<T: Table>() {
+pub(crate) fn frequent_keys<T: Table>() {
     for device in devices() {
         let n = if is_fast(&device) { 50_000u32 } else { 2_000 };
         let mut world = World::<T>::new(&device, &(0..n).map(key).collect::<Vec<_>>(), 0.8, 1);
@@ -243,7 +243,7 @@ pub fn frequent_keys<T: Table>() {
     }
 }
 /// Tables from files and from other devices; and copies, files and more made from updated tables.
-pub fn updated_tables_are_tables<T: Table>() {
+pub(crate) fn updated_tables_are_tables<T: Table>() {
     let all = devices();
     for (device, other) in all.iter().zip(all.iter().rev()) {
         let keys = (0..2000).map(key).collect::<Vec<T::Key>>();
@@ -270,7 +270,7 @@ pub fn updated_tables_are_tables<T: Table>() {
     }
 }
 /// A table opened from a file gets memory of its own; the file is unchanged.
-pub fn opened_tables_are_updated_in_memory<T: Table>() {
+pub(crate) fn opened_tables_are_updated_in_memory<T: Table>() {
     let device = Device::cpu().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("table.koel");
@@ -285,7 +285,7 @@ pub fn opened_tables_are_updated_in_memory<T: Table>() {
     assert_eq!(std::fs::read(&path).unwrap(), before);
 }
 /// Grows from an empty table, by small batches, through host slices.
-pub fn tables_grow_from_nothing<T: Table>() {
+pub(crate) fn tables_grow_from_nothing<T: Table>() {
     for device in devices() {
         let mut world = World::<T>::new(&device, &[], 0.8, 1);
         let (most, mut n) = (if is_fast(&device) { 100_000u32 } else { 4_000 }, 1);
@@ -311,7 +311,7 @@ pub fn tables_grow_from_nothing<T: Table>() {
 }
 /// Shrinking never takes more memory: neither for a table that is as full as a new one would be, or
 /// fuller, nor for one of minimum size.
-pub fn tables_do_not_shrink_to_more<T: Table>() {
+pub(crate) fn tables_do_not_shrink_to_more<T: Table>() {
     for device in devices() {
         let n = if is_fast(&device) { 100_000 } else { 2_000 };
         for (built, more) in [(0, 0), (1, 0), (3, 2), (n, 0), (n, n / 8), (n / 100, n)] {
@@ -339,7 +339,7 @@ pub fn tables_do_not_shrink_to_more<T: Table>() {
     }
 }
 /// Updates and lookups in a graph, with different keys each time.
-pub fn updates_are_part_of_a_graph<T: Table>() {
+pub(crate) fn updates_are_part_of_a_graph<T: Table>() {
     for device in devices() {
         let n = 500u32;
         let mut world = World::<T>::new(&device, &(0..4 * n).map(key).collect::<Vec<_>>(), 0.5, 1);

@@ -535,7 +535,7 @@ fn wrong_arguments_are_named() {
     let other = Device::executor(1);
     let elsewhere = other.stream().unwrap();
     let e = map.get_or_into(&elsewhere, keys.view(), values.view_mut(), 0).unwrap_err();
-    assert!(matches!(e, Error::WrongDevice { name: "keys", .. }), "{e}");
+    assert!(matches!(e, Error::WrongDevice { name: "stream", .. }), "{e}");
     let mut builder = MapBuilder::new(&other, MapOptions::default()).unwrap();
     let (mut map, keys) = (map, other.upload(&[1u32]).unwrap());
     let e = builder.rebuild(&mut map, &elsewhere, keys.view(), keys.view()).unwrap_err();

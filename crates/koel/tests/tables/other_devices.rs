@@ -20,7 +20,7 @@ fn all(own: &Device, other: &Device) {
     let wide = &other.upload(&[3u128, 5, 9]).unwrap();
     let (mut values, mut counts) = (other.alloc::<u32>(3).unwrap(), other.alloc(3).unwrap());
     let (mut found, mut bits) = (other.alloc::<u8>(3).unwrap(), other.alloc::<u32>(1).unwrap());
-    let (mut count, mut count32) = (other.alloc::<u64>(1).unwrap(), other.alloc(1).unwrap());
+    let mut count = other.alloc::<u64>(1).unwrap();
     let mut wide_out = other.alloc::<u128>(3).unwrap();
     let k = keys.view();
 
@@ -30,7 +30,7 @@ fn all(own: &Device, other: &Device) {
     refused(map.contains_into(stream, k, found.view_mut()));
     refused(map.contains_bits_into(stream, k, bits.view_mut()));
     refused(map.count_into(stream, k, count.view_mut()));
-    refused(map.export_into(stream, values.view_mut(), counts.view_mut(), count32.view_mut()));
+    refused(map.export_into(stream, values.view_mut(), counts.view_mut(), count.view_mut()));
     refused(map.table(stream).map(|_| ()));
     let mut builder = MapBuilder::<u32, u32>::new(own, MapOptions::default()).unwrap();
     refused(builder.build(stream, k, k));

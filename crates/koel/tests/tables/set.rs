@@ -397,11 +397,11 @@ fn wrong_arguments_are_named() {
     let e = combiner
         .unique_into(&stream, keys.view(), short.view_mut(), counts.view_mut())
         .unwrap_err();
-    assert_eq!(e.to_string(), "`count` holds 2 elements, but `one sum` needs 1");
+    assert_eq!(e.to_string(), "`count` holds 2 elements, but `the total` needs 1");
     let other = Device::executor(1);
     let elsewhere = other.stream().unwrap();
     let e = set.count_into(&elsewhere, keys.view(), count.view_mut()).unwrap_err();
-    assert!(matches!(e, Error::WrongDevice { name: "keys", .. }), "{e}");
+    assert!(matches!(e, Error::WrongDevice { name: "stream", .. }), "{e}");
     let mut builder = SetBuilder::new(&other, SetOptions::default()).unwrap();
     let (mut set, keys) = (set, other.upload(&[1u32]).unwrap());
     let e = builder.rebuild(&mut set, &elsewhere, keys.view()).unwrap_err();

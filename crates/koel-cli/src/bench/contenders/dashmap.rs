@@ -7,11 +7,11 @@ use koel::{Stream, View, ViewMut};
 use rayon::prelude::*;
 use rustc_hash::FxBuildHasher;
 
-pub const NAME: &str = "dashmap";
+pub(super) const NAME: &str = "dashmap";
 
 /// Built and queried by all threads.
-pub struct Dashmap;
-struct Built {
+pub(super) struct Dashmap;
+struct DashmapTable {
     map: DashMap<u32, u32, FxBuildHasher>,
     report: BuildReport,
 }
@@ -53,11 +53,11 @@ impl Kind for Dashmap {
             family: "FxHash",
             ..BuildReport::default()
         };
-        Ok(Box::new(Built { map, report }))
+        Ok(Box::new(DashmapTable { map, report }))
     }
 }
 
-impl Table for Built {
+impl Table for DashmapTable {
     fn report(&self) -> &BuildReport {
         &self.report
     }

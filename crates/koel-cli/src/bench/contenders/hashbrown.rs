@@ -5,11 +5,11 @@ use koel::classic::{BuildReport, Kind, Options, Table};
 use koel::{Error, Stream, View, ViewMut};
 use rustc_hash::FxBuildHasher;
 
-pub type Map = HashMap<u32, u32, FxBuildHasher>;
+pub(super) type Map = HashMap<u32, u32, FxBuildHasher>;
 
 /// Built by one thread, as it must be; queried by all.
-pub struct Hashbrown;
-struct Built {
+pub(super) struct Hashbrown;
+struct HashbrownTable {
     map: Map,
     report: BuildReport,
 }
@@ -42,11 +42,11 @@ impl Kind for Hashbrown {
             duplicates: keys.len() - map.len(),
             ..report_of(std::slice::from_ref(&map))
         };
-        Ok(Box::new(Built { map, report }))
+        Ok(Box::new(HashbrownTable { map, report }))
     }
 }
 
-impl Table for Built {
+impl Table for HashbrownTable {
     fn report(&self) -> &BuildReport {
         &self.report
     }
@@ -62,7 +62,7 @@ impl Table for Built {
 }
 
 /// Returns equally many keys and values in host memory.
-pub fn pairs<'a>(
+pub(super) fn pairs<'a>(
     keys: View<'a, u32>,
     values: View<'a, u32>,
 ) -> koel::Result<(&'a [u32], &'a [u32])> {
@@ -79,7 +79,7 @@ pub fn pairs<'a>(
 }
 
 /// Returns the report of a table made of these maps.
-pub fn report_of(maps: &[Map]) -> BuildReport {
+pub(super) fn report_of(maps: &[Map]) -> BuildReport {
     BuildReport {
         pairs: maps.iter().map(Map::len).sum(),
         slots: maps.iter().map(|map| slots_of(map.capacity())).sum(),
@@ -92,7 +92,7 @@ pub fn report_of(maps: &[Map]) -> BuildReport {
 
 /// Returns the slots for a capacity. hashbrown's capacity is 7/8 of its slots, or all but one of
 /// fewer than 8; an empty table has none.
-pub fn slots_of(capacity: usize) -> usize {
+pub(super) fn slots_of(capacity: usize) -> usize {
     match capacity {
         0 => 0,
         1..8 => (capacity + 1).next_power_of_two(),

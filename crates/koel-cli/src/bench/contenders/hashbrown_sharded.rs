@@ -11,8 +11,8 @@ const SHARDS: usize = 64;
 
 /// The simplest parallel build of a hash table: partition the pairs by shard, then build each shard
 /// on one thread.
-pub struct HashbrownSharded;
-struct Built {
+pub(super) struct HashbrownSharded;
+struct Shards {
     shards: Vec<Map>,
     report: BuildReport,
 }
@@ -66,11 +66,11 @@ impl Kind for HashbrownSharded {
         let shards = (0..SHARDS).into_par_iter().map(shard).collect::<Vec<Map>>();
         let report = report_of(&shards);
         let report = BuildReport { duplicates: keys.len() - report.pairs, ..report };
-        Ok(Box::new(Built { shards, report }))
+        Ok(Box::new(Shards { shards, report }))
     }
 }
 
-impl Table for Built {
+impl Table for Shards {
     fn report(&self) -> &BuildReport {
         &self.report
     }

@@ -5,14 +5,14 @@ use koel::{Device, Duplicates, MapBuilder, MapOptions, Stream, View, ViewMut};
 use std::sync::{Mutex, PoisonError};
 
 /// koel's map.
-pub struct Map;
-struct Built {
+pub(crate) struct Map;
+struct MapTable {
     map: koel::Map,
     report: BuildReport,
 }
-impl Built {
-    fn new(map: koel::Map) -> koel::Result<Built> {
-        Ok(Built { report: report_of(&map)?, map })
+impl MapTable {
+    fn new(map: koel::Map) -> koel::Result<MapTable> {
+        Ok(MapTable { report: report_of(&map)?, map })
     }
 }
 fn report_of(map: &koel::Map) -> koel::Result<BuildReport> {
@@ -31,7 +31,7 @@ fn report_of(map: &koel::Map) -> koel::Result<BuildReport> {
 }
 /// A table with the builder that rebuilds it.
 struct Standing {
-    built: Built,
+    built: MapTable,
     builder: MapBuilder,
 }
 
@@ -82,7 +82,7 @@ impl Kind for Map {
         };
         let map = kept.builder.build(stream, keys, values)?;
         *LAST.lock().unwrap_or_else(PoisonError::into_inner) = Some(kept);
-        Ok(Box::new(Built::new(map)?))
+        Ok(Box::new(MapTable::new(map)?))
     }
 }
 impl Keeps for Map {
@@ -99,11 +99,14 @@ impl Keeps for Map {
         let load = options.load.unwrap_or(self.default_load());
         let options = MapOptions::default().with_load(load).with_duplicates(options.duplicates);
         let mut builder = MapBuilder::new(stream.device(), options)?;
-        Ok(Box::new(Standing { built: Built::new(builder.build(stream, keys, values)?)?, builder }))
+        Ok(Box::new(Standing {
+            built: MapTable::new(builder.build(stream, keys, values)?)?,
+            builder,
+        }))
     }
 }
 
-impl Table for Built {
+impl Table for MapTable {
     fn report(&self) -> &BuildReport {
         &self.report
     }

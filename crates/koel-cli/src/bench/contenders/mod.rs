@@ -2,7 +2,7 @@
 mod dashmap;
 mod hashbrown;
 mod hashbrown_sharded;
-pub mod map;
+pub(crate) mod map;
 
 use crate::failure::{Failure, Outcome};
 use koel::classic::{self, Kind, Options, Table};
@@ -11,7 +11,7 @@ use koel::{DeviceKind, Duplicates, Error, Stream, View, ViewMut};
 
 /// A kind of table and where it runs.
 #[derive(Clone, Copy)]
-pub struct Contender {
+pub(crate) struct Contender {
     pub kind: &'static dyn Kind,
     /// Whether it runs on the CPU, whatever the device.
     pub on_host: bool,
@@ -20,7 +20,7 @@ pub struct Contender {
 }
 impl Contender {
     /// Returns why it cannot build from these keys with this policy.
-    pub fn obstacle(&self, policy: Duplicates, is_unique: bool) -> Option<&'static str> {
+    pub(crate) fn obstacle(&self, policy: Duplicates, is_unique: bool) -> Option<&'static str> {
         match (policy, self.on_host) {
             (Duplicates::Unchecked, _) if !is_unique => {
                 Some("unchecked requires all keys to be distinct")
@@ -36,7 +36,7 @@ impl Contender {
 }
 
 /// A kind of table that keeps memory between builds.
-pub trait Keeps: Sync {
+pub(crate) trait Keeps: Sync {
     /// Releases the kept memory.
     fn forget(&self);
     /// Builds a table that can be rebuilt.
@@ -49,7 +49,7 @@ pub trait Keeps: Sync {
     ) -> koel::Result<Box<dyn Rebuilt>>;
 }
 /// A table that can be rebuilt in place.
-pub trait Rebuilt: Table {
+pub(crate) trait Rebuilt: Table {
     /// Rebuilds from these pairs, whatever the table held. Leaves the report of the previous build.
     fn rebuild(
         &mut self,
@@ -87,14 +87,14 @@ fn all() -> impl Iterator<Item = Contender> {
 }
 
 /// Returns the rank of a table: the main ones first, then the others in listing order.
-pub fn place_of(name: &str) -> usize {
+pub(crate) fn place_of(name: &str) -> usize {
     let others = || all().filter(|c| !MAIN.contains(&c.kind.name()));
     let among_others = || MAIN.len() + others().position(|c| c.kind.name() == name).unwrap_or(0);
     MAIN.iter().position(|main| *main == name).unwrap_or_else(among_others)
 }
 
 /// Fails if a name is unknown.
-pub fn check_names(names: &[String]) -> Outcome {
+pub(crate) fn check_names(names: &[String]) -> Outcome {
     let is_table =
         |name: &str| name == "all" || name == "main" || all().any(|c| c.kind.name() == name);
     match names.iter().find(|name| !is_table(name)) {
@@ -110,7 +110,7 @@ pub fn check_names(names: &[String]) -> Outcome {
 
 /// Returns the tables with these names, distinct, in listing order. `main` and `all` select those
 /// that fit the device.
-pub fn choose(names: &[String], device: DeviceKind) -> Vec<Contender> {
+pub(crate) fn choose(names: &[String], device: DeviceKind) -> Vec<Contender> {
     let asked = |c: &Contender| {
         let fits = device == DeviceKind::Cpu || !c.on_host;
         let is_main = MAIN.contains(&c.kind.name());

@@ -22,7 +22,7 @@ use inputs::{Inputs, MARK};
 use koel::classic::Duplicates;
 use koel::limits::{self, Copies, RandomReads};
 use koel::{DeviceKind, Error, Stream};
-pub use row::Row;
+pub(super) use row::Row;
 use std::collections::BTreeMap;
 
 /// Warm-up runs.
@@ -33,7 +33,7 @@ const LIMIT_RUNS: usize = 7;
 const MAX_CALLS: usize = 1 << 12;
 
 /// What to measure, and how thoroughly.
-pub struct Settings {
+pub(super) struct Settings {
     pub ops: Vec<Op>,
     /// Loads. Empty: each table's default.
     pub loads: Vec<f64>,
@@ -56,7 +56,7 @@ impl Settings {
 }
 
 /// State and results of the measurements.
-pub struct Session {
+pub(super) struct Session {
     settings: Settings,
     device: Place,
     /// The CPU, for baselines next to a GPU.
@@ -82,7 +82,7 @@ struct Place {
 impl Session {
     /// Creates a session. `tables` is the number of tables to build, counting each load and number
     /// of keys; `host` runs the baselines.
-    pub fn new(
+    pub(super) fn new(
         settings: Settings,
         device: Stream,
         host: Stream,
@@ -107,7 +107,7 @@ impl Session {
     }
 
     /// Measures copies on the device of more data than its caches hold; `None` if memory is short.
-    pub fn copies(&self) -> Outcome<Option<Copies>> {
+    pub(super) fn copies(&self) -> Outcome<Option<Copies>> {
         let on_gpu = self.device.stream.device().kind() == DeviceKind::Cuda;
         match limits::copies(
             &self.device.stream,
@@ -120,12 +120,12 @@ impl Session {
         }
     }
     /// Returns the random reads measured on the device, by size.
-    pub fn reads(&self) -> impl Iterator<Item = &RandomReads> {
+    pub(super) fn reads(&self) -> impl Iterator<Item = &RandomReads> {
         self.device.reads.values().flatten()
     }
 
     /// Measures every contender on these keys, with every policy.
-    pub fn run(&mut self, contenders: &[Contender], workload: &Workload) -> Outcome {
+    pub(super) fn run(&mut self, contenders: &[Contender], workload: &Workload) -> Outcome {
         let mut ops = self.settings.ops.clone();
         // A table that is only built is verified by lookups all the same.
         ops.extend(
@@ -205,7 +205,7 @@ impl Session {
         }
     }
     /// Returns the notes for readers of the rates.
-    pub fn notes(&self) -> Vec<String> {
+    pub(super) fn notes(&self) -> Vec<String> {
         self.notes.iter().map(|(text, places)| format!("{text} ({})", places.join("; "))).collect()
     }
 

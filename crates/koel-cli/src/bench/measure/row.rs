@@ -6,7 +6,7 @@ use koel::limits::{RandomReads, Rates};
 
 /// A row of the results: what was measured, and how it compares.
 #[derive(Clone)]
-pub struct Row {
+pub(crate) struct Row {
     pub table: &'static str,
     pub op: Op,
     /// Number of pairs.
@@ -37,26 +37,26 @@ pub struct Row {
     pub device: String,
 }
 impl Row {
-    pub fn bytes_per_pair(&self) -> f64 {
+    pub(crate) fn bytes_per_pair(&self) -> f64 {
         self.report.bytes as f64 / self.report.pairs.max(1) as f64
     }
     /// Returns random reads per second: the fastest run, which shows what the machine can do.
-    pub fn limit_rate(&self) -> Option<f64> {
+    pub(crate) fn limit_rate(&self) -> Option<f64> {
         Some(self.limit?.rates.max)
     }
     /// Returns operations per random read.
-    pub fn limit_ratio(&self) -> Option<f64> {
+    pub(crate) fn limit_ratio(&self) -> Option<f64> {
         Some(self.rates?.median / self.limit_rate()?)
     }
     /// Returns whether both rows have the same pairs, policy and batch.
-    pub fn is_beside(&self, other: &Row) -> bool {
+    pub(crate) fn is_beside(&self, other: &Row) -> bool {
         let of = |row: &Row| (row.n, row.repeats, row.policy, row.batch);
         of(self) == of(other)
     }
     /// Returns the rate relative to another table's at the same work; `None` if it has no such row.
     /// If the other table lacks this kind of build, its first build counts: a table that keeps no
     /// memory between builds has only one kind.
-    pub fn times(&self, table: &str, rows: &[Row]) -> Option<f64> {
+    pub(crate) fn times(&self, table: &str, rows: &[Row]) -> Option<f64> {
         let other = || rows.iter().filter(|row| row.table == table && row.is_beside(self));
         let any_build = || other().find(|row| self.op.is_build() && row.op.is_build());
         Some(

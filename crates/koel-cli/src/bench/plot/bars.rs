@@ -14,7 +14,7 @@ const DIGIT: f64 = 7.7;
 const GAP: f64 = 44.0;
 
 /// A table's bar.
-pub struct Bar {
+pub(super) struct Bar {
     pub name: String,
     pub color: &'static str,
     /// Operations per second.
@@ -24,7 +24,7 @@ pub struct Bar {
 }
 
 /// A figure of bars.
-pub struct Bars {
+pub(super) struct Bars {
     pub title: String,
     pub subtitle: String,
     /// Meaning of the dashes.
@@ -35,7 +35,7 @@ pub struct Bars {
 
 impl Bars {
     /// Draws the figure as SVG.
-    pub fn svg(&self) -> String {
+    pub(super) fn svg(&self) -> String {
         let bars = || self.panels.iter().flat_map(|(_, bars)| bars);
         let (unit, unit_name) = unit(bars().map(|bar| bar.rate));
         let greatest = bars()

@@ -15,7 +15,7 @@ const COLUMN: f64 = 272.0;
 const NAME_HEIGHT: f64 = 17.0;
 
 /// Line of a table.
-pub struct Series {
+pub(crate) struct Series {
     pub name: String,
     pub color: &'static str,
     /// x and the median, slowest and fastest rate.
@@ -25,7 +25,7 @@ pub struct Series {
 }
 
 /// Rates of other programs.
-pub struct Marks {
+pub(crate) struct Marks {
     /// Description of the marks.
     pub about: String,
     /// x, rate and name.
@@ -33,7 +33,7 @@ pub struct Marks {
 }
 
 /// A figure of lines.
-pub struct Chart {
+pub(crate) struct Chart {
     pub title: String,
     pub subtitle: String,
     pub x_label: String,
@@ -135,7 +135,7 @@ impl Axes {
 
 impl Chart {
     /// Draws the figure as SVG.
-    pub fn svg(&self) -> String {
+    pub(crate) fn svg(&self) -> String {
         let axes = Axes::of(self);
         let names = self.mark_names();
         let legend = if names.is_empty() {
@@ -251,7 +251,7 @@ fn legend_columns() -> usize {
 }
 
 /// Moves ascending positions by as little as needed so that names there do not touch.
-pub fn spread(wished: &[f64], bottom: f64) -> Vec<f64> {
+pub(crate) fn spread(wished: &[f64], bottom: f64) -> Vec<f64> {
     let mut places = wished.to_vec();
     for i in 1..places.len() {
         places[i] = places[i].max(places[i - 1] + NAME_HEIGHT);
@@ -266,13 +266,13 @@ pub fn spread(wished: &[f64], bottom: f64) -> Vec<f64> {
 }
 
 /// Returns the operations per unit of the axis, and the unit's name.
-pub fn unit(rates: impl Iterator<Item = f64>) -> (f64, &'static str) {
+pub(crate) fn unit(rates: impl Iterator<Item = f64>) -> (f64, &'static str) {
     if rates.fold(0.0, f64::max) >= 1e10 { (1e9, "billion") } else { (1e6, "million") }
 }
 
 /// Returns a step of 1, 2 or 5 times a power of ten, and its first multiple not below `greatest`: 4
 /// to 8 steps.
-pub fn nice_scale(greatest: f64) -> (f64, f64) {
+pub(crate) fn nice_scale(greatest: f64) -> (f64, f64) {
     let greatest = if greatest > 0.0 { greatest } else { 1.0 };
     let power = 10f64.powf((greatest / 8.0).log10().floor());
     let step = [1.0, 2.0, 5.0, 10.0]
@@ -283,7 +283,7 @@ pub fn nice_scale(greatest: f64) -> (f64, f64) {
     (step, (greatest / step).ceil() * step)
 }
 /// Formats with as many digits as the step has.
-pub fn number(value: f64, step: f64) -> String {
+pub(crate) fn number(value: f64, step: f64) -> String {
     let digits = (-step.log10().floor()).max(0.0) as usize;
     format!("{value:.digits$}")
 }

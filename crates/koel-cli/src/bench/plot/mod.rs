@@ -1,7 +1,7 @@
 //! Figures in the style of the papers: rates against what varies, or bars if nothing does.
 mod bars;
-pub mod chart;
-pub mod svg;
+pub(crate) mod chart;
+pub(crate) mod svg;
 
 use super::args::{Op, policy_name};
 use super::contenders;
@@ -19,7 +19,7 @@ use koel::Duplicates;
 use std::path::Path;
 
 /// Okabe and Ito's colour-blind-safe colours, and two more.
-pub const COLORS: [&str; 9] = [
+pub(crate) const COLORS: [&str; 9] = [
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56b4e9", "#7f4fc9", "#222222",
     "#8c564b",
 ];
@@ -27,7 +27,7 @@ const LIMIT_COLOR: &str = "#777777";
 
 /// Draws the rows into a folder, each figure as SVG and PNG. Returns the file names without
 /// extension.
-pub fn draw(
+pub(crate) fn draw(
     folder: &Path,
     machine: &Machine,
     keys: &[(usize, KeysAbout)],

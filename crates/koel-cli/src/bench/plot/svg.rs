@@ -5,42 +5,42 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 /// Colours of text and axes, and of what is behind the data.
-pub const INK: &str = "#222222";
-pub const FAINT: &str = "#dddddd";
-pub const GREY: &str = "#666666";
+pub(crate) const INK: &str = "#222222";
+pub(crate) const FAINT: &str = "#dddddd";
+pub(crate) const GREY: &str = "#666666";
 
 /// Pixels of the PNG per unit of the drawing.
 const PNG_SCALE: f32 = 2.0;
 
 /// The part of a text at its position.
 #[derive(Clone, Copy)]
-pub enum Anchor {
+pub(crate) enum Anchor {
     Start,
     Middle,
     End,
 }
 
 /// A drawing under construction. Units are pixels on a screen; y grows downwards.
-pub struct Svg {
+pub(crate) struct Svg {
     body: String,
     width: f64,
     height: f64,
 }
 
 impl Svg {
-    pub fn new(width: f64, height: f64) -> Svg {
+    pub(crate) fn new(width: f64, height: f64) -> Svg {
         let mut svg = Svg { body: String::new(), width, height };
         svg.rect((0.0, 0.0), (width, height), "#ffffff");
         svg
     }
-    pub fn rect(&mut self, (x, y): (f64, f64), (width, height): (f64, f64), fill: &str) {
+    pub(crate) fn rect(&mut self, (x, y): (f64, f64), (width, height): (f64, f64), fill: &str) {
         self.add(format_args!(
             "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" \
              fill=\"{fill}\"/>"
         ));
     }
     /// Draws a line through points; `dash` as in SVG, empty for none.
-    pub fn line(&mut self, points: &[(f64, f64)], stroke: &str, width: f64, dash: &str) {
+    pub(crate) fn line(&mut self, points: &[(f64, f64)], stroke: &str, width: f64, dash: &str) {
         let points =
             points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect::<Vec<_>>().join(" ");
         let dash =
@@ -50,10 +50,17 @@ impl Svg {
              stroke-width=\"{width}\" stroke-linejoin=\"round\"{dash}/>"
         ));
     }
-    pub fn dot(&mut self, (x, y): (f64, f64), radius: f64, fill: &str) {
+    pub(crate) fn dot(&mut self, (x, y): (f64, f64), radius: f64, fill: &str) {
         self.add(format_args!(r#"<circle cx="{x:.1}" cy="{y:.1}" r="{radius}" fill="{fill}"/>"#));
     }
-    pub fn text(&mut self, (x, y): (f64, f64), size: f64, anchor: Anchor, fill: &str, text: &str) {
+    pub(crate) fn text(
+        &mut self,
+        (x, y): (f64, f64),
+        size: f64,
+        anchor: Anchor,
+        fill: &str,
+        text: &str,
+    ) {
         let anchor = match anchor {
             Anchor::Start => "start",
             Anchor::Middle => "middle",
@@ -70,7 +77,7 @@ impl Svg {
     }
 
     /// Returns the SVG file.
-    pub fn finish(self) -> String {
+    pub(crate) fn finish(self) -> String {
         let Svg { body, width, height } = self;
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
@@ -86,7 +93,7 @@ fn escaped(text: &str) -> String {
 
 /// Renders the drawing as PNG. Text uses DejaVu Sans, which is inside the program, so no font needs
 /// to be installed.
-pub fn png(svg: &str) -> Result<Vec<u8>, Failure> {
+pub(crate) fn png(svg: &str) -> Result<Vec<u8>, Failure> {
     let failed = |e: &dyn std::fmt::Display| Failure::Other(format!("drawing a figure: {e}"));
     let mut fonts = usvg::fontdb::Database::new();
     fonts.load_font_data(dejavu::sans::regular().to_vec());

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use std::collections::HashMap;
 
 /// Settings of the measurements.
-pub struct Lab {
+pub(super) struct Lab {
     pub stream: Stream,
     /// Base-2 logarithm of the largest number of keys.
     pub most: u32,
@@ -20,14 +20,14 @@ pub struct Lab {
 }
 
 /// Keys, values (their indices) and absent keys, on the device.
-pub struct Pairs {
+pub(super) struct Pairs {
     pub host: Vec<u32>,
     absent: Vec<u32>,
     pub keys: Buffer<u32>,
     pub values: Buffer<u32>,
 }
 /// Queries and their expected answers.
-pub struct Queries {
+pub(super) struct Queries {
     keys: Buffer<u32>,
     expected: Vec<u32>,
 }
@@ -36,11 +36,11 @@ const ABSENT: u32 = u32::MAX;
 
 impl Lab {
     /// Returns powers of two, from about 2^12 to the largest.
-    pub fn sizes(&self) -> impl Iterator<Item = usize> + use<> {
+    pub(super) fn sizes(&self) -> impl Iterator<Item = usize> + use<> {
         (self.most.saturating_sub(8).max(10).min(self.most)..=self.most).map(|power| 1 << power)
     }
     /// Draws distinct random keys below 2 to the `bits`.
-    pub fn random(&self, n: usize, bits: u32) -> Outcome<Pairs> {
+    pub(super) fn random(&self, n: usize, bits: u32) -> Outcome<Pairs> {
         let all = Permutation::new(1 << bits, self.seed);
         let range = |range: std::ops::Range<u64>| {
             range.into_par_iter().map(|i| all.at(i) as u32).collect::<Vec<u32>>()
@@ -48,14 +48,14 @@ impl Lab {
         self.pairs(range(0..n as u64), range(n as u64..2 * n as u64))
     }
     /// Uploads these keys; the absent ones are for queries.
-    pub fn pairs(&self, host: Vec<u32>, absent: Vec<u32>) -> Outcome<Pairs> {
+    pub(super) fn pairs(&self, host: Vec<u32>, absent: Vec<u32>) -> Outcome<Pairs> {
         let device = self.stream.device();
         let (keys, values) =
             (device.upload(&host)?, device.upload(&(0..host.len() as u32).collect::<Vec<u32>>())?);
         Ok(Pairs { host, absent, keys, values })
     }
     /// Draws as many queries as pairs, in random order. A fraction `absent` of them is absent.
-    pub fn queries(&self, pairs: &Pairs, absent: f64) -> Outcome<Queries> {
+    pub(super) fn queries(&self, pairs: &Pairs, absent: f64) -> Outcome<Queries> {
         let n = pairs.host.len() as u64;
         let (order, side) =
             (Permutation::new(n, self.seed ^ 1), Permutation::new(n, self.seed ^ 2));
@@ -69,7 +69,7 @@ impl Lab {
     }
     /// Builds a table. Returns it with the seconds of the fastest build, from pairs on the device
     /// to a table there.
-    pub fn build(
+    pub(super) fn build(
         &self,
         kind: &dyn Kind,
         pairs: &Pairs,
@@ -89,7 +89,12 @@ impl Lab {
         Ok((table, best))
     }
     /// Returns the seconds of the fastest run of all queries. Fails on a wrong answer.
-    pub fn find(&self, kind: &dyn Kind, table: &dyn Table, queries: &Queries) -> Outcome<f64> {
+    pub(super) fn find(
+        &self,
+        kind: &dyn Kind,
+        table: &dyn Table,
+        queries: &Queries,
+    ) -> Outcome<f64> {
         let device = self.stream.device();
         let (mut values, mut found) = (
             device.alloc::<u32>(queries.expected.len())?,
@@ -113,7 +118,7 @@ impl Lab {
         }
     }
     /// Like [`build`](Self::build), for a table with repeated keys.
-    pub fn build_list(
+    pub(super) fn build_list(
         &self,
         kind: &dyn ListKind,
         pairs: &Pairs,
@@ -129,7 +134,7 @@ impl Lab {
         Ok((table, best))
     }
     /// Returns the seconds of the fastest lookup of every pair's key. Fails if a key is not found.
-    pub fn find_list(
+    pub(super) fn find_list(
         &self,
         kind: &dyn ListKind,
         table: &dyn ListTable,
@@ -139,7 +144,7 @@ impl Lab {
     }
     /// Returns the seconds of the fastest lookup of keys whose [value counts](Self::queries_of) are
     /// known. Fails if a count is wrong.
-    pub fn find_counted(
+    pub(super) fn find_counted(
         &self,
         kind: &dyn ListKind,
         table: &dyn ListTable,
@@ -148,7 +153,7 @@ impl Lab {
         self.find_lists(kind, table, queries, |count, expected| count == expected)
     }
     /// Prepares lookups of `keys`; each expects as many values as the key has in `held`.
-    pub fn queries_of(&self, keys: &[u32], held: &[u32]) -> Outcome<Queries> {
+    pub(super) fn queries_of(&self, keys: &[u32], held: &[u32]) -> Outcome<Queries> {
         let mut counts = HashMap::<u32, u32>::new();
         held.iter().for_each(|&key| *counts.entry(key).or_default() += 1);
         let expected = keys.iter().map(|key| counts.get(key).copied().unwrap_or(0)).collect();
@@ -198,7 +203,7 @@ impl Lab {
     fn spoil<T: Element>(&self, answers: &mut Buffer<T>) -> koel::Result<()> {
         answers.view_mut().fill_bytes(0xA5, &self.stream)
     }
-    pub fn chart(
+    pub(super) fn chart(
         &self,
         title: &str,
         subtitle: &str,
@@ -211,16 +216,16 @@ impl Lab {
 }
 
 /// The x axis of all figures over the number of keys.
-pub fn keys_axis() -> Axis {
+pub(super) fn keys_axis() -> Axis {
     Axis::new("key-value pairs (logarithmic)", Scale::Log)
 }
-pub fn milliseconds() -> Axis {
+pub(super) fn milliseconds() -> Axis {
     Axis::new("milliseconds (logarithmic)", Scale::Log)
 }
-pub fn rate() -> Axis {
+pub(super) fn rate() -> Axis {
     Axis::new("million pairs per second", Scale::From(0.0))
 }
 /// Millions per second.
-pub fn mops(n: usize, seconds: f64) -> f64 {
+pub(super) fn mops(n: usize, seconds: f64) -> f64 {
     n as f64 / seconds / 1e6
 }

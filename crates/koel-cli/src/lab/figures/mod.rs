@@ -19,7 +19,7 @@ use std::path::PathBuf;
 
 /// Measure the papers' figures: SVG, PNG and CSV with the same axes as published
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub(super) struct Args {
     #[command(flatten)]
     pub common: Common,
     /// Base-2 logarithm of the largest number of keys [default: 20 on a CPU, 25 on a GPU]
@@ -37,7 +37,7 @@ pub struct Args {
 }
 impl Args {
     /// Returns the folder for figures. They are drawn even without `--plot`.
-    pub fn folder(&self) -> PathBuf {
+    pub(super) fn folder(&self) -> PathBuf {
         self.common.plot.clone().unwrap_or_else(|| "figures".into())
     }
 }
@@ -81,7 +81,7 @@ struct Points {
 }
 
 /// Runs `koel lab figures`.
-pub fn run(global: &Global, args: &Args, progress: &ProgressBar) -> Outcome<Findings> {
+pub(super) fn run(global: &Global, args: &Args, progress: &ProgressBar) -> Outcome<Findings> {
     let chosen = |name: &str| args.only.as_deref().is_none_or(|part| name.contains(part));
     let figures = FIGURES.iter().filter(|(name, _)| chosen(name)).collect::<Vec<_>>();
     if figures.is_empty() {

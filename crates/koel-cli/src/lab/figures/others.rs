@@ -6,7 +6,7 @@ use crate::failure::Outcome;
 use koel::classic::{Kind, SingleLevel, TwoKernel};
 
 /// Times with twice as many slots as keys. Half of the lookups are of random keys.
-pub fn wang_hu(lab: &Lab) -> Outcome<Vec<Chart>> {
+pub(super) fn wang_hu(lab: &Lab) -> Outcome<Vec<Chart>> {
     let kinds: [(&dyn Kind, &str); 3] = [
         (&SingleLevel::PUBLISHED, "in global memory"),
         (&TwoKernel::PUBLISHED, "two kernels"),
@@ -39,7 +39,7 @@ pub fn wang_hu(lab: &Lab) -> Outcome<Vec<Chart>> {
 }
 
 /// Rates against load, for several numbers of keys.
-pub fn lecture_loads(lab: &Lab) -> Outcome<Vec<Chart>> {
+pub(super) fn lecture_loads(lab: &Lab) -> Outcome<Vec<Chart>> {
     let (mut inserts, mut finds) = (vec![], vec![]);
     for (color, down) in [6, 4, 2, 0].into_iter().enumerate() {
         let n = 1usize << lab.most.saturating_sub(down).max(8);

@@ -45,7 +45,7 @@ fn times(lab: &Lab, sets: Vec<Pairs>, kinds: &[(&dyn Kind, &str, usize)]) -> Out
 }
 
 /// Voxels of one scan on finer and finer grids.
-pub fn figure_3(lab: &Lab) -> Outcome<Vec<Chart>> {
+pub(super) fn figure_3(lab: &Lab) -> Outcome<Vec<Chart>> {
     let mut sets = vec![];
     for grid in [8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024] {
         let workload = Workload::of(&Source::Voxels(None, grid), lab.seed)?;
@@ -73,7 +73,7 @@ pub fn figure_3(lab: &Lab) -> Outcome<Vec<Chart>> {
 }
 
 /// Random voxels of a 1024^3 grid.
-pub fn figure_4(lab: &Lab) -> Outcome<Vec<Chart>> {
+pub(super) fn figure_4(lab: &Lab) -> Outcome<Vec<Chart>> {
     let sets = lab.sizes().map(|n| lab.random(n, 30)).collect::<Outcome<Vec<Pairs>>>()?;
     let most = usize::MAX;
     let kinds: [(&dyn Kind, &str, usize); 4] = [
@@ -90,7 +90,7 @@ pub fn figure_4(lab: &Lab) -> Outcome<Vec<Chart>> {
 }
 
 /// Times of the steps of the two-level build.
-pub fn figure_5(lab: &Lab) -> Outcome<Vec<Chart>> {
+pub(super) fn figure_5(lab: &Lab) -> Outcome<Vec<Chart>> {
     let (stream, device) = (&lab.stream, lab.stream.device());
     let names = ["count", "prefix sum", "scatter", "cuckoo tables"];
     let mut steps = names.map(|_| vec![]);
@@ -157,7 +157,7 @@ pub fn figure_5(lab: &Lab) -> Outcome<Vec<Chart>> {
 }
 
 /// Times against the number of values per key.
-pub fn figure_6(lab: &Lab) -> Outcome<Vec<Chart>> {
+pub(super) fn figure_6(lab: &Lab) -> Outcome<Vec<Chart>> {
     let n = 1usize << lab.most.min(20);
     let kinds: [(&dyn ListKind, &str); 2] =
         [(&TwoLevelMulti, "two-level"), (&SortedMulti, "sorted")];
@@ -180,7 +180,7 @@ pub fn figure_6(lab: &Lab) -> Outcome<Vec<Chart>> {
 
 /// The tables of image matching by edges: all entries of a model, and all lookups with which a
 /// scene votes.
-pub fn table_1(lab: &Lab) -> Outcome<Vec<Chart>> {
+pub(super) fn table_1(lab: &Lab) -> Outcome<Vec<Chart>> {
     let kinds: [(&dyn ListKind, &str); 2] =
         [(&TwoLevelMulti, "hash table"), (&SortedMulti, "binary search")];
     let mut times = kinds.map(|_| Times::default());
@@ -236,10 +236,10 @@ pub fn table_1(lab: &Lab) -> Outcome<Vec<Chart>> {
 const MAX_ITEMS: usize = 1 << 22;
 
 /// Points of builds and of lookups.
-pub type Times = (Vec<(f64, f64)>, Vec<(f64, f64)>);
+pub(super) type Times = (Vec<(f64, f64)>, Vec<(f64, f64)>);
 /// Times builds and lookups, in milliseconds, of `n` pairs for each kind, with keys that repeat 1
 /// to 1024 times.
-pub fn multiplicities(
+pub(super) fn multiplicities(
     lab: &Lab,
     n: usize,
     bits: u32,

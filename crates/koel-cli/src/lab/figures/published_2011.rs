@@ -16,7 +16,7 @@ use koel_lab::theory;
 const LOAD_142: f64 = 1.0 / 1.42;
 
 /// Rates against the number of pairs.
-pub fn figure_4_4(lab: &Lab) -> Outcome<Vec<Chart>> {
+pub(super) fn figure_4_4(lab: &Lab) -> Outcome<Vec<Chart>> {
     let kinds: [(&dyn Kind, &str, Option<f64>); 5] = [
         (&SingleLevel::PUBLISHED, "single-level, 1.25 N", None),
         (&SingleLevel::PUBLISHED, "single-level, 1.42 N", Some(LOAD_142)),
@@ -89,7 +89,7 @@ fn against_multiplicity(
     ])
 }
 /// Compacting tables.
-pub fn figure_4_5(lab: &Lab) -> Outcome<Vec<Chart>> {
+pub(super) fn figure_4_5(lab: &Lab) -> Outcome<Vec<Chart>> {
     let kinds: [(&dyn ListKind, &str); 3] = [
         (&SingleLevelCompacting, "single-level"),
         (&TwoLevelCompacting, "two-level"),
@@ -98,7 +98,7 @@ pub fn figure_4_5(lab: &Lab) -> Outcome<Vec<Chart>> {
     against_multiplicity(lab, "2011, figure 4.5: compacting", &kinds)
 }
 /// Multi-value tables.
-pub fn figure_4_6(lab: &Lab) -> Outcome<Vec<Chart>> {
+pub(super) fn figure_4_6(lab: &Lab) -> Outcome<Vec<Chart>> {
     let kinds: [(&dyn ListKind, &str); 3] = [
         (&SingleLevelMulti, "single-level"),
         (&TwoLevelMulti, "two-level"),
@@ -109,7 +109,7 @@ pub fn figure_4_6(lab: &Lab) -> Outcome<Vec<Chart>> {
 
 /// Updates at a stride, and construction rates: measured, and predicted from those updates by the
 /// paper's model.
-pub fn figure_4_7(lab: &Lab) -> Outcome<Vec<Chart>> {
+pub(super) fn figure_4_7(lab: &Lab) -> Outcome<Vec<Chart>> {
     let (stream, device) = (&lab.stream, lab.stream.device());
     let power = (lab.most + 4).min(26);
     let mut words = device.alloc::<u64>(1 << power)?;
@@ -192,7 +192,7 @@ pub fn figure_4_7(lab: &Lab) -> Outcome<Vec<Chart>> {
 }
 
 /// Lookups with a growing fraction of absent keys.
-pub fn failed_queries(lab: &Lab) -> Outcome<Vec<Chart>> {
+pub(super) fn failed_queries(lab: &Lab) -> Outcome<Vec<Chart>> {
     let n = 1usize << lab.most;
     let pairs = lab.random(n, 32)?;
     let three = SingleLevel { functions: 3, ..SingleLevel::PUBLISHED };

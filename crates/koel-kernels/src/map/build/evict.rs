@@ -7,9 +7,9 @@ use koel_simt::{Thread, unroll};
 
 /// Evictions after which a pair gives up.
 pub(in crate::map) const MAX_MOVES: u32 = 500;
-/// Number of active pairs of a warp up to which all lanes help them: `FEW` in small inputs, whose
+/// Number of active pairs of a warp up to which all lanes help them: `TIGHT` in small inputs, whose
 /// builds have nothing else to do meanwhile, `LAST` in others.
-const FEW: u32 = 4;
+const TIGHT: u32 = 4;
 const LAST: u32 = 1;
 /// Evictions after which all lanes help a pair. One such search counts as `HELP` evictions.
 const LONG: u32 = 16;
@@ -33,7 +33,7 @@ pub(in crate::map) fn place_missed<R: Placed, const CHECK: bool, const BLOCK: u3
 ) -> u32 {
     let (shape, lengths) = (part.shape, lists.lengths);
     let mut dropped = 0;
-    let warps = missed.div_ceil(if R::EXACT { FEW } else { PAIRS_PER_WARP }).clamp(1, BLOCK / 32);
+    let warps = missed.div_ceil(if R::EXACT { TIGHT } else { PAIRS_PER_WARP }).clamp(1, BLOCK / 32);
     if t.warp_id() < warps {
         // The share of a warp. `checked_div` keeps the panic of a division by zero out of the
         // kernel.
@@ -204,7 +204,7 @@ impl<R: Placed> Evict<R> {
     #[inline(always)]
     fn help<const CHECK: bool>(self, own: &mut Evicting, help: u32) {
         let Evict { t, part, .. } = self;
-        let few = t.warp().ballot(own.active).count_ones() <= if R::EXACT { FEW } else { LAST };
+        let few = t.warp().ballot(own.active).count_ones() <= if R::EXACT { TIGHT } else { LAST };
         let mut rest = t.warp().ballot(own.active && (few || own.moves >= LONG));
         while rest != 0 {
             let helped = rest.trailing_zeros();

@@ -54,7 +54,7 @@ pub(super) fn pick<T: Copy>(i: u32, v: [T; 4]) -> T {
 
 impl<R: Placed> Partition<R> {
     #[inline(always)]
-    pub fn hash(self, record: u64) -> u32 {
+    pub(crate) fn hash(self, record: u64) -> u32 {
         self.from.hash(record)
     }
     #[inline(always)]
@@ -67,7 +67,7 @@ impl<R: Placed> Partition<R> {
     }
     #[inline(always)]
     #[track_caller]
-    pub fn bucket(self, bucket: u32) -> [u64; 4] {
+    pub(crate) fn bucket(self, bucket: u32) -> [u64; 4] {
         let U64x2([a, b]) = self.slots.x2().load_volatile(2 * bucket);
         let U64x2([c, d]) = self.slots.x2().load_volatile(2 * bucket + 1);
         [a, b, c, d]
@@ -117,7 +117,7 @@ impl<R: Placed> Partition<R> {
     /// Takes a slot once slots are no longer released, unless the bucket is full.
     #[inline(always)]
     #[track_caller]
-    pub fn take_last_slot(self, bucket: u32) -> Option<u32> {
+    pub(crate) fn take_last_slot(self, bucket: u32) -> Option<u32> {
         while self.words.load_volatile(bucket) & FREE != 0 {
             if let Some(slot) = self.take_slot(bucket) {
                 return Some(slot);
@@ -128,7 +128,7 @@ impl<R: Placed> Partition<R> {
     /// Marks a bucket that may change, if the build marks changes.
     #[inline(always)]
     #[track_caller]
-    pub fn mark_changed(self, bucket: u32) {
+    pub(crate) fn mark_changed(self, bucket: u32) {
         if R::MARKS_CHANGES {
             self.words.fetch_or(bucket, CHANGED);
         }
@@ -164,7 +164,7 @@ pub(in crate::map) struct Lists {
 impl Lists {
     /// Lists a pair that found both its buckets full. If the list is full too, the build fails.
     #[inline(always)]
-    pub fn miss_twice(self, e: u64) {
+    pub(crate) fn miss_twice(self, e: u64) {
         let at = self.lengths.fetch_add(MISSED_TWICE, 1);
         if at < self.room {
             self.second.store(at, e);

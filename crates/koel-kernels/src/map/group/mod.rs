@@ -16,9 +16,9 @@
 //!
 //! A pair is read twice, the second time from the cache. Each value is written once, and one key
 //! and one start per group. Partitions do not wait for each other: keys and starts go where the
-//! pairs of their partition begin, and [of_groups](super::of_groups) compacts them where needed.
-//! The order of the groups of a partition, and of the values of a group, depends on the order in
-//! which threads ran.
+//! pairs of their partition begin, and [from_groups](super::from_groups) compacts them where
+//! needed. The order of the groups of a partition, and of the values of a group, depends on the
+//! order in which threads ran.
 mod near;
 
 use crate::table::layout::{Layout, Narrow, Number, Wide};

@@ -29,29 +29,29 @@ pub(super) struct Near<L: Layout> {
 impl<L: Layout> Near<L> {
     /// Returns the bin of a key: the hash bits that the partition leaves, scaled.
     #[inline(always)]
-    pub fn bin(self, key: L::Mixed) -> u32 {
+    pub(super) fn bin(self, key: L::Mixed) -> u32 {
         mulhi(L::hash(key).wrapping_mul(self.partitions), self.bins)
     }
     /// Counts a pair into this bin and returns its rank there.
     #[inline(always)]
-    pub fn count(self, bin: u32) -> u32 {
+    pub(super) fn count(self, bin: u32) -> u32 {
         // Unlike shifts, rotations need no amount below 32.
         self.begins.fetch_add(bin / 2, 1u32.rotate_left(bin << 4)).rotate_right(bin << 4) & 0xFFFF
     }
     /// Returns where a bin begins.
     #[inline(always)]
-    pub fn begin(self, bin: u32) -> u32 {
+    pub(super) fn begin(self, bin: u32) -> u32 {
         self.begins.halves().load(bin) as u32
     }
     /// Returns where a bin ends.
     #[inline(always)]
-    pub fn end(self, bin: u32) -> u32 {
+    pub(super) fn end(self, bin: u32) -> u32 {
         if bin + 1 < self.bins { self.begin(bin + 1) } else { self.count }
     }
     /// Replaces the count of each bin by the place where it begins. All threads of the block must
     /// call it, with barriers before and after.
     #[inline(always)]
-    pub fn sum(self, t: Thread, sums: Shared<u32>) {
+    pub(super) fn sum(self, t: Thread, sums: Shared<u32>) {
         // No half overflows: a block has fewer than 2^16 pairs.
         let halves = |words: [u32; 4]| {
             let both = words[0] + words[1] + words[2] + words[3];
@@ -89,11 +89,11 @@ impl<L: Layout> Near<L> {
         }
     }
     #[inline(always)]
-    pub fn key(self, place: u32) -> L::Mixed {
+    pub(super) fn key(self, place: u32) -> L::Mixed {
         self.keys.load(place)
     }
     #[inline(always)]
-    pub fn put(self, place: u32, key: L::Mixed, value: L::Value) {
+    pub(super) fn put(self, place: u32, key: L::Mixed, value: L::Value) {
         self.keys.store(place, key);
         self.values.store(place, value);
     }
@@ -160,7 +160,7 @@ impl<L: Layout> Near<L> {
     /// Orders this warp's share of the marked bins, a stretch of the words of marks. Lists the bins
     /// that are too long for a warp.
     #[inline(always)]
-    pub fn order_marked(
+    pub(super) fn order_marked(
         self,
         t: Thread,
         marks: Shared<u32>,
@@ -226,7 +226,7 @@ impl<L: Layout> Near<L> {
     /// Orders a long bin with all threads of the block, one key at a time. Returns to all threads
     /// whether the bin had few enough keys. Ends with a barrier.
     #[inline(always)]
-    pub fn order_long(self, t: Thread, mut begin: u32, end: u32, sums: Shared<u32>) -> bool {
+    pub(super) fn order_long(self, t: Thread, mut begin: u32, end: u32, sums: Shared<u32>) -> bool {
         let mut keys = 0;
         while begin < end && keys < MAX_KEYS && end - begin <= THREADS * HELD as u32 {
             if keys != 0 && t.id() == 0 {

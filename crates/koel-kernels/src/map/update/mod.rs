@@ -153,8 +153,8 @@ pub fn map_update<L: Routed, const THREADS: u32>(
         );
     }
 }
-/// Applies the operations that [few](crate::table::few) left, of partitions `t.block()`, `t.block()
-/// + t.grid_dim()` and so on.
+/// Applies the operations that a [sparse update](crate::table::sparse) left, of partitions
+/// `t.block()`, `t.block() + t.grid_dim()` and so on.
 #[kernel(
     threads = 512, THREADS = 512,
     shared = bytes_of::<L>(table.shape.buckets, applying), starts_early,

@@ -43,7 +43,7 @@ pub(super) struct Arriving {
 impl<L: Routed, const THREADS: u32> Steps<L, THREADS> {
     /// Allocates the shared memory of a block, without clearing it.
     #[inline(always)]
-    pub fn new(
+    pub(super) fn new(
         t: Thread,
         work: Work<L, true>,
         table: TableMut,
@@ -67,7 +67,7 @@ impl<L: Routed, const THREADS: u32> Steps<L, THREADS> {
     }
     /// Clears the entries and all counters.
     #[inline(always)]
-    pub fn clear(self) {
+    pub(super) fn clear(self) {
         let Steps { t, batch, .. } = self;
         let is_each = batch.applying.operation == operation::EACH;
         self.entries.clear::<L::Value, true, THREADS>(t, is_each);
@@ -80,7 +80,7 @@ impl<L: Routed, const THREADS: u32> Steps<L, THREADS> {
     }
     /// Reads the partition and counts its pairs.
     #[inline(always)]
-    pub fn read(self) {
+    pub(super) fn read(self) {
         let taken = read::<L, THREADS>(self.t, self.part);
         if taken != 0 {
             self.counts.fetch_add(TAKEN, taken);
@@ -88,7 +88,7 @@ impl<L: Routed, const THREADS: u32> Steps<L, THREADS> {
     }
     /// Computes the outcome for each key. This step frees slots and takes none.
     #[inline(always)]
-    pub fn change_keys(self) {
+    pub(super) fn change_keys(self) {
         let Steps { t, batch, stashed, table, values, entries, part, counts, .. } = self;
         let (mut new, mut gone, mut removed) = (0u32, 0u32, 0u32);
         let mut i = t.id();
@@ -142,7 +142,7 @@ impl<L: Routed, const THREADS: u32> Steps<L, THREADS> {
     /// Lists the pairs that are in the stash, which retry their buckets, as far as the list has
     /// room. Returns their number. Ends with a barrier if there are any.
     #[inline(always)]
-    pub fn list_stashed(self) -> u32 {
+    pub(super) fn list_stashed(self) -> u32 {
         let Steps { t, stashed, part, waiting, counts, .. } = self;
         let (from, room) = (part.from, waiting.room);
         let mut stashed_before = 0;
@@ -166,7 +166,7 @@ impl<L: Routed, const THREADS: u32> Steps<L, THREADS> {
     }
     /// Returns the numbers of pairs before the listed ones get their slots.
     #[inline(always)]
-    pub fn arriving(self) -> Arriving {
+    pub(super) fn arriving(self) -> Arriving {
         let Steps { waiting: Lists { lengths, room, .. }, counts, .. } = self;
         let (new, listed) = (counts.load(NEW), lengths.load(LISTED).min(room));
         let pairs = (counts.load(TAKEN) + listed).wrapping_sub(counts.load(REMOVED));
@@ -175,7 +175,7 @@ impl<L: Routed, const THREADS: u32> Steps<L, THREADS> {
     /// Returns whether the partition would get more pairs than two choices place well, or could not
     /// reach those in the stash.
     #[inline(always)]
-    pub fn is_full(self, Arriving { new, listed, pairs }: Arriving) -> bool {
+    pub(super) fn is_full(self, Arriving { new, listed, pairs }: Arriving) -> bool {
         // No pair may stay in the stash of a table of one bucket: no filler could keep the bucket
         // full.
         let hidden = self.counts.load(KEPT) != 0 && self.part.shape.all_buckets() == 1;
@@ -183,7 +183,7 @@ impl<L: Routed, const THREADS: u32> Steps<L, THREADS> {
     }
     /// Gives the listed pairs free slots of their buckets, or lists them as missed twice.
     #[inline(always)]
-    pub fn place(self, Arriving { listed, .. }: Arriving) {
+    pub(super) fn place(self, Arriving { listed, .. }: Arriving) {
         let Steps { t, part, waiting, .. } = self;
         let shape = part.shape;
         let mut i = t.id();
@@ -201,7 +201,7 @@ impl<L: Routed, const THREADS: u32> Steps<L, THREADS> {
     }
     /// Evicts for the pairs that missed twice.
     #[inline(always)]
-    pub fn evict(self, Arriving { pairs, .. }: Arriving) {
+    pub(super) fn evict(self, Arriving { pairs, .. }: Arriving) {
         let Steps { t, part, waiting, .. } = self;
         let missed = waiting.lengths.load_volatile(MISSED_TWICE);
         let help = if pairs * 25 > part.shape.buckets * 97 { MAX_MOVES } else { HELP };
@@ -209,13 +209,13 @@ impl<L: Routed, const THREADS: u32> Steps<L, THREADS> {
     }
     /// Returns the number of pairs without a slot.
     #[inline(always)]
-    pub fn homeless(self) -> u32 {
+    pub(super) fn homeless(self) -> u32 {
         self.waiting.lengths.load_volatile(HOMELESS)
     }
     /// Returns whether the stash has room for the homeless pairs and those that stay there, after
     /// it reserved their slots.
     #[inline(always)]
-    pub fn has_room(self, homeless: u32, stashed_before: u32) -> bool {
+    pub(super) fn has_room(self, homeless: u32, stashed_before: u32) -> bool {
         let Steps { t, stashed, table, counts, .. } = self;
         if homeless != 0 || stashed.list != NONE {
             let more = || (homeless + counts.load(KEPT)).wrapping_sub(stashed_before);
@@ -225,7 +225,7 @@ impl<L: Routed, const THREADS: u32> Steps<L, THREADS> {
     }
     /// Marks the classes that overflow from each first bucket.
     #[inline(always)]
-    pub fn mark_classes(self) {
+    pub(super) fn mark_classes(self) {
         let Steps { t, part, .. } = self;
         let shape = part.shape;
         let mut i = t.id();
@@ -242,7 +242,7 @@ impl<L: Routed, const THREADS: u32> Steps<L, THREADS> {
     }
     /// Puts the homeless pairs in the stash, and those back that stay there.
     #[inline(always)]
-    pub fn stash(self, homeless: u32) {
+    pub(super) fn stash(self, homeless: u32) {
         let Steps { t, stashed, table: TableMut { stash_bits, stash, .. }, part, .. } = self;
         let mut i = t.id();
         while i < homeless {

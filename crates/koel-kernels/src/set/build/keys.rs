@@ -68,7 +68,7 @@ impl<K: Member> Partition<K> {
     }
     /// Returns the partition without keys.
     #[inline(always)]
-    pub fn nothing(self) -> Partition<K> {
+    pub(crate) fn nothing(self) -> Partition<K> {
         Partition { count: 0, behind_first: 0, all_behind: 0, ..self }
     }
     /// Returns an iterator over one thread's share of the keys in the bin. All threads of the block
@@ -113,7 +113,7 @@ impl<K: Member> Partition<K> {
     }
     /// Calls `each` with this thread's share of all keys of the partition. Returns their number.
     #[inline(always)]
-    pub fn each<const BATCH: usize>(&self, t: Thread, mut each: impl FnMut(K)) -> u32 {
+    pub(crate) fn each<const BATCH: usize>(&self, t: Thread, mut each: impl FnMut(K)) -> u32 {
         let mut came = 0;
         let mut rounds = self.rounds::<BATCH>(t);
         while let Some((keys, live)) = rounds.batch() {

@@ -102,7 +102,7 @@ impl<K: Member> Filling<K> for Near<K> {
 impl<K: Member> Near<K> {
     /// Allocates the partition without clearing it.
     #[inline(always)]
-    pub fn new(shared: &mut SharedMem, shape: Shape, list: u32) -> Near<K> {
+    pub(super) fn new(shared: &mut SharedMem, shape: Shape, list: u32) -> Near<K> {
         Near {
             shape,
             slots: shared.array::<K>(shape.buckets * K::SLOTS),
@@ -115,7 +115,7 @@ impl<K: Member> Near<K> {
     }
     /// Clears the partition. All threads of the block call it; a barrier must follow.
     #[inline(always)]
-    pub fn clear(self, t: Thread) {
+    pub(super) fn clear(self, t: Thread) {
         let mut i = t.id();
         while i < 2 * self.shape.buckets {
             K::store_shared_half(self.slots, i, K::half(|_| K::EMPTY));
@@ -135,7 +135,7 @@ impl<K: Member> Near<K> {
     /// Initializes the counters from what earlier blocks, and the passes over one array or two,
     /// recorded. All threads of the block call it; a barrier must follow.
     #[inline(always)]
-    pub fn begin<const ARRAYS: usize>(self, t: Thread, build_states: [Buf<u32>; ARRAYS]) {
+    pub(super) fn begin<const ARRAYS: usize>(self, t: Thread, build_states: [Buf<u32>; ARRAYS]) {
         if t.id() == 0 {
             self.counts.store(LISTED, 0);
             self.counts.store(EVICTING, 0);
@@ -148,7 +148,7 @@ impl<K: Member> Near<K> {
     }
     /// Returns whether the build restarts whatever this block does.
     #[inline(always)]
-    pub fn is_lost(self) -> bool {
+    pub(super) fn is_lost(self) -> bool {
         self.counts.load(LOST) != 0
     }
     /// Runs phase A for some keys if duplicates are few: each takes the next slot of its first
@@ -281,7 +281,7 @@ impl<K: Member> Near<K> {
     /// Runs phases A and B: inserts the keys of one partition, from one array or two. Counts the
     /// dropped keys. All threads of the block call it, with barriers before and after it.
     #[inline(always)]
-    pub fn put<const ARRAYS: usize, const BATCH: usize>(
+    pub(super) fn put<const ARRAYS: usize, const BATCH: usize>(
         self,
         t: Thread,
         arrays: [Partition<K>; ARRAYS],
@@ -409,7 +409,7 @@ impl<K: Member> Near<K> {
     /// Returns a bucket that no longer changes.
     #[inline(always)]
     #[track_caller]
-    pub fn bucket(self, bucket: u32) -> [K::Half; 2] {
+    pub(super) fn bucket(self, bucket: u32) -> [K::Half; 2] {
         [self.half(bucket, 0), self.half(bucket, 1)]
     }
 }

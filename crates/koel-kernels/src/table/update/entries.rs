@@ -45,7 +45,7 @@ pub(crate) const fn entry_bytes(entries: u32, each: bool, value_words: u32) -> u
 impl Entries {
     /// Allocates `room` entries.
     #[inline(always)]
-    pub fn new<V: Number, const VALUES: bool>(
+    pub(crate) fn new<V: Number, const VALUES: bool>(
         shared: &mut SharedMem,
         room: u32,
         is_each: bool,
@@ -68,7 +68,7 @@ impl Entries {
     }
     /// Empties all entries; all threads of a block call it.
     #[inline(always)]
-    pub fn clear<V: Number, const VALUES: bool, const THREADS: u32>(
+    pub(crate) fn clear<V: Number, const VALUES: bool, const THREADS: u32>(
         self,
         t: Thread,
         is_each: bool,
@@ -120,7 +120,7 @@ impl Entries {
     }
     /// Returns the mixed key of an entry, if it has one.
     #[inline(always)]
-    pub fn key<L: Layout>(self, at: u32) -> Option<L::Mixed> {
+    pub(crate) fn key<L: Layout>(self, at: u32) -> Option<L::Mixed> {
         let is_used =
             if at < self.room { self.keys.load(at) != EMPTY } else { self.first.load(at) != !0 };
         is_used.then(|| {
@@ -138,12 +138,12 @@ impl Entries {
         }
     }
     #[inline(always)]
-    pub fn sum<V: Number>(self, at: u32) -> u64 {
+    pub(crate) fn sum<V: Number>(self, at: u32) -> u64 {
         let high = if size_of::<V>() > 4 { self.high.load(at) } else { 0 };
         (high as u64) << 32 | self.low.load(at) as u64
     }
     #[inline(always)]
-    pub fn set<V: Number>(self, at: u32, value: V) {
+    pub(crate) fn set<V: Number>(self, at: u32, value: V) {
         self.low.store(at, value.widened() as u32);
         if size_of::<V>() > 4 {
             self.high.store(at, (value.widened() >> 32) as u32);

@@ -58,18 +58,22 @@ pub(crate) struct Batch<L: Routed, const VALUES: bool = true> {
 impl<L: Routed, const VALUES: bool> Batch<L, VALUES> {
     /// Returns the kind of all operations.
     #[inline(always)]
-    pub fn all(self) -> u32 {
+    pub(crate) fn all(self) -> u32 {
         operation::of_all(self.applying.operation, VALUES)
     }
     /// Returns the kind of an operation.
     #[inline(always)]
-    pub fn operation(self, number: u32) -> u32 {
+    pub(crate) fn operation(self, number: u32) -> u32 {
         operation::of_number(self.applying.operation, self.operations, number, VALUES)
     }
     /// Calls `apply` with the mixed key and index of each of a thread's operations, always in the
     /// same order.
     #[inline(always)]
-    pub fn for_each<const THREADS: u32>(self, t: Thread, mut apply: impl FnMut(L::Mixed, u32)) {
+    pub(crate) fn for_each<const THREADS: u32>(
+        self,
+        t: Thread,
+        mut apply: impl FnMut(L::Mixed, u32),
+    ) {
         let mut i = t.id();
         while i < self.came + self.behind {
             let query = if i < self.came {
@@ -122,7 +126,7 @@ impl Stashed {
     }
     #[inline(always)]
     #[track_caller]
-    pub fn pair<L: Layout>(self, slot: u32) -> L::Pair {
+    pub(crate) fn pair<L: Layout>(self, slot: u32) -> L::Pair {
         let at = slot * L::SLOT_WORDS as u32;
         L::with_head(
             self.unstashed.load(at),
@@ -131,13 +135,13 @@ impl Stashed {
     }
     #[inline(always)]
     #[track_caller]
-    pub fn leave(self, slot: u32) {
+    pub(crate) fn leave(self, slot: u32) {
         self.unstashed.store_relaxed(self.links + slot, self.link(slot) | LEFT);
     }
     /// Returns the slot of a mixed key.
     #[inline(always)]
     #[track_caller]
-    pub fn slot_of<L: Layout>(self, key: L::Mixed) -> Option<u32> {
+    pub(crate) fn slot_of<L: Layout>(self, key: L::Mixed) -> Option<u32> {
         let mut slot = self.list;
         while slot != NONE {
             if L::key(self.pair::<L>(slot)) == key {
@@ -150,7 +154,11 @@ impl Stashed {
     /// Calls `each` with the slots of a thread's share, and whether each pair has left. Returns the
     /// total number of pairs.
     #[inline(always)]
-    pub fn for_each<const THREADS: u32>(self, t: Thread, mut each: impl FnMut(u32, bool)) -> u32 {
+    pub(crate) fn for_each<const THREADS: u32>(
+        self,
+        t: Thread,
+        mut each: impl FnMut(u32, bool),
+    ) -> u32 {
         let (mut slot, mut listed) = (self.list, 0);
         while slot != NONE {
             let word = self.link(slot);
@@ -178,7 +186,7 @@ impl<L: Routed, const VALUES: bool> Work<L, VALUES> {
     /// Returns whether the block may begin. If operations were left before, these are left too. The
     /// error holds the word of the [`state`] that counts the reason, and the number of new keys.
     #[inline(always)]
-    pub fn may_begin(&self) -> Result<(), (u32, u32)> {
+    pub(crate) fn may_begin(&self) -> Result<(), (u32, u32)> {
         // Later operations must not be done first.
         match self.left {
             0 => Ok(()),
@@ -193,7 +201,7 @@ impl<L: Routed, const VALUES: bool> Work<L, VALUES> {
 }
 
 /// Returns whether a block has nothing to do because all operations were done as
-/// [few](crate::table::few) and its partitions had no pairs in the stash.
+/// [few](crate::table::sparse) and its partitions had no pairs in the stash.
 #[inline(always)]
 pub(crate) fn is_idle<const THREADS: u32>(
     t: Thread,

@@ -5,11 +5,11 @@ use std::arch::x86_64::*;
 
 /// Proof that the machine has AVX2 and the bit instructions introduced with it.
 #[derive(Clone, Copy)]
-pub struct Avx2(());
+pub(super) struct Avx2(());
 impl Avx2 {
     /// Detects AVX2; `None` if the machine lacks it.
     #[inline]
-    pub fn new() -> Option<Avx2> {
+    pub(super) fn new() -> Option<Avx2> {
         (is_x86_feature_detected!("avx2") && has_bit_instructions()).then_some(Avx2(()))
     }
 }
@@ -17,7 +17,7 @@ impl Avx2 {
 /// Returns whether the machine has BMI1, BMI2, LZCNT and POPCNT, as machines with AVX2 do unless a
 /// hypervisor hides them.
 #[inline]
-pub fn has_bit_instructions() -> bool {
+pub(super) fn has_bit_instructions() -> bool {
     is_x86_feature_detected!("bmi1")
         && is_x86_feature_detected!("bmi2")
         && is_x86_feature_detected!("lzcnt")
@@ -27,7 +27,7 @@ pub fn has_bit_instructions() -> bool {
 /// Loads the heads of a bucket into a register.
 #[inline]
 #[target_feature(enable = "avx2")]
-pub fn load(heads: &Heads) -> __m256i {
+pub(super) fn load(heads: &Heads) -> __m256i {
     // SAFETY: 32 bytes, any alignment.
     unsafe { _mm256_loadu_si256(heads.as_ptr().cast()) }
 }
@@ -37,14 +37,14 @@ pub fn load(heads: &Heads) -> __m256i {
 /// The words are in bounds.
 #[inline]
 #[target_feature(enable = "avx2")]
-pub unsafe fn load_at(words: &[u64], at: usize) -> __m256i {
+pub(super) unsafe fn load_at(words: &[u64], at: usize) -> __m256i {
     debug_assert!(at + 4 <= words.len());
     // SAFETY: in bounds by the caller's contract; 32 bytes, any alignment.
     unsafe { _mm256_loadu_si256(words.as_ptr().add(at).cast()) }
 }
 /// Returns whether every place is a bucket of a table with `words` words per bucket.
 #[inline(always)]
-pub fn are_in(places: &[u32; GROUP], words: usize, buckets: &[u64]) -> bool {
+pub(super) fn are_in(places: &[u32; GROUP], words: usize, buckets: &[u64]) -> bool {
     let greatest = places.iter().fold(0, |greatest, &place| place.max(greatest));
     (greatest as usize + 1) * words <= buckets.len()
 }

@@ -6,11 +6,11 @@ use std::arch::x86_64::*;
 
 /// Proof that the machine has AVX-512 F, VL, DQ and BW, and what [`Avx2`] proves.
 #[derive(Clone, Copy)]
-pub struct Avx512(());
+pub(super) struct Avx512(());
 impl Avx512 {
     /// Detects AVX-512; `None` if the machine lacks it.
     #[inline]
-    pub fn new() -> Option<Avx512> {
+    pub(super) fn new() -> Option<Avx512> {
         let has = is_x86_feature_detected!("avx512f")
             && is_x86_feature_detected!("avx512vl")
             && is_x86_feature_detected!("avx512dq")

@@ -19,22 +19,22 @@ use std::hint::select_unpredictable;
 use std::sync::OnceLock;
 
 /// The heads of a bucket.
-pub type Heads = [u64; BUCKET];
+pub(super) type Heads = [u64; BUCKET];
 
 /// A cache line.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
-pub struct Line(pub [u64; LINE]);
+pub(crate) struct Line(pub [u64; LINE]);
 // SAFETY: words, for which zero bits are valid.
 unsafe impl bytemuck::Zeroable for Line {}
 // SAFETY: words whose total size equals the alignment: no padding.
 unsafe impl bytemuck::Pod for Line {}
 /// Words per line.
-pub const LINE: usize = 8;
+pub(super) const LINE: usize = 8;
 
 /// Returns the heads of a bucket of a table.
 #[inline(always)]
-pub fn heads<L: Layout>(buckets: &[u64], place: usize) -> &Heads {
+pub(super) fn heads<L: Layout>(buckets: &[u64], place: usize) -> &Heads {
     let start = place * L::WORDS;
     buckets[start..start + L::WORDS].first_chunk().expect("a bucket has four heads")
 }
@@ -43,7 +43,7 @@ pub fn heads<L: Layout>(buckets: &[u64], place: usize) -> &Heads {
 /// # Safety
 /// The bucket exists.
 #[inline(always)]
-pub unsafe fn heads_unchecked<L: Layout>(buckets: &[u64], place: usize) -> &Heads {
+pub(super) unsafe fn heads_unchecked<L: Layout>(buckets: &[u64], place: usize) -> &Heads {
     debug_assert!((place + 1) * L::WORDS <= buckets.len());
     // SAFETY: by the caller's contract.
     unsafe { &*buckets.as_ptr().add(place * L::WORDS).cast() }
@@ -51,7 +51,7 @@ pub unsafe fn heads_unchecked<L: Layout>(buckets: &[u64], place: usize) -> &Head
 /// Returns the index of the word after the head of slot `slot`, or of the head itself if values are
 /// narrow.
 #[inline(always)]
-pub fn behind_at<L: Layout>(place: usize, slot: usize) -> usize {
+pub(super) fn behind_at<L: Layout>(place: usize, slot: usize) -> usize {
     place * L::WORDS + L::WORDS - BUCKET + slot
 }
 /// Whether the mixed keys of a layout, and so its values, have 64 bits.
@@ -60,10 +60,10 @@ const fn is_wide<L: Layout>() -> bool {
 }
 
 /// Queries compared at a time.
-pub const GROUP: usize = 16;
+pub(super) const GROUP: usize = 16;
 /// Result of comparing each key of a batch with one bucket. Bit `i` is that of key `i`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Compared<V> {
+pub(crate) struct Compared<V> {
     /// Values of the keys found in their buckets; the given default for the others.
     pub values: [V; GROUP],
     /// Keys found in their buckets. Empty slots match the ambiguous key.
@@ -85,7 +85,7 @@ impl<V> Compared<V> {
 }
 
 /// A loop that is compiled for each instruction set.
-pub trait Work {
+pub(crate) trait Work {
     /// Result of the loop.
     type Output;
     /// Runs the loop. To be compiled for the set, it and everything it calls must be
@@ -95,7 +95,7 @@ pub trait Work {
 
 /// An instruction set of this machine. The provided methods are portable, or select by layout
 /// between the methods for mixed keys of 32 and of 64 bits.
-pub trait Simd: Copy {
+pub(crate) trait Simd: Copy {
     /// Runs a loop compiled for this set.
     fn vectorize<W: Work>(self, work: W) -> W::Output;
 
@@ -286,7 +286,7 @@ fn order_each<L: Layout>(buckets: &mut [u64], bits: &[u8; 8]) {
 
 /// Instruction sets that the engine is compiled for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Level {
+pub(crate) enum Level {
     /// Only the vector instructions that every machine of the architecture has.
     Portable,
     /// AVX2.
@@ -301,7 +301,7 @@ pub enum Level {
 }
 impl Level {
     /// Returns the sets that this machine has, the best last.
-    pub fn available() -> Vec<Level> {
+    pub(crate) fn available() -> Vec<Level> {
         let mut levels = vec![Level::Portable];
         #[cfg(target_arch = "x86_64")]
         {
@@ -313,13 +313,13 @@ impl Level {
         levels
     }
     /// Returns the best set that this machine has.
-    pub fn best() -> Level {
+    pub(crate) fn best() -> Level {
         static BEST: OnceLock<Level> = OnceLock::new();
         *BEST.get_or_init(|| Level::available().pop().unwrap_or(Level::Portable))
     }
     /// Runs a loop with this set, or with portable code if this machine lacks it.
     #[inline]
-    pub fn run<W: Work>(self, work: W) -> W::Output {
+    pub(crate) fn run<W: Work>(self, work: W) -> W::Output {
         match self {
             Level::Portable => portable::Portable.vectorize(work),
             #[cfg(target_arch = "x86_64")]

@@ -4,7 +4,7 @@ use super::{Simd, Work};
 
 /// The trait's provided methods.
 #[derive(Clone, Copy)]
-pub struct Portable;
+pub(super) struct Portable;
 impl Simd for Portable {
     #[inline(always)]
     fn vectorize<W: Work>(self, work: W) -> W::Output {

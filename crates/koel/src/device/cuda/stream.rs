@@ -10,7 +10,7 @@ use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock};
 
-pub struct CudaStream {
+pub(crate) struct CudaStream {
     stream: sys::CUstream,
     cuda: Cuda,
     /// Whether this stream and the legacy default stream wait for each other.
@@ -44,18 +44,18 @@ impl CudaStream {
             launched: Mutex::default(),
         }
     }
-    pub fn raw(&self) -> sys::CUstream {
+    pub(crate) fn raw(&self) -> sys::CUstream {
         self.stream
     }
-    pub fn cuda(&self) -> &Cuda {
+    pub(crate) fn cuda(&self) -> &Cuda {
         &self.cuda
     }
     /// Keeps the cudarc stream that this one wraps.
-    pub fn keep(&self, stream: Arc<cudarc::driver::CudaStream>) {
+    pub(crate) fn keep(&self, stream: Arc<cudarc::driver::CudaStream>) {
         let _ = self.cudarc.set(stream);
     }
     /// Returns the same stream as a cudarc object of the given context.
-    pub fn as_cudarc(
+    pub(crate) fn as_cudarc(
         &self,
         context: &Arc<cudarc::driver::CudaContext>,
     ) -> &cudarc::driver::CudaStream {
@@ -63,12 +63,12 @@ impl CudaStream {
         self.cudarc.get_or_init(|| unsafe { context.wrap_borrowed_stream(self.stream) })
     }
     /// Returns whether cudarc orders uses of its slices by events.
-    pub fn cudarc_orders(&self) -> bool {
+    pub(crate) fn cudarc_orders(&self) -> bool {
         self.cudarc.get().is_some_and(|s| s.context().is_managing_stream_synchronization())
     }
     /// # Safety
     /// As for `Backend::launch`.
-    pub unsafe fn launch(
+    pub(crate) unsafe fn launch(
         &self,
         spec: &KernelSpec,
         grid: u32,
@@ -133,12 +133,12 @@ impl CudaStream {
             lock(&self.launched).iter().map(|l| l.to_string()).collect::<Vec<_>>().join(", ");
         Error::KernelFault { device: self.cuda.0.name.clone(), message: text(e), launched }
     }
-    pub fn synchronize(&self) -> Result<()> {
+    pub(crate) fn synchronize(&self) -> Result<()> {
         self.cuda.0.bind()?;
         // SAFETY: the stream is alive.
         unsafe { result::stream::synchronize(self.stream) }.map_err(|e| self.fault(e))
     }
-    pub fn record(&self) -> Result<CudaEvent> {
+    pub(crate) fn record(&self) -> Result<CudaEvent> {
         self.cuda.0.bind()?;
         let event = self.cuda.event(sys::CUevent_flags::CU_EVENT_DEFAULT)?;
         self.record_in(&event)?;
@@ -148,7 +148,7 @@ impl CudaStream {
         // SAFETY: both are alive.
         unsafe { result::event::record(event.event, self.stream) }.map_err(|e| self.fault(e))
     }
-    pub fn wait(&self, event: &CudaEvent) -> Result<()> {
+    pub(crate) fn wait(&self, event: &CudaEvent) -> Result<()> {
         self.cuda.0.bind()?;
         let flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
         // SAFETY: both are alive.
@@ -156,7 +156,7 @@ impl CudaStream {
             .map_err(|e| self.fault(e))
     }
     /// Makes later work on this stream run after the work now on `before`. Two driver calls.
-    pub fn follow(&self, before: &CudaStream) -> Result<()> {
+    pub(crate) fn follow(&self, before: &CudaStream) -> Result<()> {
         self.cuda.0.bind()?;
         let mut mark = lock(&before.mark);
         let mark = match &mut *mark {
@@ -168,7 +168,7 @@ impl CudaStream {
     }
     /// Makes later work run after the work now on the legacy default stream. Blocking streams do so
     /// anyway.
-    pub fn follow_legacy(&self) -> Result<()> {
+    pub(crate) fn follow_legacy(&self) -> Result<()> {
         if self.blocks || self.captures.load(Relaxed) {
             return Ok(());
         }
@@ -179,7 +179,7 @@ impl CudaStream {
         self.wait(&event)
     }
     /// Makes the legacy default stream wait for this one, unless it does so anyway.
-    pub fn lead_legacy(&self) -> Result<()> {
+    pub(crate) fn lead_legacy(&self) -> Result<()> {
         if self.blocks {
             return Ok(());
         }
@@ -188,7 +188,7 @@ impl CudaStream {
         // SAFETY: the event is alive.
         unsafe { result::stream::wait_event(LEGACY, event.event, flags) }.map_err(|e| self.fault(e))
     }
-    pub fn begin_capture(&self) -> Result<()> {
+    pub(crate) fn begin_capture(&self) -> Result<()> {
         self.cuda.0.bind()?;
         // Relaxed: other work of the process meanwhile does not concern this stream.
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -198,7 +198,7 @@ impl CudaStream {
         self.captures.store(true, Relaxed);
         Ok(())
     }
-    pub fn end_capture(&self) -> Result<CudaGraph> {
+    pub(crate) fn end_capture(&self) -> Result<CudaGraph> {
         self.cuda.0.bind()?;
         self.captures.store(false, Relaxed);
         // SAFETY: the stream captures. The captured graph is destroyed once it has been
@@ -215,7 +215,7 @@ impl CudaStream {
         }
     }
     /// Ends a failed capture.
-    pub fn abandon_capture(&self) {
+    pub(crate) fn abandon_capture(&self) {
         if self.captures.swap(false, Relaxed) {
             let _ = self.cuda.0.bind();
             // SAFETY: the stream captures; a graph is destroyed once.
@@ -226,19 +226,19 @@ impl CudaStream {
             }
         }
     }
-    pub fn launch_graph(&self, graph: &CudaGraph) -> Result<()> {
+    pub(crate) fn launch_graph(&self, graph: &CudaGraph) -> Result<()> {
         self.cuda.0.bind()?;
         graph.launched.iter().rev().for_each(|kernel| self.note(kernel));
         // SAFETY: both are alive, and so are the buffers (`Graph::launch`).
         unsafe { result::graph::launch(graph.exec, self.stream) }.map_err(|e| self.fault(e))
     }
-    pub fn copy(&self, to: u64, from: u64, bytes: usize) -> Result<()> {
+    pub(crate) fn copy(&self, to: u64, from: u64, bytes: usize) -> Result<()> {
         self.cuda.0.bind()?;
         // SAFETY: both addresses are `bytes` bytes of live buffers.
         unsafe { result::memcpy_dtod_async(to, from, bytes, self.stream) }
             .map_err(|e| self.fault(e))
     }
-    pub fn fill(&self, to: u64, byte: u8, bytes: usize) -> Result<()> {
+    pub(crate) fn fill(&self, to: u64, byte: u8, bytes: usize) -> Result<()> {
         self.cuda.0.bind()?;
         // SAFETY: `to` is `bytes` bytes of a live buffer.
         unsafe { result::memset_d8_async(to, byte, bytes, self.stream) }.map_err(|e| self.fault(e))

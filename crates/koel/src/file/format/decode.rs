@@ -12,7 +12,7 @@ impl Header {
     /// it is shorter.
     ///
     /// The result fits the file: every section lies in it, and there are no other bytes.
-    pub fn decode(start: &[u8], file_bytes: u64) -> Result<Header, FileErrorKind> {
+    pub(crate) fn decode(start: &[u8], file_bytes: u64) -> Result<Header, FileErrorKind> {
         check_start(start, file_bytes)?;
         one_of(word(start, at::VERSION), at::VERSION, "version", &[VERSION.into()])?;
         let (kind, types) = read_types(start)?;

@@ -292,7 +292,12 @@ fn multimaps_in_any_order() {
 
 /// Builds the table, keys and starts of groups in the order of `partitions` partitions, with
 /// `keys_of(p)` keys in partition `p`.
-fn table_of_groups<K: Key>(partitions: u32, load: f64, keys_of: fn(u32) -> usize, exec_seed: u64) {
+fn table_from_groups<K: Key>(
+    partitions: u32,
+    load: f64,
+    keys_of: fn(u32) -> usize,
+    exec_seed: u64,
+) {
     let stream = executor(exec_seed);
     let device = stream.device();
     let shape = Shape { partitions, buckets: 1 };
@@ -351,7 +356,7 @@ fn table_of_groups<K: Key>(partitions: u32, load: f64, keys_of: fn(u32) -> usize
         );
         let plan = Plan::of_ordered(n, load, partitions, 1).unwrap().unwrap();
         let kept = (keys_kept.view_mut(), starts_kept.view_mut());
-        let map = builder.build_of_groups(&stream, plan, groups, kept).unwrap();
+        let map = builder.build_from_groups(&stream, plan, groups, kept).unwrap();
         assert!(keys_kept.download().unwrap() == keys && starts_kept.download().unwrap() == starts);
         let report = map.report().unwrap();
         assert_eq!((report.pairs, report.duplicates), (n, 0));
@@ -369,22 +374,22 @@ fn table_of_groups<K: Key>(partitions: u32, load: f64, keys_of: fn(u32) -> usize
     }
 }
 #[test]
-fn tables_of_groups() {
+fn tables_from_groups() {
     for exec_seed in 0..3 {
         // One partition of the table; four; one without keys; partitions with one key for a thread,
         // for a warp and for a round, and with one key more.
-        table_of_groups::<u32>(1, 0.8, |_| 700, exec_seed);
-        table_of_groups::<u64>(12, 0.8, |_| 1100, exec_seed);
-        table_of_groups::<u32>(3, 0.7, |p| [1, 1500, 0][p as usize], exec_seed);
-        table_of_groups::<u64>(5, 0.5, |p| [0, 1, 1024, 1025, 255][p as usize], exec_seed);
+        table_from_groups::<u32>(1, 0.8, |_| 700, exec_seed);
+        table_from_groups::<u64>(12, 0.8, |_| 1100, exec_seed);
+        table_from_groups::<u32>(3, 0.7, |p| [1, 1500, 0][p as usize], exec_seed);
+        table_from_groups::<u64>(5, 0.5, |p| [0, 1, 1024, 1025, 255][p as usize], exec_seed);
     }
 }
 /// More keys than a partition has slots for, and more than a block handles.
 #[test]
 fn groups_that_are_not_spread() {
-    table_of_groups::<u32>(3, 0.95, |p| [300, 100, 10][p as usize], 1);
-    table_of_groups::<u64>(7, 0.95, |p| if p == 3 { 900 } else { 60 }, 2);
-    table_of_groups::<u32>(8, 0.8, |p| if p == 7 { 9000 } else { 2 }, 3);
+    table_from_groups::<u32>(3, 0.95, |p| [300, 100, 10][p as usize], 1);
+    table_from_groups::<u64>(7, 0.95, |p| if p == 3 { 900 } else { 60 }, 2);
+    table_from_groups::<u32>(8, 0.8, |p| if p == 7 { 9000 } else { 2 }, 3);
 }
 #[test]
 fn partitions_of_tables_consist_of_those_of_pairs() {

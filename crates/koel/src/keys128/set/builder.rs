@@ -1,5 +1,5 @@
 //! Building sets of 128-bit keys: see [`Set128Builder`].
-use super::{Built, Set128, rows_of};
+use super::{Counts128, Set128, rows_of};
 use crate::device::graph::may_wait;
 use crate::device::{Buffer, Device, Stream, View, ViewMut};
 use crate::duplicates::{Duplicates, first_duplicate};
@@ -214,9 +214,9 @@ impl Set128Builder {
         }
         Ok(keys.len())
     }
-    fn built(&self, duplicates: usize, attempts: u32) -> Built {
+    fn built(&self, duplicates: usize, attempts: u32) -> Counts128 {
         let scratch_bytes = self.scratch.as_ref().map_or(0, Scratch::bytes);
-        Built { duplicates, attempts, scratch_bytes, device_seconds: None }
+        Counts128 { duplicates, attempts, scratch_bytes, device_seconds: None }
     }
     /// Builds the table of the rows of all these keys, with the first draw that distinguishes them.
     /// Waits for the counts of each draw.

@@ -6,7 +6,7 @@ use super::*;
 use crate::device::DeviceKind;
 use crate::duplicates::Duplicates::KeepLast;
 use crate::table::Table;
-use crate::table::plan::{Plan, Sizes};
+use crate::table::plan::{Plan, PlanTuning};
 use crate::table::slots::Slots;
 use koel_kernels::hash::mix::{mix, splitmix_at};
 use koel_kernels::map::join::shared_bytes;
@@ -18,17 +18,18 @@ use std::fmt::Debug;
 type Of<K, V> = LayoutOf<K, V>;
 
 /// One pass, always.
-const ONE: Rule = Rule { cached: 0, pairs: u32::MAX, area: 0, blocks: 1, ..Rule::TUNED };
+const ONE: RouteTuning =
+    RouteTuning { cached: 0, pairs: u32::MAX, area: 0, blocks: 1, ..RouteTuning::TUNED };
 /// Two passes from nine partitions on.
-const TWO: Rule = Rule { bins: 8, many_bins: 8, ..ONE };
+const TWO: RouteTuning = RouteTuning { bins: 8, many_bins: 8, ..ONE };
 /// One pass, by the kernel for many bins.
-const MANY: Rule = Rule { bins: 4, ..ONE };
+const MANY: RouteTuning = RouteTuning { bins: 4, ..ONE };
 /// Two passes from nine partitions on, the first by the kernel for many bins.
-const MANY_AND_TWO: Rule = Rule { bins: 4, many_bins: 8, ..ONE };
+const MANY_AND_TWO: RouteTuning = RouteTuning { bins: 4, many_bins: 8, ..ONE };
 /// One pass into bins of several partitions, which are looked up in device memory.
-const PARTS: Rule = Rule { shared: false, ..TWO };
+const PARTS: RouteTuning = RouteTuning { shared: false, ..TWO };
 /// The same, by the kernel for many bins.
-const MANY_PARTS: Rule = Rule { shared: false, ..MANY_AND_TWO };
+const MANY_PARTS: RouteTuning = RouteTuning { shared: false, ..MANY_AND_TWO };
 
 fn device(seed: u64) -> Device {
     Device::executor_with(seed, |exec| exec.patience = 10_000_000)
@@ -57,8 +58,14 @@ fn key<K: Key>(i: u32) -> K {
     // The low halves are distinct, too.
     K::narrowed(splitmix_at(5, i) << 32 | mix(i) as u64)
 }
-const SMALL: Sizes =
-    Sizes { pairs: 100, one_pass: 1024, groups: 4, small: 0, small_partitions: 1, ..Sizes::TUNED };
+const SMALL: PlanTuning = PlanTuning {
+    pairs: 100,
+    one_pass: 1024,
+    groups: 4,
+    small: 0,
+    small_partitions: 1,
+    ..PlanTuning::TUNED
+};
 /// Plans partitions of a hundred pairs.
 fn plan(n: usize) -> Plan {
     Plan::sized(n, 0.8, SMALL).unwrap()
@@ -118,8 +125,8 @@ fn check<K: Key, V: Value>(
     assert_eq!(rows(&count).end, expected.len());
     fates
 }
-fn joiner<K: Key, V: Value>(device: &Device, rule: Rule) -> MapJoiner<K, V> {
-    MapJoiner::with_rule(device, rule).unwrap()
+fn joiner<K: Key, V: Value>(device: &Device, tuning: RouteTuning) -> MapJoiner<K, V> {
+    MapJoiner::with_tuning(device, tuning).unwrap()
 }
 
 /// Every path, type, and share of hits.
@@ -127,7 +134,7 @@ fn ways<K: Key, V: Value>(seed: u64) {
     let device = device(seed);
     let keys = (0..3000).map(key).collect::<Vec<K>>();
     let (map, oracle) = map_of::<K, V>(&device, plan(3000), &keys);
-    for (rule, passes, each, many) in [
+    for (tuning, passes, each, many) in [
         (ONE, 1, 1, false),
         (TWO, 2, 1, false),
         (MANY, 1, 1, true),
@@ -135,7 +142,7 @@ fn ways<K: Key, V: Value>(seed: u64) {
         (PARTS, 1, 4, false),
         (MANY_PARTS, 1, 4, true),
     ] {
-        let mut joiner = joiner(&device, rule);
+        let mut joiner = joiner(&device, tuning);
         let route = joiner.route(1000, true, &map).unwrap();
         assert_eq!(
             (1 + route.groups.is_some() as u32, route.last.each, route.many),
@@ -167,10 +174,10 @@ fn sizes_around_edges() {
     for n in [0, 1, 2, 3, 31, 33, 1023, 1025, 7679, 7680, 7681, 7684] {
         check(&mut two, &map, &oracle, &(0..n).map(|i| key(i * 3)).collect::<Vec<_>>(), 0);
     }
-    let one = Plan::sized(900, 0.8, Sizes { small: 0, ..Sizes::TUNED }).unwrap();
+    let one = Plan::sized(900, 0.8, PlanTuning { small: 0, ..PlanTuning::TUNED }).unwrap();
     let (small, oracle) = map_of::<u32, u32>(&device, one, &keys);
     assert_eq!(small.shape().partitions, 1);
-    let mut shared = joiner(&device, Rule { blocks: 64, ..ONE });
+    let mut shared = joiner(&device, RouteTuning { blocks: 64, ..ONE });
     assert_eq!(shared.route(9000, true, &small).unwrap().blocks, 5);
     for n in [1, 2047, 2049, 9000] {
         check(&mut shared, &small, &oracle, &(0..n).map(|i| key(i % 1500)).collect::<Vec<_>>(), 0);
@@ -199,8 +206,8 @@ fn skew<K: Key, V: Value>(seed: u64) {
         |hot: u32| (0..n).map(|i| if i % hot == 0 { key(1) } else { key(i) }).collect::<Vec<K>>();
     let zipf = (0..n).map(|i| (splitmix_at(3, i) >> 11) as f64 / (1u64 << 53) as f64);
     let zipf = zipf.map(|unit| key(((3000f64).ln() * unit).exp() as u32 - 1)).collect::<Vec<K>>();
-    for rule in [ONE, TWO, MANY_AND_TWO, PARTS] {
-        let mut joiner = joiner(&device, Rule { area: 600, ..rule });
+    for tuning in [ONE, TWO, MANY_AND_TWO, PARTS] {
+        let mut joiner = joiner(&device, RouteTuning { area: 600, ..tuning });
         let each = joiner.route(n, true, &map).unwrap().groups.map_or(1, |g| g.each);
         let mut fate = |queries: &[K]| check(&mut joiner, &map, &oracle, queries, 0);
         for one in [1, 3001] {
@@ -238,8 +245,8 @@ fn special<K: Key, V: Value>(seed: u64) {
         let (map, oracle) = map_of::<K, V>(&device, crowded, &keys);
         assert!(map.report().unwrap().stashed > 10);
         let queries = (0..3000).map(|i| if i % 30 == 0 { it } else { key(i) }).collect::<Vec<_>>();
-        for rule in [TWO, PARTS, Rule { cached: usize::MAX, ..ONE }] {
-            check(&mut joiner(&device, rule), &map, &oracle, &queries, 0);
+        for tuning in [TWO, PARTS, RouteTuning { cached: usize::MAX, ..ONE }] {
+            check(&mut joiner(&device, tuning), &map, &oracle, &queries, 0);
         }
     }
 }
@@ -297,7 +304,7 @@ fn a_joiner_is_used_again() {
     }
 }
 
-/// The rule: small tables and few queries are not partitioned; bins have headroom; nothing exceeds
+/// Small tables and few queries are not partitioned; bins have headroom; nothing exceeds
 /// what kernels can count.
 #[test]
 fn routes_fit() {
@@ -309,9 +316,9 @@ fn routes_fit() {
                 for (max_shared, shared) in
                     [(64 << 10, true), (227 << 10, true), (227 << 10, false)]
                 {
-                    let rule = Rule { shared, ..Rule::TUNED };
+                    let tuning = RouteTuning { shared, ..RouteTuning::TUNED };
                     let all = plan.shape.partitions;
-                    let route = Route::new::<L>(n, plan.n, values, plan.shape, max_shared, rule);
+                    let route = Route::new::<L>(n, plan.n, values, plan.shape, max_shared, tuning);
                     if pairs < least || n < plan.n / 4 || n > 1 << 30 {
                         assert!(route.is_none(), "{n} queries, {pairs} pairs");
                     }

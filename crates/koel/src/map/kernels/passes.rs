@@ -14,7 +14,7 @@ use koel_kernels::table::bins::{Bins, BinsOut, GroupsIn, StashOut};
 use koel_kernels::table::layout::Layout;
 
 /// Output of the partition passes, and the stash that they clear.
-pub struct Passes<'a> {
+pub(crate) struct Passes<'a> {
     /// Bins of the first of two passes.
     pub by_group: ViewMut<'a, u64>,
     pub by_partition: ViewMut<'a, u64>,
@@ -28,7 +28,7 @@ pub struct Passes<'a> {
     pub state: ViewMut<'a, u32>,
 }
 /// Partitions the input: one or two launches.
-pub fn partition<L: DeviceLayout>(
+pub(crate) fn partition<L: DeviceLayout>(
     stream: &Stream,
     plan: &Plan,
     input: Input<L>,

@@ -6,10 +6,10 @@ use crate::error::Error;
 use crate::seed::Seeds;
 use crate::table::Storage;
 use crate::table::header::read_header;
-use crate::table::plan::Sizes;
+use crate::table::plan::PlanTuning;
 use crate::table::slots::Slots;
 use crate::table::update::tests::{
-    EntriesOf, FEW, FULL, GROUPS, ONE, SEED, TWO, Tested, WHOLE, World, device, plan,
+    EntriesOf, FULL, GROUPS, ONE, SEED, TIGHT, TWO, Tested, WHOLE, World, device, plan,
 };
 use crate::table::update::tests::{
     batches, few, frequent, full_stash, growth, keys_of_two_buckets, mixed_that_do_not_fit,
@@ -30,8 +30,8 @@ impl<K: Key, V: Value> Tested for Map<K, V> {
     fn table_mut(&mut self) -> &mut Table<Pairs<K, V>> {
         &mut self.table
     }
-    fn sizes() -> Sizes {
-        Sizes::TUNED
+    fn sizes() -> PlanTuning {
+        PlanTuning::TUNED
     }
     fn built(device: &Device, plan: Plan, keys: &[K], values: &[V]) -> Self {
         type Of<K, V> = LayoutOf<K, V>;
@@ -92,8 +92,8 @@ fn few_keys_beside_the_pairs() {
 #[test]
 fn fillers_of_other_programs() {
     const FILLERS: usize = 20;
-    for limits in [ONE, WHOLE] {
-        let mut world = World::<Map>::new(&device(1), plan::<Map>(900, 0.8), limits);
+    for tuning in [ONE, WHOLE] {
+        let mut world = World::<Map>::new(&device(1), plan::<Map>(900, 0.8), tuning);
         let shape = world.table.shape();
         let Storage::Kernels(table) = &mut world.table.table.storage else {
             unreachable!("kernels build it")
@@ -129,8 +129,8 @@ fn in_two_passes() {
 }
 #[test]
 fn blocks_with_room_for_few_keys() {
-    batches::<Map<u32, u32>>(1, FEW);
-    batches::<Map<u64, u64>>(2, FEW);
+    batches::<Map<u32, u32>>(1, TIGHT);
+    batches::<Map<u64, u64>>(2, TIGHT);
 }
 #[test]
 fn frequent_keys() {
@@ -146,10 +146,10 @@ fn the_stash_is_emptied_when_there_is_room() {
 /// More stashed pairs of a partition than a block has room for stay in the stash.
 #[test]
 fn many_stashed_pairs_of_a_partition() {
-    let limits = Limits { operations: 1, deviations: 0.0, spare: 3, ..FULL };
+    let tuning = UpdateTuning { operations: 1, deviations: 0.0, spare: 3, ..FULL };
     let mut plan = plan::<Map>(900, 0.95);
     plan.shape.buckets -= 4;
-    let mut world = World::<Map>::new(&device(1), plan, limits);
+    let mut world = World::<Map>::new(&device(1), plan, tuning);
     let before = world.table.stashed();
     assert!(before > 90, "{before}");
     world.apply(INSERT, &[1, 2, 3, 4000]);

@@ -5,10 +5,10 @@ use super::*;
 use crate::error::Error;
 use crate::seed::Seeds;
 use crate::table::header::read_header;
-use crate::table::plan::Sizes;
+use crate::table::plan::PlanTuning;
 use crate::table::slots::Slots;
 use crate::table::update::tests::{
-    EntriesOf, FEW, FULL, GROUPS, ONE, SEED, TWO, Tested, WHOLE, World, device, key, plan,
+    EntriesOf, FULL, GROUPS, ONE, SEED, TIGHT, TWO, Tested, WHOLE, World, device, key, plan,
 };
 use crate::table::update::tests::{
     batches, few, frequent, full_stash, growth, keys_of_two_buckets, mixed_that_do_not_fit,
@@ -33,7 +33,7 @@ impl<K: Key> Tested for Set<K> {
     fn table_mut(&mut self) -> &mut Table<Keys<K>> {
         &mut self.table
     }
-    fn sizes() -> Sizes {
+    fn sizes() -> PlanTuning {
         sizes::<K>()
     }
     fn built(device: &Device, plan: Plan, keys: &[K], _: &[K]) -> Self {
@@ -61,9 +61,9 @@ impl<K: Key> Tested for Set<K> {
 
 #[test]
 fn every_kind_of_batch() {
-    for (seed, limits) in [(1, ONE), (2, WHOLE), (3, GROUPS)] {
-        batches::<Set<u32>>(seed, limits);
-        batches::<Set<u64>>(seed, limits);
+    for (seed, tuning) in [(1, ONE), (2, WHOLE), (3, GROUPS)] {
+        batches::<Set<u32>>(seed, tuning);
+        batches::<Set<u64>>(seed, tuning);
     }
 }
 #[test]
@@ -80,8 +80,8 @@ fn few_keys_beside_others() {
 #[test]
 fn fillers_of_other_programs() {
     const FILLERS: usize = 20;
-    for limits in [ONE, WHOLE] {
-        let mut world = World::<Set>::new(&device(1), plan::<Set>(900, 0.8), limits);
+    for tuning in [ONE, WHOLE] {
+        let mut world = World::<Set>::new(&device(1), plan::<Set>(900, 0.8), tuning);
         let shape = world.table.shape();
         let Storage::Kernels(table) = &mut world.table.table.storage else {
             unreachable!("kernels build it")
@@ -133,8 +133,8 @@ fn in_two_passes() {
 }
 #[test]
 fn blocks_with_room_for_few_keys() {
-    batches::<Set<u32>>(1, FEW);
-    batches::<Set<u64>>(2, FEW);
+    batches::<Set<u32>>(1, TIGHT);
+    batches::<Set<u64>>(2, TIGHT);
 }
 #[test]
 fn frequent_keys() {
@@ -195,10 +195,11 @@ fn keys_come_home() {
 /// More stashed keys of a partition than a block has room for: the set is rebuilt.
 #[test]
 fn many_stashed_keys_of_a_partition() {
-    let limits = crate::table::update::Limits { operations: 1, deviations: 0.0, spare: 3, ..FULL };
+    let tuning =
+        crate::table::update::UpdateTuning { operations: 1, deviations: 0.0, spare: 3, ..FULL };
     let mut plan = plan::<Set>(900, 0.95);
     plan.shape.buckets -= 3;
-    let mut world = World::<Set>::new(&device(1), plan, limits);
+    let mut world = World::<Set>::new(&device(1), plan, tuning);
     let before = world.table.stashed();
     assert!(before > 90, "{before}");
     world.apply(INSERT, &[1, 2, 3, 4000]);
@@ -211,8 +212,8 @@ fn many_stashed_keys_of_a_partition() {
 fn tiny_sets() {
     for device in [device(1), Device::cpu_with_threads(1).unwrap()] {
         for n in [0, 1, 3, 7, 8] {
-            for limits in [ONE, FULL] {
-                let mut world = World::<Set<u64>>::new(&device, plan::<Set<u64>>(n, 0.95), limits);
+            for tuning in [ONE, FULL] {
+                let mut world = World::<Set<u64>>::new(&device, plan::<Set<u64>>(n, 0.95), tuning);
                 for operation in [INSERT, ERASE, EACH, EACH] {
                     for numbers in [&[0, 1, 3, 3][..], &[5, 5, 2, 9, 10], &[0, 1, 2, 3, 4, 5, 6, 7]]
                     {

@@ -3,5 +3,5 @@
 mod route;
 mod sent;
 
-pub use route::{Route, Rule};
-pub use sent::{Arrived, DeviceForm, SendMemory, reserve, reserve_route, send};
+pub(crate) use route::{Route, RouteTuning};
+pub(crate) use sent::{Arrived, DeviceForm, SendMemory, reserve, reserve_route, send};

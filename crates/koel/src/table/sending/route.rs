@@ -6,7 +6,7 @@ use koel_kernels::table::sending::{BINS, MANY_BINS, MANY_SHARED, Pass};
 
 /// Parameters that decide whether and how queries are partitioned.
 #[derive(Clone, Copy)]
-pub struct Rule {
+pub(crate) struct RouteTuning {
     /// Maximum bytes of a table that queries read at random, because the cache holds it.
     pub cached: usize,
     /// Maximum number of pairs per query. With more, most of the table would be read in vain.
@@ -26,8 +26,8 @@ pub struct Rule {
     /// Minimum number of answering blocks, if partitions have queries for several blocks.
     pub blocks: u32,
 }
-impl Rule {
-    pub const TUNED: Rule = Rule {
+impl RouteTuning {
+    pub(crate) const TUNED: RouteTuning = RouteTuning {
         cached: 64 << 20,
         pairs: 4,
         shared: true,
@@ -42,7 +42,7 @@ impl Rule {
 
 /// Path of queries to the bins from which they are answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Route {
+pub(crate) struct Route {
     /// First of two passes.
     pub groups: Option<Pass>,
     /// Last pass, or the only one.
@@ -59,55 +59,55 @@ pub struct Route {
 impl Route {
     /// Returns the route of `n` queries to a table of `pairs` pairs. `values`: whether their values
     /// are wanted, too. Returns `None` if the queries are better looked up as they come.
-    pub fn new<L: Layout>(
+    pub(crate) fn new<L: Layout>(
         n: u32,
         pairs: u32,
         values: bool,
         shape: Shape,
         max_shared: u32,
-        rule: Rule,
+        tuning: RouteTuning,
     ) -> Option<Route> {
         let (all, bytes) = (shape.partitions, shape.all_buckets() as usize * L::WORDS * 8);
-        if bytes <= rule.cached || n < pairs / rule.pairs {
+        if bytes <= tuning.cached || n < pairs / tuning.pairs {
             return None;
         }
         // Partitions per bin of the first pass.
-        let most = if max_shared >= MANY_SHARED { rule.many_bins } else { rule.bins };
-        let each = match all.div_ceil(rule.bins) {
+        let most = if max_shared >= MANY_SHARED { tuning.many_bins } else { tuning.bins };
+        let each = match all.div_ceil(tuning.bins) {
             _ if all <= most => 1,
-            few if few <= rule.bins && !rule.smallest => few,
+            few if few <= tuning.bins && !tuning.smallest => few,
             _ => all.div_ceil(most),
         };
         let pass = |each: u32| {
             let mean = n as f64 * each as f64 / all as f64;
             let room = ((mean + 8.0 * mean.sqrt()) as u32 + 16).next_multiple_of(4);
-            Pass::new(each, room, n / 8 + rule.area)
+            Pass::new(each, room, n / 8 + tuning.area)
         };
         let shared =
-            rule.shared && shared_bytes(shape.buckets, values && L::SLOT_WORDS > 1) <= max_shared;
+            tuning.shared && shared_bytes(shape.buckets, values && L::SLOT_WORDS > 1) <= max_shared;
         let (groups, last) =
             if shared && each > 1 { (Some(pass(each)), pass(1)) } else { (None, pass(each)) };
         let blocks = match shared {
-            true => (rule.blocks / all).clamp(1, last.room.div_ceil(ANSWERING * 8)),
+            true => (tuning.blocks / all).clamp(1, last.room.div_ceil(ANSWERING * 8)),
             false => last.room.div_ceil(ANSWERING * DIRECT_ITEMS),
         };
-        let route = Route { groups, last, many: all.div_ceil(each) > rule.bins, shared, blocks };
+        let route = Route { groups, last, many: all.div_ceil(each) > tuning.bins, shared, blocks };
         let fits = if shared {
-            each <= rule.bins
+            each <= tuning.bins
         } else {
-            bytes / all as usize * each as usize <= rule.part
+            bytes / all as usize * each as usize <= tuning.part
         };
         (fits && route.places(all).into_iter().all(|places| places < 1 << 31)).then_some(route)
     }
     /// Returns the number of bins of the first of two passes, and of the last pass.
-    pub fn bins(&self, partitions: u32) -> [u32; 2] {
+    pub(crate) fn bins(&self, partitions: u32) -> [u32; 2] {
         [
             self.groups.map_or(0, |g| partitions.div_ceil(g.each)),
             partitions.div_ceil(self.last.each),
         ]
     }
     /// Returns the number of places in the bins of each pass, and in the overflow area.
-    pub fn places(&self, partitions: u32) -> [usize; 3] {
+    pub(crate) fn places(&self, partitions: u32) -> [usize; 3] {
         let [groups, last] = self.bins(partitions).map(|bins| bins as usize);
         let of_groups = self.groups.map_or(0, |g| groups * g.room as usize);
         [of_groups, last * self.last.room as usize, self.last.area as usize]

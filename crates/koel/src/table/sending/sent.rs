@@ -12,25 +12,25 @@ use koel_simt::{Buf, In, Word};
 use std::ops::Range;
 
 /// Memory for queries of one form while they are sent.
-pub struct SendMemory<T> {
+pub(crate) struct SendMemory<T> {
     by_group: Buffer<T>,
     by_bin: Buffer<T>,
     overflow: Buffer<T>,
 }
 impl<T: Element> SendMemory<T> {
-    pub fn new(device: &Device) -> Result<SendMemory<T>> {
+    pub(crate) fn new(device: &Device) -> Result<SendMemory<T>> {
         Ok(SendMemory {
             by_group: device.alloc(0)?,
             by_bin: device.alloc(0)?,
             overflow: device.alloc(0)?,
         })
     }
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.by_group.bytes() + self.by_bin.bytes() + self.overflow.bytes()
     }
 }
 /// Replaces a buffer by a longer one if it is too short. Its content is lost.
-pub fn reserve<T: Element>(buffer: &mut Buffer<T>, len: usize) -> Result<()> {
+pub(crate) fn reserve<T: Element>(buffer: &mut Buffer<T>, len: usize) -> Result<()> {
     if buffer.len() < len {
         let device = buffer.device().clone();
         // Free the old memory first: both need not fit.
@@ -40,7 +40,7 @@ pub fn reserve<T: Element>(buffer: &mut Buffer<T>, len: usize) -> Result<()> {
     Ok(())
 }
 /// Queries that have been sent.
-pub struct Arrived<E: Word> {
+pub(crate) struct Arrived<E: Word> {
     /// The queries as kernels read them.
     pub sent: Sent<E>,
     /// Cursors of the bins, mutable.
@@ -50,7 +50,7 @@ pub struct Arrived<E: Word> {
 }
 impl<E: Element> Arrived<E> {
     /// Returns the state before anything is sent.
-    pub fn nothing(
+    pub(crate) fn nothing(
         stream: &Stream,
         memory: &SendMemory<E>,
         counters: &mut Buffer<u32>,
@@ -70,14 +70,14 @@ impl<E: Element> Arrived<E> {
     }
 }
 /// Forms of queries that can be stored in device memory.
-pub trait DeviceForm<K: Carried>: Form<K, Element: Element> {}
+pub(crate) trait DeviceForm<K: Carried>: Form<K, Element: Element> {}
 impl<K: Carried, F: Form<K, Element: Element>> DeviceForm<K> for F {}
 
 /// Reserves memory for queries on this route, and `behind` words after the counters. Returns the
 /// number of words of the cursors of the first pass, of those of the last pass, and of all
 /// counters. Each pass has cursors, and as many words for where bins overflowed. Every section
 /// fills whole cache lines, so that no launch reads a line that a later launch changes.
-pub fn reserve_route<L: DeviceLayout, F: DeviceForm<L::Key>>(
+pub(crate) fn reserve_route<L: DeviceLayout, F: DeviceForm<L::Key>>(
     route: &Route,
     shape: Shape,
     memory: &mut SendMemory<F::Element>,
@@ -97,7 +97,7 @@ pub fn reserve_route<L: DeviceLayout, F: DeviceForm<L::Key>>(
 /// Sends queries to the bins of a table with this shape and header: a fill and one or two launches.
 /// The fill also zeroes `behind` words after the counters.
 #[allow(clippy::too_many_arguments, reason = "what sending has at hand")]
-pub fn send<L: DeviceLayout, F: DeviceForm<L::Key>>(
+pub(crate) fn send<L: DeviceLayout, F: DeviceForm<L::Key>>(
     stream: &Stream,
     route: &Route,
     shape: Shape,

@@ -1,5 +1,5 @@
 //! Scratch memory of updates, and the launches for a piece of a batch.
-use super::{BatchOf, Launch, Limits, Operations, Updatable, WordOf};
+use super::{BatchOf, Launch, Operations, Updatable, UpdateTuning, WordOf};
 use crate::cpu;
 use crate::device::{Buffer, Device, Stream, ViewMut};
 use crate::error::Result;
@@ -8,14 +8,14 @@ use crate::table::sending::{Route, SendMemory, reserve, send};
 use crate::table::slots::Slots;
 use koel_kernels::map::kinds::MapLayout;
 use koel_kernels::map::reproduce::{self, map_unstash, unstashed_words};
-use koel_kernels::table::few::Few;
 use koel_kernels::table::layout::{Layout, Shape, TableMut};
 use koel_kernels::table::sending::Numbered;
+use koel_kernels::table::sparse::Sparse;
 use koel_kernels::table::update::{Applying, BatchIn, Unstashed, operation, state};
 use koel_simt::In;
 
 /// Scratch memory of updates.
-pub struct Memory {
+pub(crate) struct Memory {
     pub(super) sent: SendMemory<u64>,
     /// Words that the passes share; after them, from `state` on, words that blocks write for the
     /// host.
@@ -29,7 +29,7 @@ pub struct Memory {
     no_operations: Buffer<u8>,
     /// Number of operations done in the buckets of their keys since the last batch on whole
     /// partitions.
-    pub(super) done_few: usize,
+    pub(super) done_sparse: usize,
     pub(super) of_cpu: cpu::Updates,
 }
 
@@ -42,11 +42,11 @@ const MAX_CLAIMS: usize = 1 << 13;
 const LEFT_BLOCKS: u32 = 528;
 /// Maximum number of blocks that empty a stash.
 const MAX_UNSTASHING: u32 = 64;
-/// Returns the parameters for `n` operations on this route, if they are few.
-pub(super) fn few(route: &Route, n: usize, shape: Shape, operation: u32) -> Few {
+/// Returns the parameters for `n` operations on this route, if they are sparse.
+pub(super) fn sparse(route: &Route, n: usize, shape: Shape, operation: u32) -> Sparse {
     let groups = route.bins(shape.partitions)[1] as usize;
     let claims = (CLAIMS * n / groups).clamp(4, MAX_CLAIMS).next_power_of_two() as u32 - 1;
-    Few { pass: route.last, operation, claims }
+    Sparse { pass: route.last, operation, claims }
 }
 /// Returns the number of words that blocks write for the host.
 pub(super) fn state_words(shape: Shape) -> usize {
@@ -64,7 +64,7 @@ impl Memory {
             lists: device.alloc(0)?,
             are_ones: false,
             no_operations: device.alloc(0)?,
-            done_few: 0,
+            done_sparse: 0,
             of_cpu: cpu::Updates::default(),
         })
     }
@@ -73,7 +73,7 @@ impl Memory {
         let words = sent.bytes() + unstashed.bytes() + counters.bytes() + lists.bytes();
         words + of_cpu.bytes()
     }
-    /// Enqueues a piece of a batch: a fill and three or four launches. `are_few`: reads only the
+    /// Enqueues a piece of a batch: a fill and three or four launches. `is_sparse`: reads only the
     /// buckets of the keys where that suffices. `is_first`: this is the first piece, so the words
     /// that blocks write are reset.
     #[allow(clippy::too_many_arguments, reason = "what an update has at hand")]
@@ -82,12 +82,12 @@ impl Memory {
         stream: &Stream,
         plan: &Plan,
         route: &Route,
-        limits: Limits,
+        tuning: UpdateTuning,
         table: &mut Slots<WordOf<F>>,
         batch: BatchOf<'_, F>,
         mut outcomes: ViewMut<'_, u8>,
         again: bool,
-        are_few: bool,
+        is_sparse: bool,
         is_first: bool,
     ) -> Result<()> {
         let (n, shape) = (batch.keys.len(), plan.shape);
@@ -111,9 +111,9 @@ impl Memory {
             pass: route.last,
             group: route.groups.map_or(0, |groups| groups.each),
             operation: code,
-            again: (again || are_few) as u32,
-            entries: limits.entries(n as f64 / shape.partitions as f64),
-            most: limits.most_pairs::<F>(shape),
+            again: (again || is_sparse) as u32,
+            entries: tuning.entries(n as f64 / shape.partitions as f64),
+            most: tuning.most_pairs::<F>(shape),
         };
         let of_state = self.state..self.state + words;
         let on = Launch::<F> {
@@ -131,10 +131,11 @@ impl Memory {
                 state: self.counters.view_mut().slice(of_state)?.arg("state", stream)?,
             },
         };
-        let few = are_few.then(|| (route.bins(shape.partitions)[1], few(route, n, shape, code)));
+        let sparse =
+            is_sparse.then(|| (route.bins(shape.partitions)[1], sparse(route, n, shape, code)));
         // SAFETY: the operations are as sent, with `n` elements in each of their arrays; the table
         // is as built with this plan; the lists were reset above.
-        unsafe { launch_sent::<F>(stream, few, applying, in_header, on) }?;
+        unsafe { launch_sent::<F>(stream, sparse, applying, in_header, on) }?;
         self.are_ones = true;
         Ok(())
     }
@@ -151,7 +152,7 @@ impl Memory {
         Ok(())
     }
 }
-/// Applies sent operations. If they are `few` (with the blocks for that), changes the buckets of
+/// Applies sent operations. If they are `sparse` (with the blocks for that), changes the buckets of
 /// their keys first. Then empties the stash, and updates whole partitions.
 ///
 /// # Safety
@@ -160,14 +161,14 @@ impl Memory {
 /// whole stash.
 unsafe fn launch_sent<F: Updatable>(
     stream: &Stream,
-    few: Option<(u32, Few)>,
+    sparse: Option<(u32, Sparse)>,
     applying: Applying,
     in_header: In<u32>,
     on: Launch<F>,
 ) -> Result<()> {
-    if let Some((grid, few)) = few {
+    if let Some((grid, sparse)) = sparse {
         // SAFETY: guaranteed by the caller.
-        unsafe { F::launch_few(stream, grid, few, on) }?;
+        unsafe { F::launch_sparse(stream, grid, sparse, on) }?;
     }
     let TableMut { shape, stash_bits, stash, .. } = on.table;
     let grid = (1u32 << stash_bits).div_ceil(reproduce::THREADS).min(MAX_UNSTASHING);
@@ -178,7 +179,7 @@ unsafe fn launch_sent<F: Updatable>(
             stream, grid, shape, stash_bits, stash, unstashed, lists, in_header,
         )
     }?;
-    match few {
+    match sparse {
         // SAFETY: as above; the stash is as that launch left it.
         Some(_) => unsafe {
             F::launch_left(stream, LEFT_BLOCKS.min(shape.partitions), applying, on)

@@ -1,13 +1,13 @@
 //! Batched updates of tables.
-mod limits;
 mod memory;
 mod operations;
 #[cfg(test)]
 pub(crate) mod tests;
+mod tuning;
 
 use super::header::read_header;
 use super::plan::Plan;
-use super::sending::{Route, Rule, reserve_route};
+use super::sending::{Route, RouteTuning, reserve_route};
 use super::{
     Builder, Family, KeyOf, OnCpu, Progress, Settings, Storage, Table, ValueOf, WordOf, slots_of,
     words_of,
@@ -17,23 +17,23 @@ use crate::device::{Device, Element, Stream, View, ViewMut, check_device};
 use crate::error::{Error, Result, check_length};
 use crate::file::stored::Stored;
 use crate::seed::unforeseeable;
-use koel_kernels::table::few::Few;
 use koel_kernels::table::layout::{Shape, TableMut};
 use koel_kernels::table::sending::{Numbered, Sent};
+use koel_kernels::table::sparse::Sparse;
 use koel_kernels::table::update::{
     Applying, BatchIn, Unstashed, applied, operation, state, status, status_of,
 };
 use koel_simt::Buf;
-pub use limits::Limits;
-use memory::{Memory, few, state_words};
+use memory::{Memory, sparse, state_words};
 pub(crate) use operations::Codes;
 pub use operations::{Operations, Outcome};
 use std::collections::HashMap;
 use std::marker::PhantomData;
 use std::ops::Range;
+pub(crate) use tuning::UpdateTuning;
 
 /// Families whose tables can be updated.
-pub trait Updatable: Family {
+pub(crate) trait Updatable: Family {
     /// Rebuilds the table from its own entries, with room for `room` entries.
     fn rebuild(
         table: &mut Table<Self>,
@@ -56,7 +56,7 @@ pub trait Updatable: Family {
     /// update such a partition.
     fn shared_bytes(buckets: u32, entries: u32, each: bool) -> Option<u32>;
     /// Returns the bytes of shared memory of a block that changes only the buckets of its keys.
-    fn few_shared_bytes(few: Few) -> u32;
+    fn sparse_shared_bytes(sparse: Sparse) -> u32;
     /// Launches the kernel that applies sent operations, one block per partition.
     ///
     /// # Safety
@@ -67,9 +67,14 @@ pub trait Updatable: Family {
     ///
     /// # Safety
     /// The arguments must fit the kernel.
-    unsafe fn launch_few(stream: &Stream, grid: u32, few: Few, on: Launch<Self>) -> Result<()>;
-    /// Launches the kernel that applies the operations that [`launch_few`](Self::launch_few) left,
-    /// in `grid` blocks.
+    unsafe fn launch_sparse(
+        stream: &Stream,
+        grid: u32,
+        sparse: Sparse,
+        on: Launch<Self>,
+    ) -> Result<()>;
+    /// Launches the kernel that applies the operations that [`launch_sparse`](Self::launch_sparse)
+    /// left, in `grid` blocks.
     ///
     /// # Safety
     /// The arguments must fit the kernel.
@@ -80,9 +85,9 @@ pub trait Updatable: Family {
         on: Launch<Self>,
     ) -> Result<()>;
 }
-pub type EntriesOnHost<F> = HashMap<KeyOf<F>, ValueOf<F>>;
+pub(crate) type EntriesOnHost<F> = HashMap<KeyOf<F>, ValueOf<F>>;
 /// Arguments of kernels that update a table.
-pub struct Launch<F: Family> {
+pub(crate) struct Launch<F: Family> {
     /// The table.
     pub table: TableMut<WordOf<F>>,
     /// The operations, and their cursors again, mutable.
@@ -142,7 +147,7 @@ struct Left {
 
 impl<F: Updatable> Table<F> {
     /// Rebuilds the table for its current entries, unless that would take no less memory. Waits.
-    pub fn shrink(&mut self, settings: Settings) -> Result<()> {
+    pub(crate) fn shrink(&mut self, settings: Settings) -> Result<()> {
         let (stream, entries) = (self.device.stream()?, self.len()?);
         if Builder::<F>::new(&self.device, settings)?.bytes_of(entries)? >= self.bytes() {
             return Ok(());
@@ -165,26 +170,30 @@ impl<F: Updatable> Table<F> {
 }
 
 /// Updates tables of a family, and keeps scratch memory across batches.
-pub struct Updater<F: Updatable> {
+pub(crate) struct Updater<F: Updatable> {
     device: Device,
     settings: Settings,
-    limits: Limits,
+    tuning: UpdateTuning,
     pub memory: Memory,
     of: PhantomData<fn() -> F>,
 }
 impl<F: Updatable> Updater<F> {
     /// Creates an updater without scratch memory.
-    pub fn new(device: &Device, settings: Settings, limits: Limits) -> Result<Updater<F>> {
+    pub(crate) fn new(
+        device: &Device,
+        settings: Settings,
+        tuning: UpdateTuning,
+    ) -> Result<Updater<F>> {
         settings.check()?;
         let memory = Memory::new(device)?;
-        Ok(Updater { device: device.clone(), settings, limits, memory, of: PhantomData })
+        Ok(Updater { device: device.clone(), settings, tuning, memory, of: PhantomData })
     }
     /// Returns the bytes of scratch memory, which the largest batch so far determines.
-    pub fn scratch_bytes(&self) -> usize {
+    pub(crate) fn scratch_bytes(&self) -> usize {
         self.memory.bytes()
     }
     /// Applies a batch. All operations are done on return.
-    pub fn apply(
+    pub(crate) fn apply(
         &mut self,
         table: &mut Table<F>,
         stream: &Stream,
@@ -217,7 +226,7 @@ impl<F: Updatable> Updater<F> {
         self.rebuild(table, stream, room)
     }
     /// Applies a batch without waiting. Operations without room are not done.
-    pub fn enqueue(
+    pub(crate) fn enqueue(
         &mut self,
         table: &mut Table<F>,
         stream: &Stream,
@@ -231,7 +240,7 @@ impl<F: Updatable> Updater<F> {
         }
     }
     /// Writes a description.
-    pub fn describe(&self, f: &mut std::fmt::Formatter<'_>, name: &str) -> std::fmt::Result {
+    pub(crate) fn describe(&self, f: &mut std::fmt::Formatter<'_>, name: &str) -> std::fmt::Result {
         write!(f, "{name}[{} bytes] on {}", self.scratch_bytes(), self.device.name())
     }
 
@@ -268,36 +277,42 @@ impl<F: Updatable> Updater<F> {
         !self.device.runs_kernels() || self.piece(table.plan.shape, batch, false).is_some()
     }
     /// Returns the number of operations per piece of a batch, and how they are partitioned.
-    fn piece(&self, shape: Shape, batch: BatchOf<'_, F>, are_few: bool) -> Option<(usize, Rule)> {
+    fn piece(
+        &self,
+        shape: Shape,
+        batch: BatchOf<'_, F>,
+        is_sparse: bool,
+    ) -> Option<(usize, RouteTuning)> {
         let max_shared = self.device.max_shared();
         let each = batch.operations.code() == operation::EACH;
-        let mut most = self.limits.most_operations::<F>(shape, each, max_shared)? as usize
+        let mut most = self.tuning.most_operations::<F>(shape, each, max_shared)? as usize
             * shape.partitions as usize;
-        let mut rule = self.limits.rule;
-        if are_few {
+        let mut tuning = self.tuning.route;
+        if is_sparse {
             // A single pass.
-            rule = Rule { smallest: true, shared: false, part: usize::MAX, ..rule };
-            let groups = self.route(1, shape, rule)?.bins(shape.partitions)[1] as usize;
+            tuning = RouteTuning { smallest: true, shared: false, part: usize::MAX, ..tuning };
+            let groups = self.route(1, shape, tuning)?.bins(shape.partitions)[1] as usize;
             let fits = |&each: &usize| {
-                let route = self.route(each * groups, shape, rule);
+                let route = self.route(each * groups, shape, tuning);
                 route.is_some_and(|route| {
-                    F::few_shared_bytes(few(&route, each * groups, shape, 0)) <= max_shared
+                    F::sparse_shared_bytes(sparse(&route, each * groups, shape, 0)) <= max_shared
                 })
             };
             let halves = |&each: &usize| (each > 1).then_some(each / 2);
             most = most.min(
-                std::iter::successors(Some(self.limits.group as usize), halves).find(fits)?
+                std::iter::successors(Some(self.tuning.group as usize), halves).find(fits)?
                     * groups,
             );
         }
         let piece = most.min(batch.keys.len()).max(1);
         // The overflow area has room for all operations.
-        rule.area += piece as u32;
-        let fits = self.route(piece, shape, rule).is_some_and(|route| route.shared == rule.shared);
-        fits.then_some((piece, rule))
+        tuning.area += piece as u32;
+        let fits =
+            self.route(piece, shape, tuning).is_some_and(|route| route.shared == tuning.shared);
+        fits.then_some((piece, tuning))
     }
-    fn route(&self, n: usize, shape: Shape, rule: Rule) -> Option<Route> {
-        Route::new::<F::Pairs>(n as u32, 0, false, shape, self.device.max_shared(), rule)
+    fn route(&self, n: usize, shape: Shape, tuning: RouteTuning) -> Option<Route> {
+        Route::new::<F::Pairs>(n as u32, 0, false, shape, self.device.max_shared(), tuning)
     }
 
     /// Applies the operations that have room. If there are many more operations than slots, applies
@@ -428,14 +443,15 @@ impl<F: Updatable> Updater<F> {
                 };
                 let (code, all) = (part.operations.code(), slots_of::<F>(shape));
                 // Class bits of erased keys stay set until whole partitions are read.
-                let can = !again && self.memory.done_few < all;
-                let are_few = can && self.limits.are_few::<F>(range.len(), code, &plan, all);
-                self.memory.done_few = if are_few { self.memory.done_few + range.len() } else { 0 };
-                let ways = [false, true].map(|are_few| self.piece(shape, part, are_few));
+                let can = !again && self.memory.done_sparse < all;
+                let is_sparse = can && self.tuning.is_sparse::<F>(range.len(), code, &plan, all);
+                self.memory.done_sparse =
+                    if is_sparse { self.memory.done_sparse + range.len() } else { 0 };
+                let ways = [false, true].map(|is_sparse| self.piece(shape, part, is_sparse));
                 // Reserve memory for both ways, so that a later batch of this size never allocates.
-                for &(piece, rule) in ways.iter().flatten() {
+                for &(piece, route) in ways.iter().flatten() {
                     let route =
-                        self.route(range.len().min(piece), shape, rule).ok_or_else(unfit)?;
+                        self.route(range.len().min(piece), shape, route).ok_or_else(unfit)?;
                     let Memory { sent, counters, .. } = &mut self.memory;
                     reserve_route::<F::Pairs, Numbered>(
                         &route,
@@ -445,18 +461,18 @@ impl<F: Updatable> Updater<F> {
                         state_words(shape),
                     )?;
                 }
-                let (piece, rule) = ways[are_few as usize].ok_or_else(unfit)?;
+                let (piece, route) = ways[is_sparse as usize].ok_or_else(unfit)?;
                 // Pieces of equal length.
                 let piece = range.len().div_ceil(range.len().div_ceil(piece).max(1)).max(1);
                 let first = range.start;
                 for start in range.clone().step_by(piece) {
                     let range = start..range.end.min(start + piece);
-                    let route = self.route(range.len(), shape, rule).ok_or_else(unfit)?;
+                    let route = self.route(range.len(), shape, route).ok_or_else(unfit)?;
                     let outcomes = outcomes.reborrow().slice(range.clone())?;
-                    let (memory, limits) = (&mut self.memory, self.limits);
+                    let (memory, tuning) = (&mut self.memory, self.tuning);
                     let (is_first, part) = (start == first, batch.part(range)?);
                     memory.run::<F>(
-                        stream, &plan, &route, limits, slots, part, outcomes, again, are_few,
+                        stream, &plan, &route, tuning, slots, part, outcomes, again, is_sparse,
                         is_first,
                     )?;
                 }
@@ -492,7 +508,7 @@ impl<F: Updatable> Updater<F> {
             all => (all.code(), &[][..]),
         };
         let (keys, values) = (batch.keys.elements("keys")?, batch.values.elements("values")?);
-        let most = self.limits.most_pairs::<F>(plan.shape);
+        let most = self.tuning.most_pairs::<F>(plan.shape);
         let batch = cpu::Batch { keys, values, operation: code, operations, again, most };
         // The memory may have room for more words.
         let len = words_of::<F>(plan.shape);

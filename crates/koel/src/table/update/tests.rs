@@ -4,39 +4,43 @@
 use super::*;
 use crate::key::Key;
 use crate::special::special_keys;
-use crate::table::plan::Sizes;
+use crate::table::plan::PlanTuning;
 use koel_kernels::hash::mix::{mix, splitmix_at};
 use koel_kernels::table::layout::Layout;
 use koel_kernels::table::layout::Number;
 use koel_kernels::table::update::operation::{ADD, ASSIGN, EACH, ERASE, INSERT};
 
-pub const SEED: u32 = 7;
+pub(crate) const SEED: u32 = 7;
 /// One pass.
-pub const ONE: Limits = Limits { rule: Rule { bins: 64, ..Limits::TUNED.rule }, ..Limits::TUNED };
+pub(crate) const ONE: UpdateTuning = UpdateTuning {
+    route: RouteTuning { bins: 64, ..UpdateTuning::TUNED.route },
+    ..UpdateTuning::TUNED
+};
 /// Two passes from nine partitions on.
-pub const TWO: Limits = Limits {
-    rule: Rule { bins: 8, many_bins: 8, ..Limits::TUNED.rule },
-    few: false,
-    ..Limits::TUNED
+pub(crate) const TWO: UpdateTuning = UpdateTuning {
+    route: RouteTuning { bins: 8, many_bins: 8, ..UpdateTuning::TUNED.route },
+    sparse: false,
+    ..UpdateTuning::TUNED
 };
 /// Bins of several partitions.
-pub const GROUPS: Limits = Limits { few: true, ..TWO };
+pub(crate) const GROUPS: UpdateTuning = UpdateTuning { sparse: true, ..TWO };
 /// Blocks with room for few keys, and pieces of few operations.
-pub const FEW: Limits = Limits { operations: 9, deviations: 0.0, spare: 1, few: false, ..ONE };
+pub(crate) const TIGHT: UpdateTuning =
+    UpdateTuning { operations: 9, deviations: 0.0, spare: 1, sparse: false, ..ONE };
 /// Always whole partitions.
-pub const WHOLE: Limits = Limits { few: false, ..ONE };
+pub(crate) const WHOLE: UpdateTuning = UpdateTuning { sparse: false, ..ONE };
 /// Any number of pairs per partition: the stash takes homeless ones.
-pub const FULL: Limits = Limits { most_load: 9.0, ..ONE };
+pub(crate) const FULL: UpdateTuning = UpdateTuning { most_load: 9.0, ..ONE };
 
 /// A table under test.
-pub trait Tested {
+pub(crate) trait Tested {
     type Family: Updatable<Pairs: Layout<Key: Key>>;
     /// Returns the settings of rebuilds: [`SEED`] and the load.
     fn settings() -> Settings;
     fn table(&self) -> &Table<Self::Family>;
     fn table_mut(&mut self) -> &mut Table<Self::Family>;
     /// Returns the sizes of plans.
-    fn sizes() -> Sizes;
+    fn sizes() -> PlanTuning;
     fn built(device: &Device, plan: Plan, keys: &[KeyOf<Self>], values: &[ValueOf<Self>]) -> Self;
     /// Returns the results of lookups.
     fn found(&self, keys: &[KeyOf<Self>]) -> Vec<Option<ValueOf<Self>>>;
@@ -49,20 +53,20 @@ pub trait Tested {
         self.table_mut().shrink(Settings { load, ..Self::settings() }).unwrap();
     }
 }
-pub type PairsOf<T> = <<T as Tested>::Family as Family>::Pairs;
-pub type KeyOf<T> = <PairsOf<T> as Layout>::Key;
-pub type ValueOf<T> = <PairsOf<T> as Layout>::Value;
-pub type EntriesOf<T> = EntriesOnHost<<T as Tested>::Family>;
-pub fn has_values<T: Tested>() -> bool {
+pub(crate) type PairsOf<T> = <<T as Tested>::Family as Family>::Pairs;
+pub(crate) type KeyOf<T> = <PairsOf<T> as Layout>::Key;
+pub(crate) type ValueOf<T> = <PairsOf<T> as Layout>::Value;
+pub(crate) type EntriesOf<T> = EntriesOnHost<<T as Tested>::Family>;
+pub(crate) fn has_values<T: Tested>() -> bool {
     <<T::Family as Family>::Buckets as cpu::Buckets>::VALUES
 }
 /// Returns all operations that a batch can have for all keys.
-pub fn kinds<T: Tested>() -> &'static [u32] {
+pub(crate) fn kinds<T: Tested>() -> &'static [u32] {
     if has_values::<T>() { &[ADD, INSERT, ASSIGN, ERASE] } else { &[INSERT, ERASE] }
 }
 
-pub fn plan<T: Tested>(n: usize, load: f64) -> Plan {
-    let small = Sizes {
+pub(crate) fn plan<T: Tested>(n: usize, load: f64) -> Plan {
+    let small = PlanTuning {
         pairs: 100,
         one_pass: 1024,
         groups: 4,
@@ -72,7 +76,7 @@ pub fn plan<T: Tested>(n: usize, load: f64) -> Plan {
     };
     Plan::sized(n, load, small).unwrap()
 }
-pub fn device(seed: u64) -> Device {
+pub(crate) fn device(seed: u64) -> Device {
     Device::executor_with(seed, |exec| exec.patience = 10_000_000)
 }
 fn both(seed: u64) -> [Device; 2] {
@@ -80,7 +84,7 @@ fn both(seed: u64) -> [Device; 2] {
 }
 /// Returns key `i` of a small world. The first ones are special; [`some`](World::some) draws them
 /// often.
-pub fn key<T: Tested>(i: u64) -> KeyOf<T> {
+pub(crate) fn key<T: Tested>(i: u64) -> KeyOf<T> {
     let special = special_keys::<PairsOf<T>>(SEED);
     let other = || Number::narrowed(splitmix_at(5, i as u32) << 32 | mix(i as u32) as u64);
     special.get(i as usize).copied().unwrap_or_else(other)
@@ -89,7 +93,7 @@ pub fn key<T: Tested>(i: u64) -> KeyOf<T> {
 const AMBIGUOUS: u64 = 0;
 
 /// A table, its expected content, and an updater.
-pub struct World<T: Tested> {
+pub(crate) struct World<T: Tested> {
     pub stream: Stream,
     pub table: T,
     pub oracle: EntriesOf<T>,
@@ -98,25 +102,25 @@ pub struct World<T: Tested> {
 }
 impl<T: Tested> World<T> {
     /// Builds a table of the first `plan.n` keys of the world.
-    pub fn new(device: &Device, plan: Plan, limits: Limits) -> Self {
+    pub(crate) fn new(device: &Device, plan: Plan, tuning: UpdateTuning) -> Self {
         let n = plan.n as u64;
         let keys = (0..n).map(key::<T>).collect::<Vec<_>>();
         let value = |i| if has_values::<T>() { splitmix_at(9, i as u32) } else { 0 };
         let values = (0..n).map(|i| Number::narrowed(value(i))).collect::<Vec<_>>();
         let table = T::built(device, plan, &keys, &values);
-        let updater = Updater::new(device, T::settings(), limits).unwrap();
+        let updater = Updater::new(device, T::settings(), tuning).unwrap();
         let stream = device.stream().unwrap();
         World { stream, table, oracle: keys.into_iter().zip(values).collect(), updater, random: n }
     }
-    pub fn slots(&self) -> usize {
+    pub(crate) fn slots(&self) -> usize {
         slots_of::<T::Family>(self.table.table().plan.shape)
     }
-    pub fn below(&mut self, n: u64) -> u64 {
+    pub(crate) fn below(&mut self, n: u64) -> u64 {
         self.random += 1;
         splitmix_at(11, self.random as u32) % n.max(1)
     }
     /// Applies an operation to the oracle. Returns the expected outcome.
-    pub fn expected(&mut self, code: u32, key: KeyOf<T>, value: ValueOf<T>) -> Outcome {
+    pub(crate) fn expected(&mut self, code: u32, key: KeyOf<T>, value: ValueOf<T>) -> Outcome {
         let before = self.oracle.get(&key).copied();
         if code == ERASE {
             self.oracle.remove(&key);
@@ -135,11 +139,11 @@ impl<T: Tested> World<T> {
         if code == ADD { Outcome::Added } else { Outcome::Assigned }
     }
     /// Applies a batch of keys of the world, and compares.
-    pub fn apply(&mut self, operation: u32, numbers: &[u64]) {
+    pub(crate) fn apply(&mut self, operation: u32, numbers: &[u64]) {
         self.apply_keys(operation, &numbers.iter().map(|&i| key::<T>(i)).collect::<Vec<_>>());
         self.check();
     }
-    pub fn apply_keys(&mut self, operation: u32, keys: &[KeyOf<T>]) {
+    pub(crate) fn apply_keys(&mut self, operation: u32, keys: &[KeyOf<T>]) {
         let n = keys.len();
         let value = |world: &mut Self| if has_values::<T>() { world.below(u64::MAX) } else { 0 };
         let values = (0..n).map(|_| Number::narrowed(value(self))).collect::<Vec<ValueOf<T>>>();
@@ -172,7 +176,7 @@ impl<T: Tested> World<T> {
             );
         }
     }
-    pub fn check(&self) {
+    pub(crate) fn check(&self) {
         assert_eq!(self.table.table().len().unwrap(), self.oracle.len());
         self.table.check_layout(&self.oracle);
         if self.stream.device().runs_kernels() {
@@ -185,7 +189,7 @@ impl<T: Tested> World<T> {
         assert!(T::Family::entries_on_host(self.table.table()).unwrap() == self.oracle);
     }
     /// Draws numbers of keys below `world`, some of them often.
-    pub fn some(&mut self, n: usize, world: u64) -> Vec<u64> {
+    pub(crate) fn some(&mut self, n: usize, world: u64) -> Vec<u64> {
         let few = 1 + self.below(18);
         (0..n)
             .map(|_| if self.below(4) == 0 { self.below(few) } else { self.below(world) })
@@ -194,9 +198,9 @@ impl<T: Tested> World<T> {
 }
 
 /// Batches of every kind and size, in sequence.
-pub fn batches<T: Tested>(seed: u64, limits: Limits) {
+pub(crate) fn batches<T: Tested>(seed: u64, tuning: UpdateTuning) {
     for device in both(seed) {
-        let mut world = World::<T>::new(&device, plan::<T>(900, 0.8), limits);
+        let mut world = World::<T>::new(&device, plan::<T>(900, 0.8), tuning);
         world.check();
         for &operation in [EACH, INSERT, ERASE].iter().chain(kinds::<T>()).chain(&[EACH, ERASE]) {
             for n in [1, 33, 300] {
@@ -214,9 +218,10 @@ pub fn batches<T: Tested>(seed: u64, limits: Limits) {
 
 /// Batches that change buckets in place: slots are claimed, keys are evicted directly or after a
 /// third one, fillers come and go.
-pub fn few<T: Tested>(seed: u64, load: f64) {
-    let limits = Limits { few_load: 9.0, ..if seed.is_multiple_of(2) { ONE } else { GROUPS } };
-    let mut world = World::<T>::new(&device(seed), plan::<T>(900, load), limits);
+pub(crate) fn few<T: Tested>(seed: u64, load: f64) {
+    let tuning =
+        UpdateTuning { sparse_load: 9.0, ..if seed.is_multiple_of(2) { ONE } else { GROUPS } };
+    let mut world = World::<T>::new(&device(seed), plan::<T>(900, load), tuning);
     let slots = world.slots();
     for round in 0..4 {
         world.apply(INSERT, &(900 + round * 12..912 + round * 12).collect::<Vec<_>>());
@@ -233,9 +238,9 @@ pub fn few<T: Tested>(seed: u64, load: f64) {
 }
 
 /// Most operations are on a few keys: bins overflow, entries do not.
-pub fn frequent<T: Tested>(seed: u64) {
-    for limits in [ONE, GROUPS, TWO, FEW] {
-        let mut world = World::<T>::new(&device(seed), plan::<T>(900, 0.5), limits);
+pub(crate) fn frequent<T: Tested>(seed: u64) {
+    for tuning in [ONE, GROUPS, TWO, TIGHT] {
+        let mut world = World::<T>::new(&device(seed), plan::<T>(900, 0.5), tuning);
         let slots = world.slots();
         for &operation in kinds::<T>().iter().chain(&[EACH]) {
             let n = if operation == EACH { 200 } else { 1500 };
@@ -256,7 +261,7 @@ pub fn frequent<T: Tested>(seed: u64) {
 
 /// More pairs than two choices can place, of which many are new: they go to the stash, can be
 /// changed and erased there, and leave it.
-pub fn stash<T: Tested>(seed: u64, more: u64) {
+pub(crate) fn stash<T: Tested>(seed: u64, more: u64) {
     let mut world = World::<T>::new(&device(seed), plan::<T>(900, 0.95), FULL);
     let slots = world.slots();
     let all = (0..900 + more).collect::<Vec<_>>();
@@ -280,7 +285,7 @@ pub fn stash<T: Tested>(seed: u64, more: u64) {
 }
 
 /// More pairs than there is room for.
-pub fn growth<T: Tested>(seed: u64) {
+pub(crate) fn growth<T: Tested>(seed: u64) {
     let [first, .., last] = kinds::<T>() else { unreachable!("there is more than one") };
     assert_eq!(*last, ERASE);
     for device in both(seed) {
@@ -311,11 +316,11 @@ pub fn growth<T: Tested>(seed: u64) {
 }
 /// Mixed batches of which only a part fits: the rest is done later, as are all later operations on
 /// the same keys.
-pub fn mixed_that_do_not_fit<T: Tested>() {
+pub(crate) fn mixed_that_do_not_fit<T: Tested>() {
     for seed in 1..5 {
         for device in both(seed) {
-            let limits = if seed % 2 == 0 { ONE } else { FEW };
-            let mut world = World::<T>::new(&device, plan::<T>(300, 0.9), limits);
+            let tuning = if seed % 2 == 0 { ONE } else { TIGHT };
+            let mut world = World::<T>::new(&device, plan::<T>(300, 0.9), tuning);
             world.random = seed << 20;
             let numbers = world.some(1200, 700);
             world.apply(EACH, &numbers);
@@ -323,7 +328,7 @@ pub fn mixed_that_do_not_fit<T: Tested>() {
     }
 }
 /// A stash without room: the table is rebuilt, and holds the old and the new keys.
-pub fn full_stash<T: Tested>() {
+pub(crate) fn full_stash<T: Tested>() {
     for bits in [0, 3] {
         let mut plan = plan::<T>(900, 0.9);
         plan.stash_bits = bits;
@@ -334,7 +339,7 @@ pub fn full_stash<T: Tested>() {
     }
 }
 /// Keys of 64 bits crafted so that no other table with the same seed has room for them either.
-pub fn keys_of_two_buckets<T: Tested>() {
+pub(crate) fn keys_of_two_buckets<T: Tested>() {
     for device in both(1) {
         let mut world = World::<T>::new(&device, plan::<T>(200, 0.8), ONE);
         let mixed = |i: u64| Number::narrowed(0x1234_5678_0000_0000 | i);
@@ -347,7 +352,7 @@ pub fn keys_of_two_buckets<T: Tested>() {
 }
 /// Enqueues `n` operations. Of those on one key, all or none are done; those that are not can be
 /// done later.
-pub fn not_done_is_told<T: Tested>(n: u64) {
+pub(crate) fn not_done_is_told<T: Tested>(n: u64) {
     for device in both(1) {
         let mut world = World::<T>::new(&device, plan::<T>(300, 0.8), ONE);
         let keys = (0..n).map(|i| key::<T>(i / 2 + 200)).collect::<Vec<_>>();

@@ -5,7 +5,7 @@ use koel::{Device, Error};
 use proptest::prelude::*;
 
 /// Both GPU variants: counted in shared memory, and in global memory.
-pub const BINS: [Bins; 9] = [
+pub(super) const BINS: [Bins; 9] = [
     Bins::Bits { shift: 0, bits: 8 },
     Bins::Bits { shift: 24, bits: 8 },
     Bins::Bits { shift: 11, bits: 10 },
@@ -17,7 +17,7 @@ pub const BINS: [Bins; 9] = [
     Bins::Hash { bins: 60_000 },
 ];
 /// Independent of the library's implementation.
-pub fn bin(bins: Bins, key: u32) -> usize {
+pub(super) fn bin(bins: Bins, key: u32) -> usize {
     match bins {
         Bins::Bits { shift, bits } => (key >> shift) as usize % (1 << bits),
         Bins::Hash { bins: n } => ((bins.stored(key) as u64 * n as u64) >> 32) as usize,

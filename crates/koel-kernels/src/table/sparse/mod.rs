@@ -1,5 +1,5 @@
-//! Sparse updates of a table, a map or a [set](crate::set::few): one thread per operation changes
-//! the one or two buckets where the operation's key may lie.
+//! Sparse updates of a table, a map or a [set](crate::set::sparse): one thread per operation
+//! changes the one or two buckets where the operation's key may lie.
 //!
 //! The update of whole partitions in [`update`](super::update) reads the entire table. If
 //! operations are few, reading and writing the buckets of their keys moves fewer bytes. Operations
@@ -13,7 +13,7 @@
 //! 2. The other operations wait for second buckets, again in rounds. If both buckets of a new key
 //!    are full, a key of the second one, or of the first, is evicted to its other bucket, if need
 //!    be after a third key was evicted from there. In each round an operation tries one such way,
-//!    or a few. It also claims the buckets that the way takes, until the round ends.
+//!    or a sparse. It also claims the buckets that the way takes, until the round ends.
 //!
 //! Operations on one key are thus done in the order of their indices.
 //!
@@ -47,7 +47,7 @@ const MAX_ROUNDS: u32 = 32;
 /// Parameters of a sparse update: a kernel argument.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, koel_simt::Arg)]
 #[repr(C)]
-pub struct Few {
+pub struct Sparse {
     /// Pass that brought the operations to their groups.
     pub pass: Pass,
     /// Kind of all operations: one of [`operation`](crate::table::update::operation).
@@ -56,11 +56,11 @@ pub struct Few {
     pub claims: u32,
 }
 
-/// Returns the bytes of shared memory for groups of up to `few.pass.room` operations on keys of
+/// Returns the bytes of shared memory for groups of up to `sparse.pass.room` operations on keys of
 /// `key_bytes` bytes.
-pub const fn shared_bytes(few: Few, key_bytes: u32) -> u32 {
-    let room = few.pass.room.next_multiple_of(4);
-    room * (key_bytes + 4 + LISTS * 4) + (few.claims + 1) * 4 + COUNTS * 4
+pub const fn shared_bytes(sparse: Sparse, key_bytes: u32) -> u32 {
+    let room = sparse.pass.room.next_multiple_of(4);
+    room * (key_bytes + 4 + LISTS * 4) + (sparse.claims + 1) * 4 + COUNTS * 4
 }
 
 /// Keys of a table, as they are sent.
@@ -92,7 +92,7 @@ const TAKEN: u32 = 1 << 31;
 #[derive(Clone, Copy)]
 struct Arrived {
     t: Thread,
-    few: Few,
+    sparse: Sparse,
     shape: Shape,
     seed: u32,
     sent: Sent<u64>,
@@ -106,7 +106,7 @@ impl Arrived {
     fn query<T: Bucketed>(self, i: u32) -> (MixedOf<T>, u32) {
         let (sent, number) = <Numbered as Form<KeyOf<T>>>::split(
             <Numbered as Form<KeyOf<T>>>::array(self.sent.queries)
-                .get(self.group * self.few.pass.room + i),
+                .get(self.group * self.sparse.pass.room + i),
         );
         (T::Pairs::mixed_of(self.seed, sent), number)
     }
@@ -114,7 +114,7 @@ impl Arrived {
     /// overflow area.
     #[inline(always)]
     fn leave<T: Bucketed>(self, has_spilled: bool, statuses: Buf<u8>) {
-        let Arrived { few, sent, .. } = self;
+        let Arrived { sparse, sent, .. } = self;
         let mut i = self.t.id();
         while i < self.came {
             statuses.store(self.query::<T>(i).1, status::NOT_DONE);
@@ -122,7 +122,7 @@ impl Arrived {
         }
         i = self.t.id();
         let behind = if has_spilled {
-            sent.state.get(crate::table::sending::state::OVERFLOWED).min(few.pass.area)
+            sent.state.get(crate::table::sending::state::OVERFLOWED).min(sparse.pass.area)
         } else {
             0
         };
@@ -130,7 +130,7 @@ impl Arrived {
             let (sent, number) = <Numbered as Form<KeyOf<T>>>::split(
                 <Numbered as Form<KeyOf<T>>>::array(sent.overflow).get(i),
             );
-            if few.pass.bin(T::Pairs::partition_of(self.seed, sent, self.shape)) == self.group {
+            if sparse.pass.bin(T::Pairs::partition_of(self.seed, sent, self.shape)) == self.group {
                 statuses.store(number, status::NOT_DONE);
             }
             i += THREADS;
@@ -154,9 +154,9 @@ impl Arrived {
 }
 
 #[inline(always)]
-pub(crate) fn update_few<T: Bucketed>(
+pub(crate) fn update_sparse<T: Bucketed>(
     t: Thread,
-    few: Few,
+    sparse: Sparse,
     table: TableMut<T::Word>,
     sent: Sent<u64>,
     cursors: Buf<u32>,
@@ -166,7 +166,7 @@ pub(crate) fn update_few<T: Bucketed>(
     let (spilled, batch_state) = (sent.spilled, batch.state);
     t.wait_for_previous();
     t.let_next_start();
-    let (id, group, room) = (t.id(), t.block(), few.pass.room);
+    let (id, group, room) = (t.id(), t.block(), sparse.pass.room);
     let has_spilled = spilled.get(group) != 0;
     let came = cursors.load(group).min(!spilled.get(group)).min(room);
     if came == 0 && !has_spilled {
@@ -174,7 +174,7 @@ pub(crate) fn update_few<T: Bucketed>(
     }
     let (seed, has_stash) =
         (table_header.load(header::SEED), table_header.load(header::STASHED) != 0);
-    let arrived = Arrived { t, few, shape, seed, sent, group, came };
+    let arrived = Arrived { t, sparse, shape, seed, sent, group, came };
     // Operations that an earlier part of the batch left must be done first.
     if has_spilled || batch_state.load(state::REFUSED) | batch_state.load(state::CROWDED) != 0 {
         arrived.leave::<T>(has_spilled, batch.statuses);
@@ -183,7 +183,7 @@ pub(crate) fn update_few<T: Bucketed>(
         }
         return;
     }
-    let work = Work::<T>::new(t, few, table, batch, has_stash);
+    let work = Work::<T>::new(t, sparse, table, batch, has_stash);
     arrived.load(work);
     t.barrier();
     let mut more = 0;

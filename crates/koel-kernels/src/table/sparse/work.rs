@@ -1,6 +1,6 @@
 //! Rounds in which a block applies the operations of its group.
 use super::bucketed::{Bucketed, MixedOf, Open, ValueOf};
-use super::{COUNTS, DONE, FREE, Few, LEFT, LISTS, MAX_ROUNDS, STUCK, TAKEN, THREADS};
+use super::{COUNTS, DONE, FREE, LEFT, LISTS, MAX_ROUNDS, STUCK, Sparse, TAKEN, THREADS};
 use crate::table::layout::{Layout, Number, Shape, TableMut, class};
 use crate::table::stash;
 use crate::table::update::{BatchIn, applied, operation, status, status_of};
@@ -10,7 +10,7 @@ use koel_simt::{Buf, In, Shared, Thread, U32x4, unroll};
 #[derive(Clone, Copy)]
 pub(super) struct Work<T: Bucketed> {
     pub(super) shape: Shape,
-    pub(super) few: Few,
+    pub(super) sparse: Sparse,
     /// log2 of the number of slots in the stash.
     pub(super) stash_bits: u32,
     pub(super) values: In<ValueOf<T>>,
@@ -37,17 +37,17 @@ impl<T: Bucketed> Work<T> {
     #[inline(always)]
     pub(super) fn new(
         t: Thread,
-        few: Few,
+        sparse: Sparse,
         table: TableMut<T::Word>,
         batch: BatchIn<ValueOf<T>>,
         has_stash: bool,
     ) -> Work<T> {
         let TableMut { shape, stash_bits, slots, stash, .. } = table;
         let BatchIn { values, operations, statuses, .. } = batch;
-        let (mut shared, rounded) = (t.shared(), few.pass.room.next_multiple_of(4));
+        let (mut shared, rounded) = (t.shared(), sparse.pass.room.next_multiple_of(4));
         Work {
             shape,
-            few,
+            sparse,
             stash_bits,
             values,
             operations,
@@ -57,7 +57,7 @@ impl<T: Bucketed> Work<T> {
             has_stash,
             keys: shared.array::<MixedOf<T>>(rounded),
             numbers: shared.array::<u32>(rounded),
-            claims: shared.array::<u32>(few.claims + 1),
+            claims: shared.array::<u32>(sparse.claims + 1),
             lists: shared.array::<u32>(rounded * LISTS),
             counts: shared.array::<u32>(COUNTS),
         }
@@ -69,7 +69,7 @@ impl<T: Bucketed> Work<T> {
     /// Returns the claim word of a bucket; buckets may share one.
     #[inline(always)]
     pub(super) fn word(self, p: u32, b: u32) -> u32 {
-        self.shape.place(p, b) as u32 & self.few.claims
+        self.shape.place(p, b) as u32 & self.sparse.claims
     }
     /// Returns the bucket that an operation waits for.
     #[inline(always)]
@@ -80,13 +80,13 @@ impl<T: Bucketed> Work<T> {
     /// Returns the kind of an operation.
     #[inline(always)]
     pub(super) fn operation(self, number: u32) -> u32 {
-        operation::of_number(self.few.operation, self.operations, number, T::VALUES)
+        operation::of_number(self.sparse.operation, self.operations, number, T::VALUES)
     }
     /// Appends an operation to a list.
     #[inline(always)]
     pub(super) fn append(self, list: u32, i: u32) {
         let at = self.counts.fetch_add(list, 1);
-        self.lists.store(list * self.few.pass.room + at, i);
+        self.lists.store(list * self.sparse.pass.room + at, i);
     }
     /// Leaves an operation to the kernels that follow.
     #[inline(always)]
@@ -361,15 +361,18 @@ impl<T: Bucketed> Work<T> {
     #[inline(always)]
     fn listed<const SECOND: bool>(self, list: u32, at: u32, round: u32) -> (u32, u32, u32) {
         // In the first round all operations wait.
-        let word =
-            if SECOND || round != 0 { self.lists.load(list * self.few.pass.room + at) } else { at };
+        let word = if SECOND || round != 0 {
+            self.lists.load(list * self.sparse.pass.room + at)
+        } else {
+            at
+        };
         (word & ((1 << WAY) - 1), (word & !IS_LATE) >> WAY, word & IS_LATE)
     }
     /// Frees all buckets, and empties the list `later`, for a new round. A barrier must follow.
     #[inline(always)]
     fn free_claims(self, t: Thread, later: u32) {
         let mut word = t.id();
-        while word <= self.few.claims / 4 {
+        while word <= self.sparse.claims / 4 {
             self.claims.x4().store(word, U32x4([FREE; 4]));
             word += THREADS;
         }

@@ -24,7 +24,7 @@ const THREADS: u32 = 512;
 /// Parameters of the build: a kernel argument.
 #[derive(Clone, Copy, Debug, koel_simt::Arg)]
 #[repr(C)]
-pub struct Settling {
+pub struct Finalizing {
     /// Number of keys in the input.
     pub n: u32,
     /// Hash seed of the build.
@@ -95,7 +95,7 @@ impl<K: Member> Filling<K> for Far<K> {
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct Memory<K: Member> {
-    /// [`mark_words`] words, followed by the number of slots that [`Settling`] gives.
+    /// [`mark_words`] words, followed by the number of slots that [`Finalizing`] gives.
     pub spare: Buf<K>,
     /// Cursors of the bins of both passes.
     pub cursors: Buf<u32>,
@@ -107,9 +107,9 @@ pub struct Memory<K: Member> {
 
 /// Ends a build: see the module. Launch no more blocks than can be resident at once.
 #[kernel(image = SET, threads = 512, min_blocks = 2, starts_early, for K in [u32, u64])]
-pub fn set_settle<K: Member>(
+pub fn set_finalize<K: Member>(
     t: Thread,
-    settling: Settling,
+    finalizing: Finalizing,
     keys: In<K>,
     table: TableMut<K>,
     memory: Memory<K>,
@@ -119,20 +119,20 @@ pub fn set_settle<K: Member>(
     t.wait_for_previous();
     t.let_next_start();
     let (begin, step) = strided(t, THREADS);
-    clear_bins(begin, step, settling.bins, cursors, valid);
+    clear_bins(begin, step, finalizing.bins, cursors, valid);
     // No block changes it before all blocks have read it.
     let failed = build_state.load_relaxed(state::FAILED) != 0;
-    let rebuilt = failed && settling.gives_up == 0;
+    let rebuilt = failed && finalizing.gives_up == 0;
     if rebuilt {
         let table = Far { shape, slots, marks: spare };
-        rebuild(t, settling, keys, table, stash, stash_bits, build_state);
+        rebuild(t, finalizing, keys, table, stash, stash_bits, build_state);
     }
     if ends(t, failed, build_state) {
         write_header(
             t,
-            settling.n,
+            finalizing.n,
             (rebuilt, failed && !rebuilt),
-            settling.seed,
+            finalizing.seed,
             build_state,
             table_header,
             |_| 0,
@@ -145,7 +145,7 @@ pub fn set_settle<K: Member>(
 #[derive(Clone, Copy)]
 struct Rebuild<K: Member> {
     t: Thread,
-    settling: Settling,
+    finalizing: Finalizing,
     keys: In<K>,
     table: Far<K>,
     stash: Buf<u64>,
@@ -162,14 +162,14 @@ impl<K: Member> Rebuild<K> {
     /// Clears the table, the marks, the waiting keys and the stash.
     #[inline(always)]
     fn clear(self) {
-        let Rebuild { settling, table, stash, stash_bits, begin, step, waiting, .. } = self;
+        let Rebuild { finalizing, table, stash, stash_bits, begin, step, waiting, .. } = self;
         let mut i = begin;
         while i < self.buckets * K::SLOTS as u64 {
             table.slots.store_relaxed(i, K::EMPTY);
             i += step;
         }
         i = begin;
-        while i < waiting + settling.waiting as u64 {
+        while i < waiting + finalizing.waiting as u64 {
             table.marks.store_relaxed(i, if i < waiting { K::narrowed(0) } else { K::EMPTY });
             i += step;
         }
@@ -196,10 +196,10 @@ impl<K: Member> Rebuild<K> {
     /// Inserts the keys while nothing moves. Those that find both buckets full wait.
     #[inline(always)]
     fn place(self, seed: u32) {
-        let Rebuild { settling, keys, build_state, begin, step, .. } = self;
+        let Rebuild { finalizing, keys, build_state, begin, step, .. } = self;
         let mut dropped = 0;
         let mut i = begin;
-        while i < settling.n as u64 {
+        while i < finalizing.n as u64 {
             let key = mixed(seed, keys.get_stream(i));
             if key == K::EMPTY {
                 build_state.fetch_max(state::HELD, 1);
@@ -215,14 +215,14 @@ impl<K: Member> Rebuild<K> {
     }
     #[inline(always)]
     fn meet(self, key: K) -> Outcome {
-        let Rebuild { settling, table, waiting, .. } = self;
+        let Rebuild { finalizing, table, waiting, .. } = self;
         let mut outcome = meet(table, table.first(hash(key)), key);
         if outcome == Outcome::Full {
             outcome = meet_second(table, key);
         }
         if outcome == Outcome::Full {
             // The table has room for all keys.
-            let slots = settling.waiting;
+            let slots = finalizing.waiting;
             outcome =
                 claim(slots, slots, key, |at| table.marks.cas(waiting + at as u64, K::EMPTY, key));
         }
@@ -233,7 +233,7 @@ impl<K: Member> Rebuild<K> {
     fn evict(self) {
         let Rebuild { table, stash, stash_bits, build_state, begin, step, waiting, .. } = self;
         let mut i = begin;
-        while i < self.settling.waiting as u64 {
+        while i < self.finalizing.waiting as u64 {
             let key = table.marks.load_relaxed(waiting + i);
             // If another thread lost a key, this attempt has already failed.
             if key != K::EMPTY
@@ -269,7 +269,7 @@ impl<K: Member> Rebuild<K> {
 #[inline(always)]
 fn rebuild<K: Member>(
     t: Thread,
-    settling: Settling,
+    finalizing: Finalizing,
     keys: In<K>,
     table: Far<K>,
     stash: Buf<u64>,
@@ -281,7 +281,7 @@ fn rebuild<K: Member>(
     let waiting = mark_words::<K>(buckets);
     let build = Rebuild {
         t,
-        settling,
+        finalizing,
         keys,
         table,
         stash,
@@ -296,7 +296,7 @@ fn rebuild<K: Member>(
     // All threads now know that the build has failed.
     grid_barrier(t, build_state, &mut times);
     loop {
-        let seed = redrawn(settling.redraws, attempt);
+        let seed = redrawn(finalizing.redraws, attempt);
         build.clear();
         build.reset(attempt, seed);
         grid_barrier(t, build_state, &mut times);

@@ -1,9 +1,9 @@
-//! Updates that change few keys of a map in place: see [`crate::table::few`].
+//! Updates that change few keys of a map in place: see [`crate::table::sparse`].
 use super::build::write_bucket;
 use super::update::ordered;
-use crate::table::few::{Bucketed, Few, shared_bytes, update_few};
 use crate::table::layout::{BUCKET, Narrow, Shape, TableMut, Wide, class_bit};
 use crate::table::sending::{Routed, Sent};
+use crate::table::sparse::{Bucketed, Sparse, shared_bytes, update_sparse};
 use crate::table::update::BatchIn;
 use core::marker::PhantomData;
 use koel_simt::{Buf, Thread, U64x2, kernel, unroll};
@@ -83,7 +83,7 @@ impl<L: Routed> Bucketed for OfMap<L> {
 /// [join](super::join); `cursors` are its cursors again, mutable.
 /// [`map_update`](fn@super::update::map_update) must follow.
 #[kernel(
-    threads = 256, min_blocks = 3, shared = shared_bytes(few, size_of::<L::Mixed>() as u32),
+    threads = 256, min_blocks = 3, shared = shared_bytes(sparse, size_of::<L::Mixed>() as u32),
     starts_early,
     for L in [
         Narrow { image = MAP_UPDATE, min_blocks = 4 },
@@ -91,13 +91,13 @@ impl<L: Routed> Bucketed for OfMap<L> {
         Wide<u64, u64> { image = MAP_UPDATE_WIDE }
     ]
 )]
-pub fn map_update_few<L: Routed>(
+pub fn map_update_sparse<L: Routed>(
     t: Thread,
-    few: Few,
+    sparse: Sparse,
     table: TableMut,
     sent: Sent<u64>,
     cursors: Buf<u32>,
     batch: BatchIn<L::Value>,
 ) {
-    update_few::<OfMap<L>>(t, few, table, sent, cursors, batch)
+    update_sparse::<OfMap<L>>(t, sparse, table, sent, cursors, batch)
 }

@@ -1,5 +1,5 @@
 //! Contested keys: searches the input for the copy of each key that stays.
-use super::{Built, THREADS};
+use super::{BuildOutput, THREADS};
 use crate::map::{FILTER_WORDS, contested_words, filter_bit, rank, ranked};
 use crate::table::ending::strided;
 use crate::table::layout::{EMPTY, Layout, Number};
@@ -15,16 +15,16 @@ pub(super) const RAISED: u32 = 1 << 10;
 /// Finds the greatest rank of each contested key, in the stretches where it can be. Visits greater
 /// ranks first.
 #[inline(always)]
-pub(super) fn search<L: Layout>(t: Thread, built: Built<L>) {
+pub(super) fn search<L: Layout>(t: Thread, built: BuildOutput<L>) {
     let mut shared = t.shared();
     let filter = shared.array::<u64>(FILTER_WORDS);
     // A tag of the key and a rank that it has. Most copies of a frequent key end here.
     let raised = shared.array::<u64>(RAISED);
-    let Built { settling, stamps, build_state, contested, .. } = built;
+    let BuildOutput { finalizing, stamps, build_state, contested, .. } = built;
     let from = build_state.load_relaxed(state::FROM);
     let mut i = t.id();
     while i < FILTER_WORDS {
-        filter.store(i, contested.load((1u64 << (settling.contested_bits & 31)) + i as u64));
+        filter.store(i, contested.load((1u64 << (finalizing.contested_bits & 31)) + i as u64));
         i += THREADS;
     }
     i = t.id();
@@ -38,16 +38,16 @@ pub(super) fn search<L: Layout>(t: Thread, built: Built<L>) {
     let number = |i: u32, of: u32| if stamps.keep_first != 0 { i } else { of - 1 - i };
     let wanted = |i| {
         let marked = |stretch| build_state.load_relaxed(state::STRETCHES + stretch) != 0;
-        i < settling.tiles && {
-            let stretch = stamps.of_block(number(i, settling.tiles));
+        i < finalizing.tiles && {
+            let stretch = stamps.of_block(number(i, finalizing.tiles));
             marked(stretch) || stamps.searched(from, stretch)
         }
     };
     let mut tile = t.block();
     let mut wanted_next = wanted(tile);
-    while tile < settling.tiles {
-        let first = number(tile, settling.tiles) * settling.tile;
-        let count = settling.tile.min(settling.n - first);
+    while tile < finalizing.tiles {
+        let first = number(tile, finalizing.tiles) * finalizing.tile;
+        let count = finalizing.tile.min(finalizing.n - first);
         let wanted_now = wanted_next;
         wanted_next = wanted(tile + t.grid_dim());
         let mut i = t.id();
@@ -56,7 +56,7 @@ pub(super) fn search<L: Layout>(t: Thread, built: Built<L>) {
             let input = |j: usize| first + number((i + j as u32 * THREADS).min(count - 1), count);
             let mut keys = [L::Key::default(); SEARCHED];
             unroll::<SEARCHED>(|j| keys[j] = built.keys.get_stream(input(j)));
-            let mixed = keys.map(|key| L::mixed(settling.seed, key));
+            let mixed = keys.map(|key| L::mixed(finalizing.seed, key));
             let ranks = |j: usize| rank(input(j), stamps.keep_first);
             let mut seen = [EMPTY; SEARCHED];
             unroll::<SEARCHED>(|j| {
@@ -66,7 +66,8 @@ pub(super) fn search<L: Layout>(t: Thread, built: Built<L>) {
                     i + (j as u32 * THREADS) < count && filter.load(word) >> bit & 1 == 0;
                 // A narrow key is its hash.
                 if contested_key && !(L::SLOT_WORDS == 1 && is_raised(raised, h, h, ranks(j))) {
-                    seen[j] = contested.load(stash::start::<L>(mixed[j], settling.contested_bits));
+                    seen[j] =
+                        contested.load(stash::start::<L>(mixed[j], finalizing.contested_bits));
                 }
             });
             unroll::<SEARCHED>(|j| raise(built, raised, mixed[j], ranks(j), seen[j]));
@@ -87,15 +88,15 @@ pub(super) fn is_raised(raised: Shared<u64>, h: u32, tag: u32, rank: u32) -> boo
 /// Raises the rank of a key if it is contested. `there`: the word where its probe sequence starts.
 #[inline(always)]
 pub(super) fn raise<L: Layout>(
-    built: Built<L>,
+    built: BuildOutput<L>,
     raised: Shared<u64>,
     key: L::Mixed,
     rank: u32,
     mut there: u64,
 ) {
-    let Built { settling, contested, .. } = built;
-    let (h, mask) = (L::hash(key), (1u32 << (settling.contested_bits & 31)) - 1);
-    let (mut at, mut looked) = (stash::start::<L>(key, settling.contested_bits), 0);
+    let BuildOutput { finalizing, contested, .. } = built;
+    let (h, mask) = (L::hash(key), (1u32 << (finalizing.contested_bits & 31)) - 1);
+    let (mut at, mut looked) = (stash::start::<L>(key, finalizing.contested_bits), 0);
     while there != EMPTY && looked <= mask {
         if L::Mixed::narrowed(there) == key {
             let tag = if L::SLOT_WORDS == 1 { h } else { at };
@@ -114,10 +115,10 @@ pub(super) fn raise<L: Layout>(
 /// Replaces the values of contested keys, which the table holds once each, and clears the table of
 /// contested keys.
 #[inline(always)]
-pub(super) fn replace<L: Layout>(t: Thread, built: Built<L>) {
-    let Built { shape, settling, stamps, contested, ranks, slots, .. } = built;
+pub(super) fn replace<L: Layout>(t: Thread, built: BuildOutput<L>) {
+    let BuildOutput { shape, finalizing, stamps, contested, ranks, slots, .. } = built;
     let (mut at, step) = strided(t, THREADS);
-    while at < 1 << settling.contested_bits {
+    while at < 1 << finalizing.contested_bits {
         let key = contested.load(at);
         if key != EMPTY {
             let mixed = L::Mixed::narrowed(key);
@@ -128,7 +129,8 @@ pub(super) fn replace<L: Layout>(t: Thread, built: Built<L>) {
             {
                 Some((bucket, slot)) => write_pair::<L>(slots, bucket, slot, pair),
                 None => {
-                    if let Some(at) = stash::slot_of::<L>(built.stash, settling.stash_bits, mixed) {
+                    if let Some(at) = stash::slot_of::<L>(built.stash, finalizing.stash_bits, mixed)
+                    {
                         write_stashed::<L>(built.stash, at, pair);
                     }
                 }
@@ -138,7 +140,7 @@ pub(super) fn replace<L: Layout>(t: Thread, built: Built<L>) {
         }
         at += step;
     }
-    while at < contested_words(settling.contested_bits) as u64 {
+    while at < contested_words(finalizing.contested_bits) as u64 {
         contested.store(at, EMPTY);
         at += step;
     }
@@ -201,7 +203,7 @@ pub(super) fn write_stashed<L: Layout>(stash: Buf<u64>, slot: u32, pair: L::Pair
 
 /// Returns a pair with the value of its rank, from a pair that holds the rank.
 #[inline(always)]
-pub(super) fn with_value<L: Layout>(built: Built<L>, ranked_pair: L::Pair) -> L::Pair {
+pub(super) fn with_value<L: Layout>(built: BuildOutput<L>, ranked_pair: L::Pair) -> L::Pair {
     let rank = L::value(ranked_pair).widened() as u32;
     let i = ranked(rank, built.stamps.keep_first);
     L::pair(L::key(ranked_pair), built.values.get(i))

@@ -33,7 +33,7 @@ const THREADS: u32 = 512;
 /// The parameters of a build, as a kernel argument.
 #[derive(Clone, Copy, Debug, koel_simt::Arg)]
 #[repr(C)]
-pub struct Settling {
+pub struct Finalizing {
     /// Number of pairs in the input.
     pub n: u32,
     /// Pairs per block of the first pass, which share one stamp.
@@ -94,9 +94,9 @@ pub struct PairsIn<L: Layout> {
 }
 /// The output of a build and its parameters.
 #[derive(Clone, Copy)]
-struct Built<L: Layout> {
+struct BuildOutput<L: Layout> {
     shape: Shape,
-    settling: Settling,
+    finalizing: Finalizing,
     stamps: Stamps,
     keys: In<L::Key>,
     values: In<L::Value>,
@@ -116,9 +116,9 @@ struct Built<L: Layout> {
     Wide<u64, u32> { image = MAP_WIDE }, Wide<u64, u64> { image = MAP_WIDE }
 ]
 )]
-pub fn map_settle<L: Layout>(
+pub fn map_finalize<L: Layout>(
     t: Thread,
-    settling: Settling,
+    finalizing: Finalizing,
     stamps: Stamps,
     input: PairsIn<L>,
     table: TableMut,
@@ -127,9 +127,9 @@ pub fn map_settle<L: Layout>(
     let PairsIn { keys, values } = input;
     let TableMut { shape, slots, stash, header: table_header, .. } = table;
     let Memory { contested, ranks, locks, cursors, valid, build_state } = memory;
-    let built = Built::<L> {
+    let built = BuildOutput::<L> {
         shape,
-        settling,
+        finalizing,
         stamps,
         keys,
         values,
@@ -143,13 +143,13 @@ pub fn map_settle<L: Layout>(
     t.wait_for_previous();
     t.let_next_start();
     let (begin, step) = strided(t, THREADS);
-    clear_bins(begin, step, settling.bins, cursors, valid);
+    clear_bins(begin, step, finalizing.bins, cursors, valid);
     // All blocks read the same: the words change only after a barrier, or are zero and cleared.
     let failed = build_state.load_relaxed(state::FAILED) != 0;
     let contested = build_state.load_relaxed(state::CONTESTED) != 0;
     let mut times = 0;
     // Another seed would leave as many keys contested.
-    let given_up = failed && !contested && settling.gives_up != 0;
+    let given_up = failed && !contested && finalizing.gives_up != 0;
     if given_up {
         // The caller restarts the build.
     } else if failed {
@@ -166,9 +166,9 @@ pub fn map_settle<L: Layout>(
     let rebuilt = failed && !given_up;
     write_header(
         t,
-        settling.n,
+        finalizing.n,
         (rebuilt, given_up),
-        settling.seed,
+        finalizing.seed,
         build_state,
         table_header,
         |rank| built.values.get(ranked(rank, stamps.keep_first)).widened(),

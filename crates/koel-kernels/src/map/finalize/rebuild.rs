@@ -1,6 +1,6 @@
 //! Repeats a failed build in device memory, pair by pair with atomics.
 use super::search::{heads, read_pair, with_value, write_pair, write_stashed};
-use super::{Built, lock_words};
+use super::{BuildOutput, lock_words};
 use crate::hash::mix::{mix, redrawn};
 use crate::hash::mulhi;
 use crate::map::build::write_bucket;
@@ -17,8 +17,8 @@ pub(super) const MAX_MOVES: u32 = 500;
 /// Builds everything again from the input: see the module. Until the end, ranks stand in place of
 /// values.
 #[inline(always)]
-pub(super) fn rebuild<L: Layout>(t: Thread, built: Built<L>, times: &mut u32) {
-    let Built { shape, build_state, .. } = built;
+pub(super) fn rebuild<L: Layout>(t: Thread, built: BuildOutput<L>, times: &mut u32) {
+    let BuildOutput { shape, build_state, .. } = built;
     let (begin, step) = strided(t, super::THREADS);
     let buckets = shape.all_buckets();
     let waiting = lock_words(buckets);
@@ -60,7 +60,7 @@ pub(super) fn rebuild<L: Layout>(t: Thread, built: Built<L>, times: &mut u32) {
 #[derive(Clone, Copy)]
 struct Steps<L: Layout> {
     t: Thread,
-    built: Built<L>,
+    built: BuildOutput<L>,
     /// The thread's first index.
     begin: u64,
     /// The thread's stride.
@@ -74,16 +74,16 @@ impl<L: Layout> Steps<L> {
     /// Returns the seed of an attempt.
     #[inline(always)]
     fn seed(self, attempt: u32) -> u32 {
-        let settling = self.built.settling;
-        let keeps_seed = attempt == 1 && settling.keeps_seed != 0;
-        if keeps_seed { settling.seed } else { redrawn(settling.redraws, attempt) }
+        let finalizing = self.built.finalizing;
+        let keeps_seed = attempt == 1 && finalizing.keeps_seed != 0;
+        if keeps_seed { finalizing.seed } else { redrawn(finalizing.redraws, attempt) }
     }
     /// Clears the buckets, the waiting table, the stash, and the locks and marks.
     #[inline(always)]
     fn clear_table(self) {
         let Steps { begin, step, buckets, waiting, .. } = self;
-        let Built { settling, slots, stash, locks, .. } = self.built;
-        let stash_words = (1u64 << settling.stash_bits) * L::SLOT_WORDS as u64;
+        let BuildOutput { finalizing, slots, stash, locks, .. } = self.built;
+        let stash_words = (1u64 << finalizing.stash_bits) * L::SLOT_WORDS as u64;
         let mut i = begin;
         while i < buckets * L::WORDS as u64 {
             // The words after the heads hold ranks, initially 0.
@@ -92,7 +92,7 @@ impl<L: Layout> Steps<L> {
             i += step;
         }
         i = begin;
-        while i < settling.waiting as u64 * L::SLOT_WORDS as u64 {
+        while i < finalizing.waiting as u64 * L::SLOT_WORDS as u64 {
             let head = (i as usize).is_multiple_of(L::SLOT_WORDS);
             locks.store_relaxed(waiting + i, if head { EMPTY } else { 0 });
             i += step;
@@ -112,14 +112,14 @@ impl<L: Layout> Steps<L> {
     #[inline(always)]
     fn clear_contested(self) {
         let Steps { begin, step, .. } = self;
-        let Built { settling, contested, ranks, .. } = self.built;
+        let BuildOutput { finalizing, contested, ranks, .. } = self.built;
         let mut i = begin;
-        while i < 1 << settling.contested_bits {
+        while i < 1 << finalizing.contested_bits {
             ranks.store_relaxed(i, 0);
             i += step;
         }
         i = begin;
-        while i < contested_words(settling.contested_bits) as u64 {
+        while i < contested_words(finalizing.contested_bits) as u64 {
             contested.store_relaxed(i, EMPTY);
             i += step;
         }
@@ -142,12 +142,12 @@ impl<L: Layout> Steps<L> {
     #[inline(always)]
     fn meet_all(self, seed: u32) {
         let Steps { built, begin, step, waiting, .. } = self;
-        let Built { settling, stamps, build_state, .. } = built;
+        let BuildOutput { finalizing, stamps, build_state, .. } = built;
         let mut dropped = 0;
         let mut i = begin;
-        while i < settling.n as u64 {
+        while i < finalizing.n as u64 {
             // Greatest rank first, so that later copies of a key only read.
-            let at = if stamps.keep_first != 0 { i as u32 } else { settling.n - 1 - i as u32 };
+            let at = if stamps.keep_first != 0 { i as u32 } else { finalizing.n - 1 - i as u32 };
             let mixed = L::mixed(seed, built.keys.get_stream(at));
             let rank = rank(at, stamps.keep_first);
             if mixed == L::AMBIGUOUS {
@@ -166,9 +166,9 @@ impl<L: Layout> Steps<L> {
     #[inline(always)]
     fn insert_waiting(self) {
         let Steps { t, built, begin, step, waiting, .. } = self;
-        let Built { settling, locks, .. } = built;
+        let BuildOutput { finalizing, locks, .. } = built;
         let mut i = begin;
-        while i < settling.waiting as u64 {
+        while i < finalizing.waiting as u64 {
             let at = waiting + i * L::SLOT_WORDS as u64;
             let head = locks.load_relaxed(at);
             if head != EMPTY {
@@ -195,7 +195,7 @@ impl<L: Layout> Steps<L> {
     #[inline(always)]
     fn mark_buckets(self) {
         let Steps { begin, step, buckets, .. } = self;
-        let Built { shape, slots, .. } = self.built;
+        let BuildOutput { shape, slots, .. } = self.built;
         let mut i = begin;
         while i < buckets {
             let heads = heads::<L>(slots, i as u32);
@@ -212,9 +212,9 @@ impl<L: Layout> Steps<L> {
     #[inline(always)]
     fn finish_stash(self) {
         let Steps { built, begin, step, .. } = self;
-        let Built { settling, stash, .. } = built;
+        let BuildOutput { finalizing, stash, .. } = built;
         let mut i = begin;
-        while i < 1 << settling.stash_bits {
+        while i < 1 << finalizing.stash_bits {
             let head = stash.load_relaxed(i * L::SLOT_WORDS as u64);
             if head != EMPTY {
                 self.mark(L::hash(L::key_in(head)));
@@ -228,7 +228,7 @@ impl<L: Layout> Steps<L> {
     #[inline(always)]
     fn finish_buckets(self) {
         let Steps { built, begin, step, buckets, .. } = self;
-        let Built { slots, locks, .. } = built;
+        let BuildOutput { slots, locks, .. } = built;
         let mut i = begin;
         while i < buckets {
             let mut bucket = [0, 1, 2, 3].map(|s| read_pair::<L>(slots, i as u32, s));
@@ -256,8 +256,13 @@ impl<L: Layout> Steps<L> {
 /// Copies of a key meet in one slot: each takes the first that is empty when it arrives, and no
 /// earlier slot becomes empty again.
 #[inline(always)]
-pub(super) fn meet<L: Layout>(built: Built<L>, waiting: u64, key: L::Mixed, rank: u32) -> bool {
-    let Built { shape, settling, slots, locks, build_state, .. } = built;
+pub(super) fn meet<L: Layout>(
+    built: BuildOutput<L>,
+    waiting: u64,
+    key: L::Mixed,
+    rank: u32,
+) -> bool {
+    let BuildOutput { shape, finalizing, slots, locks, build_state, .. } = built;
     let h = L::hash(key);
     let (first, second) = (shape.first_place(h), shape.second_place(h));
     let mut i = 0;
@@ -269,11 +274,11 @@ pub(super) fn meet<L: Layout>(built: Built<L>, waiting: u64, key: L::Mixed, rank
             claim => return claim == Claim::Met,
         }
     }
-    let (mut slot, mut looked) = (mulhi(stash::spread::<L>(key), settling.waiting), 0);
-    while looked < settling.waiting {
+    let (mut slot, mut looked) = (mulhi(stash::spread::<L>(key), finalizing.waiting), 0);
+    while looked < finalizing.waiting {
         let at = waiting + slot as u64 * L::SLOT_WORDS as u64;
         match claim::<L>(locks, at, at + 1, key, rank) {
-            Claim::Other => slot = if slot + 1 == settling.waiting { 0 } else { slot + 1 },
+            Claim::Other => slot = if slot + 1 == finalizing.waiting { 0 } else { slot + 1 },
             claim => return claim == Claim::Met,
         }
         looked += 1;
@@ -326,8 +331,8 @@ pub(super) fn claim<L: Layout>(
 
 /// Inserts a key that has no other copy, with its rank.
 #[inline(always)]
-pub(super) fn insert<L: Layout>(t: Thread, built: Built<L>, mut pair: L::Pair) {
-    let Built { shape, settling, build_state, slots, stash, locks, .. } = built;
+pub(super) fn insert<L: Layout>(t: Thread, built: BuildOutput<L>, mut pair: L::Pair) {
+    let BuildOutput { shape, finalizing, build_state, slots, stash, locks, .. } = built;
     let mut moves = 0;
     loop {
         let h = L::hash(L::key(pair));
@@ -350,7 +355,7 @@ pub(super) fn insert<L: Layout>(t: Thread, built: Built<L>, mut pair: L::Pair) {
             write_pair::<L>(slots, bucket, slot, pair);
             (pair, done) = (evicted, false);
             moves += 1;
-        } else if stash::insert_near::<L>(stash, settling.stash_bits, pair) {
+        } else if stash::insert_near::<L>(stash, finalizing.stash_bits, pair) {
             build_state.fetch_add(state::STASHED, 1);
         } else {
             build_state.fetch_add(state::FAILED, 1);

@@ -1,9 +1,9 @@
-//! Sparse updates of a set: as [those of a map](crate::map::few), in buckets of a set.
+//! Sparse updates of a set: as [those of a map](crate::map::sparse), in buckets of a set.
 use super::build::write_bucket;
 use super::layout::{Member, class_bits, empty_last, filled, in_bucket, with_key};
-use crate::table::few::{Bucketed, Few, shared_bytes, update_few};
 use crate::table::layout::{Shape, TableMut};
 use crate::table::sending::Sent;
+use crate::table::sparse::{Bucketed, Sparse, shared_bytes, update_sparse};
 use crate::table::update::BatchIn;
 use core::marker::PhantomData;
 use koel_simt::{Buf, Thread, kernel};
@@ -65,20 +65,20 @@ impl<K: Member> Bucketed for OfSet<K> {
 }
 
 /// Applies the operations of group `t.block()` that can be done in few buckets. Inputs and results
-/// are those of [`map_update_few`](fn@crate::map::few::map_update_few). The values of the batch are
-/// not read.
+/// are those of [`map_update_sparse`](fn@crate::map::sparse::map_update_sparse). The values of the
+/// batch are not read.
 #[kernel(
     image = SET_UPDATE, threads = 256, min_blocks = 4,
-    shared = shared_bytes(few, size_of::<K>() as u32), starts_early,
+    shared = shared_bytes(sparse, size_of::<K>() as u32), starts_early,
     for K in [u32, u64]
 )]
-pub fn set_update_few<K: Member>(
+pub fn set_update_sparse<K: Member>(
     t: Thread,
-    few: Few,
+    sparse: Sparse,
     table: TableMut<K>,
     sent: Sent<u64>,
     cursors: Buf<u32>,
     batch: BatchIn<K>,
 ) {
-    update_few::<OfSet<K>>(t, few, table, sent, cursors, batch)
+    update_sparse::<OfSet<K>>(t, sparse, table, sent, cursors, batch)
 }

@@ -2,7 +2,7 @@
 use koel_simt::{Buf, In, Shared, SharedMem, Word};
 
 /// Values that move with their keys from one array to another.
-pub trait Moved: Copy {
+pub trait Payload: Copy {
     /// Type of a value.
     type Value: Copy + Default;
     /// Staging buffer in shared memory.
@@ -21,8 +21,8 @@ pub trait Moved: Copy {
 
 /// No values: keys alone.
 #[derive(Clone, Copy)]
-pub struct Nothing;
-impl Moved for Nothing {
+pub struct NoPayload;
+impl Payload for NoPayload {
     type Value = ();
     type Tile = ();
     #[inline(always)]
@@ -46,7 +46,7 @@ pub struct FromTo<T: Word> {
     /// Destination array.
     pub to: Buf<T>,
 }
-impl<V: Word> Moved for FromTo<V> {
+impl<V: Word> Payload for FromTo<V> {
     type Value = V;
     type Tile = Shared<V>;
     #[inline(always)]

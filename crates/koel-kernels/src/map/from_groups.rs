@@ -84,7 +84,7 @@ pub struct Ordered {
 /// The keys and starts of groups, from their partitions to their final place, as a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
-pub struct Bringing<K: Number> {
+pub struct Compacting<K: Number> {
     /// Numbers of groups, pairs and partitions.
     pub ordered: Ordered,
     /// The key of each group.
@@ -100,7 +100,7 @@ pub struct Bringing<K: Number> {
     /// The compacted starts; after the last, the number of values.
     pub starts_kept: Buf<u32>,
 }
-impl<K: Number> Bringing<K> {
+impl<K: Number> Compacting<K> {
     /// Returns where the groups of partition `p` begin, or for the number of partitions, where all
     /// end.
     #[inline(always)]
@@ -142,10 +142,10 @@ impl<K: Number> Bringing<K> {
     shared = shared_bytes(shape.buckets, to.source.list),
     for L in [Narrow, Wide<u64, u32>]
 )]
-pub fn map_of_groups<L: Layout<Value = u32>>(
+pub fn map_build_from_groups<L: Layout<Value = u32>>(
     t: Thread,
     shape: Shape,
-    groups: Bringing<L::Key>,
+    groups: Compacting<L::Key>,
     to: Target,
 ) {
     let Ordered { each, seed, .. } = groups.ordered;
@@ -177,7 +177,7 @@ pub fn map_of_groups<L: Layout<Value = u32>>(
 
 /// Compacts groups, with one warp per partition.
 #[kernel(image = GROUPS, threads = 256, for K in [u32, u64])]
-pub fn map_bring_groups<K: Number>(t: Thread, groups: Bringing<K>) {
+pub fn map_compact_groups<K: Number>(t: Thread, groups: Compacting<K>) {
     let p = t.global_id() / 32;
     if p < groups.ordered.partitions {
         groups.bring(p, t.lane(), 32);
