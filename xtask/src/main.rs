@@ -1,9 +1,12 @@
 //! Tasks of the repository; `cargo xtask` lists them.
+mod api;
 mod bundle;
 mod data;
 mod fuzz;
 mod images;
+mod licences;
 mod linker;
+mod metadata;
 mod mutants;
 mod nvcc;
 mod package;
@@ -53,6 +56,9 @@ usage: cargo xtask TASK
                             the tables made from them are up to date
   records --readme          write README's table of rates from two records
   records --reliability     write the figures of docs/reliability.md
+  api [--check]             write the public items of the libraries to docs/api; --check: fail if
+                            the files differ, or if rustdoc reports a warning
+  licences                  check that deny.toml allows the licence of every dependency
   mutants [OPTION].. [PART OF NAME OR FILE]..
                             plant the faults of xtask/mutants.txt one by one: the host tests must
                             catch each
@@ -64,8 +70,13 @@ usage: cargo xtask TASK
 
 fn main() {
     let args = std::env::args().skip(1).collect::<Vec<_>>();
-    let result =
-        if std::env::var_os(linker::LLVM).is_some() { linker::link(&args) } else { task(&args) };
+    let result = if std::env::var_os(linker::LLVM).is_some() {
+        linker::link(&args)
+    } else if std::env::var_os(api::RUSTDOC).is_some() {
+        api::rustdoc(&args)
+    } else {
+        task(&args)
+    };
     if let Err(e) = result {
         eprintln!("xtask: {e}");
         std::process::exit(1);
@@ -95,6 +106,9 @@ fn task(args: &[String]) -> Result<(), String> {
         ["package"] => package::package(root),
         ["fuzz", ref args @ ..] => fuzz::fuzz(root, args),
         ["records", ref options @ ..] => records::records(root, options),
+        ["api"] => api::write(root),
+        ["api", "--check"] => api::check(root),
+        ["licences"] => licences::check(root),
         ["mutants", ref names @ ..] => mutants::mutants(root, names),
         _ => Err(USAGE.into()),
     }

@@ -1,7 +1,7 @@
 //! Groups of equal keys: the basis of indexes and multimaps.
 //!
 //! The keys are sorted; each run of equal keys is a group, and groups are numbered in key order.
-//! Where no order is requested, a multimap's pairs are [partitioned](parting) by hash instead.
+//! Where no order is requested, a multimap's pairs are partitioned by hash (`parting`) instead.
 mod file;
 mod index;
 mod multi_map;

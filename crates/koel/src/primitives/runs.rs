@@ -36,8 +36,8 @@ impl Runs {
     pub fn scratch_bytes(&self) -> usize {
         self.lookback.bytes()
     }
-    /// Sets `count[0]` to the number of runs. Run `r` consists of the elements `starts[r]..starts[r
-    /// + 1]`, which equal `distinct[r]`.
+    /// Sets `count[0]` to the number of runs. Run `r` consists of the elements
+    /// `starts[r]..starts[r + 1]`, which equal `distinct[r]`.
     ///
     /// The rest of both arrays is undefined. Errors: `distinct` not as long as `elements`, `starts`
     /// not longer by one, `count` not of length 1; more elements than planned for; buffers of
