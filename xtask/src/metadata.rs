@@ -5,13 +5,13 @@ use std::process::Command;
 
 /// Answer of `cargo metadata`.
 #[derive(Deserialize)]
-pub struct Metadata {
+pub(crate) struct Metadata {
     pub packages: Vec<Package>,
     pub target_directory: PathBuf,
 }
 
 #[derive(Deserialize)]
-pub struct Package {
+pub(crate) struct Package {
     pub name: String,
     pub version: String,
     pub license: Option<String>,
@@ -30,21 +30,21 @@ struct Target {
 
 impl Metadata {
     /// Returns the packages of the workspace.
-    pub fn of_workspace(root: &Path) -> Result<Metadata, String> {
+    pub(crate) fn of_workspace(root: &Path) -> Result<Metadata, String> {
         read(root, &["--no-deps"])
     }
     /// Returns the packages of the workspace and everything that they depend on, for any target.
-    pub fn of_all(root: &Path) -> Result<Metadata, String> {
+    pub(crate) fn of_all(root: &Path) -> Result<Metadata, String> {
         read(root, &["--all-features"])
     }
 }
 
 impl Package {
-    pub fn is_published(&self) -> bool {
+    pub(crate) fn is_published(&self) -> bool {
         self.publish.as_ref().is_none_or(|registries| !registries.is_empty())
     }
     /// Returns the name of the library, if the package has one that is not made of macros.
-    pub fn library(&self) -> Option<&str> {
+    pub(crate) fn library(&self) -> Option<&str> {
         let is_library = |target: &&Target| target.kind.iter().any(|kind| kind == "lib");
         self.targets.iter().find(is_library).map(|target| target.name.as_str())
     }

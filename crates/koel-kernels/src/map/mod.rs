@@ -11,7 +11,7 @@
 //! Other kernels use a built table:
 //! * [`find`] looks keys up, [`join`] does so with answers in any order, and [`export`] returns all
 //!   pairs.
-//! * [`update`] changes a table in batches; [`few`] does so for small batches.
+//! * [`update`] changes a table in batches; [`sparse`] does so for small batches.
 //! * [`group`] groups the pairs of each partition by key, for multimaps; [`from_groups`] builds a
 //!   table of the groups' keys.
 //!

@@ -530,7 +530,7 @@ pub fn set_update<K: Member>(
         );
     }
 }
-/// Applies the operations that [few](super::sparse) left, in partitions `t.block()`,
+/// Applies the operations that [sparse](super::sparse) left, in partitions `t.block()`,
 /// `t.block() + t.grid_dim()` and so on.
 #[kernel(
     image = SET_UPDATE, threads = 512, min_blocks = 2, starts_early,

@@ -4,7 +4,7 @@
 //! them. Builds: [`bins`] is what passes write and builds read, [`state`] what build kernels count,
 //! and [`ending`] how builds end. Lookups: [`answers`] and [`append`] write results. Updates and
 //! lookups in any order: [`sending`] brings operations and queries to their partitions, [`update`]
-//! defines operations and their outcomes, and [`few`] applies them in the buckets of their keys.
+//! defines operations and their outcomes, and [`sparse`] applies them in the buckets of their keys.
 pub mod answers;
 pub mod append;
 pub mod bins;

@@ -1,7 +1,7 @@
 //! Tables against a naive oracle: every size, policy, load, instruction set and number of threads.
 use super::*;
 use koel_kernels::hash::mix::{mix, splitmix_at};
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 use std::hash::Hash;
 
 const POLICIES: [Duplicates; 4] =
@@ -43,9 +43,9 @@ fn shape(n: usize, load: f64, partition: f64) -> Shape {
     let buckets = (n as f64 / load / 4.0 / partitions).ceil().max(1.0);
     Shape { partitions: partitions as u32, buckets: buckets as u32 }
 }
-type Map<L> = HashMap<<L as Layout>::Key, <L as Layout>::Value>;
+type Map<L> = FxHashMap<<L as Layout>::Key, <L as Layout>::Value>;
 fn oracle<L: Pairing>(keys: &[L::Key], values: &[L::Value], policy: Duplicates) -> Map<L> {
-    let mut map = HashMap::new();
+    let mut map = FxHashMap::default();
     for (&key, &value) in keys.iter().zip(values) {
         if policy == Duplicates::KeepFirst {
             map.entry(key).or_insert(value);
@@ -99,7 +99,7 @@ fn check<L: Pairing>(device: &Device, built: &BuiltTable<L>, expected: &Map<L>, 
         .map(|(mixed, value)| (L::unmixed(SEED, mixed), value))
         .collect::<Vec<_>>();
     assert_eq!(held.len(), expected.len());
-    assert_eq!(&held.into_iter().collect::<HashMap<_, _>>(), expected);
+    assert_eq!(&held.into_iter().collect::<FxHashMap<_, _>>(), expected);
     for (place, bucket) in table.chunks_exact(L::WORDS).enumerate() {
         let fill = bucket[..4].iter().position(|&head| head == EMPTY).unwrap_or(4);
         assert!(bucket[fill..4].iter().all(|&head| head == EMPTY), "empty slots are last");

@@ -58,7 +58,8 @@ impl Cpu {
     pub(super) fn name(&self) -> String {
         format!("CPU ({} threads)", self.threads())
     }
-    pub(super) fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
+    /// Runs `work` on the pool. Not generic: what rayon needs around it is compiled once.
+    pub(super) fn run(&self, work: &mut (dyn FnMut() + Send)) {
         self.pool.install(work)
     }
 
@@ -82,7 +83,9 @@ impl Cpu {
         if grid <= chunk {
             run(0);
         } else {
-            self.install(|| (0..grid.div_ceil(chunk)).into_par_iter().for_each(|c| run(c * chunk)));
+            self.run(&mut || {
+                (0..grid.div_ceil(chunk)).into_par_iter().for_each(|c| run(c * chunk))
+            });
         }
         Ok(())
     }

@@ -260,7 +260,12 @@ impl Device {
     /// rayon's global pool for other devices.
     pub(crate) fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
         match &self.0.backing {
-            Backing::Cpu(cpu) => cpu.install(work),
+            Backing::Cpu(cpu) => {
+                let (mut work, mut result) = (Some(work), None);
+                cpu.run(&mut || result = work.take().map(|work| work()));
+                let Some(result) = result else { unreachable!("the pool has run it") };
+                result
+            }
             #[cfg(any(feature = "cuda", feature = "executor"))]
             _ => work(),
         }

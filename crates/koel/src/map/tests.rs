@@ -15,7 +15,9 @@ use koel_kernels::hash::mix::{mix, splitmix_at};
 use koel_kernels::map::find::MapRef;
 use koel_kernels::table::layout::{BUCKET, EMPTY, Layout, class, class_bit};
 use koel_simt::In;
+use rustc_hash::FxHashMap;
 use std::collections::HashMap;
+use std::hash::BuildHasher;
 use std::marker::PhantomData;
 
 type Of<K, V> = <K as Key>::Layout<V>;
@@ -85,7 +87,7 @@ impl<K: Key, V: Value> Bench<K, V> {
         table.header.download().unwrap()
     }
     fn check_table(&self, plan: &Plan, duplicates: Duplicates, words: &[u32]) -> Header<V> {
-        let mut oracle = HashMap::new();
+        let mut oracle = FxHashMap::default();
         for (&key, &value) in self.keys.iter().zip(&self.values) {
             if duplicates == KeepFirst {
                 oracle.entry(key).or_insert(value);
@@ -123,17 +125,17 @@ impl<K: Key, V: Value> Bench<K, V> {
 }
 /// Checks that a table holds what the oracle holds, in the layout that lookups rely on. `fillers`:
 /// whether there may be fillers.
-pub(super) fn check_layout<K: Key, V: Value>(
+pub(super) fn check_layout<S: BuildHasher, K: Key, V: Value>(
     plan: &Plan,
     header: &Header<V>,
     slots: &[u64],
     stash: &[u64],
-    oracle: &HashMap<K, V>,
+    oracle: &HashMap<K, V, S>,
     fillers: bool,
 ) {
     type L<K, V> = Of<K, V>;
     let shape = plan.shape;
-    let mut held = HashMap::new();
+    let mut held = FxHashMap::default();
     let mut overflowed = vec![0; shape.all_buckets() as usize];
     let mut hold = |pair| {
         let key = L::<K, V>::unmixed(header.seed, L::<K, V>::key(pair));

@@ -3,7 +3,7 @@
 use super::support::{KEY_SETS, Random, devices, is_fast, scramble};
 use koel::map::layout::{Layout, Narrow, Number};
 use koel::{Device, Key, Operation, Outcome, Stream, Value, View, ViewMut};
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 use std::path::Path;
 
 /// The operations of a batch: one for all keys, or one byte per key.
@@ -66,7 +66,7 @@ pub(crate) trait Table: Sized {
     /// Returns a key that the table treats specially, or `other`, depending on the random word.
     fn often_special(random: u64, other: Self::Key) -> Self::Key;
 }
-pub(crate) type Oracle<T> = HashMap<<T as Table>::Key, <T as Table>::Value>;
+pub(crate) type Oracle<T> = FxHashMap<<T as Table>::Key, <T as Table>::Value>;
 
 pub(crate) fn key<K: Key>(word: u32) -> K {
     K::narrowed((scramble(word, 77) as u64) << 32 | word as u64)
@@ -165,7 +165,7 @@ fn check<T: Table>(table: &T, oracle: &Oracle<T>, others: &[T::Key]) {
     assert_eq!(table.count(&queries), count, "{place}");
     let pairs = table.pairs();
     assert_eq!(pairs.len(), oracle.len(), "{place}");
-    assert!(pairs.into_iter().collect::<HashMap<_, _>>() == *oracle, "{place}: the pairs differ");
+    assert!(pairs.into_iter().collect::<FxHashMap<_, _>>() == *oracle, "{place}: the pairs differ");
 }
 
 /// Random batches: sizes, operations, numbers of keys, frequent keys.

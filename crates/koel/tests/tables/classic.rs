@@ -7,7 +7,7 @@ use koel::classic::{
 };
 use koel::{Device, Error, Stream};
 use proptest::prelude::*;
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 /// Returns whether a kind is fast enough for big inputs on a device: on a CPU, only the papers' own
 /// kinds. The others run their kernels there, and tests are not optimised.
@@ -21,7 +21,7 @@ fn check(
     keys: &[u32],
     values: &[u32],
     options: &Options,
-    oracle: &HashMap<u32, u32>,
+    oracle: &FxHashMap<u32, u32>,
 ) {
     let device = stream.device();
     let (k, v) = (device.stage(keys).unwrap(), device.stage(values).unwrap());
@@ -78,7 +78,7 @@ fn every_kind_holds_every_key_set() {
             for set in KEY_SETS {
                 let keys = (0..n).map(set.key).collect::<Vec<_>>();
                 let values = keys.iter().map(|&k| value_of(k)).collect::<Vec<_>>();
-                let oracle: HashMap<u32, u32> =
+                let oracle: FxHashMap<u32, u32> =
                     keys.iter().copied().zip(values.iter().copied()).collect();
                 assert_eq!(oracle.len(), n as usize, "{} repeats keys", set.name);
                 check(*kind, &stream, &keys, &values, &unchecked(None, 3), &oracle);
@@ -153,7 +153,7 @@ fn single_level_in_every_variant() {
         let keys = (0..n).map(|i| scramble(i, 6)).chain([u32::MAX]).collect::<Vec<_>>();
         let values =
             keys.iter().map(|&k| if k == u32::MAX { k } else { value_of(k) }).collect::<Vec<_>>();
-        let oracle: HashMap<_, _> = keys.iter().copied().zip(values.iter().copied()).collect();
+        let oracle: FxHashMap<_, _> = keys.iter().copied().zip(values.iter().copied()).collect();
         for functions in 2..=5 {
             for coinciding in [Coinciding::FirstMatch, Coinciding::Advance, Coinciding::Random] {
                 for stash in [None, Some((StashKind::Array, 64)), Some((StashKind::Table, 64))] {
@@ -244,9 +244,9 @@ fn duplicates_follow_the_policy() {
                     .map(|k| scramble(k, 1))
                     .collect::<Vec<_>>();
                 let values = (0..n).collect::<Vec<_>>();
-                let last: HashMap<_, _> =
+                let last: FxHashMap<_, _> =
                     keys.iter().copied().zip(values.iter().copied()).collect();
-                let first: HashMap<_, _> =
+                let first: FxHashMap<_, _> =
                     keys.iter().copied().zip(values.iter().copied()).rev().collect();
                 let of = |duplicates| Options::default().with_duplicates(duplicates);
                 check(*kind, &stream, &keys, &values, &of(Duplicates::KeepLast), &last);

@@ -4,7 +4,8 @@ use crate::support::{KEY_SETS, Random, devices, is_fast, scramble};
 use koel::classic::{ListKind, Listed, Options, list_kinds};
 use koel::{Error, Stream};
 use proptest::prelude::*;
-use std::collections::{BTreeSet, HashMap};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
 
 /// Builds, checks the list, and looks up every key and as many absent keys.
 fn check(kind: &dyn ListKind, stream: &Stream, keys: &[u32], values: &[u32], seed: u64) {
@@ -13,7 +14,7 @@ fn check(kind: &dyn ListKind, stream: &Stream, keys: &[u32], values: &[u32], see
     let table =
         kind.build(stream, k.view(), v.view(), &Options::default().with_seed(seed)).unwrap();
     let place = format!("{} on {}, n = {}", kind.name(), device.name(), keys.len());
-    let mut oracle: HashMap<u32, Vec<u32>> = HashMap::new();
+    let mut oracle: FxHashMap<u32, Vec<u32>> = FxHashMap::default();
     keys.iter().zip(values).for_each(|(k, v)| oracle.entry(*k).or_default().push(*v));
     let (report, list) = (table.report(), table.list().download().unwrap());
     assert_eq!(

@@ -7,7 +7,7 @@ use koel::{
     SetOptions, Stream, Value,
 };
 use proptest::prelude::*;
-use std::collections::{HashMap, HashSet};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Key `i`, from random bits `r`.
 type Column = fn(i: u64, r: u128) -> u128;
@@ -46,7 +46,7 @@ fn values<V: Value>(n: usize) -> Vec<V> {
 }
 /// Returns the pairs that are kept, in order.
 fn kept<V: Value>(keys: &[u128], values: &[V], policy: Duplicates) -> Vec<(u128, V)> {
-    let mut seen = HashSet::new();
+    let mut seen = FxHashSet::default();
     let pairs = keys.iter().copied().zip(values.iter().copied());
     if policy == Duplicates::KeepFirst {
         pairs.filter(|(key, _)| seen.insert(*key)).collect()
@@ -81,7 +81,7 @@ fn build<V: Value>(
 }
 /// Checks a set with every kind of lookup.
 fn check_set(set: &Set128, expected: &[u128], asked: &[u128], place: &str) {
-    let oracle = expected.iter().copied().zip(0..).collect::<HashMap<_, u32>>();
+    let oracle = expected.iter().copied().zip(0..).collect::<FxHashMap<_, u32>>();
     let (device, stream) = (set.device(), set.device().stream().unwrap());
     assert_eq!((set.len(), set.is_empty()), (expected.len(), expected.is_empty()), "{place}");
     assert!(set.keys_view().download().unwrap() == expected, "{place}: the keys differ");
@@ -114,7 +114,7 @@ fn check_set(set: &Set128, expected: &[u128], asked: &[u128], place: &str) {
 fn check<V: Value>(map: &Map128<V>, expected: &[(u128, V)], place: &str) {
     let report = map.report().unwrap();
     let place = &format!("{place}, {report:?}");
-    let oracle = expected.iter().copied().collect::<HashMap<_, _>>();
+    let oracle = expected.iter().copied().collect::<FxHashMap<_, _>>();
     let keys = expected.iter().map(|&(key, _)| key).collect::<Vec<_>>();
     assert_eq!(
         (map.len(), map.is_empty(), report.keys),
@@ -358,7 +358,7 @@ fn check_index(
     keys: &[u128],
     place: &str,
 ) {
-    let (mut ids, mut distinct, mut counts) = (HashMap::new(), vec![], vec![]);
+    let (mut ids, mut distinct, mut counts) = (FxHashMap::default(), vec![], vec![]);
     for &key in keys {
         let id = *ids.entry(key).or_insert_with(|| {
             distinct.push(key);

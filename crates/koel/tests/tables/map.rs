@@ -6,7 +6,7 @@ use koel::{
     Device, DeviceKind, Duplicates, Error, Key, Map, MapBuilder, MapOptions, Stream, Value,
 };
 use proptest::prelude::*;
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 fn options(load: f64, duplicates: Duplicates) -> MapOptions {
     MapOptions::default().with_load(load).with_duplicates(duplicates).with_seed(0)
@@ -32,7 +32,7 @@ fn value<V: Value>(word: u32) -> V {
 }
 /// Checks every present key, as many absent ones, and the special ones, with every kind of lookup;
 /// and all pairs.
-fn check<K: Key, V: Value>(map: &Map<K, V>, oracle: &HashMap<K, V>, place: &str) {
+fn check<K: Key, V: Value>(map: &Map<K, V>, oracle: &FxHashMap<K, V>, place: &str) {
     let report = map.report().unwrap();
     assert_eq!(
         (map.len().unwrap(), map.is_empty().unwrap()),
@@ -97,7 +97,7 @@ fn check<K: Key, V: Value>(map: &Map<K, V>, oracle: &HashMap<K, V>, place: &str)
     }
     let pairs = map.pairs().unwrap();
     assert_eq!(pairs.len(), oracle.len());
-    assert!(pairs.into_iter().collect::<HashMap<_, _>>() == *oracle, "{place}: the pairs differ");
+    assert!(pairs.into_iter().collect::<FxHashMap<_, _>>() == *oracle, "{place}: the pairs differ");
 }
 
 fn sizes_and_loads<K: Key, V: Value>(sizes: &[u32], big: &[u32]) {
@@ -199,8 +199,8 @@ fn policies<K: Key, V: Value>(sizes: [u32; 2]) {
                 .map(key)
                 .collect::<Vec<K>>();
             let values = (0..n).map(|i| V::narrowed(i as u64)).collect::<Vec<_>>();
-            let last: HashMap<_, _> = keys.iter().copied().zip(values.iter().copied()).collect();
-            let first: HashMap<_, _> =
+            let last: FxHashMap<_, _> = keys.iter().copied().zip(values.iter().copied()).collect();
+            let first: FxHashMap<_, _> =
                 keys.iter().copied().zip(values.iter().copied()).rev().collect();
             let of = |policy| build(&stream, &keys, &values, 0.8, policy);
             let map = of(Duplicates::KeepLast).unwrap();
@@ -255,7 +255,7 @@ fn duplicates_of_big_inputs() {
                     .collect::<Vec<u32>>();
                 let values = (0..n).collect::<Vec<_>>();
                 let pairs = keys.iter().copied().zip(values.iter().copied());
-                let oracle: HashMap<_, _> = if policy == Duplicates::KeepLast {
+                let oracle: FxHashMap<_, _> = if policy == Duplicates::KeepLast {
                     pairs.collect()
                 } else {
                     pairs.rev().collect()
@@ -380,7 +380,7 @@ fn a_rebuild_is_part_of_a_graph() {
                 "round {round} on {}",
                 device.name()
             );
-            let last = words.iter().copied().zip(values).collect::<HashMap<_, _>>();
+            let last = words.iter().copied().zip(values).collect::<FxHashMap<_, _>>();
             assert!(found.download().unwrap().iter().zip(&words).all(|(f, w)| *f == last[w]));
         }
     }
@@ -562,7 +562,7 @@ proptest! {
         };
         let (keys, values): (Vec<_>, Vec<_>) = pairs.iter().copied().unzip();
         let policy = if first { Duplicates::KeepFirst } else { Duplicates::KeepLast };
-        let oracle: HashMap<_, _> = if first {
+        let oracle: FxHashMap<_, _> = if first {
             pairs.into_iter().rev().collect()
         } else {
             pairs.into_iter().collect()

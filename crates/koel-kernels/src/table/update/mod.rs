@@ -103,7 +103,7 @@ pub mod state {
     /// Crowded partitions that have too many linked operations, of keys both erased and written,
     /// rather than too many keys.
     pub const LINKED: u32 = 3;
-    /// Not 0 if some of the [few](crate::table::sparse) operations are not done yet.
+    /// Not 0 if some of the [sparse](crate::table::sparse) operations are not done yet.
     pub const NEEDED: u32 = 4;
     /// First of a run of words, one for each partition: not 0 if an earlier part of the batch left
     /// operations of it; then how many of 256 operations wanted new keys, plus 1.
@@ -128,7 +128,7 @@ pub fn applied<V: Number>(operation: u32, before: Option<V>, value: V) -> Option
 #[repr(C)]
 pub struct Applying {
     /// Last pass over the operations. Its bins are partitions, or groups of them if operations are
-    /// [few](crate::table::sparse).
+    /// [sparse](crate::table::sparse).
     pub pass: Pass,
     /// Partitions per bin of the first of two passes; 0 if there was one pass.
     pub group: u32,

@@ -201,7 +201,7 @@ impl<L: Routed, const VALUES: bool> Work<L, VALUES> {
 }
 
 /// Returns whether a block has nothing to do because all operations were done as
-/// [few](crate::table::sparse) and its partitions had no pairs in the stash.
+/// [sparse](crate::table::sparse) and its partitions had no pairs in the stash.
 #[inline(always)]
 pub(crate) fn is_idle<const THREADS: u32>(
     t: Thread,

@@ -12,7 +12,7 @@ use koel_kernels::hash::mix::{mix, splitmix_at};
 use koel_kernels::map::join::shared_bytes;
 use koel_kernels::table::layout::Layout;
 use koel_kernels::table::sending::{BINS, MANY_BINS, state};
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 use std::fmt::Debug;
 
 type Of<K, V> = LayoutOf<K, V>;
@@ -35,7 +35,11 @@ fn device(seed: u64) -> Device {
     Device::executor_with(seed, |exec| exec.patience = 10_000_000)
 }
 /// Builds a map with a plan. Returns it with its content.
-fn map_of<K: Key, V: Value>(device: &Device, plan: Plan, keys: &[K]) -> (Map<K, V>, HashMap<K, V>) {
+fn map_of<K: Key, V: Value>(
+    device: &Device,
+    plan: Plan,
+    keys: &[K],
+) -> (Map<K, V>, FxHashMap<K, V>) {
     let values = (0..keys.len()).map(|i| V::narrowed(splitmix_at(9, i as u32))).collect::<Vec<_>>();
     let (stream, k, v) =
         (device.stream().unwrap(), device.upload(keys).unwrap(), device.upload(&values).unwrap());
@@ -50,7 +54,7 @@ fn map_of<K: Key, V: Value>(device: &Device, plan: Plan, keys: &[K]) -> (Map<K, 
     };
     kernels::build::<Of<K, V>>(&stream, &plan, input, &mut slots, &mut scratch).unwrap();
     let map = Map { table: Table::of_kernels(device, plan, slots, 0, None) };
-    let oracle = keys.iter().copied().zip(values).collect::<HashMap<_, _>>();
+    let oracle = keys.iter().copied().zip(values).collect::<FxHashMap<_, _>>();
     assert_eq!(map.report().unwrap().pairs, oracle.len());
     (map, oracle)
 }
@@ -83,7 +87,7 @@ type Fates = [u32; 3];
 fn check<K: Key, V: Value>(
     joiner: &mut MapJoiner<K, V>,
     map: &Map<K, V>,
-    oracle: &HashMap<K, V>,
+    oracle: &FxHashMap<K, V>,
     queries: &[K],
     offset: usize,
 ) -> Fates {

@@ -14,7 +14,7 @@ type PairOf<K, V> = <Of<K, V> as Layout>::Pair;
 
 /// Computes the bytes of these pairs by definition: grows the sets of made and of refused proposals
 /// until they are consistent.
-fn by_rule<K: Key, V: Value>(shape: Shape, pairs: &HashMap<K, V>, last_level: u64) -> Bytes {
+fn by_rule<K: Key, V: Value>(shape: Shape, pairs: &FxHashMap<K, V>, last_level: u64) -> Bytes {
     type L<K, V> = Of<K, V>;
     let mixed = pairs.iter().map(|(&key, &value)| L::<K, V>::pair(L::<K, V>::mixed(7, key), value));
     let pairs =
@@ -124,7 +124,7 @@ fn check_all<K: Key, V: Value>(
     pairs: &[(u64, u64)],
     seeds: u64,
 ) -> usize {
-    let mut oracle = HashMap::new();
+    let mut oracle = FxHashMap::default();
     for &(key, value) in pairs {
         let (key, value) = (K::narrowed(key), V::narrowed(value));
         if policy == KeepFirst {
