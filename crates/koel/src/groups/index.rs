@@ -201,7 +201,7 @@ impl<K: Key> IndexBuilder<K> {
     /// Returns the distinct keys of a column in ascending order, and how often each occurs, without
     /// building an index. Waits.
     ///
-    /// Errors: as [`build`](Self::build).
+    /// Errors: more than 2^31 - 1 keys, out of memory, buffers of another device.
     pub fn group_counts(
         &mut self,
         stream: &Stream,

@@ -26,7 +26,7 @@ fn fold_into<F: Accumulate<Value: ReduceElement, Part: Element>>(
     input: View<'_, F::Value>,
     mut out: ViewMut<'_, F::Part>,
 ) -> Result<()> {
-    check_length("out", out.len(), "one result", 1)?;
+    check_length("out", out.len(), "the total", 1)?;
     let n = count32("elements to reduce", input.len())?;
     let from = input.arg("input", stream)?;
     out.fill_bytes(neutral, stream)?;
