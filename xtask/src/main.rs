@@ -56,6 +56,7 @@ usage: cargo xtask TASK
                             the tables made from them are up to date
   records --readme          write README's table of rates from two records
   records --reliability     write the figures of docs/reliability.md
+  records --newest          write the table of the newest records of results/README.md
   api [--check]             write the public items of the libraries to docs/api; --check: fail if
                             the files differ, or if rustdoc reports a warning
   licences                  check that deny.toml allows the licence of every dependency

@@ -1,5 +1,6 @@
 //! Records under `results/`: checks that each states its provenance, and generates the tables in
 //! documents that are made from records.
+mod newest;
 mod readme;
 mod reliability;
 
@@ -15,9 +16,10 @@ struct Section {
     option: &'static str,
     text: fn(&Path) -> Result<String, String>,
 }
-const SECTIONS: [Section; 2] = [
+const SECTIONS: [Section; 3] = [
     Section { file: "README.md", option: "--readme", text: readme::table },
     Section { file: "docs/reliability.md", option: "--reliability", text: reliability::figures },
+    Section { file: "results/README.md", option: "--newest", text: newest::table },
 ];
 
 /// Checks all records and generated sections, or writes the named sections.
@@ -33,7 +35,7 @@ pub(crate) fn records(root: &Path, options: &[&str]) -> Result<(), String> {
         options.iter().map(|option| known(option).ok_or(format!("records: no option `{option}`")));
     let chosen = chosen.collect::<Result<Vec<_>, _>>()?;
     if chosen.is_empty() {
-        return Err("records: expected --check, --readme or --reliability".into());
+        return Err("records: expected --check, --readme, --reliability or --newest".into());
     }
     chosen.iter().try_for_each(|section| section.write(root))
 }

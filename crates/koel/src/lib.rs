@@ -35,6 +35,7 @@ pub mod keys128;
 pub mod limits;
 pub mod map;
 mod options;
+mod parallel;
 pub mod primitives;
 mod seed;
 pub mod set;

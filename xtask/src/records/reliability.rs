@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 
-const MUTANTS: &str = "results/cpu-2core/mutants.jsonl";
+const MUTANTS: &str = "results/cpu-2core/2026-11-24/mutants.jsonl";
 const FUZZING: &str = "results/h200/2026-11-24/fuzz.jsonl";
-const SANITIZERS: &str = "results/h200/sanitizers.txt";
+const SANITIZERS: &str = "results/h200/2026-11-23/sanitizers.txt";
 const GPU_TESTS: &str = "results/h200/2026-11-24/tests-2.txt";
 
 /// Returns all tables.

@@ -25,7 +25,7 @@ use super::rank;
 use super::stamps::{Stamps, hash_in, with_hash};
 use crate::hash::mulhi;
 use crate::partition::{Crowd, ELSEWHERE, load_tile, scatter, tile_index};
-use crate::table::bins::{BinsOut, GroupsIn, StashOut, place};
+use crate::table::bins::{BinsOut, CoarseIn, StashOut, place};
 use crate::table::layout::{EMPTY, Layout, Narrow, Number, Shape, Wide};
 use crate::table::{stash, state};
 use core::marker::PhantomData;
@@ -333,7 +333,7 @@ pub fn paired<const THREADS: usize>(id: u32, j: u32) -> u32 {
 
 /// Loads the pairs of thread `id`, of `count` pairs that start at place `from`, which is even.
 #[inline(always)]
-fn tile_of_group<L: Layout, const THREADS: usize, const ITEMS: usize>(
+fn tile_of_coarse_bin<L: Layout, const THREADS: usize, const ITEMS: usize>(
     id: u32,
     input: In<u64>,
     from: u32,
@@ -363,7 +363,7 @@ fn tile_of_group<L: Layout, const THREADS: usize, const ITEMS: usize>(
 }
 /// Handling of crowded bins in the second pass.
 #[derive(Clone, Copy)]
-struct GroupCrowd<L: Layout, const THREADS: usize> {
+struct CoarseCrowd<L: Layout, const THREADS: usize> {
     limit: u32,
     stamps: Stamps,
     top: u32,
@@ -374,7 +374,7 @@ struct GroupCrowd<L: Layout, const THREADS: usize> {
     layout: PhantomData<L>,
 }
 impl<L: Layout, const THREADS: usize, const ITEMS: usize> Crowd<L::Pair, ITEMS>
-    for GroupCrowd<L, THREADS>
+    for CoarseCrowd<L, THREADS>
 {
     #[inline(always)]
     fn limit(self) -> u32 {
@@ -388,48 +388,58 @@ impl<L: Layout, const THREADS: usize, const ITEMS: usize> Crowd<L::Pair, ITEMS>
         live: u32,
         crowded: u32,
     ) -> ([L::Pair; ITEMS], u32) {
-        let GroupCrowd { stamps, top, input, from, count, build_state, .. } = self;
+        let CoarseCrowd { stamps, top, input, from, count, build_state, .. } = self;
         let stamped = |pair| hash_in::<L>(L::head(pair));
         let key = |pair| L::key_in(with_hash::<L>(L::head(pair), stamps.hash(stamped(pair), top)));
         // All copies from one stretch stay: nothing here ranks them.
         let rank = |_, pair| stamps.of(stamped(pair));
         let stay = without_copies::<L, THREADS, ITEMS>(t, pairs, crowded, key, rank, build_state);
         (
-            tile_of_group::<L, THREADS, ITEMS>(t.anew(t.id()), input, t.anew(from), t.anew(count))
-                .0,
+            tile_of_coarse_bin::<L, THREADS, ITEMS>(
+                t.anew(t.id()),
+                input,
+                t.anew(from),
+                t.anew(count),
+            )
+            .0,
             live & !crowded | stay,
         )
     }
 }
 #[inline(always)]
-fn from_groups<L: Layout, const THREADS: usize, const ITEMS: usize>(
+fn from_coarse<L: Layout, const THREADS: usize, const ITEMS: usize>(
     t: Thread,
     shape: Shape,
     stamps: Stamps,
-    groups: GroupsIn,
+    coarse: CoarseIn,
     out: BinsOut,
 ) {
-    let GroupsIn { bins: groups, tiles, cursors: group_cursors, valid: group_valid, pairs: input } =
-        groups;
+    let CoarseIn {
+        bins: coarse,
+        tiles,
+        cursors: coarse_cursors,
+        valid: coarse_valid,
+        pairs: input,
+    } = coarse;
     let BinsOut { bins, pairs: out, overflow, cursors, valid, build_state } = out;
     let pairs_of_tile = (THREADS * ITEMS) as u32;
     t.wait_for_previous();
     t.let_next_start();
-    let group = t.block().checked_div(tiles).unwrap_or(0);
-    let first = (t.block() - group * tiles) * pairs_of_tile;
-    let all = group_cursors.get(group).min(group_valid.get(group)).min(groups.room);
+    let coarse_bin = t.block().checked_div(tiles).unwrap_or(0);
+    let first = (t.block() - coarse_bin * tiles) * pairs_of_tile;
+    let all = coarse_cursors.get(coarse_bin).min(coarse_valid.get(coarse_bin)).min(coarse.room);
     // All threads of the block return, or none.
     if all <= first {
         return;
     }
     let count = (all - first).min(pairs_of_tile);
-    let from = group * groups.room + first;
-    let (pairs, live) = tile_of_group::<L, THREADS, ITEMS>(t.id(), input, from, count);
-    let first_bin = group * bins.count;
-    let top = stamps.top(group);
+    let from = coarse_bin * coarse.room + first;
+    let (pairs, live) = tile_of_coarse_bin::<L, THREADS, ITEMS>(t.id(), input, from, count);
+    let first_bin = coarse_bin * bins.count;
+    let top = stamps.top(coarse_bin);
     let hash = |head| stamps.hash(hash_in::<L>(head), top);
     let bin_of = |pair| shape.partition(hash(L::head(pair))) - first_bin;
-    let crowd = GroupCrowd::<L, THREADS> {
+    let crowd = CoarseCrowd::<L, THREADS> {
         limit: bins.crowd,
         stamps,
         top,
@@ -461,13 +471,13 @@ fn from_groups<L: Layout, const THREADS: usize, const ITEMS: usize>(
     ITEMS = NARROW.items::<L>() as usize,
     for L in [Narrow { image = MAP }, Wide<u64, u64> { image = MAP_WIDE }]
 )]
-pub fn map_from_groups<L: Layout, const ITEMS: usize>(
+pub fn map_from_coarse<L: Layout, const ITEMS: usize>(
     t: Thread,
     shape: Shape,
     stamps: Stamps,
-    groups: GroupsIn,
+    coarse: CoarseIn,
     out: BinsOut,
 ) {
     const { assert!(NARROW.threads == 384) };
-    from_groups::<L, 384, ITEMS>(t, shape, stamps, groups, out)
+    from_coarse::<L, 384, ITEMS>(t, shape, stamps, coarse, out)
 }

@@ -60,8 +60,8 @@ impl Stamps {
     }
     /// Returns the high bits that a first-pass bin implies.
     #[inline(always)]
-    pub fn top(self, group: u32) -> u32 {
-        (group << (self.shift & 31)) & self.mask
+    pub fn top(self, coarse_bin: u32) -> u32 {
+        (coarse_bin << (self.shift & 31)) & self.mask
     }
     /// Returns the hash of a stamped one, given the high bits that its first-pass bin implies.
     #[inline(always)]

@@ -1,6 +1,6 @@
-//! Partition of keys, in one pass into the partitions, or in two: into groups of partitions, and
-//! inside the groups. It works as for [maps](crate::map::partition) with half the bytes: each pass
-//! reads and writes a key once, and only the first pass hashes.
+//! Partition of keys, in one pass into the partitions, or in two: into coarse bins, each of several
+//! partitions, and inside the coarse bins. It works as for [maps](crate::map::partition) with half
+//! the bytes: each pass reads and writes a key once, and only the first pass hashes.
 //!
 //! Equal keys need not be told apart. If a tile has more keys for a bin than distinct keys would
 //! give it, duplicates are dropped in shared memory before the bin is written.
@@ -8,7 +8,7 @@ use super::fill::{Outcome, claim};
 use super::layout::{Member, hash, mixed};
 use crate::hash::mulhi;
 use crate::partition::{Crowd, ELSEWHERE, load_keys, load_run, scatter};
-use crate::table::bins::{BinsOut, GroupsIn, StashOut, place};
+use crate::table::bins::{BinsOut, CoarseIn, StashOut, place};
 use crate::table::{stash, state};
 use koel_simt::{Buf, In, Thread, block, kernel, unroll};
 
@@ -182,28 +182,33 @@ fn from_input<
     )
 }
 #[inline(always)]
-fn from_groups<K: Member, const THREADS: usize, const ITEMS: usize, const BINS: usize>(
+fn from_coarse<K: Member, const THREADS: usize, const ITEMS: usize, const BINS: usize>(
     t: Thread,
     partitions: u32,
-    groups: GroupsIn<K>,
+    coarse: CoarseIn<K>,
     out: BinsOut<K>,
 ) {
-    let GroupsIn { bins: groups, tiles, cursors: group_cursors, valid: group_valid, pairs: input } =
-        groups;
+    let CoarseIn {
+        bins: coarse,
+        tiles,
+        cursors: coarse_cursors,
+        valid: coarse_valid,
+        pairs: input,
+    } = coarse;
     let BinsOut { bins, pairs: out, overflow, cursors, valid, build_state } = out;
     t.wait_for_previous();
     t.let_next_start();
-    let group = t.block().checked_div(tiles).unwrap_or(0);
-    let first = (t.block() - group * tiles) * (THREADS * ITEMS) as u32;
-    let all = group_cursors.get(group).min(group_valid.get(group)).min(groups.room);
+    let coarse_bin = t.block().checked_div(tiles).unwrap_or(0);
+    let first = (t.block() - coarse_bin * tiles) * (THREADS * ITEMS) as u32;
+    let all = coarse_cursors.get(coarse_bin).min(coarse_valid.get(coarse_bin)).min(coarse.room);
     // Every thread of the block returns, or none.
     if all <= first {
         return;
     }
-    let (from, count) = (group * groups.room + first, all - first);
+    let (from, count) = (coarse_bin * coarse.room + first, all - first);
     let tile = |from, count| load_run::<K, THREADS, ITEMS>(t, input, from, count, K::EMPTY);
     let (keys, live) = tile(from, count);
-    let first_bin = group * bins.count;
+    let first_bin = coarse_bin * bins.count;
     let bin_of = |key| mulhi(hash::<K>(key), partitions) - first_bin;
     let again = || tile(t.anew(from), t.anew(count)).0;
     let crowd = Copies { limit: bins.crowd, known: false, counts: false, again, build_state };
@@ -223,8 +228,8 @@ fn from_groups<K: Member, const THREADS: usize, const ITEMS: usize, const BINS: 
     )
 }
 
-/// Partitions the input into up to 256 bins: groups of partitions, or partitions. Empties the
-/// stash, if there is one.
+/// Partitions the input into up to 256 bins: coarse bins, each of several partitions, or
+/// partitions. Empties the stash, if there is one.
 #[kernel(
     image = SET, threads = 384, min_blocks = 2, shared = FEW_BINS.shared::<K>(),
     starts_early, local_arrays, ITEMS = FEW_BINS.items::<K>() as usize, for K in [u32, u64]
@@ -252,18 +257,18 @@ pub fn set_from_input_many<K: Member, const ITEMS: usize>(
     const { assert!(MANY_BINS.threads == 512 && MANY_BINS.bins == 1024) };
     from_input::<K, 512, ITEMS, 1024, 2>(t, input, out, stash)
 }
-/// Partitions the groups of the first pass into their partitions, `partitions` in all. Each block
-/// handles one tile of one group.
+/// Partitions the coarse bins of the first pass into their partitions, `partitions` in all. Each
+/// block handles one tile of one coarse bin.
 #[kernel(
     image = SET, threads = 384, min_blocks = 2, shared = FEW_BINS.shared::<K>(),
     starts_early, local_arrays, ITEMS = FEW_BINS.items::<K>() as usize, for K in [u32, u64]
 )]
-pub fn set_from_groups<K: Member, const ITEMS: usize>(
+pub fn set_from_coarse<K: Member, const ITEMS: usize>(
     t: Thread,
     partitions: u32,
-    groups: GroupsIn<K>,
+    coarse: CoarseIn<K>,
     out: BinsOut<K>,
 ) {
     const { assert!(FEW_BINS.threads == 384 && FEW_BINS.bins == 256) };
-    from_groups::<K, 384, ITEMS, 256>(t, partitions, groups, out)
+    from_coarse::<K, 384, ITEMS, 256>(t, partitions, coarse, out)
 }

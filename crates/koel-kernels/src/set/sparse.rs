@@ -64,9 +64,9 @@ impl<K: Member> Bucketed for OfSet<K> {
     fn store_value(_: Buf<K>, _: u32, _: u32, _: K, _: K) {}
 }
 
-/// Applies the operations of group `t.block()` that can be done in few buckets. Inputs and results
-/// are those of [`map_update_sparse`](fn@crate::map::sparse::map_update_sparse). The values of the
-/// batch are not read.
+/// Applies the operations of coarse bin `t.block()` that can be done in few buckets. Inputs and
+/// results are those of [`map_update_sparse`](fn@crate::map::sparse::map_update_sparse). The values
+/// of the batch are not read.
 #[kernel(
     image = SET_UPDATE, threads = 256, min_blocks = 4,
     shared = shared_bytes(sparse, size_of::<K>() as u32), starts_early,

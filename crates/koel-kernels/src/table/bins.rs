@@ -46,7 +46,7 @@ pub struct BinsOut<W: Word = u64> {
 /// Output of the pass over the input, as input of the second pass: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
-pub struct GroupsIn<W: Word = u64> {
+pub struct CoarseIn<W: Word = u64> {
     /// The bins of the first pass.
     pub bins: Bins,
     /// Blocks per bin.
@@ -86,7 +86,7 @@ pub struct Source {
     /// Pairs per overflow area.
     pub area: u32,
     /// Bins of the first of two passes, which precede those of the second; 0 if there was one pass.
-    pub groups: u32,
+    pub coarse: u32,
 }
 
 /// Output of the last pass, as input of a build: a kernel argument.

@@ -25,12 +25,12 @@ use crate::device::Device;
 pub(crate) use crate::device::memory::{Memory, Pages};
 use crate::duplicates::Duplicates;
 use crate::error::{Error, Result, check_length};
+use crate::parallel;
 use answers::{Answers, Bits, Count, Flags, Values, ValuesAndFlags};
 use build::{BuildBin, Builder, Source};
 use find::{Find, Tables};
 use koel_kernels::table::layout::{BUCKET, EMPTY, Layout, Number, Shape};
 use partition::{Bins, Parted, Partition};
-use rayon::prelude::*;
 pub(crate) use simd::Level;
 use simd::Line;
 pub(crate) use stash::{Stash, put_pair};
@@ -213,7 +213,7 @@ fn build_in_bins<L: Layout>(
     let source = Source::Bins(&parts);
     let stream = table.len() * 8 > STREAM_BYTES;
     let bin_words = (shape.buckets as usize * L::WORDS) << bins.shift;
-    table.par_chunks_mut(bin_words).enumerate().with_max_len(1).for_each(|(bin, table)| {
+    parallel::each(table.chunks_mut(bin_words), |bin, table| {
         let builder = &mut *lock(&builders[rayon::current_thread_index().unwrap_or(0)]);
         let first_partition = (bin as u32) << bins.shift;
         let source = &source;
@@ -260,12 +260,11 @@ fn part<'a, L: Layout>(
         arenas.push(own);
         arena = rest;
     }
-    let stretches = keys.par_chunks(stretch).zip(values.par_chunks(stretch));
-    stretches.zip(&mut parted[..arenas.len()]).zip(&mut arenas).with_max_len(1).for_each(
-        |(((keys, values), parted), arena)| {
-            level.run(Partition::<L> { seed, keys, values, bins, parted, arena, stream })
-        },
-    );
+    let stretches = keys.chunks(stretch).zip(values.chunks(stretch));
+    let stretches = stretches.zip(&mut parted[..arenas.len()]).zip(&mut arenas);
+    parallel::each(stretches, |_, (((keys, values), parted), arena)| {
+        level.run(Partition::<L> { seed, keys, values, bins, parted, arena, stream })
+    });
 
     let whole = |arena: &'a mut [Line]| bytemuck::cast_slice(arena) as &[u64];
     Ok(parted.iter().zip(arenas.into_iter().map(whole)).collect())
@@ -403,24 +402,23 @@ impl<'a, L: Layout> Finder<'a, L> {
     fn search<A: Answers<L>>(&self, device: &Device, queries: &[L::Key], answers: A) {
         let threads = device.parallelism();
         if threads == 1 || queries.len() < PARALLEL_QUERIES {
-            return self.search_piece(queries, answers, queries.len());
+            return self.search_piece(queries, answers);
         }
         // Whole words of bits.
         let piece = queries.len().div_ceil(threads).next_multiple_of(32).min(QUERY_PIECE);
-        device.install(|| self.search_piece(queries, answers, piece));
+        let mut rest = Some(answers);
+        let pieces = queries.chunks(piece).filter_map(|queries| {
+            let (answers, after) = rest.take()?.split_at(queries.len());
+            rest = Some(after);
+            Some((queries, answers))
+        });
+        device.install(|| {
+            parallel::each(pieces, |_, (queries, answers)| self.search_piece(queries, answers))
+        });
     }
-    /// Halves the work until pieces are small enough.
-    fn search_piece<A: Answers<L>>(&self, queries: &[L::Key], answers: A, piece: usize) {
-        if queries.len() <= piece {
-            return self.level.run(Find { table: self.table, queries, answers });
-        }
-        let middle = queries.len().div_ceil(piece) / 2 * piece;
-        let (queries, later_queries) = queries.split_at(middle);
-        let (answers, later_answers) = answers.split_at(middle);
-        rayon::join(
-            || self.search_piece(queries, answers, piece),
-            || self.search_piece(later_queries, later_answers, piece),
-        );
+    /// Searches on this thread.
+    fn search_piece<A: Answers<L>>(&self, queries: &[L::Key], answers: A) {
+        self.level.run(Find { table: self.table, queries, answers });
     }
 }
 

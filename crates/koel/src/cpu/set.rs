@@ -9,11 +9,11 @@ use super::{Level, Memory, PARALLEL_QUERIES, Pages, QUERY_PIECE, Stash, bins, pa
 use crate::device::Device;
 use crate::device::memory::prefetch;
 use crate::error::{Result, check_length};
+use crate::parallel;
 use koel_kernels::set::combine::how;
 use koel_kernels::set::fill::{Filling, Outcome, evict, meet, meet_second, slot_of};
 use koel_kernels::set::layout::{Member, fillers, finished, in_bucket, mixed, search, unmixed};
 use koel_kernels::table::layout::{Layout, Shape};
-use rayon::prelude::*;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -246,8 +246,8 @@ pub(crate) fn build<K: Member>(
     let all_stashed = AtomicUsize::new(0);
     let outcomes = device.install(|| {
         let parts = Parts::new(device.pages(), bins, seed, keys, scratch)?;
-        let bins_of_table = table.par_chunks_mut(bin_slots::<K>(bins)).enumerate().with_max_len(1);
-        let outcomes = bins_of_table.map_init(Filler::default, |filler, (bin, slots)| {
+        let bins_of_table = table.chunks_mut(bin_slots::<K>(bins));
+        let outcomes = parallel::map_with(bins_of_table, Filler::default, |filler, bin, slots| {
             let is_hopeless = || all_stashed.load(Ordering::Relaxed) > most_stashed;
             if is_hopeless() {
                 return Outcomes::default();
@@ -282,7 +282,7 @@ pub(crate) fn build<K: Member>(
             }
             Outcomes { kept, held, stashed }
         });
-        Ok::<_, crate::Error>(outcomes.collect::<Vec<_>>())
+        Ok::<_, crate::Error>(outcomes)
     })?;
     if all_stashed.into_inner() > most_stashed {
         return Ok(None);
@@ -332,10 +332,10 @@ pub(crate) fn combine<K: Member>(
         let pages = device.pages();
         let first = Parts::new(pages, bins, seed, first, scratch)?;
         let second = Parts::new(pages, bins, seed, second, second_scratch)?;
-        let all = (0..bins.count()).into_par_iter().with_max_len(1);
-        let of_bins = all.map_init(
+        let of_bins = parallel::map_with(
+            0..bins.count(),
             || (Filler::default(), vec![K::EMPTY; bin_slots::<K>(bins)], vec![]),
-            |(filler, slots, hits), bin| {
+            |(filler, slots, hits), _, bin| {
                 let mut held = [false; 2];
                 let any = usize::MAX;
                 if what == how::UNION {
@@ -378,14 +378,15 @@ pub(crate) fn combine<K: Member>(
                 kept.map(|key| unmixed(seed, key)).collect::<Vec<K>>()
             },
         );
-        let of_bins = of_bins.collect::<Vec<_>>();
         let (mut rest, mut parts) = (output, Vec::with_capacity(of_bins.len()));
         for keys in &of_bins {
             let (part, after) = rest.split_at_mut(keys.len());
             parts.push(part);
             rest = after;
         }
-        parts.into_par_iter().zip(&of_bins).for_each(|(part, keys)| part.copy_from_slice(keys));
+        parallel::each(parts.into_iter().zip(&of_bins), |_, (part, keys)| {
+            part.copy_from_slice(keys)
+        });
         Ok(of_bins.iter().map(Vec::len).sum())
     })
 }
@@ -485,9 +486,8 @@ impl<'a, K: Member> Finder<'a, K> {
         if queries.len() <= piece {
             answer((queries, found));
         } else {
-            device.install(|| {
-                queries.par_chunks(piece).zip(found.par_chunks_mut(piece)).for_each(answer)
-            });
+            let pieces = queries.chunks(piece).zip(found.chunks_mut(piece));
+            device.install(|| parallel::each(pieces, |_, piece| answer(piece)));
         }
         Ok(())
     }
@@ -509,9 +509,8 @@ impl<'a, K: Member> Finder<'a, K> {
         if queries.len() <= piece {
             answer((queries, bits));
         } else {
-            device.install(|| {
-                queries.par_chunks(piece).zip(bits.par_chunks_mut(piece / 32)).for_each(answer)
-            });
+            let pieces = queries.chunks(piece).zip(bits.chunks_mut(piece / 32));
+            device.install(|| parallel::each(pieces, |_, piece| answer(piece)));
         }
         Ok(())
     }
@@ -526,6 +525,7 @@ impl<'a, K: Member> Finder<'a, K> {
         if queries.len() <= piece {
             return answer(queries);
         }
-        device.install(|| queries.par_chunks(piece).map(answer).sum())
+        let pieces = queries.chunks(piece);
+        device.install(|| parallel::map(pieces, |_, piece| answer(piece))).into_iter().sum()
     }
 }

@@ -6,12 +6,12 @@
 use super::simd::{behind_at, heads};
 use super::stash::Stash;
 use crate::device::Device;
+use crate::parallel;
 use koel_kernels::set::layout::{Member, finished, in_bucket};
 use koel_kernels::table::layout::{
     BUCKET, EMPTY, Layout, Number, Shape, class, empty_last, filled, with_class_bits,
 };
 use koel_kernels::table::update::{applied, operation, status, status_of};
-use rayon::prelude::*;
 use std::collections::HashMap;
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -186,7 +186,7 @@ pub(crate) fn update<B: Buckets>(
     }));
     let is_parallel = order.len() >= PARALLEL;
     match is_parallel {
-        true => device.install(|| order.par_sort_unstable()),
+        true => device.install(|| parallel::sort(order)),
         false => order.sort_unstable(),
     }
     sorted.clear();
@@ -221,7 +221,9 @@ pub(crate) fn update<B: Buckets>(
     let run =
         |taken: &mut Taken<B>, task: &mut Task<'_, B>| taken.update(shape, seed, &batch, task);
     if is_parallel {
-        device.install(|| tasks.par_iter_mut().with_max_len(1).for_each_init(Taken::default, run));
+        let all = tasks.iter_mut();
+        device
+            .install(|| parallel::map_with(all, Taken::default, |taken, _, task| run(taken, task)));
     } else {
         let mut taken = Taken::default();
         tasks.iter_mut().for_each(|task| run(&mut taken, task));

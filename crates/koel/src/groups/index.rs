@@ -1,11 +1,11 @@
 //! Dense numbers for keys, and back.
-use super::{Grouping, Groups, IndexOptions, Sorting, keys_of, sizes};
+use super::{CHUNK, Grouping, Groups, IndexOptions, Sorting, keys_of, sizes};
 use crate::device::{Buffer, Device, Stream, View, ViewMut};
 use crate::error::{Result, check_length};
 use crate::file::stored::Stored;
 use crate::map::{Key, Map, MapBuilder};
+use crate::parallel;
 use crate::primitives::SortKeys;
-use rayon::prelude::*;
 use std::fmt;
 
 /// Id of a key that is not in an [`Index`].
@@ -116,8 +116,13 @@ impl<K: Key> Index<K> {
         self.map.get_or_into(stream, keys, ids.reborrow(), NO_ID)?;
         if let (Stored::Mapped(_), Some(ids)) = (&self.keys, ids.host_mut()) {
             // The file may hold invalid ids.
-            let none = |id: &&mut u32| **id as usize >= self.len();
-            self.device().install(|| ids.par_iter_mut().filter(none).for_each(|id| *id = NO_ID));
+            let n = self.len();
+            let invalid = |id: &&mut u32| **id as usize >= n;
+            self.device().install(|| {
+                parallel::each(ids.chunks_mut(CHUNK), |_, ids| {
+                    ids.iter_mut().filter(invalid).for_each(|id| *id = NO_ID)
+                })
+            });
         }
         Ok(())
     }
@@ -196,7 +201,7 @@ impl<K: Key> IndexBuilder<K> {
     /// Returns the distinct keys of a column in ascending order, and how often each occurs, without
     /// building an index. Waits.
     ///
-    /// Errors: as [`build`](Self::build).
+    /// Errors: more than 2^31 - 1 keys, out of memory, buffers of another device.
     pub fn group_counts(
         &mut self,
         stream: &Stream,

@@ -17,11 +17,11 @@ pub use koel_kernels::groups::MultiMapRef;
 use koel_kernels::groups::{self as kernels, LONG, QUERIES, Retrieval, THREADS};
 use koel_simt::{Arg, Word};
 pub use multi_map::{MultiMap, MultiMapBuilder, MultiMapOptions, Retrieved, Retriever, ValueOrder};
-use rayon::prelude::*;
 use std::ops::Range;
 
 #[cfg(doc)]
 use crate::Map;
+use crate::parallel;
 
 /// Build options of an index.
 #[derive(Clone, Copy, Debug)]
@@ -208,10 +208,17 @@ pub(crate) fn keys_of<K: GroupKey>(
     }
     if let (Some(ids), Some(keys), Some(out)) = (ids.host(), keys.host(), out.host_mut()) {
         let key = |&id: &u32| keys.get(id as usize).copied().unwrap_or(missing);
-        stream.device().install(|| out.par_iter_mut().zip(ids).for_each(|(to, id)| *to = key(id)));
+        let parts = out.chunks_mut(CHUNK).zip(ids.chunks(CHUNK));
+        stream.device().install(|| {
+            parallel::each(parts, |_, (out, ids)| {
+                out.iter_mut().zip(ids).for_each(|(to, id)| *to = key(id))
+            })
+        });
     }
     Ok(())
 }
+/// Elements that a thread takes at a time.
+const CHUNK: usize = 1 << 12;
 /// Returns the range of the elements of group `id`, out of `held` elements; empty if there is no
 /// such group. Clamps starts from an unverified file to `held`.
 fn places(starts: &[u32], id: u32, held: usize) -> Range<usize> {
@@ -240,9 +247,11 @@ fn sizes_of(
         };
     }
     if let (Some(ids), Some(starts)) = (ids.host_mut(), starts.host()) {
-        let write =
-            || ids.par_iter_mut().for_each(|id| *id = places(starts, *id, held).len() as u32);
-        stream.device().install(write);
+        stream.device().install(|| {
+            parallel::each(ids.chunks_mut(CHUNK), |_, ids| {
+                ids.iter_mut().for_each(|id| *id = places(starts, *id, held).len() as u32)
+            })
+        });
     }
     Ok(())
 }
@@ -276,7 +285,10 @@ fn places_of(
             let of = places(starts, *id, held);
             (*id, *size) = (of.start as u32, of.len() as u64);
         };
-        stream.device().install(|| ids.par_iter_mut().zip(of_ids).for_each(place));
+        let parts = ids.chunks_mut(CHUNK).zip(of_ids.chunks_mut(CHUNK));
+        stream.device().install(|| {
+            parallel::each(parts, |_, (ids, sizes)| ids.iter_mut().zip(sizes).for_each(place))
+        });
     }
     Ok(())
 }
@@ -351,7 +363,7 @@ fn retrieve<V: Value>(
             parts.push((first..query, part));
             out = rest;
         }
-        let write = |(queries, mut part): (Range<usize>, &mut [V])| {
+        let write = |_, (queries, mut part): (Range<usize>, &mut [V])| {
             for query in queries {
                 let begin = (begins[query] as usize).min(values.len());
                 let len = (offsets[query + 1] - offsets[query]) as usize;
@@ -361,7 +373,7 @@ fn retrieve<V: Value>(
                 part = rest;
             }
         };
-        stream.device().install(|| parts.into_par_iter().for_each(write));
+        stream.device().install(|| parallel::each(parts.into_iter(), write));
     }
     Ok(())
 }

@@ -39,7 +39,7 @@ pub(super) struct PartingSizes {
     /// Maximum number of partitions of a single pass.
     pub one_pass: u32,
     /// Number of bins of the first of two passes, if that is enough: a power of two.
-    pub groups: u32,
+    pub coarse: u32,
     /// Minimum mean number of keys per partition of the index table, if that reuses the partitions
     /// of the pairs.
     pub keys: u32,
@@ -47,7 +47,7 @@ pub(super) struct PartingSizes {
 impl PartingSizes {
     /// Partitions like those of a map.
     pub(super) const TUNED: PartingSizes =
-        PartingSizes { least: 1 << 18, pairs: 3000, one_pass: 1024, groups: 256, keys: 1500 };
+        PartingSizes { least: 1 << 18, pairs: 3000, one_pass: 1024, coarse: 256, keys: 1500 };
     /// Minimum number of pairs per partition: below it, reading the bins costs as much as sorting.
     const MIN_PAIRS: f64 = 1024.0;
     /// Bin headroom, in standard deviations. A bin exceeds it with probability 3 in 10^7; the pairs
@@ -64,7 +64,7 @@ impl PartingSizes {
         let usual = if L::SLOT_WORDS == 1 { self.pairs } else { self.pairs * 2 / 3 };
         let pairs = (root * root).min(usual as f64);
         let enough = pairs >= Self::MIN_PAIRS.min(usual as f64 / 3.0);
-        let PartingSizes { one_pass, groups, .. } = self;
+        let PartingSizes { one_pass, coarse, .. } = self;
         enough.then_some(PlanTuning {
             most: MAX_PAIRS,
             shared: |_, _| 0,
@@ -72,7 +72,7 @@ impl PartingSizes {
             copies,
             deviations: Self::DEVIATIONS,
             one_pass,
-            groups,
+            coarse,
             small: 0,
             ..PlanTuning::TUNED
         })
@@ -93,7 +93,7 @@ fn copies(couples: u32, n: usize) -> f64 {
 
 /// Memory for partitioning.
 pub(super) struct Parting {
-    by_group: Buffer<u64>,
+    by_coarse: Buffer<u64>,
     by_partition: Buffer<u64>,
     overflow: Buffer<u64>,
     cursors: Buffer<u32>,
@@ -108,9 +108,9 @@ pub(super) struct Parting {
 }
 impl Parting {
     fn new<L: Layout>(device: &Device, plan: &Plan) -> Result<Parting> {
-        let [by_group, by_partition, overflow, bins] = Parting::needs::<L>(plan);
+        let [by_coarse, by_partition, overflow, bins] = Parting::needs::<L>(plan);
         Ok(Parting {
-            by_group: device.alloc(by_group)?,
+            by_coarse: device.alloc(by_coarse)?,
             by_partition: device.alloc(by_partition)?,
             overflow: device.alloc(overflow)?,
             cursors: device.alloc(bins)?,
@@ -127,12 +127,12 @@ impl Parting {
     /// number of bins.
     fn needs<L: Layout>(plan: &Plan) -> [usize; 4] {
         let words =
-            [plan.group_places(), plan.partition_places(), 2 * plan.partitions.area as usize];
-        let [by_group, by_partition, overflow] = words.map(|places| places * L::SLOT_WORDS);
-        [by_group, by_partition, overflow, plan.bins() as usize]
+            [plan.coarse_places(), plan.partition_places(), 2 * plan.partitions.area as usize];
+        let [by_coarse, by_partition, overflow] = words.map(|places| places * L::SLOT_WORDS);
+        [by_coarse, by_partition, overflow, plan.bins() as usize]
     }
     fn fits<L: Layout>(&self, plan: &Plan) -> bool {
-        let has = [&self.by_group, &self.by_partition, &self.overflow].map(|b| b.len());
+        let has = [&self.by_coarse, &self.by_partition, &self.overflow].map(|b| b.len());
         has.into_iter()
             .chain([self.cursors.len()])
             .zip(Parting::needs::<L>(plan))
@@ -140,7 +140,7 @@ impl Parting {
     }
     pub(super) fn bytes(&self) -> usize {
         let words =
-            [&self.by_group, &self.by_partition, &self.overflow, &self.stash].map(|b| b.bytes());
+            [&self.by_coarse, &self.by_partition, &self.overflow, &self.stash].map(|b| b.bytes());
         let halves =
             [&self.cursors, &self.valid, &self.state, &self.sizes, &self.firsts, &self.offsets]
                 .map(|b| b.bytes());
@@ -241,7 +241,7 @@ impl Parting {
         self.valid.view_mut().fill_bytes(0xFF, stream)?;
         self.state.view_mut().fill_bytes(0, stream)?;
         let passes = Passes {
-            by_group: self.by_group.view_mut(),
+            by_coarse: self.by_coarse.view_mut(),
             by_partition: self.by_partition.view_mut(),
             overflow: self.overflow.view_mut(),
             cursors: self.cursors.view_mut(),
@@ -266,9 +266,9 @@ impl Parting {
         grouped: &mut ViewMut<'_, V>,
     ) -> Result<()> {
         let partitions = plan.shape.partitions;
-        let groups = plan.groups.map_or(0, |g| g.count as usize);
+        let coarse = plan.coarse.map_or(0, |bins| bins.count as usize);
         let of_all = ..partitions as usize;
-        let counts = self.cursors.view().slice(groups..plan.bins() as usize)?;
+        let counts = self.cursors.view().slice(coarse..plan.bins() as usize)?;
         self.scan.exclusive(stream, counts, self.offsets.view_mut().slice(of_all)?)?;
         let from = Ungrouped {
             pairs: self.by_partition.view().arg("pairs", stream)?,

@@ -1,13 +1,13 @@
 //! Sum, minimum and maximum of the values of each key.
-use super::{MultiMap, places};
+use super::{CHUNK, MultiMap, places};
 use crate::device::{Buffer, Element, Stream, ViewMut};
 use crate::error::{Result, check_length, count32};
 use crate::map::{Key, Value};
+use crate::parallel;
 use koel_kernels::fold::{self, Fold};
 use koel_kernels::group_reduce::{
     GroupedIn, PartsOut, THREADS, TILE, group_reduce, group_reduce_join,
 };
-use rayon::prelude::*;
 
 /// Reduction of the values of a key: [`Sum`], [`Min`], [`Max`] of integers; [`SumF32`], [`MinF32`],
 /// [`MaxF32`] of values that are the bits of `f32`.
@@ -137,12 +137,15 @@ impl<K: Key, V: Value> MultiMap<K, V> {
             if let (Some(starts), Some(values), Some(out)) =
                 (self.starts_view().host(), self.values_view().host(), out.host_mut())
             {
-                let of = |(to, at): (&mut R::Word, &[u32])| {
-                    *to = on_host::<R::Fold>(&values[places(at, 0, values.len())])
-                };
-                stream
-                    .device()
-                    .install(|| out.par_iter_mut().zip(starts.par_windows(2)).for_each(of));
+                // Groups may be large.
+                let chunk = out.len().div_ceil(stream.device().parallelism() * 16).clamp(1, CHUNK);
+                stream.device().install(|| {
+                    parallel::each(out.chunks_mut(chunk), |number, out| {
+                        for (to, group) in out.iter_mut().zip((number * chunk) as u32..) {
+                            *to = on_host::<R::Fold>(&values[places(starts, group, values.len())]);
+                        }
+                    })
+                });
             }
             return Ok(());
         }
@@ -182,6 +185,6 @@ fn on_host<F: Fold>(values: &[F::Value]) -> F::Part {
         return F::result(stretch(values));
     }
     // Merge in the order of the ranges, regardless of which finishes first.
-    let parts = values.par_chunks(STRETCH).map(stretch).collect::<Vec<_>>();
+    let parts = parallel::map(values.chunks(STRETCH), |_, values| stretch(values));
     F::result(parts.into_iter().fold(F::neutral(), F::merge))
 }

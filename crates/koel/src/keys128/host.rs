@@ -3,10 +3,11 @@ use crate::cpu::Finder;
 use crate::device::Device;
 use crate::device::memory::prefetch;
 use crate::error::Result;
+use crate::parallel;
 use koel_kernels::keys128::find::NO_ROW;
 use koel_kernels::keys128::fingerprint::Fingerprint;
 use koel_kernels::table::layout::Wide;
-use rayon::prelude::*;
+use std::sync::OnceLock;
 
 /// Queries that a thread answers at a time: a multiple of 32, so that their bits are whole words.
 pub(super) const CHUNK: usize = 2048;
@@ -27,17 +28,20 @@ impl HostRows<'_> {
     pub(super) fn look_up<A: Send>(
         &self,
         queries: &[u128],
-        answers: impl IndexedParallelIterator<Item = A>,
+        answers: impl Iterator<Item = A> + Send,
         put: impl Fn(A, &[u32]) + Sync,
     ) -> Result<()> {
-        let of_chunk = |(queries, answers): (&[u128], A)| {
+        let failed = OnceLock::new();
+        let of_chunk = |_, (queries, answers): (&[u128], A)| {
             let mut rows = [NO_ROW; CHUNK];
             let rows = &mut rows[..queries.len()];
-            self.find(queries, rows)?;
-            put(answers, rows);
-            Ok(())
+            match self.find(queries, rows) {
+                Ok(()) => put(answers, rows),
+                Err(e) => _ = failed.set(e),
+            }
         };
-        self.device.install(|| queries.par_chunks(CHUNK).zip(answers).try_for_each(of_chunk))
+        self.device.install(|| parallel::each(queries.chunks(CHUNK).zip(answers), of_chunk));
+        failed.into_inner().map_or(Ok(()), Err)
     }
     /// Finds the rows of at most [`CHUNK`] queries on the calling thread.
     fn find(&self, queries: &[u128], rows: &mut [u32]) -> Result<()> {

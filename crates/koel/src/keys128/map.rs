@@ -9,7 +9,6 @@ use crate::file::stored::Stored;
 use crate::map::Value;
 use crate::set::SetOptions;
 use koel_kernels::keys128::find::{keys128_find, keys128_find_or};
-use rayon::prelude::*;
 use std::fmt;
 
 /// Build options of a map of 128-bit keys.
@@ -169,8 +168,8 @@ impl<V: Value> Map128<V> {
             },
             |rows, queries| {
                 let of_rows = self.values_view().host().unwrap_or(&[]);
-                let values = values.host_mut().unwrap_or(&mut []).par_chunks_mut(CHUNK);
-                let found = found.host_mut().unwrap_or(&mut []).par_chunks_mut(CHUNK);
+                let values = values.host_mut().unwrap_or(&mut []).chunks_mut(CHUNK);
+                let found = found.host_mut().unwrap_or(&mut []).chunks_mut(CHUNK);
                 rows.look_up(queries, values.zip(found), |(values, found), rows| {
                     for ((value, found), &row) in values.iter_mut().zip(found).zip(rows) {
                         let of_row = of_rows.get(row as usize);
@@ -203,7 +202,7 @@ impl<V: Value> Map128<V> {
             },
             |rows, queries| {
                 let of_rows = self.values_view().host().unwrap_or(&[]);
-                let values = values.host_mut().unwrap_or(&mut []).par_chunks_mut(CHUNK);
+                let values = values.host_mut().unwrap_or(&mut []).chunks_mut(CHUNK);
                 rows.look_up(queries, values, |values, rows| {
                     for (value, &row) in values.iter_mut().zip(rows) {
                         *value = of_rows.get(row as usize).copied().unwrap_or(missing);

@@ -16,7 +16,6 @@ use koel_kernels::keys128::find::{
 };
 use koel_kernels::keys128::fingerprint::Fingerprint;
 use koel_simt::In;
-use rayon::prelude::*;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -177,7 +176,7 @@ impl Set128 {
                 keys128_contains::launch(stream, grid, rows, n, queries, to)
             },
             |rows, queries| {
-                let found = found.host_mut().unwrap_or(&mut []).par_chunks_mut(CHUNK);
+                let found = found.host_mut().unwrap_or(&mut []).chunks_mut(CHUNK);
                 rows.look_up(queries, found, |found, rows| {
                     found.iter_mut().zip(rows).for_each(|(to, &row)| *to = (row != NO_ROW) as u8);
                 })
@@ -205,7 +204,7 @@ impl Set128 {
                 keys128_contains_bits::launch(stream, grid, rows, n, queries, to)
             },
             |rows, queries| {
-                let found = found.host_mut().unwrap_or(&mut []).par_chunks_mut(CHUNK / 32);
+                let found = found.host_mut().unwrap_or(&mut []).chunks_mut(CHUNK / 32);
                 rows.look_up(queries, found, |found, rows| {
                     for (word, rows) in found.iter_mut().zip(rows.chunks(32)) {
                         *word = rows
@@ -249,7 +248,7 @@ impl Set128 {
             },
             |rows, queries| {
                 let total = AtomicU64::new(0);
-                let chunks = (0..queries.len().div_ceil(CHUNK)).into_par_iter();
+                let chunks = 0..queries.len().div_ceil(CHUNK);
                 rows.look_up(queries, chunks, |_, rows| {
                     total.fetch_add(
                         rows.iter().filter(|&&row| row != NO_ROW).count() as u64,
@@ -279,7 +278,7 @@ impl Set128 {
                 keys128_rows::launch(stream, grid, rows, n, queries, to)
             },
             |rows, queries| {
-                let found = found.host_mut().unwrap_or(&mut []).par_chunks_mut(CHUNK);
+                let found = found.host_mut().unwrap_or(&mut []).chunks_mut(CHUNK);
                 rows.look_up(queries, found, |found, rows| found.copy_from_slice(rows))
             },
         )

@@ -6,6 +6,7 @@ mod tests;
 use super::{Key, LayoutOf, Map, Pairs, Value};
 use crate::device::{Buffer, Device, Element, Stream, View, ViewMut, check_device};
 use crate::error::{Result, check_length, count32};
+use crate::parallel;
 use crate::table::sending::{Route, RouteTuning, SendMemory, reserve};
 use crate::table::{OnCpu, Storage};
 use answer::{Direct, answer};
@@ -14,7 +15,6 @@ use koel_kernels::map::join::{
 };
 use koel_kernels::table::append::KeysOut;
 use koel_kernels::table::sending::{Alone, Numbered, Pass};
-use rayon::prelude::*;
 
 /// Looks up many keys, answers in any order, and keeps scratch memory across batches.
 ///
@@ -335,17 +335,16 @@ fn compact<T: Element>(
         return write(0, flags, output);
     }
     device.install(|| {
-        let counts =
-            flags.par_chunks(CHUNK).map(|chunk| chunk.iter().filter(|&&f| f == flag).count());
-        let counts = counts.collect::<Vec<_>>();
+        let counts = parallel::map(flags.chunks(CHUNK), |_, chunk| {
+            chunk.iter().filter(|&&f| f == flag).count()
+        });
         let (mut rest, mut parts) = (output, Vec::with_capacity(counts.len()));
         for &count in &counts {
             let (part, after) = rest.split_at_mut(count);
             parts.push(part);
             rest = after;
         }
-        let chunks = flags.par_chunks(CHUNK).zip(parts).enumerate();
-        chunks.for_each(|(i, (chunk, part))| {
+        parallel::each(flags.chunks(CHUNK).zip(parts), |i, (chunk, part)| {
             write(i * CHUNK, chunk, part);
         });
         counts.iter().sum()

@@ -33,7 +33,7 @@ const _: () = assert!(
 /// Scratch memory of a build: about 1.1 times the input.
 pub(crate) struct Scratch {
     /// Output of the first of two passes; empty if the table has room for it.
-    by_group: Buffer<u64>,
+    by_coarse: Buffer<u64>,
     by_partition: Buffer<u64>,
     /// Overflow areas of both passes.
     overflow: Buffer<u64>,
@@ -46,8 +46,8 @@ pub(crate) struct Scratch {
     /// Whether all shared words are reset, as builds leave them.
     clean: bool,
 }
-/// Lengths of the arrays of scratch memory: by group, by partition, overflow, bins, contested keys,
-/// their ranks.
+/// Lengths of the arrays of scratch memory: by coarse bin, by partition, overflow, bins, contested
+/// keys, their ranks.
 type Lengths = [usize; 6];
 impl Scratch {
     pub(crate) fn new<L: Layout>(device: &Device, plan: &Plan) -> Result<Scratch> {
@@ -63,9 +63,9 @@ impl Scratch {
         Scratch::alloc(device, lengths)
     }
     fn alloc(device: &Device, lengths: Lengths) -> Result<Scratch> {
-        let [by_group, by_partition, overflow, bins, contested, ranks] = lengths;
+        let [by_coarse, by_partition, overflow, bins, contested, ranks] = lengths;
         Ok(Scratch {
-            by_group: device.alloc(by_group)?,
+            by_coarse: device.alloc(by_coarse)?,
             by_partition: device.alloc(by_partition)?,
             overflow: device.alloc(overflow)?,
             cursors: device.alloc(bins)?,
@@ -77,7 +77,7 @@ impl Scratch {
         })
     }
     pub(crate) fn bytes(&self) -> usize {
-        let words = [&self.by_group, &self.by_partition, &self.overflow, &self.contested]
+        let words = [&self.by_coarse, &self.by_partition, &self.overflow, &self.contested]
             .map(|b| b.bytes());
         let halves = [&self.cursors, &self.valid, &self.ranks, &self.state].map(|b| b.bytes());
         words.iter().sum::<usize>() + halves.iter().sum::<usize>()
@@ -99,9 +99,9 @@ impl Scratch {
     }
     fn lengths(&self) -> Lengths {
         let words =
-            [&self.by_group, &self.by_partition, &self.overflow, &self.contested].map(|b| b.len());
-        let [by_group, by_partition, overflow, contested] = words;
-        [by_group, by_partition, overflow, self.cursors.len(), contested, self.ranks.len()]
+            [&self.by_coarse, &self.by_partition, &self.overflow, &self.contested].map(|b| b.len());
+        let [by_coarse, by_partition, overflow, contested] = words;
+        [by_coarse, by_partition, overflow, self.cursors.len(), contested, self.ranks.len()]
     }
     /// Resets the words that builds share, unless the previous build was enqueued completely and
     /// does so.
@@ -119,10 +119,10 @@ impl Scratch {
     /// Returns the memory of the partition passes. The output of the first of two passes is stored
     /// in the table, if there is room.
     fn passes<'a, L: Layout>(&'a mut self, plan: &Plan, table: &'a mut Slots) -> Passes<'a> {
-        // `by_group` may have memory that another plan needed.
-        let in_table = Words::of::<L>(plan).by_group == 0;
+        // `by_coarse` may have memory that another plan needed.
+        let in_table = Words::of::<L>(plan).by_coarse == 0;
         Passes {
-            by_group: if in_table { table.slots.view_mut() } else { self.by_group.view_mut() },
+            by_coarse: if in_table { table.slots.view_mut() } else { self.by_coarse.view_mut() },
             by_partition: self.by_partition.view_mut(),
             overflow: self.overflow.view_mut(),
             cursors: self.cursors.view_mut(),
@@ -133,14 +133,14 @@ impl Scratch {
     }
     /// Returns the lengths that a build of this plan needs.
     fn needs<L: Layout>(plan: &Plan) -> Lengths {
-        let Words { by_group, by_partition, overflow, .. } = Words::of::<L>(plan);
+        let Words { by_coarse, by_partition, overflow, .. } = Words::of::<L>(plan);
         let (contested, ranks) = (contested_words(plan.contested_bits), 1 << plan.contested_bits);
-        [by_group, by_partition, overflow, plan.bins() as usize, contested, ranks]
+        [by_coarse, by_partition, overflow, plan.bins() as usize, contested, ranks]
     }
 }
 /// Lengths of the arrays of pairs, in words.
 struct Words {
-    by_group: usize,
+    by_coarse: usize,
     by_partition: usize,
     overflow: usize,
     /// Words of `by_partition` that hold waiting pairs, after the locks, when a failed build is
@@ -149,11 +149,11 @@ struct Words {
 }
 impl Words {
     fn of<L: Layout>(plan: &Plan) -> Words {
-        let groups = plan.group_places() * L::SLOT_WORDS;
+        let coarse = plan.coarse_places() * L::SLOT_WORDS;
         let locks = lock_words(plan.shape.all_buckets()) as usize;
         let by_partition = (plan.partition_places() * L::SLOT_WORDS).max(locks + 16);
         Words {
-            by_group: if groups <= plan.words::<L>() { 0 } else { groups },
+            by_coarse: if coarse <= plan.words::<L>() { 0 } else { coarse },
             by_partition,
             // Holds the pairs of the stash while a table is made reproducible.
             overflow: (2 * plan.partitions.area as usize * L::SLOT_WORDS)

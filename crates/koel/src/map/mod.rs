@@ -364,7 +364,7 @@ impl<K: Key, V: Value> fmt::Debug for Map<K, V> {
         let (key, value) = (std::any::type_name::<K>(), std::any::type_name::<V>());
         write!(
             f,
-            "Map<{key}, {value}>[built of {} pairs] on {}",
+            "Map<{key}, {value}>[built from {} pairs] on {}",
             self.table.plan.n,
             self.device().name()
         )

@@ -195,7 +195,7 @@ pub(super) fn check_layout<S: BuildHasher, K: Key, V: Value>(
 const SMALL: PlanTuning = PlanTuning {
     pairs: 100,
     one_pass: 4,
-    groups: 4,
+    coarse: 4,
     small: 0,
     small_partitions: 1,
     ..PlanTuning::TUNED
@@ -215,7 +215,7 @@ fn two_passes<K: Key, V: Value>() {
         let mut bench = Bench::<K, V>::new(seed).with(unique(n, seed));
         for policy in [KeepLast, Unchecked] {
             let plan = small(n, 0.8);
-            assert!(plan.groups.is_some());
+            assert!(plan.coarse.is_some());
             let header = bench.check(&plan, policy);
             assert_eq!((header.attempts, header.contested), (1, 0));
         }
@@ -233,9 +233,9 @@ fn overflow<K: Key, V: Value>() {
     for seed in 1..4 {
         let mut bench = Bench::<K, V>::new(seed).with(unique(5000, seed));
         let mut plan = small(5000, 0.7);
-        let mut groups = plan.groups.unwrap();
-        groups.room = 5000 / groups.count / 2 * 2;
-        plan.groups = Some(groups);
+        let mut coarse = plan.coarse.unwrap();
+        coarse.room = 5000 / coarse.count / 2 * 2;
+        plan.coarse = Some(coarse);
         plan.partitions.room = 96;
         let header = bench.check(&plan, if seed == 1 { KeepLast } else { Unchecked });
         assert!(header.overflowed > 100 && header.attempts == 1, "{header:?}");

@@ -3,11 +3,11 @@ use super::check_planned;
 use super::lookback::Lookback;
 use crate::device::{Device, Element, Stream, View, ViewMut};
 use crate::error::{Result, check_length};
+use crate::parallel;
 use koel_kernels::compact::{self as kernels, TILE};
 use koel_kernels::lookback::Tiles;
 use koel_kernels::payload::FromTo;
 use koel_simt::{Buf, In};
-use rayon::prelude::*;
 
 /// Elements that can be compacted alone: `u32`, `u64`, `u128`.
 pub trait CompactElement: Element {}
@@ -205,20 +205,18 @@ impl Compact {
 /// Counts per chunk, then compacts each chunk into its own part of the output. Returns the count.
 fn on_host<T: Element>(threads: usize, flags: &[u8], input: &[T], output: &mut [T]) -> usize {
     let chunk = input.len().div_ceil(threads * 4).max(1 << 12);
-    let counts =
-        flags.par_chunks(chunk).map(|f| f.iter().filter(|&&f| f != 0).count()).collect::<Vec<_>>();
+    let counts = parallel::map(flags.chunks(chunk), |_, f| f.iter().filter(|&&f| f != 0).count());
     let (mut rest, mut parts) = (output, Vec::with_capacity(counts.len()));
     for &c in &counts {
         let (part, after) = rest.split_at_mut(c);
         parts.push(part);
         rest = after;
     }
-    flags.par_chunks(chunk).zip(input.par_chunks(chunk)).zip(parts).for_each(
-        |((flags, input), part)| {
-            let kept = flags.iter().zip(input).filter(|(f, _)| **f != 0).map(|(_, &x)| x);
-            part.iter_mut().zip(kept).for_each(|(to, x)| *to = x);
-        },
-    );
+    let chunks = flags.chunks(chunk).zip(input.chunks(chunk)).zip(parts);
+    parallel::each(chunks, |_, ((flags, input), part)| {
+        let kept = flags.iter().zip(input).filter(|(f, _)| **f != 0).map(|(_, &x)| x);
+        part.iter_mut().zip(kept).for_each(|(to, x)| *to = x);
+    });
     counts.iter().sum()
 }
 

@@ -1,5 +1,5 @@
 //! Stable distribution into bins on the CPU: count, scan and scatter, each in parallel over chunks.
-use rayon::prelude::*;
+use crate::parallel;
 use std::marker::PhantomData;
 
 /// Minimum chunk of a thread, in items: large enough to amortize the counts of a chunk.
@@ -47,10 +47,9 @@ pub(super) fn distribute(
     let chunk = CHUNK.max(n.div_ceil(threads * 4)).max(bins);
     let range = move |c: usize| c * chunk..n.min((c + 1) * chunk);
     let mut cursors = vec![0usize; n.div_ceil(chunk) * bins];
-    cursors
-        .par_chunks_mut(bins)
-        .enumerate()
-        .for_each(move |(c, counts)| range(c).for_each(|i| counts[bin(i)] += 1));
+    parallel::each(cursors.chunks_mut(bins), move |c, counts| {
+        range(c).for_each(|i| counts[bin(i)] += 1)
+    });
     // Start of each chunk within the bins; finally, the counts.
     let mut counts = vec![0usize; bins];
     for of_chunk in cursors.chunks_mut(bins) {
@@ -59,7 +58,7 @@ pub(super) fn distribute(
         }
     }
     let first = first(&counts);
-    cursors.par_chunks_mut(bins).enumerate().for_each(|(c, cursor)| {
+    parallel::each(cursors.chunks_mut(bins), |c, cursor| {
         cursor.iter_mut().zip(&first).for_each(|(cursor, first)| *cursor += first);
         let (bin_of, put) = (bin, put);
         for i in range(c) {

@@ -2,10 +2,10 @@
 use super::filling_grid;
 use crate::device::{Stream, View, ViewMut};
 use crate::error::{Error, Result, check_length, count32};
+use crate::parallel;
 use koel_kernels::bins::{Binning, Bits, Hash};
 use koel_kernels::hash::mix::{mix, unmix};
 use koel_kernels::histogram::*;
-use rayon::prelude::*;
 
 /// The mapping from 32-bit keys to bins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -139,12 +139,12 @@ pub fn histogram(stream: &Stream, keys: View<'_, u32>, bins: Bins) -> Result<Vec
 
 fn on_host(threads: usize, keys: &[u32], bins: Bins, counts: &mut [u32]) {
     let chunk = keys.len().div_ceil(threads).max(1 << 14);
-    let parts = keys.par_chunks(chunk).map(|keys| {
+    let parts = parallel::map(keys.chunks(chunk), |_, keys| {
         let mut own = vec![0u32; bins.count()];
         keys.iter().for_each(|&k| own[bins.bin(k) as usize] += 1);
         own
     });
-    for part in parts.collect::<Vec<_>>() {
+    for part in parts {
         counts.iter_mut().zip(part).for_each(|(all, own)| *all += own);
     }
 }

@@ -6,10 +6,10 @@
 use super::filling_grid;
 use crate::device::{Element, Stream, View, ViewMut};
 use crate::error::{Result, check_length, count32};
+use crate::parallel;
 use koel_kernels::fold::{Accumulate, Max, Min, Sum};
 use koel_kernels::reduce::{Chunked, TURN, reduce};
 use koel_kernels::table::layout::Number;
-use rayon::prelude::*;
 
 /// Elements that can be reduced: `u32`, `u64`.
 pub trait ReduceElement: Element + Number + Chunked {}
@@ -26,7 +26,7 @@ fn fold_into<F: Accumulate<Value: ReduceElement, Part: Element>>(
     input: View<'_, F::Value>,
     mut out: ViewMut<'_, F::Part>,
 ) -> Result<()> {
-    check_length("out", out.len(), "one result", 1)?;
+    check_length("out", out.len(), "the total", 1)?;
     let n = count32("elements to reduce", input.len())?;
     let from = input.arg("input", stream)?;
     out.fill_bytes(neutral, stream)?;
@@ -35,9 +35,10 @@ fn fold_into<F: Accumulate<Value: ReduceElement, Part: Element>>(
             let of_chunk = |chunk: &[F::Value]| {
                 chunk.iter().fold(F::neutral(), |part, &value| F::merge(part, F::part(value)))
             };
-            out[0] = stream
+            let parts = stream
                 .device()
-                .install(|| input.par_chunks(CHUNK).map(of_chunk).reduce(F::neutral, F::merge));
+                .install(|| parallel::map(input.chunks(CHUNK), |_, chunk| of_chunk(chunk)));
+            out[0] = parts.into_iter().fold(F::neutral(), F::merge);
         }
         return Ok(());
     }

@@ -3,10 +3,10 @@ use super::check_planned;
 use super::lookback::Lookback;
 use crate::device::{Device, Element, Stream, View, ViewMut};
 use crate::error::{Result, check_length};
+use crate::parallel;
 use koel_kernels::compact::TILE;
 use koel_kernels::groups::{self as kernels, RunsOut};
 use koel_kernels::table::layout::Number;
-use rayon::prelude::*;
 
 /// Elements whose runs can be found: `u32`, `u64`.
 pub trait RunElement: Element + Number {}
@@ -93,7 +93,7 @@ fn on_host<T: Element>(
     let of_chunk =
         |c: usize| (c * chunk..elements.len().min((c + 1) * chunk)).filter(|&i| begins(i));
     let chunks = elements.len().div_ceil(chunk);
-    let counts = (0..chunks).into_par_iter().map(|c| of_chunk(c).count()).collect::<Vec<_>>();
+    let counts = parallel::map(0..chunks, |_, c| of_chunk(c).count());
     let runs = counts.iter().sum::<usize>();
     starts[runs] = elements.len() as u32;
     let mut places = &mut starts[..runs];
@@ -104,7 +104,7 @@ fn on_host<T: Element>(
         parts.push((part, of_starts));
         (distinct, places) = (rest, after);
     }
-    parts.into_par_iter().enumerate().for_each(|(c, (part, of_starts))| {
+    parallel::each(parts.into_iter(), |c, (part, of_starts)| {
         for ((i, to), start) in of_chunk(c).zip(part).zip(of_starts) {
             (*to, *start) = (elements[i], i as u32);
         }

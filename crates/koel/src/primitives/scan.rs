@@ -3,9 +3,9 @@ use super::check_planned;
 use super::lookback::Lookback;
 use crate::device::{Buffer, Device, Element, Stream, View, ViewMut};
 use crate::error::{Result, check_length};
+use crate::parallel;
 use koel_kernels::lookback::Carried;
 use koel_kernels::scan::{Scanned, SumsOut, scan};
-use rayon::prelude::*;
 
 /// Elements that can be scanned: `u32`, `u64`.
 pub trait ScanElement: Element + Scanned {}
@@ -106,18 +106,17 @@ impl<T: ScanElement> Scan<T> {
 fn on_host<T: ScanElement>(threads: usize, inclusive: bool, input: &[T], output: &mut [T]) -> T {
     let chunk = input.len().div_ceil(threads * 4).max(1 << 12);
     let sum = |part: &[T]| part.iter().fold(T::ZERO, |a, &x| a.plus(x));
-    let mut before = input.par_chunks(chunk).map(sum).collect::<Vec<T>>();
+    let mut before = parallel::map(input.chunks(chunk), |_, part| sum(part));
     let total =
         before.iter_mut().fold(T::ZERO, |all, of_chunk| all.plus(std::mem::replace(of_chunk, all)));
-    input.par_chunks(chunk).zip(output.par_chunks_mut(chunk)).zip(before).for_each(
-        |((input, output), mut sum)| {
-            for (&x, y) in input.iter().zip(output) {
-                let upto = sum.plus(x);
-                *y = if inclusive { upto } else { sum };
-                sum = upto;
-            }
-        },
-    );
+    let chunks = input.chunks(chunk).zip(output.chunks_mut(chunk)).zip(before);
+    parallel::each(chunks, |_, ((input, output), mut sum)| {
+        for (&x, y) in input.iter().zip(output) {
+            let upto = sum.plus(x);
+            *y = if inclusive { upto } else { sum };
+            sum = upto;
+        }
+    });
     total
 }
 

@@ -18,10 +18,10 @@ use koel_kernels::set::finalize::{Finalizing, Memory, mark_words, set_finalize};
 use koel_kernels::set::find::set_contains;
 use koel_kernels::set::layout::Member;
 use koel_kernels::set::partition::{
-    FEW_BINS, KeysIn, MANY_BINS, set_from_groups, set_from_input, set_from_input_many,
+    FEW_BINS, KeysIn, MANY_BINS, set_from_coarse, set_from_input, set_from_input_many,
 };
 use koel_kernels::table::append::KeysOut;
-use koel_kernels::table::bins::{Bins, BinsOut, GroupsIn, StashOut};
+use koel_kernels::table::bins::{Bins, BinsOut, CoarseIn, StashOut};
 use koel_kernels::table::state;
 use koel_simt::{Buf, In};
 
@@ -45,7 +45,7 @@ pub(super) fn plan_of<K: Member>(n: usize, load: f64) -> Result<Plan> {
 /// Memory of the partition passes over an array of keys.
 pub(crate) struct Passes<K: Key> {
     /// Bins of the first of two passes; empty if they are stored elsewhere.
-    by_group: Buffer<K>,
+    by_coarse: Buffer<K>,
     /// Bins of the last pass; afterwards memory for the fallback.
     by_partition: Buffer<K>,
     /// Overflow areas of both passes.
@@ -60,22 +60,25 @@ pub(crate) struct Passes<K: Key> {
 /// Lengths of the arrays of keys.
 #[derive(Clone, Copy)]
 pub(crate) struct Lengths {
-    pub by_group: usize,
+    pub by_coarse: usize,
     pub by_partition: usize,
 }
 impl Lengths {
     /// Returns the lengths for the build of a set.
     pub(crate) fn of_set<K: Key>(plan: &Plan) -> Lengths {
-        let groups = plan.group_places();
+        let coarse = plan.coarse_places();
         Lengths {
-            by_group: if groups <= slots_of::<Keys<K>>(plan.shape) { 0 } else { groups },
+            by_coarse: if coarse <= slots_of::<Keys<K>>(plan.shape) { 0 } else { coarse },
             by_partition: plan.partition_places().max(marks::<K>(plan) + waiting(plan) as usize),
         }
     }
     /// Returns the lengths for an array that is combined. The fallback has a table for `keys` keys.
     pub(crate) fn of_array(plan: &Plan, keys: usize) -> Lengths {
         let again = spare_words(spare_slots(keys) as usize);
-        Lengths { by_group: plan.group_places(), by_partition: plan.partition_places().max(again) }
+        Lengths {
+            by_coarse: plan.coarse_places(),
+            by_partition: plan.partition_places().max(again),
+        }
     }
 }
 /// Returns the number of words for the marks of a set that is built again. `waiting` returns the
@@ -93,7 +96,7 @@ fn spare_slots(keys: usize) -> u32 {
 impl<K: Key> Passes<K> {
     pub(crate) fn new(device: &Device, plan: &Plan, lengths: Lengths) -> Result<Passes<K>> {
         Ok(Passes {
-            by_group: device.alloc(lengths.by_group)?,
+            by_coarse: device.alloc(lengths.by_coarse)?,
             by_partition: device.alloc(lengths.by_partition)?,
             overflow: device.alloc(2 * plan.partitions.area as usize)?,
             cursors: device.alloc(plan.bins() as usize)?,
@@ -103,13 +106,13 @@ impl<K: Key> Passes<K> {
         })
     }
     pub(crate) fn bytes(&self) -> usize {
-        let keys = [&self.by_group, &self.by_partition, &self.overflow].map(|b| b.bytes());
+        let keys = [&self.by_coarse, &self.by_partition, &self.overflow].map(|b| b.bytes());
         let words = [&self.cursors, &self.valid, &self.state].map(|b| b.bytes());
         keys.iter().sum::<usize>() + words.iter().sum::<usize>()
     }
     /// Returns whether the memory suffices for this plan.
     pub(crate) fn fits(&self, plan: &Plan, lengths: Lengths) -> bool {
-        self.by_group.len() >= lengths.by_group
+        self.by_coarse.len() >= lengths.by_coarse
             && self.by_partition.len() >= lengths.by_partition
             && self.overflow.len() >= 2 * plan.partitions.area as usize
             && self.cursors.len() >= plan.bins() as usize
@@ -123,7 +126,7 @@ impl<K: Key> Passes<K> {
             && zero(&self.state)
             && self.valid.download().unwrap().iter().all(|&w| w == !0)
     }
-    /// Partitions the keys: one or two launches. `groups` receives the output of the first of two
+    /// Partitions the keys: one or two launches. `coarse` receives the output of the first of two
     /// passes, unless `self` has memory for it. `stash` is cleared.
     fn run(
         &mut self,
@@ -131,7 +134,7 @@ impl<K: Key> Passes<K> {
         plan: &Plan,
         seed: u32,
         keys: View<'_, K>,
-        mut groups: Option<ViewMut<'_, K>>,
+        mut coarse: Option<ViewMut<'_, K>>,
         stash: StashOut,
     ) -> Result<()> {
         if !self.clean {
@@ -140,12 +143,12 @@ impl<K: Key> Passes<K> {
             self.valid.view_mut().fill_bytes(0xFF, stream)?;
         }
         self.clean = false;
-        if self.by_group.len() >= plan.group_places() {
-            groups = None;
+        if self.by_coarse.len() >= plan.coarse_places() {
+            coarse = None;
         }
-        self.pass_over_input(stream, plan, seed, keys, groups.as_mut(), stash)?;
-        match plan.groups {
-            Some(group_bins) => self.pass_in_groups(stream, plan, group_bins, groups),
+        self.pass_over_input(stream, plan, seed, keys, coarse.as_mut(), stash)?;
+        match plan.coarse {
+            Some(coarse_bins) => self.pass_over_coarse(stream, plan, coarse_bins, coarse),
             None => Ok(()),
         }
     }
@@ -157,7 +160,7 @@ impl<K: Key> Passes<K> {
         plan: &Plan,
         seed: u32,
         keys: View<'_, K>,
-        groups: Option<&mut ViewMut<'_, K>>,
+        coarse: Option<&mut ViewMut<'_, K>>,
         stash: StashOut,
     ) -> Result<()> {
         let (n, aligned) = (plan.n, keys.is_aligned(16) as u32);
@@ -165,13 +168,13 @@ impl<K: Key> Passes<K> {
         let first = plan.first_bins();
         let many = first.count > FEW_BINS.bins;
         let in_tile = if many { MANY_BINS } else { FEW_BINS }.keys::<K>();
-        let ours = ..plan.groups.map_or(plan.bins(), |groups| groups.count) as usize;
+        let ours = ..plan.coarse.map_or(plan.bins(), |coarse| coarse.count) as usize;
         let out = BinsOut {
             bins: with_crowd(first, Duplicates::KeepLast, in_tile),
-            pairs: match (plan.groups, groups) {
+            pairs: match (plan.coarse, coarse) {
                 (None, _) => self.by_partition.view_mut().arg("partitions", stream)?,
-                (Some(_), Some(groups)) => groups.arg("groups", stream)?,
-                (Some(_), None) => self.by_group.view_mut().arg("groups", stream)?,
+                (Some(_), Some(coarse)) => coarse.arg("coarse", stream)?,
+                (Some(_), None) => self.by_coarse.view_mut().arg("coarse", stream)?,
             },
             overflow: self.overflow.view_mut().arg("overflow", stream)?,
             cursors: self.cursors.view_mut().slice(ours)?.arg("cursors", stream)?,
@@ -186,40 +189,40 @@ impl<K: Key> Passes<K> {
         // areas.
         unsafe { launch(stream, n.div_ceil(in_tile).max(1), input, out, stash) }
     }
-    /// Launches the second pass, from the bins of the first one (in `groups`, or else in `self`) to
+    /// Launches the second pass, from the bins of the first one (in `coarse`, or else in `self`) to
     /// the partitions.
-    fn pass_in_groups(
+    fn pass_over_coarse(
         &mut self,
         stream: &Stream,
         plan: &Plan,
-        group_bins: Bins,
-        groups: Option<ViewMut<'_, K>>,
+        coarse_bins: Bins,
+        coarse: Option<ViewMut<'_, K>>,
     ) -> Result<()> {
-        let (of_groups, bins) = (group_bins.count as usize, plan.bins() as usize);
+        let (of_coarse, bins) = (coarse_bins.count as usize, plan.bins() as usize);
         let in_tile = FEW_BINS.keys::<K>();
-        let tiles = group_bins.room.div_ceil(in_tile);
-        let from = GroupsIn {
-            bins: group_bins,
+        let tiles = coarse_bins.room.div_ceil(in_tile);
+        let from = CoarseIn {
+            bins: coarse_bins,
             tiles,
-            cursors: self.cursors.view().slice(..of_groups)?.arg("cursors", stream)?,
-            valid: self.valid.view().slice(..of_groups)?.arg("valid", stream)?,
-            pairs: match &groups {
-                Some(groups) => groups.view().arg("groups", stream)?,
-                None => self.by_group.view().arg("groups", stream)?,
+            cursors: self.cursors.view().slice(..of_coarse)?.arg("cursors", stream)?,
+            valid: self.valid.view().slice(..of_coarse)?.arg("valid", stream)?,
+            pairs: match &coarse {
+                Some(coarse) => coarse.view().arg("coarse", stream)?,
+                None => self.by_coarse.view().arg("coarse", stream)?,
             },
         };
         let out = BinsOut {
             bins: with_crowd(plan.partitions, Duplicates::KeepLast, in_tile),
             pairs: self.by_partition.view_mut().arg("partitions", stream)?,
             overflow: self.overflow.view_mut().arg("overflow", stream)?,
-            cursors: self.cursors.view_mut().slice(of_groups..bins)?.arg("cursors", stream)?,
-            valid: self.valid.view_mut().slice(of_groups..bins)?.arg("valid", stream)?,
+            cursors: self.cursors.view_mut().slice(of_coarse..bins)?.arg("cursors", stream)?,
+            valid: self.valid.view_mut().slice(of_coarse..bins)?.arg("valid", stream)?,
             build_state: self.state.view_mut().arg("state", stream)?,
         };
-        let (grid, partitions) = (group_bins.count * tiles, plan.shape.partitions);
+        let (grid, partitions) = (coarse_bins.count * tiles, plan.shape.partitions);
         // SAFETY: there is a cursor per bin; the input bins are as the first pass left them; there
         // is room for every output bin, and both overflow areas.
-        unsafe { set_from_groups::launch(stream, grid, partitions, from, out) }
+        unsafe { set_from_coarse::launch(stream, grid, partitions, from, out) }
     }
     /// Returns the output of the last pass.
     fn arrived(&mut self, stream: &Stream, plan: &Plan) -> Result<Arrived<K>> {

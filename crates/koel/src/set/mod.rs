@@ -311,6 +311,6 @@ impl<K: Key> Set<K> {
 impl<K: Key> fmt::Debug for Set<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let key = std::any::type_name::<K>();
-        write!(f, "Set<{key}>[built of {} keys] on {}", self.table.plan.n, self.device().name())
+        write!(f, "Set<{key}>[built from {} keys] on {}", self.table.plan.n, self.device().name())
     }
 }

@@ -133,7 +133,7 @@ pub(super) fn check_layout<K: Key>(
 /// Two passes from 400 keys on.
 fn small_sizes<K: Key>() -> PlanTuning {
     let sizes = super::kernels::sizes::<K>();
-    PlanTuning { pairs: 100, one_pass: 4, groups: 4, small: 0, small_partitions: 1, ..sizes }
+    PlanTuning { pairs: 100, one_pass: 4, coarse: 4, small: 0, small_partitions: 1, ..sizes }
 }
 fn small<K: Key>(n: usize, load: f64) -> Plan {
     Plan::sized(n, load, small_sizes::<K>()).unwrap()
@@ -147,7 +147,7 @@ fn two_passes<K: Key>() {
     for (seed, n) in [(1, 401), (2, 3000), (3, 9000)] {
         for load in [0.3, 0.8, 0.95] {
             let plan = small::<K>(n, load);
-            assert!(plan.groups.is_some());
+            assert!(plan.coarse.is_some());
             let header = Bench::<K>::new(seed, unique(n, seed)).check(&plan);
             assert_eq!((header.attempts, header.overflowed), (1, 0));
         }
@@ -166,7 +166,7 @@ fn one_pass<K: Key>() {
     let sizes = PlanTuning { pairs: 30, one_pass: 1024, ..small_sizes::<K>() };
     for n in [9000, 12_000] {
         let plan = Plan::sized(n, 0.8, sizes).unwrap();
-        assert!(plan.groups.is_none() && plan.partitions.count > 256);
+        assert!(plan.coarse.is_none() && plan.partitions.count > 256);
         Bench::<K>::new(2, unique(n, 6)).check(&plan);
     }
 }
@@ -179,9 +179,9 @@ fn one_pass_of_both_types() {
 fn overflow<K: Key>() {
     for seed in 1..4 {
         let mut plan = small::<K>(5000, 0.7);
-        let mut groups = plan.groups.unwrap();
-        groups.room = 5000 / groups.count / 2 * 2;
-        plan.groups = Some(groups);
+        let mut coarse = plan.coarse.unwrap();
+        coarse.room = 5000 / coarse.count / 2 * 2;
+        plan.coarse = Some(coarse);
         plan.partitions.room = 96;
         let header = Bench::<K>::new(seed, unique(5000, seed)).check(&plan);
         assert!(header.overflowed > 100 && header.attempts == 1, "{header:?}");

@@ -32,7 +32,7 @@ pub(crate) struct PlanTuning {
     /// Maximum number of partitions of a single pass.
     pub one_pass: u32,
     /// Minimum number of bins of the first of two passes; a power of two.
-    pub groups: u32,
+    pub coarse: u32,
     /// Maximum number of pairs in a small input.
     pub small: u32,
     /// Number of partitions of a small input, unless they would have too few pairs.
@@ -51,7 +51,7 @@ impl PlanTuning {
         // headroom would need more scratch memory.
         deviations: 4.5,
         one_pass: 1024,
-        groups: 256,
+        coarse: 256,
         small: SMALL_INPUT,
         small_partitions: 512,
     };
@@ -102,7 +102,7 @@ const MIN_OVERFLOW: u32 = 1 << 16;
 /// Maximum number of copies of every key that bins have room for, beyond 2^30 pairs.
 const MANY_COPIES: f64 = 6.0;
 /// Maximum number of bins of the first of two passes.
-const MAX_GROUPS: u32 = 1024;
+const MAX_COARSE: u32 = 1024;
 
 /// Everything that the number of pairs and the load determine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -118,7 +118,7 @@ pub(crate) struct Plan {
     /// Bins of the last pass: partitions.
     pub partitions: Bins,
     /// Bins of the first of two passes; `None` if one pass suffices.
-    pub groups: Option<Bins>,
+    pub coarse: Option<Bins>,
     /// Number of parts into which the high bits that stamps replace divide the partitions: a power
     /// of two, 1 without stamps.
     pub parts: u32,
@@ -146,7 +146,7 @@ impl Plan {
         let wanted = n.div_ceil(pairs).max(1);
         let small_tile =
             (n <= sizes.small).then(|| n.div_ceil(SMALL_BLOCKS).clamp(MIN_TILE, MAX_TILE));
-        let (groups, parts, partitions) = if small_tile.is_some() {
+        let (coarse, parts, partitions) = if small_tile.is_some() {
             (1, 1, wanted)
         } else if wanted <= sizes.one_pass {
             // As many parts as possible while rounding up adds at most an eighth of the partitions.
@@ -157,19 +157,19 @@ impl Plan {
             let (parts, rounded) = (0..11).rev().map(part).find(fits).unwrap_or((1, wanted));
             (1, parts, rounded)
         } else {
-            let groups = sizes.groups.max(wanted.div_ceil(NARROW.bins).next_power_of_two());
-            (groups, groups, groups * wanted.div_ceil(groups))
+            let coarse = sizes.coarse.max(wanted.div_ceil(NARROW.bins).next_power_of_two());
+            (coarse, coarse, coarse * wanted.div_ceil(coarse))
         };
-        if groups > MAX_GROUPS {
+        if coarse > MAX_COARSE {
             return Err(Error::TooMany {
                 what: "pairs",
                 n: n as usize,
-                max: (pairs * NARROW.bins * MAX_GROUPS) as usize,
+                max: (pairs * NARROW.bins * MAX_COARSE) as usize,
             });
         }
         let mean = n as f64 / partitions as f64;
         let shape = Shape { partitions, buckets: sizes.buckets(mean, load) };
-        let (last, groups) = divide(n, partitions, groups, sizes)?;
+        let (last, coarse) = divide(n, partitions, coarse, sizes)?;
         // Near the maximum load of two choices, some partitions have more pairs than fit. At lower
         // loads, hardly any pair is stashed.
         let lg = n.max(1).ilog2();
@@ -189,7 +189,7 @@ impl Plan {
             stash_bits,
             contested_bits,
             partitions: last,
-            groups,
+            coarse,
             parts,
             small_tile,
         })
@@ -223,7 +223,7 @@ impl Plan {
             shape,
             list,
             partitions: last,
-            groups: None,
+            coarse: None,
             parts: 1,
             small_tile: None,
             ..whole
@@ -232,9 +232,9 @@ impl Plan {
     /// Plans for another array of `n` keys, with the same partitions.
     pub(crate) fn with_the_same_partitions(&self, n: usize, sizes: PlanTuning) -> Result<Plan> {
         let n = count32("keys", n)?;
-        let (partitions, groups) =
-            divide(n, self.shape.partitions, self.groups.map_or(1, |g| g.count), sizes)?;
-        Ok(Plan { n, partitions, groups, ..*self })
+        let (partitions, coarse) =
+            divide(n, self.shape.partitions, self.coarse.map_or(1, |g| g.count), sizes)?;
+        Ok(Plan { n, partitions, coarse, ..*self })
     }
     /// Returns the maximum number of pairs that a build stashes before it takes another seed: half
     /// the slots of the stash.
@@ -242,8 +242,8 @@ impl Plan {
         (1 << self.stash_bits) / 2
     }
     /// Returns the number of places in the bins of the first of two passes.
-    pub(crate) fn group_places(&self) -> usize {
-        self.groups.map_or(0, |g| g.count as usize * g.room as usize)
+    pub(crate) fn coarse_places(&self) -> usize {
+        self.coarse.map_or(0, |g| g.count as usize * g.room as usize)
     }
     /// Returns the number of places in the bins of the last pass.
     pub(crate) fn partition_places(&self) -> usize {
@@ -251,12 +251,12 @@ impl Plan {
     }
     /// Returns the number of bins of both passes.
     pub(crate) fn bins(&self) -> u32 {
-        self.groups.map_or(0, |g| g.count) + self.shape.partitions
+        self.coarse.map_or(0, |g| g.count) + self.shape.partitions
     }
     /// Returns the tile of the pass over the input, on a device with `max_shared` bytes of shared
     /// memory per block.
     pub(crate) fn first_tile(&self, max_shared: u32) -> Tile {
-        match self.groups.map_or(self.shape.partitions, |g| g.count) {
+        match self.coarse.map_or(self.shape.partitions, |g| g.count) {
             0..=256 => NARROW,
             // Fewer wide tiles would leave many multiprocessors idle.
             _ if max_shared < 150 << 10 || self.n < 100 * WIDE.pairs::<Narrow>() => SMALL,
@@ -265,7 +265,7 @@ impl Plan {
     }
     /// Returns the bins of the pass over the input.
     pub(crate) fn first_bins(&self) -> Bins {
-        self.groups.unwrap_or(self.partitions)
+        self.coarse.unwrap_or(self.partitions)
     }
     /// Returns how the pass over the input, in `blocks` blocks, stamps pairs.
     pub(crate) fn stamps(&self, duplicates: Duplicates, blocks: u32) -> Stamps {
@@ -293,7 +293,7 @@ impl Plan {
             list: self.list,
             area: self.partitions.area,
             each: self.shape.partitions / self.parts,
-            groups: self.groups.map_or(0, |g| g.count),
+            coarse: self.coarse.map_or(0, |g| g.count),
         }
     }
     /// Returns the number of words in the buckets of a table.
@@ -303,7 +303,7 @@ impl Plan {
 }
 
 /// Returns the bins of the last pass, and those of the first one if there are two.
-fn divide(n: u32, partitions: u32, groups: u32, sizes: PlanTuning) -> Result<(Bins, Option<Bins>)> {
+fn divide(n: u32, partitions: u32, coarse: u32, sizes: PlanTuning) -> Result<(Bins, Option<Bins>)> {
     let area = (n / 256).next_multiple_of(2).clamp(MIN_OVERFLOW, MAX_OVERFLOW);
     // Room for many copies would need more places than kernels can count.
     let copies = if n <= 1 << 30 { sizes.copies } else { sizes.copies.min(MANY_COPIES) };
@@ -313,22 +313,22 @@ fn divide(n: u32, partitions: u32, groups: u32, sizes: PlanTuning) -> Result<(Bi
         Bins { count, room: room.min(most), crowd: !0, area, overflow, overflow_word }
     };
     let last = bins(
-        partitions / groups,
+        partitions / coarse,
         partitions,
         sizes.deviations,
         sizes.most,
         area,
         state::OVERFLOW_SECOND,
     );
-    let groups =
-        (groups > 1).then(|| bins(groups, groups, 6.0, u32::MAX, 0, state::OVERFLOW_FIRST));
+    let coarse =
+        (coarse > 1).then(|| bins(coarse, coarse, 6.0, u32::MAX, 0, state::OVERFLOW_FIRST));
     // Kernels count places in 31 bits.
-    let groups_places = groups.map_or(0, |g: Bins| g.room as usize * g.count as usize);
-    let places = groups_places.max(last.room as usize * partitions as usize);
+    let coarse_places = coarse.map_or(0, |g: Bins| g.room as usize * g.count as usize);
+    let places = coarse_places.max(last.room as usize * partitions as usize);
     if places >= 1 << 31 {
         return Err(Error::TooMany { what: "places of pairs", n: places, max: (1 << 31) - 1 });
     }
-    Ok((last, groups))
+    Ok((last, coarse))
 }
 
 /// Returns bins for a pass with tiles of `tile` pairs: sets the limit from which a bin counts as
@@ -397,12 +397,12 @@ mod tests {
                 assert!(
                     plan.parts.is_power_of_two() && shape.partitions.is_multiple_of(plan.parts)
                 );
-                match plan.groups {
+                match plan.coarse {
                     None => assert!(last.count == shape.partitions && last.count <= 1024),
-                    Some(groups) => {
-                        assert_eq!(groups.count * last.count, shape.partitions);
-                        assert_eq!(groups.count, plan.parts);
-                        assert!(groups.count <= 1024 && last.count <= 256);
+                    Some(coarse) => {
+                        assert_eq!(coarse.count * last.count, shape.partitions);
+                        assert_eq!(coarse.count, plan.parts);
+                        assert!(coarse.count <= 1024 && last.count <= 256);
                     }
                 }
                 let scratch = plan.partition_places() * 8
@@ -413,7 +413,7 @@ mod tests {
                     "{}",
                     scratch as f64 / 8.0 / n as f64
                 );
-                assert!(n < 1 << 22 || plan.group_places() <= slots, "{plan:?}");
+                assert!(n < 1 << 22 || plan.coarse_places() <= slots, "{plan:?}");
             }
         }
     }

@@ -103,8 +103,8 @@ fn build_stamped<L: Recorded, const CHECK: bool>(
 ) {
     let PartitionsIn { pairs, counts, valid, overflow } = from;
     let (source, p) = (to.source, t.block());
-    let group = p.checked_div(source.each).unwrap_or(0);
-    let (top, layout) = (stamps.top(group), PhantomData);
+    let coarse_bin = p.checked_div(source.each).unwrap_or(0);
+    let (top, layout) = (stamps.top(coarse_bin), PhantomData);
     let from = Stamped::<L> {
         stamps,
         top,
@@ -120,9 +120,9 @@ fn build_stamped<L: Recorded, const CHECK: bool>(
     t.wait_for_previous();
     t.let_next_start();
     // Pairs that did not fit in their bin are in the overflow areas.
-    let valid_here = valid.get(source.groups + p);
-    let of_group = if source.groups != 0 { valid.get(group) } else { !0 };
-    let count = counts.get(source.groups + p).min(valid_here).min(source.room);
+    let valid_here = valid.get(source.coarse + p);
+    let of_coarse_bin = if source.coarse != 0 { valid.get(coarse_bin) } else { !0 };
+    let count = counts.get(source.coarse + p).min(valid_here).min(source.room);
     let mut e = steps.load_heads(count);
     clear(t, part, lists);
     t.barrier();
@@ -136,7 +136,7 @@ fn build_stamped<L: Recorded, const CHECK: bool>(
         count,
         missed,
         |j| steps.number(j),
-        [of_group == !0, valid_here == !0],
+        [of_coarse_bin == !0, valid_here == !0],
     )
 }
 

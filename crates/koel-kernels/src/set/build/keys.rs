@@ -42,18 +42,18 @@ impl<K: Member> Arrived<K> {
     #[inline(always)]
     pub(in crate::set) fn partition(self, number: u32) -> Partition<K> {
         let Arrived { source, build_state, .. } = self;
-        let group = number.checked_div(source.each).unwrap_or(0);
-        let valid_here = self.valid.get(source.groups + number);
-        let of_group = if source.groups != 0 { self.valid.get(group) } else { !0 };
+        let coarse_bin = number.checked_div(source.each).unwrap_or(0);
+        let valid_here = self.valid.get(source.coarse + number);
+        let of_coarse_bin = if source.coarse != 0 { self.valid.get(coarse_bin) } else { !0 };
         // These counts no longer change. If an area was too small, the build restarts.
         let behind = |valid, word| {
             if valid == !0 { 0 } else { build_state.load_relaxed(word).min(source.area) }
         };
-        let behind_first = behind(of_group, state::OVERFLOW_FIRST);
+        let behind_first = behind(of_coarse_bin, state::OVERFLOW_FIRST);
         Partition {
             of: self,
             number,
-            count: self.counts.get(source.groups + number).min(valid_here).min(source.room),
+            count: self.counts.get(source.coarse + number).min(valid_here).min(source.room),
             behind_first,
             all_behind: behind_first + behind(valid_here, state::OVERFLOW_SECOND),
         }

@@ -15,7 +15,7 @@ use crate::hash::mulhi;
 use crate::partition::{ELSEWHERE, NOWHERE, fits};
 use crate::table::layout::{Narrow, Shape, Wide};
 use koel_simt::{Buf, In, Thread, Word, kernel};
-use pass::{from_groups, from_input};
+use pass::{from_coarse, from_input};
 
 /// Words that the kernels of a join share, zero before it. Cursors follow them.
 pub mod state {
@@ -139,7 +139,7 @@ pub struct SendTo<E: Word> {
 /// Output of the first pass, as input of the second: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
-pub struct SentGroups<E: Word> {
+pub struct SentCoarse<E: Word> {
     /// Sizes of the bins of the first pass.
     pub pass: Pass,
     /// Blocks per bin.
@@ -165,7 +165,7 @@ pub struct Sent<E: Word> {
     /// Where the queries of these bins began to overflow, as in [`SendTo::spilled`].
     pub spilled: In<u32>,
     /// The same for the bins of the first of two passes.
-    pub group_spilled: In<u32>,
+    pub coarse_spilled: In<u32>,
     /// Words that the kernels of a join share.
     pub state: In<u32>,
 }
@@ -262,8 +262,8 @@ pub fn map_send_many<L: Routed, F: Form<L::Key>, const ITEMS: usize>(
         t, queries, table, to,
     )
 }
-/// Partitions the queries of each group, a bin of the first pass. Each block handles one tile of
-/// one group.
+/// Partitions the queries of each coarse bin, a bin of the first pass. Each block handles one tile
+/// of one coarse bin.
 #[kernel(
     threads = 384, min_blocks = 2, shared = send_shared::<L, F>(), starts_early,
     ITEMS = items_of::<L, F>(), for L in [
@@ -272,11 +272,11 @@ pub fn map_send_many<L: Routed, F: Form<L::Key>, const ITEMS: usize>(
     ],
     F in [Numbered, Alone]
 )]
-pub fn map_send_groups<L: Routed, F: Form<L::Key>, const ITEMS: usize>(
+pub fn map_send_coarse<L: Routed, F: Form<L::Key>, const ITEMS: usize>(
     t: Thread,
-    groups: SentGroups<F::Element>,
+    coarse: SentCoarse<F::Element>,
     table: Destination,
     to: SendTo<F::Element>,
 ) {
-    from_groups::<L, F, { THREADS as usize }, ITEMS>(t, groups, table, to)
+    from_coarse::<L, F, { THREADS as usize }, ITEMS>(t, coarse, table, to)
 }

@@ -1,6 +1,6 @@
 //! Passes that partition queries.
 use super::route::{Form, Routed};
-use super::{Destination, Queries, SendTo, SentGroups, state};
+use super::{Destination, Queries, SendTo, SentCoarse, state};
 use crate::partition::{AsTheyCome, ELSEWHERE, load_keys, load_run, scatter, tile_index};
 use crate::table::header;
 use crate::table::layout::Number;
@@ -54,26 +54,26 @@ pub(super) fn from_input<
 }
 
 #[inline(always)]
-pub(super) fn from_groups<L: Routed, F: Form<L::Key>, const THREADS: usize, const ITEMS: usize>(
+pub(super) fn from_coarse<L: Routed, F: Form<L::Key>, const THREADS: usize, const ITEMS: usize>(
     t: Thread,
-    groups: SentGroups<F::Element>,
+    coarse: SentCoarse<F::Element>,
     table: Destination,
     to: SendTo<F::Element>,
 ) {
-    let SentGroups {
-        pass: groups,
+    let SentCoarse {
+        pass: coarse,
         tiles,
-        cursors: group_cursors,
-        spilled: group_spilled,
+        cursors: coarse_cursors,
+        spilled: coarse_spilled,
         queries: input,
-    } = groups;
+    } = coarse;
     let Destination { shape, header: table_header } = table;
     let SendTo { pass, queries: out, overflow, cursors, spilled, state: join_state } = to;
     t.wait_for_previous();
     t.let_next_start();
-    let group = t.block().checked_div(tiles).unwrap_or(0);
-    let first = (t.block() - group * tiles) * (THREADS * ITEMS) as u32;
-    let came = groups.came(group, group_cursors, group_spilled);
+    let coarse_bin = t.block().checked_div(tiles).unwrap_or(0);
+    let first = (t.block() - coarse_bin * tiles) * (THREADS * ITEMS) as u32;
+    let came = coarse.came(coarse_bin, coarse_cursors, coarse_spilled);
     // Every thread of the block returns, or none. If queries were lost, all queries are looked up
     // one by one.
     if came <= first || join_state.load_relaxed(state::LOST_FIRST) != 0 {
@@ -81,8 +81,8 @@ pub(super) fn from_groups<L: Routed, F: Form<L::Key>, const THREADS: usize, cons
     }
     let seed = table_header.get(header::SEED);
     let (tile, live) =
-        load::<L, F, THREADS, ITEMS>(t, input, group * groups.room + first, came - first);
-    let first_bin = group * groups.each;
+        load::<L, F, THREADS, ITEMS>(t, input, coarse_bin * coarse.room + first, came - first);
+    let first_bin = coarse_bin * coarse.each;
     let bin_of = |query| L::partition_of(seed, F::split(query).0, shape) - first_bin;
     let place = pass.place(first_bin, state::LOST_SECOND, spilled, join_state);
     let (put, put_elsewhere) = (put::<L, F>(out), put::<L, F>(overflow));

@@ -4,8 +4,8 @@
 //! The update of whole partitions in [`update`](super::update) reads the entire table. If
 //! operations are few, reading and writing the buckets of their keys moves fewer bytes. Operations
 //! are partitioned as for that update, but by the first pass alone; its bins, of several partitions
-//! each, are the *groups* here. Both buckets of a key are in its partition, so one block per group
-//! makes all changes to the group's buckets, and the block's barriers order them:
+//! each, are the *coarse bins* here. Both buckets of a key are in its partition, so one block per
+//! coarse bin makes all changes to the coarse bin's buckets, and the block's barriers order them:
 //! 1. Operations wait for the first buckets of their keys. In each *round*, the lowest-index
 //!    operation claims the bucket, in shared memory; the others wait for the next round. An
 //!    operation is done if its first bucket suffices: the key is there, cannot be elsewhere, or is
@@ -24,8 +24,8 @@
 //! # What is left
 //! These are left [not done](status::NOT_DONE) for the kernels of whole partitions, which follow:
 //! the ambiguous key, keys in the stash, keys that need more than two evictions, operations that
-//! need too many rounds, and groups whose bins could not hold their operations. Where nothing is
-//! left, those kernels find empty groups.
+//! need too many rounds, and coarse bins whose bins could not hold their operations. Where nothing
+//! is left, those kernels find empty coarse bins.
 mod bucketed;
 mod work;
 
@@ -48,15 +48,16 @@ const MAX_ROUNDS: u32 = 32;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Sparse {
-    /// Pass that brought the operations to their groups.
+    /// Pass that brought the operations to their coarse bins.
     pub pass: Pass,
     /// Kind of all operations: one of [`operation`](crate::table::update::operation).
     pub operation: u32,
-    /// Number of claim words per group, less 1: ones in its low bits, at least three.
+    /// Number of claim words per coarse bin, less 1: ones in its low bits, at least three.
     pub claims: u32,
 }
 
-/// Returns the bytes of shared memory for groups of up to `sparse.pass.room` operations on keys of
+/// Returns the bytes of shared memory for coarse bins of up to `sparse.pass.room` operations on
+/// keys of
 /// `key_bytes` bytes.
 pub const fn shared_bytes(sparse: Sparse, key_bytes: u32) -> u32 {
     let room = sparse.pass.room.next_multiple_of(4);
@@ -88,7 +89,7 @@ const FREE: u32 = !0;
 /// Added to a thread index: the thread has claimed the bucket in addition to its own.
 const TAKEN: u32 = 1 << 31;
 
-/// The operations of a group, as they were sent.
+/// The operations of a coarse bin, as they were sent.
 #[derive(Clone, Copy)]
 struct Arrived {
     t: Thread,
@@ -96,7 +97,7 @@ struct Arrived {
     shape: Shape,
     seed: u32,
     sent: Sent<u64>,
-    group: u32,
+    coarse_bin: u32,
     /// Number of operations in the bin.
     came: u32,
 }
@@ -106,7 +107,7 @@ impl Arrived {
     fn query<T: Bucketed>(self, i: u32) -> (MixedOf<T>, u32) {
         let (sent, number) = <Numbered as Form<KeyOf<T>>>::split(
             <Numbered as Form<KeyOf<T>>>::array(self.sent.queries)
-                .get(self.group * self.sparse.pass.room + i),
+                .get(self.coarse_bin * self.sparse.pass.room + i),
         );
         (T::Pairs::mixed_of(self.seed, sent), number)
     }
@@ -130,7 +131,9 @@ impl Arrived {
             let (sent, number) = <Numbered as Form<KeyOf<T>>>::split(
                 <Numbered as Form<KeyOf<T>>>::array(sent.overflow).get(i),
             );
-            if sparse.pass.bin(T::Pairs::partition_of(self.seed, sent, self.shape)) == self.group {
+            if sparse.pass.bin(T::Pairs::partition_of(self.seed, sent, self.shape))
+                == self.coarse_bin
+            {
                 statuses.store(number, status::NOT_DONE);
             }
             i += THREADS;
@@ -166,15 +169,15 @@ pub(crate) fn update_sparse<T: Bucketed>(
     let (spilled, batch_state) = (sent.spilled, batch.state);
     t.wait_for_previous();
     t.let_next_start();
-    let (id, group, room) = (t.id(), t.block(), sparse.pass.room);
-    let has_spilled = spilled.get(group) != 0;
-    let came = cursors.load(group).min(!spilled.get(group)).min(room);
+    let (id, coarse_bin, room) = (t.id(), t.block(), sparse.pass.room);
+    let has_spilled = spilled.get(coarse_bin) != 0;
+    let came = cursors.load(coarse_bin).min(!spilled.get(coarse_bin)).min(room);
     if came == 0 && !has_spilled {
         return;
     }
     let (seed, has_stash) =
         (table_header.load(header::SEED), table_header.load(header::STASHED) != 0);
-    let arrived = Arrived { t, sparse, shape, seed, sent, group, came };
+    let arrived = Arrived { t, sparse, shape, seed, sent, coarse_bin, came };
     // Operations that an earlier part of the batch left must be done first.
     if has_spilled || batch_state.load(state::REFUSED) | batch_state.load(state::CROWDED) != 0 {
         arrived.leave::<T>(has_spilled, batch.statuses);
@@ -200,7 +203,7 @@ pub(crate) fn update_sparse<T: Bucketed>(
             batch_state.store_relaxed(state::NEEDED, 1);
         } else {
             // There is nothing to send on.
-            cursors.store(group, 0);
+            cursors.store(coarse_bin, 0);
         }
     }
 }

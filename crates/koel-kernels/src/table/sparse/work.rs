@@ -1,4 +1,4 @@
-//! Rounds in which a block applies the operations of its group.
+//! Rounds in which a block applies the operations of its coarse bin.
 use super::bucketed::{Bucketed, MixedOf, Open, ValueOf};
 use super::{COUNTS, DONE, FREE, LEFT, LISTS, MAX_ROUNDS, STUCK, Sparse, TAKEN, THREADS};
 use crate::table::layout::{Layout, Number, Shape, TableMut, class};
@@ -20,7 +20,7 @@ pub(super) struct Work<T: Bucketed> {
     pub(super) statuses: Buf<u8>,
     /// Whether the stash holds pairs.
     pub(super) has_stash: bool,
-    /// Mixed key of each operation of the group.
+    /// Mixed key of each operation of the coarse bin.
     pub(super) keys: Shared<MixedOf<T>>,
     pub(super) numbers: Shared<u32>,
     /// The operation that may use each bucket in this round.

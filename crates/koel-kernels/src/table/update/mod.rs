@@ -127,11 +127,11 @@ pub fn applied<V: Number>(operation: u32, before: Option<V>, value: V) -> Option
 #[derive(Clone, Copy, PartialEq, Eq, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Applying {
-    /// Last pass over the operations. Its bins are partitions, or groups of them if operations are
-    /// [sparse](crate::table::sparse).
+    /// Last pass over the operations. Its bins are partitions, or coarse bins of them if operations
+    /// are [sparse](crate::table::sparse).
     pub pass: Pass,
     /// Partitions per bin of the first of two passes; 0 if there was one pass.
-    pub group: u32,
+    pub coarse_bin: u32,
     /// Kind of all operations: one of [`operation`].
     pub operation: u32,
     /// Not 0 if only operations that are [not done](status::NOT_DONE) yet count.
@@ -147,11 +147,12 @@ impl Applying {
     /// area, which also holds those of other partitions. Operations may be in both.
     #[inline(always)]
     pub(super) fn came(&self, p: u32, sent: Sent<u64>) -> (u32, u32) {
-        let Sent { cursors, spilled, group_spilled, state: sent_state, .. } = sent;
-        let of_group = p.checked_div(self.group).map_or(0, |group| group_spilled.get(group));
+        let Sent { cursors, spilled, coarse_spilled, state: sent_state, .. } = sent;
+        let of_coarse_bin =
+            p.checked_div(self.coarse_bin).map_or(0, |coarse_bin| coarse_spilled.get(coarse_bin));
         // Operations that did not fit their bin are in the overflow area.
         let bin = self.pass.bin(p);
-        let behind = match spilled.get(bin) | of_group {
+        let behind = match spilled.get(bin) | of_coarse_bin {
             0 => 0,
             _ => sent_state.get(sending::state::OVERFLOWED).min(self.pass.area),
         };

@@ -11,7 +11,7 @@ use koel_kernels::table::layout::{Narrow, Shape, Wide};
 use std::collections::BTreeMap;
 
 /// One pass for up to four partitions, two passes above that.
-const SMALL: PartingSizes = PartingSizes { least: 1, pairs: 300, one_pass: 4, groups: 4, keys: 20 };
+const SMALL: PartingSizes = PartingSizes { least: 1, pairs: 300, one_pass: 4, coarse: 4, keys: 20 };
 const SEED: u32 = 7;
 
 fn executor(seed: u64) -> Stream {

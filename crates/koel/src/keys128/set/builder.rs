@@ -8,6 +8,7 @@ use crate::file::stored::Stored;
 use crate::keys128::THREADS;
 use crate::keys128::host::{CHUNK, HostRows};
 use crate::map::{Map, MapBuilder, MapOptions};
+use crate::parallel;
 use crate::primitives::Compact;
 use crate::primitives::compact::CompactElement;
 use crate::seed::{Seeds, unforeseeable};
@@ -15,7 +16,6 @@ use crate::set::SetOptions;
 use koel_kernels::keys128::build::{counts, keys128_fingerprints, keys128_verify};
 use koel_kernels::keys128::find::NO_ROW;
 use koel_kernels::keys128::fingerprint::Fingerprint;
-use rayon::prelude::*;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// Builds sets of 128-bit keys, and keeps scratch memory across builds.
@@ -321,12 +321,10 @@ impl Set128Builder {
         } else if let (Some(keys), Some(to), Some(to_rows)) =
             (keys.host(), to.host_mut(), to_rows.host_mut())
         {
-            let chunks = to
-                .par_chunks_mut(CHUNK)
-                .zip(to_rows.par_chunks_mut(CHUNK))
-                .zip(keys.par_chunks(CHUNK));
+            let chunks =
+                to.chunks_mut(CHUNK).zip(to_rows.chunks_mut(CHUNK)).zip(keys.chunks(CHUNK));
             self.device.install(|| {
-                chunks.enumerate().for_each(|(chunk, ((to, to_rows), keys))| {
+                parallel::each(chunks, |chunk, ((to, to_rows), keys)| {
                     to.iter_mut().zip(keys).for_each(|(to, &key)| *to = fingerprint.of(key));
                     to_rows
                         .iter_mut()
@@ -374,22 +372,17 @@ impl Set128Builder {
                     table,
                     keys,
                 };
-                rows.look_up(
-                    keys,
-                    kept.par_chunks_mut(CHUNK).enumerate(),
-                    |(chunk, kept), rows| {
-                        for ((kept, &row), i) in
-                            kept.iter_mut().zip(rows).zip((chunk * CHUNK) as u32..)
-                        {
-                            *kept = (row == i) as u8;
-                        }
-                        unfound.fetch_add(
-                            rows.iter().filter(|&&row| row == NO_ROW).count() as u32,
-                            Relaxed,
-                        );
-                        own.fetch_add(kept.iter().map(|&kept| kept as u32).sum(), Relaxed);
-                    },
-                )?;
+                rows.look_up(keys, kept.chunks_mut(CHUNK).enumerate(), |(chunk, kept), rows| {
+                    for ((kept, &row), i) in kept.iter_mut().zip(rows).zip((chunk * CHUNK) as u32..)
+                    {
+                        *kept = (row == i) as u8;
+                    }
+                    unfound.fetch_add(
+                        rows.iter().filter(|&&row| row == NO_ROW).count() as u32,
+                        Relaxed,
+                    );
+                    own.fetch_add(kept.iter().map(|&kept| kept as u32).sum(), Relaxed);
+                })?;
                 Ok([unfound.into_inner(), own.into_inner()])
             }
             _ => Ok([0; counts::WORDS]),

@@ -65,7 +65,7 @@ fn key<K: Key>(i: u32) -> K {
 const SMALL: PlanTuning = PlanTuning {
     pairs: 100,
     one_pass: 1024,
-    groups: 4,
+    coarse: 4,
     small: 0,
     small_partitions: 1,
     ..PlanTuning::TUNED
@@ -149,7 +149,7 @@ fn ways<K: Key, V: Value>(seed: u64) {
         let mut joiner = joiner(&device, tuning);
         let route = joiner.route(1000, true, &map).unwrap();
         assert_eq!(
-            (1 + route.groups.is_some() as u32, route.last.each, route.many),
+            (1 + route.coarse.is_some() as u32, route.last.each, route.many),
             (passes, each, many)
         );
         for (n, from) in [(4000, 0), (3001, 1500), (1000, 3000)] {
@@ -212,7 +212,7 @@ fn skew<K: Key, V: Value>(seed: u64) {
     let zipf = zipf.map(|unit| key(((3000f64).ln() * unit).exp() as u32 - 1)).collect::<Vec<K>>();
     for tuning in [ONE, TWO, MANY_AND_TWO, PARTS] {
         let mut joiner = joiner(&device, RouteTuning { area: 600, ..tuning });
-        let each = joiner.route(n, true, &map).unwrap().groups.map_or(1, |g| g.each);
+        let each = joiner.route(n, true, &map).unwrap().coarse.map_or(1, |g| g.each);
         let mut fate = |queries: &[K]| check(&mut joiner, &map, &oracle, queries, 0);
         for one in [1, 3001] {
             let [overflowed, first, _] = fate(&vec![key(one); n as usize]);
@@ -225,7 +225,7 @@ fn skew<K: Key, V: Value>(seed: u64) {
         assert!(zipf[0] > 0, "{zipf:?}");
         if each > 1 {
             let [overflowed, first, second] = fate(&of(&|p| p % each == 0));
-            assert!(overflowed > 0 && first == 0 && second > 0, "one partition of each group");
+            assert!(overflowed > 0 && first == 0 && second > 0, "one partition of each coarse_bin");
         }
     }
 }
@@ -333,13 +333,13 @@ fn routes_fit() {
                         );
                         continue;
                     };
-                    let first = route.groups.unwrap_or(route.last);
-                    let [groups, bins] = route.bins(all);
+                    let first = route.coarse.unwrap_or(route.last);
+                    let [coarse, bins] = route.bins(all);
                     assert!(
-                        (if groups > 0 { groups } else { bins })
+                        (if coarse > 0 { coarse } else { bins })
                             <= if route.many { MANY_BINS } else { BINS }
                     );
-                    assert!(route.groups.is_none_or(|g| g.each <= BINS && route.last.each == 1));
+                    assert!(route.coarse.is_none_or(|g| g.each <= BINS && route.last.each == 1));
                     assert!(route.last.room as u64 * bins as u64 > n as u64);
                     assert!((0..all).all(|p| first.bin(p) == p / first.each
                         && route.last.bin(p) == p / route.last.each));
@@ -352,7 +352,7 @@ fn routes_fit() {
                         assert!(!shared || max_shared < 227 << 10);
                     }
                     let places = route.places(all).iter().sum::<usize>();
-                    let passes = 1 + route.groups.is_some() as usize;
+                    let passes = 1 + route.coarse.is_some() as usize;
                     let slack = if n >= plan.n { 1.15 } else { 1.3 };
                     assert!(places as f64 <= (slack * passes as f64 + 0.2) * n as f64, "{route:?}");
                 }

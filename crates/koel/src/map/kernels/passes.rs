@@ -6,17 +6,17 @@ use crate::table::DeviceLayout;
 use crate::table::plan::{Plan, with_crowd};
 use crate::table::slots::stash_words;
 use koel_kernels::map::partition::{
-    Input, NARROW, SMALL, Tile, map_from_groups, map_from_input_narrow, map_from_input_small,
+    Input, NARROW, SMALL, Tile, map_from_coarse, map_from_input_narrow, map_from_input_small,
     map_from_input_wide,
 };
 use koel_kernels::map::stamps::Stamps;
-use koel_kernels::table::bins::{Bins, BinsOut, GroupsIn, StashOut};
+use koel_kernels::table::bins::{Bins, BinsOut, CoarseIn, StashOut};
 use koel_kernels::table::layout::Layout;
 
 /// Output of the partition passes, and the stash that they clear.
 pub(crate) struct Passes<'a> {
     /// Bins of the first of two passes.
-    pub by_group: ViewMut<'a, u64>,
+    pub by_coarse: ViewMut<'a, u64>,
     pub by_partition: ViewMut<'a, u64>,
     /// Overflow areas of both passes.
     pub overflow: ViewMut<'a, u64>,
@@ -37,9 +37,9 @@ pub(crate) fn partition<L: DeviceLayout>(
     mut memory: Passes<'_>,
 ) -> Result<()> {
     memory.pass_over_input(stream, plan, input, duplicates, stamps)?;
-    match plan.groups {
-        Some(group_bins) => {
-            memory.pass_in_groups::<L>(stream, plan, group_bins, duplicates, stamps)
+    match plan.coarse {
+        Some(coarse_bins) => {
+            memory.pass_over_coarse::<L>(stream, plan, coarse_bins, duplicates, stamps)
         }
         None => Ok(()),
     }
@@ -57,9 +57,9 @@ impl Passes<'_> {
     ) -> Result<()> {
         let tile = plan.first_tile(stream.device().max_shared());
         let tiles = tiles::<L>(plan, tile);
-        let ours = ..plan.groups.map_or(plan.bins(), |groups| groups.count) as usize;
-        let pairs = match plan.groups {
-            Some(_) => &mut self.by_group,
+        let ours = ..plan.coarse.map_or(plan.bins(), |coarse| coarse.count) as usize;
+        let pairs = match plan.coarse {
+            Some(_) => &mut self.by_coarse,
             None => &mut self.by_partition,
         };
         let out = BinsOut {
@@ -82,36 +82,36 @@ impl Passes<'_> {
         unsafe { launch(stream, tiles, input, stamps, out, stash) }
     }
     /// Launches the second pass, from the bins of the first one to the partitions.
-    fn pass_in_groups<L: DeviceLayout>(
+    fn pass_over_coarse<L: DeviceLayout>(
         &mut self,
         stream: &Stream,
         plan: &Plan,
-        group_bins: Bins,
+        coarse_bins: Bins,
         duplicates: Duplicates,
         stamps: Stamps,
     ) -> Result<()> {
-        let (groups, bins) = (group_bins.count as usize, plan.bins() as usize);
-        let tiles = group_bins.room.div_ceil(NARROW.pairs::<L>());
-        let from = GroupsIn {
-            bins: group_bins,
+        let (coarse, bins) = (coarse_bins.count as usize, plan.bins() as usize);
+        let tiles = coarse_bins.room.div_ceil(NARROW.pairs::<L>());
+        let from = CoarseIn {
+            bins: coarse_bins,
             tiles,
-            cursors: self.cursors.view().slice(..groups)?.arg("cursors", stream)?,
-            valid: self.valid.view().slice(..groups)?.arg("valid", stream)?,
-            pairs: self.by_group.view().arg("groups", stream)?,
+            cursors: self.cursors.view().slice(..coarse)?.arg("cursors", stream)?,
+            valid: self.valid.view().slice(..coarse)?.arg("valid", stream)?,
+            pairs: self.by_coarse.view().arg("coarse", stream)?,
         };
         let out = BinsOut {
             bins: with_crowd(plan.partitions, duplicates, NARROW.pairs::<L>()),
             pairs: self.by_partition.arg("partitions", stream)?,
             overflow: self.overflow.arg("overflow", stream)?,
-            cursors: self.cursors.reborrow().slice(groups..bins)?.arg("cursors", stream)?,
-            valid: self.valid.reborrow().slice(groups..bins)?.arg("valid", stream)?,
+            cursors: self.cursors.reborrow().slice(coarse..bins)?.arg("cursors", stream)?,
+            valid: self.valid.reborrow().slice(coarse..bins)?.arg("valid", stream)?,
             build_state: self.state.arg("state", stream)?,
         };
-        let grid = group_bins.count * tiles;
+        let grid = coarse_bins.count * tiles;
         // SAFETY: there is a cursor per bin; the input bins are as the first pass left them; there
         // is room for every output bin, and both overflow areas.
         unsafe {
-            map_from_groups::launch::<L::Stored, _>(stream, grid, plan.shape, stamps, from, out)
+            map_from_coarse::launch::<L::Stored, _>(stream, grid, plan.shape, stamps, from, out)
         }
     }
 }

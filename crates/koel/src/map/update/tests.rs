@@ -9,7 +9,7 @@ use crate::table::header::read_header;
 use crate::table::plan::PlanTuning;
 use crate::table::slots::Slots;
 use crate::table::update::tests::{
-    EntriesOf, FULL, GROUPS, ONE, SEED, TIGHT, TWO, Tested, WHOLE, World, device, plan,
+    COARSE, EntriesOf, FULL, ONE, SEED, TIGHT, TWO, Tested, WHOLE, World, device, plan,
 };
 use crate::table::update::tests::{
     batches, few, frequent, full_stash, growth, keys_of_two_buckets, mixed_that_do_not_fit,
@@ -75,7 +75,7 @@ fn every_kind_of_batch_and_pairing() {
     batches::<Map<u32, u64>>(2, WHOLE);
     batches::<Map<u64, u32>>(3, WHOLE);
     batches::<Map<u64, u64>>(4, ONE);
-    batches::<Map<u32, u32>>(5, GROUPS);
+    batches::<Map<u32, u32>>(5, COARSE);
 }
 #[test]
 fn few_keys_beside_the_pairs() {

@@ -8,7 +8,7 @@ use crate::table::header::read_header;
 use crate::table::plan::PlanTuning;
 use crate::table::slots::Slots;
 use crate::table::update::tests::{
-    EntriesOf, FULL, GROUPS, ONE, SEED, TIGHT, TWO, Tested, WHOLE, World, device, key, plan,
+    COARSE, EntriesOf, FULL, ONE, SEED, TIGHT, TWO, Tested, WHOLE, World, device, key, plan,
 };
 use crate::table::update::tests::{
     batches, few, frequent, full_stash, growth, keys_of_two_buckets, mixed_that_do_not_fit,
@@ -61,7 +61,7 @@ impl<K: Key> Tested for Set<K> {
 
 #[test]
 fn every_kind_of_batch() {
-    for (seed, tuning) in [(1, ONE), (2, WHOLE), (3, GROUPS)] {
+    for (seed, tuning) in [(1, ONE), (2, WHOLE), (3, COARSE)] {
         batches::<Set<u32>>(seed, tuning);
         batches::<Set<u64>>(seed, tuning);
     }

@@ -44,7 +44,7 @@ impl RouteTuning {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Route {
     /// First of two passes.
-    pub groups: Option<Pass>,
+    pub coarse: Option<Pass>,
     /// Last pass, or the only one.
     pub last: Pass,
     /// Whether the first pass, or the only one, has more bins than the smaller of its kernels can
@@ -85,13 +85,13 @@ impl Route {
         };
         let shared =
             tuning.shared && shared_bytes(shape.buckets, values && L::SLOT_WORDS > 1) <= max_shared;
-        let (groups, last) =
+        let (coarse, last) =
             if shared && each > 1 { (Some(pass(each)), pass(1)) } else { (None, pass(each)) };
         let blocks = match shared {
             true => (tuning.blocks / all).clamp(1, last.room.div_ceil(ANSWERING * 8)),
             false => last.room.div_ceil(ANSWERING * DIRECT_ITEMS),
         };
-        let route = Route { groups, last, many: all.div_ceil(each) > tuning.bins, shared, blocks };
+        let route = Route { coarse, last, many: all.div_ceil(each) > tuning.bins, shared, blocks };
         let fits = if shared {
             each <= tuning.bins
         } else {
@@ -102,14 +102,14 @@ impl Route {
     /// Returns the number of bins of the first of two passes, and of the last pass.
     pub(crate) fn bins(&self, partitions: u32) -> [u32; 2] {
         [
-            self.groups.map_or(0, |g| partitions.div_ceil(g.each)),
+            self.coarse.map_or(0, |g| partitions.div_ceil(g.each)),
             partitions.div_ceil(self.last.each),
         ]
     }
     /// Returns the number of places in the bins of each pass, and in the overflow area.
     pub(crate) fn places(&self, partitions: u32) -> [usize; 3] {
-        let [groups, last] = self.bins(partitions).map(|bins| bins as usize);
-        let of_groups = self.groups.map_or(0, |g| groups * g.room as usize);
-        [of_groups, last * self.last.room as usize, self.last.area as usize]
+        let [coarse, last] = self.bins(partitions).map(|bins| bins as usize);
+        let of_coarse = self.coarse.map_or(0, |g| coarse * g.room as usize);
+        [of_coarse, last * self.last.room as usize, self.last.area as usize]
     }
 }

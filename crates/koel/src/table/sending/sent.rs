@@ -5,28 +5,28 @@ use crate::error::Result;
 use crate::table::DeviceLayout;
 use koel_kernels::table::layout::Shape;
 use koel_kernels::table::sending::{
-    Carried, Destination, Form, MANY_THREADS, Pass, Queries, SendTo, Sent, SentGroups, THREADS,
-    items_of, many_items_of, map_send, map_send_groups, map_send_many, state,
+    Carried, Destination, Form, MANY_THREADS, Pass, Queries, SendTo, Sent, SentCoarse, THREADS,
+    items_of, many_items_of, map_send, map_send_coarse, map_send_many, state,
 };
 use koel_simt::{Buf, In, Word};
 use std::ops::Range;
 
 /// Memory for queries of one form while they are sent.
 pub(crate) struct SendMemory<T> {
-    by_group: Buffer<T>,
+    by_coarse: Buffer<T>,
     by_bin: Buffer<T>,
     overflow: Buffer<T>,
 }
 impl<T: Element> SendMemory<T> {
     pub(crate) fn new(device: &Device) -> Result<SendMemory<T>> {
         Ok(SendMemory {
-            by_group: device.alloc(0)?,
+            by_coarse: device.alloc(0)?,
             by_bin: device.alloc(0)?,
             overflow: device.alloc(0)?,
         })
     }
     pub(crate) fn bytes(&self) -> usize {
-        self.by_group.bytes() + self.by_bin.bytes() + self.overflow.bytes()
+        self.by_coarse.bytes() + self.by_bin.bytes() + self.overflow.bytes()
     }
 }
 /// Replaces a buffer by a longer one if it is too short. Its content is lost.
@@ -62,7 +62,7 @@ impl<E: Element> Arrived<E> {
             overflow: none,
             cursors: words,
             spilled: words,
-            group_spilled: words,
+            coarse_spilled: words,
             state: words,
         };
         let to_cursors = counters.view_mut().arg("state", stream)?;
@@ -85,14 +85,14 @@ pub(crate) fn reserve_route<L: DeviceLayout, F: DeviceForm<L::Key>>(
     behind: usize,
 ) -> Result<(usize, usize, usize)> {
     let places = route.places(shape.partitions).map(|queries| queries * F::ELEMENTS);
-    reserve(&mut memory.by_group, places[0])?;
+    reserve(&mut memory.by_coarse, places[0])?;
     reserve(&mut memory.by_bin, places[1])?;
     reserve(&mut memory.overflow, places[2])?;
-    let [of_groups, of_bins] =
+    let [of_coarse, of_bins] =
         route.bins(shape.partitions).map(|bins| (bins as usize).next_multiple_of(state::WORDS));
-    let words = state::WORDS + 2 * (of_groups + of_bins);
+    let words = state::WORDS + 2 * (of_coarse + of_bins);
     reserve(counters, words + behind)?;
-    Ok((of_groups, of_bins, words))
+    Ok((of_coarse, of_bins, words))
 }
 /// Sends queries to the bins of a table with this shape and header: a fill and one or two launches.
 /// The fill also zeroes `behind` words after the counters.
@@ -107,7 +107,7 @@ pub(crate) fn send<L: DeviceLayout, F: DeviceForm<L::Key>>(
     counters: &mut Buffer<u32>,
     behind: usize,
 ) -> Result<Arrived<F::Element>> {
-    let (of_groups, of_bins, words) =
+    let (of_coarse, of_bins, words) =
         reserve_route::<L, F>(route, shape, memory, counters, behind)?;
     counters.view_mut().slice(..words + behind)?.fill_bytes(0, stream)?;
     let section = |start: usize, len| Section {
@@ -119,22 +119,22 @@ pub(crate) fn send<L: DeviceLayout, F: DeviceForm<L::Key>>(
         route,
         shape,
         header,
-        of_groups: section(state::WORDS, of_groups),
-        of_bins: section(state::WORDS + 2 * of_groups, of_bins),
+        of_coarse: section(state::WORDS, of_coarse),
+        of_bins: section(state::WORDS + 2 * of_coarse, of_bins),
     };
     // SAFETY: room for this route was reserved above, and all counters are zero.
     unsafe { sending.pass_over_input::<L, F>(queries, memory, counters) }?;
-    if let Some(groups) = route.groups {
+    if let Some(coarse) = route.coarse {
         // SAFETY: as above; the first pass has filled its bins.
-        unsafe { sending.pass_in_groups::<L, F>(groups, memory, counters) }?;
+        unsafe { sending.pass_over_coarse::<L, F>(coarse, memory, counters) }?;
     }
-    let Sending { of_groups, of_bins: Section { cursors, spilled }, .. } = sending;
+    let Sending { of_coarse, of_bins: Section { cursors, spilled }, .. } = sending;
     let sent = Sent {
         queries: memory.by_bin.view().arg("queries by bin", stream)?,
         overflow: memory.overflow.view().arg("overflow", stream)?,
         cursors: counters.view().slice(cursors.clone())?.arg("cursors", stream)?,
         spilled: counters.view().slice(spilled)?.arg("spilled", stream)?,
-        group_spilled: counters.view().slice(of_groups.spilled)?.arg("spilled", stream)?,
+        coarse_spilled: counters.view().slice(of_coarse.spilled)?.arg("spilled", stream)?,
         state: counters.view().slice(..state::WORDS)?.arg("state", stream)?,
     };
     let to_cursors = counters.view_mut().slice(cursors)?.arg("cursors", stream)?;
@@ -174,7 +174,7 @@ struct Sending<'a> {
     shape: Shape,
     /// Header of the table.
     header: In<u32>,
-    of_groups: Section,
+    of_coarse: Section,
     of_bins: Section,
 }
 impl Sending<'_> {
@@ -189,8 +189,8 @@ impl Sending<'_> {
         counters: &mut Buffer<u32>,
     ) -> Result<()> {
         let &Sending { stream, route, shape, header, .. } = self;
-        let (pass, section, out) = match route.groups {
-            Some(pass) => (pass, &self.of_groups, &mut memory.by_group),
+        let (pass, section, out) = match route.coarse {
+            Some(pass) => (pass, &self.of_coarse, &mut memory.by_coarse),
             None => (route.last, &self.of_bins, &mut memory.by_bin),
         };
         let tile = match route.many {
@@ -216,21 +216,21 @@ impl Sending<'_> {
     /// # Safety
     /// Memory for this route must be [reserved](reserve_route); the first pass must have filled its
     /// bins, and the counters of the second one's bins must be zero.
-    unsafe fn pass_in_groups<L: DeviceLayout, F: DeviceForm<L::Key>>(
+    unsafe fn pass_over_coarse<L: DeviceLayout, F: DeviceForm<L::Key>>(
         &self,
-        groups: Pass,
+        coarse: Pass,
         memory: &mut SendMemory<F::Element>,
         counters: &mut Buffer<u32>,
     ) -> Result<()> {
-        let &Sending { stream, route, shape, header, ref of_groups, ref of_bins } = self;
-        let tiles = groups.room.div_ceil(THREADS * items_of::<L, F>() as u32);
-        let (cursors, spilled) = (of_groups.cursors.clone(), of_groups.spilled.clone());
-        let from = SentGroups {
-            pass: groups,
+        let &Sending { stream, route, shape, header, ref of_coarse, ref of_bins } = self;
+        let tiles = coarse.room.div_ceil(THREADS * items_of::<L, F>() as u32);
+        let (cursors, spilled) = (of_coarse.cursors.clone(), of_coarse.spilled.clone());
+        let from = SentCoarse {
+            pass: coarse,
             tiles,
             cursors: counters.view().slice(cursors)?.arg("cursors", stream)?,
             spilled: counters.view().slice(spilled)?.arg("spilled", stream)?,
-            queries: memory.by_group.view().arg("queries by group", stream)?,
+            queries: memory.by_coarse.view().arg("queries by coarse bin", stream)?,
         };
         let out = memory.by_bin.view_mut().arg("queries by bin", stream)?;
         let overflow = memory.overflow.view_mut().arg("overflow", stream)?;
@@ -238,6 +238,6 @@ impl Sending<'_> {
         let (grid, table) =
             (route.bins(shape.partitions)[0] * tiles, Destination { shape, header });
         // SAFETY: as in the first pass; the input has room for every bin of that pass.
-        unsafe { map_send_groups::launch::<L::OfKey, F, _>(stream, grid, from, table, to) }
+        unsafe { map_send_coarse::launch::<L::OfKey, F, _>(stream, grid, from, table, to) }
     }
 }

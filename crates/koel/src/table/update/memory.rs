@@ -44,8 +44,8 @@ const LEFT_BLOCKS: u32 = 528;
 const MAX_UNSTASHING: u32 = 64;
 /// Returns the parameters for `n` operations on this route, if they are sparse.
 pub(super) fn sparse(route: &Route, n: usize, shape: Shape, operation: u32) -> Sparse {
-    let groups = route.bins(shape.partitions)[1] as usize;
-    let claims = (CLAIMS * n / groups).clamp(4, MAX_CLAIMS).next_power_of_two() as u32 - 1;
+    let coarse = route.bins(shape.partitions)[1] as usize;
+    let claims = (CLAIMS * n / coarse).clamp(4, MAX_CLAIMS).next_power_of_two() as u32 - 1;
     Sparse { pass: route.last, operation, claims }
 }
 /// Returns the number of words that blocks write for the host.
@@ -109,7 +109,7 @@ impl Memory {
         self.ready_lists::<F::Pairs>(stream, plan)?;
         let applying = Applying {
             pass: route.last,
-            group: route.groups.map_or(0, |groups| groups.each),
+            coarse_bin: route.coarse.map_or(0, |coarse| coarse.each),
             operation: code,
             again: (again || is_sparse) as u32,
             entries: tuning.entries(n as f64 / shape.partitions as f64),

@@ -291,17 +291,17 @@ impl<F: Updatable> Updater<F> {
         if is_sparse {
             // A single pass.
             tuning = RouteTuning { smallest: true, shared: false, part: usize::MAX, ..tuning };
-            let groups = self.route(1, shape, tuning)?.bins(shape.partitions)[1] as usize;
+            let coarse = self.route(1, shape, tuning)?.bins(shape.partitions)[1] as usize;
             let fits = |&each: &usize| {
-                let route = self.route(each * groups, shape, tuning);
+                let route = self.route(each * coarse, shape, tuning);
                 route.is_some_and(|route| {
-                    F::sparse_shared_bytes(sparse(&route, each * groups, shape, 0)) <= max_shared
+                    F::sparse_shared_bytes(sparse(&route, each * coarse, shape, 0)) <= max_shared
                 })
             };
             let halves = |&each: &usize| (each > 1).then_some(each / 2);
             most = most.min(
-                std::iter::successors(Some(self.tuning.group as usize), halves).find(fits)?
-                    * groups,
+                std::iter::successors(Some(self.tuning.coarse_bin as usize), halves).find(fits)?
+                    * coarse,
             );
         }
         let piece = most.min(batch.keys.len()).max(1);

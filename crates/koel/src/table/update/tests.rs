@@ -23,7 +23,7 @@ pub(crate) const TWO: UpdateTuning = UpdateTuning {
     ..UpdateTuning::TUNED
 };
 /// Bins of several partitions.
-pub(crate) const GROUPS: UpdateTuning = UpdateTuning { sparse: true, ..TWO };
+pub(crate) const COARSE: UpdateTuning = UpdateTuning { sparse: true, ..TWO };
 /// Blocks with room for few keys, and pieces of few operations.
 pub(crate) const TIGHT: UpdateTuning =
     UpdateTuning { operations: 9, deviations: 0.0, spare: 1, sparse: false, ..ONE };
@@ -69,7 +69,7 @@ pub(crate) fn plan<T: Tested>(n: usize, load: f64) -> Plan {
     let small = PlanTuning {
         pairs: 100,
         one_pass: 1024,
-        groups: 4,
+        coarse: 4,
         small: 0,
         small_partitions: 1,
         ..T::sizes()
@@ -220,7 +220,7 @@ pub(crate) fn batches<T: Tested>(seed: u64, tuning: UpdateTuning) {
 /// third one, fillers come and go.
 pub(crate) fn few<T: Tested>(seed: u64, load: f64) {
     let tuning =
-        UpdateTuning { sparse_load: 9.0, ..if seed.is_multiple_of(2) { ONE } else { GROUPS } };
+        UpdateTuning { sparse_load: 9.0, ..if seed.is_multiple_of(2) { ONE } else { COARSE } };
     let mut world = World::<T>::new(&device(seed), plan::<T>(900, load), tuning);
     let slots = world.slots();
     for round in 0..4 {
@@ -239,7 +239,7 @@ pub(crate) fn few<T: Tested>(seed: u64, load: f64) {
 
 /// Most operations are on a few keys: bins overflow, entries do not.
 pub(crate) fn frequent<T: Tested>(seed: u64) {
-    for tuning in [ONE, GROUPS, TWO, TIGHT] {
+    for tuning in [ONE, COARSE, TWO, TIGHT] {
         let mut world = World::<T>::new(&device(seed), plan::<T>(900, 0.5), tuning);
         let slots = world.slots();
         for &operation in kinds::<T>().iter().chain(&[EACH]) {

@@ -26,7 +26,7 @@ pub(crate) struct UpdateTuning {
     pub sparse_load: f64,
     pub sparse_share: f64,
     /// Maximum average number of operations per bin, if only the buckets of their keys change.
-    pub group: u32,
+    pub coarse_bin: u32,
 }
 impl UpdateTuning {
     /// Limits for maps.
@@ -39,7 +39,7 @@ impl UpdateTuning {
         sparse: true,
         sparse_load: 0.8,
         sparse_share: 0.15,
-        group: 2100,
+        coarse_bin: 2100,
     };
     /// Limits for sets, whose partitions have up to twice as many keys.
     pub(crate) const OF_SETS: UpdateTuning =

@@ -1,0 +1,107 @@
+//! Table of the newest record of each kind, for results/README.md.
+use super::{list, read};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::Path;
+
+/// Returns a table of the newest record of each name and machine: `results/MACHINE/DATE/NAME`. A
+/// number at the end of a name counts the records of one day.
+pub(super) fn table(root: &Path) -> Result<String, String> {
+    let results = root.join("results");
+    let mut files = vec![];
+    list(&results, &mut files)?;
+    files.sort();
+    let mut newest = BTreeMap::<(String, String), (String, Value)>::new();
+    for file in files {
+        let path = file.strip_prefix(&results).unwrap_or(&file).display().to_string();
+        let Some((name, ending)) = path.rsplit_once('.') else { continue };
+        if !["json", "jsonl"].contains(&ending) {
+            continue;
+        }
+        // Folders below a date hold comparisons, which their own tables discuss.
+        let &[machine, date, name] = &name.split('/').collect::<Vec<_>>()[..] else {
+            if name.split('/').count() > 3 {
+                continue;
+            }
+            return Err(misplaced(&path));
+        };
+        if !is_date(date) {
+            return Err(misplaced(&path));
+        }
+        let record = first(&read(&file)?).map_err(|e| format!("results/{path}: {e}"))?;
+        let key = (machine.to_string(), unnumbered(name).to_string());
+        // Dates sort as text, and numbers of one day below ten do, too.
+        let is_newer = newest.get(&key).is_none_or(|(other, _)| {
+            (date, path.len(), &path) > (&other[machine.len() + 1..][..10], other.len(), other)
+        });
+        if is_newer {
+            newest.insert(key, (path, record));
+        }
+    }
+    let mut text =
+        String::from("| machine | record | date | commit | command |\n|---|---|---|---|---|\n");
+    for ((machine, name), (path, record)) in &newest {
+        let of = |field: &str| record[field].as_str().unwrap_or("unknown").replace('|', "\\|");
+        let commit = of("commit").chars().take(12).collect::<String>();
+        let date = &path[machine.len() + 1..][..10];
+        let command = of("command");
+        let _ =
+            writeln!(text, "| {machine} | [{name}]({path}) | {date} | {commit} | `{command}` |");
+    }
+    Ok(text)
+}
+fn misplaced(path: &str) -> String {
+    format!("results/{path}: expected results/MACHINE/YEAR-MONTH-DAY/NAME")
+}
+/// Returns the record, or the first of its lines.
+fn first(text: &str) -> Result<Value, String> {
+    let line = text.lines().next().unwrap_or_default();
+    serde_json::from_str(line).or_else(|_| serde_json::from_str(text)).map_err(|e| e.to_string())
+}
+fn is_date(text: &str) -> bool {
+    let shape = text.bytes().map(|b| if b.is_ascii_digit() { b'0' } else { b });
+    shape.eq(*b"0000-00-00")
+}
+/// Returns a name without the number at its end that tells records of one day apart.
+fn unnumbered(name: &str) -> &str {
+    match name.rsplit_once('-') {
+        Some((before, number))
+            if number.len() == 1 && number.bytes().all(|b| b.is_ascii_digit()) =>
+        {
+            before
+        }
+        _ => name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_of_each_name_is_listed() {
+        let root = std::env::temp_dir().join(format!("koel-records-{}", std::process::id()));
+        let write = |path: &str, command: &str| {
+            let path = root.join("results").join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            let text = format!(r#"{{"commit":"0123456789abcdef","command":"{command}"}}"#);
+            std::fs::write(path, text + "\n{}\n").unwrap();
+        };
+        write("m/2026-11-22/map.jsonl", "old");
+        write("m/2026-11-24/map.jsonl", "morning");
+        write("m/2026-11-24/map-2.jsonl", "a | b");
+        write("m/2026-11-24/structs/map-1-after.jsonl", "c");
+        write("n/2026-11-20/map.jsonl", "d");
+        assert_eq!(
+            table(&root).unwrap().lines().skip(2).collect::<Vec<_>>(),
+            [
+                "| m | [map](m/2026-11-24/map-2.jsonl) | 2026-11-24 | 0123456789ab | `a \\| b` |",
+                "| n | [map](n/2026-11-20/map.jsonl) | 2026-11-20 | 0123456789ab | `d` |",
+            ]
+        );
+        write("n/map.jsonl", "e");
+        assert!(table(&root).unwrap_err().contains("n/map.jsonl: expected results/MACHINE"));
+        std::fs::remove_dir_all(&root).unwrap();
+    }
+}
