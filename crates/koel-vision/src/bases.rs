@@ -13,7 +13,10 @@ pub const BINS: u32 = 24;
 const LENGTHS: (f32, f32) = (0.3, 0.75);
 
 /// One search for a model: the bases tried, and the number of hypotheses kept.
+///
+/// More bases and scene points find models that are less visible, and take proportionally longer.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Pass {
     /// Tilts of the model: ratio of the longer to the shorter direction, and the number of
     /// directions for each. The untilted model is always tried.
@@ -31,6 +34,30 @@ pub struct Pass {
     /// Fraction of the model's points, around the basis, from which the voting points are chosen:
     /// where the basis is visible, the rest may be occluded. 1: from all points.
     pub around: f32,
+}
+
+impl Default for Pass {
+    /// Returns the first pass of the default options: no tilts, many bases and scene points.
+    fn default() -> Pass {
+        Pass {
+            tilts: vec![],
+            bases: 200,
+            scene_points: 2400,
+            scales: (0.6, 1.5),
+            a_point: 4,
+            quota: 4000,
+            around: 0.5,
+        }
+    }
+}
+crate::options::setters! { Pass:
+    tilts by with_tilts: Vec<(f32, u32)>;
+    bases by with_bases: usize;
+    scene_points by with_scene_points: usize;
+    scales by with_scales: (f32, f32);
+    a_point by with_a_point: usize;
+    quota by with_quota: usize;
+    around by with_around: f32;
 }
 
 /// Pair of model points under a tilt.

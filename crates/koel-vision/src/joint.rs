@@ -143,7 +143,7 @@ pub struct JointTable {
 
 impl JointTable {
     /// Creates an empty table; the seed determines all random choices.
-    pub fn new(device: &Device, passes: &[Pass], seed: u64) -> koel::Result<JointTable> {
+    pub(crate) fn new(device: &Device, passes: &[Pass], seed: u64) -> koel::Result<JointTable> {
         Ok(JointTable {
             device: device.clone(),
             passes: passes.to_vec(),
@@ -224,7 +224,8 @@ impl JointTable {
         Ok(Part { slots, passes })
     }
     /// Removes a model by its number and returns whether it existed. The number is reused only
-    /// after the tables have been merged.
+    /// after the tables have been merged. Takes a copy of all models' points, and of all entries if
+    /// the tables are merged; on failure the table is unchanged.
     pub fn remove(&mut self, number: usize) -> koel::Result<bool> {
         let Some(removed) = self.slots.get_mut(number).and_then(Option::take) else {
             return Ok(false);

@@ -17,26 +17,27 @@ const COLLINEAR: f32 = 4.0;
 /// Maximum side of an image, in pixels; larger images are shrunk to it.
 pub const WORKING_SIDE: f32 = 1024.0;
 
-/// Image to be found in others.
+/// Image to be found in others: points of its edges, in host memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Model {
     /// Width in pixels.
-    pub width: usize,
+    pub(crate) width: usize,
     /// Height in pixels.
-    pub height: usize,
+    pub(crate) height: usize,
     /// Map from the points' coordinates to pixels of the image.
-    pub to_image: Affine,
+    pub(crate) to_image: Affine,
     /// Strongest edges, evenly spread, strongest first.
-    pub points: Vec<Edge>,
+    pub(crate) points: Vec<Edge>,
     /// Weight of each point's evidence.
-    pub weights: Vec<f32>,
+    pub(crate) weights: Vec<f32>,
     /// Denser selection of edges.
-    pub contour: Vec<Edge>,
+    pub(crate) contour: Vec<Edge>,
 }
 
-/// Error for an image with too few edges to search for, or in.
+/// Error for an image with too few edges to search for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{found} edge points are too few: at least {MIN_POINTS} are needed")]
+#[non_exhaustive]
 pub struct TooFewEdges {
     /// Number of edge points found.
     pub found: usize,
@@ -57,10 +58,21 @@ pub fn working_size(image: &Grey) -> (Cow<'_, Grey>, Affine) {
 }
 
 impl Model {
-    /// Builds the model of an image. Fails for an image without structure.
+    /// Builds the model of an image, on the host: about 25 passes over it. Images larger than 1024
+    /// pixels per side are first shrunk. The result does not depend on the number of threads.
+    ///
+    /// Fails for an image without structure: fewer than 12 points of edges.
     pub fn of(image: &Grey) -> Result<Model, TooFewEdges> {
         let (small, to_image) = working_size(image);
         Model::of_edges(&edges(&small), image, to_image)
+    }
+    /// Returns the width and height of the image, in pixels.
+    pub fn size(&self) -> (usize, usize) {
+        (self.width, self.height)
+    }
+    /// Returns the number of edge points that vote.
+    pub fn points(&self) -> usize {
+        self.points.len()
     }
     /// Builds the model from an image's edges; `to_image` maps their coordinates to pixels of the
     /// image.

@@ -7,6 +7,7 @@ use crate::random::Random;
 /// Selection rules for bases. A basis that is too short magnifies errors; one that is too long
 /// leaves few cells.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct BasisRules {
     /// Probability that a pair (or triple) is taken: the paper's one third.
     pub chance: f32,
@@ -20,6 +21,12 @@ impl Default for BasisRules {
     fn default() -> BasisRules {
         BasisRules { chance: 1.0 / 3.0, lengths: (40.0, 250.0), thinnest: 0.4 }
     }
+}
+
+crate::options::setters! { BasisRules:
+    chance by with_chance: f32;
+    lengths by with_lengths: (f32, f32);
+    thinnest by with_thinnest: f32;
 }
 
 /// Indices of two points (the third repeats the second), or of three.

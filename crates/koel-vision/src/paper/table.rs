@@ -74,16 +74,4 @@ impl MultiTable {
                 .collect(),
         })
     }
-    /// Returns the number of distinct keys.
-    pub fn distinct(&self) -> usize {
-        self.keys.len()
-    }
-    /// Returns the number of values.
-    pub fn len(&self) -> usize {
-        self.values.len()
-    }
-    /// Returns whether there are no values.
-    pub fn is_empty(&self) -> bool {
-        self.values.is_empty()
-    }
 }

@@ -11,6 +11,7 @@ const SIZES: RangeInclusive<f32> = 0.2..=5.0;
 
 /// Map that chance does not explain.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Verified {
     /// Map from model to scene.
     pub map: Affine,
