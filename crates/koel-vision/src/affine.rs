@@ -78,7 +78,7 @@ impl Affine {
 }
 
 /// Returns the centres of the four corner pixels of an image, in cyclic order.
-pub fn corners(width: usize, height: usize) -> [(f32, f32); 4] {
+pub(crate) fn corners(width: usize, height: usize) -> [(f32, f32); 4] {
     let (right, bottom) = (width as f32 - 1.0, height as f32 - 1.0);
     [(0.0, 0.0), (right, 0.0), (right, bottom), (0.0, bottom)]
 }

@@ -8,7 +8,7 @@ use koel_kernels::vision::vote::{TESTS, key};
 use std::f32::consts::PI;
 
 /// Bins per turn of each invariant.
-pub const BINS: u32 = 24;
+pub(crate) const BINS: u32 = 24;
 /// Range of basis lengths, as fractions of the model's diagonal.
 const LENGTHS: (f32, f32) = (0.3, 0.75);
 
@@ -62,7 +62,7 @@ crate::options::setters! { Pass:
 
 /// Pair of model points under a tilt.
 #[derive(Clone, Copy, Debug)]
-pub struct Basis {
+pub(crate) struct Basis {
     /// Index of the tilt.
     pub tilt: usize,
     /// Index of the set of voting points.
@@ -76,7 +76,7 @@ pub struct Basis {
 }
 
 /// Bases of a model for one pass.
-pub struct Bases {
+pub(crate) struct Bases {
     /// Tilts: maps of determinant 1.
     pub tilts: Vec<Affine>,
     /// [`TESTS`] points for each tilt and neighbourhood: position and direction.
@@ -155,7 +155,7 @@ fn off2(a: (f32, f32), b: (f32, f32)) -> f32 {
 
 impl Bases {
     /// Generates random bases of a model.
-    pub fn of(model: &Model, pass: &Pass, random: &mut Random) -> Bases {
+    pub(crate) fn of(model: &Model, pass: &Pass, random: &mut Random) -> Bases {
         let points = &model.points;
         let extent = |of: &dyn Fn(usize) -> f32| {
             let all = (0..points.len()).map(of);

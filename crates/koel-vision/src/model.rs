@@ -9,13 +9,13 @@ const POINTS: (usize, f32) = (260, 5.0);
 /// Number of points of the last refinement, and their minimum distance in pixels.
 const CONTOUR: (usize, f32) = (1500, 2.0);
 /// Maximum number of voting points and of contour points of a model.
-pub const MAX_POINTS: (usize, usize) = (POINTS.0, CONTOUR.0);
+pub(crate) const MAX_POINTS: (usize, usize) = (POINTS.0, CONTOUR.0);
 /// Minimum number of points of a model.
-pub const MIN_POINTS: usize = 12;
+pub(crate) const MIN_POINTS: usize = 12;
 /// Number of collinear points that count fully.
 const COLLINEAR: f32 = 4.0;
 /// Maximum side of an image, in pixels; larger images are shrunk to it.
-pub const WORKING_SIDE: f32 = 1024.0;
+pub(crate) const WORKING_SIDE: f32 = 1024.0;
 
 /// Image to be found in others: points of its edges, in host memory.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,7 +45,7 @@ pub struct TooFewEdges {
 
 /// Shrinks an image to working size if necessary. Returns it with the map from its pixels to those
 /// of the original.
-pub fn working_size(image: &Grey) -> (Cow<'_, Grey>, Affine) {
+pub(crate) fn working_size(image: &Grey) -> (Cow<'_, Grey>, Affine) {
     let factor = image.width.max(image.height) as f32 / WORKING_SIDE;
     if factor <= 1.0 {
         return (Cow::Borrowed(image), Affine::IDENTITY);

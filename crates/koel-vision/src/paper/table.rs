@@ -13,7 +13,7 @@ pub enum Lookup {
 }
 
 /// Multi-value table with contiguous values per key.
-pub struct MultiTable {
+pub(crate) struct MultiTable {
     keys: Vec<u32>,
     starts: Vec<u32>,
     values: Vec<u32>,
@@ -22,7 +22,7 @@ pub struct MultiTable {
 
 impl MultiTable {
     /// Builds the table from pairs with one radix sort. Values of a key keep their order.
-    pub fn build(
+    pub(crate) fn build(
         stream: &Stream,
         pairs: &[(u32, u32)],
         lookup: Lookup,
@@ -58,7 +58,7 @@ impl MultiTable {
         Ok(MultiTable { keys, starts, values, runs })
     }
     /// Returns the values of each queried key.
-    pub fn get(&self, keys: &[u32]) -> koel::Result<Vec<&[u32]>> {
+    pub(crate) fn get(&self, keys: &[u32]) -> koel::Result<Vec<&[u32]>> {
         let values = |run: Option<u32>| match run {
             Some(run) => {
                 &self.values

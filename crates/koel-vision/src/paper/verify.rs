@@ -91,7 +91,7 @@ fn log_chance(n: usize, k: usize, p: f64) -> f64 {
 /// the share of the scene's extent covered by such places. The points that define a map are close
 /// by construction and do not count. The candidates result from a comparison of `tried` maps: the
 /// options' false-alarm rate bounds the probability that any of all these is accepted by chance.
-pub fn verify(
+pub(super) fn verify(
     stream: &Stream,
     model: &[Point],
     scene: &[Point],

@@ -50,7 +50,7 @@ const BATCH: usize = 64;
 /// chance. A pair is kept if its votes are so far above the mean that fewer than one such pair is
 /// expected among all pairs (normal tail). Counts are segments, one for each scene basis, so no two
 /// threads share a counter.
-pub fn count(
+pub(super) fn count(
     scene: &[Point],
     bases: &[PointBasis],
     model_bases: usize,
