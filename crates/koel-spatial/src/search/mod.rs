@@ -16,11 +16,12 @@ use koel_kernels::spatial_search::within::{Lists, count_within, list_within};
 
 /// Neighbour search on a device, with points hashed into a voxel grid.
 ///
-/// Points are sorted by cell, and a [`koel::Map`] leads from occupied cells to their points. Queries
-/// are batched, from host slices or device buffers: all points [within](SpatialHash::within) a
-/// radius of each query, or the k [nearest](SpatialHash::nearest). The caller chooses the cell size;
-/// it affects only speed and the order of results. For radius queries, choose cells about as large
-/// as the radius; for k neighbours, cells of about k / 4 points.
+/// Points are sorted by cell, and a [`koel::Map`] leads from occupied cells to their points.
+/// Queries are batched, from host slices or device buffers: all points
+/// [within](SpatialHash::within) a radius of each query, or the k [nearest](SpatialHash::nearest).
+/// The caller chooses the cell size; it affects only speed and the order of results. For radius
+/// queries, choose cells about as large as the radius; for k neighbours, cells of about k / 4
+/// points.
 ///
 /// ```
 /// use koel_spatial::SpatialHash;

@@ -191,7 +191,8 @@ impl PointSet {
         let points = points_of(&scene.edges.download()?, options);
         Ok(PointSet { points, size: (scene.width, scene.height), to_image: scene.to_image })
     }
-    /// Returns an image's strongest edges. Finds them on the device of `stream` and reads them back.
+    /// Returns an image's strongest edges. Finds them on the device of `stream` and reads them
+    /// back.
     pub fn of_edges(
         stream: &Stream,
         image: &Grey,
