@@ -154,7 +154,7 @@ impl SpatialHash {
     /// The neighbours of a query are ordered by cell (x, then y, then z), and by index within a
     /// cell. The order is the same on every device, but depends on the cell size. A point is a
     /// neighbour of itself. Memory: 4 bytes per neighbour and 16 per query;
-    /// [`count_within`](Self::count_within) returns the counts beforehand.
+    /// [`count_within_into`](Self::count_within_into) returns the counts beforehand.
     ///
     /// # Errors
     /// [`SearchError`]: a query is not finite, the radius is invalid, or memory runs out.
