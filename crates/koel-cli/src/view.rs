@@ -38,8 +38,7 @@ pub(crate) fn run(global: &Global, args: Args) -> Outcome {
     if let Some(file) = global.json.as_deref().filter(|file| *file != Path::new("-")) {
         output::check_writable(file)?;
     }
-    let server =
-        Server::bind(Options { port: args.port, ..Options::default() }).map_err(failure)?;
+    let server = Server::bind(Options::default().with_port(args.port)).map_err(failure)?;
     let clouds = &args.clouds;
     let loaded = load::read_both(clouds)?;
     let of_files = load::notes_of_both(&loaded, clouds);
@@ -49,15 +48,15 @@ pub(crate) fn run(global: &Global, args: Args) -> Outcome {
     let device::Opened { device, .. } = device::open(global.device, global.threads)?;
     let names = clouds.names();
     let points = load::clouds(loaded, clouds, placement.grid(), &device)?;
-    let options = SceneOptions {
-        method: match clouds.method {
-            args::MethodName::Robust => MethodName::Robust,
-            args::MethodName::Paper => MethodName::Paper,
-        },
-        robust: clouds.robust(),
-        paper: clouds.paper(),
-        animate: args.animate,
+    let method = match clouds.method {
+        args::MethodName::Robust => MethodName::Robust,
+        args::MethodName::Paper => MethodName::Paper,
     };
+    let options = SceneOptions::default()
+        .with_method(method)
+        .with_robust(clouds.robust())
+        .with_paper(clouds.paper())
+        .with_animate(args.animate);
     let mut scene = Scene::new(&device, names.clone(), points, placement, options)
         .map_err(|e| intersect::failure(e, &names))?;
     for remark in of_files.into_iter().chain(intersect::remarks(&names, scene.summary())) {

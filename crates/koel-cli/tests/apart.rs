@@ -1,6 +1,6 @@
 //! No command overwrites its inputs or writes one output over another. Such commands are refused
 //! before anything is read or written, whatever the file names, and every file stays unchanged.
-use koel_vision::textures::texture;
+use koel_vision::synthetic::texture;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;

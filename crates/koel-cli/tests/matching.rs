@@ -1,7 +1,7 @@
 //! Tests of `koel match` and `koel models`: exit status, JSON, pictures, and sequences with
 //! unreadable frames.
 use koel_vision::Grey;
-use koel_vision::textures::texture;
+use koel_vision::synthetic::texture;
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};

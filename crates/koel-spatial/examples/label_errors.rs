@@ -128,30 +128,26 @@ fn main() -> Result<(), Box<dyn Error>> {
             }
             // Minimum of each stage: its time without interference.
             let least = |of: fn(&Timings) -> f64| frames.iter().map(of).fold(f64::MAX, f64::min);
-            let t = Timings {
-                voxelize: least(|t| t.voxelize),
-                build: least(|t| t.build),
-                intersect: least(|t| t.intersect),
-                seed: least(|t| t.seed),
-                fill: least(|t| t.fill),
-            };
+            let [voxelize, build, intersect, seed, fill] = [
+                least(|t| t.voxelize),
+                least(|t| t.build),
+                least(|t| t.intersect),
+                least(|t| t.seed),
+                least(|t| t.fill),
+            ];
             let name_of = if matches!(method, Method::Paper(_)) { "paper" } else { "robust" };
             let volume = volume_off.map_or("-".into(), |v: f64| format!("{:.2}", v * 100.0));
             let recorded = least_recorded.map_or("-".into(), |ms| format!("{ms:.3}"));
             println!(
                 "| {name} | {name_of} | {:.4} | {:.3} | {:.3} | {:.3} | {volume} | {:.1} \
-                 | {recorded} | {:.2} | {:.2}, {:.2}, {:.2}, {:.2}, {:.2} |",
+                 | {recorded} | {:.2} | {voxelize:.2}, {build:.2}, {intersect:.2}, {seed:.2}, \
+                 {fill:.2} |",
                 worst.far * 100.0,
                 worst.wrong * 100.0,
                 worst.unknown * 100.0,
                 worst.share * 100.0,
                 busy / frames.len() as f64,
-                t.total(),
-                t.voxelize,
-                t.build,
-                t.intersect,
-                t.seed,
-                t.fill
+                voxelize + build + intersect + seed + fill
             );
         }
     }

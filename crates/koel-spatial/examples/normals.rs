@@ -15,7 +15,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let scan = read(path)?;
     let positions = &scan.points.positions;
     let start = Instant::now();
-    let options = NormalOptions { neighbours, ..NormalOptions::default() };
+    let options = NormalOptions::default().with_neighbours(neighbours);
     let estimate = estimate_normals(&Device::best()?, positions, &options)?;
     println!("{} points in {:.0?}: {:?}", positions.len(), start.elapsed(), estimate.report);
     if scan.is_mesh() {

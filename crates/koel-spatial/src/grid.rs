@@ -11,6 +11,7 @@ const ENCLOSED_SPAN: f64 = 0.875;
 
 /// Reason why a box or a grid cannot be built.
 #[derive(Clone, Debug, Error, PartialEq)]
+#[non_exhaustive]
 pub enum GridError {
     /// There are no points to bound.
     #[error("there are no points to put a grid around")]

@@ -9,6 +9,7 @@ use thiserror::Error;
 
 /// Reason why coordinates do not fit a key.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum KeyError {
     /// The grid is finer than the key can represent.
     #[error(

@@ -4,9 +4,10 @@
 //! voxels that its surface touches. [`SpatialHash`] finds neighbours of points;
 //! [`estimate_normals`] computes their normals.
 //!
-//! The modules follow the data: [read](mod@read) a file into a [`Mesh`] or a [`PointCloud`]; choose
-//! a [`Grid`]; [`sample`] the triangles densely enough that the voxel surface has no holes; pack
-//! voxel coordinates into a [`key`]; collect the distinct keys ([`mesh_keys`], [`cloud_keys`]).
+//! [Read](mod@read) a file into a [`Mesh`] or a [`PointCloud`]; choose a [`Grid`] and an [`Order`]
+//! of its voxels; collect the distinct keys ([`mesh_keys`], [`cloud_keys`]). Triangles are
+//! [sampled](mod@sample) so densely that the voxel surface has no holes. [`mod@intersect`] puts two
+//! clouds against each other, frame by frame.
 //!
 //! ```
 //! use koel_spatial::{Bounds, Grid, Order, mesh_keys, read};
@@ -25,21 +26,23 @@
 //! on a [`koel::Device`]. Results do not depend on the number of threads.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-pub mod grid;
+mod grid;
 pub mod intersect;
-pub mod key;
-pub mod mesh;
-pub mod normals;
+mod key;
+mod mesh;
+mod normals;
+mod options;
 pub mod read;
 pub mod sample;
-pub mod search;
-pub mod voxelize;
+mod search;
+mod voxelize;
 
-pub use grid::{Bounds, Grid, GridError};
+pub use grid::{Bounds, Grid, GridError, MAX_RESOLUTION};
 pub use key::{KeyError, Order, VoxelKey};
 pub use mesh::{Mesh, PointCloud, Scan};
 pub use normals::{
-    NormalError, NormalEstimate, NormalOptions, NormalReport, Orientation, estimate_normals,
+    MIN_NEIGHBOURS, NormalError, NormalEstimate, NormalOptions, NormalReport, Orientation,
+    estimate_normals,
 };
 pub use read::{Format, ReadError, ReadReport, read, read_cloud, read_mesh, read_oriented_cloud};
 pub use search::{Nearest, Neighbours, SearchError, SpatialHash};

@@ -27,6 +27,7 @@ pub struct PointCloud {
 /// Every reader guarantees finite coordinates and normals, triangle indices below the number of
 /// points, and one normal per point if there are normals.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Scan {
     /// Vertices of the mesh, or points of the cloud.
     pub points: PointCloud,

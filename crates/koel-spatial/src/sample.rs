@@ -33,6 +33,7 @@ const PIECE_SAMPLES: f64 = 65536.0;
 
 /// Reason why a mesh cannot be sampled.
 #[derive(Clone, Debug, Error, PartialEq)]
+#[non_exhaustive]
 pub enum SampleError {
     /// The covering radius is not a positive finite number.
     #[error("the covering radius is {radius}, expected a positive finite number")]
@@ -118,8 +119,9 @@ pub fn sample_cloud(mesh: &Mesh, radius: f64) -> Result<PointCloud, SampleError>
     Ok(PointCloud { positions, normals: Some(normals) })
 }
 
-/// Upper bound of the number of samples of one triangle: 4 area / radius^2 + 6 (longest edge) /
-/// radius + 1. In 60,000 random triangles of all proportions, no count exceeded 0.78 of the bound.
+/// Returns an upper bound of the number of samples of one triangle: 4 area / radius^2 + 6 (longest
+/// edge) / radius + 1. In 60,000 random triangles of all proportions, no count exceeded 0.78 of the
+/// bound.
 pub fn most_samples(triangle: Triangle, radius: f64) -> f64 {
     let (edge, _) = longest_edge_first(triangle);
     4.0 * area(triangle) / radius / radius + 6.0 * edge.sqrt() / radius + 1.0

@@ -22,6 +22,7 @@ const BATCH: usize = 1 << 16;
 
 /// Reason why keys cannot be computed.
 #[derive(Clone, Debug, Error, PartialEq)]
+#[non_exhaustive]
 pub enum VoxelError {
     /// The grid is finer than the key can represent.
     #[error(transparent)]

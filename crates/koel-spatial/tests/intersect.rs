@@ -125,7 +125,7 @@ fn outliers_flipped_normals_holes_and_densities_are_borne() {
 /// as a flat lid.
 #[test]
 fn holes_are_closed_by_round_surfaces() {
-    let closed = Method::Robust(RobustOptions { assume_closed: true });
+    let closed = Method::Robust(RobustOptions::default().with_assume_closed(true));
     for seed in [20, 21, 22] {
         let scene = scene([SPHERE, SPHERE], 0.3, Scan { hole: 0.15, ..NOISY }, seed);
         let e = scene.errors(&mut scene.run(&device(), closed));
@@ -158,7 +158,7 @@ fn of_open_surfaces_only_what_is_certain_is_labelled() {
     assert!(e[1].wrong <= 0.01 && (0.05..0.9).contains(&e[1].unknown), "{e:?}");
     assert!(matches!(intersector.solids(), Err(IntersectError::Open { cloud: Side::A, .. })));
     // A surface declared closed is treated as closed.
-    let closed = Method::Robust(RobustOptions { assume_closed: true });
+    let closed = Method::Robust(RobustOptions::default().with_assume_closed(true));
     let mut intersector = scene.run(&device(), closed);
     assert!(!intersector.summary().unwrap().a.measures.unwrap().open);
     assert!(intersector.solids().is_ok());
@@ -202,7 +202,7 @@ fn voxels_and_intersections_are_those_of_the_points() {
                 .filter_map(|p| grid.voxel_of(p.map(f64::from)))
                 .collect::<BTreeSet<[u32; 3]>>()
         });
-        let assume = Method::Robust(RobustOptions { assume_closed: true });
+        let assume = Method::Robust(RobustOptions::default().with_assume_closed(true));
         for method in [assume, paper()] {
             let mut intersector =
                 Intersector::new(&device(), &clouds[0], &clouds[1], grid, method).unwrap();
@@ -471,7 +471,12 @@ fn bad_input_is_refused() {
     for (inside_above, outside_below) in
         [(80.0, 70.0), (110.0, 100.0), (f64::NAN, 70.0), (190.0, 0.0)]
     {
-        let method = Method::Paper(PaperOptions { inside_above, outside_below, rounds: 3 });
+        let method = Method::Paper(
+            PaperOptions::default()
+                .with_inside_above(inside_above)
+                .with_outside_below(outside_below)
+                .with_rounds(3),
+        );
         assert!(matches!(new(&good, &good, 16, method), Some(IntersectError::Angles { .. })));
     }
     let mut intersector =

@@ -32,7 +32,7 @@ fn cosine(a: [f32; 3], b: [f64; 3]) -> f64 {
 }
 
 fn options(neighbours: usize, orientation: Orientation) -> NormalOptions {
-    NormalOptions { neighbours, orientation }
+    NormalOptions::default().with_neighbours(neighbours).with_orientation(orientation)
 }
 
 /// Returns the mean and maximum angle, in degrees, between estimates and true normals; a wrong sign

@@ -231,7 +231,8 @@ fn device_buffers_and_every_device_agree() {
                 .unwrap();
             // Output too small: it holds the same prefix, and nothing is written beyond it.
             let mut few = device.alloc(indices.len() / 2).unwrap();
-            hash.list_within(&stream, buffer.view(), 0.25, offsets.view(), few.view_mut()).unwrap();
+            hash.list_within_into(&stream, buffer.view(), 0.25, offsets.view(), few.view_mut())
+                .unwrap();
             let indices = indices.download().unwrap();
             assert_eq!(few.download().unwrap(), indices[..indices.len() / 2]);
             (
@@ -312,7 +313,7 @@ fn faults_are_named() {
     let (stream, five) = (device.stream().unwrap(), device.alloc(5).unwrap());
     let error = SpatialHash::build_on(&stream, five.view(), 1.0).unwrap_err();
     assert_eq!(error.to_string(), "5 coordinates, expected three for each point");
-    let error = hash.count_within(
+    let error = hash.count_within_into(
         &stream,
         five.view().slice(..3).unwrap(),
         1.0,

@@ -47,6 +47,7 @@
 
 mod compute;
 mod guard;
+mod options;
 mod page;
 mod placement;
 mod protocol;

@@ -364,7 +364,12 @@ mod tests {
     #[test]
     fn frames_count_their_labels() {
         let wanted = Wanted { translation: [1.0, 2.0, 3.0], ..Wanted::as_given(MethodName::Paper) };
-        let timings = Timings { voxelize: 1.0, build: 2.0, intersect: 3.0, seed: 4.0, fill: 5.0 };
+        let mut timings = Timings::default();
+        timings.voxelize = 1.0;
+        timings.build = 2.0;
+        timings.intersect = 3.0;
+        timings.seed = 4.0;
+        timings.fill = 5.0;
         let header = FrameHeader { number: 9, wanted, timings, read_back: 6.0 };
         let mut message = vec![0; 4 * FRAME_WORDS];
         message.extend([0, 1, 1, 2, 3, 3, 3]);

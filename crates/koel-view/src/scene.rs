@@ -15,6 +15,7 @@ use std::time::Instant;
 
 /// Options of a scene.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[non_exhaustive]
 pub struct SceneOptions {
     /// Initial method; a viewer can select the other.
     pub method: MethodName,
@@ -24,6 +25,13 @@ pub struct SceneOptions {
     pub paper: PaperOptions,
     /// Whether B moves at first, unless the viewer's system requests reduced motion.
     pub animate: bool,
+}
+
+crate::options::setters! { SceneOptions:
+    method by with_method: MethodName;
+    robust by with_robust: RobustOptions;
+    paper by with_paper: PaperOptions;
+    animate by with_animate: bool;
 }
 
 /// Two clouds and the means to compute their frames.

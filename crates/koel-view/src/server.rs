@@ -30,6 +30,7 @@ const FAREWELL: Duration = Duration::from_secs(1);
 
 /// Options of a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Options {
     /// Port; 0 for any free port.
     pub port: u16,
@@ -40,6 +41,12 @@ pub struct Options {
     /// Time after which a connection that has not become a viewer's is closed. A page's files take
     /// milliseconds.
     pub request_timeout: Duration,
+}
+crate::options::setters! { Options:
+    port by with_port: u16;
+    viewers by with_viewers: u16;
+    send_timeout by with_send_timeout: Duration;
+    request_timeout by with_request_timeout: Duration;
 }
 impl Default for Options {
     fn default() -> Self {

@@ -375,7 +375,7 @@ async fn a_closed_tab_leaves_nothing_behind() {
 
 #[tokio::test]
 async fn there_are_so_many_places() {
-    let server = Running::start(scene(POINTS), Options { viewers: 2, ..Options::default() });
+    let server = Running::start(scene(POINTS), Options::default().with_viewers(2));
     let (mut one, _) = Tab::open(&server).await;
     let (two, _) = Tab::open(&server).await;
     let mut three = Tab::connect(&server).await;
@@ -399,10 +399,8 @@ async fn there_are_so_many_places() {
 #[tokio::test]
 async fn a_reader_that_never_reads_is_sent_away() {
     let many = scene([700_000, 2000]);
-    let server = Running::start(
-        many,
-        Options { send_timeout: Duration::from_millis(400), ..Options::default() },
-    );
+    let server =
+        Running::start(many, Options::default().with_send_timeout(Duration::from_millis(400)));
     let mut lazy = Tab::connect(&server).await;
     for _ in 0..50 {
         lazy.move_to(0.1).await;
@@ -419,7 +417,7 @@ async fn a_reader_that_never_reads_is_sent_away() {
 /// More connections than allowed, which ask nothing or read nothing of an answer.
 #[tokio::test]
 async fn idle_connections_do_not_keep_others_out() {
-    let options = Options { request_timeout: Duration::from_millis(300), ..Options::default() };
+    let options = Options::default().with_request_timeout(Duration::from_millis(300));
     let server = Running::start(scene(POINTS), options);
     let (mut tab, _) = Tab::open(&server).await;
     tab.shown_frame().await;
@@ -506,7 +504,7 @@ async fn the_page_is_served_to_this_machine_only() {
 async fn a_port_in_use_is_named_and_stopping_frees_it() {
     let mut server = start();
     let port = server.address.port();
-    let taken = Server::bind(Options { port, ..Options::default() }).map(|_| ());
+    let taken = Server::bind(Options::default().with_port(port)).map(|_| ());
     let told = taken.unwrap_err().to_string();
     assert!(
         told.contains(&format!("port {port} of 127.0.0.1")) && told.contains("0 for any"),
@@ -526,7 +524,7 @@ async fn a_port_in_use_is_named_and_stopping_frees_it() {
     for method in methods {
         let clouds = [sphere(500, 1.0, 0.0), sphere(500, 1.0, 1.0)];
         let balls = [0, 1].map(|i: usize| Ball::around(&clouds[i].positions).unwrap());
-        let options = SceneOptions { method, ..SceneOptions::default() };
+        let options = SceneOptions::default().with_method(method);
         let device = Device::cpu_with_threads(1).unwrap();
         let scene = Scene::new(
             &device,
@@ -535,7 +533,7 @@ async fn a_port_in_use_is_named_and_stopping_frees_it() {
             Placement::new(balls, 16).unwrap(),
             options,
         );
-        let again = Running::start(scene.unwrap(), Options { port, ..Options::default() });
+        let again = Running::start(scene.unwrap(), Options::default().with_port(port));
         assert_eq!(again.address.port(), port);
     }
 }

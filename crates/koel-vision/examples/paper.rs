@@ -2,11 +2,7 @@
 //! noise, and hashing against binary search (the comparison of Alcantara et al. 2009, Table 1).
 //!
 //! `cargo run --release -p koel-vision --example paper -- FIRST_SEED PAIRS PHOTOGRAPH...`
-use koel_vision::edges::edges;
-use koel_vision::paper::cells::Partition;
-use koel_vision::paper::table::Lookup;
-use koel_vision::paper::votes::Weights;
-use koel_vision::paper::{PaperOptions, find, points_of};
+use koel_vision::paper::{Lookup, PaperOptions, Partition, PointSet, Weights, find};
 use koel_vision::synthetic::{Level, pair};
 use koel_vision::{Grey, read};
 use std::error::Error;
@@ -25,34 +21,26 @@ fn main() -> ExitCode {
 
 fn variants() -> Vec<(&'static str, PaperOptions)> {
     let plain = PaperOptions::default();
-    let weights =
-        |by_length, by_distance, by_density| Weights { by_length, by_distance, by_density };
+    let weights = Weights::default();
+    let (by_length, by_distance, by_density) = (
+        weights.with_by_length(true),
+        weights.with_by_distance(true),
+        weights.with_by_density(true),
+    );
+    let all = by_length.with_by_distance(true).with_by_density(true);
+    let weighted = |weights| plain.clone().with_weights(weights);
+    let parted = |partition| plain.clone().with_partition(partition);
     vec![
         ("as published, hash", plain.clone()),
-        (
-            "as published, binary search",
-            PaperOptions { lookup: Lookup::BinarySearch, ..plain.clone() },
-        ),
-        ("neighbour-cell entries", PaperOptions { neighbour_entries: true, ..plain.clone() }),
-        ("neighbour-cell votes", PaperOptions { neighbour_votes: true, ..plain.clone() }),
-        (
-            "weights by basis length",
-            PaperOptions { weights: weights(true, false, false), ..plain.clone() },
-        ),
-        (
-            "weights by distance",
-            PaperOptions { weights: weights(false, true, false), ..plain.clone() },
-        ),
-        (
-            "weights by cell density",
-            PaperOptions { weights: weights(false, false, true), ..plain.clone() },
-        ),
-        ("all three weights", PaperOptions { weights: weights(true, true, true), ..plain.clone() }),
-        (
-            "rehashed by a transfer function",
-            PaperOptions { partition: Partition::Transfer, ..plain.clone() },
-        ),
-        ("learnt elastic grid", PaperOptions { partition: Partition::Elastic, ..plain }),
+        ("as published, binary search", plain.clone().with_lookup(Lookup::BinarySearch)),
+        ("neighbour-cell entries", plain.clone().with_neighbour_entries(true)),
+        ("neighbour-cell votes", plain.clone().with_neighbour_votes(true)),
+        ("weights by basis length", weighted(by_length)),
+        ("weights by distance", weighted(by_distance)),
+        ("weights by cell density", weighted(by_density)),
+        ("all three weights", weighted(all)),
+        ("rehashed by a transfer function", parted(Partition::Transfer)),
+        ("learnt elastic grid", parted(Partition::Elastic)),
     ]
 }
 
@@ -80,8 +68,9 @@ fn run(args: &[String]) -> Result<(), Box<dyn Error>> {
             let mut good = 0;
             for seed in first..first + pairs {
                 let pair = pair(level, &photographs, seed);
-                let points = |g: &Grey| points_of(&edges(g), &options);
-                let outcome = find(&stream, &points(&pair.model), &points(&pair.scene), &options)?;
+                let [model, scene] = [&pair.model, &pair.scene]
+                    .map(|image| PointSet::of_edges(&stream, image, &options));
+                let outcome = find(&stream, &model?.points, &scene?.points, &options)?;
                 good += match (&outcome.found, &pair.truth) {
                     (Some(f), Some(truth)) => {
                         f.map.corner_error(truth, pair.model.width, pair.model.height)

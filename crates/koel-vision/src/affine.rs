@@ -1,6 +1,6 @@
 //! Affine maps of the plane.
 
-/// Affine map `x' = a x + b y + tx`, `y' = c x + d y + ty`.
+/// Affine map of the plane: `x' = a x + b y + tx`, `y' = c x + d y + ty`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Affine {
     /// Linear part `[[a, b], [c, d]]`.
@@ -56,10 +56,14 @@ impl Affine {
         Some(Affine { linear, shift: [0.0; 2] }.moving((self.shift[0], self.shift[1]), (0.0, 0.0)))
     }
     /// Maps a normal. The result is not a unit vector.
-    pub fn apply_normal(&self, (x, y): (f32, f32)) -> (f32, f32) {
+    pub(crate) fn apply_normal(&self, (x, y): (f32, f32)) -> (f32, f32) {
         let [[a, b], [c, d]] = self.linear;
         let sign = self.determinant().signum();
         (sign * (d * x - c * y), sign * (a * y - b * x))
+    }
+    /// Maps the centres of the four corner pixels of an image, in cyclic order: its outline.
+    pub fn outline(&self, width: usize, height: usize) -> [(f32, f32); 4] {
+        corners(width, height).map(|p| self.apply(p))
     }
     /// Returns the mean distance between the images of an image's four corner pixel centres under
     /// two maps.
@@ -74,7 +78,7 @@ impl Affine {
 }
 
 /// Returns the centres of the four corner pixels of an image, in cyclic order.
-pub fn corners(width: usize, height: usize) -> [(f32, f32); 4] {
+pub(crate) fn corners(width: usize, height: usize) -> [(f32, f32); 4] {
     let (right, bottom) = (width as f32 - 1.0, height as f32 - 1.0);
     [(0.0, 0.0), (right, 0.0), (right, bottom), (0.0, bottom)]
 }

@@ -8,12 +8,15 @@ use koel_kernels::vision::vote::{TESTS, key};
 use std::f32::consts::PI;
 
 /// Bins per turn of each invariant.
-pub const BINS: u32 = 24;
+pub(crate) const BINS: u32 = 24;
 /// Range of basis lengths, as fractions of the model's diagonal.
 const LENGTHS: (f32, f32) = (0.3, 0.75);
 
 /// One search for a model: the bases tried, and the number of hypotheses kept.
+///
+/// More bases and scene points find models that are less visible, and take proportionally longer.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Pass {
     /// Tilts of the model: ratio of the longer to the shorter direction, and the number of
     /// directions for each. The untilted model is always tried.
@@ -33,9 +36,33 @@ pub struct Pass {
     pub around: f32,
 }
 
+impl Default for Pass {
+    /// Returns the first pass of the default options: no tilts, many bases and scene points.
+    fn default() -> Pass {
+        Pass {
+            tilts: vec![],
+            bases: 200,
+            scene_points: 2400,
+            scales: (0.6, 1.5),
+            a_point: 4,
+            quota: 4000,
+            around: 0.5,
+        }
+    }
+}
+crate::options::setters! { Pass:
+    tilts by with_tilts: Vec<(f32, u32)>;
+    bases by with_bases: usize;
+    scene_points by with_scene_points: usize;
+    scales by with_scales: (f32, f32);
+    a_point by with_a_point: usize;
+    quota by with_quota: usize;
+    around by with_around: f32;
+}
+
 /// Pair of model points under a tilt.
 #[derive(Clone, Copy, Debug)]
-pub struct Basis {
+pub(crate) struct Basis {
     /// Index of the tilt.
     pub tilt: usize,
     /// Index of the set of voting points.
@@ -49,7 +76,7 @@ pub struct Basis {
 }
 
 /// Bases of a model for one pass.
-pub struct Bases {
+pub(crate) struct Bases {
     /// Tilts: maps of determinant 1.
     pub tilts: Vec<Affine>,
     /// [`TESTS`] points for each tilt and neighbourhood: position and direction.
@@ -128,7 +155,7 @@ fn off2(a: (f32, f32), b: (f32, f32)) -> f32 {
 
 impl Bases {
     /// Generates random bases of a model.
-    pub fn of(model: &Model, pass: &Pass, random: &mut Random) -> Bases {
+    pub(crate) fn of(model: &Model, pass: &Pass, random: &mut Random) -> Bases {
         let points = &model.points;
         let extent = |of: &dyn Fn(usize) -> f32| {
             let all = (0..points.len()).map(of);

@@ -12,7 +12,7 @@ use rayon::prelude::*;
 
 /// Corner of an image.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Corner {
+pub(crate) struct Corner {
     /// Pixels from the left.
     pub x: usize,
     /// Pixels from the top.
@@ -31,7 +31,7 @@ const CELL: usize = 32;
 /// Returns none for an image of fewer than 8 pixels per side. On the CPU, a pass over rows. With
 /// kernels, 6 launches and 3 fills; then their number and the corners themselves, 8 bytes each, are
 /// read back. Bitwise identical on every device.
-pub fn corners(stream: &Stream, image: &Grey) -> koel::Result<Vec<Corner>> {
+pub(crate) fn corners(stream: &Stream, image: &Grey) -> koel::Result<Vec<Corner>> {
     let (w, h) = (image.width, image.height);
     if w.min(h) < koel_kernels::vision::edges::MIN_SIDE as usize {
         return Ok(vec![]);
@@ -109,7 +109,7 @@ fn on_host(image: &Grey) -> Vec<Corner> {
 /// Selects up to `most` corners, spread evenly over the image: the strongest of each cell of 32 x
 /// 32 pixels, then the second of each, and so on; within a round the strongest first. Ties keep
 /// their order.
-pub fn evenly(corners: &[Corner], most: usize) -> Vec<Corner> {
+pub(crate) fn evenly(corners: &[Corner], most: usize) -> Vec<Corner> {
     let cell = |c: &Corner| (c.y / CELL, c.x / CELL);
     let stronger = |a: &Corner, b: &Corner| b.score.total_cmp(&a.score);
     let mut by_cell = corners.to_vec();

@@ -16,7 +16,7 @@ use rayon::prelude::*;
 
 /// Point of an edge.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Edge {
+pub(crate) struct Edge {
     /// Horizontal position in pixels, from the centres of the leftmost pixels.
     pub x: f32,
     /// Vertical position in pixels, from the centres of the topmost pixels.
@@ -142,7 +142,7 @@ pub(crate) fn noise_median(image: &Grey) -> u32 {
 /// Returns none for an image of fewer than 8 pixels per side. About 25 passes over the image, on
 /// the host. The result does not depend on the number of threads and is bitwise identical to
 /// [`DeviceEdges::find`] on any device.
-pub fn edges(image: &Grey) -> Vec<Edge> {
+pub(crate) fn edges(image: &Grey) -> Vec<Edge> {
     let (w, h) = (image.width, image.height);
     if w.min(h) < MIN_SIDE as usize {
         return vec![];
@@ -240,7 +240,7 @@ pub(crate) fn flagged_pixels(
 }
 
 /// Edges of an image in device memory.
-pub struct DeviceEdges {
+pub(crate) struct DeviceEdges {
     /// Pixels per row of the image.
     pub width: usize,
     /// Rows of the image.
@@ -260,7 +260,7 @@ impl DeviceEdges {
     /// With kernels: 7 launches and 2 fills. The image is copied to the device, and 4 bytes (the
     /// number of edges) are read back, which synchronizes. 60 bytes per pixel are allocated, of
     /// which 28 are freed at the end.
-    pub fn find(stream: &Stream, image: &Grey) -> koel::Result<DeviceEdges> {
+    pub(crate) fn find(stream: &Stream, image: &Grey) -> koel::Result<DeviceEdges> {
         let (width, height) = (image.width, image.height);
         let (pixels, device) = (width * height, stream.device());
         if !in_kernels(stream) {
@@ -340,7 +340,7 @@ impl DeviceEdges {
         })
     }
     /// Copies the edges to host memory: 32 bytes per edge. Synchronizes.
-    pub fn download(&self) -> koel::Result<Vec<Edge>> {
+    pub(crate) fn download(&self) -> koel::Result<Vec<Edge>> {
         let words = |of: &Buffer<u32>| of.view().slice(..4 * self.count)?.download();
         let (places, traits) = (words(&self.places)?, words(&self.traits)?);
         Ok(places
@@ -354,7 +354,7 @@ impl DeviceEdges {
     ///
     /// With kernels: a radix sort, 4 launches, a compaction and 3 fills. Reads back the points,
     /// which synchronizes.
-    pub fn spread(
+    pub(crate) fn spread(
         &self,
         stream: &Stream,
         apart: f32,
@@ -517,7 +517,7 @@ impl Spreading {
 
 /// Selects up to `most` edges in the given order such that no two of similar direction (within 60
 /// degrees) are closer than `apart` pixels.
-pub fn spread(
+pub(crate) fn spread(
     edges: &[Edge],
     order: impl Iterator<Item = usize>,
     apart: f32,
@@ -563,7 +563,7 @@ pub fn spread(
 }
 
 /// Returns indices in descending order of a value. Ties keep their order.
-pub fn strongest_first(edges: &[Edge], value: impl Fn(&Edge) -> f32) -> Vec<usize> {
+pub(crate) fn strongest_first(edges: &[Edge], value: impl Fn(&Edge) -> f32) -> Vec<usize> {
     let mut order = (0..edges.len()).collect::<Vec<usize>>();
     order.sort_by(|&a, &b| value(&edges[b]).total_cmp(&value(&edges[a])));
     order

@@ -15,7 +15,7 @@ const MAX_ENTRIES: usize = 1 << 24;
 const MERGE: usize = 4;
 
 /// Model with its precomputed data, which depends only on the model, the passes and the seed.
-pub struct Prepared {
+pub(crate) struct Prepared {
     /// Model itself.
     pub model: Model,
     /// Bases for each pass.
@@ -45,7 +45,7 @@ impl Prepared {
 }
 
 /// Entries of some models for one pass, on a device, sorted by key, then by model.
-pub struct PassTable {
+pub(crate) struct PassTable {
     /// Start of each key's entries, followed by the end of the last.
     pub starts: Buffer<u32>,
     /// Entries of 8 words: see [`koel_kernels::vision::vote::BasesIn::entries`].
@@ -102,14 +102,14 @@ fn fours(of: &[(f32, f32, u32)]) -> [u32; 12] {
 }
 
 /// Part of the models, given by their slot numbers.
-pub struct Part {
+pub(crate) struct Part {
     slots: Vec<usize>,
     /// Entries for each pass.
     pub passes: Vec<PassTable>,
 }
 
 /// Points of all models on the device, by slot.
-pub struct AllPoints {
+pub(crate) struct AllPoints {
     /// A few points, for many candidates.
     pub few: Points,
     /// All voting points.
@@ -143,7 +143,7 @@ pub struct JointTable {
 
 impl JointTable {
     /// Creates an empty table; the seed determines all random choices.
-    pub fn new(device: &Device, passes: &[Pass], seed: u64) -> koel::Result<JointTable> {
+    pub(crate) fn new(device: &Device, passes: &[Pass], seed: u64) -> koel::Result<JointTable> {
         Ok(JointTable {
             device: device.clone(),
             passes: passes.to_vec(),
@@ -224,7 +224,8 @@ impl JointTable {
         Ok(Part { slots, passes })
     }
     /// Removes a model by its number and returns whether it existed. The number is reused only
-    /// after the tables have been merged.
+    /// after the tables have been merged. Takes a copy of all models' points, and of all entries if
+    /// the tables are merged; on failure the table is unchanged.
     pub fn remove(&mut self, number: usize) -> koel::Result<bool> {
         let Some(removed) = self.slots.get_mut(number).and_then(Option::take) else {
             return Ok(false);

@@ -45,7 +45,7 @@ fn offsets() -> Vec<u32> {
 }
 
 /// Maps of a scene in device memory. The maps of 16 directions are concatenated, each row by row.
-pub struct Maps {
+pub(crate) struct Maps {
     /// Pixels per row.
     pub width: usize,
     /// Number of rows.
@@ -70,7 +70,7 @@ impl Maps {
     ///
     /// With kernels: 4 launches and 2 fills, and temporarily 16 more bytes per pixel; does not
     /// synchronize.
-    pub fn of(stream: &Stream, edges: &DeviceEdges) -> koel::Result<Maps> {
+    pub(crate) fn of(stream: &Stream, edges: &DeviceEdges) -> koel::Result<Maps> {
         let (width, height, device) = (edges.width, edges.height, stream.device());
         let (pixels, planes) = (width * height, width * height * CLASSES as usize);
         let mut maps = Maps {

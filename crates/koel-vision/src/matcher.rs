@@ -12,8 +12,18 @@ use crate::vote::candidates;
 use koel::{Device, Stream};
 use std::time::Instant;
 
-/// Options of the matcher.
+/// Options of a [`Matcher`].
+///
+/// ```
+/// use koel_vision::{Freedom, Options, Pass};
+///
+/// let pass = Pass::default().with_bases(60).with_tilts(vec![(1.4, 4)]);
+/// let options =
+///     Options::quick().with_seed(7).with_freedom(Freedom::Rigid).with_passes(vec![pass]);
+/// assert_eq!(options.freedom, Some(Freedom::Rigid));
+/// ```
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Options {
     /// Seed of all random choices.
     pub seed: u64,
@@ -30,15 +40,6 @@ impl Default for Options {
     /// Returns two passes: one without tilts but with many bases and scene points, and one with
     /// eleven tilts.
     fn default() -> Options {
-        let level = Pass {
-            tilts: vec![],
-            bases: 200,
-            scene_points: 2400,
-            scales: (0.6, 1.5),
-            a_point: 4,
-            quota: 4000,
-            around: 0.5,
-        };
         let tilted = Pass {
             tilts: vec![(1.4, 4), (1.9, 6)],
             bases: 60,
@@ -52,7 +53,7 @@ impl Default for Options {
             seed: 1,
             evidence: 30.0,
             freedom: None,
-            passes: vec![level, tilted],
+            passes: vec![Pass::default(), tilted],
             kept: [600, 30, 5],
         }
     }
@@ -81,6 +82,14 @@ impl Options {
     }
 }
 
+crate::options::setters! { Options:
+    seed by with_seed: u64;
+    evidence by with_evidence: f32;
+    freedom by with_freedom: impl Into<Option<Freedom>>;
+    passes by with_passes: Vec<Pass>;
+    kept by with_kept: [usize; 3];
+}
+
 /// Coarse: few points of every candidate; then all points of the best, with decreasing radii.
 const COARSE: Schedule = Schedule { steps: 6, radii: (9.0, 5.0), along: 0.2, damping: 0.003 };
 const MIDDLE: Schedule = Schedule { steps: 12, radii: (8.0, 3.0), along: 0.2, damping: 0.001 };
@@ -100,6 +109,7 @@ const INLIER: f32 = 3.0;
 
 /// Pose of a model in a scene.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Found {
     /// Map from pixels of the model image to pixels of the scene image.
     pub map: Affine,
@@ -115,6 +125,7 @@ pub struct Found {
 
 /// Result for one model.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Outcome {
     /// Pose of the model; `None` if it is absent.
     pub found: Option<Found>,
@@ -133,21 +144,29 @@ impl Outcome {
 }
 
 /// Finder of models in scenes, on a device.
+///
+/// Pairs of edge points of a scene look up pairs of a model's points that have the same invariants;
+/// the hypotheses with the most evidence are refined to affine maps that lie on edges, and the best
+/// one is accepted if chance does not explain it.
+///
+/// Results do not depend on the device, the number of threads or the run; they depend on
+/// [`Options::seed`].
 pub struct Matcher {
     stream: Stream,
     options: Options,
 }
 
 impl Matcher {
-    /// Creates a matcher on a device.
+    /// Creates a matcher on a device, with a stream of its own.
     pub fn new(device: &Device, options: Options) -> koel::Result<Matcher> {
         Ok(Matcher { stream: device.stream()?, options })
     }
-    /// Builds the scene of an image on the matcher's device.
+    /// Builds the scene of an image on the matcher's device; see [`Scene::of`] for the cost.
     pub fn scene(&self, image: &Grey) -> koel::Result<Scene> {
         Scene::of(&self.stream, image)
     }
-    /// Builds a table of models for a joint search, with the matcher's options.
+    /// Builds a table of models for a joint search, with the matcher's options; see
+    /// [`JointTable::add`] for cost and errors.
     pub fn table<'m>(
         &self,
         models: impl IntoIterator<Item = &'m Model>,
@@ -158,7 +177,11 @@ impl Matcher {
         Ok(table)
     }
     /// Searches a scene for a model. The result is the same on every device and for any number of
-    /// threads.
+    /// threads. A scene without edges is no error: nothing is found in it.
+    ///
+    /// Builds a table of the model each time: for several scenes, [`table`](Self::table) and
+    /// [`find_all`](Self::find_all) build it once. Allocates, launches kernels and waits; fails if
+    /// the device does.
     pub fn find(&self, model: &Model, scene: &Scene) -> koel::Result<Outcome> {
         let begin = Instant::now();
         let table = self.table([model])?;

@@ -9,34 +9,35 @@ const POINTS: (usize, f32) = (260, 5.0);
 /// Number of points of the last refinement, and their minimum distance in pixels.
 const CONTOUR: (usize, f32) = (1500, 2.0);
 /// Maximum number of voting points and of contour points of a model.
-pub const MAX_POINTS: (usize, usize) = (POINTS.0, CONTOUR.0);
+pub(crate) const MAX_POINTS: (usize, usize) = (POINTS.0, CONTOUR.0);
 /// Minimum number of points of a model.
-pub const MIN_POINTS: usize = 12;
+pub(crate) const MIN_POINTS: usize = 12;
 /// Number of collinear points that count fully.
 const COLLINEAR: f32 = 4.0;
 /// Maximum side of an image, in pixels; larger images are shrunk to it.
-pub const WORKING_SIDE: f32 = 1024.0;
+pub(crate) const WORKING_SIDE: f32 = 1024.0;
 
-/// Image to be found in others.
+/// Image to be found in others: points of its edges, in host memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Model {
     /// Width in pixels.
-    pub width: usize,
+    pub(crate) width: usize,
     /// Height in pixels.
-    pub height: usize,
+    pub(crate) height: usize,
     /// Map from the points' coordinates to pixels of the image.
-    pub to_image: Affine,
+    pub(crate) to_image: Affine,
     /// Strongest edges, evenly spread, strongest first.
-    pub points: Vec<Edge>,
+    pub(crate) points: Vec<Edge>,
     /// Weight of each point's evidence.
-    pub weights: Vec<f32>,
+    pub(crate) weights: Vec<f32>,
     /// Denser selection of edges.
-    pub contour: Vec<Edge>,
+    pub(crate) contour: Vec<Edge>,
 }
 
-/// Error for an image with too few edges to search for, or in.
+/// Error for an image with too few edges to search for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{found} edge points are too few: at least {MIN_POINTS} are needed")]
+#[non_exhaustive]
 pub struct TooFewEdges {
     /// Number of edge points found.
     pub found: usize,
@@ -44,7 +45,7 @@ pub struct TooFewEdges {
 
 /// Shrinks an image to working size if necessary. Returns it with the map from its pixels to those
 /// of the original.
-pub fn working_size(image: &Grey) -> (Cow<'_, Grey>, Affine) {
+pub(crate) fn working_size(image: &Grey) -> (Cow<'_, Grey>, Affine) {
     let factor = image.width.max(image.height) as f32 / WORKING_SIDE;
     if factor <= 1.0 {
         return (Cow::Borrowed(image), Affine::IDENTITY);
@@ -57,10 +58,21 @@ pub fn working_size(image: &Grey) -> (Cow<'_, Grey>, Affine) {
 }
 
 impl Model {
-    /// Builds the model of an image. Fails for an image without structure.
+    /// Builds the model of an image, on the host: about 25 passes over it. Images larger than 1024
+    /// pixels per side are first shrunk. The result does not depend on the number of threads.
+    ///
+    /// Fails for an image without structure: fewer than 12 points of edges.
     pub fn of(image: &Grey) -> Result<Model, TooFewEdges> {
         let (small, to_image) = working_size(image);
         Model::of_edges(&edges(&small), image, to_image)
+    }
+    /// Returns the width and height of the image, in pixels.
+    pub fn size(&self) -> (usize, usize) {
+        (self.width, self.height)
+    }
+    /// Returns the number of edge points that vote.
+    pub fn points(&self) -> usize {
+        self.points.len()
     }
     /// Builds the model from an image's edges; `to_image` maps their coordinates to pixels of the
     /// image.

@@ -17,7 +17,10 @@ const VERSION: u32 = 1;
 /// Bytes per point.
 const POINT: usize = 6 * 4;
 
-/// Models by name, in insertion order.
+/// Models by name, in insertion order, and their file.
+///
+/// A file is written whole with [`to_bytes`](Self::to_bytes) and read with [`load`](Self::load). It
+/// ends with a checksum; models are independent of one another in it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Models {
     models: Vec<(String, Model)>,
@@ -123,7 +126,7 @@ impl Models {
         out.extend(hash.to_le_bytes());
         out
     }
-    /// Reads a file. Errors: see [`ModelsError`]. A damaged file cannot cause large allocations.
+    /// Loads a file. Errors: see [`ModelsError`]. A damaged file cannot cause large allocations.
     pub fn load(path: &Path) -> Result<Models, ModelsError> {
         let bytes = std::fs::read(path)
             .map_err(|source| ModelsError::Open { path: path.into(), source })?;

@@ -3,7 +3,7 @@ use image::{ColorType, DynamicImage, ImageDecoder, ImageReader, Limits, RgbImage
 use std::path::{Path, PathBuf};
 
 /// Maximum side of an image, in pixels.
-pub const LONGEST_SIDE: u32 = 16_384;
+pub(crate) const LONGEST_SIDE: u32 = 16_384;
 /// Maximum memory for decoding, in bytes: rejects 16,384 x 16,384 pixels in colour, but not scans.
 const MAX_MEMORY: u64 = 1 << 30;
 
@@ -92,6 +92,7 @@ fn transposed(pixels: &[f32], width: usize) -> Vec<f32> {
 
 /// Image in its display and matching forms.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Picture {
     /// Colour image for overlays.
     pub color: RgbImage,
@@ -141,7 +142,8 @@ pub enum ReadError {
 /// Reads a PNG, JPEG, BMP or PNM file with 8 or 16 bits, grey or colour, rotated upright according
 /// to its EXIF orientation.
 ///
-/// The content determines the format, not the name.
+/// The content determines the format, not the name. Errors: see [`ReadError`]. A file that declares
+/// more than 16,384 pixels per side or 1 GiB is refused before anything is allocated for it.
 pub fn read(path: &Path) -> Result<Picture, ReadError> {
     let at = || path.to_path_buf();
     let open = |source| ReadError::Open { path: at(), source };

@@ -9,7 +9,7 @@ use koel_kernels::vision::refine::*;
 
 /// Parameters of the refinement of a batch.
 #[derive(Clone, Copy, Debug)]
-pub struct Schedule {
+pub(crate) struct Schedule {
     /// Number of steps.
     pub steps: u32,
     /// Maximum distance of edges, in pixels, in the first and in the last step.
@@ -22,7 +22,7 @@ pub struct Schedule {
 
 /// Likelihood maps of the scene used for scoring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Likelihood {
+pub(crate) enum Likelihood {
     /// For coarse poses.
     Loose,
     /// For refined poses.
@@ -32,15 +32,15 @@ pub enum Likelihood {
 /// Coordinates in which a model's points have mean 0 and spread 1, so that the normal equations are
 /// well conditioned.
 #[derive(Clone, Copy, Debug)]
-pub struct Frame {
+pub(crate) struct Frame {
     center: (f32, f32),
     unit: f32,
 }
 impl Frame {
     /// Frame of an empty set of points.
-    pub const NONE: Frame = Frame { center: (0.0, 0.0), unit: 1.0 };
+    pub(crate) const NONE: Frame = Frame { center: (0.0, 0.0), unit: 1.0 };
     /// Returns the frame of the model's points.
-    pub fn of(model: &Model) -> Frame {
+    pub(crate) fn of(model: &Model) -> Frame {
         let n = model.points.len() as f32;
         let mean = |of: fn(&Edge) -> f32| model.points.iter().map(of).sum::<f32>() / n;
         let center = (mean(|p| p.x), mean(|p| p.y));
@@ -66,7 +66,7 @@ impl Frame {
 
 /// Concatenated points of several models with the weights of their votes, in host memory.
 #[derive(Default)]
-pub struct PointLists {
+pub(crate) struct PointLists {
     frames: Vec<Frame>,
     /// Four words per model: first point, number of points, unit, 0.
     models: Vec<u32>,
@@ -75,7 +75,7 @@ pub struct PointLists {
 }
 impl PointLists {
     /// Appends the points of a model. Without weights, all weigh 1.
-    pub fn push<'e>(
+    pub(crate) fn push<'e>(
         &mut self,
         frame: Frame,
         points: impl Iterator<Item = &'e Edge>,
@@ -96,7 +96,7 @@ impl PointLists {
         self.frames.push(frame);
     }
     /// Copies the lists to a device.
-    pub fn upload(self, device: &Device) -> koel::Result<Points> {
+    pub(crate) fn upload(self, device: &Device) -> koel::Result<Points> {
         Ok(Points {
             models: device.upload(&self.models)?,
             points: device.upload(&self.points)?,
@@ -107,7 +107,7 @@ impl PointLists {
 }
 
 /// Points of several models on a device.
-pub struct Points {
+pub(crate) struct Points {
     frames: Vec<Frame>,
     models: Buffer<u32>,
     points: Buffer<u32>,
@@ -116,7 +116,7 @@ pub struct Points {
 
 /// Candidate and its evidence: the sum of its points' log-likelihood ratios.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Scored {
+pub(crate) struct Scored {
     /// Index of the model.
     pub model: usize,
     /// Map from model points to scene points.
@@ -147,7 +147,7 @@ fn initial_states(points: &Points, candidates: &[Scored]) -> Vec<u32> {
 /// Takes two launches per step and two for the last score, regardless of the number of models, plus
 /// 2 uploads and a download. The result is the same on every device and for each candidate
 /// independent of the others.
-pub fn refined(
+pub(crate) fn refined(
     stream: &Stream,
     scene: &Scene,
     points: &Points,
@@ -220,7 +220,7 @@ pub fn refined(
 
 /// Keeps the `most` candidates of each model with the highest scores, best first; ties keep their
 /// order. Candidates are grouped by model, before and after.
-pub fn best(mut scored: Vec<Scored>, most: usize) -> Vec<Scored> {
+pub(crate) fn best(mut scored: Vec<Scored>, most: usize) -> Vec<Scored> {
     scored.sort_by(|a, b| a.model.cmp(&b.model).then(b.score.total_cmp(&a.score)));
     let (mut model, mut rank) = (usize::MAX, 0);
     scored.retain(|s| {
@@ -232,7 +232,7 @@ pub fn best(mut scored: Vec<Scored>, most: usize) -> Vec<Scored> {
 }
 
 /// Model point that lies on an edge of its direction.
-pub struct Inlier {
+pub(crate) struct Inlier {
     /// Position in the model.
     pub point: (f32, f32),
     /// Normal of the edge.
@@ -248,7 +248,7 @@ pub struct Inlier {
 /// Returns the model points within `most` pixels of an edge of their direction.
 ///
 /// One launch with one thread per point; the result is the same on every device.
-pub fn inliers(
+pub(crate) fn inliers(
     stream: &Stream,
     map: &Affine,
     points: &[Edge],

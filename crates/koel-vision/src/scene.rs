@@ -12,23 +12,23 @@ const APART: f32 = 5.0;
 /// Maximum number of these points.
 const MAX_POINTS: usize = 8192;
 
-/// Image that is searched for models.
+/// Image that is searched for models: its edges and their maps, in device memory.
 pub struct Scene {
     /// Width in pixels.
-    pub width: usize,
+    pub(crate) width: usize,
     /// Height in pixels.
-    pub height: usize,
+    pub(crate) height: usize,
     /// Map from the edges' coordinates to pixels of the image.
-    pub to_image: Affine,
+    pub(crate) to_image: Affine,
     /// All edges.
-    pub edges: DeviceEdges,
+    pub(crate) edges: DeviceEdges,
     /// Evenly spread edges, highest contrast first: four words each, x, y (floats), direction and
     /// index.
-    pub points: Buffer<u32>,
+    pub(crate) points: Buffer<u32>,
     /// Host copy of the points.
-    pub point_words: Vec<u32>,
+    pub(crate) point_words: Vec<u32>,
     /// Per-pixel maps of the edges.
-    pub maps: Maps,
+    pub(crate) maps: Maps,
 }
 
 impl Scene {
@@ -62,12 +62,20 @@ impl Scene {
             size: self.edges.size(),
         })
     }
-    /// Returns the number of points.
-    pub fn points(&self) -> usize {
+    /// Returns the width and height of the image, in pixels.
+    pub fn size(&self) -> (usize, usize) {
+        (self.width, self.height)
+    }
+    /// Returns the number of edge points. Nothing is found in a scene without any.
+    pub fn edges(&self) -> usize {
+        self.edges.count
+    }
+    /// Returns the number of points that pairs are made of.
+    pub(crate) fn points(&self) -> usize {
         self.point_words.len() / 4
     }
     /// Returns the position of a point, in pixels.
-    pub fn point(&self, i: usize) -> (f32, f32) {
+    pub(crate) fn point(&self, i: usize) -> (f32, f32) {
         (f32::from_bits(self.point_words[4 * i]), f32::from_bits(self.point_words[4 * i + 1]))
     }
 }

@@ -5,14 +5,14 @@
 ///
 /// Built with a counting sort: the invariants of [`crate::bases`] have 576 keys, fewer than a hash
 /// table has buckets.
-pub struct DenseMultiTable<T> {
+pub(crate) struct DenseMultiTable<T> {
     starts: Vec<u32>,
     values: Vec<T>,
 }
 
 impl<T: Copy> DenseMultiTable<T> {
     /// Builds a table from pairs whose keys are below `keys`.
-    pub fn build(keys: u32, pairs: &[(u32, T)]) -> DenseMultiTable<T> {
+    pub(crate) fn build(keys: u32, pairs: &[(u32, T)]) -> DenseMultiTable<T> {
         let mut starts = vec![0u32; keys as usize + 1];
         for &(key, _) in pairs {
             starts[key as usize + 1] += 1;
@@ -26,11 +26,11 @@ impl<T: Copy> DenseMultiTable<T> {
         DenseMultiTable { starts, values }
     }
     /// Returns the start of each key's values, followed by the end of the last.
-    pub fn starts(&self) -> &[u32] {
+    pub(crate) fn starts(&self) -> &[u32] {
         &self.starts
     }
     /// Returns all values, sorted by key.
-    pub fn values(&self) -> &[T] {
+    pub(crate) fn values(&self) -> &[T] {
         &self.values
     }
 }

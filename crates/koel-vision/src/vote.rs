@@ -20,7 +20,7 @@ const RESIDENT: usize = 4096;
 /// Takes one fill and a launch for each part of the table, in which each pair of scene points looks
 /// up all models at once. Reads back 8 bytes per model, scene point and kept hypothesis. The result
 /// is the same on every device, and for each model independent of the others.
-pub fn candidates(
+pub(crate) fn candidates(
     stream: &Stream,
     scene: &Scene,
     table: &JointTable,

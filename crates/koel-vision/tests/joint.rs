@@ -1,23 +1,18 @@
 //! Many models in one table: each is found as if it were alone, regardless of earlier additions and
 //! removals.
 use koel::Device;
-use koel_vision::bases::Pass;
-use koel_vision::textures::texture;
-use koel_vision::{Grey, JointTable, Matcher, Model, Options, Outcome, Scene};
+use koel_vision::synthetic::texture;
+use koel_vision::{Grey, JointTable, Matcher, Model, Options, Outcome, Pass, Scene};
 
 fn options(bases: usize, points: usize, quota: usize) -> Options {
-    let level = Pass {
-        tilts: vec![],
-        bases,
-        scene_points: points,
-        scales: (0.6, 1.5),
-        a_point: 4,
-        quota,
-        around: 0.5,
-    };
-    let tilted =
-        Pass { tilts: vec![(1.4, 2)], bases: bases / 2, a_point: 2, around: 1.0, ..level.clone() };
-    Options { passes: vec![level, tilted], ..Options::default() }
+    let level = Pass::default().with_bases(bases).with_scene_points(points).with_quota(quota);
+    let tilted = level
+        .clone()
+        .with_tilts(vec![(1.4, 2)])
+        .with_bases(bases / 2)
+        .with_a_point(2)
+        .with_around(1.0);
+    Options::default().with_passes(vec![level, tilted])
 }
 fn part(image: &Grey, x: usize, y: usize, width: usize, height: usize) -> Grey {
     let at = |i: usize| image.pixels[(y + i / width) * image.width + x + i % width];
@@ -31,8 +26,9 @@ fn models(scene: &Grey, n: usize, size: (usize, usize)) -> Vec<Model> {
     };
     (0..n).map(|k| Model::of(&image(k)).unwrap()).collect()
 }
-fn timeless(outcome: Outcome) -> Outcome {
-    Outcome { seconds: [0.0; 3], ..outcome }
+fn timeless(mut outcome: Outcome) -> Outcome {
+    outcome.seconds = [0.0; 3];
+    outcome
 }
 /// Checks that every model of the table has the same outcome as alone. Returns the numbers of the
 /// models found.
@@ -95,8 +91,7 @@ fn the_executor_finds_the_same() {
     let devices =
         [Device::cpu().unwrap(), Device::executor(5)].into_iter().chain(Device::cuda(0).ok());
     let outcomes = devices.map(|device| {
-        let matcher =
-            Matcher::new(&device, Options { evidence: -1e9, ..options(16, 60, 12) }).unwrap();
+        let matcher = Matcher::new(&device, options(16, 60, 12).with_evidence(-1e9)).unwrap();
         let mut table = matcher.table(&models[..5]).unwrap();
         table.add([&models[6]]).unwrap();
         assert!(table.remove(1).unwrap());

@@ -1,31 +1,26 @@
 //! Default matcher: finds, rejects, and is deterministic.
 use koel::Device;
-use koel_vision::bases::Pass;
-use koel_vision::random::Random;
-use koel_vision::synthetic::{Level, pair};
-use koel_vision::textures::texture;
-use koel_vision::{Affine, Freedom, Grey, Matcher, Model, Options, Outcome};
+use koel_vision::synthetic::{Level, pair, texture};
+use koel_vision::{Affine, Freedom, Grey, Matcher, Model, Options, Outcome, Pass};
 
 fn textures() -> Vec<Grey> {
     (0..4).map(|seed| texture(420, 340, seed)).collect()
 }
 fn find(device: &Device, options: Options, model: &Grey, scene: &Grey) -> Outcome {
     let matcher = Matcher::new(device, options).unwrap();
-    let outcome = matcher.find(&Model::of(model).unwrap(), &matcher.scene(scene).unwrap()).unwrap();
-    Outcome { seconds: [0.0; 3], ..outcome }
+    let scene = matcher.scene(scene).unwrap();
+    let mut outcome = matcher.find(&Model::of(model).unwrap(), &scene).unwrap();
+    outcome.seconds = [0.0; 3];
+    outcome
 }
 /// Options with a tenth of the default's work.
 fn little() -> Options {
-    let pass = Pass {
-        tilts: vec![(1.4, 2)],
-        bases: 40,
-        scene_points: 700,
-        scales: (0.6, 1.5),
-        a_point: 4,
-        quota: 600,
-        around: 0.5,
-    };
-    Options { passes: vec![pass], ..Options::default() }
+    let pass = Pass::default()
+        .with_tilts(vec![(1.4, 2)])
+        .with_bases(40)
+        .with_scene_points(700)
+        .with_quota(600);
+    Options::default().with_passes(vec![pass])
 }
 
 /// Small version of the quality table of docs/vision.md: one pair of each of the harder levels.
@@ -71,24 +66,21 @@ fn the_number_of_threads_changes_nothing() {
     assert!(outcomes[0].found.is_some());
     assert_eq!(outcomes[0], outcomes[1]);
     assert_eq!(outcomes[0], outcomes[2]);
-    let other =
-        find(&Device::cpu().unwrap(), Options { seed: 2, ..little() }, &pair.model, &pair.scene);
+    let other = find(&Device::cpu().unwrap(), little().with_seed(2), &pair.model, &pair.scene);
     assert_ne!(other.hypotheses, outcomes[0].hypotheses);
 }
 
 /// The kernels of a GPU, checked for races and bounds, give the same bits.
 #[test]
 fn the_kernels_say_the_same_on_the_executor() {
-    let pass = Pass {
-        tilts: vec![(1.4, 1)],
-        bases: 30,
-        scene_points: 100,
-        scales: (0.6, 1.5),
-        a_point: 2,
-        quota: 20,
-        around: 1.0,
-    };
-    let options = Options { passes: vec![pass], evidence: -1e9, ..Options::default() };
+    let pass = Pass::default()
+        .with_tilts(vec![(1.4, 1)])
+        .with_bases(30)
+        .with_scene_points(100)
+        .with_a_point(2)
+        .with_quota(20)
+        .with_around(1.0);
+    let options = Options::default().with_passes(vec![pass]).with_evidence(-1e9);
     let scene = texture(150, 120, 6);
     let at = |i: usize| scene.pixels[(20 + i / 100) * 150 + 30 + i % 100];
     let model = Grey { width: 100, height: 80, pixels: (0..100 * 80).map(at).collect() };
@@ -119,8 +111,7 @@ fn freedom_is_respected() {
         });
         let scene = Grey { width: 420, height: 360, pixels: pixels.collect() };
         for freedom in [Freedom::Rigid, Freedom::Similarity] {
-            let outcome =
-                find(&device, Options { freedom: Some(freedom), ..little() }, &image, &scene);
+            let outcome = find(&device, little().with_freedom(freedom), &image, &scene);
             if freedom == Freedom::Rigid && !rigid {
                 assert_eq!(outcome.found, None);
                 continue;
@@ -158,7 +149,6 @@ fn large_images_are_mapped_in_their_own_pixels() {
 
 #[test]
 fn images_that_say_nothing_are_told() {
-    let mut random = Random::new(1);
     for image in [
         Grey::filled(1, 1, 0.0),
         Grey::filled(7, 300, 9.0),
@@ -172,11 +162,12 @@ fn images_that_say_nothing_are_told() {
         assert_eq!(outcome.found, None);
     }
     // Pure noise is a valid model, but found nowhere.
-    let noise = Grey {
-        width: 160,
-        height: 120,
-        pixels: (0..19200).map(|_| 255.0 * random.unit()).collect(),
-    };
+    let mut state = 1u64;
+    let pixels = (0..19200).map(|_| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 56) as f32
+    });
+    let noise = Grey { width: 160, height: 120, pixels: pixels.collect() };
     let outcome = find(&Device::cpu().unwrap(), little(), &noise, &texture(300, 240, 2));
     assert_eq!(outcome.found, None, "{}", outcome.evidence);
 }

@@ -1,5 +1,5 @@
 //! Files of many models: round trips, and rejection of damaged files.
-use koel_vision::textures::texture;
+use koel_vision::synthetic::texture;
 use koel_vision::{Model, Models, ModelsError};
 use std::path::Path;
 
@@ -76,7 +76,7 @@ fn more_points_than_a_model_has_are_refused() {
     let whole = all.to_bytes();
     // Magic, version, number of models, name, size and map.
     let start = 16 + 4 + 1 + 8 + 24;
-    assert_eq!(whole[start..start + 4], (model.points.len() as u32).to_le_bytes());
+    assert_eq!(whole[start..start + 4], (model.points() as u32).to_le_bytes());
     for (points, contour, is_model) in
         [(260, 1500, true), (261, 1500, false), (260, 1501, false), (65_536, 12, false)]
     {

@@ -1,7 +1,7 @@
 //! A user's library: neighbours of points, and a search for one image in another.
 use koel::Device;
 use koel_spatial::SpatialHash;
-use koel_vision::{Matcher, Model, Options, textures::texture};
+use koel_vision::{Matcher, Model, Options, synthetic::texture};
 
 /// Returns the points within a distance of 1 of the first.
 pub fn near(points: &[[f32; 3]]) -> Result<Vec<u32>, Box<dyn std::error::Error>> {

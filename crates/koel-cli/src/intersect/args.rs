@@ -75,12 +75,12 @@ impl Clouds {
     }
     /// Returns the options of method robust.
     pub(crate) fn robust(&self) -> RobustOptions {
-        RobustOptions { assume_closed: self.assume_closed }
+        RobustOptions::default().with_assume_closed(self.assume_closed)
     }
     /// Returns the options of method paper.
     pub(crate) fn paper(&self) -> PaperOptions {
         let (inside_above, outside_below) = (self.inside_above, self.outside_below);
-        PaperOptions { inside_above, outside_below, ..PaperOptions::default() }
+        PaperOptions::default().with_inside_above(inside_above).with_outside_below(outside_below)
     }
 }
 

@@ -164,7 +164,7 @@ impl Report {
     }
 }
 fn cloud(s: &Surface, file: String, dropped_by_reader: usize, labels_file: String) -> Cloud {
-    let LabelCounts { unknown, intersection, inside, outside } = s.voxels;
+    let LabelCounts { unknown, intersection, inside, outside, .. } = s.voxels;
     Cloud {
         labels_file,
         counts: Counts { unknown, intersection, inside, outside },

@@ -2,7 +2,6 @@
 use crate::failure::{Failure, Outcome};
 use crate::output;
 use image::{ImageFormat, Rgb, RgbImage};
-use koel_vision::affine::corners;
 use koel_vision::{Found, Grey};
 use std::io::Cursor;
 use std::path::Path;
@@ -17,7 +16,7 @@ pub(super) fn overlay(scene: &RgbImage, found: Option<(&Found, (usize, usize))>)
     for &(x, y) in &found.inlier_points {
         dot(&mut picture, x, y, 0, INLIER);
     }
-    let corners = corners(width, height).map(|c| found.map.apply(c));
+    let corners = found.map.outline(width, height);
     for (i, &from) in corners.iter().enumerate() {
         line(&mut picture, from, corners[(i + 1) % 4]);
     }

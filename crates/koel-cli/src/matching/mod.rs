@@ -129,11 +129,9 @@ impl<'a> Search<'a> {
     ) -> Outcome<Search<'a>> {
         let opened = device::open(global.device, global.threads)?;
         let options = if args.quick { Options::quick() } else { Options::default() };
-        let options = Options { seed: global.seed, freedom: args.freedom(), ..options };
-        let paper = (args.method == Method::Paper).then(|| PaperOptions {
-            freedom: args.paper_freedom(),
-            seed: global.seed,
-            ..PaperOptions::default()
+        let options = options.with_seed(global.seed).with_freedom(args.freedom());
+        let paper = (args.method == Method::Paper).then(|| {
+            PaperOptions::default().with_freedom(args.paper_freedom()).with_seed(global.seed)
         });
         let stream = opened.device.stream()?;
         let corners = match (&paper, &only) {
@@ -251,7 +249,7 @@ impl<'a> Search<'a> {
         let mut report = match results.found.first() {
             Some(best) => Report::found(name, best.name.into(), &best.outcome, &best.found),
             None => {
-                let reason = match scene.edges.count == 0 {
+                let reason = match scene.edges() == 0 {
                     true => "the scene has no edges".into(),
                     false if self.models.iter().len() == 0 => "there are no models".into(),
                     false => format!("not enough evidence for it ({evidence:.0} nats)"),
@@ -280,8 +278,7 @@ impl<'a> Search<'a> {
     /// Draws the pictures that are wanted.
     fn draw(&self, picture: &Picture, number: Option<u64>, results: &Results<'_>) -> Outcome {
         if let Some(path) = &self.args.overlay {
-            let best =
-                results.found.first().map(|of| (&of.found, (of.model.width, of.model.height)));
+            let best = results.found.first().map(|of| (&of.found, of.model.size()));
             draw::write(&numbered(path, number), &draw::overlay(&picture.color, best))?;
         }
         if let Some(path) = &self.args.votes {
@@ -388,8 +385,9 @@ pub(crate) fn run_models(global: &Global, args: ModelsArgs) -> Outcome {
         }
         Change::List { db } => {
             let models = Models::load(&db).map_err(Failure::input)?;
-            let line = |(name, m): (&str, &Model)| {
-                format!("{name}\t{} x {}\t{} points\n", m.width, m.height, m.points.len())
+            let line = |(name, model): (&str, &Model)| {
+                let (width, height) = model.size();
+                format!("{name}\t{width} x {height}\t{} points\n", model.points())
             };
             output::print(&models.iter().map(line).collect::<String>())
         }

@@ -54,6 +54,7 @@ impl Boolean {
 
 /// Points of both clouds in their poses, with labels.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct LabelledPoints {
     /// Positions and normals.
     pub points: PointCloud,
@@ -174,6 +175,7 @@ impl Solids {
 }
 /// Watertight surface of a Boolean.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct BooleanMesh {
     /// Triangles, in the units of the points.
     pub mesh: Mesh,

@@ -58,7 +58,7 @@ mod surface;
 pub use boolean::{Boolean, BooleanMesh, LabelledPoints, Solids};
 pub use pose::Pose;
 pub use recorded::RecordedFrames;
-pub use summary::{LabelCounts, Summary, Surface};
+pub use summary::{LabelCounts, Measures, Summary, Surface};
 
 use crate::grid::Grid;
 use crate::mesh::PointCloud;
@@ -226,13 +226,18 @@ impl Default for Method {
 }
 /// Options of the robust method.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[non_exhaustive]
 pub struct RobustOptions {
     /// Treat both surfaces as closed, whatever their closedness.
     pub assume_closed: bool,
 }
+crate::options::setters! { RobustOptions:
+    assume_closed by with_assume_closed: bool;
+}
 /// Angles and rounds of the paper's method. The paper specifies no angles; the defaults are those
 /// of Zachmann's lecture.
 #[derive(Clone, Copy, PartialEq, Debug)]
+#[non_exhaustive]
 pub struct PaperOptions {
     /// Minimum angle, in degrees, between a step and the other surface's normal for the step to
     /// lead inside.
@@ -243,6 +248,11 @@ pub struct PaperOptions {
     /// unknown.
     pub rounds: u32,
 }
+crate::options::setters! { PaperOptions:
+    inside_above by with_inside_above: f64;
+    outside_below by with_outside_below: f64;
+    rounds by with_rounds: u32;
+}
 impl Default for PaperOptions {
     fn default() -> Self {
         PaperOptions { inside_above: 110.0, outside_below: 70.0, rounds: 16 }
@@ -251,6 +261,7 @@ impl Default for PaperOptions {
 
 /// Duration of each stage of a frame, in milliseconds.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[non_exhaustive]
 pub struct Timings {
     /// Points to voxel keys.
     pub voxelize: f64,
@@ -272,6 +283,7 @@ impl Timings {
 
 /// Occupied voxel of one cloud, with its label.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct LabelledVoxel {
     /// Coordinates i, j, k in the grid.
     pub voxel: [u32; 3],

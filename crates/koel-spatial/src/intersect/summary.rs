@@ -10,6 +10,7 @@ const ISO_OF_CLEAN_SCANS: f64 = 0.472;
 
 /// Number of voxels or points with each label.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct LabelCounts {
     /// Not certain.
     pub unknown: u64,
@@ -36,6 +37,7 @@ impl LabelCounts {
 
 /// Results for one cloud after a frame.
 #[derive(Clone, Copy, PartialEq, Debug)]
+#[non_exhaustive]
 pub struct Surface {
     /// Number of points given.
     pub points: usize,
@@ -48,6 +50,7 @@ pub struct Surface {
 }
 /// Measures of a surface from the robust method.
 #[derive(Clone, Copy, PartialEq, Debug)]
+#[non_exhaustive]
 pub struct Measures {
     /// |sum of area x normal| / area: 0 for a closed surface.
     pub closedness: f64,
@@ -75,6 +78,7 @@ impl Measures {
 
 /// Results of a frame.
 #[derive(Clone, Copy, PartialEq, Debug)]
+#[non_exhaustive]
 pub struct Summary {
     /// First cloud.
     pub a: Surface,

@@ -1,18 +1,4 @@
 //! Normals for points that have none.
-//!
-//! The normal of a point is that of the plane that best fits its k nearest points: the eigenvector
-//! of the least eigenvalue of their covariance (H. Hoppe, T. DeRose, T. Duchamp, J. McDonald, W.
-//! Stuetzle: Surface reconstruction from unorganized points, 1992). This leaves the sign open;
-//! [`Orientation`] determines it. Neighbours come from a [`SpatialHash`].
-//!
-//! ```
-//! use koel_spatial::{NormalOptions, estimate_normals};
-//!
-//! let plane: Vec<[f32; 3]> = (0..100).map(|i| [(i % 10) as f32, (i / 10) as f32, 5.0]).collect();
-//! let estimate = estimate_normals(&koel::Device::cpu()?, &plane, &NormalOptions::default())?;
-//! assert!(estimate.normals.iter().all(|n| n[2] > 0.999));
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
 
 mod orient;
 mod plane;
@@ -28,12 +14,18 @@ pub const MIN_NEIGHBOURS: usize = 3;
 
 /// Options of the estimation of normals.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct NormalOptions {
     /// Points that a plane is fitted to, including the point itself: at least [`MIN_NEIGHBOURS`].
     /// More neighbours smooth out noise, but edges as well.
     pub neighbours: usize,
     /// Side that a normal points to.
     pub orientation: Orientation,
+}
+
+crate::options::setters! { NormalOptions:
+    neighbours by with_neighbours: usize;
+    orientation by with_orientation: Orientation;
 }
 
 impl Default for NormalOptions {
@@ -66,6 +58,7 @@ pub enum Orientation {
 
 /// Normals and a report of their estimation.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct NormalEstimate {
     /// Unit normal of each point.
     pub normals: Vec<[f32; 3]>,
@@ -75,6 +68,7 @@ pub struct NormalEstimate {
 
 /// Report of the estimation of normals.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct NormalReport {
     /// Points that each plane was fitted to.
     pub neighbours: usize,
@@ -90,6 +84,7 @@ pub struct NormalReport {
 
 /// Reason why normals cannot be estimated.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum NormalError {
     /// There are fewer points than a plane needs.
     #[error(
@@ -126,6 +121,20 @@ const TURN: usize = 1 << 18;
 
 /// Estimates a unit normal for each point. Neighbours are searched on the device; planes are fitted
 /// on the host's threads.
+///
+/// The normal of a point is that of the plane that best fits its k nearest points: the eigenvector
+/// of the least eigenvalue of their covariance (H. Hoppe, T. DeRose, T. Duchamp, J. McDonald, W.
+/// Stuetzle: Surface reconstruction from unorganized points, 1992). This leaves the sign open;
+/// [`Orientation`] determines it. Neighbours come from a [`SpatialHash`].
+///
+/// ```
+/// use koel_spatial::{NormalOptions, estimate_normals};
+///
+/// let plane: Vec<[f32; 3]> = (0..100).map(|i| [(i % 10) as f32, (i / 10) as f32, 5.0]).collect();
+/// let estimate = estimate_normals(&koel::Device::cpu()?, &plane, &NormalOptions::default())?;
+/// assert!(estimate.normals.iter().all(|n| n[2] > 0.999));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// Memory: 4 bytes per neighbour of each point, plus 12 per edge for [`Orientation::Outwards`].
 /// Time: the search, about a microsecond per point for the planes, and a sort of the edges. The

@@ -9,6 +9,7 @@ use thiserror::Error;
 /// Error for a file that cannot be read as a scan.
 #[derive(Clone, Debug, Error, PartialEq)]
 #[error("{}: {error}", file.display())]
+#[non_exhaustive]
 pub struct ReadError {
     /// Path of the file.
     pub file: PathBuf,
@@ -20,6 +21,7 @@ pub struct ReadError {
 /// Fault in the content of a file.
 #[derive(Clone, Debug, Error, PartialEq)]
 #[error("{place}{kind}")]
+#[non_exhaustive]
 pub struct ParseError {
     /// Place of the fault.
     pub place: Place,
@@ -51,6 +53,7 @@ impl fmt::Display for Place {
 
 /// Kinds of faults. Indices of vertices and faces start at 0; OBJ's own indices start at 1.
 #[derive(Clone, Debug, Error, PartialEq)]
+#[non_exhaustive]
 pub enum ParseErrorKind {
     /// The operating system reported an error.
     #[error("cannot be read: {1}")]

@@ -76,6 +76,7 @@ impl fmt::Display for Format {
 
 /// Format of the file, and what was omitted.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct ReadReport {
     /// Format of the file.
     pub format: Format,
@@ -95,6 +96,7 @@ pub struct ReadReport {
 
 /// Content of a file that a scan does not keep, or keeps in another form.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ReadNote {
     /// Place of the content, or of its first occurrence.
     pub place: Place,

@@ -6,6 +6,7 @@ use crate::grid::axis_name;
 
 /// Reason why points cannot be hashed or a query cannot be answered.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum SearchError {
     /// Device error: out of memory, mismatched lengths, or buffers of another device.
     #[error(transparent)]

@@ -1,30 +1,4 @@
 //! Neighbour search on a device, with points hashed into a voxel grid.
-//!
-//! A [`SpatialHash`] sorts points by cell and keeps a [`koel::Map`] from occupied cells to their
-//! points. Queries are batched, from host slices or device buffers: all points
-//! [within](SpatialHash::within) a radius of each query, or the k [nearest](SpatialHash::nearest).
-//! The caller chooses the cell size; it affects only speed and the order of results. For radius
-//! queries, choose cells about as large as the radius; for k neighbours, cells of about k / 4
-//! points.
-//!
-//! ```
-//! use koel_spatial::SpatialHash;
-//!
-//! let points = [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [5.0, 0.0, 0.0], [1.5, 0.0, 0.0]];
-//! let hash = SpatialHash::build(&koel::Device::cpu()?, &points, 1.0)?;
-//! let near = hash.within(&points, 1.0)?;
-//! assert_eq!(near.of(1), [0, 1, 3]);
-//! let nearest = hash.nearest(&[[4.0, 0.0, 0.0]], 2)?;
-//! assert_eq!((nearest.of(0), nearest.squared_distances_of(0)), (&[2, 3][..], &[1.0, 6.25][..]));
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
-//!
-//! # Exactness
-//! Coordinates are `f32`. The squared distance of two points is computed in `f64`, x first, then y,
-//! then z, and compared with the square of the radius: no neighbour is missed and none is added,
-//! wherever points and queries lie, and every device returns the same answer in the same order. Any
-//! finite coordinate works, negative or huge. There may be up to 2^63 cells
-//! ([`SearchError::TooManyCells`] beyond).
 
 mod answers;
 mod build;
@@ -40,10 +14,36 @@ use koel_kernels::spatial_search::nearest::find_nearest;
 use koel_kernels::spatial_search::table::{Cells, Grid};
 use koel_kernels::spatial_search::within::{Lists, count_within, list_within};
 
-/// Points sorted by the cells of a voxel grid, and a hash table of the occupied cells.
+/// Neighbour search on a device, with points hashed into a voxel grid.
 ///
-/// Memory: 16 bytes per point; for each occupied cell 16 bytes and a pair of the map (about 10
-/// bytes).
+/// Points are sorted by cell, and a [`koel::Map`] leads from occupied cells to their points.
+/// Queries are batched, from host slices or device buffers: all points
+/// [within](SpatialHash::within) a radius of each query, or the k [nearest](SpatialHash::nearest).
+/// The caller chooses the cell size; it affects only speed and the order of results. For radius
+/// queries, choose cells about as large as the radius; for k neighbours, cells of about k / 4
+/// points.
+///
+/// ```
+/// use koel_spatial::SpatialHash;
+///
+/// let points = [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [5.0, 0.0, 0.0], [1.5, 0.0, 0.0]];
+/// let hash = SpatialHash::build(&koel::Device::cpu()?, &points, 1.0)?;
+/// let near = hash.within(&points, 1.0)?;
+/// assert_eq!(near.of(1), [0, 1, 3]);
+/// let nearest = hash.nearest(&[[4.0, 0.0, 0.0]], 2)?;
+/// assert_eq!((nearest.of(0), nearest.squared_distances_of(0)), (&[2, 3][..], &[1.0, 6.25][..]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Exactness
+/// Coordinates are `f32`. The squared distance of two points is computed in `f64`, x first, then y,
+/// then z, and compared with the square of the radius: no neighbour is missed and none is added,
+/// wherever points and queries lie, and every device returns the same answer in the same order. Any
+/// finite coordinate works, negative or huge. There may be up to 2^63 cells
+/// ([`SearchError::TooManyCells`] beyond).
+///
+/// # Memory
+/// 16 bytes per point; for each occupied cell 16 bytes and a pair of the map (about 10 bytes).
 pub struct SpatialHash {
     device: Device,
     grid: Grid,
@@ -154,7 +154,7 @@ impl SpatialHash {
     /// The neighbours of a query are ordered by cell (x, then y, then z), and by index within a
     /// cell. The order is the same on every device, but depends on the cell size. A point is a
     /// neighbour of itself. Memory: 4 bytes per neighbour and 16 per query;
-    /// [`count_within`](Self::count_within) returns the counts beforehand.
+    /// [`count_within_into`](Self::count_within_into) returns the counts beforehand.
     ///
     /// # Errors
     /// [`SearchError`]: a query is not finite, the radius is invalid, or memory runs out.
@@ -184,12 +184,12 @@ impl SpatialHash {
         let n = triples("query", queries.len())?;
         let (mut counts, mut offsets) = (self.device.alloc(n + 1)?, self.device.alloc(n + 1)?);
         counts.view_mut().slice(n..)?.fill_bytes(0, stream)?;
-        self.count_within(stream, queries, radius, counts.view_mut().slice(..n)?)?;
+        self.count_within_into(stream, queries, radius, counts.view_mut().slice(..n)?)?;
         let mut scan = Scan::new(&self.device, n + 1)?;
         scan.exclusive(stream, counts.view(), offsets.view_mut())?;
         let total = scan.total().download()?[0];
         let mut indices = self.device.alloc(usize::try_from(total).unwrap_or(usize::MAX))?;
-        self.list_within(stream, queries, radius, offsets.view(), indices.view_mut())?;
+        self.list_within_into(stream, queries, radius, offsets.view(), indices.view_mut())?;
         Ok((offsets, indices))
     }
 
@@ -202,7 +202,7 @@ impl SpatialHash {
     ///
     /// # Errors
     /// Invalid radius, mismatched lengths, or buffers of another device.
-    pub fn count_within(
+    pub fn count_within_into(
         &self,
         stream: &Stream,
         queries: View<'_, u32>,
@@ -235,7 +235,7 @@ impl SpatialHash {
     ///
     /// # Errors
     /// Invalid radius, mismatched lengths, or buffers of another device.
-    pub fn list_within(
+    pub fn list_within_into(
         &self,
         stream: &Stream,
         queries: View<'_, u32>,

@@ -7,6 +7,7 @@ use crate::random::Random;
 /// Selection rules for bases. A basis that is too short magnifies errors; one that is too long
 /// leaves few cells.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct BasisRules {
     /// Probability that a pair (or triple) is taken: the paper's one third.
     pub chance: f32,
@@ -22,12 +23,18 @@ impl Default for BasisRules {
     }
 }
 
+crate::options::setters! { BasisRules:
+    chance by with_chance: f32;
+    lengths by with_lengths: (f32, f32);
+    thinnest by with_thinnest: f32;
+}
+
 /// Indices of two points (the third repeats the second), or of three.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct PointBasis(pub [u32; 3]);
+pub(super) struct PointBasis(pub [u32; 3]);
 
 /// Returns up to `most` distinct random bases.
-pub fn choose(
+pub(super) fn choose(
     points: &[Point],
     freedom: Freedom,
     rules: &BasisRules,
@@ -78,7 +85,7 @@ pub fn choose(
 
 impl PointBasis {
     /// Returns the map from basis coordinates to the plane. `None` if the points do not span it.
-    pub fn frame(&self, points: &[Point], freedom: Freedom) -> Option<Affine> {
+    pub(super) fn frame(&self, points: &[Point], freedom: Freedom) -> Option<Affine> {
         let [a, b, c] = self.0.map(|i| points[i as usize]);
         let (x, y) = (b.0 - a.0, b.1 - a.1);
         let linear = match freedom {
@@ -93,7 +100,7 @@ impl PointBasis {
         frame.inverse().map(|_| frame)
     }
     /// Returns the other points in the coordinates of this basis, with their indices.
-    pub fn coordinates<'p>(
+    pub(super) fn coordinates<'p>(
         &self,
         points: &'p [Point],
         freedom: Freedom,
@@ -104,7 +111,7 @@ impl PointBasis {
         others.filter_map(move |(i, &p)| Some((i, back?.apply(p))))
     }
     /// Returns the distance of the first two points, in pixels.
-    pub fn length(&self, points: &[Point]) -> f32 {
+    pub(super) fn length(&self, points: &[Point]) -> f32 {
         let [a, b, _] = self.0.map(|i| points[i as usize]);
         (b.0 - a.0).hypot(b.1 - a.1)
     }

@@ -24,7 +24,7 @@ const SIDE: usize = 48;
 const SAMPLES: usize = 20_000;
 
 /// Cells of a partition.
-pub struct Cells {
+pub(super) struct Cells {
     /// Cells per unit.
     scale: f32,
     shape: Shape,
@@ -45,7 +45,7 @@ enum Shape {
 impl Cells {
     /// Builds cells for the coordinates of a model. Uniform cells are a tenth of a basis wide; for
     /// rigid maps, 6 pixels.
-    pub fn of(
+    pub(super) fn of(
         partition: Partition,
         freedom: Freedom,
         points: &[Point],
@@ -93,11 +93,11 @@ impl Cells {
         (u.is_finite() && v.is_finite() && inside(cell.0) && inside(cell.1)).then_some(cell)
     }
     /// Returns the key of a point.
-    pub fn key(&self, at: Point) -> Option<u32> {
+    pub(super) fn key(&self, at: Point) -> Option<u32> {
         self.cell(at).map(packed)
     }
     /// Returns the keys of the point's cell and of its eight neighbours.
-    pub fn around(&self, at: Point) -> impl Iterator<Item = u32> + use<> {
+    pub(super) fn around(&self, at: Point) -> impl Iterator<Item = u32> + use<> {
         let neighbours = |(u, v): (i32, i32)| {
             (-1..=1).flat_map(move |du| (-1..=1).map(move |dv| packed((u + du, v + dv))))
         };

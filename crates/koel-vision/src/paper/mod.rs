@@ -1,35 +1,54 @@
 //! Geometric hashing as published, based on points alone, for comparison with the default matcher.
 //!
 //! Implements Alcantara et al. 2009, section 6 (two points form a basis; votes for pairs of bases),
-//! and Zachmann's lecture (rigid and affine bases; verification; measures against noise). The
-//! modules follow the data. Bases of points ([`basis`]) give every other point two coordinates that
-//! are invariant under motion. Cells of these ([`cells`]) are the keys of a multi-value table
-//! ([`table`]) whose values are the model's bases. A scene's bases look up the cells of their
-//! points and count ([`votes`]). Pairs of bases with more votes than chance explains are verified
-//! ([`mod@verify`]). [`naive`] is an exhaustive search.
-pub mod basis;
-pub mod cells;
-pub mod naive;
-pub mod table;
-pub mod verify;
-pub mod votes;
+//! and Zachmann's lecture (rigid and affine bases; verification; measures against noise). Bases of
+//! points give every other point two coordinates that are invariant under motion. Cells of these
+//! are the keys of a multi-value table whose values are the model's bases. A scene's bases look up
+//! the cells of their points and count. Pairs of bases with more votes than chance explains are
+//! verified.
+//!
+//! [`PointSet`] takes the points from an image, a model or a scene, [`match_points`] searches one
+//! set for another, and [`find`] does the same for plain points and reports more.
+//!
+//! ```
+//! use koel_vision::paper::{PaperOptions, PointSet, match_points};
+//! use koel_vision::{Freedom, synthetic::texture};
+//!
+//! let stream = koel::Device::cpu()?.stream()?;
+//! let options = PaperOptions::default().with_freedom(Freedom::Rigid).with_points(100);
+//! let set = |seed| PointSet::of_edges(&stream, &texture(160, 120, seed), &options);
+//! let outcome = match_points(&stream, &set(1)?, &set(2)?, &options)?;
+//! assert_eq!(outcome.found, None);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+mod basis;
+mod cells;
+pub(crate) mod table;
+mod verify;
+mod votes;
+
+pub use basis::BasisRules;
+pub use cells::Partition;
+pub use table::Lookup;
+pub use verify::Verified;
+pub use votes::{Hypothesis, Weights};
 
 use crate::affine::Affine;
 use crate::corners::{corners, evenly};
-use crate::edges::{Edge, spread, strongest_first};
+use crate::edges::{DeviceEdges, Edge, spread, strongest_first};
 use crate::fit::Freedom;
 use crate::matcher::{Found, Outcome};
 use crate::model::{Model, working_size};
 use crate::picture::Grey;
 use crate::random::Random;
 use crate::scene::Scene;
-use basis::{BasisRules, PointBasis, choose};
-use cells::{Cells, Partition};
+use basis::{PointBasis, choose};
+use cells::Cells;
 use koel::Stream;
 use std::time::Instant;
-use table::{Lookup, MultiTable};
-use verify::{Verified, verify};
-use votes::{Hypothesis, Weights, count};
+use table::MultiTable;
+use verify::verify;
+use votes::count;
 
 /// Point of the plane.
 pub type Point = (f32, f32);
@@ -56,6 +75,7 @@ impl std::str::FromStr for Features {
 
 /// Options of the published method. Every measure against noise is a switch.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct PaperOptions {
     /// Allowed maps, which determine the type of basis.
     pub freedom: Freedom,
@@ -106,8 +126,25 @@ impl Default for PaperOptions {
     }
 }
 
+crate::options::setters! { PaperOptions:
+    freedom by with_freedom: Freedom;
+    points by with_points: usize;
+    apart by with_apart: f32;
+    rules by with_rules: BasisRules;
+    bases by with_bases: (usize, usize);
+    lookup by with_lookup: Lookup;
+    partition by with_partition: Partition;
+    neighbour_entries by with_neighbour_entries: bool;
+    neighbour_votes by with_neighbour_votes: bool;
+    weights by with_weights: Weights;
+    inlier by with_inlier: f32;
+    false_alarm by with_false_alarm: f64;
+    seed by with_seed: u64;
+}
+
 /// Result of the published method.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct PaperOutcome {
     /// Best map that chance does not explain.
     pub found: Option<Verified>,
@@ -125,7 +162,7 @@ pub struct PaperOutcome {
 
 /// Returns the points of an image that the published method uses: the strongest edges, evenly
 /// spread.
-pub fn points_of(edges: &[Edge], options: &PaperOptions) -> Vec<Point> {
+fn points_of(edges: &[Edge], options: &PaperOptions) -> Vec<Point> {
     let order = strongest_first(edges, |e| e.strength);
     spread(edges, order.into_iter(), options.apart, options.points)
         .into_iter()
@@ -133,7 +170,7 @@ pub fn points_of(edges: &[Edge], options: &PaperOptions) -> Vec<Point> {
         .collect()
 }
 
-/// Image as a set of points.
+/// Image as a set of points. With points of your own, the fields say what they are.
 #[derive(Clone, Debug)]
 pub struct PointSet {
     /// Points in working coordinates.
@@ -154,7 +191,18 @@ impl PointSet {
         let points = points_of(&scene.edges.download()?, options);
         Ok(PointSet { points, size: (scene.width, scene.height), to_image: scene.to_image })
     }
-    /// Returns an image's corners.
+    /// Returns an image's strongest edges. Finds them on the device of `stream` and reads them
+    /// back.
+    pub fn of_edges(
+        stream: &Stream,
+        image: &Grey,
+        options: &PaperOptions,
+    ) -> koel::Result<PointSet> {
+        let (small, to_image) = working_size(image);
+        let points = points_of(&DeviceEdges::find(stream, &small)?.download()?, options);
+        Ok(PointSet { points, size: (image.width, image.height), to_image })
+    }
+    /// Returns an image's corners. Finds them on the device of `stream` and reads them back.
     pub fn of_corners(
         stream: &Stream,
         image: &Grey,
@@ -167,7 +215,8 @@ impl PointSet {
     }
 }
 
-/// Runs [`find`] on images and returns the result in their pixels.
+/// Runs [`find`] on images and returns the result in their pixels. Its hypotheses count votes
+/// instead of evidence.
 pub fn match_points(
     stream: &Stream,
     model: &PointSet,
@@ -196,9 +245,37 @@ pub fn match_points(
     })
 }
 
+/// Bases of model and scene, and the cells of their coordinates.
+struct Bases {
+    model: Vec<PointBasis>,
+    scene: Vec<PointBasis>,
+    cells: Cells,
+}
+impl Bases {
+    fn choose(model: &[Point], scene: &[Point], options: &PaperOptions) -> Bases {
+        let PaperOptions { freedom, rules, bases, partition, .. } = options;
+        let mut random = Random::new(options.seed);
+        let of_model = choose(model, *freedom, rules, bases.0, &mut random);
+        let of_scene = choose(scene, *freedom, rules, bases.1, &mut random);
+        let cells = Cells::of(*partition, *freedom, model, &of_model, &mut random);
+        Bases { model: of_model, scene: of_scene, cells }
+    }
+}
+
+/// Returns the keys that a model's bases enter into the table, one for each point and basis, and
+/// those that a scene's bases look up: the input of a hash table, for measurements.
+///
+/// Depends only on the points and the options.
+pub fn table_keys(model: &[Point], scene: &[Point], options: &PaperOptions) -> [Vec<u32>; 2] {
+    let bases = Bases::choose(model, scene, options);
+    [(model, &bases.model), (scene, &bases.scene)].map(|(points, own)| {
+        entries(points, own, &bases.cells, options).into_iter().map(|(key, _)| key).collect()
+    })
+}
+
 /// Returns the table entries of a set of points: for every basis, the cells of the other points
 /// with the index of the basis.
-pub fn entries(
+fn entries(
     points: &[Point],
     bases: &[PointBasis],
     cells: &Cells,
@@ -216,18 +293,21 @@ pub fn entries(
     }
     pairs
 }
-/// Searches a scene's points for a model's. The result is the same on every device.
+
+/// Searches a scene's points for a model's. The result is the same on every device. Too few points
+/// are no error: nothing is found.
+///
+/// Bases and votes are computed on the host, the table is built and looked up on the device of
+/// `stream`; allocates and waits.
 pub fn find(
     stream: &Stream,
     model: &[Point],
     scene: &[Point],
     options: &PaperOptions,
 ) -> koel::Result<PaperOutcome> {
-    let mut random = Random::new(options.seed);
     let begin = Instant::now();
-    let model_bases = choose(model, options.freedom, &options.rules, options.bases.0, &mut random);
-    let scene_bases = choose(scene, options.freedom, &options.rules, options.bases.1, &mut random);
-    let cells = Cells::of(options.partition, options.freedom, model, &model_bases, &mut random);
+    let Bases { model: model_bases, scene: scene_bases, cells } =
+        Bases::choose(model, scene, options);
     let pairs = entries(model, &model_bases, &cells, options);
     let table = MultiTable::build(stream, &pairs, options.lookup)?;
     let built = Instant::now();

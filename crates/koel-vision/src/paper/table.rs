@@ -13,7 +13,7 @@ pub enum Lookup {
 }
 
 /// Multi-value table with contiguous values per key.
-pub struct MultiTable {
+pub(crate) struct MultiTable {
     keys: Vec<u32>,
     starts: Vec<u32>,
     values: Vec<u32>,
@@ -22,7 +22,7 @@ pub struct MultiTable {
 
 impl MultiTable {
     /// Builds the table from pairs with one radix sort. Values of a key keep their order.
-    pub fn build(
+    pub(crate) fn build(
         stream: &Stream,
         pairs: &[(u32, u32)],
         lookup: Lookup,
@@ -58,7 +58,7 @@ impl MultiTable {
         Ok(MultiTable { keys, starts, values, runs })
     }
     /// Returns the values of each queried key.
-    pub fn get(&self, keys: &[u32]) -> koel::Result<Vec<&[u32]>> {
+    pub(crate) fn get(&self, keys: &[u32]) -> koel::Result<Vec<&[u32]>> {
         let values = |run: Option<u32>| match run {
             Some(run) => {
                 &self.values
@@ -73,17 +73,5 @@ impl MultiTable {
                 .map(|key| values(self.keys.binary_search(key).ok().map(|i| i as u32)))
                 .collect(),
         })
-    }
-    /// Returns the number of distinct keys.
-    pub fn distinct(&self) -> usize {
-        self.keys.len()
-    }
-    /// Returns the number of values.
-    pub fn len(&self) -> usize {
-        self.values.len()
-    }
-    /// Returns whether there are no values.
-    pub fn is_empty(&self) -> bool {
-        self.values.is_empty()
     }
 }

@@ -11,6 +11,7 @@ const SIZES: RangeInclusive<f32> = 0.2..=5.0;
 
 /// Map that chance does not explain.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Verified {
     /// Map from model to scene.
     pub map: Affine,
@@ -90,7 +91,7 @@ fn log_chance(n: usize, k: usize, p: f64) -> f64 {
 /// the share of the scene's extent covered by such places. The points that define a map are close
 /// by construction and do not count. The candidates result from a comparison of `tried` maps: the
 /// options' false-alarm rate bounds the probability that any of all these is accepted by chance.
-pub fn verify(
+pub(super) fn verify(
     stream: &Stream,
     model: &[Point],
     scene: &[Point],

@@ -8,6 +8,7 @@ use rayon::prelude::*;
 
 /// Weights of votes: the lecture's three observations about noise. Without any, each vote counts 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct Weights {
     /// The longer the basis, the less an error of its points matters.
     pub by_length: bool,
@@ -17,8 +18,15 @@ pub struct Weights {
     pub by_density: bool,
 }
 
+crate::options::setters! { Weights:
+    by_length by with_by_length: bool;
+    by_distance by with_by_distance: bool;
+    by_density by with_by_density: bool;
+}
+
 /// Pair of bases.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Hypothesis {
     /// Index of the model's basis.
     pub model: usize,
@@ -42,7 +50,7 @@ const BATCH: usize = 64;
 /// chance. A pair is kept if its votes are so far above the mean that fewer than one such pair is
 /// expected among all pairs (normal tail). Counts are segments, one for each scene basis, so no two
 /// threads share a counter.
-pub fn count(
+pub(super) fn count(
     scene: &[Point],
     bases: &[PointBasis],
     model_bases: usize,

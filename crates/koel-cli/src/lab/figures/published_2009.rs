@@ -13,13 +13,8 @@ use koel::primitives::Scan;
 use koel_kernels::classic::two_level::{CountsOut, two_level_count, two_level_scatter};
 use koel_kernels::classic::{PairsIn, status};
 use koel_kernels::hash::Functions;
-use koel_vision::edges::edges;
-use koel_vision::paper::basis::{PointBasis, choose};
-use koel_vision::paper::cells::Cells;
-use koel_vision::paper::{PaperOptions, Point, entries, points_of};
-use koel_vision::random::Random;
-use koel_vision::synthetic::{Level, pair};
-use koel_vision::textures::texture;
+use koel_vision::paper::{PaperOptions, PointSet, table_keys};
+use koel_vision::synthetic::{Level, pair, texture};
 
 /// Times builds and lookups of all pairs, in milliseconds, against their number. Each kind gets a
 /// solid and a dashed line.
@@ -187,29 +182,14 @@ pub(super) fn table_1(lab: &Lab) -> Outcome<Vec<Chart>> {
     let textures = [1, 2, 3].map(|i| texture(640, 480, lab.seed ^ i));
     let images = pair(Level::Clean, &textures, lab.seed);
     // Enough points to choose as many bases as are wanted.
-    let options = PaperOptions { points: 300, apart: 4.0, ..PaperOptions::default() };
-    let [model, scene] =
-        [&images.model, &images.scene].map(|image| points_of(&edges(image), &options));
+    let options = PaperOptions::default().with_points(300).with_apart(4.0).with_seed(lab.seed);
+    let [model, scene] = [&images.model, &images.scene]
+        .map(|image| PointSet::of_edges(&lab.stream, image, &options));
+    let (model, scene) = (model?.points, scene?.points);
     for items in lab.sizes().filter(|&items| items <= MAX_ITEMS) {
-        let mut random = Random::new(lab.seed);
-        let mut bases = |points: &[Point]| {
-            choose(
-                points,
-                options.freedom,
-                &options.rules,
-                items / points.len().max(1) + 1,
-                &mut random,
-            )
-        };
-        let (of_model, of_scene) = (bases(&model), bases(&scene));
-        let cells = Cells::of(options.partition, options.freedom, &model, &of_model, &mut random);
-        let keys = |points: &[Point], bases: &[PointBasis]| {
-            entries(points, bases, &cells, &options)
-                .into_iter()
-                .map(|(key, _)| key)
-                .collect::<Vec<u32>>()
-        };
-        let (entered, asked) = (keys(&model, &of_model), keys(&scene, &of_scene));
+        let bases = |points: usize| items / points.max(1) + 1;
+        let options = options.clone().with_bases((bases(model.len()), bases(scene.len())));
+        let [entered, asked] = table_keys(&model, &scene, &options);
         let queries = lab.queries_of(&asked, &entered)?;
         let pairs = lab.pairs(entered, vec![])?;
         let n = pairs.host.len() as f64;

@@ -1,12 +1,12 @@
 //! Edges, their even selection and their maps: the kernels (here on the test executor) produce the
 //! same bytes as the CPU.
+use crate::corners::{Corner, corners, evenly};
+use crate::edges::{DeviceEdges, Edge, edges, spread, strongest_first};
+use crate::maps::Maps;
+use crate::random::Random;
+use crate::synthetic::texture;
+use crate::{Grey, Scene};
 use koel::{Device, DeviceKind, Stream};
-use koel_vision::corners::{Corner, corners, evenly};
-use koel_vision::edges::{DeviceEdges, Edge, edges, spread, strongest_first};
-use koel_vision::maps::Maps;
-use koel_vision::random::Random;
-use koel_vision::textures::texture;
-use koel_vision::{Grey, Scene};
 use std::collections::HashMap;
 
 fn cpu() -> Stream {

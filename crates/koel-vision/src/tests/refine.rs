@@ -1,12 +1,12 @@
 //! Refinement: the definition of a score, the convergence of steps, and the independence of
 //! candidates in a batch.
+use crate::random::Random;
+use crate::refine::{Frame, Likelihood, PointLists, Points, Schedule, Scored, refined};
+use crate::synthetic::texture;
+use crate::{Affine, Grey, Model, Scene};
 use koel::{Device, Stream};
 use koel_kernels::vision::direction::direction;
 use koel_kernels::vision::{class, refine};
-use koel_vision::random::Random;
-use koel_vision::refine::{Frame, Likelihood, PointLists, Points, Schedule, Scored, refined};
-use koel_vision::textures::texture;
-use koel_vision::{Affine, Grey, Model, Scene};
 
 const NO_STEPS: Schedule = Schedule { steps: 0, radii: (1.0, 1.0), along: 1.0, damping: 0.0 };
 const STEPS: Schedule = Schedule { steps: 10, radii: (7.0, 2.0), along: 0.2, damping: 0.001 };
@@ -58,7 +58,7 @@ fn the_score_is_the_sum_of_what_is_said_of_the_points() {
         let scored = refined(&stream, &scene, &points, likelihood, NO_STEPS, &candidates).unwrap();
         for (c, scored) in candidates.iter().zip(&scored) {
             let model = &models[c.model];
-            let of_point = |(i, p): (usize, &koel_vision::edges::Edge)| {
+            let of_point = |(i, p): (usize, &crate::edges::Edge)| {
                 let (x, y) = c.map.apply((p.x, p.y));
                 let (nx, ny) = c.map.apply_normal(p.normal);
                 let (x, y) = ((x + 0.5).floor(), (y + 0.5).floor());

@@ -1,14 +1,14 @@
 //! Exhaustive search: the lecture's O(n^7) matcher, for tiny inputs and as a test oracle.
-use super::Point;
 use crate::affine::Affine;
 use crate::fit::{Freedom, fit};
+use crate::paper::Point;
 
 /// Tries all maps from bases of the model to bases of the scene. Returns the map that brings the
 /// most model points within `inlier` of a scene point, and their number.
 ///
 /// Affine maps use three points each: m^3 n^3 maps of m n steps. 8 and 8 points take 10^7 steps, 20
 /// and 20 take 10^10.
-pub fn naive(
+pub(super) fn naive(
     freedom: Freedom,
     model: &[Point],
     scene: &[Point],

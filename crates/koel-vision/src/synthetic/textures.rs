@@ -4,7 +4,7 @@ use crate::random::Random;
 use std::f32::consts::TAU;
 
 /// Generates overlapping ellipses and bars of many sizes, each with its own shade and a gradient,
-/// slightly blurred.
+/// slightly blurred. Deterministic for a seed.
 pub fn texture(width: usize, height: usize, seed: u64) -> Grey {
     let mut random = Random::new(seed ^ 0x7E57_1A6E);
     let mut image = Grey::filled(width, height, random.between(60.0, 200.0));

@@ -1,5 +1,9 @@
-//! Pairs of model and scene with known truth: a part of one photograph is rotated, scaled and
-//! pasted into another.
+//! Images for tests and measurements: pairs of model and scene with known truth, in which a part of
+//! one photograph is rotated, scaled and pasted into another, and textures in place of photographs.
+mod textures;
+
+pub use textures::texture;
+
 use crate::affine::{Affine, corners};
 use crate::fit::{Freedom, fit};
 use crate::picture::Grey;
@@ -7,9 +11,9 @@ use crate::random::Random;
 use std::f32::consts::TAU;
 
 /// Size of the models, in pixels.
-pub const MODEL: (usize, usize) = (240, 180);
+const MODEL: (usize, usize) = (240, 180);
 /// Size of the scenes, in pixels.
-pub const SCENE: (usize, usize) = (640, 480);
+const SCENE: (usize, usize) = (640, 480);
 /// Size of the cluttered scenes, in pixels.
 const MOSAIC: (usize, usize) = (1024, 768);
 /// Range of scales, scene over model.
@@ -84,6 +88,7 @@ impl Level {
 
 /// Model and scene with the true pose.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Pair {
     /// Image to search for.
     pub model: Grey,
@@ -221,7 +226,12 @@ fn paste(
     }
 }
 
-/// Generates a pair of a level. Needs at least three photographs; deterministic for a seed.
+/// Generates a pair of a level: a model of 240 x 180 pixels and a scene of 640 x 480 (1024 x 768 if
+/// cluttered). Deterministic for a seed.
+///
+/// # Panics
+///
+/// Panics without photographs. Fewer than three are used several times.
 pub fn pair(level: Level, photographs: &[Grey], seed: u64) -> Pair {
     let mut random = Random::new(seed.wrapping_mul(0x1000_0001).wrapping_add(level as u64));
     // Three different photographs.

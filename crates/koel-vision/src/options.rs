@@ -1,0 +1,18 @@
+//! Structs of options grow fields over time: other crates make them by `with_` methods.
+
+/// Defines a method for each field of a struct of options, which returns the options with that
+/// field changed.
+macro_rules! setters {
+    ($options:ty: $($field:ident by $set:ident: $type:ty;)+) => {
+        impl $options {
+            $(
+                #[doc = concat!("Sets `", stringify!($field), "`.")]
+                #[must_use]
+                pub fn $set(self, $field: $type) -> Self {
+                    Self { $field: $field.into(), ..self }
+                }
+            )+
+        }
+    };
+}
+pub(crate) use setters;

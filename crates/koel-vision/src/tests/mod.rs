@@ -1,0 +1,5 @@
+//! Tests of what is not public: features, refinement and the published method.
+mod features;
+mod naive;
+mod paper;
+mod refine;
