@@ -100,7 +100,12 @@ mod tests {
     use serde_json::json;
 
     fn record(tables: &[&str], verified: bool) -> Value {
-        let row = |table: &&str, op: &str, mops: f64| json!({"table": table, "op": op, "n": 5464075, "load": 0.7999, "mops": mops, "verified": verified});
+        let row = |table: &&str, op: &str, mops: f64| {
+            json!({
+                "table": table, "op": op, "n": 5464075, "load": 0.7999, "mops": mops,
+                "verified": verified
+            })
+        };
         let rows = tables.iter().flat_map(|table| {
             [
                 row(table, "build", 36_312.0),

@@ -6,7 +6,7 @@ use crate::Access;
 
 /// Warp operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum WarpOp {
+pub(super) enum WarpOp {
     Sync,
     Ballot,
     Shuffle,
@@ -17,16 +17,16 @@ pub enum WarpOp {
 }
 
 /// Block run by the executor; uninhabited.
-pub enum Block {}
+pub(super) enum Block {}
 
 /// Returns `None`: kernels run natively.
 #[inline(always)]
-pub fn running_block() -> Option<&'static Block> {
+pub(super) fn running_block() -> Option<&'static Block> {
     None
 }
 /// Panics: only the executor has blocks.
 #[track_caller]
-pub fn current() -> &'static Block {
+pub(super) fn current() -> &'static Block {
     panic!(
         "only the executor runs kernels that wait for other threads or use shared memory: \
          enable the feature `executor`"
@@ -34,14 +34,14 @@ pub fn current() -> &'static Block {
 }
 #[cold]
 #[track_caller]
-pub fn fault(_kind: FaultKind, message: String) -> ! {
+pub(super) fn fault(_kind: FaultKind, message: String) -> ! {
     panic!("{message}")
 }
 impl Block {
-    pub fn shared_bytes(&self) -> u32 {
+    pub(super) fn shared_bytes(&self) -> u32 {
         match *self {}
     }
-    pub fn shared_access(
+    pub(super) fn shared_access(
         &self,
         _at: u32,
         _bytes: u32,
@@ -51,7 +51,7 @@ impl Block {
     ) -> *mut u8 {
         match *self {}
     }
-    pub fn global_access(
+    pub(super) fn global_access(
         &self,
         _: &Extent,
         _: usize,
@@ -62,19 +62,19 @@ impl Block {
     ) {
         match *self {}
     }
-    pub fn release(&self, _address: usize) {
+    pub(super) fn release(&self, _address: usize) {
         match *self {}
     }
-    pub fn acquire(&self, _address: usize) {
+    pub(super) fn acquire(&self, _address: usize) {
         match *self {}
     }
-    pub fn fence(&self) {
+    pub(super) fn fence(&self) {
         match *self {}
     }
-    pub fn wait_barrier(&self, _at: At, _p: bool) -> u32 {
+    pub(super) fn wait_barrier(&self, _at: At, _p: bool) -> u32 {
         match *self {}
     }
-    pub fn warp_op(
+    pub(super) fn warp_op(
         &self,
         _id: u32,
         _mask: u32,

@@ -372,7 +372,10 @@ proptest! {
         } else {
             pairs.into_iter().collect()
         };
-        let options = Options::default().with_load(Some(load * kinds()[kind].max_load())).with_duplicates(duplicates).with_seed(seed);
+        let options = Options::default()
+            .with_load(Some(load * kinds()[kind].max_load()))
+            .with_duplicates(duplicates)
+            .with_seed(seed);
         check(kinds()[kind], &device.stream().unwrap(), &keys, &values, &options, &oracle);
     }
 }

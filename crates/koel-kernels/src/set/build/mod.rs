@@ -399,7 +399,7 @@ impl<K: Member> Near<K> {
             while let Some((keys, live)) = rounds.batch() {
                 each_live(keys, live, |key| *new += self.meet_both(key, build_state));
             }
-            // With crafted keys, so many may overflow that futile searches would take long.
+            // Crafted keys may overflow in numbers that make futile searches slow.
             if self.counts.load_volatile(LOST) == 0 {
                 array.each_behind::<BATCH>(t, |key| *new += self.meet_both(key, build_state));
             }

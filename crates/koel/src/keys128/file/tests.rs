@@ -256,7 +256,8 @@ fn nonsense_in_opened_files_is_harmless() {
         assert!(rows.download().unwrap().iter().all(|&row| row == NO_ID || (row as usize) < n));
         assert_eq!(opened.pairs().unwrap().len(), n);
 
-        let is_right = |kind: FileErrorKind| matches!(kind, FileErrorKind::Number { most, .. } if most == n as u64 - 1);
+        let last = n as u64 - 1;
+        let is_right = |kind: FileErrorKind| matches!(kind, FileErrorKind::Number { most, .. } if most == last);
         assert!(is_right(kind(opened.set().rows(&stream))));
         assert!(is_right(kind(opened.verify())));
         assert!(is_right(kind(opened.save_to(&mut Cursor::new(vec![])))));
