@@ -406,14 +406,19 @@ impl<'a, L: Layout> Finder<'a, L> {
         }
         // Whole words of bits.
         let piece = queries.len().div_ceil(threads).next_multiple_of(32).min(QUERY_PIECE);
-        let mut rest = Some(answers);
-        let pieces = queries.chunks(piece).filter_map(|queries| {
-            let (answers, after) = rest.take()?.split_at(queries.len());
-            rest = Some(after);
-            Some((queries, answers))
-        });
+        let (mut queries, mut answers) = (queries, answers);
+        let mut pieces = Vec::with_capacity(queries.len().div_ceil(piece));
+        while queries.len() > piece {
+            let ((own, later), (own_answers, later_answers)) =
+                (queries.split_at(piece), answers.split_at(piece));
+            pieces.push((own, own_answers));
+            (queries, answers) = (later, later_answers);
+        }
+        pieces.push((queries, answers));
         device.install(|| {
-            parallel::each(pieces, |_, (queries, answers)| self.search_piece(queries, answers))
+            parallel::each(pieces.into_iter(), |_, (queries, answers)| {
+                self.search_piece(queries, answers)
+            })
         });
     }
     /// Searches on this thread.
