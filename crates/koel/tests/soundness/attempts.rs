@@ -57,8 +57,11 @@ pub(crate) fn handles_of_arrays_are_looked_through_by_kernels_alone() {
         refused(|| Buf::<u32>::from_device(address, 1).cas(0, 1, 2));
         refused(|| Buf::<u32>::from_device(address, 1).load_acquire(0));
     }
-    let mut data = vec![1u32; 4];
-    let (read, write) = (In::new(&data), Buf::new(&mut data));
+    // So that views of four elements are aligned, wherever the memory lies.
+    #[repr(align(16))]
+    struct Aligned([u32; 4]);
+    let mut data = Box::new(Aligned([1; 4]));
+    let (read, write) = (In::new(&data.0), Buf::new(&mut data.0));
     refused(|| write.store(1, 9));
     refused(|| write.x4().store(0, Default::default()));
     refused(|| read.get(1));
