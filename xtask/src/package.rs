@@ -1,5 +1,6 @@
 //! The crates as users get them: packages them, and builds a program against the packages instead
 //! of the repository.
+use crate::metadata::{self, Metadata};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,7 +10,7 @@ const LIMIT: u64 = 10 << 20;
 /// Files at the repository's root that every package contains unchanged.
 const LICENCES: [&str; 2] = ["LICENSE-MIT", "LICENSE-APACHE"];
 
-/// Packages every public crate under `crates/` and unpacks the packages into
+/// Packages every public crate of the workspace and unpacks the packages into
 /// `target/package-test/`. Runs a program there that depends on koel, and checks a library that
 /// depends on koel-spatial and koel-vision.
 ///
@@ -25,11 +26,10 @@ pub(crate) fn package(root: &Path) -> Result<(), String> {
         }
         fs::create_dir_all(old).map_err(|e| format!("{}: {e}", old.display()))?;
     }
-    let crates = root.join("crates");
-    let is_public = |name: &String| {
-        fs::read_to_string(crates.join(name).join("Cargo.toml")).is_ok_and(|m| is_public(&m))
-    };
-    let names = file_names(&crates)?.into_iter().filter(is_public).collect::<Vec<_>>();
+    let public = Metadata::of_workspace(root)?.packages;
+    let public = public.into_iter().filter(metadata::Package::is_published);
+    let mut names = public.map(|package| package.name).collect::<Vec<_>>();
+    names.sort();
     let mut cargo = cargo(&folder, "package");
     cargo.args(["--no-verify", "--allow-dirty", "--locked"]).current_dir(root);
     run(names.iter().fold(&mut cargo, |cargo, name| cargo.args(["-p", name])))?;
@@ -73,11 +73,6 @@ pub(crate) fn package(root: &Path) -> Result<(), String> {
     run(cargo_in(&user, &folder, "check").args(["-p", "clouds"]))?;
     println!("a program and a library were built from these packages");
     Ok(())
-}
-
-/// Returns whether a manifest allows publishing the crate.
-fn is_public(manifest: &str) -> bool {
-    !manifest.lines().any(|line| line.trim_start().starts_with("publish"))
 }
 
 /// Packaged crate.
@@ -283,14 +278,6 @@ mod tests {
             #[doc = include_str!(\"c.md\")]\n\
             const D: &str = include_str!(concat!(env!(\"D\"), \"/d\"));\n";
         assert_eq!(included(source), ["c.md", "../b", "a.rs"]);
-    }
-
-    #[test]
-    fn crates_are_public_unless_they_say_otherwise() {
-        assert!(
-            is_public("[package]\nname = \"a\"\n") && !is_public("[package]\npublish = false\n")
-        );
-        assert!(!is_public("[package]\npublish.workspace = true\n"));
     }
 
     #[test]

@@ -31,7 +31,6 @@ pub mod intersect;
 mod key;
 mod mesh;
 mod normals;
-mod options;
 pub mod read;
 pub mod sample;
 mod search;

@@ -47,7 +47,6 @@
 
 mod compute;
 mod guard;
-mod options;
 mod page;
 mod placement;
 mod protocol;

@@ -27,7 +27,7 @@ pub struct SceneOptions {
     pub animate: bool,
 }
 
-crate::options::setters! { SceneOptions:
+koel::option_setters! { SceneOptions:
     method by with_method: MethodName;
     robust by with_robust: RobustOptions;
     paper by with_paper: PaperOptions;

@@ -42,7 +42,7 @@ pub struct Options {
     /// milliseconds.
     pub request_timeout: Duration,
 }
-crate::options::setters! { Options:
+koel::option_setters! { Options:
     port by with_port: u16;
     viewers by with_viewers: u16;
     send_timeout by with_send_timeout: Duration;

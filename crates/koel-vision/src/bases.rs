@@ -50,7 +50,7 @@ impl Default for Pass {
         }
     }
 }
-crate::options::setters! { Pass:
+koel::option_setters! { Pass:
     tilts by with_tilts: Vec<(f32, u32)>;
     bases by with_bases: usize;
     scene_points by with_scene_points: usize;

@@ -48,7 +48,6 @@ mod maps;
 mod matcher;
 mod model;
 mod models;
-mod options;
 pub mod paper;
 mod picture;
 mod random;

@@ -82,7 +82,7 @@ impl Options {
     }
 }
 
-crate::options::setters! { Options:
+koel::option_setters! { Options:
     seed by with_seed: u64;
     evidence by with_evidence: f32;
     freedom by with_freedom: impl Into<Option<Freedom>>;

@@ -1,8 +1,10 @@
 //! Structs of options grow fields over time: other crates make them by `with_` methods.
 
 /// Defines a method for each field of a struct of options, which returns the options with that
-/// field changed.
-macro_rules! setters {
+/// field changed. For koel's own crates.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! option_setters {
     ($options:ty: $($field:ident by $set:ident: $type:ty;)+) => {
         impl $options {
             $(
@@ -15,4 +17,4 @@ macro_rules! setters {
         }
     };
 }
-pub(crate) use setters;
+pub(crate) use option_setters as setters;

@@ -55,6 +55,17 @@ pub(crate) fn map_with<S: Send, P: Send, R: Send>(
     })
 }
 
+/// Splits the beginning of a slice into parts of these lengths, one for each task.
+pub(crate) fn split<T>(whole: &mut [T], lengths: impl Iterator<Item = usize>) -> Vec<&mut [T]> {
+    let mut rest = whole;
+    let split_off = |length| {
+        let (part, behind) = std::mem::take(&mut rest).split_at_mut(length);
+        rest = behind;
+        part
+    };
+    lengths.map(split_off).collect()
+}
+
 /// Sorts numbers.
 pub(crate) fn sort(numbers: &mut [u64]) {
     numbers.par_sort_unstable();
@@ -74,6 +85,12 @@ mod tests {
                 map(parts.iter(), |i, &part| i + part).into_iter().eq((0..n).map(|i| 2 * i + 1))
             );
         }
+    }
+    #[test]
+    fn parts_lie_behind_each_other() {
+        let mut whole = [1, 2, 3, 4, 5, 6];
+        let parts = split(&mut whole, [2, 0, 3].into_iter());
+        assert_eq!(parts, [&mut [1, 2][..], &mut [], &mut [3, 4, 5]]);
     }
     #[test]
     fn memory_belongs_to_one_part_at_a_time() {

@@ -144,7 +144,6 @@ pub fn set_finalize<K: Member>(
 /// A build from the input, in device memory. What its steps share.
 #[derive(Clone, Copy)]
 struct Rebuild<K: Member> {
-    t: Thread,
     finalizing: Finalizing,
     keys: In<K>,
     table: Far<K>,
@@ -177,20 +176,6 @@ impl<K: Member> Rebuild<K> {
         while i < (1u64 << stash_bits) * K::Pairs::SLOT_WORDS as u64 {
             stash.store_relaxed(i, EMPTY);
             i += step;
-        }
-    }
-    /// Initializes the words that the kernels of a build share.
-    #[inline(always)]
-    fn reset(self, attempt: u32, seed: u32) {
-        let build_state = self.build_state;
-        if self.t.global_id() == 0 {
-            build_state.store_relaxed(state::FAILED, 0);
-            build_state.store_relaxed(state::DROPPED, 0);
-            build_state.store_relaxed(state::STASHED, 0);
-            build_state.store_relaxed(state::HELD, 0);
-            build_state.store_relaxed(state::HELD_COPIES, 0);
-            build_state.store_relaxed(state::ATTEMPTS, attempt);
-            build_state.store_relaxed(state::SEED, seed);
         }
     }
     /// Inserts the keys while nothing moves. Those that find both buckets full wait.
@@ -280,7 +265,6 @@ fn rebuild<K: Member>(
     let buckets = table.shape.all_buckets();
     let waiting = mark_words::<K>(buckets);
     let build = Rebuild {
-        t,
         finalizing,
         keys,
         table,
@@ -298,7 +282,7 @@ fn rebuild<K: Member>(
     loop {
         let seed = redrawn(finalizing.redraws, attempt);
         build.clear();
-        build.reset(attempt, seed);
+        state::begin_attempt(t, build_state, attempt, seed);
         grid_barrier(t, build_state, &mut times);
         build.place(seed);
         grid_barrier(t, build_state, &mut times);

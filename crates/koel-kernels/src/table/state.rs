@@ -1,4 +1,6 @@
 //! Words that the kernels of a build share: zero before the build, and reset to zero after it.
+use koel_simt::{Buf, Thread};
+
 /// Pairs that did not fit their bins in the first pass.
 pub const OVERFLOW_FIRST: u32 = 0;
 /// Pairs that did not fit their bins in the second pass.
@@ -37,3 +39,17 @@ pub const STRETCHES: u32 = 32;
 pub const WORDS: usize = STRETCHES as usize + MAX_STAMPS as usize;
 /// Maximum number of input stretches that stamps distinguish.
 pub const MAX_STAMPS: u32 = 1 << 10;
+
+/// Initializes the words for one more attempt of a build, in one thread of the grid.
+#[inline(always)]
+pub(crate) fn begin_attempt(t: Thread, build_state: Buf<u32>, attempt: u32, seed: u32) {
+    if t.global_id() == 0 {
+        build_state.store_relaxed(FAILED, 0);
+        build_state.store_relaxed(DROPPED, 0);
+        build_state.store_relaxed(STASHED, 0);
+        build_state.store_relaxed(HELD, 0);
+        build_state.store_relaxed(HELD_COPIES, 0);
+        build_state.store_relaxed(ATTEMPTS, attempt);
+        build_state.store_relaxed(SEED, seed);
+    }
+}

@@ -231,7 +231,7 @@ pub struct RobustOptions {
     /// Treat both surfaces as closed, whatever their closedness.
     pub assume_closed: bool,
 }
-crate::options::setters! { RobustOptions:
+koel::option_setters! { RobustOptions:
     assume_closed by with_assume_closed: bool;
 }
 /// Angles and rounds of the paper's method. The paper specifies no angles; the defaults are those
@@ -248,7 +248,7 @@ pub struct PaperOptions {
     /// unknown.
     pub rounds: u32,
 }
-crate::options::setters! { PaperOptions:
+koel::option_setters! { PaperOptions:
     inside_above by with_inside_above: f64;
     outside_below by with_outside_below: f64;
     rounds by with_rounds: u32;

@@ -23,7 +23,7 @@ pub struct NormalOptions {
     pub orientation: Orientation,
 }
 
-crate::options::setters! { NormalOptions:
+koel::option_setters! { NormalOptions:
     neighbours by with_neighbours: usize;
     orientation by with_orientation: Orientation;
 }

@@ -23,7 +23,7 @@ impl Default for BasisRules {
     }
 }
 
-crate::options::setters! { BasisRules:
+koel::option_setters! { BasisRules:
     chance by with_chance: f32;
     lengths by with_lengths: (f32, f32);
     thinnest by with_thinnest: f32;

@@ -126,7 +126,7 @@ impl Default for PaperOptions {
     }
 }
 
-crate::options::setters! { PaperOptions:
+koel::option_setters! { PaperOptions:
     freedom by with_freedom: Freedom;
     points by with_points: usize;
     apart by with_apart: f32;

@@ -18,7 +18,7 @@ pub struct Weights {
     pub by_density: bool,
 }
 
-crate::options::setters! { Weights:
+koel::option_setters! { Weights:
     by_length by with_by_length: bool;
     by_distance by with_by_distance: bool;
     by_density by with_by_density: bool;

@@ -250,16 +250,10 @@ fn part<'a, L: Layout>(
     let lines_of = |keys: &[L::Key]| bins.lines(keys.len() * L::SLOT_WORDS);
     let lines = keys.chunks(stretch).map(lines_of).sum::<usize>();
     let stream = lines * size_of::<Line>() > STREAM_BYTES;
-    let mut arena =
-        bytemuck::cast_slice_mut::<u8, Line>(arena.get(lines * size_of::<Line>(), pages)?);
+    let arena = bytemuck::cast_slice_mut::<u8, Line>(arena.get(lines * size_of::<Line>(), pages)?);
     parted.resize_with(keys.len().div_ceil(stretch).max(parted.len()), Parted::default);
 
-    let mut arenas = Vec::with_capacity(threads);
-    for keys in keys.chunks(stretch) {
-        let (own, rest) = arena.split_at_mut(lines_of(keys));
-        arenas.push(own);
-        arena = rest;
-    }
+    let mut arenas = parallel::split(arena, keys.chunks(stretch).map(lines_of));
     let stretches = keys.chunks(stretch).zip(values.chunks(stretch));
     let stretches = stretches.zip(&mut parted[..arenas.len()]).zip(&mut arenas);
     parallel::each(stretches, |_, (((keys, values), parted), arena)| {

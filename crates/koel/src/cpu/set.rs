@@ -378,12 +378,7 @@ pub(crate) fn combine<K: Member>(
                 kept.map(|key| unmixed(seed, key)).collect::<Vec<K>>()
             },
         );
-        let (mut rest, mut parts) = (output, Vec::with_capacity(of_bins.len()));
-        for keys in &of_bins {
-            let (part, after) = rest.split_at_mut(keys.len());
-            parts.push(part);
-            rest = after;
-        }
+        let parts = parallel::split(output, of_bins.iter().map(Vec::len));
         parallel::each(parts.into_iter().zip(&of_bins), |_, (part, keys)| {
             part.copy_from_slice(keys)
         });

@@ -338,12 +338,7 @@ fn compact<T: Element>(
         let counts = parallel::map(flags.chunks(CHUNK), |_, chunk| {
             chunk.iter().filter(|&&f| f == flag).count()
         });
-        let (mut rest, mut parts) = (output, Vec::with_capacity(counts.len()));
-        for &count in &counts {
-            let (part, after) = rest.split_at_mut(count);
-            parts.push(part);
-            rest = after;
-        }
+        let parts = parallel::split(output, counts.iter().copied());
         parallel::each(flags.chunks(CHUNK).zip(parts), |i, (chunk, part)| {
             write(i * CHUNK, chunk, part);
         });

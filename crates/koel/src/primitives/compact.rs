@@ -206,12 +206,7 @@ impl Compact {
 fn on_host<T: Element>(threads: usize, flags: &[u8], input: &[T], output: &mut [T]) -> usize {
     let chunk = input.len().div_ceil(threads * 4).max(1 << 12);
     let counts = parallel::map(flags.chunks(chunk), |_, f| f.iter().filter(|&&f| f != 0).count());
-    let (mut rest, mut parts) = (output, Vec::with_capacity(counts.len()));
-    for &c in &counts {
-        let (part, after) = rest.split_at_mut(c);
-        parts.push(part);
-        rest = after;
-    }
+    let parts = parallel::split(output, counts.iter().copied());
     let chunks = flags.chunks(chunk).zip(input.chunks(chunk)).zip(parts);
     parallel::each(chunks, |_, ((flags, input), part)| {
         let kept = flags.iter().zip(input).filter(|(f, _)| **f != 0).map(|(_, &x)| x);

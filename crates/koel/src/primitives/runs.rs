@@ -85,7 +85,7 @@ impl Runs {
 fn on_host<T: Element>(
     threads: usize,
     elements: &[T],
-    mut distinct: &mut [T],
+    distinct: &mut [T],
     starts: &mut [u32],
 ) -> u32 {
     let chunk = elements.len().div_ceil(threads * 4).max(1 << 12);
@@ -96,15 +96,9 @@ fn on_host<T: Element>(
     let counts = parallel::map(0..chunks, |_, c| of_chunk(c).count());
     let runs = counts.iter().sum::<usize>();
     starts[runs] = elements.len() as u32;
-    let mut places = &mut starts[..runs];
-    let mut parts = Vec::with_capacity(chunks);
-    for &count in &counts {
-        let ((part, rest), (of_starts, after)) =
-            (distinct.split_at_mut(count), places.split_at_mut(count));
-        parts.push((part, of_starts));
-        (distinct, places) = (rest, after);
-    }
-    parallel::each(parts.into_iter(), |c, (part, of_starts)| {
+    let parts = parallel::split(distinct, counts.iter().copied());
+    let parts = parts.into_iter().zip(parallel::split(starts, counts.iter().copied()));
+    parallel::each(parts, |c, (part, of_starts)| {
         for ((i, to), start) in of_chunk(c).zip(part).zip(of_starts) {
             (*to, *start) = (elements[i], i as u32);
         }

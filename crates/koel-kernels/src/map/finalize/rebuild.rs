@@ -30,7 +30,7 @@ pub(super) fn rebuild<L: Layout>(t: Thread, built: BuildOutput<L>, times: &mut u
         let seed = steps.seed(attempt);
         steps.clear_table();
         steps.clear_contested();
-        steps.begin_attempt(attempt, seed);
+        state::begin_attempt(t, build_state, attempt, seed);
         grid_barrier(t, build_state, times);
         steps.meet_all(seed);
         grid_barrier(t, build_state, times);
@@ -122,20 +122,6 @@ impl<L: Layout> Steps<L> {
         while i < contested_words(finalizing.contested_bits) as u64 {
             contested.store_relaxed(i, EMPTY);
             i += step;
-        }
-    }
-    /// Initializes the words that the kernels of a build share.
-    #[inline(always)]
-    fn begin_attempt(self, attempt: u32, seed: u32) {
-        let build_state = self.built.build_state;
-        if self.t.global_id() == 0 {
-            build_state.store_relaxed(state::FAILED, 0);
-            build_state.store_relaxed(state::DROPPED, 0);
-            build_state.store_relaxed(state::STASHED, 0);
-            build_state.store_relaxed(state::HELD, 0);
-            build_state.store_relaxed(state::HELD_COPIES, 0);
-            build_state.store_relaxed(state::ATTEMPTS, attempt);
-            build_state.store_relaxed(state::SEED, seed);
         }
     }
     /// Runs the first phase, in which no pair moves.
