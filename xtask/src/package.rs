@@ -44,7 +44,8 @@ pub(crate) fn package(root: &Path) -> Result<(), String> {
         if size > LIMIT {
             wrong.push(format!("{}: larger than {}", package.file_name(), kibibytes(LIMIT)));
         }
-        run(Command::new("tar").arg("-xzf").arg(&file).arg("-C").arg(&unpacked))?;
+        // Files get the present time, for packages have a fixed one: cargo would not see changes.
+        run(Command::new("tar").arg("-xzmf").arg(&file).arg("-C").arg(&unpacked))?;
         let package = unpacked.join(package.folder());
         wrong.extend(missing(root, &package));
         outside(&package, &package.join("src"), &mut wrong)?;
