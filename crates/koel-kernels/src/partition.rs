@@ -160,6 +160,15 @@ pub trait Crowd<P, const ITEMS: usize>: Copy {
     fn known(self) -> bool {
         false
     }
+    /// Prepares the tile's memory for [`sample`](Self::sample). A barrier follows.
+    #[inline(always)]
+    fn begin_sample(self, _: Thread) {}
+    /// Looks for copies among the thread's pairs, of which `live` marks the valid ones. Returns
+    /// whether it found one; then all bins count as crowded. May use the tile's memory.
+    #[inline(always)]
+    fn sample(self, _: Thread, _pairs: &[P; ITEMS], _live: u32) -> bool {
+        false
+    }
     /// Called for a crowded bin, with the number of pairs it receives.
     #[inline(always)]
     fn seen(self, _pairs: u32) {}
@@ -213,11 +222,17 @@ pub fn scatter<
 ) {
     const { assert!(PER * THREADS >= BINS && THREADS * ITEMS < 1 << 16 && BINS < 1 << 15) };
     let tile = Tile::<P, THREADS, ITEMS, BINS, PER>::new(t);
-    let mut ranks = tile.rank(&pairs, live, &bin_of);
+    tile.clear();
+    crowd.begin_sample(t);
+    t.barrier();
+    let mut ranks = tile.count(&pairs, live, &bin_of);
+    let copies = crowd.sample(t, &pairs, live);
+    t.barrier();
     let mut mine = [0; PER];
     let mut sum = tile.load_counts(&mut mine);
     if C::THINS {
         sum = tile.add_crowded(crowd, &mine, sum);
+        sum += if copies { MANY_CROWDED } else { 0 };
     }
     let (mut before, mut count_in_tile) = block::exclusive_sum(t, sum, tile.sums);
     if C::THINS && count_in_tile >= CROWDED {

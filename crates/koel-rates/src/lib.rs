@@ -1,8 +1,11 @@
 //! Helpers shared by the measuring programs.
+
 use koel::{Device, DeviceKind, Error, Result, Stream};
 use provenance::Provenance;
 use serde::Serialize;
 
+#[path = "../../koel/tests/support/arrangements.rs"]
+pub mod arrangements;
 #[path = "../../koel-cli/src/provenance.rs"]
 pub mod provenance;
 

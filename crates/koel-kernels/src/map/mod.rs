@@ -30,6 +30,7 @@ pub mod reproduce;
 pub mod small;
 pub mod sparse;
 pub mod stamps;
+mod thinning;
 pub mod update;
 
 /// Base-2 logarithm of the bits in the filter of the table of contested keys. A cleared bit means

@@ -7,29 +7,33 @@
 //! standard deviations. A run that does not fit goes to an overflow area, which is normally empty.
 //!
 //! # Stamps
-//! Bins do not keep the order of the input, but the last (or first) copy of a key must stay. With
-//! two passes, the number of first-pass bins is a power of two, so a pair's first-pass bin implies
-//! the high bits of its hash. The first pass replaces these bits by a *stamp*: the stretch of the
-//! input that the pair came from. Stamps therefore rank copies from different stretches at no cost
-//! in memory. For pairs without a stamp, and copies from one stretch, [`finalize`](super::finalize)
-//! searches the input.
+//! Bins do not keep the order of the input, but the last (or first) copy of a key must stay. Bits
+//! of the hash that the bin implies hold a [stamp](super::stamps) instead: the tile of the pass
+//! over the input that the pair came from. Stamps therefore rank copies from different tiles at no
+//! cost in memory. For pairs without a stamp, and for copies with the same stamp,
+//! [`finalize`](super::finalize) searches the input.
+//!
+//! # Copies in one tile
+//! The pass over the input looks for copies within its tile: pairs with certain hashes, one in
+//! [`SAMPLED`], meet in a small table. If two of them are copies, all copies in the tile are
+//! dropped in shared memory but the last (or first) of each key.
 //!
 //! # Frequent keys
 //! The pairs of a frequent key would fill its bin. If a tile has more pairs for a bin than distinct
-//! keys would send, copies are dropped in shared memory before the bin is written: each key keeps
-//! one pair per tile. The pass over the input keeps the last (or first) copy, the second pass the
-//! copies with the greatest stamp. If tiles of the first pass are crowded now and then, later tiles
-//! drop all copies: many keys may be too frequent for their bins although none is frequent enough
-//! to be noticed within one tile.
+//! keys would send, copies are dropped in the same way: each key keeps one pair per tile. The
+//! second pass keeps the copies with the greatest stamp. If tiles of the first pass are crowded now
+//! and then, later tiles drop all copies: many keys may be too frequent for their bins although
+//! none is frequent enough to be noticed within one tile.
 use super::rank;
-use super::stamps::{Stamps, hash_in, with_hash};
+use super::stamps::{CoarseStamps, Stamps, hash_in, with_hash};
+use super::thinning::without_copies;
 use crate::hash::mulhi;
 use crate::partition::{Crowd, ELSEWHERE, load_tile, scatter, tile_index};
 use crate::table::bins::{BinsOut, CoarseIn, StashOut, place};
-use crate::table::layout::{EMPTY, Layout, Narrow, Number, Shape, Wide};
+use crate::table::layout::{Layout, Narrow, Shape, Wide};
 use crate::table::{stash, state};
 use core::marker::PhantomData;
-use koel_simt::{Buf, In, Thread, block, kernel, unroll};
+use koel_simt::{Buf, In, Thread, kernel, unroll};
 
 /// The pairs that a table is built from, as a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
@@ -73,86 +77,34 @@ impl Tile {
 }
 /// For up to 256 bins.
 pub const NARROW: Tile = Tile { threads: 384, items: 20, bins: 256 };
-/// For up to 1024 bins in the 64 KB of shared memory of compute capability 7.5.
-pub const SMALL: Tile = Tile { threads: 512, items: 12, bins: 1024 };
+/// For up to 1280 bins in the 64 KB of shared memory of compute capability 7.5.
+pub const SMALL: Tile = Tile { threads: 512, items: 12, bins: 1280 };
 /// For up to 1280 bins where there is more shared memory.
 pub const WIDE: Tile = Tile { threads: 1024, items: 16, bins: 1280 };
 
-/// Returns the pairs of a tile that stay, of those with a bit in `live`: of each key, the copies
-/// with the greatest rank, and all copies of the few keys that find no slot in the table. Adds the
-/// number of dropped pairs to the build state. `key` returns the key of a pair, which is never all
-/// ones; `rank` that of pair `j` of the thread. Reuses the shared memory of the tile.
-///
-/// All threads of the block must call it. It serves rare tiles: its state is in local memory, so
-/// that the common path keeps its registers.
+/// Returns a function that writes a pair to an overflow area, and its stamp behind both areas.
 #[inline(always)]
-fn without_copies<L: Layout, const THREADS: usize, const ITEMS: usize>(
-    t: Thread,
-    pairs: [L::Pair; ITEMS],
-    live: u32,
-    key: impl Fn(L::Pair) -> L::Mixed,
-    rank: impl Fn(u32, L::Pair) -> u32,
-    build_state: Buf<u32>,
-) -> u32 {
-    // A pair takes at least four bytes more than its key.
-    let count = (THREADS * ITEMS) as u32;
-    let mut shared = t.shared();
-    let (keys, ranks) = (shared.array::<L::Mixed>(count), shared.array::<u32>(count));
-    let none = L::Mixed::narrowed(EMPTY);
-    let mut i = t.id();
-    while i < count {
-        keys.store(i, none);
-        ranks.store(i, 0);
-        i += THREADS as u32;
-    }
-    t.barrier();
-    let pair = |j: u32| pairs.get(j as usize).copied().unwrap_or(L::EMPTY_PAIR);
-    let mut slots = [NO_SLOT; ITEMS];
-    let mut rest = live;
-    while rest != 0 {
-        let j = rest.trailing_zeros();
-        rest &= rest - 1;
-        let (key, rank) = (key(pair(j)), rank(j, pair(j)) + 1);
-        let spread = stash::spread::<L>(key);
-        // The step and the number of slots have no common divisor.
-        let (mut at, step, mut tries) = (mulhi(spread, count), (spread & 31) * 30 + 7, 0);
-        while tries < TRIES {
-            let there = keys.cas(at, none, key);
-            if there == none || there == key {
-                if ranks.load_volatile(at) < rank {
-                    ranks.fetch_max(at, rank);
-                }
-                if let Some(slot) = slots.get_mut(j as usize) {
-                    *slot = at;
-                }
-                break;
-            }
-            at += step;
-            at = if at < count { at } else { at - count };
-            tries += 1;
+fn put_elsewhere<L: Layout>(
+    overflow: Buf<u64>,
+    area: u32,
+    stamps: Stamps,
+    hash: impl Fn(u64) -> u32,
+    stamp: impl Fn(u64) -> u32,
+) -> impl Fn(u32, L::Pair) {
+    let put = put::<L>(overflow, move |head| with_hash::<L>(head, hash(head)));
+    move |to, pair| {
+        put(to, pair);
+        if stamps.count != 0 {
+            let at = overflow_stamp::<L>(area, to & !ELSEWHERE);
+            overflow.store(at, stamp(L::head(pair)) as u64);
         }
     }
-    t.barrier();
-    let mut stay = live;
-    rest = live;
-    while rest != 0 {
-        let j = rest.trailing_zeros();
-        rest &= rest - 1;
-        let slot = slots.get(j as usize).copied().unwrap_or(NO_SLOT);
-        if slot != NO_SLOT && ranks.load_volatile(slot) != rank(j, pair(j)) + 1 {
-            stay &= !(1 << j);
-        }
-    }
-    let dropped = block::warp_inclusive_sum(t, live.count_ones() - stay.count_ones());
-    if t.lane() == 31 && dropped != 0 {
-        build_state.fetch_add(state::DROPPED, dropped);
-    }
-    stay
 }
-/// Maximum number of slots that a key tries.
-const TRIES: u32 = 8;
-const NO_SLOT: u32 = u32::MAX;
-
+/// Returns where the stamp of pair `place` of the overflow areas is, each for `area` pairs.
+#[inline(always)]
+pub fn overflow_stamp<L: Layout>(area: u32, place: u32) -> u32 {
+    2 * area * L::SLOT_WORDS as u32 + place
+}
 /// Returns a function that writes a pair to a place of an array, with its head changed by `head`.
 #[inline(always)]
 fn put<L: Layout>(out: Buf<u64>, head: impl Fn(u64) -> u64) -> impl Fn(u32, L::Pair) {
@@ -169,6 +121,10 @@ impl<L: Layout> Input<L> {
         load_tile::<_, _, _, THREADS, ITEMS>(t, n, aligned, keys, values, L::EMPTY_PAIR, pair)
     }
 }
+/// One hash in this many is in the sample of a tile.
+const SAMPLED: u32 = 16;
+/// Slots of the sample.
+const SAMPLE: u32 = 1024;
 /// Handling of crowded bins in the pass over the input.
 #[derive(Clone, Copy)]
 struct InputCrowd<L: Layout, const THREADS: usize> {
@@ -195,6 +151,29 @@ impl<L: Layout, const THREADS: usize, const ITEMS: usize> Crowd<L::Pair, ITEMS>
         if pairs < 2 * self.limit {
             self.build_state.fetch_add(state::CROWDED, 1);
         }
+    }
+    #[inline(always)]
+    fn begin_sample(self, t: Thread) {
+        let mut i = t.id();
+        while i < SAMPLE {
+            t.shared().array::<u32>(SAMPLE).store(i, 0);
+            i += THREADS as u32;
+        }
+    }
+    #[inline(always)]
+    fn sample(self, t: Thread, pairs: &[L::Pair; ITEMS], live: u32) -> bool {
+        let (sample, mut seen) = (t.shared().array::<u32>(SAMPLE), false);
+        // Without a limit, all keys are distinct.
+        if self.limit != !0 {
+            unroll::<ITEMS>(|j| {
+                let h = L::hash(L::key(pairs[j]));
+                // Zero stands for no hash.
+                if h % SAMPLED == 1 && live >> j & 1 != 0 {
+                    seen |= sample.swap(h / SAMPLED % SAMPLE, h) == h;
+                }
+            });
+        }
+        seen
     }
     #[inline(always)]
     fn thinned(
@@ -253,16 +232,25 @@ fn from_input<
     let keep_first = stamps.keep_first;
     let crowd =
         InputCrowd::<L, THREADS> { limit: bins.crowd, known, keep_first, input, build_state };
-    let place = place(bins, 0, valid, build_state);
-    let stamp = stamps.of_block(t.block());
-    let stamped = |head| with_hash::<L>(head, stamps.with(hash_in::<L>(head), stamp));
-    let (put, put_elsewhere) = (put::<L>(out, stamped), put::<L>(overflow, |head| head));
+    let (stretch, coarse) = stamps.coarse_of_tile(t.block());
+    let first_bin = stretch * bins.count;
+    let place = place(bins, first_bin, valid, build_state);
+    let (mask, stamp) = if stamps.coarse.used != 0 {
+        (!stamps.coarse.mask, stamps.coarse.with(0, coarse))
+    } else {
+        (stamps.mask, stamps.with(0, stamps.of_tile(t.block())))
+    };
+    let stamped = |head| with_hash::<L>(head, hash_in::<L>(head) & mask | stamp);
+    let of_tile = stamps.of_tile(t.block());
+    let put = put::<L>(out, stamped);
+    let put_elsewhere =
+        put_elsewhere::<L>(overflow, bins.area, stamps, hash_in::<L>, move |_| of_tile);
     scatter::<_, THREADS, ITEMS, BINS, PER, _>(
         t,
         (pairs, live),
         crowd,
         bin_of,
-        0,
+        first_bin,
         cursors,
         place,
         put,
@@ -303,8 +291,8 @@ pub fn map_from_input_small<L: Layout, const ITEMS: usize>(
     out: BinsOut,
     stash: StashOut,
 ) {
-    const { assert!(SMALL.threads == 512 && SMALL.bins == 1024) };
-    from_input::<L, 512, ITEMS, 1024, 2>(t, input, stamps, out, stash)
+    const { assert!(SMALL.threads == 512 && SMALL.bins == 1280) };
+    from_input::<L, 512, ITEMS, 1280, 3>(t, input, stamps, out, stash)
 }
 /// Does the same with tiles of [`WIDE`].
 #[kernel(
@@ -365,7 +353,7 @@ fn tile_of_coarse_bin<L: Layout, const THREADS: usize, const ITEMS: usize>(
 #[derive(Clone, Copy)]
 struct CoarseCrowd<L: Layout, const THREADS: usize> {
     limit: u32,
-    stamps: Stamps,
+    stamps: CoarseStamps,
     top: u32,
     input: In<u64>,
     from: u32,
@@ -391,7 +379,7 @@ impl<L: Layout, const THREADS: usize, const ITEMS: usize> Crowd<L::Pair, ITEMS>
         let CoarseCrowd { stamps, top, input, from, count, build_state, .. } = self;
         let stamped = |pair| hash_in::<L>(L::head(pair));
         let key = |pair| L::key_in(with_hash::<L>(L::head(pair), stamps.hash(stamped(pair), top)));
-        // All copies from one stretch stay: nothing here ranks them.
+        // All copies with one stamp stay: nothing here ranks them.
         let rank = |_, pair| stamps.of(stamped(pair));
         let stay = without_copies::<L, THREADS, ITEMS>(t, pairs, crowded, key, rank, build_state);
         (
@@ -417,6 +405,7 @@ fn from_coarse<L: Layout, const THREADS: usize, const ITEMS: usize>(
     let CoarseIn {
         bins: coarse,
         tiles,
+        regions,
         cursors: coarse_cursors,
         valid: coarse_valid,
         pairs: input,
@@ -425,23 +414,30 @@ fn from_coarse<L: Layout, const THREADS: usize, const ITEMS: usize>(
     let pairs_of_tile = (THREADS * ITEMS) as u32;
     t.wait_for_previous();
     t.let_next_start();
-    let coarse_bin = t.block().checked_div(tiles).unwrap_or(0);
-    let first = (t.block() - coarse_bin * tiles) * pairs_of_tile;
-    let all = coarse_cursors.get(coarse_bin).min(coarse_valid.get(coarse_bin)).min(coarse.room);
+    let divided = t.block().checked_div(tiles).unwrap_or(0);
+    let first = (t.block() - divided * tiles) * pairs_of_tile;
+    let coarse_bin = divided.checked_div(regions).unwrap_or(0);
+    let stretch = divided - coarse_bin * regions;
+    let region = stretch * coarse.count + coarse_bin;
+    let all = coarse_cursors.get(region).min(coarse_valid.get(region)).min(coarse.room);
     // All threads of the block return, or none.
     if all <= first {
         return;
     }
     let count = (all - first).min(pairs_of_tile);
-    let from = coarse_bin * coarse.room + first;
+    let from = region * coarse.room + first;
     let (pairs, live) = tile_of_coarse_bin::<L, THREADS, ITEMS>(t.id(), input, from, count);
     let first_bin = coarse_bin * bins.count;
-    let top = stamps.top(coarse_bin);
-    let hash = |head| stamps.hash(hash_in::<L>(head), top);
+    let top = stamps.coarse.top(coarse_bin);
+    let hash = |head| stamps.coarse.hash(hash_in::<L>(head), top);
+    let stamp = |head| stamps.of_coarse(stretch, stamps.coarse.of(hash_in::<L>(head)));
+    let stamped = |head| with_hash::<L>(head, stamps.with(hash(head), stamp(head)));
     let bin_of = |pair| shape.partition(hash(L::head(pair))) - first_bin;
+    // Fewer pairs than a tile has places send fewer to each bin.
+    let missing = (pairs_of_tile - count).checked_div(bins.count).unwrap_or(0);
     let crowd = CoarseCrowd::<L, THREADS> {
-        limit: bins.crowd,
-        stamps,
+        limit: if bins.crowd == !0 { !0 } else { bins.crowd - missing },
+        stamps: stamps.coarse,
         top,
         input,
         from,
@@ -450,8 +446,8 @@ fn from_coarse<L: Layout, const THREADS: usize, const ITEMS: usize>(
         layout: PhantomData,
     };
     let place = place(bins, first_bin, valid, build_state);
-    let (put, put_elsewhere) =
-        (put::<L>(out, |head| head), put::<L>(overflow, |head| with_hash::<L>(head, hash(head))));
+    let put = put::<L>(out, stamped);
+    let put_elsewhere = put_elsewhere::<L>(overflow, bins.area, stamps, hash, stamp);
     scatter::<_, THREADS, ITEMS, 256, 1, _>(
         t,
         (pairs, live),

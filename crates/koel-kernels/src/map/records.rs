@@ -3,14 +3,13 @@
 //! * [`Stamped`]: for builds after the partition passes. A narrow pair is its own record. The
 //!   record of a wide pair holds the hash of its key, without the bits that all keys of the
 //!   partition share, and the number of the pair in the partition. The pair itself is fetched from
-//!   the cache when its bucket is written.
+//!   the cache when its bucket is written, and its stamp if it has a copy.
 //! * [`Indexed`]: for small inputs. It holds the hash of the key and the position of the pair in
 //!   the input, which is in the cache. The position always decides which of two equal keys stays.
+use super::partition::overflow_stamp;
 use super::rank;
 use super::stamps::{Stamps, hash_in, with_hash};
-use crate::table::bins::MAX_OVERFLOW;
 use crate::table::layout::{EMPTY, Layout, Narrow, Number, Wide};
-use crate::table::state::MAX_STAMPS;
 use core::marker::PhantomData;
 use koel_simt::{In, U64x2};
 
@@ -57,6 +56,11 @@ pub trait Records: Placed {
     fn behind(self, place: u32) -> (u64, u32);
     /// Returns the word of [`Stamps::from`].
     fn search_from(self, stamp: u32) -> u32;
+    /// Returns the word of [`Stamps::word`]. Not called where all stamps are distinct.
+    #[inline(always)]
+    fn search_word(self, _stamp: u32) -> u32 {
+        0
+    }
 }
 
 /// A layout whose pairs have stamped records.
@@ -82,20 +86,30 @@ pub trait Recorded: Layout {
 pub struct Stamped<L> {
     /// How hashes are stamped.
     pub stamps: Stamps,
-    /// The high bits that all hashes share.
-    pub top: u32,
+    /// The [base](Stamps::base) of the partition.
+    pub base: u32,
     /// The bins.
     pub bins: In<u64>,
     /// First place of the partition's bin.
     pub bin: u32,
     /// Places per bin. Pairs with this number or a greater one are in the overflow areas.
     pub room: u32,
-    /// The overflow areas.
+    /// The overflow areas, and behind them the stamps of their pairs.
     pub overflow: In<u64>,
+    /// Pairs per overflow area.
+    pub area: u32,
     /// The layout of the pairs.
     pub layout: PhantomData<L>,
 }
 impl<L: Layout> Stamped<L> {
+    /// Returns the stamp of pair `number` of the partition, which is in an overflow area.
+    #[inline(always)]
+    fn stamp_behind(self, number: u32) -> u32 {
+        if self.stamps.count == 0 {
+            return self.stamps.unknown();
+        }
+        self.overflow.get(overflow_stamp::<L>(self.area, number - self.room)) as u32
+    }
     /// Returns pair `number` of the partition, with its true hash. The pair will not be read again
     /// soon.
     #[inline(always)]
@@ -104,7 +118,7 @@ impl<L: Layout> Stamped<L> {
             let pair = L::pairs(self.bins).get(self.bin + number);
             let head = L::head(pair);
             L::with_head(
-                with_hash::<L>(head, self.stamps.hash(hash_in::<L>(head), self.top)),
+                with_hash::<L>(head, self.stamps.hash(hash_in::<L>(head), self.base)),
                 L::behind(pair),
             )
         } else {
@@ -154,6 +168,10 @@ impl<L: Recorded> Records for Stamped<L> {
     fn search_from(self, stamp: u32) -> u32 {
         self.stamps.from(stamp)
     }
+    #[inline(always)]
+    fn search_word(self, stamp: u32) -> u32 {
+        self.stamps.word(stamp)
+    }
 }
 impl Recorded for Narrow {
     #[inline(always)]
@@ -162,7 +180,7 @@ impl Recorded for Narrow {
         if number < from.room {
             head
         } else {
-            with_hash::<Narrow>(head, stamps.with(head as u32, stamps.unknown()))
+            with_hash::<Narrow>(head, stamps.with(head as u32, from.stamp_behind(number)))
         }
     }
     #[inline(always)]
@@ -171,11 +189,11 @@ impl Recorded for Narrow {
     }
     #[inline(always)]
     fn hash_of(record: u64, from: Stamped<Narrow>) -> u32 {
-        from.stamps.hash(record as u32, from.top)
+        from.stamps.hash(record as u32, from.base)
     }
     #[inline(always)]
     fn tag_of(record: u64, from: Stamped<Narrow>) -> u32 {
-        Self::hash_of(record, from)
+        record as u32 & from.stamps.mask
     }
     #[inline(always)]
     fn stamp_of(record: u64, from: Stamped<Narrow>) -> u32 {
@@ -190,20 +208,14 @@ impl Recorded for Narrow {
         true
     }
 }
-/// Bits for the pair's number in a wide record.
-const NUMBER: u32 = 22;
-const _: () = assert!(
-    super::build::MAX_PAIRS + 2 * MAX_OVERFLOW <= 1 << NUMBER && MAX_STAMPS <= 1 << (32 - NUMBER)
-);
 impl Recorded for Wide<u64, u64> {
     #[inline(always)]
     fn record(head: u64, number: u32, from: Stamped<Self>) -> u64 {
-        let (stamps, stored) = (from.stamps, hash_in::<Self>(head));
-        let stamp = if number < from.room { stamps.of(stored) } else { stamps.unknown() };
-        // Replaces the hash bits that all keys of the partition share with bits of the other half
-        // of the mixed key: with many partitions, the pairs of a bucket differ in little else.
-        let tag = stamps.hash(stored, head as u32 & stamps.mask);
-        ((stamp << NUMBER | number) as u64) << 32 | tag as u64
+        // In the place of the stamp, bits of the other half of the mixed key: with many partitions,
+        // the pairs of a bucket differ in little else.
+        let mask = from.stamps.mask;
+        let tag = hash_in::<Self>(head) & mask | head as u32 & !mask;
+        (number as u64) << 32 | tag as u64
     }
     #[inline(always)]
     fn two_heads(pairs: In<u64>, i: u32) -> [u64; 2] {
@@ -212,19 +224,25 @@ impl Recorded for Wide<u64, u64> {
     }
     #[inline(always)]
     fn hash_of(record: u64, from: Stamped<Self>) -> u32 {
-        from.stamps.hash(record as u32, from.top)
+        from.stamps.hash(record as u32, from.base)
     }
     #[inline(always)]
     fn tag_of(record: u64, _: Stamped<Self>) -> u32 {
         record as u32
     }
     #[inline(always)]
-    fn stamp_of(record: u64, _: Stamped<Self>) -> u32 {
-        (record >> (32 + NUMBER)) as u32
+    fn stamp_of(record: u64, from: Stamped<Self>) -> u32 {
+        let number = (record >> 32) as u32;
+        // Only copies are compared by their stamps, so it is fetched when it is needed.
+        if number < from.room {
+            from.stamps.of(hash_in::<Self>(from.bins.get((from.bin + number) * 2)))
+        } else {
+            from.stamp_behind(number)
+        }
     }
     #[inline(always)]
     fn pair_of(record: u64, from: Stamped<Self>) -> U64x2 {
-        from.numbered((record >> 32) as u32 & ((1 << NUMBER) - 1))
+        from.numbered((record >> 32) as u32)
     }
     #[inline(always)]
     fn same_key(a: u64, b: u64, from: Stamped<Self>) -> bool {

@@ -191,6 +191,7 @@ fn from_coarse<K: Member, const THREADS: usize, const ITEMS: usize, const BINS: 
     let CoarseIn {
         bins: coarse,
         tiles,
+        regions: _,
         cursors: coarse_cursors,
         valid: coarse_valid,
         pairs: input,

@@ -22,6 +22,9 @@ pub struct Bins {
     pub overflow: u32,
     /// Word of the [`state`] that counts the pairs in the overflow area.
     pub overflow_word: u32,
+    /// First of `count` words after the valid counts of several regions: if some pair did not fit
+    /// its region, the word of its bin becomes zero. 0 if each bin is one region.
+    pub flags: u32,
 }
 
 /// Output of a pass: a kernel argument.
@@ -49,11 +52,13 @@ pub struct BinsOut<W: Word = u64> {
 pub struct CoarseIn<W: Word = u64> {
     /// The bins of the first pass.
     pub bins: Bins,
-    /// Blocks per bin.
+    /// Blocks per region of a bin.
     pub tiles: u32,
-    /// Number of pairs sent to each bin.
+    /// Regions per bin. The first regions of all bins come first.
+    pub regions: u32,
+    /// Number of pairs sent to each region.
     pub cursors: In<u32>,
-    /// Upper bound on the pairs stored in each bin.
+    /// Upper bound on the pairs stored in each region.
     pub valid: In<u32>,
     /// The pairs.
     pub pairs: In<W>,
@@ -85,8 +90,11 @@ pub struct Source {
     pub each: u32,
     /// Pairs per overflow area.
     pub area: u32,
-    /// Bins of the first of two passes, which precede those of the second; 0 if there was one pass.
+    /// Words for the first of two passes, which precede those for the bins of the second; 0 if
+    /// there was one pass.
     pub coarse: u32,
+    /// First of the words that are not all ones for a bin of the first pass with overflow.
+    pub flags: u32,
 }
 
 /// Output of the last pass, as input of a build: a kernel argument.
@@ -112,11 +120,14 @@ pub(crate) fn place(
     build_state: Buf<u32>,
 ) -> impl Fn(u32, u32, u32) -> u32 {
     move |bin, before, run| {
-        let bin = first_bin + bin;
+        let region = first_bin + bin;
         if fits(bins.room, before, run) {
-            bin * bins.room + before
+            region * bins.room + before
         } else {
-            valid.fetch_min(bin, before);
+            valid.fetch_min(region, before);
+            if bins.flags != 0 {
+                valid.fetch_min(bins.flags + bin, 0);
+            }
             // After a failure, blocks do not queue for counters.
             if build_state.load_relaxed(state::FAILED) != 0 {
                 return NOWHERE;

@@ -32,13 +32,13 @@ pub const SEED: u32 = 12;
 pub const CROWDED: u32 = 13;
 /// Partitions of a set whose first keys, or whose list, showed many copies.
 pub const COPIED: u32 = 14;
-/// First of a run of words, one for each stretch of the input: not 0 if contested keys have copies
-/// there.
+/// First of [`MAX_STRETCHES`] words, each for a stretch of the input: not 0 if contested keys have
+/// copies there.
 pub const STRETCHES: u32 = 32;
 /// Number of words.
-pub const WORDS: usize = STRETCHES as usize + MAX_STAMPS as usize;
-/// Maximum number of input stretches that stamps distinguish.
-pub const MAX_STAMPS: u32 = 1 << 10;
+pub const WORDS: usize = STRETCHES as usize + MAX_STRETCHES as usize;
+/// Maximum number of stretches of the input that are searched or not.
+pub const MAX_STRETCHES: u32 = 1 << 10;
 
 /// Initializes the words for one more attempt of a build, in one thread of the grid.
 #[inline(always)]

@@ -155,10 +155,10 @@ fn multi_map(stream: &Stream, n: usize, each: &Each, order: ValueOrder) -> Resul
     let Some(map) = built else { unreachable!("it has run") };
     drop(builder);
 
-    // Every key once; the order of the groups is random.
     let mut distinct = map.index().keys_view().download()?;
     let right = order == ValueOrder::Any || distinct.is_sorted_by(|a, b| a < b);
-    distinct.par_sort_unstable_by_key(|&key| mix(!key));
+    // Every key once, in an order that has nothing to do with the table's.
+    distinct.par_sort_unstable_by_key(|&key| splitmix_at(11, key));
     let queries = device.upload(&distinct)?;
     let mut retriever = Retriever::new(device, distinct.len())?;
     retriever.find(stream, &map, queries.view())?;

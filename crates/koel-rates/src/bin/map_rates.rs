@@ -9,7 +9,8 @@
 //! `gps`: 10^9 pairs or keys per second, the median of 7 runs after 2 warm-up runs. A build inserts
 //! pairs that are on the device into an existing map (`rebuild`). `verified`: in one lookup of
 //! every key, every answer equals the host's; for joins, every row. `of_limit`: the rate divided by
-//! that of random 32-byte reads from as much memory, in the same run.
+//! that of random 32-byte reads from as much memory, in the same run. `keys=`: a list of
+//! [arrangements](ranks). `only=build`: builds alone.
 use koel::limits;
 use koel::map::{Key, Value};
 use koel::{
@@ -17,6 +18,7 @@ use koel::{
     Stream,
 };
 use koel_kernels::hash::mix::splitmix_at;
+use koel_rates::arrangements::ranks;
 use koel_rates::{RUNS, median, median_of, print_provenance, size};
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -27,6 +29,7 @@ fn main() -> Result<()> {
         sizes: vec![],
         loads: vec![0.8],
         keys: vec!["unique"],
+        lookups: true,
         policies: vec![("unchecked", Duplicates::Unchecked), ("keep_last", Duplicates::KeepLast)],
     };
     let args = std::env::args().skip(1).collect::<Vec<_>>();
@@ -42,6 +45,7 @@ fn main() -> Result<()> {
             Some(("policy", list)) => {
                 settings.policies.retain(|(name, _)| list.split(',').any(|l| l == *name))
             }
+            _ if arg == "only=build" => settings.lookups = false,
             _ => settings.sizes.push(size(arg)?),
         }
     }
@@ -68,10 +72,12 @@ struct Settings<'a> {
     sizes: Vec<usize>,
     loads: Vec<f64>,
     keys: Vec<&'a str>,
+    /// Whether to measure lookups and joins, too.
+    lookups: bool,
     policies: Vec<(&'static str, Duplicates)>,
 }
 fn wrong(arg: &str) -> Error {
-    let expected = "2^k, or load=, keys= or policy= with a list".into();
+    let expected = "2^k, only=build, or load=, keys= or policy= with a list".into();
     Error::Setting { field: "argument", found: arg.into(), expected }
 }
 /// Keys and values, distinct for distinct numbers.
@@ -98,28 +104,10 @@ impl Number for u64 {
         i as u64
     }
 }
-/// Returns the rank of the key of each of `n` pairs.
-fn ranks(n: usize, keys: &str) -> Result<Vec<u32>> {
-    let unit = |i: usize| (splitmix_at(0, i as u32) >> 11) as f64 / (1u64 << 53) as f64;
-    let any = |i: usize| (splitmix_at(1, i as u32) % n as u64) as u32;
-    let share = match keys {
-        "unique" => Some(0.0),
-        share => share.strip_prefix("share").and_then(|s| s.parse::<f64>().ok()),
-    };
-    let rank: Box<dyn Fn(usize) -> u32 + Sync> = match (keys, share) {
-        (_, Some(share)) => Box::new(move |i| if unit(i) < share { any(i) } else { i as u32 }),
-        ("twice", _) => Box::new(move |i| (i % n.div_ceil(2)) as u32),
-        ("zipf", _) => Box::new(move |i| ((n as f64).ln() * unit(i)).exp() as u32 - 1),
-        ("hot", _) => Box::new(move |i| if unit(i) < 0.1 { 0 } else { i as u32 }),
-        ("equal", _) => Box::new(|_| 7),
-        _ => {
-            let expected =
-                "unique, twice, zipf, hot, equal or shareX, with an optional suffix _u64".into();
-            return Err(Error::Setting { field: "keys", found: keys.into(), expected });
-        }
-    };
-    Ok((0..n).into_par_iter().map(&*rank).collect())
-}
+/// Names of arrangements of keys.
+const EXPECTED: &str = "unique, twice, zipf, hot, equal, share<S>, near<D>x<S>, runs<L>, \
+                        blocks<B>, concat<C>, sorted<S> or reversed<S>, with an optional suffix \
+                        _u64";
 
 /// Input pairs and their properties.
 struct Pairs<'a, T: Number> {
@@ -141,7 +129,11 @@ struct Pairs<'a, T: Number> {
 }
 impl<'a, T: Number> Pairs<'a, T> {
     fn new(device: &Device, n: usize, name: &'a str) -> Result<Self> {
-        let ranks = ranks(n, name)?;
+        let ranks = ranks(n, name, T::key).ok_or_else(|| Error::Setting {
+            field: "keys",
+            found: name.into(),
+            expected: EXPECTED.into(),
+        })?;
         let host_keys = ranks.par_iter().map(|&r| T::key(r)).collect::<Vec<_>>();
         let last = (0..n).map(|_| AtomicU32::new(0)).collect::<Vec<_>>();
         ranks.par_iter().enumerate().for_each(|(i, &r)| {
@@ -185,6 +177,9 @@ fn rates<T: Number>(stream: &Stream, n: usize, keys: &str, settings: &Settings<'
             let report = map.report()?;
             let verified = found.verify(&map, stream, &pairs)? && report.pairs == pairs.distinct;
             report_build(&pairs, policy, load, build, verified, &report);
+            if !settings.lookups {
+                continue;
+            }
             let limit = limits::random_reads(stream, report.bytes, RUNS)?.rates.median;
             let run = Run { stream, pairs: &pairs, load, limit };
             run.lookups(&map, &mut found, verified)?;

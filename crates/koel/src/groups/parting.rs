@@ -9,7 +9,7 @@ use crate::device::{Buffer, Device, Stream, View, ViewMut};
 use crate::duplicates::Duplicates;
 use crate::error::Result;
 use crate::key::{Key, Value};
-use crate::map::kernels::{OrderedGroups, Passes, partition};
+use crate::map::kernels::{Division, OrderedGroups, Passes, partition};
 use crate::primitives::Scan;
 use crate::seed::Seeds;
 use crate::table::DeviceLayout;
@@ -20,7 +20,6 @@ use koel_kernels::map::from_groups::map_compact_groups;
 use koel_kernels::map::group::{GroupsOut, MAX_PAIRS, THREADS, Ungrouped, map_group};
 use koel_kernels::map::kinds::MapLayout;
 use koel_kernels::map::partition::Input;
-use koel_kernels::map::stamps::Stamps;
 use koel_kernels::table::layout::Layout;
 use koel_kernels::table::state;
 use koel_simt::In;
@@ -227,7 +226,7 @@ fn plan_of<L: Layout>(sizes: PartingSizes, couples: u32, n: usize) -> Option<Pla
     // This fails if two passes cannot make enough partitions.
     let plan = Plan::sized(n, 0.5, sizes).ok()?;
     // There is no stash or conflict handling, and ranges of the input need not be distinguished.
-    Some(Plan { parts: 1, stash_bits: 0, ..plan })
+    Some(Plan { stash_bits: 0, ..plan })
 }
 impl Parting {
     /// Partitions the pairs: three fills, one or two passes.
@@ -249,7 +248,9 @@ impl Parting {
             stash: self.stash.view_mut(),
             state: self.state.view_mut(),
         };
-        partition::<L>(stream, plan, input, Duplicates::Unchecked, Stamps::NONE, passes)
+        let division =
+            Division::new::<L>(plan, Duplicates::Unchecked, stream.device().max_shared());
+        partition::<L>(stream, plan, &division, input, Duplicates::Unchecked, passes)
     }
     /// Groups the pairs of each partition, and computes the first group and the first pair of each:
     /// three launches.

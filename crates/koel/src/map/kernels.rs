@@ -1,4 +1,5 @@
 //! Builds by kernels, on a GPU or on the test executor. Nothing here waits for the device.
+mod division;
 mod passes;
 
 use super::Key;
@@ -9,6 +10,7 @@ use crate::seed::Seeds;
 use crate::table::plan::{Plan, with_crowd};
 use crate::table::slots::{FINALIZE_TILE, Slots, resident, stash_words};
 use crate::table::{DeviceLayout, THREADS};
+pub(crate) use division::Division;
 use koel_kernels::map::build::{Target, map_build, map_build_unchecked};
 use koel_kernels::map::contested_words;
 use koel_kernels::map::export::map_export;
@@ -18,12 +20,10 @@ use koel_kernels::map::from_groups::{Compacting, Ordered, map_build_from_groups}
 use koel_kernels::map::partition::Input;
 use koel_kernels::map::reproduce::{map_reproduce, map_unstash, unstashed_words};
 use koel_kernels::map::small::{KeysIn, map_build_small, map_records};
-use koel_kernels::map::stamps::Stamps;
 use koel_kernels::table::bins::PartitionsIn;
-use koel_kernels::table::bins::{BinsOut, StashOut};
+use koel_kernels::table::bins::{BinsOut, Source, StashOut};
 use koel_kernels::table::layout::Layout;
 use koel_kernels::table::state;
-use passes::tiles;
 pub(crate) use passes::{Passes, partition};
 
 const _: () = assert!(
@@ -135,7 +135,7 @@ impl Scratch {
     fn needs<L: Layout>(plan: &Plan) -> Lengths {
         let Words { by_coarse, by_partition, overflow, .. } = Words::of::<L>(plan);
         let (contested, ranks) = (contested_words(plan.contested_bits), 1 << plan.contested_bits);
-        [by_coarse, by_partition, overflow, plan.bins() as usize, contested, ranks]
+        [by_coarse, by_partition, overflow, Division::max_words::<L>(plan), contested, ranks]
     }
 }
 /// Lengths of the arrays of pairs, in words.
@@ -149,14 +149,15 @@ struct Words {
 }
 impl Words {
     fn of<L: Layout>(plan: &Plan) -> Words {
-        let coarse = plan.coarse_places() * L::SLOT_WORDS;
+        let coarse = Division::max_coarse_places::<L>(plan) * L::SLOT_WORDS;
         let locks = lock_words(plan.shape.all_buckets()) as usize;
         let by_partition = (plan.partition_places() * L::SLOT_WORDS).max(locks + 16);
         Words {
             by_coarse: if coarse <= plan.words::<L>() { 0 } else { coarse },
             by_partition,
-            // Holds the pairs of the stash while a table is made reproducible.
-            overflow: (2 * plan.partitions.area as usize * L::SLOT_WORDS)
+            // The areas and the stamps of their pairs. Holds the pairs of the stash while a table
+            // is made reproducible.
+            overflow: (2 * plan.partitions.area as usize * (L::SLOT_WORDS + 1))
                 .max(unstashed_words::<L>(plan.stash_bits)),
             waiting: by_partition - locks,
         }
@@ -189,19 +190,17 @@ pub(crate) fn build<L: DeviceLayout>(
     let aligned = keys.is_aligned(16) && values.is_aligned(16);
     let (keys, values) = (keys.arg("keys", stream)?, values.arg("values", stream)?);
     let input = Input::<L> { keys, values, n: plan.n, seed, aligned: aligned as u32 };
-    let tile = plan.first_tile(stream.device().max_shared());
-    let tiles = tiles::<L>(plan, tile);
-    let stamps = plan.stamps(duplicates, tiles);
+    let division = Division::new::<L>(plan, duplicates, stream.device().max_shared());
     match plan.small_tile {
         Some(tile) => build_small::<L>(stream, plan, duplicates, tile, input, table, scratch)?,
         None => {
             let memory = scratch.passes::<L>(plan, table);
-            partition::<L>(stream, plan, input, duplicates, stamps, memory)?;
-            build_partitions::<L>(stream, plan, duplicates, stamps, table, scratch)?;
+            partition::<L>(stream, plan, &division, input, duplicates, memory)?;
+            build_partitions::<L>(stream, plan, &division, duplicates, table, scratch)?;
         }
     }
     let pairs = PairsIn::<L> { keys, values };
-    finalize::<L>(stream, plan, (seeds, reproducible), stamps, pairs, table, scratch)?;
+    finalize::<L>(stream, plan, &division, (seeds, reproducible), pairs, table, scratch)?;
     if reproducible {
         make_reproducible::<L>(stream, plan, table, scratch)?;
     }
@@ -263,7 +262,7 @@ pub(crate) fn build_from_groups<K: Key>(
     let partitions = plan.shape.partitions;
     let each = groups.firsts.len() as u32 / partitions;
     let compacting = groups.compacting(stream, each, &mut keys_kept, &mut starts_kept)?;
-    let to = target(stream, plan, table, scratch)?;
+    let to = target(stream, plan.source(), table, scratch)?;
     // SAFETY: there are no more groups than pairs; there is room for as many keys and for one more
     // start; there is an offset and a first group for each partition; the rest is as in
     // `build_partitions`.
@@ -275,7 +274,9 @@ pub(crate) fn build_from_groups<K: Key>(
     let (keys, values) =
         (keys_kept.view().arg("keys", stream)?, groups.numbers.arg("numbers", stream)?);
     let pairs = PairsIn::<K::Layout<u32>> { keys, values };
-    finalize(stream, plan, (groups.seeds, false), Stamps::NONE, pairs, table, scratch)?;
+    let max_shared = stream.device().max_shared();
+    let division = Division::new::<K::Layout<u32>>(plan, Duplicates::Unchecked, max_shared);
+    finalize(stream, plan, &division, (groups.seeds, false), pairs, table, scratch)?;
     scratch.clean = true;
     Ok(())
 }
@@ -283,22 +284,22 @@ pub(crate) fn build_from_groups<K: Key>(
 fn finalize<L: DeviceLayout>(
     stream: &Stream,
     plan: &Plan,
+    division: &Division,
     (seeds, keeps_seed): (Seeds, bool),
-    stamps: Stamps,
     pairs: PairsIn<L>,
     table: &mut Slots,
     scratch: &mut Scratch,
 ) -> Result<()> {
-    let tile = plan.first_tile(stream.device().max_shared());
+    let &Division { tile, tiles, stamps, .. } = division;
     let finalizing = Finalizing {
         n: plan.n,
         tile: tile.pairs::<L>(),
-        tiles: tiles::<L>(plan, tile),
+        tiles,
         seed: seeds.first,
         redraws: seeds.redraws,
         stash_bits: plan.stash_bits,
         contested_bits: plan.contested_bits,
-        bins: plan.bins(),
+        bins: division.words(plan),
         waiting: (Words::of::<L>(plan).waiting / L::SLOT_WORDS) as u32,
         keeps_seed: keeps_seed as u32,
         gives_up: seeds.gives_up as u32,
@@ -324,13 +325,10 @@ pub(crate) fn make_reproducible<L: DeviceLayout>(
     table: &mut Slots,
     scratch: &mut Scratch,
 ) -> Result<()> {
-    let (shape, bins) = (plan.shape, plan.bins() as usize);
+    let shape = plan.shape;
     // One word per partition, all ones between builds.
-    let lists = scratch
-        .valid
-        .view_mut()
-        .slice(bins - shape.partitions as usize..bins)?
-        .arg("lists", stream)?;
+    let ours = ..shape.partitions as usize;
+    let lists = scratch.valid.view_mut().slice(ours)?.arg("lists", stream)?;
     let stash = table.stash.view_mut().arg("stash", stream)?;
     let header = table.header.view().arg("header", stream)?;
     let unstashed = scratch.overflow.view_mut().arg("unstashed", stream)?;
@@ -367,12 +365,12 @@ fn partitions_in(stream: &Stream, scratch: &Scratch) -> Result<PartitionsIn> {
 /// Returns the output of the kernels that build partitions.
 fn target(
     stream: &Stream,
-    plan: &Plan,
+    source: Source,
     table: &mut Slots,
     scratch: &mut Scratch,
 ) -> Result<Target> {
     Ok(Target {
-        source: plan.source(),
+        source,
         slots: table.slots.view_mut().arg("slots", stream)?,
         stash: table.stash.view_mut().arg("stash", stream)?,
         contested: scratch.contested.view_mut().arg("contested", stream)?,
@@ -383,20 +381,20 @@ fn target(
 fn build_partitions<L: DeviceLayout>(
     stream: &Stream,
     plan: &Plan,
+    division: &Division,
     duplicates: Duplicates,
-    stamps: Stamps,
     table: &mut Slots,
     scratch: &mut Scratch,
 ) -> Result<()> {
     let (shape, from) = (plan.shape, partitions_in(stream, scratch)?);
-    let to = target(stream, plan, table, scratch)?;
+    let to = target(stream, division.source(plan), table, scratch)?;
     let launch = match duplicates {
         Duplicates::Unchecked => map_build_unchecked::launch::<L::Stored, Stream>,
         _ => map_build::launch::<L::Stored, Stream>,
     };
     // SAFETY: the bins are as the passes left them; `slots` has the buckets of all partitions, the
     // stash 2^`stash_bits` slots.
-    unsafe { launch(stream, shape.partitions, shape, stamps, from, to) }
+    unsafe { launch(stream, shape.partitions, shape, division.stamps, from, to) }
 }
 /// Builds a small input: a pass over it, then the buckets, from records.
 fn build_small<L: DeviceLayout>(
@@ -426,7 +424,7 @@ fn build_small<L: DeviceLayout>(
     // overflow area.
     unsafe { map_records::launch(stream, blocks, keys, tile, keep_first, records, stash) }?;
     let from = partitions_in(stream, scratch)?;
-    let to = target(stream, plan, table, scratch)?;
+    let to = target(stream, plan.source(), table, scratch)?;
     // SAFETY: the records of this input are as the pass left them; the rest is as in
     // `build_partitions`.
     unsafe { map_build_small::launch(stream, shape.partitions, shape, input, keep_first, from, to) }

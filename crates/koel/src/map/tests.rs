@@ -1,5 +1,8 @@
 //! Builds by kernels, with plans that no map of a few thousand pairs would get, so that every path
 //! is taken.
+#[path = "../../tests/support/arrangements.rs"]
+#[expect(unreachable_pub, reason = "measuring programs include the file, too")]
+mod arrangements;
 mod reproduce;
 
 use super::Pairs;
@@ -239,16 +242,15 @@ fn overflow<K: Key, V: Value>() {
         plan.partitions.room = 96;
         let header = bench.check(&plan, if seed == 1 { KeepLast } else { Unchecked });
         assert!(header.overflowed > 100 && header.attempts == 1, "{header:?}");
-        // Copies in the overflow area and in the bins.
-        let all = unique(2500, seed).chain(unique(2500, seed).map(|(k, v)| (k, !v)));
+        // Copies in the overflow area and in the bins, from different tiles.
+        let all = unique(9000, seed).chain(unique(9000, seed).map(|(k, v)| (k, !v)));
+        let mut plan = small(18_000, 0.7);
+        plan.partitions.room = 96;
         let header = bench.with(all).check(&plan, KeepFirst);
-        assert!(
-            header.overflowed > 0 && header.attempts == 1 && header.contested > 0,
-            "{header:?}"
-        );
+        assert!(header.overflowed > 0 && header.attempts == 1, "{header:?}");
     }
     let mut plan = Plan::sized(3000, 0.8, PlanTuning { small: 0, ..PlanTuning::TUNED }).unwrap();
-    plan.partitions.room = 2500;
+    plan.partitions.room = 1200;
     let header = Bench::<K, V>::new(1).with(unique(3000, 1)).check(&plan, KeepLast);
     assert!(header.overflowed > 0 && header.attempts == 1, "{header:?}");
 }
@@ -377,6 +379,47 @@ fn duplicates<K: Key, V: Value>() {
             }
         }
     }
+}
+/// Copies at all distances, with several regions for each bin of the first pass.
+fn arrangements<K: Key, V: Value>() {
+    let n = 50_000;
+    let sizes = PlanTuning { pairs: 1000, coarse: 8, ..SMALL };
+    let one_pass = PlanTuning { one_pass: 1280, ..sizes };
+    let key = |rank| splitmix_at(5, rank);
+    for (seed, name) in (1..).zip(ARRANGEMENTS) {
+        let ranks = arrangements::ranks(n, name, key).unwrap();
+        let pairs = (0..).zip(&ranks).map(|(i, &rank)| (key(rank), splitmix_at(!seed, i)));
+        let mut bench = Bench::<K, V>::new(seed).with(pairs);
+        for (tuning, policy) in [(sizes, KeepLast), (sizes, KeepFirst), (one_pass, KeepLast)] {
+            let plan = Plan::sized(n, 0.8, tuning).unwrap();
+            let header = bench.check(&plan, policy);
+            // Hardly any copies are left to the end of the build, unless two tiles share a stamp.
+            let most = if plan.coarse.is_some() { n as u32 / 4 } else { 200 };
+            assert!(
+                header.attempts == 1 && header.contested < most,
+                "{name} {policy:?}: {header:?}"
+            );
+        }
+    }
+}
+const ARRANGEMENTS: [&str; 12] = [
+    "near1x0.01",
+    "near1x0.2",
+    "near100x0.2",
+    "near5000x0.2",
+    "runs2",
+    "runs1000",
+    "blocks3000",
+    "concat2",
+    "share0.1",
+    "sorted0.1",
+    "reversed0.3",
+    "zipf",
+];
+#[test]
+fn copies_at_all_distances_are_resolved() {
+    arrangements::<u32, u32>();
+    arrangements::<u64, u64>();
 }
 #[test]
 fn equal_keys_are_resolved() {

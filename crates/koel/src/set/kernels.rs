@@ -204,6 +204,7 @@ impl<K: Key> Passes<K> {
         let from = CoarseIn {
             bins: coarse_bins,
             tiles,
+            regions: 1,
             cursors: self.cursors.view().slice(..of_coarse)?.arg("cursors", stream)?,
             valid: self.valid.view().slice(..of_coarse)?.arg("valid", stream)?,
             pairs: match &coarse {

@@ -5,11 +5,9 @@ use crate::error::{Error, Result, count32};
 use koel_kernels::map::build::{MAX_PAIRS, shared_bytes};
 use koel_kernels::map::partition::{NARROW, SMALL, Tile, WIDE};
 use koel_kernels::map::small::MAX_TILE;
-use koel_kernels::map::stamps::Stamps;
 use koel_kernels::table::bins::Source;
 use koel_kernels::table::bins::{Bins, MAX_OVERFLOW};
 use koel_kernels::table::layout::{BUCKET, Layout, Narrow, Shape};
-use koel_kernels::table::state::MAX_STAMPS;
 use koel_kernels::table::{stash, state};
 
 /// Parameters of plans.
@@ -24,6 +22,11 @@ pub(crate) struct PlanTuning {
     pub shared: fn(u32, u32) -> u32,
     /// Average number of pairs per partition.
     pub pairs: u32,
+    /// Average number of pairs per partition of an input of up to `medium` pairs, so that all
+    /// multiprocessors have work until the end.
+    pub medium_pairs: u32,
+    /// Maximum number of pairs in a medium input.
+    pub medium: u32,
     /// Number of copies of every key that bins have room for: copies make the number of pairs in a
     /// partition vary more.
     pub copies: f64,
@@ -46,11 +49,13 @@ impl PlanTuning {
         most: MAX_PAIRS,
         shared: shared_bytes,
         pairs: 3600,
+        medium_pairs: 2600,
+        medium: 1 << 20,
         copies: 1.0,
         // About one in ten builds of 2^27 pairs has pairs that do not fit a partition's bin. More
         // headroom would need more scratch memory.
         deviations: 4.5,
-        one_pass: 1024,
+        one_pass: 1280,
         coarse: 256,
         small: SMALL_INPUT,
         small_partitions: 512,
@@ -77,6 +82,8 @@ impl PlanTuning {
         let least = ((4.0 / margin).powi(2) as u32).max(MIN_PAIRS);
         if n <= self.small {
             (n / self.small_partitions).max(least).min(self.pairs)
+        } else if n <= self.medium {
+            self.medium_pairs.max(least).min(self.pairs)
         } else {
             self.pairs
         }
@@ -119,9 +126,6 @@ pub(crate) struct Plan {
     pub partitions: Bins,
     /// Bins of the first of two passes; `None` if one pass suffices.
     pub coarse: Option<Bins>,
-    /// Number of parts into which the high bits that stamps replace divide the partitions: a power
-    /// of two, 1 without stamps.
-    pub parts: u32,
     /// Pairs per block of the pass, if the input is small and built from records.
     pub small_tile: Option<u32>,
 }
@@ -146,19 +150,11 @@ impl Plan {
         let wanted = n.div_ceil(pairs).max(1);
         let small_tile =
             (n <= sizes.small).then(|| n.div_ceil(SMALL_BLOCKS).clamp(MIN_TILE, MAX_TILE));
-        let (coarse, parts, partitions) = if small_tile.is_some() {
-            (1, 1, wanted)
-        } else if wanted <= sizes.one_pass {
-            // As many parts as possible while rounding up adds at most an eighth of the partitions.
-            let part = |bits: u32| (1 << bits, wanted.next_multiple_of(1 << bits));
-            let fits = |&(_, rounded): &(u32, u32)| {
-                rounded <= wanted + wanted / 8 && rounded <= sizes.one_pass
-            };
-            let (parts, rounded) = (0..11).rev().map(part).find(fits).unwrap_or((1, wanted));
-            (1, parts, rounded)
+        let (coarse, partitions) = if small_tile.is_some() || wanted <= sizes.one_pass {
+            (1, wanted)
         } else {
             let coarse = sizes.coarse.max(wanted.div_ceil(NARROW.bins).next_power_of_two());
-            (coarse, coarse, coarse * wanted.div_ceil(coarse))
+            (coarse, coarse * wanted.div_ceil(coarse))
         };
         if coarse > MAX_COARSE {
             return Err(Error::TooMany {
@@ -178,9 +174,11 @@ impl Plan {
         } else {
             0
         });
-        // If every key had two copies, half as many keys would have both in one stretch.
-        let stamps = if parts >= 4 { parts - 2 } else { 1 };
-        let contested = if small_tile.is_some() { 0 } else { n / stamps };
+        // Contested are only copies in one tile or in an overflow area, unless there are too few
+        // partitions for stamps.
+        let stamps = coarse.map_or(partitions, |coarse| coarse.count);
+        let contested =
+            if small_tile.is_some() { 0 } else { n / stamps.saturating_sub(2).clamp(1, 256) };
         let contested_bits = (contested as u64).next_power_of_two().ilog2().max(8);
         Ok(Plan {
             n,
@@ -190,7 +188,6 @@ impl Plan {
             contested_bits,
             partitions: last,
             coarse,
-            parts,
             small_tile,
         })
     }
@@ -219,15 +216,7 @@ impl Plan {
         let shape = Shape { partitions, buckets: sizes.buckets(mean(partitions), load) };
         let (last, _) = divide(whole.n, partitions, 1, sizes)?;
         let list = sizes.list(mean(partitions), load);
-        Ok(Some(Plan {
-            shape,
-            list,
-            partitions: last,
-            coarse: None,
-            parts: 1,
-            small_tile: None,
-            ..whole
-        }))
+        Ok(Some(Plan { shape, list, partitions: last, coarse: None, small_tile: None, ..whole }))
     }
     /// Plans for another array of `n` keys, with the same partitions.
     pub(crate) fn with_the_same_partitions(&self, n: usize, sizes: PlanTuning) -> Result<Plan> {
@@ -267,23 +256,6 @@ impl Plan {
     pub(crate) fn first_bins(&self) -> Bins {
         self.coarse.unwrap_or(self.partitions)
     }
-    /// Returns how the pass over the input, in `blocks` blocks, stamps pairs.
-    pub(crate) fn stamps(&self, duplicates: Duplicates, blocks: u32) -> Stamps {
-        let keep_first = (duplicates == Duplicates::KeepFirst) as u32;
-        if self.parts < 4 {
-            return Stamps { keep_first, ..Stamps::NONE };
-        }
-        let (parts, count) = (self.parts.min(MAX_STAMPS), self.parts.min(MAX_STAMPS) - 2);
-        let bits = parts.ilog2();
-        let per_block = ((count as u64) << 32) / blocks.max(1) as u64;
-        Stamps {
-            mask: !(u32::MAX >> bits),
-            shift: 32 - bits,
-            count,
-            per_block: per_block.min(u32::MAX as u64) as u32,
-            keep_first,
-        }
-    }
     /// Returns the parameters of blocks that build partitions.
     pub(crate) fn source(&self) -> Source {
         Source {
@@ -292,8 +264,9 @@ impl Plan {
             contested_bits: self.contested_bits,
             list: self.list,
             area: self.partitions.area,
-            each: self.shape.partitions / self.parts,
+            each: self.shape.partitions / self.coarse.map_or(1, |g| g.count),
             coarse: self.coarse.map_or(0, |g| g.count),
+            flags: 0,
         }
     }
     /// Returns the number of words in the buckets of a table.
@@ -304,13 +277,13 @@ impl Plan {
 
 /// Returns the bins of the last pass, and those of the first one if there are two.
 fn divide(n: u32, partitions: u32, coarse: u32, sizes: PlanTuning) -> Result<(Bins, Option<Bins>)> {
-    let area = (n / 256).next_multiple_of(2).clamp(MIN_OVERFLOW, MAX_OVERFLOW);
+    let area = (n / 128).next_multiple_of(2).clamp(MIN_OVERFLOW, MAX_OVERFLOW);
     // Room for many copies would need more places than kernels can count.
     let copies = if n <= 1 << 30 { sizes.copies } else { sizes.copies.min(MANY_COPIES) };
     let bins = |count: u32, all: u32, deviations: f64, most: u32, overflow, overflow_word| {
         let mean = n as f64 / all as f64;
         let room = (mean + deviations * (mean * copies).sqrt()) as u32 / 2 * 2 + 8;
-        Bins { count, room: room.min(most), crowd: !0, area, overflow, overflow_word }
+        Bins { count, room: room.min(most), crowd: !0, area, overflow, overflow_word, flags: 0 }
     };
     let last = bins(
         partitions / coarse,
@@ -394,14 +367,11 @@ mod tests {
                         <= (n as f64 + 4.0 * shape.partitions as f64) / load
                             + 4.0 * shape.partitions as f64
                 );
-                assert!(
-                    plan.parts.is_power_of_two() && shape.partitions.is_multiple_of(plan.parts)
-                );
                 match plan.coarse {
-                    None => assert!(last.count == shape.partitions && last.count <= 1024),
+                    None => assert!(last.count == shape.partitions && last.count <= 1280),
                     Some(coarse) => {
                         assert_eq!(coarse.count * last.count, shape.partitions);
-                        assert_eq!(coarse.count, plan.parts);
+                        assert!(coarse.count.is_power_of_two());
                         assert!(coarse.count <= 1024 && last.count <= 256);
                     }
                 }
@@ -414,30 +384,6 @@ mod tests {
                     scratch as f64 / 8.0 / n as f64
                 );
                 assert!(n < 1 << 22 || plan.coarse_places() <= slots, "{plan:?}");
-            }
-        }
-    }
-    /// Stamps never decrease along the input, or never increase if the first of equal keys stays;
-    /// no block has the stamp of an unknown stretch.
-    #[test]
-    fn stamps_are_in_the_order_of_the_input() {
-        for (n, blocks) in
-            [(100_000, 3), (100_000, 70), (1 << 20, 137), (1 << 24, 2185), (1 << 24, 100)]
-        {
-            let plan = Plan::sized(n, 0.8, PlanTuning { small: 0, ..PlanTuning::TUNED }).unwrap();
-            for duplicates in [Duplicates::KeepLast, Duplicates::KeepFirst] {
-                let stamps = plan.stamps(duplicates, blocks);
-                let all = (0..blocks).map(|b| stamps.of_block(b)).collect::<Vec<_>>();
-                assert!(all.iter().all(|&s| s < stamps.unknown()), "{stamps:?}");
-                let sorted = if stamps.keep_first == 0 {
-                    all.is_sorted()
-                } else {
-                    all.iter().rev().is_sorted()
-                };
-                assert!(sorted && all.iter().max() != all.iter().min());
-                let (h, top) = (0x1234_5678, stamps.top(3));
-                assert_eq!(stamps.of(stamps.with(h, stamps.unknown())), stamps.unknown());
-                assert_eq!(stamps.hash(stamps.with(h, 1), top), h & !stamps.mask | top);
             }
         }
     }

@@ -1,5 +1,8 @@
 //! Tables and primitives against oracles, on every device. One program, so that generic code is
 //! compiled once.
+#[path = "../support/arrangements.rs"]
+#[expect(unreachable_pub, reason = "measuring programs include the file, too")]
+mod arrangements;
 mod chosen_keys;
 mod classic;
 mod classic_lists;

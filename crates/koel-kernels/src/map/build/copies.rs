@@ -261,7 +261,8 @@ impl<R: Records> Steps<R> {
             if unknown {
                 build_state.fetch_max(state::FROM, part.from.search_from(greatest));
             } else {
-                build_state.store_relaxed(state::STRETCHES + greatest, 1);
+                let word = state::STRETCHES + part.from.search_word(greatest);
+                build_state.store_relaxed(word, 1);
             }
         }
         false

@@ -104,14 +104,17 @@ fn build_stamped<L: Recorded, const CHECK: bool>(
     let PartitionsIn { pairs, counts, valid, overflow } = from;
     let (source, p) = (to.source, t.block());
     let coarse_bin = p.checked_div(source.each).unwrap_or(0);
-    let (top, layout) = (stamps.top(coarse_bin), PhantomData);
+    let layout = PhantomData;
+    // A constant, so that hashes need not be decoded.
+    let stamps = if CHECK { stamps } else { Stamps::NONE };
     let from = Stamped::<L> {
         stamps,
-        top,
+        base: stamps.base(p),
         bins: pairs,
         bin: p * source.room,
         room: source.room,
         overflow,
+        area: source.area,
         layout,
     };
     let (part, lists) = in_shared(t, shape, to, from);
@@ -121,7 +124,7 @@ fn build_stamped<L: Recorded, const CHECK: bool>(
     t.let_next_start();
     // Pairs that did not fit in their bin are in the overflow areas.
     let valid_here = valid.get(source.coarse + p);
-    let of_coarse_bin = if source.coarse != 0 { valid.get(coarse_bin) } else { !0 };
+    let of_coarse_bin = if source.coarse != 0 { valid.get(source.flags + coarse_bin) } else { !0 };
     let count = counts.get(source.coarse + p).min(valid_here).min(source.room);
     let mut e = steps.load_heads(count);
     clear(t, part, lists);

@@ -4,7 +4,7 @@
 //! Normally a few blocks read two words and finish. Otherwise the blocks wait for each other
 //! between steps, so all of them must be resident: launch at most one block per multiprocessor.
 //!
-//! * Contested keys: the stretches of the input that hold their copies are searched for the last
+//! * Contested keys: the tiles of the input that hold their copies are searched for the last
 //!   (or first) copy, whose value replaces the one in the table.
 //! * A failed build, in which some partition received more pairs than it has room for, is repeated
 //!   from the input, pair by pair in device memory. This takes some ten times as long, regardless

@@ -12,7 +12,7 @@ pub(super) const SEARCHED: usize = 8;
 /// Number of raised ranks that a block remembers.
 pub(super) const RAISED: u32 = 1 << 10;
 
-/// Finds the greatest rank of each contested key, in the stretches where it can be. Visits greater
+/// Finds the greatest rank of each contested key, in the tiles where it can be. Visits greater
 /// ranks first.
 #[inline(always)]
 pub(super) fn search<L: Layout>(t: Thread, built: BuildOutput<L>) {
@@ -37,10 +37,10 @@ pub(super) fn search<L: Layout>(t: Thread, built: BuildOutput<L>) {
     // decreasing ranks.
     let number = |i: u32, of: u32| if stamps.keep_first != 0 { i } else { of - 1 - i };
     let wanted = |i| {
-        let marked = |stretch| build_state.load_relaxed(state::STRETCHES + stretch) != 0;
+        let marked = |stamp| build_state.load_relaxed(state::STRETCHES + stamps.word(stamp)) != 0;
         i < finalizing.tiles && {
-            let stretch = stamps.of_block(number(i, finalizing.tiles));
-            marked(stretch) || stamps.searched(from, stretch)
+            let stamp = stamps.of_tile(number(i, finalizing.tiles));
+            marked(stamp) || stamps.searched(from, stamp)
         }
     };
     let mut tile = t.block();

@@ -44,7 +44,8 @@ impl<K: Member> Arrived<K> {
         let Arrived { source, build_state, .. } = self;
         let coarse_bin = number.checked_div(source.each).unwrap_or(0);
         let valid_here = self.valid.get(source.coarse + number);
-        let of_coarse_bin = if source.coarse != 0 { self.valid.get(coarse_bin) } else { !0 };
+        let of_coarse_bin =
+            if source.coarse != 0 { self.valid.get(source.flags + coarse_bin) } else { !0 };
         // These counts no longer change. If an area was too small, the build restarts.
         let behind = |valid, word| {
             if valid == !0 { 0 } else { build_state.load_relaxed(word).min(source.area) }

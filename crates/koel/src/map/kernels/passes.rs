@@ -1,4 +1,5 @@
 //! Passes that partition pairs.
+use super::division::Division;
 use crate::device::{Stream, ViewMut};
 use crate::duplicates::Duplicates;
 use crate::error::Result;
@@ -6,12 +7,10 @@ use crate::table::DeviceLayout;
 use crate::table::plan::{Plan, with_crowd};
 use crate::table::slots::stash_words;
 use koel_kernels::map::partition::{
-    Input, NARROW, SMALL, Tile, map_from_coarse, map_from_input_narrow, map_from_input_small,
+    Input, NARROW, SMALL, map_from_coarse, map_from_input_narrow, map_from_input_small,
     map_from_input_wide,
 };
-use koel_kernels::map::stamps::Stamps;
-use koel_kernels::table::bins::{Bins, BinsOut, CoarseIn, StashOut};
-use koel_kernels::table::layout::Layout;
+use koel_kernels::table::bins::{BinsOut, CoarseIn, StashOut};
 
 /// Output of the partition passes, and the stash that they clear.
 pub(crate) struct Passes<'a> {
@@ -31,16 +30,14 @@ pub(crate) struct Passes<'a> {
 pub(crate) fn partition<L: DeviceLayout>(
     stream: &Stream,
     plan: &Plan,
+    division: &Division,
     input: Input<L>,
     duplicates: Duplicates,
-    stamps: Stamps,
     mut memory: Passes<'_>,
 ) -> Result<()> {
-    memory.pass_over_input(stream, plan, input, duplicates, stamps)?;
+    memory.pass_over_input(stream, plan, division, input, duplicates)?;
     match plan.coarse {
-        Some(coarse_bins) => {
-            memory.pass_over_coarse::<L>(stream, plan, coarse_bins, duplicates, stamps)
-        }
+        Some(_) => memory.pass_over_coarse::<L>(stream, plan, division, duplicates),
         None => Ok(()),
     }
 }
@@ -51,19 +48,19 @@ impl Passes<'_> {
         &mut self,
         stream: &Stream,
         plan: &Plan,
+        division: &Division,
         input: Input<L>,
         duplicates: Duplicates,
-        stamps: Stamps,
     ) -> Result<()> {
-        let tile = plan.first_tile(stream.device().max_shared());
-        let tiles = tiles::<L>(plan, tile);
-        let ours = ..plan.coarse.map_or(plan.bins(), |coarse| coarse.count) as usize;
+        let &Division { tile, tiles, stamps, .. } = division;
+        let words = plan.coarse.map_or(division.words(plan), |_| division.coarse_words(plan));
+        let ours = ..words as usize;
         let pairs = match plan.coarse {
             Some(_) => &mut self.by_coarse,
             None => &mut self.by_partition,
         };
         let out = BinsOut {
-            bins: with_crowd(plan.first_bins(), duplicates, tile.pairs::<L>()),
+            bins: with_crowd(division.first_bins(plan), duplicates, tile.pairs::<L>()),
             pairs: pairs.arg("bins", stream)?,
             overflow: self.overflow.arg("overflow", stream)?,
             cursors: self.cursors.reborrow().slice(ours)?.arg("cursors", stream)?,
@@ -86,15 +83,16 @@ impl Passes<'_> {
         &mut self,
         stream: &Stream,
         plan: &Plan,
-        coarse_bins: Bins,
+        division: &Division,
         duplicates: Duplicates,
-        stamps: Stamps,
     ) -> Result<()> {
-        let (coarse, bins) = (coarse_bins.count as usize, plan.bins() as usize);
+        let (coarse_bins, regions) = (division.first_bins(plan), division.regions);
+        let (coarse, bins) = (division.coarse_words(plan) as usize, division.words(plan) as usize);
         let tiles = coarse_bins.room.div_ceil(NARROW.pairs::<L>());
         let from = CoarseIn {
             bins: coarse_bins,
             tiles,
+            regions,
             cursors: self.cursors.view().slice(..coarse)?.arg("cursors", stream)?,
             valid: self.valid.view().slice(..coarse)?.arg("valid", stream)?,
             pairs: self.by_coarse.view().arg("coarse", stream)?,
@@ -107,15 +105,11 @@ impl Passes<'_> {
             valid: self.valid.reborrow().slice(coarse..bins)?.arg("valid", stream)?,
             build_state: self.state.arg("state", stream)?,
         };
-        let grid = coarse_bins.count * tiles;
+        let (grid, stamps) = (coarse_bins.count * regions * tiles, division.stamps);
         // SAFETY: there is a cursor per bin; the input bins are as the first pass left them; there
         // is room for every output bin, and both overflow areas.
         unsafe {
             map_from_coarse::launch::<L::Stored, _>(stream, grid, plan.shape, stamps, from, out)
         }
     }
-}
-/// Returns the number of blocks of the pass over the input.
-pub(super) fn tiles<L: Layout>(plan: &Plan, tile: Tile) -> u32 {
-    plan.n.div_ceil(tile.pairs::<L>()).max(1)
 }
