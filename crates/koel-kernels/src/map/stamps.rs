@@ -10,7 +10,8 @@
 //!   *regions*, one for each stretch of the input, and these bits hold the number of the tile
 //!   within the stretch. The second pass knows the stretch from the region.
 //!
-//! Where there are more tiles than bits can tell apart, several adjacent tiles share a number.
+//! Where there are more tiles than the bits of the last pass can tell apart, several adjacent tiles
+//! share a number.
 use crate::hash::mulhi;
 use crate::table::layout::Layout;
 
@@ -50,22 +51,13 @@ pub struct CoarseStamps {
     pub shift: u32,
     /// Number of stamps per stretch of the input.
     pub per_stretch: u32,
-    /// Base-2 logarithm of the tiles per stamp.
-    pub tile_shift: u32,
     /// Number of stamps of all stretches together.
     pub count: u32,
 }
 impl Stamps {
     /// Stamps of a build that stamps no pairs.
     pub const NONE: Stamps = Stamps {
-        coarse: CoarseStamps {
-            used: 0,
-            mask: 0,
-            shift: 0,
-            per_stretch: u32::MAX,
-            tile_shift: 0,
-            count: 0,
-        },
+        coarse: CoarseStamps { used: 0, mask: 0, shift: 0, per_stretch: u32::MAX, count: 0 },
         mask: u32::MAX,
         shift: 0,
         step_low: 0,
@@ -79,8 +71,7 @@ impl Stamps {
     /// whose copies stay never has the lesser one.
     #[inline(always)]
     fn counted(self, tile: u32) -> u32 {
-        let stamp = tile >> (self.coarse.tile_shift & 31);
-        if self.keep_first != 0 { self.coarse.count.wrapping_sub(1 + stamp) } else { stamp }
+        if self.keep_first != 0 { self.coarse.count.wrapping_sub(1 + tile) } else { tile }
     }
     /// Returns the stretch of a tile and its coarse stamp within the stretch.
     #[inline(always)]

@@ -73,6 +73,7 @@ impl PartingSizes {
             one_pass,
             coarse,
             small: 0,
+            medium: 0,
             ..PlanTuning::TUNED
         })
     }

@@ -35,7 +35,16 @@ pub(super) fn sizes<K: Member>() -> PlanTuning {
         4 => (7200, |buckets, list| combine_bytes(buckets, list, 4)),
         _ => (3600, |buckets, list| combine_bytes(buckets, list, 8)),
     };
-    PlanTuning { bucket: K::SLOTS, most: u32::MAX, shared, pairs, copies: 6.0, ..PlanTuning::TUNED }
+    PlanTuning {
+        bucket: K::SLOTS,
+        most: u32::MAX,
+        shared,
+        pairs,
+        medium: 0,
+        one_pass: MANY_BINS.bins,
+        copies: 6.0,
+        ..PlanTuning::TUNED
+    }
 }
 /// Plans a set of `n` keys.
 pub(super) fn plan_of<K: Member>(n: usize, load: f64) -> Result<Plan> {

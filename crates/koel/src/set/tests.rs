@@ -12,6 +12,7 @@ use crate::table::plan::{Plan, PlanTuning};
 use crate::table::slots::Slots;
 use koel_kernels::hash::mix::{mix, splitmix_at};
 use koel_kernels::set::layout::{fillers, hash, in_bucket, mixed, unmixed};
+use koel_kernels::set::partition::{FEW_BINS, MANY_BINS};
 use koel_kernels::table::layout::{EMPTY, Layout, class};
 use std::collections::HashSet;
 
@@ -157,6 +158,25 @@ fn two_passes<K: Key>() {
 fn two_passes_of_both_types() {
     two_passes::<u32>();
     two_passes::<u64>();
+}
+/// A block counts the keys of each bin in shared memory, with room for the bins of its tile.
+#[test]
+fn bins_fit_the_tiles_of_passes() {
+    fn of<K: Key>() {
+        for n in
+            (10..30).flat_map(|bits| [(1 << bits) - 1, 1 << bits, (1 << bits) + (1 << bits) / 3])
+        {
+            let plan = super::kernels::plan_of::<K>(n, 0.8).unwrap();
+            let first = plan.coarse.map_or(plan.partitions.count, |coarse| coarse.count);
+            assert!(first <= MANY_BINS.bins, "{n}: {plan:?}");
+            assert!(
+                plan.coarse.is_none() || plan.partitions.count <= FEW_BINS.bins,
+                "{n}: {plan:?}"
+            );
+        }
+    }
+    of::<u32>();
+    of::<u64>();
 }
 /// One pass, by both of its kernels, with sizes around those of tiles, rounds and warps.
 fn one_pass<K: Key>() {

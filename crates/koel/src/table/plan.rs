@@ -89,6 +89,10 @@ impl PlanTuning {
         }
     }
 }
+const _: () = assert!(
+    PlanTuning::TUNED.one_pass <= SMALL.bins && PlanTuning::TUNED.one_pass <= WIDE.bins,
+    "a block of a single pass counts the pairs of each partition in shared memory"
+);
 /// Maximum number of pairs in a small input; measured.
 const SMALL_INPUT: u32 = 1 << 17;
 /// Minimum number of pairs per partition of a small input.

@@ -38,22 +38,16 @@ impl Division {
         }
         let bits = if bins >= 4 { bins.ilog2() } else { 0 };
         let distinguished = if bits > 0 { bins - 2 } else { 1 };
-        let fit = match plan.coarse {
-            Some(_) => tiles_per_region::<L>(tile, bins).min(tiles),
+        let per_stretch = match plan.coarse {
+            Some(_) => tiles_per_region::<L>(tile, bins).min(tiles).min(distinguished),
             None => tiles,
         };
-        let tile_shift = match plan.coarse {
-            Some(_) => log2_ceil(fit.div_ceil(distinguished)),
-            None => 0,
-        };
-        let per_stretch = (fit >> tile_shift).max(1);
-        let regions = tiles.div_ceil(per_stretch << tile_shift);
+        let regions = tiles.div_ceil(per_stretch);
         let coarse = CoarseStamps {
             used,
             mask: if bits > 0 { !(u32::MAX >> bits) } else { 0 },
             shift: (32 - bits) & 31,
             per_stretch,
-            tile_shift,
             count: per_stretch * regions,
         };
         let keep_first = (duplicates == Duplicates::KeepFirst) as u32;
