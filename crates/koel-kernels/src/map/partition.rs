@@ -15,7 +15,7 @@
 //!
 //! # Copies in one tile
 //! The pass over the input looks for copies within its tile: pairs with certain hashes, one in
-//! [`SAMPLED`], meet in a small table. If two of them are copies, all copies in the tile are
+//! `SAMPLED`, meet in a small table. If two of them are copies, all copies in the tile are
 //! dropped in shared memory but the last (or first) of each key.
 //!
 //! # Frequent keys
