@@ -7,7 +7,6 @@ use std::fmt::Write;
 use std::path::Path;
 
 const MUTANTS: &str = "results/cpu-2core/2026-11-24/mutants.jsonl";
-const FUZZING: &str = "results/h200/2026-11-24/fuzz.jsonl";
 const SANITIZERS: &str = "results/h200/2026-11-23/sanitizers.txt";
 const GPU_TESTS: &str = "results/h200/2026-11-24/tests-2.txt";
 
@@ -21,7 +20,6 @@ pub(super) fn figures(root: &Path) -> Result<String, String> {
 fn counts(root: &Path) -> Result<String, String> {
     let entries = read(&root.join("crates/koel-kernels/src/entries.rs"))?;
     let faults = read(&root.join("crates/koel-simt/src/host/fault.rs"))?;
-    let devices = read(&root.join("crates/koel/tests/support/mod.rs"))?;
     let ci = read(&root.join(".ci/run"))?;
     let miri = ci
         .lines()
@@ -45,12 +43,6 @@ fn counts(root: &Path) -> Result<String, String> {
         "kinds of faults that the executor reports",
         kinds.to_string(),
         "`koel-simt/src/host/fault.rs`",
-    );
-    let schedules = number_of_schedules(&devices).ok_or("support/mod.rs: no executors")?;
-    row(
-        "schedules under which a test of a table runs its kernels",
-        schedules.to_string(),
-        "`koel/tests/support/mod.rs`",
     );
     for (name, tests) in tests_of_crates(root)? {
         row(&format!("tests of {name}"), tests.to_string(), &format!("`crates/{name}`"));
@@ -78,11 +70,6 @@ fn number_of_variants(text: &str, name: &str) -> Option<usize> {
         line.starts_with("    ") && line.trim().starts_with(|c: char| c.is_ascii_uppercase())
     };
     Some(body.lines().filter(is_variant).count())
-}
-/// Returns how many seeds the executor devices of the tests have.
-fn number_of_schedules(text: &str) -> Option<usize> {
-    let seeds = text.split_once("].map(Device::executor)")?.0.rsplit_once('[')?.1;
-    Some(seeds.split(',').count())
 }
 fn number_before(line: &str, mark: &str) -> Option<u64> {
     line.split_once(mark)?.0.rsplit(' ').next()?.parse().ok()
@@ -156,11 +143,15 @@ fn planted(root: &Path) -> Result<String, String> {
     Ok(text)
 }
 
-/// Returns the table of fuzz targets.
+/// Returns the table of fuzz targets, with the sums of all records of fuzzing.
 fn fuzzed(root: &Path) -> Result<String, String> {
     let manifest = read(&root.join("fuzz/Cargo.toml"))?;
     let tests = read(&root.join("crates/koel-cli/tests/seeds.rs"))?;
-    let record = lines(root, FUZZING)?;
+    let records = records_of_fuzzing(root)?;
+    let mut runs = vec![];
+    for record in &records {
+        runs.extend(lines(root, record)?);
+    }
     let targets = manifest
         .lines()
         .filter_map(|line| line.strip_prefix("path = \"fuzz_targets/")?.strip_suffix(".rs\""));
@@ -175,20 +166,35 @@ fn fuzzed(root: &Path) -> Result<String, String> {
         super::list(&root.join("fuzz/seeds").join(target), &mut seeds)?;
         let mutations = mutations_of(&tests, target)
             .ok_or_else(|| format!("seeds.rs: `{target}` is not run"))?;
-        let line = record.iter().find(|line| line["target"] == target);
-        let executions = line
-            .and_then(|line| line["executions"].as_u64())
-            .map_or("not recorded".into(), thousands);
-        let findings = line
-            .and_then(|line| line["findings"].as_u64())
-            .map_or("not recorded".into(), thousands);
+        let sum = |field: &str| {
+            let of_target = runs.iter().filter(|line| line["target"] == target);
+            let numbers = of_target.map(|line| line[field].as_u64()).collect::<Vec<_>>();
+            let sum = numbers.iter().copied().sum::<Option<u64>>();
+            sum.filter(|_| !numbers.is_empty()).map_or("not recorded".into(), thousands)
+        };
+        let (executions, findings) = (sum("executions"), sum("findings"));
         let (seeds, mutations) = (seeds.len(), thousands(mutations));
         let _ = writeln!(text, "| {target} | {seeds} | {mutations} | {executions} | {findings} |");
     }
-    if !record.is_empty() {
-        let _ = writeln!(text, "\nExecutions: {}.", linked(FUZZING));
+    if !records.is_empty() {
+        let links = records.iter().map(|record| linked(record)).collect::<Vec<_>>();
+        let _ = writeln!(text, "\nExecutions, added up: {}.", links.join(", "));
     }
     Ok(text)
+}
+/// Returns the paths of the records of fuzzing (`results/<machine>/<date>/fuzz*.jsonl`), sorted.
+fn records_of_fuzzing(root: &Path) -> Result<Vec<String>, String> {
+    let mut files = vec![];
+    super::list(&root.join("results"), &mut files)?;
+    let mut records = files
+        .iter()
+        .filter_map(|file| file.strip_prefix(root).ok()?.to_str())
+        .filter(|path| path.rsplit('/').next().is_some_and(|name| name.starts_with("fuzz")))
+        .filter(|path| path.ends_with(".jsonl"))
+        .map(String::from)
+        .collect::<Vec<_>>();
+    records.sort();
+    Ok(records)
 }
 /// Returns the number after the name in `run("name", number, ..)`.
 fn mutations_of(tests: &str, target: &str) -> Option<u64> {
@@ -248,7 +254,6 @@ mod tests {
         let kinds = "/// What.\npub enum FaultKind {\n    /// A\n    A,\n    /// Big\
             \n    B(u32),\n}\npub enum Other {\n    C,\n}\n";
         assert_eq!(number_of_variants(kinds, "FaultKind"), Some(2));
-        assert_eq!(number_of_schedules("devices.extend([1, 2].map(Device::executor));"), Some(2));
         assert_eq!(
             number_before("map: test result: ok. 16 passed; 0 failed; 0 ignored", " passed"),
             Some(16)

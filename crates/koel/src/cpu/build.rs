@@ -484,7 +484,13 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
         let h = L::hash(L::key(pair));
         let (first, _) = self.places(h);
         self.overflowed[first] |= 1 << class(h);
-        self.stash.insert(pair);
+        // Copies of a key that were promised not to exist share a place: as many as there may be,
+        // they would be a chain in the stash, and insertion would take quadratic time.
+        if self.policy == Duplicates::Unchecked && self.stash.replace(pair) {
+            self.outcome.duplicates += 1;
+        } else {
+            self.stash.insert(pair);
+        }
         self.patience_ends(partition);
     }
     /// Records an eviction that found no room in this partition: later ones try half as many steps,

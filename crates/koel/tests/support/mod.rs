@@ -7,9 +7,9 @@ use koel::Device;
 use std::path::Path;
 use std::process::Command;
 
-/// Returns the devices to test on: the CPU, the test executor under several seeds, a GPU if there
-/// is one. `KOEL_TEST_DEVICES` may name kinds (`cpu,executor,cuda`): only those, and they must
-/// exist.
+/// Returns the devices to test on: the CPU with all its threads and with one, the test executor, a
+/// GPU if there is one. `KOEL_TEST_DEVICES` may name kinds (`cpu,executor,cuda`): only those, and
+/// they must exist.
 pub(crate) fn devices() -> Vec<Device> {
     let named = std::env::var("KOEL_TEST_DEVICES").ok();
     let wanted = |kind| named.as_deref().is_none_or(|n| n.split(',').any(|k| k == kind));
@@ -18,7 +18,7 @@ pub(crate) fn devices() -> Vec<Device> {
         devices.extend([Device::cpu().unwrap(), Device::cpu_with_threads(1).unwrap()]);
     }
     if wanted("executor") {
-        devices.extend([1, 2].map(Device::executor));
+        devices.push(Device::executor(seed_of_test()));
     }
     if wanted("cuda") {
         match Device::cuda(0) {
@@ -28,10 +28,17 @@ pub(crate) fn devices() -> Vec<Device> {
     }
     devices
 }
-/// Returns whether big inputs are fast: not on the executor, and not under a sanitizer
-/// (`KOEL_TEST_SMALL`).
+/// Returns the seed of the executor: every test has schedules of its own, the same in each run.
+fn seed_of_test() -> u64 {
+    let thread = std::thread::current();
+    thread.name().unwrap_or_default().bytes().fold(1, |seed, b| seed * 31 % 1_000_003 + b as u64)
+}
+/// Returns whether big inputs are fast: not on the executor, not with one thread, and not under a
+/// sanitizer (`KOEL_TEST_SMALL`).
 pub(crate) fn is_fast(device: &Device) -> bool {
-    device.kind() != koel::DeviceKind::Executor && std::env::var_os("KOEL_TEST_SMALL").is_none()
+    device.kind() != koel::DeviceKind::Executor
+        && device.name() != "CPU (1 threads)"
+        && std::env::var_os("KOEL_TEST_SMALL").is_none()
 }
 
 /// Returns a buffer that has been written, so that all of it may be read back whatever a test

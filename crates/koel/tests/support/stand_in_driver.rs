@@ -14,7 +14,6 @@
 //! after which all calls fail as after a fault), `STAND_IN_EARLY` (required number of launch
 //! attributes of captured kernels: early starts), `STAND_IN_FAST` (launches return at once,
 //! unchecked: to measure koel's own time).
-//! to measure koel's own time).
 #![allow(
     non_snake_case,
     clippy::missing_safety_doc,

@@ -234,7 +234,7 @@ fn duplicates_follow_the_policy() {
     for device in devices() {
         let stream = device.stream().unwrap();
         for kind in kinds() {
-            let n = if is_quick(*kind, &device) { 40_000u32 } else { 300 };
+            let n = if is_quick(*kind, &device) { 10_000u32 } else { 300 };
             let few: &[u32] =
                 if is_quick(*kind, &device) { &[1, 2, 100, n / 2, n - 1] } else { &[1, n / 2] };
             for &distinct in few {

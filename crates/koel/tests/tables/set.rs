@@ -105,7 +105,7 @@ fn every_size_and_load() {
 fn every_key_set() {
     for device in devices() {
         let stream = device.stream().unwrap();
-        let n = if is_fast(&device) { 200_000 } else { 4_000 };
+        let n = if is_fast(&device) { 100_000 } else { 4_000 };
         for set in KEY_SETS {
             let n = if set.name.starts_with("equal modulo") { n.min(20_000) } else { n };
             let keys = (0..n).map(set.key).collect::<Vec<_>>();
@@ -348,7 +348,7 @@ fn combinations<K: Key>() {
     for device in devices() {
         let most = match device.kind() {
             DeviceKind::Cuda => 9_000_000,
-            _ if is_fast(&device) => 200_000,
+            _ if is_fast(&device) => 100_000,
             _ => 8_000,
         };
         for (a, b) in [(0, 0), (1, 0), (0, 1), (100, 5), (most, most / 3), (most / 100, most)] {

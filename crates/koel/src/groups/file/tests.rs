@@ -63,9 +63,8 @@ fn queries<K: Key, V>(oracle: &BTreeMap<K, V>) -> Vec<K> {
 }
 fn check_index<K: Key, V>(index: &Index<K>, oracle: &BTreeMap<K, V>) {
     let queries = queries(oracle);
-    let ids =
-        queries.iter().map(|key| oracle.keys().position(|other| other == key).map(|id| id as u32));
-    let ids = ids.collect::<Vec<_>>();
+    let id_of = oracle.keys().copied().zip(0u32..).collect::<BTreeMap<_, _>>();
+    let ids = queries.iter().map(|key| id_of.get(key).copied()).collect::<Vec<_>>();
     assert_eq!(index.ids(&queries).unwrap(), ids, "{index:?}");
     assert_eq!(
         (index.len(), index.keys_view().download().unwrap()),
