@@ -46,7 +46,7 @@ pub(crate) fn expand(item: TokenStream) -> syn::Result<TokenStream> {
                 // SAFETY: guaranteed by the caller.
                 unsafe { #name { #(#names: ::koel_simt::Arg::native(self.#names)),* } }
             }
-            fn write(&self, to: &mut ::koel_simt::DeviceArg) {
+            fn write(&self, to: &mut ::koel_simt::Params) {
                 to.align(Self::ALIGN);
                 #(::koel_simt::Arg::write(&self.#names, to);)*
                 to.align(Self::ALIGN);

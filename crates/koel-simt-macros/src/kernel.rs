@@ -145,11 +145,13 @@ fn on_host(
                 ::koel_simt::Arg::named(#parameters, #texts, &mut arrays)
             };)*
             let shared = (#shared) as u32;
-            let args = [#(::koel_simt::Arg::device(&#parameters)),*];
+            #[allow(unused_mut, reason = "a kernel may have no parameters")]
+            let mut params = ::koel_simt::Params::new();
+            #(params.push(&#parameters);)*
             let mut done = Ok(());
             // SAFETY: guaranteed by the caller.
             with_body #of_body(#(#parameters,)* &mut |body| done = unsafe {
-                backend.launch(#of_spec, grid, shared, &args, body)
+                backend.launch(#of_spec, grid, shared, &params, body)
             });
             done
         }
@@ -242,7 +244,10 @@ fn described(
             #(#parameters: #types,)* koel_run: &mut dyn FnMut(::koel_simt::KernelBody<'_>)
         ) {
             ::koel_simt::lend_body!(
-                #native, move |t: ::koel_simt::Thread| #kernel #of(t, #(#parameters),*), koel_run
+                #native,
+                move |t: ::koel_simt::Thread| #kernel #of(t, #(#parameters),*),
+                move |koel_params: &mut ::koel_simt::Params| { #(koel_params.push(&#parameters);)* },
+                koel_run
             )
         }
     })

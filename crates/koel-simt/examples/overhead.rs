@@ -83,7 +83,7 @@ fn main() {
             spec: &koel_simt::KernelSpec,
             grid: u32,
             _: u32,
-            _: &[koel_simt::DeviceArg],
+            _: &koel_simt::Params,
             body: koel_simt::KernelBody<'_>,
         ) -> Result<(), Self::Error> {
             // SAFETY: guaranteed by the caller.

@@ -135,8 +135,8 @@ use ptx as imp;
 pub use global::{Buf, In};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use host::{
-    Arg, Backend, Code, CodeKind, DeviceArg, Fault, FaultKind, Image, ImageError, KernelBody,
-    KernelSpec, run_native,
+    Arg, Backend, Code, CodeKind, Fault, FaultKind, Image, ImageError, KernelBody, KernelSpec,
+    Params, run_native,
 };
 #[cfg(all(feature = "executor", not(target_arch = "nvptx64")))]
 pub use host::{ArrayArg, Exec, KeptBody, Stats};

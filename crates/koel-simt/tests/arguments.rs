@@ -1,7 +1,7 @@
 //! Structs as arguments of kernels, and the instances of generic kernels.
 #![cfg(not(miri))] // the executor's coroutines are assembly
 use koel_simt::{
-    Arg, Backend, Buf, DeviceArg, Exec, In, KernelBody, KernelSpec, Scalar, Thread, Word, kernel,
+    Arg, Backend, Buf, Exec, In, KernelBody, KernelSpec, Params, Scalar, Thread, Word, kernel,
 };
 use std::marker::PhantomData;
 
@@ -83,12 +83,14 @@ impl Backend for Recorder {
         spec: &KernelSpec,
         _: u32,
         shared: u32,
-        args: &[DeviceArg],
-        _: KernelBody<'_>,
+        params: &Params,
+        body: KernelBody<'_>,
     ) -> Result<(), Self::Error> {
-        let bytes = args.iter().map(|arg| arg.bytes().to_vec()).collect();
-        let arrays = args.iter().flat_map(|arg| arg.arrays());
-        Err((*spec, shared, bytes, arrays.map(|a| (a.range.start, a.writable)).collect()))
+        assert!(params.arrays().is_empty() && body.params().iter().eq(params.iter()));
+        let bytes = params.iter().map(<[u8]>::to_vec).collect();
+        let listed = body.params();
+        let arrays = listed.arrays().iter().map(|a| (a.range.start, a.writable));
+        Err((*spec, shared, bytes, arrays.collect()))
     }
 }
 

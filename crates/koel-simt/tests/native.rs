@@ -1,6 +1,6 @@
 //! Kernels as plain loops. These tests also run under Miri.
 use koel_simt::{
-    Backend, Buf, DeviceArg, Exec, Fault, In, KernelBody, KernelSpec, Thread, U32x4, U64x2, kernel,
+    Backend, Buf, Exec, Fault, In, KernelBody, KernelSpec, Params, Thread, U32x4, U64x2, kernel,
     run_native,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,7 +16,7 @@ impl Backend for Native {
         spec: &KernelSpec,
         grid: u32,
         _: u32,
-        _: &[DeviceArg],
+        _: &Params,
         body: KernelBody<'_>,
     ) -> Result<(), Fault> {
         std::thread::scope(|s| {

@@ -447,14 +447,14 @@ fn numbers_of_sixteen_bytes() {
 fn arguments_are_the_bytes_the_device_reads() {
     struct Recorder;
     impl Backend for Recorder {
-        type Error = Vec<(Vec<u8>, Vec<(usize, bool)>)>;
+        type Error = (Vec<Vec<u8>>, Vec<(usize, bool)>);
         unsafe fn launch(
             &self,
             spec: &koel_simt::KernelSpec,
             grid: u32,
             shared: u32,
-            args: &[koel_simt::DeviceArg],
-            _: koel_simt::KernelBody<'_>,
+            params: &koel_simt::Params,
+            body: koel_simt::KernelBody<'_>,
         ) -> Result<(), Self::Error> {
             assert_eq!(
                 (spec.name, spec.threads, spec.independent, grid, shared),
@@ -464,23 +464,15 @@ fn arguments_are_the_bytes_the_device_reads() {
                 spec.params.iter().map(|p| p.0).collect::<Vec<_>>(),
                 ["op", "values", "words", "was"]
             );
-            Err(args
-                .iter()
-                .map(|arg| {
-                    let arrays = arg.arrays().map(|a| (a.range.len(), a.writable));
-                    (arg.bytes().to_vec(), arrays.collect())
-                })
-                .collect())
+            let listed = body.params();
+            let arrays = listed.arrays().iter().map(|a| (a.range.len(), a.writable));
+            Err((params.iter().map(<[u8]>::to_vec).collect(), arrays.collect()))
         }
     }
     let (a, b) = (In::<u32>::from_device(0x1000, 8), Buf::<u32>::from_device(0x2000, 9));
     // SAFETY: no kernel runs.
     let args = unsafe { atomics_u32::global::launch(&Recorder, 7, 3, a, b, b) }.unwrap_err();
-    let expected = [
-        (3u32.to_le_bytes().to_vec(), vec![]),
-        (0x1000u64.to_le_bytes().to_vec(), vec![(32, false)]),
-        (0x2000u64.to_le_bytes().to_vec(), vec![(36, true)]),
-        (0x2000u64.to_le_bytes().to_vec(), vec![(36, true)]),
-    ];
-    assert_eq!(args, expected);
+    let addresses = [0x1000u64, 0x2000, 0x2000].map(|a| a.to_le_bytes().to_vec());
+    assert_eq!(args.0, [&[3u32.to_le_bytes().to_vec()], &addresses[..]].concat());
+    assert_eq!(args.1, [(32, false), (36, true), (36, true)]);
 }

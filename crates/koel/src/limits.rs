@@ -116,6 +116,33 @@ pub fn copies(stream: &Stream, bytes: usize, runs: usize) -> Result<Copies> {
     Ok(Copies { bytes: 8 * words, rates: Rates::of(16.0 * words as f64, &seconds) })
 }
 
+/// Measured copies between pinned host memory and a GPU: the limit of everything that begins or
+/// ends in host memory.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HostCopies {
+    /// Bytes copied per run.
+    pub bytes: usize,
+    /// Bytes per second to the device.
+    pub to_device: Rates,
+    /// Bytes per second to the host.
+    pub to_host: Rates,
+}
+
+/// Measures copies of `bytes` bytes between pinned host memory and the stream's device, one
+/// direction at a time: `runs` runs of each, after two warm-up runs. `None` if the device's memory
+/// is the host's.
+///
+/// Errors: out of memory, on the device or to pin.
+pub fn host_copies(stream: &Stream, bytes: usize, runs: usize) -> Result<Option<HostCopies>> {
+    let mut buffer = stream.device().alloc::<u8>(bytes.max(1))?;
+    stream.with_pinned_copies(&mut buffer, |copy| {
+        let rates = |up| -> Result<Rates> {
+            Ok(Rates::of(bytes as f64, &measure(stream, runs, |_| copy(up))?))
+        };
+        Ok(HostCopies { bytes, to_device: rates(true)?, to_host: rates(false)? })
+    })
+}
+
 /// Returns the seconds of each run after the warm-up; `run` receives the run's number.
 fn measure(
     stream: &Stream,

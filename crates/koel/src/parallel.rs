@@ -4,6 +4,7 @@
 //! parts over threads is compiled once, which saves a quarter of the compile time of the tables.
 //! Parts should take microseconds or more: each costs about 100 ns.
 use rayon::prelude::*;
+use std::mem::MaybeUninit;
 use std::sync::{Mutex, PoisonError, TryLockError};
 
 /// Calls `task` with each number below `count`.
@@ -53,6 +54,20 @@ pub(crate) fn map_with<S: Send, P: Send, R: Send>(
             Err(TryLockError::WouldBlock) => task(&mut memory(), i, part),
         }
     })
+}
+
+/// Calls `write` with the parts of memory, and the index of the first element of each. `write`
+/// initialises them. Each part is a quarter of a megabyte, so that the threads also share the page
+/// faults of fresh memory.
+pub(crate) fn fill<T: Send>(
+    to: &mut [MaybeUninit<T>],
+    write: impl Fn(usize, &mut [MaybeUninit<T>]) + Sync,
+) {
+    let part = ((256 << 10) / size_of::<T>().max(1)).max(1);
+    if to.len() <= 2 * part {
+        return write(0, to);
+    }
+    each(to.chunks_mut(part), |i, to| write(i * part, to));
 }
 
 /// Splits the beginning of a slice into parts of these lengths, one for each task.

@@ -37,6 +37,50 @@ fn buffers_keep_what_they_are_given() {
     }
 }
 
+/// Large copies between host and device, which go through pinned memory piece by piece: sizes
+/// around those of pieces, parts of buffers, new copies before the device has finished the last,
+/// several threads, and copies from within parallel code.
+#[test]
+fn large_copies_arrive() {
+    use rayon::prelude::*;
+    for device in devices() {
+        let slot = 512 << 10;
+        for n in [(64 << 10) - 1, 64 << 10, slot - 1, slot + 5, 4 * slot, (9 << 20) + 1] {
+            let data = (0..n).map(|i| (i ^ i >> 8 ^ i >> 16) as u8).collect::<Vec<_>>();
+            let mut buffer = device.upload(&data).unwrap();
+            assert!(buffer.download().unwrap() == data, "{n} bytes on {}", device.name());
+            let (a, b) = (n / 3, n - n / 5);
+            let mut part = vec![0; b - a];
+            buffer.view().slice(a..b).unwrap().copy_to_host(&mut part).unwrap();
+            assert!(part == data[a..b], "{n} bytes on {}", device.name());
+            let mut changed = data.iter().map(|x| !x).collect::<Vec<_>>();
+            for (i, from) in [&changed, &data, &changed].into_iter().enumerate() {
+                buffer.view_mut().copy_from_host(from).unwrap();
+                let i = a + i;
+                buffer.view_mut().slice(i..b).unwrap().copy_from_host(&data[i..b]).unwrap();
+            }
+            changed[a + 2..b].copy_from_slice(&data[a + 2..b]);
+            assert!(buffer.download().unwrap() == changed, "{n} bytes on {}", device.name());
+            let stream = device.stream().unwrap();
+            let mut copy = device.alloc(n).unwrap();
+            copy.view_mut().copy_from(buffer.view(), &stream).unwrap();
+            buffer.view_mut().copy_from_host(&data).unwrap();
+            assert!(copy.download().unwrap() == changed, "{n} bytes on {}", device.name());
+        }
+        let there_and_back = |i: u32| {
+            let data = (0..200_000 + i).map(|x| x ^ i << 20).collect::<Vec<_>>();
+            assert!(device.upload(&data).unwrap().download().unwrap() == data);
+        };
+        std::thread::scope(|scope| {
+            for i in 0..4 {
+                let there_and_back = &there_and_back;
+                scope.spawn(move || (0..4).for_each(|k| there_and_back(i + 4 * k)));
+            }
+        });
+        (0..16).into_par_iter().for_each(there_and_back);
+    }
+}
+
 /// A stream that uses a buffer after another stream waits for it without explicit events.
 #[test]
 fn streams_follow_each_other_over_a_buffer() {
@@ -694,6 +738,11 @@ fn the_driver_is_used_rightly() {
         "kernels_of_other_crates",
     ] {
         run_with_stand_in(test, &[("KOEL_TEST_DEVICES", "cuda")]);
+    }
+    // No pinned memory, room for small slots only, and room for all.
+    for pinned in ["0", "3000000", "100000000"] {
+        let settings = [("KOEL_TEST_DEVICES", "cuda"), ("STAND_IN_PINNED", pinned)];
+        run_with_stand_in("large_copies_arrive", &settings);
     }
     // Drivers support early starts in graphs since 12.3.
     for (version, early) in [("12020", "0"), ("12030", "1")] {

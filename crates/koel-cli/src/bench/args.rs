@@ -19,6 +19,7 @@ Examples:
   koel bench --keys ids.u32 --json rates.json --plot figures
   koel bench --table map --n 24 --hit-share 0,25,50,75,100 --plot figures
   koel bench --table map --n 24 --op find_hit --batch 8,12,16,20,24
+  koel bench --table map --n 16,20,24 --op build_host,get_host
   koel bench --table map --n 24 --op rebuild --duplicates hot,zipf,1%,equal --policy keep_last
 
 Rates are in millions of operations per second: the median of the runs. Every answer is verified.
@@ -52,8 +53,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "LOAD,...", value_delimiter = ',', value_parser = load)]
     pub load: Vec<f64>,
     /// Operations: build; build_cold, which reuses no memory; rebuild, into the existing table;
-    /// find_hit, find_half, find_miss; find, all three [default: build,find_hit,find_miss; with
-    /// --hit-share, only its lookups]
+    /// find_hit, find_half, find_miss; find, all three; build_host and get_host, from and to arrays
+    /// in host memory, copies included [default: build,find_hit,find_miss; with --hit-share, only
+    /// its lookups]
     #[arg(long, value_name = "OP,...", value_delimiter = ',')]
     pub op: Vec<String>,
     /// Percentages of lookups whose key is present: 100 is find_hit, 50 find_half, 0 find_miss
@@ -102,8 +104,13 @@ pub(crate) enum Op {
     BuildCold,
     /// Builds from pairs into the existing table.
     Rebuild,
+    /// Builds a table from slices in host memory, without memory kept from an earlier build.
+    BuildHost,
     /// Looks up keys, this percentage of them present.
     Find(u8),
+    /// Looks up keys in a slice of host memory, all of them present; the answers are a new array of
+    /// the host.
+    GetHost,
 }
 impl Op {
     /// Lookups of keys that are all present.
@@ -113,13 +120,23 @@ impl Op {
     /// Lookups of keys that are all absent.
     pub(crate) const FIND_MISS: Op = Op::Find(0);
     /// Operations with names of their own.
-    const NAMED: [Op; 6] =
-        [Op::Build, Op::FIND_HIT, Op::FIND_HALF, Op::FIND_MISS, Op::BuildCold, Op::Rebuild];
+    const NAMED: [Op; 8] = [
+        Op::Build,
+        Op::FIND_HIT,
+        Op::FIND_HALF,
+        Op::FIND_MISS,
+        Op::BuildCold,
+        Op::Rebuild,
+        Op::BuildHost,
+        Op::GetHost,
+    ];
     pub(crate) fn name(self) -> String {
         match self {
             Op::Build => "build".into(),
             Op::BuildCold => "build_cold".into(),
             Op::Rebuild => "rebuild".into(),
+            Op::BuildHost => "build_host".into(),
+            Op::GetHost => "get_host".into(),
             Op::FIND_HIT => "find_hit".into(),
             Op::FIND_HALF => "find_half".into(),
             Op::FIND_MISS => "find_miss".into(),
@@ -132,6 +149,8 @@ impl Op {
             Op::Build => "build a table".into(),
             Op::BuildCold => "build a table, no memory kept".into(),
             Op::Rebuild => "build into the existing table".into(),
+            Op::BuildHost => "build a table from arrays of the host".into(),
+            Op::GetHost => "look up an array of the host, all keys present".into(),
             Op::FIND_HIT => "look up keys that are present".into(),
             Op::FIND_HALF => "look up keys, half of them present".into(),
             Op::FIND_MISS => "look up keys that are absent".into(),
@@ -141,9 +160,17 @@ impl Op {
     pub(crate) fn is_build(self) -> bool {
         self.hit_share().is_none()
     }
+    /// Returns whether it works on arrays of the host, copies included.
+    pub(crate) fn is_of_host(self) -> bool {
+        matches!(self, Op::BuildHost | Op::GetHost)
+    }
     /// Returns the percentage of lookups whose key is present; `None` for builds.
     pub(crate) fn hit_share(self) -> Option<u8> {
-        if let Op::Find(share) = self { Some(share) } else { None }
+        match self {
+            Op::Find(share) => Some(share),
+            Op::GetHost => Some(100),
+            _ => None,
+        }
     }
     /// Sort key: builds first, then lookups from hits to misses.
     fn place(self) -> u8 {
@@ -151,7 +178,9 @@ impl Op {
             Op::Build => 0,
             Op::BuildCold => 1,
             Op::Rebuild => 2,
-            Op::Find(share) => 103 - share,
+            Op::BuildHost => 3,
+            Op::Find(share) => 104 - share,
+            Op::GetHost => 105,
         }
     }
 }
@@ -434,9 +463,11 @@ mod tests {
     #[test]
     fn operations_are_sorted_and_distinct() {
         assert_eq!(args("").ops().unwrap(), [Op::Build, Op::FIND_HIT, Op::FIND_MISS]);
-        let all =
-            [Op::Build, Op::BuildCold, Op::Rebuild, Op::FIND_HIT, Op::FIND_HALF, Op::FIND_MISS];
-        assert_eq!(args("--op find_miss,rebuild,find,build_cold,build").ops().unwrap(), all);
+        let builds = [Op::Build, Op::BuildCold, Op::Rebuild, Op::BuildHost];
+        let finds = [Op::FIND_HIT, Op::FIND_HALF, Op::FIND_MISS, Op::GetHost];
+        let all = [builds, finds].concat();
+        let line = "--op get_host,find_miss,rebuild,build_host,find,build_cold,build";
+        assert_eq!(args(line).ops().unwrap(), all);
         let shares = [Op::FIND_HIT, Op::Find(75), Op::Find(3), Op::FIND_MISS];
         assert_eq!(args("--hit-share 0,75,100,3,75").ops().unwrap(), shares);
         assert_eq!(

@@ -2,10 +2,10 @@
 use super::args::policy_name;
 use super::keys::KeysAbout;
 use super::machine::Machine;
+use super::measure::Limits;
 use super::measure::Row;
 use crate::provenance::Provenance;
 use koel::classic::BuildReport;
-use koel::limits::{Copies, RandomReads};
 use serde::Serialize;
 
 const MILLION: f64 = 1e6;
@@ -30,6 +30,10 @@ struct Limit {
     random_reads: Vec<Reads>,
     /// 10^9 bytes per second, read and written.
     copy_gb_per_s: Option<f64>,
+    /// 10^9 bytes per second from pinned host memory to the device, and back; `null` without rows of
+    /// host memory, or on a device that has the host's memory.
+    to_device_gb_per_s: Option<f64>,
+    to_host_gb_per_s: Option<f64>,
 }
 #[derive(Serialize)]
 struct Reads {
@@ -96,13 +100,13 @@ struct Build<'a> {
 impl<'a> Report<'a> {
     pub(super) fn new(
         machine: &'a Machine,
-        reads: &[RandomReads],
-        copies: Option<Copies>,
+        limits: &Limits,
         rows: &'a [Row],
         keys: &'a [(usize, KeysAbout)],
         notes: &'a [String],
         seed: u64,
     ) -> Report<'a> {
+        let Limits { reads, copies, host_copies } = limits;
         let random_reads = reads.iter().map(|reads| Reads {
             table_bytes: reads.table_bytes,
             read_bytes: reads.read_bytes,
@@ -115,6 +119,8 @@ impl<'a> Report<'a> {
             limit: Limit {
                 random_reads: random_reads.collect(),
                 copy_gb_per_s: copies.map(|copies| copies.rates.median / 1e9),
+                to_device_gb_per_s: host_copies.map(|copies| copies.to_device.median / 1e9),
+                to_host_gb_per_s: host_copies.map(|copies| copies.to_host.median / 1e9),
             },
             rows: rows.iter().map(|row| json_row(row, rows)).collect(),
             keys: keys.iter().map(|(n, about)| Keys { n: *n, about }).collect(),

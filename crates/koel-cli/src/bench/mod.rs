@@ -68,21 +68,20 @@ pub(crate) fn run(global: &Global, args: Args) -> Outcome {
         workload.about.notes.iter().for_each(|note| output::say(format_args!("note: {note}")));
         keys.push((workload.n(), workload.about));
     }
-    let copies = session.copies()?;
+    let limits = session.limits()?;
     progress.finish_and_clear();
 
     let machine = Machine::of(&device, fallback)?;
     let of_keys = keys.iter().flat_map(|(_, about)| about.notes.iter().cloned());
     let notes = of_keys.chain(session.notes()).collect::<Vec<String>>();
-    let reads = session.reads().copied().collect::<Vec<_>>();
     let to_stdout = global.json.is_some() && json_file(global).is_none();
     if !to_stdout {
-        let text = report::text(&machine, &keys, &session.rows, &reads, copies, runs, &notes);
+        let text = report::text(&machine, &keys, &session.rows, &limits, runs, &notes);
         output::print(&text)?;
     }
     if global.json.is_some() {
         let report =
-            json::Report::new(&machine, &reads, copies, &session.rows, &keys, &notes, global.seed);
+            json::Report::new(&machine, &limits, &session.rows, &keys, &notes, global.seed);
         write_json(global, &report)?;
     }
     if let Some(folder) = &args.plot {

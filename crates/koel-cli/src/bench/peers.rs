@@ -149,6 +149,7 @@ impl Peers {
     pub(crate) fn best(&self, op: Op) -> Vec<&Peer> {
         let name = match op {
             Op::Build | Op::BuildCold | Op::Rebuild => "build".into(),
+            Op::BuildHost | Op::GetHost => op.name(),
             Op::Find(share) => format!("find_hit{share}"),
         };
         let mut best: Vec<&Peer> = vec![];

@@ -2,11 +2,12 @@
 use super::args::policy_name;
 use super::keys::KeysAbout;
 use super::machine::Machine;
+use super::measure::Limits;
 use super::measure::Row;
 use super::repeats::Repeats;
 use crate::output::thousands;
 use anstyle::{AnsiColor, Style};
-use koel::limits::{Copies, RandomReads};
+use koel::limits::RandomReads;
 use std::fmt::Write;
 
 const BOLD: Style = Style::new().bold();
@@ -31,11 +32,11 @@ pub(super) fn text(
     machine: &Machine,
     keys: &[(usize, KeysAbout)],
     rows: &[Row],
-    reads: &[RandomReads],
-    copies: Option<Copies>,
+    limits: &Limits,
     runs: usize,
     notes: &[String],
 ) -> String {
+    let Limits { reads, copies, host_copies } = limits;
     let mut out = String::new();
     let cpu = machine.cpu.as_deref().map_or(String::new(), |cpu| format!(", {cpu}"));
     line(&mut out, format_args!("{BOLD}koel bench{BOLD:#} on {}{cpu}", machine.device));
@@ -96,6 +97,16 @@ pub(super) fn text(
         line(
             &mut out,
             format_args!("Copy: {:.1} GB/s, read and written.", copies.rates.median / 1e9),
+        );
+    }
+    if let Some(copies) = host_copies {
+        line(
+            &mut out,
+            format_args!(
+                "Pinned memory: {:.1} GB/s to the device, {:.1} GB/s to the host.",
+                copies.to_device.median / 1e9,
+                copies.to_host.median / 1e9
+            ),
         );
     }
     for note in notes {

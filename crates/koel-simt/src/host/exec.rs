@@ -2,7 +2,7 @@
 //! resident on each.
 use super::block::{Block, Resident, Rng, Shared, Step};
 use super::fault::{Fault, FaultKind};
-use super::launch::{ArrayArg, Backend, DeviceArg, KernelBody, KernelSpec};
+use super::launch::{ArrayArg, Backend, KernelBody, KernelSpec, Params};
 use super::shadow::{GlobalShadow, MAX_BLOCKS};
 use super::stacks::Stacks;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
@@ -79,12 +79,11 @@ impl Exec {
     }
     /// Returns the detectors for the global arrays among the arguments: one for each contiguous
     /// range of memory that contains a `Buf`.
-    fn watch(&self, args: &[DeviceArg]) -> (Vec<Option<usize>>, Vec<GlobalShadow>) {
+    fn watch(&self, arrays: &[ArrayArg]) -> (Vec<Option<usize>>, Vec<GlobalShadow>) {
         if !self.check_global_races {
             return (vec![], vec![]);
         }
-        let arrays = args.iter().flat_map(DeviceArg::arrays).collect::<Vec<_>>();
-        let mut sorted = arrays.clone();
+        let mut sorted = arrays.to_vec();
         sorted.sort_by_key(|a| a.range.start);
         let mut stretches: Vec<ArrayArg> = vec![];
         for a in sorted.into_iter().filter(|a| !a.range.is_empty()) {
@@ -98,7 +97,7 @@ impl Exec {
             }
         }
         stretches.retain(|s| s.writable);
-        let region = |a: &&ArrayArg| {
+        let region = |a: &ArrayArg| {
             let within =
                 |s: &ArrayArg| s.range.start <= a.range.start && a.range.end <= s.range.end;
             if a.range.is_empty() { None } else { stretches.iter().position(within) }
@@ -202,7 +201,7 @@ impl Backend for Exec {
         spec: &KernelSpec,
         grid: u32,
         shared: u32,
-        args: &[DeviceArg],
+        _: &Params,
         body: KernelBody<'_>,
     ) -> Result<(), Fault> {
         if !(1..=1024).contains(&spec.threads) || shared > crate::MAX_SHARED || grid > MAX_BLOCKS {
@@ -224,7 +223,7 @@ impl Backend for Exec {
         if grid == 0 {
             return Ok(());
         }
-        let (region_of, regions) = self.watch(args);
+        let (region_of, regions) = self.watch(body.params().arrays());
         let launch = Shared {
             kernel: spec.name,
             grid,

@@ -42,6 +42,9 @@ pub struct KernelBody<'a> {
     /// Runs one thread.
     #[cfg(feature = "executor")]
     pub(crate) thread: &'a (dyn Fn(Thread) + Sync),
+    /// Appends the arguments to parameters.
+    #[cfg(feature = "executor")]
+    write: &'a (dyn Fn(&mut Params) + Sync),
     #[cfg(feature = "executor")]
     keep: &'a (dyn Fn() -> KeptBody + Sync),
 }
@@ -51,6 +54,7 @@ impl<'a> KernelBody<'a> {
     pub fn new(
         blocks: Option<&'a (dyn Fn(Range<u32>, u32) + Sync)>,
         #[cfg(feature = "executor")] thread: &'a (dyn Fn(Thread) + Sync),
+        #[cfg(feature = "executor")] write: &'a (dyn Fn(&mut Params) + Sync),
         #[cfg(feature = "executor")] keep: &'a (dyn Fn() -> KeptBody + Sync),
     ) -> Self {
         KernelBody {
@@ -58,8 +62,17 @@ impl<'a> KernelBody<'a> {
             #[cfg(feature = "executor")]
             thread,
             #[cfg(feature = "executor")]
+            write,
+            #[cfg(feature = "executor")]
             keep,
         }
+    }
+    /// Returns the parameters, with a list of their arrays.
+    #[cfg(feature = "executor")]
+    pub fn params(&self) -> Params {
+        let mut params = Params { arrays: Some(vec![]), ..Params::new() };
+        (self.write)(&mut params);
+        params
     }
     /// Returns a copy that outlives the launch, for launchers that run the kernel later or
     /// repeatedly.
@@ -74,18 +87,23 @@ impl<'a> KernelBody<'a> {
 #[derive(Clone)]
 pub struct KeptBody {
     thread: Arc<dyn Fn(Thread) + Send + Sync>,
+    write: Arc<dyn Fn(&mut Params) + Send + Sync>,
 }
 #[cfg(feature = "executor")]
 impl KeptBody {
     /// For `#[kernel]`.
     #[doc(hidden)]
-    pub fn new(thread: impl Fn(Thread) + Send + Sync + 'static) -> KeptBody {
-        KeptBody { thread: Arc::new(thread) }
+    pub fn new(
+        thread: impl Fn(Thread) + Send + Sync + 'static,
+        write: impl Fn(&mut Params) + Send + Sync + 'static,
+    ) -> KeptBody {
+        KeptBody { thread: Arc::new(thread), write: Arc::new(write) }
     }
     /// Passes the kernel to `run` as the body of a launch. Memory that the arguments point to must
     /// be alive.
     pub fn lend<R>(&self, run: impl FnOnce(KernelBody<'_>) -> R) -> R {
-        run(KernelBody { blocks: None, thread: &*self.thread, keep: &|| self.clone() })
+        let (thread, write) = (&*self.thread, &*self.write);
+        run(KernelBody { blocks: None, thread, write, keep: &|| self.clone() })
     }
 }
 
@@ -95,9 +113,10 @@ impl KeptBody {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! lend_body {
-    ($blocks:expr, $thread:expr, $run:ident) => {{
-        let thread = $thread;
-        $run($crate::KernelBody::new($blocks, &thread, &move || $crate::KeptBody::new(thread)))
+    ($blocks:expr, $thread:expr, $write:expr, $run:ident) => {{
+        let (thread, write) = ($thread, $write);
+        let keep = move || $crate::KeptBody::new(thread, write);
+        $run($crate::KernelBody::new($blocks, &thread, &write, &keep))
     }};
 }
 /// Passes the body of a kernel to a launcher, for `#[kernel]`: the loop of an independent kernel.
@@ -106,25 +125,25 @@ macro_rules! lend_body {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! lend_body {
-    ($blocks:expr, $thread:expr, $run:ident) => {
+    ($blocks:expr, $thread:expr, $write:expr, $run:ident) => {
         $run($crate::KernelBody::new($blocks))
     };
 }
 
-/// Launcher of kernels. Host launchers call `body`; a CUDA launcher passes `args` to the driver.
+/// Launcher of kernels. Host launchers call `body`; a CUDA launcher passes `params` to the driver.
 pub trait Backend {
     /// Error of a launch.
     type Error;
     /// Runs `grid` blocks with `shared` bytes of dynamic shared memory each.
     ///
     /// # Safety
-    /// The arguments must fit the kernel: a GPU checks nothing.
+    /// The parameters must fit the kernel: a GPU checks nothing.
     unsafe fn launch(
         &self,
         spec: &KernelSpec,
         grid: u32,
         shared: u32,
-        args: &[DeviceArg],
+        params: &Params,
         body: KernelBody<'_>,
     ) -> Result<(), Self::Error>;
 }
@@ -141,47 +160,83 @@ pub struct ArrayArg {
     pub writable: bool,
 }
 
-/// One parameter as the PTX entry reads it. Only [`Arg::device`] creates it.
-#[derive(Clone, Debug)]
-pub struct DeviceArg {
-    /// Only the first `len` bytes are initialised, to keep frequent launches cheap.
-    bytes: [MaybeUninit<u8>; DeviceArg::MAX],
+/// The parameters of a launch, as the PTX entry reads them.
+///
+/// Only the bytes in use are ever written: launches are frequent, and this is most of their cost on
+/// the host besides the driver's.
+pub struct Params {
+    bytes: Bytes,
     /// Number of initialised bytes.
     len: usize,
-    /// For the executor's detectors: the arrays in the parameter, `None` after the last. Inline, so
-    /// that a launch does not allocate.
+    /// Start and end of each parameter.
+    ranges: [(u16, u16); Params::MAX],
+    count: usize,
+    /// The arrays in the parameters, if they are listed.
     #[cfg(feature = "executor")]
-    arrays: [Option<ArrayArg>; DeviceArg::MAX / 8],
+    arrays: Option<Vec<ArrayArg>>,
 }
-impl DeviceArg {
-    /// Maximum size of a parameter, in bytes.
-    pub const MAX: usize = 256;
-    /// Returns the bytes of the parameter.
-    pub fn bytes(&self) -> &[u8] {
-        // SAFETY: only `put` and `align` change `len`, and both initialise the bytes they add.
-        unsafe { std::slice::from_raw_parts(self.bytes.as_ptr().cast(), self.len) }
+#[repr(align(16))]
+struct Bytes([MaybeUninit<u8>; Params::MAX_BYTES]);
+impl Params {
+    /// Maximum number of parameters.
+    pub const MAX: usize = 32;
+    /// Maximum size of all parameters together, in bytes.
+    pub const MAX_BYTES: usize = 1024;
+    /// Creates an empty list.
+    #[inline]
+    pub fn new() -> Params {
+        Params {
+            bytes: Bytes([MaybeUninit::uninit(); Params::MAX_BYTES]),
+            len: 0,
+            ranges: [(0, 0); Params::MAX],
+            count: 0,
+            #[cfg(feature = "executor")]
+            arrays: None,
+        }
     }
-    /// Returns the arrays in the parameter ([`Buf`]s and [`In`]s), in order.
+    /// Appends a parameter.
+    ///
+    /// # Panics
+    /// Panics beyond [`MAX`](Self::MAX) parameters or [`MAX_BYTES`](Self::MAX_BYTES) bytes.
+    #[inline]
+    pub fn push<A: Arg>(&mut self, arg: &A) {
+        const { assert!(A::BYTES <= Params::MAX_BYTES) };
+        self.align(A::ALIGN);
+        let start = self.len;
+        arg.write(self);
+        self.ranges[self.count] = (start as u16, self.len as u16);
+        self.count += 1;
+    }
+    /// Returns the bytes of each parameter, aligned as the parameter is.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        // SAFETY: only `put` and `align` change `len`, and both initialise the bytes they add.
+        let bytes = unsafe { std::slice::from_raw_parts(self.bytes.0.as_ptr().cast(), self.len) };
+        self.ranges[..self.count].iter().map(|&(start, end)| &bytes[start.into()..end.into()])
+    }
+    /// Returns the arrays in the parameters ([`Buf`]s and [`In`]s), in order, if they are listed
+    /// ([`KernelBody::params`]).
     #[cfg(feature = "executor")]
-    pub fn arrays(&self) -> impl Iterator<Item = &ArrayArg> {
-        self.arrays.iter().map_while(Option::as_ref)
+    pub fn arrays(&self) -> &[ArrayArg] {
+        self.arrays.as_deref().unwrap_or_default()
     }
     /// Appends zeros up to the next multiple of `to`.
     ///
     /// # Panics
-    /// Panics if the size exceeds [`MAX`](Self::MAX).
+    /// Panics if the size exceeds [`MAX_BYTES`](Self::MAX_BYTES).
+    #[inline]
     pub fn align(&mut self, to: usize) {
         let end = self.len.next_multiple_of(to);
-        self.bytes[self.len..end].fill(MaybeUninit::new(0));
+        self.bytes.0[self.len..end].fill(MaybeUninit::new(0));
         self.len = end;
     }
     /// Appends the bytes of a plain value, at its alignment.
     ///
     /// # Safety
     /// `T` must have no padding bytes.
+    #[inline]
     unsafe fn put<T: Copy>(&mut self, value: &T) {
         self.align(align_of::<T>());
-        let to = &mut self.bytes[self.len..][..size_of::<T>()];
+        let to = &mut self.bytes.0[self.len..][..size_of::<T>()];
         // SAFETY: source and destination have the same size, and every source byte is initialised.
         unsafe {
             std::ptr::copy_nonoverlapping(
@@ -193,13 +248,18 @@ impl DeviceArg {
         self.len += size_of::<T>();
     }
 }
+impl Default for Params {
+    fn default() -> Params {
+        Params::new()
+    }
+}
 
 /// Type of a kernel argument: plain numbers, arrays, and structs of them
 /// ([`derive(Arg)`](koel_simt_macros::Arg)).
 ///
 /// # Safety
 /// `BYTES` and `ALIGN` must be those of the type on a GPU, and [`write`](Self::write) must produce
-/// its GPU representation, of at most [`DeviceArg::MAX`] bytes. The provided items are correct for
+/// its GPU representation. The provided items are correct for
 /// plain numbers.
 ///
 /// # Array handles
@@ -231,24 +291,13 @@ pub unsafe trait Arg: Copy + Send + Sync + 'static {
         self
     }
     /// Appends its bytes to a parameter.
-    fn write(&self, to: &mut DeviceArg);
-    /// Returns the argument as a parameter of the entry.
-    fn device(&self) -> DeviceArg {
-        const { assert!(Self::BYTES <= DeviceArg::MAX) };
-        let mut arg = DeviceArg {
-            bytes: [MaybeUninit::uninit(); DeviceArg::MAX],
-            len: 0,
-            #[cfg(feature = "executor")]
-            arrays: [const { None }; DeviceArg::MAX / 8],
-        };
-        self.write(&mut arg);
-        arg
-    }
+    fn write(&self, to: &mut Params);
 }
 macro_rules! plain { ($($t:ty)*) => { $(
     // SAFETY: a plain number.
     unsafe impl Arg for $t {
-        fn write(&self, to: &mut DeviceArg) {
+        #[inline]
+        fn write(&self, to: &mut Params) {
             // SAFETY: plain numbers have no padding.
             unsafe { to.put(self) };
         }
@@ -268,13 +317,13 @@ unsafe impl<T: Arg, const N: usize> Arg for [T; N] {
         // SAFETY: guaranteed by the caller.
         self.map(|one| unsafe { one.native() })
     }
-    fn write(&self, to: &mut DeviceArg) {
+    fn write(&self, to: &mut Params) {
         self.iter().for_each(|one| one.write(to));
     }
 }
 // SAFETY: zero-sized; it writes nothing.
 unsafe impl<T: Send + Sync + 'static> Arg for PhantomData<T> {
-    fn write(&self, _: &mut DeviceArg) {}
+    fn write(&self, _: &mut Params) {}
 }
 macro_rules! array { ($($s:ident $writable:literal)*) => { $(
     // SAFETY: an array is an address on the device.
@@ -291,17 +340,15 @@ macro_rules! array { ($($s:ident $writable:literal)*) => { $(
             self.ext.slot = Extent::NATIVE;
             self
         }
-        fn write(&self, to: &mut DeviceArg) {
+        #[inline]
+        fn write(&self, to: &mut Params) {
             let first = self.ptr.addr();
             (first as u64).write(to);
             #[cfg(feature = "executor")]
-            {
+            if let Some(arrays) = &mut to.arrays {
                 let element_bytes = size_of::<T>();
                 let range = first..first.saturating_add(self.ext.len.saturating_mul(element_bytes));
-                let array = ArrayArg { range, element_bytes, writable: $writable };
-                if let Some(place) = to.arrays.iter_mut().find(|place| place.is_none()) {
-                    *place = Some(array);
-                }
+                arrays.push(ArrayArg { range, element_bytes, writable: $writable });
             }
         }
     }

@@ -31,7 +31,7 @@ use block::{WarpOp, current, fault, running_block};
 pub use exec::{Exec, Stats};
 pub use fault::{Fault, FaultKind};
 pub use image::{Code, CodeKind, Image, ImageError};
-pub use launch::{Arg, Backend, DeviceArg, KernelBody, KernelSpec};
+pub use launch::{Arg, Backend, KernelBody, KernelSpec, Params};
 #[cfg(feature = "executor")]
 pub use launch::{ArrayArg, KeptBody};
 #[doc(hidden)]

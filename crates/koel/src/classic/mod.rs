@@ -123,8 +123,7 @@ pub trait Table: Send + Sync {
         let staged = device.stage(queries)?;
         let (mut values, mut found) = (device.alloc(queries.len())?, device.alloc(queries.len())?);
         self.get_into(stream, staged.view(), values.view_mut(), found.view_mut())?;
-        let (values, found) = (values.download()?, found.download()?);
-        Ok(values.into_iter().zip(found).map(|(v, f)| (f != 0).then_some(v)).collect())
+        values.view().download_found(found.view())
     }
 }
 

@@ -34,6 +34,7 @@ use partition::{Bins, Parted, Partition};
 pub(crate) use simd::Level;
 use simd::Line;
 pub(crate) use stash::{Stash, put_pair};
+use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 pub(crate) use update::{Batch, Buckets, OfMap, OfSet, Updated, Updates, update};
@@ -358,6 +359,40 @@ impl<'a, L: Layout> Finder<'a, L> {
     ) -> Result<()> {
         check_length("values", values.len(), "queries", queries.len())?;
         self.search(device, queries, Values { values, missing });
+        Ok(())
+    }
+    /// Writes the value of each query, `None` if the table does not hold it: initialises all of
+    /// `answers`. Otherwise like [`find`](Self::find).
+    pub(crate) fn options(
+        &self,
+        device: &Device,
+        queries: &[L::Key],
+        answers: &mut [MaybeUninit<Option<L::Value>>],
+    ) -> Result<()> {
+        check_length("answers", answers.len(), "queries", queries.len())?;
+        // Few enough for a core's nearest caches, and so many that the pipeline is nearly always
+        // full.
+        const ONCE: usize = 4096;
+        let missing = L::Value::narrowed(0);
+        let some = |start: usize, answers: &mut [MaybeUninit<Option<L::Value>>]| {
+            let queries = &queries[start..][..answers.len()];
+            let once = ONCE.min(queries.len());
+            let (mut values, mut found) = (vec![missing; once], vec![0; once]);
+            for (queries, answers) in queries.chunks(ONCE).zip(answers.chunks_mut(ONCE)) {
+                let (values, found) = (&mut values[..queries.len()], &mut found[..queries.len()]);
+                let (of_values, flags) =
+                    (Values { values: &mut *values, missing }, Flags { found: &mut *found });
+                self.search_piece(queries, ValuesAndFlags { values: of_values, flags });
+                for (to, (&value, &found)) in answers.iter_mut().zip(values.iter().zip(&*found)) {
+                    to.write((found != 0).then_some(value));
+                }
+            }
+        };
+        if device.parallelism() == 1 || queries.len() < PARALLEL_QUERIES {
+            some(0, answers);
+        } else {
+            device.install(|| parallel::fill(answers, some));
+        }
         Ok(())
     }
     /// Writes whether the table holds each query, as 1 or 0. Otherwise like [`find`](Self::find).

@@ -1,5 +1,6 @@
 //! Tables against a naive oracle: every size, policy, load, instruction set and number of threads.
 use super::*;
+use crate::device::memory::collect;
 use koel_kernels::hash::mix::{mix, splitmix_at};
 use rustc_hash::FxHashMap;
 use std::hash::Hash;
@@ -141,6 +142,8 @@ fn check<L: Pairing>(device: &Device, built: &BuiltTable<L>, expected: &Map<L>, 
             values.fill(L::value_of(1));
             finder.values(device, queries, &mut values, missing).unwrap();
             assert_eq!(values, &expected_values[..n], "{level:?}");
+            let options = collect(n, |to| finder.options(device, queries, to)).unwrap();
+            assert_eq!(options, &wanted[..n], "{level:?}");
             found.fill(2);
             finder.contains(device, queries, &mut found).unwrap();
             assert_eq!(found, wanted_found, "{level:?}");

@@ -6,20 +6,24 @@
 //! is never given to another buffer while a kernel still uses it. Streams of other libraries may be
 //! non-blocking; they are made to wait (`follow_legacy`, `lead_legacy`). Capturing streams are
 //! non-blocking too, because a driver forbids the legacy stream while a blocking one captures.
+mod staging;
 mod stream;
 
 use super::images::{Images, load};
 use super::memory::is_to_fail;
 use super::modules::Entries;
 use crate::error::{Error, Result};
+use crate::parallel;
 use cudarc::driver::result::stream::StreamKind;
 use cudarc::driver::sys::{
     self, CUdevice_attribute_enum as Attribute, CUfunction_attribute_enum as FunctionAttribute,
 };
 use cudarc::driver::{DriverError, result};
 use koel_simt::{Image, KernelSpec};
+use staging::Staging;
 use std::collections::HashMap;
 use std::ffi::CString;
+use std::mem::MaybeUninit;
 use std::sync::{Arc, Mutex, MutexGuard};
 pub(super) use stream::CudaStream;
 
@@ -36,6 +40,7 @@ struct Context {
     /// Modules of other crates.
     modules: Mutex<Vec<Module>>,
     functions: Mutex<HashMap<&'static str, Function>>,
+    staging: Mutex<Staging>,
     name: String,
     /// Compute capability: 90 means 9.0.
     capability: u32,
@@ -167,6 +172,7 @@ impl Cuda {
             images: Images::new(&name, capability, options.machine_code),
             modules: Mutex::default(),
             functions: Mutex::default(),
+            staging: Mutex::default(),
             name,
             capability,
             version: version as u32,
@@ -289,25 +295,70 @@ impl Cuda {
             driver("cuMemAllocAsync")(e)
         })
     }
-    /// Waits for `after`, then copies.
-    pub(super) fn copy_to_host(
+    /// Waits for `after`, then copies: initialises all of `to`.
+    ///
+    /// # Safety
+    /// `from` is `to.len()` bytes of a live buffer.
+    pub(super) unsafe fn copy_to_host(
         &self,
         from: u64,
-        to: &mut [u8],
+        to: &mut [MaybeUninit<u8>],
         after: Option<&CudaStream>,
     ) -> Result<()> {
+        let bytes = to.len();
+        let mut take = |start: usize, piece: &[u8]| {
+            parallel::fill(&mut to[start..][..piece.len()], |start, part| {
+                part.write_copy_of_slice(&piece[start..][..part.len()]);
+            });
+        };
+        // SAFETY: guaranteed by the caller.
+        if unsafe { self.download(from, bytes, after, &mut take) }? {
+            return Ok(());
+        }
+        // SAFETY: both are valid for this many bytes.
+        unsafe { sys::cuMemcpyDtoH_v2(to.as_mut_ptr().cast(), from, bytes) }
+            .result()
+            .map_err(driver("cuMemcpyDtoH"))
+    }
+    /// Waits for `after`, then calls `take` with each piece of the memory and its offset, a multiple
+    /// of 16. Returns false, without a call, if the copy has to be made in another way.
+    ///
+    /// # Safety
+    /// `from` is `bytes` bytes of a live buffer.
+    pub(super) unsafe fn download(
+        &self,
+        from: u64,
+        bytes: usize,
+        after: Option<&CudaStream>,
+        take: &mut dyn FnMut(usize, &[u8]),
+    ) -> Result<bool> {
         if let Some(stream) = after {
             stream.synchronize()?;
         }
         self.0.bind()?;
-        // SAFETY: `from` is `to.len()` bytes of a live buffer.
-        unsafe { result::memcpy_dtoh_sync(to, from) }.map_err(driver("cuMemcpyDtoH"))
+        // SAFETY: by the caller's promise; what wrote the memory has ended.
+        let copied = self.0.staged(bytes, |staging| unsafe { staging.download(from, bytes, take) });
+        copied.map_or(Ok(false), |copied| copied.map(|()| true))
     }
-    /// Copies at once; the caller ensures that nothing else uses `to`.
-    pub(super) fn copy_from_host(&self, to: u64, from: &[u8]) -> Result<()> {
+    /// Copies on the legacy default stream; the source is free on return. The caller ensures that
+    /// nothing else uses `to` before it has waited for that stream.
+    ///
+    /// # Safety
+    /// `to` is `from.len()` bytes of a live buffer.
+    pub(super) unsafe fn copy_from_host(&self, to: u64, from: &[u8]) -> Result<()> {
         self.0.bind()?;
-        // SAFETY: `to` is `from.len()` bytes of a live buffer.
-        unsafe { result::memcpy_htod_sync(to, from) }.map_err(driver("cuMemcpyHtoD"))
+        // SAFETY: by the caller's promise.
+        let copied = self.0.staged(from.len(), |staging| unsafe { staging.upload(to, from) });
+        copied.unwrap_or_else(|| {
+            // SAFETY: by the caller's promise.
+            unsafe { result::memcpy_htod_sync(to, from) }.map_err(driver("cuMemcpyHtoD"))
+        })
+    }
+    /// Waits for the legacy default stream.
+    pub(super) fn synchronize_legacy(&self) -> Result<()> {
+        self.0.bind()?;
+        // SAFETY: this stream always exists.
+        unsafe { result::stream::synchronize(LEGACY) }.map_err(driver("cuStreamSynchronize"))
     }
 }
 
@@ -360,6 +411,7 @@ impl Drop for Context {
         let _ = self.bind();
         // SAFETY: the modules have no users left: streams and memory keep the context alive.
         unsafe {
+            lock(&self.staging).free();
             self.images.unload();
             for module in lock(&self.modules).drain(..) {
                 let _ = result::module::unload(module.module);

@@ -12,7 +12,7 @@ use super::{Device, DeviceKind, Queue, Stream, buffer};
 use crate::error::{Error, Result};
 use buffer::Shared;
 #[cfg(feature = "executor")]
-use koel_simt::{DeviceArg, KeptBody, KernelSpec};
+use koel_simt::{KeptBody, KernelSpec};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
@@ -83,7 +83,6 @@ pub(super) enum Step {
         spec: KernelSpec,
         grid: u32,
         shared: u32,
-        args: Vec<DeviceArg>,
         body: KeptBody,
     },
     Copy {
@@ -119,7 +118,7 @@ thread_local! {
 }
 
 /// Fails if this thread is recording for that device: a graph cannot hold `operation`.
-pub(super) fn outside_only(
+pub(crate) fn outside_only(
     operation: &'static str,
     device: &Device,
     reason: &'static str,
@@ -134,7 +133,7 @@ pub(crate) fn may_wait(operation: &'static str, device: &Device) -> Result<()> {
     outside_only(operation, device, WAITS)
 }
 /// Reason given by operations that wait.
-pub(super) const WAITS: &str = "it waits for the device";
+pub(crate) const WAITS: &str = "it waits for the device";
 /// Reason given by operations that allocate.
 pub(super) const ALLOCATES: &str = "it allocates or copies from the host: do so before the capture";
 
@@ -402,10 +401,12 @@ impl Step {
     unsafe fn run(&self, device: &Device) -> Result<()> {
         match self {
             #[cfg(feature = "executor")]
-            Step::Launch { spec, grid, shared, args, body } => match &device.0.backing {
+            Step::Launch { spec, grid, shared, body } => match &device.0.backing {
                 super::Backing::Executor(executor) => {
                     // SAFETY: the caller upholds the contract.
-                    body.lend(|body| unsafe { executor.launch(spec, *grid, *shared, args, body) })
+                    body.lend(|body| unsafe {
+                        executor.launch(spec, *grid, *shared, &body.params(), body)
+                    })
                 }
                 _ => unreachable!("only the executor records steps"),
             },

@@ -1,6 +1,7 @@
 //! Host memory: mappings with a choice of page size, reusable memory, and prefetch hints.
 use crate::error::{Error, Result};
 use memmap2::MmapMut;
+use std::mem::MaybeUninit;
 
 /// Page size requested for large arrays.
 ///
@@ -83,6 +84,39 @@ pub(crate) fn map(bytes: usize, pages: Pages) -> Result<MmapMut> {
     #[cfg(not(all(target_os = "linux", not(miri))))]
     let _ = pages;
     Ok(map)
+}
+
+/// Returns a vector of `len` elements, all of which `fill` initialises unless it fails. Large
+/// vectors are on huge pages where the system grants them: clearing small pages at the first touch
+/// takes as long as copying them. Errors: out of memory, and those of `fill`.
+pub(crate) fn collect<T>(
+    len: usize,
+    fill: impl FnOnce(&mut [MaybeUninit<T>]) -> Result<()>,
+) -> Result<Vec<T>> {
+    let mut all = Vec::new();
+    all.try_reserve_exact(len).map_err(|_| out_of_memory(len.saturating_mul(size_of::<T>())))?;
+    let room = &mut all.spare_capacity_mut()[..len];
+    advise_huge(room);
+    fill(room)?;
+    // SAFETY: `fill` has initialised `len` elements.
+    unsafe { all.set_len(len) };
+    Ok(all)
+}
+/// Requests huge pages for fresh memory, if it is large.
+fn advise_huge<T>(memory: &mut [MaybeUninit<T>]) {
+    const HUGE: usize = 2 << 20;
+    #[cfg(all(target_os = "linux", not(miri)))]
+    if size_of_val(memory) >= 2 * HUGE {
+        let (start, end) = (memory.as_ptr().addr(), memory.as_ptr_range().end.addr());
+        let (first, last) = (start.next_multiple_of(HUGE), end / HUGE * HUGE);
+        // SAFETY: whole pages of memory that is borrowed mutably, and only a hint.
+        unsafe {
+            let first = memory.as_mut_ptr().cast::<u8>().add(first - start);
+            libc::madvise(first.cast(), last - first.addr(), libc::MADV_HUGEPAGE);
+        }
+    }
+    #[cfg(not(all(target_os = "linux", not(miri))))]
+    let _ = (memory, HUGE);
 }
 
 #[cfg(test)]

@@ -39,7 +39,7 @@ pub use graph::Graph;
 use graph::{Capture, Step};
 #[cfg(feature = "executor")]
 use koel_simt::Exec;
-use koel_simt::{Backend, DeviceArg, KernelBody, KernelSpec};
+use koel_simt::{Backend, KernelBody, KernelSpec, Params};
 pub use memory::Pages;
 use std::fmt;
 #[cfg(feature = "executor")]
@@ -80,7 +80,7 @@ impl Executor {
         spec: &KernelSpec,
         grid: u32,
         shared: u32,
-        args: &[DeviceArg],
+        params: &Params,
         body: KernelBody<'_>,
     ) -> Result<()> {
         let launch = self.launches.fetch_add(1, Relaxed);
@@ -88,7 +88,7 @@ impl Executor {
             Exec::new(self.seed.wrapping_add(launch.wrapping_mul(0x9E37_79B9_7F4A_7C15)));
         (self.configure)(&mut exec);
         // SAFETY: the caller upholds `launch`'s contract.
-        Ok(unsafe { exec.launch(spec, grid, shared, args, body) }?)
+        Ok(unsafe { exec.launch(spec, grid, shared, params, body) }?)
     }
 }
 
@@ -446,6 +446,27 @@ impl Stream {
             }
         }
     }
+    /// Calls `run` with a function that copies a buffer of this device from pinned host memory
+    /// (true) or to it (false), in the order of the stream. `None` if the device's memory is the
+    /// host's.
+    pub(crate) fn with_pinned_copies<R>(
+        &self,
+        buffer: &mut Buffer<u8>,
+        run: impl FnOnce(&dyn Fn(bool) -> Result<()>) -> Result<R>,
+    ) -> Result<Option<R>> {
+        #[cfg(feature = "cuda")]
+        if let (Backing::Cuda(cuda), Queue::Cuda(queue)) = (&self.device().0.backing, &self.0.queue)
+        {
+            let bytes = buffer.len();
+            let mut view = buffer.view_mut();
+            view.arg("buffer", self)?;
+            let address = view.address();
+            // SAFETY: borrowed mutably until the copies have ended, and in use by this stream.
+            return unsafe { cuda.with_pinned_copies(queue, address, bytes, run) }.map(Some);
+        }
+        let _ = (buffer, run);
+        Ok(None)
+    }
     /// Runs `run` and returns the seconds that its work on this stream took. Waits for that work.
     pub fn time<R>(&self, run: impl FnOnce() -> Result<R>) -> Result<(R, f64)> {
         graph::outside_only("Stream::time", self.device(), graph::WAITS)?;
@@ -504,7 +525,7 @@ impl Backend for Stream {
             not(any(feature = "cuda", feature = "executor")),
             expect(unused_variables, reason = "for devices")
         )]
-        args: &[DeviceArg],
+        params: &Params,
         body: KernelBody<'_>,
     ) -> Result<()> {
         self.check_usable()?;
@@ -526,23 +547,17 @@ impl Backend for Stream {
             (Backing::Cpu(cpu), _) => unsafe { cpu.launch(spec, grid, body) },
             #[cfg(feature = "executor")]
             (Backing::Executor(executor), _) => {
-                let step = || Step::Launch {
-                    spec: *spec,
-                    grid,
-                    shared,
-                    args: args.to_vec(),
-                    body: body.keep(),
-                };
+                let step = || Step::Launch { spec: *spec, grid, shared, body: body.keep() };
                 match self.capture_of().is_some_and(|capture| capture.records(step)) {
                     true => Ok(()),
                     // SAFETY: the caller upholds `Backend::launch`'s contract.
-                    false => unsafe { executor.launch(spec, grid, shared, args, body) },
+                    false => unsafe { executor.launch(spec, grid, shared, params, body) },
                 }
             }
             #[cfg(feature = "cuda")]
             // SAFETY: the caller upholds `Backend::launch`'s contract.
             (Backing::Cuda(_), Queue::Cuda(stream)) => unsafe {
-                stream.launch(spec, grid, shared, args)
+                stream.launch(spec, grid, shared, params)
             },
             #[cfg(feature = "cuda")]
             (Backing::Cuda(_), Queue::Host) => {

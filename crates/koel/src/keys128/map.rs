@@ -139,8 +139,7 @@ impl<V: Value> Map128<V> {
         let (mut values, mut found) = (device.alloc(n)?, device.alloc(n)?);
         let staged = device.stage(keys)?;
         self.get_into(&device.stream()?, staged.view(), values.view_mut(), found.view_mut())?;
-        let (values, found) = (values.download()?, found.download()?);
-        Ok(values.into_iter().zip(found).map(|(v, f)| (f != 0).then_some(v)).collect())
+        values.view().download_found(found.view())
     }
     /// Looks up every key: sets `found[i]` to 1 and `values[i]` to the value if the map holds
     /// `keys[i]`; sets both to 0 otherwise.

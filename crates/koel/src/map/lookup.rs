@@ -1,5 +1,7 @@
 //! Lookups in maps.
 use super::{Key, Map, MapJoiner, Value};
+use crate::device::graph::{WAITS, outside_only};
+use crate::device::memory::collect;
 use crate::device::{Stream, View, ViewMut};
 use crate::error::{Result, check_length, count32};
 use crate::table::{Storage, grid};
@@ -12,11 +14,16 @@ impl<K: Key, V: Value> Map<K, V> {
     /// Errors: more keys than 32-bit indices can address, out of memory.
     pub fn get(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
         let (device, n) = (self.device(), keys.len());
+        if let Storage::Cpu(table) = &self.table.storage {
+            outside_only("Map::get", device, WAITS)?;
+            count32("keys", n)?;
+            let finder = table.finder(self.shape())?;
+            return collect(n, |to| finder.options(device, keys, to));
+        }
         let (mut values, mut found) = (device.alloc(n)?, device.alloc(n)?);
         let staged = device.stage(keys)?;
         self.get_into(&device.stream()?, staged.view(), values.view_mut(), found.view_mut())?;
-        let (values, found) = (values.download()?, found.download()?);
-        Ok(values.into_iter().zip(found).map(|(v, f)| (f != 0).then_some(v)).collect())
+        values.view().download_found(found.view())
     }
     /// Looks up every key: sets `found[i]` to 1 and `values[i]` to the value if the map holds
     /// `keys[i]`; sets both to 0 otherwise.

@@ -5,15 +5,17 @@
 //!
 //! Vector clocks check the concurrency of a GPU. Two uses of one allocation (memory to which a
 //! kernel gets a pointer counts as written) in streams of which neither waits for the other end the
-//! process, as does memory that is freed or allocated again while a stream may still use it.
-//! Captures follow the driver's rules: calls that are errors there are errors here.
+//! process, as does memory that is freed or allocated again while a stream may still use it. Copies
+//! from and to pinned memory run as late as a GPU might run them: when the host waits for them, or
+//! when their device memory is used again. Captures follow the driver's rules: calls that are errors
+//! there are errors here.
 //!
 //! Environment: `STAND_IN_VERSION` (CUDA version, 12000), `STAND_IN_DEVICES` (1),
-//! `STAND_IN_CAPABILITY` (90), `STAND_IN_MEMORY` (total bytes, 2^30), `STAND_IN_MACHINE_CODE` (0:
-//! machine code is refused, as by a driver that is too old), `STAND_IN_FAULT` (the name of a kernel
-//! after which all calls fail as after a fault), `STAND_IN_EARLY` (required number of launch
-//! attributes of captured kernels: early starts), `STAND_IN_FAST` (launches return at once,
-//! unchecked: to measure koel's own time).
+//! `STAND_IN_CAPABILITY` (90), `STAND_IN_MEMORY` (total bytes, 2^30), `STAND_IN_PINNED` (limit of
+//! pinned bytes, 2^30), `STAND_IN_MACHINE_CODE` (0: machine code is refused, as by a driver that is
+//! too old), `STAND_IN_FAULT` (the name of a kernel after which all calls fail as after a fault),
+//! `STAND_IN_EARLY` (required number of launch attributes of captured kernels: early starts),
+//! `STAND_IN_FAST` (launches return at once, unchecked: to measure koel's own time).
 #![allow(
     non_snake_case,
     clippy::missing_safety_doc,
@@ -102,7 +104,21 @@ struct Driver {
     graphs: HashMap<usize, Vec<Node>>,
     modules: Vec<Vec<Entry>>,
     functions: Vec<Entry>,
+    /// Pinned memory: address and size.
+    pinned: BTreeMap<u64, usize>,
+    /// Copies from and to pinned memory that have not run, in order.
+    copies: Vec<PinnedCopy>,
     handles: usize,
+}
+/// A copy between pinned memory and the allocation at `base`.
+#[derive(Clone, Copy)]
+struct PinnedCopy {
+    to: u64,
+    from: u64,
+    bytes: usize,
+    base: u64,
+    stream: usize,
+    time: u64,
 }
 static CURRENT: AtomicBool = AtomicBool::new(false);
 static FAULTED: AtomicBool = AtomicBool::new(false);
@@ -160,8 +176,38 @@ impl Driver {
             0
         }
     }
+    /// Records that the host has waited for what a clock knows.
+    fn host_learns(&mut self, clock: &Clock) {
+        self.host.learn(clock);
+        let host = self.host.clone();
+        self.run_copies(|copy| host.knows(copy.stream, copy.time));
+    }
+    fn run_copies(&mut self, which: impl Fn(&PinnedCopy) -> bool) {
+        for copy in self.copies.extract_if(.., |copy| which(copy)) {
+            unsafe { std::ptr::copy(copy.from as *const u8, copy.to as *mut u8, copy.bytes) };
+        }
+    }
+    /// Copies between `host` and the device's memory at `at` in the order of a stream. If the host
+    /// memory is pinned, the copy is left for later.
+    fn copy_of_host(&mut self, at: u64, host: u64, bytes: usize, stream: usize, up: bool) -> c_int {
+        if stream == 0 && self.legacy() != 0 {
+            return self.legacy();
+        }
+        let now = self.step(stream);
+        let Some(base) = self.base(at, bytes) else { return INVALID_VALUE };
+        self.touch(base, stream, &now, "a copy of the host");
+        let (to, from) = if up { (at, host) } else { (host, at) };
+        let pinned = self.pinned.range(..=host).next_back();
+        if pinned.is_some_and(|(start, size)| host + bytes as u64 <= start + *size as u64) {
+            self.copies.push(PinnedCopy { to, from, bytes, base, stream, time: now.1 });
+        } else {
+            unsafe { std::ptr::copy(from as *const u8, to as *mut u8, bytes) };
+        }
+        ready()
+    }
     /// Uses the allocation at `base` at this point of a stream.
     fn touch(&mut self, base: u64, stream: usize, (clock, time): &(Clock, u64), what: &str) {
+        self.run_copies(|copy| copy.base == base);
         let a = self
             .memory
             .get_mut(&base)
@@ -227,7 +273,7 @@ impl Driver {
             Some(base) => self.touch(base, 0, &now, "a copy of the host"),
         }
         if waits {
-            self.host.learn(&now.0);
+            self.host_learns(&now.0);
         }
         ready()
     }
@@ -318,7 +364,7 @@ pub unsafe extern "C" fn cuCtxGetCurrent(to: *mut *mut c_void) -> c_int {
 pub extern "C" fn cuCtxSynchronize() -> c_int {
     let mut driver = driver();
     let clocks = driver.streams.values().map(|s| s.clock.clone()).collect::<Vec<_>>();
-    clocks.iter().for_each(|c| driver.host.learn(c));
+    clocks.iter().for_each(|c| driver.host_learns(c));
     ready()
 }
 fn entries_of_ptx(text: &str) -> Option<Vec<Entry>> {
@@ -478,6 +524,30 @@ pub extern "C" fn cuMemFreeAsync(address: u64, stream: *mut c_void) -> c_int {
     unsafe { dealloc(address as *mut u8, layout) };
     0
 }
+/// Refused beyond `STAND_IN_PINNED` bytes in total.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemHostAlloc(to: *mut *mut c_void, bytes: usize, _: c_uint) -> c_int {
+    let mut driver = driver();
+    let used = driver.pinned.values().sum::<usize>();
+    if used + bytes > setting("STAND_IN_PINNED", 1 << 30) {
+        return OUT_OF_MEMORY;
+    }
+    let p = unsafe { alloc(Layout::from_size_align(bytes, 4096).unwrap()) };
+    driver.pinned.insert(p as u64, bytes);
+    unsafe { *to = p.cast() };
+    ready()
+}
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemFreeHost(p: *mut c_void) -> c_int {
+    let mut driver = driver();
+    let Some(bytes) = driver.pinned.remove(&(p as u64)) else { return INVALID_VALUE };
+    let range = p as u64..p as u64 + bytes as u64;
+    if driver.copies.iter().any(|copy| range.contains(&copy.to) || range.contains(&copy.from)) {
+        misuse(format!("pinned memory at {p:?} is freed during a copy"));
+    }
+    unsafe { dealloc(p.cast(), Layout::from_size_align(bytes, 4096).unwrap()) };
+    0
+}
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) -> c_int {
     let all = setting("STAND_IN_MEMORY", 1 << 30);
@@ -510,12 +580,7 @@ pub unsafe extern "C" fn cuMemcpyDtoHAsync_v2(
     bytes: usize,
     stream: *mut c_void,
 ) -> c_int {
-    let mut driver = driver();
-    let now = driver.step(stream as usize);
-    let Some(base) = driver.base(from, bytes) else { return INVALID_VALUE };
-    driver.touch(base, stream as usize, &now, "a copy to the host");
-    unsafe { std::ptr::copy(from as *const u8, to.cast(), bytes) };
-    ready()
+    driver().copy_of_host(from, to as u64, bytes, stream as usize, false)
 }
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuMemcpyHtoDAsync_v2(
@@ -524,12 +589,7 @@ pub unsafe extern "C" fn cuMemcpyHtoDAsync_v2(
     bytes: usize,
     stream: *mut c_void,
 ) -> c_int {
-    let mut driver = driver();
-    let now = driver.step(stream as usize);
-    let Some(base) = driver.base(to, bytes) else { return INVALID_VALUE };
-    driver.touch(base, stream as usize, &now, "a copy from the host");
-    unsafe { std::ptr::copy(from.cast(), to as *mut u8, bytes) };
-    ready()
+    driver().copy_of_host(to, from as u64, bytes, stream as usize, true)
 }
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuMemcpyDtoDAsync_v2(
@@ -591,7 +651,7 @@ pub extern "C" fn cuStreamSynchronize(stream: *mut c_void) -> c_int {
         return driver.legacy();
     }
     let (clock, _) = driver.step(stream as usize);
-    driver.host.learn(&clock);
+    driver.host_learns(&clock);
     ready()
 }
 #[unsafe(no_mangle)]
@@ -719,7 +779,7 @@ pub extern "C" fn cuEventSynchronize(event: *mut c_void) -> c_int {
         return CAPTURE_UNSUPPORTED;
     }
     let clock = e.clock.clone();
-    driver.host.learn(&clock);
+    driver.host_learns(&clock);
     ready()
 }
 /// The names before CUDA 12.8 and after.

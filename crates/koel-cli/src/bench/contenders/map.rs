@@ -119,6 +119,9 @@ impl Table for MapTable {
     ) -> koel::Result<()> {
         self.map.get_into(stream, queries, values, found)
     }
+    fn get(&self, _: &Stream, queries: &[u32]) -> koel::Result<Vec<Option<u32>>> {
+        self.map.get(queries)
+    }
 }
 
 impl Table for Standing {

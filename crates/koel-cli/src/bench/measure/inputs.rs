@@ -11,6 +11,7 @@ use koel::classic::{Duplicates, Kind, Options, Table};
 use koel::device::{Element, Staged};
 use koel::{Buffer, Stream, View};
 use std::borrow::Cow;
+use std::time::Instant;
 
 /// Bit that distinguishes the values of a row's last build from those of earlier builds. Values are
 /// below 2^31.
@@ -24,6 +25,9 @@ pub(super) struct Inputs<'a> {
     pub(super) distinct: usize,
     pub(super) repeats: Repeats,
     pub(super) policy: Duplicates,
+    workload: &'a Workload,
+    /// The values of a row's last build.
+    marked: &'a [u32],
     pub(super) keys: Staged<'a, u32>,
     /// Values of builds, and those of the last build of a row.
     values: [Staged<'a, u32>; 2],
@@ -50,6 +54,8 @@ impl<'a> Inputs<'a> {
             distinct: workload.distinct,
             repeats: workload.about.repeats,
             policy,
+            workload,
+            marked,
             keys: device.stage(&workload.keys)?,
             values: [device.stage(&workload.values)?, device.stage(marked)?],
             built: 0,
@@ -90,6 +96,44 @@ impl<'a> Inputs<'a> {
             self.change_values();
         }
         Ok(self.stream.time(|| table.rebuild(self.stream, self.keys.view(), self.values()))?.1)
+    }
+    /// Like [`build`](Self::build), from arrays of the host. Takes the time until the table is
+    /// usable and the arrays are free.
+    pub(super) fn build_from_host(
+        &mut self,
+        kind: &dyn Kind,
+        options: &Options,
+        is_last: bool,
+    ) -> Result<(Box<dyn Table>, f64), Stop> {
+        if is_last {
+            self.change_values();
+        }
+        let (device, keys) = (self.stream.device(), &self.workload.keys);
+        let values = [&self.workload.values[..], self.marked][self.built];
+        self.stream.synchronize()?;
+        let start = Instant::now();
+        let (keys, values) = (device.stage(keys)?, device.stage(values)?);
+        let table = kind.build(self.stream, keys.view(), values.view(), options)?;
+        self.stream.synchronize()?;
+        Ok((table, start.elapsed().as_secs_f64()))
+    }
+    /// Looks up all of query set `i` in an array of the host, into a new one, and verifies the
+    /// answers. Returns the seconds of the lookup.
+    pub(super) fn get_on_host(
+        &self,
+        table: &dyn Table,
+        i: usize,
+    ) -> Result<Result<f64, WrongAnswer>, Stop> {
+        let queries = self.queries[i].1;
+        self.stream.synchronize()?;
+        let start = Instant::now();
+        let answers = table.get(self.stream, &queries.keys)?;
+        let seconds = start.elapsed().as_secs_f64();
+        let (values, found): (Vec<u32>, Vec<u8>) = answers
+            .into_iter()
+            .map(|answer| (answer.unwrap_or_default(), answer.is_some() as u8))
+            .unzip();
+        Ok(verify::check(queries, self.mark(), &values, &found).map(|()| seconds))
     }
     /// Describes the inputs, for notes.
     pub(super) fn place(&self) -> String {

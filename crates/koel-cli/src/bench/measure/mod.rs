@@ -20,7 +20,7 @@ use crate::failure::{Failure, Outcome};
 use indicatif::ProgressBar;
 use inputs::{Inputs, MARK};
 use koel::classic::Duplicates;
-use koel::limits::{self, Copies, RandomReads};
+use koel::limits::{self, Copies, HostCopies, RandomReads};
 use koel::{DeviceKind, Error, Stream};
 pub(super) use row::Row;
 use std::collections::BTreeMap;
@@ -50,8 +50,9 @@ pub(super) struct Settings {
 impl Settings {
     /// Returns the number of rows per table.
     fn rows(&self) -> usize {
-        let builds = self.ops.iter().filter(|op| op.is_build()).count();
-        builds + (self.ops.len() - builds) * self.batches.len().max(1)
+        let in_batches = |op: &&Op| !op.is_build() && **op != Op::GetHost;
+        let in_batches = self.ops.iter().filter(in_batches).count();
+        self.ops.len() - in_batches + in_batches * self.batches.len().max(1)
     }
 }
 
@@ -71,6 +72,15 @@ pub(super) struct Session {
     pub rows: Vec<Row>,
     /// Fallbacks, tables left out and wrong answers, each with the places where it occurred.
     notes: Vec<(String, Vec<String>)>,
+}
+
+/// Limits of a device; `None` where memory was short.
+pub(super) struct Limits {
+    /// Random reads, by the size of the memory.
+    pub reads: Vec<RandomReads>,
+    pub copies: Option<Copies>,
+    /// Only measured for rows that begin or end in host memory.
+    pub host_copies: Option<HostCopies>,
 }
 
 /// A device with the limits measured on it.
@@ -107,7 +117,7 @@ impl Session {
     }
 
     /// Measures copies on the device of more data than its caches hold; `None` if memory is short.
-    pub(super) fn copies(&self) -> Outcome<Option<Copies>> {
+    fn copies(&self) -> Outcome<Option<Copies>> {
         let on_gpu = self.device.stream.device().kind() == DeviceKind::Cuda;
         match limits::copies(
             &self.device.stream,
@@ -119,9 +129,21 @@ impl Session {
             Err(e) => Err(e.into()),
         }
     }
-    /// Returns the random reads measured on the device, by size.
-    pub(super) fn reads(&self) -> impl Iterator<Item = &RandomReads> {
-        self.device.reads.values().flatten()
+    /// Measures copies between host and device, if rows have such; `None` if memory is short.
+    fn host_copies(&self) -> Outcome<Option<HostCopies>> {
+        if !self.settings.ops.iter().any(|op| op.is_of_host()) {
+            return Ok(None);
+        }
+        match limits::host_copies(&self.device.stream, 1 << 27, LIMIT_RUNS) {
+            Ok(copies) => Ok(copies),
+            Err(Error::OutOfMemory { .. } | Error::Driver { .. }) => Ok(None),
+            Err(e) => Err(e.into()),
+        }
+    }
+    /// Returns the limits of the device: random reads measured with the rows, and copies.
+    pub(super) fn limits(&self) -> Outcome<Limits> {
+        let reads = self.device.reads.values().flatten().copied().collect();
+        Ok(Limits { reads, copies: self.copies()?, host_copies: self.host_copies()? })
     }
 
     /// Measures every contender on these keys, with every policy.

@@ -123,10 +123,13 @@ impl Session {
         let mut table = Some(table);
         let mut build = |is_last| {
             table = None; // two of them might not fit
-            if let (Op::BuildCold, Some(keeps)) = (op, contender.keeps) {
+            if let (Op::BuildCold | Op::BuildHost, Some(keeps)) = (op, contender.keeps) {
                 keeps.forget();
             }
-            let (built, seconds) = inputs.build(contender.kind, options, is_last)?;
+            let (built, seconds) = match op {
+                Op::BuildHost => inputs.build_from_host(contender.kind, options, is_last)?,
+                _ => inputs.build(contender.kind, options, is_last)?,
+            };
             table = Some(built);
             Ok(seconds)
         };
@@ -147,6 +150,9 @@ impl Session {
     ) -> Result<bool, Stop> {
         let op = inputs.queries[i].0;
         self.progress.set_message(format!("{} · {}", contender.kind.name(), op.name()));
+        if op == Op::GetHost {
+            return self.measure_gets(contender, table, i, inputs, measured);
+        }
         inputs.spoil_answers()?;
         let first = inputs.find(table, i)?;
         let mut right = self.is_right(contender, i, inputs.n, inputs)?;
@@ -197,6 +203,32 @@ impl Session {
             });
         }
         Ok(right)
+    }
+    /// Measures lookups of query set `i` between arrays of the host. Every answer of every run is
+    /// verified. Returns whether all were right.
+    fn measure_gets(
+        &mut self,
+        contender: &Contender,
+        table: &dyn Table,
+        i: usize,
+        inputs: &Inputs<'_>,
+        measured: &mut Vec<Measured>,
+    ) -> Result<bool, Stop> {
+        let mut wrong = None;
+        let mut get = |_| {
+            Ok(inputs.get_on_host(table, i)?.unwrap_or_else(|answer| {
+                wrong.get_or_insert(answer);
+                f64::INFINITY
+            }))
+        };
+        let first = get(false)?;
+        let seconds = self.repeat(first, get)?;
+        if let Some(answer) = &wrong {
+            self.wrong(contender, Some(Op::GetHost), answer, inputs);
+        }
+        let seconds = Some(seconds).filter(|_| wrong.is_none());
+        measured.push(Measured { op: Op::GetHost, batch: None, calls: 1, seconds });
+        Ok(wrong.is_none())
     }
     /// Adds a row for everything measured of one table, with the machine's limit.
     fn add_rows(

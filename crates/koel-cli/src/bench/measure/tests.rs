@@ -232,7 +232,8 @@ fn a_lie_in_a_batch_is_caught() {
 
 #[test]
 fn the_flagship_is_built_cold_and_warm_by_every_policy() {
-    let ops = vec![Op::Build, Op::BuildCold, Op::Rebuild, Op::FIND_HIT, Op::FIND_HALF];
+    let builds = [Op::Build, Op::BuildCold, Op::Rebuild, Op::BuildHost];
+    let ops = [&builds[..], &[Op::FIND_HIT, Op::FIND_HALF, Op::GetHost]].concat();
     for repeats in ["unique", "zipf", "equal"].map(|text| text.parse::<Repeats>().unwrap()) {
         let workload = Workload::of(&Source::Random(3000, repeats), 1).unwrap();
         let map = contenders::choose(&["map".into()], DeviceKind::Cpu)[0];
@@ -241,7 +242,7 @@ fn the_flagship_is_built_cold_and_warm_by_every_policy() {
         let session = session(map, settings, &workload);
         assert_eq!(
             (session.wrong, session.rows.len()),
-            (0, 10),
+            (0, 14),
             "{repeats}: {:?}",
             session.notes()
         );
@@ -250,7 +251,7 @@ fn the_flagship_is_built_cold_and_warm_by_every_policy() {
             assert!(row.verified && row.op == *op && row.report.pairs == workload.distinct);
             assert_eq!(
                 (row.batch, row.calls),
-                if op.is_build() { (None, 1) } else { (Some(100), 30) }
+                if op.is_build() || *op == Op::GetHost { (None, 1) } else { (Some(100), 30) }
             );
         }
     }
@@ -387,10 +388,13 @@ fn runs_that_do_nothing_are_caught() {
         (Sleeps::Never, vec![Op::Build, Op::BuildCold, Op::Rebuild, Op::FIND_HIT], vec![true; 4]),
         (Sleeps::InBuild, vec![Op::Build], vec![false]),
         (Sleeps::InBuild, vec![Op::BuildCold], vec![false]),
+        (Sleeps::InBuild, vec![Op::BuildHost], vec![false]),
+        (Sleeps::Never, vec![Op::BuildHost, Op::GetHost], vec![true; 2]),
         (Sleeps::InRebuild, vec![Op::Rebuild], vec![false]),
         (Sleeps::InEveryRebuild, vec![Op::Rebuild], vec![false]),
         (Sleeps::InRebuild, vec![Op::Build, Op::Rebuild], vec![true, false]),
         (Sleeps::InFind, vec![Op::FIND_HIT], vec![false]),
+        (Sleeps::InFind, vec![Op::GetHost], vec![false]),
     ] {
         // A budget for all runs of every row: two warm-up runs, and an odd or even number of
         // counted runs.

@@ -75,7 +75,9 @@ impl Sheet<'_> {
         }
         for (batch, of_keys) in distinct(rows, |row| (row.batch, row.repeats)) {
             let here = only(rows, |row| {
-                (row.batch, row.repeats) == (batch, of_keys) && !row.op.is_build()
+                (row.batch, row.repeats) == (batch, of_keys)
+                    && !row.op.is_build()
+                    && !row.op.is_of_host()
             });
             let batch = batch.filter(|_| batches.len() > 1).map(|batch| format!("_batch-{batch}"));
             let of_keys = (repeats.len() > 1).then(|| format!("_{of_keys}"));

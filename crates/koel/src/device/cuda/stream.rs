@@ -3,7 +3,7 @@ use super::{Cuda, CudaEvent, CudaGraph, LEGACY, driver, lock, text};
 use crate::error::{Error, Result};
 use cudarc::driver::sys;
 use cudarc::driver::{DriverError, result};
-use koel_simt::{DeviceArg, KernelSpec};
+use koel_simt::{KernelSpec, Params};
 use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
@@ -73,20 +73,14 @@ impl CudaStream {
         spec: &KernelSpec,
         grid: u32,
         shared: u32,
-        args: &[DeviceArg],
+        params: &Params,
     ) -> Result<()> {
         let context = &self.cuda.0;
         context.bind()?;
         let f = context.function(spec)?;
-        let mut params = [const { MaybeUninit::<*mut c_void>::uninit() }; 32];
-        assert!(
-            args.len() <= params.len(),
-            "kernel `{}` has more than {} parameters",
-            spec.name,
-            params.len()
-        );
-        for (p, a) in params.iter_mut().zip(args) {
-            p.write(a.bytes().as_ptr().cast_mut().cast());
+        let mut addresses = [const { MaybeUninit::<*mut c_void>::uninit() }; Params::MAX];
+        for (address, bytes) in addresses.iter_mut().zip(params.iter()) {
+            address.write(bytes.as_ptr().cast_mut().cast());
         }
         self.note(spec.name);
         // SAFETY: an integer in a union of plain numbers; the other bytes may be zero.
@@ -109,7 +103,7 @@ impl CudaStream {
         // SAFETY: the parameters are those that the entry declares (koel-kernels' tests/abi.rs);
         // the caller guarantees the rest.
         let done = unsafe {
-            sys::cuLaunchKernelEx(&config, f, params.as_mut_ptr().cast(), std::ptr::null_mut())
+            sys::cuLaunchKernelEx(&config, f, addresses.as_mut_ptr().cast(), std::ptr::null_mut())
         };
         done.result().map_err(|e| self.fault(e))
     }
