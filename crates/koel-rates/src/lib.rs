@@ -4,7 +4,7 @@ use koel::{Device, DeviceKind, Error, Result, Stream};
 use provenance::Provenance;
 use serde::Serialize;
 
-#[path = "../../koel/tests/support/arrangements.rs"]
+#[path = "../../koel/src/map/tests/arrangements.rs"]
 pub mod arrangements;
 #[path = "../../koel-cli/src/provenance.rs"]
 pub mod provenance;

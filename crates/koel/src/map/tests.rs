@@ -1,6 +1,5 @@
 //! Builds by kernels, with plans that no map of a few thousand pairs would get, so that every path
 //! is taken.
-#[path = "../../tests/support/arrangements.rs"]
 #[expect(unreachable_pub, reason = "measuring programs include the file, too")]
 mod arrangements;
 mod reproduce;
