@@ -246,7 +246,9 @@ fn described(
             ::koel_simt::lend_body!(
                 #native,
                 move |t: ::koel_simt::Thread| #kernel #of(t, #(#parameters),*),
-                move |koel_params: &mut ::koel_simt::Params| { #(koel_params.push(&#parameters);)* },
+                move |koel_params: &mut ::koel_simt::Params| {
+                    #(koel_params.push(&#parameters);)*
+                },
                 koel_run
             )
         }

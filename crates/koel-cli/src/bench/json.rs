@@ -2,8 +2,7 @@
 use super::args::policy_name;
 use super::keys::KeysAbout;
 use super::machine::Machine;
-use super::measure::Limits;
-use super::measure::Row;
+use super::measure::{Limits, Row};
 use crate::provenance::Provenance;
 use koel::classic::BuildReport;
 use serde::Serialize;
@@ -30,8 +29,8 @@ struct Limit {
     random_reads: Vec<Reads>,
     /// 10^9 bytes per second, read and written.
     copy_gb_per_s: Option<f64>,
-    /// 10^9 bytes per second from pinned host memory to the device, and back; `null` without rows of
-    /// host memory, or on a device that has the host's memory.
+    /// 10^9 bytes per second from pinned host memory to the device, and back; `null` without rows
+    /// of host memory, or on a device that has the host's memory.
     to_device_gb_per_s: Option<f64>,
     to_host_gb_per_s: Option<f64>,
 }

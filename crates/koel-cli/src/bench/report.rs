@@ -36,7 +36,6 @@ pub(super) fn text(
     runs: usize,
     notes: &[String],
 ) -> String {
-    let Limits { reads, copies, host_copies } = limits;
     let mut out = String::new();
     let cpu = machine.cpu.as_deref().map_or(String::new(), |cpu| format!(", {cpu}"));
     line(&mut out, format_args!("{BOLD}koel bench{BOLD:#} on {}{cpu}", machine.device));
@@ -83,25 +82,31 @@ pub(super) fn text(
         &mut out,
         format_args!("Rates: median, slowest and fastest of {runs} runs; fewer for slow rows."),
     );
+    limits_text(&mut out, limits);
+    for note in notes {
+        let style = if note.starts_with("WRONG") { WRONG } else { DIM };
+        line(&mut out, format_args!("{style}{note}{style:#}"));
+    }
+    out
+}
+
+fn limits_text(out: &mut String, Limits { reads, copies, host_copies }: &Limits) {
     if let (Some(read), Some(slow), Some(fast)) = (reads.first(), least(reads), most(reads)) {
         let (slow, fast, bytes) = (rate(slow), rate(fast), read.read_bytes);
         let range = if slow == fast { slow } else { format!("{slow} to {fast}") };
         line(
-            &mut out,
+            out,
             format_args!(
                 "Limit: {range} million random {bytes}-byte reads per second, by table size."
             ),
         );
     }
     if let Some(copies) = copies {
-        line(
-            &mut out,
-            format_args!("Copy: {:.1} GB/s, read and written.", copies.rates.median / 1e9),
-        );
+        line(out, format_args!("Copy: {:.1} GB/s, read and written.", copies.rates.median / 1e9));
     }
     if let Some(copies) = host_copies {
         line(
-            &mut out,
+            out,
             format_args!(
                 "Pinned memory: {:.1} GB/s to the device, {:.1} GB/s to the host.",
                 copies.to_device.median / 1e9,
@@ -109,11 +114,6 @@ pub(super) fn text(
             ),
         );
     }
-    for note in notes {
-        let style = if note.starts_with("WRONG") { WRONG } else { DIM };
-        line(&mut out, format_args!("{style}{note}{style:#}"));
-    }
-    out
 }
 
 fn block_text(out: &mut String, op: &str, block: &[&Row], rows: &[Row]) {

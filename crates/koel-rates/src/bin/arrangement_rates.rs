@@ -6,8 +6,8 @@
 //!     2^24 keys=near1x0.01,sorted0.1,runs100 tables=map,set,multi_map
 //! ```
 //!
-//! `gps`: 10^9 pairs or keys per second, the median of 7 runs after 2 warm-up runs. `of_unique`: the
-//! rate divided by that of distinct keys in the same run. `verified`: every answer equals the
+//! `gps`: 10^9 pairs or keys per second, the median of 7 runs after 2 warm-up runs. `of_unique`:
+//! the rate divided by that of distinct keys in the same run. `verified`: every answer equals the
 //! host's. Tables:
 //!
 //! * `map`, `map_first`: rebuilds that keep the last or the first of equal keys;

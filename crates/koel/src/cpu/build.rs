@@ -484,13 +484,8 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
         let h = L::hash(L::key(pair));
         let (first, _) = self.places(h);
         self.overflowed[first] |= 1 << class(h);
-        // Copies of a key that were promised not to exist share a place: as many as there may be,
-        // they would be a chain in the stash, and insertion would take quadratic time.
-        if self.policy == Duplicates::Unchecked && self.stash.replace(pair) {
-            self.outcome.duplicates += 1;
-        } else {
-            self.stash.insert(pair);
-        }
+        // Only unchecked builds may bring a copy.
+        self.outcome.duplicates += self.stash.insert_or_replace(pair) as u64;
         self.patience_ends(partition);
     }
     /// Records an eviction that found no room in this partition: later ones try half as many steps,

@@ -299,6 +299,11 @@ fn repeated_key<L: Layout>(seed: u32, keys: &[L::Key], mixed: L::Mixed) -> Error
     Error::DuplicateKey { key: key.into(), first, second }
 }
 
+/// Returns whether the calling thread answers this many queries by itself.
+fn is_serial(device: &Device, queries: usize) -> bool {
+    device.parallelism() == 1 || queries < PARALLEL_QUERIES
+}
+
 /// Lookups in a table.
 #[derive(Clone, Copy)]
 pub(crate) struct Finder<'a, L: Layout> {
@@ -370,8 +375,7 @@ impl<'a, L: Layout> Finder<'a, L> {
         answers: &mut [MaybeUninit<Option<L::Value>>],
     ) -> Result<()> {
         check_length("answers", answers.len(), "queries", queries.len())?;
-        // Few enough for a core's nearest caches, and so many that the pipeline is nearly always
-        // full.
+        // Queries per piece: its answers fit the nearest caches, and the pipeline is rarely empty.
         const ONCE: usize = 4096;
         let missing = L::Value::narrowed(0);
         let some = |start: usize, answers: &mut [MaybeUninit<Option<L::Value>>]| {
@@ -388,7 +392,7 @@ impl<'a, L: Layout> Finder<'a, L> {
                 }
             }
         };
-        if device.parallelism() == 1 || queries.len() < PARALLEL_QUERIES {
+        if is_serial(device, queries.len()) {
             some(0, answers);
         } else {
             device.install(|| parallel::fill(answers, some));
@@ -429,12 +433,12 @@ impl<'a, L: Layout> Finder<'a, L> {
     }
     /// Searches on the calling thread if that is as fast.
     fn search<A: Answers<L>>(&self, device: &Device, queries: &[L::Key], answers: A) {
-        let threads = device.parallelism();
-        if threads == 1 || queries.len() < PARALLEL_QUERIES {
+        if is_serial(device, queries.len()) {
             return self.search_piece(queries, answers);
         }
         // Whole words of bits.
-        let piece = queries.len().div_ceil(threads).next_multiple_of(32).min(QUERY_PIECE);
+        let piece =
+            queries.len().div_ceil(device.parallelism()).next_multiple_of(32).min(QUERY_PIECE);
         let (mut queries, mut answers) = (queries, answers);
         let mut pieces = Vec::with_capacity(queries.len().div_ceil(piece));
         while queries.len() > piece {

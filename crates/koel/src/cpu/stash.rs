@@ -106,6 +106,16 @@ impl<L: Layout> Stash<L> {
         let slot = self.slot(L::key(pair));
         slot.inspect(|&at| put_pair::<L>(&mut self.slots, at, pair)).is_some()
     }
+    /// Adds a pair whose key is not the ambiguous one, or replaces the pair with the same key.
+    /// Returns whether it replaced one. Copies added side by side would form a chain, and adding
+    /// many of them would take quadratic time.
+    pub(super) fn insert_or_replace(&mut self, pair: L::Pair) -> bool {
+        let replaced = self.replace(pair);
+        if !replaced {
+            self.insert(pair);
+        }
+        replaced
+    }
     /// Adds a pair whose key is absent and not the ambiguous one.
     pub(super) fn insert(&mut self, pair: L::Pair) {
         debug_assert_ne!(L::head(pair), EMPTY);

@@ -320,8 +320,8 @@ impl Cuda {
             .result()
             .map_err(driver("cuMemcpyDtoH"))
     }
-    /// Waits for `after`, then calls `take` with each piece of the memory and its offset, a multiple
-    /// of 16. Returns false, without a call, if the copy has to be made in another way.
+    /// Waits for `after`, then calls `take` with each piece of the memory and its offset, a
+    /// multiple of 16. Returns false, without a call, if the copy has to be made in another way.
     ///
     /// # Safety
     /// `from` is `bytes` bytes of a live buffer.

@@ -7,8 +7,8 @@
 //! kernel gets a pointer counts as written) in streams of which neither waits for the other end the
 //! process, as does memory that is freed or allocated again while a stream may still use it. Copies
 //! from and to pinned memory run as late as a GPU might run them: when the host waits for them, or
-//! when their device memory is used again. Captures follow the driver's rules: calls that are errors
-//! there are errors here.
+//! when their device memory is used again. Captures follow the driver's rules: calls that are
+//! errors there are errors here.
 //!
 //! Environment: `STAND_IN_VERSION` (CUDA version, 12000), `STAND_IN_DEVICES` (1),
 //! `STAND_IN_CAPABILITY` (90), `STAND_IN_MEMORY` (total bytes, 2^30), `STAND_IN_PINNED` (limit of

@@ -64,9 +64,9 @@ impl<'a> Inputs<'a> {
             found: device.alloc(workload.n())?,
         })
     }
-    /// Switches to the other values for the next build.
-    fn change_values(&mut self) {
-        self.built = 1 - self.built;
+    /// Switches to the other values for the last build of a row.
+    fn choose_values(&mut self, is_last: bool) {
+        self.built = (self.built + is_last as usize) % 2;
     }
     /// Returns the values of the next or last build.
     fn values(&self) -> View<'_, u32> {
@@ -83,18 +83,14 @@ impl<'a> Inputs<'a> {
         options: &Options,
         is_last: bool,
     ) -> Result<(Box<dyn Table>, f64), Stop> {
-        if is_last {
-            self.change_values();
-        }
+        self.choose_values(is_last);
         Ok(self
             .stream
             .time(|| kind.build(self.stream, self.keys.view(), self.values(), options))?)
     }
     /// Like [`build`](Self::build), into the existing table.
     pub(super) fn rebuild(&mut self, table: &mut dyn Rebuilt, is_last: bool) -> Result<f64, Stop> {
-        if is_last {
-            self.change_values();
-        }
+        self.choose_values(is_last);
         Ok(self.stream.time(|| table.rebuild(self.stream, self.keys.view(), self.values()))?.1)
     }
     /// Like [`build`](Self::build), from arrays of the host. Takes the time until the table is
@@ -105,9 +101,7 @@ impl<'a> Inputs<'a> {
         options: &Options,
         is_last: bool,
     ) -> Result<(Box<dyn Table>, f64), Stop> {
-        if is_last {
-            self.change_values();
-        }
+        self.choose_values(is_last);
         let (device, keys) = (self.stream.device(), &self.workload.keys);
         let values = [&self.workload.values[..], self.marked][self.built];
         self.stream.synchronize()?;

@@ -1,9 +1,9 @@
 //! Pinned host memory, through which large copies between host and device go.
 //!
-//! The driver copies from and to pageable memory at 8 to 9 GB/s on an H200, through one thread; from
-//! and to pinned memory it reached 55. So large copies go piece by piece through pinned slots: all
-//! cores copy one piece between the caller's memory and a slot while the device copies others. The
-//! copies are on the legacy default stream, like those of the driver.
+//! The driver copies from and to pageable memory at 8 to 9 GB/s on an H200, through one thread;
+//! from and to pinned memory it reached 55. So large copies go piece by piece through pinned slots:
+//! all cores copy one piece between the caller's memory and a slot while the device copies others.
+//! The copies are on the legacy default stream, like those of the driver.
 use super::{Context, Cuda, CudaStream, LEGACY, driver};
 use crate::error::Result;
 use crate::parallel;
@@ -34,8 +34,8 @@ struct Slot {
 unsafe impl Send for Slot {}
 
 impl Staging {
-    /// Copies to device memory; there are slots for that. The device may still be copying on return,
-    /// but the source is free.
+    /// Copies to device memory; there are slots for that. On return the source is free, although
+    /// the device may still be copying.
     ///
     /// # Safety
     /// `to` is `from.len()` bytes of live device memory, which only the legacy default stream and
