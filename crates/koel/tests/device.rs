@@ -45,6 +45,12 @@ fn large_copies_arrive() {
     use rayon::prelude::*;
     for device in devices() {
         let slot = 512 << 10;
+        // Answers need slots of other sizes than uploads.
+        for n in [2 * slot, 4 * slot] {
+            let (stream, mut buffer) = (device.stream().unwrap(), device.alloc::<u8>(n).unwrap());
+            buffer.view_mut().fill_bytes(7, &stream).unwrap();
+            assert!(buffer.download().unwrap() == vec![7; n]);
+        }
         for n in [(64 << 10) - 1, 64 << 10, slot - 1, slot + 5, 4 * slot, (9 << 20) + 1] {
             let data = (0..n).map(|i| (i ^ i >> 8 ^ i >> 16) as u8).collect::<Vec<_>>();
             let mut buffer = device.upload(&data).unwrap();

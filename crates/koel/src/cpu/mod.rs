@@ -395,7 +395,8 @@ impl<'a, L: Layout> Finder<'a, L> {
         if is_serial(device, queries.len()) {
             some(0, answers);
         } else {
-            device.install(|| parallel::fill(answers, some));
+            let small = ONCE * size_of::<Option<L::Value>>();
+            device.install(|| parallel::fill(answers, small, some));
         }
         Ok(())
     }

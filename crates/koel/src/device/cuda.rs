@@ -13,7 +13,7 @@ use super::images::{Images, load};
 use super::memory::is_to_fail;
 use super::modules::Entries;
 use crate::error::{Error, Result};
-use crate::parallel;
+use crate::parallel::Pieces;
 use cudarc::driver::result::stream::StreamKind;
 use cudarc::driver::sys::{
     self, CUdevice_attribute_enum as Attribute, CUfunction_attribute_enum as FunctionAttribute,
@@ -21,6 +21,7 @@ use cudarc::driver::sys::{
 use cudarc::driver::{DriverError, result};
 use koel_simt::{Image, KernelSpec};
 use staging::Staging;
+pub(super) use staging::{Column, pieces_of};
 use std::collections::HashMap;
 use std::ffi::CString;
 use std::mem::MaybeUninit;
@@ -305,39 +306,41 @@ impl Cuda {
         to: &mut [MaybeUninit<u8>],
         after: Option<&CudaStream>,
     ) -> Result<()> {
-        let bytes = to.len();
-        let mut take = |start: usize, piece: &[u8]| {
-            parallel::fill(&mut to[start..][..piece.len()], |start, part| {
-                part.write_copy_of_slice(&piece[start..][..part.len()]);
-            });
+        let (pieces, bytes) = (pieces_of(to), to.len());
+        let parts = pieces.split(to);
+        let take = |i: usize, [piece]: [&[u8]; 1]| {
+            parts.take(i).write_copy_of_slice(piece);
         };
+        let column = Column { address: from, size: 1 };
         // SAFETY: guaranteed by the caller.
-        if unsafe { self.download(from, bytes, after, &mut take) }? {
+        if unsafe { self.download([column], pieces, after, &take) }? {
             return Ok(());
         }
+        if let Some(stream) = after {
+            stream.synchronize()?;
+        }
+        self.0.bind()?;
         // SAFETY: both are valid for this many bytes.
         unsafe { sys::cuMemcpyDtoH_v2(to.as_mut_ptr().cast(), from, bytes) }
             .result()
             .map_err(driver("cuMemcpyDtoH"))
     }
-    /// Waits for `after`, then calls `take` with each piece of the memory and its offset, a
-    /// multiple of 16. Returns false, without a call, if the copy has to be made in another way.
+    /// Calls `take` with each of `pieces` of all columns, and its number, after the work that is on
+    /// the stream `after`. Returns false, without a call, if the copy has to be made in another
+    /// way.
     ///
     /// # Safety
-    /// `from` is `bytes` bytes of a live buffer.
-    pub(super) unsafe fn download(
+    /// The columns are `pieces` of live buffers, whose writers have ended or are on that stream.
+    pub(super) unsafe fn download<const N: usize>(
         &self,
-        from: u64,
-        bytes: usize,
+        columns: [Column; N],
+        pieces: Pieces,
         after: Option<&CudaStream>,
-        take: &mut dyn FnMut(usize, &[u8]),
+        take: &(dyn Fn(usize, [&[u8]; N]) + Sync),
     ) -> Result<bool> {
-        if let Some(stream) = after {
-            stream.synchronize()?;
-        }
         self.0.bind()?;
-        // SAFETY: by the caller's promise; what wrote the memory has ended.
-        let copied = self.0.staged(bytes, |staging| unsafe { staging.download(from, bytes, take) });
+        // SAFETY: by the caller's promise.
+        let copied = unsafe { self.0.download(columns, pieces, after, take) };
         copied.map_or(Ok(false), |copied| copied.map(|()| true))
     }
     /// Copies on the legacy default stream; the source is free on return. The caller ensures that
@@ -348,7 +351,7 @@ impl Cuda {
     pub(super) unsafe fn copy_from_host(&self, to: u64, from: &[u8]) -> Result<()> {
         self.0.bind()?;
         // SAFETY: by the caller's promise.
-        let copied = self.0.staged(from.len(), |staging| unsafe { staging.upload(to, from) });
+        let copied = unsafe { self.0.upload(to, from) };
         copied.unwrap_or_else(|| {
             // SAFETY: by the caller's promise.
             unsafe { result::memcpy_htod_sync(to, from) }.map_err(driver("cuMemcpyHtoD"))

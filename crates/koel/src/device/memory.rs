@@ -1,5 +1,7 @@
 //! Host memory: mappings with a choice of page size, reusable memory, and prefetch hints.
 use crate::error::{Error, Result};
+#[cfg(all(target_os = "linux", not(miri)))]
+use crate::parallel::{HUGE_PAGE, LARGE};
 use memmap2::MmapMut;
 use std::mem::MaybeUninit;
 
@@ -104,11 +106,10 @@ pub(crate) fn collect<T>(
 }
 /// Requests huge pages for fresh memory, if it is large.
 fn advise_huge<T>(memory: &mut [MaybeUninit<T>]) {
-    const HUGE: usize = 2 << 20;
     #[cfg(all(target_os = "linux", not(miri)))]
-    if size_of_val(memory) >= 2 * HUGE {
+    if size_of_val(memory) >= LARGE {
         let (start, end) = (memory.as_ptr().addr(), memory.as_ptr_range().end.addr());
-        let (first, last) = (start.next_multiple_of(HUGE), end / HUGE * HUGE);
+        let (first, last) = (start.next_multiple_of(HUGE_PAGE), end / HUGE_PAGE * HUGE_PAGE);
         // SAFETY: whole pages of memory that is borrowed mutably, and only a hint.
         unsafe {
             let first = memory.as_mut_ptr().cast::<u8>().add(first - start);
@@ -116,7 +117,7 @@ fn advise_huge<T>(memory: &mut [MaybeUninit<T>]) {
         }
     }
     #[cfg(not(all(target_os = "linux", not(miri))))]
-    let _ = (memory, HUGE);
+    let _ = memory;
 }
 
 #[cfg(test)]

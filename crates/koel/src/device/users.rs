@@ -5,6 +5,10 @@ use std::sync::{Arc, Weak};
 
 /// The streams that use memory: the one that wrote it last, and those that have read it since.
 ///
+/// A stream is followed by an event recorded on it when it is followed, which comes after
+/// everything that was put on it before. So the last writer's own reads need no entry while no other stream reads,
+/// and most launches enter nothing.
+///
 /// A reader waits for the writer; a writer waits for all of them. A use is entered before its work
 /// is put on the stream. That is not a race: a reader borrows the memory until the work is on the
 /// stream, and a writer, or an owner that frees it, has exclusive access.
@@ -53,7 +57,7 @@ impl Users {
         }
     }
     fn read(&mut self, stream: &Stream) -> Result<()> {
-        if self.readers.iter().any(|reader| reader.is(stream)) {
+        if self.is_only(stream) || self.readers.iter().any(|reader| reader.is(stream)) {
             return Ok(());
         }
         self.follow_writer(stream)?;
@@ -64,6 +68,9 @@ impl Users {
         Ok(())
     }
     fn write(&mut self, stream: &Stream) -> Result<()> {
+        if self.is_only(stream) {
+            return Ok(());
+        }
         if self.readers.is_empty() {
             self.follow_writer(stream)?;
         }
@@ -74,6 +81,11 @@ impl Users {
         self.readers.clear();
         self.writer = Writer::Stream(User::new(stream));
         Ok(())
+    }
+    /// Returns whether `stream` wrote the memory last and no stream has entered a read since.
+    fn is_only(&self, stream: &Stream) -> bool {
+        let wrote = matches!(&self.writer, Writer::Stream(writer) if writer.is(stream));
+        wrote && self.readers.is_empty()
     }
     fn follow_writer(&self, stream: &Stream) -> Result<()> {
         match &self.writer {
@@ -145,6 +157,22 @@ mod tests {
         users.enter(&streams[3], Usage::Write).unwrap();
         assert_eq!(count(&users), 0);
         assert!(matches!(&users.writer, Writer::Stream(writer) if writer.is(&streams[3])));
+    }
+    #[test]
+    fn reads_of_the_writer_are_entered_once_others_read() {
+        let device = Device::cpu().unwrap();
+        let (writer, other) = (device.stream().unwrap(), device.stream().unwrap());
+        let mut users = Users::new(Some(&writer));
+        users.enter(&writer, Usage::Read).unwrap();
+        users.enter(&writer, Usage::Write).unwrap();
+        assert_eq!(count(&users), 0);
+        users.enter(&other, Usage::Read).unwrap();
+        assert_eq!(count(&users), 1);
+        // The next writer follows the readers only, of which `other` has followed what was before.
+        users.enter(&writer, Usage::Read).unwrap();
+        assert_eq!(count(&users), 2);
+        users.enter(&writer, Usage::Write).unwrap();
+        assert_eq!(count(&users), 0);
     }
     #[test]
     fn ended_streams_are_joined() {

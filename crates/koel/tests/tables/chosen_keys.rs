@@ -163,10 +163,11 @@ fn copies_of_keys_that_look_alike_become_one() {
                 "{place}: {report:?}"
             );
             assert_eq!(map.get(&keys).unwrap(), expected, "{place}: {report:?}");
-            assert!(report.attempts == 1 || alike >= 90, "{place}: {report:?}");
+            assert!(report.attempts == 1 || alike >= 75, "{place}: {report:?}");
         }
     }
-    // The first cases fit in the stash, the last ones take another seed.
+    // The first case fits in the stash, the last ones take another seed. In between, the order of
+    // the threads decides whether the lists of a partition have room for all copies.
     for (alike, others, copies) in
         [(60, 500, 2), (75, 1_000, 2), (90, 0, 2), (150, 100, 2), (120, 1_300, 3), (180, 1_500, 2)]
     {

@@ -2,11 +2,13 @@
 use super::{View, ViewMut};
 use crate::device::memory::collect;
 #[cfg(feature = "cuda")]
-use crate::device::{Backing, Queue, cuda};
+use crate::device::{Backing, Queue, StreamInner, cuda};
 use crate::device::{Element, graph};
 use crate::error::{Result, check_length};
-use crate::parallel;
+use crate::parallel::{self, SMALL_PIECE};
 use std::mem::MaybeUninit;
+#[cfg(feature = "cuda")]
+use std::sync::Arc;
 
 impl<T: Element> View<'_, T> {
     /// Copies the elements to host memory. Waits for pending writes. Errors: out of memory.
@@ -30,12 +32,11 @@ impl<T: Element> View<'_, T> {
                 std::slice::from_raw_parts_mut(start, bytes)
             };
             // SAFETY: `len` elements of a live buffer.
-            return self
-                .after_writer(|writer| unsafe { cuda.copy_to_host(self.address, to, writer) });
+            return unsafe { cuda.copy_to_host(self.address, to, cuda_of(&self.writer())) };
         }
         let from = self.address;
         self.device.install(|| {
-            parallel::fill(to, |start, part| {
+            parallel::fill(to, SMALL_PIECE, |start, part| {
                 // SAFETY: host memory, initialised (zeroed at first); its writers have ended, as in
                 // `host`, and `to` is borrowed mutably.
                 unsafe {
@@ -46,59 +47,71 @@ impl<T: Element> View<'_, T> {
         });
         Ok(())
     }
-    /// Calls `take` with consecutive pieces of the elements and the index of their first. Waits for
-    /// pending writes.
-    fn for_each_piece(&self, take: &mut dyn FnMut(usize, &[T])) -> Result<()> {
-        graph::outside_only("View::copy_to_host", self.device, graph::WAITS)?;
-        if let Some(all) = self.host() {
-            take(0, all);
-            return Ok(());
-        }
-        #[cfg(feature = "cuda")]
-        if let Backing::Cuda(cuda) = &self.device.0.backing {
-            let mut piece = |start: usize, bytes: &[u8]| {
-                take(start / size_of::<T>(), bytemuck::cast_slice(bytes));
-            };
-            let (from, bytes) = (self.address, self.len * size_of::<T>());
-            // SAFETY: `len` elements of a live buffer.
-            let copy =
-                |writer: Option<&_>| unsafe { cuda.download(from, bytes, writer, &mut piece) };
-            if self.after_writer(copy)? {
-                return Ok(());
-            }
-        }
-        take(0, &self.download()?);
-        Ok(())
-    }
     /// Copies the elements to host memory, as the values of those whose flag is not 0. Waits for
     /// pending writes.
     pub(crate) fn download_found(&self, found: View<'_, u8>) -> Result<Vec<Option<T>>> {
-        let found = found.download()?;
         check_length("found", found.len(), "values", self.len)?;
+        graph::outside_only("View::copy_to_host", self.device, graph::WAITS)?;
+        let convert = |to: &mut [MaybeUninit<Option<T>>], values: &[T], found: &[u8]| {
+            for (to, (&value, &found)) in to.iter_mut().zip(values.iter().zip(found)) {
+                to.write((found != 0).then_some(value));
+            }
+        };
         collect(self.len, |to| {
-            self.for_each_piece(&mut |first, values| {
-                let (to, found) = (&mut to[first..][..values.len()], &found[first..]);
+            #[cfg(feature = "cuda")]
+            if let Backing::Cuda(cuda) = &self.device.0.backing {
+                let pieces = cuda::pieces_of(to);
+                let parts = pieces.split(to);
+                let take = |i: usize, [values, found]: [&[u8]; 2]| {
+                    convert(parts.take(i), bytemuck::cast_slice(values), found);
+                };
+                let columns = [self.column(), found.column()];
+                let writers = [self.writer(), found.writer()];
+                let [writer, other] = writers.each_ref().map(cuda_of);
+                if let Some(stream) = other.filter(|_| !same(&writers)) {
+                    stream.synchronize()?;
+                }
+                // SAFETY: `len` elements of live buffers; what writes the flags has ended, or is
+                // on the stream that writes the values.
+                if unsafe { cuda.download(columns, pieces, writer, &take) }? {
+                    return Ok(());
+                }
+            }
+            let write = |to: &mut [MaybeUninit<Option<T>>], values: &[T], found: &[u8]| {
                 self.device.install(|| {
-                    parallel::fill(to, |start, part| {
-                        let answers = values[start..].iter().zip(&found[start..]);
-                        for (to, (&value, &found)) in part.iter_mut().zip(answers) {
-                            to.write((found != 0).then_some(value));
-                        }
+                    parallel::fill(to, SMALL_PIECE, |start, part| {
+                        convert(part, &values[start..], &found[start..]);
                     });
                 });
-            })
+            };
+            match (self.host(), found.host()) {
+                (Some(values), Some(found)) => write(to, values, found),
+                _ => write(to, &self.download()?, &found.download()?),
+            }
+            Ok(())
         })
     }
-    /// Calls `copy` with the stream that wrote the memory last.
+    /// Returns the elements as a column for copies.
     #[cfg(feature = "cuda")]
-    fn after_writer<R>(&self, copy: impl FnOnce(Option<&cuda::CudaStream>) -> R) -> R {
-        let writer = self.owner.and_then(|o| o.users().writer().cloned());
-        copy(
-            writer
-                .as_ref()
-                .and_then(|s| if let Queue::Cuda(s) = &s.queue { Some(s) } else { None }),
-        )
+    fn column(&self) -> cuda::Column {
+        cuda::Column { address: self.address, size: size_of::<T>() }
     }
+    /// Returns the stream that wrote the memory last.
+    #[cfg(feature = "cuda")]
+    fn writer(&self) -> Option<Arc<StreamInner>> {
+        self.owner.and_then(|o| o.users().writer().cloned())
+    }
+}
+#[cfg(feature = "cuda")]
+fn cuda_of(stream: &Option<Arc<StreamInner>>) -> Option<&cuda::CudaStream> {
+    match &stream.as_ref()?.queue {
+        Queue::Cuda(stream) => Some(stream),
+        _ => None,
+    }
+}
+#[cfg(feature = "cuda")]
+fn same([a, b]: &[Option<Arc<StreamInner>>; 2]) -> bool {
+    matches!((a, b), (Some(a), Some(b)) if Arc::ptr_eq(a, b))
 }
 impl<T: Element> ViewMut<'_, T> {
     /// Copies host memory to the view. Waits for all pending uses.
@@ -117,7 +130,12 @@ impl<T: Element> ViewMut<'_, T> {
             return self.owner.map_or_else(|| cuda.synchronize_legacy(), |_| Ok(()));
         }
         // SAFETY: host memory, borrowed mutably; its uses have ended, as in `View::host`.
-        unsafe { std::ptr::copy(from.as_ptr(), self.address as *mut T, self.len) };
+        let to = unsafe { std::slice::from_raw_parts_mut(self.address as *mut _, self.len) };
+        self.device.install(|| {
+            parallel::fill(to, SMALL_PIECE, |start, part| {
+                part.write_copy_of_slice(&from[start..][..part.len()]);
+            });
+        });
         Ok(())
     }
 }

@@ -1,164 +1,352 @@
 //! Pinned host memory, through which large copies between host and device go.
 //!
 //! The driver copies from and to pageable memory at 8 to 9 GB/s on an H200, through one thread;
-//! from and to pinned memory it reached 55. So large copies go piece by piece through pinned slots:
-//! all cores copy one piece between the caller's memory and a slot while the device copies others.
-//! The copies are on the legacy default stream, like those of the driver.
+//! from and to pinned memory it reached 55. So large copies are divided into pieces, which go
+//! through slots of pinned memory. One thread calls the driver; it and others copy between the
+//! caller's memory and the slots meanwhile. (Driver calls from several threads wait for each
+//! other: copies took twice as long.)
 use super::{Context, Cuda, CudaStream, LEGACY, driver};
 use crate::error::Result;
-use crate::parallel;
+use crate::parallel::{Crew, LARGE, Pieces, SMALL_PIECE};
 use cudarc::driver::{result, sys};
-use std::mem::MaybeUninit;
+use std::time::Instant;
 
 /// Smaller copies are left to the driver.
 const MIN_BYTES: usize = 64 << 10;
-/// Number of slots: the device works on some while the host works on another.
-const SLOTS: usize = 4;
-/// Smallest and greatest size of a slot. Pinning takes about a quarter of a millisecond per
-/// megabyte, so that slots only grow when larger copies need it.
-const SLOT_BYTES: (usize, usize) = (512 << 10, 8 << 20);
+/// Bytes up to which one thread copies all: others would wake up too late.
+const MAX_ALONE: usize = 1 << 20;
+/// Maximum number of threads that help: they copy as fast as host memory allows.
+const MAX_HELPERS: usize = 15;
+/// Bytes of a piece of a large copy to the device, and units of a piece, which several threads copy
+/// so that the device can begin soon.
+const UP_PIECE: usize = 1 << 20;
+const UP_UNITS: usize = 8;
+/// Minimum and maximum bytes of all slots. Pinning takes about a quarter of a millisecond per
+/// megabyte, so the memory only grows when larger copies need it.
+const BYTES: (usize, usize) = (1 << 20, 32 << 20);
+/// Maximum number of slots.
+const MAX_SLOTS: usize = 32;
+/// Alignment of the columns of a piece in a slot.
+const ALIGN: usize = 16;
 
-/// The slots of a device; none before the first large copy.
+/// Pinned memory, divided into slots which are used in turn. None before the first large copy.
 #[derive(Default)]
 pub(super) struct Staging {
-    slots: Vec<Slot>,
+    memory: Option<Pinned>,
+    slot_bytes: usize,
+    /// The last copy from or to each slot.
+    copied: Vec<Event>,
+    /// Next slot.
     next: usize,
 }
-/// Pinned memory, and the last copy that used it.
-struct Slot {
-    memory: *mut u8,
+/// Pinned, initialised memory.
+struct Pinned {
+    start: *mut u8,
     bytes: usize,
-    copied: sys::CUevent,
 }
-// SAFETY: plain memory and a driver handle, used by whoever has the slot mutably.
-unsafe impl Send for Slot {}
+// SAFETY: plain memory; the slots say who uses it.
+unsafe impl Send for Pinned {}
+// SAFETY: as above.
+unsafe impl Sync for Pinned {}
+/// An event of the driver.
+struct Event(sys::CUevent);
+// SAFETY: a driver handle, which any thread may use.
+unsafe impl Send for Event {}
+// SAFETY: as above.
+unsafe impl Sync for Event {}
 
+/// Device memory of elements of `size` bytes.
+#[derive(Clone, Copy)]
+pub(in crate::device) struct Column {
+    pub address: u64,
+    pub size: usize,
+}
+impl Column {
+    /// Returns the bytes of `len` elements in a slot.
+    fn room(self, len: usize) -> usize {
+        (len * self.size).next_multiple_of(ALIGN)
+    }
+}
+
+/// Divides memory that a copy fills.
+pub(in crate::device) fn pieces_of<T>(to: &[T]) -> Pieces {
+    match size_of_val(to) {
+        ..=MAX_ALONE => Pieces::even(to.len(), to.len()),
+        _ => Pieces::of(to, SMALL_PIECE),
+    }
+}
+/// Returns the number of threads that help with a copy.
+fn helpers(bytes: usize, units: usize) -> usize {
+    let others = rayon::current_num_threads().min(units).saturating_sub(1);
+    if bytes <= MAX_ALONE { 0 } else { others.min(MAX_HELPERS) }
+}
+
+/// The slots of one copy.
+struct Slots<'a> {
+    memory: &'a Pinned,
+    bytes: usize,
+    copied: &'a [Event],
+    /// Slot of the first piece.
+    first: usize,
+}
+impl Slots<'_> {
+    fn number(&self, piece: usize) -> usize {
+        (self.first + piece) % self.copied.len()
+    }
+    fn event(&self, piece: usize) -> &Event {
+        &self.copied[self.number(piece)]
+    }
+    /// Returns bytes of the slot of a piece. Panics if it has too few.
+    ///
+    /// # Safety
+    /// Nothing else uses these bytes now, neither the device nor another thread.
+    #[expect(clippy::mut_from_ref, reason = "the pieces of the memory are distinct")]
+    unsafe fn part(&self, piece: usize, start: usize, len: usize) -> &mut [u8] {
+        let at = self.number(piece) * self.bytes + start;
+        assert!(start + len <= self.bytes && at + len <= self.memory.bytes);
+        // SAFETY: inside the memory, and for the caller alone.
+        unsafe { std::slice::from_raw_parts_mut(self.memory.start.add(at), len) }
+    }
+}
 impl Staging {
-    /// Copies to device memory; there are slots for that. On return the source is free, although
-    /// the device may still be copying.
+    /// Divides the memory into slots of this size, for this many pieces. The context must be
+    /// current.
+    fn slots(&mut self, bytes: usize, pieces: usize) -> Result<Slots<'_>> {
+        let wanted = (bytes * pieces.min(MAX_SLOTS)).next_power_of_two().clamp(BYTES.0, BYTES.1);
+        let wanted = wanted.max(bytes);
+        let memory = match self.memory.take() {
+            Some(memory) if memory.bytes >= wanted => memory,
+            old => {
+                self.finish()?;
+                drop(old);
+                Pinned::new(wanted)?
+            }
+        };
+        if self.slot_bytes != bytes {
+            self.finish()?;
+            (self.slot_bytes, self.next) = (bytes, 0);
+        }
+        let memory = &*self.memory.insert(memory);
+        let count = (memory.bytes / bytes).min(MAX_SLOTS);
+        while self.copied.len() < count {
+            self.copied.push(Event::new()?);
+        }
+        let first = self.next % count;
+        self.next = (first + pieces) % count;
+        Ok(Slots { memory, bytes, copied: &self.copied[..count], first })
+    }
+    /// Waits for all copies.
+    fn finish(&self) -> Result<()> {
+        self.copied.iter().try_for_each(Event::wait)
+    }
+    /// Frees the memory. The context must be current.
+    pub(super) fn free(&mut self) {
+        let _ = self.finish(); // an error means that the context is lost, and all memory with it
+        *self = Staging::default();
+    }
+}
+impl Context {
+    /// Copies to device memory. On return the source is free, although the device may still be
+    /// copying, on the legacy default stream. Returns `None`, before any copy, if the copy has to
+    /// be made in another way.
     ///
     /// # Safety
     /// `to` is `from.len()` bytes of live device memory, which only the legacy default stream and
     /// streams that wait for it use.
-    pub(super) unsafe fn upload(&mut self, to: u64, from: &[u8]) -> Result<()> {
-        let piece = self.piece(from.len());
-        for (i, from) in from.chunks(piece).enumerate() {
-            let slot = self.take();
-            slot.wait()?;
-            // SAFETY: the slot has this many bytes, and the device has finished with them.
-            let staged = unsafe {
-                std::slice::from_raw_parts_mut(slot.memory.cast::<MaybeUninit<u8>>(), from.len())
+    pub(super) unsafe fn upload(&self, to: u64, from: &[u8]) -> Option<Result<()>> {
+        let piece = match from.len() {
+            bytes @ ..=MAX_ALONE => bytes.max(1).next_multiple_of(MIN_BYTES),
+            ..LARGE => SMALL_PIECE,
+            _ => UP_PIECE,
+        };
+        let (pieces, unit) = (Pieces::even(from.len(), piece), piece.div_ceil(UP_UNITS));
+        let (count, units) = (pieces.count(), from.len().div_ceil(unit));
+        self.with_slots(from.len(), piece, count, |slots| {
+            let fill = |i: usize| {
+                let (start, from) = (i % UP_UNITS * unit, &from[i * unit..]);
+                let from = &from[..from.len().min(unit)];
+                // SAFETY: the unit is ready, so the device has finished with the slot; no other
+                // thread has this unit.
+                unsafe { slots.part(i / UP_UNITS, start, from.len()) }.copy_from_slice(from);
             };
-            parallel::fill(staged, |start, part| {
-                part.write_copy_of_slice(&from[start..][..part.len()]);
-            });
-            // SAFETY: both are valid for this many bytes; the slot is not touched before the event.
-            unsafe {
-                let to = to + (i * piece) as u64;
-                sys::cuMemcpyHtoDAsync_v2(to, slot.memory.cast(), from.len(), LEGACY)
-            }
-            .result()
-            .map_err(driver("cuMemcpyHtoDAsync"))?;
-            slot.mark()?;
-        }
-        Ok(())
+            let crew = Crew::new(units, UP_UNITS, &fill);
+            crew.run(helpers(from.len(), units), || {
+                let (mut ready, mut sent) = (0, 0);
+                while sent < count {
+                    // A slot is free again when the device has copied its last piece.
+                    let again = ready < count && ready < sent + slots.copied.len();
+                    if again && slots.event(ready).has_happened()? {
+                        ready += 1;
+                        crew.make_ready(ready * UP_UNITS);
+                    } else if sent < ready && crew.is_done(sent) {
+                        let range = pieces.range(sent);
+                        // SAFETY: both are valid for this many bytes. No thread uses the slot
+                        // before the event.
+                        unsafe {
+                            let staged = slots.part(sent, 0, range.len()).as_ptr().cast();
+                            let to = to + range.start as u64;
+                            sys::cuMemcpyHtoDAsync_v2(to, staged, range.len(), LEGACY)
+                        }
+                        .result()
+                        .map_err(driver("cuMemcpyHtoDAsync"))?;
+                        slots.event(sent).record(LEGACY)?;
+                        sent += 1;
+                    } else {
+                        crew.step();
+                    }
+                }
+                Ok(())
+            })
+        })
     }
-    /// Copies device memory to the host; there are slots for that. Calls `take` with each piece and
-    /// its offset, in order.
+    /// Copies columns of device memory to slots, after the work that is on the stream `after`, and
+    /// calls `take` with each piece and its number, on several threads. Returns `None`, before any
+    /// call, if the copy has to be made in another way.
     ///
     /// # Safety
-    /// `from` is `bytes` bytes of live, initialised device memory, and all writes of it precede
-    /// what is put on the legacy default stream now.
-    pub(super) unsafe fn download(
-        &mut self,
-        from: u64,
-        bytes: usize,
-        take: &mut dyn FnMut(usize, &[u8]),
-    ) -> Result<()> {
-        let piece = self.piece(bytes);
-        let (count, first) = (bytes.div_ceil(piece), self.next);
-        let length = |i: usize| piece.min(bytes - i * piece);
-        for i in 0..count + SLOTS {
-            if let Some(i) = i.checked_sub(SLOTS) {
-                let slot = &self.slots[(first + i) % SLOTS];
-                slot.wait()?;
-                // SAFETY: the device has copied this many bytes, and the slot is not used again
-                // before `take` returns.
-                let staged = unsafe { std::slice::from_raw_parts(slot.memory, length(i)) };
-                take(i * piece, staged);
-            }
-            if i < count {
-                let slot = self.take();
-                slot.wait()?;
-                // SAFETY: both are valid for this many bytes; the host reads the slot after the
-                // event.
-                unsafe {
-                    let from = from + (i * piece) as u64;
-                    sys::cuMemcpyDtoHAsync_v2(slot.memory.cast(), from, length(i), LEGACY)
+    /// The columns are `pieces` of live, initialised device memory, and all writes of it precede
+    /// what is put on the stream now: `after`, or else the legacy default stream.
+    pub(super) unsafe fn download<const N: usize>(
+        &self,
+        columns: [Column; N],
+        pieces: Pieces,
+        after: Option<&CudaStream>,
+        take: &(dyn Fn(usize, [&[u8]; N]) + Sync),
+    ) -> Option<Result<()>> {
+        let places = |len: usize| {
+            let mut end = 0;
+            let starts = columns.map(|column| {
+                end += column.room(len);
+                end - column.room(len)
+            });
+            (starts, end)
+        };
+        let (count, bytes) = (pieces.count(), places(pieces.len()).1);
+        let stream = after.map_or(LEGACY, |stream| stream.raw());
+        let copied = self.with_slots(bytes, places(pieces.longest()).1, count, |slots| {
+            let empty = |i: usize| {
+                let (len, (starts, end)) = (pieces.range(i).len(), places(pieces.range(i).len()));
+                // SAFETY: the unit is ready, so the device has copied these bytes; no other thread
+                // has this unit.
+                let staged = &*unsafe { slots.part(i, 0, end) };
+                take(i, std::array::from_fn(|c| &staged[starts[c]..][..len * columns[c].size]));
+            };
+            let crew = Crew::new(count, 1, &empty);
+            let helpers = helpers(bytes, count);
+            crew.run(helpers, || {
+                let (mut sent, mut arrived, mut taken) = (0usize, 0, 0);
+                let mut since = (0, Instant::now());
+                while taken < count {
+                    // A slot is free again when its last piece has been taken, or the device has
+                    // copied it for an earlier call.
+                    let free = match sent.checked_sub(slots.copied.len()) {
+                        _ if sent == count => false,
+                        Some(before) => before < taken,
+                        None => slots.event(sent).has_happened()?,
+                    };
+                    if free {
+                        let (range, (starts, _)) =
+                            (pieces.range(sent), places(pieces.range(sent).len()));
+                        for (column, start) in columns.iter().zip(starts) {
+                            let from = column.address + (range.start * column.size) as u64;
+                            // SAFETY: both are valid for this many bytes. No thread uses the slot
+                            // before the event.
+                            unsafe {
+                                let to = slots.part(sent, start, range.len() * column.size);
+                                let (to, bytes) = (to.as_mut_ptr().cast(), to.len());
+                                sys::cuMemcpyDtoHAsync_v2(to, from, bytes, stream)
+                            }
+                            .result()
+                            .map_err(driver("cuMemcpyDtoHAsync"))?;
+                        }
+                        slots.event(sent).record(stream)?;
+                        sent += 1;
+                    } else if arrived < sent && slots.event(arrived).has_happened()? {
+                        arrived += 1;
+                        crew.make_ready(arrived);
+                    } else if taken < arrived && crew.is_done(taken) {
+                        taken += 1;
+                    } else {
+                        crew.step_if_late(helpers, &mut since);
+                    }
                 }
-                .result()
-                .map_err(driver("cuMemcpyDtoHAsync"))?;
-                slot.mark()?;
-            }
+                Ok(())
+            })
+        });
+        // The stream names the kernel that failed.
+        copied.map(|copied| match after {
+            Some(stream) if copied.is_err() => stream.synchronize().and(copied),
+            _ => copied,
+        })
+    }
+    /// Calls `copy` with slots, for a copy of `bytes` bytes. Returns `None` if that is little,
+    /// another copy has the slots, or there is no memory to pin.
+    ///
+    /// Never waits for another copy: host code that runs in parallel may come here again while it
+    /// waits inside of one.
+    fn with_slots(
+        &self,
+        bytes: usize,
+        slot_bytes: usize,
+        pieces: usize,
+        copy: impl FnOnce(&Slots<'_>) -> Result<()>,
+    ) -> Option<Result<()>> {
+        if bytes < MIN_BYTES {
+            return None;
         }
-        Ok(())
-    }
-    /// Returns the size of the pieces of a copy: two rounds of all slots, so that host and device
-    /// work at the same time.
-    fn piece(&self, bytes: usize) -> usize {
-        (bytes / (2 * SLOTS)).next_power_of_two().clamp(SLOT_BYTES.0, SLOT_BYTES.1)
-    }
-    /// Makes slots for a copy of this size.
-    fn reserve(&mut self, bytes: usize) -> Result<()> {
-        let piece = self.piece(bytes);
-        if self.slots.first().is_none_or(|slot| slot.bytes < piece) {
-            self.free();
-            self.slots = (0..SLOTS).map(|_| Slot::new(piece)).collect::<Result<_>>()?;
+        let mut staging = self.staging.try_lock().ok()?;
+        let slots = staging.slots(slot_bytes, pieces).ok()?;
+        let copied = copy(&slots);
+        if copied.is_err() {
+            staging.free();
         }
-        Ok(())
-    }
-    /// Returns the slot that was used longest ago.
-    fn take(&mut self) -> &mut Slot {
-        self.next = (self.next + 1) % SLOTS;
-        &mut self.slots[(self.next + SLOTS - 1) % SLOTS]
-    }
-    /// Frees the slots. The context must be current.
-    pub(super) fn free(&mut self) {
-        self.slots.clear();
+        Some(copied)
     }
 }
-impl Slot {
-    fn new(bytes: usize) -> Result<Slot> {
-        let flags = sys::CUevent_flags::CU_EVENT_DISABLE_TIMING;
-        let copied = result::event::create(flags).map_err(driver("cuEventCreate"))?;
-        let mut slot = Slot { memory: std::ptr::null_mut(), bytes, copied };
-        // SAFETY: freed once, when the slot is dropped.
-        slot.memory =
-            unsafe { result::malloc_host(bytes, 0) }.map_err(driver("cuMemHostAlloc"))?.cast();
-        Ok(slot)
-    }
-    /// Waits until the device has finished with the slot.
-    fn wait(&self) -> Result<()> {
-        // SAFETY: the event is alive. One that was never recorded is complete.
-        unsafe { result::event::synchronize(self.copied) }.map_err(driver("cuEventSynchronize"))
-    }
-    /// Records that the device uses the slot until now.
-    fn mark(&self) -> Result<()> {
-        // SAFETY: the event is alive.
-        unsafe { result::event::record(self.copied, LEGACY) }.map_err(driver("cuEventRecord"))
+impl Pinned {
+    fn new(bytes: usize) -> Result<Pinned> {
+        // SAFETY: freed once, when dropped.
+        let start = unsafe { result::malloc_host(bytes, 0) }.map_err(driver("cuMemHostAlloc"))?;
+        let start = start.cast::<u8>();
+        // SAFETY: this many bytes; from now on they are initialised.
+        unsafe { start.write_bytes(0, bytes) };
+        Ok(Pinned { start, bytes })
     }
 }
-impl Drop for Slot {
+impl Drop for Pinned {
     fn drop(&mut self) {
-        // Errors mean that the context is lost, and all memory with it.
-        let _ = self.wait();
-        // SAFETY: made by `new`, and nothing uses them any more.
-        unsafe {
-            let _ = result::event::destroy(self.copied);
-            if !self.memory.is_null() {
-                let _ = result::free_host(self.memory.cast());
-            }
+        // SAFETY: made by `new`; `Staging::free` has waited for the copies. An error means that the
+        // context is lost, and the memory with it.
+        let _ = unsafe { result::free_host(self.start.cast()) };
+    }
+}
+impl Event {
+    fn new() -> Result<Event> {
+        let flags = sys::CUevent_flags::CU_EVENT_DISABLE_TIMING;
+        result::event::create(flags).map(Event).map_err(driver("cuEventCreate"))
+    }
+    fn record(&self, stream: sys::CUstream) -> Result<()> {
+        // SAFETY: both are alive.
+        unsafe { result::event::record(self.0, stream) }.map_err(driver("cuEventRecord"))
+    }
+    /// Waits for what it was recorded after last, if anything.
+    fn wait(&self) -> Result<()> {
+        // SAFETY: the event is alive.
+        unsafe { result::event::synchronize(self.0) }.map_err(driver("cuEventSynchronize"))
+    }
+    /// Returns whether [`wait`](Self::wait) would not wait.
+    fn has_happened(&self) -> Result<bool> {
+        // SAFETY: the event is alive.
+        match unsafe { sys::cuEventQuery(self.0) } {
+            sys::CUresult::CUDA_ERROR_NOT_READY => Ok(false),
+            other => other.result().map(|()| true).map_err(driver("cuEventQuery")),
         }
+    }
+}
+impl Drop for Event {
+    fn drop(&mut self) {
+        // SAFETY: destroyed once. An error means that the context is lost.
+        let _ = unsafe { result::event::destroy(self.0) };
     }
 }
 impl Cuda {
@@ -175,9 +363,9 @@ impl Cuda {
         run: impl FnOnce(&dyn Fn(bool) -> Result<()>) -> Result<R>,
     ) -> Result<R> {
         self.0.bind()?;
-        let slot = Slot::new(bytes)?;
+        let memory = Pinned::new(bytes)?;
         let result = run(&|up| {
-            let host = slot.memory.cast();
+            let host = memory.start.cast();
             // SAFETY: both are valid for this many bytes, and stay so until the stream has ended.
             unsafe {
                 match up {
@@ -190,24 +378,5 @@ impl Cuda {
         });
         stream.synchronize()?;
         result
-    }
-}
-impl Context {
-    /// Runs a copy of this size with the slots, unless it is small, another copy has the slots, or
-    /// there is no memory to pin.
-    ///
-    /// Never waits for another copy: host code that runs in parallel may come here again while it
-    /// waits inside of one.
-    pub(super) fn staged(
-        &self,
-        bytes: usize,
-        copy: impl FnOnce(&mut Staging) -> Result<()>,
-    ) -> Option<Result<()>> {
-        if bytes < MIN_BYTES {
-            return None;
-        }
-        let mut staging = self.staging.try_lock().ok()?;
-        staging.reserve(bytes).ok()?;
-        Some(copy(&mut staging))
     }
 }

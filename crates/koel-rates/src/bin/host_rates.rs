@@ -1,0 +1,149 @@
+//! Times of calls on plain host memory, and of what they consist of: one JSON line each.
+//!
+//! ```text
+//! cargo run --release -p koel-rates --bin host_rates -- [cpu|cuda] 2^16 2^24
+//! ```
+//!
+//! `ms`: the median of 7 runs after 2 warm-up runs, on the host's clock. `of_limit`: for `build`
+//! and `get`, the time that the copies of the keys, the values and the answers alone would take
+//! from and to pinned memory, one after the other, divided by `ms`. `bytes`: those that the call
+//! copies, allocates or touches. Operations:
+//!
+//! * `pinned_up`, `pinned_down`: copies between pinned memory and the device;
+//! * `touch`, `touch_huge`: all cores write fresh memory, on small or on huge pages;
+//! * `copy_warm`: all cores copy memory that was touched before;
+//! * `stream`, `alloc`: a stream or device memory, made;
+//! * `upload`, `download`, `copy_to_host`: plain memory to the device and back, into fresh memory
+//!   or into the same again;
+//! * `build`, `get`, `contains`: the methods of [`Map`] for slices. Each answer is compared;
+//! * `get_or_into`: the same lookup between memory of the device.
+use koel::{Device, DeviceKind, Error, Map, Result, limits};
+use koel_rates::{RUNS, print_provenance, size};
+use rayon::prelude::*;
+use std::hint::black_box;
+use std::time::Instant;
+
+fn main() -> Result<()> {
+    let (mut sizes, mut kind) = (vec![], None);
+    for arg in std::env::args().skip(1) {
+        match arg.as_str() {
+            "cpu" => kind = Some(DeviceKind::Cpu),
+            "cuda" => kind = Some(DeviceKind::Cuda),
+            _ => sizes.push(size(&arg)?),
+        }
+    }
+    let device = match kind {
+        Some(DeviceKind::Cpu) => Device::cpu()?,
+        Some(_) => Device::cuda(0)?,
+        None => Device::best()?,
+    };
+    if sizes.is_empty() {
+        sizes = vec![1 << 16, 1 << 24];
+    }
+    print_provenance(&device);
+    let pages = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
+    let pages = pages.unwrap_or_default();
+    println!(r#"{{"threads":{},"huge_pages":"{}"}}"#, rayon::current_num_threads(), pages.trim());
+    sizes.into_iter().try_for_each(|n| rates(&device, n))
+}
+
+fn rates(device: &Device, n: usize) -> Result<()> {
+    let keys = (0..n as u32).map(|i| i.wrapping_mul(0x9E37_79B1)).collect::<Vec<_>>();
+    let values = (0..n as u32).collect::<Vec<_>>();
+    let bytes = 4 * n;
+    let show = |op: &str, bytes: usize, seconds: f64, limit: Option<f64>| {
+        let of_limit = limit.map_or("null".into(), |limit| format!("{:.3}", limit / seconds));
+        println!(
+            r#"{{"op":"{op}","n":{n},"bytes":{bytes},"ms":{:.4},"gb_per_s":{:.2},"of_limit":{of_limit}}}"#,
+            seconds * 1e3,
+            bytes as f64 / seconds / 1e9
+        );
+    };
+    let stream = device.stream()?;
+    let pinned = limits::host_copies(&stream, bytes, RUNS)?;
+    let pinned = pinned.map(|p| (p.to_device.median, p.to_host.median));
+    if let Some((up, down)) = pinned {
+        show("pinned_up", bytes, bytes as f64 / up, None);
+        show("pinned_down", bytes, bytes as f64 / down, None);
+    }
+    let limit = |up: usize, down: usize| {
+        pinned.map(|(to_device, to_host)| up as f64 / to_device + down as f64 / to_host)
+    };
+    for (op, huge) in [("touch", false), ("touch_huge", true)] {
+        show(op, 2 * bytes, median(|| Ok(touch(2 * bytes, huge)))?, None);
+    }
+    let mut warm = vec![1u32; n];
+    let copy = median(|| {
+        let parts = warm.par_chunks_mut(1 << 16).zip(keys.par_chunks(1 << 16));
+        parts.for_each(|(to, from)| to.copy_from_slice(from));
+        Ok(())
+    })?;
+    show("copy_warm", bytes, copy, None);
+    show("stream", 0, median(|| device.stream())?, None);
+    show("alloc", bytes, median(|| device.alloc::<u32>(n))?, None);
+    show("upload", bytes, median(|| device.upload(&keys))?, None);
+    let buffer = device.upload(&keys)?;
+    show("download", bytes, median(|| buffer.download())?, None);
+    show("copy_to_host", bytes, median(|| buffer.view().copy_to_host(&mut warm))?, None);
+
+    let build = || Map::build(device, &keys, &values);
+    show("build", 2 * bytes, median(build)?, limit(2 * bytes, 0));
+    let map = build()?;
+    let whole = |op| wrong_answer(op, n);
+    show("get", 3 * bytes, median(|| map.get(&keys))?, limit(bytes, bytes + n));
+    let right = map.get(&keys)?.into_par_iter().zip(&values).all(|(got, &v)| got == Some(v));
+    right.then_some(()).ok_or_else(|| whole("get"))?;
+    let staged = device.stage(&keys)?;
+    let mut got = device.alloc::<u32>(n)?;
+    let get_or_into = median(|| {
+        map.get_or_into(&stream, staged.view(), got.view_mut(), 0)?;
+        stream.synchronize()
+    })?;
+    show("get_or_into", 2 * bytes, get_or_into, None);
+    (got.download()? == values).then_some(()).ok_or_else(|| whole("get_or_into"))?;
+    show("contains", bytes + n, median(|| map.contains(&keys))?, limit(bytes, n));
+    map.contains(&keys)?.into_iter().all(|f| f).then_some(()).ok_or_else(|| whole("contains"))
+}
+fn wrong_answer(op: &str, n: usize) -> Error {
+    Error::Setting {
+        field: "answers",
+        found: format!("{op} of {n} keys"),
+        expected: "right".into(),
+    }
+}
+/// Returns the median seconds of [`RUNS`] runs after two warm-up runs. Dropping the result does
+/// not count.
+fn median<R>(mut run: impl FnMut() -> Result<R>) -> Result<f64> {
+    for _ in 0..2 {
+        run()?;
+    }
+    koel_rates::median_of(|| {
+        let clock = Instant::now();
+        let result = black_box(run()?);
+        let seconds = clock.elapsed().as_secs_f64();
+        drop(result);
+        Ok(seconds)
+    })
+}
+/// Allocates `bytes` bytes and writes one word of each page, on all cores.
+fn touch(bytes: usize, huge: bool) -> Vec<u8> {
+    let mut memory = Vec::<u8>::with_capacity(bytes);
+    let room = memory.spare_capacity_mut();
+    if huge {
+        let start = room.as_ptr().addr().next_multiple_of(2 << 20) - room.as_ptr().addr();
+        if start < bytes {
+            // SAFETY: memory of this vector, and only a hint.
+            unsafe {
+                let start = room.as_mut_ptr().add(start);
+                let end = room.as_ptr_range().end.addr() & !0xFFF;
+                libc::madvise(start.cast(), end - start.addr(), libc::MADV_HUGEPAGE);
+            }
+        }
+    }
+    room.par_chunks_mut(256 << 10).for_each(|part| {
+        part.iter_mut().step_by(4096).for_each(|byte| {
+            byte.write(1);
+        });
+    });
+    memory
+}
