@@ -196,12 +196,13 @@ impl Driver {
         }
         let now = self.step(stream);
         let Some(base) = self.base(at, bytes) else { return INVALID_VALUE };
-        self.touch(base, stream, &now, "a copy of the host");
         let (to, from) = if up { (at, host) } else { (host, at) };
         let pinned = self.pinned.range(..=host).next_back();
         if pinned.is_some_and(|(start, size)| host + bytes as u64 <= start + *size as u64) {
+            self.note_use(base, stream, &now, "a copy of pinned memory");
             self.copies.push(PinnedCopy { to, from, bytes, base, stream, time: now.1 });
         } else {
+            self.touch(base, stream, &now, "a copy of the host");
             unsafe { std::ptr::copy(from as *const u8, to as *mut u8, bytes) };
         }
         ready()
@@ -209,6 +210,10 @@ impl Driver {
     /// Uses the allocation at `base` at this point of a stream.
     fn touch(&mut self, base: u64, stream: usize, (clock, time): &(Clock, u64), what: &str) {
         self.run_copies(|copy| copy.base == base);
+        self.note_use(base, stream, &(clock.clone(), *time), what);
+    }
+    /// Checks that a use of the allocation at `base` waits for the last one.
+    fn note_use(&mut self, base: u64, stream: usize, (clock, time): &(Clock, u64), what: &str) {
         let a = self
             .memory
             .get_mut(&base)

@@ -38,6 +38,8 @@ pub(super) struct Staging {
     copied: Vec<Event>,
     /// Next slot.
     next: usize,
+    /// Bytes that could be pinned when more could not.
+    limit: Option<usize>,
 }
 /// Pinned, initialised memory.
 struct Pinned {
@@ -113,13 +115,13 @@ impl Staging {
     /// current.
     fn slots(&mut self, bytes: usize, pieces: usize) -> Result<Slots<'_>> {
         let wanted = (bytes * pieces.min(MAX_SLOTS)).next_power_of_two().clamp(BYTES.0, BYTES.1);
-        let wanted = wanted.max(bytes);
+        let wanted = wanted.min(self.limit.unwrap_or(usize::MAX)).max(bytes);
         let memory = match self.memory.take() {
             Some(memory) if memory.bytes >= wanted => memory,
             old => {
                 self.finish()?;
                 drop(old);
-                Pinned::new(wanted)?
+                self.pinned(wanted, bytes)?
             }
         };
         if self.slot_bytes != bytes {
@@ -134,6 +136,19 @@ impl Staging {
         let first = self.next % count;
         self.next = (first + pieces) % count;
         Ok(Slots { memory, bytes, copied: &self.copied[..count], first })
+    }
+    /// Pins `wanted` bytes, or fewer if the system does not grant as many, but `least`.
+    fn pinned(&mut self, wanted: usize, least: usize) -> Result<Pinned> {
+        let mut bytes = wanted;
+        loop {
+            match Pinned::new(bytes) {
+                Err(_) if bytes / 2 >= least => bytes /= 2,
+                pinned => {
+                    self.limit = (bytes < wanted).then_some(bytes).or(self.limit);
+                    return pinned;
+                }
+            }
+        }
     }
     /// Waits for all copies.
     fn finish(&self) -> Result<()> {
