@@ -2,7 +2,8 @@
 
 use koel::{Device, DeviceKind, Error, Result, Stream};
 use provenance::Provenance;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+pub use serde_json::{Value, json};
 
 #[path = "../../koel/src/map/tests/arrangements.rs"]
 pub mod arrangements;
@@ -50,4 +51,52 @@ pub fn median_of(mut time: impl FnMut() -> Result<f64>) -> Result<f64> {
     let mut seconds = (0..RUNS).map(|_| time()).collect::<Result<Vec<f64>>>()?;
     seconds.sort_by(f64::total_cmp);
     Ok(seconds[RUNS / 2])
+}
+/// Members of a JSON object, in their order.
+#[derive(Clone)]
+pub struct Row(Vec<(&'static str, Value)>);
+impl Row {
+    /// For [`row!`](crate::row).
+    #[doc(hidden)]
+    pub fn new(members: Vec<(&'static str, Value)>) -> Row {
+        Row(members)
+    }
+    /// Appends the members of another row.
+    #[must_use]
+    pub fn and(mut self, other: &Row) -> Row {
+        self.0.extend_from_slice(&other.0);
+        self
+    }
+    /// Prints the object as a line.
+    pub fn print(&self) {
+        println!("{}", serde_json::to_string(self).expect("names and values are plain"));
+    }
+}
+impl Serialize for Row {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
+    }
+}
+/// Makes a [`Row`] of names and values that serde can serialize.
+#[macro_export]
+macro_rules! row {
+    ($(($name:literal, $value:expr)),+ $(,)?) => {
+        $crate::Row::new(vec![$(($name, $crate::json!($value))),+])
+    };
+}
+/// Rounds to this many decimal places; to tens, hundreds and so on if negative.
+pub fn decimals(x: f64, places: i32) -> f64 {
+    let scale = 10f64.powi(places.abs());
+    if places < 0 { (x / scale).round() * scale } else { (x * scale).round() / scale }
+}
+/// Rounds each number to this many decimal places.
+pub fn all_decimals(numbers: &[f64], places: i32) -> Vec<f64> {
+    numbers.iter().map(|&x| decimals(x, places)).collect()
+}
+/// Rounds to this many significant digits.
+pub fn digits(x: f64, count: i32) -> f64 {
+    match x.abs().log10().floor() {
+        log if log.is_finite() => decimals(x, count - 1 - log as i32),
+        _ => x,
+    }
 }

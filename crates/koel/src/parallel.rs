@@ -212,8 +212,8 @@ impl<'a> Crew<'a> {
             self.done[next / self.group].fetch_add(1, Release);
         }
     }
-    /// As [`step`](Self::step), unless the helpers will do it: while the driver does a long unit, no
-    /// other becomes ready. `since`: the next unit, and when it was seen first.
+    /// As [`step`](Self::step), unless the helpers will do it: while the driver does a long unit,
+    /// no other becomes ready. `since`: the next unit, and when it was seen first.
     pub(crate) fn step_if_late(&self, helpers: usize, since: &mut (usize, Instant)) {
         let next = self.next.load(Relaxed);
         if helpers > 0 && since.0 != next {

@@ -25,7 +25,7 @@ use koel::{
 };
 use koel_kernels::hash::mix::{mix, splitmix_at};
 use koel_rates::arrangements::ranks;
-use koel_rates::{RUNS, median, print_provenance, size};
+use koel_rates::{RUNS, decimals, median, print_provenance, row, size};
 use rayon::prelude::*;
 
 const TABLES: [&str; 11] = [
@@ -156,14 +156,18 @@ impl<'a> Input<'a> {
         }?;
         let rate = count as f64 / seconds;
         let of_unique = unique.map_or(1.0, |unique| rate / unique);
-        println!(
-            r#"{{"op":"{table}","keys":"{}","n":{},"count":{count},"distinct":{},"gps":{:.3},"us":{:.1},"of_unique":{of_unique:.3},"verified":{verified}}}"#,
-            self.name,
-            self.n(),
-            self.distinct,
-            rate / 1e9,
-            seconds * 1e6
-        );
+        row![
+            ("op", table),
+            ("keys", self.name),
+            ("n", self.n()),
+            ("count", count),
+            ("distinct", self.distinct),
+            ("gps", decimals(rate / 1e9, 3)),
+            ("us", decimals(seconds * 1e6, 1)),
+            ("of_unique", decimals(of_unique, 3)),
+            ("verified", verified)
+        ]
+        .print();
         Ok(rate)
     }
     /// Returns whether each pair's key has this value, by group.

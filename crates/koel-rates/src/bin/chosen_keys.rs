@@ -14,7 +14,7 @@ use koel::{
     SetBuilder, SetOptions, Stream,
 };
 use koel_kernels::hash::mix::splitmix_at;
-use koel_rates::{RUNS, print_provenance, size};
+use koel_rates::{RUNS, decimals, digits, print_provenance, row, size};
 use std::time::Instant;
 
 const SEED: u32 = 7;
@@ -85,11 +85,18 @@ fn compare<K: Key>(
         seconds[RUNS / 2]
     });
     let key_bits = size_of::<K>() * 8;
-    println!(
-        r#"{{"op":"{op}","key_bits":{key_bits},"n":{n},"random_s":{random:.3e},"chosen_s":{chosen:.3e},"ratio":{:.2},"some_s":{some:.3e},"some_ratio":{:.2},"attempts":{attempts:?}}}"#,
-        chosen / random,
-        some / random
-    );
+    row![
+        ("op", op),
+        ("key_bits", key_bits),
+        ("n", n),
+        ("random_s", digits(random, 4)),
+        ("chosen_s", digits(chosen, 4)),
+        ("ratio", decimals(chosen / random, 2)),
+        ("some_s", digits(some, 4)),
+        ("some_ratio", decimals(some / random, 2)),
+        ("attempts", attempts)
+    ]
+    .print();
     Ok(())
 }
 fn map<K: Key>(stream: &Stream, input: &[K], values: &[u32]) -> Result<(f64, u32)> {

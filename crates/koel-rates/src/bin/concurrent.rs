@@ -10,7 +10,7 @@
 //! `compute-sanitizer`.
 use koel::map::{MapBuilder, MapOptions};
 use koel::{Buffer, Device, Error, Graph, Map, Result, Stream};
-use koel_rates::print_provenance;
+use koel_rates::{decimals, print_provenance, row};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Barrier, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -75,11 +75,17 @@ fn overlap(device: &Device) -> Result<()> {
     for graph in &graphs {
         assert!(graph.state().download()? == expected, "wrong answers");
     }
-    println!(
-        r#"{{"device":"{}","op":"overlap","queries":{FEW},"launches":{LAUNCHES},"one_stream_gps":{one:.3},"two_streams_gps":{two:.3},"ratio":{:.2},"verified":true}}"#,
-        device.name(),
-        two / one
-    );
+    row![
+        ("device", device.name()),
+        ("op", "overlap"),
+        ("queries", FEW),
+        ("launches", LAUNCHES),
+        ("one_stream_gps", decimals(one, 3)),
+        ("two_streams_gps", decimals(two, 3)),
+        ("ratio", decimals(two / one, 2)),
+        ("verified", true)
+    ]
+    .print();
     Ok(())
 }
 
@@ -216,13 +222,17 @@ fn stress(device: &Device, seconds: u64) -> Result<()> {
     if let Some(e) = fault.into_inner().unwrap_or_else(PoisonError::into_inner) {
         return Err(e);
     }
-    println!(
-        r#"{{"device":"{}","op":"stress","threads":8,"seconds":{seconds},"lookups":{},"rebuilds":{},"drops":{},"verified":true}}"#,
-        device.name(),
-        lookups.load(Relaxed),
-        rebuilds.load(Relaxed),
-        drops.load(Relaxed)
-    );
+    row![
+        ("device", device.name()),
+        ("op", "stress"),
+        ("threads", 8),
+        ("seconds", seconds),
+        ("lookups", lookups.load(Relaxed)),
+        ("rebuilds", rebuilds.load(Relaxed)),
+        ("drops", drops.load(Relaxed)),
+        ("verified", true)
+    ]
+    .print();
     Ok(())
 }
 /// Error of a thread whose setup failed.

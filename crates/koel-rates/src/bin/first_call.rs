@@ -7,7 +7,7 @@
 use koel::device::CudaOptions;
 use koel::device::cudarc::driver::result;
 use koel::{Device, MapBuilder, MapOptions};
-use koel_rates::print_provenance;
+use koel_rates::{all_decimals, decimals, print_provenance, row};
 use std::time::Instant;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -47,10 +47,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     }
     print_provenance(&device);
-    println!(
-        r#"{{"device":"{}","pairs":{n},"machine_code":{machine_code},"init_ms":{init:.2},"context_ms":{context:.2},"device_cuda_ms":{opening:.2},"build_ms":{builds:.2?},"get_ms":{lookups:.2?}}}"#,
-        device.name()
-    );
+    row![
+        ("device", device.name()),
+        ("pairs", n),
+        ("machine_code", machine_code),
+        ("init_ms", decimals(init, 2)),
+        ("context_ms", decimals(context, 2)),
+        ("device_cuda_ms", decimals(opening, 2)),
+        ("build_ms", all_decimals(&builds, 2)),
+        ("get_ms", all_decimals(&lookups, 2))
+    ]
+    .print();
     Ok(())
 }
 fn ms(since: Instant) -> f64 {

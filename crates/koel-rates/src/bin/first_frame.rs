@@ -4,7 +4,7 @@
 //! `cargo run --release -p koel-rates --bin first_frame -- [POINTS] [GRID]` prints two lines of
 //! JSON.
 use koel::Device;
-use koel_rates::print_provenance;
+use koel_rates::{all_decimals, decimals, print_provenance, row};
 use koel_spatial::intersect::{Intersector, Method, Pose, Side};
 use koel_spatial::{Grid, PointCloud};
 use std::error::Error;
@@ -29,11 +29,15 @@ fn main() -> Result<(), Box<dyn Error>> {
         frames.push(ms(clock));
     }
     print_provenance(&device);
-    println!(
-        r#"{{"device":"{}","points":{points},"grid":{n},"prepare_ms":{preparing:.2},"frame_ms":{frames:.2?},"voxels":{}}}"#,
-        device.name(),
-        intersector.voxels(Side::A)?.len()
-    );
+    row![
+        ("device", device.name()),
+        ("points", points),
+        ("grid", n),
+        ("prepare_ms", decimals(preparing, 2)),
+        ("frame_ms", all_decimals(&frames, 2)),
+        ("voxels", intersector.voxels(Side::A)?.len())
+    ]
+    .print();
     Ok(())
 }
 /// Returns points on a sphere of radius 0.6, placed by the golden angle, with their normals.

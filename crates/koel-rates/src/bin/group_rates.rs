@@ -17,7 +17,7 @@ use koel::{
     Retriever, Stream, ValueOrder, limits,
 };
 use koel_kernels::hash::mix::{mix, splitmix_at};
-use koel_rates::{RUNS, median, print_provenance, size};
+use koel_rates::{RUNS, Row, Value, decimals, digits, json, median, print_provenance, row, size};
 use rayon::prelude::*;
 
 fn main() -> Result<()> {
@@ -36,10 +36,11 @@ fn main() -> Result<()> {
     let stream = Device::best()?.stream()?;
     eprintln!("{}", stream.device().name());
     print_provenance(stream.device());
-    println!(
-        r#"{{"op":"copy","bytes_per_s":{:.4e}}}"#,
-        limits::copies(&stream, 1 << 28, RUNS)?.rates.median
-    );
+    row![
+        ("op", "copy"),
+        ("bytes_per_s", digits(limits::copies(&stream, 1 << 28, RUNS)?.rates.median, 5))
+    ]
+    .print();
     for n in sizes {
         distinct.iter().try_for_each(|&d| index(&stream, n, d))?;
         for order in [ValueOrder::Input, ValueOrder::Any] {
@@ -72,10 +73,10 @@ impl Each {
             }
         }
     }
-    fn name(&self) -> String {
+    fn name(&self) -> Value {
         match self {
-            Each::Same(each) => each.to_string(),
-            Each::Zipf => "\"zipf\"".into(),
+            Each::Same(each) => json!(each),
+            Each::Zipf => json!("zipf"),
         }
     }
 }
@@ -83,9 +84,12 @@ impl Each {
 fn key(rank: u32) -> u32 {
     mix(rank ^ 0x5BD1_E995)
 }
-fn tell(op: &str, n: usize, what: &str, count: usize, seconds: f64, verified: bool) {
+fn tell(op: &str, n: usize, what: &Row, count: usize, seconds: f64, verified: bool) {
     let (gps, us) = (count as f64 / seconds / 1e9, seconds * 1e6);
-    println!(r#"{{"op":"{op}","n":{n},{what},"gps":{gps:.2},"us":{us:.1},"verified":{verified}}}"#);
+    row![("op", op), ("n", n)]
+        .and(what)
+        .and(&row![("gps", decimals(gps, 2)), ("us", decimals(us, 1)), ("verified", verified)])
+        .print();
 }
 
 fn index(stream: &Stream, n: usize, distinct: usize) -> Result<()> {
@@ -98,7 +102,7 @@ fn index(stream: &Stream, n: usize, distinct: usize) -> Result<()> {
     let column = device.upload(&host)?;
     let (mut ids, mut builder) =
         (device.alloc(n)?, IndexBuilder::<u32>::new(device, IndexOptions::default())?);
-    let what = format!(r#""distinct":{distinct}"#);
+    let what = row![("distinct", distinct)];
 
     let mut encoded = None;
     let seconds = median(stream, || {
@@ -143,7 +147,7 @@ fn multi_map(stream: &Stream, n: usize, each: &Each, order: ValueOrder) -> Resul
     let host = ranks.par_iter().map(|&r| key(r)).collect::<Vec<_>>();
     let (keys, values) =
         (device.upload(&host)?, device.upload(&(0..n as u32).collect::<Vec<_>>())?);
-    let what = format!(r#""each":{},"order":"{order:?}""#, each.name());
+    let what = row![("each", each.name()), ("order", format!("{order:?}"))];
     let options = MultiMapOptions::default().with_order(order);
     let mut builder = MultiMapBuilder::<u32, u32>::new(device, options)?;
     let mut built: Option<MultiMap> = None;

@@ -8,7 +8,7 @@
 //! for a GPU, the memory in use. Every map is looked up.
 use koel::map::{MapUpdater, Operation, Operations};
 use koel::{Device, Error, Map, MapOptions, Result};
-use koel_rates::print_provenance;
+use koel_rates::{decimals, print_provenance, row};
 
 const KEYS: u32 = 20_000;
 const BATCH: u32 = 1000;
@@ -77,12 +77,14 @@ fn updates(device: &Device, count: u32) -> Result<()> {
 fn tell(device: &Device, op: &str, done: u32) -> Result<()> {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages = statm.split_whitespace().nth(1).and_then(|p| p.parse::<u64>().ok()).unwrap_or(0);
-    let on_device =
-        device.memory()?.map_or("null".into(), |(free, total)| ((total - free) >> 20).to_string());
-    println!(
-        r#"{{"device":"{}","op":"{op}","done":{done},"resident_mib":{:.1},"device_mib":{on_device}}}"#,
-        device.name(),
-        pages as f64 * 4096.0 / (1 << 20) as f64
-    );
+    let on_device = device.memory()?.map(|(free, total)| (total - free) >> 20);
+    row![
+        ("device", device.name()),
+        ("op", op),
+        ("done", done),
+        ("resident_mib", decimals(pages as f64 * 4096.0 / (1 << 20) as f64, 1)),
+        ("device_mib", on_device)
+    ]
+    .print();
     Ok(())
 }

@@ -18,7 +18,7 @@
 //! * `build`, `get`, `contains`: the methods of [`Map`] for slices. Each answer is compared;
 //! * `get_or_into`: the same lookup between memory of the device.
 use koel::{Device, DeviceKind, Error, Map, Result, limits};
-use koel_rates::{RUNS, print_provenance, size};
+use koel_rates::{RUNS, decimals, print_provenance, row, size};
 use rayon::prelude::*;
 use std::hint::black_box;
 use std::time::Instant;
@@ -43,7 +43,7 @@ fn main() -> Result<()> {
     print_provenance(&device);
     let pages = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
     let pages = pages.unwrap_or_default();
-    println!(r#"{{"threads":{},"huge_pages":"{}"}}"#, rayon::current_num_threads(), pages.trim());
+    row![("threads", rayon::current_num_threads()), ("huge_pages", pages.trim())].print();
     sizes.into_iter().try_for_each(|n| rates(&device, n))
 }
 
@@ -52,12 +52,16 @@ fn rates(device: &Device, n: usize) -> Result<()> {
     let values = (0..n as u32).collect::<Vec<_>>();
     let bytes = 4 * n;
     let show = |op: &str, bytes: usize, seconds: f64, limit: Option<f64>| {
-        let of_limit = limit.map_or("null".into(), |limit| format!("{:.3}", limit / seconds));
-        println!(
-            r#"{{"op":"{op}","n":{n},"bytes":{bytes},"ms":{:.4},"gb_per_s":{:.2},"of_limit":{of_limit}}}"#,
-            seconds * 1e3,
-            bytes as f64 / seconds / 1e9
-        );
+        let of_limit = limit.map(|limit| decimals(limit / seconds, 3));
+        row![
+            ("op", op),
+            ("n", n),
+            ("bytes", bytes),
+            ("ms", decimals(seconds * 1e3, 4)),
+            ("gb_per_s", decimals(bytes as f64 / seconds / 1e9, 2)),
+            ("of_limit", of_limit)
+        ]
+        .print();
     };
     let stream = device.stream()?;
     let pinned = limits::host_copies(&stream, bytes, RUNS)?;

@@ -14,7 +14,7 @@ use koel::keys128::{Index128Builder, Map128Builder, Map128Options, Report128, Se
 use koel::limits;
 use koel::{Buffer, Device, Error, IndexOptions, Result, SetOptions, Stream, Value};
 use koel_kernels::hash::mix::splitmix_at;
-use koel_rates::{RUNS, median, print_provenance, size};
+use koel_rates::{RUNS, Row, decimals, digits, median, print_provenance, row, size};
 use rayon::prelude::*;
 use std::collections::HashMap;
 
@@ -41,7 +41,7 @@ fn main() -> Result<()> {
     print_provenance(&device);
     let stream = device.stream()?;
     let copies = limits::copies(&stream, 1 << 28, RUNS)?;
-    println!(r#"{{"op":"copy","bytes_per_s":{:.4e}}}"#, copies.rates.median);
+    row![("op", "copy"), ("bytes_per_s", digits(copies.rates.median, 5))].print();
     for &n in &sizes {
         let keys = Keys {
             stream: &stream,
@@ -103,7 +103,7 @@ impl Keys<'_> {
         let report = map.report()?;
         let verified =
             all_present && report.keys == n && found.download()?.par_iter().all(|&f| f == 0);
-        let what = format!(r#""bits":{bits},"load":{load},"n":{n}"#);
+        let what = row![("bits", bits), ("load", load), ("n", n)];
         built("map128_build", &what, n, seconds, verified, report);
         let limit = limits::random_reads(stream, report.bytes, RUNS)?.rates.median;
         for (kind, queries) in [("present", present), ("absent", absent)] {
@@ -133,7 +133,7 @@ impl Keys<'_> {
         let report = set.report()?;
         let verified =
             all_present && report.keys == n && found.download()?.par_iter().all(|&f| f == 0);
-        let what = format!(r#""load":{load},"n":{n}"#);
+        let what = row![("load", load), ("n", n)];
         built("set128_build", &what, n, seconds, verified, report);
         let limit = limits::random_reads(stream, report.bytes, RUNS)?.rates.median;
         for (kind, queries, there) in [("present", present, n as u64), ("absent", absent, 0)] {
@@ -172,26 +172,32 @@ fn encode(stream: &Stream, n: usize, distinct: usize, load: f64) -> Result<()> {
         *first.entry(number).or_insert(next)
     });
     let verified = ids.download()?.into_iter().eq(expected) && index.len() == first.len();
-    let what = format!(r#""load":{load},"n":{n},"distinct":{}"#, index.len());
+    let what = row![("load", load), ("n", n), ("distinct", index.len())];
     built("index128_encode", &what, n, seconds, verified, index.report()?);
     Ok(())
 }
-fn built(op: &str, what: &str, n: usize, seconds: f64, verified: bool, report: Report128) {
-    println!(
-        r#"{{"op":"{op}",{what},"gps":{:.2},"us":{:.1},"verified":{verified},"stashed":{},"attempts":{},"bytes":{},"scratch_bytes":{}}}"#,
-        n as f64 / seconds / 1e9,
-        seconds * 1e6,
-        report.stashed,
-        report.attempts,
-        report.bytes,
-        report.scratch_bytes
-    );
+fn built(op: &str, what: &Row, n: usize, seconds: f64, verified: bool, report: Report128) {
+    row![("op", op)]
+        .and(what)
+        .and(&row![
+            ("gps", decimals(n as f64 / seconds / 1e9, 2)),
+            ("us", decimals(seconds * 1e6, 1)),
+            ("verified", verified),
+            ("stashed", report.stashed),
+            ("attempts", report.attempts),
+            ("bytes", report.bytes),
+            ("scratch_bytes", report.scratch_bytes)
+        ])
+        .print();
 }
-fn looked_up(op: &str, what: &str, n: usize, seconds: f64, verified: bool, limit: f64) {
-    println!(
-        r#"{{"op":"{op}",{what},"gps":{:.2},"limit_gps":{:.2},"of_limit":{:.3},"verified":{verified}}}"#,
-        n as f64 / seconds / 1e9,
-        limit / 1e9,
-        n as f64 / seconds / limit
-    );
+fn looked_up(op: &str, what: &Row, n: usize, seconds: f64, verified: bool, limit: f64) {
+    row![("op", op)]
+        .and(what)
+        .and(&row![
+            ("gps", decimals(n as f64 / seconds / 1e9, 2)),
+            ("limit_gps", decimals(limit / 1e9, 2)),
+            ("of_limit", decimals(n as f64 / seconds / limit, 3)),
+            ("verified", verified)
+        ])
+        .print();
 }

@@ -19,7 +19,7 @@ use koel::{
 };
 use koel_kernels::hash::mix::splitmix_at;
 use koel_rates::arrangements::ranks;
-use koel_rates::{RUNS, median, median_of, print_provenance, size};
+use koel_rates::{RUNS, decimals, digits, median, median_of, print_provenance, row, size};
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Instant;
@@ -57,7 +57,7 @@ fn main() -> Result<()> {
     print_provenance(&device);
     let stream = device.stream()?;
     let copies = limits::copies(&stream, 1 << 28, RUNS)?;
-    println!(r#"{{"op":"copy","bytes_per_s":{:.4e}}}"#, copies.rates.median);
+    row![("op", "copy"), ("bytes_per_s", digits(copies.rates.median, 5))].print();
     for &n in &settings.sizes {
         for &keys in &settings.keys {
             match keys.strip_suffix("_u64") {
@@ -201,18 +201,25 @@ fn report_build<T: Number>(
     report: &MapReport,
 ) {
     let (keys, n, width) = (pairs.name, pairs.n, Pairs::<T>::BITS);
-    println!(
-        r#"{{"op":"build","keys":"{keys}","bits":{width},"policy":"{policy}","load":{load},"n":{n},"gps":{:.2},"us":{:.1},"verified":{verified},"pairs":{},"stashed":{},"overflowed":{},"contested":{},"attempts":{},"bytes":{},"scratch_bytes":{}}}"#,
-        pairs.gps(seconds),
-        seconds * 1e6,
-        report.pairs,
-        report.stashed,
-        report.overflowed,
-        report.contested,
-        report.attempts,
-        report.bytes,
-        report.scratch_bytes
-    );
+    row![
+        ("op", "build"),
+        ("keys", keys),
+        ("bits", width),
+        ("policy", policy),
+        ("load", load),
+        ("n", n),
+        ("gps", decimals(pairs.gps(seconds), 2)),
+        ("us", decimals(seconds * 1e6, 1)),
+        ("verified", verified),
+        ("pairs", report.pairs),
+        ("stashed", report.stashed),
+        ("overflowed", report.overflowed),
+        ("contested", report.contested),
+        ("attempts", report.attempts),
+        ("bytes", report.bytes),
+        ("scratch_bytes", report.scratch_bytes)
+    ]
+    .print();
 }
 
 /// State that the measurements of one map share.
@@ -242,12 +249,18 @@ impl<T: Number> Run<'_, T> {
                 "{op}_{}",
                 if std::ptr::eq(queries, &pairs.keys) { "present" } else { "absent" }
             );
-            println!(
-                r#"{{"op":"{op}","keys":"{keys}","bits":{width},"load":{load},"n":{n},"gps":{:.2},"limit_gps":{:.2},"of_limit":{:.3},"verified":{verified}}}"#,
-                pairs.gps(seconds),
-                limit / 1e9,
-                n as f64 / seconds / limit
-            );
+            row![
+                ("op", op),
+                ("keys", keys),
+                ("bits", width),
+                ("load", load),
+                ("n", n),
+                ("gps", decimals(pairs.gps(seconds), 2)),
+                ("limit_gps", decimals(limit / 1e9, 2)),
+                ("of_limit", decimals(n as f64 / seconds / limit, 3)),
+                ("verified", verified)
+            ]
+            .print();
         }
         Ok(())
     }
@@ -260,13 +273,19 @@ impl<T: Number> Run<'_, T> {
         for (op, queries) in joins {
             let seconds = median(stream, || rows.of(op, map, stream, queries))?;
             let verified = rows.are_right(op, &pairs.host_keys, |i| pairs.right_value(i))?;
-            println!(
-                r#"{{"op":"{op}","keys":"{keys}","bits":{width},"load":{load},"n":{n},"gps":{:.2},"limit_gps":{:.2},"of_limit":{:.3},"verified":{verified},"scratch_bytes":{}}}"#,
-                pairs.gps(seconds),
-                limit / 1e9,
-                n as f64 / seconds / limit,
-                rows.joiner.scratch_bytes()
-            );
+            row![
+                ("op", op),
+                ("keys", keys),
+                ("bits", width),
+                ("load", load),
+                ("n", n),
+                ("gps", decimals(pairs.gps(seconds), 2)),
+                ("limit_gps", decimals(limit / 1e9, 2)),
+                ("of_limit", decimals(n as f64 / seconds / limit, 3)),
+                ("verified", verified),
+                ("scratch_bytes", rows.joiner.scratch_bytes())
+            ]
+            .print();
         }
         Ok(())
     }
@@ -308,11 +327,15 @@ fn report_graph(
         stream.synchronize()?;
         Ok(start.elapsed().as_secs_f64())
     })?;
-    println!(
-        r#"{{"op":"{op}","keys":"{keys}","load":{load},"n":{n},"us":{:.1},"us_to_end":{:.1}}}"#,
-        seconds * 1e6,
-        to_end * 1e6
-    );
+    row![
+        ("op", op),
+        ("keys", keys),
+        ("load", load),
+        ("n", n),
+        ("us", decimals(seconds * 1e6, 1)),
+        ("us_to_end", decimals(to_end * 1e6, 1))
+    ]
+    .print();
     Ok(())
 }
 struct Answers<T: Number> {

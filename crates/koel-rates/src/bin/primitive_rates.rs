@@ -11,7 +11,7 @@ use koel::primitives::radix_sort::SortPair;
 use koel::primitives::*;
 use koel::{Buffer, Device, Result, Stream};
 use koel_kernels::hash::mix::splitmix_at;
-use koel_rates::{median, print_provenance, size};
+use koel_rates::{decimals, digits, median, print_provenance, row, size};
 use rayon::prelude::*;
 
 fn main() -> Result<()> {
@@ -95,9 +95,14 @@ impl Rates<'_> {
         let verified = verify(&state)?;
         let (n, time) = (self.n, median(self.stream, || run(&mut state))?);
         let (rate, traffic) = (n as f64 / time / 1e9, (bytes * n) as f64 / time);
-        println!(
-            r#"{{"op":"{op}","n":{n},"gps":{rate:.3},"bytes_per_s":{traffic:.4e},"verified":{verified}}}"#
-        );
+        row![
+            ("op", op),
+            ("n", n),
+            ("gps", decimals(rate, 3)),
+            ("bytes_per_s", digits(traffic, 5)),
+            ("verified", verified)
+        ]
+        .print();
         Ok(())
     }
 

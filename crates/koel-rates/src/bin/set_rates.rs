@@ -12,7 +12,7 @@
 use koel::limits;
 use koel::{Buffer, Device, Error, Key, Result, SetBuilder, SetCombiner, SetOptions, Stream};
 use koel_kernels::hash::mix::{mix, splitmix_at};
-use koel_rates::{RUNS, median, print_provenance, size};
+use koel_rates::{RUNS, decimals, digits, median, print_provenance, row, size};
 use rayon::prelude::*;
 
 fn main() -> Result<()> {
@@ -38,7 +38,7 @@ fn main() -> Result<()> {
     print_provenance(&device);
     let stream = device.stream()?;
     let copies = limits::copies(&stream, 1 << 28, RUNS)?;
-    println!(r#"{{"op":"copy","bytes_per_s":{:.4e}}}"#, copies.rates.median);
+    row![("op", "copy"), ("bytes_per_s", digits(copies.rates.median, 5))].print();
     for &n in &sizes {
         for &bits in &bits {
             match bits {
@@ -85,16 +85,21 @@ fn rates<K: Key>(stream: &Stream, n: usize, loads: &[f64]) -> Result<()> {
         set.contains_into(stream, absent.view(), found.view_mut())?;
         let verified =
             all_present && report.keys == n && found.download()?.par_iter().all(|&f| f == 0);
-        println!(
-            r#"{{"op":"set_build","bits":{bits},"load":{load},"n":{n},"gps":{:.2},"us":{:.1},"verified":{verified},"stashed":{},"overflowed":{},"attempts":{},"bytes":{},"scratch_bytes":{}}}"#,
-            gps(n, build),
-            build * 1e6,
-            report.stashed,
-            report.overflowed,
-            report.attempts,
-            report.bytes,
-            report.scratch_bytes
-        );
+        row![
+            ("op", "set_build"),
+            ("bits", bits),
+            ("load", load),
+            ("n", n),
+            ("gps", decimals(gps(n, build), 2)),
+            ("us", decimals(build * 1e6, 1)),
+            ("verified", verified),
+            ("stashed", report.stashed),
+            ("overflowed", report.overflowed),
+            ("attempts", report.attempts),
+            ("bytes", report.bytes),
+            ("scratch_bytes", report.scratch_bytes)
+        ]
+        .print();
         let limit = limits::random_reads(stream, report.bytes, RUNS)?.rates.median;
         for (kind, queries) in [("present", &present), ("absent", &absent)] {
             for op in ["contains", "contains_bits", "count"] {
@@ -105,12 +110,17 @@ fn rates<K: Key>(stream: &Stream, n: usize, loads: &[f64]) -> Result<()> {
                     }
                     _ => set.count_into(stream, queries.view(), count.view_mut()),
                 })?;
-                println!(
-                    r#"{{"op":"set_{op}_{kind}","bits":{bits},"load":{load},"n":{n},"gps":{:.2},"limit_gps":{:.2},"of_limit":{:.3},"verified":{verified}}}"#,
-                    gps(n, seconds),
-                    limit / 1e9,
-                    n as f64 / seconds / limit
-                );
+                row![
+                    ("op", format!("set_{op}_{kind}")),
+                    ("bits", bits),
+                    ("load", load),
+                    ("n", n),
+                    ("gps", decimals(gps(n, seconds), 2)),
+                    ("limit_gps", decimals(limit / 1e9, 2)),
+                    ("of_limit", decimals(n as f64 / seconds / limit, 3)),
+                    ("verified", verified)
+                ]
+                .print();
             }
         }
     }
@@ -142,14 +152,17 @@ fn combinations<K: Key>(
         host.par_sort_unstable();
         host.dedup();
         found.par_sort_unstable();
-        println!(
-            r#"{{"op":"unique","bits":{bits},"n":{n},"distinct":{},"gps":{:.2},"us":{:.1},"verified":{},"scratch_bytes":{}}}"#,
-            host.len(),
-            gps(n, seconds),
-            seconds * 1e6,
-            found == host,
-            combiner.scratch_bytes()
-        );
+        row![
+            ("op", "unique"),
+            ("bits", bits),
+            ("n", n),
+            ("distinct", host.len()),
+            ("gps", decimals(gps(n, seconds), 2)),
+            ("us", decimals(seconds * 1e6, 1)),
+            ("verified", found == host),
+            ("scratch_bytes", combiner.scratch_bytes())
+        ]
+        .print();
     }
     let half = n / 2;
     let others = device.upload(&keys::<K>((half as u32..(half + n) as u32).into_par_iter()))?;
@@ -173,13 +186,16 @@ fn combinations<K: Key>(
         let mut right = keys::<K>((numbers.start as u32..numbers.end as u32).into_par_iter());
         right.par_sort_unstable();
         found.par_sort_unstable();
-        println!(
-            r#"{{"op":"{op}","bits":{bits},"n":{n},"gps":{:.2},"us":{:.1},"verified":{},"scratch_bytes":{}}}"#,
-            gps(2 * n, seconds),
-            seconds * 1e6,
-            found.len() == expected && found == right,
-            combiner.scratch_bytes()
-        );
+        row![
+            ("op", op),
+            ("bits", bits),
+            ("n", n),
+            ("gps", decimals(gps(2 * n, seconds), 2)),
+            ("us", decimals(seconds * 1e6, 1)),
+            ("verified", found.len() == expected && found == right),
+            ("scratch_bytes", combiner.scratch_bytes())
+        ]
+        .print();
     }
     Ok(())
 }

@@ -16,7 +16,7 @@ use koel::{
     Result, Set, SetBuilder, SetOperation, SetOptions, SetUpdater, Stream, View, ViewMut,
 };
 use koel_kernels::hash::mix::{mix, splitmix_at};
-use koel_rates::{RUNS, print_provenance, size};
+use koel_rates::{RUNS, decimals, print_provenance, row, size};
 use rayon::prelude::*;
 
 /// Maximum load that batches lead to.
@@ -209,14 +209,22 @@ impl<U: Updated> Bench<'_, U> {
         seconds.sort_by(f64::total_cmp);
         let (batch, median) = (self.outcomes.len(), seconds[seconds.len() / 2]);
         let [pairs, stashed, bytes, scratch_bytes] = self.table.report()?;
-        println!(
-            r#"{{"kind":"{}","op":"{op}","bits":{},"n":{n},"batch":{batch},"load":{load},"gps":{:.2},"us":{:.1},"verified":{},"pairs":{pairs},"stashed":{stashed},"bytes":{bytes},"scratch_bytes":{scratch_bytes}}}"#,
-            U::KIND,
-            8 * size_of::<U::Key>(),
-            batch as f64 / median / 1e9,
-            median * 1e6,
-            self.verified
-        );
+        row![
+            ("kind", U::KIND),
+            ("op", op),
+            ("bits", 8 * size_of::<U::Key>()),
+            ("n", n),
+            ("batch", batch),
+            ("load", load),
+            ("gps", decimals(batch as f64 / median / 1e9, 2)),
+            ("us", decimals(median * 1e6, 1)),
+            ("verified", self.verified),
+            ("pairs", pairs),
+            ("stashed", stashed),
+            ("bytes", bytes),
+            ("scratch_bytes", scratch_bytes)
+        ]
+        .print();
         Ok(())
     }
 }

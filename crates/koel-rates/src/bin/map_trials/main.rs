@@ -19,7 +19,7 @@ mod small;
 
 use koel::{Buffer, Device, DeviceKind, Error, Map, MapBuilder, MapOptions, Stream};
 use koel_kernels::hash::mix::splitmix_at;
-use koel_rates::{print_provenance, size};
+use koel_rates::{Row, decimals, print_provenance, row, size};
 use rayon::prelude::*;
 use small::small;
 use std::io::{IsTerminal, Write};
@@ -56,9 +56,10 @@ fn main() -> Outcome {
         };
         let told = told.map_err(|e| format!("{trial}, seed {seed}: {e}"))?;
         let (seconds, name) = (start.elapsed().as_secs_f64(), device.name());
-        println!(
-            r#"{{"trial":"{trial}","device":"{name}","seed":{seed},{told},"verified":true,"seconds":{seconds:.1}}}"#
-        );
+        row![("trial", trial), ("device", name), ("seed", seed)]
+            .and(&told)
+            .and(&row![("verified", true), ("seconds", decimals(seconds, 1))])
+            .print();
     }
     Ok(())
 }
@@ -207,7 +208,7 @@ impl Lookups {
     }
 }
 
-fn big(device: &Device, n: usize, seed: u32) -> Outcome<String> {
+fn big(device: &Device, n: usize, seed: u32) -> Outcome<Row> {
     if n > 1 << 31 {
         return Err(
             Error::TooMany { what: "pairs, with as many other keys,", n, max: 1 << 31 }.into()
@@ -222,10 +223,16 @@ fn big(device: &Device, n: usize, seed: u32) -> Outcome<String> {
     let report = map.report()?;
     lookups.verify(&stream, &map, n, seed, 5)?;
     let gps = n as f64 / report.device_seconds.unwrap_or(f64::NAN) / 1e9;
-    Ok(format!(
-        r#""n":{n},"found":{n},"absent":{n},"gps":{gps:.2},"bytes":{},"scratch_bytes":{},"stashed":{},"attempts":{}"#,
-        report.bytes, report.scratch_bytes, report.stashed, report.attempts
-    ))
+    Ok(row![
+        ("n", n),
+        ("found", n),
+        ("absent", n),
+        ("gps", decimals(gps, 2)),
+        ("bytes", report.bytes),
+        ("scratch_bytes", report.scratch_bytes),
+        ("stashed", report.stashed),
+        ("attempts", report.attempts)
+    ])
 }
 
 /// Bytes left on a GPU, and bytes given to the CPU.
@@ -273,7 +280,7 @@ fn limit_address_space() -> Outcome {
     Err("on the CPU, `tight` needs Linux".into())
 }
 
-fn tight(device: &Device, least: usize, seed: u32) -> Outcome<String> {
+fn tight(device: &Device, least: usize, seed: u32) -> Outcome<Row> {
     const SALT: u32 = 9;
     let stream = device.stream()?;
     let least = least.max(1);
@@ -309,9 +316,13 @@ fn tight(device: &Device, least: usize, seed: u32) -> Outcome<String> {
             n += n / 2;
         };
         let Error::OutOfMemory { asked, free, .. } = error else { return Err(error.into()) };
-        told.push(format!(
-            r#"{{"most":{most},"failed":{n},"at":"{at}","asked":{asked},"free":{free}}}"#
-        ));
+        told.push(row![
+            ("most", most),
+            ("failed", n),
+            ("at", at),
+            ("asked", asked),
+            ("free", free)
+        ]);
         // The map from before, the one whose rebuild failed, and a new one.
         lookups.verify(&stream, &beside, least, seed, SALT)?;
         builder.rebuild(&mut map, &stream, first.keys.view(), first.values.view())?;
@@ -320,15 +331,10 @@ fn tight(device: &Device, least: usize, seed: u32) -> Outcome<String> {
         map = builder.build(&stream, first.keys.view(), first.values.view())?;
         lookups.verify(&stream, &map, least, seed, SALT)?;
     }
-    Ok(format!(
-        r#""taken_bytes":{},"left_bytes":{},"rounds":[{}]"#,
-        taken.bytes,
-        taken.left,
-        told.join(",")
-    ))
+    Ok(row![("taken_bytes", taken.bytes), ("left_bytes", taken.left), ("rounds", told)])
 }
 
-fn streams(device: &Device, time: Duration, seed: u32) -> Outcome<String> {
+fn streams(device: &Device, time: Duration, seed: u32) -> Outcome<Row> {
     let n = if device.kind() == DeviceKind::Cuda { 1 << 22 } else { 1 << 16 };
     let (end, failed) = (Instant::now() + time, AtomicBool::new(false));
     // Repeats the work until the time is over or the other thread has failed.
@@ -372,8 +378,10 @@ fn streams(device: &Device, time: Duration, seed: u32) -> Outcome<String> {
     });
     let panicked = |_| "a thread panicked";
     let (rounds, reads) = (rebuilds.map_err(panicked)??, reads.map_err(panicked)??);
-    Ok(format!(
-        r#""n":{n},"rebuilds":{},"rebuilds_verified":{rounds},"lookup_rounds":{reads}"#,
-        rounds * ORDER.len()
-    ))
+    Ok(row![
+        ("n", n),
+        ("rebuilds", rounds * ORDER.len()),
+        ("rebuilds_verified", rounds),
+        ("lookup_rounds", reads)
+    ])
 }

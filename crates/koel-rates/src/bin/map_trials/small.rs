@@ -5,6 +5,7 @@ use koel::map::layout::{Layout, Number};
 use koel::map::{Key, Value};
 use koel::{Device, Duplicates, Error, Map, MapBuilder, MapOptions, MapReport, Stream};
 use koel_kernels::hash::mix::splitmix_at;
+use koel_rates::{Row, row};
 use std::collections::HashMap;
 use std::time::Instant;
 
@@ -31,7 +32,7 @@ struct Standing<K: Key, V: Value> {
     left: usize,
 }
 
-pub(super) fn small(device: &Device, trials: usize, seed: u32) -> Outcome<String> {
+pub(super) fn small(device: &Device, trials: usize, seed: u32) -> Outcome<Row> {
     let stream = device.stream()?;
     let (mut tally, mut progress) = (Tally::default(), Progress(Instant::now()));
     let (mut narrow, mut wide, mut keys64, mut values64) = (None, None, None, None);
@@ -48,9 +49,18 @@ pub(super) fn small(device: &Device, trials: usize, seed: u32) -> Outcome<String
     }
     let Tally { builds, rebuilds, builders, pairs, lookups, copies, rejected, .. } = tally;
     let Tally { unchecked_copies, stashed, most_attempts, .. } = tally;
-    Ok(format!(
-        r#""builds":{builds},"rebuilds":{rebuilds},"builders":{builders},"pairs":{pairs},"lookups":{lookups},"copies":{copies},"rejected":{rejected},"unchecked_copies":{unchecked_copies},"stashed":{stashed},"most_attempts":{most_attempts}"#
-    ))
+    Ok(row![
+        ("builds", builds),
+        ("rebuilds", rebuilds),
+        ("builders", builders),
+        ("pairs", pairs),
+        ("lookups", lookups),
+        ("copies", copies),
+        ("rejected", rejected),
+        ("unchecked_copies", unchecked_copies),
+        ("stashed", stashed),
+        ("most_attempts", most_attempts)
+    ])
 }
 
 /// Returns a number of pairs: few, near the sizes of warps, blocks and partitions, or arbitrary.
