@@ -5,9 +5,9 @@ use std::sync::{Arc, Weak};
 
 /// The streams that use memory: the one that wrote it last, and those that have read it since.
 ///
-/// A stream is followed by an event recorded on it when it is followed, which comes after everything
-/// that was put on it before. So the last writer's own reads need no entry while no other stream
-/// reads, and most launches enter nothing.
+/// A stream is followed by an event recorded on it when it is followed, which comes after all that
+/// was put on it before. So the last writer's own reads need no entry while no other stream reads,
+/// and most launches enter nothing.
 ///
 /// A reader waits for the writer; a writer waits for all of them. A use is entered before its work
 /// is put on the stream. That is not a race: a reader borrows the memory until the work is on the
