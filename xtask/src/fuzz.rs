@@ -31,29 +31,33 @@ struct Task {
     jobs: usize,
     release: bool,
     build_only: bool,
+    /// Whether to run [`ONCE`] and one other target, chosen by the commit.
+    sample: bool,
     /// Folder of existing binaries, if they are not to be built.
     binaries: Option<PathBuf>,
     json: Option<PathBuf>,
 }
 
-/// Runs `fuzz [TARGET].. [--seconds N] [--jobs N] [--release] [--build] [--binaries DIR] [--json
-/// FILE]`.
+/// Runs `fuzz [TARGET].. [--sample] [--seconds N] [--jobs N] [--release] [--build] [--binaries DIR]
+/// [--json FILE]`.
 pub(crate) fn fuzz(root: &Path, args: &[&str]) -> Result<(), String> {
-    let task = parse(args)?;
+    let mut task = parse(args)?;
+    if task.targets.is_empty() {
+        task.targets = names(root)?;
+    }
+    if task.sample {
+        task.targets = sample(&task.targets, crate::commit_number(root));
+    }
     let binaries = match &task.binaries {
         Some(folder) => folder.clone(),
-        None => build(root, task.release)?,
+        None => build(root, &task)?,
     };
     if task.build_only {
         println!("{}", binaries.display());
         return Ok(());
     }
-    let targets = match task.targets.is_empty() {
-        true => names(root)?,
-        false => task.targets.clone(),
-    };
     let mut counted = BTreeMap::new();
-    for target in &targets {
+    for target in &task.targets {
         let counts = run(root, &binaries, target, &task)?;
         println!(
             "{target}: {} executions in {} s by {} processes, {} findings",
@@ -80,6 +84,7 @@ fn parse(args: &[&str]) -> Result<Task, String> {
             "--jobs" => task.jobs = number(value()?)?.max(1) as usize,
             "--release" => task.release = true,
             "--build" => task.build_only = true,
+            "--sample" => task.sample = true,
             "--binaries" => task.binaries = Some(value()?.into()),
             "--json" => task.json = Some(value()?.into()),
             option if option.starts_with('-') => return Err(format!("fuzz: unknown {option}")),
@@ -87,6 +92,13 @@ fn parse(args: &[&str]) -> Result<Task, String> {
         }
     }
     Ok(task)
+}
+
+/// Returns [`ONCE`] and one other target.
+fn sample(targets: &[String], number: u64) -> Vec<String> {
+    let (once, others) = targets.iter().partition::<Vec<_>, _>(|target| *target == ONCE);
+    let other = others.get((number % others.len().max(1) as u64) as usize);
+    once.into_iter().chain(other.copied()).cloned().collect()
 }
 
 /// Returns the names of all targets.
@@ -99,20 +111,21 @@ fn names(root: &Path) -> Result<Vec<String>, String> {
     Ok(names)
 }
 
-/// Builds all targets; returns the folder with the binaries. Debug builds are for short runs.
-fn build(root: &Path, release: bool) -> Result<PathBuf, String> {
+/// Builds the targets; returns the folder with the binaries. Debug builds are for short runs.
+fn build(root: &Path, task: &Task) -> Result<PathBuf, String> {
     let host = host()?;
     let mut command = Command::new("cargo");
     command
-        .args(["+nightly", "build", "--locked", "--bins", "--target", &host])
-        .args(release.then_some("--release"))
+        .args(["+nightly", "build", "--locked", "--target", &host])
+        .args(task.targets.iter().flat_map(|target| ["--bin", target]))
+        .args(task.release.then_some("--release"))
         .current_dir(root.join("fuzz"))
         .env("CARGO_ENCODED_RUSTFLAGS", FLAGS.join("\x1f"));
     for variable in ["RUSTFLAGS", "RUSTUP_TOOLCHAIN", "CARGO", "CARGO_TARGET_DIR"] {
         command.env_remove(variable);
     }
     let status = command.status().map_err(|e| format!("cargo: {e}"))?;
-    let profile = if release { "release" } else { "debug" };
+    let profile = if task.release { "release" } else { "debug" };
     match status.success() {
         true => Ok(root.join("fuzz/target").join(host).join(profile)),
         false => Err("the fuzz targets could not be built".into()),
@@ -210,4 +223,17 @@ fn record(root: &Path, file: &Path, counted: &BTreeMap<String, Counts>) -> Resul
         text += &(serde_json::to_string(&line).map_err(json)? + "\n");
     }
     std::fs::write(file, text).map_err(|e| format!("{}: {e}", file.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_take_every_target_in_turn() {
+        let all = ["groups", "las", ONCE, "table"].map(String::from);
+        let sampled = (0..3).map(|number| sample(&all, number)).collect::<Vec<_>>();
+        assert!(sampled.iter().all(|targets| targets.len() == 2 && targets[0] == ONCE));
+        assert!(sampled.iter().map(|targets| &targets[1]).eq(["groups", "las", "table"]));
+    }
 }

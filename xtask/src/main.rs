@@ -47,6 +47,7 @@ usage: cargo xtask TASK
   fuzz [OPTION].. [TARGET]..
                             build the fuzz targets (nightly) and run them from their seeds, all or
                             the named ones
+      --sample              the soundness attempts and one target, chosen by the commit
       --seconds N --jobs N  time per target (5), and concurrent processes per target (1)
       --release             for longer runs
       --build               only build, and print the folder of the binaries

@@ -129,6 +129,9 @@ impl<T: Element> ViewMut<'_, T> {
             // koel does not know the later uses of memory of others.
             return self.owner.map_or_else(|| cuda.synchronize_legacy(), |_| Ok(()));
         }
+        if self.len == 0 {
+            return Ok(());
+        }
         // SAFETY: host memory, borrowed mutably; its uses have ended, as in `View::host`.
         let to = unsafe { std::slice::from_raw_parts_mut(self.address as *mut _, self.len) };
         self.device.install(|| {

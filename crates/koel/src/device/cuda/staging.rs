@@ -248,6 +248,9 @@ impl Context {
             };
             let crew = Crew::new(count, 1, &empty);
             let helpers = helpers(bytes, count);
+            if let Some(stream) = after.filter(|_| helpers > 0) {
+                stream.synchronize()?; // helpers would wait busily for kernels
+            }
             crew.run(helpers, || {
                 let (mut sent, mut arrived, mut taken) = (0usize, 0, 0);
                 let mut since = (0, Instant::now());
