@@ -1,6 +1,6 @@
 //! Helpers shared by the measuring programs.
 
-use koel::{Device, DeviceKind, Error, Result, Stream};
+use koel::{Device, DeviceKind, Error, Result, Stream, limits};
 use provenance::Provenance;
 use serde::{Serialize, Serializer};
 pub use serde_json::{Value, json};
@@ -83,6 +83,29 @@ macro_rules! row {
     ($(($name:literal, $value:expr)),+ $(,)?) => {
         $crate::Row::new(vec![$(($name, $crate::json!($value))),+])
     };
+}
+/// Prints the rate of copies on the device, the first row of most records.
+///
+/// # Errors
+/// As for [`limits::copies`].
+pub fn print_copies(stream: &Stream) -> Result<()> {
+    let copies = limits::copies(stream, 1 << 28, RUNS)?;
+    row![("op", "copy"), ("bytes_per_s", digits(copies.rates.median, 5))].print();
+    Ok(())
+}
+/// Returns the rate of `count` items in `seconds`, in 10^9 per second, and the time.
+pub fn rate(count: usize, seconds: f64) -> Row {
+    let gps = count as f64 / seconds / 1e9;
+    row![("gps", decimals(gps, 2)), ("us", decimals(seconds * 1e6, 1))]
+}
+/// Returns the rate of `count` lookups, and its share of `limit`, the random reads per second.
+pub fn rate_of_limit(count: usize, seconds: f64, limit: f64) -> Row {
+    let rate = count as f64 / seconds;
+    row![
+        ("gps", decimals(rate / 1e9, 2)),
+        ("limit_gps", decimals(limit / 1e9, 2)),
+        ("of_limit", decimals(rate / limit, 3))
+    ]
 }
 /// Rounds to this many decimal places; to tens, hundreds and so on if negative.
 pub fn decimals(x: f64, places: i32) -> f64 {

@@ -6,14 +6,7 @@
 use rayon::prelude::*;
 use std::mem::MaybeUninit;
 use std::ops::Range;
-#[cfg(feature = "cuda")]
-use std::sync::atomic::{
-    AtomicBool, AtomicUsize,
-    Ordering::{Acquire, Relaxed, Release},
-};
 use std::sync::{Mutex, PoisonError, TryLockError};
-#[cfg(feature = "cuda")]
-use std::time::{Duration, Instant};
 
 /// Calls `task` with each number below `count`.
 fn run(count: usize, task: &(dyn Fn(usize) + Sync)) {
@@ -88,23 +81,11 @@ impl Pieces {
         };
         Pieces { len: memory.len(), first, each }
     }
-    /// Divides `len` elements into pieces of `each`.
-    pub(crate) fn even(len: usize, each: usize) -> Pieces {
-        Pieces { len, first: each, each }
-    }
     pub(crate) fn count(&self) -> usize {
         match self.len {
             0 => 0,
             len => 1 + len.saturating_sub(self.first).div_ceil(self.each),
         }
-    }
-    /// Returns the number of elements.
-    pub(crate) fn len(&self) -> usize {
-        self.len
-    }
-    /// Returns the maximum number of elements of a piece.
-    pub(crate) fn longest(&self) -> usize {
-        self.first.max(self.each).min(self.len)
     }
     /// Returns the elements of piece `i`.
     pub(crate) fn range(&self, i: usize) -> Range<usize> {
@@ -119,6 +100,22 @@ impl Pieces {
         let lengths = (0..self.count()).map(|i| self.range(i).len());
         let parts = split(memory, lengths).into_iter();
         Parts(parts.map(|part| Mutex::new(Some(part))).collect())
+    }
+}
+/// For copies that go through pinned memory.
+#[cfg(any(feature = "cuda", test))]
+impl Pieces {
+    /// Divides `len` elements into pieces of `each`.
+    pub(crate) fn even(len: usize, each: usize) -> Pieces {
+        Pieces { len, first: each, each }
+    }
+    /// Returns the number of elements.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+    /// Returns the maximum number of elements of a piece.
+    pub(crate) fn longest(&self) -> usize {
+        self.first.max(self.each).min(self.len)
     }
 }
 /// Memory of which each piece is taken once, by any thread.
@@ -149,102 +146,6 @@ pub(crate) fn fill<T: Send>(
     }
     let parts = pieces.split(to);
     run(pieces.count(), &|i| write(pieces.range(i).start, parts.take(i)));
-}
-
-/// Units of work that become ready one after the other, for any number of threads. One thread, the
-/// driver, says which are ready, and works itself while it has nothing else to do.
-#[cfg(feature = "cuda")]
-pub(crate) struct Crew<'a> {
-    units: usize,
-    task: &'a (dyn Fn(usize) + Sync),
-    /// Next unit; `units` or more at the end.
-    next: AtomicUsize,
-    /// Units before this one are ready.
-    ready: AtomicUsize,
-    /// Number of units of each group that are done.
-    done: Vec<AtomicUsize>,
-    /// Units of a group.
-    group: usize,
-    /// Whether a task panicked: nobody waits for the others then.
-    broken: AtomicBool,
-}
-/// Time after which helpers have woken up, if they are free.
-#[cfg(feature = "cuda")]
-const LATE: Duration = Duration::from_micros(200);
-#[cfg(feature = "cuda")]
-impl<'a> Crew<'a> {
-    /// No unit is ready. `task` is called once for each unit.
-    pub(crate) fn new(units: usize, group: usize, task: &'a (dyn Fn(usize) + Sync)) -> Crew<'a> {
-        let done = (0..units.div_ceil(group)).map(|_| AtomicUsize::new(0)).collect();
-        let (next, ready) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        Crew { units, task, next, ready, done, group, broken: AtomicBool::new(false) }
-    }
-    /// Runs `drive` while up to `helpers` other threads work, and waits for them.
-    pub(crate) fn run<R>(&self, helpers: usize, drive: impl FnOnce() -> R) -> R {
-        if helpers == 0 {
-            return drive();
-        }
-        rayon::in_place_scope(|scope| {
-            (0..helpers).for_each(|_| scope.spawn(|_| self.help()));
-            let _end = OnDrop(|| self.next.store(self.units, Relaxed));
-            drive()
-        })
-    }
-    /// Makes the units before `ready` ready.
-    pub(crate) fn make_ready(&self, ready: usize) {
-        self.ready.store(ready, Release);
-    }
-    /// Returns whether all units of a group are done. Whoever learns that sees their effects.
-    pub(crate) fn is_done(&self, group: usize) -> bool {
-        let units = self.group.min(self.units - group * self.group);
-        self.done[group].load(Acquire) >= units || self.broken.load(Relaxed)
-    }
-    /// Does one unit, or waits a moment if none is ready.
-    pub(crate) fn step(&self) {
-        let (next, ready) = (self.next.load(Relaxed), self.ready.load(Acquire));
-        if next >= ready.min(self.units) {
-            return std::hint::spin_loop();
-        }
-        if self.next.compare_exchange_weak(next, next + 1, Relaxed, Relaxed).is_ok() {
-            let breaks = OnDrop(|| self.broken.store(true, Relaxed));
-            (self.task)(next);
-            std::mem::forget(breaks);
-            self.done[next / self.group].fetch_add(1, Release);
-        }
-    }
-    /// As [`step`](Self::step), unless the helpers will do it: while the driver does a long unit,
-    /// no other becomes ready. `since`: the next unit, and when it was seen first.
-    pub(crate) fn step_if_late(&self, helpers: usize, since: &mut (usize, Instant)) {
-        let next = self.next.load(Relaxed);
-        if helpers > 0 && since.0 != next {
-            *since = (next, Instant::now());
-        }
-        if helpers == 0 || since.1.elapsed() > LATE {
-            return self.step();
-        }
-        std::hint::spin_loop();
-    }
-    fn help(&self) {
-        let mut idle = 0u32;
-        while self.next.load(Relaxed) < self.units {
-            let before = self.next.load(Relaxed);
-            self.step();
-            idle = if before == self.next.load(Relaxed) { idle + 1 } else { 0 };
-            if idle > 1000 {
-                std::thread::yield_now();
-            }
-        }
-    }
-}
-
-/// Calls a function when it is dropped.
-#[cfg(feature = "cuda")]
-struct OnDrop<F: Fn()>(F);
-#[cfg(feature = "cuda")]
-impl<F: Fn()> Drop for OnDrop<F> {
-    fn drop(&mut self) {
-        (self.0)();
-    }
 }
 
 /// Splits the beginning of a slice into parts of these lengths, one for each task.
@@ -299,43 +200,6 @@ mod tests {
         }
         assert_eq!(Pieces::even(10, 4).count(), 3);
         assert_eq!(Pieces::even(10, 4).range(2), 8..10);
-    }
-    #[test]
-    #[cfg(feature = "cuda")]
-    fn a_crew_does_what_is_ready() {
-        for (helpers, units, group) in [(0, 5, 1), (0, 5, 2), (1, 1, 3), (3, 1000, 7), (2, 64, 64)]
-        {
-            let done = (0..units).map(|_| AtomicUsize::new(0)).collect::<Vec<_>>();
-            let task = |i: usize| {
-                done[i].fetch_add(1, Relaxed);
-            };
-            let crew = Crew::new(units, group, &task);
-            crew.run(helpers, || {
-                for g in 0..units.div_ceil(group) {
-                    assert!(!crew.is_done(g), "not ready");
-                    crew.step();
-                    crew.make_ready((g + 1) * group);
-                    while !crew.is_done(g) {
-                        crew.step();
-                    }
-                }
-            });
-            assert!(done.iter().all(|done| done.load(Relaxed) == 1), "{helpers} {units} {group}");
-            // A driver may give up.
-            Crew::new(units, group, &task).run(helpers, || ());
-            // A panic ends all.
-            let broken = |i: usize| assert!(i != units / 2);
-            let crew = Crew::new(units, group, &broken);
-            let all = || {
-                crew.make_ready(units);
-                let groups = units.div_ceil(group);
-                while !(0..groups).all(|g| crew.is_done(g)) {
-                    crew.step();
-                }
-            };
-            let ended = std::panic::AssertUnwindSafe(|| crew.run(helpers, all));
-            assert!(std::panic::catch_unwind(ended).is_err());
-        }
     }
     #[test]
     fn memory_belongs_to_one_part_at_a_time() {

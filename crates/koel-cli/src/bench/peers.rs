@@ -22,7 +22,14 @@ pub(crate) enum PeersError {
     #[error("{}: line {line}: {found} fields, expected {expected}", file.display())]
     Fields { file: PathBuf, line: usize, found: usize, expected: usize },
     #[error("{}: line {line}, field '{field}': '{found}', expected {expected}", file.display())]
-    Field { file: PathBuf, line: usize, field: &'static str, found: String, expected: &'static str },
+    Field {
+        file: PathBuf,
+        /// Counted from 1.
+        line: usize,
+        field: &'static str,
+        found: String,
+        expected: &'static str,
+    },
 }
 
 /// One rate of another program.

@@ -14,10 +14,10 @@
 //! order. Every answer is compared with the host's.
 use koel::{
     Buffer, Device, IndexBuilder, IndexOptions, MultiMap, MultiMapBuilder, MultiMapOptions, Result,
-    Retriever, Stream, ValueOrder, limits,
+    Retriever, Stream, ValueOrder,
 };
 use koel_kernels::hash::mix::{mix, splitmix_at};
-use koel_rates::{RUNS, Row, Value, decimals, digits, json, median, print_provenance, row, size};
+use koel_rates::{Row, Value, json, median, print_copies, print_provenance, rate, row, size};
 use rayon::prelude::*;
 
 fn main() -> Result<()> {
@@ -36,11 +36,7 @@ fn main() -> Result<()> {
     let stream = Device::best()?.stream()?;
     eprintln!("{}", stream.device().name());
     print_provenance(stream.device());
-    row![
-        ("op", "copy"),
-        ("bytes_per_s", digits(limits::copies(&stream, 1 << 28, RUNS)?.rates.median, 5))
-    ]
-    .print();
+    print_copies(&stream)?;
     for n in sizes {
         distinct.iter().try_for_each(|&d| index(&stream, n, d))?;
         for order in [ValueOrder::Input, ValueOrder::Any] {
@@ -85,10 +81,10 @@ fn key(rank: u32) -> u32 {
     mix(rank ^ 0x5BD1_E995)
 }
 fn tell(op: &str, n: usize, what: &Row, count: usize, seconds: f64, verified: bool) {
-    let (gps, us) = (count as f64 / seconds / 1e9, seconds * 1e6);
     row![("op", op), ("n", n)]
         .and(what)
-        .and(&row![("gps", decimals(gps, 2)), ("us", decimals(us, 1)), ("verified", verified)])
+        .and(&rate(count, seconds))
+        .and(&row![("verified", verified)])
         .print();
 }
 

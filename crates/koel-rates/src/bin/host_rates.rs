@@ -17,8 +17,9 @@
 //!   or into the same again;
 //! * `build`, `get`, `contains`: the methods of [`Map`] for slices. Each answer is compared;
 //! * `get_or_into`: the same lookup between memory of the device.
-use koel::{Device, DeviceKind, Error, Map, Result, limits};
+use koel::{Device, DeviceKind, Map, Result, limits};
 use koel_rates::{RUNS, decimals, print_provenance, row, size};
+use memmap2::MmapMut;
 use rayon::prelude::*;
 use std::hint::black_box;
 use std::time::Instant;
@@ -93,10 +94,9 @@ fn rates(device: &Device, n: usize) -> Result<()> {
     let build = || Map::build(device, &keys, &values);
     show("build", 2 * bytes, median(build)?, limit(2 * bytes, 0));
     let map = build()?;
-    let whole = |op| wrong_answer(op, n);
     show("get", 3 * bytes, median(|| map.get(&keys))?, limit(bytes, bytes + n));
     let right = map.get(&keys)?.into_par_iter().zip(&values).all(|(got, &v)| got == Some(v));
-    right.then_some(()).ok_or_else(|| whole("get"))?;
+    assert!(right, "wrong answers of get");
     let staged = device.stage(&keys)?;
     let mut got = device.alloc::<u32>(n)?;
     let get_or_into = median(|| {
@@ -104,16 +104,10 @@ fn rates(device: &Device, n: usize) -> Result<()> {
         stream.synchronize()
     })?;
     show("get_or_into", 2 * bytes, get_or_into, None);
-    (got.download()? == values).then_some(()).ok_or_else(|| whole("get_or_into"))?;
+    assert!(got.download()? == values, "wrong answers of get_or_into");
     show("contains", bytes + n, median(|| map.contains(&keys))?, limit(bytes, n));
-    map.contains(&keys)?.into_iter().all(|f| f).then_some(()).ok_or_else(|| whole("contains"))
-}
-fn wrong_answer(op: &str, n: usize) -> Error {
-    Error::Setting {
-        field: "answers",
-        found: format!("{op} of {n} keys"),
-        expected: "right".into(),
-    }
+    assert!(map.contains(&keys)?.into_iter().all(|found| found), "wrong answers of contains");
+    Ok(())
 }
 /// Returns the median seconds of [`RUNS`] runs after two warm-up runs. Dropping the result does
 /// not count.
@@ -129,25 +123,17 @@ fn median<R>(mut run: impl FnMut() -> Result<R>) -> Result<f64> {
         Ok(seconds)
     })
 }
-/// Allocates `bytes` bytes and writes one word of each page, on all cores.
-fn touch(bytes: usize, huge: bool) -> Vec<u8> {
-    let mut memory = Vec::<u8>::with_capacity(bytes);
-    let room = memory.spare_capacity_mut();
+/// Maps `bytes` bytes and writes one of each page, on all cores.
+fn touch(bytes: usize, huge: bool) -> MmapMut {
+    let mut memory = MmapMut::map_anon(bytes).expect("as much memory as the keys need");
+    #[cfg(target_os = "linux")]
     if huge {
-        let start = room.as_ptr().addr().next_multiple_of(2 << 20) - room.as_ptr().addr();
-        if start < bytes {
-            // SAFETY: memory of this vector, and only a hint.
-            unsafe {
-                let start = room.as_mut_ptr().add(start);
-                let end = room.as_ptr_range().end.addr() & !0xFFF;
-                libc::madvise(start.cast(), end - start.addr(), libc::MADV_HUGEPAGE);
-            }
-        }
+        let _ = memory.advise(memmap2::Advice::HugePage); // only a hint
     }
-    room.par_chunks_mut(256 << 10).for_each(|part| {
-        part.iter_mut().step_by(4096).for_each(|byte| {
-            byte.write(1);
-        });
+    #[cfg(not(target_os = "linux"))]
+    let _ = huge;
+    memory.par_chunks_mut(256 << 10).for_each(|part| {
+        part.iter_mut().step_by(4096).for_each(|byte| *byte = 1);
     });
     memory
 }

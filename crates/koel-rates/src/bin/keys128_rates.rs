@@ -14,7 +14,9 @@ use koel::keys128::{Index128Builder, Map128Builder, Map128Options, Report128, Se
 use koel::limits;
 use koel::{Buffer, Device, Error, IndexOptions, Result, SetOptions, Stream, Value};
 use koel_kernels::hash::mix::splitmix_at;
-use koel_rates::{RUNS, Row, decimals, digits, median, print_provenance, row, size};
+use koel_rates::{
+    RUNS, Row, median, print_copies, print_provenance, rate, rate_of_limit, row, size,
+};
 use rayon::prelude::*;
 use std::collections::HashMap;
 
@@ -40,8 +42,7 @@ fn main() -> Result<()> {
     eprintln!("{}", device.name());
     print_provenance(&device);
     let stream = device.stream()?;
-    let copies = limits::copies(&stream, 1 << 28, RUNS)?;
-    row![("op", "copy"), ("bytes_per_s", digits(copies.rates.median, 5))].print();
+    print_copies(&stream)?;
     for &n in &sizes {
         let keys = Keys {
             stream: &stream,
@@ -179,9 +180,8 @@ fn encode(stream: &Stream, n: usize, distinct: usize, load: f64) -> Result<()> {
 fn built(op: &str, what: &Row, n: usize, seconds: f64, verified: bool, report: Report128) {
     row![("op", op)]
         .and(what)
+        .and(&rate(n, seconds))
         .and(&row![
-            ("gps", decimals(n as f64 / seconds / 1e9, 2)),
-            ("us", decimals(seconds * 1e6, 1)),
             ("verified", verified),
             ("stashed", report.stashed),
             ("attempts", report.attempts),
@@ -193,11 +193,7 @@ fn built(op: &str, what: &Row, n: usize, seconds: f64, verified: bool, report: R
 fn looked_up(op: &str, what: &Row, n: usize, seconds: f64, verified: bool, limit: f64) {
     row![("op", op)]
         .and(what)
-        .and(&row![
-            ("gps", decimals(n as f64 / seconds / 1e9, 2)),
-            ("limit_gps", decimals(limit / 1e9, 2)),
-            ("of_limit", decimals(n as f64 / seconds / limit, 3)),
-            ("verified", verified)
-        ])
+        .and(&rate_of_limit(n, seconds, limit))
+        .and(&row![("verified", verified)])
         .print();
 }

@@ -19,7 +19,10 @@ use koel::{
 };
 use koel_kernels::hash::mix::splitmix_at;
 use koel_rates::arrangements::ranks;
-use koel_rates::{RUNS, decimals, digits, median, median_of, print_provenance, row, size};
+use koel_rates::{
+    RUNS, Row, decimals, median, median_of, print_copies, print_provenance, rate, rate_of_limit,
+    row, size,
+};
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Instant;
@@ -56,8 +59,7 @@ fn main() -> Result<()> {
     eprintln!("{}", device.name());
     print_provenance(&device);
     let stream = device.stream()?;
-    let copies = limits::copies(&stream, 1 << 28, RUNS)?;
-    row![("op", "copy"), ("bytes_per_s", digits(copies.rates.median, 5))].print();
+    print_copies(&stream)?;
     for &n in &settings.sizes {
         for &keys in &settings.keys {
             match keys.strip_suffix("_u64") {
@@ -150,10 +152,6 @@ impl<'a, T: Number> Pairs<'a, T> {
     fn right_value(&self, i: usize) -> T {
         T::value(self.last[self.ranks[i] as usize].load(Relaxed).wrapping_sub(1))
     }
-    /// Returns the rate in 10^9 pairs per second.
-    fn gps(&self, seconds: f64) -> f64 {
-        self.n as f64 / seconds / 1e9
-    }
     const BITS: usize = 8 * size_of::<T>();
 }
 
@@ -207,9 +205,10 @@ fn report_build<T: Number>(
         ("bits", width),
         ("policy", policy),
         ("load", load),
-        ("n", n),
-        ("gps", decimals(pairs.gps(seconds), 2)),
-        ("us", decimals(seconds * 1e6, 1)),
+        ("n", n)
+    ]
+    .and(&rate(n, seconds))
+    .and(&row![
         ("verified", verified),
         ("pairs", report.pairs),
         ("stashed", report.stashed),
@@ -218,7 +217,7 @@ fn report_build<T: Number>(
         ("attempts", report.attempts),
         ("bytes", report.bytes),
         ("scratch_bytes", report.scratch_bytes)
-    ]
+    ])
     .print();
 }
 
@@ -231,9 +230,21 @@ struct Run<'a, T: Number> {
     limit: f64,
 }
 impl<T: Number> Run<'_, T> {
+    /// Returns the row of an operation on all queries.
+    fn row(&self, op: &str, seconds: f64, verified: bool) -> Row {
+        let (pairs, n) = (self.pairs, self.pairs.n);
+        row![
+            ("op", op),
+            ("keys", pairs.name),
+            ("bits", Pairs::<T>::BITS),
+            ("load", self.load),
+            ("n", n)
+        ]
+        .and(&rate_of_limit(n, seconds, self.limit))
+        .and(&row![("verified", verified)])
+    }
     fn lookups(&self, map: &Map<T, T>, found: &mut Answers<T>, verified: bool) -> Result<()> {
-        let Run { stream, pairs, load, limit } = *self;
-        let (keys, n, width) = (pairs.name, pairs.n, Pairs::<T>::BITS);
+        let Run { stream, pairs, .. } = *self;
         let lookups = [
             ("find", &pairs.keys),
             ("find", &pairs.absent),
@@ -249,43 +260,21 @@ impl<T: Number> Run<'_, T> {
                 "{op}_{}",
                 if std::ptr::eq(queries, &pairs.keys) { "present" } else { "absent" }
             );
-            row![
-                ("op", op),
-                ("keys", keys),
-                ("bits", width),
-                ("load", load),
-                ("n", n),
-                ("gps", decimals(pairs.gps(seconds), 2)),
-                ("limit_gps", decimals(limit / 1e9, 2)),
-                ("of_limit", decimals(n as f64 / seconds / limit, 3)),
-                ("verified", verified)
-            ]
-            .print();
+            self.row(&op, seconds, verified).print();
         }
         Ok(())
     }
     fn joins(&self, map: &Map<T, T>) -> Result<()> {
-        let Run { stream, pairs, load, limit } = *self;
-        let (keys, n, width) = (pairs.name, pairs.n, Pairs::<T>::BITS);
-        let mut rows = Rows::new(stream.device(), n)?;
+        let Run { stream, pairs, .. } = *self;
+        let mut rows = Rows::new(stream.device(), pairs.n)?;
         let joins =
             [("join", &pairs.keys), ("join_absent", &pairs.absent), ("semi_join", &pairs.keys)];
         for (op, queries) in joins {
             let seconds = median(stream, || rows.of(op, map, stream, queries))?;
             let verified = rows.are_right(op, &pairs.host_keys, |i| pairs.right_value(i))?;
-            row![
-                ("op", op),
-                ("keys", keys),
-                ("bits", width),
-                ("load", load),
-                ("n", n),
-                ("gps", decimals(pairs.gps(seconds), 2)),
-                ("limit_gps", decimals(limit / 1e9, 2)),
-                ("of_limit", decimals(n as f64 / seconds / limit, 3)),
-                ("verified", verified),
-                ("scratch_bytes", rows.joiner.scratch_bytes())
-            ]
-            .print();
+            self.row(op, seconds, verified)
+                .and(&row![("scratch_bytes", rows.joiner.scratch_bytes())])
+                .print();
         }
         Ok(())
     }

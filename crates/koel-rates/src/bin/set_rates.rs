@@ -12,7 +12,7 @@
 use koel::limits;
 use koel::{Buffer, Device, Error, Key, Result, SetBuilder, SetCombiner, SetOptions, Stream};
 use koel_kernels::hash::mix::{mix, splitmix_at};
-use koel_rates::{RUNS, decimals, digits, median, print_provenance, row, size};
+use koel_rates::{RUNS, median, print_copies, print_provenance, rate, rate_of_limit, row, size};
 use rayon::prelude::*;
 
 fn main() -> Result<()> {
@@ -37,8 +37,7 @@ fn main() -> Result<()> {
     eprintln!("{}", device.name());
     print_provenance(&device);
     let stream = device.stream()?;
-    let copies = limits::copies(&stream, 1 << 28, RUNS)?;
-    row![("op", "copy"), ("bytes_per_s", digits(copies.rates.median, 5))].print();
+    print_copies(&stream)?;
     for &n in &sizes {
         for &bits in &bits {
             match bits {
@@ -65,9 +64,6 @@ fn key<K: Key>(i: u32) -> K {
 fn keys<K: Key>(numbers: impl IndexedParallelIterator<Item = u32>) -> Vec<K> {
     numbers.map(key).collect()
 }
-fn gps(n: usize, seconds: f64) -> f64 {
-    n as f64 / seconds / 1e9
-}
 
 fn rates<K: Key>(stream: &Stream, n: usize, loads: &[f64]) -> Result<()> {
     let (device, bits) = (stream.device(), 8 * size_of::<K>());
@@ -85,21 +81,17 @@ fn rates<K: Key>(stream: &Stream, n: usize, loads: &[f64]) -> Result<()> {
         set.contains_into(stream, absent.view(), found.view_mut())?;
         let verified =
             all_present && report.keys == n && found.download()?.par_iter().all(|&f| f == 0);
-        row![
-            ("op", "set_build"),
-            ("bits", bits),
-            ("load", load),
-            ("n", n),
-            ("gps", decimals(gps(n, build), 2)),
-            ("us", decimals(build * 1e6, 1)),
-            ("verified", verified),
-            ("stashed", report.stashed),
-            ("overflowed", report.overflowed),
-            ("attempts", report.attempts),
-            ("bytes", report.bytes),
-            ("scratch_bytes", report.scratch_bytes)
-        ]
-        .print();
+        row![("op", "set_build"), ("bits", bits), ("load", load), ("n", n)]
+            .and(&rate(n, build))
+            .and(&row![
+                ("verified", verified),
+                ("stashed", report.stashed),
+                ("overflowed", report.overflowed),
+                ("attempts", report.attempts),
+                ("bytes", report.bytes),
+                ("scratch_bytes", report.scratch_bytes)
+            ])
+            .print();
         let limit = limits::random_reads(stream, report.bytes, RUNS)?.rates.median;
         for (kind, queries) in [("present", &present), ("absent", &absent)] {
             for op in ["contains", "contains_bits", "count"] {
@@ -110,17 +102,10 @@ fn rates<K: Key>(stream: &Stream, n: usize, loads: &[f64]) -> Result<()> {
                     }
                     _ => set.count_into(stream, queries.view(), count.view_mut()),
                 })?;
-                row![
-                    ("op", format!("set_{op}_{kind}")),
-                    ("bits", bits),
-                    ("load", load),
-                    ("n", n),
-                    ("gps", decimals(gps(n, seconds), 2)),
-                    ("limit_gps", decimals(limit / 1e9, 2)),
-                    ("of_limit", decimals(n as f64 / seconds / limit, 3)),
-                    ("verified", verified)
-                ]
-                .print();
+                row![("op", format!("set_{op}_{kind}")), ("bits", bits), ("load", load), ("n", n)]
+                    .and(&rate_of_limit(n, seconds, limit))
+                    .and(&row![("verified", verified)])
+                    .print();
             }
         }
     }
@@ -152,17 +137,10 @@ fn combinations<K: Key>(
         host.par_sort_unstable();
         host.dedup();
         found.par_sort_unstable();
-        row![
-            ("op", "unique"),
-            ("bits", bits),
-            ("n", n),
-            ("distinct", host.len()),
-            ("gps", decimals(gps(n, seconds), 2)),
-            ("us", decimals(seconds * 1e6, 1)),
-            ("verified", found == host),
-            ("scratch_bytes", combiner.scratch_bytes())
-        ]
-        .print();
+        row![("op", "unique"), ("bits", bits), ("n", n), ("distinct", host.len())]
+            .and(&rate(n, seconds))
+            .and(&row![("verified", found == host), ("scratch_bytes", combiner.scratch_bytes())])
+            .print();
     }
     let half = n / 2;
     let others = device.upload(&keys::<K>((half as u32..(half + n) as u32).into_par_iter()))?;
@@ -186,16 +164,13 @@ fn combinations<K: Key>(
         let mut right = keys::<K>((numbers.start as u32..numbers.end as u32).into_par_iter());
         right.par_sort_unstable();
         found.par_sort_unstable();
-        row![
-            ("op", op),
-            ("bits", bits),
-            ("n", n),
-            ("gps", decimals(gps(2 * n, seconds), 2)),
-            ("us", decimals(seconds * 1e6, 1)),
-            ("verified", found.len() == expected && found == right),
-            ("scratch_bytes", combiner.scratch_bytes())
-        ]
-        .print();
+        row![("op", op), ("bits", bits), ("n", n)]
+            .and(&rate(2 * n, seconds))
+            .and(&row![
+                ("verified", found.len() == expected && found == right),
+                ("scratch_bytes", combiner.scratch_bytes())
+            ])
+            .print();
     }
     Ok(())
 }

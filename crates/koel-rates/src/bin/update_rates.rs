@@ -16,7 +16,7 @@ use koel::{
     Result, Set, SetBuilder, SetOperation, SetOptions, SetUpdater, Stream, View, ViewMut,
 };
 use koel_kernels::hash::mix::{mix, splitmix_at};
-use koel_rates::{RUNS, decimals, print_provenance, row, size};
+use koel_rates::{RUNS, print_provenance, rate, row, size};
 use rayon::prelude::*;
 
 /// Maximum load that batches lead to.
@@ -215,15 +215,16 @@ impl<U: Updated> Bench<'_, U> {
             ("bits", 8 * size_of::<U::Key>()),
             ("n", n),
             ("batch", batch),
-            ("load", load),
-            ("gps", decimals(batch as f64 / median / 1e9, 2)),
-            ("us", decimals(median * 1e6, 1)),
+            ("load", load)
+        ]
+        .and(&rate(batch, median))
+        .and(&row![
             ("verified", self.verified),
             ("pairs", pairs),
             ("stashed", stashed),
             ("bytes", bytes),
             ("scratch_bytes", scratch_bytes)
-        ]
+        ])
         .print();
         Ok(())
     }

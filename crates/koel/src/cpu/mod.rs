@@ -299,9 +299,13 @@ fn repeated_key<L: Layout>(seed: u32, keys: &[L::Key], mixed: L::Mixed) -> Error
     Error::DuplicateKey { key: key.into(), first, second }
 }
 
-/// Returns whether the calling thread answers this many queries by itself.
-fn is_serial(device: &Device, queries: usize) -> bool {
-    device.parallelism() == 1 || queries < PARALLEL_QUERIES
+/// Returns how many of the queries a thread answers at a time: whole words of bits.
+fn query_piece(device: &Device, queries: usize) -> usize {
+    let threads = device.parallelism();
+    if threads == 1 || queries < PARALLEL_QUERIES {
+        return queries.next_multiple_of(32).max(32);
+    }
+    queries.div_ceil(threads).next_multiple_of(32).min(QUERY_PIECE)
 }
 
 /// Lookups in a table.
@@ -392,12 +396,7 @@ impl<'a, L: Layout> Finder<'a, L> {
                 }
             }
         };
-        if is_serial(device, queries.len()) {
-            some(0, answers);
-        } else {
-            let small = ONCE * size_of::<Option<L::Value>>();
-            device.install(|| parallel::fill(answers, small, some));
-        }
+        device.fill(answers, ONCE * size_of::<Option<L::Value>>(), some);
         Ok(())
     }
     /// Writes whether the table holds each query, as 1 or 0. Otherwise like [`find`](Self::find).
@@ -434,12 +433,10 @@ impl<'a, L: Layout> Finder<'a, L> {
     }
     /// Searches on the calling thread if that is as fast.
     fn search<A: Answers<L>>(&self, device: &Device, queries: &[L::Key], answers: A) {
-        if is_serial(device, queries.len()) {
+        let piece = query_piece(device, queries.len());
+        if queries.len() <= piece {
             return self.search_piece(queries, answers);
         }
-        // Whole words of bits.
-        let piece =
-            queries.len().div_ceil(device.parallelism()).next_multiple_of(32).min(QUERY_PIECE);
         let (mut queries, mut answers) = (queries, answers);
         let mut pieces = Vec::with_capacity(queries.len().div_ceil(piece));
         while queries.len() > piece {

@@ -5,7 +5,7 @@
 //! twice the bytes needed. Filling and lookup are portable code that handles one key at a time;
 //! buckets are prefetched some keys ahead.
 use super::partition::{Bins, Parted};
-use super::{Level, Memory, PARALLEL_QUERIES, Pages, QUERY_PIECE, Stash, bins, part};
+use super::{Level, Memory, Pages, Stash, bins, part, query_piece};
 use crate::device::Device;
 use crate::device::memory::prefetch;
 use crate::error::{Result, check_length};
@@ -462,19 +462,10 @@ impl<'a, K: Member> Finder<'a, K> {
             (group, count) = (next, following);
         }
     }
-    /// Returns the number of queries that a thread takes at a time.
-    fn piece(device: &Device, queries: &[K]) -> usize {
-        let threads = device.parallelism();
-        if threads == 1 || queries.len() < PARALLEL_QUERIES {
-            return queries.len().next_multiple_of(32).max(32);
-        }
-        // Whole words of bits.
-        queries.len().div_ceil(threads).next_multiple_of(32).min(QUERY_PIECE)
-    }
     /// Writes whether the set holds each query, as 1 or 0. Errors: mismatched lengths.
     pub(crate) fn contains(&self, device: &Device, queries: &[K], found: &mut [u8]) -> Result<()> {
         check_length("found", found.len(), "queries", queries.len())?;
-        let piece = Self::piece(device, queries);
+        let piece = query_piece(device, queries.len());
         let answer = |(queries, found): (&[K], &mut [u8])| {
             self.each(queries, |i, there| found[i] = there as u8)
         };
@@ -496,7 +487,7 @@ impl<'a, K: Member> Finder<'a, K> {
         bits: &mut [u32],
     ) -> Result<()> {
         check_length("bits", bits.len(), "queries", queries.len().div_ceil(32))?;
-        let piece = Self::piece(device, queries);
+        let piece = query_piece(device, queries.len());
         let answer = |(queries, bits): (&[K], &mut [u32])| {
             bits.fill(0);
             self.each(queries, |i, there| bits[i / 32] |= (there as u32) << (i % 32));
@@ -511,7 +502,7 @@ impl<'a, K: Member> Finder<'a, K> {
     }
     /// Returns how many of the queries the set holds.
     pub(crate) fn count(&self, device: &Device, queries: &[K]) -> usize {
-        let piece = Self::piece(device, queries);
+        let piece = query_piece(device, queries.len());
         let answer = |queries: &[K]| {
             let mut found = 0;
             self.each(queries, |_, there| found += there as usize);

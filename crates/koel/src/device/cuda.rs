@@ -6,6 +6,7 @@
 //! is never given to another buffer while a kernel still uses it. Streams of other libraries may be
 //! non-blocking; they are made to wait (`follow_legacy`, `lead_legacy`). Capturing streams are
 //! non-blocking too, because a driver forbids the legacy stream while a blocking one captures.
+mod crew;
 mod staging;
 mod stream;
 
@@ -13,7 +14,6 @@ use super::images::{Images, load};
 use super::memory::is_to_fail;
 use super::modules::Entries;
 use crate::error::{Error, Result};
-use crate::parallel::Pieces;
 use cudarc::driver::result::stream::StreamKind;
 use cudarc::driver::sys::{
     self, CUdevice_attribute_enum as Attribute, CUfunction_attribute_enum as FunctionAttribute,
@@ -313,8 +313,8 @@ impl Cuda {
         };
         let column = Column { address: from, size: 1 };
         // SAFETY: guaranteed by the caller.
-        if unsafe { self.download([column], pieces, after, &take) }? {
-            return Ok(());
+        if let Some(copied) = unsafe { self.download([column], pieces, after, &take) } {
+            return copied;
         }
         if let Some(stream) = after {
             stream.synchronize()?;
@@ -325,37 +325,19 @@ impl Cuda {
             .result()
             .map_err(driver("cuMemcpyDtoH"))
     }
-    /// Calls `take` with each of `pieces` of all columns, and its number, after the work that is on
-    /// the stream `after`. Returns false, without a call, if the copy has to be made in another
-    /// way.
-    ///
-    /// # Safety
-    /// The columns are `pieces` of live buffers, whose writers have ended or are on that stream.
-    pub(super) unsafe fn download<const N: usize>(
-        &self,
-        columns: [Column; N],
-        pieces: Pieces,
-        after: Option<&CudaStream>,
-        take: &(dyn Fn(usize, [&[u8]; N]) + Sync),
-    ) -> Result<bool> {
-        self.0.bind()?;
-        // SAFETY: by the caller's promise.
-        let copied = unsafe { self.0.download(columns, pieces, after, take) };
-        copied.map_or(Ok(false), |copied| copied.map(|()| true))
-    }
     /// Copies on the legacy default stream; the source is free on return. The caller ensures that
     /// nothing else uses `to` before it has waited for that stream.
     ///
     /// # Safety
     /// `to` is `from.len()` bytes of a live buffer.
     pub(super) unsafe fn copy_from_host(&self, to: u64, from: &[u8]) -> Result<()> {
+        // SAFETY: by the caller's promise.
+        if let Some(copied) = unsafe { self.upload(to, from) } {
+            return copied;
+        }
         self.0.bind()?;
         // SAFETY: by the caller's promise.
-        let copied = unsafe { self.0.upload(to, from) };
-        copied.unwrap_or_else(|| {
-            // SAFETY: by the caller's promise.
-            unsafe { result::memcpy_htod_sync(to, from) }.map_err(driver("cuMemcpyHtoD"))
-        })
+        unsafe { result::memcpy_htod_sync(to, from) }.map_err(driver("cuMemcpyHtoD"))
     }
     /// Waits for the legacy default stream.
     pub(super) fn synchronize_legacy(&self) -> Result<()> {

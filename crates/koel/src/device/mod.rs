@@ -23,6 +23,7 @@ mod modules;
 mod users;
 
 use crate::error::{Error, Result};
+use crate::parallel;
 pub(crate) use buffer::check_device;
 pub use buffer::{Buffer, Element, Staged, View, ViewMut};
 pub use cpu::CpuOptions;
@@ -42,6 +43,7 @@ use koel_simt::Exec;
 use koel_simt::{Backend, KernelBody, KernelSpec, Params};
 pub use memory::Pages;
 use std::fmt;
+use std::mem::MaybeUninit;
 #[cfg(feature = "executor")]
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, Once};
@@ -268,6 +270,22 @@ impl Device {
             }
             #[cfg(any(feature = "cuda", feature = "executor"))]
             _ => work(),
+        }
+    }
+
+    /// Initialises memory as [`parallel::fill`] does, on the threads of
+    /// [`install`](Self::install). Memory of up to two pieces is written by the calling thread:
+    /// others would wake up too late.
+    pub(crate) fn fill<T: Send>(
+        &self,
+        to: &mut [MaybeUninit<T>],
+        small: usize,
+        write: impl Fn(usize, &mut [MaybeUninit<T>]) + Sync,
+    ) {
+        if size_of_val(to) <= 2 * small {
+            write(0, to);
+        } else {
+            self.install(|| parallel::fill(to, small, &write));
         }
     }
 

@@ -5,7 +5,7 @@ use crate::device::memory::collect;
 use crate::device::{Backing, Queue, StreamInner, cuda};
 use crate::device::{Element, graph};
 use crate::error::{Result, check_length};
-use crate::parallel::{self, SMALL_PIECE};
+use crate::parallel::SMALL_PIECE;
 use std::mem::MaybeUninit;
 #[cfg(feature = "cuda")]
 use std::sync::Arc;
@@ -35,15 +35,13 @@ impl<T: Element> View<'_, T> {
             return unsafe { cuda.copy_to_host(self.address, to, cuda_of(&self.writer())) };
         }
         let from = self.address;
-        self.device.install(|| {
-            parallel::fill(to, SMALL_PIECE, |start, part| {
-                // SAFETY: host memory, initialised (zeroed at first); its writers have ended, as in
-                // `host`, and `to` is borrowed mutably.
-                unsafe {
-                    let from = (from as *const T).add(start);
-                    part.as_mut_ptr().cast::<T>().copy_from(from, part.len());
-                }
-            });
+        self.device.fill(to, SMALL_PIECE, |start, part| {
+            // SAFETY: host memory, initialised (zeroed at first); its writers have ended, as in
+            // `host`, and `to` is borrowed mutably.
+            unsafe {
+                let from = (from as *const T).add(start);
+                part.as_mut_ptr().cast::<T>().copy_from(from, part.len());
+            }
         });
         Ok(())
     }
@@ -73,15 +71,13 @@ impl<T: Element> View<'_, T> {
                 }
                 // SAFETY: `len` elements of live buffers; what writes the flags has ended, or is
                 // on the stream that writes the values.
-                if unsafe { cuda.download(columns, pieces, writer, &take) }? {
-                    return Ok(());
+                if let Some(copied) = unsafe { cuda.download(columns, pieces, writer, &take) } {
+                    return copied;
                 }
             }
             let write = |to: &mut [MaybeUninit<Option<T>>], values: &[T], found: &[u8]| {
-                self.device.install(|| {
-                    parallel::fill(to, SMALL_PIECE, |start, part| {
-                        convert(part, &values[start..], &found[start..]);
-                    });
+                self.device.fill(to, SMALL_PIECE, |start, part| {
+                    convert(part, &values[start..], &found[start..]);
                 });
             };
             match (self.host(), found.host()) {
@@ -129,15 +125,10 @@ impl<T: Element> ViewMut<'_, T> {
             // koel does not know the later uses of memory of others.
             return self.owner.map_or_else(|| cuda.synchronize_legacy(), |_| Ok(()));
         }
-        if self.len == 0 {
-            return Ok(());
-        }
         // SAFETY: host memory, borrowed mutably; its uses have ended, as in `View::host`.
         let to = unsafe { std::slice::from_raw_parts_mut(self.address as *mut _, self.len) };
-        self.device.install(|| {
-            parallel::fill(to, SMALL_PIECE, |start, part| {
-                part.write_copy_of_slice(&from[start..][..part.len()]);
-            });
+        self.device.fill(to, SMALL_PIECE, |start, part| {
+            part.write_copy_of_slice(&from[start..][..part.len()]);
         });
         Ok(())
     }

@@ -5,9 +5,10 @@
 //! through slots of pinned memory. One thread calls the driver; it and others copy between the
 //! caller's memory and the slots meanwhile. (Driver calls from several threads wait for each
 //! other: copies took twice as long.)
-use super::{Context, Cuda, CudaStream, LEGACY, driver};
+use super::crew::Crew;
+use super::{Cuda, CudaStream, LEGACY, driver};
 use crate::error::Result;
-use crate::parallel::{Crew, LARGE, Pieces, SMALL_PIECE};
+use crate::parallel::{LARGE, Pieces, SMALL_PIECE};
 use cudarc::driver::{result, sys};
 use std::time::Instant;
 
@@ -160,7 +161,7 @@ impl Staging {
         *self = Staging::default();
     }
 }
-impl Context {
+impl Cuda {
     /// Copies to device memory. On return the source is free, although the device may still be
     /// copying, on the legacy default stream. Returns `None`, before any copy, if the copy has to
     /// be made in another way.
@@ -221,7 +222,7 @@ impl Context {
     /// # Safety
     /// The columns are `pieces` of live, initialised device memory, and all writes of it precede
     /// what is put on the stream now: `after`, or else the legacy default stream.
-    pub(super) unsafe fn download<const N: usize>(
+    pub(in crate::device) unsafe fn download<const N: usize>(
         &self,
         columns: [Column; N],
         pieces: Pieces,
@@ -240,7 +241,8 @@ impl Context {
         let stream = after.map_or(LEGACY, |stream| stream.raw());
         let copied = self.with_slots(bytes, places(pieces.longest()).1, count, |slots| {
             let empty = |i: usize| {
-                let (len, (starts, end)) = (pieces.range(i).len(), places(pieces.range(i).len()));
+                let len = pieces.range(i).len();
+                let (starts, end) = places(len);
                 // SAFETY: the unit is ready, so the device has copied these bytes; no other thread
                 // has this unit.
                 let staged = &*unsafe { slots.part(i, 0, end) };
@@ -263,9 +265,8 @@ impl Context {
                         None => slots.event(sent).has_happened()?,
                     };
                     if free {
-                        let (range, (starts, _)) =
-                            (pieces.range(sent), places(pieces.range(sent).len()));
-                        for (column, start) in columns.iter().zip(starts) {
+                        let range = pieces.range(sent);
+                        for (column, start) in columns.iter().zip(places(range.len()).0) {
                             let from = column.address + (range.start * column.size) as u64;
                             // SAFETY: both are valid for this many bytes. No thread uses the slot
                             // before the event.
@@ -312,13 +313,45 @@ impl Context {
         if bytes < MIN_BYTES {
             return None;
         }
-        let mut staging = self.staging.try_lock().ok()?;
+        if let Err(e) = self.0.bind() {
+            return Some(Err(e));
+        }
+        let mut staging = self.0.staging.try_lock().ok()?;
         let slots = staging.slots(slot_bytes, pieces).ok()?;
         let copied = copy(&slots);
         if copied.is_err() {
             staging.free();
         }
         Some(copied)
+    }
+    /// Calls `run` with a function that copies `bytes` bytes between pinned host memory and the
+    /// memory at `address`, in the order of a stream: to the device if its argument is true.
+    ///
+    /// # Safety
+    /// `address` is `bytes` bytes of live device memory that only this stream uses.
+    pub(in crate::device) unsafe fn with_pinned_copies<R>(
+        &self,
+        stream: &CudaStream,
+        address: u64,
+        bytes: usize,
+        run: impl FnOnce(&dyn Fn(bool) -> Result<()>) -> Result<R>,
+    ) -> Result<R> {
+        self.0.bind()?;
+        let memory = Pinned::new(bytes)?;
+        let result = run(&|up| {
+            let host = memory.start.cast();
+            // SAFETY: both are valid for this many bytes, and stay so until the stream has ended.
+            unsafe {
+                match up {
+                    true => sys::cuMemcpyHtoDAsync_v2(address, host, bytes, stream.raw()),
+                    false => sys::cuMemcpyDtoHAsync_v2(host, address, bytes, stream.raw()),
+                }
+            }
+            .result()
+            .map_err(driver("cuMemcpyAsync"))
+        });
+        stream.synchronize()?;
+        result
     }
 }
 impl Pinned {
@@ -365,36 +398,5 @@ impl Drop for Event {
     fn drop(&mut self) {
         // SAFETY: destroyed once. An error means that the context is lost.
         let _ = unsafe { result::event::destroy(self.0) };
-    }
-}
-impl Cuda {
-    /// Calls `run` with a function that copies `bytes` bytes between pinned host memory and the
-    /// memory at `address`, in the order of a stream: to the device if its argument is true.
-    ///
-    /// # Safety
-    /// `address` is `bytes` bytes of live device memory that only this stream uses.
-    pub(in crate::device) unsafe fn with_pinned_copies<R>(
-        &self,
-        stream: &CudaStream,
-        address: u64,
-        bytes: usize,
-        run: impl FnOnce(&dyn Fn(bool) -> Result<()>) -> Result<R>,
-    ) -> Result<R> {
-        self.0.bind()?;
-        let memory = Pinned::new(bytes)?;
-        let result = run(&|up| {
-            let host = memory.start.cast();
-            // SAFETY: both are valid for this many bytes, and stay so until the stream has ended.
-            unsafe {
-                match up {
-                    true => sys::cuMemcpyHtoDAsync_v2(address, host, bytes, stream.raw()),
-                    false => sys::cuMemcpyDtoHAsync_v2(host, address, bytes, stream.raw()),
-                }
-            }
-            .result()
-            .map_err(driver("cuMemcpyAsync"))
-        });
-        stream.synchronize()?;
-        result
     }
 }
