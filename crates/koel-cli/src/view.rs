@@ -47,7 +47,7 @@ pub(crate) fn run(global: &Global, args: Args) -> Outcome {
     let placement = Placement::new([a?, b?], clouds.grid).map_err(Failure::input)?;
     let device::Opened { device, .. } = device::open(global.device, global.threads)?;
     let names = clouds.names();
-    let points = load::clouds(loaded, clouds, placement.grid(), &device)?;
+    let (points, of_surfaces) = load::clouds(loaded, clouds, placement.grid(), &device)?;
     let method = match clouds.method {
         args::MethodName::Robust => MethodName::Robust,
         args::MethodName::Paper => MethodName::Paper,
@@ -59,7 +59,9 @@ pub(crate) fn run(global: &Global, args: Args) -> Outcome {
         .with_animate(args.animate);
     let mut scene = Scene::new(&device, names.clone(), points, placement, options)
         .map_err(|e| intersect::failure(e, &names))?;
-    for remark in of_files.into_iter().chain(intersect::remarks(&names, scene.summary())) {
+    for remark in
+        of_files.into_iter().chain(of_surfaces).chain(intersect::remarks(&names, scene.summary()))
+    {
         output::say(&remark);
         scene.note(remark);
     }

@@ -238,22 +238,132 @@ fn scans_with_origins_of_their_own_are_put_side_by_side() {
     // The second plate is 2 to the right of the first.
     let (a, b) = (las(f, "a.las", 637e3, &plate(0)), las(f, "b.las", 637e3, &plate(200)));
     let out = f.join("r.json");
+    let points = f.join("points.ply");
+    let files = ["--out", word(&out), "--out-cloud", word(&points)];
     let output =
-        run(&[word(&a), word(&b), "--estimate-normals", "--grid", "16", "--out", word(&out)]);
+        run(&[&[word(&a), word(&b), "--estimate-normals", "--grid", "16"][..], &files].concat());
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let report: Value = serde_json::from_slice(&fs::read(&out).unwrap()).unwrap();
     for cloud in ["a", "b"] {
         assert_eq!(report[cloud]["counts"]["intersection"], 0, "they do not meet: {report:#}");
     }
-    let note = "coordinates are relative to [637000.0, 637000.0, 637000.0], the origin of ";
-    let is_note = |text: &str| text.starts_with(note) && text.ends_with("a.las");
-    assert!(
-        report["notes"].as_array().unwrap().iter().any(|n| is_note(n.as_str().unwrap())),
-        "{report:#}"
+    // All results are in the files' coordinates: the plates span 3 by 1.
+    let (origin, h) = (&report["origin"][0], report["voxel_size"].as_f64().unwrap());
+    assert!((origin.as_f64().unwrap() - 637e3).abs() < 16.0 * h, "{report:#}");
+    let [min, max] = box_of(&points);
+    assert!((min[0] - 637_000.0).abs() < 1e-6 && (max[0] - 637_002.95).abs() < 1e-6);
+    assert!((min[1] - 637_000.0).abs() < 1e-6 && (max[1] - 637_000.95).abs() < 1e-6);
+}
+/// Returns the corners of a file's points, in the coordinates of the file.
+fn box_of(path: &Path) -> [[f64; 3]; 2] {
+    let scan = koel_spatial::read(path).unwrap();
+    let (bounds, origin) = (scan.bounds().unwrap(), scan.report.origin);
+    [bounds.min(), bounds.max()].map(|c| [0, 1, 2].map(|a| origin[a] + f64::from(c[a])))
+}
+/// Intersects two files, and returns the report.
+fn report_of(folder: &Path, files: [&Path; 2], options: &[&str]) -> Value {
+    let out = folder.join("r.json");
+    let arguments = [&[word(files[0]), word(files[1]), "--out", word(&out)][..], options].concat();
+    let output = run(&arguments);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    serde_json::from_slice(&fs::read(&out).unwrap()).unwrap()
+}
+
+#[test]
+fn solids_far_from_zero_are_as_those_at_zero() {
+    let folder = tempfile::tempdir().unwrap();
+    let f = folder.path();
+    let mesh = f.join("mesh.ply");
+    let options = ["--grid", "32", "--boolean", "intersection", "--out-mesh", word(&mesh)];
+    let mut reports = vec![];
+    // A tenth has no exact form; 32 bits would move it by up to a half at 10^7.
+    for offset in [0.1, 1e7 + 0.1] {
+        let (a, b) = (cube(f, "a.obj", offset), cube(f, "b.obj", offset + 0.5));
+        let report = report_of(f, [&a, &b], &options);
+        let volume = report["volumes"]["intersection"].as_f64().unwrap();
+        assert!((volume - 0.5).abs() < 0.1, "{report:#}");
+        let [min, max] = box_of(&mesh);
+        let h = report["voxel_size"].as_f64().unwrap();
+        assert!((min[0] - offset - 0.5).abs() < h && (max[0] - offset - 1.0).abs() < h);
+        reports.push([volume, h, min[0] - offset, min[1], max[0] - offset]);
+    }
+    for (near, far) in reports[0].iter().zip(reports[1]) {
+        assert!((near - far).abs() < 1e-5, "{reports:?}");
+    }
+}
+
+#[test]
+fn surfaces_that_are_inside_out_are_turned_and_noted() {
+    let folder = tempfile::tempdir().unwrap();
+    let f = folder.path();
+    let (a, b) = (cube(f, "a.obj", 0.0), cube(f, "b.obj", 0.5));
+    let right = report_of(f, [&a, &b], &["--grid", "32"]);
+    let inside_out = f.join("inside-out.obj");
+    let turned = fs::read_to_string(&a).unwrap();
+    let turned = turned.lines().map(|line| match line.strip_prefix("f ") {
+        Some(corners) => {
+            format!("f {}\n", corners.split(' ').rev().collect::<Vec<_>>().join(" "))
+        }
+        None => format!("{line}\n"),
+    });
+    fs::write(&inside_out, turned.collect::<String>()).unwrap();
+    let found = report_of(f, [&inside_out, &b], &["--grid", "32"]);
+    assert_eq!(
+        (&found["volumes"], &found["b"]["counts"]),
+        (&right["volumes"], &right["b"]["counts"])
     );
-    assert!(
-        text(&output.stderr).lines().any(|line| line.strip_prefix("note: ").is_some_and(is_note))
-    );
+    let notes = |report: &Value| report["notes"].to_string();
+    assert!(notes(&found).contains("inside-out.obj: the faces point inward (signed volume -1.0"));
+    assert_eq!(notes(&right).matches("inward").count(), 0);
+
+    // One face that is turned leaves the outside uncertain.
+    let odd = f.join("odd.obj");
+    let text_of_a = fs::read_to_string(&a).unwrap();
+    fs::write(&odd, text_of_a.replace("f 1 3 4 2", "f 2 4 3 1")).unwrap();
+    let found = report_of(f, [&odd, &b], &["--grid", "32"]);
+    assert!(notes(&found).contains("disagree about the outside at 4 edges"), "{found:#}");
+    // Every face twice, once from each side.
+    let both = f.join("both.obj");
+    let faces = fs::read_to_string(&inside_out).unwrap();
+    let faces = faces.lines().filter(|line| line.starts_with('f')).map(|line| format!("{line}\n"));
+    fs::write(&both, text_of_a + &faces.collect::<String>()).unwrap();
+    let found = report_of(f, [&both, &b], &["--grid", "32"]);
+    assert!(notes(&found).contains("edges belong to more than two faces"), "{found:#}");
+}
+
+#[test]
+fn normals_that_point_inward_or_nowhere_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let f = folder.path();
+    let (a, b) =
+        (sphere(f, "a.ply", 4000, -1.0, 0.0, true), sphere(f, "b.ply", 4000, -1.0, 0.8, true));
+    let with_normals = |name: &str, change: fn(&str) -> String| {
+        let path = f.join(name);
+        let lines = fs::read_to_string(&a).unwrap();
+        let (header, points) = lines.split_once("end_header\n").unwrap();
+        let points = points.lines().map(|line| {
+            let words = line.split(' ').enumerate();
+            let words = words.map(|(i, w)| if i < 3 { w.to_owned() } else { change(w) });
+            words.collect::<Vec<_>>().join(" ") + "\n"
+        });
+        fs::write(&path, format!("{header}end_header\n{}", points.collect::<String>())).unwrap();
+        path
+    };
+    let minus = |w: &str| w.strip_prefix('-').map_or(format!("-{w}"), str::to_owned);
+    let inward = with_normals("inward.ply", minus);
+    let right = report_of(f, [&a, &b], &["--grid", "32"]);
+    let found = report_of(f, [&inward, &b], &["--grid", "32"]);
+    assert_eq!(found["volumes"], right["volumes"]);
+    assert!(found["notes"].to_string().contains("inward.ply: the normals point inward"));
+    let zero = with_normals("zero.ply", |_| "0".to_owned());
+    let out = f.join("z.json");
+    let files = [word(&zero), word(&b), "--out", word(&out)];
+    let output = run(&files);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("zero.ply: all 4000 normals are zero"));
+    assert!(!out.exists());
+    let output = run(&[&files[..], &["--estimate-normals"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
 }
 
 #[test]

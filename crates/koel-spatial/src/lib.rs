@@ -31,6 +31,7 @@ pub mod intersect;
 mod key;
 mod mesh;
 mod normals;
+mod orientation;
 pub mod read;
 pub mod sample;
 mod search;
@@ -43,6 +44,7 @@ pub use normals::{
     MIN_NEIGHBOURS, NormalError, NormalEstimate, NormalOptions, NormalReport, Orientation,
     estimate_normals,
 };
+pub use orientation::{CloudOrientation, MeshOrientation, cloud_orientation, mesh_orientation};
 pub use read::{Format, ReadError, ReadReport, read, read_cloud, read_mesh, read_oriented_cloud};
 pub use search::{Nearest, Neighbours, SearchError, SpatialHash};
 pub use voxelize::{VoxelError, cloud_keys, mesh_keys};

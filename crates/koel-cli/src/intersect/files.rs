@@ -11,17 +11,44 @@ pub(super) fn labels(voxels: &[LabelledVoxel]) -> Vec<u8> {
     rows.flat_map(u32::to_le_bytes).collect()
 }
 
+/// Coordinates of positions in the files' system: as 64-bit numbers if the positions are relative
+/// to an origin other than zero.
+#[derive(Clone, Copy)]
+pub(super) struct Coordinates {
+    pub origin: [f64; 3],
+}
+impl Coordinates {
+    fn is_wide(self) -> bool {
+        self.origin != [0.0; 3]
+    }
+    /// Returns the declaration of x, y and z in a PLY header.
+    fn properties(self) -> String {
+        let kind = if self.is_wide() { "double" } else { "float" };
+        ["x", "y", "z"].map(|axis| format!("property {kind} {axis}\n")).concat()
+    }
+    /// Appends the bytes of a position.
+    fn write(self, position: [f32; 3], bytes: &mut Vec<u8>) {
+        if self.is_wide() {
+            let wide = position.iter().zip(self.origin).map(|(&c, o)| f64::from(c) + o);
+            bytes.extend(wide.flat_map(f64::to_le_bytes));
+        } else {
+            bytes.extend(position.into_iter().flat_map(f32::to_le_bytes));
+        }
+    }
+}
+
 /// Encodes triangles as binary little-endian PLY.
-pub(super) fn mesh_ply(mesh: &Mesh) -> Vec<u8> {
+pub(super) fn mesh_ply(mesh: &Mesh, coordinates: Coordinates) -> Vec<u8> {
     let mut bytes = format!(
         "ply\nformat binary_little_endian 1.0\ncomment koel intersect\n\
-         element vertex {}\nproperty float x\nproperty float y\nproperty float z\n\
+         element vertex {}\n{}\
          element face {}\nproperty list uchar int vertex_indices\nend_header\n",
         mesh.positions.len(),
+        coordinates.properties(),
         mesh.triangles.len()
     )
     .into_bytes();
-    bytes.extend(mesh.positions.iter().flatten().flat_map(|c| c.to_le_bytes()));
+    mesh.positions.iter().for_each(|&p| coordinates.write(p, &mut bytes));
     for triangle in &mesh.triangles {
         bytes.push(3);
         bytes.extend(triangle.iter().flat_map(|i| i.to_le_bytes()));
@@ -31,22 +58,24 @@ pub(super) fn mesh_ply(mesh: &Mesh) -> Vec<u8> {
 
 /// Encodes points as binary little-endian PLY, with normals, colours, labels and the cloud of each
 /// point (0 or 1).
-pub(super) fn cloud_ply(cloud: &LabelledPoints) -> Vec<u8> {
+pub(super) fn cloud_ply(cloud: &LabelledPoints, coordinates: Coordinates) -> Vec<u8> {
     let mut bytes = format!(
         "ply\nformat binary_little_endian 1.0\n\
          comment koel intersect: label 0 unknown, 1 intersection, 2 inside, 3 outside\n\
-         element vertex {}\nproperty float x\nproperty float y\nproperty float z\n\
+         element vertex {}\n{}\
          property float nx\nproperty float ny\nproperty float nz\n\
          property uchar red\nproperty uchar green\nproperty uchar blue\nproperty uchar label\n\
          property uchar cloud\nend_header\n",
-        cloud.points.positions.len()
+        cloud.points.positions.len(),
+        coordinates.properties()
     )
     .into_bytes();
     let normals = cloud.points.normals.as_deref().unwrap_or_default();
     for (((p, n), label), side) in
         cloud.points.positions.iter().zip(normals).zip(&cloud.labels).zip(&cloud.sides)
     {
-        bytes.extend(p.iter().chain(n).flat_map(|c| c.to_le_bytes()));
+        coordinates.write(*p, &mut bytes);
+        bytes.extend(n.iter().flat_map(|c| c.to_le_bytes()));
         bytes.extend(colour(*label, *side));
         bytes.extend([*label as u8, *side as u8]);
     }

@@ -3,7 +3,10 @@ use super::args::Clouds;
 use crate::failure::{Failure, Outcome};
 use koel::Device;
 use koel_spatial::sample::sample_cloud;
-use koel_spatial::{Bounds, Grid, NormalOptions, PointCloud, Scan, estimate_normals};
+use koel_spatial::{
+    Bounds, Grid, Mesh, NormalOptions, PointCloud, Scan, cloud_orientation, estimate_normals,
+    mesh_orientation,
+};
 use std::path::Path;
 
 /// Covering radius of samples, in voxels. Below one half, no path of empty voxels crosses the
@@ -17,10 +20,13 @@ pub(crate) struct Loaded {
     pub bounds: Bounds,
 }
 
-/// Reads both files and shifts B to A's origin. Errors: bad input.
+/// Reads both files, relative to one origin. Errors: bad input.
 pub(crate) fn read_both(clouds: &Clouds) -> Outcome<[Loaded; 2]> {
-    let [a, mut b] = [read(&clouds.a)?, read(&clouds.b)?];
-    b.set_origin(a.report.origin);
+    let [mut a, mut b] = [read(&clouds.a)?, read(&clouds.b)?];
+    let own = a.report.origin;
+    let origin = if own == [0.0; 3] { b.report.origin } else { own };
+    a.set_origin(origin);
+    b.set_origin(origin);
     Ok([loaded(&clouds.a, a)?, loaded(&clouds.b, b)?])
 }
 fn read(path: &Path) -> Outcome<Scan> {
@@ -33,13 +39,6 @@ fn loaded(path: &Path, scan: Scan) -> Outcome<Loaded> {
 /// Returns the notes on both files for the report.
 pub(crate) fn notes_of_both([a, b]: &[Loaded; 2], clouds: &Clouds) -> Vec<String> {
     let mut all = [notes(&clouds.a, &a.scan), notes(&clouds.b, &b.scan)].concat();
-    let origin = a.scan.report.origin;
-    if origin != [0.0; 3] {
-        all.push(format!(
-            "coordinates are relative to {origin:?}, the origin of {}",
-            clouds.a.display()
-        ));
-    }
     if let [Some(a), Some(b)] = [&a.scan.report.unit, &b.scan.report.unit]
         && a != b
     {
@@ -47,15 +46,18 @@ pub(crate) fn notes_of_both([a, b]: &[Loaded; 2], clouds: &Clouds) -> Vec<String
     }
     all
 }
-/// Applies [`Loaded::cloud`] to both.
+/// Applies [`Loaded::cloud`] to both. Also returns notes on their orientation.
 pub(crate) fn clouds(
     [a, b]: [Loaded; 2],
     clouds: &Clouds,
     grid: &Grid,
     device: &Device,
-) -> Outcome<[PointCloud; 2]> {
+) -> Outcome<([PointCloud; 2], Vec<String>)> {
     let estimate = clouds.estimate_normals;
-    Ok([a.cloud(&clouds.a, grid, estimate, device)?, b.cloud(&clouds.b, grid, estimate, device)?])
+    let ((a, mut notes), (b, of_b)) =
+        (a.cloud(&clouds.a, grid, estimate, device)?, b.cloud(&clouds.b, grid, estimate, device)?);
+    notes.extend(of_b);
+    Ok(([a, b], notes))
 }
 fn in_file(path: &Path, error: impl std::fmt::Display) -> Failure {
     Failure::Usage(format!("{}: {error}", path.display()))
@@ -80,25 +82,36 @@ impl Loaded {
     pub(crate) fn dropped(&self) -> usize {
         self.scan.report.dropped as usize
     }
+    /// Returns what the positions are relative to.
+    pub(crate) fn origin(&self) -> [f64; 3] {
+        self.scan.report.origin
+    }
     /// Returns the points, or the corners of the mesh.
     pub(crate) fn positions(&self) -> &[[f32; 3]] {
         &self.scan.points.positions
     }
     /// Returns points with normals: samples of a mesh, dense enough for the grid, or the points of
-    /// a cloud. Estimates missing normals if `estimate` is set.
+    /// a cloud. Estimates missing normals if `estimate` is set. Turns a surface that is certainly
+    /// inside out, and notes it.
+    ///
+    /// Errors: no normals, or none with a direction.
     fn cloud(
         self,
         path: &Path,
         grid: &Grid,
         estimate: bool,
         device: &Device,
-    ) -> Outcome<PointCloud> {
+    ) -> Outcome<(PointCloud, Vec<String>)> {
         if self.scan.is_mesh() {
-            let mesh = self.scan.into_mesh().map_err(|e| in_file(path, e))?;
-            return sample_cloud(&mesh, COVERING_RADIUS * grid.voxel_size())
-                .map_err(|e| in_file(path, e));
+            let mut mesh = self.scan.into_mesh().map_err(|e| in_file(path, e))?;
+            let notes = orient_mesh(path, &mut mesh);
+            let samples = sample_cloud(&mesh, COVERING_RADIUS * grid.voxel_size());
+            return Ok((samples.map_err(|e| in_file(path, e))?, notes));
         }
         let mut cloud = self.scan.into_cloud();
+        if estimate && has_no_direction(&cloud) {
+            cloud.normals = None;
+        }
         if cloud.normals.is_none() {
             if !estimate {
                 return Err(in_file(
@@ -109,6 +122,65 @@ impl Loaded {
             let found = estimate_normals(device, &cloud.positions, &NormalOptions::default());
             cloud.normals = Some(found.map_err(|e| in_file(path, e))?.normals);
         }
-        Ok(cloud)
+        let notes = orient_cloud(path, &mut cloud)?;
+        Ok((cloud, notes))
     }
+}
+
+/// Returns whether a cloud has normals, none of which has a direction.
+fn has_no_direction(cloud: &PointCloud) -> bool {
+    let of_cloud = cloud_orientation(cloud);
+    of_cloud.is_some_and(|found| found.without_direction == cloud.positions.len())
+}
+/// Turns the faces of a closed mesh that is inside out. Returns notes on its orientation.
+fn orient_mesh(path: &Path, mesh: &mut Mesh) -> Vec<String> {
+    let found = mesh_orientation(mesh);
+    let (file, volume) = (path.display(), found.volume);
+    if found.is_inside_out() {
+        mesh.triangles.iter_mut().for_each(|[_, b, c]| std::mem::swap(b, c));
+        return vec![format!(
+            "{file}: the faces point inward (signed volume {volume:.6e}): all were turned"
+        )];
+    }
+    if found.opposed_edges > 0 {
+        return vec![format!(
+            "{file}: neighbouring faces disagree about the outside at {} edges: labels and \
+             volumes are uncertain",
+            found.opposed_edges
+        )];
+    }
+    if found.crowded_edges > 0 {
+        return vec![format!(
+            "{file}: {} edges belong to more than two faces: where faces are two-sided, they cancel \
+             each other, and labels and volumes are uncertain",
+            found.crowded_edges
+        )];
+    }
+    vec![]
+}
+/// Turns the normals of a closed cloud that point inward. Returns notes on its orientation. Errors:
+/// no normal has a direction.
+fn orient_cloud(path: &Path, cloud: &mut PointCloud) -> Outcome<Vec<String>> {
+    let Some(found) = cloud_orientation(cloud) else { return Ok(vec![]) };
+    let (file, points, none) = (path.display(), cloud.positions.len(), found.without_direction);
+    if none == points {
+        return Err(in_file(
+            path,
+            format!("all {points} normals are zero, expected directions, or --estimate-normals"),
+        ));
+    }
+    let mut notes = vec![];
+    if none > 0 {
+        notes.push(format!("{file}: {none} of {points} normals are zero and say nothing"));
+    }
+    if found.is_inside_out() {
+        let normals = cloud.normals.iter_mut().flatten();
+        normals.for_each(|normal| *normal = normal.map(|c| -c));
+        notes.push(format!(
+            "{file}: the normals point inward ({:.0} % of the mean distance to the centre): all \
+             were turned",
+            -100.0 * found.outward
+        ));
+    }
+    Ok(notes)
 }

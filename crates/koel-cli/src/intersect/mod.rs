@@ -12,6 +12,7 @@ use crate::failure::{Failure, Outcome};
 use crate::{Global, device, output};
 pub(crate) use args::Args;
 use args::{BooleanName, MethodName};
+use files::Coordinates;
 use indicatif::{ProgressBar, ProgressStyle};
 use koel::Device;
 use koel_spatial::intersect::{
@@ -38,7 +39,9 @@ pub(crate) fn run(global: &Global, args: Args) -> Outcome {
     let device::Opened { device, .. } = device::open(global.device, global.threads)?;
     progress.inc(1);
     progress.set_message("sampling");
-    let clouds = load::clouds(loaded, &args.clouds, &grid, &device)?;
+    let origin = loaded[0].origin();
+    let (clouds, of_surfaces) = load::clouds(loaded, &args.clouds, &grid, &device)?;
+    of_surfaces.iter().for_each(|note| output::say(format_args!("note: {note}")));
     progress.inc(1);
     progress.set_message("intersecting");
     let names = args.clouds.names();
@@ -48,14 +51,17 @@ pub(crate) fn run(global: &Global, args: Args) -> Outcome {
     progress.inc(1);
     progress.set_message("writing");
 
-    let notes = of_files.into_iter().chain(remarks(&names, &summary)).collect();
+    let notes = of_files.into_iter().chain(of_surfaces).chain(remarks(&names, &summary)).collect();
     let solids = solids_if_any(&mut intersector, &summary, &args).map_err(failed)?;
-    let boolean = write_boolean(&args, &mut intersector, &clouds, solids.as_ref(), &names)?;
+    let coordinates = Coordinates { origin };
+    let boolean =
+        write_boolean(&args, &mut intersector, (&clouds, coordinates), solids.as_ref(), &names)?;
     for (side, file) in Side::BOTH.into_iter().zip(&labels_files) {
         output::write_file(file, &files::labels(&intersector.voxels(side).map_err(failed)?))?;
     }
     let report = Report::new(Found {
         grid: &grid,
+        origin,
         summary,
         files: names.clone(),
         dropped,
@@ -145,7 +151,7 @@ fn solids_if_any(
 fn write_boolean(
     args: &Args,
     intersector: &mut Intersector,
-    clouds: &[PointCloud; 2],
+    (clouds, coordinates): (&[PointCloud; 2], Coordinates),
     solids: Option<&Solids>,
     names: &[String; 2],
 ) -> Outcome<Option<Written>> {
@@ -156,7 +162,7 @@ fn write_boolean(
     });
     if let (Some(file), Some(name), Some(solids)) = (&args.out_mesh, args.boolean, solids) {
         let made = solids.mesh(name.boolean());
-        output::write_file(file, &files::mesh_ply(&made.mesh))?;
+        output::write_file(file, &files::mesh_ply(&made.mesh, coordinates))?;
         if let Some(boolean) = &mut boolean {
             boolean.triangles = Some(made.mesh.triangles.len());
         }
@@ -166,7 +172,7 @@ fn write_boolean(
         let points = intersector
             .labelled_points(both, args.boolean.map(BooleanName::boolean))
             .map_err(|e| failure(e, names))?;
-        output::write_file(file, &files::cloud_ply(&points))?;
+        output::write_file(file, &files::cloud_ply(&points, coordinates))?;
         if let Some(boolean) = &mut boolean {
             boolean.points = Some(points.labels.len());
         }

@@ -82,6 +82,8 @@ pub(super) struct Written {
 /// What a report is made from.
 pub(super) struct Found<'a> {
     pub grid: &'a Grid,
+    /// What the grid is relative to.
+    pub origin: [f64; 3],
     pub summary: Summary,
     /// Names of A and B.
     pub files: [String; 2],
@@ -104,7 +106,7 @@ impl Report {
         let ([file_a, file_b], [labels_a, labels_b]) = (files, labels_files);
         Report {
             grid: grid.resolution(),
-            origin: grid.origin(),
+            origin: std::array::from_fn(|a| grid.origin()[a] + found.origin[a]),
             voxel_size: grid.voxel_size(),
             a: cloud(&summary.a, file_a, dropped[0], labels_a),
             b: cloud(&summary.b, file_b, dropped[1], labels_b),

@@ -18,6 +18,7 @@ mod las;
 mod obj;
 mod pcd;
 mod ply;
+mod positions;
 mod report;
 mod stl;
 
@@ -68,7 +69,8 @@ pub fn parse(bytes: &[u8], extension: Option<&str>) -> Result<Scan, ParseError> 
     }
 }
 
-/// Reads a triangle mesh; see [`read()`].
+/// Reads a triangle mesh; see [`read()`], which also tells the
+/// [origin](ReadReport::origin) of the positions.
 ///
 /// # Errors
 /// [`ReadError`], including [`ParseErrorKind::NoFaces`] for a file without faces.
@@ -80,7 +82,7 @@ pub fn read_mesh(path: impl AsRef<Path>) -> Result<Mesh, ReadError> {
 }
 
 /// Reads a point cloud, with normals if the file has them. Of a mesh, reads the vertices. See
-/// [`read()`].
+/// [`read()`], which also tells the [origin](ReadReport::origin) of the positions.
 ///
 /// # Errors
 /// [`ReadError`].

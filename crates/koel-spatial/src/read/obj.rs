@@ -2,6 +2,7 @@
 //! curves are skipped.
 
 use super::error::excerpt;
+use super::positions::{Positions, Relative};
 use super::report::{Polygons, listed};
 use super::{
     Format, ParseError, ParseErrorKind, Place, ReadNote, ReadReport, drop_not_finite, fan,
@@ -100,7 +101,7 @@ struct Forward {
 
 #[derive(Default)]
 struct Reader {
-    positions: Vec<[f32; 3]>,
+    positions: Positions,
     normals: Vec<[f32; 3]>,
     triangles: Vec<[u32; 3]>,
     faces: u64,
@@ -140,7 +141,7 @@ impl Reader {
                 if found > 3 {
                     count(&mut self.longer, &mut self.first_longer, place);
                 }
-                let position = self.checked(position, vertex, ["x", "y", "z"], place);
+                self.check(position, vertex, ["x", "y", "z"], place);
                 if vertex >= u64::from(u32::MAX) {
                     let (count, limit) = (vertex + 1, u64::from(u32::MAX));
                     return Err(ParseErrorKind::TooManyVertices { count, limit }.at(place));
@@ -155,8 +156,8 @@ impl Reader {
                 }
                 let (normal, _) = vector(words, "normal", index, ["nx", "ny", "nz"], 3)
                     .map_err(|k| k.at(place))?;
-                let normal = self.checked(normal, index, ["nx", "ny", "nz"], place);
-                self.normals.push(normal);
+                self.check(normal, index, ["nx", "ny", "nz"], place);
+                self.normals.push(normal.map(|c| c as f32));
                 Ok(())
             }
             Some(b"f" | b"fo") => self.face(words, place),
@@ -177,21 +178,14 @@ impl Reader {
         }
     }
 
-    /// Converts a vector to 32 bits and records the first that is not finite.
-    fn checked(
-        &mut self,
-        vector: [f64; 3],
-        vertex: u64,
-        fields: [&'static str; 3],
-        place: Place,
-    ) -> [f32; 3] {
-        let narrow = vector.map(|c| c as f32);
-        if let (None, Some(axis)) = (&self.not_finite, narrow.iter().position(|c| !c.is_finite())) {
+    /// Records the first vector that is not finite in 32 bits.
+    fn check(&mut self, vector: [f64; 3], vertex: u64, fields: [&'static str; 3], place: Place) {
+        let is_infinite = |c: &f64| !(*c as f32).is_finite();
+        if let (None, Some(axis)) = (&self.not_finite, vector.iter().position(is_infinite)) {
             let kind =
                 ParseErrorKind::NotFinite { vertex, field: fields[axis], value: vector[axis] };
             self.not_finite = Some(kind.at(place));
         }
-        narrow
     }
 
     fn face<'a>(
@@ -288,8 +282,10 @@ impl Reader {
                 return Err(ParseErrorKind::NormalCount { normals, points: vertices }.in_file());
             }
         };
-        let points = PointCloud { positions: self.positions, normals };
-        let report = ReadReport { format: Format::Obj, notes, ..ReadReport::default() };
+        // The file's decimals are rounded in any case.
+        let Relative { positions, origin, rounding: _ } = self.positions.finish();
+        let points = PointCloud { positions, normals };
+        let report = ReadReport { format: Format::Obj, origin, notes, ..ReadReport::default() };
         drop_not_finite(Scan { points, triangles: self.triangles, report }, self.not_finite)
     }
 }
@@ -306,21 +302,13 @@ fn vector<'a>(
     let mut found = 0;
     for word in words {
         if let Some(&field) = fields.get(found as usize) {
-            let value: f32 = number(word).ok_or_else(|| ParseErrorKind::Number {
+            vector[found as usize] = number(word).ok_or_else(|| ParseErrorKind::Number {
                 element: element.to_owned(),
                 index,
                 field: field.to_owned(),
                 expected: "a number",
                 found: excerpt(word),
             })?;
-            // Parse directly to f32: going through f64 would round twice. A value that overflows is
-            // reported as written.
-            let value = if value.is_infinite() {
-                number(word).unwrap_or(f64::from(value))
-            } else {
-                f64::from(value)
-            };
-            vector[found as usize] = value;
         }
         found += 1;
     }

@@ -85,8 +85,9 @@ pub struct ReadReport {
     pub dropped: u64,
     /// Unit of length, if the file specifies it: in its coordinate system (LAS) or header (STL).
     pub unit: Option<String>,
-    /// Value subtracted from every coordinate: LAS coordinates are so large that 32-bit floats
-    /// would lose the millimetres. Zero for other formats.
+    /// Value subtracted from every coordinate, where 32-bit floats would lose digits: always for
+    /// LAS; for 64-bit coordinates of PLY and PCD and for OBJ, if the points are at least eight
+    /// times as far from zero as their box is long. Zero otherwise.
     pub origin: [f64; 3],
     /// Place where the file declares the fields of a point.
     pub fields_at: Place,
@@ -167,6 +168,10 @@ impl Rounding {
             self.most = self.most.max(by);
         }
         narrow
+    }
+    /// Returns the coordinates of both.
+    pub(super) fn and(self, other: Rounding) -> Rounding {
+        Rounding { count: self.count + other.count, most: self.most.max(other.most) }
     }
     pub(super) fn note(&self, place: Place) -> Option<ReadNote> {
         let Rounding { count, most } = *self;

@@ -29,6 +29,13 @@ pub(super) struct Field {
     pub(super) count: u64,
 }
 
+impl Field {
+    /// Returns whether 32-bit floating point holds every value.
+    pub(super) fn is_exact_in_f32(&self) -> bool {
+        self.size <= 2 || self.kind == Type::Float && self.size == 4
+    }
+}
+
 pub(super) struct Header {
     pub(super) fields: Vec<Field>,
     pub(super) fields_line: u64,

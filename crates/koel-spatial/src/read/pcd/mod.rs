@@ -7,6 +7,7 @@ mod header;
 use self::compressed::unpack;
 use self::header::{Data, Field, Header, Type};
 use super::error::excerpt;
+use super::positions::{Positions, Relative};
 use super::report::Rounding;
 use super::{Format, ParseError, ParseErrorKind, Place, ReadReport, drop_not_finite};
 use crate::mesh::{PointCloud, Scan};
@@ -42,15 +43,15 @@ pub fn parse_pcd(bytes: &[u8]) -> Result<Scan, ParseError> {
     let body = Place::Byte(header.length as u64);
     let rest = &bytes[header.length..];
     let has_normals = wanted[3].is_some();
-    let rounding = Rounding::default();
+    let wide = wanted[..3].iter().flatten().any(|&at| !header.fields[at].is_exact_in_f32());
     let mut reader = Reader {
         header: &header,
         wanted,
-        points: PointCloud::default(),
+        positions: Positions::with_capacity(wide, 0),
+        normals: has_normals.then(Vec::new),
         not_finite: None,
-        rounding,
+        rounding: Rounding::default(),
     };
-    reader.points.normals = has_normals.then(Vec::new);
     match header.data {
         Data::Text => reader.text(rest)?,
         Data::Binary => {
@@ -69,9 +70,13 @@ pub fn parse_pcd(bytes: &[u8]) -> Result<Scan, ParseError> {
         }
     }
     let fields_at = Place::Line(header.fields_line);
-    let Reader { points, not_finite, rounding, .. } = reader;
-    let notes = header.not_kept(&wanted).into_iter().chain(rounding.note(fields_at)).collect();
-    let report = ReadReport { format: Format::Pcd, fields_at, notes, ..ReadReport::default() };
+    let Reader { positions, normals, not_finite, rounding, .. } = reader;
+    let Relative { positions, origin, rounding: of_positions } = positions.finish();
+    let rounding = rounding.and(of_positions).note(fields_at);
+    let notes = header.not_kept(&wanted).into_iter().chain(rounding).collect();
+    let report =
+        ReadReport { format: Format::Pcd, fields_at, origin, notes, ..ReadReport::default() };
+    let points = PointCloud { positions, normals };
     drop_not_finite(Scan { points, triangles: Vec::new(), report }, not_finite)
 }
 
@@ -100,7 +105,8 @@ struct Reader<'a> {
     header: &'a Header,
     /// Indices of the fields of x, y, z and the normal.
     wanted: [Option<usize>; 6],
-    points: PointCloud,
+    positions: Positions,
+    normals: Option<Vec<[f32; 3]>>,
     /// First coordinate that is not finite.
     not_finite: Option<ParseError>,
     rounding: Rounding,
@@ -109,17 +115,16 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn reserve(&mut self, possible: u64) {
         let count = self.header.points.min(possible) as usize;
-        self.points.positions.reserve_exact(count);
-        if let Some(normals) = &mut self.points.normals {
+        self.positions.reserve_exact(count);
+        if let Some(normals) = &mut self.normals {
             normals.reserve_exact(count);
         }
     }
 
     fn push(&mut self, index: u64, values: [f64; 6], places: impl Fn(usize) -> Place) {
-        let narrow = values.map(|v| self.rounding.narrow(v));
-        let used = if self.points.normals.is_some() { 6 } else { 3 };
+        let used = if self.normals.is_some() { 6 } else { 3 };
         if let (None, Some(slot)) =
-            (&self.not_finite, narrow[..used].iter().position(|c| !c.is_finite()))
+            (&self.not_finite, values[..used].iter().position(|&c| !(c as f32).is_finite()))
         {
             let kind = ParseErrorKind::NotFinite {
                 vertex: index,
@@ -128,10 +133,10 @@ impl Reader<'_> {
             };
             self.not_finite = Some(kind.at(places(slot)));
         }
-        let [x, y, z, nx, ny, nz] = narrow;
-        self.points.positions.push([x, y, z]);
-        if let Some(normals) = &mut self.points.normals {
-            normals.push([nx, ny, nz]);
+        let [x, y, z, nx, ny, nz] = values;
+        self.positions.push([x, y, z]);
+        if let Some(normals) = &mut self.normals {
+            normals.push([nx, ny, nz].map(|c| self.rounding.narrow(c)));
         }
     }
 

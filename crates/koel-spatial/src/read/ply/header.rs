@@ -82,6 +82,13 @@ pub(super) struct Property {
     pub(super) kind: Kind,
 }
 
+impl Property {
+    /// Returns whether 32-bit floating point holds every value.
+    pub(super) fn is_exact_in_f32(&self) -> bool {
+        !matches!(self.kind, Kind::Scalar(Type::F64 | Type::I32 | Type::U32))
+    }
+}
+
 pub(super) struct Element {
     pub(super) name: String,
     pub(super) count: u64,

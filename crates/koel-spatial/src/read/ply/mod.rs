@@ -5,6 +5,7 @@ mod header;
 
 use self::body::{AsciiBody, BinaryBody, Body, Fault, Value};
 use self::header::{Element, Encoding, Header, Kind, Property, Type};
+use super::positions::{Positions, Relative};
 use super::report::{Polygons, Rounding, listed};
 use super::{
     Format, ParseError, ParseErrorKind, Place, ReadNote, ReadReport, drop_not_finite, fan,
@@ -145,6 +146,7 @@ fn read_elements<B: Body>(header: &Header, mut body: B) -> Result<Scan, ParseErr
         body: &mut body,
         vertices,
         scan,
+        positions: Positions::with_capacity(false, 0),
         vertex: [0.0; 6],
         polygon: Vec::new(),
         not_finite: None,
@@ -162,7 +164,11 @@ fn read_elements<B: Body>(header: &Header, mut body: B) -> Result<Scan, ParseErr
         let count = usize::try_from(element.count).unwrap_or(usize::MAX).min(possible);
         match element.name.as_str() {
             "vertex" => {
-                reader.scan.points.positions.reserve_exact(count);
+                let is_wide = |(property, role): (&Property, &Role)| {
+                    matches!(role, Role::Coordinate(0..3)) && !property.is_exact_in_f32()
+                };
+                let wide = element.properties.iter().zip(&roles).any(is_wide);
+                reader.positions = Positions::with_capacity(wide, count);
                 reader.scan.points.normals =
                     roles.contains(&Role::Coordinate(3)).then(|| Vec::with_capacity(count));
             }
@@ -176,8 +182,10 @@ fn read_elements<B: Body>(header: &Header, mut body: B) -> Result<Scan, ParseErr
             }
         }
     }
-    let notes = reader.rounding.note(Place::Line(line)).into_iter().chain(reader.polygons.note());
-    reader.scan.report.notes.extend(notes);
+    let Relative { positions, origin, rounding } = reader.positions.finish();
+    (reader.scan.points.positions, reader.scan.report.origin) = (positions, origin);
+    let rounding = reader.rounding.and(rounding).note(Place::Line(line));
+    reader.scan.report.notes.extend(rounding.into_iter().chain(reader.polygons.note()));
     let (scan, not_finite) = (reader.scan, reader.not_finite);
     let trailing = body.rest().trim_ascii().len() as u64;
     if trailing > 0 {
@@ -196,8 +204,9 @@ struct Reader<'a, B> {
     /// Number of vertices that the header declares.
     vertices: u64,
     scan: Scan,
+    positions: Positions,
     /// Vertex being read, in the order of [`COORDINATES`].
-    vertex: [f32; 6],
+    vertex: [f64; 6],
     /// Face being read.
     polygon: Vec<u32>,
     /// First coordinate that is not finite.
@@ -241,9 +250,8 @@ impl<B: Body> Reader<'_, B> {
             self.body.value(number).map_err(|fault| instance.fault(fault, self.body, at, 1))?;
         if let Role::Coordinate(slot) = role {
             let value = value.to_f64();
-            self.vertex[slot] =
-                if number == Type::F64 { self.rounding.narrow(value) } else { value as f32 };
-            if !self.vertex[slot].is_finite() && self.not_finite.is_none() {
+            self.vertex[slot] = value;
+            if !(value as f32).is_finite() && self.not_finite.is_none() {
                 let kind = ParseErrorKind::NotFinite {
                     vertex: instance.index,
                     field: COORDINATES[slot],
@@ -288,9 +296,9 @@ impl<B: Body> Reader<'_, B> {
 
     fn push_vertex(&mut self) {
         let [x, y, z, nx, ny, nz] = self.vertex;
-        self.scan.points.positions.push([x, y, z]);
+        self.positions.push([x, y, z]);
         if let Some(normals) = &mut self.scan.points.normals {
-            normals.push([nx, ny, nz]);
+            normals.push([nx, ny, nz].map(|c| self.rounding.narrow(c)));
         }
     }
 }
