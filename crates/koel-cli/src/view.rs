@@ -59,8 +59,11 @@ pub(crate) fn run(global: &Global, args: Args) -> Outcome {
         .with_animate(args.animate);
     let mut scene = Scene::new(&device, names.clone(), points, placement, options)
         .map_err(|e| intersect::failure(e, &names))?;
-    for remark in
-        of_files.into_iter().chain(of_surfaces).chain(intersect::remarks(&names, scene.summary()))
+    for remark in of_files
+        .into_iter()
+        .chain(of_surfaces.changes)
+        .chain(of_surfaces.doubts)
+        .chain(intersect::remarks(&names, scene.summary()))
     {
         output::say(&remark);
         scene.note(remark);

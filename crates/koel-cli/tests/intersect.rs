@@ -321,14 +321,20 @@ fn surfaces_that_are_inside_out_are_turned_and_noted() {
     let text_of_a = fs::read_to_string(&a).unwrap();
     fs::write(&odd, text_of_a.replace("f 1 3 4 2", "f 2 4 3 1")).unwrap();
     let found = report_of(f, [&odd, &b], &["--grid", "32"]);
-    assert!(notes(&found).contains("disagree about the outside at 4 edges"), "{found:#}");
+    assert!(
+        found["doubts"].to_string().contains("disagree about the outside at 4 edges"),
+        "{found:#}"
+    );
     // Every face twice, once from each side.
     let both = f.join("both.obj");
     let faces = fs::read_to_string(&inside_out).unwrap();
     let faces = faces.lines().filter(|line| line.starts_with('f')).map(|line| format!("{line}\n"));
     fs::write(&both, text_of_a + &faces.collect::<String>()).unwrap();
     let found = report_of(f, [&both, &b], &["--grid", "32"]);
-    assert!(notes(&found).contains("edges belong to more than two faces"), "{found:#}");
+    assert!(
+        found["doubts"].to_string().contains("edges belong to more than two faces"),
+        "{found:#}"
+    );
 }
 
 #[test]
@@ -502,4 +508,59 @@ fn view_refuses_what_it_cannot_show() {
         let error = refused_of(koel("view", &arguments).output().unwrap(), &arguments);
         assert!(error.contains(why), "{arguments:?}: {error}");
     }
+}
+
+#[test]
+fn what_questions_the_answer_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let f = folder.path();
+    let (a, b) =
+        (sphere(f, "a.ply", 8000, -1.0, 0.0, true), sphere(f, "b.ply", 8000, -1.0, 0.8, true));
+    let strict = ["--grid", "32", "--strict"];
+    let doubts = |files: [&Path; 2], options: &[&str]| {
+        let report = report_of(f, files, options);
+        report["doubts"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|d| d.as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(doubts([&a, &b], &strict), [""; 0]);
+
+    // An outlier a thousand radii away does not decide the grid.
+    let far = f.join("far.ply");
+    let with_outlier =
+        fs::read_to_string(&a).unwrap().replace("element vertex 8000", "element vertex 8001");
+    fs::write(&far, with_outlier + "1000 0 0 1 0 0\n").unwrap();
+    let (with, without) =
+        (report_of(f, [&far, &b], &["--grid", "32"]), report_of(f, [&a, &b], &["--grid", "32"]));
+    assert_eq!(with["voxel_size"], without["voxel_size"]);
+    assert_eq!((&with["volumes"], &with["a"]["dropped"]), (&without["volumes"], &1.into()));
+    assert!(
+        with["doubts"][0].as_str().unwrap().contains("1 of 8001 points lie far from all others")
+    );
+    let out = f.join("r.json");
+    let arguments = [&[word(&far), word(&b), "--out", word(&out)][..], &strict].concat();
+    let output = run(&arguments);
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("doubtful: A, ") && out.exists());
+
+    // Too sparse for the grid, and a cloud in metres beside one in millimetres.
+    let sparse = doubts([&a, &b], &["--grid", "128"]);
+    assert!(sparse.len() == 2 && sparse[0].contains("the surface may have holes"), "{sparse:?}");
+    let small = f.join("small.obj");
+    let scaled = fs::read_to_string(cube(f, "cube.obj", 0.0)).unwrap();
+    let scaled = scaled.lines().map(|line| match line.strip_prefix("v ") {
+        Some(c) => {
+            format!("v {}\n", c.split(' ').map(|c| format!("{c}e-3")).collect::<Vec<_>>().join(" "))
+        }
+        None => format!("{line}\n"),
+    });
+    fs::write(&small, scaled.collect::<String>()).unwrap();
+    let found = doubts([&a, &small], &["--grid", "32"]);
+    assert!(
+        found.iter().any(|d| d.contains("small.obj: its box is 0.01 voxels long")),
+        "{found:?}"
+    );
 }

@@ -81,6 +81,41 @@ impl Bounds {
         Ok(bounds)
     }
 
+    /// Returns the smallest box around all positions but outliers, and the number of outliers. At
+    /// most one point in a thousand is an outlier, and only if all of them make the box more than
+    /// ten times as long as that around 99 % of the points along each axis. Linear time;
+    /// deterministic.
+    ///
+    /// # Errors
+    /// As [`of`](Self::of).
+    pub fn without_outliers(positions: &[[f32; 3]]) -> Result<(Self, usize), GridError> {
+        let all = Self::of(positions)?;
+        let cut = positions.len() / 200;
+        if cut == 0 {
+            return Ok((all, 0));
+        }
+        let mut core = all;
+        for axis in 0..3 {
+            let mut along = positions.iter().map(|p| p[axis]).collect::<Vec<_>>();
+            core.min[axis] = *along.select_nth_unstable_by(cut, f32::total_cmp).1;
+            let last = along.len() - 1 - cut;
+            core.max[axis] = *along.select_nth_unstable_by(last, f32::total_cmp).1;
+        }
+        let side = core.longest_side();
+        let is_near = |p: &&[f32; 3]| {
+            (0..3).all(|a| {
+                let c = f64::from(p[a]);
+                c >= f64::from(core.min[a]) - side && c <= f64::from(core.max[a]) + side
+            })
+        };
+        let near = positions.iter().filter(is_near).copied().collect::<Vec<_>>();
+        let outliers = positions.len() - near.len();
+        if side == 0.0 || all.longest_side() <= 10.0 * side || outliers > positions.len() / 1000 {
+            return Ok((all, 0));
+        }
+        Ok((Self::of(&near)?, outliers))
+    }
+
     /// Returns the smallest box that contains both.
     pub fn union(self, other: Self) -> Self {
         Bounds {

@@ -10,6 +10,7 @@ Examples:
   koel intersect a.ply b.obj --grid 128 --out report.json --boolean union --out-mesh union.ply
   koel intersect scan1.pcd scan2.laz --estimate-normals --out report.json --out-cloud labels.ply
   koel intersect a.ply b.ply --out report.json --method paper --inside-above 110 --outside-below 70
+  koel intersect a.ply b.ply --grid 32 --out report.json --strict
 
 Labels: 0 unknown, 1 intersection (both surfaces occupy the voxel), 2 inside the other solid,
 3 outside it. report.json names two label files next to it. Each has one row per occupied voxel:
@@ -34,7 +35,13 @@ pub(crate) struct Args {
     /// Write the labelled points (PLY); with --boolean, only those that bound it
     #[arg(long, value_name = "FILE")]
     pub out_cloud: Option<PathBuf>,
+    /// Exit with status 3 if something questions the answer: `doubts` of the report
+    #[arg(long)]
+    pub strict: bool,
 }
+
+/// Maximum voxels per side of the grid.
+pub(super) const MAX_GRID: u32 = 1024;
 
 /// Two clouds and how they are labelled, shared by `koel intersect` and `koel view`
 #[derive(clap::Args, Debug)]
@@ -48,7 +55,7 @@ pub(crate) struct Clouds {
     /// Voxels per side of the grid around both clouds, 8 to 1024
     #[arg(
         long, value_name = "N", default_value_t = 128,
-        value_parser = clap::value_parser!(u32).range(8..=1024)
+        value_parser = clap::value_parser!(u32).range(8..=i64::from(MAX_GRID))
     )]
     pub grid: u32,
     /// How to tell inside from outside: robust (winding numbers), or paper (as published in 2009)

@@ -16,8 +16,10 @@ const COVERING_RADIUS: f64 = 0.499_999;
 /// A scan that was read, and its bounds.
 pub(crate) struct Loaded {
     scan: Scan,
-    /// Bounds of all points.
+    /// Bounds of all points but outliers.
     pub bounds: Bounds,
+    /// Points of a cloud that are far from all others.
+    pub outliers: usize,
 }
 
 /// Reads both files, relative to one origin. Errors: bad input.
@@ -33,8 +35,13 @@ fn read(path: &Path) -> Outcome<Scan> {
     koel_spatial::read(path).map_err(Failure::input)
 }
 fn loaded(path: &Path, scan: Scan) -> Outcome<Loaded> {
-    let bounds = Bounds::of(&scan.points.positions).map_err(|e| in_file(path, e))?;
-    Ok(Loaded { scan, bounds })
+    let positions = &scan.points.positions;
+    let found = match scan.is_mesh() {
+        true => Bounds::of(positions).map(|bounds| (bounds, 0)),
+        false => Bounds::without_outliers(positions),
+    };
+    let (bounds, outliers) = found.map_err(|e| in_file(path, e))?;
+    Ok(Loaded { scan, bounds, outliers })
 }
 /// Returns the notes on both files for the report.
 pub(crate) fn notes_of_both([a, b]: &[Loaded; 2], clouds: &Clouds) -> Vec<String> {
@@ -46,17 +53,27 @@ pub(crate) fn notes_of_both([a, b]: &[Loaded; 2], clouds: &Clouds) -> Vec<String
     }
     all
 }
+/// Notes on a surface.
+#[derive(Default)]
+pub(crate) struct Notes {
+    /// What was changed.
+    pub changes: Vec<String>,
+    /// What questions the answer.
+    pub doubts: Vec<String>,
+}
+
 /// Applies [`Loaded::cloud`] to both. Also returns notes on their orientation.
 pub(crate) fn clouds(
     [a, b]: [Loaded; 2],
     clouds: &Clouds,
     grid: &Grid,
     device: &Device,
-) -> Outcome<([PointCloud; 2], Vec<String>)> {
+) -> Outcome<([PointCloud; 2], Notes)> {
     let estimate = clouds.estimate_normals;
     let ((a, mut notes), (b, of_b)) =
         (a.cloud(&clouds.a, grid, estimate, device)?, b.cloud(&clouds.b, grid, estimate, device)?);
-    notes.extend(of_b);
+    notes.changes.extend(of_b.changes);
+    notes.doubts.extend(of_b.doubts);
     Ok(([a, b], notes))
 }
 fn in_file(path: &Path, error: impl std::fmt::Display) -> Failure {
@@ -82,6 +99,10 @@ impl Loaded {
     pub(crate) fn dropped(&self) -> usize {
         self.scan.report.dropped as usize
     }
+    /// Returns whether the file holds faces.
+    pub(crate) fn is_mesh(&self) -> bool {
+        self.scan.is_mesh()
+    }
     /// Returns what the positions are relative to.
     pub(crate) fn origin(&self) -> [f64; 3] {
         self.scan.report.origin
@@ -101,7 +122,7 @@ impl Loaded {
         grid: &Grid,
         estimate: bool,
         device: &Device,
-    ) -> Outcome<(PointCloud, Vec<String>)> {
+    ) -> Outcome<(PointCloud, Notes)> {
         if self.scan.is_mesh() {
             let mut mesh = self.scan.into_mesh().map_err(|e| in_file(path, e))?;
             let notes = orient_mesh(path, &mut mesh);
@@ -133,35 +154,37 @@ fn has_no_direction(cloud: &PointCloud) -> bool {
     of_cloud.is_some_and(|found| found.without_direction == cloud.positions.len())
 }
 /// Turns the faces of a closed mesh that is inside out. Returns notes on its orientation.
-fn orient_mesh(path: &Path, mesh: &mut Mesh) -> Vec<String> {
+fn orient_mesh(path: &Path, mesh: &mut Mesh) -> Notes {
+    let mut notes = Notes::default();
     let found = mesh_orientation(mesh);
     let (file, volume) = (path.display(), found.volume);
     if found.is_inside_out() {
         mesh.triangles.iter_mut().for_each(|[_, b, c]| std::mem::swap(b, c));
-        return vec![format!(
+        notes.changes.push(format!(
             "{file}: the faces point inward (signed volume {volume:.6e}): all were turned"
-        )];
+        ));
     }
     if found.opposed_edges > 0 {
-        return vec![format!(
+        notes.doubts.push(format!(
             "{file}: neighbouring faces disagree about the outside at {} edges: labels and \
              volumes are uncertain",
             found.opposed_edges
-        )];
+        ));
     }
     if found.crowded_edges > 0 {
-        return vec![format!(
+        notes.doubts.push(format!(
             "{file}: {} edges belong to more than two faces: where faces are two-sided, they cancel \
              each other, and labels and volumes are uncertain",
             found.crowded_edges
-        )];
+        ));
     }
-    vec![]
+    notes
 }
 /// Turns the normals of a closed cloud that point inward. Returns notes on its orientation. Errors:
 /// no normal has a direction.
-fn orient_cloud(path: &Path, cloud: &mut PointCloud) -> Outcome<Vec<String>> {
-    let Some(found) = cloud_orientation(cloud) else { return Ok(vec![]) };
+fn orient_cloud(path: &Path, cloud: &mut PointCloud) -> Outcome<Notes> {
+    let mut notes = Notes::default();
+    let Some(found) = cloud_orientation(cloud) else { return Ok(notes) };
     let (file, points, none) = (path.display(), cloud.positions.len(), found.without_direction);
     if none == points {
         return Err(in_file(
@@ -169,14 +192,13 @@ fn orient_cloud(path: &Path, cloud: &mut PointCloud) -> Outcome<Vec<String>> {
             format!("all {points} normals are zero, expected directions, or --estimate-normals"),
         ));
     }
-    let mut notes = vec![];
     if none > 0 {
-        notes.push(format!("{file}: {none} of {points} normals are zero and say nothing"));
+        notes.doubts.push(format!("{file}: {none} of {points} normals are zero and say nothing"));
     }
     if found.is_inside_out() {
         let normals = cloud.normals.iter_mut().flatten();
         normals.for_each(|normal| *normal = normal.map(|c| -c));
-        notes.push(format!(
+        notes.changes.push(format!(
             "{file}: the normals point inward ({:.0} % of the mean distance to the centre): all \
              were turned",
             -100.0 * found.outward

@@ -3,6 +3,7 @@
 //! Reads both files ([`load`]), puts them into one grid, intersects them on the device and writes
 //! the results ([`files`], [`report`]).
 pub(crate) mod args;
+mod doubts;
 mod files;
 pub(crate) mod load;
 mod report;
@@ -12,6 +13,7 @@ use crate::failure::{Failure, Outcome};
 use crate::{Global, device, output};
 pub(crate) use args::Args;
 use args::{BooleanName, MethodName};
+use doubts::Extent;
 use files::Coordinates;
 use indicatif::{ProgressBar, ProgressStyle};
 use koel::Device;
@@ -40,8 +42,9 @@ pub(crate) fn run(global: &Global, args: Args) -> Outcome {
     progress.inc(1);
     progress.set_message("sampling");
     let origin = loaded[0].origin();
+    let extents = loaded.each_ref().map(|loaded| Extent::of(loaded, &grid));
     let (clouds, of_surfaces) = load::clouds(loaded, &args.clouds, &grid, &device)?;
-    of_surfaces.iter().for_each(|note| output::say(format_args!("note: {note}")));
+    of_surfaces.changes.iter().for_each(|note| output::say(format_args!("note: {note}")));
     progress.inc(1);
     progress.set_message("intersecting");
     let names = args.clouds.names();
@@ -51,7 +54,10 @@ pub(crate) fn run(global: &Global, args: Args) -> Outcome {
     progress.inc(1);
     progress.set_message("writing");
 
-    let notes = of_files.into_iter().chain(of_surfaces).chain(remarks(&names, &summary)).collect();
+    let remarks = remarks(&names, &summary);
+    let notes = of_files.into_iter().chain(of_surfaces.changes).chain(remarks).collect();
+    let mut doubts = of_surfaces.doubts;
+    doubts.extend(doubts::doubts(&names, &extents, &grid, &summary));
     let solids = solids_if_any(&mut intersector, &summary, &args).map_err(failed)?;
     let coordinates = Coordinates { origin };
     let boolean =
@@ -74,8 +80,13 @@ pub(crate) fn run(global: &Global, args: Args) -> Outcome {
         volumes: solids.as_ref().map(volumes),
         boolean,
         notes,
+        doubts,
     });
-    write_report(global, &args, &report, &progress)
+    write_report(global, &args, &report, &progress)?;
+    match args.strict && report.has_doubts() {
+        true => Err(Failure::Reported(3)),
+        false => Ok(()),
+    }
 }
 
 /// Rejects outputs that overwrite an input or one another, and files that cannot be written.

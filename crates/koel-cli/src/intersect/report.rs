@@ -18,6 +18,8 @@ pub(super) struct Report {
     volumes: Option<Volumes>,
     boolean: Option<Written>,
     notes: Vec<String>,
+    /// What questions the answer.
+    doubts: Vec<String>,
 }
 #[derive(Serialize)]
 struct Cloud {
@@ -98,6 +100,7 @@ pub(super) struct Found<'a> {
     pub volumes: Option<Volumes>,
     pub boolean: Option<Written>,
     pub notes: Vec<String>,
+    pub doubts: Vec<String>,
 }
 impl Report {
     pub(super) fn new(found: Found) -> Report {
@@ -124,7 +127,12 @@ impl Report {
             volumes: found.volumes,
             boolean: found.boolean,
             notes: found.notes,
+            doubts: found.doubts,
         }
+    }
+    /// Returns whether something questions the answer.
+    pub(super) fn has_doubts(&self) -> bool {
+        !self.doubts.is_empty()
     }
     /// Formats the report for people.
     pub(super) fn text(&self) -> String {
@@ -162,6 +170,7 @@ impl Report {
             t.upload
         );
         self.notes.iter().for_each(|note| text += &format!("{note}\n"));
+        self.doubts.iter().for_each(|doubt| text += &format!("doubtful: {doubt}\n"));
         text
     }
 }
