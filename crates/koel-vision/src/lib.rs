@@ -36,8 +36,10 @@
 // * `vote`: pairs of scene points look up bases, and each is tested on 32 points; one thread per
 //   point and strip
 // * `refine`: candidates to affine maps that lie on edges; one thread per candidate
+// * `agreement`: whether the scene looks like the model under a pose, on the host
 // * `matcher`: the best candidate, and the decision whether the model is present, on the host
 mod affine;
+mod agreement;
 mod bases;
 mod corners;
 mod device;
@@ -61,6 +63,7 @@ mod vote;
 mod tests;
 
 pub use affine::Affine;
+pub use agreement::Agreement;
 pub use bases::Pass;
 pub use fit::{Freedom, PointPair, fit};
 pub use joint::JointTable;

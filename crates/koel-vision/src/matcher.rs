@@ -1,5 +1,6 @@
 //! Default matcher: the pose of a model in a scene, or its absence.
 use crate::affine::Affine;
+use crate::agreement::{Agreement, agreement};
 use crate::bases::Pass;
 use crate::edges::Edge;
 use crate::fit::{Freedom, fit};
@@ -43,6 +44,7 @@ impl Default for Options {
         let tilted = Pass {
             tilts: vec![(1.4, 4), (1.9, 6)],
             bases: 60,
+            lengths: (0.3, 0.75),
             scene_points: 1200,
             scales: (0.45, 1.5),
             a_point: 8,
@@ -65,6 +67,7 @@ impl Options {
         let level = Pass {
             tilts: vec![],
             bases: 48,
+            lengths: (0.3, 0.75),
             scene_points: 900,
             scales: (0.6, 1.5),
             a_point: 2,
@@ -131,6 +134,9 @@ pub struct Outcome {
     pub found: Option<Found>,
     /// Evidence for the best pose, in nats; at least [`Options::evidence`] if found.
     pub evidence: f32,
+    /// Comparison of the luminance of model and scene under the best pose; `None` without a pose, or
+    /// for a model from a file of version 1.
+    pub agreement: Option<Agreement>,
     /// Position of the model's centre, in scene pixels, for each candidate of the votes, and its
     /// evidence in nats.
     pub hypotheses: Vec<((f32, f32), f32)>,
@@ -140,7 +146,7 @@ pub struct Outcome {
 }
 impl Outcome {
     const NOTHING: Outcome =
-        Outcome { found: None, evidence: 0.0, hypotheses: vec![], seconds: [0.0; 3] };
+        Outcome { found: None, evidence: 0.0, agreement: None, hypotheses: vec![], seconds: [0.0; 3] };
 }
 
 /// Finder of models in scenes, on a device.
@@ -314,6 +320,12 @@ impl Matcher {
             pose = other;
         }
         let inliers = |points: &[Edge]| inliers(stream, &pose.map, points, scene, INLIER);
+        let agreement = model.patch.as_ref().map(|patch| agreement(patch, &scene.grey, &{
+            let (w, h) = model.working();
+            let (x, y) = (w / patch.width as f32, h / patch.height as f32);
+            pose.map.after(&Affine { linear: [[x, 0.0], [0.0, y]], shift: [0.5 * x - 0.5, 0.5 * y - 0.5] })
+        }));
+        let nothing = Outcome { agreement, ..nothing };
         let (votes, inliers) = (inliers(&model.points)?.len(), inliers(&model.contour)?);
         let shrunk = scene.to_image.determinant().abs().sqrt();
         let square = |i: &Inlier| (i.across * shrunk).powi(2);

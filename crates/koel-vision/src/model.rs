@@ -1,5 +1,6 @@
 //! Model of an image: points of its edges.
 use crate::affine::Affine;
+use crate::agreement::Patch;
 use crate::edges::{Edge, edges, spread, strongest_first};
 use crate::picture::Grey;
 use std::borrow::Cow;
@@ -32,6 +33,8 @@ pub struct Model {
     pub(crate) weights: Vec<f32>,
     /// Denser selection of edges.
     pub(crate) contour: Vec<Edge>,
+    /// Luminance, if known.
+    pub(crate) patch: Option<Patch>,
 }
 
 /// Error for an image with too few edges to search for.
@@ -64,11 +67,17 @@ impl Model {
     /// Fails for an image without structure: fewer than 12 points of edges.
     pub fn of(image: &Grey) -> Result<Model, TooFewEdges> {
         let (small, to_image) = working_size(image);
-        Model::of_edges(&edges(&small), image, to_image)
+        let model = Model::of_edges(&edges(&small), image, to_image)?;
+        Ok(Model { patch: Some(Patch::of(&small)), ..model })
     }
     /// Returns the width and height of the image, in pixels.
     pub fn size(&self) -> (usize, usize) {
         (self.width, self.height)
+    }
+    /// Returns the size of the image in which the points were found.
+    pub(crate) fn working(&self) -> (f32, f32) {
+        let [[x, _], [_, y]] = self.to_image.linear;
+        (self.width as f32 / x, self.height as f32 / y)
     }
     /// Returns the number of edge points that vote.
     pub fn points(&self) -> usize {
@@ -94,6 +103,7 @@ impl Model {
             points,
             weights,
             contour: chosen(CONTOUR),
+            patch: None,
         })
     }
 }
