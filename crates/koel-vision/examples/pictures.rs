@@ -82,15 +82,7 @@ fn find(folder: &Path, how: &[&str]) -> Result<(), Box<dyn Error>> {
     let mut options =
         if how.contains(&"quick") { Options::quick() } else { Options::default() };
     if how.contains(&"always") {
-        options = options.with_evidence(-1e9);
-    }
-    if let Ok(text) = std::env::var("TRY") {
-        let v = text.split(',').map(|v| v.parse().unwrap()).collect::<Vec<f32>>();
-        let pass = |k: usize, tilts: Vec<(f32, u32)>, scales| koel_vision::Pass::default().with_bases(v[k] as usize).with_scene_points(v[k + 1] as usize)
-            .with_lengths((v[k + 2], v[k + 3])).with_a_point(v[k + 4] as usize).with_quota(v[k + 5] as usize).with_around(v[k + 6]).with_tilts(tilts).with_scales(scales);
-        let mut passes = vec![pass(0, vec![], (0.6, 1.5))];
-        if v.len() > 10 { passes.push(pass(7, vec![(1.4, 4), (1.9, 6)], (0.45, 1.5))); }
-        options = options.with_passes(passes).with_kept([v[v.len() - 3] as usize, v[v.len() - 2] as usize, v[v.len() - 1] as usize]);
+        options = options.with_evidence(-1e9).with_agreement(false);
     }
     let matcher = Matcher::new(&Device::cpu()?, options)?;
     for name in std::io::stdin().lines() {
@@ -100,10 +92,11 @@ fn find(folder: &Path, how: &[&str]) -> Result<(), Box<dyn Error>> {
         let begin = cpu_seconds()?;
         let outcome = matcher.find(&Model::of(&model)?, &matcher.scene(&scene)?)?;
         println!(
-            "{{\"name\":\"{name}\",\"matrix\":{},\"evidence\":{},\"agreement\":{},\"seconds\":{}}}",
+            "{{\"name\":\"{name}\",\"matrix\":{},\"evidence\":{},\"agreement\":{},\"doubt\":{},\"seconds\":{}}}",
             matrix(outcome.found.as_ref().map(|f| &f.map)),
             outcome.evidence,
             outcome.agreement.map_or("null".into(), |a| format!("[{},{},{},{},{},{},{},{}]", a.blocks, a.agreeing, a.distinct, a.least, a.upper, a.solid, a.enclosed, a.entropy)),
+            outcome.doubt.map_or("null".into(), |d| format!("\"{d}\"")),
             cpu_seconds()? - begin
         );
     }

@@ -3,6 +3,7 @@
 //! Edges alone confuse things of one kind: another page of text, the same sign with another number.
 //! The scene is warped into the frame of the model and compared with it block by block.
 use crate::affine::Affine;
+use crate::fit::{Freedom, PointPair, fit};
 use crate::picture::Grey;
 
 /// Maximum side of a model's luminance, in pixels.
@@ -18,6 +19,13 @@ const REACH: i32 = 8;
 const STRUCTURE: f32 = 6.0;
 /// Correlation of agreeing blocks: the minimum, and the maximum of the minimum.
 const AGREES: (f32, f32) = (0.6, 0.9);
+/// Maximum number of fits of a map to the places of blocks, and the minimum number of places.
+const REFITS: usize = 8;
+const LEAST_PLACES: usize = 8;
+/// Maximum entropy, in bits, of drawings, signs and text.
+const DRAWING: f32 = 2.2;
+/// Minimum number of blocks with structure.
+const LEAST_BLOCKS: f32 = 12.0;
 /// Deviation, in grey levels, that a block of the scene may have beyond the model's where the model
 /// has little.
 const TOLERATED: f32 = 10.0;
@@ -37,7 +45,15 @@ impl Patch {
         let pixels = small.pixels.iter().map(|v| v.round().clamp(0.0, 255.0) as u8).collect();
         Patch { width: small.width, height: small.height, pixels }
     }
-    fn grey(&self) -> Grey {
+    /// Returns the entropy of the values, in bits.
+    fn entropy(&self) -> f32 {
+        let mut counts = [0u32; 16];
+        self.pixels.iter().for_each(|v| counts[(v / 16) as usize] += 1);
+        let n = self.pixels.len() as f32;
+        let part = |&c: &u32| if c > 0 { -(c as f32 / n) * (c as f32 / n).log2() } else { 0.0 };
+        counts.iter().map(part).sum()
+    }
+    pub(crate) fn grey(&self) -> Grey {
         let pixels = self.pixels.iter().map(|&v| v as f32).collect();
         Grey { width: self.width, height: self.height, pixels }
     }
@@ -64,6 +80,36 @@ pub struct Agreement {
     pub enclosed: f32,
     /// Entropy of the model's luminance, in bits; low for drawings, signs and text.
     pub entropy: f32,
+}
+
+impl Agreement {
+    /// Returns the fraction of the blocks with structure that agree.
+    pub fn share(&self) -> f32 {
+        if self.blocks > 0.0 { self.agreeing / self.blocks } else { 0.0 }
+    }
+    /// Returns whether the scene shows the model, rather than chance or a thing of the same kind.
+    ///
+    /// A photograph may be covered for the most part, if what is visible of it agrees as a whole.
+    /// The parts of a sign, a word or a page of text are parts of others too: nothing else may be in
+    /// its middle, and most of it must be visible.
+    pub(crate) fn accepts(&self, evidence: f32, required: f32) -> bool {
+        if self.blocks < LEAST_BLOCKS {
+            return false;
+        }
+        let (share, whole) = (self.share(), self.share() >= 0.8);
+        if self.entropy < DRAWING {
+            return self.upper >= 0.95
+                && self.enclosed <= (0.03 * self.blocks).max(2.0)
+                && (whole || self.solid >= 3.0 && share >= 0.5);
+        }
+        // Straight edges alone, as of buildings, prove little, unless many edges agree.
+        self.upper >= 0.85 && (self.solid >= 5.0 || whole && self.solid >= 2.0)
+            || self.upper >= 0.97 && share >= 0.35 && evidence >= 2.0 * required
+    }
+    /// Returns whether luminance alone is nearly proof, so that less evidence from edges suffices.
+    pub(crate) fn is_strong(&self) -> bool {
+        self.blocks >= 40.0 && self.upper >= 0.93 && (self.share() >= 0.8 || self.solid >= 8.0)
+    }
 }
 
 /// Gaussian blur with mirrored borders. Returns a copy for a deviation of 0.
@@ -136,6 +182,11 @@ impl Blocks {
         let (i, j) = (block % self.columns, block / self.columns);
         let part = |k: usize, n: usize, of: usize| k * of / n..(k + 1) * of / n;
         (part(i, self.columns, self.width), part(j, self.rows, self.height))
+    }
+    fn middle(&self, block: usize) -> (f32, f32) {
+        let (xs, ys) = self.extent(block);
+        let middle = |r: std::ops::Range<usize>| 0.5 * (r.start + r.end - 1) as f32;
+        (middle(xs), middle(ys))
     }
     /// Returns the correlation of a block of `a` with `b` shifted, and the deviations of both;
     /// `None` if a pixel is missing.
@@ -210,10 +261,39 @@ impl Blocks {
     }
 }
 
+/// Comparison and where the agreeing blocks are: points of the patch with their places in the
+/// scene.
+pub(crate) type Compared = (Agreement, Vec<PointPair>);
+
 /// Compares a model with a scene; `map` leads from pixels of the patch to pixels of the scene.
-pub(crate) fn agreement(patch: &Patch, scene: &Grey, map: &Affine) -> Agreement {
+///
+/// Where a model is bent, the blocks lie beside their places under the map: if so, the map is
+/// fitted to them, and the better one of both is returned.
+pub(crate) fn agreement(patch: &Patch, scene: &Grey, map: Affine, fits: bool) -> (Agreement, Affine) {
+    let (mut best, mut places) = compared(patch, scene, &map);
+    let mut map = map;
+    for _ in 0..REFITS {
+        let moved = |&(p, q): &PointPair| {
+            let (x, y) = map.apply(p);
+            (x - q.0).hypot(y - q.1)
+        };
+        let most = places.iter().map(moved).fold(0.0f32, f32::max);
+        if !fits || places.len() < LEAST_PLACES || most < 1.0 {
+            break;
+        }
+        let Some(fitted) = fit(Freedom::Affine, &places) else { break };
+        let (other, others) = compared(patch, scene, &fitted);
+        if other.agreeing < best.agreeing || other.upper < best.upper - 0.02 {
+            break;
+        }
+        (best, places, map) = (other, others, fitted);
+    }
+    (best, map)
+}
+
+fn compared(patch: &Patch, scene: &Grey, map: &Affine) -> Compared {
     let scale = map.determinant().abs().sqrt();
-    let (mut model, mut map) = (patch.grey(), *map);
+    let (mut model, mut map, mut to_patch) = (patch.grey(), *map, Affine::IDENTITY);
     if scale.is_nan() || scale < 1.0 {
         // A model is not finer than the scene.
         let small = model.shrunk((1.0 / scale).clamp(1.0, 32.0));
@@ -221,18 +301,24 @@ pub(crate) fn agreement(patch: &Patch, scene: &Grey, map: &Affine) -> Agreement 
             (model.width as f32 / small.width as f32, model.height as f32 / small.height as f32);
         let larger =
             Affine { linear: [[x, 0.0], [0.0, y]], shift: [0.5 * x - 0.5, 0.5 * y - 0.5] };
-        (model, map) = (small, map.after(&larger));
+        (model, map, to_patch) = (small, map.after(&larger), larger);
     }
     let (width, height) = (model.width, model.height);
     if width.min(height) < 2 * MIN_BLOCK {
-        return Agreement::default();
+        return Default::default();
     }
     let view = warped(scene, &map, width, height);
     let blocks = Blocks::of(width, height);
     let (a, b) = (blurred(&model, 1.0), blurred(&view, 1.0));
     let shifts = blocks.shifts(&blurred(&a, 1.5), &blurred(&b, 1.5));
     let correlations = sharpest(&blocks, (&a, &b), &shifts);
-    summary(&blocks, (&a, &b), &correlations)
+    let (agreement, agreeing) = summary(&blocks, (&a, &b), &correlations);
+    let place = |(block, shift): (usize, (i32, i32))| {
+        let (x, y) = blocks.middle(block);
+        (to_patch.apply((x, y)), map.apply((x + shift.0 as f32, y + shift.1 as f32)))
+    };
+    let agreement = Agreement { entropy: patch.entropy(), ..agreement };
+    (agreement, agreeing.into_iter().map(place).collect())
 }
 
 /// Correlation of each block, the deviations of both sides, and the shift.
@@ -321,16 +407,21 @@ enum Shows {
 }
 
 /// Counts what agrees and what does not.
-fn summary(blocks: &Blocks, (a, b): (&Grey, &Grey), correlations: &[Correlated]) -> Agreement {
+fn summary(
+    blocks: &Blocks,
+    (a, b): (&Grey, &Grey),
+    correlations: &[Correlated],
+) -> (Agreement, Vec<(usize, (i32, i32))>) {
     let structured = |c: &Correlated| c.filter(|c| c.0[1] >= STRUCTURE);
     let mut all = correlations.iter().filter_map(structured).map(|c| c.0[0]).collect::<Vec<f32>>();
     all.sort_by(f32::total_cmp);
-    let Some(&upper) = all.get(all.len() * 3 / 4) else { return Agreement::default() };
+    let Some(&upper) = all.get(all.len() * 3 / 4) else { return Default::default() };
     let least = (1.0 - 6.0 * (1.0 - upper)).clamp(AGREES.0, AGREES.1);
     let agrees = |c: &Correlated| structured(c).is_some_and(|c| c.0[0] >= least);
     let places = correlations.iter().enumerate().filter(|(_, c)| agrees(c));
     let places = places.filter_map(|(block, c)| Some((block, c.as_ref()?.1)));
-    let gain = exposure(blocks, (a, b), places).map_or(1.0, |(gain, _)| gain as f32);
+    let places = places.collect::<Vec<(usize, (i32, i32))>>();
+    let gain = exposure(blocks, (a, b), places.iter().copied()).map_or(1.0, |(gain, _)| gain as f32);
     let shows = |c: &Correlated| match c {
         None => Shows::Outside,
         Some(([_, of_model, of_scene], _)) if *of_model < STRUCTURE => {
@@ -345,7 +436,6 @@ fn summary(blocks: &Blocks, (a, b): (&Grey, &Grey), correlations: &[Correlated])
         least,
         upper,
         enclosed: enclosed(blocks, &shown) as f32,
-        entropy: entropy(a),
         ..Default::default()
     };
     for block in (0..blocks.len()).filter(|&block| shown[block] == Shows::Same) {
@@ -358,7 +448,7 @@ fn summary(blocks: &Blocks, (a, b): (&Grey, &Grey), correlations: &[Correlated])
         result.distinct += distinct;
         result.solid += if same >= 4 && other <= 1 { distinct } else { 0.0 };
     }
-    result
+    (result, places)
 }
 
 /// Returns the number of blocks that show something else and are not connected, by others such, with
@@ -386,15 +476,4 @@ fn enclosed(blocks: &Blocks, shown: &[Shows]) -> usize {
         }
     }
     (0..blocks.len()).filter(|&b| shown[b] == Shows::Other && !reached[b]).count()
-}
-
-/// Returns the entropy of the values, in bits.
-fn entropy(image: &Grey) -> f32 {
-    let mut counts = [0u32; 16];
-    for v in &image.pixels {
-        counts[(v / 16.0).clamp(0.0, 15.0) as usize] += 1;
-    }
-    let n = image.pixels.len() as f32;
-    let part = |&c: &u32| if c > 0 { -(c as f32 / n) * (c as f32 / n).log2() } else { 0.0 };
-    counts.iter().map(part).sum()
 }

@@ -38,17 +38,17 @@ pub struct Pass {
 }
 
 impl Default for Pass {
-    /// Returns the first pass of the default options: no tilts, many bases and scene points.
+    /// Returns the first pass of the default options: no tilts, many short bases, many scene points.
     fn default() -> Pass {
         Pass {
             tilts: vec![],
-            bases: 200,
-            lengths: (0.3, 0.75),
+            bases: 100,
+            lengths: (0.08, 0.25),
             scene_points: 2400,
-            scales: (0.6, 1.5),
-            a_point: 4,
-            quota: 4000,
-            around: 0.5,
+            scales: (0.45, 1.6),
+            a_point: 3,
+            quota: 500,
+            around: 0.25,
         }
     }
 }

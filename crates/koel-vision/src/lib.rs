@@ -53,10 +53,12 @@ mod models;
 pub mod paper;
 mod picture;
 mod random;
+mod range;
 mod refine;
 mod scene;
 pub mod synthetic;
 mod table;
+mod verdict;
 mod vote;
 
 #[cfg(test)]
@@ -72,6 +74,7 @@ pub use model::{Model, TooFewEdges};
 pub use models::{Models, ModelsError};
 pub use picture::{Grey, Picture, ReadError, read};
 pub use scene::Scene;
+pub use verdict::Doubt;
 
 /// Runs the README's example as a test.
 #[cfg(doctest)]

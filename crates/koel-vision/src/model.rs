@@ -67,8 +67,7 @@ impl Model {
     /// Fails for an image without structure: fewer than 12 points of edges.
     pub fn of(image: &Grey) -> Result<Model, TooFewEdges> {
         let (small, to_image) = working_size(image);
-        let model = Model::of_edges(&edges(&small), image, to_image)?;
-        Ok(Model { patch: Some(Patch::of(&small)), ..model })
+        Model::of_working(&edges(&small), (image.width, image.height), to_image, &small)
     }
     /// Returns the width and height of the image, in pixels.
     pub fn size(&self) -> (usize, usize) {
@@ -83,9 +82,14 @@ impl Model {
     pub fn points(&self) -> usize {
         self.points.len()
     }
-    /// Builds the model from an image's edges; `to_image` maps their coordinates to pixels of the
-    /// image.
-    fn of_edges(edges: &[Edge], image: &Grey, to_image: Affine) -> Result<Model, TooFewEdges> {
+    /// Builds the model of an image of the given size from the edges of its working image;
+    /// `to_image` maps their coordinates to pixels of the image.
+    pub(crate) fn of_working(
+        edges: &[Edge],
+        (width, height): (usize, usize),
+        to_image: Affine,
+        working: &Grey,
+    ) -> Result<Model, TooFewEdges> {
         let order = strongest_first(edges, |e| e.strength);
         let chosen = |(most, apart): (usize, f32)| {
             let kept = spread(edges, order.iter().copied(), apart, most);
@@ -97,13 +101,13 @@ impl Model {
         }
         let weights = independent_weights(&points);
         Ok(Model {
-            width: image.width,
-            height: image.height,
+            width,
+            height,
             to_image,
             points,
             weights,
             contour: chosen(CONTOUR),
-            patch: None,
+            patch: Some(Patch::of(working)),
         })
     }
 }

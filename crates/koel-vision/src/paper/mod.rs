@@ -239,6 +239,7 @@ pub fn match_points(
     let place = |(map, votes): &(Affine, f32)| (scene.to_image.apply(map.apply(middle)), *votes);
     Ok(Outcome {
         agreement: None,
+        doubt: None,
         evidence: outcome.found.map_or(0.0, |v| v.evidence),
         found,
         hypotheses: outcome.maps.iter().map(place).collect(),
