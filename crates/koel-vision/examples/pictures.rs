@@ -79,8 +79,7 @@ fn cpu_seconds() -> Result<f64, Box<dyn Error>> {
 }
 
 fn find(folder: &Path, how: &[&str]) -> Result<(), Box<dyn Error>> {
-    let mut options =
-        if how.contains(&"quick") { Options::quick() } else { Options::default() };
+    let mut options = if how.contains(&"quick") { Options::quick() } else { Options::default() };
     if how.contains(&"always") {
         options = options.with_evidence(-1e9).with_agreement(false);
     }
@@ -95,7 +94,10 @@ fn find(folder: &Path, how: &[&str]) -> Result<(), Box<dyn Error>> {
             "{{\"name\":\"{name}\",\"matrix\":{},\"evidence\":{},\"agreement\":{},\"doubt\":{},\"seconds\":{}}}",
             matrix(outcome.found.as_ref().map(|f| &f.map)),
             outcome.evidence,
-            outcome.agreement.map_or("null".into(), |a| format!("[{},{},{},{},{},{},{},{}]", a.blocks, a.agreeing, a.distinct, a.least, a.upper, a.solid, a.enclosed, a.entropy)),
+            outcome.agreement.map_or("null".into(), |a| format!(
+                "[{},{},{},{},{},{},{},{}]",
+                a.blocks, a.agreeing, a.distinct, a.least, a.upper, a.solid, a.enclosed, a.entropy
+            )),
             outcome.doubt.map_or("null".into(), |d| format!("\"{d}\"")),
             cpu_seconds()? - begin
         );

@@ -42,7 +42,13 @@ impl Patch {
     pub(crate) fn of(image: &Grey) -> Patch {
         let factor = (image.width.max(image.height) as f32 / SIDE).max(1.0);
         let small = if factor > 1.0 { image.shrunk(factor) } else { image.clone() };
-        let pixels = small.pixels.iter().map(|v| v.round().clamp(0.0, 255.0) as u8).collect();
+        // Dark and pale images use all values, too.
+        let mut sorted = small.pixels.clone();
+        sorted.sort_unstable_by(f32::total_cmp);
+        let part = |percent: usize| sorted[(sorted.len() - 1) * percent / 100];
+        let (low, span) = (part(1), (part(99) - part(1)).max(8.0));
+        let stretched = |v: &f32| (255.0 * (v - low) / span).round().clamp(0.0, 255.0) as u8;
+        let pixels = small.pixels.iter().map(stretched).collect();
         Patch { width: small.width, height: small.height, pixels }
     }
     /// Returns the entropy of the values, in bits.
@@ -118,9 +124,8 @@ fn blurred(image: &Grey, sigma: f32) -> Grey {
         return image.clone();
     }
     let reach = (3.0 * sigma).ceil() as isize;
-    let taps = (-reach..=reach)
-        .map(|i| (-0.5 * (i as f32 / sigma).powi(2)).exp())
-        .collect::<Vec<f32>>();
+    let taps =
+        (-reach..=reach).map(|i| (-0.5 * (i as f32 / sigma).powi(2)).exp()).collect::<Vec<f32>>();
     let sum = taps.iter().sum::<f32>();
     let taps = taps.iter().map(|t| t / sum).collect::<Vec<f32>>();
     let (w, h) = (image.width, image.height);
@@ -269,7 +274,12 @@ pub(crate) type Compared = (Agreement, Vec<PointPair>);
 ///
 /// Where a model is bent, the blocks lie beside their places under the map: if so, the map is
 /// fitted to them, and the better one of both is returned.
-pub(crate) fn agreement(patch: &Patch, scene: &Grey, map: Affine, fits: bool) -> (Agreement, Affine) {
+pub(crate) fn agreement(
+    patch: &Patch,
+    scene: &Grey,
+    map: Affine,
+    fits: bool,
+) -> (Agreement, Affine) {
     let (mut best, mut places) = compared(patch, scene, &map);
     let mut map = map;
     for _ in 0..REFITS {
@@ -299,8 +309,7 @@ fn compared(patch: &Patch, scene: &Grey, map: &Affine) -> Compared {
         let small = model.shrunk((1.0 / scale).clamp(1.0, 32.0));
         let (x, y) =
             (model.width as f32 / small.width as f32, model.height as f32 / small.height as f32);
-        let larger =
-            Affine { linear: [[x, 0.0], [0.0, y]], shift: [0.5 * x - 0.5, 0.5 * y - 0.5] };
+        let larger = Affine { linear: [[x, 0.0], [0.0, y]], shift: [0.5 * x - 0.5, 0.5 * y - 0.5] };
         (model, map, to_patch) = (small, map.after(&larger), larger);
     }
     let (width, height) = (model.width, model.height);
@@ -384,9 +393,8 @@ fn pixels<'a>(
     let (xs, ys) = blocks.extent(block);
     let (width, height) = (blocks.width, blocks.height);
     ys.flat_map(move |y| xs.clone().map(move |x| (x, y))).filter_map(move |(x, y)| {
-        let to = |at: usize, by: i32, n: usize| {
-            at.checked_add_signed(by as isize).filter(|&o| o < n)
-        };
+        let to =
+            |at: usize, by: i32, n: usize| at.checked_add_signed(by as isize).filter(|&o| o < n);
         let (u, v) = (to(x, shift.0, width)?, to(y, shift.1, height)?);
         let pair = (a.pixels[y * width + x], b.pixels[v * width + u]);
         pair.1.is_finite().then_some(pair)
@@ -421,7 +429,8 @@ fn summary(
     let places = correlations.iter().enumerate().filter(|(_, c)| agrees(c));
     let places = places.filter_map(|(block, c)| Some((block, c.as_ref()?.1)));
     let places = places.collect::<Vec<(usize, (i32, i32))>>();
-    let gain = exposure(blocks, (a, b), places.iter().copied()).map_or(1.0, |(gain, _)| gain as f32);
+    let gain =
+        exposure(blocks, (a, b), places.iter().copied()).map_or(1.0, |(gain, _)| gain as f32);
     let shows = |c: &Correlated| match c {
         None => Shows::Outside,
         Some(([_, of_model, of_scene], _)) if *of_model < STRUCTURE => {

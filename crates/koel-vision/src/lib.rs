@@ -72,7 +72,7 @@ pub use joint::JointTable;
 pub use matcher::{Found, Matcher, Options, Outcome};
 pub use model::{Model, TooFewEdges};
 pub use models::{Models, ModelsError};
-pub use picture::{Grey, Picture, ReadError, read};
+pub use picture::{Grey, Picture, ReadError, decode, read};
 pub use scene::Scene;
 pub use verdict::Doubt;
 

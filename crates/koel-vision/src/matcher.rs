@@ -105,7 +105,13 @@ impl Options {
             scales: (0.45, 1.5),
             ..level.clone()
         };
-        Options { passes: vec![level, tilted], stages: vec![], wide: false, kept: [60, 10, 2], ..Options::default() }
+        Options {
+            passes: vec![level, tilted],
+            stages: vec![],
+            wide: false,
+            kept: [60, 10, 2],
+            ..Options::default()
+        }
     }
 }
 
@@ -124,7 +130,8 @@ koel::option_setters! { Options:
 const COARSE: Schedule = Schedule { steps: 6, radii: (9.0, 5.0), along: 0.2, damping: 0.003 };
 const MIDDLE: Schedule = Schedule { steps: 12, radii: (8.0, 3.0), along: 0.2, damping: 0.001 };
 const CLOSE: Schedule = Schedule { steps: 15, radii: (5.0, 1.8), along: 0.1, damping: 0.0005 };
-pub(crate) const NO_STEPS: Schedule = Schedule { steps: 0, radii: (1.0, 1.0), along: 1.0, damping: 0.0 };
+pub(crate) const NO_STEPS: Schedule =
+    Schedule { steps: 0, radii: (1.0, 1.0), along: 1.0, damping: 0.0 };
 /// Correlation of the upper quarter of a model's blocks from which on it is not bent.
 const PRECISE: f32 = 0.97;
 
@@ -250,8 +257,10 @@ impl Matcher {
         let begin = Instant::now();
         let table = self.table([model])?;
         let built = begin.elapsed().as_secs_f64();
-        let mut outcome =
-            self.staged(&table, scene, most)?.pop().map_or(Outcome::NOTHING, |(_, outcome)| outcome);
+        let mut outcome = self
+            .staged(&table, scene, most)?
+            .pop()
+            .map_or(Outcome::NOTHING, |(_, outcome)| outcome);
         outcome.seconds[0] += built;
         Ok(outcome)
     }
