@@ -105,7 +105,7 @@ impl Agreement {
         let (share, whole) = (self.share(), self.share() >= 0.8);
         if self.entropy < DRAWING {
             return self.upper >= 0.95
-                && self.enclosed <= (0.03 * self.blocks).max(2.0)
+                && self.enclosed <= (0.02 * self.blocks).max(1.0)
                 && (whole || self.solid >= 3.0 && share >= 0.5);
         }
         // Straight edges alone, as of buildings, prove little, unless many edges agree.
