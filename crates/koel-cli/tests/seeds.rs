@@ -9,6 +9,8 @@ mod groups;
 mod map_ops;
 #[path = "../../../fuzz/checks/npy.rs"]
 mod npy;
+#[path = "../../../fuzz/checks/picture.rs"]
+mod picture;
 #[path = "../../../fuzz/checks/scan.rs"]
 mod scan;
 #[path = "../../../fuzz/checks/script.rs"]
@@ -109,6 +111,10 @@ fn groups_of_pairs() {
 #[test]
 fn numpy_arrays() {
     run("npy", 50_000, npy::check);
+}
+#[test]
+fn pictures() {
+    run("picture", 20_000, picture::check);
 }
 #[test]
 fn scans() {

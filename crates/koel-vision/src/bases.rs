@@ -9,8 +9,6 @@ use std::f32::consts::PI;
 
 /// Bins per turn of each invariant.
 pub(crate) const BINS: u32 = 24;
-/// Range of basis lengths, as fractions of the model's diagonal.
-const LENGTHS: (f32, f32) = (0.3, 0.75);
 
 /// One search for a model: the bases tried, and the number of hypotheses kept.
 ///
@@ -23,6 +21,9 @@ pub struct Pass {
     pub tilts: Vec<(f32, u32)>,
     /// Bases of the model per tilt.
     pub bases: usize,
+    /// Range of their lengths, as fractions of the model's diagonal. Short ones are more often
+    /// visible as a whole, and have fewer pairs of scene points; long ones are more precise.
+    pub lengths: (f32, f32),
     /// Scene points that pairs are made of.
     pub scene_points: usize,
     /// Range of scales, scene over model, after the tilt.
@@ -37,22 +38,24 @@ pub struct Pass {
 }
 
 impl Default for Pass {
-    /// Returns the first pass of the default options: no tilts, many bases and scene points.
+    /// Returns the first pass of the default options: no tilts, many short bases, many scene points.
     fn default() -> Pass {
         Pass {
             tilts: vec![],
-            bases: 200,
+            bases: 100,
+            lengths: (0.08, 0.25),
             scene_points: 2400,
-            scales: (0.6, 1.5),
-            a_point: 4,
-            quota: 4000,
-            around: 0.5,
+            scales: (0.45, 1.6),
+            a_point: 3,
+            quota: 500,
+            around: 0.25,
         }
     }
 }
 koel::option_setters! { Pass:
     tilts by with_tilts: Vec<(f32, u32)>;
     bases by with_bases: usize;
+    lengths by with_lengths: (f32, f32);
     scene_points by with_scene_points: usize;
     scales by with_scales: (f32, f32);
     a_point by with_a_point: usize;
@@ -166,7 +169,7 @@ impl Bases {
         for _ in 0..pass.bases * 60 {
             let (i, j) = (random.below(points.len()), random.below(points.len()));
             let length = (points[j].x - points[i].x).hypot(points[j].y - points[i].y);
-            if (LENGTHS.0 * diagonal..LENGTHS.1 * diagonal).contains(&length) {
+            if (pass.lengths.0 * diagonal..pass.lengths.1 * diagonal).contains(&length) {
                 pairs.push((i, j));
                 if pairs.len() == pass.bases {
                     break;

@@ -137,7 +137,6 @@ pub struct JointTable {
     /// Numbers that no part uses.
     free: Vec<usize>,
     parts: Vec<Part>,
-    alive: Buffer<u32>,
     points: AllPoints,
 }
 
@@ -151,7 +150,6 @@ impl JointTable {
             slots: vec![],
             free: vec![],
             parts: vec![],
-            alive: device.alloc(0)?,
             points: all_points(device, &[])?,
         })
     }
@@ -197,9 +195,6 @@ impl JointTable {
         let living = self.slots.iter().flatten().count();
         let merge = delta.len() * MERGE > base || (named - living) * MERGE > named;
         let points = all_points(&self.device, &self.slots)?;
-        let alive = self
-            .device
-            .upload(&self.slots.iter().map(|s| s.is_some() as u32).collect::<Vec<u32>>())?;
         if merge {
             let all =
                 (0..self.slots.len()).filter(|&n| self.slots[n].is_some()).collect::<Vec<usize>>();
@@ -211,7 +206,7 @@ impl JointTable {
             self.parts.truncate(1);
             self.parts.push(part);
         }
-        (self.points, self.alive) = (points, alive);
+        self.points = points;
         Ok(())
     }
     fn part(&self, mut slots: Vec<usize>) -> koel::Result<Part> {
@@ -258,9 +253,6 @@ impl JointTable {
     }
     pub(crate) fn parts(&self) -> &[Part] {
         &self.parts
-    }
-    pub(crate) fn alive(&self) -> &Buffer<u32> {
-        &self.alive
     }
     pub(crate) fn points(&self) -> &AllPoints {
         &self.points

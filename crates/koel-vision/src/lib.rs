@@ -36,8 +36,10 @@
 // * `vote`: pairs of scene points look up bases, and each is tested on 32 points; one thread per
 //   point and strip
 // * `refine`: candidates to affine maps that lie on edges; one thread per candidate
+// * `agreement`: whether the scene looks like the model under a pose, on the host
 // * `matcher`: the best candidate, and the decision whether the model is present, on the host
 mod affine;
+mod agreement;
 mod bases;
 mod corners;
 mod device;
@@ -51,24 +53,28 @@ mod models;
 pub mod paper;
 mod picture;
 mod random;
+mod range;
 mod refine;
 mod scene;
 pub mod synthetic;
 mod table;
+mod verdict;
 mod vote;
 
 #[cfg(test)]
 mod tests;
 
 pub use affine::Affine;
+pub use agreement::Agreement;
 pub use bases::Pass;
 pub use fit::{Freedom, PointPair, fit};
 pub use joint::JointTable;
 pub use matcher::{Found, Matcher, Options, Outcome};
 pub use model::{Model, TooFewEdges};
 pub use models::{Models, ModelsError};
-pub use picture::{Grey, Picture, ReadError, read};
+pub use picture::{Grey, Picture, ReadError, decode, read};
 pub use scene::Scene;
+pub use verdict::Doubt;
 
 /// Runs the README's example as a test.
 #[cfg(doctest)]

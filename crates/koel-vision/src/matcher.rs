@@ -1,15 +1,17 @@
 //! Default matcher: the pose of a model in a scene, or its absence.
 use crate::affine::Affine;
+use crate::agreement::Agreement;
 use crate::bases::Pass;
-use crate::edges::Edge;
-use crate::fit::{Freedom, fit};
+use crate::fit::Freedom;
 use crate::joint::JointTable;
 use crate::model::Model;
 use crate::picture::Grey;
-use crate::refine::{Inlier, Likelihood, Schedule, Scored, best, inliers, refined};
+use crate::refine::{Likelihood, Schedule, Scored, best, refined};
 use crate::scene::Scene;
+use crate::verdict::Doubt;
 use crate::vote::candidates;
 use koel::{Device, Stream};
+use std::ops::Range;
 use std::time::Instant;
 
 /// Options of a [`Matcher`].
@@ -31,40 +33,65 @@ pub struct Options {
     pub evidence: f32,
     /// Allowed maps; `None`: affine.
     pub freedom: Option<Freedom>,
-    /// Searches, whose candidates are refined together.
+    /// Searches, in the order of [`stages`](Self::stages).
     pub passes: Vec<Pass>,
-    /// Number of candidates per model kept after each of three refinements.
+    /// Number of passes in each stage: their candidates are refined together, and models that are
+    /// not found go on to the next stage. Passes beyond the sum are in the last stage.
+    pub stages: Vec<usize>,
+    /// Whether luminance must agree, beside edges.
+    pub agreement: bool,
+    /// Whether [`Matcher::find`] also searches reduced versions of model and scene, for scales of
+    /// 0.25 to 4.
+    pub wide: bool,
+    /// Number of candidates per model kept after each of three refinements; half as many in the
+    /// first of several stages.
     pub kept: [usize; 3],
 }
 impl Default for Options {
-    /// Returns two passes: one without tilts but with many bases and scene points, and one with
-    /// eleven tilts.
+    /// Returns a pass of many short bases, which most models in a scene are found by; for the
+    /// others, one of long bases and one with eleven tilts.
     fn default() -> Options {
+        let long = Pass {
+            tilts: vec![],
+            bases: 48,
+            lengths: (0.25, 0.6),
+            scene_points: 1200,
+            scales: (0.45, 1.6),
+            a_point: 3,
+            quota: 500,
+            around: 0.5,
+        };
         let tilted = Pass {
             tilts: vec![(1.4, 4), (1.9, 6)],
-            bases: 60,
-            scene_points: 1200,
-            scales: (0.45, 1.5),
-            a_point: 8,
-            quota: 6000,
-            around: 1.0,
+            bases: 16,
+            lengths: (0.15, 0.5),
+            scene_points: 1000,
+            a_point: 4,
+            quota: 800,
+            ..long.clone()
         };
+        let short = Pass::default();
+        let shortest = Pass { bases: 40, scene_points: 1500, quota: 200, ..short.clone() };
         Options {
             seed: 1,
             evidence: 30.0,
             freedom: None,
-            passes: vec![Pass::default(), tilted],
-            kept: [600, 30, 5],
+            passes: vec![shortest, short, long, tilted],
+            stages: vec![1, 1, 2],
+            agreement: true,
+            wide: true,
+            kept: [200, 20, 4],
         }
     }
 }
 impl Options {
-    /// Returns options with a fortieth of the work per model: for many models that are clearly
-    /// visible.
+    /// Returns options with a single stage and little work per model: for many models that are
+    /// clearly visible.
     pub fn quick() -> Options {
         let level = Pass {
             tilts: vec![],
             bases: 48,
+            lengths: (0.3, 0.75),
             scene_points: 900,
             scales: (0.6, 1.5),
             a_point: 2,
@@ -78,7 +105,13 @@ impl Options {
             scales: (0.45, 1.5),
             ..level.clone()
         };
-        Options { passes: vec![level, tilted], kept: [60, 10, 2], ..Options::default() }
+        Options {
+            passes: vec![level, tilted],
+            stages: vec![],
+            wide: false,
+            kept: [60, 10, 2],
+            ..Options::default()
+        }
     }
 }
 
@@ -87,6 +120,9 @@ koel::option_setters! { Options:
     evidence by with_evidence: f32;
     freedom by with_freedom: impl Into<Option<Freedom>>;
     passes by with_passes: Vec<Pass>;
+    stages by with_stages: Vec<usize>;
+    agreement by with_agreement: bool;
+    wide by with_wide: bool;
     kept by with_kept: [usize; 3];
 }
 
@@ -94,18 +130,10 @@ koel::option_setters! { Options:
 const COARSE: Schedule = Schedule { steps: 6, radii: (9.0, 5.0), along: 0.2, damping: 0.003 };
 const MIDDLE: Schedule = Schedule { steps: 12, radii: (8.0, 3.0), along: 0.2, damping: 0.001 };
 const CLOSE: Schedule = Schedule { steps: 15, radii: (5.0, 1.8), along: 0.1, damping: 0.0005 };
-const LAST: Schedule = Schedule { steps: 12, radii: (4.0, 1.2), along: 0.05, damping: 0.0002 };
-/// For a model that no affine map fits everywhere (it is bent, or seen in perspective): finds the
-/// best compromise instead of the best-fitting part.
-const WIDE: Schedule = Schedule { steps: 30, radii: (20.0, 9.0), along: 0.3, damping: 0.0002 };
-/// `WIDE` applies if, of the points within `WIDE_INLIER` pixels of an edge, a fraction below
-/// `CLOSE_PART` is within `CLOSE_INLIER`.
-const WIDE_INLIER: f32 = 6.0;
-const CLOSE_PART: f32 = 0.6;
-const CLOSE_INLIER: f32 = 1.5;
-const NO_STEPS: Schedule = Schedule { steps: 0, radii: (1.0, 1.0), along: 1.0, damping: 0.0 };
-/// Maximum distance of an inlier from an edge of its direction, in pixels.
-const INLIER: f32 = 3.0;
+pub(crate) const NO_STEPS: Schedule =
+    Schedule { steps: 0, radii: (1.0, 1.0), along: 1.0, damping: 0.0 };
+/// Correlation of the upper quarter of a model's blocks from which on it is not bent.
+const PRECISE: f32 = 0.97;
 
 /// Pose of a model in a scene.
 #[derive(Clone, Debug, PartialEq)]
@@ -131,6 +159,11 @@ pub struct Outcome {
     pub found: Option<Found>,
     /// Evidence for the best pose, in nats; at least [`Options::evidence`] if found.
     pub evidence: f32,
+    /// Comparison of the luminance of model and scene under the best pose; `None` without a pose, or
+    /// for a model from a file of version 1.
+    pub agreement: Option<Agreement>,
+    /// Why the best pose is not accepted.
+    pub doubt: Option<Doubt>,
     /// Position of the model's centre, in scene pixels, for each candidate of the votes, and its
     /// evidence in nats.
     pub hypotheses: Vec<((f32, f32), f32)>,
@@ -139,8 +172,33 @@ pub struct Outcome {
     pub seconds: [f64; 3],
 }
 impl Outcome {
-    const NOTHING: Outcome =
-        Outcome { found: None, evidence: 0.0, hypotheses: vec![], seconds: [0.0; 3] };
+    pub(crate) const NOTHING: Outcome = Outcome {
+        found: None,
+        evidence: 0.0,
+        agreement: None,
+        doubt: None,
+        hypotheses: vec![],
+        seconds: [0.0; 3],
+    };
+
+    /// Returns whether a further search can improve nothing: the model is found, and its visible
+    /// parts lie where the map says. A bent model may lie better elsewhere.
+    fn is_settled(&self) -> bool {
+        self.found.is_some() && self.agreement.is_none_or(|a| a.upper >= PRECISE)
+    }
+    /// Adds the result of a further search: keeps the pose that is accepted; of two, the one in
+    /// which more agrees, or else the one with more evidence.
+    pub(crate) fn merge(&mut self, mut other: Outcome) {
+        let rank = |o: &Outcome| {
+            let agreeing = o.agreement.map_or(0.0, |a| a.agreeing);
+            (o.found.is_some(), if o.found.is_some() { agreeing } else { 0.0 }, o.evidence)
+        };
+        if rank(&other) > rank(self) {
+            std::mem::swap(self, &mut other);
+        }
+        self.hypotheses.append(&mut other.hypotheses);
+        self.seconds.iter_mut().zip(other.seconds).for_each(|(all, s)| *all += s);
+    }
 }
 
 /// Finder of models in scenes, on a device.
@@ -152,8 +210,8 @@ impl Outcome {
 /// Results do not depend on the device, the number of threads or the run; they depend on
 /// [`Options::seed`].
 pub struct Matcher {
-    stream: Stream,
-    options: Options,
+    pub(crate) stream: Stream,
+    pub(crate) options: Options,
 }
 
 impl Matcher {
@@ -183,11 +241,26 @@ impl Matcher {
     /// [`find_all`](Self::find_all) build it once. Allocates, launches kernels and waits; fails if
     /// the device does.
     pub fn find(&self, model: &Model, scene: &Scene) -> koel::Result<Outcome> {
+        let mut outcome = self.find_here(model, scene, usize::MAX)?;
+        if outcome.found.is_none() && self.options.wide {
+            self.find_beyond(model, scene, &mut outcome)?;
+        }
+        Ok(outcome)
+    }
+    /// Searches at the scales of the passes, in at most `most` stages.
+    pub(crate) fn find_here(
+        &self,
+        model: &Model,
+        scene: &Scene,
+        most: usize,
+    ) -> koel::Result<Outcome> {
         let begin = Instant::now();
         let table = self.table([model])?;
         let built = begin.elapsed().as_secs_f64();
-        let mut outcome =
-            self.find_all(&table, scene)?.pop().map_or(Outcome::NOTHING, |(_, outcome)| outcome);
+        let mut outcome = self
+            .staged(&table, scene, most)?
+            .pop()
+            .map_or(Outcome::NOTHING, |(_, outcome)| outcome);
         outcome.seconds[0] += built;
         Ok(outcome)
     }
@@ -203,15 +276,69 @@ impl Matcher {
         table: &JointTable,
         scene: &Scene,
     ) -> koel::Result<Vec<(usize, Outcome)>> {
+        self.staged(table, scene, usize::MAX)
+    }
+    /// Searches in at most `most` stages.
+    fn staged(
+        &self,
+        table: &JointTable,
+        scene: &Scene,
+        most: usize,
+    ) -> koel::Result<Vec<(usize, Outcome)>> {
+        let mut wanted = table.slots().iter().map(Option::is_some).collect::<Vec<bool>>();
+        let mut outcomes: Vec<(usize, Outcome)> = vec![];
+        let stages = self.stages(table.passes().len());
+        for (number, passes) in stages.iter().take(most).enumerate() {
+            let halved = (number == 0 && stages.len() > 1) as usize;
+            let kept = self.options.kept.map(|n| n.div_ceil(1 + halved));
+            let others = self.stage(table, scene, passes.clone(), (&wanted, kept))?;
+            if number == 0 {
+                outcomes = others;
+            } else {
+                let both = outcomes.iter_mut().zip(others);
+                both.filter(|((slot, _), _)| wanted[*slot]).for_each(|((_, a), (_, b))| a.merge(b));
+            }
+            outcomes.iter().for_each(|(slot, outcome)| wanted[*slot] = !outcome.is_settled());
+            if !wanted.contains(&true) {
+                break;
+            }
+        }
+        Ok(outcomes)
+    }
+    /// Returns the passes of each stage.
+    fn stages(&self, passes: usize) -> Vec<Range<usize>> {
+        let (mut ranges, mut begin) = (vec![], 0);
+        for &n in &self.options.stages {
+            let end = (begin + n).min(passes);
+            ranges.push(begin..end);
+            begin = end;
+        }
+        match ranges.last_mut() {
+            Some(last) => last.end = passes,
+            None => ranges.push(0..passes),
+        }
+        ranges
+    }
+
+    /// Searches a scene for the wanted models of a table with some of the passes.
+    fn stage(
+        &self,
+        table: &JointTable,
+        scene: &Scene,
+        passes: Range<usize>,
+        (wanted, kept): (&[bool], [usize; 3]),
+    ) -> koel::Result<Vec<(usize, Outcome)>> {
         let begin = Instant::now();
+        let alive = wanted.iter().map(|&w| w as u32).collect::<Vec<u32>>();
+        let alive = self.stream.device().upload(&alive)?;
         let mut all = vec![];
-        for (number, pass) in table.passes().iter().enumerate() {
-            all.extend(candidates(&self.stream, scene, table, number, pass)?);
+        for number in passes {
+            all.extend(candidates(&self.stream, scene, table, number, &alive)?);
         }
         // For each model, candidates of the first pass come first.
         all.sort_by_key(|c| c.model);
         let voted = Instant::now();
-        let finalists = self.refine(table, scene, &all)?;
+        let finalists = self.refine(table, scene, &all, kept)?;
         let refined = Instant::now();
         let mut outcomes = self.verdicts(table, scene, &finalists)?;
         let n = outcomes.len().max(1) as f64;
@@ -240,8 +367,9 @@ impl Matcher {
         table: &JointTable,
         scene: &Scene,
         candidates: &[Scored],
+        kept: [usize; 3],
     ) -> koel::Result<Vec<Scored>> {
-        let (stream, points, kept) = (&self.stream, table.points(), self.options.kept);
+        let (stream, points) = (&self.stream, table.points());
         let ranked = |poses: Vec<Scored>, most: usize| -> koel::Result<Vec<Scored>> {
             Ok(best(
                 refined(stream, scene, &points.weighted, Likelihood::Fine, NO_STEPS, &poses)?,
@@ -256,98 +384,5 @@ impl Matcher {
             kept[1],
         )?;
         ranked(refined(stream, scene, &points.all, Likelihood::Fine, CLOSE, &middle)?, kept[2])
-    }
-
-    /// Runs the last refinement, on all contours, and decides.
-    fn verdicts(
-        &self,
-        table: &JointTable,
-        scene: &Scene,
-        finalists: &[Scored],
-    ) -> koel::Result<Vec<(usize, Outcome)>> {
-        let (stream, points) = (&self.stream, table.points());
-        let last = refined(stream, scene, &points.contour, Likelihood::Fine, LAST, finalists)?;
-        let last =
-            best(refined(stream, scene, &points.weighted, Likelihood::Fine, NO_STEPS, &last)?, 1);
-        let first_of = |of: &[Scored], slot: usize| of.iter().find(|c| c.model == slot).copied();
-        let outcome = |(slot, model): (usize, &Model)| {
-            let outcome = match (first_of(finalists, slot), first_of(&last, slot)) {
-                (Some(first), Some(pose)) => {
-                    self.verdict(table, model, scene, first.score.max(pose.score), pose)?
-                }
-                _ => Outcome::NOTHING,
-            };
-            Ok((slot, outcome))
-        };
-        table.models().map(outcome).collect()
-    }
-
-    /// Decides on a pose and assembles its result.
-    fn verdict(
-        &self,
-        table: &JointTable,
-        model: &Model,
-        scene: &Scene,
-        evidence: f32,
-        mut pose: Scored,
-    ) -> koel::Result<Outcome> {
-        let nothing = Outcome { evidence, ..Outcome::NOTHING };
-        if evidence < self.options.evidence {
-            return Ok(nothing);
-        }
-        let (stream, points) = (&self.stream, table.points());
-        let on_edges = inliers(stream, &pose.map, &model.contour, scene, WIDE_INLIER)?;
-        let close = on_edges.iter().filter(|i| i.off <= CLOSE_INLIER).count();
-        if (close as f32) < CLOSE_PART * on_edges.len() as f32 {
-            pose = refined(stream, scene, &points.contour, Likelihood::Loose, WIDE, &[pose])?[0];
-        }
-        if let Some(freedom) = self.options.freedom {
-            let Some(map) = self.restricted(freedom, pose.map, model, scene)? else {
-                return Ok(nothing);
-            };
-            let other = Scored { map, ..pose };
-            let scored =
-                refined(stream, scene, &points.weighted, Likelihood::Fine, NO_STEPS, &[other])?;
-            if scored[0].score < self.options.evidence {
-                return Ok(nothing);
-            }
-            pose = other;
-        }
-        let inliers = |points: &[Edge]| inliers(stream, &pose.map, points, scene, INLIER);
-        let (votes, inliers) = (inliers(&model.points)?.len(), inliers(&model.contour)?);
-        let shrunk = scene.to_image.determinant().abs().sqrt();
-        let square = |i: &Inlier| (i.across * shrunk).powi(2);
-        let rmse = (inliers.iter().map(square).sum::<f32>() / inliers.len().max(1) as f32).sqrt();
-        let to_points = model.to_image.inverse().unwrap_or(Affine::IDENTITY);
-        let found = Found {
-            map: scene.to_image.after(&pose.map).after(&to_points),
-            votes,
-            inliers: inliers.len(),
-            rmse,
-            inlier_points: inliers.iter().map(|i| scene.to_image.apply(i.at)).collect(),
-        };
-        Ok(Outcome { found: Some(found), ..nothing })
-    }
-
-    /// Finds the best map with less freedom: first the closest to `map`, then iteratively fitted to
-    /// the edges around.
-    fn restricted(
-        &self,
-        freedom: Freedom,
-        map: Affine,
-        model: &Model,
-        scene: &Scene,
-    ) -> koel::Result<Option<Affine>> {
-        let place = |p: &Edge| ((p.x, p.y), map.apply((p.x, p.y)));
-        let mut restricted = fit(freedom, &model.contour.iter().map(place).collect::<Vec<_>>());
-        for radius in [8.0, 6.0, 5.0, 4.0, INLIER, INLIER] {
-            let Some(map) = restricted else { break };
-            let pair = |i: Inlier| {
-                (i.point, (i.at.0 + i.across * i.normal.0, i.at.1 + i.across * i.normal.1))
-            };
-            let inliers = inliers(&self.stream, &map, &model.contour, scene, radius)?;
-            restricted = fit(freedom, &inliers.into_iter().map(pair).collect::<Vec<_>>());
-        }
-        Ok(restricted)
     }
 }

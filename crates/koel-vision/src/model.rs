@@ -1,5 +1,6 @@
 //! Model of an image: points of its edges.
 use crate::affine::Affine;
+use crate::agreement::Patch;
 use crate::edges::{Edge, edges, spread, strongest_first};
 use crate::picture::Grey;
 use std::borrow::Cow;
@@ -32,6 +33,8 @@ pub struct Model {
     pub(crate) weights: Vec<f32>,
     /// Denser selection of edges.
     pub(crate) contour: Vec<Edge>,
+    /// Luminance, if known.
+    pub(crate) patch: Option<Patch>,
 }
 
 /// Error for an image with too few edges to search for.
@@ -64,19 +67,29 @@ impl Model {
     /// Fails for an image without structure: fewer than 12 points of edges.
     pub fn of(image: &Grey) -> Result<Model, TooFewEdges> {
         let (small, to_image) = working_size(image);
-        Model::of_edges(&edges(&small), image, to_image)
+        Model::of_working(&edges(&small), (image.width, image.height), to_image, &small)
     }
     /// Returns the width and height of the image, in pixels.
     pub fn size(&self) -> (usize, usize) {
         (self.width, self.height)
     }
+    /// Returns the size of the image in which the points were found.
+    pub(crate) fn working(&self) -> (f32, f32) {
+        let [[x, _], [_, y]] = self.to_image.linear;
+        (self.width as f32 / x, self.height as f32 / y)
+    }
     /// Returns the number of edge points that vote.
     pub fn points(&self) -> usize {
         self.points.len()
     }
-    /// Builds the model from an image's edges; `to_image` maps their coordinates to pixels of the
-    /// image.
-    fn of_edges(edges: &[Edge], image: &Grey, to_image: Affine) -> Result<Model, TooFewEdges> {
+    /// Builds the model of an image of the given size from the edges of its working image;
+    /// `to_image` maps their coordinates to pixels of the image.
+    pub(crate) fn of_working(
+        edges: &[Edge],
+        (width, height): (usize, usize),
+        to_image: Affine,
+        working: &Grey,
+    ) -> Result<Model, TooFewEdges> {
         let order = strongest_first(edges, |e| e.strength);
         let chosen = |(most, apart): (usize, f32)| {
             let kept = spread(edges, order.iter().copied(), apart, most);
@@ -88,12 +101,13 @@ impl Model {
         }
         let weights = independent_weights(&points);
         Ok(Model {
-            width: image.width,
-            height: image.height,
+            width,
+            height,
             to_image,
             points,
             weights,
             contour: chosen(CONTOUR),
+            patch: Some(Patch::of(working)),
         })
     }
 }

@@ -3,9 +3,11 @@
 //! Little endian: `KOELMODL`, version (u32), number of models (u32). Then for each model its name
 //! (length as u32, UTF-8), width and height (u32), the map from points to pixels (6 floats), points
 //! and contour (number as u32; for each point x, y, normal x, normal y, strength, contrast as
-//! floats). The file ends with the 64-bit FNV-1a hash of everything before it. Models are
+//! floats); from version 2 on, the model's luminance (width and height as u32, both 0 if unknown;
+//! then a byte per pixel). The file ends with the 64-bit FNV-1a hash of everything before it. Models are
 //! independent: adding or removing one leaves the others unchanged.
 use crate::affine::Affine;
+use crate::agreement::Patch;
 use crate::edges::Edge;
 use crate::model::{MAX_POINTS, MIN_POINTS, Model, independent_weights};
 use koel_kernels::vision::direction::direction;
@@ -13,7 +15,9 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 const MAGIC: &[u8; 8] = b"KOELMODL";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+/// Maximum side of a stored luminance, in pixels.
+const PATCH_SIDE: u32 = 1024;
 /// Bytes per point.
 const POINT: usize = 6 * 4;
 
@@ -121,6 +125,11 @@ impl Models {
                     values.iter().for_each(|v| put(&mut out, v.to_bits()));
                 }
             }
+            let none = Patch { width: 0, height: 0, pixels: vec![] };
+            let patch = model.patch.as_ref().unwrap_or(&none);
+            put(&mut out, patch.width as u32);
+            put(&mut out, patch.height as u32);
+            out.extend(&patch.pixels);
         }
         let hash = hash(&out);
         out.extend(hash.to_le_bytes());
@@ -139,9 +148,10 @@ impl Models {
         }
         let damaged =
             |offset: usize, what| ModelsError::Damaged { path: path.into(), offset, what };
-        let mut reader = Reader { bytes, at: 8, path };
+        let mut reader = Reader { bytes, at: 8, path, version: 0 };
         let found = reader.number()?;
-        if found != VERSION {
+        reader.version = found;
+        if !(1..=VERSION).contains(&found) {
             return Err(ModelsError::Version { path: path.into(), found });
         }
         let Some((content, end)) =
@@ -174,6 +184,7 @@ struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
     path: &'a Path,
+    version: u32,
 }
 impl<'a> Reader<'a> {
     fn damaged(&self, what: &'static str) -> ModelsError {
@@ -192,6 +203,18 @@ impl<'a> Reader<'a> {
         match f32::from_bits(self.number()?) {
             v if v.abs() <= 1e6 => Ok(v),
             _ => Err(self.damaged("a coordinate before it")),
+        }
+    }
+    fn patch(&mut self) -> Result<Option<Patch>, ModelsError> {
+        let (width, height) = (self.number()?, self.number()?);
+        match (width, height) {
+            (0, 0) => Ok(None),
+            (1..=PATCH_SIDE, 1..=PATCH_SIDE) => {
+                let (width, height) = (width as usize, height as usize);
+                let pixels = self.take(width * height, "a luminance")?.to_vec();
+                Ok(Some(Patch { width, height, pixels }))
+            }
+            _ => Err(self.damaged("the size of a luminance before it")),
         }
     }
     fn side(&mut self) -> Result<usize, ModelsError> {
@@ -248,6 +271,7 @@ impl<'a> Reader<'a> {
             return Err(self.damaged("enough points for a model before it"));
         }
         let weights = independent_weights(&points);
-        Ok((name.into(), Model { width, height, to_image, points, weights, contour }))
+        let patch = if self.version > 1 { self.patch()? } else { None };
+        Ok((name.into(), Model { width, height, to_image, points, weights, contour, patch }))
     }
 }

@@ -1,5 +1,6 @@
 //! Images from files, as luminance.
 use image::{ColorType, DynamicImage, ImageDecoder, ImageReader, Limits, RgbImage};
+use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
 /// Maximum side of an image, in pixels.
@@ -27,7 +28,7 @@ impl Grey {
     /// are blended with mid-grey.
     pub fn of(image: &DynamicImage) -> Grey {
         let (width, height) = (image.width() as usize, image.height() as usize);
-        let pixels = match image {
+        let pixels: Vec<f32> = match image {
             DynamicImage::ImageLuma8(grey) => grey.as_raw().iter().map(|&v| v as f32).collect(),
             other if other.color().has_alpha() => {
                 let over_grey = |[r, g, b, a]: [f32; 4]| {
@@ -38,6 +39,9 @@ impl Grey {
             }
             other => other.to_luma32f().as_raw().iter().map(|v| 255.0 * v).collect(),
         };
+        // Files of floating-point numbers may hold any.
+        let valid = |v: f32| if v.is_nan() { 0.0 } else { v.clamp(0.0, 255.0) };
+        let pixels = pixels.into_iter().map(valid).collect();
         Grey { width, height, pixels }
     }
     /// Interpolates linearly between pixels; `None` outside.
@@ -113,7 +117,7 @@ pub enum ReadError {
         source: std::io::Error,
     },
     /// The first bytes match no supported format.
-    #[error("{}: not an image: expected PNG, JPEG, BMP or PNM", path.display())]
+    #[error("{}: not an image: expected PNG, JPEG, BMP, PNM, TIFF, WebP or GIF", path.display())]
     Format {
         /// Path of the file.
         path: PathBuf,
@@ -139,40 +143,38 @@ pub enum ReadError {
     },
 }
 
-/// Reads a PNG, JPEG, BMP or PNM file with 8 or 16 bits, grey or colour, rotated upright according
-/// to its EXIF orientation.
+/// Reads a PNG, JPEG, BMP, PNM, TIFF, WebP or GIF file with 8 or 16 bits, grey or colour, rotated
+/// upright according to its EXIF orientation. Of an animation, reads the first frame.
 ///
 /// The content determines the format, not the name. Errors: see [`ReadError`]. A file that declares
 /// more than 16,384 pixels per side or 1 GiB is refused before anything is allocated for it.
 pub fn read(path: &Path) -> Result<Picture, ReadError> {
+    let bytes =
+        std::fs::read(path).map_err(|source| ReadError::Open { path: path.into(), source })?;
+    decode(&bytes, path, MAX_MEMORY)
+}
+
+/// Decodes the bytes of an image file like [`read`]; errors name `path`. Refuses what would take
+/// more than `most` bytes decoded.
+pub fn decode(bytes: &[u8], path: &Path, most: u64) -> Result<Picture, ReadError> {
     let at = || path.to_path_buf();
-    let open = |source| ReadError::Open { path: at(), source };
-    let decode = |source| ReadError::Decode { path: at(), source };
-    let mut reader = ImageReader::open(path).and_then(|r| r.with_guessed_format()).map_err(open)?;
-    // The guess falls back on the name, which proves nothing.
-    let content = std::fs::File::open(path)
-        .and_then(|file| {
-            let mut head = vec![];
-            std::io::Read::read_to_end(&mut std::io::Read::take(file, 64), &mut head)?;
-            Ok(head)
-        })
-        .map_err(open)?;
-    let format = image::guess_format(&content).map_err(|_| ReadError::Format { path: at() })?;
-    reader.set_format(format);
+    let fault = |source| ReadError::Decode { path: at(), source };
+    let format = image::guess_format(bytes).map_err(|_| ReadError::Format { path: at() })?;
+    let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
     reader.no_limits();
     let mut decoder = reader.into_decoder().map_err(|e| match e {
         image::ImageError::Unsupported(_) => ReadError::Format { path: at() },
-        other => decode(other),
+        other => fault(other),
     })?;
     let (width, height) = decoder.dimensions();
-    if width.max(height) > LONGEST_SIDE || decoder.total_bytes() > MAX_MEMORY {
+    if width.max(height) > LONGEST_SIDE || decoder.total_bytes() > most {
         return Err(ReadError::TooLarge { path: at(), width, height });
     }
     let mut limits = Limits::no_limits();
-    limits.max_alloc = Some(2 * MAX_MEMORY);
-    decoder.set_limits(limits).map_err(decode)?;
-    let orientation = decoder.orientation().map_err(decode)?;
-    let mut image = DynamicImage::from_decoder(decoder).map_err(decode)?;
+    limits.max_alloc = Some(2 * most);
+    decoder.set_limits(limits).map_err(fault)?;
+    let orientation = decoder.orientation().map_err(fault)?;
+    let mut image = DynamicImage::from_decoder(decoder).map_err(fault)?;
     image.apply_orientation(orientation);
     Ok(Picture::of(&image))
 }

@@ -29,6 +29,8 @@ pub struct Scene {
     pub(crate) point_words: Vec<u32>,
     /// Per-pixel maps of the edges.
     pub(crate) maps: Maps,
+    /// Luminance, in the edges' coordinates, in host memory.
+    pub(crate) grey: Grey,
 }
 
 impl Scene {
@@ -50,6 +52,7 @@ impl Scene {
             points,
             point_words,
             maps,
+            grey: small.into_owned(),
         })
     }
     /// Returns the nearest-edge maps as a kernel argument.

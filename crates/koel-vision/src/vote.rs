@@ -14,7 +14,8 @@ const STRIPS: usize = 32;
 /// time.
 const RESIDENT: usize = 4096;
 
-/// Returns the best candidates of pass number `pass`, grouped by model, best first: maps from the
+/// Returns the best candidates of pass number `pass` for the models whose word of `alive` is not 0,
+/// grouped by model, best first: maps from the
 /// model's points to the scene's.
 ///
 /// Takes one fill and a launch for each part of the table, in which each pair of scene points looks
@@ -25,8 +26,9 @@ pub(crate) fn candidates(
     scene: &Scene,
     table: &JointTable,
     pass: usize,
-    options: &Pass,
+    alive: &Buffer<u32>,
 ) -> koel::Result<Vec<Scored>> {
+    let options = &table.passes()[pass];
     let Pass { scene_points, a_point, quota, .. } = options;
     let points = scene.points().min(*scene_points);
     let models = table.slots().len();
@@ -44,7 +46,7 @@ pub(crate) fn candidates(
     }
     let mut best = stream.device().alloc::<u64>(slots as usize)?;
     best.view_mut().fill_bytes(0, stream)?;
-    vote(stream, scene, table, pass, options, &mut best)?;
+    vote(stream, scene, table, pass, alive, &mut best)?;
     let of_model = |(slot, kept): (usize, &[u64])| {
         let Some(Prepared { bases, .. }) = &table.slots()[slot] else { return vec![] };
         first_hypotheses(kept, *a_point, *quota)
@@ -68,9 +70,10 @@ fn vote(
     scene: &Scene,
     table: &JointTable,
     pass: usize,
-    Pass { scene_points, scales, a_point, .. }: &Pass,
+    alive: &Buffer<u32>,
     best: &mut Buffer<u64>,
 ) -> koel::Result<()> {
+    let Pass { scene_points, scales, a_point, .. } = &table.passes()[pass];
     let points = scene.points().min(*scene_points);
     let strips = (stream.device().parallelism() * RESIDENT / points)
         .clamp(STRIPS, points.max(STRIPS)) as u32;
@@ -99,7 +102,7 @@ fn vote(
                 starts: of_pass.starts.view().arg("starts", stream)?,
                 entries: of_pass.entries.view().arg("entries", stream)?,
                 tests: of_pass.tests.view().arg("tests", stream)?,
-                alive: table.alive().view().arg("alive", stream)?,
+                alive: alive.view().arg("alive", stream)?,
             };
             vision_vote::launch(
                 stream,

@@ -12,7 +12,8 @@ fn options(bases: usize, points: usize, quota: usize) -> Options {
         .with_bases(bases / 2)
         .with_a_point(2)
         .with_around(1.0);
-    Options::default().with_passes(vec![level, tilted])
+    // A table is searched only at the scales of its passes.
+    Options::default().with_passes(vec![level, tilted]).with_wide(false)
 }
 fn part(image: &Grey, x: usize, y: usize, width: usize, height: usize) -> Grey {
     let at = |i: usize| image.pixels[(y + i / width) * image.width + x + i % width];

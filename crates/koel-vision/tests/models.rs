@@ -51,8 +51,8 @@ fn every_cut_and_every_flipped_bit_is_refused() {
     assert!(matches!(load(&[&whole[..], b"x"].concat()), Err(ModelsError::Damaged { .. })));
     assert!(matches!(load(b"PK\x03\x04 something else"), Err(ModelsError::Foreign { .. })));
     let mut newer = whole;
-    newer[8] = 2;
-    assert!(matches!(load(&newer), Err(ModelsError::Version { found: 2, .. })));
+    newer[8] = 3;
+    assert!(matches!(load(&newer), Err(ModelsError::Version { found: 3, .. })));
 }
 
 /// The time per model grows with the square of its points: a file may not have more of them than a
@@ -83,10 +83,25 @@ fn more_points_than_a_model_has_are_refused() {
         let mut content = whole[..start].to_vec();
         edges(&mut content, points);
         edges(&mut content, contour);
+        // Luminance of 0 x 0 pixels: unknown.
+        content.extend([0; 8]);
         let loaded = load(&sealed(&content));
         assert_eq!(loaded.is_ok(), is_model, "{points} points, {contour} of the contour");
         let says = "a valid number of points before it";
         assert!(is_model || loaded.is_err_and(|e| e.to_string().ends_with(says)));
+    }
+    // Version 1 ends after the contour.
+    let mut first = whole[..start].to_vec();
+    first[8] = 1;
+    edges(&mut first, 260);
+    edges(&mut first, 12);
+    assert_eq!(load(&sealed(&first)).unwrap().iter().len(), 1);
+    for size in [[0, 5], [5, 0], [1025, 1], [u32::MAX, u32::MAX], [900, 900]] {
+        let mut content = whole[..start].to_vec();
+        edges(&mut content, 260);
+        edges(&mut content, 12);
+        size.iter().for_each(|n: &u32| content.extend(n.to_le_bytes()));
+        assert!(load(&sealed(&content)).is_err(), "luminance of {size:?} pixels");
     }
 }
 

@@ -49,6 +49,32 @@ fn every_pixel_format_gives_the_same_luminance() {
     }
 }
 
+/// The formats beside PNG hold the same values; TIFF also 16 bits and floating-point numbers.
+#[test]
+fn every_file_format_is_read() {
+    let (folder, halves) = (Folder::new(), halves(8, 4));
+    let rgb = DynamicImage::ImageRgb8(halves.to_rgb8());
+    for (format, image) in [
+        (ImageFormat::Tiff, &halves),
+        (ImageFormat::Tiff, &DynamicImage::ImageLuma16(halves.to_luma16())),
+        (ImageFormat::Tiff, &DynamicImage::ImageRgb32F(halves.to_rgb32f())),
+        (ImageFormat::WebP, &rgb),
+        (ImageFormat::Gif, &rgb),
+        (ImageFormat::Bmp, &rgb),
+    ] {
+        // The name says nothing.
+        let picture = read(&folder.file("a.dat", &encoded(image, format))).unwrap();
+        for (at, v) in picture.grey.pixels.iter().enumerate() {
+            let expected = if at % 8 < 4 { 0.0 } else { 255.0 };
+            assert!((v - expected).abs() < 1.0, "{format:?}, pixel {at}: {v}");
+        }
+    }
+    let odd = [f32::NAN, f32::INFINITY, -3.0, 7.0].repeat(3);
+    let odd = DynamicImage::ImageRgb32F(image::ImageBuffer::from_raw(2, 2, odd).unwrap());
+    let grey = read(&folder.file("odd.tif", &encoded(&odd, ImageFormat::Tiff))).unwrap().grey;
+    assert!(grey.pixels.iter().all(|v| (0.0..=255.0).contains(v)), "{grey:?}");
+}
+
 #[test]
 fn transparency_shows_mid_grey() {
     let clear = image::RgbaImage::from_pixel(3, 3, image::Rgba([255, 0, 0, 0]));

@@ -36,7 +36,8 @@ pub(crate) struct MatchArgs {
     /// Points that --method paper uses: edges or corners
     #[arg(long, value_name = "KIND", default_value = "edges")]
     pub features: Features,
-    /// Do 1/40 of the work: for many models that are clearly visible
+    /// Do less work, in one stage and at scales of 0.45 to 1.5: for many models that are clearly
+    /// visible
     #[arg(long)]
     pub quick: bool,
     /// Draw the scene with the model's outline and inliers to this file; for frames, a pattern such

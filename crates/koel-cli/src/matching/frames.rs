@@ -4,7 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Extensions of image files.
-const EXTENSIONS: [&str; 8] = ["png", "jpg", "jpeg", "bmp", "pgm", "ppm", "pnm", "pbm"];
+const EXTENSIONS: [&str; 12] =
+    ["png", "jpg", "jpeg", "bmp", "pgm", "ppm", "pnm", "pbm", "tif", "tiff", "webp", "gif"];
 
 /// The images of a scene.
 pub(super) enum Frames {

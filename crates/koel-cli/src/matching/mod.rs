@@ -13,7 +13,9 @@ use frames::{Frames, Pattern};
 use indicatif::{ProgressBar, ProgressStyle};
 use koel::Stream;
 use koel_vision::paper::{Features, PaperOptions, PointSet, match_points};
-use koel_vision::{Found, Grey, JointTable, Matcher, Model, Models, Options, Picture, Scene};
+use koel_vision::{
+    Doubt, Found, Grey, JointTable, Matcher, Model, Models, Options, Picture, Scene,
+};
 use report::{Match, Report, Timings, matrix};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -215,6 +217,11 @@ impl<'a> Search<'a> {
         scene: &Scene,
     ) -> koel::Result<Vec<koel_vision::Outcome>> {
         let Some(options) = &self.paper else {
+            // A single model is also searched for at scales beyond those of the table.
+            let mut models = self.models.iter();
+            if let (Some((_, model)), None) = (models.next(), models.next()) {
+                return Ok(vec![self.matcher.find(model, scene)?]);
+            }
             let outcomes = self.matcher.find_all(&self.table, scene)?;
             return Ok(outcomes.into_iter().map(|(_, outcome)| outcome).collect());
         };
@@ -230,11 +237,18 @@ impl<'a> Search<'a> {
     }
     /// Merges the outcomes of all models.
     fn collect(&self, outcomes: Vec<koel_vision::Outcome>) -> Results<'_> {
-        let mut results =
-            Results { found: vec![], hypotheses: vec![], evidence: f32::MIN, seconds: [0.0; 3] };
+        let mut results = Results {
+            found: vec![],
+            hypotheses: vec![],
+            evidence: f32::MIN,
+            doubt: None,
+            seconds: [0.0; 3],
+        };
         for ((name, model), mut outcome) in self.models.iter().zip(outcomes) {
             results.seconds.iter_mut().zip(outcome.seconds).for_each(|(all, s)| *all += s);
-            results.evidence = results.evidence.max(outcome.evidence);
+            if outcome.evidence > results.evidence {
+                (results.evidence, results.doubt) = (outcome.evidence, outcome.doubt);
+            }
             results.hypotheses.append(&mut outcome.hypotheses);
             if let Some(found) = outcome.found.clone() {
                 results.found.push(FoundModel { name, model, outcome, found });
@@ -252,7 +266,10 @@ impl<'a> Search<'a> {
                 let reason = match scene.edges() == 0 {
                     true => "the scene has no edges".into(),
                     false if self.models.iter().len() == 0 => "there are no models".into(),
-                    false => format!("not enough evidence for it ({evidence:.0} nats)"),
+                    false => match results.doubt {
+                        Some(doubt) => format!("{doubt} ({evidence:.0} nats)"),
+                        None => format!("not enough evidence for it ({evidence:.0} nats)"),
+                    },
                 };
                 Report::nothing(
                     name,
@@ -296,6 +313,8 @@ struct Results<'a> {
     hypotheses: Vec<((f32, f32), f32)>,
     /// Greatest evidence for any model.
     evidence: f32,
+    /// Doubt about that model's pose.
+    doubt: Option<Doubt>,
     /// Sums over all models: tables and votes, refinement, verdict.
     seconds: [f64; 3],
 }

@@ -18,6 +18,9 @@ pub(super) struct Report {
     pub scene: String,
     /// Evidence for the best pose, in nats.
     pub evidence: f32,
+    /// Fraction of the model's structure that looks the same in the scene, if compared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agreement: Option<f32>,
     /// Why nothing was found.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -69,6 +72,7 @@ impl Report {
             model,
             scene,
             evidence,
+            agreement: None,
             reason: Some(reason),
             matches: vec![],
             timings_ms: Timings::default(),
@@ -82,6 +86,7 @@ impl Report {
             votes: found.votes,
             rmse_px: Some(found.rmse),
             inliers: found.inliers,
+            agreement: outcome.agreement.map(|a| a.share()),
             reason: None,
             ..Report::nothing(scene, Some(model), outcome.evidence, String::new())
         }

@@ -238,6 +238,8 @@ pub fn match_points(
         to_points.apply((0.5 * (model.size.0 - 1) as f32, 0.5 * (model.size.1 - 1) as f32));
     let place = |(map, votes): &(Affine, f32)| (scene.to_image.apply(map.apply(middle)), *votes);
     Ok(Outcome {
+        agreement: None,
+        doubt: None,
         evidence: outcome.found.map_or(0.0, |v| v.evidence),
         found,
         hypotheses: outcome.maps.iter().map(place).collect(),

@@ -1,0 +1,224 @@
+//! Verdict: the last refinement of a few poses, and the decision whether one is the model's.
+use crate::affine::Affine;
+use crate::agreement::{Agreement, agreement};
+use crate::edges::Edge;
+use crate::fit::{Freedom, fit};
+use crate::joint::JointTable;
+use crate::matcher::{Found, Matcher, NO_STEPS, Outcome};
+use crate::model::Model;
+use crate::refine::{Inlier, Likelihood, Schedule, Scored, best, inliers, refined};
+use crate::scene::Scene;
+
+const LAST: Schedule = Schedule { steps: 12, radii: (4.0, 1.2), along: 0.05, damping: 0.0002 };
+/// For a model that no affine map fits everywhere (it is bent, or seen in perspective): finds the
+/// best compromise instead of the best-fitting part.
+const WIDE: Schedule = Schedule { steps: 30, radii: (20.0, 9.0), along: 0.3, damping: 0.0002 };
+/// `WIDE` applies if, of the points within `WIDE_INLIER` pixels of an edge, a fraction below
+/// `CLOSE_PART` is within `CLOSE_INLIER`.
+const WIDE_INLIER: f32 = 6.0;
+const CLOSE_PART: f32 = 0.6;
+const CLOSE_INLIER: f32 = 1.5;
+/// Maximum distance of an inlier from an edge of its direction, in pixels.
+const INLIER: f32 = 3.0;
+
+/// Poses of a model that are compared with the scene's luminance, and the fraction of the required
+/// evidence that suffices for a pose with nearly proof from luminance.
+const COMPARED: usize = 3;
+const STRONG: f32 = 1.0 / 3.0;
+/// Maximum ratio of the scales along the two axes of a map, and its range of scales in the images
+/// that are searched: beyond it, poses are chance.
+const MAX_TILT: f32 = 3.0;
+const SCALES: (f32, f32) = (0.35, 2.1);
+
+/// Reason why a pose is not accepted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Doubt {
+    /// The evidence from edges is less than [`Options::evidence`](crate::Options::evidence).
+    Evidence,
+    /// The scale or the tilt of the pose is outside the range that is searched.
+    Range,
+    /// The scene has edges like the model's, but does not look like it: see [`Agreement`].
+    Agreement,
+    /// No map of the allowed [`Freedom`] lies on the edges.
+    Freedom,
+}
+impl std::fmt::Display for Doubt {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Doubt::Evidence => "not enough evidence for it",
+            Doubt::Range => "its pose would be outside the range of scales and tilts",
+            Doubt::Agreement => "edges like its own, but the picture differs",
+            Doubt::Freedom => "no map of the allowed kind",
+        })
+    }
+}
+
+impl Matcher {
+    /// Runs the last refinement, on all contours, and decides.
+    pub(crate) fn verdicts(
+        &self,
+        table: &JointTable,
+        scene: &Scene,
+        finalists: &[Scored],
+    ) -> koel::Result<Vec<(usize, Outcome)>> {
+        let (stream, points) = (&self.stream, table.points());
+        let last = refined(stream, scene, &points.contour, Likelihood::Fine, LAST, finalists)?;
+        let last = best(
+            refined(stream, scene, &points.weighted, Likelihood::Fine, NO_STEPS, &last)?,
+            COMPARED,
+        );
+        let outcome = |(slot, model): (usize, &Model)| {
+            let first = finalists.iter().find(|c| c.model == slot);
+            let mut outcome: Option<Outcome> = None;
+            for (rank, pose) in last.iter().filter(|c| c.model == slot).enumerate() {
+                let before = first.filter(|_| rank == 0).map_or(f32::MIN, |f| f.score);
+                let evidence = pose.score.max(before);
+                let one = self.verdict(table, model, scene, evidence, *pose)?;
+                let found = one.found.is_some();
+                match &mut outcome {
+                    Some(outcome) => outcome.merge(one),
+                    None => outcome = Some(one),
+                }
+                if found {
+                    break;
+                }
+            }
+            Ok((slot, outcome.unwrap_or(Outcome::NOTHING)))
+        };
+        table.models().map(outcome).collect()
+    }
+
+    /// Decides on a pose and assembles its result.
+    fn verdict(
+        &self,
+        table: &JointTable,
+        model: &Model,
+        scene: &Scene,
+        evidence: f32,
+        mut pose: Scored,
+    ) -> koel::Result<Outcome> {
+        let refused = |doubt| Ok(Outcome { evidence, doubt: Some(doubt), ..Outcome::NOTHING });
+        let required = self.options.evidence;
+        let compares = self.options.agreement && model.patch.is_some();
+        if evidence < if compares { STRONG * required } else { required } {
+            return refused(Doubt::Evidence);
+        }
+        let (stream, points) = (&self.stream, table.points());
+        let on_edges = inliers(stream, &pose.map, &model.contour, scene, WIDE_INLIER)?;
+        let close = on_edges.iter().filter(|i| i.off <= CLOSE_INLIER).count();
+        if (close as f32) < CLOSE_PART * on_edges.len() as f32 {
+            pose = refined(stream, scene, &points.contour, Likelihood::Loose, WIDE, &[pose])?[0];
+        }
+        if let Some(freedom) = self.options.freedom {
+            let Some(map) = self.restricted(freedom, pose.map, model, scene)? else {
+                return refused(Doubt::Freedom);
+            };
+            let other = Scored { map, ..pose };
+            let scored =
+                refined(stream, scene, &points.weighted, Likelihood::Fine, NO_STEPS, &[other])?;
+            if scored[0].score < required {
+                return refused(Doubt::Evidence);
+            }
+            pose = other;
+        }
+        let mut compared = None;
+        if self.options.agreement {
+            let (agreement, doubt) = self.compare(model, scene, evidence, &mut pose);
+            if let Some(doubt) = doubt {
+                return Ok(Outcome { agreement, ..refused(doubt)? });
+            }
+            compared = agreement;
+        }
+        let found = self.found(model, scene, &pose)?;
+        Ok(Outcome { found: Some(found), evidence, agreement: compared, ..Outcome::NOTHING })
+    }
+
+    /// Compares the luminance of model and scene under a pose, which it may improve. Returns the
+    /// comparison, and the doubt about the pose.
+    fn compare(
+        &self,
+        model: &Model,
+        scene: &Scene,
+        evidence: f32,
+        pose: &mut Scored,
+    ) -> (Option<Agreement>, Option<Doubt>) {
+        if !in_range(&pose.map) {
+            return (None, Some(Doubt::Range));
+        }
+        let Some(patch) = &model.patch else { return (None, None) };
+        let to_points = patch_to_points(model, patch.width, patch.height);
+        let fits = self.options.freedom.is_none();
+        let (agreement, map) = agreement(patch, &scene.grey, pose.map.after(&to_points), fits);
+        if let Some(back) = to_points.inverse() {
+            pose.map = map.after(&back);
+        }
+        let required = self.options.evidence * if agreement.is_strong() { STRONG } else { 1.0 };
+        let doubt = match (
+            evidence >= required,
+            in_range(&pose.map),
+            agreement.accepts(evidence, self.options.evidence),
+        ) {
+            (false, ..) => Some(Doubt::Evidence),
+            (_, false, _) => Some(Doubt::Range),
+            (.., false) => Some(Doubt::Agreement),
+            _ => None,
+        };
+        (Some(agreement), doubt)
+    }
+
+    /// Describes a pose that is accepted.
+    fn found(&self, model: &Model, scene: &Scene, pose: &Scored) -> koel::Result<Found> {
+        let inliers = |points: &[Edge]| inliers(&self.stream, &pose.map, points, scene, INLIER);
+        let (votes, inliers) = (inliers(&model.points)?.len(), inliers(&model.contour)?);
+        let shrunk = scene.to_image.determinant().abs().sqrt();
+        let square = |i: &Inlier| (i.across * shrunk).powi(2);
+        let rmse = (inliers.iter().map(square).sum::<f32>() / inliers.len().max(1) as f32).sqrt();
+        let to_points = model.to_image.inverse().unwrap_or(Affine::IDENTITY);
+        Ok(Found {
+            map: scene.to_image.after(&pose.map).after(&to_points),
+            votes,
+            inliers: inliers.len(),
+            rmse,
+            inlier_points: inliers.iter().map(|i| scene.to_image.apply(i.at)).collect(),
+        })
+    }
+
+    /// Finds the best map with less freedom: first the closest to `map`, then iteratively fitted to
+    /// the edges around.
+    fn restricted(
+        &self,
+        freedom: Freedom,
+        map: Affine,
+        model: &Model,
+        scene: &Scene,
+    ) -> koel::Result<Option<Affine>> {
+        let place = |p: &Edge| ((p.x, p.y), map.apply((p.x, p.y)));
+        let mut restricted = fit(freedom, &model.contour.iter().map(place).collect::<Vec<_>>());
+        for radius in [8.0, 6.0, 5.0, 4.0, INLIER, INLIER] {
+            let Some(map) = restricted else { break };
+            let pair = |i: Inlier| {
+                (i.point, (i.at.0 + i.across * i.normal.0, i.at.1 + i.across * i.normal.1))
+            };
+            let inliers = inliers(&self.stream, &map, &model.contour, scene, radius)?;
+            restricted = fit(freedom, &inliers.into_iter().map(pair).collect::<Vec<_>>());
+        }
+        Ok(restricted)
+    }
+}
+
+/// Returns the map from pixels of a model's patch to the coordinates of its points.
+fn patch_to_points(model: &Model, width: usize, height: usize) -> Affine {
+    let (w, h) = model.working();
+    let (x, y) = (w / width as f32, h / height as f32);
+    Affine { linear: [[x, 0.0], [0.0, y]], shift: [0.5 * x - 0.5, 0.5 * y - 0.5] }
+}
+
+/// Returns whether a map has a scale and a tilt that are searched.
+fn in_range(map: &Affine) -> bool {
+    let [[a, b], [c, d]] = map.linear;
+    let (area, square) = (map.determinant(), a * a + b * b + c * c + d * d);
+    // With singular values s and t: area = s t, square = s^2 + t^2.
+    let scale = area.max(0.0).sqrt();
+    scale >= SCALES.0 && scale <= SCALES.1 && square <= (MAX_TILT + 1.0 / MAX_TILT) * area
+}

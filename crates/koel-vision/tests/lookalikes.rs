@@ -1,0 +1,132 @@
+//! Things of one kind have the same edges in part: only the model itself is found. Scales and sizes
+//! far from the model's own.
+use koel::Device;
+use koel_vision::synthetic::texture;
+use koel_vision::{Affine, Grey, Matcher, Model, Options, Outcome};
+
+fn find(options: Options, model: &Grey, scene: &Grey) -> Outcome {
+    let matcher = Matcher::new(&Device::cpu().unwrap(), options).unwrap();
+    matcher.find(&Model::of(model).unwrap(), &matcher.scene(scene).unwrap()).unwrap()
+}
+fn bits(seed: u64) -> u64 {
+    let mut x = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    x = (x ^ x >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    x = (x ^ x >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    x ^ x >> 31
+}
+/// Averages 3 x 3 pixels of a drawing, as a scanner would.
+fn drawn(width: usize, height: usize, dark: impl Fn(f32, f32) -> bool) -> Grey {
+    let at = |i: usize| {
+        let (x, y) = ((i % width) as f32, (i / width) as f32);
+        let inked = (0..9).filter(|k| dark(x + (k % 3) as f32 / 3.0, y + (k / 3) as f32 / 3.0));
+        240.0 - 220.0 * inked.count() as f32 / 9.0
+    };
+    Grey { width, height, pixels: (0..width * height).map(at).collect() }
+}
+/// Lines of letters, each of 3 x 5 cells, from an alphabet of ten.
+fn text(seed: u64) -> Grey {
+    drawn(220, 160, |x, y| {
+        let (column, row) = ((x / 16.0) as u64, (y / 26.0) as u64);
+        let (cx, cy) = ((x % 16.0 / 4.0) as u64, (y % 26.0 / 4.0) as u64);
+        let letter = bits(seed * 1000 + row * 40 + column) % 10;
+        cx < 3 && cy < 5 && bits(77 + letter) >> (3 * cy + cx) & 1 == 1
+    })
+}
+/// A round sign with a digit of seven segments.
+fn sign(segments: u8) -> Grey {
+    drawn(140, 140, move |x, y| {
+        let r = (x - 70.0).hypot(y - 70.0);
+        let bars = [(50, 35, 40, 10), (80, 35, 10, 35), (80, 70, 10, 35), (50, 95, 40, 10)];
+        let more = [(50, 70, 10, 35), (50, 35, 10, 35), (50, 65, 40, 10)];
+        let inside = |&(left, top, w, h): &(i32, i32, i32, i32)| {
+            (left as f32..(left + w) as f32).contains(&x)
+                && (top as f32..(top + h) as f32).contains(&y)
+        };
+        let bars = bars.iter().chain(&more).enumerate();
+        (56.0..66.0).contains(&r)
+            || bars.into_iter().any(|(k, bar)| segments >> k & 1 == 1 && inside(bar))
+    })
+}
+fn pasted(model: &Grey, scene: &Grey, map: &Affine) -> Grey {
+    let back = map.inverse().unwrap();
+    let n = map.determinant().sqrt().recip().ceil().max(1.0) as usize;
+    let offset = |k: usize| (k as f32 + 0.5) / n as f32 - 0.5;
+    let at = |i: usize| {
+        let (x, y) = ((i % scene.width) as f32, (i / scene.width) as f32);
+        let part = |k: usize| {
+            let (u, v) = back.apply((x + offset(k % n), y + offset(k / n)));
+            model.at(u, v).unwrap_or(scene.pixels[i])
+        };
+        (0..n * n).map(part).sum::<f32>() / (n * n) as f32
+    };
+    Grey {
+        width: scene.width,
+        height: scene.height,
+        pixels: (0..scene.pixels.len()).map(at).collect(),
+    }
+}
+
+#[test]
+fn another_page_and_another_sign_are_not_the_model() {
+    // The digits 9, 2, 4 and 7.
+    let signs = [0b110_1111, 0b101_1011, 0b110_0110, 0b000_0111].map(sign);
+    let pages = [1, 2].map(text);
+    let background = texture(420, 320, 5);
+    let map = Affine::similarity(0.2, 1.1, (70.0, 70.0), (200.0, 150.0));
+    for (things, kind) in [(&signs[..], "sign"), (&pages[..], "page")] {
+        for (number, other) in things.iter().enumerate() {
+            let scene = pasted(other, &background, &map);
+            let model = &things[0];
+            let outcome = find(Options::default(), model, &scene);
+            match (number, &outcome.found) {
+                (0, Some(found)) => {
+                    let error = found.map.corner_error(&map, model.width, model.height);
+                    assert!(error < 2.0, "{kind}: {error} px");
+                    assert!(outcome.agreement.unwrap().enclosed <= 2.0, "{kind}: {outcome:?}");
+                }
+                (0, None) => panic!("{kind}: {:?}, {:?}", outcome.doubt, outcome.agreement),
+                (_, found) => {
+                    assert_eq!(*found, None, "{kind} {number}: {:?}", outcome.agreement);
+                    assert!(outcome.doubt.is_some(), "{kind} {number}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn scales_of_a_quarter_to_four() {
+    let (model, background) = (texture(260, 200, 8), texture(900, 760, 9));
+    for scale in [0.3, 3.2] {
+        let map = Affine::similarity(0.3, scale, (129.5, 99.5), (440.0, 380.0));
+        let outcome = find(Options::default(), &model, &pasted(&model, &background, &map));
+        let Some(found) = outcome.found else {
+            panic!("scale {scale}: {} nats, {:?}", outcome.evidence, outcome.doubt)
+        };
+        let error = found.map.corner_error(&map, 260, 200);
+        assert!(error < 3.0 * scale.max(1.0), "scale {scale}: {error} px");
+    }
+    let map = Affine::similarity(0.3, 0.4, (129.5, 99.5), (440.0, 380.0));
+    let scene = pasted(&model, &background, &map);
+    assert_eq!(find(Options::default().with_wide(false), &model, &scene).found, None);
+}
+
+/// Both images are reduced, by different factors.
+#[test]
+fn a_large_model_in_a_larger_scene() {
+    let small = texture(470, 360, 3);
+    let enlarged = |g: &Grey, width: usize, height: usize, by: f32, x0: f32, y0: f32| {
+        let at = |i: usize| {
+            let (x, y) = ((i % width) as f32, (i / width) as f32);
+            g.at((x / by + x0).min(469.0), (y / by + y0).min(359.0)).unwrap()
+        };
+        Grey { width, height, pixels: (0..width * height).map(at).collect() }
+    };
+    let scene = enlarged(&small, 3700, 2800, 8.0, 0.0, 0.0);
+    let model = enlarged(&small, 1400, 1000, 8.0, 150.0, 100.0);
+    let outcome = find(Options::default(), &model, &scene);
+    let found =
+        outcome.found.unwrap_or_else(|| panic!("{} nats, {:?}", outcome.evidence, outcome.doubt));
+    let truth = Affine { linear: [[1.0, 0.0], [0.0, 1.0]], shift: [1200.0, 800.0] };
+    assert!(found.map.corner_error(&truth, 1400, 1000) < 12.0, "{:?}", found.map);
+}
