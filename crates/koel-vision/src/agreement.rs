@@ -96,8 +96,8 @@ impl Agreement {
     /// Returns whether the scene shows the model, rather than chance or a thing of the same kind.
     ///
     /// A photograph may be covered for the most part, if what is visible of it agrees as a whole.
-    /// The parts of a sign, a word or a page of text are parts of others too: nothing else may be in
-    /// its middle, and most of it must be visible.
+    /// The parts of a sign, a word or a page of text are parts of others too: nothing else may be
+    /// in its middle, and most of it must be visible.
     pub(crate) fn accepts(&self, evidence: f32, required: f32) -> bool {
         if self.blocks < LEAST_BLOCKS {
             return false;
@@ -414,12 +414,15 @@ enum Shows {
     Outside,
 }
 
+/// A block, and its displacement in the scene.
+type Place = (usize, (i32, i32));
+
 /// Counts what agrees and what does not.
 fn summary(
     blocks: &Blocks,
     (a, b): (&Grey, &Grey),
     correlations: &[Correlated],
-) -> (Agreement, Vec<(usize, (i32, i32))>) {
+) -> (Agreement, Vec<Place>) {
     let structured = |c: &Correlated| c.filter(|c| c.0[1] >= STRUCTURE);
     let mut all = correlations.iter().filter_map(structured).map(|c| c.0[0]).collect::<Vec<f32>>();
     all.sort_by(f32::total_cmp);
@@ -428,7 +431,7 @@ fn summary(
     let agrees = |c: &Correlated| structured(c).is_some_and(|c| c.0[0] >= least);
     let places = correlations.iter().enumerate().filter(|(_, c)| agrees(c));
     let places = places.filter_map(|(block, c)| Some((block, c.as_ref()?.1)));
-    let places = places.collect::<Vec<(usize, (i32, i32))>>();
+    let places = places.collect::<Vec<Place>>();
     let gain =
         exposure(blocks, (a, b), places.iter().copied()).map_or(1.0, |(gain, _)| gain as f32);
     let shows = |c: &Correlated| match c {
@@ -460,8 +463,8 @@ fn summary(
     (result, places)
 }
 
-/// Returns the number of blocks that show something else and are not connected, by others such, with
-/// the border of the model.
+/// Returns the number of blocks that show something else and are not connected, by others such,
+/// with the border of the model.
 fn enclosed(blocks: &Blocks, shown: &[Shows]) -> usize {
     let open = |block: usize| matches!(shown[block], Shows::Other | Shows::Outside);
     let (columns, rows) = (blocks.columns, blocks.rows);

@@ -38,7 +38,8 @@ pub struct Pass {
 }
 
 impl Default for Pass {
-    /// Returns the first pass of the default options: no tilts, many short bases, many scene points.
+    /// Returns the first pass of the default options: no tilts, many short bases, many scene
+    /// points.
     fn default() -> Pass {
         Pass {
             tilts: vec![],

@@ -159,8 +159,8 @@ pub struct Outcome {
     pub found: Option<Found>,
     /// Evidence for the best pose, in nats; at least [`Options::evidence`] if found.
     pub evidence: f32,
-    /// Comparison of the luminance of model and scene under the best pose; `None` without a pose, or
-    /// for a model from a file of version 1.
+    /// Comparison of the luminance of model and scene under the best pose; `None` without a pose,
+    /// or for a model from a file of version 1.
     pub agreement: Option<Agreement>,
     /// Why the best pose is not accepted.
     pub doubt: Option<Doubt>,

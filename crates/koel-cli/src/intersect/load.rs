@@ -173,8 +173,8 @@ fn orient_mesh(path: &Path, mesh: &mut Mesh) -> Notes {
     }
     if found.crowded_edges > 0 {
         notes.doubts.push(format!(
-            "{file}: {} edges belong to more than two faces: where faces are two-sided, they cancel \
-             each other, and labels and volumes are uncertain",
+            "{file}: {} edges belong to more than two faces: where faces are two-sided, they \
+             cancel each other, and labels and volumes are uncertain",
             found.crowded_edges
         ));
     }

@@ -83,8 +83,8 @@ impl Positions {
 }
 
 /// Returns the origin for these positions: the middle of their box, rounded to a power of two that
-/// is about as long as the box, so that subtracting it is exact. Zero if the points are not far from
-/// it, lose nothing, or are one point.
+/// is about as long as the box, so that subtracting it is exact. Zero if the points are not far
+/// from it, lose nothing, or are one point.
 fn origin_of(all: &[[f64; 3]]) -> [f64; 3] {
     let (mut min, mut max) = ([f64::INFINITY; 3], [f64::NEG_INFINITY; 3]);
     let mut is_exact = true;
