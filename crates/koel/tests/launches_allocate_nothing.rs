@@ -50,6 +50,8 @@ fn calls_allocate_nothing() {
             values.view_mut().copy_from(keys.view(), &other)?;
             values.view_mut().copy_from(keys.view(), &stream)
         });
+        let mut on_host = [0; 4];
+        allocations(&device, "copy_to_host", || keys.view().copy_to_host(&mut on_host));
         let (table, mut sums) =
             (device.upload(&[!0u64; 256]).unwrap(), device.upload(&[9u32; 256]).unwrap());
         allocations(&device, "launch", || {

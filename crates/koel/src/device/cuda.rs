@@ -20,8 +20,8 @@ use cudarc::driver::sys::{
 };
 use cudarc::driver::{DriverError, result};
 use koel_simt::{Image, KernelSpec};
-use staging::Staging;
 pub(super) use staging::{Column, pieces_of};
+use staging::{MIN_BYTES, Staging};
 use std::collections::HashMap;
 use std::ffi::CString;
 use std::mem::MaybeUninit;
@@ -306,15 +306,19 @@ impl Cuda {
         to: &mut [MaybeUninit<u8>],
         after: Option<&CudaStream>,
     ) -> Result<()> {
-        let (pieces, bytes) = (pieces_of(to), to.len());
-        let parts = pieces.split(to);
-        let take = |i: usize, [piece]: [&[u8]; 1]| {
-            parts.take(i).write_copy_of_slice(piece);
-        };
-        let column = Column { address: from, size: 1 };
-        // SAFETY: guaranteed by the caller.
-        if let Some(copied) = unsafe { self.download([column], pieces, after, &take) } {
-            return copied;
+        let bytes = to.len();
+        // A copy of a few words allocates nothing.
+        if bytes >= MIN_BYTES {
+            let pieces = pieces_of(to);
+            let parts = pieces.split(&mut *to);
+            let take = |i: usize, [piece]: [&[u8]; 1]| {
+                parts.take(i).write_copy_of_slice(piece);
+            };
+            let column = Column { address: from, size: 1 };
+            // SAFETY: guaranteed by the caller.
+            if let Some(copied) = unsafe { self.download([column], pieces, after, &take) } {
+                return copied;
+            }
         }
         if let Some(stream) = after {
             stream.synchronize()?;

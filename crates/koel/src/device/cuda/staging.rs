@@ -13,7 +13,7 @@ use cudarc::driver::{result, sys};
 use std::time::Instant;
 
 /// Smaller copies are left to the driver.
-const MIN_BYTES: usize = 64 << 10;
+pub(in crate::device) const MIN_BYTES: usize = 64 << 10;
 /// Bytes up to which one thread copies all: others would wake up too late.
 const MAX_ALONE: usize = 1 << 20;
 /// Maximum number of threads that help: they copy as fast as host memory allows.
