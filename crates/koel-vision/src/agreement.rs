@@ -309,7 +309,7 @@ fn compared(patch: &Patch, scene: &Grey, map: &Affine) -> Compared {
         let small = model.shrunk((1.0 / scale).clamp(1.0, 32.0));
         let (x, y) =
             (model.width as f32 / small.width as f32, model.height as f32 / small.height as f32);
-        let larger = Affine { linear: [[x, 0.0], [0.0, y]], shift: [0.5 * x - 0.5, 0.5 * y - 0.5] };
+        let larger = Affine::between_sizes(x, y);
         (model, map, to_patch) = (small, map.after(&larger), larger);
     }
     let (width, height) = (model.width, model.height);
@@ -322,7 +322,7 @@ fn compared(patch: &Patch, scene: &Grey, map: &Affine) -> Compared {
     let shifts = blocks.shifts(&blurred(&a, 1.5), &blurred(&b, 1.5));
     let correlations = sharpest(&blocks, (&a, &b), &shifts);
     let (agreement, agreeing) = summary(&blocks, (&a, &b), &correlations);
-    let place = |(block, shift): (usize, (i32, i32))| {
+    let place = |(block, shift): Place| {
         let (x, y) = blocks.middle(block);
         (to_patch.apply((x, y)), map.apply((x + shift.0 as f32, y + shift.1 as f32)))
     };
@@ -365,14 +365,10 @@ fn sharpest(blocks: &Blocks, (a, b): (&Grey, &Grey), shifts: &[(i32, i32)]) -> V
     best.1
 }
 
-/// Fits `scene = gain * model + offset` to the pixels of agreeing blocks.
-fn exposure(
-    blocks: &Blocks,
-    (a, b): (&Grey, &Grey),
-    agreeing: impl Iterator<Item = (usize, (i32, i32))>,
-) -> Option<(f64, f64)> {
+/// Returns the gain of the fit `scene = gain * model + offset` to the pixels of agreeing blocks.
+fn gain_of(blocks: &Blocks, (a, b): (&Grey, &Grey), agreeing: &[Place]) -> Option<f64> {
     let (mut n, mut sa, mut sb, mut aa, mut ab) = (0.0f64, 0.0, 0.0, 0.0, 0.0);
-    for (block, shift) in agreeing {
+    for &(block, shift) in agreeing {
         for (u, v) in pixels(blocks, (a, b), block, shift) {
             let (u, v) = (u as f64, v as f64);
             (n, sa, sb, aa, ab) = (n + 1.0, sa + u, sb + v, aa + u * u, ab + u * v);
@@ -380,7 +376,7 @@ fn exposure(
     }
     let variance = n * aa - sa * sa;
     let gain = (n * ab - sa * sb) / variance;
-    (variance > 0.0 && gain > 0.05).then(|| (gain, (sb - gain * sa) / n))
+    (variance > 0.0 && gain > 0.05).then_some(gain)
 }
 
 /// Returns the pixels of a block in both images.
@@ -432,8 +428,7 @@ fn summary(
     let places = correlations.iter().enumerate().filter(|(_, c)| agrees(c));
     let places = places.filter_map(|(block, c)| Some((block, c.as_ref()?.1)));
     let places = places.collect::<Vec<Place>>();
-    let gain =
-        exposure(blocks, (a, b), places.iter().copied()).map_or(1.0, |(gain, _)| gain as f32);
+    let gain = gain_of(blocks, (a, b), &places).map_or(1.0, |gain| gain as f32);
     let shows = |c: &Correlated| match c {
         None => Shows::Outside,
         Some(([_, of_model, of_scene], _)) if *of_model < STRUCTURE => {

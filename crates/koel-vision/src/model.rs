@@ -56,7 +56,7 @@ pub(crate) fn working_size(image: &Grey) -> (Cow<'_, Grey>, Affine) {
     let small = image.shrunk(factor);
     let (x, y) =
         (image.width as f32 / small.width as f32, image.height as f32 / small.height as f32);
-    let to_image = Affine { linear: [[x, 0.0], [0.0, y]], shift: [0.5 * x - 0.5, 0.5 * y - 0.5] };
+    let to_image = Affine::between_sizes(x, y);
     (Cow::Owned(small), to_image)
 }
 

@@ -63,8 +63,7 @@ impl Matcher {
 
 /// Returns the map from pixels of a reduced image to those of the original of the given size.
 fn between(small: &Grey, width: f32, height: f32) -> Affine {
-    let (x, y) = (width / small.width as f32, height / small.height as f32);
-    Affine { linear: [[x, 0.0], [0.0, y]], shift: [0.5 * x - 0.5, 0.5 * y - 0.5] }
+    Affine::between_sizes(width / small.width as f32, height / small.height as f32)
 }
 
 /// Returns a model of the same image at `factor` times fewer pixels per side, from the luminance

@@ -210,8 +210,7 @@ impl Matcher {
 /// Returns the map from pixels of a model's patch to the coordinates of its points.
 fn patch_to_points(model: &Model, width: usize, height: usize) -> Affine {
     let (w, h) = model.working();
-    let (x, y) = (w / width as f32, h / height as f32);
-    Affine { linear: [[x, 0.0], [0.0, y]], shift: [0.5 * x - 0.5, 0.5 * y - 0.5] }
+    Affine::between_sizes(w / width as f32, h / height as f32)
 }
 
 /// Returns whether a map has a scale and a tilt that are searched.
