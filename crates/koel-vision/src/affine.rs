@@ -13,8 +13,8 @@ impl Affine {
     /// Identity map.
     pub const IDENTITY: Affine = Affine { linear: [[1.0, 0.0], [0.0, 1.0]], shift: [0.0, 0.0] };
 
-    /// Returns the map from the pixels of an image to those of the same image with `x` and `y` times
-    /// as many pixels along its axes. Pixel centres are at whole numbers.
+    /// Returns the map from the pixels of an image to those of the same image with `x` and `y`
+    /// times as many pixels along its axes. Pixel centres are at whole numbers.
     pub(crate) fn between_sizes(x: f32, y: f32) -> Affine {
         Affine { linear: [[x, 0.0], [0.0, y]], shift: [0.5 * x - 0.5, 0.5 * y - 0.5] }
     }
