@@ -22,6 +22,8 @@ const AGREES: (f32, f32) = (0.6, 0.9);
 /// Maximum number of fits of a map to the places of blocks, and the minimum number of places.
 const REFITS: usize = 8;
 const LEAST_PLACES: usize = 8;
+/// Correlation of the upper quarter of a model's blocks from which on it is not bent.
+const PRECISE: f32 = 0.97;
 /// Maximum entropy, in bits, of drawings, signs and text.
 const DRAWING: f32 = 2.2;
 /// Minimum number of blocks with structure.
@@ -111,6 +113,10 @@ impl Agreement {
         // Straight edges alone, as of buildings, prove little, unless many edges agree.
         self.upper >= 0.85 && (self.solid >= 5.0 || whole && self.solid >= 2.0)
             || self.upper >= 0.97 && share >= 0.35 && evidence >= 2.0 * required
+    }
+    /// Returns whether the visible parts lie where the map says: the model is not bent.
+    pub(crate) fn is_precise(&self) -> bool {
+        self.upper >= PRECISE
     }
     /// Returns whether luminance alone is nearly proof, so that less evidence from edges suffices.
     pub(crate) fn is_strong(&self) -> bool {
@@ -272,8 +278,9 @@ pub(crate) type Compared = (Agreement, Vec<PointPair>);
 
 /// Compares a model with a scene; `map` leads from pixels of the patch to pixels of the scene.
 ///
-/// Where a model is bent, the blocks lie beside their places under the map: if so, the map is
-/// fitted to them, and the better one of both is returned.
+/// Where a model is bent, the blocks lie beside their places under the map, and few are alike to the
+/// last detail: if so, the map is fitted to them, and the better one of both is returned. The map of
+/// a rigid model is exact on its edges, and blocks that agree by chance would only spoil it.
 pub(crate) fn agreement(
     patch: &Patch,
     scene: &Grey,
@@ -288,7 +295,7 @@ pub(crate) fn agreement(
             (x - q.0).hypot(y - q.1)
         };
         let most = places.iter().map(moved).fold(0.0f32, f32::max);
-        if !fits || places.len() < LEAST_PLACES || most < 1.0 {
+        if !fits || best.is_precise() || places.len() < LEAST_PLACES || most < 1.0 {
             break;
         }
         let Some(fitted) = fit(Freedom::Affine, &places) else { break };

@@ -132,8 +132,6 @@ const MIDDLE: Schedule = Schedule { steps: 12, radii: (8.0, 3.0), along: 0.2, da
 const CLOSE: Schedule = Schedule { steps: 15, radii: (5.0, 1.8), along: 0.1, damping: 0.0005 };
 pub(crate) const NO_STEPS: Schedule =
     Schedule { steps: 0, radii: (1.0, 1.0), along: 1.0, damping: 0.0 };
-/// Correlation of the upper quarter of a model's blocks from which on it is not bent.
-const PRECISE: f32 = 0.97;
 
 /// Pose of a model in a scene.
 #[derive(Clone, Debug, PartialEq)]
@@ -184,7 +182,7 @@ impl Outcome {
     /// Returns whether a further search can improve nothing: the model is found, and its visible
     /// parts lie where the map says. A bent model may lie better elsewhere.
     fn is_settled(&self) -> bool {
-        self.found.is_some() && self.agreement.is_none_or(|a| a.upper >= PRECISE)
+        self.found.is_some() && self.agreement.is_none_or(|a| a.is_precise())
     }
     /// Adds the result of a further search: keeps the pose that is accepted; of two, the one in
     /// which more agrees, or else the one with more evidence.

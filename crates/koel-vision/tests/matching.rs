@@ -27,11 +27,10 @@ fn little() -> Options {
 #[test]
 fn the_harder_levels_are_solved() {
     let device = Device::cpu().unwrap();
-    // Known defect: half-occluded pair 11 is found six pixels off, because a pose that fits the
-    // visible part is accepted early. Pairs 12 to 17 are found within 0.3.
+    // Blocks of the covered half of pair 11 agree by chance: they once moved the map by six pixels.
     for (level, seed) in [
         (Level::Noise, 11),
-        (Level::Occluded50, 12),
+        (Level::Occluded50, 11),
         (Level::Displaced5, 11),
         (Level::Sheared, 11),
         (Level::Cluttered, 11),
