@@ -262,7 +262,7 @@ static ALONE: Mutex<()> = Mutex::new(());
 fn on_all(what: &str, run: impl Fn(&Trial<'_>) -> u32) {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     for device in devices() {
-        let (old, new) = if is_fast(&device) { (100_000, 230_000) } else { (600, 2000) };
+        let (old, new) = if is_fast(&device) { (50_000, 115_000) } else { (400, 1300) };
         let failed = run(&Trial { device: &device, old, new });
         println!("{device:?}: {failed} allocations of {what} failed");
         assert!(failed > 0);

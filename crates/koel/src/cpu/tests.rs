@@ -287,7 +287,7 @@ fn keys_of_every_kind<L: Pairing>() {
 }
 /// In more than one bin, and with the second copies far from the first.
 fn duplicates_of_every_kind<L: Pairing>() {
-    for n in [scaled(2000), scaled(60_000)] {
+    for n in [scaled(2000), scaled(20_000)] {
         let distinct = random_keys::<L>(n, 6);
         let values = numbers::<L>(n);
         let twice = (0..n).map(|i| distinct[i % n.div_ceil(2)]).collect::<Vec<_>>();

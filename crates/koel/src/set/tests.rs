@@ -468,7 +468,7 @@ fn combinations<K: Key>(seed: u64) {
     let mut tuned = SetCombiner::<K>::new(stream.device()).unwrap();
     let mut small = SetCombiner::with_tuning(stream.device(), small_sizes::<K>()).unwrap();
     for (a, b) in
-        [(0..0, 0..0), (0..1, 0..0), (0..0, 0..1), (0..500, 250..260), (0..3000, 1000..5000)]
+        [(0..0, 0..0), (0..1, 0..0), (0..0, 0..1), (0..500, 250..260), (0..2000, 700..3000)]
     {
         let (mut a, mut b) = (keys(a, 3), keys(b, 3));
         // The same arrays again, with copies and the ambiguous key in one or the other.
