@@ -280,6 +280,7 @@ pub const ALL: &[&KernelSpec] = &[
     &crate::spatial::index::spatial_number_bricks::SPEC,
     &crate::spatial::index::spatial_number_cells::SPEC,
     &crate::spatial::sums::spatial_order_points::SPEC,
+    &crate::spatial::place::spatial_place_points::SPEC,
     &crate::spatial::sums::spatial_rank_points::SPEC,
     &crate::spatial::flood::spatial_seed::SPEC,
     &crate::spatial::dipoles::spatial_sum_dipoles::SPEC,

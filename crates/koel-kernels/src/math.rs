@@ -49,6 +49,22 @@ pub fn length(v: [f32; 3]) -> f32 {
     sqrt(v[0] * v[0] + v[1] * v[1] + v[2] * v[2])
 }
 
+/// Returns a vector of length 1 in the same direction; 0 for a vector that has none.
+#[inline(always)]
+pub fn unit(v: [f32; 3]) -> [f32; 3] {
+    let [x, y, z] = [v[0].abs(), v[1].abs(), v[2].abs()];
+    let xy = if x > y { x } else { y };
+    let most = if xy > z { xy } else { z };
+    // Of components near 1 the squares neither overflow nor vanish.
+    let near = [v[0] / most, v[1] / most, v[2] / most];
+    let length = length(near);
+    if length >= 1.0 && length.is_finite() {
+        [near[0] / length, near[1] / length, near[2] / length]
+    } else {
+        [0.0; 3]
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -61,5 +77,16 @@ mod tests {
             assert!((f64::from(exp_neg(x)) / exact - 1.0).abs() < 4e-5, "{x}");
         }
         assert_eq!((exp_neg(0.0), exp_neg(88.0), exp_neg(f32::NAN)), (1.0, 0.0, 0.0));
+    }
+
+    #[test]
+    fn units_have_length_one_or_zero() {
+        for v in [[3.0, 4.0, 12.0], [0.0, -1e-40, 0.0], [3e38, -3e38, 3e38], [1e-30, 1e-38, 0.0]] {
+            let unit = unit(v);
+            assert!((length(unit) - 1.0).abs() < 1e-6, "{v:?}: {unit:?}");
+            assert!((0..3).all(|a| unit[a] == 0.0 || unit[a].signum() == v[a].signum()));
+        }
+        let nothing = [[0.0; 3], [f32::NAN, 1.0, 0.0], [1.0, 0.0, f32::INFINITY], [f32::NAN; 3]];
+        assert!(nothing.into_iter().all(|v| unit(v) == [0.0; 3]));
     }
 }

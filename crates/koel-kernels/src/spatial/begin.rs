@@ -1,4 +1,4 @@
-//! Start of a frame: sets the motions of the clouds and clears all counts.
+//! Start of a frame: sets the motions and sizes of the clouds and clears all counts.
 use super::area::BINS;
 use super::clouds::{Motion, Motions};
 use super::index::BrickMarks;
@@ -6,8 +6,8 @@ use super::layout::Shape;
 use super::state;
 use koel_simt::{Buf, Thread, kernel, unroll};
 
-/// Writes the motions of both clouds to device memory, where the kernels of a recorded graph find
-/// new ones each time. Clears the state, the bitmap of bricks with its counts, and the histogram of
+/// Writes the motions and sizes of both clouds to device memory, where the kernels of a recorded
+/// graph find new ones each time. Clears the rest of the state, the bitmap of bricks with its counts, and the histogram of
 /// areas. One thread per word of the longest of these.
 #[kernel(image = SPATIAL, threads = 128, independent, native_v3)]
 pub fn spatial_begin(
@@ -18,7 +18,7 @@ pub fn spatial_begin(
     histogram: Buf<u32>,
     state: Buf<u32>,
 ) {
-    let Motions { a: motion_a, b: motion_b } = given;
+    let Motions { a: motion_a, b: motion_b, points: [points_a, points_b] } = given;
     let BrickMarks { occupied, counts, shape } = bricks;
     let i = t.global_id();
     if i < 2 {
@@ -33,7 +33,8 @@ pub fn spatial_begin(
         });
     }
     if i < state::WORDS as u32 {
-        state.store(i, 0);
+        let of_b = if i == state::GIVEN + 1 { points_b } else { 0 };
+        state.store(i, if i == state::GIVEN { points_a } else { of_b });
     }
     if i < 2 * BINS {
         histogram.store(i, 0);

@@ -90,7 +90,7 @@ impl Motion {
     }
 }
 
-/// Motions of both clouds: a kernel argument.
+/// Motions and sizes of both clouds in a frame: a kernel argument.
 #[derive(Clone, Copy, PartialEq, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Motions {
@@ -98,4 +98,6 @@ pub struct Motions {
     pub a: Motion,
     /// Cloud B.
     pub b: Motion,
+    /// Number of points of each, without padding.
+    pub points: [u32; 2],
 }

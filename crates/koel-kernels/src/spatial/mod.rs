@@ -1,8 +1,8 @@
 //! Intersection of two clouds of oriented points in one voxel grid: where they meet, and which part
 //! of each lies inside the other.
 //!
-//! In the order of the data flow: [`begin`] takes the poses; [`voxelize`] turns the points of both
-//! [`clouds`] into voxels; [`index`] numbers the occupied cells of all [levels](layout) without
+//! In the order of the data flow: [`place`] takes new points, [`begin`] the poses; [`voxelize`] turns
+//! the points of both [`clouds`] into voxels; [`index`] numbers the occupied cells of all [levels](layout) without
 //! gaps and looks up a cell's number; [`sums`] adds up points and normals per voxel; [`area`]
 //! computes the surface area per point; [`dipoles`] turns voxels into oriented pieces of surface
 //! and sums them over the levels; [`marks`] finds intersections and free cells; [`winding`] (far
@@ -15,7 +15,8 @@
 //!
 //! | module | from | to |
 //! |---|---|---|
-//! | begin | [`Motions`] | [`BrickMarks`], cleared |
+//! | place | [`PointsIn`] | the points of [`Clouds`], as [`PointsOut`] |
+//! | begin | [`Motions`], numbers of points | [`BrickMarks`], cleared |
 //! | voxelize | [`Clouds`] | [`VoxelsOut`], and in it the `BrickMarks` |
 //! | index | the `BrickMarks`, the voxels' keys | [`BricksOut`], [`CellMarks`] |
 //! | index | [`BricksIn`] | [`IndexOut`] |
@@ -30,6 +31,8 @@
 //! | winding | `Surfaces`, [`VoxelQueries`] | margins of undecided voxels |
 //! | labels | `Index`, [`MarginsIn`] | labels |
 //!
+//! [`PointsIn`]: place::PointsIn
+//! [`PointsOut`]: place::PointsOut
 //! [`Motions`]: clouds::Motions
 //! [`Clouds`]: clouds::Clouds
 //! [`VoxelsOut`]: voxelize::VoxelsOut
@@ -68,6 +71,7 @@ pub mod layout;
 pub mod margins;
 pub mod marks;
 pub mod nearby;
+pub mod place;
 pub mod solid;
 pub mod sums;
 pub mod voxelize;
@@ -115,8 +119,10 @@ pub mod state {
     pub const BRICKS: u32 = POINTS + 23;
     /// Number of points of each cloud outside the grid or not finite, including padding.
     pub const DROPPED: u32 = POINTS + 24;
+    /// Number of points of each cloud, without padding.
+    pub const GIVEN: u32 = POINTS + 26;
     /// Number of words.
-    pub const WORDS: usize = POINTS as usize + 26;
+    pub const WORDS: usize = POINTS as usize + 28;
 }
 
 /// Marks: where a voxel lies relative to the other cloud.

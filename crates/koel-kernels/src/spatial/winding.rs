@@ -99,8 +99,9 @@ impl PointVoxels {
     /// but few points.
     #[inline(always)]
     #[track_caller]
-    fn sample(self, i: u32) -> u32 {
-        let (first, n) = self.groups.points((i >= SAMPLES) as u32);
+    fn sample(self, i: u32, state: In<u32>) -> u32 {
+        let cloud = (i >= SAMPLES) as u32;
+        let (first, n) = (self.groups.points(cloud).0, state.get(state::GIVEN + cloud));
         self.voxels.get(first + ((i % SAMPLES) as u64 * n as u64 / SAMPLES as u64) as u32)
     }
 }
@@ -190,7 +191,7 @@ pub fn spatial_wind_units(
         let (i, (level, corners)) = (turn.query, turn.of_level(split));
         turn.advance();
         let (cell, cloud, finest) = if i < 2 * SAMPLES {
-            (samples.sample(i), i / SAMPLES, 0)
+            (samples.sample(i, state), i / SAMPLES, 0)
         } else {
             let cell = units.get(i - 2 * SAMPLES);
             let (of_cell, cloud, _) = index.cell(cell);

@@ -4,8 +4,10 @@ use super::{IntersectError, MAX_POINTS, Side};
 use crate::grid::Grid;
 use crate::key::Order;
 use crate::mesh::PointCloud;
-use koel::{Buffer, Device, Stream};
+use koel::{Buffer, Device, Stream, View};
+use koel_kernels::math::unit;
 use koel_kernels::spatial::clouds::{Clouds, GROUP, Groups};
+use koel_kernels::spatial::place::{Place, PointsIn, PointsOut, spatial_place_points};
 use rayon::prelude::*;
 
 /// Points of both clouds, A first, each padded to groups of four, and the per-point results of a
@@ -13,11 +15,13 @@ use rayon::prelude::*;
 pub(super) struct Points {
     /// Coordinates x, y, z, then the normals, as `f32` bits.
     values: [Buffer<u32>; 6],
-    /// Points given, without and with padding.
+    /// Points given, and their places with padding.
     counts: [usize; 2],
     padded: [usize; 2],
-    /// Index of the given point at each position.
+    /// Index of the given point for each place.
     order: [Vec<u32>; 2],
+    /// The same on the device, once points have been replaced.
+    places: [Option<Buffer<u32>>; 2],
     /// Voxel keys.
     pub keys: Buffer<u32>,
     /// Positions in the voxel.
@@ -34,20 +38,26 @@ pub(super) struct Points {
     downloaded: Vec<u8>,
 }
 impl Points {
-    /// Checks both clouds, sorts each by voxel, and uploads them.
+    /// Checks both clouds, sorts each by voxel, and uploads them; with places for at least `room`
+    /// points of each.
     pub(super) fn upload(
         device: &Device,
         a: &PointCloud,
         b: &PointCloud,
         grid: &Grid,
+        room: [usize; 2],
     ) -> Result<Points, IntersectError> {
         let clouds = [(Side::A, a), (Side::B, b)];
         let (mut order, mut padded) = ([vec![], vec![]], [0; 2]);
         let mut values: [Vec<u32>; 6] = Default::default();
         for (side, cloud) in clouds {
             let normals = check(side, cloud)?;
+            let places = cloud.positions.len().max(room[side.index()]);
+            if places > MAX_POINTS {
+                return Err(IntersectError::TooManyPoints { cloud: side, points: places });
+            }
             let near = near_order(cloud, grid);
-            padded[side.index()] = near.len().next_multiple_of(GROUP as usize);
+            padded[side.index()] = places.next_multiple_of(GROUP as usize);
             for &i in &near {
                 let unit = unit(normals[i as usize]);
                 for axis in 0..3 {
@@ -69,6 +79,7 @@ impl Points {
             counts: [a.positions.len(), b.positions.len()],
             padded,
             order,
+            places: [None, None],
             keys: device.alloc(n)?,
             local: device.alloc(n)?,
             voxels: device.alloc(n)?,
@@ -77,6 +88,69 @@ impl Points {
             labels: device.alloc(n)?,
             downloaded: vec![],
         })
+    }
+    /// Replaces the points of a cloud. They keep the order of the points before, if there are as
+    /// many: neighbours stay neighbours when a cloud deforms. Otherwise they take the order given.
+    pub(super) fn replace(
+        &mut self,
+        s: &Stream,
+        cloud: Side,
+        positions: View<'_, u32>,
+        normals: View<'_, u32>,
+    ) -> Result<(), IntersectError> {
+        let (side, n) = (cloud.index(), positions.len() / 3);
+        if !positions.len().is_multiple_of(3) {
+            return Err(IntersectError::NotTriples { cloud, words: positions.len() });
+        }
+        if normals.len() != positions.len() {
+            let (words, points) = (normals.len(), n);
+            return Err(match words.is_multiple_of(3) {
+                true => IntersectError::NormalCount { cloud, points, normals: words / 3 },
+                false => IntersectError::NotTriples { cloud, words },
+            });
+        }
+        if n == 0 {
+            return Err(IntersectError::Empty { cloud });
+        }
+        if n > self.padded[side] {
+            return Err(IntersectError::NoRoom { cloud, points: n, room: self.padded[side] });
+        }
+        let place = Place {
+            first: if side == 0 { 0 } else { self.padded[0] as u32 },
+            padded: self.padded[side] as u32,
+            points: n as u32,
+        };
+        let (positions, normals) = (positions.arg("positions", s)?, normals.arg("normals", s)?);
+        let order = (n != self.counts[side]).then(|| (0..n as u32).collect::<Vec<u32>>());
+        let places = match (&order, self.places[side].take()) {
+            (None, Some(places)) => places,
+            (order, _) => s.device().upload(order.as_ref().unwrap_or(&self.order[side]))?,
+        };
+        let [x, y, z, nx, ny, nz] = &mut self.values;
+        // SAFETY: the order leads to `points` points with three words each; there are `padded`
+        // places from `first` on.
+        unsafe {
+            spatial_place_points::launch(
+                s,
+                place.padded.div_ceil(128),
+                place,
+                PointsIn { positions, normals, order: places.view().arg("order", s)? },
+                PointsOut {
+                    x: x.view_mut().arg("x", s)?,
+                    y: y.view_mut().arg("y", s)?,
+                    z: z.view_mut().arg("z", s)?,
+                    nx: nx.view_mut().arg("nx", s)?,
+                    ny: ny.view_mut().arg("ny", s)?,
+                    nz: nz.view_mut().arg("nz", s)?,
+                },
+            )?
+        };
+        self.counts[side] = n;
+        self.places[side] = Some(places);
+        if let Some(order) = order {
+            self.order[side] = order;
+        }
+        Ok(())
     }
     /// Returns the number of points of both clouds, including padding.
     pub(super) fn padded(&self) -> usize {
@@ -132,7 +206,8 @@ impl Points {
     pub(super) fn bytes(&self) -> usize {
         let words = self.values.iter().map(Buffer::bytes).sum::<usize>();
         let of_frame = [&self.keys, &self.local, &self.voxels, &self.ranks, &self.order_by_voxel];
-        words + of_frame.iter().map(|b| b.bytes()).sum::<usize>() + self.labels.bytes()
+        let places = self.places.iter().flatten().map(Buffer::bytes).sum::<usize>();
+        words + places + of_frame.iter().map(|b| b.bytes()).sum::<usize>() + self.labels.bytes()
     }
 }
 
@@ -144,9 +219,6 @@ fn check(cloud: Side, points: &PointCloud) -> Result<&[[f32; 3]], IntersectError
     }
     if normals.len() != n {
         return Err(IntersectError::NormalCount { cloud, points: n, normals: normals.len() });
-    }
-    if n > MAX_POINTS {
-        return Err(IntersectError::TooManyPoints { cloud, points: n });
     }
     Ok(normals)
 }
@@ -166,13 +238,4 @@ fn near_order(cloud: &PointCloud, grid: &Grid) -> Vec<u32> {
         .collect::<Vec<(u64, u32)>>();
     keyed.par_sort_unstable();
     keyed.into_iter().map(|(_, i)| i).collect()
-}
-/// Normalizes a vector; returns 0 if that is impossible.
-fn unit(n: [f32; 3]) -> [f32; 3] {
-    let length = n.iter().map(|&c| f64::from(c) * f64::from(c)).sum::<f64>().sqrt();
-    if length.is_finite() && length > 0.0 {
-        n.map(|c| (f64::from(c) / length) as f32)
-    } else {
-        [0.0; 3]
-    }
 }

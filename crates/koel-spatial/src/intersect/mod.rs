@@ -66,7 +66,7 @@ use cloud::Points;
 use flood::Flood;
 use index::CellIndex;
 use koel::device::{DeviceKind, Event};
-use koel::{Buffer, Device, Stream};
+use koel::{Buffer, Device, Stream, View};
 use koel_kernels::spatial::begin::{self, spatial_begin};
 use koel_kernels::spatial::clouds::{Motion, Motions};
 use koel_kernels::spatial::labels::spatial_label_points;
@@ -116,6 +116,27 @@ pub enum IntersectError {
         cloud: Side,
         /// Number of its points.
         points: usize,
+    },
+    /// New points are more than there is room for.
+    #[error(
+        "cloud {cloud} has room for {room} points, not for {points}: reserve it with \
+         Intersector::with_room"
+    )]
+    NoRoom {
+        /// Cloud at fault.
+        cloud: Side,
+        /// Number of new points.
+        points: usize,
+        /// Maximum number of points.
+        room: usize,
+    },
+    /// New positions or normals are not three coordinates for each point.
+    #[error("the new points of cloud {cloud} have {words} coordinates, expected a multiple of 3")]
+    NotTriples {
+        /// Cloud at fault.
+        cloud: Side,
+        /// Number of coordinates.
+        words: usize,
     },
     /// The grid is finer than 32-bit keys can represent.
     #[error("a grid of {resolution} voxels per side was requested, expected 1 to {}",
@@ -329,6 +350,20 @@ impl Intersector {
         grid: Grid,
         method: Method,
     ) -> Result<Self, IntersectError> {
+        Self::with_room(device, [a, b], [0; 2], grid, method)
+    }
+    /// Creates an intersector as [`new`](Self::new) does, with room for at least that many points
+    /// of A and of B: [`set_points`](Self::set_points) may give more points than the clouds have.
+    ///
+    /// # Errors
+    /// As for [`new`](Self::new); room for more than [`MAX_POINTS`].
+    pub fn with_room(
+        device: &Device,
+        [a, b]: [&PointCloud; 2],
+        room: [usize; 2],
+        grid: Grid,
+        method: Method,
+    ) -> Result<Self, IntersectError> {
         let resolution = grid.resolution();
         let shape = Shape::new(resolution).ok_or(IntersectError::Resolution { resolution })?;
         if let Method::Paper(PaperOptions { inside_above, outside_below, .. }) = method
@@ -336,7 +371,7 @@ impl Intersector {
         {
             return Err(IntersectError::Angles { inside_above, outside_below });
         }
-        let points = Points::upload(device, a, b, &grid)?;
+        let points = Points::upload(device, a, b, &grid, room)?;
         let index = CellIndex::new(device, shape, points.padded())?;
         let way = match method {
             Method::Robust(_) => Way::Robust(Box::new(Robust::new(device, &index)?)),
@@ -356,6 +391,43 @@ impl Intersector {
             way,
             marks: Vec::with_capacity(6),
         })
+    }
+
+    /// Replaces the points of a cloud, for the frames that follow: a skinned mesh, or the next image
+    /// of a depth camera. Positions and normals are the bits of `f32`, x, y and z of each point, on
+    /// the device. Normals may have any length.
+    ///
+    /// As many points as before are expected to be the same ones, moved: they keep their order in
+    /// memory, in which neighbours in space are close. Another number of points takes the order
+    /// given. Frames [recorded](Self::record) before remain valid. Points outside the grid, and
+    /// those that are not finite, are dropped.
+    ///
+    /// Cost: one launch, which moves 48 bytes per point; does not synchronize. The first call for a
+    /// cloud, and each with another number of points, also uploads their order.
+    ///
+    /// # Errors
+    /// No points, or more than there is [room](Self::with_room) for; another number of normals than
+    /// of points; words that are not three for each point; a device failure. The points are then
+    /// those before.
+    pub fn set_points(
+        &mut self,
+        side: Side,
+        positions: View<'_, u32>,
+        normals: View<'_, u32>,
+    ) -> Result<(), IntersectError> {
+        self.points.replace(&self.stream, side, positions, normals)
+    }
+    /// Replaces the points of a cloud with points in host memory; otherwise as
+    /// [`set_points`](Self::set_points). Copies 24 bytes per point.
+    ///
+    /// # Errors
+    /// As for [`set_points`](Self::set_points); a cloud without normals.
+    pub fn set_cloud(&mut self, side: Side, cloud: &PointCloud) -> Result<(), IntersectError> {
+        let normals = cloud.normals.as_deref().ok_or(IntersectError::NoNormals { cloud: side })?;
+        let device = self.stream.device().clone();
+        let words = |of: &[[f32; 3]]| device.upload(bytemuck::cast_slice::<_, u32>(of));
+        let (positions, normals) = (words(&cloud.positions)?, words(normals)?);
+        self.set_points(side, positions.view(), normals.view())
     }
 
     /// Labels every voxel of both clouds in these poses. On a GPU it returns before the work is
@@ -386,7 +458,7 @@ impl Intersector {
             spatial_begin::launch(
                 s,
                 begin::threads(self.shape).div_ceil(128),
-                Motions { a, b },
+                Motions { a, b, points: Side::BOTH.map(|side| self.points.given(side) as u32) },
                 self.motions.view_mut().arg("motions", s)?,
                 self.index.brick_marks(s)?,
                 self.sums.histogram.view_mut().arg("histogram", s)?,

@@ -1,8 +1,8 @@
 //! Frames recorded once and launched with new poses.
 
 use super::{IntersectError, Intersector, Method, Pose, Side};
-use koel::Stream;
 use koel::device::{Event, Graph};
+use koel::{Stream, View};
 
 /// Frames of method robust, recorded once. On a GPU each frame is one small launch, which sets the
 /// poses, and one CUDA graph. Created by [`Intersector::record`].
@@ -48,7 +48,8 @@ pub struct RecordedFrames {
 }
 
 impl Intersector {
-    /// Records a frame. Poses may change from frame to frame; clouds, grid and method are fixed.
+    /// Records a frame. Poses and points may change from frame to frame; the room for points, grid
+    /// and method are fixed.
     ///
     /// Cost: the host time of a GPU frame; nothing runs. The CPU device has no graphs: its frames
     /// are launched individually.
@@ -81,6 +82,18 @@ impl RecordedFrames {
         self.graph.launch(&self.stream)?;
         self.marks = Some([start, self.stream.record()?]);
         Ok(())
+    }
+    /// Replaces the points of a cloud, for the frames that follow: see [`Intersector::set_points`].
+    ///
+    /// # Errors
+    /// As for [`Intersector::set_points`].
+    pub fn set_points(
+        &mut self,
+        side: Side,
+        positions: View<'_, u32>,
+        normals: View<'_, u32>,
+    ) -> Result<(), IntersectError> {
+        self.graph.state_mut().set_points(side, positions, normals)
     }
     /// Returns the duration of the last frame, all stages together. Synchronizes.
     ///

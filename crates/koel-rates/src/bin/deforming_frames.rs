@@ -1,0 +1,150 @@
+//! Frames of an intersection whose points are new each time, compared with frames whose poses are.
+//!
+//! `cargo run --release -p koel-rates --bin deforming_frames -- [POINTS] [GRID] [FRAMES]` prints
+//! lines of JSON: milliseconds per frame, the median of `FRAMES`, from the first call to the end of
+//! the work. Points are those of each cloud. The labels of the last frame are compared with those of
+//! new clouds.
+use koel::{Buffer, Device};
+use koel_rates::{decimals, print_provenance, row};
+use koel_spatial::intersect::{Intersector, Method, Pose, Side};
+use koel_spatial::{Grid, PointCloud};
+use std::error::Error;
+use std::time::Instant;
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// Number of different shapes that the clouds take by turns.
+const SHAPES: usize = 4;
+
+/// Positions and normals on the device.
+type Points = [Buffer<u32>; 2];
+
+fn main() -> Result<()> {
+    let args = std::env::args()
+        .skip(1)
+        .map(|a| a.parse())
+        .collect::<std::result::Result<Vec<usize>, _>>()?;
+    let [points, n, frames] = [(0, 160_000), (1, 128), (2, 101)]
+        .map(|(i, default)| args.get(i).copied().unwrap_or(default));
+    let device = Device::best()?;
+    let shapes = (0..SHAPES).map(|i| [-0.2, 0.2].map(|x| bent_sphere(points, x, i)));
+    let shapes = shapes.collect::<Vec<[PointCloud; 2]>>();
+    let words = |of: &[[f32; 3]]| device.upload(bytemuck::cast_slice::<_, u32>(of));
+    let on_device = |cloud: &PointCloud| -> Result<Points> {
+        let normals = cloud.normals.as_deref().ok_or("no normals")?;
+        Ok([words(&cloud.positions)?, words(normals)?])
+    };
+    let staged = shapes
+        .iter()
+        .map(|[a, b]| Ok([on_device(a)?, on_device(b)?]))
+        .collect::<Result<Vec<[Points; 2]>>>()?;
+    let new = || -> Result<Intersector> {
+        let grid = Grid::new([-1.0; 3], 2.0 / n as f64, n as u32)?;
+        let [a, b] = &shapes[0];
+        Ok(Intersector::new(&device, a, b, grid, Method::default())?)
+    };
+    print_provenance(&device);
+    let print = |what: &str, milliseconds: Vec<f64>| {
+        row![
+            ("device", device.name()),
+            ("points", points),
+            ("grid", n),
+            ("frame", what.to_string()),
+            ("ms", decimals(median(milliseconds), 4))
+        ]
+        .print();
+    };
+    let still = Pose::IDENTITY;
+    let pose = |i: usize| Pose { translation: [1e-3 * (i % 7) as f64, 0.0, 0.0], ..still };
+
+    let mut one = new()?;
+    let mut timed = |what: &str, run: &mut dyn FnMut(&mut Intersector, usize) -> Result<()>| {
+        let mut all = vec![];
+        for i in 0..frames + 2 {
+            let clock = Instant::now();
+            run(&mut one, i)?;
+            one.stream().synchronize()?;
+            all.push(ms(clock));
+        }
+        print(what, all.split_off(2));
+        Result::Ok(())
+    };
+    timed("new poses", &mut |one, i| Ok(one.frame(&pose(i), &still)?))?;
+    timed("new points of A, device memory", &mut |one, i| {
+        let [a, _] = &staged[i % SHAPES];
+        one.set_points(Side::A, a[0].view(), a[1].view())?;
+        Ok(one.frame(&still, &still)?)
+    })?;
+    timed("new points of A and B, device memory", &mut |one, i| {
+        for (side, of) in Side::BOTH.into_iter().zip(&staged[i % SHAPES]) {
+            one.set_points(side, of[0].view(), of[1].view())?;
+        }
+        Ok(one.frame(&still, &still)?)
+    })?;
+    timed("new points of A and B, host memory", &mut |one, i| {
+        for (side, cloud) in Side::BOTH.into_iter().zip(&shapes[i % SHAPES]) {
+            one.set_cloud(side, cloud)?;
+        }
+        Ok(one.frame(&still, &still)?)
+    })?;
+    let mut alone = {
+        let [a, b] = &shapes[(frames + 1) % SHAPES];
+        Intersector::new(&device, a, b, *one.grid(), Method::default())?
+    };
+    alone.frame(&still, &still)?;
+    check(&mut one, &mut alone)?;
+
+    let mut recorded = new()?.record()?;
+    for moves in [false, true] {
+        let mut all = vec![];
+        for i in 0..frames + 2 {
+            let clock = Instant::now();
+            if moves {
+                for (side, of) in Side::BOTH.into_iter().zip(&staged[i % SHAPES]) {
+                    recorded.set_points(side, of[0].view(), of[1].view())?;
+                }
+            }
+            recorded.frame(&if moves { still } else { pose(i) }, &still)?;
+            recorded.intersector().stream().synchronize()?;
+            all.push(ms(clock));
+        }
+        let what = ["recorded, new poses", "recorded, new points of A and B, device memory"];
+        print(what[moves as usize], all.split_off(2));
+    }
+    check(recorded.intersector_mut(), &mut alone)
+}
+
+/// Fails if more than one label in a hundred differs from those of new clouds, whose points have
+/// another order.
+fn check(found: &mut Intersector, expected: &mut Intersector) -> Result<()> {
+    for side in Side::BOTH {
+        let [found, expected] = [found.point_labels(side)?, expected.point_labels(side)?];
+        let differ = found.iter().zip(&expected).filter(|(a, b)| a != b).count();
+        if differ > found.len() / 100 {
+            return Err(format!("{differ} of {} labels of {side} differ", found.len()).into());
+        }
+    }
+    Ok(())
+}
+/// Returns points on a sphere of radius 0.6, bent in one of several ways, with the normals of the
+/// sphere, from memory order independent of space.
+fn bent_sphere(points: usize, x: f32, shape: usize) -> PointCloud {
+    let normal = |i: usize| {
+        let i = (i * 7919) % points;
+        let z = 1.0 - (2 * i + 1) as f64 / points as f64;
+        let (r, turn) =
+            ((1.0 - z * z).sqrt(), i as f64 * std::f64::consts::PI * (3.0 - 5f64.sqrt()));
+        [r * turn.cos(), r * turn.sin(), z].map(|c| c as f32)
+    };
+    let normals = (0..points).map(normal).collect::<Vec<_>>();
+    let by = 0.02 * shape as f32;
+    let position = |[a, b, c]: &[f32; 3]| [0.6 * a + x + by * b * b, 0.6 * b, (0.6 - by) * c];
+    PointCloud { positions: normals.iter().map(position).collect(), normals: Some(normals) }
+}
+fn median(mut all: Vec<f64>) -> f64 {
+    all.sort_by(f64::total_cmp);
+    all[all.len() / 2]
+}
+fn ms(since: Instant) -> f64 {
+    since.elapsed().as_secs_f64() * 1e3
+}
