@@ -7,6 +7,7 @@ mod bench;
 mod completions;
 mod device;
 mod failure;
+mod frames;
 mod intersect;
 mod lab;
 mod manual;

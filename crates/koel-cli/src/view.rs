@@ -40,7 +40,7 @@ pub(crate) fn run(global: &Global, args: Args) -> Outcome {
     }
     let server = Server::bind(Options::default().with_port(args.port)).map_err(failure)?;
     let clouds = &args.clouds;
-    let loaded = load::read_both(clouds)?;
+    let loaded = load::read_both(clouds, None)?;
     let of_files = load::notes_of_both(&loaded, clouds);
     let [a, b] =
         loaded.each_ref().map(|loaded| Ball::around(loaded.positions()).map_err(Failure::input));

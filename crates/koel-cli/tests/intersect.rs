@@ -177,7 +177,8 @@ fn examples_run_as_written() {
     let folder = tempfile::tempdir().unwrap();
     let f = folder.path();
     // The format of a file is detected from its content.
-    for (name, x) in [("bunny", 0.0), ("dragon", 0.5), ("a", 0.0), ("b", 0.5)] {
+    let still = [("bunny", 0.0), ("dragon", 0.5), ("a", 0.0), ("b", 0.5), ("room", 0.5)];
+    for (name, x) in still.into_iter().chain([("walk-001", 0.0), ("walk-002", 0.2)]) {
         let made = koel_spatial::read_mesh(cube(f, "b.obj", x)).unwrap();
         let mut ply = format!("{PLY}element vertex {}\n{XYZ}", made.positions.len());
         ply += &format!(
@@ -563,4 +564,94 @@ fn what_questions_the_answer_is_told() {
         found.iter().any(|d| d.contains("small.obj: its box is 0.01 voxels long")),
         "{found:?}"
     );
+}
+
+/// A sequence is labelled in one grid, and a frame of it like the files alone.
+#[test]
+fn sequences_are_labelled_frame_by_frame() {
+    let folder = tempfile::tempdir().unwrap();
+    let f = folder.path();
+    let still = sphere(f, "still.ply", 3000, -1.0, 0.0, true);
+    fs::create_dir(f.join("walk")).unwrap();
+    // More and fewer points from frame to frame.
+    for (i, n) in [3000, 3000, 2500, 4500].into_iter().enumerate() {
+        let name = format!("walk/frame-{:03}.ply", i + 7);
+        sphere(f, &name, n, -1.0, 1.5 - 0.4 * i as f64, true);
+    }
+    let pattern = f.join("walk/frame-%03d.ply");
+    let out = f.join("report-%03d.json");
+    let cloud = f.join("labels-%03d.ply");
+    let output = run(&[
+        word(&pattern),
+        word(&still),
+        "--grid",
+        "48",
+        "--out",
+        word(&out),
+        "--out-cloud",
+        word(&cloud),
+        "--json",
+        "-",
+    ]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let lines = text(&output.stdout);
+    let reports = lines.lines().map(|l| serde_json::from_str(l).unwrap()).collect::<Vec<Value>>();
+    assert_eq!(reports.len(), 4);
+    let mut both = vec![];
+    for (i, report) in reports.iter().enumerate() {
+        let number = i + 7;
+        assert_eq!(report["voxel_size"], reports[0]["voxel_size"], "one grid");
+        let file = fs::read(f.join(format!("report-{number:03}.json"))).unwrap();
+        assert_eq!(&serde_json::from_slice::<Value>(&file).unwrap(), report);
+        let labels = rows(&f.join(format!("report-{number:03}.a.bin")));
+        let counts = &report["a"]["counts"];
+        let inside = labels.iter().filter(|row| row[3] == 2).count();
+        assert_eq!(counts["inside"], inside);
+        assert!(f.join(format!("labels-{number:03}.ply")).exists());
+        both.push(report["volumes"]["intersection"].as_f64().unwrap());
+        // A lens of two unit spheres at this distance.
+        let d = 1.5 - 0.4 * i as f64;
+        let lens = std::f64::consts::PI * (2.0 - d).powi(2) * (d * d + 4.0 * d) / (12.0 * d);
+        assert!((both[i] - lens).abs() < 0.05, "frame {number}: {}, not {lens}", both[i]);
+    }
+    assert!(both.is_sorted());
+
+    // Two sequences, one of them a folder; lines for people; a file for the lines of JSON.
+    let folder_of_frames = f.join("walk");
+    let json = f.join("lines.json");
+    let output = run(&[
+        word(&folder_of_frames),
+        word(&pattern),
+        "--grid",
+        "16",
+        "--out",
+        word(&out),
+        "--json",
+        word(&json),
+    ]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stdout).lines().count(), 4, "{}", text(&output.stdout));
+    assert_eq!(text(&fs::read(&json).unwrap()).lines().count(), 4);
+}
+#[test]
+fn sequences_that_do_not_fit_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let f = folder.path();
+    for name in ["a-1.ply", "a-2.ply", "b-1.ply"] {
+        sphere(f, name, 500, -1.0, 0.0, true);
+    }
+    let [a, b, none] = ["a-%d.ply", "b-%d.ply", "c-%d.ply"].map(|name| f.join(name));
+    let (one, out) = (f.join("b-1.ply"), f.join("r-%d.json"));
+    let (plain, over) = (f.join("r.json"), f.join("a-%d.ply"));
+    let says = refused(&[word(&a), word(&b), "--out", word(&out)]);
+    assert!(says.contains("for 2 frames") && says.contains("for 1: expected as many"), "{says}");
+    let says = refused(&[word(&none), word(&one), "--out", word(&out)]);
+    assert!(says.contains("no file matches this pattern"), "{says}");
+    let says = refused(&[word(&a), word(&one), "--out", word(&plain)]);
+    assert!(says.contains("--out: expected a pattern such as frame-%04d.json"), "{says}");
+    let says = refused(&[word(&a), word(&one), "--out", word(&out), "--out-cloud", word(&plain)]);
+    assert!(says.contains("--out-cloud: expected a pattern such as frame-%04d.ply"), "{says}");
+    let says = refused(&[word(&a), word(&one), "--out", word(&out), "--out-cloud", word(&over)]);
+    assert!(says.contains("an output must not replace an input"), "{says}");
+    assert_eq!(names(f), ["a-1.ply", "a-2.ply", "b-1.ply"]);
 }

@@ -11,6 +11,10 @@ Examples:
   koel intersect scan1.pcd scan2.laz --estimate-normals --out report.json --out-cloud labels.ply
   koel intersect a.ply b.ply --out report.json --method paper --inside-above 110 --outside-below 70
   koel intersect a.ply b.ply --grid 32 --out report.json --strict
+  koel intersect walk-%03d.ply room.ply --out report-%03d.json --json -
+
+A and B may be a file, a folder of frames, or a pattern of frames such as walk-%03d.ply. All frames
+share one grid, and outputs are patterns; the JSON of a sequence has one object per line.
 
 Labels: 0 unknown, 1 intersection (both surfaces occupy the voxel), 2 inside the other solid,
 3 outside it. report.json names two label files next to it. Each has one row per occupied voxel:
@@ -18,12 +22,13 @@ i, j, k, label, as 32-bit little-endian integers. The corner of voxel (i, j, k) 
 origin + voxel_size (i, j, k). Volumes and meshes need closed surfaces; normals point outward.";
 
 /// Find where two scans or meshes intersect, which part of each is inside the other, and Booleans
-#[derive(clap::Args, Debug)]
+#[derive(clap::Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
     pub clouds: Clouds,
-    /// File for the report (JSON); the label files go next to it
+    /// File for the report (JSON); the label files go next to it. For a sequence a pattern, such as
+    /// report-%04d.json
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
     /// Boolean to compute
@@ -44,7 +49,7 @@ pub(crate) struct Args {
 pub(super) const MAX_GRID: u32 = 1024;
 
 /// Two clouds and how they are labelled, shared by `koel intersect` and `koel view`
-#[derive(clap::Args, Debug)]
+#[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Clouds {
     /// First cloud: a point cloud with normals, or a triangle mesh
     #[arg(value_name = "A")]

@@ -22,14 +22,20 @@ pub(crate) struct Loaded {
     pub outliers: usize,
 }
 
-/// Reads both files, relative to one origin. Errors: bad input.
-pub(crate) fn read_both(clouds: &Clouds) -> Outcome<[Loaded; 2]> {
+/// Reads both files, relative to `origin`, or to one that both share. Errors: bad input.
+pub(crate) fn read_both(clouds: &Clouds, origin: Option<[f64; 3]>) -> Outcome<[Loaded; 2]> {
     let [mut a, mut b] = [read(&clouds.a)?, read(&clouds.b)?];
     let own = a.report.origin;
-    let origin = if own == [0.0; 3] { b.report.origin } else { own };
+    let origin = origin.unwrap_or(if own == [0.0; 3] { b.report.origin } else { own });
     a.set_origin(origin);
     b.set_origin(origin);
     Ok([loaded(&clouds.a, a)?, loaded(&clouds.b, b)?])
+}
+/// Reads a file, relative to an origin. Errors: bad input.
+pub(crate) fn read_one(path: &Path, origin: [f64; 3]) -> Outcome<Loaded> {
+    let mut scan = read(path)?;
+    scan.set_origin(origin);
+    loaded(path, scan)
 }
 fn read(path: &Path) -> Outcome<Scan> {
     koel_spatial::read(path).map_err(Failure::input)

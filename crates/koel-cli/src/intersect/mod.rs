@@ -1,12 +1,13 @@
 //! `koel intersect`: where two scans meet, and what is inside what.
 //!
-//! Reads both files ([`load`]), puts them into one grid, intersects them on the device and writes
-//! the results ([`files`], [`report`]).
+//! Finds the frames ([`sequence`]), reads both files of each ([`load`]), puts all into one grid,
+//! intersects them on the device and writes the results ([`files`], [`report`]).
 pub(crate) mod args;
 mod doubts;
 mod files;
 pub(crate) mod load;
 mod report;
+mod sequence;
 
 use crate::apart::Files;
 use crate::failure::{Failure, Outcome};
@@ -18,129 +19,204 @@ use files::Coordinates;
 use indicatif::{ProgressBar, ProgressStyle};
 use koel::Device;
 use koel_spatial::intersect::{
-    Boolean, IntersectError, Intersector, Method, Pose, Side, Solids, Summary, Timings,
+    Boolean, IntersectError, Intersector, MAX_POINTS, Method, Pose, Side, Solids, Summary, Timings,
 };
 use koel_spatial::{Grid, PointCloud};
+use load::Loaded;
 use report::{Found, Report, Volumes, Written};
+use sequence::Common;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// Runs `koel intersect`. Rejects bad arguments before anything is computed.
 pub(crate) fn run(global: &Global, args: Args) -> Outcome {
     let method = args.method()?;
-    let labels_files = Side::BOTH.map(|side| labels_file(&args.out, side));
-    check_files(global, &args, &labels_files)?;
-    let progress = progress_bar();
+    let frames = sequence::frames(&args)?;
+    check_files(global, &frames)?;
+    let progress = progress_bar(frames.len());
     progress.set_message("reading");
-    let loaded = load::read_both(&args.clouds)?;
-    let of_files = load::notes_of_both(&loaded, &args.clouds);
-    of_files.iter().for_each(|note| output::say(format_args!("note: {note}")));
-    let dropped = loaded.each_ref().map(load::Loaded::dropped);
-    let [a, b] = loaded.each_ref().map(|loaded| loaded.bounds);
-    let grid = Grid::enclosing(a.union(b), args.clouds.grid).map_err(Failure::input)?;
+    let Common { bounds, origin, only } = Common::of(&frames)?;
+    let grid = Grid::enclosing(bounds, args.clouds.grid).map_err(Failure::input)?;
     let device::Opened { device, .. } = device::open(global.device, global.threads)?;
-    progress.inc(1);
-    progress.set_message("sampling");
-    let origin = loaded[0].origin();
-    let extents = loaded.each_ref().map(|loaded| Extent::of(loaded, &grid));
-    let (clouds, of_surfaces) = load::clouds(loaded, &args.clouds, &grid, &device)?;
-    of_surfaces.changes.iter().for_each(|note| output::say(format_args!("note: {note}")));
-    progress.inc(1);
-    progress.set_message("intersecting");
-    let names = args.clouds.names();
-    let failed = |e: IntersectError| failure(e, &names);
-    let Intersected { mut intersector, upload_ms, timings, summary } =
-        intersect(&device, &clouds, grid, method).map_err(failed)?;
-    progress.inc(1);
-    progress.set_message("writing");
-
-    let remarks = remarks(&names, &summary);
-    let notes = of_files.into_iter().chain(of_surfaces.changes).chain(remarks).collect();
-    let mut doubts = of_surfaces.doubts;
-    doubts.extend(doubts::doubts(&names, &extents, &grid, &summary));
-    let solids = solids_if_any(&mut intersector, &summary, &args).map_err(failed)?;
-    let coordinates = Coordinates { origin };
-    let boolean =
-        write_boolean(&args, &mut intersector, (&clouds, coordinates), solids.as_ref(), &names)?;
-    for (side, file) in Side::BOTH.into_iter().zip(&labels_files) {
-        output::write_file(file, &files::labels(&intersector.voxels(side).map_err(failed)?))?;
+    let mut labeller =
+        Labeller { device, grid, method, origin, intersector: None, progress: progress.clone() };
+    let (mut lines, mut doubts) = (String::new(), false);
+    match only {
+        Some(loaded) => {
+            let report = labeller.frame(&frames[0], loaded)?;
+            progress.finish_and_clear();
+            doubts = report.has_doubts();
+            lines = report.json()?;
+            if global.json.is_none() || json_file(global).is_some() {
+                output::print(&report.text())?;
+            } else {
+                output::print(&lines)?;
+            }
+        }
+        None => {
+            for frame in &frames {
+                progress.set_message("reading");
+                let report =
+                    labeller.frame(frame, load::read_both(&frame.clouds, Some(origin))?)?;
+                doubts |= report.has_doubts();
+                let line = report.json_line()?;
+                progress.suspend(|| match (&global.json, json_file(global)) {
+                    (Some(_), None) => output::print(&line),
+                    _ => output::print(&report.line()),
+                })?;
+                lines += &line;
+            }
+            progress.finish_and_clear();
+        }
     }
-    let report = Report::new(Found {
-        grid: &grid,
-        origin,
-        summary,
-        files: names.clone(),
-        dropped,
-        labels_files: labels_files
-            .map(|file| file.file_name().map(|n| n.display().to_string()).unwrap_or_default()),
-        timings,
-        upload_ms,
-        device: device.name(),
-        method: if args.clouds.method == MethodName::Paper { "paper" } else { "robust" },
-        volumes: solids.as_ref().map(volumes),
-        boolean,
-        notes,
-        doubts,
-    });
-    write_report(global, &args, &report, &progress)?;
-    match args.strict && report.has_doubts() {
+    if let Some(file) = json_file(global) {
+        output::write_file(file, lines.as_bytes())?;
+    }
+    match args.strict && doubts {
         true => Err(Failure::Reported(3)),
         false => Ok(()),
     }
 }
 
-/// Rejects outputs that overwrite an input or one another, and files that cannot be written.
-fn check_files(global: &Global, args: &Args, labels_files: &[PathBuf; 2]) -> Outcome {
-    let clouds = &args.clouds;
-    let mut files = Files::default()
-        .reads("A", &clouds.a)
-        .reads("B", &clouds.b)
-        .writes("--out", Some(&args.out));
-    for file in labels_files {
-        files = files.writes("the labels of --out,", Some(file));
-    }
-    let files = files.writes("--out-mesh", args.out_mesh.as_deref());
-    files
-        .writes("--out-cloud", args.out_cloud.as_deref())
-        .writes_json(global.json.as_deref())
-        .check_apart()?;
-    let named = [
-        Some(args.out.as_path()),
-        json_file(global),
-        args.out_mesh.as_deref(),
-        args.out_cloud.as_deref(),
-    ];
-    for file in named.into_iter().flatten().chain(labels_files.iter().map(PathBuf::as_path)) {
-        output::check_writable(file)?;
-    }
-    Ok(())
-}
-
-/// Labelled clouds, with timings.
-struct Intersected {
-    intersector: Intersector,
-    upload_ms: f64,
-    timings: Timings,
-    summary: Summary,
-}
-
-/// Uploads both clouds and labels them in place.
-fn intersect(
-    device: &Device,
-    clouds: &[PointCloud; 2],
+/// What labels the frames: all of them in one grid, with the same buffers.
+struct Labeller {
+    device: Device,
     grid: Grid,
     method: Method,
-) -> Result<Intersected, IntersectError> {
-    let begin = Instant::now();
-    let mut intersector = Intersector::new(device, &clouds[0], &clouds[1], grid, method)?;
-    let upload_ms = begin.elapsed().as_secs_f64() * 1e3;
-    // The first frame touches fresh memory; the second one is timed.
-    for _ in 0..2 {
-        intersector.frame(&Pose::IDENTITY, &Pose::IDENTITY)?;
+    origin: [f64; 3],
+    intersector: Option<Intersector>,
+    progress: ProgressBar,
+}
+impl Labeller {
+    /// Labels one frame and writes its files.
+    fn frame(&mut self, args: &Args, loaded: [Loaded; 2]) -> Outcome<Report> {
+        let (names, grid) = (args.clouds.names(), self.grid);
+        let of_files = load::notes_of_both(&loaded, &args.clouds);
+        let say = |note: &String| output::say(format_args!("note: {note}"));
+        self.progress.suspend(|| of_files.iter().for_each(say));
+        let dropped = loaded.each_ref().map(Loaded::dropped);
+        self.step("sampling");
+        let extents = loaded.each_ref().map(|loaded| Extent::of(loaded, &grid));
+        let (clouds, of_surfaces) = load::clouds(loaded, &args.clouds, &grid, &self.device)?;
+        self.progress.suspend(|| of_surfaces.changes.iter().for_each(say));
+        self.step("intersecting");
+        let failed = |e: IntersectError| failure(e, &names);
+        let (upload_ms, timings, summary) = self.label(&clouds).map_err(failed)?;
+        self.step("writing");
+
+        let remarks = remarks(&names, &summary);
+        let notes = of_files.into_iter().chain(of_surfaces.changes).chain(remarks).collect();
+        let mut doubts = of_surfaces.doubts;
+        doubts.extend(doubts::doubts(&names, &extents, &grid, &summary));
+        let Some(intersector) = &mut self.intersector else {
+            unreachable!("it has labelled the clouds")
+        };
+        let solids = solids_if_any(intersector, &summary, args).map_err(failed)?;
+        let coordinates = Coordinates { origin: self.origin };
+        let boolean =
+            write_boolean(args, intersector, (&clouds, coordinates), solids.as_ref(), &names)?;
+        let labels_files = Side::BOTH.map(|side| labels_file(&args.out, side));
+        for (side, file) in Side::BOTH.into_iter().zip(&labels_files) {
+            output::write_file(file, &files::labels(&intersector.voxels(side).map_err(failed)?))?;
+        }
+        let report = Report::new(Found {
+            grid: &grid,
+            origin: self.origin,
+            summary,
+            files: names.clone(),
+            dropped,
+            labels_files: labels_files
+                .map(|file| file.file_name().map(|n| n.display().to_string()).unwrap_or_default()),
+            timings,
+            upload_ms,
+            device: self.device.name(),
+            method: if args.clouds.method == MethodName::Paper { "paper" } else { "robust" },
+            volumes: solids.as_ref().map(volumes),
+            boolean,
+            notes,
+            doubts,
+        });
+        output::write_file(&args.out, report.json()?.as_bytes())?;
+        self.progress.inc(1);
+        Ok(report)
     }
-    let timings = intersector.timings()?;
-    let summary = intersector.summary()?;
-    Ok(Intersected { intersector, upload_ms, timings, summary })
+    /// Labels both clouds in place. Returns the milliseconds to upload them, those of the frame, and
+    /// its counts.
+    fn label(
+        &mut self,
+        clouds: &[PointCloud; 2],
+    ) -> Result<(f64, Timings, Summary), IntersectError> {
+        let begin = Instant::now();
+        let mut fits = false;
+        if let Some(intersector) = &mut self.intersector {
+            let set = Side::BOTH
+                .into_iter()
+                .zip(clouds)
+                .try_for_each(|(side, cloud)| intersector.set_cloud(side, cloud));
+            match set {
+                Err(IntersectError::NoRoom { .. }) => self.intersector = None,
+                set => {
+                    set?;
+                    fits = true;
+                }
+            }
+        }
+        let intersector = match &mut self.intersector {
+            Some(intersector) => intersector,
+            none => {
+                let [a, b] = clouds;
+                // Later frames may have some more points.
+                let room = clouds.each_ref().map(|cloud| most_points(cloud.positions.len()));
+                none.insert(Intersector::with_room(
+                    &self.device,
+                    [a, b],
+                    room,
+                    self.grid,
+                    self.method,
+                )?)
+            }
+        };
+        let upload_ms = begin.elapsed().as_secs_f64() * 1e3;
+        // The first frame touches fresh memory; the second one is timed.
+        for _ in 0..if fits { 1 } else { 2 } {
+            intersector.frame(&Pose::IDENTITY, &Pose::IDENTITY)?;
+        }
+        Ok((upload_ms, intersector.timings()?, intersector.summary()?))
+    }
+    /// Shows the next of the steps of a frame.
+    fn step(&self, message: &'static str) {
+        self.progress.inc(1);
+        self.progress.set_message(message);
+    }
+}
+/// Returns the number of points that later frames may have without new buffers.
+fn most_points(points: usize) -> usize {
+    (points + points / 4).min(MAX_POINTS.max(points))
+}
+
+/// Rejects outputs that overwrite an input or one another, and files that cannot be written.
+fn check_files(global: &Global, frames: &[Args]) -> Outcome {
+    let of_frame = |args: &Args| Side::BOTH.map(|side| labels_file(&args.out, side));
+    let labels = frames.iter().map(of_frame).collect::<Vec<[PathBuf; 2]>>();
+    let mut files = Files::default();
+    for (args, [of_a, of_b]) in frames.iter().zip(&labels) {
+        files = files
+            .reads("A", &args.clouds.a)
+            .reads("B", &args.clouds.b)
+            .writes("--out", Some(&args.out))
+            .writes("the labels of --out,", Some(of_a))
+            .writes("the labels of --out,", Some(of_b))
+            .writes("--out-mesh", args.out_mesh.as_deref())
+            .writes("--out-cloud", args.out_cloud.as_deref());
+    }
+    files.writes_json(global.json.as_deref()).check_apart()?;
+    json_file(global).map_or(Ok(()), output::check_writable)?;
+    for (args, labels) in frames.iter().zip(&labels) {
+        let named = [Some(&args.out), args.out_mesh.as_ref(), args.out_cloud.as_ref()];
+        let mut all = named.into_iter().flatten().chain(labels);
+        all.try_for_each(|file| output::check_writable(file))?;
+    }
+    Ok(())
 }
 
 /// Returns the solids if both surfaces are closed or a mesh is wanted.
@@ -199,25 +275,6 @@ fn volumes(solids: &Solids) -> Volumes {
     }
 }
 
-/// Writes the report to `--out` and `--json`, and prints it as text unless standard output has the
-/// JSON.
-fn write_report(global: &Global, args: &Args, report: &Report, progress: &ProgressBar) -> Outcome {
-    let mut text =
-        serde_json::to_string_pretty(report).map_err(|e| Failure::Other(format!("--out: {e}")))?;
-    text.push('\n');
-    output::write_file(&args.out, text.as_bytes())?;
-    progress.finish_and_clear();
-    match (&global.json, json_file(global)) {
-        (Some(_), None) => output::print(&text),
-        (_, file) => {
-            if let Some(file) = file {
-                output::write_file(file, text.as_bytes())?;
-            }
-            output::print(&report.text())
-        }
-    }
-}
-
 /// Returns the file of `--json`, unless that is standard output.
 fn json_file(global: &Global) -> Option<&Path> {
     global.json.as_deref().filter(|file| *file != Path::new("-"))
@@ -270,8 +327,8 @@ pub(crate) fn failure(error: IntersectError, names: &[String; 2]) -> Failure {
 }
 
 /// Returns a progress bar on standard error, drawn only if that is a terminal.
-fn progress_bar() -> ProgressBar {
-    let bar = ProgressBar::new(4);
+fn progress_bar(frames: usize) -> ProgressBar {
+    let bar = ProgressBar::new(3 * frames as u64);
     if let Ok(style) = ProgressStyle::with_template("{bar:30} {msg}") {
         bar.set_style(style);
     }

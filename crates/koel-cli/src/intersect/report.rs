@@ -1,4 +1,5 @@
 //! Results as JSON and as text.
+use crate::failure::{Failure, Outcome};
 use koel_spatial::Grid;
 use koel_spatial::intersect::{LabelCounts, Summary, Surface, Timings};
 use serde::Serialize;
@@ -134,6 +135,30 @@ impl Report {
     pub(super) fn has_doubts(&self) -> bool {
         !self.doubts.is_empty()
     }
+    /// Formats the report as JSON, over several lines.
+    pub(super) fn json(&self) -> Outcome<String> {
+        Ok(serde_json::to_string_pretty(self).map_err(unwritable)? + "\n")
+    }
+    /// Formats the report as a line of JSON.
+    pub(super) fn json_line(&self) -> Outcome<String> {
+        Ok(serde_json::to_string(self).map_err(unwritable)? + "\n")
+    }
+    /// Formats the report as a line for people.
+    pub(super) fn line(&self) -> String {
+        let mut line = format!("{}, {}:", self.a.file, self.b.file);
+        for (name, Cloud { counts: c, .. }) in [("A", &self.a), ("B", &self.b)] {
+            line += &format!(" {name} {} met, {} in, {} out", c.intersection, c.inside, c.outside);
+            line += &if c.unknown > 0 { format!(", {} unknown;", c.unknown) } else { ";".into() };
+        }
+        if let Some(v) = &self.volumes {
+            line += &format!(" both {:.6};", v.intersection);
+        }
+        line += &format!(" {:.2} ms", self.timings_ms.total - self.timings_ms.upload);
+        if self.has_doubts() {
+            line += &format!("; {} doubts", self.doubts.len());
+        }
+        line + "\n"
+    }
     /// Formats the report for people.
     pub(super) fn text(&self) -> String {
         let mut text = format!(
@@ -173,6 +198,9 @@ impl Report {
         self.doubts.iter().for_each(|doubt| text += &format!("doubtful: {doubt}\n"));
         text
     }
+}
+fn unwritable(error: serde_json::Error) -> Failure {
+    Failure::Other(format!("the report: {error}"))
 }
 fn cloud(s: &Surface, file: String, dropped_by_reader: usize, labels_file: String) -> Cloud {
     let LabelCounts { unknown, intersection, inside, outside, .. } = s.voxels;

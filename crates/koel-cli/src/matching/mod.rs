@@ -1,15 +1,14 @@
 //! `koel match` and `koel models`: find images in images.
 mod args;
 mod draw;
-mod frames;
 mod report;
 
 use crate::apart::Files;
 use crate::failure::{Failure, Outcome};
+use crate::frames::{Frames, IMAGES, Pattern, numbered};
 use crate::{Global, device, output};
 use args::{Change, Method, Wanted};
 pub(crate) use args::{MatchArgs, ModelsArgs};
-use frames::{Frames, Pattern};
 use indicatif::{ProgressBar, ProgressStyle};
 use koel::Stream;
 use koel_vision::paper::{Features, PaperOptions, PointSet, match_points};
@@ -23,7 +22,7 @@ use std::time::Instant;
 /// Runs `koel match`. Rejects bad arguments before the search starts.
 pub(crate) fn run_match(global: &Global, args: MatchArgs) -> Outcome {
     let (wanted, scene) = args.sides()?;
-    let frames = Frames::of(scene)?;
+    let frames = Frames::of(scene, &IMAGES)?;
     check_pictures(global, &args, &wanted, &frames)?;
     let json_file = global.json.as_deref().filter(|file| *file != Path::new("-"));
     if let Some(file) = json_file {
@@ -323,14 +322,6 @@ struct FoundModel<'a> {
     model: &'a Model,
     outcome: koel_vision::Outcome,
     found: Found,
-}
-
-/// Returns the path of a frame's picture.
-fn numbered(path: &Path, number: Option<u64>) -> PathBuf {
-    match (Pattern::of(path), number) {
-        (Some(pattern), Some(number)) => pattern.with_number(path, number),
-        _ => path.into(),
-    }
 }
 
 /// Prints reports as text or JSON; for a sequence, one JSON object per line.

@@ -1,36 +1,49 @@
-//! Images of a scene: a single image, the images of a folder, or the files that match a pattern.
+//! Frames of a sequence: a single file, the files of a folder, or those that match a pattern.
 use crate::failure::{Failure, Outcome};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Extensions of image files.
-const EXTENSIONS: [&str; 12] =
-    ["png", "jpg", "jpeg", "bmp", "pgm", "ppm", "pnm", "pbm", "tif", "tiff", "webp", "gif"];
+/// Files of one kind: what one is called, and their extensions.
+pub(crate) struct Kind {
+    name: &'static str,
+    extensions: &'static [&'static str],
+}
+/// Images.
+pub(crate) const IMAGES: Kind = Kind {
+    name: "image",
+    extensions: &[
+        "png", "jpg", "jpeg", "bmp", "pgm", "ppm", "pnm", "pbm", "tif", "tiff", "webp", "gif",
+    ],
+};
+/// Clouds and meshes.
+pub(crate) const SCANS: Kind =
+    Kind { name: "scan", extensions: &["ply", "pcd", "obj", "stl", "las", "laz"] };
 
-/// The images of a scene.
-pub(super) enum Frames {
-    /// One image.
+/// The frames that an argument stands for.
+pub(crate) enum Frames {
+    /// One file.
     One(PathBuf),
-    /// Images with their numbers, in order.
+    /// Files with their numbers, in order.
     Many(Vec<(u64, PathBuf)>),
 }
 
 impl Frames {
-    /// Finds the images. A file is a single image; a folder stands for its images, sorted by name;
-    /// a name with `%d` or `%04d` stands for all files that match it, sorted by number.
-    pub(super) fn of(scene: &Path) -> Outcome<Frames> {
+    /// Finds the files. A file is a single frame; a folder stands for its files of this kind, sorted
+    /// by name; a name with `%d` or `%04d` stands for all files that match it, sorted by number.
+    pub(crate) fn of(scene: &Path, kind: &Kind) -> Outcome<Frames> {
         if scene.is_dir() {
             let mut files = listed(scene)?;
-            let is_image = |p: &PathBuf| {
+            let is_of_kind = |p: &PathBuf| {
                 let extension = p.extension().map(|e| e.to_string_lossy().to_lowercase());
-                extension.is_some_and(|e| EXTENSIONS.contains(&e.as_str()))
+                extension.is_some_and(|e| kind.extensions.contains(&e.as_str()))
             };
-            files.retain(is_image);
+            files.retain(is_of_kind);
             files.sort();
             if files.is_empty() {
                 return Err(Failure::Usage(format!(
-                    "{}: no image in this folder",
-                    scene.display()
+                    "{}: no {} in this folder",
+                    scene.display(),
+                    kind.name
                 )));
             }
             return Ok(Frames::Many((0..).zip(files).collect()));
@@ -58,14 +71,14 @@ fn listed(folder: &Path) -> Outcome<Vec<PathBuf>> {
 }
 
 /// A file name with a placeholder for a number.
-pub(super) struct Pattern {
+pub(crate) struct Pattern {
     before: String,
     after: String,
     digits: usize,
 }
 impl Pattern {
     /// Parses the pattern in the last component of a path; `None` if there is none.
-    pub(super) fn of(path: &Path) -> Option<Pattern> {
+    pub(crate) fn of(path: &Path) -> Option<Pattern> {
         let name = path.file_name()?.to_str()?;
         let (before, rest) = name.split_once('%')?;
         let (digits, after) = rest.split_once('d')?;
@@ -81,9 +94,17 @@ impl Pattern {
         if fits && digits.bytes().all(|b| b.is_ascii_digit()) { digits.parse().ok() } else { None }
     }
     /// Fills in the number, in the folder of `path`.
-    pub(super) fn with_number(&self, path: &Path, number: u64) -> PathBuf {
+    pub(crate) fn with_number(&self, path: &Path, number: u64) -> PathBuf {
         let Pattern { before, after, digits } = self;
         path.with_file_name(format!("{before}{number:0digits$}{after}"))
+    }
+}
+
+/// Returns the path of an output for a frame: the number of the frame in place of its pattern.
+pub(crate) fn numbered(path: &Path, number: Option<u64>) -> PathBuf {
+    match (Pattern::of(path), number) {
+        (Some(pattern), Some(number)) => pattern.with_number(path, number),
+        _ => path.into(),
     }
 }
 
@@ -119,7 +140,7 @@ mod tests {
         for name in ["b.png", "a.JPG", "notes.txt"] {
             fs::write(folder.path().join(name), "").unwrap();
         }
-        let Ok(Frames::Many(frames)) = Frames::of(folder.path()) else {
+        let Ok(Frames::Many(frames)) = Frames::of(folder.path(), &IMAGES) else {
             panic!("a folder is many")
         };
         let names = frames
@@ -127,6 +148,7 @@ mod tests {
             .map(|(n, p)| (*n, p.file_name().unwrap().to_str().unwrap()))
             .collect::<Vec<_>>();
         assert_eq!(names, [(0, "a.JPG"), (1, "b.png")]);
-        assert!(Frames::of(&folder.path().join("%03d.png")).is_err());
+        assert!(Frames::of(&folder.path().join("%03d.png"), &IMAGES).is_err());
+        assert!(Frames::of(folder.path(), &SCANS).is_err());
     }
 }
