@@ -28,8 +28,9 @@ pub(crate) enum Frames {
 }
 
 impl Frames {
-    /// Finds the files. A file is a single frame; a folder stands for its files of this kind, sorted
-    /// by name; a name with `%d` or `%04d` stands for all files that match it, sorted by number.
+    /// Finds the files. A file is a single frame; a folder stands for its files of this kind,
+    /// sorted by name; a name with `%d` or `%04d` stands for all files that match it, sorted by
+    /// number.
     pub(crate) fn of(scene: &Path, kind: &Kind) -> Outcome<Frames> {
         if scene.is_dir() {
             let mut files = listed(scene)?;

@@ -2,7 +2,7 @@
 
 mod intersect_scenes;
 
-use intersect_scenes::{Random, Scan, Shape, scan};
+use intersect_scenes::{Random, Scan, Shape, assert_same, scan};
 use koel::Device;
 use koel_spatial::intersect::{
     IntersectError, Intersector, Method, PaperOptions, Pose, RobustOptions, Side,
@@ -36,15 +36,6 @@ fn bent(cloud: &PointCloud, by: f32) -> PointCloud {
 fn resized(cloud: &PointCloud, n: usize) -> PointCloud {
     let part = |of: &[[f32; 3]]| of.iter().cycle().take(n).copied().collect::<Vec<_>>();
     PointCloud { positions: part(&cloud.positions), normals: cloud.normals.as_deref().map(part) }
-}
-#[track_caller]
-fn assert_same(found: &mut Intersector, expected: &mut Intersector) {
-    for side in Side::BOTH {
-        assert_eq!(found.voxels(side).unwrap(), expected.voxels(side).unwrap());
-        assert_eq!(found.point_labels(side).unwrap(), expected.point_labels(side).unwrap());
-    }
-    let measures = |i: &mut Intersector| format!("{:?}", i.summary().unwrap()); // NaN if empty
-    assert_eq!(measures(found), measures(expected));
 }
 /// Asserts that clouds of the same points in another order have the same voxels, and nearly the same
 /// labels: the winding number of the surface is that of samples, which depend on the order.

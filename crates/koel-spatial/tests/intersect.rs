@@ -2,7 +2,9 @@
 
 mod intersect_scenes;
 
-use intersect_scenes::{Errors, Random, Scan, Scanned, Shape, errors, scan, volume_of_both};
+use intersect_scenes::{
+    Errors, Random, Scan, Scanned, Shape, assert_same, errors, scan, volume_of_both,
+};
 use koel::{Device, Error};
 use koel_spatial::intersect::{
     Boolean, IntersectError, Intersector, Label, Method, PaperOptions, Pose, RobustOptions, Side,
@@ -345,16 +347,6 @@ fn animation(scene: &Scene) -> Vec<[Pose; 2]> {
         [a, a],
         [a, b],
     ]
-}
-/// Asserts that every label and every measure agree.
-#[track_caller]
-fn assert_same(found: &mut Intersector, expected: &mut Intersector) {
-    for side in Side::BOTH {
-        assert_eq!(found.voxels(side).unwrap(), expected.voxels(side).unwrap());
-        assert_eq!(found.point_labels(side).unwrap(), expected.point_labels(side).unwrap());
-    }
-    let measures = |i: &mut Intersector| format!("{:?}", i.summary().unwrap()); // NaN if empty
-    assert_eq!(measures(found), measures(expected));
 }
 #[test]
 fn recorded_frames_have_the_labels_of_separate_ones() {

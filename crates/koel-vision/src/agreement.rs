@@ -278,9 +278,9 @@ pub(crate) type Compared = (Agreement, Vec<PointPair>);
 
 /// Compares a model with a scene; `map` leads from pixels of the patch to pixels of the scene.
 ///
-/// Where a model is bent, the blocks lie beside their places under the map, and few are alike to the
-/// last detail: if so, the map is fitted to them, and the better one of both is returned. The map of
-/// a rigid model is exact on its edges, and blocks that agree by chance would only spoil it.
+/// Where a model is bent, the blocks lie beside their places under the map, and few are alike to
+/// the last detail: if so, the map is fitted to them, and the better one of both is returned. The
+/// map of a rigid model is exact on its edges, and blocks that agree by chance would only spoil it.
 pub(crate) fn agreement(
     patch: &Patch,
     scene: &Grey,

@@ -140,8 +140,8 @@ impl Labeller {
         self.progress.inc(1);
         Ok(report)
     }
-    /// Labels both clouds in place. Returns the milliseconds to upload them, those of the frame, and
-    /// its counts.
+    /// Labels both clouds in place. Returns the milliseconds to upload them, those of the frame,
+    /// and its counts.
     fn label(
         &mut self,
         clouds: &[PointCloud; 2],

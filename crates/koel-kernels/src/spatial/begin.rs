@@ -7,8 +7,8 @@ use super::state;
 use koel_simt::{Buf, Thread, kernel, unroll};
 
 /// Writes the motions and sizes of both clouds to device memory, where the kernels of a recorded
-/// graph find new ones each time. Clears the rest of the state, the bitmap of bricks with its counts, and the histogram of
-/// areas. One thread per word of the longest of these.
+/// graph find new ones each time. Clears the rest of the state, the bitmap of bricks with its
+/// counts, and the histogram of areas. One thread per word of the longest of these.
 #[kernel(image = SPATIAL, threads = 128, independent, native_v3)]
 pub fn spatial_begin(
     t: Thread,

@@ -1,14 +1,14 @@
 //! Intersection of two clouds of oriented points in one voxel grid: where they meet, and which part
 //! of each lies inside the other.
 //!
-//! In the order of the data flow: [`place`] takes new points, [`begin`] the poses; [`voxelize`] turns
-//! the points of both [`clouds`] into voxels; [`index`] numbers the occupied cells of all [levels](layout) without
-//! gaps and looks up a cell's number; [`sums`] adds up points and normals per voxel; [`area`]
-//! computes the surface area per point; [`dipoles`] turns voxels into oriented pieces of surface
-//! and sums them over the levels; [`marks`] finds intersections and free cells; [`winding`] (far
-//! from the other surface) and [`nearby`] (close to it) distinguish inside from outside, as
-//! [`margins`]; [`labels`] decides. [`flood`] is the 2009 paper's own method from intersections to
-//! labels, and [`solid`] fills space for Booleans.
+//! In the order of the data flow: [`place`] takes new points, [`begin`] the poses; [`voxelize`]
+//! turns the points of both [`clouds`] into voxels; [`index`] numbers the occupied cells of all
+//! [levels](layout) without gaps and looks up a cell's number; [`sums`] adds up points and normals
+//! per voxel; [`area`] computes the surface area per point; [`dipoles`] turns voxels into oriented
+//! pieces of surface and sums them over the levels; [`marks`] finds intersections and free cells;
+//! [`winding`] (far from the other surface) and [`nearby`] (close to it) distinguish inside from
+//! outside, as [`margins`]; [`labels`] decides. [`flood`] is the 2009 paper's own method from
+//! intersections to labels, and [`solid`] fills space for Booleans.
 //!
 //! Data that one kernel writes and later kernels read has one struct for writing and one for
 //! reading, except for single arrays:

@@ -2,8 +2,8 @@
 //!
 //! `cargo run --release -p koel-rates --bin deforming_frames -- [POINTS] [GRID] [FRAMES]` prints
 //! lines of JSON: milliseconds per frame, the median of `FRAMES`, from the first call to the end of
-//! the work. Points are those of each cloud. The labels of the last frame are compared with those of
-//! new clouds.
+//! the work. Points are those of each cloud. The labels of the last frame are compared with those
+//! of new clouds.
 use koel::{Buffer, Device};
 use koel_rates::{decimals, print_provenance, row};
 use koel_spatial::intersect::{Intersector, Method, Pose, Side};
@@ -20,98 +20,107 @@ const SHAPES: usize = 4;
 type Points = [Buffer<u32>; 2];
 
 fn main() -> Result<()> {
-    let args = std::env::args()
-        .skip(1)
-        .map(|a| a.parse())
-        .collect::<std::result::Result<Vec<usize>, _>>()?;
+    let args = std::env::args().skip(1).map(|a| a.parse());
+    let args = args.collect::<std::result::Result<Vec<usize>, _>>()?;
     let [points, n, frames] = [(0, 160_000), (1, 128), (2, 101)]
         .map(|(i, default)| args.get(i).copied().unwrap_or(default));
     let device = Device::best()?;
-    let shapes = (0..SHAPES).map(|i| [-0.2, 0.2].map(|x| bent_sphere(points, x, i)));
-    let shapes = shapes.collect::<Vec<[PointCloud; 2]>>();
-    let words = |of: &[[f32; 3]]| device.upload(bytemuck::cast_slice::<_, u32>(of));
-    let on_device = |cloud: &PointCloud| -> Result<Points> {
-        let normals = cloud.normals.as_deref().ok_or("no normals")?;
-        Ok([words(&cloud.positions)?, words(normals)?])
-    };
-    let staged = shapes
-        .iter()
-        .map(|[a, b]| Ok([on_device(a)?, on_device(b)?]))
-        .collect::<Result<Vec<[Points; 2]>>>()?;
-    let new = || -> Result<Intersector> {
-        let grid = Grid::new([-1.0; 3], 2.0 / n as f64, n as u32)?;
-        let [a, b] = &shapes[0];
-        Ok(Intersector::new(&device, a, b, grid, Method::default())?)
-    };
     print_provenance(&device);
-    let print = |what: &str, milliseconds: Vec<f64>| {
+    let shapes = (0..SHAPES).map(|i| [-0.2, 0.2].map(|x| bent_sphere(points, x, i)));
+    let grid = Grid::new([-1.0; 3], 2.0 / n as f64, n as u32)?;
+    let sequence = Sequence { device, grid, frames, shapes: shapes.collect() };
+    let mut alone = sequence.intersector((frames + 1) % SHAPES)?;
+    alone.frame(&Pose::IDENTITY, &Pose::IDENTITY)?;
+    sequence.separate(&mut alone)?;
+    sequence.recorded(&mut alone)
+}
+
+/// What both clouds are by turns.
+struct Sequence {
+    device: Device,
+    grid: Grid,
+    frames: usize,
+    shapes: Vec<[PointCloud; 2]>,
+}
+impl Sequence {
+    fn intersector(&self, shape: usize) -> Result<Intersector> {
+        let [a, b] = &self.shapes[shape];
+        Ok(Intersector::new(&self.device, a, b, self.grid, Method::default())?)
+    }
+    /// Copies all shapes to the device.
+    fn staged(&self) -> Result<Vec<[Points; 2]>> {
+        let words = |of: &[[f32; 3]]| self.device.upload(bytemuck::cast_slice::<_, u32>(of));
+        let on_device = |cloud: &PointCloud| -> Result<Points> {
+            let normals = cloud.normals.as_deref().ok_or("no normals")?;
+            Ok([words(&cloud.positions)?, words(normals)?])
+        };
+        let both = |[a, b]: &[PointCloud; 2]| Ok([on_device(a)?, on_device(b)?]);
+        self.shapes.iter().map(both).collect()
+    }
+    /// Runs frames, the first two untimed, and prints the median.
+    fn timed(&self, what: &str, mut run: impl FnMut(usize) -> Result<()>) -> Result<()> {
+        let mut all = vec![];
+        for i in 0..self.frames + 2 {
+            let clock = Instant::now();
+            run(i)?;
+            all.push(clock.elapsed().as_secs_f64() * 1e3);
+        }
         row![
-            ("device", device.name()),
-            ("points", points),
-            ("grid", n),
+            ("device", self.device.name()),
+            ("points", self.shapes[0][0].positions.len()),
+            ("grid", self.grid.resolution()),
             ("frame", what.to_string()),
-            ("ms", decimals(median(milliseconds), 4))
+            ("ms", decimals(median(all.split_off(2)), 4))
         ]
         .print();
-    };
-    let still = Pose::IDENTITY;
-    let pose = |i: usize| Pose { translation: [1e-3 * (i % 7) as f64, 0.0, 0.0], ..still };
-
-    let mut one = new()?;
-    let mut timed = |what: &str, run: &mut dyn FnMut(&mut Intersector, usize) -> Result<()>| {
-        let mut all = vec![];
-        for i in 0..frames + 2 {
-            let clock = Instant::now();
-            run(&mut one, i)?;
-            one.stream().synchronize()?;
-            all.push(ms(clock));
-        }
-        print(what, all.split_off(2));
-        Result::Ok(())
-    };
-    timed("new poses", &mut |one, i| Ok(one.frame(&pose(i), &still)?))?;
-    timed("new points of A, device memory", &mut |one, i| {
-        let [a, _] = &staged[i % SHAPES];
-        one.set_points(Side::A, a[0].view(), a[1].view())?;
-        Ok(one.frame(&still, &still)?)
-    })?;
-    timed("new points of A and B, device memory", &mut |one, i| {
-        for (side, of) in Side::BOTH.into_iter().zip(&staged[i % SHAPES]) {
-            one.set_points(side, of[0].view(), of[1].view())?;
-        }
-        Ok(one.frame(&still, &still)?)
-    })?;
-    timed("new points of A and B, host memory", &mut |one, i| {
-        for (side, cloud) in Side::BOTH.into_iter().zip(&shapes[i % SHAPES]) {
-            one.set_cloud(side, cloud)?;
-        }
-        Ok(one.frame(&still, &still)?)
-    })?;
-    let mut alone = {
-        let [a, b] = &shapes[(frames + 1) % SHAPES];
-        Intersector::new(&device, a, b, *one.grid(), Method::default())?
-    };
-    alone.frame(&still, &still)?;
-    check(&mut one, &mut alone)?;
-
-    let mut recorded = new()?.record()?;
-    for moves in [false, true] {
-        let mut all = vec![];
-        for i in 0..frames + 2 {
-            let clock = Instant::now();
-            if moves {
-                for (side, of) in Side::BOTH.into_iter().zip(&staged[i % SHAPES]) {
-                    recorded.set_points(side, of[0].view(), of[1].view())?;
-                }
-            }
-            recorded.frame(&if moves { still } else { pose(i) }, &still)?;
-            recorded.intersector().stream().synchronize()?;
-            all.push(ms(clock));
-        }
-        let what = ["recorded, new poses", "recorded, new points of A and B, device memory"];
-        print(what[moves as usize], all.split_off(2));
+        Ok(())
     }
-    check(recorded.intersector_mut(), &mut alone)
+    /// Frames launched one by one.
+    fn separate(&self, alone: &mut Intersector) -> Result<()> {
+        let (staged, mut one) = (self.staged()?, self.intersector(0)?);
+        let finished = |one: &mut Intersector, i: usize| -> Result<()> {
+            one.frame(&pose(i), &Pose::IDENTITY)?;
+            Ok(one.stream().synchronize()?)
+        };
+        self.timed("new poses", |i| finished(&mut one, i))?;
+        self.timed("new points of A, device memory", |i| {
+            let [a, _] = &staged[i % SHAPES];
+            one.set_points(Side::A, a[0].view(), a[1].view())?;
+            finished(&mut one, 0)
+        })?;
+        self.timed("new points of A and B, device memory", |i| {
+            for (side, of) in Side::BOTH.into_iter().zip(&staged[i % SHAPES]) {
+                one.set_points(side, of[0].view(), of[1].view())?;
+            }
+            finished(&mut one, 0)
+        })?;
+        self.timed("new points of A and B, host memory", |i| {
+            for (side, cloud) in Side::BOTH.into_iter().zip(&self.shapes[i % SHAPES]) {
+                one.set_cloud(side, cloud)?;
+            }
+            finished(&mut one, 0)
+        })?;
+        check(&mut one, alone)
+    }
+    /// Frames recorded once.
+    fn recorded(&self, alone: &mut Intersector) -> Result<()> {
+        let (staged, mut recorded) = (self.staged()?, self.intersector(0)?.record()?);
+        self.timed("recorded, new poses", |i| {
+            recorded.frame(&pose(i), &Pose::IDENTITY)?;
+            Ok(recorded.intersector().stream().synchronize()?)
+        })?;
+        self.timed("recorded, new points of A and B, device memory", |i| {
+            for (side, of) in Side::BOTH.into_iter().zip(&staged[i % SHAPES]) {
+                recorded.set_points(side, of[0].view(), of[1].view())?;
+            }
+            recorded.frame(&Pose::IDENTITY, &Pose::IDENTITY)?;
+            Ok(recorded.intersector().stream().synchronize()?)
+        })?;
+        check(recorded.intersector_mut(), alone)
+    }
+}
+fn pose(i: usize) -> Pose {
+    Pose { translation: [1e-3 * (i % 7) as f64, 0.0, 0.0], ..Pose::IDENTITY }
 }
 
 /// Fails if more than one label in a hundred differs from those of new clouds, whose points have
@@ -144,7 +153,4 @@ fn bent_sphere(points: usize, x: f32, shape: usize) -> PointCloud {
 fn median(mut all: Vec<f64>) -> f64 {
     all.sort_by(f64::total_cmp);
     all[all.len() / 2]
-}
-fn ms(since: Instant) -> f64 {
-    since.elapsed().as_secs_f64() * 1e3
 }

@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each user takes what it needs")]
 
 use koel_spatial::PointCloud;
-use koel_spatial::intersect::{Label, Pose};
+use koel_spatial::intersect::{Intersector, Label, Pose, Side};
 use std::f64::consts::{PI, TAU};
 
 pub(crate) type V = [f64; 3];
@@ -287,4 +287,14 @@ fn share_inside(distance: &dyn Fn(V) -> f64, centre: V, half: f64, n: u32) -> f6
         share_inside(distance, at, 0.5 * half, n / 2)
     };
     (0..8).map(part).sum::<f64>() / 8.0
+}
+/// Asserts that every label and every measure agree.
+#[track_caller]
+pub(crate) fn assert_same(found: &mut Intersector, expected: &mut Intersector) {
+    for side in Side::BOTH {
+        assert_eq!(found.voxels(side).unwrap(), expected.voxels(side).unwrap());
+        assert_eq!(found.point_labels(side).unwrap(), expected.point_labels(side).unwrap());
+    }
+    let measures = |i: &mut Intersector| format!("{:?}", i.summary().unwrap()); // NaN if empty
+    assert_eq!(measures(found), measures(expected));
 }
