@@ -81,6 +81,28 @@ impl std::str::FromStr for Features {
     }
 }
 
+impl std::str::FromStr for Partition {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Partition, String> {
+        match text {
+            "uniform" => Ok(Partition::Uniform),
+            "transfer" => Ok(Partition::Transfer),
+            "elastic" => Ok(Partition::Elastic),
+            _ => Err("expected uniform, transfer or elastic".into()),
+        }
+    }
+}
+impl std::str::FromStr for Lookup {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Lookup, String> {
+        match text {
+            "hash" => Ok(Lookup::Hash),
+            "search" => Ok(Lookup::BinarySearch),
+            _ => Err("expected hash or search".into()),
+        }
+    }
+}
+
 /// Options of the published method. Every measure against noise is a switch.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -134,11 +156,11 @@ impl Default for PaperOptions {
             freedom: Freedom::Similarity,
             features: Features::Corners,
             sizes: vec![(1.0, 1.0), (1.4, 1.0), (2.0, 1.0), (2.8, 1.0), (1.0, 1.4), (1.0, 2.0)],
-            points: (200, 1500),
+            points: (400, 1500),
             apart: 8.0,
             rules: BasisRules::default(),
-            bases: (40_000, 4096),
-            reach: 3.0,
+            bases: (10_000, 2048),
+            reach: 2.0,
             lookup: Lookup::Hash,
             partition: Partition::Uniform,
             cell: 0.1,
@@ -146,7 +168,7 @@ impl Default for PaperOptions {
             neighbour_votes: false,
             weights: Weights::default(),
             threshold: false,
-            candidates: 400,
+            candidates: 20,
             outlines: true,
             inlier: 3.0,
             false_alarm: 1e-3,
@@ -364,12 +386,8 @@ pub fn match_points(
     scene: &PointSet,
     options: &PaperOptions,
 ) -> koel::Result<Outcome> {
-    let outcome = search(
-        stream,
-        (&model.points, &model.outline),
-        (&scene.points, &scene.outline),
-        options,
-    )?;
+    let outcome =
+        search(stream, (&model.points, &model.outline), (&scene.points, &scene.outline), options)?;
     let to_points = model.to_image.inverse().unwrap_or(Affine::IDENTITY);
     let shrunk = scene.to_image.determinant().abs().sqrt();
     let votes = outcome.hypotheses.first().map_or(0, |h| h.votes as usize);

@@ -88,9 +88,8 @@ impl Stages {
             votes += row.get(rank).map_or(0.0, |h| h.votes);
             chance += row.iter().map(|h| h.votes).sum::<f32>() / bases.model.len() as f32;
             ranks.push(rank);
-            let frames = [(&bases.model[m], model), (&bases.scene[s], scene)].map(|(basis, of)| {
-                basis.frame(of, options.freedom).and_then(|f| f.inverse())
-            });
+            let frames = [(&bases.model[m], model), (&bases.scene[s], scene)]
+                .map(|(basis, of)| basis.frame(of, options.freedom).and_then(|f| f.inverse()));
             let [Some(of_model), Some(of_scene)] = frames else { continue };
             for (s, models) in close.iter().enumerate() {
                 for &m in models {

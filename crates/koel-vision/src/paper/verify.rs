@@ -95,8 +95,8 @@ impl Target<'_> {
             for r in (row - cells).max(0)..=(row + cells).min(self.rows as i32 - 1) {
                 for c in (column - cells).max(0)..=(column + cells).min(self.columns as i32 - 1) {
                     let middle = |at: i32| (at as f32 + 0.5) * self.step;
-                    let distance = (self.origin.0 + middle(c) - x)
-                        .hypot(self.origin.1 + middle(r) - y);
+                    let distance =
+                        (self.origin.0 + middle(c) - x).hypot(self.origin.1 + middle(r) - y);
                     let at = r as usize * self.columns + c as usize;
                     if distance <= radius && distance < distances[at] {
                         distances[at] = distance;

@@ -77,12 +77,7 @@ pub(super) fn count(
             }
             begin = end;
             found.extend(best(&votes, sizes, threshold, options.candidates).into_iter().map(
-                |(model, above)| Hypothesis {
-                    model,
-                    scene: first + i,
-                    votes: votes[model],
-                    above,
-                },
+                |(model, above)| Hypothesis { model, scene: first + i, votes: votes[model], above },
             ));
         }
         Ok((found, keys.len()))
