@@ -7,12 +7,12 @@ mod report;
 use crate::apart::Files;
 use crate::failure::{Failure, Outcome};
 use crate::{Global, device, output};
-use args::{Change, Method, Wanted};
+use args::{Change, Wanted};
 pub(crate) use args::{MatchArgs, ModelsArgs};
 use frames::{Frames, Pattern};
 use indicatif::{ProgressBar, ProgressStyle};
 use koel::Stream;
-use koel_vision::paper::{Features, PaperOptions, match_images, match_model};
+use koel_vision::paper::{PaperOptions, match_images, match_model};
 use koel_vision::{
     Doubt, Found, Grey, JointTable, Matcher, Model, Models, Options, Picture, Scene,
 };
