@@ -1,7 +1,7 @@
 //! The published method on images: the real box, and textures under known maps.
 use koel::{Device, Stream};
 use koel_vision::paper::{
-    BasisRules, Features, PaperOptions, PointSet, Side, Stages, match_images, match_points,
+    Features, PaperOptions, PointSet, Side, Stages, match_images, match_points,
 };
 use koel_vision::synthetic::texture;
 use koel_vision::{Affine, Freedom, Grey, read};
@@ -109,13 +109,12 @@ fn what_is_not_there_is_not_found() {
 
 #[test]
 fn every_device_finds_the_same() {
-    let model = texture(90, 70, 3);
-    let map = Affine::similarity(0.3, 1.0, (45.0, 35.0), (70.0, 60.0));
-    let scene = placed(&model, &map, 140, 120);
+    let model = texture(130, 110, 3);
+    let map = Affine::similarity(0.3, 1.0, (65.0, 55.0), (95.0, 80.0));
+    let scene = placed(&model, &map, 190, 160);
     let options = PaperOptions::default()
-        .with_points((60, 120))
-        .with_rules(BasisRules::default().with_lengths((15.0, 40.0)))
-        .with_bases((300, 300))
+        .with_points((120, 250))
+        .with_bases((1000, 300))
         .with_sizes(vec![(1.0, 1.0)]);
     let outcomes = [Device::cpu_with_threads(1).unwrap(), Device::executor(1)].map(|device| {
         let stream = device.stream().unwrap();

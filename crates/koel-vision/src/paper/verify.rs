@@ -3,7 +3,6 @@ use super::{PaperOptions, Point};
 use crate::affine::Affine;
 use crate::fit::{Freedom, fit};
 use rayon::prelude::*;
-use std::cmp::Ordering;
 use std::ops::RangeInclusive;
 
 /// Allowed factors of areas: a model that shrinks to a spot would match any edge.
@@ -19,6 +18,8 @@ const REFINED: usize = 400;
 const STEPS: [f32; 11] = [1.5, 1.2, 1.0, 2.0, 1.8, 1.6, 1.4, 1.2, 1.0, 1.0, 1.0];
 /// Number of steps that use only points around the basis.
 const NEAR_STEPS: usize = 3;
+/// Number of points of outlines that count as one: neighbours lie on the same edge.
+const CORRELATED: f64 = 4.0;
 /// Half the side of the window in which chance is measured, in cells.
 const WINDOW: i32 = 30;
 /// Maximum number of cells per side.
@@ -50,7 +51,7 @@ const NONE: u32 = u32::MAX;
 
 /// Spatial hash of scene points, with one slot per cell of their extent: the closest point to a
 /// place is one read.
-pub(super) struct Target<'a> {
+struct Target<'a> {
     points: &'a [Point],
     inlier: f32,
     origin: Point,
@@ -60,7 +61,7 @@ pub(super) struct Target<'a> {
     cells: Vec<Cell>,
 }
 impl Target<'_> {
-    pub(super) fn new(points: &[Point], inlier: f32) -> Target<'_> {
+    fn new(points: &[Point], inlier: f32) -> Target<'_> {
         let margin = 2.0 * inlier;
         let extent = |of: fn(&Point) -> f32| {
             let ends =
@@ -212,12 +213,14 @@ fn allowed(map: &Affine) -> bool {
 
 /// Points of model and scene with which maps are verified.
 pub(super) struct Verifier<'a> {
-    pub freedom: Freedom,
+    freedom: Freedom,
     /// Points that vote, and those of the scene.
-    pub points: (&'a [Point], Target<'a>),
+    points: (&'a [Point], Target<'a>),
     /// Points of outlines that refine, and those of the scene; `None`: the points that vote.
-    pub outline: Option<(&'a [Point], Target<'a>)>,
-    /// Indices of the outline's points around each point that votes, the closest first.
+    outline: Option<(&'a [Point], Target<'a>)>,
+    /// Evidence of the points from which on outlines count.
+    least: f64,
+    /// Points of the outline around each point that votes.
     near: Vec<Vec<Point>>,
 }
 impl<'a> Verifier<'a> {
@@ -241,6 +244,7 @@ impl<'a> Verifier<'a> {
         };
         Verifier {
             freedom: options.freedom,
+            least: -options.false_alarm.ln(),
             near: model.0.par_iter().map(near).collect(),
             points: (model.0, Target::new(scene.0, options.inlier)),
             outline,
@@ -271,13 +275,16 @@ impl<'a> Verifier<'a> {
         }
         map
     }
-    /// Returns the evidence against chance, in nats, before the number of trials.
-    pub(super) fn evidence(&self, map: &Affine) -> [f64; 2] {
+    /// Returns the evidence against chance, in nats, before the number of trials. Outlines count only
+    /// if the points alone are improbable: dense and regular edges match by chance.
+    fn evidence(&self, map: &Affine) -> f64 {
         let fixed = if self.freedom == Freedom::Affine { 3 } else { 2 };
-        let (model, target) = &self.points;
-        let points = -target.log_chance(map, model, fixed);
-        let outline = self.outline.as_ref();
-        [points, outline.map_or(0.0, |(model, target)| -target.log_chance(map, model, fixed))]
+        let of = |(model, target): &(&[Point], Target<'_>)| -target.log_chance(map, model, fixed);
+        let points = of(&self.points);
+        match &self.outline {
+            Some(outline) if points > self.least => points + of(outline) / CORRELATED,
+            _ => points,
+        }
     }
     /// Refines the best-ranked of some maps, and returns the one with the most evidence. Each map
     /// comes with its rank and a model point of its basis.
@@ -288,12 +295,10 @@ impl<'a> Verifier<'a> {
         maps.truncate(REFINED);
         let refined = maps.par_iter().map(|&(_, map, around)| {
             let map = self.refined(map, around);
-            let [points, outline] = self.evidence(&map);
-            (map, points + outline / CORRELATED)
+            (map, self.evidence(&map))
         });
-        let better = |a: &(Affine, f64), b: &(Affine, f64)| -> Ordering { a.1.total_cmp(&b.1) };
         let refined = refined.collect::<Vec<(Affine, f64)>>();
-        refined.into_iter().rev().max_by(better)
+        refined.into_iter().rev().max_by(|a, b| a.1.total_cmp(&b.1))
     }
     /// Describes a map.
     pub(super) fn verified(&self, map: Affine, evidence: f64) -> Verified {
@@ -308,8 +313,6 @@ impl<'a> Verifier<'a> {
         Verified { map, inliers, evidence: evidence as f32, rmse }
     }
 }
-/// Number of points of outlines that count as one: neighbours lie on the same edge.
-const CORRELATED: f64 = 4.0;
 
 #[cfg(test)]
 mod tests {
