@@ -109,11 +109,11 @@ fn what_is_not_there_is_not_found() {
 
 #[test]
 fn every_device_finds_the_same() {
-    let model = texture(130, 110, 3);
-    let map = Affine::similarity(0.3, 1.0, (65.0, 55.0), (95.0, 80.0));
-    let scene = placed(&model, &map, 190, 160);
+    let model = texture(200, 160, 5);
+    let map = Affine::similarity(0.4, 1.0, (100.0, 80.0), (130.0, 110.0));
+    let scene = placed(&model, &map, 260, 220);
     let options = PaperOptions::default()
-        .with_points((120, 250))
+        .with_points((200, 400))
         .with_bases((1000, 300))
         .with_sizes(vec![(1.0, 1.0)]);
     let outcomes = [Device::cpu_with_threads(1).unwrap(), Device::executor(1)].map(|device| {

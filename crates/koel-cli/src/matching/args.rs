@@ -174,6 +174,12 @@ struct PaperArgs {
     /// Weight votes by: length (of the basis), distance (from it), density (of the cell)
     #[arg(long, value_name = "KIND,...", value_delimiter = ',')]
     weights: Vec<Weight>,
+    /// Verify only pairs of bases with more votes than chance explains
+    #[arg(long)]
+    threshold: bool,
+    /// Verify by the points alone, not by outlines too
+    #[arg(long)]
+    no_outlines: bool,
     /// Number of pairs that are verified for each basis of the scene
     #[arg(long, value_name = "NUMBER")]
     candidates: Option<usize>,
@@ -233,6 +239,8 @@ impl PaperArgs {
             ("--neighbour-entries", self.neighbour_entries),
             ("--neighbour-votes", self.neighbour_votes),
             ("--weights", !self.weights.is_empty()),
+            ("--threshold", self.threshold),
+            ("--no-outlines", self.no_outlines),
             ("--candidates", self.candidates.is_some()),
             ("--inlier", self.inlier.is_some()),
             ("--false-alarm", self.false_alarm.is_some()),
@@ -266,6 +274,8 @@ impl PaperArgs {
             .with_neighbour_entries(self.neighbour_entries)
             .with_neighbour_votes(self.neighbour_votes)
             .with_weights(weights)
+            .with_threshold(self.threshold || start.threshold)
+            .with_outlines(!self.no_outlines && start.outlines)
             .with_candidates(self.candidates.unwrap_or(start.candidates))
             .with_inlier(self.inlier.unwrap_or(start.inlier))
             .with_false_alarm(self.false_alarm.map_or(start.false_alarm, f64::from))
