@@ -205,6 +205,27 @@ fn many_models_are_kept_and_matched() {
     );
 }
 
+/// The published method finds the box of the documentation, and each of its options is accepted.
+#[test]
+fn the_published_method_finds_the_box() {
+    let assets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets");
+    let paper = ["match", "box.jpg", "box_in_scene.jpg", "--method", "paper"];
+    let found = json(&assets, &[&paper[..], &["--basis", "similarity"]].concat());
+    assert_eq!(found["found"], true, "{found}");
+    let options = [
+        "--sizes 2:1 --points 200:800 --bases 5000:1024 --lengths 20:50 --thinnest 0.4 --reach 2.5",
+        "--sizes 2:1 --cell 0.12 --candidates 40 --inlier 2.5 --false-alarm 0.01 --lookup search",
+        "--sizes 2:1 --neighbour-votes --weights length,distance,density --chance 0.5",
+        "--published --apart 6 --threshold --no-outlines --neighbour-entries --bases 300:100",
+        "--published --features corners --partition transfer --bases 300:100",
+    ];
+    for options in options {
+        let options = options.split(' ').collect::<Vec<&str>>();
+        let report = json(&assets, &[&paper[..], &["--basis", "affine"], &options].concat());
+        assert_eq!(report["found"], !options.contains(&"--published"), "{options:?}: {report}");
+    }
+}
+
 #[test]
 fn bad_usage_and_bad_input_are_said_in_a_line() {
     let (_keep, folder) = images();
@@ -230,7 +251,15 @@ fn bad_usage_and_bad_input_are_said_in_a_line() {
         (&["match", "--models", "text.png", "scene.png"], "text.png: not a file of models"),
         (
             &["match", "model.png", "scene.png", "--features", "corners"],
-            "--features corners: only for --method paper",
+            "--features: only for --method paper",
+        ),
+        (
+            &["match", "model.png", "scene.png", "--method", "paper", "--sizes", "0.5:1"],
+            "expected two numbers of at least 1, such as 2:1",
+        ),
+        (
+            &["match", "--models", "db", "scene.png", "--method", "paper", "--features", "corners"],
+            "--features corners: a file of models holds only edges",
         ),
     ] {
         let error = refused(&folder, arguments);

@@ -43,6 +43,10 @@ fn by_rows(width: usize, height: usize, f: impl Fn(usize, &mut [f32]) + Sync) ->
     out
 }
 
+/// Returns the image convolved with a Gaussian of 1.8 pixels.
+pub(crate) fn smoothed(image: &Grey) -> Grey {
+    Grey { width: image.width, height: image.height, pixels: blurred(image) }
+}
 fn blurred(image: &Grey) -> Vec<f32> {
     let (w, h) = (image.width, image.height);
     let reach = REACH as isize;

@@ -1,7 +1,7 @@
 //! Options of `koel match` and `koel models`.
 use crate::failure::{Failure, Outcome};
 use koel_vision::Freedom;
-use koel_vision::paper::Features;
+use koel_vision::paper::{BasisRules, Features, Lookup, PaperOptions, Partition, Weights};
 use std::path::{Path, PathBuf};
 
 const MATCH_EXAMPLES: &str = "\
@@ -12,6 +12,8 @@ Examples:
   koel match box.png frame-%04d.png --overlay out-%04d.png
   koel match --models signs.koelmodels street.jpg          search for many models
   koel match --models signs.koelmodels frames/ --quick --json -
+  koel match box.png scene.png --method paper --basis affine --candidates 40
+  koel match box.png scene.png --method paper --published --basis similarity --lookup search
 
 The JSON of a folder or pattern has one object per line. Exit status: 0 whether found or not, 2 if
 an image cannot be read.";
@@ -33,9 +35,6 @@ pub(crate) struct MatchArgs {
     /// Matching method
     #[arg(long, value_enum, default_value_t = Method::Default)]
     pub method: Method,
-    /// Points that --method paper uses: edges or corners
-    #[arg(long, value_name = "KIND", default_value = "edges")]
-    pub features: Features,
     /// Do less work, in one stage and at scales of 0.45 to 1.5: for many models that are clearly
     /// visible
     #[arg(long)]
@@ -47,6 +46,8 @@ pub(crate) struct MatchArgs {
     /// Draw the votes for each position of the model's centre to this file; for frames, a pattern
     #[arg(long, value_name = "FILE.png")]
     pub votes: Option<PathBuf>,
+    #[command(flatten)]
+    paper: PaperArgs,
 }
 
 /// Matching method.
@@ -83,13 +84,12 @@ pub(crate) enum Wanted<'a> {
 impl MatchArgs {
     /// Returns what to search for, and where.
     pub(crate) fn sides(&self) -> Outcome<(Wanted<'_>, &Path)> {
-        if self.features == Features::Corners {
-            let refused = |why: &str| Err(Failure::Usage(format!("--features corners: {why}")));
-            match (self.method, &self.models) {
-                (Method::Default, _) => return refused("only for --method paper"),
-                (_, Some(_)) => return refused("a file of models holds only edges"),
-                _ => (),
-            }
+        if let (Method::Default, Some(option)) = (self.method, self.paper.first_given()) {
+            return Err(Failure::Usage(format!("{option}: only for --method paper")));
+        }
+        if self.models.is_some() && self.paper.features == Some(Features::Corners) {
+            let why = "--features corners: a file of models holds only edges";
+            return Err(Failure::Usage(why.into()));
         }
         match (&self.models, self.images.as_slice()) {
             (None, [model, scene]) => Ok((Wanted::Model(model), scene)),
@@ -102,12 +102,15 @@ impl MatchArgs {
             }
         }
     }
-    /// Returns the transformations of the published method: similarities by default.
-    pub(crate) fn paper_freedom(&self) -> Freedom {
-        match self.basis {
+    /// Returns the options of the published method, similarities by default; `None` for the default
+    /// method.
+    pub(crate) fn paper(&self, seed: u64) -> Option<PaperOptions> {
+        let freedom = match self.basis {
             Allowed::Only(freedom) => freedom,
             Allowed::Auto => Freedom::Similarity,
-        }
+        };
+        let options = || self.paper.options().with_freedom(freedom).with_seed(seed);
+        (self.method == Method::Paper).then(options)
     }
     /// Returns the limit on transformations. `None`: as general as the data support.
     pub(crate) fn freedom(&self) -> Option<Freedom> {
@@ -115,6 +118,167 @@ impl MatchArgs {
             Allowed::Only(freedom) if freedom != Freedom::Affine => Some(freedom),
             _ => None,
         }
+    }
+}
+
+/// Options of `--method paper`. What is not given is as the method's default says.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Options of --method paper")]
+struct PaperArgs {
+    /// Start from the options as published in 2009: edges, bases over the whole image, no other
+    /// sizes; options below still apply
+    #[arg(long)]
+    published: bool,
+    /// Points: corners or edges
+    #[arg(long, value_name = "KIND")]
+    features: Option<Features>,
+    /// Factors by which model and scene are shrunk, tried in turn, such as 1:1,2:1
+    #[arg(long, value_name = "MODEL:SCENE,...", value_delimiter = ',', value_parser = factors)]
+    sizes: Vec<(f32, f32)>,
+    /// Maximum number of points of model and scene
+    #[arg(long, value_name = "MODEL:SCENE", value_parser = counts)]
+    points: Option<(usize, usize)>,
+    /// Minimum distance between edges, in pixels
+    #[arg(long, value_name = "PIXELS", value_parser = positive)]
+    apart: Option<f32>,
+    /// Maximum number of bases of model and scene
+    #[arg(long, value_name = "MODEL:SCENE", value_parser = counts)]
+    bases: Option<(usize, usize)>,
+    /// Probability with which a basis is taken if there are few
+    #[arg(long, value_name = "SHARE", value_parser = positive)]
+    chance: Option<f32>,
+    /// Minimum and maximum length of bases, in pixels
+    #[arg(long, value_name = "MIN:MAX", value_parser = factors)]
+    lengths: Option<(f32, f32)>,
+    /// Minimum sine of the angle of affine bases
+    #[arg(long, value_name = "SINE", value_parser = positive)]
+    thinnest: Option<f32>,
+    /// Maximum coordinate of points that vote, in lengths of the basis
+    #[arg(long, value_name = "LENGTHS", value_parser = positive)]
+    reach: Option<f32>,
+    /// Width of the cells, in lengths of the basis
+    #[arg(long, value_name = "LENGTHS", value_parser = positive)]
+    cell: Option<f32>,
+    /// Cells: uniform, transfer (rehashed to equal numbers) or elastic (learnt)
+    #[arg(long, value_name = "KIND")]
+    partition: Option<Partition>,
+    /// Lookup: hash or search (binary search)
+    #[arg(long, value_name = "KIND")]
+    lookup: Option<Lookup>,
+    /// Enter model points into neighbouring cells too
+    #[arg(long)]
+    neighbour_entries: bool,
+    /// Vote in neighbouring cells too
+    #[arg(long)]
+    neighbour_votes: bool,
+    /// Weight votes by: length (of the basis), distance (from it), density (of the cell)
+    #[arg(long, value_name = "KIND,...", value_delimiter = ',')]
+    weights: Vec<Weight>,
+    /// Verify only pairs of bases with more votes than chance explains
+    #[arg(long)]
+    threshold: bool,
+    /// Verify by the points alone, not by outlines too
+    #[arg(long)]
+    no_outlines: bool,
+    /// Number of pairs that are verified for each basis of the scene
+    #[arg(long, value_name = "NUMBER")]
+    candidates: Option<usize>,
+    /// Maximum distance of an inlier, in pixels
+    #[arg(long, value_name = "PIXELS", value_parser = positive)]
+    inlier: Option<f32>,
+    /// Accepted probability of a match by chance
+    #[arg(long, value_name = "SHARE", value_parser = positive)]
+    false_alarm: Option<f32>,
+}
+
+/// Weight of votes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+enum Weight {
+    Length,
+    Distance,
+    Density,
+}
+
+fn two<T: std::str::FromStr + PartialOrd>(
+    text: &str,
+    least: T,
+    said: &str,
+) -> Result<(T, T), String> {
+    let number = |text: &str| text.parse::<T>().ok().filter(|number| *number >= least);
+    let both = text.split_once(':').and_then(|(a, b)| Some((number(a)?, number(b)?)));
+    both.ok_or_else(|| format!("expected two numbers {said}"))
+}
+fn factors(text: &str) -> Result<(f32, f32), String> {
+    two(text, 1.0, "of at least 1, such as 2:1")
+}
+fn counts(text: &str) -> Result<(usize, usize), String> {
+    two(text, 0, "such as 400:1500")
+}
+fn positive(text: &str) -> Result<f32, String> {
+    let number = text.parse::<f32>().ok().filter(|number| *number > 0.0 && number.is_finite());
+    number.ok_or_else(|| "expected a positive number".into())
+}
+
+impl PaperArgs {
+    /// Returns the name of the first option that is given.
+    fn first_given(&self) -> Option<&'static str> {
+        let given = [
+            ("--published", self.published),
+            ("--features", self.features.is_some()),
+            ("--sizes", !self.sizes.is_empty()),
+            ("--points", self.points.is_some()),
+            ("--apart", self.apart.is_some()),
+            ("--bases", self.bases.is_some()),
+            ("--chance", self.chance.is_some()),
+            ("--lengths", self.lengths.is_some()),
+            ("--thinnest", self.thinnest.is_some()),
+            ("--reach", self.reach.is_some()),
+            ("--cell", self.cell.is_some()),
+            ("--partition", self.partition.is_some()),
+            ("--lookup", self.lookup.is_some()),
+            ("--neighbour-entries", self.neighbour_entries),
+            ("--neighbour-votes", self.neighbour_votes),
+            ("--weights", !self.weights.is_empty()),
+            ("--threshold", self.threshold),
+            ("--no-outlines", self.no_outlines),
+            ("--candidates", self.candidates.is_some()),
+            ("--inlier", self.inlier.is_some()),
+            ("--false-alarm", self.false_alarm.is_some()),
+        ];
+        given.into_iter().find(|(_, given)| *given).map(|(option, _)| option)
+    }
+    fn options(&self) -> PaperOptions {
+        let start =
+            if self.published { PaperOptions::published() } else { PaperOptions::default() };
+        let weights = Weights::default()
+            .with_by_length(self.weights.contains(&Weight::Length))
+            .with_by_distance(self.weights.contains(&Weight::Distance))
+            .with_by_density(self.weights.contains(&Weight::Density));
+        let rules = BasisRules::default()
+            .with_chance(self.chance.unwrap_or(start.rules.chance))
+            .with_lengths(self.lengths.unwrap_or(start.rules.lengths))
+            .with_thinnest(self.thinnest.unwrap_or(start.rules.thinnest));
+        let sizes = if self.sizes.is_empty() { start.sizes.clone() } else { self.sizes.clone() };
+        start
+            .clone()
+            .with_features(self.features.unwrap_or(start.features))
+            .with_sizes(sizes)
+            .with_points(self.points.unwrap_or(start.points))
+            .with_apart(self.apart.unwrap_or(start.apart))
+            .with_rules(rules)
+            .with_bases(self.bases.unwrap_or(start.bases))
+            .with_reach(self.reach.unwrap_or(start.reach))
+            .with_cell(self.cell.unwrap_or(start.cell))
+            .with_partition(self.partition.unwrap_or(start.partition))
+            .with_lookup(self.lookup.unwrap_or(start.lookup))
+            .with_neighbour_entries(self.neighbour_entries)
+            .with_neighbour_votes(self.neighbour_votes)
+            .with_weights(weights)
+            .with_threshold(self.threshold || start.threshold)
+            .with_outlines(!self.no_outlines && start.outlines)
+            .with_candidates(self.candidates.unwrap_or(start.candidates))
+            .with_inlier(self.inlier.unwrap_or(start.inlier))
+            .with_false_alarm(self.false_alarm.map_or(start.false_alarm, f64::from))
     }
 }
 

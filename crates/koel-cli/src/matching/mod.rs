@@ -7,11 +7,11 @@ use crate::apart::Files;
 use crate::failure::{Failure, Outcome};
 use crate::frames::{Frames, IMAGES, Pattern, numbered};
 use crate::{Global, device, output};
-use args::{Change, Method, Wanted};
+use args::{Change, Wanted};
 pub(crate) use args::{MatchArgs, ModelsArgs};
 use indicatif::{ProgressBar, ProgressStyle};
 use koel::Stream;
-use koel_vision::paper::{Features, PaperOptions, PointSet, match_points};
+use koel_vision::paper::{PaperOptions, match_images, match_model};
 use koel_vision::{
     Doubt, Found, Grey, JointTable, Matcher, Model, Models, Options, Picture, Scene,
 };
@@ -114,8 +114,8 @@ struct Search<'a> {
     table: JointTable,
     /// Options of the published method, if it is used instead.
     paper: Option<PaperOptions>,
-    /// Corners of the only model, if corners are its features.
-    corners: Option<PointSet>,
+    /// Image of the only model.
+    only: Option<Grey>,
     stream: Stream,
     models: Models,
     args: &'a MatchArgs,
@@ -131,21 +131,13 @@ impl<'a> Search<'a> {
         let opened = device::open(global.device, global.threads)?;
         let options = if args.quick { Options::quick() } else { Options::default() };
         let options = options.with_seed(global.seed).with_freedom(args.freedom());
-        let paper = (args.method == Method::Paper).then(|| {
-            PaperOptions::default().with_freedom(args.paper_freedom()).with_seed(global.seed)
-        });
+        let paper = args.paper(global.seed);
         let stream = opened.device.stream()?;
-        let corners = match (&paper, &only) {
-            (Some(options), Some(image)) if args.features == Features::Corners => {
-                Some(PointSet::of_corners(&stream, image, options)?)
-            }
-            _ => None,
-        };
         let matcher = Matcher::new(&opened.device, options)?;
         let of_default =
             if paper.is_none() { models.iter().map(|(_, model)| model).collect() } else { vec![] };
         let table = matcher.table(of_default)?;
-        Ok(Search { matcher, table, paper, corners, stream, models, args })
+        Ok(Search { matcher, table, paper, only, stream, models, args })
     }
     /// Searches every scene for all models and prints the results. In a sequence, a frame that
     /// cannot be read is reported as not found.
@@ -224,14 +216,10 @@ impl<'a> Search<'a> {
             let outcomes = self.matcher.find_all(&self.table, scene)?;
             return Ok(outcomes.into_iter().map(|(_, outcome)| outcome).collect());
         };
-        let scene = match self.corners {
-            Some(_) => PointSet::of_corners(&self.stream, &picture.grey, options)?,
-            None => PointSet::of_scene(scene, options)?,
-        };
-        let one = |(_, model)| {
-            let own = || PointSet::of_model(model, options);
-            match_points(&self.stream, &self.corners.clone().unwrap_or_else(own), &scene, options)
-        };
+        if let Some(model) = &self.only {
+            return Ok(vec![match_images(&self.stream, model, &picture.grey, options)?]);
+        }
+        let one = |(_, model)| match_model(&self.stream, model, &picture.grey, options);
         self.models.iter().map(one).collect()
     }
     /// Merges the outcomes of all models.

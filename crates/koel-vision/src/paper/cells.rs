@@ -1,6 +1,6 @@
 //! Cells of the coordinate plane: the keys of the table.
-use super::Point;
 use super::basis::PointBasis;
+use super::{PaperOptions, Point};
 use crate::fit::Freedom;
 use crate::random::Random;
 
@@ -18,6 +18,8 @@ pub enum Partition {
 
 /// Maximum coordinates, in cells from the origin; points beyond are omitted.
 const REACH: i32 = 1 << 14;
+/// Unit of the width of cells for rigid maps, in pixels.
+const RIGID_UNIT: f32 = 60.0;
 /// Strips per axis, and nodes per side of the elastic grid.
 const SIDE: usize = 48;
 /// Number of points for training an irregular partition.
@@ -43,22 +45,22 @@ enum Shape {
 }
 
 impl Cells {
-    /// Builds cells for the coordinates of a model. Uniform cells are a tenth of a basis wide; for
-    /// rigid maps, 6 pixels.
+    /// Builds cells for the coordinates of a model.
     pub(super) fn of(
-        partition: Partition,
-        freedom: Freedom,
+        options: &PaperOptions,
         points: &[Point],
         bases: &[PointBasis],
         random: &mut Random,
     ) -> Cells {
-        let scale = if freedom == Freedom::Rigid { 1.0 / 6.0 } else { 10.0 };
+        let freedom = options.freedom;
+        let unit = if freedom == Freedom::Rigid { RIGID_UNIT } else { 1.0 };
+        let scale = 1.0 / (options.cell * unit);
         let mut sample = || {
             let basis = bases.get(random.below(bases.len()))?;
-            let others = basis.coordinates(points, freedom).collect::<Vec<_>>();
-            others.get(random.below(others.len())).map(|&(_, at)| at)
+            let others = basis.coordinates(points, freedom, options.reach).collect::<Vec<_>>();
+            others.get(random.below(others.len())).copied()
         };
-        let shape = match partition {
+        let shape = match options.partition {
             Partition::Uniform => Shape::Uniform,
             Partition::Transfer => {
                 let (mut u, mut v): (Vec<f32>, Vec<f32>) =

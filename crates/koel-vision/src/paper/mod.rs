@@ -7,47 +7,55 @@
 //! the cells of their points and count. Pairs of bases with more votes than chance explains are
 //! verified.
 //!
-//! [`PointSet`] takes the points from an image, a model or a scene, [`match_points`] searches one
-//! set for another, and [`find`] does the same for plain points and reports more.
+//! [`match_images`] searches an image for another; [`PointSet`] takes the points from an image or a
+//! model, [`match_points`] searches one set for another, and [`find`] does the same for plain
+//! points and reports more.
 //!
 //! ```
-//! use koel_vision::paper::{PaperOptions, PointSet, match_points};
+//! use koel_vision::paper::{PaperOptions, match_images};
 //! use koel_vision::{Freedom, synthetic::texture};
 //!
 //! let stream = koel::Device::cpu()?.stream()?;
-//! let options = PaperOptions::default().with_freedom(Freedom::Rigid).with_points(100);
-//! let set = |seed| PointSet::of_edges(&stream, &texture(160, 120, seed), &options);
-//! let outcome = match_points(&stream, &set(1)?, &set(2)?, &options)?;
+//! let options = PaperOptions::default()
+//!     .with_freedom(Freedom::Rigid)
+//!     .with_points((50, 100))
+//!     .with_bases((1000, 100))
+//!     .with_sizes(vec![(1.0, 1.0)]);
+//! let [model, scene] = [1, 2].map(|seed| texture(160, 120, seed));
+//! let outcome = match_images(&stream, &model, &scene, &options)?;
 //! assert_eq!(outcome.found, None);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 mod basis;
 mod cells;
+mod stages;
 pub(crate) mod table;
 mod verify;
 mod votes;
 
 pub use basis::BasisRules;
 pub use cells::Partition;
+pub use stages::Stages;
 pub use table::Lookup;
 pub use verify::Verified;
 pub use votes::{Hypothesis, Weights};
 
 use crate::affine::Affine;
 use crate::corners::{corners, evenly};
-use crate::edges::{DeviceEdges, Edge, spread, strongest_first};
+use crate::edges::{DeviceEdges, Edge, smoothed, spread, strongest_first};
 use crate::fit::Freedom;
 use crate::matcher::{Found, Outcome};
 use crate::model::{Model, working_size};
 use crate::picture::Grey;
 use crate::random::Random;
-use crate::scene::Scene;
 use basis::{PointBasis, choose};
 use cells::Cells;
 use koel::Stream;
+use rayon::prelude::*;
+use std::borrow::Cow;
 use std::time::Instant;
 use table::MultiTable;
-use verify::verify;
+use verify::Verifier;
 use votes::count;
 
 /// Point of the plane.
@@ -57,9 +65,9 @@ pub type Point = (f32, f32);
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Features {
     /// Strongest edges, evenly spread.
-    #[default]
     Edges,
-    /// Corners (FAST), the strongest of each cell of the image first.
+    /// Corners (FAST) of the smoothed image, the strongest of each cell of the image first.
+    #[default]
     Corners,
 }
 impl std::str::FromStr for Features {
@@ -73,30 +81,66 @@ impl std::str::FromStr for Features {
     }
 }
 
+impl std::str::FromStr for Partition {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Partition, String> {
+        match text {
+            "uniform" => Ok(Partition::Uniform),
+            "transfer" => Ok(Partition::Transfer),
+            "elastic" => Ok(Partition::Elastic),
+            _ => Err("expected uniform, transfer or elastic".into()),
+        }
+    }
+}
+impl std::str::FromStr for Lookup {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Lookup, String> {
+        match text {
+            "hash" => Ok(Lookup::Hash),
+            "search" => Ok(Lookup::BinarySearch),
+            _ => Err("expected hash or search".into()),
+        }
+    }
+}
+
 /// Options of the published method. Every measure against noise is a switch.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PaperOptions {
     /// Allowed maps, which determine the type of basis.
     pub freedom: Freedom,
-    /// Maximum number of points of an image, strongest first.
-    pub points: usize,
-    /// Minimum distance between points, in pixels.
+    /// Points of images.
+    pub features: Features,
+    /// Factors by which model and scene are shrunk, tried in turn until the model is found.
+    pub sizes: Vec<(f32, f32)>,
+    /// Maximum number of points of the model and of the scene, strongest first.
+    pub points: (usize, usize),
+    /// Minimum distance between edges, in pixels.
     pub apart: f32,
     /// Selection rules for bases.
     pub rules: BasisRules,
     /// Maximum number of bases of the model and of the scene.
     pub bases: (usize, usize),
+    /// Maximum coordinate of points that enter and vote, in lengths of the basis.
+    pub reach: f32,
     /// Lookup method of the table.
     pub lookup: Lookup,
     /// Partition of the coordinate plane into cells.
     pub partition: Partition,
+    /// Width of uniform cells in lengths of the basis; for rigid maps, in units of 60 pixels.
+    pub cell: f32,
     /// Enter each model point into the cells around its own too: nine times the memory.
     pub neighbour_entries: bool,
     /// Let each scene point vote in the cells around its own too: nine times the lookups.
     pub neighbour_votes: bool,
     /// Weights of votes.
     pub weights: Weights,
+    /// Verify only pairs of bases with more votes than chance explains.
+    pub threshold: bool,
+    /// Maximum number of pairs that are verified for each basis of the scene.
+    pub candidates: usize,
+    /// Verify and refine by all edges, in addition to the points.
+    pub outlines: bool,
     /// Maximum distance of an inlier from a scene point, in pixels.
     pub inlier: f32,
     /// Probability that noise alone is accepted.
@@ -105,38 +149,70 @@ pub struct PaperOptions {
     pub seed: u64,
 }
 impl Default for PaperOptions {
-    /// Returns options for similarities with 200 points and a third of the pairs, up to 1,500 of
-    /// the model and 1,500 of the scene.
+    /// Returns options that find models in photographs: corners, bases of close points, and
+    /// candidates of every basis of the scene.
     fn default() -> PaperOptions {
         PaperOptions {
             freedom: Freedom::Similarity,
-            points: 200,
+            features: Features::Corners,
+            sizes: vec![(1.0, 1.0), (1.4, 1.0), (2.0, 1.0), (2.8, 1.0), (1.0, 1.4), (1.0, 2.0)],
+            points: (400, 1500),
             apart: 8.0,
             rules: BasisRules::default(),
-            bases: (1500, 1500),
+            bases: (10_000, 2048),
+            reach: 2.0,
             lookup: Lookup::Hash,
             partition: Partition::Uniform,
+            cell: 0.1,
             neighbour_entries: false,
             neighbour_votes: false,
             weights: Weights::default(),
+            threshold: false,
+            candidates: 20,
+            outlines: true,
             inlier: 3.0,
             false_alarm: 1e-3,
             seed: 1,
         }
     }
 }
+impl PaperOptions {
+    /// Returns the options as published: 200 edges, a third of all pairs at a distance of 40 to 250
+    /// pixels, up to 1,500 of the model and 1,500 of the scene, and a threshold of votes.
+    pub fn published() -> PaperOptions {
+        PaperOptions {
+            features: Features::Edges,
+            sizes: vec![(1.0, 1.0)],
+            points: (200, 200),
+            rules: BasisRules { lengths: (40.0, 250.0), thinnest: 0.4, ..BasisRules::default() },
+            bases: (1500, 1500),
+            reach: f32::MAX,
+            threshold: true,
+            candidates: 2000,
+            outlines: false,
+            ..PaperOptions::default()
+        }
+    }
+}
 
 koel::option_setters! { PaperOptions:
     freedom by with_freedom: Freedom;
-    points by with_points: usize;
+    features by with_features: Features;
+    sizes by with_sizes: Vec<(f32, f32)>;
+    points by with_points: (usize, usize);
     apart by with_apart: f32;
     rules by with_rules: BasisRules;
     bases by with_bases: (usize, usize);
+    reach by with_reach: f32;
     lookup by with_lookup: Lookup;
     partition by with_partition: Partition;
+    cell by with_cell: f32;
     neighbour_entries by with_neighbour_entries: bool;
     neighbour_votes by with_neighbour_votes: bool;
     weights by with_weights: Weights;
+    threshold by with_threshold: bool;
+    candidates by with_candidates: usize;
+    outlines by with_outlines: bool;
     inlier by with_inlier: f32;
     false_alarm by with_false_alarm: f64;
     seed by with_seed: u64;
@@ -148,6 +224,8 @@ koel::option_setters! { PaperOptions:
 pub struct PaperOutcome {
     /// Best map that chance does not explain.
     pub found: Option<Verified>,
+    /// Improbability of the best map, accepted or not, in nats.
+    pub evidence: f32,
     /// Pairs of bases with the most votes, best first.
     pub hypotheses: Vec<Hypothesis>,
     /// Maps of the hypotheses, and their votes.
@@ -160,14 +238,14 @@ pub struct PaperOutcome {
     pub seconds: [f64; 3],
 }
 
-/// Returns the points of an image that the published method uses: the strongest edges, evenly
-/// spread.
-fn points_of(edges: &[Edge], options: &PaperOptions) -> Vec<Point> {
+/// Number of outline points of a model, and their minimum distance in pixels.
+const OUTLINE: (usize, f32) = (800, 3.0);
+
+/// Returns the strongest edges, evenly spread.
+fn strongest(edges: &[Edge], apart: f32, most: usize) -> Vec<Point> {
     let order = strongest_first(edges, |e| e.strength);
-    spread(edges, order.into_iter(), options.apart, options.points)
-        .into_iter()
-        .map(|i| (edges[i].x, edges[i].y))
-        .collect()
+    let kept = spread(edges, order.into_iter(), apart, most);
+    kept.into_iter().map(|i| (edges[i].x, edges[i].y)).collect()
 }
 
 /// Image as a set of points. With points of your own, the fields say what they are.
@@ -175,44 +253,129 @@ fn points_of(edges: &[Edge], options: &PaperOptions) -> Vec<Point> {
 pub struct PointSet {
     /// Points in working coordinates.
     pub points: Vec<Point>,
+    /// Points of outlines, which only verify; may be empty.
+    pub outline: Vec<Point>,
     /// Size of the image in pixels.
     pub size: (usize, usize),
     /// Map from the points' coordinates to pixels of the image.
     pub to_image: Affine,
 }
+/// Side of a pair of images.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Side {
+    /// Image that is searched for.
+    Model,
+    /// Image that is searched.
+    Scene,
+}
 impl PointSet {
     /// Returns a model's strongest edges.
     pub fn of_model(model: &Model, options: &PaperOptions) -> PointSet {
-        let points = points_of(&model.points, options);
-        PointSet { points, size: (model.width, model.height), to_image: model.to_image }
+        let outline = model.contour.iter().map(|e| (e.x, e.y));
+        PointSet {
+            points: strongest(&model.points, options.apart, options.points.0),
+            outline: if options.outlines { outline.collect() } else { vec![] },
+            size: (model.width, model.height),
+            to_image: model.to_image,
+        }
     }
-    /// Returns a scene's strongest edges. Reads its edges back.
-    pub fn of_scene(scene: &Scene, options: &PaperOptions) -> koel::Result<PointSet> {
-        let points = points_of(&scene.edges.download()?, options);
-        Ok(PointSet { points, size: (scene.width, scene.height), to_image: scene.to_image })
-    }
-    /// Returns an image's strongest edges. Finds them on the device of `stream` and reads them
-    /// back.
-    pub fn of_edges(
+    /// Returns the points of an image that is shrunk by a factor of at least 1. Finds them on the
+    /// device of `stream` and reads them back; images of more than 1024 pixels per side are shrunk
+    /// further.
+    pub fn of_image(
         stream: &Stream,
         image: &Grey,
+        factor: f32,
+        side: Side,
         options: &PaperOptions,
     ) -> koel::Result<PointSet> {
-        let (small, to_image) = working_size(image);
-        let points = points_of(&DeviceEdges::find(stream, &small)?.download()?, options);
-        Ok(PointSet { points, size: (image.width, image.height), to_image })
+        let (working, _) = working_size(image);
+        let factor = factor.max(1.0) * image.width.max(image.height) as f32
+            / working.width.max(working.height) as f32;
+        let small = if factor > 1.0 { Cow::Owned(image.shrunk(factor)) } else { working };
+        let to_image = Affine::between_sizes(
+            image.width as f32 / small.width as f32,
+            image.height as f32 / small.height as f32,
+        );
+        let most = if side == Side::Model { options.points.0 } else { options.points.1 };
+        let edges = || DeviceEdges::find(stream, &small)?.download();
+        let (points, edges) = match options.features {
+            Features::Edges => {
+                let edges = edges()?;
+                (strongest(&edges, options.apart, most), edges)
+            }
+            Features::Corners => {
+                let chosen = evenly(&corners(stream, &smoothed(&small))?, most);
+                let points = chosen.into_iter().map(|c| (c.x as f32, c.y as f32)).collect();
+                (points, if options.outlines { edges()? } else { vec![] })
+            }
+        };
+        let outline = match (options.outlines, side) {
+            (false, _) => vec![],
+            (true, Side::Model) => strongest(&edges, OUTLINE.1, OUTLINE.0),
+            (true, Side::Scene) => edges.iter().map(|e| (e.x, e.y)).collect(),
+        };
+        Ok(PointSet { points, outline, size: (image.width, image.height), to_image })
     }
-    /// Returns an image's corners. Finds them on the device of `stream` and reads them back.
-    pub fn of_corners(
-        stream: &Stream,
-        image: &Grey,
-        options: &PaperOptions,
-    ) -> koel::Result<PointSet> {
-        let (small, to_image) = working_size(image);
-        let chosen = evenly(&corners(stream, &small)?, options.points);
-        let points = chosen.into_iter().map(|c| (c.x as f32, c.y as f32)).collect();
-        Ok(PointSet { points, size: (image.width, image.height), to_image })
+}
+
+/// Searches an image for another, at one pair of sizes after the other.
+pub fn match_images(
+    stream: &Stream,
+    model: &Grey,
+    scene: &Grey,
+    options: &PaperOptions,
+) -> koel::Result<Outcome> {
+    search_sizes(stream, scene, options, |factor| {
+        PointSet::of_image(stream, model, factor, Side::Model, options).map(Some)
+    })
+}
+
+/// Searches an image for a model of edges, at the sizes that leave the model as it is.
+pub fn match_model(
+    stream: &Stream,
+    model: &Model,
+    scene: &Grey,
+    options: &PaperOptions,
+) -> koel::Result<Outcome> {
+    let options = options.clone().with_features(Features::Edges);
+    search_sizes(stream, scene, &options, |factor| {
+        Ok((factor <= 1.0).then(|| PointSet::of_model(model, &options)))
+    })
+}
+
+/// Matches points at each pair of sizes until the model is found; returns the outcome with the most
+/// evidence.
+fn search_sizes(
+    stream: &Stream,
+    scene: &Grey,
+    options: &PaperOptions,
+    model: impl Fn(f32) -> koel::Result<Option<PointSet>>,
+) -> koel::Result<Outcome> {
+    let mut best: Option<Outcome> = None;
+    let mut seconds = [0.0; 3];
+    for &(of_model, of_scene) in &options.sizes {
+        let Some(model) = model(of_model)? else { continue };
+        let scene = PointSet::of_image(stream, scene, of_scene, Side::Scene, options)?;
+        let outcome = match_points(stream, &model, &scene, options)?;
+        seconds.iter_mut().zip(outcome.seconds).for_each(|(all, s)| *all += s);
+        let found = outcome.found.is_some();
+        if best.as_ref().is_none_or(|b| found || outcome.evidence > b.evidence) {
+            best = Some(outcome);
+        }
+        if found {
+            break;
+        }
     }
+    let none = Outcome {
+        found: None,
+        agreement: None,
+        doubt: None,
+        evidence: 0.0,
+        hypotheses: vec![],
+        seconds,
+    };
+    Ok(Outcome { seconds, ..best.unwrap_or(none) })
 }
 
 /// Runs [`find`] on images and returns the result in their pixels. Its hypotheses count votes
@@ -223,7 +386,8 @@ pub fn match_points(
     scene: &PointSet,
     options: &PaperOptions,
 ) -> koel::Result<Outcome> {
-    let outcome = find(stream, &model.points, &scene.points, options)?;
+    let outcome =
+        search(stream, (&model.points, &model.outline), (&scene.points, &scene.outline), options)?;
     let to_points = model.to_image.inverse().unwrap_or(Affine::IDENTITY);
     let shrunk = scene.to_image.determinant().abs().sqrt();
     let votes = outcome.hypotheses.first().map_or(0, |h| h.votes as usize);
@@ -240,7 +404,7 @@ pub fn match_points(
     Ok(Outcome {
         agreement: None,
         doubt: None,
-        evidence: outcome.found.map_or(0.0, |v| v.evidence),
+        evidence: outcome.evidence,
         found,
         hypotheses: outcome.maps.iter().map(place).collect(),
         seconds: outcome.seconds,
@@ -255,11 +419,11 @@ struct Bases {
 }
 impl Bases {
     fn choose(model: &[Point], scene: &[Point], options: &PaperOptions) -> Bases {
-        let PaperOptions { freedom, rules, bases, partition, .. } = options;
+        let PaperOptions { freedom, rules, bases, .. } = options;
         let mut random = Random::new(options.seed);
-        let of_model = choose(model, *freedom, rules, bases.0, &mut random);
-        let of_scene = choose(scene, *freedom, rules, bases.1, &mut random);
-        let cells = Cells::of(*partition, *freedom, model, &of_model, &mut random);
+        let of_model = choose(model, *freedom, rules, bases.0, true, &mut random);
+        let of_scene = choose(scene, *freedom, rules, bases.1, false, &mut random);
+        let cells = Cells::of(options, model, &of_model, &mut random);
         Bases { model: of_model, scene: of_scene, cells }
     }
 }
@@ -285,7 +449,7 @@ fn entries(
 ) -> Vec<(u32, u32)> {
     let mut pairs = vec![];
     for (b, basis) in bases.iter().enumerate() {
-        for (_, at) in basis.coordinates(points, options.freedom) {
+        for at in basis.coordinates(points, options.freedom, options.reach) {
             if options.neighbour_entries {
                 pairs.extend(cells.around(at).map(|key| (key, b as u32)));
             } else {
@@ -295,6 +459,11 @@ fn entries(
     }
     pairs
 }
+
+/// Number of scene bases that vote before their candidates are verified.
+const ROUND: usize = 1024;
+/// Maximum number of hypotheses that are reported.
+const REPORTED: usize = 2000;
 
 /// Searches a scene's points for a model's. The result is the same on every device. Too few points
 /// are no error: nothing is found.
@@ -307,32 +476,79 @@ pub fn find(
     scene: &[Point],
     options: &PaperOptions,
 ) -> koel::Result<PaperOutcome> {
+    search(stream, (model, &[]), (scene, &[]), options)
+}
+
+/// Points that vote, and points of outlines.
+type Points<'a> = (&'a [Point], &'a [Point]);
+
+fn search(
+    stream: &Stream,
+    model: Points<'_>,
+    scene: Points<'_>,
+    options: &PaperOptions,
+) -> koel::Result<PaperOutcome> {
     let begin = Instant::now();
-    let Bases { model: model_bases, scene: scene_bases, cells } =
-        Bases::choose(model, scene, options);
-    let pairs = entries(model, &model_bases, &cells, options);
+    let bases = Bases::choose(model.0, scene.0, options);
+    let pairs = entries(model.0, &bases.model, &bases.cells, options);
+    let mut sizes = vec![0.0f32; bases.model.len()];
+    pairs.iter().for_each(|&(_, b)| sizes[b as usize] += 1.0 / pairs.len() as f32);
     let table = MultiTable::build(stream, &pairs, options.lookup)?;
-    let built = Instant::now();
-    let (hypotheses, lookups) =
-        count(scene, &scene_bases, model_bases.len(), &cells, &table, options)?;
-    let voted = Instant::now();
-    let maps = hypotheses.iter().filter_map(|h| {
-        let (from, to) = (&model_bases[h.model], &scene_bases[h.scene]);
-        let map = to
-            .frame(scene, options.freedom)?
-            .after(&from.frame(model, options.freedom)?.inverse()?);
-        Some((map, h.votes))
-    });
-    let maps = maps.collect::<Vec<(Affine, f32)>>();
-    let tried = model_bases.len() * scene_bases.len();
-    let found = verify(
-        stream,
-        model,
-        scene,
-        &maps.iter().map(|m| m.0).collect::<Vec<Affine>>(),
-        tried,
-        options,
-    )?;
-    let seconds = [built - begin, voted - built, voted.elapsed()].map(|d| d.as_secs_f64());
-    Ok(PaperOutcome { found, hypotheses, maps, entries: pairs.len(), lookups, seconds })
+    let verifier = Verifier::new(model, scene, options);
+    let mut outcome = PaperOutcome {
+        found: None,
+        evidence: 0.0,
+        hypotheses: vec![],
+        maps: vec![],
+        entries: pairs.len(),
+        lookups: 0,
+        seconds: [begin.elapsed().as_secs_f64(), 0.0, 0.0],
+    };
+    // Chance has tried each pair of bases.
+    let tried = (bases.model.len().max(1) as f64 * bases.scene.len().max(1) as f64).ln();
+    let mut best: Option<(Affine, f64)> = None;
+    for (round, own) in bases.scene.chunks(ROUND).enumerate() {
+        let begin = Instant::now();
+        let first = round * ROUND;
+        let (hypotheses, lookups) =
+            count(scene.0, own, first, &sizes, &bases.cells, &table, options)?;
+        outcome.seconds[1] += begin.elapsed().as_secs_f64();
+        outcome.lookups += lookups;
+        let begin = Instant::now();
+        let mapped = |h: &Hypothesis| {
+            let map = bases.map(h, model.0, scene.0, options.freedom)?;
+            let around = bases.model[h.model].first();
+            Some((verifier.rank(&map, around), map, around))
+        };
+        let maps = hypotheses.par_iter().filter_map(mapped).collect::<Vec<_>>();
+        let found = verifier.best(maps);
+        best = [best, found].into_iter().flatten().reduce(|a, b| if b.1 > a.1 { b } else { a });
+        outcome.hypotheses.extend(hypotheses);
+        outcome.hypotheses.sort_by(|a, b| b.votes.total_cmp(&a.votes));
+        outcome.hypotheses.truncate(REPORTED);
+        outcome.seconds[2] += begin.elapsed().as_secs_f64();
+        if let Some((map, evidence)) = best {
+            outcome.evidence = (evidence - tried) as f32;
+            if evidence - tried > -options.false_alarm.ln() {
+                outcome.found = Some(verifier.verified(map, evidence - tried));
+                break;
+            }
+        }
+    }
+    let map = |h: &Hypothesis| Some((bases.map(h, model.0, scene.0, options.freedom)?, h.votes));
+    outcome.maps = outcome.hypotheses.iter().filter_map(map).collect();
+    Ok(outcome)
+}
+impl Bases {
+    /// Returns the map that takes a model basis to a scene basis.
+    fn map(
+        &self,
+        pair: &Hypothesis,
+        model: &[Point],
+        scene: &[Point],
+        freedom: Freedom,
+    ) -> Option<Affine> {
+        let (from, to) = (&self.model[pair.model], &self.scene[pair.scene]);
+        Some(to.frame(scene, freedom)?.after(&from.frame(model, freedom)?.inverse()?))
+    }
 }

@@ -1,13 +1,29 @@
 //! Verification: checks whether a scene point is close to each mapped model point.
-use super::table::{Lookup, MultiTable};
 use super::{PaperOptions, Point};
 use crate::affine::Affine;
 use crate::fit::{Freedom, fit};
-use koel::Stream;
+use rayon::prelude::*;
 use std::ops::RangeInclusive;
 
 /// Allowed factors of areas: a model that shrinks to a spot would match any edge.
 const SIZES: RangeInclusive<f32> = 0.2..=5.0;
+/// Maximum ratio of the factors along the two principal axes.
+const MAX_TILT: f32 = 3.0;
+/// Number of model points around a basis that rank its maps.
+const NEAR: usize = 96;
+/// Maximum number of maps of a round that are refined.
+const REFINED: usize = 400;
+/// Distances of partners in the steps of the refinement, in inlier distances. The first are those
+/// of points around the basis.
+const STEPS: [f32; 11] = [1.5, 1.2, 1.0, 2.0, 1.8, 1.6, 1.4, 1.2, 1.0, 1.0, 1.0];
+/// Number of steps that use only points around the basis.
+const NEAR_STEPS: usize = 3;
+/// Number of points of outlines that count as one: neighbours lie on the same edge.
+const CORRELATED: f64 = 4.0;
+/// Half the side of the window in which chance is measured, in cells.
+const WINDOW: i32 = 30;
+/// Maximum number of cells per side.
+const MAX_SIDE: f32 = 2048.0;
 
 /// Map that chance does not explain.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,58 +39,161 @@ pub struct Verified {
     pub rmse: f32,
 }
 
-/// Scene points hashed into cells as wide as the inlier distance.
-struct SpatialHash<'a> {
+/// Cell of a [`Target`].
+#[derive(Clone, Copy)]
+struct Cell {
+    /// Index of the point closest to its centre; `NONE` if none is within twice the inlier
+    /// distance.
+    nearest: u32,
+    /// Share of the cells around it that are within the inlier distance of a point.
+    density: f32,
+}
+const NONE: u32 = u32::MAX;
+
+/// Spatial hash of scene points, with one slot per cell of their extent: the closest point to a
+/// place is one read.
+struct Target<'a> {
     points: &'a [Point],
-    table: MultiTable,
-    cell: f32,
+    inlier: f32,
+    origin: Point,
+    step: f32,
+    columns: usize,
+    rows: usize,
+    cells: Vec<Cell>,
 }
-impl SpatialHash<'_> {
-    fn new<'a>(stream: &Stream, points: &'a [Point], cell: f32) -> koel::Result<SpatialHash<'a>> {
-        let pairs =
-            (0..).zip(points).map(|(i, &p)| (key(p, cell, 0, 0), i)).collect::<Vec<(u32, u32)>>();
-        Ok(SpatialHash { points, table: MultiTable::build(stream, &pairs, Lookup::Hash)?, cell })
-    }
-    /// Pairs each place with its closest point within a cell. A point that is closest to several
-    /// places is paired with the nearest of them.
-    fn partners(&self, places: &[Point]) -> koel::Result<Vec<(usize, Point)>> {
-        let around = |&p: &Point| (-1..=1).flat_map(move |dx| (-1..=1).map(move |dy| (p, dx, dy)));
-        let keys = places
-            .iter()
-            .flat_map(around)
-            .map(|(p, dx, dy)| key(p, self.cell, dx, dy))
-            .collect::<Vec<u32>>();
-        let values = self.table.get(&keys)?;
-        let closest = |(place, values): (usize, &[&[u32]])| {
-            let off = |i: u32| {
-                let (p, q) = (places[place], self.points[i as usize]);
-                ((q.0 - p.0).hypot(q.1 - p.1), i, place)
-            };
-            let near = values
-                .iter()
-                .flat_map(|v| v.iter())
-                .map(|&i| off(i))
-                .filter(|(d, ..)| *d <= self.cell);
-            near.min_by(|a, b| a.0.total_cmp(&b.0))
+impl Target<'_> {
+    fn new(points: &[Point], inlier: f32) -> Target<'_> {
+        let margin = 2.0 * inlier;
+        let extent = |of: fn(&Point) -> f32| {
+            let ends =
+                points.iter().map(of).fold((f32::MAX, f32::MIN), |(a, b), v| (a.min(v), b.max(v)));
+            (ends.0 - margin, (ends.1 - ends.0).max(0.0) + 2.0 * margin)
         };
-        let mut all = values
-            .chunks_exact(9)
-            .enumerate()
-            .filter_map(closest)
-            .collect::<Vec<(f32, u32, usize)>>();
-        all.sort_by(|a, b| a.1.cmp(&b.1).then(a.0.total_cmp(&b.0)));
-        all.dedup_by_key(|(_, point, _)| *point);
-        Ok(all.into_iter().map(|(_, point, place)| (place, self.points[point as usize])).collect())
+        let ((left, width), (top, height)) = (extent(|p| p.0), extent(|p| p.1));
+        let step = (inlier / 3.0).max(width.max(height) / MAX_SIDE);
+        let side = |length: f32| (length / step).ceil() as usize + 1;
+        let (columns, rows) = if points.is_empty() { (0, 0) } else { (side(width), side(height)) };
+        let mut target = Target {
+            points,
+            inlier,
+            origin: (left, top),
+            step,
+            columns,
+            rows,
+            cells: vec![Cell { nearest: NONE, density: 0.0 }; columns * rows],
+        };
+        let distances = target.paint(margin);
+        target.measure(&distances);
+        target
     }
-}
-/// Returns the key of the cell at offset `dx`, `dy` from a point's own.
-fn key((x, y): Point, cell: f32, dx: i32, dy: i32) -> u32 {
-    let at = |v: f32, d: i32| ((v / cell).floor() as i32).wrapping_add(d) as u16 as u32;
-    at(y, dy) << 16 | at(x, dx)
+    /// Enters each point into the cells within `radius`, and returns the cells' distances from
+    /// their points.
+    fn paint(&mut self, radius: f32) -> Vec<f32> {
+        let mut distances = vec![f32::MAX; self.cells.len()];
+        let cells = (radius / self.step).ceil() as i32;
+        for (i, &(x, y)) in (0..).zip(self.points) {
+            let column = ((x - self.origin.0) / self.step) as i32;
+            let row = ((y - self.origin.1) / self.step) as i32;
+            for r in (row - cells).max(0)..=(row + cells).min(self.rows as i32 - 1) {
+                for c in (column - cells).max(0)..=(column + cells).min(self.columns as i32 - 1) {
+                    let middle = |at: i32| (at as f32 + 0.5) * self.step;
+                    let distance =
+                        (self.origin.0 + middle(c) - x).hypot(self.origin.1 + middle(r) - y);
+                    let at = r as usize * self.columns + c as usize;
+                    if distance <= radius && distance < distances[at] {
+                        distances[at] = distance;
+                        self.cells[at].nearest = i;
+                    }
+                }
+            }
+        }
+        distances
+    }
+    /// Measures the density around each cell.
+    fn measure(&mut self, distances: &[f32]) {
+        let (columns, rows) = (self.columns, self.rows);
+        let mut sums = vec![0u32; (columns + 1) * (rows + 1)];
+        for r in 0..rows {
+            let mut sum = 0;
+            for c in 0..columns {
+                sum += (distances[r * columns + c] <= self.inlier) as u32;
+                sums[(r + 1) * (columns + 1) + c + 1] = sums[r * (columns + 1) + c + 1] + sum;
+            }
+        }
+        let ends = |at: usize, n: usize| {
+            let at = at as i32;
+            ((at - WINDOW).max(0) as usize, (at + WINDOW + 1).min(n as i32) as usize)
+        };
+        for r in 0..rows {
+            for c in 0..columns {
+                let ((top, bottom), (left, right)) = (ends(r, rows), ends(c, columns));
+                let at = |r: usize, c: usize| sums[r * (columns + 1) + c] as i64;
+                let close = at(bottom, right) - at(bottom, left) - at(top, right) + at(top, left);
+                let area = ((bottom - top) * (right - left)) as f32;
+                self.cells[r * columns + c].density = close as f32 / area;
+            }
+        }
+    }
+    fn cell(&self, (x, y): Point) -> Option<&Cell> {
+        let (x, y) = ((x - self.origin.0) / self.step, (y - self.origin.1) / self.step);
+        let inside = x >= 0.0 && y >= 0.0 && x < self.columns as f32 && y < self.rows as f32;
+        inside.then(|| &self.cells[y as usize * self.columns + x as usize])
+    }
+    /// Returns the index and the distance of the point closest to a place, within twice the inlier
+    /// distance (to the accuracy of a cell).
+    fn closest(&self, p: Point) -> Option<(u32, f32)> {
+        let nearest = self.cell(p)?.nearest;
+        let q = self.points.get(nearest as usize)?;
+        Some((nearest, (q.0 - p.0).hypot(q.1 - p.1)))
+    }
+    /// Pairs model points with the closest points to their places, within `radius`. A point that is
+    /// closest to several places is paired with the nearest of them.
+    fn pairs(&self, map: &Affine, model: &[Point], radius: f32) -> Vec<(Point, Point)> {
+        let close = |&p: &Point| {
+            let (i, distance) = self.closest(map.apply(p))?;
+            (distance <= radius).then_some((i, distance, p))
+        };
+        let mut all = model.iter().filter_map(close).collect::<Vec<(u32, f32, Point)>>();
+        all.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
+        all.dedup_by_key(|(i, ..)| *i);
+        all.into_iter().map(|(i, _, p)| (p, self.points[i as usize])).collect()
+    }
+    /// Returns how many standard deviations more of the model's points are inliers than by chance.
+    fn above_chance(&self, map: &Affine, model: &[Point]) -> f32 {
+        let (mut more, mut variance, mut inside) = (0.0, 1.0, 0);
+        for &p in model {
+            let p = map.apply(p);
+            let Some(cell) = self.cell(p) else { continue };
+            inside += 1;
+            let q = self.points.get(cell.nearest as usize);
+            let hit = q.is_some_and(|q| {
+                (q.0 - p.0).powi(2) + (q.1 - p.1).powi(2) <= self.inlier * self.inlier
+            });
+            more += hit as u32 as f32 - cell.density;
+            variance += cell.density * (1.0 - cell.density);
+        }
+        if 2 * inside < model.len() { f32::MIN } else { more / variance.sqrt() }
+    }
+    /// Returns the bound on the logarithm of the probability that chance brings as many model
+    /// points close to the target's. The `fixed` points that define the map do not count.
+    fn log_chance(&self, map: &Affine, model: &[Point], fixed: usize) -> f64 {
+        let least = std::f64::consts::PI * (self.inlier / self.step).powi(2) as f64
+            / (self.columns * self.rows).max(1) as f64;
+        let density = |&p: &Point| Some(self.cell(map.apply(p))?.density as f64);
+        let densities = model.iter().filter_map(density).collect::<Vec<f64>>();
+        let mean = densities.iter().sum::<f64>() / densities.len().max(1) as f64;
+        let inliers = self.pairs(map, model, self.inlier).len();
+        log_chance(
+            densities.len().saturating_sub(fixed),
+            inliers.saturating_sub(fixed),
+            mean.clamp(least.min(0.99), 0.99),
+        )
+    }
 }
 
 /// Returns Chernoff's bound on the natural logarithm of the probability that at least `k` of `n`
-/// points are inliers, each with probability `p`.
+/// points are inliers, each with probability `p`. It also holds for different probabilities of mean
+/// `p`.
 fn log_chance(n: usize, k: usize, p: f64) -> f64 {
     let (n, part) = (n as f64, k as f64 / n as f64);
     if n == 0.0 || part <= p {
@@ -84,68 +203,116 @@ fn log_chance(n: usize, k: usize, p: f64) -> f64 {
     -n * (term(part, p) + term(1.0 - part, 1.0 - p))
 }
 
-/// Returns the best of some maps, refined by least squares over its inliers; `None` if chance
-/// explains it.
-///
-/// Chance model: model points fall anywhere, so the probability of being close to a scene point is
-/// the share of the scene's extent covered by such places. The points that define a map are close
-/// by construction and do not count. The candidates result from a comparison of `tried` maps: the
-/// options' false-alarm rate bounds the probability that any of all these is accepted by chance.
-pub(super) fn verify(
-    stream: &Stream,
-    model: &[Point],
-    scene: &[Point],
-    maps: &[Affine],
-    tried: usize,
-    options: &PaperOptions,
-) -> koel::Result<Option<Verified>> {
-    if maps.is_empty() || model.is_empty() || scene.is_empty() {
-        return Ok(None);
-    }
-    let hash = SpatialHash::new(stream, scene, options.inlier)?;
-    let inliers = |map: &Affine| -> koel::Result<Vec<(Point, Point)>> {
-        let places = model.iter().map(|&p| map.apply(p)).collect::<Vec<Point>>();
-        Ok(hash.partners(&places)?.into_iter().map(|(place, q)| (model[place], q)).collect())
-    };
-    let mut best: Option<Verified> = None;
-    for &map in maps.iter().filter(|m| SIZES.contains(&m.determinant())) {
-        let (mut map, mut pairs) = (map, inliers(&map)?);
-        for _ in 0..4 {
-            let Some(closer) =
-                fit(options.freedom, &pairs).filter(|m| SIZES.contains(&m.determinant()))
-            else {
-                break;
-            };
-            let next = inliers(&closer)?;
-            if next.len() < pairs.len() {
-                break;
+/// Whether a map is in the range that is searched.
+fn allowed(map: &Affine) -> bool {
+    let [[a, b], [c, d]] = map.linear;
+    let area = map.determinant();
+    // The singular values' squares have this sum, and the area's square as their product.
+    let squares = a * a + b * b + c * c + d * d;
+    SIZES.contains(&area) && squares <= (MAX_TILT + 1.0 / MAX_TILT) * area
+}
+
+/// Points of model and scene with which maps are verified.
+pub(super) struct Verifier<'a> {
+    freedom: Freedom,
+    /// Points that vote, and those of the scene.
+    points: (&'a [Point], Target<'a>),
+    /// Points of outlines that refine, and those of the scene; `None`: the points that vote.
+    outline: Option<(&'a [Point], Target<'a>)>,
+    /// Evidence of the points from which on outlines count.
+    least: f64,
+    /// Points of the outline around each point that votes.
+    near: Vec<Vec<Point>>,
+}
+impl<'a> Verifier<'a> {
+    pub(super) fn new(
+        model: (&'a [Point], &'a [Point]),
+        scene: (&'a [Point], &'a [Point]),
+        options: &PaperOptions,
+    ) -> Verifier<'a> {
+        let outline = (!model.1.is_empty() && !scene.1.is_empty())
+            .then(|| (model.1, Target::new(scene.1, options.inlier)));
+        let around = outline.as_ref().map_or(model.0, |(points, _)| *points);
+        let near = |p: &Point| {
+            let off = |q: &Point| (q.0 - p.0).powi(2) + (q.1 - p.1).powi(2);
+            let mut near = around.to_vec();
+            let order = |a: &Point, b: &Point| off(a).total_cmp(&off(b));
+            if near.len() > NEAR {
+                near.select_nth_unstable_by(NEAR, order);
+                near.truncate(NEAR);
             }
-            (map, pairs) = (closer, next);
-        }
-        if best.as_ref().is_none_or(|b| pairs.len() > b.inliers.len()) {
-            let square = |&(p, q): &(Point, Point)| {
-                let (x, y) = map.apply(p);
-                (x - q.0).powi(2) + (y - q.1).powi(2)
-            };
-            let rmse = (pairs.iter().map(square).sum::<f32>() / pairs.len().max(1) as f32).sqrt();
-            let inliers = pairs.iter().map(|&(p, _)| map.apply(p)).collect();
-            best = Some(Verified { map, inliers, evidence: 0.0, rmse });
+            near
+        };
+        Verifier {
+            freedom: options.freedom,
+            least: -options.false_alarm.ln(),
+            near: model.0.par_iter().map(near).collect(),
+            points: (model.0, Target::new(scene.0, options.inlier)),
+            outline,
         }
     }
-    let extent = |of: fn(&Point) -> f32| {
-        let ends =
-            scene.iter().map(of).fold((f32::MAX, f32::MIN), |(a, b), v| (a.min(v), b.max(v)));
-        (ends.1 - ends.0 + 2.0 * options.inlier) as f64
-    };
-    let area = std::f64::consts::PI * (options.inlier as f64).powi(2);
-    let p = (scene.len() as f64 * area / (extent(|p| p.0) * extent(|p| p.1))).clamp(1e-6, 0.99);
-    let fixed = if options.freedom == Freedom::Affine { 3 } else { 2 };
-    Ok(best.and_then(|b| {
-        let (points, inliers) =
-            (model.len().checked_sub(fixed)?, b.inliers.len().checked_sub(fixed)?);
-        let chance = log_chance(points, inliers, p) + (tried as f64).ln();
-        (chance < options.false_alarm.ln()).then_some(Verified { evidence: -chance as f32, ..b })
-    }))
+    fn refining(&self) -> (&'a [Point], &Target<'a>) {
+        let (points, target) = self.outline.as_ref().unwrap_or(&self.points);
+        (points, target)
+    }
+    /// Returns how much more of the points around a model point agree with a map than by chance.
+    pub(super) fn rank(&self, map: &Affine, around: usize) -> f32 {
+        if !allowed(map) {
+            return f32::MIN;
+        }
+        self.refining().1.above_chance(map, &self.near[around])
+    }
+    /// Returns the map after least squares over closest points, alternately.
+    fn refined(&self, map: Affine, around: usize) -> Affine {
+        let (model, target) = self.refining();
+        let mut map = map;
+        for (i, step) in STEPS.iter().enumerate() {
+            let points = if i < NEAR_STEPS { &self.near[around] } else { model };
+            let pairs = target.pairs(&map, points, step * target.inlier);
+            match fit(self.freedom, &pairs).filter(allowed) {
+                Some(closer) => map = closer,
+                None => break,
+            }
+        }
+        map
+    }
+    /// Returns the evidence against chance, in nats, before the number of trials. Outlines count
+    /// only if the points alone are improbable: dense and regular edges match by chance.
+    fn evidence(&self, map: &Affine) -> f64 {
+        let fixed = if self.freedom == Freedom::Affine { 3 } else { 2 };
+        let of = |(model, target): &(&[Point], Target<'_>)| -target.log_chance(map, model, fixed);
+        let points = of(&self.points);
+        match &self.outline {
+            Some(outline) if points > self.least => points + of(outline) / CORRELATED,
+            _ => points,
+        }
+    }
+    /// Refines the best-ranked of some maps, and returns the one with the most evidence. Each map
+    /// comes with its rank and a model point of its basis.
+    pub(super) fn best(&self, mut maps: Vec<(f32, Affine, usize)>) -> Option<(Affine, f64)> {
+        let order = |a: &(f32, Affine, usize), b: &(f32, Affine, usize)| b.0.total_cmp(&a.0);
+        maps.retain(|m| m.0 > 0.0);
+        maps.sort_by(order);
+        maps.truncate(REFINED);
+        let refined = maps.par_iter().map(|&(_, map, around)| {
+            let map = self.refined(map, around);
+            (map, self.evidence(&map))
+        });
+        let refined = refined.collect::<Vec<(Affine, f64)>>();
+        refined.into_iter().rev().max_by(|a, b| a.1.total_cmp(&b.1))
+    }
+    /// Describes a map.
+    pub(super) fn verified(&self, map: Affine, evidence: f64) -> Verified {
+        let (model, target) = self.refining();
+        let pairs = target.pairs(&map, model, target.inlier);
+        let square = |&(p, q): &(Point, Point)| {
+            let (x, y) = map.apply(p);
+            (x - q.0).powi(2) + (y - q.1).powi(2)
+        };
+        let rmse = (pairs.iter().map(square).sum::<f32>() / pairs.len().max(1) as f32).sqrt();
+        let inliers = pairs.iter().map(|&(p, _)| map.apply(p)).collect();
+        Verified { map, inliers, evidence: evidence as f32, rmse }
+    }
 }
 
 #[cfg(test)]

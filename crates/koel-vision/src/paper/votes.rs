@@ -38,53 +38,33 @@ pub struct Hypothesis {
     pub above: f32,
 }
 
-/// Maximum number of hypotheses that are verified.
-const MAX_VOTED: usize = 2000;
 /// Scene bases looked up at once.
 const BATCH: usize = 64;
 
-/// Returns the pairs of bases with more votes than chance explains, the most significant first, and
-/// the number of lookups.
+/// Returns the pairs of bases with the most votes, in the order of the scene's bases, and the
+/// number of lookups.
 ///
-/// Mean and variance of the votes that one scene basis gives to all model bases are measured as
-/// chance. A pair is kept if its votes are so far above the mean that fewer than one such pair is
-/// expected among all pairs (normal tail). Counts are segments, one for each scene basis, so no two
-/// threads share a counter.
+/// A scene basis is a row of the matrix of votes, which one thread fills and reduces, so no two
+/// threads share a counter. Of each row, the most significant candidates remain, at most as many as
+/// the options say: the votes of a model basis are compared with those that its number of entries
+/// attracts by chance. With the options' `threshold`, a pair must also have more votes than chance
+/// is expected to give to any of all pairs (normal tail).
 pub(super) fn count(
     scene: &[Point],
     bases: &[PointBasis],
-    model_bases: usize,
+    first: usize,
+    sizes: &[f32],
     cells: &Cells,
     table: &MultiTable,
     options: &PaperOptions,
 ) -> koel::Result<(Vec<Hypothesis>, usize)> {
-    let pairs = (bases.len() * model_bases).max(2) as f32;
-    let threshold = (2.0 * pairs.ln()).sqrt();
+    let pairs = (bases.len() * sizes.len()).max(2) as f32;
+    let threshold = if options.threshold { (2.0 * pairs.ln()).sqrt() } else { 0.0 };
     let batch = |(first, bases): (usize, &[PointBasis])| -> koel::Result<(Vec<Hypothesis>, usize)> {
-        let (mut keys, mut weights, mut ends) = (vec![], vec![], vec![]);
-        for basis in bases {
-            let length = basis.length(scene);
-            for (_, at) in basis.coordinates(scene, options.freedom) {
-                let mut weight = 1.0;
-                if options.weights.by_length {
-                    weight *= (length / 100.0).min(2.0);
-                }
-                if options.weights.by_distance {
-                    weight /= 1.0 + at.0.hypot(at.1);
-                }
-                let before = keys.len();
-                if options.neighbour_votes {
-                    keys.extend(cells.around(at));
-                } else {
-                    keys.extend(cells.key(at));
-                }
-                weights.resize(weights.len() + keys.len() - before, weight);
-            }
-            ends.push(keys.len());
-        }
+        let (keys, weights, ends) = asked(scene, bases, cells, options);
         let values = table.get(&keys)?;
         let mut found = vec![];
-        let mut votes = vec![0.0f32; model_bases];
+        let mut votes = vec![0.0f32; sizes.len()];
         let mut begin = 0;
         for (i, &end) in ends.iter().enumerate() {
             votes.fill(0.0);
@@ -96,18 +76,14 @@ pub(super) fn count(
                 values.iter().for_each(|&b| votes[b as usize] += weight);
             }
             begin = end;
-            let n = votes.len().max(1) as f32;
-            let mean = votes.iter().sum::<f32>() / n;
-            let deviation =
-                (votes.iter().map(|v| (v - mean).powi(2)).sum::<f32>() / n).sqrt().max(1e-6);
-            found.extend(votes.iter().enumerate().filter_map(|(model, &votes)| {
-                let above = (votes - mean) / deviation;
-                (above >= threshold).then_some(Hypothesis { model, scene: first + i, votes, above })
-            }));
+            found.extend(best(&votes, sizes, threshold, options.candidates).into_iter().map(
+                |(model, above)| Hypothesis { model, scene: first + i, votes: votes[model], above },
+            ));
         }
         Ok((found, keys.len()))
     };
-    let batches = bases.par_chunks(BATCH).enumerate().map(|(i, bases)| batch((i * BATCH, bases)));
+    let batches =
+        bases.par_chunks(BATCH).enumerate().map(|(i, bases)| batch((first + i * BATCH, bases)));
     let mut all = vec![];
     let mut lookups = 0;
     for result in batches.collect::<Vec<_>>() {
@@ -115,7 +91,65 @@ pub(super) fn count(
         all.append(&mut found);
         lookups += keys;
     }
-    all.sort_by(|a, b| b.votes.total_cmp(&a.votes));
-    all.truncate(MAX_VOTED);
     Ok((all, lookups))
+}
+
+/// Returns the keys that scene bases look up, their weights, and the end of each basis's keys.
+fn asked(
+    scene: &[Point],
+    bases: &[PointBasis],
+    cells: &Cells,
+    options: &PaperOptions,
+) -> (Vec<u32>, Vec<f32>, Vec<usize>) {
+    let (mut keys, mut weights, mut ends) = (vec![], vec![], vec![]);
+    for basis in bases {
+        let length = basis.length(scene);
+        for at in basis.coordinates(scene, options.freedom, options.reach) {
+            let mut weight = 1.0;
+            if options.weights.by_length {
+                weight *= (length / 100.0).min(2.0);
+            }
+            if options.weights.by_distance {
+                weight /= 1.0 + at.0.hypot(at.1);
+            }
+            let before = keys.len();
+            if options.neighbour_votes {
+                keys.extend(cells.around(at));
+            } else {
+                keys.extend(cells.key(at));
+            }
+            weights.resize(weights.len() + keys.len() - before, weight);
+        }
+        ends.push(keys.len());
+    }
+    (keys, weights, ends)
+}
+
+/// Returns up to `most` model bases whose votes are at least `threshold` standard deviations above
+/// chance, with that number.
+///
+/// `sizes` are the bases' shares of all entries. By chance, a basis gets its share of all votes,
+/// and the variance is the one that is observed, in proportion to the share.
+fn best(votes: &[f32], sizes: &[f32], threshold: f32, most: usize) -> Vec<(usize, f32)> {
+    let all = votes.iter().sum::<f32>();
+    let square = |(v, s): (&f32, &f32)| (v - all * s).powi(2) / s.max(f32::MIN_POSITIVE);
+    let used = votes.iter().zip(sizes).filter(|(_, s)| **s > 0.0);
+    let n = used.clone().count().max(1) as f32;
+    let variance = (used.map(square).sum::<f32>() / n).max(f32::MIN_POSITIVE);
+    let above = |(v, s): (&f32, &f32)| (v - all * s) / (variance * s).sqrt();
+    let mut found = votes
+        .iter()
+        .zip(sizes)
+        .enumerate()
+        .filter(|(_, (v, s))| **v > 0.0 && **s > 0.0)
+        .map(|(i, pair)| (i, above(pair)))
+        .filter(|(_, above)| *above >= threshold)
+        .collect::<Vec<(usize, f32)>>();
+    let order = |a: &(usize, f32), b: &(usize, f32)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
+    if found.len() > most {
+        found.select_nth_unstable_by(most, order);
+        found.truncate(most);
+    }
+    found.sort_by(order);
+    found
 }

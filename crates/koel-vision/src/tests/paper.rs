@@ -57,7 +57,9 @@ fn finds_what_trying_everything_finds() {
             freedom,
             rules,
             bases: (5000, 5000),
+            reach: f32::MAX,
             neighbour_votes: true,
+            candidates: 100,
             false_alarm: 1.0,
             ..PaperOptions::default()
         };

@@ -13,7 +13,7 @@ use koel::primitives::Scan;
 use koel_kernels::classic::two_level::{CountsOut, two_level_count, two_level_scatter};
 use koel_kernels::classic::{PairsIn, status};
 use koel_kernels::hash::Functions;
-use koel_vision::paper::{PaperOptions, PointSet, table_keys};
+use koel_vision::paper::{PaperOptions, PointSet, Side, table_keys};
 use koel_vision::synthetic::{Level, pair, texture};
 
 /// Times builds and lookups of all pairs, in milliseconds, against their number. Each kind gets a
@@ -182,9 +182,10 @@ pub(super) fn table_1(lab: &Lab) -> Outcome<Vec<Chart>> {
     let textures = [1, 2, 3].map(|i| texture(640, 480, lab.seed ^ i));
     let images = pair(Level::Clean, &textures, lab.seed);
     // Enough points to choose as many bases as are wanted.
-    let options = PaperOptions::default().with_points(300).with_apart(4.0).with_seed(lab.seed);
-    let [model, scene] = [&images.model, &images.scene]
-        .map(|image| PointSet::of_edges(&lab.stream, image, &options));
+    let options =
+        PaperOptions::published().with_points((300, 300)).with_apart(4.0).with_seed(lab.seed);
+    let [model, scene] = [(&images.model, Side::Model), (&images.scene, Side::Scene)]
+        .map(|(image, side)| PointSet::of_image(&lab.stream, image, 1.0, side, &options));
     let (model, scene) = (model?.points, scene?.points);
     for items in lab.sizes().filter(|&items| items <= MAX_ITEMS) {
         let bases = |points: usize| items / points.max(1) + 1;
