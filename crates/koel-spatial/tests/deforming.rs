@@ -119,7 +119,10 @@ fn recorded_frames_take_new_points_on_every_device() {
                     |of: &[[f32; 3]]| device.upload(bytemuck::cast_slice::<_, u32>(of)).unwrap();
                 let positions = words(&cloud.positions);
                 let normals = words(cloud.normals.as_deref().unwrap());
-                recorded.set_points(side, positions.view(), normals.view()).unwrap();
+                recorded
+                    .intersector_mut()
+                    .set_points(side, positions.view(), normals.view())
+                    .unwrap();
                 expected.set_cloud(side, cloud).unwrap();
             }
             recorded.frame(&Pose::IDENTITY, &MOVED).unwrap();

@@ -50,6 +50,14 @@ impl Affine {
     pub fn determinant(&self) -> f32 {
         self.linear[0][0] * self.linear[1][1] - self.linear[0][1] * self.linear[1][0]
     }
+    /// Returns whether the scales along the two principal axes have a ratio of at most `most`.
+    /// False for reflections.
+    pub(crate) fn is_tilted_at_most(&self, most: f32) -> bool {
+        let [[a, b], [c, d]] = self.linear;
+        // With singular values s and t: determinant = s t, squares = s^2 + t^2.
+        let squares = a * a + b * b + c * c + d * d;
+        squares <= (most + 1.0 / most) * self.determinant()
+    }
     /// Returns the inverse; `None` if the map is singular.
     pub fn inverse(&self) -> Option<Affine> {
         let determinant = self.determinant();

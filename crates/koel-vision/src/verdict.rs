@@ -215,9 +215,6 @@ fn patch_to_points(model: &Model, width: usize, height: usize) -> Affine {
 
 /// Returns whether a map has a scale and a tilt that are searched.
 fn in_range(map: &Affine) -> bool {
-    let [[a, b], [c, d]] = map.linear;
-    let (area, square) = (map.determinant(), a * a + b * b + c * c + d * d);
-    // With singular values s and t: area = s t, square = s^2 + t^2.
-    let scale = area.max(0.0).sqrt();
-    scale >= SCALES.0 && scale <= SCALES.1 && square <= (MAX_TILT + 1.0 / MAX_TILT) * area
+    let scale = map.determinant().max(0.0).sqrt();
+    scale >= SCALES.0 && scale <= SCALES.1 && map.is_tilted_at_most(MAX_TILT)
 }

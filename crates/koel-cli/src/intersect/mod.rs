@@ -38,8 +38,15 @@ pub(crate) fn run(global: &Global, args: Args) -> Outcome {
     let Common { bounds, origin, only } = Common::of(&frames)?;
     let grid = Grid::enclosing(bounds, args.clouds.grid).map_err(Failure::input)?;
     let device::Opened { device, .. } = device::open(global.device, global.threads)?;
-    let mut labeller =
-        Labeller { device, grid, method, origin, intersector: None, progress: progress.clone() };
+    let mut labeller = Labeller {
+        device,
+        grid,
+        method,
+        origin,
+        is_sequence: only.is_none(),
+        intersector: None,
+        progress: progress.clone(),
+    };
     let (mut lines, mut doubts) = (String::new(), false);
     match only {
         Some(loaded) => {
@@ -84,6 +91,8 @@ struct Labeller {
     grid: Grid,
     method: Method,
     origin: [f64; 3],
+    /// Whether more frames may follow.
+    is_sequence: bool,
     intersector: Option<Intersector>,
     progress: ProgressBar,
 }
@@ -166,7 +175,10 @@ impl Labeller {
             none => {
                 let [a, b] = clouds;
                 // Later frames may have some more points.
-                let room = clouds.each_ref().map(|cloud| most_points(cloud.positions.len()));
+                let room = clouds.each_ref().map(|cloud| match self.is_sequence {
+                    true => most_points(cloud.positions.len()),
+                    false => 0,
+                });
                 none.insert(Intersector::with_room(
                     &self.device,
                     [a, b],

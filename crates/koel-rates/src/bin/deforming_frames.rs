@@ -111,7 +111,7 @@ impl Sequence {
         })?;
         self.timed("recorded, new points of A and B, device memory", |i| {
             for (side, of) in Side::BOTH.into_iter().zip(&staged[i % SHAPES]) {
-                recorded.set_points(side, of[0].view(), of[1].view())?;
+                recorded.intersector_mut().set_points(side, of[0].view(), of[1].view())?;
             }
             recorded.frame(&Pose::IDENTITY, &Pose::IDENTITY)?;
             Ok(recorded.intersector().stream().synchronize()?)

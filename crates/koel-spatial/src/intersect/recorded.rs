@@ -1,8 +1,8 @@
 //! Frames recorded once and launched with new poses.
 
 use super::{IntersectError, Intersector, Method, Pose, Side};
+use koel::Stream;
 use koel::device::{Event, Graph};
-use koel::{Stream, View};
 
 /// Frames of method robust, recorded once. On a GPU each frame is one small launch, which sets the
 /// poses, and one CUDA graph. Created by [`Intersector::record`].
@@ -83,18 +83,6 @@ impl RecordedFrames {
         self.marks = Some([start, self.stream.record()?]);
         Ok(())
     }
-    /// Replaces the points of a cloud, for the frames that follow: see [`Intersector::set_points`].
-    ///
-    /// # Errors
-    /// As for [`Intersector::set_points`].
-    pub fn set_points(
-        &mut self,
-        side: Side,
-        positions: View<'_, u32>,
-        normals: View<'_, u32>,
-    ) -> Result<(), IntersectError> {
-        self.graph.state_mut().set_points(side, positions, normals)
-    }
     /// Returns the duration of the last frame, all stages together. Synchronizes.
     ///
     /// # Errors
@@ -110,7 +98,7 @@ impl RecordedFrames {
     pub fn intersector(&self) -> &Intersector {
         self.graph.state()
     }
-    /// Returns the intersector mutably, for results that need device work.
+    /// Returns the intersector mutably, for new points and for results that need device work.
     pub fn intersector_mut(&mut self) -> &mut Intersector {
         self.graph.state_mut()
     }

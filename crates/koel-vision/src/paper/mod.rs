@@ -354,10 +354,18 @@ fn search_sizes(
 ) -> koel::Result<Outcome> {
     let mut best: Option<Outcome> = None;
     let mut seconds = [0.0; 3];
+    // Several sizes of the model in turn are searched for in one size of the scene.
+    let mut last: Option<(f32, PointSet)> = None;
     for &(of_model, of_scene) in &options.sizes {
         let Some(model) = model(of_model)? else { continue };
-        let scene = PointSet::of_image(stream, scene, of_scene, Side::Scene, options)?;
-        let outcome = match_points(stream, &model, &scene, options)?;
+        let (_, scene) = match last.take().filter(|(factor, _)| *factor == of_scene) {
+            Some(same) => last.insert(same),
+            None => last.insert((
+                of_scene,
+                PointSet::of_image(stream, scene, of_scene, Side::Scene, options)?,
+            )),
+        };
+        let outcome = match_points(stream, &model, scene, options)?;
         seconds.iter_mut().zip(outcome.seconds).for_each(|(all, s)| *all += s);
         let found = outcome.found.is_some();
         if best.as_ref().is_none_or(|b| found || outcome.evidence > b.evidence) {
@@ -367,15 +375,7 @@ fn search_sizes(
             break;
         }
     }
-    let none = Outcome {
-        found: None,
-        agreement: None,
-        doubt: None,
-        evidence: 0.0,
-        hypotheses: vec![],
-        seconds,
-    };
-    Ok(Outcome { seconds, ..best.unwrap_or(none) })
+    Ok(Outcome { seconds, ..best.unwrap_or(Outcome::NOTHING) })
 }
 
 /// Runs [`find`] on images and returns the result in their pixels. Its hypotheses count votes
@@ -402,12 +402,11 @@ pub fn match_points(
         to_points.apply((0.5 * (model.size.0 - 1) as f32, 0.5 * (model.size.1 - 1) as f32));
     let place = |(map, votes): &(Affine, f32)| (scene.to_image.apply(map.apply(middle)), *votes);
     Ok(Outcome {
-        agreement: None,
-        doubt: None,
-        evidence: outcome.evidence,
         found,
+        evidence: outcome.evidence,
         hypotheses: outcome.maps.iter().map(place).collect(),
         seconds: outcome.seconds,
+        ..Outcome::NOTHING
     })
 }
 
@@ -490,17 +489,14 @@ fn search(
 ) -> koel::Result<PaperOutcome> {
     let begin = Instant::now();
     let bases = Bases::choose(model.0, scene.0, options);
-    let pairs = entries(model.0, &bases.model, &bases.cells, options);
-    let mut sizes = vec![0.0f32; bases.model.len()];
-    pairs.iter().for_each(|&(_, b)| sizes[b as usize] += 1.0 / pairs.len() as f32);
-    let table = MultiTable::build(stream, &pairs, options.lookup)?;
+    let Entered { table, sizes, entries } = bases.enter(stream, model.0, options)?;
     let verifier = Verifier::new(model, scene, options);
     let mut outcome = PaperOutcome {
         found: None,
         evidence: 0.0,
         hypotheses: vec![],
         maps: vec![],
-        entries: pairs.len(),
+        entries,
         lookups: 0,
         seconds: [begin.elapsed().as_secs_f64(), 0.0, 0.0],
     };
@@ -539,7 +535,28 @@ fn search(
     outcome.maps = outcome.hypotheses.iter().filter_map(map).collect();
     Ok(outcome)
 }
+/// Entries of a model.
+struct Entered {
+    table: MultiTable,
+    /// Share of all entries that each basis of the model has.
+    sizes: Vec<f32>,
+    /// Number of entries.
+    entries: usize,
+}
 impl Bases {
+    /// Enters the model into a table.
+    fn enter(
+        &self,
+        stream: &Stream,
+        model: &[Point],
+        options: &PaperOptions,
+    ) -> koel::Result<Entered> {
+        let pairs = entries(model, &self.model, &self.cells, options);
+        let mut sizes = vec![0.0f32; self.model.len()];
+        pairs.iter().for_each(|&(_, b)| sizes[b as usize] += 1.0 / pairs.len() as f32);
+        let table = MultiTable::build(stream, &pairs, options.lookup)?;
+        Ok(Entered { table, sizes, entries: pairs.len() })
+    }
     /// Returns the map that takes a model basis to a scene basis.
     fn map(
         &self,

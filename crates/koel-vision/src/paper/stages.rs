@@ -1,6 +1,5 @@
 //! Stages of the published method against a known map: where a model is lost.
-use super::{Bases, PaperOptions, Point, PointSet, count, entries};
-use crate::paper::table::MultiTable;
+use super::{Bases, Entered, PaperOptions, Point, PointSet, count};
 use koel::Stream;
 use std::collections::HashMap;
 
@@ -62,10 +61,7 @@ impl Stages {
         repeated.dedup();
         let true_partners = partners(TRUE);
         let pairs = true_pairs(&bases, &true_partners);
-        let entered = entries(model, &bases.model, &bases.cells, options);
-        let mut sizes = vec![0.0f32; bases.model.len()];
-        entered.iter().for_each(|&(_, b)| sizes[b as usize] += 1.0 / entered.len() as f32);
-        let table = MultiTable::build(stream, &entered, options.lookup)?;
+        let Entered { table, sizes, .. } = bases.enter(stream, model, options)?;
         let all = PaperOptions { candidates: usize::MAX, threshold: false, ..options.clone() };
         let (mut votes, mut ranks, mut chance) = (0.0, vec![], 0.0);
         let (mut same, mut near, mut of) = (0, 0, 0);

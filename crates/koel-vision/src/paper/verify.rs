@@ -205,11 +205,7 @@ fn log_chance(n: usize, k: usize, p: f64) -> f64 {
 
 /// Whether a map is in the range that is searched.
 fn allowed(map: &Affine) -> bool {
-    let [[a, b], [c, d]] = map.linear;
-    let area = map.determinant();
-    // The singular values' squares have this sum, and the area's square as their product.
-    let squares = a * a + b * b + c * c + d * d;
-    SIZES.contains(&area) && squares <= (MAX_TILT + 1.0 / MAX_TILT) * area
+    SIZES.contains(&map.determinant()) && map.is_tilted_at_most(MAX_TILT)
 }
 
 /// Points of model and scene with which maps are verified.
