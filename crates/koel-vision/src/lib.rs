@@ -15,14 +15,15 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`paper`] is the published method, for comparison; [`synthetic`] generates images with known
-//! truth from photographs or textures.
+//! The module `paper` (feature `paper`) is the published method, for comparison; [`synthetic`]
+//! generates images with known truth from photographs or textures.
 //!
 //! All kernels are Rust ([`koel_kernels::vision`]), compiled to PTX for a GPU and checked on the
 //! test executor; those of votes and refinement run natively on the CPU. Edges and maps are
 //! stencils over whole rows, which SIMD computes about ten times as fast as one native thread per
 //! pixel would. There the CPU uses separate code around the same per-pixel functions, and tests
 //! check that the bytes are identical.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 // The modules follow the data:
 // * `picture`: file to luminance, on the host
@@ -41,6 +42,7 @@
 mod affine;
 mod agreement;
 mod bases;
+#[cfg(feature = "paper")]
 mod corners;
 mod device;
 mod edges;
@@ -50,6 +52,7 @@ mod maps;
 mod matcher;
 mod model;
 mod models;
+#[cfg(feature = "paper")]
 pub mod paper;
 mod picture;
 mod random;

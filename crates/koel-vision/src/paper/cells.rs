@@ -3,6 +3,8 @@ use super::basis::PointBasis;
 use super::{PaperOptions, Point};
 use crate::fit::Freedom;
 use crate::random::Random;
+use koel::{Buffer, Device, Stream};
+use koel_kernels::vision::paper::{self as kernel, CellsIn};
 
 /// Partition of the coordinate plane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -16,8 +18,6 @@ pub enum Partition {
     Elastic,
 }
 
-/// Maximum coordinates, in cells from the origin; points beyond are omitted.
-const REACH: i32 = 1 << 14;
 /// Unit of the width of cells for rigid maps, in pixels.
 const RIGID_UNIT: f32 = 60.0;
 /// Strips per axis, and nodes per side of the elastic grid.
@@ -78,47 +78,66 @@ impl Cells {
         };
         Cells { scale, shape }
     }
-    /// Returns column and row of a point; `None` if it is out of range.
-    fn cell(&self, (u, v): Point) -> Option<(i32, i32)> {
+    /// Returns the key of a point; `None` if it is out of range.
+    pub(super) fn key(&self, at: Point) -> Option<u32> {
         let cell = match &self.shape {
-            Shape::Uniform => ((u * self.scale).floor() as i32, (v * self.scale).floor() as i32),
-            Shape::Transfer { u: us, v: vs } => (
-                us.partition_point(|&end| end <= u) as i32,
-                vs.partition_point(|&end| end <= v) as i32,
-            ),
+            Shape::Uniform => kernel::square(self.scale, at),
+            Shape::Transfer { u, v } => {
+                let strip = |of: &[f32], at| kernel::strip(of.len() as u32, |i| of[i as usize], at);
+                (strip(u, at.0), strip(v, at.1))
+            }
             Shape::Elastic { nodes } => {
-                let nearest = nearest(nodes, (u, v));
+                let nearest = nearest(nodes, at) as usize;
                 ((nearest % SIDE) as i32, (nearest / SIDE) as i32)
             }
         };
-        let inside = |i: i32| (-REACH + 2..REACH - 2).contains(&i);
-        (u.is_finite() && v.is_finite() && inside(cell.0) && inside(cell.1)).then_some(cell)
-    }
-    /// Returns the key of a point.
-    pub(super) fn key(&self, at: Point) -> Option<u32> {
-        self.cell(at).map(packed)
+        let finite = at.0.is_finite() && at.1.is_finite();
+        Some(kernel::key_of(cell)).filter(|key| finite && *key != kernel::NO_CELL)
     }
     /// Returns the keys of the point's cell and of its eight neighbours.
     pub(super) fn around(&self, at: Point) -> impl Iterator<Item = u32> + use<> {
-        let neighbours = |(u, v): (i32, i32)| {
-            (-1..=1).flat_map(move |du| (-1..=1).map(move |dv| packed((u + du, v + dv))))
-        };
-        self.cell(at).into_iter().flat_map(neighbours)
+        self.key(at).into_iter().flat_map(|key| (0..9).map(move |k| kernel::neighbour(key, k)))
     }
-}
-fn packed((u, v): (i32, i32)) -> u32 {
-    ((v + REACH) as u32) << 16 | (u + REACH) as u32
+    /// Uploads the partition.
+    pub(super) fn upload(&self, device: &Device) -> koel::Result<DeviceCells> {
+        let bits = |of: &[f32]| of.iter().map(|x| x.to_bits()).collect::<Vec<u32>>();
+        let (partition, us, vs) = match &self.shape {
+            Shape::Uniform => (kernel::partition::SQUARES, vec![], vec![]),
+            Shape::Transfer { u, v } => (kernel::partition::STRIPS, bits(u), bits(v)),
+            Shape::Elastic { nodes } => {
+                let (us, vs) = nodes.iter().copied().unzip::<f32, f32, Vec<f32>, Vec<f32>>();
+                (kernel::partition::NODES, bits(&us), bits(&vs))
+            }
+        };
+        let (us, vs) = (device.upload(&us)?, device.upload(&vs)?);
+        Ok(DeviceCells { partition, cells_per_unit: self.scale, us, vs })
+    }
 }
 
-fn nearest(nodes: &[Point], (u, v): Point) -> usize {
-    let mut best = (f32::MAX, 0);
-    for (i, node) in nodes.iter().enumerate() {
-        let distance2 = (node.0 - u).powi(2) + (node.1 - v).powi(2);
-        if distance2 < best.0 {
-            best = (distance2, i);
-        }
+/// Cells of a partition in device memory.
+pub(super) struct DeviceCells {
+    partition: u32,
+    cells_per_unit: f32,
+    us: Buffer<u32>,
+    vs: Buffer<u32>,
+}
+impl DeviceCells {
+    /// Returns the partition as a kernel argument.
+    pub(super) fn arg(&self, stream: &Stream) -> koel::Result<CellsIn> {
+        Ok(CellsIn {
+            partition: self.partition,
+            cells_per_unit: self.cells_per_unit,
+            us: self.us.view().arg("us", stream)?,
+            vs: self.vs.view().arg("vs", stream)?,
+            us_len: self.us.len() as u32,
+            vs_len: self.vs.len() as u32,
+            side: SIDE as u32,
+        })
     }
-    best.1
+}
+
+fn nearest(nodes: &[Point], at: Point) -> u32 {
+    kernel::nearest(nodes.len() as u32, |i| nodes[i as usize], at)
 }
 
 /// Trains a grid of nodes on the samples: each sample pulls the nearest node and, with decreasing
@@ -139,7 +158,7 @@ fn learnt(samples: &[Point]) -> Vec<Point> {
     for (t, &(u, v)) in samples.iter().enumerate() {
         let rest = 1.0 - t as f32 / samples.len() as f32;
         let (pull, reach) = (0.02 + 0.4 * rest, 0.7 + 0.1 * SIDE as f32 * rest * rest);
-        let winner = nearest(&nodes, (u, v));
+        let winner = nearest(&nodes, (u, v)) as usize;
         let (column, row) = ((winner % SIDE) as i32, (winner / SIDE) as i32);
         let window = (2.5 * reach).ceil() as i32;
         for y in (row - window).max(0)..=(row + window).min(SIDE as i32 - 1) {

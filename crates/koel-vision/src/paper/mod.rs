@@ -28,15 +28,15 @@
 //! ```
 mod basis;
 mod cells;
+mod lists;
 mod stages;
-pub(crate) mod table;
 mod verify;
 mod votes;
 
 pub use basis::BasisRules;
 pub use cells::Partition;
+pub use lists::Lookup;
 pub use stages::Stages;
-pub use table::Lookup;
 pub use verify::Verified;
 pub use votes::{Hypothesis, Weights};
 
@@ -54,9 +54,8 @@ use koel::Stream;
 use rayon::prelude::*;
 use std::borrow::Cow;
 use std::time::Instant;
-use table::MultiTable;
 use verify::Verifier;
-use votes::count;
+use votes::Ballot;
 
 /// Point of the plane.
 pub type Point = (f32, f32);
@@ -92,17 +91,6 @@ impl std::str::FromStr for Partition {
         }
     }
 }
-impl std::str::FromStr for Lookup {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Lookup, String> {
-        match text {
-            "hash" => Ok(Lookup::Hash),
-            "search" => Ok(Lookup::BinarySearch),
-            _ => Err("expected hash or search".into()),
-        }
-    }
-}
-
 /// Options of the published method. Every measure against noise is a switch.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -125,6 +113,9 @@ pub struct PaperOptions {
     pub reach: f32,
     /// Lookup method of the table.
     pub lookup: Lookup,
+    /// Name bases in the table by their points, as published. Each vote then looks up the number of
+    /// its basis in an index.
+    pub two_way_index: bool,
     /// Partition of the coordinate plane into cells.
     pub partition: Partition,
     /// Width of uniform cells in lengths of the basis; for rigid maps, in units of 60 pixels.
@@ -162,6 +153,7 @@ impl Default for PaperOptions {
             bases: (10_000, 2048),
             reach: 2.0,
             lookup: Lookup::Hash,
+            two_way_index: false,
             partition: Partition::Uniform,
             cell: 0.1,
             neighbour_entries: false,
@@ -187,6 +179,7 @@ impl PaperOptions {
             rules: BasisRules { lengths: (40.0, 250.0), thinnest: 0.4, ..BasisRules::default() },
             bases: (1500, 1500),
             reach: f32::MAX,
+            two_way_index: true,
             threshold: true,
             candidates: 2000,
             outlines: false,
@@ -205,6 +198,7 @@ koel::option_setters! { PaperOptions:
     bases by with_bases: (usize, usize);
     reach by with_reach: f32;
     lookup by with_lookup: Lookup;
+    two_way_index by with_two_way_index: bool;
     partition by with_partition: Partition;
     cell by with_cell: f32;
     neighbour_entries by with_neighbour_entries: bool;
@@ -467,8 +461,8 @@ const REPORTED: usize = 2000;
 /// Searches a scene's points for a model's. The result is the same on every device. Too few points
 /// are no error: nothing is found.
 ///
-/// Bases and votes are computed on the host, the table is built and looked up on the device of
-/// `stream`; allocates and waits.
+/// Bases are chosen and candidates are verified on the host; cells, table and votes are computed on
+/// the device of `stream`. Allocates and waits.
 pub fn find(
     stream: &Stream,
     model: &[Point],
@@ -489,14 +483,14 @@ fn search(
 ) -> koel::Result<PaperOutcome> {
     let begin = Instant::now();
     let bases = Bases::choose(model.0, scene.0, options);
-    let Entered { table, sizes, entries } = bases.enter(stream, model.0, options)?;
+    let ballot = Ballot::new(stream, model.0, &bases.model, &bases.cells, options)?;
     let verifier = Verifier::new(model, scene, options);
     let mut outcome = PaperOutcome {
         found: None,
         evidence: 0.0,
         hypotheses: vec![],
         maps: vec![],
-        entries,
+        entries: ballot.entries(),
         lookups: 0,
         seconds: [begin.elapsed().as_secs_f64(), 0.0, 0.0],
     };
@@ -506,8 +500,7 @@ fn search(
     for (round, own) in bases.scene.chunks(ROUND).enumerate() {
         let begin = Instant::now();
         let first = round * ROUND;
-        let (hypotheses, lookups) =
-            count(scene.0, own, first, &sizes, &bases.cells, &table, options)?;
+        let (hypotheses, lookups) = ballot.count(scene.0, own, first)?;
         outcome.seconds[1] += begin.elapsed().as_secs_f64();
         outcome.lookups += lookups;
         let begin = Instant::now();
@@ -535,28 +528,7 @@ fn search(
     outcome.maps = outcome.hypotheses.iter().filter_map(map).collect();
     Ok(outcome)
 }
-/// Entries of a model.
-struct Entered {
-    table: MultiTable,
-    /// Share of all entries that each basis of the model has.
-    sizes: Vec<f32>,
-    /// Number of entries.
-    entries: usize,
-}
 impl Bases {
-    /// Enters the model into a table.
-    fn enter(
-        &self,
-        stream: &Stream,
-        model: &[Point],
-        options: &PaperOptions,
-    ) -> koel::Result<Entered> {
-        let pairs = entries(model, &self.model, &self.cells, options);
-        let mut sizes = vec![0.0f32; self.model.len()];
-        pairs.iter().for_each(|&(_, b)| sizes[b as usize] += 1.0 / pairs.len() as f32);
-        let table = MultiTable::build(stream, &pairs, options.lookup)?;
-        Ok(Entered { table, sizes, entries: pairs.len() })
-    }
     /// Returns the map that takes a model basis to a scene basis.
     fn map(
         &self,

@@ -1,5 +1,5 @@
 //! Stages of the published method against a known map: where a model is lost.
-use super::{Bases, Entered, PaperOptions, Point, PointSet, count};
+use super::{Ballot, Bases, PaperOptions, Point, PointSet};
 use koel::Stream;
 use std::collections::HashMap;
 
@@ -61,13 +61,13 @@ impl Stages {
         repeated.dedup();
         let true_partners = partners(TRUE);
         let pairs = true_pairs(&bases, &true_partners);
-        let Entered { table, sizes, .. } = bases.enter(stream, model, options)?;
         let all = PaperOptions { candidates: usize::MAX, threshold: false, ..options.clone() };
+        let ballot = Ballot::new(stream, model, &bases.model, &bases.cells, &all)?;
         let (mut votes, mut ranks, mut chance) = (0.0, vec![], 0.0);
         let (mut same, mut near, mut of) = (0, 0, 0);
         for &(s, m) in &pairs {
             let row = &bases.scene[s..s + 1];
-            let (row, _) = count(scene, row, s, &sizes, &bases.cells, &table, &all)?;
+            let (row, _) = ballot.count(scene, row, s)?;
             let rank = row.iter().position(|h| h.model == m).unwrap_or(bases.model.len());
             votes += row.get(rank).map_or(0.0, |h| h.votes);
             chance += row.iter().map(|h| h.votes).sum::<f32>() / bases.model.len() as f32;

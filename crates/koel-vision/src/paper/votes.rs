@@ -1,10 +1,21 @@
 //! Votes: the number of scene points, in coordinates of a scene basis, that coincide with model
 //! points in coordinates of a model basis.
+//!
+//! The matrix of votes is counted and reduced on the device. A GPU gives each scene basis a block
+//! of threads, which share its points and the entries of their cells; a CPU gives it one thread, as
+//! the paper does.
 use super::basis::PointBasis;
 use super::cells::Cells;
-use super::table::MultiTable;
+use super::lists::{DeviceBases, DeviceKeys, Lists, Numbers, zeros};
 use super::{PaperOptions, Point};
-use rayon::prelude::*;
+use crate::device::{grid, in_kernels};
+use koel::primitives::exclusive_scan;
+use koel::{Buffer, Stream};
+use koel_kernels::vision::paper::{
+    CANDIDATE_WORDS, LEVELS, ListsIn, MatrixIn, MatrixOut, STRIPS, SumsIn, VOTE,
+    vision_paper_candidates, vision_paper_cutoffs, vision_paper_levels, vision_paper_squares,
+    vision_paper_sums, vision_paper_vote, vision_paper_vote_hashed, vision_paper_vote_searched,
+};
 
 /// Weights of votes: the lecture's three observations about noise. Without any, each vote counts 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -38,118 +49,387 @@ pub struct Hypothesis {
     pub above: f32,
 }
 
-/// Scene bases looked up at once.
-const BATCH: usize = 64;
+/// Maximum number of votes of a matrix, and of keys that are looked up at once.
+const MATRIX: usize = 1 << 24;
+/// Number of divisors of votes for cells with 0, 1, ... entries.
+const DENSITIES: usize = 1 << 12;
 
-/// Returns the pairs of bases with the most votes, in the order of the scene's bases, and the
-/// number of lookups.
-///
-/// A scene basis is a row of the matrix of votes, which one thread fills and reduces, so no two
-/// threads share a counter. Of each row, the most significant candidates remain, at most as many as
-/// the options say: the votes of a model basis are compared with those that its number of entries
-/// attracts by chance. With the options' `threshold`, a pair must also have more votes than chance
-/// is expected to give to any of all pairs (normal tail).
-pub(super) fn count(
-    scene: &[Point],
-    bases: &[PointBasis],
-    first: usize,
-    sizes: &[f32],
-    cells: &Cells,
-    table: &MultiTable,
-    options: &PaperOptions,
-) -> koel::Result<(Vec<Hypothesis>, usize)> {
-    let pairs = (bases.len() * sizes.len()).max(2) as f32;
-    let threshold = if options.threshold { (2.0 * pairs.ln()).sqrt() } else { 0.0 };
-    let batch = |(first, bases): (usize, &[PointBasis])| -> koel::Result<(Vec<Hypothesis>, usize)> {
-        let (keys, weights, ends) = asked(scene, bases, cells, options);
-        let values = table.get(&keys)?;
+/// Votes for a model's bases, and memory for counting them.
+pub(super) struct Ballot<'a> {
+    stream: &'a Stream,
+    options: &'a PaperOptions,
+    cells: &'a Cells,
+    lists: Lists,
+    /// Share of all entries that each model basis has (floats).
+    shares: Buffer<u32>,
+    /// Number of model bases that have entries.
+    used: f32,
+    /// Divisors of votes by the number of entries of their cell (floats).
+    density: Buffer<u32>,
+}
+impl<'a> Ballot<'a> {
+    /// Enters a model.
+    pub(super) fn new(
+        stream: &'a Stream,
+        points: &[Point],
+        bases: &[PointBasis],
+        cells: &'a Cells,
+        options: &'a PaperOptions,
+    ) -> koel::Result<Ballot<'a>> {
+        let lists = Lists::build(stream, points, bases, cells, options)?;
+        let words = lists.shares.iter().map(|s| s.to_bits()).collect::<Vec<u32>>();
+        let used = lists.shares.iter().filter(|s| **s > 0.0).count().max(1) as f32;
+        let density = match options.weights.by_density {
+            true => (0..DENSITIES).map(|n| (1.0 + n as f32).ln_1p().to_bits()).collect(),
+            false => vec![],
+        };
+        let device = stream.device();
+        let (shares, density) = (device.upload(&words)?, device.upload(&density)?);
+        Ok(Ballot { stream, options, cells, lists, shares, used, density })
+    }
+    /// Returns the number of the model's entries.
+    pub(super) fn entries(&self) -> usize {
+        self.lists.entries
+    }
+
+    /// Returns the pairs of bases with the most votes, in the order of the scene's bases, and the
+    /// number of lookups. `first` is the number of the first of these bases; `all` is the number of
+    /// the scene's bases.
+    ///
+    /// Each scene basis has a row of the matrix of votes, each model basis a column. Of each row,
+    /// the most significant candidates remain, at most as many as the options say: the votes of a
+    /// model basis are compared with those that its number of entries attracts by chance. With the
+    /// options' `threshold`, a pair must also have more votes than chance is expected to give to
+    /// any of all pairs (normal tail).
+    ///
+    /// Runs on the device, for as many bases at a time as fit into a matrix of 64 MiB: 9 launches
+    /// and those of the table's lookup. Reads back 4 bytes per basis and 12 per candidate.
+    pub(super) fn count(
+        &self,
+        scene: &[Point],
+        bases: &[PointBasis],
+        first: usize,
+    ) -> koel::Result<(Vec<Hypothesis>, usize)> {
+        let fan = if self.options.neighbour_votes { 9 } else { 1 };
+        let columns = self.lists.shares.len();
+        let rows = MATRIX / columns.max(scene.len() * fan).max(1);
+        let pairs = (bases.len() * columns).max(2) as f32;
+        let threshold = if self.options.threshold { (2.0 * pairs.ln()).sqrt() } else { 0.0 };
+        let (mut all, mut lookups) = (vec![], 0);
+        for (batch, bases) in bases.chunks(rows.max(1)).enumerate() {
+            let (found, keys) = self.batch(scene, bases, first + batch * rows.max(1), threshold)?;
+            all.extend(found);
+            lookups += keys;
+        }
+        Ok((all, lookups))
+    }
+
+    fn batch(
+        &self,
+        scene: &[Point],
+        bases: &[PointBasis],
+        first: usize,
+        threshold: f32,
+    ) -> koel::Result<(Vec<Hypothesis>, usize)> {
+        let (rows, columns) = (bases.len(), self.lists.shares.len());
+        if scene.is_empty() || columns == 0 {
+            return Ok((vec![], 0));
+        }
+        let (stream, options, device) = (self.stream, self.options, self.stream.device());
+        let keys = DeviceBases::upload(device, scene, bases, options)?.keys(
+            stream,
+            self.cells,
+            options.neighbour_votes,
+            options.weights.by_distance,
+        )?;
+        let votes = self.cast(&keys, rows)?;
+        let kept = self.most_significant(&votes, rows, threshold)?;
+        let hypothesis = |(row, c): (usize, Candidate)| Hypothesis {
+            model: c.column,
+            scene: first + row,
+            votes: c.votes as f32 / VOTE,
+            above: c.above,
+        };
+        Ok((kept.into_iter().map(hypothesis).collect(), keys.keys.len()))
+    }
+
+    /// Looks the keys up and counts the votes: the matrix, row by row.
+    fn cast(&self, keys: &DeviceKeys, rows: usize) -> koel::Result<Buffer<u32>> {
+        let (stream, device, n) = (self.stream, self.stream.device(), keys.keys.len());
+        let columns = self.lists.shares.len();
+        let (mut starts, mut counts) = (device.alloc::<u32>(n)?, device.alloc::<u32>(n)?);
+        self.lists.table.get_into(
+            stream,
+            keys.keys.view(),
+            starts.view_mut(),
+            counts.view_mut(),
+        )?;
+        let mut votes = zeros(stream, rows * columns)?;
+        let lists = ListsIn {
+            starts: starts.view().arg("starts", stream)?,
+            counts: counts.view().arg("counts", stream)?,
+            weights: keys.weights.view().arg("weights", stream)?,
+            density: self.density.view().arg("density", stream)?,
+            density_len: self.density.len() as u32,
+            entries: self.lists.names().arg("entries", stream)?,
+            per_basis: keys.per_basis,
+            fan: keys.fan,
+        };
+        let matrix = MatrixOut {
+            votes: votes.view_mut().arg("votes", stream)?,
+            rows: rows as u32,
+            columns: columns as u32,
+            alone: is_alone(stream),
+        };
+        let grid = rows as u32;
+        // SAFETY: the table's ranges are within its list; `per_basis` ranges for each row, a weight
+        // for each `fan` of them; `rows` times `columns` votes; a sorted index has `columns` names.
+        unsafe {
+            match &self.lists.numbers {
+                None => vision_paper_vote::launch(stream, grid, lists, matrix),
+                Some(Numbers::Hashed(map)) => vision_paper_vote_hashed::launch(
+                    stream,
+                    grid,
+                    lists,
+                    matrix,
+                    map.table(stream)?,
+                ),
+                Some(Numbers::Sorted(names, numbers)) => vision_paper_vote_searched::launch(
+                    stream,
+                    grid,
+                    lists,
+                    matrix,
+                    names.view().arg("names", stream)?,
+                    numbers.view().arg("numbers", stream)?,
+                ),
+            }
+        }?;
+        Ok(votes)
+    }
+
+    /// Returns the candidates of each row with their row, most significant first.
+    fn most_significant(
+        &self,
+        votes: &Buffer<u32>,
+        rows: usize,
+        threshold: f32,
+    ) -> koel::Result<Vec<(usize, Candidate)>> {
+        let (stream, device) = (self.stream, self.stream.device());
+        let strips = rows * STRIPS as usize;
+        let grid = grid(strips as u32);
+        let arg = MatrixIn {
+            votes: votes.view().arg("votes", stream)?,
+            rows: rows as u32,
+            columns: self.lists.shares.len() as u32,
+            shares: self.shares.view().arg("shares", stream)?,
+            used: self.used,
+            threshold,
+            alone: is_alone(stream),
+        };
+        let (mut sums, mut squares) = (device.alloc::<u64>(strips)?, device.alloc::<u32>(strips)?);
+        let mut levels = zeros(stream, rows * LEVELS as usize)?;
+        let (mut cutoffs, mut kept) = (device.alloc::<u32>(rows)?, device.alloc::<u32>(rows)?);
+        let mut starts = device.alloc::<u32>(rows)?;
+        // SAFETY: `rows` times `columns` votes and as many shares as columns; `STRIPS` sums and
+        // `LEVELS` counts, which are 0, for each row.
+        let sums = unsafe {
+            vision_paper_sums::launch(stream, grid, arg, sums.view_mut().arg("sums", stream)?)?;
+            vision_paper_squares::launch(
+                stream,
+                grid,
+                arg,
+                sums.view().arg("sums", stream)?,
+                squares.view_mut().arg("squares", stream)?,
+            )?;
+            let sums = SumsIn {
+                votes: sums.view().arg("sums", stream)?,
+                squares: squares.view().arg("squares", stream)?,
+            };
+            vision_paper_levels::launch(
+                stream,
+                grid,
+                arg,
+                sums,
+                levels.view_mut().arg("levels", stream)?,
+            )?;
+            vision_paper_cutoffs::launch(
+                stream,
+                (rows as u32).div_ceil(vision_paper_cutoffs::SPEC.threads),
+                rows as u32,
+                u32::try_from(self.options.candidates).unwrap_or(u32::MAX),
+                levels.view().arg("levels", stream)?,
+                cutoffs.view_mut().arg("cutoffs", stream)?,
+                kept.view_mut().arg("kept", stream)?,
+            )?;
+            sums
+        };
+        let total = exclusive_scan(stream, kept.view(), starts.view_mut())?;
+        let mut candidates = device.alloc::<u32>((total * CANDIDATE_WORDS) as usize)?;
+        let mut cursors = zeros(stream, rows)?;
+        // SAFETY: as above; each row has room for the candidates that it counted.
+        unsafe {
+            vision_paper_candidates::launch(
+                stream,
+                grid,
+                arg,
+                sums,
+                cutoffs.view().arg("cutoffs", stream)?,
+                starts.view().arg("starts", stream)?,
+                cursors.view_mut().arg("cursors", stream)?,
+                candidates.view_mut().arg("candidates", stream)?,
+            )
+        }?;
+        let (words, kept) = (candidates.download()?, kept.download()?);
+        let mut rest = words.as_slice();
         let mut found = vec![];
-        let mut votes = vec![0.0f32; sizes.len()];
-        let mut begin = 0;
-        for (i, &end) in ends.iter().enumerate() {
-            votes.fill(0.0);
-            for (values, &weight) in values[begin..end].iter().zip(&weights[begin..end]) {
-                let weight = match options.weights.by_density {
-                    true => weight / (1.0 + values.len() as f32).ln_1p(),
-                    false => weight,
+        for (row, &n) in kept.iter().enumerate() {
+            let (own, others) = rest.split_at(n as usize * CANDIDATE_WORDS as usize);
+            rest = others;
+            let own = own.chunks_exact(CANDIDATE_WORDS as usize).map(Candidate::of);
+            let mut own = own.collect::<Vec<Candidate>>();
+            own.sort_unstable_by(|a, b| b.above.total_cmp(&a.above).then(a.column.cmp(&b.column)));
+            own.truncate(self.options.candidates);
+            found.extend(own.into_iter().map(|c| (row, c)));
+        }
+        Ok(found)
+    }
+}
+
+/// A model basis with many votes of a scene basis.
+struct Candidate {
+    column: usize,
+    votes: u32,
+    above: f32,
+}
+impl Candidate {
+    fn of(words: &[u32]) -> Candidate {
+        Candidate { column: words[0] as usize, votes: words[1], above: f32::from_bits(words[2]) }
+    }
+}
+
+/// Returns whether one thread counts the votes of a scene basis.
+fn is_alone(stream: &Stream) -> u32 {
+    !in_kernels(stream) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Freedom;
+    use crate::paper::{Bases, BasisRules, Lookup, Partition, entries};
+    use crate::random::Random;
+    use koel::Device;
+
+    fn points(n: usize, random: &mut Random) -> Vec<Point> {
+        (0..n).map(|_| (random.between(0.0, 200.0), random.between(0.0, 200.0))).collect()
+    }
+    /// Options with different lookups, partitions, remedies and limits.
+    fn variants() -> Vec<PaperOptions> {
+        let rules = BasisRules { chance: 1.0, lengths: (20.0, 150.0), thinnest: 0.3 };
+        let plain = PaperOptions { rules, bases: (40, 33), candidates: 5, ..Default::default() };
+        let lookup =
+            |lookup, two_way_index| PaperOptions { lookup, two_way_index, ..plain.clone() };
+        let parted = |partition| PaperOptions { partition, cell: 0.3, ..plain.clone() };
+        let weights = Weights { by_length: true, by_distance: true, by_density: true };
+        vec![
+            plain.clone(),
+            lookup(Lookup::TwoLevel, false),
+            lookup(Lookup::BinarySearch, false),
+            lookup(Lookup::Hash, true),
+            lookup(Lookup::BinarySearch, true),
+            parted(Partition::Transfer),
+            parted(Partition::Elastic),
+            PaperOptions { neighbour_entries: true, ..plain.clone() },
+            PaperOptions { neighbour_votes: true, ..plain.clone() },
+            PaperOptions { weights, ..plain.clone() },
+            PaperOptions { threshold: true, candidates: 1000, ..plain.clone() },
+            PaperOptions { candidates: usize::MAX, ..plain.clone() },
+            PaperOptions { freedom: Freedom::Affine, two_way_index: true, ..plain.clone() },
+            // All points vote for all, so every pair of a row is as significant as the others.
+            PaperOptions { cell: 1e6, ..plain },
+        ]
+    }
+    /// Counts votes one after the other.
+    fn naive(
+        bases: &Bases,
+        model: &[Point],
+        scene: &[Point],
+        options: &PaperOptions,
+    ) -> Vec<Vec<u32>> {
+        let entries = entries(model, &bases.model, &bases.cells, options);
+        let of_key = |key: u32| entries.iter().filter(move |e| e.0 == key).map(|e| e.1 as usize);
+        let row = |basis: &PointBasis| {
+            let mut row = vec![0; bases.model.len()];
+            for at in basis.coordinates(scene, options.freedom, options.reach) {
+                let keys = match options.neighbour_votes {
+                    true => bases.cells.around(at).collect::<Vec<u32>>(),
+                    false => bases.cells.key(at).into_iter().collect(),
                 };
-                values.iter().for_each(|&b| votes[b as usize] += weight);
+                let mut weight = 1.0;
+                if options.weights.by_length {
+                    weight *= (basis.length(scene) / 100.0).min(2.0);
+                }
+                if options.weights.by_distance {
+                    weight /= 1.0 + (at.0 * at.0 + at.1 * at.1).sqrt();
+                }
+                for key in keys {
+                    let mut weight = weight;
+                    if options.weights.by_density {
+                        weight /= (1.0 + of_key(key).count() as f32).ln_1p();
+                    }
+                    of_key(key).for_each(|b| row[b] += (weight * VOTE + 0.5) as u32);
+                }
             }
-            begin = end;
-            found.extend(best(&votes, sizes, threshold, options.candidates).into_iter().map(
-                |(model, above)| Hypothesis { model, scene: first + i, votes: votes[model], above },
-            ));
-        }
-        Ok((found, keys.len()))
-    };
-    let batches =
-        bases.par_chunks(BATCH).enumerate().map(|(i, bases)| batch((first + i * BATCH, bases)));
-    let mut all = vec![];
-    let mut lookups = 0;
-    for result in batches.collect::<Vec<_>>() {
-        let (mut found, keys) = result?;
-        all.append(&mut found);
-        lookups += keys;
+            row
+        };
+        bases.scene.iter().map(row).collect()
     }
-    Ok((all, lookups))
-}
 
-/// Returns the keys that scene bases look up, their weights, and the end of each basis's keys.
-fn asked(
-    scene: &[Point],
-    bases: &[PointBasis],
-    cells: &Cells,
-    options: &PaperOptions,
-) -> (Vec<u32>, Vec<f32>, Vec<usize>) {
-    let (mut keys, mut weights, mut ends) = (vec![], vec![], vec![]);
-    for basis in bases {
-        let length = basis.length(scene);
-        for at in basis.coordinates(scene, options.freedom, options.reach) {
-            let mut weight = 1.0;
-            if options.weights.by_length {
-                weight *= (length / 100.0).min(2.0);
+    #[test]
+    fn kernels_count_what_a_loop_counts() {
+        for (seed, options) in (1..).zip(variants()) {
+            let mut random = Random::new(seed);
+            let (model, scene) = (points(13, &mut random), points(11, &mut random));
+            let bases = Bases::choose(&model, &scene, &options);
+            let expected = naive(&bases, &model, &scene, &options);
+            let mut rows = vec![];
+            for device in [Device::cpu().unwrap(), Device::executor(seed)]
+                .into_iter()
+                .chain(Device::cuda(0).ok())
+            {
+                let stream = device.stream().unwrap();
+                let ballot =
+                    Ballot::new(&stream, &model, &bases.model, &bases.cells, &options).unwrap();
+                let (found, lookups) = ballot.count(&scene, &bases.scene, 0).unwrap();
+                assert_eq!(
+                    lookups,
+                    bases.scene.len() * scene.len() * if options.neighbour_votes { 9 } else { 1 }
+                );
+                for h in &found {
+                    assert_eq!(
+                        (h.votes * VOTE) as u32,
+                        expected[h.scene][h.model],
+                        "{options:?}, {h:?}"
+                    );
+                }
+                for (row, votes) in expected.iter().enumerate() {
+                    let own = found.iter().filter(|h| h.scene == row);
+                    let least = own.clone().map(|h| h.above).fold(f32::MAX, f32::min);
+                    assert!(own.clone().is_sorted_by(|a, b| a.above >= b.above));
+                    assert!(own.clone().count() <= options.candidates);
+                    // Without limits, every pair with more votes than by chance is a candidate.
+                    let all = votes.iter().sum::<u32>() as f32;
+                    let above =
+                        |b: &usize| votes[*b] as f32 > all * ballot.lists.shares[*b] * 1.001;
+                    let expected = (0..votes.len()).filter(above).count();
+                    if options.candidates == usize::MAX {
+                        assert!(own.count() >= expected, "row {row}, least {least}");
+                    }
+                }
+                rows.push(found);
             }
-            if options.weights.by_distance {
-                weight /= 1.0 + at.0.hypot(at.1);
-            }
-            let before = keys.len();
-            if options.neighbour_votes {
-                keys.extend(cells.around(at));
-            } else {
-                keys.extend(cells.key(at));
-            }
-            weights.resize(weights.len() + keys.len() - before, weight);
+            assert!(rows.iter().all(|row| *row == rows[0]), "seed {seed}: devices differ");
+            assert!(!rows[0].is_empty(), "{options:?}");
         }
-        ends.push(keys.len());
     }
-    (keys, weights, ends)
-}
-
-/// Returns up to `most` model bases whose votes are at least `threshold` standard deviations above
-/// chance, with that number.
-///
-/// `sizes` are the bases' shares of all entries. By chance, a basis gets its share of all votes,
-/// and the variance is the one that is observed, in proportion to the share.
-fn best(votes: &[f32], sizes: &[f32], threshold: f32, most: usize) -> Vec<(usize, f32)> {
-    let all = votes.iter().sum::<f32>();
-    let square = |(v, s): (&f32, &f32)| (v - all * s).powi(2) / s.max(f32::MIN_POSITIVE);
-    let used = votes.iter().zip(sizes).filter(|(_, s)| **s > 0.0);
-    let n = used.clone().count().max(1) as f32;
-    let variance = (used.map(square).sum::<f32>() / n).max(f32::MIN_POSITIVE);
-    let above = |(v, s): (&f32, &f32)| (v - all * s) / (variance * s).sqrt();
-    let mut found = votes
-        .iter()
-        .zip(sizes)
-        .enumerate()
-        .filter(|(_, (v, s))| **v > 0.0 && **s > 0.0)
-        .map(|(i, pair)| (i, above(pair)))
-        .filter(|(_, above)| *above >= threshold)
-        .collect::<Vec<(usize, f32)>>();
-    let order = |a: &(usize, f32), b: &(usize, f32)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
-    if found.len() > most {
-        found.select_nth_unstable_by(most, order);
-        found.truncate(most);
-    }
-    found.sort_by(order);
-    found
 }
