@@ -162,9 +162,12 @@ struct PaperArgs {
     /// Cells: uniform, transfer (rehashed to equal numbers) or elastic (learnt)
     #[arg(long, value_name = "KIND")]
     partition: Option<Partition>,
-    /// Lookup: hash or search (binary search)
+    /// Lookup: hash, two-level (the hash table of 2009) or search (binary search)
     #[arg(long, value_name = "KIND")]
     lookup: Option<Lookup>,
+    /// Name bases in the table by their points, so that each vote looks its number up
+    #[arg(long)]
+    two_way_index: bool,
     /// Enter model points into neighbouring cells too
     #[arg(long)]
     neighbour_entries: bool,
@@ -236,6 +239,7 @@ impl PaperArgs {
             ("--cell", self.cell.is_some()),
             ("--partition", self.partition.is_some()),
             ("--lookup", self.lookup.is_some()),
+            ("--two-way-index", self.two_way_index),
             ("--neighbour-entries", self.neighbour_entries),
             ("--neighbour-votes", self.neighbour_votes),
             ("--weights", !self.weights.is_empty()),
@@ -271,6 +275,7 @@ impl PaperArgs {
             .with_cell(self.cell.unwrap_or(start.cell))
             .with_partition(self.partition.unwrap_or(start.partition))
             .with_lookup(self.lookup.unwrap_or(start.lookup))
+            .with_two_way_index(self.two_way_index || start.two_way_index)
             .with_neighbour_entries(self.neighbour_entries)
             .with_neighbour_votes(self.neighbour_votes)
             .with_weights(weights)

@@ -67,7 +67,7 @@ impl Stages {
         let (mut same, mut near, mut of) = (0, 0, 0);
         for &(s, m) in &pairs {
             let row = &bases.scene[s..s + 1];
-            let (row, _) = ballot.count(scene, row, s)?;
+            let row = ballot.count(scene, row, s)?.hypotheses;
             let rank = row.iter().position(|h| h.model == m).unwrap_or(bases.model.len());
             votes += row.get(rank).map_or(0.0, |h| h.votes);
             chance += row.iter().map(|h| h.votes).sum::<f32>() / bases.model.len() as f32;

@@ -9,7 +9,7 @@ use super::cells::Cells;
 use super::lists::{DeviceBases, DeviceKeys, Lists, Numbers, zeros};
 use super::{PaperOptions, Point};
 use crate::device::{grid, in_kernels};
-use koel::primitives::exclusive_scan;
+use koel::primitives::{exclusive_scan, sum};
 use koel::{Buffer, Stream};
 use koel_kernels::vision::paper::{
     CANDIDATE_WORDS, LEVELS, ListsIn, MatrixIn, MatrixOut, STRIPS, SumsIn, VOTE,
@@ -47,6 +47,17 @@ pub struct Hypothesis {
     pub votes: f32,
     /// Number of standard deviations above chance for this scene basis.
     pub above: f32,
+}
+
+/// Votes of scene bases.
+#[derive(Default)]
+pub(super) struct Counted {
+    /// Pairs of bases with the most votes.
+    pub hypotheses: Vec<Hypothesis>,
+    /// Number of lookups.
+    pub lookups: usize,
+    /// Number of votes.
+    pub votes: u64,
 }
 
 /// Maximum number of votes of a matrix, and of keys that are looked up at once.
@@ -92,9 +103,8 @@ impl<'a> Ballot<'a> {
         self.lists.entries
     }
 
-    /// Returns the pairs of bases with the most votes, in the order of the scene's bases, and the
-    /// number of lookups. `first` is the number of the first of these bases; `all` is the number of
-    /// the scene's bases.
+    /// Returns the pairs of bases with the most votes, in the order of the scene's bases. `first` is
+    /// the number of the first of these bases.
     ///
     /// Each scene basis has a row of the matrix of votes, each model basis a column. Of each row,
     /// the most significant candidates remain, at most as many as the options say: the votes of a
@@ -109,19 +119,17 @@ impl<'a> Ballot<'a> {
         scene: &[Point],
         bases: &[PointBasis],
         first: usize,
-    ) -> koel::Result<(Vec<Hypothesis>, usize)> {
+    ) -> koel::Result<Counted> {
         let fan = if self.options.neighbour_votes { 9 } else { 1 };
         let columns = self.lists.shares.len();
         let rows = MATRIX / columns.max(scene.len() * fan).max(1);
         let pairs = (bases.len() * columns).max(2) as f32;
         let threshold = if self.options.threshold { (2.0 * pairs.ln()).sqrt() } else { 0.0 };
-        let (mut all, mut lookups) = (vec![], 0);
+        let mut all = Counted::default();
         for (batch, bases) in bases.chunks(rows.max(1)).enumerate() {
-            let (found, keys) = self.batch(scene, bases, first + batch * rows.max(1), threshold)?;
-            all.extend(found);
-            lookups += keys;
+            self.batch(scene, bases, first + batch * rows.max(1), threshold, &mut all)?;
         }
-        Ok((all, lookups))
+        Ok(all)
     }
 
     fn batch(
@@ -130,10 +138,11 @@ impl<'a> Ballot<'a> {
         bases: &[PointBasis],
         first: usize,
         threshold: f32,
-    ) -> koel::Result<(Vec<Hypothesis>, usize)> {
+        all: &mut Counted,
+    ) -> koel::Result<()> {
         let (rows, columns) = (bases.len(), self.lists.shares.len());
         if scene.is_empty() || columns == 0 {
-            return Ok((vec![], 0));
+            return Ok(());
         }
         let (stream, options, device) = (self.stream, self.options, self.stream.device());
         let keys = DeviceBases::upload(device, scene, bases, options)?.keys(
@@ -142,7 +151,7 @@ impl<'a> Ballot<'a> {
             options.neighbour_votes,
             options.weights.by_distance,
         )?;
-        let votes = self.cast(&keys, rows)?;
+        let (votes, cast) = self.cast(&keys, rows)?;
         let kept = self.most_significant(&votes, rows, threshold)?;
         let hypothesis = |(row, c): (usize, Candidate)| Hypothesis {
             model: c.column,
@@ -150,11 +159,14 @@ impl<'a> Ballot<'a> {
             votes: c.votes as f32 / VOTE,
             above: c.above,
         };
-        Ok((kept.into_iter().map(hypothesis).collect(), keys.keys.len()))
+        all.hypotheses.extend(kept.into_iter().map(hypothesis));
+        all.lookups += keys.keys.len();
+        all.votes += cast;
+        Ok(())
     }
 
-    /// Looks the keys up and counts the votes: the matrix, row by row.
-    fn cast(&self, keys: &DeviceKeys, rows: usize) -> koel::Result<Buffer<u32>> {
+    /// Looks the keys up and counts the votes: returns the matrix, row by row, and their number.
+    fn cast(&self, keys: &DeviceKeys, rows: usize) -> koel::Result<(Buffer<u32>, u64)> {
         let (stream, device, n) = (self.stream, self.stream.device(), keys.keys.len());
         let columns = self.lists.shares.len();
         let (mut starts, mut counts) = (device.alloc::<u32>(n)?, device.alloc::<u32>(n)?);
@@ -204,7 +216,7 @@ impl<'a> Ballot<'a> {
                 ),
             }
         }?;
-        Ok(votes)
+        Ok((votes, sum(stream, counts.view())?))
     }
 
     /// Returns the candidates of each row with their row, most significant first.
@@ -400,7 +412,8 @@ mod tests {
                 let stream = device.stream().unwrap();
                 let ballot =
                     Ballot::new(&stream, &model, &bases.model, &bases.cells, &options).unwrap();
-                let (found, lookups) = ballot.count(&scene, &bases.scene, 0).unwrap();
+                let counted = ballot.count(&scene, &bases.scene, 0).unwrap();
+                let (found, lookups) = (counted.hypotheses, counted.lookups);
                 assert_eq!(
                     lookups,
                     bases.scene.len() * scene.len() * if options.neighbour_votes { 9 } else { 1 }

@@ -1,0 +1,105 @@
+//! Votes of geometric hashing as published, with hash tables and with sorted lists: the comparison of
+//! Alcantara et al. 2009, Table 1.
+//!
+//! `cargo run --release -p koel-rates --bin voting_rates -- [cpu|cuda] [RUNS]` prints lines of JSON:
+//! milliseconds for a model's table and for the votes of all bases of a scene, from host memory to
+//! hypotheses there; the median of `RUNS`. The model is a photograph with as many of its edges as
+//! give the paper's numbers of entries, the scene another with 1,500 bases. Every method must return
+//! the same hypotheses.
+use koel::Device;
+use koel_rates::{decimals, print_provenance, row};
+use koel_vision::paper::{BasisRules, Lookup, PaperOptions, Point, PointSet, Side, Voting, vote};
+use koel_vision::{Freedom, Grey, decode};
+use std::error::Error;
+use std::path::Path;
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// Points of the model that give about 440,000, 550,000, 3 and 4 million entries.
+const POINTS: [usize; 4] = [118, 127, 220, 242];
+
+fn main() -> Result<()> {
+    let args = std::env::args().skip(1).collect::<Vec<String>>();
+    let device = match args.first().map(String::as_str) {
+        Some("cuda") => Device::cuda(0)?,
+        Some("cpu") => Device::cpu()?,
+        None => Device::best()?,
+        Some(other) => return Err(format!("expected cpu or cuda, found {other}").into()),
+    };
+    let runs = args.get(1).map_or(Ok(7), |runs| runs.parse::<usize>())?.max(1);
+    print_provenance(&device);
+    let image = |name: &str, bytes: &[u8]| decode(bytes, Path::new(name), u64::MAX);
+    let model = image("box_in_scene", include_bytes!("../../../../assets/box_in_scene.jpg"))?.grey;
+    let scene = image("box", include_bytes!("../../../../assets/box.jpg"))?.grey;
+    for points in POINTS {
+        compare(&device, points, (&model, &scene), runs)?;
+    }
+    Ok(())
+}
+
+/// Measures all methods with a number of points.
+fn compare(
+    device: &Device,
+    points: usize,
+    (model, scene): (&Grey, &Grey),
+    runs: usize,
+) -> Result<()> {
+    let stream = device.stream()?;
+    let options = PaperOptions::published()
+        .with_freedom(Freedom::Similarity)
+        .with_points((points, points))
+        .with_apart(5.0)
+        // Each pair of points is one basis here and two in the paper.
+        .with_rules(BasisRules::default().with_chance(2.0 / 3.0).with_lengths((40.0, 500.0)))
+        .with_bases((usize::MAX >> 8, 1500));
+    let set = |image, side| PointSet::of_image(&stream, image, 1.0, side, &options);
+    let (model, scene) = (set(model, Side::Model)?.points, set(scene, Side::Scene)?.points);
+    let mut expected: Option<Voting> = None;
+    for (lookup, table) in [
+        (Lookup::Hash, "hash"),
+        (Lookup::TwoLevel, "two-level hash of 2009"),
+        (Lookup::BinarySearch, "binary search"),
+    ] {
+        for two_way_index in [true, false] {
+            let options = options.clone().with_lookup(lookup).with_two_way_index(two_way_index);
+            let voting = timed(|| Ok(vote(&stream, &model, &scene, &options)?), runs)?;
+            let known = expected.get_or_insert_with(|| voting.clone());
+            if voting.hypotheses != known.hypotheses {
+                return Err(format!("{table}: other hypotheses than by hashing").into());
+            }
+            print(device, &model, &voting, table, two_way_index);
+        }
+    }
+    Ok(())
+}
+/// Returns the result with the median times of all runs.
+fn timed(run: impl Fn() -> Result<Voting>, runs: usize) -> Result<Voting> {
+    let mut last = run()?;
+    let mut seconds = [vec![], vec![]];
+    for _ in 0..runs {
+        last = run()?;
+        seconds.iter_mut().zip(last.seconds).for_each(|(all, s)| all.push(s));
+    }
+    last.seconds = seconds.map(|mut all| {
+        all.sort_by(f64::total_cmp);
+        all[all.len() / 2]
+    });
+    Ok(last)
+}
+fn print(device: &Device, model: &[Point], v: &Voting, table: &str, two_way_index: bool) {
+    row![
+        ("device", device.name()),
+        ("points", model.len()),
+        ("entries", v.entries),
+        ("bases_model", v.bases.0),
+        ("bases_scene", v.bases.1),
+        ("lookups", v.lookups),
+        ("votes", v.votes),
+        ("lists", table.to_string()),
+        ("two_way_index", two_way_index),
+        ("table_ms", decimals(v.seconds[0] * 1e3, 3)),
+        ("votes_ms", decimals(v.seconds[1] * 1e3, 3)),
+        ("mega_votes_per_s", decimals(v.votes as f64 / v.seconds[1] / 1e6, 1))
+    ]
+    .print();
+}
