@@ -53,8 +53,9 @@ usage: cargo xtask TASK
       --build               only build, and print the folder of the binaries
       --binaries DIR        run existing binaries
       --json FILE           record executions and findings
-  records --check           check that every file under results/ states its provenance, and that
-                            the tables made from them are up to date
+  records --check           check that every file under results/ states its provenance, that the
+                            tables made from them are up to date, and that the files and tests that
+                            docs/papers.md names exist
   records --readme          write README's table of rates from two records
   records --reliability     write the figures of docs/reliability.md
   records --newest          write the table of the newest records of results/README.md

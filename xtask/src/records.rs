@@ -1,6 +1,7 @@
 //! Records under `results/`: checks that each states its provenance, and generates the tables in
-//! documents that are made from records.
+//! documents that are made from records. Checks what documents name.
 mod newest;
+mod papers;
 mod readme;
 mod reliability;
 
@@ -28,6 +29,7 @@ pub(crate) fn records(root: &Path, options: &[&str]) -> Result<(), String> {
         let number = check_all(root)?;
         println!("{number} records, each of which names its commit, command, driver and date");
         check_links(root)?;
+        papers::check(root)?;
         return SECTIONS.iter().try_for_each(|section| section.check(root));
     }
     let known = |option: &&str| SECTIONS.iter().find(|section| section.option == *option);

@@ -159,11 +159,21 @@ mod tests {
         own.map(|line| format!("koel {line}")).chain(below).collect()
     }
 
+    /// Returns the commands in the tables of docs/papers.md.
+    fn commands_of_the_papers() -> Vec<String> {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/papers.md");
+        let text = std::fs::read_to_string(file).unwrap();
+        let cells = text.lines().filter(|line| line.starts_with('|'));
+        let quoted = cells.flat_map(|line| line.split('`').skip(1).step_by(2));
+        quoted.filter(|quoted| quoted.starts_with("koel ")).map(str::to_owned).collect()
+    }
+
     #[test]
     fn examples_are_understood() {
-        let all = examples(&Cli::command());
+        let (all, papers) = (examples(&Cli::command()), commands_of_the_papers());
         assert!(all.len() >= 40, "{all:#?}");
-        for example in all {
+        assert!(papers.len() >= 100, "{papers:#?}");
+        for example in all.into_iter().chain(papers) {
             let parsed = Cli::try_parse_from(example.split_whitespace());
             assert!(
                 parsed.is_ok(),
