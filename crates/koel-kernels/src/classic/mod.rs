@@ -53,6 +53,8 @@ pub mod status {
     pub const STASHED: u32 = 1;
     /// 1 if the input contains the all-ones pair.
     pub const ALL_ONES: u32 = 2;
+    /// Number of distinct keys, of tables whose keys may repeat.
+    pub const KEYS: u32 = 3;
     /// Number of words.
     pub const WORDS: usize = 4;
 }

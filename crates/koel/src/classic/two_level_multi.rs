@@ -65,7 +65,7 @@ impl ListKind for TwoLevelMulti {
         values: View<'_, u32>,
         options: &Options,
     ) -> Result<Box<dyn ListTable>> {
-        Ok(Box::new(build(stream, keys, values, options)?))
+        Ok(Box::new(build(stream, keys, values, options, true)?))
     }
 }
 impl ListKind for TwoLevelCompacting {
@@ -85,7 +85,7 @@ impl ListKind for TwoLevelCompacting {
         values: View<'_, u32>,
         options: &Options,
     ) -> Result<Box<dyn ListTable>> {
-        let mut built = build(stream, keys, values, options)?;
+        let mut built = build(stream, keys, values, options, false)?;
         let (device, slots) = (stream.device(), count32("slots", built.keys.len())?);
         let (mut present, mut ids) =
             (device.alloc::<u32>(slots as usize)?, device.alloc::<u32>(slots as usize)?);
@@ -125,6 +125,7 @@ fn build(
     keys: View<'_, u32>,
     values: View<'_, u32>,
     options: &Options,
+    has_values: bool,
 ) -> Result<TwoLevelMultiTable> {
     let (n, load) = lists::check(keys, values, options, (LOAD, LOAD))?;
     let pairs = Pairs { keys, values, n };
@@ -133,32 +134,22 @@ fn build(
         pairs,
         Family::Linear2009,
         options.seed,
-        |stream, pairs, number| attempt(stream, pairs, load, number),
+        |stream, pairs, number| attempt(stream, pairs, load, number, has_values),
     )?;
     let slots = built.keys.len();
-    let distinct = distinct(stream, &built)?;
+    let distinct = built.report.pairs;
     let bytes =
         built.seeds.bytes() + built.keys.bytes() + built.places.bytes() + built.list.bytes();
     built.report =
         BuildReport { pairs: distinct, duplicates: n as usize - distinct, slots, bytes, ..report };
     Ok(built)
 }
-fn distinct(stream: &Stream, built: &TwoLevelMultiTable) -> Result<usize> {
-    let slots = count32("slots", built.keys.len())?;
-    let mut present = stream.device().alloc::<u32>(slots as usize)?;
-    let (places, marks) =
-        (built.places.view().arg("places", stream)?, present.view_mut().arg("present", stream)?);
-    let grid = slots.div_ceil(two_level_multi_present::SPEC.threads);
-    // SAFETY: as many places and marks as slots.
-    unsafe { two_level_multi_present::launch(stream, grid, slots, places, marks) }?;
-    Ok(crate::primitives::sum(stream, present.view())? as usize)
-}
-
 fn attempt(
     stream: &Stream,
     pairs: Pairs<'_>,
     load: f64,
     attempt: Attempt,
+    has_values: bool,
 ) -> Result<Outcome<TwoLevelMultiTable>> {
     let (device, n) = (stream.device(), pairs.n);
     let mean = load / attempt.growth * f64::from(SUB_TABLES * SUB_SLOTS);
@@ -171,7 +162,8 @@ fn attempt(
     let inner = Inner::new(attempt.family, buckets, SUB_SLOTS, attempt.seed as u32);
     let mut by_bucket = ByBucket::new(device, bucket_of, buckets as usize, n as usize)?;
     let (keys, places) = (device.alloc::<u32>(slots)?, device.alloc::<u64>(slots)?);
-    let (list, seeds) = (device.alloc::<u32>(n as usize)?, device.alloc::<u32>(buckets as usize)?);
+    let values = if has_values { n as usize } else { 0 };
+    let (list, seeds) = (device.alloc::<u32>(values)?, device.alloc::<u32>(buckets as usize)?);
     let report = BuildReport::default();
     let mut built = TwoLevelMultiTable { bucket_of, inner, seeds, keys, places, list, report };
     let mut status = device.alloc::<u32>(status::WORDS)?;
@@ -187,7 +179,9 @@ fn attempt(
         // values; three sub-tables and one seed per bucket.
         unsafe { built.build_buckets(stream, &by_bucket, &mut status) }
     })?;
-    let failed = status.download()?[status::FAILED as usize] != 0;
+    let status = status.download()?;
+    let failed = status[status::FAILED as usize] != 0;
+    built.report.pairs = status[status::KEYS as usize] as usize;
     Ok(Outcome { table: (!failed).then_some(built), seconds })
 }
 
@@ -214,11 +208,12 @@ impl TwoLevelMultiTable {
             keys: self.keys.view_mut().arg("keys", stream)?,
             places: self.places.view_mut().arg("places", stream)?,
             values: self.list.view_mut().arg("list", stream)?,
+            has_values: !self.list.is_empty() as u32,
             seeds: self.seeds.view_mut().arg("seeds", stream)?,
             status: status.view_mut().arg("status", stream)?,
         };
         // SAFETY: bucket `b` has `counts[b]` pairs starting at `starts[b]`, and its values have the
-        // same range of the list; three sub-tables per bucket.
+        // same range of the list, if it is not empty; three sub-tables per bucket.
         unsafe { two_level_multi_build::launch(stream, grid, inner, buckets, out) }
     }
     /// Does the block's work on the CPU: the same functions and seeds, with distinct keys inserted
@@ -238,10 +233,10 @@ impl TwoLevelMultiTable {
             return;
         };
         let (Some(seeds), Some(status)) = (seeds.host_mut(), status.host_mut()) else { return };
-        // The slice of the list that each bucket fills.
+        // The slice of the list that each bucket fills; empty without values.
         let mut lists = Vec::with_capacity(counts.len());
         for &count in counts {
-            let (mine, rest) = list.split_at_mut(count as usize);
+            let (mine, rest) = list.split_at_mut((count as usize).min(list.len()));
             lists.push(mine);
             list = rest;
         }
@@ -278,6 +273,7 @@ impl TwoLevelMultiTable {
                 status[status::FAILED as usize] += 1;
                 continue;
             };
+            status[status::KEYS as usize] += groups.len() as u32;
             for (slot, group) in slots.into_iter().enumerate().filter(|(_, group)| *group != FREE) {
                 let (j, slot) = (slot as u32 / SUB_SLOTS, slot as u32 % SUB_SLOTS);
                 let at = inner.place(j, b, slot) as usize;
