@@ -1,4 +1,5 @@
 //! Options of `koel bench`, and what combinations of them select.
+use super::parameters::ParameterArgs;
 use super::repeats::Repeats;
 use crate::failure::{Failure, Outcome};
 use koel::Duplicates;
@@ -21,12 +22,20 @@ Examples:
   koel bench --table map --n 24 --op find_hit --batch 8,12,16,20,24
   koel bench --table map --n 16,20,24 --op build_host,get_host
   koel bench --table map --n 24 --op rebuild --duplicates hot,zipf,1%,equal --policy keep_last
+  koel bench --table single-level --n 22 --functions 2,3,4,5 --family mixed,linear2011
+  koel bench --table bucketed-cuckoo --n 22 --bucket-slots 2,4,8 --load 0.8,0.9 --plot figures
+  koel bench --table two-level-multi,single-level-multi,sorted-multi --n 22 --duplicates twice,zipf
 
 Rates are in millions of operations per second: the median of the runs. Every answer is verified.
 `of limit` is the rate divided by that of random reads from as much memory as the table takes,
 measured in the same run (fastest of 7). `x sorted` is relative to radix sort and binary search,
 `x hashbrown` to Rust's hash table (build_cold and rebuild to its build); the JSON also has
-hashbrown-sharded. Each row may use an equal share of --budget plus what earlier rows left over.";
+hashbrown-sharded. Each row may use an equal share of --budget plus what earlier rows left over.
+
+Tables of lists (two-level-multi, two-level-compacting, single-level-set, single-level-compacting,
+single-level-multi, sorted-multi) hold all pairs of repeated keys, or each key once; a lookup
+returns the start and the length of a range. two-level has buckets of 512 pairs up to a load of
+0.71, of 1024 above. A note names the tables that do not have a requested parameter.";
 
 /// Measure and verify the rates of builds and lookups of every table on this machine
 #[derive(clap::Args, Debug)]
@@ -74,7 +83,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "KEYS,...", value_delimiter = ',')]
     pub duplicates: Vec<Repeats>,
     /// How builds treat equal keys: unchecked (assumes that there are none), keep_last or
-    /// keep_first [default: unchecked; keep_last if keys repeat]
+    /// keep_first; tables of lists keep all [default: unchecked; keep_last if keys repeat]
     #[arg(long, value_name = "POLICY,...", value_delimiter = ',', value_parser = policy)]
     pub policy: Vec<Duplicates>,
     /// Runs per row, after two warm-up runs; the median counts
@@ -93,6 +102,8 @@ pub(crate) struct Args {
     /// Rates of other programs to draw for comparison: CSV with columns op, n, load, peer, mops
     #[arg(long, value_name = "FILE", requires = "plot")]
     pub peers: Option<PathBuf>,
+    #[command(flatten)]
+    pub parameters: ParameterArgs,
 }
 
 /// An operation to measure.
@@ -212,13 +223,14 @@ impl FromStr for Op {
     }
 }
 
-/// Returns the name of a policy on the command line and in reports.
-pub(crate) fn policy_name(policy: Duplicates) -> &'static str {
+/// Returns the name of a policy on the command line and in reports; `None` keeps all pairs.
+pub(crate) fn policy_name(policy: Option<Duplicates>) -> &'static str {
     match policy {
-        Duplicates::KeepLast => "keep_last",
-        Duplicates::KeepFirst => "keep_first",
-        Duplicates::Reject => "reject",
-        Duplicates::Unchecked => "unchecked",
+        None => "keep_all",
+        Some(Duplicates::KeepLast) => "keep_last",
+        Some(Duplicates::KeepFirst) => "keep_first",
+        Some(Duplicates::Reject) => "reject",
+        Some(Duplicates::Unchecked) => "unchecked",
     }
 }
 
@@ -356,7 +368,7 @@ fn key_count(text: &str) -> Result<usize, String> {
 fn policy(text: &str) -> Result<Duplicates, String> {
     [Duplicates::Unchecked, Duplicates::KeepLast, Duplicates::KeepFirst]
         .into_iter()
-        .find(|&policy| policy_name(policy) == text)
+        .find(|&policy| policy_name(Some(policy)) == text)
         .ok_or_else(|| "expected unchecked, keep_last or keep_first".into())
 }
 /// Returns the distinct elements, in order of first occurrence.

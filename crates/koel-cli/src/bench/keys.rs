@@ -96,6 +96,13 @@ impl Workload {
         });
         Some(last.par_iter().map(|&last| first[last as usize].load(Relaxed)).collect())
     }
+    /// Returns the number of pairs with the key of each pair; `None`: one.
+    pub(crate) fn multiplicities(&self) -> Option<Vec<u32>> {
+        let last = self.last.as_ref()?;
+        let counts = last.iter().map(|_| AtomicU32::new(0)).collect::<Vec<_>>();
+        last.par_iter().for_each(|&last| _ = counts[last as usize].fetch_add(1, Relaxed));
+        Some(last.par_iter().map(|&last| counts[last as usize].load(Relaxed)).collect())
+    }
     /// Returns one query per pair, in an order independent of the pairs. The operation's percentage
     /// of them, rounded up, has present keys, at random positions and each pair's key at most once.
     /// Queries of a build look up every pair's key.
