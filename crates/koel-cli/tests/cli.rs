@@ -107,6 +107,8 @@ fn bad_usage_is_refused_in_one_line() {
         (&["bench", "--seed", "x"], "--seed"),
         (&["bench", "--device", "gpu"], "expected auto, cpu, cuda or cuda:N"),
         (&["bench", "--keys", "random", "--mesh", "a.ply"], "--mesh"),
+        (&["bench", "--n", "9", "--order", "morton"], "--order requires --keys voxels"),
+        (&["bench", "--order", "hilbert"], "'hilbert'"),
         (&["bench", "--keys", "voxels", "--n", "20"], "--n"),
     ] {
         let error = refused(arguments);
@@ -249,6 +251,12 @@ fn files_of_keys_and_scans_are_hashed() {
     let by_mesh = bench_json(&["--table", "hashbrown", "--mesh", mesh, "--grid", "16"]);
     assert!(by_keys["keys"][0]["n"].as_u64().unwrap() > 50);
     assert_eq!(by_keys["keys"], by_mesh["keys"]);
+    assert_eq!(by_keys["keys"][0]["order"], "row-major");
+    let morton =
+        bench_json(&["--table", "map", "--mesh", mesh, "--grid", "16", "--order", "morton"]);
+    assert_eq!(morton["keys"][0]["order"], "morton");
+    assert_eq!(morton["keys"][0]["n"], by_keys["keys"][0]["n"]);
+    assert!(morton["rows"].as_array().unwrap().iter().all(|row| row["verified"] == true));
 }
 
 #[test]

@@ -2,7 +2,9 @@
 use super::parameters::ParameterArgs;
 use super::repeats::Repeats;
 use crate::failure::{Failure, Outcome};
+use clap::ValueEnum;
 use koel::Duplicates;
+use koel_spatial::Order;
 use std::cmp::Ordering;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -15,6 +17,7 @@ Examples:
   koel bench                                      insert every voxel of a scan and look it up
   koel bench --table all                          the same for every published structure
   koel bench --grid 512 --mesh bunny.ply          the voxels of your own mesh
+  koel bench --order morton                       the same voxels under Morton keys
   koel bench --n 20,22,24 --load 0.8,0.9          2^20, 2^22 and 2^24 random keys, at two loads
   koel bench --table sorted,hashbrown --n 1000000 --op find_miss
   koel bench --keys ids.u32 --json rates.json --plot figures
@@ -55,6 +58,10 @@ pub(crate) struct Args {
     /// Voxels per side of the grid, 1 to 1024 [default: 1024]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub grid: Option<u32>,
+    /// Layout of a voxel's key: row-major (or linear: x, y, z), or morton (their bits in turn);
+    /// perfect-spatial-3d takes keys for row-major [default: row-major]
+    #[arg(long, value_enum, value_name = "row-major|morton", hide_possible_values = true)]
+    pub order: Option<OrderName>,
     /// Numbers of random keys; below 48, powers of two (22 is 2^22) [default: 22]
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = key_count)]
     pub n: Vec<usize>,
@@ -234,13 +241,39 @@ pub(crate) fn policy_name(policy: Option<Duplicates>) -> &'static str {
     }
 }
 
+/// `--order`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum OrderName {
+    /// x, y, z: neighbours along z have adjacent keys
+    #[value(alias = "linear")]
+    RowMajor,
+    /// Bits of x, y and z in turn: voxels close in space have close keys
+    Morton,
+}
+impl OrderName {
+    /// Returns the name on the command line and in reports.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            OrderName::RowMajor => "row-major",
+            OrderName::Morton => "morton",
+        }
+    }
+    /// Converts to the library's type.
+    pub(crate) fn order(self) -> Order {
+        match self {
+            OrderName::RowMajor => Order::RowMajor,
+            OrderName::Morton => Order::Morton,
+        }
+    }
+}
+
 /// Source of the keys.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Source {
     /// A number of random keys.
     Random(usize, Repeats),
-    /// The voxels of a scan (`None`: the one inside the program) on a grid.
-    Voxels(Option<PathBuf>, u32),
+    /// The voxels of a scan (`None`: the one inside the program) on a grid, in an order.
+    Voxels(Option<PathBuf>, u32, OrderName),
     /// A file of 32-bit little-endian words.
     Words(PathBuf),
 }
@@ -288,10 +321,12 @@ impl Args {
     /// Returns one source of keys for each number of keys and each way to repeat them.
     pub(crate) fn sources(&self) -> Outcome<Vec<Source>> {
         let grid = self.grid.unwrap_or(1024);
+        let order = self.order.unwrap_or(OrderName::RowMajor);
+        let voxels = |scan: Option<PathBuf>| Source::Voxels(scan, grid, order);
         let source = match self.keys.as_deref() {
-            None if self.n.is_empty() => Source::Voxels(self.mesh.clone(), grid),
+            None if self.n.is_empty() => voxels(self.mesh.clone()),
             None | Some("random") => Source::Random(1 << 22, Repeats::Unique),
-            Some("voxels") => Source::Voxels(self.mesh.clone(), grid),
+            Some("voxels") => voxels(self.mesh.clone()),
             Some(file) => {
                 let path = PathBuf::from(file);
                 match path
@@ -307,7 +342,7 @@ impl Args {
                              expected a file named .u32"
                         )));
                     }
-                    Some("ply" | "obj") => Source::Voxels(Some(path), grid),
+                    Some("ply" | "obj") => voxels(Some(path)),
                     _ => {
                         return Err(Failure::Usage(format!(
                             "--keys {file}: expected random, voxels, \
@@ -330,6 +365,9 @@ impl Args {
             }
             Source::Random(..) | Source::Words(_) if self.grid.is_some() => {
                 Some("--grid requires --keys voxels")
+            }
+            Source::Random(..) | Source::Words(_) if self.order.is_some() => {
+                Some("--order requires --keys voxels")
             }
             Source::Words(_) if !self.n.is_empty() => {
                 Some("--n requires random keys: a file has a fixed number of keys")
@@ -430,14 +468,23 @@ mod tests {
 
     #[test]
     fn options_say_where_keys_come_from() {
-        assert_eq!(args("").sources().unwrap(), [Source::Voxels(None, 1024)]);
+        let row_major = OrderName::RowMajor;
+        assert_eq!(args("").sources().unwrap(), [Source::Voxels(None, 1024, row_major)]);
+        for (name, order) in
+            [("linear", row_major), ("row-major", row_major), ("morton", OrderName::Morton)]
+        {
+            let sources = args(&format!("--grid 64 --order {name}")).sources().unwrap();
+            assert_eq!(sources, [Source::Voxels(None, 64, order)]);
+        }
+        assert!(refused("--n 5 --order morton").contains("--order requires --keys voxels"));
+        assert!(refused("--keys k.u32 --order morton").contains("--order requires --keys voxels"));
         assert_eq!(
             args("--grid 64 --mesh a.obj").sources().unwrap(),
-            [Source::Voxels(Some("a.obj".into()), 64)]
+            [Source::Voxels(Some("a.obj".into()), 64, row_major)]
         );
         assert_eq!(
             args("--keys a.PLY").sources().unwrap(),
-            [Source::Voxels(Some("a.PLY".into()), 1024)]
+            [Source::Voxels(Some("a.PLY".into()), 1024, row_major)]
         );
         assert_eq!(
             args("--n 100,10,100").sources().unwrap(),
