@@ -9,8 +9,8 @@ use koel_spatial::Bounds;
 use koel_spatial::intersect::Pose;
 use std::path::PathBuf;
 
-/// Returns the arguments of each frame: files instead of folders and patterns, and a pose instead of
-/// a file of poses.
+/// Returns the arguments of each frame: files instead of folders and patterns, and a pose instead
+/// of a file of poses.
 ///
 /// Errors: A, B and files of poses have different numbers of frames; an output has no pattern.
 pub(super) fn frames(args: &Args) -> Outcome<Vec<Args>> {

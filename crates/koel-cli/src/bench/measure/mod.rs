@@ -302,8 +302,8 @@ enum Stop {
 impl From<Error> for Stop {
     fn from(error: Error) -> Stop {
         match error {
-            // The options check each value; here a load is above the maximum of a table of lists, or
-            // two parameters exclude each other.
+            // The options check each value: a load is above the maximum of a table of lists, or two
+            // parameters exclude each other.
             Error::OutOfMemory { .. } | Error::TooMany { .. } | Error::Setting { .. } => {
                 Stop::LeftOut(error.to_string())
             }
