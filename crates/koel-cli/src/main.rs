@@ -73,7 +73,7 @@ struct Global {
 
 #[derive(Subcommand)]
 enum Command {
-    Bench(bench::Args),
+    Bench(Box<bench::Args>),
     Build(table::BuildArgs),
     Query(table::QueryArgs),
     Info(table::InfoArgs),
@@ -94,7 +94,7 @@ fn run() -> Outcome {
     output::remove_unfinished_on_interrupt()?;
     device::use_threads(cli.global.threads)?;
     match cli.command {
-        Command::Bench(args) => bench::run(&cli.global, args),
+        Command::Bench(args) => bench::run(&cli.global, *args),
         Command::Build(args) => table::run_build(&cli.global, args),
         Command::Query(args) => table::run_query(&cli.global, args),
         Command::Info(args) => table::run_info(&cli.global, args),

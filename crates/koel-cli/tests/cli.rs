@@ -87,6 +87,19 @@ fn bad_usage_is_refused_in_one_line() {
         ),
         (&["bench", "--duplicates", "zipf"], "--duplicates requires random keys"),
         (&["bench", "--policy", "reject"], "expected unchecked, keep_last or keep_first"),
+        (&["bench", "--functions", "6"], "2..=5"),
+        (&["bench", "--family", "md5"], "expected mixed, linear2011, linear2009, xor"),
+        (&["bench", "--stash", "on"], "expected 0, or a number of pairs up to 1048576"),
+        (&["bench", "--bucket-slots", "17"], "2..=16"),
+        (&["bench", "--sets", "0"], "1..=64"),
+        (&["bench", "--coinciding", "last"], "expected first-match, advance or random"),
+        (&["bench", "--stop-at-empty", "yes"], "expected on or off"),
+        (
+            &["bench", "--table", "sorted,two-level", "--functions", "3"],
+            "--functions: none of the chosen tables has this parameter (two-level, sorted); \
+             those with it are single-level, ",
+        ),
+        (&["bench", "--bucket-slots", "4"], "those with it are bucketed-cuckoo"),
         (&["bench", "--peers", "a.csv"], "--plot"),
         (&["bench", "--runs", "0"], "--runs"),
         (&["bench", "--budget=-1"], "--budget"),
@@ -94,6 +107,8 @@ fn bad_usage_is_refused_in_one_line() {
         (&["bench", "--seed", "x"], "--seed"),
         (&["bench", "--device", "gpu"], "expected auto, cpu, cuda or cuda:N"),
         (&["bench", "--keys", "random", "--mesh", "a.ply"], "--mesh"),
+        (&["bench", "--n", "9", "--order", "morton"], "--order requires --keys voxels"),
+        (&["bench", "--order", "hilbert"], "'hilbert'"),
         (&["bench", "--keys", "voxels", "--n", "20"], "--n"),
     ] {
         let error = refused(arguments);
@@ -236,6 +251,12 @@ fn files_of_keys_and_scans_are_hashed() {
     let by_mesh = bench_json(&["--table", "hashbrown", "--mesh", mesh, "--grid", "16"]);
     assert!(by_keys["keys"][0]["n"].as_u64().unwrap() > 50);
     assert_eq!(by_keys["keys"], by_mesh["keys"]);
+    assert_eq!(by_keys["keys"][0]["order"], "row-major");
+    let morton =
+        bench_json(&["--table", "map", "--mesh", mesh, "--grid", "16", "--order", "morton"]);
+    assert_eq!(morton["keys"][0]["order"], "morton");
+    assert_eq!(morton["keys"][0]["n"], by_keys["keys"][0]["n"]);
+    assert!(morton["rows"].as_array().unwrap().iter().all(|row| row["verified"] == true));
 }
 
 #[test]
@@ -352,6 +373,97 @@ fn sweeps_are_rows_and_figures() {
         of("10%", "rebuild")["hashbrown_ratio"].as_f64().unwrap() > 0.0,
         "beside hashbrown's build"
     );
+}
+
+#[test]
+fn parameters_are_rows_with_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let (json, figures) = (folder.path().join("out.json"), folder.path().join("figures"));
+    let arguments = [
+        "--table",
+        "single-level,bucketed-cuckoo,sorted",
+        "--n",
+        "9",
+        "--op",
+        "find_hit",
+        "--functions",
+        "2,3",
+        "--family",
+        "xor",
+        "--stash",
+        "0,table:16",
+        "--load",
+        "0.4",
+        "--json",
+        json.to_str().unwrap(),
+        "--plot",
+        figures.to_str().unwrap(),
+    ];
+    let output = koel().args(small(&arguments)).output().unwrap();
+    let table = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(table.lines().all(|line| line.chars().count() <= 100), "{table}");
+    assert!(table.contains("\n  functions 3, family xor, stash table:16\n"), "{table}");
+    let report: Value = serde_json::from_slice(&fs::read(&json).unwrap()).unwrap();
+    let rows = report["rows"].as_array().unwrap();
+    let of = |name: &str| rows.iter().filter(|row| row["table"] == name).collect::<Vec<_>>();
+    assert!(rows.iter().all(|row| row["verified"] == true));
+    let parameters =
+        |name: &str| of(name).iter().map(|row| row["parameters"].clone()).collect::<Vec<Value>>();
+    let single = parameters("single-level");
+    assert_eq!(single.len(), 4);
+    assert_eq!(
+        single[3],
+        serde_json::json!({
+            "functions": 3, "family": "xor", "stash": "table:16", "max-evictions": null,
+            "coinciding": "first-match", "stop-at-empty": false,
+        })
+    );
+    let bucketed = parameters("bucketed-cuckoo");
+    assert_eq!((bucketed.len(), &bucketed[0]["bucket-slots"]), (2, &4.into()));
+    assert!(of("single-level").iter().all(|row| row["build"]["family"] == "xor modulo 4294967291"));
+    assert_eq!(parameters("sorted"), [serde_json::json!({})]);
+    let notes = report["notes"].to_string();
+    for note in [
+        "--functions does not apply to sorted",
+        "--family does not apply to sorted",
+        "--stash does not apply to sorted, bucketed-cuckoo",
+    ] {
+        assert!(notes.contains(note) && table.contains(note), "{notes}");
+    }
+    let svg = fs::read_to_string(figures.join("rates_n-512.svg")).unwrap();
+    for name in
+        ["single-level, functions 3, family xor, stash table:16", "bucketed-cuckoo, functions 2"]
+    {
+        assert!(svg.contains(name), "{name}");
+    }
+    // Two parameters that exclude each other.
+    let excluded = ["--table", "single-level", "--n", "5", "--op", "build"];
+    let set = ["--coinciding", "random,advance", "--stop-at-empty", "on"];
+    let report = bench_json(&[&excluded[..], &set].concat());
+    assert_eq!(report["rows"].as_array().unwrap().len(), 1);
+    assert!(
+        report["notes"].to_string().contains(
+            "single-level, coinciding random, stop-at-empty on: left out: \
+             `stop_at_empty` is true, must be false when functions are picked at random"
+        ),
+        "{report:#}"
+    );
+}
+
+#[test]
+fn tables_of_lists_are_measured() {
+    let tables = "two-level-multi,two-level-compacting,single-level-set,single-level-compacting,\
+                  single-level-multi,sorted-multi";
+    let report = bench_json(&["--table", tables, "--n", "1000", "--duplicates", "unique,zipf"]);
+    let rows = report["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 6 * 2 * 3, "{report:#}");
+    for row in rows {
+        let (pairs, repeats) = (row["build"]["pairs"].as_u64().unwrap(), &row["duplicates"]);
+        assert_eq!(row["verified"], true);
+        assert_eq!(row["policy"], if repeats == "unique" { "unchecked" } else { "keep_all" });
+        assert_eq!(pairs == 1000, repeats == "unique");
+    }
 }
 
 #[test]

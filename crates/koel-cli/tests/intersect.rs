@@ -1,4 +1,6 @@
 //! Tests of `koel intersect` and `koel view`.
+use koel_spatial::Grid;
+use koel_spatial::intersect::{Intersector, Method, Pose, Side};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -194,6 +196,7 @@ fn examples_run_as_written() {
         WIDTH 400\nHEIGHT 1\nPOINTS 400\nDATA ascii\n";
     fs::write(f.join("scan1.pcd"), format!("{header}{pcd}")).unwrap();
     las(f, "scan2.laz", 0.0, &plate(0));
+    fs::write(f.join("path.txt"), "0 0 0\n0.25 0 0 0 0 45\n").unwrap();
     let help = text(&run(&["--help"]).stdout);
     let examples =
         help.lines().filter_map(|line| line.strip_prefix("  koel intersect ")).collect::<Vec<_>>();
@@ -438,6 +441,28 @@ fn bad_usage_and_bad_input_are_refused_in_one_line() {
         (vec![good, good, "--out", out, "--out-mesh", "m.ply"], "--boolean"),
         (vec![good, good, "--out", out, "--boolean", "both"], "'both'"),
         (vec![good, good, "--out", out, "--method", "magic"], "'magic'"),
+        (
+            vec![good, good, "--out", out, "--pose-a", "1,2"],
+            "'--pose-a <X,Y,Z[,...]>': 2 numbers, expected 3 (a translation), 6",
+        ),
+        (
+            vec![good, good, "--out", out, "--pose-b", "-1,-2,z"],
+            "number 3 is 'z', expected a finite",
+        ),
+        (
+            vec![good, good, "--out", out, "--pose-b", "0 0 0 0 0 0 2"],
+            "'--pose-b <X,Y,Z[,...]>': the length of the quaternion is 2, expected 1",
+        ),
+        (
+            vec![good, good, "--out", out, "--pose-a", "1,0,0,0,0,2,0,0,0,0,1,0"],
+            "row 2 times row 2 is 4, expected 1",
+        ),
+        (vec![good, good, "--out", out, "--pose-a", "1,0,0", "--poses-a", "p.txt"], "--poses-a"),
+        (vec![good, good, "--out", out, "--poses-b", "no.txt"], "no.txt: cannot be read"),
+        (
+            vec![good, good, "--out", out, "--pose-a", "1e300,0,0"],
+            "the box around both clouds in their poses: vertex 1: x is inf, expected a finite",
+        ),
         (vec![good, good, "--out", out, "--method", "paper", "--inside-above", "20"], "degrees"),
         (vec![good, word(&missing), "--out", out], "missing.ply"),
         (vec![word(&garbage), good, "--out", out], "garbage.ply"),
@@ -564,6 +589,160 @@ fn what_questions_the_answer_is_told() {
         found.iter().any(|d| d.contains("small.obj: its box is 0.01 voxels long")),
         "{found:?}"
     );
+}
+
+/// The labels are those of the library's frames in the same poses.
+#[test]
+fn poses_are_those_of_frames() {
+    let folder = tempfile::tempdir().unwrap();
+    let f = folder.path();
+    let (a, b) =
+        (sphere(f, "a.ply", 3000, -1.0, 0.0, true), sphere(f, "b.ply", 3000, -1.0, 0.0, true));
+    let points = f.join("points.ply");
+    let options = ["--grid", "32", "--pose-a", "-0.25,0,1,0,0,90", "--out-cloud", word(&points)];
+    let report =
+        report_of(f, [&a, &b], &[&options[..], &["--pose-b", "0.5 0 1 0 0.6 0 0.8"]].concat());
+    let turned = Pose::turned([0.0, 0.0, 1.0], 90f64.to_radians(), [0.0; 3], [-0.25, 0.0, 1.0]);
+    // The quaternion turns by 2 acos(0.8) around y, from z to x.
+    let (sin, cos) = (2.0 * 0.6 * 0.8, 0.8 * 0.8 - 0.6 * 0.6);
+    let rotation = [[cos, 0.0, sin], [0.0, 1.0, 0.0], [-sin, 0.0, cos]];
+    let poses = [turned, Pose { rotation, translation: [0.5, 0.0, 1.0] }];
+    for (cloud, pose) in ["a", "b"].into_iter().zip(&poses) {
+        let told = &report[cloud]["pose"];
+        for row in 0..3 {
+            assert_eq!(told["translation"][row], pose.translation[row]);
+            for column in 0..3 {
+                let off =
+                    told["rotation"][row][column].as_f64().unwrap() - pose.rotation[row][column];
+                assert!(off.abs() < 1e-12, "{told}");
+            }
+        }
+    }
+    // Two unit spheres with centres 0.75 apart.
+    let d = 0.75f64;
+    let lens = std::f64::consts::PI * (2.0 - d).powi(2) * (d * d + 4.0 * d) / (12.0 * d);
+    let found = report["volumes"]["intersection"].as_f64().unwrap();
+    assert!((found / lens - 1.0).abs() < 0.05, "{found}, not {lens}");
+
+    let number = |value: &Value| value.as_f64().unwrap();
+    let origin = [0, 1, 2].map(|axis| number(&report["origin"][axis]));
+    let grid = Grid::new(origin, number(&report["voxel_size"]), 32).unwrap();
+    let clouds = [&a, &b].map(|path| koel_spatial::read_cloud(path).unwrap());
+    let device = koel::Device::cpu_with_threads(2).unwrap();
+    let [of_a, of_b] = &clouds;
+    let mut frames = Intersector::new(&device, of_a, of_b, grid, Method::default()).unwrap();
+    let told = |cloud: &str| -> Pose {
+        let pose = &report[cloud]["pose"];
+        let row = |of: &Value| [0, 1, 2].map(|i| number(&of[i]));
+        Pose {
+            rotation: [0, 1, 2].map(|i| row(&pose["rotation"][i])),
+            translation: row(&pose["translation"]),
+        }
+    };
+    frames.frame(&told("a"), &told("b")).unwrap();
+    for (side, file) in [(Side::A, "r.a.bin"), (Side::B, "r.b.bin")] {
+        let voxels = frames.voxels(side).unwrap();
+        let expected = voxels.iter().map(|v| {
+            let [i, j, k] = v.voxel.map(|c| c as i32);
+            [i, j, k, v.label as i32]
+        });
+        assert!(rows(&f.join(file)).into_iter().eq(expected), "{file}");
+    }
+    // Points are written where the poses put them.
+    let [min, max] = box_of(&points);
+    for (found, expected) in min.iter().chain(&max).zip([-1.25, -1.0, 0.0, 1.5, 1.0, 2.0]) {
+        assert!((found - expected).abs() < 0.05, "{min:?}, {max:?}");
+    }
+    // A pose that leaves all points in place changes nothing but names.
+    let [plain, same] =
+        [&[][..], &["--pose-a", "0,0,0", "--pose-b", "0,0,0,0,0,0,1"]].map(|pose| {
+            let mut report = report_of(f, [&a, &b], &[&["--grid", "32"], pose].concat());
+            report["timings_ms"] = Value::Null;
+            report
+        });
+    assert_eq!(plain, same);
+}
+
+/// What a pose takes far away keeps its digits, as does what it brings back.
+#[test]
+fn poses_far_from_zero_keep_digits() {
+    let folder = tempfile::tempdir().unwrap();
+    let f = folder.path();
+    let mesh = f.join("mesh.ply");
+    let plain = ["--grid", "32", "--boolean", "intersection", "--out-mesh", word(&mesh)];
+    let (near, far) = (cube(f, "near.obj", 0.1), cube(f, "far.obj", 1e7 + 0.1));
+    let away = ["--pose-a", "10000000,0,0", "--pose-b", "10000000.5,0,0"];
+    let back = ["--pose-a", "-10000000,0,0", "--pose-b", "-9999999.5,0,0"];
+    let mut found = vec![];
+    for (file, poses, at) in
+        [(&near, &["--pose-b", "0.5,0,0"][..], 0.1), (&near, &away, 1e7 + 0.1), (&far, &back, 0.1)]
+    {
+        let report = report_of(f, [file, file], &[&plain[..], poses].concat());
+        let [min, max] = box_of(&mesh);
+        let h = report["voxel_size"].as_f64().unwrap();
+        assert!((min[0] - at - 0.5).abs() < h && (max[0] - at - 1.0).abs() < h, "{min:?}, {max:?}");
+        found.push([report["volumes"]["intersection"].as_f64().unwrap(), h, min[0] - at]);
+    }
+    for other in &found[1..] {
+        for (a, b) in found[0].iter().zip(other) {
+            assert!((a - b).abs() < 1e-5, "{found:?}");
+        }
+    }
+}
+
+#[test]
+fn a_file_of_poses_is_a_sequence() {
+    let folder = tempfile::tempdir().unwrap();
+    let f = folder.path();
+    let still = sphere(f, "still.ply", 3000, -1.0, 0.0, true);
+    let path = f.join("path.csv");
+    fs::write(&path, "# x, y, z\n1.5,0,0\n1.1,0,0\n0.7,0,0, 0,0,30\n").unwrap();
+    let out = f.join("report-%02d.json");
+    let files = [word(&still), word(&still), "--out", word(&out), "--poses-a", word(&path)];
+    let output = run(&[&files[..], &["--grid", "48", "--json", "-"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let lines = text(&output.stdout);
+    let reports = lines.lines().map(|l| serde_json::from_str(l).unwrap()).collect::<Vec<Value>>();
+    assert_eq!(reports.len(), 3);
+    for (i, (report, d)) in reports.iter().zip([1.5f64, 1.1, 0.7]).enumerate() {
+        let file = fs::read(f.join(format!("report-{i:02}.json"))).unwrap();
+        assert_eq!(&serde_json::from_slice::<Value>(&file).unwrap(), report);
+        assert_eq!(report["voxel_size"], reports[0]["voxel_size"], "one grid");
+        assert_eq!(report["a"]["pose"]["translation"][0], d);
+        assert_eq!(report["a"]["dropped"], 0);
+        let lens = std::f64::consts::PI * (2.0 - d).powi(2) * (d * d + 4.0 * d) / (12.0 * d);
+        let found = report["volumes"]["intersection"].as_f64().unwrap();
+        assert!((found - lens).abs() < 0.05, "frame {i}: {found}, not {lens}");
+    }
+    // What a frame finds does not depend on those before, whose clouds it uses again.
+    let labels = |i: usize| rows(&f.join(format!("report-{i:02}.a.bin")));
+    let forward = [0, 1, 2].map(labels);
+    fs::write(&path, "0.7,0,0, 0,0,30\n1.1,0,0\n1.5,0,0\n").unwrap();
+    let output = run(&[&files[..], &["--grid", "48"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!([2, 1, 0].map(labels) == forward);
+
+    // Poses beside files: as many of both; one pose is one frame.
+    for i in 1..3 {
+        sphere(f, &format!("walk-{i}.ply"), 500, -1.0, 0.0, true);
+    }
+    let walk = f.join("walk-%d.ply");
+    let says = refused(&[word(&walk), word(&still), "--out", word(&out), "--poses-b", word(&path)]);
+    assert!(says.contains("path.csv has 3 poses for 2 frames: expected as many"), "{says}");
+    let plain = f.join("plain.json");
+    let to_plain = [word(&still), word(&still), "--out", word(&plain), "--poses-b", word(&path)];
+    let says = refused(&to_plain);
+    assert!(says.contains("--out: expected a pattern such as frame-%04d.json"), "{says}");
+    let over = [word(&still), word(&still), "--out", word(&out), "--poses-b", word(&path)];
+    let says = refused(&[&over[..], &["--json", word(&path)]].concat());
+    assert!(says.contains("an output must not replace an input"), "{says}");
+    fs::write(&path, "0 0 0\n0 0\n").unwrap();
+    let says = refused(&over);
+    assert!(says.contains("path.csv: line 2: 2 numbers, expected 3 (a translation)"), "{says}");
+    fs::write(&path, "0 0 0.5\n").unwrap();
+    let output = run(&[&to_plain[..], &["--grid", "16"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("B: turned by 0.000 degrees, moved by 0, 0, 0.5\n"));
 }
 
 /// A sequence is labelled in one grid, and a frame of it like the files alone.

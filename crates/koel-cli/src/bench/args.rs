@@ -1,7 +1,10 @@
 //! Options of `koel bench`, and what combinations of them select.
+use super::parameters::ParameterArgs;
 use super::repeats::Repeats;
 use crate::failure::{Failure, Outcome};
+use clap::ValueEnum;
 use koel::Duplicates;
+use koel_spatial::Order;
 use std::cmp::Ordering;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -14,6 +17,7 @@ Examples:
   koel bench                                      insert every voxel of a scan and look it up
   koel bench --table all                          the same for every published structure
   koel bench --grid 512 --mesh bunny.ply          the voxels of your own mesh
+  koel bench --order morton                       the same voxels under Morton keys
   koel bench --n 20,22,24 --load 0.8,0.9          2^20, 2^22 and 2^24 random keys, at two loads
   koel bench --table sorted,hashbrown --n 1000000 --op find_miss
   koel bench --keys ids.u32 --json rates.json --plot figures
@@ -21,12 +25,20 @@ Examples:
   koel bench --table map --n 24 --op find_hit --batch 8,12,16,20,24
   koel bench --table map --n 16,20,24 --op build_host,get_host
   koel bench --table map --n 24 --op rebuild --duplicates hot,zipf,1%,equal --policy keep_last
+  koel bench --table single-level --n 22 --functions 2,3,4,5 --family mixed,linear2011
+  koel bench --table bucketed-cuckoo --n 22 --bucket-slots 2,4,8 --load 0.8,0.9 --plot figures
+  koel bench --table two-level-multi,single-level-multi,sorted-multi --n 22 --duplicates twice,zipf
 
 Rates are in millions of operations per second: the median of the runs. Every answer is verified.
 `of limit` is the rate divided by that of random reads from as much memory as the table takes,
 measured in the same run (fastest of 7). `x sorted` is relative to radix sort and binary search,
 `x hashbrown` to Rust's hash table (build_cold and rebuild to its build); the JSON also has
-hashbrown-sharded. Each row may use an equal share of --budget plus what earlier rows left over.";
+hashbrown-sharded. Each row may use an equal share of --budget plus what earlier rows left over.
+
+Tables of lists (two-level-multi, two-level-compacting, single-level-set, single-level-compacting,
+single-level-multi, sorted-multi) hold all pairs of repeated keys, or each key once; a lookup
+returns the start and the length of a range. two-level has buckets of 512 pairs up to a load of
+0.71, of 1024 above. A note names the tables that do not have a requested parameter.";
 
 /// Measure and verify the rates of builds and lookups of every table on this machine
 #[derive(clap::Args, Debug)]
@@ -46,6 +58,10 @@ pub(crate) struct Args {
     /// Voxels per side of the grid, 1 to 1024 [default: 1024]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub grid: Option<u32>,
+    /// Layout of a voxel's key: row-major (or linear: x, y, z), or morton (their bits in turn);
+    /// perfect-spatial-3d takes keys for row-major [default: row-major]
+    #[arg(long, value_enum, value_name = "row-major|morton", hide_possible_values = true)]
+    pub order: Option<OrderName>,
     /// Numbers of random keys; below 48, powers of two (22 is 2^22) [default: 22]
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = key_count)]
     pub n: Vec<usize>,
@@ -74,7 +90,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "KEYS,...", value_delimiter = ',')]
     pub duplicates: Vec<Repeats>,
     /// How builds treat equal keys: unchecked (assumes that there are none), keep_last or
-    /// keep_first [default: unchecked; keep_last if keys repeat]
+    /// keep_first; tables of lists keep all [default: unchecked; keep_last if keys repeat]
     #[arg(long, value_name = "POLICY,...", value_delimiter = ',', value_parser = policy)]
     pub policy: Vec<Duplicates>,
     /// Runs per row, after two warm-up runs; the median counts
@@ -93,6 +109,8 @@ pub(crate) struct Args {
     /// Rates of other programs to draw for comparison: CSV with columns op, n, load, peer, mops
     #[arg(long, value_name = "FILE", requires = "plot")]
     pub peers: Option<PathBuf>,
+    #[command(flatten)]
+    pub parameters: ParameterArgs,
 }
 
 /// An operation to measure.
@@ -212,13 +230,40 @@ impl FromStr for Op {
     }
 }
 
-/// Returns the name of a policy on the command line and in reports.
-pub(crate) fn policy_name(policy: Duplicates) -> &'static str {
+/// Returns the name of a policy on the command line and in reports; `None` keeps all pairs.
+pub(crate) fn policy_name(policy: Option<Duplicates>) -> &'static str {
     match policy {
-        Duplicates::KeepLast => "keep_last",
-        Duplicates::KeepFirst => "keep_first",
-        Duplicates::Reject => "reject",
-        Duplicates::Unchecked => "unchecked",
+        None => "keep_all",
+        Some(Duplicates::KeepLast) => "keep_last",
+        Some(Duplicates::KeepFirst) => "keep_first",
+        Some(Duplicates::Reject) => "reject",
+        Some(Duplicates::Unchecked) => "unchecked",
+    }
+}
+
+/// `--order`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum OrderName {
+    /// x, y, z: neighbours along z have adjacent keys
+    #[value(alias = "linear")]
+    RowMajor,
+    /// Bits of x, y and z in turn: voxels close in space have close keys
+    Morton,
+}
+impl OrderName {
+    /// Returns the name on the command line and in reports.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            OrderName::RowMajor => "row-major",
+            OrderName::Morton => "morton",
+        }
+    }
+    /// Converts to the library's type.
+    pub(crate) fn order(self) -> Order {
+        match self {
+            OrderName::RowMajor => Order::RowMajor,
+            OrderName::Morton => Order::Morton,
+        }
     }
 }
 
@@ -227,8 +272,8 @@ pub(crate) fn policy_name(policy: Duplicates) -> &'static str {
 pub(crate) enum Source {
     /// A number of random keys.
     Random(usize, Repeats),
-    /// The voxels of a scan (`None`: the one inside the program) on a grid.
-    Voxels(Option<PathBuf>, u32),
+    /// The voxels of a scan (`None`: the one inside the program) on a grid, in an order.
+    Voxels(Option<PathBuf>, u32, OrderName),
     /// A file of 32-bit little-endian words.
     Words(PathBuf),
 }
@@ -276,10 +321,12 @@ impl Args {
     /// Returns one source of keys for each number of keys and each way to repeat them.
     pub(crate) fn sources(&self) -> Outcome<Vec<Source>> {
         let grid = self.grid.unwrap_or(1024);
+        let order = self.order.unwrap_or(OrderName::RowMajor);
+        let voxels = |scan: Option<PathBuf>| Source::Voxels(scan, grid, order);
         let source = match self.keys.as_deref() {
-            None if self.n.is_empty() => Source::Voxels(self.mesh.clone(), grid),
+            None if self.n.is_empty() => voxels(self.mesh.clone()),
             None | Some("random") => Source::Random(1 << 22, Repeats::Unique),
-            Some("voxels") => Source::Voxels(self.mesh.clone(), grid),
+            Some("voxels") => voxels(self.mesh.clone()),
             Some(file) => {
                 let path = PathBuf::from(file);
                 match path
@@ -295,7 +342,7 @@ impl Args {
                              expected a file named .u32"
                         )));
                     }
-                    Some("ply" | "obj") => Source::Voxels(Some(path), grid),
+                    Some("ply" | "obj") => voxels(Some(path)),
                     _ => {
                         return Err(Failure::Usage(format!(
                             "--keys {file}: expected random, voxels, \
@@ -318,6 +365,9 @@ impl Args {
             }
             Source::Random(..) | Source::Words(_) if self.grid.is_some() => {
                 Some("--grid requires --keys voxels")
+            }
+            Source::Random(..) | Source::Words(_) if self.order.is_some() => {
+                Some("--order requires --keys voxels")
             }
             Source::Words(_) if !self.n.is_empty() => {
                 Some("--n requires random keys: a file has a fixed number of keys")
@@ -356,7 +406,7 @@ fn key_count(text: &str) -> Result<usize, String> {
 fn policy(text: &str) -> Result<Duplicates, String> {
     [Duplicates::Unchecked, Duplicates::KeepLast, Duplicates::KeepFirst]
         .into_iter()
-        .find(|&policy| policy_name(policy) == text)
+        .find(|&policy| policy_name(Some(policy)) == text)
         .ok_or_else(|| "expected unchecked, keep_last or keep_first".into())
 }
 /// Returns the distinct elements, in order of first occurrence.
@@ -418,14 +468,23 @@ mod tests {
 
     #[test]
     fn options_say_where_keys_come_from() {
-        assert_eq!(args("").sources().unwrap(), [Source::Voxels(None, 1024)]);
+        let row_major = OrderName::RowMajor;
+        assert_eq!(args("").sources().unwrap(), [Source::Voxels(None, 1024, row_major)]);
+        for (name, order) in
+            [("linear", row_major), ("row-major", row_major), ("morton", OrderName::Morton)]
+        {
+            let sources = args(&format!("--grid 64 --order {name}")).sources().unwrap();
+            assert_eq!(sources, [Source::Voxels(None, 64, order)]);
+        }
+        assert!(refused("--n 5 --order morton").contains("--order requires --keys voxels"));
+        assert!(refused("--keys k.u32 --order morton").contains("--order requires --keys voxels"));
         assert_eq!(
             args("--grid 64 --mesh a.obj").sources().unwrap(),
-            [Source::Voxels(Some("a.obj".into()), 64)]
+            [Source::Voxels(Some("a.obj".into()), 64, row_major)]
         );
         assert_eq!(
             args("--keys a.PLY").sources().unwrap(),
-            [Source::Voxels(Some("a.PLY".into()), 1024)]
+            [Source::Voxels(Some("a.PLY".into()), 1024, row_major)]
         );
         assert_eq!(
             args("--n 100,10,100").sources().unwrap(),

@@ -6,6 +6,7 @@ use super::measure::{Limits, Row};
 use crate::provenance::Provenance;
 use koel::classic::BuildReport;
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 const MILLION: f64 = 1e6;
 
@@ -81,6 +82,8 @@ struct JsonRow<'a> {
     /// How keys repeat.
     duplicates: String,
     policy: &'static str,
+    /// Parameters of the table, by the names of their options.
+    parameters: Map<String, Value>,
     device: &'a str,
     build: Build<'a>,
 }
@@ -154,6 +157,7 @@ fn json_row<'a>(row: &'a Row, rows: &[Row]) -> JsonRow<'a> {
         calls: row.calls,
         duplicates: row.repeats.to_string(),
         policy: policy_name(row.policy),
+        parameters: row.parameters.iter().map(|p| (p.name().into(), p.value())).collect(),
         device: &row.device,
         build: Build {
             pairs,

@@ -1,10 +1,10 @@
 //! Keys to insert and to look up. They depend only on the seed, not on the machine.
-use super::args::{MAX_RANDOM, Op, Source};
+use super::args::{MAX_RANDOM, Op, OrderName, Source};
 use super::repeats::Repeats;
 use crate::failure::{Failure, Outcome};
 use crate::intersect::load;
 use koel::Duplicates;
-use koel_spatial::{Bounds, Grid, Order};
+use koel_spatial::{Bounds, Grid};
 use rayon::prelude::*;
 use serde::{Serialize, Serializer};
 use std::borrow::Cow;
@@ -42,6 +42,8 @@ pub(crate) struct KeysAbout {
     pub file: Option<String>,
     /// Voxels per side.
     pub grid: Option<u32>,
+    /// Layout of a voxel's key.
+    pub order: Option<&'static str>,
     /// Repeated keys of the file that were dropped.
     pub dropped: usize,
     /// Notes on the file for the report.
@@ -70,7 +72,7 @@ impl Workload {
     pub(crate) fn of(source: &Source, seed: u64) -> Outcome<Workload> {
         match source {
             Source::Random(n, repeats) => Ok(random(*n, *repeats, seed)),
-            Source::Voxels(file, grid) => voxels(file.as_deref(), *grid, seed),
+            Source::Voxels(file, grid, order) => voxels(file.as_deref(), *grid, *order, seed),
             Source::Words(file) => words(file, seed),
         }
     }
@@ -95,6 +97,13 @@ impl Workload {
             }
         });
         Some(last.par_iter().map(|&last| first[last as usize].load(Relaxed)).collect())
+    }
+    /// Returns the number of pairs with the key of each pair; `None`: one.
+    pub(crate) fn multiplicities(&self) -> Option<Vec<u32>> {
+        let last = self.last.as_ref()?;
+        let counts = last.iter().map(|_| AtomicU32::new(0)).collect::<Vec<_>>();
+        last.par_iter().for_each(|&last| _ = counts[last as usize].fetch_add(1, Relaxed));
+        Some(last.par_iter().map(|&last| counts[last as usize].load(Relaxed)).collect())
     }
     /// Returns one query per pair, in an order independent of the pairs. The operation's percentage
     /// of them, rounded up, has present keys, at random positions and each pair's key at most once.
@@ -126,6 +135,7 @@ fn random(n: usize, repeats: Repeats, seed: u64) -> Workload {
         description: repeats.about(),
         file: None,
         grid: None,
+        order: None,
         dropped: 0,
         notes: vec![],
         repeats,
@@ -161,7 +171,8 @@ pub(crate) fn random_word(seed: u64, i: u64) -> u64 {
 const SCAN_NAME: &str = "cortex.ply";
 const SCAN: &[u8] = include_bytes!("../../assets/cortex.ply");
 
-fn voxels(file: Option<&Path>, resolution: u32, seed: u64) -> Outcome<Workload> {
+fn voxels(file: Option<&Path>, resolution: u32, order: OrderName, seed: u64) -> Outcome<Workload> {
+    let layout = order.order();
     let scan = match file {
         Some(file) => koel_spatial::read(file).map_err(Failure::input)?,
         None => koel_spatial::read::parse_ply(SCAN)
@@ -173,19 +184,15 @@ fn voxels(file: Option<&Path>, resolution: u32, seed: u64) -> Outcome<Workload> 
     let bounds = Bounds::of(&scan.points.positions).map_err(|e| in_file(&e))?;
     let grid = Grid::enclosing(bounds, resolution).map_err(|e| in_file(&e))?;
     let keys: Vec<u32> = match scan.is_mesh() {
-        true => koel_spatial::mesh_keys(
-            &scan.into_mesh().map_err(|e| in_file(&e))?,
-            &grid,
-            Order::RowMajor,
-        ),
-        false => koel_spatial::cloud_keys(&scan.points.positions, &grid, Order::RowMajor),
+        true => koel_spatial::mesh_keys(&scan.into_mesh().map_err(|e| in_file(&e))?, &grid, layout),
+        false => koel_spatial::cloud_keys(&scan.points.positions, &grid, layout),
     }
     .map_err(|e| in_file(&e))?;
     let side = u64::from(resolution);
     let cells = Permutation::new(side.pow(3), seed ^ 0x5EED_0003);
     let key = |cell: u64| {
         let voxel = [cell / (side * side), cell / side % side, cell % side].map(|c| c as u32);
-        Order::RowMajor.encode::<u32>(voxel)
+        layout.encode::<u32>(voxel)
     };
     let absent = absent_keys(&keys, (0..cells.len()).filter_map(|i| key(cells.at(i)).ok()))
         .ok_or_else(|| {
@@ -193,9 +200,15 @@ fn voxels(file: Option<&Path>, resolution: u32, seed: u64) -> Outcome<Workload> 
         })?;
     let about = KeysAbout {
         source: "voxels",
-        description: format!("voxels of {name} on a grid of {resolution}^3"),
+        description: match order {
+            OrderName::RowMajor => format!("voxels of {name} on a grid of {resolution}^3"),
+            OrderName::Morton => {
+                format!("voxels of {name} on a grid of {resolution}^3, Morton keys")
+            }
+        },
         file: Some(name),
         grid: Some(resolution),
+        order: Some(order.name()),
         dropped: 0,
         notes,
         repeats: Repeats::Unique,
@@ -240,6 +253,7 @@ fn words(file: &Path, seed: u64) -> Outcome<Workload> {
         description,
         file,
         grid: None,
+        order: None,
         dropped,
         notes: vec![],
         repeats: Repeats::Unique,
@@ -419,13 +433,13 @@ mod tests {
     /// assets/LICENCES.md states the number. Another way of sampling may change it.
     #[test]
     fn the_scan_inside_has_as_many_voxels_as_is_stated() {
-        assert_eq!(voxels(None, 512, 1).unwrap().n(), 1_360_518);
+        assert_eq!(voxels(None, 512, OrderName::RowMajor, 1).unwrap().n(), 1_360_518);
         assert!(include_str!("../../assets/LICENCES.md").contains("| 337,486 | 1,360,518 |"));
     }
 
     #[test]
     fn the_scan_inside_has_voxels() {
-        let workload = voxels(None, 32, 1).unwrap();
+        let workload = voxels(None, 32, OrderName::RowMajor, 1).unwrap();
         assert!(workload.n() > 1000 && workload.keys.is_sorted());
         check(&workload);
         assert!(
@@ -441,6 +455,22 @@ mod tests {
     }
 
     #[test]
+    fn orders_are_keys_of_the_same_voxels() {
+        let [linear, morton] = [OrderName::RowMajor, OrderName::Morton].map(|order| {
+            let workload = voxels(None, 32, order, 1).unwrap();
+            check(&workload);
+            let decode = |&key: &u32| order.order().decode(key);
+            let absent = workload.queries(Op::FIND_MISS, None).keys;
+            assert!(absent.iter().map(decode).all(|voxel| voxel.iter().all(|&c| c < 32)));
+            assert_eq!(workload.about.order, Some(order.name()));
+            (workload.keys.iter().map(decode).collect::<HashSet<[u32; 3]>>(), workload)
+        });
+        assert_eq!(linear.0, morton.0);
+        assert_ne!(linear.1.keys, morton.1.keys);
+        assert!(morton.1.about.description.ends_with("on a grid of 32^3, Morton keys"));
+    }
+
+    #[test]
     fn voxels_that_run_out_are_repeated_or_refused() {
         // 7 of 8 voxels are occupied; 7 queries share the one that is left.
         let keys = [0, 1, 1 << 10, 1 | 1 << 10, 1 << 20, 1 | 1 << 20, 1 << 10 | 1 << 20];
@@ -448,7 +478,7 @@ mod tests {
             absent_keys(&keys, [0, 1, 1 | 1 << 10 | 1 << 20, 1 << 10].into_iter()).unwrap();
         assert_eq!(absent, [1 | 1 << 10 | 1 << 20; 7]);
         assert!(
-            voxels(None, 1, 1)
+            voxels(None, 1, OrderName::RowMajor, 1)
                 .is_err_and(|e| matches!(e, Failure::Usage(m) if m.contains("every voxel")))
         );
     }

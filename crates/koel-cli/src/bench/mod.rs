@@ -9,6 +9,7 @@ mod json;
 pub(crate) mod keys;
 pub(crate) mod machine;
 mod measure;
+mod parameters;
 mod peers;
 pub(crate) mod plot;
 mod repeats;
@@ -31,10 +32,10 @@ use std::path::Path;
 
 /// Runs `koel bench`. Rejects bad arguments before anything is measured.
 pub(crate) fn run(global: &Global, args: Args) -> Outcome {
-    let (ops, sources) = (args.ops()?, args.sources()?);
-    contenders::check_names(&args.table)?;
+    let (ops, sources, asked) = (args.ops()?, args.sources()?, args.parameters.asked());
+    contenders::check(&args.table, &asked)?;
     for source in &sources {
-        check_memory(source, &ops)?;
+        check_memory(source, &ops, contenders::have_lists(&args.table))?;
     }
     check_files(global, &args)?;
     let peers = args.peers.as_deref().map(Peers::read).transpose().map_err(Failure::input)?;
@@ -50,7 +51,7 @@ pub(crate) fn run(global: &Global, args: Args) -> Outcome {
     } else {
         device::cpu(global.threads)?
     };
-    let contenders = contenders::choose(&args.table, device.kind());
+    let (contenders, without) = contenders::choose(&args.table, &asked, device.kind());
     let tables = contenders.len() * sources.len() * args.load.len().max(1);
     let runs = args.runs.into();
     let (policies, batches) = (args.policies(), args.batches());
@@ -73,7 +74,7 @@ pub(crate) fn run(global: &Global, args: Args) -> Outcome {
 
     let machine = Machine::of(&device, fallback)?;
     let of_keys = keys.iter().flat_map(|(_, about)| about.notes.iter().cloned());
-    let notes = of_keys.chain(session.notes()).collect::<Vec<String>>();
+    let notes = of_keys.chain(without).chain(session.notes()).collect::<Vec<String>>();
     let to_stdout = global.json.is_some() && json_file(global).is_none();
     if !to_stdout {
         let text = report::text(&machine, &keys, &session.rows, &limits, runs, &notes);
@@ -137,13 +138,15 @@ fn json_file(global: &Global) -> Option<&Path> {
 }
 
 /// Rejects a number of keys that does not fit host memory along with a table on the CPU. Otherwise
-/// the system would kill the process.
-fn check_memory(source: &Source, ops: &[Op]) -> Outcome {
+/// the system would kill the process. `lists`: some tables list their entries.
+fn check_memory(source: &Source, ops: &[Op], lists: bool) -> Outcome {
     let Source::Random(n, repeats) = source else { return Ok(()) };
     // Keys, values of two builds, absent keys; queries and expected answers; answers; a large
     // table; and, with repeated keys, temporaries to find which pair is kept.
     let of_copies = if *repeats == Repeats::Unique { 0 } else { 12 };
-    let bytes_per_key = 16 + 8 * ops.len().max(2) as u64 + 5 + 32 + of_copies;
+    // Numbers of pairs, a sorted copy, and the list with the key of each entry.
+    let of_lists = if lists { 40 } else { 0 };
+    let bytes_per_key = 16 + 8 * ops.len().max(2) as u64 + 5 + 32 + of_copies + of_lists;
     let needed = *n as u64 * bytes_per_key;
     match machine::available_memory() {
         Some(available) if needed > available => Err(Failure::Usage(format!(

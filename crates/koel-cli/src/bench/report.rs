@@ -4,6 +4,7 @@ use super::keys::KeysAbout;
 use super::machine::Machine;
 use super::measure::Limits;
 use super::measure::Row;
+use super::parameters;
 use super::repeats::Repeats;
 use crate::output::thousands;
 use anstyle::{AnsiColor, Style};
@@ -17,15 +18,15 @@ const WRONG: Style = AnsiColor::Red.on_default().bold();
 /// Headings and widths of the columns.
 const COLUMNS: [(&str, usize); 8] = [
     ("load", 6),
-    ("million/s", 11),
+    ("million/s", 10),
     ("min", 9),
     ("max", 9),
-    ("bytes/pair", 12),
-    ("of limit", 10),
-    ("x sorted", 10),
-    ("x hashbrown", 13),
+    ("bytes/pair", 11),
+    ("of limit", 9),
+    ("x sorted", 9),
+    ("x hashbrown", 12),
 ];
-const NAME_WIDTH: usize = 19;
+const NAME_WIDTH: usize = 24;
 
 /// Formats the results as styled text.
 pub(super) fn text(
@@ -145,6 +146,9 @@ fn block_text(out: &mut String, op: &str, block: &[&Row], rows: &[Row]) {
             true => Style::new(),
         };
         line(out, format_args!("{style}{text}{style:#}"));
+        if !row.asked.is_empty() {
+            line(out, format_args!("{DIM}  {}{DIM:#}", parameters::listed(&row.asked)));
+        }
     }
 }
 

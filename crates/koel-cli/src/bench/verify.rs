@@ -1,5 +1,8 @@
 //! Verifies every answer.
+mod lists;
+
 use super::keys::{ABSENT, Queries};
+pub(super) use lists::Entries;
 use rayon::prelude::*;
 use std::fmt;
 

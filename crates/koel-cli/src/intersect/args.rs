@@ -1,7 +1,8 @@
 //! Options of `koel intersect`.
+use super::pose;
 use crate::failure::{Failure, Outcome};
 use clap::ValueEnum;
-use koel_spatial::intersect::{Boolean, Method, PaperOptions, RobustOptions};
+use koel_spatial::intersect::{Boolean, Method, PaperOptions, Pose, RobustOptions};
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -12,9 +13,21 @@ Examples:
   koel intersect a.ply b.ply --out report.json --method paper --inside-above 110 --outside-below 70
   koel intersect a.ply b.ply --grid 32 --out report.json --strict
   koel intersect walk-%03d.ply room.ply --out report-%03d.json --json -
+  koel intersect a.ply b.ply --out report.json --pose-b 0.5,0,0,0,0,30
+  koel intersect a.ply b.ply --out report-%03d.json --poses-b path.txt
 
 A and B may be a file, a folder of frames, or a pattern of frames such as walk-%03d.ply. All frames
 share one grid, and outputs are patterns; the JSON of a sequence has one object per line.
+
+A pose turns a cloud around the origin of its file's coordinates, then moves it. Its numbers are
+separated by commas or blanks; lengths are in the file's units:
+  3 numbers   translation x, y, z
+  6 numbers   translation, then a rotation vector: its direction is the axis, its length the angle
+              in degrees, counterclockwise seen from its tip
+  7 numbers   translation, then a unit quaternion x, y, z, w; 8: the same after a time (ignored)
+  12, 16      rows of the 3 x 4 matrix [rotation, translation], or of 4 x 4 with a last row 0 0 0 1
+A file of poses has one on each line, for one frame each; lines that begin with # are skipped. The
+report has both poses as `pose` of `a` and `b`; all results are in the coordinates after the poses.
 
 Labels: 0 unknown, 1 intersection (both surfaces occupy the voxel), 2 inside the other solid,
 3 outside it. report.json names two label files next to it. Each has one row per occupied voxel:
@@ -40,6 +53,25 @@ pub(crate) struct Args {
     /// Write the labelled points (PLY); with --boolean, only those that bound it
     #[arg(long, value_name = "FILE")]
     pub out_cloud: Option<PathBuf>,
+    /// Pose of A: a translation x,y,z and a rotation, in one of the forms below [default: as in the
+    /// file]
+    #[arg(
+        long, value_name = "X,Y,Z[,...]", value_parser = pose::parse,
+        allow_hyphen_values = true, conflicts_with = "poses_a"
+    )]
+    pub pose_a: Option<Pose>,
+    /// Pose of B
+    #[arg(
+        long, value_name = "X,Y,Z[,...]", value_parser = pose::parse,
+        allow_hyphen_values = true, conflicts_with = "poses_b"
+    )]
+    pub pose_b: Option<Pose>,
+    /// Poses of A, one on each line, for one frame each: a sequence even if A is a single file
+    #[arg(long, value_name = "FILE")]
+    pub poses_a: Option<PathBuf>,
+    /// Poses of B
+    #[arg(long, value_name = "FILE")]
+    pub poses_b: Option<PathBuf>,
     /// Exit with status 3 if something questions the answer: `doubts` of the report
     #[arg(long)]
     pub strict: bool,
@@ -129,6 +161,10 @@ impl BooleanName {
 }
 
 impl Args {
+    /// Returns the poses of A and B in this frame.
+    pub(super) fn poses(&self) -> [Pose; 2] {
+        [self.pose_a, self.pose_b].map(Option::unwrap_or_default)
+    }
     /// Returns the method with its options.
     pub(crate) fn method(&self) -> Outcome<Method> {
         match self.clouds.method {

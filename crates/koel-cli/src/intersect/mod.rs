@@ -1,13 +1,16 @@
 //! `koel intersect`: where two scans meet, and what is inside what.
 //!
-//! Finds the frames ([`sequence`]), reads both files of each ([`load`]), puts all into one grid,
-//! intersects them on the device and writes the results ([`files`], [`report`]).
+//! Finds the frames ([`sequence`]) and their poses ([`pose`]), reads both files of each ([`load`]),
+//! puts all into one grid ([`space`]), intersects them on the device and writes the results
+//! ([`files`], [`report`]).
 pub(crate) mod args;
 mod doubts;
 mod files;
 pub(crate) mod load;
+mod pose;
 mod report;
 mod sequence;
+mod space;
 
 use crate::apart::Files;
 use crate::failure::{Failure, Outcome};
@@ -22,7 +25,7 @@ use koel_spatial::intersect::{
     Boolean, IntersectError, Intersector, MAX_POINTS, Method, Pose, Side, Solids, Summary, Timings,
 };
 use koel_spatial::{Grid, PointCloud};
-use load::Loaded;
+use load::{Loaded, Notes};
 use report::{Found, Report, Volumes, Written};
 use sequence::Common;
 use std::path::{Path, PathBuf};
@@ -35,22 +38,24 @@ pub(crate) fn run(global: &Global, args: Args) -> Outcome {
     check_files(global, &frames)?;
     let progress = progress_bar(frames.len());
     progress.set_message("reading");
-    let Common { bounds, origin, only } = Common::of(&frames)?;
+    let Common { bounds, read_origin, origin, only } = Common::of(&frames)?;
     let grid = Grid::enclosing(bounds, args.clouds.grid).map_err(Failure::input)?;
     let device::Opened { device, .. } = device::open(global.device, global.threads)?;
     let mut labeller = Labeller {
         device,
         grid,
         method,
+        read_origin,
         origin,
         is_sequence: only.is_none(),
         intersector: None,
+        prepared: None,
         progress: progress.clone(),
     };
     let (mut lines, mut doubts) = (String::new(), false);
     match only {
         Some(loaded) => {
-            let report = labeller.frame(&frames[0], loaded)?;
+            let report = labeller.frame(&frames[0], || Ok(loaded))?;
             progress.finish_and_clear();
             doubts = report.has_doubts();
             lines = report.json()?;
@@ -63,8 +68,8 @@ pub(crate) fn run(global: &Global, args: Args) -> Outcome {
         None => {
             for frame in &frames {
                 progress.set_message("reading");
-                let report =
-                    labeller.frame(frame, load::read_both(&frame.clouds, Some(origin))?)?;
+                let read = || load::read_both(&frame.clouds, Some(read_origin));
+                let report = labeller.frame(frame, read)?;
                 doubts |= report.has_doubts();
                 let line = report.json_line()?;
                 progress.suspend(|| match (&global.json, json_file(global)) {
@@ -90,40 +95,64 @@ struct Labeller {
     device: Device,
     grid: Grid,
     method: Method,
+    /// What positions of clouds are relative to.
+    read_origin: [f64; 3],
+    /// What positions in their poses are relative to.
     origin: [f64; 3],
     /// Whether more frames may follow.
     is_sequence: bool,
     intersector: Option<Intersector>,
+    /// Clouds of the last frame.
+    prepared: Option<Prepared>,
     progress: ProgressBar,
 }
+/// Both clouds of a frame, before their poses.
+struct Prepared {
+    files: [PathBuf; 2],
+    clouds: [PointCloud; 2],
+    dropped: [usize; 2],
+    extents: [Extent; 2],
+    of_files: Vec<String>,
+    of_surfaces: Notes,
+}
 impl Labeller {
-    /// Labels one frame and writes its files.
-    fn frame(&mut self, args: &Args, loaded: [Loaded; 2]) -> Outcome<Report> {
+    /// Labels one frame and writes its files. Calls `read` if its clouds are not those of the frame
+    /// before.
+    fn frame(
+        &mut self,
+        args: &Args,
+        read: impl FnOnce() -> Outcome<[Loaded; 2]>,
+    ) -> Outcome<Report> {
         let (names, grid) = (args.clouds.names(), self.grid);
-        let of_files = load::notes_of_both(&loaded, &args.clouds);
-        let say = |note: &String| output::say(format_args!("note: {note}"));
-        self.progress.suspend(|| of_files.iter().for_each(say));
-        let dropped = loaded.each_ref().map(Loaded::dropped);
-        self.step("sampling");
-        let extents = loaded.each_ref().map(|loaded| Extent::of(loaded, &grid));
-        let (clouds, of_surfaces) = load::clouds(loaded, &args.clouds, &grid, &self.device)?;
-        self.progress.suspend(|| of_surfaces.changes.iter().for_each(say));
+        let files = [args.clouds.a.clone(), args.clouds.b.clone()];
+        let before = self.prepared.take().filter(|prepared| prepared.files == files);
+        let is_new = before.is_none();
+        let prepared = match before {
+            Some(prepared) => prepared,
+            None => self.prepare(args, files, read()?)?,
+        };
+        let Prepared { clouds, extents, of_files, of_surfaces, .. } = &prepared;
         self.step("intersecting");
         let failed = |e: IntersectError| failure(e, &names);
-        let (upload_ms, timings, summary) = self.label(&clouds).map_err(failed)?;
+        let poses = args.poses();
+        let motions = poses.map(|pose| pose::between(&pose, self.read_origin, self.origin));
+        let (upload_ms, timings, summary) = self.label(clouds, &motions, is_new).map_err(failed)?;
         self.step("writing");
 
         let remarks = remarks(&names, &summary);
-        let notes = of_files.into_iter().chain(of_surfaces.changes).chain(remarks).collect();
-        let mut doubts = of_surfaces.doubts;
-        doubts.extend(doubts::doubts(&names, &extents, &grid, &summary));
+        let changes = of_surfaces.changes.iter().cloned();
+        let notes = of_files.iter().cloned().chain(changes).chain(remarks).collect();
+        let mut doubts = of_surfaces.doubts.clone();
+        doubts.extend(doubts::doubts(&names, extents, &grid, &summary));
         let Some(intersector) = &mut self.intersector else {
             unreachable!("it has labelled the clouds")
         };
         let solids = solids_if_any(intersector, &summary, args).map_err(failed)?;
         let coordinates = Coordinates { origin: self.origin };
+        let [a, b] = clouds;
+        let posed = [(a, &motions[0]), (b, &motions[1])];
         let boolean =
-            write_boolean(args, intersector, (&clouds, coordinates), solids.as_ref(), &names)?;
+            write_boolean(args, intersector, (posed, coordinates), solids.as_ref(), &names)?;
         let labels_files = Side::BOTH.map(|side| labels_file(&args.out, side));
         for (side, file) in Side::BOTH.into_iter().zip(&labels_files) {
             output::write_file(file, &files::labels(&intersector.voxels(side).map_err(failed)?))?;
@@ -133,7 +162,8 @@ impl Labeller {
             origin: self.origin,
             summary,
             files: names.clone(),
-            dropped,
+            dropped: prepared.dropped,
+            poses,
             labels_files: labels_files
                 .map(|file| file.file_name().map(|n| n.display().to_string()).unwrap_or_default()),
             timings,
@@ -146,22 +176,35 @@ impl Labeller {
             doubts,
         });
         output::write_file(&args.out, report.json()?.as_bytes())?;
+        self.prepared = Some(prepared);
         self.progress.inc(1);
         Ok(report)
     }
-    /// Labels both clouds in place. Returns the milliseconds to upload them, those of the frame,
-    /// and its counts.
+    /// Turns scans into clouds with normals, and tells what was changed.
+    fn prepare(&self, args: &Args, files: [PathBuf; 2], loaded: [Loaded; 2]) -> Outcome<Prepared> {
+        let of_files = load::notes_of_both(&loaded, &args.clouds);
+        let say = |note: &String| output::say(format_args!("note: {note}"));
+        self.progress.suspend(|| of_files.iter().for_each(say));
+        let dropped = loaded.each_ref().map(Loaded::dropped);
+        self.progress.set_message("sampling");
+        let extents = loaded.each_ref().map(|loaded| Extent::of(loaded, &self.grid));
+        let (clouds, of_surfaces) = load::clouds(loaded, &args.clouds, &self.grid, &self.device)?;
+        self.progress.suspend(|| of_surfaces.changes.iter().for_each(say));
+        Ok(Prepared { files, clouds, dropped, extents, of_files, of_surfaces })
+    }
+    /// Labels both clouds in these motions. Returns the milliseconds to upload the clouds, if they
+    /// are new, those of the frame, and its counts.
     fn label(
         &mut self,
         clouds: &[PointCloud; 2],
+        [of_a, of_b]: &[Pose; 2],
+        is_new: bool,
     ) -> Result<(f64, Timings, Summary), IntersectError> {
         let begin = Instant::now();
         let mut fits = false;
         if let Some(intersector) = &mut self.intersector {
-            let set = Side::BOTH
-                .into_iter()
-                .zip(clouds)
-                .try_for_each(|(side, cloud)| intersector.set_cloud(side, cloud));
+            let mut new = Side::BOTH.into_iter().zip(clouds).filter(|_| is_new);
+            let set = new.try_for_each(|(side, cloud)| intersector.set_cloud(side, cloud));
             match set {
                 Err(IntersectError::NoRoom { .. }) => self.intersector = None,
                 set => {
@@ -191,7 +234,7 @@ impl Labeller {
         let upload_ms = begin.elapsed().as_secs_f64() * 1e3;
         // The first frame touches fresh memory; the second one is timed.
         for _ in 0..if fits { 1 } else { 2 } {
-            intersector.frame(&Pose::IDENTITY, &Pose::IDENTITY)?;
+            intersector.frame(of_a, of_b)?;
         }
         Ok((upload_ms, intersector.timings()?, intersector.summary()?))
     }
@@ -215,6 +258,8 @@ fn check_files(global: &Global, frames: &[Args]) -> Outcome {
         files = files
             .reads("A", &args.clouds.a)
             .reads("B", &args.clouds.b)
+            .may_read("--poses-a", args.poses_a.as_deref())
+            .may_read("--poses-b", args.poses_b.as_deref())
             .writes("--out", Some(&args.out))
             .writes("the labels of --out,", Some(of_a))
             .writes("the labels of --out,", Some(of_b))
@@ -250,7 +295,7 @@ fn solids_if_any(
 fn write_boolean(
     args: &Args,
     intersector: &mut Intersector,
-    (clouds, coordinates): (&[PointCloud; 2], Coordinates),
+    (posed, coordinates): ([(&PointCloud, &Pose); 2], Coordinates),
     solids: Option<&Solids>,
     names: &[String; 2],
 ) -> Outcome<Option<Written>> {
@@ -267,9 +312,8 @@ fn write_boolean(
         }
     }
     if let Some(file) = &args.out_cloud {
-        let both = [(&clouds[0], &Pose::IDENTITY), (&clouds[1], &Pose::IDENTITY)];
         let points = intersector
-            .labelled_points(both, args.boolean.map(BooleanName::boolean))
+            .labelled_points(posed, args.boolean.map(BooleanName::boolean))
             .map_err(|e| failure(e, names))?;
         output::write_file(file, &files::cloud_ply(&points, coordinates))?;
         if let Some(boolean) = &mut boolean {

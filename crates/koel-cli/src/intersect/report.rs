@@ -1,8 +1,10 @@
 //! Results as JSON and as text.
+use super::pose;
 use crate::failure::{Failure, Outcome};
 use koel_spatial::Grid;
-use koel_spatial::intersect::{LabelCounts, Summary, Surface, Timings};
-use serde::Serialize;
+use koel_spatial::intersect::{LabelCounts, Pose, Summary, Surface, Timings};
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
 
 /// The JSON report.
 #[derive(Serialize)]
@@ -34,6 +36,16 @@ struct Cloud {
     /// In square units of the input, by label.
     areas: Option<Areas>,
     area_share_inside: Option<f64>,
+    /// In the coordinates of the files.
+    #[serde(serialize_with = "as_motion")]
+    pose: Pose,
+}
+/// Writes the rows of the rotation, and the translation that follows it.
+fn as_motion<S: Serializer>(pose: &Pose, serializer: S) -> Result<S::Ok, S::Error> {
+    let mut motion = serializer.serialize_struct("Pose", 2)?;
+    motion.serialize_field("rotation", &pose.rotation)?;
+    motion.serialize_field("translation", &pose.translation)?;
+    motion.end()
 }
 #[derive(Serialize)]
 struct Counts {
@@ -92,6 +104,8 @@ pub(super) struct Found<'a> {
     pub files: [String; 2],
     /// Points that the readers of A and B dropped.
     pub dropped: [usize; 2],
+    /// Poses of A and B, in the files' coordinates.
+    pub poses: [Pose; 2],
     /// Label files of A and B.
     pub labels_files: [String; 2],
     pub timings: Timings,
@@ -108,12 +122,13 @@ impl Report {
         let Found { grid, summary, files, dropped, labels_files, timings: t, upload_ms, .. } =
             found;
         let ([file_a, file_b], [labels_a, labels_b]) = (files, labels_files);
+        let [pose_a, pose_b] = found.poses;
         Report {
             grid: grid.resolution(),
             origin: std::array::from_fn(|a| grid.origin()[a] + found.origin[a]),
             voxel_size: grid.voxel_size(),
-            a: cloud(&summary.a, file_a, dropped[0], labels_a),
-            b: cloud(&summary.b, file_b, dropped[1], labels_b),
+            a: cloud(&summary.a, file_a, dropped[0], labels_a, pose_a),
+            b: cloud(&summary.b, file_b, dropped[1], labels_b, pose_b),
             timings_ms: TimingsMs {
                 upload: upload_ms,
                 voxelize: t.voxelize,
@@ -176,6 +191,13 @@ impl Report {
                 c.intersection, c.inside, c.outside, c.unknown
             );
         }
+        for (name, Cloud { pose, .. }) in [("A", &self.a), ("B", &self.b)] {
+            if *pose != Pose::IDENTITY {
+                let ([x, y, z], degrees) = (pose.translation, pose::degrees(pose));
+                text +=
+                    &format!("{name}: turned by {degrees:.3} degrees, moved by {x}, {y}, {z}\n");
+            }
+        }
         if let Some(v) = &self.volumes {
             text += &format!(
                 "volumes: union {:.6}, intersection {:.6}, A - B {:.6}, B - A {:.6}\n",
@@ -202,7 +224,13 @@ impl Report {
 fn unwritable(error: serde_json::Error) -> Failure {
     Failure::Other(format!("the report: {error}"))
 }
-fn cloud(s: &Surface, file: String, dropped_by_reader: usize, labels_file: String) -> Cloud {
+fn cloud(
+    s: &Surface,
+    file: String,
+    dropped_by_reader: usize,
+    labels_file: String,
+    pose: Pose,
+) -> Cloud {
     let LabelCounts { unknown, intersection, inside, outside, .. } = s.voxels;
     Cloud {
         labels_file,
@@ -217,5 +245,6 @@ fn cloud(s: &Surface, file: String, dropped_by_reader: usize, labels_file: Strin
             Areas { unknown, intersection, inside, outside, total: m.area() }
         }),
         area_share_inside: s.measures.map(|m| m.share_inside()).filter(|share| share.is_finite()),
+        pose,
     }
 }

@@ -3,35 +3,62 @@ mod dashmap;
 mod hashbrown;
 mod hashbrown_sharded;
 pub(crate) mod map;
+mod scheme;
 
+use super::parameters::{self, Parameter};
 use crate::failure::{Failure, Outcome};
 use koel::classic::{self, Kind, Options, Table};
 use koel::device::Element;
 use koel::{DeviceKind, Duplicates, Error, Stream, View, ViewMut};
+pub(crate) use scheme::{Built, Scheme};
 
 /// A kind of table and where it runs.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) struct Contender {
-    pub kind: &'static dyn Kind,
+    pub kind: Scheme,
     /// Whether it runs on the CPU, whatever the device.
     pub on_host: bool,
     /// How it keeps memory between builds, if it does.
     pub keeps: Option<&'static dyn Keeps>,
+    /// The parameters that were set.
+    pub asked: Vec<Parameter>,
 }
 impl Contender {
-    /// Returns why it cannot build from these keys with this policy.
-    pub(crate) fn obstacle(&self, policy: Duplicates, is_unique: bool) -> Option<&'static str> {
-        match (policy, self.on_host) {
+    fn new(kind: Scheme) -> Contender {
+        Contender { kind, on_host: false, keeps: None, asked: vec![] }
+    }
+    /// Returns its name.
+    pub(crate) fn name(&self) -> &'static str {
+        self.kind.name()
+    }
+    /// Returns its name and the parameters that were set.
+    pub(crate) fn label(&self) -> String {
+        label(self.name(), &self.asked)
+    }
+    /// Returns why it cannot build from these keys with this policy; `None` keeps all pairs.
+    pub(crate) fn obstacle(
+        &self,
+        policy: Option<Duplicates>,
+        is_unique: bool,
+    ) -> Option<&'static str> {
+        match (policy?, self.on_host) {
             (Duplicates::Unchecked, _) if !is_unique => {
                 Some("unchecked requires all keys to be distinct")
             }
             (_, true) if is_unique => None,
-            (_, true) if self.kind.name() == dashmap::NAME => {
+            (_, true) if self.name() == dashmap::NAME => {
                 Some("which of several equal keys it keeps is undefined")
             }
             (Duplicates::KeepFirst, true) => Some("it keeps the last of equal keys"),
             _ => None,
         }
+    }
+}
+/// Returns the name of a table and the parameters that were set.
+pub(crate) fn label(table: &str, asked: &[Parameter]) -> String {
+    match asked {
+        [] => table.into(),
+        _ => format!("{table}, {}", parameters::listed(asked)),
     }
 }
 
@@ -79,46 +106,98 @@ const MAIN: [&str; 8] = [
 
 /// Returns all tables.
 fn all() -> impl Iterator<Item = Contender> {
-    let map = Contender { kind: &map::Map, on_host: false, keeps: Some(&map::Map) };
-    let classic =
-        classic::kinds().iter().map(|&kind| Contender { kind, on_host: false, keeps: None });
-    let yardsticks = YARDSTICKS.iter().map(|&kind| Contender { kind, on_host: true, keeps: None });
-    std::iter::once(map).chain(classic).chain(yardsticks)
+    let map = Contender { keeps: Some(&map::Map), ..Contender::new(Scheme::Pairs(&map::Map)) };
+    let classic = classic::kinds().iter().map(|&kind| {
+        Contender::new(match parameters::find(kind.name()) {
+            Some(kind) => Scheme::Adjusted(kind),
+            None => Scheme::Pairs(kind),
+        })
+    });
+    let lists = classic::list_kinds().iter().map(|&kind| Contender::new(Scheme::Lists(kind)));
+    let yardsticks = YARDSTICKS
+        .iter()
+        .map(|&kind| Contender { on_host: true, ..Contender::new(Scheme::Pairs(kind)) });
+    std::iter::once(map).chain(classic).chain(lists).chain(yardsticks)
 }
 
 /// Returns the rank of a table: the main ones first, then the others in listing order.
 pub(crate) fn place_of(name: &str) -> usize {
-    let others = || all().filter(|c| !MAIN.contains(&c.kind.name()));
-    let among_others = || MAIN.len() + others().position(|c| c.kind.name() == name).unwrap_or(0);
+    let others = || all().filter(|c| !MAIN.contains(&c.name()));
+    let among_others = || MAIN.len() + others().position(|c| c.name() == name).unwrap_or(0);
     MAIN.iter().position(|main| *main == name).unwrap_or_else(among_others)
 }
 
-/// Fails if a name is unknown.
-pub(crate) fn check_names(names: &[String]) -> Outcome {
-    let is_table =
-        |name: &str| name == "all" || name == "main" || all().any(|c| c.kind.name() == name);
-    match names.iter().find(|name| !is_table(name)) {
-        None => Ok(()),
-        Some(name) => {
-            let available = all().map(|c| c.kind.name()).collect::<Vec<_>>().join(", ");
-            Err(Failure::Usage(format!(
-                "--table: there is no table '{name}'; available are main, all, {available}"
-            )))
+/// Fails if a name is unknown, or if no chosen table has a requested parameter.
+pub(crate) fn check(names: &[String], asked: &[Vec<Parameter>]) -> Outcome {
+    let is_table = |name: &str| name == "all" || name == "main" || all().any(|c| c.name() == name);
+    let joined = |names: Vec<&str>| names.join(", ");
+    if let Some(name) = names.iter().find(|name| !is_table(name)) {
+        let available = joined(all().map(|c| c.name()).collect());
+        return Err(Failure::Usage(format!(
+            "--table: there is no table '{name}'; available are main, all, {available}"
+        )));
+    }
+    // Tables of the host have no parameters, so that the device does not matter.
+    let chosen = all().filter(|c| is_chosen(c, names, DeviceKind::Cpu)).collect::<Vec<_>>();
+    for option in options(asked) {
+        if !chosen.iter().any(|c| has(c, option)) {
+            let having = joined(all().filter(|c| has(c, option)).map(|c| c.name()).collect());
+            let chosen = joined(chosen.iter().map(Contender::name).collect());
+            return Err(Failure::Usage(format!(
+                "--{option}: none of the chosen tables has this parameter ({chosen}); \
+                 those with it are {having}"
+            )));
         }
     }
+    Ok(())
+}
+/// Returns whether some of the tables with these names list their entries.
+pub(crate) fn have_lists(names: &[String]) -> bool {
+    all().any(|c| c.kind.has_lists() && is_chosen(&c, names, DeviceKind::Cpu))
+}
+/// Returns the names of the requested parameters.
+fn options(asked: &[Vec<Parameter>]) -> impl Iterator<Item = &'static str> {
+    asked.iter().filter_map(|values| values.first()).map(|parameter| parameter.name())
+}
+fn has(contender: &Contender, option: &str) -> bool {
+    contender.kind.parameters().iter().any(|parameter| parameter.name() == option)
+}
+fn is_chosen(contender: &Contender, names: &[String], device: DeviceKind) -> bool {
+    let fits = device == DeviceKind::Cpu || !contender.on_host;
+    let is_main = MAIN.contains(&contender.name());
+    names.iter().any(|name| {
+        name == contender.name() || fits && (name == "all" || name == "main" && is_main)
+    })
 }
 
-/// Returns the tables with these names, distinct, in listing order. `main` and `all` select those
-/// that fit the device.
-pub(crate) fn choose(names: &[String], device: DeviceKind) -> Vec<Contender> {
-    let asked = |c: &Contender| {
-        let fits = device == DeviceKind::Cpu || !c.on_host;
-        let is_main = MAIN.contains(&c.kind.name());
-        names.iter().any(|name| {
-            name == c.kind.name() || fits && (name == "all" || name == "main" && is_main)
-        })
+/// Returns the tables with these names, distinct, in listing order, each with every combination of
+/// the requested parameters that it has. `main` and `all` select those that fit the device. Also
+/// returns notes on parameters that some of the tables do not have.
+pub(crate) fn choose(
+    names: &[String],
+    asked: &[Vec<Parameter>],
+    device: DeviceKind,
+) -> (Vec<Contender>, Vec<String>) {
+    let chosen = all().filter(|c| is_chosen(c, names, device)).collect::<Vec<_>>();
+    let without = |option: &'static str| {
+        let names = chosen.iter().filter(|c| !has(c, option)).map(Contender::name);
+        let names = names.collect::<Vec<_>>().join(", ");
+        (!names.is_empty())
+            .then(|| format!("--{option} does not apply to {names}: measured without it"))
     };
-    all().filter(asked).collect()
+    let notes = options(asked).filter_map(without).collect();
+    let variants = |contender: Contender| match contender.kind.clone() {
+        Scheme::Adjusted(kind) => parameters::variants(kind, asked)
+            .into_iter()
+            .map(|(asked, kind)| Contender {
+                kind: Scheme::Adjusted(kind),
+                asked,
+                ..contender.clone()
+            })
+            .collect(),
+        Scheme::Pairs(_) | Scheme::Lists(_) => vec![contender],
+    };
+    (chosen.iter().cloned().flat_map(variants).collect(), notes)
 }
 
 /// Returns the elements of a view in host memory, where baselines work.
@@ -243,7 +322,8 @@ mod tests {
     #[test]
     fn policies_are_refused_where_they_cannot_be_kept() {
         let obstacle = |name: &str, policy, is_unique| {
-            all().find(|c| c.kind.name() == name).unwrap().obstacle(policy, is_unique).is_some()
+            let contender = all().find(|c| c.name() == name).unwrap();
+            contender.obstacle(Some(policy), is_unique).is_some()
         };
         for name in ["map", "single-level", "hashbrown", "hashbrown-sharded", "dashmap"] {
             for policy in [Duplicates::Unchecked, Duplicates::KeepLast, Duplicates::KeepFirst] {
@@ -260,9 +340,9 @@ mod tests {
     fn names_choose_tables() {
         let owned = |names: &[&str]| names.iter().map(|n| n.to_string()).collect::<Vec<String>>();
         let names = |names: &[&str], device| {
-            choose(&owned(names), device).iter().map(|c| c.kind.name()).collect::<Vec<_>>()
+            choose(&owned(names), &[], device).0.iter().map(Contender::name).collect::<Vec<_>>()
         };
-        let everything = all().map(|c| c.kind.name()).collect::<Vec<_>>();
+        let everything = all().map(|c| c.name()).collect::<Vec<_>>();
         assert_eq!(names(&["all"], DeviceKind::Cpu), everything);
         assert!(!names(&["all"], DeviceKind::Cuda).contains(&"hashbrown"));
         assert_eq!(names(&["main"], DeviceKind::Cpu).len(), MAIN.len());
@@ -271,8 +351,8 @@ mod tests {
             names(&["dashmap", "hashbrown", "dashmap"], DeviceKind::Cuda),
             ["hashbrown", "dashmap"]
         );
-        check_names(&owned(&everything)).unwrap();
-        let unknown = check_names(&owned(&["all", "hashbrow"]));
+        check(&owned(&everything), &[]).unwrap();
+        let unknown = check(&owned(&["all", "hashbrow"]), &[]);
         assert!(matches!(unknown, Err(Failure::Usage(m)) if m.contains("'hashbrow'")));
         assert_eq!([place_of("map"), place_of("dashmap")], [0, MAIN.len() - 1]);
         let mut places = everything.iter().map(|name| place_of(name)).collect::<Vec<_>>();
@@ -282,5 +362,35 @@ mod tests {
         distinct.sort();
         distinct.dedup();
         assert_eq!(distinct.len(), everything.len());
+    }
+
+    #[test]
+    fn parameters_apply_where_they_exist_and_are_told_elsewhere() {
+        let owned = |names: &[&str]| names.iter().map(|n| n.to_string()).collect::<Vec<String>>();
+        let asked = [vec![Parameter::Functions(2), Parameter::Functions(5)]];
+        let labels = |names: &[&str]| {
+            let (chosen, notes) = choose(&owned(names), &asked, DeviceKind::Cpu);
+            (chosen.iter().map(Contender::label).collect::<Vec<_>>(), notes)
+        };
+        assert_eq!(
+            labels(&["single-level"]),
+            (owned(&["single-level, functions 2", "single-level, functions 5"]), vec![])
+        );
+        let (main, notes) = labels(&["main"]);
+        assert_eq!(main.len(), MAIN.len() + 1);
+        let without = "map, two-level, two-kernel, sorted, hashbrown, hashbrown-sharded, dashmap";
+        assert_eq!(
+            notes,
+            [format!("--functions does not apply to {without}: measured without it")]
+        );
+        check(&owned(&["main"]), &asked).unwrap();
+        let none = check(&owned(&["sorted", "two-level"]), &asked);
+        assert!(
+            matches!(&none, Err(Failure::Usage(m)) if m.contains(
+                "--functions: none of the chosen tables has this parameter (two-level, sorted); \
+                 those with it are single-level, bucketed-cuckoo, random-walk"
+            )),
+            "{none:?}"
+        );
     }
 }

@@ -1,16 +1,16 @@
 //! Inputs of builds and lookups, and single runs of both.
 use super::super::args::{Op, policy_name};
-use super::super::contenders::Rebuilt;
+use super::super::contenders::{Built, Rebuilt, Scheme};
 use super::super::keys::{Queries, Workload};
 use super::super::repeats::Repeats;
-use super::super::verify::{self, WrongAnswer};
+use super::super::verify::{self, Entries};
 use super::Stop;
+use super::answers::{Answers, on_host};
 use crate::failure::Outcome;
 use crate::output::thousands;
-use koel::classic::{Duplicates, Kind, Options, Table};
-use koel::device::{Element, Staged};
-use koel::{Buffer, Stream, View};
-use std::borrow::Cow;
+use koel::classic::{Duplicates, ListTable, Listed, Options};
+use koel::device::Staged;
+use koel::{Stream, View};
 use std::time::Instant;
 
 /// Bit that distinguishes the values of a row's last build from those of earlier builds. Values are
@@ -24,7 +24,10 @@ pub(super) struct Inputs<'a> {
     /// Number of distinct keys.
     pub(super) distinct: usize,
     pub(super) repeats: Repeats,
-    pub(super) policy: Duplicates,
+    /// Treatment of repeated keys; `None`: all are kept.
+    pub(super) policy: Option<Duplicates>,
+    /// Number of pairs with the key of each pair, if keys repeat and tables list them.
+    multiplicities: Option<Vec<u32>>,
     workload: &'a Workload,
     /// The values of a row's last build.
     marked: &'a [u32],
@@ -34,16 +37,18 @@ pub(super) struct Inputs<'a> {
     /// Index of the values of the last build.
     built: usize,
     pub(super) queries: Vec<(Op, &'a Queries, Staged<'a, u32>)>,
-    answers: Buffer<u32>,
-    found: Buffer<u8>,
+    answers: Answers,
 }
 impl<'a> Inputs<'a> {
+    /// Stages pairs and queries, and allocates memory for answers: ranges if `lists` is set, else
+    /// values.
     pub(super) fn new(
         stream: &'a Stream,
         workload: &'a Workload,
-        policy: Duplicates,
+        policy: Option<Duplicates>,
         queries: &'a [(Op, Queries)],
         marked: &'a [u32],
+        lists: bool,
     ) -> Outcome<Inputs<'a>> {
         let device = stream.device();
         let staged =
@@ -54,14 +59,14 @@ impl<'a> Inputs<'a> {
             distinct: workload.distinct,
             repeats: workload.about.repeats,
             policy,
+            multiplicities: if lists { workload.multiplicities() } else { None },
             workload,
             marked,
             keys: device.stage(&workload.keys)?,
             values: [device.stage(&workload.values)?, device.stage(marked)?],
             built: 0,
             queries: queries.iter().map(staged).collect::<Outcome<_>>()?,
-            answers: device.alloc(workload.n())?,
-            found: device.alloc(workload.n())?,
+            answers: Answers::new(device, workload.n(), lists)?,
         })
     }
     /// Switches to the other values for the last build of a row.
@@ -79,10 +84,10 @@ impl<'a> Inputs<'a> {
     /// Builds and times a table. `is_last`: with the other values.
     pub(super) fn build(
         &mut self,
-        kind: &dyn Kind,
+        kind: &Scheme,
         options: &Options,
         is_last: bool,
-    ) -> Result<(Box<dyn Table>, f64), Stop> {
+    ) -> Result<(Built, f64), Stop> {
         self.choose_values(is_last);
         Ok(self
             .stream
@@ -97,10 +102,10 @@ impl<'a> Inputs<'a> {
     /// usable and the arrays are free.
     pub(super) fn build_from_host(
         &mut self,
-        kind: &dyn Kind,
+        kind: &Scheme,
         options: &Options,
         is_last: bool,
-    ) -> Result<(Box<dyn Table>, f64), Stop> {
+    ) -> Result<(Built, f64), Stop> {
         self.choose_values(is_last);
         let (device, keys) = (self.stream.device(), &self.workload.keys);
         let values = [&self.workload.values[..], self.marked][self.built];
@@ -112,22 +117,29 @@ impl<'a> Inputs<'a> {
         Ok((table, start.elapsed().as_secs_f64()))
     }
     /// Looks up all of query set `i` in an array of the host, into a new one, and verifies the
-    /// answers. Returns the seconds of the lookup.
-    pub(super) fn get_on_host(
-        &self,
-        table: &dyn Table,
-        i: usize,
-    ) -> Result<Result<f64, WrongAnswer>, Stop> {
+    /// answers. Returns the seconds of the lookup, or what is wrong.
+    pub(super) fn get_on_host(&self, table: &Built, i: usize) -> Result<Result<f64, String>, Stop> {
         let queries = self.queries[i].1;
         self.stream.synchronize()?;
         let start = Instant::now();
-        let answers = table.get(self.stream, &queries.keys)?;
-        let seconds = start.elapsed().as_secs_f64();
-        let (values, found): (Vec<u32>, Vec<u8>) = answers
-            .into_iter()
-            .map(|answer| (answer.unwrap_or_default(), answer.is_some() as u8))
-            .unzip();
-        Ok(verify::check(queries, self.mark(), &values, &found).map(|()| seconds))
+        let (right, seconds) = match table {
+            Built::Pairs(table) => {
+                let answers = table.get(self.stream, &queries.keys)?;
+                let seconds = start.elapsed().as_secs_f64();
+                let (values, found): (Vec<u32>, Vec<u8>) = answers
+                    .into_iter()
+                    .map(|answer| (answer.unwrap_or_default(), answer.is_some() as u8))
+                    .unzip();
+                (self.check_values(i, &values, &found), seconds)
+            }
+            Built::Lists(table, listed) => {
+                let answers = table.get(self.stream, &queries.keys)?;
+                let seconds = start.elapsed().as_secs_f64();
+                let (starts, counts): (Vec<u32>, Vec<u32>) = answers.into_iter().unzip();
+                (self.check_ranges(i, &**table, *listed, &starts, &counts)?, seconds)
+            }
+        };
+        Ok(right.map(|()| seconds))
     }
     /// Describes the inputs, for notes.
     pub(super) fn place(&self) -> String {
@@ -137,56 +149,78 @@ impl<'a> Inputs<'a> {
         };
         format!("{} keys{repeats}", thousands(self.n))
     }
-    /// Overwrites the answers with values that no table returns.
+    /// Overwrites the answers with what no table returns.
     pub(super) fn spoil_answers(&mut self) -> Result<(), Stop> {
-        self.answers.view_mut().fill_bytes(0xA5, self.stream)?;
-        Ok(self.found.view_mut().fill_bytes(0xA5, self.stream)?)
+        Ok(self.answers.spoil(self.stream)?)
     }
     /// Looks up all of query set `i`. Returns the seconds.
-    pub(super) fn find(&mut self, table: &dyn Table, i: usize) -> Result<f64, Stop> {
-        let staged = &self.queries[i].2;
-        let (answers, found) = (&mut self.answers, &mut self.found);
-        let find =
-            || table.get_into(self.stream, staged.view(), answers.view_mut(), found.view_mut());
-        Ok(self.stream.time(find)?.1)
+    pub(super) fn find(&mut self, table: &Built, i: usize) -> Result<f64, Stop> {
+        self.find_in_calls(table, i, self.n, 1)
     }
     /// Looks up the first queries of set `i` in `calls` calls of `batch` each. Returns the seconds
     /// of all calls.
     pub(super) fn find_in_calls(
         &mut self,
-        table: &dyn Table,
+        table: &Built,
         i: usize,
         batch: usize,
         calls: usize,
     ) -> Result<f64, Stop> {
-        let staged = &self.queries[i].2;
-        let (answers, found) = (&mut self.answers, &mut self.found);
+        let (stream, staged, answers) = (self.stream, &self.queries[i].2, &mut self.answers);
         let find = || {
             (0..calls).map(|call| call * batch..(call + 1) * batch).try_for_each(|part| {
-                let queries = staged.view().slice(part.clone())?;
-                let (answers, found) =
-                    (answers.view_mut().slice(part.clone())?, found.view_mut().slice(part)?);
-                table.get_into(self.stream, queries, answers, found)
+                answers.find(stream, table, staged.view().slice(part.clone())?, part)
             })
         };
-        Ok(self.stream.time(find)?.1)
+        Ok(stream.time(find)?.1)
     }
-    /// Verifies the first `asked` answers to query set `i`.
-    pub(super) fn check(&self, i: usize, asked: usize) -> Result<Result<(), WrongAnswer>, Stop> {
-        Ok(verify::check(
-            self.queries[i].1,
-            self.mark(),
-            &on_host(&self.answers, asked)?,
-            &on_host(&self.found, asked)?,
-        ))
+    /// Verifies the first `asked` answers to query set `i`. Errors: the first wrong one.
+    pub(super) fn check(
+        &self,
+        table: &Built,
+        i: usize,
+        asked: usize,
+    ) -> Result<Result<(), String>, Stop> {
+        match table {
+            Built::Pairs(_) => {
+                let (values, found) = self.answers.values(asked)?;
+                Ok(self.check_values(i, &values, &found))
+            }
+            Built::Lists(table, listed) => {
+                let (starts, counts) = self.answers.ranges(asked)?;
+                self.check_ranges(i, &**table, *listed, &starts, &counts)
+            }
+        }
     }
-}
-
-/// Returns the first elements, in host memory.
-fn on_host<T: Element>(buffer: &Buffer<T>, elements: usize) -> Result<Cow<'_, [T]>, Stop> {
-    let view = buffer.view().slice(..elements)?;
-    Ok(match view.host() {
-        Some(elements) => Cow::Borrowed(elements),
-        None => Cow::Owned(view.download()?),
-    })
+    /// Verifies the list of a table that has one. Errors: what is wrong with it.
+    pub(super) fn check_list(&self, table: &Built) -> Result<Result<(), String>, Stop> {
+        let Built::Lists(table, listed) = table else { return Ok(Ok(())) };
+        Ok(self.entries(&on_host(table.list())?, *listed).check_list())
+    }
+    fn check_values(&self, i: usize, values: &[u32], found: &[u8]) -> Result<(), String> {
+        let right = verify::check(self.queries[i].1, self.mark(), values, found);
+        right.map_err(|wrong| wrong.to_string())
+    }
+    fn check_ranges(
+        &self,
+        i: usize,
+        table: &dyn ListTable,
+        listed: Listed,
+        starts: &[u32],
+        counts: &[u32],
+    ) -> Result<Result<(), String>, Stop> {
+        let list = on_host(table.list())?;
+        let right = self.entries(&list, listed).check(self.queries[i].1, starts, counts);
+        Ok(right.map_err(|wrong| wrong.to_string()))
+    }
+    fn entries<'b>(&'b self, list: &'b [u32], listed: Listed) -> Entries<'b> {
+        Entries {
+            listed,
+            list,
+            keys: &self.workload.keys,
+            mark: self.mark(),
+            multiplicities: self.multiplicities.as_deref(),
+            distinct: self.distinct,
+        }
+    }
 }

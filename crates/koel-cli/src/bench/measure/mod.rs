@@ -5,7 +5,9 @@
 //!
 //! Runs that do nothing are detected. The last build of every row has other values than the earlier
 //! ones and is looked up in full. The answers are overwritten before every run of lookups, and
-//! those of the last run are verified.
+//! those of the last run are verified. Tables without values (sets, compacting tables) cannot show
+//! which build they come from.
+mod answers;
 mod inputs;
 mod row;
 mod table;
@@ -160,24 +162,37 @@ impl Session {
             (policies, _) => policies.to_vec(),
         };
         let marked = workload.values.iter().map(|value| value ^ MARK).collect::<Vec<u32>>();
-        for policy in policies {
+        for &policy in &policies {
             let kept = workload.kept(policy);
             let queries = ops
                 .iter()
                 .map(|&op| (op, workload.queries(op, kept.as_deref())))
                 .collect::<Vec<_>>();
-            for on_host in [false, true] {
-                let here = contenders.iter().filter(|c| c.on_host == on_host).collect::<Vec<_>>();
-                if !here.is_empty() {
-                    let stream = self.place(on_host).stream.clone();
-                    let mut inputs = Inputs::new(&stream, workload, policy, &queries, &marked)?;
-                    for contender in here {
-                        self.contender(contender, &mut inputs)?;
-                    }
+            for (on_host, lists) in [(false, false), (true, false), (false, true)] {
+                let is_here = |c: &&Contender| (c.on_host, c.kind.has_lists()) == (on_host, lists);
+                let here = contenders.iter().filter(is_here).collect::<Vec<_>>();
+                // Tables that list all pairs have no policy for repeated keys.
+                let keeps_all = lists && !workload.is_unique();
+                if here.is_empty() || keeps_all && policy != policies[0] {
+                    self.rows_done += here.len() * self.loads().len() * self.settings.rows();
+                    continue;
+                }
+                let policy = Some(policy).filter(|_| !keeps_all);
+                let stream = self.place(on_host).stream.clone();
+                let mut inputs = Inputs::new(&stream, workload, policy, &queries, &marked, lists)?;
+                for contender in here {
+                    self.contender(contender, &mut inputs)?;
                 }
             }
         }
         Ok(())
+    }
+    /// Returns the requested loads; `None`: each table's default.
+    fn loads(&self) -> Vec<Option<f64>> {
+        match self.settings.loads[..] {
+            [] => vec![None],
+            _ => self.settings.loads.iter().copied().map(Some).collect(),
+        }
     }
 
     fn place(&mut self, on_host: bool) -> &mut Place {
@@ -186,19 +201,14 @@ impl Session {
 
     /// Measures one contender at every load.
     fn contender(&mut self, contender: &Contender, inputs: &mut Inputs<'_>) -> Outcome {
-        let name = contender.kind.name();
+        let name = contender.label();
         let obstacle = contender.obstacle(inputs.policy, inputs.repeats == Repeats::Unique);
-        let loads = match self.settings.loads[..] {
-            [] => vec![None],
-            _ => self.settings.loads.iter().copied().map(Some).collect(),
-        };
         let mut slots_before = None;
-        for load in loads {
+        for load in self.loads() {
             let rows_after = self.rows_done + self.settings.rows();
-            let most = contender.kind.max_load();
-            let outcome = match (load, obstacle) {
-                (_, Some(obstacle)) => Err(Stop::LeftOut(obstacle.into())),
-                (Some(load), _) if load > most => {
+            let outcome = match (load, contender.kind.max_load(), obstacle) {
+                (_, _, Some(obstacle)) => Err(Stop::LeftOut(obstacle.into())),
+                (Some(load), Some(most), _) if load > most => {
                     Err(Stop::LeftOut(format!("its maximum load is {most}")))
                 }
                 _ => self.measure_table(contender, load, inputs, &mut slots_before),
@@ -292,7 +302,11 @@ enum Stop {
 impl From<Error> for Stop {
     fn from(error: Error) -> Stop {
         match error {
-            Error::OutOfMemory { .. } | Error::TooMany { .. } => Stop::LeftOut(error.to_string()),
+            // The options check each value: a load is above the maximum of a table of lists, or two
+            // parameters exclude each other.
+            Error::OutOfMemory { .. } | Error::TooMany { .. } | Error::Setting { .. } => {
+                Stop::LeftOut(error.to_string())
+            }
             _ => Stop::Failed(error.into()),
         }
     }

@@ -1,5 +1,7 @@
 //! Rows of the results.
 use super::super::args::Op;
+use super::super::contenders;
+use super::super::parameters::Parameter;
 use super::super::repeats::Repeats;
 use koel::classic::{BuildReport, Duplicates};
 use koel::limits::{RandomReads, Rates};
@@ -8,13 +10,16 @@ use koel::limits::{RandomReads, Rates};
 #[derive(Clone)]
 pub(crate) struct Row {
     pub table: &'static str,
+    /// Parameters of the table that were set, and all that it has.
+    pub asked: Vec<Parameter>,
+    pub parameters: Vec<Parameter>,
     pub op: Op,
     /// Number of pairs.
     pub n: usize,
     /// How keys repeat.
     pub repeats: Repeats,
-    /// How builds treat repeated keys.
-    pub policy: Duplicates,
+    /// How builds treat repeated keys; `None`: the table lists all of them.
+    pub policy: Option<Duplicates>,
     /// Lookups per call; `None`: one per pair, in one call.
     pub batch: Option<usize>,
     /// Sequential calls per run.
@@ -31,6 +36,8 @@ pub(crate) struct Row {
     pub verified: bool,
     /// Random reads from as much memory as the table takes, on the table's device.
     pub limit: Option<RandomReads>,
+    /// Number of pairs that the table holds, or of keys if it has no values.
+    pub held: usize,
     /// How the table was built.
     pub report: BuildReport,
     /// The device it ran on.
@@ -38,7 +45,11 @@ pub(crate) struct Row {
 }
 impl Row {
     pub(crate) fn bytes_per_pair(&self) -> f64 {
-        self.report.bytes as f64 / self.report.pairs.max(1) as f64
+        self.report.bytes as f64 / self.held.max(1) as f64
+    }
+    /// Returns the table with the parameters that were set.
+    pub(crate) fn label(&self) -> String {
+        contenders::label(self.table, &self.asked)
     }
     /// Returns random reads per second: the fastest run, which shows what the machine can do.
     pub(crate) fn limit_rate(&self) -> Option<f64> {

@@ -1,9 +1,9 @@
 //! Measures one table: every kind of build and lookup, verified.
 use super::super::args::Op;
-use super::super::contenders::{Contender, Keeps};
+use super::super::contenders::{Built, Contender, Keeps};
 use super::inputs::Inputs;
 use super::{MAX_CALLS, Row, Session, Stop};
-use koel::classic::{BuildReport, Options, Table};
+use koel::classic::Options;
 use koel::limits::Rates;
 use std::fmt::Display;
 
@@ -26,13 +26,13 @@ impl Session {
         inputs: &mut Inputs<'_>,
         slots_before: &mut Option<usize>,
     ) -> Result<(), Stop> {
-        let kind = contender.kind;
+        let kind = &contender.kind;
         // Keys are distinct unless repeats are requested; the papers' tables rely on it.
         let options = Options::default()
             .with_load(load)
-            .with_duplicates(inputs.policy)
+            .with_duplicates(inputs.policy.unwrap_or_default())
             .with_seed(self.settings.seed);
-        self.progress.set_message(format!("{} · {}", kind.name(), Op::Build.name()));
+        self.progress.set_message(format!("{} · {}", contender.label(), Op::Build.name()));
         let (table, first) = inputs.build(kind, &options, false)?;
         let slots = table.report().slots;
         if slots_before.replace(slots) == Some(slots) {
@@ -41,20 +41,19 @@ impl Session {
         let (table, mut measured) =
             self.measure_builds(contender, &options, inputs, table, first)?;
         let builds = measured.len();
-        let mut whole = self.holds_every_key(contender, &*table, inputs);
+        let mut whole = self.holds_every_key(contender, &table, inputs)?;
         for i in 0..inputs.queries.len() {
-            whole &= self.measure_lookups(contender, &*table, i, inputs, &mut measured)?;
+            whole &= self.measure_lookups(contender, &table, i, inputs, &mut measured)?;
         }
         // A build is right if exactly the inserted pairs were found.
         if let Some(last) = builds.checked_sub(1).filter(|_| !whole) {
             measured[last].seconds = None;
         }
-        let report = table.report().clone();
-        drop(table);
-        if let Some(fallback) = &report.fallback {
-            self.note(format!("{}: not as published: {fallback}", kind.name()), inputs.place());
+        if let Some(fallback) = &table.report().fallback {
+            let label = contender.label();
+            self.note(format!("{label}: not as published: {fallback}"), inputs.place());
         }
-        self.add_rows(contender, load, inputs, measured, &report)
+        self.add_rows(contender, load, inputs, measured, table)
     }
 
     /// Measures every requested kind of build that the contender has. Returns the last table and a
@@ -64,16 +63,16 @@ impl Session {
         contender: &Contender,
         options: &Options,
         inputs: &mut Inputs<'_>,
-        mut table: Box<dyn Table>,
+        mut table: Built,
         first: f64,
-    ) -> Result<(Box<dyn Table>, Vec<Measured>), Stop> {
+    ) -> Result<(Built, Vec<Measured>), Stop> {
         let mut measured = vec![];
         let builds = self.settings.ops.iter().copied().filter(|op| op.is_build());
         // A table that keeps no memory cannot be rebuilt.
         let builds =
             builds.filter(|&op| op != Op::Rebuild || contender.keeps.is_some()).collect::<Vec<_>>();
         for (i, &op) in builds.iter().enumerate() {
-            self.progress.set_message(format!("{} · {}", contender.kind.name(), op.name()));
+            self.progress.set_message(format!("{} · {}", contender.label(), op.name()));
             let seconds;
             (table, seconds) = match (op, contender.keeps) {
                 (Op::Rebuild, Some(keeps)) => {
@@ -83,7 +82,7 @@ impl Session {
                 _ => self.time_builds(contender, op, options, inputs, table, first)?,
             };
             // The last table is verified with the lookups that are measured later.
-            let is_whole = i + 1 == builds.len() || self.is_whole(contender, &*table, inputs)?;
+            let is_whole = i + 1 == builds.len() || self.is_whole(contender, &table, inputs)?;
             measured.push(Measured {
                 op,
                 batch: None,
@@ -99,7 +98,7 @@ impl Session {
         keeps: &dyn Keeps,
         options: &Options,
         inputs: &mut Inputs<'_>,
-    ) -> Result<(Box<dyn Table>, Vec<f64>), Stop> {
+    ) -> Result<(Built, Vec<f64>), Stop> {
         keeps.forget();
         // The first build has values of no rebuild, so that a table that is never rebuilt is
         // detected.
@@ -108,7 +107,7 @@ impl Session {
         let first = inputs.rebuild(&mut *standing, false)?;
         let seconds = self.repeat(first, |is_last| inputs.rebuild(&mut *standing, is_last))?;
         standing.update_report()?;
-        Ok((standing as Box<dyn Table>, seconds))
+        Ok((Built::Pairs(standing), seconds))
     }
     /// Builds repeatedly, after a first build. Returns the last table and the seconds.
     fn time_builds(
@@ -117,9 +116,9 @@ impl Session {
         op: Op,
         options: &Options,
         inputs: &mut Inputs<'_>,
-        table: Box<dyn Table>,
+        table: Built,
         first: f64,
-    ) -> Result<(Box<dyn Table>, Vec<f64>), Stop> {
+    ) -> Result<(Built, Vec<f64>), Stop> {
         let mut table = Some(table);
         let mut build = |is_last| {
             table = None; // two of them might not fit
@@ -127,8 +126,8 @@ impl Session {
                 keeps.forget();
             }
             let (built, seconds) = match op {
-                Op::BuildHost => inputs.build_from_host(contender.kind, options, is_last)?,
-                _ => inputs.build(contender.kind, options, is_last)?,
+                Op::BuildHost => inputs.build_from_host(&contender.kind, options, is_last)?,
+                _ => inputs.build(&contender.kind, options, is_last)?,
             };
             table = Some(built);
             Ok(seconds)
@@ -143,19 +142,19 @@ impl Session {
     fn measure_lookups(
         &mut self,
         contender: &Contender,
-        table: &dyn Table,
+        table: &Built,
         i: usize,
         inputs: &mut Inputs<'_>,
         measured: &mut Vec<Measured>,
     ) -> Result<bool, Stop> {
         let op = inputs.queries[i].0;
-        self.progress.set_message(format!("{} · {}", contender.kind.name(), op.name()));
+        self.progress.set_message(format!("{} · {}", contender.label(), op.name()));
         if op == Op::GetHost {
             return self.measure_gets(contender, table, i, inputs, measured);
         }
         inputs.spoil_answers()?;
         let first = inputs.find(table, i)?;
-        let mut right = self.is_right(contender, i, inputs.n, inputs)?;
+        let mut right = self.is_right(contender, table, i, inputs.n, inputs)?;
         if !self.settings.ops.contains(&op) {
             return Ok(right);
         }
@@ -164,7 +163,7 @@ impl Session {
             if right {
                 let run = |_| inputs.spoil_answers().and_then(|()| inputs.find(table, i));
                 seconds = Some(self.repeat(first, run)?);
-                right = self.is_right(contender, i, inputs.n, inputs)?;
+                right = self.is_right(contender, table, i, inputs.n, inputs)?;
             }
             measured.push(Measured {
                 op,
@@ -178,7 +177,7 @@ impl Session {
             if calls == 0 {
                 let reason = format!("{batch} lookups per call need at least as many keys");
                 self.note(
-                    format!("{}, {}: left out: {reason}", contender.kind.name(), op.name()),
+                    format!("{}, {}: left out: {reason}", contender.label(), op.name()),
                     inputs.place(),
                 );
                 continue;
@@ -193,7 +192,7 @@ impl Session {
                         .and_then(|()| inputs.find_in_calls(table, i, batch, calls))
                 };
                 seconds = Some(self.repeat(first, run)?);
-                right = self.is_right(contender, i, batch * calls, inputs)?;
+                right = self.is_right(contender, table, i, batch * calls, inputs)?;
             }
             measured.push(Measured {
                 op,
@@ -209,7 +208,7 @@ impl Session {
     fn measure_gets(
         &mut self,
         contender: &Contender,
-        table: &dyn Table,
+        table: &Built,
         i: usize,
         inputs: &Inputs<'_>,
         measured: &mut Vec<Measured>,
@@ -237,8 +236,10 @@ impl Session {
         load_asked: Option<f64>,
         inputs: &Inputs<'_>,
         measured: Vec<Measured>,
-        report: &BuildReport,
+        table: Built,
     ) -> Result<(), Stop> {
+        let (report, held) = (table.report().clone(), table.held());
+        drop(table); // the limit needs as much memory
         let has = report.pairs as f64 / report.slots.max(1) as f64;
         let load = load_asked
             .filter(|asked| (asked - has).abs() < 0.005)
@@ -248,7 +249,9 @@ impl Session {
         for Measured { op, batch, calls, seconds } in measured {
             let work = (calls * batch.unwrap_or(inputs.n)) as f64;
             self.rows.push(Row {
-                table: contender.kind.name(),
+                table: contender.name(),
+                asked: contender.asked.clone(),
+                parameters: contender.kind.parameters(),
                 op,
                 n: inputs.n,
                 repeats: inputs.repeats,
@@ -261,6 +264,7 @@ impl Session {
                 verified: seconds.is_some(),
                 runs: seconds.map_or(0, |seconds| seconds.len()),
                 limit,
+                held,
                 report: report.clone(),
                 device: device.clone(),
             });
@@ -268,36 +272,36 @@ impl Session {
         Ok(())
     }
 
-    /// Checks that the table reports as many pairs as there are distinct keys.
+    /// Checks that the table reports as many pairs as there are distinct keys, and its list if it
+    /// has one.
     fn holds_every_key(
         &mut self,
         contender: &Contender,
-        table: &dyn Table,
+        table: &Built,
         inputs: &Inputs<'_>,
-    ) -> bool {
+    ) -> Result<bool, Stop> {
         let (pairs, distinct) = (table.report().pairs, inputs.distinct);
+        let mut right = inputs.check_list(table)?;
         if pairs != distinct {
-            self.wrong(
-                contender,
-                None,
-                &format!("holds {pairs} pairs, distinct keys: {distinct}"),
-                inputs,
-            );
+            right = Err(format!("holds {pairs} pairs, distinct keys: {distinct}"));
         }
-        pairs == distinct
+        if let Err(wrong) = &right {
+            self.wrong(contender, None, wrong, inputs);
+        }
+        Ok(right.is_ok())
     }
     /// Verifies all queries.
     fn is_whole(
         &mut self,
         contender: &Contender,
-        table: &dyn Table,
+        table: &Built,
         inputs: &mut Inputs<'_>,
     ) -> Result<bool, Stop> {
-        let mut whole = self.holds_every_key(contender, table, inputs);
+        let mut whole = self.holds_every_key(contender, table, inputs)?;
         for i in 0..inputs.queries.len() {
             inputs.spoil_answers()?;
             inputs.find(table, i)?;
-            whole &= self.is_right(contender, i, inputs.n, inputs)?;
+            whole &= self.is_right(contender, table, i, inputs.n, inputs)?;
         }
         Ok(whole)
     }
@@ -305,11 +309,12 @@ impl Session {
     fn is_right(
         &mut self,
         contender: &Contender,
+        table: &Built,
         i: usize,
         asked: usize,
         inputs: &Inputs<'_>,
     ) -> Result<bool, Stop> {
-        let right = inputs.check(i, asked)?;
+        let right = inputs.check(table, i, asked)?;
         if let Err(wrong) = &right {
             self.wrong(contender, Some(inputs.queries[i].0), wrong, inputs);
         }
@@ -324,9 +329,6 @@ impl Session {
     ) {
         self.wrong += 1;
         let op = op.map_or("table".into(), Op::name);
-        self.note(
-            format!("WRONG ANSWER: {}, {op}: {wrong}", contender.kind.name()),
-            inputs.place(),
-        );
+        self.note(format!("WRONG ANSWER: {}, {op}: {wrong}", contender.label()), inputs.place());
     }
 }

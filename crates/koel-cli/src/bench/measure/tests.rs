@@ -1,6 +1,8 @@
 //! Honest tables get rates; tables that lie or do nothing are detected.
+mod lists;
+
 use super::super::args::Source;
-use super::super::contenders::{self, Keeps, Rebuilt};
+use super::super::contenders::{self, Keeps, Rebuilt, Scheme};
 use super::*;
 use koel::classic::{BuildReport, Kind, Options, Table};
 use koel::{Device, View, ViewMut};
@@ -103,7 +105,8 @@ fn measure_in(lie: Option<(u32, Option<u32>)>, settings: Settings, workload: &Wo
     measure_of(Liar { lie, extra: 0 }, settings, workload)
 }
 fn measure_of(liar: Liar, settings: Settings, workload: &Workload) -> Session {
-    let contender = Contender { kind: Box::leak(Box::new(liar)), on_host: false, keeps: None };
+    let kind = Scheme::Pairs(Box::leak(Box::new(liar)));
+    let contender = Contender { kind, on_host: false, keeps: None, asked: vec![] };
     session(contender, settings, workload)
 }
 fn session(contender: Contender, settings: Settings, workload: &Workload) -> Session {
@@ -182,7 +185,7 @@ fn a_table_that_keeps_the_wrong_one_of_equal_keys_is_caught() {
             measure_in(None, Settings { ops, policies: vec![policy], ..settings() }, &workload);
         assert_eq!((session.wrong, session.rows.len()), (wrong, 3), "{:?}", session.notes());
         for row in &session.rows {
-            assert_eq!((row.policy, row.repeats), (policy, Repeats::Twice));
+            assert_eq!((row.policy, row.repeats), (Some(policy), Repeats::Twice));
             assert_eq!(row.verified, wrong == 0 || row.op == Op::FIND_MISS, "{:?}", row.op);
         }
     }
@@ -236,7 +239,7 @@ fn the_flagship_is_built_cold_and_warm_by_every_policy() {
     let ops = [&builds[..], &[Op::FIND_HIT, Op::FIND_HALF, Op::GetHost]].concat();
     for repeats in ["unique", "zipf", "equal"].map(|text| text.parse::<Repeats>().unwrap()) {
         let workload = Workload::of(&Source::Random(3000, repeats), 1).unwrap();
-        let map = contenders::choose(&["map".into()], DeviceKind::Cpu)[0];
+        let map = contenders::choose(&["map".into()], &[], DeviceKind::Cpu).0.remove(0);
         let policies = vec![Duplicates::KeepLast, Duplicates::KeepFirst];
         let settings = Settings { ops: ops.clone(), policies, batches: vec![100], ..settings() };
         let session = session(map, settings, &workload);
@@ -401,7 +404,8 @@ fn runs_that_do_nothing_are_caught() {
         for runs in [3, 4] {
             let first = Mutex::new(None);
             let sleeper: &'static Sleeper = Box::leak(Box::new(Sleeper { sleeps, first }));
-            let contender = Contender { kind: sleeper, on_host: false, keeps: Some(sleeper) };
+            let kind = Scheme::Pairs(sleeper);
+            let contender = Contender { kind, on_host: false, keeps: Some(sleeper), asked: vec![] };
             let settings = Settings { ops: ops.clone(), runs, budget: 1e6, ..settings() };
             let session = session(contender, settings, &workload);
             let verified = session.rows.iter().map(|row| row.verified).collect::<Vec<_>>();

@@ -3,13 +3,16 @@ use super::chart::unit;
 use super::svg::{Anchor, FAINT, GREY, INK, Svg};
 
 const WIDTH: f64 = 860.0;
-const LEFT: f64 = 170.0;
+/// Least and greatest start of the bars, to the right of their names.
+const LEFT: [f64; 2] = [170.0, 480.0];
 const RIGHT: f64 = 770.0;
 const TOP: f64 = 84.0;
 const BAR: f64 = 16.0;
 const PITCH: f64 = 24.0;
 /// Width of a digit at the font size of numbers.
 const DIGIT: f64 = 7.7;
+/// Mean width of a letter of a name.
+const LETTER: f64 = 6.9;
 /// Space between panels, with room for a heading.
 const GAP: f64 = 44.0;
 
@@ -41,7 +44,9 @@ impl Bars {
         let greatest = bars()
             .map(|bar| bar.rate.max(bar.limit.unwrap_or(0.0)))
             .fold(f64::MIN_POSITIVE, f64::max);
-        let x_at = |rate: f64| LEFT + rate / greatest * (RIGHT - LEFT);
+        let longest = bars().map(|bar| bar.name.chars().count()).max().unwrap_or(0);
+        let left = (34.0 + LETTER * longest as f64).clamp(LEFT[0], LEFT[1]);
+        let x_at = |rate: f64| left + rate / greatest * (RIGHT - left);
         let rows = self.panels.iter().map(|(_, bars)| bars.len()).sum::<usize>();
         let height = TOP + rows as f64 * PITCH + (self.panels.len() - 1) as f64 * GAP + 50.0;
 
@@ -54,8 +59,8 @@ impl Bars {
             svg.line(&[(24.0, y + 6.0), (WIDTH - 24.0, y + 6.0)], FAINT, 1.0, "");
             for bar in bars {
                 y += PITCH;
-                svg.text((LEFT - 10.0, y), 12.0, Anchor::End, INK, &bar.name);
-                svg.rect((LEFT, y - 0.5 * BAR - 4.0), (x_at(bar.rate) - LEFT, BAR), bar.color);
+                svg.text((left - 10.0, y), 12.0, Anchor::End, INK, &bar.name);
+                svg.rect((left, y - 0.5 * BAR - 4.0), (x_at(bar.rate) - left, BAR), bar.color);
                 let value = bar.rate / unit;
                 let value =
                     if value < 9.995 { format!("{value:.2}") } else { format!("{value:.1}") };

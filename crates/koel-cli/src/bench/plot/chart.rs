@@ -2,7 +2,7 @@
 //! lettered marks.
 use super::svg::{Anchor, FAINT, GREY, INK, Svg};
 
-/// Width of the figure; the axes span `LEFT` to `RIGHT` and `TOP` to `BOTTOM`.
+/// Least width of the figure; the axes span `LEFT` to `RIGHT` and `TOP` to `BOTTOM`.
 const WIDTH: f64 = 860.0;
 const LEFT: f64 = 78.0;
 const RIGHT: f64 = 650.0;
@@ -13,6 +13,9 @@ const LEGEND: f64 = BOTTOM + 74.0;
 const COLUMN: f64 = 272.0;
 /// Minimum distance between two names.
 const NAME_HEIGHT: f64 = 17.0;
+/// Start of the names of lines, and the mean width of a letter.
+const NAMES: f64 = RIGHT + 26.0;
+const LETTER: f64 = 6.9;
 
 /// Line of a table.
 pub(crate) struct Series {
@@ -143,7 +146,9 @@ impl Chart {
         } else {
             10.0 + NAME_HEIGHT * (1 + names.len().div_ceil(legend_columns())) as f64
         };
-        let mut svg = Svg::new(WIDTH, BOTTOM + 64.0 + legend);
+        let longest = self.series.iter().map(|series| series.name.chars().count()).max();
+        let width = WIDTH.max(NAMES + LETTER * longest.unwrap_or(0) as f64 + 10.0);
+        let mut svg = Svg::new(width, BOTTOM + 64.0 + legend);
         self.draw_axes(&mut svg, &axes);
         self.draw_lines(&mut svg, &axes);
         self.draw_series_names(&mut svg, &axes);
@@ -207,14 +212,13 @@ impl Chart {
         for ((series, (x, _)), (wish, y)) in
             ends.iter().zip(wished.iter().zip(spread(&wished, BOTTOM)))
         {
-            let text_at = RIGHT + 26.0;
             svg.line(
-                &[(axes.x(*x) + 6.0, *wish), (RIGHT + 6.0, *wish), (text_at - 4.0, y)],
+                &[(axes.x(*x) + 6.0, *wish), (RIGHT + 6.0, *wish), (NAMES - 4.0, y)],
                 series.color,
                 0.75,
                 "1 2",
             );
-            svg.text((text_at, y + 4.0), 12.0, Anchor::Start, series.color, &series.name);
+            svg.text((NAMES, y + 4.0), 12.0, Anchor::Start, series.color, &series.name);
         }
     }
     /// Draws the rates of other programs, and their letters and `names` below the axis.

@@ -237,13 +237,14 @@ impl Sheet<'_> {
     /// policy.
     fn against_repeats(&self, rows: &[&Row]) -> Vec<Figure> {
         let mut figures = vec![];
-        for table in distinct(rows, |row| row.table) {
-            let rows = only(rows, |row| row.table == table);
+        for table in distinct(rows, Row::label) {
+            let rows = only(rows, |row| row.label() == table);
+            let file = file_name(&table);
             for (n, load) in tables_of(&rows) {
                 let here = at_load(&only(&rows, |row| row.n == n), load);
                 let mut panels = distinct(&here, |row| (row.op, row.batch, row.policy));
                 panels.sort_by_key(|(op, batch, _)| (*op, *batch));
-                let panel = |of: &(Op, Option<usize>, Duplicates)| {
+                let panel = |of: &(Op, Option<usize>, Option<Duplicates>)| {
                     let bars = only(&here, |row| (row.op, row.batch, row.policy) == *of);
                     let batch = of.1.map_or(String::new(), |batch| {
                         format!(", {} lookups per call", count_name(batch))
@@ -263,7 +264,7 @@ impl Sheet<'_> {
                     panels: panels.iter().map(panel).collect(),
                 };
                 figures.push((
-                    format!("rate-against-duplicates_{table}_n-{n}{}", at_load_name(load)),
+                    format!("rate-against-duplicates_{file}_n-{n}{}", at_load_name(load)),
                     bars.svg(),
                 ));
             }
@@ -378,7 +379,7 @@ fn at_load<'a>(rows: &[&'a Row], load: Option<f64>) -> Vec<&'a Row> {
 }
 /// Returns whether this table has only this load, whatever is requested.
 fn is_fixed(row: &Row, rows: &[&Row]) -> bool {
-    let same = only(rows, |r| r.table == row.table && r.op == row.op && r.is_beside(row));
+    let same = only(rows, |r| r.label() == row.label() && r.op == row.op && r.is_beside(row));
     chosen_loads(rows).len() > 1 && same.len() == 1
 }
 /// Formats a load for titles.
@@ -393,15 +394,19 @@ fn at_load_name(load: Option<f64>) -> String {
 fn bar(row: &Row, name: String) -> Bar {
     Bar { name, color: color(row.table), rate: median(row), limit: row.limit_rate() }
 }
-/// Returns the name of a table, with its policy if there are several.
+/// Returns the name of a table and its parameters, with its policy if there are several.
 fn name(row: &Row, several_policies: bool) -> String {
     if several_policies {
-        format!("{}, {}", row.table, policy_name(row.policy))
+        format!("{}, {}", row.label(), policy_name(row.policy))
     } else {
-        row.table.into()
+        row.label()
     }
 }
-/// Returns a line per table and policy, in the order of the rows.
+/// Returns the name of a table and its parameters for file names.
+fn file_name(label: &str) -> String {
+    label.replace(", ", "_").replace([' ', ':'], "-")
+}
+/// Returns a line per table, parameters and policy, in the order of the rows.
 fn table_series(here: &[&Row], x: impl Fn(&Row) -> f64) -> Vec<Series> {
     let policies = distinct(here, |row| row.policy);
     let mut series: Vec<Series> = vec![];
@@ -412,8 +417,11 @@ fn table_series(here: &[&Row], x: impl Fn(&Row) -> f64) -> Vec<Series> {
         match series.iter_mut().find(|s| s.name == name) {
             Some(series) => series.points.push(point),
             None => {
+                let variants = distinct(&only(here, |r| r.table == row.table), Row::label);
+                let variant = variants.iter().position(|of| *of == row.label()).unwrap_or(0);
                 let policy = policies.iter().position(|p| *p == row.policy).unwrap_or(0);
-                let color = COLORS[(contenders::place_of(row.table) + policy) % COLORS.len()];
+                let place = contenders::place_of(row.table) + policy + policies.len() * variant;
+                let color = COLORS[place % COLORS.len()];
                 series.push(Series { name, color, points: vec![point], dashed: false });
             }
         }

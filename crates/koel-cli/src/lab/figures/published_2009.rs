@@ -2,7 +2,7 @@
 use super::super::chart::{Axis, Chart, Look, Scale, Series};
 use super::super::short_number;
 use super::measure::{Lab, Pairs, keys_axis, milliseconds};
-use crate::bench::args::Source;
+use crate::bench::args::{OrderName, Source};
 use crate::bench::contenders::map::Map;
 use crate::bench::keys::Workload;
 use crate::failure::Outcome;
@@ -43,7 +43,7 @@ fn times(lab: &Lab, sets: Vec<Pairs>, kinds: &[(&dyn Kind, &str, usize)]) -> Out
 pub(super) fn figure_3(lab: &Lab) -> Outcome<Vec<Chart>> {
     let mut sets = vec![];
     for grid in [8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024] {
-        let workload = Workload::of(&Source::Voxels(None, grid), lab.seed)?;
+        let workload = Workload::of(&Source::Voxels(None, grid, OrderName::RowMajor), lab.seed)?;
         if workload.n() > 1 << lab.most {
             break;
         }
