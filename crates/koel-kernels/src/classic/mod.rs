@@ -8,6 +8,7 @@ pub mod multi_value;
 pub mod perfect_spatial;
 pub mod probing;
 pub mod random_walk;
+pub mod residues;
 pub mod set;
 pub mod single_level;
 pub mod sorted;

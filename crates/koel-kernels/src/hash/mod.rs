@@ -63,6 +63,14 @@ macro_rules! families { ($(
         pub fn describe(self) -> &'static str {
             match self { $(Family::$name => $text),* }
         }
+        /// Returns the prime modulo which equal keys share every slot, whatever the constants are.
+        pub fn prime(self) -> Option<u32> {
+            match self {
+                Family::Linear2011 => Some(334_214_459),
+                Family::Linear2009 => Some(1_900_813),
+                _ => None,
+            }
+        }
     }
     /// Returns the constants of a function of the family with this code.
     #[inline(always)]

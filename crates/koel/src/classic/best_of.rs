@@ -5,7 +5,7 @@
 //! Memory and lookups are those of [`SingleLevel`](super::SingleLevel). A build takes as long as
 //! `sets` builds of it, and temporarily holds two tables and 4 bytes per pair.
 use super::random_walk::RandomWalk;
-use super::restarts::{self, Outcome};
+use super::restarts::{self, Outcome, Published};
 use super::{Family, Kind, Options, Table, cuckoo};
 use crate::device::{Stream, View};
 use crate::error::{Error, Result};
@@ -58,7 +58,7 @@ impl Kind for BestOf {
         let insertion = RandomWalk { functions: self.functions, ..RandomWalk::ROUND_ROBIN };
         restarts::build(
             self,
-            self.family,
+            Published::with_room(self.family, self.functions),
             stream,
             (keys, values),
             options,

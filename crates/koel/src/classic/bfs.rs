@@ -4,7 +4,7 @@
 //! Insertion is parallel and lock-free: a chain broken by another thread is planned again. Memory
 //! and lookups are those of [`SingleLevel`](super::SingleLevel); a build temporarily takes another
 //! 512 bytes for each of a fixed number of threads.
-use super::restarts::{self, Attempt, Outcome};
+use super::restarts::{self, Attempt, Outcome, Published};
 use super::{Family, Kind, Options, Table, cuckoo};
 use crate::device::{Stream, View};
 use crate::error::Result;
@@ -68,6 +68,7 @@ impl Kind for Bfs {
                 })?;
             Ok(built)
         };
-        restarts::build(self, self.family, stream, (keys, values), options, attempt)
+        let published = Published::with_room(self.family, self.functions);
+        restarts::build(self, published, stream, (keys, values), options, attempt)
     }
 }

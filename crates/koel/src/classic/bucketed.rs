@@ -8,7 +8,7 @@
 //! Memory: 8 / load bytes per pair. A lookup reads 1 to `functions` buckets: 8 slots are 64 bytes,
 //! one cache line.
 use super::input::Pairs;
-use super::restarts::{self, Attempt, Outcome};
+use super::restarts::{self, Attempt, Outcome, Published};
 use super::{BuildReport, Family, Kind, Options, Table, find_args};
 use crate::device::{Buffer, Stream, View, ViewMut};
 use crate::error::{Error, Result, count32};
@@ -87,7 +87,7 @@ impl Kind for Bucketed {
         self.check()?;
         restarts::build(
             self,
-            self.family,
+            Published::with_room(self.family, self.functions * self.slots),
             stream,
             (keys, values),
             options,

@@ -1,10 +1,27 @@
 //! Grouping of pairs by bucket: the first steps of the two-level tables.
+use super::Family;
 use super::input::Pairs;
+use super::restarts::Attempt;
 use crate::device::{Buffer, Device, Stream};
 use crate::error::Result;
 use koel_kernels::classic::BucketsIn;
 use koel_kernels::classic::two_level::{CountsOut, two_level_count, two_level_scatter};
 use koel_kernels::hash::Functions;
+
+/// Returns the family of the function from keys to buckets.
+///
+/// The paper takes the key modulo the number of buckets first, which keeps neighbours together. If
+/// that fails, it takes a linear function modulo the prime of the functions inside buckets. Keys
+/// that are equal modulo the prime then share both bucket and slots, so that four of them cannot be
+/// placed, and of a million random keys many are. Here bijective mixing spreads them over the
+/// buckets.
+pub(super) fn family(attempt: Attempt) -> Family {
+    match attempt.number {
+        0 if attempt.family == Family::Linear2009 => Family::Modulo,
+        0 => attempt.family,
+        _ => Family::Mixed,
+    }
+}
 
 /// The buckets, and the input pairs in bucket order.
 pub(super) struct ByBucket {

@@ -5,7 +5,7 @@
 //! value; the values are in a separate array. Memory: 8 / load + 4 bytes per pair. A lookup that
 //! finds its key reads another 4 bytes at random. Maximum: 2^29 pairs.
 use super::input::Pairs;
-use super::restarts::{self, Attempt, Outcome};
+use super::restarts::{self, Attempt, Outcome, Published};
 use super::{BuildReport, Family, Kind, Options, Table, cuckoo, find_args};
 use crate::device::{Buffer, Stream, View, ViewMut};
 use crate::error::{Error, Result};
@@ -61,7 +61,7 @@ impl Kind for FunctionId {
         }
         restarts::build(
             self,
-            self.family,
+            Published::with_room(self.family, self.functions),
             stream,
             (keys, values),
             options,

@@ -5,7 +5,7 @@
 //! the last of its slots as in the first, so a lookup of a present key reads `(functions + 1) / 2`
 //! slots on average.
 use super::input::Pairs;
-use super::restarts::{self, Attempt, Outcome};
+use super::restarts::{self, Attempt, Outcome, Published};
 use super::{Family, Kind, Options, Table, cuckoo};
 use crate::device::{Buffer, Stream, View};
 use crate::error::Result;
@@ -62,7 +62,7 @@ impl Kind for RandomWalk {
         cuckoo::check_functions(self.functions)?;
         restarts::build(
             self,
-            self.family,
+            Published::with_room(self.family, self.functions),
             stream,
             (keys, values),
             options,

@@ -2,7 +2,8 @@
 //!
 //! The papers draw new functions until a build succeeds. Here every build ends with a table. The
 //! attempts run in this order:
-//! 1. as published, with new functions each time;
+//! 1. as published, with new functions each time; once only if more keys are equal modulo the
+//!    prime of the published functions than have room, because no constants tell them apart;
 //! 2. with the family `Mixed`, which separates keys that the published functions cannot;
 //! 3. if the caller had promised distinct keys: with equal keys resolved after all, from 1 again;
 //! 4. with a growing number of slots.
@@ -10,6 +11,8 @@ use super::input::{self, Input, Pairs};
 use super::{BuildReport, Duplicates, Family, Kind, Options, Table};
 use crate::device::{Stream, View};
 use crate::error::{Error, Result};
+use crate::primitives;
+use koel_kernels::classic::residues::{residues, residues_beyond};
 use koel_kernels::hash::mix::splitmix_at;
 
 /// Parameters of one attempt.
@@ -32,6 +35,53 @@ const PUBLISHED: u32 = 4;
 const MIXED: u32 = 4;
 const GROWN: u32 = 24;
 
+/// Functions of a published scheme.
+#[derive(Clone, Copy)]
+pub(super) struct Published {
+    family: Family,
+    /// Number of keys that have room if all their functions name the same slots. `None`: any
+    /// number, or unknown.
+    room: Option<u32>,
+}
+impl Published {
+    /// Returns functions of a table that holds up to `room` keys with the same slots.
+    pub(super) fn with_room(family: Family, room: u32) -> Published {
+        Published { family, room: Some(room) }
+    }
+    /// Returns the number of keys beyond the room of those that are equal modulo the prime of the
+    /// functions: if it is not 0, no functions of the family can hold the keys. Adds the device
+    /// time to `seconds`.
+    fn beyond_room(self, stream: &Stream, pairs: Pairs<'_>, seconds: &mut f64) -> Result<u32> {
+        let (Some(prime), Some(room)) = (self.family.prime(), self.room) else { return Ok(0) };
+        let (device, n) = (stream.device(), pairs.n);
+        let mut of_keys = device.alloc::<u32>(n as usize)?;
+        let mut sorted = device.alloc::<u32>(n as usize)?;
+        let mut count = device.alloc::<u32>(1)?;
+        let ((), taken) = stream.time(|| {
+            count.view_mut().fill_bytes(0, stream)?;
+            let keys = pairs.keys.arg("keys", stream)?;
+            let out = of_keys.view_mut().arg("residues", stream)?;
+            // SAFETY: `n` keys and residues.
+            unsafe {
+                residues::launch(stream, n.div_ceil(residues::SPEC.threads), n, prime, keys, out)
+            }?;
+            primitives::sort_keys(stream, of_keys.view(), sorted.view_mut())?;
+            let grid = n.div_ceil(residues_beyond::SPEC.threads);
+            let sorted = sorted.view().arg("residues", stream)?;
+            let count = count.view_mut().arg("count", stream)?;
+            // SAFETY: `n` residues, and one count.
+            unsafe { residues_beyond::launch(stream, grid, n, room, sorted, count) }
+        })?;
+        *seconds += taken;
+        Ok(count.download()?[0])
+    }
+}
+impl From<Family> for Published {
+    fn from(family: Family) -> Published {
+        Published { family, room: None }
+    }
+}
+
 /// A built table that still needs its report.
 pub(super) trait Restarting: Table + 'static {
     /// Adds what the table itself knows (slots, bytes, stash) to the report, and keeps it.
@@ -42,7 +92,7 @@ pub(super) trait Restarting: Table + 'static {
 /// and makes attempts until one succeeds. `attempt` receives the requested load factor.
 pub(super) fn build<T: Restarting>(
     kind: &dyn Kind,
-    published: Family,
+    published: impl Into<Published>,
     stream: &Stream,
     (keys, values): (View<'_, u32>, View<'_, u32>),
     options: &Options,
@@ -54,7 +104,7 @@ pub(super) fn build<T: Restarting>(
     let mut table = until_built(
         stream,
         input,
-        published,
+        published.into(),
         options.seed,
         &mut report,
         |stream, pairs, number| attempt(stream, pairs, load, number),
@@ -67,15 +117,16 @@ pub(super) fn build<T: Restarting>(
 fn until_built<T>(
     stream: &Stream,
     mut input: Input<'_>,
-    published: Family,
+    published: Published,
     seed: u64,
     report: &mut BuildReport,
     mut attempt: impl FnMut(&Stream, Pairs<'_>, Attempt) -> Result<Outcome<T>>,
 ) -> Result<T> {
     loop {
         let last = PUBLISHED + MIXED + if input.is_distinct() { GROWN } else { 0 };
-        for number in 0..last {
-            let family = if number < PUBLISHED { published } else { Family::Mixed };
+        let (mut number, mut beyond) = (0, 0);
+        while number < last {
+            let family = if number < PUBLISHED { published.family } else { Family::Mixed };
             let growth = 1.25f64.powi(number.saturating_sub(PUBLISHED + MIXED - 1) as i32);
             let seed = splitmix_at(seed, report.attempts);
             report.attempts += 1;
@@ -85,9 +136,14 @@ fn until_built<T>(
                 report.pairs = input.pairs().n as usize;
                 report.duplicates = input.dropped();
                 report.family = family.describe();
-                report.fallback = fallback(published, family, growth, report);
+                report.fallback = fallback(published.family, family, growth, beyond, report);
                 return Ok(table);
             }
+            if number == 0 {
+                beyond =
+                    published.beyond_room(stream, input.pairs(), &mut report.device_seconds)?;
+            }
+            number = if number == 0 && beyond > 0 { PUBLISHED } else { number + 1 };
         }
         let Input::AsGiven(Pairs { keys, values, .. }) = input else {
             // Every growth failed, up to 200 times the requested slots. Only a broken device gets
@@ -106,15 +162,18 @@ fn fallback(
     published: Family,
     family: Family,
     growth: f64,
+    beyond: u32,
     report: &BuildReport,
 ) -> Option<String> {
     let mut said = Vec::new();
     if family != published {
-        said.push(format!(
-            "{} could not hold the keys, {} did",
-            published.describe(),
-            family.describe()
-        ));
+        let (weak, good) = (published.describe(), family.describe());
+        let why = match (beyond, published.prime()) {
+            (0, _) | (_, None) => String::new(),
+            (1, Some(prime)) => format!(" (1 too many is equal to others modulo {prime})"),
+            (_, Some(prime)) => format!(" ({beyond} too many are equal to others modulo {prime})"),
+        };
+        said.push(format!("{weak} could not hold the keys{why}, {good} did"));
     }
     if growth > 1.0 {
         said.push(format!("{growth:.2} times the slots asked for"));

@@ -10,7 +10,7 @@
 //! `-ln(1 - load) / load` exchanges per pair at random slots (the paper's estimate). A lookup reads
 //! 1 to `functions` slots.
 use super::input::Pairs;
-use super::restarts::{self, Attempt, Outcome};
+use super::restarts::{self, Attempt, Outcome, Published};
 use super::{BuildReport, Family, Kind, Options, Table, cpu, find_args};
 use crate::device::{Buffer, Stream, View, ViewMut};
 use crate::error::{Error, Result, count32};
@@ -134,7 +134,10 @@ impl Kind for SingleLevel {
         self.check()?;
         restarts::build(
             self,
-            self.family,
+            Published::with_room(
+                self.family,
+                self.functions + self.stash.map_or(0, |(_, room)| room),
+            ),
             stream,
             (keys, values),
             options,

@@ -7,7 +7,7 @@
 //!
 //! Memory: 8 / load bytes per pair and 4 per bucket; a build temporarily takes another 12 bytes per
 //! pair. A lookup reads the seed of its bucket and one to three slots.
-use super::by_bucket::ByBucket;
+use super::by_bucket::{self, ByBucket};
 use super::input::Pairs;
 use super::restarts::{self, Attempt, Outcome};
 use super::{BuildReport, Family, Kind, Options, Table, cpu, find_args};
@@ -104,10 +104,7 @@ fn attempt_build(
     let mean = load / attempt.growth * (3 * geometry.sub_slots) as f64;
     let buckets = count32("buckets", (n as f64 / mean).ceil().max(1.0) as usize)?;
     let slots = count32("slots", buckets as usize * 3 * geometry.sub_slots as usize)?;
-    // The paper's first attempt keeps neighbours together. It and the prime are dropped together
-    // with the family.
-    let modulo = attempt.number == 0 && attempt.family == Family::Linear2009;
-    let outer = if modulo { Family::Modulo } else { attempt.family };
+    let outer = by_bucket::family(attempt);
     let bucket_of = Functions::new(outer, 1, buckets, attempt.seed);
     let inner = Inner::new(attempt.family, buckets, geometry.sub_slots, attempt.seed as u32);
 

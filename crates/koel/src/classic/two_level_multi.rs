@@ -8,7 +8,7 @@
 //! There is one bucket per 409 input pairs, repeated keys included, so the tables become sparse as
 //! keys repeat. Memory: 12 bytes per slot, with 1.41 slots per pair, and 4 per entry of the list. A
 //! lookup reads the seed of its bucket and one to three slots.
-use super::by_bucket::ByBucket;
+use super::by_bucket::{self, ByBucket};
 use super::input::Pairs;
 use super::lists::{self, ListKind, ListTable, Listed};
 use super::restarts::{Attempt, Outcome};
@@ -155,9 +155,7 @@ fn attempt(
     let mean = load / attempt.growth * f64::from(SUB_TABLES * SUB_SLOTS);
     let buckets = count32("buckets", (f64::from(n) / mean).ceil().max(1.0) as usize)?;
     let slots = count32("slots", buckets as usize * (SUB_TABLES * SUB_SLOTS) as usize)? as usize;
-    // As in the basic table: the key modulo the number of buckets first.
-    let modulo = attempt.number == 0;
-    let outer = if modulo { Family::Modulo } else { attempt.family };
+    let outer = by_bucket::family(attempt);
     let bucket_of = Functions::new(outer, 1, buckets, attempt.seed);
     let inner = Inner::new(attempt.family, buckets, SUB_SLOTS, attempt.seed as u32);
     let mut by_bucket = ByBucket::new(device, bucket_of, buckets as usize, n as usize)?;
