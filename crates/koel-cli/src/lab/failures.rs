@@ -5,7 +5,7 @@ use crate::failure::Outcome;
 use crate::output::thousands;
 use crate::{Global, device};
 use indicatif::ProgressBar;
-use koel::classic::{Duplicates, Kind, Options, SingleLevel, TwoLevel};
+use koel::classic::{Duplicates, Family, Kind, Options, SingleLevel, TwoLevel};
 use koel::{Device, DeviceKind};
 use koel_kernels::hash::mix::{mix, splitmix_at};
 use koel_lab::failures::{Build, Source, overfull_buckets};
@@ -58,8 +58,20 @@ struct BuildRow {
     n: usize,
     paper_rate: f64,
     runs: usize,
+    #[serde(flatten)]
+    seen: Seen,
+}
+/// Builds of whole tables.
+#[derive(Serialize)]
+struct Seen {
     /// Builds that restarted at least once.
     failures: usize,
+    /// Maximum number of attempts.
+    attempts: u32,
+    /// Hash family of the last table.
+    family: &'static str,
+    /// Mean device time of builds that did not restart, and of those that did, in milliseconds.
+    milliseconds: [Option<f64>; 2],
 }
 #[derive(Serialize)]
 struct Overfull {
@@ -92,17 +104,19 @@ struct Row {
 const SHAPES: [(u32, [f64; 4]); 2] = [(2, [0.35, 0.4, 0.45, 0.48]), (4, [0.8, 0.9, 0.94, 0.96])];
 
 /// Tables whose restart rates the papers state: kind, keys, fraction of builds that restarted.
-const PUBLISHED: [(&dyn Kind, usize, f64); 3] = [
+const PUBLISHED: [(&dyn Kind, usize, f64); 4] = [
     (&TwoLevel::PUBLISHED, 1_000_000, 22.0 / 25_000.0),
     (&TwoLevel::PUBLISHED, 5_000_000, 125.0 / 25_000.0),
     (&SingleLevel::PUBLISHED, 32_000_000, 0.0056),
+    // The paper's functions.
+    (&SingleLevel { family: Family::Linear2011, ..SingleLevel::PUBLISHED }, 32_000_000, 0.0056),
 ];
 /// Builds that share one set of keys if the set is large: drawing it takes longer than a build.
 /// Each build draws its own functions.
 const BUILDS_OF_KEYS: usize = 10;
 
-/// Counts how many of `runs` builds of `n` random keys, each with its own functions, restarted.
-/// `load`: the kind's own if `None`.
+/// Builds `runs` tables of `n` random keys, each with its own functions, and counts those that
+/// restarted. `load`: the kind's own if `None`.
 fn restarts(
     device: &Device,
     kind: &dyn Kind,
@@ -110,7 +124,7 @@ fn restarts(
     load: Option<f64>,
     runs: usize,
     seed: u64,
-) -> Outcome<usize> {
+) -> Outcome<Seen> {
     let stream = device.stream()?;
     let values = device.upload(&(0..n as u32).collect::<Vec<u32>>())?;
     // Distinct, and distributed as unevenly as random keys.
@@ -120,7 +134,8 @@ fn restarts(
         device.upload(&(0..n as u32).into_par_iter().map(key).collect::<Vec<u32>>())
     };
     let of_keys = if n > 10_000_000 { BUILDS_OF_KEYS } else { 1 };
-    let (mut keys, mut failures) = (keys_of(0)?, 0);
+    let mut keys = keys_of(0)?;
+    let (mut attempts, mut family, mut seconds) = (0, "", [vec![], vec![]]);
     for run in 0..runs {
         if run > 0 && run % of_keys == 0 {
             keys = keys_of(run)?;
@@ -130,9 +145,14 @@ fn restarts(
             .with_duplicates(Duplicates::Unchecked)
             .with_seed(splitmix_at(seed, run as u32));
         let table = kind.build(&stream, keys.view(), values.view(), &options)?;
-        failures += (table.report().attempts > 1) as usize;
+        let report = table.report();
+        (attempts, family) = (report.attempts.max(attempts), report.family);
+        seconds[(report.attempts > 1) as usize].push(report.device_seconds);
     }
-    Ok(failures)
+    let mean =
+        |of: &Vec<f64>| (!of.is_empty()).then(|| 1e3 * of.iter().sum::<f64>() / of.len() as f64);
+    let milliseconds = [mean(&seconds[0]), mean(&seconds[1])];
+    Ok(Seen { failures: seconds[1].len(), attempts, family, milliseconds })
 }
 
 /// Runs `koel lab failures`.
@@ -150,8 +170,8 @@ pub(super) fn run(global: &Global, args: &Args, progress: &ProgressBar) -> Outco
     if builds > 0 {
         for (kind, n, paper_rate) in PUBLISHED {
             progress.set_message(format!("{}, {} keys", kind.name(), thousands(n)));
-            let failures = restarts(&device, kind, n, None, builds, seed)?;
-            built.push(BuildRow { kind: kind.name(), n, paper_rate, runs: builds, failures });
+            let seen = restarts(&device, kind, n, None, builds, seed)?;
+            built.push(BuildRow { kind: kind.name(), n, paper_rate, runs: builds, seen });
             progress.inc(1);
         }
     }
@@ -172,10 +192,7 @@ pub(super) fn run(global: &Global, args: &Args, progress: &ProgressBar) -> Outco
     .into();
     let mut published_2011 = vec![];
     for (n, runs) in [(1 << 10, 40 * runs), (1 << 14, 10 * runs), (1 << 18, runs)] {
-        for source in [
-            Source::Family(koel::classic::Family::Linear2011),
-            Source::Family(koel::classic::Family::Mixed),
-        ] {
+        for source in [Source::Family(Family::Linear2011), Source::Family(Family::Mixed)] {
             let build = Build::published(n);
             let failures = build.failures(source, &keys::ALL[0], runs, seed);
             published_2011.push(Restarts {
@@ -232,11 +249,33 @@ fn text(report: &Report) -> String {
     let mut text = String::new();
     if !report.built.is_empty() {
         let row = |r: &BuildRow| {
-            let rate = percent(r.failures as f64 / r.runs as f64);
-            vec![r.kind.to_owned(), thousands(r.n), percent(r.paper_rate), rate, thousands(r.runs)]
+            let rate = percent(r.seen.failures as f64 / r.runs as f64);
+            let [once, again] =
+                r.seen.milliseconds.map(|ms| ms.map_or("-".into(), |ms| format!("{ms:.3}")));
+            vec![
+                r.kind.to_owned(),
+                thousands(r.n),
+                percent(r.paper_rate),
+                rate,
+                thousands(r.runs),
+                once,
+                again,
+                r.seen.attempts.to_string(),
+                r.seen.family.to_owned(),
+            ]
         };
         let rows = report.built.iter().map(row).collect::<Vec<_>>();
-        let heading = ["whole tables", "keys", "paper", "restarts here", "runs"];
+        let heading = [
+            "whole tables",
+            "keys",
+            "paper",
+            "restarts here",
+            "runs",
+            "ms: one attempt",
+            "more",
+            "most attempts",
+            "last functions",
+        ];
         text.push_str(&format!("Built on {}\n{}\n", report.device, table(&heading, &rows)));
     }
     text.push_str("2009: buckets that get more than 512 keys, 409 on average\n");
@@ -333,9 +372,11 @@ mod tests {
     fn whole_tables_that_are_too_full_begin_again() -> Outcome<()> {
         let device = Device::cpu_with_threads(2)?;
         let restarts = |load| restarts(&device, &SingleLevel::PUBLISHED, 1000, Some(load), 200, 1);
-        assert_eq!(restarts(0.5)?, 0);
+        assert_eq!(restarts(0.5)?.failures, 0);
         // About 20 are expected.
-        assert!(restarts(0.97)? > 0);
+        let seen = restarts(0.97)?;
+        assert!(seen.failures > 0 && seen.attempts > 1);
+        assert!(seen.milliseconds.iter().all(Option::is_some));
         Ok(())
     }
 }

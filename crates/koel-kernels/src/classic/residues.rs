@@ -3,10 +3,10 @@ use koel_simt::{Buf, In, Thread, kernel};
 
 /// Writes the remainder of each key. `prime` is at least 1.
 #[kernel(image = CLASSIC, threads = 256, independent)]
-pub fn residues(t: Thread, n: u32, prime: u32, keys: In<u32>, residues: Buf<u32>) {
+pub fn residues(t: Thread, n: u32, prime: u32, keys: In<u32>, out: Buf<u32>) {
     let i = t.global_id();
     if i < n {
-        residues.store(i, keys.get_stream(i) % if prime == 0 { 1 } else { prime });
+        out.store(i, keys.get_stream(i) % if prime == 0 { 1 } else { prime });
     }
 }
 

@@ -69,7 +69,7 @@ pub fn nearest(nodes: u32, node: impl Fn(u32) -> (f32, f32), (u, v): (f32, f32))
 /// Returns the key of a cell, or [`NO_CELL`] if it or a neighbour is out of [`REACH`].
 #[inline(always)]
 pub fn key_of((u, v): (i32, i32)) -> u32 {
-    let inside = |i: i32| i >= 2 - REACH && i < REACH - 2;
+    let inside = |i: i32| (2 - REACH..REACH - 2).contains(&i);
     if inside(u) && inside(v) {
         (v.wrapping_add(REACH) as u32) << 16 | u.wrapping_add(REACH) as u32
     } else {

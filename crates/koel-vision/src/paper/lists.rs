@@ -147,7 +147,7 @@ pub(super) struct Lists {
 /// other is the host's list of bases.
 pub(super) enum Numbers {
     /// Hash table.
-    Hashed(Map),
+    Hashed(Box<Map>),
     /// Names in ascending order, and their numbers.
     Sorted(Buffer<u32>, Buffer<u32>),
 }
@@ -156,7 +156,7 @@ impl Numbers {
         let (device, n) = (stream.device(), names.len());
         let numbers = (0..n as u32).collect::<Vec<u32>>();
         if lookup != Lookup::BinarySearch {
-            return Map::build(device, names, &numbers).map(Numbers::Hashed);
+            return Ok(Numbers::Hashed(Box::new(Map::build(device, names, &numbers)?)));
         }
         let (mut sorted, mut order) = (device.alloc(n)?, device.alloc(n)?);
         let (names, numbers) = (device.upload(names)?, device.upload(&numbers)?);

@@ -5,12 +5,15 @@ use super::measure::{Lab, keys_axis, milliseconds, mops, rate};
 use super::published_2009::multiplicities;
 use crate::bench::contenders::map::Map;
 use crate::failure::Outcome;
+use koel::Buffer;
 use koel::classic::{
     Kind, ListKind, SingleLevel, SingleLevelCompacting, SingleLevelMulti, Sorted, SortedMulti,
     TwoLevel, TwoLevelCompacting, TwoLevelMulti,
 };
+use koel::device::Element;
 use koel_kernels::classic::strided::strided_updates;
 use koel_lab::theory;
+use koel_simt::Scalar;
 
 /// Load at 1.42 slots per pair, as in the two-level table.
 const LOAD_142: f64 = 1.0 / 1.42;
@@ -107,49 +110,79 @@ pub(super) fn figure_4_6(lab: &Lab) -> Outcome<Vec<Chart>> {
     against_multiplicity(lab, "2011, figure 4.6: multi-value", &kinds)
 }
 
+/// Strided updates of an array in device memory.
+struct Updates {
+    /// Number of updates; at most a quarter of the words.
+    n: u32,
+    /// 1 for loads and stores, 0 for atomic exchanges.
+    plain: u32,
+}
+impl Updates {
+    /// Returns the fastest time of an update, in nanoseconds. The number of words is a power of
+    /// two.
+    fn nanoseconds<W: Element + Scalar + From<u32>>(
+        &self,
+        lab: &Lab,
+        stride: u32,
+        words: &mut Buffer<W>,
+    ) -> Outcome<f64> {
+        let (stream, mask) = (&lab.stream, words.len() as u32 - 1);
+        let mut best = f64::MAX;
+        for _ in 0..=lab.runs {
+            let words = words.view_mut().arg("words", stream)?;
+            let (n, plain, grid) = (self.n, self.plain, self.n.div_ceil(256));
+            let ((), seconds) = stream.time(|| {
+                // SAFETY: the mask keeps the index below the number of words, a power of two.
+                unsafe { strided_updates::launch(stream, grid, n, stride, mask, plain, words) }
+            })?;
+            best = best.min(seconds / f64::from(n) * 1e9);
+        }
+        Ok(best)
+    }
+    /// Returns million updates per second against the stride in words.
+    fn against_stride<W: Element + Scalar + From<u32>>(
+        &self,
+        lab: &Lab,
+    ) -> Outcome<Vec<(f64, f64)>> {
+        let mut words = lab.stream.device().alloc::<W>(4 * self.n as usize)?;
+        words.view_mut().fill_bytes(0, &lab.stream)?;
+        let strides = 0..=self.n.ilog2() - 2;
+        let point = |shift: u32| {
+            // Odd, so that no word repeats.
+            let stride = if shift == 0 { 1 } else { (1u32 << shift) | 1 };
+            let nanoseconds = self.nanoseconds(lab, stride, &mut words)?;
+            Ok((f64::from(1 << shift), 1e3 / nanoseconds))
+        };
+        strides.map(point).collect()
+    }
+}
+
 /// Updates at a stride, and construction rates: measured, and predicted from those updates by the
 /// paper's model.
 pub(super) fn figure_4_7(lab: &Lab) -> Outcome<Vec<Chart>> {
     let (stream, device) = (&lab.stream, lab.stream.device());
     let power = (lab.most + 4).min(26);
+    let n = 1u32 << (power - 2);
     let mut words = device.alloc::<u64>(1 << power)?;
     words.view_mut().fill_bytes(0, stream)?;
-    let n = 1u32 << (power - 2).min(lab.most + 2);
-    let mut nanoseconds = |stride: u32| -> Outcome<f64> {
-        let mut best = f64::MAX;
-        for _ in 0..=lab.runs {
-            let words = words.view_mut().arg("words", stream)?;
-            let grid = n.div_ceil(strided_updates::SPEC.threads);
-            let ((), seconds) = stream.time(|| {
-                // SAFETY: the mask keeps the index below the number of words, a power of two.
-                unsafe { strided_updates::launch(stream, grid, n, stride, (1 << power) - 1, words) }
-            })?;
-            best = best.min(seconds / f64::from(n) * 1e9);
-        }
-        Ok(best)
-    };
+    let of = |plain: u32| Updates { n, plain };
     let mut updates = vec![];
-    for shift in 0..=power - 4 {
-        // Odd, so that no word repeats.
-        let stride = (1u32 << shift) | 1;
-        updates
-            .push((f64::from(1 << shift), 1e3 / nanoseconds(if shift == 0 { 1 } else { stride })?));
+    for (name, points) in [
+        ("exchanges, 64 bits", of(0).against_stride::<u64>(lab)?),
+        ("exchanges, 32 bits", of(0).against_stride::<u32>(lab)?),
+        ("loads and stores, 64 bits", of(1).against_stride::<u64>(lab)?),
+        ("loads and stores, 32 bits", of(1).against_stride::<u32>(lab)?),
+    ] {
+        updates.push(Series::new(name, updates.len(), Look::Line, points));
     }
-    let scattered = nanoseconds(0x9E37_79B1)?;
+    let scattered = of(0).nanoseconds(lab, 0x9E37_79B1, &mut words)?;
     let mut coalesced = f64::MAX;
     for _ in 0..=lab.runs {
         let ((), seconds) = stream.time(|| words.view_mut().fill_bytes(0, stream))?;
         coalesced = coalesced.min(seconds / f64::from(1u32 << power) * 1e9);
     }
-    let updates = vec![
-        Series::new("exchanges", 0, Look::Line, updates.clone()),
-        Series::new(
-            "at random",
-            7,
-            Look::Dashed,
-            updates.iter().map(|(x, _)| (*x, 1e3 / scattered)).collect(),
-        ),
-    ];
+    let at_random = (0..=power - 4).map(|shift| (f64::from(1 << shift), 1e3 / scattered));
+    updates.push(Series::new("at random", 7, Look::Dashed, at_random.collect()));
 
     // T = -m ln(1 - N/m) T_scattered + (m + N) T_coalesced.
     let keys = 1usize << lab.most;
@@ -165,10 +198,10 @@ pub(super) fn figure_4_7(lab: &Lab) -> Outcome<Vec<Chart>> {
         Series::new("measured", 0, Look::Line, measured),
         Series::new("2011 model", 7, Look::Dashed, model),
     ];
-    let stride = Axis::new("stride in words of 8 bytes (logarithmic)", Scale::Log);
+    let stride = Axis::new("stride in words (logarithmic)", Scale::Log);
     let space = Axis::new("slots per pair", Scale::From(1.0));
     let million = Axis::new("million updates per second", Scale::From(0.0));
-    let subtitle = format!("an array of {} MB", 8 << power >> 20);
+    let subtitle = format!("arrays of {} words", short_number(f64::from(1u32 << power)));
     let costs = format!(
         "{} pairs; model with {scattered:.3} ns per exchange, {coalesced:.4} ns per word in order",
         short_number(keys as f64)
