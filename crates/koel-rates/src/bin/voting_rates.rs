@@ -1,11 +1,11 @@
 //! Votes of geometric hashing as published, with hash tables and with sorted lists: the comparison of
 //! Alcantara et al. 2009, Table 1.
 //!
-//! `cargo run --release -p koel-rates --bin voting_rates -- [cpu|cuda] [RUNS]` prints lines of JSON:
-//! milliseconds for a model's table and for the votes of all bases of a scene, from host memory to
-//! hypotheses there; the median of `RUNS`. The model is a photograph with as many of its edges as
-//! give the paper's numbers of entries, the scene another with 1,500 bases. Every method must return
-//! the same hypotheses.
+//! `cargo run --release -p koel-rates --bin voting_rates -- [cpu|cuda] [RUNS] [BASES]` prints lines
+//! of JSON: milliseconds for a model's table and for the votes of all bases of a scene, from host
+//! memory to hypotheses there; the median of `RUNS`. The model is a photograph with as many of its
+//! edges as give the paper's numbers of entries, the scene another with `BASES` bases (1,500).
+//! Every method must return the same hypotheses.
 use koel::Device;
 use koel_rates::{decimals, print_provenance, row};
 use koel_vision::paper::{BasisRules, Lookup, PaperOptions, Point, PointSet, Side, Voting, vote};
@@ -26,13 +26,14 @@ fn main() -> Result<()> {
         None => Device::best()?,
         Some(other) => return Err(format!("expected cpu or cuda, found {other}").into()),
     };
-    let runs = args.get(1).map_or(Ok(7), |runs| runs.parse::<usize>())?.max(1);
+    let number = |i: usize, default| args.get(i).map_or(Ok(default), |n| n.parse::<usize>());
+    let (runs, bases) = (number(1, 7)?.max(1), number(2, 1500)?);
     print_provenance(&device);
     let image = |name: &str, bytes: &[u8]| decode(bytes, Path::new(name), u64::MAX);
     let model = image("box_in_scene", include_bytes!("../../../../assets/box_in_scene.jpg"))?.grey;
     let scene = image("box", include_bytes!("../../../../assets/box.jpg"))?.grey;
     for points in POINTS {
-        compare(&device, points, (&model, &scene), runs)?;
+        compare(&device, points, bases, (&model, &scene), runs)?;
     }
     Ok(())
 }
@@ -41,6 +42,7 @@ fn main() -> Result<()> {
 fn compare(
     device: &Device,
     points: usize,
+    bases: usize,
     (model, scene): (&Grey, &Grey),
     runs: usize,
 ) -> Result<()> {
@@ -51,7 +53,7 @@ fn compare(
         .with_apart(5.0)
         // Each pair of points is one basis here and two in the paper.
         .with_rules(BasisRules::default().with_chance(2.0 / 3.0).with_lengths((40.0, 500.0)))
-        .with_bases((usize::MAX >> 8, 1500));
+        .with_bases((usize::MAX >> 8, bases));
     let set = |image, side| PointSet::of_image(&stream, image, 1.0, side, &options);
     let (model, scene) = (set(model, Side::Model)?.points, set(scene, Side::Scene)?.points);
     let mut expected: Option<Voting> = None;
