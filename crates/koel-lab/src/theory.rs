@@ -64,6 +64,45 @@ pub fn overfull(keys: f64, buckets: f64, limit: u32) -> f64 {
     -(buckets * (-at_least(keys / buckets, limit + 1)).ln_1p()).exp_m1()
 }
 
+/// Returns the expected number of residue classes modulo `modulus` that have more than `most` of
+/// `keys` distinct random 32-bit keys.
+///
+/// Functions of a key's residue give such a class `most` slots if a table has `most` functions:
+/// one class is enough to make every build fail, whatever constants are drawn. The classes of keys
+/// that also share a bucket, if buckets are chosen by the key modulo their number, are those modulo
+/// the product of both numbers (Chinese remainders; the prime must not divide the number).
+pub fn crowded_classes(keys: f64, modulus: u64, most: u32) -> f64 {
+    const KEYS: u64 = 1 << 32;
+    // The classes of the smallest residues have one member more.
+    let (members, larger) = (KEYS / modulus, KEYS % modulus);
+    let crowded = |members| drawn_at_least(KEYS as f64, members as f64, keys, most + 1);
+    larger as f64 * crowded(members + 1) + (modulus - larger) as f64 * crowded(members)
+}
+
+/// Returns the probability that `drawn` of `all` things, drawn without replacement, contain at
+/// least `least` of `marked` ones (hypergeometric distribution).
+fn drawn_at_least(all: f64, marked: f64, drawn: f64, least: u32) -> f64 {
+    let j = f64::from(least);
+    if j > marked.min(drawn) {
+        return 0.0;
+    }
+    // Exactly `least`: choose them, then the rest of the marked ones among what is not drawn.
+    let mut log = 0.0;
+    for i in (0..least).map(f64::from) {
+        log += ((marked - i) / (i + 1.0)).ln() + ((drawn - i) / (all - i)).ln();
+    }
+    for i in (0..(marked - j) as u32).map(f64::from) {
+        log += ((all - drawn - i) / (all - j - i)).ln();
+    }
+    let (mut term, mut sum, mut i) = (log.exp(), 0.0, j);
+    while term > 1e-18 * sum {
+        sum += term;
+        term *= (marked - i) * (drawn - i) / ((i + 1.0) * (all - drawn - marked + i + 1.0));
+        i += 1.0;
+    }
+    sum
+}
+
 /// The smallest tables of the 2011 paper, in slots per pair, for two functions and more.
 pub const PRACTICAL_2011: [f64; 4] = [2.1, 1.1, 1.03, 1.02];
 
@@ -124,6 +163,33 @@ mod tests {
                 "{keys}: {expected} expected, {seen} seen"
             );
         }
+    }
+
+    /// Ten things, four marked, five drawn: (4 * 15 + 1 * 6) / 252 have three marked ones or more.
+    #[test]
+    fn draws_without_replacement() {
+        for (least, ways) in [(0, 252.0), (1, 246.0), (2, 186.0), (3, 66.0), (4, 6.0), (5, 0.0)] {
+            let found = drawn_at_least(10.0, 4.0, 5.0, least);
+            assert!((found - ways / 252.0).abs() < 1e-12, "{least}: {found}");
+        }
+    }
+
+    /// Sparse keys: the binomial coefficient times a power of the density, within a few per cent.
+    #[test]
+    fn classes_of_the_published_primes() {
+        let (p, n) = (334_214_459u64, 32e6f64);
+        let density = n / 2f64.powi(32);
+        let larger = (1u64 << 32) - 12 * p;
+        let fives = larger as f64 * 1287.0 + (p - larger) as f64 * 792.0;
+        let leading = fives * density.powi(5) * (1.0 - density).powi(8);
+        let found = crowded_classes(n, p, 4);
+        assert!(found > leading && found < 1.03 * leading, "{found}, {leading}");
+        // The paper's 5 million keys, 2 or 3 per class of 1900813: a quarter of the classes have
+        // four or more. By the key modulo the buckets, a class and bucket share one key.
+        let found = crowded_classes(5e6, 1_900_813, 3) / 1_900_813.0;
+        let poisson = at_least(5e6 / 1_900_813.0, 4);
+        assert!((found - poisson).abs() < 1e-3, "{found}, {poisson}");
+        assert_eq!(crowded_classes(5e6, 1_900_813 * 12_225, 3), 0.0);
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Experiments against theory, at small sizes, within the tolerance that each test states.
+use koel_kernels::hash::Family;
 use koel_lab::failures::{Build, Source, overfull_buckets};
+use koel_lab::rounds::{self, Limits, MEAN_KEYS, MOST_KEYS, Rounds};
 use koel_lab::sweep::{Chains, Shape, chains, largest_loads};
-use koel_lab::{Method, keys, theory};
+use koel_lab::{Method, keys, probes, residues, stash, theory};
 
 fn median(loads: &[f64]) -> f64 {
     loads[(loads.len() - 1) / 2]
@@ -78,10 +80,13 @@ fn linear_functions_break_where_mixing_does_not() {
     let build = Build { limit: 500, ..Build::published(6000) };
     let [random, .., twelve] = keys::ALL;
     let failures = |source, set: &keys::KeySet| build.failures(source, set, 20, 1);
-    use koel_kernels::hash::Family::{Linear2011, Mixed};
-    assert_eq!(failures(Source::Family(Mixed), &random), 0);
-    assert_eq!(failures(Source::Family(Mixed), &twelve), 0);
-    assert_eq!(failures(Source::Family(Linear2011), &twelve), 20, "twelve keys share four slots");
+    assert_eq!(failures(Source::Family(Family::Mixed), &random), 0);
+    assert_eq!(failures(Source::Family(Family::Mixed), &twelve), 0);
+    assert_eq!(
+        failures(Source::Family(Family::Linear2011), &twelve),
+        20,
+        "twelve keys share four slots"
+    );
     // Chains of two: nearly every build fails.
     let hopeless = Build { limit: 2, ..build };
     assert!(hopeless.failures(Source::Multiplicative, &random, 10, 1) == 10);
@@ -94,4 +99,71 @@ fn buckets_are_overfull_as_often_as_estimated() {
     let expected = 300.0 * theory::overfull(n as f64, 300.0, 512);
     let seen = overfull_buckets(n, 300, 1) as f64;
     assert!((seen - expected).abs() <= 4.0 * expected.sqrt() + 1.0, "{seen}, expected {expected}");
+}
+
+/// The 2009 paper: 5.5 rounds on average (tolerance: 0.5), few buckets need a second seed, and
+/// hardly any a third. Full buckets need more rounds.
+#[test]
+fn buckets_take_as_many_rounds_as_in_2009() {
+    let n = 500;
+    let random = keys::ALL[0].keys(n * MEAN_KEYS, 1);
+    let average = rounds::spread(&random, n);
+    let full = random.chunks_exact(MOST_KEYS).map(<[u32]>::to_vec).collect::<Vec<_>>();
+    for family in [Family::Mixed, Family::Linear2009] {
+        let rounds = |buckets: &[Vec<u32>], limits| {
+            Rounds::of(&rounds::build_all(buckets, family, limits, 1), limits)
+        };
+        let found = rounds(&average, Limits::PUBLISHED);
+        assert!((found.mean - 5.5).abs() < 0.5, "{family:?}: {found:?}");
+        assert!(found.reseeded * 20 < n && found.failed == 0 && found.most <= 25, "{found:?}");
+        assert!(found.mean_of_all_seeds >= found.mean);
+        assert!(rounds(&full, Limits::PUBLISHED).mean > 1.5 * found.mean, "{family:?}");
+        let patient = rounds(&average, Limits::NO_RESEED);
+        assert!(patient.reseeded == 0 && patient.mean >= found.mean, "{family:?}: {patient:?}");
+        assert!(patient.built + patient.failed == n && patient.failed <= found.reseeded);
+    }
+}
+
+/// Reads of present keys that `docs/papers.md` states (tolerance: 0.03), and of absent keys that
+/// stop at an empty slot: each slot is read if all before it are full.
+#[test]
+fn lookups_read_as_many_slots_as_stated() {
+    for (functions, load, present) in [(4, 0.8, 1.92), (4, 1.0 / 1.42, 1.70), (3, 0.8, 1.78)] {
+        let found = probes::single_level(functions, 1 << 16, load, 1);
+        assert!((found.present - present).abs() < 0.03, "{functions}, {load}: {found:?}");
+        assert_eq!(found.absent, f64::from(functions));
+        let until_empty = (0..functions as i32).map(|f| load.powi(f)).sum::<f64>();
+        assert!((found.absent_until_empty - until_empty).abs() < 0.03, "{found:?}");
+    }
+    let buckets = rounds::spread(&keys::ALL[0].keys(100 * MEAN_KEYS, 1), 100);
+    let built = rounds::build_all(&buckets, Family::Mixed, Limits::PUBLISHED, 1);
+    let found = probes::two_level(&built.into_iter().flatten().collect::<Vec<_>>());
+    assert!((found.factor() - 3.0 / 1.82).abs() < 0.03, "{found:?}");
+}
+
+/// Fewer keys are stashed with longer chains and at lower loads; none at 1.25 N within 7 lg n.
+#[test]
+fn stashes_shrink_with_the_limit() {
+    let stashed = |load, limit| stash::fill(4, 1 << 16, load, limit, 1);
+    for load in [0.8, 0.9, 0.95] {
+        let by_limit = [8, 32, 128].map(|limit| stashed(load, limit).stashed);
+        assert!(by_limit.is_sorted_by(|a, b| a > b || b == &0), "load {load}: {by_limit:?}");
+    }
+    assert!(stashed(0.95, 32).stashed > stashed(0.9, 32).stashed);
+    let none = stashed(0.8, 109);
+    assert_eq!((none.stashed, none.array_reads, none.table_reads), (0, 0.0, 0.0));
+}
+
+/// Drawn keys share residues as often as estimated, within 5 standard deviations.
+#[test]
+fn residues_coincide_as_often_as_estimated() {
+    for (n, modulus, most) in
+        [(1_000_000, 1_900_813, 3), (1_000_000, 334_214_459, 1), (4_000_000, 334_214_459, 2)]
+    {
+        let expected = theory::crowded_classes(f64::from(n), modulus, most);
+        let drawn = keys::ALL[0].keys(n as usize, 0x5EED_0001);
+        let seen = residues::crowded(&residues::class_sizes(drawn, modulus), most) as f64;
+        let tolerance = 5.0 * expected.sqrt() + 1.0;
+        assert!((seen - expected).abs() < tolerance, "{n}, {modulus}: {seen}, not {expected}");
+    }
 }

@@ -1,4 +1,9 @@
-//! `koel lab chains`: lengths of eviction chains as a table fills.
+//! `koel lab chains`: lengths of eviction chains as a table fills, rounds of simultaneous claims, and
+//! slots that lookups read.
+mod probes;
+mod rounds;
+mod stash;
+
 use super::chart::{Axis, Chart, Look, Scale, Series};
 use super::{Common, Findings, table};
 use crate::failure::{Failure, Outcome};
@@ -9,8 +14,8 @@ use koel_lab::{Method, theory};
 use rayon::prelude::*;
 use serde::Serialize;
 
-/// Measure eviction chains against load: median, 99.9 %, longest, and exchanges per key next to the
-/// 2011 estimate
+/// Count exchanges against load (median, 99.9 %, longest, per key), rounds of the 2009 build, slots
+/// that lookups read, and stashed keys
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
     #[command(flatten)]
@@ -30,6 +35,12 @@ pub(super) struct Args {
         value_parser = clap::value_parser!(u32).range(1..=1 << 20)
     )]
     limit: u32,
+    /// Buckets of the 2009 paper to build
+    #[arg(
+        long, value_name = "N", default_value_t = 10_000,
+        value_parser = clap::value_parser!(u32).range(1..=1 << 20)
+    )]
+    buckets: u32,
 }
 
 /// Ways to insert: name, method, and whether new keys start with a random function.
@@ -43,6 +54,12 @@ const WAYS: [(&str, Method, bool); 4] = [
 #[derive(Serialize)]
 struct Report {
     rows: Vec<Row>,
+    /// The bucket builds of the 2009 paper.
+    rounds: Vec<rounds::Row>,
+    /// Slots read per lookup.
+    probes: Vec<probes::Row>,
+    /// Stashed keys.
+    stash: Vec<stash::Row>,
     slots: u32,
     limit: u32,
     seed: u64,
@@ -81,7 +98,7 @@ pub(super) fn run(seed: u64, args: &Args, progress: &ProgressBar) -> Outcome<Fin
         .iter()
         .flat_map(|&functions| WAYS.map(|way| (functions, way)))
         .collect::<Vec<_>>();
-    progress.set_length(runs.len() as u64);
+    progress.set_length(runs.len() as u64 + 3);
     let one = |&(functions, (method, how, random_start)): &(u32, (&'static str, Method, bool))| {
         let found =
             chains(functions, how, random_start, args.slots, &loads(functions), args.limit, seed);
@@ -100,7 +117,13 @@ pub(super) fn run(seed: u64, args: &Args, progress: &ProgressBar) -> Outcome<Fin
         found.into_iter().map(row).collect::<Vec<Row>>()
     };
     let rows = runs.par_iter().flat_map_iter(one).collect::<Vec<Row>>();
-    let report = Report { rows, slots: args.slots, limit: args.limit, seed };
+    let (rounds, built) = rounds::measure(args.buckets as usize, seed);
+    progress.inc(1);
+    let probes = probes::measure(&built, args.slots, seed);
+    progress.inc(1);
+    let stash = stash::measure(args.slots, seed);
+    progress.inc(1);
+    let report = Report { rows, rounds, probes, stash, slots: args.slots, limit: args.limit, seed };
     Findings::new(text(&report, &args.functions), &report, figures(&report, &args.functions))
 }
 
@@ -129,6 +152,9 @@ fn text(report: &Report, functions: &[u32]) -> String {
             text.push_str(&format!("\n{functions} functions, {way}\n{}", table(&heading, &rows)));
         }
     }
+    text.push_str(&rounds::text(&report.rounds));
+    text.push_str(&probes::text(&report.probes));
+    text.push_str(&stash::text(&report.stash));
     text
 }
 

@@ -1,4 +1,6 @@
-//! `koel lab failures`: how often builds restart.
+//! `koel lab failures`: how often builds restart, and which can never succeed.
+mod residues;
+
 use super::chart::{Axis, Chart, Look, Scale, Series};
 use super::{Common, Findings, table};
 use crate::failure::Outcome;
@@ -13,7 +15,8 @@ use koel_lab::{keys, theory};
 use rayon::prelude::*;
 use serde::Serialize;
 
-/// Measure restart rates next to the papers', and for each family of hash functions
+/// Measure restart rates next to the papers', and for each family of hash functions; count keys that
+/// make every build fail
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
     #[command(flatten)]
@@ -46,6 +49,8 @@ struct Report {
     published_2009: Vec<Overfull>,
     /// The single-level table with four functions, 1.25 slots per key and chains of at most 7 lg N.
     published_2011: Vec<Restarts>,
+    /// Keys that are equal modulo the papers' primes.
+    residues: Vec<residues::Row>,
     /// Hash families and key sets.
     rows: Vec<Row>,
     n: u32,
@@ -164,7 +169,9 @@ pub(super) fn run(global: &Global, args: &Args, progress: &ProgressBar) -> Outco
     let sources = Source::all().collect::<Vec<_>>();
     let shapes = SHAPES.iter().map(|(_, loads)| loads.len()).sum::<usize>();
     let whole_tables = if builds > 0 { PUBLISHED.len() } else { 0 };
-    progress.set_length((whole_tables + 4 + 6 + keys::ALL.len() * sources.len() * shapes) as u64);
+    progress.set_length(
+        (whole_tables + 4 + 6 + keys::ALL.len() * sources.len() * shapes) as u64 + residues::STEPS,
+    );
     let runs = args.runs as usize;
     let mut built = vec![];
     if builds > 0 {
@@ -205,6 +212,7 @@ pub(super) fn run(global: &Global, args: &Args, progress: &ProgressBar) -> Outco
             progress.inc(1);
         }
     }
+    let residues = residues::measure(runs, seed, || progress.inc(1));
     let mut rows = vec![];
     for set in &keys::ALL {
         for source in &sources {
@@ -227,6 +235,7 @@ pub(super) fn run(global: &Global, args: &Args, progress: &ProgressBar) -> Outco
         device: device.name(),
         published_2009,
         published_2011,
+        residues,
         rows,
         n: args.n,
         runs: args.runs,
@@ -300,6 +309,7 @@ fn text(report: &Report) -> String {
     };
     let rows = report.published_2011.iter().map(row).collect::<Vec<_>>();
     text.push_str(&table(&["keys", "functions", "restarts", "runs"], &rows));
+    text.push_str(&residues::text(&report.residues));
     for (functions, loads) in SHAPES {
         for set in &keys::ALL {
             let mut heading = vec![set.name.to_owned()];
