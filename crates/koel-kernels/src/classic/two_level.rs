@@ -1,5 +1,6 @@
 //! The two-level cuckoo table of Alcantara et al. 2009: buckets of at most 512 (or 1024) pairs.
-//! Each bucket is a cuckoo table of three sub-tables that one block builds in shared memory.
+//! Each bucket is a cuckoo table of three sub-tables that one block builds in shared memory. With
+//! two functions from keys to buckets, a key goes to the less loaded of two buckets.
 //!
 //! Kernels in build order: count, (scan), scatter, build; then find.
 use super::{BucketsIn, BucketsOut, EMPTY, PairsIn, Queries, holds, key_of, pair, status};
@@ -59,14 +60,21 @@ impl Inner {
 pub struct CountsOut {
     /// Number of keys in each bucket. The caller clears it.
     pub counts: Buf<u32>,
-    /// Rank of each key within its bucket.
+    /// Rank of each key within its bucket, and [`SECOND`] if the second function gives the bucket.
     pub offsets: Buf<u32>,
     /// The words of [`status`]. The caller clears them.
     pub status: Buf<u32>,
 }
 
+/// Marks the rank of a key in the bucket that the second of two functions gives.
+pub const SECOND: u32 = 1 << 31;
+
 /// Counts the keys of each bucket and writes the rank of each key within its bucket. Counts a
-/// failure for a bucket of more than `limit` keys.
+/// failure for every key above the `limit` of its bucket. The grid may have fewer threads than
+/// keys.
+///
+/// With two functions, a key takes the bucket that has fewer keys when the thread looks, and the
+/// other one if the first has filled up meanwhile.
 #[kernel(image = CLASSIC, threads = 256, independent)]
 pub fn two_level_count(
     t: Thread,
@@ -77,14 +85,34 @@ pub fn two_level_count(
     out: CountsOut,
 ) {
     let CountsOut { counts, offsets, status } = out;
-    let i = t.global_id();
-    if i >= n {
-        return;
-    }
-    let offset = counts.fetch_add(bucket_of.slot(0, keys.get_stream(i)), 1);
-    offsets.store_stream(i, offset);
-    if offset == limit {
-        status.fetch_add(status::FAILED, 1);
+    let has_choice = bucket_of.count() > 1;
+    let mut i = t.global_id();
+    while i < n {
+        let key = keys.get_stream(i);
+        let (mut offset, mut settled) = (0, false);
+        while !settled {
+            let (mut bucket, mut least, mut mark, mut f) = (0, u32::MAX, 0, 0);
+            while f < bucket_of.count() {
+                let other = bucket_of.slot(f, key);
+                let load = if has_choice { counts.load_relaxed(other) } else { 0 };
+                if load < least {
+                    (bucket, least, mark) = (other, load, f * SECOND);
+                }
+                f += 1;
+            }
+            let rank = counts.fetch_add(bucket, 1);
+            // Ranks from the limit on are never valid, so the count of a full bucket can be taken
+            // back: it stays at the limit or above, and this key will not choose it again.
+            settled = rank < limit || !has_choice || least >= limit;
+            if !settled {
+                counts.fetch_add(bucket, u32::MAX);
+            } else if rank >= limit {
+                status.fetch_add(status::FAILED, 1);
+            }
+            offset = rank | mark;
+        }
+        offsets.store_stream(i, offset);
+        i = i.saturating_add(t.grid_dim() * t.block_dim());
     }
 }
 
@@ -102,8 +130,11 @@ pub fn two_level_scatter(
     if i >= pairs.n {
         return;
     }
-    let key = pairs.keys.get_stream(i);
-    let at = starts.get(bucket_of.slot(0, key)) + offsets.get_stream(i);
+    let (key, mut rank, mut f) = (pairs.keys.get_stream(i), offsets.get_stream(i), 0);
+    if bucket_of.count() > 1 {
+        (rank, f) = (rank & !SECOND, rank / SECOND);
+    }
+    let at = starts.get(bucket_of.slot(f, key)) + rank;
     together.store(at, pair(key, pairs.values.get_stream(i)));
 }
 
@@ -216,7 +247,7 @@ fn clear(t: Thread, threads: u32, owners: Shared<u32>, sub_slots: u32) {
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct TwoLevelRef {
-    /// Hash function from keys to buckets.
+    /// One or two hash functions from keys to buckets.
     pub bucket_of: Functions,
     /// Placement of keys within buckets.
     pub inner: Inner,
@@ -228,7 +259,7 @@ pub struct TwoLevelRef {
     pub all_ones: u32,
 }
 
-/// Looks up query `i`.
+/// Looks up query `i` in the buckets of its key.
 #[kernel(image = CLASSIC, threads = 128, independent)]
 pub fn two_level_find(t: Thread, table: TwoLevelRef, queries: Queries) {
     let inner = table.inner;
@@ -237,16 +268,19 @@ pub fn two_level_find(t: Thread, table: TwoLevelRef, queries: Queries) {
         return;
     }
     let key = queries.keys.get_stream(i);
-    let b = table.bucket_of.slot(0, key);
-    let seed = table.seeds.get(b);
-    let (mut hit, mut j) = (None, 0);
-    while j < SUB_TABLES {
-        let e = table.slots.get(inner.place(j, b, inner.slot(j, key, seed)));
-        if holds(e, key) {
-            hit = Some(e);
-            break;
+    let (mut hit, mut f) = (None, 0);
+    while f < table.bucket_of.count() && hit.is_none() {
+        let b = table.bucket_of.slot(f, key);
+        let (seed, mut j) = (table.seeds.get(b), 0);
+        while j < SUB_TABLES {
+            let e = table.slots.get(inner.place(j, b, inner.slot(j, key, seed)));
+            if holds(e, key) {
+                hit = Some(e);
+                break;
+            }
+            j += 1;
         }
-        j += 1;
+        f += 1;
     }
     if hit.is_none() && table.all_ones != 0 && key == u32::MAX {
         hit = Some(EMPTY);

@@ -159,6 +159,7 @@ pub trait Kind: Send + Sync {
 pub fn kinds() -> &'static [&'static dyn Kind] {
     &[
         &TwoLevel::PUBLISHED,
+        &TwoLevel::TWO_CHOICES,
         &SingleLevel::PUBLISHED,
         &TwoKernel::PUBLISHED,
         &Sorted,

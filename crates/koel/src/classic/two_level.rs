@@ -5,15 +5,21 @@
 //! own. The first sub-tables of all buckets are contiguous, followed by the second and the third
 //! ones. The paper's variant with buckets of 1024 pairs serves loads above 0.71.
 //!
+//! Two of the paper's suggestions for future work are options. With two choices, a key goes to the
+//! less loaded of two buckets: buckets differ little, so they may be fuller (478 pairs of 512 on
+//! average) and hardly ever overflow.
+//!
 //! Memory: 8 / load bytes per pair and 4 per bucket; a build temporarily takes another 12 bytes per
-//! pair. A lookup reads the seed of its bucket and one to three slots.
+//! pair. A lookup reads the seed of its bucket and one to three slots; with two choices, up to two
+//! seeds and six slots. The report has the number of pairs in the fullest bucket, which one more
+//! launch finds; the time of the build excludes it.
 use super::by_bucket::ByBucket;
 use super::input::Pairs;
 use super::restarts::{self, Attempt, Outcome};
 use super::{BuildReport, Family, Kind, Options, Table, cpu, find_args};
 use crate::device::{Buffer, Stream, View, ViewMut};
-use crate::error::{Result, count32};
-use crate::primitives::Scan;
+use crate::error::{Error, Result, count32};
+use crate::primitives::{self, Scan};
 use koel_kernels::classic::two_level::{
     Inner, MAX_SEEDS, SUB_TABLES, TwoLevelRef, two_level_build_512, two_level_build_1024,
     two_level_find,
@@ -28,10 +34,15 @@ pub struct TwoLevel {
     /// Hash family of the buckets (after a first attempt with the key modulo their number) and of
     /// the functions inside them.
     pub family: Family,
+    /// Number of buckets, 1 or 2, of which a key takes the less loaded one. With 2, the functions
+    /// to buckets are of the family `Mixed` if `family` is [`Family::Linear2009`].
+    pub choices: u32,
 }
 impl TwoLevel {
-    /// The paper's family, [`Family::Linear2009`].
-    pub const PUBLISHED: TwoLevel = TwoLevel { family: Family::Linear2009 };
+    /// The paper's family, [`Family::Linear2009`], and one bucket per key.
+    pub const PUBLISHED: TwoLevel = TwoLevel { family: Family::Linear2009, choices: 1 };
+    /// The less loaded of two buckets.
+    pub const TWO_CHOICES: TwoLevel = TwoLevel { choices: 2, ..TwoLevel::PUBLISHED };
 }
 
 /// Geometry of the buckets.
@@ -47,8 +58,14 @@ impl Geometry {
     /// A load of 0.75 at 880 pairs per bucket on average: 1024 is then as many standard deviations
     /// away as 512 is from 409.
     const B1024: Geometry = Geometry { limit: 1024, sub_slots: 391, max_load: 0.7502 };
-    fn of(load: f64) -> Geometry {
-        if load <= Geometry::B512.max_load { Geometry::B512 } else { Geometry::B1024 }
+    /// 478 pairs of 512 on average. Above, functions that place all pairs of a bucket become rare.
+    const TWO_CHOICES: Geometry = Geometry { max_load: 0.83, ..Geometry::B512 };
+    fn of(kind: &TwoLevel, load: f64) -> Geometry {
+        match kind.choices {
+            1 if load <= Geometry::B512.max_load => Geometry::B512,
+            1 => Geometry::B1024,
+            _ => Geometry::TWO_CHOICES,
+        }
     }
 }
 
@@ -63,16 +80,25 @@ struct TwoLevelTable {
 
 impl Kind for TwoLevel {
     fn name(&self) -> &'static str {
-        "two-level"
+        match self.choices {
+            2 => "two-level-2-choices",
+            _ => "two-level",
+        }
     }
     fn about(&self) -> &'static str {
-        "2009: buckets, each a cuckoo table built in shared memory"
+        match self.choices {
+            2 => "2009, section 7: two-level, a key in the less loaded of two buckets",
+            _ => "2009: buckets, each a cuckoo table built in shared memory",
+        }
     }
     fn default_load(&self) -> f64 {
-        Geometry::B512.max_load
+        match self.choices {
+            2 => 0.8,
+            _ => Geometry::B512.max_load,
+        }
     }
     fn max_load(&self) -> f64 {
-        Geometry::B1024.max_load
+        Geometry::of(self, 1.0).max_load
     }
     fn build(
         &self,
@@ -81,7 +107,14 @@ impl Kind for TwoLevel {
         values: View<'_, u32>,
         options: &Options,
     ) -> Result<Box<dyn Table>> {
-        restarts::build(self, self.family, stream, (keys, values), options, attempt_build)
+        if !(1..=2).contains(&self.choices) {
+            let (found, expected) = (self.choices.to_string(), "1 or 2".into());
+            return Err(Error::Setting { field: "choices", found, expected });
+        }
+        let attempt = |stream: &Stream, pairs: Pairs<'_>, load, attempt| {
+            attempt_build(self, stream, pairs, load, attempt)
+        };
+        restarts::build(self, self.family, stream, (keys, values), options, attempt)
     }
 }
 impl restarts::Restarting for TwoLevelTable {
@@ -89,18 +122,20 @@ impl restarts::Restarting for TwoLevelTable {
         self.report = BuildReport {
             slots: self.table.len(),
             bytes: self.table.bytes() + self.seeds.bytes(),
+            largest_bucket: self.report.largest_bucket,
             ..report
         };
     }
 }
 
 fn attempt_build(
+    kind: &TwoLevel,
     stream: &Stream,
     pairs: Pairs<'_>,
     load: f64,
     attempt: Attempt,
 ) -> Result<Outcome<TwoLevelTable>> {
-    let (device, n, geometry) = (stream.device(), pairs.n, Geometry::of(load));
+    let (device, n, geometry) = (stream.device(), pairs.n, Geometry::of(kind, load));
     let mean = load / attempt.growth * (3 * geometry.sub_slots) as f64;
     let buckets = count32("buckets", (n as f64 / mean).ceil().max(1.0) as usize)?;
     let slots = count32("slots", buckets as usize * 3 * geometry.sub_slots as usize)?;
@@ -108,7 +143,10 @@ fn attempt_build(
     // with the family.
     let modulo = attempt.number == 0 && attempt.family == Family::Linear2009;
     let outer = if modulo { Family::Modulo } else { attempt.family };
-    let bucket_of = Functions::new(outer, 1, buckets, attempt.seed);
+    // Keys that are equal modulo the prime would share both buckets, and there every slot.
+    let has_prime = attempt.family == Family::Linear2009;
+    let outer = if kind.choices == 2 && has_prime { Family::Mixed } else { outer };
+    let bucket_of = Functions::new(outer, kind.choices, buckets, attempt.seed);
     let inner = Inner::new(attempt.family, buckets, geometry.sub_slots, attempt.seed as u32);
 
     let mut by_bucket = ByBucket::new(device, bucket_of, buckets as usize, n as usize)?;
@@ -142,6 +180,7 @@ fn attempt_build(
         return Ok(Outcome { table: None, seconds });
     }
     built.all_ones = status[status::ALL_ONES as usize];
+    built.report.largest_bucket = Some(primitives::max(stream, by_bucket.counts.view())? as usize);
     Ok(Outcome { table: Some(built), seconds })
 }
 
@@ -243,22 +282,31 @@ fn place(items: &[u64], inner: Inner, seed: u32, tables: &mut [&mut [u64]; 3]) -
     true
 }
 
-/// Slots that may hold a key: one per sub-table, given by the bucket and its seed.
+/// Slots that may hold a key: one per sub-table of each of its buckets, given by the bucket and its
+/// seed.
 struct Slots<'a>(&'a TwoLevelTable, &'a [u32]);
 impl cpu::Probe for Slots<'_> {
-    type Key = (u32, u32);
+    /// The one or two buckets, and their seeds.
+    type Key = [(u32, u32); 2];
     fn probes(&self) -> u32 {
-        SUB_TABLES
+        self.0.bucket_of.count() * SUB_TABLES
     }
     #[inline(always)]
-    fn start(&self, key: u32) -> (u32, u32) {
-        let bucket = self.0.bucket_of.slot(0, key);
-        (bucket, self.1[bucket as usize])
+    fn start(&self, key: u32) -> Self::Key {
+        let mut buckets = Self::Key::default();
+        for (f, bucket) in (0..self.0.bucket_of.count()).zip(&mut buckets) {
+            let b = self.0.bucket_of.slot(f, key);
+            *bucket = (b, self.1[b as usize]);
+        }
+        buckets
     }
     #[inline(always)]
-    fn slots(&self, i: u32) -> impl Fn(u32, (u32, u32)) -> usize {
-        let inner = self.0.inner;
-        move |key, (bucket, seed)| inner.place(i, bucket, inner.slot(i, key, seed)) as usize
+    fn slots(&self, i: u32) -> impl Fn(u32, Self::Key) -> usize {
+        let (inner, f, j) = (self.0.inner, (i / SUB_TABLES) as usize, i % SUB_TABLES);
+        move |key, buckets| {
+            let (bucket, seed) = buckets[f];
+            inner.place(j, bucket, inner.slot(j, key, seed)) as usize
+        }
     }
 }
 

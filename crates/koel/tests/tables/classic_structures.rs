@@ -4,7 +4,7 @@
 use crate::support::{devices, is_fast, scramble, value_of};
 use koel::classic::{
     BestOf, Bfs, Bucketed, BuildReport, Chaining, Duplicates, Family, Fks, FunctionId, Kind,
-    Options, PerfectSpatial, Probing, RandomWalk,
+    Options, PerfectSpatial, Probing, RandomWalk, TwoLevel,
 };
 use koel::{Device, DeviceKind, Error, Stream};
 
@@ -125,6 +125,29 @@ fn choices_shorten_the_longest_list() {
     }
 }
 
+/// Two choices fill buckets evenly enough for a load at which the fullest of random buckets
+/// overflows in nine of ten builds.
+#[test]
+fn two_choices_fill_buckets_evenly() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let n = if is_fast(&device) { 200_000 } else { 20_000 };
+        for seed in 0..5 {
+            for (load, fullest) in [(0.8, 500), (0.83, 512)] {
+                let keys = random_keys(n);
+                let report = build(&TwoLevel::TWO_CHOICES, &stream, &keys, Some(load), seed);
+                assert_eq!((report.attempts, &report.fallback), (1, &None), "load {load}");
+                assert!(report.largest_bucket.unwrap() <= fullest, "load {load}: {report:?}");
+                assert!(f64::from(n) / report.slots as f64 > 0.97 * load, "{report:?}");
+            }
+        }
+        let keys = random_keys(n);
+        let one = build(&TwoLevel::PUBLISHED, &stream, &keys, Some(0.7), 1);
+        let two = build(&TwoLevel::TWO_CHOICES, &stream, &keys, Some(0.7), 1);
+        assert!(two.largest_bucket.unwrap() + 20 < one.largest_bucket.unwrap(), "{one:?} {two:?}");
+    }
+}
+
 /// The sum of squares is as proved, and a bucket that no function separates is given up.
 #[test]
 fn fks_takes_the_slots_that_the_proof_promises() {
@@ -216,7 +239,9 @@ fn more_sets_need_no_more_attempts() {
 fn wrong_settings_are_named() {
     let device = Device::cpu().unwrap();
     let (stream, keys) = (device.stream().unwrap(), device.upload(&[1u32, 2, 3]).unwrap());
-    let kinds: [(&dyn Kind, &str); 9] = [
+    let kinds: [(&dyn Kind, &str); 11] = [
+        (&TwoLevel { choices: 0, ..TwoLevel::PUBLISHED }, "`choices` is 0, must be 1 or 2"),
+        (&TwoLevel { choices: 3, ..TwoLevel::PUBLISHED }, "`choices` is 3, must be 1 or 2"),
         (&Chaining { choices: 0, ..Chaining::PUBLISHED }, "`choices` is 0, must be 1 to 4"),
         (&Chaining { choices: 5, ..Chaining::FOUR_LEFT }, "`choices` is 5, must be 1 to 4"),
         (&Bucketed { slots: 1, ..Bucketed::PUBLISHED }, "`slots` is 1, must be 2 to 16"),
