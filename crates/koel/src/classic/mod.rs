@@ -160,6 +160,7 @@ pub fn kinds() -> &'static [&'static dyn Kind] {
     &[
         &TwoLevel::PUBLISHED,
         &TwoLevel::TWO_CHOICES,
+        &TwoLevel::SIZED,
         &SingleLevel::PUBLISHED,
         &TwoKernel::PUBLISHED,
         &Sorted,

@@ -148,6 +148,29 @@ fn two_choices_fill_buckets_evenly() {
     }
 }
 
+/// Sub-tables sized by their bucket reach loads that the largest bucket excludes otherwise, with
+/// few and with many pairs, and with either number of choices.
+#[test]
+fn sized_sub_tables_reach_the_load() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let most = if is_fast(&device) { 200_000 } else { 5_000 };
+        for choices in [1, 2] {
+            let kind = TwoLevel { choices, ..TwoLevel::SIZED };
+            for n in (0..40).chain([400, most]) {
+                for load in [0.02, 0.3, 0.7, 0.85] {
+                    let report = build(&kind, &stream, &random_keys(n), Some(load), 3);
+                    assert_eq!((report.attempts, &report.fallback), (1, &None), "{n} at {load}");
+                    let slots = f64::from(n) / load;
+                    let rounded = slots..=1.02 * slots + 3.0;
+                    let is_large = n >= 400 && load >= 0.3;
+                    assert!(!is_large || rounded.contains(&(report.slots as f64)), "{report:?}");
+                }
+            }
+        }
+    }
+}
+
 /// The sum of squares is as proved, and a bucket that no function separates is given up.
 #[test]
 fn fks_takes_the_slots_that_the_proof_promises() {
