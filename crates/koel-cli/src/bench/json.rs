@@ -95,6 +95,8 @@ struct Build<'a> {
     bytes: usize,
     attempts: u32,
     stashed: usize,
+    /// `null` where the table does not count it.
+    largest_bucket: Option<usize>,
     family: &'a str,
     fallback: Option<&'a str>,
 }
@@ -134,7 +136,7 @@ impl<'a> Report<'a> {
 }
 
 fn json_row<'a>(row: &'a Row, rows: &[Row]) -> JsonRow<'a> {
-    let BuildReport { pairs, slots, bytes, attempts, stashed, .. } = row.report;
+    let BuildReport { pairs, slots, bytes, attempts, stashed, largest_bucket, .. } = row.report;
     JsonRow {
         table: row.table,
         op: row.op.name(),
@@ -165,6 +167,7 @@ fn json_row<'a>(row: &'a Row, rows: &[Row]) -> JsonRow<'a> {
             bytes,
             attempts,
             stashed,
+            largest_bucket,
             family: row.report.family,
             fallback: row.report.fallback.as_deref(),
         },

@@ -161,6 +161,11 @@ impl Functions {
     pub fn with_seed(self, seed: u32) -> Functions {
         Functions { seed: seed as u64, ..self }
     }
+    /// Returns the functions to another number of slots, for tables whose parts differ in size.
+    #[inline(always)]
+    pub fn with_slots(self, slots: u32) -> Functions {
+        Functions { slots, ..self }
+    }
 }
 
 /// Functions whose constants are in a block's shared memory, which halves the instructions per

@@ -87,6 +87,9 @@ pub struct BuildReport {
     pub attempts: u32,
     /// Number of pairs in the stash.
     pub stashed: usize,
+    /// Number of pairs in the largest bucket (of chained tables: the longest list), where a table
+    /// counts it.
+    pub largest_bucket: Option<usize>,
     /// Number of pairs dropped because a later (or earlier) pair had the same key.
     pub duplicates: usize,
     /// Hash family of the finished table.
@@ -156,10 +159,14 @@ pub trait Kind: Send + Sync {
 pub fn kinds() -> &'static [&'static dyn Kind] {
     &[
         &TwoLevel::PUBLISHED,
+        &TwoLevel::TWO_CHOICES,
+        &TwoLevel::SIZED,
         &SingleLevel::PUBLISHED,
         &TwoKernel::PUBLISHED,
         &Sorted,
         &Chaining::PUBLISHED,
+        &Chaining::TWO_CHOICES,
+        &Chaining::FOUR_LEFT,
         &Probing::LINEAR,
         &Probing::QUADRATIC,
         &Probing::DOUBLE,

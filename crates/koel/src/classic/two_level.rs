@@ -5,17 +5,27 @@
 //! own. The first sub-tables of all buckets are contiguous, followed by the second and the third
 //! ones. The paper's variant with buckets of 1024 pairs serves loads above 0.71.
 //!
+//! Two of the paper's suggestions for future work are options. With two choices, a key goes to the
+//! less loaded of two buckets: buckets differ little, so they may be fuller (478 pairs of 512 on
+//! average) and hardly ever overflow. With `sized`, a bucket of `c` pairs has sub-tables of
+//! `c / (3 load)` slots, rounded up or increased by one: all buckets are equally full, up to a load
+//! of 0.85. The places of the sub-tables follow from the prefix sum over the buckets' counts, which
+//! the table keeps.
+//!
 //! Memory: 8 / load bytes per pair and 4 per bucket; a build temporarily takes another 12 bytes per
-//! pair. A lookup reads the seed of its bucket and one to three slots.
+//! pair. Sized sub-tables take another 4 bytes per bucket. A lookup reads the seed of its bucket (and
+//! its bounds, if sized) and one to three slots; with two choices, it reads up to two buckets. The
+//! report has the number of pairs in the fullest bucket, which one more launch finds; the time of
+//! the build excludes it.
 use super::by_bucket::{self, ByBucket};
 use super::input::Pairs;
 use super::restarts::{self, Attempt, Outcome};
 use super::{BuildReport, Family, Kind, Options, Table, cpu, find_args};
 use crate::device::{Buffer, Stream, View, ViewMut};
-use crate::error::{Result, count32};
-use crate::primitives::Scan;
+use crate::error::{Error, Result, count32};
+use crate::primitives::{self, Scan};
 use koel_kernels::classic::two_level::{
-    Inner, MAX_SEEDS, SUB_TABLES, TwoLevelRef, two_level_build_512, two_level_build_1024,
+    Inner, MAX_SEEDS, Part, SUB_TABLES, TwoLevelRef, two_level_build_512, two_level_build_1024,
     two_level_find,
 };
 use koel_kernels::classic::{BucketsOut, EMPTY, key_of, status};
@@ -28,10 +38,21 @@ pub struct TwoLevel {
     /// Hash family of the buckets (after a first attempt with the key modulo their number) and of
     /// the functions inside them.
     pub family: Family,
+    /// Number of buckets, 1 or 2, of which a key takes the less loaded one. With 2, the functions
+    /// to buckets are of the family `Mixed` if `family` is [`Family::Linear2009`].
+    pub choices: u32,
+    /// Whether sub-tables are sized by the number of pairs in their bucket. A sub-table has at most
+    /// 32 slots per pair, so no load is below 0.0105.
+    pub sized: bool,
 }
 impl TwoLevel {
-    /// The paper's family, [`Family::Linear2009`].
-    pub const PUBLISHED: TwoLevel = TwoLevel { family: Family::Linear2009 };
+    /// The paper's family, [`Family::Linear2009`], one bucket per key, and sub-tables of one size.
+    pub const PUBLISHED: TwoLevel =
+        TwoLevel { family: Family::Linear2009, choices: 1, sized: false };
+    /// The less loaded of two buckets.
+    pub const TWO_CHOICES: TwoLevel = TwoLevel { choices: 2, ..TwoLevel::PUBLISHED };
+    /// Sub-tables sized by their bucket.
+    pub const SIZED: TwoLevel = TwoLevel { sized: true, ..TwoLevel::PUBLISHED };
 }
 
 /// Geometry of the buckets.
@@ -47,10 +68,23 @@ impl Geometry {
     /// A load of 0.75 at 880 pairs per bucket on average: 1024 is then as many standard deviations
     /// away as 512 is from 409.
     const B1024: Geometry = Geometry { limit: 1024, sub_slots: 391, max_load: 0.7502 };
-    fn of(load: f64) -> Geometry {
-        if load <= Geometry::B512.max_load { Geometry::B512 } else { Geometry::B1024 }
+    /// 478 pairs of 512 on average. Above, functions that place all pairs of a bucket become rare.
+    const TWO_CHOICES: Geometry = Geometry { max_load: 0.83, ..Geometry::B512 };
+    fn of(kind: &TwoLevel, load: f64) -> Geometry {
+        match (kind.choices, kind.sized) {
+            (1, false) if load > Geometry::B512.max_load => Geometry::B1024,
+            (1, _) => Geometry::B512,
+            _ => Geometry::TWO_CHOICES,
+        }
     }
 }
+
+/// Maximum load with sized sub-tables.
+const MAX_SIZED_LOAD: f64 = 0.85;
+/// Maximum number of slots of a sized sub-table: per pair, and in all. A block holds three
+/// sub-tables in its shared memory.
+const MAX_PER_PAIR: f64 = 32.0;
+const MAX_SUB_SLOTS: u32 = 1024;
 
 struct TwoLevelTable {
     bucket_of: Functions,
@@ -58,21 +92,36 @@ struct TwoLevelTable {
     all_ones: u32,
     table: Buffer<u64>,
     seeds: Buffer<u32>,
+    /// First pair of each bucket, and the end of the last one: empty if all sub-tables are equally
+    /// large.
+    starts: Buffer<u32>,
     report: BuildReport,
 }
 
 impl Kind for TwoLevel {
     fn name(&self) -> &'static str {
-        "two-level"
+        match (self.choices, self.sized) {
+            (2, false) => "two-level-2-choices",
+            (2, true) => "two-level-2-choices-sized",
+            (_, false) => "two-level",
+            (_, true) => "two-level-sized",
+        }
     }
     fn about(&self) -> &'static str {
-        "2009: buckets, each a cuckoo table built in shared memory"
+        match (self.choices, self.sized) {
+            (2, false) => "2009, section 7: two-level, a key in the less loaded of two buckets",
+            (2, true) => {
+                "2009, section 7: two-level, two choices, sub-tables sized by their bucket"
+            }
+            (_, false) => "2009: buckets, each a cuckoo table built in shared memory",
+            (_, true) => "2009, section 7: two-level, sub-tables sized by their bucket",
+        }
     }
     fn default_load(&self) -> f64 {
-        Geometry::B512.max_load
+        if self.choices == 2 || self.sized { 0.8 } else { Geometry::B512.max_load }
     }
     fn max_load(&self) -> f64 {
-        Geometry::B1024.max_load
+        if self.sized { MAX_SIZED_LOAD } else { Geometry::of(self, 1.0).max_load }
     }
     fn build(
         &self,
@@ -81,49 +130,65 @@ impl Kind for TwoLevel {
         values: View<'_, u32>,
         options: &Options,
     ) -> Result<Box<dyn Table>> {
-        restarts::build(self, self.family, stream, (keys, values), options, attempt_build)
+        if !(1..=2).contains(&self.choices) {
+            let (found, expected) = (self.choices.to_string(), "1 or 2".into());
+            return Err(Error::Setting { field: "choices", found, expected });
+        }
+        let attempt = |stream: &Stream, pairs: Pairs<'_>, load, attempt| {
+            attempt_build(self, stream, pairs, load, attempt)
+        };
+        restarts::build(self, self.family, stream, (keys, values), options, attempt)
     }
 }
 impl restarts::Restarting for TwoLevelTable {
     fn complete(&mut self, report: BuildReport) {
         self.report = BuildReport {
             slots: self.table.len(),
-            bytes: self.table.bytes() + self.seeds.bytes(),
+            bytes: self.table.bytes() + self.seeds.bytes() + self.starts.bytes(),
+            largest_bucket: self.report.largest_bucket,
             ..report
         };
     }
 }
 
 fn attempt_build(
+    kind: &TwoLevel,
     stream: &Stream,
     pairs: Pairs<'_>,
     load: f64,
     attempt: Attempt,
 ) -> Result<Outcome<TwoLevelTable>> {
-    let (device, n, geometry) = (stream.device(), pairs.n, Geometry::of(load));
-    let mean = load / attempt.growth * (3 * geometry.sub_slots) as f64;
+    let (device, n, geometry) = (stream.device(), pairs.n, Geometry::of(kind, load));
+    let load = load / attempt.growth;
+    let mean = load.min(geometry.max_load) * (3 * geometry.sub_slots) as f64;
     let buckets = count32("buckets", (n as f64 / mean).ceil().max(1.0) as usize)?;
-    let slots = count32("slots", buckets as usize * 3 * geometry.sub_slots as usize)?;
-    let outer = by_bucket::family(attempt);
-    let bucket_of = Functions::new(outer, 1, buckets, attempt.seed);
-    let inner = Inner::new(attempt.family, buckets, geometry.sub_slots, attempt.seed as u32);
+    let outer = match by_bucket::family(attempt) {
+        // The key modulo the number of buckets is one choice.
+        Family::Modulo if kind.choices == 2 => Family::Mixed,
+        outer => outer,
+    };
+    let bucket_of = Functions::new(outer, kind.choices, buckets, attempt.seed);
+    let Sizes { inner, limit, slots } = sizes(kind, geometry, buckets, n, load, attempt)?;
 
-    let mut by_bucket = ByBucket::new(device, bucket_of, buckets as usize, n as usize)?;
-    let table = device.alloc::<u64>(slots as usize)?;
+    // One more bucket if the table needs the end of the last one: it stays empty.
+    let counted = buckets as usize + kind.sized as usize;
+    let mut by_bucket = ByBucket::new(device, bucket_of, counted, n as usize)?;
+    let table = device.alloc::<u64>(slots)?;
     let seeds = device.alloc::<u32>(buckets as usize)?;
+    let starts = device.alloc::<u32>(0)?;
     let mut status = device.alloc::<u32>(status::WORDS)?;
-    let mut scan = Scan::new(device, buckets as usize)?;
+    let mut scan = Scan::new(device, counted)?;
 
     // Phase 1: count, and check for buckets over the limit.
     let ((), counting) = stream.time(|| {
         // SAFETY: memory for `n` pairs and for all buckets of `bucket_of`; `status::WORDS` words.
-        unsafe { by_bucket.count(stream, pairs, geometry.limit, &mut status) }
+        unsafe { by_bucket.count(stream, pairs, limit, &mut status) }
     })?;
     if status.download()?[status::FAILED as usize] != 0 {
         return Ok(Outcome { table: None, seconds: counting });
     }
     let report = BuildReport::default();
-    let mut built = TwoLevelTable { bucket_of, inner, all_ones: 0, table, seeds, report };
+    let mut built = TwoLevelTable { bucket_of, inner, all_ones: 0, table, seeds, starts, report };
     // Scatter, then phase 2: build every bucket.
     let ((), building) = stream.time(|| {
         scan.exclusive(stream, by_bucket.counts.view(), by_bucket.starts.view_mut())?;
@@ -139,7 +204,44 @@ fn attempt_build(
         return Ok(Outcome { table: None, seconds });
     }
     built.all_ones = status[status::ALL_ONES as usize];
+    built.report.largest_bucket = Some(primitives::max(stream, by_bucket.counts.view())? as usize);
+    if kind.sized {
+        built.starts = by_bucket.starts;
+    }
     Ok(Outcome { table: Some(built), seconds })
+}
+
+/// Sizes of the sub-tables of an attempt.
+struct Sizes {
+    inner: Inner,
+    /// Maximum number of pairs per bucket.
+    limit: u32,
+    /// Number of slots in all.
+    slots: usize,
+}
+/// Sizes the sub-tables for `n` pairs in `buckets` buckets at a load.
+fn sizes(
+    kind: &TwoLevel,
+    geometry: Geometry,
+    buckets: u32,
+    n: u32,
+    load: f64,
+    attempt: Attempt,
+) -> Result<Sizes> {
+    let Geometry { limit, sub_slots, .. } = geometry;
+    let (family, seed) = (attempt.family, attempt.seed as u32);
+    if !kind.sized {
+        let slots = buckets as usize * (SUB_TABLES * sub_slots) as usize;
+        count32("slots", slots)?;
+        return Ok(Sizes { inner: Inner::new(family, buckets, sub_slots, seed), limit, slots });
+    }
+    let per_pair = (1.0 / (f64::from(SUB_TABLES) * load)).min(MAX_PER_PAIR);
+    let slots = (f64::from(n) * per_pair) as usize + buckets as usize;
+    count32("slots", SUB_TABLES as usize * slots)?;
+    let limit = limit.min((f64::from(MAX_SUB_SLOTS - 2) / per_pair) as u32);
+    let sub_slots = 2 + (f64::from(limit) * per_pair) as u32;
+    let inner = Inner::sized(family, buckets, sub_slots, seed, (per_pair, n));
+    Ok(Sizes { inner, limit, slots: (SUB_TABLES * inner.stride()) as usize })
 }
 
 impl TwoLevelTable {
@@ -197,22 +299,29 @@ fn build_on_cpu(
     else {
         return;
     };
-    let sub = inner.sub_slots() as usize;
-    let (first, rest) = table.split_at_mut(sub * inner.buckets as usize);
-    let (second, third) = rest.split_at_mut(sub * inner.buckets as usize);
+    let part = |b: usize| inner.part(b as u32, || (starts[b], starts[b] + counts[b]));
+    let stride = inner.stride() as usize;
+    let (first, rest) = table.split_at_mut(stride);
+    let (second, third) = rest.split_at_mut(stride);
+    let [first, second, third] = [first, second, third].map(|mut slots| {
+        let split = |b| slots.split_off_mut(..part(b).slots as usize).unwrap_or_default();
+        (0..seeds.len()).map(split).collect::<Vec<&mut [u64]>>()
+    });
     let (failed, all_ones) = stream.device().install(|| {
         first
-            .par_chunks_mut(sub)
-            .zip(second.par_chunks_mut(sub))
-            .zip(third.par_chunks_mut(sub))
+            .into_par_iter()
+            .zip(second)
+            .zip(third)
             .zip(seeds.par_iter_mut())
-            .zip(starts.par_iter().zip(counts))
-            .map(|((((first, second), third), seed), (&start, &count))| {
-                let items = &pairs[start as usize..][..count as usize];
+            .enumerate()
+            .map(|(b, (((first, second), third), seed))| {
+                let items = &pairs[starts[b] as usize..][..counts[b] as usize];
                 let mut tables = [first, second, third];
-                let seeds = std::iter::successors(Some(inner.seed), |&s| Some(Inner::next_seed(s)));
+                let mut tried =
+                    std::iter::successors(Some(inner.seed), |&s| Some(Inner::next_seed(s)))
+                        .take(MAX_SEEDS as usize);
                 let placed =
-                    seeds.take(MAX_SEEDS as usize).find(|&s| place(items, inner, s, &mut tables));
+                    tried.find(|&s| place(items, inner.functions_of(part(b), s), &mut tables));
                 *seed = placed.unwrap_or(inner.seed);
                 (placed.is_none() as u32, items.contains(&EMPTY) as u32)
             })
@@ -222,7 +331,7 @@ fn build_on_cpu(
     status[status::ALL_ONES as usize] |= all_ones;
 }
 /// Places all pairs of a bucket; returns whether each found a slot.
-fn place(items: &[u64], inner: Inner, seed: u32, tables: &mut [&mut [u64]; 3]) -> bool {
+fn place(items: &[u64], functions: Functions, tables: &mut [&mut [u64]; 3]) -> bool {
     const MAX_MOVES: u32 = 600;
     tables.iter_mut().for_each(|t| t.fill(EMPTY));
     for &item in items.iter().filter(|&&item| item != EMPTY) {
@@ -231,7 +340,7 @@ fn place(items: &[u64], inner: Inner, seed: u32, tables: &mut [&mut [u64]; 3]) -
             if moves == MAX_MOVES {
                 return false;
             }
-            let slot = inner.slot(j as u32, key_of(e), seed) as usize;
+            let slot = functions.slot(j as u32, key_of(e)) as usize;
             e = std::mem::replace(&mut tables[j][slot], e);
             j = (j + 1) % 3;
             moves += 1;
@@ -240,22 +349,32 @@ fn place(items: &[u64], inner: Inner, seed: u32, tables: &mut [&mut [u64]; 3]) -
     true
 }
 
-/// Slots that may hold a key: one per sub-table, given by the bucket and its seed.
-struct Slots<'a>(&'a TwoLevelTable, &'a [u32]);
+/// Slots that may hold a key: one per sub-table of each of its buckets, given by the bucket and its
+/// seed.
+struct Slots<'a>(&'a TwoLevelTable, &'a [u32], &'a [u32]);
 impl cpu::Probe for Slots<'_> {
-    type Key = (u32, u32);
+    /// The sub-tables and the seeds of the one or two buckets.
+    type Key = [(Part, u32); 2];
     fn probes(&self) -> u32 {
-        SUB_TABLES
+        self.0.bucket_of.count() * SUB_TABLES
     }
     #[inline(always)]
-    fn start(&self, key: u32) -> (u32, u32) {
-        let bucket = self.0.bucket_of.slot(0, key);
-        (bucket, self.1[bucket as usize])
+    fn start(&self, key: u32) -> Self::Key {
+        let mut buckets = Self::Key::default();
+        for (f, bucket) in (0..self.0.bucket_of.count()).zip(&mut buckets) {
+            let b = self.0.bucket_of.slot(f, key);
+            let bounds = || (self.2[b as usize], self.2[b as usize + 1]);
+            *bucket = (self.0.inner.part(b, bounds), self.1[b as usize]);
+        }
+        buckets
     }
     #[inline(always)]
-    fn slots(&self, i: u32) -> impl Fn(u32, (u32, u32)) -> usize {
-        let inner = self.0.inner;
-        move |key, (bucket, seed)| inner.place(i, bucket, inner.slot(i, key, seed)) as usize
+    fn slots(&self, i: u32) -> impl Fn(u32, Self::Key) -> usize {
+        let (inner, f, j) = (self.0.inner, (i / SUB_TABLES) as usize, i % SUB_TABLES);
+        move |key, buckets| {
+            let (part, seed) = buckets[f];
+            inner.place_in(part, j, inner.functions_of(part, seed).slot(j, key)) as usize
+        }
     }
 }
 
@@ -274,10 +393,11 @@ impl Table for TwoLevelTable {
         let (bucket_of, inner, all_ones) = (self.bucket_of, self.inner, self.all_ones);
         if !stream.device().runs_kernels() {
             let seeds = self.seeds.host().unwrap_or_default();
+            let starts = self.starts.host().unwrap_or_default();
             let rest = |key| (all_ones != 0 && key == u32::MAX).then_some(EMPTY);
             cpu::find(
                 stream.device(),
-                &Slots(self, seeds),
+                &Slots(self, seeds, starts),
                 self.table.view(),
                 queries,
                 values,
@@ -287,9 +407,10 @@ impl Table for TwoLevelTable {
             return Ok(());
         }
         let grid = args.n.div_ceil(two_level_find::SPEC.threads);
-        let (seeds, slots) =
-            (self.seeds.view().arg("seeds", stream)?, self.table.view().arg("table", stream)?);
-        let table = TwoLevelRef { bucket_of, inner, seeds, slots, all_ones };
+        let (seeds, starts) =
+            (self.seeds.view().arg("seeds", stream)?, self.starts.view().arg("starts", stream)?);
+        let slots = self.table.view().arg("table", stream)?;
+        let table = TwoLevelRef { bucket_of, inner, seeds, starts, slots, all_ones };
         // SAFETY: `n` queries and answers; the table was built with these functions.
         unsafe { two_level_find::launch(stream, grid, table, args) }
     }

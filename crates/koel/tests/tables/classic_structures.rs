@@ -4,9 +4,9 @@
 use crate::support::{devices, is_fast, scramble, value_of};
 use koel::classic::{
     BestOf, Bfs, Bucketed, BuildReport, Chaining, Duplicates, Family, Fks, FunctionId, Kind,
-    Options, PerfectSpatial, Probing, RandomWalk,
+    Options, PerfectSpatial, Probing, RandomWalk, TwoLevel,
 };
-use koel::{Device, Error, Stream};
+use koel::{Device, DeviceKind, Error, Stream};
 
 /// Builds at a load, and looks up every key and as many absent keys. Returns the report.
 fn build(
@@ -83,14 +83,90 @@ fn every_way_to_insert_and_every_number_of_functions() {
 fn every_family() {
     let stream = Device::cpu().unwrap().stream().unwrap();
     for &family in Family::ALL {
-        let kinds: [&dyn Kind; 4] = [
-            &Chaining { family },
+        let kinds: [&dyn Kind; 5] = [
+            &Chaining { family, ..Chaining::PUBLISHED },
+            &Chaining { family, ..Chaining::FOUR_LEFT },
             &Probing { family, ..Probing::LINEAR },
             &Bucketed { family, ..Bucketed::PUBLISHED },
             &Fks { family },
         ];
         for kind in kinds {
             build(kind, &stream, &random_keys(1000), None, 2);
+        }
+    }
+}
+
+/// Every number of choices, with shared lists and with lists in parts. On one thread the lengths
+/// are never out of date, and choices shorten the longest list as proved.
+#[test]
+fn choices_shorten_the_longest_list() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let n = if device.kind() == DeviceKind::Executor { 600 } else { 100_000 };
+        for (choices, left) in
+            [(1, false), (2, false), (3, false), (4, false), (1, true), (2, true), (4, true)]
+        {
+            let kind = Chaining { choices, left, ..Chaining::PUBLISHED };
+            let report = build(&kind, &stream, &random_keys(n), None, 4);
+            let (longest, slots) = (report.largest_bucket.unwrap(), report.slots);
+            assert_eq!((report.attempts, &report.fallback), (1, &None));
+            assert!((n as usize..n as usize + 4).contains(&slots), "{}: {slots}", kind.name());
+            if device.kind() == DeviceKind::Cpu && device.parallelism() == 1 {
+                let expected = match choices {
+                    1 => 6..=12,
+                    2 => 3..=4,
+                    _ => 2..=3,
+                };
+                assert!(expected.contains(&longest), "{}: {longest}", kind.name());
+            }
+        }
+        let one_list = build(&Chaining::PUBLISHED, &stream, &random_keys(4), Some(4.0), 1);
+        assert_eq!((one_list.slots, one_list.largest_bucket), (1, Some(4)));
+    }
+}
+
+/// Two choices fill buckets evenly enough for a load at which the fullest of random buckets
+/// overflows in nine of ten builds.
+#[test]
+fn two_choices_fill_buckets_evenly() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let n = if is_fast(&device) { 200_000 } else { 20_000 };
+        for seed in 0..5 {
+            for (load, fullest) in [(0.8, 500), (0.83, 512)] {
+                let keys = random_keys(n);
+                let report = build(&TwoLevel::TWO_CHOICES, &stream, &keys, Some(load), seed);
+                assert_eq!((report.attempts, &report.fallback), (1, &None), "load {load}");
+                assert!(report.largest_bucket.unwrap() <= fullest, "load {load}: {report:?}");
+                assert!(f64::from(n) / report.slots as f64 > 0.97 * load, "{report:?}");
+            }
+        }
+        let keys = random_keys(n);
+        let one = build(&TwoLevel::PUBLISHED, &stream, &keys, Some(0.7), 1);
+        let two = build(&TwoLevel::TWO_CHOICES, &stream, &keys, Some(0.7), 1);
+        assert!(two.largest_bucket.unwrap() + 20 < one.largest_bucket.unwrap(), "{one:?} {two:?}");
+    }
+}
+
+/// Sub-tables sized by their bucket reach loads that the largest bucket excludes otherwise, with
+/// few and with many pairs, and with either number of choices.
+#[test]
+fn sized_sub_tables_reach_the_load() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let most = if is_fast(&device) { 200_000 } else { 5_000 };
+        for choices in [1, 2] {
+            let kind = TwoLevel { choices, ..TwoLevel::SIZED };
+            for n in (0..40).chain([400, most]) {
+                for load in [0.02, 0.3, 0.7, 0.85] {
+                    let report = build(&kind, &stream, &random_keys(n), Some(load), 3);
+                    assert_eq!((report.attempts, &report.fallback), (1, &None), "{n} at {load}");
+                    let slots = f64::from(n) / load;
+                    let rounded = slots..=1.02 * slots + 3.0;
+                    let is_large = n >= 400 && load >= 0.3;
+                    assert!(!is_large || rounded.contains(&(report.slots as f64)), "{report:?}");
+                }
+            }
         }
     }
 }
@@ -125,7 +201,7 @@ fn sphere(radius: f64) -> Vec<u32> {
 
 #[test]
 fn surfaces_have_small_perfect_spatial_tables() {
-    for device in devices().into_iter().filter(|d| d.kind() == koel::DeviceKind::Cpu) {
+    for device in devices().into_iter().filter(|d| d.kind() == DeviceKind::Cpu) {
         let stream = device.stream().unwrap();
         let keys = sphere(30.0);
         let report = build(&PerfectSpatial::PUBLISHED_3D, &stream, &keys, None, 1);
@@ -186,7 +262,11 @@ fn more_sets_need_no_more_attempts() {
 fn wrong_settings_are_named() {
     let device = Device::cpu().unwrap();
     let (stream, keys) = (device.stream().unwrap(), device.upload(&[1u32, 2, 3]).unwrap());
-    let kinds: [(&dyn Kind, &str); 7] = [
+    let kinds: [(&dyn Kind, &str); 11] = [
+        (&TwoLevel { choices: 0, ..TwoLevel::PUBLISHED }, "`choices` is 0, must be 1 or 2"),
+        (&TwoLevel { choices: 3, ..TwoLevel::PUBLISHED }, "`choices` is 3, must be 1 or 2"),
+        (&Chaining { choices: 0, ..Chaining::PUBLISHED }, "`choices` is 0, must be 1 to 4"),
+        (&Chaining { choices: 5, ..Chaining::FOUR_LEFT }, "`choices` is 5, must be 1 to 4"),
         (&Bucketed { slots: 1, ..Bucketed::PUBLISHED }, "`slots` is 1, must be 2 to 16"),
         (&Bucketed { slots: 17, ..Bucketed::PUBLISHED }, "`slots` is 17, must be 2 to 16"),
         (&Bucketed { functions: 6, ..Bucketed::PUBLISHED }, "`functions` is 6, must be 2 to 5"),

@@ -23,6 +23,7 @@ fn report_of(map: &koel::Map) -> koel::Result<BuildReport> {
         bytes: of.bytes,
         attempts: of.attempts,
         stashed: of.stashed,
+        largest_bucket: None,
         duplicates: of.duplicates,
         family: "bijective mixing",
         device_seconds: of.device_seconds.unwrap_or(0.0),

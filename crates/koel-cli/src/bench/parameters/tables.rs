@@ -49,11 +49,15 @@ adjustable! {
 /// Returns the published table of this name, if it has parameters. A new table with parameters
 /// takes a line here and one above.
 pub(crate) fn find(name: &str) -> Option<Arc<dyn Adjustable>> {
-    let all: [Arc<dyn Adjustable>; 16] = [
+    let all: [Arc<dyn Adjustable>; 20] = [
         Arc::new(TwoLevel::PUBLISHED),
+        Arc::new(TwoLevel::TWO_CHOICES),
+        Arc::new(TwoLevel::SIZED),
         Arc::new(SingleLevel::PUBLISHED),
         Arc::new(TwoKernel::PUBLISHED),
         Arc::new(Chaining::PUBLISHED),
+        Arc::new(Chaining::TWO_CHOICES),
+        Arc::new(Chaining::FOUR_LEFT),
         Arc::new(Probing::LINEAR),
         Arc::new(Probing::QUADRATIC),
         Arc::new(Probing::DOUBLE),
