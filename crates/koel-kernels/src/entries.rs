@@ -10,6 +10,7 @@ pub const ALL: &[&KernelSpec] = &[
     &crate::spatial_search::cells::cell_keys::SPEC,
     &crate::classic::chaining::chaining_find::SPEC,
     &crate::classic::chaining::chaining_insert::SPEC,
+    &crate::classic::chaining::chaining_longest::SPEC,
     &crate::compact::compact_pairs::u32_u32::SPEC,
     &crate::compact::compact_pairs::u32_u64::SPEC,
     &crate::compact::compact_pairs::u64_u32::SPEC,

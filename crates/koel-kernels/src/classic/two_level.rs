@@ -4,7 +4,7 @@
 //!
 //! Kernels in build order: count, (scan), scatter, build; then find.
 use super::{BucketsIn, BucketsOut, EMPTY, PairsIn, Queries, holds, key_of, pair, status};
-use crate::hash::{Family, Functions, InShared};
+use crate::hash::{Family, Functions, InShared, mulhi};
 use koel_simt::{Buf, In, Shared, Thread, kernel, unroll};
 
 /// Sub-tables per bucket.
@@ -67,7 +67,8 @@ impl Inner {
     }
     #[inline(always)]
     fn slots_of(&self, pairs: u32) -> u32 {
-        ((pairs as u64 * self.per_pair) >> 32) as u32
+        // The high word of the product, by words.
+        pairs * (self.per_pair >> 32) as u32 + mulhi(pairs, self.per_pair as u32)
     }
     /// Returns the location of a bucket's sub-tables. `bounds` returns the first pair of the bucket
     /// and of the next one, in bucket order; it is called if sub-tables are sized.
