@@ -47,8 +47,8 @@ impl Inner {
         Inner { functions, per_pair: 0, stride: buckets * sub_slots, buckets, seed }
     }
     /// Sizes sub-tables by their bucket: a bucket of `c` pairs has `per_pair * c` slots per
-    /// sub-table, rounded down or up and increased by one. There are `n` pairs in all. No bucket may
-    /// need more than `sub_slots`.
+    /// sub-table, rounded down or up and increased by one. There are `n` pairs in all. No bucket
+    /// may need more than `sub_slots`.
     pub fn sized(
         family: Family,
         buckets: u32,
@@ -102,8 +102,9 @@ impl Inner {
     pub fn slot(&self, j: u32, key: u32, seed: u32) -> u32 {
         self.functions.with_seed(seed).slot(j, key)
     }
-    /// Returns the index in the table of slot `slot` of sub-table `j` of a bucket, if all sub-tables
-    /// are equally large. All first sub-tables come first, then all second ones, and so on.
+    /// Returns the index in the table of slot `slot` of sub-table `j` of a bucket, if all
+    /// sub-tables are equally large. All first sub-tables come first, then all second ones, and so
+    /// on.
     #[inline(always)]
     pub fn place(&self, j: u32, bucket: u32, slot: u32) -> u32 {
         (j * self.buckets + bucket) * self.sub_slots() + slot

@@ -128,8 +128,8 @@ mod tests {
     use koel_kernels::hash::{Family, mix::mix};
     use std::collections::HashSet;
 
-    /// Threads that choose at the same time would take a bucket beyond its limit. Those that find it
-    /// full take the other one: only pairs that find both full are failures, and every rank is
+    /// Threads that choose at the same time would fill a bucket beyond its limit. Those that find
+    /// it full take the other one: only pairs that find both full are failures, and every rank is
     /// given once.
     #[test]
     fn no_bucket_of_two_exceeds_the_limit() {

@@ -8,15 +8,14 @@
 //! Two of the paper's suggestions for future work are options. With two choices, a key goes to the
 //! less loaded of two buckets: buckets differ little, so they may be fuller (478 pairs of 512 on
 //! average) and hardly ever overflow. With `sized`, a bucket of `c` pairs has sub-tables of
-//! `c / (3 load)` slots, rounded up or increased by one: all buckets are equally full, up to a load
-//! of 0.85. The places of the sub-tables follow from the prefix sum over the buckets' counts, which
+//! `c / (3 load)` slots, rounded up, or one more: all buckets are equally full, up to a load of
+//! 0.85. The places of the sub-tables follow from the prefix sum over the buckets' counts, which
 //! the table keeps.
 //!
-//! Memory: 8 / load bytes per pair and 4 per bucket; a build temporarily takes another 12 bytes per
-//! pair. Sized sub-tables take another 4 bytes per bucket. A lookup reads the seed of its bucket (and
-//! its bounds, if sized) and one to three slots; with two choices, it reads up to two buckets. The
-//! report has the number of pairs in the fullest bucket, which one more launch finds; the time of
-//! the build excludes it.
+//! Memory: 8 / load bytes per pair and 4 per bucket, 8 if sized; a build temporarily takes another
+//! 12 bytes per pair. A lookup reads the seed of its bucket (and its bounds, if sized) and one to
+//! three slots; with two choices, it reads up to two buckets. The report has the number of pairs in
+//! the fullest bucket, which one more launch finds; the time of the build excludes it.
 use super::by_bucket::{self, ByBucket};
 use super::input::Pairs;
 use super::restarts::{self, Attempt, Outcome};
