@@ -1,5 +1,5 @@
-//! `koel lab chains`: lengths of eviction chains as a table fills, rounds of simultaneous claims, and
-//! slots that lookups read.
+//! `koel lab chains`: lengths of eviction chains as a table fills, rounds of simultaneous claims,
+//! and slots that lookups read.
 mod probes;
 mod rounds;
 mod stash;

@@ -15,8 +15,8 @@ use koel_lab::{keys, theory};
 use rayon::prelude::*;
 use serde::Serialize;
 
-/// Measure restart rates next to the papers', and for each family of hash functions; count keys that
-/// make every build fail
+/// Measure restart rates next to the papers', and for each family of hash functions; count keys
+/// that make every build fail
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
     #[command(flatten)]

@@ -1,9 +1,9 @@
 //! Strided updates: the upper bound on the construction rate in the 2011 paper.
 use koel_simt::{Buf, Scalar, Thread, kernel};
 
-/// Reads word `i * stride` of `words`, modulo their number, which is a power of two, and writes `i`,
-/// or 0 if the word was `i`: by an atomic exchange, which always writes `i`, or, if `plain` is not
-/// 0, by a load and a store.
+/// Reads word `i * stride` of `words`, modulo their number, which is a power of two, and writes
+/// `i`, or 0 if the word was `i`: by an atomic exchange, which always writes `i`, or, if `plain` is
+/// not 0, by a load and a store.
 #[kernel(image = CLASSIC, threads = 256, independent, for W in [u32, u64])]
 pub fn strided_updates<W: Scalar + From<u32>>(
     t: Thread,

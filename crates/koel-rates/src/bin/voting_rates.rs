@@ -1,5 +1,5 @@
-//! Votes of geometric hashing as published, with hash tables and with sorted lists: the comparison of
-//! Alcantara et al. 2009, Table 1.
+//! Votes of geometric hashing as published, with hash tables and with sorted lists: the comparison
+//! of Alcantara et al. 2009, Table 1.
 //!
 //! `cargo run --release -p koel-rates --bin voting_rates -- [cpu|cuda] [RUNS] [BASES]` prints lines
 //! of JSON: milliseconds for a model's table and for the votes of all bases of a scene, from host
