@@ -160,6 +160,23 @@ fn restarts(
     Ok(Seen { failures: seconds[1].len(), attempts, family, milliseconds })
 }
 
+/// Builds the tables whose restart rates the papers state.
+fn whole(
+    device: &Device,
+    builds: usize,
+    seed: u64,
+    progress: &ProgressBar,
+) -> Outcome<Vec<BuildRow>> {
+    let mut built = vec![];
+    for (kind, n, paper_rate) in PUBLISHED {
+        progress.set_message(format!("{}, {} keys", kind.name(), thousands(n)));
+        let seen = restarts(device, kind, n, None, builds, seed)?;
+        built.push(BuildRow { kind: kind.name(), n, paper_rate, runs: builds, seen });
+        progress.inc(1);
+    }
+    Ok(built)
+}
+
 /// Runs `koel lab failures`.
 pub(super) fn run(global: &Global, args: &Args, progress: &ProgressBar) -> Outcome<Findings> {
     let seed = global.seed;
@@ -173,15 +190,7 @@ pub(super) fn run(global: &Global, args: &Args, progress: &ProgressBar) -> Outco
         (whole_tables + 4 + 6 + keys::ALL.len() * sources.len() * shapes) as u64 + residues::STEPS,
     );
     let runs = args.runs as usize;
-    let mut built = vec![];
-    if builds > 0 {
-        for (kind, n, paper_rate) in PUBLISHED {
-            progress.set_message(format!("{}, {} keys", kind.name(), thousands(n)));
-            let seen = restarts(&device, kind, n, None, builds, seed)?;
-            built.push(BuildRow { kind: kind.name(), n, paper_rate, runs: builds, seen });
-            progress.inc(1);
-        }
-    }
+    let built = if builds > 0 { whole(&device, builds, seed, progress)? } else { vec![] };
     progress.set_message("");
     let overfull = |(n, runs, paper_rate): (usize, usize, Option<f64>)| {
         let estimated_rate = theory::overfull(n as f64, (n as f64 / 409.0).ceil(), 512);

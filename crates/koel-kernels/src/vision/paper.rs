@@ -198,10 +198,21 @@ pub fn vision_paper_cells(
     weights.store(i, (weight / distance).to_bits());
 }
 
-/// Marks the keys that are entries, and writes the value of each: the name of its basis. Adds to
-/// the number of entries of each basis.
+/// Entries of a model: a kernel argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct EntriesOut {
+    /// 1 for each key that is an entry, else 0.
+    pub present: Buf<u8>,
+    /// Value of each key: the name of its basis.
+    pub values: Buf<u32>,
+    /// Number of entries of each basis, which is 0 at first.
+    pub sizes: Buf<u32>,
+}
+
+/// Marks the keys that are entries, names their bases and counts the entries of each basis.
 ///
-/// One thread per key. A basis has `per_basis` of the `n` keys.
+/// One thread per key. A basis has `per_basis` of the `n` keys, and one of the `names`.
 #[kernel(image = VISION, threads = 256, independent)]
 pub fn vision_paper_entries(
     t: Thread,
@@ -209,9 +220,7 @@ pub fn vision_paper_entries(
     per_basis: u32,
     keys: In<u32>,
     names: In<u32>,
-    present: Buf<u8>,
-    values: Buf<u32>,
-    sizes: Buf<u32>,
+    out: EntriesOut,
 ) {
     let i = t.global_id();
     if i >= n {
@@ -219,10 +228,10 @@ pub fn vision_paper_entries(
     }
     let basis = i / super::at_least_one(per_basis);
     let entry = keys.get_stream(i) != NO_CELL;
-    present.store(i, entry as u8);
-    values.store(i, names.get(basis));
+    out.present.store(i, entry as u8);
+    out.values.store(i, names.get(basis));
     if entry {
-        sizes.fetch_add(basis, 1);
+        out.sizes.fetch_add(basis, 1);
     }
 }
 

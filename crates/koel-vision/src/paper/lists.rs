@@ -9,7 +9,9 @@ use crate::fit::Freedom;
 use koel::classic::{ListKind, ListTable, Options, SingleLevelMulti, SortedMulti, TwoLevelMulti};
 use koel::primitives::{SortPairs, compact_pairs};
 use koel::{Buffer, Device, Error, Map, Stream, View};
-use koel_kernels::vision::paper::{BASIS_WORDS, BasesIn, vision_paper_cells, vision_paper_entries};
+use koel_kernels::vision::paper::{
+    BASIS_WORDS, BasesIn, EntriesOut, vision_paper_cells, vision_paper_entries,
+};
 
 /// Lookup method for a cell's entries and, with [`PaperOptions::two_way_index`], for the number of
 /// a basis. Table 1 of the 2009 paper compares hashing with searching.
@@ -193,6 +195,11 @@ impl Lists {
         let (mut present, mut values) = (device.alloc::<u8>(n)?, device.alloc::<u32>(n)?);
         let mut sizes = zeros(stream, bases.len())?;
         let on_device = device.upload(&names)?;
+        let out = EntriesOut {
+            present: present.view_mut().arg("present", stream)?,
+            values: values.view_mut().arg("values", stream)?,
+            sizes: sizes.view_mut().arg("sizes", stream)?,
+        };
         // SAFETY: `n` keys, marks and values; `per_basis` keys for each of the names and sizes.
         unsafe {
             vision_paper_entries::launch(
@@ -202,9 +209,7 @@ impl Lists {
                 keys.per_basis,
                 keys.keys.view().arg("keys", stream)?,
                 on_device.view().arg("names", stream)?,
-                present.view_mut().arg("present", stream)?,
-                values.view_mut().arg("values", stream)?,
-                sizes.view_mut().arg("sizes", stream)?,
+                out,
             )
         }?;
         let (mut kept, mut kept_names) = (device.alloc::<u32>(n)?, device.alloc::<u32>(n)?);

@@ -29,6 +29,7 @@
 mod basis;
 mod cells;
 mod lists;
+mod matrix;
 mod stages;
 mod verify;
 mod votes;

@@ -6,15 +6,13 @@
 //! the paper does.
 use super::basis::PointBasis;
 use super::cells::Cells;
-use super::lists::{DeviceBases, DeviceKeys, Lists, Numbers, zeros};
+use super::lists::{DeviceBases, DeviceKeys, Lists, Numbers};
+use super::matrix::{Candidate, Chance, Matrix};
 use super::{PaperOptions, Point};
-use crate::device::{grid, in_kernels};
-use koel::primitives::{exclusive_scan, sum};
+use koel::primitives::sum;
 use koel::{Buffer, Stream};
 use koel_kernels::vision::paper::{
-    CANDIDATE_WORDS, LEVELS, ListsIn, MatrixIn, MatrixOut, STRIPS, SumsIn, VOTE,
-    vision_paper_candidates, vision_paper_cutoffs, vision_paper_levels, vision_paper_squares,
-    vision_paper_sums, vision_paper_vote, vision_paper_vote_hashed, vision_paper_vote_searched,
+    ListsIn, VOTE, vision_paper_vote, vision_paper_vote_hashed, vision_paper_vote_searched,
 };
 
 /// Weights of votes: the lecture's three observations about noise. Without any, each vote counts 1.
@@ -103,8 +101,8 @@ impl<'a> Ballot<'a> {
         self.lists.entries
     }
 
-    /// Returns the pairs of bases with the most votes, in the order of the scene's bases. `first` is
-    /// the number of the first of these bases.
+    /// Returns the pairs of bases with the most votes, in the order of the scene's bases. `first`
+    /// is the number of the first of these bases.
     ///
     /// Each scene basis has a row of the matrix of votes, each model basis a column. Of each row,
     /// the most significant candidates remain, at most as many as the options say: the votes of a
@@ -151,8 +149,11 @@ impl<'a> Ballot<'a> {
             options.neighbour_votes,
             options.weights.by_distance,
         )?;
-        let (votes, cast) = self.cast(&keys, rows)?;
-        let kept = self.most_significant(&votes, rows, threshold)?;
+        let (matrix, cast) = self.cast(&keys, rows)?;
+        let kept = matrix.most_significant(
+            stream,
+            &Chance { shares: &self.shares, used: self.used, threshold, most: options.candidates },
+        )?;
         let hypothesis = |(row, c): (usize, Candidate)| Hypothesis {
             model: c.column,
             scene: first + row,
@@ -166,9 +167,8 @@ impl<'a> Ballot<'a> {
     }
 
     /// Looks the keys up and counts the votes: returns the matrix, row by row, and their number.
-    fn cast(&self, keys: &DeviceKeys, rows: usize) -> koel::Result<(Buffer<u32>, u64)> {
+    fn cast(&self, keys: &DeviceKeys, rows: usize) -> koel::Result<(Matrix, u64)> {
         let (stream, device, n) = (self.stream, self.stream.device(), keys.keys.len());
-        let columns = self.lists.shares.len();
         let (mut starts, mut counts) = (device.alloc::<u32>(n)?, device.alloc::<u32>(n)?);
         self.lists.table.get_into(
             stream,
@@ -176,7 +176,7 @@ impl<'a> Ballot<'a> {
             starts.view_mut(),
             counts.view_mut(),
         )?;
-        let mut votes = zeros(stream, rows * columns)?;
+        let mut matrix = Matrix::new(stream, rows, self.lists.shares.len())?;
         let lists = ListsIn {
             starts: starts.view().arg("starts", stream)?,
             counts: counts.view().arg("counts", stream)?,
@@ -187,141 +187,28 @@ impl<'a> Ballot<'a> {
             per_basis: keys.per_basis,
             fan: keys.fan,
         };
-        let matrix = MatrixOut {
-            votes: votes.view_mut().arg("votes", stream)?,
-            rows: rows as u32,
-            columns: columns as u32,
-            alone: is_alone(stream),
-        };
+        let votes = matrix.arg_mut(stream)?;
         let grid = rows as u32;
         // SAFETY: the table's ranges are within its list; `per_basis` ranges for each row, a weight
         // for each `fan` of them; `rows` times `columns` votes; a sorted index has `columns` names.
         unsafe {
             match &self.lists.numbers {
-                None => vision_paper_vote::launch(stream, grid, lists, matrix),
-                Some(Numbers::Hashed(map)) => vision_paper_vote_hashed::launch(
-                    stream,
-                    grid,
-                    lists,
-                    matrix,
-                    map.table(stream)?,
-                ),
+                None => vision_paper_vote::launch(stream, grid, lists, votes),
+                Some(Numbers::Hashed(map)) => {
+                    vision_paper_vote_hashed::launch(stream, grid, lists, votes, map.table(stream)?)
+                }
                 Some(Numbers::Sorted(names, numbers)) => vision_paper_vote_searched::launch(
                     stream,
                     grid,
                     lists,
-                    matrix,
+                    votes,
                     names.view().arg("names", stream)?,
                     numbers.view().arg("numbers", stream)?,
                 ),
             }
         }?;
-        Ok((votes, sum(stream, counts.view())?))
+        Ok((matrix, sum(stream, counts.view())?))
     }
-
-    /// Returns the candidates of each row with their row, most significant first.
-    fn most_significant(
-        &self,
-        votes: &Buffer<u32>,
-        rows: usize,
-        threshold: f32,
-    ) -> koel::Result<Vec<(usize, Candidate)>> {
-        let (stream, device) = (self.stream, self.stream.device());
-        let strips = rows * STRIPS as usize;
-        let grid = grid(strips as u32);
-        let arg = MatrixIn {
-            votes: votes.view().arg("votes", stream)?,
-            rows: rows as u32,
-            columns: self.lists.shares.len() as u32,
-            shares: self.shares.view().arg("shares", stream)?,
-            used: self.used,
-            threshold,
-            alone: is_alone(stream),
-        };
-        let (mut sums, mut squares) = (device.alloc::<u64>(strips)?, device.alloc::<u32>(strips)?);
-        let mut levels = zeros(stream, rows * LEVELS as usize)?;
-        let (mut cutoffs, mut kept) = (device.alloc::<u32>(rows)?, device.alloc::<u32>(rows)?);
-        let mut starts = device.alloc::<u32>(rows)?;
-        // SAFETY: `rows` times `columns` votes and as many shares as columns; `STRIPS` sums and
-        // `LEVELS` counts, which are 0, for each row.
-        let sums = unsafe {
-            vision_paper_sums::launch(stream, grid, arg, sums.view_mut().arg("sums", stream)?)?;
-            vision_paper_squares::launch(
-                stream,
-                grid,
-                arg,
-                sums.view().arg("sums", stream)?,
-                squares.view_mut().arg("squares", stream)?,
-            )?;
-            let sums = SumsIn {
-                votes: sums.view().arg("sums", stream)?,
-                squares: squares.view().arg("squares", stream)?,
-            };
-            vision_paper_levels::launch(
-                stream,
-                grid,
-                arg,
-                sums,
-                levels.view_mut().arg("levels", stream)?,
-            )?;
-            vision_paper_cutoffs::launch(
-                stream,
-                (rows as u32).div_ceil(vision_paper_cutoffs::SPEC.threads),
-                rows as u32,
-                u32::try_from(self.options.candidates).unwrap_or(u32::MAX),
-                levels.view().arg("levels", stream)?,
-                cutoffs.view_mut().arg("cutoffs", stream)?,
-                kept.view_mut().arg("kept", stream)?,
-            )?;
-            sums
-        };
-        let total = exclusive_scan(stream, kept.view(), starts.view_mut())?;
-        let mut candidates = device.alloc::<u32>((total * CANDIDATE_WORDS) as usize)?;
-        let mut cursors = zeros(stream, rows)?;
-        // SAFETY: as above; each row has room for the candidates that it counted.
-        unsafe {
-            vision_paper_candidates::launch(
-                stream,
-                grid,
-                arg,
-                sums,
-                cutoffs.view().arg("cutoffs", stream)?,
-                starts.view().arg("starts", stream)?,
-                cursors.view_mut().arg("cursors", stream)?,
-                candidates.view_mut().arg("candidates", stream)?,
-            )
-        }?;
-        let (words, kept) = (candidates.download()?, kept.download()?);
-        let mut rest = words.as_slice();
-        let mut found = vec![];
-        for (row, &n) in kept.iter().enumerate() {
-            let (own, others) = rest.split_at(n as usize * CANDIDATE_WORDS as usize);
-            rest = others;
-            let own = own.chunks_exact(CANDIDATE_WORDS as usize).map(Candidate::of);
-            let mut own = own.collect::<Vec<Candidate>>();
-            own.sort_unstable_by(|a, b| b.above.total_cmp(&a.above).then(a.column.cmp(&b.column)));
-            own.truncate(self.options.candidates);
-            found.extend(own.into_iter().map(|c| (row, c)));
-        }
-        Ok(found)
-    }
-}
-
-/// A model basis with many votes of a scene basis.
-struct Candidate {
-    column: usize,
-    votes: u32,
-    above: f32,
-}
-impl Candidate {
-    fn of(words: &[u32]) -> Candidate {
-        Candidate { column: words[0] as usize, votes: words[1], above: f32::from_bits(words[2]) }
-    }
-}
-
-/// Returns whether one thread counts the votes of a scene basis.
-fn is_alone(stream: &Stream) -> u32 {
-    !in_kernels(stream) as u32
 }
 
 #[cfg(test)]

@@ -77,8 +77,9 @@ pub(super) fn text(rows: &[Row]) -> String {
         "not built",
     ];
     format!(
-        "\nRounds over the three sub-tables until a bucket of 2009 is built, by simultaneous claims \
-         (paper: 5.5\non average), with another seed after 25 rounds and never; {} buckets\n{}",
+        "\nRounds over the three sub-tables until a bucket of 2009 is built, by simultaneous \
+         claims (paper: 5.5\non average), with another seed after 25 rounds and never; \
+         {} buckets\n{}",
         thousands(rows.last().map_or(0, |row| row.buckets)),
         table(&heading, &rows.iter().map(row).collect::<Vec<_>>())
     )
