@@ -25,6 +25,9 @@ const UP_UNITS: usize = 8;
 /// Minimum and maximum bytes of all slots. Pinning takes about a quarter of a millisecond per
 /// megabyte, so the memory only grows when larger copies need it.
 const BYTES: (usize, usize) = (1 << 20, 32 << 20);
+/// Number of copies of at most [`MAX_ALONE`] bytes that are left to the driver before memory is
+/// pinned for such a one: pinning takes two milliseconds, which the first calls of a program save.
+const EARLY: usize = 8;
 /// Maximum number of slots.
 const MAX_SLOTS: usize = 32;
 /// Alignment of the columns of a piece in a slot.
@@ -39,6 +42,8 @@ pub(super) struct Staging {
     copied: Vec<Event>,
     /// Next slot.
     next: usize,
+    /// Number of copies that were left to the driver because no memory is pinned.
+    early: usize,
     /// Bytes that could be pinned when more could not.
     limit: Option<usize>,
 }
@@ -298,8 +303,8 @@ impl Cuda {
             _ => copied,
         })
     }
-    /// Calls `copy` with slots, for a copy of `bytes` bytes. Returns `None` if that is little,
-    /// another copy has the slots, or there is no memory to pin.
+    /// Calls `copy` with slots, for a copy of `bytes` bytes. Returns `None` if that is little, or
+    /// one of the first small copies, another copy has the slots, or there is no memory to pin.
     ///
     /// Never waits for another copy: host code that runs in parallel may come here again while it
     /// waits inside of one.
@@ -317,6 +322,10 @@ impl Cuda {
             return Some(Err(e));
         }
         let mut staging = self.0.staging.try_lock().ok()?;
+        if staging.memory.is_none() && bytes <= MAX_ALONE && staging.early < EARLY {
+            staging.early += 1;
+            return None;
+        }
         let slots = staging.slots(slot_bytes, pieces).ok()?;
         let copied = copy(&slots);
         if copied.is_err() {
