@@ -1,13 +1,13 @@
 //! Lists of the model's entries: a published multi-value table from cells to bases, built and
 //! looked up on the device.
 use super::basis::PointBasis;
-use super::cells::Cells;
+use super::cells::DeviceCells;
 use super::{PaperOptions, Point};
 use crate::affine::Affine;
 use crate::device::grid;
 use crate::fit::Freedom;
 use koel::classic::{ListKind, ListTable, Options, SingleLevelMulti, SortedMulti, TwoLevelMulti};
-use koel::primitives::{SortPairs, compact_pairs};
+use koel::primitives::{compact_pairs, sort_pairs};
 use koel::{Buffer, Device, Error, Map, Stream, View};
 use koel_kernels::vision::paper::{
     BASIS_WORDS, BasesIn, EntriesOut, vision_paper_cells, vision_paper_entries,
@@ -79,7 +79,7 @@ impl DeviceBases {
     pub(super) fn keys(
         &self,
         stream: &Stream,
-        cells: &Cells,
+        cells: &DeviceCells,
         around: bool,
         by_distance: bool,
     ) -> koel::Result<DeviceKeys> {
@@ -91,7 +91,6 @@ impl DeviceBases {
         }
         let mut keys = device.alloc::<u32>(n * fan)?;
         let mut weights = device.alloc::<u32>(n)?;
-        let cells = cells.upload(device)?;
         let bases = BasesIn {
             points: self.points.view().arg("points", stream)?,
             points_len: self.points_len,
@@ -160,10 +159,9 @@ impl Numbers {
         if lookup != Lookup::BinarySearch {
             return Ok(Numbers::Hashed(Box::new(Map::build(device, names, &numbers)?)));
         }
-        let (mut sorted, mut order) = (device.alloc(n)?, device.alloc(n)?);
+        let (mut sorted, mut order) = (device.alloc::<u32>(n)?, device.alloc::<u32>(n)?);
         let (names, numbers) = (device.upload(names)?, device.upload(&numbers)?);
-        let mut sort = SortPairs::<u32, u32>::new(device, n)?;
-        sort.run(stream, names.view(), numbers.view(), sorted.view_mut(), order.view_mut())?;
+        sort_pairs(stream, names.view(), numbers.view(), sorted.view_mut(), order.view_mut())?;
         Ok(Numbers::Sorted(sorted, order))
     }
 }
@@ -177,7 +175,7 @@ impl Lists {
         stream: &Stream,
         points: &[Point],
         bases: &[PointBasis],
-        cells: &Cells,
+        cells: &DeviceCells,
         options: &PaperOptions,
     ) -> koel::Result<Lists> {
         let device = stream.device();

@@ -5,7 +5,7 @@
 //! of threads, which share its points and the entries of their cells; a CPU gives it one thread, as
 //! the paper does.
 use super::basis::PointBasis;
-use super::cells::Cells;
+use super::cells::{Cells, DeviceCells};
 use super::lists::{DeviceBases, DeviceKeys, Lists, Numbers};
 use super::matrix::{Candidate, Chance, Matrix};
 use super::{PaperOptions, Point};
@@ -67,7 +67,7 @@ const DENSITIES: usize = 1 << 12;
 pub(super) struct Ballot<'a> {
     stream: &'a Stream,
     options: &'a PaperOptions,
-    cells: &'a Cells,
+    cells: DeviceCells,
     lists: Lists,
     /// Share of all entries that each model basis has (floats).
     shares: Buffer<u32>,
@@ -82,10 +82,11 @@ impl<'a> Ballot<'a> {
         stream: &'a Stream,
         points: &[Point],
         bases: &[PointBasis],
-        cells: &'a Cells,
+        cells: &Cells,
         options: &'a PaperOptions,
     ) -> koel::Result<Ballot<'a>> {
-        let lists = Lists::build(stream, points, bases, cells, options)?;
+        let cells = cells.upload(stream.device())?;
+        let lists = Lists::build(stream, points, bases, &cells, options)?;
         let words = lists.shares.iter().map(|s| s.to_bits()).collect::<Vec<u32>>();
         let used = lists.shares.iter().filter(|s| **s > 0.0).count().max(1) as f32;
         let density = match options.weights.by_density {
@@ -145,7 +146,7 @@ impl<'a> Ballot<'a> {
         let (stream, options, device) = (self.stream, self.options, self.stream.device());
         let keys = DeviceBases::upload(device, scene, bases, options)?.keys(
             stream,
-            self.cells,
+            &self.cells,
             options.neighbour_votes,
             options.weights.by_distance,
         )?;
