@@ -1,13 +1,20 @@
 //! Normals for points that have none.
 
+mod growth;
 mod orient;
 mod plane;
+mod sides;
 
 use koel::Device;
 use rayon::prelude::*;
 use thiserror::Error;
 
 use crate::search::{SearchError, SpatialHash};
+use growth::Graph;
+use orient::Surface;
+use plane::Fit;
+use sides::Sides;
+use std::f64::consts::PI;
 
 /// Minimum number of neighbours for fitting a plane, including the point itself.
 pub const MIN_NEIGHBOURS: usize = 3;
@@ -19,19 +26,22 @@ pub struct NormalOptions {
     /// Points that a plane is fitted to, including the point itself: at least [`MIN_NEIGHBOURS`].
     /// More neighbours smooth out noise, but edges as well.
     pub neighbours: usize,
+    /// Whether to fit planes to more points where noise requires it, up to 64 times as many.
+    pub grow: bool,
     /// Side that a normal points to.
     pub orientation: Orientation,
 }
 
 koel::option_setters! { NormalOptions:
     neighbours by with_neighbours: usize;
+    grow by with_grow: bool;
     orientation by with_orientation: Orientation;
 }
 
 impl Default for NormalOptions {
     /// Returns 16 neighbours and outward normals.
     fn default() -> Self {
-        NormalOptions { neighbours: 16, orientation: Orientation::Outwards }
+        NormalOptions { neighbours: 16, grow: true, orientation: Orientation::Outwards }
     }
 }
 
@@ -78,6 +88,11 @@ pub struct NormalReport {
     /// Connected components of the neighbour graph, each oriented outwards separately; 0 if signs
     /// were not propagated.
     pub parts: usize,
+    /// Closed parts that face inward because an odd number of other parts contains them.
+    pub cavities: usize,
+    /// Points of parts that are not closed or have fewer than 100 points: their outside is a
+    /// convention.
+    pub open_points: usize,
     /// Side of the cells of the neighbour search.
     pub cell_size: f64,
 }
@@ -162,24 +177,59 @@ pub fn estimate_normals(
     }
     let hash = SpatialHash::build_for_nearest(device, positions, neighbours)?;
     let k = neighbours.min(points);
-    let mut fitted = Vec::with_capacity(points);
-    let mut graph = Vec::with_capacity(points * k);
-    for queries in positions.chunks(TURN) {
+    let mut fits = Vec::with_capacity(points);
+    let mut indices = Vec::with_capacity(points * k);
+    for (turn, queries) in positions.chunks(TURN).enumerate() {
         let nearest = hash.nearest(queries, k)?;
-        fitted.par_extend(nearest.indices().par_chunks(k).map(|near| plane::fit(positions, near)));
-        graph.extend_from_slice(nearest.indices());
+        let near = nearest.indices().par_chunks(k).enumerate();
+        fits.par_extend(near.map(|(i, near)| plane::fit(positions, turn * TURN + i, near)));
+        indices.extend_from_slice(nearest.indices());
     }
-    let undetermined = fitted.iter().filter(|fit| !fit.determined).count();
-    let mut normals: Vec<[f64; 3]> = fitted.into_iter().map(|fit| fit.normal).collect();
-    let parts = match options.orientation {
-        Orientation::Unoriented => 0,
-        Orientation::Towards(viewpoint) => {
-            orient::towards(positions, viewpoint, &mut normals);
-            0
+    let undetermined = fits.iter().filter(|fit| !fit.determined).count();
+    let graph = Graph { positions, indices: &indices, k };
+    let areas = areas(&fits, k);
+    if options.grow {
+        growth::grow(graph, &mut fits);
+    }
+    let mut normals: Vec<[f64; 3]> = fits.iter().map(|fit| fit.normal).collect();
+    let (mut parts, mut sides) = (0, Sides::default());
+    match options.orientation {
+        Orientation::Unoriented => {}
+        Orientation::Towards(viewpoint) => orient::towards(positions, viewpoint, &mut normals),
+        Orientation::Outwards => {
+            let smooth = positions.iter().zip(&fits).map(|(p, fit)| on_plane(*p, fit)).collect();
+            let surface = Surface { positions: smooth, fits: &fits, graph: &indices, k };
+            let found = orient::propagate(&surface, &areas);
+            sides = sides::outwards(&surface.positions, &areas, &found, &mut normals);
+            parts = found.count;
         }
-        Orientation::Outwards => orient::outwards(positions, &graph, k, &mut normals),
-    };
+    }
     let normals = normals.into_iter().map(|n| n.map(|c| c as f32)).collect();
-    let report = NormalReport { neighbours: k, undetermined, parts, cell_size: hash.cell_size() };
+    let report = NormalReport {
+        neighbours: k,
+        undetermined,
+        parts,
+        cavities: sides.cavities,
+        open_points: sides.open_points,
+        cell_size: hash.cell_size(),
+    };
     Ok(NormalEstimate { normals, report })
+}
+
+/// Returns the area that each point stands for. Outliers count no more than other points.
+fn areas(fits: &[Fit], k: usize) -> Vec<f64> {
+    /// Greatest area, in medians: that of points sixteen times as sparse as most.
+    const SPARSE: f64 = 16.0;
+    let mut along: Vec<f64> = fits.iter().map(|fit| fit.along).collect();
+    let middle = along.len() / 2;
+    let most = SPARSE * *along.select_nth_unstable_by(middle, f64::total_cmp).1;
+    // The variance of a disk along its plane is a quarter of its squared radius.
+    let of = |fit: &Fit| if fit.along <= most { 4.0 * PI * fit.along / k as f64 } else { 0.0 };
+    fits.iter().map(of).collect()
+}
+
+/// Returns the position, moved onto its plane.
+fn on_plane(p: [f32; 3], fit: &Fit) -> [f64; 3] {
+    let off = (0..3).map(|a| fit.centre[a] * fit.normal[a]).sum::<f64>();
+    std::array::from_fn(|a| f64::from(p[a]) + off * fit.normal[a])
 }
