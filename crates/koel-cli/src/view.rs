@@ -1,6 +1,7 @@
 //! `koel view`: two clouds in a web page, one moving against the other.
 use crate::apart::Files;
 use crate::failure::{Failure, Outcome};
+use crate::intersect::doubts::{self, Extent};
 use crate::intersect::{self, args, load};
 use crate::{Global, device, output};
 use koel_view::{Ball, MethodName, Options, Placement, Scene, SceneOptions, Server, ViewError};
@@ -42,12 +43,13 @@ pub(crate) fn run(global: &Global, args: Args) -> Outcome {
     let clouds = &args.clouds;
     let loaded = load::read_both(clouds, None)?;
     let of_files = load::notes_of_both(&loaded, clouds);
-    let [a, b] =
-        loaded.each_ref().map(|loaded| Ball::around(loaded.positions()).map_err(Failure::input));
-    let placement = Placement::new([a?, b?], clouds.grid).map_err(Failure::input)?;
+    let balls = loaded.each_ref().map(|loaded| Ball::within(loaded.bounds, loaded.positions()));
+    let placement = Placement::new(balls, clouds.grid).map_err(Failure::input)?;
+    let grid = *placement.grid();
+    let extents = loaded.each_ref().map(|loaded| Extent::of(loaded, &grid));
     let device::Opened { device, .. } = device::open(global.device, global.threads)?;
     let names = clouds.names();
-    let (points, of_surfaces) = load::clouds(loaded, clouds, placement.grid(), &device)?;
+    let (points, of_surfaces) = load::clouds(loaded, clouds, &grid, &device)?;
     let method = match clouds.method {
         args::MethodName::Robust => MethodName::Robust,
         args::MethodName::Paper => MethodName::Paper,
@@ -59,11 +61,14 @@ pub(crate) fn run(global: &Global, args: Args) -> Outcome {
         .with_animate(args.animate);
     let mut scene = Scene::new(&device, names.clone(), points, placement, options)
         .map_err(|e| intersect::failure(e, &names))?;
+    let remarks = intersect::remarks(&names, scene.summary());
+    let doubts = doubts::doubts(&names, &extents, &grid, scene.summary());
     for remark in of_files
         .into_iter()
         .chain(of_surfaces.changes)
+        .chain(remarks)
         .chain(of_surfaces.doubts)
-        .chain(intersect::remarks(&names, scene.summary()))
+        .chain(doubts)
     {
         output::say(&remark);
         scene.note(remark);

@@ -1,5 +1,5 @@
-//! Errors of estimated normals against true ones: solids in closed form, and meshes given as files,
-//! each with several strengths of noise. `cargo run --release -p koel-spatial --example
+//! Errors of estimated normals against true ones, of solids in closed form or of closed meshes given
+//! as files, each with several strengths of noise. `cargo run --release -p koel-spatial --example
 //! normal_errors -- POINTS [--write FOLDER] [--only PART_OF_NAME] [MESH...]`
 //!
 //! Prints one line of JSON per cloud. With `--write`, also writes each cloud with its true normals
@@ -53,7 +53,7 @@ fn cases(meshes: &[PathBuf]) -> Result<Vec<Case>, Box<dyn Error>> {
     };
     let (sphere, torus) = (Shape::Sphere(0.5), Shape::Torus { major: 0.35, minor: 0.15 });
     let clean = Scan::default();
-    let mut cases = vec![
+    let shapes = vec![
         one("sphere", sphere, clean),
         one("torus", torus, clean),
         one("box", Shape::Plate([0.5, 0.4, 0.3]), clean),
@@ -70,12 +70,15 @@ fn cases(meshes: &[PathBuf]) -> Result<Vec<Case>, Box<dyn Error>> {
         one("torus, 10 x density", torus, Scan { density: 10.0, ..clean }),
         one("torus, 1 % outliers", torus, Scan { outliers: 0.01, ..clean }),
     ];
-    for path in meshes {
-        let mesh = read_mesh(path)?;
-        let name = path.file_stem().map(|n| n.display().to_string()).unwrap_or_default();
-        cases.push(Case { name, solid: Solid::Mesh(mesh), scan: clean });
+    if meshes.is_empty() {
+        return Ok(shapes);
     }
-    Ok(cases)
+    let of_file = |path: &PathBuf| {
+        let solid = Solid::Mesh(read_mesh(path)?);
+        let name = path.file_stem().map(|n| n.display().to_string()).unwrap_or_default();
+        Ok(Case { name, solid, scan: clean })
+    };
+    meshes.iter().map(of_file).collect()
 }
 
 impl Case {

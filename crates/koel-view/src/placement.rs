@@ -17,13 +17,17 @@ impl Ball {
     /// # Errors
     /// There are no positions, or one is not finite.
     pub fn around(positions: &[[f32; 3]]) -> Result<Ball, GridError> {
-        let bounds = Bounds::of(positions)?;
-        let centre = std::array::from_fn(|a| {
-            0.5 * (f64::from(bounds.min()[a]) + f64::from(bounds.max()[a]))
-        });
-        let radius =
-            positions.iter().map(|p| length(std::array::from_fn(|a| f64::from(p[a]) - centre[a])));
-        Ok(Ball { centre, radius: radius.fold(0.0, f64::max) })
+        Ok(Self::within(Bounds::of(positions)?, positions))
+    }
+    /// Computes a ball around those positions that lie in a box, in one pass: with the box of
+    /// [`Bounds::without_outliers`], points far from all others do not decide the grid.
+    pub fn within(bounds: Bounds, positions: &[[f32; 3]]) -> Ball {
+        let (min, max) = (bounds.min(), bounds.max());
+        let centre = std::array::from_fn(|a| 0.5 * (f64::from(min[a]) + f64::from(max[a])));
+        let is_within = |p: &&[f32; 3]| (0..3).all(|a| (min[a]..=max[a]).contains(&p[a]));
+        let inside = positions.iter().filter(is_within);
+        let radii = inside.map(|p| length(std::array::from_fn(|a| f64::from(p[a]) - centre[a])));
+        Ball { centre, radius: radii.fold(0.0, f64::max) }
     }
 }
 
@@ -110,6 +114,11 @@ mod tests {
             ball,
             Ball { centre: [1.0, 0.5, 0.25], radius: (4.0f64 + 0.25 + 0.0625).sqrt() }
         );
+        let mut sphere = vec![[0.0, 0.0, 1.0], [0.0, 0.0, -1.0]].repeat(1000);
+        sphere.push([1000.0, 0.0, 0.0]);
+        let (bounds, outliers) = Bounds::without_outliers(&sphere).unwrap();
+        assert_eq!(outliers, 1);
+        assert_eq!(Ball::within(bounds, &sphere), Ball { centre: [0.0; 3], radius: 1.0 });
         assert!(Ball::around(&[]).is_err() && Ball::around(&[[f32::NAN; 3]]).is_err());
     }
 

@@ -214,6 +214,26 @@ fn notes_on_normals(path: &Path, report: &NormalReport, points: usize) -> Notes 
             report.undetermined
         ));
     }
+    if 20 * report.grazing > points {
+        notes.doubts.push(format!(
+            "{file}: the planes of {} of {points} points pass by the viewpoint within 3 degrees: \
+             which side faces it is uncertain; is it where the scanner was?",
+            report.grazing
+        ));
+    }
+    if 20 * report.open_points > points {
+        notes.doubts.push(format!(
+            "{file}: {} of {points} points belong to parts that are not closed: the outside of \
+             their estimated normals is a guess; --viewpoint-a or -b tells it",
+            report.open_points
+        ));
+    }
+    if report.cavities > 0 {
+        notes.changes.push(format!(
+            "{file}: {} of {} parts lie in others: their estimated normals make them cavities",
+            report.cavities, report.parts
+        ));
+    }
     notes
 }
 /// Turns the faces of the solids of a mesh that are inside out. Returns notes on its orientation.

@@ -4,7 +4,7 @@
 //! puts all into one grid ([`space`]), intersects them on the device and writes the results
 //! ([`files`], [`report`]).
 pub(crate) mod args;
-mod doubts;
+pub(crate) mod doubts;
 mod files;
 pub(crate) mod load;
 mod pose;

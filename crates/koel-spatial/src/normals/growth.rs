@@ -19,10 +19,10 @@ use rayon::prelude::*;
 /// Maximum number of steps: the neighbourhood then counts as 64 k points.
 const MAX_STEPS: usize = 64;
 /// Standard error of a normal, in radians, that needs no larger neighbourhood.
-const ENOUGH: f64 = 0.02;
+const ENOUGH: f64 = 0.03;
 /// Growth of the variance across the plane, when the neighbourhood doubles, up to which it is
 /// noise. That of an edge doubles, that of a bend grows fourfold.
-const NOISE: f64 = 1.7;
+const NOISE: f64 = 1.3;
 /// Median of the variance across planes, divided by that along them, above which noise hides the
 /// surface at this size.
 const HIDDEN: f64 = 0.15;

@@ -139,7 +139,7 @@ const SMALL: u32 = 100;
 /// less flat than noise and bends make most of them: where surfaces meet.
 fn thickness_limit(fits: &[Fit]) -> f64 {
     const LEAST: f64 = 0.03;
-    const MEDIANS: f64 = 3.0;
+    const MEDIANS: f64 = 2.0;
     let mut all: Vec<f64> = fits.iter().map(Fit::thickness).collect();
     let middle = all.len() / 2;
     (MEDIANS * *all.select_nth_unstable_by(middle, f64::total_cmp).1).max(LEAST)
@@ -244,12 +244,23 @@ impl Patches {
     }
 }
 
-/// Flips each normal that does not face `viewpoint`.
-pub(super) fn towards(positions: &[[f32; 3]], viewpoint: [f32; 3], normals: &mut [Vector]) {
+/// Flips each normal that does not face `viewpoint`. Returns the number of those that hardly face it
+/// from either side.
+pub(super) fn towards(
+    positions: &[[f32; 3]],
+    viewpoint: [f32; 3],
+    normals: &mut [Vector],
+) -> usize {
+    /// Sine of the angle between a plane and the line of sight.
+    const GRAZING: f64 = 0.05;
+    let mut grazing = 0;
     for (p, normal) in positions.iter().zip(normals) {
         let sight = std::array::from_fn(|a| f64::from(viewpoint[a]) - f64::from(p[a]));
-        if dot(*normal, sight) < 0.0 {
+        let towards = dot(*normal, sight);
+        grazing += usize::from(towards.abs() < GRAZING * dot(sight, sight).sqrt());
+        if towards < 0.0 {
             flip(normal);
         }
     }
+    grazing
 }
