@@ -49,19 +49,19 @@ def of_open3d(path, neighbours, tangent_k):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--example", required=True, help="path of the built example normal_errors")
-    parser.add_argument("--meshes", nargs="*", default=[], help="closed meshes: bunny.obj dragon.obj")
+    parser.add_argument("--meshes", nargs="*", default=[], help="closed meshes, in place of the shapes: bunny.obj dragon.obj")
     parser.add_argument("--points", type=int, default=160_000)
-    parser.add_argument("--neighbours", type=int, nargs="*", default=[30, 100], help="of Open3D's planes")
+    parser.add_argument("--neighbours", type=int, nargs="*", default=[30], help="of Open3D's planes")
     parser.add_argument("--tangent-k", type=int, default=15, help="of Open3D's orientation")
     parser.add_argument("--only", default="", help="part of the names of scenes")
+    parser.add_argument("--append", action="store_true", help="keep the rows that --out has")
     parser.add_argument("--out", required=True, help="record without extension: .jsonl and .txt are written")
     args = parser.parse_args()
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
-    names = [os.path.basename(mesh) for mesh in args.meshes]
     command = f"normals.py --points {args.points} --neighbours {' '.join(map(str, args.neighbours))} --tangent-k {args.tangent_k}"
     head = {
         "commit": commit,
-        "command": f"{command} --meshes {' '.join(names)}",
+        "command": f"{command}, without and with --meshes bunny.obj dragon.obj",
         "driver": None,
         "date": datetime.date.today().isoformat(),
         "cores": os.cpu_count(),
@@ -69,6 +69,9 @@ def main():
         "open3d": o3d.__version__,
     }
     rows = []
+    if args.append:
+        with open(args.out + ".jsonl") as file:
+            head, *rows = map(json.loads, file)
     with tempfile.TemporaryDirectory() as folder:
         run = [args.example, str(args.points), "--write", folder, "--only", args.only, *args.meshes]
         made = subprocess.run(run, capture_output=True, text=True)

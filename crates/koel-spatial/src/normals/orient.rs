@@ -5,6 +5,7 @@ use super::sides::CLOSED;
 use crate::forest::Forest;
 use rayon::prelude::*;
 use std::collections::HashMap;
+use std::f64::consts::PI;
 
 pub(super) type Vector = [f64; 3];
 
@@ -213,20 +214,24 @@ impl Patches {
                 at_border[edge.to as usize] = true;
             }
         }
-        let mut sums = HashMap::<u32, ([f64; 3], f64, f64)>::new();
+        let mut hulls = HashMap::<u32, Hull>::new();
         for i in 0..points {
             let (root, opposed) = self.forest.find(i as u32);
-            let (sum, area, border) = sums.entry(root).or_default();
+            let hull = hulls.entry(root).or_default();
             let by = if opposed { -areas[i] } else { areas[i] };
-            (0..3).for_each(|a| sum[a] += by * surface.fits[i].normal[a]);
-            *area += areas[i];
-            *border += f64::from(u8::from(at_border[i]));
+            let (p, n) = (surface.positions[i], surface.fits[i].normal);
+            hull.area += areas[i];
+            hull.border += f64::from(u8::from(at_border[i]));
+            hull.cone += by * dot(p, n);
+            for a in 0..3 {
+                hull.sum[a] += by * n[a];
+                hull.centre[a] += areas[i] * p[a];
+            }
         }
-        for (root, (sum, area, border)) in sums {
+        for (root, hull) in hulls {
             let size = self.forest.size(root);
-            self.closed[root as usize] = size >= SMALL
-                && dot(sum, sum).sqrt() < CLOSED * area
-                && border < BORDER * f64::from(size).sqrt();
+            let has_small_holes = hull.border < BORDER * f64::from(size).sqrt();
+            self.closed[root as usize] = size >= SMALL && hull.is_closed() && has_small_holes;
         }
     }
     fn parts(mut self) -> Parts {
@@ -241,6 +246,30 @@ impl Patches {
         let part_of = found.iter().map(|of| number[of.0 as usize]).collect();
         let flipped = found.iter().map(|of| of.1).collect();
         Parts { part_of, count: count as usize, flipped }
+    }
+}
+
+/// Sums over a patch, each point times its area.
+#[derive(Default)]
+struct Hull {
+    area: f64,
+    /// Number of points at the border.
+    border: f64,
+    sum: Vector,
+    centre: Vector,
+    /// Of positions times normals.
+    cone: f64,
+}
+impl Hull {
+    /// Returns whether normals sum to nearly nothing, and bound a volume that is not negligible for
+    /// such an area.
+    fn is_closed(&self) -> bool {
+        /// Share of the volume of a ball of that area.
+        const SOLID: f64 = 0.1;
+        let centre = self.centre.map(|c| c / self.area.max(f64::MIN_POSITIVE));
+        let volume = (self.cone - dot(centre, self.sum)) / 3.0;
+        let of_ball = self.area.powf(1.5) / (6.0 * PI.sqrt());
+        dot(self.sum, self.sum).sqrt() < CLOSED * self.area && volume.abs() > SOLID * of_ball
     }
 }
 
