@@ -26,7 +26,7 @@ const NOISE: f64 = 1.3;
 /// Median of the variance across planes, divided by that along them, above which noise hides the
 /// surface at this size.
 const HIDDEN: f64 = 0.15;
-/// A neighbour whose own neighbourhood is so many times as large (squared) is an outlier and does
+/// Factor of the squared radius of its neighbourhood beyond which a neighbour is an outlier and does
 /// not contribute.
 const OUTLYING: f32 = 9.0;
 

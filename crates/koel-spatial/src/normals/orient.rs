@@ -168,8 +168,10 @@ impl Patches {
             }
             let sign = if of_a != of_b { -1.0 } else { 1.0 };
             let vote = sign * f64::from(edge.agreement * edge.weight.max(LEAST));
-            for (a, b) in [(a, b), (b, a)].into_iter().filter(|p| joins(self.forest.size(p.0))) {
-                votes.push((a, b, vote));
+            for (a, b) in [(a, b), (b, a)] {
+                if joins(self.forest.size(a)) {
+                    votes.push((a, b, vote));
+                }
             }
             left.push(edge);
         }
