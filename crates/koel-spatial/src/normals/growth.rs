@@ -26,8 +26,8 @@ const NOISE: f64 = 1.3;
 /// Median of the variance across planes, divided by that along them, above which noise hides the
 /// surface at this size.
 const HIDDEN: f64 = 0.15;
-/// Factor of the squared radius of its neighbourhood beyond which a neighbour is an outlier and does
-/// not contribute.
+/// Ratio of the squared radii of two neighbourhoods beyond which the larger is that of an outlier,
+/// which does not contribute.
 const OUTLYING: f32 = 9.0;
 
 /// Sums over a neighbourhood, divided by its number of points; positions are relative to the point.

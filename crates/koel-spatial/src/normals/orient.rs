@@ -275,8 +275,8 @@ impl Hull {
     }
 }
 
-/// Flips each normal that does not face `viewpoint`. Returns the number of those that hardly face it
-/// from either side.
+/// Flips each normal that does not face `viewpoint`. Returns the number of those that hardly face
+/// it from either side.
 pub(super) fn towards(
     positions: &[[f32; 3]],
     viewpoint: [f32; 3],
