@@ -71,6 +71,17 @@ fn clouds_without_noise_keep_small_neighbourhoods() {
         [true, false].map(|grow| cloud.errors(&NormalOptions::default().with_grow(grow)).2.normals);
     assert!(grown == fixed);
 }
+/// Squares of coordinates exceed 32-bit floating point.
+#[test]
+fn no_unit_of_length_is_too_large_or_small() {
+    for unit in [1e30f32, 1e-30] {
+        let mut cloud = Cloud::of(TORUS, 2000, noise(0.008));
+        let before = cloud.errors(&NormalOptions::default()).1;
+        cloud.positions.iter_mut().flatten().for_each(|c| *c *= unit);
+        let (flipped, degrees, _) = cloud.errors(&NormalOptions::default());
+        assert!(flipped < 0.01 && (degrees - before).abs() < 0.1, "{flipped} {degrees} {before}");
+    }
+}
 /// Outliers decide neither the side nor the planes.
 #[test]
 fn outliers_and_uneven_density_do_not_flip() {

@@ -28,17 +28,17 @@ const NOISE: f64 = 1.3;
 const HIDDEN: f64 = 0.15;
 /// Ratio of the squared radii of two neighbourhoods beyond which the larger is that of an outlier,
 /// which does not contribute.
-const OUTLYING: f32 = 9.0;
+const OUTLYING: f64 = 9.0;
 
 /// Sums over a neighbourhood, divided by its number of points; positions are relative to the point.
 #[derive(Clone, Copy, Default)]
 struct Sums {
-    mean: [f32; 3],
+    mean: [f64; 3],
     /// Products xx, yy, zz, xy, xz, yz.
-    products: [f32; 6],
+    products: [f64; 6],
 }
 impl Sums {
-    fn add(&mut self, other: &Sums, from: [f32; 3], weight: f32) {
+    fn add(&mut self, other: &Sums, from: [f64; 3], weight: f64) {
         let Sums { mean: m, products: p } = other;
         let d = from;
         for a in 0..3 {
@@ -50,8 +50,8 @@ impl Sums {
         }
     }
     fn fit(&self) -> Fit {
-        let mean = Vector3::from(self.mean.map(f64::from));
-        let [xx, yy, zz, xy, xz, yz] = self.products.map(f64::from);
+        let mean = Vector3::from(self.mean);
+        let [xx, yy, zz, xy, xz, yz] = self.products;
         let products = Matrix3::new(xx, xy, xz, xy, yy, yz, xz, yz, zz);
         plane::of_covariance(mean, products - mean * mean.transpose())
     }
@@ -68,13 +68,13 @@ impl Graph<'_> {
     fn of(&self, i: usize) -> &[u32] {
         &self.indices[i * self.k..][..self.k]
     }
-    fn step(&self, from: usize, to: u32) -> [f32; 3] {
+    fn step(&self, from: usize, to: u32) -> [f64; 3] {
         let (a, b) = (self.positions[from], self.positions[to as usize]);
-        std::array::from_fn(|i| b[i] - a[i])
+        std::array::from_fn(|i| f64::from(b[i]) - f64::from(a[i]))
     }
     /// Returns whether the neighbours of a point are much closer to theirs.
     fn is_outlier(&self, i: usize, fits: &[Fit]) -> bool {
-        let is_near = |&&j: &&u32| fits[i].along > f64::from(OUTLYING) * fits[j as usize].along;
+        let is_near = |&&j: &&u32| fits[i].along > OUTLYING * fits[j as usize].along;
         2 * self.of(i).iter().filter(is_near).count() > self.k
     }
     /// Returns the sums over the nearest points of each point.
@@ -82,21 +82,21 @@ impl Graph<'_> {
         let at_point = Sums::default();
         let of = |i: usize| {
             let mut sums = Sums::default();
-            let each = 1.0 / self.k as f32;
+            let each = 1.0 / self.k as f64;
             self.of(i).iter().for_each(|&j| sums.add(&at_point, self.step(i, j), each));
             sums
         };
         (0..self.positions.len()).into_par_iter().map(of).collect()
     }
     /// Returns the mean of the sums of each point's neighbours, without outliers.
-    fn spread(&self, sums: &[Sums], reach: &[f32]) -> Vec<Sums> {
+    fn spread(&self, sums: &[Sums], reach: &[f64]) -> Vec<Sums> {
         let of = |i: usize| {
             let near = |&&j: &&u32| reach[j as usize] <= OUTLYING * reach[i];
             let count = self.of(i).iter().filter(near).count();
             if count == 0 {
                 return sums[i];
             }
-            let (mut all, each) = (Sums::default(), 1.0 / count as f32);
+            let (mut all, each) = (Sums::default(), 1.0 / count as f64);
             for &j in self.of(i).iter().filter(near) {
                 all.add(&sums[j as usize], self.step(i, j), each);
             }
@@ -128,7 +128,7 @@ pub(super) fn grow(graph: Graph<'_>, fits: &mut [Fit]) {
     if is_rare(&grows) {
         return;
     }
-    let reach: Vec<f32> = (fits.par_iter()).map(|fit| fit.along as f32).collect();
+    let reach: Vec<f64> = fits.iter().map(|fit| fit.along).collect();
     let (mut sums, mut noise) = (graph.sums(), graph.noise(fits));
     let mut hidden = is_hidden(fits);
     let (mut steps, mut next) = (1, 2);

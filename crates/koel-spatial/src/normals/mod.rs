@@ -173,9 +173,11 @@ const TURN: usize = 1 << 18;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Memory: 4 bytes per neighbour of each point, plus 12 per edge for [`Orientation::Outwards`].
-/// Time: the search, about a microsecond per point for the planes, and a sort of the edges. The
-/// normals are the same in every run and on every device.
+/// Memory: 4 bytes per neighbour of each point, some 400 bytes per point while neighbourhoods grow,
+/// and 32 per edge for [`Orientation::Outwards`]. Time: the search, about a microsecond per point
+/// for the planes, as much for each doubling and a tenth of it for each step of growth, and a sort
+/// of the edges: 0.8 to 3 seconds of one core for 160,000 points. The normals are the same in every
+/// run and on every device.
 ///
 /// # Errors
 /// [`NormalError`]: fewer than three points or neighbours, coordinates that are not finite, or out
