@@ -439,7 +439,7 @@ fn estimated_normals_face_the_viewpoint() {
     assert!(found["notes"].to_string().contains(note), "{found:#}");
 
     let mesh = cube(f, "c.obj", 0.0);
-    let out = f.join("r.json");
+    let out = f.join("none.json");
     let first = points.lines().next().unwrap().replace(' ', ",");
     for (a, viewpoint, says) in [
         (&a, "0,0", "2 numbers, expected 3: x, y, z"),
@@ -568,7 +568,7 @@ fn view_serves_a_page_until_it_is_interrupted() {
     let f = folder.path();
     let (a, b) =
         (sphere(f, "a.ply", 2000, -1.0, 0.0, true), sphere(f, "b.ply", 2000, -1.0, 0.8, true));
-    let arguments = [word(&a), word(&b), "--grid", "16", "--port", "0", "--json", "-"];
+    let arguments = [word(&a), word(&b), "--grid", "24", "--port", "0", "--json", "-"];
     let mut child =
         koel("view", &arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut out = BufReader::new(child.stdout.take().unwrap());

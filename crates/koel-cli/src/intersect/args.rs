@@ -10,7 +10,7 @@ Examples:
   koel intersect bunny.ply dragon.ply --grid 256 --out report.json
   koel intersect a.ply b.obj --grid 128 --out report.json --boolean union --out-mesh union.ply
   koel intersect scan1.pcd scan2.laz --estimate-normals --out report.json --out-cloud labels.ply
-  koel intersect scan1.ply scan2.ply --estimate-normals --viewpoint-a 0,0,1.5 --out report.json
+  koel intersect scan1.pcd scan2.laz --estimate-normals --viewpoint-a 0,0,1.5 --out report.json
   koel intersect a.ply b.ply --out report.json --method paper --inside-above 110 --outside-below 70
   koel intersect a.ply b.ply --grid 32 --out report.json --strict
   koel intersect walk-%03d.ply room.ply --out report-%03d.json --json -
