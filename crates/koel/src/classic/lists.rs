@@ -43,7 +43,7 @@ pub trait ListTable: Send + Sync {
         let staged = device.stage(queries)?;
         let (mut starts, mut counts) = (device.alloc(queries.len())?, device.alloc(queries.len())?);
         self.get_into(stream, staged.view(), starts.view_mut(), counts.view_mut())?;
-        Ok(starts.download()?.into_iter().zip(counts.download()?).collect())
+        starts.view().download_zip(counts.view(), |start, count| (start, count))
     }
 }
 

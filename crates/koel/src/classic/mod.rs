@@ -28,6 +28,7 @@ pub mod two_kernel;
 pub mod two_level;
 pub mod two_level_multi;
 
+use crate::device::memory::value_if_found;
 use crate::device::{Stream, View, ViewMut};
 pub use crate::duplicates::Duplicates;
 use crate::error::{Result, check_length, count32};
@@ -126,7 +127,7 @@ pub trait Table: Send + Sync {
         let staged = device.stage(queries)?;
         let (mut values, mut found) = (device.alloc(queries.len())?, device.alloc(queries.len())?);
         self.get_into(stream, staged.view(), values.view_mut(), found.view_mut())?;
-        values.view().download_found(found.view())
+        values.view().download_zip(found.view(), value_if_found)
     }
 }
 
