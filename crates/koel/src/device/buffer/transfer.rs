@@ -137,15 +137,18 @@ struct Source {
     column: cuda::Column,
     writer: Option<Arc<StreamInner>>,
 }
+/// Initialises elements from the bytes of columns.
+#[cfg(feature = "cuda")]
+type Convert<'a, const N: usize, U> = dyn Fn(&mut [MaybeUninit<U>], [&[u8]; N]) + Sync + 'a;
 /// Copies columns of device memory through pinned memory, and calls `convert` with parts of `to`
-/// and the bytes of the same elements; it initialises the parts. Returns `None`, before any copy,
+/// and the bytes of the same elements. Returns `None`, before any copy,
 /// if the device is no GPU or the copy has to be made in another way.
 #[cfg(feature = "cuda")]
 fn through_slots<const N: usize, U: Send>(
     device: &Device,
     sources: [Source; N],
     to: &mut [MaybeUninit<U>],
-    convert: &(dyn Fn(&mut [MaybeUninit<U>], [&[u8]; N]) + Sync),
+    convert: &Convert<'_, N, U>,
 ) -> Option<Result<()>> {
     let Backing::Cuda(cuda) = &device.0.backing else { return None };
     let pieces = cuda::pieces_of(to);
