@@ -30,6 +30,7 @@ mod basis;
 mod cells;
 mod lists;
 mod matrix;
+mod searched;
 mod stages;
 mod verify;
 mod votes;
@@ -494,6 +495,39 @@ pub fn vote(
         votes,
         seconds: [table, begin.elapsed().as_secs_f64()],
     })
+}
+
+/// Lookups of a scene's cells in a model's table, for measurements.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Lookups {
+    /// Number of entries in the table.
+    pub entries: usize,
+    /// Number of entries of each cell that is looked up.
+    pub counts: Vec<u32>,
+    /// Seconds for the table.
+    pub table_seconds: f64,
+    /// Seconds of each run.
+    pub seconds: Vec<f64>,
+}
+/// Looks up the cells of all bases of a scene `runs` times, at least once, without votes. A run
+/// begins with cells in the memory of the device and ends with ranges of the table's list there.
+///
+/// Takes 16 bytes of device memory per lookup.
+pub fn look_up(
+    stream: &Stream,
+    model: &[Point],
+    scene: &[Point],
+    options: &PaperOptions,
+    runs: usize,
+) -> koel::Result<Lookups> {
+    let bases = Bases::choose(model, scene, options);
+    let begin = Instant::now();
+    let ballot = Ballot::new(stream, model, &bases.model, &bases.cells, options)?;
+    stream.synchronize()?;
+    let table_seconds = begin.elapsed().as_secs_f64();
+    let (counts, seconds) = ballot.look_up(scene, &bases.scene, runs)?;
+    Ok(Lookups { entries: ballot.entries(), counts, table_seconds, seconds })
 }
 
 /// Number of scene bases that vote before their candidates are verified.
