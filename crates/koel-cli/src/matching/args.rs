@@ -195,7 +195,7 @@ struct PaperArgs {
     #[arg(long, value_name = "KIND")]
     partition: Option<Partition>,
     /// Lookup: hash, two-level (the hash table of 2009), search (binary search), or, on the CPU
-    /// whatever the device, kd-tree or brute (comparison with every entry)
+    /// whatever the device, kd-tree or brute (comparison with every entry, which takes minutes)
     #[arg(long, value_name = "KIND")]
     lookup: Option<Lookup>,
     /// Name bases in the table by their points, so that each vote looks its number up

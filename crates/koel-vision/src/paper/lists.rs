@@ -28,7 +28,8 @@ pub enum Lookup {
     /// Nearest cell in a kd-tree of the cells that have entries, on the host; hash tables for the
     /// numbers. The lecture's alternative to the table.
     KdTree,
-    /// Comparison with every entry, on the host; hash tables for the numbers.
+    /// Comparison with every entry, on the host; hash tables for the numbers. Takes minutes with
+    /// the default options.
     BruteForce,
 }
 impl std::str::FromStr for Lookup {
