@@ -139,6 +139,7 @@ fn compare_lookups(
             ("device", device.name()),
             ("points", model.len()),
             ("entries", found.entries),
+            ("cells", found.cells),
             ("lookups", lookups),
             ("present", present),
             ("lists", table.to_string()),

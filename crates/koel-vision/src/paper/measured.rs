@@ -52,6 +52,8 @@ pub fn vote(
 pub struct Lookups {
     /// Number of entries in the table.
     pub entries: usize,
+    /// Number of cells that have entries.
+    pub cells: usize,
     /// Number of entries of each cell that is looked up.
     pub counts: Vec<u32>,
     /// Seconds for the table.
@@ -76,5 +78,6 @@ pub fn look_up(
     stream.synchronize()?;
     let table_seconds = begin.elapsed().as_secs_f64();
     let (counts, seconds) = ballot.look_up(scene, &bases.scene, runs)?;
-    Ok(Lookups { entries: ballot.entries(), counts, table_seconds, seconds })
+    let (entries, cells) = (ballot.entries(), ballot.cells());
+    Ok(Lookups { entries, cells, counts, table_seconds, seconds })
 }

@@ -102,6 +102,10 @@ impl<'a> Ballot<'a> {
     pub(super) fn entries(&self) -> usize {
         self.lists.entries
     }
+    /// Returns the number of cells that have entries.
+    pub(super) fn cells(&self) -> usize {
+        self.lists.table.report().pairs
+    }
 
     /// Returns the pairs of bases with the most votes, in the order of the scene's bases. `first`
     /// is the number of the first of these bases.
