@@ -129,8 +129,8 @@ fn every_lookup_finds_the_same_entries() {
     for lookup in [Lookup::TwoLevel, Lookup::BinarySearch, Lookup::KdTree, Lookup::BruteForce] {
         let other = of(lookup);
         assert_eq!(
-            (other.entries, other.counts),
-            (hash.entries, hash.counts.clone()),
+            (other.entries, other.cells, other.counts),
+            (hash.entries, hash.cells, hash.counts.clone()),
             "{lookup:?}"
         );
     }
