@@ -9,8 +9,9 @@
 //!
 //! `... -- [cpu|cuda] [RUNS] [BASES] lookups` measures the lookups of cells alone, in tables of
 //! about 10^4 to 10^6 entries, for all points of `BASES` scene bases: nanoseconds per lookup in the
-//! fastest of `RUNS`, as other programs can only slow it down, and the multiple of those by hashing. On a CPU also by kd-tree and by brute force, which run on the
-//! host; brute force in one run. Every method must return the same number of entries for each.
+//! fastest of `RUNS`, as other programs can only slow it down, and the multiple of those by
+//! hashing. On a CPU also by kd-tree and by brute force, which run on the host; brute force in one
+//! run. Every method must return the same number of entries for each.
 use koel::{Device, DeviceKind, Stream};
 use koel_rates::{decimals, print_provenance, row};
 use koel_vision::paper::{
