@@ -24,6 +24,7 @@ mod restarts;
 pub mod set;
 pub mod single_level;
 pub mod sorted;
+pub mod stored_step;
 pub mod two_kernel;
 pub mod two_level;
 pub mod two_level_multi;
@@ -48,6 +49,7 @@ pub use random_walk::RandomWalk;
 pub use set::{SingleLevelCompacting, SingleLevelSet};
 pub use single_level::SingleLevel;
 pub use sorted::Sorted;
+pub use stored_step::StoredStep;
 pub use two_kernel::TwoKernel;
 pub use two_level::TwoLevel;
 pub use two_level_multi::{TwoLevelCompacting, TwoLevelMulti};
@@ -179,6 +181,7 @@ pub fn kinds() -> &'static [&'static dyn Kind] {
         &RandomWalk::RANDOM_START,
         &Bfs::PUBLISHED,
         &FunctionId::PUBLISHED,
+        &StoredStep::PUBLISHED,
         &BestOf::PUBLISHED,
     ]
 }

@@ -93,7 +93,7 @@ fn bytes_per_pair(name: &str, load: f64) -> (f64, f64) {
     let (about, spread) = match name {
         "sorted" => (8.0, 0.01),
         "chaining" | "chaining-2-choices" | "chaining-4-left" => (12.0 + 4.0 / load, 0.01),
-        "function-id" => (8.0 / load + 4.0, 0.01),
+        "function-id" | "stored-step" => (8.0 / load + 4.0, 0.01),
         "fks" => (8.0 / load + 8.0 * load / (1.0 - load), 0.1),
         // Random keys are not a surface: they need many offsets. And sides are whole numbers.
         "perfect-spatial-2d" | "perfect-spatial-3d" => {
