@@ -65,7 +65,8 @@ fn all_three_forms_of_a_file_are_read_alike() {
     fs::create_dir_all(folder.join("data")).unwrap();
     let b = bending_bar(5, [0.0; 3]);
     fs::write(folder.join("data/a b.bin"), &b.binary).unwrap();
-    let files = [("a.glb", b.glb()), ("b.gltf", b.embedded()), ("c.gltf", b.beside("data/a%20b.bin"))];
+    let files =
+        [("a.glb", b.glb()), ("b.gltf", b.embedded()), ("c.gltf", b.beside("data/a%20b.bin"))];
     let scans = files.map(|(name, bytes)| {
         fs::write(folder.join(name), bytes).unwrap();
         read(folder.join(name)).unwrap()
@@ -136,16 +137,22 @@ fn nodes_and_sparse_positions_are_read_as_another_crate_does() {
     let indices = b.view(&[0, 2]);
     let values = b.view(bytemuck::cast_slice(&[5.0f32, 6.0, 7.0, -1.0, -2.0, -3.0]));
     let view = b.json["accessors"][0]["bufferView"].clone();
-    let sparse = b.push("accessors", json!({
-        "bufferView": view, "componentType": 5126, "count": 3, "type": "VEC3",
-        "min": [-1, -2, -3], "max": [5, 6, 7],
-        "sparse": {"count": 2, "indices": {"bufferView": indices, "componentType": 5121},
-                   "values": {"bufferView": values}}
-    }));
+    let sparse = b.push(
+        "accessors",
+        json!({
+            "bufferView": view, "componentType": 5126, "count": 3, "type": "VEC3",
+            "min": [-1, -2, -3], "max": [5, 6, 7],
+            "sparse": {"count": 2, "indices": {"bufferView": indices, "componentType": 5121},
+                       "values": {"bufferView": values}}
+        }),
+    );
     let order = b.integers("SCALAR", 32, &[2, 1, 0]);
-    b.push("meshes", json!({"primitives": [
-        {"attributes": {"POSITION": sparse}, "indices": order}, {"attributes": {"POSITION": 0}}
-    ]}));
+    b.push(
+        "meshes",
+        json!({"primitives": [
+            {"attributes": {"POSITION": sparse}, "indices": order}, {"attributes": {"POSITION": 0}}
+        ]}),
+    );
     b.json["nodes"] = json!([
         {"children": [1, 3], "rotation": [0.5, -0.5, 0.5, 0.5], "scale": [1, 2, 3]},
         {"children": [2], "translation": [0.5, 10, -3], "mesh": 0},
@@ -204,15 +211,26 @@ fn keys_are_interpolated_in_every_way() {
     b.animation("spline", &[(0, "translation", "CUBICSPLINE", &[1.0, 3.0], &spline)]);
     // The second quaternion is negated: the short way is a third of a turn around x.
     let (sin, cos) = (60f32.to_radians().sin(), 60f32.to_radians().cos());
-    b.animation("turn", &[
-        (0, "rotation", "LINEAR", &[0.0, 1.0], &[0.0, 0.0, 0.0, 2.0, -sin, 0.0, 0.0, -cos]),
-        (0, "scale", "LINEAR", &[0.0, 1.0], &[1.0, 1.0, 1.0, 1.0, -1.0, 1.0]),
-    ]);
+    b.animation(
+        "turn",
+        &[
+            (0, "rotation", "LINEAR", &[0.0, 1.0], &[0.0, 0.0, 0.0, 2.0, -sin, 0.0, 0.0, -cos]),
+            (0, "scale", "LINEAR", &[0.0, 1.0], &[1.0, 1.0, 1.0, 1.0, -1.0, 1.0]),
+        ],
+    );
     let mesh = DeformingMesh::parse(&b.embedded()).unwrap();
     let x_at = |clip: usize, seconds: f64| mesh.positions_at(clip, seconds)[0][0];
     for (clip, seconds, x) in [
-        (0, 0.0, 1.0), (0, 1.9, 1.0), (0, 2.0, 5.0), (0, 3.9, 5.0), (0, 4.0, 3.0), (0, 9.0, 3.0),
-        (1, 0.5, 1.0), (1, 1.25, 2.0), (1, 3.0, 4.0), (1, 7.0, 3.0),
+        (0, 0.0, 1.0),
+        (0, 1.9, 1.0),
+        (0, 2.0, 5.0),
+        (0, 3.9, 5.0),
+        (0, 4.0, 3.0),
+        (0, 9.0, 3.0),
+        (1, 0.5, 1.0),
+        (1, 1.25, 2.0),
+        (1, 3.0, 4.0),
+        (1, 7.0, 3.0),
     ] {
         assert!((x_at(clip, seconds) - x).abs() < 1e-6, "{clip} {seconds}");
     }
@@ -249,10 +267,12 @@ fn moving_samples_cover_every_frame() {
             let [a, b, c] = corners.map(|i| wide(&positions[i as usize]));
             for (i, j) in (0..6).flat_map(|i| (0..6 - i).map(move |j| (i, j))) {
                 let (u, v) = (f64::from(i) / 5.0, f64::from(j) / 5.0);
-                let p: [f64; 3] = std::array::from_fn(|k| a[k] + u * (b[k] - a[k]) + v * (c[k] - a[k]));
-                let nearest = cloud.positions.iter().map(|q| {
-                    (0..3).map(|k| (p[k] - f64::from(q[k])).powi(2)).sum::<f64>()
-                });
+                let p: [f64; 3] =
+                    std::array::from_fn(|k| a[k] + u * (b[k] - a[k]) + v * (c[k] - a[k]));
+                let nearest = cloud
+                    .positions
+                    .iter()
+                    .map(|q| (0..3).map(|k| (p[k] - f64::from(q[k])).powi(2)).sum::<f64>());
                 let nearest = nearest.fold(f64::INFINITY, f64::min).sqrt();
                 assert!(nearest <= radius * (1.0 + 1e-5), "{t}: {nearest}");
             }
@@ -274,7 +294,11 @@ fn moving_samples_cover_every_frame() {
 fn faults_are_named() {
     let bar = || bending_bar(3, [0.0; 3]);
     let edit = |mut b: Builder, path: &str, value: Value| {
-        *b.json.pointer_mut(path).unwrap_or_else(|| panic!("{path}")) = value;
+        let (parent, name) = path.rsplit_once('/').unwrap();
+        match b.json.pointer_mut(parent).unwrap() {
+            Value::Array(all) => all[name.parse::<usize>().unwrap()] = value,
+            parent => parent[name] = value,
+        }
         fault(&b.glb())
     };
     for (path, value, says) in [
@@ -285,36 +309,74 @@ fn faults_are_named() {
         ("/nodes/0/mesh", json!(9), "nodes[0]: meshes[9] does not exist"),
         ("/nodes/0/skin", json!(1), "nodes[0]: skins[1] does not exist, there are 1"),
         ("/nodes/1", json!({"rotation": [0, 0, 0, 0]}), "nodes[1]: rotation is a quaternion of"),
-        ("/nodes/1", json!({"matrix": [1, 0, 0, 1, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1]}),
-         "nodes[1]: the last row of the matrix is [1.0, 0.0, 0.0, 1.0], expected"),
+        (
+            "/nodes/1",
+            json!({"matrix": [1, 0, 0, 1, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1]}),
+            "nodes[1]: the last row of the matrix is [1.0, 0.0, 0.0, 1.0], expected",
+        ),
         ("/skins/0/joints", json!([1]), "skins[0].inverseBindMatrices, accessors[5]: count is 2"),
         ("/skins/0/joints", json!([1, 9]), "skins[0]: nodes[9] does not exist"),
         ("/meshes/0/primitives/0/mode", json!(7), "primitives[0]: mode is 7, expected 0 to 6"),
-        ("/meshes/0/primitives/0/attributes", json!({}), "meshes[0].primitives[0]: has no POSITION"),
-        ("/meshes/0/primitives/0/attributes", json!({"POSITION": 4}),
-         "nodes[0], meshes[0].primitives[0]: has a skin but no JOINTS_0"),
-        ("/meshes/0/primitives/0/attributes", json!({"POSITION": 4, "JOINTS_0": 2}),
-         "expected both JOINTS_0 and WEIGHTS_0"),
-        ("/meshes/0/primitives/0/attributes/POSITION", json!(44),
-         "attributes.POSITION: accessors[44] does not exist, there are 10"),
-        ("/meshes/0/primitives/0/attributes/POSITION", json!(3),
-         "attributes.POSITION, accessors[3]: type is \"SCALAR\", expected \"VEC3\""),
+        (
+            "/meshes/0/primitives/0/attributes",
+            json!({}),
+            "meshes[0].primitives[0]: has no POSITION",
+        ),
+        (
+            "/meshes/0/primitives/0/attributes",
+            json!({"POSITION": 4}),
+            "nodes[0], meshes[0].primitives[0]: has a skin but no JOINTS_0",
+        ),
+        (
+            "/meshes/0/primitives/0/attributes",
+            json!({"POSITION": 4, "JOINTS_0": 2}),
+            "expected both JOINTS_0 and WEIGHTS_0",
+        ),
+        (
+            "/meshes/0/primitives/0/attributes/POSITION",
+            json!(44),
+            "attributes.POSITION: accessors[44] does not exist, there are 10",
+        ),
+        (
+            "/meshes/0/primitives/0/attributes/POSITION",
+            json!(3),
+            "attributes.POSITION, accessors[3]: type is \"SCALAR\", expected \"VEC3\"",
+        ),
         ("/meshes/0/primitives/0/indices", json!(0), "indices, accessors[0]: type is \"VEC3\""),
         ("/accessors/3/count", json!(59), "59 corners of triangles, expected a multiple of 3"),
         ("/accessors/3/componentType", json!(5126), "componentType is 5126, expected 5121, 5123"),
         ("/accessors/3/componentType", json!(77), "componentType is 77, expected 5120 to 5126"),
-        ("/accessors/3/byteOffset", json!(2), "bufferViews[3]: has 120 bytes, but 60 elements of 2"),
-        ("/accessors/0/count", json!(11), "targets[0].POSITION, accessors[0]: count is 11, expected 12"),
+        (
+            "/accessors/3/byteOffset",
+            json!(2),
+            "bufferViews[3]: has 120 bytes, but 60 elements of 2",
+        ),
+        (
+            "/accessors/0/count",
+            json!(11),
+            "targets[0].POSITION, accessors[0]: count is 11, expected 12",
+        ),
         ("/accessors/4/count", json!(u64::MAX), "expected at most 67108864"),
         ("/accessors/4/bufferView", Value::Null, "accessors[4]: has no bufferView"),
         ("/accessors/4/bufferView", json!(99), "bufferViews[99] does not exist"),
         ("/bufferViews/4/buffer", json!(1), "buffers[1]: does not exist, there are 1 buffers"),
-        ("/bufferViews/4/byteLength", json!(9e15 as u64), "bufferViews[4]: has 9000000000000000 bytes"),
+        (
+            "/bufferViews/4/byteLength",
+            json!(9e15 as u64),
+            "bufferViews[4]: has 9000000000000000 bytes",
+        ),
         ("/animations/0/channels/0/target/node", json!(9), "channels[0]: nodes[9] does not exist"),
         ("/animations/0/channels/0/sampler", json!(9), "channels[0]: samplers[9] does not exist"),
-        ("/animations/0/channels/0/target/path", json!("scale"),
-         "channels[0], output, accessors[7]: type is \"VEC4\", expected \"VEC3\""),
-        ("/animations/0/samplers/0/interpolation", json!("CUBIC"), "interpolation \"CUBIC\", expected"),
+        (
+            "/animations/0/channels/0/target/path",
+            json!("scale"),
+            "channels[0], output, accessors[7]: type is \"VEC4\", expected \"VEC3\"",
+        ),
+        (
+            "/animations/0/samplers/0/interpolation",
+            json!("CUBIC"),
+            "interpolation \"CUBIC\", expected",
+        ),
         ("/animations/0/samplers/1/interpolation", json!("LINEAR"), "count is 6, expected 2"),
         ("/accessors/6/count", json!(0), "channels[0], input: no keys, expected at least one"),
     ] {

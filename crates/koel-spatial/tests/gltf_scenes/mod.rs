@@ -60,7 +60,11 @@ impl Builder {
         self.push("accessors", accessor)
     }
     /// Appends an animation with channels of a node, a path, an interpolation, times and values.
-    pub(crate) fn animation(&mut self, name: &str, channels: &[(usize, &str, &str, &[f32], &[f32])]) {
+    pub(crate) fn animation(
+        &mut self,
+        name: &str,
+        channels: &[(usize, &str, &str, &[f32], &[f32])],
+    ) {
         let (mut all, mut samplers) = (vec![], vec![]);
         for &(node, path, interpolation, times, values) in channels {
             let kind = match path {
@@ -70,9 +74,8 @@ impl Builder {
             };
             let (input, output) = (self.floats("SCALAR", times), self.floats(kind, values));
             all.push(json!({"sampler": samplers.len(), "target": {"node": node, "path": path}}));
-            samplers.push(
-                json!({"input": input, "output": output, "interpolation": interpolation}),
-            );
+            samplers
+                .push(json!({"input": input, "output": output, "interpolation": interpolation}));
         }
         self.push("animations", json!({"name": name, "channels": all, "samplers": samplers}));
     }
@@ -179,10 +182,13 @@ pub(crate) fn bending_bar(rings: usize, at: [f64; 3]) -> Builder {
         1.0, 0.0, 0.0, 0.0,  0.0, 1.0, 0.0, 0.0,  0.0, 0.0, 1.0, 0.0,  -JOINT as f32, 0.0, 0.0, 1.0,
     ];
     let bind = b.floats("MAT4", &bind);
-    b.push("meshes", json!({"primitives": [{
-        "attributes": {"POSITION": place, "JOINTS_0": joints, "WEIGHTS_0": weights},
-        "indices": corners, "targets": [{"POSITION": swells}]
-    }]}));
+    b.push(
+        "meshes",
+        json!({"primitives": [{
+            "attributes": {"POSITION": place, "JOINTS_0": joints, "WEIGHTS_0": weights},
+            "indices": corners, "targets": [{"POSITION": swells}]
+        }]}),
+    );
     b.push("nodes", json!({"mesh": 0, "skin": 0, "translation": [7, 8, 9]}));
     b.push("nodes", json!({"children": [2], "translation": at}));
     b.push("nodes", json!({"translation": [JOINT, 0, 0]}));
@@ -190,10 +196,13 @@ pub(crate) fn bending_bar(rings: usize, at: [f64; 3]) -> Builder {
     b.json["scenes"] = json!([{"nodes": [0, 1]}]);
     let half = std::f32::consts::FRAC_1_SQRT_2;
     let turn = [0.0, 0.0, 0.0, 1.0, 0.0, 0.0, half, half];
-    b.animation("bend", &[
-        (2, "rotation", "LINEAR", &[0.0, BEND as f32], &turn),
-        (0, "weights", "CUBICSPLINE", &[0.0, BEND as f32], &[0.0, 0.0, 0.0, 0.0, 1.0, 0.0]),
-    ]);
+    b.animation(
+        "bend",
+        &[
+            (2, "rotation", "LINEAR", &[0.0, BEND as f32], &turn),
+            (0, "weights", "CUBICSPLINE", &[0.0, BEND as f32], &[0.0, 0.0, 0.0, 0.0, 1.0, 0.0]),
+        ],
+    );
     b
 }
 /// Returns where the animation of [`bending_bar`] puts a corner of [`bar`], in closed form.

@@ -34,8 +34,7 @@ impl<'a> Parts<'a> {
             return Ok(Parts { json: bytes, json_at: None, binary: None, other_chunks: 0 });
         }
         let header = |field, found: u32, expected: String, at| {
-            ParseErrorKind::Header { field, found: found.to_string(), expected }
-                .at(Place::Byte(at))
+            ParseErrorKind::Header { field, found: found.to_string(), expected }.at(Place::Byte(at))
         };
         let cut = |element: &str, expected: u64, found| {
             ParseErrorKind::Truncated { element: element.into(), expected, found }
@@ -72,7 +71,12 @@ impl<'a> Parts<'a> {
                 JSON if at == 12 => (parts.json, parts.json_at) = (content, Some(at as u64 + 8)),
                 BIN if parts.binary.is_none() => parts.binary = Some(content),
                 _ if parts.json_at.is_none() => {
-                    return Err(header("chunk type", kind, format!("{JSON} (JSON)"), at as u64 + 4));
+                    return Err(header(
+                        "chunk type",
+                        kind,
+                        format!("{JSON} (JSON)"),
+                        at as u64 + 4,
+                    ));
                 }
                 _ => parts.other_chunks += 1,
             }

@@ -161,10 +161,27 @@ impl DeformingMesh {
     pub fn mesh(&self) -> Mesh {
         Mesh { positions: self.positions(), triangles: self.triangles.clone() }
     }
-    /// Returns the mesh without an animation as a scan.
+    /// Returns the mesh without an animation as a scan, whose report notes the animations.
     pub fn scan(&self) -> Scan {
+        let mut scan = self.scan_of(self.positions());
+        let count = self.model.clips.len();
+        if count > 0 {
+            let text = format!("{count} animations were not read: the mesh is as without them");
+            scan.report.notes.push(ReadNote { place: Place::File, text });
+        }
+        scan
+    }
+    /// Returns the mesh at a time of an animation, in seconds, as a scan. Positions and cost: those
+    /// of [`positions_at`](Self::positions_at).
+    ///
+    /// # Panics
+    /// The animation does not exist.
+    pub fn scan_at(&self, animation: usize, seconds: f64) -> Scan {
+        self.scan_of(self.positions_at(animation, seconds))
+    }
+    fn scan_of(&self, positions: Vec<[f32; 3]>) -> Scan {
         Scan {
-            points: PointCloud { positions: self.positions(), normals: None },
+            points: PointCloud { positions, normals: None },
             triangles: self.triangles.clone(),
             report: self.report.clone(),
         }
@@ -278,7 +295,10 @@ fn notes(document: &Document, account: &Account, other_chunks: u64) -> Vec<ReadN
         format!("attributes {} were not kept: normals are those of the triangles", listed(&names)),
     );
     let n = skipped.unweighted;
-    note(n, format!("{n} vertices of a skin have no weights: the first of their joints moves them"));
+    note(
+        n,
+        format!("{n} vertices of a skin have no weights: the first of their joints moves them"),
+    );
     let n = account.ignored.0;
     note(n, format!("{n} channels of animations change no transform and no weight: not read"));
     let n = account.elsewhere;

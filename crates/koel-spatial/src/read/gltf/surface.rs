@@ -153,8 +153,7 @@ fn influences(
     let mut sets: Vec<Influences> = vec![];
     let expected = super::accessor::Expected { shape: VEC4, count: Some(count) };
     loop {
-        let [joints, weights] =
-            ["JOINTS", "WEIGHTS"].map(|name| format!("{name}_{}", sets.len()));
+        let [joints, weights] = ["JOINTS", "WEIGHTS"].map(|name| format!("{name}_{}", sets.len()));
         let pair = (primitive.attributes.get(&joints), primitive.attributes.get(&weights));
         let (of_joints, of_weights) = match pair {
             (Some(&of_joints), Some(&of_weights)) => (of_joints, of_weights),
@@ -204,7 +203,8 @@ fn triangles(
             let corners = reader.integers(accessor, &field, any(SCALAR))?;
             if let Some(i) = corners.iter().position(|&c| c as usize >= vertices) {
                 let index = corners[i];
-                let reason = format!("corner {i}: index {index}, but there are {vertices} vertices");
+                let reason =
+                    format!("corner {i}: index {index}, but there are {vertices} vertices");
                 return Err(fault(field, reason));
             }
             corners
@@ -215,7 +215,8 @@ fn triangles(
     match primitive.mode {
         TRIANGLES if corners.len() % 3 == 0 => Ok(corners.as_chunks().0.to_vec()),
         TRIANGLES => {
-            let reason = format!("{} corners of triangles, expected a multiple of 3", corners.len());
+            let reason =
+                format!("{} corners of triangles, expected a multiple of 3", corners.len());
             Err(fault(at.into(), reason))
         }
         // Corners are repeated to begin another strip.
