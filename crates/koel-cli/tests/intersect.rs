@@ -1,4 +1,7 @@
 //! Tests of `koel intersect` and `koel view`.
+#[path = "../../koel-spatial/tests/gltf_scenes/mod.rs"]
+mod gltf_scenes;
+
 use koel_spatial::Grid;
 use koel_spatial::intersect::{Intersector, Method, Pose, Side};
 use serde_json::Value;
@@ -197,6 +200,7 @@ fn examples_run_as_written() {
     fs::write(f.join("scan1.pcd"), format!("{header}{pcd}")).unwrap();
     las(f, "scan2.laz", 0.0, &plate(0));
     fs::write(f.join("path.txt"), "0 0 0\n0.25 0 0 0 0 45\n").unwrap();
+    fs::write(f.join("walk.glb"), gltf_scenes::bending_bar(5, [0.0; 3]).glb()).unwrap();
     let help = text(&run(&["--help"]).stdout);
     let examples =
         help.lines().filter_map(|line| line.strip_prefix("  koel intersect ")).collect::<Vec<_>>();
