@@ -4,9 +4,11 @@
 mod gltf_scenes;
 
 use gltf_scenes::{BEND, Builder, bar, bending_bar, bent};
+use koel::Device;
+use koel_spatial::intersect::{Intersector, Label, Method, Pose, Side};
 use koel_spatial::read::parse_gltf;
 use koel_spatial::sample::{MovingSamples, TriangleEnvelope, sample_cloud};
-use koel_spatial::{DeformingMesh, Format, Scan, read};
+use koel_spatial::{DeformingMesh, Format, Grid, Scan, read};
 use serde_json::{Value, json};
 use std::fs;
 
@@ -288,6 +290,42 @@ fn moving_samples_cover_every_frame() {
     assert!((0.95..1.05).contains(&ratio), "{ratio}");
     let error = moving.cloud(&mesh.positions()[1..]).unwrap_err().to_string();
     assert_eq!(error, "35 positions, expected 36");
+}
+
+/// A frame that is recorded once follows an animation: its labels are those of frames launched one
+/// by one, on every device.
+#[test]
+fn recorded_frames_follow_an_animation() {
+    let mesh = DeformingMesh::parse(&bending_bar(9, [0.0; 3]).glb()).unwrap();
+    let grid = Grid::new([-1.0, -2.0, -3.2], 0.2, 32).unwrap();
+    let times = [0.0, 0.9, BEND];
+    let mut envelope = TriangleEnvelope::new(mesh.triangles(), &mesh.positions()).unwrap();
+    times.iter().for_each(|&t| envelope.include(&mesh.positions_at(0, t)).unwrap());
+    let samples = MovingSamples::new(envelope, 0.0999).unwrap();
+    let still = sample_cloud(&mesh.mesh(), 0.0999).unwrap();
+    let frames = times.map(|t| samples.cloud(&mesh.positions_at(0, t)).unwrap());
+    let above = Pose { translation: [-0.5, 0.5, 0.05], ..Pose::IDENTITY };
+    let new = |device: &Device| {
+        Intersector::new(device, &frames[0], &still, grid, Method::default()).unwrap()
+    };
+    let host = Device::cpu_with_threads(2).unwrap();
+    for device in [Some(host.clone()), Some(Device::executor(1)), Device::cuda(0).ok()] {
+        let Some(device) = device else { continue };
+        let (mut plain, mut recorded) = (new(&host), new(&device).record().unwrap());
+        let mut inside = vec![];
+        for frame in &frames {
+            plain.set_cloud(Side::A, frame).unwrap();
+            plain.frame(&Pose::IDENTITY, &above).unwrap();
+            recorded.intersector_mut().set_cloud(Side::A, frame).unwrap();
+            recorded.frame(&Pose::IDENTITY, &above).unwrap();
+            for side in Side::BOTH {
+                let found = recorded.intersector_mut().point_labels(side).unwrap();
+                assert_eq!(found, plain.point_labels(side).unwrap());
+                inside.push(found.iter().filter(|&&label| label == Label::Inside).count());
+            }
+        }
+        assert!(inside[0] == 0 && inside[2] > 20, "the bar bends into the other: {inside:?}");
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use koel_spatial::{DeformingMesh, Grid, PointCloud};
 use std::path::{Path, PathBuf};
 
 /// Maximum number of frames of an animation.
-const MAX_FRAMES: f64 = 1e6;
+const MAX_FRAMES: f64 = 1e5;
 
 /// Where the frames of A or B come from.
 pub(crate) enum Input {

@@ -89,7 +89,7 @@ impl Common {
     pub(super) fn of(frames: &[Frame], inputs: &mut [Input; 2]) -> Outcome<Common> {
         let mut loaded = input::load_both(inputs, 0)?;
         let read_origin = loaded[0].origin();
-        let mut other_files = vec![];
+        let mut other_files: Vec<PathBuf> = vec![];
         let mut space = Space::around(&loaded, frames[0].args.poses(), read_origin);
         for (i, frame) in frames.iter().enumerate() {
             for (side, input) in inputs.iter_mut().enumerate() {
@@ -101,11 +101,14 @@ impl Common {
                     loaded[side] = input.load(i, Some(read_origin))?;
                 }
                 input.measure(&loaded[side])?;
-                other_files.extend(loaded[side].other_files().iter().cloned());
+                for file in loaded[side].other_files() {
+                    if !other_files.contains(file) {
+                        other_files.push(file.clone());
+                    }
+                }
             }
             space = space.union(Space::around(&loaded, frame.args.poses(), read_origin));
         }
-        other_files.dedup();
         let moves = frames.iter().any(|frame| frame.args.poses() != [Pose::IDENTITY; 2]);
         let origin = if moves { space.origin(read_origin) } else { read_origin };
         let bounds = space.bounds(read_origin, origin)?;

@@ -36,6 +36,8 @@ let written = { at: 0, number: -1 };
 let arrivals = [];
 let sent = "";
 let sentMoment = 0;
+/** Whether the notice tells an error; the next frame ends it. */
+let failed = false;
 let activeAt = 0;
 let spokenAt = Infinity;
 
@@ -63,7 +65,8 @@ const connection = new Connection({
     picture?.addPoints(points);
   },
   frame(next) {
-    if (frame === null) panel.notice(picture ? "" : "This browser draws no WebGL: figures only.");
+    if (frame === null || failed) panel.notice(picture ? "" : "This browser draws no WebGL: figures only.");
+    failed = false;
     frame = next;
     activeAt = performance.now();
     arrivals.push(activeAt);
@@ -72,6 +75,7 @@ const connection = new Connection({
     timeline.write(next.moment);
   },
   error(message) {
+    failed = true;
     panel.notice(message);
   },
   lost(reason, delay) {
