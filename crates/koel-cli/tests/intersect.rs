@@ -176,11 +176,8 @@ fn booleans_of_meshes_are_written() {
 
 const PLY: &str = "ply\nformat ascii 1.0\n";
 const XYZ: &str = "property float x\nproperty float y\nproperty float z\n";
-/// Runs every example of `--help`.
-#[test]
-fn examples_run_as_written() {
-    let folder = tempfile::tempdir().unwrap();
-    let f = folder.path();
+/// Writes the files that the examples of `--help` name.
+fn example_files(f: &Path) {
     // The format of a file is detected from its content.
     let still = [("bunny", 0.0), ("dragon", 0.5), ("a", 0.0), ("b", 0.5), ("room", 0.5)];
     for (name, x) in still.into_iter().chain([("walk-001", 0.0), ("walk-002", 0.2)]) {
@@ -200,7 +197,17 @@ fn examples_run_as_written() {
     fs::write(f.join("scan1.pcd"), format!("{header}{pcd}")).unwrap();
     las(f, "scan2.laz", 0.0, &plate(0));
     fs::write(f.join("path.txt"), "0 0 0\n0.25 0 0 0 0 45\n").unwrap();
-    fs::write(f.join("walk.glb"), gltf_scenes::bending_bar(5, [0.0; 3]).glb()).unwrap();
+    let mut bar = gltf_scenes::bending_bar(5, [0.0; 3]);
+    bar.json["animations"][0]["name"] = "Walk".into();
+    fs::write(f.join("walk.glb"), bar.glb()).unwrap();
+}
+
+/// Runs every example of `--help`.
+#[test]
+fn examples_run_as_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let f = folder.path();
+    example_files(f);
     let help = text(&run(&["--help"]).stdout);
     let examples =
         help.lines().filter_map(|line| line.strip_prefix("  koel intersect ")).collect::<Vec<_>>();
@@ -519,6 +526,34 @@ fn view_serves_a_page_until_it_is_interrupted() {
     child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
     assert_eq!((child.wait().unwrap().code(), rest.as_str(), errors.as_str()), (Some(0), "", ""));
     assert!(TcpStream::connect(format!("127.0.0.1:{port}")).is_err());
+}
+
+/// Every example of `koel view --help` that needs no GPU serves its page, on any port.
+#[cfg(unix)]
+#[test]
+fn examples_of_view_serve_a_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let f = folder.path();
+    example_files(f);
+    let help = text(&koel("view", &["--help"]).output().unwrap().stdout);
+    let examples = help.lines().filter_map(|line| line.strip_prefix("  koel view "));
+    let examples = examples.filter(|line| !line.contains("cuda")).collect::<Vec<_>>();
+    assert!(examples.len() >= 4, "{help}");
+    for example in examples {
+        // Any port, and a small grid for quick answers.
+        let example = example.replace(" --port 0", "").replace(" --grid 256", "");
+        let mut words = example.split_whitespace().collect::<Vec<_>>();
+        words.extend(["--port", "0", "--grid", "16"]);
+        let mut command = koel("view", &words);
+        command.current_dir(f).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let id = child.id().to_string();
+        let _ = Command::new("kill").args(["-INT", &id]).status();
+        let code = child.wait().unwrap().code();
+        assert!(line.starts_with("http://127.0.0.1:") && code == Some(0), "{example}: {line}");
+    }
 }
 
 #[test]

@@ -304,7 +304,7 @@ fn recorded_frames_follow_an_animation() {
     let samples = MovingSamples::new(envelope, 0.0999).unwrap();
     let still = sample_cloud(&mesh.mesh(), 0.0999).unwrap();
     let frames = times.map(|t| samples.cloud(&mesh.positions_at(0, t)).unwrap());
-    let above = Pose { translation: [-0.5, 0.5, 0.05], ..Pose::IDENTITY };
+    let above = Pose { translation: [-0.5, 0.9, 0.05], ..Pose::IDENTITY };
     let new = |device: &Device| {
         Intersector::new(device, &frames[0], &still, grid, Method::default()).unwrap()
     };

@@ -13,7 +13,7 @@ Examples:
   koel intersect a.ply b.ply --out report.json --method paper --inside-above 110 --outside-below 70
   koel intersect a.ply b.ply --grid 32 --out report.json --strict
   koel intersect walk-%03d.ply room.ply --out report-%03d.json --json -
-  koel intersect walk.glb room.ply --fps 10 --out report-%03d.json --json -
+  koel intersect walk.glb room.ply --fps 4 --out report-%03d.json --json -
   koel intersect a.ply b.ply --out report.json --pose-b 0.5,0,0,0,0,30
   koel intersect a.ply b.ply --out report-%03d.json --poses-b path.txt
 
