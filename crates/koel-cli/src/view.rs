@@ -59,7 +59,8 @@ pub(crate) fn run(global: &Global, args: Args) -> Outcome {
     let scene = scene(global, &args)?;
     let handle = server.handle();
     output::stop_on_interrupt(move || handle.stop());
-    let address = json!({"url": server.url(), "port": server.address().port(), "device": scene.device_name()});
+    let port = server.address().port();
+    let address = json!({"url": server.url(), "port": port, "device": scene.device_name()});
     match global.json.as_deref() {
         Some(file) if file == Path::new("-") => output::print(&format!("{address}\n"))?,
         Some(file) => output::write_file(file, format!("{address}\n").as_bytes())?,
@@ -77,6 +78,7 @@ fn scene(global: &Global, args: &Args) -> Outcome<Scene> {
     let numbers = input::numbers(&inputs, clouds)?;
     let frames = numbers.as_ref().map_or(1, Vec::len);
     let (loaded, balls) = measured(&mut inputs, frames)?;
+    check_apart(global, &inputs, &loaded, frames)?;
     let origin = loaded[0].origin();
     let placement = Placement::new(balls, clouds.grid).map_err(Failure::input)?;
     let device::Opened { device, .. } = device::open(global.device, global.threads)?;
@@ -123,6 +125,22 @@ fn scene(global: &Global, args: &Args) -> Outcome<Scene> {
         first: numbers[0],
         clouds: inputs.map(|input| input.numbers().map(|_| player(input).moments(numbers.len()))),
     }))
+}
+
+/// Rejects a file of `--json` that overwrites a frame of a sequence or a buffer of a glTF file.
+fn check_apart(
+    global: &Global,
+    inputs: &[Input; 2],
+    loaded: &[Loaded; 2],
+    frames: usize,
+) -> Outcome {
+    let moments = |input: &Input| (0..frames).map(|i| input.moment(i).path).collect::<Vec<_>>();
+    let [of_a, of_b] = inputs.each_ref().map(moments);
+    let buffers = loaded.iter().flat_map(Loaded::other_files);
+    let files = of_a.iter().fold(Files::default(), |files, file| files.reads("A", file));
+    let files = of_b.iter().fold(files, |files, file| files.reads("B", file));
+    let files = buffers.fold(files, |files, file| files.reads("the buffer", file));
+    files.writes_json(global.json.as_deref()).check_apart()
 }
 
 /// Reads all frames. Returns both clouds of the first, and balls around those of all.

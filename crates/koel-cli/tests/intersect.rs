@@ -563,10 +563,20 @@ fn view_refuses_what_it_cannot_show() {
     let (a, bare) =
         (sphere(f, "a.ply", 500, -1.0, 0.0, true), sphere(f, "bare.ply", 500, -1.0, 0.0, false));
     let (a, bare, missing) = (word(&a), word(&bare), word(&f.join("missing.ply")).to_owned());
+    let (pattern, frame) = (f.join("w-%d.ply"), f.join("w-1.ply"));
+    for name in ["w-1.ply", "w-2.ply"] {
+        sphere(f, name, 300, -1.0, 0.0, true);
+    }
+    let (pattern, frame) = (word(&pattern), word(&frame));
     for (arguments, why) in [
         (vec![a, &missing, "--port", "0"], "missing.ply"),
         (vec![a, bare, "--port", "0"], "--estimate-normals"),
         (vec![a, a, "--port", "70000"], "70000"),
+        (vec![pattern, a, "--port", "0", "--json", frame], "an output must not replace an input"),
+        (
+            vec![pattern, a, "--animation-a", "0"],
+            "there is no animation \"0\", expected a glTF file",
+        ),
         (vec![a, a, "--grid", "4"], "--grid"),
         (vec![a], "<B>"),
     ] {

@@ -19,18 +19,21 @@
 //! "rotation": [x, y, z, w], "translation": [x, y, z]}` rotates B around its centre (a unit
 //! quaternion) and moves it, relative to its position in the file; `{"type": "method", "name":
 //! "robust"}` (or `"paper"`) selects the method; `{"type": "moment", "number": n}` selects a moment
-//! of the [`Timeline`], from 0; `{"type": "shown", "frame": n}` acknowledges frame n. Anything else is answered with `{"type": "error", "message": ...}` and the connection stays
-//! open; a message of more than 4 KiB closes it.
+//! of the [`Timeline`], from 0; `{"type": "shown", "frame": n}` acknowledges frame n. Anything else
+//! is answered with `{"type": "error", "message": ...}` and the connection stays open; a message of
+//! more than 4 KiB closes it.
 //!
-//! The server's first message is JSON too (`"type": "scene"`: names, sizes, grid, method, timeline or
-//! null, and the points that each Boolean keeps). Its binary messages consist of little-endian words. The first
-//! word is 1 for points (cloud, first point, count; three `f32` per point, relative to the cloud's
-//! centre; then four signed bytes per point, the normal x 127 and a zero) and 2 for a frame:
-//! number, method (0 robust, 1 paper), `f32` rotation and translation of the pose, point counts by
-//! label (unknown, intersection, inside, outside) of A, then of B, `f32` milliseconds of each
-//! stage, moment, and bits of the clouds whose points follow (1 for A, 2 for B); then one byte per
-//! point of A and of B: its label; then, after zeros up to a whole word, the points of A and of B
-//! whose bits are set, as in a message of points.
+//! The server's first message is JSON too (`"type": "scene"`: names, sizes, grid, method, timeline
+//! or null, and the points that each Boolean keeps). Its binary messages consist of little-endian
+//! words.
+//!
+//! * The first word of points is 1: cloud, first point, count; three `f32` per point, relative to
+//!   the cloud's centre; then four signed bytes per point, the normal x 127 and a zero.
+//! * The first word of a frame is 2: number, method (0 robust, 1 paper), `f32` rotation and
+//!   translation of the pose, point counts by label (unknown, intersection, inside, outside) of A,
+//!   then of B, `f32` milliseconds of each stage, moment, and bits of the clouds whose points
+//!   follow (1 for A, 2 for B); then one byte per point of A and of B: its label; then, after zeros
+//!   up to a whole word, the points of A and of B whose bits are set, as in a message of points.
 //!
 //! The points before the first frame are those of moment 0. A frame brings the points of the clouds
 //! that the timeline moves if its moment is not that of the viewer's frame before. The number of
@@ -44,8 +47,9 @@
 //! compute thread's queue, so the queue is never longer than the number of places. Points of moment
 //! 0 are stored once as messages; those of other moments only while a frame of theirs is computed,
 //! by the compute thread, and in the viewers' buffers. The page decides which moment it shows:
-//! moments that a slow viewer or device does not reach are skipped. There are at most [`CONNECTIONS`] connections, and those that do not become viewers
-//! are closed after [`Options::request_timeout`].
+//! moments that a slow viewer or device does not reach are skipped. There are at most
+//! [`CONNECTIONS`] connections, and those that do not become viewers are closed after
+//! [`Options::request_timeout`].
 //!
 //! # Access
 //! The server listens only on 127.0.0.1. A request's `Host` must name this machine (127.0.0.1 or

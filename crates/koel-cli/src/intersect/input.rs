@@ -166,7 +166,8 @@ impl Animated {
             return Err(load::in_file(
                 path,
                 format!(
-                    "{seconds} s at {fps} frames a second are {frames} frames, expected at most {MAX_FRAMES}"
+                    "{seconds} s at {fps} frames a second are {frames} frames, expected at most \
+                     {MAX_FRAMES}"
                 ),
             ));
         }
@@ -197,7 +198,7 @@ impl Animated {
         let count = (0..self.frames).filter(mirrors).count();
         if count > 0 {
             self.notes.doubts.push(format!(
-                "{}: in {count} of {} frames a node mirrors its mesh: its normals point inward there",
+                "{}: in {count} of {} frames a node mirrors its mesh: normals point inward then",
                 self.path.display(),
                 self.frames
             ));

@@ -138,12 +138,8 @@ impl Format {
             _ => {
                 let expected = "expected a file named .u32, .u64, .u128, .npy or .csv, \
                                 or a point cloud or mesh";
-                return Err(in_file(
-                    file,
-                    format_args!(
-                        "unknown format, {expected} (.ply, .obj, .pcd, .stl, .las, .laz, .gltf, .glb)"
-                    ),
-                ));
+                let scans = ".ply, .obj, .pcd, .stl, .las, .laz, .gltf, .glb";
+                return Err(in_file(file, format_args!("unknown format, {expected} ({scans})")));
             }
         })
     }

@@ -9,10 +9,11 @@
 //! glTF file can show a mesh many times, up to a limit ([`parse_gltf`]).
 //!
 //! The readers are written from scratch; crates for the formats (`ply-rs-bw`, `tobj`, `pcd-rs`,
-//! `stl_io`, `las`, `gltf`) serve as oracles in the tests. `tobj` splits and re-indexes vertices, `pcd-rs`
-//! allocates what a header claims, and none of them reports the faulty line, byte, vertex or face.
-//! Only the arithmetic decoder of LAZ is external: the crate `laz` is given one chunk at a time,
-//! after the sizes in the chunk have been checked against the file.
+//! `stl_io`, `las`, `gltf`) serve as oracles in the tests. `tobj` splits and re-indexes vertices,
+//! `pcd-rs` allocates what a header claims, and none of them reports the faulty line, byte, vertex
+//! or face. External are only the arithmetic decoder of LAZ (the crate `laz` is given one chunk at
+//! a time, after the sizes in the chunk have been checked against the file), and JSON and base64
+//! of glTF.
 
 mod error;
 mod gltf;
@@ -38,9 +39,9 @@ pub use stl::parse_stl;
 use crate::mesh::{Mesh, PointCloud, Scan};
 
 /// Reads a scan from a file. The content determines the format: PLY, PCD, LAS, LAZ, binary glTF and
-/// text STL by their first bytes, binary STL by its length. Otherwise the extension decides, notably
-/// for `.obj` and `.gltf`, which have no signature. The whole file is read into memory first. Of an
-/// animated file, reads the mesh without its animations; see [`DeformingMesh`].
+/// text STL by their first bytes, binary STL by its length. Otherwise the extension decides,
+/// notably for `.obj` and `.gltf`, which have no signature. The whole file is read into memory
+/// first. Of an animated file, reads the mesh without its animations; see [`DeformingMesh`].
 ///
 /// # Errors
 /// [`ReadError`] for every fault of the file.

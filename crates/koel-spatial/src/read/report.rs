@@ -96,8 +96,8 @@ pub struct ReadReport {
     /// if the format does (glTF).
     pub unit: Option<String>,
     /// Value subtracted from every coordinate, where 32-bit floats would lose digits: always for
-    /// LAS; for 64-bit coordinates of PLY and PCD, for OBJ and for glTF, if the points are at least eight
-    /// times as far from zero as their box is long. Zero otherwise.
+    /// LAS; for 64-bit coordinates of PLY and PCD, for OBJ and for glTF, if the points are at least
+    /// eight times as far from zero as their box is long. Zero otherwise.
     pub origin: [f64; 3],
     /// Place where the file declares the fields of a point.
     pub fields_at: Place,

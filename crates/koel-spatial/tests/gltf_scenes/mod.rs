@@ -4,6 +4,9 @@
 use base64::Engine;
 use serde_json::{Value, json};
 
+/// Keys of an animation: node, path, interpolation, times and values.
+pub(crate) type Keys<'a> = (usize, &'a str, &'a str, &'a [f32], &'a [f32]);
+
 /// A document with one buffer.
 pub(crate) struct Builder {
     pub(crate) json: Value,
@@ -59,12 +62,8 @@ impl Builder {
             json!({"bufferView": view, "componentType": component, "count": count, "type": kind});
         self.push("accessors", accessor)
     }
-    /// Appends an animation with channels of a node, a path, an interpolation, times and values.
-    pub(crate) fn animation(
-        &mut self,
-        name: &str,
-        channels: &[(usize, &str, &str, &[f32], &[f32])],
-    ) {
+    /// Appends an animation.
+    pub(crate) fn animation(&mut self, name: &str, channels: &[Keys<'_>]) {
         let (mut all, mut samplers) = (vec![], vec![]);
         for &(node, path, interpolation, times, values) in channels {
             let kind = match path {

@@ -1,8 +1,8 @@
 //! glTF 2.0: triangle meshes of a scene, still or moved by skins, morph targets and animations.
 //!
-//! The crate `gltf` is an oracle in the tests and not the reader: it panics on some damaged files (a
-//! binary file with a length below 12, a primitive whose positions are no accessor), keeps only 32
-//! bits of an index, and names no file, element or figure.
+//! The crate `gltf` is an oracle in the tests and not the reader: it panics on some damaged files
+//! (a binary file with a length below 12, a primitive whose positions are no accessor), keeps only
+//! 32 bits of an index, and names no file, element or figure.
 
 mod accessor;
 mod animation;
