@@ -46,7 +46,7 @@ impl TriangleEnvelope {
         envelope.include(positions)?;
         Ok(envelope)
     }
-    /// Includes another shape. Cost: tens of nanoseconds per triangle, over rayon's threads.
+    /// Includes another shape. Linear time, over rayon's threads.
     ///
     /// # Errors
     /// Another number of positions, or one that is not finite.
@@ -156,7 +156,7 @@ impl MovingSamples {
         self.samples.is_empty()
     }
     /// Places the samples on a shape of the mesh, each with the unit normal of its triangle (zero
-    /// for a degenerate one). Cost: tens of nanoseconds per sample, over rayon's threads.
+    /// for a degenerate one). Linear time, over rayon's threads.
     ///
     /// # Errors
     /// Another number of positions, or one that is not finite.

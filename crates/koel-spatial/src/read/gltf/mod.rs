@@ -135,8 +135,8 @@ impl DeformingMesh {
     pub fn triangles(&self) -> &[[u32; 3]] {
         &self.triangles
     }
-    /// Returns the positions without an animation. Cost: some 10 ns per vertex and morph target,
-    /// 100 ns per vertex of a skin; spread over rayon's threads.
+    /// Returns the positions without an animation. Cost: linear in the vertices, times their morph
+    /// targets of a weight other than zero and their joints; spread over rayon's threads.
     pub fn positions(&self) -> Vec<[f32; 3]> {
         self.model.positions(None, |p| self.narrow(p))
     }
