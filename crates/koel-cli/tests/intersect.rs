@@ -1,4 +1,7 @@
 //! Tests of `koel intersect` and `koel view`.
+#[path = "../../koel-spatial/tests/gltf_scenes/mod.rs"]
+mod gltf_scenes;
+
 use koel_spatial::Grid;
 use koel_spatial::intersect::{Intersector, Method, Pose, Side};
 use serde_json::Value;
@@ -173,11 +176,8 @@ fn booleans_of_meshes_are_written() {
 
 const PLY: &str = "ply\nformat ascii 1.0\n";
 const XYZ: &str = "property float x\nproperty float y\nproperty float z\n";
-/// Runs every example of `--help`.
-#[test]
-fn examples_run_as_written() {
-    let folder = tempfile::tempdir().unwrap();
-    let f = folder.path();
+/// Writes the files that the examples of `--help` name.
+fn example_files(f: &Path) {
     // The format of a file is detected from its content.
     let still = [("bunny", 0.0), ("dragon", 0.5), ("a", 0.0), ("b", 0.5), ("room", 0.5)];
     for (name, x) in still.into_iter().chain([("walk-001", 0.0), ("walk-002", 0.2)]) {
@@ -197,6 +197,17 @@ fn examples_run_as_written() {
     fs::write(f.join("scan1.pcd"), format!("{header}{pcd}")).unwrap();
     las(f, "scan2.laz", 0.0, &plate(0));
     fs::write(f.join("path.txt"), "0 0 0\n0.25 0 0 0 0 45\n").unwrap();
+    let mut bar = gltf_scenes::bending_bar(5, [0.0; 3]);
+    bar.json["animations"][0]["name"] = "Walk".into();
+    fs::write(f.join("walk.glb"), bar.glb()).unwrap();
+}
+
+/// Runs every example of `--help`.
+#[test]
+fn examples_run_as_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let f = folder.path();
+    example_files(f);
     let help = text(&run(&["--help"]).stdout);
     let examples =
         help.lines().filter_map(|line| line.strip_prefix("  koel intersect ")).collect::<Vec<_>>();
@@ -517,6 +528,34 @@ fn view_serves_a_page_until_it_is_interrupted() {
     assert!(TcpStream::connect(format!("127.0.0.1:{port}")).is_err());
 }
 
+/// Every example of `koel view --help` that needs no GPU serves its page, on any port.
+#[cfg(unix)]
+#[test]
+fn examples_of_view_serve_a_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let f = folder.path();
+    example_files(f);
+    let help = text(&koel("view", &["--help"]).output().unwrap().stdout);
+    let examples = help.lines().filter_map(|line| line.strip_prefix("  koel view "));
+    let examples = examples.filter(|line| !line.contains("cuda")).collect::<Vec<_>>();
+    assert!(examples.len() >= 4, "{help}");
+    for example in examples {
+        // Any port, and a small grid for quick answers.
+        let example = example.replace(" --port 0", "").replace(" --grid 256", "");
+        let mut words = example.split_whitespace().collect::<Vec<_>>();
+        words.extend(["--port", "0", "--grid", "16"]);
+        let mut command = koel("view", &words);
+        command.current_dir(f).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let id = child.id().to_string();
+        let _ = Command::new("kill").args(["-INT", &id]).status();
+        let code = child.wait().unwrap().code();
+        assert!(line.starts_with("http://127.0.0.1:") && code == Some(0), "{example}: {line}");
+    }
+}
+
 #[test]
 fn view_refuses_what_it_cannot_show() {
     let folder = tempfile::tempdir().unwrap();
@@ -524,10 +563,20 @@ fn view_refuses_what_it_cannot_show() {
     let (a, bare) =
         (sphere(f, "a.ply", 500, -1.0, 0.0, true), sphere(f, "bare.ply", 500, -1.0, 0.0, false));
     let (a, bare, missing) = (word(&a), word(&bare), word(&f.join("missing.ply")).to_owned());
+    let (pattern, frame) = (f.join("w-%d.ply"), f.join("w-1.ply"));
+    for name in ["w-1.ply", "w-2.ply"] {
+        sphere(f, name, 300, -1.0, 0.0, true);
+    }
+    let (pattern, frame) = (word(&pattern), word(&frame));
     for (arguments, why) in [
         (vec![a, &missing, "--port", "0"], "missing.ply"),
         (vec![a, bare, "--port", "0"], "--estimate-normals"),
         (vec![a, a, "--port", "70000"], "70000"),
+        (vec![pattern, a, "--port", "0", "--json", frame], "an output must not replace an input"),
+        (
+            vec![pattern, a, "--animation-a", "0"],
+            "there is no animation \"0\", expected a glTF file",
+        ),
         (vec![a, a, "--grid", "4"], "--grid"),
         (vec![a], "<B>"),
     ] {

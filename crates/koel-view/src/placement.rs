@@ -25,6 +25,21 @@ impl Ball {
             positions.iter().map(|p| length(std::array::from_fn(|a| f64::from(p[a]) - centre[a])));
         Ok(Ball { centre, radius: radius.fold(0.0, f64::max) })
     }
+    /// Returns a ball around this one and all positions: it is moved and grown to each position
+    /// outside it in turn (J. Ritter 1990), in one pass. Positions that are not finite are ignored.
+    pub fn with(mut self, positions: &[[f32; 3]]) -> Ball {
+        for position in positions {
+            let p = position.map(f64::from);
+            let to: [f64; 3] = std::array::from_fn(|a| p[a] - self.centre[a]);
+            let distance = length(to);
+            if distance > self.radius && distance.is_finite() {
+                let by = 0.5 * (distance - self.radius);
+                self.centre = std::array::from_fn(|a| self.centre[a] + by * to[a] / distance);
+                self.radius += by;
+            }
+        }
+        self
+    }
 }
 
 /// Placement of both clouds, and the grid around them.
@@ -111,6 +126,20 @@ mod tests {
             Ball { centre: [1.0, 0.5, 0.25], radius: (4.0f64 + 0.25 + 0.0625).sqrt() }
         );
         assert!(Ball::around(&[]).is_err() && Ball::around(&[[f32::NAN; 3]]).is_err());
+    }
+
+    #[test]
+    fn a_ball_grows_around_what_is_outside_and_keeps_what_it_holds() {
+        let first = [[-1.0, 0.0, 0.0], [1.0, 0.0, 0.0]];
+        let ball = Ball::around(&first).unwrap();
+        assert_eq!(ball.with(&[[0.5, 0.5, 0.0], [f32::NAN; 3]]), ball);
+        let more = [[3.0, 0.0, 0.0], [0.0, 4.0, 1.0], [0.0, 0.0, -2.5]];
+        let grown = ball.with(&more);
+        for p in first.iter().chain(&more) {
+            let from = std::array::from_fn(|a| f64::from(p[a]) - grown.centre[a]);
+            assert!(length(from) <= grown.radius + 1e-12, "{p:?}");
+        }
+        assert_eq!(ball.with(&more[..1]), Ball { centre: [1.0, 0.0, 0.0], radius: 2.0 });
     }
 
     /// Every pose within reach keeps both balls inside the grid and moves B relative to A as

@@ -13,10 +13,12 @@ Examples:
   koel intersect a.ply b.ply --out report.json --method paper --inside-above 110 --outside-below 70
   koel intersect a.ply b.ply --grid 32 --out report.json --strict
   koel intersect walk-%03d.ply room.ply --out report-%03d.json --json -
+  koel intersect walk.glb room.ply --fps 4 --out report-%03d.json --json -
   koel intersect a.ply b.ply --out report.json --pose-b 0.5,0,0,0,0,30
   koel intersect a.ply b.ply --out report-%03d.json --poses-b path.txt
 
-A and B may be a file, a folder of frames, or a pattern of frames such as walk-%03d.ply. All frames
+A and B may be a file, a folder of frames, or a pattern of frames such as walk-%03d.ply. A glTF file
+with an animation is a sequence: frame i is the mesh i / fps seconds after its start. All frames
 share one grid, and outputs are patterns; the JSON of a sequence has one object per line.
 
 A pose turns a cloud around the origin of its file's coordinates, then moves it. Its numbers are
@@ -98,6 +100,16 @@ pub(crate) struct Clouds {
     /// How to tell inside from outside: robust (winding numbers), or paper (as published in 2009)
     #[arg(long, value_enum, default_value = "robust", value_name = "robust|paper")]
     pub method: MethodName,
+    /// Animation of A, a glTF file: its name or number, or none to show A as it is without one
+    /// [default: the only one, if there is one]
+    #[arg(long, value_name = "NAME|INDEX|none")]
+    pub animation_a: Option<String>,
+    /// Animation of B
+    #[arg(long, value_name = "NAME|INDEX|none")]
+    pub animation_b: Option<String>,
+    /// Frames a second of animations; `koel view` also plays numbered files at this rate
+    #[arg(long, value_name = "N", default_value_t = 30.0, value_parser = frames_per_second)]
+    pub fps: f64,
     /// Estimate the normals of clouds that have none
     #[arg(long)]
     pub estimate_normals: bool,
@@ -126,6 +138,12 @@ impl Clouds {
         let (inside_above, outside_below) = (self.inside_above, self.outside_below);
         PaperOptions::default().with_inside_above(inside_above).with_outside_below(outside_below)
     }
+}
+
+/// Parses `--fps`.
+fn frames_per_second(text: &str) -> Result<f64, String> {
+    let fps = text.parse::<f64>().ok().filter(|fps| (1e-3..=1e3).contains(fps));
+    fps.ok_or_else(|| "expected 0.001 to 1000".into())
 }
 
 /// `--method`.

@@ -1,5 +1,4 @@
 //! Reads a file into a cloud with normals.
-use super::args::Clouds;
 use crate::failure::{Failure, Outcome};
 use koel::Device;
 use koel_spatial::sample::sample_cloud;
@@ -7,11 +6,11 @@ use koel_spatial::{
     Bounds, Grid, Mesh, NormalOptions, PointCloud, Scan, cloud_orientation, estimate_normals,
     mesh_orientation,
 };
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Covering radius of samples, in voxels. Below one half, no path of empty voxels crosses the
 /// surface.
-const COVERING_RADIUS: f64 = 0.499_999;
+pub(super) const COVERING_RADIUS: f64 = 0.499_999;
 
 /// A scan that was read, and its bounds.
 pub(crate) struct Loaded {
@@ -22,45 +21,34 @@ pub(crate) struct Loaded {
     pub outliers: usize,
 }
 
-/// Reads both files, relative to `origin`, or to one that both share. Errors: bad input.
-pub(crate) fn read_both(clouds: &Clouds, origin: Option<[f64; 3]>) -> Outcome<[Loaded; 2]> {
-    let [mut a, mut b] = [read(&clouds.a)?, read(&clouds.b)?];
-    let own = a.report.origin;
-    let origin = origin.unwrap_or(if own == [0.0; 3] { b.report.origin } else { own });
-    a.set_origin(origin);
-    b.set_origin(origin);
-    Ok([loaded(&clouds.a, a)?, loaded(&clouds.b, b)?])
-}
-/// Reads a file, relative to an origin. Errors: bad input.
-pub(crate) fn read_one(path: &Path, origin: [f64; 3]) -> Outcome<Loaded> {
-    let mut scan = read(path)?;
-    scan.set_origin(origin);
+/// Reads a file, relative to an origin, or to its own. Errors: bad input.
+pub(super) fn read_one(path: &Path, origin: Option<[f64; 3]>) -> Outcome<Loaded> {
+    let mut scan = koel_spatial::read(path).map_err(Failure::input)?;
+    if let Some(origin) = origin {
+        scan.set_origin(origin);
+    }
     loaded(path, scan)
 }
-fn read(path: &Path) -> Outcome<Scan> {
-    koel_spatial::read(path).map_err(Failure::input)
+/// Measures a scan. `path` is its file for errors.
+pub(super) fn loaded(path: &Path, scan: Scan) -> Outcome<Loaded> {
+    let (bounds, outliers) = bounds(path, &scan)?;
+    Ok(Loaded { scan, bounds, outliers })
 }
-fn loaded(path: &Path, scan: Scan) -> Outcome<Loaded> {
+fn bounds(path: &Path, scan: &Scan) -> Outcome<(Bounds, usize)> {
     let positions = &scan.points.positions;
     let found = match scan.is_mesh() {
         true => Bounds::of(positions).map(|bounds| (bounds, 0)),
         false => Bounds::without_outliers(positions),
     };
-    let (bounds, outliers) = found.map_err(|e| in_file(path, e))?;
-    Ok(Loaded { scan, bounds, outliers })
+    found.map_err(|e| in_file(path, e))
 }
-/// Returns the notes on both files for the report.
-pub(crate) fn notes_of_both([a, b]: &[Loaded; 2], clouds: &Clouds) -> Vec<String> {
-    let mut all = [notes(&clouds.a, &a.scan), notes(&clouds.b, &b.scan)].concat();
-    if let [Some(a), Some(b)] = [&a.scan.report.unit, &b.scan.report.unit]
-        && a != b
-    {
-        all.push(format!("units of length differ but are treated as equal: {a} in A, {b} in B"));
-    }
-    all
+/// Returns a note if both files have units of length that differ.
+pub(crate) fn note_on_units([a, b]: [&Option<String>; 2]) -> Option<String> {
+    let (a, b) = (a.as_ref()?, b.as_ref()?);
+    (a != b).then(|| format!("units of length differ but are treated as equal: {a} in A, {b} in B"))
 }
 /// Notes on a surface.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Notes {
     /// What was changed.
     pub changes: Vec<String>,
@@ -68,21 +56,7 @@ pub(crate) struct Notes {
     pub doubts: Vec<String>,
 }
 
-/// Applies [`Loaded::cloud`] to both. Also returns notes on their orientation.
-pub(crate) fn clouds(
-    [a, b]: [Loaded; 2],
-    clouds: &Clouds,
-    grid: &Grid,
-    device: &Device,
-) -> Outcome<([PointCloud; 2], Notes)> {
-    let estimate = clouds.estimate_normals;
-    let ((a, mut notes), (b, of_b)) =
-        (a.cloud(&clouds.a, grid, estimate, device)?, b.cloud(&clouds.b, grid, estimate, device)?);
-    notes.changes.extend(of_b.changes);
-    notes.doubts.extend(of_b.doubts);
-    Ok(([a, b], notes))
-}
-fn in_file(path: &Path, error: impl std::fmt::Display) -> Failure {
+pub(super) fn in_file(path: &Path, error: impl std::fmt::Display) -> Failure {
     Failure::Usage(format!("{}: {error}", path.display()))
 }
 
@@ -101,6 +75,26 @@ pub(crate) fn notes(path: &Path, scan: &Scan) -> Vec<String> {
 }
 
 impl Loaded {
+    /// Returns the notes on the file for the report.
+    pub(crate) fn notes(&self, path: &Path) -> Vec<String> {
+        notes(path, &self.scan)
+    }
+    /// Returns the unit of length, if the file tells it.
+    pub(crate) fn unit(&self) -> &Option<String> {
+        &self.scan.report.unit
+    }
+    /// Returns the other files that were read.
+    pub(crate) fn other_files(&self) -> &[PathBuf] {
+        &self.scan.report.files
+    }
+    /// Makes the positions relative to another origin. Errors: one is beyond 32-bit floating point.
+    pub(super) fn set_origin(&mut self, path: &Path, origin: [f64; 3]) -> Outcome {
+        if origin != self.origin() {
+            self.scan.set_origin(origin);
+            (self.bounds, self.outliers) = bounds(path, &self.scan)?;
+        }
+        Ok(())
+    }
     /// Returns the number of points that the reader dropped as not finite.
     pub(crate) fn dropped(&self) -> usize {
         self.scan.report.dropped as usize
@@ -122,7 +116,7 @@ impl Loaded {
     /// inside out, and notes it.
     ///
     /// Errors: no normals, or none with a direction.
-    fn cloud(
+    pub(super) fn cloud(
         self,
         path: &Path,
         grid: &Grid,
@@ -160,7 +154,7 @@ fn has_no_direction(cloud: &PointCloud) -> bool {
     of_cloud.is_some_and(|found| found.without_direction == cloud.positions.len())
 }
 /// Turns the faces of a closed mesh that is inside out. Returns notes on its orientation.
-fn orient_mesh(path: &Path, mesh: &mut Mesh) -> Notes {
+pub(super) fn orient_mesh(path: &Path, mesh: &mut Mesh) -> Notes {
     let mut notes = Notes::default();
     let found = mesh_orientation(mesh);
     let (file, volume) = (path.display(), found.volume);

@@ -29,6 +29,9 @@ struct Cloud {
     labels_file: String,
     counts: Counts,
     file: String,
+    /// Time in the animation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seconds: Option<f64>,
     points: usize,
     dropped: usize,
     closedness: Option<f64>,
@@ -102,6 +105,8 @@ pub(super) struct Found<'a> {
     pub summary: Summary,
     /// Names of A and B.
     pub files: [String; 2],
+    /// Times in the animations of A and B.
+    pub seconds: [Option<f64>; 2],
     /// Points that the readers of A and B dropped.
     pub dropped: [usize; 2],
     /// Poses of A and B, in the files' coordinates.
@@ -127,8 +132,14 @@ impl Report {
             grid: grid.resolution(),
             origin: std::array::from_fn(|a| grid.origin()[a] + found.origin[a]),
             voxel_size: grid.voxel_size(),
-            a: cloud(&summary.a, file_a, dropped[0], labels_a, pose_a),
-            b: cloud(&summary.b, file_b, dropped[1], labels_b, pose_b),
+            a: Cloud {
+                seconds: found.seconds[0],
+                ..cloud(&summary.a, file_a, dropped[0], labels_a, pose_a)
+            },
+            b: Cloud {
+                seconds: found.seconds[1],
+                ..cloud(&summary.b, file_b, dropped[1], labels_b, pose_b)
+            },
             timings_ms: TimingsMs {
                 upload: upload_ms,
                 voxelize: t.voxelize,
@@ -236,6 +247,7 @@ fn cloud(
         labels_file,
         counts: Counts { unknown, intersection, inside, outside },
         file,
+        seconds: None,
         points: s.points,
         dropped: dropped_by_reader + s.dropped,
         closedness: s.measures.map(|m| m.closedness),
