@@ -17,8 +17,10 @@ pub(super) struct Report {
     timings_ms: TimingsMs,
     device: String,
     method: &'static str,
-    /// In cubic units of the input; null if a volume is unknown.
+    /// In cubic units of the input; null if not asked for, or if a surface is open.
     volumes: Option<Volumes>,
+    /// Estimates of how far the volumes may be off, in the same units.
+    volume_errors: Option<Volumes>,
     boolean: Option<Written>,
     notes: Vec<String>,
     /// What questions the answer.
@@ -72,7 +74,7 @@ struct TimingsMs {
     fill: f64,
     total: f64,
 }
-/// Volumes of the Booleans.
+/// A volume of each Boolean.
 #[derive(Clone, Copy, Serialize)]
 pub(super) struct Volumes {
     /// In A or B.
@@ -83,6 +85,12 @@ pub(super) struct Volumes {
     pub difference: f64,
     /// In B, not in A.
     pub reverse_difference: f64,
+}
+impl Volumes {
+    /// Takes the volumes in the order of [`Boolean::ALL`](koel_spatial::intersect::Boolean::ALL).
+    pub(super) fn new([union, intersection, difference, reverse_difference]: [f64; 4]) -> Volumes {
+        Volumes { union, intersection, difference, reverse_difference }
+    }
 }
 /// What was written for a Boolean.
 #[derive(Serialize)]
@@ -112,7 +120,8 @@ pub(super) struct Found<'a> {
     pub upload_ms: f64,
     pub device: String,
     pub method: &'static str,
-    pub volumes: Option<Volumes>,
+    /// Volumes and estimates of their errors.
+    pub volumes: Option<[Volumes; 2]>,
     pub boolean: Option<Written>,
     pub notes: Vec<String>,
     pub doubts: Vec<String>,
@@ -140,7 +149,8 @@ impl Report {
             },
             device: found.device,
             method: found.method,
-            volumes: found.volumes,
+            volumes: found.volumes.map(|[volumes, _]| volumes),
+            volume_errors: found.volumes.map(|[_, errors]| errors),
             boolean: found.boolean,
             notes: found.notes,
             doubts: found.doubts,
@@ -165,8 +175,8 @@ impl Report {
             line += &format!(" {name} {} met, {} in, {} out", c.intersection, c.inside, c.outside);
             line += &if c.unknown > 0 { format!(", {} unknown;", c.unknown) } else { ";".into() };
         }
-        if let Some(v) = &self.volumes {
-            line += &format!(" both {:.6};", v.intersection);
+        if let (Some(v), Some(e)) = (&self.volumes, &self.volume_errors) {
+            line += &format!(" both {:.6} ± {:.6};", v.intersection, e.intersection);
         }
         line += &format!(" {:.2} ms", self.timings_ms.total - self.timings_ms.upload);
         if self.has_doubts() {
@@ -198,11 +208,21 @@ impl Report {
                     &format!("{name}: turned by {degrees:.3} degrees, moved by {x}, {y}, {z}\n");
             }
         }
-        if let Some(v) = &self.volumes {
+        if let (Some(v), Some(e)) = (&self.volumes, &self.volume_errors) {
             text += &format!(
-                "volumes: union {:.6}, intersection {:.6}, A - B {:.6}, B - A {:.6}\n",
-                v.union, v.intersection, v.difference, v.reverse_difference
+                "volumes: union {:.6} ± {:.6}, intersection {:.6} ± {:.6}, A - B {:.6} ± {:.6}, \
+                 B - A {:.6} ± {:.6}\n",
+                v.union,
+                e.union,
+                v.intersection,
+                e.intersection,
+                v.difference,
+                e.difference,
+                v.reverse_difference,
+                e.reverse_difference
             );
+        } else if self.a.open == Some(false) && self.b.open == Some(false) {
+            text += "volumes: with --volumes\n";
         }
         let t = &self.timings_ms;
         text += &format!(
