@@ -35,7 +35,7 @@ Labels: 0 unknown, 1 intersection (both surfaces occupy the voxel), 2 inside the
 i, j, k, label, as 32-bit little-endian integers. The corner of voxel (i, j, k) is
 origin + voxel_size (i, j, k). Volumes and meshes need closed surfaces; normals point outward.
 Volumes are computed only with --volumes or --boolean: they take several times as long as the rest.
-`volumes` of the report are those of voxels; `volume_errors` estimates how far each may be off.";
+`volume_errors` of the report estimates how far each of `volumes` may be off.";
 
 /// Find where two scans or meshes intersect, which part of each is inside the other, and Booleans
 #[derive(clap::Args, Clone, Debug)]

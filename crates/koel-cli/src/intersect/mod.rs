@@ -333,8 +333,8 @@ fn write_boolean(
 }
 /// Returns the volumes of the Booleans and the estimates of their errors.
 fn volumes(solids: &Solids) -> [Volumes; 2] {
-    let found = Boolean::ALL.map(|boolean| solids.volume(boolean));
-    [found, solids.volume_errors()].map(Volumes::new)
+    let found = solids.volumes();
+    [found.map(|of| of.volume), found.map(|of| of.error)].map(Volumes::new)
 }
 
 /// Returns the file of `--json`, unless that is standard output.

@@ -61,7 +61,7 @@ pub use boolean::{Boolean, LabelledPoints};
 pub use error::IntersectError;
 pub use pose::Pose;
 pub use recorded::RecordedFrames;
-pub use solid::{BooleanMesh, Solids};
+pub use solid::{BooleanMesh, Solids, Volume};
 pub use summary::{LabelCounts, Measures, Summary, Surface};
 
 use crate::grid::Grid;

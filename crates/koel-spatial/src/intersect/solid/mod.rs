@@ -18,6 +18,7 @@ use pieces::{Piece, Pieces, Plane};
 use quads::Quads;
 use rayon::prelude::*;
 use rows::{Face, Rows};
+pub use uncertainty::Volume;
 
 impl Intersector {
     /// Determines the voxels whose centres are inside each cloud's surface in the last frame, and
@@ -91,7 +92,7 @@ pub struct Solids {
 }
 impl Solids {
     /// Returns the volume of a Boolean, as the volume of its voxels in cubic units of the points.
-    /// See [`volume_errors`](Self::volume_errors).
+    /// [`volumes`](Self::volumes) are more accurate, and take longer.
     pub fn volume(&self, boolean: Boolean) -> f64 {
         self.combined(boolean).count() as f64 * self.grid.voxel_size().powi(3)
     }
