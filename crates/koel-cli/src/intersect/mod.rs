@@ -22,7 +22,7 @@ use files::Coordinates;
 use indicatif::{ProgressBar, ProgressStyle};
 use koel::Device;
 use koel_spatial::intersect::{
-    Boolean, IntersectError, Intersector, MAX_POINTS, Method, Pose, Side, Solids, Summary, Timings,
+    IntersectError, Intersector, MAX_POINTS, Method, Pose, Side, Solids, Summary, Timings,
 };
 use koel_spatial::{Grid, PointCloud};
 use load::{Loaded, Notes};
@@ -148,8 +148,10 @@ impl Labeller {
         if args.wants_volumes() {
             step(&self.progress, "volumes");
         }
+        let begin = Instant::now();
         let solids = solids_if_any(intersector, &summary, args).map_err(failed)?;
         let volumes = solids.as_ref().map(volumes);
+        let volumes_ms = volumes.map(|_| milliseconds(begin));
         let coordinates = Coordinates { origin: self.origin };
         let [a, b] = clouds;
         let posed = [(a, &motions[0]), (b, &motions[1])];
@@ -174,6 +176,7 @@ impl Labeller {
                 .map(|file| file.file_name().map(|n| n.display().to_string()).unwrap_or_default()),
             timings,
             upload_ms,
+            volumes_ms,
             device: self.device.name(),
             method: if args.clouds.method == MethodName::Paper { "paper" } else { "robust" },
             volumes,
@@ -237,7 +240,7 @@ impl Labeller {
                 )?)
             }
         };
-        let upload_ms = begin.elapsed().as_secs_f64() * 1e3;
+        let upload_ms = milliseconds(begin);
         // The first frame touches fresh memory; the second one is timed.
         for _ in 0..if fits { 1 } else { 2 } {
             intersector.frame(of_a, of_b)?;
@@ -249,6 +252,9 @@ impl Labeller {
 fn step(progress: &ProgressBar, message: &'static str) {
     progress.inc(1);
     progress.set_message(message);
+}
+fn milliseconds(since: Instant) -> f64 {
+    since.elapsed().as_secs_f64() * 1e3
 }
 /// Returns the number of points that later frames may have without new buffers.
 fn most_points(points: usize) -> usize {
@@ -308,15 +314,19 @@ fn write_boolean(
     let mut boolean = args.boolean.map(|name| Written {
         operation: operation(name),
         triangles: None,
+        mesh_ms: None,
         points: None,
     });
     if let (Some(file), Some(name), Some(solids)) = (&args.out_mesh, args.boolean, solids) {
+        let begin = Instant::now();
         let made = match args.mesh {
             Some(MeshName::Voxels) => solids.mesh(name.boolean()),
             Some(MeshName::Smooth) | None => solids.smooth_mesh(name.boolean()),
         };
+        let mesh_ms = milliseconds(begin);
         output::write_file(file, &files::mesh_ply(&made, coordinates))?;
         if let Some(boolean) = &mut boolean {
+            boolean.mesh_ms = Some(mesh_ms);
             boolean.triangles = Some(made.mesh.triangles.len());
         }
     }

@@ -73,6 +73,9 @@ struct TimingsMs {
     seed: f64,
     fill: f64,
     total: f64,
+    /// After the frame, and not part of the total; null if there are none.
+    volumes: Option<f64>,
+    mesh: Option<f64>,
 }
 /// A volume of each Boolean.
 #[derive(Clone, Copy, Serialize)]
@@ -99,6 +102,9 @@ pub(super) struct Written {
     pub operation: &'static str,
     /// Triangles of the mesh.
     pub triangles: Option<usize>,
+    /// Milliseconds to make the mesh, after the volumes.
+    #[serde(skip)]
+    pub mesh_ms: Option<f64>,
     /// Points of the cloud.
     pub points: Option<usize>,
 }
@@ -118,6 +124,7 @@ pub(super) struct Found<'a> {
     pub labels_files: [String; 2],
     pub timings: Timings,
     pub upload_ms: f64,
+    pub volumes_ms: Option<f64>,
     pub device: String,
     pub method: &'static str,
     /// Volumes and estimates of their errors.
@@ -146,6 +153,8 @@ impl Report {
                 seed: t.seed,
                 fill: t.fill,
                 total: upload_ms + t.total(),
+                volumes: found.volumes_ms,
+                mesh: found.boolean.as_ref().and_then(|written| written.mesh_ms),
             },
             device: found.device,
             method: found.method,
@@ -236,6 +245,9 @@ impl Report {
             t.fill,
             t.upload
         );
+        for (what, ms) in [("volumes", t.volumes), ("mesh", t.mesh)] {
+            text += &ms.map_or(String::new(), |ms| format!("{what}: {ms:.0} ms\n"));
+        }
         self.notes.iter().for_each(|note| text += &format!("{note}\n"));
         self.doubts.iter().for_each(|doubt| text += &format!("doubtful: {doubt}\n"));
         text

@@ -107,7 +107,7 @@ impl Solids {
     pub fn mesh(&self, boolean: Boolean) -> BooleanMesh {
         let mut solid = self.combined(boolean);
         let filled = solid.fill_edges();
-        let quads = Quads::of(&solid);
+        let quads = Quads::of(solid.faces());
         let (origin, h) = (self.grid.origin(), self.grid.voxel_size());
         let position =
             |c: &[u16; 3]| std::array::from_fn(|a| (origin[a] + h * f64::from(c[a])) as f32);
@@ -130,7 +130,7 @@ impl Solids {
     pub fn smooth_mesh(&self, boolean: Boolean) -> BooleanMesh {
         let mut solid = self.combined(boolean);
         let filled = solid.fill_edges();
-        let quads = Quads::of(&solid);
+        let quads = Quads::of(solid.faces());
         let plane = |scratch: &mut Vec<Piece>, face: &Face| self.plane(boolean, *face, scratch);
         let planes = quads.faces.par_iter().map_init(Vec::new, plane).collect::<Vec<_>>();
         let (origin, h) = (self.grid.origin(), self.grid.voxel_size());

@@ -1,6 +1,6 @@
 //! The faces of a solid of voxels as quadrilaterals with shared vertices.
 
-use super::rows::{Face, Rows};
+use super::rows::Face;
 use rayon::prelude::*;
 
 /// Bits of a coordinate of a corner.
@@ -22,9 +22,8 @@ pub(super) struct Quads {
     starts: Vec<u32>,
 }
 impl Quads {
-    /// Collects the faces of a solid. No two of its voxels may touch only along an edge.
-    pub(super) fn of(solid: &Rows) -> Quads {
-        let faces = solid.faces();
+    /// Finds the vertices of the faces of a solid.
+    pub(super) fn of(faces: Vec<Face>) -> Quads {
         let mut slots = (0..faces.len())
             .into_par_iter()
             .flat_map_iter(|i| {

@@ -95,7 +95,7 @@ impl Solids {
     }
     /// Sums over the faces of a solid.
     fn sums_of(&self, side: usize) -> OfSolid {
-        let quads = Quads::of(&self.solids[side]);
+        let faces = self.solids[side].faces();
         let measure = |scratch: &mut Vec<Piece>, face: &Face| {
             let plane = self.plane_of(side, *face, true, scratch)?;
             let (centre, axis) = (face.centre(), usize::from(face.axis));
@@ -111,10 +111,13 @@ impl Solids {
                 lids: 0.0,
             })
         };
-        let found = quads.faces.par_iter().map_init(Vec::new, measure).collect::<Vec<_>>();
-        let radii = radii_of_lids(&quads, &found);
+        let found = faces.par_iter().map_init(Vec::new, measure).collect::<Vec<_>>();
+        let radii = match found.iter().all(Option::is_some) {
+            true => vec![0.0; faces.len()],
+            false => radii_of_lids(&Quads::of(faces.clone()), &found),
+        };
         let mut sums = OfSolid::default();
-        for ((face, found), radius) in quads.faces.iter().zip(found).zip(radii) {
+        for ((face, found), radius) in faces.iter().zip(found).zip(radii) {
             let lid = Sums { lids: AREA_OF_FACE * HEIGHT_OF_LID * radius, ..Sums::default() };
             let own = found.unwrap_or(lid);
             let voxels = face.voxels().map(|voxel| self.inside(voxel).map(u64::from));
