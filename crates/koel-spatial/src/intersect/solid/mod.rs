@@ -25,7 +25,8 @@ impl Intersector {
     /// copies the pieces of both surfaces to the host. Synchronizes.
     ///
     /// Computes a winding number for each occupied voxel and each largest free cell, about four per
-    /// voxel; too slow to run in every frame.
+    /// voxel; too slow to run in every frame. Memory of the host: up to 0.7 N^3 bytes, with N the
+    /// grid's resolution.
     ///
     /// # Errors
     /// An open surface, the paper's method, or a device failure.
