@@ -47,14 +47,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!(
         "{}: {points} points per side, {n}^3, worst of {seeds} seeds and four Booleans. Areas and \
          volumes off by % (of the smaller solid's, if the Boolean's is less); distances in voxels, \
-         of the smooth mesh; greatest estimate of the volume error, and estimate / error, least and median; \
-         share of inverted triangles in %; ms: frame, solids, volume errors, smooth mesh of the \
-         union",
+         of the smooth mesh; greatest estimate of the volume error in %, and estimates divided by \
+         errors, least and median; share of inverted triangles in %; ms: frame, solids, volumes, smooth mesh of the union",
         device.name()
     );
     println!(
         "| scene | area of faces | area | volume of voxels | volume | mean distance | max distance \
-         | estimate, / error | inverted | ms |"
+         | estimate; by error | inverted | ms |"
     );
     println!("|---|---|---|---|---|---|---|---|---|---|");
     for (name, a, b, offset, noise) in cases(h).into_iter().filter(|c| c.0.contains(&filter)) {
@@ -102,9 +101,6 @@ fn main() -> Result<(), Box<dyn Error>> {
                     ratios.push(estimates[i].error / off);
                 }
                 errors.push(estimates[i].error / volume * 100.0);
-                if std::env::var("KOEL_SIGNED").is_ok() {
-                    println!("{op:?} area {:+.3} %", (e.area / areas[i] - 1.0) * 100.0);
-                }
                 let found = [
                     (faces.area - areas[i]).abs() / area * 100.0,
                     (e.area - areas[i]).abs() / area * 100.0,
@@ -122,7 +118,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let [of_faces, area, voxels, volume, mean, max, inverted] = worst;
         println!(
             "| {name} | {of_faces:.1} | {area:.2} | {voxels:.2} | {volume:.2} | {mean:.3} \
-             | {max:.2} | {:.2}, {:.2}, {:.1} | {inverted:.3} | {:.0}, {:.0}, {:.0}, {:.0} |",
+             | {max:.2} | {:.2}; {:.2}, {:.1} | {inverted:.3} | {:.0}, {:.0}, {:.0}, {:.0} |",
             errors[errors.len() - 1],
             ratios[0],
             ratios[ratios.len() / 2],

@@ -40,9 +40,9 @@ fn volume(mesh: &Mesh) -> f64 {
 /// Fills voxels at random.
 fn random_solids(n: u32, share: u64, state: &mut u64) -> Solids {
     let mut solid = Rows::empty(n);
-    let mut words = vec![0; 1 << 21];
+    let mut words = vec![0; 1 << 16];
     for x in 0..n {
-        for y in 0..n.min(12) {
+        for y in 0..n.min(9) {
             for z in 0..n {
                 *state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
                 if *state >> 33 & 15 < share {
@@ -65,8 +65,8 @@ fn random_solids(n: u32, share: u64, state: &mut u64) -> Solids {
 #[test]
 fn surfaces_of_random_voxels_are_manifold_and_outward() {
     let mut state = 7u64;
-    for n in [3u32, 9, 70] {
-        for share in [2, 5, 9] {
+    for (n, shares) in [(3u32, &[2, 5, 9][..]), (9, &[2, 5, 9]), (70, &[3])] {
+        for &share in shares {
             let solids = random_solids(n, share, &mut state);
             let made = solids.mesh(Boolean::Union);
             assert_manifold(&made.mesh);
