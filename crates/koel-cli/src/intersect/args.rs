@@ -9,6 +9,7 @@ const EXAMPLES: &str = "\
 Examples:
   koel intersect bunny.ply dragon.ply --grid 256 --out report.json
   koel intersect a.ply b.obj --grid 128 --out report.json --boolean union --out-mesh union.ply
+  koel intersect a.ply b.ply --out report.json --volumes
   koel intersect scan1.pcd scan2.laz --estimate-normals --out report.json --out-cloud labels.ply
   koel intersect a.ply b.ply --out report.json --method paper --inside-above 110 --outside-below 70
   koel intersect a.ply b.ply --grid 32 --out report.json --strict
@@ -34,7 +35,9 @@ report has both poses as `pose` of `a` and `b`; all results are in the coordinat
 Labels: 0 unknown, 1 intersection (both surfaces occupy the voxel), 2 inside the other solid,
 3 outside it. report.json names two label files next to it. Each has one row per occupied voxel:
 i, j, k, label, as 32-bit little-endian integers. The corner of voxel (i, j, k) is
-origin + voxel_size (i, j, k). Volumes and meshes need closed surfaces; normals point outward.";
+origin + voxel_size (i, j, k). Volumes and meshes need closed surfaces; normals point outward.
+Volumes are computed only with --volumes or --boolean: they take several times as long as the rest.
+`volume_errors` of the report estimates how far each of `volumes` may be off.";
 
 /// Find where two scans or meshes intersect, which part of each is inside the other, and Booleans
 #[derive(clap::Args, Clone, Debug)]
@@ -46,12 +49,19 @@ pub(crate) struct Args {
     /// report-%04d.json
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
-    /// Boolean to compute
+    /// Report the volumes of all Booleans, with estimates of their errors
+    #[arg(long)]
+    pub volumes: bool,
+    /// Boolean to compute; the report then has volumes, too
     #[arg(long, value_enum, value_name = "union|intersection|difference|reverse-difference")]
     pub boolean: Option<BooleanName>,
-    /// Write the Boolean as a watertight voxel surface (PLY)
+    /// Write the surface of the Boolean as a watertight mesh (PLY)
     #[arg(long, value_name = "FILE", requires = "boolean")]
     pub out_mesh: Option<PathBuf>,
+    /// Kind of that mesh: smooth, with sharp creases and vertex normals; or the faces of the voxels
+    /// [default: smooth]
+    #[arg(long, value_enum, value_name = "smooth|voxels", requires = "out_mesh")]
+    pub mesh: Option<MeshName>,
     /// Write the labelled points (PLY); with --boolean, only those that bound it
     #[arg(long, value_name = "FILE")]
     pub out_cloud: Option<PathBuf>,
@@ -154,6 +164,14 @@ pub(crate) enum MethodName {
     /// Seeds and flood fill.
     Paper,
 }
+/// `--mesh`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum MeshName {
+    /// Dual contouring.
+    Smooth,
+    /// Faces of voxels.
+    Voxels,
+}
 /// `--boolean`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum BooleanName {
@@ -179,6 +197,10 @@ impl BooleanName {
 }
 
 impl Args {
+    /// Returns whether the report has volumes if both surfaces are closed.
+    pub(super) fn wants_volumes(&self) -> bool {
+        self.volumes || self.boolean.is_some()
+    }
     /// Returns the poses of A and B in this frame.
     pub(super) fn poses(&self) -> [Pose; 2] {
         [self.pose_a, self.pose_b].map(Option::unwrap_or_default)
@@ -189,6 +211,9 @@ impl Args {
             MethodName::Robust => Ok(Method::Robust(self.clouds.robust())),
             MethodName::Paper if self.out_mesh.is_some() => {
                 Err(Failure::Usage("--out-mesh: only method robust computes Booleans".into()))
+            }
+            MethodName::Paper if self.volumes => {
+                Err(Failure::Usage("--volumes: only method robust computes volumes".into()))
             }
             MethodName::Paper => Ok(Method::Paper(self.clouds.paper())),
         }

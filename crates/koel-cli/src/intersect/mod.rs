@@ -17,21 +17,21 @@ use crate::apart::Files;
 use crate::failure::{Failure, Outcome};
 use crate::{Global, device, output};
 pub(crate) use args::Args;
-use args::{BooleanName, MethodName};
+use args::{BooleanName, MeshName, MethodName};
 use doubts::Extent;
 use files::Coordinates;
 use indicatif::{ProgressBar, ProgressStyle};
 use input::{Input, Moment};
 use koel::Device;
 use koel_spatial::intersect::{
-    Boolean, IntersectError, Intersector, MAX_POINTS, Method, Pose, Side, Solids, Summary, Timings,
+    IntersectError, Intersector, MAX_POINTS, Method, Pose, Side, Solids, Summary, Timings,
 };
 use koel_spatial::{Grid, PointCloud};
 use load::{Loaded, Notes};
 use report::{Found, Report, Volumes, Written};
 use sequence::{Common, Frame};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Runs `koel intersect`. Rejects bad arguments before anything is computed.
 pub(crate) fn run(global: &Global, args: Args) -> Outcome {
@@ -39,7 +39,7 @@ pub(crate) fn run(global: &Global, args: Args) -> Outcome {
     let mut inputs = Input::both(&args.clouds)?;
     let frames = sequence::frames(&args, &inputs)?;
     check_files(global, &frames, &[])?;
-    let progress = progress_bar(frames.len());
+    let progress = progress_bar(&args, frames.len());
     progress.set_message("reading");
     let Common { bounds, read_origin, origin, still, other_files } =
         Common::of(&frames, &mut inputs)?;
@@ -143,26 +143,34 @@ impl Labeller {
             unreachable!("both are prepared")
         };
         let prepared = [a, b];
-        self.step("intersecting");
+        step(&self.progress, "intersecting");
         let failed = |e: IntersectError| failure(e, &names);
         let poses = args.poses();
         let motions = poses.map(|pose| pose::between(&pose, self.read_origin, self.origin));
         let clouds = prepared.each_ref().map(|prepared| &prepared.cloud);
         let (upload_ms, timings, summary) = self.label(clouds, &motions, is_new).map_err(failed)?;
-        self.step("writing");
-
         let (notes, mut doubts) = remarks_on(&prepared, &names, &summary);
         let extents = prepared.each_ref().map(|prepared| &prepared.extent);
         doubts.extend(doubts::doubts(&names, extents, &grid, &summary));
         let Some(intersector) = &mut self.intersector else {
             unreachable!("it has labelled the clouds")
         };
+        if args.wants_volumes() {
+            step(&self.progress, "volumes");
+        }
+        let begin = Instant::now();
         let solids = solids_if_any(intersector, &summary, args).map_err(failed)?;
+        let volumes = solids.as_ref().map(volumes);
+        let volumes_ms = volumes.map(|_| milliseconds(begin));
         let coordinates = Coordinates { origin: self.origin };
         let [a, b] = clouds;
         let posed = [(a, &motions[0]), (b, &motions[1])];
-        let boolean =
-            write_boolean(args, intersector, (posed, coordinates), solids.as_ref(), &names)?;
+        let to = (posed, coordinates);
+        if args.out_mesh.is_some() {
+            step(&self.progress, "mesh");
+        }
+        let boolean = write_boolean(args, intersector, to, solids.as_ref(), &names)?;
+        step(&self.progress, "writing");
         let labels_files = Side::BOTH.map(|side| labels_file(&args.out, side));
         for (side, file) in Side::BOTH.into_iter().zip(&labels_files) {
             output::write_file(file, &files::labels(&intersector.voxels(side).map_err(failed)?))?;
@@ -179,9 +187,10 @@ impl Labeller {
                 .map(|file| file.file_name().map(|n| n.display().to_string()).unwrap_or_default()),
             timings,
             upload_ms,
+            volumes_ms,
             device: self.device.name(),
             method: if args.clouds.method == MethodName::Paper { "paper" } else { "robust" },
-            volumes: solids.as_ref().map(volumes),
+            volumes,
             boolean,
             notes,
             doubts,
@@ -254,18 +263,21 @@ impl Labeller {
                 )?)
             }
         };
-        let upload_ms = begin.elapsed().as_secs_f64() * 1e3;
+        let upload_ms = milliseconds(begin);
         // The first frame touches fresh memory; the second one is timed.
         for _ in 0..if fits { 1 } else { 2 } {
             intersector.frame(of_a, of_b)?;
         }
         Ok((upload_ms, intersector.timings()?, intersector.summary()?))
     }
-    /// Shows the next of the steps of a frame.
-    fn step(&self, message: &'static str) {
-        self.progress.inc(1);
-        self.progress.set_message(message);
-    }
+}
+/// Shows the next of the steps of a frame.
+fn step(progress: &ProgressBar, message: &'static str) {
+    progress.inc(1);
+    progress.set_message(message);
+}
+fn milliseconds(since: Instant) -> f64 {
+    since.elapsed().as_secs_f64() * 1e3
 }
 /// Returns the notes on both clouds, and what questions the answer.
 fn remarks_on(
@@ -314,7 +326,7 @@ fn check_files(global: &Global, frames: &[Frame], others: &[PathBuf]) -> Outcome
     Ok(())
 }
 
-/// Returns the solids if both surfaces are closed or a mesh is wanted.
+/// Returns the solids if volumes are wanted and both surfaces are closed, or if a mesh is wanted.
 fn solids_if_any(
     intersector: &mut Intersector,
     summary: &Summary,
@@ -322,7 +334,7 @@ fn solids_if_any(
 ) -> Result<Option<Solids>, IntersectError> {
     let closed =
         Side::BOTH.iter().all(|&side| summary.side(side).measures.is_some_and(|m| !m.open));
-    match closed || args.out_mesh.is_some() {
+    match args.wants_volumes() && closed || args.out_mesh.is_some() {
         true => intersector.solids().map(Some),
         false => Ok(None),
     }
@@ -340,12 +352,19 @@ fn write_boolean(
     let mut boolean = args.boolean.map(|name| Written {
         operation: operation(name),
         triangles: None,
+        mesh_ms: None,
         points: None,
     });
     if let (Some(file), Some(name), Some(solids)) = (&args.out_mesh, args.boolean, solids) {
-        let made = solids.mesh(name.boolean());
-        output::write_file(file, &files::mesh_ply(&made.mesh, coordinates))?;
+        let begin = Instant::now();
+        let made = match args.mesh {
+            Some(MeshName::Voxels) => solids.mesh(name.boolean()),
+            Some(MeshName::Smooth) | None => solids.smooth_mesh(name.boolean()),
+        };
+        let mesh_ms = milliseconds(begin);
+        output::write_file(file, &files::mesh_ply(&made, coordinates))?;
         if let Some(boolean) = &mut boolean {
+            boolean.mesh_ms = Some(mesh_ms);
             boolean.triangles = Some(made.mesh.triangles.len());
         }
     }
@@ -360,13 +379,10 @@ fn write_boolean(
     }
     Ok(boolean)
 }
-fn volumes(solids: &Solids) -> Volumes {
-    Volumes {
-        union: solids.volume(Boolean::Union),
-        intersection: solids.volume(Boolean::Intersection),
-        difference: solids.volume(Boolean::Difference),
-        reverse_difference: solids.volume(Boolean::ReverseDifference),
-    }
+/// Returns the volumes of the Booleans and the estimates of their errors.
+fn volumes(solids: &Solids) -> [Volumes; 2] {
+    let found = solids.volumes();
+    [found.map(|of| of.volume), found.map(|of| of.error)].map(Volumes::new)
 }
 
 /// Returns the file of `--json`, unless that is standard output.
@@ -420,11 +436,16 @@ pub(crate) fn failure(error: IntersectError, names: &[String; 2]) -> Failure {
     }
 }
 
-/// Returns a progress bar on standard error, drawn only if that is a terminal.
-fn progress_bar(frames: usize) -> ProgressBar {
-    let bar = ProgressBar::new(3 * frames as u64);
-    if let Ok(style) = ProgressStyle::with_template("{bar:30} {msg}") {
+/// Returns a progress bar on standard error, drawn only if that is a terminal. It moves on while a
+/// long step takes its time.
+fn progress_bar(args: &Args, frames: usize) -> ProgressBar {
+    let steps = 3 + u64::from(args.wants_volumes()) + u64::from(args.out_mesh.is_some());
+    let bar = ProgressBar::new(steps * frames as u64);
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {bar:30} {msg} {elapsed}") {
         bar.set_style(style);
+    }
+    if !bar.is_hidden() {
+        bar.enable_steady_tick(Duration::from_millis(100));
     }
     bar
 }
