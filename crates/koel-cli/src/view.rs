@@ -1,8 +1,9 @@
 //! `koel view`: two clouds in a web page, one moving against the other.
 use crate::apart::Files;
 use crate::failure::{Failure, Outcome};
+use crate::intersect::doubts::{self, Extent};
 use crate::intersect::input::{self, Input};
-use crate::intersect::load::Loaded;
+use crate::intersect::load::{Loaded, Normals};
 use crate::intersect::{self, args, load};
 use crate::{Global, device, output};
 use koel::Device;
@@ -87,10 +88,13 @@ fn scene(global: &Global, args: &Args) -> Outcome<Scene> {
     let units = load::note_on_units(loaded.each_ref().map(Loaded::unit));
     let of_files = loaded.iter().zip(&paths).flat_map(|(loaded, path)| loaded.notes(path));
     let mut remarks = of_files.chain(units).collect::<Vec<String>>();
-    let how = (clouds, placement.grid(), &device);
+    let grid = *placement.grid();
+    let extents = loaded.each_ref().map(|loaded| Extent::of(loaded, &grid));
+    let normals = Normals::of_both(clouds);
     let mut points = vec![];
-    for ((loaded, input), path) in loaded.into_iter().zip(&mut inputs).zip(&paths) {
-        let (cloud, of_surface) = input.cloud(loaded, path, how)?;
+    let sides = loaded.into_iter().zip(&mut inputs).zip(paths.iter().zip(normals));
+    for ((loaded, input), (path, normals)) in sides {
+        let (cloud, of_surface) = input.cloud(loaded, path, normals, (&grid, &device))?;
         points.push(cloud);
         remarks.extend(of_surface.changes.into_iter().chain(of_surface.doubts));
     }
@@ -107,23 +111,21 @@ fn scene(global: &Global, args: &Args) -> Outcome<Scene> {
     let mut scene = Scene::new(&device, names.clone(), points, placement, options)
         .map_err(|e| intersect::failure(e, &names))?;
     remarks.extend(intersect::remarks(&names, scene.summary()));
+    remarks.extend(doubts::doubts(&names, extents.each_ref(), &grid, scene.summary()));
     for remark in remarks {
         output::say(&remark);
         scene.note(remark);
     }
     let Some(numbers) = numbers else { return Ok(scene) };
-    let player = |input| Player {
-        input,
-        origin,
-        clouds: clouds.clone(),
-        grid: *placement.grid(),
-        device: device.clone(),
-    };
+    let player = |input, normals| Player { input, origin, normals, grid, device: device.clone() };
+    let ([a, b], [of_a, of_b]) = (inputs, normals);
     Ok(scene.with_timeline(Timeline {
         moments: numbers.len() as u32,
         rate: clouds.fps,
         first: numbers[0],
-        clouds: inputs.map(|input| input.numbers().map(|_| player(input).moments(numbers.len()))),
+        clouds: [(a, of_a), (b, of_b)].map(|(input, normals)| {
+            input.numbers().map(|_| player(input, normals).moments(numbers.len()))
+        }),
     }))
 }
 
@@ -147,8 +149,7 @@ fn check_apart(
 fn measured(inputs: &mut [Input; 2], frames: usize) -> Outcome<([Loaded; 2], [Ball; 2])> {
     let first = input::load_both(inputs, 0)?;
     let origin = first[0].origin();
-    let ball = |loaded: &Loaded| Ball::around(loaded.positions()).map_err(Failure::input);
-    let mut balls = [ball(&first[0])?, ball(&first[1])?];
+    let mut balls = first.each_ref().map(|loaded| Ball::within(loaded.bounds, loaded.positions()));
     for (side, input) in inputs.iter_mut().enumerate() {
         input.measure(&first[side])?;
         if input.numbers().is_none() {
@@ -157,7 +158,8 @@ fn measured(inputs: &mut [Input; 2], frames: usize) -> Outcome<([Loaded; 2], [Ba
         for frame in 1..frames {
             let loaded = input.load(frame, Some(origin))?;
             input.measure(&loaded)?;
-            balls[side] = balls[side].with(loaded.positions());
+            let near = |position: &&[f32; 3]| loaded.bounds.contains(**position);
+            balls[side] = balls[side].with(loaded.positions().iter().filter(near));
         }
     }
     Ok((first, balls))
@@ -167,7 +169,7 @@ fn measured(inputs: &mut [Input; 2], frames: usize) -> Outcome<([Loaded; 2], [Ba
 struct Player {
     input: Input,
     origin: [f64; 3],
-    clouds: args::Clouds,
+    normals: Normals,
     grid: Grid,
     device: Device,
 }
@@ -196,8 +198,8 @@ impl Player {
     fn cloud(&mut self, frame: usize) -> Outcome<PointCloud> {
         let loaded = self.input.load(frame, Some(self.origin))?;
         let path = self.input.moment(frame).path;
-        let how = (&self.clouds, &self.grid, &self.device);
-        self.input.cloud(loaded, &path, how).map(|(cloud, _)| cloud)
+        let how = (&self.grid, &self.device);
+        self.input.cloud(loaded, &path, self.normals, how).map(|(cloud, _)| cloud)
     }
 }
 fn failure(error: ViewError) -> Failure {

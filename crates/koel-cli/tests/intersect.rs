@@ -421,6 +421,89 @@ fn normals_that_point_inward_or_nowhere_are_told() {
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
 }
 
+/// One of two solids in a file is inside out, or one of two parts of a cloud.
+#[test]
+fn solids_of_one_file_are_judged_each_by_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let f = folder.path();
+    let (a, b) = (cube(f, "a.obj", 0.0), cube(f, "b.obj", 0.5));
+    let both = |name: &str, second_is_turned: bool| {
+        let (first, second) = (fs::read_to_string(&a).unwrap(), cube(f, "far.obj", 3.0));
+        let second = fs::read_to_string(second).unwrap();
+        let second = second.lines().map(|line| match line.strip_prefix("f ") {
+            Some(corners) => {
+                let mut corners: Vec<usize> =
+                    corners.split(' ').map(|c| c.parse::<usize>().unwrap() + 8).collect();
+                if second_is_turned {
+                    corners.reverse();
+                }
+                let corners = corners.iter().map(usize::to_string).collect::<Vec<_>>();
+                format!("f {}\n", corners.join(" "))
+            }
+            None => format!("{line}\n"),
+        });
+        let path = f.join(name);
+        fs::write(&path, first + &second.collect::<String>()).unwrap();
+        path
+    };
+    let right = report_of(f, [&both("right.obj", false), &b], &["--grid", "32"]);
+    let found = report_of(f, [&both("half.obj", true), &b], &["--grid", "32"]);
+    assert_eq!(
+        (&found["volumes"], &found["b"]["counts"]),
+        (&right["volumes"], &right["b"]["counts"])
+    );
+    let note = "half.obj: the faces of 1 of 2 solids point inward: 12 faces were turned";
+    assert!(found["notes"].to_string().contains(note), "{found:#}");
+    assert!(!right["notes"].to_string().contains("inward"), "{right:#}");
+}
+
+#[test]
+fn estimated_normals_face_the_viewpoint() {
+    let folder = tempfile::tempdir().unwrap();
+    let f = folder.path();
+    let (a, b) =
+        (sphere(f, "a.ply", 2000, -1.0, 0.0, false), sphere(f, "b.ply", 2000, -1.0, 0.8, true));
+    let estimate = ["--estimate-normals", "--grid", "32"];
+    let outward = report_of(f, [&a, &b], &estimate);
+    // From the middle, the sphere is a room.
+    let room = report_of(f, [&a, &b], &[&estimate[..], &["--viewpoint-a", "0,0,0"]].concat());
+    let inside = |report: &Value| report["b"]["counts"]["inside"].as_u64().unwrap();
+    let outside = |report: &Value| report["b"]["counts"]["outside"].as_u64().unwrap();
+    assert!(inside(&outward) > 100 && outside(&outward) > 100, "{outward:#}");
+    assert_ne!(inside(&room), inside(&outward));
+    // The same position in the header of a PCD file.
+    let text_of_a = fs::read_to_string(&a).unwrap();
+    let (_, points) = text_of_a.split_once("end_header\n").unwrap();
+    let pcd = f.join("a.pcd");
+    let header = "VERSION 0.7\nFIELDS x y z\nSIZE 4 4 4\nTYPE F F F\nCOUNT 1 1 1\nWIDTH 2000\n\
+                  HEIGHT 1\nVIEWPOINT 0 0 0 0.5 0.5 0.5 0.5\nPOINTS 2000\nDATA ascii\n";
+    fs::write(&pcd, format!("{header}{points}")).unwrap();
+    let found = report_of(f, [&pcd, &b], &estimate);
+    assert_eq!(found["b"]["counts"], room["b"]["counts"]);
+    let note = "a.pcd: estimated normals face the file's VIEWPOINT, 0, 0, 0";
+    assert!(found["notes"].to_string().contains(note), "{found:#}");
+
+    let mesh = cube(f, "c.obj", 0.0);
+    let out = f.join("r.json");
+    let first = points.lines().next().unwrap().replace(' ', ",");
+    for (a, viewpoint, says) in [
+        (&a, "0,0", "2 numbers, expected 3: x, y, z"),
+        (&a, first.as_str(), "a.ply: point 0 is at the viewpoint ["),
+        (&b, "0,0,0", "b.ply: the points have normals, but --viewpoint-a is given"),
+        (&mesh, "0,0,0", "c.obj: a mesh needs no viewpoint, but --viewpoint-a is given"),
+    ] {
+        let files = [word(a), word(&b), "--out", word(&out), "--viewpoint-a", viewpoint];
+        let output = run(&[&files[..], &estimate].concat());
+        assert_eq!(output.status.code(), Some(2), "{says}");
+        assert!(text(&output.stderr).contains(says), "{}", text(&output.stderr));
+        assert!(!out.exists());
+    }
+    let files = [word(&a), word(&b), "--out", word(&out), "--viewpoint-a", "0,0,0"];
+    let output = run(&files);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("--estimate-normals"), "{}", text(&output.stderr));
+}
+
 #[test]
 fn points_that_a_reader_drops_are_counted() {
     let folder = tempfile::tempdir().unwrap();

@@ -26,6 +26,7 @@
 //! on a [`koel::Device`]. Results do not depend on the number of threads.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod forest;
 mod grid;
 pub mod intersect;
 mod key;
@@ -44,7 +45,10 @@ pub use normals::{
     MIN_NEIGHBOURS, NormalError, NormalEstimate, NormalOptions, NormalReport, Orientation,
     estimate_normals,
 };
-pub use orientation::{CloudOrientation, MeshOrientation, cloud_orientation, mesh_orientation};
+pub use orientation::{
+    CloudOrientation, CloudParts, MeshOrientation, MeshSolids, Part, Solid, cloud_orientation,
+    cloud_parts, mesh_orientation, mesh_solids,
+};
 pub use read::{
     DeformingMesh, Format, MeshAnimation, ReadError, ReadReport, read, read_cloud, read_mesh,
     read_oriented_cloud,

@@ -523,6 +523,11 @@ fn what_is_not_kept_is_noted() {
         HEIGHT 1\n\
                VIEWPOINT 0 0 1 1 0 0 0\nPOINTS 1\nDATA ascii\n0.1 1 2 7\n";
     let by = (f64::from(0.1f32) - 0.1).abs();
+    let viewpoint_of = |pcd: &str| parse_pcd(pcd.as_bytes()).unwrap().report.viewpoint;
+    assert_eq!(viewpoint_of(pcd), Some([0.0, 0.0, 1.0]));
+    for unknown in ["0 0 0 1 0 0 0", "0 nan 0 1 0 0 0"] {
+        assert_eq!(viewpoint_of(&pcd.replace("0 0 1 1 0 0 0", unknown)), None);
+    }
     assert_eq!(
         notes(parse_pcd(pcd.as_bytes()).unwrap()),
         [

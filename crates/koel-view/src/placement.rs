@@ -17,17 +17,20 @@ impl Ball {
     /// # Errors
     /// There are no positions, or one is not finite.
     pub fn around(positions: &[[f32; 3]]) -> Result<Ball, GridError> {
-        let bounds = Bounds::of(positions)?;
-        let centre = std::array::from_fn(|a| {
-            0.5 * (f64::from(bounds.min()[a]) + f64::from(bounds.max()[a]))
-        });
-        let radius =
-            positions.iter().map(|p| length(std::array::from_fn(|a| f64::from(p[a]) - centre[a])));
-        Ok(Ball { centre, radius: radius.fold(0.0, f64::max) })
+        Ok(Self::within(Bounds::of(positions)?, positions))
+    }
+    /// Computes a ball around those positions that lie in a box, in one pass: with the box of
+    /// [`Bounds::without_outliers`], points far from all others do not decide the grid.
+    pub fn within(bounds: Bounds, positions: &[[f32; 3]]) -> Ball {
+        let (min, max) = (bounds.min(), bounds.max());
+        let centre = std::array::from_fn(|a| 0.5 * (f64::from(min[a]) + f64::from(max[a])));
+        let inside = positions.iter().filter(|position| bounds.contains(**position));
+        let radii = inside.map(|p| length(std::array::from_fn(|a| f64::from(p[a]) - centre[a])));
+        Ball { centre, radius: radii.fold(0.0, f64::max) }
     }
     /// Returns a ball around this one and all positions: it is moved and grown to each position
     /// outside it in turn (J. Ritter 1990), in one pass. Positions that are not finite are ignored.
-    pub fn with(mut self, positions: &[[f32; 3]]) -> Ball {
+    pub fn with<'a>(mut self, positions: impl IntoIterator<Item = &'a [f32; 3]>) -> Ball {
         for position in positions {
             let p = position.map(f64::from);
             let to: [f64; 3] = std::array::from_fn(|a| p[a] - self.centre[a]);
@@ -125,6 +128,11 @@ mod tests {
             ball,
             Ball { centre: [1.0, 0.5, 0.25], radius: (4.0f64 + 0.25 + 0.0625).sqrt() }
         );
+        let mut sphere = vec![[0.0, 0.0, 1.0], [0.0, 0.0, -1.0]].repeat(1000);
+        sphere.push([1000.0, 0.0, 0.0]);
+        let (bounds, outliers) = Bounds::without_outliers(&sphere).unwrap();
+        assert_eq!(outliers, 1);
+        assert_eq!(Ball::within(bounds, &sphere), Ball { centre: [0.0; 3], radius: 1.0 });
         assert!(Ball::around(&[]).is_err() && Ball::around(&[[f32::NAN; 3]]).is_err());
     }
 

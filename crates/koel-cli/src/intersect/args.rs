@@ -11,6 +11,7 @@ Examples:
   koel intersect a.ply b.obj --grid 128 --out report.json --boolean union --out-mesh union.ply
   koel intersect a.ply b.ply --out report.json --volumes
   koel intersect scan1.pcd scan2.laz --estimate-normals --out report.json --out-cloud labels.ply
+  koel intersect scan1.ply scan2.ply --estimate-normals --viewpoint-a 0,0,1.5 --out report.json
   koel intersect a.ply b.ply --out report.json --method paper --inside-above 110 --outside-below 70
   koel intersect a.ply b.ply --grid 32 --out report.json --strict
   koel intersect walk-%03d.ply room.ply --out report-%03d.json --json -
@@ -123,6 +124,19 @@ pub(crate) struct Clouds {
     /// Estimate the normals of clouds that have none
     #[arg(long)]
     pub estimate_normals: bool,
+    /// Estimated normals of A face this position of a scanner, in the file's coordinates [default:
+    /// VIEWPOINT of a PCD file; without one they point outward]
+    #[arg(
+        long, value_name = "X,Y,Z", value_parser = pose::parse_position,
+        allow_hyphen_values = true, requires = "estimate_normals"
+    )]
+    pub viewpoint_a: Option<[f64; 3]>,
+    /// Estimated normals of B face this position
+    #[arg(
+        long, value_name = "X,Y,Z", value_parser = pose::parse_position,
+        allow_hyphen_values = true, requires = "estimate_normals"
+    )]
+    pub viewpoint_b: Option<[f64; 3]>,
     /// Treat both surfaces as closed, even if they have holes
     #[arg(long)]
     pub assume_closed: bool,

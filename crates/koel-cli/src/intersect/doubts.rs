@@ -13,7 +13,7 @@ const MIN_THICKNESS: f64 = 2.0;
 const MIN_DENSITY: f64 = 1.5;
 
 /// What is known about a cloud before it is labelled.
-pub(super) struct Extent {
+pub(crate) struct Extent {
     /// Lengths of the box around it, in voxels, the greatest first.
     sides: [f64; 3],
     /// Points outside the grid, and in all.
@@ -22,7 +22,7 @@ pub(super) struct Extent {
     is_mesh: bool,
 }
 impl Extent {
-    pub(super) fn of(loaded: &Loaded, grid: &Grid) -> Extent {
+    pub(crate) fn of(loaded: &Loaded, grid: &Grid) -> Extent {
         let (min, max) = (loaded.bounds.min(), loaded.bounds.max());
         let mut sides =
             [0, 1, 2].map(|a| (f64::from(max[a]) - f64::from(min[a])) / grid.voxel_size());
@@ -40,7 +40,7 @@ fn finer(resolution: f64) -> String {
     format!("no grid of up to {MAX_GRID} voxels resolves it; do units of length differ?")
 }
 /// Returns doubts about both clouds, each with figures and what would help.
-pub(super) fn doubts(
+pub(crate) fn doubts(
     names: &[String; 2],
     extents: [&Extent; 2],
     grid: &Grid,

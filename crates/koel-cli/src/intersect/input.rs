@@ -1,6 +1,6 @@
 //! A or B over all frames: a file, numbered files, or an animated glTF file.
 use super::args::Clouds;
-use super::load::{self, Loaded, Notes};
+use super::load::{self, Loaded, Normals, Notes};
 use crate::failure::{Failure, Outcome};
 use crate::frames::{Frames, SCANS};
 use koel::Device;
@@ -106,13 +106,15 @@ impl Input {
         &mut self,
         loaded: Loaded,
         path: &Path,
-        (clouds, grid, device): (&Clouds, &Grid, &Device),
+        normals: Normals,
+        (grid, device): (&Grid, &Device),
     ) -> Outcome<(PointCloud, Notes)> {
         match self {
             Input::Animated(animated) => {
+                normals.check_mesh(path)?;
                 Ok((animated.cloud(&loaded, grid)?, animated.notes.clone()))
             }
-            _ => loaded.cloud(path, grid, clouds.estimate_normals, device),
+            _ => loaded.cloud(path, grid, normals, device),
         }
     }
 }

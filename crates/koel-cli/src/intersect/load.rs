@@ -1,10 +1,11 @@
 //! Reads a file into a cloud with normals.
+use super::args::Clouds;
 use crate::failure::{Failure, Outcome};
 use koel::Device;
 use koel_spatial::sample::sample_cloud;
 use koel_spatial::{
-    Bounds, Grid, Mesh, NormalOptions, PointCloud, Scan, cloud_orientation, estimate_normals,
-    mesh_orientation,
+    Bounds, CloudParts, Grid, Mesh, NormalOptions, NormalReport, Orientation, PointCloud, Scan,
+    cloud_parts, estimate_normals, mesh_orientation, mesh_solids,
 };
 use std::path::{Path, PathBuf};
 
@@ -56,6 +57,34 @@ pub(crate) struct Notes {
     pub doubts: Vec<String>,
 }
 
+/// What to do about the normals of a cloud.
+#[derive(Clone, Copy)]
+pub(crate) struct Normals {
+    /// Whether to estimate missing ones.
+    estimate: bool,
+    /// Position that estimated ones face, in the file's coordinates.
+    viewpoint: Option<[f64; 3]>,
+    /// Option that sets it.
+    option: &'static str,
+}
+impl Normals {
+    /// Returns what the options say about A and B.
+    pub(crate) fn of_both(clouds: &Clouds) -> [Normals; 2] {
+        let of =
+            |option, viewpoint| Normals { estimate: clouds.estimate_normals, viewpoint, option };
+        [of("--viewpoint-a", clouds.viewpoint_a), of("--viewpoint-b", clouds.viewpoint_b)]
+    }
+    /// Errors: there is a viewpoint for a mesh.
+    pub(super) fn check_mesh(self, path: &Path) -> Outcome {
+        match self.viewpoint {
+            None => Ok(()),
+            Some(_) => Err(in_file(
+                path,
+                format!("a mesh needs no viewpoint, but {} is given", self.option),
+            )),
+        }
+    }
+}
 pub(super) fn in_file(path: &Path, error: impl std::fmt::Display) -> Failure {
     Failure::Usage(format!("{}: {error}", path.display()))
 }
@@ -112,56 +141,132 @@ impl Loaded {
         &self.scan.points.positions
     }
     /// Returns points with normals: samples of a mesh, dense enough for the grid, or the points of
-    /// a cloud. Estimates missing normals if `estimate` is set. Turns a surface that is certainly
-    /// inside out, and notes it.
+    /// a cloud. Estimates missing normals if that is wanted. Turns solids that are certainly inside
+    /// out, and notes it.
     ///
-    /// Errors: no normals, or none with a direction.
+    /// Errors: no normals, or none with a direction; a viewpoint for a mesh or a cloud that needs
+    /// none, or that is one of the points.
     pub(super) fn cloud(
         self,
         path: &Path,
         grid: &Grid,
-        estimate: bool,
+        normals: Normals,
         device: &Device,
     ) -> Outcome<(PointCloud, Notes)> {
+        let option = normals.option;
         if self.scan.is_mesh() {
+            normals.check_mesh(path)?;
             let mut mesh = self.scan.into_mesh().map_err(|e| in_file(path, e))?;
             let notes = orient_mesh(path, &mut mesh);
             let samples = sample_cloud(&mesh, COVERING_RADIUS * grid.voxel_size());
             return Ok((samples.map_err(|e| in_file(path, e))?, notes));
         }
+        let (origin, of_file) = (self.scan.report.origin, self.scan.report.viewpoint);
         let mut cloud = self.scan.into_cloud();
-        if estimate && has_no_direction(&cloud) {
-            cloud.normals = None;
-        }
-        if cloud.normals.is_none() {
-            if !estimate {
-                return Err(in_file(
-                    path,
-                    "the points have no normals, expected normals, or --estimate-normals",
-                ));
+        let points = cloud.positions.len();
+        let have_directions = match &cloud.normals {
+            None if !normals.estimate => Err(in_file(
+                path,
+                "the points have no normals, expected normals, or --estimate-normals",
+            )),
+            None => Ok(false),
+            Some(all) if all.iter().any(|normal| *normal != [0.0; 3]) => Ok(true),
+            Some(_) if !normals.estimate => Err(in_file(
+                path,
+                format!(
+                    "all {points} normals are zero, expected directions, or --estimate-normals"
+                ),
+            )),
+            Some(_) => Ok(false),
+        }?;
+        if have_directions {
+            if normals.viewpoint.is_some() {
+                let needless = format!("the points have normals, but {option} is given");
+                return Err(in_file(path, needless));
             }
-            let found = estimate_normals(device, &cloud.positions, &NormalOptions::default());
-            cloud.normals = Some(found.map_err(|e| in_file(path, e))?.normals);
+            let notes = cloud_parts(&cloud).map(|parts| orient_cloud(path, &mut cloud, &parts));
+            return Ok((cloud, notes.unwrap_or_default()));
         }
-        let notes = orient_cloud(path, &mut cloud)?;
+        let viewpoint = normals.viewpoint.or(of_file);
+        let options = match viewpoint {
+            None => NormalOptions::default(),
+            Some(at) => NormalOptions::default().with_orientation(Orientation::Towards(
+                std::array::from_fn(|a| (at[a] - origin[a]) as f32),
+            )),
+        };
+        let found = estimate_normals(device, &cloud.positions, &options);
+        let found = found.map_err(|e| in_file(path, e))?;
+        cloud.normals = Some(found.normals);
+        let mut notes = notes_on_normals(path, &found.report, points);
+        if let (None, Some([x, y, z])) = (normals.viewpoint, viewpoint) {
+            notes.changes.push(format!(
+                "{}: estimated normals face the file's VIEWPOINT, {x}, {y}, {z}",
+                path.display()
+            ));
+        }
         Ok((cloud, notes))
     }
 }
 
-/// Returns whether a cloud has normals, none of which has a direction.
-fn has_no_direction(cloud: &PointCloud) -> bool {
-    let of_cloud = cloud_orientation(cloud);
-    of_cloud.is_some_and(|found| found.without_direction == cloud.positions.len())
+/// Returns notes on the estimation of normals.
+fn notes_on_normals(path: &Path, report: &NormalReport, points: usize) -> Notes {
+    let mut notes = Notes::default();
+    let file = path.display();
+    if report.undetermined > 0 {
+        notes.doubts.push(format!(
+            "{file}: {} of {points} points lie on lines or coincide: their estimated normals say \
+             nothing",
+            report.undetermined
+        ));
+    }
+    if 20 * report.grazing > points {
+        notes.doubts.push(format!(
+            "{file}: the planes of {} of {points} points pass by the viewpoint within 3 degrees: \
+             which side faces it is uncertain; is it where the scanner was?",
+            report.grazing
+        ));
+    }
+    if 20 * report.open_points > points {
+        notes.doubts.push(format!(
+            "{file}: {} of {points} points belong to parts that are not closed: the outside of \
+             their estimated normals is a guess; --viewpoint-a or -b tells it",
+            report.open_points
+        ));
+    }
+    if report.cavities > 0 {
+        notes.changes.push(format!(
+            "{file}: {} of {} parts lie in others: their estimated normals make them cavities",
+            report.cavities, report.parts
+        ));
+    }
+    notes
 }
-/// Turns the faces of a closed mesh that is inside out. Returns notes on its orientation.
+/// Turns the faces of the solids of a mesh that are inside out. Returns notes on its orientation.
 pub(super) fn orient_mesh(path: &Path, mesh: &mut Mesh) -> Notes {
     let mut notes = Notes::default();
-    let found = mesh_orientation(mesh);
+    let (found, solids) = (mesh_orientation(mesh), mesh_solids(mesh));
     let (file, volume) = (path.display(), found.volume);
-    if found.is_inside_out() {
-        mesh.triangles.iter_mut().for_each(|[_, b, c]| std::mem::swap(b, c));
-        notes.changes.push(format!(
+    let all = solids.solids.len();
+    match solids.turn(mesh) {
+        (0, _) => {}
+        (turned, _) if turned == all => notes.changes.push(format!(
             "{file}: the faces point inward (signed volume {volume:.6e}): all were turned"
+        )),
+        (turned, faces) => notes.changes.push(format!(
+            "{file}: the faces of {turned} of {all} solids point inward: {faces} faces were turned"
+        )),
+    }
+    let ambiguous = solids.solids.iter().filter(|solid| solid.ambiguous).count();
+    if ambiguous > 0 {
+        notes.doubts.push(format!(
+            "{file}: {ambiguous} of {all} solids lie in another one whose faces point the same \
+             way: solids or cavities? Labels and volumes are uncertain there"
+        ));
+    }
+    if solids.solids.iter().any(|solid| solid.depth.is_none()) {
+        notes.doubts.push(format!(
+            "{file}: {all} solids are too many to tell which contains which: solids that are \
+             inside out were not turned"
         ));
     }
     if found.opposed_edges > 0 {
@@ -180,29 +285,32 @@ pub(super) fn orient_mesh(path: &Path, mesh: &mut Mesh) -> Notes {
     }
     notes
 }
-/// Turns the normals of a closed cloud that point inward. Returns notes on its orientation. Errors:
-/// no normal has a direction.
-fn orient_cloud(path: &Path, cloud: &mut PointCloud) -> Outcome<Notes> {
+/// Turns the normals of the parts of a cloud that are inside out. Returns notes on its orientation.
+fn orient_cloud(path: &Path, cloud: &mut PointCloud, parts: &CloudParts) -> Notes {
     let mut notes = Notes::default();
-    let Some(found) = cloud_orientation(cloud) else { return Ok(notes) };
-    let (file, points, none) = (path.display(), cloud.positions.len(), found.without_direction);
-    if none == points {
-        return Err(in_file(
-            path,
-            format!("all {points} normals are zero, expected directions, or --estimate-normals"),
-        ));
-    }
+    let (file, points, all) = (path.display(), cloud.positions.len(), parts.parts.len());
+    let none = parts.whole.without_direction;
     if none > 0 {
         notes.doubts.push(format!("{file}: {none} of {points} normals are zero and say nothing"));
     }
-    if found.is_inside_out() {
-        let normals = cloud.normals.iter_mut().flatten();
-        normals.for_each(|normal| *normal = normal.map(|c| -c));
-        notes.changes.push(format!(
+    match parts.turn(cloud) {
+        (0, _) => {}
+        (turned, _) if turned == all => notes.changes.push(format!(
             "{file}: the normals point inward ({:.0} % of the mean distance to the centre): all \
              were turned",
-            -100.0 * found.outward
+            -100.0 * parts.whole.outward
+        )),
+        (turned, normals) => notes.changes.push(format!(
+            "{file}: the normals of {turned} of {all} parts point inward: {normals} normals were \
+             turned"
+        )),
+    }
+    let ambiguous = parts.ambiguous();
+    if ambiguous > 0 {
+        notes.doubts.push(format!(
+            "{file}: {ambiguous} of {all} parts lie within the box of another one and were not \
+             turned with it: solids or cavities? Labels and volumes are uncertain there"
         ));
     }
-    Ok(notes)
+    notes
 }

@@ -4,7 +4,7 @@
 //! ([`load`]), puts all into one grid ([`space`]), intersects them on the device and writes the
 //! results ([`files`], [`report`]).
 pub(crate) mod args;
-mod doubts;
+pub(crate) mod doubts;
 mod files;
 pub(crate) mod input;
 pub(crate) mod load;
@@ -27,7 +27,7 @@ use koel_spatial::intersect::{
     IntersectError, Intersector, MAX_POINTS, Method, Pose, Side, Solids, Summary, Timings,
 };
 use koel_spatial::{Grid, PointCloud};
-use load::{Loaded, Notes};
+use load::{Loaded, Normals, Notes};
 use report::{Found, Report, Volumes, Written};
 use sequence::{Common, Frame};
 use std::path::{Path, PathBuf};
@@ -220,8 +220,8 @@ impl Labeller {
         self.progress.set_message("sampling");
         let (dropped, unit) = (loaded.dropped(), loaded.unit().clone());
         let extent = Extent::of(&loaded, &self.grid);
-        let how = (&args.clouds, &self.grid, &self.device);
-        let (cloud, of_surface) = input.cloud(loaded, path, how)?;
+        let normals = Normals::of_both(&args.clouds)[side];
+        let (cloud, of_surface) = input.cloud(loaded, path, normals, (&self.grid, &self.device))?;
         self.progress.suspend(|| of_surface.changes.iter().filter(|_| !is_told).for_each(say));
         Ok(Prepared { moment: moment.clone(), cloud, dropped, extent, unit, of_file, of_surface })
     }

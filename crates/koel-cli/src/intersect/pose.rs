@@ -7,21 +7,15 @@ use std::path::Path;
 /// of its quaternion. The library allows as much.
 const TOLERANCE: f64 = 1e-3;
 
+/// Reads three coordinates. Errors: the number at fault, or what is expected.
+pub(super) fn parse_position(text: &str) -> Result<[f64; 3], String> {
+    let numbers = parse_numbers(text)?;
+    let found = numbers.len();
+    numbers.try_into().map_err(|_| format!("{found} numbers, expected 3: x, y, z"))
+}
 /// Reads the numbers of a pose. Errors: the number at fault, or what is expected.
 pub(super) fn parse(text: &str) -> Result<Pose, String> {
-    let mut numbers = vec![];
-    for part in text.split(',') {
-        let before = numbers.len();
-        for word in part.split_whitespace() {
-            let number = word.parse::<f64>().ok().filter(|number| number.is_finite());
-            numbers.push(number.ok_or_else(|| {
-                format!("number {} is '{word}', expected a finite number", numbers.len() + 1)
-            })?);
-        }
-        if numbers.len() == before {
-            return Err(format!("number {} is missing", before + 1));
-        }
-    }
+    let numbers = parse_numbers(text)?;
     match numbers[..] {
         [x, y, z] => Ok(Pose { translation: [x, y, z], ..Pose::IDENTITY }),
         [x, y, z, a, b, c] => {
@@ -46,6 +40,23 @@ pub(super) fn parse(text: &str) -> Result<Pose, String> {
             numbers.len()
         )),
     }
+}
+/// Reads finite numbers, separated by commas or blanks.
+fn parse_numbers(text: &str) -> Result<Vec<f64>, String> {
+    let mut numbers = vec![];
+    for part in text.split(',') {
+        let before = numbers.len();
+        for word in part.split_whitespace() {
+            let number = word.parse::<f64>().ok().filter(|number| number.is_finite());
+            numbers.push(number.ok_or_else(|| {
+                format!("number {} is '{word}', expected a finite number", numbers.len() + 1)
+            })?);
+        }
+        if numbers.len() == before {
+            return Err(format!("number {} is missing", before + 1));
+        }
+    }
+    Ok(numbers)
 }
 
 /// Returns the rotation matrix of a unit quaternion x, y, z, w.
@@ -172,6 +183,8 @@ mod tests {
             let error = parse(text).unwrap_err();
             assert!(error.contains(says), "{text}: {error}");
         }
+        assert_eq!(parse_position("-1, 2.5 3e2"), Ok([-1.0, 2.5, 300.0]));
+        assert_eq!(parse_position("1,2").unwrap_err(), "2 numbers, expected 3: x, y, z");
     }
 
     #[test]

@@ -1,179 +1,297 @@
-//! Orientation of normals.
+//! Orientation of normals: signs that agree with each other.
 
+use super::plane::Fit;
+use super::sides::CLOSED;
+use crate::forest::Forest;
 use rayon::prelude::*;
+use std::collections::HashMap;
+use std::f64::consts::PI;
 
-type Vector = [f64; 3];
+pub(super) type Vector = [f64; 3];
 
-fn dot(a: Vector, b: Vector) -> f64 {
+pub(super) fn dot(a: Vector, b: Vector) -> f64 {
     a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 }
 
-fn flip(normal: &mut Vector) {
+pub(super) fn flip(normal: &mut Vector) {
     *normal = normal.map(|c| -c);
 }
 
-/// Flips each normal that does not face `viewpoint`.
-pub(super) fn towards(positions: &[[f32; 3]], viewpoint: [f32; 3], normals: &mut [Vector]) {
-    for (p, normal) in positions.iter().zip(normals) {
-        let sight = std::array::from_fn(|a| f64::from(viewpoint[a]) - f64::from(p[a]));
-        if dot(*normal, sight) < 0.0 {
-            flip(normal);
-        }
+/// Agreement of two normals from which on they certainly belong to one piece of surface.
+const CERTAIN: f64 = 0.9;
+/// Variance across a plane, divided by that along it, at which the plane says nothing.
+const NOT_FLAT: f64 = 0.3;
+
+/// A surface of which signs are to agree.
+pub(super) struct Surface<'a> {
+    /// Positions on the fitted planes, without their noise.
+    pub positions: Vec<Vector>,
+    pub fits: &'a [Fit],
+    /// The `k` neighbours of each point.
+    pub graph: &'a [u32],
+    pub k: usize,
+}
+impl Surface<'_> {
+    /// Returns how well the normals of two points agree, from -1 (opposed) to 1: the cosine between
+    /// one normal and the mirror image of the other in the plane half-way between the points. On a
+    /// circular arc it is 1 or -1 at any distance; two walls back to back or face to face come out
+    /// opposed. Symmetric in the two points.
+    fn agreement(&self, from: u32, to: u32) -> f64 {
+        let [a, b] = [from, to].map(|i| self.positions[i as usize]);
+        let [m, n] = [from, to].map(|i| self.fits[i as usize].normal);
+        let step: Vector = std::array::from_fn(|i| b[i] - a[i]);
+        let squared = dot(step, step);
+        // Coincident points have no plane between them.
+        let along = if squared > 0.0 { dot(m, step) * dot(n, step) / squared } else { 0.0 };
+        (dot(m, n) - 2.0 * along).clamp(-1.0, 1.0)
+    }
+    /// Returns the weight of the normal of a point, from 0 to 1: small where the neighbourhood is
+    /// no plane.
+    fn weight(&self, i: u32) -> f64 {
+        (1.0 - self.fits[i as usize].thickness() / NOT_FLAT).max(0.0)
+    }
+    /// Returns the edges of the graph, each once.
+    fn edges(&self) -> Vec<Edge> {
+        let k = self.k;
+        let of_point = |(from, near): (usize, &[u32])| -> Vec<Edge> {
+            let edge = |&to: &u32| {
+                // An edge that both points list is kept by the one with the lower index.
+                let of_other = (to as usize) < from
+                    && self.graph[to as usize * k..][..k].contains(&(from as u32));
+                (to as usize != from && !of_other).then(|| {
+                    let from = from as u32;
+                    let agreement = self.agreement(from, to) as f32;
+                    let weight = (self.weight(from) * self.weight(to)) as f32;
+                    Edge { agreement, weight, from, to }
+                })
+            };
+            near.iter().filter_map(edge).collect()
+        };
+        self.graph.par_chunks(k).enumerate().flat_map_iter(of_point).collect()
     }
 }
 
-/// Propagates signs along a minimum spanning tree of the neighbour graph (`k` neighbours per point)
-/// and orients each component outwards. Returns the number of components.
-pub(super) fn outwards(
-    positions: &[[f32; 3]],
-    graph: &[u32],
-    k: usize,
-    normals: &mut [Vector],
-) -> usize {
-    let mut forest = Forest::new(normals.len());
-    for Edge { from, to, .. } in sorted_edges(positions, graph, k, normals) {
-        let opposed = agreement(positions, normals, from, to) < 0.0;
-        forest.join(from, to, opposed);
-    }
-    let mut parts = Vec::new();
-    for i in 0..normals.len() as u32 {
-        let (root, flipped) = forest.find(i);
-        if flipped {
-            flip(&mut normals[i as usize]);
-        }
-        if root == i {
-            parts.push(i);
-        }
-    }
-    // Maps the root of a component to its number.
-    let mut number = vec![0; normals.len()];
-    parts.iter().zip(0u32..).for_each(|(&root, part)| number[root as usize] = part);
-    let part_of: Vec<u32> =
-        (0..normals.len() as u32).map(|i| number[forest.find(i).0 as usize]).collect();
-    let inwards = parts_turned_inwards(positions, &part_of, parts.len(), normals);
-    for (normal, &part) in normals.iter_mut().zip(&part_of) {
-        if inwards[part as usize] {
-            flip(normal);
-        }
-    }
-    parts.len()
-}
-
-/// Returns how well the normals of two points agree, from -1 (opposed) to 1: the cosine between one
-/// normal and the mirror image of the other in the plane half-way between the points. On a circular
-/// arc it is 1 or -1 at any distance; two walls back to back or face to face come out opposed.
-/// Symmetric in the two points.
-fn agreement(positions: &[[f32; 3]], normals: &[Vector], from: u32, to: u32) -> f64 {
-    let [a, b] = [from, to].map(|i| positions[i as usize].map(f64::from));
-    let [m, n] = [from, to].map(|i| normals[i as usize]);
-    let step: Vector = std::array::from_fn(|i| b[i] - a[i]);
-    let squared = dot(step, step);
-    // Coincident points have no plane between them.
-    let along = if squared > 0.0 { dot(m, step) * dot(n, step) / squared } else { 0.0 };
-    dot(m, n) - 2.0 * along
-}
-
-/// Edge between two neighbours; cheap if their normals agree or are opposed. Ordered by cost, then
-/// by the points.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// Edge between two neighbours.
+#[derive(Clone, Copy)]
 struct Edge {
-    /// 1 - |agreement| as the bits of a float; the bits of positive floats sort in their order.
-    cost: u32,
+    agreement: f32,
+    weight: f32,
     from: u32,
     to: u32,
 }
-
-fn sorted_edges(positions: &[[f32; 3]], graph: &[u32], k: usize, normals: &[Vector]) -> Vec<Edge> {
-    let of_point = |(from, near): (usize, &[u32])| -> Vec<Edge> {
-        let edge = |&to: &u32| {
-            // An edge that both points list is kept by the one with the lower index.
-            let of_other =
-                (to as usize) < from && graph[to as usize * k..][..k].contains(&(from as u32));
-            let agreement = agreement(positions, normals, from as u32, to).abs().min(1.0);
-            (to as usize != from && !of_other).then_some(Edge {
-                cost: (1.0 - agreement as f32).to_bits(),
-                from: from as u32,
-                to,
-            })
-        };
-        near.iter().filter_map(edge).collect()
-    };
-    let mut edges: Vec<Edge> = graph.par_chunks(k).enumerate().flat_map_iter(of_point).collect();
-    edges.par_sort_unstable();
-    edges
+impl Edge {
+    /// Orders edges by cost, 1 - |agreement| weight, then by the points.
+    fn key(&self) -> (u32, u32, u32) {
+        let cost = 1.0 - self.agreement.abs() * self.weight;
+        // The bits of positive floats sort in their order.
+        (cost.max(0.0).to_bits(), self.from, self.to)
+    }
+    fn is_certain(&self) -> bool {
+        f64::from(self.agreement.abs()) >= CERTAIN && self.weight > 0.0
+    }
 }
 
-/// Returns which components must be flipped; see
-/// [`Orientation::Outwards`](super::Orientation::Outwards).
-fn parts_turned_inwards(
-    positions: &[[f32; 3]],
-    part_of: &[u32],
-    parts: usize,
-    normals: &[Vector],
-) -> Vec<bool> {
-    const DIRECTIONS: [(usize, f64); 6] =
-        [(2, 1.0), (1, 1.0), (0, 1.0), (2, -1.0), (1, -1.0), (0, -1.0)];
-    /// Cosines that differ by less count as equal: a sheet, which looks the same from both sides,
-    /// then gets the same orientation despite noise.
-    const EQUAL: f64 = 0.02;
-    let mut inwards = vec![false; parts];
-    let mut closest = vec![-EQUAL; parts];
-    for (axis, sign) in DIRECTIONS {
-        let height = |i: usize| f64::from(positions[i][axis]) * sign;
-        let mut outermost: Vec<Option<usize>> = vec![None; parts];
-        for (i, &part) in part_of.iter().enumerate() {
-            let top = &mut outermost[part as usize];
-            if top.is_none_or(|top| height(i) > height(top)) {
-                *top = Some(i);
-            }
-        }
-        for (part, top) in outermost.into_iter().enumerate() {
-            let cosine = top.map_or(0.0, |top| normals[top][axis] * sign);
-            if cosine.abs() > closest[part] + EQUAL {
-                (closest[part], inwards[part]) = (cosine.abs(), cosine < 0.0);
-            }
-        }
-    }
-    inwards
+/// Components of the graph, whose signs agree within each.
+pub(super) struct Parts {
+    /// Number of the part of each point.
+    pub part_of: Vec<u32>,
+    pub count: usize,
+    /// Whether to flip the normal of each point.
+    pub flipped: Vec<bool>,
 }
 
-/// Disjoint sets in which each member knows whether it is opposed to the root of its set.
-struct Forest {
-    parent: Vec<u32>,
-    opposed: Vec<bool>,
-    size: Vec<u32>,
+/// Propagates signs: along a minimum spanning tree of the certain edges of the neighbour graph, and
+/// between the patches that result by the votes of all edges between them.
+///
+/// Where solids touch, their surfaces merge into one plane, along which signs must not propagate: a
+/// solid would come out inside out. Patches that are closed but for a small hole are therefore not
+/// joined with each other; each has an outside of its own. `areas` are those of the points.
+pub(super) fn propagate(surface: &Surface<'_>, areas: &[f64]) -> Parts {
+    let points = surface.positions.len();
+    let limit = thickness_limit(surface.fits);
+    let (mut certain, mut votes): (Vec<Edge>, Vec<Edge>) =
+        surface.edges().into_par_iter().partition(|edge| {
+            let is_flat = |i: u32| surface.fits[i as usize].thickness() <= limit;
+            edge.is_certain() && is_flat(edge.from) && is_flat(edge.to)
+        });
+    certain.par_sort_unstable_by_key(Edge::key);
+    let mut patches = Patches { forest: Forest::new(points), closed: vec![false; points] };
+    for edge in &certain {
+        patches.forest.join(edge.from, edge.to, edge.agreement < 0.0);
+    }
+    let mut before = usize::MAX;
+    while votes.len() < before {
+        before = votes.len();
+        votes = patches.join_by_votes(votes, |size| size < SMALL);
+    }
+    patches.find_closed(surface, areas, &votes);
+    let mut before = usize::MAX;
+    while votes.len() < before {
+        before = votes.len();
+        votes = patches.join_by_votes(votes, |_| true);
+    }
+    patches.parts()
 }
 
-impl Forest {
-    fn new(n: usize) -> Forest {
-        Forest { parent: (0..n as u32).collect(), opposed: vec![false; n], size: vec![1; n] }
-    }
-    /// Returns the root of a member, and whether the member is opposed to it. Halves the path.
-    fn find(&mut self, mut i: u32) -> (u32, bool) {
-        let mut opposed = false;
-        loop {
-            let at = i as usize;
-            let parent = self.parent[at] as usize;
-            if parent == at {
-                return (i, opposed);
+/// Points below which a patch joins another one before closed ones are looked for.
+const SMALL: u32 = 100;
+
+/// Returns the variance across a plane, divided by that along it, from which on a neighbourhood is
+/// less flat than noise and bends make most of them: where surfaces meet.
+fn thickness_limit(fits: &[Fit]) -> f64 {
+    const LEAST: f64 = 0.03;
+    const MEDIANS: f64 = 2.0;
+    let mut all: Vec<f64> = fits.iter().map(Fit::thickness).collect();
+    let middle = all.len() / 2;
+    (MEDIANS * *all.select_nth_unstable_by(middle, f64::total_cmp).1).max(LEAST)
+}
+
+/// Pieces of a surface whose signs agree within each.
+struct Patches {
+    forest: Forest,
+    /// By root: whether the patch is closed but for a small hole.
+    closed: Vec<bool>,
+}
+impl Patches {
+    /// Joins each patch of a size that `joins` with the neighbour to which the sum of the votes of
+    /// all edges is greatest, unless both are closed. Returns the edges that still lie between
+    /// patches that may join.
+    fn join_by_votes(&mut self, edges: Vec<Edge>, joins: impl Fn(u32) -> bool) -> Vec<Edge> {
+        /// Weight of an edge whose planes say nothing: it decides only where there are no others.
+        const LEAST: f32 = 1e-3;
+        let mut votes: Vec<(u32, u32, f64)> = vec![];
+        let mut left = vec![];
+        for edge in edges {
+            let ((a, of_a), (b, of_b)) = (self.forest.find(edge.from), self.forest.find(edge.to));
+            if a == b || self.closed[a as usize] && self.closed[b as usize] {
+                continue;
             }
-            // The root is not opposed to itself, so the step beyond it changes nothing.
-            self.opposed[at] ^= self.opposed[parent];
-            self.parent[at] = self.parent[parent];
-            opposed ^= self.opposed[at];
-            i = self.parent[at];
+            let sign = if of_a != of_b { -1.0 } else { 1.0 };
+            let vote = sign * f64::from(edge.agreement * edge.weight.max(LEAST));
+            for (a, b) in [(a, b), (b, a)] {
+                if joins(self.forest.size(a)) {
+                    votes.push((a, b, vote));
+                }
+            }
+            left.push(edge);
         }
+        // Stable: the votes of a pair are summed in the order of the edges.
+        votes.par_sort_by_key(|&(a, b, _)| (a, b));
+        let mut best: Vec<(u32, u32, f64)> = vec![];
+        for of_pair in votes.chunk_by(|x, y| (x.0, x.1) == (y.0, y.1)) {
+            let sum = of_pair.iter().map(|v| v.2).sum::<f64>();
+            let (a, b, _) = of_pair[0];
+            match best.last_mut() {
+                Some(last) if last.0 == a && last.2.abs() >= sum.abs() => {}
+                Some(last) if last.0 == a => *last = (a, b, sum),
+                _ => best.push((a, b, sum)),
+            }
+        }
+        best.sort_by(|x, y| y.2.abs().total_cmp(&x.2.abs()).then((x.0, x.1).cmp(&(y.0, y.1))));
+        for (a, b, vote) in best {
+            self.join(a, b, vote < 0.0);
+        }
+        left
     }
-    /// Joins the sets of two members, opposed to each other or not, if the sets differ.
+    /// Joins the patches of two points, unless both are closed. `a` and `b` were roots, relative to
+    /// which they are opposed or not.
     fn join(&mut self, a: u32, b: u32, opposed: bool) {
-        let ((a, of_a), (b, of_b)) = (self.find(a), self.find(b));
-        if a == b {
-            return;
+        let [of_a, of_b] = [a, b].map(|i| self.closed[self.forest.find(i).0 as usize]);
+        if !(of_a && of_b) {
+            self.forest.join(a, b, opposed);
+            let root = self.forest.find(a).0;
+            self.closed[root as usize] = of_a || of_b;
         }
-        let (small, large) =
-            if self.size[a as usize] < self.size[b as usize] { (a, b) } else { (b, a) };
-        self.parent[small as usize] = large;
-        self.opposed[small as usize] = opposed ^ of_a ^ of_b;
-        self.size[large as usize] += self.size[small as usize];
     }
+    /// Finds the patches that are closed but for a hole with a circumference about as long as the
+    /// root of their area, at most. `between` are the edges between patches.
+    fn find_closed(&mut self, surface: &Surface<'_>, areas: &[f64], between: &[Edge]) {
+        /// Points at the border, divided by the root of all points.
+        const BORDER: f64 = 2.0;
+        let points = areas.len();
+        let mut at_border = vec![false; points];
+        for edge in between {
+            if self.forest.find(edge.from).0 != self.forest.find(edge.to).0 {
+                at_border[edge.from as usize] = true;
+                at_border[edge.to as usize] = true;
+            }
+        }
+        let mut hulls = HashMap::<u32, Hull>::new();
+        for i in 0..points {
+            let (root, opposed) = self.forest.find(i as u32);
+            let hull = hulls.entry(root).or_default();
+            let by = if opposed { -areas[i] } else { areas[i] };
+            let (p, n) = (surface.positions[i], surface.fits[i].normal);
+            hull.area += areas[i];
+            hull.border += f64::from(u8::from(at_border[i]));
+            hull.cone += by * dot(p, n);
+            for a in 0..3 {
+                hull.sum[a] += by * n[a];
+                hull.centre[a] += areas[i] * p[a];
+            }
+        }
+        for (root, hull) in hulls {
+            let size = self.forest.size(root);
+            let has_small_holes = hull.border < BORDER * f64::from(size).sqrt();
+            self.closed[root as usize] = size >= SMALL && hull.is_closed() && has_small_holes;
+        }
+    }
+    fn parts(mut self) -> Parts {
+        let points = self.closed.len() as u32;
+        let found: Vec<(u32, bool)> = (0..points).map(|i| self.forest.find(i)).collect();
+        let mut number = vec![u32::MAX; points as usize];
+        let mut count = 0;
+        for (i, _) in found.iter().enumerate().filter(|&(i, of)| of.0 == i as u32) {
+            number[i] = count;
+            count += 1;
+        }
+        let part_of = found.iter().map(|of| number[of.0 as usize]).collect();
+        let flipped = found.iter().map(|of| of.1).collect();
+        Parts { part_of, count: count as usize, flipped }
+    }
+}
+
+/// Sums over a patch, each point times its area.
+#[derive(Default)]
+struct Hull {
+    area: f64,
+    /// Number of points at the border.
+    border: f64,
+    sum: Vector,
+    centre: Vector,
+    /// Of positions times normals.
+    cone: f64,
+}
+impl Hull {
+    /// Returns whether normals sum to nearly nothing, and bound a volume that is not negligible for
+    /// such an area.
+    fn is_closed(&self) -> bool {
+        /// Share of the volume of a ball of that area.
+        const SOLID: f64 = 0.1;
+        let centre = self.centre.map(|c| c / self.area.max(f64::MIN_POSITIVE));
+        let volume = (self.cone - dot(centre, self.sum)) / 3.0;
+        let of_ball = self.area.powf(1.5) / (6.0 * PI.sqrt());
+        dot(self.sum, self.sum).sqrt() < CLOSED * self.area && volume.abs() > SOLID * of_ball
+    }
+}
+
+/// Flips each normal that does not face `viewpoint`. Returns the number of those that hardly face
+/// it from either side.
+pub(super) fn towards(
+    positions: &[[f32; 3]],
+    viewpoint: [f32; 3],
+    normals: &mut [Vector],
+) -> usize {
+    /// Sine of the angle between a plane and the line of sight.
+    const GRAZING: f64 = 0.05;
+    let mut grazing = 0;
+    for (p, normal) in positions.iter().zip(normals) {
+        let sight = std::array::from_fn(|a| f64::from(viewpoint[a]) - f64::from(p[a]));
+        let towards = dot(*normal, sight);
+        grazing += usize::from(towards.abs() < GRAZING * dot(sight, sight).sqrt());
+        if towards < 0.0 {
+            flip(normal);
+        }
+    }
+    grazing
 }

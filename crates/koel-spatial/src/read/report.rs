@@ -99,6 +99,9 @@ pub struct ReadReport {
     /// LAS; for 64-bit coordinates of PLY and PCD, for OBJ and for glTF, if the points are at least
     /// eight times as far from zero as their box is long. Zero otherwise.
     pub origin: [f64; 3],
+    /// Position of the sensor in the file's coordinates, if the file states one: VIEWPOINT of PCD,
+    /// unless it is the identity, which programs write when they know none.
+    pub viewpoint: Option<[f64; 3]>,
     /// Place where the file declares the fields of a point.
     pub fields_at: Place,
     /// Content that a scan does not keep, or keeps in another form.

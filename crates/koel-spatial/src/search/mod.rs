@@ -7,6 +7,7 @@ mod spacing;
 
 pub use answers::{Nearest, Neighbours};
 pub use error::SearchError;
+pub(crate) use spacing::cell_size;
 
 use koel::primitives::Scan;
 use koel::{Buffer, Device, Map, Stream, View, ViewMut};
@@ -106,7 +107,7 @@ impl SpatialHash {
         k: usize,
     ) -> Result<SpatialHash, SearchError> {
         check_finite("point", points)?;
-        SpatialHash::build(device, points, spacing::cell_size(points, k))
+        SpatialHash::build(device, points, cell_size(points, k))
     }
 
     /// Returns the device of the hash.

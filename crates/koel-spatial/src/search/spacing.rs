@@ -11,7 +11,7 @@ const MAX_CELLS: f64 = (1 << 20) as f64;
 
 /// Returns the median, over a sample of the points, of the distance to the k-th nearest point (the
 /// point itself is the first); 1 if there is no positive distance. All coordinates must be finite.
-pub(super) fn cell_size(points: &[[f32; 3]], k: usize) -> f64 {
+pub(crate) fn cell_size(points: &[[f32; 3]], k: usize) -> f64 {
     let Ok(bounds) = Bounds::of(points) else { return 1.0 };
     let step = points.len().div_ceil(SAMPLES);
     let samples: Vec<[f32; 3]> = points.iter().copied().step_by(step).collect();

@@ -43,11 +43,19 @@ pub(super) struct Header {
     /// Bytes per point.
     pub(super) row: u64,
     pub(super) data: Data,
-    /// Position of the sensor, if not at the origin, and the line that declares it.
-    viewpoint: Option<(String, u64)>,
+    /// Position and rotation of the sensor, unless the identity.
+    viewpoint: Option<Viewpoint>,
     /// Bytes and lines up to the end of the DATA line.
     pub(super) length: usize,
     pub(super) lines: u64,
+}
+
+/// A VIEWPOINT that is not the identity.
+struct Viewpoint {
+    /// Its numbers as in the file.
+    text: String,
+    position: [f64; 3],
+    line: u64,
 }
 
 /// Viewpoint at the origin without rotation: x, y, z, and a quaternion.
@@ -108,11 +116,17 @@ impl Header {
             place: Place::Line(self.fields_line),
             text: format!("fields not kept: {}", listed(&names)),
         });
-        let viewpoint = self.viewpoint.as_ref().map(|(viewpoint, line)| ReadNote {
+        let viewpoint = self.viewpoint.as_ref().map(|Viewpoint { text, line, .. }| ReadNote {
             place: Place::Line(*line),
-            text: format!("VIEWPOINT is {viewpoint}, but is not applied to the points"),
+            text: format!("VIEWPOINT is {text}, but is not applied to the points"),
         });
         fields.into_iter().chain(viewpoint).collect()
+    }
+
+    /// Returns the position of the sensor, if the file states one that is finite.
+    pub(super) fn viewpoint(&self) -> Option<[f64; 3]> {
+        let position = self.viewpoint.as_ref()?.position;
+        position.iter().all(|c| c.is_finite()).then_some(position)
     }
 
     /// Returns the indices of the fields of x, y, z and, if all three are present, of the normal.
@@ -211,13 +225,14 @@ impl Line<'_> {
         }
     }
 
-    /// Returns the viewpoint and its line, unless it is the identity.
-    fn viewpoint(&self) -> Result<Option<(String, u64)>, ParseError> {
+    /// Returns the viewpoint, unless it is the identity.
+    fn viewpoint(&self) -> Result<Option<Viewpoint>, ParseError> {
         let numbers = self.each(|v| v.parse::<f64>().ok(), VIEWPOINT_LINE)?;
-        if numbers.len() != IDENTITY.len() {
+        let &[x, y, z, _, _, _, _] = numbers.as_slice() else {
             return Err(self.unexpected(VIEWPOINT_LINE));
-        }
-        Ok((numbers != IDENTITY).then(|| (self.values.join(" "), self.number)))
+        };
+        let (text, position) = (self.values.join(" "), [x, y, z]);
+        Ok((numbers != IDENTITY).then_some(Viewpoint { text, position, line: self.number }))
     }
 }
 
@@ -232,7 +247,7 @@ struct Draft {
     height: Option<u64>,
     points: Option<u64>,
     fields_line: u64,
-    viewpoint: Option<(String, u64)>,
+    viewpoint: Option<Viewpoint>,
 }
 
 impl Draft {

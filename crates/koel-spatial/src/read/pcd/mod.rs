@@ -74,8 +74,9 @@ pub fn parse_pcd(bytes: &[u8]) -> Result<Scan, ParseError> {
     let Relative { positions, origin, rounding: of_positions } = positions.finish();
     let rounding = rounding.and(of_positions).note(fields_at);
     let notes = header.not_kept(&wanted).into_iter().chain(rounding).collect();
+    let (format, viewpoint) = (Format::Pcd, header.viewpoint());
     let report =
-        ReadReport { format: Format::Pcd, fields_at, origin, notes, ..ReadReport::default() };
+        ReadReport { format, fields_at, origin, viewpoint, notes, ..ReadReport::default() };
     let points = PointCloud { positions, normals };
     drop_not_finite(Scan { points, triangles: Vec::new(), report }, not_finite)
 }

@@ -1,6 +1,11 @@
 //! Checks of which side of a surface is outside, before anything relies on it.
+mod parts;
+mod solids;
+
 use crate::mesh::{Mesh, PointCloud};
+pub use parts::{CloudParts, Part, cloud_parts};
 use rayon::prelude::*;
+pub use solids::{MeshSolids, Solid, mesh_solids};
 use std::collections::HashMap;
 
 /// How the faces of a mesh fit together; see [`mesh_orientation`].
@@ -35,6 +40,33 @@ impl MeshOrientation {
 /// Cost: a hash lookup per vertex and a sort of all edges, some 0.3 microseconds per face on one
 /// core. Indices past the last vertex are ignored. Deterministic up to the rounding of the volume.
 pub fn mesh_orientation(mesh: &Mesh) -> MeshOrientation {
+    let edges = edges_of(mesh);
+    let (mut open_edges, mut opposed_edges, mut crowded_edges) = (0, 0, 0);
+    for of_edge in edges.chunk_by(Edge::is_same) {
+        let forward = of_edge.iter().filter(|e| e.forward).count();
+        open_edges += (of_edge.len() == 1) as u64;
+        opposed_edges += (of_edge.len() > 1 && 2 * forward != of_edge.len()) as u64;
+        crowded_edges += (of_edge.len() > 2) as u64;
+    }
+    MeshOrientation { open_edges, opposed_edges, crowded_edges, volume: signed_volume(mesh) }
+}
+
+/// Where the border of a face runs along an edge.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Edge {
+    /// Vertices, the smaller index first; those at one position have one index.
+    ends: [u32; 2],
+    /// Whether the face lies to the left when going from the first to the second.
+    forward: bool,
+    face: u32,
+}
+impl Edge {
+    fn is_same(&self, other: &Edge) -> bool {
+        self.ends == other.ends
+    }
+}
+/// Returns the edges of all faces but those with two corners at one position, sorted.
+fn edges_of(mesh: &Mesh) -> Vec<Edge> {
     let mut ids = HashMap::with_capacity(mesh.positions.len());
     let welded = mesh
         .positions
@@ -45,40 +77,37 @@ pub fn mesh_orientation(mesh: &Mesh) -> MeshOrientation {
         })
         .collect::<Vec<_>>();
     let corner = |i: u32| welded.get(i as usize).copied();
-    let faces = mesh.triangles.iter().filter_map(|t| {
+    let of_face = |(face, t): (u32, &[u32; 3])| {
         let [a, b, c] = [corner(t[0])?, corner(t[1])?, corner(t[2])?];
-        (a != b && b != c && c != a).then_some([a, b, c])
-    });
-    // The smaller vertex, the greater one, and whether the face crosses from the first to it.
-    let mut edges = faces
-        .flat_map(|[a, b, c]| [(a, b), (b, c), (c, a)])
-        .map(|(from, to)| (from.min(to), from.max(to), from < to))
-        .collect::<Vec<_>>();
+        let edge = |from: u32, to: u32| {
+            let (ends, forward) = ([from.min(to), from.max(to)], from < to);
+            Edge { ends, forward, face }
+        };
+        (a != b && b != c && c != a).then(|| [edge(a, b), edge(b, c), edge(c, a)])
+    };
+    let mut edges = (0..).zip(&mesh.triangles).filter_map(of_face).flatten().collect::<Vec<_>>();
     edges.par_sort_unstable();
-    let (mut open_edges, mut opposed_edges, mut crowded_edges) = (0, 0, 0);
-    for of_edge in edges.chunk_by(|x, y| (x.0, x.1) == (y.0, y.1)) {
-        let forward = of_edge.iter().filter(|e| e.2).count();
-        open_edges += (of_edge.len() == 1) as u64;
-        opposed_edges += (of_edge.len() > 1 && 2 * forward != of_edge.len()) as u64;
-        crowded_edges += (of_edge.len() > 2) as u64;
-    }
-    MeshOrientation { open_edges, opposed_edges, crowded_edges, volume: signed_volume(mesh) }
+    edges
 }
 
 /// Returns a sixth of the sum of the determinants of all faces, around the first vertex.
 fn signed_volume(mesh: &Mesh) -> f64 {
     let Some(centre) = mesh.positions.first().map(|p| p.map(f64::from)) else { return 0.0 };
+    let of_face = |t: &[u32; 3]| corners_from(mesh, t, centre).map_or(0.0, determinant);
+    mesh.triangles.iter().map(of_face).sum::<f64>() / 6.0
+}
+/// Returns the corners of a face relative to `centre`; `None` if one is past the last vertex.
+fn corners_from(mesh: &Mesh, face: &[u32; 3], centre: [f64; 3]) -> Option<[[f64; 3]; 3]> {
     let at = |i: u32| {
         let p = mesh.positions.get(i as usize)?;
         Some([0, 1, 2].map(|a| f64::from(p[a]) - centre[a]))
     };
-    let of_face = |&[a, b, c]: &[u32; 3]| {
-        let (Some(a), Some(b), Some(c)) = (at(a), at(b), at(c)) else { return 0.0 };
-        a[0] * (b[1] * c[2] - b[2] * c[1])
-            + a[1] * (b[2] * c[0] - b[0] * c[2])
-            + a[2] * (b[0] * c[1] - b[1] * c[0])
-    };
-    mesh.triangles.iter().map(of_face).sum::<f64>() / 6.0
+    Some([at(face[0])?, at(face[1])?, at(face[2])?])
+}
+fn determinant([a, b, c]: [[f64; 3]; 3]) -> f64 {
+    a[0] * (b[1] * c[2] - b[2] * c[1])
+        + a[1] * (b[2] * c[0] - b[0] * c[2])
+        + a[2] * (b[0] * c[1] - b[1] * c[0])
 }
 
 /// How the normals of a cloud stand to its points; see [`cloud_orientation`].
@@ -100,13 +129,20 @@ impl CloudOrientation {
     pub fn is_inside_out(&self) -> bool {
         self.bias < 0.1 && self.outward < -0.05
     }
+    /// Returns whether the normals certainly point outward, by the same limits.
+    pub fn is_outward(&self) -> bool {
+        self.bias < 0.1 && self.outward > 0.05
+    }
 }
 
 /// Checks the orientation of a cloud's normals. `None` for a cloud without normals. Linear in the
 /// number of points; deterministic.
 pub fn cloud_orientation(cloud: &PointCloud) -> Option<CloudOrientation> {
-    let normals = cloud.normals.as_ref()?;
-    let n = cloud.positions.len().min(normals.len());
+    Some(orientation_of(cloud.positions.iter().zip(cloud.normals.as_ref()?)))
+}
+fn orientation_of<'a>(
+    points: impl Iterator<Item = (&'a [f32; 3], &'a [f32; 3])> + Clone,
+) -> CloudOrientation {
     let unit = |v: &[f32; 3]| {
         let v = v.map(f64::from);
         let length = v.iter().map(|c| c * c).sum::<f64>().sqrt();
@@ -115,10 +151,7 @@ pub fn cloud_orientation(cloud: &PointCloud) -> Option<CloudOrientation> {
     let sum = |all: &mut dyn Iterator<Item = [f64; 3]>| {
         all.fold([0.0; 3], |sum, v| [0, 1, 2].map(|a| sum[a] + v[a]))
     };
-    let directed = || {
-        let pairs = cloud.positions.iter().zip(normals);
-        pairs.filter_map(|(p, v)| Some((p.map(f64::from), unit(v)?)))
-    };
+    let directed = || points.clone().filter_map(|(p, v)| Some((p.map(f64::from), unit(v)?)));
     let count = directed().count();
     let each = 1.0 / count.max(1) as f64;
     let centre = sum(&mut directed().map(|(p, _)| p)).map(|c| c * each);
@@ -129,11 +162,11 @@ pub fn cloud_orientation(cloud: &PointCloud) -> Option<CloudOrientation> {
         along += (0..3).map(|a| from[a] * v[a]).sum::<f64>();
         distance += from.iter().map(|c| c * c).sum::<f64>().sqrt();
     }
-    Some(CloudOrientation {
-        without_direction: n - count,
+    CloudOrientation {
+        without_direction: points.count() - count,
         bias: mean.iter().map(|c| c * c).sum::<f64>().sqrt(),
         outward: if distance > 0.0 { along / distance } else { 0.0 },
-    })
+    }
 }
 
 #[cfg(test)]
