@@ -128,7 +128,7 @@ mod tests {
             ball,
             Ball { centre: [1.0, 0.5, 0.25], radius: (4.0f64 + 0.25 + 0.0625).sqrt() }
         );
-        let mut sphere = vec![[0.0, 0.0, 1.0], [0.0, 0.0, -1.0]].repeat(1000);
+        let mut sphere = [[0.0, 0.0, 1.0], [0.0, 0.0, -1.0]].repeat(1000);
         sphere.push([1000.0, 0.0, 0.0]);
         let (bounds, outliers) = Bounds::without_outliers(&sphere).unwrap();
         assert_eq!(outliers, 1);
