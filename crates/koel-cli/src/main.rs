@@ -98,7 +98,7 @@ fn run() -> Outcome {
         Command::Build(args) => table::run_build(&cli.global, args),
         Command::Query(args) => table::run_query(&cli.global, args),
         Command::Info(args) => table::run_info(&cli.global, args),
-        Command::Intersect(*args) => intersect::run(&cli.global, args),
+        Command::Intersect(args) => intersect::run(&cli.global, *args),
         Command::View(args) => view::run(&cli.global, args),
         Command::Match(args) => matching::run_match(&cli.global, args),
         Command::Models(args) => matching::run_models(&cli.global, args),
