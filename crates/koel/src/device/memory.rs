@@ -140,8 +140,8 @@ impl FreshPages {
             end: end / HUGE_PAGE * HUGE_PAGE,
         }
     }
-    /// Lets the system clear pages, one after the other, until all are cleared. Changes no contents,
-    /// so that others may write them at the same time.
+    /// Lets the system clear pages, one after the other, until all are cleared. Changes no
+    /// contents, so that others may write them at the same time.
     fn clear_all(&self) {
         loop {
             let page = self.next.fetch_add(HUGE_PAGE, Relaxed);
