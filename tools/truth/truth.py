@@ -1,4 +1,4 @@
-"""Errors of `koel intersect` on the bunny and the dragon, against volumes and areas of manifold3d's Booleans and signed distances by libigl.
+"""Errors of `koel intersect` on the bunny and the dragon, against manifold3d's Booleans and libigl's distances and winding numbers.
 
 Both meshes are brought to the same size, turned at random and moved against each other; points spread evenly over each, with the
 normals of their triangles, are what koel gets. Errors are shares of area, as in docs/spatial.md; the worst of both clouds and all poses."""
@@ -19,6 +19,8 @@ import numpy as np
 import trimesh
 
 MOST_DISTANCES = 2000
+# Points of each mesh of koel whose distance from manifold3d's is measured, and the reverse.
+MESH_SAMPLES = 20000
 UNKNOWN, INTERSECTION, INSIDE, OUTSIDE = range(4)
 
 
@@ -63,7 +65,7 @@ def write_ply(path, points, normals):
 
 
 def booleans(a, b):
-    """manifold3d's volumes and the area of the intersection, and its milliseconds: to prepare both, and for one Boolean."""
+    """manifold3d's meshes of all Booleans, and its milliseconds: to prepare both, and for one Boolean."""
 
     def solid(mesh):
         return manifold3d.Manifold(manifold3d.Mesh(np.float32(mesh.vertices), np.uint32(mesh.faces)))
@@ -75,16 +77,21 @@ def booleans(a, b):
             sys.exit(f"manifold3d: {s.status()}")
     prepared = time.perf_counter()
     both = solids[0] ^ solids[1]
-    volume = both.volume()  # it works when asked
+    both.volume()  # it works when asked
     done = time.perf_counter()
-    volumes = {
-        "union": (solids[0] + solids[1]).volume(),
-        "intersection": volume,
-        "difference": (solids[0] - solids[1]).volume(),
-        "reverse_difference": (solids[1] - solids[0]).volume(),
+    made = {
+        "union": solids[0] + solids[1],
+        "intersection": both,
+        "difference": solids[0] - solids[1],
+        "reverse_difference": solids[1] - solids[0],
     }
+
+    def trimesh_of(solid):
+        mesh = solid.to_mesh()
+        return trimesh.Trimesh(mesh.vert_properties[:, :3].astype(np.float64), mesh.tri_verts, process=False)
+
     times = {"prepare": (prepared - start) * 1e3, "boolean": (done - prepared) * 1e3}
-    return volumes, both.surface_area(), times
+    return {op: (s.volume(), s.surface_area(), trimesh_of(s)) for op, s in made.items()}, times
 
 
 def is_inside(points, mesh):
@@ -122,14 +129,29 @@ def label_errors(labels, inside, points, other, h):
     }
 
 
-def run_koel(args, folder, clouds, grid, method):
-    for name, cloud in zip("ab", clouds):
-        write_ply(os.path.join(folder, f"{name}.ply"), *cloud)
+def run_koel(args, folder, grid, *options):
+    """The report, and the seconds of the whole program."""
     command = [args.koel, "--device", args.device, "intersect", "a.ply", "b.ply", "--grid", str(grid)]
-    command += ["--method", method, "--out", "report.json"]
-    subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)
+    start = time.perf_counter()
+    subprocess.run([*command, *options, "--out", "report.json"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+    seconds = time.perf_counter() - start
     with open(os.path.join(folder, "report.json")) as file:
-        return json.load(file)
+        return json.load(file), seconds
+
+
+def mesh_errors(made, truth, area, h):
+    """Of one of koel's meshes against manifold3d's: shares, and distances in voxels, to it and from it."""
+    to = distances(trimesh.sample.sample_surface(made, MESH_SAMPLES, seed=1)[0], truth) / h
+    back = distances(trimesh.sample.sample_surface(truth, MESH_SAMPLES, seed=1)[0], made) / h
+    edges = np.sort(made.edges, axis=1)
+    return {
+        "mesh_area": abs(made.area - area) / area,
+        "mesh_mean": to.mean(),
+        "mesh_max": to.max(),
+        "mesh_mean_back": back.mean(),
+        "mesh_max_back": back.max(),
+        "mesh_open_edges": 0 if made.is_watertight and made.is_winding_consistent else len(edges),
+    }
 
 
 def scenes(args, meshes, points):
@@ -140,8 +162,11 @@ def scenes(args, meshes, points):
         offset = args.offset * way / np.linalg.norm(way)
         solids = [placed(mesh, random, sign * offset / 2) for mesh, sign in zip(meshes, (-1, 1))]
         clouds = [sample(mesh, points, random) for mesh in solids]
+        start = time.perf_counter()
         inside = [is_inside(clouds[i][0], solids[1 - i]) for i in range(2)]
-        yield solids, clouds, inside, booleans(*solids)
+        libigl = (time.perf_counter() - start) * 1e3
+        made, times = booleans(*solids)
+        yield solids, clouds, inside, made, {"libigl": libigl, **times}
 
 
 def measure(args, scenes, points, grid, method):
@@ -152,19 +177,32 @@ def measure(args, scenes, points, grid, method):
         for name, value in errors.items():
             worst[name] = max(worst.get(name, 0), float(value))
 
-    for solids, clouds, inside, (volumes, area, times) in scenes:
+    for solids, clouds, inside, booleans, times in scenes:
         with tempfile.TemporaryDirectory() as folder:
-            report = run_koel(args, folder, clouds, grid, method)
+            for name, cloud in zip("ab", clouds):
+                write_ply(os.path.join(folder, f"{name}.ply"), *cloud)
+            report, seconds = run_koel(args, folder, grid, "--method", method)
+            times["koel program"] = seconds * 1e3
+            times["koel"] = report["timings_ms"]["total"] - report["timings_ms"]["upload"]
+            h = report["voxel_size"]
             labels = [point_labels(cloud[0], report, folder, side) for cloud, side in zip(clouds, "ab")]
-        for i in range(2):
-            note(label_errors(labels[i], inside[i], clouds[i][0], solids[1 - i], report["voxel_size"]))
-        if report["volumes"]:
             smaller = min(mesh.volume for mesh in solids)
-            off = [abs(report["volumes"][op] - true) / max(true, smaller) for op, true in volumes.items()]
+            for op, (volume, area, truth) in booleans.items() if method == "robust" else ():
+                options = ["--boolean", op.replace("_", "-"), "--out-mesh", "mesh.ply"]
+                of_boolean, _ = run_koel(args, folder, grid, *options)
+                made = trimesh.load(os.path.join(folder, "mesh.ply"), process=False)
+                note(mesh_errors(made, truth, area, h))
+                off = abs(of_boolean["volumes"][op] - volume)
+                note({"volume": off / max(volume, smaller), "off_by_estimate": off / of_boolean["volume_errors"][op]})
+                for name in ("volumes", "mesh"):
+                    times[f"koel {name}"] = of_boolean["timings_ms"][name]
+        for i in range(2):
+            note(label_errors(labels[i], inside[i], clouds[i][0], solids[1 - i], h))
+        if method == "robust":
+            area = booleans["intersection"][1]
             found = sum(report[s]["area_share_inside"] * report[s]["areas"]["total"] for s in "ab")
-            note({"volume": max(off), "area": abs(found - area) / area})
-        frame = report["timings_ms"]["total"] - report["timings_ms"]["upload"]
-        for name, value in {"koel": frame, **times}.items():
+            note({"area": abs(found - area) / area})
+        for name, value in times.items():
             least[name] = min(least.get(name, value), value)
     return {"points": points, "grid": grid, "method": method, **worst, "ms": least}
 
@@ -182,6 +220,25 @@ def table(rows):
         ms = row["ms"]
         cells = [f"{row['points']:,}, {row['grid']}^3", row["method"], *errors]
         cells += [f"{ms['koel']:.1f}", f"{ms['prepare']:.0f}, {ms['boolean']:.0f}"]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def mesh_table(rows):
+    lines = [
+        "| points a side, grid | volume off by, % | that by its estimate | area off by, % | distance, mean and max | back, mean and max "
+        "| open edges | koel, ms: frame, volumes, mesh; program | manifold3d, ms: prepare, Boolean | libigl, ms |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        if "mesh_area" not in row:
+            continue
+        ms = row["ms"]
+        cells = [f"{row['points']:,}, {row['grid']}^3", f"{row['volume'] * 100:.2f}", f"{row['off_by_estimate']:.2f}"]
+        cells += [f"{row['mesh_area'] * 100:.2f}", f"{row['mesh_mean']:.3f}, {row['mesh_max']:.2f}"]
+        cells += [f"{row['mesh_mean_back']:.3f}, {row['mesh_max_back']:.2f}", f"{row['mesh_open_edges']:.0f}"]
+        cells += [f"{ms['koel']:.0f}, {ms['koel volumes']:.0f}, {ms['koel mesh']:.0f}; {ms['koel program']:.0f}"]
+        cells += [f"{ms['prepare']:.0f}, {ms['boolean']:.0f}", f"{ms['libigl']:.0f}"]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
@@ -216,7 +273,7 @@ def main():
             made = {points: list(scenes(args, meshes, points))}
         for method in ("robust", "paper"):
             rows.append(measure(args, made[points], points, grid, method))
-            print(table(rows[-1:]).splitlines()[-1], flush=True)
+            print(table(rows[-1:]).splitlines()[-1], *mesh_table(rows[-1:]).splitlines()[2:], sep="\n", flush=True)
     commit = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True).stdout.strip()
     about = {
         "command": "truth.py " + " ".join(f"--{k} {v}" for k, v in vars(args).items() if k not in ("koel", "meshes", "out")),
@@ -231,7 +288,7 @@ def main():
         json.dump({**about, "rows": rows}, file, indent=1)
         file.write("\n")
     with open(args.out + ".txt", "w") as file:
-        file.write(f"{about['command']}: {about['date']}, commit {commit}\n{table(rows)}")
+        file.write(f"{about['command']}: {about['date']}, commit {commit}\n{table(rows)}\n{mesh_table(rows)}")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ pub(crate) const IMAGES: Kind = Kind {
 };
 /// Clouds and meshes.
 pub(crate) const SCANS: Kind =
-    Kind { name: "scan", extensions: &["ply", "pcd", "obj", "stl", "las", "laz"] };
+    Kind { name: "scan", extensions: &["ply", "pcd", "obj", "stl", "las", "laz", "gltf", "glb"] };
 
 /// The frames that an argument stands for.
 pub(crate) enum Frames {

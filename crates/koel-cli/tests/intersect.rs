@@ -1,4 +1,7 @@
 //! Tests of `koel intersect` and `koel view`.
+#[path = "../../koel-spatial/tests/gltf_scenes/mod.rs"]
+mod gltf_scenes;
+
 use koel_spatial::Grid;
 use koel_spatial::intersect::{Intersector, Method, Pose, Side};
 use serde_json::Value;
@@ -94,8 +97,9 @@ fn the_report_and_its_labels_are_as_agreed() {
         (sphere(f, "a.ply", 8000, -1.0, 0.0, true), sphere(f, "b.ply", 8000, -1.0, 0.8, true));
     let out = f.join("report.json");
     for method in ["robust", "paper"] {
-        let output =
-            run(&[word(&a), word(&b), "--grid", "32", "--out", word(&out), "--method", method]);
+        let plain = [word(&a), word(&b), "--grid", "32", "--out", word(&out), "--method", method];
+        let asked = if method == "robust" { &["--volumes"][..] } else { &[] };
+        let output = run(&[&plain[..], asked].concat());
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
         assert_eq!(text(&output.stderr), "", "no progress in a pipe");
         assert!(text(&output.stdout).contains("intersection"));
@@ -135,15 +139,23 @@ fn the_report_and_its_labels_are_as_agreed() {
             // Two unit spheres with centres 0.8 apart meet in a lens: two caps of height 0.6.
             let lens = 2.0 * std::f64::consts::PI * 0.36 * (3.0 - 0.6) / 3.0;
             let found = report["volumes"]["intersection"].as_f64().unwrap();
-            assert!((found / lens - 1.0).abs() < 0.05, "{found}, not {lens}");
+            let error = report["volume_errors"]["intersection"].as_f64().unwrap();
+            assert!((found - lens).abs() < error && error < 0.05 * lens, "{found}, not {lens}");
+            assert!(
+                text(&output.stdout).contains(&format!("intersection {found:.6} ± {error:.6}"))
+            );
         } else {
-            assert!(report["volumes"].is_null());
+            assert!(report["volumes"].is_null() && report["volume_errors"].is_null());
         }
     }
     assert_eq!(names(f), ["a.ply", "b.ply", "report.a.bin", "report.b.bin", "report.json"]);
     let output = run(&[word(&a), word(&b), "--grid", "32", "--out", word(&out), "--json", "-"]);
     let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(printed, serde_json::from_slice::<Value>(&fs::read(&out).unwrap()).unwrap());
+    // Volumes take time and are computed only when asked for.
+    assert!(printed["volumes"].is_null() && printed["a"]["open"] == false);
+    let output = run(&[word(&a), word(&b), "--grid", "32", "--out", word(&out)]);
+    assert!(text(&output.stdout).contains("volumes: with --volumes"));
 }
 
 #[test]
@@ -165,19 +177,40 @@ fn booleans_of_meshes_are_written() {
         assert!((found / volume - 1.0).abs() < 0.12, "{boolean}: {found}, not {volume}");
         let made = koel_spatial::read_mesh(&mesh).unwrap();
         assert_eq!(report["boolean"]["triangles"], made.triangles.len());
+        // Boxes of 1 x 1 x 1.5 and 1 x 1 x 0.5.
+        let area = if boolean == "union" { 8.0 } else { 4.0 };
+        assert!((area_of(&made) / area - 1.0).abs() < 0.03, "{boolean}: {}", area_of(&made));
         let points = koel_spatial::read_cloud(&cloud).unwrap();
         assert_eq!(report["boolean"]["points"], points.positions.len());
         assert!(points.normals.is_some() && points.positions.len() > 1000);
     }
+    // The faces of voxels have all the area of their steps, and no normals.
+    let smooth = koel_spatial::read(&mesh).unwrap();
+    let options = ["--grid", "40", "--boolean", "union", "--out-mesh", word(&mesh)];
+    report_of(f, [&a, &b], &[&options[..], &["--pose-b", "0,0,0,0,20,20"]].concat());
+    let turned = area_of(&koel_spatial::read_mesh(&mesh).unwrap());
+    let faces = ["--pose-b", "0,0,0,0,20,20", "--mesh", "voxels"];
+    report_of(f, [&a, &b], &[&options[..], &faces].concat());
+    let voxels = koel_spatial::read(&mesh).unwrap();
+    assert!(smooth.points.normals.is_some() && voxels.points.normals.is_none());
+    assert!(area_of(&voxels.into_mesh().unwrap()) > 1.1 * turned);
+    let out = ["--out", word(&out), "--mesh", "voxels"];
+    assert!(refused(&[&[word(&a), word(&b)][..], &out].concat()).contains("--out-mesh"));
+}
+fn area_of(mesh: &koel_spatial::Mesh) -> f64 {
+    let area = |t: &[u32; 3]| {
+        let [a, b, c] = t.map(|v| mesh.positions[v as usize].map(f64::from));
+        let [u, v] = [b, c].map(|p| [p[0] - a[0], p[1] - a[1], p[2] - a[2]]);
+        let normal = [1, 2, 0].map(|i| u[i] * v[(i + 1) % 3] - u[(i + 1) % 3] * v[i]);
+        0.5 * normal[0].hypot(normal[1]).hypot(normal[2])
+    };
+    mesh.triangles.iter().map(area).sum()
 }
 
 const PLY: &str = "ply\nformat ascii 1.0\n";
 const XYZ: &str = "property float x\nproperty float y\nproperty float z\n";
-/// Runs every example of `--help`.
-#[test]
-fn examples_run_as_written() {
-    let folder = tempfile::tempdir().unwrap();
-    let f = folder.path();
+/// Writes the files that the examples of `--help` name.
+fn example_files(f: &Path) {
     // The format of a file is detected from its content.
     let still = [("bunny", 0.0), ("dragon", 0.5), ("a", 0.0), ("b", 0.5), ("room", 0.5)];
     for (name, x) in still.into_iter().chain([("walk-001", 0.0), ("walk-002", 0.2)]) {
@@ -197,6 +230,17 @@ fn examples_run_as_written() {
     fs::write(f.join("scan1.pcd"), format!("{header}{pcd}")).unwrap();
     las(f, "scan2.laz", 0.0, &plate(0));
     fs::write(f.join("path.txt"), "0 0 0\n0.25 0 0 0 0 45\n").unwrap();
+    let mut bar = gltf_scenes::bending_bar(5, [0.0; 3]);
+    bar.json["animations"][0]["name"] = "Walk".into();
+    fs::write(f.join("walk.glb"), bar.glb()).unwrap();
+}
+
+/// Runs every example of `--help`.
+#[test]
+fn examples_run_as_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let f = folder.path();
+    example_files(f);
     let help = text(&run(&["--help"]).stdout);
     let examples =
         help.lines().filter_map(|line| line.strip_prefix("  koel intersect ")).collect::<Vec<_>>();
@@ -291,8 +335,9 @@ fn solids_far_from_zero_are_as_those_at_zero() {
         assert!((min[0] - offset - 0.5).abs() < h && (max[0] - offset - 1.0).abs() < h);
         reports.push([volume, h, min[0] - offset, min[1], max[0] - offset]);
     }
+    // The last digits decide the voxels of some points; what 32 bits lose is a thousand times that.
     for (near, far) in reports[0].iter().zip(reports[1]) {
-        assert!((near - far).abs() < 1e-5, "{reports:?}");
+        assert!((near - far).abs() < 5e-4, "{reports:?}");
     }
 }
 
@@ -301,7 +346,7 @@ fn surfaces_that_are_inside_out_are_turned_and_noted() {
     let folder = tempfile::tempdir().unwrap();
     let f = folder.path();
     let (a, b) = (cube(f, "a.obj", 0.0), cube(f, "b.obj", 0.5));
-    let right = report_of(f, [&a, &b], &["--grid", "32"]);
+    let right = report_of(f, [&a, &b], &["--grid", "32", "--volumes"]);
     let inside_out = f.join("inside-out.obj");
     let turned = fs::read_to_string(&a).unwrap();
     let turned = turned.lines().map(|line| match line.strip_prefix("f ") {
@@ -311,7 +356,7 @@ fn surfaces_that_are_inside_out_are_turned_and_noted() {
         None => format!("{line}\n"),
     });
     fs::write(&inside_out, turned.collect::<String>()).unwrap();
-    let found = report_of(f, [&inside_out, &b], &["--grid", "32"]);
+    let found = report_of(f, [&inside_out, &b], &["--grid", "32", "--volumes"]);
     assert_eq!(
         (&found["volumes"], &found["b"]["counts"]),
         (&right["volumes"], &right["b"]["counts"])
@@ -361,9 +406,9 @@ fn normals_that_point_inward_or_nowhere_are_told() {
     };
     let minus = |w: &str| w.strip_prefix('-').map_or(format!("-{w}"), str::to_owned);
     let inward = with_normals("inward.ply", minus);
-    let right = report_of(f, [&a, &b], &["--grid", "32"]);
-    let found = report_of(f, [&inward, &b], &["--grid", "32"]);
-    assert_eq!(found["volumes"], right["volumes"]);
+    let right = report_of(f, [&a, &b], &["--grid", "32", "--volumes"]);
+    let found = report_of(f, [&inward, &b], &["--grid", "32", "--volumes"]);
+    assert!(found["volumes"] == right["volumes"] && found["volumes"].is_object());
     assert!(found["notes"].to_string().contains("inward.ply: the normals point inward"));
     let zero = with_normals("zero.ply", |_| "0".to_owned());
     let out = f.join("z.json");
@@ -600,6 +645,34 @@ fn view_serves_a_page_until_it_is_interrupted() {
     assert!(TcpStream::connect(format!("127.0.0.1:{port}")).is_err());
 }
 
+/// Every example of `koel view --help` that needs no GPU serves its page, on any port.
+#[cfg(unix)]
+#[test]
+fn examples_of_view_serve_a_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let f = folder.path();
+    example_files(f);
+    let help = text(&koel("view", &["--help"]).output().unwrap().stdout);
+    let examples = help.lines().filter_map(|line| line.strip_prefix("  koel view "));
+    let examples = examples.filter(|line| !line.contains("cuda")).collect::<Vec<_>>();
+    assert!(examples.len() >= 4, "{help}");
+    for example in examples {
+        // Any port, and a small grid for quick answers.
+        let example = example.replace(" --port 0", "").replace(" --grid 256", "");
+        let mut words = example.split_whitespace().collect::<Vec<_>>();
+        words.extend(["--port", "0", "--grid", "16"]);
+        let mut command = koel("view", &words);
+        command.current_dir(f).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let id = child.id().to_string();
+        let _ = Command::new("kill").args(["-INT", &id]).status();
+        let code = child.wait().unwrap().code();
+        assert!(line.starts_with("http://127.0.0.1:") && code == Some(0), "{example}: {line}");
+    }
+}
+
 #[test]
 fn view_refuses_what_it_cannot_show() {
     let folder = tempfile::tempdir().unwrap();
@@ -607,10 +680,20 @@ fn view_refuses_what_it_cannot_show() {
     let (a, bare) =
         (sphere(f, "a.ply", 500, -1.0, 0.0, true), sphere(f, "bare.ply", 500, -1.0, 0.0, false));
     let (a, bare, missing) = (word(&a), word(&bare), word(&f.join("missing.ply")).to_owned());
+    let (pattern, frame) = (f.join("w-%d.ply"), f.join("w-1.ply"));
+    for name in ["w-1.ply", "w-2.ply"] {
+        sphere(f, name, 300, -1.0, 0.0, true);
+    }
+    let (pattern, frame) = (word(&pattern), word(&frame));
     for (arguments, why) in [
         (vec![a, &missing, "--port", "0"], "missing.ply"),
         (vec![a, bare, "--port", "0"], "--estimate-normals"),
         (vec![a, a, "--port", "70000"], "70000"),
+        (vec![pattern, a, "--port", "0", "--json", frame], "an output must not replace an input"),
+        (
+            vec![pattern, a, "--animation-a", "0"],
+            "there is no animation \"0\", expected a glTF file",
+        ),
         (vec![a, a, "--grid", "4"], "--grid"),
         (vec![a], "<B>"),
     ] {
@@ -642,8 +725,8 @@ fn what_questions_the_answer_is_told() {
     let with_outlier =
         fs::read_to_string(&a).unwrap().replace("element vertex 8000", "element vertex 8001");
     fs::write(&far, with_outlier + "1000 0 0 1 0 0\n").unwrap();
-    let (with, without) =
-        (report_of(f, [&far, &b], &["--grid", "32"]), report_of(f, [&a, &b], &["--grid", "32"]));
+    let volumes = ["--grid", "32", "--volumes"];
+    let (with, without) = (report_of(f, [&far, &b], &volumes), report_of(f, [&a, &b], &volumes));
     assert_eq!(with["voxel_size"], without["voxel_size"]);
     assert_eq!((&with["volumes"], &with["a"]["dropped"]), (&without["volumes"], &1.into()));
     assert!(
@@ -683,8 +766,11 @@ fn poses_are_those_of_frames() {
         (sphere(f, "a.ply", 3000, -1.0, 0.0, true), sphere(f, "b.ply", 3000, -1.0, 0.0, true));
     let points = f.join("points.ply");
     let options = ["--grid", "32", "--pose-a", "-0.25,0,1,0,0,90", "--out-cloud", word(&points)];
-    let report =
-        report_of(f, [&a, &b], &[&options[..], &["--pose-b", "0.5 0 1 0 0.6 0 0.8"]].concat());
+    let report = report_of(
+        f,
+        [&a, &b],
+        &[&options[..], &["--pose-b", "0.5 0 1 0 0.6 0 0.8", "--volumes"]].concat(),
+    );
     let turned = Pose::turned([0.0, 0.0, 1.0], 90f64.to_radians(), [0.0; 3], [-0.25, 0.0, 1.0]);
     // The quaternion turns by 2 acos(0.8) around y, from z to x.
     let (sin, cos) = (2.0 * 0.6 * 0.8, 0.8 * 0.8 - 0.6 * 0.6);
@@ -768,7 +854,7 @@ fn poses_far_from_zero_keep_digits() {
     }
     for other in &found[1..] {
         for (a, b) in found[0].iter().zip(other) {
-            assert!((a - b).abs() < 1e-5, "{found:?}");
+            assert!((a - b).abs() < 5e-4, "{found:?}");
         }
     }
 }
@@ -782,7 +868,7 @@ fn a_file_of_poses_is_a_sequence() {
     fs::write(&path, "# x, y, z\n1.5,0,0\n1.1,0,0\n0.7,0,0, 0,0,30\n").unwrap();
     let out = f.join("report-%02d.json");
     let files = [word(&still), word(&still), "--out", word(&out), "--poses-a", word(&path)];
-    let output = run(&[&files[..], &["--grid", "48", "--json", "-"]].concat());
+    let output = run(&[&files[..], &["--grid", "48", "--volumes", "--json", "-"]].concat());
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let lines = text(&output.stdout);
     let reports = lines.lines().map(|l| serde_json::from_str(l).unwrap()).collect::<Vec<Value>>();
@@ -852,6 +938,7 @@ fn sequences_are_labelled_frame_by_frame() {
         word(&out),
         "--out-cloud",
         word(&cloud),
+        "--volumes",
         "--json",
         "-",
     ]);

@@ -87,7 +87,7 @@ fn experiments_say_and_draw() {
             .unwrap()
             .filter(|f| f.as_ref().unwrap().path().extension().unwrap() == "csv")
             .count(),
-        2 + 10 + 18
+        2 + 10 + 19
     );
 }
 

@@ -213,11 +213,13 @@ fn the_published_method_finds_the_box() {
     let found = json(&assets, &[&paper[..], &["--basis", "similarity"]].concat());
     assert_eq!(found["found"], true, "{found}");
     let options = [
-        "--sizes 2:1 --points 200:800 --bases 5000:1024 --lengths 20:50 --thinnest 0.4 --reach 2.5",
+        "--sizes 2:1 --points 200:800 --bases 5000:1024 --lengths 20:50 --thinnest 0.4 --reach 2.5 \
+         --lookup kd-tree",
         "--sizes 2:1 --cell 0.12 --candidates 40 --inlier 2.5 --false-alarm 0.01 --lookup search",
         "--sizes 2:1 --neighbour-votes --weights length,distance,density --chance 0.5",
         "--published --apart 6 --threshold --no-outlines --neighbour-entries --bases 300:100",
-        "--published --features corners --partition transfer --bases 300:100",
+        "--published --features corners --partition transfer --bases 300:100 \
+         --lookup brute",
     ];
     for options in options {
         let options = options.split(' ').collect::<Vec<&str>>();

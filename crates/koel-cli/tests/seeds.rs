@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+#[path = "../../../fuzz/checks/gltf.rs"]
+mod gltf;
 #[path = "../../../fuzz/checks/groups.rs"]
 mod groups;
 #[path = "../../../fuzz/checks/map_ops.rs"]
@@ -115,6 +117,10 @@ fn numpy_arrays() {
 #[test]
 fn pictures() {
     run("picture", 20_000, picture::check);
+}
+#[test]
+fn animated_meshes() {
+    run("gltf", 20_000, gltf::check);
 }
 #[test]
 fn scans() {

@@ -291,6 +291,8 @@ pub const ALL: &[&KernelSpec] = &[
     &crate::spatial::voxelize::spatial_voxelize::SPEC,
     &crate::spatial::winding::spatial_wind_units::SPEC,
     &crate::spatial::winding::spatial_wind_voxels::SPEC,
+    &crate::classic::stored_step::stored_step_find::SPEC,
+    &crate::classic::stored_step::stored_step_insert::SPEC,
     &crate::classic::strided::strided_updates::u32::SPEC,
     &crate::classic::strided::strided_updates::u64::SPEC,
     &crate::classic::two_kernel::two_kernel_build::SPEC,

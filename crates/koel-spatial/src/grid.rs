@@ -133,6 +133,10 @@ impl Bounds {
     pub fn max(&self) -> [f32; 3] {
         self.max
     }
+    /// Returns whether a position is inside or on the surface. One that is not finite is not.
+    pub fn contains(&self, position: [f32; 3]) -> bool {
+        (0..3).all(|a| (self.min()[a]..=self.max()[a]).contains(&position[a]))
+    }
 
     /// Returns the length of the longest side; 0 for a single point.
     pub fn longest_side(&self) -> f64 {

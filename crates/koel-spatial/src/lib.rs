@@ -1,7 +1,7 @@
 //! Voxelization, neighbour search, normals and intersection of scans.
 //!
-//! Voxel keys lead from a file (PLY, PCD, OBJ, STL, LAS, LAZ) to the distinct integer keys of the
-//! voxels that its surface touches. [`SpatialHash`] finds neighbours of points;
+//! Voxel keys lead from a file (PLY, PCD, OBJ, STL, LAS, LAZ, glTF) to the distinct integer keys of
+//! the voxels that its surface touches. [`SpatialHash`] finds neighbours of points;
 //! [`estimate_normals`] computes their normals.
 //!
 //! [Read](mod@read) a file into a [`Mesh`] or a [`PointCloud`]; choose a [`Grid`] and an [`Order`]
@@ -49,7 +49,10 @@ pub use orientation::{
     CloudOrientation, CloudParts, MeshOrientation, MeshSolids, Part, Solid, cloud_orientation,
     cloud_parts, mesh_orientation, mesh_solids,
 };
-pub use read::{Format, ReadError, ReadReport, read, read_cloud, read_mesh, read_oriented_cloud};
+pub use read::{
+    DeformingMesh, Format, MeshAnimation, ReadError, ReadReport, read, read_cloud, read_mesh,
+    read_oriented_cloud,
+};
 pub use search::{Nearest, Neighbours, SearchError, SpatialHash};
 pub use voxelize::{VoxelError, cloud_keys, mesh_keys};
 

@@ -8,6 +8,8 @@
 //! shape: a needle of length L takes about L / radius samples, and a degenerate triangle (a point
 //! or a segment) is covered like any other.
 //!
+//! [`MovingSamples`] are samples of a mesh that deforms, made once for all of its shapes.
+//!
 //! # Cost
 //! About 1.5 area / radius^2 samples per triangle, at most [`most_samples`], at tens of nanoseconds
 //! each. Samples are passed to a visitor, not stored. Work is spread over rayon's threads; large
@@ -19,6 +21,10 @@
 //! neighbours A and B. The ball of radius h/2 around p stays inside the union of A and B: across
 //! the segment the walls are h/2 away, and along it p is at least h/2 from either far wall. The
 //! sample nearest to p lies in that ball, so A or B is not empty. Hence no such path exists.
+
+mod moving;
+
+pub use moving::{MovingSamples, TriangleEnvelope};
 
 use rayon::prelude::*;
 use thiserror::Error;
@@ -61,6 +67,14 @@ pub enum SampleError {
         axis: usize,
         /// The coordinate.
         value: f32,
+    },
+    /// There are fewer positions than the triangles refer to.
+    #[error("{found} positions, expected {expected}")]
+    PositionCount {
+        /// Number of positions given.
+        found: usize,
+        /// Number of positions before.
+        expected: usize,
     },
     /// The radius is too small for the size of the surface.
     #[error(

@@ -3,7 +3,7 @@
 mod intersect_scenes;
 
 use intersect_scenes::{
-    Errors, Random, Scan, Scanned, Shape, assert_same, errors, scan, volume_of_both,
+    Errors, Random, Scan, Scanned, Shape, assert_same, errors, scan, volumes_of,
 };
 use koel::{Device, Error};
 use koel_spatial::intersect::{
@@ -64,10 +64,7 @@ impl Scene {
     }
     /// Returns the true volumes of [`Boolean::ALL`].
     fn volumes(&self) -> [f64; 4] {
-        let [a, b] = self.shapes.map(Shape::volume);
-        let both =
-            volume_of_both((self.shapes[0], &self.poses[0]), (self.shapes[1], &self.poses[1]), 256);
-        [a + b - both, both, a - both, b - both]
+        volumes_of([(self.shapes[0], &self.poses[0]), (self.shapes[1], &self.poses[1])], 256)
     }
 }
 fn robust() -> Method {
@@ -311,8 +308,10 @@ fn kernels_give_the_labels_of_the_cpu() {
     let expected = solids(&device());
     for device in kernels([3]) {
         let solids = solids(&device);
+        assert_eq!(solids.volumes(), expected.volumes());
         for op in Boolean::ALL {
             assert_eq!(solids.mesh(op), expected.mesh(op));
+            assert_eq!(solids.smooth_mesh(op), expected.smooth_mesh(op));
         }
     }
 }

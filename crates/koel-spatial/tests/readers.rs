@@ -366,7 +366,7 @@ fn faults_of_ply_files_are_named() {
     let points = |n: usize| [0u8; 12].repeat(n);
     let header = binary("3", "", b"").len();
     let cases: Vec<(Vec<u8>, String)> = vec![
-        (b"".to_vec(), "is empty, expected a PLY, PCD, OBJ, STL, LAS or LAZ file".into()),
+        (b"".to_vec(), "is empty, expected a PLY, PCD, OBJ, STL, LAS, LAZ or glTF file".into()),
         (
             b"ply".to_vec(),
             "line 1: found \"ply\", expected a complete header, up to end_header".into(),
@@ -532,7 +532,7 @@ fn faults_of_ply_files_are_named() {
 #[test]
 fn faults_of_obj_files_are_named() {
     let cases: &[(&str, &str)] = &[
-        ("", "is empty, expected a PLY, PCD, OBJ, STL, LAS or LAZ file"),
+        ("", "is empty, expected a PLY, PCD, OBJ, STL, LAS, LAZ or glTF file"),
         ("# nothing\n", "holds no vertices"),
         ("v 0 0\n", "line 1: vertex 0: 2 values, expected 3 to 7"),
         ("v 0 0 0\nv 0 0 0 1 1 1 1 1\n", "line 2: vertex 1: 8 values, expected 3 to 7"),

@@ -199,7 +199,7 @@ fn grids_beyond_a_key_or_a_bitmap() {
     for n in [1400, 1 << 21] {
         let expected = [[0; 3], [n / 4 - 1, n / 2 - 1, n / 4 * 3 - 1], [n - 1; 3]];
         let keys: Vec<u64> = cloud_keys(&points, &grid(n), Order::RowMajor).unwrap();
-        assert_eq!(keys, expected.map(|v| Order::RowMajor.encode(v).unwrap()));
+        assert_eq!(keys, expected.map(|v| Order::RowMajor.encode::<u64>(v).unwrap()));
     }
 }
 

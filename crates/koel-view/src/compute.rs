@@ -31,6 +31,8 @@ pub(crate) struct Job {
     pub newest: Newest,
     /// Number of the frame.
     pub number: u32,
+    /// Moment whose points the page has; none if it is uncertain.
+    pub has: Option<u32>,
     /// Buffer to write the frame to.
     pub buffer: Vec<u8>,
     /// Channel for the result.
@@ -50,12 +52,12 @@ pub(crate) struct Done {
 
 /// Runs jobs until every sender is gone. Drops jobs of viewers that have left.
 pub(crate) fn work(mut scene: Scene, jobs: mpsc::Receiver<Job>, frames: &AtomicU64) {
-    for Job { newest, number, mut buffer, reply, place } in jobs {
+    for Job { newest, number, has, mut buffer, reply, place } in jobs {
         if reply.is_closed() {
             continue;
         }
         let wanted = newest.get();
-        let outcome = scene.frame(wanted, number, &mut buffer).map_err(|e| e.to_string());
+        let outcome = scene.frame(wanted, (number, has), &mut buffer);
         frames.fetch_add(1, Ordering::Relaxed);
         // The channel has capacity for a viewer's only reply; sending fails only if the viewer has
         // left.

@@ -18,26 +18,38 @@
 //! Page and server share one WebSocket at `/socket`. The page sends JSON: `{"type": "pose",
 //! "rotation": [x, y, z, w], "translation": [x, y, z]}` rotates B around its centre (a unit
 //! quaternion) and moves it, relative to its position in the file; `{"type": "method", "name":
-//! "robust"}` (or `"paper"`) selects the method; `{"type": "shown", "frame": n}` acknowledges frame
-//! n. Anything else is answered with `{"type": "error", "message": ...}` and the connection stays
-//! open; a message of more than 4 KiB closes it.
+//! "robust"}` (or `"paper"`) selects the method; `{"type": "moment", "number": n}` selects a moment
+//! of the [`Timeline`], from 0; `{"type": "shown", "frame": n}` acknowledges frame n. Anything else
+//! is answered with `{"type": "error", "message": ...}` and the connection stays open; a message of
+//! more than 4 KiB closes it.
 //!
-//! The server's first message is JSON too (`"type": "scene"`: names, sizes, grid, method, and the
-//! points that each Boolean keeps). Its binary messages consist of little-endian words. The first
-//! word is 1 for points (cloud, first point, count; three `f32` per point, relative to the cloud's
-//! centre; then four signed bytes per point, the normal x 127 and a zero) and 2 for a frame:
-//! number, method (0 robust, 1 paper), `f32` rotation and translation of the pose, point counts by
-//! label (unknown, intersection, inside, outside) of A, then of B, `f32` milliseconds of each
-//! stage; then one byte per point of A and of B: its label.
+//! The server's first message is JSON too (`"type": "scene"`: names, sizes, grid, method, timeline
+//! or null, and the points that each Boolean keeps). Its binary messages consist of little-endian
+//! words.
+//!
+//! * The first word of points is 1: cloud, first point, count; three `f32` per point, relative to
+//!   the cloud's centre; then four signed bytes per point, the normal x 127 and a zero.
+//! * The first word of a frame is 2: number, method (0 robust, 1 paper), `f32` rotation and
+//!   translation of the pose, point counts by label (unknown, intersection, inside, outside) of A,
+//!   then of B, `f32` milliseconds of each stage, moment, and bits of the clouds whose points
+//!   follow (1 for A, 2 for B); then one byte per point of A and of B: its label; then, after zeros
+//!   up to a whole word, the points of A and of B whose bits are set, as in a message of points.
+//!
+//! The points before the first frame are those of moment 0. A frame brings the points of the clouds
+//! that the timeline moves if its moment is not that of the viewer's frame before. The number of
+//! points of a cloud, which may differ from moment to moment, is the sum of its counts.
 //!
 //! # Bounded memory
 //! A viewer has one buffer. It is with the compute thread, on its way to the page, or waiting for
 //! the page's `shown`; only when it is back is the newest pose computed, and poses in between are
 //! skipped. A viewer that does not read holds that buffer and is disconnected after
 //! [`Options::send_timeout`]. A viewer's place is freed only when its last request has left the
-//! compute thread's queue, so the queue is never longer than the number of places. Points are
-//! stored once. There are at most [`CONNECTIONS`] connections, and those that do not become viewers
-//! are closed after [`Options::request_timeout`].
+//! compute thread's queue, so the queue is never longer than the number of places. Points of moment
+//! 0 are stored once as messages; those of other moments only while a frame of theirs is computed,
+//! by the compute thread, and in the viewers' buffers. The page decides which moment it shows:
+//! moments that a slow viewer or device does not reach are skipped. There are at most
+//! [`CONNECTIONS`] connections, and those that do not become viewers are closed after
+//! [`Options::request_timeout`].
 //!
 //! # Access
 //! The server listens only on 127.0.0.1. A request's `Host` must name this machine (127.0.0.1 or
@@ -56,7 +68,7 @@ mod session;
 
 pub use placement::{Ball, Placement};
 pub use protocol::MethodName;
-pub use scene::{Scene, SceneOptions};
+pub use scene::{Moments, Scene, SceneOptions, Timeline};
 pub use server::{CONNECTIONS, Handle, Options, Server};
 
 use koel_spatial::intersect::IntersectError;

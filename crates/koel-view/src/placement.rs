@@ -24,10 +24,24 @@ impl Ball {
     pub fn within(bounds: Bounds, positions: &[[f32; 3]]) -> Ball {
         let (min, max) = (bounds.min(), bounds.max());
         let centre = std::array::from_fn(|a| 0.5 * (f64::from(min[a]) + f64::from(max[a])));
-        let is_within = |p: &&[f32; 3]| (0..3).all(|a| (min[a]..=max[a]).contains(&p[a]));
-        let inside = positions.iter().filter(is_within);
+        let inside = positions.iter().filter(|position| bounds.contains(**position));
         let radii = inside.map(|p| length(std::array::from_fn(|a| f64::from(p[a]) - centre[a])));
         Ball { centre, radius: radii.fold(0.0, f64::max) }
+    }
+    /// Returns a ball around this one and all positions: it is moved and grown to each position
+    /// outside it in turn (J. Ritter 1990), in one pass. Positions that are not finite are ignored.
+    pub fn with<'a>(mut self, positions: impl IntoIterator<Item = &'a [f32; 3]>) -> Ball {
+        for position in positions {
+            let p = position.map(f64::from);
+            let to: [f64; 3] = std::array::from_fn(|a| p[a] - self.centre[a]);
+            let distance = length(to);
+            if distance > self.radius && distance.is_finite() {
+                let by = 0.5 * (distance - self.radius);
+                self.centre = std::array::from_fn(|a| self.centre[a] + by * to[a] / distance);
+                self.radius += by;
+            }
+        }
+        self
     }
 }
 
@@ -120,6 +134,20 @@ mod tests {
         assert_eq!(outliers, 1);
         assert_eq!(Ball::within(bounds, &sphere), Ball { centre: [0.0; 3], radius: 1.0 });
         assert!(Ball::around(&[]).is_err() && Ball::around(&[[f32::NAN; 3]]).is_err());
+    }
+
+    #[test]
+    fn a_ball_grows_around_what_is_outside_and_keeps_what_it_holds() {
+        let first = [[-1.0, 0.0, 0.0], [1.0, 0.0, 0.0]];
+        let ball = Ball::around(&first).unwrap();
+        assert_eq!(ball.with(&[[0.5, 0.5, 0.0], [f32::NAN; 3]]), ball);
+        let more = [[3.0, 0.0, 0.0], [0.0, 4.0, 1.0], [0.0, 0.0, -2.5]];
+        let grown = ball.with(&more);
+        for p in first.iter().chain(&more) {
+            let from = std::array::from_fn(|a| f64::from(p[a]) - grown.centre[a]);
+            assert!(length(from) <= grown.radius + 1e-12, "{p:?}");
+        }
+        assert_eq!(ball.with(&more[..1]), Ball { centre: [1.0, 0.0, 0.0], radius: 2.0 });
     }
 
     /// Every pose within reach keeps both balls inside the grid and moves B relative to A as

@@ -12,8 +12,8 @@ pub(crate) const POINTS: u32 = 1;
 /// First word of a frame.
 pub(crate) const FRAME: u32 = 2;
 /// Words before a frame's labels: kind, number and method; rotation and translation; four counts
-/// per cloud; stages.
-pub(crate) const FRAME_WORDS: usize = 3 + 4 + 3 + 8 + STAGES.len();
+/// per cloud; stages; moment, and which clouds' points follow.
+pub(crate) const FRAME_WORDS: usize = 3 + 4 + 3 + 8 + STAGES.len() + 2;
 /// Stages whose times are in a frame, in milliseconds.
 pub(crate) const STAGES: [&str; 6] =
     ["voxelize", "build", "intersect", "seed", "fill", "read back"];
@@ -33,7 +33,7 @@ pub enum MethodName {
     Paper,
 }
 
-/// Requested pose of B and method.
+/// Requested pose of B, method and moment.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Wanted {
     /// Rotation around B's centre: a unit quaternion x, y, z, w.
@@ -42,11 +42,13 @@ pub(crate) struct Wanted {
     pub translation: [f64; 3],
     /// Method for the labels.
     pub method: MethodName,
+    /// Moment of the timeline.
+    pub moment: u32,
 }
 impl Wanted {
-    /// Returns the pose in which the files put the clouds.
+    /// Returns the pose in which the files put the clouds, at the first moment.
     pub(crate) fn as_given(method: MethodName) -> Wanted {
-        Wanted { rotation: [0.0, 0.0, 0.0, 1.0], translation: [0.0; 3], method }
+        Wanted { rotation: [0.0, 0.0, 0.0, 1.0], translation: [0.0; 3], method, moment: 0 }
     }
     /// Returns the rows of the rotation (L. Euler 1770; W. R. Hamilton 1844).
     pub(crate) fn rotation_rows(&self) -> [[f64; 3]; 3] {
@@ -74,6 +76,11 @@ pub(crate) enum Request {
     Method {
         /// The method.
         name: MethodName,
+    },
+    /// Selects a moment of the timeline.
+    Moment {
+        /// Its number.
+        number: u32,
     },
     /// Acknowledges a frame.
     Shown {
@@ -109,6 +116,14 @@ pub(crate) enum Refused {
         /// Maximum distance.
         reach: f64,
     },
+    /// A moment that the timeline does not have.
+    #[error("moment {number}, but there are {moments}, from 0")]
+    NoMoment {
+        /// The moment as sent.
+        number: u32,
+        /// Number of moments.
+        moments: u32,
+    },
     /// A frame that is not in flight.
     #[error(
         "frame {frame} was acknowledged, but {}",
@@ -126,9 +141,19 @@ pub(crate) enum Refused {
 }
 
 impl Request {
-    /// Parses a text message. Returned poses are within reach, and their rotations have length 1.
-    pub(crate) fn parse(text: &str, placement: &Placement) -> Result<Request, Refused> {
+    /// Parses a text message. Returned poses are within reach, their rotations have length 1, and
+    /// moments are below `moments`.
+    pub(crate) fn parse(
+        text: &str,
+        placement: &Placement,
+        moments: u32,
+    ) -> Result<Request, Refused> {
         let request = serde_json::from_str(text)?;
+        if let Request::Moment { number } = request
+            && number >= moments
+        {
+            return Err(Refused::NoMoment { number, moments });
+        }
         let Request::Pose { rotation, translation } = request else { return Ok(request) };
         let length = rotation.iter().map(|c| c * c).sum::<f64>().sqrt();
         if length.is_nan() || (length - 1.0).abs() > UNIT_TOLERANCE {
@@ -180,6 +205,8 @@ pub(crate) struct SceneReply<'a> {
     pub method: MethodName,
     /// Whether B moves at first.
     pub animate: bool,
+    /// The timeline, if there is one.
+    pub timeline: Option<TimelineReply>,
     /// Names of the labels, by number.
     pub labels: [&'static str; 4],
     /// Names of the stages, in order.
@@ -188,6 +215,18 @@ pub(crate) struct SceneReply<'a> {
     pub booleans: [BooleanReply; 4],
     /// Notes on the clouds for people.
     pub notes: &'a [String],
+}
+/// Description of a timeline.
+#[derive(Serialize)]
+pub(crate) struct TimelineReply {
+    /// Number of moments.
+    pub moments: u32,
+    /// Moments a second at normal speed.
+    pub rate: f64,
+    /// Number of the first moment, for display.
+    pub first: u64,
+    /// Whether the points of A and of B are other ones at each moment.
+    pub moves: [bool; 2],
 }
 /// Description of a cloud.
 #[derive(Serialize)]
@@ -241,23 +280,34 @@ pub(crate) fn points(
     let pieces = positions.chunks(POINTS_A_MESSAGE).zip(normals.chunks(POINTS_A_MESSAGE));
     let mut messages = vec![];
     for (piece, (positions, normals)) in pieces.enumerate() {
-        let mut bytes = Vec::with_capacity(16 + 16 * positions.len());
+        let mut bytes = Vec::with_capacity(16 + POINT_BYTES * positions.len());
         for word in [POINTS, side as u32, (piece * POINTS_A_MESSAGE) as u32, positions.len() as u32]
         {
             bytes.extend(word.to_le_bytes());
         }
-        for p in positions {
-            let from_centre = |a: usize| (f64::from(p[a]) - centre[a]) as f32;
-            (0..3).for_each(|a| bytes.extend(from_centre(a).to_le_bytes()));
-        }
-        for n in normals {
-            let length = n.iter().map(|c| c * c).sum::<f32>().sqrt();
-            let byte = |c: f32| if length > 0.0 { (c / length * 127.0).round() as i8 } else { 0 };
-            bytes.extend([byte(n[0]), byte(n[1]), byte(n[2]), 0].map(|b| b as u8));
-        }
+        append_points(positions, normals, centre, &mut bytes);
         messages.push(bytes);
     }
     messages
+}
+/// Bytes of a point in a message.
+pub(crate) const POINT_BYTES: usize = 16;
+/// Appends positions relative to `centre`, then normals.
+pub(crate) fn append_points(
+    positions: &[[f32; 3]],
+    normals: &[[f32; 3]],
+    centre: [f64; 3],
+    bytes: &mut Vec<u8>,
+) {
+    for p in positions {
+        let from_centre = |a: usize| (f64::from(p[a]) - centre[a]) as f32;
+        (0..3).for_each(|a| bytes.extend(from_centre(a).to_le_bytes()));
+    }
+    for n in normals {
+        let length = n.iter().map(|c| c * c).sum::<f32>().sqrt();
+        let byte = |c: f32| if length > 0.0 { (c / length * 127.0).round() as i8 } else { 0 };
+        bytes.extend([byte(n[0]), byte(n[1]), byte(n[2]), 0].map(|b| b as u8));
+    }
 }
 
 /// Header of a frame, before its labels.
@@ -270,13 +320,15 @@ pub(crate) struct FrameHeader {
     pub timings: Timings,
     /// Milliseconds to read the labels back.
     pub read_back: f64,
+    /// Whether the points of A and of B follow the labels.
+    pub brings: [bool; 2],
 }
 impl FrameHeader {
-    /// Writes the header into a message that holds `FRAME_WORDS` words and then the labels:
-    /// `points_of_a` of A, then B's. Counts the labels.
-    pub(crate) fn write(&self, message: &mut [u8], points_of_a: usize) {
+    /// Writes the header into a message that holds `FRAME_WORDS` words and then the labels, those
+    /// of A first. `points` are the points of A and of B. Counts the labels.
+    pub(crate) fn write(&self, message: &mut [u8], points: [usize; 2]) {
         let (head, labels) = message.split_at_mut(4 * FRAME_WORDS);
-        let (of_a, of_b) = labels.split_at(points_of_a);
+        let (of_a, of_b) = labels[..points[0] + points[1]].split_at(points[0]);
         let counts = [of_a, of_b].map(|labels| {
             let mut counts = [0u32; 4];
             labels.iter().for_each(|&label| counts[label as usize & 3] += 1);
@@ -290,7 +342,11 @@ impl FrameHeader {
             .into_iter()
             .chain(pose.map(|&c| (c as f32).to_bits()))
             .chain(counts.into_iter().flatten())
-            .chain(stages.map(|ms| (ms as f32).to_bits()));
+            .chain(stages.map(|ms| (ms as f32).to_bits()))
+            .chain([
+                self.wanted.moment,
+                u32::from(self.brings[0]) | u32::from(self.brings[1]) << 1,
+            ]);
         for (to, word) in head.chunks_exact_mut(4).zip(words) {
             to.copy_from_slice(&word.to_le_bytes());
         }
@@ -314,23 +370,28 @@ mod tests {
         let pose = Request::parse(
             r#"{"type":"pose","rotation":[0,0,0,1.0001],"translation":[1.5,0,0]}"#,
             &p,
+            1,
         )
         .unwrap();
         assert_eq!(
             pose,
             Request::Pose { rotation: [0.0, 0.0, 0.0, 1.0], translation: [1.5, 0.0, 0.0] }
         );
-        let method = Request::parse(r#"{"type":"method","name":"paper"}"#, &p).unwrap();
+        let method = Request::parse(r#"{"type":"method","name":"paper"}"#, &p, 1).unwrap();
         assert_eq!(method, Request::Method { name: MethodName::Paper });
         assert_eq!(
-            Request::parse(r#"{"type":"shown","frame":7}"#, &p).unwrap(),
+            Request::parse(r#"{"type":"shown","frame":7}"#, &p, 1).unwrap(),
             Request::Shown { frame: 7 }
         );
+        let moment = Request::parse(r#"{"type":"moment","number":4}"#, &p, 5).unwrap();
+        assert_eq!(moment, Request::Moment { number: 4 });
         for (text, why) in [
             ("", "not understood"),
             ("{}", "missing field `type`"),
             ("[1,2]", "not understood"),
             (r#"{"type":"shutdown"}"#, "unknown variant"),
+            (r#"{"type":"moment","number":5}"#, "moment 5, but there are 5, from 0"),
+            (r#"{"type":"moment","number":0.5}"#, "not understood"),
             (r#"{"type":"shown","frame":-1}"#, "not understood"),
             (r#"{"type":"shown","frame":1,"more":2}"#, "unknown field `more`"),
             (r#"{"type":"method","name":"magic"}"#, "unknown variant"),
@@ -346,7 +407,7 @@ mod tests {
             (r#"{"type":"pose","rotation":[0,0,0,0],"translation":[0,0,0]}"#, "length 0"),
             (r#"{"type":"pose","rotation":[0,0,0,1e300],"translation":[0,0,0]}"#, "expected 1"),
         ] {
-            let refused = Request::parse(text, &p).unwrap_err().to_string();
+            let refused = Request::parse(text, &p, 5).unwrap_err().to_string();
             assert!(refused.contains(why), "{text}: {refused}");
         }
     }
@@ -363,17 +424,24 @@ mod tests {
 
     #[test]
     fn frames_count_their_labels() {
-        let wanted = Wanted { translation: [1.0, 2.0, 3.0], ..Wanted::as_given(MethodName::Paper) };
+        let wanted = Wanted {
+            translation: [1.0, 2.0, 3.0],
+            moment: 12,
+            ..Wanted::as_given(MethodName::Paper)
+        };
         let mut timings = Timings::default();
         timings.voxelize = 1.0;
         timings.build = 2.0;
         timings.intersect = 3.0;
         timings.seed = 4.0;
         timings.fill = 5.0;
-        let header = FrameHeader { number: 9, wanted, timings, read_back: 6.0 };
+        let brings = [false, true];
+        let header = FrameHeader { number: 9, wanted, timings, read_back: 6.0, brings };
         let mut message = vec![0; 4 * FRAME_WORDS];
         message.extend([0, 1, 1, 2, 3, 3, 3]);
-        header.write(&mut message, 4);
+        // Points follow.
+        message.extend([1; 49]);
+        header.write(&mut message, [4, 3]);
         let word = |i: usize| u32::from_le_bytes(message[4 * i..][..4].try_into().unwrap());
         assert_eq!([0, 1, 2].map(word), [FRAME, 9, 1]);
         assert_eq!(
@@ -385,6 +453,7 @@ mod tests {
             [18, 19, 20, 21, 22, 23].map(|i| f32::from_bits(word(i))),
             [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
         );
+        assert_eq!([24, 25].map(word), [12, 2]);
     }
 
     #[test]

@@ -60,6 +60,8 @@ pub(crate) struct Shared {
     pub options: Options,
     pub placement: Placement,
     pub method: MethodName,
+    /// Number of moments that a viewer can select.
+    pub moments: u32,
     pub greeting: Utf8Bytes,
     pub points: Vec<Bytes>,
     pub jobs: mpsc::Sender<Job>,
@@ -150,6 +152,7 @@ impl Server {
             options,
             placement: *scene.placement(),
             method: scene.method(),
+            moments: scene.moments(),
             greeting: scene.greeting().into(),
             points: scene.points().into_iter().map(Bytes::from).collect(),
             jobs,

@@ -78,6 +78,8 @@ struct Session<'a> {
     buffer: Buffer,
     /// Number of the next frame.
     next: u32,
+    /// Moment of the last frame sent, whose points the page has.
+    has: Option<u32>,
 }
 impl<'a> Session<'a> {
     fn new(shared: &'a Shared, place: OwnedSemaphorePermit) -> Session<'a> {
@@ -88,6 +90,8 @@ impl<'a> Session<'a> {
             computed: None,
             buffer: Buffer::Here(vec![]),
             next: 0,
+            // The points before the first frame are those of the first moment.
+            has: Some(0),
         }
     }
     async fn serve(&mut self, socket: &mut WebSocket, mut stop: watch::Receiver<bool>) -> End {
@@ -129,6 +133,7 @@ impl<'a> Session<'a> {
         let job = Job {
             newest: self.newest.clone(),
             number: self.next,
+            has: self.has,
             buffer: std::mem::take(buffer),
             reply: reply.clone(),
             place: self.place.clone(),
@@ -146,6 +151,7 @@ impl<'a> Session<'a> {
             self.buffer = Buffer::Here(done.buffer);
             return self.complain(socket, message).await;
         }
+        self.has = Some(done.wanted.moment);
         let (frame, bytes) = (self.next, Bytes::from(done.buffer));
         self.next = frame.wrapping_add(1);
         self.buffer = Buffer::Sent { frame, bytes: bytes.clone() };
@@ -165,10 +171,11 @@ impl<'a> Session<'a> {
         }
     }
     fn obey(&mut self, text: &str) -> Result<(), Refused> {
-        match Request::parse(text, &self.shared.placement)? {
+        match Request::parse(text, &self.shared.placement, self.shared.moments)? {
             Request::Pose { rotation, translation } => {
                 self.newest.change(|wanted| *wanted = Wanted { rotation, translation, ..*wanted });
             }
+            Request::Moment { number } => self.newest.change(|wanted| wanted.moment = number),
             Request::Method { name } => self.newest.change(|wanted| wanted.method = name),
             Request::Shown { frame } => match &mut self.buffer {
                 // The socket has dropped its reference, so this reuses the memory without a copy.

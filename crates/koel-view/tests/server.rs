@@ -4,8 +4,8 @@ use futures_util::{SinkExt, StreamExt};
 use koel::Device;
 use koel_spatial::PointCloud;
 use koel_view::{
-    Ball, CONNECTIONS, Handle, MethodName, Options, Placement, Scene, SceneOptions, Server,
-    ViewError,
+    Ball, CONNECTIONS, Handle, MethodName, Moments, Options, Placement, Scene, SceneOptions,
+    Server, Timeline, ViewError,
 };
 use serde_json::{Value, json};
 use std::io::{Read, Write};
@@ -108,7 +108,10 @@ struct Frame {
     pose: [f32; 7],
     counts: [[u32; 4]; 2],
     stages: [f32; 6],
+    moment: u32,
     labels: Vec<u8>,
+    /// Positions relative to the centre, of clouds that came with the frame.
+    points: [Option<Vec<[f32; 3]>>; 2],
 }
 fn words(bytes: &[u8]) -> Vec<u32> {
     bytes.chunks_exact(4).map(|w| u32::from_le_bytes(w.try_into().unwrap())).collect()
@@ -172,15 +175,29 @@ impl Tab {
     }
     async fn frame(&mut self) -> Frame {
         let bytes = self.binary().await;
-        let head = words(&bytes[..96]);
+        let head = words(&bytes[..104]);
         assert_eq!(head[0], 2, "a frame");
+        let counts: [[u32; 4]; 2] = [0, 4].map(|c| std::array::from_fn(|i| head[10 + c + i]));
+        let sizes = counts.map(|of| of.iter().sum::<u32>() as usize);
+        let end = 104 + sizes[0] + sizes[1];
+        let mut rest = &bytes[end.next_multiple_of(4)..];
+        let points = [0, 1].map(|cloud| {
+            (head[25] >> cloud & 1 == 1).then(|| {
+                let own = rest.split_off(..16 * sizes[cloud]).unwrap();
+                let floats = words(&own[..12 * sizes[cloud]]).into_iter().map(f32::from_bits);
+                floats.collect::<Vec<f32>>().as_chunks().0.to_vec()
+            })
+        });
+        assert!(rest.is_empty(), "{} bytes more", rest.len());
         let frame = Frame {
             number: head[1],
             method: head[2],
             pose: std::array::from_fn(|i| f32::from_bits(head[3 + i])),
-            counts: [0, 4].map(|c| std::array::from_fn(|i| head[10 + c + i])),
+            counts,
             stages: std::array::from_fn(|i| f32::from_bits(head[18 + i])),
-            labels: bytes[96..].into(),
+            moment: head[24],
+            labels: bytes[104..end].into(),
+            points,
         };
         let (a, b) = frame.labels.split_at(frame.counts[0].iter().sum::<u32>() as usize);
         for (labels, counts) in [a, b].into_iter().zip(frame.counts) {
@@ -273,6 +290,117 @@ async fn a_page_gets_the_scene_and_a_frame_for_each_pose() {
     }
     tab.say(json!({"type": "method", "name": "paper"}).to_string()).await;
     assert_eq!(tab.shown_frame().await.method, 1);
+}
+
+/// B at a moment: it swells, and at moment 3 it has fewer points.
+fn swollen(moment: u32) -> PointCloud {
+    let n = if moment == 3 { 501 } else { POINTS[1] };
+    sphere(n, 0.8 + 0.05 * f64::from(moment), 0.9)
+}
+const MOMENTS: u32 = 6;
+/// A scene with [`swollen`] B at one moment, or with a timeline on which moment 5 fails.
+fn swelling(only: Option<u32>) -> Scene {
+    let clouds = [sphere(POINTS[0], 1.0, 0.0), swollen(only.unwrap_or(0))];
+    let balls =
+        [Ball::around(&clouds[0].positions).unwrap(), Ball::around(&swollen(5).positions).unwrap()];
+    let placement = Placement::new(balls, 32).unwrap();
+    let names = ["a.ply".into(), "b.ply".into()];
+    let device = Device::best().unwrap();
+    let scene = Scene::new(&device, names, clouds, placement, SceneOptions::default()).unwrap();
+    if only.is_some() {
+        return scene;
+    }
+    let b: Moments = Box::new(|moment| match moment {
+        5 => Err("moment 5 is lost".into()),
+        moment => Ok(swollen(moment).into()),
+    });
+    scene.with_timeline(Timeline {
+        moments: MOMENTS,
+        rate: 25.0,
+        first: 7,
+        clouds: [None, Some(b)],
+    })
+}
+
+#[tokio::test]
+async fn a_timeline_brings_the_points_and_labels_of_each_moment() {
+    let server = Running::start(swelling(None), Options::default());
+    let (mut tab, scene) = Tab::open(&server).await;
+    assert_eq!(
+        scene["timeline"],
+        json!({"moments": 6, "rate": 25.0, "first": 7, "moves": [false, true]})
+    );
+    let go = |moment: u32| json!({"type": "moment", "number": moment}).to_string();
+    let first = tab.shown_frame().await;
+    assert_eq!((first.moment, &first.points), (0, &[None, None]), "the page has the points");
+    for moment in [4, 3, 1, 0] {
+        tab.say(go(moment)).await;
+        let frame = tab.shown_frame().await;
+        assert_eq!((frame.moment, &frame.points[0]), (moment, &None));
+        let b = swollen(moment).positions;
+        let centre = Ball::around(&swollen(5).positions).unwrap().centre;
+        let found = frame.points[1].as_ref().unwrap();
+        assert_eq!(found.len(), b.len());
+        for (found, p) in found.iter().zip(&b) {
+            (0..3).for_each(|a| {
+                assert!((f64::from(found[a]) + centre[a] - f64::from(p[a])).abs() < 1e-6)
+            });
+        }
+        // The labels are those of a scene of these points alone, up to their order in memory.
+        let alone = Running::start(swelling(Some(moment)), Options::default());
+        let (mut other, greeting) = Tab::open(&alone).await;
+        assert_eq!(greeting["timeline"], Value::Null);
+        let expected = other.shown_frame().await;
+        let differ = frame.labels.iter().zip(&expected.labels).filter(|(a, b)| a != b).count();
+        assert_eq!(frame.labels.len(), expected.labels.len());
+        assert!(differ <= frame.labels.len() / 50, "{moment}: {differ}");
+        // B may move meanwhile; its points are there.
+        tab.move_to(0.2).await;
+        let moved = tab.shown_frame().await;
+        assert_eq!((moved.moment, &moved.points), (moment, &[None, None]));
+        tab.move_to(0.0).await;
+        let back = tab.shown_frame().await;
+        assert_eq!(back.labels, frame.labels);
+    }
+    // The other method has an intersector of its own, with points of its own.
+    tab.say(json!({"type": "method", "name": "paper"}).to_string()).await;
+    tab.shown_frame().await;
+    tab.say(go(2)).await;
+    let paper = tab.shown_frame().await;
+    tab.say(json!({"type": "method", "name": "robust"}).to_string()).await;
+    let robust = tab.shown_frame().await;
+    assert_eq!((paper.method, robust.method, robust.moment), (1, 0, 2));
+    assert!(paper.points[1].is_some() && robust.points[1].is_none());
+    // Another viewer is at its own moment.
+    let (mut second, _) = Tab::open(&server).await;
+    assert_eq!(second.shown_frame().await.labels, first.labels);
+    // A moment that fails is told, and the next one is shown.
+    tab.say(go(5)).await;
+    assert_eq!(tab.error().await, "moment 5 is lost");
+    assert!(tab.is_silent().await);
+    tab.say(go(6)).await;
+    assert!(tab.error().await.contains("moment 6, but there are 6, from 0"));
+    tab.say(go(1)).await;
+    let last = tab.shown_frame().await;
+    assert!(last.moment == 1 && last.points[1].is_some());
+}
+
+#[tokio::test]
+async fn a_slow_viewer_skips_moments() {
+    let server = Running::start(swelling(None), Options::default());
+    let (mut tab, _) = Tab::open(&server).await;
+    let first = tab.frame().await;
+    let go = |moment: u32| json!({"type": "moment", "number": moment}).to_string();
+    let before = server.handle.frames();
+    for moment in [1, 2, 3, 4, 1, 2] {
+        tab.say(go(moment)).await;
+    }
+    assert!(tab.is_silent().await);
+    assert_eq!(server.handle.frames(), before, "nothing is computed ahead");
+    tab.shown(first.number).await;
+    let next = tab.shown_frame().await;
+    assert_eq!((next.number, next.moment), (first.number + 1, 2));
+    assert!(tab.is_silent().await);
 }
 
 #[tokio::test]

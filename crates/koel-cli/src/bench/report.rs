@@ -146,12 +146,22 @@ fn block_text(out: &mut String, op: &str, block: &[&Row], rows: &[Row]) {
             true => Style::new(),
         };
         line(out, format_args!("{style}{text}{style:#}"));
-        if !row.asked.is_empty() {
-            line(out, format_args!("{DIM}  {}{DIM:#}", parameters::listed(&row.asked)));
+        let asked = (!row.asked.is_empty()).then(|| parameters::listed(&row.asked));
+        let below = [asked, stashed(row)].into_iter().flatten().collect::<Vec<String>>();
+        if !below.is_empty() {
+            line(out, format_args!("{DIM}  {}{DIM:#}", below.join("; ")));
         }
     }
 }
 
+/// Returns how many pairs are in the stash, if any are.
+fn stashed(row: &Row) -> Option<String> {
+    let stashed = row.report.stashed;
+    let per_million = 1e6 * stashed as f64 / row.report.pairs.max(1) as f64;
+    let per_million = thousands(per_million.round() as usize);
+    (stashed > 0)
+        .then(|| format!("{} pairs in the stash, {per_million} per million", thousands(stashed)))
+}
 /// Returns the distinct elements, in order of first occurrence.
 fn distinct<T: Copy + PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
     all.fold(vec![], |mut distinct, one| {

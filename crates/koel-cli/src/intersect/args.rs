@@ -9,15 +9,18 @@ const EXAMPLES: &str = "\
 Examples:
   koel intersect bunny.ply dragon.ply --grid 256 --out report.json
   koel intersect a.ply b.obj --grid 128 --out report.json --boolean union --out-mesh union.ply
+  koel intersect a.ply b.ply --out report.json --volumes
   koel intersect scan1.pcd scan2.laz --estimate-normals --out report.json --out-cloud labels.ply
   koel intersect scan1.pcd scan2.laz --estimate-normals --viewpoint-a 0,0,1.5 --out report.json
   koel intersect a.ply b.ply --out report.json --method paper --inside-above 110 --outside-below 70
   koel intersect a.ply b.ply --grid 32 --out report.json --strict
   koel intersect walk-%03d.ply room.ply --out report-%03d.json --json -
+  koel intersect walk.glb room.ply --fps 4 --out report-%03d.json --json -
   koel intersect a.ply b.ply --out report.json --pose-b 0.5,0,0,0,0,30
   koel intersect a.ply b.ply --out report-%03d.json --poses-b path.txt
 
-A and B may be a file, a folder of frames, or a pattern of frames such as walk-%03d.ply. All frames
+A and B may be a file, a folder of frames, or a pattern of frames such as walk-%03d.ply. A glTF file
+with an animation is a sequence: frame i is the mesh i / fps seconds after its start. All frames
 share one grid, and outputs are patterns; the JSON of a sequence has one object per line.
 
 A pose turns a cloud around the origin of its file's coordinates, then moves it. Its numbers are
@@ -33,7 +36,9 @@ report has both poses as `pose` of `a` and `b`; all results are in the coordinat
 Labels: 0 unknown, 1 intersection (both surfaces occupy the voxel), 2 inside the other solid,
 3 outside it. report.json names two label files next to it. Each has one row per occupied voxel:
 i, j, k, label, as 32-bit little-endian integers. The corner of voxel (i, j, k) is
-origin + voxel_size (i, j, k). Volumes and meshes need closed surfaces; normals point outward.";
+origin + voxel_size (i, j, k). Volumes and meshes need closed surfaces; normals point outward.
+Volumes are computed only with --volumes or --boolean: they take several times as long as the rest.
+`volume_errors` of the report estimates how far each of `volumes` may be off.";
 
 /// Find where two scans or meshes intersect, which part of each is inside the other, and Booleans
 #[derive(clap::Args, Clone, Debug)]
@@ -45,12 +50,19 @@ pub(crate) struct Args {
     /// report-%04d.json
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
-    /// Boolean to compute
+    /// Report the volumes of all Booleans, with estimates of their errors
+    #[arg(long)]
+    pub volumes: bool,
+    /// Boolean to compute; the report then has volumes, too
     #[arg(long, value_enum, value_name = "union|intersection|difference|reverse-difference")]
     pub boolean: Option<BooleanName>,
-    /// Write the Boolean as a watertight voxel surface (PLY)
+    /// Write the surface of the Boolean as a watertight mesh (PLY)
     #[arg(long, value_name = "FILE", requires = "boolean")]
     pub out_mesh: Option<PathBuf>,
+    /// Kind of that mesh: smooth, with sharp creases and vertex normals; or the faces of the voxels
+    /// [default: smooth]
+    #[arg(long, value_enum, value_name = "smooth|voxels", requires = "out_mesh")]
+    pub mesh: Option<MeshName>,
     /// Write the labelled points (PLY); with --boolean, only those that bound it
     #[arg(long, value_name = "FILE")]
     pub out_cloud: Option<PathBuf>,
@@ -99,6 +111,16 @@ pub(crate) struct Clouds {
     /// How to tell inside from outside: robust (winding numbers), or paper (as published in 2009)
     #[arg(long, value_enum, default_value = "robust", value_name = "robust|paper")]
     pub method: MethodName,
+    /// Animation of A, a glTF file: its name or number, or none to show A as it is without one
+    /// [default: the only one, if there is one]
+    #[arg(long, value_name = "NAME|INDEX|none")]
+    pub animation_a: Option<String>,
+    /// Animation of B
+    #[arg(long, value_name = "NAME|INDEX|none")]
+    pub animation_b: Option<String>,
+    /// Frames a second of animations; `koel view` also plays numbered files at this rate
+    #[arg(long, value_name = "N", default_value_t = 30.0, value_parser = frames_per_second)]
+    pub fps: f64,
     /// Estimate the normals of clouds that have none
     #[arg(long)]
     pub estimate_normals: bool,
@@ -142,6 +164,12 @@ impl Clouds {
     }
 }
 
+/// Parses `--fps`.
+fn frames_per_second(text: &str) -> Result<f64, String> {
+    let fps = text.parse::<f64>().ok().filter(|fps| (1e-3..=1e3).contains(fps));
+    fps.ok_or_else(|| "expected 0.001 to 1000".into())
+}
+
 /// `--method`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum MethodName {
@@ -149,6 +177,14 @@ pub(crate) enum MethodName {
     Robust,
     /// Seeds and flood fill.
     Paper,
+}
+/// `--mesh`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum MeshName {
+    /// Dual contouring.
+    Smooth,
+    /// Faces of voxels.
+    Voxels,
 }
 /// `--boolean`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -175,6 +211,10 @@ impl BooleanName {
 }
 
 impl Args {
+    /// Returns whether the report has volumes if both surfaces are closed.
+    pub(super) fn wants_volumes(&self) -> bool {
+        self.volumes || self.boolean.is_some()
+    }
     /// Returns the poses of A and B in this frame.
     pub(super) fn poses(&self) -> [Pose; 2] {
         [self.pose_a, self.pose_b].map(Option::unwrap_or_default)
@@ -185,6 +225,9 @@ impl Args {
             MethodName::Robust => Ok(Method::Robust(self.clouds.robust())),
             MethodName::Paper if self.out_mesh.is_some() => {
                 Err(Failure::Usage("--out-mesh: only method robust computes Booleans".into()))
+            }
+            MethodName::Paper if self.volumes => {
+                Err(Failure::Usage("--volumes: only method robust computes volumes".into()))
             }
             MethodName::Paper => Ok(Method::Paper(self.clouds.paper())),
         }

@@ -42,7 +42,7 @@ fn finer(resolution: f64) -> String {
 /// Returns doubts about both clouds, each with figures and what would help.
 pub(crate) fn doubts(
     names: &[String; 2],
-    extents: &[Extent; 2],
+    extents: [&Extent; 2],
     grid: &Grid,
     summary: &Summary,
 ) -> Vec<String> {

@@ -1,6 +1,5 @@
 //! The bytes of label files and PLY files.
-use koel_spatial::Mesh;
-use koel_spatial::intersect::{Label, LabelledPoints, LabelledVoxel, Side};
+use koel_spatial::intersect::{BooleanMesh, Label, LabelledPoints, LabelledVoxel, Side};
 
 /// Encodes rows of i, j, k and label as 32-bit little-endian integers.
 pub(super) fn labels(voxels: &[LabelledVoxel]) -> Vec<u8> {
@@ -37,18 +36,27 @@ impl Coordinates {
     }
 }
 
-/// Encodes triangles as binary little-endian PLY.
-pub(super) fn mesh_ply(mesh: &Mesh, coordinates: Coordinates) -> Vec<u8> {
+const NORMALS: &str = "property float nx\nproperty float ny\nproperty float nz\n";
+
+/// Encodes triangles, and normals if there are any, as binary little-endian PLY.
+pub(super) fn mesh_ply(made: &BooleanMesh, coordinates: Coordinates) -> Vec<u8> {
+    let mesh = &made.mesh;
     let mut bytes = format!(
         "ply\nformat binary_little_endian 1.0\ncomment koel intersect\n\
-         element vertex {}\n{}\
+         element vertex {}\n{}{}\
          element face {}\nproperty list uchar int vertex_indices\nend_header\n",
         mesh.positions.len(),
         coordinates.properties(),
+        if made.normals.is_some() { NORMALS } else { "" },
         mesh.triangles.len()
     )
     .into_bytes();
-    mesh.positions.iter().for_each(|&p| coordinates.write(p, &mut bytes));
+    for (i, &p) in mesh.positions.iter().enumerate() {
+        coordinates.write(p, &mut bytes);
+        if let Some(normals) = &made.normals {
+            bytes.extend(normals[i].iter().flat_map(|c| c.to_le_bytes()));
+        }
+    }
     for triangle in &mesh.triangles {
         bytes.push(3);
         bytes.extend(triangle.iter().flat_map(|i| i.to_le_bytes()));
@@ -63,7 +71,7 @@ pub(super) fn cloud_ply(cloud: &LabelledPoints, coordinates: Coordinates) -> Vec
         "ply\nformat binary_little_endian 1.0\n\
          comment koel intersect: label 0 unknown, 1 intersection, 2 inside, 3 outside\n\
          element vertex {}\n{}\
-         property float nx\nproperty float ny\nproperty float nz\n\
+         {NORMALS}\
          property uchar red\nproperty uchar green\nproperty uchar blue\nproperty uchar label\n\
          property uchar cloud\nend_header\n",
         cloud.points.positions.len(),

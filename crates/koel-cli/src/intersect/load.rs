@@ -7,11 +7,11 @@ use koel_spatial::{
     Bounds, CloudParts, Grid, Mesh, NormalOptions, NormalReport, Orientation, PointCloud, Scan,
     cloud_parts, estimate_normals, mesh_orientation, mesh_solids,
 };
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Covering radius of samples, in voxels. Below one half, no path of empty voxels crosses the
 /// surface.
-const COVERING_RADIUS: f64 = 0.499_999;
+pub(super) const COVERING_RADIUS: f64 = 0.499_999;
 
 /// A scan that was read, and its bounds.
 pub(crate) struct Loaded {
@@ -22,45 +22,34 @@ pub(crate) struct Loaded {
     pub outliers: usize,
 }
 
-/// Reads both files, relative to `origin`, or to one that both share. Errors: bad input.
-pub(crate) fn read_both(clouds: &Clouds, origin: Option<[f64; 3]>) -> Outcome<[Loaded; 2]> {
-    let [mut a, mut b] = [read(&clouds.a)?, read(&clouds.b)?];
-    let own = a.report.origin;
-    let origin = origin.unwrap_or(if own == [0.0; 3] { b.report.origin } else { own });
-    a.set_origin(origin);
-    b.set_origin(origin);
-    Ok([loaded(&clouds.a, a)?, loaded(&clouds.b, b)?])
-}
-/// Reads a file, relative to an origin. Errors: bad input.
-pub(crate) fn read_one(path: &Path, origin: [f64; 3]) -> Outcome<Loaded> {
-    let mut scan = read(path)?;
-    scan.set_origin(origin);
+/// Reads a file, relative to an origin, or to its own. Errors: bad input.
+pub(super) fn read_one(path: &Path, origin: Option<[f64; 3]>) -> Outcome<Loaded> {
+    let mut scan = koel_spatial::read(path).map_err(Failure::input)?;
+    if let Some(origin) = origin {
+        scan.set_origin(origin);
+    }
     loaded(path, scan)
 }
-fn read(path: &Path) -> Outcome<Scan> {
-    koel_spatial::read(path).map_err(Failure::input)
+/// Measures a scan. `path` is its file for errors.
+pub(super) fn loaded(path: &Path, scan: Scan) -> Outcome<Loaded> {
+    let (bounds, outliers) = bounds(path, &scan)?;
+    Ok(Loaded { scan, bounds, outliers })
 }
-fn loaded(path: &Path, scan: Scan) -> Outcome<Loaded> {
+fn bounds(path: &Path, scan: &Scan) -> Outcome<(Bounds, usize)> {
     let positions = &scan.points.positions;
     let found = match scan.is_mesh() {
         true => Bounds::of(positions).map(|bounds| (bounds, 0)),
         false => Bounds::without_outliers(positions),
     };
-    let (bounds, outliers) = found.map_err(|e| in_file(path, e))?;
-    Ok(Loaded { scan, bounds, outliers })
+    found.map_err(|e| in_file(path, e))
 }
-/// Returns the notes on both files for the report.
-pub(crate) fn notes_of_both([a, b]: &[Loaded; 2], clouds: &Clouds) -> Vec<String> {
-    let mut all = [notes(&clouds.a, &a.scan), notes(&clouds.b, &b.scan)].concat();
-    if let [Some(a), Some(b)] = [&a.scan.report.unit, &b.scan.report.unit]
-        && a != b
-    {
-        all.push(format!("units of length differ but are treated as equal: {a} in A, {b} in B"));
-    }
-    all
+/// Returns a note if both files have units of length that differ.
+pub(crate) fn note_on_units([a, b]: [&Option<String>; 2]) -> Option<String> {
+    let (a, b) = (a.as_ref()?, b.as_ref()?);
+    (a != b).then(|| format!("units of length differ but are treated as equal: {a} in A, {b} in B"))
 }
 /// Notes on a surface.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Notes {
     /// What was changed.
     pub changes: Vec<String>,
@@ -68,28 +57,9 @@ pub(crate) struct Notes {
     pub doubts: Vec<String>,
 }
 
-/// Applies [`Loaded::cloud`] to both. Also returns notes on their orientation.
-pub(crate) fn clouds(
-    [a, b]: [Loaded; 2],
-    clouds: &Clouds,
-    grid: &Grid,
-    device: &Device,
-) -> Outcome<([PointCloud; 2], Notes)> {
-    let normals =
-        |option, viewpoint| Normals { estimate: clouds.estimate_normals, viewpoint, option };
-    let [of_a, of_b] = [
-        normals("--viewpoint-a", clouds.viewpoint_a),
-        normals("--viewpoint-b", clouds.viewpoint_b),
-    ];
-    let ((a, mut notes), (b, of_b)) =
-        (a.cloud(&clouds.a, grid, of_a, device)?, b.cloud(&clouds.b, grid, of_b, device)?);
-    notes.changes.extend(of_b.changes);
-    notes.doubts.extend(of_b.doubts);
-    Ok(([a, b], notes))
-}
 /// What to do about the normals of a cloud.
 #[derive(Clone, Copy)]
-struct Normals {
+pub(crate) struct Normals {
     /// Whether to estimate missing ones.
     estimate: bool,
     /// Position that estimated ones face, in the file's coordinates.
@@ -97,7 +67,25 @@ struct Normals {
     /// Option that sets it.
     option: &'static str,
 }
-fn in_file(path: &Path, error: impl std::fmt::Display) -> Failure {
+impl Normals {
+    /// Returns what the options say about A and B.
+    pub(crate) fn of_both(clouds: &Clouds) -> [Normals; 2] {
+        let of =
+            |option, viewpoint| Normals { estimate: clouds.estimate_normals, viewpoint, option };
+        [of("--viewpoint-a", clouds.viewpoint_a), of("--viewpoint-b", clouds.viewpoint_b)]
+    }
+    /// Errors: there is a viewpoint for a mesh.
+    pub(super) fn check_mesh(self, path: &Path) -> Outcome {
+        match self.viewpoint {
+            None => Ok(()),
+            Some(_) => Err(in_file(
+                path,
+                format!("a mesh needs no viewpoint, but {} is given", self.option),
+            )),
+        }
+    }
+}
+pub(super) fn in_file(path: &Path, error: impl std::fmt::Display) -> Failure {
     Failure::Usage(format!("{}: {error}", path.display()))
 }
 
@@ -116,6 +104,26 @@ pub(crate) fn notes(path: &Path, scan: &Scan) -> Vec<String> {
 }
 
 impl Loaded {
+    /// Returns the notes on the file for the report.
+    pub(crate) fn notes(&self, path: &Path) -> Vec<String> {
+        notes(path, &self.scan)
+    }
+    /// Returns the unit of length, if the file tells it.
+    pub(crate) fn unit(&self) -> &Option<String> {
+        &self.scan.report.unit
+    }
+    /// Returns the other files that were read.
+    pub(crate) fn other_files(&self) -> &[PathBuf] {
+        &self.scan.report.files
+    }
+    /// Makes the positions relative to another origin. Errors: one is beyond 32-bit floating point.
+    pub(super) fn set_origin(&mut self, path: &Path, origin: [f64; 3]) -> Outcome {
+        if origin != self.origin() {
+            self.scan.set_origin(origin);
+            (self.bounds, self.outliers) = bounds(path, &self.scan)?;
+        }
+        Ok(())
+    }
     /// Returns the number of points that the reader dropped as not finite.
     pub(crate) fn dropped(&self) -> usize {
         self.scan.report.dropped as usize
@@ -138,7 +146,7 @@ impl Loaded {
     ///
     /// Errors: no normals, or none with a direction; a viewpoint for a mesh or a cloud that needs
     /// none, or that is one of the points.
-    fn cloud(
+    pub(super) fn cloud(
         self,
         path: &Path,
         grid: &Grid,
@@ -147,10 +155,7 @@ impl Loaded {
     ) -> Outcome<(PointCloud, Notes)> {
         let option = normals.option;
         if self.scan.is_mesh() {
-            if normals.viewpoint.is_some() {
-                let needless = format!("a mesh needs no viewpoint, but {option} is given");
-                return Err(in_file(path, needless));
-            }
+            normals.check_mesh(path)?;
             let mut mesh = self.scan.into_mesh().map_err(|e| in_file(path, e))?;
             let notes = orient_mesh(path, &mut mesh);
             let samples = sample_cloud(&mesh, COVERING_RADIUS * grid.voxel_size());
@@ -237,7 +242,7 @@ fn notes_on_normals(path: &Path, report: &NormalReport, points: usize) -> Notes 
     notes
 }
 /// Turns the faces of the solids of a mesh that are inside out. Returns notes on its orientation.
-fn orient_mesh(path: &Path, mesh: &mut Mesh) -> Notes {
+pub(super) fn orient_mesh(path: &Path, mesh: &mut Mesh) -> Notes {
     let mut notes = Notes::default();
     let (found, solids) = (mesh_orientation(mesh), mesh_solids(mesh));
     let (file, volume) = (path.display(), found.volume);

@@ -1,11 +1,12 @@
 //! `koel intersect`: where two scans meet, and what is inside what.
 //!
-//! Finds the frames ([`sequence`]) and their poses ([`pose`]), reads both files of each ([`load`]),
-//! puts all into one grid ([`space`]), intersects them on the device and writes the results
-//! ([`files`], [`report`]).
+//! Finds the frames ([`input`], [`sequence`]) and their poses ([`pose`]), reads both clouds of each
+//! ([`load`]), puts all into one grid ([`space`]), intersects them on the device and writes the
+//! results ([`files`], [`report`]).
 pub(crate) mod args;
 pub(crate) mod doubts;
 mod files;
+pub(crate) mod input;
 pub(crate) mod load;
 mod pose;
 mod report;
@@ -16,29 +17,33 @@ use crate::apart::Files;
 use crate::failure::{Failure, Outcome};
 use crate::{Global, device, output};
 pub(crate) use args::Args;
-use args::{BooleanName, MethodName};
+use args::{BooleanName, MeshName, MethodName};
 use doubts::Extent;
 use files::Coordinates;
 use indicatif::{ProgressBar, ProgressStyle};
+use input::{Input, Moment};
 use koel::Device;
 use koel_spatial::intersect::{
-    Boolean, IntersectError, Intersector, MAX_POINTS, Method, Pose, Side, Solids, Summary, Timings,
+    IntersectError, Intersector, MAX_POINTS, Method, Pose, Side, Solids, Summary, Timings,
 };
 use koel_spatial::{Grid, PointCloud};
-use load::{Loaded, Notes};
+use load::{Loaded, Normals, Notes};
 use report::{Found, Report, Volumes, Written};
-use sequence::Common;
+use sequence::{Common, Frame};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Runs `koel intersect`. Rejects bad arguments before anything is computed.
 pub(crate) fn run(global: &Global, args: Args) -> Outcome {
     let method = args.method()?;
-    let frames = sequence::frames(&args)?;
-    check_files(global, &frames)?;
-    let progress = progress_bar(frames.len());
+    let mut inputs = Input::both(&args.clouds)?;
+    let frames = sequence::frames(&args, &inputs)?;
+    check_files(global, &frames, &[])?;
+    let progress = progress_bar(&args, frames.len());
     progress.set_message("reading");
-    let Common { bounds, read_origin, origin, only } = Common::of(&frames)?;
+    let Common { bounds, read_origin, origin, still, other_files } =
+        Common::of(&frames, &mut inputs)?;
+    check_files(global, &frames, &other_files)?;
     let grid = Grid::enclosing(bounds, args.clouds.grid).map_err(Failure::input)?;
     let device::Opened { device, .. } = device::open(global.device, global.threads)?;
     let mut labeller = Labeller {
@@ -47,15 +52,17 @@ pub(crate) fn run(global: &Global, args: Args) -> Outcome {
         method,
         read_origin,
         origin,
-        is_sequence: only.is_none(),
+        is_sequence: frames.len() > 1,
+        inputs,
+        still,
         intersector: None,
-        prepared: None,
+        prepared: [None, None],
         progress: progress.clone(),
     };
     let (mut lines, mut doubts) = (String::new(), false);
-    match only {
-        Some(loaded) => {
-            let report = labeller.frame(&frames[0], || Ok(loaded))?;
+    match &frames[..] {
+        [only] => {
+            let report = labeller.frame(0, only)?;
             progress.finish_and_clear();
             doubts = report.has_doubts();
             lines = report.json()?;
@@ -65,11 +72,10 @@ pub(crate) fn run(global: &Global, args: Args) -> Outcome {
                 output::print(&lines)?;
             }
         }
-        None => {
-            for frame in &frames {
+        frames => {
+            for (i, frame) in frames.iter().enumerate() {
                 progress.set_message("reading");
-                let read = || load::read_both(&frame.clouds, Some(read_origin));
-                let report = labeller.frame(frame, read)?;
+                let report = labeller.frame(i, frame)?;
                 doubts |= report.has_doubts();
                 let line = report.json_line()?;
                 progress.suspend(|| match (&global.json, json_file(global)) {
@@ -101,58 +107,70 @@ struct Labeller {
     origin: [f64; 3],
     /// Whether more frames may follow.
     is_sequence: bool,
+    inputs: [Input; 2],
+    /// Clouds that are the same in all frames, until the first.
+    still: [Option<Loaded>; 2],
     intersector: Option<Intersector>,
     /// Clouds of the last frame.
-    prepared: Option<Prepared>,
+    prepared: [Option<Prepared>; 2],
     progress: ProgressBar,
 }
-/// Both clouds of a frame, before their poses.
+/// A cloud of a frame, before its pose.
 struct Prepared {
-    files: [PathBuf; 2],
-    clouds: [PointCloud; 2],
-    dropped: [usize; 2],
-    extents: [Extent; 2],
-    of_files: Vec<String>,
-    of_surfaces: Notes,
+    moment: Moment,
+    cloud: PointCloud,
+    dropped: usize,
+    extent: Extent,
+    unit: Option<String>,
+    of_file: Vec<String>,
+    of_surface: Notes,
 }
 impl Labeller {
-    /// Labels one frame and writes its files. Calls `read` if its clouds are not those of the frame
-    /// before.
-    fn frame(
-        &mut self,
-        args: &Args,
-        read: impl FnOnce() -> Outcome<[Loaded; 2]>,
-    ) -> Outcome<Report> {
+    /// Labels one frame and writes its files. Reads and uploads a cloud only if it is not that of
+    /// the frame before.
+    fn frame(&mut self, index: usize, Frame { args, moments }: &Frame) -> Outcome<Report> {
         let (names, grid) = (args.clouds.names(), self.grid);
-        let files = [args.clouds.a.clone(), args.clouds.b.clone()];
-        let before = self.prepared.take().filter(|prepared| prepared.files == files);
-        let is_new = before.is_none();
-        let prepared = match before {
-            Some(prepared) => prepared,
-            None => self.prepare(args, files, read()?)?,
+        let mut is_new = [false; 2];
+        for (side, moment) in moments.iter().enumerate() {
+            let before = self.prepared[side].as_ref();
+            if before.is_none_or(|prepared| prepared.moment != *moment) {
+                self.prepared[side] = None;
+                self.prepared[side] = Some(self.prepare(index, side, moment, args)?);
+                is_new[side] = true;
+            }
+        }
+        let [Some(a), Some(b)] = self.prepared.each_mut().map(Option::take) else {
+            unreachable!("both are prepared")
         };
-        let Prepared { clouds, extents, of_files, of_surfaces, .. } = &prepared;
-        self.step("intersecting");
+        let prepared = [a, b];
+        step(&self.progress, "intersecting");
         let failed = |e: IntersectError| failure(e, &names);
         let poses = args.poses();
         let motions = poses.map(|pose| pose::between(&pose, self.read_origin, self.origin));
+        let clouds = prepared.each_ref().map(|prepared| &prepared.cloud);
         let (upload_ms, timings, summary) = self.label(clouds, &motions, is_new).map_err(failed)?;
-        self.step("writing");
-
-        let remarks = remarks(&names, &summary);
-        let changes = of_surfaces.changes.iter().cloned();
-        let notes = of_files.iter().cloned().chain(changes).chain(remarks).collect();
-        let mut doubts = of_surfaces.doubts.clone();
+        let (notes, mut doubts) = remarks_on(&prepared, &names, &summary);
+        let extents = prepared.each_ref().map(|prepared| &prepared.extent);
         doubts.extend(doubts::doubts(&names, extents, &grid, &summary));
         let Some(intersector) = &mut self.intersector else {
             unreachable!("it has labelled the clouds")
         };
+        if args.wants_volumes() {
+            step(&self.progress, "volumes");
+        }
+        let begin = Instant::now();
         let solids = solids_if_any(intersector, &summary, args).map_err(failed)?;
+        let volumes = solids.as_ref().map(volumes);
+        let volumes_ms = volumes.map(|_| milliseconds(begin));
         let coordinates = Coordinates { origin: self.origin };
         let [a, b] = clouds;
         let posed = [(a, &motions[0]), (b, &motions[1])];
-        let boolean =
-            write_boolean(args, intersector, (posed, coordinates), solids.as_ref(), &names)?;
+        let to = (posed, coordinates);
+        if args.out_mesh.is_some() {
+            step(&self.progress, "mesh");
+        }
+        let boolean = write_boolean(args, intersector, to, solids.as_ref(), &names)?;
+        step(&self.progress, "writing");
         let labels_files = Side::BOTH.map(|side| labels_file(&args.out, side));
         for (side, file) in Side::BOTH.into_iter().zip(&labels_files) {
             output::write_file(file, &files::labels(&intersector.voxels(side).map_err(failed)?))?;
@@ -162,49 +180,64 @@ impl Labeller {
             origin: self.origin,
             summary,
             files: names.clone(),
-            dropped: prepared.dropped,
+            seconds: moments.each_ref().map(|moment| moment.seconds),
+            dropped: prepared.each_ref().map(|prepared| prepared.dropped),
             poses,
             labels_files: labels_files
                 .map(|file| file.file_name().map(|n| n.display().to_string()).unwrap_or_default()),
             timings,
             upload_ms,
+            volumes_ms,
             device: self.device.name(),
             method: if args.clouds.method == MethodName::Paper { "paper" } else { "robust" },
-            volumes: solids.as_ref().map(volumes),
+            volumes,
             boolean,
             notes,
             doubts,
         });
         output::write_file(&args.out, report.json()?.as_bytes())?;
-        self.prepared = Some(prepared);
+        self.prepared = prepared.map(Some);
         self.progress.inc(1);
         Ok(report)
     }
-    /// Turns scans into clouds with normals, and tells what was changed.
-    fn prepare(&self, args: &Args, files: [PathBuf; 2], loaded: [Loaded; 2]) -> Outcome<Prepared> {
-        let of_files = load::notes_of_both(&loaded, &args.clouds);
+    /// Reads a cloud, gives it normals, and tells what was changed: of an animation once.
+    fn prepare(
+        &mut self,
+        index: usize,
+        side: usize,
+        moment: &Moment,
+        args: &Args,
+    ) -> Outcome<Prepared> {
+        let input = &mut self.inputs[side];
+        let loaded = match self.still[side].take() {
+            Some(loaded) => loaded,
+            None => input.load(index, Some(self.read_origin))?,
+        };
+        let (path, is_told) = (&moment.path, index > 0 && moment.seconds.is_some());
         let say = |note: &String| output::say(format_args!("note: {note}"));
-        self.progress.suspend(|| of_files.iter().for_each(say));
-        let dropped = loaded.each_ref().map(Loaded::dropped);
+        let of_file = loaded.notes(path);
+        self.progress.suspend(|| of_file.iter().filter(|_| !is_told).for_each(say));
         self.progress.set_message("sampling");
-        let extents = loaded.each_ref().map(|loaded| Extent::of(loaded, &self.grid));
-        let (clouds, of_surfaces) = load::clouds(loaded, &args.clouds, &self.grid, &self.device)?;
-        self.progress.suspend(|| of_surfaces.changes.iter().for_each(say));
-        Ok(Prepared { files, clouds, dropped, extents, of_files, of_surfaces })
+        let (dropped, unit) = (loaded.dropped(), loaded.unit().clone());
+        let extent = Extent::of(&loaded, &self.grid);
+        let normals = Normals::of_both(&args.clouds)[side];
+        let (cloud, of_surface) = input.cloud(loaded, path, normals, (&self.grid, &self.device))?;
+        self.progress.suspend(|| of_surface.changes.iter().filter(|_| !is_told).for_each(say));
+        Ok(Prepared { moment: moment.clone(), cloud, dropped, extent, unit, of_file, of_surface })
     }
-    /// Labels both clouds in these motions. Returns the milliseconds to upload the clouds, if they
-    /// are new, those of the frame, and its counts.
+    /// Labels both clouds in these motions. Returns the milliseconds to upload the clouds that are
+    /// new, those of the frame, and its counts.
     fn label(
         &mut self,
-        clouds: &[PointCloud; 2],
+        clouds: [&PointCloud; 2],
         [of_a, of_b]: &[Pose; 2],
-        is_new: bool,
+        is_new: [bool; 2],
     ) -> Result<(f64, Timings, Summary), IntersectError> {
         let begin = Instant::now();
         let mut fits = false;
         if let Some(intersector) = &mut self.intersector {
-            let mut new = Side::BOTH.into_iter().zip(clouds).filter(|_| is_new);
-            let set = new.try_for_each(|(side, cloud)| intersector.set_cloud(side, cloud));
+            let mut new = Side::BOTH.into_iter().filter(|&side| is_new[side as usize]);
+            let set = new.try_for_each(|side| intersector.set_cloud(side, clouds[side as usize]));
             match set {
                 Err(IntersectError::NoRoom { .. }) => self.intersector = None,
                 set => {
@@ -216,45 +249,62 @@ impl Labeller {
         let intersector = match &mut self.intersector {
             Some(intersector) => intersector,
             none => {
-                let [a, b] = clouds;
-                // Later frames may have some more points.
-                let room = clouds.each_ref().map(|cloud| match self.is_sequence {
-                    true => most_points(cloud.positions.len()),
-                    false => 0,
+                // Later frames may have some more points, unless they show the same ones.
+                let room = [0, 1].map(|side| match (self.is_sequence, &self.inputs[side]) {
+                    (true, Input::Files(_)) => most_points(clouds[side].positions.len()),
+                    _ => 0,
                 });
                 none.insert(Intersector::with_room(
                     &self.device,
-                    [a, b],
+                    clouds,
                     room,
                     self.grid,
                     self.method,
                 )?)
             }
         };
-        let upload_ms = begin.elapsed().as_secs_f64() * 1e3;
+        let upload_ms = milliseconds(begin);
         // The first frame touches fresh memory; the second one is timed.
         for _ in 0..if fits { 1 } else { 2 } {
             intersector.frame(of_a, of_b)?;
         }
         Ok((upload_ms, intersector.timings()?, intersector.summary()?))
     }
-    /// Shows the next of the steps of a frame.
-    fn step(&self, message: &'static str) {
-        self.progress.inc(1);
-        self.progress.set_message(message);
-    }
+}
+/// Shows the next of the steps of a frame.
+fn step(progress: &ProgressBar, message: &'static str) {
+    progress.inc(1);
+    progress.set_message(message);
+}
+fn milliseconds(since: Instant) -> f64 {
+    since.elapsed().as_secs_f64() * 1e3
+}
+/// Returns the notes on both clouds, and what questions the answer.
+fn remarks_on(
+    prepared: &[Prepared; 2],
+    names: &[String; 2],
+    summary: &Summary,
+) -> (Vec<String>, Vec<String>) {
+    let of_files = prepared.iter().flat_map(|prepared| prepared.of_file.iter().cloned());
+    let units = load::note_on_units(prepared.each_ref().map(|prepared| &prepared.unit));
+    let changes = prepared.iter().flat_map(|prepared| prepared.of_surface.changes.iter().cloned());
+    let notes = of_files.chain(units).chain(changes).chain(remarks(names, summary)).collect();
+    let doubts = prepared.iter().flat_map(|prepared| prepared.of_surface.doubts.iter().cloned());
+    (notes, doubts.collect())
 }
 /// Returns the number of points that later frames may have without new buffers.
-fn most_points(points: usize) -> usize {
+pub(crate) fn most_points(points: usize) -> usize {
     (points + points / 4).min(MAX_POINTS.max(points))
 }
 
-/// Rejects outputs that overwrite an input or one another, and files that cannot be written.
-fn check_files(global: &Global, frames: &[Args]) -> Outcome {
-    let of_frame = |args: &Args| Side::BOTH.map(|side| labels_file(&args.out, side));
+/// Rejects outputs that overwrite an input, one of the `others` that belong to it, or one another,
+/// and files that cannot be written.
+fn check_files(global: &Global, frames: &[Frame], others: &[PathBuf]) -> Outcome {
+    let of_frame = |Frame { args, .. }: &Frame| Side::BOTH.map(|side| labels_file(&args.out, side));
     let labels = frames.iter().map(of_frame).collect::<Vec<[PathBuf; 2]>>();
-    let mut files = Files::default();
-    for (args, [of_a, of_b]) in frames.iter().zip(&labels) {
+    let mut files =
+        others.iter().fold(Files::default(), |files, other| files.reads("the buffer", other));
+    for (Frame { args, .. }, [of_a, of_b]) in frames.iter().zip(&labels) {
         files = files
             .reads("A", &args.clouds.a)
             .reads("B", &args.clouds.b)
@@ -268,7 +318,7 @@ fn check_files(global: &Global, frames: &[Args]) -> Outcome {
     }
     files.writes_json(global.json.as_deref()).check_apart()?;
     json_file(global).map_or(Ok(()), output::check_writable)?;
-    for (args, labels) in frames.iter().zip(&labels) {
+    for (Frame { args, .. }, labels) in frames.iter().zip(&labels) {
         let named = [Some(&args.out), args.out_mesh.as_ref(), args.out_cloud.as_ref()];
         let mut all = named.into_iter().flatten().chain(labels);
         all.try_for_each(|file| output::check_writable(file))?;
@@ -276,7 +326,7 @@ fn check_files(global: &Global, frames: &[Args]) -> Outcome {
     Ok(())
 }
 
-/// Returns the solids if both surfaces are closed or a mesh is wanted.
+/// Returns the solids if volumes are wanted and both surfaces are closed, or if a mesh is wanted.
 fn solids_if_any(
     intersector: &mut Intersector,
     summary: &Summary,
@@ -284,7 +334,7 @@ fn solids_if_any(
 ) -> Result<Option<Solids>, IntersectError> {
     let closed =
         Side::BOTH.iter().all(|&side| summary.side(side).measures.is_some_and(|m| !m.open));
-    match closed || args.out_mesh.is_some() {
+    match args.wants_volumes() && closed || args.out_mesh.is_some() {
         true => intersector.solids().map(Some),
         false => Ok(None),
     }
@@ -302,12 +352,19 @@ fn write_boolean(
     let mut boolean = args.boolean.map(|name| Written {
         operation: operation(name),
         triangles: None,
+        mesh_ms: None,
         points: None,
     });
     if let (Some(file), Some(name), Some(solids)) = (&args.out_mesh, args.boolean, solids) {
-        let made = solids.mesh(name.boolean());
-        output::write_file(file, &files::mesh_ply(&made.mesh, coordinates))?;
+        let begin = Instant::now();
+        let made = match args.mesh {
+            Some(MeshName::Voxels) => solids.mesh(name.boolean()),
+            Some(MeshName::Smooth) | None => solids.smooth_mesh(name.boolean()),
+        };
+        let mesh_ms = milliseconds(begin);
+        output::write_file(file, &files::mesh_ply(&made, coordinates))?;
         if let Some(boolean) = &mut boolean {
+            boolean.mesh_ms = Some(mesh_ms);
             boolean.triangles = Some(made.mesh.triangles.len());
         }
     }
@@ -322,13 +379,10 @@ fn write_boolean(
     }
     Ok(boolean)
 }
-fn volumes(solids: &Solids) -> Volumes {
-    Volumes {
-        union: solids.volume(Boolean::Union),
-        intersection: solids.volume(Boolean::Intersection),
-        difference: solids.volume(Boolean::Difference),
-        reverse_difference: solids.volume(Boolean::ReverseDifference),
-    }
+/// Returns the volumes of the Booleans and the estimates of their errors.
+fn volumes(solids: &Solids) -> [Volumes; 2] {
+    let found = solids.volumes();
+    [found.map(|of| of.volume), found.map(|of| of.error)].map(Volumes::new)
 }
 
 /// Returns the file of `--json`, unless that is standard output.
@@ -382,11 +436,16 @@ pub(crate) fn failure(error: IntersectError, names: &[String; 2]) -> Failure {
     }
 }
 
-/// Returns a progress bar on standard error, drawn only if that is a terminal.
-fn progress_bar(frames: usize) -> ProgressBar {
-    let bar = ProgressBar::new(3 * frames as u64);
-    if let Ok(style) = ProgressStyle::with_template("{bar:30} {msg}") {
+/// Returns a progress bar on standard error, drawn only if that is a terminal. It moves on while a
+/// long step takes its time.
+fn progress_bar(args: &Args, frames: usize) -> ProgressBar {
+    let steps = 3 + u64::from(args.wants_volumes()) + u64::from(args.out_mesh.is_some());
+    let bar = ProgressBar::new(steps * frames as u64);
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {bar:30} {msg} {elapsed}") {
         bar.set_style(style);
+    }
+    if !bar.is_hidden() {
+        bar.enable_steady_tick(Duration::from_millis(100));
     }
     bar
 }

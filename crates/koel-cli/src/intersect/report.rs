@@ -17,8 +17,10 @@ pub(super) struct Report {
     timings_ms: TimingsMs,
     device: String,
     method: &'static str,
-    /// In cubic units of the input; null if a volume is unknown.
+    /// In cubic units of the input; null if not asked for, or if a surface is open.
     volumes: Option<Volumes>,
+    /// Estimates of how far the volumes may be off, in the same units.
+    volume_errors: Option<Volumes>,
     boolean: Option<Written>,
     notes: Vec<String>,
     /// What questions the answer.
@@ -29,6 +31,9 @@ struct Cloud {
     labels_file: String,
     counts: Counts,
     file: String,
+    /// Time in the animation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seconds: Option<f64>,
     points: usize,
     dropped: usize,
     closedness: Option<f64>,
@@ -71,8 +76,11 @@ struct TimingsMs {
     seed: f64,
     fill: f64,
     total: f64,
+    /// After the frame, and not part of the total; null if there are none.
+    volumes: Option<f64>,
+    mesh: Option<f64>,
 }
-/// Volumes of the Booleans.
+/// A volume of each Boolean.
 #[derive(Clone, Copy, Serialize)]
 pub(super) struct Volumes {
     /// In A or B.
@@ -84,6 +92,12 @@ pub(super) struct Volumes {
     /// In B, not in A.
     pub reverse_difference: f64,
 }
+impl Volumes {
+    /// Takes the volumes in the order of [`Boolean::ALL`](koel_spatial::intersect::Boolean::ALL).
+    pub(super) fn new([union, intersection, difference, reverse_difference]: [f64; 4]) -> Volumes {
+        Volumes { union, intersection, difference, reverse_difference }
+    }
+}
 /// What was written for a Boolean.
 #[derive(Serialize)]
 pub(super) struct Written {
@@ -91,6 +105,9 @@ pub(super) struct Written {
     pub operation: &'static str,
     /// Triangles of the mesh.
     pub triangles: Option<usize>,
+    /// Milliseconds to make the mesh, after the volumes.
+    #[serde(skip)]
+    pub mesh_ms: Option<f64>,
     /// Points of the cloud.
     pub points: Option<usize>,
 }
@@ -102,6 +119,8 @@ pub(super) struct Found<'a> {
     pub summary: Summary,
     /// Names of A and B.
     pub files: [String; 2],
+    /// Times in the animations of A and B.
+    pub seconds: [Option<f64>; 2],
     /// Points that the readers of A and B dropped.
     pub dropped: [usize; 2],
     /// Poses of A and B, in the files' coordinates.
@@ -110,9 +129,11 @@ pub(super) struct Found<'a> {
     pub labels_files: [String; 2],
     pub timings: Timings,
     pub upload_ms: f64,
+    pub volumes_ms: Option<f64>,
     pub device: String,
     pub method: &'static str,
-    pub volumes: Option<Volumes>,
+    /// Volumes and estimates of their errors.
+    pub volumes: Option<[Volumes; 2]>,
     pub boolean: Option<Written>,
     pub notes: Vec<String>,
     pub doubts: Vec<String>,
@@ -127,8 +148,14 @@ impl Report {
             grid: grid.resolution(),
             origin: std::array::from_fn(|a| grid.origin()[a] + found.origin[a]),
             voxel_size: grid.voxel_size(),
-            a: cloud(&summary.a, file_a, dropped[0], labels_a, pose_a),
-            b: cloud(&summary.b, file_b, dropped[1], labels_b, pose_b),
+            a: Cloud {
+                seconds: found.seconds[0],
+                ..cloud(&summary.a, file_a, dropped[0], labels_a, pose_a)
+            },
+            b: Cloud {
+                seconds: found.seconds[1],
+                ..cloud(&summary.b, file_b, dropped[1], labels_b, pose_b)
+            },
             timings_ms: TimingsMs {
                 upload: upload_ms,
                 voxelize: t.voxelize,
@@ -137,10 +164,13 @@ impl Report {
                 seed: t.seed,
                 fill: t.fill,
                 total: upload_ms + t.total(),
+                volumes: found.volumes_ms,
+                mesh: found.boolean.as_ref().and_then(|written| written.mesh_ms),
             },
             device: found.device,
             method: found.method,
-            volumes: found.volumes,
+            volumes: found.volumes.map(|[volumes, _]| volumes),
+            volume_errors: found.volumes.map(|[_, errors]| errors),
             boolean: found.boolean,
             notes: found.notes,
             doubts: found.doubts,
@@ -165,8 +195,8 @@ impl Report {
             line += &format!(" {name} {} met, {} in, {} out", c.intersection, c.inside, c.outside);
             line += &if c.unknown > 0 { format!(", {} unknown;", c.unknown) } else { ";".into() };
         }
-        if let Some(v) = &self.volumes {
-            line += &format!(" both {:.6};", v.intersection);
+        if let (Some(v), Some(e)) = (&self.volumes, &self.volume_errors) {
+            line += &format!(" both {:.6} ± {:.6};", v.intersection, e.intersection);
         }
         line += &format!(" {:.2} ms", self.timings_ms.total - self.timings_ms.upload);
         if self.has_doubts() {
@@ -198,11 +228,21 @@ impl Report {
                     &format!("{name}: turned by {degrees:.3} degrees, moved by {x}, {y}, {z}\n");
             }
         }
-        if let Some(v) = &self.volumes {
+        if let (Some(v), Some(e)) = (&self.volumes, &self.volume_errors) {
             text += &format!(
-                "volumes: union {:.6}, intersection {:.6}, A - B {:.6}, B - A {:.6}\n",
-                v.union, v.intersection, v.difference, v.reverse_difference
+                "volumes: union {:.6} ± {:.6}, intersection {:.6} ± {:.6}, A - B {:.6} ± {:.6}, \
+                 B - A {:.6} ± {:.6}\n",
+                v.union,
+                e.union,
+                v.intersection,
+                e.intersection,
+                v.difference,
+                e.difference,
+                v.reverse_difference,
+                e.reverse_difference
             );
+        } else if self.a.open == Some(false) && self.b.open == Some(false) {
+            text += "volumes: with --volumes\n";
         }
         let t = &self.timings_ms;
         text += &format!(
@@ -216,6 +256,9 @@ impl Report {
             t.fill,
             t.upload
         );
+        for (what, ms) in [("volumes", t.volumes), ("mesh", t.mesh)] {
+            text += &ms.map_or(String::new(), |ms| format!("{what}: {ms:.0} ms\n"));
+        }
         self.notes.iter().for_each(|note| text += &format!("{note}\n"));
         self.doubts.iter().for_each(|doubt| text += &format!("doubtful: {doubt}\n"));
         text
@@ -236,6 +279,7 @@ fn cloud(
         labels_file,
         counts: Counts { unknown, intersection, inside, outside },
         file,
+        seconds: None,
         points: s.points,
         dropped: dropped_by_reader + s.dropped,
         closedness: s.measures.map(|m| m.closedness),

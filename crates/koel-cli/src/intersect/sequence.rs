@@ -1,32 +1,45 @@
 //! Sequences: the frames that A and B stand for, each with outputs of its own.
 use super::args::Args;
-use super::load::{self, Loaded};
+use super::input::{self, Input, Moment};
+use super::load::Loaded;
 use super::pose;
 use super::space::Space;
 use crate::failure::{Failure, Outcome};
-use crate::frames::{Frames, Pattern, SCANS, numbered};
+use crate::frames::{Pattern, numbered};
 use koel_spatial::Bounds;
 use koel_spatial::intersect::Pose;
 use std::path::PathBuf;
 
-/// Returns the arguments of each frame: files instead of folders and patterns, and a pose instead
-/// of a file of poses.
+/// A frame: its arguments, with a pose instead of a file of poses, and what it shows of A and B.
+pub(super) struct Frame {
+    pub args: Args,
+    pub moments: [Moment; 2],
+}
+
+/// Returns the frames. Without sequences of A and B, the number of poses decides; a single frame
+/// has no number.
 ///
 /// Errors: A, B and files of poses have different numbers of frames; an output has no pattern.
-pub(super) fn frames(args: &Args) -> Outcome<Vec<Args>> {
+pub(super) fn frames(args: &Args, inputs: &[Input; 2]) -> Outcome<Vec<Frame>> {
     let poses = [&args.poses_a, &args.poses_b].map(|file| file.as_deref().map(pose::read));
     let [of_a, of_b] = poses.map(Option::transpose);
     let poses = [of_a?, of_b?];
-    let files = files(args, &poses)?;
+    let numbers = match input::numbers(inputs, &args.clouds)? {
+        Some(numbers) => numbers.into_iter().map(Some).collect(),
+        None => match poses.iter().flatten().map(Vec::len).max() {
+            None | Some(1) => vec![None],
+            Some(n) => (0..n as u64).map(Some).collect::<Vec<Option<u64>>>(),
+        },
+    };
     for (file, poses) in [&args.poses_a, &args.poses_b].into_iter().zip(&poses) {
         if let (Some(file), Some(poses)) = (file, poses)
-            && poses.len() != files.len()
+            && poses.len() != numbers.len()
         {
             return Err(Failure::Usage(format!(
                 "{} has {} poses for {} frames: expected as many",
                 file.display(),
                 poses.len(),
-                files.len()
+                numbers.len()
             )));
         }
     }
@@ -35,7 +48,7 @@ pub(super) fn frames(args: &Args) -> Outcome<Vec<Args>> {
         ("--out-mesh", "ply", args.out_mesh.as_ref()),
         ("--out-cloud", "ply", args.out_cloud.as_ref()),
     ];
-    let is_sequence = files.iter().any(|(number, _)| number.is_some());
+    let is_sequence = numbers.iter().any(Option::is_some);
     for (option, extension, file) in outputs {
         if is_sequence && file.is_some_and(|file| Pattern::of(file).is_none()) {
             return Err(Failure::Usage(format!(
@@ -43,51 +56,19 @@ pub(super) fn frames(args: &Args) -> Outcome<Vec<Args>> {
             )));
         }
     }
-    let frame = |(i, (number, [a, b])): (usize, (Option<u64>, [PathBuf; 2]))| {
+    let frame = |(i, number): (usize, Option<u64>)| {
         let of = |file: &Option<PathBuf>| file.as_deref().map(|f| numbered(f, number));
         let [pose_a, pose_b] = poses.each_ref().map(|poses| poses.as_ref().map(|poses| poses[i]));
-        let mut frame = args.clone();
-        (frame.clouds.a, frame.clouds.b) = (a, b);
-        frame.out = numbered(&args.out, number);
-        (frame.out_mesh, frame.out_cloud) = (of(&args.out_mesh), of(&args.out_cloud));
-        (frame.pose_a, frame.pose_b) = (pose_a.or(args.pose_a), pose_b.or(args.pose_b));
-        frame
+        let moments = inputs.each_ref().map(|input| input.moment(i));
+        let mut args = args.clone();
+        let [a, b] = moments.each_ref().map(|moment| moment.path.clone());
+        (args.clouds.a, args.clouds.b) = (a, b);
+        args.out = numbered(&args.out, number);
+        (args.out_mesh, args.out_cloud) = (of(&args.out_mesh), of(&args.out_cloud));
+        (args.pose_a, args.pose_b) = (pose_a.or(args.pose_a), pose_b.or(args.pose_b));
+        Frame { args, moments }
     };
-    Ok(files.into_iter().enumerate().map(frame).collect())
-}
-
-/// Returns the files of each frame with its number. Without folders and patterns, the number of
-/// poses decides; a single frame has no number.
-fn files(args: &Args, poses: &[Option<Vec<Pose>>; 2]) -> Outcome<Vec<(Option<u64>, [PathBuf; 2])>> {
-    let sides = [&args.clouds.a, &args.clouds.b];
-    let found = [Frames::of(sides[0], &SCANS)?, Frames::of(sides[1], &SCANS)?];
-    let pairs: Vec<(u64, [PathBuf; 2])> = match found {
-        [Frames::One(a), Frames::One(b)] => {
-            return Ok(match poses.iter().flatten().map(Vec::len).max() {
-                None | Some(1) => vec![(None, [a, b])],
-                Some(n) => (0..n as u64).map(|i| (Some(i), [a.clone(), b.clone()])).collect(),
-            });
-        }
-        [Frames::Many(a), Frames::One(b)] => {
-            a.into_iter().map(|(number, a)| (number, [a, b.clone()])).collect()
-        }
-        [Frames::One(a), Frames::Many(b)] => {
-            b.into_iter().map(|(number, b)| (number, [a.clone(), b])).collect()
-        }
-        [Frames::Many(a), Frames::Many(b)] if a.len() == b.len() => {
-            a.into_iter().zip(b).map(|((number, a), (_, b))| (number, [a, b])).collect()
-        }
-        [Frames::Many(a), Frames::Many(b)] => {
-            return Err(Failure::Usage(format!(
-                "{} stands for {} frames but {} for {}: expected as many",
-                sides[0].display(),
-                a.len(),
-                sides[1].display(),
-                b.len()
-            )));
-        }
-    };
-    Ok(pairs.into_iter().map(|(number, pair)| (Some(number), pair)).collect())
+    Ok(numbers.into_iter().enumerate().map(frame).collect())
 }
 
 /// What all frames have in common.
@@ -98,28 +79,43 @@ pub(super) struct Common {
     pub read_origin: [f64; 3],
     /// What positions in their poses are relative to.
     pub origin: [f64; 3],
-    /// The only frame, if there is one.
-    pub only: Option<[Loaded; 2]>,
+    /// Clouds that are the same in all frames.
+    pub still: [Option<Loaded>; 2],
+    /// Other files that were read: an output must not replace one.
+    pub other_files: Vec<PathBuf>,
 }
 impl Common {
-    /// Reads all files. Keeps those of a single frame; frames of a sequence are read again.
-    pub(super) fn of(frames: &[Args]) -> Outcome<Common> {
-        let mut loaded = load::read_both(&frames[0].clouds, None)?;
+    /// Reads all frames. Keeps clouds that all frames share; others are read again.
+    pub(super) fn of(frames: &[Frame], inputs: &mut [Input; 2]) -> Outcome<Common> {
+        let mut loaded = input::load_both(inputs, 0)?;
         let read_origin = loaded[0].origin();
-        let mut space = Space::around(&loaded, frames[0].poses(), read_origin);
-        for pair in frames.windows(2) {
-            let [before, now] = [&pair[0].clouds, &pair[1].clouds];
-            let paths = [(&before.a, &now.a), (&before.b, &now.b)];
-            for (loaded, (before, now)) in loaded.iter_mut().zip(paths) {
-                if before != now {
-                    *loaded = load::read_one(now, read_origin)?;
+        let mut other_files: Vec<PathBuf> = vec![];
+        let mut space = Space::around(&loaded, frames[0].args.poses(), read_origin);
+        for (i, frame) in frames.iter().enumerate() {
+            for (side, input) in inputs.iter_mut().enumerate() {
+                let moment = &frame.moments[side];
+                if i > 0 && *moment == frames[i - 1].moments[side] {
+                    continue;
+                }
+                if i > 0 {
+                    loaded[side] = input.load(i, Some(read_origin))?;
+                }
+                input.measure(&loaded[side])?;
+                for file in loaded[side].other_files() {
+                    if !other_files.contains(file) {
+                        other_files.push(file.clone());
+                    }
                 }
             }
-            space = space.union(Space::around(&loaded, pair[1].poses(), read_origin));
+            space = space.union(Space::around(&loaded, frame.args.poses(), read_origin));
         }
-        let moves = frames.iter().any(|frame| frame.poses() != [Pose::IDENTITY; 2]);
+        let moves = frames.iter().any(|frame| frame.args.poses() != [Pose::IDENTITY; 2]);
         let origin = if moves { space.origin(read_origin) } else { read_origin };
         let bounds = space.bounds(read_origin, origin)?;
-        Ok(Common { bounds, read_origin, origin, only: (frames.len() == 1).then_some(loaded) })
+        let [a, b] = loaded;
+        let is_still =
+            |side: usize| frames.iter().all(|f| f.moments[side] == frames[0].moments[side]);
+        let still = [is_still(0).then_some(a), is_still(1).then_some(b)];
+        Ok(Common { bounds, read_origin, origin, still, other_files })
     }
 }

@@ -1,5 +1,7 @@
 //! Options of `koel match` and `koel models`.
 use crate::failure::{Failure, Outcome};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 use koel_vision::Freedom;
 use koel_vision::paper::{BasisRules, Features, Lookup, PaperOptions, Partition, Weights};
 use std::path::{Path, PathBuf};
@@ -47,7 +49,7 @@ pub(crate) struct MatchArgs {
     #[arg(long, value_name = "FILE.png")]
     pub votes: Option<PathBuf>,
     #[command(flatten)]
-    paper: PaperArgs,
+    paper: Given<PaperArgs>,
 }
 
 /// Matching method.
@@ -84,10 +86,10 @@ pub(crate) enum Wanted<'a> {
 impl MatchArgs {
     /// Returns what to search for, and where.
     pub(crate) fn sides(&self) -> Outcome<(Wanted<'_>, &Path)> {
-        if let (Method::Default, Some(option)) = (self.method, self.paper.first_given()) {
-            return Err(Failure::Usage(format!("{option}: only for --method paper")));
+        if let (Method::Default, Some(option)) = (self.method, &self.paper.first) {
+            return Err(Failure::Usage(format!("--{option}: only for --method paper")));
         }
-        if self.models.is_some() && self.paper.features == Some(Features::Corners) {
+        if self.models.is_some() && self.paper.args.features == Some(Features::Corners) {
             let why = "--features corners: a file of models holds only edges";
             return Err(Failure::Usage(why.into()));
         }
@@ -109,7 +111,7 @@ impl MatchArgs {
             Allowed::Only(freedom) => freedom,
             Allowed::Auto => Freedom::Similarity,
         };
-        let options = || self.paper.options().with_freedom(freedom).with_seed(seed);
+        let options = || self.paper.args.options().with_freedom(freedom).with_seed(seed);
         (self.method == Method::Paper).then(options)
     }
     /// Returns the limit on transformations. `None`: as general as the data support.
@@ -118,6 +120,36 @@ impl MatchArgs {
             Allowed::Only(freedom) if freedom != Freedom::Affine => Some(freedom),
             _ => None,
         }
+    }
+}
+
+/// Arguments, and the first of their options that was given on the command line.
+struct Given<T> {
+    args: T,
+    /// Its name without dashes.
+    first: Option<String>,
+}
+impl<T: Args> FromArgMatches for Given<T> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Given<T>, clap::Error> {
+        let options = T::augment_args(Command::default());
+        let is_given = |option: &&Arg| {
+            matches.value_source(option.get_id().as_str()) == Some(ValueSource::CommandLine)
+        };
+        let first = options.get_arguments().find(is_given).and_then(Arg::get_long);
+        let first = first.map(str::to_owned);
+        Ok(Given { args: T::from_arg_matches(matches)?, first })
+    }
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Given::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+impl<T: Args> Args for Given<T> {
+    fn augment_args(command: Command) -> Command {
+        T::augment_args(command)
+    }
+    fn augment_args_for_update(command: Command) -> Command {
+        T::augment_args_for_update(command)
     }
 }
 
@@ -162,7 +194,8 @@ struct PaperArgs {
     /// Cells: uniform, transfer (rehashed to equal numbers) or elastic (learnt)
     #[arg(long, value_name = "KIND")]
     partition: Option<Partition>,
-    /// Lookup: hash, two-level (the hash table of 2009) or search (binary search)
+    /// Lookup: hash, two-level (the hash table of 2009), search (binary search), or, on the CPU
+    /// whatever the device, kd-tree or brute (comparison with every entry, which takes minutes)
     #[arg(long, value_name = "KIND")]
     lookup: Option<Lookup>,
     /// Name bases in the table by their points, so that each vote looks its number up
@@ -223,34 +256,6 @@ fn positive(text: &str) -> Result<f32, String> {
 }
 
 impl PaperArgs {
-    /// Returns the name of the first option that is given.
-    fn first_given(&self) -> Option<&'static str> {
-        let given = [
-            ("--published", self.published),
-            ("--features", self.features.is_some()),
-            ("--sizes", !self.sizes.is_empty()),
-            ("--points", self.points.is_some()),
-            ("--apart", self.apart.is_some()),
-            ("--bases", self.bases.is_some()),
-            ("--chance", self.chance.is_some()),
-            ("--lengths", self.lengths.is_some()),
-            ("--thinnest", self.thinnest.is_some()),
-            ("--reach", self.reach.is_some()),
-            ("--cell", self.cell.is_some()),
-            ("--partition", self.partition.is_some()),
-            ("--lookup", self.lookup.is_some()),
-            ("--two-way-index", self.two_way_index),
-            ("--neighbour-entries", self.neighbour_entries),
-            ("--neighbour-votes", self.neighbour_votes),
-            ("--weights", !self.weights.is_empty()),
-            ("--threshold", self.threshold),
-            ("--no-outlines", self.no_outlines),
-            ("--candidates", self.candidates.is_some()),
-            ("--inlier", self.inlier.is_some()),
-            ("--false-alarm", self.false_alarm.is_some()),
-        ];
-        given.into_iter().find(|(_, given)| *given).map(|(option, _)| option)
-    }
     fn options(&self) -> PaperOptions {
         let start =
             if self.published { PaperOptions::published() } else { PaperOptions::default() };
@@ -325,4 +330,42 @@ pub(crate) enum Change {
         #[arg(required = true)]
         names: Vec<String>,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        paper: Given<PaperArgs>,
+    }
+
+    /// Every option of the published method is noticed, alone and before others.
+    #[test]
+    fn the_first_option_given_is_known() {
+        let first = |words: &[&str]| {
+            let line = Line::try_parse_from(std::iter::once("match").chain(words.iter().copied()));
+            line.ok().map(|line| line.paper.first)
+        };
+        assert_eq!(first(&[]), Some(None));
+        let options = PaperArgs::augment_args(Command::default());
+        let mut count = 0;
+        for option in options.get_arguments().filter_map(Arg::get_long) {
+            let given = format!("--{option}");
+            let values = ["", "1:2", "0.5", "3", "edges", "hash", "uniform", "length"];
+            let lines = values.map(|value| match value {
+                "" => vec![given.as_str()],
+                _ => vec![given.as_str(), value],
+            });
+            let noticed = lines.iter().find_map(|line| first(line));
+            assert_eq!(noticed, Some(Some(option.to_owned())));
+            count += 1;
+        }
+        assert!(count > 20, "{count} options");
+        let several = ["--threshold", "--cell", "0.1"];
+        assert_eq!(first(&several), Some(Some("cell".into())));
+    }
 }

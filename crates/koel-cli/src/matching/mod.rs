@@ -1,20 +1,18 @@
 //! `koel match` and `koel models`: find images in images.
 mod args;
 mod draw;
+mod finder;
 mod report;
 
 use crate::apart::Files;
 use crate::failure::{Failure, Outcome};
 use crate::frames::{Frames, IMAGES, Pattern, numbered};
-use crate::{Global, device, output};
-use args::{Change, Wanted};
+use crate::{Global, output};
+use args::{Change, Method, Wanted};
 pub(crate) use args::{MatchArgs, ModelsArgs};
+use finder::{Finder, Outcomes, Sought};
 use indicatif::{ProgressBar, ProgressStyle};
-use koel::Stream;
-use koel_vision::paper::{PaperOptions, match_images, match_model};
-use koel_vision::{
-    Doubt, Found, Grey, JointTable, Matcher, Model, Models, Options, Picture, Scene,
-};
+use koel_vision::{Doubt, Found, Model, Models, Picture};
 use report::{Match, Report, Timings, matrix};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -28,24 +26,25 @@ pub(crate) fn run_match(global: &Global, args: MatchArgs) -> Outcome {
     if let Some(file) = json_file {
         output::check_writable(file)?;
     }
-    let mut only = None;
-    let models = match wanted {
-        Wanted::Models(db) => Models::load(db).map_err(Failure::input)?,
+    let sought = match wanted {
+        Wanted::Models(db) => Sought::Models(Models::load(db).map_err(Failure::input)?),
         Wanted::Model(path) => {
-            let picture = koel_vision::read(path).map_err(Failure::input)?;
-            let mut models = Models::default();
-            match Model::of(&picture.grey) {
-                Ok(model) => {
-                    models.add(path.display().to_string(), model).map_err(Failure::input)?
-                }
-                // Nothing can be found; report that for each scene.
-                Err(e) => return without_model(global, path, &frames, &e.to_string()),
+            let (name, image) = (path.display().to_string(), read(path)?.grey);
+            match args.method {
+                Method::Paper => Sought::Image { name, image },
+                Method::Default => match Model::of(&image) {
+                    Ok(model) => {
+                        let mut models = Models::default();
+                        models.add(name, model).map_err(Failure::input)?;
+                        Sought::Models(models)
+                    }
+                    // Nothing can be found; report that for each scene.
+                    Err(e) => return without_model(global, path, &frames, &e.to_string()),
+                },
             }
-            only = Some(picture.grey);
-            models
         }
     };
-    let search = Search::new(global, &args, models, only)?;
+    let search = Search { finder: Finder::new(global, &args, sought)?, args: &args };
     let printer = Printer::new(global, json_file, matches!(frames, Frames::Many(_)));
     search.all(frames, printer)
 }
@@ -95,7 +94,7 @@ fn without_model(global: &Global, model: &Path, frames: &Frames, reason: &str) -
     let mut printer = Printer::new(global, json_file, matches!(frames, Frames::Many(_)));
     let paths = match frames {
         Frames::One(path) => {
-            koel_vision::read(path).map_err(Failure::input)?;
+            read(path)?;
             vec![path]
         }
         Frames::Many(frames) => frames.iter().map(|(_, path)| path).collect(),
@@ -108,44 +107,22 @@ fn without_model(global: &Global, model: &Path, frames: &Frames, reason: &str) -
     printer.finish()
 }
 
+fn read(path: &Path) -> Outcome<Picture> {
+    koel_vision::read(path).map_err(Failure::input)
+}
+
 struct Search<'a> {
-    matcher: Matcher,
-    /// All models, in order.
-    table: JointTable,
-    /// Options of the published method, if it is used instead.
-    paper: Option<PaperOptions>,
-    /// Image of the only model.
-    only: Option<Grey>,
-    stream: Stream,
-    models: Models,
+    finder: Finder,
     args: &'a MatchArgs,
 }
-impl<'a> Search<'a> {
-    /// Opens the device and prepares the models there. `only` is the image of the only model.
-    fn new(
-        global: &Global,
-        args: &'a MatchArgs,
-        models: Models,
-        only: Option<Grey>,
-    ) -> Outcome<Search<'a>> {
-        let opened = device::open(global.device, global.threads)?;
-        let options = if args.quick { Options::quick() } else { Options::default() };
-        let options = options.with_seed(global.seed).with_freedom(args.freedom());
-        let paper = args.paper(global.seed);
-        let stream = opened.device.stream()?;
-        let matcher = Matcher::new(&opened.device, options)?;
-        let of_default =
-            if paper.is_none() { models.iter().map(|(_, model)| model).collect() } else { vec![] };
-        let table = matcher.table(of_default)?;
-        Ok(Search { matcher, table, paper, only, stream, models, args })
-    }
+impl Search<'_> {
     /// Searches every scene for all models and prints the results. In a sequence, a frame that
     /// cannot be read is reported as not found.
     fn all(&self, frames: Frames, mut printer: Printer<'_>) -> Outcome {
         match frames {
             Frames::One(path) => {
                 let begin = Instant::now();
-                let picture = koel_vision::read(&path).map_err(Failure::input)?;
+                let picture = read(&path)?;
                 let report = self.scene(&path, &picture, None, begin)?;
                 printer.print(&report)?;
             }
@@ -172,8 +149,10 @@ impl<'a> Search<'a> {
     }
     /// Returns the name of the model, if there is only one.
     fn only_name(&self) -> Option<String> {
-        let mut names = self.models.iter().map(|(name, _)| name.to_owned());
-        names.next().filter(|_| names.next().is_none())
+        match self.finder.sought.models().as_slice() {
+            [(name, _)] => Some((*name).to_owned()),
+            _ => None,
+        }
     }
     /// Searches one image for all models, and draws the pictures that are wanted.
     fn scene(
@@ -184,15 +163,14 @@ impl<'a> Search<'a> {
         begin: Instant,
     ) -> Outcome<Report> {
         let read = begin.elapsed();
-        let scene = self.matcher.scene(&picture.grey)?;
-        let features = begin.elapsed();
-        let results = self.collect(self.outcomes(picture, &scene)?);
+        let Outcomes { of_models, features, is_blank } = self.finder.search(&picture.grey)?;
+        let results = self.collect(of_models);
         let total = begin.elapsed();
-        let mut report = self.report(path.display().to_string(), &scene, &results);
+        let mut report = self.report(path.display().to_string(), is_blank, &results);
         let ms = |seconds: f64| 1e3 * seconds;
         report.timings_ms = Timings {
             read: ms(read.as_secs_f64()),
-            features: ms((features - read).as_secs_f64()),
+            features: ms(features),
             vote: ms(results.seconds[0]),
             refine: ms(results.seconds[1]),
             verdict: ms(results.seconds[2]),
@@ -200,27 +178,6 @@ impl<'a> Search<'a> {
         };
         self.draw(picture, number, &results)?;
         Ok(report)
-    }
-    /// Returns the outcome for every model, in order.
-    fn outcomes(
-        &self,
-        picture: &Picture,
-        scene: &Scene,
-    ) -> koel::Result<Vec<koel_vision::Outcome>> {
-        let Some(options) = &self.paper else {
-            // A single model is also searched for at scales beyond those of the table.
-            let mut models = self.models.iter();
-            if let (Some((_, model)), None) = (models.next(), models.next()) {
-                return Ok(vec![self.matcher.find(model, scene)?]);
-            }
-            let outcomes = self.matcher.find_all(&self.table, scene)?;
-            return Ok(outcomes.into_iter().map(|(_, outcome)| outcome).collect());
-        };
-        if let Some(model) = &self.only {
-            return Ok(vec![match_images(&self.stream, model, &picture.grey, options)?]);
-        }
-        let one = |(_, model)| match_model(&self.stream, model, &picture.grey, options);
-        self.models.iter().map(one).collect()
     }
     /// Merges the outcomes of all models.
     fn collect(&self, outcomes: Vec<koel_vision::Outcome>) -> Results<'_> {
@@ -231,28 +188,28 @@ impl<'a> Search<'a> {
             doubt: None,
             seconds: [0.0; 3],
         };
-        for ((name, model), mut outcome) in self.models.iter().zip(outcomes) {
+        for ((name, size), mut outcome) in self.finder.sought.models().into_iter().zip(outcomes) {
             results.seconds.iter_mut().zip(outcome.seconds).for_each(|(all, s)| *all += s);
             if outcome.evidence > results.evidence {
                 (results.evidence, results.doubt) = (outcome.evidence, outcome.doubt);
             }
             results.hypotheses.append(&mut outcome.hypotheses);
             if let Some(found) = outcome.found.clone() {
-                results.found.push(FoundModel { name, model, outcome, found });
+                results.found.push(FoundModel { name, size, outcome, found });
             }
         }
         results.found.sort_by(|a, b| b.outcome.evidence.total_cmp(&a.outcome.evidence));
         results
     }
     /// Makes the report of one scene, without its timings.
-    fn report(&self, name: String, scene: &Scene, results: &Results<'_>) -> Report {
+    fn report(&self, name: String, is_blank: bool, results: &Results<'_>) -> Report {
         let evidence = results.evidence;
         let mut report = match results.found.first() {
             Some(best) => Report::found(name, best.name.into(), &best.outcome, &best.found),
             None => {
-                let reason = match scene.edges() == 0 {
+                let reason = match is_blank {
                     true => "the scene has no edges".into(),
-                    false if self.models.iter().len() == 0 => "there are no models".into(),
+                    false if self.finder.sought.models().is_empty() => "there are no models".into(),
                     false => match results.doubt {
                         Some(doubt) => format!("{doubt} ({evidence:.0} nats)"),
                         None => format!("not enough evidence for it ({evidence:.0} nats)"),
@@ -282,7 +239,7 @@ impl<'a> Search<'a> {
     /// Draws the pictures that are wanted.
     fn draw(&self, picture: &Picture, number: Option<u64>, results: &Results<'_>) -> Outcome {
         if let Some(path) = &self.args.overlay {
-            let best = results.found.first().map(|of| (&of.found, of.model.size()));
+            let best = results.found.first().map(|of| (&of.found, of.size));
             draw::write(&numbered(path, number), &draw::overlay(&picture.color, best))?;
         }
         if let Some(path) = &self.args.votes {
@@ -307,7 +264,8 @@ struct Results<'a> {
 }
 struct FoundModel<'a> {
     name: &'a str,
-    model: &'a Model,
+    /// Size of the model's image in pixels.
+    size: (usize, usize),
     outcome: koel_vision::Outcome,
     found: Found,
 }
@@ -371,7 +329,7 @@ pub(crate) fn run_models(global: &Global, args: ModelsArgs) -> Outcome {
             };
             output::check_writable(&db)?;
             for path in images {
-                let picture = koel_vision::read(&path).map_err(Failure::input)?;
+                let picture = read(&path)?;
                 let refused =
                     |e: &dyn std::fmt::Display| Failure::Usage(format!("{}: {e}", path.display()));
                 let model = Model::of(&picture.grey).map_err(|e| refused(&e))?;

@@ -134,14 +134,12 @@ impl Format {
             "u128" => Format::Raw(Width::U128),
             "npy" => Format::Npy,
             "csv" => Format::Csv,
-            "ply" | "obj" | "pcd" | "stl" | "las" | "laz" => Format::Scan,
+            "ply" | "obj" | "pcd" | "stl" | "las" | "laz" | "gltf" | "glb" => Format::Scan,
             _ => {
                 let expected = "expected a file named .u32, .u64, .u128, .npy or .csv, \
                                 or a point cloud or mesh";
-                return Err(in_file(
-                    file,
-                    format_args!("unknown format, {expected} (.ply, .obj, .pcd, .stl, .las, .laz)"),
-                ));
+                let scans = ".ply, .obj, .pcd, .stl, .las, .laz, .gltf, .glb";
+                return Err(in_file(file, format_args!("unknown format, {expected} ({scans})")));
             }
         })
     }

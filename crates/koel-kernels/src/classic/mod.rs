@@ -12,6 +12,7 @@ pub mod residues;
 pub mod set;
 pub mod single_level;
 pub mod sorted;
+pub mod stored_step;
 pub mod strided;
 pub mod two_kernel;
 pub mod two_level;

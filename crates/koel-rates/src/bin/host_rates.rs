@@ -16,8 +16,9 @@
 //! * `upload`, `download`, `copy_to_host`: plain memory to the device and back, into fresh memory
 //!   or into the same again;
 //! * `build`, `get`, `contains`: the methods of [`Map`] for slices. Each answer is compared;
+//! * `build_there`: a build from memory of the device, with a new builder;
 //! * `get_or_into`: the same lookup between memory of the device.
-use koel::{Device, DeviceKind, Map, Result, limits};
+use koel::{Device, DeviceKind, Map, MapBuilder, MapOptions, Result, limits};
 use koel_rates::{RUNS, decimals, print_provenance, row, size};
 use memmap2::MmapMut;
 use rayon::prelude::*;
@@ -93,6 +94,14 @@ fn rates(device: &Device, n: usize) -> Result<()> {
 
     let build = || Map::build(device, &keys, &values);
     show("build", 2 * bytes, median(build)?, limit(2 * bytes, 0));
+    let (keys_there, values_there) = (device.stage(&keys)?, device.stage(&values)?);
+    let build_there = || {
+        let mut builder = MapBuilder::new(device, MapOptions::default())?;
+        let map = builder.build(&stream, keys_there.view(), values_there.view())?;
+        map.len()?;
+        Ok(map)
+    };
+    show("build_there", 2 * bytes, median(build_there)?, None);
     let map = build()?;
     show("get", 3 * bytes, median(|| map.get(&keys))?, limit(bytes, bytes + n));
     let right = map.get(&keys)?.into_par_iter().zip(&values).all(|(got, &v)| got == Some(v));

@@ -53,13 +53,15 @@ mod index;
 mod pose;
 mod recorded;
 mod robust;
+mod solid;
 mod summary;
 mod surface;
 
-pub use boolean::{Boolean, BooleanMesh, LabelledPoints, Solids};
+pub use boolean::{Boolean, LabelledPoints};
 pub use error::IntersectError;
 pub use pose::Pose;
 pub use recorded::RecordedFrames;
+pub use solid::{BooleanMesh, Solids, Volume};
 pub use summary::{LabelCounts, Measures, Summary, Surface};
 
 use crate::grid::Grid;

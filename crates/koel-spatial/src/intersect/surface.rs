@@ -223,6 +223,11 @@ impl SurfaceSums {
     pub(super) fn surfaces(&self, s: &Stream, index: &CellIndex) -> Result<Surfaces> {
         Ok(Surfaces { index: index.arg(s)?, dipoles: self.dipoles.view().arg("dipoles", s)? })
     }
+    /// Copies the dipoles of some cells to the host.
+    pub(super) fn dipoles(&self, cells: std::ops::Range<usize>) -> Result<Vec<u32>> {
+        let words = dipoles::WORDS as usize;
+        self.dipoles.view().slice(words * cells.start..words * cells.end)?.download()
+    }
     /// Returns the bytes on the device.
     pub(super) fn bytes(&self) -> usize {
         let of_voxels = self.counts.bytes()

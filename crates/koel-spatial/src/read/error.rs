@@ -59,11 +59,11 @@ pub enum ParseErrorKind {
     #[error("cannot be read: {1}")]
     Io(io::ErrorKind, String),
     /// The file has no bytes.
-    #[error("is empty, expected a PLY, PCD, OBJ, STL, LAS or LAZ file")]
+    #[error("is empty, expected a PLY, PCD, OBJ, STL, LAS, LAZ or glTF file")]
     Empty,
     /// The content matches none of the formats.
     #[error(
-        "unknown format, starts with {found:?}; expected a PLY, PCD, STL, LAS or LAZ file, \
+        "unknown format, starts with {found:?}; expected a PLY, PCD, STL, LAS, LAZ or glTF file, \
          or an OBJ file named .obj"
     )]
     UnknownFormat {
@@ -238,6 +238,14 @@ pub enum ParseErrorKind {
         /// Number of bytes or points decompressed before the fault.
         index: u64,
         /// Description of the fault.
+        reason: String,
+    },
+    /// An element of a glTF document is missing, faulty or not supported.
+    #[error("{at}: {reason}")]
+    Gltf {
+        /// Place in the document, such as `meshes[0].primitives[1].indices`.
+        at: String,
+        /// Description with figures.
         reason: String,
     },
     /// The format is known, but koel was built without support for it.

@@ -1,19 +1,22 @@
-//! Strict readers for PLY, PCD, OBJ, STL, LAS and LAZ files.
+//! Strict readers for PLY, PCD, OBJ, STL, LAS, LAZ and glTF files.
 //!
 //! A reader accepts or rejects a file as a whole. A [`ReadError`] names the file, the line (text)
 //! or byte (binary), and the expected and found values. The only exception are points of a cloud
 //! that are not finite: they are dropped and counted. Content other than points and triangles is
 //! not kept, but [noted](ReadReport::notes). Files may be untrusted: no input makes a reader panic
 //! or hang, and memory stays within a multiple of the file's size (below 300 bytes per byte for
-//! compressed data, a few bytes otherwise), whatever counts the header claims.
+//! compressed data, a few bytes otherwise), whatever counts the header claims. Only the nodes of a
+//! glTF file can show a mesh many times, up to a limit ([`parse_gltf`]).
 //!
 //! The readers are written from scratch; crates for the formats (`ply-rs-bw`, `tobj`, `pcd-rs`,
-//! `stl_io`, `las`) serve as oracles in the tests. `tobj` splits and re-indexes vertices, `pcd-rs`
-//! allocates what a header claims, and none of them reports the faulty line, byte, vertex or face.
-//! Only the arithmetic decoder of LAZ is external: the crate `laz` is given one chunk at a time,
-//! after the sizes in the chunk have been checked against the file.
+//! `stl_io`, `las`, `gltf`) serve as oracles in the tests. `tobj` splits and re-indexes vertices,
+//! `pcd-rs` allocates what a header claims, and none of them reports the faulty line, byte, vertex
+//! or face. External are only the arithmetic decoder of LAZ (the crate `laz` is given one chunk at
+//! a time, after the sizes in the chunk have been checked against the file), and JSON and base64
+//! of glTF.
 
 mod error;
+mod gltf;
 mod las;
 mod obj;
 mod pcd;
@@ -25,6 +28,7 @@ mod stl;
 use std::path::Path;
 
 pub use error::{ParseError, ParseErrorKind, Place, ReadError};
+pub use gltf::{DeformingMesh, MeshAnimation, parse_gltf};
 pub use las::parse_las;
 pub use obj::parse_obj;
 pub use pcd::parse_pcd;
@@ -34,9 +38,10 @@ pub use stl::parse_stl;
 
 use crate::mesh::{Mesh, PointCloud, Scan};
 
-/// Reads a scan from a file. The content determines the format: PLY, PCD, LAS, LAZ and text STL by
-/// their first bytes, binary STL by its length. Otherwise the extension decides, notably for
-/// `.obj`, which has no signature. The whole file is read into memory first.
+/// Reads a scan from a file. The content determines the format: PLY, PCD, LAS, LAZ, binary glTF and
+/// text STL by their first bytes, binary STL by its length. Otherwise the extension decides,
+/// notably for `.obj` and `.gltf`, which have no signature. The whole file is read into memory
+/// first. Of an animated file, reads the mesh without its animations; see [`DeformingMesh`].
 ///
 /// # Errors
 /// [`ReadError`] for every fault of the file.
@@ -45,7 +50,13 @@ pub fn read(path: impl AsRef<Path>) -> Result<Scan, ReadError> {
     let at_path = |error| ReadError { file: path.to_owned(), error: Box::new(error) };
     let bytes = std::fs::read(path)
         .map_err(|e| at_path(ParseErrorKind::Io(e.kind(), e.to_string()).in_file()))?;
-    parse(&bytes, path.extension().and_then(|e| e.to_str())).map_err(at_path)
+    let extension = path.extension().and_then(|e| e.to_str());
+    match Format::of(&bytes, extension) {
+        // Its buffers may be other files.
+        Some(Format::Gltf) => DeformingMesh::parse_beside(&bytes, path).map(|mesh| mesh.scan()),
+        _ => parse(&bytes, extension),
+    }
+    .map_err(at_path)
 }
 
 /// Reads a scan from memory; `extension` is the extension of the file name. See [`read()`].
@@ -62,6 +73,7 @@ pub fn parse(bytes: &[u8], extension: Option<&str>) -> Result<Scan, ParseError> 
         Some(Format::Pcd) => parse_pcd(bytes),
         Some(Format::Stl) => parse_stl(bytes),
         Some(Format::Las | Format::Laz) => parse_las(bytes),
+        Some(Format::Gltf) => parse_gltf(bytes),
         None => Err(ParseErrorKind::UnknownFormat {
             found: error::excerpt(&bytes[..bytes.len().min(64)]),
         }

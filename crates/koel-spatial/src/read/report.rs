@@ -1,8 +1,9 @@
 //! Properties of a file other than its points.
 
 use std::fmt;
+use std::path::PathBuf;
 
-use super::{Place, las, pcd, ply, stl};
+use super::{Place, gltf, las, pcd, ply, stl};
 
 /// Supported formats.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,6 +21,8 @@ pub enum Format {
     Las,
     /// LAS, compressed by LASzip.
     Laz,
+    /// glTF 2.0, as text or binary.
+    Gltf,
 }
 
 impl Format {
@@ -32,13 +35,17 @@ impl Format {
                 ("pcd", Format::Pcd),
                 ("stl", Format::Stl),
             ];
-            let all = of.into_iter().chain([("las", Format::Las), ("laz", Format::Laz)]);
+            let more = [("las", Format::Las), ("laz", Format::Laz)];
+            let gltf = [("gltf", Format::Gltf), ("glb", Format::Gltf)];
+            let all = of.into_iter().chain(more).chain(gltf);
             all.into_iter().find(|(name, _)| e.eq_ignore_ascii_case(name)).map(|(_, format)| format)
         });
         if ply::starts_as_ply(bytes) {
             Some(Format::Ply)
         } else if las::starts_as_las(bytes) {
             Some(Format::Las)
+        } else if gltf::starts_as_glb(bytes) {
+            Some(Format::Gltf)
         } else if stl::is_binary(bytes) {
             Some(Format::Stl)
         } else if named != Some(Format::Obj) && pcd::starts_as_pcd(bytes) {
@@ -57,6 +64,7 @@ impl Format {
             Format::Pcd => "normal_x, normal_y, normal_z",
             Format::Stl => "for point normals, which STL lacks",
             Format::Las | Format::Laz => "for normals, which LAS lacks",
+            Format::Gltf => "for points, of which glTF is not read",
         }
     }
 }
@@ -70,6 +78,7 @@ impl fmt::Display for Format {
             Format::Stl => "STL",
             Format::Las => "LAS",
             Format::Laz => "LAZ",
+            Format::Gltf => "glTF",
         })
     }
 }
@@ -83,11 +92,12 @@ pub struct ReadReport {
     /// Number of points of a cloud that were dropped because a coordinate or normal was NaN,
     /// infinite or beyond 32-bit floating point.
     pub dropped: u64,
-    /// Unit of length, if the file specifies it: in its coordinate system (LAS) or header (STL).
+    /// Unit of length, if the file specifies it, in its coordinate system (LAS) or header (STL), or
+    /// if the format does (glTF).
     pub unit: Option<String>,
     /// Value subtracted from every coordinate, where 32-bit floats would lose digits: always for
-    /// LAS; for 64-bit coordinates of PLY and PCD and for OBJ, if the points are at least eight
-    /// times as far from zero as their box is long. Zero otherwise.
+    /// LAS; for 64-bit coordinates of PLY and PCD, for OBJ and for glTF, if the points are at least
+    /// eight times as far from zero as their box is long. Zero otherwise.
     pub origin: [f64; 3],
     /// Position of the sensor in the file's coordinates, if the file states one: VIEWPOINT of PCD,
     /// unless it is the identity, which programs write when they know none.
@@ -96,6 +106,8 @@ pub struct ReadReport {
     pub fields_at: Place,
     /// Content that a scan does not keep, or keeps in another form.
     pub notes: Vec<ReadNote>,
+    /// Other files that were read: buffers of glTF.
+    pub files: Vec<PathBuf>,
 }
 
 /// Content of a file that a scan does not keep, or keeps in another form.

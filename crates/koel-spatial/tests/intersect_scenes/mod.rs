@@ -2,8 +2,8 @@
 //! labels.
 #![allow(dead_code, reason = "each user takes what it needs")]
 
-use koel_spatial::PointCloud;
-use koel_spatial::intersect::{Intersector, Label, Pose, Side};
+use koel_spatial::intersect::{Boolean, Intersector, Label, Pose, Side};
+use koel_spatial::{Mesh, PointCloud};
 use std::f64::consts::{PI, TAU};
 
 pub(crate) type V = [f64; 3];
@@ -121,6 +121,15 @@ impl Shape {
                     (n.map(|c| inner * c), n.map(|c| -c))
                 }
             }
+        }
+    }
+    pub(crate) fn area(self) -> f64 {
+        match self {
+            Sphere(r) => 4.0 * PI * r * r,
+            Torus { major, minor } => 4.0 * PI * PI * major * minor,
+            Plate(e) => 8.0 * (e[0] * e[1] + e[1] * e[2] + e[2] * e[0]),
+            Hollow { outer, inner } => 4.0 * PI * (outer * outer + inner * inner),
+            Cap { .. } => f64::NAN,
         }
     }
     pub(crate) fn volume(self) -> f64 {
@@ -261,18 +270,97 @@ pub(crate) fn errors(
     Errors { far: e.far / all, wrong: e.wrong / all, unknown: e.unknown / all, share: e.share }
 }
 
+/// Solid in its pose.
+pub(crate) type Placed<'a> = (Shape, &'a Pose);
+
+/// Returns the signed distance of a position from a placed solid.
+pub(crate) fn distance_of((shape, pose): Placed<'_>, p: V) -> f64 {
+    let moved: V = std::array::from_fn(|a| p[a] - pose.translation[a]);
+    let r = &pose.rotation;
+    shape.distance(std::array::from_fn(|c| {
+        r[0][c] * moved[0] + r[1][c] * moved[1] + r[2][c] * moved[2]
+    }))
+}
+/// Returns the signed distance from the surface of a Boolean; outside near creases it is a lower
+/// bound of its size.
+pub(crate) fn distance_of_boolean(boolean: Boolean, solids: [Placed<'_>; 2], p: V) -> f64 {
+    let [a, b] = solids.map(|solid| distance_of(solid, p));
+    match boolean {
+        Boolean::Union => a.min(b),
+        Boolean::Intersection => a.max(b),
+        Boolean::Difference => a.max(-b),
+        Boolean::ReverseDifference => b.max(-a),
+    }
+}
+/// Returns the true volumes of [`Boolean::ALL`]. See [`volume_of_both`] for `n`.
+pub(crate) fn volumes_of(solids: [Placed<'_>; 2], n: u32) -> [f64; 4] {
+    let [a, b] = solids.map(|(shape, _)| shape.volume());
+    let found = volume_of_both(solids[0], solids[1], n);
+    // The sum over boxes is not exact for a solid inside the other one.
+    let both = [a, b].into_iter().find(|v| (found - v).abs() < 1e-3 * v).unwrap_or(found);
+    [a + b - both, both, a - both, b - both]
+}
+/// Returns the areas of [`Boolean::ALL`] from `n` random points of each surface.
+pub(crate) fn areas_of(solids: [Placed<'_>; 2], n: usize) -> [f64; 4] {
+    let mut random = Random(99);
+    let mut parts = [[0.0; 2]; 2];
+    for side in 0..2 {
+        let (shape, pose) = solids[side];
+        for _ in 0..n {
+            let p = pose.apply(shape.sample(&mut random).0);
+            let is_inside = distance_of(solids[1 - side], p) < 0.0;
+            parts[side][usize::from(is_inside)] += shape.area() / n as f64;
+        }
+    }
+    let [[a_out, a_in], [b_out, b_in]] = parts;
+    [a_out + b_out, a_in + b_in, a_out + b_in, b_out + a_in]
+}
+/// How far a mesh is from the surface of a Boolean.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct MeshErrors {
+    pub area: f64,
+    pub volume: f64,
+    /// Of points of the triangles, weighted by area.
+    pub mean_distance: f64,
+    pub max_distance: f64,
+    /// Share of the area of triangles that face inward.
+    pub inverted: f64,
+}
+pub(crate) fn mesh_errors(mesh: &Mesh, boolean: Boolean, solids: [Placed<'_>; 2]) -> MeshErrors {
+    let mut e = MeshErrors::default();
+    let of = |p: V| distance_of_boolean(boolean, solids, p);
+    for t in &mesh.triangles {
+        let [a, b, c] = t.map(|i| mesh.positions[i as usize].map(f64::from));
+        let (u, v): (V, V) =
+            (std::array::from_fn(|i| b[i] - a[i]), std::array::from_fn(|i| c[i] - a[i]));
+        let normal =
+            [u[1] * v[2] - u[2] * v[1], u[2] * v[0] - u[0] * v[2], u[0] * v[1] - u[1] * v[0]];
+        let area = 0.5 * length(normal);
+        let middle: V = std::array::from_fn(|i| (a[i] + b[i] + c[i]) / 3.0);
+        // Three corners and the middle: exact for quadratic distances.
+        for (p, w) in [(a, 1.0 / 12.0), (b, 1.0 / 12.0), (c, 1.0 / 12.0), (middle, 0.75)] {
+            let d = of(p).abs();
+            e.mean_distance += w * area * d;
+            e.max_distance = e.max_distance.max(d);
+        }
+        let ahead = |sign: f64| {
+            let by = sign * 0.02 * area.sqrt() / length(normal).max(1e-300);
+            of(std::array::from_fn(|i| middle[i] + by * normal[i]))
+        };
+        e.inverted += if ahead(1.0) < ahead(-1.0) { area } else { 0.0 };
+        e.area += area;
+        e.volume += dot(a, normal) / 6.0;
+    }
+    e.mean_distance /= e.area;
+    e.inverted /= e.area;
+    e
+}
+
 /// Returns the volume of the intersection of two placed solids. Boxes of [-1.6, 1.6]^3 are halved
 /// until no surface crosses them or there are n per side (a power of two); boxes at a surface count
 /// partially. Thin solids need much thinner boxes.
-pub(crate) fn volume_of_both(a: (Shape, &Pose), b: (Shape, &Pose), n: u32) -> f64 {
-    let distance = |(shape, pose): (Shape, &Pose), p: V| {
-        let moved: V = std::array::from_fn(|a| p[a] - pose.translation[a]);
-        let r = &pose.rotation;
-        shape.distance(std::array::from_fn(|c| {
-            r[0][c] * moved[0] + r[1][c] * moved[1] + r[2][c] * moved[2]
-        }))
-    };
-    share_inside(&|p| distance(a, p).max(distance(b, p)), [0.0; 3], 1.6, n) * 3.2f64.powi(3)
+pub(crate) fn volume_of_both(a: Placed<'_>, b: Placed<'_>, n: u32) -> f64 {
+    share_inside(&|p| distance_of(a, p).max(distance_of(b, p)), [0.0; 3], 1.6, n) * 3.2f64.powi(3)
 }
 /// Returns the share of a box (given by its centre and half side) where a distance is negative.
 fn share_inside(distance: &dyn Fn(V) -> f64, centre: V, half: f64, n: u32) -> f64 {

@@ -49,6 +49,7 @@ export class Input {
   press(event) {
     if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
     const { code, key, target } = event;
+    if (target.closest?.("select")) return;
     // Arrow keys select within a group of radio buttons; the space bar presses a button.
     const own = target.closest?.("input, a, summary") ? ["Arrow", "Space", "Enter"] : target.closest?.("button") ? ["Space", "Enter"] : [];
     if (own.some((start) => code.startsWith(start))) return;
@@ -67,6 +68,10 @@ export class Input {
     } else if (!event.repeat && /^[0-5]$/.test(key)) {
       if (key === "0") this.act.reset();
       else this.act.boolean(Number(key));
+    } else if (code === "KeyP") {
+      if (!event.repeat) this.act.play();
+    } else if (key === "," || key === ".") {
+      this.act.step(key === "," ? -1 : 1);
     } else if (code === "KeyV") {
       this.act.fit();
     } else if (code === "KeyU") {

@@ -1,11 +1,12 @@
-// koel view: moves B by keys, drags and animation, requests a frame of each pose from the server,
-// and shows the frames.
+// koel view: moves B by keys, drags and animation, plays clouds that deform, requests a frame of each
+// pose and moment from the server, and shows the frames.
 import { Vector3 } from "three";
 import { Connection } from "./connection.js";
 import { Input } from "./input.js";
 import { Motion } from "./motion.js";
 import { Panel } from "./panel.js";
 import { Picture } from "./picture.js";
+import { Timeline } from "./timeline.js";
 
 const $ = (id) => document.getElementById(id);
 /** Milliseconds between updates of the numbers; faster ones would be unreadable. */
@@ -28,11 +29,15 @@ try {
   panel.notice("This browser draws no WebGL: figures only.");
 }
 
+const timeline = new Timeline((text) => panel.speak(text));
 let motion = null;
 let frame = null;
 let written = { at: 0, number: -1 };
 let arrivals = [];
 let sent = "";
+let sentMoment = 0;
+/** Whether the notice tells an error; the next frame ends it. */
+let failed = false;
 let activeAt = 0;
 let spokenAt = Infinity;
 
@@ -46,9 +51,11 @@ const connection = new Connection({
       motion.animate(scene.animate && !still);
     }
     sent = "";
+    sentMoment = 0;
     frame = null;
     written = { at: 0, number: -1 };
     panel.begin(scene);
+    timeline.begin(scene.timeline);
     panel.setAnimated(motion.animated);
     picture?.begin(scene);
     panel.update();
@@ -58,14 +65,17 @@ const connection = new Connection({
     picture?.addPoints(points);
   },
   frame(next) {
-    if (frame === null) panel.notice(picture ? "" : "This browser draws no WebGL: figures only.");
+    if (frame === null || failed) panel.notice(picture ? "" : "This browser draws no WebGL: figures only.");
+    failed = false;
     frame = next;
     activeAt = performance.now();
     arrivals.push(activeAt);
     spokenAt = activeAt + 1000;
     picture?.show(next);
+    timeline.write(next.moment);
   },
   error(message) {
+    failed = true;
     panel.notice(message);
   },
   lost(reason, delay) {
@@ -96,6 +106,8 @@ const act = {
     motion?.reset();
     panel.speak("B is where its file puts it");
   },
+  play: () => timeline.play(!timeline.playing),
+  step: (by) => timeline.step(by),
   fit: () => picture?.fit(),
   up() {
     const zIsUp = $("up").getAttribute("aria-pressed") !== "true";
@@ -116,12 +128,19 @@ for (const radio of document.querySelectorAll('input[name="method"]')) {
   radio.onchange = () => connection.send({ type: "method", name: radio.value });
 }
 
-/** Sends the pose if it has changed. */
+/** Sends the pose and the moment if they have changed. */
 function ask() {
+  if (frame === null) return;
+  const moment = timeline.moment();
+  if (moment !== sentMoment) {
+    sentMoment = moment;
+    activeAt = performance.now();
+    connection.send({ type: "moment", number: moment });
+  }
   const { rotation, translation } = motion.wanted();
   const message = { type: "pose", rotation: rotation.toArray(), translation: translation.toArray() };
   const text = JSON.stringify(message);
-  if (text === sent || frame === null) return;
+  if (text === sent) return;
   sent = text;
   activeAt = performance.now();
   connection.send(message);
@@ -139,7 +158,7 @@ function writeFigures(now) {
     panel.writeRest();
   }
   written.at = now;
-  if (now > spokenAt && !motion?.animated) {
+  if (now > spokenAt && !motion?.animated && !timeline.playing) {
     spokenAt = Infinity;
     panel.speakCounts();
   }
@@ -160,6 +179,7 @@ function step(now) {
   if (motion) {
     input.advance(seconds);
     motion.advance(seconds);
+    timeline.advance(seconds);
     ask();
     if (picture && stale) {
       stale = false;

@@ -114,7 +114,8 @@ export class Panel {
   }
   writeKept() {
     const shown = this.shown();
-    const all = this.scene.clouds.map(({ points }) => points);
+    // A cloud that deforms may have another number of points at each moment.
+    const all = this.scene.clouds.map(({ points }, cloud) => this.counts?.[cloud].reduce((sum, n) => sum + n, 0) ?? points);
     const kept = this.counts?.map((counts, cloud) => counts.reduce((sum, n, label) => sum + (shown[cloud][label] ? n : 0), 0)) ?? all;
     const parts = CLOUDS.map((name, cloud) => `${number.format(kept[cloud])} of ${name}`).join(", ");
     const name = this.boolean ? NAMES[this.boolean] : "Shown";

@@ -41,6 +41,17 @@ void main() {
   result = vec4(colour, 1.0);
 }`;
 
+/** Allocates a geometry for a number of points, none of which is drawn yet. */
+function roomFor(points) {
+  const geometry = new BufferGeometry();
+  const room = (array, width, normalized) => new BufferAttribute(array, width, normalized).setUsage(DynamicDrawUsage);
+  geometry.setAttribute("position", room(new Float32Array(3 * points), 3));
+  geometry.setAttribute("facing", room(new Int8Array(4 * points), 4, true));
+  geometry.setAttribute("label", room(new Uint8Array(points), 1));
+  geometry.setDrawRange(0, 0);
+  return geometry;
+}
+
 export class Picture {
   /** Throws if WebGL is unavailable. */
   constructor(canvas, changed) {
@@ -83,11 +94,7 @@ export class Picture {
     this.root.scale.setScalar(1 / this.unit);
     this.apart = new Vector3(...scene.apart);
     this.clouds = scene.clouds.map(({ points, radius }, cloud) => {
-      const geometry = new BufferGeometry();
-      geometry.setAttribute("position", new BufferAttribute(new Float32Array(3 * points), 3));
-      geometry.setAttribute("facing", new BufferAttribute(new Int8Array(4 * points), 4, true));
-      geometry.setAttribute("label", new BufferAttribute(new Uint8Array(points), 1).setUsage(DynamicDrawUsage));
-      geometry.setDrawRange(0, 0);
+      const geometry = roomFor(points);
       const material = new ShaderMaterial({
         glslVersion: GLSL3,
         vertexShader: VERTEX,
@@ -95,9 +102,7 @@ export class Picture {
         uniforms: {
           colours: { value: COLOURS[cloud].map((hex) => new Color().setStyle(hex, "srgb-linear")) },
           shown: { value: [true, true, true, true] },
-          // Twice the spacing of even points on the ball: points of scans are less even, and must
-          // hide what is behind them. Discs have the same area as squares.
-          diameter: { value: ((cloud === 0 ? 2.26 : 2) * Math.sqrt((4 * Math.PI) / points) * radius) / this.unit },
+          diameter: { value: this.diameter(cloud, points, radius) },
           pixels: { value: 1 },
           least: { value: 1.5 },
           round: { value: cloud === 0 },
@@ -111,6 +116,12 @@ export class Picture {
     this.clouds[1].position.copy(this.apart);
     if (first) this.fit();
   }
+  /** Returns the diameter of points: twice the spacing of even points on the ball. */
+  diameter(cloud, points, radius) {
+    // Points of scans are less even, and must hide what is behind them. Discs have the same area as
+    // squares.
+    return ((cloud === 0 ? 2.26 : 2) * Math.sqrt((4 * Math.PI) / points) * radius) / this.unit;
+  }
   addPoints({ cloud, first, positions, normals }) {
     const { attributes } = this.clouds[cloud].geometry;
     attributes.position.array.set(positions, 3 * first);
@@ -119,15 +130,25 @@ export class Picture {
     attributes.facing.needsUpdate = true;
   }
   /** Shows a frame: B in the pose that was computed, with the computed labels. */
-  show({ rotation, translation, labels }) {
+  show({ rotation, translation, sizes, labels, points }) {
     let first = 0;
-    for (const cloud of this.clouds) {
+    this.clouds.forEach((cloud, i) => {
+      const count = sizes[i];
+      if (count > cloud.geometry.attributes.label.count) {
+        // More points than ever: some room for those of other moments.
+        cloud.geometry.dispose();
+        cloud.geometry = roomFor(Math.ceil(1.25 * count));
+      }
+      if (points[i]) {
+        this.addPoints({ cloud: i, first: 0, ...points[i] });
+        cloud.material.uniforms.diameter.value = this.diameter(i, count, this.scene.clouds[i].radius);
+      }
       const { label } = cloud.geometry.attributes;
-      label.array.set(labels.subarray(first, first + label.count));
+      label.array.set(labels.subarray(first, first + count));
       label.needsUpdate = true;
-      first += label.count;
-      cloud.geometry.setDrawRange(0, label.count);
-    }
+      first += count;
+      cloud.geometry.setDrawRange(0, count);
+    });
     const b = this.clouds[1];
     b.quaternion.fromArray(rotation);
     b.position.fromArray(translation).add(this.apart);

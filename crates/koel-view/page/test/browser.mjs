@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
@@ -28,7 +28,7 @@ const DESKTOP = { width: 1280, height: 800 };
 const PHONE = { width: 375, height: 812 };
 
 /** Makes a torus and a sphere that meet, with scanner-like noise: half a voxel of a 64^3 grid. */
-function makeClouds(folder, n) {
+function makeClouds(folder, n, suffix = "") {
   let state = 7;
   const random = () => ((state = (Math.imul(state, 1664525) + 1013904223) >>> 0) + 0.5) / 2 ** 32;
   const noise = () => 0.01 * Math.sqrt(-2 * Math.log(random())) * Math.cos(2 * Math.PI * random());
@@ -49,18 +49,43 @@ function makeClouds(folder, n) {
   return Object.entries({ torus, sphere }).map(([name, points]) => {
     const fields = ["x", "y", "z", "nx", "ny", "nz"].map((f) => `property float ${f}\n`).join("");
     const head = `ply\nformat binary_little_endian 1.0\nelement vertex ${n}\n${fields}end_header\n`;
-    const path = join(folder, `${name}.ply`);
+    const path = join(folder, `${name}${suffix}.ply`);
     writeFileSync(path, Buffer.concat([Buffer.from(head), Buffer.from(new Float32Array(points.flat()).buffer)]));
     return path;
   });
+}
+
+/** Makes a bar that a morph target stretches to twice its length and back in a second. */
+function makeBar(folder) {
+  const corners = Array.from({ length: 8 }, (_, i) => [i & 1 ? 1.2 : -1.2, i & 2 ? 0.3 : -0.3, i & 4 ? 0.3 : -0.3]);
+  const sides = [[0, 2, 3, 1], [4, 5, 7, 6], [0, 1, 5, 4], [2, 6, 7, 3], [0, 4, 6, 2], [1, 3, 7, 5]];
+  const parts = [
+    [Float32Array, "VEC3", 5126, corners.flat()], [Float32Array, "VEC3", 5126, corners.flatMap(([x]) => [x, 0, 0])],
+    [Float32Array, "SCALAR", 5126, [0, 0.5, 1]], [Float32Array, "SCALAR", 5126, [0, 1, 0]],
+    [Uint16Array, "SCALAR", 5123, sides.flatMap(([a, b, c, d]) => [a, b, c, a, c, d])],
+  ];
+  const buffers = parts.map(([Kind, , , values]) => Buffer.from(new Kind(values).buffer));
+  let at = 0;
+  const bufferViews = buffers.map(({ length }) => ({ buffer: 0, byteOffset: (at += length) - length, byteLength: length }));
+  const accessors = parts.map(([, type, componentType, { length }], bufferView) => ({ bufferView, type, componentType, count: type === "VEC3" ? length / 3 : length }));
+  const path = join(folder, "bar.gltf");
+  writeFileSync(path, JSON.stringify({
+    asset: { version: "2.0" }, scene: 0, scenes: [{ nodes: [0] }], nodes: [{ mesh: 0 }],
+    meshes: [{ primitives: [{ attributes: { POSITION: 0 }, indices: 4, targets: [{ POSITION: 1 }] }] }],
+    animations: [{ name: "stretch", channels: [{ sampler: 0, target: { node: 0, path: "weights" } }], samplers: [{ input: 2, output: 3 }] }],
+    buffers: [{ byteLength: at, uri: `data:application/octet-stream;base64,${Buffer.concat(buffers).toString("base64")}` }],
+    bufferViews, accessors,
+  }));
+  return path;
 }
 
 const folder = mkdtempSync(join(tmpdir(), "koel-view-"));
 const clouds = makeClouds(folder, 30_000);
 const running = new Set();
 /** Starts koel view and waits for its address. */
-async function serve(...more) {
-  const child = spawn(koel, ["view", ...clouds, "--grid", "64", "--device", "cpu", ...more], { stdio: ["ignore", "pipe", "inherit"] });
+const serve = (...more) => serveFiles(clouds, ...more);
+async function serveFiles(files, ...more) {
+  const child = spawn(koel, ["view", ...files, "--grid", "64", "--device", "cpu", ...more], { stdio: ["ignore", "pipe", "inherit"] });
   running.add(child);
   const [line] = await once(child.stdout, "data");
   const url = String(line).trim();
@@ -96,6 +121,15 @@ const counts = (page) => Promise.all([0, 1].flatMap((cloud) => LABELS.map((label
 const changed = (page, id, from) => page.waitForFunction(([id, from]) => Number(document.getElementById(id).textContent.replaceAll(",", "")) !== from, [id, from]);
 /** Waits until no more frames arrive. */
 const rest = (page) => page.waitForFunction(() => document.getElementById("fps-unit").textContent.includes("at rest"));
+/** Goes to a frame of a sequence by the slider, and waits until its figures are shown. */
+async function goTo(page, moment, text) {
+  await rest(page);
+  const before = await figure(page, "frame");
+  await page.locator("#moment").fill(moment);
+  await changed(page, "frame", before);
+  await page.waitForFunction((text) => document.getElementById("moment-text").textContent === text, text);
+  await rest(page);
+}
 /** Waits until `is` returns true. */
 async function until(page, is, what) {
   for (const begin = performance.now(); performance.now() - begin < PATIENCE; ) {
@@ -338,6 +372,84 @@ const tests = {
     await rest(one);
     assert.deepEqual(await counts(one), given);
     return one;
+  },
+  async "a sequence plays, pauses and goes to any frame, while B is moved"() {
+    const playing = await serveFiles([makeBar(folder), clouds[1]], "--port", "0", "--fps", "20");
+    const page = await open(playing.url);
+    const text = () => page.locator("#moment-text").textContent();
+    assert.equal(await text(), "1 of 21");
+    await rest(page);
+    const first = await counts(page);
+    const { lit } = await seen(page);
+    // The middle, by the slider: the bar is twice as long.
+    await goTo(page, "10", "11 of 21");
+    const middle = await counts(page);
+    assert.equal(middle.slice(0, 4).reduce((a, b) => a + b), first.slice(0, 4).reduce((a, b) => a + b), "as many points");
+    assert.ok(middle[2] > first[2], `${middle} ${first}`);
+    await until(page, async () => (await seen(page)).lit > 1.02 * lit, "the bar is not drawn longer");
+    assert.equal(await page.locator("#moment-time").textContent(), "frame 10, 0.50 s");
+    await page.screenshot({ path: join(pictures, "sequence.png") });
+    // By keys, one back and forth; the same frame has the same labels.
+    await page.locator("#canvas").focus();
+    await page.keyboard.press(",");
+    await page.waitForFunction(() => document.getElementById("moment-text").textContent === "10 of 21");
+    await page.keyboard.press(".");
+    await page.waitForFunction(() => document.getElementById("moment-text").textContent === "11 of 21");
+    await rest(page);
+    assert.deepEqual(await counts(page), middle);
+    // It plays, round and round, while B moves.
+    await page.locator("#speed").selectOption("2");
+    await page.locator("#canvas").focus();
+    await page.keyboard.press("p");
+    assert.equal(await page.locator("#play").textContent(), "Pause P");
+    const moments = new Set();
+    await until(page, async () => moments.add(await text()).size >= 6, "it does not play");
+    await page.keyboard.press("ArrowLeft");
+    await page.keyboard.press("ArrowLeft");
+    const frame = await figure(page, "frame");
+    await changed(page, "frame", frame);
+    await page.getByRole("button", { name: "Pause" }).click();
+    await rest(page);
+    const still = await figure(page, "frame");
+    await page.waitForTimeout(300);
+    assert.equal(await figure(page, "frame"), still, "nothing is requested at rest");
+    // Back at the first frame and place, all is as at first.
+    await goTo(page, "0", "1 of 21");
+    await page.locator("#canvas").focus();
+    const moved = await figure(page, "frame");
+    await page.keyboard.press("0");
+    await changed(page, "frame", moved);
+    await rest(page);
+    assert.deepEqual(await counts(page), first);
+    await page.setViewportSize(PHONE);
+    const { wide, right } = await page.evaluate(() => ({ wide: document.documentElement.scrollWidth, right: Math.max(...[...document.getElementById("timeline").children].map((e) => e.getBoundingClientRect().right)) }));
+    assert.equal(wide, PHONE.width);
+    assert.ok(right <= PHONE.width, String(right));
+    await page.screenshot({ path: join(pictures, "phone-sequence.png") });
+    assert.deepEqual(page.complaints, []);
+    await close(page);
+    assert.equal(await playing.stop(), 0);
+  },
+  async "a sequence of files may have other numbers of points"() {
+    const walk = join(folder, "walk");
+    mkdirSync(walk);
+    for (const [i, n] of [20_000, 30_000, 9_000].entries()) writeFileSync(join(walk, `frame-${i + 5}.ply`), readFileSync(makeClouds(folder, n, `-${n}`)[0]));
+    const playing = await serveFiles([clouds[1], join(walk, "frame-%d.ply")], "--port", "0");
+    const page = await open(playing.url);
+    for (const [moment, n] of [[1, 30_000], [2, 9_000], [0, 20_000], [1, 30_000]]) {
+      await goTo(page, String(moment), `${moment + 1} of 3`);
+      const all = await counts(page);
+      assert.equal(all.slice(4).reduce((a, b) => a + b), n);
+      assert.equal(all.slice(0, 4).reduce((a, b) => a + b), 30_000);
+      assert.match(await page.locator("#moment-time").textContent(), new RegExp(`^frame ${moment + 5},`));
+      assert.equal(await page.locator("#kept").textContent(), "All points are shown.");
+    }
+    // Frames are kept: a file that goes does not stop it.
+    rmSync(join(walk, "frame-7.ply"));
+    await goTo(page, "2", "3 of 3");
+    assert.deepEqual(page.complaints, []);
+    await close(page);
+    assert.equal(await playing.stop(), 0);
   },
   async "a page of another origin cannot connect"() {
     const foreign = createServer((_, response) => response.end("<title>elsewhere</title>"));

@@ -2,6 +2,7 @@
 //! looked up on the device.
 use super::basis::PointBasis;
 use super::cells::DeviceCells;
+use super::searched::Searched;
 use super::{PaperOptions, Point};
 use crate::affine::Affine;
 use crate::device::grid;
@@ -24,6 +25,12 @@ pub enum Lookup {
     TwoLevel,
     /// Binary search in sorted lists.
     BinarySearch,
+    /// Nearest cell in a kd-tree of the cells that have entries, on the host; hash tables for the
+    /// numbers. The lecture's alternative to the table.
+    KdTree,
+    /// Comparison with every entry, on the host; hash tables for the numbers. Takes minutes with
+    /// the default options.
+    BruteForce,
 }
 impl std::str::FromStr for Lookup {
     type Err = String;
@@ -32,7 +39,9 @@ impl std::str::FromStr for Lookup {
             "hash" => Ok(Lookup::Hash),
             "two-level" => Ok(Lookup::TwoLevel),
             "search" => Ok(Lookup::BinarySearch),
-            _ => Err("expected hash, two-level or search".into()),
+            "kd-tree" => Ok(Lookup::KdTree),
+            "brute" => Ok(Lookup::BruteForce),
+            _ => Err("expected hash, two-level, search, kd-tree or brute".into()),
         }
     }
 }
@@ -219,14 +228,8 @@ impl Lists {
             kept.view_mut(),
             kept_names.view_mut(),
         )?;
-        let kind: &dyn ListKind = match options.lookup {
-            Lookup::Hash => &SingleLevelMulti,
-            Lookup::TwoLevel => &TwoLevelMulti,
-            Lookup::BinarySearch => &SortedMulti,
-        };
-        let (kept, kept_names) =
-            (kept.view().slice(..entries)?, kept_names.view().slice(..entries)?);
-        let table = kind.build(stream, kept, kept_names, &Options::default())?;
+        let kept = (kept.view().slice(..entries)?, kept_names.view().slice(..entries)?);
+        let table = table(stream, kept, options.lookup)?;
         let share = |size: u32| size as f32 / entries.max(1) as f32;
         Ok(Lists {
             table,
@@ -242,6 +245,23 @@ impl Lists {
     pub(super) fn names(&self) -> View<'_, u32> {
         self.table.list()
     }
+}
+/// Builds the table from cells to names.
+fn table(
+    stream: &Stream,
+    (cells, names): (View<'_, u32>, View<'_, u32>),
+    lookup: Lookup,
+) -> koel::Result<Box<dyn ListTable>> {
+    let kind: &dyn ListKind = match lookup {
+        Lookup::Hash => &SingleLevelMulti,
+        Lookup::TwoLevel => &TwoLevelMulti,
+        Lookup::BinarySearch => &SortedMulti,
+        Lookup::KdTree | Lookup::BruteForce => {
+            let is_brute = lookup == Lookup::BruteForce;
+            return Ok(Box::new(Searched::build(stream, cells, names, is_brute)?));
+        }
+    };
+    kind.build(stream, cells, names, &Options::default())
 }
 /// Returns the names of bases: their points as digits of one number.
 fn names(points: usize, bases: &[PointBasis], options: &PaperOptions) -> koel::Result<Vec<u32>> {

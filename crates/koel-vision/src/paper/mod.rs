@@ -30,6 +30,8 @@ mod basis;
 mod cells;
 mod lists;
 mod matrix;
+mod measured;
+mod searched;
 mod stages;
 mod verify;
 mod votes;
@@ -37,6 +39,7 @@ mod votes;
 pub use basis::BasisRules;
 pub use cells::Partition;
 pub use lists::Lookup;
+pub use measured::{Lookups, Voting, look_up, vote};
 pub use stages::Stages;
 pub use verify::Verified;
 pub use votes::{Hypothesis, Weights};
@@ -452,48 +455,6 @@ fn entries(
         }
     }
     pairs
-}
-
-/// Votes of a scene, for measurements: the part of a search that precedes verification.
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct Voting {
-    /// Pairs of bases with the most votes, in the order of the scene's bases.
-    pub hypotheses: Vec<Hypothesis>,
-    /// Number of bases of model and scene: the sides of the matrix.
-    pub bases: (usize, usize),
-    /// Number of entries in the table.
-    pub entries: usize,
-    /// Number of lookups.
-    pub lookups: usize,
-    /// Number of votes.
-    pub votes: u64,
-    /// Seconds for the table, and for lookups, votes and reduction.
-    pub seconds: [f64; 2],
-}
-/// Lets all bases of a scene vote, without verification. What is timed begins with bases in host
-/// memory and ends with hypotheses there.
-pub fn vote(
-    stream: &Stream,
-    model: &[Point],
-    scene: &[Point],
-    options: &PaperOptions,
-) -> koel::Result<Voting> {
-    let bases = Bases::choose(model, scene, options);
-    let begin = Instant::now();
-    let ballot = Ballot::new(stream, model, &bases.model, &bases.cells, options)?;
-    stream.synchronize()?;
-    let table = begin.elapsed().as_secs_f64();
-    let begin = Instant::now();
-    let Counted { hypotheses, lookups, votes } = ballot.count(scene, &bases.scene, 0)?;
-    Ok(Voting {
-        hypotheses,
-        bases: (bases.model.len(), bases.scene.len()),
-        entries: ballot.entries(),
-        lookups,
-        votes,
-        seconds: [table, begin.elapsed().as_secs_f64()],
-    })
 }
 
 /// Number of scene bases that vote before their candidates are verified.

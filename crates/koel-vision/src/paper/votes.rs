@@ -14,6 +14,7 @@ use koel::{Buffer, Stream};
 use koel_kernels::vision::paper::{
     ListsIn, VOTE, vision_paper_vote, vision_paper_vote_hashed, vision_paper_vote_searched,
 };
+use std::time::Instant;
 
 /// Weights of votes: the lecture's three observations about noise. Without any, each vote counts 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -101,6 +102,10 @@ impl<'a> Ballot<'a> {
     pub(super) fn entries(&self) -> usize {
         self.lists.entries
     }
+    /// Returns the number of cells that have entries.
+    pub(super) fn cells(&self) -> usize {
+        self.lists.table.report().pairs
+    }
 
     /// Returns the pairs of bases with the most votes, in the order of the scene's bases. `first`
     /// is the number of the first of these bases.
@@ -143,13 +148,8 @@ impl<'a> Ballot<'a> {
         if scene.is_empty() || columns == 0 {
             return Ok(());
         }
-        let (stream, options, device) = (self.stream, self.options, self.stream.device());
-        let keys = DeviceBases::upload(device, scene, bases, options)?.keys(
-            stream,
-            &self.cells,
-            options.neighbour_votes,
-            options.weights.by_distance,
-        )?;
+        let (stream, options) = (self.stream, self.options);
+        let keys = self.keys(scene, bases)?;
         let (matrix, cast) = self.cast(&keys, rows)?;
         let kept = matrix.most_significant(
             stream,
@@ -167,6 +167,38 @@ impl<'a> Ballot<'a> {
         Ok(())
     }
 
+    /// Returns the keys that scene bases look up.
+    fn keys(&self, scene: &[Point], bases: &[PointBasis]) -> koel::Result<DeviceKeys> {
+        let (device, options) = (self.stream.device(), self.options);
+        DeviceBases::upload(device, scene, bases, options)?.keys(
+            self.stream,
+            &self.cells,
+            options.neighbour_votes,
+            options.weights.by_distance,
+        )
+    }
+    /// Looks up the keys of scene bases `runs` times, at least once, without votes: returns the
+    /// number of entries of each, and the seconds of each run.
+    pub(super) fn look_up(
+        &self,
+        scene: &[Point],
+        bases: &[PointBasis],
+        runs: usize,
+    ) -> koel::Result<(Vec<u32>, Vec<f64>)> {
+        let (stream, device, keys) = (self.stream, self.stream.device(), self.keys(scene, bases)?);
+        let n = keys.keys.len();
+        let (mut starts, mut counts) = (device.alloc::<u32>(n)?, device.alloc::<u32>(n)?);
+        let mut seconds = vec![];
+        for _ in 0..runs.max(1) {
+            stream.synchronize()?;
+            let begin = Instant::now();
+            let (starts, counts) = (starts.view_mut(), counts.view_mut());
+            self.lists.table.get_into(stream, keys.keys.view(), starts, counts)?;
+            stream.synchronize()?;
+            seconds.push(begin.elapsed().as_secs_f64());
+        }
+        Ok((counts.download()?, seconds))
+    }
     /// Looks the keys up and counts the votes: returns the matrix, row by row, and their number.
     fn cast(&self, keys: &DeviceKeys, rows: usize) -> koel::Result<(Matrix, u64)> {
         let (stream, device, n) = (self.stream, self.stream.device(), keys.keys.len());
@@ -235,6 +267,9 @@ mod tests {
             plain.clone(),
             lookup(Lookup::TwoLevel, false),
             lookup(Lookup::BinarySearch, false),
+            lookup(Lookup::KdTree, false),
+            lookup(Lookup::BruteForce, false),
+            lookup(Lookup::KdTree, true),
             lookup(Lookup::Hash, true),
             lookup(Lookup::BinarySearch, true),
             parted(Partition::Transfer),

@@ -1,6 +1,6 @@
 //! The published method against the exhaustive oracle.
 use super::naive::naive;
-use crate::paper::{BasisRules, Lookup, PaperOptions, Partition, Point, Weights, find};
+use crate::paper::{BasisRules, Lookup, PaperOptions, Partition, Point, Weights, find, look_up};
 use crate::random::Random;
 use crate::{Affine, Freedom};
 use koel::Device;
@@ -81,6 +81,8 @@ fn every_remedy_and_lookup_finds_a_noisy_model() {
         plain.clone(),
         PaperOptions { lookup: Lookup::BinarySearch, ..plain.clone() },
         PaperOptions { lookup: Lookup::TwoLevel, ..plain.clone() },
+        PaperOptions { lookup: Lookup::KdTree, ..plain.clone() },
+        PaperOptions { lookup: Lookup::BruteForce, ..plain.clone() },
         PaperOptions { two_way_index: true, ..plain.clone() },
         PaperOptions { two_way_index: true, lookup: Lookup::BinarySearch, ..plain.clone() },
         PaperOptions { neighbour_entries: true, ..plain.clone() },
@@ -104,11 +106,34 @@ fn every_remedy_and_lookup_finds_a_noisy_model() {
         outcomes.push(outcome);
     }
     // The lookups differ only in speed; neighbours cost the documented factor.
-    for other in &outcomes[1..5] {
+    for other in &outcomes[1..7] {
         assert_eq!(outcomes[0].hypotheses, other.hypotheses);
     }
-    assert_eq!(9 * outcomes[0].entries, outcomes[5].entries);
-    assert_eq!(9 * outcomes[0].lookups, outcomes[6].lookups);
+    assert_eq!(9 * outcomes[0].entries, outcomes[7].entries);
+    assert_eq!(9 * outcomes[0].lookups, outcomes[8].lookups);
+}
+
+/// All lookups return the same number of entries for every cell, present or absent.
+#[test]
+fn every_lookup_finds_the_same_entries() {
+    let stream = Device::cpu().unwrap().stream().unwrap();
+    let mut random = Random::new(6);
+    let (model, scene) = (points(30, 200.0, &mut random), points(40, 200.0, &mut random));
+    let of = |lookup| {
+        let options = PaperOptions { lookup, ..PaperOptions::default() };
+        look_up(&stream, &model, &scene, &options, 2).unwrap()
+    };
+    let hash = of(Lookup::Hash);
+    assert_eq!(hash.seconds.len(), 2);
+    assert!(hash.counts.contains(&0) && hash.counts.iter().any(|&count| count > 1));
+    for lookup in [Lookup::TwoLevel, Lookup::BinarySearch, Lookup::KdTree, Lookup::BruteForce] {
+        let other = of(lookup);
+        assert_eq!(
+            (other.entries, other.cells, other.counts),
+            (hash.entries, hash.cells, hash.counts.clone()),
+            "{lookup:?}"
+        );
+    }
 }
 
 #[test]

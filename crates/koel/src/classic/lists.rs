@@ -4,16 +4,13 @@
 //! multi-value table lists the values, those of one key adjacent. A compacting table lists each
 //! distinct key once, so that the position of a key is its number: a two-way index. A set has no
 //! list; each of its keys counts one entry.
-use super::input::Pairs;
-use super::restarts::{Attempt, Outcome};
 use super::{
-    BuildReport, Family, Options, SingleLevelCompacting, SingleLevelMulti, SingleLevelSet,
-    SortedMulti, TwoLevelCompacting, TwoLevelMulti,
+    BuildReport, Options, SingleLevelCompacting, SingleLevelMulti, SingleLevelSet, SortedMulti,
+    TwoLevelCompacting, TwoLevelMulti,
 };
 use crate::device::{Stream, View, ViewMut};
 use crate::error::{Error, Result, check_length, count32};
 use koel_kernels::classic::ListQueries;
-use koel_kernels::hash::mix::splitmix_at;
 
 /// A finished table.
 pub trait ListTable: Send + Sync {
@@ -43,7 +40,7 @@ pub trait ListTable: Send + Sync {
         let staged = device.stage(queries)?;
         let (mut starts, mut counts) = (device.alloc(queries.len())?, device.alloc(queries.len())?);
         self.get_into(stream, staged.view(), starts.view_mut(), counts.view_mut())?;
-        Ok(starts.download()?.into_iter().zip(counts.download()?).collect())
+        starts.view().download_zip(counts.view(), |start, count| (start, count))
     }
 }
 
@@ -107,49 +104,6 @@ pub(super) fn check(
         return Err(Error::Setting { field: "load", found: load.to_string(), expected });
     }
     Ok((count32("pairs", keys.len())?, load))
-}
-
-/// Makes attempts until one succeeds: with the published family, then with mixing, then with a
-/// growing number of slots. Returns the table and the part of the report that describes the
-/// attempts.
-pub(super) fn until_built<T>(
-    stream: &Stream,
-    pairs: Pairs<'_>,
-    published: Family,
-    seed: u64,
-    mut attempt: impl FnMut(&Stream, Pairs<'_>, Attempt) -> Result<Outcome<T>>,
-) -> Result<(T, BuildReport)> {
-    let mut report = BuildReport::default();
-    for number in 0..32 {
-        let family = if number < 4 { published } else { Family::Mixed };
-        let growth = 1.25f64.powi(number as i32 - 7).max(1.0);
-        let seed = splitmix_at(seed, report.attempts);
-        report.attempts += 1;
-        let outcome = attempt(stream, pairs, Attempt { number, family, seed, growth })?;
-        report.device_seconds += outcome.seconds;
-        if let Some(table) = outcome.table {
-            report.family = family.describe();
-            if family != published {
-                let (weak, good) = (published.describe(), family.describe());
-                report.fallback = Some(match growth > 1.0 {
-                    true => format!(
-                        "{weak} could not hold the keys, {good} did, \
-                         with {growth:.2} times the slots"
-                    ),
-                    false => format!("{weak} could not hold the keys, {good} did"),
-                });
-            } else if growth > 1.0 {
-                report.fallback = Some(format!("{growth:.2} times the slots asked for"));
-            }
-            return Ok((table, report));
-        }
-    }
-    // 200 times the requested slots: only a broken device gets here.
-    Err(Error::Setting {
-        field: "load",
-        found: format!("still too high after {} attempts", report.attempts),
-        expected: "a table with 200 times the slots to hold the keys".into(),
-    })
 }
 
 /// Returns the arguments of a lookup kernel. Checks lengths and devices.

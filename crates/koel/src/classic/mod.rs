@@ -24,10 +24,12 @@ mod restarts;
 pub mod set;
 pub mod single_level;
 pub mod sorted;
+pub mod stored_step;
 pub mod two_kernel;
 pub mod two_level;
 pub mod two_level_multi;
 
+use crate::device::memory::value_if_found;
 use crate::device::{Stream, View, ViewMut};
 pub use crate::duplicates::Duplicates;
 use crate::error::{Result, check_length, count32};
@@ -47,6 +49,7 @@ pub use random_walk::RandomWalk;
 pub use set::{SingleLevelCompacting, SingleLevelSet};
 pub use single_level::SingleLevel;
 pub use sorted::Sorted;
+pub use stored_step::StoredStep;
 pub use two_kernel::TwoKernel;
 pub use two_level::TwoLevel;
 pub use two_level_multi::{TwoLevelCompacting, TwoLevelMulti};
@@ -126,7 +129,7 @@ pub trait Table: Send + Sync {
         let staged = device.stage(queries)?;
         let (mut values, mut found) = (device.alloc(queries.len())?, device.alloc(queries.len())?);
         self.get_into(stream, staged.view(), values.view_mut(), found.view_mut())?;
-        values.view().download_found(found.view())
+        values.view().download_zip(found.view(), value_if_found)
     }
 }
 
@@ -178,6 +181,7 @@ pub fn kinds() -> &'static [&'static dyn Kind] {
         &RandomWalk::RANDOM_START,
         &Bfs::PUBLISHED,
         &FunctionId::PUBLISHED,
+        &StoredStep::PUBLISHED,
         &BestOf::PUBLISHED,
     ]
 }

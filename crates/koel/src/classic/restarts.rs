@@ -34,6 +34,8 @@ pub(super) struct Outcome<T> {
 const PUBLISHED: u32 = 4;
 const MIXED: u32 = 4;
 const GROWN: u32 = 24;
+/// Attempts with distinct keys, or with keys that may repeat.
+const ALL: u32 = PUBLISHED + MIXED + GROWN;
 
 /// Functions of a published scheme.
 #[derive(Clone, Copy)]
@@ -123,38 +125,74 @@ fn until_built<T>(
     mut attempt: impl FnMut(&Stream, Pairs<'_>, Attempt) -> Result<Outcome<T>>,
 ) -> Result<T> {
     loop {
-        let last = PUBLISHED + MIXED + if input.is_distinct() { GROWN } else { 0 };
-        let (mut number, mut beyond) = (0, 0);
-        while number < last {
-            let family = if number < PUBLISHED { published.family } else { Family::Mixed };
-            let growth = 1.25f64.powi(number.saturating_sub(PUBLISHED + MIXED - 1) as i32);
-            let seed = splitmix_at(seed, report.attempts);
-            report.attempts += 1;
-            let outcome = attempt(stream, input.pairs(), Attempt { number, family, seed, growth })?;
-            report.device_seconds += outcome.seconds;
-            if let Some(table) = outcome.table {
-                report.pairs = input.pairs().n as usize;
-                report.duplicates = input.dropped();
-                report.family = family.describe();
-                report.fallback = fallback(published.family, family, growth, beyond, report);
-                return Ok(table);
-            }
-            if number == 0 {
-                beyond =
-                    published.beyond_room(stream, input.pairs(), &mut report.device_seconds)?;
-            }
-            number = if number == 0 && beyond > 0 { PUBLISHED } else { number + 1 };
+        let last = if input.is_distinct() { ALL } else { PUBLISHED + MIXED };
+        (report.pairs, report.duplicates) = (input.pairs().n as usize, input.dropped());
+        let built = up_to(last, stream, input.pairs(), published, seed, report, &mut attempt)?;
+        if let Some(table) = built {
+            return Ok(table);
         }
-        let Input::AsGiven(Pairs { keys, values, .. }) = input else {
-            // Every growth failed, up to 200 times the requested slots. Only a broken device gets
-            // here.
-            return Err(Error::Setting {
-                field: "load",
-                found: format!("still too high after {} attempts", report.attempts),
-                expected: "a table with distinct keys and 200 times the slots to hold them".into(),
-            });
-        };
+        let Input::AsGiven(Pairs { keys, values, .. }) = input else { return Err(broken(report)) };
         input = Input::new(stream, keys, values, Duplicates::KeepLast)?;
+    }
+}
+
+/// Makes attempts with pairs whose keys may repeat until one succeeds: as for distinct keys.
+/// Returns the table and the part of the report that describes the attempts.
+///
+/// Does not look for keys that are equal modulo the prime of `published`: equal keys need no room
+/// of their own, and the two-level tables have no known room.
+pub(super) fn with_repeats<T>(
+    stream: &Stream,
+    pairs: Pairs<'_>,
+    published: Family,
+    seed: u64,
+    mut attempt: impl FnMut(&Stream, Pairs<'_>, Attempt) -> Result<Outcome<T>>,
+) -> Result<(T, BuildReport)> {
+    let mut report = BuildReport::default();
+    match up_to(ALL, stream, pairs, published.into(), seed, &mut report, &mut attempt)? {
+        Some(table) => Ok((table, report)),
+        None => Err(broken(&report)),
+    }
+}
+
+/// Makes up to `last` attempts with the same pairs, and fills in the parts of the report that
+/// describe them. Returns the table of the first attempt that succeeds.
+fn up_to<T>(
+    last: u32,
+    stream: &Stream,
+    pairs: Pairs<'_>,
+    published: Published,
+    seed: u64,
+    report: &mut BuildReport,
+    attempt: &mut impl FnMut(&Stream, Pairs<'_>, Attempt) -> Result<Outcome<T>>,
+) -> Result<Option<T>> {
+    let (mut number, mut beyond) = (0, 0);
+    while number < last {
+        let family = if number < PUBLISHED { published.family } else { Family::Mixed };
+        let growth = 1.25f64.powi(number.saturating_sub(PUBLISHED + MIXED - 1) as i32);
+        let seed = splitmix_at(seed, report.attempts);
+        report.attempts += 1;
+        let outcome = attempt(stream, pairs, Attempt { number, family, seed, growth })?;
+        report.device_seconds += outcome.seconds;
+        if outcome.table.is_some() {
+            report.family = family.describe();
+            report.fallback = fallback(published.family, family, growth, beyond, report);
+            return Ok(outcome.table);
+        }
+        if number == 0 {
+            beyond = published.beyond_room(stream, pairs, &mut report.device_seconds)?;
+        }
+        number = if number == 0 && beyond > 0 { PUBLISHED } else { number + 1 };
+    }
+    Ok(None)
+}
+/// Returns the error of a build whose every growth failed, up to 200 times the requested slots.
+/// Only a broken device gets here.
+fn broken(report: &BuildReport) -> Error {
+    Error::Setting {
+        field: "load",
+        found: format!("still too high after {} attempts", report.attempts),
+        expected: "a table with 200 times the slots to hold the keys".into(),
     }
 }
 

@@ -10,7 +10,7 @@
 //! distinct key. A lookup reads one to four slots.
 use super::input::Pairs;
 use super::lists::{self, ListKind, ListTable, Listed};
-use super::restarts::{Attempt, Outcome};
+use super::restarts::{self, Attempt, Outcome};
 use super::{BuildReport, Family, Options, cuckoo};
 use crate::device::{Buffer, Stream, View, ViewMut};
 use crate::error::Result;
@@ -84,10 +84,13 @@ fn keys_and_numbers(
 ) -> Result<(Keys, Buffer<u32>, u32, BuildReport)> {
     let (n, load) = lists::check(keys, values, options, LOADS)?;
     let pairs = Pairs { keys, values, n };
-    let (built, mut report) =
-        lists::until_built(stream, pairs, Family::Mixed, options.seed, |stream, pairs, number| {
-            attempt(stream, pairs, load, number)
-        })?;
+    let (built, mut report) = restarts::with_repeats(
+        stream,
+        pairs,
+        Family::Mixed,
+        options.seed,
+        |stream, pairs, number| attempt(stream, pairs, load, number),
+    )?;
     let slots = built.present.len();
     let mut ids = stream.device().alloc::<u32>(slots)?;
     let mut scan = Scan::new(stream.device(), slots)?;

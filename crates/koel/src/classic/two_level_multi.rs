@@ -11,7 +11,7 @@
 use super::by_bucket::{self, ByBucket};
 use super::input::Pairs;
 use super::lists::{self, ListKind, ListTable, Listed};
-use super::restarts::{Attempt, Outcome};
+use super::restarts::{self, Attempt, Outcome};
 use super::{BuildReport, Family, Options};
 use crate::device::{Buffer, Stream, View, ViewMut};
 use crate::error::{Result, count32};
@@ -129,7 +129,7 @@ fn build(
 ) -> Result<TwoLevelMultiTable> {
     let (n, load) = lists::check(keys, values, options, (LOAD, LOAD))?;
     let pairs = Pairs { keys, values, n };
-    let (mut built, report) = lists::until_built(
+    let (mut built, report) = restarts::with_repeats(
         stream,
         pairs,
         Family::Linear2009,

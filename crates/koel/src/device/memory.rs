@@ -1,9 +1,10 @@
 //! Host memory: mappings with a choice of page size, reusable memory, and prefetch hints.
+use super::{Device, DeviceKind};
 use crate::error::{Error, Result};
-#[cfg(all(target_os = "linux", not(miri)))]
 use crate::parallel::{HUGE_PAGE, LARGE};
 use memmap2::MmapMut;
 use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Page size requested for large arrays.
 ///
@@ -104,6 +105,71 @@ pub(crate) fn collect<T>(
     unsafe { all.set_len(len) };
     Ok(all)
 }
+/// As [`collect`], for a `fill` that begins with other work. If that is work of a GPU, some threads
+/// clear the pages of a large vector meanwhile.
+pub(crate) fn collect_later<T: Send>(
+    device: &Device,
+    len: usize,
+    fill: impl FnOnce(&mut [MaybeUninit<T>]) -> Result<()>,
+) -> Result<Vec<T>> {
+    collect(len, |room| {
+        let is_ahead = device.kind() == DeviceKind::Cuda && size_of_val(room) >= LARGE;
+        let threads = if is_ahead { rayon::current_num_threads() / 2 } else { 0 };
+        let pages = FreshPages::of(room);
+        rayon::in_place_scope(|scope| {
+            (0..threads).for_each(|_| scope.spawn(|_| pages.clear_all()));
+            let filled = fill(room);
+            pages.next.store(pages.end, Relaxed);
+            filled
+        })
+    })
+}
+/// The huge pages of memory that has never been touched.
+struct FreshPages {
+    /// Address of the next page that nobody clears yet.
+    next: AtomicUsize,
+    /// Address behind the last page.
+    end: usize,
+}
+impl FreshPages {
+    /// Returns the pages that are wholly inside of this memory.
+    fn of<T>(memory: &[MaybeUninit<T>]) -> FreshPages {
+        let (start, end) = (memory.as_ptr().addr(), memory.as_ptr_range().end.addr());
+        FreshPages {
+            next: AtomicUsize::new(start.next_multiple_of(HUGE_PAGE)),
+            end: end / HUGE_PAGE * HUGE_PAGE,
+        }
+    }
+    /// Lets the system clear pages, one after the other, until all are cleared. Changes no
+    /// contents, so that others may write them at the same time.
+    fn clear_all(&self) {
+        loop {
+            let page = self.next.fetch_add(HUGE_PAGE, Relaxed);
+            if page >= self.end || !populate(page) {
+                return self.next.store(self.end, Relaxed);
+            }
+        }
+    }
+}
+/// Lets the system allocate and clear the memory of a huge page, as its first write would. Returns
+/// whether the system can do that.
+fn populate(page: usize) -> bool {
+    #[cfg(all(target_os = "linux", not(miri)))]
+    // SAFETY: the call reads and writes no contents, and is an error if nothing is mapped there.
+    return unsafe {
+        let page = std::ptr::without_provenance_mut(page);
+        libc::madvise(page, HUGE_PAGE, libc::MADV_POPULATE_WRITE) == 0
+    };
+    #[cfg(not(all(target_os = "linux", not(miri))))]
+    {
+        let _ = page;
+        false
+    }
+}
+/// Returns the answer to a query: a value, if its flag is not 0.
+pub(crate) fn value_if_found<T>(value: T, found: u8) -> Option<T> {
+    (found != 0).then_some(value)
+}
 /// Requests huge pages for fresh memory, if it is large.
 fn advise_huge<T>(memory: &mut [MaybeUninit<T>]) {
     #[cfg(all(target_os = "linux", not(miri)))]
@@ -142,5 +208,19 @@ mod tests {
             Memory::default().get(1 << 60, Pages::Huge),
             Err(Error::OutOfMemory { asked, .. }) if asked == 1 << 60
         ));
+    }
+    #[test]
+    fn clearing_pages_changes_no_contents() {
+        for (start, len) in [(0, 0), (0, LARGE), (5, LARGE + 12_345), (1, HUGE_PAGE)] {
+            let mut memory = vec![MaybeUninit::new(7u8); start + len];
+            let pages = FreshPages::of(&memory[start..]);
+            let (first, end) = (pages.next.load(Relaxed), pages.end);
+            let range = memory[start..].as_ptr_range();
+            assert!(end < first || range.start.addr() <= first && end <= range.end.addr());
+            rayon::scope(|scope| (0..4).for_each(|_| scope.spawn(|_| pages.clear_all())));
+            assert!(pages.next.load(Relaxed) >= end);
+            // SAFETY: all are initialised.
+            assert!(memory.iter_mut().all(|byte| unsafe { byte.assume_init() } == 7));
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Dense numbers for keys, and back.
 use super::{CHUNK, Grouping, Groups, IndexOptions, Sorting, keys_of, sizes};
+use crate::device::memory::collect_later;
 use crate::device::{Buffer, Device, Stream, View, ViewMut};
 use crate::error::{Result, check_length};
 use crate::file::stored::Stored;
@@ -98,9 +99,14 @@ impl<K: Key> Index<K> {
     }
     /// Returns the ids of keys in host memory. Copies both ways and waits.
     pub fn ids(&self, keys: &[K]) -> Result<Vec<Option<u32>>> {
-        let ids = self.map.get(keys)?.into_iter();
-        // A file may hold invalid ids.
-        Ok(ids.map(|id| id.filter(|&id| (id as usize) < self.len())).collect())
+        let mut ids = self.map.get(keys)?;
+        if let Stored::Mapped(_) = self.keys {
+            // A file may hold invalid ids.
+            let n = self.len();
+            let invalid = |id: &&mut Option<u32>| id.is_some_and(|id| id as usize >= n);
+            ids.iter_mut().filter(invalid).for_each(|id| *id = None);
+        }
+        Ok(ids)
     }
     /// Writes the id of `keys[i]`, or [`NO_ID`], to `ids[i]`.
     ///
@@ -128,11 +134,13 @@ impl<K: Key> Index<K> {
     }
     /// Returns the keys of ids in host memory. Copies both ways and waits.
     pub fn keys_of(&self, ids: &[u32]) -> Result<Vec<Option<K>>> {
-        let (device, mut keys) = (self.device(), self.device().alloc(ids.len())?);
-        let (staged, stream) = (device.stage(ids)?, device.stream()?);
-        self.keys_of_into(&stream, staged.view(), keys.view_mut(), K::default())?;
-        let keys = keys.download()?.into_iter().zip(ids);
-        Ok(keys.map(|(key, &id)| ((id as usize) < self.len()).then_some(key)).collect())
+        collect_later(self.device(), ids.len(), |to| {
+            let (device, mut keys) = (self.device(), self.device().alloc(ids.len())?);
+            let (staged, stream) = (device.stage(ids)?, device.stream()?);
+            self.keys_of_into(&stream, staged.view(), keys.view_mut(), K::default())?;
+            let n = self.len();
+            keys.view().copy_zip(staged.view(), to, |key, id| ((id as usize) < n).then_some(key))
+        })
     }
     /// Writes the key of `ids[i]`, or `missing` if no key has this id, to `keys[i]`.
     ///
@@ -254,5 +262,5 @@ pub fn group_counts<K: Key>(device: &Device, keys: &[K]) -> Result<Vec<(K, u32)>
     let (staged, stream) = (device.stage(keys)?, device.stream()?);
     let mut builder = IndexBuilder::new(device, IndexOptions::default())?;
     let (keys, counts) = builder.group_counts(&stream, staged.view())?;
-    Ok(keys.download()?.into_iter().zip(counts.download()?).collect())
+    keys.view().download_zip(counts.view(), |key, count| (key, count))
 }

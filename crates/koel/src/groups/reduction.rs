@@ -13,7 +13,7 @@ use koel_kernels::group_reduce::{
 /// [`MaxF32`] of values that are the bits of `f32`.
 pub trait Reduction<V: Value>: sealed::Folded<V> {
     /// Result type on the host.
-    type Result: PartialEq + std::fmt::Debug;
+    type Result: PartialEq + std::fmt::Debug + Send;
     /// Converts the result from its device representation.
     fn result(word: Self::Word) -> Self::Result;
 }
@@ -114,7 +114,7 @@ impl<K: Key, V: Value> MultiMap<K, V> {
     pub fn reduce<R: Reduction<V>>(&self) -> Result<Vec<R::Result>> {
         let mut out = self.device().alloc(self.index().len())?;
         self.reduce_into::<R>(&self.device().stream()?, out.view_mut())?;
-        Ok(out.download()?.into_iter().map(R::result).collect())
+        out.view().download_map(R::result)
     }
     /// Writes the sum, minimum or maximum of the values of key `id` to `out[id]`; for [`SumF32`],
     /// [`MinF32`] and [`MaxF32`] its bits.

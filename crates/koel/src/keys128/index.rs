@@ -1,6 +1,7 @@
 //! Dense numbers for keys, and back.
 use super::Report128;
 use super::set::{Set128, Set128Builder};
+use crate::device::memory::collect_later;
 use crate::device::{Buffer, Device, Stream, View, ViewMut};
 use crate::duplicates::Duplicates;
 use crate::error::{Result, check_length};
@@ -95,9 +96,12 @@ impl Index128 {
     }
     /// Returns the ids of keys in host memory. Copies both ways and waits.
     pub fn ids(&self, keys: &[u128]) -> Result<Vec<Option<u32>>> {
-        let (device, mut ids) = (self.device(), self.device().alloc(keys.len())?);
-        self.ids_into(&device.stream()?, device.stage(keys)?.view(), ids.view_mut())?;
-        Ok(ids.download()?.into_iter().map(|id| (id != NO_ID).then_some(id)).collect())
+        collect_later(self.device(), keys.len(), |to| {
+            let (device, mut ids) = (self.device(), self.device().alloc(keys.len())?);
+            let staged = device.stage(keys)?;
+            self.ids_into(&device.stream()?, staged.view(), ids.view_mut())?;
+            ids.view().copy_map(to, |id| (id != NO_ID).then_some(id))
+        })
     }
     /// Writes the id of `keys[i]`, or [`NO_ID`], to `ids[i]`.
     ///
@@ -114,10 +118,13 @@ impl Index128 {
     }
     /// Returns the keys of ids in host memory. Copies both ways and waits.
     pub fn keys_of(&self, ids: &[u32]) -> Result<Vec<Option<u128>>> {
-        let (device, mut keys) = (self.device(), self.device().alloc(ids.len())?);
-        self.keys_of_into(&device.stream()?, device.stage(ids)?.view(), keys.view_mut(), 0)?;
-        let keys = keys.download()?.into_iter().zip(ids);
-        Ok(keys.map(|(key, &id)| ((id as usize) < self.len()).then_some(key)).collect())
+        collect_later(self.device(), ids.len(), |to| {
+            let (device, mut keys) = (self.device(), self.device().alloc(ids.len())?);
+            let staged = device.stage(ids)?;
+            self.keys_of_into(&device.stream()?, staged.view(), keys.view_mut(), 0)?;
+            let n = self.len();
+            keys.view().copy_zip(staged.view(), to, |key, id| ((id as usize) < n).then_some(key))
+        })
     }
     /// Writes the key of `ids[i]`, or `missing` if no key has this id, to `keys[i]`.
     ///

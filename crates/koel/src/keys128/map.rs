@@ -2,6 +2,7 @@
 use super::Report128;
 use super::host::CHUNK;
 use super::set::{Set128, Set128Builder};
+use crate::device::memory::{collect_later, value_if_found};
 use crate::device::{Device, Stream, View, ViewMut};
 use crate::duplicates::Duplicates;
 use crate::error::{Result, check_length};
@@ -121,7 +122,7 @@ impl<V: Value> Map128<V> {
     }
     /// Returns all pairs, in the input order of the remaining pairs. Copies and waits.
     pub fn pairs(&self) -> Result<Vec<(u128, V)>> {
-        Ok(self.keys_view().download()?.into_iter().zip(self.values_view().download()?).collect())
+        self.keys_view().download_zip(self.values_view(), |key, value| (key, value))
     }
     /// Copies the map to another device, or to the same one: the same pairs in the same order.
     /// Copies through host memory and waits. An [opened](Self::open) map is verified first, then
@@ -136,10 +137,12 @@ impl<V: Value> Map128<V> {
     /// Looks up keys in host memory. Copies both ways and waits.
     pub fn get(&self, keys: &[u128]) -> Result<Vec<Option<V>>> {
         let (device, n) = (self.device(), keys.len());
-        let (mut values, mut found) = (device.alloc(n)?, device.alloc(n)?);
-        let staged = device.stage(keys)?;
-        self.get_into(&device.stream()?, staged.view(), values.view_mut(), found.view_mut())?;
-        values.view().download_found(found.view())
+        collect_later(device, n, |to| {
+            let (mut values, mut found) = (device.alloc(n)?, device.alloc(n)?);
+            let staged = device.stage(keys)?;
+            self.get_into(&device.stream()?, staged.view(), values.view_mut(), found.view_mut())?;
+            values.view().copy_zip(found.view(), to, value_if_found)
+        })
     }
     /// Looks up every key: sets `found[i]` to 1 and `values[i]` to the value if the map holds
     /// `keys[i]`; sets both to 0 otherwise.

@@ -4,6 +4,7 @@ mod builder;
 use super::Report128;
 use super::THREADS;
 use super::host::{CHUNK, HostRows};
+use crate::device::memory::collect_later;
 use crate::device::{Device, Stream, View, ViewMut};
 use crate::error::{Result, check_length, count32};
 use crate::file::reader::Mapping;
@@ -147,13 +148,12 @@ impl Set128 {
 
     /// Returns whether the set holds each key in host memory. Copies both ways and waits.
     pub fn contains(&self, keys: &[u128]) -> Result<Vec<bool>> {
-        let mut found = self.device().alloc(keys.len())?;
-        self.contains_into(
-            &self.device().stream()?,
-            self.device().stage(keys)?.view(),
-            found.view_mut(),
-        )?;
-        Ok(found.download()?.into_iter().map(|f: u8| f != 0).collect())
+        collect_later(self.device(), keys.len(), |to| {
+            let (device, mut found) = (self.device(), self.device().alloc(keys.len())?);
+            let staged = device.stage(keys)?;
+            self.contains_into(&device.stream()?, staged.view(), found.view_mut())?;
+            found.view().copy_map(to, |found: u8| found != 0)
+        })
     }
     /// Writes whether the set holds each key: sets `found[i]` to 1 or 0.
     ///

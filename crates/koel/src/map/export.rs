@@ -13,7 +13,7 @@ pub(super) fn pairs_of<K: Key, V: Value>(table: &Table<Pairs<K, V>>) -> Result<V
     let (mut keys, mut values, mut count) = (device.alloc(n)?, device.alloc(n)?, device.alloc(1)?);
     let (to_keys, to_values) = (keys.view_mut(), values.view_mut());
     export(table, &device.stream()?, to_keys, to_values, count.view_mut())?;
-    Ok(keys.download()?.into_iter().zip(values.download()?).collect())
+    keys.view().download_zip(values.view(), |key, value| (key, value))
 }
 /// Writes all pairs: see [`Map::export_into`](super::Map::export_into).
 pub(super) fn export<K: Key, V: Value>(

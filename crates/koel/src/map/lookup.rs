@@ -1,7 +1,7 @@
 //! Lookups in maps.
 use super::{Key, Map, MapJoiner, Value};
 use crate::device::graph::{WAITS, outside_only};
-use crate::device::memory::collect;
+use crate::device::memory::{collect, collect_later, value_if_found};
 use crate::device::{Stream, View, ViewMut};
 use crate::error::{Result, check_length, count32};
 use crate::table::{Storage, grid};
@@ -20,10 +20,12 @@ impl<K: Key, V: Value> Map<K, V> {
             let finder = table.finder(self.shape())?;
             return collect(n, |to| finder.options(device, keys, to));
         }
-        let (mut values, mut found) = (device.alloc(n)?, device.alloc(n)?);
-        let staged = device.stage(keys)?;
-        self.get_into(&device.stream()?, staged.view(), values.view_mut(), found.view_mut())?;
-        values.view().download_found(found.view())
+        collect_later(device, n, |to| {
+            let (mut values, mut found) = (device.alloc(n)?, device.alloc(n)?);
+            let staged = device.stage(keys)?;
+            self.get_into(&device.stream()?, staged.view(), values.view_mut(), found.view_mut())?;
+            values.view().copy_zip(found.view(), to, value_if_found)
+        })
     }
     /// Looks up every key: sets `found[i]` to 1 and `values[i]` to the value if the map holds
     /// `keys[i]`; sets both to 0 otherwise.
@@ -158,9 +160,8 @@ impl<K: Key, V: Value> Map<K, V> {
             count.view_mut(),
         )?;
         let rows = ..count.download()?[0] as usize;
-        let (numbers, values) =
-            (numbers.view().slice(rows)?.download()?, values.view().slice(rows)?.download()?);
-        Ok(numbers.into_iter().zip(values).collect())
+        let (numbers, values) = (numbers.view().slice(rows)?, values.view().slice(rows)?);
+        numbers.download_zip(values, |number, value| (number, value))
     }
     /// Returns the keys in host memory that the map holds, in any order: a semi-join. Copies both
     /// ways and waits. Errors: as [`get`](Self::get).

@@ -326,7 +326,7 @@ impl<K: Key, V: Value> Map<K, V> {
         let (keys, values) = (staged_keys.view(), staged_values.view());
         let mut updater = MapUpdater::new(&device, MapOptions::default())?;
         updater.apply(self, &device.stream()?, operations, keys, values, outcomes.view_mut())?;
-        Ok(Outcome::all(outcomes.download()?))
+        outcomes.view().download_map(Outcome::of_byte)
     }
     /// Rebuilds the map at load 0.8 if that saves memory, as after many erasures:
     /// [`shrink_to`](Self::shrink_to) with the default load.

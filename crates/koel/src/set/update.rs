@@ -277,7 +277,7 @@ impl<K: Key> Set<K> {
         let (staged, mut outcomes) = (device.stage(keys)?, device.alloc::<u8>(keys.len())?);
         let mut updater = SetUpdater::new(&device, SetOptions::default())?;
         updater.apply(self, &device.stream()?, operations, staged.view(), outcomes.view_mut())?;
-        Ok(Outcome::all(outcomes.download()?))
+        outcomes.view().download_map(Outcome::of_byte)
     }
     /// Rebuilds the set at load 0.8 if that saves memory, as after many erasures:
     /// [`shrink_to`](Self::shrink_to) with the default load.

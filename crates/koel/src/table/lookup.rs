@@ -1,6 +1,7 @@
 //! Membership lookups: the same for all families, except for the launched kernel.
 use super::family::{Family, Membership};
 use super::{KeyOf, Storage, Table};
+use crate::device::memory::collect_later;
 use crate::device::{Stream, View, ViewMut};
 use crate::error::{Result, check_length, count32};
 
@@ -80,10 +81,12 @@ impl<F: Family> Table<F> {
     }
     /// Returns whether the table holds each key in host memory. Copies and waits.
     pub(crate) fn contains(&self, keys: &[KeyOf<F>]) -> Result<Vec<bool>> {
-        let (stream, staged) = (self.device.stream()?, self.device.stage(keys)?);
-        let mut found = self.device.alloc(keys.len())?;
-        self.contains_into(&stream, staged.view(), found.view_mut())?;
-        Ok(found.download()?.into_iter().map(|f: u8| f != 0).collect())
+        collect_later(&self.device, keys.len(), |to| {
+            let (stream, staged) = (self.device.stream()?, self.device.stage(keys)?);
+            let mut found = self.device.alloc(keys.len())?;
+            self.contains_into(&stream, staged.view(), found.view_mut())?;
+            found.view().copy_map(to, |found: u8| found != 0)
+        })
     }
     /// Returns how many of the keys in host memory the table holds. Copies and waits.
     pub(crate) fn count(&self, keys: &[KeyOf<F>]) -> Result<u64> {

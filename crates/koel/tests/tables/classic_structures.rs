@@ -4,7 +4,7 @@
 use crate::support::{devices, is_fast, scramble, value_of};
 use koel::classic::{
     BestOf, Bfs, Bucketed, BuildReport, Chaining, Duplicates, Family, Fks, FunctionId, Kind,
-    Options, PerfectSpatial, Probing, RandomWalk, TwoLevel,
+    Options, PerfectSpatial, Probing, RandomWalk, StoredStep, TwoLevel,
 };
 use koel::{Device, DeviceKind, Error, Stream};
 
@@ -59,11 +59,12 @@ fn every_way_to_insert_and_every_number_of_functions() {
     for device in devices() {
         let (stream, n) = (device.stream().unwrap(), if is_fast(&device) { 4_000 } else { 500 });
         for functions in 2..=5 {
-            let kinds: [&dyn Kind; 5] = [
+            let kinds: [&dyn Kind; 6] = [
                 &RandomWalk { functions, ..RandomWalk::PUBLISHED },
                 &RandomWalk { functions, ..RandomWalk::RANDOM_START },
                 &Bfs { functions, ..Bfs::PUBLISHED },
                 &FunctionId { functions, ..FunctionId::PUBLISHED },
+                &StoredStep { functions, ..StoredStep::PUBLISHED },
                 &BestOf { functions, sets: 2, ..BestOf::PUBLISHED },
             ];
             for kind in kinds {
@@ -79,16 +80,34 @@ fn every_way_to_insert_and_every_number_of_functions() {
     }
 }
 
+/// Tables of several regions and of one, from the largest region on, with as many keys in every
+/// region as the maximum load allows.
+#[test]
+fn stored_steps_reach_every_region() {
+    let stream = Device::cpu().unwrap().stream().unwrap();
+    for functions in 2..=5 {
+        let kind = StoredStep { functions, ..StoredStep::PUBLISHED };
+        for slots in [65_530, 65_540, 300_000] {
+            let keys = random_keys((f64::from(slots) * kind.max_load()) as u32);
+            let report = build(&kind, &stream, &keys, Some(kind.max_load()), 3);
+            let given = report.slots - slots as usize;
+            assert!(given < 40, "{functions} functions, {slots} slots: {given} more");
+            assert!(report.fallback.is_none(), "{functions} functions, {slots} slots: {report:?}");
+        }
+    }
+}
+
 #[test]
 fn every_family() {
     let stream = Device::cpu().unwrap().stream().unwrap();
     for &family in Family::ALL {
-        let kinds: [&dyn Kind; 5] = [
+        let kinds: [&dyn Kind; 6] = [
             &Chaining { family, ..Chaining::PUBLISHED },
             &Chaining { family, ..Chaining::FOUR_LEFT },
             &Probing { family, ..Probing::LINEAR },
             &Bucketed { family, ..Bucketed::PUBLISHED },
             &Fks { family },
+            &StoredStep { family, ..StoredStep::PUBLISHED },
         ];
         for kind in kinds {
             build(kind, &stream, &random_keys(1000), None, 2);

@@ -26,8 +26,8 @@ fn sizes(device: &Device) -> Vec<usize> {
     let mut sizes = vec![0, 1, 2, 31, 33, 255, 256, 257, 1025, 4097];
     sizes.push(match device.kind() {
         DeviceKind::Cuda if is_fast(device) => 300_000,
-        _ if is_fast(device) => 60_000,
-        _ => 9000,
+        _ if is_fast(device) => 30_000,
+        _ => 7000,
     });
     sizes
 }

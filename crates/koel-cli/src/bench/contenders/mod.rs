@@ -35,6 +35,10 @@ impl Contender {
     pub(crate) fn label(&self) -> String {
         label(self.name(), &self.asked)
     }
+    /// Returns whether the option sets one of its parameters.
+    fn has(&self, option: &str) -> bool {
+        parameters::has(&self.kind.parameters(), option)
+    }
     /// Returns why it cannot build from these keys with this policy; `None` keeps all pairs.
     pub(crate) fn obstacle(
         &self,
@@ -140,8 +144,8 @@ pub(crate) fn check(names: &[String], asked: &[Vec<Parameter>]) -> Outcome {
     // Tables of the host have no parameters, so that the device does not matter.
     let chosen = all().filter(|c| is_chosen(c, names, DeviceKind::Cpu)).collect::<Vec<_>>();
     for option in options(asked) {
-        if !chosen.iter().any(|c| has(c, option)) {
-            let having = joined(all().filter(|c| has(c, option)).map(|c| c.name()).collect());
+        if !chosen.iter().any(|c| c.has(option)) {
+            let having = joined(all().filter(|c| c.has(option)).map(|c| c.name()).collect());
             let chosen = joined(chosen.iter().map(Contender::name).collect());
             return Err(Failure::Usage(format!(
                 "--{option}: none of the chosen tables has this parameter ({chosen}); \
@@ -158,9 +162,6 @@ pub(crate) fn have_lists(names: &[String]) -> bool {
 /// Returns the names of the requested parameters.
 fn options(asked: &[Vec<Parameter>]) -> impl Iterator<Item = &'static str> {
     asked.iter().filter_map(|values| values.first()).map(|parameter| parameter.name())
-}
-fn has(contender: &Contender, option: &str) -> bool {
-    contender.kind.parameters().iter().any(|parameter| parameter.name() == option)
 }
 fn is_chosen(contender: &Contender, names: &[String], device: DeviceKind) -> bool {
     let fits = device == DeviceKind::Cpu || !contender.on_host;
@@ -180,7 +181,7 @@ pub(crate) fn choose(
 ) -> (Vec<Contender>, Vec<String>) {
     let chosen = all().filter(|c| is_chosen(c, names, device)).collect::<Vec<_>>();
     let without = |option: &'static str| {
-        let names = chosen.iter().filter(|c| !has(c, option)).map(Contender::name);
+        let names = chosen.iter().filter(|c| !c.has(option)).map(Contender::name);
         let names = names.collect::<Vec<_>>().join(", ");
         (!names.is_empty())
             .then(|| format!("--{option} does not apply to {names}: measured without it"))

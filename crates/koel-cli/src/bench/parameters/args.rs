@@ -12,7 +12,7 @@ const MAX_STASH: u32 = 1 << 20;
 #[command(next_help_heading = "Parameters of the published tables")]
 pub(crate) struct ParameterArgs {
     /// Numbers of hash functions, 2 to 5: of single-level, bucketed-cuckoo, random-walk,
-    /// random-start, bfs, function-id and best-of-sets [default: 4; bucketed-cuckoo 2]
+    /// random-start, bfs, function-id, stored-step and best-of-sets [default: 4; bucketed-cuckoo 2]
     #[arg(
         long, value_name = "N,...", value_delimiter = ',',
         value_parser = clap::value_parser!(u32).range(2..=5)
@@ -57,6 +57,22 @@ pub(crate) struct ParameterArgs {
     /// or off for the first that works [default: on]
     #[arg(long, value_name = "on|off,...", value_delimiter = ',', value_parser = on_or_off)]
     smallest_offsets: Vec<bool>,
+    /// Buckets or lists, 1 to 4, of which a pair takes the one with the fewest pairs: 1 or 2 of
+    /// two-level, two-level-2-choices and two-level-sized, 1 to 4 of chaining, chaining-2-choices
+    /// and chaining-4-left [default: as the name says, or 1]
+    #[arg(
+        long, value_name = "N,...", value_delimiter = ',',
+        value_parser = clap::value_parser!(u32).range(1..=4)
+    )]
+    choices: Vec<u32>,
+    /// Whether each choice of chaining, chaining-2-choices and chaining-4-left is among lists of
+    /// its own: on or off [default: off; chaining-4-left on]
+    #[arg(long, value_name = "on|off,...", value_delimiter = ',', value_parser = on_or_off)]
+    left: Vec<bool>,
+    /// Whether two-level, two-level-2-choices and two-level-sized size sub-tables by their bucket:
+    /// on or off [default: off; two-level-sized on]
+    #[arg(long, value_name = "on|off,...", value_delimiter = ',', value_parser = on_or_off)]
+    sized: Vec<bool>,
 }
 /// A stash, so that clap does not take it for an optional argument.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,6 +91,9 @@ impl ParameterArgs {
             of(&self.coinciding, Parameter::Coinciding),
             of(&self.stop_at_empty, Parameter::StopAtEmpty),
             of(&self.smallest_offsets, Parameter::SmallestOffsets),
+            of(&self.choices, Parameter::Choices),
+            of(&self.left, Parameter::Left),
+            of(&self.sized, Parameter::Sized),
         ];
         all.into_iter().filter(|values| !values.is_empty()).collect()
     }
@@ -144,7 +163,8 @@ mod tests {
         let stashes = "--stash 0,100,table:7,table:1048576";
         assert_eq!(asked(stashes), ["stash 0, stash 100, stash table:7, stash table:1048576"]);
         let line = "--coinciding first-match,advance,random --stop-at-empty on,off \
-                    --smallest-offsets off --bucket-slots 16 --sets 64 --max-evictions 9";
+                    --smallest-offsets off --bucket-slots 16 --sets 64 --max-evictions 9 \
+                    --choices 3,1 --left on --sized off,on";
         assert_eq!(
             asked(line),
             [
@@ -154,6 +174,9 @@ mod tests {
                 "coinciding first-match, coinciding advance, coinciding random",
                 "stop-at-empty on, stop-at-empty off",
                 "smallest-offsets off",
+                "choices 3, choices 1",
+                "left on",
+                "sized off, sized on",
             ]
         );
         for &of in Family::ALL {
@@ -181,7 +204,7 @@ mod tests {
             let help = argument.get_help().unwrap().to_string();
             let has = |kind: &str| {
                 super::super::find(kind)
-                    .is_some_and(|kind| kind.parameters().iter().any(|p| p.name() == option))
+                    .is_some_and(|kind| super::super::has(&kind.parameters(), option))
             };
             for kind in koel::classic::kinds() {
                 let is_named = help.split([' ', ',', ':', ';']).any(|word| word == kind.name());

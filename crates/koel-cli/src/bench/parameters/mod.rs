@@ -31,6 +31,12 @@ pub(crate) enum Parameter {
     StopAtEmpty(bool),
     /// Whether to search for the smallest offset table.
     SmallestOffsets(bool),
+    /// Number of buckets or lists of which a pair takes the one with the fewest pairs.
+    Choices(u32),
+    /// Whether each function of a chained table has lists of its own.
+    Left(bool),
+    /// Whether sub-tables are sized by their bucket.
+    Sized(bool),
 }
 impl Parameter {
     /// Returns the name of the option that sets it, without dashes.
@@ -45,17 +51,26 @@ impl Parameter {
             Parameter::Coinciding(_) => "coinciding",
             Parameter::StopAtEmpty(_) => "stop-at-empty",
             Parameter::SmallestOffsets(_) => "smallest-offsets",
+            Parameter::Choices(_) => "choices",
+            Parameter::Left(_) => "left",
+            Parameter::Sized(_) => "sized",
         }
     }
     /// Returns the value for JSON; `null` if the table chooses it.
     pub(crate) fn value(self) -> Value {
         match self {
-            Parameter::Functions(n) | Parameter::BucketSlots(n) | Parameter::Sets(n) => n.into(),
+            Parameter::Functions(n)
+            | Parameter::BucketSlots(n)
+            | Parameter::Sets(n)
+            | Parameter::Choices(n) => n.into(),
             Parameter::Family(family) => family_name(family).into(),
             Parameter::Stash(stash) => stash_name(stash).into(),
             Parameter::MaxEvictions(most) => most.into(),
             Parameter::Coinciding(rule) => coinciding_name(rule).into(),
-            Parameter::StopAtEmpty(is_on) | Parameter::SmallestOffsets(is_on) => is_on.into(),
+            Parameter::StopAtEmpty(is_on)
+            | Parameter::SmallestOffsets(is_on)
+            | Parameter::Left(is_on)
+            | Parameter::Sized(is_on) => is_on.into(),
         }
     }
 }
@@ -71,6 +86,10 @@ impl fmt::Display for Parameter {
     }
 }
 
+/// Returns whether the option sets one of these parameters.
+pub(crate) fn has(parameters: &[Parameter], option: &str) -> bool {
+    parameters.iter().any(|parameter| parameter.name() == option)
+}
 /// Lists parameters, separated by commas.
 pub(crate) fn listed(parameters: &[Parameter]) -> String {
     parameters.iter().map(Parameter::to_string).collect::<Vec<_>>().join(", ")

@@ -1,8 +1,8 @@
 //! The parameters that each published table has.
-use super::Parameter;
+use super::{Parameter, has};
 use koel::classic::{
     BestOf, Bfs, Bucketed, Chaining, Fks, FunctionId, Kind, PerfectSpatial, Probing, RandomWalk,
-    SingleLevel, TwoKernel, TwoLevel,
+    SingleLevel, StoredStep, TwoKernel, TwoLevel,
 };
 use std::sync::Arc;
 
@@ -29,13 +29,13 @@ macro_rules! adjustable { ($($table:ident { $($parameter:ident: $field:ident),* 
     }
 )* } }
 adjustable! {
-    TwoLevel { Family: family }
+    TwoLevel { Family: family, Choices: choices, Sized: sized }
     SingleLevel {
         Functions: functions, Family: family, Stash: stash, MaxEvictions: max_evictions,
         Coinciding: coinciding, StopAtEmpty: stop_at_empty
     }
     TwoKernel { Family: family }
-    Chaining { Family: family }
+    Chaining { Family: family, Choices: choices, Left: left }
     Probing { Family: family }
     Fks { Family: family }
     PerfectSpatial { SmallestOffsets: smallest }
@@ -43,13 +43,14 @@ adjustable! {
     RandomWalk { Functions: functions, Family: family }
     Bfs { Functions: functions, Family: family }
     FunctionId { Functions: functions, Family: family }
+    StoredStep { Functions: functions, Family: family }
     BestOf { Functions: functions, Family: family, Sets: sets }
 }
 
 /// Returns the published table of this name, if it has parameters. A new table with parameters
 /// takes a line here and one above.
 pub(crate) fn find(name: &str) -> Option<Arc<dyn Adjustable>> {
-    let all: [Arc<dyn Adjustable>; 20] = [
+    let all: [Arc<dyn Adjustable>; 21] = [
         Arc::new(TwoLevel::PUBLISHED),
         Arc::new(TwoLevel::TWO_CHOICES),
         Arc::new(TwoLevel::SIZED),
@@ -69,6 +70,7 @@ pub(crate) fn find(name: &str) -> Option<Arc<dyn Adjustable>> {
         Arc::new(RandomWalk::RANDOM_START),
         Arc::new(Bfs::PUBLISHED),
         Arc::new(FunctionId::PUBLISHED),
+        Arc::new(StoredStep::PUBLISHED),
         Arc::new(BestOf::PUBLISHED),
     ];
     all.into_iter().find(|table| table.name() == name)
@@ -82,11 +84,8 @@ pub(crate) fn variants(
 ) -> Vec<(Vec<Parameter>, Arc<dyn Adjustable>)> {
     let mut variants = vec![(vec![], table)];
     for values in asked {
-        let has = |table: &Arc<dyn Adjustable>| {
-            let own = table.parameters();
-            own.iter().any(|own| values.iter().any(|value| value.name() == own.name()))
-        };
-        if !variants.iter().all(|(_, table)| has(table)) {
+        let Some(option) = values.first().map(|value| value.name()) else { continue };
+        if !variants.iter().all(|(_, table)| has(&table.parameters(), option)) {
             continue;
         }
         let with_each = |(chosen, table): (Vec<Parameter>, Arc<dyn Adjustable>)| {
@@ -140,7 +139,23 @@ mod tests {
         assert_eq!(of("best-of-sets"), ["functions 2, sets 7", "functions 3, sets 7"]);
         assert_eq!(of("bucketed-cuckoo").len(), 4);
         assert_eq!(of("two-level"), [""]);
+        // Parameters that have names of their own lead to the tables of these names.
+        let asked = [
+            vec![Parameter::Choices(1), Parameter::Choices(2)],
+            vec![Parameter::Left(false), Parameter::Left(true)],
+            vec![Parameter::Sized(true)],
+        ];
+        let named = |name: &str| {
+            let all = variants(find(name).unwrap(), &asked);
+            all.iter().map(|(_, table)| table.name()).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            named("chaining"),
+            ["chaining", "chaining", "chaining-2-choices", "chaining-2-left"]
+        );
+        assert_eq!(named("two-level"), ["two-level-sized", "two-level-2-choices-sized"]);
         // Settings reach the limits that depend on them.
+        let asked = [vec![Parameter::Functions(2)]];
         let (_, two) = &variants(find("single-level").unwrap(), &asked)[0];
         assert_eq!(two.max_load(), 0.476);
     }

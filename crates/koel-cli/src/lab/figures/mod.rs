@@ -44,7 +44,7 @@ impl Args {
 
 /// Name and measurement of a figure. A new figure is a function and a line here.
 type Figure = (&'static str, fn(&Lab) -> Outcome<Vec<Chart>>);
-const FIGURES: [Figure; 12] = [
+const FIGURES: [Figure; 13] = [
     ("2009-figure-3", published_2009::figure_3),
     ("2009-figure-4", published_2009::figure_4),
     ("2009-figure-5", published_2009::figure_5),
@@ -57,6 +57,7 @@ const FIGURES: [Figure; 12] = [
     ("2011-failed-queries", published_2011::failed_queries),
     ("wang-hu-figures-5-6", others::wang_hu),
     ("lecture-loads", others::lecture_loads),
+    ("lecture-stash", others::lecture_stash),
 ];
 
 #[derive(Serialize)]

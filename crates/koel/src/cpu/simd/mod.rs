@@ -321,23 +321,28 @@ impl Level {
     #[inline]
     pub(crate) fn run<W: Work>(self, work: W) -> W::Output {
         match self {
-            Level::Portable => portable::Portable.vectorize(work),
             #[cfg(target_arch = "x86_64")]
-            Level::Avx2 => match avx2::Avx2::new() {
-                Some(simd) => simd.vectorize(work),
-                None => portable::Portable.vectorize(work),
-            },
+            Level::Avx512 => {
+                if let Some(simd) = avx512::Avx512::new() {
+                    return simd.vectorize(work);
+                }
+            }
             #[cfg(target_arch = "x86_64")]
-            Level::Avx512 => match avx512::Avx512::new() {
-                Some(simd) => simd.vectorize(work),
-                None => portable::Portable.vectorize(work),
-            },
+            Level::Avx2 => {
+                if let Some(simd) = avx2::Avx2::new() {
+                    return simd.vectorize(work);
+                }
+            }
             #[cfg(target_arch = "aarch64")]
-            Level::Neon => match neon::Neon::new() {
-                Some(simd) => simd.vectorize(work),
-                None => portable::Portable.vectorize(work),
-            },
+            Level::Neon => {
+                if let Some(simd) = neon::Neon::new() {
+                    return simd.vectorize(work);
+                }
+            }
+            Level::Portable => {}
         }
+        // In one place: each call is another copy of the loop.
+        portable::Portable.vectorize(work)
     }
 }
 

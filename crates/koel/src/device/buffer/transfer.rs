@@ -2,7 +2,7 @@
 use super::{View, ViewMut};
 use crate::device::memory::collect;
 #[cfg(feature = "cuda")]
-use crate::device::{Backing, Queue, StreamInner, cuda};
+use crate::device::{Backing, Device, Queue, StreamInner, cuda};
 use crate::device::{Element, graph};
 use crate::error::{Result, check_length};
 use crate::parallel::SMALL_PIECE;
@@ -45,52 +45,78 @@ impl<T: Element> View<'_, T> {
         });
         Ok(())
     }
-    /// Copies the elements to host memory, as the values of those whose flag is not 0. Waits for
-    /// pending writes.
-    pub(crate) fn download_found(&self, found: View<'_, u8>) -> Result<Vec<Option<T>>> {
-        check_length("found", found.len(), "values", self.len)?;
-        graph::outside_only("View::copy_to_host", self.device, graph::WAITS)?;
-        let convert = |to: &mut [MaybeUninit<Option<T>>], values: &[T], found: &[u8]| {
-            for (to, (&value, &found)) in to.iter_mut().zip(values.iter().zip(found)) {
-                to.write((found != 0).then_some(value));
-            }
-        };
-        collect(self.len, |to| {
-            #[cfg(feature = "cuda")]
-            if let Backing::Cuda(cuda) = &self.device.0.backing {
-                let pieces = cuda::pieces_of(to);
-                let parts = pieces.split(to);
-                let take = |i: usize, [values, found]: [&[u8]; 2]| {
-                    convert(parts.take(i), bytemuck::cast_slice(values), found);
-                };
-                let columns = [self.column(), found.column()];
-                let writers = [self.writer(), found.writer()];
-                let [writer, other] = writers.each_ref().map(cuda_of);
-                if let Some(stream) = other.filter(|_| !same(&writers)) {
-                    stream.synchronize()?;
-                }
-                // SAFETY: `len` elements of live buffers; what writes the flags has ended, or is
-                // on the stream that writes the values.
-                if let Some(copied) = unsafe { cuda.download(columns, pieces, writer, &take) } {
-                    return copied;
-                }
-            }
-            let write = |to: &mut [MaybeUninit<Option<T>>], values: &[T], found: &[u8]| {
-                self.device.fill(to, SMALL_PIECE, |start, part| {
-                    convert(part, &values[start..], &found[start..]);
-                });
-            };
-            match (self.host(), found.host()) {
-                (Some(values), Some(found)) => write(to, values, found),
-                _ => write(to, &self.download()?, &found.download()?),
-            }
-            Ok(())
-        })
+    /// Copies the elements to host memory, converted in parallel as they arrive. Waits for pending
+    /// writes.
+    pub(crate) fn download_map<U: Send>(&self, convert: impl Fn(T) -> U + Sync) -> Result<Vec<U>> {
+        collect(self.len, |to| self.copy_map(to, convert))
     }
-    /// Returns the elements as a column for copies.
+    /// As [`download_map`](Self::download_map), from pairs of these elements and those of another
+    /// view of the same length.
+    pub(crate) fn download_zip<B: Element, U: Send>(
+        &self,
+        other: View<'_, B>,
+        convert: impl Fn(T, B) -> U + Sync,
+    ) -> Result<Vec<U>> {
+        collect(self.len, |to| self.copy_zip(other, to, convert))
+    }
+    /// As [`download_map`](Self::download_map), to memory for as many elements; initialises all of
+    /// it.
+    pub(crate) fn copy_map<U: Send>(
+        &self,
+        to: &mut [MaybeUninit<U>],
+        convert: impl Fn(T) -> U + Sync,
+    ) -> Result<()> {
+        check_length("to", to.len(), "the buffer", self.len)?;
+        graph::outside_only("View::copy_to_host", self.device, graph::WAITS)?;
+        let write = |to: &mut [MaybeUninit<U>], from: &[T]| {
+            to.iter_mut().zip(from).for_each(|(to, &from)| _ = to.write(convert(from)));
+        };
+        #[cfg(feature = "cuda")]
+        if let Some(copied) = through_slots(self.device, [self.source()], to, &|to, [from]| {
+            write(to, bytemuck::cast_slice(from));
+        }) {
+            return copied;
+        }
+        let own = self.host().is_none().then(|| self.download()).transpose()?;
+        let from = self.host().or(own.as_deref()).unwrap_or_default();
+        self.device.fill(to, SMALL_PIECE, |start, part| write(part, &from[start..]));
+        Ok(())
+    }
+    /// As [`download_zip`](Self::download_zip), to memory for as many elements; initialises all of
+    /// it.
+    pub(crate) fn copy_zip<B: Element, U: Send>(
+        &self,
+        other: View<'_, B>,
+        to: &mut [MaybeUninit<U>],
+        convert: impl Fn(T, B) -> U + Sync,
+    ) -> Result<()> {
+        check_length("to", to.len(), "the buffer", self.len)?;
+        check_length("the other buffer", other.len, "the buffer", self.len)?;
+        graph::outside_only("View::copy_to_host", self.device, graph::WAITS)?;
+        let write = |to: &mut [MaybeUninit<U>], a: &[T], b: &[B]| {
+            let pairs = to.iter_mut().zip(a.iter().zip(b));
+            pairs.for_each(|(to, (&a, &b))| _ = to.write(convert(a, b)));
+        };
+        #[cfg(feature = "cuda")]
+        if let Some(copied) =
+            through_slots(self.device, [self.source(), other.source()], to, &|to, [a, b]| {
+                write(to, bytemuck::cast_slice(a), bytemuck::cast_slice(b));
+            })
+        {
+            return copied;
+        }
+        let own = self.host().is_none().then(|| self.download()).transpose()?;
+        let own_other = other.host().is_none().then(|| other.download()).transpose()?;
+        let a = self.host().or(own.as_deref()).unwrap_or_default();
+        let b = other.host().or(own_other.as_deref()).unwrap_or_default();
+        self.device.fill(to, SMALL_PIECE, |start, part| write(part, &a[start..], &b[start..]));
+        Ok(())
+    }
+    /// Returns the elements as a column for copies, and the stream that wrote them last.
     #[cfg(feature = "cuda")]
-    fn column(&self) -> cuda::Column {
-        cuda::Column { address: self.address, size: size_of::<T>() }
+    fn source(&self) -> Source {
+        let column = cuda::Column { address: self.address, size: size_of::<T>() };
+        Source { column, writer: self.writer() }
     }
     /// Returns the stream that wrote the memory last.
     #[cfg(feature = "cuda")]
@@ -105,9 +131,45 @@ fn cuda_of(stream: &Option<Arc<StreamInner>>) -> Option<&cuda::CudaStream> {
         _ => None,
     }
 }
+/// Device memory of a view.
 #[cfg(feature = "cuda")]
-fn same([a, b]: &[Option<Arc<StreamInner>>; 2]) -> bool {
-    matches!((a, b), (Some(a), Some(b)) if Arc::ptr_eq(a, b))
+struct Source {
+    column: cuda::Column,
+    writer: Option<Arc<StreamInner>>,
+}
+/// Initialises elements from the bytes of columns.
+#[cfg(feature = "cuda")]
+type Convert<'a, const N: usize, U> = dyn Fn(&mut [MaybeUninit<U>], [&[u8]; N]) + Sync + 'a;
+/// Copies columns of device memory through pinned memory, and calls `convert` with parts of `to`
+/// and the bytes of the same elements. Returns `None`, before any copy,
+/// if the device is no GPU or the copy has to be made in another way.
+#[cfg(feature = "cuda")]
+fn through_slots<const N: usize, U: Send>(
+    device: &Device,
+    sources: [Source; N],
+    to: &mut [MaybeUninit<U>],
+    convert: &Convert<'_, N, U>,
+) -> Option<Result<()>> {
+    let Backing::Cuda(cuda) = &device.0.backing else { return None };
+    let pieces = cuda::pieces_of(to);
+    let parts = pieces.split(to);
+    let take = |i: usize, columns: [&[u8]; N]| convert(parts.take(i), columns);
+    let writer = cuda_of(&sources[0].writer);
+    for source in &sources[1..] {
+        match (cuda_of(&source.writer), &sources[0].writer, &source.writer) {
+            (Some(_), Some(first), Some(other)) if Arc::ptr_eq(first, other) => {}
+            (Some(stream), ..) => {
+                if let Err(e) = stream.synchronize() {
+                    return Some(Err(e));
+                }
+            }
+            (None, ..) => {}
+        }
+    }
+    let columns = sources.each_ref().map(|source| source.column);
+    // SAFETY: as many elements of live buffers; what writes the other columns has ended, or is on
+    // the stream that writes the first.
+    unsafe { cuda.download(columns, pieces, writer, &take) }
 }
 impl<T: Element> ViewMut<'_, T> {
     /// Copies host memory to the view. Waits for all pending uses.

@@ -36,9 +36,9 @@ impl Outcome {
     pub fn of(byte: u8) -> Option<Outcome> {
         Outcome::ALL.get(byte as usize).copied()
     }
-    /// Returns the outcomes of the bytes that a batch wrote.
-    pub(crate) fn all(bytes: Vec<u8>) -> Vec<Outcome> {
-        bytes.into_iter().map(|byte| Outcome::of(byte).unwrap_or(Outcome::NotDone)).collect()
+    /// Returns the outcome of a byte that a batch wrote.
+    pub(crate) fn of_byte(byte: u8) -> Outcome {
+        Outcome::of(byte).unwrap_or(Outcome::NotDone)
     }
 }
 /// Operations of a batch: on a [`Map`](crate::Map) each an [`Operation`](crate::Operation), on a

@@ -1,0 +1,117 @@
+//! The models that are searched for and the method that searches. Each method computes only what
+//! it needs of models and scenes.
+use super::args::MatchArgs;
+use crate::failure::Outcome;
+use crate::{Global, device};
+use koel::Stream;
+use koel_vision::paper::{PaperOptions, match_images, match_model};
+use koel_vision::{Grey, JointTable, Matcher, Models, Options};
+use std::time::Instant;
+
+/// What is searched for.
+pub(super) enum Sought {
+    /// One image, for the published method.
+    Image { name: String, image: Grey },
+    /// Models of edges.
+    Models(Models),
+}
+impl Sought {
+    /// Returns names and sizes, in pixels, of the models, in order.
+    pub(super) fn models(&self) -> Vec<(&str, (usize, usize))> {
+        match self {
+            Sought::Image { name, image } => vec![(name, (image.width, image.height))],
+            Sought::Models(models) => {
+                models.iter().map(|(name, model)| (name, model.size())).collect()
+            }
+        }
+    }
+}
+
+/// Prepared search by one of the methods.
+enum Method {
+    Default { matcher: Box<Matcher>, table: Box<JointTable> },
+    Paper { stream: Stream, options: PaperOptions },
+}
+
+/// Prepared search for models.
+pub(super) struct Finder {
+    pub(super) sought: Sought,
+    method: Method,
+}
+/// Outcomes in one scene.
+pub(super) struct Outcomes {
+    /// One for every model, in order.
+    pub of_models: Vec<koel_vision::Outcome>,
+    /// Seconds for the features of the scene; by the published method, of the models too.
+    pub features: f64,
+    /// Whether the scene is known to have no edges.
+    pub is_blank: bool,
+}
+impl Finder {
+    /// Opens the device and prepares the models there, as the method needs.
+    pub(super) fn new(global: &Global, args: &MatchArgs, sought: Sought) -> Outcome<Finder> {
+        let opened = device::open(global.device, global.threads)?;
+        if let Some(options) = args.paper(global.seed) {
+            let stream = opened.device.stream()?;
+            return Ok(Finder { sought, method: Method::Paper { stream, options } });
+        }
+        let options = if args.quick { Options::quick() } else { Options::default() };
+        let options = options.with_seed(global.seed).with_freedom(args.freedom());
+        let matcher = Matcher::new(&opened.device, options)?;
+        let models = match &sought {
+            Sought::Image { .. } => vec![],
+            Sought::Models(models) => models.iter().map(|(_, model)| model).collect(),
+        };
+        let table = matcher.table(models)?;
+        let (matcher, table) = (Box::new(matcher), Box::new(table));
+        Ok(Finder { sought, method: Method::Default { matcher, table } })
+    }
+    /// Searches a scene for all models.
+    pub(super) fn search(&self, scene: &Grey) -> koel::Result<Outcomes> {
+        let begin = Instant::now();
+        match &self.method {
+            Method::Default { matcher, table } => {
+                let scene = matcher.scene(scene)?;
+                let features = begin.elapsed().as_secs_f64();
+                let of_models = self.by_default(matcher, table, &scene)?;
+                Ok(Outcomes { of_models, features, is_blank: scene.edges() == 0 })
+            }
+            Method::Paper { stream, options } => {
+                let of_models = self.as_published(stream, options, scene)?;
+                let others = of_models.iter().flat_map(|o| o.seconds).sum::<f64>();
+                let features = (begin.elapsed().as_secs_f64() - others).max(0.0);
+                Ok(Outcomes { of_models, features, is_blank: false })
+            }
+        }
+    }
+    fn by_default(
+        &self,
+        matcher: &Matcher,
+        table: &JointTable,
+        scene: &koel_vision::Scene,
+    ) -> koel::Result<Vec<koel_vision::Outcome>> {
+        // A single model is also searched for at scales beyond those of the table.
+        if let Sought::Models(models) = &self.sought {
+            let mut models = models.iter();
+            if let (Some((_, model)), None) = (models.next(), models.next()) {
+                return Ok(vec![matcher.find(model, scene)?]);
+            }
+        }
+        let outcomes = matcher.find_all(table, scene)?;
+        Ok(outcomes.into_iter().map(|(_, outcome)| outcome).collect())
+    }
+    fn as_published(
+        &self,
+        stream: &Stream,
+        options: &PaperOptions,
+        scene: &Grey,
+    ) -> koel::Result<Vec<koel_vision::Outcome>> {
+        match &self.sought {
+            Sought::Image { image, .. } => Ok(vec![match_images(stream, image, scene, options)?]),
+            Sought::Models(models) => {
+                let one = |(_, model)| match_model(stream, model, scene, options);
+                models.iter().map(one).collect()
+            }
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Solids of two clouds: the voxels inside, volumes with their uncertainty, and the surfaces of
+//! Booleans.
+
+mod contour;
+mod pieces;
+mod quads;
+mod rows;
+mod uncertainty;
+
+use super::{Boolean, IntersectError, Intersector, Side, Way, blocks};
+use crate::grid::Grid;
+use crate::mesh::Mesh;
+use contour::contour;
+use koel::Buffer;
+use koel_kernels::spatial::solid::spatial_fill;
+use koel_kernels::spatial::state;
+use pieces::{Piece, Pieces, Plane};
+use quads::Quads;
+use rayon::prelude::*;
+use rows::{Face, Rows};
+pub use uncertainty::Volume;
+
+impl Intersector {
+    /// Determines the voxels whose centres are inside each cloud's surface in the last frame, and
+    /// copies the pieces of both surfaces to the host. Synchronizes.
+    ///
+    /// Computes a winding number for each occupied voxel and each largest free cell, about four per
+    /// voxel; too slow to run in every frame. Memory of the host: up to 0.7 N^3 bytes, with N the
+    /// grid's resolution.
+    ///
+    /// # Errors
+    /// An open surface, the paper's method, or a device failure.
+    pub fn solids(&mut self) -> Result<Solids, IntersectError> {
+        let Way::Robust(_) = &self.way else {
+            return Err(IntersectError::NeedsRobust { what: "Booleans" });
+        };
+        let state = self.state.download()?;
+        for side in Side::BOTH {
+            let c = side.index();
+            if state[state::OPEN as usize + c] != 0 {
+                let closedness = f32::from_bits(state[state::CLOSEDNESS as usize + c]).into();
+                return Err(IntersectError::Open { cloud: side, closedness });
+            }
+        }
+        let s = &self.stream;
+        let surfaces = self.sums.surfaces(s, &self.index)?;
+        let cells = self.index.cells(s, &self.state);
+        let voxels = 1usize << (3 * self.shape.bits);
+        let mut inside: Buffer<u32> = s.device().alloc(voxels / 32)?;
+        let n = self.grid.resolution();
+        let mut solids = [Rows::empty(n), Rows::empty(n)];
+        for side in Side::BOTH {
+            inside.view_mut().fill_bytes(0, s)?;
+            // SAFETY: there is a bit for each voxel of the layout.
+            unsafe {
+                spatial_fill::launch(
+                    s,
+                    blocks(8 * cells, 64),
+                    cells as u32,
+                    side.index() as u32,
+                    surfaces,
+                    self.state.view().arg("state", s)?,
+                    inside.view_mut().arg("inside", s)?,
+                )?
+            };
+            solids[side.index()].fill(&inside.download()?);
+        }
+        let surfaces = [self.pieces(Side::A, &state)?, self.pieces(Side::B, &state)?];
+        Ok(Solids { grid: self.grid, solids, surfaces })
+    }
+    /// Copies the pieces of a surface to the host.
+    fn pieces(&self, side: Side, state: &[u32]) -> Result<Pieces, IntersectError> {
+        let levels = pieces::LEVELS.min(self.shape.levels());
+        let of_level = |level: u32| -> Result<_, IntersectError> {
+            let place = (state::FIRST_CELL + 2 * level) as usize + side.index();
+            let cells = state[place] as usize..state[place + 1] as usize;
+            let codes = self.index.codes.view().slice(cells.clone())?.download()?;
+            let keys = codes.into_iter().map(|code| self.shape.decode(code).2).collect();
+            Ok((keys, self.sums.dipoles(cells)?))
+        };
+        let cells = (0..levels).map(of_level).collect::<Result<Vec<_>, _>>()?;
+        Ok(Pieces::new(self.shape.bits, cells))
+    }
+}
+
+/// Two solids: the voxels inside each, and its surface.
+pub struct Solids {
+    grid: Grid,
+    /// Voxels of A and B.
+    solids: [Rows; 2],
+    /// Surfaces of A and B.
+    surfaces: [Pieces; 2],
+}
+impl Solids {
+    /// Returns the volume of a Boolean, as the volume of its voxels in cubic units of the points.
+    /// [`volumes`](Self::volumes) are more accurate, and take longer.
+    pub fn volume(&self, boolean: Boolean) -> f64 {
+        self.combined(boolean).count() as f64 * self.grid.voxel_size().powi(3)
+    }
+    fn combined(&self, boolean: Boolean) -> Rows {
+        let [a, b] = &self.solids;
+        a.zip(b, |a, b| boolean.of(a, b))
+    }
+    /// Returns the surface of a Boolean: the faces between voxels inside and outside, as outward
+    /// triangles. The surface is watertight: every edge belongs to two triangles. Where two voxels
+    /// of the solid would touch only along an edge, a third is filled in. Its area is up to 1.5
+    /// times that of the surface; [`smooth_mesh`](Self::smooth_mesh) has the right one.
+    pub fn mesh(&self, boolean: Boolean) -> BooleanMesh {
+        let mut solid = self.combined(boolean);
+        let filled = solid.fill_edges();
+        let quads = Quads::of(solid.faces());
+        let (origin, h) = (self.grid.origin(), self.grid.voxel_size());
+        let position =
+            |c: &[u16; 3]| std::array::from_fn(|a| (origin[a] + h * f64::from(c[a])) as f32);
+        let positions = quads.corners.par_iter().map(position).collect();
+        let divide = |&[a, b, c, d]: &[u32; 4]| [[a, b, c], [a, c, d]];
+        let triangles = quads.vertices.par_iter().flat_map_iter(divide).collect();
+        BooleanMesh { mesh: Mesh { positions, triangles }, normals: None, filled }
+    }
+    /// Returns the surface of a Boolean as a smooth mesh with sharp creases, by dual contouring:
+    /// the topology of [`mesh`](Self::mesh), with each vertex where the planes that touch the
+    /// surfaces around it meet. Every edge belongs to two triangles of opposite direction, the
+    /// triangles around a vertex are one fan, and no triangle is degenerate. Triangles may
+    /// intersect where the surface is rougher than a voxel.
+    ///
+    /// A vertex stays within half a voxel of its corner along each axis. Where a surface has no
+    /// points, as in a hole, its vertices are smoothed.
+    ///
+    /// Cost: a least squares fit for each face of a voxel, on the threads of rayon. The result has
+    /// the same bits on every device.
+    pub fn smooth_mesh(&self, boolean: Boolean) -> BooleanMesh {
+        let mut solid = self.combined(boolean);
+        let filled = solid.fill_edges();
+        let quads = Quads::of(solid.faces());
+        let plane = |scratch: &mut Vec<Piece>, face: &Face| self.plane(boolean, *face, scratch);
+        let planes = quads.faces.par_iter().map_init(Vec::new, plane).collect::<Vec<_>>();
+        let (origin, h) = (self.grid.origin(), self.grid.voxel_size());
+        let in_units =
+            |p: [f64; 3]| -> [f32; 3] { std::array::from_fn(|a| (origin[a] + h * p[a]) as f32) };
+        let rounded = |p: [f64; 3]| {
+            let p = in_units(p);
+            std::array::from_fn(|a| (f64::from(p[a]) - origin[a]) / h)
+        };
+        let contour = contour(&quads, &planes, rounded);
+        let positions = contour.positions.into_par_iter().map(in_units).collect();
+        BooleanMesh {
+            mesh: Mesh { positions, triangles: contour.triangles },
+            normals: Some(contour.normals),
+            filled,
+        }
+    }
+    /// Returns whether A and B contain a voxel.
+    fn inside(&self, voxel: [i32; 3]) -> [bool; 2] {
+        [0, 1].map(|side| self.solids[side].is_inside(voxel))
+    }
+    /// Returns the plane that touches the surface of a Boolean at one of its faces; its normal
+    /// points outward.
+    fn plane(&self, boolean: Boolean, face: Face, scratch: &mut Vec<Piece>) -> Option<Plane> {
+        let [inside, outside] = face.voxels().map(|voxel| self.inside(voxel));
+        let [a, b] = [0, 1].map(|side| {
+            (inside[side] != outside[side])
+                .then(|| self.plane_of(side, face, inside[side], scratch))
+                .flatten()
+        });
+        let (Some(of_a), Some(of_b)) = (a, b) else { return a.or(b) };
+        // Both surfaces pass between the voxels: of a union the farther one bounds the solid.
+        let axis = usize::from(face.axis);
+        let height = |p: &Plane| face.step() as f32 * p.point[axis];
+        let a_is_farther = height(&of_a) > height(&of_b);
+        Some(if a_is_farther == (boolean == Boolean::Union) { of_a } else { of_b })
+    }
+    /// Returns the plane that touches a surface at a face. `leaves` says whether the step of the
+    /// face leaves the solid; otherwise it enters it, and the normal is flipped.
+    fn plane_of(
+        &self,
+        side: usize,
+        face: Face,
+        leaves: bool,
+        scratch: &mut Vec<Piece>,
+    ) -> Option<Plane> {
+        let outward = if leaves { face.step() } else { -face.step() } as f32;
+        let axis = usize::from(face.axis);
+        let mut plane = self.surfaces[side].plane(face.centre(), axis, outward, scratch)?;
+        if !leaves {
+            plane.normal = plane.normal.map(|c| -c);
+        }
+        Some(plane)
+    }
+}
+/// Watertight surface of a Boolean.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct BooleanMesh {
+    /// Triangles, in the units of the points.
+    pub mesh: Mesh,
+    /// Outward unit normal of each vertex, of a [smooth mesh](Solids::smooth_mesh).
+    pub normals: Option<Vec<[f32; 3]>>,
+    /// Number of voxels filled in so that no edge belongs to four triangles.
+    pub filled: usize,
+}
+
+#[cfg(test)]
+mod tests;

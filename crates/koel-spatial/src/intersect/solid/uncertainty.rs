@@ -1,0 +1,167 @@
+//! Volumes under smooth surfaces, and how far they may be off.
+
+use super::Solids;
+use super::pieces::Piece;
+use super::quads::Quads;
+use super::rows::Face;
+use crate::intersect::Boolean;
+use rayon::prelude::*;
+
+/// Least uncertainty of a surface's position, in voxels.
+const LEAST_OFFSET: f64 = 0.015;
+/// Uncertainty of a surface's position for each voxel of spread of its points.
+const OFFSET_BY_SPREAD: f64 = 0.05;
+/// Uncertainty for each voxel of the volume between voxels and surface.
+const OFFSET_BY_DEPTH: f64 = 0.2;
+/// Height of the volume under or above a lid, for each unit of its radius. A hole of 5 % of a
+/// sphere has 0.12.
+const HEIGHT_OF_LID: f64 = 0.35;
+/// Area of a lid for each of its voxel faces.
+const AREA_OF_FACE: f64 = 2.0 / 3.0;
+
+/// Volume of a solid, with an estimate of its error, in cubic units of the points.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[non_exhaustive]
+pub struct Volume {
+    /// Volume under the smooth surface.
+    pub volume: f64,
+    /// Estimate of how far it may be off.
+    pub error: f64,
+}
+
+/// Sums over faces of voxels.
+#[derive(Clone, Copy, Default)]
+struct Sums {
+    /// Volume between the faces and the planes that touch the surface.
+    between: f64,
+    /// Area.
+    area: f64,
+    /// Area times mean square spread.
+    spread: f64,
+    /// Volume that lids may miss.
+    lids: f64,
+}
+impl Sums {
+    fn add(&mut self, other: Sums) {
+        self.between += other.between;
+        self.area += other.area;
+        self.spread += other.spread;
+        self.lids += other.lids;
+    }
+    /// Returns the uncertainty of the volume, in voxels.
+    fn error(self) -> f64 {
+        let spread = (self.spread / self.area.max(1.0)).sqrt();
+        OFFSET_BY_DEPTH * self.between.abs()
+            + (LEAST_OFFSET + OFFSET_BY_SPREAD * spread) * self.area
+            + self.lids
+    }
+}
+/// Sums over the faces of one solid.
+#[derive(Clone, Copy, Default)]
+struct OfSolid {
+    /// Volume between its faces and its surface, and the part of that in the other solid.
+    between: f64,
+    between_inside: f64,
+    /// Sums over the faces that bound each Boolean.
+    bounding: [Sums; 4],
+}
+
+impl Solids {
+    /// Returns the volumes of [`Boolean::ALL`] under the smooth surfaces, with estimates of their
+    /// errors. They are more accurate than [the volumes of the voxels](Self::volume). The estimate
+    /// of a Boolean adds, over the parts of both surfaces that bound it:
+    ///
+    /// * the area times the uncertainty of the surface's position: 0.015 voxels, and 0.05 of the
+    ///   distance of the points from the surface (root mean square),
+    /// * a fifth of the volume between the voxels and the surface,
+    /// * at holes, 0.35 of the radius times the area of the lid.
+    ///
+    /// It is an estimate, not a bound: it knows nothing of surface that the scan does not show.
+    ///
+    /// Cost: a least squares fit for each face of a voxel of A and of B, on the threads of rayon.
+    /// The result has the same bits on every device.
+    pub fn volumes(&self) -> [Volume; 4] {
+        let of = [0, 1].map(|side| self.sums_of(side));
+        let [a, b] = [0, 1].map(|side| self.solids[side].count() as f64 + of[side].between);
+        let both = self.combined(Boolean::Intersection).count() as f64
+            + of[0].between_inside
+            + of[1].between_inside;
+        let voxel = self.grid.voxel_size().powi(3);
+        let volumes = [a + b - both, both, a - both, b - both];
+        std::array::from_fn(|op| Volume {
+            volume: voxel * volumes[op].max(0.0),
+            error: voxel * (of[0].bounding[op].error() + of[1].bounding[op].error()),
+        })
+    }
+    /// Sums over the faces of a solid.
+    fn sums_of(&self, side: usize) -> OfSolid {
+        let faces = self.solids[side].faces();
+        let measure = |scratch: &mut Vec<Piece>, face: &Face| {
+            let plane = self.plane_of(side, *face, true, scratch)?;
+            let (centre, axis) = (face.centre(), usize::from(face.axis));
+            let normal = plane.normal.map(f64::from);
+            let along = |a: usize| normal[a] * f64::from(plane.point[a] - centre[a]);
+            let share = normal[axis].abs();
+            Some(Sums {
+                // The faces of each axis alone make up the whole volume; the squares of a normal
+                // add up to 1.
+                between: (along(0) + along(1) + along(2)) * share,
+                area: share,
+                spread: share * f64::from(plane.spread).powi(2),
+                lids: 0.0,
+            })
+        };
+        let found = faces.par_iter().map_init(Vec::new, measure).collect::<Vec<_>>();
+        let radii = match found.iter().all(Option::is_some) {
+            true => vec![0.0; faces.len()],
+            false => radii_of_lids(&Quads::of(faces.clone()), &found),
+        };
+        let mut sums = OfSolid::default();
+        for ((face, found), radius) in faces.iter().zip(found).zip(radii) {
+            let lid = Sums { lids: AREA_OF_FACE * HEIGHT_OF_LID * radius, ..Sums::default() };
+            let own = found.unwrap_or(lid);
+            let voxels = face.voxels().map(|voxel| self.inside(voxel).map(u64::from));
+            sums.between += own.between;
+            // Half, if the other surface passes between the voxels, too.
+            let inside = voxels[0][1 - side] + voxels[1][1 - side];
+            sums.between_inside += 0.5 * inside as f64 * own.between;
+            for (sum, boolean) in sums.bounding.iter_mut().zip(Boolean::ALL) {
+                let [within, beyond] = voxels.map(|[a, b]| boolean.of(a, b) & 1);
+                if within != beyond {
+                    sum.add(own);
+                }
+            }
+        }
+        sums
+    }
+}
+/// Returns the radius, in voxels, of the lid that each face without a plane belongs to; 0 for other
+/// faces.
+fn radii_of_lids(quads: &Quads, found: &[Option<Sums>]) -> Vec<f64> {
+    let mut lid = vec![u32::MAX; found.len()];
+    let mut radii = vec![0.0; found.len()];
+    for first in 0..found.len() {
+        if found[first].is_some() || lid[first] != u32::MAX {
+            continue;
+        }
+        lid[first] = first as u32;
+        let mut faces = vec![first];
+        let mut next = 0;
+        while next < faces.len() {
+            for vertex in quads.vertices[faces[next]] {
+                for &face in quads.around(vertex as usize) {
+                    let face = face as usize;
+                    if found[face].is_none() && lid[face] == u32::MAX {
+                        lid[face] = first as u32;
+                        faces.push(face);
+                    }
+                }
+            }
+            next += 1;
+        }
+        let area = AREA_OF_FACE * faces.len() as f64;
+        let radius = (area / std::f64::consts::PI).sqrt();
+        faces.into_iter().for_each(|face| radii[face] = radius);
+    }
+    radii
+}
