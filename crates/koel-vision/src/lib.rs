@@ -38,7 +38,10 @@
 //   point and strip
 // * `refine`: candidates to affine maps that lie on edges; one thread per candidate
 // * `agreement`: whether the scene looks like the model under a pose, on the host
-// * `matcher`: the best candidate, and the decision whether the model is present, on the host
+// * `matcher`, `verdict`: the best candidate, and the decision whether the model is present, on the
+//   host
+// * `range`, `looks`, `part`: further searches for what is not found: other scales, mirrored and
+//   negative models, and scenes that are a part of the model
 mod affine;
 mod agreement;
 mod bases;
@@ -48,12 +51,14 @@ mod device;
 mod edges;
 mod fit;
 mod joint;
+mod looks;
 mod maps;
 mod matcher;
 mod model;
 mod models;
 #[cfg(feature = "paper")]
 pub mod paper;
+mod part;
 mod picture;
 mod random;
 mod range;

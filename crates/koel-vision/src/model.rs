@@ -76,7 +76,8 @@ impl Model {
     /// Returns the size of the image in which the points were found.
     pub(crate) fn working(&self) -> (f32, f32) {
         let [[x, _], [_, y]] = self.to_image.linear;
-        (self.width as f32 / x, self.height as f32 / y)
+        // Of mirrored models, one is negative.
+        (self.width as f32 / x.abs(), self.height as f32 / y.abs())
     }
     /// Returns the number of edge points that vote.
     pub fn points(&self) -> usize {

@@ -24,7 +24,7 @@ const INLIER: f32 = 3.0;
 /// Poses of a model that are compared with the scene's luminance, and the fraction of the required
 /// evidence that suffices for a pose with nearly proof from luminance.
 const COMPARED: usize = 3;
-const STRONG: f32 = 1.0 / 3.0;
+pub(crate) const STRONG: f32 = 1.0 / 3.0;
 /// Maximum ratio of the scales along the two axes of a map, and its range of scales in the images
 /// that are searched: beyond it, poses are chance.
 const MAX_TILT: f32 = 3.0;
@@ -177,6 +177,8 @@ impl Matcher {
         let to_points = model.to_image.inverse().unwrap_or(Affine::IDENTITY);
         Ok(Found {
             map: scene.to_image.after(&pose.map).after(&to_points),
+            negative: false,
+            part: false,
             votes,
             inliers: inliers.len(),
             rmse,

@@ -16,6 +16,7 @@ use koel_vision::{
     Doubt, Found, Grey, JointTable, Matcher, Model, Models, Options, Picture, Scene,
 };
 use report::{Match, Report, Timings, matrix};
+use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -116,6 +117,8 @@ struct Search<'a> {
     paper: Option<PaperOptions>,
     /// Image of the only model.
     only: Option<Grey>,
+    /// Scene of that image, made when it is first searched.
+    only_scene: OnceCell<Scene>,
     stream: Stream,
     models: Models,
     args: &'a MatchArgs,
@@ -131,13 +134,14 @@ impl<'a> Search<'a> {
         let opened = device::open(global.device, global.threads)?;
         let options = if args.quick { Options::quick() } else { Options::default() };
         let options = options.with_seed(global.seed).with_freedom(args.freedom());
+        let options = options.with_mirrored(args.mirrored).with_negative(args.negative);
         let paper = args.paper(global.seed);
         let stream = opened.device.stream()?;
         let matcher = Matcher::new(&opened.device, options)?;
         let of_default =
             if paper.is_none() { models.iter().map(|(_, model)| model).collect() } else { vec![] };
         let table = matcher.table(of_default)?;
-        Ok(Search { matcher, table, paper, only, stream, models, args })
+        Ok(Search { matcher, table, paper, only, only_scene: OnceCell::new(), stream, models, args })
     }
     /// Searches every scene for all models and prints the results. In a sequence, a frame that
     /// cannot be read is reported as not found.
@@ -211,7 +215,7 @@ impl<'a> Search<'a> {
             // A single model is also searched for at scales beyond those of the table.
             let mut models = self.models.iter();
             if let (Some((_, model)), None) = (models.next(), models.next()) {
-                return Ok(vec![self.matcher.find(model, scene)?]);
+                return Ok(vec![self.outcome(model, scene)?]);
             }
             let outcomes = self.matcher.find_all(&self.table, scene)?;
             return Ok(outcomes.into_iter().map(|(_, outcome)| outcome).collect());
@@ -221,6 +225,31 @@ impl<'a> Search<'a> {
         }
         let one = |(_, model)| match_model(&self.stream, model, &picture.grey, options);
         self.models.iter().map(one).collect()
+    }
+    /// Returns the outcome for the only model. What is not found may be larger than the scene.
+    fn outcome(&self, model: &Model, scene: &Scene) -> koel::Result<koel_vision::Outcome> {
+        let mut outcome = self.matcher.find(model, scene)?;
+        let Some(image) = self.only.as_ref().filter(|_| !self.args.quick) else {
+            return Ok(outcome);
+        };
+        if outcome.found.is_some() {
+            return Ok(outcome);
+        }
+        let picture = match self.only_scene.get() {
+            Some(picture) => picture,
+            None => {
+                let made = self.matcher.scene(image)?;
+                self.only_scene.get_or_init(|| made)
+            }
+        };
+        let mut part = self.matcher.find_part(picture, scene)?;
+        let seconds = std::array::from_fn(|k| outcome.seconds[k] + part.seconds[k]);
+        if part.found.is_some() {
+            part.hypotheses = std::mem::take(&mut outcome.hypotheses);
+            outcome = part;
+        }
+        outcome.seconds = seconds;
+        Ok(outcome)
     }
     /// Merges the outcomes of all models.
     fn collect(&self, outcomes: Vec<koel_vision::Outcome>) -> Results<'_> {
@@ -270,6 +299,7 @@ impl<'a> Search<'a> {
             let one = |of: &FoundModel<'_>| Match {
                 model: of.name.into(),
                 matrix: matrix(&of.found),
+                negative: of.found.negative,
                 votes: of.found.votes,
                 rmse_px: of.found.rmse,
                 inliers: of.found.inliers,
