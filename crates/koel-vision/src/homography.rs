@@ -160,9 +160,8 @@ impl Matcher {
             let w = g * x as f64 + h * y as f64 + 1.0;
             let (x, y, nx, ny) = (x as f64, y as f64, i.normal.0 as f64, i.normal.1 as f64);
             let along = nx * i.at.0 as f64 + ny * i.at.1 as f64;
-            let row = SVector::<f64, 8>::from([
-                nx * x, nx * y, nx, ny * x, ny * y, ny, -along * x, -along * y,
-            ]) / w;
+            let row = [nx * x, nx * y, nx, ny * x, ny * y, ny, -along * x, -along * y];
+            let row = SVector::<f64, 8>::from(row) / w;
             let off = (i.across / radius) as f64;
             let weight = (1.0 - off * off).max(0.0).powi(2);
             normal += weight * row * row.transpose();

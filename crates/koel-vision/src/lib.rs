@@ -38,6 +38,7 @@
 //   point and strip
 // * `refine`: candidates to affine maps that lie on edges; one thread per candidate
 // * `agreement`: whether the scene looks like the model under a pose, on the host
+// * `homography`: an accepted affine pose to a map in perspective, on the host
 // * `matcher`, `verdict`: the best candidate, and the decision whether the model is present, on the
 //   host
 // * `range`, `looks`, `part`: further searches for what is not found: other scales, mirrored and
@@ -50,6 +51,7 @@ mod corners;
 mod device;
 mod edges;
 mod fit;
+mod homography;
 mod joint;
 mod looks;
 mod maps;
@@ -76,6 +78,7 @@ pub use affine::Affine;
 pub use agreement::Agreement;
 pub use bases::Pass;
 pub use fit::{Freedom, PointPair, fit};
+pub use homography::Homography;
 pub use joint::JointTable;
 pub use matcher::{Found, Matcher, Options, Outcome};
 pub use model::{Model, TooFewEdges};

@@ -3,6 +3,7 @@ use crate::affine::Affine;
 use crate::agreement::Agreement;
 use crate::bases::Pass;
 use crate::fit::Freedom;
+use crate::homography::Homography;
 use crate::joint::JointTable;
 use crate::model::Model;
 use crate::picture::Grey;
@@ -49,6 +50,9 @@ pub struct Options {
     /// Whether a model may also be negative, with dark and bright exchanged. What is not found
     /// takes twice the time, with [`mirrored`](Self::mirrored) four times.
     pub negative: bool,
+    /// Whether the affine map of a model that is found is refined to a homography. Ignored unless
+    /// [`freedom`](Self::freedom) is affine.
+    pub perspective: bool,
     /// Number of candidates per model kept after each of three refinements; half as many in the
     /// first of several stages.
     pub kept: [usize; 3],
@@ -88,6 +92,7 @@ impl Default for Options {
             wide: true,
             mirrored: false,
             negative: false,
+            perspective: true,
             kept: [200, 20, 4],
         }
     }
@@ -117,6 +122,7 @@ impl Options {
             passes: vec![level, tilted],
             stages: vec![],
             wide: false,
+            perspective: false,
             kept: [60, 10, 2],
             ..Options::default()
         }
@@ -133,6 +139,7 @@ koel::option_setters! { Options:
     wide by with_wide: bool;
     mirrored by with_mirrored: bool;
     negative by with_negative: bool;
+    perspective by with_perspective: bool;
     kept by with_kept: [usize; 3];
 }
 
@@ -150,6 +157,9 @@ pub struct Found {
     /// Map from pixels of the model image to pixels of the scene image. Its determinant is negative
     /// if the model is mirrored.
     pub map: Affine,
+    /// The same map in perspective, if the scene shows the model so clearly tilted that it has more
+    /// evidence: see [`Options::perspective`].
+    pub homography: Option<Homography>,
     /// Whether dark and bright are exchanged: see [`Options::negative`].
     pub negative: bool,
     /// Whether the scene shows a part of the model: see [`Matcher::find_part`].

@@ -53,5 +53,6 @@ impl Matcher {
 fn inverted(found: Found, back: &Affine) -> Found {
     let scale = back.determinant().abs().sqrt();
     let inlier_points = found.inlier_points.iter().map(|&p| back.apply(p)).collect();
-    Found { map: *back, rmse: scale * found.rmse, inlier_points, part: true, ..found }
+    let homography = found.homography.and_then(|h| h.inverse());
+    Found { map: *back, homography, rmse: scale * found.rmse, inlier_points, part: true, ..found }
 }

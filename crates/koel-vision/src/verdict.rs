@@ -3,6 +3,7 @@ use crate::affine::Affine;
 use crate::agreement::{Agreement, agreement};
 use crate::edges::Edge;
 use crate::fit::{Freedom, fit};
+use crate::homography::Homography;
 use crate::joint::JointTable;
 use crate::matcher::{Found, Matcher, NO_STEPS, Outcome};
 use crate::model::Model;
@@ -175,8 +176,16 @@ impl Matcher {
         let square = |i: &Inlier| (i.across * shrunk).powi(2);
         let rmse = (inliers.iter().map(square).sum::<f32>() / inliers.len().max(1) as f32).sqrt();
         let to_points = model.to_image.inverse().unwrap_or(Affine::IDENTITY);
+        let free = matches!(self.options.freedom, None | Some(Freedom::Affine));
+        let perspective = match free && self.options.perspective {
+            true => self.perspective(model, scene, &pose.map)?,
+            false => None,
+        };
+        let to_image = Homography::from(scene.to_image);
+        let homography = perspective.and_then(|h| to_image.after(&h)?.after(&to_points.into()));
         Ok(Found {
             map: scene.to_image.after(&pose.map).after(&to_points),
+            homography,
             negative: false,
             part: false,
             votes,

@@ -299,6 +299,7 @@ impl<'a> Search<'a> {
             let one = |of: &FoundModel<'_>| Match {
                 model: of.name.into(),
                 matrix: matrix(&of.found),
+                homography: of.found.homography.map(|h| h.rows),
                 negative: of.found.negative,
                 votes: of.found.votes,
                 rmse_px: of.found.rmse,

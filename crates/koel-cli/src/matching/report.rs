@@ -8,6 +8,9 @@ pub(super) struct Report {
     pub found: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub matrix: Option<[[f32; 3]; 2]>,
+    /// The map in perspective, if it fits clearly better.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub homography: Option<[[f64; 3]; 3]>,
     pub votes: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rmse_px: Option<f32>,
@@ -40,6 +43,8 @@ pub(super) struct Report {
 pub(super) struct Match {
     pub model: String,
     pub matrix: [[f32; 3]; 2],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub homography: Option<[[f64; 3]; 3]>,
     #[serde(skip_serializing_if = "is_false")]
     pub negative: bool,
     pub votes: usize,
@@ -80,6 +85,7 @@ impl Report {
         Report {
             found: false,
             matrix: None,
+            homography: None,
             votes: 0,
             rmse_px: None,
             inliers: 0,
@@ -99,6 +105,7 @@ impl Report {
         Report {
             found: true,
             matrix: Some(matrix(found)),
+            homography: found.homography.map(|h| h.rows),
             votes: found.votes,
             rmse_px: Some(found.rmse),
             inliers: found.inliers,
