@@ -39,7 +39,8 @@ fn error(map: &Homography, truth: &Homography, model: &Grey) -> Option<f32> {
 
 fn tilts(first: &str, pairs: &str, photographs: &[&str]) -> Result<(), Box<dyn Error>> {
     let read = |f: &&str| Ok(read(Path::new(f))?.grey);
-    let photographs = photographs.iter().map(read).collect::<Result<Vec<Grey>, Box<dyn Error>>>()?;
+    let photographs =
+        photographs.iter().map(read).collect::<Result<Vec<Grey>, Box<dyn Error>>>()?;
     let (first, pairs) = (first.parse::<u64>()?, pairs.parse::<u64>()?);
     let matcher = Matcher::new(&Device::cpu()?, Options::default())?;
     for degrees in [0.0, 30.0, 45.0, 60.0] {
@@ -52,12 +53,16 @@ fn tilts(first: &str, pairs: &str, photographs: &[&str]) -> Result<(), Box<dyn E
             affine.extend(error(&map, &truth, &model));
             best.extend(error(&found.homography.unwrap_or(map), &truth, &model));
         }
+        let found = affine.len();
         let said = [affine, best].map(|mut errors| {
             errors.sort_by(f32::total_cmp);
             let at = |i: usize| errors.get(i).copied().unwrap_or(f32::NAN);
             format!("median {:.2}, most {:.2}", at(errors.len() / 2), at(errors.len().max(1) - 1))
         });
-        let found = format!("{refined} refined; px of affine maps: {}; refined: {}", said[0], said[1]);
+        let found = format!(
+            "{found} found, {refined} refined; px of affine maps: {}; refined: {}",
+            said[0], said[1]
+        );
         println!("{degrees} degrees, {pairs} pairs: {found}");
     }
     Ok(())

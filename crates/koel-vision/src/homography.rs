@@ -8,8 +8,16 @@ use crate::scene::Scene;
 use koel_kernels::vision::direction::direction;
 use nalgebra::{Matrix3, SMatrix, SVector};
 
-/// Maximum distance of edges, in pixels, in the first and the last step, and the number of steps.
-const RADII: (f32, f32) = (8.0, 1.5);
+/// Maximum distance of edges, in pixels, in the first and the last step: from a compromise all over
+/// the model, and from a map that fits a part of it, from where the homography grows.
+const FROM_ALL: (f32, f32) = (8.0, 1.5);
+const FROM_PART: (f32, f32) = (3.5, 1.5);
+/// Fraction of the model's diagonal around the part's middle that counts in the first step; all of
+/// it does in the last ones.
+const PART: f32 = 0.15;
+/// Distance of edges, in pixels, up to which a point shows that the map fits.
+const FITS: f32 = 1.5;
+/// Number of steps.
 const STEPS: i32 = 24;
 /// Relative damping of the two parameters of perspective.
 const DAMPING: f64 = 1e-4;
@@ -97,42 +105,76 @@ impl Homography {
         let depths = ends.map(|(x, y)| g * x as f64 + h * y as f64 + 1.0);
         let nearest = depths.iter().fold(f64::MAX, |a, &b| a.min(b));
         let farthest = depths.iter().fold(0.0f64, |a, &b| a.max(b));
-        let upright = |p: (f32, f32)| {
-            self.local(p).is_some_and(|(_, [[a, b], [c, d]])| a * d - b * c > 1e-4)
-        };
+        let upright =
+            |p: (f32, f32)| self.local(p).is_some_and(|(_, [[a, b], [c, d]])| a * d - b * c > 1e-4);
         nearest > 0.0 && farthest <= MAX_DEPTH * nearest && ends.into_iter().all(upright)
     }
 }
 
 impl Matcher {
     /// Refines an affine pose to a homography, from points of a model to those of the scene;
-    /// `None` if no plausible one has clearly more evidence.
+    /// `None` if no plausible one has clearly more evidence. `of_part` is the pose before it was
+    /// fitted to the whole model.
     ///
-    /// Gauss-Newton steps on the host, from the edges next to the contour: 24 launches.
+    /// Gauss-Newton steps on the host, from the edges next to the contour: 48 launches, and about
+    /// 20 more for the evidence.
     pub(crate) fn perspective(
         &self,
         model: &Model,
         scene: &Scene,
-        map: &Affine,
+        (map, of_part): (Affine, Affine),
+    ) -> koel::Result<Option<Homography>> {
+        let start = Homography::from(map);
+        let mut required = self.evidence_of(model, scene, &start)? + GAIN;
+        let mut best = None;
+        let middle = self.best_part(model, scene, &of_part)?;
+        let attempts = [(start, FROM_ALL, None), (of_part.into(), FROM_PART, Some(middle))];
+        for (start, radii, middle) in attempts {
+            let Some(map) = self.attempt(model, scene, start, (radii, middle))? else { continue };
+            let evidence = self.evidence_of(model, scene, &map)?;
+            if evidence >= required {
+                (best, required) = (Some(map), evidence);
+            }
+        }
+        Ok(best)
+    }
+    /// Returns the contour point around which a map fits best.
+    fn best_part(&self, model: &Model, scene: &Scene, map: &Affine) -> koel::Result<(f32, f32)> {
+        let near = inliers(&self.stream, map, &model.contour, scene, FITS)?;
+        let (width, height) = model.working();
+        let reach = PART * width.hypot(height);
+        let around = |p: (f32, f32)| {
+            near.iter().filter(|i| (i.point.0 - p.0).hypot(i.point.1 - p.1) < reach).count()
+        };
+        let places = model.contour.iter().map(|e| (e.x, e.y)).step_by(20);
+        Ok(places.max_by_key(|&p| around(p)).unwrap_or((0.0, 0.0)))
+    }
+    /// Moves a map to the edges, growing from `middle` if there is one; `None` if too few edges are
+    /// near or the map degenerates.
+    fn attempt(
+        &self,
+        model: &Model,
+        scene: &Scene,
+        mut map: Homography,
+        ((first, last), middle): ((f32, f32), Option<(f32, f32)>),
     ) -> koel::Result<Option<Homography>> {
         let (width, height) = model.working();
-        let start = Homography::from(*map);
-        let mut current = start;
-        let shrink = (RADII.1 / RADII.0).powf(1.0 / (STEPS - 1) as f32);
+        let shrink = (last / first).powf(1.0 / (STEPS - 1) as f32);
         for step in 0..STEPS {
-            let Some(placed) = current.placed(&model.contour) else { return Ok(None) };
-            let radius = RADII.0 * shrink.powi(step);
-            let Some(next) = self.step(model, scene, (&current, &placed), radius)? else {
-                return Ok(None);
-            };
-            if !next.is_plausible(width, height) {
-                return Ok(None);
+            let part = (step as f32 / (STEPS / 2) as f32).clamp(PART, 1.0);
+            let reach = middle.map(|middle| (middle, part * width.hypot(height)));
+            let counts =
+                |e: &&Edge| reach.is_none_or(|((x, y), reach)| (e.x - x).hypot(e.y - y) <= reach);
+            let points = model.contour.iter().filter(counts).copied().collect::<Vec<Edge>>();
+            let Some(placed) = map.placed(&points) else { return Ok(None) };
+            let radius = first * shrink.powi(step);
+            let next = self.step(model, scene, (&map, &points, &placed), radius)?;
+            match next.filter(|next| next.is_plausible(width, height)) {
+                Some(next) => map = next,
+                None => return Ok(None),
             }
-            current = next;
         }
-        let before = self.evidence_of(model, scene, &start)?;
-        let after = self.evidence_of(model, scene, &current)?;
-        Ok((after >= before + GAIN).then_some(current))
+        Ok(Some(map))
     }
     /// Returns a map closer to the edges within `radius` of the placed contour; `None` if there are
     /// too few.
@@ -140,7 +182,7 @@ impl Matcher {
         &self,
         model: &Model,
         scene: &Scene,
-        (current, placed): (&Homography, &[Edge]),
+        (current, points, placed): (&Homography, &[Edge], &[Edge]),
         radius: f32,
     ) -> koel::Result<Option<Homography>> {
         let near = inliers(&self.stream, &Affine::IDENTITY, placed, scene, radius)?;
@@ -154,7 +196,7 @@ impl Matcher {
         let mut normal = SMatrix::<f64, 8, 8>::zeros();
         let mut right = SVector::<f64, 8>::zeros();
         for i in &near {
-            let e = &model.contour[i.index];
+            let e = &points[i.index];
             let (x, y) = to_frame.apply((e.x, e.y));
             let [[_, _, _], [_, _, _], [g, h, _]] = inner.rows;
             let w = g * x as f64 + h * y as f64 + 1.0;

@@ -41,8 +41,8 @@
 // * `homography`: an accepted affine pose to a map in perspective, on the host
 // * `matcher`, `verdict`: the best candidate, and the decision whether the model is present, on the
 //   host
-// * `range`, `looks`, `part`: further searches for what is not found: other scales, mirrored and
-//   negative models, and scenes that are a part of the model
+// * `range`, `small`, `looks`, `part`: further searches for what is not found: other scales, models
+//   of few pixels, mirrored and negative models, and scenes that are a part of the model
 mod affine;
 mod agreement;
 mod bases;
@@ -66,6 +66,7 @@ mod random;
 mod range;
 mod refine;
 mod scene;
+mod small;
 pub mod synthetic;
 mod table;
 mod verdict;

@@ -269,6 +269,9 @@ impl Matcher {
             if outcome.found.is_none() && self.options.wide {
                 self.find_beyond(model, scene, &mut outcome)?;
             }
+            if outcome.found.is_none() && self.options.wide {
+                self.find_small(model, scene, &mut outcome)?;
+            }
             Ok(outcome)
         })
     }

@@ -7,6 +7,10 @@ use std::borrow::Cow;
 
 /// Number of voting points, and their minimum distance in pixels.
 const POINTS: (usize, f32) = (260, 5.0);
+/// The distance in images with too few points of that distance, and their maximum shorter side, in
+/// pixels.
+const CLOSER: f32 = 2.0;
+pub(crate) const SMALL_SIDE: usize = 64;
 /// Number of points of the last refinement, and their minimum distance in pixels.
 const CONTOUR: (usize, f32) = (1500, 2.0);
 /// Maximum number of voting points and of contour points of a model.
@@ -96,7 +100,11 @@ impl Model {
             let kept = spread(edges, order.iter().copied(), apart, most);
             kept.into_iter().map(|i| edges[i]).collect::<Vec<Edge>>()
         };
-        let points = chosen(POINTS);
+        let mut points = chosen(POINTS);
+        let small = working.width.min(working.height) <= SMALL_SIDE;
+        if points.len() < MIN_POINTS && small {
+            points = chosen((POINTS.0, CLOSER));
+        }
         if points.len() < MIN_POINTS {
             return Err(TooFewEdges { found: points.len() });
         }

@@ -52,10 +52,7 @@ impl Frame {
     pub(crate) fn maps(&self) -> (Affine, Affine) {
         let (unit, (x, y)) = (self.unit, self.center);
         let scaled = |s: f32| Affine { linear: [[s, 0.0], [0.0, s]], shift: [0.0; 2] };
-        (
-            scaled(1.0 / unit).moving((x, y), (0.0, 0.0)),
-            scaled(unit).moving((0.0, 0.0), (x, y)),
-        )
+        (scaled(1.0 / unit).moving((x, y), (0.0, 0.0)), scaled(unit).moving((0.0, 0.0), (x, y)))
     }
     fn enter(&self, map: &Affine) -> [u32; 6] {
         let [[a, b], [c, d]] = map.linear.map(|row| row.map(|v| v * self.unit));

@@ -99,6 +99,7 @@ impl Matcher {
         evidence: f32,
         mut pose: Scored,
     ) -> koel::Result<Outcome> {
+        let of_part = pose.map;
         let refused = |doubt| Ok(Outcome { evidence, doubt: Some(doubt), ..Outcome::NOTHING });
         let required = self.options.evidence;
         let compares = self.options.agreement && model.patch.is_some();
@@ -131,7 +132,7 @@ impl Matcher {
             }
             compared = agreement;
         }
-        let found = self.found(model, scene, &pose)?;
+        let found = self.found(model, scene, (&pose, of_part))?;
         Ok(Outcome { found: Some(found), evidence, agreement: compared, ..Outcome::NOTHING })
     }
 
@@ -168,8 +169,14 @@ impl Matcher {
         (Some(agreement), doubt)
     }
 
-    /// Describes a pose that is accepted.
-    fn found(&self, model: &Model, scene: &Scene, pose: &Scored) -> koel::Result<Found> {
+    /// Describes a pose that is accepted; `of_part` is the map before it was fitted to the whole
+    /// model.
+    pub(crate) fn found(
+        &self,
+        model: &Model,
+        scene: &Scene,
+        (pose, of_part): (&Scored, Affine),
+    ) -> koel::Result<Found> {
         let inliers = |points: &[Edge]| inliers(&self.stream, &pose.map, points, scene, INLIER);
         let (votes, inliers) = (inliers(&model.points)?.len(), inliers(&model.contour)?);
         let shrunk = scene.to_image.determinant().abs().sqrt();
@@ -178,7 +185,7 @@ impl Matcher {
         let to_points = model.to_image.inverse().unwrap_or(Affine::IDENTITY);
         let free = matches!(self.options.freedom, None | Some(Freedom::Affine));
         let perspective = match free && self.options.perspective {
-            true => self.perspective(model, scene, &pose.map)?,
+            true => self.perspective(model, scene, (pose.map, of_part))?,
             false => None,
         };
         let to_image = Homography::from(scene.to_image);

@@ -47,11 +47,8 @@ fn other_looks_are_found_by_option_only() {
         let scene = pasted(&shown, &background(), &pose(mirrored));
         let options = options();
         assert_eq!(search(options.clone(), &model(), &scene).found, None, "{case}");
-        let outcome = search(
-            options.with_mirrored(mirrored).with_negative(negative),
-            &model(),
-            &scene,
-        );
+        let outcome =
+            search(options.with_mirrored(mirrored).with_negative(negative), &model(), &scene);
         let found = outcome.found.unwrap_or_else(|| panic!("{case}: {:?}", outcome.doubt));
         assert_eq!(found.negative, negative, "{case}");
         assert_eq!(found.map.determinant() < 0.0, mirrored, "{case}");

@@ -23,7 +23,8 @@ fn homographies_of_tilted_models() {
         let pair = tilted_pair(degrees, &textures(), seed);
         let found = search(&pair, Options::default()).unwrap_or_else(|| panic!("{degrees}"));
         let homography = found.homography.unwrap_or_else(|| panic!("{degrees}: affine"));
-        let (before, after) = (error(&found.map.into(), &pair.truth), error(&homography, &pair.truth));
+        let (before, after) =
+            (error(&found.map.into(), &pair.truth), error(&homography, &pair.truth));
         assert!(after < 1.0 && before > 3.0 * after, "{degrees}: {before} px, then {after} px");
     }
 }

@@ -141,7 +141,16 @@ impl<'a> Search<'a> {
         let of_default =
             if paper.is_none() { models.iter().map(|(_, model)| model).collect() } else { vec![] };
         let table = matcher.table(of_default)?;
-        Ok(Search { matcher, table, paper, only, only_scene: OnceCell::new(), stream, models, args })
+        Ok(Search {
+            matcher,
+            table,
+            paper,
+            only,
+            only_scene: OnceCell::new(),
+            stream,
+            models,
+            args,
+        })
     }
     /// Searches every scene for all models and prints the results. In a sequence, a frame that
     /// cannot be read is reported as not found.

@@ -34,7 +34,11 @@ pub fn tilted_pair(degrees: f64, photographs: &[Grey], seed: u64) -> TiltedPair 
     let behind = &photographs[(first + shift) % photographs.len()];
     let mut scene = part(behind, SCENE.0, SCENE.1, &mut random);
     let (turn, axis) = (random.between(0.0, TAU), random.between(0.0, TAU));
-    let truth = view(&model, (degrees.to_radians(), axis as f64, turn as f64), random.between(1.0, 1.3) as f64);
+    let truth = view(
+        &model,
+        (degrees.to_radians(), axis as f64, turn as f64),
+        random.between(1.0, 1.3) as f64,
+    );
     if let Some(back) = truth.inverse() {
         paste(&mut scene, &model, &back);
     }
@@ -53,9 +57,8 @@ fn view(model: &Grey, (tilt, axis, turn): (f64, f64, f64), scale: f64) -> Homogr
     let depth = across.map(|a| a * tilt.sin() / (DISTANCE * model.width as f64));
     let (s, c) = turn.sin_cos();
     let turned = [[c, -s], [s, c]];
-    let linear = |i: usize, j: usize| {
-        scale * (turned[i][0] * tilted(0, j) + turned[i][1] * tilted(1, j))
-    };
+    let linear =
+        |i: usize, j: usize| scale * (turned[i][0] * tilted(0, j) + turned[i][1] * tilted(1, j));
     let row = |i: usize| {
         let [a, b] = [0, 1].map(|j| linear(i, j) + centre[i] * depth[j]);
         [a, b, centre[i] - a * middle[0] - b * middle[1]]
