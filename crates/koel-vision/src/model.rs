@@ -68,10 +68,21 @@ impl Model {
     /// Builds the model of an image, on the host: about 25 passes over it. Images larger than 1024
     /// pixels per side are first shrunk. The result does not depend on the number of threads.
     ///
-    /// Fails for an image without structure: fewer than 12 points of edges.
+    /// Fails for an image without structure: fewer than 12 points of edges, 5 pixels apart (2 if the
+    /// shorter side has at most 64 pixels).
     pub fn of(image: &Grey) -> Result<Model, TooFewEdges> {
         let (small, to_image) = working_size(image);
-        Model::of_working(&edges(&small), (image.width, image.height), to_image, &small)
+        let (edges, size) = (edges(&small), (image.width, image.height));
+        let model = Model::of_working(&edges, size, to_image, &small);
+        match model.is_err() && image.width.min(image.height) <= SMALL_SIDE {
+            true => Model::with_points(&edges, size, to_image, (&small, CLOSER)),
+            false => model,
+        }
+    }
+    /// Returns whether the points are so close that their evidence is not independent: only
+    /// luminance can tell whether such a model is present.
+    pub(crate) fn is_crowded(&self) -> bool {
+        spread(&self.points, 0..self.points.len(), POINTS.1, MIN_POINTS).len() < MIN_POINTS
     }
     /// Returns the width and height of the image, in pixels.
     pub fn size(&self) -> (usize, usize) {
@@ -95,16 +106,21 @@ impl Model {
         to_image: Affine,
         working: &Grey,
     ) -> Result<Model, TooFewEdges> {
+        Model::with_points(edges, (width, height), to_image, (working, POINTS.1))
+    }
+    /// Builds a model whose points are at least `apart` pixels apart.
+    fn with_points(
+        edges: &[Edge],
+        (width, height): (usize, usize),
+        to_image: Affine,
+        (working, apart): (&Grey, f32),
+    ) -> Result<Model, TooFewEdges> {
         let order = strongest_first(edges, |e| e.strength);
         let chosen = |(most, apart): (usize, f32)| {
             let kept = spread(edges, order.iter().copied(), apart, most);
             kept.into_iter().map(|i| edges[i]).collect::<Vec<Edge>>()
         };
-        let mut points = chosen(POINTS);
-        let small = working.width.min(working.height) <= SMALL_SIDE;
-        if points.len() < MIN_POINTS && small {
-            points = chosen((POINTS.0, CLOSER));
-        }
+        let points = chosen((POINTS.0, apart));
         if points.len() < MIN_POINTS {
             return Err(TooFewEdges { found: points.len() });
         }

@@ -5,9 +5,9 @@ use crate::model::Model;
 use crate::scene::Scene;
 use crate::verdict::Doubt;
 
-/// Maximum number of stages, the factor of the evidence that is required, and the fraction of the
+/// Maximum number of stages (a scene is visible as a whole), the factor of the evidence that is required, and the fraction of the
 /// scene's structure that must agree.
-const STAGES: usize = 2;
+const STAGES: usize = 1;
 const EVIDENCE: f32 = 1.5;
 const LEAST_SHARE: f32 = 0.5;
 
@@ -21,7 +21,7 @@ impl Matcher {
     /// model, after both are reduced to 1024 pixels per side. Requires 1.5 times the usual
     /// evidence, and that half of the scene's structure agrees.
     ///
-    /// Costs a table of the scene and at most two of the three stages of `find`; fails if the
+    /// Costs a table of the scene and the first of the three stages of `find`; fails if the
     /// device does.
     pub fn find_part(&self, picture: &Scene, scene: &Scene) -> koel::Result<Outcome> {
         let edges = scene.edges.download()?;

@@ -40,11 +40,13 @@ impl Template {
     }
     /// Returns the correlation with the scene's pixels from a place.
     fn correlation(&self, scene: &Grey, (left, top): (usize, usize)) -> f32 {
+        // Near the mean, sums of squares keep their digits.
+        let offset = scene.pixels[top * scene.width + left];
         let (mut sum, mut square, mut product) = (0.0f32, 0.0f32, 0.0f32);
         for (y, row) in self.image.pixels.chunks_exact(self.image.width).enumerate() {
             let other = &scene.pixels[(top + y) * scene.width + left..][..self.image.width];
             for (a, b) in row.iter().zip(other) {
-                let b = b - 128.0;
+                let b = b - offset;
                 (sum, square, product) = (sum + b, square + b * b, product + a * b);
             }
         }
@@ -61,6 +63,11 @@ impl Template {
         };
         let part = |a: f32| (1.0 - a * a) / (1.0 + a * a);
         pixels.len() as f32 * part(alike(1)) * part(alike(w))
+    }
+    /// Returns the evidence of a correlation at one place, in nats: that of a linear relation.
+    fn evidence(&self, correlation: f32) -> f32 {
+        let rest = 1.0 - correlation.max(0.0).powi(2);
+        -0.5 * self.independent() * rest.max(1e-3).ln()
     }
     /// Returns the greatest deviation of a sixteenth of the template from its place.
     fn worst_part(&self, scene: &Grey, (left, top): (usize, usize), correlation: f32) -> f32 {
@@ -121,6 +128,18 @@ fn best_places(template: &Template, scene: &Grey, most: usize) -> Vec<Place> {
     kept
 }
 
+/// Returns the difference of each pixel from its right and lower neighbours, in which areas have
+/// no weight; 1 pixel per side less.
+fn differences(image: &Grey) -> Grey {
+    let (width, height) = (image.width.saturating_sub(1), image.height.saturating_sub(1));
+    let value = |x: usize, y: usize| image.pixels[y * image.width + x];
+    let at = |i: usize| {
+        let (x, y) = (i % width, i / width);
+        value(x, y) - 0.5 * (value(x + 1, y) + value(x, y + 1))
+    };
+    Grey { width, height, pixels: (0..width * height).map(at).collect() }
+}
+
 /// Resamples an image to `ratio` times its size.
 fn resampled(image: &Grey, ratio: f32) -> Grey {
     if ratio <= 1.0 {
@@ -168,8 +187,8 @@ impl Matcher {
     /// Searches for a model of few pixels, upright and at the scales of screens, and merges the
     /// result into `outcome`. Does nothing for larger models.
     ///
-    /// The evidence is that of a linear relation of the pixels, of which neighbours are not
-    /// independent, less the logarithm of the number of places.
+    /// The evidence is that of a linear relation of the pixels, or of their differences from their
+    /// neighbours, less the logarithm of the number of places. Alike neighbours count as one.
     pub(crate) fn find_small(
         &self,
         model: &Model,
@@ -182,7 +201,9 @@ impl Matcher {
             return Ok(());
         }
         let (image, shrunk) = (patch.grey(), scene.to_image.determinant().sqrt());
-        let places = (SCALES.len() * scene.grey.pixels.len()) as f32;
+        let changes = differences(&scene.grey);
+        // Two kinds of evidence.
+        let places = (2 * SCALES.len() * scene.grey.pixels.len()) as f32;
         let allowed = match self.options.freedom {
             Some(Freedom::Rigid) => &SCALES[..1],
             _ => &SCALES,
@@ -197,9 +218,11 @@ impl Matcher {
             let template = Template::of(shown.clone());
             let Some(place) = best_place(&shown, &template, &scene.grey) else { continue };
             let Place { correlation, at } = place;
-            let evidence =
-                -0.5 * template.independent() * (1.0 - correlation * correlation).max(1e-3).ln()
-                    - places.ln();
+            let changed = Template::of(differences(&shown));
+            let evidence = template
+                .evidence(correlation)
+                .max(changed.evidence(changed.correlation(&changes, at)))
+                - places.ln();
             if correlation >= CORRELATES
                 && template.deviation >= 1.0
                 && template.worst_part(&scene.grey, at, correlation) <= DEVIATES

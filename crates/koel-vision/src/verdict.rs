@@ -103,6 +103,10 @@ impl Matcher {
         let refused = |doubt| Ok(Outcome { evidence, doubt: Some(doubt), ..Outcome::NOTHING });
         let required = self.options.evidence;
         let compares = self.options.agreement && model.patch.is_some();
+        // Found by correlation, if at all.
+        if model.is_crowded() {
+            return refused(Doubt::Evidence);
+        }
         if evidence < if compares { STRONG * required } else { required } {
             return refused(Doubt::Evidence);
         }
