@@ -42,7 +42,7 @@ pub struct Options {
     /// Whether luminance must agree, beside edges.
     pub agreement: bool,
     /// Whether [`Matcher::find`] also searches reduced versions of model and scene, for scales of
-    /// 0.25 to 4.
+    /// 0.25 to 4, and compares models of few pixels with every place of the scene.
     pub wide: bool,
     /// Whether a model may also be mirrored: the map then has a negative determinant. What is not
     /// found takes twice the time.
@@ -298,8 +298,8 @@ impl Matcher {
     /// options.
     ///
     /// The number of launches does not depend on the number of models, except that each model found
-    /// takes at least two more. With [`Options::mirrored`] or [`Options::negative`], the models that
-    /// are not found are entered, in their other looks, in a table built for this scene.
+    /// takes at least two more. With [`Options::mirrored`] or [`Options::negative`], the models
+    /// that are not found are entered, in their other looks, in a table built for this scene.
     pub fn find_all(
         &self,
         table: &JointTable,

@@ -68,8 +68,8 @@ impl Model {
     /// Builds the model of an image, on the host: about 25 passes over it. Images larger than 1024
     /// pixels per side are first shrunk. The result does not depend on the number of threads.
     ///
-    /// Fails for an image without structure: fewer than 12 points of edges, 5 pixels apart (2 if the
-    /// shorter side has at most 64 pixels).
+    /// Fails for an image without structure: fewer than 12 points of edges, 5 pixels apart (2 if
+    /// the shorter side has at most 64 pixels).
     pub fn of(image: &Grey) -> Result<Model, TooFewEdges> {
         let (small, to_image) = working_size(image);
         let (edges, size) = (edges(&small), (image.width, image.height));

@@ -5,9 +5,10 @@ use crate::model::Model;
 use crate::scene::Scene;
 use crate::verdict::Doubt;
 
-/// Maximum number of stages (a scene is visible as a whole), the factor of the evidence that is required, and the fraction of the
-/// scene's structure that must agree.
+/// Maximum number of stages: such a scene is visible as a whole.
 const STAGES: usize = 1;
+/// Factor of the evidence that is required, and the fraction of the scene's structure that must
+/// agree.
 const EVIDENCE: f32 = 1.5;
 const LEAST_SHARE: f32 = 0.5;
 

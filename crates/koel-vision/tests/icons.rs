@@ -25,7 +25,12 @@ fn icon(kind: usize) -> Grey {
             }
             6 => u > -8.0 && u < 10.0 && v.abs() < (10.0 - u) * 0.6,
             7 => r < 12.0 && !(r < 8.0 && u > 0.0 && v < 3.0),
-            _ => (v.abs() < 2.0 || u.abs() < 2.0) && r < 12.0 || (r > 11.0 && r < 13.0 && u > 0.0),
+            // An arrow to a bar. A cross would be icon 1, turned: the edges find it.
+            _ => {
+                u.abs() < 2.0 && (-12.0..2.0).contains(&v)
+                    || (0.0..8.0).contains(&v) && u.abs() < 8.0 - v
+                    || (10.0..13.0).contains(&v) && u.abs() < 11.0
+            }
         }
     };
     let at = |i: usize| {
