@@ -36,6 +36,12 @@ pub struct Homography {
     pub rows: [[f64; 3]; 3],
 }
 
+/// Place of a point under a homography, with its derivatives by x and y.
+struct Local {
+    at: (f64, f64),
+    jacobian: [[f64; 2]; 2],
+}
+
 impl From<Affine> for Homography {
     fn from(map: Affine) -> Homography {
         let ([[a, b], [d, e]], [c, f]) =
@@ -73,8 +79,8 @@ impl Homography {
         let rows = std::array::from_fn(|i| std::array::from_fn(|j| matrix[(i, j)]));
         matrix.iter().all(|v| v.is_finite()).then_some(Homography { rows })
     }
-    /// Returns the point with its derivatives by x and y.
-    fn local(&self, (x, y): (f32, f32)) -> Option<((f64, f64), [[f64; 2]; 2])> {
+    /// Maps a point, with the derivatives there; `None` on the horizon or beyond.
+    fn local(&self, (x, y): (f32, f32)) -> Option<Local> {
         let [u, v, w] = self.rows.map(|[a, b, c]| a * x as f64 + b * y as f64 + c);
         if w <= 1e-9 {
             return None;
@@ -82,13 +88,13 @@ impl Homography {
         let [[a, b, _], [d, e, _], [g, h, _]] = self.rows;
         let (px, py) = (u / w, v / w);
         let jacobian = [[(a - px * g) / w, (b - px * h) / w], [(d - py * g) / w, (e - py * h) / w]];
-        Some(((px, py), jacobian))
+        Some(Local { at: (px, py), jacobian })
     }
     /// Places model points in the scene, with the directions they have there; `None` if one is
     /// beyond the horizon.
     fn placed(&self, points: &[Edge]) -> Option<Vec<Edge>> {
         let one = |e: &Edge| {
-            let ((x, y), [[a, b], [c, d]]) = self.local((e.x, e.y))?;
+            let Local { at: (x, y), jacobian: [[a, b], [c, d]] } = self.local((e.x, e.y))?;
             let linear = [[a as f32, b as f32], [c as f32, d as f32]];
             let (nx, ny) = Affine { linear, shift: [0.0; 2] }.apply_normal(e.normal);
             let length = nx.hypot(ny).max(1e-12);
@@ -105,8 +111,8 @@ impl Homography {
         let depths = ends.map(|(x, y)| g * x as f64 + h * y as f64 + 1.0);
         let nearest = depths.iter().fold(f64::MAX, |a, &b| a.min(b));
         let farthest = depths.iter().fold(0.0f64, |a, &b| a.max(b));
-        let upright =
-            |p: (f32, f32)| self.local(p).is_some_and(|(_, [[a, b], [c, d]])| a * d - b * c > 1e-4);
+        let area = |Local { jacobian: [[a, b], [c, d]], .. }: Local| a * d - b * c;
+        let upright = |p: (f32, f32)| self.local(p).map(area).is_some_and(|area| area > 1e-4);
         nearest > 0.0 && farthest <= MAX_DEPTH * nearest && ends.into_iter().all(upright)
     }
 }
@@ -198,7 +204,7 @@ impl Matcher {
         for i in &near {
             let e = &points[i.index];
             let (x, y) = to_frame.apply((e.x, e.y));
-            let [[_, _, _], [_, _, _], [g, h, _]] = inner.rows;
+            let [_, _, [g, h, _]] = inner.rows;
             let w = g * x as f64 + h * y as f64 + 1.0;
             let (x, y, nx, ny) = (x as f64, y as f64, i.normal.0 as f64, i.normal.1 as f64);
             let along = nx * i.at.0 as f64 + ny * i.at.1 as f64;
