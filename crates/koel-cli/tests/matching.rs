@@ -144,6 +144,37 @@ fn what_is_not_there_is_no_error() {
     }
 }
 
+/// Looks other than the model's own are found by option, and their report says so.
+#[test]
+fn mirrored_and_negative_models_and_parts() {
+    let (_keep, folder) = images();
+    let model = part(&texture(300, 220, 1), 70, 40, 160, 120);
+    let at = |i: usize| 255.0 - model.pixels[i / 160 * 160 + 159 - i % 160];
+    let turned = Grey { pixels: (0..160 * 120).map(at).collect(), ..model };
+    save(&turned, &folder.join("turned.png"));
+    let quick = ["match", "turned.png", "scene.png", "--quick"];
+    let looks = [&quick[..], &["--mirrored", "--negative"]].concat();
+    assert_eq!(json(&folder, &quick)["found"], false);
+    let report = json(&folder, &looks);
+    assert_eq!((&report["found"], &report["negative"]), (&true.into(), &true.into()), "{report}");
+    let line = text(&run(&folder, &looks).stdout);
+    assert!(line.contains("]], mirrored, negative, "), "{line}");
+    for (row, expected) in [[-1.0, 0.0, 229.0], [0.0, 1.0, 40.0]].iter().enumerate() {
+        for (column, expected) in expected.iter().enumerate() {
+            let value = report["matrix"][row][column].as_f64().unwrap();
+            assert!((value - expected).abs() < 0.5, "{report:#}");
+        }
+    }
+    // The scene shows a seventh of the model.
+    let large = texture(640, 480, 41);
+    save(&large, &folder.join("large.png"));
+    save(&part(&large, 300, 200, 220, 180), &folder.join("small.png"));
+    let report = json(&folder, &["match", "large.png", "small.png"]);
+    assert_eq!(report["note"], "the scene is a part of the model", "{report:#}");
+    let shift = report["matrix"][0][2].as_f64().unwrap();
+    assert!((shift + 300.0).abs() < 1.0, "{report:#}");
+}
+
 #[test]
 fn a_sequence_goes_on_over_a_frame_that_cannot_be_read() {
     let (_keep, folder) = images();
@@ -254,6 +285,10 @@ fn bad_usage_and_bad_input_are_said_in_a_line() {
         (
             &["match", "model.png", "scene.png", "--features", "corners"],
             "--features: only for --method paper",
+        ),
+        (
+            &["match", "model.png", "scene.png", "--method", "paper", "--mirrored"],
+            "--mirrored: only for --method default",
         ),
         (
             &["match", "model.png", "scene.png", "--method", "paper", "--sizes", "0.5:1"],

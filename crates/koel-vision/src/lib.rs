@@ -38,7 +38,11 @@
 //   point and strip
 // * `refine`: candidates to affine maps that lie on edges; one thread per candidate
 // * `agreement`: whether the scene looks like the model under a pose, on the host
-// * `matcher`: the best candidate, and the decision whether the model is present, on the host
+// * `homography`: an accepted affine pose to a map in perspective, on the host
+// * `matcher`, `verdict`: the best candidate, and the decision whether the model is present, on the
+//   host
+// * `range`, `small`, `looks`, `part`: further searches for what is not found: other scales, models
+//   of few pixels, mirrored and negative models, and scenes that are a part of the model
 mod affine;
 mod agreement;
 mod bases;
@@ -47,18 +51,22 @@ mod corners;
 mod device;
 mod edges;
 mod fit;
+mod homography;
 mod joint;
+mod looks;
 mod maps;
 mod matcher;
 mod model;
 mod models;
 #[cfg(feature = "paper")]
 pub mod paper;
+mod part;
 mod picture;
 mod random;
 mod range;
 mod refine;
 mod scene;
+mod small;
 pub mod synthetic;
 mod table;
 mod verdict;
@@ -71,6 +79,7 @@ pub use affine::Affine;
 pub use agreement::Agreement;
 pub use bases::Pass;
 pub use fit::{Freedom, PointPair, fit};
+pub use homography::Homography;
 pub use joint::JointTable;
 pub use matcher::{Found, Matcher, Options, Outcome};
 pub use model::{Model, TooFewEdges};

@@ -3,6 +3,7 @@ use crate::affine::Affine;
 use crate::agreement::Agreement;
 use crate::bases::Pass;
 use crate::fit::Freedom;
+use crate::homography::Homography;
 use crate::joint::JointTable;
 use crate::model::Model;
 use crate::picture::Grey;
@@ -41,8 +42,17 @@ pub struct Options {
     /// Whether luminance must agree, beside edges.
     pub agreement: bool,
     /// Whether [`Matcher::find`] also searches reduced versions of model and scene, for scales of
-    /// 0.25 to 4.
+    /// 0.25 to 4, and compares models of few pixels with every place of the scene.
     pub wide: bool,
+    /// Whether a model may also be mirrored: the map then has a negative determinant. What is not
+    /// found takes twice the time.
+    pub mirrored: bool,
+    /// Whether a model may also be negative, with dark and bright exchanged. What is not found
+    /// takes twice the time, with [`mirrored`](Self::mirrored) four times.
+    pub negative: bool,
+    /// Whether the affine map of a model that is found is refined to a homography. Ignored unless
+    /// [`freedom`](Self::freedom) is affine.
+    pub perspective: bool,
     /// Number of candidates per model kept after each of three refinements; half as many in the
     /// first of several stages.
     pub kept: [usize; 3],
@@ -80,6 +90,9 @@ impl Default for Options {
             stages: vec![1, 1, 2],
             agreement: true,
             wide: true,
+            mirrored: false,
+            negative: false,
+            perspective: true,
             kept: [200, 20, 4],
         }
     }
@@ -109,6 +122,7 @@ impl Options {
             passes: vec![level, tilted],
             stages: vec![],
             wide: false,
+            perspective: false,
             kept: [60, 10, 2],
             ..Options::default()
         }
@@ -123,6 +137,9 @@ koel::option_setters! { Options:
     stages by with_stages: Vec<usize>;
     agreement by with_agreement: bool;
     wide by with_wide: bool;
+    mirrored by with_mirrored: bool;
+    negative by with_negative: bool;
+    perspective by with_perspective: bool;
     kept by with_kept: [usize; 3];
 }
 
@@ -137,8 +154,16 @@ pub(crate) const NO_STEPS: Schedule =
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Found {
-    /// Map from pixels of the model image to pixels of the scene image.
+    /// Map from pixels of the model image to pixels of the scene image. Its determinant is negative
+    /// if the model is mirrored.
     pub map: Affine,
+    /// The same map in perspective, if the scene shows the model so clearly tilted that it has more
+    /// evidence: see [`Options::perspective`].
+    pub homography: Option<Homography>,
+    /// Whether dark and bright are exchanged: see [`Options::negative`].
+    pub negative: bool,
+    /// Whether the scene shows a part of the model: see [`Matcher::find_part`].
+    pub part: bool,
     /// Number of model points that lie on edges of the scene.
     pub votes: usize,
     /// Number of contour points within 3 pixels of an edge of the scene.
@@ -239,11 +264,16 @@ impl Matcher {
     /// [`find_all`](Self::find_all) build it once. Allocates, launches kernels and waits; fails if
     /// the device does.
     pub fn find(&self, model: &Model, scene: &Scene) -> koel::Result<Outcome> {
-        let mut outcome = self.find_here(model, scene, usize::MAX)?;
-        if outcome.found.is_none() && self.options.wide {
-            self.find_beyond(model, scene, &mut outcome)?;
-        }
-        Ok(outcome)
+        self.in_all_looks(model, |model| {
+            let mut outcome = self.find_here(model, scene, usize::MAX)?;
+            if outcome.found.is_none() && self.options.wide {
+                self.find_beyond(model, scene, &mut outcome)?;
+            }
+            if outcome.found.is_none() && self.options.wide {
+                self.find_small(model, scene, &mut outcome)?;
+            }
+            Ok(outcome)
+        })
     }
     /// Searches at the scales of the passes, in at most `most` stages.
     pub(crate) fn find_here(
@@ -268,16 +298,19 @@ impl Matcher {
     /// options.
     ///
     /// The number of launches does not depend on the number of models, except that each model found
-    /// takes at least two more.
+    /// takes at least two more. With [`Options::mirrored`] or [`Options::negative`], the models
+    /// that are not found are entered, in their other looks, in a table built for this scene.
     pub fn find_all(
         &self,
         table: &JointTable,
         scene: &Scene,
     ) -> koel::Result<Vec<(usize, Outcome)>> {
-        self.staged(table, scene, usize::MAX)
+        let mut outcomes = self.staged(table, scene, usize::MAX)?;
+        self.find_other_looks(table, scene, &mut outcomes)?;
+        Ok(outcomes)
     }
     /// Searches in at most `most` stages.
-    fn staged(
+    pub(crate) fn staged(
         &self,
         table: &JointTable,
         scene: &Scene,

@@ -7,6 +7,10 @@ use std::borrow::Cow;
 
 /// Number of voting points, and their minimum distance in pixels.
 const POINTS: (usize, f32) = (260, 5.0);
+/// The distance in images with too few points of that distance, and their maximum shorter side, in
+/// pixels.
+const CLOSER: f32 = 2.0;
+pub(crate) const SMALL_SIDE: usize = 64;
 /// Number of points of the last refinement, and their minimum distance in pixels.
 const CONTOUR: (usize, f32) = (1500, 2.0);
 /// Maximum number of voting points and of contour points of a model.
@@ -64,10 +68,21 @@ impl Model {
     /// Builds the model of an image, on the host: about 25 passes over it. Images larger than 1024
     /// pixels per side are first shrunk. The result does not depend on the number of threads.
     ///
-    /// Fails for an image without structure: fewer than 12 points of edges.
+    /// Fails for an image without structure: fewer than 12 points of edges, 5 pixels apart (2 if
+    /// the shorter side has at most 64 pixels).
     pub fn of(image: &Grey) -> Result<Model, TooFewEdges> {
         let (small, to_image) = working_size(image);
-        Model::of_working(&edges(&small), (image.width, image.height), to_image, &small)
+        let (edges, size) = (edges(&small), (image.width, image.height));
+        let model = Model::of_working(&edges, size, to_image, &small);
+        match model.is_err() && image.width.min(image.height) <= SMALL_SIDE {
+            true => Model::with_points(&edges, size, to_image, (&small, CLOSER)),
+            false => model,
+        }
+    }
+    /// Returns whether the points are so close that their evidence is not independent: only
+    /// luminance can tell whether such a model is present.
+    pub(crate) fn is_crowded(&self) -> bool {
+        spread(&self.points, 0..self.points.len(), POINTS.1, MIN_POINTS).len() < MIN_POINTS
     }
     /// Returns the width and height of the image, in pixels.
     pub fn size(&self) -> (usize, usize) {
@@ -76,7 +91,8 @@ impl Model {
     /// Returns the size of the image in which the points were found.
     pub(crate) fn working(&self) -> (f32, f32) {
         let [[x, _], [_, y]] = self.to_image.linear;
-        (self.width as f32 / x, self.height as f32 / y)
+        // Of mirrored models, one is negative.
+        (self.width as f32 / x.abs(), self.height as f32 / y.abs())
     }
     /// Returns the number of edge points that vote.
     pub fn points(&self) -> usize {
@@ -90,12 +106,21 @@ impl Model {
         to_image: Affine,
         working: &Grey,
     ) -> Result<Model, TooFewEdges> {
+        Model::with_points(edges, (width, height), to_image, (working, POINTS.1))
+    }
+    /// Builds a model whose points are at least `apart` pixels apart.
+    fn with_points(
+        edges: &[Edge],
+        (width, height): (usize, usize),
+        to_image: Affine,
+        (working, apart): (&Grey, f32),
+    ) -> Result<Model, TooFewEdges> {
         let order = strongest_first(edges, |e| e.strength);
         let chosen = |(most, apart): (usize, f32)| {
             let kept = spread(edges, order.iter().copied(), apart, most);
             kept.into_iter().map(|i| edges[i]).collect::<Vec<Edge>>()
         };
-        let points = chosen(POINTS);
+        let points = chosen((POINTS.0, apart));
         if points.len() < MIN_POINTS {
             return Err(TooFewEdges { found: points.len() });
         }

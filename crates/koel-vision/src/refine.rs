@@ -48,6 +48,12 @@ impl Frame {
         let unit = (model.points.iter().map(square).sum::<f32>() / n).sqrt();
         Frame { center, unit: unit.max(1.0) }
     }
+    /// Returns the map into the frame, and the one out of it.
+    pub(crate) fn maps(&self) -> (Affine, Affine) {
+        let (unit, (x, y)) = (self.unit, self.center);
+        let scaled = |s: f32| Affine { linear: [[s, 0.0], [0.0, s]], shift: [0.0; 2] };
+        (scaled(1.0 / unit).moving((x, y), (0.0, 0.0)), scaled(unit).moving((0.0, 0.0), (x, y)))
+    }
     fn enter(&self, map: &Affine) -> [u32; 6] {
         let [[a, b], [c, d]] = map.linear.map(|row| row.map(|v| v * self.unit));
         let (x, y) = map.apply(self.center);
@@ -233,6 +239,8 @@ pub(crate) fn best(mut scored: Vec<Scored>, most: usize) -> Vec<Scored> {
 
 /// Model point that lies on an edge of its direction.
 pub(crate) struct Inlier {
+    /// Index among the points.
+    pub index: usize,
     /// Position in the model.
     pub point: (f32, f32),
     /// Normal of the edge.
@@ -273,13 +281,14 @@ pub(crate) fn inliers(
         )
     }?;
     let partners = partners.download()?;
-    let inlier = |(p, partner): (&Edge, &[u32])| {
+    let inlier = |(index, (p, partner)): (usize, (&Edge, &[u32]))| {
         let [x, y, nx, ny] = [partner[0], partner[1], partner[2], partner[3]].map(f32::from_bits);
         let at = map.apply((p.x, p.y));
         let (ex, ey) = (x - at.0, y - at.1);
         let (off, across) = (ex.hypot(ey), nx * ex + ny * ey);
         let there = (nx, ny) != (0.0, 0.0) && off <= most;
-        there.then_some(Inlier { point: (p.x, p.y), normal: (nx, ny), at, off, across })
+        there.then_some(Inlier { index, point: (p.x, p.y), normal: (nx, ny), at, off, across })
     };
-    Ok(points.iter().zip(partners.chunks_exact(4)).filter_map(inlier).collect())
+    let pairs = points.iter().zip(partners.chunks_exact(4));
+    Ok(pairs.enumerate().filter_map(inlier).collect())
 }

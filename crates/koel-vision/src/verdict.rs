@@ -3,6 +3,7 @@ use crate::affine::Affine;
 use crate::agreement::{Agreement, agreement};
 use crate::edges::Edge;
 use crate::fit::{Freedom, fit};
+use crate::homography::Homography;
 use crate::joint::JointTable;
 use crate::matcher::{Found, Matcher, NO_STEPS, Outcome};
 use crate::model::Model;
@@ -24,7 +25,7 @@ const INLIER: f32 = 3.0;
 /// Poses of a model that are compared with the scene's luminance, and the fraction of the required
 /// evidence that suffices for a pose with nearly proof from luminance.
 const COMPARED: usize = 3;
-const STRONG: f32 = 1.0 / 3.0;
+pub(crate) const STRONG: f32 = 1.0 / 3.0;
 /// Maximum ratio of the scales along the two axes of a map, and its range of scales in the images
 /// that are searched: beyond it, poses are chance.
 const MAX_TILT: f32 = 3.0;
@@ -98,9 +99,14 @@ impl Matcher {
         evidence: f32,
         mut pose: Scored,
     ) -> koel::Result<Outcome> {
+        let of_part = pose.map;
         let refused = |doubt| Ok(Outcome { evidence, doubt: Some(doubt), ..Outcome::NOTHING });
         let required = self.options.evidence;
         let compares = self.options.agreement && model.patch.is_some();
+        // Found by correlation, if at all.
+        if model.is_crowded() {
+            return refused(Doubt::Evidence);
+        }
         if evidence < if compares { STRONG * required } else { required } {
             return refused(Doubt::Evidence);
         }
@@ -130,7 +136,7 @@ impl Matcher {
             }
             compared = agreement;
         }
-        let found = self.found(model, scene, &pose)?;
+        let found = self.found(model, scene, (&pose, of_part))?;
         Ok(Outcome { found: Some(found), evidence, agreement: compared, ..Outcome::NOTHING })
     }
 
@@ -167,16 +173,32 @@ impl Matcher {
         (Some(agreement), doubt)
     }
 
-    /// Describes a pose that is accepted.
-    fn found(&self, model: &Model, scene: &Scene, pose: &Scored) -> koel::Result<Found> {
+    /// Describes a pose that is accepted; `of_part` is the map before it was fitted to the whole
+    /// model.
+    pub(crate) fn found(
+        &self,
+        model: &Model,
+        scene: &Scene,
+        (pose, of_part): (&Scored, Affine),
+    ) -> koel::Result<Found> {
         let inliers = |points: &[Edge]| inliers(&self.stream, &pose.map, points, scene, INLIER);
         let (votes, inliers) = (inliers(&model.points)?.len(), inliers(&model.contour)?);
         let shrunk = scene.to_image.determinant().abs().sqrt();
         let square = |i: &Inlier| (i.across * shrunk).powi(2);
         let rmse = (inliers.iter().map(square).sum::<f32>() / inliers.len().max(1) as f32).sqrt();
         let to_points = model.to_image.inverse().unwrap_or(Affine::IDENTITY);
+        let free = matches!(self.options.freedom, None | Some(Freedom::Affine));
+        let perspective = match free && self.options.perspective {
+            true => self.perspective(model, scene, (pose.map, of_part))?,
+            false => None,
+        };
+        let to_image = Homography::from(scene.to_image);
+        let homography = perspective.and_then(|h| to_image.after(&h)?.after(&to_points.into()));
         Ok(Found {
             map: scene.to_image.after(&pose.map).after(&to_points),
+            homography,
+            negative: false,
+            part: false,
             votes,
             inliers: inliers.len(),
             rmse,

@@ -12,6 +12,7 @@ Examples:
   koel match box.png scene.png --json - --overlay out.png  print JSON and draw the match
   koel match box.png frames/ --json -                      search every image of a folder
   koel match box.png frame-%04d.png --overlay out-%04d.png
+  koel match box.png scene.png --mirrored --negative       find it as in a mirror, or a negative
   koel match --models signs.koelmodels street.jpg          search for many models
   koel match --models signs.koelmodels frames/ --quick --json -
   koel match box.png scene.png --method paper --basis affine --candidates 40
@@ -41,6 +42,14 @@ pub(crate) struct MatchArgs {
     /// visible
     #[arg(long)]
     pub quick: bool,
+    /// Also find mirrored models, whose matrix has a negative determinant. What is absent takes
+    /// twice the time
+    #[arg(long)]
+    pub mirrored: bool,
+    /// Also find negatives, with dark and bright exchanged. What is absent takes twice the time,
+    /// four times with --mirrored
+    #[arg(long)]
+    pub negative: bool,
     /// Draw the scene with the model's outline and inliers to this file; for frames, a pattern such
     /// as out-%04d.png
     #[arg(long, value_name = "FILE.png")]
@@ -88,6 +97,10 @@ impl MatchArgs {
     pub(crate) fn sides(&self) -> Outcome<(Wanted<'_>, &Path)> {
         if let (Method::Default, Some(option)) = (self.method, &self.paper.first) {
             return Err(Failure::Usage(format!("--{option}: only for --method paper")));
+        }
+        let looks = [("--mirrored", self.mirrored), ("--negative", self.negative)];
+        if let (Method::Paper, Some((option, _))) = (self.method, looks.iter().find(|l| l.1)) {
+            return Err(Failure::Usage(format!("{option}: only for --method default")));
         }
         if self.models.is_some() && self.paper.args.features == Some(Features::Corners) {
             let why = "--features corners: a file of models holds only edges";

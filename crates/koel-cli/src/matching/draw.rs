@@ -16,7 +16,8 @@ pub(super) fn overlay(scene: &RgbImage, found: Option<(&Found, (usize, usize))>)
     for &(x, y) in &found.inlier_points {
         dot(&mut picture, x, y, 0, INLIER);
     }
-    let corners = found.map.outline(width, height);
+    let tilted = found.homography.and_then(|h| h.outline(width, height));
+    let corners = tilted.unwrap_or_else(|| found.map.outline(width, height));
     for (i, &from) in corners.iter().enumerate() {
         line(&mut picture, from, corners[(i + 1) % 4]);
     }

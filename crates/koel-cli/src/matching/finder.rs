@@ -5,22 +5,23 @@ use crate::failure::Outcome;
 use crate::{Global, device};
 use koel::Stream;
 use koel_vision::paper::{PaperOptions, match_images, match_model};
-use koel_vision::{Grey, JointTable, Matcher, Models, Options};
+use koel_vision::{Grey, JointTable, Matcher, Model, Models, Options, Scene};
+use std::cell::OnceCell;
 use std::time::Instant;
 
 /// What is searched for.
 pub(super) enum Sought {
     /// One image, for the published method.
     Image { name: String, image: Grey },
-    /// Models of edges.
-    Models(Models),
+    /// Models of edges, and the image of the only one if it is known.
+    Models { models: Models, image: Option<Grey> },
 }
 impl Sought {
     /// Returns names and sizes, in pixels, of the models, in order.
     pub(super) fn models(&self) -> Vec<(&str, (usize, usize))> {
         match self {
             Sought::Image { name, image } => vec![(name, (image.width, image.height))],
-            Sought::Models(models) => {
+            Sought::Models { models, .. } => {
                 models.iter().map(|(name, model)| (name, model.size())).collect()
             }
         }
@@ -29,8 +30,16 @@ impl Sought {
 
 /// Prepared search by one of the methods.
 enum Method {
-    Default { matcher: Box<Matcher>, table: Box<JointTable> },
+    Default(Box<ByEdges>),
     Paper { stream: Stream, options: PaperOptions },
+}
+/// The default method.
+struct ByEdges {
+    matcher: Matcher,
+    table: JointTable,
+    /// The image of the only model as a scene, made when a scene may be a part of it.
+    of_image: OnceCell<Scene>,
+    is_quick: bool,
 }
 
 /// Prepared search for models.
@@ -57,23 +66,25 @@ impl Finder {
         }
         let options = if args.quick { Options::quick() } else { Options::default() };
         let options = options.with_seed(global.seed).with_freedom(args.freedom());
+        let options = options.with_mirrored(args.mirrored).with_negative(args.negative);
         let matcher = Matcher::new(&opened.device, options)?;
         let models = match &sought {
             Sought::Image { .. } => vec![],
-            Sought::Models(models) => models.iter().map(|(_, model)| model).collect(),
+            Sought::Models { models, .. } => models.iter().map(|(_, model)| model).collect(),
         };
         let table = matcher.table(models)?;
-        let (matcher, table) = (Box::new(matcher), Box::new(table));
-        Ok(Finder { sought, method: Method::Default { matcher, table } })
+        let of_image = OnceCell::new();
+        let default = ByEdges { matcher, table, of_image, is_quick: args.quick };
+        Ok(Finder { sought, method: Method::Default(Box::new(default)) })
     }
     /// Searches a scene for all models.
     pub(super) fn search(&self, scene: &Grey) -> koel::Result<Outcomes> {
         let begin = Instant::now();
         match &self.method {
-            Method::Default { matcher, table } => {
-                let scene = matcher.scene(scene)?;
+            Method::Default(default) => {
+                let scene = default.matcher.scene(scene)?;
                 let features = begin.elapsed().as_secs_f64();
-                let of_models = self.by_default(matcher, table, &scene)?;
+                let of_models = default.search(&self.sought, &scene)?;
                 Ok(Outcomes { of_models, features, is_blank: scene.edges() == 0 })
             }
             Method::Paper { stream, options } => {
@@ -84,22 +95,6 @@ impl Finder {
             }
         }
     }
-    fn by_default(
-        &self,
-        matcher: &Matcher,
-        table: &JointTable,
-        scene: &koel_vision::Scene,
-    ) -> koel::Result<Vec<koel_vision::Outcome>> {
-        // A single model is also searched for at scales beyond those of the table.
-        if let Sought::Models(models) = &self.sought {
-            let mut models = models.iter();
-            if let (Some((_, model)), None) = (models.next(), models.next()) {
-                return Ok(vec![matcher.find(model, scene)?]);
-            }
-        }
-        let outcomes = matcher.find_all(table, scene)?;
-        Ok(outcomes.into_iter().map(|(_, outcome)| outcome).collect())
-    }
     fn as_published(
         &self,
         stream: &Stream,
@@ -108,10 +103,51 @@ impl Finder {
     ) -> koel::Result<Vec<koel_vision::Outcome>> {
         match &self.sought {
             Sought::Image { image, .. } => Ok(vec![match_images(stream, image, scene, options)?]),
-            Sought::Models(models) => {
+            Sought::Models { models, .. } => {
                 let one = |(_, model)| match_model(stream, model, scene, options);
                 models.iter().map(one).collect()
             }
         }
+    }
+}
+impl ByEdges {
+    /// Returns the outcome for every model, in order.
+    fn search(&self, sought: &Sought, scene: &Scene) -> koel::Result<Vec<koel_vision::Outcome>> {
+        // A single model is also searched for at scales beyond those of the table.
+        if let Sought::Models { models, image } = sought {
+            let mut models = models.iter();
+            if let (Some((_, model)), None) = (models.next(), models.next()) {
+                return Ok(vec![self.search_one(model, image.as_ref(), scene)?]);
+            }
+        }
+        let outcomes = self.matcher.find_all(&self.table, scene)?;
+        Ok(outcomes.into_iter().map(|(_, outcome)| outcome).collect())
+    }
+    /// Returns the outcome for the only model. What is not found may be larger than the scene.
+    fn search_one(
+        &self,
+        model: &Model,
+        image: Option<&Grey>,
+        scene: &Scene,
+    ) -> koel::Result<koel_vision::Outcome> {
+        let mut outcome = self.matcher.find(model, scene)?;
+        let Some(image) = image.filter(|_| !self.is_quick && outcome.found.is_none()) else {
+            return Ok(outcome);
+        };
+        let picture = match self.of_image.get() {
+            Some(picture) => picture,
+            None => {
+                let made = self.matcher.scene(image)?;
+                self.of_image.get_or_init(|| made)
+            }
+        };
+        let mut part = self.matcher.find_part(picture, scene)?;
+        let seconds = std::array::from_fn(|k| outcome.seconds[k] + part.seconds[k]);
+        if part.found.is_some() {
+            part.hypotheses = std::mem::take(&mut outcome.hypotheses);
+            outcome = part;
+        }
+        outcome.seconds = seconds;
+        Ok(outcome)
     }
 }

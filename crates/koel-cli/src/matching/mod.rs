@@ -27,7 +27,10 @@ pub(crate) fn run_match(global: &Global, args: MatchArgs) -> Outcome {
         output::check_writable(file)?;
     }
     let sought = match wanted {
-        Wanted::Models(db) => Sought::Models(Models::load(db).map_err(Failure::input)?),
+        Wanted::Models(db) => {
+            let models = Models::load(db).map_err(Failure::input)?;
+            Sought::Models { models, image: None }
+        }
         Wanted::Model(path) => {
             let (name, image) = (path.display().to_string(), read(path)?.grey);
             match args.method {
@@ -36,7 +39,7 @@ pub(crate) fn run_match(global: &Global, args: MatchArgs) -> Outcome {
                     Ok(model) => {
                         let mut models = Models::default();
                         models.add(name, model).map_err(Failure::input)?;
-                        Sought::Models(models)
+                        Sought::Models { models, image: Some(image) }
                     }
                     // Nothing can be found; report that for each scene.
                     Err(e) => return without_model(global, path, &frames, &e.to_string()),
@@ -227,6 +230,8 @@ impl Search<'_> {
             let one = |of: &FoundModel<'_>| Match {
                 model: of.name.into(),
                 matrix: matrix(&of.found),
+                homography: of.found.homography.map(|h| h.rows),
+                negative: of.found.negative,
                 votes: of.found.votes,
                 rmse_px: of.found.rmse,
                 inliers: of.found.inliers,

@@ -8,6 +8,9 @@ pub(super) struct Report {
     pub found: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub matrix: Option<[[f32; 3]; 2]>,
+    /// The map in perspective, if it fits clearly better.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub homography: Option<[[f64; 3]; 3]>,
     pub votes: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rmse_px: Option<f32>,
@@ -16,6 +19,12 @@ pub(super) struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     pub scene: String,
+    /// The model is found as a negative.
+    #[serde(skip_serializing_if = "is_false")]
+    pub negative: bool,
+    /// The scene shows a part of the model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<&'static str>,
     /// Evidence for the best pose, in nats.
     pub evidence: f32,
     /// Fraction of the model's structure that looks the same in the scene, if compared.
@@ -34,6 +43,10 @@ pub(super) struct Report {
 pub(super) struct Match {
     pub model: String,
     pub matrix: [[f32; 3]; 2],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub homography: Option<[[f64; 3]; 3]>,
+    #[serde(skip_serializing_if = "is_false")]
+    pub negative: bool,
     pub votes: usize,
     pub rmse_px: f32,
     pub inliers: usize,
@@ -50,6 +63,12 @@ pub(super) struct Timings {
     pub total: f64,
 }
 
+/// What the report says of a scene that shows a part of the model.
+const PART: &str = "the scene is a part of the model";
+
+fn is_false(value: &bool) -> bool {
+    !value
+}
 pub(super) fn matrix(found: &Found) -> [[f32; 3]; 2] {
     let ([[a, b], [c, d]], [x, y]) = (found.map.linear, found.map.shift);
     [[a, b, x], [c, d, y]]
@@ -66,11 +85,14 @@ impl Report {
         Report {
             found: false,
             matrix: None,
+            homography: None,
             votes: 0,
             rmse_px: None,
             inliers: 0,
             model,
             scene,
+            negative: false,
+            note: None,
             evidence,
             agreement: None,
             reason: Some(reason),
@@ -83,22 +105,31 @@ impl Report {
         Report {
             found: true,
             matrix: Some(matrix(found)),
+            homography: found.homography.map(|h| h.rows),
             votes: found.votes,
             rmse_px: Some(found.rmse),
             inliers: found.inliers,
+            negative: found.negative,
+            note: found.part.then_some(PART),
             agreement: outcome.agreement.map(|a| a.share()),
             reason: None,
             ..Report::nothing(scene, Some(model), outcome.evidence, String::new())
         }
+    }
+    /// Returns what is unusual about a match, each after a comma.
+    fn remarks(&self, mirrored: bool) -> String {
+        let all = [mirrored.then_some("mirrored"), self.negative.then_some("negative"), self.note];
+        all.iter().flatten().map(|remark| format!(", {remark}")).collect()
     }
     /// Formats the report as one line for people.
     pub(super) fn line(&self) -> String {
         let ms = self.timings_ms.total;
         match (&self.matrix, &self.model, &self.reason) {
             (Some([[a, b, x], [c, d, y]]), Some(model), _) => format!(
-                "{}: {model} at [[{a:.4}, {b:.4}, {x:.2}], [{c:.4}, {d:.4}, {y:.2}]], {} inliers, \
-                 {:.2} px, {ms:.0} ms\n",
+                "{}: {model} at [[{a:.4}, {b:.4}, {x:.2}], [{c:.4}, {d:.4}, {y:.2}]]{}, {} \
+                 inliers, {:.2} px, {ms:.0} ms\n",
                 self.scene,
+                self.remarks(a * d - b * c < 0.0),
                 self.inliers,
                 self.rmse_px.unwrap_or_default(),
             ),

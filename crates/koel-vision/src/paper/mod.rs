@@ -391,6 +391,9 @@ pub fn match_points(
     let votes = outcome.hypotheses.first().map_or(0, |h| h.votes as usize);
     let found = outcome.found.as_ref().map(|v| Found {
         map: scene.to_image.after(&v.map).after(&to_points),
+        homography: None,
+        negative: false,
+        part: false,
         votes,
         inliers: v.inliers.len(),
         rmse: v.rmse * shrunk,

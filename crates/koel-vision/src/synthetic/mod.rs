@@ -1,8 +1,10 @@
 //! Images for tests and measurements: pairs of model and scene with known truth, in which a part of
 //! one photograph is rotated, scaled and pasted into another, and textures in place of photographs.
 mod textures;
+mod tilted;
 
 pub use textures::texture;
+pub use tilted::{TiltedPair, tilted_pair};
 
 use crate::affine::{Affine, corners};
 use crate::fit::{Freedom, fit};

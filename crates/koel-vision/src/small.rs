@@ -1,0 +1,249 @@
+//! Models of few pixels, such as icons in screenshots: normalised correlation at every place.
+//!
+//! Smoothed by 1.8 pixels, an icon of 32 x 32 has too few edges for evidence of 30 nats. It is
+//! compared upright, at the usual scales of screens.
+use crate::affine::Affine;
+use crate::fit::Freedom;
+use crate::matcher::{Matcher, Outcome};
+use crate::model::{Model, SMALL_SIDE};
+use crate::picture::Grey;
+use crate::refine::Scored;
+use crate::scene::Scene;
+use rayon::prelude::*;
+
+/// Scales, scene over model.
+const SCALES: [f32; 6] = [1.0, 1.25, 1.5, 2.0, 0.75, 0.5];
+/// Minimum shorter side of the model in the scene, and that to which both are reduced first.
+const LEAST: f32 = 14.0;
+const COARSE: f32 = 14.0;
+/// Number of places that are compared at full size, and their minimum correlation before.
+const PLACES: usize = 12;
+const PROMISING: f32 = 0.6;
+/// Minimum correlation, and the maximum deviation of a sixteenth of the model from its place,
+/// relative to the model's own deviation.
+const CORRELATES: f32 = 0.9;
+const DEVIATES: f32 = 0.5;
+
+/// Template with mean 0 and deviation 1.
+struct Template {
+    image: Grey,
+    deviation: f32,
+}
+impl Template {
+    fn of(mut image: Grey) -> Template {
+        let n = image.pixels.len() as f32;
+        let mean = image.pixels.iter().sum::<f32>() / n;
+        let square = image.pixels.iter().map(|v| (v - mean).powi(2)).sum::<f32>();
+        let deviation = (square / n).sqrt();
+        image.pixels.iter_mut().for_each(|v| *v = (*v - mean) / deviation.max(1e-3));
+        Template { image, deviation }
+    }
+    /// Returns the correlation with the scene's pixels from a place.
+    fn correlation(&self, scene: &Grey, (left, top): (usize, usize)) -> f32 {
+        // Near the mean, sums of squares keep their digits.
+        let offset = scene.pixels[top * scene.width + left];
+        let (mut sum, mut square, mut product) = (0.0f32, 0.0f32, 0.0f32);
+        for (y, row) in self.image.pixels.chunks_exact(self.image.width).enumerate() {
+            let other = &scene.pixels[(top + y) * scene.width + left..][..self.image.width];
+            for (a, b) in row.iter().zip(other) {
+                let b = b - offset;
+                (sum, square, product) = (sum + b, square + b * b, product + a * b);
+            }
+        }
+        let n = self.image.pixels.len() as f32;
+        let variance = (square / n - (sum / n).powi(2)).max(0.0);
+        product / n / variance.sqrt().max(1.0)
+    }
+    /// Returns the number of independent pixels: neighbours are alike in both images.
+    fn independent(&self) -> f32 {
+        let (w, pixels) = (self.image.width, &self.image.pixels);
+        let alike = |step: usize| {
+            let pairs = pixels.iter().zip(&pixels[step..]);
+            (pairs.map(|(a, b)| a * b).sum::<f32>() / (pixels.len() - step) as f32).clamp(0.0, 0.99)
+        };
+        let part = |a: f32| (1.0 - a * a) / (1.0 + a * a);
+        pixels.len() as f32 * part(alike(1)) * part(alike(w))
+    }
+    /// Returns the evidence of a correlation at one place, in nats: that of a linear relation.
+    fn evidence(&self, correlation: f32) -> f32 {
+        let rest = 1.0 - correlation.max(0.0).powi(2);
+        -0.5 * self.independent() * rest.max(1e-3).ln()
+    }
+    /// Returns the greatest deviation of a sixteenth of the template from its place.
+    fn worst_part(&self, scene: &Grey, (left, top): (usize, usize), correlation: f32) -> f32 {
+        let (w, h) = (self.image.width, self.image.height);
+        let there = |x: usize, y: usize| scene.pixels[(top + y) * scene.width + left + x];
+        let place = (0..h).flat_map(|y| (0..w).map(move |x| there(x, y))).collect();
+        let place = Template::of(Grey { width: w, height: h, pixels: place }).image;
+        let part = |k: usize| {
+            let (i, j) = (k % 4, k / 4);
+            let (mut sum, mut n) = (0.0f32, 0.0f32);
+            for y in j * h / 4..(j + 1) * h / 4 {
+                for x in i * w / 4..(i + 1) * w / 4 {
+                    let at = y * w + x;
+                    sum += (self.image.pixels[at] * correlation - place.pixels[at]).powi(2);
+                    n += 1.0;
+                }
+            }
+            (sum / n).sqrt()
+        };
+        (0..16).map(part).fold(0.0, f32::max)
+    }
+}
+
+/// Place of a template in a scene.
+#[derive(Clone, Copy)]
+struct Place {
+    correlation: f32,
+    at: (usize, usize),
+}
+
+/// Returns the best places in a window of the scene that are not beside a better one.
+fn best_places(template: &Template, scene: &Grey, most: usize) -> Vec<Place> {
+    let (w, h) = (template.image.width, template.image.height);
+    if w > scene.width || h > scene.height {
+        return vec![];
+    }
+    let columns = scene.width - w + 1;
+    let of_row = |y: usize| {
+        let place = |x: usize| {
+            let at = (x, y);
+            Place { correlation: template.correlation(scene, at), at }
+        };
+        (0..columns).map(place).filter(|p| p.correlation >= PROMISING).collect::<Vec<Place>>()
+    };
+    let rows = 0..scene.height - h + 1;
+    let mut all = rows.into_par_iter().flat_map_iter(of_row).collect::<Vec<Place>>();
+    all.sort_by(|a, b| b.correlation.total_cmp(&a.correlation));
+    let mut kept: Vec<Place> = vec![];
+    for place in all {
+        let (x, y) = place.at;
+        if kept.iter().all(|k| k.at.0.abs_diff(x) > 2 || k.at.1.abs_diff(y) > 2) {
+            kept.push(place);
+            if kept.len() == most {
+                break;
+            }
+        }
+    }
+    kept
+}
+
+/// Returns the difference of each pixel from its right and lower neighbours, in which areas have
+/// no weight; 1 pixel per side less.
+fn differences(image: &Grey) -> Grey {
+    let (width, height) = (image.width.saturating_sub(1), image.height.saturating_sub(1));
+    let value = |x: usize, y: usize| image.pixels[y * image.width + x];
+    let at = |i: usize| {
+        let (x, y) = (i % width, i / width);
+        value(x, y) - 0.5 * (value(x + 1, y) + value(x, y + 1))
+    };
+    Grey { width, height, pixels: (0..width * height).map(at).collect() }
+}
+
+/// Resamples an image to `ratio` times its size.
+fn resampled(image: &Grey, ratio: f32) -> Grey {
+    if ratio <= 1.0 {
+        return if ratio < 1.0 { image.shrunk(1.0 / ratio) } else { image.clone() };
+    }
+    let side = |n: usize| (n as f32 * ratio).round() as usize;
+    let (width, height) = (side(image.width), side(image.height));
+    let back = Affine::between_sizes(
+        image.width as f32 / width as f32,
+        image.height as f32 / height as f32,
+    );
+    let (right, bottom) = ((image.width - 1) as f32, (image.height - 1) as f32);
+    let at = |i: usize| {
+        let (x, y) = back.apply(((i % width) as f32, (i / width) as f32));
+        image.at(x.clamp(0.0, right), y.clamp(0.0, bottom)).unwrap_or(0.0)
+    };
+    Grey { width, height, pixels: (0..width * height).map(at).collect() }
+}
+
+/// Returns the best place of a template, found in reduced images first.
+fn best_place(image: &Grey, template: &Template, scene: &Grey) -> Option<Place> {
+    let factor = (image.width.min(image.height) as f32 / COARSE).max(1.0);
+    let (coarse, small) = (Template::of(image.shrunk(factor)), scene.shrunk(factor));
+    let (right, bottom) =
+        (scene.width.checked_sub(image.width)?, scene.height.checked_sub(image.height)?);
+    let reach = factor.ceil() as usize + 1;
+    let around = |place: &Place| {
+        let near = |at: usize, from: usize, to: usize, end: usize| {
+            let middle = (at * to + from / 2) / from;
+            middle.saturating_sub(reach).min(end)..=(middle + reach).min(end)
+        };
+        let rows = near(place.at.1, small.height, scene.height, bottom);
+        let columns = near(place.at.0, small.width, scene.width, right);
+        let all = rows.flat_map(|y| columns.clone().map(move |x| (x, y)));
+        all.map(|at| Place { correlation: template.correlation(scene, at), at }).collect::<Vec<_>>()
+    };
+    let places = best_places(&coarse, &small, PLACES).iter().flat_map(around).collect::<Vec<_>>();
+    places.into_iter().max_by(|a, b| {
+        // Of equals, the first.
+        a.correlation.total_cmp(&b.correlation).then(b.at.cmp(&a.at))
+    })
+}
+
+impl Matcher {
+    /// Searches for a model of few pixels, upright and at the scales of screens, and merges the
+    /// result into `outcome`. Does nothing for larger models.
+    ///
+    /// The evidence is that of a linear relation of the pixels, or of their differences from their
+    /// neighbours, less the logarithm of the number of places. Alike neighbours count as one.
+    pub(crate) fn find_small(
+        &self,
+        model: &Model,
+        scene: &Scene,
+        outcome: &mut Outcome,
+    ) -> koel::Result<()> {
+        let Some(patch) = &model.patch else { return Ok(()) };
+        let (width, height) = model.size();
+        if width.min(height) > SMALL_SIDE || width.max(height) > 4 * SMALL_SIDE {
+            return Ok(());
+        }
+        let (image, shrunk) = (patch.grey(), scene.to_image.determinant().sqrt());
+        let changes = differences(&scene.grey);
+        // Two kinds of evidence.
+        let places = (2 * SCALES.len() * scene.grey.pixels.len()) as f32;
+        let allowed = match self.options.freedom {
+            Some(Freedom::Rigid) => &SCALES[..1],
+            _ => &SCALES,
+        };
+        let mut best: Option<(f32, Affine)> = None;
+        for scale in allowed {
+            let ratio = scale / shrunk;
+            if width.min(height) as f32 * ratio < LEAST {
+                continue;
+            }
+            let shown = resampled(&image, ratio);
+            let template = Template::of(shown.clone());
+            let Some(place) = best_place(&shown, &template, &scene.grey) else { continue };
+            let Place { correlation, at } = place;
+            let changed = Template::of(differences(&shown));
+            let evidence = template
+                .evidence(correlation)
+                .max(changed.evidence(changed.correlation(&changes, at)))
+                - places.ln();
+            if correlation >= CORRELATES
+                && template.deviation >= 1.0
+                && template.worst_part(&scene.grey, at, correlation) <= DEVIATES
+                && best.is_none_or(|b| evidence > b.0)
+            {
+                let grown = Affine::between_sizes(
+                    shown.width as f32 / image.width as f32,
+                    shown.height as f32 / image.height as f32,
+                );
+                let [x, y] = grown.shift;
+                let shift = [x + at.0 as f32, y + at.1 as f32];
+                best = Some((evidence, Affine { shift, ..grown }));
+            }
+        }
+        if let Some((evidence, map)) = best.filter(|b| b.0 >= self.options.evidence) {
+            let pose = Scored { model: 0, map, score: evidence };
+            let mut found = self.found(model, scene, (&pose, map))?;
+            found.homography = None;
+            outcome.merge(Outcome { found: Some(found), evidence, ..Outcome::NOTHING });
+            outcome.doubt = None;
+        }
+        Ok(())
+    }
+}
