@@ -63,7 +63,7 @@ fn an_animation_is_labelled_like_files_of_its_frames() {
         fs::write(f.join(format!("frame-{frame}.obj")), obj).unwrap();
     }
     cube(f, "cube.obj", [11.5, -2.6, 0.0], 1.1);
-    let common = ["--grid", "64", "--out", "r-%02d.json"];
+    let common = ["--grid", "64", "--volumes", "--out", "r-%02d.json"];
     let animated = ["bar.glb", "cube.obj", "--fps", "2.5"];
     let (animated, said) = reports(f, &[&animated[..], &common].concat());
     let (files, _) = reports(f, &[&["frame-%d.obj", "cube.obj"], &common[..]].concat());
@@ -84,6 +84,19 @@ fn an_animation_is_labelled_like_files_of_its_frames() {
     for once in ["bar.glb: animation \"bend\" of 2 s", "cube.obj: the faces point inward"] {
         assert_eq!(said.matches(once).count(), 1, "{said}");
         assert!(animated.iter().all(|r| r["notes"].to_string().contains(&once[..12])), "{once}");
+    }
+
+    // Recorded frames, with new points in each, find the same.
+    let replayed = ["bar.glb", "cube.obj", "--fps", "2.5", "--recorded"];
+    let (recorded, _) = reports(f, &[&replayed[..], &common].concat());
+    assert_eq!(recorded.len(), 6);
+    for (found, expected) in recorded.iter().zip(&animated) {
+        assert_eq!(
+            (&found["a"]["counts"], &found["b"]["counts"]),
+            (&expected["a"]["counts"], &expected["b"]["counts"])
+        );
+        let times = &found["timings_ms"];
+        assert!(times["build"].is_null() && times["total"].as_f64() > times["upload"].as_f64());
     }
 
     // Both animated, and moved by poses: one per frame.

@@ -15,7 +15,7 @@ Examples:
   koel intersect a.ply b.ply --out report.json --method paper --inside-above 110 --outside-below 70
   koel intersect a.ply b.ply --grid 32 --out report.json --strict
   koel intersect walk-%03d.ply room.ply --out report-%03d.json --json -
-  koel intersect walk.glb room.ply --fps 4 --out report-%03d.json --json -
+  koel intersect walk.glb room.ply --fps 4 --out report-%03d.json --json - --recorded
   koel intersect a.ply b.ply --out report.json --pose-b 0.5,0,0,0,0,30
   koel intersect a.ply b.ply --out report-%03d.json --poses-b path.txt
 
@@ -50,6 +50,9 @@ pub(crate) struct Args {
     /// report-%04d.json
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
+    /// Record a frame once and replay it, on a GPU as a CUDA graph; stages are then not timed
+    #[arg(long)]
+    pub recorded: bool,
     /// Report the volumes of all Booleans, with estimates of their errors
     #[arg(long)]
     pub volumes: bool,
@@ -225,6 +228,9 @@ impl Args {
             MethodName::Robust => Ok(Method::Robust(self.clouds.robust())),
             MethodName::Paper if self.out_mesh.is_some() => {
                 Err(Failure::Usage("--out-mesh: only method robust computes Booleans".into()))
+            }
+            MethodName::Paper if self.recorded => {
+                Err(Failure::Usage("--recorded: only frames of method robust are recorded".into()))
             }
             MethodName::Paper if self.volumes => {
                 Err(Failure::Usage("--volumes: only method robust computes volumes".into()))

@@ -8,6 +8,7 @@ pub(crate) mod doubts;
 mod files;
 pub(crate) mod input;
 pub(crate) mod load;
+mod playing;
 mod pose;
 mod report;
 mod sequence;
@@ -24,10 +25,11 @@ use indicatif::{ProgressBar, ProgressStyle};
 use input::{Input, Moment};
 use koel::Device;
 use koel_spatial::intersect::{
-    IntersectError, Intersector, MAX_POINTS, Method, Pose, Side, Solids, Summary, Timings,
+    IntersectError, Intersector, MAX_POINTS, Method, Pose, Side, Solids, Summary,
 };
 use koel_spatial::{Grid, PointCloud};
 use load::{Loaded, Normals, Notes};
+use playing::{Playing, Times};
 use report::{Found, Report, Volumes, Written};
 use sequence::{Common, Frame};
 use std::path::{Path, PathBuf};
@@ -55,7 +57,8 @@ pub(crate) fn run(global: &Global, args: Args) -> Outcome {
         is_sequence: frames.len() > 1,
         inputs,
         still,
-        intersector: None,
+        playing: None,
+        is_recorded: args.recorded,
         prepared: [None, None],
         progress: progress.clone(),
     };
@@ -110,7 +113,9 @@ struct Labeller {
     inputs: [Input; 2],
     /// Clouds that are the same in all frames, until the first.
     still: [Option<Loaded>; 2],
-    intersector: Option<Intersector>,
+    playing: Option<Playing>,
+    /// Whether frames are recorded.
+    is_recorded: bool,
     /// Clouds of the last frame.
     prepared: [Option<Prepared>; 2],
     progress: ProgressBar,
@@ -148,13 +153,12 @@ impl Labeller {
         let poses = args.poses();
         let motions = poses.map(|pose| pose::between(&pose, self.read_origin, self.origin));
         let clouds = prepared.each_ref().map(|prepared| &prepared.cloud);
-        let (upload_ms, timings, summary) = self.label(clouds, &motions, is_new).map_err(failed)?;
+        let (upload_ms, times, summary) = self.label(clouds, &motions, is_new).map_err(failed)?;
         let (notes, mut doubts) = remarks_on(&prepared, &names, &summary);
         let extents = prepared.each_ref().map(|prepared| &prepared.extent);
         doubts.extend(doubts::doubts(&names, extents, &grid, &summary));
-        let Some(intersector) = &mut self.intersector else {
-            unreachable!("it has labelled the clouds")
-        };
+        let Some(playing) = &mut self.playing else { unreachable!("it has labelled the clouds") };
+        let intersector = playing.intersector();
         if args.wants_volumes() {
             step(&self.progress, "volumes");
         }
@@ -185,7 +189,7 @@ impl Labeller {
             poses,
             labels_files: labels_files
                 .map(|file| file.file_name().map(|n| n.display().to_string()).unwrap_or_default()),
-            timings,
+            times,
             upload_ms,
             volumes_ms,
             device: self.device.name(),
@@ -232,43 +236,40 @@ impl Labeller {
         clouds: [&PointCloud; 2],
         [of_a, of_b]: &[Pose; 2],
         is_new: [bool; 2],
-    ) -> Result<(f64, Timings, Summary), IntersectError> {
+    ) -> Result<(f64, Times, Summary), IntersectError> {
         let begin = Instant::now();
         let mut fits = false;
-        if let Some(intersector) = &mut self.intersector {
+        if let Some(playing) = &mut self.playing {
+            let intersector = playing.intersector();
             let mut new = Side::BOTH.into_iter().filter(|&side| is_new[side as usize]);
             let set = new.try_for_each(|side| intersector.set_cloud(side, clouds[side as usize]));
             match set {
-                Err(IntersectError::NoRoom { .. }) => self.intersector = None,
+                Err(IntersectError::NoRoom { .. }) => self.playing = None,
                 set => {
                     set?;
                     fits = true;
                 }
             }
         }
-        let intersector = match &mut self.intersector {
-            Some(intersector) => intersector,
+        let playing = match &mut self.playing {
+            Some(playing) => playing,
             none => {
                 // Later frames may have some more points, unless they show the same ones.
                 let room = [0, 1].map(|side| match (self.is_sequence, &self.inputs[side]) {
                     (true, Input::Files(_)) => most_points(clouds[side].positions.len()),
                     _ => 0,
                 });
-                none.insert(Intersector::with_room(
-                    &self.device,
-                    clouds,
-                    room,
-                    self.grid,
-                    self.method,
-                )?)
+                let (grid, method) = (self.grid, self.method);
+                let made = Intersector::with_room(&self.device, clouds, room, grid, method)?;
+                none.insert(Playing::new(made, self.is_recorded)?)
             }
         };
         let upload_ms = milliseconds(begin);
         // The first frame touches fresh memory; the second one is timed.
         for _ in 0..if fits { 1 } else { 2 } {
-            intersector.frame(of_a, of_b)?;
+            playing.frame(of_a, of_b)?;
         }
-        Ok((upload_ms, intersector.timings()?, intersector.summary()?))
+        Ok((upload_ms, playing.times()?, playing.intersector().summary()?))
     }
 }
 /// Shows the next of the steps of a frame.

@@ -1,8 +1,9 @@
 //! Results as JSON and as text.
+use super::playing::Times;
 use super::pose;
 use crate::failure::{Failure, Outcome};
 use koel_spatial::Grid;
-use koel_spatial::intersect::{LabelCounts, Pose, Summary, Surface, Timings};
+use koel_spatial::intersect::{LabelCounts, Pose, Summary, Surface};
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
@@ -70,11 +71,12 @@ struct Areas {
 #[derive(Serialize)]
 struct TimingsMs {
     upload: f64,
-    voxelize: f64,
-    build: f64,
-    intersect: f64,
-    seed: f64,
-    fill: f64,
+    /// Null if the frame was recorded.
+    voxelize: Option<f64>,
+    build: Option<f64>,
+    intersect: Option<f64>,
+    seed: Option<f64>,
+    fill: Option<f64>,
     total: f64,
     /// After the frame, and not part of the total; null if there are none.
     volumes: Option<f64>,
@@ -127,7 +129,7 @@ pub(super) struct Found<'a> {
     pub poses: [Pose; 2],
     /// Label files of A and B.
     pub labels_files: [String; 2],
-    pub timings: Timings,
+    pub times: Times,
     pub upload_ms: f64,
     pub volumes_ms: Option<f64>,
     pub device: String,
@@ -140,8 +142,7 @@ pub(super) struct Found<'a> {
 }
 impl Report {
     pub(super) fn new(found: Found) -> Report {
-        let Found { grid, summary, files, dropped, labels_files, timings: t, upload_ms, .. } =
-            found;
+        let Found { grid, summary, files, dropped, labels_files, times, upload_ms, .. } = found;
         let ([file_a, file_b], [labels_a, labels_b]) = (files, labels_files);
         let [pose_a, pose_b] = found.poses;
         Report {
@@ -158,12 +159,12 @@ impl Report {
             },
             timings_ms: TimingsMs {
                 upload: upload_ms,
-                voxelize: t.voxelize,
-                build: t.build,
-                intersect: t.intersect,
-                seed: t.seed,
-                fill: t.fill,
-                total: upload_ms + t.total(),
+                voxelize: times.stages.map(|stages| stages.voxelize),
+                build: times.stages.map(|stages| stages.build),
+                intersect: times.stages.map(|stages| stages.intersect),
+                seed: times.stages.map(|stages| stages.seed),
+                fill: times.stages.map(|stages| stages.fill),
+                total: upload_ms + times.total,
                 volumes: found.volumes_ms,
                 mesh: found.boolean.as_ref().and_then(|written| written.mesh_ms),
             },
@@ -245,17 +246,20 @@ impl Report {
             text += "volumes: with --volumes\n";
         }
         let t = &self.timings_ms;
-        text += &format!(
-            "frame: {:.2} ms (voxelize {:.2}, build {:.2}, intersect {:.2}, seed {:.2}, \
-             fill {:.2}); upload {:.2} ms\n",
-            t.total - t.upload,
-            t.voxelize,
-            t.build,
-            t.intersect,
-            t.seed,
-            t.fill,
-            t.upload
-        );
+        let stages = [
+            ("voxelize", t.voxelize),
+            ("build", t.build),
+            ("intersect", t.intersect),
+            ("seed", t.seed),
+            ("fill", t.fill),
+        ];
+        let stages = stages.iter().filter_map(|(name, ms)| Some(format!("{name} {:.2}", (*ms)?)));
+        let stages = match stages.collect::<Vec<String>>() {
+            none if none.is_empty() => "recorded".into(),
+            stages => stages.join(", "),
+        };
+        let frame = t.total - t.upload;
+        text += &format!("frame: {frame:.2} ms ({stages}); upload {:.2} ms\n", t.upload);
         for (what, ms) in [("volumes", t.volumes), ("mesh", t.mesh)] {
             text += &ms.map_or(String::new(), |ms| format!("{what}: {ms:.0} ms\n"));
         }
