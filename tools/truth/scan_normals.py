@@ -45,12 +45,6 @@ def of_open3d(points, sights, orientation, scanner, args):
     }
 
 
-def scanner_of(points, sights):
-    """The point that the directions meet in, by least squares; the file's origin may have been subtracted."""
-    across = np.eye(3) - sights[:, :, None] * sights[:, None, :]
-    return np.linalg.solve(across.sum(axis=0), np.einsum("nij,nj->i", across, points))
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--example", required=True, help="path of the built example scan_normals")
@@ -84,8 +78,8 @@ def main():
             row = json.loads(line)
             rows.append({"scan": name, "program": "koel", **row})
             print(json.dumps(rows[-1]), flush=True)
-            of = {key: row[key] for key in ("orientation", "points")}
-            found = of_open3d(points, sights, of["orientation"], scanner_of(points, sights), args)
+            of = {key: row[key] for key in ("orientation", "scanner", "points")}
+            found = of_open3d(points, sights, of["orientation"], row["scanner"], args)
             rows.append({"scan": name, "program": "open3d", **of, **found})
             print(json.dumps(rows[-1]), flush=True)
     with open(args.out + ".jsonl", "w") as file:
