@@ -2,10 +2,10 @@
 //! koel-spatial --example scan_normals -- SCAN X,Y,Z [--write CLOUD.ply]`
 //!
 //! Estimates normals twice, outwards and towards the scanner at X, Y, Z (coordinates of the file),
-//! and prints a line of JSON for each: which share faces away from the scanner, whose position is
-//! printed relative to the origin of the points. With `--write`,
-//! also writes the points with the directions to the scanner as normals (PLY), for other programs
-//! to be measured by `tools/truth/scan_normals.py`.
+//! and prints a line of JSON for each: the share that faces away from the scanner. The printed
+//! position of the scanner is relative to the origin of the points. With `--write`, also writes the
+//! points with the directions to the scanner as normals (PLY), for other programs to be measured by
+//! `tools/truth/scan_normals.py`.
 
 mod measured;
 
@@ -53,10 +53,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         let (clear, steep): (Vec<f64>, Vec<f64>) = cosines.iter().partition(|c| c.abs() > STEEP);
         let report = &estimate.report;
         println!(
-            "{{\"orientation\": \"{name}\", \"scanner\": {scanner:?}, \"points\": {}, \"away_percent\": {:.4}, \
-             \"away_clear_percent\": {:.4}, \"steep_percent\": {:.3}, \"seconds\": {clock:.2}, \
-             \"cpu_seconds\": {busy:.2}, \"parts\": {}, \"open_points\": {}, \"grazing\": {}, \
-             \"undetermined\": {}}}",
+            "{{\"orientation\": \"{name}\", \"scanner\": {scanner:?}, \"points\": {}, \
+             \"away_percent\": {:.4}, \"away_clear_percent\": {:.4}, \"steep_percent\": {:.3}, \
+             \"seconds\": {clock:.2}, \"cpu_seconds\": {busy:.2}, \"parts\": {}, \
+             \"open_points\": {}, \"grazing\": {}, \"undetermined\": {}}}",
             positions.len(),
             percent_away(&cosines),
             percent_away(&clear),
