@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 /// Returns the CPU time of this process in seconds.
-pub fn cpu_seconds() -> f64 {
+pub(crate) fn cpu_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let after = stat.rsplit(')').next().unwrap_or_default();
     let field = |i: usize| after.split_whitespace().nth(i).and_then(|f| f.parse::<f64>().ok());
@@ -13,7 +13,11 @@ pub fn cpu_seconds() -> f64 {
 }
 
 /// Writes points with normals as binary PLY.
-pub fn write_ply(path: &Path, positions: &[[f32; 3]], normals: &[[f32; 3]]) -> std::io::Result<()> {
+pub(crate) fn write_ply(
+    path: &Path,
+    positions: &[[f32; 3]],
+    normals: &[[f32; 3]],
+) -> std::io::Result<()> {
     let mut out = std::io::BufWriter::new(std::fs::File::create(path)?);
     write!(out, "ply\nformat binary_little_endian 1.0\nelement vertex {}\n", positions.len())?;
     for name in ["x", "y", "z", "nx", "ny", "nz"] {
