@@ -46,6 +46,27 @@ def of_open3d(path, neighbours, tangent_k):
     }
 
 
+def head_of(command):
+    """The first line of a record."""
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
+    return {
+        "commit": commit,
+        "command": command,
+        "driver": None,
+        "date": datetime.date.today().isoformat(),
+        "cores": os.cpu_count(),
+        "machine": platform.machine(),
+        "open3d": o3d.__version__,
+    }
+
+
+def write(out, head, rows, text):
+    with open(out + ".jsonl", "w") as file:
+        file.write("".join(json.dumps(row) + "\n" for row in [head, *rows]))
+    with open(out + ".txt", "w") as file:
+        file.write(text)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--example", required=True, help="path of the built example normal_errors")
@@ -57,17 +78,8 @@ def main():
     parser.add_argument("--append", action="store_true", help="keep the rows that --out has")
     parser.add_argument("--out", required=True, help="record without extension: .jsonl and .txt are written")
     args = parser.parse_args()
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
     command = f"normals.py --points {args.points} --neighbours {' '.join(map(str, args.neighbours))} --tangent-k {args.tangent_k}"
-    head = {
-        "commit": commit,
-        "command": f"{command}, without and with --meshes bunny.obj dragon.obj",
-        "driver": None,
-        "date": datetime.date.today().isoformat(),
-        "cores": os.cpu_count(),
-        "machine": platform.machine(),
-        "open3d": o3d.__version__,
-    }
+    head = head_of(f"{command}, without and with --meshes bunny.obj dragon.obj")
     rows = []
     if args.append:
         with open(args.out + ".jsonl") as file:
@@ -88,10 +100,7 @@ def main():
                 found = of_open3d(file, neighbours, args.tangent_k)
                 rows.append({"program": f"open3d, {neighbours} neighbours", **scene, **found})
                 print(json.dumps(rows[-1]), flush=True)
-    with open(args.out + ".jsonl", "w") as file:
-        file.write("".join(json.dumps(row) + "\n" for row in [head, *rows]))
-    with open(args.out + ".txt", "w") as file:
-        file.write(table(rows))
+    write(args.out, head, rows, table(rows))
 
 
 def table(rows):

@@ -4,10 +4,8 @@ The example `scan_normals` of koel-spatial reads the scan, measures koel and wri
 Open3D then estimates normals of the same points. True normals are unknown: a normal is wrong if it faces away from the scanner."""
 
 import argparse
-import datetime
 import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
@@ -16,7 +14,7 @@ import time
 import numpy as np
 import open3d as o3d
 
-from normals import read_ply
+from normals import head_of, read_ply, write
 
 STEEP = np.sin(np.radians(10))
 
@@ -53,17 +51,8 @@ def main():
     parser.add_argument("--tangent-k", type=int, default=15, help="of Open3D's orientation")
     parser.add_argument("--out", required=True, help="record without extension: .jsonl and .txt are written")
     args = parser.parse_args()
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
     scans = " ".join(f"--scan {os.path.basename(file)} {scanner}" for file, scanner in args.scan)
-    head = {
-        "commit": commit,
-        "command": f"scan_normals.py --neighbours {args.neighbours} --tangent-k {args.tangent_k} {scans}",
-        "driver": None,
-        "date": datetime.date.today().isoformat(),
-        "cores": os.cpu_count(),
-        "machine": platform.machine(),
-        "open3d": o3d.__version__,
-    }
+    head = head_of(f"scan_normals.py --neighbours {args.neighbours} --tangent-k {args.tangent_k} {scans}")
     rows = []
     for file, scanner in args.scan:
         name = os.path.basename(file)
@@ -82,10 +71,7 @@ def main():
             found = of_open3d(points, sights, of["orientation"], row["scanner"], args)
             rows.append({"scan": name, "program": "open3d", **of, **found})
             print(json.dumps(rows[-1]), flush=True)
-    with open(args.out + ".jsonl", "w") as file:
-        file.write("".join(json.dumps(row) + "\n" for row in [head, *rows]))
-    with open(args.out + ".txt", "w") as file:
-        file.write(table(rows))
+    write(args.out, head, rows, table(rows))
 
 
 def table(rows):
