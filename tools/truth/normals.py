@@ -46,28 +46,40 @@ def of_open3d(path, neighbours, tangent_k):
     }
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--example", required=True, help="path of the built example normal_errors")
-    parser.add_argument("--meshes", nargs="*", default=[], help="closed meshes, in place of the shapes: bunny.obj dragon.obj")
-    parser.add_argument("--points", type=int, default=160_000)
-    parser.add_argument("--neighbours", type=int, nargs="*", default=[30], help="of Open3D's planes")
-    parser.add_argument("--tangent-k", type=int, default=15, help="of Open3D's orientation")
-    parser.add_argument("--only", default="", help="part of the names of scenes")
-    parser.add_argument("--append", action="store_true", help="keep the rows that --out has")
-    parser.add_argument("--out", required=True, help="record without extension: .jsonl and .txt are written")
-    args = parser.parse_args()
+def head_of(command):
+    """The first line of a record."""
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
-    command = f"normals.py --points {args.points} --neighbours {' '.join(map(str, args.neighbours))} --tangent-k {args.tangent_k}"
-    head = {
+    return {
         "commit": commit,
-        "command": f"{command}, without and with --meshes bunny.obj dragon.obj",
+        "command": command,
         "driver": None,
         "date": datetime.date.today().isoformat(),
         "cores": os.cpu_count(),
         "machine": platform.machine(),
         "open3d": o3d.__version__,
     }
+
+
+def write(out, head, rows, text):
+    with open(out + ".jsonl", "w") as file:
+        file.write("".join(json.dumps(row) + "\n" for row in [head, *rows]))
+    with open(out + ".txt", "w") as file:
+        file.write(text)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--example", required=True, help="path of the built example normal_errors")
+    parser.add_argument("--meshes", nargs="*", default=[], help="closed meshes, in place of the shapes: bunny.obj dragon.obj")
+    parser.add_argument("--points", type=int, default=160_000)
+    parser.add_argument("--neighbours", type=int, nargs="*", default=[30], help="of Open3D's planes; none: only koel")
+    parser.add_argument("--tangent-k", type=int, default=15, help="of Open3D's orientation")
+    parser.add_argument("--only", default="", help="part of the names of scenes")
+    parser.add_argument("--append", action="store_true", help="keep the rows that --out has")
+    parser.add_argument("--out", required=True, help="record without extension: .jsonl and .txt are written")
+    args = parser.parse_args()
+    command = f"normals.py --points {args.points} --neighbours {' '.join(map(str, args.neighbours))} --tangent-k {args.tangent_k}"
+    head = head_of(f"{command}, without and with --meshes bunny.obj dragon.obj")
     rows = []
     if args.append:
         with open(args.out + ".jsonl") as file:
@@ -88,20 +100,18 @@ def main():
                 found = of_open3d(file, neighbours, args.tangent_k)
                 rows.append({"program": f"open3d, {neighbours} neighbours", **scene, **found})
                 print(json.dumps(rows[-1]), flush=True)
-    with open(args.out + ".jsonl", "w") as file:
-        file.write("".join(json.dumps(row) + "\n" for row in [head, *rows]))
-    with open(args.out + ".txt", "w") as file:
-        file.write(table(rows))
+    write(args.out, head, rows, table(rows))
 
 
 def table(rows):
-    """A row for each cloud: flipped normals in percent, mean angle in degrees, and CPU seconds of each program; koel's volume error."""
+    """A row for each cloud: flipped normals in percent, mean angle in degrees, and CPU seconds of each program that ran; koel's volume error."""
     programs = list(dict.fromkeys(row["program"] for row in rows))
     heads = ["scene", "noise, %"] + [f"{p}: flipped, angle, CPU s" for p in programs] + ["koel: volume off, %"]
     lines = [heads, ["---"] * len(heads)]
     for scene in dict.fromkeys((row["scene"], row["noise_percent"]) for row in rows):
         of = {row["program"]: row for row in rows if (row["scene"], row["noise_percent"]) == scene}
-        figures = [f"{of[p]['flipped_percent']:.2f}, {of[p]['angle_degrees']:.1f}, {of[p]['cpu_seconds']:.1f}" for p in programs]
+        cell = "{flipped_percent:.2f}, {angle_degrees:.1f}, {cpu_seconds:.1f}"
+        figures = [cell.format(**of[p]) if p in of else "" for p in programs]
         lines.append([scene[0], f"{scene[1]:g}", *figures, f"{of['koel']['volume_off_percent']:.2f}"])
     return "".join("| " + " | ".join(line) + " |\n" for line in lines)
 

@@ -5,6 +5,7 @@
 //! Prints one line of JSON per cloud. With `--write`, also writes each cloud with its true normals
 //! (PLY), for other programs to be measured by `tools/truth/normals.py`.
 
+mod measured;
 #[path = "../tests/intersect_scenes/mod.rs"]
 mod scenes;
 
@@ -13,10 +14,10 @@ use koel_spatial::intersect::{Boolean, Intersector, Method, Pose, RobustOptions}
 use koel_spatial::{
     Bounds, Grid, Mesh, NormalOptions, PointCloud, estimate_normals, mesh_orientation, read_mesh,
 };
+use measured::{cpu_seconds, write_ply};
 use scenes::{Random, Scan, Shape, V, dot, scan};
 use std::error::Error;
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
 /// Standard deviations of the noise of each coordinate, as shares of the object's length.
@@ -153,15 +154,6 @@ fn of_mesh(mesh: &Mesh, n: usize, noise: f64, random: &mut Random) -> Cloud {
     Cloud { positions, truth, volume: volume.abs() }
 }
 
-/// Returns the CPU time of this process in seconds.
-fn cpu_seconds() -> f64 {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let after = stat.rsplit(')').next().unwrap_or_default();
-    let field = |i: usize| after.split_whitespace().nth(i).and_then(|f| f.parse::<f64>().ok());
-    // Fields utime and stime, in hundredths of a second.
-    field(11).zip(field(12)).map_or(f64::NAN, |(user, system)| (user + system) / 100.0)
-}
-
 /// Returns the volume that `koel intersect` finds for a cloud.
 fn volume(device: &Device, cloud: &PointCloud) -> Result<f64, Box<dyn Error>> {
     let (bounds, _) = Bounds::without_outliers(&cloud.positions)?;
@@ -170,21 +162,6 @@ fn volume(device: &Device, cloud: &PointCloud) -> Result<f64, Box<dyn Error>> {
     let mut intersector = Intersector::new(device, cloud, cloud, grid, method)?;
     intersector.frame(&Pose::IDENTITY, &Pose::IDENTITY)?;
     Ok(intersector.solids()?.volume(Boolean::Union))
-}
-
-fn write_ply(path: &Path, cloud: &Cloud) -> Result<(), Box<dyn Error>> {
-    let mut out = std::io::BufWriter::new(std::fs::File::create(path)?);
-    write!(out, "ply\nformat binary_little_endian 1.0\nelement vertex {}\n", cloud.truth.len())?;
-    for name in ["x", "y", "z", "nx", "ny", "nz"] {
-        writeln!(out, "property float {name}")?;
-    }
-    writeln!(out, "end_header")?;
-    for (p, n) in cloud.positions.iter().zip(&cloud.truth) {
-        for c in p.iter().chain(n) {
-            out.write_all(&c.to_le_bytes())?;
-        }
-    }
-    Ok(out.flush()?)
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -216,7 +193,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             }
             let file = format!("{} {}.ply", case.name, 100.0 * noise).replace([' ', ','], "-");
             if let Some(folder) = &folder {
-                write_ply(&folder.join(&file), &cloud)?;
+                write_ply(&folder.join(&file), &cloud.positions, &cloud.truth)?;
             }
             let volume_off = |normals: &[[f32; 3]]| -> Result<f64, Box<dyn Error>> {
                 let (positions, normals) = (cloud.positions.clone(), Some(normals.to_vec()));

@@ -170,6 +170,27 @@ mod pcd {
     }
 
     #[test]
+    fn zeros_pad_compressed_files() {
+        let positions = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]];
+        for kind in [DataKind::BinaryCompressed, DataKind::Binary] {
+            let mut bytes = write(kind, &positions, None, false);
+            let end = bytes.len();
+            bytes.resize(end + 3901, 0);
+            let padded = parse_pcd(&bytes);
+            // Zeros after uncompressed points may be points that the header does not count.
+            if kind == DataKind::Binary {
+                let error = padded.unwrap_err().to_string();
+                assert!(error.starts_with(&format!("byte {end}: ")), "{error}");
+                continue;
+            }
+            assert_eq!(padded.unwrap().points.positions, positions);
+            bytes[end + 100] = 1;
+            let error = parse_pcd(&bytes).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("byte {end}: 101 ")), "{error}");
+        }
+    }
+
+    #[test]
     fn points_that_are_not_finite_are_dropped() {
         let positions = [[0.0; 3], [f32::NAN, 0.0, 0.0], [1.0; 3], [0.0, 0.0, f32::INFINITY]];
         for kind in KINDS {

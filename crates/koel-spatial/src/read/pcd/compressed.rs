@@ -43,7 +43,9 @@ pub(super) fn unpack(rest: &[u8], header: &Header) -> Result<Vec<u8>, ParseError
         ));
     }
     let (packed, behind) = packed.split_at(packed_size as usize);
-    check_end(behind, start + 8 + u64::from(packed_size))?;
+    // PCL pads the file with zeros to whole pages.
+    let padding = behind.iter().rev().take_while(|&&byte| byte == 0).count();
+    check_end(&behind[..behind.len() - padding], start + 8 + u64::from(packed_size))?;
     lzf(packed, size as usize).map_err(|(at, made, reason)| {
         ParseErrorKind::Compressed {
             element: "byte",

@@ -27,9 +27,9 @@ pub(super) fn starts_as_pcd(bytes: &[u8]) -> bool {
 ///
 /// Reads the fields x, y, z (any type, one value each), in any order. If normal_x, normal_y and
 /// normal_z are present, reads normals. Other fields are skipped and [noted](ReadReport::notes).
-/// Points that are not finite are dropped. Header lines may come in any order, with DATA last. Time
-/// is linear in the size of the file and of the decompressed data, which is at most 88 times the
-/// compressed size.
+/// Points that are not finite are dropped. Header lines may come in any order, with DATA last.
+/// Zeros after compressed points are padding. Time is linear in the size of the file and of the
+/// decompressed data, which is at most 88 times the compressed size.
 ///
 /// # Errors
 /// [`ParseError`] with the line (header, text data) or byte (binary data) at fault. WIDTH times
