@@ -114,8 +114,10 @@ pub(crate) fn collect_later<T: Send>(
 ) -> Result<Vec<T>> {
     collect(len, |room| {
         let is_ahead = device.kind() == DeviceKind::Cuda && size_of_val(room) >= LARGE;
-        let threads = if is_ahead { rayon::current_num_threads() / 2 } else { 0 };
-        let pages = FreshPages::of(room);
+        if !is_ahead {
+            return fill(room); // without a pool of threads, which the first use would start
+        }
+        let (threads, pages) = (rayon::current_num_threads() / 2, FreshPages::of(room));
         rayon::in_place_scope(|scope| {
             (0..threads).for_each(|_| scope.spawn(|_| pages.clear_all()));
             let filled = fill(room);
