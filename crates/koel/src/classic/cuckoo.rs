@@ -1,13 +1,14 @@
 //! Common parts of the single-level cuckoo tables that differ only in insertion: one array of
 //! slots, looked up by the kernel of [`SingleLevel`](super::SingleLevel).
 use super::input::Pairs;
-use super::restarts::{self, Attempt};
+use super::restarts::{self, Attempt, Outcome};
 use super::{BuildReport, Table, cpu, find_args};
 use crate::device::{Buffer, Stream, View, ViewMut};
 use crate::error::{Error, Result, count32};
 use koel_kernels::classic::single_level::{Lookup, SingleLevelRef, StashKind, single_level_find};
 use koel_kernels::classic::{CuckooMut, EMPTY, PairsIn, status};
 use koel_kernels::hash::Functions;
+use koel_simt::In;
 
 /// Returns the maximum load factor that the paper found practical, by number of functions: 2.1,
 /// 1.1, 1.03 and 1.02 slots per pair.
@@ -46,6 +47,44 @@ pub(super) fn max_exchanges(functions: u32, n: u32, load: f64) -> u32 {
     };
     let near = (0.17 / f64::max(threshold - load, 0.002)).max(1.0);
     (7.0 * f64::from(n.max(2)).log2() * near).max(32.0) as u32
+}
+
+/// Slots that hold indices of values, and the values.
+pub(super) struct Indexed {
+    pub slots: Buffer<u64>,
+    pub values: Buffer<u32>,
+}
+impl Indexed {
+    /// Copies the values and calls `insert` with the keys and as many empty slots, to launch the
+    /// insertion. `n` keys, `slots` slots and `status::WORDS` words are what it may use.
+    pub(super) fn build(
+        stream: &Stream,
+        pairs: Pairs<'_>,
+        functions: Functions,
+        slots: u32,
+        insert: impl FnOnce(In<u32>, CuckooMut) -> Result<()>,
+    ) -> Result<Outcome<Indexed>> {
+        let device = stream.device();
+        let mut table = device.alloc::<u64>(slots as usize)?;
+        let mut values = device.alloc::<u32>(pairs.n as usize)?;
+        let mut status = device.alloc::<u32>(status::WORDS)?;
+        let ((), seconds) = stream.time(|| {
+            table.view_mut().fill_bytes(0xFF, stream)?;
+            status.view_mut().fill_bytes(0, stream)?;
+            values.view_mut().copy_from(pairs.values, stream)?;
+            let keys = pairs.keys.arg("keys", stream)?;
+            let slots = table.view_mut().arg("table", stream)?;
+            let status = status.view_mut().arg("status", stream)?;
+            insert(keys, CuckooMut { functions, slots, status })
+        })?;
+        let has_all = status.download()?[status::FAILED as usize] == 0;
+        Ok(Outcome { table: has_all.then_some(Indexed { slots: table, values }), seconds })
+    }
+    /// Completes the report of a build.
+    pub(super) fn complete(&self, report: BuildReport) -> BuildReport {
+        let bytes = self.slots.bytes() + self.values.bytes();
+        BuildReport { slots: self.slots.len(), bytes, ..report }
+    }
 }
 
 /// A finished table.

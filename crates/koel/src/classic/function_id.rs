@@ -4,15 +4,15 @@
 //! A key and a value fill a slot, so the number and the index of the pair take the place of the
 //! value; the values are in a separate array. Memory: 8 / load + 4 bytes per pair. A lookup that
 //! finds its key reads another 4 bytes at random. Maximum: 2^29 pairs.
+use super::cuckoo::Indexed;
 use super::input::Pairs;
 use super::restarts::{self, Attempt, Outcome, Published};
 use super::{BuildReport, Family, Kind, Options, Table, cuckoo, find_args};
-use crate::device::{Buffer, Stream, View, ViewMut};
+use crate::device::{Stream, View, ViewMut};
 use crate::error::{Error, Result};
 use koel_kernels::classic::function_id::{
     FunctionIdRef, MAX_PAIRS, function_id_find, function_id_insert,
 };
-use koel_kernels::classic::{CuckooMut, status};
 use koel_kernels::hash::Functions;
 
 /// Parameters of the table.
@@ -30,8 +30,7 @@ impl FunctionId {
 
 struct FunctionIdTable {
     functions: Functions,
-    table: Buffer<u64>,
-    values: Buffer<u32>,
+    table: Indexed,
     report: BuildReport,
 }
 
@@ -71,8 +70,7 @@ impl Kind for FunctionId {
 }
 impl restarts::Restarting for FunctionIdTable {
     fn complete(&mut self, report: BuildReport) {
-        let bytes = self.table.bytes() + self.values.bytes();
-        self.report = BuildReport { slots: self.table.len(), bytes, ..report };
+        self.report = self.table.complete(report);
     }
 }
 
@@ -84,30 +82,18 @@ impl FunctionId {
         load: f64,
         attempt: Attempt,
     ) -> Result<Outcome<FunctionIdTable>> {
-        let (device, n) = (stream.device(), pairs.n);
+        let n = pairs.n;
         let functions = cuckoo::functions(self.functions, n, load, attempt)?;
         let max_exchanges = cuckoo::max_exchanges(self.functions, n, load / attempt.growth);
-        let mut table = device.alloc::<u64>(functions.slots() as usize)?;
-        let mut values = device.alloc::<u32>(n as usize)?;
-        let mut status = device.alloc::<u32>(status::WORDS)?;
-        let ((), seconds) = stream.time(|| {
-            table.view_mut().fill_bytes(0xFF, stream)?;
-            status.view_mut().fill_bytes(0, stream)?;
-            values.view_mut().copy_from(pairs.values, stream)?;
-            let grid = n.div_ceil(function_id_insert::SPEC.threads);
-            let keys = pairs.keys.arg("keys", stream)?;
-            let slots = table.view_mut().arg("table", stream)?;
-            let status = status.view_mut().arg("status", stream)?;
-            let table = CuckooMut { functions, slots, status };
-            // SAFETY: `n` keys, at most 2^29; the functions stay below the number of slots;
-            // `status::WORDS` words.
-            unsafe { function_id_insert::launch(stream, grid, keys, n, max_exchanges, table) }
-        })?;
-        let built = FunctionIdTable { functions, table, values, report: BuildReport::default() };
-        Ok(Outcome {
-            table: (status.download()?[status::FAILED as usize] == 0).then_some(built),
-            seconds,
-        })
+        let grid = n.div_ceil(function_id_insert::SPEC.threads);
+        let Outcome { table, seconds } =
+            Indexed::build(stream, pairs, functions, functions.slots(), |keys, table| {
+                // SAFETY: `n` keys, at most 2^29; the functions stay below the number of slots;
+                // `status::WORDS` words.
+                unsafe { function_id_insert::launch(stream, grid, keys, n, max_exchanges, table) }
+            })?;
+        let built = |table| FunctionIdTable { functions, table, report: BuildReport::default() };
+        Ok(Outcome { table: table.map(built), seconds })
     }
 }
 
@@ -126,8 +112,8 @@ impl Table for FunctionIdTable {
         let grid = args.n.div_ceil(function_id_find::SPEC.threads);
         let table = FunctionIdRef {
             functions: self.functions,
-            slots: self.table.view().arg("table", stream)?,
-            values: self.values.view().arg("values", stream)?,
+            slots: self.table.slots.view().arg("table", stream)?,
+            values: self.table.values.view().arg("values", stream)?,
         };
         // SAFETY: `n` queries and answers; the table holds indices of the values.
         unsafe { function_id_find::launch(stream, grid, table, args) }

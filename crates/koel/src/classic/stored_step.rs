@@ -11,15 +11,15 @@
 //! array. Memory: 8 / load + 4 bytes per pair. A lookup that finds its key reads another 4 bytes at
 //! random. Regions differ in their number of pairs, so the maximum load factor is 0.02 below that
 //! of the other single-level tables.
+use super::cuckoo::Indexed;
 use super::input::Pairs;
 use super::restarts::{self, Attempt, Outcome, Published};
 use super::{BuildReport, Family, Kind, Options, Table, cuckoo, find_args};
-use crate::device::{Buffer, Stream, View, ViewMut};
+use crate::device::{Stream, View, ViewMut};
 use crate::error::{Result, count32};
 use koel_kernels::classic::stored_step::{
     MAX_REGION, Regions, StoredStepRef, stored_step_find, stored_step_insert,
 };
-use koel_kernels::classic::{CuckooMut, status};
 use koel_kernels::hash::Functions;
 
 /// Parameters of the table.
@@ -38,8 +38,7 @@ impl StoredStep {
 struct StoredStepTable {
     functions: Functions,
     regions: Regions,
-    table: Buffer<u64>,
-    values: Buffer<u32>,
+    table: Indexed,
     report: BuildReport,
 }
 
@@ -77,8 +76,7 @@ impl Kind for StoredStep {
 }
 impl restarts::Restarting for StoredStepTable {
     fn complete(&mut self, report: BuildReport) {
-        let bytes = self.table.bytes() + self.values.bytes();
-        self.report = BuildReport { slots: self.table.len(), bytes, ..report };
+        self.report = self.table.complete(report);
     }
 }
 
@@ -108,34 +106,22 @@ impl StoredStep {
         load: f64,
         attempt: Attempt,
     ) -> Result<Outcome<StoredStepTable>> {
-        let (device, n) = (stream.device(), pairs.n);
+        let n = pairs.n;
         let (regions, slots) = self.regions(n, load, attempt)?;
         let functions = Functions::new(attempt.family, 2, regions.sub_slots, attempt.seed);
         let max_exchanges = cuckoo::max_exchanges(self.functions, n, load / attempt.growth);
-        let mut table = device.alloc::<u64>(slots as usize)?;
-        let mut values = device.alloc::<u32>(n as usize)?;
-        let mut status = device.alloc::<u32>(status::WORDS)?;
-        let ((), seconds) = stream.time(|| {
-            table.view_mut().fill_bytes(0xFF, stream)?;
-            status.view_mut().fill_bytes(0, stream)?;
-            values.view_mut().copy_from(pairs.values, stream)?;
-            let grid = n.div_ceil(stored_step_insert::SPEC.threads);
-            let keys = pairs.keys.arg("keys", stream)?;
-            let slots = table.view_mut().arg("table", stream)?;
-            let status = status.view_mut().arg("status", stream)?;
-            let out = CuckooMut { functions, slots, status };
-            // SAFETY: `n` keys; as many slots as the regions have together, and the functions stay
-            // below the number of slots of a sub-table; `status::WORDS` words.
-            unsafe {
-                stored_step_insert::launch(stream, grid, keys, n, max_exchanges, regions, out)
-            }
-        })?;
-        let report = BuildReport::default();
-        let built = StoredStepTable { functions, regions, table, values, report };
-        Ok(Outcome {
-            table: (status.download()?[status::FAILED as usize] == 0).then_some(built),
-            seconds,
-        })
+        let grid = n.div_ceil(stored_step_insert::SPEC.threads);
+        let Outcome { table, seconds } =
+            Indexed::build(stream, pairs, functions, slots, |keys, table| {
+                // SAFETY: `n` keys; as many slots as the regions have together, and the functions
+                // stay below the number of slots of a sub-table; `status::WORDS` words.
+                unsafe {
+                    stored_step_insert::launch(stream, grid, keys, n, max_exchanges, regions, table)
+                }
+            })?;
+        let built =
+            |table| StoredStepTable { functions, regions, table, report: BuildReport::default() };
+        Ok(Outcome { table: table.map(built), seconds })
     }
 }
 
@@ -155,8 +141,8 @@ impl Table for StoredStepTable {
         let table = StoredStepRef {
             functions: self.functions,
             regions: self.regions,
-            slots: self.table.view().arg("table", stream)?,
-            values: self.values.view().arg("values", stream)?,
+            slots: self.table.slots.view().arg("table", stream)?,
+            values: self.table.values.view().arg("values", stream)?,
         };
         // SAFETY: `n` queries and answers; the table was built with these functions and regions,
         // and holds indices of the values.

@@ -154,18 +154,18 @@ fn through_slots<const N: usize, U: Send>(
     let pieces = cuda::pieces_of(to);
     let parts = pieces.split(to);
     let take = |i: usize, columns: [&[u8]; N]| convert(parts.take(i), columns);
-    let writer = cuda_of(&sources[0].writer);
+    let first = sources[0].writer.as_ref();
+    let is_first =
+        |writer: &Arc<StreamInner>| first.is_some_and(|first| Arc::ptr_eq(first, writer));
     for source in &sources[1..] {
-        match (cuda_of(&source.writer), &sources[0].writer, &source.writer) {
-            (Some(_), Some(first), Some(other)) if Arc::ptr_eq(first, other) => {}
-            (Some(stream), ..) => {
-                if let Err(e) = stream.synchronize() {
-                    return Some(Err(e));
-                }
-            }
-            (None, ..) => {}
+        if source.writer.as_ref().is_none_or(is_first) {
+            continue;
+        }
+        if let Some(Err(e)) = cuda_of(&source.writer).map(|stream| stream.synchronize()) {
+            return Some(Err(e));
         }
     }
+    let writer = cuda_of(&sources[0].writer);
     let columns = sources.each_ref().map(|source| source.column);
     // SAFETY: as many elements of live buffers; what writes the other columns has ended, or is on
     // the stream that writes the first.
