@@ -94,6 +94,13 @@ impl<T: Word> Buf<T> {
         // SAFETY: in bounds (checked on the host, promised by the launch on the GPU).
         unsafe { T::ld(self.at(i, Access::Read)) }
     }
+    /// Loads element `i` with a streaming hint (read once, evict first).
+    #[inline(always)]
+    #[track_caller]
+    pub fn load_stream(self, i: impl Idx) -> T {
+        // SAFETY: as in `load`.
+        unsafe { T::ld_cs(self.at(i, Access::Read)) }
+    }
     /// Stores to element `i`.
     #[inline(always)]
     #[track_caller]

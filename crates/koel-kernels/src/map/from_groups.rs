@@ -169,7 +169,7 @@ pub fn map_build_from_groups<L: Layout<Value = u32>>(
         return;
     }
     let (part, lists) =
-        in_shared(t, shape, to, Numbered::<L> { seed, keys: groups.keys_kept, first });
+        in_shared(t, t.block(), shape, to, Numbered::<L> { seed, keys: groups.keys_kept, first });
     clear(t, part, lists);
     t.barrier();
     build_in_loops::<_, false>(t, part, lists, to, end - first, true)

@@ -4,6 +4,7 @@
 //! * [`partition`] brings the pairs of each partition together, in one pass or two.
 //! * [`build`] builds the buckets of each partition in shared memory, one block per partition, and
 //!   resolves duplicate keys. It works on [`records`] of pairs.
+//! * [`pipeline`] does the second of two passes and the build in one launch.
 //! * [`small`] does both for small inputs.
 //! * [`finalize`] ends a build: it settles what [`build`] left open and writes the header.
 //! * [`reproduce`] places all pairs anew if the table must have the same bytes every time.
@@ -25,6 +26,7 @@ pub mod group;
 pub mod join;
 pub mod kinds;
 pub mod partition;
+pub mod pipeline;
 pub mod records;
 pub mod reproduce;
 pub mod small;

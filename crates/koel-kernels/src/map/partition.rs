@@ -29,7 +29,7 @@ use super::stamps::{CoarseStamps, Stamps, hash_in, with_hash};
 use super::thinning::without_copies;
 use crate::hash::mulhi;
 use crate::partition::{Crowd, ELSEWHERE, load_tile, scatter, tile_index};
-use crate::table::bins::{BinsOut, CoarseIn, StashOut, place};
+use crate::table::bins::{BinsOut, CoarseIn, StashOut, place, place_in};
 use crate::table::layout::{Layout, Narrow, Shape, Wide};
 use crate::table::{stash, state};
 use core::marker::PhantomData;
@@ -234,7 +234,8 @@ fn from_input<
         InputCrowd::<L, THREADS> { limit: bins.crowd, known, keep_first, input, build_state };
     let (stretch, coarse) = stamps.coarse_of_tile(t.block());
     let first_bin = stretch * bins.count;
-    let place = place(bins, first_bin, valid, build_state);
+    let region = |bin| bin * stamps.coarse.stretches + stretch;
+    let place = place_in(bins, first_bin, region, valid, build_state);
     let (mask, stamp) = if stamps.coarse.used != 0 {
         (!stamps.coarse.mask, stamps.coarse.with(0, coarse))
     } else {
@@ -323,7 +324,7 @@ pub fn paired<const THREADS: usize>(id: u32, j: u32) -> u32 {
 #[inline(always)]
 fn tile_of_coarse_bin<L: Layout, const THREADS: usize, const ITEMS: usize>(
     id: u32,
-    input: In<u64>,
+    input: Buf<u64>,
     from: u32,
     count: u32,
 ) -> ([L::Pair; ITEMS], u32) {
@@ -342,28 +343,29 @@ fn tile_of_coarse_bin<L: Layout, const THREADS: usize, const ITEMS: usize>(
     if !count.is_multiple_of(2) {
         unroll::<ITEMS>(|j| {
             if j % 2 == 0 && number(j as u32) == count - 1 {
-                pairs[j] = L::pairs(input).get(from + count - 1);
+                pairs[j] = L::pairs_mut(input).load(from + count - 1);
                 live |= 1 << j;
             }
         });
     }
     (pairs, live)
 }
-/// Handling of crowded bins in the second pass.
+/// Handling of crowded bins in the second pass. Without `CHECK`, all keys are distinct.
 #[derive(Clone, Copy)]
-struct CoarseCrowd<L: Layout, const THREADS: usize> {
+struct CoarseCrowd<L: Layout, const THREADS: usize, const CHECK: bool> {
     limit: u32,
     stamps: CoarseStamps,
     top: u32,
-    input: In<u64>,
+    input: Buf<u64>,
     from: u32,
     count: u32,
     build_state: Buf<u32>,
     layout: PhantomData<L>,
 }
-impl<L: Layout, const THREADS: usize, const ITEMS: usize> Crowd<L::Pair, ITEMS>
-    for CoarseCrowd<L, THREADS>
+impl<L: Layout, const THREADS: usize, const ITEMS: usize, const CHECK: bool> Crowd<L::Pair, ITEMS>
+    for CoarseCrowd<L, THREADS, CHECK>
 {
+    const THINS: bool = CHECK;
     #[inline(always)]
     fn limit(self) -> u32 {
         self.limit
@@ -394,28 +396,28 @@ impl<L: Layout, const THREADS: usize, const ITEMS: usize> Crowd<L::Pair, ITEMS>
         )
     }
 }
+/// Scatters a tile of a bin of the first pass: tile `number` of all bins.
 #[inline(always)]
-fn from_coarse<L: Layout, const THREADS: usize, const ITEMS: usize>(
+pub(super) fn from_coarse<
+    L: Layout,
+    const THREADS: usize,
+    const ITEMS: usize,
+    const CHECK: bool,
+>(
     t: Thread,
+    number: u32,
     shape: Shape,
     stamps: Stamps,
     coarse: CoarseIn,
+    input: Buf<u64>,
     out: BinsOut,
 ) {
-    let CoarseIn {
-        bins: coarse,
-        tiles,
-        regions,
-        cursors: coarse_cursors,
-        valid: coarse_valid,
-        pairs: input,
-    } = coarse;
+    let CoarseIn { bins: coarse, tiles, regions, cursors: coarse_cursors, valid: coarse_valid } =
+        coarse;
     let BinsOut { bins, pairs: out, overflow, cursors, valid, build_state } = out;
     let pairs_of_tile = (THREADS * ITEMS) as u32;
-    t.wait_for_previous();
-    t.let_next_start();
-    let divided = t.block().checked_div(tiles).unwrap_or(0);
-    let first = (t.block() - divided * tiles) * pairs_of_tile;
+    let divided = number.checked_div(tiles).unwrap_or(0);
+    let first = (number - divided * tiles) * pairs_of_tile;
     let coarse_bin = divided.checked_div(regions).unwrap_or(0);
     let stretch = divided - coarse_bin * regions;
     let region = stretch * coarse.count + coarse_bin;
@@ -425,7 +427,7 @@ fn from_coarse<L: Layout, const THREADS: usize, const ITEMS: usize>(
         return;
     }
     let count = (all - first).min(pairs_of_tile);
-    let from = region * coarse.room + first;
+    let from = divided * coarse.room + first;
     let (pairs, live) = tile_of_coarse_bin::<L, THREADS, ITEMS>(t.id(), input, from, count);
     let first_bin = coarse_bin * bins.count;
     let top = stamps.coarse.top(coarse_bin);
@@ -435,7 +437,7 @@ fn from_coarse<L: Layout, const THREADS: usize, const ITEMS: usize>(
     let bin_of = |pair| shape.partition(hash(L::head(pair))) - first_bin;
     // Fewer pairs than a tile has places send fewer to each bin.
     let missing = (pairs_of_tile - count).checked_div(bins.count).unwrap_or(0);
-    let crowd = CoarseCrowd::<L, THREADS> {
+    let crowd = CoarseCrowd::<L, THREADS, CHECK> {
         limit: if bins.crowd == !0 { !0 } else { bins.crowd - missing },
         stamps: stamps.coarse,
         top,
@@ -461,7 +463,8 @@ fn from_coarse<L: Layout, const THREADS: usize, const ITEMS: usize>(
     )
 }
 
-/// Scatters the first-pass bins to their partitions; each block takes a tile of one bin.
+/// Scatters the first-pass bins of distinct keys to their partitions; each block takes a tile of one
+/// bin. A build does so in the [launch that follows](super::pipeline).
 #[kernel(
     threads = 384, min_blocks = 2, shared = NARROW.shared(), starts_early, local_arrays,
     ITEMS = NARROW.items::<L>() as usize,
@@ -472,8 +475,11 @@ pub fn map_from_coarse<L: Layout, const ITEMS: usize>(
     shape: Shape,
     stamps: Stamps,
     coarse: CoarseIn,
+    input: Buf<u64>,
     out: BinsOut,
 ) {
     const { assert!(NARROW.threads == 384) };
-    from_coarse::<L, 384, ITEMS>(t, shape, stamps, coarse, out)
+    t.wait_for_previous();
+    t.let_next_start();
+    from_coarse::<L, 384, ITEMS, false>(t, t.block(), shape, stamps, coarse, input, out)
 }

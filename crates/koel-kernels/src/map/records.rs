@@ -11,7 +11,7 @@ use super::rank;
 use super::stamps::{Stamps, hash_in, with_hash};
 use crate::table::layout::{EMPTY, Layout, Narrow, Number, Wide};
 use core::marker::PhantomData;
-use koel_simt::{In, U64x2};
+use koel_simt::{Buf, In, U64x2};
 
 /// The pairs that records stand for.
 pub type PairOf<R> = <<R as Placed>::Layout as Layout>::Pair;
@@ -69,7 +69,7 @@ pub trait Recorded: Layout {
     /// if it is from an overflow area.
     fn record(head: u64, number: u32, from: Stamped<Self>) -> u64;
     /// Returns the heads of pairs `2 i` and `2 i + 1` of an array.
-    fn two_heads(pairs: In<u64>, i: u32) -> [u64; 2];
+    fn two_heads(pairs: Buf<u64>, i: u32) -> [u64; 2];
     /// Returns the hash of a record's key.
     fn hash_of(record: u64, from: Stamped<Self>) -> u32;
     /// Returns the tag of a record.
@@ -89,13 +89,13 @@ pub struct Stamped<L> {
     /// The [base](Stamps::base) of the partition.
     pub base: u32,
     /// The bins.
-    pub bins: In<u64>,
+    pub bins: Buf<u64>,
     /// First place of the partition's bin.
     pub bin: u32,
     /// Places per bin. Pairs with this number or a greater one are in the overflow areas.
     pub room: u32,
     /// The overflow areas, and behind them the stamps of their pairs.
-    pub overflow: In<u64>,
+    pub overflow: Buf<u64>,
     /// Pairs per overflow area.
     pub area: u32,
     /// The layout of the pairs.
@@ -108,21 +108,21 @@ impl<L: Layout> Stamped<L> {
         if self.stamps.count == 0 {
             return self.stamps.unknown();
         }
-        self.overflow.get(overflow_stamp::<L>(self.area, number - self.room)) as u32
+        self.overflow.load(overflow_stamp::<L>(self.area, number - self.room)) as u32
     }
     /// Returns pair `number` of the partition, with its true hash. The pair will not be read again
     /// soon.
     #[inline(always)]
     fn numbered(self, number: u32) -> L::Pair {
         if number < self.room {
-            let pair = L::pairs(self.bins).get(self.bin + number);
+            let pair = L::pairs_mut(self.bins).load(self.bin + number);
             let head = L::head(pair);
             L::with_head(
                 with_hash::<L>(head, self.stamps.hash(hash_in::<L>(head), self.base)),
                 L::behind(pair),
             )
         } else {
-            L::pairs(self.overflow).get(number - self.room)
+            L::pairs_mut(self.overflow).load(number - self.room)
         }
     }
 }
@@ -157,11 +157,11 @@ impl<L: Recorded> Placed for Stamped<L> {
 impl<L: Recorded> Records for Stamped<L> {
     #[inline(always)]
     fn record(self, number: u32) -> u64 {
-        L::record(L::head(L::pairs(self.bins).get(self.bin + number)), number, self)
+        L::record(L::head(L::pairs_mut(self.bins).load(self.bin + number)), number, self)
     }
     #[inline(always)]
     fn behind(self, place: u32) -> (u64, u32) {
-        let pair = L::pairs(self.overflow).get(place);
+        let pair = L::pairs_mut(self.overflow).load(place);
         (L::record(L::head(pair), self.room + place, self), L::hash(L::key(pair)))
     }
     #[inline(always)]
@@ -184,7 +184,7 @@ impl Recorded for Narrow {
         }
     }
     #[inline(always)]
-    fn two_heads(pairs: In<u64>, i: u32) -> [u64; 2] {
+    fn two_heads(pairs: Buf<u64>, i: u32) -> [u64; 2] {
         Self::two(pairs, i)
     }
     #[inline(always)]
@@ -218,9 +218,9 @@ impl Recorded for Wide<u64, u64> {
         (number as u64) << 32 | tag as u64
     }
     #[inline(always)]
-    fn two_heads(pairs: In<u64>, i: u32) -> [u64; 2] {
+    fn two_heads(pairs: Buf<u64>, i: u32) -> [u64; 2] {
         // Values are fetched when the bucket is written.
-        [pairs.get(4 * i), pairs.get(4 * i + 2)]
+        [pairs.load(4 * i), pairs.load(4 * i + 2)]
     }
     #[inline(always)]
     fn hash_of(record: u64, from: Stamped<Self>) -> u32 {
@@ -235,7 +235,7 @@ impl Recorded for Wide<u64, u64> {
         let number = (record >> 32) as u32;
         // Only copies are compared by their stamps, so it is fetched when it is needed.
         if number < from.room {
-            from.stamps.of(hash_in::<Self>(from.bins.get((from.bin + number) * 2)))
+            from.stamps.of(hash_in::<Self>(from.bins.load((from.bin + number) * 2)))
         } else {
             from.stamp_behind(number)
         }
@@ -262,11 +262,11 @@ pub struct Indexed<L: Layout> {
     /// The values of the input.
     pub values: In<L::Value>,
     /// The bins.
-    pub bins: In<u64>,
+    pub bins: Buf<u64>,
     /// First place of the partition's bin.
     pub bin: u32,
     /// The overflow area.
-    pub overflow: In<u64>,
+    pub overflow: Buf<u64>,
 }
 /// Returns the record of pair `i` of the input, whose key has hash `h`. Never [`EMPTY`]: an input
 /// has fewer pairs than that.
@@ -316,11 +316,11 @@ impl<L: Layout> Placed for Indexed<L> {
 impl<L: Layout> Records for Indexed<L> {
     #[inline(always)]
     fn record(self, number: u32) -> u64 {
-        self.bins.get(self.bin + number)
+        self.bins.load(self.bin + number)
     }
     #[inline(always)]
     fn behind(self, place: u32) -> (u64, u32) {
-        let record = self.overflow.get(place);
+        let record = self.overflow.load(place);
         (record, record as u32)
     }
     #[inline(always)]

@@ -53,11 +53,20 @@ pub struct CoarseStamps {
     pub per_stretch: u32,
     /// Number of stamps of all stretches together.
     pub count: u32,
+    /// Number of stretches.
+    pub stretches: u32,
 }
 impl Stamps {
     /// Stamps of a build that stamps no pairs.
     pub const NONE: Stamps = Stamps {
-        coarse: CoarseStamps { used: 0, mask: 0, shift: 0, per_stretch: u32::MAX, count: 0 },
+        coarse: CoarseStamps {
+            used: 0,
+            mask: 0,
+            shift: 0,
+            per_stretch: u32::MAX,
+            count: 0,
+            stretches: 1,
+        },
         mask: u32::MAX,
         shift: 0,
         step_low: 0,

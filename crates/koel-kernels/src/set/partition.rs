@@ -185,17 +185,12 @@ fn from_input<
 fn from_coarse<K: Member, const THREADS: usize, const ITEMS: usize, const BINS: usize>(
     t: Thread,
     partitions: u32,
-    coarse: CoarseIn<K>,
+    coarse: CoarseIn,
+    input: In<K>,
     out: BinsOut<K>,
 ) {
-    let CoarseIn {
-        bins: coarse,
-        tiles,
-        regions: _,
-        cursors: coarse_cursors,
-        valid: coarse_valid,
-        pairs: input,
-    } = coarse;
+    let CoarseIn { bins: coarse, tiles, regions: _, cursors: coarse_cursors, valid: coarse_valid } =
+        coarse;
     let BinsOut { bins, pairs: out, overflow, cursors, valid, build_state } = out;
     t.wait_for_previous();
     t.let_next_start();
@@ -267,9 +262,10 @@ pub fn set_from_input_many<K: Member, const ITEMS: usize>(
 pub fn set_from_coarse<K: Member, const ITEMS: usize>(
     t: Thread,
     partitions: u32,
-    coarse: CoarseIn<K>,
+    coarse: CoarseIn,
+    input: In<K>,
     out: BinsOut<K>,
 ) {
     const { assert!(FEW_BINS.threads == 384 && FEW_BINS.bins == 256) };
-    from_coarse::<K, 384, ITEMS, 256>(t, partitions, coarse, out)
+    from_coarse::<K, 384, ITEMS, 256>(t, partitions, coarse, input, out)
 }

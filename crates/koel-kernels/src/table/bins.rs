@@ -11,7 +11,7 @@ pub const MAX_OVERFLOW: u32 = 1 << 20;
 pub struct Bins {
     /// Bins that one block scatters to.
     pub count: u32,
-    /// Pairs per bin; even.
+    /// Pairs per region of a bin; even.
     pub room: u32,
     /// Pairs of a tile from which a bin counts as [crowded](crate::partition::Crowd::limit). All
     /// ones if duplicates are not dropped.
@@ -46,22 +46,21 @@ pub struct BinsOut<W: Word = u64> {
     pub build_state: Buf<u32>,
 }
 
-/// Output of the pass over the input, as input of the second pass: a kernel argument.
+/// Where the pass over the input left its pairs, as input of the second pass: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
-pub struct CoarseIn<W: Word = u64> {
+pub struct CoarseIn {
     /// The bins of the first pass.
     pub bins: Bins,
     /// Blocks per region of a bin.
     pub tiles: u32,
-    /// Regions per bin. The first regions of all bins come first.
+    /// Regions per bin, which lie next to each other. The counts of the first regions of all bins
+    /// come first.
     pub regions: u32,
     /// Number of pairs sent to each region.
     pub cursors: In<u32>,
     /// Upper bound on the pairs stored in each region.
     pub valid: In<u32>,
-    /// The pairs.
-    pub pairs: In<W>,
 }
 
 /// A stash that a pass empties: a kernel argument.
@@ -97,21 +96,23 @@ pub struct Source {
     pub flags: u32,
 }
 
-/// Output of the last pass, as input of a build: a kernel argument.
+/// Output of the last pass, as input of a build: a kernel argument. The pass may run in the same
+/// launch.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct PartitionsIn<W: Word = u64> {
     /// The bins: pairs, or [records](crate::map::records::Indexed) of them.
-    pub pairs: In<W>,
+    pub pairs: Buf<W>,
     /// Number of pairs sent to each bin, for both passes.
-    pub counts: In<u32>,
+    pub counts: Buf<u32>,
     /// Upper bound on the pairs stored in each bin, all ones if all of them are.
-    pub valid: In<u32>,
+    pub valid: Buf<u32>,
     /// Overflow areas of the passes. The build's state counts their pairs.
-    pub overflow: In<W>,
+    pub overflow: Buf<W>,
 }
 
-/// Returns where a run goes: into its bin, or into the overflow area if it does not fit.
+/// Returns where a run goes: into its bin, or into the overflow area if it does not fit. The bins
+/// have one region each.
 #[inline(always)]
 pub(crate) fn place(
     bins: Bins,
@@ -119,12 +120,23 @@ pub(crate) fn place(
     valid: Buf<u32>,
     build_state: Buf<u32>,
 ) -> impl Fn(u32, u32, u32) -> u32 {
+    place_in(bins, first_bin, move |bin| first_bin + bin, valid, build_state)
+}
+/// Returns where a run goes, like [`place`]. `region` returns the place of a bin's region among all
+/// regions; the words of the bins start at `first_word`.
+#[inline(always)]
+pub(crate) fn place_in(
+    bins: Bins,
+    first_word: u32,
+    region: impl Fn(u32) -> u32,
+    valid: Buf<u32>,
+    build_state: Buf<u32>,
+) -> impl Fn(u32, u32, u32) -> u32 {
     move |bin, before, run| {
-        let region = first_bin + bin;
         if fits(bins.room, before, run) {
-            region * bins.room + before
+            region(bin) * bins.room + before
         } else {
-            valid.fetch_min(region, before);
+            valid.fetch_min(first_word + bin, before);
             if bins.flags != 0 {
                 valid.fetch_min(bins.flags + bin, 0);
             }

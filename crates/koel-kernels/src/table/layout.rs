@@ -136,6 +136,13 @@ impl Shape {
         }
         h
     }
+    /// Returns whether a hash in the bucket at `place`, of partition `p`, is that of a
+    /// [filler](Self::filler) rather than of a key.
+    #[inline(always)]
+    pub fn is_filler(self, p: u32, place: u32, h: u32) -> bool {
+        // The lowest hashes belong to the first partition, so they are the fillers of all others.
+        if p != 0 { h < BUCKET as u32 } else { !self.belongs(h, place) }
+    }
     /// Returns the index of a hash's second bucket among all buckets.
     #[inline(always)]
     pub fn second_place(self, h: u32) -> u32 {
@@ -255,7 +262,7 @@ pub trait Layout: Copy + Send + Sync + 'static {
     /// Views words as a writable array of pairs.
     fn pairs_mut(array: Buf<u64>) -> Buf<Self::Pair>;
     /// Loads pairs `2 i` and `2 i + 1`.
-    fn two(array: In<u64>, i: u32) -> [Self::Pair; 2];
+    fn two(array: Buf<u64>, i: u32) -> [Self::Pair; 2];
 
     /// Packs four pairs into the words of a bucket.
     fn bucket(pairs: [Self::Pair; 4]) -> Self::Bucket;
@@ -320,8 +327,8 @@ impl Layout for Narrow {
         array
     }
     #[inline(always)]
-    fn two(array: In<u64>, i: u32) -> [u64; 2] {
-        let U64x2(two) = array.x2().get_stream(i);
+    fn two(array: Buf<u64>, i: u32) -> [u64; 2] {
+        let U64x2(two) = array.x2().load_stream(i);
         two
     }
     #[inline(always)]
@@ -385,8 +392,8 @@ impl<K: Number, V: Number> Layout for Wide<K, V> {
         array.x2()
     }
     #[inline(always)]
-    fn two(array: In<u64>, i: u32) -> [U64x2; 2] {
-        [array.x2().get_stream(2 * i), array.x2().get_stream(2 * i + 1)]
+    fn two(array: Buf<u64>, i: u32) -> [U64x2; 2] {
+        [array.x2().load_stream(2 * i), array.x2().load_stream(2 * i + 1)]
     }
     #[inline(always)]
     fn bucket([a, b, c, d]: [U64x2; 4]) -> [u64; 8] {
@@ -509,6 +516,7 @@ mod tests {
                             && shape.second_place(h) != place
                             && h != u32::MAX
                     );
+                    assert!(shape.is_filler(place / buckets, place, h));
                     h += 1;
                 }
             }

@@ -32,6 +32,8 @@ pub const SEED: u32 = 12;
 pub const CROWDED: u32 = 13;
 /// Partitions of a set whose first keys, or whose list, showed many copies.
 pub const COPIED: u32 = 14;
+/// Work taken by the blocks of the last pass and the build, where one launch does both.
+pub const TAKEN: u32 = 15;
 /// First of [`MAX_STRETCHES`] words, each for a stretch of the input: not 0 if contested keys have
 /// copies there.
 pub const STRETCHES: u32 = 32;

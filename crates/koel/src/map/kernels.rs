@@ -18,11 +18,12 @@ use koel_kernels::map::finalize::{Finalizing, Memory, PairsIn, lock_words, map_f
 use koel_kernels::map::find::map_find;
 use koel_kernels::map::from_groups::{Compacting, Ordered, map_build_from_groups};
 use koel_kernels::map::partition::Input;
+use koel_kernels::map::pipeline::{Pipeline, TILE, map_pipeline, map_pipeline_unchecked};
 use koel_kernels::map::reproduce::{map_reproduce, map_unstash, unstashed_words};
 use koel_kernels::map::small::{KeysIn, map_build_small, map_records};
 use koel_kernels::table::bins::PartitionsIn;
 use koel_kernels::table::bins::{BinsOut, Source, StashOut};
-use koel_kernels::table::layout::Layout;
+use koel_kernels::table::layout::{BUCKET, Layout};
 use koel_kernels::table::state;
 pub(crate) use passes::{Passes, partition};
 
@@ -122,19 +123,29 @@ impl Scratch {
         Ok(())
     }
     /// Returns the memory of the partition passes. The output of the first of two passes is stored
-    /// in the table, if there is room.
-    fn passes<'a, L: Layout>(&'a mut self, plan: &Plan, table: &'a mut Slots) -> Passes<'a> {
+    /// at the end of the table, if there is room: see [`koel_kernels::map::pipeline`].
+    fn passes<'a, L: Layout>(
+        &'a mut self,
+        plan: &Plan,
+        division: &Division,
+        table: &'a mut Slots,
+    ) -> Result<Passes<'a>> {
         // `by_coarse` may have memory that another plan needed.
         let in_table = Words::of::<L>(plan).by_coarse == 0;
-        Passes {
-            by_coarse: if in_table { table.slots.view_mut() } else { self.by_coarse.view_mut() },
+        let coarse = division.coarse_places(plan) * L::SLOT_WORDS;
+        let words = plan.words::<L>();
+        Ok(Passes {
+            by_coarse: match in_table {
+                true => table.slots.view_mut().slice(words - coarse..words)?,
+                false => self.by_coarse.view_mut(),
+            },
             by_partition: self.by_partition.view_mut(),
             overflow: self.overflow.view_mut(),
             cursors: self.cursors.view_mut(),
             valid: self.valid.view_mut(),
             stash: table.stash.view_mut(),
             state: self.state.view_mut(),
-        }
+        })
     }
     /// Returns the lengths that a build of this plan needs.
     fn needs<L: Layout>(plan: &Plan) -> Lengths {
@@ -180,8 +191,8 @@ pub(crate) struct Building<'a, L: Layout> {
 
 /// Enqueues a build. The table's header states the result once it has run.
 ///
-/// Launches: one partition pass or two, the build, and the end of the build; two more if the table
-/// is reproducible.
+/// Launches: the partition pass, the build, and the end of the build; two more if the table is
+/// reproducible. If there are two passes, the second is part of the launch that builds.
 pub(crate) fn build<L: DeviceLayout>(
     stream: &Stream,
     plan: &Plan,
@@ -200,9 +211,12 @@ pub(crate) fn build<L: DeviceLayout>(
     match plan.small_tile {
         Some(tile) => build_small::<L>(stream, plan, duplicates, tile, input, table, scratch)?,
         None => {
-            let memory = scratch.passes::<L>(plan, table);
-            partition::<L>(stream, plan, &division, input, duplicates, memory)?;
-            build_partitions::<L>(stream, plan, &division, duplicates, table, scratch)?;
+            let mut memory = scratch.passes::<L>(plan, &division, table)?;
+            memory.pass_over_input::<L>(stream, plan, &division, input, duplicates)?;
+            match plan.coarse {
+                Some(_) => run_pipeline::<L>(stream, plan, &division, duplicates, table, scratch)?,
+                None => build_partitions::<L>(stream, plan, &division, duplicates, table, scratch)?,
+            }
         }
     }
     let pairs = PairsIn::<L> { keys, values };
@@ -360,12 +374,12 @@ pub(crate) fn make_reproducible<L: DeviceLayout>(
 }
 
 /// Returns the output of the last pass: pairs, or records of pairs.
-fn partitions_in(stream: &Stream, scratch: &Scratch) -> Result<PartitionsIn> {
+fn partitions_in(stream: &Stream, scratch: &mut Scratch) -> Result<PartitionsIn> {
     Ok(PartitionsIn {
-        pairs: scratch.by_partition.view().arg("pairs", stream)?,
-        counts: scratch.cursors.view().arg("counts", stream)?,
-        valid: scratch.valid.view().arg("valid", stream)?,
-        overflow: scratch.overflow.view().arg("overflow", stream)?,
+        pairs: scratch.by_partition.view_mut().arg("pairs", stream)?,
+        counts: scratch.cursors.view_mut().arg("counts", stream)?,
+        valid: scratch.valid.view_mut().arg("valid", stream)?,
+        overflow: scratch.overflow.view_mut().arg("overflow", stream)?,
     })
 }
 /// Returns the output of the kernels that build partitions.
@@ -392,7 +406,8 @@ fn build_partitions<L: DeviceLayout>(
     table: &mut Slots,
     scratch: &mut Scratch,
 ) -> Result<()> {
-    let (shape, from) = (plan.shape, partitions_in(stream, scratch)?);
+    let shape = plan.shape;
+    let from = partitions_in(stream, scratch)?;
     let to = target(stream, division.source(plan), table, scratch)?;
     let launch = match duplicates {
         Duplicates::Unchecked => map_build_unchecked::launch::<L::Stored, Stream>,
@@ -401,6 +416,44 @@ fn build_partitions<L: DeviceLayout>(
     // SAFETY: the bins are as the passes left them; `slots` has the buckets of all partitions, the
     // stash 2^`stash_bits` slots.
     unsafe { launch(stream, shape.partitions, shape, division.stamps, from, to) }
+}
+/// Launches the second of two passes together with the build of all partitions.
+fn run_pipeline<L: DeviceLayout>(
+    stream: &Stream,
+    plan: &Plan,
+    division: &Division,
+    duplicates: Duplicates,
+    table: &mut Slots,
+    scratch: &mut Scratch,
+) -> Result<()> {
+    let shape = plan.shape;
+    let in_table = Words::of::<L>(plan).by_coarse == 0;
+    let to = target(stream, division.source(plan), table, scratch)?;
+    let from = partitions_in(stream, scratch)?;
+    let mut passes = scratch.passes::<L>(plan, division, table)?;
+    let (coarse, pairs, out) = passes.between::<L>(stream, plan, division, duplicates, TILE)?;
+    let groups = coarse.bins.count;
+    let in_group = coarse.bins.room * coarse.regions * L::SLOT_WORDS as u32;
+    let pipeline = Pipeline {
+        lead: (plan.lead / in_group).clamp(1, groups),
+        last: resident(stream, shape.partitions, 1),
+        finished: division.bin_words(plan),
+        bins: match in_table {
+            true => shape.all_buckets() * BUCKET as u64 - division.coarse_places(plan) as u64,
+            false => u64::MAX,
+        },
+    };
+    let blocks = pipeline.blocks(groups, coarse.tiles * coarse.regions, to.source.each);
+    let launch = match duplicates {
+        Duplicates::Unchecked => map_pipeline_unchecked::launch::<L::Stored, Stream>,
+        _ => map_pipeline::launch::<L::Stored, Stream>,
+    };
+    // SAFETY: the bins of the first pass are as it left them; the rest is as in `pass_over_coarse`
+    // and `build_partitions`. What the buckets of a group overwrite, in the table, is no bin of a
+    // later group.
+    unsafe {
+        launch(stream, blocks, shape, division.stamps, pipeline, coarse, pairs, out, from, to)
+    }
 }
 /// Builds a small input: a pass over it, then the buckets, from records.
 fn build_small<L: DeviceLayout>(

@@ -217,9 +217,12 @@ fn two_passes<K: Key, V: Value>() {
         let mut bench = Bench::<K, V>::new(seed).with(unique(n, seed));
         for policy in [KeepLast, Unchecked] {
             let plan = small(n, 0.8);
-            assert!(plan.coarse.is_some());
-            let header = bench.check(&plan, policy);
-            assert_eq!((header.attempts, header.contested), (1, 0));
+            let groups = plan.coarse.unwrap().count;
+            // All groups are scattered before the first is built, or one is ahead.
+            for lead in [0, n as u32 / groups * 2, u32::MAX] {
+                let header = bench.check(&Plan { lead, ..plan }, policy);
+                assert_eq!((header.attempts, header.contested), (1, 0));
+            }
         }
     }
 }
@@ -239,12 +242,14 @@ fn overflow<K: Key, V: Value>() {
         coarse.room = 5000 / coarse.count / 2 * 2;
         plan.coarse = Some(coarse);
         plan.partitions.room = 96;
+        plan.lead = 1000 * (seed as u32 - 1);
         let header = bench.check(&plan, if seed == 1 { KeepLast } else { Unchecked });
         assert!(header.overflowed > 100 && header.attempts == 1, "{header:?}");
         // Copies in the overflow area and in the bins, from different tiles.
         let all = unique(9000, seed).chain(unique(9000, seed).map(|(k, v)| (k, !v)));
         let mut plan = small(18_000, 0.7);
         plan.partitions.room = 96;
+        plan.lead = 3000;
         let header = bench.with(all).check(&plan, KeepFirst);
         assert!(header.overflowed > 0 && header.attempts == 1, "{header:?}");
     }

@@ -216,10 +216,10 @@ impl<K: Key> Passes<K> {
             regions: 1,
             cursors: self.cursors.view().slice(..of_coarse)?.arg("cursors", stream)?,
             valid: self.valid.view().slice(..of_coarse)?.arg("valid", stream)?,
-            pairs: match &coarse {
-                Some(coarse) => coarse.view().arg("coarse", stream)?,
-                None => self.by_coarse.view().arg("coarse", stream)?,
-            },
+        };
+        let keys = match &coarse {
+            Some(coarse) => coarse.view().arg("coarse", stream)?,
+            None => self.by_coarse.view().arg("coarse", stream)?,
         };
         let out = BinsOut {
             bins: with_crowd(plan.partitions, Duplicates::KeepLast, in_tile),
@@ -232,7 +232,7 @@ impl<K: Key> Passes<K> {
         let (grid, partitions) = (coarse_bins.count * tiles, plan.shape.partitions);
         // SAFETY: there is a cursor per bin; the input bins are as the first pass left them; there
         // is room for every output bin, and both overflow areas.
-        unsafe { set_from_coarse::launch(stream, grid, partitions, from, out) }
+        unsafe { set_from_coarse::launch(stream, grid, partitions, from, keys, out) }
     }
     /// Returns the output of the last pass.
     fn arrived(&mut self, stream: &Stream, plan: &Plan) -> Result<Arrived<K>> {

@@ -51,7 +51,7 @@ impl<R: Records> Steps<R> {
     #[inline(always)]
     pub(super) fn resolve_suspects(self, homeless: u32) -> u32 {
         let Steps { t, part, lists, to: Target { slots, .. } } = self;
-        let (id, p, shape) = (t.id(), t.block(), part.shape);
+        let (id, p, shape) = (t.id(), part.number, part.shape);
         let mut i = id;
         while i < homeless {
             let e = lists.second.load_volatile(i);

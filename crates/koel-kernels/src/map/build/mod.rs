@@ -44,7 +44,8 @@ mod write;
 
 pub(super) use evict::{HELP, MAX_MOVES, place_missed};
 pub(super) use near::{
-    CHANGED, FREE, HOMELESS, LENGTHS, LISTED, Lists, MISSED_TWICE, Partition, clear, in_shared,
+    CHANGED, CHANGES, CLASS, FREE, HOMELESS, LENGTHS, LISTED, Lists, MISSED_TWICE, Partition,
+    clear, in_shared,
 };
 pub use write::write_bucket;
 
@@ -55,7 +56,7 @@ use crate::table::bins::{PartitionsIn, Source};
 use crate::table::layout::{EMPTY, Layout, Narrow, Shape, Wide};
 use crate::table::state;
 use core::marker::PhantomData;
-use koel_simt::{Buf, In, Thread, block, kernel, unroll};
+use koel_simt::{Buf, Thread, block, kernel, unroll};
 use near::UNCOMPARED;
 
 /// Threads per block.
@@ -92,17 +93,18 @@ pub struct Target {
     pub build_state: Buf<u32>,
 }
 
-/// Builds from the bins of the partition passes.
+/// Builds partition `p` from the bins of the partition passes.
 #[inline(always)]
-fn build_stamped<L: Recorded, const CHECK: bool>(
+pub(super) fn build_stamped<L: Recorded, const CHECK: bool>(
     t: Thread,
+    p: u32,
     shape: Shape,
     stamps: Stamps,
     from: PartitionsIn,
     to: Target,
 ) {
     let PartitionsIn { pairs, counts, valid, overflow } = from;
-    let (source, p) = (to.source, t.block());
+    let source = to.source;
     let coarse_bin = p.checked_div(source.each).unwrap_or(0);
     let layout = PhantomData;
     // A constant, so that hashes need not be decoded.
@@ -117,15 +119,13 @@ fn build_stamped<L: Recorded, const CHECK: bool>(
         area: source.area,
         layout,
     };
-    let (part, lists) = in_shared(t, shape, to, from);
+    let (part, lists) = in_shared(t, p, shape, to, from);
     let steps = Steps { t, part, lists, to };
-
-    t.wait_for_previous();
-    t.let_next_start();
     // Pairs that did not fit in their bin are in the overflow areas.
-    let valid_here = valid.get(source.coarse + p);
-    let of_coarse_bin = if source.coarse != 0 { valid.get(source.flags + coarse_bin) } else { !0 };
-    let count = counts.get(source.coarse + p).min(valid_here).min(source.room);
+    let valid_here = valid.load_relaxed(source.coarse + p);
+    let of_coarse_bin =
+        if source.coarse != 0 { valid.load_relaxed(source.flags + coarse_bin) } else { !0 };
+    let count = counts.load_relaxed(source.coarse + p).min(valid_here).min(source.room);
     let mut e = steps.load_heads(count);
     clear(t, part, lists);
     t.barrier();
@@ -168,7 +168,7 @@ impl<L: Recorded> Steps<Stamped<L>> {
             if !count.is_multiple_of(2) {
                 unroll::<ITEMS>(|j| {
                     if j % 2 == 0 && self.number(j as u32) == count - 1 {
-                        e[j] = L::head(L::pairs(pairs).get(bin + count - 1));
+                        e[j] = L::head(L::pairs_mut(pairs).load(bin + count - 1));
                     }
                 });
             }
@@ -236,17 +236,17 @@ pub(super) fn build_indexed<L: Layout>(
     t: Thread,
     shape: Shape,
     from: Indexed<L>,
-    counts: In<u32>,
-    valid: In<u32>,
+    counts: Buf<u32>,
+    valid: Buf<u32>,
     to: Target,
 ) {
     let (source, p) = (to.source, t.block());
-    let (part, lists) = in_shared(t, shape, to, from);
+    let (part, lists) = in_shared(t, p, shape, to, from);
     clear(t, part, lists);
     t.wait_for_previous();
     t.let_next_start();
-    let valid_here = valid.get(p);
-    let count = counts.get(p).min(valid_here).min(source.room);
+    let valid_here = valid.load(p);
+    let count = counts.load(p).min(valid_here).min(source.room);
     t.barrier();
     build_in_loops::<_, true>(t, part, lists, to, count, valid_here == !0)
 }
@@ -376,7 +376,7 @@ impl<R: Records> Steps<R> {
         behind: Behind,
     ) -> u32 {
         let Steps { t, part, lists, to: Target { source, .. } } = self;
-        let (id, p, shape) = (t.id(), t.block(), part.shape);
+        let (id, p, shape) = (t.id(), part.number, part.shape);
         let listed = lists.lengths.load_volatile(LISTED).min(source.list);
         let (mut next, mut next_behind, mut dropped) = (id, id, 0);
         loop {
@@ -460,7 +460,9 @@ pub fn map_build<L: Recorded>(
     from: PartitionsIn,
     to: Target,
 ) {
-    build_stamped::<L, true>(t, shape, stamps, from, to)
+    t.wait_for_previous();
+    t.let_next_start();
+    build_stamped::<L, true>(t, t.block(), shape, stamps, from, to)
 }
 /// Builds partition `t.block()` from distinct keys.
 #[kernel(
@@ -475,5 +477,7 @@ pub fn map_build_unchecked<L: Recorded>(
     from: PartitionsIn,
     to: Target,
 ) {
-    build_stamped::<L, false>(t, shape, stamps, from, to)
+    t.wait_for_previous();
+    t.let_next_start();
+    build_stamped::<L, false>(t, t.block(), shape, stamps, from, to)
 }

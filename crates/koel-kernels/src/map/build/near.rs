@@ -8,6 +8,8 @@ use koel_simt::{Buf, Shared, Thread, U32x4, U64x2};
 /// The partition that a block works on.
 #[derive(Clone, Copy)]
 pub(in crate::map) struct Partition<R> {
+    /// Number of the partition in its table.
+    pub number: u32,
     pub shape: Shape,
     pub from: R,
     pub slots: Shared<u64>,
@@ -19,7 +21,7 @@ pub(in crate::map) struct Partition<R> {
 pub(super) const COUNT: u32 = 0xFFFF;
 pub(in crate::map) const FREE: u32 = 0xF;
 pub(super) const DROPPED: u32 = 4;
-pub(super) const CLASS: u32 = 20;
+pub(in crate::map) const CLASS: u32 = 20;
 /// Mark: keys with this first bucket may have copies.
 pub(super) const SUSPECT: u32 = 1 << 24;
 /// Mark: the resolve step changed something here; in an update, anything changed.
@@ -34,6 +36,8 @@ pub(super) const GIVEN_UP: u32 = 2;
 pub(in crate::map) const HOMELESS: u32 = 3;
 /// Not 0 if the second list may hold copies that were not compared.
 pub(super) const UNCOMPARED: u32 = 4;
+/// In an update: number of buckets that changed.
+pub(in crate::map) const CHANGES: u32 = 5;
 // In the resolve step, the first list has a word for each homeless pair, with its fingerprint in
 // the low half.
 /// Mark: the pair was dropped.
@@ -82,13 +86,19 @@ impl<R: Placed> Partition<R> {
         }
         place < 4
     }
+    /// Marks the class of a hash in its first bucket.
+    #[inline(always)]
+    #[track_caller]
+    pub(in crate::map) fn mark_class(self, h: u32) {
+        self.words.fetch_or(self.shape.first(h), class_mark(h));
+    }
     /// Marks the class of a pair in its first bucket and tries the second.
     #[inline(always)]
     #[track_caller]
     pub(super) fn try_second(self, e: u64) -> bool {
         let h = self.hash(e);
         let first = self.shape.first(h);
-        self.words.fetch_or(first, class_mark(h));
+        self.mark_class(h);
         let second = self.shape.other(h, first);
         // Looks before it counts, so that counts stay small.
         self.words.load_volatile(second) & COUNT < 4 && self.count_in(second, e)
@@ -184,12 +194,14 @@ impl Lists {
 #[inline(always)]
 pub(in crate::map) fn in_shared<R: Placed>(
     t: Thread,
+    number: u32,
     shape: Shape,
     to: Target,
     from: R,
 ) -> (Partition<R>, Lists) {
     let mut shared = t.shared();
     let part = Partition {
+        number,
         shape,
         from,
         slots: shared.array::<u64>(shape.buckets * 4),

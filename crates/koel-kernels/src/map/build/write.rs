@@ -13,7 +13,7 @@ impl<R: Records> Steps<R> {
     #[inline(always)]
     pub(super) fn write_buckets<const CHECK: bool>(self, homeless: u32, dropped: &mut u32) -> bool {
         let Steps { t, part, to, .. } = self;
-        let (p, shape) = (t.block(), part.shape);
+        let (p, shape) = (part.number, part.shape);
         let mut suspects = false;
         let mut i = t.id();
         while i < shape.buckets {
@@ -87,8 +87,8 @@ impl<R: Records> Steps<R> {
         word: u32,
         homeless: u32,
     ) -> [PairOf<R>; 4] {
-        let Steps { t, part, to, .. } = self;
-        let (p, shape) = (t.block(), part.shape);
+        let Steps { part, to, .. } = self;
+        let (p, shape) = (part.number, part.shape);
         let gone = (word | word >> DROPPED) & FREE;
         // Lookups may have to go on from here, which they do only if the bucket is full.
         let hides = word & FREE == 0 && (word >> CLASS & 0xF != 0 || homeless != 0);

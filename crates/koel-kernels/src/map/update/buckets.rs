@@ -1,7 +1,7 @@
 //! The buckets of a partition that is updated: read into shared memory, and written back if they
 //! changed.
 use super::{BATCH, ROUNDS};
-use crate::map::build::{CHANGED, FREE, Partition, write_bucket};
+use crate::map::build::{CHANGED, CHANGES, FREE, Lists, Partition, write_bucket};
 use crate::map::records::Placed;
 use crate::table::layout::{
     BUCKET, EMPTY, Layout, Number, Shape, class, class_bit, empty_last, filled, with_class_bits,
@@ -20,6 +20,9 @@ pub(super) const NOW: u32 = 12;
 
 /// Mark: the bucket must look full.
 pub(super) const NEEDED: u32 = 1 << 16;
+
+/// Mark: the bucket is in the list of those to write.
+const IN_LIST: u32 = 1 << 17;
 
 /// The records of a partition that is updated. A narrow pair is its own record. The record of a
 /// wide pair is the hash of its key and, above it, the number of the pair. Numbers count the slots
@@ -130,7 +133,8 @@ pub(super) fn read<L: Layout, const THREADS: u32>(t: Thread, part: Partition<Mov
                 let place = shape.place(from.p, bucket) as u32;
                 let (mut records, mut free, mut bits) = ([EMPTY; BUCKET], FREE, 0);
                 unroll::<BUCKET>(|s| {
-                    if heads[s] != EMPTY && shape.belongs(L::hash(L::key_in(heads[s])), place) {
+                    let is_filler = || shape.is_filler(from.p, place, L::hash(L::key_in(heads[s])));
+                    if heads[s] != EMPTY && !is_filler() {
                         records[s] = from.record(heads[s], bucket * BUCKET as u32 + s as u32);
                         free &= !(1 << s);
                     }
@@ -248,22 +252,45 @@ pub(in crate::map) fn ordered<L: Layout>(
     }
 }
 
-/// Writes the buckets that changed.
+/// Writes the buckets that changed. Lists them first in the memory of `waiting`, whose lengths are
+/// no longer needed, so that all lanes of a warp have one to write.
 #[inline(always)]
-pub(super) fn write<L: Layout, const THREADS: u32>(t: Thread, part: Partition<Moving<L>>) {
+pub(super) fn write<L: Layout, const THREADS: u32>(
+    t: Thread,
+    part: Partition<Moving<L>>,
+    waiting: Lists,
+) {
     let (shape, from) = (part.shape, part.from);
     if L::SLOT_WORDS == 1 {
+        let room = waiting.room;
         let mut bucket = t.id();
         while bucket < shape.buckets {
             let word = part.words.load_volatile(bucket);
             if is_other(word) {
+                let at = waiting.lengths.fetch_add(CHANGES, 1);
+                if at < room {
+                    waiting.first.store(at, bucket as u64);
+                    part.words.store_volatile(bucket, word | IN_LIST);
+                }
+            }
+            bucket += THREADS;
+        }
+        t.barrier();
+        // If the list was too short, all buckets are looked at again.
+        let all = waiting.lengths.load(CHANGES);
+        let (listed, rest) = (all.min(room), if all > room { shape.buckets } else { 0 });
+        let mut i = t.id();
+        while i < listed + rest {
+            let bucket = if i < listed { waiting.first.load(i) as u32 } else { i - listed };
+            let word = part.words.load_volatile(bucket);
+            if i < listed || is_other(word) && word & IN_LIST == 0 {
                 write_bucket::<L>(
                     from.slots,
                     shape.place(from.p, bucket),
                     finished(part, bucket, word),
                 );
             }
-            bucket += THREADS;
+            i += THREADS;
         }
         return;
     }

@@ -106,7 +106,7 @@ fn apply<L: Routed, const THREADS: u32>(
     steps.mark_classes();
     steps.stash(homeless);
     t.barrier();
-    write::<L, THREADS>(t, steps.part);
+    write::<L, THREADS>(t, steps.part, steps.waiting);
     tell::<L, true, THREADS>(t, batch, entries);
     if t.id() == 0 {
         let value = || entries.sum::<L::Value>(entries.room);

@@ -1,7 +1,7 @@
 //! The steps of a block that applies the operations of its partition.
-use super::buckets::{Moving, NOW, find, put_in_stash, read};
+use super::buckets::{BEFORE, Moving, NOW, find, put_in_stash, read};
 use crate::map::build::{
-    CHANGED, HELP, HOMELESS, LENGTHS, LISTED, Lists, MAX_MOVES, MISSED_TWICE, Partition,
+    CHANGED, CLASS, HELP, HOMELESS, LENGTHS, LISTED, Lists, MAX_MOVES, MISSED_TWICE, Partition,
     place_missed,
 };
 use crate::map::records::Placed;
@@ -26,7 +26,7 @@ pub(super) struct Steps<L: Routed, const THREADS: u32> {
     pub entries: Entries,
     pub part: Partition<Moving<L>>,
     /// Records of the pairs that need a slot.
-    waiting: Lists,
+    pub waiting: Lists,
     pub counts: Shared<u32>,
 }
 /// Numbers of pairs and keys once the outcome for each key is known.
@@ -61,7 +61,7 @@ impl<L: Routed, const THREADS: u32> Steps<L, THREADS> {
         let counts = shared.array::<u32>(COUNTS);
         let (slots, unstashed) = (table.slots, stashed.unstashed);
         let from = Moving::<L> { shape, p, slots, unstashed, entries, layout: PhantomData };
-        let part = Partition { shape, from, slots: in_slots, words };
+        let part = Partition { number: p, shape, from, slots: in_slots, words };
         let waiting = Lists { first, second, lengths, room, build_state: of_batch.state };
         Steps { t, batch, stashed, table, values: of_batch.values, entries, part, waiting, counts }
     }
@@ -191,8 +191,11 @@ impl<L: Routed, const THREADS: u32> Steps<L, THREADS> {
             let record = waiting.first.load(i);
             let h = part.hash(record);
             let first = shape.first(h);
-            match part.take_last_slot(first).or_else(|| part.take_last_slot(shape.other(h, first)))
-            {
+            let slot = part.take_last_slot(first).or_else(|| {
+                part.mark_class(h);
+                part.take_last_slot(shape.other(h, first))
+            });
+            match slot {
                 Some(slot) => part.slots.store_volatile(slot, record),
                 None => waiting.miss_twice(record),
             }
@@ -223,12 +226,18 @@ impl<L: Routed, const THREADS: u32> Steps<L, THREADS> {
         }
         true
     }
-    /// Marks the classes that overflow from each first bucket.
+    /// Marks the classes that overflow from each first bucket: those of its pairs that are in
+    /// their second bucket now, or all that did before or do since.
     #[inline(always)]
     pub(super) fn mark_classes(self) {
-        let Steps { t, part, .. } = self;
+        let Steps { t, batch, part, .. } = self;
         let shape = part.shape;
         let mut i = t.id();
+        while batch.applying.recounts == 0 && i < shape.buckets {
+            let word = part.words.load_volatile(i);
+            part.words.fetch_or(i, (word >> BEFORE | word >> CLASS & 0xF) << NOW & 0xF << NOW);
+            i += THREADS;
+        }
         while i < shape.buckets {
             let records = part.bucket(i);
             unroll::<BUCKET>(|s| {

@@ -140,6 +140,9 @@ pub struct Applying {
     pub entries: u32,
     /// Maximum number of pairs in the buckets of a partition after insertions.
     pub most: u32,
+    /// Not 0 if the class bits of whole partitions are computed from their pairs. Otherwise bits
+    /// are only added, as by operations in the buckets of their keys.
+    pub recounts: u32,
 }
 
 impl Applying {

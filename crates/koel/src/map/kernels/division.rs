@@ -24,7 +24,7 @@ impl Division {
     ///
     /// Builds of two passes that choose among copies have several stretches. Each is as long as the
     /// bits that a bin implies can tell its tiles apart, and as the pairs that it sends to a bin
-    /// fit a tile of the second pass, with few exceptions.
+    /// fit a region, with few exceptions.
     pub(crate) fn new<L: Layout>(plan: &Plan, duplicates: Duplicates, max_shared: u32) -> Division {
         let tile = plan.first_tile(max_shared);
         let tiles = plan.n.div_ceil(tile.pairs::<L>()).max(1);
@@ -49,6 +49,7 @@ impl Division {
             shift: (32 - bits) & 31,
             per_stretch,
             count: per_stretch * regions,
+            stretches: regions,
         };
         let keep_first = (duplicates == Duplicates::KeepFirst) as u32;
         let stamps = Stamps { coarse, keep_first, ..stamps(plan.shape.partitions, coarse.count) };
@@ -65,11 +66,7 @@ impl Division {
     }
     /// Returns the maximum number of places in the bins of the first of two passes.
     pub(crate) fn max_coarse_places<L: Layout>(plan: &Plan) -> usize {
-        let bins = plan.coarse.map_or(0, |coarse| coarse.count as usize);
-        Division::all::<L>(plan)
-            .map(|d| bins * d.regions as usize * d.room as usize)
-            .max()
-            .unwrap_or(0)
+        Division::all::<L>(plan).map(|d| d.coarse_places(plan)).max().unwrap_or(0)
     }
     /// Returns the maximum number of words for the bins of both passes.
     pub(crate) fn max_words<L: Layout>(plan: &Plan) -> usize {
@@ -82,8 +79,18 @@ impl Division {
         plan.coarse.map_or(0, |coarse| coarse.count * (self.regions + flags))
     }
     /// Returns the number of words for the bins of both passes.
-    pub(crate) fn words(&self, plan: &Plan) -> u32 {
+    pub(crate) fn bin_words(&self, plan: &Plan) -> u32 {
         self.coarse_words(plan) + plan.shape.partitions
+    }
+    /// Returns the number of words for the bins of both passes and, behind them, for the finished
+    /// tiles of each bin of the first one.
+    pub(crate) fn words(&self, plan: &Plan) -> u32 {
+        self.bin_words(plan) + plan.coarse.map_or(0, |coarse| coarse.count)
+    }
+    /// Returns the places in the bins of the first of two passes.
+    pub(crate) fn coarse_places(&self, plan: &Plan) -> usize {
+        let bins = plan.coarse.map_or(0, |coarse| coarse.count as usize);
+        bins * self.regions as usize * self.room as usize
     }
     /// Returns the bins of the pass over the input.
     pub(crate) fn first_bins(&self, plan: &Plan) -> Bins {
@@ -101,7 +108,7 @@ impl Division {
 }
 
 /// Returns how many tiles of the pass over the input a region holds: their pairs for one of `bins`
-/// bins fill a tile of the second pass. About one region in 4,000 gets more pairs than that.
+/// bins fill it. About one region in 4,000 gets more pairs than that.
 fn tiles_per_region<L: Layout>(tile: Tile, bins: u32) -> u32 {
     const DEVIATIONS: f64 = 3.5;
     let room = NARROW.pairs::<L>() as f64;

@@ -7,10 +7,11 @@ use crate::table::DeviceLayout;
 use crate::table::plan::{Plan, with_crowd};
 use crate::table::slots::stash_words;
 use koel_kernels::map::partition::{
-    Input, NARROW, SMALL, map_from_coarse, map_from_input_narrow, map_from_input_small,
+    Input, NARROW, SMALL, Tile, map_from_coarse, map_from_input_narrow, map_from_input_small,
     map_from_input_wide,
 };
 use koel_kernels::table::bins::{BinsOut, CoarseIn, StashOut};
+use koel_simt::Buf;
 
 /// Output of the partition passes, and the stash that they clear.
 pub(crate) struct Passes<'a> {
@@ -44,7 +45,7 @@ pub(crate) fn partition<L: DeviceLayout>(
 impl Passes<'_> {
     /// Launches the pass over the input, to the bins of the first of two passes or to the
     /// partitions.
-    fn pass_over_input<L: DeviceLayout>(
+    pub(super) fn pass_over_input<L: DeviceLayout>(
         &mut self,
         stream: &Stream,
         plan: &Plan,
@@ -53,7 +54,7 @@ impl Passes<'_> {
         duplicates: Duplicates,
     ) -> Result<()> {
         let &Division { tile, tiles, stamps, .. } = division;
-        let words = plan.coarse.map_or(division.words(plan), |_| division.coarse_words(plan));
+        let words = plan.coarse.map_or(division.bin_words(plan), |_| division.coarse_words(plan));
         let ours = ..words as usize;
         let pairs = match plan.coarse {
             Some(_) => &mut self.by_coarse,
@@ -86,30 +87,52 @@ impl Passes<'_> {
         division: &Division,
         duplicates: Duplicates,
     ) -> Result<()> {
-        let (coarse_bins, regions) = (division.first_bins(plan), division.regions);
-        let (coarse, bins) = (division.coarse_words(plan) as usize, division.words(plan) as usize);
-        let tiles = coarse_bins.room.div_ceil(NARROW.pairs::<L>());
+        let (coarse, pairs, out) = self.between::<L>(stream, plan, division, duplicates, NARROW)?;
+        let grid = coarse.bins.count * coarse.regions * coarse.tiles;
+        // SAFETY: there is a cursor per bin; the input bins are as the first pass left them; there
+        // is room for every output bin, and both overflow areas.
+        unsafe {
+            map_from_coarse::launch::<L::Stored, _>(
+                stream,
+                grid,
+                plan.shape,
+                division.stamps,
+                coarse,
+                pairs,
+                out,
+            )
+        }
+    }
+    /// Returns the bins of the first of two passes, their pairs, and the bins of the second pass, in
+    /// tiles of `tile`.
+    pub(super) fn between<L: DeviceLayout>(
+        &mut self,
+        stream: &Stream,
+        plan: &Plan,
+        division: &Division,
+        duplicates: Duplicates,
+        tile: Tile,
+    ) -> Result<(CoarseIn, Buf<u64>, BinsOut)> {
+        let coarse_bins = division.first_bins(plan);
+        let coarse = division.coarse_words(plan) as usize;
+        let bins = division.bin_words(plan) as usize;
+        let tiles = coarse_bins.room.div_ceil(tile.pairs::<L>());
         let from = CoarseIn {
             bins: coarse_bins,
             tiles,
-            regions,
+            regions: division.regions,
             cursors: self.cursors.view().slice(..coarse)?.arg("cursors", stream)?,
             valid: self.valid.view().slice(..coarse)?.arg("valid", stream)?,
-            pairs: self.by_coarse.view().arg("coarse", stream)?,
         };
+        let pairs = self.by_coarse.arg("coarse", stream)?;
         let out = BinsOut {
-            bins: with_crowd(plan.partitions, duplicates, NARROW.pairs::<L>()),
+            bins: with_crowd(plan.partitions, duplicates, tile.pairs::<L>()),
             pairs: self.by_partition.arg("partitions", stream)?,
             overflow: self.overflow.arg("overflow", stream)?,
             cursors: self.cursors.reborrow().slice(coarse..bins)?.arg("cursors", stream)?,
             valid: self.valid.reborrow().slice(coarse..bins)?.arg("valid", stream)?,
             build_state: self.state.arg("state", stream)?,
         };
-        let (grid, stamps) = (coarse_bins.count * regions * tiles, division.stamps);
-        // SAFETY: there is a cursor per bin; the input bins are as the first pass left them; there
-        // is room for every output bin, and both overflow areas.
-        unsafe {
-            map_from_coarse::launch::<L::Stored, _>(stream, grid, plan.shape, stamps, from, out)
-        }
+        Ok((from, pairs, out))
     }
 }

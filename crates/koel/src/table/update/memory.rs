@@ -27,9 +27,9 @@ pub(crate) struct Memory {
     are_ones: bool,
     /// Empty array of operations, for a batch that has one for all keys.
     no_operations: Buffer<u8>,
-    /// Number of operations done in the buckets of their keys since the last batch on whole
-    /// partitions.
-    pub(super) done_sparse: usize,
+    /// Number of operations done since the class bits of whole partitions were last computed from
+    /// their pairs.
+    pub(super) uncounted: usize,
     pub(super) of_cpu: cpu::Updates,
 }
 
@@ -64,7 +64,7 @@ impl Memory {
             lists: device.alloc(0)?,
             are_ones: false,
             no_operations: device.alloc(0)?,
-            done_sparse: 0,
+            uncounted: 0,
             of_cpu: cpu::Updates::default(),
         })
     }
@@ -75,7 +75,8 @@ impl Memory {
     }
     /// Enqueues a piece of a batch: a fill and three or four launches. `is_sparse`: reads only the
     /// buckets of the keys where that suffices. `is_first`: this is the first piece, so the words
-    /// that blocks write are reset.
+    /// that blocks write are reset. `recounts`: class bits are computed anew where whole partitions are
+    /// read.
     #[allow(clippy::too_many_arguments, reason = "what an update has at hand")]
     pub(super) fn run<F: Updatable>(
         &mut self,
@@ -89,6 +90,7 @@ impl Memory {
         again: bool,
         is_sparse: bool,
         is_first: bool,
+        recounts: bool,
     ) -> Result<()> {
         let (n, shape) = (batch.keys.len(), plan.shape);
         let (code, operations) = match batch.operations {
@@ -114,6 +116,7 @@ impl Memory {
             again: (again || is_sparse) as u32,
             entries: tuning.entries(n as f64 / shape.partitions as f64),
             most: tuning.most_pairs::<F>(shape),
+            recounts: recounts as u32,
         };
         let of_state = self.state..self.state + words;
         let on = Launch::<F> {

@@ -442,11 +442,14 @@ impl<F: Updatable> Updater<F> {
                     Error::Setting { field: F::NAMES[1], found: format!("{shape:?}"), expected }
                 };
                 let (code, all) = (part.operations.code(), slots_of::<F>(shape));
-                // Class bits of erased keys stay set until whole partitions are read.
-                let can = !again && self.memory.done_sparse < all;
+                // Class bits of erased keys stay set until they are computed anew.
+                let is_due = self.memory.uncounted >= all;
+                let can = !again && !is_due;
                 let is_sparse = can && self.tuning.is_sparse::<F>(range.len(), code, &plan, all);
-                self.memory.done_sparse =
-                    if is_sparse { self.memory.done_sparse + range.len() } else { 0 };
+                let erases = matches!(code, operation::ERASE | operation::EACH);
+                let recounts = !is_sparse && (is_due || erases);
+                self.memory.uncounted =
+                    if recounts { 0 } else { self.memory.uncounted + range.len() };
                 let ways = [false, true].map(|is_sparse| self.piece(shape, part, is_sparse));
                 // Reserve memory for both ways, so that a later batch of this size never allocates.
                 for &(piece, route) in ways.iter().flatten() {
@@ -473,7 +476,7 @@ impl<F: Updatable> Updater<F> {
                     let (is_first, part) = (start == first, batch.part(range)?);
                     memory.run::<F>(
                         stream, &plan, &route, tuning, slots, part, outcomes, again, is_sparse,
-                        is_first,
+                        is_first, recounts,
                     )?;
                 }
                 table.changed_by_kernels(self.scratch_bytes());
