@@ -463,8 +463,7 @@ pub(super) fn from_coarse<
     )
 }
 
-/// Scatters the first-pass bins of distinct keys to their partitions; each block takes a tile of one
-/// bin. A build does so in the [launch that follows](super::pipeline).
+/// Scatters the first-pass bins to their partitions; each block takes a tile of one bin.
 #[kernel(
     threads = 384, min_blocks = 2, shared = NARROW.shared(), starts_early, local_arrays,
     ITEMS = NARROW.items::<L>() as usize,
@@ -481,5 +480,5 @@ pub fn map_from_coarse<L: Layout, const ITEMS: usize>(
     const { assert!(NARROW.threads == 384) };
     t.wait_for_previous();
     t.let_next_start();
-    from_coarse::<L, 384, ITEMS, false>(t, t.block(), shape, stamps, coarse, input, out)
+    from_coarse::<L, 384, ITEMS, true>(t, t.block(), shape, stamps, coarse, input, out)
 }

@@ -191,8 +191,8 @@ pub(crate) struct Building<'a, L: Layout> {
 
 /// Enqueues a build. The table's header states the result once it has run.
 ///
-/// Launches: the partition pass, the build, and the end of the build; two more if the table is
-/// reproducible. If there are two passes, the second is part of the launch that builds.
+/// Launches: one partition pass or two, the build, and the end of the build; two more if the table
+/// is reproducible. The second pass and the build can be one launch.
 pub(crate) fn build<L: DeviceLayout>(
     stream: &Stream,
     plan: &Plan,
@@ -213,9 +213,13 @@ pub(crate) fn build<L: DeviceLayout>(
         None => {
             let mut memory = scratch.passes::<L>(plan, &division, table)?;
             memory.pass_over_input::<L>(stream, plan, &division, input, duplicates)?;
-            match plan.coarse {
-                Some(_) => run_pipeline::<L>(stream, plan, &division, duplicates, table, scratch)?,
-                None => build_partitions::<L>(stream, plan, &division, duplicates, table, scratch)?,
+            if is_pipelined::<L>(stream.device(), plan, duplicates) {
+                run_pipeline::<L>(stream, plan, &division, duplicates, table, scratch)?;
+            } else {
+                if plan.coarse.is_some() {
+                    memory.pass_over_coarse::<L>(stream, plan, &division, duplicates)?;
+                }
+                build_partitions::<L>(stream, plan, &division, duplicates, table, scratch)?;
             }
         }
     }
@@ -416,6 +420,16 @@ fn build_partitions<L: DeviceLayout>(
     // SAFETY: the bins are as the passes left them; `slots` has the buckets of all partitions, the
     // stash 2^`stash_bits` slots.
     unsafe { launch(stream, shape.partitions, shape, division.stamps, from, to) }
+}
+/// Returns whether one launch does the second of two passes and the build. That takes less time,
+/// except for narrow pairs where copies are dropped and memory is so fast that the pass hardly waits
+/// for it: an H200 has 37 GB/s for each multiprocessor, an H100 25.
+fn is_pipelined<L: Layout>(device: &Device, plan: &Plan, duplicates: Duplicates) -> bool {
+    const FAST: u64 = 30_000_000_000;
+    let waits =
+        || device.memory_rate().is_none_or(|rate| rate / (device.parallelism() as u64) < FAST);
+    let gains = duplicates == Duplicates::Unchecked || L::SLOT_WORDS > 1 || waits();
+    plan.coarse.is_some() && plan.lead != 0 && gains
 }
 /// Launches the second of two passes together with the build of all partitions.
 fn run_pipeline<L: DeviceLayout>(

@@ -68,6 +68,8 @@ pub const MAX_PAIRS: u32 = THREADS * ITEMS as u32;
 const _: () = assert!(ITEMS.is_multiple_of(BATCH));
 /// Pairs that a thread counts before it waits for the first result.
 const BATCH: usize = 8;
+/// Pairs of the overflow areas that a thread looks at before it waits for the first one.
+const BEHIND: usize = 4;
 /// Records that a thread loads at a time in builds in loops.
 const INDEXED: usize = 4;
 
@@ -390,12 +392,24 @@ impl<R: Records> Steps<R> {
                 missed &= missed - 1;
                 part.from.record(number(j))
             } else if next_behind < behind.all {
-                let area = if next_behind < behind.first { 0 } else { source.area - behind.first };
-                let (e, h) = part.from.behind(area + next_behind);
-                next_behind += THREADS;
-                if shape.partition(h) != p {
+                // Nearly all of them belong elsewhere: looks at several at a time.
+                let at = |l| {
+                    let i = next_behind + l * THREADS;
+                    if i < behind.first { i } else { i + source.area - behind.first }
+                };
+                let mut ours = 0u32;
+                unroll::<BEHIND>(|l| {
+                    if next_behind + l as u32 * THREADS < behind.all {
+                        let (_, h) = part.from.behind(at(l as u32));
+                        ours |= ((shape.partition(h) == p) as u32) << l;
+                    }
+                });
+                if ours == 0 {
+                    next_behind += BEHIND as u32 * THREADS;
                     continue;
                 }
+                let (e, h) = part.from.behind(at(ours.trailing_zeros()));
+                next_behind += (ours.trailing_zeros() + 1) * THREADS;
                 if CHECK {
                     // Another copy from an overflow area may miss this one in a bucket before it
                     // moves on to the next.
