@@ -146,7 +146,6 @@ pub const ALL: &[&KernelSpec] = &[
     &crate::map::join::map_join::wide_u32_u64::SPEC,
     &crate::map::join::map_join::wide_u64_u32::SPEC,
     &crate::map::join::map_join::wide_u64_u64::SPEC,
-    &crate::map::pipeline::map_pipeline::narrow::SPEC,
     &crate::map::pipeline::map_pipeline_unchecked::narrow::SPEC,
     &crate::map::pipeline::map_pipeline_unchecked::wide_u64_u64::SPEC,
     &crate::map::pipeline::map_pipeline::wide_u64_u64::SPEC,

@@ -169,12 +169,13 @@ fn run<L: Recorded, const CHECK: bool, const ITEMS: usize>(
 }
 
 /// Brings pairs from the bins of the first pass to their partitions, and builds these; resolves
-/// equal keys.
+/// equal keys. For narrow pairs, [`map_from_coarse`](fn@super::partition::map_from_coarse) and
+/// [`map_build`](fn@super::build::map_build) do so.
 #[kernel(
     threads = 256, min_blocks = 4, starts_early, local_arrays,
     shared = shared_bytes(shape.buckets, to.source.list).max(TILE.shared()),
     ITEMS = TILE.items::<L>() as usize,
-    for L in [Narrow { image = MAP }, Wide<u64, u64> { image = MAP_WIDE }]
+    for L in [Wide<u64, u64> { image = MAP_WIDE }]
 )]
 pub fn map_pipeline<L: Recorded, const ITEMS: usize>(
     t: Thread,

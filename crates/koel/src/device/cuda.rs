@@ -48,8 +48,6 @@ struct Context {
     /// CUDA version of the driver: 12030 means 12.3.
     version: u32,
     max_shared: u32,
-    /// Bytes per second of the device's memory, or 0.
-    memory_rate: u64,
     multiprocessors: u32,
 }
 struct Module {
@@ -166,10 +164,6 @@ impl Cuda {
             attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)? as u32;
         let multiprocessors =
             attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)? as u32;
-        // Thousands of cycles per second, with two transfers each, of so many bits.
-        let clock = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE).unwrap_or(0);
-        let bits = attribute(Attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH).unwrap_or(0);
-        let memory_rate = clock.max(0) as u64 * 2000 * (bits.max(0) as u64 / 8);
         // SAFETY: `device` is valid; released when the last handle is dropped.
         let context = unsafe { result::primary_ctx::retain(device) }
             .map_err(driver("cuDevicePrimaryCtxRetain"))?;
@@ -184,7 +178,6 @@ impl Cuda {
             capability,
             version: version as u32,
             max_shared,
-            memory_rate,
             multiprocessors,
         };
         this.bind()?;
@@ -217,9 +210,6 @@ impl Cuda {
         let module = load(ptx)?;
         lock(&self.0.modules).push(Module { module, entries });
         Ok(())
-    }
-    pub(super) fn memory_rate(&self) -> Option<u64> {
-        Some(self.0.memory_rate).filter(|&rate| rate > 0)
     }
     pub(super) fn max_shared(&self) -> u32 {
         self.0.max_shared

@@ -258,15 +258,6 @@ impl Device {
             Backing::Cuda(cuda) => cuda.multiprocessors() as usize,
         }
     }
-    /// Returns the greatest rate of a GPU's memory by its clock and width, in bytes per second, if
-    /// its driver knows it.
-    pub(crate) fn memory_rate(&self) -> Option<u64> {
-        match &self.0.backing {
-            #[cfg(feature = "cuda")]
-            Backing::Cuda(cuda) => cuda.memory_rate(),
-            _ => None,
-        }
-    }
     /// Runs host code on the CPU device's threads (used by rayon's parallel iterators), or on
     /// rayon's global pool for other devices.
     pub(crate) fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {

@@ -23,7 +23,7 @@ use koel_kernels::map::reproduce::{map_reproduce, map_unstash, unstashed_words};
 use koel_kernels::map::small::{KeysIn, map_build_small, map_records};
 use koel_kernels::table::bins::PartitionsIn;
 use koel_kernels::table::bins::{BinsOut, Source, StashOut};
-use koel_kernels::table::layout::{BUCKET, Layout};
+use koel_kernels::table::layout::{BUCKET, Layout, Wide};
 use koel_kernels::table::state;
 pub(crate) use passes::{Passes, partition};
 
@@ -213,7 +213,7 @@ pub(crate) fn build<L: DeviceLayout>(
         None => {
             let mut memory = scratch.passes::<L>(plan, &division, table)?;
             memory.pass_over_input::<L>(stream, plan, &division, input, duplicates)?;
-            if is_pipelined::<L>(stream.device(), plan, duplicates) {
+            if is_pipelined::<L>(plan, duplicates) {
                 run_pipeline::<L>(stream, plan, &division, duplicates, table, scratch)?;
             } else {
                 if plan.coarse.is_some() {
@@ -421,14 +421,11 @@ fn build_partitions<L: DeviceLayout>(
     // stash 2^`stash_bits` slots.
     unsafe { launch(stream, shape.partitions, shape, division.stamps, from, to) }
 }
-/// Returns whether one launch does the second of two passes and the build. That takes less time,
-/// except for narrow pairs where copies are dropped and memory is so fast that the pass hardly waits
-/// for it: an H200 has 37 GB/s for each multiprocessor, an H100 25.
-fn is_pipelined<L: Layout>(device: &Device, plan: &Plan, duplicates: Duplicates) -> bool {
-    const FAST: u64 = 30_000_000_000;
-    let waits =
-        || device.memory_rate().is_none_or(|rate| rate / (device.parallelism() as u64) < FAST);
-    let gains = duplicates == Duplicates::Unchecked || L::SLOT_WORDS > 1 || waits();
+/// Returns whether one launch does the second of two passes and the build. Narrow builds that drop
+/// copies have two launches: on an H100 one would be 2 to 5 % faster with distinct keys, on an H200
+/// as much slower, and slower on both where many copies do not fit their bins.
+fn is_pipelined<L: Layout>(plan: &Plan, duplicates: Duplicates) -> bool {
+    let gains = duplicates == Duplicates::Unchecked || L::SLOT_WORDS > 1;
     plan.coarse.is_some() && plan.lead != 0 && gains
 }
 /// Launches the second of two passes together with the build of all partitions.
@@ -460,11 +457,12 @@ fn run_pipeline<L: DeviceLayout>(
     let blocks = pipeline.blocks(groups, coarse.tiles * coarse.regions, to.source.each);
     let launch = match duplicates {
         Duplicates::Unchecked => map_pipeline_unchecked::launch::<L::Stored, Stream>,
-        _ => map_pipeline::launch::<L::Stored, Stream>,
+        _ => map_pipeline::launch::<Wide<u64, u64>, Stream>,
     };
-    // SAFETY: the bins of the first pass are as it left them; the rest is as in `pass_over_coarse`
-    // and `build_partitions`. What the buckets of a group overwrite, in the table, is no bin of a
-    // later group.
+    // SAFETY: pairs whose copies are dropped are wide, all of which are stored in one way; the bins
+    // of the first pass are as it left them; the rest is as in `pass_over_coarse` and
+    // `build_partitions`. What the buckets of a group overwrite, in the table, is no bin of a later
+    // group.
     unsafe {
         launch(stream, blocks, shape, division.stamps, pipeline, coarse, pairs, out, from, to)
     }
