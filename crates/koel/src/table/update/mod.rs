@@ -447,9 +447,12 @@ impl<F: Updatable> Updater<F> {
                 let can = !again && !is_due;
                 let is_sparse = can && self.tuning.is_sparse::<F>(range.len(), code, &plan, all);
                 let erases = matches!(code, operation::ERASE | operation::EACH);
-                let recounts = !is_sparse && (is_due || erases);
-                self.memory.uncounted =
-                    if recounts { 0 } else { self.memory.uncounted + range.len() };
+                // What sparse operations leave, in few partitions, recounts those.
+                let recounts = is_sparse || is_due || erases;
+                self.memory.uncounted = match recounts && !is_sparse {
+                    true => 0,
+                    false => self.memory.uncounted + range.len(),
+                };
                 let ways = [false, true].map(|is_sparse| self.piece(shape, part, is_sparse));
                 // Reserve memory for both ways, so that a later batch of this size never allocates.
                 for &(piece, route) in ways.iter().flatten() {
