@@ -92,9 +92,8 @@ impl Shape {
     pub fn first(self, h: u32) -> u32 {
         mulhi(h.wrapping_mul(self.partitions), self.buckets)
     }
-    /// Returns the index of a hash's first bucket among all buckets, which are fewer than 2^32. It
-    /// equals `place(partition(h), first(h))`: scaling by a product is scaling by one factor and
-    /// then scaling the fraction by the other.
+    /// Returns the index of a hash's first bucket among all buckets, fewer than 2^32. It equals
+    /// `place(partition(h), first(h))`: scaling by a product is scaling by each factor in turn.
     #[inline(always)]
     pub fn first_place(self, h: u32) -> u32 {
         mulhi(h, self.partitions.wrapping_mul(self.buckets))
@@ -124,9 +123,8 @@ impl Shape {
     pub fn looks_full(self, bits: u32, needed: bool) -> bool {
         (bits != 0 || needed) && self.all_buckets() > 1
     }
-    /// Returns the first hash from `h` on that does not belong to the bucket at `place`, so that no
-    /// lookup that reads the bucket asks for it. The search starts at `h` = 0. The table must have
-    /// two buckets.
+    /// Returns the first hash from `h` on, 0 at first, that does not belong to the bucket at
+    /// `place`: no lookup that reads the bucket asks for it. The table must have two buckets.
     #[inline(always)]
     pub fn filler(self, place: u32, h: u32) -> u32 {
         // Low hashes belong to the very first bucket; those from the middle on do not.
@@ -136,8 +134,7 @@ impl Shape {
         }
         h
     }
-    /// Returns whether a hash in the bucket at `place`, of partition `p`, is that of a
-    /// [filler](Self::filler) rather than of a key.
+    /// Returns whether a hash in the bucket at `place`, of partition `p`, is of no key there.
     #[inline(always)]
     pub fn is_filler(self, p: u32, place: u32, h: u32) -> bool {
         // The lowest hashes belong to the first partition, so they are the fillers of all others.
@@ -511,12 +508,8 @@ mod tests {
                 let mut h = 0;
                 for _ in 0..4 {
                     h = shape.filler(place, h);
-                    assert!(
-                        shape.first_place(h) != place
-                            && shape.second_place(h) != place
-                            && h != u32::MAX
-                    );
-                    assert!(shape.is_filler(place / buckets, place, h));
+                    assert!(![shape.first_place(h), shape.second_place(h)].contains(&place));
+                    assert!(h != u32::MAX && shape.is_filler(place / buckets, place, h));
                     h += 1;
                 }
             }

@@ -36,8 +36,8 @@ pub(crate) struct PlanTuning {
     pub one_pass: u32,
     /// Minimum number of bins of the first of two passes; a power of two.
     pub coarse: u32,
-    /// Pairs that the second of two passes is ahead of the build, if one launch does both; 0 if none
-    /// ever does.
+    /// Pairs that the second of two passes is ahead of the build, if one launch does both; 0 if
+    /// none does.
     pub lead: u32,
     /// Maximum number of pairs in a small input.
     pub small: u32,
@@ -135,8 +135,8 @@ pub(crate) struct Plan {
     pub partitions: Bins,
     /// Bins of the first of two passes; `None` if one pass suffices.
     pub coarse: Option<Bins>,
-    /// Pairs that the second of two passes is ahead of the build, if one launch does both; 0 if none
-    /// ever does.
+    /// Pairs that the second of two passes is ahead of the build, if one launch does both; 0 if
+    /// none does.
     pub lead: u32,
     /// Pairs per block of the pass, if the input is small and built from records.
     pub small_tile: Option<u32>,

@@ -103,8 +103,8 @@ impl Passes<'_> {
             )
         }
     }
-    /// Returns the bins of the first of two passes, their pairs, and the bins of the second pass, in
-    /// tiles of `tile`.
+    /// Returns the bins of the first of two passes, their pairs, and the bins of the second pass,
+    /// in tiles of `tile`.
     pub(super) fn between<L: DeviceLayout>(
         &mut self,
         stream: &Stream,

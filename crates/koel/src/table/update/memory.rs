@@ -75,8 +75,8 @@ impl Memory {
     }
     /// Enqueues a piece of a batch: a fill and three or four launches. `is_sparse`: reads only the
     /// buckets of the keys where that suffices. `is_first`: this is the first piece, so the words
-    /// that blocks write are reset. `recounts`: class bits are computed anew where whole partitions are
-    /// read.
+    /// that blocks write are reset. `recounts`: class bits are computed anew where whole
+    /// partitions are read.
     #[allow(clippy::too_many_arguments, reason = "what an update has at hand")]
     pub(super) fn run<F: Updatable>(
         &mut self,
