@@ -3,14 +3,14 @@
 //! dipole per cell, closer ones are resolved on finer levels.
 use super::clouds::Groups;
 use super::dipoles::{Dipole, Surfaces, measure_surface};
-use super::index::CORNERS;
-use super::layout::Shape;
+use super::index::{CORNERS, Cells};
+use super::layout::{Shape, cell_of};
 use super::margins::{DECIDED, margin_of};
 use super::marks::SAMPLES;
 use super::{NONE, state};
 use crate::math::sqrt;
 use core::ops::Range;
-use koel_simt::{Buf, In, Thread, kernel};
+use koel_simt::{Buf, In, Thread, kernel, unroll};
 
 /// Winding numbers times 4 pi are summed as integers in units of 1 / this, because the parts arrive
 /// in any order.
@@ -37,41 +37,160 @@ pub fn solid_angle(
     finest: u32,
     corners: Range<u32>,
 ) -> i64 {
-    let Surfaces { index, dipoles } = surfaces;
     let cell = x.map(|c| (c as u32 >> level) as i32);
-    let from = cell.map(|c| (c >> 1) * 2 - 2);
-    let to = cell.map(|c| (c >> 1) * 2 + 3);
     let last = level == finest;
     let near = (cell.map(|c| c - 1), cell.map(|c| c + 1));
-    // Half a cell, squared: spreads out the dipoles of the finest level.
-    let softening =
-        if last { 0.25 * ((1u32 << level) as f32) * ((1u32 << level) as f32) } else { 0.0 };
-    let around = index.cells_in(level, cloud, from, to, if last { None } else { Some(near) });
+    let but = if last { None } else { Some(near) };
+    let around = around_parent(surfaces, cloud, level, cell.map(|c| c >> 1), but);
+    angle_of(surfaces, x, around, if last { softening(level) } else { 0.0 }, corners)
+}
+/// Returns the cells of a level around a cell of the level above, without those of a box.
+#[inline(always)]
+fn around_parent(
+    surfaces: Surfaces,
+    cloud: u32,
+    level: u32,
+    parent: [i32; 3],
+    but: Option<([i32; 3], [i32; 3])>,
+) -> Cells {
+    let (from, to) = (parent.map(|c| 2 * c - 2), parent.map(|c| 2 * c + 3));
+    surfaces.index.cells_in(level, cloud, from, to, but)
+}
+/// Returns half a cell of a level, squared: spreads out the dipoles of the finest level.
+#[inline(always)]
+fn softening(level: u32) -> f32 {
+    0.25 * ((1u32 << level) as f32) * ((1u32 << level) as f32)
+}
+/// Returns the part that cells add to the [sum](from_sum) of the winding number at `x`.
+#[inline(always)]
+#[track_caller]
+fn angle_of(
+    surfaces: Surfaces,
+    x: [f32; 3],
+    around: Cells,
+    softening: f32,
+    corners: Range<u32>,
+) -> i64 {
     let (mut all, mut corner) = (0, corners.start);
     while corner < corners.end {
         let (cells, mut sum) = (around.corner(corner), 0.0);
         corner += 1;
-        each_cell!(corner cells, |c| Dipole::get(dipoles, c), |d| {
+        each_cell!(corner cells, |c| Dipole::get(surfaces.dipoles, c), |d| {
             let v = [d.centre[0] - x[0], d.centre[1] - x[1], d.centre[2] - x[2]];
             let r2 = v[0] * v[0] + v[1] * v[1] + v[2] * v[2] + softening;
             let flux = v[0] * d.normal[0] + v[1] * d.normal[1] + v[2] * d.normal[2];
             sum += flux / (r2 * sqrt(r2));
         });
-        all += (sum.clamp(-MAX_OF_PART, MAX_OF_PART) * UNIT) as i64;
+        all += fixed(sum);
     }
     all
 }
-/// Returns the complete winding number.
+/// Returns a part in the units of sums.
 #[inline(always)]
-#[track_caller]
-pub fn winding_number(surfaces: Surfaces, cloud: u32, x: [f32; 3], finest: u32) -> f32 {
-    let (mut sum, mut level) = (0, surfaces.index.shape.top());
-    // On the coarsest level all cells are near.
-    while level > finest {
-        level -= 1;
-        sum += solid_angle(surfaces, cloud, x, level, finest, 0..CORNERS);
+fn fixed(part: f32) -> i64 {
+    (part.clamp(-MAX_OF_PART, MAX_OF_PART) * UNIT) as i64
+}
+
+/// Winding numbers at the centres of the eight octants of a cell. Their sums share the cells that
+/// they add up, which are read once.
+#[derive(Clone, Copy)]
+pub struct Octants {
+    cell: [i32; 3],
+    level: u32,
+    /// Lower and upper coordinates of the centres, by axis.
+    centres: [[f32; 2]; 3],
+    /// [Sum](from_sum) of each octant, in key order.
+    sums: [i64; 8],
+}
+impl Octants {
+    /// Adds up, for all octants of a cell of level 1 or above, what they share: all of the surface
+    /// if they are voxels, otherwise all of it that is not near any of them.
+    #[inline(always)]
+    #[track_caller]
+    pub fn of(surfaces: Surfaces, cloud: u32, level: u32, key: u32) -> Octants {
+        let cell = cell_of(key).map(|c| c as i32);
+        let (side, half) = ((1u32 << level) as f32, 0.25 * (1u32 << level) as f32);
+        let centres = cell.map(|c| {
+            let middle = c as f32 * side + 2.0 * half;
+            [middle - half, middle + half]
+        });
+        let mut octants = Octants { cell, level, centres, sums: [0; 8] };
+        // On the coarsest level all cells are near.
+        let mut above = surfaces.index.shape.top();
+        while above > level {
+            above -= 1;
+            let own = cell.map(|c| c >> (above - level));
+            let near = (own.map(|c| c - 1), own.map(|c| c + 1));
+            let around =
+                around_parent(surfaces, cloud, above, own.map(|c| c >> 1), Some(near));
+            octants.add(surfaces, around, 0.0);
+        }
+        let below = level - 1;
+        let (but, softening) = if below == 0 {
+            (None, softening(0))
+        } else {
+            (Some((cell.map(|c| 2 * c - 1), cell.map(|c| 2 * c + 2))), 0.0)
+        };
+        octants.add(surfaces, around_parent(surfaces, cloud, below, cell, but), softening);
+        octants
     }
-    from_sum(sum)
+    /// Adds the parts of cells.
+    #[inline(always)]
+    #[track_caller]
+    fn add(&mut self, surfaces: Surfaces, around: Cells, softening: f32) {
+        let [x, y, z] = self.centres;
+        let mut corner = 0;
+        while corner < CORNERS {
+            let (cells, mut sums) = (around.corner(corner), [0.0f32; 8]);
+            corner += 1;
+            each_cell!(corner cells, |c| Dipole::get(surfaces.dipoles, c), |d| {
+                let ([a, b, c], [u, v, w]) = (d.centre, d.normal);
+                let (a, b, c) = ([a - x[0], a - x[1]], [b - y[0], b - y[1]], [c - z[0], c - z[1]]);
+                unroll::<8>(|o| {
+                    let (a, b, c) = (a[o >> 2], b[o >> 1 & 1], c[o & 1]);
+                    let r2 = a * a + b * b + c * c + softening;
+                    sums[o] += (a * u + b * v + c * w) / (r2 * sqrt(r2));
+                });
+            });
+            unroll::<8>(|o| self.sums[o] += fixed(sums[o]));
+        }
+    }
+    /// Returns a bit for each octant, of those that are voxels: whether its winding number is above
+    /// a value.
+    #[inline(always)]
+    pub fn above(self, value: f32) -> u32 {
+        let mut bits = 0;
+        unroll::<8>(|o| bits |= ((from_sum(self.sums[o]) > value) as u32) << o);
+        bits
+    }
+    /// Returns the winding number of an octant that is free of the surface and has several voxels,
+    /// resolving what is near two levels finer.
+    #[inline(always)]
+    #[track_caller]
+    pub fn of_free(self, surfaces: Surfaces, cloud: u32, octant: u32) -> f32 {
+        let mut sum = 0;
+        unroll::<8>(|o| sum = if o as u32 == octant { self.sums[o] } else { sum });
+        let part = [octant >> 2, octant >> 1 & 1, octant & 1];
+        let [x, y, z] = self.centres;
+        let pick = |of: [f32; 2], part: u32| if part == 0 { of[0] } else { of[1] };
+        let x = [pick(x, part[0]), pick(y, part[1]), pick(z, part[2])];
+        let (mut level, cell) = (self.level - 1, self.cell);
+        let own = [0, 1, 2].map(|a| 2 * cell[a] + part[a] as i32);
+        let around = surfaces.index.cells_in(
+            level,
+            cloud,
+            cell.map(|c| 2 * c - 1),
+            cell.map(|c| 2 * c + 2),
+            Some((own.map(|c| c - 1), own.map(|c| c + 1))),
+        );
+        sum += angle_of(surfaces, x, around, 0.0, 0..CORNERS);
+        let finest = finest_for(level);
+        while level > finest {
+            level -= 1;
+            sum += solid_angle(surfaces, cloud, x, level, finest, 0..CORNERS);
+        }
+        from_sum(sum)
+    }
 }
 /// Returns the winding number for a sum of parts.
 #[inline(always)]

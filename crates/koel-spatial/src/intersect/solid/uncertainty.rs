@@ -1,7 +1,7 @@
 //! Volumes under smooth surfaces, and how far they may be off.
 
-use super::Solids;
-use super::pieces::Piece;
+use super::pieces::{Plane, Touch};
+use super::{Solids, touch};
 use super::quads::Quads;
 use super::rows::Face;
 use crate::intersect::Boolean;
@@ -18,6 +18,8 @@ const OFFSET_BY_DEPTH: f64 = 0.2;
 const HEIGHT_OF_LID: f64 = 0.35;
 /// Area of a lid for each of its voxel faces.
 const AREA_OF_FACE: f64 = 2.0 / 3.0;
+/// Faces whose sums are one part, whatever the number of threads: the order of additions is fixed.
+const FACES_AT_ONCE: usize = 4096;
 
 /// Volume of a solid, with an estimate of its error, in cubic units of the points.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -65,6 +67,15 @@ struct OfSolid {
     /// Sums over the faces that bound each Boolean.
     bounding: [Sums; 4],
 }
+impl OfSolid {
+    fn add(&mut self, other: OfSolid) {
+        self.between += other.between;
+        self.between_inside += other.between_inside;
+        for (sum, other) in self.bounding.iter_mut().zip(other.bounding) {
+            sum.add(other);
+        }
+    }
+}
 
 impl Solids {
     /// Returns the volumes of [`Boolean::ALL`] under the smooth surfaces, with estimates of their
@@ -78,9 +89,12 @@ impl Solids {
     ///
     /// It is an estimate, not a bound: it knows nothing of surface that the scan does not show.
     ///
-    /// Cost: a least squares fit for each face of a voxel of A and of B, on the threads of rayon.
-    /// The result has the same bits on every device.
+    /// Cost: a least squares fit for each face of a voxel of A and of B, on the threads of the
+    /// device if that is a CPU, or those of rayon. The result has the same bits on every device.
     pub fn volumes(&self) -> [Volume; 4] {
+        self.device.install(|| self.volumes_under_planes())
+    }
+    fn volumes_under_planes(&self) -> [Volume; 4] {
         let of = [0, 1].map(|side| self.sums_of(side));
         let [a, b] = [0, 1].map(|side| self.solids[side].count() as f64 + of[side].between);
         let both = self.combined(Boolean::Intersection).count() as f64
@@ -96,8 +110,10 @@ impl Solids {
     /// Sums over the faces of a solid.
     fn sums_of(&self, side: usize) -> OfSolid {
         let faces = self.solids[side].faces();
-        let measure = |scratch: &mut Vec<Piece>, face: &Face| {
-            let plane = self.plane_of(side, *face, true, scratch)?;
+        let touches = faces.par_iter().map(|&face| touch(face, true)).collect::<Vec<Touch>>();
+        let planes = self.surfaces[side].planes(&touches);
+        let measure = |(face, plane): (&Face, Option<Plane>)| {
+            let plane = plane?;
             let (centre, axis) = (face.centre(), usize::from(face.axis));
             let normal = plane.normal.map(f64::from);
             let along = |a: usize| normal[a] * f64::from(plane.point[a] - centre[a]);
@@ -111,11 +127,27 @@ impl Solids {
                 lids: 0.0,
             })
         };
-        let found = faces.par_iter().map_init(Vec::new, measure).collect::<Vec<_>>();
+        let found = faces.par_iter().zip(planes).map(measure).collect::<Vec<_>>();
         let radii = match found.iter().all(Option::is_some) {
             true => vec![0.0; faces.len()],
             false => radii_of_lids(&Quads::of(faces.clone()), &found),
         };
+        let parts = faces.par_chunks(FACES_AT_ONCE).zip(found.par_chunks(FACES_AT_ONCE));
+        let parts = parts.zip(radii.par_chunks(FACES_AT_ONCE)).map(|((faces, found), radii)| {
+            self.sums_of_some(side, faces, found, radii)
+        });
+        let mut sums = OfSolid::default();
+        parts.collect::<Vec<OfSolid>>().into_iter().for_each(|part| sums.add(part));
+        sums
+    }
+    /// Sums over some faces of a solid.
+    fn sums_of_some(
+        &self,
+        side: usize,
+        faces: &[Face],
+        found: &[Option<Sums>],
+        radii: &[f64],
+    ) -> OfSolid {
         let mut sums = OfSolid::default();
         for ((face, found), radius) in faces.iter().zip(found).zip(radii) {
             let lid = Sums { lids: AREA_OF_FACE * HEIGHT_OF_LID * radius, ..Sums::default() };
