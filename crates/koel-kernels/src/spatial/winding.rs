@@ -395,3 +395,98 @@ pub fn spatial_judge_surfaces(
         state.store(state::ISO + cloud, from_sum(own).to_bits());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::index::Index;
+    use super::*;
+    use crate::hash::mix::splitmix_at;
+    use koel_simt::Arg;
+
+    /// Random cells of all levels of a cloud, each with a dipole in it.
+    struct Random {
+        words: Vec<u64>,
+        bricks: Vec<u64>,
+        dipoles: Vec<u32>,
+        shape: Shape,
+    }
+    impl Random {
+        fn new(shape: Shape, seed: u64) -> Random {
+            let word = |i: u32| u64::from(32 * i) << 32 | 0xFFFF_FFFF;
+            let words = (0..shape.words).map(word).collect();
+            let (mut bricks, mut dipoles) = (vec![], vec![]);
+            for brick in 0..32 * shape.words {
+                let cells = splitmix_at(seed, 2 * brick) & splitmix_at(seed, 2 * brick + 1);
+                bricks.extend([cells, dipoles.len() as u64 / 8]);
+                dipoles.resize(dipoles.len() + 8 * cells.count_ones() as usize, 0);
+            }
+            for level in 0..shape.levels() {
+                for key in 0..shape.side(level).pow(3) {
+                    let brick = 2 * (32 * shape.region(level, 0) + (key >> 6)) as usize;
+                    let (cells, bit) = (bricks[brick], 1u64 << (key & 63));
+                    if cells & bit == 0 {
+                        continue;
+                    }
+                    let number = bricks[brick + 1] as u32 + (cells & (bit - 1)).count_ones();
+                    let part = |i: u32| (splitmix_at(seed + 1, 8 * number + i) >> 40) as f32 / 1.7e7;
+                    let cell = cell_of(key);
+                    let centre = [0, 1, 2].map(|a| (cell[a] as f32 + part(a as u32)) * side(level));
+                    let normal = [3, 4, 5].map(|i| (part(i) - 0.5) * side(level) * side(level));
+                    let [x, y, z] = centre.map(f32::to_bits);
+                    let [u, v, w] = normal.map(f32::to_bits);
+                    dipoles[8 * number as usize..][..8]
+                        .copy_from_slice(&[x, y, z, 1.0f32.to_bits(), u, v, w, 1]);
+                }
+            }
+            Random { words, bricks, dipoles, shape }
+        }
+        fn surfaces(&self) -> Surfaces {
+            // SAFETY: the arrays live as long as `self`, which the callers keep.
+            unsafe {
+                Surfaces {
+                    index: Index {
+                        words: In::new(&self.words).native(),
+                        bricks: In::new(&self.bricks).native(),
+                        codes: In::new(&[]).native(),
+                        shape: self.shape,
+                    },
+                    dipoles: In::new(&self.dipoles).native(),
+                }
+            }
+        }
+    }
+    fn side(level: u32) -> f32 {
+        (1u32 << level) as f32
+    }
+
+    /// The sum of each octant is that of its centre on all levels: the same bits for voxels,
+    /// another order of additions for others.
+    #[test]
+    fn octants_add_up_what_their_centres_do() {
+        let shape = Shape::new(32).unwrap();
+        for seed in 0..3 {
+            let random = Random::new(shape, 10 * seed);
+            let surfaces = random.surfaces();
+            for level in 1..=shape.top() {
+                for key in (0..shape.side(level).pow(3)).step_by(5) {
+                    let octants = Octants::of(surfaces, 0, level, key);
+                    for octant in 0..8 {
+                        let (below, finest) = (level - 1, finest_for(level - 1));
+                        let cell = cell_of(key << 3 | octant);
+                        let centre = cell.map(|c| (c as f32 + 0.5) * side(below));
+                        let part = |l| solid_angle(surfaces, 0, centre, l, finest, 0..CORNERS);
+                        let expected = (finest..shape.top()).map(part).sum::<i64>();
+                        if below == 0 {
+                            assert_eq!(octants.sums[octant as usize], expected);
+                            continue;
+                        }
+                        let (found, expected) =
+                            (octants.of_free(surfaces, 0, octant), from_sum(expected));
+                        let off = (found - expected).abs();
+                        assert!(off <= 1e-5 * (1.0 + expected.abs()), "{found}, not {expected}");
+                    }
+                }
+            }
+        }
+    }
+}

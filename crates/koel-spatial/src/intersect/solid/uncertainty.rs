@@ -128,10 +128,7 @@ impl Solids {
             })
         };
         let found = faces.par_iter().zip(planes).map(measure).collect::<Vec<_>>();
-        let radii = match found.iter().all(Option::is_some) {
-            true => vec![0.0; faces.len()],
-            false => radii_of_lids(&Quads::of(faces.clone()), &found),
-        };
+        let radii = radii_of_lids(&faces, &found);
         let parts = faces.par_chunks(FACES_AT_ONCE).zip(found.par_chunks(FACES_AT_ONCE));
         let parts = parts.zip(radii.par_chunks(FACES_AT_ONCE)).map(|((faces, found), radii)| {
             self.sums_of_some(side, faces, found, radii)
@@ -168,32 +165,34 @@ impl Solids {
     }
 }
 /// Returns the radius, in voxels, of the lid that each face without a plane belongs to; 0 for other
-/// faces.
-fn radii_of_lids(quads: &Quads, found: &[Option<Sums>]) -> Vec<f64> {
-    let mut lid = vec![u32::MAX; found.len()];
-    let mut radii = vec![0.0; found.len()];
-    for first in 0..found.len() {
-        if found[first].is_some() || lid[first] != u32::MAX {
+/// faces. A lid is a set of such faces that share corners.
+fn radii_of_lids(faces: &[Face], found: &[Option<Sums>]) -> Vec<f64> {
+    let mut radii = vec![0.0; faces.len()];
+    let open = (0..faces.len()).filter(|&i| found[i].is_none()).collect::<Vec<usize>>();
+    let quads = Quads::of(open.iter().map(|&i| faces[i]).collect());
+    let mut is_reached = vec![false; open.len()];
+    for first in 0..open.len() {
+        if is_reached[first] {
             continue;
         }
-        lid[first] = first as u32;
-        let mut faces = vec![first];
+        is_reached[first] = true;
+        let mut lid = vec![first];
         let mut next = 0;
-        while next < faces.len() {
-            for vertex in quads.vertices[faces[next]] {
+        while next < lid.len() {
+            for vertex in quads.vertices[lid[next]] {
                 for &face in quads.around(vertex as usize) {
                     let face = face as usize;
-                    if found[face].is_none() && lid[face] == u32::MAX {
-                        lid[face] = first as u32;
-                        faces.push(face);
+                    if !is_reached[face] {
+                        is_reached[face] = true;
+                        lid.push(face);
                     }
                 }
             }
             next += 1;
         }
-        let area = AREA_OF_FACE * faces.len() as f64;
+        let area = AREA_OF_FACE * lid.len() as f64;
         let radius = (area / std::f64::consts::PI).sqrt();
-        faces.into_iter().for_each(|face| radii[face] = radius);
+        lid.into_iter().for_each(|face| radii[open[face]] = radius);
     }
     radii
 }
