@@ -97,42 +97,49 @@ fn fixed(part: f32) -> i64 {
 pub struct Octants {
     cell: [i32; 3],
     level: u32,
-    /// Lower and upper coordinates of the centres, by axis.
-    centres: [[f32; 2]; 3],
+    /// Centres, by axis.
+    centres: [[f32; 8]; 3],
     /// [Sum](from_sum) of each octant, in key order.
     sums: [i64; 8],
 }
 impl Octants {
-    /// Adds up, for all octants of a cell of level 1 or above, what they share: all of the surface
-    /// if they are voxels, otherwise all of it that is not near any of them.
+    /// Adds up the surface that is far from a cell of level 1 or above: all cells of its level and
+    /// the levels above, except those around its own.
     #[inline(always)]
     #[track_caller]
-    pub fn of(surfaces: Surfaces, cloud: u32, level: u32, key: u32) -> Octants {
+    pub fn far(surfaces: Surfaces, cloud: u32, level: u32, key: u32) -> Octants {
         let cell = cell_of(key).map(|c| c as i32);
-        let (side, half) = ((1u32 << level) as f32, 0.25 * (1u32 << level) as f32);
-        let centres = cell.map(|c| {
-            let middle = c as f32 * side + 2.0 * half;
-            [middle - half, middle + half]
-        });
-        let mut octants = Octants { cell, level, centres, sums: [0; 8] };
+        let mut octants = Octants::at(level, cell, [0; 8]);
         // On the coarsest level all cells are near.
         let mut above = surfaces.index.shape.top();
         while above > level {
             above -= 1;
-            let own = cell.map(|c| c >> (above - level));
-            let near = (own.map(|c| c - 1), own.map(|c| c + 1));
-            let around =
-                around_parent(surfaces, cloud, above, own.map(|c| c >> 1), Some(near));
-            octants.add(surfaces, around, 0.0);
+            octants.add_level(surfaces, cloud, above, cell.map(|c| c >> (above - level)));
         }
-        let below = level - 1;
-        let (but, softening) = if below == 0 {
-            (None, softening(0))
-        } else {
-            (Some((cell.map(|c| 2 * c - 1), cell.map(|c| 2 * c + 2))), 0.0)
-        };
-        octants.add(surfaces, around_parent(surfaces, cloud, below, cell, but), softening);
         octants
+    }
+    #[inline(always)]
+    fn at(level: u32, cell: [i32; 3], sums: [i64; 8]) -> Octants {
+        let quarter = 0.25 * (1u32 << level) as f32;
+        let mut centres = [[0.0; 8]; 3];
+        unroll::<8>(|o| {
+            let part = [o >> 2, o >> 1 & 1, o & 1];
+            unroll::<3>(|a| {
+                centres[a][o] = (4 * cell[a] + 1 + 2 * part[a] as i32) as f32 * quarter
+            });
+        });
+        // A CPU adds to all octants at once only if it does not know that they share coordinates.
+        #[cfg(not(target_arch = "nvptx64"))]
+        let centres = core::hint::black_box(centres);
+        Octants { cell, level, centres, sums }
+    }
+    /// Adds the cells of a level around the parent of a cell, except those around the cell.
+    #[inline(always)]
+    #[track_caller]
+    fn add_level(&mut self, surfaces: Surfaces, cloud: u32, level: u32, cell: [i32; 3]) {
+        let near = (cell.map(|c| c - 1), cell.map(|c| c + 1));
+        let around = around_parent(surfaces, cloud, level, cell.map(|c| c >> 1), Some(near));
+        self.add(surfaces, around, 0.0);
     }
     /// Adds the parts of cells.
     #[inline(always)]
@@ -144,36 +151,68 @@ impl Octants {
             let (cells, mut sums) = (around.corner(corner), [0.0f32; 8]);
             corner += 1;
             each_cell!(corner cells, |c| Dipole::get(surfaces.dipoles, c), |d| {
-                let ([a, b, c], [u, v, w]) = (d.centre, d.normal);
-                let (a, b, c) = ([a - x[0], a - x[1]], [b - y[0], b - y[1]], [c - z[0], c - z[1]]);
                 unroll::<8>(|o| {
-                    let (a, b, c) = (a[o >> 2], b[o >> 1 & 1], c[o & 1]);
-                    let r2 = a * a + b * b + c * c + softening;
-                    sums[o] += (a * u + b * v + c * w) / (r2 * sqrt(r2));
+                    let v = [d.centre[0] - x[o], d.centre[1] - y[o], d.centre[2] - z[o]];
+                    let r2 = v[0] * v[0] + v[1] * v[1] + v[2] * v[2] + softening;
+                    let flux = v[0] * d.normal[0] + v[1] * d.normal[1] + v[2] * d.normal[2];
+                    sums[o] += flux / (r2 * sqrt(r2));
                 });
             });
             unroll::<8>(|o| self.sums[o] += fixed(sums[o]));
         }
     }
-    /// Returns a bit for each octant, of those that are voxels: whether its winding number is above
-    /// a value.
+    /// Returns a bit for each voxel in an octant of a cell of level 2: whether its winding number
+    /// is above a value. `self` has what is [far](Self::far) from the cell, which is interpolated:
+    /// linearly along each axis, between and beyond the centres of the octants.
     #[inline(always)]
-    pub fn above(self, value: f32) -> u32 {
+    #[track_caller]
+    pub fn voxels_above(self, surfaces: Surfaces, cloud: u32, octant: u32, value: f32) -> u32 {
+        let part = [octant >> 2, octant >> 1 & 1, octant & 1];
+        let mut far = [0.0; 8];
+        unroll::<8>(|o| far[o] = self.sums[o] as f32);
+        unroll::<3>(|a| {
+            let (bit, mut along) = (4 >> a, [0.0; 8]);
+            // The centres are at 0 and 1, the voxels of the octants at -0.25, 0.25, 0.75 and 1.25.
+            unroll::<8>(|o| {
+                let upper = if o & bit == 0 { 0.25 } else { 0.75 };
+                let place = part[a] as f32 - 0.5 + upper;
+                along[o] = far[o & !bit] + place * (far[o | bit] - far[o & !bit]);
+            });
+            far = along;
+        });
+        let mut sums = [0; 8];
+        unroll::<8>(|o| sums[o] = far[o] as i64);
+        let cell = [0, 1, 2].map(|a| 2 * self.cell[a] + part[a] as i32);
+        let mut voxels = Octants::at(1, cell, sums);
+        voxels.add_level(surfaces, cloud, 1, cell);
+        voxels.add(surfaces, around_parent(surfaces, cloud, 0, cell, None), softening(0));
         let mut bits = 0;
-        unroll::<8>(|o| bits |= ((from_sum(self.sums[o]) > value) as u32) << o);
+        unroll::<8>(|o| bits |= ((from_sum(voxels.sums[o]) > value) as u32) << o);
         bits
     }
+    /// Adds, to what is [far](Self::far) from a cell of level 2 or above, what its octants share on
+    /// the level below.
+    #[inline(always)]
+    #[track_caller]
+    pub fn add_shared(&mut self, surfaces: Surfaces, cloud: u32) {
+        let near = (self.cell.map(|c| 2 * c - 1), self.cell.map(|c| 2 * c + 2));
+        let around = around_parent(surfaces, cloud, self.level - 1, self.cell, Some(near));
+        self.add(surfaces, around, 0.0);
+    }
     /// Returns the winding number of an octant that is free of the surface and has several voxels,
-    /// resolving what is near two levels finer.
+    /// resolving what is near two levels finer. `self` has what the octants
+    /// [share](Self::add_shared).
     #[inline(always)]
     #[track_caller]
     pub fn of_free(self, surfaces: Surfaces, cloud: u32, octant: u32) -> f32 {
-        let mut sum = 0;
-        unroll::<8>(|o| sum = if o as u32 == octant { self.sums[o] } else { sum });
+        let (mut sum, mut x) = (0, [0.0; 3]);
+        unroll::<8>(|o| {
+            if o as u32 == octant {
+                sum = self.sums[o];
+                unroll::<3>(|a| x[a] = self.centres[a][o]);
+            }
+        });
         let part = [octant >> 2, octant >> 1 & 1, octant & 1];
-        let [x, y, z] = self.centres;
-        let pick = |of: [f32; 2], part: u32| if part == 0 { of[0] } else { of[1] };
-        let x = [pick(x, part[0]), pick(y, part[1]), pick(z, part[2])];
         let (mut level, cell) = (self.level - 1, self.cell);
         let own = [0, 1, 2].map(|a| 2 * cell[a] + part[a] as i32);
         let around = surfaces.index.cells_in(
@@ -428,14 +467,23 @@ mod tests {
                         continue;
                     }
                     let number = bricks[brick + 1] as u32 + (cells & (bit - 1)).count_ones();
-                    let part = |i: u32| (splitmix_at(seed + 1, 8 * number + i) >> 40) as f32 / 1.7e7;
+                    let part =
+                        |i: u32| (splitmix_at(seed + 1, 8 * number + i) >> 40) as f32 / 1.7e7;
                     let cell = cell_of(key);
                     let centre = [0, 1, 2].map(|a| (cell[a] as f32 + part(a as u32)) * side(level));
                     let normal = [3, 4, 5].map(|i| (part(i) - 0.5) * side(level) * side(level));
                     let [x, y, z] = centre.map(f32::to_bits);
                     let [u, v, w] = normal.map(f32::to_bits);
-                    dipoles[8 * number as usize..][..8]
-                        .copy_from_slice(&[x, y, z, 1.0f32.to_bits(), u, v, w, 1]);
+                    dipoles[8 * number as usize..][..8].copy_from_slice(&[
+                        x,
+                        y,
+                        z,
+                        1.0f32.to_bits(),
+                        u,
+                        v,
+                        w,
+                        1,
+                    ]);
                 }
             }
             Random { words, bricks, dipoles, shape }
@@ -459,29 +507,35 @@ mod tests {
         (1u32 << level) as f32
     }
 
-    /// The sum of each octant is that of its centre on all levels: the same bits for voxels,
-    /// another order of additions for others.
+    /// The winding number of each octant is that of its centre on all levels, but for the order of
+    /// additions; that of a voxel is close to it, because what is far is interpolated.
     #[test]
     fn octants_add_up_what_their_centres_do() {
         let shape = Shape::new(32).unwrap();
         for seed in 0..3 {
             let random = Random::new(shape, 10 * seed);
             let surfaces = random.surfaces();
-            for level in 1..=shape.top() {
-                for key in (0..shape.side(level).pow(3)).step_by(5) {
-                    let octants = Octants::of(surfaces, 0, level, key);
-                    for octant in 0..8 {
-                        let (below, finest) = (level - 1, finest_for(level - 1));
-                        let cell = cell_of(key << 3 | octant);
-                        let centre = cell.map(|c| (c as f32 + 0.5) * side(below));
-                        let part = |l| solid_angle(surfaces, 0, centre, l, finest, 0..CORNERS);
-                        let expected = (finest..shape.top()).map(part).sum::<i64>();
-                        if below == 0 {
-                            assert_eq!(octants.sums[octant as usize], expected);
-                            continue;
+            let winding_number = |level: u32, key: u32| {
+                let (centre, finest) =
+                    (cell_of(key).map(|c| (c as f32 + 0.5) * side(level)), finest_for(level));
+                let part = |l| solid_angle(surfaces, 0, centre, l, finest, 0..CORNERS);
+                from_sum((finest..shape.top()).map(part).sum::<i64>())
+            };
+            for level in 2..=shape.top() {
+                for key in (0..shape.side(level).pow(3)).step_by(11) {
+                    let mut octants = Octants::far(surfaces, 0, level, key);
+                    for octant in (0..8).filter(|_| level == 2) {
+                        let above = |value| octants.voxels_above(surfaces, 0, octant, value);
+                        for voxel in 0..8 {
+                            let expected = winding_number(0, (key << 3 | octant) << 3 | voxel);
+                            assert_eq!(above(expected + 0.03) >> voxel & 1, 0, "{expected}");
+                            assert_eq!(above(expected - 0.03) >> voxel & 1, 1, "{expected}");
                         }
-                        let (found, expected) =
-                            (octants.of_free(surfaces, 0, octant), from_sum(expected));
+                    }
+                    octants.add_shared(surfaces, 0);
+                    for octant in 0..8 {
+                        let found = octants.of_free(surfaces, 0, octant);
+                        let expected = winding_number(level - 1, key << 3 | octant);
                         let off = (found - expected).abs();
                         assert!(off <= 1e-5 * (1.0 + expected.abs()), "{found}, not {expected}");
                     }

@@ -24,8 +24,8 @@ impl Intersector {
     /// Determines the voxels whose centres are inside each cloud's surface in the last frame, and
     /// copies the pieces of both surfaces to the host. Synchronizes.
     ///
-    /// Computes a winding number for each occupied voxel and each largest free cell, about four per
-    /// voxel; too slow to run in every frame. Memory of the host: up to 0.7 N^3 bytes, with N the
+    /// Computes a winding number for each occupied voxel, each free voxel beside one and each largest
+    /// free cell, about four per voxel; too slow to run in every frame. Memory of the host: up to 0.7 N^3 bytes, with N the
     /// grid's resolution.
     ///
     /// # Errors
@@ -44,7 +44,7 @@ impl Intersector {
         }
         let s = &self.stream;
         let surfaces = self.sums.surfaces(s, &self.index)?;
-        let cells = self.index.cells_of(s, 1..self.shape.levels(), &self.state);
+        let cells = self.index.cells_of(s, 2..self.shape.levels(), &self.state);
         // One bit for each voxel of the layout, of A and of B.
         let words = 1usize << (3 * self.shape.bits - 5);
         let mut inside: Buffer<u32> = s.device().alloc(2 * words)?;
@@ -130,8 +130,8 @@ impl Solids {
     /// A vertex stays within half a voxel of its corner along each axis. Where a surface has no
     /// points, as in a hole, its vertices are smoothed.
     ///
-    /// Cost: a least squares fit for each face of a voxel, on the threads of the device if that is a
-    /// CPU, or those of rayon. The result has the same bits on every device.
+    /// Cost: a least squares fit for each face of a voxel, on the threads of the device if that is
+    /// a CPU, or those of rayon. The result has the same bits on every device.
     pub fn smooth_mesh(&self, boolean: Boolean) -> BooleanMesh {
         self.device.install(|| {
             let (quads, filled) = self.quads(boolean);
@@ -174,10 +174,10 @@ impl Solids {
                 (inside != outside).then_some((face, inside))
             };
             let crossed = faces.par_iter().map(leaves).collect::<Vec<_>>();
-            let touches = crossed.par_iter().flatten_iter().map(|&(face, leaves)| {
-                touch(face, leaves)
-            });
-            let mut found = self.surfaces[side].planes(&touches.collect::<Vec<Touch>>()).into_iter();
+            let touches =
+                crossed.par_iter().flatten_iter().map(|&(face, leaves)| touch(face, leaves));
+            let mut found =
+                self.surfaces[side].planes(&touches.collect::<Vec<Touch>>()).into_iter();
             let plane = |crossed: Option<(Face, bool)>| {
                 let (_, leaves) = crossed?;
                 let plane = found.next()??;

@@ -68,9 +68,10 @@ impl Level {
                     let number = self.numbers[key_of([x, y, z].map(|c| c as u32)) as usize];
                     let brick = number.checked_sub(1).and_then(|i| self.bricks.get(i as usize));
                     let Some(&(cells, first)) = brick else { continue };
-                    let within = [x, y, z].into_iter().enumerate().map(|(a, b)| {
-                        AXES[a].of(from[a] - 4 * b, to[a] - 4 * b)
-                    });
+                    let within = [x, y, z]
+                        .into_iter()
+                        .enumerate()
+                        .map(|(a, b)| AXES[a].of(from[a] - 4 * b, to[a] - 4 * b));
                     let mut rest = within.fold(cells, |cells, within| cells & within);
                     while rest != 0 {
                         let before = (rest & rest.wrapping_neg()) - 1;
@@ -87,7 +88,7 @@ impl Level {
 /// Cells of a brick, by one of their coordinates.
 struct Axis([u64; 4]);
 /// x, y and z.
-const AXES: [Axis; 3] = [Axis::new(0), Axis::new(1), Axis::new(2)];
+static AXES: [Axis; 3] = [Axis::new(0), Axis::new(1), Axis::new(2)];
 impl Axis {
     const fn new(axis: usize) -> Axis {
         let (mut cells, mut key) = ([0; 4], 0);
@@ -166,9 +167,9 @@ impl Nearby {
         for group in &self.groups {
             let squares = group.squared_distances(at);
             let normals = &group.normals[axis];
-            for i in 0..LANES {
-                if outward * normals[i] > 0.0 && squares[i] < nearest {
-                    (nearest, found) = (squares[i], Some((group, i)));
+            for (i, (square, normal)) in squares.into_iter().zip(normals).enumerate() {
+                if outward * normal > 0.0 && square < nearest {
+                    (nearest, found) = (square, Some((group, i)));
                 }
             }
         }
@@ -204,6 +205,7 @@ impl Nearby {
         (is_near && outward * normal[axis] > 0.0).then_some(Plane { point: x, normal, spread })
     }
     /// Sums over the pieces whose normals agree with one, weighted by their distances.
+    #[allow(clippy::needless_range_loop, reason = "lanes of many arrays, in vector registers")]
     fn sums(&self, x: [f32; 3], normal: [f32; 3], fall: f32) -> Sums {
         let (mut weight, mut distance, mut square) = ([0.0; LANES], [0.0; LANES], [0.0; LANES]);
         let [mut sum_x, mut sum_y, mut sum_z] = [[0.0; LANES]; 3];

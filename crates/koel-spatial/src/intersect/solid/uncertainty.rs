@@ -1,9 +1,9 @@
 //! Volumes under smooth surfaces, and how far they may be off.
 
 use super::pieces::{Plane, Touch};
-use super::{Solids, touch};
 use super::quads::Quads;
 use super::rows::Face;
+use super::{Solids, touch};
 use crate::intersect::Boolean;
 use rayon::prelude::*;
 
@@ -130,9 +130,9 @@ impl Solids {
         let found = faces.par_iter().zip(planes).map(measure).collect::<Vec<_>>();
         let radii = radii_of_lids(&faces, &found);
         let parts = faces.par_chunks(FACES_AT_ONCE).zip(found.par_chunks(FACES_AT_ONCE));
-        let parts = parts.zip(radii.par_chunks(FACES_AT_ONCE)).map(|((faces, found), radii)| {
-            self.sums_of_some(side, faces, found, radii)
-        });
+        let parts = parts
+            .zip(radii.par_chunks(FACES_AT_ONCE))
+            .map(|((faces, found), radii)| self.sums_of_some(side, faces, found, radii));
         let mut sums = OfSolid::default();
         parts.collect::<Vec<OfSolid>>().into_iter().for_each(|part| sums.add(part));
         sums
