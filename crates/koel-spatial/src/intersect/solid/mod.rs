@@ -24,9 +24,9 @@ impl Intersector {
     /// Determines the voxels whose centres are inside each cloud's surface in the last frame, and
     /// copies the pieces of both surfaces to the host. Synchronizes.
     ///
-    /// Computes a winding number for each occupied voxel, each free voxel beside one and each largest
-    /// free cell, about four per voxel; too slow to run in every frame. Memory of the host: up to 0.7 N^3 bytes, with N the
-    /// grid's resolution.
+    /// Computes a winding number for each occupied voxel, each free voxel beside one and each
+    /// largest free cell, about four per voxel; too slow to run in every frame. Memory of the host:
+    /// up to 0.7 N^3 bytes, with N the grid's resolution.
     ///
     /// # Errors
     /// An open surface, the paper's method, or a device failure.
