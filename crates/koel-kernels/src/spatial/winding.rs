@@ -91,6 +91,26 @@ fn fixed(part: f32) -> i64 {
     (part.clamp(-MAX_OF_PART, MAX_OF_PART) * UNIT) as i64
 }
 
+/// Interpolates sums at the centres of the octants of a cell for the centres of the octants of one
+/// of them: linearly along each axis, between and beyond the given ones.
+#[inline(always)]
+fn interpolated(sums: [i64; 8], part: [u32; 3]) -> [i64; 8] {
+    let (mut values, mut found) = ([0.0; 8], [0; 8]);
+    unroll::<8>(|o| values[o] = sums[o] as f32);
+    unroll::<3>(|a| {
+        let (bit, mut along) = (4 >> a, [0.0; 8]);
+        // With the given centres at 0 and 1, the others are at -0.25, 0.25, 0.75 and 1.25.
+        unroll::<8>(|o| {
+            let upper = if o & bit == 0 { 0.25 } else { 0.75 };
+            let place = part[a] as f32 - 0.5 + upper;
+            along[o] = values[o & !bit] + place * (values[o | bit] - values[o & !bit]);
+        });
+        values = along;
+    });
+    unroll::<8>(|o| found[o] = values[o] as i64);
+    found
+}
+
 /// Winding numbers at the centres of the eight octants of a cell. Their sums share the cells that
 /// they add up, which are read once.
 #[derive(Clone, Copy)]
@@ -162,26 +182,12 @@ impl Octants {
         }
     }
     /// Returns a bit for each voxel in an octant of a cell of level 2: whether its winding number
-    /// is above a value. `self` has what is [far](Self::far) from the cell, which is interpolated:
-    /// linearly along each axis, between and beyond the centres of the octants.
+    /// is above a value. `self` has what is [far](Self::far) from the cell, which is interpolated.
     #[inline(always)]
     #[track_caller]
     pub fn voxels_above(self, surfaces: Surfaces, cloud: u32, octant: u32, value: f32) -> u32 {
         let part = [octant >> 2, octant >> 1 & 1, octant & 1];
-        let mut far = [0.0; 8];
-        unroll::<8>(|o| far[o] = self.sums[o] as f32);
-        unroll::<3>(|a| {
-            let (bit, mut along) = (4 >> a, [0.0; 8]);
-            // The centres are at 0 and 1, the voxels of the octants at -0.25, 0.25, 0.75 and 1.25.
-            unroll::<8>(|o| {
-                let upper = if o & bit == 0 { 0.25 } else { 0.75 };
-                let place = part[a] as f32 - 0.5 + upper;
-                along[o] = far[o & !bit] + place * (far[o | bit] - far[o & !bit]);
-            });
-            far = along;
-        });
-        let mut sums = [0; 8];
-        unroll::<8>(|o| sums[o] = far[o] as i64);
+        let sums = interpolated(self.sums, part);
         let cell = [0, 1, 2].map(|a| 2 * self.cell[a] + part[a] as i32);
         let mut voxels = Octants::at(1, cell, sums);
         voxels.add_level(surfaces, cloud, 1, cell);
@@ -507,6 +513,22 @@ mod tests {
         (1u32 << level) as f32
     }
 
+    /// Products of linear functions of the coordinates are interpolated exactly.
+    #[test]
+    fn sums_are_interpolated_linearly_along_each_axis() {
+        let value = |[x, y, z]: [f32; 3]| (3.0 + 2.0 * x) * (5.0 - y) * (7.0 + 4.0 * z);
+        let bits = |o: usize| [o >> 2, o >> 1 & 1, o & 1].map(|bit| bit as f32);
+        let sums =
+            std::array::from_fn(|o| (64.0 * value(bits(o).map(|bit| 1.0 + 2.0 * bit))) as i64);
+        for octant in 0..8 {
+            let found = interpolated(sums, bits(octant).map(|bit| bit as u32));
+            for (o, found) in found.into_iter().enumerate() {
+                let (part, within) = (bits(octant), bits(o));
+                let place = [0, 1, 2].map(|a| 2.0 * part[a] + 0.5 + within[a]);
+                assert_eq!(found as f32, 64.0 * value(place), "{octant}, {o}");
+            }
+        }
+    }
     /// The winding number of each octant is that of its centre on all levels, but for the order of
     /// additions; that of a voxel is close to it, because what is far is interpolated.
     #[test]
