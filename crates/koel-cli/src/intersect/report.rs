@@ -3,7 +3,7 @@ use super::playing::Times;
 use super::pose;
 use crate::failure::{Failure, Outcome};
 use koel_spatial::Grid;
-use koel_spatial::intersect::{LabelCounts, Pose, Summary, Surface};
+use koel_spatial::intersect::{LabelCounts, Pose, Summary, Surface, Timings};
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
@@ -71,16 +71,25 @@ struct Areas {
 #[derive(Serialize)]
 struct TimingsMs {
     upload: f64,
-    /// Null if the frame was recorded.
-    voxelize: Option<f64>,
-    build: Option<f64>,
-    intersect: Option<f64>,
-    seed: Option<f64>,
-    fill: Option<f64>,
+    /// Fields of null if the frame was recorded.
+    #[serde(flatten, serialize_with = "as_stages")]
+    stages: Option<Timings>,
     total: f64,
     /// After the frame, and not part of the total; null if there are none.
     volumes: Option<f64>,
     mesh: Option<f64>,
+}
+/// The stages of a frame, in their order.
+const STAGES: [(&str, fn(&Timings) -> f64); 5] = [
+    ("voxelize", |of| of.voxelize),
+    ("build", |of| of.build),
+    ("intersect", |of| of.intersect),
+    ("seed", |of| of.seed),
+    ("fill", |of| of.fill),
+];
+/// Writes a field for each stage.
+fn as_stages<S: Serializer>(stages: &Option<Timings>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(STAGES.map(|(name, of)| (name, stages.as_ref().map(of))))
 }
 /// A volume of each Boolean.
 #[derive(Clone, Copy, Serialize)]
@@ -159,11 +168,7 @@ impl Report {
             },
             timings_ms: TimingsMs {
                 upload: upload_ms,
-                voxelize: times.stages.map(|stages| stages.voxelize),
-                build: times.stages.map(|stages| stages.build),
-                intersect: times.stages.map(|stages| stages.intersect),
-                seed: times.stages.map(|stages| stages.seed),
-                fill: times.stages.map(|stages| stages.fill),
+                stages: times.stages,
                 total: upload_ms + times.total,
                 volumes: found.volumes_ms,
                 mesh: found.boolean.as_ref().and_then(|written| written.mesh_ms),
@@ -246,18 +251,9 @@ impl Report {
             text += "volumes: with --volumes\n";
         }
         let t = &self.timings_ms;
-        let stages = [
-            ("voxelize", t.voxelize),
-            ("build", t.build),
-            ("intersect", t.intersect),
-            ("seed", t.seed),
-            ("fill", t.fill),
-        ];
-        let stages = stages.iter().filter_map(|(name, ms)| Some(format!("{name} {:.2}", (*ms)?)));
-        let stages = match stages.collect::<Vec<String>>() {
-            none if none.is_empty() => "recorded".into(),
-            stages => stages.join(", "),
-        };
+        let stages = t.stages.as_ref().map_or("recorded".into(), |stages| {
+            STAGES.map(|(name, of)| format!("{name} {:.2}", of(stages))).join(", ")
+        });
         let frame = t.total - t.upload;
         text += &format!("frame: {frame:.2} ms ({stages}); upload {:.2} ms\n", t.upload);
         for (what, ms) in [("volumes", t.volumes), ("mesh", t.mesh)] {

@@ -3,14 +3,14 @@
 //! dipole per cell, closer ones are resolved on finer levels.
 use super::clouds::Groups;
 use super::dipoles::{Dipole, Surfaces, measure_surface};
-use super::index::CORNERS;
-use super::layout::Shape;
+use super::index::{CORNERS, Cells};
+use super::layout::{Shape, cell_of};
 use super::margins::{DECIDED, margin_of};
 use super::marks::SAMPLES;
 use super::{NONE, state};
 use crate::math::sqrt;
 use core::ops::Range;
-use koel_simt::{Buf, In, Thread, kernel};
+use koel_simt::{Buf, In, Thread, kernel, unroll};
 
 /// Winding numbers times 4 pi are summed as integers in units of 1 / this, because the parts arrive
 /// in any order.
@@ -37,41 +37,205 @@ pub fn solid_angle(
     finest: u32,
     corners: Range<u32>,
 ) -> i64 {
-    let Surfaces { index, dipoles } = surfaces;
     let cell = x.map(|c| (c as u32 >> level) as i32);
-    let from = cell.map(|c| (c >> 1) * 2 - 2);
-    let to = cell.map(|c| (c >> 1) * 2 + 3);
     let last = level == finest;
     let near = (cell.map(|c| c - 1), cell.map(|c| c + 1));
-    // Half a cell, squared: spreads out the dipoles of the finest level.
-    let softening =
-        if last { 0.25 * ((1u32 << level) as f32) * ((1u32 << level) as f32) } else { 0.0 };
-    let around = index.cells_in(level, cloud, from, to, if last { None } else { Some(near) });
+    let but = if last { None } else { Some(near) };
+    let around = around_parent(surfaces, cloud, level, cell.map(|c| c >> 1), but);
+    angle_of(surfaces, x, around, if last { softening(level) } else { 0.0 }, corners)
+}
+/// Returns the cells of a level around a cell of the level above, without those of a box.
+#[inline(always)]
+fn around_parent(
+    surfaces: Surfaces,
+    cloud: u32,
+    level: u32,
+    parent: [i32; 3],
+    but: Option<([i32; 3], [i32; 3])>,
+) -> Cells {
+    let (from, to) = (parent.map(|c| 2 * c - 2), parent.map(|c| 2 * c + 3));
+    surfaces.index.cells_in(level, cloud, from, to, but)
+}
+/// Returns half a cell of a level, squared: spreads out the dipoles of the finest level.
+#[inline(always)]
+fn softening(level: u32) -> f32 {
+    0.25 * ((1u32 << level) as f32) * ((1u32 << level) as f32)
+}
+/// Returns the part that cells add to the [sum](from_sum) of the winding number at `x`.
+#[inline(always)]
+#[track_caller]
+fn angle_of(
+    surfaces: Surfaces,
+    x: [f32; 3],
+    around: Cells,
+    softening: f32,
+    corners: Range<u32>,
+) -> i64 {
     let (mut all, mut corner) = (0, corners.start);
     while corner < corners.end {
         let (cells, mut sum) = (around.corner(corner), 0.0);
         corner += 1;
-        each_cell!(corner cells, |c| Dipole::get(dipoles, c), |d| {
+        each_cell!(corner cells, |c| Dipole::get(surfaces.dipoles, c), |d| {
             let v = [d.centre[0] - x[0], d.centre[1] - x[1], d.centre[2] - x[2]];
             let r2 = v[0] * v[0] + v[1] * v[1] + v[2] * v[2] + softening;
             let flux = v[0] * d.normal[0] + v[1] * d.normal[1] + v[2] * d.normal[2];
             sum += flux / (r2 * sqrt(r2));
         });
-        all += (sum.clamp(-MAX_OF_PART, MAX_OF_PART) * UNIT) as i64;
+        all += fixed(sum);
     }
     all
 }
-/// Returns the complete winding number.
+/// Returns a part in the units of sums.
 #[inline(always)]
-#[track_caller]
-pub fn winding_number(surfaces: Surfaces, cloud: u32, x: [f32; 3], finest: u32) -> f32 {
-    let (mut sum, mut level) = (0, surfaces.index.shape.top());
-    // On the coarsest level all cells are near.
-    while level > finest {
-        level -= 1;
-        sum += solid_angle(surfaces, cloud, x, level, finest, 0..CORNERS);
+fn fixed(part: f32) -> i64 {
+    (part.clamp(-MAX_OF_PART, MAX_OF_PART) * UNIT) as i64
+}
+
+/// Interpolates sums at the centres of the octants of a cell for the centres of the octants of one
+/// of them: linearly along each axis, between and beyond the given ones.
+#[inline(always)]
+fn interpolated(sums: [i64; 8], part: [u32; 3]) -> [i64; 8] {
+    let (mut values, mut found) = ([0.0; 8], [0; 8]);
+    unroll::<8>(|o| values[o] = sums[o] as f32);
+    unroll::<3>(|a| {
+        let (bit, mut along) = (4 >> a, [0.0; 8]);
+        // With the given centres at 0 and 1, the others are at -0.25, 0.25, 0.75 and 1.25.
+        unroll::<8>(|o| {
+            let upper = if o & bit == 0 { 0.25 } else { 0.75 };
+            let place = part[a] as f32 - 0.5 + upper;
+            along[o] = values[o & !bit] + place * (values[o | bit] - values[o & !bit]);
+        });
+        values = along;
+    });
+    unroll::<8>(|o| found[o] = values[o] as i64);
+    found
+}
+
+/// Winding numbers at the centres of the eight octants of a cell. Their sums share the cells that
+/// they add up, which are read once.
+#[derive(Clone, Copy)]
+pub struct Octants {
+    cell: [i32; 3],
+    level: u32,
+    /// Centres, by axis.
+    centres: [[f32; 8]; 3],
+    /// [Sum](from_sum) of each octant, in key order.
+    sums: [i64; 8],
+}
+impl Octants {
+    /// Adds up the surface that is far from a cell of level 1 or above: all cells of its level and
+    /// the levels above, except those around its own.
+    #[inline(always)]
+    #[track_caller]
+    pub fn far(surfaces: Surfaces, cloud: u32, level: u32, key: u32) -> Octants {
+        let cell = cell_of(key).map(|c| c as i32);
+        let mut octants = Octants::at(level, cell, [0; 8]);
+        // On the coarsest level all cells are near.
+        let mut above = surfaces.index.shape.top();
+        while above > level {
+            above -= 1;
+            octants.add_level(surfaces, cloud, above, cell.map(|c| c >> (above - level)));
+        }
+        octants
     }
-    from_sum(sum)
+    #[inline(always)]
+    fn at(level: u32, cell: [i32; 3], sums: [i64; 8]) -> Octants {
+        let quarter = 0.25 * (1u32 << level) as f32;
+        let mut centres = [[0.0; 8]; 3];
+        unroll::<8>(|o| {
+            let part = [o >> 2, o >> 1 & 1, o & 1];
+            unroll::<3>(|a| {
+                centres[a][o] = (4 * cell[a] + 1 + 2 * part[a] as i32) as f32 * quarter
+            });
+        });
+        // A CPU adds to all octants at once only if it does not know that they share coordinates.
+        #[cfg(not(target_arch = "nvptx64"))]
+        let centres = core::hint::black_box(centres);
+        Octants { cell, level, centres, sums }
+    }
+    /// Adds the cells of a level around the parent of a cell, except those around the cell.
+    #[inline(always)]
+    #[track_caller]
+    fn add_level(&mut self, surfaces: Surfaces, cloud: u32, level: u32, cell: [i32; 3]) {
+        let near = (cell.map(|c| c - 1), cell.map(|c| c + 1));
+        let around = around_parent(surfaces, cloud, level, cell.map(|c| c >> 1), Some(near));
+        self.add(surfaces, around, 0.0);
+    }
+    /// Adds the parts of cells.
+    #[inline(always)]
+    #[track_caller]
+    fn add(&mut self, surfaces: Surfaces, around: Cells, softening: f32) {
+        let [x, y, z] = self.centres;
+        let mut corner = 0;
+        while corner < CORNERS {
+            let (cells, mut sums) = (around.corner(corner), [0.0f32; 8]);
+            corner += 1;
+            each_cell!(corner cells, |c| Dipole::get(surfaces.dipoles, c), |d| {
+                unroll::<8>(|o| {
+                    let v = [d.centre[0] - x[o], d.centre[1] - y[o], d.centre[2] - z[o]];
+                    let r2 = v[0] * v[0] + v[1] * v[1] + v[2] * v[2] + softening;
+                    let flux = v[0] * d.normal[0] + v[1] * d.normal[1] + v[2] * d.normal[2];
+                    sums[o] += flux / (r2 * sqrt(r2));
+                });
+            });
+            unroll::<8>(|o| self.sums[o] += fixed(sums[o]));
+        }
+    }
+    /// Returns a bit for each voxel in an octant of a cell of level 2: whether its winding number
+    /// is above a value. `self` has what is [far](Self::far) from the cell, which is interpolated.
+    #[inline(always)]
+    #[track_caller]
+    pub fn voxels_above(self, surfaces: Surfaces, cloud: u32, octant: u32, value: f32) -> u32 {
+        let part = [octant >> 2, octant >> 1 & 1, octant & 1];
+        let sums = interpolated(self.sums, part);
+        let cell = [0, 1, 2].map(|a| 2 * self.cell[a] + part[a] as i32);
+        let mut voxels = Octants::at(1, cell, sums);
+        voxels.add_level(surfaces, cloud, 1, cell);
+        voxels.add(surfaces, around_parent(surfaces, cloud, 0, cell, None), softening(0));
+        let mut bits = 0;
+        unroll::<8>(|o| bits |= ((from_sum(voxels.sums[o]) > value) as u32) << o);
+        bits
+    }
+    /// Adds, to what is [far](Self::far) from a cell of level 2 or above, what its octants share on
+    /// the level below.
+    #[inline(always)]
+    #[track_caller]
+    pub fn add_shared(&mut self, surfaces: Surfaces, cloud: u32) {
+        let near = (self.cell.map(|c| 2 * c - 1), self.cell.map(|c| 2 * c + 2));
+        let around = around_parent(surfaces, cloud, self.level - 1, self.cell, Some(near));
+        self.add(surfaces, around, 0.0);
+    }
+    /// Returns the winding number of an octant that is free of the surface and has several voxels,
+    /// resolving what is near two levels finer. `self` has what the octants
+    /// [share](Self::add_shared).
+    #[inline(always)]
+    #[track_caller]
+    pub fn of_free(self, surfaces: Surfaces, cloud: u32, octant: u32) -> f32 {
+        let (mut sum, mut x) = (0, [0.0; 3]);
+        unroll::<8>(|o| {
+            if o as u32 == octant {
+                sum = self.sums[o];
+                unroll::<3>(|a| x[a] = self.centres[a][o]);
+            }
+        });
+        let part = [octant >> 2, octant >> 1 & 1, octant & 1];
+        let (mut level, cell) = (self.level - 1, self.cell);
+        let own = [0, 1, 2].map(|a| 2 * cell[a] + part[a] as i32);
+        let around = surfaces.index.cells_in(
+            level,
+            cloud,
+            cell.map(|c| 2 * c - 1),
+            cell.map(|c| 2 * c + 2),
+            Some((own.map(|c| c - 1), own.map(|c| c + 1))),
+        );
+        sum += angle_of(surfaces, x, around, 0.0, 0..CORNERS);
+        let finest = finest_for(level);
+        while level > finest {
+            level -= 1;
+            sum += solid_angle(surfaces, cloud, x, level, finest, 0..CORNERS);
+        }
+        from_sum(sum)
+    }
 }
 /// Returns the winding number for a sum of parts.
 #[inline(always)]
@@ -274,5 +438,131 @@ pub fn spatial_judge_surfaces(
     });
     if less == SAMPLES / 2 {
         state.store(state::ISO + cloud, from_sum(own).to_bits());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::index::Index;
+    use super::*;
+    use crate::hash::mix::splitmix_at;
+    use koel_simt::Arg;
+
+    /// Random cells of all levels of a cloud, each with a dipole in it.
+    struct Random {
+        words: Vec<u64>,
+        bricks: Vec<u64>,
+        dipoles: Vec<u32>,
+        shape: Shape,
+    }
+    impl Random {
+        fn new(shape: Shape, seed: u64) -> Random {
+            let word = |i: u32| u64::from(32 * i) << 32 | 0xFFFF_FFFF;
+            let words = (0..shape.words).map(word).collect();
+            let (mut bricks, mut dipoles) = (vec![], vec![]);
+            for brick in 0..32 * shape.words {
+                let cells = splitmix_at(seed, 2 * brick) & splitmix_at(seed, 2 * brick + 1);
+                bricks.extend([cells, dipoles.len() as u64 / 8]);
+                dipoles.resize(dipoles.len() + 8 * cells.count_ones() as usize, 0);
+            }
+            for level in 0..shape.levels() {
+                for key in 0..shape.side(level).pow(3) {
+                    let brick = 2 * (32 * shape.region(level, 0) + (key >> 6)) as usize;
+                    let (cells, bit) = (bricks[brick], 1u64 << (key & 63));
+                    if cells & bit == 0 {
+                        continue;
+                    }
+                    let number = bricks[brick + 1] as u32 + (cells & (bit - 1)).count_ones();
+                    let part =
+                        |i: u32| (splitmix_at(seed + 1, 8 * number + i) >> 40) as f32 / 1.7e7;
+                    let cell = cell_of(key);
+                    let centre = [0, 1, 2].map(|a| (cell[a] as f32 + part(a as u32)) * side(level));
+                    let normal = [3, 4, 5].map(|i| (part(i) - 0.5) * side(level) * side(level));
+                    let [x, y, z] = centre.map(f32::to_bits);
+                    let [u, v, w] = normal.map(f32::to_bits);
+                    dipoles[8 * number as usize..][..8].copy_from_slice(&[
+                        x,
+                        y,
+                        z,
+                        1.0f32.to_bits(),
+                        u,
+                        v,
+                        w,
+                        1,
+                    ]);
+                }
+            }
+            Random { words, bricks, dipoles, shape }
+        }
+        fn surfaces(&self) -> Surfaces {
+            // SAFETY: the arrays live as long as `self`, which the callers keep.
+            unsafe {
+                Surfaces {
+                    index: Index {
+                        words: In::new(&self.words).native(),
+                        bricks: In::new(&self.bricks).native(),
+                        codes: In::new(&[]).native(),
+                        shape: self.shape,
+                    },
+                    dipoles: In::new(&self.dipoles).native(),
+                }
+            }
+        }
+    }
+    fn side(level: u32) -> f32 {
+        (1u32 << level) as f32
+    }
+
+    /// Products of linear functions of the coordinates are interpolated exactly.
+    #[test]
+    fn sums_are_interpolated_linearly_along_each_axis() {
+        let value = |[x, y, z]: [f32; 3]| (3.0 + 2.0 * x) * (5.0 - y) * (7.0 + 4.0 * z);
+        let bits = |o: usize| [o >> 2, o >> 1 & 1, o & 1].map(|bit| bit as f32);
+        let sums =
+            std::array::from_fn(|o| (64.0 * value(bits(o).map(|bit| 1.0 + 2.0 * bit))) as i64);
+        for octant in 0..8 {
+            let found = interpolated(sums, bits(octant).map(|bit| bit as u32));
+            for (o, found) in found.into_iter().enumerate() {
+                let (part, within) = (bits(octant), bits(o));
+                let place = [0, 1, 2].map(|a| 2.0 * part[a] + 0.5 + within[a]);
+                assert_eq!(found as f32, 64.0 * value(place), "{octant}, {o}");
+            }
+        }
+    }
+    /// The winding number of each octant is that of its centre on all levels, but for the order of
+    /// additions; that of a voxel is close to it, because what is far is interpolated.
+    #[test]
+    fn octants_add_up_what_their_centres_do() {
+        let shape = Shape::new(32).unwrap();
+        for seed in 0..3 {
+            let random = Random::new(shape, 10 * seed);
+            let surfaces = random.surfaces();
+            let winding_number = |level: u32, key: u32| {
+                let (centre, finest) =
+                    (cell_of(key).map(|c| (c as f32 + 0.5) * side(level)), finest_for(level));
+                let part = |l| solid_angle(surfaces, 0, centre, l, finest, 0..CORNERS);
+                from_sum((finest..shape.top()).map(part).sum::<i64>())
+            };
+            for level in 2..=shape.top() {
+                for key in (0..shape.side(level).pow(3)).step_by(11) {
+                    let mut octants = Octants::far(surfaces, 0, level, key);
+                    for octant in (0..8).filter(|_| level == 2) {
+                        let above = |value| octants.voxels_above(surfaces, 0, octant, value);
+                        for voxel in 0..8 {
+                            let expected = winding_number(0, (key << 3 | octant) << 3 | voxel);
+                            assert_eq!(above(expected + 0.03) >> voxel & 1, 0, "{expected}");
+                            assert_eq!(above(expected - 0.03) >> voxel & 1, 1, "{expected}");
+                        }
+                    }
+                    octants.add_shared(surfaces, 0);
+                    for octant in 0..8 {
+                        let found = octants.of_free(surfaces, 0, octant);
+                        let expected = winding_number(level - 1, key << 3 | octant);
+                        let off = (found - expected).abs();
+                        assert!(off <= 1e-5 * (1.0 + expected.abs()), "{found}, not {expected}");
+                    }
+                }
+            }
+        }
     }
 }

@@ -258,9 +258,9 @@ impl Device {
             Backing::Cuda(cuda) => cuda.multiprocessors() as usize,
         }
     }
-    /// Runs host code on the CPU device's threads (used by rayon's parallel iterators), or on
-    /// rayon's global pool for other devices.
-    pub(crate) fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
+    /// Runs host code where rayon's parallel iterators use the CPU device's threads. On other
+    /// devices, runs it on this thread, with rayon's global pool.
+    pub fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
         match &self.0.backing {
             Backing::Cpu(cpu) => {
                 let (mut work, mut result) = (Some(work), None);

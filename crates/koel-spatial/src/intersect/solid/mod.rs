@@ -11,10 +11,10 @@ use super::{Boolean, IntersectError, Intersector, Side, Way, blocks};
 use crate::grid::Grid;
 use crate::mesh::Mesh;
 use contour::contour;
-use koel::Buffer;
+use koel::{Buffer, Device};
 use koel_kernels::spatial::solid::spatial_fill;
 use koel_kernels::spatial::state;
-use pieces::{Piece, Pieces, Plane};
+use pieces::{Pieces, Plane, Touch};
 use quads::Quads;
 use rayon::prelude::*;
 use rows::{Face, Rows};
@@ -24,9 +24,9 @@ impl Intersector {
     /// Determines the voxels whose centres are inside each cloud's surface in the last frame, and
     /// copies the pieces of both surfaces to the host. Synchronizes.
     ///
-    /// Computes a winding number for each occupied voxel and each largest free cell, about four per
-    /// voxel; too slow to run in every frame. Memory of the host: up to 0.7 N^3 bytes, with N the
-    /// grid's resolution.
+    /// Computes a winding number for each occupied voxel, each free voxel beside one and each
+    /// largest free cell, about four per voxel; too slow to run in every frame. Memory of the host:
+    /// up to 0.7 N^3 bytes, with N the grid's resolution.
     ///
     /// # Errors
     /// An open surface, the paper's method, or a device failure.
@@ -44,29 +44,32 @@ impl Intersector {
         }
         let s = &self.stream;
         let surfaces = self.sums.surfaces(s, &self.index)?;
-        let cells = self.index.cells(s, &self.state);
-        let voxels = 1usize << (3 * self.shape.bits);
-        let mut inside: Buffer<u32> = s.device().alloc(voxels / 32)?;
-        let n = self.grid.resolution();
-        let mut solids = [Rows::empty(n), Rows::empty(n)];
-        for side in Side::BOTH {
-            inside.view_mut().fill_bytes(0, s)?;
-            // SAFETY: there is a bit for each voxel of the layout.
-            unsafe {
-                spatial_fill::launch(
-                    s,
-                    blocks(8 * cells, 64),
-                    cells as u32,
-                    side.index() as u32,
-                    surfaces,
-                    self.state.view().arg("state", s)?,
-                    inside.view_mut().arg("inside", s)?,
-                )?
-            };
-            solids[side.index()].fill(&inside.download()?);
-        }
+        let cells = self.index.cells_of(s, 2..self.shape.levels(), &self.state);
+        // One bit for each voxel of the layout, of A and of B.
+        let words = 1usize << (3 * self.shape.bits - 5);
+        let mut inside: Buffer<u32> = s.device().alloc(2 * words)?;
+        inside.view_mut().fill_bytes(0, s)?;
+        // SAFETY: there is a bit for each voxel of the layout and cloud.
+        unsafe {
+            spatial_fill::launch(
+                s,
+                blocks(cells, 64),
+                cells as u32,
+                surfaces,
+                self.state.view().arg("state", s)?,
+                inside.view_mut().arg("inside", s)?,
+            )?
+        };
+        let (n, inside, device) = (self.grid.resolution(), inside.download()?, s.device().clone());
+        let solids = device.install(|| {
+            [0, 1].map(|side| {
+                let mut solid = Rows::empty(n);
+                solid.fill(&inside[side * words..(side + 1) * words]);
+                solid
+            })
+        });
         let surfaces = [self.pieces(Side::A, &state)?, self.pieces(Side::B, &state)?];
-        Ok(Solids { grid: self.grid, solids, surfaces })
+        Ok(Solids { grid: self.grid, device, solids, surfaces })
     }
     /// Copies the pieces of a surface to the host.
     fn pieces(&self, side: Side, state: &[u32]) -> Result<Pieces, IntersectError> {
@@ -86,6 +89,8 @@ impl Intersector {
 /// Two solids: the voxels inside each, and its surface.
 pub struct Solids {
     grid: Grid,
+    /// Whose threads are used.
+    device: Device,
     /// Voxels of A and B.
     solids: [Rows; 2],
     /// Surfaces of A and B.
@@ -95,7 +100,8 @@ impl Solids {
     /// Returns the volume of a Boolean, as the volume of its voxels in cubic units of the points.
     /// [`volumes`](Self::volumes) are more accurate, and take longer.
     pub fn volume(&self, boolean: Boolean) -> f64 {
-        self.combined(boolean).count() as f64 * self.grid.voxel_size().powi(3)
+        let voxels = self.device.install(|| self.combined(boolean).count());
+        voxels as f64 * self.grid.voxel_size().powi(3)
     }
     fn combined(&self, boolean: Boolean) -> Rows {
         let [a, b] = &self.solids;
@@ -106,16 +112,14 @@ impl Solids {
     /// of the solid would touch only along an edge, a third is filled in. Its area is up to 1.5
     /// times that of the surface; [`smooth_mesh`](Self::smooth_mesh) has the right one.
     pub fn mesh(&self, boolean: Boolean) -> BooleanMesh {
-        let mut solid = self.combined(boolean);
-        let filled = solid.fill_edges();
-        let quads = Quads::of(solid.faces());
-        let (origin, h) = (self.grid.origin(), self.grid.voxel_size());
-        let position =
-            |c: &[u16; 3]| std::array::from_fn(|a| (origin[a] + h * f64::from(c[a])) as f32);
-        let positions = quads.corners.par_iter().map(position).collect();
-        let divide = |&[a, b, c, d]: &[u32; 4]| [[a, b, c], [a, c, d]];
-        let triangles = quads.vertices.par_iter().flat_map_iter(divide).collect();
-        BooleanMesh { mesh: Mesh { positions, triangles }, normals: None, filled }
+        self.device.install(|| {
+            let (quads, filled) = self.quads(boolean);
+            let positions = quads.corners.par_iter().map(|c| self.in_units(c.map(f64::from)));
+            let divide = |&[a, b, c, d]: &[u32; 4]| [[a, b, c], [a, c, d]];
+            let triangles = quads.vertices.par_iter().flat_map_iter(divide).collect();
+            let mesh = Mesh { positions: positions.collect(), triangles };
+            BooleanMesh { mesh, normals: None, filled }
+        })
     }
     /// Returns the surface of a Boolean as a smooth mesh with sharp creases, by dual contouring:
     /// the topology of [`mesh`](Self::mesh), with each vertex where the planes that touch the
@@ -126,66 +130,77 @@ impl Solids {
     /// A vertex stays within half a voxel of its corner along each axis. Where a surface has no
     /// points, as in a hole, its vertices are smoothed.
     ///
-    /// Cost: a least squares fit for each face of a voxel, on the threads of rayon. The result has
-    /// the same bits on every device.
+    /// Cost: a least squares fit for each face of a voxel, on the threads of the device if that is
+    /// a CPU, or those of rayon. The result has the same bits on every device.
     pub fn smooth_mesh(&self, boolean: Boolean) -> BooleanMesh {
+        self.device.install(|| {
+            let (quads, filled) = self.quads(boolean);
+            let planes = self.planes(boolean, &quads.faces);
+            let (origin, h) = (self.grid.origin(), self.grid.voxel_size());
+            let rounded = |p: [f64; 3]| {
+                let p = self.in_units(p);
+                std::array::from_fn(|a| (f64::from(p[a]) - origin[a]) / h)
+            };
+            let contour = contour(&quads, &planes, rounded);
+            let positions = contour.positions.into_par_iter().map(|p| self.in_units(p)).collect();
+            BooleanMesh {
+                mesh: Mesh { positions, triangles: contour.triangles },
+                normals: Some(contour.normals),
+                filled,
+            }
+        })
+    }
+    /// Returns the faces of a Boolean, and the number of voxels that were filled in.
+    fn quads(&self, boolean: Boolean) -> (Quads, usize) {
         let mut solid = self.combined(boolean);
         let filled = solid.fill_edges();
-        let quads = Quads::of(solid.faces());
-        let plane = |scratch: &mut Vec<Piece>, face: &Face| self.plane(boolean, *face, scratch);
-        let planes = quads.faces.par_iter().map_init(Vec::new, plane).collect::<Vec<_>>();
+        (Quads::of(solid.faces()), filled)
+    }
+    /// Returns a position in the units of the points.
+    fn in_units(&self, p: [f64; 3]) -> [f32; 3] {
         let (origin, h) = (self.grid.origin(), self.grid.voxel_size());
-        let in_units =
-            |p: [f64; 3]| -> [f32; 3] { std::array::from_fn(|a| (origin[a] + h * p[a]) as f32) };
-        let rounded = |p: [f64; 3]| {
-            let p = in_units(p);
-            std::array::from_fn(|a| (f64::from(p[a]) - origin[a]) / h)
-        };
-        let contour = contour(&quads, &planes, rounded);
-        let positions = contour.positions.into_par_iter().map(in_units).collect();
-        BooleanMesh {
-            mesh: Mesh { positions, triangles: contour.triangles },
-            normals: Some(contour.normals),
-            filled,
-        }
+        std::array::from_fn(|a| (origin[a] + h * p[a]) as f32)
     }
     /// Returns whether A and B contain a voxel.
     fn inside(&self, voxel: [i32; 3]) -> [bool; 2] {
         [0, 1].map(|side| self.solids[side].is_inside(voxel))
     }
-    /// Returns the plane that touches the surface of a Boolean at one of its faces; its normal
-    /// points outward.
-    fn plane(&self, boolean: Boolean, face: Face, scratch: &mut Vec<Piece>) -> Option<Plane> {
-        let [inside, outside] = face.voxels().map(|voxel| self.inside(voxel));
-        let [a, b] = [0, 1].map(|side| {
-            (inside[side] != outside[side])
-                .then(|| self.plane_of(side, face, inside[side], scratch))
-                .flatten()
+    /// Returns the planes that touch the surface of a Boolean at its faces; their normals point
+    /// outward.
+    fn planes(&self, boolean: Boolean, faces: &[Face]) -> Vec<Option<Plane>> {
+        let [of_a, of_b] = [0, 1].map(|side| {
+            let leaves = |&face: &Face| {
+                let [inside, outside] = face.voxels().map(|v| self.solids[side].is_inside(v));
+                (inside != outside).then_some((face, inside))
+            };
+            let crossed = faces.par_iter().map(leaves).collect::<Vec<_>>();
+            let touches =
+                crossed.par_iter().flatten_iter().map(|&(face, leaves)| touch(face, leaves));
+            let mut found =
+                self.surfaces[side].planes(&touches.collect::<Vec<Touch>>()).into_iter();
+            let plane = |crossed: Option<(Face, bool)>| {
+                let (_, leaves) = crossed?;
+                let plane = found.next()??;
+                let normal = if leaves { plane.normal } else { plane.normal.map(|c| -c) };
+                Some(Plane { normal, ..plane })
+            };
+            crossed.into_iter().map(plane).collect::<Vec<Option<Plane>>>()
         });
-        let (Some(of_a), Some(of_b)) = (a, b) else { return a.or(b) };
-        // Both surfaces pass between the voxels: of a union the farther one bounds the solid.
-        let axis = usize::from(face.axis);
-        let height = |p: &Plane| face.step() as f32 * p.point[axis];
-        let a_is_farther = height(&of_a) > height(&of_b);
-        Some(if a_is_farther == (boolean == Boolean::Union) { of_a } else { of_b })
+        let choose = |((face, a), b): ((&Face, Option<Plane>), Option<Plane>)| {
+            let (Some(a), Some(b)) = (a, b) else { return a.or(b) };
+            // Both surfaces pass between the voxels: of a union the farther one bounds the solid.
+            let axis = usize::from(face.axis);
+            let height = |p: &Plane| face.step() as f32 * p.point[axis];
+            Some(if (height(&a) > height(&b)) == (boolean == Boolean::Union) { a } else { b })
+        };
+        faces.iter().zip(of_a).zip(of_b).map(choose).collect()
     }
-    /// Returns the plane that touches a surface at a face. `leaves` says whether the step of the
-    /// face leaves the solid; otherwise it enters it, and the normal is flipped.
-    fn plane_of(
-        &self,
-        side: usize,
-        face: Face,
-        leaves: bool,
-        scratch: &mut Vec<Piece>,
-    ) -> Option<Plane> {
-        let outward = if leaves { face.step() } else { -face.step() } as f32;
-        let axis = usize::from(face.axis);
-        let mut plane = self.surfaces[side].plane(face.centre(), axis, outward, scratch)?;
-        if !leaves {
-            plane.normal = plane.normal.map(|c| -c);
-        }
-        Some(plane)
-    }
+}
+/// Returns where a surface passes a face. `leaves` says whether the step of the face leaves the
+/// solid under the surface; otherwise it enters it.
+fn touch(face: Face, leaves: bool) -> Touch {
+    let outward = if leaves { face.step() } else { -face.step() } as f32;
+    Touch { at: face.centre(), axis: usize::from(face.axis), outward }
 }
 /// Watertight surface of a Boolean.
 #[derive(Clone, Debug, PartialEq)]

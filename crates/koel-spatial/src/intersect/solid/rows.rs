@@ -1,6 +1,6 @@
 //! Bitmap of the voxels inside a solid, and the faces between inside and outside.
 
-use koel_kernels::spatial::layout::cell_of;
+use koel_kernels::spatial::layout::key_of;
 use rayon::prelude::*;
 
 /// Bitmap of a cube of voxels: rows along z, in whole words.
@@ -25,19 +25,38 @@ impl Rows {
     fn set(&mut self, x: usize, y: usize, z: usize) {
         self.bits[(x * self.n + y) * self.words + z / 64] |= 1 << (z % 64);
     }
-    /// Sets the bits of a bitmap in key order.
+    /// Sets the bits of a bitmap in key order, whose words are blocks of 2 x 4 x 4 voxels.
     pub(super) fn fill(&mut self, by_key: &[u32]) {
-        let last = self.n as u32 - 1;
-        for (i, &word) in by_key.iter().enumerate() {
-            let mut rest = word;
-            while rest != 0 {
-                let [x, y, z] = cell_of((i as u32) << 5 | rest.trailing_zeros());
-                rest &= rest - 1;
-                if x < last && y < last && z < last {
-                    self.set(x as usize, y as usize, z as usize);
+        let (n, words) = (self.n, self.words);
+        let last = n - 1;
+        // The last layers of the bitmap stay free.
+        let within_row = |z: usize| {
+            let end = last.saturating_sub(64 * (z / 64));
+            if end < 64 { (1 << end) - 1 } else { u64::MAX }
+        };
+        let layers = self.bits.par_chunks_mut(2 * n * words).enumerate();
+        layers.for_each(|(pair, layers)| {
+            for y in (0..last).step_by(4) {
+                for z in (0..last).step_by(4) {
+                    let block = key_of([2 * pair as u32, y as u32, z as u32]);
+                    let Some(&word) = by_key.get(block as usize >> 5).filter(|word| **word != 0)
+                    else {
+                        continue;
+                    };
+                    for row in 0..8 {
+                        let (dx, dy) = (row >> 2, row & 3);
+                        if 2 * pair + dx >= last || y + dy >= last {
+                            continue;
+                        }
+                        // Bits 0 and 3 of a key are z, 1 and 4 are y, 2 is x.
+                        let of_row = word >> (dx << 2 | (dy & 1) << 1 | (dy & 2) << 3);
+                        let four = u64::from(of_row & 3 | of_row >> 6 & 12);
+                        let at = (dx * n + y + dy) * words + z / 64;
+                        layers[at] |= four << (z % 64) & within_row(z);
+                    }
                 }
             }
-        }
+        });
     }
     /// Combines two bitmaps word by word.
     pub(super) fn zip(&self, other: &Rows, of: impl Fn(u64, u64) -> u64 + Sync) -> Rows {

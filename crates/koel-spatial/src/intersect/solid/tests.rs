@@ -57,11 +57,33 @@ fn random_solids(n: u32, share: u64, state: &mut u64) -> Solids {
     let nothing = || Pieces::new(7, vec![]);
     Solids {
         grid: Grid::new([0.0; 3], 1.0, n).unwrap(),
+        device: Device::cpu_with_threads(2).unwrap(),
         solids: [solid, Rows::empty(n)],
         surfaces: [nothing(), nothing()],
     }
 }
 
+/// Bits of a bitmap in key order are the voxels of their keys, except beyond the grid.
+#[test]
+fn voxels_are_those_of_their_keys() {
+    let mut state = 3u64;
+    for n in [1u32, 7, 8, 30, 64, 70] {
+        let side = n.next_power_of_two().max(8);
+        let mut random = || {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 32) as u32
+        };
+        let words = (0..side.pow(3) / 32).map(|_| random() & random()).collect::<Vec<u32>>();
+        let mut solid = Rows::empty(n);
+        solid.fill(&words);
+        for key in 0..side.pow(3) {
+            let voxel = koel_kernels::spatial::layout::cell_of(key);
+            let is_set = words[key as usize / 32] >> (key % 32) & 1 != 0;
+            let expected = is_set && voxel.iter().all(|&c| c < n);
+            assert_eq!(solid.is_inside(voxel.map(|c| c as i32)), expected, "{n}: {voxel:?}");
+        }
+    }
+}
 #[test]
 fn surfaces_of_random_voxels_are_manifold_and_outward() {
     let mut state = 7u64;

@@ -1,9 +1,9 @@
 //! Volumes under smooth surfaces, and how far they may be off.
 
-use super::Solids;
-use super::pieces::Piece;
+use super::pieces::{Plane, Touch};
 use super::quads::Quads;
 use super::rows::Face;
+use super::{Solids, touch};
 use crate::intersect::Boolean;
 use rayon::prelude::*;
 
@@ -18,6 +18,8 @@ const OFFSET_BY_DEPTH: f64 = 0.2;
 const HEIGHT_OF_LID: f64 = 0.35;
 /// Area of a lid for each of its voxel faces.
 const AREA_OF_FACE: f64 = 2.0 / 3.0;
+/// Faces whose sums are one part, whatever the number of threads: the order of additions is fixed.
+const FACES_AT_ONCE: usize = 4096;
 
 /// Volume of a solid, with an estimate of its error, in cubic units of the points.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -65,6 +67,15 @@ struct OfSolid {
     /// Sums over the faces that bound each Boolean.
     bounding: [Sums; 4],
 }
+impl OfSolid {
+    fn add(&mut self, other: OfSolid) {
+        self.between += other.between;
+        self.between_inside += other.between_inside;
+        for (sum, other) in self.bounding.iter_mut().zip(other.bounding) {
+            sum.add(other);
+        }
+    }
+}
 
 impl Solids {
     /// Returns the volumes of [`Boolean::ALL`] under the smooth surfaces, with estimates of their
@@ -78,9 +89,12 @@ impl Solids {
     ///
     /// It is an estimate, not a bound: it knows nothing of surface that the scan does not show.
     ///
-    /// Cost: a least squares fit for each face of a voxel of A and of B, on the threads of rayon.
-    /// The result has the same bits on every device.
+    /// Cost: a least squares fit for each face of a voxel of A and of B, on the threads of the
+    /// device if that is a CPU, or those of rayon. The result has the same bits on every device.
     pub fn volumes(&self) -> [Volume; 4] {
+        self.device.install(|| self.volumes_under_planes())
+    }
+    fn volumes_under_planes(&self) -> [Volume; 4] {
         let of = [0, 1].map(|side| self.sums_of(side));
         let [a, b] = [0, 1].map(|side| self.solids[side].count() as f64 + of[side].between);
         let both = self.combined(Boolean::Intersection).count() as f64
@@ -96,8 +110,10 @@ impl Solids {
     /// Sums over the faces of a solid.
     fn sums_of(&self, side: usize) -> OfSolid {
         let faces = self.solids[side].faces();
-        let measure = |scratch: &mut Vec<Piece>, face: &Face| {
-            let plane = self.plane_of(side, *face, true, scratch)?;
+        let touches = faces.par_iter().map(|&face| touch(face, true)).collect::<Vec<Touch>>();
+        let planes = self.surfaces[side].planes(&touches);
+        let measure = |(face, plane): (&Face, Option<Plane>)| {
+            let plane = plane?;
             let (centre, axis) = (face.centre(), usize::from(face.axis));
             let normal = plane.normal.map(f64::from);
             let along = |a: usize| normal[a] * f64::from(plane.point[a] - centre[a]);
@@ -111,11 +127,24 @@ impl Solids {
                 lids: 0.0,
             })
         };
-        let found = faces.par_iter().map_init(Vec::new, measure).collect::<Vec<_>>();
-        let radii = match found.iter().all(Option::is_some) {
-            true => vec![0.0; faces.len()],
-            false => radii_of_lids(&Quads::of(faces.clone()), &found),
-        };
+        let found = faces.par_iter().zip(planes).map(measure).collect::<Vec<_>>();
+        let radii = radii_of_lids(&faces, &found);
+        let parts = faces.par_chunks(FACES_AT_ONCE).zip(found.par_chunks(FACES_AT_ONCE));
+        let parts = parts
+            .zip(radii.par_chunks(FACES_AT_ONCE))
+            .map(|((faces, found), radii)| self.sums_of_some(side, faces, found, radii));
+        let mut sums = OfSolid::default();
+        parts.collect::<Vec<OfSolid>>().into_iter().for_each(|part| sums.add(part));
+        sums
+    }
+    /// Sums over some faces of a solid.
+    fn sums_of_some(
+        &self,
+        side: usize,
+        faces: &[Face],
+        found: &[Option<Sums>],
+        radii: &[f64],
+    ) -> OfSolid {
         let mut sums = OfSolid::default();
         for ((face, found), radius) in faces.iter().zip(found).zip(radii) {
             let lid = Sums { lids: AREA_OF_FACE * HEIGHT_OF_LID * radius, ..Sums::default() };
@@ -136,32 +165,34 @@ impl Solids {
     }
 }
 /// Returns the radius, in voxels, of the lid that each face without a plane belongs to; 0 for other
-/// faces.
-fn radii_of_lids(quads: &Quads, found: &[Option<Sums>]) -> Vec<f64> {
-    let mut lid = vec![u32::MAX; found.len()];
-    let mut radii = vec![0.0; found.len()];
-    for first in 0..found.len() {
-        if found[first].is_some() || lid[first] != u32::MAX {
+/// faces. A lid is a set of such faces that share corners.
+fn radii_of_lids(faces: &[Face], found: &[Option<Sums>]) -> Vec<f64> {
+    let mut radii = vec![0.0; faces.len()];
+    let open = (0..faces.len()).filter(|&i| found[i].is_none()).collect::<Vec<usize>>();
+    let quads = Quads::of(open.iter().map(|&i| faces[i]).collect());
+    let mut is_reached = vec![false; open.len()];
+    for first in 0..open.len() {
+        if is_reached[first] {
             continue;
         }
-        lid[first] = first as u32;
-        let mut faces = vec![first];
+        is_reached[first] = true;
+        let mut lid = vec![first];
         let mut next = 0;
-        while next < faces.len() {
-            for vertex in quads.vertices[faces[next]] {
+        while next < lid.len() {
+            for vertex in quads.vertices[lid[next]] {
                 for &face in quads.around(vertex as usize) {
                     let face = face as usize;
-                    if found[face].is_none() && lid[face] == u32::MAX {
-                        lid[face] = first as u32;
-                        faces.push(face);
+                    if !is_reached[face] {
+                        is_reached[face] = true;
+                        lid.push(face);
                     }
                 }
             }
             next += 1;
         }
-        let area = AREA_OF_FACE * faces.len() as f64;
+        let area = AREA_OF_FACE * lid.len() as f64;
         let radius = (area / std::f64::consts::PI).sqrt();
-        faces.into_iter().for_each(|face| radii[face] = radius);
+        lid.into_iter().for_each(|face| radii[open[face]] = radius);
     }
     radii
 }
