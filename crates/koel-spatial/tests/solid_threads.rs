@@ -25,7 +25,7 @@ fn solids_use_the_threads_of_their_device() {
 
     // Work for the global pool would never begin.
     let (release, occupied) = channel::<()>();
-    rayon::spawn(move || drop(occupied.recv()));
+    rayon::spawn(move || _ = occupied.recv());
     let (done, result) = channel();
     std::thread::spawn(move || {
         let solids = frames.solids().unwrap();

@@ -79,8 +79,10 @@ struct TimingsMs {
     volumes: Option<f64>,
     mesh: Option<f64>,
 }
+/// Returns the seconds of a stage.
+type Seconds = fn(&Timings) -> f64;
 /// The stages of a frame, in their order.
-const STAGES: [(&str, fn(&Timings) -> f64); 5] = [
+const STAGES: [(&str, Seconds); 5] = [
     ("voxelize", |of| of.voxelize),
     ("build", |of| of.build),
     ("intersect", |of| of.intersect),
