@@ -146,7 +146,8 @@ koel::option_setters! { Options:
 /// Coarse: few points of every candidate; then all points of the best, with decreasing radii.
 const COARSE: Schedule = Schedule { steps: 6, radii: (9.0, 5.0), along: 0.2, damping: 0.003 };
 const MIDDLE: Schedule = Schedule { steps: 12, radii: (8.0, 3.0), along: 0.2, damping: 0.001 };
-const CLOSE: Schedule = Schedule { steps: 15, radii: (5.0, 1.8), along: 0.1, damping: 0.0005 };
+pub(crate) const CLOSE: Schedule =
+    Schedule { steps: 15, radii: (5.0, 1.8), along: 0.1, damping: 0.0005 };
 pub(crate) const NO_STEPS: Schedule =
     Schedule { steps: 0, radii: (1.0, 1.0), along: 1.0, damping: 0.0 };
 
