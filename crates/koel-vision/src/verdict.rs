@@ -1,6 +1,6 @@
 //! Verdict: the last refinement of a few poses, and the decision whether one is the model's.
 use crate::affine::Affine;
-use crate::agreement::{Agreement, Compared, Region, agreement};
+use crate::agreement::{Agreement, Compared, agreement};
 use crate::edges::Edge;
 use crate::fit::{Freedom, fit};
 use crate::homography::Homography;
@@ -147,15 +147,10 @@ impl Matcher {
             let poses = [exact, pose];
             let differ = self.options.freedom.is_none() && exact.map != pose.map;
             let compared = self.compare(model, scene, &poses[!differ as usize..])?;
-            if let Some((chosen, compared)) = compared {
-                let (chosen, compared, more) =
-                    self.polished(table, (model, scene), evidence, (chosen, compared))?;
-                (pose, evidence) = (chosen, more);
-                if compared.agreement.is_partly_visible() && evidence < required {
-                    evidence =
-                        evidence.max(self.evidence_in(model, scene, &pose, &compared.visible)?);
-                }
-                agreement = Some(compared.agreement);
+            if let Some(compared) = compared {
+                let polished = self.polished(table, (model, scene), evidence, compared)?;
+                let ((chosen, compared), more) = self.of_visible_part((model, scene), polished)?;
+                (pose, evidence, agreement) = (chosen, more, Some(compared.agreement));
             }
             if let Some(doubt) = self.doubt(&pose, evidence, agreement.as_ref()) {
                 let doubt = Some(doubt);
@@ -167,8 +162,8 @@ impl Matcher {
     }
 
     /// Compares the luminance of model and scene under each of some poses, fitted to the places of
-    /// the blocks. Returns the one whose visible part has the most evidence, the last of equals;
-    /// `None` if the model has no luminance, or no pose is in the range.
+    /// the blocks. Returns the best one; `None` if the model has no luminance, or no pose is in the
+    /// range.
     fn compare(
         &self,
         model: &Model,
@@ -185,7 +180,7 @@ impl Matcher {
         for pose in poses.iter().filter(|pose| in_range(&pose.map)) {
             let map = scene.to_grey.after(&pose.map).after(&to_points);
             let one = agreement(patch, &scene.grey, map, fits);
-            let better = |(_, b): &(_, Compared)| one.agreement.visible >= b.agreement.visible;
+            let better = |(_, b): &(_, Compared)| one.agreement.is_better(&b.agreement);
             if best.as_ref().is_none_or(better) {
                 let map = of_grey.after(&one.map).after(&to_patch);
                 best = Some((Scored { map, ..*pose }, one));
@@ -193,18 +188,18 @@ impl Matcher {
         }
         Ok(best)
     }
-    /// Refines a pose again to the edges, from where the blocks have moved it, if that gives it much
-    /// more evidence: the search may have led to a tilt too far off for the edges alone. Of a model
-    /// that is bent, it would fit a part better, and gain nothing.
+    /// Refines a pose again to the edges, from where the blocks have moved it, if that gives it
+    /// much more evidence: the search may have led to a tilt too far off for the edges alone. A
+    /// model that is bent gains nothing: a part of it would fit better. Returns the evidence, too.
     fn polished(
         &self,
         table: &JointTable,
         (model, scene): (&Model, &Scene),
         evidence: f32,
         (pose, compared): (Scored, Compared),
-    ) -> koel::Result<(Scored, Compared, f32)> {
+    ) -> koel::Result<((Scored, Compared), f32)> {
         if !compared.fitted {
-            return Ok((pose, compared, evidence));
+            return Ok(((pose, compared), evidence));
         }
         let (stream, points) = (&self.stream, table.points());
         let close = refined(stream, scene, &points.all, Likelihood::Fine, CLOSE, &[pose])?;
@@ -212,13 +207,48 @@ impl Matcher {
         let last = refined(stream, scene, &points.weighted, Likelihood::Fine, NO_STEPS, &last)?;
         let more = last[0].score;
         if more < evidence + POLISHED * self.options.evidence {
-            return Ok((pose, compared, evidence));
+            return Ok(((pose, compared), evidence));
         }
         Ok(match self.compare(model, scene, &last)? {
             Some((other, again)) if again.agreement.agreeing >= compared.agreement.agreeing => {
-                (other, again, more)
+                ((other, again), more)
             }
-            _ => (pose, compared, evidence),
+            _ => ((pose, compared), evidence),
+        })
+    }
+    /// Refines a pose that has too little evidence to the edges of the visible part alone, and
+    /// returns it with the evidence of that part, if there is one and any affine map is allowed.
+    ///
+    /// Takes 32 launches.
+    fn of_visible_part(
+        &self,
+        (model, scene): (&Model, &Scene),
+        ((pose, compared), evidence): ((Scored, Compared), f32),
+    ) -> koel::Result<((Scored, Compared), f32)> {
+        let suffices = evidence >= self.options.evidence;
+        let free = self.options.freedom.is_none();
+        if suffices || !free || !compared.agreement.is_partly_visible() {
+            return Ok(((pose, compared), evidence));
+        }
+        let (w, h) = model.working();
+        let points = model.points.iter().zip(&model.weights);
+        let (points, weights): (Vec<&Edge>, Vec<f32>) =
+            points.filter(|(p, _)| compared.visible.contains((p.x / w, p.y / h))).unzip();
+        let mut lists = PointLists::default();
+        lists.push(Frame::of(model), points.into_iter(), Some(&weights));
+        let points = lists.upload(self.stream.device())?;
+        // The only model of the list.
+        let alone = [Scored { model: 0, ..pose }];
+        let scored = |schedule: Schedule| -> koel::Result<Scored> {
+            let scored = refined(&self.stream, scene, &points, Likelihood::Fine, schedule, &alone)?;
+            Ok(Scored { model: pose.model, ..scored[0] })
+        };
+        let moved = scored(CLOSE)?;
+        Ok(match self.compare(model, scene, &[moved])? {
+            Some((other, again)) if again.agreement.visible >= compared.agreement.visible => {
+                ((other, again), moved.score.max(evidence))
+            }
+            _ => ((pose, compared), scored(NO_STEPS)?.score.max(evidence)),
         })
     }
     /// Returns the doubt about a pose, after the comparison.
@@ -234,28 +264,6 @@ impl Matcher {
         let accepts = agreement.accepts(evidence, self.options.evidence);
         (!accepts).then_some(Doubt::Agreement)
     }
-    /// Returns the evidence of the model's points in a region.
-    ///
-    /// Takes two launches, five uploads and a download.
-    fn evidence_in(
-        &self,
-        model: &Model,
-        scene: &Scene,
-        pose: &Scored,
-        region: &Region,
-    ) -> koel::Result<f32> {
-        let (w, h) = model.working();
-        let points = model.points.iter().zip(&model.weights);
-        let (points, weights): (Vec<&Edge>, Vec<f32>) =
-            points.filter(|(p, _)| region.contains((p.x / w, p.y / h))).unzip();
-        let mut lists = PointLists::default();
-        lists.push(Frame::of(model), points.into_iter(), Some(&weights));
-        let points = lists.upload(self.stream.device())?;
-        let pose = [Scored { model: 0, ..*pose }];
-        let scored = refined(&self.stream, scene, &points, Likelihood::Fine, NO_STEPS, &pose)?;
-        Ok(scored[0].score)
-    }
-
     /// Describes a pose that is accepted; `of_part` is the map before it was fitted to the whole
     /// model.
     pub(crate) fn found(

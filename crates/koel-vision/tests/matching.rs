@@ -51,6 +51,25 @@ fn the_harder_levels_are_solved() {
     }
 }
 
+/// The points of the covered part speak against these poses, more than those of the other part
+/// speak for them.
+#[test]
+fn a_model_of_which_little_is_visible() {
+    let device = Device::cpu().unwrap();
+    for seed in 0..24 {
+        let pair = pair(Level::Occluded50, &textures(), seed);
+        let outcome = find(&device, Options::default(), &pair.model, &pair.scene);
+        let error =
+            outcome.found.as_ref().map(|f| f.map.corner_error(&pair.truth.unwrap(), 240, 180));
+        println!(
+            "{seed}: {error:?}, {}, {:?} {:?}",
+            outcome.evidence,
+            outcome.doubt,
+            outcome.agreement.map(|a| (a.visible, a.agreeing, a.blocks))
+        );
+    }
+}
+
 #[test]
 fn what_is_not_there_is_not_found() {
     let device = Device::cpu().unwrap();

@@ -12,8 +12,7 @@ use crate::picture::Grey;
 use blocks::{Blocks, MIN_BLOCK};
 pub(crate) use patch::Patch;
 use patch::{DRAWING, blurred, warped};
-pub(crate) use regions::Region;
-use regions::{Shows, enclosed, of_block, visible};
+use regions::{Region, Shows, enclosed, of_block, visible};
 
 /// Minimum standard deviation of a block with structure, in grey levels.
 const STRUCTURE: f32 = 6.0;
@@ -24,9 +23,13 @@ const REFITS: usize = 8;
 const LEAST_PLACES: usize = 8;
 /// Correlation of the upper quarter of a model's blocks from which on it is not bent.
 const PRECISE: f32 = 0.97;
-/// Minimum evidence of luminance, in nats, for the visible part of a photograph. The poses of chance that edges
-/// lead to have up to 5.
+/// Minimum evidence of luminance, in nats, for the visible part of a photograph. Poses of chance
+/// that edges lead to have 0 to 5.
 const VISIBLE: f32 = 12.0;
+/// Fraction of the blocks that agree from which on a model counts as wholly visible.
+const WHOLE: f32 = 0.8;
+/// Ratio of agreeing blocks from which on one pose has clearly more than another.
+const MORE: f32 = 1.05;
 /// Minimum number of blocks with structure.
 const LEAST_BLOCKS: f32 = 12.0;
 /// Deviation, in grey levels, that a block of the scene may have beyond the model's where the model
@@ -66,15 +69,14 @@ impl Agreement {
     }
     /// Returns whether the scene shows the model, rather than chance or a thing of the same kind.
     ///
-    /// A photograph may be covered for the most part, if what is visible of it agrees as a whole, or
-    /// is more alike than chance explains.
-    /// The parts of a sign, a word or a page of text are parts of others too: nothing else may be
-    /// in its middle, and most of it must be visible.
+    /// A photograph may be covered for the most part, if what is visible of it agrees as a whole,
+    /// or is more alike than chance explains. The parts of a sign, a word or a page of text are
+    /// parts of others too: nothing else may be in its middle, and most of it must be visible.
     pub(crate) fn accepts(&self, evidence: f32, required: f32) -> bool {
         if self.blocks < LEAST_BLOCKS {
             return false;
         }
-        let (share, whole) = (self.share(), self.share() >= 0.8);
+        let (share, whole) = (self.share(), self.is_whole());
         if self.entropy < DRAWING {
             return self.upper >= 0.95
                 && self.enclosed <= (0.02 * self.blocks).max(1.0)
@@ -87,6 +89,21 @@ impl Agreement {
         self.upper >= 0.85 && (self.solid >= 5.0 || whole && self.solid >= 2.0)
             || self.upper >= 0.97 && share >= 0.35 && evidence >= 2.0 * required
     }
+    /// Returns whether all of the model agrees, or nearly.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.share() >= WHOLE
+    }
+    /// Returns whether this is the better pose, or an equal one: a part is certainly visible, or
+    /// clearly more agrees, as where a bent model has been fitted as a whole, or else, what is
+    /// visible is more alike.
+    pub(crate) fn is_better(&self, other: &Agreement) -> bool {
+        let more = |a: &Agreement, b: &Agreement| a.agreeing > MORE * b.agreeing;
+        match (self.is_partly_visible(), other.is_partly_visible()) {
+            (true, false) => true,
+            (false, true) => false,
+            _ => more(self, other) || !more(other, self) && self.visible >= other.visible,
+        }
+    }
     /// Returns whether a photograph has a part that is certainly visible: only the evidence in this
     /// part needs to suffice.
     pub(crate) fn is_partly_visible(&self) -> bool {
@@ -98,7 +115,7 @@ impl Agreement {
     }
     /// Returns whether luminance alone is nearly proof, so that less evidence from edges suffices.
     pub(crate) fn is_strong(&self) -> bool {
-        self.blocks >= 40.0 && self.upper >= 0.93 && (self.share() >= 0.8 || self.solid >= 8.0)
+        self.blocks >= 40.0 && self.upper >= 0.93 && (self.is_whole() || self.solid >= 8.0)
     }
 }
 
@@ -134,7 +151,7 @@ pub(crate) fn agreement(patch: &Patch, scene: &Grey, map: Affine, fits: bool) ->
         let Some(fitted) = fit(Freedom::Affine, &best.places) else { break };
         let other = compared(patch, scene, fitted);
         let (a, b) = (&best.agreement, &other.agreement);
-        if b.agreeing < a.agreeing || b.upper < a.upper - 0.02 || b.visible < a.visible {
+        if b.agreeing < a.agreeing || b.upper < a.upper - 0.02 || !b.is_better(a) {
             break;
         }
         best = Compared { fitted: true, ..other };
