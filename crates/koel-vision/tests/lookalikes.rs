@@ -109,10 +109,8 @@ fn polygon(sides: f32, angle: f32) -> f32 {
 /// In a reduced scene, a shape has few blocks, and another shape is alike in all of them.
 #[test]
 fn another_plain_shape_is_not_the_model() {
-    let ellipse = |a: f32| 0.55 / (0.55 * a.cos()).hypot(a.sin());
-    let shapes =
-        [shape(|_| 1.0), shape(ellipse), shape(|a| polygon(6.0, a)), shape(|a| polygon(8.0, a))];
-    let background = texture(640, 480, 12);
+    let shapes = [shape(|_| 1.0), shape(|a| polygon(6.0, a)), shape(|a| polygon(5.0, a))];
+    let background = Grey::filled(640, 480, 170.0);
     let map = Affine::similarity(0.7, 1.0, (90.0, 90.0), (300.0, 220.0));
     for (number, other) in shapes.iter().enumerate() {
         let scene = pasted(other, &background, &map);

@@ -4,7 +4,7 @@
 //! The scene is warped into the frame of the model and compared with it block by block.
 mod blocks;
 mod patch;
-mod regions;
+pub(crate) mod regions;
 
 use crate::affine::Affine;
 use crate::fit::{Freedom, PointPair, fit};
@@ -28,6 +28,8 @@ const PRECISE: f32 = 0.97;
 const VISIBLE: f32 = 12.0;
 /// Fraction of the blocks that agree from which on a model counts as wholly visible.
 const WHOLE: f32 = 0.8;
+/// The fraction from which on it is not covered, but may be bent.
+const MOSTLY: f32 = 0.6;
 /// Ratio of agreeing blocks from which on one pose has clearly more than another.
 const MORE: f32 = 1.05;
 /// Minimum number of blocks with structure.
@@ -93,12 +95,13 @@ impl Agreement {
     pub(crate) fn is_whole(&self) -> bool {
         self.share() >= WHOLE
     }
-    /// Returns whether this is the better pose, or an equal one: a part is certainly visible, or
-    /// clearly more agrees, as where a bent model has been fitted as a whole, or else, what is
-    /// visible is more alike.
+    /// Returns whether this pose, which has been fitted to more of the model than the `other`, is
+    /// better: most of the model agrees, a part is certainly visible, or clearly more agrees, or
+    /// else, what is visible is more alike. The covered part would only spoil the pose.
     pub(crate) fn is_better(&self, other: &Agreement) -> bool {
         let more = |a: &Agreement, b: &Agreement| a.agreeing > MORE * b.agreeing;
         match (self.is_partly_visible(), other.is_partly_visible()) {
+            _ if self.share() >= MOSTLY => true,
             (true, false) => true,
             (false, true) => false,
             _ => more(self, other) || !more(other, self) && self.visible >= other.visible,

@@ -51,7 +51,7 @@ const OUTSIDE: f32 = -1.0;
 /// correlation and the deviations of both sides; 0 where the model has no structure.
 ///
 /// The correlation `r` of `n` independent values has a likelihood ratio of `(1 - r^2)^(-n/2)`.
-pub(super) fn of_block(
+pub(crate) fn of_block(
     correlation: Option<&[f32; 3]>,
     structure: f32,
     distinctness: impl Fn() -> f32,
