@@ -120,7 +120,8 @@ impl Matcher {
         if model.is_crowded() {
             return refused(Doubt::Evidence);
         }
-        if evidence < least * required {
+        // Options may ask for less than nothing.
+        if evidence < (least * required).min(required) {
             return refused(Doubt::Evidence);
         }
         let (stream, points) = (&self.stream, table.points());
@@ -206,7 +207,7 @@ impl Matcher {
         let last = refined(stream, scene, &points.contour, Likelihood::Fine, LAST, &close)?;
         let last = refined(stream, scene, &points.weighted, Likelihood::Fine, NO_STEPS, &last)?;
         let more = last[0].score;
-        if more < evidence + POLISHED * self.options.evidence {
+        if more < evidence + POLISHED * self.options.evidence.max(0.0) {
             return Ok(((pose, compared), evidence));
         }
         Ok(match self.compare(model, scene, &last)? {
