@@ -95,8 +95,16 @@ fn find(folder: &Path, how: &[&str]) -> Result<(), Box<dyn Error>> {
             matrix(outcome.found.as_ref().map(|f| &f.map)),
             outcome.evidence,
             outcome.agreement.map_or("null".into(), |a| format!(
-                "[{},{},{},{},{},{},{},{}]",
-                a.blocks, a.agreeing, a.distinct, a.least, a.upper, a.solid, a.enclosed, a.entropy
+                "[{},{},{},{},{},{},{},{},{}]",
+                a.blocks,
+                a.agreeing,
+                a.distinct,
+                a.least,
+                a.upper,
+                a.solid,
+                a.enclosed,
+                a.entropy,
+                a.visible
             )),
             outcome.doubt.map_or("null".into(), |d| format!("\"{d}\"")),
             cpu_seconds()? - begin

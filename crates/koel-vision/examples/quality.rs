@@ -72,8 +72,15 @@ fn run(args: &[String]) -> Result<(), Box<dyn Error>> {
                 _ => f32::INFINITY,
             };
             if every_pair {
+                let agreement = outcome.agreement.map_or(String::new(), |a| {
+                    format!(
+                        ", {:.0} of {:.0} blocks agree, {:.1} nats of the visible part",
+                        a.agreeing, a.blocks, a.visible
+                    )
+                });
+                let doubt = outcome.doubt.map_or(String::new(), |d| format!(": {d}"));
                 println!(
-                    "{} {seed}: error {error:.2} px, evidence {:.0}",
+                    "{} {seed}: error {error:.2} px, evidence {:.0}{agreement}{doubt}",
                     level.name(),
                     outcome.evidence
                 );

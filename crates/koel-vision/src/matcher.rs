@@ -146,7 +146,8 @@ koel::option_setters! { Options:
 /// Coarse: few points of every candidate; then all points of the best, with decreasing radii.
 const COARSE: Schedule = Schedule { steps: 6, radii: (9.0, 5.0), along: 0.2, damping: 0.003 };
 const MIDDLE: Schedule = Schedule { steps: 12, radii: (8.0, 3.0), along: 0.2, damping: 0.001 };
-const CLOSE: Schedule = Schedule { steps: 15, radii: (5.0, 1.8), along: 0.1, damping: 0.0005 };
+pub(crate) const CLOSE: Schedule =
+    Schedule { steps: 15, radii: (5.0, 1.8), along: 0.1, damping: 0.0005 };
 pub(crate) const NO_STEPS: Schedule =
     Schedule { steps: 0, radii: (1.0, 1.0), along: 1.0, damping: 0.0 };
 
@@ -205,9 +206,11 @@ impl Outcome {
     };
 
     /// Returns whether a further search can improve nothing: the model is found, and its visible
-    /// parts lie where the map says. A bent model may lie better elsewhere.
-    fn is_settled(&self) -> bool {
-        self.found.is_some() && self.agreement.is_none_or(|a| a.is_precise())
+    /// parts lie where the map says. A bent model may lie better elsewhere, and so may one that
+    /// agrees in part, if it repeats itself: a second stage tells.
+    fn is_settled(&self, stages: usize) -> bool {
+        let settles = |a: Agreement| a.is_precise() && (a.is_whole() || stages > 1);
+        self.found.is_some() && self.agreement.is_none_or(settles)
     }
     /// Adds the result of a further search: keeps the pose that is accepted; of two, the one in
     /// which more agrees, or else the one with more evidence.
@@ -329,7 +332,9 @@ impl Matcher {
                 let both = outcomes.iter_mut().zip(others);
                 both.filter(|((slot, _), _)| wanted[*slot]).for_each(|((_, a), (_, b))| a.merge(b));
             }
-            outcomes.iter().for_each(|(slot, outcome)| wanted[*slot] = !outcome.is_settled());
+            outcomes
+                .iter()
+                .for_each(|(slot, outcome)| wanted[*slot] = !outcome.is_settled(number + 1));
             if !wanted.contains(&true) {
                 break;
             }

@@ -45,6 +45,9 @@ impl Matcher {
             let small = scene.grey.shrunk(OF_SCENE);
             let mut smaller = Scene::of(&self.stream, &small)?;
             let to_scene = between(&small, width, height);
+            // What a finer search has refused must not look alike for lack of detail.
+            smaller.to_grey = scene.to_grey.after(&to_scene).after(&smaller.to_image);
+            smaller.grey = scene.grey.clone();
             smaller.to_image = scene.to_image.after(&to_scene).after(&smaller.to_image);
             (smaller.width, smaller.height) = (scene.width, scene.height);
             outcome.merge(self.find_reduced(model, &smaller)?);
@@ -66,13 +69,14 @@ fn between(small: &Grey, width: f32, height: f32) -> Affine {
     Affine::between_sizes(width / small.width as f32, height / small.height as f32)
 }
 
-/// Returns a model of the same image at `factor` times fewer pixels per side, from the luminance
-/// kept; `None` if it has too few edges then.
+/// Returns a model of the same image with the edges of `factor` times fewer pixels per side, from
+/// the luminance kept, and all of that luminance; `None` if it has too few edges then.
 fn reduced(model: &Model, grey: &Grey, factor: f32) -> Option<Model> {
     let (width, height) = model.working();
     let of_patch = (factor * grey.width as f32 / width).max(1.0);
     let small = grey.shrunk(of_patch);
     let to_image = model.to_image.after(&between(&small, width, height));
     let (w, h) = model.size();
-    Model::of_working(&edges(&small), (w, h), to_image, &small).ok()
+    let reduced = Model::of_working(&edges(&small), (w, h), to_image, &small).ok()?;
+    Some(Model { patch: model.patch.clone(), ..reduced })
 }

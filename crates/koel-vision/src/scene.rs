@@ -29,8 +29,10 @@ pub struct Scene {
     pub(crate) point_words: Vec<u32>,
     /// Per-pixel maps of the edges.
     pub(crate) maps: Maps,
-    /// Luminance, in the edges' coordinates, in host memory.
+    /// Luminance, in host memory.
     pub(crate) grey: Grey,
+    /// Map from the edges' coordinates to pixels of the luminance.
+    pub(crate) to_grey: Affine,
 }
 
 impl Scene {
@@ -53,6 +55,7 @@ impl Scene {
             point_words,
             maps,
             grey: small.into_owned(),
+            to_grey: Affine::IDENTITY,
         })
     }
     /// Returns the nearest-edge maps as a kernel argument.

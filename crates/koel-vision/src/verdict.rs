@@ -1,13 +1,15 @@
 //! Verdict: the last refinement of a few poses, and the decision whether one is the model's.
 use crate::affine::Affine;
-use crate::agreement::{Agreement, agreement};
+use crate::agreement::{Agreement, Compared, agreement};
 use crate::edges::Edge;
 use crate::fit::{Freedom, fit};
 use crate::homography::Homography;
 use crate::joint::JointTable;
-use crate::matcher::{Found, Matcher, NO_STEPS, Outcome};
+use crate::matcher::{CLOSE, Found, Matcher, NO_STEPS, Outcome};
 use crate::model::Model;
-use crate::refine::{Inlier, Likelihood, Schedule, Scored, best, inliers, refined};
+use crate::refine::{
+    Frame, Inlier, Likelihood, PointLists, Schedule, Scored, best, inliers, refined,
+};
 use crate::scene::Scene;
 
 const LAST: Schedule = Schedule { steps: 12, radii: (4.0, 1.2), along: 0.05, damping: 0.0002 };
@@ -26,6 +28,12 @@ const INLIER: f32 = 3.0;
 /// evidence that suffices for a pose with nearly proof from luminance.
 const COMPARED: usize = 3;
 pub(crate) const STRONG: f32 = 1.0 / 3.0;
+/// The fraction of the required evidence from which on a photograph is compared: the covered points
+/// of a true pose may speak against it more than the visible ones speak for it.
+const COVERED: f32 = -0.5;
+/// Evidence, as a fraction of that required, that a pose must gain to be moved from where the
+/// blocks lie to where the edges do.
+const POLISHED: f32 = 0.5;
 /// Maximum ratio of the scales along the two axes of a map, and its range of scales in the images
 /// that are searched: beyond it, poses are chance.
 const MAX_TILT: f32 = 3.0;
@@ -102,17 +110,24 @@ impl Matcher {
         let of_part = pose.map;
         let refused = |doubt| Ok(Outcome { evidence, doubt: Some(doubt), ..Outcome::NOTHING });
         let required = self.options.evidence;
-        let compares = self.options.agreement && model.patch.is_some();
+        let compared = model.patch.as_ref().filter(|_| self.options.agreement);
+        let least = match compared {
+            None => 1.0,
+            Some(patch) if patch.is_drawing() => STRONG,
+            Some(_) => COVERED,
+        };
         // Found by correlation, if at all.
         if model.is_crowded() {
             return refused(Doubt::Evidence);
         }
-        if evidence < if compares { STRONG * required } else { required } {
+        // Options may ask for less than nothing.
+        if evidence < (least * required).min(required) {
             return refused(Doubt::Evidence);
         }
         let (stream, points) = (&self.stream, table.points());
         let on_edges = inliers(stream, &pose.map, &model.contour, scene, WIDE_INLIER)?;
         let close = on_edges.iter().filter(|i| i.off <= CLOSE_INLIER).count();
+        let exact = pose;
         if (close as f32) < CLOSE_PART * on_edges.len() as f32 {
             pose = refined(stream, scene, &points.contour, Likelihood::Loose, WIDE, &[pose])?[0];
         }
@@ -128,51 +143,128 @@ impl Matcher {
             }
             pose = other;
         }
-        let mut compared = None;
+        let (mut evidence, mut agreement) = (evidence, None);
         if self.options.agreement {
-            let (agreement, doubt) = self.compare(model, scene, evidence, &mut pose);
-            if let Some(doubt) = doubt {
-                return Ok(Outcome { agreement, ..refused(doubt)? });
+            let poses = [exact, pose];
+            let differ = self.options.freedom.is_none() && exact.map != pose.map;
+            let compared = self.compare(model, scene, &poses[!differ as usize..])?;
+            if let Some(compared) = compared {
+                let polished = self.polished(table, (model, scene), evidence, compared)?;
+                let ((chosen, compared), more) = self.of_visible_part((model, scene), polished)?;
+                (pose, evidence, agreement) = (chosen, more, Some(compared.agreement));
             }
-            compared = agreement;
+            if let Some(doubt) = self.doubt(&pose, evidence, agreement.as_ref()) {
+                let doubt = Some(doubt);
+                return Ok(Outcome { evidence, agreement, doubt, ..Outcome::NOTHING });
+            }
         }
         let found = self.found(model, scene, (&pose, of_part))?;
-        Ok(Outcome { found: Some(found), evidence, agreement: compared, ..Outcome::NOTHING })
+        Ok(Outcome { found: Some(found), evidence, agreement, ..Outcome::NOTHING })
     }
 
-    /// Compares the luminance of model and scene under a pose, which it may improve. Returns the
-    /// comparison, and the doubt about the pose.
+    /// Compares the luminance of model and scene under each of some poses, fitted to the places of
+    /// the blocks. Returns the best one; `None` if the model has no luminance, or no pose is in the
+    /// range.
     fn compare(
         &self,
         model: &Model,
         scene: &Scene,
-        evidence: f32,
-        pose: &mut Scored,
-    ) -> (Option<Agreement>, Option<Doubt>) {
-        if !in_range(&pose.map) {
-            return (None, Some(Doubt::Range));
-        }
-        let Some(patch) = &model.patch else { return (None, None) };
+        poses: &[Scored],
+    ) -> koel::Result<Option<(Scored, Compared)>> {
+        let Some(patch) = &model.patch else { return Ok(None) };
         let to_points = patch_to_points(model, patch.width, patch.height);
-        let fits = self.options.freedom.is_none();
-        let (agreement, map) = agreement(patch, &scene.grey, pose.map.after(&to_points), fits);
-        if let Some(back) = to_points.inverse() {
-            pose.map = map.after(&back);
-        }
-        let required = self.options.evidence * if agreement.is_strong() { STRONG } else { 1.0 };
-        let doubt = match (
-            evidence >= required,
-            in_range(&pose.map),
-            agreement.accepts(evidence, self.options.evidence),
-        ) {
-            (false, ..) => Some(Doubt::Evidence),
-            (_, false, _) => Some(Doubt::Range),
-            (.., false) => Some(Doubt::Agreement),
-            _ => None,
+        let (Some(to_patch), Some(of_grey)) = (to_points.inverse(), scene.to_grey.inverse()) else {
+            return Ok(None);
         };
-        (Some(agreement), doubt)
+        let fits = self.options.freedom.is_none();
+        let mut best: Option<(Scored, Compared)> = None;
+        for pose in poses.iter().filter(|pose| in_range(&pose.map)) {
+            let map = scene.to_grey.after(&pose.map).after(&to_points);
+            let one = agreement(patch, &scene.grey, map, fits);
+            let better = |(_, b): &(_, Compared)| one.agreement.is_better(&b.agreement);
+            if best.as_ref().is_none_or(better) {
+                let map = of_grey.after(&one.map).after(&to_patch);
+                best = Some((Scored { map, ..*pose }, one));
+            }
+        }
+        Ok(best)
     }
-
+    /// Refines a pose again to the edges, from where the blocks have moved it, if that gives it
+    /// much more evidence: the search may have led to a tilt too far off for the edges alone. A
+    /// model that is bent gains nothing: a part of it would fit better. Returns the evidence, too.
+    fn polished(
+        &self,
+        table: &JointTable,
+        (model, scene): (&Model, &Scene),
+        evidence: f32,
+        (pose, compared): (Scored, Compared),
+    ) -> koel::Result<((Scored, Compared), f32)> {
+        if !compared.fitted {
+            return Ok(((pose, compared), evidence));
+        }
+        let (stream, points) = (&self.stream, table.points());
+        let close = refined(stream, scene, &points.all, Likelihood::Fine, CLOSE, &[pose])?;
+        let last = refined(stream, scene, &points.contour, Likelihood::Fine, LAST, &close)?;
+        let last = refined(stream, scene, &points.weighted, Likelihood::Fine, NO_STEPS, &last)?;
+        let more = last[0].score;
+        if more < evidence + POLISHED * self.options.evidence.max(0.0) {
+            return Ok(((pose, compared), evidence));
+        }
+        Ok(match self.compare(model, scene, &last)? {
+            Some((other, again)) if again.agreement.agreeing >= compared.agreement.agreeing => {
+                ((other, again), more)
+            }
+            _ => ((pose, compared), evidence),
+        })
+    }
+    /// Refines a pose that has too little evidence to the edges of the visible part alone, and
+    /// returns it with the evidence of that part, if there is one and any affine map is allowed.
+    ///
+    /// Takes 32 launches.
+    fn of_visible_part(
+        &self,
+        (model, scene): (&Model, &Scene),
+        ((pose, compared), evidence): ((Scored, Compared), f32),
+    ) -> koel::Result<((Scored, Compared), f32)> {
+        let suffices = evidence >= self.options.evidence;
+        let free = self.options.freedom.is_none();
+        if suffices || !free || !compared.agreement.is_partly_visible() {
+            return Ok(((pose, compared), evidence));
+        }
+        let (w, h) = model.working();
+        let points = model.points.iter().zip(&model.weights);
+        let (points, weights): (Vec<&Edge>, Vec<f32>) =
+            points.filter(|(p, _)| compared.visible.contains((p.x / w, p.y / h))).unzip();
+        let mut lists = PointLists::default();
+        lists.push(Frame::of(model), points.into_iter(), Some(&weights));
+        let points = lists.upload(self.stream.device())?;
+        // The only model of the list.
+        let alone = [Scored { model: 0, ..pose }];
+        let scored = |schedule: Schedule| -> koel::Result<Scored> {
+            let scored = refined(&self.stream, scene, &points, Likelihood::Fine, schedule, &alone)?;
+            Ok(Scored { model: pose.model, ..scored[0] })
+        };
+        let moved = scored(CLOSE)?;
+        Ok(match self.compare(model, scene, &[moved])? {
+            Some((other, again)) if again.agreement.visible >= compared.agreement.visible => {
+                ((other, again), moved.score.max(evidence))
+            }
+            _ => ((pose, compared), scored(NO_STEPS)?.score.max(evidence)),
+        })
+    }
+    /// Returns the doubt about a pose, after the comparison.
+    fn doubt(&self, pose: &Scored, evidence: f32, agreement: Option<&Agreement>) -> Option<Doubt> {
+        if !in_range(&pose.map) {
+            return Some(Doubt::Range);
+        }
+        let agreement = agreement?;
+        let required = self.options.evidence * if agreement.is_strong() { STRONG } else { 1.0 };
+        if evidence < required {
+            return Some(Doubt::Evidence);
+        }
+        let accepts = agreement.accepts(evidence, self.options.evidence);
+        (!accepts).then_some(Doubt::Agreement)
+    }
     /// Describes a pose that is accepted; `of_part` is the map before it was fitted to the whole
     /// model.
     pub(crate) fn found(

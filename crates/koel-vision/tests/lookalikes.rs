@@ -94,6 +94,33 @@ fn another_page_and_another_sign_are_not_the_model() {
     }
 }
 
+/// A plain shape on a plain plate: the radius, as a fraction of that of the disc, by angle.
+fn shape(radius: impl Fn(f32) -> f32) -> Grey {
+    drawn(180, 180, |x, y| {
+        let (x, y) = (x - 90.0, y - 90.0);
+        x.hypot(y) < 72.0 * radius(y.atan2(x))
+    })
+}
+fn polygon(sides: f32, angle: f32) -> f32 {
+    let part = std::f32::consts::TAU / sides;
+    (0.5 * part).cos() / (angle.rem_euclid(part) - 0.5 * part).cos()
+}
+
+/// In a reduced scene, a shape has few blocks, and another shape is alike in all of them.
+#[test]
+fn another_plain_shape_is_not_the_model() {
+    let shapes = [shape(|_| 1.0), shape(|a| polygon(6.0, a)), shape(|a| polygon(5.0, a))];
+    let background = Grey::filled(640, 480, 170.0);
+    let map = Affine::similarity(0.7, 1.0, (90.0, 90.0), (300.0, 220.0));
+    for (number, other) in shapes.iter().enumerate() {
+        let scene = pasted(other, &background, &map);
+        for (model, of) in shapes.iter().zip(0..) {
+            let outcome = find(Options::default(), model, &scene);
+            assert_eq!(outcome.found.is_some(), of == number, "{of} in {number}: {outcome:?}");
+        }
+    }
+}
+
 #[test]
 fn scales_of_a_quarter_to_four() {
     let (model, background) = (texture(260, 200, 8), texture(900, 760, 9));

@@ -51,6 +51,31 @@ fn the_harder_levels_are_solved() {
     }
 }
 
+/// The points of the covered part speak against these poses, more than those of the other part
+/// speak for them.
+#[test]
+fn a_model_of_which_little_is_visible() {
+    let device = Device::cpu().unwrap();
+    for seed in [0, 1, 10] {
+        let (model, other) = (texture(240, 180, 50 + seed), texture(640, 480, 90 + seed));
+        let mut scene = texture(640, 480, 70 + seed);
+        let map = Affine::similarity(0.4, 1.1, (119.5, 89.5), (320.0, 240.0));
+        let back = map.inverse().unwrap();
+        for i in 0..scene.pixels.len() {
+            let (u, v) = back.apply(((i % 640) as f32, (i / 640) as f32));
+            let Some(value) = model.at(u, v) else { continue };
+            scene.pixels[i] = if u < 80.0 { value } else { other.pixels[i] };
+        }
+        let outcome = find(&device, Options::default(), &model, &scene);
+        let Some(found) = outcome.found else {
+            panic!("seed {seed}: {} nats, {:?}", outcome.evidence, outcome.agreement)
+        };
+        let error = found.map.corner_error(&map, 240, 180);
+        assert!(error < 7.0, "seed {seed}: {error} px");
+        assert!(outcome.agreement.unwrap().share() < 0.5);
+    }
+}
+
 #[test]
 fn what_is_not_there_is_not_found() {
     let device = Device::cpu().unwrap();

@@ -1,4 +1,5 @@
 //! Tests of what is not public: features, refinement and the published method.
+mod agreement;
 mod features;
 mod naive;
 mod paper;

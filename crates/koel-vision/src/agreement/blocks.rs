@@ -1,0 +1,124 @@
+//! Blocks of a frame, and their correlations.
+use crate::picture::Grey;
+
+/// Side of a block in pixels of the frame, and the number of blocks along the shorter side of a
+/// small model.
+const BLOCK: (usize, usize) = (16, 6);
+/// Minimum side of a block.
+pub(super) const MIN_BLOCK: usize = 6;
+/// Maximum local shift, in pixels of the frame.
+const REACH: i32 = 8;
+
+/// Blocks of a frame.
+pub(super) struct Blocks {
+    pub columns: usize,
+    pub rows: usize,
+    pub width: usize,
+    pub height: usize,
+}
+impl Blocks {
+    pub(super) fn of(width: usize, height: usize) -> Blocks {
+        let side = (width.min(height) / BLOCK.1).clamp(MIN_BLOCK, BLOCK.0);
+        let count = |n: usize| (n / side).max(1);
+        Blocks { columns: count(width), rows: count(height), width, height }
+    }
+    pub(super) fn len(&self) -> usize {
+        self.columns * self.rows
+    }
+    /// Returns the columns and rows of a block's pixels.
+    pub(super) fn extent(&self, block: usize) -> (std::ops::Range<usize>, std::ops::Range<usize>) {
+        let (i, j) = (block % self.columns, block / self.columns);
+        let part = |k: usize, n: usize, of: usize| k * of / n..(k + 1) * of / n;
+        (part(i, self.columns, self.width), part(j, self.rows, self.height))
+    }
+    pub(super) fn middle(&self, block: usize) -> (f32, f32) {
+        let (xs, ys) = self.extent(block);
+        let middle = |r: std::ops::Range<usize>| 0.5 * (r.start + r.end - 1) as f32;
+        (middle(xs), middle(ys))
+    }
+    /// Returns the correlation of a block of `a` with `b` shifted, and the deviations of both;
+    /// `None` if a pixel is missing.
+    pub(super) fn correlation(
+        &self,
+        a: &Grey,
+        b: &Grey,
+        block: usize,
+        shift: (i32, i32),
+    ) -> Option<[f32; 3]> {
+        let (xs, ys) = self.extent(block);
+        let (mut sa, mut sb, mut aa, mut bb, mut ab, mut n) = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0);
+        let left = xs.start.checked_add_signed(shift.0 as isize)?;
+        if left + xs.len() > self.width {
+            return None;
+        }
+        for y in ys {
+            let other = y.checked_add_signed(shift.1 as isize).filter(|&o| o < self.height)?;
+            let of_a = &a.pixels[y * self.width..][xs.clone()];
+            let of_b = &b.pixels[other * self.width + left..][..xs.len()];
+            for (&u, &v) in of_a.iter().zip(of_b) {
+                let (u, v) = (u - 128.0, v - 128.0);
+                (sa, sb, aa, bb, ab, n) =
+                    (sa + u, sb + v, aa + u * u, bb + v * v, ab + u * v, n + 1.0);
+            }
+        }
+        let (va, vb) = (aa / n - (sa / n) * (sa / n), bb / n - (sb / n) * (sb / n));
+        let covariance = ab / n - (sa / n) * (sb / n);
+        let (da, db) = (va.max(0.0).sqrt(), vb.max(0.0).sqrt());
+        let correlation = covariance / (da * db).max(1.0);
+        correlation.is_finite().then_some([correlation, da, db])
+    }
+    /// Returns a block and those next to it.
+    pub(super) fn around(&self, block: usize) -> impl Iterator<Item = usize> + use<> {
+        let (columns, rows) = (self.columns, self.rows);
+        let (i, j) = (block % columns, block / columns);
+        let near = |k: usize, n: usize| k.saturating_sub(1)..(k + 2).min(n);
+        near(j, rows).flat_map(move |y| near(i, columns).map(move |x| y * columns + x))
+    }
+    /// Returns the blocks that share a side with a block.
+    pub(super) fn beside(&self, block: usize) -> impl Iterator<Item = usize> + use<> {
+        let columns = self.columns;
+        self.around(block).filter(move |other| {
+            let (x, y) = (other % columns, other / columns);
+            x.abs_diff(block % columns) + y.abs_diff(block / columns) == 1
+        })
+    }
+    /// Returns how much a block's structure is of two dimensions, from 0 (a straight edge) to 1.
+    pub(super) fn distinctness(&self, a: &Grey, block: usize) -> f32 {
+        let (xs, ys) = self.extent(block);
+        let (mut xx, mut xy, mut yy) = (0.0f32, 0.0, 0.0);
+        for y in ys.start.max(1)..ys.end.min(self.height - 1) {
+            for x in xs.start.max(1)..xs.end.min(self.width - 1) {
+                let at = |dx: usize, dy: usize| a.pixels[(y + dy - 1) * self.width + x + dx - 1];
+                let (gx, gy) = (at(2, 1) - at(0, 1), at(1, 2) - at(1, 0));
+                (xx, xy, yy) = (xx + gx * gx, xy + gx * gy, yy + gy * gy);
+            }
+        }
+        let (trace, gap) = (xx + yy, ((xx - yy).powi(2) + 4.0 * xy * xy).sqrt());
+        if trace > 0.0 { ((trace - gap) / trace).clamp(0.0, 1.0) } else { 0.0 }
+    }
+    /// Returns the local shift of each block: the best of its own, smoothed by the median of its
+    /// neighbours, because a surface bends smoothly.
+    pub(super) fn shifts(&self, a: &Grey, b: &Grey) -> Vec<(i32, i32)> {
+        let score = |block, shift| self.correlation(a, b, block, shift).map_or(-1.0, |c| c[0]);
+        let best = |block: usize| {
+            // A shift must gain something over none.
+            let mut best = (score(block, (0, 0)) + 0.05, (0, 0));
+            for k in 0..81 {
+                let shift = (2 * (k % 9) - REACH, 2 * (k / 9) - REACH);
+                let one = (score(block, shift), shift);
+                best = if one.0 > best.0 { one } else { best };
+            }
+            best.1
+        };
+        let own = (0..self.len()).map(best).collect::<Vec<(i32, i32)>>();
+        let smooth = |block: usize| {
+            let (xs, ys) = self.around(block).map(|other| own[other]).unzip();
+            let middle = |mut v: Vec<i32>| {
+                v.sort_unstable();
+                v[v.len() / 2]
+            };
+            (middle(xs), middle(ys))
+        };
+        (0..self.len()).map(smooth).collect()
+    }
+}

@@ -1,0 +1,323 @@
+//! Agreement of luminance: whether the scene looks like the model under a pose.
+//!
+//! Edges alone confuse things of one kind: another page of text, the same sign with another number.
+//! The scene is warped into the frame of the model and compared with it block by block.
+mod blocks;
+mod patch;
+pub(crate) mod regions;
+
+use crate::affine::Affine;
+use crate::fit::{Freedom, PointPair, fit};
+use crate::picture::Grey;
+use blocks::{Blocks, MIN_BLOCK};
+pub(crate) use patch::Patch;
+use patch::{DRAWING, blurred, warped};
+use regions::{Region, Shows, enclosed, of_block, visible};
+
+/// Minimum standard deviation of a block with structure, in grey levels.
+const STRUCTURE: f32 = 6.0;
+/// Correlation of agreeing blocks: the minimum, and the maximum of the minimum.
+const AGREES: (f32, f32) = (0.6, 0.9);
+/// Maximum number of fits of a map to the places of blocks, and the minimum number of places.
+const REFITS: usize = 8;
+const LEAST_PLACES: usize = 8;
+/// Correlation of the upper quarter of a model's blocks from which on it is not bent.
+const PRECISE: f32 = 0.97;
+/// Minimum evidence of luminance, in nats, for the visible part of a photograph. Poses of chance
+/// that edges lead to have 0 to 5.
+const VISIBLE: f32 = 12.0;
+/// Fraction of the blocks that agree from which on a model counts as wholly visible.
+const WHOLE: f32 = 0.8;
+/// The fraction from which on it is not covered, but may be bent.
+const MOSTLY: f32 = 0.6;
+/// Ratio of agreeing blocks from which on one pose has clearly more than another.
+const MORE: f32 = 1.05;
+/// Minimum number of blocks with structure.
+const LEAST_BLOCKS: f32 = 12.0;
+/// Deviation, in grey levels, that a block of the scene may have beyond the model's where the model
+/// has little.
+const TOLERATED: f32 = 10.0;
+
+/// Comparison of a model with a scene under a pose.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Agreement {
+    /// Number of blocks of the model with structure that lie in the scene.
+    pub blocks: f32,
+    /// Number of those that agree.
+    pub agreeing: f32,
+    /// Number of those that agree, each weighted by how much its structure is of two dimensions.
+    pub distinct: f32,
+    /// Correlation that agreeing blocks exceed.
+    pub least: f32,
+    /// Upper quartile of the correlations.
+    pub upper: f32,
+    /// Number of agreeing blocks in whose neighbourhood nearly everything agrees, weighted as
+    /// `distinct`.
+    pub solid: f32,
+    /// Evidence, in nats, of the part that is most likely visible: the connected region of blocks
+    /// whose correlations chance explains worst. Poses of chance have 0 to 5.
+    pub visible: f32,
+    /// Number of disagreeing blocks that are surrounded by agreeing ones.
+    pub enclosed: f32,
+    /// Entropy of the model's luminance, in bits; low for drawings, signs and text.
+    pub entropy: f32,
+}
+
+impl Agreement {
+    /// Returns the fraction of the blocks with structure that agree.
+    pub fn share(&self) -> f32 {
+        if self.blocks > 0.0 { self.agreeing / self.blocks } else { 0.0 }
+    }
+    /// Returns whether the scene shows the model, rather than chance or a thing of the same kind.
+    ///
+    /// A photograph may be covered for the most part, if what is visible of it agrees as a whole,
+    /// or is more alike than chance explains. The parts of a sign, a word or a page of text are
+    /// parts of others too: nothing else may be in its middle, and most of it must be visible.
+    pub(crate) fn accepts(&self, evidence: f32, required: f32) -> bool {
+        if self.blocks < LEAST_BLOCKS {
+            return false;
+        }
+        let (share, whole) = (self.share(), self.is_whole());
+        if self.entropy < DRAWING {
+            return self.upper >= 0.95
+                && self.enclosed <= (0.02 * self.blocks).max(1.0)
+                && (whole || self.solid >= 3.0 && share >= 0.5);
+        }
+        if self.is_partly_visible() {
+            return true;
+        }
+        // Straight edges alone, as of buildings, prove little, unless many edges agree.
+        self.upper >= 0.85 && (self.solid >= 5.0 || whole && self.solid >= 2.0)
+            || self.upper >= 0.97 && share >= 0.35 && evidence >= 2.0 * required
+    }
+    /// Returns whether all of the model agrees, or nearly.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.share() >= WHOLE
+    }
+    /// Returns whether this pose, which has been fitted to more of the model than the `other`, is
+    /// better: most of the model agrees, a part is certainly visible, or clearly more agrees, or
+    /// else, what is visible is more alike. The covered part would only spoil the pose.
+    pub(crate) fn is_better(&self, other: &Agreement) -> bool {
+        let more = |a: &Agreement, b: &Agreement| a.agreeing > MORE * b.agreeing;
+        match (self.is_partly_visible(), other.is_partly_visible()) {
+            _ if self.share() >= MOSTLY => true,
+            (true, false) => true,
+            (false, true) => false,
+            _ => more(self, other) || !more(other, self) && self.visible >= other.visible,
+        }
+    }
+    /// Returns whether a photograph has a part that is certainly visible: only the evidence in this
+    /// part needs to suffice.
+    pub(crate) fn is_partly_visible(&self) -> bool {
+        self.entropy >= DRAWING && self.visible >= VISIBLE
+    }
+    /// Returns whether the visible parts lie where the map says: the model is not bent.
+    pub(crate) fn is_precise(&self) -> bool {
+        self.upper >= PRECISE
+    }
+    /// Returns whether luminance alone is nearly proof, so that less evidence from edges suffices.
+    pub(crate) fn is_strong(&self) -> bool {
+        self.blocks >= 40.0 && self.upper >= 0.93 && (self.is_whole() || self.solid >= 8.0)
+    }
+}
+
+/// Comparison of a model with a scene under a map.
+pub(crate) struct Compared {
+    pub agreement: Agreement,
+    /// Map from pixels of the patch to pixels of the scene.
+    pub map: Affine,
+    /// Whether the map was fitted to the places of the blocks.
+    pub fitted: bool,
+    /// Part of the model that is most likely visible.
+    pub visible: Region,
+    /// Points of the patch in agreeing blocks, with their places in the scene.
+    places: Vec<PointPair>,
+}
+
+/// Compares a model with a scene; `map` leads from pixels of the patch to pixels of the scene.
+///
+/// Where a model is bent, the blocks lie beside their places under the map, and few are alike to
+/// the last detail: if so, the map is fitted to them, and the better one of both is returned. The
+/// map of a rigid model is exact on its edges, and blocks that agree by chance would only spoil it.
+pub(crate) fn agreement(patch: &Patch, scene: &Grey, map: Affine, fits: bool) -> Compared {
+    let mut best = compared(patch, scene, map);
+    for _ in 0..REFITS {
+        let moved = |&(p, q): &PointPair| {
+            let (x, y) = best.map.apply(p);
+            (x - q.0).hypot(y - q.1)
+        };
+        let most = best.places.iter().map(moved).fold(0.0f32, f32::max);
+        if !fits || best.agreement.is_precise() || best.places.len() < LEAST_PLACES || most < 1.0 {
+            break;
+        }
+        let Some(fitted) = fit(Freedom::Affine, &best.places) else { break };
+        let other = compared(patch, scene, fitted);
+        let (a, b) = (&best.agreement, &other.agreement);
+        if b.agreeing < a.agreeing || b.upper < a.upper - 0.02 || !b.is_better(a) {
+            break;
+        }
+        best = Compared { fitted: true, ..other };
+    }
+    best
+}
+
+fn compared(patch: &Patch, scene: &Grey, of_patch: Affine) -> Compared {
+    let scale = of_patch.determinant().abs().sqrt();
+    let (mut model, mut map, mut to_patch) = (patch.grey(), of_patch, Affine::IDENTITY);
+    if scale.is_nan() || scale < 1.0 {
+        // A model is not finer than the scene.
+        let small = model.shrunk((1.0 / scale).clamp(1.0, 32.0));
+        let (x, y) =
+            (model.width as f32 / small.width as f32, model.height as f32 / small.height as f32);
+        let larger = Affine::between_sizes(x, y);
+        (model, map, to_patch) = (small, map.after(&larger), larger);
+    }
+    let (width, height) = (model.width, model.height);
+    if width.min(height) < 2 * MIN_BLOCK {
+        return Compared {
+            agreement: Agreement::default(),
+            map: of_patch,
+            fitted: false,
+            visible: Region::default(),
+            places: vec![],
+        };
+    }
+    let view = warped(scene, &map, width, height);
+    let blocks = Blocks::of(width, height);
+    let (a, b) = (blurred(&model, 1.0), blurred(&view, 1.0));
+    let shifts = blocks.shifts(&blurred(&a, 1.5), &blurred(&b, 1.5));
+    let correlations = sharpest(&blocks, (&a, &b), &shifts);
+    let (agreement, agreeing) = summary(&blocks, (&a, &b), &correlations);
+    let place = |(block, shift): Place| {
+        let (x, y) = blocks.middle(block);
+        (to_patch.apply((x, y)), map.apply((x + shift.0 as f32, y + shift.1 as f32)))
+    };
+    let evidence = |(block, c): (usize, &Correlated)| {
+        of_block(c.map(|c| c.0).as_ref(), STRUCTURE, || blocks.distinctness(&a, block))
+    };
+    let evidence = correlations.iter().enumerate().map(evidence).collect::<Vec<f32>>();
+    let (nats, region) = visible(&blocks, &evidence);
+    Compared {
+        agreement: Agreement { entropy: patch.entropy(), visible: nats, ..agreement },
+        map: of_patch,
+        fitted: false,
+        visible: region,
+        places: agreeing.into_iter().map(place).collect(),
+    }
+}
+
+/// Correlation of each block, the deviations of both sides, and the shift.
+type Correlated = Option<([f32; 3], (i32, i32))>;
+
+/// Returns the correlations of all blocks, after the blur of either side that makes them most
+/// alike: the camera of one may be less sharp.
+fn sharpest(blocks: &Blocks, (a, b): (&Grey, &Grey), shifts: &[(i32, i32)]) -> Vec<Correlated> {
+    let of_block = |a: &Grey, b: &Grey, block: usize| {
+        let (sx, sy) = shifts[block];
+        let mut best: Correlated = blocks.correlation(a, b, block, (0, 0)).map(|c| (c, (0, 0)));
+        for k in 0..9 {
+            let shift = (sx + k % 3 - 1, sy + k / 3 - 1);
+            let one = blocks.correlation(a, b, block, shift).map(|c| (c, shift));
+            if (sx, sy) != (0, 0) && one.is_some_and(|o| best.is_none_or(|b| o.0[0] > b.0[0])) {
+                best = one;
+            }
+        }
+        best
+    };
+    let mut best = (f32::MIN, vec![]);
+    for (of_a, of_b) in [(0.0, 0.0), (1.0, 0.0), (2.0, 0.0), (3.5, 0.0), (0.0, 1.5)] {
+        let (soft_a, soft_b) = (blurred(a, of_a), blurred(b, of_b));
+        let all = (0..blocks.len())
+            .map(|block| of_block(&soft_a, &soft_b, block))
+            .collect::<Vec<Correlated>>();
+        let structured =
+            all.iter().flatten().filter(|c| c.0[1] >= STRUCTURE).map(|c| c.0[0].max(0.0));
+        let mean = structured.clone().sum::<f32>() / structured.count().max(1) as f32;
+        // A blur must gain something.
+        if mean > best.0 + 0.02 {
+            best = (mean, all);
+        }
+    }
+    best.1
+}
+
+/// Returns the gain of the fit `scene = gain * model + offset` to the pixels of agreeing blocks.
+fn gain_of(blocks: &Blocks, (a, b): (&Grey, &Grey), agreeing: &[Place]) -> Option<f64> {
+    let (mut n, mut sa, mut sb, mut aa, mut ab) = (0.0f64, 0.0, 0.0, 0.0, 0.0);
+    for &(block, shift) in agreeing {
+        for (u, v) in pixels(blocks, (a, b), block, shift) {
+            let (u, v) = (u as f64, v as f64);
+            (n, sa, sb, aa, ab) = (n + 1.0, sa + u, sb + v, aa + u * u, ab + u * v);
+        }
+    }
+    let variance = n * aa - sa * sa;
+    let gain = (n * ab - sa * sb) / variance;
+    (variance > 0.0 && gain > 0.05).then_some(gain)
+}
+
+/// Returns the pixels of a block in both images.
+fn pixels<'a>(
+    blocks: &Blocks,
+    (a, b): (&'a Grey, &'a Grey),
+    block: usize,
+    shift: (i32, i32),
+) -> impl Iterator<Item = (f32, f32)> + 'a {
+    let (xs, ys) = blocks.extent(block);
+    let (width, height) = (blocks.width, blocks.height);
+    ys.flat_map(move |y| xs.clone().map(move |x| (x, y))).filter_map(move |(x, y)| {
+        let to =
+            |at: usize, by: i32, n: usize| at.checked_add_signed(by as isize).filter(|&o| o < n);
+        let (u, v) = (to(x, shift.0, width)?, to(y, shift.1, height)?);
+        let pair = (a.pixels[y * width + x], b.pixels[v * width + u]);
+        pair.1.is_finite().then_some(pair)
+    })
+}
+
+/// A block, and its displacement in the scene.
+type Place = (usize, (i32, i32));
+
+/// Counts what agrees and what does not.
+fn summary(
+    blocks: &Blocks,
+    (a, b): (&Grey, &Grey),
+    correlations: &[Correlated],
+) -> (Agreement, Vec<Place>) {
+    let structured = |c: &Correlated| c.filter(|c| c.0[1] >= STRUCTURE);
+    let mut all = correlations.iter().filter_map(structured).map(|c| c.0[0]).collect::<Vec<f32>>();
+    all.sort_by(f32::total_cmp);
+    let Some(&upper) = all.get(all.len() * 3 / 4) else { return Default::default() };
+    let least = (1.0 - 6.0 * (1.0 - upper)).clamp(AGREES.0, AGREES.1);
+    let agrees = |c: &Correlated| structured(c).is_some_and(|c| c.0[0] >= least);
+    let places = correlations.iter().enumerate().filter(|(_, c)| agrees(c));
+    let places = places.filter_map(|(block, c)| Some((block, c.as_ref()?.1)));
+    let places = places.collect::<Vec<Place>>();
+    let gain = gain_of(blocks, (a, b), &places).map_or(1.0, |gain| gain as f32);
+    let shows = |c: &Correlated| match c {
+        None => Shows::Outside,
+        Some(([_, of_model, of_scene], _)) if *of_model < STRUCTURE => {
+            if *of_scene / gain < of_model + TOLERATED { Shows::Blank } else { Shows::Other }
+        }
+        Some(_) if agrees(c) => Shows::Same,
+        Some(_) => Shows::Other,
+    };
+    let shown = correlations.iter().map(shows).collect::<Vec<Shows>>();
+    let mut result = Agreement {
+        blocks: all.len() as f32,
+        least,
+        upper,
+        enclosed: enclosed(blocks, &shown) as f32,
+        ..Default::default()
+    };
+    for block in (0..blocks.len()).filter(|&block| shown[block] == Shows::Same) {
+        let distinct = blocks.distinctness(a, block);
+        let around = blocks.around(block).map(|other| shown[other]);
+        let (same, other) = around.fold((0, 0), |(same, other), s| {
+            (same + (s == Shows::Same) as u32, other + (s == Shows::Other) as u32)
+        });
+        result.agreeing += 1.0;
+        result.distinct += distinct;
+        result.solid += if same >= 4 && other <= 1 { distinct } else { 0.0 };
+    }
+    (result, places)
+}

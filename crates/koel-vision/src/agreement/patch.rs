@@ -1,0 +1,95 @@
+//! Luminance of a model and of the part of a scene under it.
+use crate::affine::Affine;
+use crate::picture::Grey;
+
+/// Maximum side of a model's luminance, in pixels.
+const SIDE: f32 = 256.0;
+/// Maximum entropy, in bits, of drawings, signs and text.
+pub(super) const DRAWING: f32 = 2.2;
+
+/// Luminance of a model, reduced, in 8 bits.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Patch {
+    pub width: usize,
+    pub height: usize,
+    pub pixels: Vec<u8>,
+}
+impl Patch {
+    /// Reduces an image.
+    pub(crate) fn of(image: &Grey) -> Patch {
+        let factor = (image.width.max(image.height) as f32 / SIDE).max(1.0);
+        let small = if factor > 1.0 { image.shrunk(factor) } else { image.clone() };
+        // Dark and pale images use all values, too.
+        let mut sorted = small.pixels.clone();
+        sorted.sort_unstable_by(f32::total_cmp);
+        let part = |percent: usize| sorted[(sorted.len() - 1) * percent / 100];
+        let (low, span) = (part(1), (part(99) - part(1)).max(8.0));
+        let stretched = |v: &f32| (255.0 * (v - low) / span).round().clamp(0.0, 255.0) as u8;
+        let pixels = small.pixels.iter().map(stretched).collect();
+        Patch { width: small.width, height: small.height, pixels }
+    }
+    /// Returns whether this is a drawing, a sign or text.
+    pub(crate) fn is_drawing(&self) -> bool {
+        self.entropy() < DRAWING
+    }
+    /// Returns the entropy of the values, in bits.
+    pub(super) fn entropy(&self) -> f32 {
+        let mut counts = [0u32; 16];
+        self.pixels.iter().for_each(|v| counts[(v / 16) as usize] += 1);
+        let n = self.pixels.len() as f32;
+        let part = |&c: &u32| if c > 0 { -(c as f32 / n) * (c as f32 / n).log2() } else { 0.0 };
+        counts.iter().map(part).sum()
+    }
+    pub(crate) fn grey(&self) -> Grey {
+        let pixels = self.pixels.iter().map(|&v| v as f32).collect();
+        Grey { width: self.width, height: self.height, pixels }
+    }
+}
+
+/// Gaussian blur with mirrored borders. Returns a copy for a deviation of 0.
+pub(super) fn blurred(image: &Grey, sigma: f32) -> Grey {
+    if sigma <= 0.0 {
+        return image.clone();
+    }
+    let reach = (3.0 * sigma).ceil() as isize;
+    let taps =
+        (-reach..=reach).map(|i| (-0.5 * (i as f32 / sigma).powi(2)).exp()).collect::<Vec<f32>>();
+    let sum = taps.iter().sum::<f32>();
+    let taps = taps.iter().map(|t| t / sum).collect::<Vec<f32>>();
+    let (w, h) = (image.width, image.height);
+    let inside = |i: isize, n: usize| i.clamp(0, n as isize - 1) as usize;
+    let mut rows = vec![0.0; w * h];
+    for (out, row) in rows.chunks_exact_mut(w).zip(image.pixels.chunks_exact(w)) {
+        for (k, tap) in taps.iter().enumerate() {
+            for (x, o) in out.iter_mut().enumerate() {
+                *o += tap * row[inside(x as isize + k as isize - reach, w)];
+            }
+        }
+    }
+    let mut pixels = vec![0.0; w * h];
+    for (y, out) in pixels.chunks_exact_mut(w).enumerate() {
+        for (k, tap) in taps.iter().enumerate() {
+            let from = inside(y as isize + k as isize - reach, h) * w;
+            out.iter_mut().zip(&rows[from..from + w]).for_each(|(o, v)| *o += tap * v);
+        }
+    }
+    Grey { width: w, height: h, pixels }
+}
+
+/// Warps the scene into a frame of the given size; `map` leads from the frame to the scene. Each
+/// pixel is the mean over its area; NaN outside the scene.
+pub(super) fn warped(scene: &Grey, map: &Affine, width: usize, height: usize) -> Grey {
+    let scale = map.determinant().abs().sqrt();
+    let n = (scale.ceil() as usize).clamp(1, 8);
+    let offset = |k: usize| (k as f32 + 0.5) / n as f32 - 0.5;
+    let at = |i: usize| {
+        let (x, y) = ((i % width) as f32, (i / width) as f32);
+        let mut sum = 0.0;
+        for k in 0..n * n {
+            let (u, v) = map.apply((x + offset(k % n), y + offset(k / n)));
+            sum += scene.at(u, v).unwrap_or(f32::NAN);
+        }
+        sum / (n * n) as f32
+    };
+    Grey { width, height, pixels: (0..width * height).map(at).collect() }
+}
