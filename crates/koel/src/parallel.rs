@@ -8,8 +8,12 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError, TryLockError};
 
-/// Calls `task` with each number below `count`.
+/// Calls `task` with each number below `count`: on the calling thread if there is only one, so that
+/// no pool is started or waited for.
 fn run(count: usize, task: &(dyn Fn(usize) + Sync)) {
+    if count <= 1 {
+        return (0..count).for_each(task);
+    }
     (0..count).into_par_iter().with_max_len(1).for_each(task);
 }
 
@@ -42,9 +46,11 @@ pub(crate) fn map_with<S: Send, P: Send, R: Send>(
     memory: impl Fn() -> S + Sync,
     task: impl Fn(&mut S, usize, P) -> R + Sync,
 ) -> Vec<R> {
+    let parts = parts.collect::<Vec<_>>();
+    let threads = if parts.len() <= 1 { 1 } else { rayon::current_num_threads() };
     let mut of_threads = Vec::new();
-    of_threads.resize_with(rayon::current_num_threads(), || Mutex::new(None));
-    map(parts, |i, part| {
+    of_threads.resize_with(threads, || Mutex::new(None));
+    map(parts.into_iter(), |i, part| {
         let own = &of_threads[rayon::current_thread_index().unwrap_or(0) % of_threads.len()];
         match own.try_lock() {
             Ok(mut own) => task(own.get_or_insert_with(&memory), i, part),

@@ -406,7 +406,6 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
     /// Makes room for the pairs still waiting.
     #[inline(always)]
     fn evictions<const CHECKED: bool>(&mut self) {
-        let mut random = 0x2545_F491 ^ self.bin as u32;
         for i in 0..self.waits {
             if self.stash.len() > self.most_homeless {
                 return;
@@ -432,7 +431,7 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
                     continue;
                 }
             }
-            self.evict(pair, second, &mut random);
+            self.evict(pair, second);
         }
     }
     /// Returns the first and the second bucket of a hash, relative to the bin.
@@ -445,9 +444,13 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
     /// Puts a pair into a full bucket: evicts a pair to its other bucket, preferring one whose
     /// other bucket has room, and continues with the evicted pair. If the limit is reached, the
     /// last evicted pair goes to the stash. It has been tried in both its buckets.
+    ///
+    /// Choices depend on the pair and on its partition alone, so that the table is the same in bins
+    /// of any size.
     #[inline(always)]
-    fn evict(&mut self, mut pair: L::Pair, mut place: usize, random: &mut u32) {
+    fn evict(&mut self, mut pair: L::Pair, mut place: usize) {
         let shape = self.shape;
+        let mut random = 0x2545_F491 ^ L::hash(L::key(pair));
         let partition = (shape.partition(L::hash(L::key(pair))) - self.first_partition) as usize;
         let base = partition * shape.buckets as usize;
         let most = self
@@ -463,8 +466,8 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
                 others[i] = base + shape.other(L::hash(L::key_in(bucket[i])), here) as usize;
                 room |= ((self.fills[others[i]] < BUCKET as u8) as u32) << i;
             }
-            *random = random.wrapping_mul(0x2C1B_3C6D).wrapping_add(0x297A_2D39);
-            let slot = select_unpredictable(room != 0, room.trailing_zeros(), *random >> 30)
+            random = random.wrapping_mul(0x2C1B_3C6D).wrapping_add(0x297A_2D39);
+            let slot = select_unpredictable(room != 0, room.trailing_zeros(), random >> 30)
                 as usize
                 % BUCKET;
             let evicted = L::with_head(bucket[slot], self.buckets[behind_at::<L>(place, slot)]);

@@ -43,6 +43,15 @@ pub(crate) use update::{Batch, Buckets, OfMap, OfSet, Updated, Updates, update};
 /// pairs they stay in a core's L2 cache. From 80 to 256 KiB the build rate is the same within 3 %
 /// (Zen 5, 2^24 pairs); at 640 KiB it is 10 % lower.
 const BIN_BYTES: u64 = 128 << 10;
+/// Maximum bytes of a table that the calling thread builds alone, as one bin, however few threads
+/// there are: beyond, misses in L2 cost more than partitioning.
+const MAX_ALONE: u64 = 2 << 20;
+/// Nanoseconds to build one byte of a table alone while its buckets fit L2, and of CPU time to
+/// partition and build it in bins. Zen 5, AVX-512: 3.0 to 3.5 and 4.2 ns for a pair of 10 bytes.
+const ALONE_NS: f64 = 0.33;
+const IN_BINS_NS: f64 = 0.42;
+/// Nanoseconds to wake threads for both passes and to wait for them.
+const WAKE_NS: f64 = 150e3;
 /// Maximum number of bins per build; the largest tables get larger bins instead.
 const MAX_BINS: u32 = 4096;
 /// Larger arrays are written with stores that bypass the cache, where they would not stay until
@@ -57,6 +66,8 @@ const QUERY_PIECE: usize = 32 << 10;
 pub(crate) struct Scratch<L: Layout> {
     pages: Pages,
     level: Level,
+    /// Maximum bytes of a table that the calling thread builds alone.
+    max_alone: u64,
     arena: Memory,
     parted: Vec<Parted>,
     builders: Vec<Mutex<Builder<L>>>,
@@ -68,7 +79,13 @@ impl<L: Layout> Scratch<L> {
     }
     /// Creates empty working memory for builds with instruction set `level`.
     pub(crate) fn with_level(pages: Pages, level: Level) -> Scratch<L> {
-        Scratch { pages, level, arena: Memory::default(), parted: vec![], builders: vec![] }
+        let (max_alone, arena) = (MAX_ALONE, Memory::default());
+        Scratch { pages, level, max_alone, arena, parted: vec![], builders: vec![] }
+    }
+    /// Builds tables of any size in bins.
+    #[cfg(test)]
+    pub(crate) fn in_bins(self) -> Scratch<L> {
+        Scratch { max_alone: 0, ..self }
     }
     /// Returns the number of bytes held.
     pub(crate) fn bytes(&self) -> usize {
@@ -112,8 +129,8 @@ pub(crate) struct How {
 /// and the keys were probably chosen against the seed.
 ///
 /// Memory traffic is about one pass over each of: the pairs (read), the bins (8 bytes per pair, 16
-/// if wide, written and read), the table (written). Below one bin (some 40,000 pairs) the calling
-/// thread does all the work.
+/// if wide, written and read), the table (written). The calling thread builds a [small](bins) table
+/// alone, without bins.
 ///
 /// Errors: mismatched lengths, more than 2^32 - 1 buckets, out of memory; equal keys with
 /// [`Duplicates::Reject`] (`table` is then partly written).
@@ -132,7 +149,8 @@ pub(crate) fn build<L: Layout>(
     check_length("values", values.len(), "keys", keys.len())?;
     check_table::<L>(shape, table.len())?;
     let level = scratch.level;
-    let bins = bins::<L>(shape);
+    let alone = alone_bytes(device.parallelism()).min(scratch.max_alone);
+    let bins = bins::<L>(shape, alone);
     let stashed = &AtomicUsize::new(0);
     if bins.count() == 1 {
         prepare(&mut scratch.builders, 1);
@@ -162,12 +180,23 @@ pub(crate) fn build<L: Layout>(
     collect(&mut scratch.builders, seed, keys, stash).map(Some)
 }
 
-/// Returns the smallest number of bins, of whole partitions, that fit the cache.
-fn bins<L: Layout>(shape: Shape) -> Bins {
-    let fit = (BIN_BYTES / (shape.buckets as u64 * 8 * L::WORDS as u64)).max(1).ilog2();
-    let most = shape.partitions.div_ceil(MAX_BINS).next_power_of_two().ilog2();
+/// Returns the smallest number of bins, of whole partitions, that fit the cache; one bin for a table
+/// of up to `alone` bytes.
+fn bins<L: Layout>(shape: Shape, alone: u64) -> Bins {
+    let partition = shape.buckets as u64 * 8 * L::WORDS as u64;
     let whole = shape.partitions.next_power_of_two().ilog2();
+    if shape.partitions as u64 * partition <= alone {
+        return Bins { shape, shift: whole };
+    }
+    let fit = (BIN_BYTES / partition).max(1).ilog2();
+    let most = shape.partitions.div_ceil(MAX_BINS).next_power_of_two().ilog2();
     Bins { shape, shift: fit.max(most).min(whole) }
+}
+/// Returns the maximum bytes of a table that one thread builds as fast as `threads` threads: 1.2 MB
+/// for 2 threads, 0.5 MB for many.
+fn alone_bytes(threads: usize) -> u64 {
+    let saved_ns = ALONE_NS - IN_BINS_NS / threads as f64;
+    if saved_ns > 0.0 { ((WAKE_NS / saved_ns) as u64).min(MAX_ALONE) } else { MAX_ALONE }
 }
 
 fn check_table<L: Layout>(shape: Shape, words: usize) -> Result<()> {
@@ -208,12 +237,12 @@ fn build_in_bins<L: Layout>(
     table: &mut [u64],
     scratch: &mut Scratch<L>,
 ) -> Result<()> {
-    let Scratch { pages, level, ref mut arena, ref mut parted, ref mut builders } = *scratch;
+    let Scratch { pages, level, ref mut arena, ref mut parted, ref mut builders, .. } = *scratch;
     prepare(builders, rayon::current_num_threads());
     let parts = part::<L>(level, pages, bins, seed, keys, values, arena, parted)?;
     let source = Source::Bins(&parts);
     let stream = table.len() * 8 > STREAM_BYTES;
-    let bin_words = (shape.buckets as usize * L::WORDS) << bins.shift;
+    let bin_words = bins.buckets() * L::WORDS;
     parallel::each(table.chunks_mut(bin_words), |bin, table| {
         let builder = &mut *lock(&builders[rayon::current_thread_index().unwrap_or(0)]);
         let first_partition = (bin as u32) << bins.shift;

@@ -34,6 +34,11 @@ impl Bins {
     pub(super) fn count(self) -> usize {
         (self.shape.partitions as usize).div_ceil(1 << self.shift)
     }
+    /// Returns the maximum number of buckets of a bin.
+    pub(super) fn buckets(self) -> usize {
+        let partitions = (1 << self.shift).min(self.shape.partitions as usize);
+        partitions * self.shape.buckets as usize
+    }
     #[inline(always)]
     fn of(self, h: u32) -> u32 {
         self.shape.partition(h) >> self.shift

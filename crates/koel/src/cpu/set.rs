@@ -5,7 +5,7 @@
 //! twice the bytes needed. Filling and lookup are portable code that handles one key at a time;
 //! buckets are prefetched some keys ahead.
 use super::partition::{Bins, Parted};
-use super::{Level, Memory, Pages, Stash, bins, part, query_piece};
+use super::{Level, Memory, Pages, Stash, alone_bytes, bins, part, query_piece};
 use crate::device::Device;
 use crate::device::memory::prefetch;
 use crate::error::{Result, check_length};
@@ -222,7 +222,12 @@ fn host<'a, K: Member>(
 }
 /// Returns the number of slots per bin.
 fn bin_slots<K: Member>(bins: Bins) -> usize {
-    (bins.shape.buckets as usize * K::SLOTS as usize) << bins.shift
+    bins.buckets() * K::SLOTS as usize
+}
+
+/// Runs work on bins: on the calling thread if there is only one, which others need not wake up for.
+fn on_threads<R: Send>(device: &Device, bins: Bins, work: impl FnOnce() -> R + Send) -> R {
+    if bins.count() == 1 { work() } else { device.install(work) }
 }
 
 /// Builds a set of these keys: overwrites every slot of `table` and the stash. Returns `None` if
@@ -242,9 +247,9 @@ pub(crate) fn build<K: Member>(
     scratch: &mut Scratch,
 ) -> Result<Option<Counts>> {
     check_length("table", table.len(), "shape", shape.all_buckets() as usize * K::SLOTS as usize)?;
-    let bins = bins::<K::Pairs>(shape);
+    let bins = bins::<K::Pairs>(shape, alone_bytes(device.parallelism()));
     let all_stashed = AtomicUsize::new(0);
-    let outcomes = device.install(|| {
+    let outcomes = on_threads(device, bins, || {
         let parts = Parts::new(device.pages(), bins, seed, keys, scratch)?;
         let bins_of_table = table.chunks_mut(bin_slots::<K>(bins));
         let outcomes = parallel::map_with(bins_of_table, Filler::default, |filler, bin, slots| {
@@ -327,8 +332,8 @@ pub(crate) fn combine<K: Member>(
     output: &mut [K],
     [scratch, second_scratch]: [&mut Scratch; 2],
 ) -> Result<usize> {
-    let bins = bins::<K::Pairs>(shape);
-    device.install(|| {
+    let bins = bins::<K::Pairs>(shape, alone_bytes(device.parallelism()));
+    on_threads(device, bins, || {
         let pages = device.pages();
         let first = Parts::new(pages, bins, seed, first, scratch)?;
         let second = Parts::new(pages, bins, seed, second, second_scratch)?;

@@ -157,8 +157,8 @@ fn check<L: Pairing>(device: &Device, built: &BuiltTable<L>, expected: &Map<L>, 
         }
     }
 }
-/// Builds with every instruction set and number of threads: the bytes are the same, and the answers
-/// are right.
+/// Builds with every instruction set and number of threads, alone and in bins: the bytes are the
+/// same, and the answers are right.
 fn check_all<L: Pairing>(
     shape: Shape,
     keys: &[L::Key],
@@ -172,9 +172,13 @@ fn check_all<L: Pairing>(
         for threads in if cfg!(miri) { 1..2 } else { 1..4 } {
             let device = Device::cpu_with_threads(threads).unwrap();
             for level in Level::available() {
-                let mut scratch = Scratch::with_level(Pages::System, level);
-                for _ in 0..2 {
-                    let result = built::<L>(&device, shape, keys, values, policy, &mut scratch);
+                let new = || Scratch::with_level(Pages::System, level);
+                let (mut alone, mut in_bins) = (new(), new().in_bins());
+                // Threads matter in bins only.
+                let alone_too = [false, true, true];
+                for is_in_bins in alone_too.into_iter().skip((threads > 1) as usize) {
+                    let scratch = if is_in_bins { &mut in_bins } else { &mut alone };
+                    let result = built::<L>(&device, shape, keys, values, policy, scratch);
                     let built = match result {
                         Err(Error::DuplicateKey { key, first, second }) => {
                             assert!(policy == Duplicates::Reject && first < second);
@@ -386,7 +390,7 @@ fn copies_share_a_place_in_the_stash<L: Pairing>() {
 fn scratch_is_reused<L: Pairing>() {
     let n = scaled(60_000);
     let device = Device::cpu_with_threads(2).unwrap();
-    let mut scratch = Scratch::<L>::new(Pages::default());
+    let mut scratch = Scratch::<L>::new(Pages::default()).in_bins();
     let mut bytes = None;
     for seed in 0..3 {
         let (keys, values) = (random_keys::<L>(n, seed), numbers::<L>(n));
