@@ -148,6 +148,9 @@ const COARSE: Schedule = Schedule { steps: 6, radii: (9.0, 5.0), along: 0.2, dam
 const MIDDLE: Schedule = Schedule { steps: 12, radii: (8.0, 3.0), along: 0.2, damping: 0.001 };
 pub(crate) const CLOSE: Schedule =
     Schedule { steps: 15, radii: (5.0, 1.8), along: 0.1, damping: 0.0005 };
+/// Factor of the required evidence from which on no further stage is searched, if luminance is
+/// nearly proof too.
+const PROVED: f32 = 3.0;
 pub(crate) const NO_STEPS: Schedule =
     Schedule { steps: 0, radii: (1.0, 1.0), along: 1.0, damping: 0.0 };
 
@@ -205,11 +208,15 @@ impl Outcome {
         seconds: [0.0; 3],
     };
 
-    /// Returns whether a further search can improve nothing: the model is found, and its visible
-    /// parts lie where the map says. A bent model may lie better elsewhere, and so may one that
+    /// Returns whether a further search can improve little: the model is found, and its visible
+    /// parts lie where the map says, or edges and luminance both prove it. A bent model may lie better elsewhere, and so may one that
     /// agrees in part, if it repeats itself: a second stage tells.
-    fn is_settled(&self, stages: usize) -> bool {
-        let settles = |a: Agreement| a.is_precise() && (a.is_whole() || stages > 1);
+    fn is_settled(&self, stages: usize, required: f32) -> bool {
+        let is_proved = self.evidence >= PROVED * required;
+        let settles = |a: Agreement| match a.is_whole() {
+            true => a.is_precise() || is_proved && a.is_strong(),
+            false => a.is_precise() && stages > 1,
+        };
         self.found.is_some() && self.agreement.is_none_or(settles)
     }
     /// Adds the result of a further search: keeps the pose that is accepted; of two, the one in
@@ -332,9 +339,9 @@ impl Matcher {
                 let both = outcomes.iter_mut().zip(others);
                 both.filter(|((slot, _), _)| wanted[*slot]).for_each(|((_, a), (_, b))| a.merge(b));
             }
-            outcomes
-                .iter()
-                .for_each(|(slot, outcome)| wanted[*slot] = !outcome.is_settled(number + 1));
+            outcomes.iter().for_each(|(slot, outcome)| {
+                wanted[*slot] = !outcome.is_settled(number + 1, self.options.evidence)
+            });
             if !wanted.contains(&true) {
                 break;
             }
