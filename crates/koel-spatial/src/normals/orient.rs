@@ -1,11 +1,10 @@
 //! Orientation of normals: signs that agree with each other.
 
+use super::hull::{FEW, Hull};
 use super::plane::Fit;
-use super::sides::CLOSED;
 use crate::forest::Forest;
 use rayon::prelude::*;
 use std::collections::HashMap;
-use std::f64::consts::PI;
 
 pub(super) type Vector = [f64; 3];
 
@@ -124,17 +123,23 @@ pub(super) fn propagate(surface: &Surface<'_>, areas: &[f64]) -> Parts {
         before = votes.len();
         votes = patches.join_by_votes(votes, |size| size < SMALL);
     }
-    patches.find_closed(surface, areas, &votes);
-    let mut before = usize::MAX;
-    while votes.len() < before {
-        before = votes.len();
-        votes = patches.join_by_votes(votes, |_| true);
+    for _ in 0..JUDGED {
+        patches.find_closed(surface, areas, &votes);
+        let mut left = votes.clone();
+        let mut before = usize::MAX;
+        while left.len() < before {
+            before = left.len();
+            left = patches.join_by_votes(left, |_| true);
+        }
     }
     patches.parts()
 }
 
+/// Number of times that patches are judged: a closed patch that another one joins may be open then,
+/// and joins others.
+const JUDGED: usize = 2;
 /// Points below which a patch joins another one before closed ones are looked for.
-const SMALL: u32 = 100;
+const SMALL: u32 = FEW as u32;
 
 /// Returns the variance across a plane, divided by that along it, from which on a neighbourhood is
 /// less flat than noise and bends make most of them: where surfaces meet.
@@ -216,24 +221,20 @@ impl Patches {
                 at_border[edge.to as usize] = true;
             }
         }
-        let mut hulls = HashMap::<u32, Hull>::new();
+        let mut hulls = HashMap::<u32, (Hull, f64)>::new();
         for i in 0..points {
             let (root, opposed) = self.forest.find(i as u32);
-            let hull = hulls.entry(root).or_default();
-            let by = if opposed { -areas[i] } else { areas[i] };
-            let (p, n) = (surface.positions[i], surface.fits[i].normal);
-            hull.area += areas[i];
-            hull.border += f64::from(u8::from(at_border[i]));
-            hull.cone += by * dot(p, n);
-            for a in 0..3 {
-                hull.sum[a] += by * n[a];
-                hull.centre[a] += areas[i] * p[a];
+            let (hull, border) = hulls.entry(root).or_default();
+            let mut normal = surface.fits[i].normal;
+            if opposed {
+                flip(&mut normal);
             }
+            hull.add(surface.positions[i], areas[i], normal);
+            *border += f64::from(u8::from(at_border[i]));
         }
-        for (root, hull) in hulls {
-            let size = self.forest.size(root);
-            let has_small_holes = hull.border < BORDER * f64::from(size).sqrt();
-            self.closed[root as usize] = size >= SMALL && hull.is_closed() && has_small_holes;
+        for (root, (hull, border)) in hulls {
+            let has_small_holes = border < BORDER * f64::from(self.forest.size(root)).sqrt();
+            self.closed[root as usize] = hull.is_closed() && has_small_holes;
         }
     }
     fn parts(mut self) -> Parts {
@@ -248,30 +249,6 @@ impl Patches {
         let part_of = found.iter().map(|of| number[of.0 as usize]).collect();
         let flipped = found.iter().map(|of| of.1).collect();
         Parts { part_of, count: count as usize, flipped }
-    }
-}
-
-/// Sums over a patch, each point times its area.
-#[derive(Default)]
-struct Hull {
-    area: f64,
-    /// Number of points at the border.
-    border: f64,
-    sum: Vector,
-    centre: Vector,
-    /// Of positions times normals.
-    cone: f64,
-}
-impl Hull {
-    /// Returns whether normals sum to nearly nothing, and bound a volume that is not negligible for
-    /// such an area.
-    fn is_closed(&self) -> bool {
-        /// Share of the volume of a ball of that area.
-        const SOLID: f64 = 0.1;
-        let centre = self.centre.map(|c| c / self.area.max(f64::MIN_POSITIVE));
-        let volume = (self.cone - dot(centre, self.sum)) / 3.0;
-        let of_ball = self.area.powf(1.5) / (6.0 * PI.sqrt());
-        dot(self.sum, self.sum).sqrt() < CLOSED * self.area && volume.abs() > SOLID * of_ball
     }
 }
 
