@@ -10,7 +10,7 @@ pub(super) const FEW: usize = 100;
 const CLOSED: f64 = 0.1;
 /// Volume of a closed piece, divided by that of a ball of its area, at least: less is a sheet or a
 /// tangle. A square plate whose thickness is a hundredth of its length has 0.04.
-const SOLID: f64 = 0.02;
+const SOLID: f64 = 0.1;
 
 /// Sums over a piece of surface, each point times its area.
 #[derive(Clone, Copy, Default)]

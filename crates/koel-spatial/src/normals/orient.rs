@@ -123,21 +123,22 @@ pub(super) fn propagate(surface: &Surface<'_>, areas: &[f64]) -> Parts {
         before = votes.len();
         votes = patches.join_by_votes(votes, |size| size < SMALL);
     }
-    for _ in 0..JUDGED {
+    // A closed patch that another one has joined may be open after all. If it is small, it then
+    // joins others, too.
+    for most in [u32::MAX, points as u32 / PARTS_OF_PATCH] {
         patches.find_closed(surface, areas, &votes);
         let mut left = votes.clone();
         let mut before = usize::MAX;
         while left.len() < before {
             before = left.len();
-            left = patches.join_by_votes(left, |_| true);
+            left = patches.join_by_votes(left, |size| size < most);
         }
     }
     patches.parts()
 }
 
-/// Number of times that patches are judged: a closed patch that another one joins may be open then,
-/// and joins others.
-const JUDGED: usize = 2;
+/// Share of all points below which a patch is small.
+const PARTS_OF_PATCH: u32 = 50;
 /// Points below which a patch joins another one before closed ones are looked for.
 const SMALL: u32 = FEW as u32;
 
