@@ -9,7 +9,7 @@ pub(super) const FEW: usize = 100;
 /// closed.
 const CLOSED: f64 = 0.1;
 /// Volume of a closed piece, divided by that of a ball of its area, at least: less is a sheet or a
-/// tangle. A square plate whose thickness is a hundredth of its length has 0.04.
+/// tangle. A square plate has 0.1 if its thickness is about 0.03 of its length.
 const SOLID: f64 = 0.1;
 
 /// Sums over a piece of surface, each point times its area.

@@ -71,7 +71,7 @@ pub enum Orientation {
     ///
     /// Each part that results is oriented outwards by the sign of its volume if it is closed: if it
     /// has at least 100 points, its normals, times area, sum to less than 0.1 of its area, and its
-    /// volume is at least 0.02 of that of a ball of its area. Of the 64 largest closed parts, those
+    /// volume is at least 0.1 of that of a ball of its area. Of the 64 largest closed parts, those
     /// in an odd number of others are cavities and point inwards; a solid inside a solid looks the
     /// same.
     ///
@@ -204,8 +204,8 @@ const TURN: usize = 1 << 18;
 /// Memory: 4 bytes per neighbour of each point, some 400 bytes per point while neighbourhoods grow,
 /// and 32 per edge for [`Orientation::Outwards`]. Time: the search, half a microsecond per point
 /// for the planes, as much for each doubling, a third of it for each step of growth, and a sort of
-/// the edges: TIMES of one core for 160,000 points. The normals are the same in
-/// every run and on every device.
+/// the edges: 0.7 to 2.1 seconds of one core for 160,000 points. The normals are the same in every
+/// run and on every device.
 ///
 /// # Errors
 /// [`NormalError`]: fewer than three points or neighbours, coordinates that are not finite, or out
