@@ -169,7 +169,9 @@ fn volume(device: &Device, cloud: &PointCloud) -> Result<f64, Box<dyn Error>> {
 /// faces away from the true normal: noise has moved them closer to another sheet. `exact` is the
 /// same cloud without noise.
 fn flipped_at_best(device: &Device, cloud: &Cloud, exact: &Cloud) -> Result<f64, SearchError> {
-    let hash = SpatialHash::build_for_nearest(device, &exact.positions, 1)?;
+    /// Cells for one neighbour would be too small for points that noise has moved.
+    const CELLS_FOR: usize = 16;
+    let hash = SpatialHash::build_for_nearest(device, &exact.positions, CELLS_FOR)?;
     let nearest = hash.nearest(&cloud.positions, 1)?;
     let is_flipped = |&(truth, &at): &(&[f32; 3], &u32)| {
         (0..3).map(|a| truth[a] * exact.truth[at as usize][a]).sum::<f32>() < 0.0
