@@ -146,7 +146,7 @@ const SMALL: u32 = FEW as u32;
 /// less flat than noise and bends make most of them: where surfaces meet.
 fn thickness_limit(fits: &[Fit]) -> f64 {
     const LEAST: f64 = 0.03;
-    const MEDIANS: f64 = 2.0;
+    const MEDIANS: f64 = 1.5;
     let mut all: Vec<f64> = fits.iter().map(Fit::thickness).collect();
     let middle = all.len() / 2;
     (MEDIANS * *all.select_nth_unstable_by(middle, f64::total_cmp).1).max(LEAST)
