@@ -204,7 +204,7 @@ const TURN: usize = 1 << 18;
 /// Memory: 4 bytes per neighbour of each point, some 400 bytes per point while neighbourhoods grow,
 /// and 32 per edge for [`Orientation::Outwards`]. Time: the search, half a microsecond per point
 /// for the planes, as much for each doubling, a third of it for each step of growth, and a sort of
-/// the edges: 0.7 to 2.1 seconds of one core for 160,000 points. The normals are the same in every
+/// the edges: 0.6 to 1.9 seconds of one core for 160,000 points. The normals are the same in every
 /// run and on every device.
 ///
 /// # Errors
