@@ -279,6 +279,25 @@ fn plate(x: i32) -> Vec<[i32; 3]> {
     (0..400).map(|i| [x + 5 * (i % 20), 5 * (i / 20), 0]).collect()
 }
 
+/// Flat surfaces look alike from both sides; LAS files are from the air.
+#[test]
+fn open_surfaces_of_las_files_point_up_and_others_are_doubted() {
+    let folder = tempfile::tempdir().unwrap();
+    let f = folder.path();
+    let (a, b) = (las(f, "a.las", 0.0, &plate(0)), f.join("b.ply"));
+    let rows = plate(0).iter().map(|p| format!("{} {} 1\n", p[0], p[1])).collect::<String>();
+    let header = "ply\nformat ascii 1.0\nelement vertex 400\nproperty float x\n\
+                  property float y\nproperty float z\nend_header\n";
+    fs::write(&b, format!("{header}{rows}")).unwrap();
+    let found = report_of(f, [&a, &b], &["--estimate-normals", "--grid", "16"]);
+    let (notes, doubts) = (found["notes"].to_string(), found["doubts"].to_string());
+    let up = "a.las: 400 of 400 points belong to parts that are not closed: their estimated \
+              normals point up, as in scans from the air; --viewpoint-a states where";
+    assert!(notes.contains(up) && !doubts.contains("a.las"), "{found:#}");
+    let guess = "b.ply: 400 of 400 points belong to parts that are not closed and look alike";
+    assert!(doubts.contains(guess) && doubts.contains("--viewpoint-b states where"), "{found:#}");
+}
+
 #[test]
 fn scans_with_origins_of_their_own_are_put_side_by_side() {
     let folder = tempfile::tempdir().unwrap();

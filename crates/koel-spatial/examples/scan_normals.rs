@@ -1,8 +1,9 @@
 //! Sides of estimated normals of a scan taken from a known position: `cargo run --release -p
 //! koel-spatial --example scan_normals -- SCAN X,Y,Z [--write CLOUD.ply]`
 //!
-//! Estimates normals twice, outwards and towards the scanner at X, Y, Z (coordinates of the file),
-//! and prints a line of JSON for each: the share that faces away from the scanner. The printed
+//! Estimates normals three times: outwards, outwards with the direction from the scanner's side for
+//! open parts, and towards the scanner at X, Y, Z (coordinates of the file). Prints a line of JSON
+//! for each: the share that faces away from the scanner. The printed
 //! position of the scanner is relative to the origin of the points. With `--write`, also writes the
 //! points with the directions to the scanner as normals (PLY), for other programs to be measured by
 //! `tools/truth/scan_normals.py`.
@@ -40,10 +41,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         write_ply(&out, positions, &sights)?;
     }
     let device = Device::cpu()?;
-    for (name, orientation) in
-        [("outwards", Orientation::Outwards), ("viewpoint", Orientation::Towards(scanner))]
-    {
-        let options = NormalOptions::default().with_orientation(orientation);
+    let (outwards, bounds) = (NormalOptions::default(), scan.bounds()?);
+    let middle = std::array::from_fn(|a| 0.5 * (bounds.min()[a] + bounds.max()[a]));
+    for (name, options) in [
+        ("outwards", outwards.clone()),
+        ("open towards", outwards.clone().with_open_towards(Some(direction(middle, scanner)))),
+        ("viewpoint", outwards.clone().with_orientation(Orientation::Towards(scanner))),
+    ] {
         let (start, busy) = (Instant::now(), cpu_seconds());
         let estimate = estimate_normals(&device, positions, &options)?;
         let (clock, busy) = (start.elapsed().as_secs_f64(), cpu_seconds() - busy);
@@ -56,13 +60,14 @@ fn main() -> Result<(), Box<dyn Error>> {
             "{{\"orientation\": \"{name}\", \"scanner\": {scanner:?}, \"points\": {}, \
              \"away_percent\": {:.4}, \"away_clear_percent\": {:.4}, \"steep_percent\": {:.3}, \
              \"seconds\": {clock:.2}, \"cpu_seconds\": {busy:.2}, \"parts\": {}, \
-             \"open_points\": {}, \"grazing\": {}, \"undetermined\": {}}}",
+             \"open_points\": {}, \"undecided_points\": {}, \"grazing\": {}, \"undetermined\": {}}}",
             positions.len(),
             percent_away(&cosines),
             percent_away(&clear),
             100.0 * steep.len() as f64 / cosines.len() as f64,
             report.parts,
             report.open_points,
+            report.undecided_points,
             report.grazing,
             report.undetermined,
         );

@@ -4,8 +4,8 @@ use crate::failure::{Failure, Outcome};
 use koel::Device;
 use koel_spatial::sample::sample_cloud;
 use koel_spatial::{
-    Bounds, CloudParts, Grid, Mesh, NormalOptions, NormalReport, Orientation, PointCloud, Scan,
-    cloud_parts, estimate_normals, mesh_orientation, mesh_solids,
+    Bounds, CloudParts, Format, Grid, Mesh, NormalOptions, NormalReport, Orientation, PointCloud,
+    Scan, cloud_parts, estimate_normals, mesh_orientation, mesh_solids,
 };
 use std::path::{Path, PathBuf};
 
@@ -162,6 +162,7 @@ impl Loaded {
             return Ok((samples.map_err(|e| in_file(path, e))?, notes));
         }
         let (origin, of_file) = (self.scan.report.origin, self.scan.report.viewpoint);
+        let is_las = matches!(self.scan.report.format, Format::Las | Format::Laz);
         let mut cloud = self.scan.into_cloud();
         let points = cloud.positions.len();
         let have_directions = match &cloud.normals {
@@ -189,7 +190,8 @@ impl Loaded {
         }
         let viewpoint = normals.viewpoint.or(of_file);
         let options = match viewpoint {
-            None => NormalOptions::default(),
+            // LAS is the format of scans from the air, and its z axis points up.
+            None => NormalOptions::default().with_open_towards(is_las.then_some([0.0, 0.0, 1.0])),
             Some(at) => NormalOptions::default().with_orientation(Orientation::Towards(
                 std::array::from_fn(|a| (at[a] - origin[a]) as f32),
             )),
@@ -197,7 +199,19 @@ impl Loaded {
         let found = estimate_normals(device, &cloud.positions, &options);
         let found = found.map_err(|e| in_file(path, e))?;
         cloud.normals = Some(found.normals);
-        let mut notes = notes_on_normals(path, &found.report, points);
+        let mut notes = notes_on_normals(path, &found.report, points, option);
+        let decided = found.report.open_points - found.report.undecided_points;
+        if decided > 0 {
+            let side = match is_las {
+                true => "up, as in scans from the air",
+                false => "to the side that is seen from more directions",
+            };
+            notes.changes.push(format!(
+                "{}: {decided} of {points} points belong to parts that are not closed: their \
+                 estimated normals point {side}; {option} states where the scanner was",
+                path.display()
+            ));
+        }
         if let (None, Some([x, y, z])) = (normals.viewpoint, viewpoint) {
             notes.changes.push(format!(
                 "{}: estimated normals face the file's VIEWPOINT, {x}, {y}, {z}",
@@ -209,7 +223,12 @@ impl Loaded {
 }
 
 /// Returns notes on the estimation of normals.
-fn notes_on_normals(path: &Path, report: &NormalReport, points: usize) -> Notes {
+fn notes_on_normals(
+    path: &Path,
+    report: &NormalReport,
+    points: usize,
+    option: &'static str,
+) -> Notes {
     let mut notes = Notes::default();
     let file = path.display();
     if report.undetermined > 0 {
@@ -226,11 +245,12 @@ fn notes_on_normals(path: &Path, report: &NormalReport, points: usize) -> Notes 
             report.grazing
         ));
     }
-    if 20 * report.open_points > points {
+    if 20 * report.undecided_points > points {
         notes.doubts.push(format!(
-            "{file}: {} of {points} points belong to parts that are not closed: the outside of \
-             their estimated normals is a guess; --viewpoint-a or -b tells it",
-            report.open_points
+            "{file}: {} of {points} points belong to parts that are not closed and look alike \
+             from both sides: the outside of their estimated normals is a guess; {option} states \
+             where the scanner was",
+            report.undecided_points
         ));
     }
     if report.cavities > 0 {

@@ -1,11 +1,10 @@
 //! Orientation of normals: signs that agree with each other.
 
+use super::hull::{FEW, Hull};
 use super::plane::Fit;
-use super::sides::CLOSED;
 use crate::forest::Forest;
 use rayon::prelude::*;
 use std::collections::HashMap;
-use std::f64::consts::PI;
 
 pub(super) type Vector = [f64; 3];
 
@@ -122,25 +121,36 @@ pub(super) fn propagate(surface: &Surface<'_>, areas: &[f64]) -> Parts {
     let mut before = usize::MAX;
     while votes.len() < before {
         before = votes.len();
-        votes = patches.join_by_votes(votes, |size| size < SMALL);
+        votes = patches.join_by_votes(votes, |size, _| size < SMALL);
     }
-    patches.find_closed(surface, areas, &votes);
-    let mut before = usize::MAX;
-    while votes.len() < before {
-        before = votes.len();
-        votes = patches.join_by_votes(votes, |_| true);
+    // A closed patch that another one has joined may be open after all, and then joins others if
+    // it is small or the votes agree.
+    for (border, most) in [(BORDER, u32::MAX), (f64::INFINITY, points as u32 / PARTS_OF_PATCH)] {
+        patches.find_closed(surface, areas, &votes, border);
+        let mut left = votes.clone();
+        let mut before = usize::MAX;
+        while left.len() < before {
+            before = left.len();
+            left = patches.join_by_votes(left, |size, unity| size < most || unity > UNITED);
+        }
     }
     patches.parts()
 }
 
+/// Points at the border of a closed patch, divided by the root of all its points, at most.
+const BORDER: f64 = 2.0;
+/// Share of all points below which a patch is small.
+const PARTS_OF_PATCH: u32 = 50;
+/// Sum of the votes between two patches, divided by that of their sizes, above which they agree.
+const UNITED: f64 = 0.8;
 /// Points below which a patch joins another one before closed ones are looked for.
-const SMALL: u32 = 100;
+const SMALL: u32 = FEW as u32;
 
 /// Returns the variance across a plane, divided by that along it, from which on a neighbourhood is
 /// less flat than noise and bends make most of them: where surfaces meet.
 fn thickness_limit(fits: &[Fit]) -> f64 {
     const LEAST: f64 = 0.03;
-    const MEDIANS: f64 = 2.0;
+    const MEDIANS: f64 = 1.5;
     let mut all: Vec<f64> = fits.iter().map(Fit::thickness).collect();
     let middle = all.len() / 2;
     (MEDIANS * *all.select_nth_unstable_by(middle, f64::total_cmp).1).max(LEAST)
@@ -156,7 +166,7 @@ impl Patches {
     /// Joins each patch of a size that `joins` with the neighbour to which the sum of the votes of
     /// all edges is greatest, unless both are closed. Returns the edges that still lie between
     /// patches that may join.
-    fn join_by_votes(&mut self, edges: Vec<Edge>, joins: impl Fn(u32) -> bool) -> Vec<Edge> {
+    fn join_by_votes(&mut self, edges: Vec<Edge>, joins: impl Fn(u32, f64) -> bool) -> Vec<Edge> {
         /// Weight of an edge whose planes say nothing: it decides only where there are no others.
         const LEAST: f32 = 1e-3;
         let mut votes: Vec<(u32, u32, f64)> = vec![];
@@ -168,11 +178,7 @@ impl Patches {
             }
             let sign = if of_a != of_b { -1.0 } else { 1.0 };
             let vote = sign * f64::from(edge.agreement * edge.weight.max(LEAST));
-            for (a, b) in [(a, b), (b, a)] {
-                if joins(self.forest.size(a)) {
-                    votes.push((a, b, vote));
-                }
-            }
+            votes.extend([(a, b, vote), (b, a, vote)]);
             left.push(edge);
         }
         // Stable: the votes of a pair are summed in the order of the edges.
@@ -181,6 +187,10 @@ impl Patches {
         for of_pair in votes.chunk_by(|x, y| (x.0, x.1) == (y.0, y.1)) {
             let sum = of_pair.iter().map(|v| v.2).sum::<f64>();
             let (a, b, _) = of_pair[0];
+            let cast = of_pair.iter().map(|v| v.2.abs()).sum::<f64>();
+            if !joins(self.forest.size(a), sum.abs() / cast) {
+                continue;
+            }
             match best.last_mut() {
                 Some(last) if last.0 == a && last.2.abs() >= sum.abs() => {}
                 Some(last) if last.0 == a => *last = (a, b, sum),
@@ -203,11 +213,16 @@ impl Patches {
             self.closed[root as usize] = of_a || of_b;
         }
     }
-    /// Finds the patches that are closed but for a hole with a circumference about as long as the
-    /// root of their area, at most. `between` are the edges between patches.
-    fn find_closed(&mut self, surface: &Surface<'_>, areas: &[f64], between: &[Edge]) {
-        /// Points at the border, divided by the root of all points.
-        const BORDER: f64 = 2.0;
+    /// Finds the patches that are closed but for holes with at most `most_border` points around
+    /// them, in roots of all points: with 2, a circumference about as long as the root of the area.
+    /// `between` are the edges between patches.
+    fn find_closed(
+        &mut self,
+        surface: &Surface<'_>,
+        areas: &[f64],
+        between: &[Edge],
+        most_border: f64,
+    ) {
         let points = areas.len();
         let mut at_border = vec![false; points];
         for edge in between {
@@ -216,24 +231,20 @@ impl Patches {
                 at_border[edge.to as usize] = true;
             }
         }
-        let mut hulls = HashMap::<u32, Hull>::new();
+        let mut hulls = HashMap::<u32, (Hull, f64)>::new();
         for i in 0..points {
             let (root, opposed) = self.forest.find(i as u32);
-            let hull = hulls.entry(root).or_default();
-            let by = if opposed { -areas[i] } else { areas[i] };
-            let (p, n) = (surface.positions[i], surface.fits[i].normal);
-            hull.area += areas[i];
-            hull.border += f64::from(u8::from(at_border[i]));
-            hull.cone += by * dot(p, n);
-            for a in 0..3 {
-                hull.sum[a] += by * n[a];
-                hull.centre[a] += areas[i] * p[a];
+            let (hull, border) = hulls.entry(root).or_default();
+            let mut normal = surface.fits[i].normal;
+            if opposed {
+                flip(&mut normal);
             }
+            hull.add(surface.positions[i], areas[i], normal);
+            *border += f64::from(u8::from(at_border[i]));
         }
-        for (root, hull) in hulls {
-            let size = self.forest.size(root);
-            let has_small_holes = hull.border < BORDER * f64::from(size).sqrt();
-            self.closed[root as usize] = size >= SMALL && hull.is_closed() && has_small_holes;
+        for (root, (hull, border)) in hulls {
+            let has_small_holes = border < most_border * f64::from(self.forest.size(root)).sqrt();
+            self.closed[root as usize] = hull.is_closed() && has_small_holes;
         }
     }
     fn parts(mut self) -> Parts {
@@ -248,30 +259,6 @@ impl Patches {
         let part_of = found.iter().map(|of| number[of.0 as usize]).collect();
         let flipped = found.iter().map(|of| of.1).collect();
         Parts { part_of, count: count as usize, flipped }
-    }
-}
-
-/// Sums over a patch, each point times its area.
-#[derive(Default)]
-struct Hull {
-    area: f64,
-    /// Number of points at the border.
-    border: f64,
-    sum: Vector,
-    centre: Vector,
-    /// Of positions times normals.
-    cone: f64,
-}
-impl Hull {
-    /// Returns whether normals sum to nearly nothing, and bound a volume that is not negligible for
-    /// such an area.
-    fn is_closed(&self) -> bool {
-        /// Share of the volume of a ball of that area.
-        const SOLID: f64 = 0.1;
-        let centre = self.centre.map(|c| c / self.area.max(f64::MIN_POSITIVE));
-        let volume = (self.cone - dot(centre, self.sum)) / 3.0;
-        let of_ball = self.area.powf(1.5) / (6.0 * PI.sqrt());
-        dot(self.sum, self.sum).sqrt() < CLOSED * self.area && volume.abs() > SOLID * of_ball
     }
 }
 
