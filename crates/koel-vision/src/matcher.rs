@@ -209,8 +209,9 @@ impl Outcome {
     };
 
     /// Returns whether a further search can improve little: the model is found, and its visible
-    /// parts lie where the map says, or edges and luminance both prove it. A bent model may lie better elsewhere, and so may one that
-    /// agrees in part, if it repeats itself: a second stage tells.
+    /// parts lie where the map says, or edges and luminance both prove it. A bent model may lie
+    /// better elsewhere, and so may one that agrees in part, if it repeats itself: a second stage
+    /// tells.
     fn is_settled(&self, stages: usize, required: f32) -> bool {
         let is_proved = self.evidence >= PROVED * required;
         let settles = |a: Agreement| match a.is_whole() {

@@ -444,9 +444,7 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
     /// Puts a pair into a full bucket: evicts a pair to its other bucket, preferring one whose
     /// other bucket has room, and continues with the evicted pair. If the limit is reached, the
     /// last evicted pair goes to the stash. It has been tried in both its buckets.
-    ///
-    /// Choices depend on the pair and on its partition alone, so that the table is the same in bins
-    /// of any size.
+    /// Choices depend on the pair and its partition alone: bins of any size give the same table.
     #[inline(always)]
     fn evict(&mut self, mut pair: L::Pair, mut place: usize) {
         let shape = self.shape;

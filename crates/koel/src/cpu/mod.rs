@@ -180,8 +180,8 @@ pub(crate) fn build<L: Layout>(
     collect(&mut scratch.builders, seed, keys, stash).map(Some)
 }
 
-/// Returns the smallest number of bins, of whole partitions, that fit the cache; one bin for a table
-/// of up to `alone` bytes.
+/// Returns the smallest number of bins, of whole partitions, that fit the cache; one bin for a
+/// table of up to `alone` bytes.
 fn bins<L: Layout>(shape: Shape, alone: u64) -> Bins {
     let partition = shape.buckets as u64 * 8 * L::WORDS as u64;
     let whole = shape.partitions.next_power_of_two().ilog2();

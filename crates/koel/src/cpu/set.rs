@@ -225,7 +225,7 @@ fn bin_slots<K: Member>(bins: Bins) -> usize {
     bins.buckets() * K::SLOTS as usize
 }
 
-/// Runs work on bins: on the calling thread if there is only one, which others need not wake up for.
+/// Runs work on bins: on the calling thread if there is only one.
 fn on_threads<R: Send>(device: &Device, bins: Bins, work: impl FnOnce() -> R + Send) -> R {
     if bins.count() == 1 { work() } else { device.install(work) }
 }
