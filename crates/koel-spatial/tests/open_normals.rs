@@ -127,9 +127,9 @@ fn one_side_of_an_object_points_outwards() {
 /// Spheres that touch: around that place, the gap between them is smaller than the noise.
 #[test]
 fn sheets_closer_than_noise_keep_their_sides() {
-    let (noise, radius) = (0.004, 0.25);
-    let mut spheres = Cloud::of(Shape::Sphere(radius), 80_000, noise, [0.0; 3], 7);
-    spheres.0.extend(Cloud::of(Shape::Sphere(radius), 80_000, noise, [0.5, 0.0, 0.0], 8).0);
+    let (noise, radius) = (0.0043, 0.25);
+    let mut spheres = Cloud::of(Shape::Sphere(radius), 65_000, noise, [0.0; 3], 7);
+    spheres.0.extend(Cloud::of(Shape::Sphere(radius), 65_000, noise, [0.5, 0.0, 0.0], 8).0);
     let (flipped, report) = spheres.flipped(&NormalOptions::default());
     println!("spheres: {flipped} {report:?}");
     assert!(flipped < 0.005 && report.parts == 2, "{flipped} {report:?}");
