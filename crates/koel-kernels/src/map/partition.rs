@@ -108,7 +108,7 @@ pub fn overflow_stamp<L: Layout>(area: u32, place: u32) -> u32 {
 /// Returns a function that writes a pair to a place of an array, with its head changed by `head`.
 #[inline(always)]
 fn put<L: Layout>(out: Buf<u64>, head: impl Fn(u64) -> u64) -> impl Fn(u32, L::Pair) {
-    let out = L::pairs_mut(out);
+    let out = L::pairs(out);
     move |to, pair| out.store(to & !ELSEWHERE, L::with_head(head(L::head(pair)), L::behind(pair)))
 }
 
@@ -343,7 +343,7 @@ fn tile_of_coarse_bin<L: Layout, const THREADS: usize, const ITEMS: usize>(
     if !count.is_multiple_of(2) {
         unroll::<ITEMS>(|j| {
             if j % 2 == 0 && number(j as u32) == count - 1 {
-                pairs[j] = L::pairs_mut(input).load(from + count - 1);
+                pairs[j] = L::pairs(input).load(from + count - 1);
                 live |= 1 << j;
             }
         });

@@ -115,14 +115,14 @@ impl<L: Layout> Stamped<L> {
     #[inline(always)]
     fn numbered(self, number: u32) -> L::Pair {
         if number < self.room {
-            let pair = L::pairs_mut(self.bins).load(self.bin + number);
+            let pair = L::pairs(self.bins).load(self.bin + number);
             let head = L::head(pair);
             L::with_head(
                 with_hash::<L>(head, self.stamps.hash(hash_in::<L>(head), self.base)),
                 L::behind(pair),
             )
         } else {
-            L::pairs_mut(self.overflow).load(number - self.room)
+            L::pairs(self.overflow).load(number - self.room)
         }
     }
 }
@@ -157,11 +157,11 @@ impl<L: Recorded> Placed for Stamped<L> {
 impl<L: Recorded> Records for Stamped<L> {
     #[inline(always)]
     fn record(self, number: u32) -> u64 {
-        L::record(L::head(L::pairs_mut(self.bins).load(self.bin + number)), number, self)
+        L::record(L::head(L::pairs(self.bins).load(self.bin + number)), number, self)
     }
     #[inline(always)]
     fn behind(self, place: u32) -> (u64, u32) {
-        let pair = L::pairs_mut(self.overflow).load(place);
+        let pair = L::pairs(self.overflow).load(place);
         (L::record(L::head(pair), self.room + place, self), L::hash(L::key(pair)))
     }
     #[inline(always)]

@@ -255,9 +255,7 @@ pub trait Layout: Copy + Send + Sync + 'static {
     }
 
     /// Views words as an array of pairs. The array begins on a multiple of 16 bytes.
-    fn pairs(array: In<u64>) -> In<Self::Pair>;
-    /// Views words as a writable array of pairs.
-    fn pairs_mut(array: Buf<u64>) -> Buf<Self::Pair>;
+    fn pairs(array: Buf<u64>) -> Buf<Self::Pair>;
     /// Loads pairs `2 i` and `2 i + 1`.
     fn two(array: Buf<u64>, i: u32) -> [Self::Pair; 2];
 
@@ -316,11 +314,7 @@ impl Layout for Narrow {
         0
     }
     #[inline(always)]
-    fn pairs(array: In<u64>) -> In<u64> {
-        array
-    }
-    #[inline(always)]
-    fn pairs_mut(array: Buf<u64>) -> Buf<u64> {
+    fn pairs(array: Buf<u64>) -> Buf<u64> {
         array
     }
     #[inline(always)]
@@ -381,11 +375,7 @@ impl<K: Number, V: Number> Layout for Wide<K, V> {
         pair.0[1]
     }
     #[inline(always)]
-    fn pairs(array: In<u64>) -> In<U64x2> {
-        array.x2()
-    }
-    #[inline(always)]
-    fn pairs_mut(array: Buf<u64>) -> Buf<U64x2> {
+    fn pairs(array: Buf<u64>) -> Buf<U64x2> {
         array.x2()
     }
     #[inline(always)]

@@ -212,13 +212,11 @@ pub(crate) fn build<L: DeviceLayout>(
         Some(tile) => build_small::<L>(stream, plan, duplicates, tile, input, table, scratch)?,
         None => {
             let mut memory = scratch.passes::<L>(plan, &division, table)?;
-            memory.pass_over_input::<L>(stream, plan, &division, input, duplicates)?;
             if is_pipelined::<L>(plan, duplicates) {
+                memory.pass_over_input::<L>(stream, plan, &division, input, duplicates)?;
                 run_pipeline::<L>(stream, plan, &division, duplicates, table, scratch)?;
             } else {
-                if plan.coarse.is_some() {
-                    memory.pass_over_coarse::<L>(stream, plan, &division, duplicates)?;
-                }
+                partition::<L>(stream, plan, &division, input, duplicates, memory)?;
                 build_partitions::<L>(stream, plan, &division, duplicates, table, scratch)?;
             }
         }

@@ -170,7 +170,7 @@ impl<L: Recorded> Steps<Stamped<L>> {
             if !count.is_multiple_of(2) {
                 unroll::<ITEMS>(|j| {
                     if j % 2 == 0 && self.number(j as u32) == count - 1 {
-                        e[j] = L::head(L::pairs_mut(pairs).load(bin + count - 1));
+                        e[j] = L::head(L::pairs(pairs).load(bin + count - 1));
                     }
                 });
             }

@@ -80,7 +80,7 @@ impl Passes<'_> {
         unsafe { launch(stream, tiles, input, stamps, out, stash) }
     }
     /// Launches the second pass, from the bins of the first one to the partitions.
-    pub(super) fn pass_over_coarse<L: DeviceLayout>(
+    fn pass_over_coarse<L: DeviceLayout>(
         &mut self,
         stream: &Stream,
         plan: &Plan,
