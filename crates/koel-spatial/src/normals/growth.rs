@@ -12,6 +12,7 @@
 //! points. A step costs k reads per point however many points count, and does not cross a gap that
 //! is wider than the distance to the k-th neighbour, so that opposite walls stay apart.
 
+use super::median;
 use super::plane::{self, Fit};
 use nalgebra::{Matrix3, Vector3};
 use rayon::prelude::*;
@@ -156,7 +157,5 @@ pub(super) fn grow(graph: Graph<'_>, fits: &mut [Fit]) {
 
 /// Returns whether most neighbourhoods are no flatter than noise makes them.
 fn is_hidden(fits: &[Fit]) -> bool {
-    let mut shares: Vec<f64> = fits.iter().map(Fit::thickness).collect();
-    let middle = shares.len() / 2;
-    *shares.select_nth_unstable_by(middle, f64::total_cmp).1 > HIDDEN
+    median(fits.iter().map(Fit::thickness)) > HIDDEN
 }

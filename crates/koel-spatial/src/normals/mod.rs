@@ -328,13 +328,17 @@ fn check_viewpoint(positions: &[[f32; 3]], viewpoint: [f32; 3]) -> Result<(), No
     }
 }
 
+/// Returns the median of some values, the upper one of two.
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    let middle = values.len() / 2;
+    *values.select_nth_unstable_by(middle, f64::total_cmp).1
+}
 /// Returns the area that each point stands for. Outliers count no more than other points.
 fn areas(fits: &[Fit], k: usize) -> Vec<f64> {
     /// Greatest area, in medians: that of points sixteen times as sparse as most.
     const SPARSE: f64 = 16.0;
-    let mut along: Vec<f64> = fits.iter().map(|fit| fit.along).collect();
-    let middle = along.len() / 2;
-    let most = SPARSE * *along.select_nth_unstable_by(middle, f64::total_cmp).1;
+    let most = SPARSE * median(fits.iter().map(|fit| fit.along));
     // The variance of a disk along its plane is a quarter of its squared radius.
     let of = |fit: &Fit| if fit.along <= most { 4.0 * PI * fit.along / k as f64 } else { 0.0 };
     fits.iter().map(of).collect()

@@ -1,6 +1,7 @@
 //! Orientation of normals: signs that agree with each other.
 
 use super::hull::{FEW, Hull};
+use super::median;
 use super::plane::Fit;
 use crate::forest::Forest;
 use rayon::prelude::*;
@@ -151,9 +152,7 @@ const SMALL: u32 = FEW as u32;
 fn thickness_limit(fits: &[Fit]) -> f64 {
     const LEAST: f64 = 0.03;
     const MEDIANS: f64 = 1.5;
-    let mut all: Vec<f64> = fits.iter().map(Fit::thickness).collect();
-    let middle = all.len() / 2;
-    (MEDIANS * *all.select_nth_unstable_by(middle, f64::total_cmp).1).max(LEAST)
+    (MEDIANS * median(fits.iter().map(Fit::thickness))).max(LEAST)
 }
 
 /// Pieces of a surface whose signs agree within each.

@@ -9,6 +9,7 @@
 //! side of the plane and faces away from the plane; a point at a gap faces the plane.
 
 use super::field::Field;
+use super::median;
 use super::orient::{Surface, Vector, dot, flip};
 use rayon::prelude::*;
 
@@ -35,8 +36,8 @@ pub(super) fn mend(
     closed: impl Fn(usize) -> bool + Sync,
     normals: &mut [Vector],
 ) -> usize {
-    let usual = median(surface.fits.iter().map(|fit| fit.across).collect());
-    if usual <= FINE * FINE * median(areas.to_vec()) {
+    let usual = median(surface.fits.iter().map(|fit| fit.across));
+    if usual <= FINE * FINE * median(areas.iter().copied()) {
         return 0;
     }
     let above = |i: usize| -dot(surface.fits[i].centre, normals[i]);
@@ -66,9 +67,4 @@ pub(super) fn mend(
     let wrong: Vec<usize> = doubtful.into_par_iter().filter(is_wrong).collect();
     wrong.iter().for_each(|&i| flip(&mut normals[i]));
     wrong.len()
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    let middle = values.len() / 2;
-    *values.select_nth_unstable_by(middle, f64::total_cmp).1
 }
