@@ -77,9 +77,12 @@ impl Tile {
 }
 /// For up to 256 bins.
 pub const NARROW: Tile = Tile { threads: 384, items: 20, bins: 256 };
+/// For up to 1280 bins of a medium input, where there is more shared memory than on compute
+/// capability 7.5: a multiprocessor of a big GPU gets one tile, whose many threads hide latencies.
+pub const MEDIUM: Tile = Tile { threads: 1024, items: 8, bins: 1280 };
 /// For up to 1280 bins in the 64 KB of shared memory of compute capability 7.5.
 pub const SMALL: Tile = Tile { threads: 512, items: 12, bins: 1280 };
-/// For up to 1280 bins where there is more shared memory.
+/// For up to 1280 bins where there is yet more.
 pub const WIDE: Tile = Tile { threads: 1024, items: 16, bins: 1280 };
 
 /// Returns a function that writes a pair to an overflow area, and its stamp behind both areas.
@@ -294,6 +297,24 @@ pub fn map_from_input_small<L: Layout, const ITEMS: usize>(
 ) {
     const { assert!(SMALL.threads == 512 && SMALL.bins == 1280) };
     from_input::<L, 512, ITEMS, 1280, 3>(t, input, stamps, out, stash)
+}
+/// Does the same with tiles of [`MEDIUM`].
+#[kernel(
+    threads = 1024, shared = MEDIUM.shared(), starts_early, local_arrays,
+    ITEMS = MEDIUM.items::<L>() as usize, for L in [
+        Narrow { image = MAP }, Wide<u32, u64> { image = MAP_WIDE },
+        Wide<u64, u32> { image = MAP_WIDE }, Wide<u64, u64> { image = MAP_WIDE }
+    ]
+)]
+pub fn map_from_input_medium<L: Layout, const ITEMS: usize>(
+    t: Thread,
+    input: Input<L>,
+    stamps: Stamps,
+    out: BinsOut,
+    stash: StashOut,
+) {
+    const { assert!(MEDIUM.threads == 1024 && MEDIUM.bins == 1280) };
+    from_input::<L, 1024, ITEMS, 1280, 2>(t, input, stamps, out, stash)
 }
 /// Does the same with tiles of [`WIDE`].
 #[kernel(

@@ -49,6 +49,8 @@ pub trait Placed: Copy {
 }
 /// The records of a partition's bin and of the overflow areas.
 pub trait Records: Placed {
+    /// Threads of a block that builds a partition from them.
+    const THREADS: u32 = 256;
     /// Returns the record of pair `number` of the partition's bin.
     fn record(self, number: u32) -> u64;
     /// Returns the record of pair `place` of the overflow areas, and the hash of its key, which may
@@ -314,6 +316,8 @@ impl<L: Layout> Placed for Indexed<L> {
     }
 }
 impl<L: Layout> Records for Indexed<L> {
+    // A multiprocessor has few partitions of a small input: more threads hide latencies.
+    const THREADS: u32 = 512;
     #[inline(always)]
     fn record(self, number: u32) -> u64 {
         self.bins.load(self.bin + number)

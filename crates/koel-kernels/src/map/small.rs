@@ -8,7 +8,7 @@
 use super::build::{Target, build_indexed, shared_bytes};
 use super::partition::Input;
 use super::rank;
-use super::records::{Indexed, indexed};
+use super::records::{Indexed, Records, indexed};
 use crate::hash::mulhi;
 use crate::partition::{ELSEWHERE, NOWHERE};
 use crate::table::bins::PartitionsIn;
@@ -270,7 +270,7 @@ impl<L: Layout> Steps<L> {
 /// Builds partition `t.block()` from records, as [`map_build`](fn@super::build::map_build) does
 /// from pairs.
 #[kernel(
-    threads = 256, min_blocks = 4, shared = shared_bytes(shape.buckets, to.source.list),
+    threads = 512, min_blocks = 2, shared = shared_bytes(shape.buckets, to.source.list),
     starts_early,
     for L in [
     Narrow { image = MAP }, Wide<u32, u64> { image = MAP_WIDE },
@@ -285,6 +285,7 @@ pub fn map_build_small<L: Layout>(
     from: PartitionsIn,
     to: Target,
 ) {
+    const { assert!(<Indexed<L> as Records>::THREADS == 512) };
     let Input { keys, values, seed, .. } = input;
     let PartitionsIn { pairs: bins, counts, valid, overflow } = from;
     let bin = t.block() * to.source.room;

@@ -45,6 +45,7 @@ pub(crate) fn header_words<V: Number>(
     words[header::SEED as usize] = seed;
     words[header::PAIRS as usize] = pairs as u32;
     words[header::STASHED as usize] = stashed as u32;
+    words[header::FOREIGN as usize] = 1;
     words[header::HELD as usize] = held.is_some() as u32;
     words[header::HELD_VALUE as usize] = value as u32;
     words[header::HELD_VALUE as usize + 1] = (value >> 32) as u32;

@@ -3,7 +3,7 @@
 use crate::duplicates::Duplicates;
 use crate::error::{Error, Result, count32};
 use koel_kernels::map::build::{MAX_PAIRS, shared_bytes};
-use koel_kernels::map::partition::{NARROW, SMALL, Tile, WIDE};
+use koel_kernels::map::partition::{MEDIUM, NARROW, SMALL, Tile, WIDE};
 use koel_kernels::map::small::MAX_TILE;
 use koel_kernels::table::bins::Source;
 use koel_kernels::table::bins::{Bins, MAX_OVERFLOW};
@@ -52,7 +52,8 @@ impl PlanTuning {
         most: MAX_PAIRS,
         shared: shared_bytes,
         pairs: 3600,
-        medium_pairs: 2600,
+        // 2^20 pairs give three partitions to each of 132 multiprocessors.
+        medium_pairs: 2650,
         medium: 1 << 20,
         copies: 1.0,
         // About one in ten builds of 2^27 pairs has pairs that do not fit a partition's bin. More
@@ -95,7 +96,9 @@ impl PlanTuning {
     }
 }
 const _: () = assert!(
-    PlanTuning::TUNED.one_pass <= SMALL.bins && PlanTuning::TUNED.one_pass <= WIDE.bins,
+    PlanTuning::TUNED.one_pass <= SMALL.bins
+        && SMALL.bins == MEDIUM.bins
+        && SMALL.bins == WIDE.bins,
     "a block of a single pass counts the pairs of each partition in shared memory"
 );
 /// Maximum number of pairs in a small input; measured.
@@ -260,8 +263,9 @@ impl Plan {
     pub(crate) fn first_tile(&self, max_shared: u32) -> Tile {
         match self.coarse.map_or(self.shape.partitions, |g| g.count) {
             0..=256 => NARROW,
+            _ if max_shared < MEDIUM.shared() => SMALL,
             // Fewer wide tiles would leave many multiprocessors idle.
-            _ if max_shared < 150 << 10 || self.n < 100 * WIDE.pairs::<Narrow>() => SMALL,
+            _ if max_shared < WIDE.shared() || self.n < 100 * WIDE.pairs::<Narrow>() => MEDIUM,
             _ => WIDE,
         }
     }

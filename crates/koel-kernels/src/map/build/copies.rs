@@ -1,7 +1,7 @@
 //! Equal keys: copies that meet are merged, and keys that cannot be decided here become contested.
 use super::near::{CHANGED, DROPPED, DROPPED_HERE, Partition, UNCOMPARED, pick};
 use super::write::write_bucket;
-use super::{Steps, THREADS, Target};
+use super::{Steps, Target};
 use crate::hash::mulhi;
 use crate::map::filter_bit;
 use crate::map::records::{Placed, Records};
@@ -26,7 +26,7 @@ impl<R: Records> Steps<R> {
         let mut i = t.id();
         while i < source.list {
             lists.first.store(i, EMPTY);
-            i += THREADS;
+            i += R::THREADS;
         }
         t.barrier();
         let mut dropped = 0;
@@ -41,7 +41,7 @@ impl<R: Records> Steps<R> {
             } else {
                 dropped += self.merge_missed(i, e) as u32;
             }
-            i += THREADS;
+            i += R::THREADS;
         }
         dropped
     }
@@ -57,7 +57,7 @@ impl<R: Records> Steps<R> {
             let e = lists.second.load_volatile(i);
             let print = if part.is_suspect(e) { part.fingerprint(e) } else { part.tag(e) };
             lists.first.store(i, print as u64);
-            i += THREADS;
+            i += R::THREADS;
         }
         t.barrier();
         let mut dropped = 0;
@@ -74,14 +74,14 @@ impl<R: Records> Steps<R> {
                 here &= here - 1;
                 dropped += self.resolve(slot, homeless) as u32;
             }
-            i += THREADS;
+            i += R::THREADS;
         }
         i = id;
         while i < homeless {
             if part.is_suspect(lists.second.load_volatile(i)) {
                 dropped += self.resolve(shape.buckets * 4 + i, homeless) as u32;
             }
-            i += THREADS;
+            i += R::THREADS;
         }
         t.barrier();
         // Each bucket is written by the thread that wrote it before.
@@ -92,7 +92,7 @@ impl<R: Records> Steps<R> {
                 let bucket = self.thinned(i, part.bucket(i), word, homeless);
                 write_bucket::<R::Layout>(slots, shape.place(p, i), bucket);
             }
-            i += THREADS;
+            i += R::THREADS;
         }
         dropped
     }

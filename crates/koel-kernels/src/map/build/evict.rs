@@ -7,8 +7,10 @@ use koel_simt::{Thread, unroll};
 
 /// Evictions after which a pair gives up.
 pub(in crate::map) const MAX_MOVES: u32 = 500;
-/// Number of active pairs of a warp up to which all lanes help them: `TIGHT` in small inputs, whose
-/// builds have nothing else to do meanwhile, `LAST` in others.
+/// Number of active pairs of a warp up to which eight lanes help each at the same time.
+const FEW: u32 = 4;
+/// Number of active pairs of a warp up to which all lanes help one after the other: `TIGHT` in
+/// small inputs, whose builds have nothing else to do meanwhile, `LAST` in others.
 const TIGHT: u32 = 4;
 const LAST: u32 = 1;
 /// Evictions after which all lanes help a pair. One such search counts as `HELP` evictions.
@@ -21,11 +23,12 @@ const MANY_GIVEN_UP: u32 = 256;
 const PAIRS_PER_WARP: u32 = 40;
 
 /// Places the first `missed` pairs of the second list, which found both their buckets full. A pair
-/// without a slot afterwards is homeless. Returns the number of copies dropped. All `BLOCK` threads
-/// of the block must call it. Ends with a barrier if any pair gave up.
+/// without a slot afterwards is homeless. Returns the number of copies dropped. All threads of the
+/// block must call it, of which there are `threads`. Ends with a barrier if any pair gave up.
 #[inline(always)]
-pub(in crate::map) fn place_missed<R: Placed, const CHECK: bool, const BLOCK: u32>(
+pub(in crate::map) fn place_missed<R: Placed, const CHECK: bool>(
     t: Thread,
+    threads: u32,
     part: Partition<R>,
     lists: Lists,
     help: u32,
@@ -33,7 +36,8 @@ pub(in crate::map) fn place_missed<R: Placed, const CHECK: bool, const BLOCK: u3
 ) -> u32 {
     let (shape, lengths) = (part.shape, lists.lengths);
     let mut dropped = 0;
-    let warps = missed.div_ceil(if R::EXACT { TIGHT } else { PAIRS_PER_WARP }).clamp(1, BLOCK / 32);
+    let per_warp = if R::EXACT { FEW } else { PAIRS_PER_WARP };
+    let warps = missed.div_ceil(per_warp).clamp(1, threads / 32);
     if t.warp_id() < warps {
         // The share of a warp. `checked_div` keeps the panic of a division by zero out of the
         // kernel.
@@ -58,7 +62,7 @@ pub(in crate::map) fn place_missed<R: Placed, const CHECK: bool, const BLOCK: u3
                 Some(slot) => part.slots.store_volatile(slot, e),
                 None => lists.second.store(lengths.fetch_add(HOMELESS, 1), e),
             }
-            i += BLOCK;
+            i += threads;
         }
         t.barrier();
     }
@@ -204,6 +208,12 @@ impl<R: Placed> Evict<R> {
     #[inline(always)]
     fn help<const CHECK: bool>(self, own: &mut Evicting, help: u32) {
         let Evict { t, part, .. } = self;
+        let active = t.warp().ballot(own.active);
+        // Whoever builds many partitions has other work meanwhile, and an update has no registers
+        // left.
+        if R::EXACT && !R::MARKS_CHANGES && active.count_ones() <= FEW {
+            self.search_near::<CHECK>(own, active);
+        }
         let few = t.warp().ballot(own.active).count_ones() <= if R::EXACT { TIGHT } else { LAST };
         let mut rest = t.warp().ballot(own.active && (few || own.moves >= LONG));
         while rest != 0 {
@@ -219,6 +229,56 @@ impl<R: Placed> Evict<R> {
                 }
             }
         }
+    }
+    /// Moves a pair to its other bucket, for each of the pairs of the `active` lanes, of which there
+    /// are at most [`FEW`]. Eight lanes look at the eight pairs of the two buckets of each. A lane
+    /// whose pair has taken the slot of the moved one is no longer active.
+    #[inline(always)]
+    fn search_near<const CHECK: bool>(self, own: &mut Evicting, active: u32) {
+        let Evict { t, part, .. } = self;
+        let (shape, lane, warp) = (part.shape, t.lane(), t.warp());
+        let mut of_group = active;
+        unroll::<{ FEW as usize - 1 }>(|i| {
+            if (i as u32) < lane / 8 {
+                of_group &= of_group.wrapping_sub(1);
+            }
+        });
+        let pair = warp.shfl(own.x, of_group.trailing_zeros() & 31);
+        let h = part.hash(pair);
+        let first = shape.first(h);
+        let bucket = if lane & 4 == 0 { first } else { shape.other(h, first) };
+        let slot = 4 * bucket + (lane & 3);
+        let evicted = part.slots.load_volatile(slot);
+        let h_evicted = part.hash(if evicted != EMPTY { evicted } else { pair });
+        let next = shape.other(h_evicted, bucket);
+        // A bucket that is not full loses no pair: an empty slot may be about to be released.
+        let empty = warp.ballot(evicted == EMPTY) >> (lane & 28) & 0xF;
+        let mut way = of_group != 0 && empty == 0;
+        if CHECK {
+            // Copies must stay together.
+            unroll::<3>(|i| way &= warp.shfl_xor(h_evicted, i as u32 + 1) != h_evicted);
+        }
+        way &= part.words.load_volatile(next) & FREE != 0;
+        let first_way = (warp.ballot(way) >> (lane & 24) & 0xFF).trailing_zeros();
+        let mut done = false;
+        if way
+            && lane & 7 == first_way
+            && let Some(free) = part.take_slot(next)
+        {
+            if shape.first(h_evicted) == bucket {
+                part.words.fetch_or(bucket, class_mark(h_evicted));
+            }
+            done = part.slots.cas(slot, evicted, pair) == evicted;
+            if done {
+                part.mark_changed(bucket);
+                part.slots.store_volatile(free, evicted);
+            } else {
+                // Another thread was faster: release the slot.
+                part.words.fetch_or(next, 1 << (free & 3));
+            }
+        }
+        let done = warp.ballot(done) >> ((8 * t.rank_in(active)) & 31) & 0xFF;
+        own.active &= done == 0;
     }
     /// Evicts once for the pair of the lane.
     #[inline(always)]

@@ -266,7 +266,7 @@ pub(super) fn build_in_loops<R: Records, const CHECK: bool>(
 ) {
     // Count.
     let (shape, from, list) = (part.shape, part.from, to.source.list);
-    let number = |j| j * THREADS + t.id();
+    let number = |j| j * R::THREADS + t.id();
     let (mut missed, mut j) = (0u32, 0);
     while number(j) < count {
         let mut e = [EMPTY; INDEXED];
@@ -338,7 +338,7 @@ fn build_rest<R: Records, const CHECK: bool>(
     t.barrier();
     // Beyond the load that two choices among buckets of four can place, some searches are futile.
     let help = if count * 25 > part.shape.buckets * 97 { MAX_MOVES } else { HELP };
-    dropped += place_missed::<R, CHECK, THREADS>(t, part, lists, help, missed_twice);
+    dropped += place_missed::<R, CHECK>(t, R::THREADS, part, lists, help, missed_twice);
     let homeless = lists.lengths.load_volatile(HOMELESS);
     let suspects = steps.write_buckets::<CHECK>(homeless, &mut dropped);
     let mut resolved = false;
@@ -383,8 +383,8 @@ impl<R: Records> Steps<R> {
         let (mut next, mut next_behind, mut dropped) = (id, id, 0);
         loop {
             let e = if next < listed {
-                next += THREADS;
-                lists.first.load(next - THREADS)
+                next += R::THREADS;
+                lists.first.load(next - R::THREADS)
             } else if lists.is_lost() {
                 break;
             } else if missed != 0 {
@@ -394,22 +394,22 @@ impl<R: Records> Steps<R> {
             } else if next_behind < behind.all {
                 // Nearly all of them belong elsewhere: looks at several at a time.
                 let at = |l| {
-                    let i = next_behind + l * THREADS;
+                    let i = next_behind + l * R::THREADS;
                     if i < behind.first { i } else { i + source.area - behind.first }
                 };
                 let mut ours = 0u32;
                 unroll::<BEHIND>(|l| {
-                    if next_behind + l as u32 * THREADS < behind.all {
+                    if next_behind + l as u32 * R::THREADS < behind.all {
                         let (_, h) = part.from.behind(at(l as u32));
                         ours |= ((shape.partition(h) == p) as u32) << l;
                     }
                 });
                 if ours == 0 {
-                    next_behind += BEHIND as u32 * THREADS;
+                    next_behind += BEHIND as u32 * R::THREADS;
                     continue;
                 }
                 let (e, h) = part.from.behind(at(ours.trailing_zeros()));
-                next_behind += (ours.trailing_zeros() + 1) * THREADS;
+                next_behind += (ours.trailing_zeros() + 1) * R::THREADS;
                 if CHECK {
                     // Another copy from an overflow area may miss this one in a bucket before it
                     // moves on to the next.
@@ -456,7 +456,7 @@ impl<R: Records> Steps<R> {
         let mut i = self.t.id();
         while i < part.shape.buckets {
             part.count_to_free(i);
-            i += THREADS;
+            i += R::THREADS;
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A partition and its lists in shared memory.
-use super::{THREADS, Target};
-use crate::map::records::Placed;
+use super::Target;
+use crate::map::records::{Placed, Records};
 use crate::table::layout::{EMPTY, Layout, Shape, class};
 use crate::table::{stash, state};
 use koel_simt::{Buf, Shared, Thread, U32x4, U64x2};
@@ -217,16 +217,16 @@ pub(in crate::map) fn in_shared<R: Placed>(
     (part, lists)
 }
 #[inline(always)]
-pub(in crate::map) fn clear<R: Placed>(t: Thread, part: Partition<R>, lists: Lists) {
+pub(in crate::map) fn clear<R: Records>(t: Thread, part: Partition<R>, lists: Lists) {
     let mut i = t.id();
     while i < part.shape.buckets * 2 {
         part.slots.x2().store(i, U64x2([EMPTY; 2]));
-        i += THREADS;
+        i += R::THREADS;
     }
     i = t.id();
     while i < part.shape.buckets.div_ceil(4) {
         part.words.x4().store(i, U32x4([0; 4]));
-        i += THREADS;
+        i += R::THREADS;
     }
     if t.id() < LENGTHS {
         lists.lengths.store(t.id(), 0);

@@ -1,7 +1,7 @@
 //! Writing buckets to the table, and homeless pairs to the stash.
 use super::copies::lesser_copies;
 use super::near::{CLASS, DROPPED, DROPPED_HERE, FREE, SUSPECT};
-use super::{Steps, THREADS, Target};
+use super::{Steps, Target};
 use crate::map::records::{PairOf, Records};
 use crate::table::layout::{EMPTY, Layout, empty_last, filled, with_class_bits};
 use crate::table::{stash, state};
@@ -39,7 +39,7 @@ impl<R: Records> Steps<R> {
                 self.finished(records, word)
             };
             write_bucket::<R::Layout>(to.slots, shape.place(p, i), bucket);
-            i += THREADS;
+            i += R::THREADS;
         }
         suspects
     }
@@ -56,7 +56,7 @@ impl<R: Records> Steps<R> {
                 let done = stash::insert_near::<R::Layout>(stash, source.stash_bits, pair);
                 build_state.fetch_add(if done { state::STASHED } else { state::FAILED }, 1);
             }
-            i += THREADS;
+            i += R::THREADS;
         }
     }
     /// Returns a bucket of these records as it is written.

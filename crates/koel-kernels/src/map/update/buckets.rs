@@ -115,8 +115,13 @@ impl<L: Layout> Placed for Moving<L> {
 /// Reads the partition: records, free slots and class bits. Drops fillers. Returns the number of
 /// pairs that the thread read.
 #[inline(always)]
-pub(super) fn read<L: Layout, const THREADS: u32>(t: Thread, part: Partition<Moving<L>>) -> u32 {
+pub(super) fn read<L: Layout, const THREADS: u32>(
+    t: Thread,
+    part: Partition<Moving<L>>,
+    table_header: Buf<u32>,
+) -> u32 {
     let (shape, from) = (part.shape, part.from);
+    let foreign = table_header.load(header::FOREIGN) != 0;
     let (mut i, mut taken) = (t.id(), 0);
     while i < shape.buckets {
         let mut all = [[EMPTY; BUCKET]; BATCH];
@@ -133,7 +138,11 @@ pub(super) fn read<L: Layout, const THREADS: u32>(t: Thread, part: Partition<Mov
                 let place = shape.place(from.p, bucket) as u32;
                 let (mut records, mut free, mut bits) = ([EMPTY; BUCKET], FREE, 0);
                 unroll::<BUCKET>(|s| {
-                    let is_filler = || shape.is_filler(from.p, place, L::hash(L::key_in(heads[s])));
+                    let h = L::hash(L::key_in(heads[s]));
+                    let is_filler = || match foreign {
+                        true => !shape.belongs(h, place),
+                        false => shape.is_filler(from.p, place, h),
+                    };
                     if heads[s] != EMPTY && !is_filler() {
                         records[s] = from.record(heads[s], bucket * BUCKET as u32 + s as u32);
                         free &= !(1 << s);

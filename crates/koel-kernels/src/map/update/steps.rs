@@ -81,7 +81,7 @@ impl<L: Routed, const THREADS: u32> Steps<L, THREADS> {
     /// Reads the partition and counts its pairs.
     #[inline(always)]
     pub(super) fn read(self) {
-        let taken = read::<L, THREADS>(self.t, self.part);
+        let taken = read::<L, THREADS>(self.t, self.part, self.table.header);
         if taken != 0 {
             self.counts.fetch_add(TAKEN, taken);
         }
@@ -208,7 +208,7 @@ impl<L: Routed, const THREADS: u32> Steps<L, THREADS> {
         let Steps { t, part, waiting, .. } = self;
         let missed = waiting.lengths.load_volatile(MISSED_TWICE);
         let help = if pairs * 25 > part.shape.buckets * 97 { MAX_MOVES } else { HELP };
-        place_missed::<_, false, THREADS>(t, part, waiting, help, missed);
+        place_missed::<_, false>(t, THREADS, part, waiting, help, missed);
     }
     /// Returns the number of pairs without a slot.
     #[inline(always)]

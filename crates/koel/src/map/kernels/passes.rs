@@ -7,8 +7,8 @@ use crate::table::DeviceLayout;
 use crate::table::plan::{Plan, with_crowd};
 use crate::table::slots::stash_words;
 use koel_kernels::map::partition::{
-    Input, NARROW, SMALL, Tile, map_from_coarse, map_from_input_narrow, map_from_input_small,
-    map_from_input_wide,
+    Input, MEDIUM, NARROW, SMALL, Tile, map_from_coarse, map_from_input_medium,
+    map_from_input_narrow, map_from_input_small, map_from_input_wide,
 };
 use koel_kernels::table::bins::{BinsOut, CoarseIn, StashOut};
 use koel_simt::Buf;
@@ -72,6 +72,7 @@ impl Passes<'_> {
         let stash = StashOut { slots: self.stash.arg("stash", stream)?, words };
         let launch = match tile {
             NARROW => map_from_input_narrow::launch::<L, Stream>,
+            MEDIUM => map_from_input_medium::launch::<L, Stream>,
             SMALL => map_from_input_small::launch::<L, Stream>,
             _ => map_from_input_wide::launch::<L, Stream>,
         };

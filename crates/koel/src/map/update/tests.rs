@@ -5,7 +5,7 @@ use super::*;
 use crate::error::Error;
 use crate::seed::Seeds;
 use crate::table::Storage;
-use crate::table::header::read_header;
+use crate::table::header::{Header, header_words, read_header};
 use crate::table::plan::PlanTuning;
 use crate::table::slots::Slots;
 use crate::table::update::tests::{
@@ -15,7 +15,6 @@ use crate::table::update::tests::{
     batches, few, frequent, full_stash, growth, keys_of_two_buckets, mixed_that_do_not_fit,
     not_done_is_told, stash,
 };
-use koel_kernels::table::header;
 use koel_kernels::table::layout::{EMPTY, Narrow, class_bit, with_class_bits};
 use koel_kernels::table::update::operation::{EACH, ERASE, INSERT};
 
@@ -98,21 +97,19 @@ fn fillers_of_other_programs() {
         let Storage::Kernels(table) = &mut world.table.table.storage else {
             unreachable!("kernels build it")
         };
-        let (mut slots, mut header) =
-            (table.slots.download().unwrap(), table.header.download().unwrap());
+        let mut slots = table.slots.download().unwrap();
+        let header = read_header::<u32>(&table.header.download().unwrap());
         let full = slots.chunks_exact_mut(4).enumerate().filter(|(_, bucket)| bucket[3] != EMPTY);
-        for (place, bucket) in full.take(FILLERS) {
+        for (place, bucket) in full.step_by(3).take(FILLERS) {
             let mut heads: [u64; 4] = std::array::from_fn(|s| bucket[s]);
             let bits = (0..4).map(|c| (class_bit::<Narrow>(heads, c) as u32) << c).sum();
-            world
-                .oracle
-                .remove(&Narrow::unmixed(header[header::SEED as usize], heads[0] as u32))
-                .unwrap();
+            world.oracle.remove(&Narrow::unmixed(header.seed, heads[0] as u32)).unwrap();
             let foreign = (0xC000_0000..).find(|&h| !shape.belongs(h, place as u32)).unwrap();
             heads[0] = 77 << 32 | foreign as u64;
             bucket.copy_from_slice(&with_class_bits::<Narrow>(heads, bits));
         }
-        header[header::PAIRS as usize] -= FILLERS as u32;
+        let Header { seed, pairs, stashed, held, .. } = header;
+        let header = header_words(seed, pairs as usize - FILLERS, stashed as usize, held);
         table.slots.view_mut().copy_from_host(&slots).unwrap();
         table.header.view_mut().copy_from_host(&header).unwrap();
         world.check();
