@@ -262,7 +262,8 @@ impl Matcher {
         if evidence < required {
             return Some(Doubt::Evidence);
         }
-        let accepts = agreement.accepts(evidence, self.options.evidence);
+        let accepts = agreement.accepts(evidence, self.options.evidence)
+            && !agreement.is_another_outline(&pose.map);
         (!accepts).then_some(Doubt::Agreement)
     }
     /// Describes a pose that is accepted; `of_part` is the map before it was fitted to the whole

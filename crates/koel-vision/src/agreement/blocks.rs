@@ -31,6 +31,11 @@ impl Blocks {
         let part = |k: usize, n: usize, of: usize| k * of / n..(k + 1) * of / n;
         (part(i, self.columns, self.width), part(j, self.rows, self.height))
     }
+    /// Returns whether a block is at the border of the frame.
+    pub(super) fn is_at_border(&self, block: usize) -> bool {
+        let (i, j) = (block % self.columns, block / self.columns);
+        i == 0 || j == 0 || i + 1 == self.columns || j + 1 == self.rows
+    }
     pub(super) fn middle(&self, block: usize) -> (f32, f32) {
         let (xs, ys) = self.extent(block);
         let middle = |r: std::ops::Range<usize>| 0.5 * (r.start + r.end - 1) as f32;
