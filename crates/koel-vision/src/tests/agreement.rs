@@ -4,7 +4,8 @@ use crate::agreement::regions::of_block;
 use crate::agreement::{Compared, Patch, agreement};
 use crate::random::Random;
 use crate::synthetic::texture;
-use crate::{Affine, Grey};
+use crate::{Affine, Grey, Matcher, Model, Options};
+use koel::Device;
 
 const MODEL: (usize, usize) = (160, 120);
 const AT: (f32, f32) = (70.0, 50.0);
@@ -44,6 +45,35 @@ fn the_visible_part_is_found_and_the_covered_one_does_not_count() {
             }
             assert!(missed <= 8 && wrong <= 8, "{seed}, {visible}: {missed}, {wrong}");
         }
+    }
+}
+
+/// A third of a photograph is accepted for the evidence of that part: other rules refuse it.
+#[test]
+fn a_third_of_a_photograph_suffices() {
+    for seed in 0..4 {
+        let model = texture(MODEL.0, MODEL.1, 40 + seed);
+        let agreement = compared(&model, &covered(&model, 0.3), (0.0, 0.0)).agreement;
+        assert!(agreement.accepts(40.0, 30.0), "{seed}: {agreement:?}");
+        let without = crate::Agreement { visible: 0.0, ..agreement };
+        assert!(!without.accepts(40.0, 30.0), "{seed}: {agreement:?}");
+    }
+}
+
+/// The edges of the covered part speak against the pose, those of the visible part suffice.
+#[test]
+fn what_is_covered_for_the_most_part_is_found() {
+    let matcher = Matcher::new(&Device::cpu().unwrap(), Options::default()).unwrap();
+    let truth = Affine { shift: [AT.0, AT.1], ..Affine::IDENTITY };
+    let visible = MODEL.0 * 35 / 100;
+    for seed in 0..3 {
+        let model = texture(MODEL.0, MODEL.1, 40 + seed);
+        let scene = matcher.scene(&covered(&model, 0.35)).unwrap();
+        let outcome = matcher.find(&Model::of(&model).unwrap(), &scene).unwrap();
+        let found = outcome
+            .found
+            .unwrap_or_else(|| panic!("{seed}: {:?}, {:?}", outcome.doubt, outcome.agreement));
+        assert!(found.map.corner_error(&truth, visible, MODEL.1) < 4.0, "{seed}: {:?}", found.map);
     }
 }
 
