@@ -216,8 +216,8 @@ fn fill(all: &[Edge], width: usize, maps: HostMaps) {
     });
 }
 
-/// Computes the exact code of the offset from each pixel to the nearest place, up to [`REACH`]: each
-/// place lowers the ranks around it.
+/// Computes the exact code of the offset from each pixel to the nearest place, up to [`REACH`]:
+/// each place lowers the ranks around it.
 fn nearest_edges(places: &[(usize, usize)], width: usize, nearest: &mut [u8]) {
     let height = nearest.len() / width;
     // Pixel x of a row is at `x + REACH`, so that all lanes of a row of ranks are inside.

@@ -156,9 +156,9 @@ const BATCH: usize = 8;
 /// Refines candidates and returns them in the same order, each with the best score it reached.
 /// Without steps, only computes scores.
 ///
-/// With kernels, takes two launches per step and two for the last score, regardless of the number of
-/// models, plus 2 uploads and a download. A CPU refines them in batches. The result is the same on every device and for each candidate
-/// independent of the others.
+/// With kernels, takes two launches per step and two for the last score, regardless of the number
+/// of models, plus 2 uploads and a download. A CPU refines them in batches. The result is the same
+/// on every device and for each candidate independent of the others.
 pub(crate) fn refined(
     stream: &Stream,
     scene: &Scene,

@@ -17,8 +17,8 @@ const SCALES: [f32; 6] = [1.0, 1.25, 1.5, 2.0, 0.75, 0.5];
 /// Minimum shorter side of the model in the scene, and that to which both are reduced first.
 const LEAST: f32 = 14.0;
 const COARSE: f32 = 14.0;
-/// Number of places that are compared at full size, for each so many pixels of the scene, and their
-/// minimum correlation before.
+/// Number of places that are compared at full size, for each number of pixels of the scene, and
+/// their minimum correlation before.
 const PLACES: (usize, usize) = (12, 1 << 20);
 const PROMISING: f32 = 0.6;
 /// Places of a row that are compared together, one in each lane of vector registers.
@@ -135,7 +135,8 @@ impl Padded {
             |(sum, square): (f32, f32)| (square / n - (sum / n).powi(2)).max(0.0).sqrt();
         sum.into_iter().zip(square).map(deviation).collect()
     }
-    /// Returns the sum of the products of a template with each of [`LANES`] places from `(x, y)` on.
+    /// Returns the sum of the products of a template with each of [`LANES`] places from `(x, y)`
+    /// on.
     fn products(&self, template: &Template, (x, y): (usize, usize)) -> [f32; LANES] {
         let mut products = [0.0; LANES];
         let rows = self.pixels[y * self.stride..].chunks_exact(self.stride);

@@ -66,9 +66,9 @@ impl std::fmt::Display for Doubt {
 }
 
 impl Matcher {
-    /// Runs the last refinement, on all contours, and decides. Leaves out the poses in `judged`, and
-    /// adds the others to it: later stages lead to the same ones again. The evidence of a model all
-    /// of whose poses are left out is negative without limit.
+    /// Runs the last refinement, on all contours, and decides. Leaves out the poses in `judged`,
+    /// and adds the others to it: later stages lead to the same ones again. A model of which all
+    /// poses are left out has the least evidence that there is.
     pub(crate) fn verdicts(
         &self,
         table: &JointTable,

@@ -46,9 +46,10 @@ impl InTiles {
 /// grouped by model, best first: maps from the
 /// model's points to the scene's.
 ///
-/// Takes an upload of the points, a fill, and a launch for each part of the table, in which each pair of scene points looks
-/// up all models at once. Reads back 8 bytes per model, scene point and kept hypothesis. The result
-/// is the same on every device, and for each model independent of the others.
+/// Takes an upload of the points, a fill, and a launch for each part of the table, in which each
+/// pair of scene points looks up all models at once. Reads back 8 bytes per model, scene point and
+/// kept hypothesis. The result is the same on every device, and for each model independent of the
+/// others.
 pub(crate) fn candidates(
     stream: &Stream,
     scene: &Scene,
