@@ -6,7 +6,8 @@
 //!
 //! `... -- find FOLDER [quick|always]` reads names of pairs from standard input, one a line, and
 //! prints one JSON object per pair: name, matrix or null, evidence in nats, agreement, and
-//! CPU-seconds from pixels to verdict, on the CPU. `quick` uses `Options::quick`; `always` reports
+//! CPU-seconds from pixels to verdict, on the CPU, and of these (on the clock) those for votes,
+//! refinement and verdicts. `quick` uses `Options::quick`; `always` reports
 //! the best pose whatever its evidence.
 use koel::Device;
 use koel_vision::synthetic::{Level, pair};
@@ -91,7 +92,7 @@ fn find(folder: &Path, how: &[&str]) -> Result<(), Box<dyn Error>> {
         let begin = cpu_seconds()?;
         let outcome = matcher.find(&Model::of(&model)?, &matcher.scene(&scene)?)?;
         println!(
-            "{{\"name\":\"{name}\",\"matrix\":{},\"evidence\":{},\"agreement\":{},\"doubt\":{},\"seconds\":{}}}",
+            "{{\"name\":\"{name}\",\"matrix\":{},\"evidence\":{},\"agreement\":{},\"doubt\":{},\"seconds\":{},\"of_these\":{:?}}}",
             matrix(outcome.found.as_ref().map(|f| &f.map)),
             outcome.evidence,
             outcome.agreement.map_or("null".into(), |a| format!(
@@ -107,7 +108,8 @@ fn find(folder: &Path, how: &[&str]) -> Result<(), Box<dyn Error>> {
                 a.visible
             )),
             outcome.doubt.map_or("null".into(), |d| format!("\"{d}\"")),
-            cpu_seconds()? - begin
+            cpu_seconds()? - begin,
+            outcome.seconds
         );
     }
     Ok(())

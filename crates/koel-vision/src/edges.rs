@@ -355,7 +355,7 @@ impl DeviceEdges {
             .collect())
     }
     /// Selects edges by [`spread`], those with the highest contrast first. Returns four words per
-    /// point (x, y, direction and index) in device memory, and a host copy of these.
+    /// point (x, y, direction and index) in host memory.
     ///
     /// With kernels: a radix sort, 4 launches, a compaction and 3 fills. Reads back the points,
     /// which synchronizes.
@@ -364,36 +364,29 @@ impl DeviceEdges {
         stream: &Stream,
         apart: f32,
         most: usize,
-    ) -> koel::Result<(Buffer<u32>, Vec<u32>)> {
+    ) -> koel::Result<Vec<u32>> {
         if !in_kernels(stream) {
-            return self.spread_on_host(stream, apart, most);
+            return self.spread_on_host(apart, most);
         }
         let (device, n) = (stream.device(), self.count);
         let most = most.min(n);
-        let mut points = device.alloc::<u32>(4 * most)?;
         if n == 0 {
-            return Ok((points, vec![]));
+            return Ok(vec![]);
         }
+        let mut points = device.alloc::<u32>(4 * most)?;
         let mut work = Spreading::new(stream, n, self.width * self.height)?;
         work.order(stream, self)?;
         work.choose(stream, self, apart)?;
         let kept = work.collect(stream, self, &mut points)?;
-        let words = points.view().slice(..4 * kept)?.download()?;
-        Ok((points, words))
+        points.view().slice(..4 * kept)?.download()
     }
     /// Variant of `spread` that runs the host's [`spread`].
-    fn spread_on_host(
-        &self,
-        stream: &Stream,
-        apart: f32,
-        most: usize,
-    ) -> koel::Result<(Buffer<u32>, Vec<u32>)> {
+    fn spread_on_host(&self, apart: f32, most: usize) -> koel::Result<Vec<u32>> {
         let edges = self.download()?;
         let kept = spread(&edges, strongest_first(&edges, |e| e.contrast).into_iter(), apart, most);
         let point =
             |i: usize| [edges[i].x.to_bits(), edges[i].y.to_bits(), edges[i].direction, i as u32];
-        let points = kept.into_iter().flat_map(point).collect::<Vec<u32>>();
-        Ok((stream.device().upload(&points)?, points))
+        Ok(kept.into_iter().flat_map(point).collect())
     }
 }
 

@@ -37,6 +37,28 @@ static DISC: LazyLock<Disc> = LazyLock::new(|| {
     Disc { offsets, numbers }
 });
 
+/// Lanes of a row of ranks: the row's pixels, and room to the right.
+const LANES: usize = 32;
+
+/// Ranks of offsets to an edge, by which the nearest is found: by distance, then by x, then by y.
+struct Ranks {
+    /// Rows of the disc around an edge, from the uppermost: the rank of each pixel's offset to the
+    /// edge; [`FAR`] outside the disc.
+    rows: [[u8; LANES]; SIDE],
+    /// Code of each rank.
+    codes: [u8; 256],
+}
+static RANKS: LazyLock<Ranks> = LazyLock::new(|| {
+    let mut ordered = DISC.offsets.clone();
+    ordered.sort_by_key(|&(dx, dy)| (dx * dx + dy * dy, dx, dy));
+    let mut ranks = Ranks { rows: [[FAR; LANES]; SIDE], codes: [FAR; 256] };
+    for (rank, &(dx, dy)) in ordered.iter().enumerate() {
+        ranks.rows[(REACH - dy) as usize][(REACH - dx) as usize] = rank as u8;
+        ranks.codes[rank] = DISC.numbers[(dy + REACH) as usize][(dx + REACH) as usize];
+    }
+    ranks
+});
+
 /// Returns the offset of each code in [`Maps::nearest`]: x in the lower half of the word, y in the
 /// upper.
 fn offsets() -> Vec<u32> {
@@ -183,9 +205,10 @@ fn fill(all: &[Edge], width: usize, maps: HostMaps) {
         for (tolerance, out) in [(1, fine), (0, loose)] {
             let (places, judgement) =
                 (places(class + tolerance * CLASSES as usize), &JUDGEMENTS[tolerance]);
-            nearest.fill(FAR);
             out.fill(judgement.nothing as i8 as u8);
-            if !places.is_empty() {
+            if places.is_empty() {
+                nearest.fill(FAR);
+            } else {
                 nearest_edges(&places, width, nearest);
                 likelihoods(nearest, width, judgement, out);
             }
@@ -193,44 +216,28 @@ fn fill(all: &[Edge], width: usize, maps: HostMaps) {
     });
 }
 
-/// Computes the exact code of the offset from each pixel to the nearest place, up to [`REACH`].
+/// Computes the exact code of the offset from each pixel to the nearest place, up to [`REACH`]:
+/// each place lowers the ranks around it.
 fn nearest_edges(places: &[(usize, usize)], width: usize, nearest: &mut [u8]) {
     let height = nearest.len() / width;
-    const NONE: i16 = i16::MAX / 2;
-    // Along rows: the squared offset, followed by the offset.
-    let mut along = vec![NONE; nearest.len()];
-    let mut empty = vec![true; height];
+    // Pixel x of a row is at `x + REACH`, so that all lanes of a row of ranks are inside.
+    let stride = width + LANES;
+    let mut ranks = vec![FAR; stride * height];
     for &(x, y) in places {
-        empty[y] = false;
-        let row = &mut along[y * width..][..width];
-        for dx in -REACH..=REACH {
-            if let Some(from) = x.checked_add_signed(-dx as isize).filter(|&from| from < width) {
-                row[from] = row[from].min((dx * dx * 32 + dx + REACH) as i16);
+        for (k, row) in RANKS.rows.iter().enumerate() {
+            let Some(y) = (y + k).checked_sub(REACH as usize).filter(|&y| y < height) else {
+                continue;
+            };
+            if let Some(lanes) = ranks[y * stride + x..].first_chunk_mut::<LANES>() {
+                for (lane, rank) in lanes.iter_mut().zip(row) {
+                    *lane = (*lane).min(*rank);
+                }
             }
         }
     }
-    // Then across rows.
-    let (mut best, mut from) = (vec![0i16; width], vec![0i16; width]);
-    for (y, out) in nearest.chunks_exact_mut(width).enumerate() {
-        best.fill(NONE);
-        for dy in -REACH..=REACH {
-            let Some(other) =
-                y.checked_add_signed(dy as isize).filter(|&o| o < height && !empty[o])
-            else {
-                continue;
-            };
-            let row = &along[other * width..][..width];
-            let more = (dy * dy * 32) as i16;
-            for ((best, from), &here) in best.iter_mut().zip(&mut from).zip(row) {
-                let nearer = here + more < *best;
-                *best = if nearer { here + more } else { *best };
-                *from = if nearer { dy as i16 } else { *from };
-            }
-        }
-        for ((out, &best), &dy) in out.iter_mut().zip(&best).zip(&from) {
-            if best < NONE {
-                *out = DISC.numbers[(dy as i32 + REACH) as usize][(best & 31) as usize];
-            }
+    for (out, row) in nearest.chunks_exact_mut(width).zip(ranks.chunks_exact(stride)) {
+        for (code, &rank) in out.iter_mut().zip(&row[REACH as usize..]) {
+            *code = RANKS.codes[rank as usize];
         }
     }
 }
@@ -293,6 +300,11 @@ fn likelihoods(nearest: &[u8], width: usize, judgement: &Judgement, out: &mut [u
             out[line.clone()].iter_mut().zip(&nearest[line]).zip(&sums).zip(&part)
         {
             let bin = bin_of[code as usize];
+            // Most windows are empty.
+            if sum == 0 && bin == 3 {
+                *out = tables[3][STEPS as usize];
+                continue;
+            }
             let counts = [sum as u32 & 0xFFFF, (sum >> 16) as u32 & 0xFFFF, (sum >> 32) as u32];
             *out = tables[bin as usize][step(bin as u32, counts, rows, part) as usize];
         }

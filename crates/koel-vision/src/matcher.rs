@@ -143,9 +143,13 @@ koel::option_setters! { Options:
     kept by with_kept: [usize; 3];
 }
 
-/// Coarse: few points of every candidate; then all points of the best, with decreasing radii.
+/// Coarse: few points of every candidate; then all points of the best, with decreasing radii, first
+/// in a few steps.
 const COARSE: Schedule = Schedule { steps: 6, radii: (9.0, 5.0), along: 0.2, damping: 0.003 };
-const MIDDLE: Schedule = Schedule { steps: 12, radii: (8.0, 3.0), along: 0.2, damping: 0.001 };
+const FIRST: Schedule = Schedule { steps: 4, radii: (8.0, 6.1), along: 0.2, damping: 0.001 };
+const MIDDLE: Schedule = Schedule { steps: 8, radii: (5.6, 3.0), along: 0.2, damping: 0.001 };
+/// Part of the candidates that go on after the first steps.
+const PROMISING: usize = 4;
 pub(crate) const CLOSE: Schedule =
     Schedule { steps: 15, radii: (5.0, 1.8), along: 0.1, damping: 0.0005 };
 /// Factor of the required evidence from which on no further stage is searched, if luminance is
@@ -329,11 +333,12 @@ impl Matcher {
     ) -> koel::Result<Vec<(usize, Outcome)>> {
         let mut wanted = table.slots().iter().map(Option::is_some).collect::<Vec<bool>>();
         let mut outcomes: Vec<(usize, Outcome)> = vec![];
+        let mut judged = vec![];
         let stages = self.stages(table.passes().len());
         for (number, passes) in stages.iter().take(most).enumerate() {
             let halved = (number == 0 && stages.len() > 1) as usize;
             let kept = self.options.kept.map(|n| n.div_ceil(1 + halved));
-            let others = self.stage(table, scene, passes.clone(), (&wanted, kept))?;
+            let others = self.stage(table, scene, passes.clone(), (&wanted, kept), &mut judged)?;
             if number == 0 {
                 outcomes = others;
             } else {
@@ -371,6 +376,7 @@ impl Matcher {
         scene: &Scene,
         passes: Range<usize>,
         (wanted, kept): (&[bool], [usize; 3]),
+        judged: &mut Vec<Scored>,
     ) -> koel::Result<Vec<(usize, Outcome)>> {
         let begin = Instant::now();
         let alive = wanted.iter().map(|&w| w as u32).collect::<Vec<u32>>();
@@ -384,7 +390,7 @@ impl Matcher {
         let voted = Instant::now();
         let finalists = self.refine(table, scene, &all, kept)?;
         let refined = Instant::now();
-        let mut outcomes = self.verdicts(table, scene, &finalists)?;
+        let mut outcomes = self.verdicts(table, scene, &finalists, judged)?;
         let n = outcomes.len().max(1) as f64;
         let seconds =
             [voted - begin, refined - voted, refined.elapsed()].map(|d| d.as_secs_f64() / n);
@@ -420,13 +426,15 @@ impl Matcher {
                 most,
             ))
         };
+        let all = |likelihood, schedule, poses: &[Scored]| {
+            refined(stream, scene, &points.all, likelihood, schedule, poses)
+        };
         // Using all points of all candidates would cost more than it gains.
         let coarse = refined(stream, scene, &points.few, Likelihood::Loose, COARSE, candidates)?;
         let coarse = ranked(best(coarse, 4 * kept[0]), kept[0])?;
-        let middle = ranked(
-            refined(stream, scene, &points.all, Likelihood::Loose, MIDDLE, &coarse)?,
-            kept[1],
-        )?;
-        ranked(refined(stream, scene, &points.all, Likelihood::Fine, CLOSE, &middle)?, kept[2])
+        let promising = (kept[0] / PROMISING).max(2 * kept[1]);
+        let first = ranked(all(Likelihood::Loose, FIRST, &coarse)?, promising)?;
+        let middle = ranked(all(Likelihood::Loose, MIDDLE, &first)?, kept[1])?;
+        ranked(all(Likelihood::Fine, CLOSE, &middle)?, kept[2])
     }
 }

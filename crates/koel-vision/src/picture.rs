@@ -67,31 +67,49 @@ impl Grey {
             ((self.width as f32 / factor).round() as usize).max(1),
             ((self.height as f32 / factor).round() as usize).max(1),
         );
-        let horizontal = shrunk_rows(&self.pixels, self.width, width);
-        let vertical = shrunk_rows(&transposed(&horizontal, width), self.height, height);
-        Grey { width, height, pixels: transposed(&vertical, height) }
+        let (columns, rows) = (Cover::of(self.width, width), Cover::of(self.height, height));
+        let mut narrow = Vec::with_capacity(width * self.height);
+        for row in self.pixels.chunks_exact(self.width) {
+            narrow.extend(columns.iter().map(|cover| cover.mean(row)));
+        }
+        let mut pixels = vec![0.0; width * height];
+        for (out, cover) in pixels.chunks_exact_mut(width).zip(&rows) {
+            for (row, part) in narrow[cover.first * width..].chunks_exact(width).zip(&cover.parts) {
+                out.iter_mut().zip(row).for_each(|(o, v)| *o += v * part);
+            }
+            out.iter_mut().for_each(|o| *o /= cover.sum);
+        }
+        Grey { width, height, pixels }
     }
 }
 
-/// Resamples each row of `from` pixels to `to` pixels, by area.
-fn shrunk_rows(pixels: &[f32], from: usize, to: usize) -> Vec<f32> {
-    let size = from as f32 / to as f32;
-    let mut out = Vec::with_capacity(pixels.len() / from * to);
-    for row in pixels.chunks_exact(from) {
-        out.extend((0..to).map(|i| {
-            let (begin, end) = (i as f32 * size, ((i + 1) as f32 * size).min(from as f32));
-            let covered = begin as usize..(end.ceil() as usize).min(from);
-            let part = |x: usize| (end.min(x as f32 + 1.0) - begin.max(x as f32)).max(0.0);
-            let (sum, area) =
-                covered.fold((0.0, 0.0), |(s, a), x| (s + row[x] * part(x), a + part(x)));
-            sum / area
-        }));
-    }
-    out
+/// Pixels of a line that a larger pixel covers.
+struct Cover {
+    first: usize,
+    /// Covered part of each pixel from the first on.
+    parts: Vec<f32>,
+    /// Sum of the parts.
+    sum: f32,
 }
-fn transposed(pixels: &[f32], width: usize) -> Vec<f32> {
-    let height = pixels.len() / width;
-    (0..pixels.len()).map(|i| pixels[(i % height) * width + i / height]).collect()
+impl Cover {
+    /// Divides a line of `from` pixels into `to` equal ones.
+    fn of(from: usize, to: usize) -> Vec<Cover> {
+        let size = from as f32 / to as f32;
+        let cover = |i: usize| {
+            let (begin, end) = (i as f32 * size, ((i + 1) as f32 * size).min(from as f32));
+            let part = |x: usize| (end.min(x as f32 + 1.0) - begin.max(x as f32)).max(0.0);
+            let first = begin as usize;
+            let parts = (first..(end.ceil() as usize).min(from)).map(part).collect::<Vec<f32>>();
+            // In the order of the pixels, which the last bit depends on.
+            let sum = parts.iter().fold(0.0, |sum, part| sum + part);
+            Cover { first, parts, sum }
+        };
+        (0..to).map(cover).collect()
+    }
+    fn mean(&self, line: &[f32]) -> f32 {
+        let pairs = line[self.first..].iter().zip(&self.parts);
+        pairs.fold(0.0, |sum, (v, part)| sum + v * part) / self.sum
+    }
 }
 
 /// Image in its display and matching forms.
@@ -187,5 +205,37 @@ impl Picture {
             _ => image.to_rgb8(),
         };
         Picture { color, grey: Grey::of(image) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+
+    /// Each pixel of a shrunk image is the mean over its area.
+    #[test]
+    fn shrunk_pixels_are_means_of_areas() {
+        let mut random = Random::new(3);
+        for (width, height, factor) in [(1, 1, 1.0), (7, 5, 1.0), (31, 20, 2.6), (9, 40, 6.8)] {
+            let pixels = (0..width * height).map(|_| random.between(0.0, 255.0)).collect();
+            let image = Grey { width, height, pixels };
+            let small = image.shrunk(factor);
+            let part = |i: usize, of: usize, from: usize, x: usize| {
+                let size = from as f64 / of as f64;
+                let (begin, end) = (i as f64 * size, (i + 1) as f64 * size);
+                (end.min(x as f64 + 1.0) - begin.max(x as f64)).max(0.0) / size
+            };
+            for (i, &value) in small.pixels.iter().enumerate() {
+                let (x, y) = (i % small.width, i / small.width);
+                let pixels = image.pixels.iter().enumerate();
+                let weight = |k: usize| {
+                    part(x, small.width, width, k % width)
+                        * part(y, small.height, height, k / width)
+                };
+                let mean = pixels.map(|(k, &v)| v as f64 * weight(k)).sum::<f64>();
+                assert!((mean - value as f64).abs() < 1e-3, "{width} x {height}, {x}, {y}");
+            }
+        }
     }
 }

@@ -6,6 +6,7 @@ use crate::model::Model;
 use crate::picture::Grey;
 use crate::scene::Scene;
 use crate::verdict::Doubt;
+use koel::Stream;
 
 /// Factors by which a model is reduced, and a scene. The passes cover scales of 0.45 to 1.6.
 const OF_MODEL: [f32; 2] = [2.6, 6.8];
@@ -42,14 +43,7 @@ impl Matcher {
         }
         let (width, height) = (scene.grey.width as f32, scene.grey.height as f32);
         if width.min(height) / OF_SCENE >= 2.0 * LEAST {
-            let small = scene.grey.shrunk(OF_SCENE);
-            let mut smaller = Scene::of(&self.stream, &small)?;
-            let to_scene = between(&small, width, height);
-            // What a finer search has refused must not look alike for lack of detail.
-            smaller.to_grey = scene.to_grey.after(&to_scene).after(&smaller.to_image);
-            smaller.grey = scene.grey.clone();
-            smaller.to_image = scene.to_image.after(&to_scene).after(&smaller.to_image);
-            (smaller.width, smaller.height) = (scene.width, scene.height);
+            let smaller = reduced_scene(&self.stream, scene)?;
             outcome.merge(self.find_reduced(model, &smaller)?);
         }
         Ok(())
@@ -62,6 +56,23 @@ impl Matcher {
         }
         Ok(outcome)
     }
+}
+
+/// Returns a scene with the edges of [`OF_SCENE`] times fewer pixels per side, and all of the
+/// luminance: what a finer search has refused must not look alike for lack of detail.
+fn reduced_scene(stream: &Stream, scene: &Scene) -> koel::Result<Scene> {
+    let small = scene.grey.shrunk(OF_SCENE);
+    let smaller = Scene::of(stream, &small)?;
+    let to_scene = between(&small, scene.grey.width as f32, scene.grey.height as f32);
+    let to_scene = to_scene.after(&smaller.to_image);
+    Ok(Scene {
+        to_grey: scene.to_grey.after(&to_scene),
+        grey: scene.grey.clone(),
+        to_image: scene.to_image.after(&to_scene),
+        width: scene.width,
+        height: scene.height,
+        ..smaller
+    })
 }
 
 /// Returns the map from pixels of a reduced image to those of the original of the given size.
@@ -79,4 +90,29 @@ fn reduced(model: &Model, grey: &Grey, factor: f32) -> Option<Model> {
     let (w, h) = model.size();
     let reduced = Model::of_working(&edges(&small), (w, h), to_image, &small).ok()?;
     Some(Model { patch: model.patch.clone(), ..reduced })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::synthetic::texture;
+    use koel::Device;
+
+    /// A reduced scene has fewer edges, the same luminance, and the edges' places in both images.
+    #[test]
+    fn reduced_scenes_keep_their_luminance() {
+        let stream = Device::cpu().unwrap().stream().unwrap();
+        for (width, height) in [(300, 220), (1536, 400)] {
+            let scene = Scene::of(&stream, &texture(width, height, 4)).unwrap();
+            let small = reduced_scene(&stream, &scene).unwrap();
+            assert_eq!(small.grey, scene.grey);
+            assert_eq!(small.size(), (width, height));
+            assert!(small.edges() < scene.edges());
+            let (x, y) = small.to_grey.apply((40.0, 20.0));
+            assert!((x - 105.5).abs() < 1.0 && (y - 52.5).abs() < 1.0, "({x}, {y})");
+            let (u, v) = small.to_image.apply((40.0, 20.0));
+            let (x, y) = scene.to_image.apply((x, y));
+            assert!((u - x).abs() < 0.01 && (v - y).abs() < 0.01, "({u}, {v})");
+        }
+    }
 }

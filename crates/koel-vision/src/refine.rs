@@ -1,11 +1,13 @@
 //! Refinement of candidates in batches, with the kernel of [`koel_kernels::vision::refine`].
 use crate::affine::Affine;
+use crate::device::in_kernels;
 use crate::edges::Edge;
 use crate::model::Model;
 use crate::scene::Scene;
 use koel::{Buffer, Device, Stream};
 use koel_kernels::vision::maps::{Placed, vision_inliers};
 use koel_kernels::vision::refine::*;
+use rayon::prelude::*;
 
 /// Parameters of the refinement of a batch.
 #[derive(Clone, Copy, Debug)]
@@ -147,13 +149,34 @@ fn initial_states(points: &Points, candidates: &[Scored]) -> Vec<u32> {
     words
 }
 
+/// Number of candidates that are refined together on a CPU: what they read of the maps, about 60 KB
+/// each, stays in the cache from one step to the next.
+const BATCH: usize = 8;
+
 /// Refines candidates and returns them in the same order, each with the best score it reached.
 /// Without steps, only computes scores.
 ///
-/// Takes two launches per step and two for the last score, regardless of the number of models, plus
-/// 2 uploads and a download. The result is the same on every device and for each candidate
-/// independent of the others.
+/// With kernels, takes two launches per step and two for the last score, regardless of the number
+/// of models, plus 2 uploads and a download. A CPU refines them in batches. The result is the same
+/// on every device and for each candidate independent of the others.
 pub(crate) fn refined(
+    stream: &Stream,
+    scene: &Scene,
+    points: &Points,
+    likelihood: Likelihood,
+    schedule: Schedule,
+    candidates: &[Scored],
+) -> koel::Result<Vec<Scored>> {
+    let together = |candidates: &[Scored]| {
+        refined_together(stream, scene, points, likelihood, schedule, candidates)
+    };
+    if in_kernels(stream) {
+        return together(candidates);
+    }
+    let batches = candidates.par_chunks(BATCH).map(together);
+    Ok(batches.collect::<koel::Result<Vec<Vec<Scored>>>>()?.concat())
+}
+fn refined_together(
     stream: &Stream,
     scene: &Scene,
     points: &Points,

@@ -1,16 +1,20 @@
 //! Scene: its edges and their maps, in device memory.
 use crate::affine::Affine;
+use crate::agreement::Patch;
 use crate::edges::DeviceEdges;
 use crate::maps::Maps;
 use crate::model::working_size;
 use crate::picture::Grey;
-use koel::{Buffer, Stream};
+use koel::Stream;
 use koel_kernels::vision::SceneIn;
+use std::borrow::Cow;
 
 /// Minimum distance, in pixels, of the points that pairs are made of.
 const APART: f32 = 5.0;
 /// Maximum number of these points.
 const MAX_POINTS: usize = 8192;
+/// Maximum side, in pixels, of an image whose own pixels are kept for models of few pixels.
+const DETAIL_SIDE: usize = 4096;
 
 /// Image that is searched for models: its edges and their maps, in device memory.
 pub struct Scene {
@@ -23,9 +27,7 @@ pub struct Scene {
     /// All edges.
     pub(crate) edges: DeviceEdges,
     /// Evenly spread edges, highest contrast first: four words each, x, y (floats), direction and
-    /// index.
-    pub(crate) points: Buffer<u32>,
-    /// Host copy of the points.
+    /// index; in host memory.
     pub(crate) point_words: Vec<u32>,
     /// Per-pixel maps of the edges.
     pub(crate) maps: Maps,
@@ -33,29 +35,39 @@ pub struct Scene {
     pub(crate) grey: Grey,
     /// Map from the edges' coordinates to pixels of the luminance.
     pub(crate) to_grey: Affine,
+    /// Luminance of the image itself, if it was shrunk and has at most [`DETAIL_SIDE`] pixels per
+    /// side: models of few pixels vanish when it is shrunk.
+    pub(crate) detail: Option<Patch>,
 }
 
 impl Scene {
     /// Builds the scene of an image on the device of `stream`. Identical bytes on every device.
     ///
     /// Keeps about 60 bytes of memory per pixel. Images larger than 1024 pixels per side are first
-    /// shrunk on the host. On a GPU, takes about 25 launches and reads back the number of edges and
+    /// shrunk on the host; up to 4096 pixels per side, a byte of host memory is kept for each of
+    /// their own pixels. On a GPU, takes about 25 launches and reads back the number of edges and
     /// the chosen points.
     pub fn of(stream: &Stream, image: &Grey) -> koel::Result<Scene> {
         let (small, to_image) = working_size(image);
         let edges = DeviceEdges::find(stream, &small)?;
-        let (points, point_words) = edges.spread(stream, APART, MAX_POINTS)?;
+        let point_words = edges.spread(stream, APART, MAX_POINTS)?;
         let maps = Maps::of(stream, &edges)?;
+        let (width, height) = (image.width, image.height);
+        let is_kept = matches!(small, Cow::Owned(_)) && width.max(height) <= DETAIL_SIDE;
+        let detail = is_kept.then(|| {
+            let pixels = image.pixels.iter().map(|v| v.round() as u8).collect();
+            Patch { width, height, pixels }
+        });
         Ok(Scene {
-            width: image.width,
-            height: image.height,
+            width,
+            height,
             to_image,
             edges,
-            points,
             point_words,
             maps,
             grey: small.into_owned(),
             to_grey: Affine::IDENTITY,
+            detail,
         })
     }
     /// Returns the nearest-edge maps as a kernel argument.
@@ -79,9 +91,5 @@ impl Scene {
     /// Returns the number of points that pairs are made of.
     pub(crate) fn points(&self) -> usize {
         self.point_words.len() / 4
-    }
-    /// Returns the position of a point, in pixels.
-    pub(crate) fn point(&self, i: usize) -> (f32, f32) {
-        (f32::from_bits(self.point_words[4 * i]), f32::from_bits(self.point_words[4 * i + 1]))
     }
 }

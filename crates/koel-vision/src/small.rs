@@ -10,15 +10,19 @@ use crate::picture::Grey;
 use crate::refine::Scored;
 use crate::scene::Scene;
 use rayon::prelude::*;
+use std::borrow::Cow;
 
 /// Scales, scene over model.
 const SCALES: [f32; 6] = [1.0, 1.25, 1.5, 2.0, 0.75, 0.5];
 /// Minimum shorter side of the model in the scene, and that to which both are reduced first.
 const LEAST: f32 = 14.0;
 const COARSE: f32 = 14.0;
-/// Number of places that are compared at full size, and their minimum correlation before.
-const PLACES: usize = 12;
+/// Number of places that are compared at full size, for each number of pixels of the scene, and
+/// their minimum correlation before.
+const PLACES: (usize, usize) = (12, 1 << 20);
 const PROMISING: f32 = 0.6;
+/// Places of a row that are compared together, one in each lane of vector registers.
+const LANES: usize = 32;
 /// Minimum correlation, and the maximum deviation of a sixteenth of the model from its place,
 /// relative to the model's own deviation.
 const CORRELATES: f32 = 0.9;
@@ -70,11 +74,9 @@ impl Template {
         -0.5 * self.independent() * rest.max(1e-3).ln()
     }
     /// Returns the greatest deviation of a sixteenth of the template from its place.
-    fn worst_part(&self, scene: &Grey, (left, top): (usize, usize), correlation: f32) -> f32 {
+    fn worst_part(&self, scene: &Grey, at: (usize, usize), correlation: f32) -> f32 {
         let (w, h) = (self.image.width, self.image.height);
-        let there = |x: usize, y: usize| scene.pixels[(top + y) * scene.width + left + x];
-        let place = (0..h).flat_map(|y| (0..w).map(move |x| there(x, y))).collect();
-        let place = Template::of(Grey { width: w, height: h, pixels: place }).image;
+        let place = Template::of(window(scene, at, (w, h))).image;
         let part = |k: usize| {
             let (i, j) = (k % 4, k / 4);
             let (mut sum, mut n) = (0.0f32, 0.0f32);
@@ -98,19 +100,78 @@ struct Place {
     at: (usize, usize),
 }
 
-/// Returns the best places in a window of the scene that are not beside a better one.
+/// Scene for comparisons of many places: grey levels around 0, so that sums of squares keep their
+/// digits, in rows with room for [`LANES`] places that begin at any pixel.
+struct Padded {
+    stride: usize,
+    pixels: Vec<f32>,
+}
+impl Padded {
+    fn of(scene: &Grey) -> Padded {
+        let stride = scene.width + LANES;
+        let mut pixels = vec![0.0; stride * scene.height];
+        for (out, row) in
+            pixels.chunks_exact_mut(stride).zip(scene.pixels.chunks_exact(scene.width))
+        {
+            out.iter_mut().zip(row).for_each(|(o, v)| *o = v - 128.0);
+        }
+        Padded { stride, pixels }
+    }
+    /// Returns the deviation of each place of `w` x `h` pixels in row `y`.
+    fn deviations(&self, y: usize, (w, h): (usize, usize), places: usize) -> Vec<f32> {
+        let add = |to: &mut [f32], from: &[f32]| to.iter_mut().zip(from).for_each(|(t, f)| *t += f);
+        let (mut sums, mut squares) = (vec![0.0; self.stride], vec![0.0; self.stride]);
+        for row in self.pixels[y * self.stride..].chunks_exact(self.stride).take(h) {
+            add(&mut sums, row);
+            squares.iter_mut().zip(row).for_each(|(s, v)| *s += v * v);
+        }
+        let (mut sum, mut square) = (vec![0.0; places], vec![0.0; places]);
+        for x in 0..w {
+            add(&mut sum, &sums[x..]);
+            add(&mut square, &squares[x..]);
+        }
+        let n = (w * h) as f32;
+        let deviation =
+            |(sum, square): (f32, f32)| (square / n - (sum / n).powi(2)).max(0.0).sqrt();
+        sum.into_iter().zip(square).map(deviation).collect()
+    }
+    /// Returns the sum of the products of a template with each of [`LANES`] places from `(x, y)`
+    /// on.
+    fn products(&self, template: &Template, (x, y): (usize, usize)) -> [f32; LANES] {
+        let mut products = [0.0; LANES];
+        let rows = self.pixels[y * self.stride..].chunks_exact(self.stride);
+        for (row, own) in rows.zip(template.image.pixels.chunks_exact(template.image.width)) {
+            for (places, v) in row[x..].windows(LANES).zip(own) {
+                products.iter_mut().zip(places).for_each(|(sum, place)| *sum += v * place);
+            }
+        }
+        products
+    }
+}
+
+/// Returns the best places in a scene that are not beside a better one.
 fn best_places(template: &Template, scene: &Grey, most: usize) -> Vec<Place> {
     let (w, h) = (template.image.width, template.image.height);
     if w > scene.width || h > scene.height {
         return vec![];
     }
-    let columns = scene.width - w + 1;
+    let (columns, n, padded) = (scene.width - w + 1, (w * h) as f32, Padded::of(scene));
     let of_row = |y: usize| {
-        let place = |x: usize| {
-            let at = (x, y);
-            Place { correlation: template.correlation(scene, at), at }
-        };
-        (0..columns).map(place).filter(|p| p.correlation >= PROMISING).collect::<Vec<Place>>()
+        let (deviations, mut promising) = (padded.deviations(y, (w, h), columns), vec![]);
+        for (group, deviations) in deviations.chunks(LANES).enumerate() {
+            // Where the deviation is less than 1, the correlation is at most that.
+            if deviations.iter().all(|d| *d < PROMISING) {
+                continue;
+            }
+            let products = padded.products(template, (group * LANES, y));
+            for (k, (product, deviation)) in products.iter().zip(deviations).enumerate() {
+                let correlation = product / n / deviation.max(1.0);
+                if correlation >= PROMISING {
+                    promising.push(Place { correlation, at: (group * LANES + k, y) });
+                }
+            }
+        }
+        promising
     };
     let rows = 0..scene.height - h + 1;
     let mut all = rows.into_par_iter().flat_map_iter(of_row).collect::<Vec<Place>>();
@@ -126,6 +187,13 @@ fn best_places(template: &Template, scene: &Grey, most: usize) -> Vec<Place> {
         }
     }
     kept
+}
+
+/// Returns a part of an image.
+fn window(image: &Grey, (left, top): (usize, usize), (width, height): (usize, usize)) -> Grey {
+    let rows = image.pixels.chunks_exact(image.width).skip(top).take(height);
+    let pixels = rows.flat_map(|row| &row[left..left + width]).copied().collect();
+    Grey { width, height, pixels }
 }
 
 /// Returns the difference of each pixel from its right and lower neighbours, in which areas have
@@ -176,7 +244,8 @@ fn best_place(image: &Grey, template: &Template, scene: &Grey) -> Option<Place> 
         let all = rows.flat_map(|y| columns.clone().map(move |x| (x, y)));
         all.map(|at| Place { correlation: template.correlation(scene, at), at }).collect::<Vec<_>>()
     };
-    let places = best_places(&coarse, &small, PLACES).iter().flat_map(around).collect::<Vec<_>>();
+    let most = PLACES.0 * scene.pixels.len().div_ceil(PLACES.1);
+    let places = best_places(&coarse, &small, most).iter().flat_map(around).collect::<Vec<_>>();
     places.into_iter().max_by(|a, b| {
         // Of equals, the first.
         a.correlation.total_cmp(&b.correlation).then(b.at.cmp(&a.at))
@@ -200,10 +269,15 @@ impl Matcher {
         if width.min(height) > SMALL_SIDE || width.max(height) > 4 * SMALL_SIDE {
             return Ok(());
         }
-        let (image, shrunk) = (patch.grey(), scene.to_image.determinant().sqrt());
-        let changes = differences(&scene.grey);
+        // In the screenshot's own pixels if they are kept, else in those of its edges.
+        let (grey, to_edges) = match &scene.detail {
+            Some(detail) => (Cow::Owned(detail.grey()), scene.to_image.inverse()),
+            None => (Cow::Borrowed(&scene.grey), None),
+        };
+        let shrunk = if scene.detail.is_some() { 1.0 } else { scene.to_image.determinant().sqrt() };
+        let image = patch.grey();
         // Two kinds of evidence.
-        let places = (2 * SCALES.len() * scene.grey.pixels.len()) as f32;
+        let places = (2 * SCALES.len() * grey.pixels.len()) as f32;
         let allowed = match self.options.freedom {
             Some(Freedom::Rigid) => &SCALES[..1],
             _ => &SCALES,
@@ -216,16 +290,17 @@ impl Matcher {
             }
             let shown = resampled(&image, ratio);
             let template = Template::of(shown.clone());
-            let Some(place) = best_place(&shown, &template, &scene.grey) else { continue };
+            let Some(place) = best_place(&shown, &template, &grey) else { continue };
             let Place { correlation, at } = place;
             let changed = Template::of(differences(&shown));
+            let there = differences(&window(&grey, at, (shown.width, shown.height)));
             let evidence = template
                 .evidence(correlation)
-                .max(changed.evidence(changed.correlation(&changes, at)))
+                .max(changed.evidence(changed.correlation(&there, (0, 0))))
                 - places.ln();
             if correlation >= CORRELATES
                 && template.deviation >= 1.0
-                && template.worst_part(&scene.grey, at, correlation) <= DEVIATES
+                && template.worst_part(&grey, at, correlation) <= DEVIATES
                 && best.is_none_or(|b| evidence > b.0)
             {
                 let grown = Affine::between_sizes(
@@ -238,6 +313,7 @@ impl Matcher {
             }
         }
         if let Some((evidence, map)) = best.filter(|b| b.0 >= self.options.evidence) {
+            let map = to_edges.map_or(map, |to_edges| to_edges.after(&map));
             let pose = Scored { model: 0, map, score: evidence };
             let mut found = self.found(model, scene, (&pose, map))?;
             found.homography = None;
@@ -245,5 +321,44 @@ impl Matcher {
             outcome.doubt = None;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+
+    /// Places that are compared in groups have the correlation of one alone, and none is left out.
+    #[test]
+    fn groups_of_places_are_compared_as_one_is() {
+        let mut random = Random::new(4);
+        for (width, height, w, h) in [(90, 40, 14, 9), (33, 20, 20, 20), (14, 14, 14, 14)] {
+            // Half of the scene is nearly flat.
+            let mut value = |i: usize| {
+                let span = if i % width < width / 2 { 0.5 } else { 90.0 };
+                100.0 + random.between(0.0, span)
+            };
+            let pixels = (0..width * height).map(&mut value).collect();
+            let scene = Grey { width, height, pixels };
+            let template = Template::of(window(&scene, (width - w, height - h), (w, h)));
+            let padded = Padded::of(&scene);
+            for y in 0..height - h + 1 {
+                let deviations = padded.deviations(y, (w, h), width - w + 1);
+                for (group, deviations) in deviations.chunks(LANES).enumerate() {
+                    let products = padded.products(&template, (group * LANES, y));
+                    for (k, (product, deviation)) in products.iter().zip(deviations).enumerate() {
+                        let at = (group * LANES + k, y);
+                        let correlation = product / (w * h) as f32 / deviation.max(1.0);
+                        let alone = template.correlation(&scene, at);
+                        assert!((correlation - alone).abs() < 1e-3, "{at:?}");
+                        assert!(*deviation >= PROMISING || alone < PROMISING + 1e-3, "{at:?}");
+                    }
+                }
+            }
+            let best = best_places(&template, &scene, 3);
+            assert_eq!(best[0].at, (width - w, height - h));
+            assert!((best[0].correlation - 1.0).abs() < 1e-3);
+        }
     }
 }

@@ -24,6 +24,8 @@ const CLOSE_INLIER: f32 = 1.5;
 /// Maximum distance of an inlier from an edge of its direction, in pixels.
 const INLIER: f32 = 3.0;
 
+/// Mean distance of the corners, in pixels, below which a pose counts as one that was judged.
+const SAME: f32 = 0.5;
 /// Poses of a model that are compared with the scene's luminance, and the fraction of the required
 /// evidence that suffices for a pose with nearly proof from luminance.
 const COMPARED: usize = 3;
@@ -64,12 +66,15 @@ impl std::fmt::Display for Doubt {
 }
 
 impl Matcher {
-    /// Runs the last refinement, on all contours, and decides.
+    /// Runs the last refinement, on all contours, and decides. Leaves out the poses in `judged`,
+    /// and adds the others to it: later stages lead to the same ones again. A model of which all
+    /// poses are left out has the least evidence that there is.
     pub(crate) fn verdicts(
         &self,
         table: &JointTable,
         scene: &Scene,
         finalists: &[Scored],
+        judged: &mut Vec<Scored>,
     ) -> koel::Result<Vec<(usize, Outcome)>> {
         let (stream, points) = (&self.stream, table.points());
         let last = refined(stream, scene, &points.contour, Likelihood::Fine, LAST, finalists)?;
@@ -80,7 +85,15 @@ impl Matcher {
         let outcome = |(slot, model): (usize, &Model)| {
             let first = finalists.iter().find(|c| c.model == slot);
             let mut outcome: Option<Outcome> = None;
+            let (w, h) = model.working();
+            let mut left_out = false;
             for (rank, pose) in last.iter().filter(|c| c.model == slot).enumerate() {
+                let off = |j: &Scored| j.map.corner_error(&pose.map, w as usize, h as usize);
+                if judged.iter().any(|j| j.model == slot && off(j) < SAME) {
+                    left_out = true;
+                    continue;
+                }
+                judged.push(*pose);
                 let before = first.filter(|_| rank == 0).map_or(f32::MIN, |f| f.score);
                 let evidence = pose.score.max(before);
                 let one = self.verdict(table, model, scene, evidence, *pose)?;
@@ -93,7 +106,8 @@ impl Matcher {
                     break;
                 }
             }
-            Ok((slot, outcome.unwrap_or(Outcome::NOTHING)))
+            let evidence = if left_out { f32::MIN } else { 0.0 };
+            Ok((slot, outcome.unwrap_or(Outcome { evidence, ..Outcome::NOTHING })))
         };
         table.models().map(outcome).collect()
     }
@@ -262,7 +276,8 @@ impl Matcher {
         if evidence < required {
             return Some(Doubt::Evidence);
         }
-        let accepts = agreement.accepts(evidence, self.options.evidence);
+        let accepts = agreement.accepts(evidence, self.options.evidence)
+            && !agreement.is_another_outline(&pose.map);
         (!accepts).then_some(Doubt::Agreement)
     }
     /// Describes a pose that is accepted; `of_part` is the map before it was fitted to the whole

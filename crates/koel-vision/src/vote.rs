@@ -14,13 +14,42 @@ const STRIPS: usize = 32;
 /// time.
 const RESIDENT: usize = 4096;
 
+/// Side, in pixels, of the tiles in whose order the points vote.
+const TILE: f32 = 64.0;
+
+/// Points of a scene that a pass makes pairs of, in the order of the image's tiles: neighbours, one
+/// after the other, read the same part of the maps, which stays in the cache.
+struct InTiles {
+    words: Vec<[u32; 4]>,
+    points: Buffer<u32>,
+}
+impl InTiles {
+    /// Sorts the first `most` points of a scene.
+    fn of(stream: &Stream, scene: &Scene, most: usize) -> koel::Result<InTiles> {
+        let (all, _) = scene.point_words.as_chunks::<4>();
+        let mut words = all[..most.min(all.len())].to_vec();
+        words.sort_by_key(|[x, y, ..]| {
+            let [x, y] = [x, y].map(|v| (f32::from_bits(*v) / TILE) as i32);
+            // To and fro.
+            (y, if y % 2 == 0 { x } else { -x })
+        });
+        let points = stream.device().upload(words.as_flattened())?;
+        Ok(InTiles { words, points })
+    }
+    /// Returns the position of a point, in pixels.
+    fn place(&self, i: usize) -> (f32, f32) {
+        (f32::from_bits(self.words[i][0]), f32::from_bits(self.words[i][1]))
+    }
+}
+
 /// Returns the best candidates of pass number `pass` for the models whose word of `alive` is not 0,
 /// grouped by model, best first: maps from the
 /// model's points to the scene's.
 ///
-/// Takes one fill and a launch for each part of the table, in which each pair of scene points looks
-/// up all models at once. Reads back 8 bytes per model, scene point and kept hypothesis. The result
-/// is the same on every device, and for each model independent of the others.
+/// Takes an upload of the points, a fill, and a launch for each part of the table, in which each
+/// pair of scene points looks up all models at once. Reads back 8 bytes per model, scene point and
+/// kept hypothesis. The result is the same on every device, and for each model independent of the
+/// others.
 pub(crate) fn candidates(
     stream: &Stream,
     scene: &Scene,
@@ -30,8 +59,7 @@ pub(crate) fn candidates(
 ) -> koel::Result<Vec<Scored>> {
     let options = &table.passes()[pass];
     let Pass { scene_points, a_point, quota, .. } = options;
-    let points = scene.points().min(*scene_points);
-    let models = table.slots().len();
+    let (points, models) = (scene.points().min(*scene_points), table.slots().len());
     if points < 2 || models == 0 || *a_point == 0 {
         return Ok(vec![]);
     }
@@ -46,12 +74,13 @@ pub(crate) fn candidates(
     }
     let mut best = stream.device().alloc::<u64>(slots as usize)?;
     best.view_mut().fill_bytes(0, stream)?;
-    vote(stream, scene, table, pass, alive, &mut best)?;
+    let in_tiles = InTiles::of(stream, scene, points)?;
+    vote(stream, (scene, &in_tiles), table, pass, alive, &mut best)?;
     let of_model = |(slot, kept): (usize, &[u64])| {
         let Some(Prepared { bases, .. }) = &table.slots()[slot] else { return vec![] };
         first_hypotheses(kept, *a_point, *quota)
             .into_iter()
-            .filter_map(|(kept, i)| scored(scene, &bases[pass], slot, kept, i))
+            .filter_map(|(kept, i)| scored(&in_tiles, &bases[pass], slot, kept, i))
             .collect()
     };
     let all = best
@@ -67,14 +96,14 @@ pub(crate) fn candidates(
 /// be zero.
 fn vote(
     stream: &Stream,
-    scene: &Scene,
+    (scene, in_tiles): (&Scene, &InTiles),
     table: &JointTable,
     pass: usize,
     alive: &Buffer<u32>,
     best: &mut Buffer<u64>,
 ) -> koel::Result<()> {
-    let Pass { scene_points, scales, a_point, .. } = &table.passes()[pass];
-    let points = scene.points().min(*scene_points);
+    let Pass { scales, a_point, .. } = &table.passes()[pass];
+    let points = in_tiles.words.len();
     let strips = (stream.device().parallelism() * RESIDENT / points)
         .clamp(STRIPS, points.max(STRIPS)) as u32;
     for part in table.parts() {
@@ -108,7 +137,7 @@ fn vote(
                 stream,
                 (search.points * strips).div_ceil(256),
                 search,
-                scene.points.view().arg("points", stream)?,
+                in_tiles.points.view().arg("points", stream)?,
                 bases,
                 scene.maps.loose.view().arg("likelihood", stream)?,
                 best.view_mut().arg("best", stream)?,
@@ -132,10 +161,10 @@ fn first_hypotheses(kept: &[u64], a_point: usize, quota: usize) -> Vec<(u64, usi
 
 /// Decodes a hypothesis of scene point `i` for the model in `slot`, which has the given bases.
 #[inline]
-fn scored(scene: &Scene, bases: &Bases, slot: usize, kept: u64, i: usize) -> Option<Scored> {
+fn scored(points: &InTiles, bases: &Bases, slot: usize, kept: u64, i: usize) -> Option<Scored> {
     let (score, number, second) = unpack(kept)?;
     let (basis, from, to) =
-        (&bases.table.values()[number as usize], scene.point(i), scene.point(second as usize));
+        (&bases.table.values()[number as usize], points.place(i), points.place(second as usize));
     let length2 = basis.vector.0 * basis.vector.0 + basis.vector.1 * basis.vector.1;
     let (dx, dy) = (to.0 - from.0, to.1 - from.1);
     let cos = (dx * basis.vector.0 + dy * basis.vector.1) / length2;

@@ -4,6 +4,10 @@ use koel_vision::{Affine, Freedom, Grey, Matcher, Model, Options};
 
 /// Draws icon `kind` of nine, as dark lines and areas on a pale ground: nine samples per pixel.
 fn icon(kind: usize) -> Grey {
+    icon_of(kind, 32)
+}
+/// Draws an icon of `side` pixels.
+fn icon_of(kind: usize, side: usize) -> Grey {
     let dark = |x: f32, y: f32| {
         let (u, v) = (x - 16.0, y - 16.0);
         let r = u.hypot(v);
@@ -34,11 +38,12 @@ fn icon(kind: usize) -> Grey {
         }
     };
     let at = |i: usize| {
-        let (x, y) = ((i % 32) as f32, (i / 32) as f32);
-        let inked = (0..9).filter(|k| dark(x + (k % 3) as f32 / 3.0, y + (k / 3) as f32 / 3.0));
+        let (x, y) = ((i % side) as f32, (i / side) as f32);
+        let of_32 = |v: f32, k: usize| (v + k as f32 / 3.0) * 32.0 / side as f32;
+        let inked = (0..9).filter(|k| dark(of_32(x, k % 3), of_32(y, k / 3)));
         235.0 - 190.0 * inked.count() as f32 / 9.0
     };
-    Grey { width: 32, height: 32, pixels: (0..1024).map(at).collect() }
+    Grey { width: side, height: side, pixels: (0..side * side).map(at).collect() }
 }
 /// Windows with title bars, lines of text, and a row of the icons in `shown`, 44 pixels apart.
 fn screenshot(shown: &[usize]) -> Grey {
@@ -124,4 +129,38 @@ fn icons_at_other_scales() {
     let found = search(Options::default()).unwrap();
     assert!(found.map.corner_error(&truth, 32, 32) < 1.5, "{:?}", found.map);
     assert_eq!(search(Options::default().with_freedom(Freedom::Rigid)), None);
+}
+
+/// Large screenshots are searched for icons in their own pixels: reduced to 1024, an icon would have
+/// half as many. Of two icons, one is there.
+fn in_a_screenshot_of(width: usize, height: usize, icons: &[(usize, usize)]) {
+    let windows = screenshot(&[]);
+    let at = |i: usize| windows.pixels[i / width % 400 * 640 + i % width % 640];
+    let empty = Grey { width, height, pixels: (0..width * height).map(at).collect() };
+    let matcher = Matcher::new(&Device::cpu().unwrap(), Options::default()).unwrap();
+    let (left, top) = (width - 419, height - 247);
+    for &(kind, side) in icons {
+        let (icon, mut screen) = (icon_of(kind, side), empty.clone());
+        for (y, row) in icon.pixels.chunks_exact(side).enumerate() {
+            screen.pixels[(top + y) * width + left..][..side].copy_from_slice(row);
+        }
+        let scene = matcher.scene(&screen).unwrap();
+        let outcome = matcher.find(&Model::of(&icon).unwrap(), &scene).unwrap();
+        let found = outcome.found.unwrap_or_else(|| panic!("icon {kind}: {:?}", outcome.doubt));
+        let truth = Affine { shift: [left as f32, top as f32], ..Affine::IDENTITY };
+        let error = found.map.corner_error(&truth, side, side);
+        assert!(error < 1.0, "icon {kind}: {error} px, {} nats", outcome.evidence);
+        let other = matcher.find(&Model::of(&icon_of(7, side)).unwrap(), &scene).unwrap();
+        assert_eq!(other.found, None, "icon 7 beside {kind}: {} nats", other.evidence);
+    }
+}
+
+#[test]
+fn icons_in_a_screenshot_of_1920_pixels() {
+    in_a_screenshot_of(1920, 1080, &[(3, 32), (5, 20)]);
+}
+
+#[test]
+fn icons_in_a_screenshot_of_2560_pixels() {
+    in_a_screenshot_of(2560, 1440, &[(1, 24)]);
 }

@@ -9,6 +9,36 @@ pub(super) const MIN_BLOCK: usize = 6;
 /// Maximum local shift, in pixels of the frame.
 const REACH: i32 = 8;
 
+/// Pixels of a row that are summed side by side, one in each lane of vector registers.
+const LANES: usize = 8;
+
+/// Sums over pairs of pixels, in lanes: of both, their squares and their products, about mid-grey.
+#[derive(Default)]
+struct Sums([[f32; LANES]; 5]);
+impl Sums {
+    #[inline(always)]
+    fn add(&mut self, lane: usize, u: f32, v: f32) {
+        let (u, v) = (u - 128.0, v - 128.0);
+        for (sum, value) in self.0.iter_mut().zip([u, v, u * u, v * v, u * v]) {
+            sum[lane] += value;
+        }
+    }
+    fn add_row(&mut self, a: &[f32], b: &[f32]) {
+        let ((a, rest_a), (b, rest_b)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
+        for (a, b) in a.iter().zip(b) {
+            for lane in 0..LANES {
+                self.add(lane, a[lane], b[lane]);
+            }
+        }
+        for (lane, (&u, &v)) in rest_a.iter().zip(rest_b).enumerate() {
+            self.add(lane, u, v);
+        }
+    }
+    fn total(&self) -> [f32; 5] {
+        self.0.map(|lanes| lanes.iter().sum())
+    }
+}
+
 /// Blocks of a frame.
 pub(super) struct Blocks {
     pub columns: usize,
@@ -31,6 +61,11 @@ impl Blocks {
         let part = |k: usize, n: usize, of: usize| k * of / n..(k + 1) * of / n;
         (part(i, self.columns, self.width), part(j, self.rows, self.height))
     }
+    /// Returns whether a block is at the border of the frame.
+    pub(super) fn is_at_border(&self, block: usize) -> bool {
+        let (i, j) = (block % self.columns, block / self.columns);
+        i == 0 || j == 0 || i + 1 == self.columns || j + 1 == self.rows
+    }
     pub(super) fn middle(&self, block: usize) -> (f32, f32) {
         let (xs, ys) = self.extent(block);
         let middle = |r: std::ops::Range<usize>| 0.5 * (r.start + r.end - 1) as f32;
@@ -46,21 +81,19 @@ impl Blocks {
         shift: (i32, i32),
     ) -> Option<[f32; 3]> {
         let (xs, ys) = self.extent(block);
-        let (mut sa, mut sb, mut aa, mut bb, mut ab, mut n) = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0);
+        let n = (xs.len() * ys.len()) as f32;
         let left = xs.start.checked_add_signed(shift.0 as isize)?;
         if left + xs.len() > self.width {
             return None;
         }
+        let mut sums = Sums::default();
         for y in ys {
             let other = y.checked_add_signed(shift.1 as isize).filter(|&o| o < self.height)?;
             let of_a = &a.pixels[y * self.width..][xs.clone()];
             let of_b = &b.pixels[other * self.width + left..][..xs.len()];
-            for (&u, &v) in of_a.iter().zip(of_b) {
-                let (u, v) = (u - 128.0, v - 128.0);
-                (sa, sb, aa, bb, ab, n) =
-                    (sa + u, sb + v, aa + u * u, bb + v * v, ab + u * v, n + 1.0);
-            }
+            sums.add_row(of_a, of_b);
         }
+        let [sa, sb, aa, bb, ab] = sums.total();
         let (va, vb) = (aa / n - (sa / n) * (sa / n), bb / n - (sb / n) * (sb / n));
         let covariance = ab / n - (sa / n) * (sb / n);
         let (da, db) = (va.max(0.0).sqrt(), vb.max(0.0).sqrt());

@@ -3,6 +3,7 @@
 //! Edges alone confuse things of one kind: another page of text, the same sign with another number.
 //! The scene is warped into the frame of the model and compared with it block by block.
 mod blocks;
+mod levels;
 mod patch;
 pub(crate) mod regions;
 
@@ -10,9 +11,10 @@ use crate::affine::Affine;
 use crate::fit::{Freedom, PointPair, fit};
 use crate::picture::Grey;
 use blocks::{Blocks, MIN_BLOCK};
+use levels::Levels;
 pub(crate) use patch::Patch;
 use patch::{DRAWING, blurred, warped};
-use regions::{Region, Shows, enclosed, of_block, visible};
+use regions::{Region, Shows, of_block, open_from_border, visible};
 
 /// Minimum standard deviation of a block with structure, in grey levels.
 const STRUCTURE: f32 = 6.0;
@@ -37,6 +39,9 @@ const LEAST_BLOCKS: f32 = 12.0;
 /// Deviation, in grey levels, that a block of the scene may have beyond the model's where the model
 /// has little.
 const TOLERATED: f32 = 10.0;
+/// Maximum `distinct` of a smooth outline, such as a disc, and the maximum tilt of its pose: tilted
+/// further, it is another outline.
+const SMOOTH: (f32, f32) = (1.0, 1.6);
 
 /// Comparison of a model with a scene under a pose.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -58,7 +63,8 @@ pub struct Agreement {
     /// Evidence, in nats, of the part that is most likely visible: the connected region of blocks
     /// whose correlations chance explains worst. Poses of chance have 0 to 5.
     pub visible: f32,
-    /// Number of disagreeing blocks that are surrounded by agreeing ones.
+    /// Number of blocks that differ where nothing covers the model. A cover comes in from the
+    /// border and hides the ground, too.
     pub enclosed: f32,
     /// Entropy of the model's luminance, in bits; low for drawings, signs and text.
     pub entropy: f32,
@@ -73,7 +79,8 @@ impl Agreement {
     ///
     /// A photograph may be covered for the most part, if what is visible of it agrees as a whole,
     /// or is more alike than chance explains. The parts of a sign, a word or a page of text are
-    /// parts of others too: nothing else may be in its middle, and most of it must be visible.
+    /// parts of others too: nothing else may be on its visible ground, and most of it must be
+    /// visible.
     pub(crate) fn accepts(&self, evidence: f32, required: f32) -> bool {
         if self.blocks < LEAST_BLOCKS {
             return false;
@@ -81,6 +88,7 @@ impl Agreement {
         let (share, whole) = (self.share(), self.is_whole());
         if self.entropy < DRAWING {
             return self.upper >= 0.95
+                && self.visible >= VISIBLE
                 && self.enclosed <= (0.02 * self.blocks).max(1.0)
                 && (whole || self.solid >= 3.0 && share >= 0.5);
         }
@@ -90,6 +98,11 @@ impl Agreement {
         // Straight edges alone, as of buildings, prove little, unless many edges agree.
         self.upper >= 0.85 && (self.solid >= 5.0 || whole && self.solid >= 2.0)
             || self.upper >= 0.97 && share >= 0.35 && evidence >= 2.0 * required
+    }
+    /// Returns whether a drawing under a pose is another one, although all blocks may agree: a
+    /// smooth outline, tilted, which every ellipse would be of every other.
+    pub(crate) fn is_another_outline(&self, pose: &Affine) -> bool {
+        self.entropy < DRAWING && self.distinct < SMOOTH.0 && !pose.is_tilted_at_most(SMOOTH.1)
     }
     /// Returns whether all of the model agrees, or nearly.
     pub(crate) fn is_whole(&self) -> bool {
@@ -242,20 +255,6 @@ fn sharpest(blocks: &Blocks, (a, b): (&Grey, &Grey), shifts: &[(i32, i32)]) -> V
     best.1
 }
 
-/// Returns the gain of the fit `scene = gain * model + offset` to the pixels of agreeing blocks.
-fn gain_of(blocks: &Blocks, (a, b): (&Grey, &Grey), agreeing: &[Place]) -> Option<f64> {
-    let (mut n, mut sa, mut sb, mut aa, mut ab) = (0.0f64, 0.0, 0.0, 0.0, 0.0);
-    for &(block, shift) in agreeing {
-        for (u, v) in pixels(blocks, (a, b), block, shift) {
-            let (u, v) = (u as f64, v as f64);
-            (n, sa, sb, aa, ab) = (n + 1.0, sa + u, sb + v, aa + u * u, ab + u * v);
-        }
-    }
-    let variance = n * aa - sa * sa;
-    let gain = (n * ab - sa * sb) / variance;
-    (variance > 0.0 && gain > 0.05).then_some(gain)
-}
-
 /// Returns the pixels of a block in both images.
 fn pixels<'a>(
     blocks: &Blocks,
@@ -292,21 +291,34 @@ fn summary(
     let places = correlations.iter().enumerate().filter(|(_, c)| agrees(c));
     let places = places.filter_map(|(block, c)| Some((block, c.as_ref()?.1)));
     let places = places.collect::<Vec<Place>>();
-    let gain = gain_of(blocks, (a, b), &places).map_or(1.0, |gain| gain as f32);
+    let levels =
+        Levels::of(places.iter().flat_map(|&(block, shift)| pixels(blocks, (a, b), block, shift)));
     let shows = |c: &Correlated| match c {
         None => Shows::Outside,
         Some(([_, of_model, of_scene], _)) if *of_model < STRUCTURE => {
-            if *of_scene / gain < of_model + TOLERATED { Shows::Blank } else { Shows::Other }
+            if *of_scene / levels.gain < of_model + TOLERATED { Shows::Blank } else { Shows::Other }
         }
         Some(_) if agrees(c) => Shows::Same,
         Some(_) => Shows::Other,
     };
     let shown = correlations.iter().map(shows).collect::<Vec<Shows>>();
+    let seen = |block: usize| {
+        let shift = correlations[block].map_or((0, 0), |c| c.1);
+        levels.seen(pixels(blocks, (a, b), block, shift))
+    };
+    // Beside a model without a border of its own, such as a disc, there may be anything.
+    let hidden = |block: usize| shown[block] == Shows::Outside || seen(block).is_hidden();
+    let covered = open_from_border(blocks, hidden);
+    // A cover ends within the blocks beside it.
+    let is_covered = |block| covered[block] || blocks.beside(block).any(|other| covered[other]);
+    let differs = |block| shown[block] == Shows::Other && seen(block).differs();
+    let inside = (0..blocks.len()).filter(|&block| !blocks.is_at_border(block));
+    let enclosed = inside.filter(|&block| differs(block) && !is_covered(block)).count();
     let mut result = Agreement {
         blocks: all.len() as f32,
         least,
         upper,
-        enclosed: enclosed(blocks, &shown) as f32,
+        enclosed: enclosed as f32,
         ..Default::default()
     };
     for block in (0..blocks.len()).filter(|&block| shown[block] == Shows::Same) {

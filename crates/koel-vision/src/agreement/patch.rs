@@ -59,11 +59,13 @@ pub(super) fn blurred(image: &Grey, sigma: f32) -> Grey {
     let (w, h) = (image.width, image.height);
     let inside = |i: isize, n: usize| i.clamp(0, n as isize - 1) as usize;
     let mut rows = vec![0.0; w * h];
+    let mut wide = vec![0.0; w + taps.len() - 1];
     for (out, row) in rows.chunks_exact_mut(w).zip(image.pixels.chunks_exact(w)) {
+        for (i, value) in wide.iter_mut().enumerate() {
+            *value = row[inside(i as isize - reach, w)];
+        }
         for (k, tap) in taps.iter().enumerate() {
-            for (x, o) in out.iter_mut().enumerate() {
-                *o += tap * row[inside(x as isize + k as isize - reach, w)];
-            }
+            out.iter_mut().zip(&wide[k..]).for_each(|(o, v)| *o += tap * v);
         }
     }
     let mut pixels = vec![0.0; w * h];

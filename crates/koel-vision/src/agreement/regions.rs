@@ -14,26 +14,20 @@ pub(super) enum Shows {
     Outside,
 }
 
-/// Returns the number of blocks that show something else and are not connected, by others such,
-/// with the border of the model.
-pub(super) fn enclosed(blocks: &Blocks, shown: &[Shows]) -> usize {
-    let open = |block: usize| matches!(shown[block], Shows::Other | Shows::Outside);
-    let (columns, rows) = (blocks.columns, blocks.rows);
-    let at_border = |block: usize| {
-        let (i, j) = (block % columns, block / columns);
-        i == 0 || j == 0 || i + 1 == columns || j + 1 == rows
-    };
-    let mut reached = (0..blocks.len()).map(|b| open(b) && at_border(b)).collect::<Vec<bool>>();
-    let mut next = (0..blocks.len()).filter(|&b| reached[b]).collect::<Vec<usize>>();
+/// Returns for each block whether it is open and connected, by open ones, with the border of the
+/// model.
+pub(super) fn open_from_border(blocks: &Blocks, open: impl Fn(usize) -> bool) -> Vec<bool> {
+    let mut open = (0..blocks.len()).map(open).collect::<Vec<bool>>();
+    let mut reached = vec![false; blocks.len()];
+    let at_border = (0..blocks.len()).filter(|&block| blocks.is_at_border(block));
+    let mut next = at_border.collect::<Vec<usize>>();
     while let Some(block) = next.pop() {
-        for other in blocks.beside(block).filter(|&o| open(o)) {
-            if !reached[other] {
-                reached[other] = true;
-                next.push(other);
-            }
+        if std::mem::take(&mut open[block]) {
+            reached[block] = true;
+            next.extend(blocks.beside(block));
         }
     }
-    (0..blocks.len()).filter(|&b| shown[b] == Shows::Other && !reached[b]).count()
+    reached
 }
 
 /// Correlation beyond which a block is no more alike: pixels are rounded.
