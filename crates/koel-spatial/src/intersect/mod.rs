@@ -50,6 +50,7 @@ mod cloud;
 mod error;
 mod flood;
 mod index;
+mod parts;
 mod pose;
 mod recorded;
 mod robust;
@@ -265,7 +266,8 @@ impl Intersector {
         {
             return Err(IntersectError::Angles { inside_above, outside_below });
         }
-        let points = Points::upload(device, a, b, &grid, room)?;
+        let most_voxels = |points| CellIndex::most_voxels_of(shape, points);
+        let points = Points::upload(device, a, b, &grid, room, most_voxels)?;
         let index = CellIndex::new(device, shape, points.padded())?;
         let way = match method {
             Method::Robust(_) => Way::Robust(Box::new(Robust::new(device, &index)?)),
@@ -371,6 +373,12 @@ impl Intersector {
         let (points, index, sums, state) =
             (&mut self.points, &mut self.index, &mut self.sums, &mut self.state);
         let frame = Frame { origin: self.grid.origin(), voxel_size: self.grid.voxel_size() };
+        if points.parts.is_some() {
+            let grid = (frame, self.shape.resolution);
+            points.voxelize_parts(s.device(), &self.motions, grid, index, state)?;
+            mark()?;
+            return index.build(s, points, &mut sums.counts, state);
+        }
         // SAFETY: a group has four points; the bitmap has a word for each 32 bricks of the shape;
         // keys are only of voxels inside it.
         unsafe {
@@ -403,7 +411,7 @@ impl Intersector {
             unreachable!("made together with the method")
         };
         let (points, index, sums, state) =
-            (&self.points, &self.index, &mut self.sums, &mut self.state);
+            (&mut self.points, &self.index, &mut self.sums, &mut self.state);
         sums.add(s, points, &self.motions, index, None, state)?;
         sums.measure(s, index, state)?;
         mark()?;
@@ -427,7 +435,7 @@ impl Intersector {
             unreachable!("made together with the method")
         };
         let (points, index, sums, state) =
-            (&self.points, &self.index, &mut self.sums, &mut self.state);
+            (&mut self.points, &self.index, &mut self.sums, &mut self.state);
         flood.mark(s, index, state)?;
         mark()?;
         // Only the normals of shared voxels are needed.
