@@ -7,7 +7,7 @@ use super::{NONE, mark, state};
 use koel_simt::{Buf, In, Thread, U32x4, kernel, unroll};
 
 /// Normal components are summed in units of 1 / 2^this.
-const NORMAL_BITS: u32 = 16;
+pub const NORMAL_BITS: u32 = 16;
 
 /// Sums of a voxel: eight words.
 #[derive(Clone, Copy)]

@@ -1,13 +1,16 @@
 //! Both clouds on the device, concatenated, with a separate array for each coordinate.
 
+use super::index::CellIndex;
+use super::parts::{Parts, host, host_mut};
 use super::{IntersectError, MAX_POINTS, Side};
 use crate::grid::Grid;
 use crate::key::Order;
 use crate::mesh::PointCloud;
-use koel::{Buffer, Device, Stream, View};
+use koel::{Buffer, Device, DeviceKind, Stream, View};
 use koel_kernels::math::unit;
 use koel_kernels::spatial::clouds::{Clouds, GROUP, Groups};
 use koel_kernels::spatial::place::{Place, PointsIn, PointsOut, spatial_place_points};
+use koel_kernels::spatial::voxelize::Frame;
 use rayon::prelude::*;
 
 /// Points of both clouds, A first, each padded to groups of four, and the per-point results of a
@@ -36,6 +39,8 @@ pub(super) struct Points {
     pub labels: Buffer<u8>,
     /// Labels of one cloud in host memory.
     downloaded: Vec<u8>,
+    /// The points as the CPU handles them. Then keys, positions, ranks and order are not used.
+    pub parts: Option<Parts>,
 }
 impl Points {
     /// Checks both clouds, sorts each by voxel, and uploads them; with places for at least `room`
@@ -46,6 +51,7 @@ impl Points {
         b: &PointCloud,
         grid: &Grid,
         room: [usize; 2],
+        most_voxels: impl Fn(usize) -> usize,
     ) -> Result<Points, IntersectError> {
         let clouds = [(Side::A, a), (Side::B, b)];
         let (mut order, mut padded) = ([vec![], vec![]], [0; 2]);
@@ -74,19 +80,22 @@ impl Points {
         let n = padded[0] + padded[1];
         let [x, y, z, u, v, w] = values;
         let upload = |v: Vec<u32>| device.upload(&v);
+        let on_cpu = device.kind() == DeviceKind::Cpu;
+        let of_kernels = || device.alloc(if on_cpu { 0 } else { n });
         Ok(Points {
             values: [upload(x)?, upload(y)?, upload(z)?, upload(u)?, upload(v)?, upload(w)?],
             counts: [a.positions.len(), b.positions.len()],
             padded,
             order,
             places: [None, None],
-            keys: device.alloc(n)?,
-            local: device.alloc(n)?,
+            keys: of_kernels()?,
+            local: of_kernels()?,
             voxels: device.alloc(n)?,
-            ranks: device.alloc(n)?,
-            order_by_voxel: device.alloc(n)?,
+            ranks: of_kernels()?,
+            order_by_voxel: of_kernels()?,
             labels: device.alloc(n)?,
             downloaded: vec![],
+            parts: on_cpu.then(|| Parts::new(device, padded, most_voxels(n))).transpose()?,
         })
     }
     /// Replaces the points of a cloud. They keep the order of the points before, if there are as
@@ -183,6 +192,42 @@ impl Points {
             groups: self.groups(),
         })
     }
+    /// Moves the points of the CPU's parts, and marks their bricks.
+    pub(super) fn voxelize_parts(
+        &mut self,
+        device: &Device,
+        motions: &Buffer<u64>,
+        grid: (Frame, u32),
+        index: &mut CellIndex,
+        state: &mut Buffer<u32>,
+    ) -> koel::Result<()> {
+        let Some(parts) = &mut self.parts else { return Ok(()) };
+        let [x, y, z, ..] = &self.values;
+        let positions = [host(x.view())?, host(y.view())?, host(z.view())?];
+        let (mut cells, mut state) = (self.voxels.view_mut(), state.view_mut());
+        let (cells, state) = (host_mut(&mut cells)?, host_mut(&mut state)?);
+        parts.voxelize(device, positions, host(motions.view())?, grid, cells, state);
+        index.mark_bricks(parts)
+    }
+    /// Finds the voxels of the points of the CPU's parts and writes the sums of all voxels, or of
+    /// those that `marks` marks as intersections.
+    pub(super) fn sum_parts(
+        &mut self,
+        device: &Device,
+        motions: &Buffer<u64>,
+        index: &CellIndex,
+        marks: Option<&Buffer<u32>>,
+        sums: &mut [u32],
+    ) -> koel::Result<()> {
+        let Some(parts) = &mut self.parts else { return Ok(()) };
+        let [.., nx, ny, nz] = &self.values;
+        let normals = [host(nx.view())?, host(ny.view())?, host(nz.view())?];
+        let marks = marks.map(|marks| host(marks.view())).transpose()?;
+        let (motions, bricks) = (host(motions.view())?, host(index.bricks.view())?);
+        let mut voxels = self.voxels.view_mut();
+        parts.sum(device, (normals, motions), bricks, marks, host_mut(&mut voxels)?, sums);
+        Ok(())
+    }
     /// Appends the labels of a cloud's points, in input order. Synchronizes.
     pub(super) fn append_labels(&mut self, side: Side, to: &mut Vec<u8>) -> koel::Result<()> {
         let first = if side == Side::A { 0 } else { self.padded[0] };
@@ -207,7 +252,11 @@ impl Points {
         let words = self.values.iter().map(Buffer::bytes).sum::<usize>();
         let of_frame = [&self.keys, &self.local, &self.voxels, &self.ranks, &self.order_by_voxel];
         let places = self.places.iter().flatten().map(Buffer::bytes).sum::<usize>();
-        words + places + of_frame.iter().map(|b| b.bytes()).sum::<usize>() + self.labels.bytes()
+        words
+            + places
+            + of_frame.iter().map(|b| b.bytes()).sum::<usize>()
+            + self.labels.bytes()
+            + self.parts.as_ref().map_or(0, Parts::bytes)
     }
 }
 

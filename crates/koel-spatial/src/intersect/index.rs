@@ -1,6 +1,7 @@
 //! Two-way index of the occupied cells of all levels: its buffers and its construction in a frame.
 
 use super::cloud::Points;
+use super::parts::{Parts, host, host_mut};
 use super::{blocks, bound, counted};
 use koel::primitives::Scan;
 use koel::{Buffer, Device, Result, Stream};
@@ -23,7 +24,8 @@ pub(super) struct CellIndex {
     scan: Scan<u32>,
     words: Buffer<u64>,
     cells: Buffer<u64>,
-    bricks: Buffer<u64>,
+    /// Bricks with their first cells, two words each.
+    pub bricks: Buffer<u64>,
     /// Bit position of each occupied brick in the bitmap.
     places: Buffer<u32>,
     /// Code of each cell.
@@ -32,8 +34,7 @@ pub(super) struct CellIndex {
 impl CellIndex {
     /// Allocates the index for the given number of points.
     pub(super) fn new(device: &Device, shape: Shape, points: usize) -> Result<CellIndex> {
-        // The points and the size of both grids bound the number of cells of a level.
-        let most = |side_bits: u32| points.min(2usize << (3 * side_bits));
+        let most = |side_bits: u32| most_cells_of(side_bits, points);
         let sum = |of: &dyn Fn(u32) -> usize| (0..shape.levels()).map(of).sum::<usize>();
         let most_cells = sum(&|l| most(shape.bits - l));
         let most_bricks = sum(&|l| most((shape.bits - l).saturating_sub(2)));
@@ -53,6 +54,10 @@ impl CellIndex {
             places: device.alloc(most_bricks)?,
             codes: device.alloc(most_cells)?,
         })
+    }
+    /// Returns the maximum number of voxels that points of both clouds occupy.
+    pub(super) fn most_voxels_of(shape: Shape, points: usize) -> usize {
+        most_cells_of(shape.bits, points)
     }
     /// Returns the maximum number of cells of all levels.
     pub(super) fn most_cells(&self) -> usize {
@@ -98,8 +103,8 @@ impl CellIndex {
         })
     }
 
-    /// Builds the index from the bitmap of bricks and the points' keys. Zeroes `of_voxels`, one
-    /// word per voxel. Six launches on a GPU.
+    /// Builds the index from the bitmap of bricks and the points' keys, or their parts. Zeroes
+    /// `of_voxels`, one word per voxel. Six launches on a GPU.
     pub(super) fn build(
         &mut self,
         s: &Stream,
@@ -108,9 +113,23 @@ impl CellIndex {
         state: &mut Buffer<u32>,
     ) -> Result<()> {
         self.number_bricks(s, state)?;
+        match &mut points.parts {
+            Some(parts) => parts.mark_cells(
+                self.shape,
+                host(self.words.view())?,
+                host_mut(&mut self.cells.view_mut())?,
+            ),
+            None => self.mark_cells(s, points)?,
+        }
         let bricks = bound(s, state, state::BRICKS, self.most_bricks);
-        self.count_cells(s, bricks, points, state)?;
+        self.count_cells(s, bricks, state)?;
         self.number_cells(s, bricks, points.groups(), of_voxels, state)
+    }
+    /// Marks the bricks of the points' parts.
+    pub(super) fn mark_bricks(&mut self, parts: &Parts) -> Result<()> {
+        let (mut occupied, mut counts) = (self.occupied.view_mut(), self.counts.view_mut());
+        parts.mark_bricks(self.shape, host_mut(&mut occupied)?, host_mut(&mut counts)?);
+        Ok(())
     }
     /// Numbers the marked bricks.
     fn number_bricks(&mut self, s: &Stream, state: &mut Buffer<u32>) -> Result<()> {
@@ -137,14 +156,8 @@ impl CellIndex {
             )
         }
     }
-    /// Marks the occupied cells of each brick, and counts those before it.
-    fn count_cells(
-        &mut self,
-        s: &Stream,
-        bricks: usize,
-        points: &mut Points,
-        state: &Buffer<u32>,
-    ) -> Result<()> {
+    /// Marks the occupied cells of each brick.
+    fn mark_cells(&mut self, s: &Stream, points: &mut Points) -> Result<()> {
         let groups = points.groups();
         // SAFETY: a group has four keys, whose bricks are all marked: their numbers are below
         // `most_bricks`.
@@ -160,7 +173,13 @@ impl CellIndex {
                     shape: self.shape,
                 },
                 points.voxels.view_mut().arg("bricks_of", s)?,
-            )?;
+            )
+        }
+    }
+    /// Counts the cells of each brick, and those of the bricks before it.
+    fn count_cells(&mut self, s: &Stream, bricks: usize, state: &Buffer<u32>) -> Result<()> {
+        // SAFETY: there are `bricks` bricks, and a count more.
+        unsafe {
             // One more entry after the last brick: the number of all cells.
             spatial_count_cells::launch(
                 s,
@@ -221,4 +240,8 @@ impl CellIndex {
             + self.places.bytes()
             + self.codes.bytes()
     }
+}
+/// Returns the maximum number of cells of a level: the points and the size of both grids bound it.
+fn most_cells_of(side_bits: u32, points: usize) -> usize {
+    points.min(2usize << (3 * side_bits))
 }

@@ -3,6 +3,7 @@
 use super::blocks;
 use super::cloud::Points;
 use super::index::CellIndex;
+use super::parts::host_mut;
 use koel::primitives::Scan;
 use koel::{Buffer, Device, DeviceKind, Result, Stream};
 use koel_kernels::spatial::area::{
@@ -47,7 +48,7 @@ impl SurfaceSums {
             dipoles: device.alloc(cells * dipoles::WORDS as usize)?,
         })
     }
-    /// Groups the points by voxel. Three launches. The counts must be zero.
+    /// Groups the points by voxel, for kernels. Three launches. The counts must be zero.
     pub(super) fn gather(
         &mut self,
         s: &Stream,
@@ -93,17 +94,21 @@ impl SurfaceSums {
         }
     }
     /// Sums over the points of each voxel, or only of those that `marks` marks as intersections.
-    /// One launch.
+    /// One launch; on the CPU, all of it is the work of parts, which find the points' voxels too.
     pub(super) fn add(
         &mut self,
         s: &Stream,
-        points: &Points,
+        points: &mut Points,
         motions: &Buffer<u64>,
         index: &CellIndex,
         marks: Option<&Buffer<u32>>,
         state: &Buffer<u32>,
     ) -> Result<()> {
         let voxels = index.voxels(s, state);
+        if points.parts.is_some() {
+            let mut sums = self.sums.view_mut().slice(..voxels * sums::WORDS as usize)?;
+            return points.sum_parts(s.device(), motions, index, marks, host_mut(&mut sums)?);
+        }
         let counts = self.counts.view().arg("counts", s)?;
         // SAFETY: the ordered points match the counts; there are eight words per voxel; marks are
         // read only if given.

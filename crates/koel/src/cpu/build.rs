@@ -5,12 +5,12 @@
 //! evicts another pair to its other bucket, and so on. Until then buckets lose no pair, so of two
 //! pairs with one key the later finds the earlier in the same step, or waits after it.
 use super::How;
+use super::buckets::{add_unchecked, find_places, pass_run, put};
 use super::partition::{BLOCK, Parted, mix_pairs};
 use super::reproduce::Reproducer;
 use super::simd::{GROUP, LINE, Line, Simd, Work, behind_at, heads, heads_unchecked};
-use super::stash::{Stash, pair_unchecked};
+use super::stash::{Stash, pair_at, pair_unchecked};
 use crate::duplicates::Duplicates;
-use koel_kernels::hash::mulhi;
 use koel_kernels::table::layout::{BUCKET, EMPTY, Layout, Number, Shape, class};
 use std::collections::HashSet;
 use std::hint::select_unpredictable;
@@ -296,7 +296,8 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
                 && fills.len() * L::WORDS <= buckets.len()
                 && count <= waiting.len()
         );
-        let mut waits = 0;
+        let rejects = policy == Duplicates::Reject;
+        let (mut waits, mut copies) = (0, 0);
         // As in `Partition`: through memory, one batch ahead.
         let mut places = [[0; GROUP]; 2];
         for step in 0..=count.div_ceil(GROUP) {
@@ -314,30 +315,21 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
             let mut i = 0;
             while i < in_group {
                 // This loop makes no calls, so its state stays in registers, and no bounds checks,
-                // which took a twentieth of the build time.
-                let (mut pair, mut place, mut same);
+                // which took a twentieth of the build time. It ends at a pair whose key has come
+                // before.
                 loop {
                     // SAFETY: `i` is below `in_group`.
-                    pair = unsafe { pair_unchecked::<L>(group, i) };
-                    place = places[i % GROUP] as usize;
+                    let pair = unsafe { pair_unchecked::<L>(group, i) };
+                    let (mixed, place) = (L::key(pair), places[i % GROUP] as usize);
                     // SAFETY: the place is below `spare`, and there are at least `spare` buckets.
                     let heads = unsafe { heads_unchecked::<L>(buckets, place) };
-                    same = if CHECKED { simd.slot::<L>(heads, L::key(pair)) } else { None };
-                    if same.is_some() || L::key(pair) == L::AMBIGUOUS {
+                    let same = if CHECKED { simd.slot::<L>(heads, mixed) } else { None };
+                    if same.is_some() || mixed == L::AMBIGUOUS {
                         break;
                     }
-                    // No branch: one bucket in four is full, unpredictably.
                     // SAFETY: as above, and bucket `spare` exists; at most `count` pairs wait.
                     unsafe {
-                        let fill = *fills.get_unchecked(place) as usize;
-                        let full = fill == BUCKET;
-                        put_unchecked::<L>(
-                            buckets,
-                            select_unpredictable(full, spare, place),
-                            fill % BUCKET,
-                            pair,
-                        );
-                        *fills.get_unchecked_mut(place) = (fill + !full as usize) as u8;
+                        let full = add_unchecked::<L>(buckets, fills, place, spare, pair);
                         *waiting.get_unchecked_mut(waits) = pair;
                         waits += full as usize;
                     }
@@ -345,18 +337,29 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
                     if i == in_group {
                         break;
                     }
-                }
-                if i < in_group {
-                    match same.filter(|_| L::key(pair) != L::AMBIGUOUS) {
-                        Some(slot) => {
-                            resolve(buckets, place, slot, pair, policy, bin, self.outcome)
-                        }
-                        None => hold(pair, policy, bin, self.outcome),
+                    // SAFETY: `i` is below `in_group`.
+                    let next = unsafe { pair_unchecked::<L>(group, i) };
+                    if CHECKED && L::key(next) == mixed {
+                        break;
                     }
-                    i += 1;
                 }
+                if i == in_group {
+                    break;
+                }
+                let (pair, place) = (pair_at::<L>(group, i), places[i % GROUP] as usize);
+                if rejects || L::key(pair) == L::AMBIGUOUS {
+                    hold_or_reject(pair, policy, bin, self.outcome);
+                    i += 1;
+                    continue;
+                }
+                let more = &mut waiting[waits..];
+                let (end, waiting_too) = pass_run::<L>(buckets, place, (group, i), policy, more);
+                copies += end - i - waiting_too;
+                waits += waiting_too;
+                i = end;
             }
         }
+        self.outcome.duplicates += copies as u64;
         self.waits += waits;
     }
 
@@ -509,63 +512,26 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
     }
 }
 
-/// Finds the first buckets of a batch of pairs, from pair `start` of a run on: their numbers in the
-/// table, of `all` buckets, less `base`. Panics unless they are below `spare`.
-#[inline(always)]
-fn find_places<L: Layout>(
-    run: &[u64],
-    start: usize,
-    (all, base): (u32, u32),
-    spare: usize,
-    places: &mut [u32; GROUP],
-) {
-    let count = run.len() / L::SLOT_WORDS;
-    let place_of =
-        |i: usize| mulhi(L::hash(L::key_in(run[i * L::SLOT_WORDS])), all).wrapping_sub(base);
-    if start + GROUP <= count {
-        let mut group = [0; GROUP];
-        for (i, place) in group.iter_mut().enumerate() {
-            *place = place_of(start + i);
-        }
-        let greatest = group.iter().fold(0, |greatest, &place| place.max(greatest));
-        assert!((greatest as usize) < spare);
-        *places = group;
-    } else {
-        for (i, place) in places.iter_mut().enumerate().take(count - start) {
-            *place = place_of(start + i);
-            assert!((*place as usize) < spare);
-        }
-    }
-}
-
-/// Stores a pair.
-#[inline(always)]
-fn put<L: Layout>(buckets: &mut [u64], place: usize, slot: usize, pair: L::Pair) {
-    let bucket = &mut buckets[place * L::WORDS..][..L::WORDS];
-    // With narrow values this is the position of the head, so the head is written last.
-    bucket[behind_at::<L>(0, slot)] = L::behind(pair);
-    bucket[slot] = L::head(pair);
-}
-
-/// Like [`put`], without bounds checks.
-///
-/// # Safety
-/// The bucket exists, and the slot is below 4.
-#[inline(always)]
-unsafe fn put_unchecked<L: Layout>(buckets: &mut [u64], place: usize, slot: usize, pair: L::Pair) {
-    debug_assert!((place + 1) * L::WORDS <= buckets.len() && slot < BUCKET);
-    // SAFETY: by the caller's contract.
-    unsafe {
-        *buckets.get_unchecked_mut(behind_at::<L>(place, slot)) = L::behind(pair);
-        *buckets.get_unchecked_mut(place * L::WORDS + slot) = L::head(pair);
-    }
-}
-
 /// Handles a pair with the ambiguous key.
 #[cold]
 fn hold<L: Layout>(pair: L::Pair, policy: Duplicates, bin: usize, outcome: &mut Outcome<L>) {
     if outcome.held.is_none() || repeats(L::AMBIGUOUS, policy, bin, outcome) {
         outcome.held = Some(L::value(pair));
+    }
+}
+
+/// Handles a pair with the ambiguous key, or a copy that is rejected.
+#[cold]
+fn hold_or_reject<L: Layout>(
+    pair: L::Pair,
+    policy: Duplicates,
+    bin: usize,
+    outcome: &mut Outcome<L>,
+) {
+    if L::key(pair) == L::AMBIGUOUS {
+        hold(pair, policy, bin, outcome);
+    } else {
+        repeats(L::key(pair), policy, bin, outcome);
     }
 }
 

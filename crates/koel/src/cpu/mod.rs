@@ -2,14 +2,16 @@
 //! `koel_kernels::table::layout` defines, at the speed of the host's memory.
 //!
 //! A build takes two passes: `partition` mixes the pairs and partitions them into bins of whole
-//! partitions, each small enough for `build` to fill in cache. A lookup reads one or two cache
-//! lines, with some 128 in flight (`find`). `simd` holds the code written by hand for an
-//! instruction set; the best one that the machine has is selected at run time.
+//! partitions, each small enough for `build` to fill in cache. The calling thread fills a small
+//! table alone, in one pass. A lookup reads one or two cache lines, with some 128 in flight
+//! (`find`). `simd` holds the code written by hand for an instruction set; the best one that the
+//! machine has is selected at run time.
 //!
-//! The table's bytes depend on shape, pairs and policy, but not on the number of threads or the
-//! instruction set. For bytes that are the same for every order of the pairs and on other devices,
-//! `reproduce` places the pairs anew before a bin is written.
+//! The table's bytes depend on shape, pairs and policy, but not on the number of threads, the bins
+//! or the instruction set. For bytes that are the same for every order of the pairs and on other
+//! devices, `reproduce` places the pairs anew before a bin is written.
 mod answers;
+mod buckets;
 mod build;
 mod find;
 mod partition;

@@ -165,7 +165,7 @@ impl<L: Layout> Stash<L> {
 
 /// Returns pair `at` of contiguous pairs, as in the slots of a stash and in bins.
 #[inline(always)]
-fn pair_at<L: Layout>(words: &[u64], at: usize) -> L::Pair {
+pub(super) fn pair_at<L: Layout>(words: &[u64], at: usize) -> L::Pair {
     let slot = &words[at * L::SLOT_WORDS..][..L::SLOT_WORDS];
     L::with_head(slot[0], slot[L::SLOT_WORDS - 1])
 }

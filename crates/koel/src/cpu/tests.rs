@@ -300,10 +300,14 @@ fn duplicates_of_every_kind<L: Pairing>() {
             distinct[((n as f64).powf(u) as usize - 1).min(n - 1)]
         });
         let tenth = (0..n).map(|i| distinct[if i % 10 == 3 { 0 } else { i }]);
+        // Three times in a row, and ever more often.
+        let thrice = (0..n).map(|i| distinct[i / 3]).collect::<Vec<_>>();
+        let runs = (0..n).map(|i| distinct[i.isqrt()]).collect::<Vec<_>>();
         let mut one = distinct.clone();
         one[n - 1] = one[n / 3];
         // Room for all of them, or for the distinct ones only.
-        for keys in [twice, zipf.collect(), tenth.collect(), one, vec![distinct[0]; n]] {
+        let tenth = tenth.collect();
+        for keys in [twice, zipf.collect(), tenth, thrice, runs, one, vec![distinct[0]; n]] {
             let unique = oracle::<L>(&keys, &values, Duplicates::KeepLast).len();
             check_all::<L>(shape(n, 0.8, 3600.0), &keys, &values, &POLICIES[..3]);
             check_all::<L>(shape(unique, 0.9, 500.0), &keys, &values, &POLICIES[..3]);
