@@ -5,7 +5,7 @@ use crate::joint::JointTable;
 use crate::matcher::{Matcher, Options, Outcome};
 use crate::model::Model;
 use crate::scene::Scene;
-use crate::verdict::{Doubt, STRONG};
+use crate::verdict::Doubt;
 use koel_kernels::vision::direction::direction;
 
 /// Look of a model that is searched for.
@@ -32,8 +32,7 @@ impl Options {
     /// Marks an outcome of a look. Every look is one more chance of a wrong answer, so each needs
     /// more evidence: by the logarithm of the number of searches.
     fn doubted(&self, mut outcome: Outcome, look: Look) -> Outcome {
-        let strong = outcome.agreement.is_some_and(|a| a.is_strong());
-        let required = if strong { STRONG } else { 1.0 } * self.evidence;
+        let required = self.evidence * outcome.agreement.map_or(1.0, |a| a.relief());
         let searches = 1 + self.looks().len();
         if outcome.evidence < required + (searches as f32).ln() {
             let found = outcome.found.take();

@@ -26,10 +26,8 @@ const INLIER: f32 = 3.0;
 
 /// Mean distance of the corners, in pixels, below which a pose counts as one that was judged.
 const SAME: f32 = 0.5;
-/// Poses of a model that are compared with the scene's luminance, and the fraction of the required
-/// evidence that suffices for a pose with nearly proof from luminance.
+/// Poses of a model that are compared with the scene's luminance.
 const COMPARED: usize = 3;
-pub(crate) const STRONG: f32 = 1.0 / 3.0;
 /// The fraction of the required evidence from which on a photograph is compared: the covered points
 /// of a true pose may speak against it more than the visible ones speak for it.
 const COVERED: f32 = -0.5;
@@ -126,9 +124,8 @@ impl Matcher {
         let required = self.options.evidence;
         let compared = model.patch.as_ref().filter(|_| self.options.agreement);
         let least = match compared {
-            None => 1.0,
-            Some(patch) if patch.is_drawing() => STRONG,
-            Some(_) => COVERED,
+            Some(patch) if !patch.is_drawing() => COVERED,
+            _ => 1.0,
         };
         // Found by correlation, if at all.
         if model.is_crowded() {
@@ -272,8 +269,7 @@ impl Matcher {
             return Some(Doubt::Range);
         }
         let agreement = agreement?;
-        let required = self.options.evidence * if agreement.is_strong() { STRONG } else { 1.0 };
-        if evidence < required {
+        if evidence < self.options.evidence * agreement.relief() {
             return Some(Doubt::Evidence);
         }
         let accepts = agreement.accepts(evidence, self.options.evidence)

@@ -39,6 +39,8 @@ const LEAST_BLOCKS: f32 = 12.0;
 /// Deviation, in grey levels, that a block of the scene may have beyond the model's where the model
 /// has little.
 const TOLERATED: f32 = 10.0;
+/// Fraction of the required evidence that suffices where luminance is nearly proof.
+const STRONG: f32 = 1.0 / 3.0;
 /// Maximum `distinct` of a smooth outline, such as a disc, and the maximum tilt of its pose: tilted
 /// further, it is another outline.
 const SMOOTH: (f32, f32) = (1.0, 1.6);
@@ -129,9 +131,15 @@ impl Agreement {
     pub(crate) fn is_precise(&self) -> bool {
         self.upper >= PRECISE
     }
-    /// Returns whether luminance alone is nearly proof, so that less evidence from edges suffices.
+    /// Returns whether luminance alone is nearly proof.
     pub(crate) fn is_strong(&self) -> bool {
         self.blocks >= 40.0 && self.upper >= 0.93 && (self.is_whole() || self.solid >= 8.0)
+    }
+    /// Returns the fraction of the required evidence that edges must give. Less suffices for a
+    /// photograph if its luminance is nearly proof; that of a drawing says little more than its
+    /// edges.
+    pub(crate) fn relief(&self) -> f32 {
+        if self.is_strong() && self.entropy >= DRAWING { STRONG } else { 1.0 }
     }
 }
 
