@@ -134,8 +134,8 @@ impl Shape {
         }
         h
     }
-    /// Returns whether a hash in the bucket at `place`, of partition `p`, is of no key there, if all
-    /// fillers are [these](Self::filler).
+    /// Returns whether a hash in the bucket at `place`, of partition `p`, is of no key there. All
+    /// fillers must be [these](Self::filler).
     #[inline(always)]
     pub fn is_filler(self, p: u32, place: u32, h: u32) -> bool {
         // The lowest hashes belong to the first partition, so they are the fillers of all others.
