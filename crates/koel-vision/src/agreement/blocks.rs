@@ -1,5 +1,6 @@
 //! Blocks of a frame, and their correlations.
 use crate::picture::Grey;
+use rayon::prelude::*;
 
 /// Side of a block in pixels of the frame, and the number of blocks along the shorter side of a
 /// small model.
@@ -8,6 +9,8 @@ const BLOCK: (usize, usize) = (16, 6);
 pub(super) const MIN_BLOCK: usize = 6;
 /// Maximum local shift, in pixels of the frame.
 const REACH: i32 = 8;
+/// Correlation that a shift must gain over none.
+const GAIN: f32 = 0.05;
 
 /// Pixels of a row that are summed side by side, one in each lane of vector registers.
 const LANES: usize = 8;
@@ -134,8 +137,11 @@ impl Blocks {
     pub(super) fn shifts(&self, a: &Grey, b: &Grey) -> Vec<(i32, i32)> {
         let score = |block, shift| self.correlation(a, b, block, shift).map_or(-1.0, |c| c[0]);
         let best = |block: usize| {
-            // A shift must gain something over none.
-            let mut best = (score(block, (0, 0)) + 0.05, (0, 0));
+            let mut best = (score(block, (0, 0)) + GAIN, (0, 0));
+            // No correlation exceeds 1 but by rounding.
+            if best.0 > 1.001 {
+                return best.1;
+            }
             for k in 0..81 {
                 let shift = (2 * (k % 9) - REACH, 2 * (k / 9) - REACH);
                 let one = (score(block, shift), shift);
@@ -143,7 +149,7 @@ impl Blocks {
             }
             best.1
         };
-        let own = (0..self.len()).map(best).collect::<Vec<(i32, i32)>>();
+        let own = (0..self.len()).into_par_iter().map(best).collect::<Vec<(i32, i32)>>();
         let smooth = |block: usize| {
             let (xs, ys) = self.around(block).map(|other| own[other]).unzip();
             let middle = |mut v: Vec<i32>| {

@@ -14,6 +14,7 @@ use blocks::{Blocks, MIN_BLOCK};
 use levels::Levels;
 pub(crate) use patch::Patch;
 use patch::{DRAWING, blurred, warped};
+use rayon::prelude::*;
 use regions::{Region, Shows, of_block, open_from_border, visible};
 
 /// Minimum standard deviation of a block with structure, in grey levels.
@@ -237,10 +238,13 @@ fn sharpest(blocks: &Blocks, (a, b): (&Grey, &Grey), shifts: &[(i32, i32)]) -> V
     let of_block = |a: &Grey, b: &Grey, block: usize| {
         let (sx, sy) = shifts[block];
         let mut best: Correlated = blocks.correlation(a, b, block, (0, 0)).map(|c| (c, (0, 0)));
+        if (sx, sy) == (0, 0) {
+            return best;
+        }
         for k in 0..9 {
             let shift = (sx + k % 3 - 1, sy + k / 3 - 1);
             let one = blocks.correlation(a, b, block, shift).map(|c| (c, shift));
-            if (sx, sy) != (0, 0) && one.is_some_and(|o| best.is_none_or(|b| o.0[0] > b.0[0])) {
+            if one.is_some_and(|o| best.is_none_or(|b| o.0[0] > b.0[0])) {
                 best = one;
             }
         }
@@ -250,6 +254,7 @@ fn sharpest(blocks: &Blocks, (a, b): (&Grey, &Grey), shifts: &[(i32, i32)]) -> V
     for (of_a, of_b) in [(0.0, 0.0), (1.0, 0.0), (2.0, 0.0), (3.5, 0.0), (0.0, 1.5)] {
         let (soft_a, soft_b) = (blurred(a, of_a), blurred(b, of_b));
         let all = (0..blocks.len())
+            .into_par_iter()
             .map(|block| of_block(&soft_a, &soft_b, block))
             .collect::<Vec<Correlated>>();
         let structured =

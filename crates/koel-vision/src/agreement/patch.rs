@@ -1,7 +1,10 @@
 //! Luminance of a model and of the part of a scene under it.
 use crate::affine::Affine;
 use crate::picture::Grey;
+use rayon::prelude::*;
 
+/// Minimum number of rows that a thread takes at a time.
+const ROWS: usize = 16;
 /// Maximum side of a model's luminance, in pixels.
 const SIDE: f32 = 256.0;
 /// Maximum entropy, in bits, of drawings, signs and text.
@@ -59,22 +62,25 @@ pub(super) fn blurred(image: &Grey, sigma: f32) -> Grey {
     let (w, h) = (image.width, image.height);
     let inside = |i: isize, n: usize| i.clamp(0, n as isize - 1) as usize;
     let mut rows = vec![0.0; w * h];
-    let mut wide = vec![0.0; w + taps.len() - 1];
-    for (out, row) in rows.chunks_exact_mut(w).zip(image.pixels.chunks_exact(w)) {
+    let across = |wide: &mut Vec<f32>, (out, row): (&mut [f32], &[f32])| {
         for (i, value) in wide.iter_mut().enumerate() {
             *value = row[inside(i as isize - reach, w)];
         }
         for (k, tap) in taps.iter().enumerate() {
             out.iter_mut().zip(&wide[k..]).for_each(|(o, v)| *o += tap * v);
         }
-    }
+    };
+    let wide = || vec![0.0; w + taps.len() - 1];
+    let lines = rows.par_chunks_exact_mut(w).zip(image.pixels.par_chunks_exact(w));
+    lines.with_min_len(ROWS).for_each_init(wide, across);
     let mut pixels = vec![0.0; w * h];
-    for (y, out) in pixels.chunks_exact_mut(w).enumerate() {
+    let down = |(y, out): (usize, &mut [f32])| {
         for (k, tap) in taps.iter().enumerate() {
             let from = inside(y as isize + k as isize - reach, h) * w;
             out.iter_mut().zip(&rows[from..from + w]).for_each(|(o, v)| *o += tap * v);
         }
-    }
+    };
+    pixels.par_chunks_exact_mut(w).enumerate().with_min_len(ROWS).for_each(down);
     Grey { width: w, height: h, pixels }
 }
 
@@ -93,5 +99,6 @@ pub(super) fn warped(scene: &Grey, map: &Affine, width: usize, height: usize) ->
         }
         sum / (n * n) as f32
     };
-    Grey { width, height, pixels: (0..width * height).map(at).collect() }
+    let pixels = (0..width * height).into_par_iter().with_min_len(ROWS * width).map(at).collect();
+    Grey { width, height, pixels }
 }

@@ -230,9 +230,9 @@ impl<R: Placed> Evict<R> {
             }
         }
     }
-    /// For each pair of the `active` lanes, of which there are at most [`FEW`], moves another pair to
-    /// its other bucket. Eight lanes look at the eight pairs of the two buckets of each. A lane whose
-    /// pair has taken the slot of the moved one is no longer active.
+    /// For each pair of the `active` lanes, of which there are at most [`FEW`], moves another pair
+    /// to its other bucket. Eight lanes look at the eight pairs of the two buckets of each. A lane
+    /// whose pair has taken the slot of the moved one is no longer active.
     #[inline(always)]
     fn search_near<const CHECK: bool>(self, own: &mut Evicting, active: u32) {
         let Evict { t, part, .. } = self;
