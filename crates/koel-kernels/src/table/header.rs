@@ -20,8 +20,8 @@ pub const ATTEMPTS: u32 = 9;
 pub const OVERFLOWED: u32 = 10;
 /// Keys whose last (or first) copy had to be searched for in the input.
 pub const CONTESTED: u32 = 11;
-/// 1 if the table comes from a file: other programs may have written other fillers than
-/// [`Shape::filler`](super::layout::Shape::filler) returns.
+/// 1 if the table comes from a file, or from another device: other programs may have written other
+/// fillers than [`Shape::filler`](super::layout::Shape::filler) returns.
 pub const FOREIGN: u32 = 12;
 /// Number of words.
 pub const WORDS: usize = 16;

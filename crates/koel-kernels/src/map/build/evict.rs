@@ -208,13 +208,14 @@ impl<R: Placed> Evict<R> {
     #[inline(always)]
     fn help<const CHECK: bool>(self, own: &mut Evicting, help: u32) {
         let Evict { t, part, .. } = self;
-        let active = t.warp().ballot(own.active);
+        let mut active = t.warp().ballot(own.active);
         // Whoever builds many partitions has other work meanwhile, and an update has no registers
         // left.
         if R::EXACT && !R::MARKS_CHANGES && active.count_ones() <= FEW {
             self.search_near::<CHECK>(own, active);
+            active = t.warp().ballot(own.active);
         }
-        let few = t.warp().ballot(own.active).count_ones() <= if R::EXACT { TIGHT } else { LAST };
+        let few = active.count_ones() <= if R::EXACT { TIGHT } else { LAST };
         let mut rest = t.warp().ballot(own.active && (few || own.moves >= LONG));
         while rest != 0 {
             let helped = rest.trailing_zeros();
