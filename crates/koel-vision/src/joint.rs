@@ -2,7 +2,7 @@
 use crate::bases::{BINS, Bases, Basis, Pass};
 use crate::model::Model;
 use crate::random::Random;
-use crate::refine::{Frame, PointLists, Points};
+use crate::refine::{Frame, PointLists, Points, Strips};
 use koel::{Buffer, Device, Error};
 use koel_kernels::vision::vote::TESTS;
 
@@ -18,26 +18,33 @@ const MERGE: usize = 4;
 pub(crate) struct Prepared {
     /// Model itself.
     pub model: Model,
-    /// Bases for each pass.
+    /// Bases for each pass so far.
     pub bases: Vec<Bases>,
+    /// Random numbers for those of the next passes.
+    random: Random,
     frame: Frame,
     /// Indices of the points of the coarse refinement.
     coarse: Vec<usize>,
 }
 impl Prepared {
-    fn new(model: &Model, passes: &[Pass], seed: u64) -> koel::Result<Prepared> {
+    fn new(model: &Model, seed: u64) -> Prepared {
         let mut random = Random::new(seed);
-        let bases =
-            passes.iter().map(|pass| Bases::of(model, pass, &mut random)).collect::<Vec<Bases>>();
         let mut coarse = (0..model.points.len()).collect::<Vec<usize>>();
         random.shuffle(&mut coarse);
         coarse.truncate(COARSE_POINTS);
-        match bases.iter().map(|b| b.table.values().len()).max() {
-            Some(n) if n > MAX_ENTRIES => {
-                Err(Error::TooMany { what: "entries of a model in one pass", n, max: MAX_ENTRIES })
+        Prepared { model: model.clone(), bases: vec![], random, frame: Frame::of(model), coarse }
+    }
+    /// Generates the bases of all of `passes` that have none yet.
+    fn extend(&mut self, passes: &[Pass]) -> koel::Result<()> {
+        while let Some(pass) = passes.get(self.bases.len()) {
+            let bases = Bases::of(&self.model, pass, &mut self.random);
+            let (n, max) = (bases.table.values().len(), MAX_ENTRIES);
+            if n > max {
+                return Err(Error::TooMany { what: "entries of a model in one pass", n, max });
             }
-            _ => Ok(Prepared { model: model.clone(), bases, frame: Frame::of(model), coarse }),
+            self.bases.push(bases);
         }
+        Ok(())
     }
     fn entries(&self) -> usize {
         self.bases.iter().map(|b| b.table.values().len()).sum()
@@ -107,6 +114,20 @@ pub(crate) struct Part {
     /// Entries for each pass.
     pub passes: Vec<PassTable>,
 }
+impl Part {
+    /// Builds the entries of `models` for the passes before `ready` that have none yet.
+    fn extend(
+        &mut self,
+        device: &Device,
+        ready: usize,
+        models: &[(usize, &Prepared)],
+    ) -> koel::Result<()> {
+        for pass in self.passes.len()..ready {
+            self.passes.push(PassTable::build(device, pass, models)?);
+        }
+        Ok(())
+    }
+}
 
 /// Points of all models on the device, by slot.
 pub(crate) struct AllPoints {
@@ -131,6 +152,8 @@ pub(crate) struct AllPoints {
 pub struct JointTable {
     device: Device,
     passes: Vec<Pass>,
+    /// Number of the passes that the tables are built for so far.
+    ready: usize,
     seed: u64,
     /// Models by number; `None`: free, or marked as removed.
     slots: Vec<Option<Prepared>>,
@@ -146,12 +169,41 @@ impl JointTable {
         Ok(JointTable {
             device: device.clone(),
             passes: passes.to_vec(),
+            ready: passes.len(),
             seed,
             slots: vec![],
             free: vec![],
             parts: vec![],
             points: all_points(device, &[])?,
         })
+    }
+    /// Creates a table of one model, built for the first `ready` passes only: a model that they
+    /// find needs no others. [`make_ready`](Self::make_ready) must precede further ones.
+    pub(crate) fn of_one(
+        device: &Device,
+        model: &Model,
+        (passes, ready): (&[Pass], usize),
+        seed: u64,
+    ) -> koel::Result<JointTable> {
+        let mut table = JointTable { ready, ..JointTable::new(device, passes, seed)? };
+        table.add([model])?;
+        Ok(table)
+    }
+    /// Builds the tables for the first `ready` passes, as far as they are not built.
+    pub(crate) fn make_ready(&mut self, ready: usize) -> koel::Result<()> {
+        if ready <= self.ready {
+            return Ok(());
+        }
+        for prepared in self.slots.iter_mut().flatten() {
+            prepared.extend(&self.passes[..ready])?;
+        }
+        for part in &mut self.parts {
+            let named = |&n: &usize| Some((n, self.slots[n].as_ref()?));
+            let models = part.slots.iter().filter_map(named).collect::<Vec<_>>();
+            part.extend(&self.device, ready, &models)?;
+        }
+        self.ready = ready;
+        Ok(())
     }
     /// Adds models and returns their numbers, which are stable until removal.
     ///
@@ -162,7 +214,11 @@ impl JointTable {
         &mut self,
         models: impl IntoIterator<Item = &'m Model>,
     ) -> koel::Result<Vec<usize>> {
-        let prepare = |model| Prepared::new(model, &self.passes, self.seed);
+        let prepare = |model| {
+            let mut prepared = Prepared::new(model, self.seed);
+            prepared.extend(&self.passes[..self.ready])?;
+            Ok(prepared)
+        };
         let prepared = models.into_iter().map(prepare).collect::<koel::Result<Vec<Prepared>>>()?;
         let (before, free) = (self.slots.len(), self.free.clone());
         let mut numbers = vec![];
@@ -213,10 +269,9 @@ impl JointTable {
         slots.retain(|&n| self.slots[n].is_some());
         let models =
             slots.iter().filter_map(|&n| Some((n, self.slots[n].as_ref()?))).collect::<Vec<_>>();
-        let of_pass = |pass| PassTable::build(&self.device, pass, &models);
-        let passes =
-            (0..self.passes.len()).map(of_pass).collect::<koel::Result<Vec<PassTable>>>()?;
-        Ok(Part { slots, passes })
+        let mut part = Part { slots: vec![], passes: vec![] };
+        part.extend(&self.device, self.ready, &models)?;
+        Ok(Part { slots, ..part })
     }
     /// Removes a model by its number and returns whether it existed. The number is reused only
     /// after the tables have been merged. Takes a copy of all models' points, and of all entries if
@@ -274,9 +329,9 @@ fn all_points(device: &Device, slots: &[Option<Prepared>]) -> koel::Result<AllPo
     }
     let [few, all, weighted, contour] = lists;
     Ok(AllPoints {
-        few: few.upload(device)?,
-        all: all.upload(device)?,
-        weighted: weighted.upload(device)?,
-        contour: contour.upload(device)?,
+        few: few.upload(device, Strips::FEW)?,
+        all: all.upload(device, Strips::SOME)?,
+        weighted: weighted.upload(device, Strips::SOME)?,
+        contour: contour.upload(device, Strips::MANY)?,
     })
 }

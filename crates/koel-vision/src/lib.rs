@@ -61,6 +61,7 @@ mod models;
 #[cfg(feature = "paper")]
 pub mod paper;
 mod part;
+mod perspective;
 mod picture;
 mod random;
 mod range;

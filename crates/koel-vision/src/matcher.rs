@@ -239,6 +239,22 @@ impl Outcome {
     }
 }
 
+/// State of a search after some of its stages.
+struct Progress {
+    /// Number of stages done.
+    done: usize,
+    /// Whether a model needs further ones.
+    wanted: Vec<bool>,
+    outcomes: Vec<(usize, Outcome)>,
+    judged: Vec<Scored>,
+}
+impl Progress {
+    fn of(table: &JointTable) -> Progress {
+        let wanted = table.slots().iter().map(Option::is_some).collect();
+        Progress { done: 0, wanted, outcomes: vec![], judged: vec![] }
+    }
+}
+
 /// Finder of models in scenes, on a device.
 ///
 /// Pairs of edge points of a scene look up pairs of a model's points that have the same invariants;
@@ -298,12 +314,22 @@ impl Matcher {
         most: usize,
     ) -> koel::Result<Outcome> {
         let begin = Instant::now();
-        let table = self.table([model])?;
-        let built = begin.elapsed().as_secs_f64();
-        let mut outcome = self
-            .staged(&table, scene, most)?
-            .pop()
-            .map_or(Outcome::NOTHING, |(_, outcome)| outcome);
+        let Options { passes, seed, .. } = &self.options;
+        let stages = self.stages(passes.len());
+        let ready = stages.first().map_or(0, |first| first.end);
+        let mut table = JointTable::of_one(self.stream.device(), model, (passes, ready), *seed)?;
+        let mut progress = Progress::of(&table);
+        let mut built = begin.elapsed().as_secs_f64();
+        for stage in stages.iter().take(most) {
+            let begin = Instant::now();
+            table.make_ready(stage.end)?;
+            built += begin.elapsed().as_secs_f64();
+            if self.advance(&table, scene, (&stages, stage), &mut progress)? {
+                break;
+            }
+        }
+        let mut outcome =
+            progress.outcomes.pop().map_or(Outcome::NOTHING, |(_, outcome)| outcome);
         outcome.seconds[0] += built;
         Ok(outcome)
     }
@@ -331,28 +357,37 @@ impl Matcher {
         scene: &Scene,
         most: usize,
     ) -> koel::Result<Vec<(usize, Outcome)>> {
-        let mut wanted = table.slots().iter().map(Option::is_some).collect::<Vec<bool>>();
-        let mut outcomes: Vec<(usize, Outcome)> = vec![];
-        let mut judged = vec![];
-        let stages = self.stages(table.passes().len());
-        for (number, passes) in stages.iter().take(most).enumerate() {
-            let halved = (number == 0 && stages.len() > 1) as usize;
-            let kept = self.options.kept.map(|n| n.div_ceil(1 + halved));
-            let others = self.stage(table, scene, passes.clone(), (&wanted, kept), &mut judged)?;
-            if number == 0 {
-                outcomes = others;
-            } else {
-                let both = outcomes.iter_mut().zip(others);
-                both.filter(|((slot, _), _)| wanted[*slot]).for_each(|((_, a), (_, b))| a.merge(b));
-            }
-            outcomes.iter().for_each(|(slot, outcome)| {
-                wanted[*slot] = !outcome.is_settled(number + 1, self.options.evidence)
-            });
-            if !wanted.contains(&true) {
+        let (stages, mut progress) = (self.stages(table.passes().len()), Progress::of(table));
+        for stage in stages.iter().take(most) {
+            if self.advance(table, scene, (&stages, stage), &mut progress)? {
                 break;
             }
         }
-        Ok(outcomes)
+        Ok(progress.outcomes)
+    }
+    /// Searches one of the stages; returns whether no model needs further ones.
+    fn advance(
+        &self,
+        table: &JointTable,
+        scene: &Scene,
+        (stages, stage): (&[Range<usize>], &Range<usize>),
+        progress: &mut Progress,
+    ) -> koel::Result<bool> {
+        let Progress { done, wanted, outcomes, judged } = progress;
+        let halved = (*done == 0 && stages.len() > 1) as usize;
+        let kept = self.options.kept.map(|n| n.div_ceil(1 + halved));
+        let others = self.stage(table, scene, stage.clone(), (wanted, kept), judged)?;
+        if *done == 0 {
+            *outcomes = others;
+        } else {
+            let both = outcomes.iter_mut().zip(others);
+            both.filter(|((slot, _), _)| wanted[*slot]).for_each(|((_, a), (_, b))| a.merge(b));
+        }
+        *done += 1;
+        outcomes.iter().for_each(|(slot, outcome)| {
+            wanted[*slot] = !outcome.is_settled(*done, self.options.evidence)
+        });
+        Ok(!wanted.contains(&true))
     }
     /// Returns the passes of each stage.
     fn stages(&self, passes: usize) -> Vec<Range<usize>> {

@@ -71,6 +71,10 @@ impl Model {
     /// Fails for an image without structure: fewer than 12 points of edges, 5 pixels apart (2 if
     /// the shorter side has at most 64 pixels).
     pub fn of(image: &Grey) -> Result<Model, TooFewEdges> {
+        // Each of many short loops would wake the threads again if it came from outside the pool.
+        rayon::scope(|_| Model::of_image(image))
+    }
+    fn of_image(image: &Grey) -> Result<Model, TooFewEdges> {
         let (small, to_image) = working_size(image);
         let (edges, size) = (edges(&small), (image.width, image.height));
         let model = Model::of_working(&edges, size, to_image, &small);

@@ -50,7 +50,9 @@ impl Grey {
         {
             return None;
         }
-        let (x0, y0) = ((x as usize).min(self.width - 1), (y as usize).min(self.height - 1));
+        // A conversion to 32 bits is one instruction.
+        let (x0, y0) =
+            ((x as i32 as usize).min(self.width - 1), (y as i32 as usize).min(self.height - 1));
         let (x1, y1) = ((x0 + 1).min(self.width - 1), (y0 + 1).min(self.height - 1));
         let (u, v) = (x - x0 as f32, y - y0 as f32);
         let row = |y: usize| {

@@ -56,7 +56,13 @@ impl Frame {
         let scaled = |s: f32| Affine { linear: [[s, 0.0], [0.0, s]], shift: [0.0; 2] };
         (scaled(1.0 / unit).moving((x, y), (0.0, 0.0)), scaled(unit).moving((0.0, 0.0), (x, y)))
     }
-    fn enter(&self, map: &Affine) -> [u32; 6] {
+    /// Returns a point's coordinates in the frame.
+    pub(crate) fn point(&self, (x, y): (f32, f32)) -> [f32; 2] {
+        [(x - self.center.0) / self.unit, (y - self.center.1) / self.unit]
+    }
+    /// Returns the words of a map from the frame: its linear part by rows, and the place of the
+    /// frame's middle.
+    pub(crate) fn enter(&self, map: &Affine) -> [u32; 6] {
         let [[a, b], [c, d]] = map.linear.map(|row| row.map(|v| v * self.unit));
         let (x, y) = map.apply(self.center);
         [a, b, c, d, x, y].map(f32::to_bits)
@@ -67,8 +73,28 @@ impl Frame {
         Affine { linear, shift: [0.0; 2] }.moving(self.center, (v(4), v(5)))
     }
     fn place(&self, p: &Edge) -> [u32; 4] {
-        let (x, y) = ((p.x - self.center.0) / self.unit, (p.y - self.center.1) / self.unit);
+        let [x, y] = self.point((p.x, p.y));
         [x, y, p.normal.0, p.normal.1].map(f32::to_bits)
+    }
+}
+
+/// Number of threads that share the points of a candidate on a GPU: few for many candidates of few
+/// points, and more where each has many. Their sums are added up in an order that depends on it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Strips(u32);
+impl Strips {
+    /// For hundreds of candidates, or few points.
+    pub(crate) const FEW: Strips = Strips(STRIPS);
+    /// For all voting points.
+    pub(crate) const SOME: Strips = Strips(2 * STRIPS);
+    /// For contours.
+    pub(crate) const MANY: Strips = Strips(8 * STRIPS);
+    /// For contours of two or three candidates.
+    pub(crate) const MOST: Strips = Strips(32 * STRIPS);
+
+    /// Returns their number.
+    pub(crate) fn number(self) -> u32 {
+        self.0
     }
 }
 
@@ -103,9 +129,10 @@ impl PointLists {
         ]);
         self.frames.push(frame);
     }
-    /// Copies the lists to a device.
-    pub(crate) fn upload(self, device: &Device) -> koel::Result<Points> {
+    /// Copies the lists to a device, where `strips` threads share those of a candidate.
+    pub(crate) fn upload(self, device: &Device, strips: Strips) -> koel::Result<Points> {
         Ok(Points {
+            strips: strips.0,
             models: device.upload(&self.models)?,
             points: device.upload(&self.points)?,
             weights: device.upload(&self.weights)?,
@@ -116,10 +143,22 @@ impl PointLists {
 
 /// Points of several models on a device.
 pub(crate) struct Points {
+    strips: u32,
     frames: Vec<Frame>,
     models: Buffer<u32>,
     points: Buffer<u32>,
     weights: Buffer<u32>,
+}
+impl Points {
+    /// Returns the lists as a kernel argument; `of`: the model of each candidate.
+    pub(crate) fn arg(&self, of: &Buffer<u32>, stream: &Stream) -> koel::Result<ModelsIn> {
+        Ok(ModelsIn {
+            models: self.models.view().arg("models", stream)?,
+            of: of.view().arg("of", stream)?,
+            points: self.points.view().arg("points", stream)?,
+            weights: self.weights.view().arg("weights", stream)?,
+        })
+    }
 }
 
 /// Candidate and its evidence: the sum of its points' log-likelihood ratios.
@@ -156,8 +195,8 @@ const BATCH: usize = 8;
 /// Refines candidates and returns them in the same order, each with the best score it reached.
 /// Without steps, only computes scores.
 ///
-/// With kernels, takes two launches per step and two for the last score, regardless of the number
-/// of models, plus 2 uploads and a download. A CPU refines them in batches. The result is the same
+/// With kernels, takes two or three launches per step and for the last score, regardless of the
+/// number of models, plus 2 uploads and a download. A CPU refines them in batches. The result is the same
 /// on every device and for each candidate independent of the others.
 pub(crate) fn refined(
     stream: &Stream,
@@ -190,7 +229,11 @@ fn refined_together(
     let (device, n) = (stream.device(), candidates.len());
     let of = device.upload(&candidates.iter().map(|c| c.model as u32).collect::<Vec<u32>>())?;
     let mut states = device.upload(&initial_states(points, candidates))?;
-    let mut sums = device.alloc::<u32>((SUMS * STRIPS) as usize * n)?;
+    let mut sums = device.alloc::<u32>((SUMS * points.strips) as usize * n)?;
+    let mut fewer = match points.strips > STRIPS {
+        true => Some(device.alloc::<u32>((SUMS * STRIPS) as usize * n)?),
+        false => None,
+    };
     let likelihood = match likelihood {
         Likelihood::Loose => &scene.maps.loose,
         Likelihood::Fine => &scene.maps.fine,
@@ -199,6 +242,7 @@ fn refined_together(
     let shrink = (last / first).powf(1.0 / schedule.steps.saturating_sub(1).max(1) as f32);
     let mut refinement = Refinement {
         candidates: n as u32,
+        strips: points.strips,
         radius: first,
         along: schedule.along,
         damping: schedule.damping,
@@ -210,15 +254,10 @@ fn refined_together(
         // every class and pixel, and their codes are offsets that stay inside the scene and lead to
         // edges; there are a model, a state and the sums of all strips per candidate.
         unsafe {
-            let models = ModelsIn {
-                models: points.models.view().arg("models", stream)?,
-                of: of.view().arg("of", stream)?,
-                points: points.points.view().arg("points", stream)?,
-                weights: points.weights.view().arg("weights", stream)?,
-            };
+            let models = points.arg(&of, stream)?;
             vision_moments::launch(
                 stream,
-                (refinement.candidates * STRIPS).div_ceil(128),
+                (refinement.candidates * points.strips).div_ceil(128),
                 refinement,
                 models,
                 scene.arg(stream)?,
@@ -226,6 +265,10 @@ fn refined_together(
                 states.view().arg("states", stream)?,
                 sums.view_mut().arg("sums", stream)?,
             )?;
+            let sums = match &mut fewer {
+                Some(fewer) => add_strips(stream, SUMS, n as u32, &sums, fewer)?,
+                None => &sums,
+            };
             vision_step::launch(
                 stream,
                 refinement.candidates.div_ceil(32),
@@ -247,6 +290,31 @@ fn refined_together(
     Ok(candidates.iter().enumerate().map(scored).collect())
 }
 
+/// Adds the sums of all strips of `words` words of `n` candidates up to those of [`STRIPS`], in
+/// `out`, which is returned.
+pub(crate) fn add_strips<'o>(
+    stream: &Stream,
+    words: u32,
+    n: u32,
+    sums: &Buffer<u32>,
+    out: &'o mut Buffer<u32>,
+) -> koel::Result<&'o Buffer<u32>> {
+    let strips = sums.len() as u32 / (words * n);
+    // SAFETY: `sums` holds all words of `n` candidates for a number of strips, `out` for `STRIPS`.
+    unsafe {
+        vision_strips::launch(
+            stream,
+            (words * STRIPS * n).div_ceil(128),
+            words,
+            n,
+            strips,
+            sums.view().arg("sums", stream)?,
+            out.view_mut().arg("out", stream)?,
+        )
+    }?;
+    Ok(out)
+}
+
 /// Keeps the `most` candidates of each model with the highest scores, best first; ties keep their
 /// order. Candidates are grouped by model, before and after.
 pub(crate) fn best(mut scored: Vec<Scored>, most: usize) -> Vec<Scored> {
@@ -262,8 +330,6 @@ pub(crate) fn best(mut scored: Vec<Scored>, most: usize) -> Vec<Scored> {
 
 /// Model point that lies on an edge of its direction.
 pub(crate) struct Inlier {
-    /// Index among the points.
-    pub index: usize,
     /// Position in the model.
     pub point: (f32, f32),
     /// Normal of the edge.
@@ -304,14 +370,14 @@ pub(crate) fn inliers(
         )
     }?;
     let partners = partners.download()?;
-    let inlier = |(index, (p, partner)): (usize, (&Edge, &[u32]))| {
+    let inlier = |(p, partner): (&Edge, &[u32])| {
         let [x, y, nx, ny] = [partner[0], partner[1], partner[2], partner[3]].map(f32::from_bits);
         let at = map.apply((p.x, p.y));
         let (ex, ey) = (x - at.0, y - at.1);
         let (off, across) = (ex.hypot(ey), nx * ex + ny * ey);
         let there = (nx, ny) != (0.0, 0.0) && off <= most;
-        there.then_some(Inlier { index, point: (p.x, p.y), normal: (nx, ny), at, off, across })
+        there.then_some(Inlier { point: (p.x, p.y), normal: (nx, ny), at, off, across })
     };
     let pairs = points.iter().zip(partners.chunks_exact(4));
-    Ok(pairs.enumerate().filter_map(inlier).collect())
+    Ok(pairs.filter_map(inlier).collect())
 }

@@ -8,7 +8,7 @@ use crate::joint::JointTable;
 use crate::matcher::{CLOSE, Found, Matcher, NO_STEPS, Outcome};
 use crate::model::Model;
 use crate::refine::{
-    Frame, Inlier, Likelihood, PointLists, Schedule, Scored, best, inliers, refined,
+    Frame, Inlier, Likelihood, PointLists, Schedule, Scored, Strips, best, inliers, refined,
 };
 use crate::scene::Scene;
 
@@ -248,7 +248,7 @@ impl Matcher {
             points.filter(|(p, _)| compared.visible.contains((p.x / w, p.y / h))).unzip();
         let mut lists = PointLists::default();
         lists.push(Frame::of(model), points.into_iter(), Some(&weights));
-        let points = lists.upload(self.stream.device())?;
+        let points = lists.upload(self.stream.device(), Strips::SOME)?;
         // The only model of the list.
         let alone = [Scored { model: 0, ..pose }];
         let scored = |schedule: Schedule| -> koel::Result<Scored> {

@@ -2,8 +2,8 @@
 //!
 //! In the order of the data flow: [`edges`] finds edge points in an image, [`spread`] chooses an
 //! evenly spread subset, [`maps`] scores every pixel of a scene by its edges, [`vote`] makes
-//! hypotheses from pairs, and [`refine`] improves them. [`corners`] are another kind of feature,
-//! and [`paper`] is the published method.
+//! hypotheses from pairs, [`refine`] improves them, and [`perspective`] makes homographies of them.
+//! [`corners`] are another kind of feature, and [`paper`] is the published method.
 //!
 //! Angles are [`u32`] fractions of a turn (2^32 per turn, counter-clockwise with x right, y down),
 //! so that differences wrap naturally. Arrays of floats are passed as bits. Everything is basic
@@ -13,11 +13,12 @@ pub mod direction;
 pub mod edges;
 pub mod maps;
 pub mod paper;
+pub mod perspective;
 pub mod refine;
 pub mod spread;
 pub mod vote;
 
-use koel_simt::In;
+use koel_simt::{In, U32x4};
 
 /// Size of an image: a kernel argument.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, koel_simt::Arg)]
@@ -56,6 +57,45 @@ pub struct SceneIn {
     pub offsets: In<u32>,
     /// Size of the image.
     pub size: Size,
+}
+
+/// Place in the maps of a scene: a pixel and a class of direction.
+#[derive(Clone, Copy)]
+struct Place {
+    x: u32,
+    y: u32,
+    /// Index in the maps.
+    index: u32,
+}
+impl SceneIn {
+    /// Returns the place of a point, in pixels, whose direction `of` returns; `None` outside the
+    /// image.
+    #[inline(always)]
+    fn place(&self, (x, y): (f32, f32), of: impl FnOnce() -> u32) -> Option<Place> {
+        let Size { width, height } = self.size;
+        let (x, y) = ((x + 0.5) as i32 as u32, (y + 0.5) as i32 as u32);
+        if x >= width || y >= height {
+            return None;
+        }
+        Some(Place { x, y, index: (class(of()) * height + y) * width + x })
+    }
+    /// Returns the edge of a place's class whose pixel is nearest, if that is within `radius`
+    /// pixels: x, y and the normal's x, y.
+    #[inline(always)]
+    fn nearest(&self, place: Place, radius: f32) -> Option<[f32; 4]> {
+        let code = self.nearest.get(place.index);
+        if code == refine::FAR {
+            return None;
+        }
+        let offset = self.offsets.get(code as u32);
+        let (dx, dy) = (offset as i16 as i32, (offset >> 16) as i16 as i32);
+        if (dx * dx + dy * dy) as f32 > radius * radius {
+            return None;
+        }
+        let (x, y) = (place.x.wrapping_add(dx as u32), place.y.wrapping_add(dy as u32));
+        let U32x4(edge) = self.edges.x4().get(self.index.get(y * self.size.width + x));
+        Some(edge.map(f32::from_bits))
+    }
 }
 
 /// Number of classes of direction.

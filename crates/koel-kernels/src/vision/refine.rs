@@ -2,11 +2,11 @@
 //! edges.
 //!
 //! Uses iterated closest points. Each step pairs the moved model points with the nearest scene edge
-//! of their direction by one read of a map ([`vision_moments()`], [`STRIPS`] threads per
-//! candidate). It then solves for the affine change that brings them together: mostly across the
-//! edge, a little along it ([`vision_step()`], one thread per candidate).
+//! of their direction by one read of a map ([`vision_moments()`], several threads per candidate).
+//! It then solves for the affine change that brings them together: mostly across the edge, a little
+//! along it ([`vision_step()`], one thread per candidate).
+use super::SceneIn;
 use super::direction::direction;
-use super::{SceneIn, Size, class};
 use koel_simt::{Buf, In, Thread, U32x4, kernel, unroll};
 
 /// Code of a pixel without an edge nearby.
@@ -14,7 +14,7 @@ pub const FAR: u8 = 255;
 /// Score of a point that falls outside the scene, in sixteenths.
 pub const OUTSIDE: i32 = -15;
 /// Minimum number of pairs for a step.
-const MIN_PAIRS: u32 = 8;
+const MIN_PAIRS: f32 = 8.0;
 /// The refinement ends if the determinant of the linear part is outside this range, or if the ratio
 /// `s` of its singular values has `s + 1/s` above twice `STRETCH`: the model would collapse or
 /// explode.
@@ -24,8 +24,10 @@ const STRETCH: f32 = 2.6;
 /// Scores that differ by less than this fraction count as equal.
 const TIE: f32 = 0.02;
 
-/// Threads per candidate in [`vision_moments()`]; each takes every eighth point. Their results are
-/// summed in a fixed order.
+/// Minimum number of threads per candidate in [`vision_moments()`], and the number of sums that
+/// [`vision_step()`] adds up: a thread takes every eighth point of few. The points of longer lists
+/// are shared by more threads, a multiple of this, and [`vision_strips()`] adds their sums up to
+/// this number. The order is fixed.
 pub const STRIPS: u32 = 8;
 /// First word of the map in a candidate's state. The state is stored word by word, each for all
 /// candidates. The map has six words: the linear part by rows, in pixels per unit, and the position
@@ -40,8 +42,8 @@ const TOP: u32 = 13;
 pub const GOES_ON: u32 = 14;
 /// Words per candidate.
 pub const STATE: u32 = 15;
-/// Words of the sums of a strip: moments for xx, xy and yy of the directions, the right-hand sides,
-/// the score, the number of pairs.
+/// Words of the sums of a strip, all floats: moments for xx, xy and yy of the directions, the
+/// right-hand sides, the score, the number of pairs.
 pub const SUMS: u32 = 3 * 6 + 2 * 3 + 2;
 
 /// Parameters of one step of a batch: a kernel argument.
@@ -50,6 +52,8 @@ pub const SUMS: u32 = 3 * 6 + 2 * 3 + 2;
 pub struct Refinement {
     /// Number of candidates.
     pub candidates: u32,
+    /// Threads per candidate in [`vision_moments()`].
+    pub strips: u32,
     /// Maximum distance of an edge, in pixels.
     pub radius: f32,
     /// Weight of the distance along the edge relative to that across it.
@@ -75,25 +79,28 @@ pub struct ModelsIn {
     pub weights: In<u32>,
 }
 
-/// Lower triangle of a symmetric 6 x 6 matrix, row by row.
-type Triangle = [f32; 21];
+/// Index of an element of a symmetric matrix in its lower triangle, stored row by row.
 #[inline(always)]
-const fn at(row: usize, column: usize) -> usize {
+pub(super) const fn at(row: usize, column: usize) -> usize {
     row * (row + 1) / 2 + column
 }
 
-/// Solves `a x = b` for a positive definite `a` (square-root-free Cholesky). Returns `None` if `a`
-/// is not positive definite.
+/// Solves `a x = b` for a positive definite `a` of `N` rows, given by its lower triangle of `T`
+/// elements (square-root-free Cholesky). Returns `None` if `a` is not positive definite.
 #[inline(always)]
-fn solve(mut a: Triangle, mut b: [f32; 6]) -> Option<[f32; 6]> {
+pub(super) fn solve<const N: usize, const T: usize>(
+    mut a: [f32; T],
+    mut b: [f32; N],
+) -> Option<[f32; N]> {
+    const { assert!(T == at(N, 0)) };
     let mut good = true;
-    unroll::<6>(|j| {
-        unroll::<6>(|k| {
+    unroll::<N>(|j| {
+        unroll::<N>(|k| {
             if k < j {
                 // Column k is done: a[j][k] is element (j, k) of L times D.
                 let scaled = a[at(j, k)];
                 let l = scaled / a[at(k, k)];
-                unroll::<6>(|i| {
+                unroll::<N>(|i| {
                     if i >= j {
                         // a[i][k] still holds L times D, because row i is not reached yet.
                         a[at(i, j)] -= a[at(i, k)] * l;
@@ -105,9 +112,9 @@ fn solve(mut a: Triangle, mut b: [f32; 6]) -> Option<[f32; 6]> {
         good &= a[at(j, j)] > 1e-12;
     });
     // b is now D times L^T x, and a[i][k] for i > k is L times D.
-    unroll::<6>(|back| {
-        let j = 5 - back;
-        unroll::<6>(|i| {
+    unroll::<N>(|back| {
+        let j = N - 1 - back;
+        unroll::<N>(|i| {
             if i > j {
                 b[j] -= a[at(i, j)] * b[i];
             }
@@ -127,7 +134,7 @@ struct Moments {
     rx: [f32; 3],
     ry: [f32; 3],
     score: f32,
-    pairs: u32,
+    pairs: f32,
 }
 impl Moments {
     /// Adds a pair: a model point (px, py), whose edge is at (ex, ey) from where it was moved, with
@@ -141,7 +148,7 @@ impl Moments {
         w: f32,
         v: f32,
     ) {
-        self.pairs += 1;
+        self.pairs += 1.0;
         let (sxx, sxy, syy) =
             (w * ux * ux + v * uy * uy, (w - v) * ux * uy, w * uy * uy + v * ux * ux);
         let (fx, fy) = (sxx * ex + sxy * ey, sxy * ex + syy * ey);
@@ -169,7 +176,7 @@ impl Moments {
             put(21 + n, self.ry[n].to_bits());
         });
         put(24, self.score.to_bits());
-        put(25, self.pairs);
+        put(25, self.pairs.to_bits());
     }
 }
 
@@ -177,7 +184,7 @@ impl Moments {
 /// `s` of candidate `i` of `n`.
 ///
 /// `likelihood` is stored class by class, signed, in sixteenths. Word `w` of a strip goes to
-/// `sums[w STRIPS n + thread]`.
+/// `sums[w strips n + thread]`.
 #[kernel(image = VISION, threads = 128, independent)]
 pub fn vision_moments(
     t: Thread,
@@ -188,12 +195,11 @@ pub fn vision_moments(
     states: In<u32>,
     sums: Buf<u32>,
 ) {
-    let Refinement { candidates, radius, along, .. } = refinement;
+    let Refinement { candidates, strips, radius, along, .. } = refinement;
     let ModelsIn { models, of, points, weights } = models;
-    let SceneIn { edges, index, nearest, offsets, size: Size { width, height } } = scene;
     let (id, candidates) = (t.global_id(), super::at_least_one(candidates));
     let (i, strip) = (id % candidates, id / candidates);
-    if strip >= STRIPS || states.get(GOES_ON * candidates + i) == 0 {
+    if strip >= strips || states.get(GOES_ON * candidates + i) == 0 {
         return;
     }
     let U32x4([first, count, _, _]) = models.x4().get(of.get(i));
@@ -207,7 +213,7 @@ pub fn vision_moments(
         rx: [0.0; 3],
         ry: [0.0; 3],
         score: 0.0,
-        pairs: 0,
+        pairs: 0.0,
     };
     let sharpness = 2.0 / (radius * radius);
     let mut k = first + strip;
@@ -217,34 +223,46 @@ pub fn vision_moments(
             (f32::from_bits(px), f32::from_bits(py), f32::from_bits(nx), f32::from_bits(ny));
         let weight = f32::from_bits(weights.get(k));
         let (qx, qy) = (a * px + b * py + x0, c * px + d * py + y0);
-        let (x, y) = ((qx + 0.5) as i32 as u32, (qy + 0.5) as i32 as u32);
-        k += STRIPS;
-        if x >= width || y >= height {
+        k += strips;
+        let towards = || direction(d * nx - c * ny, a * ny - b * nx);
+        let Some(place) = scene.place((qx, qy), towards) else {
             moments.score += weight * OUTSIDE as f32;
             continue;
-        }
-        let class = class(direction(d * nx - c * ny, a * ny - b * nx));
-        let place = (class * height + y) * width + x;
-        moments.score += weight * (likelihood.get(place) as i8 as f32);
-        let code = nearest.get(place);
-        if code == FAR {
-            continue;
-        }
-        let offset = offsets.get(code as u32);
-        let (ox, oy) = (offset as i16 as i32, (offset >> 16) as i16 as i32);
-        if (ox * ox + oy * oy) as f32 > radius * radius {
-            continue;
-        }
-        let edge = index.get((y.wrapping_add(oy as u32)) * width + x.wrapping_add(ox as u32));
-        let U32x4([ex, ey, ux, uy]) = edges.x4().get(edge);
-        let (ex, ey) = (f32::from_bits(ex) - qx, f32::from_bits(ey) - qy);
-        let (ux, uy) = (f32::from_bits(ux), f32::from_bits(uy));
+        };
+        moments.score += weight * (likelihood.get(place.index) as i8 as f32);
+        let Some([ex, ey, ux, uy]) = scene.nearest(place, radius) else { continue };
+        let (ex, ey) = (ex - qx, ey - qy);
         // Approximates exp(-z).
         let z = (ex * ex + ey * ey) * sharpness;
         let w = 1.0 / (1.0 + z * (1.0 + z * (0.5 + z * (1.0 / 6.0 + z * (1.0 / 24.0)))));
         moments.add((px, py), (ex, ey), (ux, uy), w, w * along);
     }
-    moments.write(|word, bits| sums.store(word as u32 * STRIPS * candidates + id, bits));
+    moments.write(|word, bits| sums.store(word as u32 * strips * candidates + id, bits));
+}
+
+/// Adds the sums of `strips` threads up to those of [`STRIPS`]: of each word of each candidate,
+/// those of every eighth strip. One thread for each word and candidate of `out`, which is stored
+/// like `sums`.
+#[kernel(image = VISION, threads = 128, independent)]
+pub fn vision_strips(
+    t: Thread,
+    words: u32,
+    candidates: u32,
+    strips: u32,
+    sums: In<u32>,
+    out: Buf<u32>,
+) {
+    let (id, row) = (t.global_id(), super::at_least_one(STRIPS * candidates));
+    let (word, first) = (id / row, id % row);
+    if word >= words {
+        return;
+    }
+    let (mut sum, mut at) = (0.0, first);
+    while at < strips * candidates {
+        sum += f32::from_bits(sums.get(word * strips * candidates + at));
+        at += row;
+    }
+    out.store(id, sum.to_bits());
 }
 
 /// Performs a step of each candidate that continues, from the sums of [`vision_moments()`]. One
@@ -275,8 +293,7 @@ pub fn vision_step(
     let set = |word: u32, bits: u32| states.store(word * candidates + i, bits);
     let mut m = [0.0f32; 6];
     unroll::<6>(|k| m[k] = f32::from_bits(state(MAP + k as u32)));
-    let mut pairs = 0;
-    unroll::<{ STRIPS as usize }>(|strip| pairs += part(25, strip));
+    let pairs = sum(25);
     // Scores are coarse and steps are fine: a later map is closer unless its score drops.
     let (score, top) = (sum(24), f32::from_bits(state(TOP)));
     let top = if score > top { score } else { top };
@@ -291,7 +308,7 @@ pub fn vision_step(
         // itself are: xx xy x / yy y / 1.
         let (mut xx, mut xy, mut yy) = ([0.0f32; 6], [0.0f32; 6], [0.0f32; 6]);
         unroll::<6>(|n| (xx[n], xy[n], yy[n]) = (sum(n), sum(6 + n), sum(12 + n)));
-        let mut n: Triangle = [
+        let mut n = [
             xx[0], //
             xx[1], xx[2], //
             xx[3], xx[4], xx[5], //

@@ -11,6 +11,11 @@ pub(super) const MIN_BLOCK: usize = 6;
 const REACH: i32 = 8;
 /// Correlation that a shift must gain over none.
 const GAIN: f32 = 0.05;
+/// No correlation exceeds it, whatever is rounded.
+pub(super) const MOST: f32 = 1.001;
+
+/// Minimum number of blocks that a thread takes at a time.
+const TOGETHER: usize = 8;
 
 /// Pixels of a row that are summed side by side, one in each lane of vector registers.
 const LANES: usize = 8;
@@ -57,6 +62,10 @@ impl Blocks {
     }
     pub(super) fn len(&self) -> usize {
         self.columns * self.rows
+    }
+    /// Returns the result of `f` for each block, computed by all threads.
+    pub(super) fn each<T: Send>(&self, f: impl Fn(usize) -> T + Send + Sync) -> Vec<T> {
+        (0..self.len()).into_par_iter().with_min_len(TOGETHER).map(f).collect()
     }
     /// Returns the columns and rows of a block's pixels.
     pub(super) fn extent(&self, block: usize) -> (std::ops::Range<usize>, std::ops::Range<usize>) {
@@ -138,8 +147,7 @@ impl Blocks {
         let score = |block, shift| self.correlation(a, b, block, shift).map_or(-1.0, |c| c[0]);
         let best = |block: usize| {
             let mut best = (score(block, (0, 0)) + GAIN, (0, 0));
-            // No correlation exceeds 1 but by rounding.
-            if best.0 > 1.001 {
+            if best.0 > MOST {
                 return best.1;
             }
             for k in 0..81 {
@@ -149,7 +157,7 @@ impl Blocks {
             }
             best.1
         };
-        let own = (0..self.len()).into_par_iter().map(best).collect::<Vec<(i32, i32)>>();
+        let own = self.each(best);
         let smooth = |block: usize| {
             let (xs, ys) = self.around(block).map(|other| own[other]).unzip();
             let middle = |mut v: Vec<i32>| {

@@ -17,13 +17,16 @@ pub(super) struct Levels {
     offset: f32,
 }
 impl Levels {
-    /// Fits the relation to pairs of pixels, of model and scene. Returns that of equal levels if
+    /// Fits the relation to rows of pixels, of model and scene. Returns that of equal levels if
     /// none fits.
-    pub(super) fn of(pairs: impl Iterator<Item = (f32, f32)>) -> Levels {
+    pub(super) fn of<'a>(rows: impl Iterator<Item = (&'a [f32], &'a [f32])>) -> Levels {
         let (mut n, mut sa, mut sb, mut aa, mut ab) = (0.0f64, 0.0, 0.0, 0.0, 0.0);
-        for (u, v) in pairs {
-            let (u, v) = (u as f64, v as f64);
-            (n, sa, sb, aa, ab) = (n + 1.0, sa + u, sb + v, aa + u * u, ab + u * v);
+        for (of_model, of_scene) in rows {
+            n += of_model.len() as f64;
+            for (&u, &v) in of_model.iter().zip(of_scene) {
+                let (u, v) = (u as f64, v as f64);
+                (sa, sb, aa, ab) = (sa + u, sb + v, aa + u * u, ab + u * v);
+            }
         }
         let variance = n * aa - sa * sa;
         let gain = (n * ab - sa * sb) / variance;
@@ -32,13 +35,16 @@ impl Levels {
             false => Levels { gain: 1.0, offset: 0.0 },
         }
     }
-    /// Compares the pixels of a block, of model and scene, with the prediction.
-    pub(super) fn seen(&self, pairs: impl Iterator<Item = (f32, f32)>) -> Seen {
+    /// Compares the rows of a block, of model and scene, with the prediction.
+    pub(super) fn seen<'a>(&self, rows: impl Iterator<Item = (&'a [f32], &'a [f32])>) -> Seen {
         let (mut n, mut square, mut alike) = (0.0f32, 0.0, 0.0);
-        for (u, v) in pairs {
-            let off = (v - self.offset) / self.gain - u;
-            (n, square) = (n + 1.0, square + off * off);
-            alike += (off.abs() < AS_PREDICTED) as u32 as f32;
+        for (of_model, of_scene) in rows {
+            n += of_model.len() as f32;
+            for (u, v) in of_model.iter().zip(of_scene) {
+                let off = (v - self.offset) / self.gain - u;
+                square += off * off;
+                alike += (off.abs() < AS_PREDICTED) as u32 as f32;
+            }
         }
         let n = n.max(1.0);
         Seen { rms: (square / n).sqrt(), alike: alike / n }
@@ -46,6 +52,7 @@ impl Levels {
 }
 
 /// Pixels of a block, compared with their prediction, in grey levels of the model.
+#[derive(Clone, Copy)]
 pub(super) struct Seen {
     /// Root mean square of the deviations.
     rms: f32,
@@ -72,12 +79,12 @@ mod tests {
     fn strokes_are_seen_hidden_or_others() {
         let model = |i: usize| if i % 10 < 4 { 20.0 } else { 240.0 };
         let camera = |v: f32| 0.8 * v + 15.0;
-        let pairs = |of: &dyn Fn(usize) -> f32| {
-            (0..100).map(|i| (model(i), of(i))).collect::<Vec<(f32, f32)>>()
-        };
-        let levels = Levels::of(pairs(&|i| camera(model(i))).into_iter());
+        let row = |of: &dyn Fn(usize) -> f32| (0..100).map(of).collect::<Vec<f32>>();
+        let own = row(&model);
+        let levels = Levels::of([(&own[..], &row(&|i| camera(model(i)))[..])].into_iter());
         assert!((levels.gain - 0.8).abs() < 1e-4 && (levels.offset - 15.0).abs() < 1e-3);
-        let seen = |of: &dyn Fn(usize) -> f32| levels.seen(pairs(of).into_iter());
+        let seen =
+            |of: &dyn Fn(usize) -> f32| levels.seen([(&own[..], &row(of)[..])].into_iter());
         let verdict = |s: Seen| (s.differs(), s.is_hidden());
         assert_eq!(verdict(seen(&|i| camera(model(i)))), (false, false));
         assert_eq!(verdict(seen(&|i| camera(model(i) + 20.0))), (false, false));
@@ -89,8 +96,8 @@ mod tests {
 
     #[test]
     fn levels_without_a_relation_are_equal() {
-        for pairs in [vec![], vec![(5.0, 9.0); 8], vec![(0.0, 90.0), (200.0, 10.0)]] {
-            let levels = Levels::of(pairs.into_iter());
+        for row in [(&[][..], &[][..]), (&[5.0; 8], &[9.0; 8]), (&[0.0, 200.0], &[90.0, 10.0])] {
+            let levels = Levels::of([row].into_iter());
             assert_eq!((levels.gain, levels.offset), (1.0, 0.0));
         }
     }

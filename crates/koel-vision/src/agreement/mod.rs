@@ -10,11 +10,10 @@ pub(crate) mod regions;
 use crate::affine::Affine;
 use crate::fit::{Freedom, PointPair, fit};
 use crate::picture::Grey;
-use blocks::{Blocks, MIN_BLOCK};
+use blocks::{Blocks, MIN_BLOCK, MOST};
 use levels::Levels;
 pub(crate) use patch::Patch;
 use patch::{DRAWING, blurred, warped};
-use rayon::prelude::*;
 use regions::{Region, Shows, of_block, open_from_border, visible};
 
 /// Minimum standard deviation of a block with structure, in grey levels.
@@ -66,8 +65,8 @@ pub struct Agreement {
     /// Evidence, in nats, of the part that is most likely visible: the connected region of blocks
     /// whose correlations chance explains worst. Poses of chance have 0 to 5.
     pub visible: f32,
-    /// Number of blocks that differ where nothing covers the model. A cover comes in from the
-    /// border and hides the ground, too.
+    /// For a drawing, the number of blocks that differ where nothing covers the model; 0 for a
+    /// photograph. A cover comes in from the border and hides the ground, too.
     pub enclosed: f32,
     /// Entropy of the model's luminance, in bits; low for drawings, signs and text.
     pub entropy: f32,
@@ -163,6 +162,10 @@ pub(crate) struct Compared {
 /// the last detail: if so, the map is fitted to them, and the better one of both is returned. The
 /// map of a rigid model is exact on its edges, and blocks that agree by chance would only spoil it.
 pub(crate) fn agreement(patch: &Patch, scene: &Grey, map: Affine, fits: bool) -> Compared {
+    // Each of many short loops would wake the threads again if it came from outside the pool.
+    rayon::scope(|_| fitted(patch, scene, map, fits))
+}
+fn fitted(patch: &Patch, scene: &Grey, map: Affine, fits: bool) -> Compared {
     let mut best = compared(patch, scene, map);
     for _ in 0..REFITS {
         let moved = |&(p, q): &PointPair| {
@@ -210,24 +213,30 @@ fn compared(patch: &Patch, scene: &Grey, of_patch: Affine) -> Compared {
     let (a, b) = (blurred(&model, 1.0), blurred(&view, 1.0));
     let shifts = blocks.shifts(&blurred(&a, 1.5), &blurred(&b, 1.5));
     let correlations = sharpest(&blocks, (&a, &b), &shifts);
-    let (agreement, agreeing) = summary(&blocks, (&a, &b), &correlations);
+    let distinctness = blocks.each(|block| blocks.distinctness(&a, block));
+    let entropy = patch.entropy();
+    let drawing = entropy < DRAWING;
+    let (agreement, agreeing) = summary(&blocks, (&a, &b), &correlations, &distinctness, drawing);
     let place = |(block, shift): Place| {
         let (x, y) = blocks.middle(block);
         (to_patch.apply((x, y)), map.apply((x + shift.0 as f32, y + shift.1 as f32)))
     };
     let evidence = |(block, c): (usize, &Correlated)| {
-        of_block(c.map(|c| c.0).as_ref(), STRUCTURE, || blocks.distinctness(&a, block))
+        of_block(c.map(|c| c.0).as_ref(), STRUCTURE, distinctness[block])
     };
     let evidence = correlations.iter().enumerate().map(evidence).collect::<Vec<f32>>();
     let (nats, region) = visible(&blocks, &evidence);
     Compared {
-        agreement: Agreement { entropy: patch.entropy(), visible: nats, ..agreement },
+        agreement: Agreement { entropy, visible: nats, ..agreement },
         map: of_patch,
         fitted: false,
         visible: region,
         places: agreeing.into_iter().map(place).collect(),
     }
 }
+
+/// Mean correlation that a blur must gain.
+const MORE_ALIKE: f32 = 0.02;
 
 /// Correlation of each block, the deviations of both sides, and the shift.
 type Correlated = Option<([f32; 3], (i32, i32))>;
@@ -252,37 +261,34 @@ fn sharpest(blocks: &Blocks, (a, b): (&Grey, &Grey), shifts: &[(i32, i32)]) -> V
     };
     let mut best = (f32::MIN, vec![]);
     for (of_a, of_b) in [(0.0, 0.0), (1.0, 0.0), (2.0, 0.0), (3.5, 0.0), (0.0, 1.5)] {
+        if best.0 + MORE_ALIKE > MOST {
+            break;
+        }
         let (soft_a, soft_b) = (blurred(a, of_a), blurred(b, of_b));
-        let all = (0..blocks.len())
-            .into_par_iter()
-            .map(|block| of_block(&soft_a, &soft_b, block))
-            .collect::<Vec<Correlated>>();
+        let all = blocks.each(|block| of_block(&soft_a, &soft_b, block));
         let structured =
             all.iter().flatten().filter(|c| c.0[1] >= STRUCTURE).map(|c| c.0[0].max(0.0));
         let mean = structured.clone().sum::<f32>() / structured.count().max(1) as f32;
-        // A blur must gain something.
-        if mean > best.0 + 0.02 {
+        if mean > best.0 + MORE_ALIKE {
             best = (mean, all);
         }
     }
     best.1
 }
 
-/// Returns the pixels of a block in both images.
-fn pixels<'a>(
+/// Returns the rows of a block in both images; the block must lie inside both.
+fn rows<'a>(
     blocks: &Blocks,
     (a, b): (&'a Grey, &'a Grey),
     block: usize,
     shift: (i32, i32),
-) -> impl Iterator<Item = (f32, f32)> + 'a {
-    let (xs, ys) = blocks.extent(block);
-    let (width, height) = (blocks.width, blocks.height);
-    ys.flat_map(move |y| xs.clone().map(move |x| (x, y))).filter_map(move |(x, y)| {
-        let to =
-            |at: usize, by: i32, n: usize| at.checked_add_signed(by as isize).filter(|&o| o < n);
-        let (u, v) = (to(x, shift.0, width)?, to(y, shift.1, height)?);
-        let pair = (a.pixels[y * width + x], b.pixels[v * width + u]);
-        pair.1.is_finite().then_some(pair)
+) -> impl Iterator<Item = (&'a [f32], &'a [f32])> {
+    let ((xs, ys), width) = (blocks.extent(block), blocks.width);
+    let by = shift.1 as isize * width as isize + shift.0 as isize;
+    ys.map(move |y| {
+        let first = y * width + xs.start;
+        let other = first.wrapping_add_signed(by);
+        (&a.pixels[first..][..xs.len()], &b.pixels[other..][..xs.len()])
     })
 }
 
@@ -294,6 +300,8 @@ fn summary(
     blocks: &Blocks,
     (a, b): (&Grey, &Grey),
     correlations: &[Correlated],
+    distinctness: &[f32],
+    drawing: bool,
 ) -> (Agreement, Vec<Place>) {
     let structured = |c: &Correlated| c.filter(|c| c.0[1] >= STRUCTURE);
     let mut all = correlations.iter().filter_map(structured).map(|c| c.0[0]).collect::<Vec<f32>>();
@@ -305,7 +313,7 @@ fn summary(
     let places = places.filter_map(|(block, c)| Some((block, c.as_ref()?.1)));
     let places = places.collect::<Vec<Place>>();
     let levels =
-        Levels::of(places.iter().flat_map(|&(block, shift)| pixels(blocks, (a, b), block, shift)));
+        Levels::of(places.iter().flat_map(|&(block, shift)| rows(blocks, (a, b), block, shift)));
     let shows = |c: &Correlated| match c {
         None => Shows::Outside,
         Some(([_, of_model, of_scene], _)) if *of_model < STRUCTURE => {
@@ -315,18 +323,7 @@ fn summary(
         Some(_) => Shows::Other,
     };
     let shown = correlations.iter().map(shows).collect::<Vec<Shows>>();
-    let seen = |block: usize| {
-        let shift = correlations[block].map_or((0, 0), |c| c.1);
-        levels.seen(pixels(blocks, (a, b), block, shift))
-    };
-    // Beside a model without a border of its own, such as a disc, there may be anything.
-    let hidden = |block: usize| shown[block] == Shows::Outside || seen(block).is_hidden();
-    let covered = open_from_border(blocks, hidden);
-    // A cover ends within the blocks beside it.
-    let is_covered = |block| covered[block] || blocks.beside(block).any(|other| covered[other]);
-    let differs = |block| shown[block] == Shows::Other && seen(block).differs();
-    let inside = (0..blocks.len()).filter(|&block| !blocks.is_at_border(block));
-    let enclosed = inside.filter(|&block| differs(block) && !is_covered(block)).count();
+    let enclosed = if drawing { enclosed(blocks, (a, b), correlations, &shown, &levels) } else { 0 };
     let mut result = Agreement {
         blocks: all.len() as f32,
         least,
@@ -335,7 +332,7 @@ fn summary(
         ..Default::default()
     };
     for block in (0..blocks.len()).filter(|&block| shown[block] == Shows::Same) {
-        let distinct = blocks.distinctness(a, block);
+        let distinct = distinctness[block];
         let around = blocks.around(block).map(|other| shown[other]);
         let (same, other) = around.fold((0, 0), |(same, other), s| {
             (same + (s == Shows::Same) as u32, other + (s == Shows::Other) as u32)
@@ -345,4 +342,26 @@ fn summary(
         result.solid += if same >= 4 && other <= 1 { distinct } else { 0.0 };
     }
     (result, places)
+}
+
+/// Counts the blocks that differ where nothing covers the model.
+fn enclosed(
+    blocks: &Blocks,
+    (a, b): (&Grey, &Grey),
+    correlations: &[Correlated],
+    shown: &[Shows],
+    levels: &Levels,
+) -> usize {
+    let seen = blocks.each(|block| {
+        let (_, shift) = correlations[block]?;
+        Some(levels.seen(rows(blocks, (a, b), block, shift)))
+    });
+    // Beside a model without a border of its own, such as a disc, there may be anything.
+    let covered = open_from_border(blocks, |block| seen[block].is_none_or(|s| s.is_hidden()));
+    // A cover ends within the blocks beside it.
+    let is_covered = |block| covered[block] || blocks.beside(block).any(|other| covered[other]);
+    let differs =
+        |block: usize| shown[block] == Shows::Other && seen[block].is_some_and(|s| s.differs());
+    let inside = (0..blocks.len()).filter(|&block| !blocks.is_at_border(block));
+    inside.filter(|&block| differs(block) && !is_covered(block)).count()
 }

@@ -23,9 +23,11 @@ impl Patch {
         let factor = (image.width.max(image.height) as f32 / SIDE).max(1.0);
         let small = if factor > 1.0 { image.shrunk(factor) } else { image.clone() };
         // Dark and pale images use all values, too.
-        let mut sorted = small.pixels.clone();
-        sorted.sort_unstable_by(f32::total_cmp);
-        let part = |percent: usize| sorted[(sorted.len() - 1) * percent / 100];
+        let mut pixels = small.pixels.clone();
+        let mut part = |percent: usize| {
+            let rank = (pixels.len() - 1) * percent / 100;
+            *pixels.select_nth_unstable_by(rank, f32::total_cmp).1
+        };
         let (low, span) = (part(1), (part(99) - part(1)).max(8.0));
         let stretched = |v: &f32| (255.0 * (v - low) / span).round().clamp(0.0, 255.0) as u8;
         let pixels = small.pixels.iter().map(stretched).collect();

@@ -48,13 +48,13 @@ const OUTSIDE: f32 = -1.0;
 pub(crate) fn of_block(
     correlation: Option<&[f32; 3]>,
     structure: f32,
-    distinctness: impl Fn() -> f32,
+    distinctness: f32,
 ) -> f32 {
     match correlation {
         None => OUTSIDE,
         Some([_, of_model, _]) if *of_model < structure => 0.0,
         Some([r, ..]) => {
-            let (r, values) = (r.clamp(0.0, ALIKE), VALUES.0 + VALUES.1 * distinctness());
+            let (r, values) = (r.clamp(0.0, ALIKE), VALUES.0 + VALUES.1 * distinctness);
             (-0.5 * values * (1.0 - r * r).ln() - CHANCE).max(COVERED)
         }
     }

@@ -108,12 +108,12 @@ fn nothing_is_visible_of_what_is_blank_or_outside() {
 /// Two independent values with a correlation of 0.9 have 1.661 nats, of which chance has 1.2.
 #[test]
 fn the_evidence_of_a_block_is_that_of_a_linear_relation_less_that_of_chance() {
-    let block = |r: f32, of_model: f32| of_block(Some(&[r, of_model, 20.0]), 6.0, || 0.5);
+    let block = |r: f32, of_model: f32| of_block(Some(&[r, of_model, 20.0]), 6.0, 0.5);
     assert!((block(0.9, 20.0) - 0.4607).abs() < 1e-3);
     assert!((block(0.0, 20.0) + 1.2).abs() < 1e-6 && block(-1.0, 20.0) == block(0.0, 20.0));
     assert_eq!(block(1.0, 20.0), block(0.9985, 20.0));
     assert_eq!(block(0.9, 5.0), 0.0);
-    assert_eq!(of_block(None, 6.0, || 0.5), -1.0);
+    assert_eq!(of_block(None, 6.0, 0.5), -1.0);
 }
 
 /// Draws dark on bright, with the mean of 3 x 3 samples in each pixel.

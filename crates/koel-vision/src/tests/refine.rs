@@ -1,7 +1,7 @@
 //! Refinement: the definition of a score, the convergence of steps, and the independence of
 //! candidates in a batch.
 use crate::random::Random;
-use crate::refine::{Frame, Likelihood, PointLists, Points, Schedule, Scored, refined};
+use crate::refine::{Frame, Likelihood, PointLists, Points, Schedule, Strips, Scored, refined};
 use crate::synthetic::texture;
 use crate::{Affine, Grey, Model, Scene};
 use koel::{Device, Stream};
@@ -12,7 +12,7 @@ const NO_STEPS: Schedule = Schedule { steps: 0, radii: (1.0, 1.0), along: 1.0, d
 const STEPS: Schedule = Schedule { steps: 10, radii: (7.0, 2.0), along: 0.2, damping: 0.001 };
 
 /// Returns a scene, models that are parts of it (at (20 + 9 k, 10 + 5 k)), and their points.
-fn staged(stream: &Stream) -> (Scene, Vec<Model>, Points) {
+fn staged(stream: &Stream, strips: Strips) -> (Scene, Vec<Model>, Points) {
     let image = texture(170, 120, 4);
     let part = |k: usize| {
         let at = |i: usize| image.pixels[(10 + 5 * k + i / 100) * 170 + 20 + 9 * k + i % 100];
@@ -24,7 +24,7 @@ fn staged(stream: &Stream) -> (Scene, Vec<Model>, Points) {
         let weights = (k > 0).then_some(&model.weights[..]);
         lists.push(Frame::of(model), model.points.iter(), weights);
     }
-    (Scene::of(stream, &image).unwrap(), models, lists.upload(stream.device()).unwrap())
+    (Scene::of(stream, &image).unwrap(), models, lists.upload(stream.device(), strips).unwrap())
 }
 /// Returns the pose of each model, perturbed by a few pixels and degrees.
 fn around(random: &mut Random, n: usize) -> Vec<Scored> {
@@ -46,7 +46,7 @@ fn around(random: &mut Random, n: usize) -> Vec<Scored> {
 #[test]
 fn the_score_is_the_sum_of_what_is_said_of_the_points() {
     let stream = Device::cpu().unwrap().stream().unwrap();
-    let (scene, models, points) = staged(&stream);
+    let (scene, models, points) = staged(&stream, Strips::FEW);
     let (width, height) = (scene.maps.width, scene.maps.height);
     for likelihood in [Likelihood::Loose, Likelihood::Fine] {
         let map =
@@ -80,7 +80,7 @@ fn the_score_is_the_sum_of_what_is_said_of_the_points() {
 #[test]
 fn steps_lead_onto_the_edges() {
     let stream = Device::cpu().unwrap().stream().unwrap();
-    let (scene, _, points) = staged(&stream);
+    let (scene, _, points) = staged(&stream, Strips::SOME);
     for seed in 0..5 {
         let candidates = around(&mut Random::new(seed), 30);
         let scored =
@@ -97,15 +97,20 @@ fn steps_lead_onto_the_edges() {
 #[test]
 fn each_candidate_is_refined_as_if_it_were_alone_on_every_device() {
     let candidates = around(&mut Random::new(3), 7);
+    for strips in [Strips::FEW, Strips::SOME, Strips::MANY] {
+        are_refined_as_if_alone(&candidates, strips);
+    }
+}
+fn are_refined_as_if_alone(candidates: &[Scored], strips: Strips) {
     let gpu = Device::cuda(0).ok();
     let devices = [Device::cpu().unwrap(), Device::executor(2)].into_iter().chain(gpu);
     let mut all = devices.map(|device| {
         let stream = device.stream().unwrap();
-        let (scene, _, points) = staged(&stream);
+        let (scene, _, points) = staged(&stream, strips);
         let run = |some: &[Scored]| {
             refined(&stream, &scene, &points, Likelihood::Loose, STEPS, some).unwrap()
         };
-        let together = run(&candidates);
+        let together = run(candidates);
         for (i, one) in together.iter().enumerate() {
             assert_eq!(run(&candidates[i..=i]), [*one], "candidate {i}");
         }
