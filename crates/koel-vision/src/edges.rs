@@ -4,6 +4,7 @@
 //! A GPU (and the test executor) finds them with kernels and keeps them on the device; the CPU
 //! works row by row, which suits SIMD. The per-pixel code is shared:
 //! [`koel_kernels::vision::edges`].
+use crate::agreement::Image;
 use crate::device::{ALL_ONES, grid, in_kernels, size};
 use crate::picture::Grey;
 use koel::{Buffer, Stream, primitives};
@@ -13,6 +14,7 @@ use koel_kernels::vision::edges::{self as pixel, *};
 use koel_kernels::vision::spread::*;
 use koel_kernels::vision::{EdgesIn, Size};
 use rayon::prelude::*;
+use std::sync::Arc;
 
 /// Point of an edge.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -250,6 +252,8 @@ pub(crate) struct DeviceEdges {
     pub width: usize,
     /// Rows of the image.
     pub height: usize,
+    /// The image, if kernels have found the edges.
+    pub image: Option<Image>,
     /// Number of edges.
     pub count: usize,
     /// x, y and the normal's x, y of each edge, as floats; capacity one edge per pixel.
@@ -275,12 +279,13 @@ impl DeviceEdges {
             let traits = |e: &Edge| [e.direction, e.strength.to_bits(), e.contrast.to_bits(), 0];
             let traits = edges.iter().flat_map(traits).collect::<Vec<u32>>();
             let (places, traits) = (device.upload(&places)?, device.upload(&traits)?);
-            return Ok(DeviceEdges { width, height, count: edges.len(), places, traits });
+            let count = edges.len();
+            return Ok(DeviceEdges { width, height, image: None, count, places, traits });
         }
         let (mut places, mut traits) =
             (device.alloc::<u32>(4 * pixels)?, device.alloc::<u32>(4 * pixels)?);
         if width.min(height) < MIN_SIDE as usize {
-            return Ok(DeviceEdges { width, height, count: 0, places, traits });
+            return Ok(DeviceEdges { width, height, image: None, count: 0, places, traits });
         }
         let bits = image.pixels.iter().map(|v| v.to_bits()).collect::<Vec<u32>>();
         let (size, n) = (size(width, height), pixels as u32);
@@ -329,7 +334,8 @@ impl DeviceEdges {
                 count.view().arg("count", stream)?,
                 out,
             )?;
-            Ok(DeviceEdges { width, height, count: count.download()?[0] as usize, places, traits })
+            let (image, count) = (Some(Arc::new(image)), count.download()?[0] as usize);
+            Ok(DeviceEdges { width, height, image, count, places, traits })
         }
     }
     /// Returns the size of the image as a kernel argument.

@@ -1,4 +1,6 @@
 //! Images from files, as luminance.
+use crate::device::size;
+use koel_kernels::vision::compare;
 use image::{ColorType, DynamicImage, ImageDecoder, ImageReader, Limits, RgbImage};
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
@@ -46,21 +48,11 @@ impl Grey {
     }
     /// Interpolates linearly between pixels; `None` outside.
     pub fn at(&self, x: f32, y: f32) -> Option<f32> {
-        if !(x >= 0.0 && y >= 0.0 && x <= (self.width - 1) as f32 && y <= (self.height - 1) as f32)
-        {
-            return None;
-        }
-        // A conversion to 32 bits is one instruction.
-        let (x0, y0) =
-            ((x as i32 as usize).min(self.width - 1), (y as i32 as usize).min(self.height - 1));
-        let (x1, y1) = ((x0 + 1).min(self.width - 1), (y0 + 1).min(self.height - 1));
-        let (u, v) = (x - x0 as f32, y - y0 as f32);
-        let row = |y: usize| {
-            let (a, b) = (self.pixels[y * self.width + x0], self.pixels[y * self.width + x1]);
-            a + (b - a) * u
-        };
-        let (top, bottom) = (row(y0), row(y1));
-        Some(top + (bottom - top) * v)
+        compare::between(size(self.width, self.height), (x, y), |x, y| self.pixel(x, y))
+    }
+    /// Returns a pixel.
+    pub(crate) fn pixel(&self, x: u32, y: u32) -> f32 {
+        self.pixels[y as usize * self.width + x as usize]
     }
     /// Returns a smaller image: each pixel is the mean of the area it covers. `factor` is the size
     /// of a new pixel in old ones, at least 1.

@@ -68,6 +68,7 @@ fn reduced_scene(stream: &Stream, scene: &Scene) -> koel::Result<Scene> {
     Ok(Scene {
         to_grey: scene.to_grey.after(&to_scene),
         grey: scene.grey.clone(),
+        on_device: scene.on_device.clone(),
         to_image: scene.to_image.after(&to_scene),
         width: scene.width,
         height: scene.height,

@@ -1,6 +1,6 @@
 //! Scene: its edges and their maps, in device memory.
 use crate::affine::Affine;
-use crate::agreement::Patch;
+use crate::agreement::{Image, Luminance, Patch};
 use crate::edges::DeviceEdges;
 use crate::maps::Maps;
 use crate::model::working_size;
@@ -33,6 +33,8 @@ pub struct Scene {
     pub(crate) maps: Maps,
     /// Luminance, in host memory.
     pub(crate) grey: Grey,
+    /// The same in device memory; `None` on a CPU.
+    pub(crate) on_device: Option<Image>,
     /// Map from the edges' coordinates to pixels of the luminance.
     pub(crate) to_grey: Affine,
     /// Luminance of the image itself, if it was shrunk and has at most [`DETAIL_SIDE`] pixels per
@@ -43,7 +45,7 @@ pub struct Scene {
 impl Scene {
     /// Builds the scene of an image on the device of `stream`. Identical bytes on every device.
     ///
-    /// Keeps about 60 bytes of memory per pixel. Images larger than 1024 pixels per side are first
+    /// Keeps about 64 bytes of memory per pixel. Images larger than 1024 pixels per side are first
     /// shrunk on the host; up to 4096 pixels per side, a byte of host memory is kept for each of
     /// their own pixels. On a GPU, takes about 25 launches and reads back the number of edges and
     /// the chosen points.
@@ -62,6 +64,7 @@ impl Scene {
             width,
             height,
             to_image,
+            on_device: edges.image.clone(),
             edges,
             point_words,
             maps,
@@ -79,6 +82,11 @@ impl Scene {
             offsets: self.maps.offsets.view().arg("offsets", stream)?,
             size: self.edges.size(),
         })
+    }
+    /// Returns the luminance, and where it is compared.
+    pub(crate) fn luminance<'s>(&'s self, stream: &'s Stream) -> Luminance<'s> {
+        let on_device = self.on_device.as_ref().map(|image| (stream, image));
+        Luminance { grey: &self.grey, on_device }
     }
     /// Returns the width and height of the image, in pixels.
     pub fn size(&self) -> (usize, usize) {

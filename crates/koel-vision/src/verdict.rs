@@ -191,7 +191,7 @@ impl Matcher {
         let mut best: Option<(Scored, Compared)> = None;
         for pose in poses.iter().filter(|pose| in_range(&pose.map)) {
             let map = scene.to_grey.after(&pose.map).after(&to_points);
-            let one = agreement(patch, &scene.grey, map, fits);
+            let one = agreement(patch, scene.luminance(&self.stream), map, fits)?;
             let better = |(_, b): &(_, Compared)| one.agreement.is_better(&b.agreement);
             if best.as_ref().is_none_or(better) {
                 let map = of_grey.after(&one.map).after(&to_patch);

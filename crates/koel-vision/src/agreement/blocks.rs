@@ -1,5 +1,7 @@
 //! Blocks of a frame, and their correlations.
+use crate::device::size;
 use crate::picture::Grey;
+use koel_kernels::vision::compare::{self, Tiling, LANES, SUMS};
 use rayon::prelude::*;
 
 /// Side of a block in pixels of the frame, and the number of blocks along the shorter side of a
@@ -7,22 +9,12 @@ use rayon::prelude::*;
 const BLOCK: (usize, usize) = (16, 6);
 /// Minimum side of a block.
 pub(super) const MIN_BLOCK: usize = 6;
-/// Maximum local shift, in pixels of the frame.
-const REACH: i32 = 8;
-/// Correlation that a shift must gain over none.
-const GAIN: f32 = 0.05;
-/// No correlation exceeds it, whatever is rounded.
-pub(super) const MOST: f32 = 1.001;
-
 /// Minimum number of blocks that a thread takes at a time.
 const TOGETHER: usize = 8;
 
-/// Pixels of a row that are summed side by side, one in each lane of vector registers.
-const LANES: usize = 8;
-
 /// Sums over pairs of pixels, in lanes: of both, their squares and their products, about mid-grey.
 #[derive(Default)]
-struct Sums([[f32; LANES]; 5]);
+struct Sums([[f32; LANES]; SUMS]);
 impl Sums {
     #[inline(always)]
     fn add(&mut self, lane: usize, u: f32, v: f32) {
@@ -42,7 +34,7 @@ impl Sums {
             self.add(lane, u, v);
         }
     }
-    fn total(&self) -> [f32; 5] {
+    fn total(&self) -> [f32; SUMS] {
         self.0.map(|lanes| lanes.iter().sum())
     }
 }
@@ -59,6 +51,11 @@ impl Blocks {
         let side = (width.min(height) / BLOCK.1).clamp(MIN_BLOCK, BLOCK.0);
         let count = |n: usize| (n / side).max(1);
         Blocks { columns: count(width), rows: count(height), width, height }
+    }
+    /// Returns the blocks as a kernel argument.
+    pub(super) fn tiling(&self) -> Tiling {
+        let size = size(self.width, self.height);
+        Tiling { size, columns: self.columns as u32, rows: self.rows as u32 }
     }
     pub(super) fn len(&self) -> usize {
         self.columns * self.rows
@@ -105,12 +102,7 @@ impl Blocks {
             let of_b = &b.pixels[other * self.width + left..][..xs.len()];
             sums.add_row(of_a, of_b);
         }
-        let [sa, sb, aa, bb, ab] = sums.total();
-        let (va, vb) = (aa / n - (sa / n) * (sa / n), bb / n - (sb / n) * (sb / n));
-        let covariance = ab / n - (sa / n) * (sb / n);
-        let (da, db) = (va.max(0.0).sqrt(), vb.max(0.0).sqrt());
-        let correlation = covariance / (da * db).max(1.0);
-        correlation.is_finite().then_some([correlation, da, db])
+        compare::correlation(sums.total(), n)
     }
     /// Returns a block and those next to it.
     pub(super) fn around(&self, block: usize) -> impl Iterator<Item = usize> + use<> {
@@ -138,25 +130,14 @@ impl Blocks {
                 (xx, xy, yy) = (xx + gx * gx, xy + gx * gy, yy + gy * gy);
             }
         }
-        let (trace, gap) = (xx + yy, ((xx - yy).powi(2) + 4.0 * xy * xy).sqrt());
-        if trace > 0.0 { ((trace - gap) / trace).clamp(0.0, 1.0) } else { 0.0 }
+        compare::distinctness([xx, xy, yy])
     }
     /// Returns the local shift of each block: the best of its own, smoothed by the median of its
     /// neighbours, because a surface bends smoothly.
     pub(super) fn shifts(&self, a: &Grey, b: &Grey) -> Vec<(i32, i32)> {
         let score = |block, shift| self.correlation(a, b, block, shift).map_or(-1.0, |c| c[0]);
-        let best = |block: usize| {
-            let mut best = (score(block, (0, 0)) + GAIN, (0, 0));
-            if best.0 > MOST {
-                return best.1;
-            }
-            for k in 0..81 {
-                let shift = (2 * (k % 9) - REACH, 2 * (k / 9) - REACH);
-                let one = (score(block, shift), shift);
-                best = if one.0 > best.0 { one } else { best };
-            }
-            best.1
-        };
+        let best =
+            |block: usize| compare::best_shift(|k| score(block, compare::shift_of(k)));
         let own = self.each(best);
         let smooth = |block: usize| {
             let (xs, ys) = self.around(block).map(|other| own[other]).unzip();

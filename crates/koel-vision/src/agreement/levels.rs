@@ -17,16 +17,14 @@ pub(super) struct Levels {
     offset: f32,
 }
 impl Levels {
-    /// Fits the relation to rows of pixels, of model and scene. Returns that of equal levels if
-    /// none fits.
-    pub(super) fn of<'a>(rows: impl Iterator<Item = (&'a [f32], &'a [f32])>) -> Levels {
+    /// Fits the relation to the pixels of blocks. Each gives their number, and the sums of the
+    /// model's, of the scene's, of the squares of the model's and of the products. Returns the
+    /// relation of equal levels if none fits.
+    pub(super) fn of(blocks: impl Iterator<Item = (usize, [f64; 4])>) -> Levels {
         let (mut n, mut sa, mut sb, mut aa, mut ab) = (0.0f64, 0.0, 0.0, 0.0, 0.0);
-        for (of_model, of_scene) in rows {
-            n += of_model.len() as f64;
-            for (&u, &v) in of_model.iter().zip(of_scene) {
-                let (u, v) = (u as f64, v as f64);
-                (sa, sb, aa, ab) = (sa + u, sb + v, aa + u * u, ab + u * v);
-            }
+        for (pixels, [a, b, squares, products]) in blocks {
+            (n, sa, sb) = (n + pixels as f64, sa + a, sb + b);
+            (aa, ab) = (aa + squares, ab + products);
         }
         let variance = n * aa - sa * sa;
         let gain = (n * ab - sa * sb) / variance;
@@ -74,6 +72,11 @@ impl Seen {
 mod tests {
     use super::*;
 
+    fn sums(a: &[f32], b: &[f32]) -> (usize, [f64; 4]) {
+        let of = |f: fn(f64, f64) -> f64| a.iter().zip(b).map(|(&u, &v)| f(u as f64, v as f64)).sum();
+        (a.len(), [of(|u, _| u), of(|_, v| v), of(|u, _| u * u), of(|u, v| u * v)])
+    }
+
     /// A dark stroke on a bright ground: the same, paler, absent, covered, and on another ground.
     #[test]
     fn strokes_are_seen_hidden_or_others() {
@@ -81,7 +84,7 @@ mod tests {
         let camera = |v: f32| 0.8 * v + 15.0;
         let row = |of: &dyn Fn(usize) -> f32| (0..100).map(of).collect::<Vec<f32>>();
         let own = row(&model);
-        let levels = Levels::of([(&own[..], &row(&|i| camera(model(i)))[..])].into_iter());
+        let levels = Levels::of([sums(&own, &row(&|i| camera(model(i))))].into_iter());
         assert!((levels.gain - 0.8).abs() < 1e-4 && (levels.offset - 15.0).abs() < 1e-3);
         let seen =
             |of: &dyn Fn(usize) -> f32| levels.seen([(&own[..], &row(of)[..])].into_iter());
@@ -97,7 +100,7 @@ mod tests {
     #[test]
     fn levels_without_a_relation_are_equal() {
         for row in [(&[][..], &[][..]), (&[5.0; 8], &[9.0; 8]), (&[0.0, 200.0], &[90.0, 10.0])] {
-            let levels = Levels::of([row].into_iter());
+            let levels = Levels::of([sums(row.0, row.1)].into_iter());
             assert_eq!((levels.gain, levels.offset), (1.0, 0.0));
         }
     }

@@ -4,17 +4,24 @@
 //! The scene is warped into the frame of the model and compared with it block by block.
 mod blocks;
 mod levels;
+mod on_device;
 mod patch;
 pub(crate) mod regions;
+mod sight;
 
 use crate::affine::Affine;
 use crate::fit::{Freedom, PointPair, fit};
 use crate::picture::Grey;
-use blocks::{Blocks, MIN_BLOCK, MOST};
-use levels::Levels;
+use blocks::{Blocks, MIN_BLOCK};
+use koel::Stream;
+use koel_kernels::vision::compare::MOST;
+use levels::{Levels, Seen};
+pub(crate) use on_device::Image;
+use on_device::OnDevice;
+use patch::DRAWING;
 pub(crate) use patch::Patch;
-use patch::{DRAWING, blurred, warped};
 use regions::{Region, Shows, of_block, open_from_border, visible};
+use sight::{BLURS, Correlated, OnHost, Place, Sight, rows};
 
 /// Minimum standard deviation of a block with structure, in grey levels.
 const STRUCTURE: f32 = 6.0;
@@ -144,6 +151,7 @@ impl Agreement {
 }
 
 /// Comparison of a model with a scene under a map.
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Compared {
     pub agreement: Agreement,
     /// Map from pixels of the patch to pixels of the scene.
@@ -156,17 +164,36 @@ pub(crate) struct Compared {
     places: Vec<PointPair>,
 }
 
-/// Compares a model with a scene; `map` leads from pixels of the patch to pixels of the scene.
+/// Luminance of a scene.
+#[derive(Clone, Copy)]
+pub(crate) struct Luminance<'s> {
+    pub grey: &'s Grey,
+    /// The same in device memory, if it is compared there.
+    pub on_device: Option<(&'s Stream, &'s Image)>,
+}
+
+/// Compares a model with a scene; `map` leads from pixels of the patch to pixels of the scene. The
+/// result is the same on the host and on a device.
 ///
 /// Where a model is bent, the blocks lie beside their places under the map, and few are alike to
 /// the last detail: if so, the map is fitted to them, and the better one of both is returned. The
 /// map of a rigid model is exact on its edges, and blocks that agree by chance would only spoil it.
-pub(crate) fn agreement(patch: &Patch, scene: &Grey, map: Affine, fits: bool) -> Compared {
+pub(crate) fn agreement(
+    patch: &Patch,
+    scene: Luminance<'_>,
+    map: Affine,
+    fits: bool,
+) -> koel::Result<Compared> {
     // Each of many short loops would wake the threads again if it came from outside the pool.
     rayon::scope(|_| fitted(patch, scene, map, fits))
 }
-fn fitted(patch: &Patch, scene: &Grey, map: Affine, fits: bool) -> Compared {
-    let mut best = compared(patch, scene, map);
+fn fitted(
+    patch: &Patch,
+    scene: Luminance<'_>,
+    map: Affine,
+    fits: bool,
+) -> koel::Result<Compared> {
+    let mut best = compared(patch, scene, map)?;
     for _ in 0..REFITS {
         let moved = |&(p, q): &PointPair| {
             let (x, y) = best.map.apply(p);
@@ -177,17 +204,17 @@ fn fitted(patch: &Patch, scene: &Grey, map: Affine, fits: bool) -> Compared {
             break;
         }
         let Some(fitted) = fit(Freedom::Affine, &best.places) else { break };
-        let other = compared(patch, scene, fitted);
+        let other = compared(patch, scene, fitted)?;
         let (a, b) = (&best.agreement, &other.agreement);
         if b.agreeing < a.agreeing || b.upper < a.upper - 0.02 || !b.is_better(a) {
             break;
         }
         best = Compared { fitted: true, ..other };
     }
-    best
+    Ok(best)
 }
 
-fn compared(patch: &Patch, scene: &Grey, of_patch: Affine) -> Compared {
+fn compared(patch: &Patch, scene: Luminance<'_>, of_patch: Affine) -> koel::Result<Compared> {
     let scale = of_patch.determinant().abs().sqrt();
     let (mut model, mut map, mut to_patch) = (patch.grey(), of_patch, Affine::IDENTITY);
     if scale.is_nan() || scale < 1.0 {
@@ -200,120 +227,83 @@ fn compared(patch: &Patch, scene: &Grey, of_patch: Affine) -> Compared {
     }
     let (width, height) = (model.width, model.height);
     if width.min(height) < 2 * MIN_BLOCK {
-        return Compared {
+        return Ok(Compared {
             agreement: Agreement::default(),
             map: of_patch,
             fitted: false,
             visible: Region::default(),
             places: vec![],
-        };
+        });
     }
-    let view = warped(scene, &map, width, height);
     let blocks = Blocks::of(width, height);
-    let (a, b) = (blurred(&model, 1.0), blurred(&view, 1.0));
-    let shifts = blocks.shifts(&blurred(&a, 1.5), &blurred(&b, 1.5));
-    let correlations = sharpest(&blocks, (&a, &b), &shifts);
-    let distinctness = blocks.each(|block| blocks.distinctness(&a, block));
     let entropy = patch.entropy();
-    let drawing = entropy < DRAWING;
-    let (agreement, agreeing) = summary(&blocks, (&a, &b), &correlations, &distinctness, drawing);
+    let summary = match scene.on_device {
+        Some((stream, pixels)) => {
+            let sight = OnDevice::of(stream, &blocks, &model, (scene.grey, pixels), &map)?;
+            summary(&blocks, &sight, entropy)?
+        }
+        None => summary(&blocks, &OnHost::of(&blocks, &model, scene.grey, &map), entropy)?,
+    };
     let place = |(block, shift): Place| {
         let (x, y) = blocks.middle(block);
         (to_patch.apply((x, y)), map.apply((x + shift.0 as f32, y + shift.1 as f32)))
     };
-    let evidence = |(block, c): (usize, &Correlated)| {
-        of_block(c.map(|c| c.0).as_ref(), STRUCTURE, distinctness[block])
-    };
-    let evidence = correlations.iter().enumerate().map(evidence).collect::<Vec<f32>>();
-    let (nats, region) = visible(&blocks, &evidence);
-    Compared {
-        agreement: Agreement { entropy, visible: nats, ..agreement },
-        map: of_patch,
-        fitted: false,
-        visible: region,
-        places: agreeing.into_iter().map(place).collect(),
-    }
+    let (agreement, visible, places) = summary;
+    let places = places.into_iter().map(place).collect();
+    Ok(Compared { agreement, map: of_patch, fitted: false, visible, places })
 }
 
 /// Mean correlation that a blur must gain.
 const MORE_ALIKE: f32 = 0.02;
 
-/// Correlation of each block, the deviations of both sides, and the shift.
-type Correlated = Option<([f32; 3], (i32, i32))>;
-
-/// Returns the correlations of all blocks, after the blur of either side that makes them most
-/// alike: the camera of one may be less sharp.
-fn sharpest(blocks: &Blocks, (a, b): (&Grey, &Grey), shifts: &[(i32, i32)]) -> Vec<Correlated> {
-    let of_block = |a: &Grey, b: &Grey, block: usize| {
-        let (sx, sy) = shifts[block];
-        let mut best: Correlated = blocks.correlation(a, b, block, (0, 0)).map(|c| (c, (0, 0)));
-        if (sx, sy) == (0, 0) {
-            return best;
-        }
-        for k in 0..9 {
-            let shift = (sx + k % 3 - 1, sy + k / 3 - 1);
-            let one = blocks.correlation(a, b, block, shift).map(|c| (c, shift));
-            if one.is_some_and(|o| best.is_none_or(|b| o.0[0] > b.0[0])) {
-                best = one;
-            }
-        }
-        best
-    };
-    let mut best = (f32::MIN, vec![]);
-    for (of_a, of_b) in [(0.0, 0.0), (1.0, 0.0), (2.0, 0.0), (3.5, 0.0), (0.0, 1.5)] {
-        if best.0 + MORE_ALIKE > MOST {
+/// Returns the correlations of all blocks after the blur of either side that makes them most alike,
+/// and its number.
+fn sharpest(sight: &impl Sight) -> (Vec<Correlated>, usize) {
+    let (mut most, mut best) = (f32::MIN, (vec![], 0));
+    for blur in 0..BLURS.len() {
+        if most + MORE_ALIKE > MOST {
             break;
         }
-        let (soft_a, soft_b) = (blurred(a, of_a), blurred(b, of_b));
-        let all = blocks.each(|block| of_block(&soft_a, &soft_b, block));
+        let all = sight.correlations(blur);
         let structured =
             all.iter().flatten().filter(|c| c.0[1] >= STRUCTURE).map(|c| c.0[0].max(0.0));
         let mean = structured.clone().sum::<f32>() / structured.count().max(1) as f32;
-        if mean > best.0 + MORE_ALIKE {
-            best = (mean, all);
+        if mean > most + MORE_ALIKE {
+            (most, best) = (mean, (all, blur));
         }
     }
-    best.1
+    best
 }
 
-/// Returns the rows of a block in both images; the block must lie inside both.
-fn rows<'a>(
-    blocks: &Blocks,
-    (a, b): (&'a Grey, &'a Grey),
-    block: usize,
-    shift: (i32, i32),
-) -> impl Iterator<Item = (&'a [f32], &'a [f32])> {
-    let ((xs, ys), width) = (blocks.extent(block), blocks.width);
-    let by = shift.1 as isize * width as isize + shift.0 as isize;
-    ys.map(move |y| {
-        let first = y * width + xs.start;
-        let other = first.wrapping_add_signed(by);
-        (&a.pixels[first..][..xs.len()], &b.pixels[other..][..xs.len()])
-    })
-}
-
-/// A block, and its displacement in the scene.
-type Place = (usize, (i32, i32));
-
-/// Counts what agrees and what does not.
+/// Counts what agrees and what does not. Returns the part that is most likely visible, and the
+/// places of the blocks that agree.
 fn summary(
     blocks: &Blocks,
-    (a, b): (&Grey, &Grey),
-    correlations: &[Correlated],
-    distinctness: &[f32],
-    drawing: bool,
-) -> (Agreement, Vec<Place>) {
+    sight: &impl Sight,
+    entropy: f32,
+) -> koel::Result<(Agreement, Region, Vec<Place>)> {
+    let ((correlations, blur), distinctness) = (sharpest(sight), sight.distinctness());
+    let evidence = correlations.iter().zip(&distinctness);
+    let evidence = evidence
+        .map(|(c, &distinctness)| of_block(c.map(|c| c.0).as_ref(), STRUCTURE, distinctness))
+        .collect::<Vec<f32>>();
+    let (nats, region) = visible(blocks, &evidence);
+    let mut result = Agreement { entropy, visible: nats, ..Agreement::default() };
     let structured = |c: &Correlated| c.filter(|c| c.0[1] >= STRUCTURE);
     let mut all = correlations.iter().filter_map(structured).map(|c| c.0[0]).collect::<Vec<f32>>();
     all.sort_by(f32::total_cmp);
-    let Some(&upper) = all.get(all.len() * 3 / 4) else { return Default::default() };
+    let Some(&upper) = all.get(all.len() * 3 / 4) else { return Ok((result, region, vec![])) };
     let least = (1.0 - 6.0 * (1.0 - upper)).clamp(AGREES.0, AGREES.1);
+    (result.blocks, result.least, result.upper) = (all.len() as f32, least, upper);
     let agrees = |c: &Correlated| structured(c).is_some_and(|c| c.0[0] >= least);
     let places = correlations.iter().enumerate().filter(|(_, c)| agrees(c));
     let places = places.filter_map(|(block, c)| Some((block, c.as_ref()?.1)));
     let places = places.collect::<Vec<Place>>();
-    let levels =
-        Levels::of(places.iter().flat_map(|&(block, shift)| rows(blocks, (a, b), block, shift)));
+    let sums = places.iter().map(|&place| {
+        let (columns, rows) = blocks.extent(place.0);
+        (columns.len() * rows.len(), sight.level_sums(blur, place))
+    });
+    let levels = Levels::of(sums);
     let shows = |c: &Correlated| match c {
         None => Shows::Outside,
         Some(([_, of_model, of_scene], _)) if *of_model < STRUCTURE => {
@@ -323,14 +313,14 @@ fn summary(
         Some(_) => Shows::Other,
     };
     let shown = correlations.iter().map(shows).collect::<Vec<Shows>>();
-    let enclosed = if drawing { enclosed(blocks, (a, b), correlations, &shown, &levels) } else { 0 };
-    let mut result = Agreement {
-        blocks: all.len() as f32,
-        least,
-        upper,
-        enclosed: enclosed as f32,
-        ..Default::default()
-    };
+    if entropy < DRAWING {
+        let (a, b) = sight.images()?;
+        let seen = blocks.each(|block| {
+            let (_, shift) = correlations[block]?;
+            Some(levels.seen(rows(blocks, (&a, &b), (block, shift))))
+        });
+        result.enclosed = enclosed(blocks, &shown, &seen) as f32;
+    }
     for block in (0..blocks.len()).filter(|&block| shown[block] == Shows::Same) {
         let distinct = distinctness[block];
         let around = blocks.around(block).map(|other| shown[other]);
@@ -341,21 +331,11 @@ fn summary(
         result.distinct += distinct;
         result.solid += if same >= 4 && other <= 1 { distinct } else { 0.0 };
     }
-    (result, places)
+    Ok((result, region, places))
 }
 
 /// Counts the blocks that differ where nothing covers the model.
-fn enclosed(
-    blocks: &Blocks,
-    (a, b): (&Grey, &Grey),
-    correlations: &[Correlated],
-    shown: &[Shows],
-    levels: &Levels,
-) -> usize {
-    let seen = blocks.each(|block| {
-        let (_, shift) = correlations[block]?;
-        Some(levels.seen(rows(blocks, (a, b), block, shift)))
-    });
+fn enclosed(blocks: &Blocks, shown: &[Shows], seen: &[Option<Seen>]) -> usize {
     // Beside a model without a border of its own, such as a disc, there may be anything.
     let covered = open_from_border(blocks, |block| seen[block].is_none_or(|s| s.is_hidden()));
     // A cover ends within the blocks beside it.

@@ -1,6 +1,9 @@
 //! Luminance of a model and of the part of a scene under it.
 use crate::affine::Affine;
+use crate::device::size;
 use crate::picture::Grey;
+use koel_kernels::vision::Size;
+use koel_kernels::vision::compare::View;
 use rayon::prelude::*;
 
 /// Minimum number of rows that a thread takes at a time.
@@ -51,16 +54,21 @@ impl Patch {
     }
 }
 
-/// Gaussian blur with mirrored borders. Returns a copy for a deviation of 0.
-pub(super) fn blurred(image: &Grey, sigma: f32) -> Grey {
-    if sigma <= 0.0 {
-        return image.clone();
-    }
+/// Returns the taps of a Gaussian blur.
+pub(super) fn taps(sigma: f32) -> Vec<f32> {
     let reach = (3.0 * sigma).ceil() as isize;
     let taps =
         (-reach..=reach).map(|i| (-0.5 * (i as f32 / sigma).powi(2)).exp()).collect::<Vec<f32>>();
     let sum = taps.iter().sum::<f32>();
-    let taps = taps.iter().map(|t| t / sum).collect::<Vec<f32>>();
+    taps.iter().map(|t| t / sum).collect()
+}
+/// Gaussian blur; borders repeat the last pixel. Returns a copy for a deviation of 0.
+pub(super) fn blurred(image: &Grey, sigma: f32) -> Grey {
+    if sigma <= 0.0 {
+        return image.clone();
+    }
+    let taps = taps(sigma);
+    let reach = (taps.len() / 2) as isize;
     let (w, h) = (image.width, image.height);
     let inside = |i: isize, n: usize| i.clamp(0, n as isize - 1) as usize;
     let mut rows = vec![0.0; w * h];
@@ -86,21 +94,26 @@ pub(super) fn blurred(image: &Grey, sigma: f32) -> Grey {
     Grey { width: w, height: h, pixels }
 }
 
-/// Warps the scene into a frame of the given size; `map` leads from the frame to the scene. Each
-/// pixel is the mean over its area; NaN outside the scene.
-pub(super) fn warped(scene: &Grey, map: &Affine, width: usize, height: usize) -> Grey {
+/// Returns the parameters of a view of a scene in a frame of the given size; `map` leads from the
+/// frame to the scene.
+pub(super) fn view(scene: &Grey, map: &Affine, frame: Size) -> View {
     let scale = map.determinant().abs().sqrt();
-    let n = (scale.ceil() as usize).clamp(1, 8);
-    let offset = |k: usize| (k as f32 + 0.5) / n as f32 - 0.5;
-    let at = |i: usize| {
-        let (x, y) = ((i % width) as f32, (i / width) as f32);
-        let mut sum = 0.0;
-        for k in 0..n * n {
-            let (u, v) = map.apply((x + offset(k % n), y + offset(k / n)));
-            sum += scene.at(u, v).unwrap_or(f32::NAN);
-        }
-        sum / (n * n) as f32
+    let [[a, b], [c, d]] = map.linear;
+    View {
+        map: [a, b, c, d, map.shift[0], map.shift[1]],
+        frame,
+        scene: size(scene.width, scene.height),
+        samples: (scale.ceil() as u32).clamp(1, 8),
+    }
+}
+/// Draws a view of a scene. Each pixel is the mean over its area; NaN outside the scene.
+pub(super) fn warped(scene: &Grey, view: &View) -> Grey {
+    let (width, height) = (view.frame.width as usize, view.frame.height as usize);
+    let mut pixels = vec![0.0; width * height];
+    let row = |(y, out): (usize, &mut [f32])| {
+        let pixel = |x: usize| view.pixel((x as u32, y as u32), |x, y| scene.pixel(x, y));
+        out.iter_mut().enumerate().for_each(|(x, o)| *o = pixel(x));
     };
-    let pixels = (0..width * height).into_par_iter().with_min_len(ROWS * width).map(at).collect();
+    pixels.par_chunks_exact_mut(width).enumerate().with_min_len(ROWS / 4).for_each(row);
     Grey { width, height, pixels }
 }

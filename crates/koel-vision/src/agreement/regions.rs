@@ -61,7 +61,7 @@ pub(crate) fn of_block(
 }
 
 /// Set of blocks of a model.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Region {
     columns: usize,
     rows: usize,

@@ -1,14 +1,29 @@
 //! Agreement of luminance: the visible part of a model that is covered in part, and drawings that
 //! are alike in part.
 use crate::agreement::regions::of_block;
-use crate::agreement::{Compared, Patch, agreement};
+use crate::agreement::{Compared, Luminance, Patch, agreement};
 use crate::random::Random;
 use crate::synthetic::texture;
 use crate::{Affine, Grey, Matcher, Model, Options};
 use koel::Device;
+use std::sync::Arc;
 
 const MODEL: (usize, usize) = (160, 120);
 const AT: (f32, f32) = (70.0, 50.0);
+
+/// Compares on a device with kernels.
+fn compared_on(device: &Device, model: &Grey, scene: &Grey, map: Affine, fits: bool) -> Compared {
+    let stream = device.stream().unwrap();
+    let words = scene.pixels.iter().map(|v| v.to_bits()).collect::<Vec<u32>>();
+    let image = Arc::new(device.upload(&words).unwrap());
+    let scene = Luminance { grey: scene, on_device: Some((&stream, &image)) };
+    agreement(&Patch::of(model), scene, map, fits).unwrap()
+}
+/// Compares on the host.
+fn compared_here(model: &Grey, scene: &Grey, map: Affine, fits: bool) -> Compared {
+    let scene = Luminance { grey: scene, on_device: None };
+    agreement(&Patch::of(model), scene, map, fits).unwrap()
+}
 
 /// Returns a scene with a model at `AT`, covered from the fraction `from` of its width on.
 fn covered(model: &Grey, from: f32) -> Grey {
@@ -24,7 +39,47 @@ fn covered(model: &Grey, from: f32) -> Grey {
 }
 fn compared(model: &Grey, scene: &Grey, shift: (f32, f32)) -> Compared {
     let map = Affine { shift: [AT.0 + shift.0, AT.1 + shift.1], ..Affine::IDENTITY };
-    agreement(&Patch::of(model), scene, map, false)
+    let here = compared_here(model, scene, map, false);
+    // The kernels, run by this thread.
+    assert_eq!(here, compared_on(&Device::cpu().unwrap(), model, scene, map, false));
+    here
+}
+
+/// Frames of sides around those of blocks and warps, bent, turned, enlarged, shrunk, outside in
+/// part, and drawings.
+#[test]
+fn every_device_compares_alike() {
+    let gpu = Device::cuda(0).ok();
+    let devices = [Device::cpu().unwrap(), Device::executor(2)].into_iter().chain(gpu);
+    for device in devices {
+        for (number, (w, h)) in [(12, 12), (13, 31), (47, 33), (64, 48)].into_iter().enumerate() {
+            let (texture, scene) = (texture(w, h, 7), texture(140, 110, 8));
+            let drawing = Grey {
+                pixels: texture.pixels.iter().map(|v| if *v > 128.0 { 230.0 } else { 10.0 }).collect(),
+                ..texture.clone()
+            };
+            let (model, angle, scale) = match number % 2 {
+                0 => (texture, 0.1, 1.3),
+                _ => (drawing, -0.05, 0.8),
+            };
+            let mut scene = scene;
+            let map = Affine::similarity(angle, scale, (0.0, 0.0), (30.0, 20.0));
+            for i in 0..scene.pixels.len() {
+                let (x, y) = ((i % 140) as f32, (i / 140) as f32);
+                // Bent by some pixels.
+                let bend = 2.5 * (x / 9.0).sin();
+                let back = map.inverse().unwrap().apply((x, y + bend));
+                scene.pixels[i] = model.at(back.0, back.1).unwrap_or(scene.pixels[i]);
+            }
+            for off in [(0.0, 0.0), (2.0, -1.0), (60.0, 50.0), (900.0, 0.0)] {
+                let shift = [map.shift[0] + off.0, map.shift[1] + off.1];
+                let map = Affine { shift, ..map };
+                let here = compared_here(&model, &scene, map, true);
+                let there = compared_on(&device, &model, &scene, map, true);
+                assert_eq!(here, there, "{w} x {h}, {off:?}, {}", device.name());
+            }
+        }
+    }
 }
 
 #[test]
