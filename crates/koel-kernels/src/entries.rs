@@ -350,6 +350,7 @@ pub const ALL: &[&KernelSpec] = &[
     &crate::vision::edges::vision_pixels::SPEC,
     &crate::vision::spread::vision_points::SPEC,
     &crate::vision::spread::vision_ranks::SPEC,
+    &crate::vision::refine::vision_refine::SPEC,
     &crate::vision::edges::vision_ridges::SPEC,
     &crate::vision::edges::vision_row_sums::SPEC,
     &crate::vision::compare::vision_shift_scores::SPEC,

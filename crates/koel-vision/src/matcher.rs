@@ -7,7 +7,7 @@ use crate::homography::Homography;
 use crate::joint::JointTable;
 use crate::model::Model;
 use crate::picture::Grey;
-use crate::refine::{Likelihood, Schedule, Scored, best, refined};
+use crate::refine::{Likelihood, Round, Schedule, Scored, best, refined};
 use crate::scene::Scene;
 use crate::verdict::Doubt;
 use crate::vote::candidates;
@@ -155,8 +155,6 @@ pub(crate) const CLOSE: Schedule =
 /// Factor of the required evidence from which on no further stage is searched, if luminance is
 /// nearly proof too.
 const PROVED: f32 = 3.0;
-pub(crate) const NO_STEPS: Schedule =
-    Schedule { steps: 0, radii: (1.0, 1.0), along: 1.0, damping: 0.0 };
 
 /// Pose of a model in a scene.
 #[derive(Clone, Debug, PartialEq)]
@@ -328,8 +326,7 @@ impl Matcher {
                 break;
             }
         }
-        let mut outcome =
-            progress.outcomes.pop().map_or(Outcome::NOTHING, |(_, outcome)| outcome);
+        let mut outcome = progress.outcomes.pop().map_or(Outcome::NOTHING, |(_, outcome)| outcome);
         outcome.seconds[0] += built;
         Ok(outcome)
     }
@@ -455,21 +452,18 @@ impl Matcher {
         kept: [usize; 3],
     ) -> koel::Result<Vec<Scored>> {
         let (stream, points) = (&self.stream, table.points());
-        let ranked = |poses: Vec<Scored>, most: usize| -> koel::Result<Vec<Scored>> {
-            Ok(best(
-                refined(stream, scene, &points.weighted, Likelihood::Fine, NO_STEPS, &poses)?,
-                most,
-            ))
-        };
-        let all = |likelihood, schedule, poses: &[Scored]| {
-            refined(stream, scene, &points.all, likelihood, schedule, poses)
+        let ranked = Round::scores(&points.weighted);
+        let all = |likelihood, schedule| Round { points: &points.all, likelihood, schedule };
+        let best_of = |rounds: &[Round<'_>], poses: &[Scored], most: usize| {
+            Ok::<_, koel::Error>(best(refined(stream, scene, rounds, poses)?, most))
         };
         // Using all points of all candidates would cost more than it gains.
-        let coarse = refined(stream, scene, &points.few, Likelihood::Loose, COARSE, candidates)?;
-        let coarse = ranked(best(coarse, 4 * kept[0]), kept[0])?;
+        let few = Round { points: &points.few, likelihood: Likelihood::Loose, schedule: COARSE };
+        let coarse = best_of(&[few], candidates, 4 * kept[0])?;
+        let coarse = best_of(&[ranked], &coarse, kept[0])?;
         let promising = (kept[0] / PROMISING).max(2 * kept[1]);
-        let first = ranked(all(Likelihood::Loose, FIRST, &coarse)?, promising)?;
-        let middle = ranked(all(Likelihood::Loose, MIDDLE, &first)?, kept[1])?;
-        ranked(all(Likelihood::Fine, CLOSE, &middle)?, kept[2])
+        let first = best_of(&[all(Likelihood::Loose, FIRST), ranked], &coarse, promising)?;
+        let middle = best_of(&[all(Likelihood::Loose, MIDDLE), ranked], &first, kept[1])?;
+        best_of(&[all(Likelihood::Fine, CLOSE), ranked], &middle, kept[2])
     }
 }

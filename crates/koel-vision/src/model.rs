@@ -128,16 +128,11 @@ impl Model {
         if points.len() < MIN_POINTS {
             return Err(TooFewEdges { found: points.len() });
         }
-        let weights = independent_weights(&points);
-        Ok(Model {
-            width,
-            height,
-            to_image,
-            points,
-            weights,
-            contour: chosen(CONTOUR),
-            patch: Some(Patch::of(working)),
-        })
+        let (patch, (contour, weights)) = rayon::join(
+            || Patch::of(working),
+            || rayon::join(|| chosen(CONTOUR), || independent_weights(&points)),
+        );
+        Ok(Model { width, height, to_image, points, weights, contour, patch: Some(patch) })
     }
 }
 

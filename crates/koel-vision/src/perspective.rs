@@ -60,8 +60,11 @@ impl Matcher {
         let near = inliers(&self.stream, map, &model.contour, scene, FITS)?;
         let (width, height) = model.working();
         let reach2 = (PART * width.hypot(height)).powi(2);
-        let off2 = |a: (f32, f32), b: (f32, f32)| (a.0 - b.0).powi(2) + (a.1 - b.1).powi(2);
-        let around = |p: (f32, f32)| near.iter().filter(|i| off2(i.point, p) < reach2).count();
+        let (xs, ys): (Vec<f32>, Vec<f32>) = near.iter().map(|i| i.point).unzip();
+        let around = |(x, y): (f32, f32)| {
+            let off2 = |(&px, &py): (&f32, &f32)| (px - x) * (px - x) + (py - y) * (py - y);
+            xs.iter().zip(&ys).map(|p| (off2(p) < reach2) as u32).sum::<u32>()
+        };
         let places = model.contour.iter().map(|e| (e.x, e.y)).step_by(20);
         Ok(places.max_by_key(|&p| around(p)).unwrap_or((0.0, 0.0)))
     }
@@ -71,9 +74,8 @@ impl Matcher {
 /// `middle` in the second attempt.
 fn parameters(model: &Model, middle: (f32, f32), step: i32) -> Perspective {
     let (frame, (width, height)) = (Frame::of(model), model.working());
-    let radius = |(first, last): (f32, f32)| {
-        first * (last / first).powf(step as f32 / (STEPS - 1) as f32)
-    };
+    let radius =
+        |(first, last): (f32, f32)| first * (last / first).powf(step as f32 / (STEPS - 1) as f32);
     let part = (step as f32 / (STEPS / 2) as f32).clamp(PART, 1.0);
     let [left, top] = frame.point((0.0, 0.0));
     let [right, bottom] = frame.point((width, height));
@@ -161,9 +163,7 @@ impl<'a> Attempts<'a> {
     }
     /// Returns the homography of each, from points of the model, `None` if it stopped, and its
     /// evidence in nats.
-    fn finish(
-        self,
-    ) -> koel::Result<[(Option<Homography>, f32); CANDIDATES as usize]> {
+    fn finish(self) -> koel::Result<[(Option<Homography>, f32); CANDIDATES as usize]> {
         let (stream, n) = (self.stream, CANDIDATES as usize);
         let mut scores = stream.device().alloc::<u32>(self.voting * n)?;
         // SAFETY: the voting points are one of the lists, with as many weights and, for each

@@ -1,7 +1,7 @@
 //! Images from files, as luminance.
 use crate::device::size;
-use koel_kernels::vision::compare;
 use image::{ColorType, DynamicImage, ImageDecoder, ImageReader, Limits, RgbImage};
+use koel_kernels::vision::compare;
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
 

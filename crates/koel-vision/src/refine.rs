@@ -88,7 +88,7 @@ impl Strips {
     /// For all voting points.
     pub(crate) const SOME: Strips = Strips(2 * STRIPS);
     /// For contours.
-    pub(crate) const MANY: Strips = Strips(8 * STRIPS);
+    pub(crate) const MANY: Strips = Strips(16 * STRIPS);
     /// For contours of two or three candidates.
     pub(crate) const MOST: Strips = Strips(32 * STRIPS);
 
@@ -131,12 +131,14 @@ impl PointLists {
     }
     /// Copies the lists to a device, where `strips` threads share those of a candidate.
     pub(crate) fn upload(self, device: &Device, strips: Strips) -> koel::Result<Points> {
+        let (models, points) = (self.models.len(), self.models.len() + self.points.len());
+        let words = [self.models, self.points, self.weights].concat();
         Ok(Points {
             strips: strips.0,
-            models: device.upload(&self.models)?,
-            points: device.upload(&self.points)?,
-            weights: device.upload(&self.weights)?,
             frames: self.frames,
+            models,
+            points,
+            words: device.upload(&words)?,
         })
     }
 }
@@ -145,18 +147,21 @@ impl PointLists {
 pub(crate) struct Points {
     strips: u32,
     frames: Vec<Frame>,
-    models: Buffer<u32>,
-    points: Buffer<u32>,
-    weights: Buffer<u32>,
+    /// Ends of the words of models, and of points.
+    models: usize,
+    points: usize,
+    /// Models, points and weights: one copy to the device.
+    words: Buffer<u32>,
 }
 impl Points {
     /// Returns the lists as a kernel argument; `of`: the model of each candidate.
     pub(crate) fn arg(&self, of: &Buffer<u32>, stream: &Stream) -> koel::Result<ModelsIn> {
+        let words = self.words.view();
         Ok(ModelsIn {
-            models: self.models.view().arg("models", stream)?,
+            models: words.slice(..self.models)?.arg("models", stream)?,
             of: of.view().arg("of", stream)?,
-            points: self.points.view().arg("points", stream)?,
-            weights: self.weights.view().arg("weights", stream)?,
+            points: words.slice(self.models..self.points)?.arg("points", stream)?,
+            weights: words.slice(self.points..)?.arg("weights", stream)?,
         })
     }
 }
@@ -188,27 +193,64 @@ fn initial_states(points: &Points, candidates: &[Scored]) -> Vec<u32> {
     words
 }
 
+/// Returns the states of candidates that start again from their best maps.
+fn restarted(states: &[u32], n: usize) -> Vec<u32> {
+    let mut words = vec![f32::MIN.to_bits(); STATE as usize * n];
+    let best = &states[BEST as usize * n..][..6 * n];
+    words[MAP as usize * n..][..6 * n].copy_from_slice(best);
+    words[BEST as usize * n..][..6 * n].copy_from_slice(best);
+    words[GOES_ON as usize * n..].fill(1);
+    words
+}
+
 /// Number of candidates that are refined together on a CPU: what they read of the maps, about 60 KB
 /// each, stays in the cache from one step to the next.
 const BATCH: usize = 8;
 
-/// Refines candidates and returns them in the same order, each with the best score it reached.
-/// Without steps, only computes scores.
+/// Refinement of candidates by some of their models' points.
+#[derive(Clone, Copy)]
+pub(crate) struct Round<'p> {
+    pub points: &'p Points,
+    pub likelihood: Likelihood,
+    pub schedule: Schedule,
+}
+impl<'p> Round<'p> {
+    /// Only computes scores.
+    pub(crate) fn scores(points: &'p Points) -> Round<'p> {
+        let schedule = Schedule { steps: 0, radii: (1.0, 1.0), along: 1.0, damping: 0.0 };
+        Round { points, likelihood: Likelihood::Fine, schedule }
+    }
+    /// Returns the parameters for a number of candidates.
+    fn of(&self, candidates: usize) -> Refinement {
+        let Schedule { steps, radii: (first, last), along, damping } = self.schedule;
+        Refinement {
+            candidates: candidates as u32,
+            strips: self.points.strips,
+            radius: first,
+            along,
+            damping,
+            last: 0,
+            steps,
+            shrink: (last / first).powf(1.0 / steps.saturating_sub(1).max(1) as f32),
+            again: 0,
+        }
+    }
+}
+
+/// Refines candidates in some rounds, each of which starts from the best maps of the one before.
+/// Returns them in the same order, each with the best map and score of the last round. All rounds'
+/// points are of the same models.
 ///
-/// With kernels, takes two or three launches per step and for the last score, regardless of the
-/// number of models, plus 2 uploads and a download. A CPU refines them in batches. The result is the same
-/// on every device and for each candidate independent of the others.
+/// With kernels, takes a launch per round, 2 uploads and a download, regardless of the number of
+/// models. A CPU refines candidates in batches. The result is the same on every device, and for
+/// each candidate independent of the others.
 pub(crate) fn refined(
     stream: &Stream,
     scene: &Scene,
-    points: &Points,
-    likelihood: Likelihood,
-    schedule: Schedule,
+    rounds: &[Round<'_>],
     candidates: &[Scored],
 ) -> koel::Result<Vec<Scored>> {
-    let together = |candidates: &[Scored]| {
-        refined_together(stream, scene, points, likelihood, schedule, candidates)
-    };
+    let together = |candidates: &[Scored]| refined_together(stream, scene, rounds, candidates);
     if in_kernels(stream) {
         return together(candidates);
     }
@@ -218,67 +260,35 @@ pub(crate) fn refined(
 fn refined_together(
     stream: &Stream,
     scene: &Scene,
-    points: &Points,
-    likelihood: Likelihood,
-    schedule: Schedule,
+    rounds: &[Round<'_>],
     candidates: &[Scored],
 ) -> koel::Result<Vec<Scored>> {
-    if candidates.is_empty() {
-        return Ok(vec![]);
-    }
-    let (device, n) = (stream.device(), candidates.len());
+    let (Some(first), false) = (rounds.first(), candidates.is_empty()) else {
+        return Ok(candidates.to_vec());
+    };
+    let (device, n, points) = (stream.device(), candidates.len(), first.points);
     let of = device.upload(&candidates.iter().map(|c| c.model as u32).collect::<Vec<u32>>())?;
     let mut states = device.upload(&initial_states(points, candidates))?;
-    let mut sums = device.alloc::<u32>((SUMS * points.strips) as usize * n)?;
-    let mut fewer = match points.strips > STRIPS {
-        true => Some(device.alloc::<u32>((SUMS * STRIPS) as usize * n)?),
-        false => None,
-    };
-    let likelihood = match likelihood {
-        Likelihood::Loose => &scene.maps.loose,
-        Likelihood::Fine => &scene.maps.fine,
-    };
-    let (first, last) = schedule.radii;
-    let shrink = (last / first).powf(1.0 / schedule.steps.saturating_sub(1).max(1) as f32);
-    let mut refinement = Refinement {
-        candidates: n as u32,
-        strips: points.strips,
-        radius: first,
-        along: schedule.along,
-        damping: schedule.damping,
-        last: 0,
-    };
-    for step in 0..=schedule.steps {
-        refinement.last = (step == schedule.steps) as u32;
+    for (number, round) in rounds.iter().enumerate() {
+        let refinement = Refinement { again: (number > 0) as u32, ..round.of(n) };
+        if !in_kernels(stream) {
+            refined_by_steps(stream, scene, (round, refinement), &of, &mut states)?;
+            continue;
+        }
         // SAFETY: there are 4 words per model, point and edge, and a weight per point; maps hold
         // every class and pixel, and their codes are offsets that stay inside the scene and lead to
-        // edges; there are a model, a state and the sums of all strips per candidate.
+        // edges; there are a model and a state per candidate.
         unsafe {
-            let models = points.arg(&of, stream)?;
-            vision_moments::launch(
+            vision_refine::launch(
                 stream,
-                (refinement.candidates * points.strips).div_ceil(128),
+                refinement.candidates.div_ceil(TOGETHER / refinement.strips),
                 refinement,
-                models,
+                round.points.arg(&of, stream)?,
                 scene.arg(stream)?,
-                likelihood.view().arg("likelihood", stream)?,
-                states.view().arg("states", stream)?,
-                sums.view_mut().arg("sums", stream)?,
-            )?;
-            let sums = match &mut fewer {
-                Some(fewer) => add_strips(stream, SUMS, n as u32, &sums, fewer)?,
-                None => &sums,
-            };
-            vision_step::launch(
-                stream,
-                refinement.candidates.div_ceil(32),
-                refinement,
-                models,
-                sums.view().arg("sums", stream)?,
+                scene.said(round.likelihood).view().arg("likelihood", stream)?,
                 states.view_mut().arg("states", stream)?,
-            )?;
-        }
-        refinement.radius *= shrink;
+            )
+        }?;
     }
     let words =
         states.view().slice(BEST as usize * n..(BEST_SCORE as usize + 1) * n)?.download()?;
@@ -288,6 +298,57 @@ fn refined_together(
         ..*c
     };
     Ok(candidates.iter().enumerate().map(scored).collect())
+}
+
+/// Takes all steps with kernels whose threads need not wait for each other.
+fn refined_by_steps(
+    stream: &Stream,
+    scene: &Scene,
+    (round, mut refinement): (&Round<'_>, Refinement),
+    of: &Buffer<u32>,
+    states: &mut Buffer<u32>,
+) -> koel::Result<()> {
+    let (device, n, points) = (stream.device(), refinement.candidates, round.points);
+    if refinement.again != 0 {
+        let words = restarted(&states.download()?, n as usize);
+        *states = device.upload(&words)?;
+    }
+    let mut sums = device.alloc::<u32>((SUMS * points.strips * n) as usize)?;
+    let mut fewer = match points.strips > STRIPS {
+        true => Some(device.alloc::<u32>((SUMS * STRIPS * n) as usize)?),
+        false => None,
+    };
+    for step in 0..=refinement.steps {
+        refinement.last = (step == refinement.steps) as u32;
+        // SAFETY: as in `refined_together`; there are the sums of all strips per candidate.
+        unsafe {
+            let models = points.arg(of, stream)?;
+            vision_moments::launch(
+                stream,
+                (n * points.strips).div_ceil(128),
+                refinement,
+                models,
+                scene.arg(stream)?,
+                scene.said(round.likelihood).view().arg("likelihood", stream)?,
+                states.view().arg("states", stream)?,
+                sums.view_mut().arg("sums", stream)?,
+            )?;
+            let sums = match &mut fewer {
+                Some(fewer) => add_strips(stream, SUMS, n, &sums, fewer)?,
+                None => &sums,
+            };
+            vision_step::launch(
+                stream,
+                n.div_ceil(32),
+                refinement,
+                models,
+                sums.view().arg("sums", stream)?,
+                states.view_mut().arg("states", stream)?,
+            )?;
+        }
+        refinement.radius *= refinement.shrink;
+    }
+    Ok(())
 }
 
 /// Adds the sums of all strips of `words` words of `n` candidates up to those of [`STRIPS`], in

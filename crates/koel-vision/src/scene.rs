@@ -5,7 +5,8 @@ use crate::edges::DeviceEdges;
 use crate::maps::Maps;
 use crate::model::working_size;
 use crate::picture::Grey;
-use koel::Stream;
+use crate::refine::Likelihood;
+use koel::{Buffer, Stream};
 use koel_kernels::vision::SceneIn;
 use std::borrow::Cow;
 
@@ -82,6 +83,13 @@ impl Scene {
             offsets: self.maps.offsets.view().arg("offsets", stream)?,
             size: self.edges.size(),
         })
+    }
+    /// Returns the likelihoods of each class and pixel.
+    pub(crate) fn said(&self, likelihood: Likelihood) -> &Buffer<u8> {
+        match likelihood {
+            Likelihood::Loose => &self.maps.loose,
+            Likelihood::Fine => &self.maps.fine,
+        }
     }
     /// Returns the luminance, and where it is compared.
     pub(crate) fn luminance<'s>(&'s self, stream: &'s Stream) -> Luminance<'s> {

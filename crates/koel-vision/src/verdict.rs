@@ -4,11 +4,11 @@ use crate::agreement::{Agreement, Compared, agreement};
 use crate::edges::Edge;
 use crate::fit::{Freedom, fit};
 use crate::homography::Homography;
-use crate::joint::JointTable;
-use crate::matcher::{CLOSE, Found, Matcher, NO_STEPS, Outcome};
+use crate::joint::{AllPoints, JointTable};
+use crate::matcher::{CLOSE, Found, Matcher, Outcome};
 use crate::model::Model;
 use crate::refine::{
-    Frame, Inlier, Likelihood, PointLists, Schedule, Scored, Strips, best, inliers, refined,
+    Frame, Inlier, Likelihood, PointLists, Round, Schedule, Scored, Strips, best, inliers, refined,
 };
 use crate::scene::Scene;
 
@@ -75,11 +75,8 @@ impl Matcher {
         judged: &mut Vec<Scored>,
     ) -> koel::Result<Vec<(usize, Outcome)>> {
         let (stream, points) = (&self.stream, table.points());
-        let last = refined(stream, scene, &points.contour, Likelihood::Fine, LAST, finalists)?;
-        let last = best(
-            refined(stream, scene, &points.weighted, Likelihood::Fine, NO_STEPS, &last)?,
-            COMPARED,
-        );
+        let rounds = [contour(points, Likelihood::Fine, LAST), Round::scores(&points.weighted)];
+        let last = best(refined(stream, scene, &rounds, finalists)?, COMPARED);
         let outcome = |(slot, model): (usize, &Model)| {
             let first = finalists.iter().find(|c| c.model == slot);
             let mut outcome: Option<Outcome> = None;
@@ -140,15 +137,15 @@ impl Matcher {
         let close = on_edges.iter().filter(|i| i.off <= CLOSE_INLIER).count();
         let exact = pose;
         if (close as f32) < CLOSE_PART * on_edges.len() as f32 {
-            pose = refined(stream, scene, &points.contour, Likelihood::Loose, WIDE, &[pose])?[0];
+            let wide = contour(points, Likelihood::Loose, WIDE);
+            pose = refined(stream, scene, &[wide], &[pose])?[0];
         }
         if let Some(freedom) = self.options.freedom {
             let Some(map) = self.restricted(freedom, pose.map, model, scene)? else {
                 return refused(Doubt::Freedom);
             };
             let other = Scored { map, ..pose };
-            let scored =
-                refined(stream, scene, &points.weighted, Likelihood::Fine, NO_STEPS, &[other])?;
+            let scored = refined(stream, scene, &[Round::scores(&points.weighted)], &[other])?;
             if scored[0].score < required {
                 return refused(Doubt::Evidence);
             }
@@ -214,9 +211,10 @@ impl Matcher {
             return Ok(((pose, compared), evidence));
         }
         let (stream, points) = (&self.stream, table.points());
-        let close = refined(stream, scene, &points.all, Likelihood::Fine, CLOSE, &[pose])?;
-        let last = refined(stream, scene, &points.contour, Likelihood::Fine, LAST, &close)?;
-        let last = refined(stream, scene, &points.weighted, Likelihood::Fine, NO_STEPS, &last)?;
+        let close = Round { points: &points.all, likelihood: Likelihood::Fine, schedule: CLOSE };
+        let last = contour(points, Likelihood::Fine, LAST);
+        let rounds = [close, last, Round::scores(&points.weighted)];
+        let last = refined(stream, scene, &rounds, &[pose])?;
         let more = last[0].score;
         if more < evidence + POLISHED * self.options.evidence.max(0.0) {
             return Ok(((pose, compared), evidence));
@@ -251,16 +249,17 @@ impl Matcher {
         let points = lists.upload(self.stream.device(), Strips::SOME)?;
         // The only model of the list.
         let alone = [Scored { model: 0, ..pose }];
-        let scored = |schedule: Schedule| -> koel::Result<Scored> {
-            let scored = refined(&self.stream, scene, &points, Likelihood::Fine, schedule, &alone)?;
+        let scores = Round::scores(&points);
+        let scored = |round: Round<'_>| -> koel::Result<Scored> {
+            let scored = refined(&self.stream, scene, &[round], &alone)?;
             Ok(Scored { model: pose.model, ..scored[0] })
         };
-        let moved = scored(CLOSE)?;
+        let moved = scored(Round { schedule: CLOSE, ..scores })?;
         Ok(match self.compare(model, scene, &[moved])? {
             Some((other, again)) if again.agreement.visible >= compared.agreement.visible => {
                 ((other, again), moved.score.max(evidence))
             }
-            _ => ((pose, compared), scored(NO_STEPS)?.score.max(evidence)),
+            _ => ((pose, compared), scored(scores)?.score.max(evidence)),
         })
     }
     /// Returns the doubt about a pose, after the comparison.
@@ -330,6 +329,11 @@ impl Matcher {
         }
         Ok(restricted)
     }
+}
+
+/// Returns a refinement by the contours.
+fn contour(points: &AllPoints, likelihood: Likelihood, schedule: Schedule) -> Round<'_> {
+    Round { points: &points.contour, likelihood, schedule }
 }
 
 /// Returns the map from pixels of a model's patch to the coordinates of its points.

@@ -66,11 +66,7 @@ pub fn near((x, y): (i32, i32), candidate: u32) -> Option<(i32, i32)> {
 }
 /// Interpolates linearly between the pixels of an image; `None` outside.
 #[inline(always)]
-pub fn between(
-    size: Size,
-    (x, y): (f32, f32),
-    pixel: impl Fn(u32, u32) -> f32,
-) -> Option<f32> {
+pub fn between(size: Size, (x, y): (f32, f32), pixel: impl Fn(u32, u32) -> f32) -> Option<f32> {
     let (last_x, last_y) = (size.width.wrapping_sub(1), size.height.wrapping_sub(1));
     if !(x >= 0.0 && y >= 0.0 && x <= last_x as f32 && y <= last_y as f32) {
         return None;
@@ -142,12 +138,7 @@ impl Tiling {
         let (i, j) = self.place(block);
         let (columns, rows) = (at_least_one(self.columns), at_least_one(self.rows));
         let Size { width, height } = self.size;
-        [
-            i * width / columns,
-            j * height / rows,
-            (i + 1) * width / columns,
-            (j + 1) * height / rows,
-        ]
+        [i * width / columns, j * height / rows, (i + 1) * width / columns, (j + 1) * height / rows]
     }
     /// Returns the first and the last row or column of blocks around one.
     #[inline(always)]
@@ -172,8 +163,7 @@ impl Tiling {
         }
         let mut sums = [[0.0f32; LANES]; SUMS];
         let mut add = |lane: usize, of_a: u32, of_b: u32| {
-            let (u, v) =
-                (f32::from_bits(a.get(of_a)) - 128.0, f32::from_bits(b.get(of_b)) - 128.0);
+            let (u, v) = (f32::from_bits(a.get(of_a)) - 128.0, f32::from_bits(b.get(of_b)) - 128.0);
             let values = [u, v, u * u, v * v, u * v];
             unroll::<SUMS>(|k| sums[k][lane] += values[k]);
         };

@@ -2,9 +2,12 @@
 //! edges.
 //!
 //! Uses iterated closest points. Each step pairs the moved model points with the nearest scene edge
-//! of their direction by one read of a map ([`vision_moments()`], several threads per candidate).
-//! It then solves for the affine change that brings them together: mostly across the edge, a little
-//! along it ([`vision_step()`], one thread per candidate).
+//! of their direction by one read of a map, several threads per candidate. It then solves for the
+//! affine change that brings them together: mostly across the edge, a little along it.
+//!
+//! [`vision_refine()`] takes all steps in one launch. Its threads wait for each other, so a CPU runs
+//! [`vision_moments()`], [`vision_strips()`] and [`vision_step()`] for each step instead, which give
+//! the same bits.
 use super::SceneIn;
 use super::direction::direction;
 use koel_simt::{Buf, In, Thread, U32x4, kernel, unroll};
@@ -60,8 +63,15 @@ pub struct Refinement {
     pub along: f32,
     /// Damping, relative to the mean of the diagonal.
     pub damping: f32,
-    /// 1 if this step only computes the score and moves nothing, else 0.
+    /// 1 if this step only computes the score and moves nothing, else 0; [`vision_refine()`] sets
+    /// it.
     pub last: u32,
+    /// Number of steps of [`vision_refine()`].
+    pub steps: u32,
+    /// Ratio of the radii of two successive steps.
+    pub shrink: f32,
+    /// 1 if the candidates of [`vision_refine()`] start again from their best maps, else 0.
+    pub again: u32,
 }
 
 /// Models and their candidates: a kernel argument.
@@ -77,6 +87,15 @@ pub struct ModelsIn {
     pub points: In<u32>,
     /// Weight of each model point's vote.
     pub weights: In<u32>,
+}
+
+impl ModelsIn {
+    /// Returns the unit of the coordinates of a candidate's model, in pixels.
+    #[inline(always)]
+    fn unit(&self, candidate: u32) -> f32 {
+        let U32x4([_, _, unit, _]) = self.models.x4().get(self.of.get(candidate));
+        f32::from_bits(unit)
+    }
 }
 
 /// Index of an element of a symmetric matrix in its lower triangle, stored row by row.
@@ -124,6 +143,9 @@ pub(super) fn solve<const N: usize, const T: usize>(
     good.then_some(b)
 }
 
+/// Points that a thread reads at a time: a GPU's reads take long, a CPU's caches are near.
+const AT_ONCE: usize = if cfg!(target_arch = "nvptx64") { 4 } else { 1 };
+
 /// Sums over the points of a strip.
 struct Moments {
     /// Normal equations: six moments of the pairs, for each of xx, xy and yy of the directions.
@@ -137,6 +159,92 @@ struct Moments {
     pairs: f32,
 }
 impl Moments {
+    /// Sums over a strip of the points of a model that is moved by `map`.
+    #[inline(always)]
+    fn of(
+        refinement: &Refinement,
+        models: &ModelsIn,
+        model: u32,
+        map: &[f32; 6],
+        strip: u32,
+        scene: &SceneIn,
+        likelihood: In<u8>,
+    ) -> Moments {
+        let Refinement { strips, radius, along, .. } = *refinement;
+        let ModelsIn { models, points, weights, .. } = *models;
+        let U32x4([first, count, _, _]) = models.x4().get(model);
+        let [a, b, c, d, x0, y0] = *map;
+        let mut moments = Moments {
+            xx: [0.0; 6],
+            xy: [0.0; 6],
+            yy: [0.0; 6],
+            rx: [0.0; 3],
+            ry: [0.0; 3],
+            score: 0.0,
+            pairs: 0.0,
+        };
+        let sharpness = 2.0 / (radius * radius);
+        let (end, mut k) = (first + count, first + strip);
+        while k < end {
+            // Reads of several points are on their way at a time.
+            let mut there = [None; AT_ONCE];
+            unroll::<AT_ONCE>(|j| {
+                let k = k + j as u32 * strips;
+                if k < end {
+                    let U32x4(point) = points.x4().get(k);
+                    let [px, py, nx, ny] = point.map(f32::from_bits);
+                    let (qx, qy) = (a * px + b * py + x0, c * px + d * py + y0);
+                    let towards = || direction(d * nx - c * ny, a * ny - b * nx);
+                    let weight = f32::from_bits(weights.get(k));
+                    there[j] = Some(((px, py), (qx, qy), weight, scene.place((qx, qy), towards)));
+                }
+            });
+            let mut said = [OUTSIDE as f32; AT_ONCE];
+            let mut codes = [FAR; AT_ONCE];
+            unroll::<AT_ONCE>(|j| {
+                if let Some((_, _, _, Some(place))) = there[j] {
+                    said[j] = likelihood.get(place.index) as i8 as f32;
+                    codes[j] = scene.nearest.get(place.index);
+                }
+            });
+            let mut pixels = [None; AT_ONCE];
+            unroll::<AT_ONCE>(|j| {
+                if let Some((_, _, _, Some(place))) = there[j]
+                    && codes[j] != FAR
+                {
+                    pixels[j] = scene.pixel(place, codes[j], radius);
+                }
+            });
+            let mut edges = [0; AT_ONCE];
+            unroll::<AT_ONCE>(|j| {
+                if let Some(pixel) = pixels[j] {
+                    edges[j] = scene.index.get(pixel);
+                }
+            });
+            let mut found = [U32x4([0; 4]); AT_ONCE];
+            unroll::<AT_ONCE>(|j| {
+                if pixels[j].is_some() {
+                    found[j] = scene.edges.x4().get(edges[j]);
+                }
+            });
+            unroll::<AT_ONCE>(|j| {
+                let Some((p, (qx, qy), weight, _)) = there[j] else { return };
+                moments.score += weight * said[j];
+                if pixels[j].is_none() {
+                    return;
+                }
+                let U32x4(edge) = found[j];
+                let [ex, ey, ux, uy] = edge.map(f32::from_bits);
+                let (ex, ey) = (ex - qx, ey - qy);
+                // Approximates exp(-z).
+                let z = (ex * ex + ey * ey) * sharpness;
+                let w = 1.0 / (1.0 + z * (1.0 + z * (0.5 + z * (1.0 / 6.0 + z * (1.0 / 24.0)))));
+                moments.add(p, (ex, ey), (ux, uy), w, w * along);
+            });
+            k += AT_ONCE as u32 * strips;
+        }
+        moments
+    }
     /// Adds a pair: a model point (px, py), whose edge is at (ex, ey) from where it was moved, with
     /// normal (ux, uy). `w` and `v` are the weights across the edge and along it.
     #[inline(always)]
@@ -195,48 +303,16 @@ pub fn vision_moments(
     states: In<u32>,
     sums: Buf<u32>,
 ) {
-    let Refinement { candidates, strips, radius, along, .. } = refinement;
-    let ModelsIn { models, of, points, weights } = models;
+    let Refinement { candidates, strips, .. } = refinement;
+    let of = models.of;
     let (id, candidates) = (t.global_id(), super::at_least_one(candidates));
     let (i, strip) = (id % candidates, id / candidates);
     if strip >= strips || states.get(GOES_ON * candidates + i) == 0 {
         return;
     }
-    let U32x4([first, count, _, _]) = models.x4().get(of.get(i));
-    let mut m = [0.0f32; 6];
-    unroll::<6>(|k| m[k] = f32::from_bits(states.get((MAP + k as u32) * candidates + i)));
-    let [a, b, c, d, x0, y0] = m;
-    let mut moments = Moments {
-        xx: [0.0; 6],
-        xy: [0.0; 6],
-        yy: [0.0; 6],
-        rx: [0.0; 3],
-        ry: [0.0; 3],
-        score: 0.0,
-        pairs: 0.0,
-    };
-    let sharpness = 2.0 / (radius * radius);
-    let mut k = first + strip;
-    while k < first + count {
-        let U32x4([px, py, nx, ny]) = points.x4().get(k);
-        let (px, py, nx, ny) =
-            (f32::from_bits(px), f32::from_bits(py), f32::from_bits(nx), f32::from_bits(ny));
-        let weight = f32::from_bits(weights.get(k));
-        let (qx, qy) = (a * px + b * py + x0, c * px + d * py + y0);
-        k += strips;
-        let towards = || direction(d * nx - c * ny, a * ny - b * nx);
-        let Some(place) = scene.place((qx, qy), towards) else {
-            moments.score += weight * OUTSIDE as f32;
-            continue;
-        };
-        moments.score += weight * (likelihood.get(place.index) as i8 as f32);
-        let Some([ex, ey, ux, uy]) = scene.nearest(place, radius) else { continue };
-        let (ex, ey) = (ex - qx, ey - qy);
-        // Approximates exp(-z).
-        let z = (ex * ex + ey * ey) * sharpness;
-        let w = 1.0 / (1.0 + z * (1.0 + z * (0.5 + z * (1.0 / 6.0 + z * (1.0 / 24.0)))));
-        moments.add((px, py), (ex, ey), (ux, uy), w, w * along);
-    }
+    let mut map = [0.0f32; 6];
+    unroll::<6>(|k| map[k] = f32::from_bits(states.get((MAP + k as u32) * candidates + i)));
+    let moments = Moments::of(&refinement, &models, of.get(i), &map, strip, &scene, likelihood);
     moments.write(|word, bits| sums.store(word as u32 * strips * candidates + id, bits));
 }
 
@@ -275,8 +351,7 @@ pub fn vision_step(
     sums: In<u32>,
     states: Buf<u32>,
 ) {
-    let Refinement { candidates, damping, last, .. } = refinement;
-    let ModelsIn { models, of, .. } = models;
+    let Refinement { candidates, .. } = refinement;
     let i = t.global_id();
     if i >= candidates || states.load(GOES_ON * candidates + i) == 0 {
         return;
@@ -289,21 +364,141 @@ pub fn vision_step(
         unroll::<{ STRIPS as usize }>(|strip| sum += f32::from_bits(part(word, strip)));
         sum
     };
-    let state = |word: u32| states.load(word * candidates + i);
-    let set = |word: u32, bits: u32| states.store(word * candidates + i, bits);
-    let mut m = [0.0f32; 6];
-    unroll::<6>(|k| m[k] = f32::from_bits(state(MAP + k as u32)));
-    let pairs = sum(25);
-    // Scores are coarse and steps are fine: a later map is closer unless its score drops.
-    let (score, top) = (sum(24), f32::from_bits(state(TOP)));
-    let top = if score > top { score } else { top };
-    set(TOP, top.to_bits());
-    if score >= top - TIE * top.abs() {
-        unroll::<6>(|k| set(BEST + k as u32, m[k].to_bits()));
-        set(BEST_SCORE, score.to_bits());
+    let mut candidate = Candidate::load(|word| states.load(word * candidates + i));
+    let unit = models.unit(i);
+    let goes_on = candidate.advance(&refinement, unit, sum);
+    candidate.store(|word, bits| states.store(word * candidates + i, bits));
+    if !goes_on {
+        states.store(GOES_ON * candidates + i, 0);
     }
-    let mut goes_on = last == 0 && pairs >= MIN_PAIRS;
-    if goes_on {
+}
+
+/// Threads per block of [`vision_refine()`], and the maximum number of candidates that they share.
+pub const TOGETHER: u32 = 128;
+const SHARING: u32 = TOGETHER / STRIPS;
+/// Bytes of shared memory: the sums of all threads, those of all strips, and the maps, with a word
+/// that is not 0 while the candidate continues.
+const SHARED: usize = 4 * (SUMS * TOGETHER + SUMS * SHARING + 7 * SHARING) as usize;
+
+/// Takes all steps and computes the last score of each candidate. `strips` threads per candidate;
+/// a block has as many candidates as its threads suffice for.
+#[kernel(image = VISION, threads = 128, shared = SHARED)]
+pub fn vision_refine(
+    t: Thread,
+    refinement: Refinement,
+    models: ModelsIn,
+    scene: SceneIn,
+    likelihood: In<u8>,
+    states: Buf<u32>,
+) {
+    let Refinement { candidates, strips, steps, shrink, .. } = refinement;
+    let strips = if strips < STRIPS { STRIPS } else { strips };
+    let together = super::at_least_one(TOGETHER / strips);
+    let mut shared = t.shared();
+    let sums = shared.array::<u32>(SUMS * TOGETHER);
+    let totals = shared.array::<u32>(SUMS * SHARING);
+    let maps = shared.array::<u32>(7 * SHARING);
+    let (own, strip) = (t.id() / strips, t.id() % strips);
+    let i = t.block() * together + own;
+    let (exists, leads) = (i < candidates, strip == 0);
+    let state = |word: u32| if exists { states.load(word * candidates + i) } else { 0 };
+    let mut candidate = Candidate::load(state);
+    if refinement.again != 0 {
+        candidate = Candidate { map: candidate.best, score: f32::MIN, top: f32::MIN, ..candidate };
+    }
+    let mut goes_on = exists;
+    let publish = |candidate: &Candidate, goes_on: bool| {
+        unroll::<6>(|k| maps.store(k as u32 * SHARING + own, candidate.map[k].to_bits()));
+        maps.store(6 * SHARING + own, goes_on as u32);
+    };
+    if leads {
+        publish(&candidate, goes_on);
+    }
+    t.barrier();
+    let (mut step, mut now) = (0, refinement);
+    while step <= steps {
+        now.last = (step == steps) as u32;
+        let runs = maps.load(6 * SHARING + own) != 0;
+        if runs {
+            let mut map = [0.0f32; 6];
+            unroll::<6>(|k| map[k] = f32::from_bits(maps.load(k as u32 * SHARING + own)));
+            let model = models.of.get(i);
+            let moments = Moments::of(&now, &models, model, &map, strip, &scene, likelihood);
+            moments.write(|word, bits| sums.store(word as u32 * TOGETHER + t.id(), bits));
+        }
+        t.barrier();
+        let mut at = t.id();
+        while at < SUMS * together {
+            let (word, of) = (at / together, at % together);
+            if maps.load(6 * SHARING + of) != 0 {
+                let first = word * TOGETHER + of * strips;
+                let mut total = 0.0;
+                unroll::<{ STRIPS as usize }>(|group| {
+                    let (mut sum, mut k) = (0.0, group as u32);
+                    while k < strips {
+                        sum += f32::from_bits(sums.load(first + k));
+                        k += STRIPS;
+                    }
+                    total += sum;
+                });
+                totals.store(word * SHARING + of, total.to_bits());
+            }
+            at += TOGETHER;
+        }
+        t.barrier();
+        if leads && goes_on {
+            let sum = |word: usize| f32::from_bits(totals.load(word as u32 * SHARING + own));
+            goes_on = candidate.advance(&now, models.unit(i), sum);
+            publish(&candidate, goes_on);
+        }
+        t.barrier();
+        now.radius *= shrink;
+        step += 1;
+    }
+    if leads && exists {
+        candidate.store(|word, bits| states.store(word * candidates + i, bits));
+    }
+}
+
+/// A candidate: its map, the best map so far with its score, and the top score.
+struct Candidate {
+    map: [f32; 6],
+    best: [f32; 6],
+    score: f32,
+    top: f32,
+}
+impl Candidate {
+    #[inline(always)]
+    fn load(state: impl Fn(u32) -> u32) -> Candidate {
+        let (mut map, mut best) = ([0.0f32; 6], [0.0f32; 6]);
+        unroll::<6>(|k| {
+            map[k] = f32::from_bits(state(MAP + k as u32));
+            best[k] = f32::from_bits(state(BEST + k as u32));
+        });
+        let (score, top) = (f32::from_bits(state(BEST_SCORE)), f32::from_bits(state(TOP)));
+        Candidate { map, best, score, top }
+    }
+    #[inline(always)]
+    fn store(&self, set: impl Fn(u32, u32)) {
+        unroll::<6>(|k| {
+            set(MAP + k as u32, self.map[k].to_bits());
+            set(BEST + k as u32, self.best[k].to_bits());
+        });
+        set(BEST_SCORE, self.score.to_bits());
+        set(TOP, self.top.to_bits());
+    }
+    /// Takes a step, from the sums over all points; returns whether the candidate continues.
+    #[inline(always)]
+    fn advance(&mut self, refinement: &Refinement, unit: f32, sum: impl Fn(usize) -> f32) -> bool {
+        // Scores are coarse and steps are fine: a later map is closer unless its score drops.
+        let score = sum(24);
+        self.top = if score > self.top { score } else { self.top };
+        if score >= self.top - TIE * self.top.abs() {
+            (self.best, self.score) = (self.map, score);
+        }
+        if refinement.last != 0 || sum(25) < MIN_PAIRS {
+            return false;
+        }
         // Unknowns: the change of a, b, x0, then of c, d, y0. The moments of (px, py, 1) with
         // itself are: xx xy x / yy y / 1.
         let (mut xx, mut xy, mut yy) = ([0.0f32; 6], [0.0f32; 6], [0.0f32; 6]);
@@ -318,23 +513,19 @@ pub fn vision_step(
         ];
         let mut trace = 0.0;
         unroll::<6>(|j| trace += n[at(j, j)]);
-        unroll::<6>(|j| n[at(j, j)] += damping * trace * (1.0 / 6.0));
+        unroll::<6>(|j| n[at(j, j)] += refinement.damping * trace * (1.0 / 6.0));
         let change = solve(n, [sum(18), sum(19), sum(20), sum(21), sum(22), sum(23)]);
-        goes_on = change.is_some();
         let [a, b, x, c, d, y] = change.unwrap_or([0.0; 6]);
-        m = [m[0] + a, m[1] + b, m[2] + c, m[3] + d, m[4] + x, m[5] + y];
-        let U32x4([_, _, unit, _]) = models.x4().get(of.get(i));
-        let unit2 = f32::from_bits(unit) * f32::from_bits(unit);
+        let m = &mut self.map;
+        *m = [m[0] + a, m[1] + b, m[2] + c, m[3] + d, m[4] + x, m[5] + y];
+        let unit2 = unit * unit;
         let determinant = (m[0] * m[3] - m[1] * m[2]) / unit2;
         let frobenius = (m[0] * m[0] + m[1] * m[1] + m[2] * m[2] + m[3] * m[3]) / unit2;
         // The comparisons are written so that NaN fails.
-        goes_on &= determinant >= DETERMINANTS.0
+        change.is_some()
+            && determinant >= DETERMINANTS.0
             && determinant <= DETERMINANTS.1
             && frobenius <= 2.0 * STRETCH * determinant
-            && m[4].abs() + m[5].abs() < 1e6;
-        unroll::<6>(|k| set(MAP + k as u32, m[k].to_bits()));
-    }
-    if !goes_on {
-        set(GOES_ON, 0);
+            && m[4].abs() + m[5].abs() < 1e6
     }
 }

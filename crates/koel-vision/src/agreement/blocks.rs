@@ -1,7 +1,7 @@
 //! Blocks of a frame, and their correlations.
 use crate::device::size;
 use crate::picture::Grey;
-use koel_kernels::vision::compare::{self, Tiling, LANES, SUMS};
+use koel_kernels::vision::compare::{self, LANES, SUMS, Tiling};
 use rayon::prelude::*;
 
 /// Side of a block in pixels of the frame, and the number of blocks along the shorter side of a
@@ -136,8 +136,7 @@ impl Blocks {
     /// neighbours, because a surface bends smoothly.
     pub(super) fn shifts(&self, a: &Grey, b: &Grey) -> Vec<(i32, i32)> {
         let score = |block, shift| self.correlation(a, b, block, shift).map_or(-1.0, |c| c[0]);
-        let best =
-            |block: usize| compare::best_shift(|k| score(block, compare::shift_of(k)));
+        let best = |block: usize| compare::best_shift(|k| score(block, compare::shift_of(k)));
         let own = self.each(best);
         let smooth = |block: usize| {
             let (xs, ys) = self.around(block).map(|other| own[other]).unzip();

@@ -73,7 +73,8 @@ mod tests {
     use super::*;
 
     fn sums(a: &[f32], b: &[f32]) -> (usize, [f64; 4]) {
-        let of = |f: fn(f64, f64) -> f64| a.iter().zip(b).map(|(&u, &v)| f(u as f64, v as f64)).sum();
+        let of =
+            |f: fn(f64, f64) -> f64| a.iter().zip(b).map(|(&u, &v)| f(u as f64, v as f64)).sum();
         (a.len(), [of(|u, _| u), of(|_, v| v), of(|u, _| u * u), of(|u, v| u * v)])
     }
 
@@ -86,8 +87,7 @@ mod tests {
         let own = row(&model);
         let levels = Levels::of([sums(&own, &row(&|i| camera(model(i))))].into_iter());
         assert!((levels.gain - 0.8).abs() < 1e-4 && (levels.offset - 15.0).abs() < 1e-3);
-        let seen =
-            |of: &dyn Fn(usize) -> f32| levels.seen([(&own[..], &row(of)[..])].into_iter());
+        let seen = |of: &dyn Fn(usize) -> f32| levels.seen([(&own[..], &row(of)[..])].into_iter());
         let verdict = |s: Seen| (s.differs(), s.is_hidden());
         assert_eq!(verdict(seen(&|i| camera(model(i)))), (false, false));
         assert_eq!(verdict(seen(&|i| camera(model(i) + 20.0))), (false, false));

@@ -187,12 +187,7 @@ pub(crate) fn agreement(
     // Each of many short loops would wake the threads again if it came from outside the pool.
     rayon::scope(|_| fitted(patch, scene, map, fits))
 }
-fn fitted(
-    patch: &Patch,
-    scene: Luminance<'_>,
-    map: Affine,
-    fits: bool,
-) -> koel::Result<Compared> {
+fn fitted(patch: &Patch, scene: Luminance<'_>, map: Affine, fits: bool) -> koel::Result<Compared> {
     let mut best = compared(patch, scene, map)?;
     for _ in 0..REFITS {
         let moved = |&(p, q): &PointPair| {

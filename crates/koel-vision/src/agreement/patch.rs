@@ -26,13 +26,14 @@ impl Patch {
         let factor = (image.width.max(image.height) as f32 / SIDE).max(1.0);
         let small = if factor > 1.0 { image.shrunk(factor) } else { image.clone() };
         // Dark and pale images use all values, too.
-        let mut pixels = small.pixels.clone();
+        let mut ordered = small.pixels.iter().map(|&v| order(v)).collect::<Vec<i32>>();
         let mut part = |percent: usize| {
-            let rank = (pixels.len() - 1) * percent / 100;
-            *pixels.select_nth_unstable_by(rank, f32::total_cmp).1
+            let rank = (ordered.len() - 1) * percent / 100;
+            from_order(*ordered.select_nth_unstable(rank).1)
         };
         let (low, span) = (part(1), (part(99) - part(1)).max(8.0));
-        let stretched = |v: &f32| (255.0 * (v - low) / span).round().clamp(0.0, 255.0) as u8;
+        // The conversion drops the fraction, and keeps to the range.
+        let stretched = |v: &f32| (255.0 * (v - low) / span + 0.5) as u8;
         let pixels = small.pixels.iter().map(stretched).collect();
         Patch { width: small.width, height: small.height, pixels }
     }
@@ -54,6 +55,14 @@ impl Patch {
     }
 }
 
+/// Returns a number in the order of the floats, and the float of such a number.
+fn order(v: f32) -> i32 {
+    let bits = v.to_bits() as i32;
+    bits ^ (bits >> 31) & i32::MAX
+}
+fn from_order(number: i32) -> f32 {
+    f32::from_bits((number ^ (number >> 31) & i32::MAX) as u32)
+}
 /// Returns the taps of a Gaussian blur.
 pub(super) fn taps(sigma: f32) -> Vec<f32> {
     let reach = (3.0 * sigma).ceil() as isize;

@@ -45,11 +45,7 @@ const OUTSIDE: f32 = -1.0;
 /// correlation and the deviations of both sides; 0 where the model has no structure.
 ///
 /// The correlation `r` of `n` independent values has a likelihood ratio of `(1 - r^2)^(-n/2)`.
-pub(crate) fn of_block(
-    correlation: Option<&[f32; 3]>,
-    structure: f32,
-    distinctness: f32,
-) -> f32 {
+pub(crate) fn of_block(correlation: Option<&[f32; 3]>, structure: f32, distinctness: f32) -> f32 {
     match correlation {
         None => OUTSIDE,
         Some([_, of_model, _]) if *of_model < structure => 0.0,

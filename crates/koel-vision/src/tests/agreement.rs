@@ -55,7 +55,11 @@ fn every_device_compares_alike() {
         for (number, (w, h)) in [(12, 12), (13, 31), (47, 33), (64, 48)].into_iter().enumerate() {
             let (texture, scene) = (texture(w, h, 7), texture(140, 110, 8));
             let drawing = Grey {
-                pixels: texture.pixels.iter().map(|v| if *v > 128.0 { 230.0 } else { 10.0 }).collect(),
+                pixels: texture
+                    .pixels
+                    .iter()
+                    .map(|v| if *v > 128.0 { 230.0 } else { 10.0 })
+                    .collect(),
                 ..texture.clone()
             };
             let (model, angle, scale) = match number % 2 {

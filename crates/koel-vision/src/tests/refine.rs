@@ -1,14 +1,15 @@
 //! Refinement: the definition of a score, the convergence of steps, and the independence of
 //! candidates in a batch.
 use crate::random::Random;
-use crate::refine::{Frame, Likelihood, PointLists, Points, Schedule, Strips, Scored, refined};
+use crate::refine::{
+    Frame, Likelihood, PointLists, Points, Round, Schedule, Scored, Strips, refined,
+};
 use crate::synthetic::texture;
 use crate::{Affine, Grey, Model, Scene};
 use koel::{Device, Stream};
 use koel_kernels::vision::direction::direction;
 use koel_kernels::vision::{class, refine};
 
-const NO_STEPS: Schedule = Schedule { steps: 0, radii: (1.0, 1.0), along: 1.0, damping: 0.0 };
 const STEPS: Schedule = Schedule { steps: 10, radii: (7.0, 2.0), along: 0.2, damping: 0.001 };
 
 /// Returns a scene, models that are parts of it (at (20 + 9 k, 10 + 5 k)), and their points.
@@ -25,6 +26,9 @@ fn staged(stream: &Stream, strips: Strips) -> (Scene, Vec<Model>, Points) {
         lists.push(Frame::of(model), model.points.iter(), weights);
     }
     (Scene::of(stream, &image).unwrap(), models, lists.upload(stream.device(), strips).unwrap())
+}
+fn steps(points: &Points, likelihood: Likelihood) -> Round<'_> {
+    Round { points, likelihood, schedule: STEPS }
 }
 /// Returns the pose of each model, perturbed by a few pixels and degrees.
 fn around(random: &mut Random, n: usize) -> Vec<Scored> {
@@ -55,7 +59,8 @@ fn the_score_is_the_sum_of_what_is_said_of_the_points() {
         let mut candidates = around(&mut Random::new(7), 40);
         // Some lie half outside.
         candidates.iter_mut().step_by(4).for_each(|c| c.map.shift[0] -= 60.0);
-        let scored = refined(&stream, &scene, &points, likelihood, NO_STEPS, &candidates).unwrap();
+        let scores = Round { likelihood, ..Round::scores(&points) };
+        let scored = refined(&stream, &scene, &[scores], &candidates).unwrap();
         for (c, scored) in candidates.iter().zip(&scored) {
             let model = &models[c.model];
             let of_point = |(i, p): (usize, &crate::edges::Edge)| {
@@ -84,7 +89,7 @@ fn steps_lead_onto_the_edges() {
     for seed in 0..5 {
         let candidates = around(&mut Random::new(seed), 30);
         let scored =
-            refined(&stream, &scene, &points, Likelihood::Fine, STEPS, &candidates).unwrap();
+            refined(&stream, &scene, &[steps(&points, Likelihood::Fine)], &candidates).unwrap();
         for c in &scored {
             let (x, y) = (20.0 + 9.0 * c.model as f32, 10.0 + 5.0 * c.model as f32);
             let truth = Affine { shift: [x, y], ..Affine::IDENTITY };
@@ -108,7 +113,8 @@ fn are_refined_as_if_alone(candidates: &[Scored], strips: Strips) {
         let stream = device.stream().unwrap();
         let (scene, _, points) = staged(&stream, strips);
         let run = |some: &[Scored]| {
-            refined(&stream, &scene, &points, Likelihood::Loose, STEPS, some).unwrap()
+            let rounds = [steps(&points, Likelihood::Loose), Round::scores(&points)];
+            refined(&stream, &scene, &rounds, some).unwrap()
         };
         let together = run(candidates);
         for (i, one) in together.iter().enumerate() {
