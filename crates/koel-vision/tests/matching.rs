@@ -56,7 +56,7 @@ fn the_harder_levels_are_solved() {
 #[test]
 fn a_model_of_which_little_is_visible() {
     let device = Device::cpu().unwrap();
-    for seed in [0, 1, 10] {
+    for seed in [0, 1, 8] {
         let (model, other) = (texture(240, 180, 50 + seed), texture(640, 480, 90 + seed));
         let mut scene = texture(640, 480, 70 + seed);
         let map = Affine::similarity(0.4, 1.1, (119.5, 89.5), (320.0, 240.0));

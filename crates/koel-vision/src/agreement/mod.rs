@@ -184,8 +184,11 @@ pub(crate) fn agreement(
     map: Affine,
     fits: bool,
 ) -> koel::Result<Compared> {
-    // Each of many short loops would wake the threads again if it came from outside the pool.
-    rayon::scope(|_| fitted(patch, scene, map, fits))
+    match scene.on_device {
+        Some(_) => fitted(patch, scene, map, fits),
+        // Each of many short loops would wake the threads again if it came from outside the pool.
+        None => rayon::scope(|_| fitted(patch, scene, map, fits)),
+    }
 }
 fn fitted(patch: &Patch, scene: Luminance<'_>, map: Affine, fits: bool) -> koel::Result<Compared> {
     let mut best = compared(patch, scene, map)?;
