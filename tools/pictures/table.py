@@ -164,7 +164,8 @@ def main():
             cells.append(f"{hits} of {len(there)}, {len(wrong)}" if there else "-")
             cells.append(f"{len(false)} of {absent}" if absent else "-")
             cells.append(f"{np.median(seconds):.2f}, {max(seconds):.2f}")
-        print(f"| {name.replace('_', ' ')} | {len(own)} | " + " | ".join(cells) + " |")
+        title = name.replace("___", " % ").replace("__", ", ").replace("_", " ")
+        print(f"| {title} | {len(own)} | " + " | ".join(cells) + " |")
 
 
 if __name__ == "__main__":
