@@ -5,9 +5,13 @@
 
 needs opencv-python-headless, pillow and numpy, and the fonts of DejaVu. For each class: hits of the
 pairs in which the model is present, poses that are wrong there, and models found where they are
-absent; and the median and maximum of CPU-seconds per pair, from pixels to verdict.
+absent; and the median and maximum of CPU-seconds per pair, from pixels to verdict: user and system
+time of the process that searches, which on a busy machine is only roughly that of an idle one.
+With `--keep FOLDER`, pairs and answers stay in the folder, and the same command goes on where it
+was interrupted.
 """
 import argparse
+import contextlib
 import json
 import pathlib
 import subprocess
@@ -52,14 +56,20 @@ def right(name, found, truth, size):
 def generate(folder, program, args):
     """Writes all pairs; returns (class, name, truth) for each."""
     photographs = sorted(map(str, pathlib.Path(args.photographs).iterdir()))
-    pairs = []
+    pairs, wanted = [], [args.first, args.pairs, args.levels, args.classes, photographs]
+    index = pathlib.Path(folder, "pairs.json")
+    if index.exists():
+        made = json.loads(index.read_text())
+        if made["of"] != wanted:
+            sys.exit(f"{index} has the pairs of {made['of']}, not of {wanted}")
+        return made["pairs"]
     if args.levels:
         lines = subprocess.run([program, "write", folder, str(args.first), str(args.pairs),
                                 *photographs], check=True, capture_output=True, text=True).stdout
         for line in map(json.loads, lines.splitlines()):
             pairs.append((line["name"].rsplit("-", 1)[0], line["name"], line["truth"]))
     grey = [cv2.imread(f, cv2.IMREAD_GRAYSCALE) for f in photographs]
-    for name in classes.CLASSES:
+    for name in classes.CLASSES if args.classes else []:
         for present in (True, False):
             for seed in range(args.first, args.first + args.pairs):
                 model, scene, truth = classes.pair(name, grey, present, seed)
@@ -67,25 +77,49 @@ def generate(folder, program, args):
                 cv2.imwrite(f"{folder}/{base}-m.png", model)
                 cv2.imwrite(f"{folder}/{base}-s.png", scene)
                 pairs.append((name, base, None if truth is None else truth.tolist()))
+    index.write_text(json.dumps({"of": wanted, "pairs": pairs}))
     return pairs
 
 
-def koel(folder, program, names, how):
-    out = subprocess.run([program, "find", folder, *how], input="\n".join(names), check=True,
-                         capture_output=True, text=True).stdout
-    lines = list(map(json.loads, out.splitlines()))
-    return [(line["matrix"], line["seconds"]) for line in lines]
+def kept(folder, finder):
+    """The answers that an earlier run left, and their file. An unfinished line is removed."""
+    file = pathlib.Path(folder, f"{finder.replace(' ', '-')}.jsonl")
+    lines = file.read_text().splitlines(keepends=True) if file.exists() else []
+    if lines and not lines[-1].endswith("\n"):
+        file.write_text("".join(lines[:-1]))
+        lines = lines[:-1]
+    return {a["name"]: (a["matrix"], a["seconds"]) for a in map(json.loads, lines)}, file
 
 
-def peer(folder, kind, names):
+def koel(folder, program, how, names, file):
+    with open(file, "a") as out:
+        subprocess.run([program, "find", folder, *how], input="\n".join(names), check=True,
+                       stdout=out, text=True)
+
+
+def peer(folder, kind, names, file):
     cv2.setNumThreads(1)
-    answers = []
-    for name in names:
-        model, scene = (cv2.imread(f"{folder}/{name}-{end}.png", 0) for end in "ms")
-        begin = time.process_time()
-        found = peers.find(kind, model, scene)
-        answers.append((found, time.process_time() - begin))
-    return answers
+    with open(file, "a") as out:
+        for name in names:
+            model, scene = (cv2.imread(f"{folder}/{name}-{end}.png", 0) for end in "ms")
+            begin = time.process_time()
+            found, inliers = peers.find_with_inliers(kind, model, scene)
+            seconds = time.process_time() - begin
+            answer = {"name": name, "seconds": seconds, "inliers": inliers,
+                      "matrix": found.tolist() if inliers >= peers.INLIERS else None}
+            print(json.dumps(answer), file=out, flush=True)
+
+
+def answers_of(folder, program, finder, names):
+    """Every answer of a finder as (matrix or None, CPU-seconds), in the order of the names."""
+    known, file = kept(folder, finder)
+    left = [name for name in names if name not in known]
+    if left and finder.startswith("koel"):
+        koel(folder, program, finder.split()[1:], left, file)
+    elif left:
+        peer(folder, finder, left, file)
+    known, _ = kept(folder, finder)
+    return [known[name] for name in names]
 
 
 def main():
@@ -97,15 +131,19 @@ def main():
     parser.add_argument("--program", default="target/release/examples/pictures")
     parser.add_argument("--finders", default="koel,SIFT,ORB")
     parser.add_argument("--levels", action=argparse.BooleanOptionalAction, default=True)
+    parser.add_argument("--classes", action=argparse.BooleanOptionalAction, default=True)
+    parser.add_argument("--keep", metavar="FOLDER", help="keep pairs and answers there, and go on")
     parser.add_argument("--misses", action="store_true", help="list them on standard error")
     args = parser.parse_args()
     finders = args.finders.split(",")
-    with tempfile.TemporaryDirectory() as folder:
+    if args.keep:
+        pathlib.Path(args.keep).mkdir(parents=True, exist_ok=True)
+    place = contextlib.nullcontext(args.keep) if args.keep else tempfile.TemporaryDirectory()
+    with place as folder:
         pairs = generate(folder, args.program, args)
         names = [p[1] for p in pairs]
         sizes = [cv2.imread(f"{folder}/{n}-m.png", 0).shape for n in names]
-        answers = {f: koel(folder, args.program, names, f.split()[1:]) if f.startswith("koel")
-                   else peer(folder, f, names) for f in finders}
+        answers = {f: answers_of(folder, args.program, f, names) for f in finders}
     print("| class | pairs | " + " | ".join(
         f"{f}: hits, wrong poses | false positives | CPU-s median, max" for f in finders) + " |")
     print("|---|---|" + "---|---|---|" * len(finders))
@@ -122,10 +160,12 @@ def main():
                 print(f, name, "missed", missed, "wrong", wrong, "false", false, file=sys.stderr)
             seconds = [a[1] for _, _, a in own]
             absent = len(own) - len(there)
-            cells.append(f"{sum(g for *_, g in there)} of {len(there)}, {len(wrong)}" if there else "-")
+            hits = sum(good for *_, good in there)
+            cells.append(f"{hits} of {len(there)}, {len(wrong)}" if there else "-")
             cells.append(f"{len(false)} of {absent}" if absent else "-")
             cells.append(f"{np.median(seconds):.2f}, {max(seconds):.2f}")
-        print(f"| {name.replace('_', ' ')} | {len(own)} | " + " | ".join(cells) + " |")
+        title = name.replace("___", " % ").replace("__", ", ").replace("_", " ")
+        print(f"| {title} | {len(own)} | " + " | ".join(cells) + " |")
 
 
 if __name__ == "__main__":

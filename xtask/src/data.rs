@@ -185,6 +185,17 @@ const DATA_SETS: &[DataSet] = &[
         ],
     },
     DataSet {
+        name: "opencv-samples",
+        content: "a photograph of the box in the video of `opencv` (95 MB to fetch)",
+        terms: "OpenCV: Apache-2.0",
+        package: Package::SourceArchive("opencv-python==4.12.0.88"),
+        members: &[Member {
+            path: "opencv-python-4.12.0.88/opencv/samples/cpp/tutorial_code/calib3d/\
+                   real_time_pose_estimation/Data/resized_IMG_3875.JPG",
+            sha256: "df34056c0836ebf1e9abf475b5fd416c8b1bf87a11ae6181ff0e598d602316ae",
+        }],
+    },
+    DataSet {
         name: "laspy",
         content: "airborne LiDAR, 110,000 points",
         terms: "laspy: BSD-2-Clause",
@@ -385,7 +396,9 @@ fn download(package: &Package, folder: &Path) -> Result<PathBuf, String> {
             command("python3", folder, &[&PIP[..], &["--only-binary", ":all:", spec]].concat())?
         }
         Package::SourceArchive(spec) => {
-            command("python3", folder, &[&PIP[..], &["--no-binary", ":all:", spec]].concat())?
+            // Only this package: what pip needs to read its name may come as wheels.
+            let name = spec.split_once("==").map_or(spec, |(name, _)| name);
+            command("python3", folder, &[&PIP[..], &["--no-binary", name, spec]].concat())?
         }
         Package::Debian(name) => command("apt-get", folder, &["-qq", "download", name])?,
     };
