@@ -80,16 +80,6 @@ impl SceneIn {
         }
         Some(Place { x, y, index: (class(of()) * height + y) * width + x })
     }
-    /// Returns the pixel of the nearest edge of a place's class, whose code is given, if it is
-    /// within `radius` pixels.
-    #[inline(always)]
-    fn pixel(&self, place: Place, code: u8, radius: f32) -> Option<u32> {
-        let offset = self.offsets.get(code as u32);
-        let (dx, dy) = (offset as i16 as i32, (offset >> 16) as i16 as i32);
-        let (x, y) = (place.x.wrapping_add(dx as u32), place.y.wrapping_add(dy as u32));
-        let near = (dx * dx + dy * dy) as f32 <= radius * radius;
-        near.then_some(y * self.size.width + x)
-    }
     /// Returns the edge of a place's class whose pixel is nearest, if that is within `radius`
     /// pixels: x, y and the normal's x, y.
     #[inline(always)]
@@ -98,8 +88,13 @@ impl SceneIn {
         if code == refine::FAR {
             return None;
         }
-        let pixel = self.pixel(place, code, radius)?;
-        let U32x4(edge) = self.edges.x4().get(self.index.get(pixel));
+        let offset = self.offsets.get(code as u32);
+        let (dx, dy) = (offset as i16 as i32, (offset >> 16) as i16 as i32);
+        if (dx * dx + dy * dy) as f32 > radius * radius {
+            return None;
+        }
+        let (x, y) = (place.x.wrapping_add(dx as u32), place.y.wrapping_add(dy as u32));
+        let U32x4(edge) = self.edges.x4().get(self.index.get(y * self.size.width + x));
         Some(edge.map(f32::from_bits))
     }
 }

@@ -143,9 +143,6 @@ pub(super) fn solve<const N: usize, const T: usize>(
     good.then_some(b)
 }
 
-/// Points that a thread reads at a time: a GPU's reads take long, a CPU's caches are near.
-const AT_ONCE: usize = if cfg!(target_arch = "nvptx64") { 4 } else { 1 };
-
 /// Sums over the points of a strip.
 struct Moments {
     /// Normal equations: six moments of the pairs, for each of xx, xy and yy of the directions.
@@ -186,62 +183,23 @@ impl Moments {
         let sharpness = 2.0 / (radius * radius);
         let (end, mut k) = (first + count, first + strip);
         while k < end {
-            // Reads of several points are on their way at a time.
-            let mut there = [None; AT_ONCE];
-            unroll::<AT_ONCE>(|j| {
-                let k = k + j as u32 * strips;
-                if k < end {
-                    let U32x4(point) = points.x4().get(k);
-                    let [px, py, nx, ny] = point.map(f32::from_bits);
-                    let (qx, qy) = (a * px + b * py + x0, c * px + d * py + y0);
-                    let towards = || direction(d * nx - c * ny, a * ny - b * nx);
-                    let weight = f32::from_bits(weights.get(k));
-                    there[j] = Some(((px, py), (qx, qy), weight, scene.place((qx, qy), towards)));
-                }
-            });
-            let mut said = [OUTSIDE as f32; AT_ONCE];
-            let mut codes = [FAR; AT_ONCE];
-            unroll::<AT_ONCE>(|j| {
-                if let Some((_, _, _, Some(place))) = there[j] {
-                    said[j] = likelihood.get(place.index) as i8 as f32;
-                    codes[j] = scene.nearest.get(place.index);
-                }
-            });
-            let mut pixels = [None; AT_ONCE];
-            unroll::<AT_ONCE>(|j| {
-                if let Some((_, _, _, Some(place))) = there[j]
-                    && codes[j] != FAR
-                {
-                    pixels[j] = scene.pixel(place, codes[j], radius);
-                }
-            });
-            let mut edges = [0; AT_ONCE];
-            unroll::<AT_ONCE>(|j| {
-                if let Some(pixel) = pixels[j] {
-                    edges[j] = scene.index.get(pixel);
-                }
-            });
-            let mut found = [U32x4([0; 4]); AT_ONCE];
-            unroll::<AT_ONCE>(|j| {
-                if pixels[j].is_some() {
-                    found[j] = scene.edges.x4().get(edges[j]);
-                }
-            });
-            unroll::<AT_ONCE>(|j| {
-                let Some((p, (qx, qy), weight, _)) = there[j] else { return };
-                moments.score += weight * said[j];
-                if pixels[j].is_none() {
-                    return;
-                }
-                let U32x4(edge) = found[j];
-                let [ex, ey, ux, uy] = edge.map(f32::from_bits);
-                let (ex, ey) = (ex - qx, ey - qy);
-                // Approximates exp(-z).
-                let z = (ex * ex + ey * ey) * sharpness;
-                let w = 1.0 / (1.0 + z * (1.0 + z * (0.5 + z * (1.0 / 6.0 + z * (1.0 / 24.0)))));
-                moments.add(p, (ex, ey), (ux, uy), w, w * along);
-            });
-            k += AT_ONCE as u32 * strips;
+            let U32x4(point) = points.x4().get(k);
+            let [px, py, nx, ny] = point.map(f32::from_bits);
+            let weight = f32::from_bits(weights.get(k));
+            let (qx, qy) = (a * px + b * py + x0, c * px + d * py + y0);
+            k += strips;
+            let towards = || direction(d * nx - c * ny, a * ny - b * nx);
+            let Some(place) = scene.place((qx, qy), towards) else {
+                moments.score += weight * OUTSIDE as f32;
+                continue;
+            };
+            moments.score += weight * (likelihood.get(place.index) as i8 as f32);
+            let Some([ex, ey, ux, uy]) = scene.nearest(place, radius) else { continue };
+            let (ex, ey) = (ex - qx, ey - qy);
+            // Approximates exp(-z).
+            let z = (ex * ex + ey * ey) * sharpness;
+            let w = 1.0 / (1.0 + z * (1.0 + z * (0.5 + z * (1.0 / 6.0 + z * (1.0 / 24.0)))));
+            moments.add((px, py), (ex, ey), (ux, uy), w, w * along);
         }
         moments
     }
