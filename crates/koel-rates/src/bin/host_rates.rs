@@ -17,9 +17,10 @@
 //!   or into the same again;
 //! * `build`, `get`, `contains`: the methods of [`Map`] for slices. Each answer is compared;
 //! * `build_there`: a build from memory of the device, with a new builder;
-//! * `get_or_into`: the same lookup between memory of the device.
+//! * `get_or_into`: the same lookup between memory of the device;
+//! * `get_cpu`, `get_or_into_cpu`: the CPU time of both, in turn.
 use koel::{Device, DeviceKind, Map, MapBuilder, MapOptions, Result, limits};
-use koel_rates::{RUNS, decimals, print_provenance, row, size};
+use koel_rates::{RUNS, cpu_seconds, decimals, print_provenance, row, size};
 use memmap2::MmapMut;
 use rayon::prelude::*;
 use std::hint::black_box;
@@ -114,6 +115,25 @@ fn rates(device: &Device, n: usize) -> Result<()> {
     })?;
     show("get_or_into", 2 * bytes, get_or_into, None);
     assert!(got.download()? == values, "wrong answers of get_or_into");
+    // In turn: what else runs on the machine slows both.
+    let (mut cpu, mut cpu_into) = (vec![], vec![]);
+    for _ in 0..RUNS + 2 {
+        let start = cpu_seconds();
+        let found = black_box(map.get(&keys)?);
+        let middle = cpu_seconds();
+        drop(found);
+        let start_into = cpu_seconds();
+        map.get_or_into(&stream, staged.view(), got.view_mut(), 0)?;
+        stream.synchronize()?;
+        cpu.push(middle - start);
+        cpu_into.push(cpu_seconds() - start_into);
+    }
+    for (op, bytes, seconds) in
+        [("get_cpu", 3 * bytes, &mut cpu), ("get_or_into_cpu", 2 * bytes, &mut cpu_into)]
+    {
+        seconds.sort_by(f64::total_cmp);
+        show(op, bytes, seconds[seconds.len() / 2], None);
+    }
     show("contains", bytes + n, median(|| map.contains(&keys))?, limit(bytes, n));
     assert!(map.contains(&keys)?.into_iter().all(|found| found), "wrong answers of contains");
     Ok(())

@@ -5,11 +5,11 @@
 //! evicts another pair to its other bucket, and so on. Until then buckets lose no pair, so of two
 //! pairs with one key the later finds the earlier in the same step, or waits after it.
 use super::How;
-use super::buckets::{add_unchecked, find_places, pass_run, put};
+use super::buckets::{add_unchecked, find_places, pass_run, put, without_repeats};
 use super::partition::{BLOCK, Parted, mix_pairs};
 use super::reproduce::Reproducer;
 use super::simd::{GROUP, LINE, Line, Simd, Work, behind_at, heads, heads_unchecked};
-use super::stash::{Stash, pair_at, pair_unchecked};
+use super::stash::{Stash, pair_at, pair_unchecked, put_pair};
 use crate::duplicates::Duplicates;
 use koel_kernels::table::layout::{BUCKET, EMPTY, Layout, Number, Shape, class};
 use std::collections::HashSet;
@@ -19,6 +19,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Maximum number of evictions before a pair goes to the stash; lower in a partition where that has
 /// happened.
 const MAX_EVICTIONS: u32 = 512;
+
+/// A run of pairs is mixed if copies begin at one pair in this many: their beginnings are predicted
+/// wrongly, which costs more than what [`MixedChoices`] does for every pair.
+const MIXED: usize = 16;
 
 /// State for building bins sequentially. Its memory is reused across builds.
 pub(super) struct Builder<L: Layout> {
@@ -154,6 +158,7 @@ impl<L: Layout> Work for BuildBin<'_, L> {
             overflowed: &mut builder.overflowed,
             waiting: &mut builder.waiting,
             waits: 0,
+            is_mixed: false,
             stash: &mut builder.bin_stash,
             outcome: &mut builder.outcome,
             failures: &mut builder.failures,
@@ -225,6 +230,8 @@ struct Filling<'a, L: Layout, S> {
     waiting: &'a mut Vec<L::Pair>,
     /// Number of waiting pairs.
     waits: usize,
+    /// Whether copies and other pairs were mixed in the last run.
+    is_mixed: bool,
     stash: &'a mut Stash<L>,
     outcome: &'a mut Outcome<L>,
     /// For each partition, the number of pairs that found no room; empty until one did.
@@ -282,11 +289,60 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
     /// pairs at `next` meanwhile.
     #[inline(always)]
     fn first_choices<const CHECKED: bool>(&mut self, run: &[u64], next: *const u64) {
-        let count = run.len() / L::SLOT_WORDS;
-        // Keep room for a whole batch after the last pair, for `second_choices`.
+        let begun = if CHECKED && self.is_mixed {
+            self.mixed_choices(run, next)
+        } else {
+            self.unmixed_choices::<CHECKED>(run, next)
+        };
+        self.is_mixed =
+            self.policy != Duplicates::Reject && begun * MIXED > run.len() / L::SLOT_WORDS;
+    }
+    /// Keeps room for a run of waiting pairs, and a whole batch after it for `second_choices`.
+    #[inline(always)]
+    fn reserve(&mut self, count: usize) {
         if self.waiting.len() < self.waits + count + GROUP {
             self.waiting.resize((self.waits + count) * 2 + GROUP, L::EMPTY_PAIR);
         }
+    }
+    /// [`first_choices`](Self::first_choices) of a run whose copies are mixed with other pairs.
+    /// Returns how often copies begin.
+    #[inline(always)]
+    fn mixed_choices(&mut self, run: &[u64], next: *const u64) -> usize {
+        let mut kept = [0; BLOCK];
+        let mut rest = without_repeats::<L>(run, self.policy, &mut kept);
+        let dropped = (run.len() - rest) / L::SLOT_WORDS;
+        let kept = &mut kept[..rest];
+        let ambiguous = |pair: &[u64]| L::key_in(pair[0]) == L::AMBIGUOUS;
+        if kept.chunks_exact(L::SLOT_WORDS).fold(false, |any, pair| any | ambiguous(pair)) {
+            rest = hold_all::<L>(kept, self.policy, self.bin, self.outcome);
+        }
+        self.reserve(rest / L::SLOT_WORDS);
+        let Filling { simd, policy, all, base, spare, .. } = *self;
+        // The compiler makes it a function of its own, whose state stays in registers.
+        let choices = simd.vectorize(MixedChoices::<L> {
+            run: &kept[..rest],
+            next,
+            of_table: (all, base),
+            spare,
+            keep_first: policy == Duplicates::KeepFirst,
+            buckets: self.buckets,
+            fills: self.fills,
+            waiting: &mut self.waiting[self.waits..],
+        });
+        // The run may have ended before all of the next was prefetched.
+        for start in (rest..run.len()).step_by(LINE) {
+            simd.ask(next.wrapping_add(start));
+        }
+        self.waits += choices.waits;
+        self.outcome.duplicates += (dropped + choices.copies) as u64;
+        dropped + choices.begun
+    }
+    /// [`first_choices`](Self::first_choices) of a run with few copies, or long runs of them.
+    /// Returns how often copies begin.
+    #[inline(always)]
+    fn unmixed_choices<const CHECKED: bool>(&mut self, run: &[u64], next: *const u64) -> usize {
+        let count = run.len() / L::SLOT_WORDS;
+        self.reserve(count);
         let Filling { simd, policy, bin, all, base, spare, .. } = *self;
         let (buckets, fills, waiting) =
             (&mut *self.buckets, &mut *self.fills, &mut self.waiting[self.waits..]);
@@ -297,7 +353,7 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
                 && count <= waiting.len()
         );
         let rejects = policy == Duplicates::Reject;
-        let (mut waits, mut copies) = (0, 0);
+        let (mut waits, mut copies, mut begun) = (0, 0, 0);
         // As in `Partition`: through memory, one batch ahead.
         let mut places = [[0; GROUP]; 2];
         for step in 0..=count.div_ceil(GROUP) {
@@ -329,7 +385,7 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
                     }
                     // SAFETY: as above, and bucket `spare` exists; at most `count` pairs wait.
                     unsafe {
-                        let full = add_unchecked::<L>(buckets, fills, place, spare, pair);
+                        let full = add_unchecked::<L>(buckets, fills, place, spare, pair, false);
                         *waiting.get_unchecked_mut(waits) = pair;
                         waits += full as usize;
                     }
@@ -356,11 +412,14 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
                 let (end, waiting_too) = pass_run::<L>(buckets, place, (group, i), policy, more);
                 copies += end - i - waiting_too;
                 waits += waiting_too;
+                // A run of copies may go on in the next batch.
+                begun += (i > 0) as usize;
                 i = end;
             }
         }
         self.outcome.duplicates += copies as u64;
         self.waits += waits;
+        begun
     }
 
     /// Puts the waiting pairs into their second buckets; pairs that find these full too keep
@@ -510,6 +569,133 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
             }
         }
     }
+}
+
+/// Work that puts a run of pairs into their first buckets, without branches that depend on whether a
+/// key has come before: a copy is written like a new pair, to a slot that stays free, and noted. The
+/// noted copies are resolved after the run.
+struct MixedChoices<'a, L: Layout> {
+    /// At most a block; no pair has the ambiguous key.
+    run: &'a [u64],
+    /// Pairs to prefetch.
+    next: *const u64,
+    /// Number of buckets in the table, and of those before the bin's.
+    of_table: (u32, u32),
+    spare: usize,
+    keep_first: bool,
+    buckets: &'a mut [u64],
+    fills: &'a mut [u8],
+    waiting: &'a mut [L::Pair],
+}
+/// Outcome of [`MixedChoices`].
+struct Mixed {
+    /// Number of pairs that wait.
+    waits: usize,
+    /// Number of pairs whose key has come before.
+    copies: usize,
+    /// Number of those that follow another pair.
+    begun: usize,
+}
+impl<L: Layout> Work for MixedChoices<'_, L> {
+    type Output = Mixed;
+    #[inline(always)]
+    fn run<S: Simd>(mut self, simd: S) -> Mixed {
+        let mut places = [0; BLOCK];
+        let count = self.run.len() / L::SLOT_WORDS;
+        for (start, places) in (0..count).step_by(GROUP).zip(places.as_chunks_mut().0) {
+            find_places::<L>(self.run, start, self.of_table, self.spare, places);
+        }
+        let mut copies = [0; BLOCK];
+        let (waits, copied) = self.place(simd, &places, &mut copies);
+        let begun = self.resolve(simd, &places, &copies[..copied]);
+        Mixed { waits, copies: copied, begun }
+    }
+}
+impl<L: Layout> MixedChoices<'_, L> {
+    /// Writes the pairs to their places and notes which are copies. Returns how many wait, and how
+    /// many are copies.
+    #[inline(always)]
+    fn place<S: Simd>(
+        &mut self,
+        simd: S,
+        places: &[u32; BLOCK],
+        copies: &mut [u16; BLOCK],
+    ) -> (usize, usize) {
+        let (run, next, spare) = (self.run, self.next, self.spare);
+        let (buckets, fills, waiting) = (&mut *self.buckets, &mut *self.fills, &mut *self.waiting);
+        let count = run.len() / L::SLOT_WORDS;
+        // The unchecked accesses below rely on this and on the bounds that `find_places` checks.
+        assert!(
+            spare < fills.len()
+                && fills.len() * L::WORDS <= buckets.len()
+                && count <= waiting.len().min(BLOCK)
+        );
+        let (mut waits, mut copied) = (0, 0);
+        for start in (0..count).step_by(GROUP) {
+            simd.ask_group(next.wrapping_add(start * L::SLOT_WORDS).cast::<L::Pair>());
+            for i in start..count.min(start + GROUP) {
+                // SAFETY: `i` is below `count`, and so below the number of places; the place is
+                // below `spare`, and there are buckets and fills up to `spare`; at most `count`
+                // pairs wait or are copies.
+                unsafe {
+                    let pair = pair_unchecked::<L>(run, i);
+                    let place = *places.get_unchecked(i) as usize;
+                    let heads = heads_unchecked::<L>(buckets, place);
+                    let is_copy = simd.slot::<L>(heads, L::key(pair)).is_some();
+                    let full = add_unchecked::<L>(buckets, fills, place, spare, pair, is_copy);
+                    *waiting.get_unchecked_mut(waits) = pair;
+                    waits += (full & !is_copy) as usize;
+                    *copies.get_unchecked_mut(copied) = i as u16;
+                    copied += is_copy as usize;
+                }
+            }
+        }
+        (waits, copied)
+    }
+    /// Lets copies replace the stored pairs, if the policy is to keep the last, and empties the
+    /// slots that they were written to. Returns how many of them follow another pair.
+    #[inline(always)]
+    fn resolve<S: Simd>(&mut self, simd: S, places: &[u32; BLOCK], copies: &[u16]) -> usize {
+        let (mut begun, mut after) = (0, usize::MAX);
+        for &i in copies {
+            let i = i as usize;
+            let (pair, place) = (pair_at::<L>(self.run, i), places[i] as usize);
+            // The stored pair is in the first of the slots with its key.
+            let same = simd.slot::<L>(heads::<L>(self.buckets, place), L::key(pair));
+            if !self.keep_first
+                && let Some(slot) = same
+            {
+                put::<L>(self.buckets, place, slot, pair);
+            }
+            let fill = self.fills[place] as usize;
+            let free = select_unpredictable(fill == BUCKET, self.spare, place);
+            put::<L>(self.buckets, free, fill % BUCKET, L::EMPTY_PAIR);
+            begun += (i != after) as usize;
+            after = i + 1;
+        }
+        begun
+    }
+}
+
+/// Handles the pairs with the ambiguous key; the others move up. Returns the number of their words.
+#[cold]
+fn hold_all<L: Layout>(
+    pairs: &mut [u64],
+    policy: Duplicates,
+    bin: usize,
+    outcome: &mut Outcome<L>,
+) -> usize {
+    let mut kept = 0;
+    for i in 0..pairs.len() / L::SLOT_WORDS {
+        let pair = pair_at::<L>(pairs, i);
+        if L::key(pair) == L::AMBIGUOUS {
+            hold(pair, policy, bin, outcome);
+        } else {
+            put_pair::<L>(pairs, kept, pair);
+            kept += 1;
+        }
+    }
+    kept * L::SLOT_WORDS
 }
 
 /// Handles a pair with the ambiguous key.
