@@ -130,10 +130,10 @@ pub(super) fn without_repeats<L: Layout>(
     count * L::SLOT_WORDS
 }
 
-/// Adds a pair to a bucket, or writes it to bucket `spare` if that is full. A copy is written to the
-/// same slot, but not counted: the slot stays free. Returns whether the bucket is full. No branch:
-/// one bucket in four is full, unpredictably, and copies may come unpredictably too. The slot does
-/// not depend on `is_copy`: buckets compared next would wait for its address.
+/// Adds a pair to a bucket, or writes it to bucket `spare` if that is full. A copy is written to
+/// the same slot, but not counted: the slot stays free. Returns whether the bucket is full. No
+/// branch: one bucket in four is full, unpredictably, and copies may come unpredictably too. The
+/// slot does not depend on `is_copy`: comparisons with other buckets would wait for its address.
 ///
 /// # Safety
 /// Both buckets and their fills exist.

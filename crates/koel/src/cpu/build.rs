@@ -571,9 +571,9 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
     }
 }
 
-/// Work that puts a run of pairs into their first buckets, without branches that depend on whether a
-/// key has come before: a copy is written like a new pair, to a slot that stays free, and noted. The
-/// noted copies are resolved after the run.
+/// Work that puts a run of pairs into their first buckets, without branches that depend on whether
+/// a key has come before: a copy is written like a new pair, to a slot that stays free, and noted.
+/// The noted copies are resolved after the run.
 struct MixedChoices<'a, L: Layout> {
     /// At most a block; no pair has the ambiguous key.
     run: &'a [u64],
