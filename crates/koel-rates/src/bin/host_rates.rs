@@ -109,31 +109,15 @@ fn rates(device: &Device, n: usize) -> Result<()> {
     assert!(right, "wrong answers of get");
     let staged = device.stage(&keys)?;
     let mut got = device.alloc::<u32>(n)?;
-    let get_or_into = median(|| {
+    let mut get_or_into = || {
         map.get_or_into(&stream, staged.view(), got.view_mut(), 0)?;
         stream.synchronize()
-    })?;
-    show("get_or_into", 2 * bytes, get_or_into, None);
+    };
+    show("get_or_into", 2 * bytes, median(&mut get_or_into)?, None);
+    let (cpu, cpu_into) = cpu_in_turn(|| map.get(&keys), get_or_into)?;
+    show("get_cpu", 3 * bytes, cpu, None);
+    show("get_or_into_cpu", 2 * bytes, cpu_into, None);
     assert!(got.download()? == values, "wrong answers of get_or_into");
-    // In turn: what else runs on the machine slows both.
-    let (mut cpu, mut cpu_into) = (vec![], vec![]);
-    for _ in 0..RUNS + 2 {
-        let start = cpu_seconds();
-        let found = black_box(map.get(&keys)?);
-        let middle = cpu_seconds();
-        drop(found);
-        let start_into = cpu_seconds();
-        map.get_or_into(&stream, staged.view(), got.view_mut(), 0)?;
-        stream.synchronize()?;
-        cpu.push(middle - start);
-        cpu_into.push(cpu_seconds() - start_into);
-    }
-    for (op, bytes, seconds) in
-        [("get_cpu", 3 * bytes, &mut cpu), ("get_or_into_cpu", 2 * bytes, &mut cpu_into)]
-    {
-        seconds.sort_by(f64::total_cmp);
-        show(op, bytes, seconds[seconds.len() / 2], None);
-    }
     show("contains", bytes + n, median(|| map.contains(&keys))?, limit(bytes, n));
     assert!(map.contains(&keys)?.into_iter().all(|found| found), "wrong answers of contains");
     Ok(())
@@ -151,6 +135,30 @@ fn median<R>(mut run: impl FnMut() -> Result<R>) -> Result<f64> {
         drop(result);
         Ok(seconds)
     })
+}
+/// Returns the medians of the CPU seconds of two calls, made in turn: what else runs on the machine
+/// slows both. Dropping the results does not count.
+fn cpu_in_turn<A, B>(
+    mut first: impl FnMut() -> Result<A>,
+    mut second: impl FnMut() -> Result<B>,
+) -> Result<(f64, f64)> {
+    fn cpu_of<R>(call: impl FnOnce() -> Result<R>) -> Result<f64> {
+        let start = cpu_seconds();
+        let result = black_box(call()?);
+        let seconds = cpu_seconds() - start;
+        drop(result);
+        Ok(seconds)
+    }
+    let (mut seconds, mut seconds_of_second) = (vec![], vec![]);
+    for _ in 0..RUNS + 2 {
+        seconds.push(cpu_of(&mut first)?);
+        seconds_of_second.push(cpu_of(&mut second)?);
+    }
+    let middle = |seconds: &mut Vec<f64>| {
+        seconds.sort_by(f64::total_cmp);
+        seconds[seconds.len() / 2]
+    };
+    Ok((middle(&mut seconds), middle(&mut seconds_of_second)))
 }
 /// Maps `bytes` bytes and writes one of each page, on all cores.
 fn touch(bytes: usize, huge: bool) -> MmapMut {

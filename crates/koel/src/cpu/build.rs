@@ -6,10 +6,12 @@
 //! pairs with one key the later finds the earlier in the same step, or waits after it.
 use super::How;
 use super::buckets::{add_unchecked, find_places, pass_run, put, without_repeats};
+use super::mixed::MixedChoices;
+use super::outcome::{Outcome, hold_all, hold_or_reject, repeats, resolve};
 use super::partition::{BLOCK, Parted, mix_pairs};
 use super::reproduce::Reproducer;
 use super::simd::{GROUP, LINE, Line, Simd, Work, behind_at, heads, heads_unchecked};
-use super::stash::{Stash, pair_at, pair_unchecked, put_pair};
+use super::stash::{Stash, pair_at, pair_unchecked};
 use crate::duplicates::Duplicates;
 use koel_kernels::table::layout::{BUCKET, EMPTY, Layout, Number, Shape, class};
 use std::collections::HashSet;
@@ -57,27 +59,6 @@ impl<L: Layout> Default for Builder<L> {
         }
     }
 }
-/// Outcome of the placement of pairs.
-pub(super) struct Outcome<L: Layout> {
-    /// Pairs for which neither bucket had room.
-    pub stashed: Vec<L::Pair>,
-    /// Number of pairs dropped because another has the same key.
-    pub duplicates: u64,
-    /// Number of pairs moved to their other bucket.
-    pub evictions: u64,
-    /// Value of the ambiguous key.
-    pub held: Option<L::Value>,
-    /// Lowest bin with equal keys, and one such mixed key.
-    pub repeated: Option<(usize, L::Mixed)>,
-}
-impl<L: Layout> Outcome<L> {
-    /// Returns an empty outcome that reuses this memory.
-    fn of(mut stashed: Vec<L::Pair>) -> Outcome<L> {
-        stashed.clear();
-        Outcome { stashed, duplicates: 0, evictions: 0, held: None, repeated: None }
-    }
-}
-
 impl<L: Layout> Builder<L> {
     /// Discards the outcome of the last build.
     pub(super) fn begin(&mut self) {
@@ -569,183 +550,4 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
             }
         }
     }
-}
-
-/// Work that puts a run of pairs into their first buckets, without branches that depend on whether
-/// a key has come before: a copy is written like a new pair, to a slot that stays free, and noted.
-/// The noted copies are resolved after the run.
-struct MixedChoices<'a, L: Layout> {
-    /// At most a block; no pair has the ambiguous key.
-    run: &'a [u64],
-    /// Pairs to prefetch.
-    next: *const u64,
-    /// Number of buckets in the table, and of those before the bin's.
-    of_table: (u32, u32),
-    spare: usize,
-    keep_first: bool,
-    buckets: &'a mut [u64],
-    fills: &'a mut [u8],
-    waiting: &'a mut [L::Pair],
-}
-/// Outcome of [`MixedChoices`].
-struct Mixed {
-    /// Number of pairs that wait.
-    waits: usize,
-    /// Number of pairs whose key has come before.
-    copies: usize,
-    /// Number of those that follow another pair.
-    begun: usize,
-}
-impl<L: Layout> Work for MixedChoices<'_, L> {
-    type Output = Mixed;
-    #[inline(always)]
-    fn run<S: Simd>(mut self, simd: S) -> Mixed {
-        let mut places = [0; BLOCK];
-        let count = self.run.len() / L::SLOT_WORDS;
-        for (start, places) in (0..count).step_by(GROUP).zip(places.as_chunks_mut().0) {
-            find_places::<L>(self.run, start, self.of_table, self.spare, places);
-        }
-        let mut copies = [0; BLOCK];
-        let (waits, copied) = self.place(simd, &places, &mut copies);
-        let begun = self.resolve(simd, &places, &copies[..copied]);
-        Mixed { waits, copies: copied, begun }
-    }
-}
-impl<L: Layout> MixedChoices<'_, L> {
-    /// Writes the pairs to their places and notes which are copies. Returns how many wait, and how
-    /// many are copies.
-    #[inline(always)]
-    fn place<S: Simd>(
-        &mut self,
-        simd: S,
-        places: &[u32; BLOCK],
-        copies: &mut [u16; BLOCK],
-    ) -> (usize, usize) {
-        let (run, next, spare) = (self.run, self.next, self.spare);
-        let (buckets, fills, waiting) = (&mut *self.buckets, &mut *self.fills, &mut *self.waiting);
-        let count = run.len() / L::SLOT_WORDS;
-        // The unchecked accesses below rely on this and on the bounds that `find_places` checks.
-        assert!(
-            spare < fills.len()
-                && fills.len() * L::WORDS <= buckets.len()
-                && count <= waiting.len().min(BLOCK)
-        );
-        let (mut waits, mut copied) = (0, 0);
-        for start in (0..count).step_by(GROUP) {
-            simd.ask_group(next.wrapping_add(start * L::SLOT_WORDS).cast::<L::Pair>());
-            for i in start..count.min(start + GROUP) {
-                // SAFETY: `i` is below `count`, and so below the number of places; the place is
-                // below `spare`, and there are buckets and fills up to `spare`; at most `count`
-                // pairs wait or are copies.
-                unsafe {
-                    let pair = pair_unchecked::<L>(run, i);
-                    let place = *places.get_unchecked(i) as usize;
-                    let heads = heads_unchecked::<L>(buckets, place);
-                    let is_copy = simd.slot::<L>(heads, L::key(pair)).is_some();
-                    let full = add_unchecked::<L>(buckets, fills, place, spare, pair, is_copy);
-                    *waiting.get_unchecked_mut(waits) = pair;
-                    waits += (full & !is_copy) as usize;
-                    *copies.get_unchecked_mut(copied) = i as u16;
-                    copied += is_copy as usize;
-                }
-            }
-        }
-        (waits, copied)
-    }
-    /// Lets copies replace the stored pairs, if the policy is to keep the last, and empties the
-    /// slots that they were written to. Returns how many of them follow another pair.
-    #[inline(always)]
-    fn resolve<S: Simd>(&mut self, simd: S, places: &[u32; BLOCK], copies: &[u16]) -> usize {
-        let (mut begun, mut after) = (0, usize::MAX);
-        for &i in copies {
-            let i = i as usize;
-            let (pair, place) = (pair_at::<L>(self.run, i), places[i] as usize);
-            // The stored pair is in the first of the slots with its key.
-            let same = simd.slot::<L>(heads::<L>(self.buckets, place), L::key(pair));
-            if !self.keep_first
-                && let Some(slot) = same
-            {
-                put::<L>(self.buckets, place, slot, pair);
-            }
-            let fill = self.fills[place] as usize;
-            let free = select_unpredictable(fill == BUCKET, self.spare, place);
-            put::<L>(self.buckets, free, fill % BUCKET, L::EMPTY_PAIR);
-            begun += (i != after) as usize;
-            after = i + 1;
-        }
-        begun
-    }
-}
-
-/// Handles the pairs with the ambiguous key; the others move up. Returns the number of their words.
-#[cold]
-fn hold_all<L: Layout>(
-    pairs: &mut [u64],
-    policy: Duplicates,
-    bin: usize,
-    outcome: &mut Outcome<L>,
-) -> usize {
-    let mut kept = 0;
-    for i in 0..pairs.len() / L::SLOT_WORDS {
-        let pair = pair_at::<L>(pairs, i);
-        if L::key(pair) == L::AMBIGUOUS {
-            hold(pair, policy, bin, outcome);
-        } else {
-            put_pair::<L>(pairs, kept, pair);
-            kept += 1;
-        }
-    }
-    kept * L::SLOT_WORDS
-}
-
-/// Handles a pair with the ambiguous key.
-#[cold]
-fn hold<L: Layout>(pair: L::Pair, policy: Duplicates, bin: usize, outcome: &mut Outcome<L>) {
-    if outcome.held.is_none() || repeats(L::AMBIGUOUS, policy, bin, outcome) {
-        outcome.held = Some(L::value(pair));
-    }
-}
-
-/// Handles a pair with the ambiguous key, or a copy that is rejected.
-#[cold]
-fn hold_or_reject<L: Layout>(
-    pair: L::Pair,
-    policy: Duplicates,
-    bin: usize,
-    outcome: &mut Outcome<L>,
-) {
-    if L::key(pair) == L::AMBIGUOUS {
-        hold(pair, policy, bin, outcome);
-    } else {
-        repeats(L::key(pair), policy, bin, outcome);
-    }
-}
-
-/// Handles a pair with the same key as a stored one.
-#[cold]
-fn resolve<L: Layout>(
-    buckets: &mut [u64],
-    place: usize,
-    slot: usize,
-    pair: L::Pair,
-    policy: Duplicates,
-    bin: usize,
-    outcome: &mut Outcome<L>,
-) {
-    if repeats(L::key(pair), policy, bin, outcome) {
-        put::<L>(buckets, place, slot, pair);
-    }
-}
-/// Records a repeated key; returns whether the new pair replaces the stored one.
-fn repeats<L: Layout>(
-    mixed: L::Mixed,
-    policy: Duplicates,
-    bin: usize,
-    outcome: &mut Outcome<L>,
-) -> bool {
-    outcome.duplicates += 1;
-    if policy == Duplicates::Reject && outcome.repeated.is_none_or(|(lowest, _)| bin < lowest) {
-        outcome.repeated = Some((bin, mixed));
-    }
-    matches!(policy, Duplicates::KeepLast | Duplicates::Unchecked)
 }
