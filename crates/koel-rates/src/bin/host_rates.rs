@@ -17,9 +17,10 @@
 //!   or into the same again;
 //! * `build`, `get`, `contains`: the methods of [`Map`] for slices. Each answer is compared;
 //! * `build_there`: a build from memory of the device, with a new builder;
-//! * `get_or_into`: the same lookup between memory of the device.
+//! * `get_or_into`: the same lookup between memory of the device;
+//! * `get_cpu`, `get_or_into_cpu`: the CPU time of both, in turn.
 use koel::{Device, DeviceKind, Map, MapBuilder, MapOptions, Result, limits};
-use koel_rates::{RUNS, decimals, print_provenance, row, size};
+use koel_rates::{RUNS, cpu_seconds, decimals, print_provenance, row, size};
 use memmap2::MmapMut;
 use rayon::prelude::*;
 use std::hint::black_box;
@@ -108,11 +109,14 @@ fn rates(device: &Device, n: usize) -> Result<()> {
     assert!(right, "wrong answers of get");
     let staged = device.stage(&keys)?;
     let mut got = device.alloc::<u32>(n)?;
-    let get_or_into = median(|| {
+    let mut get_or_into = || {
         map.get_or_into(&stream, staged.view(), got.view_mut(), 0)?;
         stream.synchronize()
-    })?;
-    show("get_or_into", 2 * bytes, get_or_into, None);
+    };
+    show("get_or_into", 2 * bytes, median(&mut get_or_into)?, None);
+    let (cpu, cpu_into) = cpu_in_turn(|| map.get(&keys), get_or_into)?;
+    show("get_cpu", 3 * bytes, cpu, None);
+    show("get_or_into_cpu", 2 * bytes, cpu_into, None);
     assert!(got.download()? == values, "wrong answers of get_or_into");
     show("contains", bytes + n, median(|| map.contains(&keys))?, limit(bytes, n));
     assert!(map.contains(&keys)?.into_iter().all(|found| found), "wrong answers of contains");
@@ -131,6 +135,30 @@ fn median<R>(mut run: impl FnMut() -> Result<R>) -> Result<f64> {
         drop(result);
         Ok(seconds)
     })
+}
+/// Returns the medians of the CPU seconds of two calls, made in turn: what else runs on the machine
+/// slows both. Dropping the results does not count.
+fn cpu_in_turn<A, B>(
+    mut first: impl FnMut() -> Result<A>,
+    mut second: impl FnMut() -> Result<B>,
+) -> Result<(f64, f64)> {
+    fn cpu_of<R>(call: impl FnOnce() -> Result<R>) -> Result<f64> {
+        let start = cpu_seconds();
+        let result = black_box(call()?);
+        let seconds = cpu_seconds() - start;
+        drop(result);
+        Ok(seconds)
+    }
+    let (mut seconds, mut seconds_of_second) = (vec![], vec![]);
+    for _ in 0..RUNS + 2 {
+        seconds.push(cpu_of(&mut first)?);
+        seconds_of_second.push(cpu_of(&mut second)?);
+    }
+    let middle = |seconds: &mut Vec<f64>| {
+        seconds.sort_by(f64::total_cmp);
+        seconds[seconds.len() / 2]
+    };
+    Ok((middle(&mut seconds), middle(&mut seconds_of_second)))
 }
 /// Maps `bytes` bytes and writes one of each page, on all cores.
 fn touch(bytes: usize, huge: bool) -> MmapMut {

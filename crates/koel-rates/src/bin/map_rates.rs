@@ -7,7 +7,8 @@
 //! ```
 //!
 //! `gps`: 10^9 pairs or keys per second, the median of 7 runs after 2 warm-up runs. A build inserts
-//! pairs that are on the device into an existing map (`rebuild`). `verified`: in one lookup of
+//! pairs that are on the device into an existing map (`rebuild`); `cpu_us`: CPU time of the process
+//! for a build, the mean of all 9 runs. `verified`: in one lookup of
 //! every key, every answer equals the host's; for joins, every row. `of_limit`: the rate divided by
 //! that of random 32-byte reads from as much memory, in the same run. `keys=`: a list of
 //! [arrangements](ranks). `only=build`: builds alone.
@@ -20,8 +21,8 @@ use koel::{
 use koel_kernels::hash::mix::splitmix_at;
 use koel_rates::arrangements::ranks;
 use koel_rates::{
-    RUNS, Row, decimals, median, median_of, print_copies, print_provenance, rate, rate_of_limit,
-    row, size,
+    RUNS, Row, cpu_seconds, decimals, median, median_of, print_copies, print_provenance, rate,
+    rate_of_limit, row, size,
 };
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -169,12 +170,14 @@ fn rates<T: Number>(stream: &Stream, n: usize, keys: &str, settings: &Settings<'
                 MapOptions::default().with_load(load).with_duplicates(duplicates),
             )?;
             let mut map = builder.build(stream, pairs.keys.view(), pairs.values.view())?;
+            let before = cpu_seconds();
             let build = median(stream, || {
                 builder.rebuild(&mut map, stream, pairs.keys.view(), pairs.values.view())
             })?;
+            let cpu = (cpu_seconds() - before) / (RUNS + 2) as f64;
             let report = map.report()?;
             let verified = found.verify(&map, stream, &pairs)? && report.pairs == pairs.distinct;
-            report_build(&pairs, policy, load, build, verified, &report);
+            report_build(&pairs, policy, load, (build, cpu), verified, &report);
             if !settings.lookups {
                 continue;
             }
@@ -194,7 +197,7 @@ fn report_build<T: Number>(
     pairs: &Pairs<'_, T>,
     policy: &str,
     load: f64,
-    seconds: f64,
+    (seconds, cpu): (f64, f64),
     verified: bool,
     report: &MapReport,
 ) {
@@ -209,6 +212,7 @@ fn report_build<T: Number>(
     ]
     .and(&rate(n, seconds))
     .and(&row![
+        ("cpu_us", decimals(cpu * 1e6, 1)),
         ("verified", verified),
         ("pairs", report.pairs),
         ("stashed", report.stashed),

@@ -1,6 +1,7 @@
 //! Access to the buckets of a bin while it is filled.
+use super::partition::BLOCK;
 use super::simd::{GROUP, Heads, behind_at, heads};
-use super::stash::pair_at;
+use super::stash::{pair_at, put_pair};
 use crate::duplicates::Duplicates;
 use koel_kernels::hash::mulhi;
 use koel_kernels::table::layout::{BUCKET, Layout};
@@ -103,8 +104,36 @@ pub(super) unsafe fn put_unchecked<L: Layout>(
     }
 }
 
-/// Adds a pair to a bucket, or writes it to bucket `spare` if that is full. Returns whether
-/// it is full. No branch: one bucket in four is full, unpredictably.
+/// Copies a run of pairs to `kept`, but of neighbours with one key only the last or, if the policy
+/// is to keep that, the first. Returns the number of words kept. No branch. Panics if the run is
+/// longer than a block.
+#[inline(always)]
+pub(super) fn without_repeats<L: Layout>(
+    run: &[u64],
+    policy: Duplicates,
+    kept: &mut [u64; BLOCK],
+) -> usize {
+    if run.is_empty() {
+        return 0;
+    }
+    let keeps_last = (policy == Duplicates::KeepLast) as usize;
+    let (mut last, mut count) = (pair_at::<L>(run, 0), 1);
+    put_pair::<L>(kept, 0, last);
+    for i in 1..run.len() / L::SLOT_WORDS {
+        let pair = pair_at::<L>(run, i);
+        let is_copy = (L::key(pair) == L::key(last)) as usize;
+        // A copy takes the place of the pair before, or a place that the next pair takes.
+        put_pair::<L>(kept, count - (is_copy & keeps_last), pair);
+        count += 1 - is_copy;
+        last = pair;
+    }
+    count * L::SLOT_WORDS
+}
+
+/// Adds a pair to a bucket, or writes it to bucket `spare` if that is full. A copy is written to
+/// the same slot, but not counted: the slot stays free. Returns whether the bucket is full. No
+/// branch: one bucket in four is full, unpredictably, and copies may come unpredictably too. The
+/// slot does not depend on `is_copy`: comparisons with other buckets would wait for its address.
 ///
 /// # Safety
 /// Both buckets and their fills exist.
@@ -115,6 +144,7 @@ pub(super) unsafe fn add_unchecked<L: Layout>(
     place: usize,
     spare: usize,
     pair: L::Pair,
+    is_copy: bool,
 ) -> bool {
     debug_assert!(place.max(spare) < fills.len());
     // SAFETY: by the caller's contract.
@@ -122,7 +152,7 @@ pub(super) unsafe fn add_unchecked<L: Layout>(
         let fill = *fills.get_unchecked(place) as usize;
         let full = fill == BUCKET;
         put_unchecked::<L>(buckets, select_unpredictable(full, spare, place), fill % BUCKET, pair);
-        *fills.get_unchecked_mut(place) = (fill + !full as usize) as u8;
+        *fills.get_unchecked_mut(place) = (fill + !(full | is_copy) as usize) as u8;
         full
     }
 }

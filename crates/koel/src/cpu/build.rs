@@ -5,7 +5,9 @@
 //! evicts another pair to its other bucket, and so on. Until then buckets lose no pair, so of two
 //! pairs with one key the later finds the earlier in the same step, or waits after it.
 use super::How;
-use super::buckets::{add_unchecked, find_places, pass_run, put};
+use super::buckets::{add_unchecked, find_places, pass_run, put, without_repeats};
+use super::mixed::MixedChoices;
+use super::outcome::{Outcome, hold_all, hold_or_reject, repeats, resolve};
 use super::partition::{BLOCK, Parted, mix_pairs};
 use super::reproduce::Reproducer;
 use super::simd::{GROUP, LINE, Line, Simd, Work, behind_at, heads, heads_unchecked};
@@ -19,6 +21,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Maximum number of evictions before a pair goes to the stash; lower in a partition where that has
 /// happened.
 const MAX_EVICTIONS: u32 = 512;
+
+/// A run of pairs is mixed if copies begin at one pair in this many: their beginnings are predicted
+/// wrongly, which costs more than what [`MixedChoices`] does for every pair.
+const MIXED: usize = 16;
 
 /// State for building bins sequentially. Its memory is reused across builds.
 pub(super) struct Builder<L: Layout> {
@@ -53,27 +59,6 @@ impl<L: Layout> Default for Builder<L> {
         }
     }
 }
-/// Outcome of the placement of pairs.
-pub(super) struct Outcome<L: Layout> {
-    /// Pairs for which neither bucket had room.
-    pub stashed: Vec<L::Pair>,
-    /// Number of pairs dropped because another has the same key.
-    pub duplicates: u64,
-    /// Number of pairs moved to their other bucket.
-    pub evictions: u64,
-    /// Value of the ambiguous key.
-    pub held: Option<L::Value>,
-    /// Lowest bin with equal keys, and one such mixed key.
-    pub repeated: Option<(usize, L::Mixed)>,
-}
-impl<L: Layout> Outcome<L> {
-    /// Returns an empty outcome that reuses this memory.
-    fn of(mut stashed: Vec<L::Pair>) -> Outcome<L> {
-        stashed.clear();
-        Outcome { stashed, duplicates: 0, evictions: 0, held: None, repeated: None }
-    }
-}
-
 impl<L: Layout> Builder<L> {
     /// Discards the outcome of the last build.
     pub(super) fn begin(&mut self) {
@@ -154,6 +139,7 @@ impl<L: Layout> Work for BuildBin<'_, L> {
             overflowed: &mut builder.overflowed,
             waiting: &mut builder.waiting,
             waits: 0,
+            is_mixed: false,
             stash: &mut builder.bin_stash,
             outcome: &mut builder.outcome,
             failures: &mut builder.failures,
@@ -225,6 +211,8 @@ struct Filling<'a, L: Layout, S> {
     waiting: &'a mut Vec<L::Pair>,
     /// Number of waiting pairs.
     waits: usize,
+    /// Whether copies and other pairs were mixed in the last run.
+    is_mixed: bool,
     stash: &'a mut Stash<L>,
     outcome: &'a mut Outcome<L>,
     /// For each partition, the number of pairs that found no room; empty until one did.
@@ -282,11 +270,60 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
     /// pairs at `next` meanwhile.
     #[inline(always)]
     fn first_choices<const CHECKED: bool>(&mut self, run: &[u64], next: *const u64) {
-        let count = run.len() / L::SLOT_WORDS;
-        // Keep room for a whole batch after the last pair, for `second_choices`.
+        let begun = if CHECKED && self.is_mixed {
+            self.mixed_choices(run, next)
+        } else {
+            self.unmixed_choices::<CHECKED>(run, next)
+        };
+        self.is_mixed =
+            self.policy != Duplicates::Reject && begun * MIXED > run.len() / L::SLOT_WORDS;
+    }
+    /// Keeps room for a run of waiting pairs, and a whole batch after it for `second_choices`.
+    #[inline(always)]
+    fn reserve(&mut self, count: usize) {
         if self.waiting.len() < self.waits + count + GROUP {
             self.waiting.resize((self.waits + count) * 2 + GROUP, L::EMPTY_PAIR);
         }
+    }
+    /// [`first_choices`](Self::first_choices) of a run whose copies are mixed with other pairs.
+    /// Returns how often copies begin.
+    #[inline(always)]
+    fn mixed_choices(&mut self, run: &[u64], next: *const u64) -> usize {
+        let mut kept = [0; BLOCK];
+        let mut rest = without_repeats::<L>(run, self.policy, &mut kept);
+        let dropped = (run.len() - rest) / L::SLOT_WORDS;
+        let kept = &mut kept[..rest];
+        let ambiguous = |pair: &[u64]| L::key_in(pair[0]) == L::AMBIGUOUS;
+        if kept.chunks_exact(L::SLOT_WORDS).fold(false, |any, pair| any | ambiguous(pair)) {
+            rest = hold_all::<L>(kept, self.policy, self.bin, self.outcome);
+        }
+        self.reserve(rest / L::SLOT_WORDS);
+        let Filling { simd, policy, all, base, spare, .. } = *self;
+        // The compiler makes it a function of its own, whose state stays in registers.
+        let choices = simd.vectorize(MixedChoices::<L> {
+            run: &kept[..rest],
+            next,
+            of_table: (all, base),
+            spare,
+            keep_first: policy == Duplicates::KeepFirst,
+            buckets: self.buckets,
+            fills: self.fills,
+            waiting: &mut self.waiting[self.waits..],
+        });
+        // The run may have ended before all of the next was prefetched.
+        for start in (rest..run.len()).step_by(LINE) {
+            simd.ask(next.wrapping_add(start));
+        }
+        self.waits += choices.waits;
+        self.outcome.duplicates += (dropped + choices.copies) as u64;
+        dropped + choices.begun
+    }
+    /// [`first_choices`](Self::first_choices) of a run with few copies, or long runs of them.
+    /// Returns how often copies begin.
+    #[inline(always)]
+    fn unmixed_choices<const CHECKED: bool>(&mut self, run: &[u64], next: *const u64) -> usize {
+        let count = run.len() / L::SLOT_WORDS;
+        self.reserve(count);
         let Filling { simd, policy, bin, all, base, spare, .. } = *self;
         let (buckets, fills, waiting) =
             (&mut *self.buckets, &mut *self.fills, &mut self.waiting[self.waits..]);
@@ -297,7 +334,7 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
                 && count <= waiting.len()
         );
         let rejects = policy == Duplicates::Reject;
-        let (mut waits, mut copies) = (0, 0);
+        let (mut waits, mut copies, mut begun) = (0, 0, 0);
         // As in `Partition`: through memory, one batch ahead.
         let mut places = [[0; GROUP]; 2];
         for step in 0..=count.div_ceil(GROUP) {
@@ -329,7 +366,7 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
                     }
                     // SAFETY: as above, and bucket `spare` exists; at most `count` pairs wait.
                     unsafe {
-                        let full = add_unchecked::<L>(buckets, fills, place, spare, pair);
+                        let full = add_unchecked::<L>(buckets, fills, place, spare, pair, false);
                         *waiting.get_unchecked_mut(waits) = pair;
                         waits += full as usize;
                     }
@@ -356,11 +393,14 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
                 let (end, waiting_too) = pass_run::<L>(buckets, place, (group, i), policy, more);
                 copies += end - i - waiting_too;
                 waits += waiting_too;
+                // A run of copies may go on in the next batch.
+                begun += (i > 0) as usize;
                 i = end;
             }
         }
         self.outcome.duplicates += copies as u64;
         self.waits += waits;
+        begun
     }
 
     /// Puts the waiting pairs into their second buckets; pairs that find these full too keep
@@ -510,56 +550,4 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
             }
         }
     }
-}
-
-/// Handles a pair with the ambiguous key.
-#[cold]
-fn hold<L: Layout>(pair: L::Pair, policy: Duplicates, bin: usize, outcome: &mut Outcome<L>) {
-    if outcome.held.is_none() || repeats(L::AMBIGUOUS, policy, bin, outcome) {
-        outcome.held = Some(L::value(pair));
-    }
-}
-
-/// Handles a pair with the ambiguous key, or a copy that is rejected.
-#[cold]
-fn hold_or_reject<L: Layout>(
-    pair: L::Pair,
-    policy: Duplicates,
-    bin: usize,
-    outcome: &mut Outcome<L>,
-) {
-    if L::key(pair) == L::AMBIGUOUS {
-        hold(pair, policy, bin, outcome);
-    } else {
-        repeats(L::key(pair), policy, bin, outcome);
-    }
-}
-
-/// Handles a pair with the same key as a stored one.
-#[cold]
-fn resolve<L: Layout>(
-    buckets: &mut [u64],
-    place: usize,
-    slot: usize,
-    pair: L::Pair,
-    policy: Duplicates,
-    bin: usize,
-    outcome: &mut Outcome<L>,
-) {
-    if repeats(L::key(pair), policy, bin, outcome) {
-        put::<L>(buckets, place, slot, pair);
-    }
-}
-/// Records a repeated key; returns whether the new pair replaces the stored one.
-fn repeats<L: Layout>(
-    mixed: L::Mixed,
-    policy: Duplicates,
-    bin: usize,
-    outcome: &mut Outcome<L>,
-) -> bool {
-    outcome.duplicates += 1;
-    if policy == Duplicates::Reject && outcome.repeated.is_none_or(|(lowest, _)| bin < lowest) {
-        outcome.repeated = Some((bin, mixed));
-    }
-    matches!(policy, Duplicates::KeepLast | Duplicates::Unchecked)
 }

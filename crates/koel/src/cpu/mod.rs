@@ -14,6 +14,8 @@ mod answers;
 mod buckets;
 mod build;
 mod find;
+mod mixed;
+mod outcome;
 mod partition;
 mod reproduce;
 pub(crate) mod set;

@@ -35,7 +35,8 @@ macro_rules! on_every_pairing {
     };
 }
 on_every_pairing! {
-    every_size every_load keys_of_every_kind duplicates_of_every_kind the_ambiguous_key
+    every_size every_load keys_of_every_kind duplicates_of_every_kind copies_among_other_pairs
+    the_ambiguous_key
     what_has_no_room_is_in_the_stash copies_share_a_place_in_the_stash scratch_is_reused
     wrong_lengths_are_errors
 }
@@ -312,6 +313,25 @@ fn duplicates_of_every_kind<L: Pairing>() {
             check_all::<L>(shape(n, 0.8, 3600.0), &keys, &values, &POLICIES[..3]);
             check_all::<L>(shape(unique, 0.9, 500.0), &keys, &values, &POLICIES[..3]);
         }
+    }
+}
+/// Copies that come unpredictably, of pairs that came this far before or of the ambiguous key; of
+/// neighbours, and of pairs with no room.
+fn copies_among_other_pairs<L: Pairing>() {
+    let n = scaled(8000);
+    let (distinct, values) = (random_keys::<L>(n, 7), numbers::<L>(n));
+    let ambiguous = ambiguous::<L>().unwrap_or(distinct[0]);
+    for distance in [1, 2, 7, 300, n / 2] {
+        let mut keys = distinct.clone();
+        for i in distance..n {
+            match splitmix_at(3, i as u32) % 100 {
+                0 => keys[i] = ambiguous,
+                1..40 => keys[i] = keys[i - distance],
+                _ => {}
+            }
+        }
+        let unique = oracle::<L>(&keys, &values, Duplicates::KeepLast).len();
+        check_all::<L>(shape(unique, 0.95, 1000.0), &keys, &values, &POLICIES[..3]);
     }
 }
 /// The key whose mixed form looks like an empty slot, with values that do or do not look like one,
