@@ -218,7 +218,7 @@ impl Outcome {
         let is_proved = self.evidence >= PROVED * required;
         let settles = |a: Agreement| match a.is_whole() {
             true => a.is_precise() || is_proved && a.is_strong(),
-            false => a.is_precise() && stages > 1,
+            false => stages > 1 && (a.is_precise() || is_proved && a.is_strong()),
         };
         self.found.is_some() && self.agreement.is_none_or(settles)
     }

@@ -3,4 +3,5 @@ mod agreement;
 mod features;
 mod naive;
 mod paper;
+mod perspective;
 mod refine;

@@ -113,7 +113,9 @@ fn are_refined_as_if_alone(candidates: &[Scored], strips: Strips) {
         let stream = device.stream().unwrap();
         let (scene, _, points) = staged(&stream, strips);
         let run = |some: &[Scored]| {
-            let rounds = [steps(&points, Likelihood::Loose), Round::scores(&points)];
+            // The last scores are lower: those of the round before do not count.
+            let loose = Round { likelihood: Likelihood::Loose, ..Round::scores(&points) };
+            let rounds = [steps(&points, Likelihood::Fine), loose];
             refined(&stream, &scene, &rounds, some).unwrap()
         };
         let together = run(candidates);
