@@ -235,19 +235,24 @@ pub fn vision_warp(t: Thread, view: View, scene: In<u32>, out: Buf<u32>) {
     out.store(i, view.pixel((i % width, i / width), pixel).to_bits());
 }
 
-/// Blurs along the rows, or along the columns, with `2 reach + 1` taps from `first` on; borders
-/// repeat the last pixel. One thread per pixel.
+/// A blur along one axis of an image: a kernel argument.
+#[derive(Clone, Copy, Debug, koel_simt::Arg)]
+#[repr(C)]
+pub struct Blur {
+    /// Size of the image.
+    pub size: Size,
+    /// 0: along the rows, else along the columns.
+    pub along_columns: u32,
+    /// Index of the first of `2 reach + 1` taps.
+    pub first: u32,
+    /// Distance of the farthest pixels that count.
+    pub reach: u32,
+}
+
+/// Blurs along the rows or the columns; borders repeat the last pixel. One thread per pixel.
 #[kernel(image = VISION, threads = 128, independent)]
-pub fn vision_blur(
-    t: Thread,
-    size: Size,
-    along_columns: u32,
-    first: u32,
-    reach: u32,
-    taps: In<u32>,
-    image: In<u32>,
-    out: Buf<u32>,
-) {
+pub fn vision_blur(t: Thread, blur: Blur, taps: In<u32>, image: In<u32>, out: Buf<u32>) {
+    let Blur { size, along_columns, first, reach } = blur;
     let (i, width) = (t.global_id(), at_least_one(size.width));
     if i >= size.width * size.height {
         return;

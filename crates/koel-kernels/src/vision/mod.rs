@@ -3,7 +3,8 @@
 //! In the order of the data flow: [`edges`] finds edge points in an image, [`spread`] chooses an
 //! evenly spread subset, [`maps`] scores every pixel of a scene by its edges, [`vote`] makes
 //! hypotheses from pairs, [`refine`] improves them, [`perspective`] makes homographies of them, and
-//! [`compare`] compares luminance. [`corners`] are another kind of feature, and [`paper`] is the published method.
+//! [`compare`] compares luminance. [`corners`] are another kind of feature, and [`paper`] is the
+//! published method.
 //!
 //! Angles are [`u32`] fractions of a turn (2^32 per turn, counter-clockwise with x right, y down),
 //! so that differences wrap naturally. Arrays of floats are passed as bits. Everything is basic

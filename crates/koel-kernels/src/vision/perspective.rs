@@ -1,10 +1,10 @@
 //! Perspective: moves each candidate, a homography from model to scene, to the edges next to the
 //! model's contour.
 //!
-//! Gauss-Newton steps as in [`super::refine`], with eight unknowns: [`vision_perspective_moments()`]
-//! pairs the moved points with edges, several threads per candidate,
-//! [`super::refine::vision_strips()`] adds their sums up, and [`vision_perspective_step()`] solves.
-//! All candidates are of one model.
+//! Gauss-Newton steps as in [`super::refine`], with eight unknowns:
+//! [`vision_perspective_moments()`] pairs the moved points with edges, several threads per
+//! candidate, [`super::refine::vision_strips()`] adds their sums up, and
+//! [`vision_perspective_step()`] solves. All candidates are of one model.
 use super::SceneIn;
 use super::direction::direction;
 use super::refine::{ModelsIn, OUTSIDE, STRIPS, at, solve};
@@ -79,7 +79,8 @@ impl Map {
 }
 
 /// Sums over one strip of the contour's points for each candidate that continues. Thread `s n + i`
-/// takes strip `s` of candidate `i` of `n`. Word `w` of a strip goes to `sums[w strips n + thread]`.
+/// takes strip `s` of candidate `i` of `n`. Word `w` of a strip goes to `sums[w strips n +
+/// thread]`.
 ///
 /// `models` and `points` as in [`super::refine::ModelsIn`].
 #[kernel(image = VISION, threads = 128, independent)]

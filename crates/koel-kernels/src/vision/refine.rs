@@ -5,9 +5,9 @@
 //! of their direction by one read of a map, several threads per candidate. It then solves for the
 //! affine change that brings them together: mostly across the edge, a little along it.
 //!
-//! [`vision_refine()`] takes all steps in one launch. Its threads wait for each other, so a CPU runs
-//! [`vision_moments()`], [`vision_strips()`] and [`vision_step()`] for each step instead, which give
-//! the same bits.
+//! [`vision_refine()`] takes all steps in one launch. Its threads wait for each other, so a CPU
+//! runs [`vision_moments()`], [`vision_strips()`] and [`vision_step()`] for each step instead,
+//! which give the same bits.
 use super::SceneIn;
 use super::direction::direction;
 use koel_simt::{Buf, In, Thread, U32x4, kernel, unroll};

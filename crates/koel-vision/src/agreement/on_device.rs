@@ -19,19 +19,13 @@ const OF_BLOCKS: u32 = 32;
 /// Image in device memory, a float per pixel.
 pub(crate) type Image = Arc<Buffer<u32>>;
 
-/// A blur: the first of its taps, and their reach.
-#[derive(Clone, Copy)]
-struct Blur {
-    first: u32,
-    reach: u32,
-}
-
 /// Launches for the images of a frame.
 struct Launches<'s> {
     stream: &'s Stream,
     tiling: Tiling,
     /// Taps of all blurs, one after the other.
     taps: Buffer<u32>,
+    /// Blurs along the rows; `None` does not blur.
     smoothed: [Option<Blur>; 2],
     blurs: [[Option<Blur>; 2]; BLURS.len()],
 }
@@ -42,7 +36,8 @@ impl<'s> Launches<'s> {
             let taps = if sigma > 0.0 { taps(sigma) } else { return None };
             let first = words.len() as u32;
             words.extend(taps.iter().map(|t| t.to_bits()));
-            Some(Blur { first, reach: taps.len() as u32 / 2 })
+            let reach = taps.len() as u32 / 2;
+            Some(Blur { size: tiling.size, along_columns: 0, first, reach })
         };
         let smoothed = [SMOOTHED.0, SMOOTHED.1].map(&mut blur);
         let blurs = BLURS.map(|(a, b)| [a, b].map(&mut blur));
@@ -72,25 +67,17 @@ impl<'s> Launches<'s> {
     /// Blurs an image of the frame.
     fn blurred(&self, image: &Image, blur: Option<Blur>) -> koel::Result<Image> {
         let Some(blur) = blur else { return Ok(image.clone()) };
-        let rows = self.blurred_along(image, blur, 0)?;
-        Ok(Arc::new(self.blurred_along(&rows, blur, 1)?))
+        let rows = self.blurred_along(image, blur)?;
+        Ok(Arc::new(self.blurred_along(&rows, Blur { along_columns: 1, ..blur })?))
     }
-    fn blurred_along(
-        &self,
-        image: &Buffer<u32>,
-        Blur { first, reach }: Blur,
-        along_columns: u32,
-    ) -> koel::Result<Buffer<u32>> {
+    fn blurred_along(&self, image: &Buffer<u32>, blur: Blur) -> koel::Result<Buffer<u32>> {
         let mut out = self.words(self.pixels())?;
         // SAFETY: there are a word per pixel, and the blur's taps.
         unsafe {
             vision_blur::launch(
                 self.stream,
                 self.pixels().div_ceil(OF_PIXELS),
-                self.tiling.size,
-                along_columns,
-                first,
-                reach,
+                blur,
                 self.taps.view().arg("taps", self.stream)?,
                 image.view().arg("image", self.stream)?,
                 out.view_mut().arg("out", self.stream)?,
