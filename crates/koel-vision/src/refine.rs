@@ -89,7 +89,8 @@ impl Strips {
     pub(crate) const SOME: Strips = Strips(2 * STRIPS);
     /// For contours.
     pub(crate) const MANY: Strips = Strips(16 * STRIPS);
-    /// For contours of two or three candidates.
+    /// For contours of two or three candidates, in launches of one step: more threads than a block
+    /// of the refinement has.
     pub(crate) const MOST: Strips = Strips(32 * STRIPS);
 
     /// Returns their number.
