@@ -48,6 +48,9 @@ const LEAST_BLOCKS: f32 = 12.0;
 const TOLERATED: f32 = 10.0;
 /// Fraction of the required evidence that suffices where luminance is nearly proof.
 const STRONG: f32 = 1.0 / 3.0;
+/// Maximum tilt of the pose of a drawing: farther than the bases are tilted, the strokes of one word
+/// pass for some of another.
+const TILTED: f32 = 2.4;
 /// Maximum `distinct` of a smooth outline, such as a disc, and the maximum tilt of its pose: tilted
 /// further, it is another outline.
 const SMOOTH: (f32, f32) = (1.0, 1.6);
@@ -108,10 +111,12 @@ impl Agreement {
         self.upper >= 0.85 && (self.solid >= 5.0 || whole && self.solid >= 2.0)
             || self.upper >= 0.97 && share >= 0.35 && evidence >= 2.0 * required
     }
-    /// Returns whether a drawing under a pose is another one, although all blocks may agree: a
-    /// smooth outline, tilted, which every ellipse would be of every other.
+    /// Returns whether a drawing under a pose is another one, although all blocks may agree: it is
+    /// tilted too far, which for a smooth outline is soon, as every ellipse is a tilt of every
+    /// other.
     pub(crate) fn is_another_outline(&self, pose: &Affine) -> bool {
-        self.entropy < DRAWING && self.distinct < SMOOTH.0 && !pose.is_tilted_at_most(SMOOTH.1)
+        let most = if self.distinct < SMOOTH.0 { SMOOTH.1 } else { TILTED };
+        self.entropy < DRAWING && !pose.is_tilted_at_most(most)
     }
     /// Returns whether all of the model agrees, or nearly.
     pub(crate) fn is_whole(&self) -> bool {

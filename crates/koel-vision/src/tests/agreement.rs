@@ -291,4 +291,7 @@ fn plain_shapes_of_few_blocks_are_told_apart() {
     let model = word(&[0, 1, 2, 3, 4]);
     let of_word = compared(&model, &seen(&model, |_, _| true), (0.0, 0.0)).agreement;
     assert!(!of_word.is_another_outline(&tilted(0.55)));
+    assert!(of_word.is_another_outline(&tilted(0.35)));
+    let photograph = crate::Agreement { entropy: 3.0, ..of_word };
+    assert!(!photograph.is_another_outline(&tilted(0.35)));
 }
