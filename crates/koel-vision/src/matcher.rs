@@ -290,8 +290,8 @@ impl Matcher {
     /// threads. A scene without edges is no error: nothing is found in it.
     ///
     /// Builds a table of the model each time, for the stages that it needs: for several scenes,
-    /// [`table`](Self::table) and [`find_all`](Self::find_all) build it once. Allocates, launches kernels and waits; fails if
-    /// the device does.
+    /// [`table`](Self::table) and [`find_all`](Self::find_all) build it once. Allocates, launches
+    /// kernels and waits; fails if the device does.
     pub fn find(&self, model: &Model, scene: &Scene) -> koel::Result<Outcome> {
         self.in_all_looks(model, |model| {
             let mut outcome = self.find_here(model, scene, usize::MAX)?;

@@ -48,8 +48,8 @@ const LEAST_BLOCKS: f32 = 12.0;
 const TOLERATED: f32 = 10.0;
 /// Fraction of the required evidence that suffices where luminance is nearly proof.
 const STRONG: f32 = 1.0 / 3.0;
-/// Maximum tilt of the pose of a drawing: farther than the bases are tilted, the strokes of one word
-/// pass for some of another.
+/// Maximum tilt of the pose of a drawing: farther than the bases are tilted, the strokes of one
+/// word pass for some of another.
 const TILTED: f32 = 2.4;
 /// Maximum `distinct` of a smooth outline, such as a disc, and the maximum tilt of its pose: tilted
 /// further, it is another outline.
