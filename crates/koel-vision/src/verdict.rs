@@ -229,7 +229,7 @@ impl Matcher {
     /// Refines a pose that has too little evidence to the edges of the visible part alone, and
     /// returns it with the evidence of that part, if there is one and any affine map is allowed.
     ///
-    /// Takes 32 launches.
+    /// Takes one or two launches, and a comparison.
     fn of_visible_part(
         &self,
         (model, scene): (&Model, &Scene),
