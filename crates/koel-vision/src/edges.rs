@@ -4,8 +4,7 @@
 //! A GPU (and the test executor) finds them with kernels and keeps them on the device; the CPU
 //! works row by row, which suits SIMD. The per-pixel code is shared:
 //! [`koel_kernels::vision::edges`].
-use crate::agreement::Image;
-use crate::device::{ALL_ONES, grid, in_kernels, size};
+use crate::device::{ALL_ONES, Image, grid, in_kernels, size, upload};
 use crate::picture::Grey;
 use koel::{Buffer, Stream, primitives};
 use koel_kernels::compact::TILE;
@@ -14,7 +13,6 @@ use koel_kernels::vision::edges::{self as pixel, *};
 use koel_kernels::vision::spread::*;
 use koel_kernels::vision::{EdgesIn, Size};
 use rayon::prelude::*;
-use std::sync::Arc;
 
 /// Point of an edge.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -287,9 +285,8 @@ impl DeviceEdges {
         if width.min(height) < MIN_SIDE as usize {
             return Ok(DeviceEdges { width, height, image: None, count: 0, places, traits });
         }
-        let bits = image.pixels.iter().map(|v| v.to_bits()).collect::<Vec<u32>>();
         let (size, n) = (size(width, height), pixels as u32);
-        let (image, mut smooth) = (device.upload(&bits)?, device.alloc::<u32>(pixels)?);
+        let (image, mut smooth) = (upload(image, device)?, device.alloc::<u32>(pixels)?);
         let (mut magnitudes, mut row_sums) =
             (device.alloc::<u32>(pixels)?, device.alloc::<u32>(pixels)?);
         let mut flags = device.alloc::<u8>(pixels)?;
@@ -334,7 +331,7 @@ impl DeviceEdges {
                 count.view().arg("count", stream)?,
                 out,
             )?;
-            let (image, count) = (Some(Arc::new(image)), count.download()?[0] as usize);
+            let (image, count) = (Some(image), count.download()?[0] as usize);
             Ok(DeviceEdges { width, height, image, count, places, traits })
         }
     }

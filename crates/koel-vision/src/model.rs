@@ -1,6 +1,7 @@
 //! Model of an image: points of its edges.
 use crate::affine::Affine;
 use crate::agreement::Patch;
+use crate::device::in_pool;
 use crate::edges::{Edge, edges, spread, strongest_first};
 use crate::picture::Grey;
 use std::borrow::Cow;
@@ -71,8 +72,7 @@ impl Model {
     /// Fails for an image without structure: fewer than 12 points of edges, 5 pixels apart (2 if
     /// the shorter side has at most 64 pixels).
     pub fn of(image: &Grey) -> Result<Model, TooFewEdges> {
-        // Each of many short loops would wake the threads again if it came from outside the pool.
-        rayon::scope(|_| Model::of_image(image))
+        in_pool(|| Model::of_image(image))
     }
     fn of_image(image: &Grey) -> Result<Model, TooFewEdges> {
         let (small, to_image) = working_size(image);

@@ -44,7 +44,7 @@ impl Matcher {
         let middle = self.best_part(model, scene, &of_part)?;
         let mut attempts = Attempts::start(&self.stream, model, scene, [map, map, of_part])?;
         for step in 0..STEPS {
-            attempts.step(&parameters(model, middle, step))?;
+            attempts.step(&parameters(model, attempts.frame, middle, step))?;
         }
         let [(_, before), others @ ..] = attempts.finish()?;
         let (mut best, mut required) = (None, before + GAIN);
@@ -72,8 +72,8 @@ impl Matcher {
 
 /// Returns the parameters of a step: the radii shrink, and what counts of the model grows around
 /// `middle` in the second attempt.
-fn parameters(model: &Model, middle: (f32, f32), step: i32) -> Perspective {
-    let (frame, (width, height)) = (Frame::of(model), model.working());
+fn parameters(model: &Model, frame: Frame, middle: (f32, f32), step: i32) -> Perspective {
+    let (width, height) = model.working();
     let radius =
         |(first, last): (f32, f32)| first * (last / first).powf(step as f32 / (STEPS - 1) as f32);
     let part = (step as f32 / (STEPS / 2) as f32).clamp(PART, 1.0);

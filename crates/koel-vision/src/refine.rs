@@ -181,25 +181,16 @@ pub(crate) struct Scored {
 /// Returns the initial state of each candidate for the kernels: map, best map, best score, top
 /// score, and whether it continues.
 fn initial_states(points: &Points, candidates: &[Scored]) -> Vec<u32> {
-    let n = candidates.len();
-    let mut words = vec![f32::MIN.to_bits(); STATE as usize * n];
-    for (i, c) in candidates.iter().enumerate() {
-        let map = points.frames[c.model].enter(&c.map);
-        for (k, word) in map.into_iter().enumerate() {
-            words[(MAP as usize + k) * n + i] = word;
-            words[(BEST as usize + k) * n + i] = word;
-        }
-    }
-    words[GOES_ON as usize * n..].fill(1);
-    words
+    let maps = candidates.iter().map(|c| points.frames[c.model].enter(&c.map));
+    let (maps, n) = (maps.collect::<Vec<[u32; 6]>>(), candidates.len());
+    let words = (0..6).flat_map(|k| maps.iter().map(move |map| map[k]));
+    starting(&words.collect::<Vec<u32>>(), n)
 }
-
-/// Returns the states of candidates that start again from their best maps.
-fn restarted(states: &[u32], n: usize) -> Vec<u32> {
+/// Returns the states of `n` candidates that start from maps, given word by word.
+fn starting(maps: &[u32], n: usize) -> Vec<u32> {
     let mut words = vec![f32::MIN.to_bits(); STATE as usize * n];
-    let best = &states[BEST as usize * n..][..6 * n];
-    words[MAP as usize * n..][..6 * n].copy_from_slice(best);
-    words[BEST as usize * n..][..6 * n].copy_from_slice(best);
+    words[MAP as usize * n..][..6 * n].copy_from_slice(maps);
+    words[BEST as usize * n..][..6 * n].copy_from_slice(maps);
     words[GOES_ON as usize * n..].fill(1);
     words
 }
@@ -311,8 +302,9 @@ fn refined_by_steps(
 ) -> koel::Result<()> {
     let (device, n, points) = (stream.device(), refinement.candidates, round.points);
     if refinement.again != 0 {
-        let words = restarted(&states.download()?, n as usize);
-        *states = device.upload(&words)?;
+        let all = n as usize;
+        let best = states.view().slice(BEST as usize * all..BEST_SCORE as usize * all)?;
+        *states = device.upload(&starting(&best.download()?, all))?;
     }
     let mut sums = device.alloc::<u32>((SUMS * points.strips * n) as usize)?;
     let mut fewer = match points.strips > STRIPS {

@@ -1,6 +1,7 @@
 //! Scene: its edges and their maps, in device memory.
 use crate::affine::Affine;
-use crate::agreement::{Image, Luminance, Patch};
+use crate::agreement::{Luminance, Patch};
+use crate::device::Image;
 use crate::edges::DeviceEdges;
 use crate::maps::Maps;
 use crate::model::working_size;

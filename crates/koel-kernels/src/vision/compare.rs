@@ -98,7 +98,7 @@ pub fn correlation([a, b, aa, bb, ab]: [f32; SUMS], n: f32) -> Option<[f32; 3]> 
 /// Returns how much a structure is of two dimensions, from 0 (a straight edge) to 1, from the sums
 /// of the products of the gradient's components.
 #[inline(always)]
-pub fn distinctness([xx, xy, yy]: [f32; 3]) -> f32 {
+fn distinctness([xx, xy, yy]: [f32; 3]) -> f32 {
     let (trace, gap) = (xx + yy, sqrt((xx - yy) * (xx - yy) + 4.0 * xy * xy));
     let part = if trace > 0.0 { (trace - gap) / trace } else { 0.0 };
     part.clamp(0.0, 1.0)
@@ -118,13 +118,8 @@ pub struct Tiling {
 impl Tiling {
     /// Returns the number of blocks.
     #[inline(always)]
-    pub fn len(self) -> u32 {
+    pub fn blocks(self) -> u32 {
         self.columns * self.rows
-    }
-    /// Returns whether there are none.
-    #[inline(always)]
-    pub fn is_empty(self) -> bool {
-        self.len() == 0
     }
     /// Returns the column and the row of a block.
     #[inline(always)]
@@ -144,6 +139,23 @@ impl Tiling {
     #[inline(always)]
     pub fn around(k: u32, n: u32) -> (u32, u32) {
         (k.saturating_sub(1), if k + 2 < n { k + 2 } else { n })
+    }
+    /// Returns the [`distinctness()`] of a block of an image.
+    #[inline(always)]
+    pub fn distinctness(self, block: u32, at: impl Fn(u32, u32) -> f32) -> f32 {
+        let ([left, top, right, bottom], Size { width, height }) = (self.extent(block), self.size);
+        let (mut xx, mut xy, mut yy) = (0.0f32, 0.0, 0.0);
+        let mut y = if top > 0 { top } else { 1 };
+        while y < bottom && y + 1 < height {
+            let mut x = if left > 0 { left } else { 1 };
+            while x < right && x + 1 < width {
+                let (gx, gy) = (at(x + 1, y) - at(x - 1, y), at(x, y + 1) - at(x, y - 1));
+                (xx, xy, yy) = (xx + gx * gx, xy + gx * gy, yy + gy * gy);
+                x += 1;
+            }
+            y += 1;
+        }
+        distinctness([xx, xy, yy])
     }
     /// Returns the correlation of a block of `a` with `b` shifted; `None` if a pixel is missing.
     #[inline(always)]
@@ -277,7 +289,7 @@ pub fn vision_blur(t: Thread, blur: Blur, taps: In<u32>, image: In<u32>, out: Bu
 /// `scores[candidate blocks + block]`. One thread for each of [`TRIED`] candidates and block.
 #[kernel(image = VISION, threads = 128, independent)]
 pub fn vision_shift_scores(t: Thread, tiling: Tiling, a: In<u32>, b: In<u32>, scores: Buf<u32>) {
-    let (id, blocks) = (t.global_id(), at_least_one(tiling.len()));
+    let (id, blocks) = (t.global_id(), at_least_one(tiling.blocks()));
     let (block, candidate) = (id % blocks, id / blocks);
     if candidate >= TRIED {
         return;
@@ -303,7 +315,7 @@ pub fn unpacked(word: u32) -> (i32, i32) {
 /// Writes the best shift of each block. One thread per block.
 #[kernel(image = VISION, threads = 32, independent)]
 pub fn vision_best_shifts(t: Thread, tiling: Tiling, scores: In<u32>, shifts: Buf<u32>) {
-    let (block, blocks) = (t.global_id(), tiling.len());
+    let (block, blocks) = (t.global_id(), tiling.blocks());
     if block < blocks {
         let score = |candidate: u32| f32::from_bits(scores.get(candidate * blocks + block));
         shifts.store(block, packed(best_shift(score)));
@@ -315,7 +327,7 @@ pub fn vision_best_shifts(t: Thread, tiling: Tiling, scores: In<u32>, shifts: Bu
 #[kernel(image = VISION, threads = 32, independent)]
 pub fn vision_smooth_shifts(t: Thread, tiling: Tiling, shifts: In<u32>, out: Buf<u32>) {
     let block = t.global_id();
-    if block >= tiling.len() {
+    if block >= tiling.blocks() {
         return;
     }
     let (i, j) = tiling.place(block);
@@ -331,7 +343,7 @@ pub fn vision_smooth_shifts(t: Thread, tiling: Tiling, shifts: In<u32>, out: Buf
 }
 /// Returns the upper median of `n` values, a few.
 #[inline(always)]
-fn median(n: u32, of: impl Fn(u32) -> i32) -> i32 {
+pub fn median(n: u32, of: impl Fn(u32) -> i32) -> i32 {
     let (mut k, mut found) = (0, 0);
     while k < n {
         let (value, mut below, mut equal, mut other) = (of(k), 0, 0, 0);
@@ -360,7 +372,7 @@ pub fn vision_correlations(
     shifts: In<u32>,
     correlations: Buf<u32>,
 ) {
-    let (id, blocks) = (t.global_id(), at_least_one(tiling.len()));
+    let (id, blocks) = (t.global_id(), at_least_one(tiling.blocks()));
     let (block, candidate) = (id % blocks, id / blocks);
     if candidate >= NEAR {
         return;
@@ -384,7 +396,7 @@ pub fn vision_likest(
     correlations: In<u32>,
     out: Buf<u32>,
 ) {
-    let (block, blocks) = (t.global_id(), tiling.len());
+    let (block, blocks) = (t.global_id(), tiling.blocks());
     if block >= blocks {
         return;
     }
@@ -407,23 +419,11 @@ pub fn vision_likest(
 #[kernel(image = VISION, threads = 32, independent)]
 pub fn vision_distinctness(t: Thread, tiling: Tiling, image: In<u32>, out: Buf<u32>) {
     let block = t.global_id();
-    if block >= tiling.len() {
+    if block >= tiling.blocks() {
         return;
     }
-    let ([left, top, right, bottom], Size { width, height }) = (tiling.extent(block), tiling.size);
-    let at = |x: u32, y: u32| f32::from_bits(image.get(y * width + x));
-    let (mut xx, mut xy, mut yy) = (0.0f32, 0.0, 0.0);
-    let mut y = if top > 0 { top } else { 1 };
-    while y < bottom && y + 1 < height {
-        let mut x = if left > 0 { left } else { 1 };
-        while x < right && x + 1 < width {
-            let (gx, gy) = (at(x + 1, y) - at(x - 1, y), at(x, y + 1) - at(x, y - 1));
-            (xx, xy, yy) = (xx + gx * gx, xy + gx * gy, yy + gy * gy);
-            x += 1;
-        }
-        y += 1;
-    }
-    out.store(block, distinctness([xx, xy, yy]).to_bits());
+    let at = |x: u32, y: u32| f32::from_bits(image.get(y * tiling.size.width + x));
+    out.store(block, tiling.distinctness(block, at).to_bits());
 }
 
 /// Writes the sums over each block of `a`, of `b` at the shift of the block's `likest`, of the
@@ -439,7 +439,7 @@ pub fn vision_level_sums(
     out: Buf<u32>,
 ) {
     let block = t.global_id();
-    if block >= tiling.len() {
+    if block >= tiling.blocks() {
         return;
     }
     let mut sums = [0.0f64; 4];

@@ -7,7 +7,7 @@
 //! [`vision_perspective_step()`] solves. All candidates are of one model.
 use super::SceneIn;
 use super::direction::direction;
-use super::refine::{ModelsIn, OUTSIDE, STRIPS, at, solve};
+use super::refine::{ModelsIn, OUTSIDE, at, over_strips, solve};
 use koel_simt::{Buf, In, Thread, U32x4, kernel, unroll};
 
 /// Number of candidates: one that does not move, for comparison, and two that do.
@@ -158,9 +158,9 @@ pub fn vision_perspective_moments(
     put(TRIANGLE + UNKNOWNS, pairs);
 }
 
-/// Moves each candidate that continues, by the sums of [`STRIPS`] strips. A candidate with too few
-/// pairs, or one that would turn a corner of the model over or away, does not continue. One thread
-/// per candidate.
+/// Moves each candidate that continues, by the sums of [`STRIPS`](super::refine::STRIPS) strips. A
+/// candidate with too few pairs, or one that would turn a corner of the model over or away, does
+/// not continue. One thread per candidate.
 #[kernel(image = VISION, threads = 32, independent)]
 pub fn vision_perspective_step(
     t: Thread,
@@ -173,14 +173,7 @@ pub fn vision_perspective_step(
     if i >= CANDIDATES || states.load(GOES_ON * CANDIDATES + i) == 0 {
         return;
     }
-    let sum = |word: usize| {
-        let mut sum = 0.0;
-        unroll::<{ STRIPS as usize }>(|strip| {
-            let at = (word as u32 * STRIPS + strip as u32) * CANDIDATES + i;
-            sum += f32::from_bits(sums.get(at));
-        });
-        sum
-    };
+    let sum = |word: usize| over_strips(sums, word, (i, CANDIDATES));
     let mut normal = [0.0f32; TRIANGLE];
     let mut right = [0.0f32; UNKNOWNS];
     unroll::<UNKNOWNS>(|m| {

@@ -299,6 +299,17 @@ pub fn vision_strips(
     out.store(id, sum.to_bits());
 }
 
+/// Returns the sum of a word of candidate `i` of `n` over [`STRIPS`] strips.
+#[inline(always)]
+pub(super) fn over_strips(sums: In<u32>, word: usize, (i, n): (u32, u32)) -> f32 {
+    let mut sum = 0.0;
+    unroll::<{ STRIPS as usize }>(|strip| {
+        let at = (word as u32 * STRIPS + strip as u32) * n + i;
+        sum += f32::from_bits(sums.get(at));
+    });
+    sum
+}
+
 /// Performs a step of each candidate that continues, from the sums of [`vision_moments()`]. One
 /// thread per candidate.
 #[kernel(image = VISION, threads = 32, independent)]
@@ -314,14 +325,7 @@ pub fn vision_step(
     if i >= candidates || states.load(GOES_ON * candidates + i) == 0 {
         return;
     }
-    let part = |word: usize, strip: usize| {
-        sums.get((word as u32 * STRIPS + strip as u32) * candidates + i)
-    };
-    let sum = |word: usize| {
-        let mut sum = 0.0;
-        unroll::<{ STRIPS as usize }>(|strip| sum += f32::from_bits(part(word, strip)));
-        sum
-    };
+    let sum = |word: usize| over_strips(sums, word, (i, candidates));
     let mut candidate = Candidate::load(|word| states.load(word * candidates + i));
     let unit = models.unit(i);
     let goes_on = candidate.advance(&refinement, unit, sum);

@@ -66,9 +66,8 @@ impl Blocks {
     }
     /// Returns the columns and rows of a block's pixels.
     pub(super) fn extent(&self, block: usize) -> (std::ops::Range<usize>, std::ops::Range<usize>) {
-        let (i, j) = (block % self.columns, block / self.columns);
-        let part = |k: usize, n: usize, of: usize| k * of / n..(k + 1) * of / n;
-        (part(i, self.columns, self.width), part(j, self.rows, self.height))
+        let [left, top, right, bottom] = self.tiling().extent(block as u32).map(|v| v as usize);
+        (left..right, top..bottom)
     }
     /// Returns whether a block is at the border of the frame.
     pub(super) fn is_at_border(&self, block: usize) -> bool {
@@ -121,16 +120,7 @@ impl Blocks {
     }
     /// Returns how much a block's structure is of two dimensions, from 0 (a straight edge) to 1.
     pub(super) fn distinctness(&self, a: &Grey, block: usize) -> f32 {
-        let (xs, ys) = self.extent(block);
-        let (mut xx, mut xy, mut yy) = (0.0f32, 0.0, 0.0);
-        for y in ys.start.max(1)..ys.end.min(self.height - 1) {
-            for x in xs.start.max(1)..xs.end.min(self.width - 1) {
-                let at = |dx: usize, dy: usize| a.pixels[(y + dy - 1) * self.width + x + dx - 1];
-                let (gx, gy) = (at(2, 1) - at(0, 1), at(1, 2) - at(1, 0));
-                (xx, xy, yy) = (xx + gx * gx, xy + gx * gy, yy + gy * gy);
-            }
-        }
-        compare::distinctness([xx, xy, yy])
+        self.tiling().distinctness(block as u32, |x, y| a.pixel(x, y))
     }
     /// Returns the local shift of each block: the best of its own, smoothed by the median of its
     /// neighbours, because a surface bends smoothly.
@@ -140,10 +130,7 @@ impl Blocks {
         let own = self.each(best);
         let smooth = |block: usize| {
             let (xs, ys) = self.around(block).map(|other| own[other]).unzip();
-            let middle = |mut v: Vec<i32>| {
-                v.sort_unstable();
-                v[v.len() / 2]
-            };
+            let middle = |v: Vec<i32>| compare::median(v.len() as u32, |k| v[k as usize]);
             (middle(xs), middle(ys))
         };
         (0..self.len()).map(smooth).collect()

@@ -10,18 +10,19 @@ pub(crate) mod regions;
 mod sight;
 
 use crate::affine::Affine;
+use crate::device::{Image, in_pool};
 use crate::fit::{Freedom, PointPair, fit};
 use crate::picture::Grey;
 use blocks::{Blocks, MIN_BLOCK};
 use koel::Stream;
 use koel_kernels::vision::compare::MOST;
 use levels::{Levels, Seen};
-pub(crate) use on_device::Image;
 use on_device::OnDevice;
 use patch::DRAWING;
 pub(crate) use patch::Patch;
 use regions::{Region, Shows, of_block, open_from_border, visible};
 use sight::{BLURS, Correlated, OnHost, Place, Sight, rows};
+use std::borrow::Cow;
 
 /// Minimum standard deviation of a block with structure, in grey levels.
 const STRUCTURE: f32 = 6.0;
@@ -191,12 +192,13 @@ pub(crate) fn agreement(
 ) -> koel::Result<Compared> {
     match scene.on_device {
         Some(_) => fitted(patch, scene, map, fits),
-        // Each of many short loops would wake the threads again if it came from outside the pool.
-        None => rayon::scope(|_| fitted(patch, scene, map, fits)),
+        None => in_pool(|| fitted(patch, scene, map, fits)),
     }
 }
 fn fitted(patch: &Patch, scene: Luminance<'_>, map: Affine, fits: bool) -> koel::Result<Compared> {
-    let mut best = compared(patch, scene, map)?;
+    let (model, entropy) = (patch.grey(), patch.entropy());
+    let compared = |map: Affine| compared((&model, entropy), scene, map);
+    let mut best = compared(map)?;
     for _ in 0..REFITS {
         let moved = |&(p, q): &PointPair| {
             let (x, y) = best.map.apply(p);
@@ -207,7 +209,7 @@ fn fitted(patch: &Patch, scene: Luminance<'_>, map: Affine, fits: bool) -> koel:
             break;
         }
         let Some(fitted) = fit(Freedom::Affine, &best.places) else { break };
-        let other = compared(patch, scene, fitted)?;
+        let other = compared(fitted)?;
         let (a, b) = (&best.agreement, &other.agreement);
         if b.agreeing < a.agreeing || b.upper < a.upper - 0.02 || !b.is_better(a) {
             break;
@@ -217,16 +219,20 @@ fn fitted(patch: &Patch, scene: Luminance<'_>, map: Affine, fits: bool) -> koel:
     Ok(best)
 }
 
-fn compared(patch: &Patch, scene: Luminance<'_>, of_patch: Affine) -> koel::Result<Compared> {
+fn compared(
+    (patch, entropy): (&Grey, f32),
+    scene: Luminance<'_>,
+    of_patch: Affine,
+) -> koel::Result<Compared> {
     let scale = of_patch.determinant().abs().sqrt();
-    let (mut model, mut map, mut to_patch) = (patch.grey(), of_patch, Affine::IDENTITY);
+    let (mut model, mut map, mut to_patch) = (Cow::Borrowed(patch), of_patch, Affine::IDENTITY);
     if scale.is_nan() || scale < 1.0 {
         // A model is not finer than the scene.
         let small = model.shrunk((1.0 / scale).clamp(1.0, 32.0));
         let (x, y) =
             (model.width as f32 / small.width as f32, model.height as f32 / small.height as f32);
         let larger = Affine::between_sizes(x, y);
-        (model, map, to_patch) = (small, map.after(&larger), larger);
+        (model, map, to_patch) = (Cow::Owned(small), map.after(&larger), larger);
     }
     let (width, height) = (model.width, model.height);
     if width.min(height) < 2 * MIN_BLOCK {
@@ -239,7 +245,6 @@ fn compared(patch: &Patch, scene: Luminance<'_>, of_patch: Affine) -> koel::Resu
         });
     }
     let blocks = Blocks::of(width, height);
-    let entropy = patch.entropy();
     let summary = match scene.on_device {
         Some((stream, pixels)) => {
             let sight = OnDevice::of(stream, &blocks, &model, (scene.grey, pixels), &map)?;

@@ -4,6 +4,7 @@ use super::blocks::Blocks;
 use super::patch::{taps, view};
 use super::sight::{BLURS, Correlated, Place, SMOOTHED, Sight};
 use crate::affine::Affine;
+use crate::device::{Image, upload};
 use crate::picture::Grey;
 use koel::{Buffer, Stream, View as Slice};
 use koel_kernels::vision::Size;
@@ -15,9 +16,6 @@ use std::sync::Arc;
 /// Threads of a launch's blocks, for one thread per pixel, and for one per block of the frame.
 const OF_PIXELS: u32 = 128;
 const OF_BLOCKS: u32 = 32;
-
-/// Image in device memory, a float per pixel.
-pub(crate) type Image = Arc<Buffer<u32>>;
 
 /// Launches for the images of a frame.
 struct Launches<'s> {
@@ -87,7 +85,7 @@ impl<'s> Launches<'s> {
     }
     /// Returns the local shift of each block.
     fn shifts(&self, a: &Image, b: &Image) -> koel::Result<Buffer<u32>> {
-        let (stream, tiling, blocks) = (self.stream, self.tiling, self.tiling.len());
+        let (stream, tiling, blocks) = (self.stream, self.tiling, self.tiling.blocks());
         let mut scores = self.words(TRIED * blocks)?;
         let (mut own, mut smooth) = (self.words(blocks)?, self.words(blocks)?);
         // SAFETY: there are a word per pixel and block, and per candidate and block.
@@ -126,7 +124,7 @@ impl<'s> Launches<'s> {
         at: &Layout,
         blur: usize,
     ) -> koel::Result<()> {
-        let (stream, tiling, blocks) = (self.stream, self.tiling, self.tiling.len());
+        let (stream, tiling, blocks) = (self.stream, self.tiling, self.tiling.blocks());
         let mut correlations = self.words(3 * NEAR * blocks)?;
         let shifts = shifts.view();
         // SAFETY: there are a word per pixel, three per candidate and block, and `LIKEST` per
@@ -165,7 +163,7 @@ impl<'s> Launches<'s> {
         unsafe {
             vision_level_sums::launch(
                 stream,
-                self.tiling.len().div_ceil(OF_BLOCKS),
+                self.tiling.blocks().div_ceil(OF_BLOCKS),
                 self.tiling,
                 a.view().arg("a", stream)?,
                 b.view().arg("b", stream)?,
@@ -185,7 +183,7 @@ impl<'s> Launches<'s> {
         unsafe {
             vision_distinctness::launch(
                 self.stream,
-                self.tiling.len().div_ceil(OF_BLOCKS),
+                self.tiling.blocks().div_ceil(OF_BLOCKS),
                 self.tiling,
                 image.view().arg("image", self.stream)?,
                 results.view_mut().slice(at.distinctness())?.arg("out", self.stream)?,
@@ -238,8 +236,7 @@ impl OnDevice {
     ) -> koel::Result<OnDevice> {
         let tiling = blocks.tiling();
         let launches = Launches::new(stream, tiling)?;
-        let words = model.pixels.iter().map(|v| v.to_bits()).collect::<Vec<u32>>();
-        let model = Arc::new(stream.device().upload(&words)?);
+        let model = upload(model, stream.device())?;
         let scene = launches.warped(pixels, view(scene, map, tiling.size))?;
         let [first, second] = launches.smoothed;
         let (a, b) = (launches.blurred(&model, first)?, launches.blurred(&scene, first)?);

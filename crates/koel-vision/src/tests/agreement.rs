@@ -2,11 +2,11 @@
 //! are alike in part.
 use crate::agreement::regions::of_block;
 use crate::agreement::{Compared, Luminance, Patch, agreement};
+use crate::device::upload;
 use crate::random::Random;
 use crate::synthetic::texture;
 use crate::{Affine, Grey, Matcher, Model, Options};
 use koel::Device;
-use std::sync::Arc;
 
 const MODEL: (usize, usize) = (160, 120);
 const AT: (f32, f32) = (70.0, 50.0);
@@ -14,8 +14,7 @@ const AT: (f32, f32) = (70.0, 50.0);
 /// Compares on a device with kernels.
 fn compared_on(device: &Device, model: &Grey, scene: &Grey, map: Affine, fits: bool) -> Compared {
     let stream = device.stream().unwrap();
-    let words = scene.pixels.iter().map(|v| v.to_bits()).collect::<Vec<u32>>();
-    let image = Arc::new(device.upload(&words).unwrap());
+    let image = upload(scene, device).unwrap();
     let scene = Luminance { grey: scene, on_device: Some((&stream, &image)) };
     agreement(&Patch::of(model), scene, map, fits).unwrap()
 }
