@@ -140,7 +140,7 @@ impl Tiling {
     pub fn around(k: u32, n: u32) -> (u32, u32) {
         (k.saturating_sub(1), if k + 2 < n { k + 2 } else { n })
     }
-    /// Returns the [`distinctness()`] of a block of an image.
+    /// Returns the distinctness of a block of an image: see [`vision_distinctness()`].
     #[inline(always)]
     pub fn distinctness(self, block: u32, at: impl Fn(u32, u32) -> f32) -> f32 {
         let ([left, top, right, bottom], Size { width, height }) = (self.extent(block), self.size);
@@ -415,7 +415,8 @@ pub fn vision_likest(
     out.store(LIKEST * block + 3, packed(shift));
 }
 
-/// Writes the [`distinctness()`] of each block. One thread per block.
+/// Writes how much the structure of each block is of two dimensions, from 0 (a straight edge) to 1.
+/// One thread per block.
 #[kernel(image = VISION, threads = 32, independent)]
 pub fn vision_distinctness(t: Thread, tiling: Tiling, image: In<u32>, out: Buf<u32>) {
     let block = t.global_id();
