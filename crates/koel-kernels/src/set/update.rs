@@ -22,8 +22,8 @@ use crate::table::sending::Sent;
 use crate::table::stash;
 use crate::table::update::NONE;
 use crate::table::update::{
-    Applying, Batch, BatchIn, COUNTS, Entries, GONE, IS_OTHER, IS_THERE, NEW, REMOVED, Stashed,
-    TAKEN, There, Unstashed, WAS_THERE, Work, add_counts, begin, end, entry_bytes, gather,
+    Applying, Batch, BatchIn, COUNTS, Entries, GONE, IS_OTHER, IS_THERE, Known, NEW, REMOVED,
+    Stashed, TAKEN, There, Unstashed, WAS_THERE, Work, add_counts, begin, end, entry_bytes, gather,
     has_room, is_idle, operation, state, tell, write_header, written,
 };
 use koel_simt::{Buf, Shared, Thread, kernel, unroll};
@@ -267,9 +267,9 @@ impl<K: Member> Updating<K> {
         }
     }
     /// Reads the partition, erases its fillers, and gathers the effect of the operations on each
-    /// key. Returns whether the entries had no room.
+    /// key. Returns the entries of the thread's operations, or `None` if the entries had no room.
     #[inline(always)]
-    fn read(self, batch_state: Buf<u32>) -> bool {
+    fn read(self, batch_state: Buf<u32>) -> Option<Known> {
         let Updating { t, batch, part, entries, counts, .. } = self;
         let (keys, fillers) = part.read(t, batch.p, self.table.slots);
         add_counts(counts, [(TAKEN, keys), (REMOVED, fillers)]);
@@ -277,17 +277,17 @@ impl<K: Member> Updating<K> {
             K::narrowed(0)
         })
     }
-    /// Determines the outcome for each key: erases keys, and lists those that need a slot. Counts
+    /// Determines the outcome for each key in the thread of its first operation: erases keys, and lists those that need a slot. Counts
     /// what changes. A barrier must follow.
     #[inline(always)]
-    fn decide(self) {
+    fn decide(self, known: Known) {
         let Updating { batch, stashed, part, list, entries, counts, .. } = self;
         let (mut new, mut gone, mut removed) = (0u32, 0u32, 0u32);
-        let mut i = self.t.id();
-        while i <= batch.applying.entries {
-            let at = i;
-            i += THREADS;
-            let Some(key) = entries.key::<K::Pairs>(at) else { continue };
+        batch.for_each::<THREADS>(self.t, |turn, key, number| {
+            let Some(at) = known.entry::<K::Pairs>(entries, turn, key) else { return };
+            if entries.first.load(at) != number {
+                return;
+            }
             let (there, was_there) = find(part, stashed, key, self.table.header);
             let (is_erased, made) = written(batch, entries, at);
             let is_there = was_there && !is_erased || made != !0;
@@ -295,7 +295,7 @@ impl<K: Member> Updating<K> {
             let is_other = (was_there != is_there) as u32 * IS_OTHER;
             entries.assigned.store(at, before | now | is_other);
             if was_there == is_there {
-                continue;
+                return;
             }
             (new, gone) = (new + is_there as u32, gone + was_there as u32);
             match there {
@@ -308,7 +308,7 @@ impl<K: Member> Updating<K> {
                 There::Nowhere => list.store(counts.fetch_add(LISTED, 1), key),
                 There::Header => {}
             }
-        }
+        });
         add_counts(counts, [(NEW, new), (GONE, gone), (REMOVED, removed)]);
     }
     /// Lists all keys in the stash: they try to leave it. Returns the number of keys that were
@@ -463,10 +463,8 @@ fn apply<K: Member>(
     let Updating { batch, entries, counts, .. } = update;
     update.clear();
     t.barrier();
-    if update.read(batch_state) {
-        return Err((state::CROWDED, 0));
-    }
-    update.decide();
+    let Some(known) = update.read(batch_state) else { return Err((state::CROWDED, 0)) };
+    update.decide(known);
     t.barrier();
     let stashed_before = update.list_stashed();
     let (new, listed) = (counts.load(NEW), counts.load(LISTED));
@@ -487,7 +485,7 @@ fn apply<K: Member>(
     update.stash(listed);
     t.barrier();
     update.write();
-    tell::<K::Pairs, false, THREADS>(t, batch, entries);
+    tell::<K::Pairs, false, THREADS>(t, batch, entries, known);
     if t.id() == 0 {
         write_header(entries, counts, table.header, || 0);
     }

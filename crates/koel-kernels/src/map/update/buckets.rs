@@ -1,7 +1,7 @@
 //! The buckets of a partition that is updated: read into shared memory, and written back if they
 //! changed.
 use super::{BATCH, ROUNDS};
-use crate::map::build::{CHANGED, CHANGES, FREE, Lists, Partition, write_bucket};
+use crate::map::build::{CHANGED, CHANGES, CLASS, FREE, Lists, Partition, write_bucket};
 use crate::map::records::Placed;
 use crate::table::layout::{
     BUCKET, EMPTY, Layout, Number, Shape, class, class_bit, empty_last, filled, with_class_bits,
@@ -136,20 +136,26 @@ pub(super) fn read<L: Layout, const THREADS: u32>(
             let (bucket, heads) = (i + j as u32 * THREADS, all[j]);
             if bucket < shape.buckets {
                 let place = shape.place(from.p, bucket) as u32;
-                let (mut records, mut free, mut bits) = ([EMPTY; BUCKET], FREE, 0);
+                let hashes = heads.map(|head| L::hash(L::key_in(head)));
+                let (mut records, mut free, mut bits) = ([EMPTY; BUCKET], 0, 0);
+                // The same for all threads.
+                let is_usual = from.p != 0 && !foreign;
                 unroll::<BUCKET>(|s| {
-                    let h = L::hash(L::key_in(heads[s]));
-                    let is_filler = || match foreign {
-                        true => !shape.belongs(h, place),
-                        false => shape.is_filler(from.p, place, h),
+                    let is_filler = if is_usual {
+                        hashes[s] < BUCKET as u32
+                    } else if foreign {
+                        !shape.belongs(hashes[s], place)
+                    } else {
+                        shape.is_filler(from.p, place, hashes[s])
                     };
-                    if heads[s] != EMPTY && !is_filler() {
-                        records[s] = from.record(heads[s], bucket * BUCKET as u32 + s as u32);
-                        free &= !(1 << s);
-                    }
-                    bits |= (heads[BUCKET - 1] != EMPTY && class_bit::<L>(heads, s as u32)) as u32
-                        * (1 << s);
+                    let is_free = heads[s] == EMPTY || is_filler;
+                    let record = from.record(heads[s], bucket * BUCKET as u32 + s as u32);
+                    records[s] = if is_free { EMPTY } else { record };
+                    free |= (is_free as u32) << s;
                 });
+                if heads[BUCKET - 1] != EMPTY {
+                    unroll::<BUCKET>(|c| bits |= (class_bit::<L>(heads, c as u32) as u32) << c);
+                }
                 taken += BUCKET as u32 - free.count_ones();
                 part.slots.x2().store(2 * bucket, U64x2([records[0], records[1]]));
                 part.slots.x2().store(2 * bucket + 1, U64x2([records[2], records[3]]));
@@ -213,9 +219,17 @@ pub(super) fn put_in_stash<L: Layout>(
     stash::insert::<L>(stash, stash_bits, pair);
 }
 
+/// Returns the word of a bucket with the class bits that it will have: those marked in the word,
+/// and, unless they are `recounted`, also those before the batch and of pairs that overflowed since.
+#[inline(always)]
+fn with_bits(part: Partition<Moving<impl Layout>>, bucket: u32, recounted: bool) -> u32 {
+    let word = part.words.load_volatile(bucket);
+    if recounted { word } else { word | (word >> BEFORE | word >> CLASS & 0xF) << NOW & 0xF << NOW }
+}
+
 /// Returns whether a bucket with this word has changed.
 #[inline(always)]
-pub(super) fn is_other(word: u32) -> bool {
+fn is_other(word: u32) -> bool {
     word & CHANGED != 0 || (word >> BEFORE ^ word >> NOW) & 0xF != 0
 }
 
@@ -268,19 +282,21 @@ pub(super) fn write<L: Layout, const THREADS: u32>(
     t: Thread,
     part: Partition<Moving<L>>,
     waiting: Lists,
+    recounted: bool,
 ) {
     let (shape, from) = (part.shape, part.from);
     if L::SLOT_WORDS == 1 {
         let room = waiting.room;
         let mut bucket = t.id();
         while bucket < shape.buckets {
-            let word = part.words.load_volatile(bucket);
+            let word = with_bits(part, bucket, recounted);
             if is_other(word) {
                 let at = waiting.lengths.fetch_add(CHANGES, 1);
+                let in_list = (at < room) as u32 * IN_LIST;
                 if at < room {
                     waiting.first.store(at, bucket as u64);
-                    part.words.store_volatile(bucket, word | IN_LIST);
                 }
+                part.words.store_volatile(bucket, word | in_list);
             }
             bucket += THREADS;
         }
@@ -291,7 +307,7 @@ pub(super) fn write<L: Layout, const THREADS: u32>(
         let mut i = t.id();
         while i < listed + rest {
             let bucket = if i < listed { waiting.first.load(i) as u32 } else { i - listed };
-            let word = part.words.load_volatile(bucket);
+            let word = with_bits(part, bucket, recounted);
             if i < listed || is_other(word) && word & IN_LIST == 0 {
                 write_bucket::<L>(
                     from.slots,
@@ -306,10 +322,10 @@ pub(super) fn write<L: Layout, const THREADS: u32>(
     // All buckets are read before one is written.
     let round = |round: u32| t.id() + round * THREADS;
     let others: [_; ROUNDS] = [
-        other(part, round(0)),
-        other(part, round(1)),
-        other(part, round(2)),
-        other(part, round(3)),
+        other(part, round(0), recounted),
+        other(part, round(1), recounted),
+        other(part, round(2), recounted),
+        other(part, round(3), recounted),
     ];
     t.barrier();
     unroll::<ROUNDS>(|j| {
@@ -324,10 +340,11 @@ pub(super) fn write<L: Layout, const THREADS: u32>(
 pub(super) fn other<L: Layout>(
     part: Partition<Moving<L>>,
     bucket: u32,
+    recounted: bool,
 ) -> Option<[L::Pair; BUCKET]> {
     if bucket >= part.shape.buckets {
         return None;
     }
-    let word = part.words.load_volatile(bucket);
+    let word = with_bits(part, bucket, recounted);
     if is_other(word) { Some(finished(part, bucket, word)) } else { None }
 }

@@ -83,12 +83,11 @@ fn apply<L: Routed, const THREADS: u32>(
     steps.clear();
     t.barrier();
     steps.read();
-    if gather::<L, true, THREADS>(t, batch, entries, counts, of_batch.state, |number| {
+    let known = gather::<L, true, THREADS>(t, batch, entries, counts, of_batch.state, |number| {
         of_batch.values.get(number)
-    }) {
-        return Err((state::CROWDED, 0));
-    }
-    steps.change_keys();
+    });
+    let Some(known) = known else { return Err((state::CROWDED, 0)) };
+    steps.change_keys(known);
     t.barrier();
     let stashed_before = steps.list_stashed();
 
@@ -106,8 +105,8 @@ fn apply<L: Routed, const THREADS: u32>(
     steps.mark_classes();
     steps.stash(homeless);
     t.barrier();
-    write::<L, THREADS>(t, steps.part, steps.waiting);
-    tell::<L, true, THREADS>(t, batch, entries);
+    write::<L, THREADS>(t, steps.part, steps.waiting, batch.applying.recounts != 0);
+    tell::<L, true, THREADS>(t, batch, entries, known);
     if t.id() == 0 {
         let value = || entries.sum::<L::Value>(entries.room);
         write_header(entries, counts, table.header, value);

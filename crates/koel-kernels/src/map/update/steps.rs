@@ -1,15 +1,15 @@
 //! The steps of a block that applies the operations of its partition.
-use super::buckets::{BEFORE, Moving, NOW, find, put_in_stash, read};
+use super::buckets::{Moving, NOW, find, put_in_stash, read};
 use crate::map::build::{
-    CHANGED, CLASS, HELP, HOMELESS, LENGTHS, LISTED, Lists, MAX_MOVES, MISSED_TWICE, Partition,
+    CHANGED, HELP, HOMELESS, LENGTHS, LISTED, Lists, MAX_MOVES, MISSED_TWICE, Partition,
     place_missed,
 };
 use crate::map::records::Placed;
 use crate::table::layout::{BUCKET, EMPTY, Number, TableMut, class};
 use crate::table::sending::Routed;
 use crate::table::update::{
-    Batch, BatchIn, COUNTS, Entries, GONE, IS_OTHER, IS_THERE, KEPT, NEW, NONE, REMOVED, Stashed,
-    TAKEN, There, WAS_THERE, Work, add_counts, has_room, operation, written,
+    Batch, BatchIn, COUNTS, Entries, GONE, IS_OTHER, IS_THERE, KEPT, Known, NEW, NONE, REMOVED,
+    Stashed, TAKEN, There, WAS_THERE, Work, add_counts, has_room, operation, written,
 };
 use core::marker::PhantomData;
 use koel_simt::{In, Shared, Thread, unroll};
@@ -86,16 +86,17 @@ impl<L: Routed, const THREADS: u32> Steps<L, THREADS> {
             self.counts.fetch_add(TAKEN, taken);
         }
     }
-    /// Computes the outcome for each key. This step frees slots and takes none.
+    /// Computes the outcome for each key, in the thread of its first operation. This step frees
+    /// slots and takes none.
     #[inline(always)]
-    pub(super) fn change_keys(self) {
+    pub(super) fn change_keys(self, known: Known) {
         let Steps { t, batch, stashed, table, values, entries, part, counts, .. } = self;
         let (mut new, mut gone, mut removed) = (0u32, 0u32, 0u32);
-        let mut i = t.id();
-        while i <= entries.room {
-            let at = i;
-            i += THREADS;
-            let Some(key) = entries.key::<L>(at) else { continue };
+        batch.for_each::<THREADS>(t, |turn, key, number| {
+            let Some(at) = known.entry::<L>(entries, turn, key) else { return };
+            if entries.first.load(at) != number {
+                return;
+            }
             let (there, before) = find::<L>(part, stashed, key, table.header);
             let value = result::<L>(batch, entries, at, before, values);
             let (was_there, is_there) =
@@ -104,11 +105,10 @@ impl<L: Routed, const THREADS: u32> Steps<L, THREADS> {
             entries.assigned.store(at, was_there | is_there | is_other);
             new += (before.is_none() && value.is_some()) as u32;
             gone += (before.is_some() && value.is_none()) as u32;
-            if before == value {
-                continue;
+            if before != value {
+                removed += self.change(at, key, there, value);
             }
-            removed += self.change(at, key, there, value);
-        }
+        });
         add_counts(counts, [(NEW, new), (GONE, gone), (REMOVED, removed)]);
     }
     /// Changes the key of an entry to this value, or removes it: in its slot, or by listing a
@@ -226,19 +226,14 @@ impl<L: Routed, const THREADS: u32> Steps<L, THREADS> {
         }
         true
     }
-    /// Marks the classes that overflow from each first bucket: those of its pairs that are in
-    /// their second bucket now, or all that did before or do since.
+    /// If class bits are recounted, marks the classes that overflow from each first bucket: those of
+    /// its pairs that are in their second bucket now. Otherwise, bits are [added](super::buckets).
     #[inline(always)]
     pub(super) fn mark_classes(self) {
         let Steps { t, batch, part, .. } = self;
         let shape = part.shape;
         let mut i = t.id();
-        while batch.applying.recounts == 0 && i < shape.buckets {
-            let word = part.words.load_volatile(i);
-            part.words.fetch_or(i, (word >> BEFORE | word >> CLASS & 0xF) << NOW & 0xF << NOW);
-            i += THREADS;
-        }
-        while i < shape.buckets {
+        while batch.applying.recounts != 0 && i < shape.buckets {
             let records = part.bucket(i);
             unroll::<BUCKET>(|s| {
                 let h = part.hash(records[s]);

@@ -91,14 +91,10 @@ impl Entries {
             i += THREADS;
         }
     }
-    /// Returns the entry of a mixed key, and creates it if necessary; `None` if there is no room.
+    /// Returns the entry of a mixed key, and creates it if necessary; `None` if there is no room, or
+    /// if the search takes more than `tries` probes.
     #[inline(always)]
-    pub(super) fn of<L: Layout>(self, key: L::Mixed) -> Option<u32> {
-        self.of_within::<L>(self.room, key)
-    }
-    /// Does the same; `None` if the search takes more than `tries` probes.
-    #[inline(always)]
-    pub(super) fn of_within<L: Layout>(self, tries: u32, key: L::Mixed) -> Option<u32> {
+    fn of_within<L: Layout>(self, tries: u32, key: L::Mixed) -> Option<u32> {
         if key == L::AMBIGUOUS {
             return Some(self.room);
         }
@@ -117,15 +113,6 @@ impl Entries {
             looked += 1;
         }
         None
-    }
-    /// Returns the mixed key of an entry, if it has one.
-    #[inline(always)]
-    pub(crate) fn key<L: Layout>(self, at: u32) -> Option<L::Mixed> {
-        let is_used =
-            if at < self.room { self.keys.load(at) != EMPTY } else { self.first.load(at) != !0 };
-        is_used.then(|| {
-            if at < self.room { L::Mixed::narrowed(self.keys.load(at)) } else { L::AMBIGUOUS }
-        })
     }
     /// Adds to the sum of an entry in 32-bit words, for which shared-memory atomics are fast.
     #[inline(always)]
@@ -151,6 +138,37 @@ impl Entries {
     }
 }
 
+/// The entries of a thread's first operations, which [`gather`] looks up for all later steps.
+#[derive(Clone, Copy)]
+pub(crate) struct Known {
+    /// Entries of operations 0 (low half) and 1; [`NO_ENTRY`] if there was no room.
+    of_first: u32,
+}
+
+/// Number of operations whose entries are known, and the bits that each takes.
+const KNOWN: u32 = 2;
+const KNOWN_BITS: u32 = 16;
+
+/// Mark: the operation has no entry.
+const NO_ENTRY: u32 = (1 << KNOWN_BITS) - 1;
+
+impl Known {
+    /// Returns the entry of the thread's operation number `turn`, on this key.
+    #[inline(always)]
+    pub(crate) fn entry<L: Layout>(
+        self,
+        entries: Entries,
+        turn: u32,
+        key: L::Mixed,
+    ) -> Option<u32> {
+        if turn >= KNOWN {
+            return entries.of_within::<L>(entries.room, key);
+        }
+        let at = self.of_first >> (turn * KNOWN_BITS) & NO_ENTRY;
+        (at != NO_ENTRY).then_some(at)
+    }
+}
+
 /// Raises a word to `to`. Usually the word is already that large, and no atomic is needed.
 #[inline(always)]
 pub(super) fn raise(words: Shared<u32>, at: u32, to: u32) {
@@ -166,7 +184,8 @@ pub(super) fn lower(words: Shared<u32>, at: u32, to: u32) {
     }
 }
 
-/// Gathers the effect of the operations on each key. Returns whether the entries had no room.
+/// Gathers the effect of the operations on each key. Returns the entries of the thread's operations,
+/// or `None` if the block's entries had no room.
 #[inline(always)]
 pub(crate) fn gather<L: Routed, const VALUES: bool, const THREADS: u32>(
     t: Thread,
@@ -175,32 +194,40 @@ pub(crate) fn gather<L: Routed, const VALUES: bool, const THREADS: u32>(
     counts: Shared<u32>,
     batch_state: Buf<u32>,
     value: impl Fn(u32) -> L::Value,
-) -> bool {
-    let mut crowded = false;
-    batch.for_each::<THREADS>(t, |key, number| {
-        // Once the entries are full, searching them takes long.
-        let tries = if crowded { 0 } else { entries.room };
-        match entries.of_within::<L>(tries, key) {
-            None => crowded = true,
-            Some(at) => {
-                lower(entries.first, at, number);
-                match batch.all() {
-                    operation::ASSIGN => raise(entries.assigned, at, number + 1),
-                    operation::ADD => entries.add(at, value(number)),
-                    operation::EACH if batch.operation(number) == operation::ERASE => {
-                        raise(entries.erased, at, number + 1);
-                    }
-                    _ => {}
-                }
+) -> Option<Known> {
+    let (mut crowded, mut known) = (false, Known { of_first: !0 });
+    batch.in_turns::<THREADS>(|turn| {
+        let (mut at, mut number) = (NO_ENTRY, 0);
+        if let Some((key, of_key)) = batch.in_turn::<THREADS>(t, turn) {
+            // Once the entries are full, searching them takes long.
+            let tries = if crowded { 0 } else { entries.room };
+            (at, number) = (entries.of_within::<L>(tries, key).unwrap_or(NO_ENTRY), of_key);
+            crowded |= at == NO_ENTRY;
+        }
+        // The threads of a warp find their entries after different times, and go on together.
+        t.warp().sync();
+        if turn < KNOWN {
+            known.of_first ^= (at ^ NO_ENTRY) << (turn * KNOWN_BITS);
+        }
+        if at == NO_ENTRY {
+            return;
+        }
+        lower(entries.first, at, number);
+        match batch.all() {
+            operation::ASSIGN => raise(entries.assigned, at, number + 1),
+            operation::ADD => entries.add(at, value(number)),
+            operation::EACH if batch.operation(number) == operation::ERASE => {
+                raise(entries.erased, at, number + 1);
             }
+            _ => {}
         }
     });
     if t.barrier_count(crowded) != 0 {
-        return true;
+        return None;
     }
     if batch.all() == operation::EACH {
-        batch.for_each::<THREADS>(t, |key, number| {
-            let Some(at) = entries.of::<L>(key) else { return };
+        batch.for_each::<THREADS>(t, |turn, key, number| {
+            let Some(at) = known.entry::<L>(entries, turn, key) else { return };
             let (erased, operation) = (entries.erased.load(at), batch.operation(number));
             if number >= erased && operation == operation::ASSIGN {
                 raise(entries.assigned, at, number + 1);
@@ -222,11 +249,11 @@ pub(crate) fn gather<L: Routed, const VALUES: bool, const THREADS: u32>(
             if t.id() == 0 {
                 batch_state.fetch_add(state::LINKED, 1);
             }
-            return true;
+            return None;
         }
         if VALUES {
-            batch.for_each::<THREADS>(t, |key, number| {
-                let Some(at) = entries.of::<L>(key) else { return };
+            batch.for_each::<THREADS>(t, |turn, key, number| {
+                let Some(at) = known.entry::<L>(entries, turn, key) else { return };
                 let is_last =
                     number >= entries.erased.load(at) && number >= entries.assigned.load(at);
                 if is_last && batch.operation(number) == operation::ADD {
@@ -236,7 +263,7 @@ pub(crate) fn gather<L: Routed, const VALUES: bool, const THREADS: u32>(
             t.barrier();
         }
     }
-    false
+    Some(known)
 }
 
 /// Writes the status of each operation.
@@ -245,9 +272,10 @@ pub(crate) fn tell<L: Routed, const VALUES: bool, const THREADS: u32>(
     t: Thread,
     batch: Batch<L, VALUES>,
     entries: Entries,
+    known: Known,
 ) {
-    batch.for_each::<THREADS>(t, |key, number| {
-        let Some(at) = entries.of::<L>(key) else { return };
+    batch.for_each::<THREADS>(t, |turn, key, number| {
+        let Some(at) = known.entry::<L>(entries, turn, key) else { return };
         let (was_first, operation) = (entries.first.load(at) == number, batch.operation(number));
         let fate = entries.assigned.load(at);
         let mut was_there =

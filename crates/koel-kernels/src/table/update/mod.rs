@@ -14,7 +14,7 @@
 mod entries;
 mod work;
 
-pub(crate) use entries::{Entries, entry_bytes, gather, tell};
+pub(crate) use entries::{Entries, Known, entry_bytes, gather, tell};
 pub(crate) use work::{
     Batch, COUNTS, GONE, KEPT, NEW, REMOVED, Stashed, TAKEN, There, Work, add_counts, begin, end,
     has_room, is_idle, write_header,

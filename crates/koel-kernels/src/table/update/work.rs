@@ -66,33 +66,58 @@ impl<L: Routed, const VALUES: bool> Batch<L, VALUES> {
     pub(crate) fn operation(self, number: u32) -> u32 {
         operation::of_number(self.applying.operation, self.operations, number, VALUES)
     }
-    /// Calls `apply` with the mixed key and index of each of a thread's operations, always in the
-    /// same order.
+    /// Returns the mixed key and index of the operation that is number `i` of those that came to the
+    /// partition, if it is one of the partition and counts.
+    #[inline(always)]
+    fn number(self, i: u32) -> Option<(L::Mixed, u32)> {
+        if i >= self.came + self.behind {
+            return None;
+        }
+        let query = if i < self.came {
+            <Numbered as Form<L::Key>>::array(self.sent)
+                .get(self.applying.pass.bin(self.p) * self.applying.pass.room + i)
+        } else {
+            <Numbered as Form<L::Key>>::array(self.overflow).get(i - self.came)
+        };
+        let (sent, number) = <Numbered as Form<L::Key>>::split(query);
+        let key = L::mixed_of(self.seed, sent);
+        let is_alone = i < self.came && self.applying.pass.each == 1;
+        let is_ours = is_alone || self.shape.partition(L::hash(key)) == self.p;
+        let counts =
+            is_ours && (self.applying.again == 0 || self.statuses.load(number) == status::NOT_DONE);
+        if counts { Some((key, number)) } else { None }
+    }
+    /// Calls `apply` with the mixed key and index of each of a thread's operations, and the turn in
+    /// which it comes: always in the same order.
     #[inline(always)]
     pub(crate) fn for_each<const THREADS: u32>(
         self,
         t: Thread,
-        mut apply: impl FnMut(L::Mixed, u32),
+        mut apply: impl FnMut(u32, L::Mixed, u32),
     ) {
-        let mut i = t.id();
-        while i < self.came + self.behind {
-            let query = if i < self.came {
-                <Numbered as Form<L::Key>>::array(self.sent)
-                    .get(self.applying.pass.bin(self.p) * self.applying.pass.room + i)
-            } else {
-                <Numbered as Form<L::Key>>::array(self.overflow).get(i - self.came)
-            };
-            let (sent, number) = <Numbered as Form<L::Key>>::split(query);
-            let key = L::mixed_of(self.seed, sent);
-            let is_alone = i < self.came && self.applying.pass.each == 1;
-            let is_ours = is_alone || self.shape.partition(L::hash(key)) == self.p;
-            if is_ours
-                && (self.applying.again == 0 || self.statuses.load(number) == status::NOT_DONE)
-            {
-                apply(key, number);
+        self.in_turns::<THREADS>(|turn| {
+            if let Some((key, number)) = self.in_turn::<THREADS>(t, turn) {
+                apply(turn, key, number);
             }
-            i += THREADS;
+        });
+    }
+    /// Calls `take` in as many turns as [`for_each`](Self::for_each) has: the same for all threads.
+    #[inline(always)]
+    pub(super) fn in_turns<const THREADS: u32>(self, mut take: impl FnMut(u32)) {
+        let mut turn = 0;
+        while turn * THREADS < self.came + self.behind {
+            take(turn);
+            turn += 1;
         }
+    }
+    /// Returns the operation that a thread has in this turn.
+    #[inline(always)]
+    pub(super) fn in_turn<const THREADS: u32>(
+        self,
+        t: Thread,
+        turn: u32,
+    ) -> Option<(L::Mixed, u32)> {
+        self.number(t.id() + turn * THREADS)
     }
 }
 
@@ -278,7 +303,7 @@ pub(crate) fn end<L: Routed, const VALUES: bool, const THREADS: u32>(
             stash::insert::<L>(stash, stash_bits, stashed.pair::<L>(slot));
         });
         let word = state::LEFT + p;
-        batch.for_each::<THREADS>(t, |_, number| {
+        batch.for_each::<THREADS>(t, |_, _, number| {
             batch.statuses.store(number, status::NOT_DONE);
             if left == 0 {
                 // Nothing was left before: the count starts from 0.
