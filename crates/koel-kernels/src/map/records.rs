@@ -24,6 +24,8 @@ pub trait Placed: Copy {
     const EXACT: bool;
     /// Whether changed buckets are marked.
     const MARKS_CHANGES: bool = false;
+    /// Whether eight lanes of a warp help each of the last pairs that evict, which takes registers.
+    const HELPS_NEAR: bool = Self::EXACT;
     /// Returns the hash of a record's key, which belongs to this partition.
     fn hash(self, record: u64) -> u32;
     /// Returns bits of a record that differ only if the keys differ.

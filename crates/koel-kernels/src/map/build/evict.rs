@@ -209,9 +209,8 @@ impl<R: Placed> Evict<R> {
     fn help<const CHECK: bool>(self, own: &mut Evicting, help: u32) {
         let Evict { t, part, .. } = self;
         let mut active = t.warp().ballot(own.active);
-        // Whoever builds many partitions has other work meanwhile, and an update has no registers
-        // left.
-        if R::EXACT && !R::MARKS_CHANGES && active.count_ones() <= FEW {
+        // Whoever builds many partitions has other work meanwhile.
+        if R::HELPS_NEAR && active.count_ones() <= FEW {
             self.search_near::<CHECK>(own, active);
             active = t.warp().ballot(own.active);
         }

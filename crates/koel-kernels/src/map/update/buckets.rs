@@ -88,6 +88,7 @@ impl<L: Layout> Placed for Moving<L> {
     // All keys are distinct.
     const EXACT: bool = true;
     const MARKS_CHANGES: bool = true;
+    const HELPS_NEAR: bool = L::SLOT_WORDS == 1;
     #[inline(always)]
     fn hash(self, record: u64) -> u32 {
         record as u32

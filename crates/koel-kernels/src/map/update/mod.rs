@@ -158,7 +158,7 @@ pub fn map_update<L: Routed, const THREADS: u32>(
     threads = 512, THREADS = 512,
     shared = bytes_of::<L>(table.shape.buckets, applying), starts_early,
     for L in [
-        Narrow { image = MAP_UPDATE, THREADS = 256, threads = 256, min_blocks = 4 },
+        Narrow { image = MAP_UPDATE, THREADS = 256, threads = 256, min_blocks = 3 },
         Wide<u32, u64> { image = MAP_UPDATE_WIDE }, Wide<u64, u32> { image = MAP_UPDATE_WIDE },
         Wide<u64, u64> { image = MAP_UPDATE_WIDE }
     ]
