@@ -344,6 +344,7 @@ pub const ALL: &[&KernelSpec] = &[
     &crate::vision::paper::vision_paper_vote::SPEC,
     &crate::vision::paper::vision_paper_vote_hashed::SPEC,
     &crate::vision::paper::vision_paper_vote_searched::SPEC,
+    &crate::vision::perspective::vision_perspective::SPEC,
     &crate::vision::perspective::vision_perspective_moments::SPEC,
     &crate::vision::perspective::vision_perspective_scores::SPEC,
     &crate::vision::perspective::vision_perspective_step::SPEC,

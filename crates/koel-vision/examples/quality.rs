@@ -8,7 +8,7 @@
 //! `QUALITY_PAIRS=1` also prints every pair.
 use koel::Device;
 use koel_vision::synthetic::{Level, pair};
-use koel_vision::{Grey, Matcher, Model, Options, read};
+use koel_vision::{Grey, Matcher, Options, read};
 use std::error::Error;
 use std::path::Path;
 use std::process::ExitCode;
@@ -61,7 +61,8 @@ fn run(args: &[String]) -> Result<(), Box<dyn Error>> {
         for seed in first..first + pairs {
             let pair = pair(level, &photographs, seed);
             let begin = Instant::now();
-            let outcome = matcher.find(&Model::of(&pair.model)?, &matcher.scene(&pair.scene)?)?;
+            let (model, scene) = matcher.model_and_scene(&pair.model, &pair.scene)?;
+            let outcome = matcher.find(&model?, &scene)?;
             seconds += begin.elapsed().as_secs_f64();
             voting += outcome.seconds[0];
             let error = match (&outcome.found, &pair.truth) {

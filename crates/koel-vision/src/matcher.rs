@@ -2,10 +2,11 @@
 use crate::affine::Affine;
 use crate::agreement::Agreement;
 use crate::bases::Pass;
+use crate::device::in_kernels;
 use crate::fit::Freedom;
 use crate::homography::Homography;
 use crate::joint::JointTable;
-use crate::model::Model;
+use crate::model::{Model, TooFewEdges};
 use crate::picture::Grey;
 use crate::refine::{Likelihood, Round, Schedule, Scored, best, refined};
 use crate::scene::Scene;
@@ -13,6 +14,7 @@ use crate::verdict::Doubt;
 use crate::vote::candidates;
 use koel::{Device, Stream};
 use std::ops::Range;
+use std::panic::resume_unwind;
 use std::time::Instant;
 
 /// Options of a [`Matcher`].
@@ -274,6 +276,22 @@ impl Matcher {
     /// Builds the scene of an image on the matcher's device; see [`Scene::of`] for the cost.
     pub fn scene(&self, image: &Grey) -> koel::Result<Scene> {
         Scene::of(&self.stream, image)
+    }
+    /// Makes the model of one image and the scene of another. On a GPU, the host makes the model
+    /// meanwhile; otherwise this is [`Model::of`] and [`scene`](Self::scene).
+    pub fn model_and_scene(
+        &self,
+        model: &Grey,
+        scene: &Grey,
+    ) -> koel::Result<(Result<Model, TooFewEdges>, Scene)> {
+        if !in_kernels(&self.stream) {
+            return Ok((Model::of(model), self.scene(scene)?));
+        }
+        std::thread::scope(|threads| {
+            let model = threads.spawn(|| Model::of(model));
+            let scene = self.scene(scene)?;
+            Ok((model.join().unwrap_or_else(|panic| resume_unwind(panic)), scene))
+        })
     }
     /// Builds a table of models for a joint search, with the matcher's options; see
     /// [`JointTable::add`] for cost and errors.

@@ -1,6 +1,7 @@
 //! Perspective: an affine pose is refined to a homography, with the kernels of
 //! [`koel_kernels::vision::perspective`].
 use crate::affine::Affine;
+use crate::device::in_kernels;
 use crate::homography::Homography;
 use crate::matcher::Matcher;
 use crate::model::Model;
@@ -20,7 +21,7 @@ const PART: f32 = 0.15;
 /// Distance of edges, in pixels, up to which a point shows that the map fits.
 const FITS: f32 = 1.5;
 /// Number of steps.
-const STEPS: i32 = 24;
+const STEPS: u32 = 24;
 /// Evidence, in nats, that the two further parameters must add.
 const GAIN: f32 = 8.0;
 /// Numbers of the lists of points: the contour, which moves the maps, and the voting points, which
@@ -34,7 +35,7 @@ impl Matcher {
     /// fitted to the whole model.
     ///
     /// Two attempts at once, of which one starts from the whole model, and one grows from the part
-    /// that the map fits best: 74 launches.
+    /// that the map fits best. With kernels: three launches, three uploads and two downloads.
     pub(crate) fn perspective(
         &self,
         model: &Model,
@@ -42,10 +43,9 @@ impl Matcher {
         (map, of_part): (Affine, Affine),
     ) -> koel::Result<Option<Homography>> {
         let middle = self.best_part(model, scene, &of_part)?;
-        let mut attempts = Attempts::start(&self.stream, model, scene, [map, map, of_part])?;
-        for step in 0..STEPS {
-            attempts.step(&parameters(model, attempts.frame, middle, step))?;
-        }
+        let maps = [map, map, of_part];
+        let mut attempts = Attempts::start(&self.stream, model, scene, maps)?;
+        attempts.advance(parameters(model, attempts.frame, middle))?;
         let [(_, before), others @ ..] = attempts.finish()?;
         let (mut best, mut required) = (None, before + GAIN);
         for (homography, evidence) in others {
@@ -70,24 +70,32 @@ impl Matcher {
     }
 }
 
-/// Returns the parameters of a step: the radii shrink, and what counts of the model grows around
-/// `middle` in the second attempt.
-fn parameters(model: &Model, frame: Frame, middle: (f32, f32), step: i32) -> Perspective {
-    let (width, height) = model.working();
-    let radius =
-        |(first, last): (f32, f32)| first * (last / first).powf(step as f32 / (STEPS - 1) as f32);
-    let part = (step as f32 / (STEPS / 2) as f32).clamp(PART, 1.0);
-    let [left, top] = frame.point((0.0, 0.0));
-    let [right, bottom] = frame.point((width, height));
-    let reach = part * (right - left).hypot(bottom - top);
-    Perspective {
-        model: CONTOUR,
-        strips: Strips::MOST.number(),
-        radii: [0.0, radius(FROM_ALL), radius(FROM_PART)],
-        reaches2: [f32::MAX, f32::MAX, reach * reach],
-        middle: frame.point(middle),
-        sides: [left, top, right, bottom],
-    }
+/// Returns the parameters of all steps.
+fn parameters(model: &Model, frame: Frame, middle: (f32, f32)) -> Perspective {
+    let [[left, top], [right, bottom]] = corners(model, frame);
+    let sides = [left, top, right, bottom];
+    Perspective { model: CONTOUR, step: 0, end: STEPS, middle: frame.point(middle), sides }
+}
+/// Returns the left top and the right bottom corner of a model.
+fn corners(model: &Model, frame: Frame) -> [[f32; 2]; 2] {
+    [(0.0, 0.0), model.working()].map(|corner| frame.point(corner))
+}
+/// Returns the limits of all steps: the radii shrink, and what counts of the model grows in the
+/// second attempt.
+fn limits(model: &Model, frame: Frame) -> Vec<u32> {
+    let [[left, top], [right, bottom]] = corners(model, frame);
+    let diagonal = (right - left).hypot(bottom - top);
+    let of_step = |step: u32| {
+        let radius = |(first, last): (f32, f32)| {
+            first * (last / first).powf(step as f32 / (STEPS - 1) as f32)
+        };
+        let part = (step as f32 / (STEPS / 2) as f32).clamp(PART, 1.0);
+        let reach = part * diagonal;
+        let radii = [0.0, radius(FROM_ALL), radius(FROM_PART)];
+        let reaches2 = [f32::MAX, f32::MAX, reach * reach];
+        radii.into_iter().zip(reaches2).flat_map(|(radius, reach2)| [radius, reach2])
+    };
+    (0..STEPS).flat_map(of_step).map(f32::to_bits).collect()
 }
 
 /// Homographies that move to the edges, and the map that they are compared with.
@@ -95,12 +103,13 @@ struct Attempts<'a> {
     stream: &'a Stream,
     scene: &'a Scene,
     frame: Frame,
-    /// Number of voting points.
-    voting: usize,
     points: Points,
-    states: Buffer<u32>,
-    sums: Buffer<u32>,
-    fewer: Buffer<u32>,
+    /// The states, then the scores of the voting points, then the limits: one copy to the device,
+    /// and one back.
+    words: Buffer<u32>,
+    /// Ends of the states and of the scores.
+    states: usize,
+    scores: usize,
 }
 impl<'a> Attempts<'a> {
     /// Starts from affine maps, of which the first does not move.
@@ -114,73 +123,93 @@ impl<'a> Attempts<'a> {
         let mut lists = PointLists::default();
         lists.push(frame, model.contour.iter(), None);
         lists.push(frame, model.points.iter(), Some(&model.weights));
-        let mut words = vec![0; (STATE * CANDIDATES) as usize];
+        let states = (STATE * CANDIDATES) as usize;
+        let scores = states + model.points.len() * CANDIDATES as usize;
+        let mut words = vec![0; scores];
         for (i, map) in maps.iter().enumerate() {
             for (k, word) in frame.enter(map).into_iter().enumerate() {
                 words[k * CANDIDATES as usize + i] = word;
             }
             words[GOES_ON as usize * CANDIDATES as usize + i] = (i > 0) as u32;
         }
-        let sums = |strips: u32| device.alloc::<u32>((SUMS * strips * CANDIDATES) as usize);
-        Ok(Attempts {
-            stream,
-            scene,
-            frame,
-            voting: model.points.len(),
-            points: lists.upload(device, Strips::MOST)?,
-            states: device.upload(&words)?,
-            sums: sums(Strips::MOST.number())?,
-            fewer: sums(STRIPS)?,
-        })
+        words.extend(limits(model, frame));
+        let (points, words) = (lists.upload(device, Strips::MANY)?, device.upload(&words)?);
+        Ok(Attempts { stream, scene, frame, points, words, states, scores })
     }
-    /// Moves those that continue: three launches.
-    fn step(&mut self, step: &Perspective) -> koel::Result<()> {
+    /// Moves those that continue.
+    fn advance(&mut self, steps: Perspective) -> koel::Result<()> {
         let stream = self.stream;
-        // SAFETY: the contour is one of the lists of points; there are a state and the sums of all
-        // strips per candidate; maps as in `refined`.
+        if !in_kernels(stream) {
+            return self.advance_by_steps(steps);
+        }
+        // SAFETY: the contour is one of the lists of points; there are a state per candidate, and
+        // limits for each step; maps as in `refined`.
         unsafe {
-            let models = self.points.arg(&self.states, stream)?;
-            vision_perspective_moments::launch(
+            vision_perspective::launch(
                 stream,
-                (CANDIDATES * step.strips).div_ceil(128),
-                *step,
-                models.models,
-                models.points,
+                CANDIDATES,
+                steps,
+                self.words.view().slice(self.scores..)?.arg("limits", stream)?,
+                self.points.arg(&self.words, stream)?,
                 self.scene.arg(stream)?,
-                self.states.view().arg("states", stream)?,
-                self.sums.view_mut().arg("sums", stream)?,
-            )?;
-            let sums = add_strips(stream, SUMS, CANDIDATES, &self.sums, &mut self.fewer)?;
-            vision_perspective_step::launch(
-                stream,
-                1,
-                *step,
-                models.models,
-                sums.view().arg("sums", stream)?,
-                self.states.view_mut().arg("states", stream)?,
+                self.words.view_mut().slice(..self.states)?.arg("states", stream)?,
             )
         }
+    }
+    /// Does so with kernels whose threads need not wait for each other.
+    fn advance_by_steps(&mut self, mut step: Perspective) -> koel::Result<()> {
+        let (stream, device) = (self.stream, self.stream.device());
+        let mut sums = device.alloc::<u32>((SUMS * MOVING * CANDIDATES) as usize)?;
+        let mut fewer = device.alloc::<u32>((SUMS * STRIPS * CANDIDATES) as usize)?;
+        while step.step < step.end {
+            // SAFETY: as in `advance`; there are the sums of all strips per candidate.
+            unsafe {
+                let models = self.points.arg(&self.words, stream)?;
+                vision_perspective_moments::launch(
+                    stream,
+                    (CANDIDATES * MOVING).div_ceil(128),
+                    step,
+                    self.words.view().slice(self.scores..)?.arg("limits", stream)?,
+                    models,
+                    self.scene.arg(stream)?,
+                    self.words.view().slice(..self.states)?.arg("states", stream)?,
+                    sums.view_mut().arg("sums", stream)?,
+                )?;
+                let sums = add_strips(stream, SUMS, CANDIDATES, &sums, &mut fewer)?;
+                vision_perspective_step::launch(
+                    stream,
+                    1,
+                    step,
+                    models,
+                    sums.view().arg("sums", stream)?,
+                    self.words.view_mut().slice(..self.states)?.arg("states", stream)?,
+                )?;
+            }
+            step.step += 1;
+        }
+        Ok(())
     }
     /// Returns the homography of each, from points of the model, `None` if it stopped, and its
     /// evidence in nats.
     fn finish(self) -> koel::Result<[(Option<Homography>, f32); CANDIDATES as usize]> {
         let (stream, n) = (self.stream, CANDIDATES as usize);
-        let mut scores = stream.device().alloc::<u32>(self.voting * n)?;
+        let Attempts { mut words, states, scores, .. } = self;
         // SAFETY: the voting points are one of the lists, with as many weights and, for each
         // candidate, scores; a state per candidate; maps as in `refined`.
         unsafe {
             vision_perspective_scores::launch(
                 stream,
-                (scores.len() as u32).div_ceil(128),
+                ((scores - states) as u32).div_ceil(128),
                 VOTING,
-                self.points.arg(&self.states, stream)?,
+                self.points.arg(&words, stream)?,
                 self.scene.arg(stream)?,
                 self.scene.maps.fine.view().arg("likelihood", stream)?,
-                self.states.view().arg("states", stream)?,
-                scores.view_mut().arg("scores", stream)?,
+                words.view().slice(..states)?.arg("states", stream)?,
+                words.view_mut().slice(states..scores)?.arg("scores", stream)?,
             )
         }?;
-        let (scores, words) = (scores.download()?, self.states.download()?);
+        let words = words.view().slice(..scores)?.download()?;
+        let (words, scores) = words.split_at(states);
         let (to_frame, _) = self.frame.maps();
         Ok(std::array::from_fn(|i| {
             let said = scores.iter().skip(i).step_by(n).map(|&bits| f32::from_bits(bits));

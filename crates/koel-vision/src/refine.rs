@@ -89,14 +89,6 @@ impl Strips {
     pub(crate) const SOME: Strips = Strips(2 * STRIPS);
     /// For contours.
     pub(crate) const MANY: Strips = Strips(16 * STRIPS);
-    /// For contours of two or three candidates, in launches of one step: more threads than a block
-    /// of the refinement has.
-    pub(crate) const MOST: Strips = Strips(32 * STRIPS);
-
-    /// Returns their number.
-    pub(crate) fn number(self) -> u32 {
-        self.0
-    }
 }
 
 /// Concatenated points of several models with the weights of their votes, in host memory.
