@@ -273,7 +273,7 @@ impl Matcher {
     }
     /// Builds the scene of an image on the matcher's device; see [`Scene::of`] for the cost.
     pub fn scene(&self, image: &Grey) -> koel::Result<Scene> {
-        Scene::of(&self.stream, image)
+        self.stream.device().install(|| Scene::of(&self.stream, image))
     }
     /// Builds a table of models for a joint search, with the matcher's options; see
     /// [`JointTable::add`] for cost and errors.
@@ -293,16 +293,18 @@ impl Matcher {
     /// [`table`](Self::table) and [`find_all`](Self::find_all) build it once. Allocates, launches
     /// kernels and waits; fails if the device does.
     pub fn find(&self, model: &Model, scene: &Scene) -> koel::Result<Outcome> {
-        self.in_all_looks(model, |model| {
-            let mut outcome = self.find_here(model, scene, usize::MAX)?;
-            if outcome.found.is_none() && self.options.wide {
-                self.find_beyond(model, scene, &mut outcome)?;
-            }
-            if outcome.found.is_none() && self.options.wide {
-                self.find_small(model, scene, &mut outcome)?;
-            }
-            Ok(outcome)
-        })
+        // All in one pool: threads of two pools would wait for each other.
+        self.stream.device().install(|| self.in_all_looks(model, |m| self.find_anywhere(m, scene)))
+    }
+    fn find_anywhere(&self, model: &Model, scene: &Scene) -> koel::Result<Outcome> {
+        let mut outcome = self.find_here(model, scene, usize::MAX)?;
+        if outcome.found.is_none() && self.options.wide {
+            self.find_beyond(model, scene, &mut outcome)?;
+        }
+        if outcome.found.is_none() && self.options.wide {
+            self.find_small(model, scene, &mut outcome)?;
+        }
+        Ok(outcome)
     }
     /// Searches at the scales of the passes, in at most `most` stages.
     pub(crate) fn find_here(
