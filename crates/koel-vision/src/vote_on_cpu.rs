@@ -4,17 +4,18 @@
 //! all hypotheses of a scene point take a step together, eight voting points at a time, which suits
 //! SIMD: their reads overlap, and no branch depends on one of them.
 use crate::bases::BINS;
+use crate::device::{Work, on_v3};
 use koel_kernels::vision::direction::direction;
 use koel_kernels::vision::vote::{STAGES, Search, TESTS, key, pack};
 use koel_kernels::vision::{CLASSES, class};
-use koel_simt::host::run_v3;
 use rayon::prelude::*;
-use std::cell::Cell;
 
 /// Voting points that are placed together.
 const LANES: usize = 8;
 /// Scene points per task; enough work for a thread.
 const POINTS: usize = 16;
+/// Scene points that are skipped together if all are too far from another: they are neighbours.
+const RUN: usize = 16;
 
 /// Words of a table for one pass, as [`koel_kernels::vision::vote::BasesIn`] has them.
 #[derive(Clone, Copy)]
@@ -56,7 +57,32 @@ struct Scene<'s> {
     x: Vec<f32>,
     y: Vec<f32>,
     direction: Vec<u32>,
+    /// Bounds of each [`RUN`] points.
+    runs: Vec<Bounds>,
     likelihood: &'s [u8],
+}
+
+/// Smallest and largest coordinates of some points.
+struct Bounds {
+    x: (f32, f32),
+    y: (f32, f32),
+}
+impl Bounds {
+    fn of(points: &[[u32; 4]]) -> Bounds {
+        let extent = |k: usize| {
+            let all = points.iter().map(|p| f32::from_bits(p[k]));
+            all.fold((f32::MAX, f32::MIN), |(least, most), v| (least.min(v), most.max(v)))
+        };
+        Bounds { x: extent(0), y: extent(1) }
+    }
+    /// Returns a square that no point's squared distance from (x, y) is below: rounding is
+    /// monotonic, so that this holds to the last bit.
+    #[inline(always)]
+    fn off2(&self, x: f32, y: f32) -> f32 {
+        let off = |(least, most): (f32, f32), v: f32| (least - v).max(v - most).max(0.0);
+        let (dx, dy) = (off(self.x, x), off(self.y, y));
+        dx * dx + dy * dy
+    }
 }
 
 /// Pair of scene points.
@@ -106,6 +132,7 @@ pub(crate) fn best_hypotheses(
         x: points.iter().map(|p| f32::from_bits(p[0])).collect(),
         y: points.iter().map(|p| f32::from_bits(p[1])).collect(),
         direction: points.iter().map(|p| p[2]).collect(),
+        runs: points.chunks(RUN).map(Bounds::of).collect(),
         likelihood,
     };
     let parts = parts.iter().map(|&(search, words)| Bases {
@@ -120,21 +147,7 @@ pub(crate) fn best_hypotheses(
     let mut by_point = vec![0u64; of_point * points.len()];
     let tasks = by_point.par_chunks_mut((of_point * POINTS).max(1)).enumerate();
     tasks.for_each(|(task, best)| {
-        let task = Task { scene: &scene, parts: &parts, alive, first: task * POINTS, best };
-        let task = Cell::new(Some(task));
-        // Two closures, each called once: the compiler inlines both.
-        run_v3(
-            || {
-                if let Some(task) = task.take() {
-                    task.run();
-                }
-            },
-            || {
-                if let Some(task) = task.take() {
-                    task.run();
-                }
-            },
-        );
+        on_v3(Task { scene: &scene, parts: &parts, alive, first: task * POINTS, best });
     });
     if alive.len() == 1 {
         return by_point;
@@ -153,7 +166,7 @@ struct Task<'s> {
     /// Slots of each point.
     best: &'s mut [u64],
 }
-impl Task<'_> {
+impl Work for Task<'_> {
     #[inline(always)]
     fn run(self) {
         let Task { scene, parts, alive, first, best } = self;
@@ -202,13 +215,20 @@ impl Bases<'_> {
     fn pairs(&self, scene: &Scene, i: usize, pairs: &mut Vec<Pair>) {
         let Search { shortest2, longest2, .. } = self.search;
         let (x, y, n) = (scene.x[i], scene.y[i], scene.x.len());
+        // Not cleared: all that is kept is written first.
         pairs.resize(n, Pair::default());
         let mut kept = 0;
-        for (second, (&xj, &yj)) in scene.x.iter().zip(&scene.y).enumerate() {
-            let (dx, dy) = (xj - x, yj - y);
-            let length2 = dx * dx + dy * dy;
-            pairs[kept] = Pair { dx, dy, second: second as u32 };
-            kept += (length2 >= shortest2 && length2 <= longest2) as usize;
+        let runs = scene.x.chunks(RUN).zip(scene.y.chunks(RUN)).zip(&scene.runs);
+        for (run, ((xs, ys), bounds)) in runs.enumerate() {
+            if bounds.off2(x, y) > longest2 {
+                continue;
+            }
+            for (second, (&xj, &yj)) in (RUN * run..).zip(xs.iter().zip(ys)) {
+                let (dx, dy) = (xj - x, yj - y);
+                let length2 = dx * dx + dy * dy;
+                pairs[kept] = Pair { dx, dy, second: second as u32 };
+                kept += (length2 >= shortest2 && length2 <= longest2) as usize;
+            }
         }
         pairs.truncate(kept);
     }
