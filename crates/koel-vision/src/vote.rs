@@ -102,7 +102,8 @@ fn vote(
         (search(stream, (scene, in_tiles), &table.passes()[pass], of_pass), of_pass)
     });
     let searches = searches.collect::<Vec<(Search, &PassTable)>>();
-    let on_cpu = (!in_kernels(stream)).then(|| vote_on_cpu(stream.device(), (scene, in_tiles), &searches, alive));
+    let on_cpu = (!in_kernels(stream))
+        .then(|| vote_on_cpu(stream.device(), (scene, in_tiles), &searches, alive));
     match on_cpu.flatten() {
         Some(best) => Ok(best),
         None => vote_in_kernels(stream, (scene, in_tiles), &searches, alive),
@@ -217,4 +218,54 @@ fn scored(points: &InTiles, bases: &Bases, slot: usize, kept: u64, i: usize) -> 
     let similarity = Affine { linear: [[cos, -sin], [sin, cos]], shift: [0.0; 2] };
     let map = similarity.moving(basis.origin, from).after(&bases.tilts[basis.tilt]);
     Some(Scored { model: slot, map, score: score as f32 / 16.0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Model;
+    use crate::synthetic::texture;
+
+    /// Votes on a CPU are those of the kernel: of several models, in two parts of a table, one of
+    /// them not searched for, with points outside the scene and tilts.
+    #[test]
+    fn a_cpu_keeps_what_the_kernel_keeps() {
+        let device = Device::cpu().unwrap();
+        let stream = device.stream().unwrap();
+        let tilted = Pass { tilts: vec![(1.4, 2)], bases: 12, ..Pass::default() };
+        let far = Pass { lengths: (0.3, 0.8), around: 1.0, a_point: 1, ..tilted.clone() };
+        let passes = [tilted, far];
+        let models = (0..6).map(|seed| Model::of(&texture(90, 70, seed)).unwrap());
+        let models = models.collect::<Vec<Model>>();
+        let mut table = JointTable::new(&device, &passes, 3).unwrap();
+        table.add(&models[..5]).unwrap();
+        table.add(&models[5..]).unwrap();
+        assert_eq!(table.parts().len(), 2);
+        let alive = device.upload(&[1, 1, 0, 1, 1, 1u32]).unwrap();
+        for (width, height, most) in [(150, 110, usize::MAX), (90, 70, 37), (40, 300, 2)] {
+            let scene = Scene::of(&stream, &texture(width, height, 2)).unwrap();
+            let in_tiles = InTiles::of(&scene, scene.points().min(most));
+            for (pass, options) in passes.iter().enumerate() {
+                let searches = table.parts().iter().map(|part| {
+                    let of_pass = &part.passes[pass];
+                    (search(&stream, (&scene, &in_tiles), options, of_pass), of_pass)
+                });
+                let searches = searches.collect::<Vec<(Search, &PassTable)>>();
+                let given = (&scene, &in_tiles);
+                let on_cpu = vote_on_cpu(&device, given, &searches, &alive).unwrap();
+                let in_kernels = vote_in_kernels(&stream, given, &searches, &alive).unwrap();
+                let slots = options.a_point;
+                assert_eq!(on_cpu.len(), in_tiles.words.len() * slots * 6);
+                assert!(most < 40 || on_cpu.iter().filter(|&&kept| kept != 0).count() > 100);
+                for (own, other) in on_cpu.chunks(slots).zip(in_kernels.chunks(slots)) {
+                    let sorted = |kept: &[u64]| {
+                        let mut kept = kept.to_vec();
+                        kept.sort_unstable();
+                        kept
+                    };
+                    assert_eq!(sorted(own), sorted(other), "{width} x {height}, pass {pass}");
+                }
+            }
+        }
+    }
 }

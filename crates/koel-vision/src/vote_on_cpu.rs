@@ -153,7 +153,10 @@ pub(crate) fn best_hypotheses(
         return by_point;
     }
     let slot = |model: usize, i: usize| &by_point[i * of_point + model * slots..][..slots];
-    (0..alive.len()).flat_map(|m| (0..points.len()).flat_map(move |i| slot(m, i))).copied().collect()
+    (0..alive.len())
+        .flat_map(|m| (0..points.len()).flat_map(move |i| slot(m, i)))
+        .copied()
+        .collect()
 }
 
 /// Search of some scene points for all models.
