@@ -72,6 +72,7 @@ pub mod synthetic;
 mod table;
 mod verdict;
 mod vote;
+mod vote_on_cpu;
 
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,7 @@
 //!
 //! A GPU (and the test executor) computes them with kernels, the CPU row by row, which suits SIMD.
 //! [`koel_kernels::vision::maps`] defines the likelihoods.
-use crate::device::{ALL_ONES, grid, in_kernels};
+use crate::device::{ALL_ONES, Work, grid, in_kernels, on_v3};
 use crate::edges::{DeviceEdges, Edge};
 use koel::{Buffer, Stream};
 use koel_kernels::vision::maps::{self as judging, *};
@@ -197,14 +197,31 @@ fn fill(all: &[Edge], width: usize, maps: HostMaps) {
         .zip(loose.par_chunks_mut(pixels))
         .zip(fine.par_chunks_mut(pixels));
     planes.enumerate().for_each(|(class, ((nearest, loose), fine))| {
-        let places = |plane: usize| {
+        let places = [0, 1].map(|tolerance| {
+            let plane = class + tolerance * CLASSES as usize;
             let members = all.iter().zip(&members).filter(|(_, planes)| *planes >> plane & 1 != 0);
-            members.map(|(e, _)| place(e)).collect::<Vec<_>>()
-        };
+            members.map(|(e, _)| place(e)).collect()
+        });
+        on_v3(PlanesOfClass { places, width, nearest, out: [loose, fine] });
+    });
+}
+
+/// Maps of one class, for the wide tolerance and the narrow one.
+struct PlanesOfClass<'a> {
+    /// Pixels of the edges.
+    places: [Vec<(usize, usize)>; 2],
+    width: usize,
+    nearest: &'a mut [u8],
+    /// Likelihoods.
+    out: [&'a mut [u8]; 2],
+}
+impl Work for PlanesOfClass<'_> {
+    #[inline(always)]
+    fn run(self) {
+        let PlanesOfClass { places, width, nearest, out } = self;
+        let planes = places.into_iter().zip(out).zip(&JUDGEMENTS);
         // The result for the wide tolerance overwrites that for the narrow one.
-        for (tolerance, out) in [(1, fine), (0, loose)] {
-            let (places, judgement) =
-                (places(class + tolerance * CLASSES as usize), &JUDGEMENTS[tolerance]);
+        for ((places, out), judgement) in planes.rev() {
             out.fill(judgement.nothing as i8 as u8);
             if places.is_empty() {
                 nearest.fill(FAR);
@@ -213,11 +230,12 @@ fn fill(all: &[Edge], width: usize, maps: HostMaps) {
                 likelihoods(nearest, width, judgement, out);
             }
         }
-    });
+    }
 }
 
 /// Computes the exact code of the offset from each pixel to the nearest place, up to [`REACH`]:
 /// each place lowers the ranks around it.
+#[inline(always)]
 fn nearest_edges(places: &[(usize, usize)], width: usize, nearest: &mut [u8]) {
     let height = nearest.len() / width;
     // Pixel x of a row is at `x + REACH`, so that all lanes of a row of ranks are inside.
@@ -243,6 +261,7 @@ fn nearest_edges(places: &[(usize, usize)], width: usize, nearest: &mut [u8]) {
 }
 
 /// Computes the likelihood ratios of one direction: see [`judged`].
+#[inline(always)]
 fn likelihoods(nearest: &[u8], width: usize, judgement: &Judgement, out: &mut [u8]) {
     let height = nearest.len() / width;
     let bin_of = std::array::from_fn::<u8, 256, _>(|code| match DISC.offsets.get(code) {

@@ -275,7 +275,7 @@ impl Matcher {
     }
     /// Builds the scene of an image on the matcher's device; see [`Scene::of`] for the cost.
     pub fn scene(&self, image: &Grey) -> koel::Result<Scene> {
-        Scene::of(&self.stream, image)
+        self.stream.device().install(|| Scene::of(&self.stream, image))
     }
     /// Makes the model of one image and the scene of another. On a GPU, the host makes the model
     /// meanwhile; otherwise this is [`Model::of`] and [`scene`](Self::scene).
@@ -311,16 +311,18 @@ impl Matcher {
     /// [`table`](Self::table) and [`find_all`](Self::find_all) build it once. Allocates, launches
     /// kernels and waits; fails if the device does.
     pub fn find(&self, model: &Model, scene: &Scene) -> koel::Result<Outcome> {
-        self.in_all_looks(model, |model| {
-            let mut outcome = self.find_here(model, scene, usize::MAX)?;
-            if outcome.found.is_none() && self.options.wide {
-                self.find_beyond(model, scene, &mut outcome)?;
-            }
-            if outcome.found.is_none() && self.options.wide {
-                self.find_small(model, scene, &mut outcome)?;
-            }
-            Ok(outcome)
-        })
+        // All in one pool: threads of two pools would wait for each other.
+        self.stream.device().install(|| self.in_all_looks(model, |m| self.find_anywhere(m, scene)))
+    }
+    fn find_anywhere(&self, model: &Model, scene: &Scene) -> koel::Result<Outcome> {
+        let mut outcome = self.find_here(model, scene, usize::MAX)?;
+        if outcome.found.is_none() && self.options.wide {
+            self.find_beyond(model, scene, &mut outcome)?;
+        }
+        if outcome.found.is_none() && self.options.wide {
+            self.find_small(model, scene, &mut outcome)?;
+        }
+        Ok(outcome)
     }
     /// Searches at the scales of the passes, in at most `most` stages.
     pub(crate) fn find_here(

@@ -251,7 +251,7 @@ impl Moments {
 ///
 /// `likelihood` is stored class by class, signed, in sixteenths. Word `w` of a strip goes to
 /// `sums[w strips n + thread]`.
-#[kernel(image = VISION, threads = 128, independent)]
+#[kernel(image = VISION, threads = 128, independent, native_v3)]
 pub fn vision_moments(
     t: Thread,
     refinement: Refinement,

@@ -15,7 +15,7 @@ pub const TESTS: u32 = 32;
 /// Score of a point that falls outside the scene.
 pub const OUTSIDE: i8 = -20;
 /// Minimum score of a hypothesis after 8, 16 and all 32 votes. Lower ones are dropped early.
-const STAGES: [i32; 3] = [-30, -20, 0];
+pub const STAGES: [i32; 3] = [-30, -20, 0];
 
 /// Parameters of a search: a kernel argument.
 #[derive(Clone, Copy, Debug, koel_simt::Arg)]
@@ -72,7 +72,7 @@ pub fn key(bins: u32, first: u32, second: u32, pair: u32) -> u32 {
 /// Packs a hypothesis: its score plus 1 in the upper 16 bits (so that 0 is an empty slot), the
 /// number of the basis, the second point.
 #[inline(always)]
-fn pack(score: i32, number: u32, second: u32) -> u64 {
+pub fn pack(score: i32, number: u32, second: u32) -> u64 {
     ((score + 1) as u64) << 48 | (number as u64) << 24 | second as u64
 }
 /// Returns score, number of the basis and second point of a kept hypothesis, or `None` for an empty
