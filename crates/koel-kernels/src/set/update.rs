@@ -277,8 +277,8 @@ impl<K: Member> Updating<K> {
             K::narrowed(0)
         })
     }
-    /// Determines the outcome for each key in the thread of its first operation: erases keys, and lists those that need a slot. Counts
-    /// what changes. A barrier must follow.
+    /// Determines the outcome for each key in the thread of its first operation: erases keys, and
+    /// lists those that need a slot. Counts what changes. A barrier must follow.
     #[inline(always)]
     fn decide(self, known: Known) {
         let Updating { batch, stashed, part, list, entries, counts, .. } = self;

@@ -220,8 +220,9 @@ pub(super) fn put_in_stash<L: Layout>(
     stash::insert::<L>(stash, stash_bits, pair);
 }
 
-/// Returns the word of a bucket with the class bits that it will have: those marked in the word,
-/// and, unless they are `recounted`, also those before the batch and of pairs that overflowed since.
+/// Returns the word of a bucket with the class bits that it will have: those marked in the word
+/// and, unless they are `recounted`, also those before the batch and those of pairs that overflowed
+/// since.
 #[inline(always)]
 fn with_bits(part: Partition<Moving<impl Layout>>, bucket: u32, recounted: bool) -> u32 {
     let word = part.words.load_volatile(bucket);
@@ -277,7 +278,8 @@ pub(in crate::map) fn ordered<L: Layout>(
 }
 
 /// Writes the buckets that changed. Lists them first in the memory of `waiting`, whose lengths are
-/// no longer needed, so that all lanes of a warp have one to write.
+/// no longer needed, so that all lanes of a warp have one to write. `recounted`: all class bits are
+/// marked.
 #[inline(always)]
 pub(super) fn write<L: Layout, const THREADS: u32>(
     t: Thread,

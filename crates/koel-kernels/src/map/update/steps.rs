@@ -226,8 +226,9 @@ impl<L: Routed, const THREADS: u32> Steps<L, THREADS> {
         }
         true
     }
-    /// If class bits are recounted, marks the classes that overflow from each first bucket: those of
-    /// its pairs that are in their second bucket now. Otherwise, bits are [added](super::buckets).
+    /// If class bits are recounted, marks the classes that overflow from each first bucket: those
+    /// of its pairs that are in their second bucket now. Otherwise,
+    /// [`write`](super::buckets::write) adds bits.
     #[inline(always)]
     pub(super) fn mark_classes(self) {
         let Steps { t, batch, part, .. } = self;

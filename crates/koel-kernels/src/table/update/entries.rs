@@ -91,8 +91,8 @@ impl Entries {
             i += THREADS;
         }
     }
-    /// Returns the entry of a mixed key, and creates it if necessary; `None` if there is no room, or
-    /// if the search takes more than `tries` probes.
+    /// Returns the entry of a mixed key, and creates it if necessary; `None` if there is no room,
+    /// or if the search takes more than `tries` probes.
     #[inline(always)]
     fn of_within<L: Layout>(self, tries: u32, key: L::Mixed) -> Option<u32> {
         if key == L::AMBIGUOUS {
@@ -184,8 +184,8 @@ pub(super) fn lower(words: Shared<u32>, at: u32, to: u32) {
     }
 }
 
-/// Gathers the effect of the operations on each key. Returns the entries of the thread's operations,
-/// or `None` if the block's entries had no room.
+/// Gathers the effect of the operations on each key. Returns the entries of the thread's
+/// operations, or `None` if the block's entries had no room.
 #[inline(always)]
 pub(crate) fn gather<L: Routed, const VALUES: bool, const THREADS: u32>(
     t: Thread,

@@ -66,8 +66,8 @@ impl<L: Routed, const VALUES: bool> Batch<L, VALUES> {
     pub(crate) fn operation(self, number: u32) -> u32 {
         operation::of_number(self.applying.operation, self.operations, number, VALUES)
     }
-    /// Returns the mixed key and index of the operation that is number `i` of those that came to the
-    /// partition, if it is one of the partition and counts.
+    /// Returns the mixed key and index of the operation that is number `i` of those that came to
+    /// the partition, if it is one of the partition and counts.
     #[inline(always)]
     fn number(self, i: u32) -> Option<(L::Mixed, u32)> {
         if i >= self.came + self.behind {
