@@ -17,6 +17,7 @@ mod find;
 mod mixed;
 mod outcome;
 mod partition;
+mod renumber;
 mod reproduce;
 pub(crate) mod set;
 mod simd;
@@ -35,6 +36,7 @@ use build::{BuildBin, Builder, Source};
 use find::{Find, Tables};
 use koel_kernels::table::layout::{BUCKET, EMPTY, Layout, Number, Shape};
 use partition::{Bins, Parted, Partition};
+pub(crate) use renumber::{build_extracted, extract};
 pub(crate) use simd::Level;
 use simd::Line;
 pub(crate) use stash::{Stash, put_pair};
@@ -181,7 +183,11 @@ pub(crate) fn build<L: Layout>(
     if stashed.load(Ordering::Relaxed) > how.most_stashed {
         return Ok(None);
     }
-    collect(&mut scratch.builders, seed, keys, stash).map(Some)
+    let (counts, repeated) = collect(&mut scratch.builders, keys.len(), stash);
+    match repeated {
+        Some(mixed) => Err(repeated_key::<L>(seed, keys, mixed)),
+        None => Ok(Some(counts)),
+    }
 }
 
 /// Returns the smallest number of bins, of whole partitions, that fit the cache; one bin for a
@@ -244,7 +250,20 @@ fn build_in_bins<L: Layout>(
     let Scratch { pages, level, ref mut arena, ref mut parted, ref mut builders, .. } = *scratch;
     prepare(builders, rayon::current_num_threads());
     let parts = part::<L>(level, pages, bins, seed, keys, values, arena, parted)?;
-    let source = Source::Bins(&parts);
+    fill_bins(shape, bins, how, &parts, stashed, table, (level, builders));
+    Ok(())
+}
+/// Fills the bins of a table from partitioned pairs, on the threads of a pool.
+fn fill_bins<L: Layout>(
+    shape: Shape,
+    bins: Bins,
+    how: How,
+    parts: &[(&Parted, &[u64])],
+    stashed: &AtomicUsize,
+    table: &mut [u64],
+    (level, builders): (Level, &[Mutex<Builder<L>>]),
+) {
+    let source = Source::Bins(parts);
     let stream = table.len() * 8 > STREAM_BYTES;
     let bin_words = bins.buckets() * L::WORDS;
     parallel::each(table.chunks_mut(bin_words), |bin, table| {
@@ -263,7 +282,6 @@ fn build_in_bins<L: Layout>(
             stream,
         });
     });
-    Ok(())
 }
 /// Partitions pairs into bins on the threads of a pool. Returns each thread's output with its
 /// arena.
@@ -297,13 +315,13 @@ fn part<'a, L: Layout>(
     let whole = |arena: &'a mut [Line]| bytemuck::cast_slice(arena) as &[u64];
     Ok(parted.iter().zip(arenas.into_iter().map(whole)).collect())
 }
-/// Collects the outcomes of all threads, and fills the stash.
+/// Collects the outcomes of all threads for `n` pairs, and fills the stash. Returns a mixed key that
+/// occurs more than once too, if those are rejected.
 fn collect<L: Layout>(
     builders: &mut [Mutex<Builder<L>>],
-    seed: u32,
-    keys: &[L::Key],
+    n: usize,
     stash: &mut Stash<L>,
-) -> Result<Counts> {
+) -> (Counts, Option<L::Mixed>) {
     stash.clear();
     let (mut counts, mut stashed, mut repeated) = (Counts::default(), vec![], None);
     for builder in builders {
@@ -314,15 +332,12 @@ fn collect<L: Layout>(
         stash.hold(stash.held().or(outcome.held));
         repeated = repeated.into_iter().chain(outcome.repeated).min();
     }
-    if let Some((_, mixed)) = repeated {
-        return Err(repeated_key::<L>(seed, keys, mixed));
-    }
     // Sort, so that the order does not depend on which thread built which bin.
     stashed.sort_unstable_by_key(|&pair| L::key(pair));
     stashed.iter().for_each(|&pair| stash.insert(pair));
     counts.stashed = stashed.len();
-    counts.pairs = keys.len() - counts.duplicates;
-    Ok(counts)
+    counts.pairs = n - counts.duplicates;
+    (counts, repeated.map(|(_, mixed)| mixed))
 }
 /// Returns the error that locates a key that occurs more than once.
 fn repeated_key<L: Layout>(seed: u32, keys: &[L::Key], mixed: L::Mixed) -> Error {

@@ -40,7 +40,7 @@ impl Bins {
         partitions * self.shape.buckets as usize
     }
     #[inline(always)]
-    fn of(self, h: u32) -> u32 {
+    pub(super) fn of(self, h: u32) -> u32 {
         self.shape.partition(h) >> self.shift
     }
     /// Returns the maximum number of blocks for `words` words: the last block of each bin may be
@@ -145,22 +145,7 @@ impl<L: Layout> Partition<'_, L> {
     #[inline(always)]
     fn part<S: Simd, const STREAM: bool>(self, simd: S) {
         let Partition { seed, keys, values, bins, parted, arena, .. } = self;
-        let count = bins.count();
-        parted.gathering.resize(count.max(parted.gathering.len()), [Line([0; LINE]); GATHERED]);
-        parted
-            .next_block
-            .resize(bins.blocks(keys.len() * L::SLOT_WORDS).max(parted.next_block.len()), 0);
-        parted.next_place.clear();
-        parted.next_place.extend((0..count).map(|bin| (bin * BLOCK) as u32));
-        let mut out = Out::<L, S, STREAM> {
-            simd,
-            layout: PhantomData,
-            gathering: &mut parted.gathering[..count],
-            next_place: &mut parted.next_place[..count],
-            next_block: &mut parted.next_block,
-            arena,
-            blocks: count as u32,
-        };
+        let mut out = Out::<L, S, STREAM>::new(simd, bins, parted, arena);
         let (key_groups, last_keys) = keys.as_chunks::<GROUP>();
         let (value_groups, last_values) = values.as_chunks::<GROUP>();
         // Mix one batch while the previous one goes to its bins: passing mixed pairs through memory
@@ -192,7 +177,7 @@ impl<L: Layout> Partition<'_, L> {
 }
 
 /// Destination of the pairs.
-struct Out<'a, L, S, const STREAM: bool> {
+pub(super) struct Out<'a, L, S, const STREAM: bool> {
     simd: S,
     layout: PhantomData<L>,
     gathering: &'a mut [Lines],
@@ -202,9 +187,37 @@ struct Out<'a, L, S, const STREAM: bool> {
     /// Number of blocks taken.
     blocks: u32,
 }
-impl<L: Layout, S: Simd, const STREAM: bool> Out<'_, L, S, STREAM> {
+impl<'a, L: Layout, S: Simd, const STREAM: bool> Out<'a, L, S, STREAM> {
+    /// Begins the output of one thread: all bins are empty.
     #[inline(always)]
-    fn push(&mut self, bin: u32, pair: L::Pair) {
+    pub(super) fn new(
+        simd: S,
+        bins: Bins,
+        parted: &'a mut Parted,
+        arena: &'a mut [Line],
+    ) -> Out<'a, L, S, STREAM> {
+        let (count, blocks) = (bins.count(), arena.len() * LINE / BLOCK);
+        parted.gathering.resize(count.max(parted.gathering.len()), [Line([0; LINE]); GATHERED]);
+        parted.next_block.resize(blocks.max(parted.next_block.len()), 0);
+        parted.next_place.clear();
+        parted.next_place.extend((0..count).map(|bin| (bin * BLOCK) as u32));
+        Out {
+            simd,
+            layout: PhantomData,
+            gathering: &mut parted.gathering[..count],
+            next_place: &mut parted.next_place[..count],
+            next_block: &mut parted.next_block,
+            arena,
+            blocks: count as u32,
+        }
+    }
+    /// Returns whether the arena has room for `pairs` more pairs, whatever their bins.
+    #[inline(always)]
+    pub(super) fn has_room(&self, pairs: usize) -> bool {
+        (self.blocks as usize + pairs) * (BLOCK / LINE) <= self.arena.len()
+    }
+    #[inline(always)]
+    pub(super) fn push(&mut self, bin: u32, pair: L::Pair) {
         let bin = bin as usize;
         let at = self.next_place[bin];
         let gathering = bytemuck::cast_slice_mut(&mut self.gathering[bin]);
@@ -232,7 +245,7 @@ impl<L: Layout, S: Simd, const STREAM: bool> Out<'_, L, S, STREAM> {
     }
     /// Writes out the partly filled lines.
     #[inline(always)]
-    fn finish(mut self) {
+    pub(super) fn finish(mut self) {
         for bin in 0..self.gathering.len() {
             if !(self.next_place[bin] as usize).is_multiple_of(WORDS) {
                 self.write(bin, self.next_place[bin]);

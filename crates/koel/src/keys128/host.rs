@@ -1,4 +1,4 @@
-//! Native lookups, for devices that run no kernels.
+//! Native code for devices that run no kernels: lookups, and the ranks of kept rows.
 use crate::cpu::Finder;
 use crate::device::Device;
 use crate::device::memory::prefetch;
@@ -61,3 +61,46 @@ impl HostRows<'_> {
         Ok(())
     }
 }
+
+/// Rows that are kept: for every 32 rows, the number of those kept before, and a bit for each.
+pub(super) struct Ranks<'a> {
+    words: &'a [[u32; 2]],
+}
+impl<'a> Ranks<'a> {
+    /// Makes the ranks of rows whose flags are 1 if they are kept, 0 otherwise, in `memory` for at
+    /// least one word per row, of which there are two or more. Called on a pool of threads.
+    pub(super) fn new(kept: &[u8], memory: &'a mut [u32]) -> Ranks<'a> {
+        let words = &mut memory.as_chunks_mut().0[..kept.len().div_ceil(32)];
+        let counts = parallel::map(kept.chunks(RANKED), |_, kept| {
+            kept.chunks(255).map(|kept| kept.iter().sum::<u8>() as u32).sum::<u32>()
+        });
+        let before = counts.iter().scan(0, |before, &count| {
+            *before += count;
+            Some(*before - count)
+        });
+        let chunks = words.chunks_mut(RANKED / 32).zip(kept.chunks(RANKED)).zip(before);
+        parallel::each(chunks, |_, ((words, kept), mut before)| {
+            for (word, kept) in words.iter_mut().zip(kept.chunks(32)) {
+                let mut flags = [0; 32];
+                flags[..kept.len()].copy_from_slice(kept);
+                // The product moves the lowest bit of each byte to the highest byte.
+                let bits = |i: usize| {
+                    let eight = u64::from_le_bytes(flags.as_chunks().0[i]);
+                    (eight.wrapping_mul(0x0102_0408_1020_4080) >> 56) as u32
+                };
+                let bits = (0..4).fold(0, |all, i| all | bits(i) << (8 * i));
+                *word = [before, bits];
+                before += bits.count_ones();
+            }
+        });
+        Ranks { words }
+    }
+    /// Returns the number of kept rows before a row. Panics if there is no such row.
+    #[inline(always)]
+    pub(super) fn of(&self, row: u32) -> u32 {
+        let [before, bits] = self.words[row as usize / 32];
+        before + (bits & ((1 << (row % 32)) - 1)).count_ones()
+    }
+}
+/// Rows that a thread ranks at a time.
+const RANKED: usize = 64 << 10;

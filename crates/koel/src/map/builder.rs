@@ -57,6 +57,17 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
     pub(crate) fn reserve_for(&mut self, map: &mut Map<K, V>, pairs: usize) -> Result<()> {
         self.builder.reserve_for(&mut map.table, pairs)
     }
+    /// Gives the pairs of a map other values, in a table planned for that many pairs, if the CPU
+    /// engine built it: see [`Builder::renumber`].
+    pub(crate) fn renumber(
+        &mut self,
+        map: &mut Map<K, V>,
+        pairs: usize,
+        value: impl Fn(V) -> V + Sync,
+        release: bool,
+    ) -> Result<bool> {
+        self.builder.renumber(&mut map.table, pairs, value, release)
+    }
     pub(super) fn build_planned(
         &mut self,
         plan: Plan,

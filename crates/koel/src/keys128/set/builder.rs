@@ -6,7 +6,7 @@ use crate::duplicates::{Duplicates, first_duplicate};
 use crate::error::{Error, Result, check_length, count32};
 use crate::file::stored::Stored;
 use crate::keys128::THREADS;
-use crate::keys128::host::{CHUNK, HostRows};
+use crate::keys128::host::{CHUNK, HostRows, Ranks};
 use crate::map::{Map, MapBuilder, MapOptions};
 use crate::parallel;
 use crate::primitives::Compact;
@@ -104,7 +104,7 @@ impl Set128Builder {
             self.tell_apart(stream, &mut table, keys, duplicates)?;
         let mut own = self.device.alloc(kept)?;
         self.keep(stream, keys, own.view_mut())?;
-        if kept < n {
+        if kept < n && !self.renumber(&mut table, kept, true)? {
             // Free the old table first: both may not fit together.
             drop(table);
             table = self.tables.with_room(kept)?;
@@ -186,7 +186,7 @@ impl Set128Builder {
         let (n, ToldApart { draw, attempts, kept }) = (keys.len(), told);
         let own = set.keys.reserve(&self.device, kept)?;
         self.keep(stream, keys, own.view_mut().slice(..kept)?)?;
-        if kept < n {
+        if kept < n && !self.renumber(&mut set.table, kept, false)? {
             self.put_rows(
                 stream,
                 &mut set.table,
@@ -277,6 +277,21 @@ impl Set128Builder {
             (scratch.kept.view().slice(..n)?, scratch.counts.view_mut().slice(..1)?);
         // SAFETY: the number of flags set is that counted by the same build.
         unsafe { scratch.compact.run_kept(stream, flags, input, output, count) }
+    }
+    /// Makes the table of the `kept` keys that stayed from that of all keys, if the CPU engine built
+    /// it: see [`MapBuilder::renumber`]. Returns whether it was done.
+    fn renumber(&mut self, table: &mut Map<u64, u32>, kept: usize, release: bool) -> Result<bool> {
+        let Some(Scratch { kept: flags, rows, last, .. }) = &mut self.scratch else {
+            unreachable!("it was reserved")
+        };
+        let (flags, mut rows) = (flags.view().slice(..last.0)?, rows.view_mut());
+        let (false, Some(flags), Some(memory)) =
+            (self.device.runs_kernels(), flags.host(), rows.host_mut())
+        else {
+            return Ok(false);
+        };
+        let ranks = self.device.install(|| Ranks::new(flags, memory));
+        self.tables.renumber(table, kept, |row| ranks.of(row), release)
     }
     /// Reserves memory for `n` keys.
     fn reserve(&mut self, n: usize) -> Result<()> {
