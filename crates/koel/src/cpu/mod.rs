@@ -13,11 +13,12 @@
 mod answers;
 mod buckets;
 mod build;
+mod copies;
 mod find;
 mod mixed;
 mod outcome;
 mod partition;
-mod renumber;
+mod ranks;
 mod reproduce;
 pub(crate) mod set;
 mod simd;
@@ -33,10 +34,13 @@ use crate::error::{Error, Result, check_length};
 use crate::parallel;
 use answers::{Answers, Bits, Count, Flags, Values, ValuesAndFlags};
 use build::{BuildBin, Builder, Source};
+pub(crate) use copies::Copied;
+use copies::{FindCopies, Seen};
 use find::{Find, Tables};
 use koel_kernels::table::layout::{BUCKET, EMPTY, Layout, Number, Shape};
 use partition::{Bins, Parted, Partition};
-pub(crate) use renumber::{build_extracted, extract};
+use ranks::Ranked;
+pub(crate) use ranks::Ranks;
 pub(crate) use simd::Level;
 use simd::Line;
 pub(crate) use stash::{Stash, put_pair};
@@ -77,6 +81,7 @@ pub(crate) struct Scratch<L: Layout> {
     arena: Memory,
     parted: Vec<Parted>,
     builders: Vec<Mutex<Builder<L>>>,
+    seen: Vec<Mutex<Seen<L>>>,
 }
 impl<L: Layout> Scratch<L> {
     /// Creates empty working memory, whose big arrays will use these pages.
@@ -86,7 +91,7 @@ impl<L: Layout> Scratch<L> {
     /// Creates empty working memory for builds with instruction set `level`.
     pub(crate) fn with_level(pages: Pages, level: Level) -> Scratch<L> {
         let (max_alone, arena) = (MAX_ALONE, Memory::default());
-        Scratch { pages, level, max_alone, arena, parted: vec![], builders: vec![] }
+        Scratch { pages, level, max_alone, arena, parted: vec![], builders: vec![], seen: vec![] }
     }
     /// Builds tables of any size in bins.
     #[cfg(test)]
@@ -96,13 +101,15 @@ impl<L: Layout> Scratch<L> {
     /// Returns the number of bytes held.
     pub(crate) fn bytes(&self) -> usize {
         let builder = |b: &Mutex<Builder<L>>| lock(b).bytes();
+        let seen = |s: &Mutex<Seen<L>>| lock(s).bytes();
         self.arena.bytes()
             + self.parted.iter().map(Parted::bytes).sum::<usize>()
             + self.builders.iter().map(builder).sum::<usize>()
+            + self.seen.iter().map(seen).sum::<usize>()
     }
 }
-fn lock<L: Layout>(builder: &Mutex<Builder<L>>) -> MutexGuard<'_, Builder<L>> {
-    builder.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(of_thread: &Mutex<T>) -> MutexGuard<'_, T> {
+    of_thread.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Counts of a build.
@@ -176,9 +183,7 @@ pub(crate) fn build<L: Layout>(
             stream,
         });
     } else {
-        device.install(|| {
-            build_in_bins(shape, seed, bins, keys, values, how, stashed, table, scratch)
-        })?;
+        device.install(|| build_in_bins(seed, bins, keys, values, how, stashed, table, scratch))?;
     }
     if stashed.load(Ordering::Relaxed) > how.most_stashed {
         return Ok(None);
@@ -237,7 +242,6 @@ fn prepare<L: Layout>(builders: &mut Vec<Mutex<Builder<L>>>, threads: usize) {
 
 #[allow(clippy::too_many_arguments, reason = "as `build`")]
 fn build_in_bins<L: Layout>(
-    shape: Shape,
     seed: u32,
     bins: Bins,
     keys: &[L::Key],
@@ -250,20 +254,19 @@ fn build_in_bins<L: Layout>(
     let Scratch { pages, level, ref mut arena, ref mut parted, ref mut builders, .. } = *scratch;
     prepare(builders, rayon::current_num_threads());
     let parts = part::<L>(level, pages, bins, seed, keys, values, arena, parted)?;
-    fill_bins(shape, bins, how, &parts, stashed, table, (level, builders));
+    fill_bins(bins, how, (&parts, None), stashed, table, (level, builders));
     Ok(())
 }
 /// Fills the bins of a table from partitioned pairs, on the threads of a pool.
 fn fill_bins<L: Layout>(
-    shape: Shape,
     bins: Bins,
     how: How,
-    parts: &[(&Parted, &[u64])],
+    (parts, ranked): (&[(&Parted, &[u64])], Option<Ranked<'_>>),
     stashed: &AtomicUsize,
     table: &mut [u64],
     (level, builders): (Level, &[Mutex<Builder<L>>]),
 ) {
-    let source = Source::Bins(parts);
+    let (shape, source) = (bins.shape, Source::Bins { parts, ranked });
     let stream = table.len() * 8 > STREAM_BYTES;
     let bin_words = bins.buckets() * L::WORDS;
     parallel::each(table.chunks_mut(bin_words), |bin, table| {
@@ -296,16 +299,13 @@ fn part<'a, L: Layout>(
     arena: &'a mut Memory,
     parted: &'a mut Vec<Parted>,
 ) -> Result<Vec<(&'a Parted, &'a [u64])>> {
-    let threads = rayon::current_num_threads();
-    // Each thread takes one contiguous range; positions inside it are 32-bit numbers.
-    let stretch = keys.len().div_ceil(threads).clamp(1, (1 << 31) / L::SLOT_WORDS);
-    let lines_of = |keys: &[L::Key]| bins.lines(keys.len() * L::SLOT_WORDS);
-    let lines = keys.chunks(stretch).map(lines_of).sum::<usize>();
-    let stream = lines * size_of::<Line>() > STREAM_BYTES;
-    let arena = bytemuck::cast_slice_mut::<u8, Line>(arena.get(lines * size_of::<Line>(), pages)?);
-    parted.resize_with(keys.len().div_ceil(stretch).max(parted.len()), Parted::default);
+    let (stretch, lines) = stretches::<L>(bins, keys.len());
+    let bytes = lines.iter().sum::<usize>() * size_of::<Line>();
+    let stream = bytes > STREAM_BYTES;
+    let arena = bytemuck::cast_slice_mut::<u8, Line>(arena.get(bytes, pages)?);
+    parted.resize_with(lines.len().max(parted.len()), Parted::default);
 
-    let mut arenas = parallel::split(arena, keys.chunks(stretch).map(lines_of));
+    let mut arenas = parallel::split(arena, lines.into_iter());
     let stretches = keys.chunks(stretch).zip(values.chunks(stretch));
     let stretches = stretches.zip(&mut parted[..arenas.len()]).zip(&mut arenas);
     parallel::each(stretches, |_, (((keys, values), parted), arena)| {
@@ -315,6 +315,114 @@ fn part<'a, L: Layout>(
     let whole = |arena: &'a mut [Line]| bytemuck::cast_slice(arena) as &[u64];
     Ok(parted.iter().zip(arenas.into_iter().map(whole)).collect())
 }
+/// Returns how many of `n` pairs each thread of the pool partitions, and the lines of each one's
+/// arena.
+fn stretches<L: Layout>(bins: Bins, n: usize) -> (usize, Vec<usize>) {
+    let threads = rayon::current_num_threads();
+    // Each thread takes one contiguous range; positions inside it are 32-bit numbers.
+    let stretch = n.div_ceil(threads).clamp(1, (1 << 31) / L::SLOT_WORDS);
+    let lines_from = |start: usize| bins.lines(stretch.min(n - start) * L::SLOT_WORDS);
+    (stretch, (0..n).step_by(stretch).map(lines_from).collect())
+}
+/// Pairs in bins, in the memory of builds.
+#[derive(Clone, Copy)]
+pub(crate) struct InBins {
+    bins: Bins,
+    seed: u32,
+    pairs: usize,
+}
+impl InBins {
+    /// Returns the seed of the mixed keys.
+    pub(crate) fn seed(self) -> u32 {
+        self.seed
+    }
+}
+/// Partitions pairs into bins for a table of this shape. Errors: mismatched lengths, out of memory.
+pub(crate) fn partition<L: Layout>(
+    device: &Device,
+    shape: Shape,
+    seed: u32,
+    (keys, values): (&[L::Key], &[L::Value]),
+    scratch: &mut Scratch<L>,
+) -> Result<InBins> {
+    check_length("values", values.len(), "keys", keys.len())?;
+    // The same bins for every number of threads: the order of the pairs depends on them.
+    let bins = bins::<L>(shape, 0);
+    let Scratch { pages, level, ref mut arena, ref mut parted, .. } = *scratch;
+    device
+        .install(|| part::<L>(level, pages, bins, seed, keys, values, arena, parted).map(drop))?;
+    Ok(InBins { bins, seed, pairs: keys.len() })
+}
+/// Calls `take` with the values of all pairs but one of each key, some at a time, each with the
+/// value of the pair with its key that stays or is dropped for another one: the first if that is to
+/// be kept, otherwise the last. The pairs have been [partitioned](partition).
+///
+/// Reads the bins once. Errors: out of memory.
+pub(crate) fn find_copies<L: Layout>(
+    device: &Device,
+    in_bins: InBins,
+    keep_first: bool,
+    take: impl Fn(&[Copied<L>]) + Sync,
+    scratch: &mut Scratch<L>,
+) -> Result<()> {
+    let InBins { bins, pairs, .. } = in_bins;
+    let Scratch { pages, level, ref mut arena, ref parted, ref mut seen, .. } = *scratch;
+    device.install(|| {
+        seen.resize_with(rayon::current_num_threads().max(seen.len()), Mutex::default);
+        let parts = &parts::<L>(in_bins, pages, arena, parted)?;
+        let expected = pairs.div_ceil(bins.count());
+        parallel::each(0..bins.count(), |_, bin| {
+            let seen = &mut *lock(&seen[rayon::current_thread_index().unwrap_or(0)]);
+            let take = &take;
+            level.run(FindCopies { seen, parts, bin, expected, keep_first, take });
+        });
+        Ok(())
+    })
+}
+/// Builds a table of those pairs whose rows, their values, are kept: with their ranks as values.
+/// Without `ranks` all rows are kept. The keys are distinct, and the pairs have been
+/// [partitioned](partition), for a table of any shape. Otherwise like [`build`].
+///
+/// Memory traffic: the bins (read, two or three times if there are ranks), the table (written).
+pub(crate) fn build_ranked<L: Layout>(
+    device: &Device,
+    (in_bins, ranks): (InBins, Option<&Ranks>),
+    shape: Shape,
+    how: How,
+    table: &mut [u64],
+    stash: &mut Stash<L>,
+    scratch: &mut Scratch<L>,
+) -> Result<Option<Counts>> {
+    check_table::<L>(shape, table.len())?;
+    let Scratch { pages, level, ref mut arena, ref parted, ref mut builders, .. } = *scratch;
+    let stashed = &AtomicUsize::new(0);
+    let ranked = ranks.map(|ranks| Ranked { ranks, bins: in_bins.bins });
+    device.install(|| {
+        prepare(builders, rayon::current_num_threads());
+        let parts = &parts::<L>(in_bins, pages, arena, parted)?;
+        fill_bins(bins::<L>(shape, 0), how, (parts, ranked), stashed, table, (level, builders));
+        Ok::<_, Error>(())
+    })?;
+    if stashed.load(Ordering::Relaxed) > how.most_stashed {
+        return Ok(None);
+    }
+    let kept = ranks.map_or(in_bins.pairs, Ranks::kept);
+    Ok(Some(collect(builders, kept, stash).0))
+}
+/// Returns each thread's output of [`partition`] with its arena.
+fn parts<'a, L: Layout>(
+    in_bins: InBins,
+    pages: Pages,
+    arena: &'a mut Memory,
+    parted: &'a [Parted],
+) -> Result<Vec<(&'a Parted, &'a [u64])>> {
+    let (_, lines) = stretches::<L>(in_bins.bins, in_bins.pairs);
+    let bytes = lines.iter().sum::<usize>() * size_of::<Line>();
+    let arena = bytemuck::cast_slice_mut::<u8, Line>(arena.get(bytes, pages)?);
+    let arenas = parallel::split(arena, lines.into_iter()).into_iter();
+    Ok(parted.iter().zip(arenas.map(|arena| bytemuck::cast_slice(arena))).collect())
+}
+
 /// Collects the outcomes of all threads for `n` pairs, and fills the stash. Returns a mixed key that
 /// occurs more than once too, if those are rejected.
 fn collect<L: Layout>(

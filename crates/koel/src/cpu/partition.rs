@@ -177,7 +177,7 @@ impl<L: Layout> Partition<'_, L> {
 }
 
 /// Destination of the pairs.
-pub(super) struct Out<'a, L, S, const STREAM: bool> {
+struct Out<'a, L, S, const STREAM: bool> {
     simd: S,
     layout: PhantomData<L>,
     gathering: &'a mut [Lines],
@@ -190,7 +190,7 @@ pub(super) struct Out<'a, L, S, const STREAM: bool> {
 impl<'a, L: Layout, S: Simd, const STREAM: bool> Out<'a, L, S, STREAM> {
     /// Begins the output of one thread: all bins are empty.
     #[inline(always)]
-    pub(super) fn new(
+    fn new(
         simd: S,
         bins: Bins,
         parted: &'a mut Parted,
@@ -211,13 +211,8 @@ impl<'a, L: Layout, S: Simd, const STREAM: bool> Out<'a, L, S, STREAM> {
             blocks: count as u32,
         }
     }
-    /// Returns whether the arena has room for `pairs` more pairs, whatever their bins.
     #[inline(always)]
-    pub(super) fn has_room(&self, pairs: usize) -> bool {
-        (self.blocks as usize + pairs) * (BLOCK / LINE) <= self.arena.len()
-    }
-    #[inline(always)]
-    pub(super) fn push(&mut self, bin: u32, pair: L::Pair) {
+    fn push(&mut self, bin: u32, pair: L::Pair) {
         let bin = bin as usize;
         let at = self.next_place[bin];
         let gathering = bytemuck::cast_slice_mut(&mut self.gathering[bin]);
@@ -245,7 +240,7 @@ impl<'a, L: Layout, S: Simd, const STREAM: bool> Out<'a, L, S, STREAM> {
     }
     /// Writes out the partly filled lines.
     #[inline(always)]
-    pub(super) fn finish(mut self) {
+    fn finish(mut self) {
         for bin in 0..self.gathering.len() {
             if !(self.next_place[bin] as usize).is_multiple_of(WORDS) {
                 self.write(bin, self.next_place[bin]);

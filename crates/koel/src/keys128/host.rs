@@ -1,13 +1,15 @@
-//! Native code for devices that run no kernels: lookups, and the ranks of kept rows.
-use crate::cpu::Finder;
+//! Native code for devices that run no kernels: lookups, and which keys of an input stay.
+use crate::cpu::{Finder, InBins, Ranks};
 use crate::device::Device;
 use crate::device::memory::prefetch;
 use crate::error::Result;
+use crate::map::MapBuilder;
 use crate::parallel;
 use koel_kernels::keys128::find::NO_ROW;
 use koel_kernels::keys128::fingerprint::Fingerprint;
 use koel_kernels::table::layout::Wide;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 
 /// Queries that a thread answers at a time: a multiple of 32, so that their bits are whole words.
 pub(super) const CHUNK: usize = 2048;
@@ -62,45 +64,49 @@ impl HostRows<'_> {
     }
 }
 
-/// Rows that are kept: for every 32 rows, the number of those kept before, and a bit for each.
-pub(super) struct Ranks<'a> {
-    words: &'a [[u32; 2]],
+/// Which keys of an input stay, and memory to find that.
+#[derive(Default)]
+pub(super) struct Kept {
+    /// 1 for keys that are dropped.
+    dropped: Vec<AtomicU8>,
+    pub ranks: Ranks,
 }
-impl<'a> Ranks<'a> {
-    /// Makes the ranks of rows whose flags are 1 if they are kept, 0 otherwise, in `memory` for at
-    /// least one word per row, of which there are two or more. Called on a pool of threads.
-    pub(super) fn new(kept: &[u8], memory: &'a mut [u32]) -> Ranks<'a> {
-        let words = &mut memory.as_chunks_mut().0[..kept.len().div_ceil(32)];
-        let counts = parallel::map(kept.chunks(RANKED), |_, kept| {
-            kept.chunks(255).map(|kept| kept.iter().sum::<u8>() as u32).sum::<u32>()
-        });
-        let before = counts.iter().scan(0, |before, &count| {
-            *before += count;
-            Some(*before - count)
-        });
-        let chunks = words.chunks_mut(RANKED / 32).zip(kept.chunks(RANKED)).zip(before);
-        parallel::each(chunks, |_, ((words, kept), mut before)| {
-            for (word, kept) in words.iter_mut().zip(kept.chunks(32)) {
-                let mut flags = [0; 32];
-                flags[..kept.len()].copy_from_slice(kept);
-                // The product moves the lowest bit of each byte to the highest byte.
-                let bits = |i: usize| {
-                    let eight = u64::from_le_bytes(flags.as_chunks().0[i]);
-                    (eight.wrapping_mul(0x0102_0408_1020_4080) >> 56) as u32
-                };
-                let bits = (0..4).fold(0, |all, i| all | bits(i) << (8 * i));
-                *word = [before, bits];
-                before += bits.count_ones();
+impl Kept {
+    /// Returns memory for `n` keys.
+    pub(super) fn new(n: usize) -> Kept {
+        Kept { dropped: (0..n).map(|_| AtomicU8::new(0)).collect(), ranks: Ranks::default() }
+    }
+    /// Returns the number of bytes held.
+    pub(super) fn bytes(&self) -> usize {
+        self.dropped.len() + self.ranks.bytes()
+    }
+    /// Finds which of the keys stay, of those with equal fingerprints the first or the last.
+    /// Returns the bins with the fingerprints and rows of all keys, or `None` if different keys
+    /// have one fingerprint. Errors: out of memory.
+    pub(super) fn find(
+        &mut self,
+        tables: &mut MapBuilder<u64, u32>,
+        keys: &[u128],
+        (fingerprints, rows): (&[u64], &[u32]),
+        keep_first: bool,
+    ) -> Result<Option<InBins>> {
+        let dropped = &mut self.dropped[..keys.len()];
+        dropped.iter_mut().for_each(|dropped| *dropped.get_mut() = 0);
+        let (dropped, differ) = (&*dropped, AtomicBool::new(false));
+        let in_bins = tables.find_copies(fingerprints, rows, keep_first, |copies| {
+            // The keys are far apart.
+            for copies in copies.chunks(IN_FLIGHT) {
+                let both = copies.as_flattened();
+                both.iter().for_each(|&row| prefetch(&raw const keys[row as usize]));
+                for &[lost, stays] in copies {
+                    if keys[lost as usize] != keys[stays as usize] {
+                        differ.store(true, Relaxed);
+                    }
+                    dropped[lost as usize].store(1, Relaxed);
+                }
             }
-        });
-        Ranks { words }
-    }
-    /// Returns the number of kept rows before a row. Panics if there is no such row.
-    #[inline(always)]
-    pub(super) fn of(&self, row: u32) -> u32 {
-        let [before, bits] = self.words[row as usize / 32];
-        before + (bits & ((1 << (row % 32)) - 1)).count_ones()
+        })?;
+        self.ranks.rank(dropped);
+        Ok((!differ.into_inner()).then_some(in_bins))
     }
 }
-/// Rows that a thread ranks at a time.
-const RANKED: usize = 64 << 10;

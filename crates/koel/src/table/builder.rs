@@ -4,7 +4,8 @@ use super::family::{CpuBuild, Family, Scratch as _};
 use super::plan::Plan;
 use super::slots::{Slots, device_bytes};
 use super::{
-    OnCpu, Progress, Report, Storage, Table, ValueOf, WordOf, seconds_since, slots_of, words_of,
+    KeyOf, OnCpu, Progress, Report, Storage, Table, ValueOf, WordOf, seconds_since, slots_of,
+    words_of,
 };
 use crate::cpu;
 use crate::device::{Device, Event, Stream, check_device};
@@ -195,8 +196,12 @@ impl<F: Family> Builder<F> {
         let progress = match &mut table.storage {
             Storage::Cpu(on_cpu) => {
                 let scratch = self.cpu.get_or_insert_with(|| F::cpu_scratch(device));
-                let report = run_on_cpu(device, settings, seeds, &plan, input, on_cpu, scratch)?;
-                Progress::Known(Report { device_seconds: seconds_since(stream, start)?, ..report })
+                let report = build_on_cpu(device, (settings, seeds), &plan, on_cpu, |build| {
+                    F::build_on_cpu(build, input, scratch)
+                })?;
+                let (scratch_bytes, device_seconds) =
+                    (scratch.bytes(), seconds_since(stream, start)?);
+                Progress::Known(Report { scratch_bytes, device_seconds, ..report })
             }
             Storage::Kernels(slots) => {
                 let scratch = F::reserve(&mut self.kernels, device, &plan)?;
@@ -212,15 +217,14 @@ impl<F: Family> Builder<F> {
         F::check_built(table, settings, input)
     }
 }
-/// Builds a table with the CPU engine, with successive seeds until the entries fit.
-fn run_on_cpu<F: Family>(
+/// Builds a table with the CPU engine, with successive seeds until the entries fit. Returns the
+/// report, without the scratch memory.
+fn build_on_cpu<F: Family>(
     device: &Device,
-    settings: &Settings,
-    seeds: Seeds,
+    (settings, seeds): (&Settings, Seeds),
     plan: &Plan,
-    input: F::Input<'_>,
     on_cpu: &mut OnCpu<F>,
-    scratch: &mut F::CpuScratch,
+    mut build: impl FnMut(CpuBuild<'_, F>) -> Result<Option<cpu::Counts>>,
 ) -> Result<Report> {
     let OnCpu { table, stash, seed: of_table, header: _ } = on_cpu;
     let len = words_of::<F>(plan.shape);
@@ -230,29 +234,19 @@ fn run_on_cpu<F: Family>(
         seeds.build(plan.most_stashed(), |seed, max_stashed| {
             let (words, stash) = (&mut *words, &mut *stash);
             let shape = plan.shape;
-            let build = CpuBuild { device, shape, seed, settings, max_stashed, words, stash };
-            F::build_on_cpu(build, input, scratch)
+            build(CpuBuild { device, shape, seed, settings, max_stashed, words, stash })
         })?;
     *of_table = seed;
     on_cpu.write_header(counts.pairs)?;
-    Ok(Report { attempts, ..report_on_cpu(plan, counts, on_cpu, scratch) })
-}
-fn report_on_cpu<F: Family>(
-    plan: &Plan,
-    counts: cpu::Counts,
-    on_cpu: &OnCpu<F>,
-    scratch: &F::CpuScratch,
-) -> Report {
-    Report {
+    Ok(Report {
         entries: counts.pairs,
         duplicates: counts.duplicates,
         stashed: counts.stashed,
         slots: slots_of::<F>(plan.shape),
         bytes: on_cpu.bytes(),
-        scratch_bytes: scratch.bytes(),
-        attempts: 1,
+        attempts,
         ..Report::default()
-    }
+    })
 }
 
 impl<F> Builder<F>
@@ -260,46 +254,49 @@ where
     F: Family<CpuScratch = cpu::Scratch<<F as Family>::Pairs>>,
     F: Family<Buckets = cpu::OfMap<<F as Family>::Pairs>>,
 {
-    /// Gives the `entries` entries of a table, which this builder built with the CPU engine, other
-    /// values, in a table planned for that many entries. `release` frees the memory that the old
-    /// table needed more. Returns whether it was done: if not, the table must be rebuilt.
-    ///
-    /// Takes less than half as long as a build: see [`cpu::extract`]. Errors: out of memory.
-    pub(crate) fn renumber(
+    /// Partitions entries with keys of which some may be equal, for a later
+    /// [build](Self::build_ranked) by the CPU engine of those that stay, and calls `take` with the
+    /// copies: see [`cpu::find_copies`]. No table is changed. Errors: out of memory.
+    pub(crate) fn find_copies(
+        &mut self,
+        keys: &[KeyOf<F>],
+        values: &[ValueOf<F>],
+        keep_first: bool,
+        take: impl Fn(&[cpu::Copied<F::Pairs>]) + Sync,
+    ) -> Result<cpu::InBins> {
+        let (device, shape) = (&self.device, F::plan(keys.len(), self.settings.load)?.shape);
+        let scratch = self.cpu.get_or_insert_with(|| F::cpu_scratch(device));
+        let in_bins = cpu::partition(device, shape, self.seeds.first, (keys, values), scratch)?;
+        cpu::find_copies(device, in_bins, keep_first, take, scratch)?;
+        Ok(in_bins)
+    }
+    /// Rebuilds a table of the CPU engine from entries in bins, for which it has memory: those that
+    /// stay, with ranks as values. See [`cpu::build_ranked`]. Errors: out of memory.
+    pub(crate) fn build_ranked(
         &mut self,
         table: &mut Table<F>,
-        entries: usize,
-        value: impl Fn(ValueOf<F>) -> ValueOf<F> + Sync,
-        release: bool,
-    ) -> Result<bool> {
-        let (device, plan) = (&self.device, F::plan(entries, self.settings.load)?);
-        let (Storage::Cpu(on_cpu), Some(scratch)) = (&mut table.storage, &mut self.cpu) else {
-            return Ok(false);
+        mut in_bins: cpu::InBins,
+        (keys, values): (&[KeyOf<F>], &[ValueOf<F>]),
+        ranks: Option<&cpu::Ranks>,
+    ) -> Result<()> {
+        let (device, kept) = (&self.device, ranks.map_or(keys.len(), cpu::Ranks::kept));
+        let Storage::Cpu(on_cpu) = &mut table.storage else {
+            unreachable!("a device without kernels")
         };
-        let from = table.plan.shape;
-        let old = (from, on_cpu.words(from), &on_cpu.stash);
-        let Some(pairs) = cpu::extract(device, old, (plan.shape, entries), value, scratch)? else {
-            return Ok(false);
-        };
-        if release {
-            // Free the old table first: both may not fit together.
-            on_cpu.table = Stored::Own(device.alloc(0)?);
-        }
-        let len = words_of::<F>(plan.shape);
-        let mut view = on_cpu.table.reserve(device, len)?.view_mut().slice(..len)?;
-        let how = cpu::How {
-            policy: Duplicates::Unchecked,
-            reproducible: self.settings.reproducible,
-            most_stashed: plan.most_stashed(),
-        };
-        let (words, stash) = (view.elements("slots")?, &mut on_cpu.stash);
-        let Some(counts) = cpu::build_extracted(device, pairs, how, words, stash, scratch)? else {
-            return Ok(false);
-        };
-        on_cpu.write_header(counts.pairs)?;
-        let report = report_on_cpu(&plan, counts, on_cpu, scratch);
+        let (settings, plan) = (&self.settings, F::plan(kept, self.settings.load)?);
+        let scratch = self.cpu.get_or_insert_with(|| F::cpu_scratch(device));
+        let of_entries = F::plan(keys.len(), self.settings.load)?.shape;
+        let report = build_on_cpu(device, (settings, self.seeds), &plan, on_cpu, |build| {
+            let CpuBuild { shape, seed, max_stashed: most_stashed, words, stash, .. } = build;
+            if in_bins.seed() != seed {
+                in_bins = cpu::partition(device, of_entries, seed, (keys, values), scratch)?;
+            }
+            let (policy, reproducible) = (Duplicates::Unchecked, settings.reproducible);
+            let how = cpu::How { policy, reproducible, most_stashed };
+            cpu::build_ranked(device, (in_bins, ranks), shape, how, words, stash, scratch)
+        })?;
         table.plan = plan;
-        table.set_report(report);
-        Ok(true)
+        table.set_report(Report { scratch_bytes: scratch.bytes(), ..report });
+        Ok(())
     }
 }
