@@ -41,9 +41,10 @@ use koel_kernels::table::layout::{BUCKET, EMPTY, Layout, Number, Shape};
 use partition::{Bins, Parted, Partition};
 use ranks::Ranked;
 pub(crate) use ranks::Ranks;
-pub(crate) use simd::Level;
 use simd::Line;
+pub(crate) use simd::{Level, Simd, Work};
 pub(crate) use stash::{Stash, put_pair};
+use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -53,6 +54,9 @@ pub(crate) use update::{Batch, Buckets, OfMap, OfSet, Updated, Updates, update};
 /// pairs they stay in a core's L2 cache. From 80 to 256 KiB the build rate is the same within 3 %
 /// (Zen 5, 2^24 pairs); at 640 KiB it is 10 % lower.
 const BIN_BYTES: u64 = 128 << 10;
+/// The same for a table of other rows than the bins that it is built from. Each of its bins reads
+/// two of those only in part: with 128 KiB, they took a quarter of the time.
+const RANKED_BIN_BYTES: u64 = 384 << 10;
 /// Maximum bytes of a table that the calling thread builds alone, as one bin, however few threads
 /// there are: beyond, misses in L2 cost more than partitioning.
 const MAX_ALONE: u64 = 2 << 20;
@@ -81,7 +85,7 @@ pub(crate) struct Scratch<L: Layout> {
     arena: Memory,
     parted: Vec<Parted>,
     builders: Vec<Mutex<Builder<L>>>,
-    seen: Vec<Mutex<Seen<L>>>,
+    seen: Vec<Mutex<Seen>>,
 }
 impl<L: Layout> Scratch<L> {
     /// Creates empty working memory, whose big arrays will use these pages.
@@ -101,7 +105,7 @@ impl<L: Layout> Scratch<L> {
     /// Returns the number of bytes held.
     pub(crate) fn bytes(&self) -> usize {
         let builder = |b: &Mutex<Builder<L>>| lock(b).bytes();
-        let seen = |s: &Mutex<Seen<L>>| lock(s).bytes();
+        let seen = |s: &Mutex<Seen>| lock(s).bytes();
         self.arena.bytes()
             + self.parted.iter().map(Parted::bytes).sum::<usize>()
             + self.builders.iter().map(builder).sum::<usize>()
@@ -163,7 +167,7 @@ pub(crate) fn build<L: Layout>(
     check_table::<L>(shape, table.len())?;
     let level = scratch.level;
     let alone = alone_bytes(device.parallelism()).min(scratch.max_alone);
-    let bins = bins::<L>(shape, alone);
+    let bins = bins::<L>(shape, alone, BIN_BYTES);
     let stashed = &AtomicUsize::new(0);
     if bins.count() == 1 {
         prepare(&mut scratch.builders, 1);
@@ -195,15 +199,15 @@ pub(crate) fn build<L: Layout>(
     }
 }
 
-/// Returns the smallest number of bins, of whole partitions, that fit the cache; one bin for a
-/// table of up to `alone` bytes.
-fn bins<L: Layout>(shape: Shape, alone: u64) -> Bins {
+/// Returns the smallest number of bins, of whole partitions, whose buckets fit into `bin` bytes; one
+/// bin for a table of up to `alone` bytes.
+fn bins<L: Layout>(shape: Shape, alone: u64, bin: u64) -> Bins {
     let partition = shape.buckets as u64 * 8 * L::WORDS as u64;
     let whole = shape.partitions.next_power_of_two().ilog2();
     if shape.partitions as u64 * partition <= alone {
         return Bins { shape, shift: whole };
     }
-    let fit = (BIN_BYTES / partition).max(1).ilog2();
+    let fit = (bin / partition).max(1).ilog2();
     let most = shape.partitions.div_ceil(MAX_BINS).next_power_of_two().ilog2();
     Bins { shape, shift: fit.max(most).min(whole) }
 }
@@ -347,22 +351,22 @@ pub(crate) fn partition<L: Layout>(
 ) -> Result<InBins> {
     check_length("values", values.len(), "keys", keys.len())?;
     // The same bins for every number of threads: the order of the pairs depends on them.
-    let bins = bins::<L>(shape, 0);
+    let bins = bins::<L>(shape, 0, BIN_BYTES);
     let Scratch { pages, level, ref mut arena, ref mut parted, .. } = *scratch;
     device
         .install(|| part::<L>(level, pages, bins, seed, keys, values, arena, parted).map(drop))?;
     Ok(InBins { bins, seed, pairs: keys.len() })
 }
-/// Calls `take` with the values of all pairs but one of each key, some at a time, each with the
-/// value of the pair with its key that stays or is dropped for another one: the first if that is to
-/// be kept, otherwise the last. The pairs have been [partitioned](partition).
+/// Calls `take` with the rows, the values of wide pairs, that came after others with the same key,
+/// some at a time: one row of each key is not dropped, its first if `keep_first`, otherwise its
+/// last. The pairs have been [partitioned](partition).
 ///
 /// Reads the bins once. Errors: out of memory.
-pub(crate) fn find_copies<L: Layout>(
+pub(crate) fn find_copies<L: Layout<Value = u32>>(
     device: &Device,
     in_bins: InBins,
     keep_first: bool,
-    take: impl Fn(&[Copied<L>]) + Sync,
+    take: impl Fn(&[Copied]) + Sync,
     scratch: &mut Scratch<L>,
 ) -> Result<()> {
     let InBins { bins, pairs, .. } = in_bins;
@@ -374,7 +378,8 @@ pub(crate) fn find_copies<L: Layout>(
         parallel::each(0..bins.count(), |_, bin| {
             let seen = &mut *lock(&seen[rayon::current_thread_index().unwrap_or(0)]);
             let take = &take;
-            level.run(FindCopies { seen, parts, bin, expected, keep_first, take });
+            let layout = PhantomData::<L>;
+            level.run(FindCopies { layout, seen, parts, bin, expected, keep_first, take });
         });
         Ok(())
     })
@@ -397,10 +402,12 @@ pub(crate) fn build_ranked<L: Layout>(
     let Scratch { pages, level, ref mut arena, ref parted, ref mut builders, .. } = *scratch;
     let stashed = &AtomicUsize::new(0);
     let ranked = ranks.map(|ranks| Ranked { ranks, bins: in_bins.bins });
+    let bin_bytes = if ranks.is_some() { RANKED_BIN_BYTES } else { BIN_BYTES };
+    let bins = bins::<L>(shape, 0, bin_bytes);
     device.install(|| {
         prepare(builders, rayon::current_num_threads());
         let parts = &parts::<L>(in_bins, pages, arena, parted)?;
-        fill_bins(bins::<L>(shape, 0), how, (parts, ranked), stashed, table, (level, builders));
+        fill_bins(bins, how, (parts, ranked), stashed, table, (level, builders));
         Ok::<_, Error>(())
     })?;
     if stashed.load(Ordering::Relaxed) > how.most_stashed {

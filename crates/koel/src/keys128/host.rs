@@ -1,5 +1,5 @@
 //! Native code for devices that run no kernels: lookups, and which keys of an input stay.
-use crate::cpu::{Finder, InBins, Ranks};
+use crate::cpu::{Finder, InBins, Ranks, Simd, Work};
 use crate::device::Device;
 use crate::device::memory::prefetch;
 use crate::error::Result;
@@ -64,6 +64,24 @@ impl HostRows<'_> {
     }
 }
 
+/// Work that writes the fingerprints of keys, and their rows: the first is `row`.
+pub(super) struct Fingerprints<'a> {
+    pub fingerprint: Fingerprint,
+    pub keys: &'a [u128],
+    pub row: u32,
+    pub to: &'a mut [u64],
+    pub to_rows: &'a mut [u32],
+}
+impl Work for Fingerprints<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        let Fingerprints { fingerprint, keys, row, to, to_rows } = self;
+        to.iter_mut().zip(keys).for_each(|(to, &key)| *to = fingerprint.of(key));
+        to_rows.iter_mut().zip(row..).for_each(|(to, row)| *to = row);
+    }
+}
+
 /// Which keys of an input stay, and memory to find that.
 #[derive(Default)]
 pub(super) struct Kept {
@@ -94,15 +112,20 @@ impl Kept {
         dropped.iter_mut().for_each(|dropped| *dropped.get_mut() = 0);
         let (dropped, differ) = (&*dropped, AtomicBool::new(false));
         let in_bins = tables.find_copies(fingerprints, rows, keep_first, |copies| {
-            // The keys are far apart.
+            // Keys and flags are far apart.
             for copies in copies.chunks(IN_FLIGHT) {
-                let both = copies.as_flattened();
-                both.iter().for_each(|&row| prefetch(&raw const keys[row as usize]));
-                for &[lost, stays] in copies {
-                    if keys[lost as usize] != keys[stays as usize] {
-                        differ.store(true, Relaxed);
-                    }
-                    dropped[lost as usize].store(1, Relaxed);
+                for copy in copies {
+                    prefetch(&raw const keys[copy.row as usize]);
+                    prefetch(&raw const keys[copy.first as usize]);
+                    prefetch(&raw const dropped[copy.dropped as usize]);
+                }
+                let mut differ_here = false;
+                for copy in copies {
+                    differ_here |= keys[copy.row as usize] != keys[copy.first as usize];
+                    dropped[copy.dropped as usize].store(1, Relaxed);
+                }
+                if differ_here {
+                    differ.store(true, Relaxed);
                 }
             }
         })?;

@@ -1,6 +1,6 @@
 //! Building maps: see [`MapBuilder`].
 use super::{Key, Map, MapOptions, Pairs, Value, kernels};
-use crate::cpu::{InBins, Ranks};
+use crate::cpu::{Copied, InBins, Ranks};
 use crate::device::{Device, Stream, View, ViewMut};
 use crate::duplicates::Duplicates;
 use crate::error::{Result, check_length};
@@ -105,7 +105,7 @@ impl<K: Key> MapBuilder<K, u32> {
         keys: &[K],
         rows: &[u32],
         keep_first: bool,
-        take: impl Fn(&[[u32; 2]]) + Sync,
+        take: impl Fn(&[Copied]) + Sync,
     ) -> Result<InBins> {
         self.builder.find_copies(keys, rows, keep_first, take)
     }

@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::file::stored::Stored;
 use crate::seed::{Drawn, Seeds};
 use koel_kernels::table::header;
+use koel_kernels::table::layout::Layout;
 use std::mem::replace;
 
 /// Build options of a table.
@@ -254,19 +255,22 @@ where
     F: Family<CpuScratch = cpu::Scratch<<F as Family>::Pairs>>,
     F: Family<Buckets = cpu::OfMap<<F as Family>::Pairs>>,
 {
-    /// Partitions entries with keys of which some may be equal, for a later
+    /// Partitions keys, of which some may be equal, and their rows for a later
     /// [build](Self::build_ranked) by the CPU engine of those that stay, and calls `take` with the
     /// copies: see [`cpu::find_copies`]. No table is changed. Errors: out of memory.
     pub(crate) fn find_copies(
         &mut self,
         keys: &[KeyOf<F>],
-        values: &[ValueOf<F>],
+        rows: &[u32],
         keep_first: bool,
-        take: impl Fn(&[cpu::Copied<F::Pairs>]) + Sync,
-    ) -> Result<cpu::InBins> {
+        take: impl Fn(&[cpu::Copied]) + Sync,
+    ) -> Result<cpu::InBins>
+    where
+        F::Pairs: Layout<Value = u32>,
+    {
         let (device, shape) = (&self.device, F::plan(keys.len(), self.settings.load)?.shape);
         let scratch = self.cpu.get_or_insert_with(|| F::cpu_scratch(device));
-        let in_bins = cpu::partition(device, shape, self.seeds.first, (keys, values), scratch)?;
+        let in_bins = cpu::partition(device, shape, self.seeds.first, (keys, rows), scratch)?;
         cpu::find_copies(device, in_bins, keep_first, take, scratch)?;
         Ok(in_bins)
     }

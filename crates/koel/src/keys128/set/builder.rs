@@ -1,13 +1,13 @@
 //! Building sets of 128-bit keys: see [`Set128Builder`].
 use super::{Counts128, Set128, rows_of};
-use crate::cpu::InBins;
+use crate::cpu::{InBins, Level};
 use crate::device::graph::may_wait;
 use crate::device::{Buffer, Device, Stream, View, ViewMut};
 use crate::duplicates::{Duplicates, first_duplicate};
 use crate::error::{Error, Result, check_length, count32};
 use crate::file::stored::Stored;
 use crate::keys128::THREADS;
-use crate::keys128::host::{CHUNK, Kept};
+use crate::keys128::host::{CHUNK, Fingerprints, Kept};
 use crate::map::{Map, MapBuilder, MapOptions};
 use crate::parallel;
 use crate::primitives::Compact;
@@ -386,15 +386,15 @@ impl Set128Builder {
         let Some(Scratch { fingerprints, rows, .. }) = &mut self.scratch else {
             unreachable!("it was reserved")
         };
-        let (n, fingerprint) = (keys.len(), Fingerprint::new(draw));
+        let (n, level, fingerprint) = (keys.len(), Level::best(), Fingerprint::new(draw));
         let (mut to, mut to_rows) =
             (fingerprints.view_mut().slice(..n)?, rows.view_mut().slice(..n)?);
         let (to, to_rows) = (to.elements("fingerprints")?, to_rows.elements("rows")?);
         let chunks = to.chunks_mut(CHUNK).zip(to_rows.chunks_mut(CHUNK)).zip(keys.chunks(CHUNK));
         self.device.install(|| {
             parallel::each(chunks, |chunk, ((to, to_rows), keys)| {
-                to.iter_mut().zip(keys).for_each(|(to, &key)| *to = fingerprint.of(key));
-                to_rows.iter_mut().zip((chunk * CHUNK) as u32..).for_each(|(to, row)| *to = row);
+                let row = (chunk * CHUNK) as u32;
+                level.run(Fingerprints { fingerprint, keys, row, to, to_rows });
             })
         });
         Ok(())
