@@ -6,7 +6,6 @@
 use super::buckets::put;
 use super::partition::{BLOCK, Parted};
 use super::simd::{LINE, Line, Simd, Work, behind_at, heads};
-use super::stash::pair_at;
 use koel_kernels::hash::mulhi;
 use koel_kernels::table::layout::{BUCKET, EMPTY, Layout, Number};
 use std::hint::select_unpredictable;
@@ -27,15 +26,23 @@ pub(super) struct Seen {
     /// Whether copies and other pairs were mixed in the last run.
     is_mixed: bool,
 }
-/// A row that came after another one with the same key.
+/// A row that came after others with the same key.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Copied {
-    /// The row that is dropped.
-    pub dropped: u32,
-    /// The first row with the same key in the bin.
-    pub first: u32,
-    /// The row that has come now.
+    /// The first row with the key, and the one that was to stay until now.
+    before: u64,
+    /// The row that came.
     pub row: u32,
+}
+impl Copied {
+    /// Returns the first row with the key.
+    pub(crate) fn first(self) -> u32 {
+        (self.before >> 32) as u32
+    }
+    /// Returns the row that is dropped.
+    pub(crate) fn dropped(self, keep_first: bool) -> u32 {
+        if keep_first { self.row } else { self.before as u32 }
+    }
 }
 impl Seen {
     /// Returns the number of bytes held.
@@ -83,11 +90,12 @@ impl<L: Layout<Value = u32>, F: Fn(&[Copied])> Work for FindCopies<'_, L, F> {
                 }
                 let words = bytemuck::cast_slice_mut(buckets);
                 let more = &mut copies[count..][..BLOCK];
-                let of_run = Run::<S> { simd, words, keep_first, ambiguous: &mut ambiguous };
-                let found = if *is_mixed {
-                    of_run.find::<L, true>(run, more)
-                } else {
-                    of_run.find::<L, false>(run, more)
+                let of_run = Run::<S> { simd, words, ambiguous: &mut ambiguous };
+                let found = match (*is_mixed, keep_first) {
+                    (false, false) => of_run.find::<L, false, false>(run, more),
+                    (false, true) => of_run.find::<L, false, true>(run, more),
+                    (true, false) => of_run.find::<L, true, false>(run, more),
+                    (true, true) => of_run.find::<L, true, true>(run, more),
                 };
                 *is_mixed = found * FREQUENT > pairs;
                 room -= pairs - found;
@@ -106,7 +114,6 @@ struct Run<'a, S> {
     simd: S,
     /// Buckets with room for all pairs, and a spare one at the end.
     words: &'a mut [u64],
-    keep_first: bool,
     /// Rows of the ambiguous key, which looks like an empty slot.
     ambiguous: &'a mut Option<u64>,
 }
@@ -115,60 +122,56 @@ impl<S: Simd> Run<'_, S> {
     /// if they are `MIXED` with others: it could not be predicted. Otherwise it is, and memory
     /// accesses wait for less.
     #[inline(always)]
-    fn find<L: Layout<Value = u32>, const MIXED: bool>(
+    fn find<L: Layout<Value = u32>, const MIXED: bool, const KEEP_FIRST: bool>(
         self,
         run: &[u64],
         copies: &mut [Copied],
     ) -> usize {
-        let Run { simd, words, keep_first, ambiguous } = self;
+        let Run { simd, words, ambiguous } = self;
         let spare = words.len() - L::WORDS;
-        let mut count = 0;
-        for i in 0..run.len() / L::SLOT_WORDS {
-            let pair = pair_at::<L>(run, i);
-            let (mixed, row) = (L::key(pair), L::value(pair));
-            if mixed == L::AMBIGUOUS {
-                if let Some(rows) = *ambiguous {
-                    copies[count] = copied(rows, row, keep_first);
+        let (mut count, mut last) = (0, (EMPTY, 0));
+        for pair in run.chunks_exact(L::SLOT_WORDS) {
+            let (head, row) = (pair[0], pair[L::SLOT_WORDS - 1] as u32);
+            // The value of a slot whose key has come once, and after this row has come.
+            let only = (row as u64) << 32 | row as u64;
+            let with_row =
+                |rows: u64| if KEEP_FIRST { rows } else { rows >> 32 << 32 | row as u64 };
+            if L::key_in(head) == L::AMBIGUOUS {
+                if let Some(before) = *ambiguous {
+                    copies[count] = Copied { before, row };
                     count += 1;
                 }
-                *ambiguous = Some(rows_with(ambiguous.unwrap_or(only(row)), row, keep_first));
+                *ambiguous = Some(ambiguous.map_or(only, with_row));
                 continue;
             }
-            let (place, slot, is_copy) = place_of::<L, S, MIXED>(simd, words, mixed);
-            let behind = behind_at::<L>(place, slot);
+            if head == last.0 {
+                // Loads of the bucket would wait for the narrower stores of the pair before.
+                let before = words[last.1];
+                words[last.1] = with_row(before);
+                copies[count] = Copied { before, row };
+                count += 1;
+                continue;
+            }
+            let (place, slot, is_copy) = place_of::<L, S, MIXED>(simd, words, L::key_in(head));
+            let (at, behind) = (place * L::WORDS + slot, behind_at::<L>(place, slot));
+            last = (head, behind);
             if !MIXED && !is_copy {
-                words[place * L::WORDS + slot] = L::head(pair);
-                words[behind] = only(row);
+                words[at] = head;
+                words[behind] = only;
                 continue;
             }
-            let rows = select_unpredictable(is_copy, words[behind], only(row));
-            words[behind] = rows_with(rows, row, keep_first);
+            let before = words[behind];
+            words[behind] = select_unpredictable(is_copy, with_row(before), only);
             if MIXED {
                 // The head of a copy is there. Written again, loads of the whole bucket would wait
                 // until the narrower store has reached the cache.
-                let head = select_unpredictable(is_copy, spare, place * L::WORDS + slot);
-                words[head] = L::head(pair);
+                words[select_unpredictable(is_copy, spare, at)] = head;
             }
-            copies[count] = copied(rows, row, keep_first);
+            copies[count] = Copied { before, row };
             count += is_copy as usize;
         }
         count
     }
-}
-/// Returns the value of a slot whose key has come once.
-#[inline(always)]
-fn only(row: u32) -> u64 {
-    (row as u64) << 32 | row as u64
-}
-/// Returns the value of a slot after another row has come.
-#[inline(always)]
-fn rows_with(rows: u64, row: u32, keep_first: bool) -> u64 {
-    if keep_first { rows } else { (rows >> 32) << 32 | row as u64 }
-}
-#[inline(always)]
-fn copied(rows: u64, row: u32, keep_first: bool) -> Copied {
-    let (first, stored) = ((rows >> 32) as u32, rows as u32);
-    Copied { dropped: if keep_first { row } else { stored }, first, row }
 }
 /// Returns how many slots may be taken.
 fn room_of<L: Layout>(buckets: &[Line]) -> usize {
@@ -212,6 +215,149 @@ fn grow<L: Layout, S: Simd>(simd: S, buckets: &mut Vec<Line>) {
             let pair = L::with_head(head, old[behind_at::<L>(at, slot)]);
             let (place, slot, _) = place_of::<L, S, false>(simd, words, L::key(pair));
             put::<L>(words, place, slot, pair);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cpu::{self, How, Level, Pages, Ranks, Scratch, Stash};
+    use crate::device::Device;
+    use crate::duplicates::Duplicates;
+    use crate::table::plan::Plan;
+    use koel_kernels::hash::mix::splitmix_at;
+    use koel_kernels::table::layout::{Shape, Wide};
+    use rustc_hash::FxHashMap;
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+
+    type L = Wide<u64, u32>;
+    const SEED: u32 = 3;
+
+    /// Which rows are dropped, and the table of the others.
+    struct Found {
+        dropped: Vec<bool>,
+        copies: Vec<Copied>,
+        shape: Shape,
+        table: Vec<u64>,
+        stash: Stash<L>,
+    }
+    fn find(device: &Device, level: Level, keys: &[u64], keep_first: bool) -> Found {
+        let shape_for = |n| Plan::new(n, 0.8).unwrap().shape;
+        let rows = (0..keys.len() as u32).collect::<Vec<_>>();
+        let scratch = &mut Scratch::<L>::with_level(Pages::System, level);
+        let in_bins =
+            cpu::partition(device, shape_for(keys.len()), SEED, (keys, &rows), scratch).unwrap();
+        let (dropped, copies) =
+            (keys.iter().map(|_| AtomicU8::new(0)).collect::<Vec<_>>(), Mutex::new(vec![]));
+        let take = |some: &[Copied]| {
+            for copy in some {
+                let before = dropped[copy.dropped(keep_first) as usize].swap(1, Relaxed);
+                assert_eq!(before, 0, "dropped once");
+            }
+            copies.lock().unwrap().extend_from_slice(some);
+        };
+        cpu::find_copies(device, in_bins, keep_first, take, scratch).unwrap();
+        let mut ranks = Ranks::default();
+        ranks.rank(&dropped);
+        let dropped = dropped.iter().map(|flag| flag.load(Relaxed) != 0).collect::<Vec<_>>();
+        let shape = shape_for(ranks.kept());
+        let (mut table, mut stash) =
+            (vec![7; shape.all_buckets() as usize * L::WORDS], Stash::default());
+        let how =
+            How { policy: Duplicates::Unchecked, reproducible: false, most_stashed: usize::MAX };
+        let kept = dropped.iter().any(|&dropped| dropped).then_some(&ranks);
+        let source = (in_bins, kept);
+        let counts = cpu::build_ranked(device, source, shape, how, &mut table, &mut stash, scratch);
+        assert_eq!(counts.unwrap().unwrap().pairs, ranks.kept());
+        Found { dropped, copies: copies.into_inner().unwrap(), shape, table, stash }
+    }
+    fn check(keys: &[u64], keep_first: bool) {
+        let (mut stays, mut firsts) = (FxHashMap::default(), FxHashMap::default());
+        for (row, &key) in (0..).zip(keys) {
+            let first = *firsts.entry(key).or_insert(row);
+            stays.insert(key, if keep_first { first } else { row });
+        }
+        let mut bytes = None;
+        for threads in if cfg!(miri) { [1, 2, 2] } else { [1, 2, 5] } {
+            let device = Device::cpu_with_threads(threads).unwrap();
+            for level in Level::available() {
+                let found = find(&device, level, keys, keep_first);
+                let place =
+                    format!("{} keys, {threads} threads, {level:?}, {keep_first}", keys.len());
+                let (mut rank, mut ranks) = (0, FxHashMap::default());
+                for (row, (&key, &dropped)) in (0..).zip(keys.iter().zip(&found.dropped)) {
+                    assert_eq!(dropped, stays[&key] != row, "row {row} of {place}");
+                    if !dropped {
+                        ranks.insert(key, rank);
+                        rank += 1;
+                    }
+                }
+                let copies = &found.copies;
+                assert_eq!(copies.len(), keys.len() - stays.len(), "{place}");
+                let is_right = |copy: &Copied| {
+                    let key = keys[copy.row as usize];
+                    copy.first() == firsts[&key] && copy.first() < copy.row
+                };
+                assert!(copies.iter().all(is_right), "{place}");
+                let pairs = cpu::pairs(found.shape, &found.table, &found.stash)
+                    .map(|(mixed, value)| (L::unmixed(SEED, mixed), value))
+                    .collect::<FxHashMap<_, _>>();
+                assert_eq!(pairs, ranks, "{place}");
+                // The same table for every number of threads and instruction set.
+                assert_eq!(*bytes.get_or_insert(found.table.clone()), found.table, "{place}");
+            }
+        }
+    }
+
+    #[test]
+    fn rows_of_every_arrangement() {
+        let most = if cfg!(miri) { 600 } else { 40_000 };
+        for n in [0, 1, 2, 31, 33, 255, 256, 257, 513, most] {
+            let key = |i: u64| L::unmixed(SEED, splitmix_at(9, i as u32));
+            let columns: [&dyn Fn(u64) -> u64; 7] = [
+                &|i| key(i),
+                &|i| key(i / 2),
+                &|i| key(i % (n as u64).div_ceil(2)),
+                &|i| key(splitmix_at(1, i as u32) % (n as u64)),
+                &|i| key(if i % 90 == 0 { 0 } else { i }),
+                &|_| key(5),
+                // With the ambiguous key.
+                &|i| if i % 3 == 0 { L::unmixed(SEED, L::AMBIGUOUS) } else { key(i % 70) },
+            ];
+            for column in columns {
+                let keys = (0..n as u64).map(column).collect::<Vec<_>>();
+                check(&keys, true);
+                check(&keys, false);
+            }
+        }
+    }
+    #[test]
+    #[cfg_attr(miri, ignore = "slow")]
+    fn a_bin_with_all_keys_grows() {
+        // All have one hash: one bin gets seventeen times the keys that it expects.
+        let n = 60_000u64;
+        let keys = (0..n).map(|i| L::unmixed(SEED, 77 << 32 | (i / 2 * 3))).collect::<Vec<_>>();
+        let device = Device::cpu_with_threads(2).unwrap();
+        let rows = (0..n as u32).collect::<Vec<_>>();
+        for level in Level::available() {
+            let scratch = &mut Scratch::<L>::with_level(Pages::System, level);
+            let shape = Plan::new(n as usize, 0.8).unwrap().shape;
+            assert!(shape.partitions > 10);
+            let in_bins = cpu::partition(&device, shape, SEED, (&keys, &rows), scratch).unwrap();
+            let copies = Mutex::new(vec![]);
+            let take = |some: &[Copied]| copies.lock().unwrap().extend_from_slice(some);
+            cpu::find_copies(&device, in_bins, true, take, scratch).unwrap();
+            let mut dropped = copies.into_inner().unwrap();
+            dropped.sort_unstable_by_key(|copy| copy.row);
+            let odd = (1..n as u32).step_by(2);
+            assert!(
+                dropped
+                    .iter()
+                    .map(|copy| (copy.dropped(true), copy.first()))
+                    .eq(odd.map(|row| (row, row - 1)))
+            );
         }
     }
 }

@@ -542,7 +542,7 @@ impl<'a, L: Layout> Finder<'a, L> {
         answers: &mut [MaybeUninit<Option<L::Value>>],
     ) -> Result<()> {
         check_length("answers", answers.len(), "queries", queries.len())?;
-        // Queries per piece: its answers fit the nearest caches, and the pipeline is rarely empty.
+        // Queries at a time: their answers fit the nearest caches, and the pipeline is rarely empty.
         const ONCE: usize = 4096;
         let missing = L::Value::narrowed(0);
         let some = |start: usize, answers: &mut [MaybeUninit<Option<L::Value>>]| {
@@ -559,7 +559,9 @@ impl<'a, L: Layout> Finder<'a, L> {
                 }
             }
         };
-        device.fill(answers, ONCE * size_of::<Option<L::Value>>(), some);
+        // A piece allocates memory, and there are some for each thread.
+        let piece = (queries.len() / (4 * device.parallelism())).clamp(ONCE, QUERY_PIECE);
+        device.fill(answers, piece * size_of::<Option<L::Value>>(), some);
         Ok(())
     }
     /// Writes whether the table holds each query, as 1 or 0. Otherwise like [`find`](Self::find).

@@ -106,3 +106,32 @@ impl Ranked<'_> {
         self.bins.of(first as u32) as usize..self.bins.of(last as u32) as usize + 1
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use koel_kernels::hash::mix::splitmix_at;
+
+    #[test]
+    #[cfg_attr(miri, ignore = "slow")]
+    fn ranks_count_the_kept_rows_before() {
+        for n in [0, 1, 31, 32, 33, PIECE - 1, PIECE, PIECE + 1, 2 * PIECE + 77] {
+            for share in [0, 1, 50, 99, 100] {
+                let flag = |i| (splitmix_at(2, i) % 100 < share) as u8;
+                let dropped = (0..n as u32).map(|i| AtomicU8::new(flag(i))).collect::<Vec<_>>();
+                let mut ranks = Ranks::default();
+                ranks.rank(&dropped);
+                let kept = (0..n as u32).filter(|&i| flag(i) == 0).collect::<Vec<_>>();
+                assert_eq!(ranks.kept(), kept.len(), "{n} rows, {share} %");
+                let mut rank = 0;
+                for row in 0..n as u32 {
+                    assert_eq!(ranks.of(row), (rank, flag(row) == 0), "row {row} of {n}");
+                    rank += (flag(row) == 0) as u32;
+                }
+                let mut output = vec![0; kept.len()];
+                ranks.compact(&(0..n as u32).collect::<Vec<_>>(), &mut output);
+                assert_eq!(output, kept, "{n} rows, {share} %");
+            }
+        }
+    }
+}

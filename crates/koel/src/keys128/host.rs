@@ -116,13 +116,13 @@ impl Kept {
             for copies in copies.chunks(IN_FLIGHT) {
                 for copy in copies {
                     prefetch(&raw const keys[copy.row as usize]);
-                    prefetch(&raw const keys[copy.first as usize]);
-                    prefetch(&raw const dropped[copy.dropped as usize]);
+                    prefetch(&raw const keys[copy.first() as usize]);
+                    prefetch(&raw const dropped[copy.dropped(keep_first) as usize]);
                 }
                 let mut differ_here = false;
                 for copy in copies {
-                    differ_here |= keys[copy.row as usize] != keys[copy.first as usize];
-                    dropped[copy.dropped as usize].store(1, Relaxed);
+                    differ_here |= keys[copy.row as usize] != keys[copy.first() as usize];
+                    dropped[copy.dropped(keep_first) as usize].store(1, Relaxed);
                 }
                 if differ_here {
                     differ.store(true, Relaxed);

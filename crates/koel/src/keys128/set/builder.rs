@@ -79,9 +79,9 @@ impl Set128Builder {
     /// nothing if the set and this builder have held as many keys before, and waits for the device
     /// only once midway, not at the end.
     ///
-    /// From here on in stream order, the set answers for the new keys. For an input with equal keys
-    /// it keeps memory for a table of all of them. [`Set128::report`] returns the report of the
-    /// rebuild.
+    /// From here on in stream order, the set answers for the new keys. On a GPU, it keeps memory for
+    /// a table of all keys of an input in which some are equal. [`Set128::report`] returns the
+    /// report of the rebuild.
     ///
     /// Errors: as [`build`](Self::build); a set on another device; a stream that is being captured.
     /// After an error the set is unchanged, unless the device itself failed: then it is empty.
