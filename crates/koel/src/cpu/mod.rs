@@ -32,7 +32,7 @@ pub(crate) use crate::device::memory::{Memory, Pages};
 use crate::duplicates::Duplicates;
 use crate::error::{Error, Result, check_length};
 use crate::parallel;
-use answers::{Answers, Bits, Count, Flags, Values, ValuesAndFlags};
+use answers::{Answers, Bits, Count, Flags, Options, Values, ValuesAndFlags};
 use build::{BuildBin, Builder, Source};
 pub(crate) use copies::Copied;
 use copies::{FindCopies, Seen};
@@ -306,7 +306,7 @@ fn part<'a, L: Layout>(
     let (stretch, lines) = stretches::<L>(bins, keys.len());
     let bytes = lines.iter().sum::<usize>() * size_of::<Line>();
     let stream = bytes > STREAM_BYTES;
-    let arena = bytemuck::cast_slice_mut::<u8, Line>(arena.get(bytes, pages)?);
+    let arena = lines_of(arena, bytes, pages)?;
     parted.resize_with(lines.len().max(parted.len()), Parted::default);
 
     let mut arenas = parallel::split(arena, lines.into_iter());
@@ -318,6 +318,11 @@ fn part<'a, L: Layout>(
 
     let whole = |arena: &'a mut [Line]| bytemuck::cast_slice(arena) as &[u64];
     Ok(parted.iter().zip(arenas.into_iter().map(whole)).collect())
+}
+/// Returns `bytes` bytes of an arena as lines.
+fn lines_of(arena: &mut Memory, bytes: usize, pages: Pages) -> Result<&mut [Line]> {
+    // No memory at all is not aligned.
+    if bytes == 0 { Ok(&mut []) } else { Ok(bytemuck::cast_slice_mut(arena.get(bytes, pages)?)) }
 }
 /// Returns how many of `n` pairs each thread of the pool partitions, and the lines of each one's
 /// arena.
@@ -425,7 +430,7 @@ fn parts<'a, L: Layout>(
 ) -> Result<Vec<(&'a Parted, &'a [u64])>> {
     let (_, lines) = stretches::<L>(in_bins.bins, in_bins.pairs);
     let bytes = lines.iter().sum::<usize>() * size_of::<Line>();
-    let arena = bytemuck::cast_slice_mut::<u8, Line>(arena.get(bytes, pages)?);
+    let arena = lines_of(arena, bytes, pages)?;
     let arenas = parallel::split(arena, lines.into_iter()).into_iter();
     Ok(parted.iter().zip(arenas.map(|arena| bytemuck::cast_slice(arena))).collect())
 }
@@ -554,9 +559,7 @@ impl<'a, L: Layout> Finder<'a, L> {
                 let (of_values, flags) =
                     (Values { values: &mut *values, missing }, Flags { found: &mut *found });
                 self.search_piece(queries, ValuesAndFlags { values: of_values, flags });
-                for (to, (&value, &found)) in answers.iter_mut().zip(values.iter().zip(&*found)) {
-                    to.write((found != 0).then_some(value));
-                }
+                self.level.run(Options { values, found, answers });
             }
         };
         // A piece allocates memory, and there are some for each thread.

@@ -115,8 +115,8 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "slow")]
     fn ranks_count_the_kept_rows_before() {
-        for n in [0, 1, 31, 32, 33, PIECE - 1, PIECE, PIECE + 1, 2 * PIECE + 77] {
-            for share in [0, 1, 50, 99, 100] {
+        for (n, shares) in [(0, 0..1), (1, 0..2), (33, 0..5), (PIECE, 1..2), (PIECE + 77, 2..3)] {
+            for share in shares.map(|i| [0, 100, 50, 1, 99][i]) {
                 let flag = |i| (splitmix_at(2, i) % 100 < share) as u8;
                 let dropped = (0..n as u32).map(|i| AtomicU8::new(flag(i))).collect::<Vec<_>>();
                 let mut ranks = Ranks::default();
