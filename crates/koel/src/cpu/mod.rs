@@ -20,6 +20,7 @@ mod outcome;
 mod partition;
 mod ranks;
 mod reproduce;
+mod rows;
 pub(crate) mod set;
 mod simd;
 mod stash;
@@ -35,16 +36,16 @@ use crate::parallel;
 use answers::{Answers, Bits, Count, Flags, Options, Values, ValuesAndFlags};
 use build::{BuildBin, Builder, Source};
 pub(crate) use copies::Copied;
-use copies::{FindCopies, Seen};
+use copies::Seen;
 use find::{Find, Tables};
 use koel_kernels::table::layout::{BUCKET, EMPTY, Layout, Number, Shape};
 use partition::{Bins, Parted, Partition};
 use ranks::Ranked;
 pub(crate) use ranks::Ranks;
+pub(crate) use rows::{InBins, build_ranked, find_copies, partition};
 use simd::Line;
 pub(crate) use simd::{Level, Simd, Work};
 pub(crate) use stash::{Stash, put_pair};
-use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -199,8 +200,8 @@ pub(crate) fn build<L: Layout>(
     }
 }
 
-/// Returns the smallest number of bins, of whole partitions, whose buckets fit into `bin` bytes; one
-/// bin for a table of up to `alone` bytes.
+/// Returns the smallest number of bins, of whole partitions, whose buckets fit into `bin` bytes;
+/// one bin for a table of up to `alone` bytes.
 fn bins<L: Layout>(shape: Shape, alone: u64, bin: u64) -> Bins {
     let partition = shape.buckets as u64 * 8 * L::WORDS as u64;
     let whole = shape.partitions.next_power_of_two().ilog2();
@@ -333,110 +334,8 @@ fn stretches<L: Layout>(bins: Bins, n: usize) -> (usize, Vec<usize>) {
     let lines_from = |start: usize| bins.lines(stretch.min(n - start) * L::SLOT_WORDS);
     (stretch, (0..n).step_by(stretch).map(lines_from).collect())
 }
-/// Pairs in bins, in the memory of builds.
-#[derive(Clone, Copy)]
-pub(crate) struct InBins {
-    bins: Bins,
-    seed: u32,
-    pairs: usize,
-}
-impl InBins {
-    /// Returns the seed of the mixed keys.
-    pub(crate) fn seed(self) -> u32 {
-        self.seed
-    }
-}
-/// Partitions pairs into bins for a table of this shape. Errors: mismatched lengths, out of memory.
-pub(crate) fn partition<L: Layout>(
-    device: &Device,
-    shape: Shape,
-    seed: u32,
-    (keys, values): (&[L::Key], &[L::Value]),
-    scratch: &mut Scratch<L>,
-) -> Result<InBins> {
-    check_length("values", values.len(), "keys", keys.len())?;
-    // The same bins for every number of threads: the order of the pairs depends on them.
-    let bins = bins::<L>(shape, 0, BIN_BYTES);
-    let Scratch { pages, level, ref mut arena, ref mut parted, .. } = *scratch;
-    device
-        .install(|| part::<L>(level, pages, bins, seed, keys, values, arena, parted).map(drop))?;
-    Ok(InBins { bins, seed, pairs: keys.len() })
-}
-/// Calls `take` with the rows, the values of wide pairs, that came after others with the same key,
-/// some at a time: one row of each key is not dropped, its first if `keep_first`, otherwise its
-/// last. The pairs have been [partitioned](partition).
-///
-/// Reads the bins once. Errors: out of memory.
-pub(crate) fn find_copies<L: Layout<Value = u32>>(
-    device: &Device,
-    in_bins: InBins,
-    keep_first: bool,
-    take: impl Fn(&[Copied]) + Sync,
-    scratch: &mut Scratch<L>,
-) -> Result<()> {
-    let InBins { bins, pairs, .. } = in_bins;
-    let Scratch { pages, level, ref mut arena, ref parted, ref mut seen, .. } = *scratch;
-    device.install(|| {
-        seen.resize_with(rayon::current_num_threads().max(seen.len()), Mutex::default);
-        let parts = &parts::<L>(in_bins, pages, arena, parted)?;
-        let expected = pairs.div_ceil(bins.count());
-        parallel::each(0..bins.count(), |_, bin| {
-            let seen = &mut *lock(&seen[rayon::current_thread_index().unwrap_or(0)]);
-            let take = &take;
-            let layout = PhantomData::<L>;
-            level.run(FindCopies { layout, seen, parts, bin, expected, keep_first, take });
-        });
-        Ok(())
-    })
-}
-/// Builds a table of those pairs whose rows, their values, are kept: with their ranks as values.
-/// Without `ranks` all rows are kept. The keys are distinct, and the pairs have been
-/// [partitioned](partition), for a table of any shape. Otherwise like [`build`].
-///
-/// Memory traffic: the bins (read, two or three times if there are ranks), the table (written).
-pub(crate) fn build_ranked<L: Layout>(
-    device: &Device,
-    (in_bins, ranks): (InBins, Option<&Ranks>),
-    shape: Shape,
-    how: How,
-    table: &mut [u64],
-    stash: &mut Stash<L>,
-    scratch: &mut Scratch<L>,
-) -> Result<Option<Counts>> {
-    check_table::<L>(shape, table.len())?;
-    let Scratch { pages, level, ref mut arena, ref parted, ref mut builders, .. } = *scratch;
-    let stashed = &AtomicUsize::new(0);
-    let ranked = ranks.map(|ranks| Ranked { ranks, bins: in_bins.bins });
-    let bin_bytes = if ranks.is_some() { RANKED_BIN_BYTES } else { BIN_BYTES };
-    let bins = bins::<L>(shape, 0, bin_bytes);
-    device.install(|| {
-        prepare(builders, rayon::current_num_threads());
-        let parts = &parts::<L>(in_bins, pages, arena, parted)?;
-        fill_bins(bins, how, (parts, ranked), stashed, table, (level, builders));
-        Ok::<_, Error>(())
-    })?;
-    if stashed.load(Ordering::Relaxed) > how.most_stashed {
-        return Ok(None);
-    }
-    let kept = ranks.map_or(in_bins.pairs, Ranks::kept);
-    Ok(Some(collect(builders, kept, stash).0))
-}
-/// Returns each thread's output of [`partition`] with its arena.
-fn parts<'a, L: Layout>(
-    in_bins: InBins,
-    pages: Pages,
-    arena: &'a mut Memory,
-    parted: &'a [Parted],
-) -> Result<Vec<(&'a Parted, &'a [u64])>> {
-    let (_, lines) = stretches::<L>(in_bins.bins, in_bins.pairs);
-    let bytes = lines.iter().sum::<usize>() * size_of::<Line>();
-    let arena = lines_of(arena, bytes, pages)?;
-    let arenas = parallel::split(arena, lines.into_iter()).into_iter();
-    Ok(parted.iter().zip(arenas.map(|arena| bytemuck::cast_slice(arena))).collect())
-}
-
-/// Collects the outcomes of all threads for `n` pairs, and fills the stash. Returns a mixed key that
-/// occurs more than once too, if those are rejected.
+/// Collects the outcomes of all threads for `n` pairs, and fills the stash. Returns a mixed key
+/// that occurs more than once too, if those are rejected.
 fn collect<L: Layout>(
     builders: &mut [Mutex<Builder<L>>],
     n: usize,
@@ -547,7 +446,8 @@ impl<'a, L: Layout> Finder<'a, L> {
         answers: &mut [MaybeUninit<Option<L::Value>>],
     ) -> Result<()> {
         check_length("answers", answers.len(), "queries", queries.len())?;
-        // Queries at a time: their answers fit the nearest caches, and the pipeline is rarely empty.
+        // Queries at a time: their answers fit the nearest caches, and the pipeline is rarely
+        // empty.
         const ONCE: usize = 4096;
         let missing = L::Value::narrowed(0);
         let some = |start: usize, answers: &mut [MaybeUninit<Option<L::Value>>]| {

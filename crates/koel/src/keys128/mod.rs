@@ -40,18 +40,18 @@
 //! table, one for the row, one for the key, one for the value. An absent key costs 1.11 sectors. A
 //! lookup takes one launch.
 //!
-//! On a GPU, a build of distinct keys is the build of a map from `u64` to `u32` (96 bytes of memory traffic
-//! per key) between a launch that computes fingerprints (28 bytes) and one that looks up all keys
-//! (17 bytes, and two sectors at random); then keys and values are copied. If keys repeat, the
-//! remaining ones are compacted, and a smaller map is built from them. A build takes five or six
-//! launches, a fill and two copies; with equal keys eleven to fourteen launches. It waits for the
-//! device once midway, for counts, and at its end.
+//! On a GPU, a build of distinct keys is the build of a map from `u64` to `u32` (96 bytes of memory
+//! traffic per key) between a launch that computes fingerprints (28 bytes) and one that looks up
+//! all keys (17 bytes, and two sectors at random); then keys and values are copied. If keys repeat,
+//! the remaining ones are compacted, and a smaller map is built from them. A build takes five or
+//! six launches, a fill and two copies; with equal keys eleven to fourteen launches. It waits for
+//! the device once midway, for counts, and at its end.
 //!
-//! On a CPU, fingerprints and rows (12 bytes per key, written and read) go to bins (16 bytes), as in
-//! the build of a map. Each bin is searched for copies in cache, and for each copy two keys are read
-//! at random. Then the table of the keys that stay is built from the bins. They are read once more,
-//! with copies another 1.3 to 1.5 times for the parts that two of the new bins share. Keys and
-//! values are copied.
+//! On a CPU, fingerprints and rows (12 bytes per key, written and read) go to bins (16 bytes), as
+//! in the build of a map. Each bin is searched for copies in cache, and for each copy two keys are
+//! read at random. Then the table of the keys that stay is built from the bins. They are read once
+//! more, with copies another 1.3 to 1.5 times for the parts that two of the new bins share. Keys
+//! and values are copied.
 //!
 //! Memory: 36 bytes plus a value per key at load 0.8, of which the table takes 20. In addition, a
 //! builder keeps 13 bytes per key of its largest input, and what a

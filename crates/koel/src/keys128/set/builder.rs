@@ -79,8 +79,8 @@ impl Set128Builder {
     /// nothing if the set and this builder have held as many keys before, and waits for the device
     /// only once midway, not at the end.
     ///
-    /// From here on in stream order, the set answers for the new keys. On a GPU, it keeps memory for
-    /// a table of all keys of an input in which some are equal. [`Set128::report`] returns the
+    /// From here on in stream order, the set answers for the new keys. On a GPU, it keeps memory
+    /// for a table of all keys of an input in which some are equal. [`Set128::report`] returns the
     /// report of the rebuild.
     ///
     /// Errors: as [`build`](Self::build); a set on another device; a stream that is being captured.
@@ -216,8 +216,8 @@ impl Set128Builder {
         let scratch_bytes = self.scratch.as_ref().map_or(0, Scratch::bytes);
         Counts128 { duplicates, attempts, scratch_bytes, device_seconds: None }
     }
-    /// Finds the first draw that distinguishes all these keys, and which of them stay. Kernels build
-    /// the table of the rows of all keys, and this waits for the counts of each draw.
+    /// Finds the first draw that distinguishes all these keys, and which of them stay. Kernels
+    /// build the table of the rows of all keys, and this waits for the counts of each draw.
     fn tell_apart(
         &mut self,
         stream: &Stream,
