@@ -10,9 +10,15 @@ use koel_kernels::hash::mulhi;
 use koel_kernels::table::layout::{BUCKET, EMPTY, Layout, Number};
 use std::hint::select_unpredictable;
 use std::marker::PhantomData;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Minimum number of copies given away at a time: their memory accesses overlap.
 const BATCH: usize = 512;
+/// Maximum steps past full buckets per pair of a bin. Random keys take far fewer; keys chosen against
+/// the seed could share a place and take a quadratic number.
+const MAX_STEPS: usize = 4;
+/// Steps that a bin with few pairs may take.
+const FIRST_STEPS: isize = 1 << 12;
 /// Copies are mixed with other pairs if one pair in this many is a copy.
 const FREQUENT: usize = 16;
 
@@ -64,12 +70,14 @@ pub(super) struct FindCopies<'a, L, F> {
     pub keep_first: bool,
     /// Receives the copies, some at a time.
     pub take: &'a F,
+    /// Set if the keys of a bin take too many steps: the search is then given up.
+    pub is_crowded: &'a AtomicBool,
 }
 impl<L: Layout<Value = u32>, F: Fn(&[Copied])> Work for FindCopies<'_, L, F> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        let FindCopies { seen, parts, bin, expected, keep_first, take, .. } = self;
+        let FindCopies { seen, parts, bin, expected, keep_first, take, is_crowded, .. } = self;
         let Seen { buckets, copies, is_mixed } = seen;
         buckets.clear();
         // Two in five slots are taken: hardly any bucket is full.
@@ -77,12 +85,14 @@ impl<L: Layout<Value = u32>, F: Fn(&[Copied])> Work for FindCopies<'_, L, F> {
         buckets.resize(slots * L::SLOT_WORDS / LINE, Line([EMPTY; LINE]));
         copies.resize(BATCH + BLOCK, Copied::default());
         let (mut room, mut count, mut ambiguous) = (room_of::<L>(buckets), 0, None);
+        let mut steps_left = FIRST_STEPS;
         for (parted, arena) in parts {
             for (run, next) in parted.runs(bin, arena) {
                 for at in (0..run.len()).step_by(LINE) {
                     simd.ask(next.wrapping_add(at));
                 }
                 let pairs = run.len() / L::SLOT_WORDS;
+                steps_left += (pairs * MAX_STEPS) as isize;
                 while room < pairs {
                     let taken = room_of::<L>(buckets) - room;
                     grow::<L, S>(simd, buckets);
@@ -90,13 +100,17 @@ impl<L: Layout<Value = u32>, F: Fn(&[Copied])> Work for FindCopies<'_, L, F> {
                 }
                 let words = bytemuck::cast_slice_mut(buckets);
                 let more = &mut copies[count..][..BLOCK];
-                let of_run = Run::<S> { simd, words, ambiguous: &mut ambiguous };
+                let steps_left = &mut steps_left;
+                let of_run = Run::<S> { simd, words, ambiguous: &mut ambiguous, steps_left };
                 let found = match (*is_mixed, keep_first) {
                     (false, false) => of_run.find::<L, false, false>(run, more),
                     (false, true) => of_run.find::<L, false, true>(run, more),
                     (true, false) => of_run.find::<L, true, false>(run, more),
                     (true, true) => of_run.find::<L, true, true>(run, more),
                 };
+                if *steps_left < 0 || is_crowded.load(Relaxed) {
+                    return is_crowded.store(true, Relaxed);
+                }
                 *is_mixed = found * FREQUENT > pairs;
                 room -= pairs - found;
                 count += found;
@@ -116,6 +130,8 @@ struct Run<'a, S> {
     words: &'a mut [u64],
     /// Rows of the ambiguous key, which looks like an empty slot.
     ambiguous: &'a mut Option<u64>,
+    /// Number of steps past full buckets that may still be taken.
+    steps_left: &'a mut isize,
 }
 impl<S: Simd> Run<'_, S> {
     /// Writes the copies; returns how many there are. Without a branch on whether a pair is a copy
@@ -127,7 +143,7 @@ impl<S: Simd> Run<'_, S> {
         run: &[u64],
         copies: &mut [Copied],
     ) -> usize {
-        let Run { simd, words, ambiguous } = self;
+        let Run { simd, words, ambiguous, steps_left } = self;
         let spare = words.len() - L::WORDS;
         let (mut count, mut last) = (0, (EMPTY, 0));
         for pair in run.chunks_exact(L::SLOT_WORDS) {
@@ -152,7 +168,8 @@ impl<S: Simd> Run<'_, S> {
                 count += 1;
                 continue;
             }
-            let (place, slot, is_copy) = place_of::<L, S, MIXED>(simd, words, L::key_in(head));
+            let (place, slot, is_copy) =
+                place_of::<L, S, MIXED>(simd, words, L::key_in(head), steps_left);
             let (at, behind) = (place * L::WORDS + slot, behind_at::<L>(place, slot));
             last = (head, behind);
             if !MIXED && !is_copy {
@@ -184,6 +201,7 @@ fn place_of<L: Layout, S: Simd, const MIXED: bool>(
     simd: S,
     words: &[u64],
     mixed: L::Mixed,
+    steps_left: &mut isize,
 ) -> (usize, usize, bool) {
     let buckets = words.len() / L::WORDS - 1;
     // The hash has determined the bin.
@@ -200,6 +218,7 @@ fn place_of<L: Layout, S: Simd, const MIXED: bool>(
                 return (place, select_unpredictable(is_copy, same.unwrap_or(0), free), is_copy);
             }
         }
+        *steps_left -= 1;
         place = if place + 1 == buckets { 0 } else { place + 1 };
     }
 }
@@ -213,7 +232,7 @@ fn grow<L: Layout, S: Simd>(simd: S, buckets: &mut Vec<Line>) {
     for at in 0..old.len() / L::WORDS - 1 {
         for (slot, &head) in heads::<L>(old, at).iter().enumerate().filter(|(_, h)| **h != EMPTY) {
             let pair = L::with_head(head, old[behind_at::<L>(at, slot)]);
-            let (place, slot, _) = place_of::<L, S, false>(simd, words, L::key(pair));
+            let (place, slot, _) = place_of::<L, S, false>(simd, words, L::key(pair), &mut 0);
             put::<L>(words, place, slot, pair);
         }
     }
@@ -258,7 +277,7 @@ mod tests {
             }
             copies.lock().unwrap().extend_from_slice(some);
         };
-        cpu::find_copies(device, in_bins, keep_first, take, scratch).unwrap();
+        assert!(cpu::find_copies(device, in_bins, keep_first, take, scratch).unwrap());
         let mut ranks = Ranks::default();
         ranks.rank(&dropped);
         let dropped = dropped.iter().map(|flag| flag.load(Relaxed) != 0).collect::<Vec<_>>();
@@ -348,10 +367,23 @@ mod tests {
         let in_bins = cpu::partition(&device, shape, SEED, (&keys, &rows), scratch).unwrap();
         let copies = Mutex::new(vec![]);
         let take = |some: &[Copied]| copies.lock().unwrap().extend_from_slice(some);
-        cpu::find_copies(&device, in_bins, true, take, scratch).unwrap();
+        assert!(cpu::find_copies(&device, in_bins, true, take, scratch).unwrap());
         let mut copies = copies.into_inner().unwrap();
         copies.sort_unstable_by_key(|copy| copy.row);
         let found = copies.iter().map(|copy| (copy.dropped(true), copy.first()));
         assert!(found.eq((1..n as u32).step_by(2).map(|row| (row, row - 1))));
+    }
+    /// A quadratic number of steps would take hours.
+    #[test]
+    #[cfg_attr(miri, ignore = "slow")]
+    fn keys_chosen_for_one_place_are_given_up() {
+        let n = 1 << 20;
+        let keys = (0..n).map(|i| L::unmixed(SEED, i << 32 | 5)).collect::<Vec<_>>();
+        let (device, rows) =
+            (Device::cpu_with_threads(2).unwrap(), (0..n as u32).collect::<Vec<_>>());
+        let shape = Plan::new(n as usize, 0.8).unwrap().shape;
+        let scratch = &mut Scratch::<L>::new(Pages::System);
+        let in_bins = cpu::partition(&device, shape, SEED, (&keys, &rows), scratch).unwrap();
+        assert!(!cpu::find_copies(&device, in_bins, true, |_| {}, scratch).unwrap());
     }
 }

@@ -16,7 +16,7 @@ use crate::parallel;
 use koel_kernels::table::layout::{Layout, Shape};
 use std::marker::PhantomData;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Pairs in bins, in the memory of builds.
 #[derive(Clone, Copy)]
@@ -51,15 +51,17 @@ pub(crate) fn partition<L: Layout>(
 /// some at a time: one row of each key is not dropped, its first if `keep_first`, otherwise its
 /// last. The pairs have been [partitioned](partition).
 ///
-/// Reads the bins once. Errors: out of memory.
+/// Reads the bins once. Returns false if the search was given up, since the keys were probably
+/// chosen against the seed to slow it down. Errors: out of memory.
 pub(crate) fn find_copies<L: Layout<Value = u32>>(
     device: &Device,
     in_bins: InBins,
     keep_first: bool,
     take: impl Fn(&[Copied]) + Sync,
     scratch: &mut Scratch<L>,
-) -> Result<()> {
+) -> Result<bool> {
     let InBins { bins, pairs, .. } = in_bins;
+    let is_crowded = &AtomicBool::new(false);
     let Scratch { pages, level, ref mut arena, ref parted, ref mut seen, .. } = *scratch;
     device.install(|| {
         seen.resize_with(rayon::current_num_threads().max(seen.len()), Mutex::default);
@@ -69,9 +71,11 @@ pub(crate) fn find_copies<L: Layout<Value = u32>>(
             let seen = &mut *lock(&seen[rayon::current_thread_index().unwrap_or(0)]);
             let take = &take;
             let layout = PhantomData::<L>;
-            level.run(FindCopies { layout, seen, parts, bin, expected, keep_first, take });
+            let work =
+                FindCopies { layout, seen, parts, bin, expected, keep_first, take, is_crowded };
+            level.run(work);
         });
-        Ok(())
+        Ok(!is_crowded.load(Ordering::Relaxed))
     })
 }
 /// Builds a table of those pairs whose rows, their values, are kept: with their ranks as values.

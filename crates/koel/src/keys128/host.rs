@@ -100,7 +100,8 @@ impl Kept {
     }
     /// Finds which of the keys stay, of those with equal fingerprints the first or the last.
     /// Returns the bins with the fingerprints and rows of all keys, or `None` if different keys
-    /// have one fingerprint. Errors: out of memory.
+    /// have one fingerprint, or their fingerprints were probably chosen to share a place. Errors:
+    /// out of memory.
     pub(super) fn find(
         &mut self,
         tables: &mut MapBuilder<u64, u32>,
@@ -111,7 +112,7 @@ impl Kept {
         let dropped = &mut self.dropped[..keys.len()];
         dropped.iter_mut().for_each(|dropped| *dropped.get_mut() = 0);
         let (dropped, differ) = (&*dropped, AtomicBool::new(false));
-        let in_bins = tables.find_copies(fingerprints, rows, keep_first, |copies| {
+        let found = tables.find_copies(fingerprints, rows, keep_first, |copies| {
             // Keys and flags are far apart.
             for copies in copies.chunks(IN_FLIGHT) {
                 for copy in copies {
@@ -130,6 +131,6 @@ impl Kept {
             }
         })?;
         self.ranks.rank(dropped);
-        Ok((!differ.into_inner()).then_some(in_bins))
+        Ok(found.filter(|_| !differ.into_inner()))
     }
 }

@@ -50,8 +50,8 @@
 //! On a CPU, fingerprints and rows (12 bytes per key, written and read) go to bins (16 bytes), as
 //! in the build of a map. Each bin is searched for copies in cache, and for each copy two keys are
 //! read at random. Then the table of the keys that stay is built from the bins. They are read once
-//! more, with copies another 1.3 to 1.5 times for the parts that two of the new bins share. Keys
-//! and values are copied.
+//! more; with copies, up to a quarter of them twice, since the new bins have other bounds. Keys and
+//! values are copied.
 //!
 //! Memory: 36 bytes plus a value per key at load 0.8, of which the table takes 20. In addition, a
 //! builder keeps 13 bytes per key of its largest input, and what a

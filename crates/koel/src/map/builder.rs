@@ -106,7 +106,7 @@ impl<K: Key> MapBuilder<K, u32> {
         rows: &[u32],
         keep_first: bool,
         take: impl Fn(&[Copied]) + Sync,
-    ) -> Result<InBins> {
+    ) -> Result<Option<InBins>> {
         self.builder.find_copies(keys, rows, keep_first, take)
     }
     /// Rebuilds a map of the rows that stay: see [`Builder::build_ranked`].

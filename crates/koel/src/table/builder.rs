@@ -257,22 +257,23 @@ where
 {
     /// Partitions keys, of which some may be equal, and their rows for a later
     /// [build](Self::build_ranked) by the CPU engine of those that stay, and calls `take` with the
-    /// copies: see [`cpu::find_copies`]. No table is changed. Errors: out of memory.
+    /// copies: see [`cpu::find_copies`]. No table is changed. Returns `None` if the keys were
+    /// probably chosen to slow this down. Errors: out of memory.
     pub(crate) fn find_copies(
         &mut self,
         keys: &[KeyOf<F>],
         rows: &[u32],
         keep_first: bool,
         take: impl Fn(&[cpu::Copied]) + Sync,
-    ) -> Result<cpu::InBins>
+    ) -> Result<Option<cpu::InBins>>
     where
         F::Pairs: Layout<Value = u32>,
     {
         let (device, shape) = (&self.device, F::plan(keys.len(), self.settings.load)?.shape);
         let scratch = self.cpu.get_or_insert_with(|| F::cpu_scratch(device));
         let in_bins = cpu::partition(device, shape, self.seeds.first, (keys, rows), scratch)?;
-        cpu::find_copies(device, in_bins, keep_first, take, scratch)?;
-        Ok(in_bins)
+        let is_done = cpu::find_copies(device, in_bins, keep_first, take, scratch)?;
+        Ok(is_done.then_some(in_bins))
     }
     /// Rebuilds a table of the CPU engine from entries in bins, for which it has memory: those that
     /// stay, with ranks as values. See [`cpu::build_ranked`]. Errors: out of memory.
