@@ -358,7 +358,9 @@ mod tests {
     fn a_bin_with_all_keys_grows() {
         // All have one hash: one bin gets several times the keys that it expects.
         let n = 30_000u64;
-        let keys = (0..n).map(|i| L::unmixed(SEED, 77 << 32 | (i / 2 * 3))).collect::<Vec<_>>();
+        let keys = (0..n)
+            .map(|i| L::unmixed(SEED, 77 << 32 | splitmix_at(4, i as u32 / 2) >> 32))
+            .collect::<Vec<_>>();
         let device = Device::cpu_with_threads(2).unwrap();
         let rows = (0..n as u32).collect::<Vec<_>>();
         let scratch = &mut Scratch::<L>::new(Pages::System);
