@@ -6,8 +6,9 @@
 //!     2^24 keys=near1x0.01,sorted0.1,runs100 tables=map,set,multi_map
 //! ```
 //!
-//! `gps`: 10^9 pairs or keys per second, the median of 7 runs after 2 warm-up runs. `of_unique`:
-//! the rate divided by that of distinct keys in the same run. `verified`: every answer equals the
+//! `gps`: 10^9 pairs or keys per second, the median of 7 runs after 2 warm-up runs; `cpu_us`: the
+//! median of the CPU times of these runs. `of_unique`: the time of distinct keys, measured just
+//! before, divided by that of these; on a CPU, of CPU times. `verified`: every answer equals the
 //! host's. Tables:
 //!
 //! * `map`, `map_first`: rebuilds that keep the last or the first of equal keys;
@@ -19,13 +20,13 @@
 use koel::keys128::{Index128Builder, Map128Builder, Map128Options, Set128Builder};
 use koel::map::{Operation, Operations};
 use koel::{
-    Buffer, Device, Duplicates, Error, IndexBuilder, IndexOptions, MapBuilder, MapJoiner,
-    MapOptions, MapUpdater, MultiMapBuilder, MultiMapOptions, Result, SetBuilder, SetOptions,
-    Stream, ValueOrder,
+    Buffer, Device, DeviceKind, Duplicates, Error, IndexBuilder, IndexOptions, MapBuilder,
+    MapJoiner, MapOptions, MapUpdater, MultiMapBuilder, MultiMapOptions, Result, SetBuilder,
+    SetOptions, Stream, ValueOrder,
 };
 use koel_kernels::hash::mix::{mix, splitmix_at};
 use koel_rates::arrangements::ranks;
-use koel_rates::{RUNS, decimals, median, print_provenance, row, size};
+use koel_rates::{RUNS, cpu_seconds, decimals, print_provenance, row, size};
 use rayon::prelude::*;
 
 const TABLES: [&str; 11] = [
@@ -80,14 +81,13 @@ fn main() -> Result<()> {
     let stream = device.stream()?;
     for n in sizes {
         let unique = Input::new(&device, "unique", n)?;
-        let limits = tables
-            .iter()
-            .map(|table| unique.tell(&stream, table, None))
-            .collect::<Result<Vec<_>>>()?;
-        drop(unique);
+        for table in &tables {
+            unique.tell(&stream, table, None)?;
+        }
         for name in &arrangements {
             let input = Input::new(&device, name, n)?;
-            for (table, &limit) in tables.iter().zip(&limits) {
+            for table in &tables {
+                let (limit, _) = unique.run(&stream, table)?;
                 input.tell(&stream, table, Some(limit))?;
             }
         }
@@ -103,6 +103,41 @@ fn key(rank: u32) -> u32 {
 }
 fn key128(rank: u32) -> u128 {
     splitmix_at(0, rank) as u128 | (splitmix_at(1, rank) as u128) << 64
+}
+
+/// Medians of the times of some runs, in seconds.
+#[derive(Clone, Copy)]
+struct Times {
+    seconds: f64,
+    /// CPU time of the process; `None` if kernels run on a GPU.
+    cpu: Option<f64>,
+}
+impl Times {
+    /// Returns the time that ratios are of.
+    fn compared(self) -> f64 {
+        self.cpu.unwrap_or(self.seconds)
+    }
+}
+/// Returns the seconds of a run, and of its CPU time.
+fn time(stream: &Stream, run: impl FnOnce() -> Result<()>) -> Result<[f64; 2]> {
+    let before = cpu_seconds();
+    let (_, seconds) = stream.time(run)?;
+    Ok([seconds, cpu_seconds() - before])
+}
+/// Returns the medians of [`RUNS`] runs after two warm-up runs.
+fn times(stream: &Stream, mut run: impl FnMut() -> Result<()>) -> Result<Times> {
+    (0..2).try_for_each(|_| run())?;
+    let of_runs = (0..RUNS).map(|_| time(stream, &mut run)).collect::<Result<_>>()?;
+    Ok(medians(stream, of_runs))
+}
+fn medians(stream: &Stream, of_runs: Vec<[f64; 2]>) -> Times {
+    let median = |which: usize| {
+        let mut seconds = of_runs.iter().map(|both| both[which]).collect::<Vec<_>>();
+        seconds.sort_by(f64::total_cmp);
+        seconds[seconds.len() / 2]
+    };
+    let on_cpu = stream.device().kind() == DeviceKind::Cpu;
+    Times { seconds: median(0), cpu: on_cpu.then(|| median(1)) }
 }
 
 /// A column of keys. The value of each pair is its index.
@@ -138,10 +173,29 @@ impl<'a> Input<'a> {
     fn n(&self) -> usize {
         self.ranks.len()
     }
-    /// Measures a table and prints the line. Returns the rate.
-    fn tell(&self, stream: &Stream, table: &str, unique: Option<f64>) -> Result<f64> {
+    /// Measures a table and prints the line.
+    fn tell(&self, stream: &Stream, table: &str, unique: Option<Times>) -> Result<()> {
         let count = if table == "update" { self.n() / 16 } else { self.n() };
-        let (seconds, verified) = match table {
+        let (times, verified) = self.run(stream, table)?;
+        let of_unique = unique.map_or(1.0, |unique| unique.compared() / times.compared());
+        row![
+            ("op", table),
+            ("keys", self.name),
+            ("n", self.n()),
+            ("count", count),
+            ("distinct", self.distinct),
+            ("gps", decimals(count as f64 / times.seconds / 1e9, 3)),
+            ("us", decimals(times.seconds * 1e6, 1)),
+            ("cpu_us", times.cpu.map(|cpu| decimals(cpu * 1e6, 1))),
+            ("of_unique", decimals(of_unique, 3)),
+            ("verified", verified)
+        ]
+        .print();
+        Ok(())
+    }
+    /// Measures a table. Returns the times, and whether all answers are right.
+    fn run(&self, stream: &Stream, table: &str) -> Result<(Times, bool)> {
+        match table {
             "map" => self.map(stream, Duplicates::KeepLast),
             "map_first" => self.map(stream, Duplicates::KeepFirst),
             "set" => self.set(stream),
@@ -153,22 +207,7 @@ impl<'a> Input<'a> {
             "map128" => self.map128(stream),
             "set128" => self.set128(stream),
             _ => self.index128(stream),
-        }?;
-        let rate = count as f64 / seconds;
-        let of_unique = unique.map_or(1.0, |unique| rate / unique);
-        row![
-            ("op", table),
-            ("keys", self.name),
-            ("n", self.n()),
-            ("count", count),
-            ("distinct", self.distinct),
-            ("gps", decimals(rate / 1e9, 3)),
-            ("us", decimals(seconds * 1e6, 1)),
-            ("of_unique", decimals(of_unique, 3)),
-            ("verified", verified)
-        ]
-        .print();
-        Ok(rate)
+        }
     }
     /// Returns whether each pair's key has this value, by group.
     fn are_right(
@@ -182,30 +221,30 @@ impl<'a> Input<'a> {
         found.len() == self.n() && found.par_iter().zip(&self.ranks).all(right)
     }
 
-    fn map(&self, stream: &Stream, duplicates: Duplicates) -> Result<(f64, bool)> {
+    fn map(&self, stream: &Stream, duplicates: Duplicates) -> Result<(Times, bool)> {
         let options = MapOptions::default().with_duplicates(duplicates);
         let mut builder = MapBuilder::new(stream.device(), options)?;
         let mut map = builder.build(stream, self.keys.view(), self.values.view())?;
-        let seconds = median(stream, || {
+        let times = times(stream, || {
             builder.rebuild(&mut map, stream, self.keys.view(), self.values.view())
         })?;
         let keep_first = duplicates == Duplicates::KeepFirst;
         let found = map.get(&self.host)?;
         let right =
             self.are_right(&found, |(_, first, last)| if keep_first { first } else { last });
-        Ok((seconds, right && map.len()? == self.distinct))
+        Ok((times, right && map.len()? == self.distinct))
     }
-    fn set(&self, stream: &Stream) -> Result<(f64, bool)> {
+    fn set(&self, stream: &Stream) -> Result<(Times, bool)> {
         let mut builder = SetBuilder::new(stream.device(), SetOptions::default())?;
         let mut set = builder.build(stream, self.keys.view())?;
-        let seconds = median(stream, || builder.rebuild(&mut set, stream, self.keys.view()))?;
+        let times = times(stream, || builder.rebuild(&mut set, stream, self.keys.view()))?;
         let holds_all = set.count(&self.host)? == self.n() as u64;
-        Ok((seconds, holds_all && set.len()? == self.distinct))
+        Ok((times, holds_all && set.len()? == self.distinct))
     }
-    fn index(&self, stream: &Stream) -> Result<(f64, bool)> {
+    fn index(&self, stream: &Stream) -> Result<(Times, bool)> {
         let mut builder = IndexBuilder::new(stream.device(), IndexOptions::default())?;
         let mut index = None;
-        let seconds = median(stream, || {
+        let times = times(stream, || {
             index = None;
             index = Some(builder.build(stream, self.keys.view())?);
             Ok(())
@@ -215,13 +254,13 @@ impl<'a> Input<'a> {
         let right =
             |(id, key): (&Option<u32>, &u32)| id.is_some_and(|id| keys[id as usize] == *key);
         let right = ids.par_iter().zip(&self.host).all(right);
-        Ok((seconds, right && index.len() == self.distinct))
+        Ok((times, right && index.len() == self.distinct))
     }
-    fn multi_map(&self, stream: &Stream, order: ValueOrder) -> Result<(f64, bool)> {
+    fn multi_map(&self, stream: &Stream, order: ValueOrder) -> Result<(Times, bool)> {
         let options = MultiMapOptions::default().with_order(order);
         let mut builder = MultiMapBuilder::new(stream.device(), options)?;
         let mut map = None;
-        let seconds = median(stream, || {
+        let times = times(stream, || {
             map = None;
             map = Some(builder.build(stream, self.keys.view(), self.values.view())?);
             Ok(())
@@ -240,9 +279,9 @@ impl<'a> Input<'a> {
                 && values.is_sorted_by(|a, b| a < b)
                 && values.iter().all(|&value| self.ranks[value as usize] == rank)
         });
-        Ok((seconds, right && map.len() == self.n()))
+        Ok((times, right && map.len() == self.n()))
     }
-    fn join(&self, stream: &Stream) -> Result<(f64, bool)> {
+    fn join(&self, stream: &Stream) -> Result<(Times, bool)> {
         let (device, n) = (stream.device(), self.n());
         let all = (0..n as u32).collect::<Vec<_>>();
         let keys = device.upload(&all.par_iter().map(|&rank| key(rank)).collect::<Vec<_>>())?;
@@ -255,7 +294,7 @@ impl<'a> Input<'a> {
         let mut joiner = MapJoiner::new(device)?;
         let (mut numbers, mut values) = (device.alloc::<u32>(n)?, device.alloc::<u32>(n)?);
         let mut count = device.alloc::<u64>(1)?;
-        let seconds = median(stream, || {
+        let times = times(stream, || {
             let (numbers, values) = (numbers.view_mut(), values.view_mut());
             joiner.join_into(stream, &map, self.keys.view(), numbers, values, count.view_mut())
         })?;
@@ -263,10 +302,10 @@ impl<'a> Input<'a> {
         let right = |(&i, &rank): (&u32, &u32)| self.ranks.get(i as usize) == Some(&rank);
         let right = numbers.par_iter().zip(&values).all(right);
         numbers.par_sort_unstable();
-        Ok((seconds, right && count.download()? == [n as u64] && numbers == all))
+        Ok((times, right && count.download()? == [n as u64] && numbers == all))
     }
     /// The first sixteenth of the pairs, into a map of as many other keys as there are pairs.
-    fn update(&self, stream: &Stream) -> Result<(f64, bool)> {
+    fn update(&self, stream: &Stream) -> Result<(Times, bool)> {
         let (device, n, batch) = (stream.device(), self.n(), self.n() / 16);
         let others = (n as u32..2 * n as u32).into_par_iter().map(key).collect::<Vec<_>>();
         let others = device.upload(&others)?;
@@ -277,50 +316,48 @@ impl<'a> Input<'a> {
         let (keys, values) = (self.keys.view().slice(..batch)?, self.values.view().slice(..batch)?);
         let mut outcomes = device.alloc::<u8>(batch)?;
         let assign = Operations::All(Operation::InsertOrAssign);
-        let mut seconds = vec![];
+        let mut of_runs = vec![];
         for _ in 0..RUNS + 2 {
             builder.rebuild(&mut map, stream, others.view(), self.values.view())?;
             let run =
                 || updater.enqueue(&mut map, stream, assign, keys, values, outcomes.view_mut());
-            seconds.push(stream.time(run)?.1);
+            of_runs.push(time(stream, run)?);
         }
         let mut last = vec![None; n];
         (0..).zip(&self.ranks[..batch]).for_each(|(i, &rank)| last[rank as usize] = Some(i));
         let found = map.get(&self.host[..batch])?;
         let right = found.par_iter().zip(&self.ranks).all(|(f, &rank)| *f == last[rank as usize]);
         let distinct = last.iter().flatten().count();
-        let mut seconds = seconds.split_off(2);
-        seconds.sort_by(f64::total_cmp);
-        Ok((seconds[RUNS / 2], right && map.len()? == n + distinct))
+        Ok((medians(stream, of_runs.split_off(2)), right && map.len()? == n + distinct))
     }
     fn keys128(&self) -> Vec<u128> {
         self.ranks.par_iter().map(|&rank| key128(rank)).collect()
     }
-    fn map128(&self, stream: &Stream) -> Result<(f64, bool)> {
+    fn map128(&self, stream: &Stream) -> Result<(Times, bool)> {
         let (device, host) = (stream.device(), self.keys128());
         let keys = device.upload(&host)?;
         let mut builder = Map128Builder::new(device, Map128Options::default())?;
         let mut map = builder.build(stream, keys.view(), self.values.view())?;
-        let seconds =
-            median(stream, || builder.rebuild(&mut map, stream, keys.view(), self.values.view()))?;
+        let times =
+            times(stream, || builder.rebuild(&mut map, stream, keys.view(), self.values.view()))?;
         let right = self.are_right(&map.get(&host)?, |(_, _, last)| last);
-        Ok((seconds, right && map.len() == self.distinct))
+        Ok((times, right && map.len() == self.distinct))
     }
-    fn set128(&self, stream: &Stream) -> Result<(f64, bool)> {
+    fn set128(&self, stream: &Stream) -> Result<(Times, bool)> {
         let (device, host) = (stream.device(), self.keys128());
         let keys = device.upload(&host)?;
         let mut builder = Set128Builder::new(device, SetOptions::default())?;
         let mut set = builder.build(stream, keys.view())?;
-        let seconds = median(stream, || builder.rebuild(&mut set, stream, keys.view()))?;
-        Ok((seconds, set.count(&host)? == self.n() as u64 && set.len() == self.distinct))
+        let times = times(stream, || builder.rebuild(&mut set, stream, keys.view()))?;
+        Ok((times, set.count(&host)? == self.n() as u64 && set.len() == self.distinct))
     }
     /// Ids are in the order of the first pairs.
-    fn index128(&self, stream: &Stream) -> Result<(f64, bool)> {
+    fn index128(&self, stream: &Stream) -> Result<(Times, bool)> {
         let (device, host) = (stream.device(), self.keys128());
         let keys = device.upload(&host)?;
         let mut builder = Index128Builder::new(device, IndexOptions::default())?;
         let mut index = builder.build(stream, keys.view())?;
-        let seconds = median(stream, || builder.rebuild(&mut index, stream, keys.view()))?;
+        let times = times(stream, || builder.rebuild(&mut index, stream, keys.view()))?;
         let mut order = (0..self.n()).filter(|&i| {
             let (_, first, _) = self.groups[self.ranks[i] as usize];
             first as usize == i
@@ -330,6 +367,6 @@ impl<'a> Input<'a> {
         let ids = index.ids(&host)?;
         let right = |(id, &rank): (&Option<u32>, &u32)| *id == Some(id_of[rank as usize]);
         let right = ids.par_iter().zip(&self.ranks).all(right);
-        Ok((seconds, right && index.len() == self.distinct))
+        Ok((times, right && index.len() == self.distinct))
     }
 }

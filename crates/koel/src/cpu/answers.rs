@@ -1,6 +1,7 @@
 //! Output of lookups: values, presence as bytes or bits, or only a count.
-use super::simd::{Compared, GROUP, Simd};
+use super::simd::{Compared, GROUP, Simd, Work};
 use koel_kernels::table::layout::Layout;
+use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Destination of the answers to a piece of the queries. Each query is answered once, except that a
@@ -115,6 +116,23 @@ impl<L: Layout<Value = V>, V: Copy + Send> Answers<L> for ValuesAndFlags<'_, V> 
     fn put_second(&mut self, i: usize, value: V, found: bool) {
         Answers::<L>::put_second(&mut self.values, i, value, found);
         Answers::<L>::put_second(&mut self.flags, i, value, found);
+    }
+}
+
+/// Work that joins values and presence to options.
+pub(super) struct Options<'a, V> {
+    pub values: &'a [V],
+    pub found: &'a [u8],
+    pub answers: &'a mut [MaybeUninit<Option<V>>],
+}
+impl<V: Copy> Work for Options<'_, V> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        let Options { values, found, answers } = self;
+        for (to, (&value, &found)) in answers.iter_mut().zip(values.iter().zip(found)) {
+            to.write((found != 0).then_some(value));
+        }
     }
 }
 

@@ -9,13 +9,15 @@ use super::buckets::{add_unchecked, find_places, pass_run, put, without_repeats}
 use super::mixed::MixedChoices;
 use super::outcome::{Outcome, hold_all, hold_or_reject, repeats, resolve};
 use super::partition::{BLOCK, Parted, mix_pairs};
+use super::ranks::{Ranked, Ranks};
 use super::reproduce::Reproducer;
 use super::simd::{GROUP, LINE, Line, Simd, Work, behind_at, heads, heads_unchecked};
-use super::stash::{Stash, pair_at, pair_unchecked};
+use super::stash::{Stash, pair_at, pair_unchecked, put_pair};
 use crate::duplicates::Duplicates;
 use koel_kernels::table::layout::{BUCKET, EMPTY, Layout, Number, Shape, class};
 use std::collections::HashSet;
 use std::hint::select_unpredictable;
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Maximum number of evictions before a pair goes to the stash; lower in a partition where that has
@@ -79,8 +81,12 @@ impl<L: Layout> Builder<L> {
 
 /// Source of a bin's pairs.
 pub(super) enum Source<'a, L: Layout> {
-    /// Output of each thread's partitioning, with its arena.
-    Bins(&'a [(&'a Parted, &'a [u64])]),
+    Bins {
+        /// Output of each thread's partitioning, with its arena.
+        parts: &'a [(&'a Parted, &'a [u64])],
+        /// If the bins are those of a table of another shape, of which some rows are kept.
+        ranked: Option<Ranked<'a>>,
+    },
     /// The whole input, not mixed yet.
     Input { seed: u32, keys: &'a [L::Key], values: &'a [L::Value] },
 }
@@ -192,6 +198,27 @@ fn write_out<S: Simd>(simd: S, from: &[u64], to: &mut [u64], stream: bool) {
     simd.fence();
 }
 
+/// Writes those pairs of a run that are kept and in these partitions, with ranks as values, to
+/// `memory`. No branch.
+#[inline(always)]
+fn with_ranks<'a, L: Layout>(
+    run: &[u64],
+    ranks: &Ranks,
+    (shape, partitions): (Shape, Range<u32>),
+    memory: &'a mut [u64; BLOCK],
+) -> &'a [u64] {
+    let (first, count, mut kept) = (partitions.start, partitions.end - partitions.start, 0);
+    for i in 0..run.len() / L::SLOT_WORDS {
+        let pair = pair_at::<L>(run, i);
+        let (rank, is_kept) = ranks.of(L::value(pair).widened() as u32);
+        let is_here = shape.partition(L::hash(L::key(pair))).wrapping_sub(first) < count;
+        let ranked = L::pair(L::key(pair), L::Value::narrowed(rank.into()));
+        put_pair::<L>(memory, kept, ranked);
+        kept += (is_kept & is_here) as usize;
+    }
+    &memory[..kept * L::SLOT_WORDS]
+}
+
 /// A bin being filled.
 struct Filling<'a, L: Layout, S> {
     simd: S,
@@ -229,16 +256,26 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
         // Up to this number of waiting pairs, the bin and the stash may have room.
         let mut look = (self.spare * BUCKET).saturating_add(self.most_stashed);
         match *source {
-            Source::Bins(parts) => {
-                for (parted, arena) in parts {
-                    for (run, next) in parted.runs(self.bin, arena) {
-                        self.first_choices::<CHECKED>(run, next);
-                        if self.waits > look {
-                            if self.has_no_room() {
-                                return false;
-                            }
-                            look = self.waits * 2;
+            Source::Bins { parts, ranked } => {
+                let partitions = (self.spare / self.shape.buckets as usize) as u32;
+                let partitions = self.first_partition..self.first_partition + partitions;
+                let bins = match ranked {
+                    Some(ranked) => ranked.bins_of(self.shape, partitions.clone()),
+                    None => self.bin..self.bin + 1,
+                };
+                let of_bin = |bin| parts.iter().flat_map(move |(p, arena)| p.runs(bin, arena));
+                let mut memory = [0; BLOCK];
+                for (mut run, next) in bins.flat_map(of_bin) {
+                    if let Some(Ranked { ranks, .. }) = ranked {
+                        let part = (self.shape, partitions.clone());
+                        run = with_ranks::<L>(run, ranks, part, &mut memory);
+                    }
+                    self.first_choices::<CHECKED>(run, next);
+                    if self.waits > look {
+                        if self.has_no_room() {
+                            return false;
                         }
+                        look = self.waits * 2;
                     }
                 }
             }

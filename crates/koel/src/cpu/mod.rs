@@ -13,11 +13,14 @@
 mod answers;
 mod buckets;
 mod build;
+mod copies;
 mod find;
 mod mixed;
 mod outcome;
 mod partition;
+mod ranks;
 mod reproduce;
+mod rows;
 pub(crate) mod set;
 mod simd;
 mod stash;
@@ -30,13 +33,18 @@ pub(crate) use crate::device::memory::{Memory, Pages};
 use crate::duplicates::Duplicates;
 use crate::error::{Error, Result, check_length};
 use crate::parallel;
-use answers::{Answers, Bits, Count, Flags, Values, ValuesAndFlags};
+use answers::{Answers, Bits, Count, Flags, Options, Values, ValuesAndFlags};
 use build::{BuildBin, Builder, Source};
+pub(crate) use copies::Copied;
+use copies::Seen;
 use find::{Find, Tables};
 use koel_kernels::table::layout::{BUCKET, EMPTY, Layout, Number, Shape};
 use partition::{Bins, Parted, Partition};
-pub(crate) use simd::Level;
+use ranks::Ranked;
+pub(crate) use ranks::Ranks;
+pub(crate) use rows::{InBins, build_ranked, find_copies, partition};
 use simd::Line;
+pub(crate) use simd::{Level, Simd, Work};
 pub(crate) use stash::{Stash, put_pair};
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -47,6 +55,9 @@ pub(crate) use update::{Batch, Buckets, OfMap, OfSet, Updated, Updates, update};
 /// pairs they stay in a core's L2 cache. From 80 to 256 KiB the build rate is the same within 3 %
 /// (Zen 5, 2^24 pairs); at 640 KiB it is 10 % lower.
 const BIN_BYTES: u64 = 128 << 10;
+/// The same for a table of other rows than the bins that it is built from. Each of its bins reads
+/// two of those only in part: with 128 KiB, they took a quarter of the time.
+const RANKED_BIN_BYTES: u64 = 384 << 10;
 /// Maximum bytes of a table that the calling thread builds alone, as one bin, however few threads
 /// there are: beyond, misses in L2 cost more than partitioning.
 const MAX_ALONE: u64 = 2 << 20;
@@ -75,6 +86,7 @@ pub(crate) struct Scratch<L: Layout> {
     arena: Memory,
     parted: Vec<Parted>,
     builders: Vec<Mutex<Builder<L>>>,
+    seen: Vec<Mutex<Seen>>,
 }
 impl<L: Layout> Scratch<L> {
     /// Creates empty working memory, whose big arrays will use these pages.
@@ -84,7 +96,7 @@ impl<L: Layout> Scratch<L> {
     /// Creates empty working memory for builds with instruction set `level`.
     pub(crate) fn with_level(pages: Pages, level: Level) -> Scratch<L> {
         let (max_alone, arena) = (MAX_ALONE, Memory::default());
-        Scratch { pages, level, max_alone, arena, parted: vec![], builders: vec![] }
+        Scratch { pages, level, max_alone, arena, parted: vec![], builders: vec![], seen: vec![] }
     }
     /// Builds tables of any size in bins.
     #[cfg(test)]
@@ -94,13 +106,15 @@ impl<L: Layout> Scratch<L> {
     /// Returns the number of bytes held.
     pub(crate) fn bytes(&self) -> usize {
         let builder = |b: &Mutex<Builder<L>>| lock(b).bytes();
+        let seen = |s: &Mutex<Seen>| lock(s).bytes();
         self.arena.bytes()
             + self.parted.iter().map(Parted::bytes).sum::<usize>()
             + self.builders.iter().map(builder).sum::<usize>()
+            + self.seen.iter().map(seen).sum::<usize>()
     }
 }
-fn lock<L: Layout>(builder: &Mutex<Builder<L>>) -> MutexGuard<'_, Builder<L>> {
-    builder.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(of_thread: &Mutex<T>) -> MutexGuard<'_, T> {
+    of_thread.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Counts of a build.
@@ -154,7 +168,7 @@ pub(crate) fn build<L: Layout>(
     check_table::<L>(shape, table.len())?;
     let level = scratch.level;
     let alone = alone_bytes(device.parallelism()).min(scratch.max_alone);
-    let bins = bins::<L>(shape, alone);
+    let bins = bins::<L>(shape, alone, BIN_BYTES);
     let stashed = &AtomicUsize::new(0);
     if bins.count() == 1 {
         prepare(&mut scratch.builders, 1);
@@ -174,25 +188,27 @@ pub(crate) fn build<L: Layout>(
             stream,
         });
     } else {
-        device.install(|| {
-            build_in_bins(shape, seed, bins, keys, values, how, stashed, table, scratch)
-        })?;
+        device.install(|| build_in_bins(seed, bins, keys, values, how, stashed, table, scratch))?;
     }
     if stashed.load(Ordering::Relaxed) > how.most_stashed {
         return Ok(None);
     }
-    collect(&mut scratch.builders, seed, keys, stash).map(Some)
+    let (counts, repeated) = collect(&mut scratch.builders, keys.len(), stash);
+    match repeated {
+        Some(mixed) => Err(repeated_key::<L>(seed, keys, mixed)),
+        None => Ok(Some(counts)),
+    }
 }
 
-/// Returns the smallest number of bins, of whole partitions, that fit the cache; one bin for a
-/// table of up to `alone` bytes.
-fn bins<L: Layout>(shape: Shape, alone: u64) -> Bins {
+/// Returns the smallest number of bins, of whole partitions, whose buckets fit into `bin` bytes;
+/// one bin for a table of up to `alone` bytes.
+fn bins<L: Layout>(shape: Shape, alone: u64, bin: u64) -> Bins {
     let partition = shape.buckets as u64 * 8 * L::WORDS as u64;
     let whole = shape.partitions.next_power_of_two().ilog2();
     if shape.partitions as u64 * partition <= alone {
         return Bins { shape, shift: whole };
     }
-    let fit = (BIN_BYTES / partition).max(1).ilog2();
+    let fit = (bin / partition).max(1).ilog2();
     let most = shape.partitions.div_ceil(MAX_BINS).next_power_of_two().ilog2();
     Bins { shape, shift: fit.max(most).min(whole) }
 }
@@ -231,7 +247,6 @@ fn prepare<L: Layout>(builders: &mut Vec<Mutex<Builder<L>>>, threads: usize) {
 
 #[allow(clippy::too_many_arguments, reason = "as `build`")]
 fn build_in_bins<L: Layout>(
-    shape: Shape,
     seed: u32,
     bins: Bins,
     keys: &[L::Key],
@@ -244,7 +259,19 @@ fn build_in_bins<L: Layout>(
     let Scratch { pages, level, ref mut arena, ref mut parted, ref mut builders, .. } = *scratch;
     prepare(builders, rayon::current_num_threads());
     let parts = part::<L>(level, pages, bins, seed, keys, values, arena, parted)?;
-    let source = Source::Bins(&parts);
+    fill_bins(bins, how, (&parts, None), stashed, table, (level, builders));
+    Ok(())
+}
+/// Fills the bins of a table from partitioned pairs, on the threads of a pool.
+fn fill_bins<L: Layout>(
+    bins: Bins,
+    how: How,
+    (parts, ranked): (&[(&Parted, &[u64])], Option<Ranked<'_>>),
+    stashed: &AtomicUsize,
+    table: &mut [u64],
+    (level, builders): (Level, &[Mutex<Builder<L>>]),
+) {
+    let (shape, source) = (bins.shape, Source::Bins { parts, ranked });
     let stream = table.len() * 8 > STREAM_BYTES;
     let bin_words = bins.buckets() * L::WORDS;
     parallel::each(table.chunks_mut(bin_words), |bin, table| {
@@ -263,7 +290,6 @@ fn build_in_bins<L: Layout>(
             stream,
         });
     });
-    Ok(())
 }
 /// Partitions pairs into bins on the threads of a pool. Returns each thread's output with its
 /// arena.
@@ -278,16 +304,13 @@ fn part<'a, L: Layout>(
     arena: &'a mut Memory,
     parted: &'a mut Vec<Parted>,
 ) -> Result<Vec<(&'a Parted, &'a [u64])>> {
-    let threads = rayon::current_num_threads();
-    // Each thread takes one contiguous range; positions inside it are 32-bit numbers.
-    let stretch = keys.len().div_ceil(threads).clamp(1, (1 << 31) / L::SLOT_WORDS);
-    let lines_of = |keys: &[L::Key]| bins.lines(keys.len() * L::SLOT_WORDS);
-    let lines = keys.chunks(stretch).map(lines_of).sum::<usize>();
-    let stream = lines * size_of::<Line>() > STREAM_BYTES;
-    let arena = bytemuck::cast_slice_mut::<u8, Line>(arena.get(lines * size_of::<Line>(), pages)?);
-    parted.resize_with(keys.len().div_ceil(stretch).max(parted.len()), Parted::default);
+    let (stretch, lines) = stretches::<L>(bins, keys.len());
+    let bytes = lines.iter().sum::<usize>() * size_of::<Line>();
+    let stream = bytes > STREAM_BYTES;
+    let arena = lines_of(arena, bytes, pages)?;
+    parted.resize_with(lines.len().max(parted.len()), Parted::default);
 
-    let mut arenas = parallel::split(arena, keys.chunks(stretch).map(lines_of));
+    let mut arenas = parallel::split(arena, lines.into_iter());
     let stretches = keys.chunks(stretch).zip(values.chunks(stretch));
     let stretches = stretches.zip(&mut parted[..arenas.len()]).zip(&mut arenas);
     parallel::each(stretches, |_, (((keys, values), parted), arena)| {
@@ -297,13 +320,27 @@ fn part<'a, L: Layout>(
     let whole = |arena: &'a mut [Line]| bytemuck::cast_slice(arena) as &[u64];
     Ok(parted.iter().zip(arenas.into_iter().map(whole)).collect())
 }
-/// Collects the outcomes of all threads, and fills the stash.
+/// Returns `bytes` bytes of an arena as lines.
+fn lines_of(arena: &mut Memory, bytes: usize, pages: Pages) -> Result<&mut [Line]> {
+    // No memory at all is not aligned.
+    if bytes == 0 { Ok(&mut []) } else { Ok(bytemuck::cast_slice_mut(arena.get(bytes, pages)?)) }
+}
+/// Returns how many of `n` pairs each thread of the pool partitions, and the lines of each one's
+/// arena.
+fn stretches<L: Layout>(bins: Bins, n: usize) -> (usize, Vec<usize>) {
+    let threads = rayon::current_num_threads();
+    // Each thread takes one contiguous range; positions inside it are 32-bit numbers.
+    let stretch = n.div_ceil(threads).clamp(1, (1 << 31) / L::SLOT_WORDS);
+    let lines_from = |start: usize| bins.lines(stretch.min(n - start) * L::SLOT_WORDS);
+    (stretch, (0..n).step_by(stretch).map(lines_from).collect())
+}
+/// Collects the outcomes of all threads for `n` pairs, and fills the stash. Returns a mixed key
+/// that occurs more than once too, if those are rejected.
 fn collect<L: Layout>(
     builders: &mut [Mutex<Builder<L>>],
-    seed: u32,
-    keys: &[L::Key],
+    n: usize,
     stash: &mut Stash<L>,
-) -> Result<Counts> {
+) -> (Counts, Option<L::Mixed>) {
     stash.clear();
     let (mut counts, mut stashed, mut repeated) = (Counts::default(), vec![], None);
     for builder in builders {
@@ -314,15 +351,12 @@ fn collect<L: Layout>(
         stash.hold(stash.held().or(outcome.held));
         repeated = repeated.into_iter().chain(outcome.repeated).min();
     }
-    if let Some((_, mixed)) = repeated {
-        return Err(repeated_key::<L>(seed, keys, mixed));
-    }
     // Sort, so that the order does not depend on which thread built which bin.
     stashed.sort_unstable_by_key(|&pair| L::key(pair));
     stashed.iter().for_each(|&pair| stash.insert(pair));
     counts.stashed = stashed.len();
-    counts.pairs = keys.len() - counts.duplicates;
-    Ok(counts)
+    counts.pairs = n - counts.duplicates;
+    (counts, repeated.map(|(_, mixed)| mixed))
 }
 /// Returns the error that locates a key that occurs more than once.
 fn repeated_key<L: Layout>(seed: u32, keys: &[L::Key], mixed: L::Mixed) -> Error {
@@ -412,7 +446,8 @@ impl<'a, L: Layout> Finder<'a, L> {
         answers: &mut [MaybeUninit<Option<L::Value>>],
     ) -> Result<()> {
         check_length("answers", answers.len(), "queries", queries.len())?;
-        // Queries per piece: its answers fit the nearest caches, and the pipeline is rarely empty.
+        // Queries at a time: their answers fit the nearest caches, and the pipeline is rarely
+        // empty.
         const ONCE: usize = 4096;
         let missing = L::Value::narrowed(0);
         let some = |start: usize, answers: &mut [MaybeUninit<Option<L::Value>>]| {
@@ -424,12 +459,12 @@ impl<'a, L: Layout> Finder<'a, L> {
                 let (of_values, flags) =
                     (Values { values: &mut *values, missing }, Flags { found: &mut *found });
                 self.search_piece(queries, ValuesAndFlags { values: of_values, flags });
-                for (to, (&value, &found)) in answers.iter_mut().zip(values.iter().zip(&*found)) {
-                    to.write((found != 0).then_some(value));
-                }
+                self.level.run(Options { values, found, answers });
             }
         };
-        device.fill(answers, ONCE * size_of::<Option<L::Value>>(), some);
+        // A piece allocates memory, and there are some for each thread.
+        let piece = (queries.len() / (4 * device.parallelism())).clamp(ONCE, QUERY_PIECE);
+        device.fill(answers, piece * size_of::<Option<L::Value>>(), some);
         Ok(())
     }
     /// Writes whether the table holds each query, as 1 or 0. Otherwise like [`find`](Self::find).

@@ -40,7 +40,7 @@ impl Bins {
         partitions * self.shape.buckets as usize
     }
     #[inline(always)]
-    fn of(self, h: u32) -> u32 {
+    pub(super) fn of(self, h: u32) -> u32 {
         self.shape.partition(h) >> self.shift
     }
     /// Returns the maximum number of blocks for `words` words: the last block of each bin may be
@@ -145,22 +145,7 @@ impl<L: Layout> Partition<'_, L> {
     #[inline(always)]
     fn part<S: Simd, const STREAM: bool>(self, simd: S) {
         let Partition { seed, keys, values, bins, parted, arena, .. } = self;
-        let count = bins.count();
-        parted.gathering.resize(count.max(parted.gathering.len()), [Line([0; LINE]); GATHERED]);
-        parted
-            .next_block
-            .resize(bins.blocks(keys.len() * L::SLOT_WORDS).max(parted.next_block.len()), 0);
-        parted.next_place.clear();
-        parted.next_place.extend((0..count).map(|bin| (bin * BLOCK) as u32));
-        let mut out = Out::<L, S, STREAM> {
-            simd,
-            layout: PhantomData,
-            gathering: &mut parted.gathering[..count],
-            next_place: &mut parted.next_place[..count],
-            next_block: &mut parted.next_block,
-            arena,
-            blocks: count as u32,
-        };
+        let mut out = Out::<L, S, STREAM>::new(simd, bins, parted, arena);
         let (key_groups, last_keys) = keys.as_chunks::<GROUP>();
         let (value_groups, last_values) = values.as_chunks::<GROUP>();
         // Mix one batch while the previous one goes to its bins: passing mixed pairs through memory
@@ -202,7 +187,30 @@ struct Out<'a, L, S, const STREAM: bool> {
     /// Number of blocks taken.
     blocks: u32,
 }
-impl<L: Layout, S: Simd, const STREAM: bool> Out<'_, L, S, STREAM> {
+impl<'a, L: Layout, S: Simd, const STREAM: bool> Out<'a, L, S, STREAM> {
+    /// Begins the output of one thread: all bins are empty.
+    #[inline(always)]
+    fn new(
+        simd: S,
+        bins: Bins,
+        parted: &'a mut Parted,
+        arena: &'a mut [Line],
+    ) -> Out<'a, L, S, STREAM> {
+        let (count, blocks) = (bins.count(), arena.len() * LINE / BLOCK);
+        parted.gathering.resize(count.max(parted.gathering.len()), [Line([0; LINE]); GATHERED]);
+        parted.next_block.resize(blocks.max(parted.next_block.len()), 0);
+        parted.next_place.clear();
+        parted.next_place.extend((0..count).map(|bin| (bin * BLOCK) as u32));
+        Out {
+            simd,
+            layout: PhantomData,
+            gathering: &mut parted.gathering[..count],
+            next_place: &mut parted.next_place[..count],
+            next_block: &mut parted.next_block,
+            arena,
+            blocks: count as u32,
+        }
+    }
     #[inline(always)]
     fn push(&mut self, bin: u32, pair: L::Pair) {
         let bin = bin as usize;

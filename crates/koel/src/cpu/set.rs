@@ -5,7 +5,7 @@
 //! twice the bytes needed. Filling and lookup are portable code that handles one key at a time;
 //! buckets are prefetched some keys ahead.
 use super::partition::{Bins, Parted};
-use super::{Level, Memory, Pages, Stash, alone_bytes, bins, part, query_piece};
+use super::{BIN_BYTES, Level, Memory, Pages, Stash, alone_bytes, bins, part, query_piece};
 use crate::device::Device;
 use crate::device::memory::prefetch;
 use crate::error::{Result, check_length};
@@ -247,7 +247,7 @@ pub(crate) fn build<K: Member>(
     scratch: &mut Scratch,
 ) -> Result<Option<Counts>> {
     check_length("table", table.len(), "shape", shape.all_buckets() as usize * K::SLOTS as usize)?;
-    let bins = bins::<K::Pairs>(shape, alone_bytes(device.parallelism()));
+    let bins = bins::<K::Pairs>(shape, alone_bytes(device.parallelism()), BIN_BYTES);
     let all_stashed = AtomicUsize::new(0);
     let outcomes = on_threads(device, bins, || {
         let parts = Parts::new(device.pages(), bins, seed, keys, scratch)?;
@@ -332,7 +332,7 @@ pub(crate) fn combine<K: Member>(
     output: &mut [K],
     [scratch, second_scratch]: [&mut Scratch; 2],
 ) -> Result<usize> {
-    let bins = bins::<K::Pairs>(shape, alone_bytes(device.parallelism()));
+    let bins = bins::<K::Pairs>(shape, alone_bytes(device.parallelism()), BIN_BYTES);
     on_threads(device, bins, || {
         let pages = device.pages();
         let first = Parts::new(pages, bins, seed, first, scratch)?;

@@ -314,9 +314,9 @@ impl Map128Builder {
     /// # Ok::<(), koel::Error>(())
     /// ```
     ///
-    /// From here on in stream order, the map answers for the new pairs. For an input with equal
-    /// keys it keeps memory for a table of all of them. [`Map128::report`] returns the report of
-    /// the rebuild.
+    /// From here on in stream order, the map answers for the new pairs. On a GPU, it keeps memory
+    /// for a table of all keys of an input in which some are equal. [`Map128::report`] returns the
+    /// report of the rebuild.
     ///
     /// Errors: as [`build`](Self::build); a map on another device; a stream that is being captured.
     /// After an error the map is unchanged, unless the device itself failed: then it is empty.

@@ -6,9 +6,10 @@
 //! that equal fingerprints never give a false match.
 //!
 //! The fingerprint function is drawn from a universal family: two keys share a fingerprint with
-//! probability 2^-64. A build looks up every key of its input. If one is not found, because another
-//! key has its fingerprint, the build draws another function and restarts. For 2^27 keys that
-//! happens once in 2,000 builds, for 2^31 once in eight. The first draw depends on the seed. Later
+//! probability 2^-64. A build compares all keys with equal fingerprints: on a GPU it looks up every
+//! key of its input, on a CPU it finds the equal fingerprints among those of one bin. If two keys
+//! differ, the build draws another function and restarts. For 2^27 keys that happens once in 2,000
+//! builds, for 2^31 once in eight. The first draw depends on the seed. Later
 //! draws are random, so that nobody can craft colliding keys; answers do not depend on the draw.
 //!
 //! # Guarantees
@@ -39,12 +40,18 @@
 //! table, one for the row, one for the key, one for the value. An absent key costs 1.11 sectors. A
 //! lookup takes one launch.
 //!
-//! A build of distinct keys is the build of a map from `u64` to `u32` (96 bytes of memory traffic
-//! per key) between a launch that computes fingerprints (28 bytes) and one that looks up all keys
-//! (17 bytes, and two sectors at random); then keys and values are copied. If keys repeat, the
-//! remaining ones are compacted, and a smaller map is built from them. A build takes five or six
-//! launches, a fill and two copies; with equal keys eleven to fourteen launches. It waits for the
-//! device once midway, for counts, and at its end.
+//! On a GPU, a build of distinct keys is the build of a map from `u64` to `u32` (96 bytes of memory
+//! traffic per key) between a launch that computes fingerprints (28 bytes) and one that looks up
+//! all keys (17 bytes, and two sectors at random); then keys and values are copied. If keys repeat,
+//! the remaining ones are compacted, and a smaller map is built from them. A build takes five or
+//! six launches, a fill and two copies; with equal keys eleven to fourteen launches. It waits for
+//! the device once midway, for counts, and at its end.
+//!
+//! On a CPU, fingerprints and rows (12 bytes per key, written and read) go to bins (16 bytes), as
+//! in the build of a map. Each bin is searched for copies in cache, and for each copy two keys are
+//! read at random. Then the table of the keys that stay is built from the bins. They are read once
+//! more; with copies, up to a quarter of them twice, since the new bins have other bounds. Keys and
+//! values are copied.
 //!
 //! Memory: 36 bytes plus a value per key at load 0.8, of which the table takes 20. In addition, a
 //! builder keeps 13 bytes per key of its largest input, and what a

@@ -1,5 +1,6 @@
 //! Building maps: see [`MapBuilder`].
 use super::{Key, Map, MapOptions, Pairs, Value, kernels};
+use crate::cpu::{Copied, InBins, Ranks};
 use crate::device::{Device, Stream, View, ViewMut};
 use crate::duplicates::Duplicates;
 use crate::error::{Result, check_length};
@@ -97,6 +98,27 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
     }
 }
 impl<K: Key> MapBuilder<K, u32> {
+    /// Partitions keys and rows, and calls `take` with the rows of copies: see
+    /// [`Builder::find_copies`].
+    pub(crate) fn find_copies(
+        &mut self,
+        keys: &[K],
+        rows: &[u32],
+        keep_first: bool,
+        take: impl Fn(&[Copied]) + Sync,
+    ) -> Result<Option<InBins>> {
+        self.builder.find_copies(keys, rows, keep_first, take)
+    }
+    /// Rebuilds a map of the rows that stay: see [`Builder::build_ranked`].
+    pub(crate) fn build_ranked(
+        &mut self,
+        map: &mut Map<K, u32>,
+        in_bins: InBins,
+        of_bins: (&[K], &[u32]),
+        ranks: Option<&Ranks>,
+    ) -> Result<()> {
+        self.builder.build_ranked(&mut map.table, in_bins, of_bins, ranks)
+    }
     /// Builds a map from the keys of groups, which kernels have made, to the indices of the groups.
     /// Writes the compacted keys and starts to `kept`. `plan` comes from [`Plan::of_ordered`].
     /// Waits.

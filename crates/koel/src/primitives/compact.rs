@@ -209,8 +209,14 @@ fn on_host<T: Element>(threads: usize, flags: &[u8], input: &[T], output: &mut [
     let parts = parallel::split(output, counts.iter().copied());
     let chunks = flags.chunks(chunk).zip(input.chunks(chunk)).zip(parts);
     parallel::each(chunks, |_, ((flags, input), part)| {
-        let kept = flags.iter().zip(input).filter(|(f, _)| **f != 0).map(|(_, &x)| x);
-        part.iter_mut().zip(kept).for_each(|(to, x)| *to = x);
+        // Without a branch on the flag, which could not be predicted. After the last kept element
+        // the part is full.
+        let mut kept = 0;
+        for (&flag, &x) in flags.iter().zip(input) {
+            let Some(to) = part.get_mut(kept) else { break };
+            *to = x;
+            kept += (flag != 0) as usize;
+        }
     });
     counts.iter().sum()
 }

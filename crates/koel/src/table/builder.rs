@@ -3,7 +3,10 @@
 use super::family::{CpuBuild, Family, Scratch as _};
 use super::plan::Plan;
 use super::slots::{Slots, device_bytes};
-use super::{OnCpu, Progress, Report, Storage, Table, WordOf, seconds_since, slots_of, words_of};
+use super::{
+    KeyOf, OnCpu, Progress, Report, Storage, Table, ValueOf, WordOf, seconds_since, slots_of,
+    words_of,
+};
 use crate::cpu;
 use crate::device::{Device, Event, Stream, check_device};
 use crate::duplicates::Duplicates;
@@ -11,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::file::stored::Stored;
 use crate::seed::{Drawn, Seeds};
 use koel_kernels::table::header;
+use koel_kernels::table::layout::Layout;
 use std::mem::replace;
 
 /// Build options of a table.
@@ -193,8 +197,12 @@ impl<F: Family> Builder<F> {
         let progress = match &mut table.storage {
             Storage::Cpu(on_cpu) => {
                 let scratch = self.cpu.get_or_insert_with(|| F::cpu_scratch(device));
-                let report = run_on_cpu(device, settings, seeds, &plan, input, on_cpu, scratch)?;
-                Progress::Known(Report { device_seconds: seconds_since(stream, start)?, ..report })
+                let report = build_on_cpu(device, (settings, seeds), &plan, on_cpu, |build| {
+                    F::build_on_cpu(build, input, scratch)
+                })?;
+                let (scratch_bytes, device_seconds) =
+                    (scratch.bytes(), seconds_since(stream, start)?);
+                Progress::Known(Report { scratch_bytes, device_seconds, ..report })
             }
             Storage::Kernels(slots) => {
                 let scratch = F::reserve(&mut self.kernels, device, &plan)?;
@@ -210,15 +218,14 @@ impl<F: Family> Builder<F> {
         F::check_built(table, settings, input)
     }
 }
-/// Builds a table with the CPU engine, with successive seeds until the entries fit.
-fn run_on_cpu<F: Family>(
+/// Builds a table with the CPU engine, with successive seeds until the entries fit. Returns the
+/// report, without the scratch memory.
+fn build_on_cpu<F: Family>(
     device: &Device,
-    settings: &Settings,
-    seeds: Seeds,
+    (settings, seeds): (&Settings, Seeds),
     plan: &Plan,
-    input: F::Input<'_>,
     on_cpu: &mut OnCpu<F>,
-    scratch: &mut F::CpuScratch,
+    mut build: impl FnMut(CpuBuild<'_, F>) -> Result<Option<cpu::Counts>>,
 ) -> Result<Report> {
     let OnCpu { table, stash, seed: of_table, header: _ } = on_cpu;
     let len = words_of::<F>(plan.shape);
@@ -228,8 +235,7 @@ fn run_on_cpu<F: Family>(
         seeds.build(plan.most_stashed(), |seed, max_stashed| {
             let (words, stash) = (&mut *words, &mut *stash);
             let shape = plan.shape;
-            let build = CpuBuild { device, shape, seed, settings, max_stashed, words, stash };
-            F::build_on_cpu(build, input, scratch)
+            build(CpuBuild { device, shape, seed, settings, max_stashed, words, stash })
         })?;
     *of_table = seed;
     on_cpu.write_header(counts.pairs)?;
@@ -239,8 +245,63 @@ fn run_on_cpu<F: Family>(
         stashed: counts.stashed,
         slots: slots_of::<F>(plan.shape),
         bytes: on_cpu.bytes(),
-        scratch_bytes: scratch.bytes(),
         attempts,
         ..Report::default()
     })
+}
+
+impl<F> Builder<F>
+where
+    F: Family<CpuScratch = cpu::Scratch<<F as Family>::Pairs>>,
+    F: Family<Buckets = cpu::OfMap<<F as Family>::Pairs>>,
+{
+    /// Partitions keys, of which some may be equal, and their rows for a later
+    /// [build](Self::build_ranked) by the CPU engine of those that stay, and calls `take` with the
+    /// copies: see [`cpu::find_copies`]. No table is changed. Returns `None` if the keys were
+    /// probably chosen to slow this down. Errors: out of memory.
+    pub(crate) fn find_copies(
+        &mut self,
+        keys: &[KeyOf<F>],
+        rows: &[u32],
+        keep_first: bool,
+        take: impl Fn(&[cpu::Copied]) + Sync,
+    ) -> Result<Option<cpu::InBins>>
+    where
+        F::Pairs: Layout<Value = u32>,
+    {
+        let (device, shape) = (&self.device, F::plan(keys.len(), self.settings.load)?.shape);
+        let scratch = self.cpu.get_or_insert_with(|| F::cpu_scratch(device));
+        let in_bins = cpu::partition(device, shape, self.seeds.first, (keys, rows), scratch)?;
+        let is_done = cpu::find_copies(device, in_bins, keep_first, take, scratch)?;
+        Ok(is_done.then_some(in_bins))
+    }
+    /// Rebuilds a table of the CPU engine from entries in bins, for which it has memory: those that
+    /// stay, with ranks as values. See [`cpu::build_ranked`]. Errors: out of memory.
+    pub(crate) fn build_ranked(
+        &mut self,
+        table: &mut Table<F>,
+        mut in_bins: cpu::InBins,
+        (keys, values): (&[KeyOf<F>], &[ValueOf<F>]),
+        ranks: Option<&cpu::Ranks>,
+    ) -> Result<()> {
+        let (device, kept) = (&self.device, ranks.map_or(keys.len(), cpu::Ranks::kept));
+        let Storage::Cpu(on_cpu) = &mut table.storage else {
+            unreachable!("a device without kernels")
+        };
+        let (settings, plan) = (&self.settings, F::plan(kept, self.settings.load)?);
+        let scratch = self.cpu.get_or_insert_with(|| F::cpu_scratch(device));
+        let of_entries = F::plan(keys.len(), self.settings.load)?.shape;
+        let report = build_on_cpu(device, (settings, self.seeds), &plan, on_cpu, |build| {
+            let CpuBuild { shape, seed, max_stashed: most_stashed, words, stash, .. } = build;
+            if in_bins.seed() != seed {
+                in_bins = cpu::partition(device, of_entries, seed, (keys, values), scratch)?;
+            }
+            let (policy, reproducible) = (Duplicates::Unchecked, settings.reproducible);
+            let how = cpu::How { policy, reproducible, most_stashed };
+            cpu::build_ranked(device, (in_bins, ranks), shape, how, words, stash, scratch)
+        })?;
+        table.plan = plan;
+        table.set_report(Report { scratch_bytes: scratch.bytes(), ..report });
+        Ok(())
+    }
 }

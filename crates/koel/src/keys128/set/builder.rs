@@ -1,12 +1,13 @@
 //! Building sets of 128-bit keys: see [`Set128Builder`].
 use super::{Counts128, Set128, rows_of};
+use crate::cpu::{InBins, Level};
 use crate::device::graph::may_wait;
 use crate::device::{Buffer, Device, Stream, View, ViewMut};
 use crate::duplicates::{Duplicates, first_duplicate};
 use crate::error::{Error, Result, check_length, count32};
 use crate::file::stored::Stored;
 use crate::keys128::THREADS;
-use crate::keys128::host::{CHUNK, HostRows};
+use crate::keys128::host::{CHUNK, Fingerprints, Kept};
 use crate::map::{Map, MapBuilder, MapOptions};
 use crate::parallel;
 use crate::primitives::Compact;
@@ -14,9 +15,7 @@ use crate::primitives::compact::CompactElement;
 use crate::seed::{Seeds, unforeseeable};
 use crate::set::SetOptions;
 use koel_kernels::keys128::build::{counts, keys128_fingerprints, keys128_verify};
-use koel_kernels::keys128::find::NO_ROW;
 use koel_kernels::keys128::fingerprint::Fingerprint;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// Builds sets of 128-bit keys, and keeps scratch memory across builds.
 pub struct Set128Builder {
@@ -37,15 +36,20 @@ struct Scratch {
     kept: Buffer<u8>,
     counts: Buffer<u32>,
     compact: Compact,
+    /// The same on devices that run no kernels.
+    host: Kept,
     /// Number of keys of the last build, and of those that stayed.
     last: (usize, usize),
 }
 /// Draw that gives all keys of an input rows of their own, number of draws tried, and number of
 /// keys that stay.
+#[derive(Clone, Copy)]
 struct ToldApart {
     draw: u64,
     attempts: u32,
     kept: usize,
+    /// Fingerprints and rows of all keys, if the CPU engine is to build the table.
+    in_bins: Option<InBins>,
 }
 impl Set128Builder {
     /// Creates a builder. Errors: a load factor outside 0.3 to 0.95.
@@ -75,9 +79,9 @@ impl Set128Builder {
     /// nothing if the set and this builder have held as many keys before, and waits for the device
     /// only once midway, not at the end.
     ///
-    /// From here on in stream order, the set answers for the new keys. For an input with equal keys
-    /// it keeps memory for a table of all of them. [`Set128::report`] returns the report of the
-    /// rebuild.
+    /// From here on in stream order, the set answers for the new keys. On a GPU, it keeps memory
+    /// for a table of all keys of an input in which some are equal. [`Set128::report`] returns the
+    /// report of the rebuild.
     ///
     /// Errors: as [`build`](Self::build); a set on another device; a stream that is being captured.
     /// After an error the set is unchanged, unless the device itself failed: then it is empty.
@@ -99,17 +103,19 @@ impl Set128Builder {
     ) -> Result<Set128> {
         let n = self.check(stream, keys)?;
         self.reserve(n)?;
-        let mut table = self.tables.with_room(n)?;
-        let ToldApart { draw, attempts, kept } =
-            self.tell_apart(stream, &mut table, keys, duplicates)?;
+        // Kernels tell keys apart by a table of all of them.
+        let of_all = if self.device.runs_kernels() { n } else { 0 };
+        let mut table = self.tables.with_room(of_all)?;
+        let told = self.tell_apart(stream, &mut table, keys, duplicates)?;
+        let ToldApart { draw, attempts, kept, .. } = told;
         let mut own = self.device.alloc(kept)?;
         self.keep(stream, keys, own.view_mut())?;
-        if kept < n {
+        if kept != of_all {
             // Free the old table first: both may not fit together.
             drop(table);
             table = self.tables.with_room(kept)?;
-            self.put_rows(stream, &mut table, draw, own.view(), Duplicates::Unchecked)?;
         }
+        self.put_kept(stream, &mut table, told, own.view())?;
         table.report()?;
         Ok(Set128 {
             table,
@@ -183,18 +189,10 @@ impl Set128Builder {
         keys: View<'_, u128>,
         told: ToldApart,
     ) -> Result<()> {
-        let (n, ToldApart { draw, attempts, kept }) = (keys.len(), told);
+        let (n, ToldApart { draw, attempts, kept, .. }) = (keys.len(), told);
         let own = set.keys.reserve(&self.device, kept)?;
         self.keep(stream, keys, own.view_mut().slice(..kept)?)?;
-        if kept < n {
-            self.put_rows(
-                stream,
-                &mut set.table,
-                draw,
-                own.view().slice(..kept)?,
-                Duplicates::Unchecked,
-            )?;
-        }
+        self.put_kept(stream, &mut set.table, told, own.view().slice(..kept)?)?;
         (set.draw, set.len, set.built) = (draw, kept, self.built(n - kept, attempts));
         Ok(())
     }
@@ -218,8 +216,8 @@ impl Set128Builder {
         let scratch_bytes = self.scratch.as_ref().map_or(0, Scratch::bytes);
         Counts128 { duplicates, attempts, scratch_bytes, device_seconds: None }
     }
-    /// Builds the table of the rows of all these keys, with the first draw that distinguishes them.
-    /// Waits for the counts of each draw.
+    /// Finds the first draw that distinguishes all these keys, and which of them stay. Kernels
+    /// build the table of the rows of all keys, and this waits for the counts of each draw.
     fn tell_apart(
         &mut self,
         stream: &Stream,
@@ -232,11 +230,17 @@ impl Set128Builder {
             Duplicates::Reject => Duplicates::KeepFirst,
             other => other,
         };
-        let kept = loop {
-            self.put_rows(stream, table, draw, keys, policy)?;
-            let [unfound, kept] = self.verify(stream, table, draw, keys)?;
-            if unfound == 0 {
-                break kept as usize;
+        let (kept, in_bins) = loop {
+            if let Some(keys) = keys.host().filter(|_| !self.device.runs_kernels()) {
+                if let (kept, Some(in_bins)) = self.find_kept(keys, draw, policy)? {
+                    break (kept, Some(in_bins));
+                }
+            } else {
+                self.put_rows(stream, table, draw, keys, policy)?;
+                let [unfound, kept] = self.verify(stream, table, draw, keys)?;
+                if unfound == 0 {
+                    break (kept as usize, None);
+                }
             }
             if policy == Duplicates::Unchecked {
                 // Equal keys, promised to be absent, may be the cause.
@@ -256,7 +260,49 @@ impl Set128Builder {
         if let Some(scratch) = &mut self.scratch {
             scratch.last = (n, kept);
         }
-        Ok(ToldApart { draw, attempts, kept })
+        Ok(ToldApart { draw, attempts, kept, in_bins })
+    }
+    /// Finds which keys in host memory stay. Returns their number, and the fingerprints and rows of
+    /// all keys in bins unless different keys have one fingerprint.
+    fn find_kept(
+        &mut self,
+        keys: &[u128],
+        draw: u64,
+        policy: Duplicates,
+    ) -> Result<(usize, Option<InBins>)> {
+        let n = keys.len();
+        self.fingerprints_on_host(keys, draw)?;
+        let Some(Scratch { fingerprints, rows, host, .. }) = &mut self.scratch else {
+            unreachable!("it was reserved")
+        };
+        let (fingerprints, rows) = (fingerprints.view().slice(..n)?, rows.view().slice(..n)?);
+        let of_bins = (fingerprints.elements("fingerprints")?, rows.elements("rows")?);
+        let in_bins =
+            host.find(&mut self.tables, keys, of_bins, policy == Duplicates::KeepFirst)?;
+        Ok((host.ranks.kept(), in_bins))
+    }
+    /// Builds the table of the keys that stay, unless it is that of all keys, which has been built.
+    /// The table has room for it. Asynchronous.
+    fn put_kept(
+        &mut self,
+        stream: &Stream,
+        table: &mut Map<u64, u32>,
+        told: ToldApart,
+        kept: View<'_, u128>,
+    ) -> Result<()> {
+        let Some(Scratch { fingerprints, rows, host, last: (n, _), .. }) = &self.scratch else {
+            unreachable!("it was reserved")
+        };
+        let Some(in_bins) = told.in_bins else {
+            if told.kept == *n {
+                return Ok(());
+            }
+            return self.put_rows(stream, table, told.draw, kept, Duplicates::Unchecked);
+        };
+        let (fingerprints, rows) = (fingerprints.view().slice(..*n)?, rows.view().slice(..*n)?);
+        let of_bins = (fingerprints.elements("fingerprints")?, rows.elements("rows")?);
+        let ranks = (told.kept < *n).then_some(&host.ranks);
+        self.tables.build_ranked(table, in_bins, of_bins, ranks)
     }
     /// Selects the elements of the last build's input that belong to keys that stayed, in order.
     /// Errors: lengths other than those of that build.
@@ -272,6 +318,12 @@ impl Set128Builder {
         check_length("output", output.len(), "the keys that stay", kept)?;
         if kept == n {
             return output.copy_from(input, stream);
+        }
+        if let (false, Some(input), Some(output)) =
+            (self.device.runs_kernels(), input.host(), output.host_mut())
+        {
+            self.device.install(|| scratch.host.ranks.compact(input, output));
+            return Ok(());
         }
         let (flags, count) =
             (scratch.kept.view().slice(..n)?, scratch.counts.view_mut().slice(..1)?);
@@ -297,47 +349,58 @@ impl Set128Builder {
         keys: View<'_, u128>,
         duplicates: Duplicates,
     ) -> Result<()> {
-        let (n, fingerprint) = (keys.len(), Fingerprint::new(draw));
-        let Some(Scratch { fingerprints, rows, .. }) = &mut self.scratch else {
+        let n = keys.len();
+        match keys.host() {
+            Some(keys) if !self.device.runs_kernels() => self.fingerprints_on_host(keys, draw)?,
+            _ => self.launch_fingerprints(stream, keys, draw)?,
+        }
+        let Some(Scratch { fingerprints, rows, .. }) = &self.scratch else {
             unreachable!("it was reserved")
         };
-        let (mut to, mut to_rows) =
-            (fingerprints.view_mut().slice(..n)?, rows.view_mut().slice(..n)?);
-        let (out, out_rows) = (to.arg("fingerprints", stream)?, to_rows.arg("rows", stream)?);
-        if self.device.runs_kernels() {
-            let (count, from) = (count32("keys", n)?, keys.arg("keys", stream)?);
-            // SAFETY: `n` keys, fingerprints and rows.
-            unsafe {
-                keys128_fingerprints::launch(
-                    stream,
-                    count.div_ceil(THREADS),
-                    count,
-                    fingerprint,
-                    from,
-                    out,
-                    out_rows,
-                )
-            }?;
-        } else if let (Some(keys), Some(to), Some(to_rows)) =
-            (keys.host(), to.host_mut(), to_rows.host_mut())
-        {
-            let chunks =
-                to.chunks_mut(CHUNK).zip(to_rows.chunks_mut(CHUNK)).zip(keys.chunks(CHUNK));
-            self.device.install(|| {
-                parallel::each(chunks, |chunk, ((to, to_rows), keys)| {
-                    to.iter_mut().zip(keys).for_each(|(to, &key)| *to = fingerprint.of(key));
-                    to_rows
-                        .iter_mut()
-                        .zip((chunk * CHUNK) as u32..)
-                        .for_each(|(to, row)| *to = row);
-                })
-            });
-        }
         let (fingerprints, rows) = (fingerprints.view().slice(..n)?, rows.view().slice(..n)?);
         self.tables.rebuild_by(duplicates, table, stream, fingerprints, rows)
     }
-    /// Looks up all keys that a table was built from, and marks those whose row is their own.
-    /// Returns the [`counts`]; waits.
+    /// Writes the fingerprint and the row of each key by a kernel.
+    fn launch_fingerprints(
+        &mut self,
+        stream: &Stream,
+        keys: View<'_, u128>,
+        draw: u64,
+    ) -> Result<()> {
+        let Some(Scratch { fingerprints, rows, .. }) = &mut self.scratch else {
+            unreachable!("it was reserved")
+        };
+        let (n, count) = (keys.len(), count32("keys", keys.len())?);
+        let (mut to, mut to_rows) =
+            (fingerprints.view_mut().slice(..n)?, rows.view_mut().slice(..n)?);
+        let (out, out_rows) = (to.arg("fingerprints", stream)?, to_rows.arg("rows", stream)?);
+        let (grid, from) = (count.div_ceil(THREADS), keys.arg("keys", stream)?);
+        let fingerprint = Fingerprint::new(draw);
+        // SAFETY: `n` keys, fingerprints and rows.
+        unsafe {
+            keys128_fingerprints::launch(stream, grid, count, fingerprint, from, out, out_rows)
+        }
+    }
+    /// Writes the fingerprint and the row of each key in host memory.
+    fn fingerprints_on_host(&mut self, keys: &[u128], draw: u64) -> Result<()> {
+        let Some(Scratch { fingerprints, rows, .. }) = &mut self.scratch else {
+            unreachable!("it was reserved")
+        };
+        let (n, level, fingerprint) = (keys.len(), Level::best(), Fingerprint::new(draw));
+        let (mut to, mut to_rows) =
+            (fingerprints.view_mut().slice(..n)?, rows.view_mut().slice(..n)?);
+        let (to, to_rows) = (to.elements("fingerprints")?, to_rows.elements("rows")?);
+        let chunks = to.chunks_mut(CHUNK).zip(to_rows.chunks_mut(CHUNK)).zip(keys.chunks(CHUNK));
+        self.device.install(|| {
+            parallel::each(chunks, |chunk, ((to, to_rows), keys)| {
+                let row = (chunk * CHUNK) as u32;
+                level.run(Fingerprints { fingerprint, keys, row, to, to_rows });
+            })
+        });
+        Ok(())
+    }
+    /// Looks up all keys that a table was built from, by a kernel, and marks those whose row is
+    /// their own. Returns the [`counts`]; waits.
     fn verify(
         &mut self,
         stream: &Stream,
@@ -349,59 +412,32 @@ impl Set128Builder {
             unreachable!("it was reserved")
         };
         let mut kept = kept.view_mut().slice(..keys.len())?;
-        match (table.finder()?, keys.host(), kept.host_mut()) {
-            (None, ..) => {
-                of_device.view_mut().fill_bytes(0, stream)?;
-                let n = count32("keys", keys.len())?;
-                let rows = rows_of(table, draw, keys, stream)?;
-                let (to, counts) =
-                    (kept.arg("kept", stream)?, of_device.view_mut().arg("counts", stream)?);
-                // SAFETY: `n` keys and flags; the table was built from them.
-                unsafe {
-                    keys128_verify::launch(stream, n.div_ceil(THREADS), rows, n, to, counts)
-                }?;
-                let mut counted = [0; counts::WORDS];
-                of_device.view().copy_to_host(&mut counted)?;
-                Ok(counted)
-            }
-            (Some(table), Some(keys), Some(kept)) => {
-                let [unfound, own] = [AtomicU32::new(0), AtomicU32::new(0)];
-                let rows = HostRows {
-                    device: &self.device,
-                    fingerprint: Fingerprint::new(draw),
-                    table,
-                    keys,
-                };
-                rows.look_up(keys, kept.chunks_mut(CHUNK).enumerate(), |(chunk, kept), rows| {
-                    for ((kept, &row), i) in kept.iter_mut().zip(rows).zip((chunk * CHUNK) as u32..)
-                    {
-                        *kept = (row == i) as u8;
-                    }
-                    unfound.fetch_add(
-                        rows.iter().filter(|&&row| row == NO_ROW).count() as u32,
-                        Relaxed,
-                    );
-                    own.fetch_add(kept.iter().map(|&kept| kept as u32).sum(), Relaxed);
-                })?;
-                Ok([unfound.into_inner(), own.into_inner()])
-            }
-            _ => Ok([0; counts::WORDS]),
-        }
+        of_device.view_mut().fill_bytes(0, stream)?;
+        let n = count32("keys", keys.len())?;
+        let rows = rows_of(table, draw, keys, stream)?;
+        let (to, counts) = (kept.arg("kept", stream)?, of_device.view_mut().arg("counts", stream)?);
+        // SAFETY: `n` keys and flags; the table was built from them.
+        unsafe { keys128_verify::launch(stream, n.div_ceil(THREADS), rows, n, to, counts) }?;
+        let mut counted = [0; counts::WORDS];
+        of_device.view().copy_to_host(&mut counted)?;
+        Ok(counted)
     }
 }
 impl Scratch {
     fn new(device: &Device, n: usize) -> Result<Scratch> {
+        let (of_kernels, of_host) = if device.runs_kernels() { (n, 0) } else { (0, n) };
         Ok(Scratch {
             fingerprints: device.alloc(n)?,
             rows: device.alloc(n)?,
-            kept: device.alloc(n)?,
+            kept: device.alloc(of_kernels)?,
             counts: device.alloc(counts::WORDS)?,
-            compact: Compact::new(device, n)?,
+            compact: Compact::new(device, of_kernels)?,
+            host: Kept::new(of_host),
             last: (0, 0),
         })
     }
     fn bytes(&self) -> usize {
         let of_keys = self.fingerprints.bytes() + self.rows.bytes() + self.kept.bytes();
-        of_keys + self.counts.bytes() + self.compact.scratch_bytes()
+        of_keys + self.counts.bytes() + self.compact.scratch_bytes() + self.host.bytes()
     }
 }
