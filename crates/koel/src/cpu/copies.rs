@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Minimum number of copies given away at a time: their memory accesses overlap.
 const BATCH: usize = 512;
-/// Maximum steps past full buckets per pair of a bin. Random keys take far fewer; keys chosen against
-/// the seed could share a place and take a quadratic number.
+/// Maximum steps past full buckets per pair of a bin. Random keys take far fewer; keys chosen
+/// against the seed could share a place and take a quadratic number.
 const MAX_STEPS: usize = 4;
 /// Steps that a bin with few pairs may take.
 const FIRST_STEPS: isize = 1 << 12;
