@@ -93,8 +93,8 @@ pub struct Report128 {
     pub keys: usize,
     /// Number of keys dropped because they were equal to others.
     pub duplicates: usize,
-    /// Number of fingerprint functions drawn: more than one if two keys shared a fingerprint, 0 if
-    /// the table came from a file.
+    /// Number of fingerprint functions drawn: more than one if two keys shared a fingerprint or if
+    /// keys were chosen against the seed, 0 if the table came from a file.
     pub attempts: u32,
     /// Number of fingerprints in the stash of the table.
     pub stashed: usize,
