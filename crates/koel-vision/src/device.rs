@@ -2,8 +2,6 @@
 use crate::picture::Grey;
 use koel::{Buffer, Device, DeviceKind, Stream};
 use koel_kernels::vision::Size;
-use koel_simt::host::run_v3;
-use std::cell::Cell;
 use std::sync::Arc;
 
 /// Image in device memory, a float per pixel.
@@ -33,29 +31,4 @@ pub(crate) fn upload(image: &Grey, device: &Device) -> koel::Result<Image> {
 /// from outside.
 pub(crate) fn in_pool<R: Send>(f: impl FnOnce() -> R + Send) -> R {
     rayon::scope(|_| f())
-}
-
-/// Work of a thread, compiled twice: see [`on_v3`].
-pub(crate) trait Work {
-    /// Does the work; implementations are always inlined.
-    fn run(self);
-}
-/// Runs `work` with the instructions of x86-64-v3, if the CPU has them. Results are the same.
-pub(crate) fn on_v3(work: impl Work) {
-    let work = Cell::new(Some(work));
-    // Two closures: each must be inlined to be compiled for its CPU.
-    run_v3(
-        #[inline(always)]
-        || {
-            if let Some(work) = work.take() {
-                work.run();
-            }
-        },
-        #[inline(always)]
-        || {
-            if let Some(work) = work.take() {
-                work.run();
-            }
-        },
-    );
 }

@@ -4,10 +4,10 @@
 //! all hypotheses of a scene point take a step together, eight voting points at a time, which suits
 //! SIMD: their reads overlap, and no branch depends on one of them.
 use crate::bases::BINS;
-use crate::device::{Work, on_v3};
 use koel_kernels::vision::direction::direction;
 use koel_kernels::vision::vote::{STAGES, Search, TESTS, key, pack};
 use koel_kernels::vision::{CLASSES, class};
+use koel_simt::host::{Work, on_v3};
 use rayon::prelude::*;
 
 /// Voting points that are placed together.

@@ -37,7 +37,7 @@ pub use launch::{ArrayArg, KeptBody};
 #[doc(hidden)]
 pub use launch::{alignment, no_instance, same_type, size};
 pub use memory::{Mem, Rmw};
-pub use native::{native_thread, run_native, run_v3};
+pub use native::{Work, native_thread, on_v3, run_native, run_v3};
 use std::panic::Location;
 
 /// Position of a thread in the grid.

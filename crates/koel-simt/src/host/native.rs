@@ -2,6 +2,7 @@
 use super::Place;
 use super::launch::{KernelBody, KernelSpec};
 use crate::Thread;
+use std::cell::Cell;
 use std::ops::Range;
 
 /// Runs a range of blocks of a grid on this OS thread, each thread to completion before the next.
@@ -50,6 +51,33 @@ pub fn run_v3(v3: impl FnOnce(), plain: impl FnOnce()) {
     #[cfg(not(target_arch = "x86_64"))]
     drop(v3);
     plain()
+}
+/// Work of a thread that is worth compiling for vectors.
+#[doc(hidden)]
+pub trait Work {
+    /// Does the work; implementations are always inlined.
+    fn run(self);
+}
+/// Runs `work` with the instructions of x86-64-v3, if the CPU has them. Results are the same.
+#[doc(hidden)]
+#[inline(always)]
+pub fn on_v3(work: impl Work) {
+    let work = Cell::new(Some(work));
+    // Two closures: each must be inlined to be compiled for its CPU.
+    run_v3(
+        #[inline(always)]
+        || {
+            if let Some(work) = work.take() {
+                work.run();
+            }
+        },
+        #[inline(always)]
+        || {
+            if let Some(work) = work.take() {
+                work.run();
+            }
+        },
+    );
 }
 /// Without fused multiply-add, so that sums stay bit-identical.
 #[cfg(target_arch = "x86_64")]

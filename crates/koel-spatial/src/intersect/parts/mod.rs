@@ -26,9 +26,8 @@ use koel_kernels::spatial::layout::Shape;
 use koel_kernels::spatial::state;
 use koel_kernels::spatial::sums;
 use koel_kernels::spatial::voxelize::Frame;
-use koel_simt::host::run_v3;
+use koel_simt::host::on_v3;
 use rayon::prelude::*;
-use std::cell::Cell;
 use std::sync::atomic::AtomicU64;
 use sum::{Sum, WriteSums};
 use voxelize::Voxelize;
@@ -238,27 +237,6 @@ fn each(parts: &mut [Part], words: &mut [u32], work: &(impl Fn(&mut Part, &mut [
             rayon::join(|| each(left, of_left, work), || each(right, of_right, work));
         }
     }
-}
-/// Work that is worth compiling for vectors: inlined into one function, without closures.
-trait Work {
-    fn run(self);
-}
-/// Runs `work` with the instructions of x86-64-v3, if the CPU has them.
-fn on_v3(work: impl Work) {
-    let work = Cell::new(Some(work));
-    // Two closures, each called once: the compiler inlines both.
-    run_v3(
-        || {
-            if let Some(work) = work.take() {
-                work.run();
-            }
-        },
-        || {
-            if let Some(work) = work.take() {
-                work.run();
-            }
-        },
-    );
 }
 
 /// Returns the elements of a buffer of the CPU.
