@@ -121,9 +121,11 @@ const counts = (page) => Promise.all([0, 1].flatMap((cloud) => LABELS.map((label
 const changed = (page, id, from) => page.waitForFunction(([id, from]) => Number(document.getElementById(id).textContent.replaceAll(",", "")) !== from, [id, from]);
 /** Waits until no more frames arrive. */
 const rest = (page) => page.waitForFunction(() => document.getElementById("fps-unit").textContent.includes("at rest"));
-/** Goes to a frame of a sequence by the slider, and waits until its figures are shown. */
+/** Goes to a frame of a sequence by the slider, and waits until its figures are shown. Where that
+ * frame is shown already, as it may be where playing was paused, the server sends no other. */
 async function goTo(page, moment, text) {
   await rest(page);
+  if ((await page.locator("#moment-text").textContent()) === text) return;
   const before = await figure(page, "frame");
   await page.locator("#moment").fill(moment);
   await changed(page, "frame", before);
