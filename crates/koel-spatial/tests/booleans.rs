@@ -28,9 +28,12 @@ struct Scene {
 impl Scene {
     fn new(shapes: [Shape; 2], offset: f64, noise: Scan, seed: u64) -> Scene {
         let mut random = Random(seed);
-        let [a, b] = shapes.map(|shape| scan(shape, 24_000, noise, H, &mut random).cloud);
         let moved = random.direction().map(|c| c * offset);
         let poses = [random.pose(moved.map(|c| -0.5 * c)), random.pose(moved.map(|c| 0.5 * c))];
+        Scene::posed(shapes, poses, noise, random)
+    }
+    fn posed(shapes: [Shape; 2], poses: [Pose; 2], noise: Scan, mut random: Random) -> Scene {
+        let [a, b] = shapes.map(|shape| scan(shape, 24_000, noise, H, &mut random).cloud);
         let grid = Grid::new([-1.0; 3], H, SIDE).unwrap();
         let device = Device::cpu_with_threads(2).unwrap();
         let mut frames = Intersector::new(&device, &a, &b, grid, Method::default()).unwrap();
@@ -93,6 +96,16 @@ fn smooth_surfaces_of_noisy_scans_are_smooth() {
     assert_smooth(&Scene::new([SPHERE, TORUS], 0.4, NOISY, 4), 0.03, 0.01, 0.1);
     let flipped = Scan { flipped: 0.05, ..NOISY };
     assert_smooth(&Scene::new([SPHERE, SPHERE], 0.5, flipped, 5), 0.03, 0.01, 0.1);
+}
+/// A box less the same box turned: wedges, whose edges contain no centres of voxels.
+#[test]
+fn edges_of_wedges_are_not_cut_off() {
+    for degrees in [28.0, 32.0f64] {
+        let poses = [0.5, 0.5 + degrees.to_radians()]
+            .map(|angle| Pose::turned([1.0, 2.0, 4.0], angle, [0.0; 3], [0.01; 3]));
+        let scene = Scene::posed([BOX, BOX], poses, CLEAN, Random(8));
+        assert_smooth(&scene, 0.05, 0.005, 0.02);
+    }
 }
 /// Two sheets 3 voxels apart do not pull at each other.
 #[test]

@@ -9,11 +9,17 @@ use rayon::prelude::*;
 
 /// Greatest distance of a vertex from its corner along each axis, in voxels: vertices stay apart.
 const REACH: f64 = 0.5 - 1.0 / 1024.0;
+/// The same on a crease: the thin edge of a wedge contains no centres of voxels, so its vertices are
+/// farther from their corners.
+const CREASE_REACH: f64 = 1.5;
 /// Length of the mean normal around a vertex below which the vertex lies on a crease: planes at
 /// more than about 20 degrees.
 const CREASE_BELOW: f64 = 0.985;
 /// Share of the largest eigenvalue below which planes do not determine a direction.
-const MIN_EIGENVALUE: f64 = 0.02;
+const MIN_EIGENVALUE: f64 = 0.002;
+/// Share below which a step in a direction is made as a whole or not at all: it is that to the edge
+/// of a thin wedge, between whose sides a part of it would end.
+const EDGE_EIGENVALUE: f64 = 0.02;
 /// Rounds that smooth vertices without planes.
 const ROUNDS: usize = 12;
 /// Twice the area, in square voxels, below which a triangle is degenerate.
@@ -91,7 +97,7 @@ fn place(quads: &Quads, planes: &[Option<Plane>], vertex: usize) -> Vertex {
     if count == 0.0 {
         let centres = around.iter().map(|&f| quads.faces[f as usize].centre().map(f64::from));
         let sum = centres.map(Vector3::from).sum::<Vector3<f64>>();
-        let position = within(corner, sum / around.len() as f64);
+        let position = within(REACH, corner, sum / around.len() as f64);
         return Vertex { position, kind: Kind::Unsupported };
     }
     (mean, normal) = (mean / count, normal / count);
@@ -106,21 +112,38 @@ fn place(quads: &Quads, planes: &[Option<Plane>], vertex: usize) -> Vertex {
         let n = normal / length;
         // The points' mean is as far below a curved surface as their planes meet above it.
         let step = 0.5 * n * (n.dot(&pull) / n.dot(&(products * n)));
-        return Vertex { position: within(corner, mean + step), kind: Kind::Smooth };
+        return Vertex { position: within(REACH, corner, mean + step), kind: Kind::Smooth };
     }
+    // From the direction that the planes determine best to the one that they determine least.
     let eigen = SymmetricEigen::new(products);
-    let least = MIN_EIGENVALUE * eigen.eigenvalues.max();
-    let mut position = mean;
-    for (value, vector) in eigen.eigenvalues.iter().zip(eigen.eigenvectors.column_iter()) {
-        if *value > least {
-            position += vector * (vector.dot(&pull) / value);
+    let mut by_value = [0, 1, 2];
+    by_value.sort_by(|&i, &j| eigen.eigenvalues[j].total_cmp(&eigen.eigenvalues[i]));
+    let greatest = eigen.eigenvalues[by_value[0]];
+    let mut position = Vector3::from(within(CREASE_REACH, corner, mean));
+    for i in by_value {
+        let (value, vector) = (eigen.eigenvalues[i], eigen.eigenvectors.column(i));
+        if value > MIN_EIGENVALUE * greatest {
+            let step = vector * (vector.dot(&pull) / value);
+            let share = share_within_reach(corner, position, step);
+            if share == 1.0 || value > EDGE_EIGENVALUE * greatest {
+                position += share * step;
+            }
         }
     }
-    Vertex { position: within(corner, position), kind: Kind::Crease }
+    Vertex { position: within(CREASE_REACH, corner, position), kind: Kind::Crease }
 }
-/// Returns the nearest position in the cell of a corner.
-fn within(corner: Vector3<f64>, position: Vector3<f64>) -> [f64; 3] {
-    std::array::from_fn(|a| position[a].clamp(corner[a] - REACH, corner[a] + REACH))
+/// Returns the nearest position within reach of a corner along each axis.
+fn within(reach: f64, corner: Vector3<f64>, position: Vector3<f64>) -> [f64; 3] {
+    std::array::from_fn(|a| position[a].clamp(corner[a] - reach, corner[a] + reach))
+}
+/// Returns the share of a step that a vertex on a crease can go, at most 1. Cut along each axis
+/// instead, the step would leave the planes.
+fn share_within_reach(corner: Vector3<f64>, position: Vector3<f64>, step: Vector3<f64>) -> f64 {
+    let along = |a: usize| {
+        let room = (CREASE_REACH - (position[a] - corner[a]) * step[a].signum()).max(0.0);
+        if step[a].abs() > room { room / step[a].abs() } else { 1.0 }
+    };
+    along(0).min(along(1)).min(along(2))
 }
 /// Moves vertices without planes to the mean of their faces' corners, several times: holes are
 /// closed by smooth lids.
@@ -134,7 +157,7 @@ fn smooth_unsupported(quads: &Quads, vertices: &mut [Vertex]) {
             let sum = corners.map(|c| Vector3::from(vertices[c as usize].position)).sum();
             let sum: Vector3<f64> = sum;
             let corner = Vector3::from(quads.corners[v].map(f64::from));
-            within(corner, sum / (4 * around.len()) as f64)
+            within(REACH, corner, sum / (4 * around.len()) as f64)
         };
         let moved = free.par_iter().map(mean).collect::<Vec<[f64; 3]>>();
         free.iter().zip(moved).for_each(|(&v, to)| vertices[v].position = to);

@@ -127,8 +127,8 @@ impl Solids {
     /// triangles around a vertex are one fan, and no triangle is degenerate. Triangles may
     /// intersect where the surface is rougher than a voxel.
     ///
-    /// A vertex stays within half a voxel of its corner along each axis. Where a surface has no
-    /// points, as in a hole, its vertices are smoothed.
+    /// A vertex stays within half a voxel of its corner along each axis, on a crease within one
+    /// and a half. Where a surface has no points, as in a hole, its vertices are smoothed.
     ///
     /// Cost: a least squares fit for each face of a voxel, on the threads of the device if that is
     /// a CPU, or those of rayon. The result has the same bits on every device.
