@@ -1,5 +1,5 @@
 //! Payload that moves with an element: a value, or nothing.
-use koel_simt::{Buf, In, Shared, SharedMem, Word};
+use koel_simt::{Buf, Idx, In, Shared, SharedMem, Word};
 
 /// Values that move with their keys from one array to another.
 pub trait Payload: Copy {
@@ -10,7 +10,7 @@ pub trait Payload: Copy {
     /// Allocates a staging buffer for `len` values.
     fn tile(shared: &mut SharedMem, len: usize) -> Self::Tile;
     /// Loads value `i` of the input.
-    fn load(self, i: u32) -> Self::Value;
+    fn load(self, i: impl Idx) -> Self::Value;
     /// Stores value `i` of the output.
     fn store(self, i: u32, v: Self::Value);
     /// Stores value `i` of the staging buffer.
@@ -28,7 +28,7 @@ impl Payload for NoPayload {
     #[inline(always)]
     fn tile(_: &mut SharedMem, _: usize) {}
     #[inline(always)]
-    fn load(self, _: u32) {}
+    fn load(self, _: impl Idx) {}
     #[inline(always)]
     fn store(self, _: u32, _: ()) {}
     #[inline(always)]
@@ -56,7 +56,7 @@ impl<V: Word> Payload for FromTo<V> {
     }
     #[inline(always)]
     #[track_caller]
-    fn load(self, i: u32) -> V {
+    fn load(self, i: impl Idx) -> V {
         self.from.get_stream(i)
     }
     #[inline(always)]

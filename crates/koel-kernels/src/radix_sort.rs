@@ -9,7 +9,7 @@ use koel_simt::{Buf, In, Scalar, Shared, Thread, Word, block, kernel, unroll};
 /// Number of values of a digit.
 pub const RADIX: usize = 256;
 /// Threads per block of a pass.
-pub const THREADS: usize = 384;
+pub const THREADS: usize = 512;
 const WARPS: usize = THREADS / 32;
 
 /// Key type for sorting.
@@ -122,7 +122,8 @@ pub fn digit_starts(t: Thread, counts: Buf<u32>, starts: Buf<u32>) {
 fn lanes_with(t: Thread, digit: u32) -> u32 {
     let mut lanes = !0;
     unroll::<8>(|b| {
-        let one = digit >> b & 1 != 0;
+        // LLVM would test the bit once more for the vote.
+        let one = t.anew(digit & 1 << b) != 0;
         let votes = t.warp().ballot(one);
         lanes &= if one { votes } else { !votes };
     });
@@ -144,21 +145,26 @@ pub struct Digit {
 /// Returns the number of keys, or pairs, per thread of a pass. For keys alone, `V` is `()`.
 pub const fn items<K, V>() -> usize {
     match (size_of::<K>(), size_of::<V>()) {
-        (4, 0) => 18,
-        (_, 0) => 14,
+        (4, 0) => 15,
         (4, 4) => 16,
-        (4, _) | (_, 4) => 10,
-        _ => 8,
+        _ => 11,
     }
+}
+/// Returns the bytes of shared memory for the items of a tile: keys, later values.
+const fn tile_bytes<K, V>() -> usize {
+    let widest = if size_of::<K>() > size_of::<V>() { size_of::<K>() } else { size_of::<V>() };
+    THREADS * items::<K, V>() * widest
 }
 /// Returns the bytes of shared memory of a pass.
 const fn shared<K, V>() -> u32 {
-    let pair_bytes = size_of::<K>() + size_of::<V>();
     let counts = WARPS * RADIX + RADIX + 32 + 1;
-    (THREADS * items::<K, V>() * pair_bytes + counts * 4) as u32
+    (tile_bytes::<K, V>() + counts * 4) as u32
 }
 /// Maximum bytes of shared memory per block on compute capability 7.5.
 const MIN_SHARED: u32 = 64 << 10;
+
+/// Words that hold a thread's digits, four each.
+const DIGIT_WORDS: usize = 4;
 
 /// What the steps of a pass share. A warp owns `ITEMS` rows of 32 items, so the order tile, warp,
 /// row, lane is that of the input, which equal digits keep.
@@ -173,7 +179,8 @@ struct Pass<K: SortKey, V: Payload, const ITEMS: usize> {
     tile: u32,
     first: u32,
     count: u32,
-    /// The items of the tile, sorted.
+    /// The items of the tile, sorted: keys first, then values in the same memory, so that tiles
+    /// are large and runs long.
     tile_keys: Shared<K>,
     tile_values: V::Tile,
     /// For each warp: counts first, then places in the tile.
@@ -194,10 +201,11 @@ impl<K: SortKey, V: Payload, const ITEMS: usize> Pass<K, V, ITEMS> {
         tiles: Tiles,
     ) -> Pass<K, V, ITEMS> {
         const { assert!((WARPS * RADIX).is_multiple_of(THREADS) && THREADS >= RADIX) };
-        const { assert!(shared::<K, V::Value>() <= MIN_SHARED) };
+        const { assert!(shared::<K, V::Value>() <= MIN_SHARED && ITEMS <= 4 * DIGIT_WORDS) };
         let mut shared = t.shared();
-        let tile_keys = shared.array::<K>(THREADS * ITEMS);
-        let tile_values = V::tile(&mut shared, THREADS * ITEMS);
+        let tile_keys = t.shared().array::<K>(THREADS * ITEMS);
+        let tile_values = V::tile(&mut t.shared(), THREADS * ITEMS);
+        shared.array::<u32>(tile_bytes::<K, V::Value>() / 4);
         let counts = shared.array::<u32>(WARPS * RADIX);
         let global = shared.array::<u32>(RADIX);
         let sums = shared.array::<u32>(32);
@@ -233,17 +241,22 @@ impl<K: SortKey, V: Payload, const ITEMS: usize> Pass<K, V, ITEMS> {
     fn digit(self, key: K) -> u32 {
         key.digit(self.digit.shift, self.digit.mask)
     }
-    /// Returns the thread's keys. Missing items of the last tile act as the greatest key: they come
-    /// last within the last digit, and are not written.
+    /// Returns the thread's items. Items that the last tile lacks are `missing`. A full tile checks
+    /// none, so that all its loads share an address.
     #[inline(always)]
-    fn load_keys(self) -> [K; ITEMS] {
-        let mut key = [K::LAST; ITEMS];
-        unroll::<ITEMS>(|j| {
-            if self.at(j) < self.count {
-                key[j] = self.keys.from.get_stream(self.first + self.at(j));
-            }
-        });
-        key
+    fn load<P: Payload>(self, from: P, missing: P::Value) -> [P::Value; ITEMS] {
+        let mut item = [missing; ITEMS];
+        let first = self.first as u64 + self.at(0) as u64;
+        if self.count == (THREADS * ITEMS) as u32 {
+            unroll::<ITEMS>(|j| item[j] = from.load(first + (32 * j) as u64));
+        } else {
+            unroll::<ITEMS>(|j| {
+                if self.at(j) < self.count {
+                    item[j] = from.load(first + (32 * j) as u64);
+                }
+            });
+        }
+        item
     }
     /// Counts the digits of each warp. A barrier must follow.
     #[inline(always)]
@@ -299,16 +312,6 @@ impl<K: SortKey, V: Payload, const ITEMS: usize> Pass<K, V, ITEMS> {
         });
         place
     }
-    #[inline(always)]
-    fn load_values(self) -> [V::Value; ITEMS] {
-        let mut value = [V::Value::default(); ITEMS];
-        unroll::<ITEMS>(|j| {
-            if self.at(j) < self.count {
-                value[j] = self.values.load(self.first + self.at(j));
-            }
-        });
-        value
-    }
     /// Finds where the run of each digit goes, with one thread per digit, and publishes the sum so
     /// far. `begin`: where the digit begins in the tile; `all`: its count. A barrier must follow.
     #[inline(always)]
@@ -334,15 +337,29 @@ impl<K: SortKey, V: Payload, const ITEMS: usize> Pass<K, V, ITEMS> {
             self.global.store(id, to.wrapping_sub(begin));
         }
     }
-    /// Writes the sorted tile, each digit's run to its place.
+    /// Writes the sorted keys of the tile, each digit's run to its place. Returns the digits.
     #[inline(always)]
-    fn write(self) {
+    fn write_keys(self) -> [u32; DIGIT_WORDS] {
+        let mut digits = [0; DIGIT_WORDS];
         unroll::<ITEMS>(|j| {
             let i = (j * THREADS) as u32 + self.t.id();
             if i < self.count {
                 let k = self.tile_keys.load(i);
-                let to = self.global.load(self.digit(k)).wrapping_add(i);
-                self.keys.to.store(to, k);
+                let digit = self.digit(k);
+                digits[j / 4] |= digit << (8 * (j % 4));
+                self.keys.to.store(self.global.load(digit).wrapping_add(i), k);
+            }
+        });
+        digits
+    }
+    /// Writes the values like the keys, whose digits these are.
+    #[inline(always)]
+    fn write_values(self, digits: [u32; DIGIT_WORDS]) {
+        unroll::<ITEMS>(|j| {
+            let i = (j * THREADS) as u32 + self.t.id();
+            if i < self.count {
+                let digit = digits[j / 4] >> (8 * (j % 4)) & 0xff;
+                let to = self.global.load(digit).wrapping_add(i);
                 self.values.store(to, V::staged(self.tile_values, i));
             }
         });
@@ -360,7 +377,9 @@ fn sort_by_digit<K: SortKey, V: Payload, const ITEMS: usize>(
     tiles: Tiles,
 ) {
     let pass = Pass::<K, V, ITEMS>::begin(t, n, digit, keys, values, tiles);
-    let key = pass.load_keys();
+    // Missing items act as the greatest key: they come last within the last digit, and are not
+    // written.
+    let key = pass.load(keys, K::LAST);
     pass.count_digits(&key);
     t.barrier();
     // Later tiles get the counts before this one is ranked.
@@ -370,16 +389,21 @@ fn sort_by_digit<K: SortKey, V: Payload, const ITEMS: usize>(
     t.barrier();
     let place = pass.rank(&key);
     unroll::<ITEMS>(|j| pass.tile_keys.store(place[j], key[j]));
-    let value = pass.load_values();
+    let value = pass.load(values, V::Value::default());
     pass.look_back(begin, all);
-    unroll::<ITEMS>(|j| V::stage(pass.tile_values, place[j], value[j]));
     t.barrier();
-    pass.write();
+    let digits = pass.write_keys();
+    if size_of::<V::Value>() != 0 {
+        t.barrier();
+        unroll::<ITEMS>(|j| V::stage(pass.tile_values, place[j], value[j]));
+        t.barrier();
+        pass.write_values(digits);
+    }
 }
 
 /// Sorts keys stably by a digit. One block per tile.
 #[kernel(
-    image = PRIMITIVES, threads = 384, min_blocks = 2, shared = shared::<K, ()>(),
+    image = PRIMITIVES, threads = 512, min_blocks = 2, shared = shared::<K, ()>(),
     ITEMS = items::<K, ()>(), for K in [u32, u64]
 )]
 pub fn sort_pass<K: SortKey, const ITEMS: usize>(
@@ -393,7 +417,7 @@ pub fn sort_pass<K: SortKey, const ITEMS: usize>(
 }
 /// Sorts pairs stably by a digit. One block per tile.
 #[kernel(
-    image = PRIMITIVES, threads = 384, min_blocks = 2, shared = shared::<K, V>(),
+    image = PRIMITIVES, threads = 512, min_blocks = 2, shared = shared::<K, V>(),
     ITEMS = items::<K, V>(), for K in [u32, u64], V in [u32, u64]
 )]
 pub fn sort_pairs<K: SortKey, V: Word, const ITEMS: usize>(

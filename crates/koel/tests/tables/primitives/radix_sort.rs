@@ -4,8 +4,14 @@ use koel::device::Element;
 use koel::primitives::radix_sort::SortPair;
 use koel::primitives::{SortKeys, SortPairs, sort_keys, sort_pairs};
 use koel::{Device, Error};
+use koel_kernels::radix_sort::{THREADS, items};
 use proptest::prelude::*;
 use std::ops::Range;
+
+/// Returns the number of keys or pairs in a tile.
+fn tile<K, V>() -> usize {
+    THREADS * items::<K, V>()
+}
 
 /// Keys whose bits are compared.
 trait Bits: Ord + Copy {
@@ -67,16 +73,25 @@ fn check<K: SortPair<V> + Bits, V: Element>(
 #[test]
 fn sorts_u32() {
     for device in devices() {
-        for (s, n) in sizes(&device, 6144).into_iter().enumerate() {
+        let of_keys = tile::<u32, ()>();
+        let sizes = [sizes(&device, tile::<u32, u32>()), vec![of_keys - 1, of_keys, of_keys + 1]];
+        for (s, n) in sizes.concat().into_iter().enumerate() {
             let pattern = &PATTERNS[s % PATTERNS.len()];
             check(&device, &pattern.keys32(n, n as u64), 0..32, |i| i as u32, s % 3, pattern.name);
         }
         for pattern in &PATTERNS {
-            check(&device, &pattern.keys32(6500, 9), 0..32, |i| i as u32, 0, pattern.name);
+            check(
+                &device,
+                &pattern.keys32(tile::<u32, u32>() + 300, 9),
+                0..32,
+                |i| i as u32,
+                0,
+                pattern.name,
+            );
         }
         check(
             &device,
-            &PATTERNS[0].keys32(5000, 9),
+            &PATTERNS[0].keys32(tile::<u32, u64>() + 300, 9),
             0..32,
             |i| i as u64 | 1 << 60,
             1,
@@ -87,15 +102,19 @@ fn sorts_u32() {
 #[test]
 fn sorts_u64() {
     for device in devices() {
-        let sizes =
-            if is_fast(&device) { sizes(&device, 3840) } else { vec![0, 1, 33, 1024, 3840, 3841] };
+        let tile = tile::<u64, u32>();
+        let sizes = if is_fast(&device) {
+            sizes(&device, tile)
+        } else {
+            vec![0, 1, 33, 1024, tile - 1, tile, tile + 1]
+        };
         for (s, n) in sizes.into_iter().enumerate() {
             let pattern = &PATTERNS[s % PATTERNS.len()];
             check(&device, &pattern.keys64(n, n as u64), 0..64, |i| i as u32, s % 3, pattern.name);
         }
         check(
             &device,
-            &PATTERNS[0].keys64(4500, 9),
+            &PATTERNS[0].keys64(tile + 300, 9),
             0..64,
             |i| i as u64 | 1 << 60,
             1,
@@ -103,7 +122,7 @@ fn sorts_u64() {
         );
         check(
             &device,
-            &PATTERNS[5].keys64(4500, 9),
+            &PATTERNS[5].keys64(tile + 300, 9),
             0..64,
             |i| i as u64 | 1 << 60,
             1,
@@ -188,7 +207,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 8, ..ProptestConfig::default() })]
     #[test]
     fn any_keys(
-        keys in prop::collection::vec(any::<u32>(), 0..8000),
+        keys in prop::collection::vec(any::<u32>(), 0..12_000),
         offset in 0usize..5,
         seed in any::<u64>(),
         few in any::<bool>()
