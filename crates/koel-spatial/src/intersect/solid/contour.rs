@@ -9,8 +9,8 @@ use rayon::prelude::*;
 
 /// Greatest distance of a vertex from its corner along each axis, in voxels: vertices stay apart.
 const REACH: f64 = 0.5 - 1.0 / 1024.0;
-/// The same on a crease: the thin edge of a wedge contains no centres of voxels, so its vertices are
-/// farther from their corners.
+/// The same on a crease: the thin edge of a wedge contains no centres of voxels, so its vertices
+/// are farther from their corners.
 const CREASE_REACH: f64 = 1.5;
 /// Length of the mean normal around a vertex below which the vertex lies on a crease: planes at
 /// more than about 20 degrees.
@@ -145,6 +145,7 @@ fn share_within_reach(corner: Vector3<f64>, position: Vector3<f64>, step: Vector
     };
     along(0).min(along(1)).min(along(2))
 }
+
 /// Moves vertices without planes to the mean of their faces' corners, several times: holes are
 /// closed by smooth lids.
 fn smooth_unsupported(quads: &Quads, vertices: &mut [Vertex]) {
