@@ -1,7 +1,7 @@
 //! Scales beyond those of the passes: reduced versions of model and scene.
 use crate::affine::Affine;
 use crate::edges::edges;
-use crate::matcher::{Matcher, Outcome};
+use crate::matcher::{Found, Matcher, Outcome};
 use crate::model::Model;
 use crate::picture::Grey;
 use crate::scene::Scene;
@@ -16,6 +16,9 @@ const LEAST: f32 = 28.0;
 /// Maximum number of stages, and the factor of the evidence that is required.
 const STAGES: usize = 2;
 const EVIDENCE: f32 = 1.5;
+/// Least scale of a drawing that is found: a tenth less than the least that is searched, 0.25. Poses
+/// of reduced models may be smaller, and what is left of a word there passes for strokes of another.
+const LEAST_OF_DRAWINGS: f32 = 0.225;
 
 impl Matcher {
     /// Searches for the model at smaller and larger scales and merges the results into `outcome`.
@@ -36,7 +39,12 @@ impl Matcher {
                 continue;
             }
             let Some(smaller) = reduced(model, &grey, factor) else { continue };
-            outcome.merge(self.find_reduced(&smaller, scene)?);
+            let mut other = self.find_reduced(&smaller, scene)?;
+            let is_small = |found: &Found| scale_of(&found.map, model, scene) < LEAST_OF_DRAWINGS;
+            if patch.is_drawing() && other.found.as_ref().is_some_and(is_small) {
+                (other.found, other.doubt) = (None, Some(Doubt::Range));
+            }
+            outcome.merge(other);
             if outcome.found.is_some() {
                 return Ok(());
             }
@@ -56,6 +64,13 @@ impl Matcher {
         }
         Ok(outcome)
     }
+}
+
+/// Returns the scale of a map between pixels of the images, or between those that are searched,
+/// where the model is reduced more than the scene.
+fn scale_of(map: &Affine, model: &Model, scene: &Scene) -> f32 {
+    let scale = |map: &Affine| map.determinant().abs().sqrt();
+    scale(map) * (scale(&model.to_image) / scale(&scene.to_image)).max(1.0)
 }
 
 /// Returns a scene with the edges of [`OF_SCENE`] times fewer pixels per side, and all of the
@@ -98,6 +113,23 @@ mod tests {
     use super::*;
     use crate::synthetic::texture;
     use koel::Device;
+
+    /// Scales are those of the images, unless the model has more pixels than are searched.
+    #[test]
+    fn scales_are_those_of_images_or_of_what_is_searched() {
+        let stream = Device::cpu().unwrap().stream().unwrap();
+        let map = Affine::similarity(0.7, 0.2, (0.0, 0.0), (9.0, 9.0));
+        let side = |n: usize| texture(n, n, 3);
+        let near = |a: f32, b: f32| assert!((a - b).abs() < 0.01 * b, "{a} {b}");
+        let scale = |model: usize, scene: usize| {
+            let model = Model::of(&side(model)).unwrap();
+            scale_of(&map, &model, &Scene::of(&stream, &side(scene)).unwrap())
+        };
+        near(scale(200, 300), 0.2);
+        near(scale(200, 3000), 0.2);
+        let model = Model::of(&side(3000)).unwrap();
+        near(scale(3000, 300), 0.2 * 3000.0 / model.working().0);
+    }
 
     /// A reduced scene has fewer edges, the same luminance, and the edges' places in both images.
     #[test]
