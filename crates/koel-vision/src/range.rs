@@ -16,8 +16,9 @@ const LEAST: f32 = 28.0;
 /// Maximum number of stages, and the factor of the evidence that is required.
 const STAGES: usize = 2;
 const EVIDENCE: f32 = 1.5;
-/// Least scale of a drawing that is found: a tenth less than the least that is searched, 0.25. Poses
-/// of reduced models may be smaller, and what is left of a word there passes for strokes of another.
+/// Least scale of a drawing that is found: a tenth less than the least that is searched, 0.25.
+/// Poses of reduced models may be smaller, and what is left of a word there passes for strokes of
+/// another.
 const LEAST_OF_DRAWINGS: f32 = 0.225;
 
 impl Matcher {
