@@ -50,6 +50,10 @@ impl Affine {
     pub fn determinant(&self) -> f32 {
         self.linear[0][0] * self.linear[1][1] - self.linear[0][1] * self.linear[1][0]
     }
+    /// Returns the factor of lengths, on average: the root of that of areas.
+    pub(crate) fn scale(&self) -> f32 {
+        self.determinant().abs().sqrt()
+    }
     /// Returns whether the scales along the two principal axes have a ratio of at most `most`.
     /// False for reflections.
     pub(crate) fn is_tilted_at_most(&self, most: f32) -> bool {

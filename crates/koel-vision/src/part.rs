@@ -52,7 +52,7 @@ impl Matcher {
 
 /// Turns the pose of a scene in a model's picture into that of the model in the scene.
 fn inverted(found: Found, back: &Affine) -> Found {
-    let scale = back.determinant().abs().sqrt();
+    let scale = back.scale();
     let inlier_points = found.inlier_points.iter().map(|&p| back.apply(p)).collect();
     let homography = found.homography.and_then(|h| h.inverse());
     Found { map: *back, homography, rmse: scale * found.rmse, inlier_points, part: true, ..found }

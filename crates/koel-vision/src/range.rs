@@ -34,9 +34,7 @@ impl Matcher {
         for factor in OF_MODEL {
             let (width, height) = model.working();
             // The last is for scenes of many pixels, which are shrunk more than the model is.
-            if width.min(height) / factor < LEAST
-                || factor > 3.0 && scene.to_image.determinant().sqrt() < 1.5
-            {
+            if width.min(height) / factor < LEAST || factor > 3.0 && scene.to_image.scale() < 1.5 {
                 continue;
             }
             let Some(smaller) = reduced(model, &grey, factor) else { continue };
@@ -70,8 +68,7 @@ impl Matcher {
 /// Returns the scale of a map between pixels of the images, or between those that are searched,
 /// where the model is reduced more than the scene.
 fn scale_of(map: &Affine, model: &Model, scene: &Scene) -> f32 {
-    let scale = |map: &Affine| map.determinant().abs().sqrt();
-    scale(map) * (scale(&model.to_image) / scale(&scene.to_image)).max(1.0)
+    map.scale() * (model.to_image.scale() / scene.to_image.scale()).max(1.0)
 }
 
 /// Returns a scene with the edges of [`OF_SCENE`] times fewer pixels per side, and all of the

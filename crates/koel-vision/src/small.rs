@@ -274,7 +274,7 @@ impl Matcher {
             Some(detail) => (Cow::Owned(detail.grey()), scene.to_image.inverse()),
             None => (Cow::Borrowed(&scene.grey), None),
         };
-        let shrunk = if scene.detail.is_some() { 1.0 } else { scene.to_image.determinant().sqrt() };
+        let shrunk = if scene.detail.is_some() { 1.0 } else { scene.to_image.scale() };
         let image = patch.grey();
         // Two kinds of evidence.
         let places = (2 * SCALES.len() * grey.pixels.len()) as f32;

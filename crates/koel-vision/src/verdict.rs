@@ -285,7 +285,7 @@ impl Matcher {
     ) -> koel::Result<Found> {
         let inliers = |points: &[Edge]| inliers(&self.stream, &pose.map, points, scene, INLIER);
         let (votes, inliers) = (inliers(&model.points)?.len(), inliers(&model.contour)?);
-        let shrunk = scene.to_image.determinant().abs().sqrt();
+        let shrunk = scene.to_image.scale();
         let square = |i: &Inlier| (i.across * shrunk).powi(2);
         let rmse = (inliers.iter().map(square).sum::<f32>() / inliers.len().max(1) as f32).sqrt();
         let to_points = model.to_image.inverse().unwrap_or(Affine::IDENTITY);

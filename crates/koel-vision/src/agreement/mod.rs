@@ -224,7 +224,7 @@ fn compared(
     scene: Luminance<'_>,
     of_patch: Affine,
 ) -> koel::Result<Compared> {
-    let scale = of_patch.determinant().abs().sqrt();
+    let scale = of_patch.scale();
     let (mut model, mut map, mut to_patch) = (Cow::Borrowed(patch), of_patch, Affine::IDENTITY);
     if scale.is_nan() || scale < 1.0 {
         // A model is not finer than the scene.

@@ -106,7 +106,7 @@ pub(super) fn blurred(image: &Grey, sigma: f32) -> Grey {
 /// Returns the parameters of a view of a scene in a frame of the given size; `map` leads from the
 /// frame to the scene.
 pub(super) fn view(scene: &Grey, map: &Affine, frame: Size) -> View {
-    let scale = map.determinant().abs().sqrt();
+    let scale = map.scale();
     let [[a, b], [c, d]] = map.linear;
     View {
         map: [a, b, c, d, map.shift[0], map.shift[1]],

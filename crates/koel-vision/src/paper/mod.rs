@@ -387,7 +387,7 @@ pub fn match_points(
     let outcome =
         search(stream, (&model.points, &model.outline), (&scene.points, &scene.outline), options)?;
     let to_points = model.to_image.inverse().unwrap_or(Affine::IDENTITY);
-    let shrunk = scene.to_image.determinant().abs().sqrt();
+    let shrunk = scene.to_image.scale();
     let votes = outcome.hypotheses.first().map_or(0, |h| h.votes as usize);
     let found = outcome.found.as_ref().map(|v| Found {
         map: scene.to_image.after(&v.map).after(&to_points),

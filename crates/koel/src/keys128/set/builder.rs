@@ -30,8 +30,7 @@ pub struct Set128Builder {
 const MAX_ATTEMPTS: u32 = 40;
 /// Memory of a build, sized by the keys of the input.
 struct Scratch {
-    fingerprints: Buffer<u64>,
-    rows: Buffer<u32>,
+    of_keys: Fingerprinted,
     /// 1 for keys that stay.
     kept: Buffer<u8>,
     counts: Buffer<u32>,
@@ -40,6 +39,26 @@ struct Scratch {
     host: Kept,
     /// Number of keys of the last build, and of those that stayed.
     last: (usize, usize),
+}
+/// The fingerprint and the row of each key of an input.
+struct Fingerprinted {
+    fingerprints: Buffer<u64>,
+    rows: Buffer<u32>,
+}
+impl Fingerprinted {
+    /// Returns those of the first `n` keys.
+    fn first(&self, n: usize) -> Result<(View<'_, u64>, View<'_, u32>)> {
+        Ok((self.fingerprints.view().slice(..n)?, self.rows.view().slice(..n)?))
+    }
+    /// Returns those of the first `n` keys, to be written.
+    fn first_mut(&mut self, n: usize) -> Result<(ViewMut<'_, u64>, ViewMut<'_, u32>)> {
+        Ok((self.fingerprints.view_mut().slice(..n)?, self.rows.view_mut().slice(..n)?))
+    }
+    /// Returns those of the first `n` keys in host memory.
+    fn first_on_host(&self, n: usize) -> Result<(&[u64], &[u32])> {
+        let (fingerprints, rows) = self.first(n)?;
+        Ok((fingerprints.elements("fingerprints")?, rows.elements("rows")?))
+    }
 }
 /// Draw that gives all keys of an input rows of their own, number of draws tried, and number of
 /// keys that stay.
@@ -257,9 +276,7 @@ impl Set128Builder {
         if kept < n && duplicates == Duplicates::Reject {
             return Err(first_duplicate(&keys.download()?));
         }
-        if let Some(scratch) = &mut self.scratch {
-            scratch.last = (n, kept);
-        }
+        reserved(&mut self.scratch).last = (n, kept);
         Ok(ToldApart { draw, attempts, kept, in_bins })
     }
     /// Finds which keys in host memory stay. Returns their number, and the fingerprints and rows of
@@ -270,15 +287,11 @@ impl Set128Builder {
         draw: u64,
         policy: Duplicates,
     ) -> Result<(usize, Option<InBins>)> {
-        let n = keys.len();
         self.fingerprints_on_host(keys, draw)?;
-        let Some(Scratch { fingerprints, rows, host, .. }) = &mut self.scratch else {
-            unreachable!("it was reserved")
-        };
-        let (fingerprints, rows) = (fingerprints.view().slice(..n)?, rows.view().slice(..n)?);
-        let of_bins = (fingerprints.elements("fingerprints")?, rows.elements("rows")?);
-        let in_bins =
-            host.find(&mut self.tables, keys, of_bins, policy == Duplicates::KeepFirst)?;
+        let Scratch { of_keys, host, .. } = reserved(&mut self.scratch);
+        let (of_bins, keep_first) =
+            (of_keys.first_on_host(keys.len())?, policy == Duplicates::KeepFirst);
+        let in_bins = host.find(&mut self.tables, keys, of_bins, keep_first)?;
         Ok((host.ranks.kept(), in_bins))
     }
     /// Builds the table of the keys that stay, unless it is that of all keys, which has been built.
@@ -290,19 +303,15 @@ impl Set128Builder {
         told: ToldApart,
         kept: View<'_, u128>,
     ) -> Result<()> {
-        let Some(Scratch { fingerprints, rows, host, last: (n, _), .. }) = &self.scratch else {
-            unreachable!("it was reserved")
-        };
+        let Scratch { of_keys, host, last: (n, _), .. } = reserved(&mut self.scratch);
         let Some(in_bins) = told.in_bins else {
             if told.kept == *n {
                 return Ok(());
             }
             return self.put_rows(stream, table, told.draw, kept, Duplicates::Unchecked);
         };
-        let (fingerprints, rows) = (fingerprints.view().slice(..*n)?, rows.view().slice(..*n)?);
-        let of_bins = (fingerprints.elements("fingerprints")?, rows.elements("rows")?);
         let ranks = (told.kept < *n).then_some(&host.ranks);
-        self.tables.build_ranked(table, in_bins, of_bins, ranks)
+        self.tables.build_ranked(table, in_bins, of_keys.first_on_host(*n)?, ranks)
     }
     /// Selects the elements of the last build's input that belong to keys that stayed, in order.
     /// Errors: lengths other than those of that build.
@@ -332,7 +341,7 @@ impl Set128Builder {
     }
     /// Reserves memory for `n` keys.
     fn reserve(&mut self, n: usize) -> Result<()> {
-        if self.scratch.as_ref().is_none_or(|scratch| scratch.rows.len() < n) {
+        if self.scratch.as_ref().is_none_or(|scratch| scratch.of_keys.rows.len() < n) {
             // Free the old memory first: both may not fit together.
             self.scratch = None;
             self.scratch = Some(Scratch::new(&self.device, n)?);
@@ -349,15 +358,11 @@ impl Set128Builder {
         keys: View<'_, u128>,
         duplicates: Duplicates,
     ) -> Result<()> {
-        let n = keys.len();
         match keys.host() {
             Some(keys) if !self.device.runs_kernels() => self.fingerprints_on_host(keys, draw)?,
             _ => self.launch_fingerprints(stream, keys, draw)?,
         }
-        let Some(Scratch { fingerprints, rows, .. }) = &self.scratch else {
-            unreachable!("it was reserved")
-        };
-        let (fingerprints, rows) = (fingerprints.view().slice(..n)?, rows.view().slice(..n)?);
+        let (fingerprints, rows) = reserved(&mut self.scratch).of_keys.first(keys.len())?;
         self.tables.rebuild_by(duplicates, table, stream, fingerprints, rows)
     }
     /// Writes the fingerprint and the row of each key by a kernel.
@@ -367,12 +372,8 @@ impl Set128Builder {
         keys: View<'_, u128>,
         draw: u64,
     ) -> Result<()> {
-        let Some(Scratch { fingerprints, rows, .. }) = &mut self.scratch else {
-            unreachable!("it was reserved")
-        };
-        let (n, count) = (keys.len(), count32("keys", keys.len())?);
-        let (mut to, mut to_rows) =
-            (fingerprints.view_mut().slice(..n)?, rows.view_mut().slice(..n)?);
+        let count = count32("keys", keys.len())?;
+        let (mut to, mut to_rows) = reserved(&mut self.scratch).of_keys.first_mut(keys.len())?;
         let (out, out_rows) = (to.arg("fingerprints", stream)?, to_rows.arg("rows", stream)?);
         let (grid, from) = (count.div_ceil(THREADS), keys.arg("keys", stream)?);
         let fingerprint = Fingerprint::new(draw);
@@ -383,12 +384,8 @@ impl Set128Builder {
     }
     /// Writes the fingerprint and the row of each key in host memory.
     fn fingerprints_on_host(&mut self, keys: &[u128], draw: u64) -> Result<()> {
-        let Some(Scratch { fingerprints, rows, .. }) = &mut self.scratch else {
-            unreachable!("it was reserved")
-        };
-        let (n, level, fingerprint) = (keys.len(), Level::best(), Fingerprint::new(draw));
-        let (mut to, mut to_rows) =
-            (fingerprints.view_mut().slice(..n)?, rows.view_mut().slice(..n)?);
+        let (level, fingerprint) = (Level::best(), Fingerprint::new(draw));
+        let (mut to, mut to_rows) = reserved(&mut self.scratch).of_keys.first_mut(keys.len())?;
         let (to, to_rows) = (to.elements("fingerprints")?, to_rows.elements("rows")?);
         let chunks = to.chunks_mut(CHUNK).zip(to_rows.chunks_mut(CHUNK)).zip(keys.chunks(CHUNK));
         self.device.install(|| {
@@ -408,9 +405,7 @@ impl Set128Builder {
         draw: u64,
         keys: View<'_, u128>,
     ) -> Result<[u32; counts::WORDS]> {
-        let Some(Scratch { kept, counts: of_device, .. }) = &mut self.scratch else {
-            unreachable!("it was reserved")
-        };
+        let Scratch { kept, counts: of_device, .. } = reserved(&mut self.scratch);
         let mut kept = kept.view_mut().slice(..keys.len())?;
         of_device.view_mut().fill_bytes(0, stream)?;
         let n = count32("keys", keys.len())?;
@@ -423,12 +418,15 @@ impl Set128Builder {
         Ok(counted)
     }
 }
+/// Returns the memory of a build, which has been reserved.
+fn reserved(scratch: &mut Option<Scratch>) -> &mut Scratch {
+    scratch.as_mut().unwrap_or_else(|| unreachable!("it was reserved"))
+}
 impl Scratch {
     fn new(device: &Device, n: usize) -> Result<Scratch> {
         let (of_kernels, of_host) = if device.runs_kernels() { (n, 0) } else { (0, n) };
         Ok(Scratch {
-            fingerprints: device.alloc(n)?,
-            rows: device.alloc(n)?,
+            of_keys: Fingerprinted { fingerprints: device.alloc(n)?, rows: device.alloc(n)? },
             kept: device.alloc(of_kernels)?,
             counts: device.alloc(counts::WORDS)?,
             compact: Compact::new(device, of_kernels)?,
@@ -437,7 +435,8 @@ impl Scratch {
         })
     }
     fn bytes(&self) -> usize {
-        let of_keys = self.fingerprints.bytes() + self.rows.bytes() + self.kept.bytes();
+        let Fingerprinted { fingerprints, rows } = &self.of_keys;
+        let of_keys = fingerprints.bytes() + rows.bytes() + self.kept.bytes();
         of_keys + self.counts.bytes() + self.compact.scratch_bytes() + self.host.bytes()
     }
 }
