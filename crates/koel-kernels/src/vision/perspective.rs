@@ -81,9 +81,6 @@ impl Map {
         let Map([a, b, d, e, _, _, g, h]) = *self;
         [a - u * g, b - u * h, d - v * g, e - v * h]
     }
-}
-
-impl Map {
     /// Takes a step, from the sums over all points of a model of this unit; returns the new map,
     /// and whether the candidate continues.
     #[inline(always)]

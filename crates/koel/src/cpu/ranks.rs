@@ -1,5 +1,7 @@
 //! Ranks of rows among those that are kept.
+use super::partition::Bins;
 use crate::parallel;
+use koel_kernels::table::layout::Shape;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
@@ -91,15 +93,11 @@ impl Ranks {
 #[derive(Clone, Copy)]
 pub(super) struct Ranked<'a> {
     pub ranks: &'a Ranks,
-    pub bins: super::partition::Bins,
+    pub bins: Bins,
 }
 impl Ranked<'_> {
     /// Returns the bins that hold pairs of these partitions of a table of shape `to`.
-    pub(super) fn bins_of(
-        &self,
-        to: koel_kernels::table::layout::Shape,
-        partitions: Range<u32>,
-    ) -> Range<usize> {
+    pub(super) fn bins_of(&self, to: Shape, partitions: Range<u32>) -> Range<usize> {
         // The lowest hash of a partition.
         let lowest = |p: u32| ((p as u64) << 32).div_ceil(to.partitions as u64);
         let (first, last) = (lowest(partitions.start), lowest(partitions.end) - 1);
