@@ -1,6 +1,7 @@
 //! Images from files, as luminance.
 use crate::device::size;
-use image::{ColorType, DynamicImage, ImageDecoder, ImageReader, Limits, RgbImage};
+use image::error::{DecodingError, ImageError};
+use image::{ColorType, DynamicImage, ImageDecoder, ImageFormat, ImageReader, Limits, RgbImage};
 use koel_kernels::vision::compare;
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
@@ -151,7 +152,7 @@ pub enum ReadError {
         /// Path of the file.
         path: PathBuf,
         /// Error of the decoder.
-        source: image::ImageError,
+        source: ImageError,
     },
 }
 
@@ -172,10 +173,16 @@ pub fn decode(bytes: &[u8], path: &Path, most: u64) -> Result<Picture, ReadError
     let at = || path.to_path_buf();
     let fault = |source| ReadError::Decode { path: at(), source };
     let format = image::guess_format(bytes).map_err(|_| ReadError::Format { path: at() })?;
+    if format == ImageFormat::Tiff
+        && let Some((tag, count)) = values_beyond(bytes)
+    {
+        let claim = format!("tag {tag} has {count} values, more than the file has bytes");
+        return Err(fault(ImageError::Decoding(DecodingError::new(format.into(), claim))));
+    }
     let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
     reader.no_limits();
     let mut decoder = reader.into_decoder().map_err(|e| match e {
-        image::ImageError::Unsupported(_) => ReadError::Format { path: at() },
+        ImageError::Unsupported(_) => ReadError::Format { path: at() },
         other => fault(other),
     })?;
     let (width, height) = decoder.dimensions();
@@ -189,6 +196,25 @@ pub fn decode(bytes: &[u8], path: &Path, most: u64) -> Result<Picture, ReadError
     let mut image = DynamicImage::from_decoder(decoder).map_err(fault)?;
     image.apply_orientation(orientation);
     Ok(Picture::of(&image))
+}
+
+/// Returns the tag and the number of values of an entry of a TIFF file that claims more values than
+/// the file has bytes: the decoder would reserve memory for them, 32 bytes each. Looks at the first
+/// directory only, as the decoder does.
+fn values_beyond(bytes: &[u8]) -> Option<(u64, u64)> {
+    let number = |at: u64, len: usize| {
+        let field = bytes.get(usize::try_from(at).ok()?..)?.get(..len)?;
+        let shifted = |n: u64, &b: &u8| n << 8 | u64::from(b);
+        Some(match bytes.starts_with(b"MM") {
+            true => field.iter().fold(0, shifted),
+            false => field.iter().rev().fold(0, shifted),
+        })
+    };
+    let directory = number(4, 4)?;
+    let entry = |i: u64| directory + 2 + 12 * i;
+    let mut claims = (0..number(directory, 2)?)
+        .map_while(|i| Some((number(entry(i), 2)?, number(entry(i) + 4, 4)?)));
+    claims.find(|&(_, count)| count > bytes.len() as u64)
 }
 
 impl Picture {

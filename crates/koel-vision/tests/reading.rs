@@ -153,6 +153,16 @@ fn huge_claims_are_refused_before_memory_is_taken() {
     let pnm = b"P6 16000 16000 65535\nabc";
     let error = read(&Folder::new().file("huge.ppm", pnm)).unwrap_err();
     assert!(matches!(error, ReadError::TooLarge { width: 16_000, .. }), "{error}");
+    // A TIFF file whose width has two million values, in both byte orders.
+    let little = [&b"II*\0\x08\0\0\0\x01\0\0\x01\x04\0\x01\0\x20\0"[..], &[0; 8]].concat();
+    let big = [&b"MM\0*\0\0\0\x08\0\x01\x01\0\0\x04\0\x20\0\x01"[..], &[0; 8]].concat();
+    for tiff in [little, big] {
+        let error = read(&Folder::new().file("huge.tif", &tiff)).unwrap_err().to_string();
+        assert!(
+            error.ends_with("tag 256 has 2097153 values, more than the file has bytes"),
+            "{error}"
+        );
+    }
 }
 
 #[test]
