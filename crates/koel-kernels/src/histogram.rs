@@ -14,10 +14,10 @@ pub const MAX_SHARED_BINS: u32 = 8192;
 #[inline(always)]
 fn each_key(t: Thread, aligned: u32, n: u32, keys: In<u32>, f: impl Fn(u32)) {
     let threads = t.grid_dim() * t.block_dim();
-    let mut i = t.global_id();
+    let mut first = t.global_id();
     if aligned != 0 {
         let chunks = n / 4;
-        while i < chunks {
+        for i in t.strided(first, threads.saturating_mul(FLIGHT as u32), chunks) {
             let mut x = [U32x4::default(); FLIGHT];
             unroll::<FLIGHT>(|j| {
                 let at = i as u64 + j as u64 * threads as u64;
@@ -30,14 +30,11 @@ fn each_key(t: Thread, aligned: u32, n: u32, keys: In<u32>, f: impl Fn(u32)) {
                     unroll::<4>(|k| f(x[j].0[k]));
                 }
             });
-            // Saturates, to end the loop rather than wrap.
-            i = i.saturating_add(threads.saturating_mul(FLIGHT as u32));
         }
-        i = (n & !3).saturating_add(t.global_id());
+        first = (n & !3).saturating_add(first);
     }
-    while i < n {
+    for i in t.strided(first, threads, n) {
         f(keys.get_stream(i));
-        i = i.saturating_add(threads);
     }
 }
 

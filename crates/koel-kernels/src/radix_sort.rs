@@ -66,8 +66,7 @@ pub fn count_digits<K: SortKey>(
     });
     t.barrier();
     let threads = t.grid_dim() * COUNT_THREADS;
-    let mut i = t.global_id();
-    while i < n {
+    for i in t.strided(t.global_id(), threads.saturating_mul(COUNT_FLIGHT as u32), n) {
         let mut key = [K::LAST; COUNT_FLIGHT];
         let at = |j: usize| i as u64 + j as u64 * threads as u64;
         unroll::<COUNT_FLIGHT>(|j| {
@@ -86,8 +85,6 @@ pub fn count_digits<K: SortKey>(
                 });
             }
         });
-        // Saturates, to end the loop rather than wrap.
-        i = i.saturating_add(threads.saturating_mul(COUNT_FLIGHT as u32));
     }
     t.barrier();
     unroll::<8>(|p| {

@@ -56,23 +56,18 @@ pub fn reduce<F: Accumulate>(
     let mut scalar = t.global_id();
     if aligned != 0 {
         let chunks = n / <F::Value>::LANES;
-        let mut i = t.global_id();
-        while i < chunks {
+        for i in t.strided(t.global_id(), threads.saturating_mul(FLIGHT as u32), chunks) {
             unroll::<FLIGHT>(|j| {
                 let at = i as u64 + j as u64 * threads as u64;
                 if at < chunks as u64 {
                     acc = <F::Value>::fold(input, at as u32, acc, take);
                 }
             });
-            // Saturates, to end the loop rather than wrap: the last index is below 2^32, but the
-            // next step may not be.
-            i = i.saturating_add(threads.saturating_mul(FLIGHT as u32));
         }
         scalar = (chunks * <F::Value>::LANES).saturating_add(scalar);
     }
-    while scalar < n {
-        acc = take(acc, input.get_stream(scalar));
-        scalar = scalar.saturating_add(threads);
+    for i in t.strided(scalar, threads, n) {
+        acc = take(acc, input.get_stream(i));
     }
     unroll::<5>(|j| acc = F::merge(acc, t.warp().shfl_xor(acc, 1 << j)));
     if t.lane() == 0 {

@@ -144,7 +144,7 @@ pub use koel_simt_macros::{Arg, kernel};
 #[cfg(target_arch = "nvptx64")]
 pub use ptx::Arg;
 pub use shared::{Shared, SharedMem};
-pub use thread::{Thread, Warp};
+pub use thread::{Strided, Thread, Warp};
 pub use word::{Idx, Scalar, U32x4, U64x2, Word};
 
 /// Maximum shared memory per block on any GPU, in bytes: that of compute capability 9.0.

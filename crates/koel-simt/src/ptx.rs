@@ -92,6 +92,11 @@ impl Place {
     pub fn grid(self) -> u32 {
         grid_dim()
     }
+    /// Returns the first index of a strided loop.
+    #[inline(always)]
+    pub fn skip(self, first: u32, _step: u32, _end: u32) -> u32 {
+        first
+    }
 }
 
 #[inline(always)]

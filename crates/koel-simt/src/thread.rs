@@ -64,6 +64,15 @@ impl Thread {
     pub fn global_id(self) -> u32 {
         self.block() * self.block_dim() + self.id
     }
+    /// Returns `first`, `first + step`, `first + 2 * step` and so on below `end`: the share of a
+    /// thread or block in a loop over a range that exceeds the grid. Never wraps, whatever the
+    /// numbers are; a `step` of 0 is 1. On the executor, `Exec::last` leaves out all but the last
+    /// two.
+    #[inline(always)]
+    pub fn strided(self, first: u32, step: u32, end: u32) -> Strided {
+        let step = step.max(1);
+        Strided { at: self.place().skip(first, step, end), step, end }
+    }
     /// Returns the index of the lane in its warp.
     #[inline(always)]
     pub fn lane(self) -> u32 {
@@ -139,6 +148,24 @@ impl Thread {
     #[inline(always)]
     pub fn wait_for_previous(self) {
         imp::wait_for_previous()
+    }
+}
+
+/// Indices of a loop, from [`Thread::strided`].
+#[derive(Clone, Copy)]
+pub struct Strided {
+    at: u32,
+    step: u32,
+    end: u32,
+}
+impl Iterator for Strided {
+    type Item = u32;
+    #[inline(always)]
+    fn next(&mut self) -> Option<u32> {
+        let at = self.at;
+        // Saturates, to end the loop rather than wrap: no index is `u32::MAX`.
+        self.at = at.saturating_add(self.step);
+        (at < self.end).then_some(at)
     }
 }
 

@@ -42,8 +42,7 @@ pub fn bfs_insert(t: Thread, pairs: PairsIn, search: Search, table: CuckooMut, n
     let CuckooMut { functions, slots, status } = table;
     let threads = t.grid_dim() * t.block_dim();
     let base = t.global_id() * search.max_nodes;
-    let mut i = t.global_id();
-    while i < pairs.n {
+    for i in t.strided(t.global_id(), threads, pairs.n) {
         let mut e = pairs.get_stream(i);
         if e == EMPTY {
             status.store_relaxed(status::ALL_ONES, 1);
@@ -72,7 +71,6 @@ pub fn bfs_insert(t: Thread, pairs: PairsIn, search: Search, table: CuckooMut, n
         if e != EMPTY {
             status.fetch_add(status::FAILED, 1);
         }
-        i = if pairs.n - i > threads { i + threads } else { pairs.n };
     }
 }
 /// Returns whether a function of the key names the slot.

@@ -148,8 +148,7 @@ pub fn two_level_count(
 ) {
     let CountsOut { counts, offsets, status } = out;
     let has_choice = bucket_of.count() > 1;
-    let mut i = t.global_id();
-    while i < n {
+    for i in t.strided(t.global_id(), t.grid_dim() * t.block_dim(), n) {
         let key = keys.get_stream(i);
         let (mut offset, mut settled) = (0, false);
         while !settled {
@@ -174,7 +173,6 @@ pub fn two_level_count(
             offset = rank | mark;
         }
         offsets.store_stream(i, offset);
-        i = i.saturating_add(t.grid_dim() * t.block_dim());
     }
 }
 

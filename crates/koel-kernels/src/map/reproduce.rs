@@ -222,8 +222,7 @@ pub fn map_unstash<L: Layout>(
         return;
     }
     let slots = 1u32 << (stash_bits & 31);
-    let (mut slot, step) = (t.global_id(), t.grid_dim() * THREADS);
-    while slot < slots {
+    for slot in t.strided(t.global_id(), t.grid_dim() * THREADS, slots) {
         let at = slot * L::SLOT_WORDS as u32;
         let head = stash.load(at);
         if head != EMPTY {
@@ -235,7 +234,6 @@ pub fn map_unstash<L: Layout>(
             let next = lists.swap(shape.partition(L::hash(L::key_in(head))), slot);
             unstashed.store(slots * L::SLOT_WORDS as u32 + slot, next as u64);
         }
-        slot += step;
     }
 }
 

@@ -551,8 +551,7 @@ pub fn set_update_left<K: Member>(
     if is_idle::<THREADS>(t, table.shape, unstashed.lists, batch.state) {
         return;
     }
-    let mut p = t.block();
-    while p < table.shape.partitions {
+    for p in t.strided(t.block(), t.grid_dim(), table.shape.partitions) {
         if let Some(work) = begin::<K::Pairs, _, false>(p, applying, table, sent, unstashed, batch)
         {
             let done = apply::<K>(t, work, table, batch.state);
@@ -567,6 +566,5 @@ pub fn set_update_left<K: Member>(
             );
             t.barrier();
         }
-        p += t.grid_dim();
     }
 }

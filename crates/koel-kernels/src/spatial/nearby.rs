@@ -166,7 +166,7 @@ impl Places {
             return None;
         }
         let place = self.next;
-        self.next += self.step;
+        self.next = self.next.saturating_add(self.step);
         Some(place)
     }
 }

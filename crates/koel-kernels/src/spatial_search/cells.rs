@@ -29,14 +29,12 @@ pub fn unordered(word: u32) -> u32 {
 #[kernel(image = SEARCH, threads = 256, independent)]
 pub fn point_bounds(t: Thread, n: u32, points: In<u32>, bounds: Buf<u32>) {
     let (mut low, mut high) = ([u32::MAX; 3], [0u32; 3]);
-    let mut i = t.global_id();
-    while i < n {
+    for i in t.strided(t.global_id(), t.grid_dim() * t.block_dim(), n) {
         koel_simt::unroll::<3>(|axis| {
             let c = ordered(coordinate(points, i, axis as u64));
             low[axis] = low[axis].min(c);
             high[axis] = high[axis].max(c);
         });
-        i = i.saturating_add(t.grid_dim() * t.block_dim());
     }
     koel_simt::unroll::<3>(|axis| {
         if low[axis] < bounds.load_relaxed(axis as u32) {

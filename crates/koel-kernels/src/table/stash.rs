@@ -35,10 +35,8 @@ pub fn start<L: Layout>(key: L::Mixed, bits: u32) -> u32 {
 /// share.
 #[inline(always)]
 pub fn clear(t: Thread, threads: u32, stash: Buf<u64>, words: u32) {
-    let (step, mut word) = (t.grid_dim() * threads, t.global_id());
-    while word < words {
+    for word in t.strided(t.global_id(), t.grid_dim() * threads, words) {
         stash.store(word, EMPTY);
-        word += step;
     }
 }
 

@@ -260,8 +260,8 @@ pub fn vision_noise(t: Thread, size: Size, image: In<u32>, counts: Buf<u32>) {
         bin += THREADS;
     }
     t.barrier();
-    let (mut i, width, height) = (t.global_id(), at_least_one(size.width), size.height);
-    while i < width * height {
+    let (width, height) = (at_least_one(size.width), size.height);
+    for i in t.strided(t.global_id(), t.grid_dim() * THREADS, width * height) {
         let (x, y) = (i % width, i / width);
         if x > 0 && y > 0 && x + 1 < width && y + 1 < height {
             let corner = i - width - 1;
@@ -270,7 +270,6 @@ pub fn vision_noise(t: Thread, size: Size, image: In<u32>, counts: Buf<u32>) {
                 1,
             );
         }
-        i = i.saturating_add(t.grid_dim() * THREADS);
     }
     t.barrier();
     bin = t.id();

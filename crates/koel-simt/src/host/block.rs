@@ -32,6 +32,8 @@ impl Rng {
 pub(super) struct Shared {
     pub kernel: &'static str,
     pub grid: u32,
+    /// Whether strided loops run only their last two rounds.
+    pub last: bool,
     pub threads: u32,
     pub shared_bytes: u32,
     pub preempt: u32,
@@ -465,7 +467,8 @@ impl<'b> Resident<'b> {
         stacks: &mut Stacks,
         body: &'b (dyn Fn(Thread) + Sync),
     ) -> Self {
-        let place = Place { block: id, threads: block.launch.threads, grid: block.launch.grid };
+        let Shared { threads, grid, last, .. } = *block.launch;
+        let place = Place { block: id, threads, grid, last };
         block.id.set(id);
         block.rng.0.set(Rng::new(exec.seed ^ ((id as u64) << 32 | 0x5bd1)).0.get());
         block.draw_preemption();

@@ -45,6 +45,13 @@ pub struct Exec {
     pub check_global_races: bool,
     /// Reports reads of shared memory that the block never wrote.
     pub check_uninitialised: bool,
+    /// If not 0, a launch runs only its last blocks, this many, and loops over
+    /// [`Thread::strided`](crate::Thread::strided) only their last two rounds. A small test then
+    /// reaches the end of arrays with nearly 2^32 elements, where 32-bit indices may wrap. For
+    /// kernels whose blocks do not wait for earlier ones; combine it with arrays in memory that the
+    /// system provides when it is touched, and without `check_global_races`, whose records are four
+    /// times as large as the arrays.
+    pub last: u32,
     /// Stack size per thread, in bytes. Only touched pages take memory. Kernels built without
     /// optimisation or with AddressSanitizer need several times as much as others. An overflow
     /// aborts the process.
@@ -68,6 +75,7 @@ impl Exec {
             check_races: true,
             check_global_races: true,
             check_uninitialised: true,
+            last: 0,
             stack_bytes: 512 * 1024,
             patience: 100_000_000,
             stats: Mutex::default(),
@@ -227,6 +235,7 @@ impl Backend for Exec {
         let launch = Shared {
             kernel: spec.name,
             grid,
+            last: self.last != 0,
             threads: spec.threads,
             shared_bytes: shared,
             preempt: self.preempt,
@@ -237,7 +246,8 @@ impl Backend for Exec {
             releases: Default::default(),
             returned: 0.into(),
         };
-        let mut order = (0..grid).collect::<Vec<_>>();
+        let skipped = if self.last == 0 { 0 } else { grid.saturating_sub(self.last) };
+        let mut order = (skipped..grid).collect::<Vec<_>>();
         let rng = Rng::new(self.seed);
         (1..order.len()).rev().for_each(|i| order.swap(i, rng.below(i + 1)));
         let (queue, failed) = (Queue { order, next: 0.into() }, AtomicBool::new(false));
@@ -259,7 +269,7 @@ impl Backend for Exec {
         };
         std::thread::scope(|s| {
             let worker = &worker;
-            for id in 1..self.workers.min(grid) {
+            for id in 1..self.workers.min(grid - skipped) {
                 s.spawn(move || worker(id));
             }
             worker(0);

@@ -46,6 +46,8 @@ pub struct Place {
     block: u32,
     threads: u32,
     grid: u32,
+    /// Whether strided loops run only their last two rounds.
+    last: bool,
 }
 impl Place {
     #[inline(always)]
@@ -59,6 +61,16 @@ impl Place {
     #[inline(always)]
     pub(crate) fn grid(self) -> u32 {
         self.grid
+    }
+    /// Returns the first index of a strided loop.
+    #[inline(always)]
+    pub(crate) fn skip(self, first: u32, step: u32, end: u32) -> u32 {
+        if self.last && first < end {
+            let rounds = (end - 1 - first) / step;
+            first + rounds.saturating_sub(1) * step
+        } else {
+            first
+        }
     }
 }
 

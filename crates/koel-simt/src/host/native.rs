@@ -30,7 +30,7 @@ pub unsafe fn run_native(spec: &KernelSpec, blocks: Range<u32>, grid: u32, body:
 #[doc(hidden)]
 #[inline(always)]
 pub fn native_thread(id: u32, block: u32, threads: u32, grid: u32) -> Thread {
-    Thread::on_host(id, Place { block, threads, grid })
+    Thread::on_host(id, Place { block, threads, grid, last: false })
 }
 
 /// Runs the loop of a kernel marked `native_v3`: `v3`, compiled with the x86-64-v3 instructions

@@ -37,7 +37,7 @@ pub trait ListTable: Send + Sync {
     /// waits.
     fn get(&self, stream: &Stream, queries: &[u32]) -> Result<Vec<(u32, u32)>> {
         let device = stream.device();
-        let staged = device.stage(queries)?;
+        let staged = device.stage32("queries", queries)?;
         let (mut starts, mut counts) = (device.alloc(queries.len())?, device.alloc(queries.len())?);
         self.get_into(stream, staged.view(), starts.view_mut(), counts.view_mut())?;
         starts.view().download_zip(counts.view(), |start, count| (start, count))

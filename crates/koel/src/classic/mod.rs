@@ -126,7 +126,7 @@ pub trait Table: Send + Sync {
     /// Copies both ways and waits.
     fn get(&self, stream: &Stream, queries: &[u32]) -> Result<Vec<Option<u32>>> {
         let device = stream.device();
-        let staged = device.stage(queries)?;
+        let staged = device.stage32("queries", queries)?;
         let (mut values, mut found) = (device.alloc(queries.len())?, device.alloc(queries.len())?);
         self.get_into(stream, staged.view(), values.view_mut(), found.view_mut())?;
         values.view().download_zip(found.view(), value_if_found)

@@ -1,6 +1,6 @@
 //! Host memory: mappings with a choice of page size, reusable memory, and prefetch hints.
 use super::{Device, DeviceKind};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, count32};
 use crate::parallel::{HUGE_PAGE, LARGE};
 use memmap2::MmapMut;
 use std::mem::MaybeUninit;
@@ -105,13 +105,14 @@ pub(crate) fn collect<T>(
     unsafe { all.set_len(len) };
     Ok(all)
 }
-/// As [`collect`], for a `fill` that begins with other work. If that is work of a GPU, some threads
+/// As [`collect`], for the answers to `len` keys and a `fill` that begins with other work. If that is work of a GPU, some threads
 /// clear the pages of a large vector meanwhile.
 pub(crate) fn collect_later<T: Send>(
     device: &Device,
     len: usize,
     fill: impl FnOnce(&mut [MaybeUninit<T>]) -> Result<()>,
 ) -> Result<Vec<T>> {
+    count32("keys", len)?;
     collect(len, |room| {
         let is_ahead = device.kind() == DeviceKind::Cuda && size_of_val(room) >= LARGE;
         if !is_ahead {

@@ -22,7 +22,7 @@ pub(crate) mod memory;
 mod modules;
 mod users;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, count32};
 use crate::parallel;
 pub(crate) use buffer::check_device;
 pub use buffer::{Buffer, Element, Staged, View, ViewMut};
@@ -319,6 +319,17 @@ impl Device {
     /// Makes `data` readable by kernels of this device: borrows it on the CPU, copies it elsewhere.
     pub fn stage<'a, T: Element>(&self, data: &'a [T]) -> Result<Staged<'a, T>> {
         Staged::new(self, data)
+    }
+    /// Does the same for keys, values or ids, which operations address with 32 bits.
+    ///
+    /// Errors: too many for that. Callers stage before they allocate anything else.
+    pub(crate) fn stage32<'a, T: Element>(
+        &self,
+        what: &'static str,
+        data: &'a [T],
+    ) -> Result<Staged<'a, T>> {
+        count32(what, data.len())?;
+        self.stage(data)
     }
 }
 impl PartialEq for Device {

@@ -41,7 +41,7 @@ impl<K: Key> Index<K> {
     ///
     /// Errors: more keys than 31-bit indices can address, out of memory.
     pub fn build(device: &Device, keys: &[K]) -> Result<Index<K>> {
-        let (staged, stream) = (device.stage(keys)?, device.stream()?);
+        let (staged, stream) = (device.stage32("keys", keys)?, device.stream()?);
         IndexBuilder::new(device, IndexOptions::default())?.build(&stream, staged.view())
     }
     /// Builds an index from a column of keys in host memory, and returns the id of each of them.
@@ -49,7 +49,7 @@ impl<K: Key> Index<K> {
     ///
     /// Errors: as [`build`](Self::build).
     pub fn encode(device: &Device, keys: &[K]) -> Result<(Index<K>, Vec<u32>)> {
-        let (staged, stream) = (device.stage(keys)?, device.stream()?);
+        let (staged, stream) = (device.stage32("keys", keys)?, device.stream()?);
         let index =
             IndexBuilder::new(device, IndexOptions::default())?.build(&stream, staged.view())?;
         let mut ids = device.alloc(keys.len())?;
@@ -136,7 +136,7 @@ impl<K: Key> Index<K> {
     pub fn keys_of(&self, ids: &[u32]) -> Result<Vec<Option<K>>> {
         collect_later(self.device(), ids.len(), |to| {
             let (device, mut keys) = (self.device(), self.device().alloc(ids.len())?);
-            let (staged, stream) = (device.stage(ids)?, device.stream()?);
+            let (staged, stream) = (device.stage32("ids", ids)?, device.stream()?);
             self.keys_of_into(&stream, staged.view(), keys.view_mut(), K::default())?;
             let n = self.len();
             keys.view().copy_zip(staged.view(), to, |key, id| ((id as usize) < n).then_some(key))
@@ -259,7 +259,7 @@ impl<K: Key> Index<K> {
 ///
 /// Errors: more keys than 32-bit indices can address, out of memory.
 pub fn group_counts<K: Key>(device: &Device, keys: &[K]) -> Result<Vec<(K, u32)>> {
-    let (staged, stream) = (device.stage(keys)?, device.stream()?);
+    let (staged, stream) = (device.stage32("keys", keys)?, device.stream()?);
     let mut builder = IndexBuilder::new(device, IndexOptions::default())?;
     let (keys, counts) = builder.group_counts(&stream, staged.view())?;
     keys.view().download_zip(counts.view(), |key, count| (key, count))

@@ -4,7 +4,7 @@ use super::{
     Grouping, Groups, Index, IndexOptions, MultiMapRef, Sorting, places_of, retrieve, sizes_of,
 };
 use crate::device::{Buffer, Device, Stream, View, ViewMut};
-use crate::error::{Error, Result, check_length};
+use crate::error::{Error, Result, check_length, count32};
 use crate::file::reader::Mapping;
 use crate::file::stored::Stored;
 use crate::key::{Key, Value};
@@ -90,7 +90,8 @@ impl<K: Key + SortPair<V>, V: Value> MultiMap<K, V> {
     ///
     /// Errors: mismatched lengths, more pairs than 31-bit indices can address, out of memory.
     pub fn build(device: &Device, keys: &[K], values: &[V]) -> Result<MultiMap<K, V>> {
-        let (keys, values, stream) = (device.stage(keys)?, device.stage(values)?, device.stream()?);
+        let (keys, values, stream) =
+            (device.stage32("keys", keys)?, device.stage32("values", values)?, device.stream()?);
         MultiMapBuilder::new(device, MultiMapOptions::default())?.build(
             &stream,
             keys.view(),
@@ -146,8 +147,9 @@ impl<K: Key, V: Value> MultiMap<K, V> {
     }
     /// Returns the number of values of each key in host memory. Copies both ways and waits.
     pub fn counts(&self, keys: &[K]) -> Result<Vec<u32>> {
-        let (device, mut counts) = (self.device(), self.device().alloc(keys.len())?);
-        let (staged, stream) = (device.stage(keys)?, device.stream()?);
+        let device = self.device();
+        let (staged, stream) = (device.stage32("keys", keys)?, device.stream()?);
+        let mut counts = device.alloc(keys.len())?;
         self.counts_into(&stream, staged.view(), counts.view_mut())?;
         counts.download()
     }
@@ -170,7 +172,7 @@ impl<K: Key, V: Value> MultiMap<K, V> {
     /// Errors: out of memory.
     pub fn retrieve(&self, keys: &[K]) -> Result<Retrieved<V>> {
         let (device, stream) = (self.device(), self.device().stream()?);
-        let staged = device.stage(keys)?;
+        let staged = device.stage32("keys", keys)?;
         let mut retriever = Retriever::new(device, keys.len())?;
         retriever.find(&stream, self, staged.view())?;
         let offsets = retriever.offsets().download()?;
@@ -301,6 +303,7 @@ impl<K: Key + SortPair<V>, V: Value> MultiMapBuilder<K, V> {
     ) -> Result<MultiMap<K, V>> {
         let (device, n) = (&self.device, keys.len());
         check_length("values", values.len(), "keys", n)?;
+        count32("keys", n)?;
         keys.arg("keys", stream)?;
         values.arg("values", stream)?;
         let grouping = Grouping::reserve(device, &mut self.grouping, n)?;

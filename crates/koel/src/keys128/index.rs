@@ -36,7 +36,7 @@ impl Index128 {
     ///
     /// Errors: more keys than 31-bit indices can address, out of memory.
     pub fn build(device: &Device, keys: &[u128]) -> Result<Index128> {
-        let (staged, stream) = (device.stage(keys)?, device.stream()?);
+        let (staged, stream) = (device.stage32("keys", keys)?, device.stream()?);
         Index128Builder::new(device, IndexOptions::default())?.build(&stream, staged.view())
     }
     /// Builds an index from a column of keys in host memory, and returns the id of each of them.
@@ -44,7 +44,7 @@ impl Index128 {
     ///
     /// Errors: as [`build`](Self::build).
     pub fn encode(device: &Device, keys: &[u128]) -> Result<(Index128, Vec<u32>)> {
-        let (staged, stream) = (device.stage(keys)?, device.stream()?);
+        let (staged, stream) = (device.stage32("keys", keys)?, device.stream()?);
         let index =
             Index128Builder::new(device, IndexOptions::default())?.build(&stream, staged.view())?;
         let mut ids = device.alloc(keys.len())?;
@@ -98,7 +98,7 @@ impl Index128 {
     pub fn ids(&self, keys: &[u128]) -> Result<Vec<Option<u32>>> {
         collect_later(self.device(), keys.len(), |to| {
             let (device, mut ids) = (self.device(), self.device().alloc(keys.len())?);
-            let staged = device.stage(keys)?;
+            let staged = device.stage32("keys", keys)?;
             self.ids_into(&device.stream()?, staged.view(), ids.view_mut())?;
             ids.view().copy_map(to, |id| (id != NO_ID).then_some(id))
         })
@@ -120,7 +120,7 @@ impl Index128 {
     pub fn keys_of(&self, ids: &[u32]) -> Result<Vec<Option<u128>>> {
         collect_later(self.device(), ids.len(), |to| {
             let (device, mut keys) = (self.device(), self.device().alloc(ids.len())?);
-            let staged = device.stage(ids)?;
+            let staged = device.stage32("ids", ids)?;
             self.keys_of_into(&device.stream()?, staged.view(), keys.view_mut(), 0)?;
             let n = self.len();
             keys.view().copy_zip(staged.view(), to, |key, id| ((id as usize) < n).then_some(key))

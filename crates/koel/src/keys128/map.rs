@@ -67,7 +67,7 @@ impl<V: Value> Map128<V> {
     ///
     /// Errors: mismatched lengths, more pairs than 31-bit indices can address, out of memory.
     pub fn build(device: &Device, keys: &[u128], values: &[V]) -> Result<Map128<V>> {
-        let (keys, values) = (device.stage(keys)?, device.stage(values)?);
+        let (keys, values) = (device.stage32("keys", keys)?, device.stage32("values", values)?);
         Map128Builder::new(device, Map128Options::default())?.build(
             &device.stream()?,
             keys.view(),

@@ -56,7 +56,7 @@ impl Set128 {
     ///
     /// Errors: more keys than 31-bit indices can address, out of memory.
     pub fn build(device: &Device, keys: &[u128]) -> Result<Set128> {
-        let keys = device.stage(keys)?;
+        let keys = device.stage32("keys", keys)?;
         Set128Builder::new(device, SetOptions::default())?.build(&device.stream()?, keys.view())
     }
     /// Returns the number of keys.
@@ -150,7 +150,7 @@ impl Set128 {
     pub fn contains(&self, keys: &[u128]) -> Result<Vec<bool>> {
         collect_later(self.device(), keys.len(), |to| {
             let (device, mut found) = (self.device(), self.device().alloc(keys.len())?);
-            let staged = device.stage(keys)?;
+            let staged = device.stage32("keys", keys)?;
             self.contains_into(&device.stream()?, staged.view(), found.view_mut())?;
             found.view().copy_map(to, |found: u8| found != 0)
         })
@@ -218,12 +218,9 @@ impl Set128 {
     }
     /// Returns how many of the keys in host memory the set holds. Copies and waits.
     pub fn count(&self, keys: &[u128]) -> Result<u64> {
-        let mut count = self.device().alloc(1)?;
-        self.count_into(
-            &self.device().stream()?,
-            self.device().stage(keys)?.view(),
-            count.view_mut(),
-        )?;
+        let (device, staged) = (self.device(), self.device().stage32("keys", keys)?);
+        let mut count = device.alloc(1)?;
+        self.count_into(&device.stream()?, staged.view(), count.view_mut())?;
         Ok(count.download()?[0])
     }
     /// Writes how many of the keys the set holds to `count[0]`.

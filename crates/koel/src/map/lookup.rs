@@ -147,9 +147,9 @@ impl<K: Key, V: Value> Map<K, V> {
     /// keeps the scratch memory. Errors: as [`get`](Self::get).
     pub fn join(&self, keys: &[K]) -> Result<Vec<(u32, V)>> {
         let device = self.device();
+        let (staged, stream) = (device.stage32("keys", keys)?, device.stream()?);
         let (mut numbers, mut values) = (device.alloc(keys.len())?, device.alloc(keys.len())?);
         let mut count = device.alloc(1)?;
-        let (stream, staged) = (device.stream()?, device.stage(keys)?);
         let (to_numbers, to_values) = (numbers.view_mut(), values.view_mut());
         MapJoiner::new(device)?.join_into(
             &stream,
@@ -166,9 +166,9 @@ impl<K: Key, V: Value> Map<K, V> {
     /// Returns the keys in host memory that the map holds, in any order: a semi-join. Copies both
     /// ways and waits. Errors: as [`get`](Self::get).
     pub fn semi_join(&self, keys: &[K]) -> Result<Vec<K>> {
-        let (device, mut kept, mut count) =
-            (self.device(), self.device().alloc(keys.len())?, self.device().alloc(1)?);
-        let (stream, staged) = (device.stream()?, device.stage(keys)?);
+        let device = self.device();
+        let (staged, stream) = (device.stage32("keys", keys)?, device.stream()?);
+        let (mut kept, mut count) = (device.alloc(keys.len())?, device.alloc(1)?);
         MapJoiner::new(device)?.semi_join_into(
             &stream,
             self,
@@ -181,9 +181,9 @@ impl<K: Key, V: Value> Map<K, V> {
     /// Returns the keys in host memory that the map does not hold, in any order: an anti-join.
     /// Copies both ways and waits. Errors: as [`get`](Self::get).
     pub fn anti_join(&self, keys: &[K]) -> Result<Vec<K>> {
-        let (device, mut kept, mut count) =
-            (self.device(), self.device().alloc(keys.len())?, self.device().alloc(1)?);
-        let (stream, staged) = (device.stream()?, device.stage(keys)?);
+        let device = self.device();
+        let (staged, stream) = (device.stage32("keys", keys)?, device.stream()?);
+        let (mut kept, mut count) = (device.alloc(keys.len())?, device.alloc(1)?);
         MapJoiner::new(device)?.anti_join_into(
             &stream,
             self,

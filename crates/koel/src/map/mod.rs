@@ -208,12 +208,10 @@ impl<K: Key, V: Value> Map<K, V> {
     ///
     /// Errors: mismatched lengths, more pairs than 31-bit indices can address, out of memory.
     pub fn build(device: &Device, keys: &[K], values: &[V]) -> Result<Map<K, V>> {
-        let (keys, values) = (device.stage(keys)?, device.stage(values)?);
-        MapBuilder::new(device, MapOptions::default())?.build(
-            &device.stream()?,
-            keys.view(),
-            values.view(),
-        )
+        let options = MapOptions::default();
+        Pairs::<K, V>::plan(keys.len(), options.load)?; // before anything is allocated
+        let (keys, values) = (device.stage32("keys", keys)?, device.stage32("values", values)?);
+        MapBuilder::new(device, options)?.build(&device.stream()?, keys.view(), values.view())
     }
     /// Returns the device that holds the map.
     pub fn device(&self) -> &Device {

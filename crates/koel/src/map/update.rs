@@ -321,7 +321,8 @@ impl<K: Key, V: Value> Map<K, V> {
         values: &[V],
     ) -> Result<Vec<Outcome>> {
         let device = self.device().clone();
-        let (staged_keys, staged_values) = (device.stage(keys)?, device.stage(values)?);
+        let (staged_keys, staged_values) =
+            (device.stage32("keys", keys)?, device.stage32("values", values)?);
         let mut outcomes = device.alloc::<u8>(keys.len())?;
         let (keys, values) = (staged_keys.view(), staged_values.view());
         let mut updater = MapUpdater::new(&device, MapOptions::default())?;

@@ -2,7 +2,7 @@
 use super::kernels::{self, Lengths, Passes};
 use crate::cpu;
 use crate::device::{Device, Stream, View, ViewMut};
-use crate::error::{Error, Result, check_length};
+use crate::error::{Error, Result, check_length, count32};
 use crate::key::Key;
 use crate::seed::Seeds;
 use crate::table::plan::{Plan, PlanTuning};
@@ -239,9 +239,10 @@ impl<K: Key> std::fmt::Debug for SetCombiner<K> {
 fn of_host<K: Key>(device: &Device, what: u32, keys: &[K], others: Option<&[K]>) -> Result<Vec<K>> {
     let stream = device.stream()?;
     let room = keys.len() + if what == how::UNION { others.map_or(0, <[K]>::len) } else { 0 };
-    let (mut output, mut count) = (device.alloc(room)?, device.alloc(1)?);
+    count32("keys", keys.len().max(others.map_or(0, <[K]>::len)))?;
     let (keys, others) =
         (device.stage(keys)?, others.map(|others| device.stage(others)).transpose()?);
+    let (mut output, mut count) = (device.alloc(room)?, device.alloc(1)?);
     let others = others.as_ref().map(|others| others.view());
     SetCombiner::new(device)?.combine(
         &stream,

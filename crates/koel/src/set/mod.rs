@@ -172,8 +172,10 @@ impl<K: Key> Set<K> {
     ///
     /// Errors: more keys than 31-bit indices can address, out of memory.
     pub fn build(device: &Device, keys: &[K]) -> Result<Set<K>> {
+        let options = SetOptions::default();
+        Keys::<K>::plan(keys.len(), options.load)?; // before anything is allocated
         let keys = device.stage(keys)?;
-        SetBuilder::new(device, SetOptions::default())?.build(&device.stream()?, keys.view())
+        SetBuilder::new(device, options)?.build(&device.stream()?, keys.view())
     }
     /// Returns the device that holds the set.
     pub fn device(&self) -> &Device {

@@ -274,7 +274,8 @@ impl<K: Key> Set<K> {
         keys: &[K],
     ) -> Result<Vec<Outcome>> {
         let device = self.device().clone();
-        let (staged, mut outcomes) = (device.stage(keys)?, device.alloc::<u8>(keys.len())?);
+        let (staged, mut outcomes) =
+            (device.stage32("keys", keys)?, device.alloc::<u8>(keys.len())?);
         let mut updater = SetUpdater::new(&device, SetOptions::default())?;
         updater.apply(self, &device.stream()?, operations, staged.view(), outcomes.view_mut())?;
         outcomes.view().download_map(Outcome::of_byte)

@@ -82,7 +82,7 @@ impl<F: Family> Table<F> {
     /// Returns whether the table holds each key in host memory. Copies and waits.
     pub(crate) fn contains(&self, keys: &[KeyOf<F>]) -> Result<Vec<bool>> {
         collect_later(&self.device, keys.len(), |to| {
-            let (stream, staged) = (self.device.stream()?, self.device.stage(keys)?);
+            let (stream, staged) = (self.device.stream()?, self.device.stage32("keys", keys)?);
             let mut found = self.device.alloc(keys.len())?;
             self.contains_into(&stream, staged.view(), found.view_mut())?;
             found.view().copy_map(to, |found: u8| found != 0)
@@ -90,7 +90,7 @@ impl<F: Family> Table<F> {
     }
     /// Returns how many of the keys in host memory the table holds. Copies and waits.
     pub(crate) fn count(&self, keys: &[KeyOf<F>]) -> Result<u64> {
-        let (stream, staged) = (self.device.stream()?, self.device.stage(keys)?);
+        let (staged, stream) = (self.device.stage32("keys", keys)?, self.device.stream()?);
         let mut count = self.device.alloc(1)?;
         self.count_into(&stream, staged.view(), count.view_mut())?;
         Ok(count.download()?[0])

@@ -156,12 +156,16 @@ impl Plan {
     }
     /// Plans with sizes other than the tuned ones: tests use small ones to take every path.
     pub(crate) fn sized(n: usize, load: f64, sizes: PlanTuning) -> Result<Plan> {
-        let n = count32("pairs", n)?;
         // Low loads need many buckets for few pairs.
-        let mut pairs = sizes.pairs_of(n, load);
+        let mut pairs = sizes.pairs_of(u32::try_from(n).unwrap_or(u32::MAX), load);
         while !sizes.fit(pairs as f64, load) {
             pairs -= 100;
         }
+        let max = pairs as usize * NARROW.bins as usize * MAX_COARSE as usize;
+        if n > max {
+            return Err(Error::TooMany { what: "pairs", n, max });
+        }
+        let n = count32("pairs", n)?;
         let wanted = n.div_ceil(pairs).max(1);
         let small_tile =
             (n <= sizes.small).then(|| n.div_ceil(SMALL_BLOCKS).clamp(MIN_TILE, MAX_TILE));
@@ -171,13 +175,6 @@ impl Plan {
             let coarse = sizes.coarse.max(wanted.div_ceil(NARROW.bins).next_power_of_two());
             (coarse, coarse * wanted.div_ceil(coarse))
         };
-        if coarse > MAX_COARSE {
-            return Err(Error::TooMany {
-                what: "pairs",
-                n: n as usize,
-                max: (pairs * NARROW.bins * MAX_COARSE) as usize,
-            });
-        }
         let mean = n as f64 / partitions as f64;
         let shape = Shape { partitions, buckets: sizes.buckets(mean, load) };
         let (last, coarse) = divide(n, partitions, coarse, sizes)?;

@@ -13,6 +13,7 @@ mod keys128;
 mod map;
 mod map_reproducible;
 mod map_update;
+mod near_limit;
 mod other_devices;
 mod primitives;
 mod set;

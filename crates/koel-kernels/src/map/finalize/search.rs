@@ -43,9 +43,8 @@ pub(super) fn search<L: Layout>(t: Thread, built: BuildOutput<L>) {
             marked(stamp) || stamps.searched(from, stamp)
         }
     };
-    let mut tile = t.block();
-    let mut wanted_next = wanted(tile);
-    while tile < finalizing.tiles {
+    let mut wanted_next = wanted(t.block());
+    for tile in t.strided(t.block(), t.grid_dim(), finalizing.tiles) {
         let first = number(tile, finalizing.tiles) * finalizing.tile;
         let count = finalizing.tile.min(finalizing.n - first);
         let wanted_now = wanted_next;
@@ -73,7 +72,6 @@ pub(super) fn search<L: Layout>(t: Thread, built: BuildOutput<L>) {
             unroll::<SEARCHED>(|j| raise(built, raised, mixed[j], ranks(j), seen[j]));
             i += SEARCHED as u32 * THREADS;
         }
-        tile += t.grid_dim();
     }
 }
 

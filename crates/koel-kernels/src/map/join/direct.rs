@@ -43,8 +43,7 @@ pub(super) fn direct<L: Routed, F: Form<L::Key>>(
         answering.pass.came(bin, cursors, spilled)
     };
     let seed = table.header.get(header::SEED);
-    let mut first = (t.block() - bin * blocks) * ROUND;
-    while first < number {
+    for first in t.strided((t.block() - bin * blocks) * ROUND, blocks * ROUND, number) {
         let (tile, live) = if from_input {
             let (mut keys, mut live) = ([L::Key::narrowed(0); ITEMS], 0);
             let at = |j: usize| first + (j * THREADS) as u32 + t.id();
@@ -59,7 +58,6 @@ pub(super) fn direct<L: Routed, F: Form<L::Key>>(
             load::<L, F, THREADS, ITEMS>(t, sent, bin * answering.pass.room + first, number - first)
         };
         answer(seed, tile, live);
-        first += blocks * ROUND;
     }
 }
 

@@ -176,8 +176,7 @@ pub fn map_update_left<L: Routed, const THREADS: u32>(
     if is_idle::<THREADS>(t, table.shape, unstashed.lists, batch.state) {
         return;
     }
-    let mut p = t.block();
-    while p < table.shape.partitions {
+    for p in t.strided(t.block(), t.grid_dim(), table.shape.partitions) {
         if let Some(work) = begin::<L, _, true>(p, applying, table, sent, unstashed, batch) {
             let done = apply::<L, THREADS>(t, work, table, batch);
             end::<L, true, THREADS>(
@@ -191,6 +190,5 @@ pub fn map_update_left<L: Routed, const THREADS: u32>(
             );
             t.barrier();
         }
-        p += t.grid_dim();
     }
 }

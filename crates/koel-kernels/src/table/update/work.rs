@@ -234,11 +234,10 @@ pub(crate) fn is_idle<const THREADS: u32>(
     lists: Buf<u32>,
     batch_state: Buf<u32>,
 ) -> bool {
-    let (mut p, mut is_needed) =
-        (t.block() + t.id() * t.grid_dim(), batch_state.load(state::NEEDED) != 0);
-    while p < shape.partitions {
+    let first = t.block() + t.id() * t.grid_dim();
+    let mut is_needed = batch_state.load(state::NEEDED) != 0;
+    for p in t.strided(first, t.grid_dim() * THREADS, shape.partitions) {
         is_needed |= lists.load(p) != NONE;
-        p += t.grid_dim() * THREADS;
     }
     t.barrier_count(is_needed) == 0
 }

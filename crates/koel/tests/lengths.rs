@@ -1,0 +1,113 @@
+//! Arrays with more elements than 32-bit indices address are refused before anything is allocated.
+//! The arrays are mapped memory that nothing touches.
+use koel::device::{allocation_failed, fail_allocation_after};
+use koel::groups::{IndexBuilder, IndexOptions, MultiMapBuilder, MultiMapOptions, ValueOrder};
+use koel::keys128::{Map128Builder, Map128Options};
+use koel::map::{MapBuilder, MapOptions};
+use koel::set::{SetBuilder, SetOptions};
+use koel::{
+    Device, DeviceKind, Error, Index, Index128, Map, Map128, MultiMap, Result, Set, Set128,
+};
+use memmap2::{MmapMut, MmapOptions};
+
+/// Number of elements: beyond 2^32, so that none of the limits below it admits them, and so that a
+/// length cut to 32 bits looks harmless.
+const MANY: usize = (1 << 32) + 100;
+
+fn untouched(bytes: usize) -> MmapMut {
+    MmapOptions::new().len(bytes).no_reserve_swap().map_anon().unwrap()
+}
+/// Checks that a call is refused for its length, and has asked for no memory.
+#[track_caller]
+fn is_refused<T>(name: &str, call: impl FnOnce() -> Result<T>) {
+    fail_allocation_after(0);
+    let result = call();
+    let allocated = allocation_failed();
+    match result {
+        Err(Error::TooMany { n, max, .. }) => assert!(n > max && n >= MANY, "{name}: {n}, {max}"),
+        Err(e) => panic!("{name}: {e}"),
+        Ok(_) => panic!("{name}: accepted"),
+    }
+    assert!(!allocated, "{name} allocates before it checks the length");
+}
+
+#[test]
+fn arrays_beyond_32_bits_are_refused_before_anything_is_allocated() {
+    let (narrow, wide) = (untouched(4 * MANY), untouched(16 * MANY));
+    let (keys, wide): (&[u32], &[u128]) =
+        (bytemuck::cast_slice(&narrow), bytemuck::cast_slice(&wide));
+    for device in [Device::cpu().unwrap(), Device::executor(1)] {
+        let d = &device;
+        let (mut map, mut set) =
+            (Map::build(d, &[1u32], &[2u32]).unwrap(), Set::build(d, &[1u32]).unwrap());
+        let map128 = Map128::build(d, &[1], &[2u32]).unwrap();
+        let set128 = Set128::build(d, &[1]).unwrap();
+        let (index, index128) =
+            (Index::build(d, &[1u32]).unwrap(), Index128::build(d, &[1]).unwrap());
+        let multi_map = MultiMap::build(d, &[1u32], &[2u32]).unwrap();
+
+        let error = Map::build(d, keys, keys).unwrap_err().to_string();
+        assert_eq!(error, format!("{MANY} pairs are too many: at most 943718400"));
+        is_refused("Map::build", || Map::build(d, keys, keys));
+        is_refused("Set::build", || Set::build(d, keys));
+        is_refused("Map128::build", || Map128::build(d, wide, keys));
+        is_refused("Set128::build", || Set128::build(d, wide));
+        is_refused("Index::build", || Index::build(d, keys));
+        is_refused("Index::encode", || Index::encode(d, keys));
+        is_refused("Index128::build", || Index128::build(d, wide));
+        is_refused("Index128::encode", || Index128::encode(d, wide));
+        is_refused("MultiMap::build", || MultiMap::build(d, keys, keys));
+        is_refused("group_counts", || koel::groups::group_counts(d, keys));
+
+        if let (DeviceKind::Cpu, stream) = (d.kind(), &d.stream().unwrap()) {
+            // Views of them: only a CPU needs no copies for that.
+            let (staged, staged_wide) = (d.stage(keys).unwrap(), d.stage(wide).unwrap());
+            let (keys, wide) = (staged.view(), staged_wide.view());
+            let mut maps = MapBuilder::new(d, MapOptions::default()).unwrap();
+            is_refused("MapBuilder::build", || maps.build(stream, keys, keys));
+            let mut sets = SetBuilder::new(d, SetOptions::default()).unwrap();
+            is_refused("SetBuilder::build", || sets.build(stream, keys));
+            let mut maps = Map128Builder::new(d, Map128Options::default()).unwrap();
+            is_refused("Map128Builder::build", || maps.build(stream, wide, keys));
+            let mut indexes = IndexBuilder::new(d, IndexOptions::default()).unwrap();
+            is_refused("IndexBuilder::build", || indexes.build(stream, keys));
+            for order in [ValueOrder::Input, ValueOrder::Any] {
+                let options = MultiMapOptions::default().with_order(order);
+                let mut maps = MultiMapBuilder::new(d, options).unwrap();
+                is_refused("MultiMapBuilder::build", || maps.build(stream, keys, keys));
+            }
+        }
+
+        is_refused("Map::get", || map.get(keys));
+        is_refused("Map::contains", || map.contains(keys));
+        is_refused("Map::count", || map.count(keys));
+        is_refused("Map::join", || map.join(keys));
+        is_refused("Map::semi_join", || map.semi_join(keys));
+        is_refused("Map::anti_join", || map.anti_join(keys));
+        is_refused("Set::contains", || set.contains(keys));
+        is_refused("Set::count", || set.count(keys));
+        is_refused("Map128::get", || map128.get(wide));
+        is_refused("Map128::contains", || map128.contains(wide));
+        is_refused("Map128::count", || map128.count(wide));
+        is_refused("Set128::contains", || set128.contains(wide));
+        is_refused("Set128::count", || set128.count(wide));
+        is_refused("Index::ids", || index.ids(keys));
+        is_refused("Index::keys_of", || index.keys_of(keys));
+        is_refused("Index128::ids", || index128.ids(wide));
+        is_refused("Index128::keys_of", || index128.keys_of(keys));
+        is_refused("MultiMap::counts", || multi_map.counts(keys));
+        is_refused("MultiMap::retrieve", || multi_map.retrieve(keys));
+
+        is_refused("Map::insert", || map.insert(keys, keys));
+        is_refused("Map::insert_or_assign", || map.insert_or_assign(keys, keys));
+        is_refused("Map::insert_or_add", || map.insert_or_add(keys, keys));
+        is_refused("Map::erase", || map.erase(keys));
+        is_refused("Set::insert", || set.insert(keys));
+        is_refused("Set::erase", || set.erase(keys));
+
+        is_refused("unique", || koel::set::unique(d, keys));
+        is_refused("union", || koel::set::union(d, &keys[..9], keys));
+        is_refused("intersection", || koel::set::intersection(d, keys, &keys[..9]));
+        is_refused("difference", || koel::set::difference(d, &keys[..9], keys));
+    }
+}
