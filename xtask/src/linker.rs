@@ -6,6 +6,8 @@ use std::process::Command;
 /// Environment variable with the folder of the LLVM tools; set only when rustc calls this program
 /// as its linker.
 pub(crate) const LLVM: &str = "XTASK_LLVM";
+/// Environment variable: set if functions must be inlined however long they are.
+pub(crate) const INLINES_ALL: &str = "XTASK_INLINES_ALL";
 /// Environment variable with the `-mcpu` of this build.
 pub(crate) const CPU: &str = "XTASK_CPU";
 
@@ -80,7 +82,11 @@ pub(crate) fn link(args: &[String]) -> Result<(), String> {
         .collect::<BTreeSet<_>>();
     let keep = own.iter().copied().collect::<Vec<_>>().join(",");
     let keep = format!("--internalize-public-api-list={keep}");
-    tool("opt", &["--passes=internalize,default<O3>", &keep, "-o", &optimised, &marked])?;
+    let mut optimise = vec!["--passes=internalize,default<O3>", &keep, "-o", &optimised, &marked];
+    if std::env::var_os(INLINES_ALL).is_some() {
+        optimise.push("-inline-threshold=1000000");
+    }
+    tool("opt", &optimise)?;
     tool("llc", &["-O3", &format!("-mcpu={cpu}"), "-mattr=+ptx78", "-o", &out, &optimised])?;
     let ptx = std::fs::read_to_string(&out).map_err(|e| e.to_string())?;
     nothing_copied(&text, &ptx, &own)

@@ -29,6 +29,8 @@ usage: cargo xtask TASK
   ptx --check [--sample]    build them, and fail if the committed files differ or break a rule;
                             --sample: all PTX, and the machine code of two chips, one of them
                             chosen by the commit
+  ptx --overflow-checks     write images that trap where arithmetic overflows, for tests on a GPU:
+                            never commit them
   ptx --crate PATH [--check]
                             the same for your own crate of kernels: its PTX goes to PATH/ptx
   sass [KERNEL]...          assemble the PTX for both targets and compare it with
@@ -95,6 +97,9 @@ fn task(args: &[String]) -> Result<(), String> {
     }
     match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["ptx"] => ptx::write(root, &Kernels::of_koel(root)),
+        ["ptx", "--overflow-checks"] => {
+            ptx::write(root, &Kernels::of_koel(root).with_overflow_checks())
+        }
         ["ptx", "--check"] => ptx::check(root, &Kernels::of_koel(root), false),
         ["ptx", "--check", "--sample"] => ptx::check(root, &Kernels::of_koel(root), true),
         ["ptx", "--crate", folder] => ptx::write(root, &Kernels::of_user(folder.as_ref())?),

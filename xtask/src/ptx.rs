@@ -13,14 +13,13 @@ const TOOLCHAIN: &str = "1.95.0";
 pub(crate) const CPUS: [&str; 2] = ["sm_75", "sm_90"];
 
 /// Build profile, so that every workspace produces the same code.
-const PROFILE: [&str; 8] = [
+const PROFILE: [&str; 7] = [
     "inherits='release'",
     "panic='abort'",
     "debug=0",
     "lto=true",
     "codegen-units=1",
     "strip=true",
-    "overflow-checks=false",
     "debug-assertions=false",
 ];
 
@@ -37,10 +36,16 @@ pub(crate) fn images_of_koel(root: &Path) -> PathBuf {
 pub(crate) struct Kernels {
     folder: PathBuf,
     package: String,
+    /// Whether arithmetic that overflows ends the launch with a trap: for tests on a GPU.
+    overflow_checks: bool,
 }
 impl Kernels {
     pub(crate) fn of_koel(root: &Path) -> Kernels {
-        Kernels { folder: root.join("crates/koel-kernels"), package: "koel-kernels".into() }
+        let folder = root.join("crates/koel-kernels");
+        Kernels { folder, package: "koel-kernels".into(), overflow_checks: false }
+    }
+    pub(crate) fn with_overflow_checks(self) -> Kernels {
+        Kernels { overflow_checks: true, ..self }
     }
     /// Returns the crate in a folder, inside or outside of this workspace.
     pub(crate) fn of_user(folder: &Path) -> Result<Kernels, String> {
@@ -55,7 +60,7 @@ impl Kernels {
             })
             .map(|name| name.trim().trim_matches('"').to_string())
             .ok_or(format!("{}: no package name", manifest.display()))?;
-        Ok(Kernels { folder, package })
+        Ok(Kernels { folder, package, overflow_checks: false })
     }
     /// Returns the path of the list of kernels that name an image.
     fn list(&self) -> PathBuf {
@@ -198,7 +203,7 @@ fn build(root: &Path, kernels: &Kernels, cpu: &str) -> Result<Ptx, String> {
     // A fixed list of flags instead of the caller's: RUSTFLAGS and .cargo/config.toml must not
     // change the bytes.
     let me = std::env::current_exe().map_err(|e| e.to_string())?;
-    let flags = [
+    let mut flags = vec![
         format!("-Ctarget-cpu={cpu}"),
         format!("--cfg=simt_sm=\"{}\"", cpu.trim_start_matches("sm_")),
         "-Cno-prepopulate-passes".into(),
@@ -206,8 +211,12 @@ fn build(root: &Path, kernels: &Kernels, cpu: &str) -> Result<Ptx, String> {
         format!("-Clinker={}", me.display()),
         format!("--remap-path-prefix={}=/", root.display()),
         format!("--remap-path-prefix={}=/", kernels.folder.display()),
-    ]
-    .join("\x1f");
+    ];
+    if kernels.overflow_checks {
+        // A panic becomes a trap in place: no message, no call.
+        flags.extend(["-Zunstable-options".into(), "-Cpanic=immediate-abort".into()]);
+    }
+    let flags = flags.join("\x1f");
     let rustc = Command::new("rustc")
         .arg(format!("+{TOOLCHAIN}"))
         .args(["--print", "target-libdir"])
@@ -228,7 +237,11 @@ fn build(root: &Path, kernels: &Kernels, cpu: &str) -> Result<Ptx, String> {
             let _ = std::fs::remove_dir_all(e.path());
         }
     }
-    let status = Command::new("cargo")
+    let mut cargo = Command::new("cargo");
+    if kernels.overflow_checks {
+        cargo.env(linker::INLINES_ALL, "1"); // checks make them longer
+    }
+    let status = cargo
         .args([
             &format!("+{TOOLCHAIN}"),
             "rustc",
@@ -248,6 +261,7 @@ fn build(root: &Path, kernels: &Kernels, cpu: &str) -> Result<Ptx, String> {
                 .iter()
                 .flat_map(|setting| ["--config".into(), format!("profile.ptx.{setting}")]),
         )
+        .args(["--config", &format!("profile.ptx.overflow-checks={}", kernels.overflow_checks)])
         .current_dir(&kernels.folder)
         .env("RUSTC_BOOTSTRAP", "1")
         .env("CARGO_ENCODED_RUSTFLAGS", flags)
@@ -268,10 +282,10 @@ fn build(root: &Path, kernels: &Kernels, cpu: &str) -> Result<Ptx, String> {
     let file =
         target.join(format!("nvptx64-nvidia-cuda/ptx/{}.ptx", kernels.package.replace('-', "_")));
     let raw = std::fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;
-    canonical(&raw, cpu, &kernels.package)
+    canonical(&raw, cpu, kernels)
 }
 
-fn canonical(raw: &str, cpu: &str, package: &str) -> Result<Ptx, String> {
+fn canonical(raw: &str, cpu: &str, kernels: &Kernels) -> Result<Ptx, String> {
     const MAX_RESIDENT: u32 = 2048;
     let resident = RESIDENT_THREADS
         .iter()
@@ -294,7 +308,7 @@ fn canonical(raw: &str, cpu: &str, package: &str) -> Result<Ptx, String> {
             let number = |key: &str| field(key)?.parse::<u32>().map_err(|e| format!("{line}: {e}"));
             let (entry, threads, blocks) =
                 (field("entry=")?, number("maxntid=")?, number("minnctapersm=")?);
-            if field("crate=")? != package {
+            if field("crate=")? != kernels.package {
                 continue; // a crate that this one depends on
             }
             if !(1..=1024).contains(&threads) || blocks == 0 || threads * blocks > MAX_RESIDENT {
@@ -335,6 +349,9 @@ fn canonical(raw: &str, cpu: &str, package: &str) -> Result<Ptx, String> {
             ("call", "a call"),
             ("trap", "a panic is reachable: use code that cannot panic"),
         ] {
+            if bad == "trap" && kernels.overflow_checks {
+                continue;
+            }
             if bad == ".local" && current.as_ref().is_some_and(|entry| local_arrays.contains(entry))
             {
                 continue;
