@@ -131,7 +131,7 @@ pub(crate) fn check_writable(path: &Path) -> Outcome {
     // Opening a named pipe would end its reader's input.
     if is_stream(path) { Ok(()) } else { check_replaceable(path) }
 }
-/// Like [`check_writable`], for a file that cannot be written in one go.
+/// Like [`check_writable`], for a file that is not written in one go, or has others beside it.
 ///
 /// Errors: it is a stream.
 pub(crate) fn check_replaceable(path: &Path) -> Outcome {
@@ -142,7 +142,11 @@ pub(crate) fn check_replaceable(path: &Path) -> Outcome {
         )));
     }
     let _turn = signals::turn();
-    Replacement::begin(path).map(drop).map_err(|e| Failure::Usage(cannot(path, &e)))
+    let begun = match is_stream(path) {
+        true => Err(io::Error::other("expected a regular file, or none")),
+        false => Replacement::begin(path).map(drop),
+    };
+    begun.map_err(|e| Failure::Usage(cannot(path, &e)))
 }
 
 /// Creates the folder if it is missing. Fails if files cannot be written in it.

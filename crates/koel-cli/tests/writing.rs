@@ -108,6 +108,32 @@ fn mode_and_links_are_kept() {
     done(&f, &["info", "out/t.koel"]);
 }
 
+/// A file that another user may write to, but not give away.
+#[test]
+fn files_of_others_are_not_taken() {
+    use std::os::unix::process::CommandExt;
+    let (keep, f) = folder();
+    let theirs = f.join("out/t.koel");
+    fs::write(&theirs, "theirs").unwrap();
+    for (path, mode) in [(keep.path(), 0o755), (&f.join("out"), 0o777), (&theirs, 0o666)] {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let mut nobody = command(KOEL, &f);
+    nobody.args(ON_CPU).args(["build", "k.csv", "--kind", "set", "-o", "out/t.koel"]);
+    let Ok(output) = nobody.uid(65534).gid(65534).output() else {
+        println!("skipped: only root runs as another user, where that may read the program");
+        return;
+    };
+    let error = String::from_utf8(output.stderr).unwrap();
+    let expected = "error: out/t.koel: cannot be written: it belongs to user 0 and group ";
+    assert!(output.status.code() == Some(2) && error.starts_with(expected), "{error}");
+    assert_eq!(fs::read(&theirs).unwrap(), b"theirs");
+    fs::set_permissions(&theirs, fs::Permissions::from_mode(0o644)).unwrap();
+    let error = String::from_utf8(nobody.output().unwrap().stderr).unwrap();
+    assert!(error.contains("cannot be written: Permission denied"), "{error}");
+    assert_eq!(names(&f.join("out")), ["t.koel"]);
+}
+
 #[test]
 fn names_of_252_bytes_work() {
     let (_keep, f) = folder();

@@ -174,7 +174,7 @@ fn remove_unless_held(path: &Path) -> io::Result<()> {
     let file = options.write(true).open(path)?;
     file.try_lock()?;
     // The file may have been renamed before its lock ended.
-    if system::identity(&file.metadata()?) == system::identity(&fs::symlink_metadata(path)?) {
+    if system::is_same(&file.metadata()?, &fs::symlink_metadata(path)?) {
         fs::remove_file(path)?;
     }
     Ok(())
@@ -193,9 +193,8 @@ mod system {
     pub(super) fn set_private(options: &mut OpenOptions, private: bool) {
         options.mode(if private { 0o600 } else { 0o666 });
     }
-    /// Device and inode.
-    pub(super) fn identity(metadata: &fs::Metadata) -> (u64, u64) {
-        (metadata.dev(), metadata.ino())
+    pub(super) fn is_same(a: &fs::Metadata, b: &fs::Metadata) -> bool {
+        (a.dev(), a.ino()) == (b.dev(), b.ino())
     }
     pub(super) fn is_removed(file: &File) -> bool {
         file.metadata().is_ok_and(|metadata| metadata.nlink() == 0)
@@ -207,10 +206,9 @@ mod system {
         let (user, group) = (of_old.uid(), of_old.gid());
         if (user, group) != (of_new.uid(), of_new.gid()) {
             fchown(new, Some(user), Some(group)).map_err(|e| {
-                io::Error::new(
-                    e.kind(),
-                    format!("belongs to user {user}, group {group}, unlike a new file: {e}"),
-                )
+                let owner = format!("it belongs to user {user} and group {group}");
+                let why = format!("{owner}, to whom a new file cannot be given: {e}");
+                io::Error::new(e.kind(), why)
             })?;
         }
         #[cfg(target_os = "linux")]
@@ -256,7 +254,9 @@ mod system {
 
     pub(super) fn without_following(_: &mut OpenOptions) {}
     pub(super) fn set_private(_: &mut OpenOptions, _: bool) {}
-    pub(super) fn identity(_: &fs::Metadata) {}
+    pub(super) fn is_same(_: &fs::Metadata, _: &fs::Metadata) -> bool {
+        true
+    }
     pub(super) fn is_removed(_: &File) -> bool {
         false
     }
