@@ -47,7 +47,8 @@ impl<'a> Files<'a> {
     }
     /// Adds the file of `--json`, or where standard output goes.
     pub(crate) fn writes_json(self, json: Option<&'a Path>) -> Files<'a> {
-        let named = |file| if file == Path::new("-") { Path::new("/dev/stdout") } else { file };
+        let named =
+            |file: &'a Path| if file == Path::new("-") { Path::new("/dev/stdout") } else { file };
         self.writes("--json", json.map(named))
     }
 
