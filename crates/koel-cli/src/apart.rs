@@ -45,9 +45,11 @@ impl<'a> Files<'a> {
         self.outputs.extend(folder.map(|folder| (argument, Output::Folder(folder, endings))));
         self
     }
-    /// Adds the file of `--json`, unless that is standard output.
+    /// Adds the file of `--json`, or where standard output goes.
     pub(crate) fn writes_json(self, json: Option<&'a Path>) -> Files<'a> {
-        self.writes("--json", json.filter(|file| *file != Path::new("-")))
+        let named =
+            |file: &'a Path| if file == Path::new("-") { Path::new("/dev/stdout") } else { file };
+        self.writes("--json", json.map(named))
     }
 
     /// Checks that no output is also an input or another output.
@@ -62,6 +64,9 @@ impl<'a> Files<'a> {
         let mut outputs: HashMap<Identity, (&str, &Path)> = HashMap::new();
         for &(argument, output) in &self.outputs {
             let Output::File(file) = output else { continue };
+            if is_shared(file) {
+                continue;
+            }
             let identity = Identity::of(file);
             if let Some(&input) = inputs.get(&identity) {
                 return Err(clash((argument, file), input, "an output must not replace an input"));
@@ -95,6 +100,20 @@ impl<'a> Files<'a> {
             }
         }
         Ok(())
+    }
+}
+
+/// Returns whether a file may be several inputs and outputs at once, as a terminal or `/dev/null`.
+fn is_shared(file: &Path) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt;
+        let kind = fs::metadata(file).map(|metadata| metadata.file_type());
+        kind.is_ok_and(|kind| kind.is_char_device() || kind.is_socket())
+    }
+    #[cfg(not(unix))]
+    {
+        file == Path::new("/dev/stdout")
     }
 }
 

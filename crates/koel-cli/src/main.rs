@@ -14,6 +14,7 @@ mod manual;
 mod matching;
 mod output;
 mod provenance;
+mod signals;
 mod table;
 mod view;
 
@@ -41,7 +42,8 @@ Examples:
                            save a table of keys; koel query ids.koel more.u64 looks up keys in it
   koel lab figures         measure the papers' figures on this machine
 
-Exit status: 0 success, 2 bad usage or bad input, 1 anything else."
+Exit status: 0 success, 2 bad usage or bad input, 1 anything else,
+128 + N after signal N."
 )]
 struct Cli {
     #[command(flatten)]
@@ -91,7 +93,7 @@ fn run() -> Outcome {
         Ok(cli) => cli,
         Err(e) => return usage(&e),
     };
-    output::remove_unfinished_on_interrupt()?;
+    signals::handle()?;
     device::use_threads(cli.global.threads)?;
     match cli.command {
         Command::Bench(args) => bench::run(&cli.global, *args),

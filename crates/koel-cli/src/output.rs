@@ -1,11 +1,12 @@
 //! Output of commands: text on standard output, and files that are written whole or not at all.
 use crate::failure::{Failure, Outcome};
+use crate::signals;
+use koel::file::Replacement;
 use std::fmt::Display;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
-use std::sync::{Mutex, MutexGuard};
 
 /// Prints to standard output. Drops styles unless it is a terminal.
 pub(crate) fn print(text: &str) -> Outcome {
@@ -42,70 +43,110 @@ pub(crate) fn thousands(n: usize) -> String {
     groups.map(|group| String::from_utf8_lossy(group).into_owned()).collect::<Vec<_>>().join(",")
 }
 
-/// The file being written now.
-static UNFINISHED: Mutex<Option<PathBuf>> = Mutex::new(None);
-fn unfinished() -> MutexGuard<'static, Option<PathBuf>> {
-    UNFINISHED.lock().unwrap_or_else(|e| e.into_inner())
+/// Names of standard output and standard error.
+const STANDARD_OUTPUT: [&str; 3] = ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
+const STANDARD_ERROR: [&str; 3] = ["/dev/stderr", "/dev/fd/2", "/proc/self/fd/2"];
+fn is_one_of(path: &Path, names: [&str; 3]) -> bool {
+    cfg!(unix) && names.iter().any(|name| path == Path::new(name))
 }
-
-/// Action of the next Ctrl-C instead of ending the program.
-static STOP: Mutex<Option<Box<dyn FnOnce() + Send>>> = Mutex::new(None);
-/// Makes the next Ctrl-C call `stop` and let the program end by itself. A second Ctrl-C ends it at
-/// once.
-pub(crate) fn stop_on_interrupt(stop: impl FnOnce() + Send + 'static) {
-    *STOP.lock().unwrap_or_else(|e| e.into_inner()) = Some(Box::new(stop));
+/// Returns whether a path names standard output.
+pub(crate) fn is_standard_output(path: &Path) -> bool {
+    is_one_of(path, STANDARD_OUTPUT)
 }
-
-/// Makes Ctrl-C remove the half-written file and exit with the shell's status for it, 130.
-pub(crate) fn remove_unfinished_on_interrupt() -> Outcome {
-    ctrlc::set_handler(|| {
-        if let Some(stop) = STOP.lock().unwrap_or_else(|e| e.into_inner()).take() {
-            return stop();
+/// Returns whether a path leads to a pipe, a character device, standard output or standard error.
+/// These are written through, from the beginning to the end, and never replaced.
+pub(crate) fn is_stream(path: &Path) -> bool {
+    #[cfg(unix)]
+    let is_special = |path: &Path| {
+        use std::os::unix::fs::FileTypeExt;
+        let kind = fs::metadata(path).map(|metadata| metadata.file_type());
+        kind.is_ok_and(|kind| kind.is_fifo() || kind.is_char_device())
+    };
+    #[cfg(not(unix))]
+    let is_special = |_: &Path| false;
+    is_standard_output(path) || is_one_of(path, STANDARD_ERROR) || is_special(path)
+}
+/// Opens a stream. Waits for the reader of a named pipe.
+fn open_stream(path: &Path) -> io::Result<File> {
+    #[cfg(unix)]
+    {
+        use std::os::fd::AsFd;
+        // As the shell opened it: a new description of a file would write from its beginning.
+        let same = |fd: std::os::fd::BorrowedFd<'_>| fd.try_clone_to_owned().map(File::from);
+        if is_standard_output(path) {
+            return same(io::stdout().as_fd());
         }
-        // The lock is held until exit, so no other file is begun.
-        let unfinished = unfinished();
-        if let Some(path) = &*unfinished {
-            let _ = fs::remove_file(path);
+        if is_one_of(path, STANDARD_ERROR) {
+            return same(io::stderr().as_fd());
         }
-        std::process::exit(130);
-    })
-    .map_err(|e| Failure::Other(format!("interrupts: {e}")))
+    }
+    File::options().write(true).open(path)
 }
 
-/// Writes a temporary file next to `path`, then renames it, so that `path` is whole or absent.
+/// Writes a file whole or not at all: see [`Replacement`]. Writes a stream through.
 ///
 /// Errors: the folder is missing or not writable. An old file is left unchanged.
 pub(crate) fn write_file(path: &Path, content: &[u8]) -> Outcome {
-    replace(path, |beside| fs::write(beside, content).and_then(|()| fs::rename(beside, path)))
-        .map_err(|e| Failure::Other(cannot(path, &e)))
+    write_with(path, |file| file.write_all(content).map_err(|e| failure(path, &e)))
 }
 
 /// Like [`write_file`], with the content that `write` produces. Passes on its errors.
 pub(crate) fn write_with(path: &Path, write: impl FnOnce(&mut File) -> Outcome) -> Outcome {
-    let mut outcome = Ok(());
-    let replaced = replace(path, |beside| {
-        let mut file = File::create(beside)?;
-        outcome = write(&mut file);
-        if outcome.is_ok() {
-            file.sync_all()?;
-            drop(file);
-            fs::rename(beside, path)?;
+    let failed = |e| failure(path, &e);
+    if is_stream(path) {
+        return write(&mut open_stream(path).map_err(failed)?);
+    }
+    let mut new = begin(path).map_err(failed)?;
+    let written = write(new.file());
+    // The longest part of finishing, during which a signal may end the program.
+    let written = written.and_then(|()| new.file().sync_all().map_err(failed));
+    let _turn = signals::turn();
+    let finished = match written {
+        Ok(()) => new.finish().map_err(failed),
+        Err(e) => {
+            drop(new);
+            Err(e)
         }
-        Ok(())
-    });
-    outcome.and(replaced.map_err(|e| Failure::Other(cannot(path, &e))))
+    };
+    signals::set_unfinished(None);
+    finished
+}
+/// Begins a file that a signal removes.
+fn begin(path: &Path) -> io::Result<Replacement> {
+    let _turn = signals::turn();
+    let new = Replacement::begin(path)?;
+    signals::set_unfinished(Some(new.temporary()));
+    Ok(new)
+}
+/// Returns the failure to write a file.
+pub(crate) fn failure(path: &Path, error: &io::Error) -> Failure {
+    match error.kind() {
+        ErrorKind::BrokenPipe => Failure::ClosedPipe,
+        _ => Failure::Other(cannot(path, error)),
+    }
 }
 
 /// Fails before the work starts if [`write_file`] could not write this file.
 pub(crate) fn check_writable(path: &Path) -> Outcome {
+    // Opening a named pipe would end its reader's input.
+    if is_stream(path) { Ok(()) } else { check_replaceable(path) }
+}
+/// Like [`check_writable`], for a file that is not written in one go, or has others beside it.
+///
+/// Errors: it is a stream.
+pub(crate) fn check_replaceable(path: &Path) -> Outcome {
     if path.is_dir() {
         return Err(Failure::Usage(format!(
             "{}: is a folder, expected the name of a file to write",
             path.display()
         )));
     }
-    replace(path, |beside| fs::write(beside, []).and_then(|()| fs::remove_file(beside)))
-        .map_err(|e| Failure::Usage(cannot(path, &e)))
+    let _turn = signals::turn();
+    let begun = match is_stream(path) {
+        true => Err(io::Error::other("expected a regular file, or none")),
+        false => Replacement::begin(path).map(drop),
+    };
+    begun.map_err(|e| Failure::Usage(cannot(path, &e)))
 }
 
 /// Creates the folder if it is missing. Fails if files cannot be written in it.
@@ -118,23 +159,6 @@ pub(crate) fn check_folder(folder: &Path) -> Outcome {
 
 fn cannot(path: &Path, error: &io::Error) -> String {
     format!("{}: cannot be written: {error}", path.display())
-}
-
-/// Calls `write` with the path of a temporary file next to `path`, then removes that file if
-/// `write` has not renamed it.
-///
-/// Errors: `path` is a device or a pipe, which renaming would replace with a file.
-fn replace(path: &Path, write: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<()> {
-    if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
-        return Err(io::Error::other("expected a regular file, or none"));
-    }
-    let name = path.file_name().ok_or_else(|| io::Error::other("expected the name of a file"))?;
-    let beside = path.with_file_name(format!(".{}.{}", name.display(), std::process::id()));
-    *unfinished() = Some(beside.clone());
-    let written = write(&beside);
-    let _ = fs::remove_file(&beside);
-    *unfinished() = None;
-    written
 }
 
 #[cfg(test)]
@@ -170,11 +194,6 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.json");
         write_file(&path, b"old").unwrap();
-        let result = replace(&path, |beside| {
-            fs::write(beside, b"half")?;
-            Err(std::io::Error::other("disk full"))
-        });
-        assert_eq!(result.unwrap_err().to_string(), "disk full");
         let result = write_with(&path, |file| {
             file.write_all(b"half").unwrap();
             Err(Failure::ClosedPipe)
@@ -184,10 +203,11 @@ mod tests {
         assert_eq!(names(folder.path()), ["a.json"]);
         assert!(check_writable(folder.path()).is_err());
         #[cfg(unix)]
-        assert!(
-            check_writable(Path::new("/dev/null")).is_err()
-                && write_file(Path::new("/dev/null"), b"").is_err()
-        );
+        {
+            let null = Path::new("/dev/null");
+            check_writable(null).and_then(|()| write_file(null, b"")).unwrap();
+            assert!(check_replaceable(null).is_err());
+        }
         assert!(check_writable(&path.join("inside-a-file.json")).is_err());
         assert!(check_folder(&path).is_err());
     }

@@ -5,7 +5,7 @@ use crate::intersect::doubts::{self, Extent};
 use crate::intersect::input::{self, Input};
 use crate::intersect::load::{Loaded, Normals};
 use crate::intersect::{self, args, load};
-use crate::{Global, device, output};
+use crate::{Global, device, output, signals};
 use koel::Device;
 use koel_spatial::{Grid, PointCloud};
 use koel_view::{
@@ -59,7 +59,7 @@ pub(crate) fn run(global: &Global, args: Args) -> Outcome {
     let server = Server::bind(Options::default().with_port(args.port)).map_err(failure)?;
     let scene = scene(global, &args)?;
     let handle = server.handle();
-    output::stop_on_interrupt(move || handle.stop());
+    signals::stop_on_signal(move || handle.stop());
     let port = server.address().port();
     let address = json!({"url": server.url(), "port": port, "device": scene.device_name()});
     match global.json.as_deref() {

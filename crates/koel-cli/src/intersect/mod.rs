@@ -320,7 +320,8 @@ fn check_files(global: &Global, frames: &[Frame], others: &[PathBuf]) -> Outcome
     files.writes_json(global.json.as_deref()).check_apart()?;
     json_file(global).map_or(Ok(()), output::check_writable)?;
     for (Frame { args, .. }, labels) in frames.iter().zip(&labels) {
-        let named = [Some(&args.out), args.out_mesh.as_ref(), args.out_cloud.as_ref()];
+        output::check_replaceable(&args.out)?;
+        let named = [args.out_mesh.as_ref(), args.out_cloud.as_ref()];
         let mut all = named.into_iter().flatten().chain(labels);
         all.try_for_each(|file| output::check_writable(file))?;
     }

@@ -332,7 +332,7 @@ pub(crate) fn run_models(global: &Global, args: ModelsArgs) -> Outcome {
             } else {
                 Models::default()
             };
-            output::check_writable(&db)?;
+            output::check_replaceable(&db)?;
             for path in images {
                 let picture = read(&path)?;
                 let refused =

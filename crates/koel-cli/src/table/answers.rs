@@ -1,7 +1,8 @@
 //! Answers of a table: for people, as CSV, or as a NumPy array. Rows are streamed to the file.
 use super::columns::in_file;
 use super::npy;
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
+use crate::output;
 use koel::file::Width;
 use std::fs::File;
 use std::io::{self, BufWriter, Seek, Write};
@@ -27,10 +28,16 @@ pub(super) struct Row {
     pub answer: u128,
 }
 
-/// Errors: the file is neither `.npy` nor `.csv`.
+/// Errors: the file is neither `.npy` nor `.csv`. A stream may have any name and is CSV, but not
+/// `.npy`.
 pub(super) fn check_name(out: &Path) -> Outcome<()> {
     match is_array(out) {
+        Some(true) if output::is_stream(out) => Err(in_file(
+            out,
+            "the length of an array is written last, expected a regular file, or a stream of CSV",
+        )),
         Some(_) => Ok(()),
+        None if output::is_stream(out) => Ok(()),
         None => Err(in_file(out, "unknown format, expected a file named .npy or .csv")),
     }
 }
@@ -128,8 +135,7 @@ impl<'a> Answers<'a> {
 }
 impl Written<'_> {
     fn ok(&self, written: io::Result<()>) -> Outcome {
-        written
-            .map_err(|e| Failure::Other(format!("{}: cannot be written: {e}", self.name.display())))
+        written.map_err(|e| output::failure(self.name, &e))
     }
 }
 

@@ -26,7 +26,7 @@ pub(crate) fn run_build(global: &Global, args: BuildArgs) -> Outcome {
         Files::default().reads("KEYS", &args.keys).may_read("--values", args.values.as_deref());
     inputs.writes("--out", Some(&args.out)).writes_json(global.json.as_deref()).check_apart()?;
     let json_file = json_file(global)?;
-    output::check_writable(&args.out)?;
+    output::check_replaceable(&args.out)?;
     let begin = Instant::now();
     let Pairs { keys, values, accounts } = pairs(&args, header)?;
     let notes = accounts.iter().flat_map(|account| account.notes.clone()).collect::<Vec<String>>();

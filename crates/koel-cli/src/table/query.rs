@@ -79,7 +79,13 @@ pub(crate) fn run_query(global: &Global, args: QueryArgs) -> Outcome {
     tell(&account.notes);
     asked.notes.clone_from(&account.notes);
     asked.inputs.push(account);
-    say(global, json_file, &asked, &format!("{shown}{}", asked.text(info.kind)))
+    let text = format!("{shown}{}", asked.text(info.kind));
+    if args.out.as_deref().is_some_and(output::is_standard_output) {
+        // Standard output has the answers.
+        output::say(text.trim_end());
+        return say(global, json_file, &asked, "");
+    }
+    say(global, json_file, &asked, &text)
 }
 /// Returns the fields of the rows.
 fn fields(args: &QueryArgs, info: &FileInfo, queries: Width) -> Fields {

@@ -116,13 +116,18 @@ macro_rules! in_files { ($(#[$example:meta])* impl[$($generics:tt)*] $table:ty) 
         /// any device.
         ///
         /// Writes a temporary file in the same folder and renames it: `path` holds either the whole
-        /// file or its previous contents, whatever happens. The same table always produces the same
-        /// bytes. The file is 4,096 bytes larger than the table. Waits for the device, copies
-        /// through host memory in pieces, and waits for the disk.
+        /// file or its previous contents, whatever happens. An existing file passes on its mode,
+        /// owner and group, and a symbolic link stays: the file that it leads to is replaced. The
+        /// same table always produces the same bytes. The file is 4,096 bytes larger than the table.
+        /// Waits for the device, copies through host memory in pieces, and waits for the disk.
         ///
-        /// Errors: the file cannot be written; more than 2^20 entries in the stash, which only
-        /// crafted keys cause (build with another seed); for an [opened](Self::open) table, faults
-        /// of its file.
+        /// A process that is killed leaves the temporary file, `.NAME.RANDOM.koel-part`; the next
+        /// file that koel writes into the folder removes it. [`save_to`](Self::save_to) writes
+        /// elsewhere.
+        ///
+        /// Errors: the file cannot be written, or is a device or a pipe; more than 2^20 entries in
+        /// the stash, which only crafted keys cause (build with another seed); for an
+        /// [opened](Self::open) table, faults of its file.
         pub fn save(&self, path: impl AsRef<std::path::Path>) -> $crate::Result<()> {
             $crate::file::filed::save(self, path.as_ref())
         }

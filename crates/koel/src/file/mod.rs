@@ -44,6 +44,7 @@ mod error;
 pub(crate) mod filed;
 pub(crate) mod format;
 pub(crate) mod reader;
+mod replacement;
 pub(crate) mod stored;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -57,6 +58,8 @@ pub use format::{HEADER_BYTES, MAGIC, Section, TableKind, Types, VERSION, Width}
 use format::{Header, Members, Slotted};
 use koel_kernels::table::layout::{Narrow, Wide};
 use reader::Reader;
+#[doc(hidden)] // for koel-cli, which writes all its files with it
+pub use replacement::Replacement;
 use std::path::Path;
 
 /// The contents of a table file, according to its header.

@@ -2,15 +2,15 @@
 use super::filed::Contents;
 use super::format::{Checksum, HEADER_BYTES, Header, MAX_STASHED, Slotted, TableKind, Types};
 use super::reader::stash_of;
+use super::replacement::Replacement;
 use super::{FileError, FileErrorKind};
 use crate::cpu;
 use crate::device::{Element, View};
 use crate::error::{Error, Result};
 use koel_kernels::table::layout::{Layout, Number};
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::fs::File;
+use std::io::{Seek, SeekFrom, Write};
+use std::path::Path;
 
 /// Elements downloaded from a device and written at a time.
 pub(crate) const PIECE: usize = 1 << 18;
@@ -130,38 +130,12 @@ impl<W: Write + Seek> Sections<'_, '_, W> {
     }
 }
 
-/// Writes a temporary file in the same folder, and renames it to `path` when it is complete and on
-/// the disk. On failure no temporary file remains, and an existing file is unchanged.
+/// Puts a file in place when it is complete and on the disk: see [`Replacement`]. On failure no
+/// temporary file remains, and an existing file is unchanged.
 pub(crate) fn replace(path: &Path, write: impl FnOnce(&mut File) -> Result<()>) -> Result<()> {
     let refused = |e| FileError { path: path.to_owned(), kind: FileErrorKind::Write(e) };
-    // Fails before the work is done, and on every system.
-    if path.is_dir() {
-        return Err(refused(io::Error::from(io::ErrorKind::IsADirectory)).into());
-    }
-    let beside = Beside::new(path).map_err(refused)?;
-    let mut file =
-        OpenOptions::new().write(true).create_new(true).open(&beside.path).map_err(refused)?;
-    write(&mut file)?;
-    file.sync_all().map_err(refused)?;
-    drop(file);
-    fs::rename(&beside.path, path).map_err(refused)?;
+    let mut new = Replacement::begin(path).map_err(refused)?;
+    write(new.file())?;
+    new.finish().map_err(refused)?;
     Ok(())
-}
-/// A file that is removed unless it has been renamed.
-struct Beside {
-    path: PathBuf,
-}
-impl Beside {
-    /// Creates a name that no other thread or process uses.
-    fn new(path: &Path) -> io::Result<Beside> {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let name = path.file_name().ok_or_else(|| io::Error::other("expected a file name"))?;
-        let (process, number) = (std::process::id(), NUMBER.fetch_add(1, Relaxed));
-        Ok(Beside { path: path.with_file_name(format!(".{}.{process}.{number}", name.display())) })
-    }
-}
-impl Drop for Beside {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path); // it may have been renamed, or never created
-    }
 }
