@@ -50,19 +50,34 @@ impl<'a> Files<'a> {
         self.writes("--json", json.filter(|file| *file != Path::new("-")))
     }
 
-    /// Checks that no output is also an input or another output.
+    /// Checks that no output is also an input or another output, and that no pipe is two inputs. A
+    /// file named `-` is standard input or output; devices such as terminals may be both.
     ///
     /// Errors: two of them are the same file, whatever their names. Files are compared by device
     /// and inode where the system has them, else by canonical path.
     pub(crate) fn check_apart(&self) -> Outcome {
-        let mut inputs = HashMap::new();
+        let mut inputs: HashMap<Identity, (&str, &Path)> = HashMap::new();
         for &(argument, file) in &self.inputs {
-            inputs.entry(Identity::of(file)).or_insert((argument, file));
+            let opened = if file == Path::new("-") { Path::new("/dev/stdin") } else { file };
+            let identity = Identity::of(opened);
+            let is_read_once = file == Path::new("-")
+                || fs::metadata(file).is_ok_and(|metadata| !metadata.is_file());
+            match inputs.get(&identity) {
+                Some(&other) if is_read_once => {
+                    return Err(clash((argument, file), other, "a stream is read once"));
+                }
+                Some(_) => {}
+                None => _ = inputs.insert(identity, (argument, file)),
+            }
         }
         let mut outputs: HashMap<Identity, (&str, &Path)> = HashMap::new();
         for &(argument, output) in &self.outputs {
             let Output::File(file) = output else { continue };
-            let identity = Identity::of(file);
+            let opened = if file == Path::new("-") { Path::new("/dev/stdout") } else { file };
+            if is_device(opened) {
+                continue;
+            }
+            let identity = Identity::of(opened);
             if let Some(&input) = inputs.get(&identity) {
                 return Err(clash((argument, file), input, "an output must not replace an input"));
             }
@@ -98,6 +113,20 @@ impl<'a> Files<'a> {
     }
 }
 
+/// Returns whether a file is a terminal, a socket or another device without contents of its own.
+fn is_device(file: &Path) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt;
+        let kind = fs::metadata(file).map(|metadata| metadata.file_type());
+        kind.is_ok_and(|kind| kind.is_char_device() || kind.is_socket())
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = file;
+        false
+    }
+}
 fn clash((argument, file): (&str, &Path), (other, its): (&str, &Path), why: &str) -> Failure {
     let (file, its) = (file.display(), its.display());
     Failure::Usage(format!("{argument} {file} and {other} {its} are the same file: {why}"))

@@ -1,10 +1,10 @@
 //! Answers of a table: for people, as CSV, or as a NumPy array. Rows are streamed to the file.
-use super::columns::in_file;
+use super::columns::{in_file, is_stream};
 use super::npy;
 use crate::failure::{Failure, Outcome};
 use koel::file::Width;
 use std::fs::File;
-use std::io::{self, BufWriter, Seek, Write};
+use std::io::{self, BufWriter, ErrorKind, Seek, StdoutLock, Write};
 use std::path::Path;
 
 /// Maximum number of rows shown to people.
@@ -27,18 +27,18 @@ pub(super) struct Row {
     pub answer: u128,
 }
 
-/// Errors: the file is neither `.npy` nor `.csv`.
+/// Errors: the file is neither `.npy` nor `.csv` nor a stream, or an array is to be streamed.
 pub(super) fn check_name(out: &Path) -> Outcome<()> {
-    match is_array(out) {
-        Some(_) => Ok(()),
-        None => Err(in_file(out, "unknown format, expected a file named .npy or .csv")),
+    match (is_named(out, "npy"), is_named(out, "csv") || is_stream(out)) {
+        (true, _) if is_stream(out) => {
+            Err(in_file(out, "a .npy array begins with its length, expected a file, or CSV"))
+        }
+        (true, _) | (_, true) => Ok(()),
+        _ => Err(in_file(out, "unknown format, expected a file named .npy or .csv, or -")),
     }
 }
-/// Returns true for a NumPy array, false for CSV, `None` for anything else.
-fn is_array(out: &Path) -> Option<bool> {
-    let extension = out.extension()?.to_str()?;
-    let is = |name| extension.eq_ignore_ascii_case(name);
-    (is("npy") || is("csv")).then(|| is("npy"))
+fn is_named(out: &Path, extension: &str) -> bool {
+    out.extension().is_some_and(|own| own.eq_ignore_ascii_case(extension))
 }
 
 /// Sink for rows: writes them to a file if there is one, else keeps the first for people.
@@ -49,9 +49,28 @@ pub(super) struct Answers<'a> {
     pub rows: u64,
     first: Vec<Row>,
 }
+/// Where answers are written.
+enum Sink<'a> {
+    File(&'a mut File),
+    StandardOutput(StdoutLock<'static>),
+}
+impl Write for Sink<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Sink::File(file) => file.write(bytes),
+            Sink::StandardOutput(out) => out.write(bytes),
+        }
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Sink::File(file) => file.flush(),
+            Sink::StandardOutput(out) => out.flush(),
+        }
+    }
+}
 /// A file of answers that is being written.
 struct Written<'a> {
-    to: BufWriter<&'a mut File>,
+    to: BufWriter<Sink<'a>>,
     name: &'a Path,
     is_array: bool,
 }
@@ -66,8 +85,15 @@ impl<'a> Answers<'a> {
         file: &'a mut File,
         name: &'a Path,
     ) -> Outcome<Answers<'a>> {
-        let to = BufWriter::with_capacity(1 << 20, file);
-        let mut to = Written { to, name, is_array: is_array(name) == Some(true) };
+        Answers::to(fields, Sink::File(file), name, is_named(name, "npy"))
+    }
+    /// Creates a sink that writes CSV to standard output, which has this name.
+    pub(super) fn streamed(fields: Fields, name: &'a Path) -> Outcome<Answers<'a>> {
+        Answers::to(fields, Sink::StandardOutput(io::stdout().lock()), name, false)
+    }
+    fn to(fields: Fields, sink: Sink<'a>, name: &'a Path, is_array: bool) -> Outcome<Answers<'a>> {
+        let to = BufWriter::with_capacity(1 << 18, sink);
+        let mut to = Written { to, name, is_array };
         // The header of an array is overwritten once the number of rows is known.
         let header = if to.is_array { array_header(fields, 0) } else { csv_header(fields) };
         let begun = to.to.write_all(&header);
@@ -93,11 +119,11 @@ impl<'a> Answers<'a> {
     pub(super) fn finish(mut self) -> Outcome<String> {
         let Some(mut to) = self.to.take() else { return Ok(self.first_rows()) };
         let mut finished = to.to.flush();
-        if to.is_array {
+        if to.is_array
+            && let Sink::File(file) = to.to.get_mut()
+        {
             let header = array_header(self.fields, self.rows);
-            finished =
-                finished.and_then(|()| to.to.rewind()).and_then(|()| to.to.write_all(&header));
-            finished = finished.and_then(|()| to.to.flush());
+            finished = finished.and_then(|()| file.rewind()).and_then(|()| file.write_all(&header));
         }
         to.ok(finished)?;
         Ok(String::new())
@@ -128,8 +154,10 @@ impl<'a> Answers<'a> {
 }
 impl Written<'_> {
     fn ok(&self, written: io::Result<()>) -> Outcome {
-        written
-            .map_err(|e| Failure::Other(format!("{}: cannot be written: {e}", self.name.display())))
+        written.map_err(|e| match (e.kind(), self.to.get_ref()) {
+            (ErrorKind::BrokenPipe, Sink::StandardOutput(_)) => Failure::ClosedPipe,
+            _ => Failure::Other(format!("{}: cannot be written: {e}", self.name.display())),
+        })
     }
 }
 
