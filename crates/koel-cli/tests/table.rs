@@ -948,8 +948,9 @@ fn guesses_about_a_heading_are_told() {
         ("typed.csv", b"O15\n16\n"),
         ("null.csv", b"NULL\n16\n"),
     ]);
-    let build =
-        |arguments: &[&str]| [&["build", "-o", "t.koel", "--kind", "set"], arguments].concat();
+    fn build<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
+        [&["build", "-o", "t.koel", "--kind", "set"], arguments].concat()
+    }
     let told = done(&folder, &build(&["years.csv"]));
     let says = "3 rows, no heading: the selected fields of the first line are numbers; --header yes, \
                 if they are names";
