@@ -61,7 +61,7 @@ impl<'a> Files<'a> {
             let opened = if file == Path::new("-") { Path::new("/dev/stdin") } else { file };
             let identity = Identity::of(opened);
             let is_read_once = file == Path::new("-")
-                || fs::metadata(file).is_ok_and(|metadata| !metadata.is_file());
+                || fs::metadata(file).is_ok_and(|file| !file.is_file() && !file.is_dir());
             match inputs.get(&identity) {
                 Some(&other) if is_read_once => {
                     return Err(clash((argument, file), other, "a stream is read once"));

@@ -1004,7 +1004,7 @@ fn standard_input_and_output_are_files_too() {
         ("npy", &npy("<u4", 3, &[0; 13]), "-: has more bytes than its 3 elements"),
         ("npy", b"\x93NUMPY\x01\x00\xff", "-: truncated: 9 bytes, the header needs 10"),
         ("csv", b"1\n2,3\n", "-: line 2: 2 columns, expected 1 as before"),
-        ("csv", b"\x1f\x8b\x08", "-: is not CSV in UTF-8 but gzip"),
+        ("csv", b"\x1f\x8b\x08", "-: is not CSV in UTF-8 but gzip: gunzip -c FILE | koel ... -"),
     ] {
         let build = [&["build", "-", "--format", format], &set[..]].concat();
         let (code, out, error) = piped(&folder, &build, input);
@@ -1051,7 +1051,7 @@ fn named_pipes_are_read() {
     let writers = [write("in", b"1\n2\n"), write("values.u32", &u32s(&[10, 20]))];
     let built = json(&folder, &["build", "in", "--values", "values.u32", "-o", "t.koel"]);
     assert_eq!(built["pairs"], 2);
-    writers.map(|writer| writer.join().unwrap());
+    writers.into_iter().for_each(|writer| writer.join().unwrap());
     for (arguments, says) in [
         (&["build", "in", "--values", "in", "-o", "o"][..], "a stream is read once"),
         (&["query", "t.koel", "in", "-o", "in"], "an output must not replace an input"),
@@ -1074,8 +1074,8 @@ fn limited(folder: &Path, kib: usize, arguments: &str) -> (Option<i32>, String) 
 #[cfg(target_os = "linux")]
 #[test]
 fn input_larger_than_memory_is_an_error() {
-    let rows = (0..1_500_000u64).map(|i| format!("{}\n", 10_000_000_000 + i)).collect::<String>();
-    let words = (0..1_500_000u64).collect::<Vec<_>>();
+    let rows = (0..3_000_000u64).map(|i| format!("{}\n", 10_000_000_000 + i)).collect::<String>();
+    let words = (0..3_000_000u64).collect::<Vec<_>>();
     let (_keep, folder) = folder_with(&[
         ("small.csv", b"1\n"),
         ("k.csv", rows.as_bytes()),
@@ -1084,17 +1084,20 @@ fn input_larger_than_memory_is_an_error() {
         ("k.u64", &u64s(&words)),
         ("k.npy", &npy("<u8", words.len(), &u64s(&words))),
     ]);
-    // The least memory with which a few keys are built.
-    let small = "build small.csv --kind set -o t.koel";
-    let least = (20..).map(|i| i << 13).find(|&kib| limited(&folder, kib, small).0 == Some(0));
-    let least = least.unwrap();
+    // The least memory with which a file is opened and read.
+    let least = |status, arguments: &str| {
+        let fits = |&kib: &usize| limited(&folder, kib, arguments).0 == Some(status);
+        (4..1 << 9).map(|i| i << 12).find(fits).unwrap()
+    };
+    let to_read = least(2, "build small.csv --column 9 --kind set -o t.koel");
     for input in ["k.csv", "fields.csv", "k.u64", "k.npy", "- --format u64 < k.u64"] {
         let build = format!("build --kind set -o o.koel {input}");
-        let (code, error) = limited(&folder, least + 2048, &build);
+        let (code, error) = limited(&folder, to_read + 2048, &build);
         assert_eq!((code, error.lines().count()), (Some(1), 1), "{build}: {error}");
         assert!(error.contains("out of memory for "), "{build}: {error}");
     }
     // Fields that are not selected take no memory.
     let build = "build field.csv --kind set -o o.koel";
-    assert_eq!(limited(&folder, least + 2048, build), (Some(0), String::new()));
+    let to_build = least(0, "build small.csv --kind set -o t.koel");
+    assert_eq!(limited(&folder, to_build + 2048, build), (Some(0), String::new()));
 }
