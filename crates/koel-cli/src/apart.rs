@@ -47,27 +47,37 @@ impl<'a> Files<'a> {
     }
     /// Adds the file of `--json`, or where standard output goes.
     pub(crate) fn writes_json(self, json: Option<&'a Path>) -> Files<'a> {
-        let named =
-            |file: &'a Path| if file == Path::new("-") { Path::new("/dev/stdout") } else { file };
-        self.writes("--json", json.map(named))
+        self.writes("--json", json)
     }
 
-    /// Checks that no output is also an input or another output.
+    /// Checks that no output is also an input or another output, and that no pipe is two inputs. A
+    /// file named `-` is standard input or output; devices such as terminals may be both.
     ///
     /// Errors: two of them are the same file, whatever their names. Files are compared by device
     /// and inode where the system has them, else by canonical path.
     pub(crate) fn check_apart(&self) -> Outcome {
-        let mut inputs = HashMap::new();
+        let mut inputs: HashMap<Identity, (&str, &Path)> = HashMap::new();
         for &(argument, file) in &self.inputs {
-            inputs.entry(Identity::of(file)).or_insert((argument, file));
+            let opened = if file == Path::new("-") { Path::new("/dev/stdin") } else { file };
+            let identity = Identity::of(opened);
+            let is_read_once = file == Path::new("-")
+                || fs::metadata(file).is_ok_and(|file| !file.is_file() && !file.is_dir());
+            match inputs.get(&identity) {
+                Some(&other) if is_read_once => {
+                    return Err(clash((argument, file), other, "a stream is read once"));
+                }
+                Some(_) => {}
+                None => _ = inputs.insert(identity, (argument, file)),
+            }
         }
         let mut outputs: HashMap<Identity, (&str, &Path)> = HashMap::new();
         for &(argument, output) in &self.outputs {
             let Output::File(file) = output else { continue };
-            if is_shared(file) {
+            let opened = if file == Path::new("-") { Path::new("/dev/stdout") } else { file };
+            if is_device(opened) {
                 continue;
             }
-            let identity = Identity::of(file);
+            let identity = Identity::of(opened);
             if let Some(&input) = inputs.get(&identity) {
                 return Err(clash((argument, file), input, "an output must not replace an input"));
             }
@@ -103,8 +113,8 @@ impl<'a> Files<'a> {
     }
 }
 
-/// Returns whether a file may be several inputs and outputs at once, as a terminal or `/dev/null`.
-fn is_shared(file: &Path) -> bool {
+/// Returns whether a file is a terminal, a socket or another device without contents of its own.
+fn is_device(file: &Path) -> bool {
     #[cfg(unix)]
     {
         use std::os::unix::fs::FileTypeExt;
@@ -116,7 +126,6 @@ fn is_shared(file: &Path) -> bool {
         file == Path::new("/dev/stdout")
     }
 }
-
 fn clash((argument, file): (&str, &Path), (other, its): (&str, &Path), why: &str) -> Failure {
     let (file, its) = (file.display(), its.display());
     Failure::Usage(format!("{argument} {file} and {other} {its} are the same file: {why}"))

@@ -43,7 +43,7 @@ pub(crate) fn thousands(n: usize) -> String {
     groups.map(|group| String::from_utf8_lossy(group).into_owned()).collect::<Vec<_>>().join(",")
 }
 
-/// Names of standard output and standard error.
+/// Names of standard output, besides `-`, and of standard error.
 const STANDARD_OUTPUT: [&str; 3] = ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
 const STANDARD_ERROR: [&str; 3] = ["/dev/stderr", "/dev/fd/2", "/proc/self/fd/2"];
 fn is_one_of(path: &Path, names: [&str; 3]) -> bool {
@@ -51,7 +51,7 @@ fn is_one_of(path: &Path, names: [&str; 3]) -> bool {
 }
 /// Returns whether a path names standard output.
 pub(crate) fn is_standard_output(path: &Path) -> bool {
-    is_one_of(path, STANDARD_OUTPUT)
+    path == Path::new("-") || is_one_of(path, STANDARD_OUTPUT)
 }
 /// Returns whether a path leads to a pipe, a character device, standard output or standard error.
 /// These are written through, from the beginning to the end, and never replaced.

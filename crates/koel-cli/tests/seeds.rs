@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+#[path = "../../../fuzz/checks/csv.rs"]
+mod csv_records;
 #[path = "../../../fuzz/checks/gltf.rs"]
 mod gltf;
 #[path = "../../../fuzz/checks/groups.rs"]
@@ -113,6 +115,17 @@ fn groups_of_pairs() {
 #[test]
 fn numpy_arrays() {
     run("npy", 50_000, npy::check);
+}
+#[test]
+fn csv_files() {
+    run("csv", 20_000, csv_records::check);
+    // Short texts of the bytes that matter.
+    let (alphabet, mut random) = (b"\"\"\",,\r\n\n a1", Random(2));
+    for _ in 0..100_000 {
+        let length = random.below(16);
+        let text = (0..length).map(|_| alphabet[random.below(alphabet.len())]);
+        csv_records::check(&text.collect::<Vec<u8>>());
+    }
 }
 #[test]
 fn pictures() {

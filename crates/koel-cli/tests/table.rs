@@ -2,6 +2,7 @@
 //! and the files they leave.
 use serde_json::Value;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -193,7 +194,10 @@ fn every_line_of_a_csv_file_is_accounted_for() {
     assert!(built["inputs"][0]["heading"].is_null() && built["notes"] == Value::Array(vec![]));
     let told = done(&folder, &["query", "t.koel", "blanks.csv"]);
     assert!(
-        told.contains("3 of 3 keys found\nblanks.csv: 3 lines read, 3 rows, no heading\n"),
+        told.contains(
+            "3 of 3 keys found\nblanks.csv: 3 lines read, 3 rows, no heading: the selected fields \
+             of the first line are numbers; --header yes, if they are names\n"
+        ),
         "{told}"
     );
 
@@ -294,10 +298,20 @@ fn without_values_a_key_has_its_row_number() {
         "{table}"
     );
     fs::write(folder.join("none.u32"), []).unwrap();
-    assert!(done(&folder, &["query", "t.koel", "none.u32"]).contains("0 of 0 keys found"));
-    // Empty tables work.
-    assert_eq!(json(&folder, &["build", "none.u32", "-o", "none.koel"])["pairs"], 0);
-    assert_eq!(json(&folder, &["query", "none.koel", "q.u32"])["found"], 0);
+    fs::write(folder.join("none.csv"), []).unwrap();
+    fs::write(folder.join("heading.csv"), "id\n").unwrap();
+    fs::write(folder.join("none.npy"), npy("<u4", 0, &[])).unwrap();
+    // Empty tables work, and are noted.
+    for none in ["none.u32", "none.csv", "heading.csv", "none.npy"] {
+        let note = format!("note: {none}: has no rows\n");
+        let (error, built) = noted(&folder, &["build", none, "-o", "none.koel"]);
+        assert_eq!((error, &built["pairs"]), (note.clone(), &0.into()));
+        assert_eq!(json(&folder, &["query", "none.koel", "q.u32"])["found"], 0);
+        let (error, asked) = noted(&folder, &["query", "t.koel", none]);
+        assert_eq!((error, &asked["queries"]), (note, &0.into()));
+    }
+    let error = refused(&folder, &["build", "none.csv", "--column", "id", "-o", "o.koel"]);
+    assert!(error.contains("none.csv: is empty, expected a column \"id\""), "{error}");
 }
 
 #[test]
@@ -644,7 +658,8 @@ fn bad_usage_is_refused() {
         (&["build", "k.csv", "-o", "o", "--column", "0"], "columns are counted from 1"),
         (
             &["build", "k.txt", "-o", "o"],
-            "k.txt: unknown format, expected a file named .u32, .u64, .u128, .npy or .csv",
+            "k.txt: unknown format, expected a file named .u32, .u64, .u128, .npy, .csv or .tsv, \
+             or --format",
         ),
         (&["build", "k.u32", "-o", "."], ".: is a folder"),
         (&["build", "k.u32", "-o", "no/o"], "no/o: cannot be written"),
@@ -655,6 +670,16 @@ fn bad_usage_is_refused() {
         ),
         (&["query", "t.koel", "m.obj"], "m.obj: a scan is not a list of keys"),
         (&["query", "t.koel", "k.txt"], "k.txt: unknown format"),
+        (&["build", "k.u32", "-o", "o", "--format", "npy"], "--format is for files whose name"),
+        (&["query", "t.koel", "k.u32", "--format", "u32"], "--format is for files whose name"),
+        (&["build", "k.csv", "-o", "-"], "-: a table is written to a file"),
+        (&["query", "-", "k.csv"], "-: a table is read from a file, not from standard input"),
+        (&["info", "-"], "-: a table is read from a file, not from standard input"),
+        (&["query", "t.koel", "k.csv", "-o", "-", "--json", "-"], "both standard output"),
+        (
+            &["build", "-", "--values", "-", "-o", "o"],
+            "--values - and KEYS - are the same file: a stream is read once",
+        ),
     ] {
         let error = refused(&folder, arguments);
         assert!(error.contains(says), "{arguments:?}: {error}");
@@ -673,7 +698,6 @@ fn bad_numbers_are_refused_with_their_place() {
         ("short.npy", &npy("<u4", 3, &[0; 11])),
         ("float.npy", &npy("<f4", 3, &[0; 12])),
         ("minus.npy", &npy("<i4", 3, &u32s(&[1, -5i32 as u32, 3]))),
-        ("empty.csv", b""),
         ("word.csv", b"1\n2\nthree\n"),
         ("ragged.csv", b"1,2\n3\n"),
         ("names.csv", b"a,b\n1,2\n"),
@@ -713,7 +737,6 @@ fn bad_numbers_are_refused_with_their_place() {
             "float.npy: the elements are '<f4', expected '<u4', '<u8', '<i4' or '<i8'",
         ),
         (&["minus.npy"], "minus.npy: element 1 is -5, expected no negative number"),
-        (&["empty.csv"], "empty.csv: is empty, expected lines of numbers"),
         (&["word.csv"], "word.csv: line 3, column 1: found \"three\", expected a whole number"),
         (&["ragged.csv"], "ragged.csv: line 2: 1 columns, expected 2 as before"),
         (
@@ -841,4 +864,240 @@ fn an_interrupt_leaves_what_was_there() {
             ),
         }
     }
+}
+
+/// Runs a command with this standard input. Returns its status, output and errors.
+fn piped(folder: &Path, arguments: &[&str], input: &[u8]) -> (Option<i32>, Vec<u8>, String) {
+    let mut command = koel(folder, arguments);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let input = input.to_vec();
+    let writer = std::thread::spawn(move || _ = stdin.write_all(&input));
+    let output = child.wait_with_output().unwrap();
+    writer.join().unwrap();
+    (output.status.code(), output.stdout, text(&output.stderr))
+}
+
+#[test]
+fn quotes_lose_no_row() {
+    let (_keep, folder) = folder_with(&[
+        ("spans.csv", b"id,note\n1,\"open\n2,b\n3,c\"\n4,d\n"),
+        ("doubled.csv", b"1,\"a\"\n2,\"b\"\"\n3,\"c\"\n4,\"d\"\n5,\"e\"\"\n6,\"f\"\n"),
+        ("open.csv", b"id,note\n1,5\" pipe\n2,\"unclosed\n3,b\n4,c\n5,d\n"),
+        ("backslash.csv", b"id,note\n1,\"say \\\"hi\\\"\"\n2,b\n"),
+        ("k.csv", b"1\n2\n3\n4\n5\n6\n"),
+    ]);
+    let (error, built) =
+        noted(&folder, &["build", "spans.csv", "--column", "id", "--kind", "set", "-o", "t.koel"]);
+    let note = "spans.csv: 1 quoted fields span several lines, the first lines 2 to 4 in column 2";
+    assert_eq!((error, &built["keys"]), (format!("note: {note}\n"), &2.into()));
+    done(&folder, &["build", "k.csv", "--kind", "set", "-o", "t.koel"]);
+    let before = names(&folder);
+    for (file, says) in [
+        ("doubled.csv", "doubled.csv: line 3, column 2: found \"c\\\"\" after a closing quote"),
+        ("open.csv", "open.csv: line 3: a quote is never closed"),
+        ("backslash.csv", "backslash.csv: line 2, column 2: found \"hi"),
+    ] {
+        let built = refused(&folder, &["build", file, "--kind", "set", "-o", "o.koel"]);
+        let asked = refused(&folder, &["query", "t.koel", file, "-o", "a.csv"]);
+        assert!(built == asked && built.contains(says), "{built}{asked}");
+        assert_eq!(names(&folder), before);
+    }
+}
+
+#[test]
+fn rows_of_two_files_are_joined_in_step() {
+    let (_keep, folder) = folder_with(&[
+        ("k.csv", b"1\n\n3\n4\n"),
+        ("shifted.csv", b"10\n20\n\n40\n"),
+        ("twice.csv", b"10\n\n\n30\n40\n"),
+        ("none.csv", b"10\n30\n40\n"),
+        ("same.csv", b"v\n\n10\n\n30\n40\n\n\n"),
+        ("v.u32", &u32s(&[10, 30, 40])),
+    ]);
+    for (values, says) in [
+        (
+            "shifted.csv",
+            "k.csv has 1 after 1 rows, from line 2, shifted.csv has 1 after 2 rows, from line 3",
+        ),
+        (
+            "twice.csv",
+            "k.csv has 1 after 1 rows, from line 2, twice.csv has 2 after 1 rows, from line 2",
+        ),
+        ("none.csv", "k.csv has 1 after 1 rows, from line 2, none.csv has no more"),
+    ] {
+        let error = refused(&folder, &["build", "k.csv", "--values", values, "-o", "o.koel"]);
+        let both = format!("k.csv and {values} are joined by row, but their blank lines differ");
+        assert!(error.contains(&both) && error.contains(says), "{error}");
+    }
+    for values in ["same.csv", "v.u32"] {
+        let (_, built) = noted(&folder, &["build", "k.csv", "--values", values, "-o", "t.koel"]);
+        assert_eq!(built["pairs"], 3);
+        let (_, asked) = noted(&folder, &["query", "t.koel", "k.csv", "-o", "a.csv"]);
+        assert_eq!(asked["found"], 3);
+        let answers = fs::read_to_string(folder.join("a.csv")).unwrap();
+        assert_eq!(answers, "key,found,value\n1,1,10\n3,1,30\n4,1,40\n");
+    }
+}
+
+#[test]
+fn guesses_about_a_heading_are_told() {
+    let (_keep, folder) = folder_with(&[
+        ("years.csv", b"2019,2020\n5,6\n7,8\n"),
+        ("typed.csv", b"O15\n16\n"),
+        ("null.csv", b"NULL\n16\n"),
+    ]);
+    fn build<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
+        [&["build", "-o", "t.koel", "--kind", "set"], arguments].concat()
+    }
+    let told = done(&folder, &build(&["years.csv"]));
+    let says = "3 rows, no heading: the selected fields of the first line are numbers; --header yes, \
+                if they are names";
+    assert!(told.contains(says), "{told}");
+    let why = json(&folder, &build(&["years.csv"]))["inputs"][0]["no_heading"].clone();
+    assert!(why.as_str().unwrap().contains("--header yes"), "{why}");
+    let error = refused(&folder, &build(&["years.csv", "--column", "2020"]));
+    let says = "column 2020 was selected by its position; the column with the name \"2020\" is column \
+                2, and --header yes makes this line the heading";
+    assert!(error.contains(says), "{error}");
+    let built = json(&folder, &build(&["years.csv", "--column", "2", "--header", "yes"]));
+    assert_eq!(built["keys"], 2);
+    let (error, built) = noted(&folder, &build(&["typed.csv"]));
+    assert!(
+        error.contains("line 1, \"O15\", was taken for the heading") && built["keys"] == 1,
+        "{error}"
+    );
+    assert!(error.contains("--header no, if it is a row"), "{error}");
+    let error = refused(&folder, &build(&["null.csv"]));
+    assert!(error.contains("found \"NULL\"") && error.contains("--header yes"), "{error}");
+}
+
+#[test]
+fn standard_input_and_output_are_files_too() {
+    let (_keep, folder) = folder_with(&[("k.csv", b"id\n1\n2\n3\n"), ("q.tsv", b"v\tid\n9\t2\n")]);
+    done(&folder, &["build", "k.csv", "--kind", "set", "-o", "t.koel"]);
+    let set = ["--kind", "set", "-o", "p.koel"];
+    for (format, input) in [
+        (&[][..], b"1\n2\n3\n".to_vec()),
+        (&["--format", "csv"], b"id,v\n1,a\n2,b\n3,c\n".to_vec()),
+        (&["--format", "tsv", "--column", "id"], b"v\tid\n9\t1\n9\t2\n9\t3\n".to_vec()),
+        (&["--format", "u32"], u32s(&[1, 2, 3])),
+        (&["--format", "u64"], u64s(&[1, 2, 3])),
+        (&["--format", "npy"], npy("<u8", 3, &u64s(&[1, 2, 3]))),
+    ] {
+        let names = if cfg!(target_os = "linux") { &["-", "/dev/stdin"][..] } else { &["-"] };
+        for name in names {
+            let build = [&["build", name], format, &set, &["--json", "-"]].concat();
+            let (code, out, error) = piped(&folder, &build, &input);
+            assert_eq!((code, error.as_str()), (Some(0), ""), "{build:?}");
+            assert_eq!(serde_json::from_slice::<Value>(&out).unwrap()["keys"], 3);
+        }
+    }
+    for (format, input, says) in [
+        (
+            "u64",
+            &[0; 12][..],
+            "-: 12 bytes: expected a multiple of 8, the last 4 at byte 8 are incomplete",
+        ),
+        ("npy", &npy("<u4", 3, &[0; 11]), "-: truncated: 2 of 3 elements"),
+        ("npy", &npy("<u4", 3, &[0; 13]), "-: has more bytes than its 3 elements"),
+        ("npy", b"\x93NUMPY\x01\x00\xff", "-: truncated: 9 bytes, the header needs 10"),
+        ("csv", b"1\n2,3\n", "-: line 2: 2 columns, expected 1 as before"),
+        ("csv", b"\x1f\x8b\x08", "-: is not CSV in UTF-8 but gzip: gunzip -c FILE | koel ... -"),
+    ] {
+        let build = [&["build", "-", "--format", format], &set[..]].concat();
+        let (code, out, error) = piped(&folder, &build, input);
+        assert_eq!((code, out.len(), error), (Some(2), 0, format!("error: {says}\n")));
+    }
+    // Answers on standard output, the report on standard error.
+    let queries = b"2\n7\n3\n";
+    let names = if cfg!(target_os = "linux") { &["-", "/dev/stdout"][..] } else { &["-"] };
+    for name in names {
+        let (code, out, error) = piped(&folder, &["query", "t.koel", "-", "-o", name], queries);
+        assert_eq!((code, text(&out).as_str()), (Some(0), "key,found\n2,1\n7,0\n3,1\n"));
+        assert!(error.starts_with("2 of 3 keys found\n-: 3 lines read"), "{error}");
+    }
+    let query = ["query", "t.koel", "q.tsv", "--column", "id", "-o", "-", "--json", "r.json"];
+    assert_eq!(text(&piped(&folder, &query, b"").1), "key,found\n2,1\n");
+    let report = fs::read(folder.join("r.json")).unwrap();
+    assert_eq!(serde_json::from_slice::<Value>(&report).unwrap()["found"], 1);
+    // A reader that closes the pipe ends the query without an error.
+    let many = "1\n".repeat(2_000_000);
+    fs::write(folder.join("many.csv"), many).unwrap();
+    let mut query = koel(&folder, &["query", "t.koel", "many.csv", "-o", "-"]);
+    let mut child = query.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
+}
+
+#[cfg(unix)]
+#[test]
+fn named_pipes_are_read() {
+    let (_keep, folder) = folder_with(&[]);
+    for name in ["in.csv", "in", "values.u32"] {
+        assert!(Command::new("mkfifo").arg(folder.join(name)).status().unwrap().success());
+    }
+    let write = |name: &str, bytes: &[u8]| {
+        let (path, bytes) = (folder.join(name), bytes.to_vec());
+        std::thread::spawn(move || fs::write(path, bytes).unwrap())
+    };
+    for name in ["in.csv", "in"] {
+        let writer = write(name, b"1\n2\n3\n");
+        assert_eq!(json(&folder, &["build", name, "--kind", "set", "-o", "t.koel"])["keys"], 3);
+        writer.join().unwrap();
+    }
+    let writers = [write("in", b"1\n2\n"), write("values.u32", &u32s(&[10, 20]))];
+    let built = json(&folder, &["build", "in", "--values", "values.u32", "-o", "t.koel"]);
+    assert_eq!(built["pairs"], 2);
+    writers.into_iter().for_each(|writer| writer.join().unwrap());
+    for (arguments, says) in [
+        (&["build", "in", "--values", "in", "-o", "o"][..], "a stream is read once"),
+        (&["query", "t.koel", "in", "-o", "in"], "an output must not replace an input"),
+        (&["query", "in", "values.u32"], "in: cannot be read: expected a regular file"),
+    ] {
+        let error = refused(&folder, arguments);
+        assert!(error.contains(says), "{error}");
+    }
+}
+
+/// Runs a command under a limit of its address space, in KiB.
+#[cfg(target_os = "linux")]
+fn limited(folder: &Path, kib: usize, arguments: &str) -> (Option<i32>, String) {
+    let koel = env!("CARGO_BIN_EXE_koel");
+    let run = format!("ulimit -v {kib}; exec {koel} --device cpu --threads 1 {arguments}");
+    let output = Command::new("sh").current_dir(folder).args(["-c", &run]).output().unwrap();
+    (output.status.code(), text(&output.stderr))
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn input_larger_than_memory_is_an_error() {
+    let rows = (0..3_000_000u64).map(|i| format!("{}\n", 10_000_000_000 + i)).collect::<String>();
+    let words = (0..3_000_000u64).collect::<Vec<_>>();
+    let (_keep, folder) = folder_with(&[
+        ("small.csv", b"1\n"),
+        ("k.csv", rows.as_bytes()),
+        ("fields.csv", format!("1{}\n", ",".repeat(4_000_000)).as_bytes()),
+        ("field.csv", format!("1,{}\n2,\"{0}\"\n", "x".repeat(20_000_000)).as_bytes()),
+        ("k.u64", &u64s(&words)),
+        ("k.npy", &npy("<u8", words.len(), &u64s(&words))),
+    ]);
+    // The least memory with which a file is opened and read.
+    let least = |status, arguments: &str| {
+        let fits = |&kib: &usize| limited(&folder, kib, arguments).0 == Some(status);
+        (4..1 << 9).map(|i| i << 12).find(fits).unwrap()
+    };
+    let to_read = least(2, "build small.csv --column 9 --kind set -o t.koel");
+    for input in ["k.csv", "fields.csv", "k.u64", "k.npy", "- --format u64 < k.u64"] {
+        let build = format!("build --kind set -o o.koel {input}");
+        let (code, error) = limited(&folder, to_read + 2048, &build);
+        assert_eq!((code, error.lines().count()), (Some(1), 1), "{build}: {error}");
+        assert!(error.contains("out of memory for "), "{build}: {error}");
+    }
+    // Fields that are not selected take no memory.
+    let build = "build field.csv --kind set -o o.koel";
+    let to_build = least(0, "build small.csv --kind set -o t.koel");
+    assert_eq!(limited(&folder, to_build + 2048, build), (Some(0), String::new()));
 }

@@ -8,6 +8,7 @@ use koel_spatial::{Bounds, Grid};
 use rayon::prelude::*;
 use serde::{Serialize, Serializer};
 use std::borrow::Cow;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -194,7 +195,7 @@ fn voxels(file: Option<&Path>, resolution: u32, order: OrderName, seed: u64) -> 
         let voxel = [cell / (side * side), cell / side % side, cell % side].map(|c| c as u32);
         layout.encode::<u32>(voxel)
     };
-    let absent = absent_keys(&keys, (0..cells.len()).filter_map(|i| key(cells.at(i)).ok()))
+    let absent = absent_keys(&keys, (0..cells.len()).filter_map(|i| key(cells.at(i)).ok()))?
         .ok_or_else(|| {
             in_file(&"every voxel of the grid is occupied: none is left for lookups of absent keys")
         })?;
@@ -218,7 +219,10 @@ fn voxels(file: Option<&Path>, resolution: u32, order: OrderName, seed: u64) -> 
 
 fn words(file: &Path, seed: u64) -> Outcome<Workload> {
     let in_file = |message: String| Failure::Usage(format!("{}: {message}", file.display()));
-    let bytes = std::fs::read(file).map_err(|e| in_file(format!("cannot be read: {e}")))?;
+    let bytes = std::fs::read(file).map_err(|e| match e.kind() {
+        ErrorKind::OutOfMemory => out_of_memory(format_args!("{}", file.display())),
+        _ => in_file(format!("cannot be read: {e}")),
+    })?;
     let (words, rest) = bytes.as_chunks::<4>();
     if !rest.is_empty() {
         let (length, whole) = (bytes.len(), 4 * words.len());
@@ -230,19 +234,17 @@ fn words(file: &Path, seed: u64) -> Outcome<Workload> {
     if words.is_empty() {
         return Err(in_file("is empty, expected 32-bit little-endian keys".into()));
     }
-    let mut seen = KeySet::new();
-    let keys = words
-        .iter()
-        .map(|w| u32::from_le_bytes(*w))
-        .filter(|&key| seen.insert(key))
-        .collect::<Vec<u32>>();
+    let mut seen = KeySet::new()?;
+    let mut keys = with_capacity(words.len())?;
+    keys.extend(words.iter().map(|w| u32::from_le_bytes(*w)).filter(|&key| seen.insert(key)));
+    drop(seen);
     let dropped = words.len() - keys.len();
     if keys.len() > MAX_RANDOM {
         return Err(in_file(format!("{} distinct keys: at most 2^31", keys.len())));
     }
     let others = Permutation::new(1 << 32, seed ^ 0x5EED_0004);
     let absent =
-        absent_keys(&keys, (0..others.len()).map(|i| others.at(i) as u32)).unwrap_or_default();
+        absent_keys(&keys, (0..others.len()).map(|i| others.at(i) as u32))?.unwrap_or_default();
     let description = match dropped {
         0 => format!("keys of {}", file.display()),
         _ => format!("distinct keys of {} ({dropped} repeated keys dropped)", file.display()),
@@ -267,22 +269,39 @@ fn of_keys(about: KeysAbout, keys: Vec<u32>, absent: Vec<u32>, seed: u64) -> Wor
 }
 
 /// Takes as many keys as `keys` from the candidates that are not among them. If those run out, they
-/// repeat from the first. `None` if there are none.
-fn absent_keys(keys: &[u32], candidates: impl Iterator<Item = u32>) -> Option<Vec<u32>> {
-    let mut present = KeySet::new();
+/// repeat from the first. `None` if there are none. Errors: out of memory.
+fn absent_keys(keys: &[u32], candidates: impl Iterator<Item = u32>) -> Outcome<Option<Vec<u32>>> {
+    let mut present = KeySet::new()?;
     for &key in keys {
         present.insert(key);
     }
-    let absent =
-        candidates.filter(|&key| !present.contains(key)).take(keys.len()).collect::<Vec<u32>>();
-    (!absent.is_empty()).then(|| absent.iter().copied().cycle().take(keys.len()).collect())
+    let mut absent = with_capacity(keys.len())?;
+    absent.extend(candidates.filter(|&key| !present.contains(key)).take(keys.len()));
+    let found = absent.len();
+    if found == 0 {
+        return Ok(None);
+    }
+    (0..keys.len() - found).for_each(|i| absent.push(absent[i]));
+    Ok(Some(absent))
+}
+/// Returns an empty vector with capacity for `n` keys. Errors: out of memory.
+fn with_capacity(n: usize) -> Outcome<Vec<u32>> {
+    let mut keys = Vec::new();
+    keys.try_reserve_exact(n).map_err(|_| out_of_memory(format_args!("{n} keys")))?;
+    Ok(keys)
+}
+fn out_of_memory(what: std::fmt::Arguments<'_>) -> Failure {
+    Failure::Other(format!("out of memory for {what}"))
 }
 
 /// A bit per 32-bit key, in pages that the system allocates on first touch.
-struct KeySet(Vec<u64>);
+struct KeySet(Box<[u64]>);
 impl KeySet {
-    fn new() -> KeySet {
-        KeySet(vec![0; 1 << 26])
+    /// Errors: out of memory.
+    fn new() -> Outcome<KeySet> {
+        bytemuck::allocation::try_zeroed_slice_box(1 << 26)
+            .map(KeySet)
+            .map_err(|()| out_of_memory(format_args!("a set of keys")))
     }
     /// Inserts a key. Returns whether it was new.
     fn insert(&mut self, key: u32) -> bool {
@@ -474,8 +493,9 @@ mod tests {
     fn voxels_that_run_out_are_repeated_or_refused() {
         // 7 of 8 voxels are occupied; 7 queries share the one that is left.
         let keys = [0, 1, 1 << 10, 1 | 1 << 10, 1 << 20, 1 | 1 << 20, 1 << 10 | 1 << 20];
-        let absent =
-            absent_keys(&keys, [0, 1, 1 | 1 << 10 | 1 << 20, 1 << 10].into_iter()).unwrap();
+        let absent = absent_keys(&keys, [0, 1, 1 | 1 << 10 | 1 << 20, 1 << 10].into_iter())
+            .unwrap()
+            .unwrap();
         assert_eq!(absent, [1 | 1 << 10 | 1 << 20; 7]);
         assert!(
             voxels(None, 1, OrderName::RowMajor, 1)

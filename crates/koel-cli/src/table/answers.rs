@@ -38,7 +38,7 @@ pub(super) fn check_name(out: &Path) -> Outcome<()> {
         )),
         Some(_) => Ok(()),
         None if output::is_stream(out) => Ok(()),
-        None => Err(in_file(out, "unknown format, expected a file named .npy or .csv")),
+        None => Err(in_file(out, "unknown format, expected a file named .npy or .csv, or -")),
     }
 }
 /// Returns true for a NumPy array, false for CSV, `None` for anything else.
@@ -73,7 +73,7 @@ impl<'a> Answers<'a> {
         file: &'a mut File,
         name: &'a Path,
     ) -> Outcome<Answers<'a>> {
-        let to = BufWriter::with_capacity(1 << 20, file);
+        let to = BufWriter::with_capacity(1 << 18, file);
         let mut to = Written { to, name, is_array: is_array(name) == Some(true) };
         // The header of an array is overwritten once the number of rows is known.
         let header = if to.is_array { array_header(fields, 0) } else { csv_header(fields) };

@@ -14,24 +14,31 @@ Examples:
   koel build orders.csv --column customer --value-column order --kind multimap -o orders.koel
   koel build people.csv --column id --kind index -o ids.koel
   koel build users.csv --column uuid --key-type u128 --value-column age -o users.koel
+  gunzip -c ids.csv.gz | koel build - --kind set -o ids.koel
 
 Tables: a map stores one value per key, a set no values, and a multimap all values of a key in
 input order. An index numbers the distinct keys from 0 in ascending order; 128-bit keys are
 numbered in order of first occurrence.
 
 Keys and values are whole numbers: raw little-endian words (.u32, .u64), one-dimensional NumPy
-arrays of u32, u64, i32 or i64 without negative numbers (.npy), columns of CSV files (.csv; u32 if
-all numbers fit, else u64), or the voxels that a point cloud or mesh touches (.ply, .obj, .pcd,
-.stl, .las, .laz, .gltf, .glb), encoded as x << 20 | y << 10 | z up to 1024 voxels per side, and
-as x << 42 | y << 21 | z beyond.
+arrays of u32, u64, i32 or i64 without negative numbers (.npy), columns of CSV files (.csv, with
+tabs .tsv; u32 if all numbers fit, else u64), or the voxels that a point cloud or mesh touches (.ply,
+.obj, .pcd, .stl, .las, .laz, .gltf, .glb), encoded as x << 20 | y << 10 | z up to 1024 voxels per
+side, and as x << 42 | y << 21 | z beyond.
 
 128-bit keys are raw words (.u128) or numbers in CSV files with --key-type u128, for maps, sets
 and indexes. Digits alone are decimal. Hexadecimal keys start with 0x, have the 32 digits of an
 MD5 sum with at least one letter, or have the hyphens of a UUID.
 
-In CSV files, blanks around a field are ignored. The first line is a heading if a column is
-selected by name or if every selected field begins with a letter; --header overrides this rule.
-The report states the number of lines read and the heading.
+CSV files are read as RFC 4180 says: text after a closing quote, a quote that is never closed and
+rows of different lengths are errors with their line. Blanks around a field are ignored. The first
+line is a heading if a column is selected by name or if every selected field begins with a letter;
+--header overrides this rule. --column 2020 is a position: select a column with the name 2020 by its
+position, with --header yes. The report states the number of lines read and the heading; notes name
+fields of several lines, blank lines and whatever else might be meant otherwise. Rows of two CSV
+files belong together, so blank lines must be at the same rows of both.
+
+KEYS and FILE may be - (standard input) or a pipe: CSV, unless --format says otherwise.
 
 Files are streamed; only the numbers are kept in memory. Ctrl-C leaves no half-written file.
 The output works on every device; docs/format.md describes the format.";
@@ -40,7 +47,7 @@ The output works on every device; docs/format.md describes the format.";
 #[derive(clap::Args, Debug)]
 #[command(after_help = BUILD_EXAMPLES)]
 pub(crate) struct BuildArgs {
-    /// File of keys
+    /// File of keys, or - for standard input
     #[arg(value_name = "KEYS")]
     pub keys: PathBuf,
     /// File of values, one per key [default: row numbers]
@@ -56,6 +63,9 @@ pub(crate) struct BuildArgs {
     /// selected by name or every selected field begins with a letter [default: auto]
     #[arg(long, value_enum, value_name = "auto|yes|no")]
     pub header: Option<Header>,
+    /// Format of files whose name does not tell it, such as - [default: csv for pipes]
+    #[arg(long, value_enum, value_name = "csv|tsv|npy|u32|u64|u128")]
+    pub format: Option<FormatName>,
     /// Use the voxels of a scan as keys, on a grid with N voxels per side
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 21))]
     pub voxel_grid: Option<u32>,
@@ -90,6 +100,7 @@ Examples:
   koel query ages.koel people.csv --column id -o answers.csv
   koel query ids.koel numbers.u32 --ids             look up the keys of an index by their ids
   koel query users.koel users.csv --column uuid
+  seq 5 | koel query ids.koel - -o - | grep ',1$'
 
 Answers are rows. A map gives key, found (1 or 0) and value; a set gives key and found; an index
 gives key, found and id, or id, found and key with --ids. A multimap gives key, found and value,
@@ -98,6 +109,9 @@ with one row per value, adjacent for each query, and one row for a query without
 If a key is not found, the answer is empty in answers.csv and 0 in answers.npy, a structured array
 of the same rows. Keys in answers.npy have the type of the queries, u64 if those are CSV. 128-bit
 keys are read as in koel build and written as 0x and 32 digits, in answers.npy as 16 bytes.
+
+QUERIES may be - (standard input) or a pipe: CSV, unless --format says otherwise. With -o - or a
+pipe, the answers are CSV, and the report is printed to standard error if they go to standard output.
 
 Queries are streamed, so they may exceed memory. The table is read once, checked and kept in
 device memory; with --quick on a CPU it is used in place. Ctrl-C leaves no half-written file.";
@@ -109,7 +123,7 @@ pub(crate) struct QueryArgs {
     /// Table written by `koel build`
     #[arg(value_name = "TABLE")]
     pub table: PathBuf,
-    /// File of keys to look up: .u32, .u64, .u128, .npy or .csv
+    /// File of keys to look up, or - for standard input: .u32, .u64, .u128, .npy, .csv or .tsv
     #[arg(value_name = "QUERIES")]
     pub queries: PathBuf,
     /// Column of the keys in a CSV file: its name, or its number from 1
@@ -119,7 +133,11 @@ pub(crate) struct QueryArgs {
     /// selected by name or every selected field begins with a letter [default: auto]
     #[arg(long, value_enum, value_name = "auto|yes|no")]
     pub header: Option<Header>,
-    /// File for the answers: .npy or .csv [default: print the first answers]
+    /// Format of QUERIES if the name does not tell it, as of - [default: csv for pipes]
+    #[arg(long, value_enum, value_name = "csv|tsv|npy|u32|u64|u128")]
+    pub format: Option<FormatName>,
+    /// File for the answers: .npy or .csv, or - for standard output [default: print the first
+    /// answers]
     #[arg(short, long, value_name = "FILE")]
     pub out: Option<PathBuf>,
     /// Treat the queries as ids of an index and look up their keys
@@ -162,6 +180,20 @@ pub(crate) enum Header {
     Yes,
     /// The first line is a row.
     No,
+}
+/// `--format`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum FormatName {
+    /// Text with commas.
+    Csv,
+    /// Text with tabs.
+    Tsv,
+    /// A NumPy array.
+    Npy,
+    /// Little-endian words.
+    U32,
+    U64,
+    U128,
 }
 /// `--kind`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]

@@ -1,6 +1,7 @@
 //! `koel build`: reads columns of numbers, builds a table and saves it.
 use super::args::{BuildArgs, Header, KeyNumber, Kind, Policy};
-use super::columns::{self, Account, Column, Format, in_file};
+use super::columns::{self, Account, Column, Format, Selection, in_file, out_of_memory};
+use super::csv::Gap;
 use super::{Table, check_header, json_file, say, tell};
 use crate::apart::Files;
 use crate::failure::{Failure, Outcome};
@@ -15,16 +16,21 @@ use koel::{
 };
 use serde::Serialize;
 use std::fs::File;
+use std::path::Path;
 use std::time::Instant;
 
 /// Runs `koel build`. Rejects bad arguments before anything is read.
 pub(crate) fn run_build(global: &Global, args: BuildArgs) -> Outcome {
     check(&args)?;
     let files = [Some(args.keys.as_path()), args.values.as_deref()];
-    let header = check_header(args.header, &files.into_iter().flatten().collect::<Vec<_>>())?;
+    let files = files.into_iter().flatten().collect::<Vec<_>>();
+    let header = check_header(args.header, args.format, &files)?;
     let inputs =
         Files::default().reads("KEYS", &args.keys).may_read("--values", args.values.as_deref());
     inputs.writes("--out", Some(&args.out)).writes_json(global.json.as_deref()).check_apart()?;
+    if args.out == Path::new("-") {
+        return Err(in_file(&args.out, "a table is written to a file, not to standard output"));
+    }
     let json_file = json_file(global)?;
     output::check_replaceable(&args.out)?;
     let begin = Instant::now();
@@ -103,7 +109,8 @@ fn check(args: &BuildArgs) -> Outcome {
 fn is_wide(args: &BuildArgs) -> bool {
     match args.key_type {
         Some(number) => number == KeyNumber::U128,
-        None => Format::of(&args.keys).is_ok_and(|format| format == Format::Raw(Width::U128)),
+        None => Format::of(&args.keys, args.format)
+            .is_ok_and(|format| format == Format::Raw(Width::U128)),
     }
 }
 fn no_multimap() -> Failure {
@@ -117,38 +124,74 @@ struct Pairs {
     accounts: Vec<Account>,
 }
 fn pairs(args: &BuildArgs, header: Header) -> Outcome<Pairs> {
-    let format = Format::of(&args.keys)?;
-    let rows = |keys: &Column| Column::rows(if args.kind.has_values() { keys.len() } else { 0 });
+    let format = Format::of(&args.keys, args.format)?;
+    let rows = |keys: &Column| {
+        Column::rows(if args.kind.has_values() { keys.len() } else { 0 })
+            .map_err(|_| out_of_memory(&args.keys, format_args!("{} row numbers", keys.len())))
+    };
     if let Some(side) = args.voxel_grid {
         if format != Format::Scan {
             return Err(in_file(&args.keys, "--voxel-grid requires a point cloud or mesh"));
         }
         let (keys, account) = columns::voxels(&args.keys, side)?;
-        return Ok(Pairs { values: rows(&keys), keys, accounts: vec![account] });
+        return Ok(Pairs { values: rows(&keys)?, keys, accounts: vec![account] });
     }
     let value_column = args.value_column.as_ref();
-    if args.values.is_none() && value_column.is_some() && format != Format::Csv {
+    if args.values.is_none() && value_column.is_some() && !format.is_csv() {
         return Err(Failure::Usage("--value-column requires a CSV file".into()));
     }
     let names = [&args.column]
         .into_iter()
         .chain(value_column.filter(|_| args.values.is_none()))
         .collect::<Vec<_>>();
-    let (columns, account) = columns::read(&args.keys, format, &names, is_wide(args), header)?;
+    let of_values = match &args.values {
+        Some(file) => Some((file, Format::of(file, args.format)?)),
+        None => None,
+    };
+    let with_gaps = format.is_csv() && of_values.is_some_and(|(_, format)| format.is_csv());
+    let selection = Selection { names: &names, wide: is_wide(args), header, with_gaps };
+    let (columns, account) = columns::read(&args.keys, format, selection)?;
     let (mut columns, mut accounts) = (columns.into_iter(), vec![account]);
     let keys = columns.next().unwrap_or(Column::U32(vec![]));
-    let values = match (&args.values, columns.next()) {
-        (Some(file), _) => {
+    let values = match (of_values, columns.next()) {
+        (Some((file, format)), _) => {
             let name = value_column.unwrap_or(&columns::ColumnName::Number(1));
-            let (mut values, account) =
-                columns::read(file, Format::of(file)?, &[name], false, header)?;
+            let selection = Selection { names: &[name], wide: false, header, with_gaps };
+            let (mut values, account) = columns::read(file, format, selection)?;
             accounts.push(account);
+            check_gaps(&accounts)?;
             values.pop()
         }
         (None, of_keys) => of_keys,
     };
-    let values = values.unwrap_or_else(|| rows(&keys));
+    let values = match values {
+        Some(values) => values,
+        None => rows(&keys)?,
+    };
     Ok(Pairs { keys, values, accounts })
+}
+
+/// Checks that two CSV files, joined by row, have their blank lines between the same rows. Elsewhere
+/// one of them would stand for a missing number, and shift the pairs after it.
+fn check_gaps(accounts: &[Account]) -> Outcome {
+    let [keys, values] = accounts else { return Ok(()) };
+    let at = |account: &Account, i: usize| account.gaps.get(i).map(|gap| (gap.row, gap.blank));
+    let gaps = keys.gaps.len().max(values.gaps.len());
+    let Some(i) = (0..gaps).find(|&i| at(keys, i) != at(values, i)) else { return Ok(()) };
+    let place = |account: &Account| match account.gaps.get(i) {
+        Some(gap) => {
+            let Gap { row, blank, line } = gap;
+            format!("{} has {blank} after {row} rows, from line {line}", account.file)
+        }
+        None => format!("{} has no more", account.file),
+    };
+    Err(Failure::Usage(format!(
+        "{} and {} are joined by row, but their blank lines differ: {}, {}",
+        keys.file,
+        values.file,
+        place(keys),
+        place(values)
+    )))
 }
 
 struct Build<'a> {

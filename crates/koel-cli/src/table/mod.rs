@@ -14,7 +14,9 @@ use crate::apart::Files;
 use crate::failure::{Failure, Outcome};
 use crate::{Global, output};
 pub(crate) use args::{BuildArgs, InfoArgs, QueryArgs};
+use args::{FormatName, Header};
 pub(crate) use build::run_build;
+use columns::Format;
 use koel::Error;
 use koel::file::{FileInfo, TableKind};
 pub(crate) use query::run_query;
@@ -35,6 +37,7 @@ pub(crate) fn run_info(global: &Global, args: InfoArgs) -> Outcome {
         .reads("TABLE", &args.table)
         .writes_json(global.json.as_deref())
         .check_apart()?;
+    check_table(&args.table)?;
     let json_file = json_file(global)?;
     let (info, checked) = match args.quick {
         true => (koel::file::info(&args.table), "header"),
@@ -54,10 +57,17 @@ fn json_file(global: &Global) -> Outcome<Option<&Path>> {
 fn tell(notes: &[String]) {
     notes.iter().for_each(|note| output::say(format_args!("note: {note}")));
 }
-/// Rejects `--header` if no input is a CSV file.
-fn check_header(header: Option<args::Header>, files: &[&Path]) -> Outcome<args::Header> {
-    let is_csv =
-        |file: &&Path| columns::Format::of(file).is_ok_and(|format| format == columns::Format::Csv);
+/// Rejects `--header` if no input is a CSV file, and `--format` if every name tells a format.
+fn check_header(
+    header: Option<Header>,
+    format: Option<FormatName>,
+    files: &[&Path],
+) -> Outcome<Header> {
+    let is_csv = |file: &&Path| Format::of(file, format).is_ok_and(Format::is_csv);
+    if format.is_some() && files.iter().all(|file| Format::by_name(file).is_some()) {
+        let fault = "--format is for files whose name does not tell the format, such as -";
+        return Err(Failure::Usage(fault.into()));
+    }
     match header {
         Some(_) if !files.iter().any(is_csv) => {
             Err(Failure::Usage("--header requires a CSV file".into()))
@@ -65,21 +75,35 @@ fn check_header(header: Option<args::Header>, files: &[&Path]) -> Outcome<args::
         header => Ok(header.unwrap_or_default()),
     }
 }
+/// Rejects standard input as a table.
+fn check_table(table: &Path) -> Outcome {
+    match table == Path::new("-") {
+        true => {
+            Err(columns::in_file(table, "a table is read from a file, not from standard input"))
+        }
+        false => Ok(()),
+    }
+}
 /// Writes the report as JSON if wanted, and prints it as text unless standard output has the JSON.
 fn say(global: &Global, json_file: Option<&Path>, report: &impl Serialize, text: &str) -> Outcome {
     if global.json.is_none() {
         return output::print(text);
     }
-    let mut json =
-        serde_json::to_string_pretty(report).map_err(|e| Failure::Other(format!("--json: {e}")))?;
-    json.push('\n');
     match json_file {
-        None => output::print(&json),
+        None => output::print(&json(report)?),
         Some(file) => {
-            output::write_file(file, json.as_bytes())?;
+            write_json(file, report)?;
             output::print(text)
         }
     }
+}
+fn write_json(file: &Path, report: &impl Serialize) -> Outcome {
+    output::write_file(file, json(report)?.as_bytes())
+}
+fn json(report: &impl Serialize) -> Outcome<String> {
+    let json =
+        serde_json::to_string_pretty(report).map_err(|e| Failure::Other(format!("--json: {e}")))?;
+    Ok(json + "\n")
 }
 
 /// Description of a table file.

@@ -4,7 +4,7 @@
 //! The header is a Python literal with three fields, simple enough to parse by hand. No header,
 //! however malformed, makes the reader panic, loop forever, or allocate more than 64 KiB.
 use std::fmt;
-use std::io::{self, Read};
+use std::io::{self, ErrorKind, Read};
 
 /// First bytes of a file.
 const MAGIC: [u8; 6] = *b"\x93NUMPY";
@@ -60,14 +60,31 @@ impl fmt::Display for NpyError {
     }
 }
 
-/// Reads the header of a file of `file_bytes` bytes. The returned length matches the file's.
-pub(super) fn read_header(from: &mut impl Read, file_bytes: u64) -> Result<Header, NpyError> {
+/// Reads bytes until `bytes` is full or the stream ends. Returns their number.
+pub(super) fn fill(from: &mut impl Read, bytes: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < bytes.len() {
+        match from.read(&mut bytes[filled..]) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(filled)
+}
+
+/// Reads the header of a file of `file_bytes` bytes, if that is known. The returned length then
+/// matches the file's.
+pub(super) fn read_header(
+    from: &mut impl Read,
+    file_bytes: Option<u64>,
+) -> Result<Header, NpyError> {
     let fault = |fault: String| Err(NpyError::Fault(fault));
     let truncated =
-        |expected: u64| format!("truncated: {file_bytes} bytes, the header needs {expected}");
+        |bytes: u64, needed: u64| format!("truncated: {bytes} bytes, the header needs {needed}");
     let mut start = [0; 12];
-    let short = file_bytes.min(10) as usize;
-    from.read_exact(&mut start[..short]).map_err(NpyError::Io)?;
+    let short = fill(from, &mut start[..10]).map_err(NpyError::Io)?;
     let known = short.min(MAGIC.len());
     if start[..known] != MAGIC[..known] {
         return fault(format!(
@@ -76,7 +93,7 @@ pub(super) fn read_header(from: &mut impl Read, file_bytes: u64) -> Result<Heade
         ));
     }
     if short < 10 {
-        return fault(truncated(10));
+        return fault(truncated(short as u64, 10));
     }
     let wide = match start[6] {
         1 => false,
@@ -84,10 +101,10 @@ pub(super) fn read_header(from: &mut impl Read, file_bytes: u64) -> Result<Heade
         version => return fault(format!("byte 6: version is {version}, expected 1 to 3")),
     };
     if wide {
-        if file_bytes < 12 {
-            return fault(truncated(12));
+        let more = fill(from, &mut start[10..]).map_err(NpyError::Io)?;
+        if more < 2 {
+            return fault(truncated(10 + more as u64, 12));
         }
-        from.read_exact(&mut start[10..]).map_err(NpyError::Io)?;
     } else {
         start[10..].fill(0);
     }
@@ -98,11 +115,11 @@ pub(super) fn read_header(from: &mut impl Read, file_bytes: u64) -> Result<Heade
             "byte 8: the header has {length} bytes, expected at most {MAX_HEADER}"
         ));
     }
-    if file_bytes < begin {
-        return fault(truncated(begin));
-    }
     let mut text = vec![0; length as usize];
-    from.read_exact(&mut text).map_err(NpyError::Io)?;
+    let filled = fill(from, &mut text).map_err(NpyError::Io)?;
+    if filled < text.len() {
+        return fault(truncated(begin - (text.len() - filled) as u64, begin));
+    }
     let (descr, shape) = fields(&text).map_err(NpyError::Fault)?;
 
     let Some(&(_, element)) = Element::ALL.iter().find(|(name, _)| descr == format!("'{name}'"))
@@ -120,8 +137,10 @@ pub(super) fn read_header(from: &mut impl Read, file_bytes: u64) -> Result<Heade
         return fault(format!("the shape is {shape}, expected one dimension"));
     };
     let expected = len.checked_mul(element.bytes()).and_then(|bytes| bytes.checked_add(begin));
+    let header = Header { element, len, start: begin };
+    let Some(file_bytes) = file_bytes else { return Ok(header) };
     match expected {
-        Some(expected) if expected == file_bytes => Ok(Header { element, len, start: begin }),
+        Some(expected) if expected == file_bytes => Ok(header),
         Some(expected) if expected > file_bytes => {
             fault(format!("truncated: {file_bytes} bytes, {len} elements need {expected}"))
         }
@@ -201,7 +220,7 @@ mod tests {
     use super::*;
 
     fn read(bytes: &[u8]) -> Result<Header, String> {
-        read_header(&mut &bytes[..], bytes.len() as u64).map_err(|e| e.to_string())
+        read_header(&mut &bytes[..], Some(bytes.len() as u64)).map_err(|e| e.to_string())
     }
     fn file(text: &str, elements: usize) -> Vec<u8> {
         let length = (text.len() as u16).to_le_bytes();

@@ -1,11 +1,11 @@
 //! `koel query`: streams queries to a table and the answers to a file.
 use super::answers::{self, Answers, Fields, Row};
 use super::args::QueryArgs;
-use super::columns::{Account, Column, Format, Input, in_file};
-use super::{check_header, json_file, say, table_fault, tell};
+use super::columns::{Account, Column, Format, Input, Selection, collected, in_file};
+use super::{check_header, check_table, json_file, say, table_fault, tell, write_json};
 use crate::apart::Files;
 use crate::device::{self, DeviceChoice};
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::{Global, output};
 use koel::file::{FileInfo, TableKind, Width};
 use koel::map::{Key, Value};
@@ -26,17 +26,23 @@ pub(crate) fn run_query(global: &Global, args: QueryArgs) -> Outcome {
         .writes("--out", args.out.as_deref())
         .writes_json(global.json.as_deref())
         .check_apart()?;
+    check_table(&args.table)?;
     let json_file = json_file(global)?;
-    let format = Format::of(&args.queries)?;
+    let format = Format::of(&args.queries, args.format)?;
     if format == Format::Scan {
         return Err(in_file(
             &args.queries,
-            "a scan is not a list of keys, expected a file named .u32, .u64, .u128, .npy or .csv",
+            "a scan is not a list of keys, expected a file named .u32, .u64, .u128, .npy, .csv or .tsv",
         ));
     }
-    let header = check_header(args.header, &[&args.queries])?;
+    let header = check_header(args.header, args.format, &[&args.queries])?;
+    let to_standard_output = args.out.as_deref().is_some_and(output::is_standard_output);
     if let Some(out) = &args.out {
         answers::check_name(out)?;
+        if to_standard_output && global.json.as_deref().is_some_and(output::is_standard_output) {
+            let fault = "--out and --json are both standard output, expected a file for one";
+            return Err(Failure::Usage(fault.into()));
+        }
         output::check_writable(out)?;
     }
     let info = koel::file::info(&args.table).map_err(table_fault)?;
@@ -47,7 +53,9 @@ pub(crate) fn run_query(global: &Global, args: QueryArgs) -> Outcome {
         ));
     }
     let wide = info.types.key == Width::U128 && !args.ids;
-    let mut input = Input::open(&args.queries, format, &[&args.column], wide, header)?;
+    let names = [&args.column];
+    let selection = Selection { names: &names, wide, header, with_gaps: false };
+    let mut input = Input::open(&args.queries, format, selection)?;
     let device = match global.device {
         DeviceChoice::Cuda(ordinal) => Device::cuda(ordinal)?,
         DeviceChoice::Auto | DeviceChoice::Cpu => device::cpu(global.threads)?,
@@ -79,13 +87,12 @@ pub(crate) fn run_query(global: &Global, args: QueryArgs) -> Outcome {
     tell(&account.notes);
     asked.notes.clone_from(&account.notes);
     asked.inputs.push(account);
-    let text = format!("{shown}{}", asked.text(info.kind));
-    if args.out.as_deref().is_some_and(output::is_standard_output) {
-        // Standard output has the answers.
+    let text = asked.text(info.kind);
+    if to_standard_output {
         output::say(text.trim_end());
-        return say(global, json_file, &asked, "");
+        return json_file.map_or(Ok(()), |file| write_json(file, &asked));
     }
-    say(global, json_file, &asked, &text)
+    say(global, json_file, &asked, &format!("{shown}{text}"))
 }
 /// Returns the fields of the rows.
 fn fields(args: &QueryArgs, info: &FileInfo, queries: Width) -> Fields {
@@ -149,7 +156,7 @@ impl Open<'_> {
     fn set<K: Key>(&self) -> Outcome<Box<Ask>> {
         let set = opened!(self, Set<K>);
         Ok(Box::new(move |queries, answers| {
-            let keys = keys::<K>(queries);
+            let keys = keys::<K>(queries)?;
             let found = set.contains(&keys)?.into_iter().map(|found| found.then_some(0));
             one_each(queries, &keys, found, answers)
         }))
@@ -158,13 +165,13 @@ impl Open<'_> {
         let index = opened!(self, Index<K>);
         if self.args.ids {
             return Ok(Box::new(move |queries, answers| {
-                let ids = keys::<u32>(queries);
+                let ids = keys::<u32>(queries)?;
                 let found = index.keys_of(&ids)?.into_iter().map(|key| key.map(Into::into));
                 one_each(queries, &ids, found, answers)
             }));
         }
         Ok(Box::new(move |queries, answers| {
-            let keys = keys::<K>(queries);
+            let keys = keys::<K>(queries)?;
             let found = index.ids(&keys)?.into_iter().map(|id| id.map(Into::into));
             one_each(queries, &keys, found, answers)
         }))
@@ -172,7 +179,7 @@ impl Open<'_> {
     fn set128(&self) -> Outcome<Box<Ask>> {
         let set = opened!(self, Set128);
         Ok(Box::new(move |queries, answers| {
-            let keys = keys128(queries);
+            let keys = keys128(queries)?;
             let found = set.contains(&keys)?.into_iter().map(|found| found.then_some(0));
             one_each(queries, &keys, found, answers)
         }))
@@ -181,12 +188,12 @@ impl Open<'_> {
         let index = opened!(self, Index128);
         if self.args.ids {
             return Ok(Box::new(move |queries, answers| {
-                let ids = keys::<u32>(queries);
+                let ids = keys::<u32>(queries)?;
                 one_each(queries, &ids, index.keys_of(&ids)?.into_iter(), answers)
             }));
         }
         Ok(Box::new(move |queries, answers| {
-            let keys = keys128(queries);
+            let keys = keys128(queries)?;
             let found = index.ids(&keys)?.into_iter().map(|id| id.map(Into::into));
             one_each(queries, &keys, found, answers)
         }))
@@ -194,7 +201,7 @@ impl Open<'_> {
     fn map128<V: Value>(&self) -> Outcome<Box<Ask>> {
         let map = opened!(self, Map128<V>);
         Ok(Box::new(move |queries, answers| {
-            let keys = keys128(queries);
+            let keys = keys128(queries)?;
             let found = map.get(&keys)?.into_iter().map(|value| value.map(wide));
             one_each(queries, &keys, found, answers)
         }))
@@ -206,7 +213,7 @@ impl Open<'_> {
         }
         let map = opened!(self, Map<K, V>);
         Ok(Box::new(move |queries, answers| {
-            let keys = keys::<K>(queries);
+            let keys = keys::<K>(queries)?;
             let found = map.get(&keys)?.into_iter().map(|value| value.map(wide));
             one_each(queries, &keys, found, answers)
         }))
@@ -214,11 +221,16 @@ impl Open<'_> {
 }
 /// Converts queries to keys. Queries wider than the key type are in no table; [`is_key`] rejects
 /// them.
-fn keys<K: Key>(queries: &Column) -> Vec<K> {
-    (0..queries.len()).map(|i| K::narrowed(queries.get(i) as u64)).collect()
+fn keys<K: Key>(queries: &Column) -> Outcome<Vec<K>> {
+    converted(queries, |query| K::narrowed(query as u64))
 }
-fn keys128(queries: &Column) -> Vec<u128> {
-    (0..queries.len()).map(|i| queries.get(i)).collect()
+fn keys128(queries: &Column) -> Outcome<Vec<u128>> {
+    converted(queries, |query| query)
+}
+fn converted<K>(queries: &Column, key: impl Fn(u128) -> K) -> Outcome<Vec<K>> {
+    let n = queries.len();
+    collected((0..n).map(|i| key(queries.get(i))))
+        .map_err(|_| Failure::Other(format!("out of memory for {n} queries")))
 }
 fn wide<V: Value>(value: V) -> u128 {
     Into::<u64>::into(value).into()
@@ -248,7 +260,7 @@ fn all_values<K: Key, V: Value>(
     queries: &Column,
     answers: &mut Answers,
 ) -> Outcome<u64> {
-    let keys = keys::<K>(queries);
+    let keys = keys::<K>(queries)?;
     let counts = map.counts(&keys)?;
     let (mut all, mut first) = (0, 0);
     while first < keys.len() {
