@@ -21,6 +21,7 @@ use std::ops::Range;
 
 #[cfg(doc)]
 use crate::Map;
+use crate::fallible::push;
 use crate::parallel;
 
 /// Build options of an index.
@@ -351,7 +352,7 @@ fn retrieve<V: Value>(
         // Parts with about equal numbers of values.
         let total = offsets.last().copied().unwrap_or(0).min(room);
         let share = (total as usize).div_ceil(stream.device().parallelism() * 4).max(1 << 12);
-        let (mut parts, mut query) = (vec![], 0);
+        let (mut parts, mut query) = (Vec::new(), 0);
         while query < begins.len() {
             let first = query;
             let full = offsets[first] + share as u64;
@@ -360,7 +361,7 @@ fn retrieve<V: Value>(
                 .min(begins.len());
             let len = (offsets[query].min(room) - offsets[first].min(room)) as usize;
             let (part, rest) = std::mem::take(&mut out).split_at_mut(len);
-            parts.push((first..query, part));
+            push(&mut parts, (first..query, part))?;
             out = rest;
         }
         let write = |_, (queries, mut part): (Range<usize>, &mut [V])| {

@@ -76,6 +76,7 @@ use crate::cpu;
 use crate::device::{Device, Stream, ViewMut};
 use crate::duplicates::Duplicates;
 use crate::error::Result;
+use crate::fallible::collect;
 pub use crate::key::{Key, Value};
 pub use crate::table::update::{Operations, Outcome};
 use crate::table::{Family, OnHost, Report, Settings, Storage, Table, words_of};
@@ -312,11 +313,9 @@ impl<K: Key, V: Value> Map<K, V> {
             Storage::Kernels(table) => Cow::Owned(table.slots.view().slice(..words)?.download()?),
             Storage::Cpu(table) => Cow::Borrowed(table.words(self.shape())),
         };
-        let stash = cpu::Stash::<L<K, V>>::from_slots(&stash, held);
-        let mut stashed = stash
-            .iter()
-            .map(|pair| (L::<K, V>::key(pair), L::<K, V>::value(pair)))
-            .collect::<Vec<_>>();
+        let stash = cpu::Stash::<L<K, V>>::from_slots(&stash, held)?;
+        let parts = |pair| (L::<K, V>::key(pair), L::<K, V>::value(pair));
+        let mut stashed = collect(stash.iter().map(parts))?;
         stashed.sort_unstable();
         let Shape { partitions, buckets } = self.shape();
         let lead =
