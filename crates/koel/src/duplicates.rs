@@ -1,4 +1,5 @@
 //! The caller's policy for equal keys.
+#![cfg_attr(not(test), deny(clippy::disallowed_macros, clippy::disallowed_methods))]
 use crate::device::Element;
 use crate::error::Error;
 use crate::fallible::reserve_map;

@@ -3,6 +3,7 @@
 //! Modules that hold data of the input deny the methods of `clippy.toml`, which abort. Allocations
 //! of constant size remain elsewhere: parts of a device or stream, messages of errors, and rayon's
 //! queues.
+#![cfg_attr(not(test), deny(clippy::disallowed_macros, clippy::disallowed_methods))]
 use crate::device::memory::{is_to_fail, out_of_memory};
 use crate::error::Result;
 use std::collections::HashMap;

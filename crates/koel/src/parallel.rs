@@ -3,6 +3,7 @@
 //! rayon's iterators are compiled anew for every closure and type. Here the code that spreads the
 //! parts over threads is compiled once, which saves a quarter of the compile time of the tables.
 //! Parts should take microseconds or more: each costs about 100 ns.
+#![cfg_attr(not(test), deny(clippy::disallowed_macros, clippy::disallowed_methods))]
 use crate::error::{Error, Result};
 use crate::fallible::with_room;
 use rayon::prelude::*;

@@ -52,14 +52,14 @@ pub(super) struct Builder<L: Layout> {
 impl<L: Layout> Default for Builder<L> {
     fn default() -> Builder<L> {
         Builder {
-            buckets: vec![],
-            fills: vec![],
-            overflowed: vec![],
-            waiting: vec![],
+            buckets: Vec::new(),
+            fills: Vec::new(),
+            overflowed: Vec::new(),
+            waiting: Vec::new(),
             bin_stash: Stash::default(),
-            failures: vec![],
+            failures: Vec::new(),
             reproducer: Reproducer::default(),
-            outcome: Outcome::of(vec![]),
+            outcome: Outcome::of(Vec::new()),
         }
     }
 }

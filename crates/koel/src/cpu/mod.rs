@@ -10,6 +10,7 @@
 //! The table's bytes depend on shape, pairs and policy, but not on the number of threads, the bins
 //! or the instruction set. For bytes that are the same for every order of the pairs and on other
 //! devices, `reproduce` places the pairs anew before a bin is written.
+#![cfg_attr(not(test), deny(clippy::disallowed_macros, clippy::disallowed_methods))]
 mod answers;
 mod buckets;
 mod build;

@@ -22,7 +22,7 @@ pub(super) struct Reproducer<L: Layout> {
 }
 impl<L: Layout> Default for Reproducer<L> {
     fn default() -> Reproducer<L> {
-        Reproducer { places: vec![], before: vec![], stashed: vec![], homeless: vec![] }
+        Reproducer { places: Vec::new(), before: Vec::new(), stashed: Vec::new(), homeless: Vec::new() }
     }
 }
 impl<L: Layout> Reproducer<L> {

@@ -20,7 +20,7 @@ pub(crate) struct Stash<L: Layout> {
 }
 impl<L: Layout> Default for Stash<L> {
     fn default() -> Stash<L> {
-        Stash { slots: vec![], len: 0, held: None }
+        Stash { slots: Vec::new(), len: 0, held: None }
     }
 }
 impl<L: Layout> Stash<L> {

@@ -2,6 +2,7 @@
 //!
 //! The keys are sorted; each run of equal keys is a group, and groups are numbered in key order.
 //! Where no order is requested, a multimap's pairs are partitioned by hash (`parting`) instead.
+#![cfg_attr(not(test), deny(clippy::disallowed_macros, clippy::disallowed_methods))]
 mod file;
 mod index;
 mod multi_map;

@@ -61,6 +61,7 @@
 //! assert_eq!(map.get(&[5, 7, 9])?, [Some(53), None, Some(3)]);
 //! # Ok::<(), koel::Error>(())
 //! ```
+#![cfg_attr(not(test), deny(clippy::disallowed_macros, clippy::disallowed_methods))]
 mod builder;
 mod export;
 mod family;

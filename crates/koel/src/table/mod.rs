@@ -6,6 +6,7 @@
 //! once for both: [plans](plan), memory ([`slots`]), the sequence of a [build](builder), reports,
 //! copies between devices, [files](file), membership [lookups](lookup), the routing of operations
 //! to partitions ([`sending`]) and batched [updates](update).
+#![cfg_attr(not(test), deny(clippy::disallowed_macros, clippy::disallowed_methods))]
 pub(crate) mod builder;
 mod family;
 pub(crate) mod file;
