@@ -22,7 +22,12 @@ pub(super) struct Reproducer<L: Layout> {
 }
 impl<L: Layout> Default for Reproducer<L> {
     fn default() -> Reproducer<L> {
-        Reproducer { places: Vec::new(), before: Vec::new(), stashed: Vec::new(), homeless: Vec::new() }
+        Reproducer {
+            places: Vec::new(),
+            before: Vec::new(),
+            stashed: Vec::new(),
+            homeless: Vec::new(),
+        }
     }
 }
 impl<L: Layout> Reproducer<L> {
