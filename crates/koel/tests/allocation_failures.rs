@@ -284,8 +284,9 @@ fn updates(trial: &Trial<'_>) -> u32 {
     let mut from_host = 0;
     for each in [false, true] {
         for (operation, expected) in batches {
+            let operations = vec![operation; all.len()];
             let run = |map: &mut Map| match (each, operation) {
-                (true, _) => map.update(&vec![operation; all.len()], &all, &of_all),
+                (true, _) => map.update(&operations, &all, &of_all),
                 (_, Operation::Insert) => map.insert(&all, &of_all),
                 (_, Operation::InsertOrAssign) => map.insert_or_assign(&all, &of_all),
                 (_, Operation::InsertOrAdd) => map.insert_or_add(&all, &of_all),
