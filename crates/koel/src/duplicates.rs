@@ -1,6 +1,8 @@
 //! The caller's policy for equal keys.
+#![cfg_attr(not(test), deny(clippy::disallowed_macros, clippy::disallowed_methods))]
 use crate::device::Element;
 use crate::error::Error;
+use crate::fallible::reserve_map;
 use std::collections::HashMap;
 
 /// What happens to pairs with equal keys.
@@ -19,9 +21,13 @@ pub enum Duplicates {
     Unchecked,
 }
 
-/// Returns the error for the first key that occurred before.
+/// Returns the error for the first key that occurred before, or that of too little memory to find
+/// it.
 pub(crate) fn first_duplicate<K: Element + Into<u128> + std::hash::Hash + Eq>(keys: &[K]) -> Error {
-    let mut seen = HashMap::with_capacity(keys.len());
+    let mut seen = HashMap::new();
+    if let Err(e) = reserve_map(&mut seen, keys.len()) {
+        return e;
+    }
     for (second, &key) in keys.iter().enumerate() {
         if let Some(first) = seen.insert(key, second) {
             return Error::DuplicateKey { key: key.into(), first, second };

@@ -1,5 +1,6 @@
 //! The crate's error type. Messages carry the numbers.
 use crate::file::FileError;
+use crate::table::update::Outcome;
 use koel_simt::Fault;
 
 /// The result of koel's fallible functions.
@@ -47,7 +48,11 @@ pub enum Error {
         /// Minor part of its compute capability.
         found_minor: u32,
     },
-    /// An allocation failed. Nothing was changed.
+    /// An allocation failed. Nothing was changed; but after [`MapUpdater::apply`] and
+    /// [`SetUpdater::apply`] see the outcomes.
+    ///
+    /// [`MapUpdater::apply`]: crate::MapUpdater::apply
+    /// [`SetUpdater::apply`]: crate::SetUpdater::apply
     #[error("out of memory on {device}: {asked} bytes requested, {free} free")]
     OutOfMemory {
         /// The name of the device.
@@ -56,6 +61,19 @@ pub enum Error {
         asked: usize,
         /// Bytes free at that moment; 0 if unknown.
         free: usize,
+    },
+    /// An allocation failed in the middle of a batch of operations from host memory, such as
+    /// [`Map::insert`](crate::Map::insert): some are done.
+    #[error(
+        "{source}, when {} of {} operations were done: the error has their outcomes",
+        outcomes.iter().filter(|&&outcome| outcome != Outcome::NotDone).count(),
+        outcomes.len()
+    )]
+    PartlyDone {
+        /// The outcome of each operation: [`NotDone`](Outcome::NotDone) for those to repeat.
+        outcomes: Vec<Outcome>,
+        /// The failed allocation.
+        source: Box<Error>,
     },
     /// A kernel faulted: a bug in koel or in a user's kernel, or broken hardware. The device's
     /// context is lost.

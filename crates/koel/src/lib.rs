@@ -26,6 +26,7 @@ mod cpu;
 pub mod device;
 mod duplicates;
 mod error;
+mod fallible;
 pub mod file;
 pub mod groups;
 #[cfg(any(doc, doctest))]

@@ -3,6 +3,9 @@
 //! rayon's iterators are compiled anew for every closure and type. Here the code that spreads the
 //! parts over threads is compiled once, which saves a quarter of the compile time of the tables.
 //! Parts should take microseconds or more: each costs about 100 ns.
+#![cfg_attr(not(test), deny(clippy::disallowed_macros, clippy::disallowed_methods))]
+use crate::error::{Error, Result};
+use crate::fallible::with_room;
 use rayon::prelude::*;
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -17,50 +20,80 @@ fn run(count: usize, task: &(dyn Fn(usize) + Sync)) {
     (0..count).into_par_iter().with_max_len(1).for_each(task);
 }
 
-/// Calls `task` with each part and its number.
-pub(crate) fn each<P: Send>(parts: impl Iterator<Item = P>, task: impl Fn(usize, P) + Sync) {
-    let parts = parts.map(|part| Mutex::new(Some(part))).collect::<Vec<_>>();
-    run(parts.len(), &|i| {
+/// Calls `task` with each part and its number. Without memory for the parts, one after the other on
+/// the calling thread.
+pub(crate) fn each<P: Send>(
+    parts: impl ExactSizeIterator<Item = P>,
+    task: impl Fn(usize, P) + Sync,
+) {
+    let Ok(mut taken) = with_room(parts.len()) else {
+        return parts.enumerate().for_each(|(i, part)| task(i, part));
+    };
+    taken.extend(parts.map(|part| Mutex::new(Some(part))));
+    run(taken.len(), &|i| {
         // No other thread has this number.
-        if let Some(part) = parts[i].lock().unwrap_or_else(PoisonError::into_inner).take() {
+        if let Some(part) = taken[i].lock().unwrap_or_else(PoisonError::into_inner).take() {
             task(i, part);
         }
     });
 }
 
-/// As [`each`], and returns the results in the order of the parts.
+/// As [`each`], and returns the results in the order of the parts. Errors: out of memory, before
+/// the first call.
 pub(crate) fn map<P: Send, R: Send>(
-    parts: impl Iterator<Item = P>,
+    parts: impl ExactSizeIterator<Item = P>,
     task: impl Fn(usize, P) -> R + Sync,
-) -> Vec<R> {
-    let parts = parts.collect::<Vec<_>>();
-    let mut results = Vec::new();
-    results.resize_with(parts.len(), || None);
-    each(parts.into_iter().zip(&mut results), |i, (part, to)| *to = Some(task(i, part)));
-    results.into_iter().flatten().collect()
+) -> Result<Vec<R>> {
+    let (mut slots, mut results) = (with_room(parts.len())?, with_room(parts.len())?);
+    slots.resize_with(parts.len(), || None);
+    each(parts.zip(&mut slots), |i, (part, to)| *to = Some(task(i, part)));
+    results.extend(slots.into_iter().flatten());
+    Ok(results)
 }
 
-/// As [`map`], with memory that each thread keeps from one part to the next.
+/// As [`each`] for tasks that may fail. Errors: one of theirs; other tasks run nevertheless.
+pub(crate) fn try_each<P: Send>(
+    parts: impl ExactSizeIterator<Item = P>,
+    task: impl Fn(usize, P) -> Result<()> + Sync,
+) -> Result<()> {
+    let failed = Mutex::new(Ok(()));
+    each(parts, |i, part| keep_error(&failed, task(i, part)));
+    failed.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+/// Keeps the first error.
+fn keep_error(failed: &Mutex<Result<()>>, done: Result<()>) {
+    if let Err(e) = done {
+        let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
+        *failed = std::mem::replace(&mut *failed, Ok(())).and(Err(e));
+    }
+}
+
+/// As [`map`], with memory that each thread keeps from one part to the next. All memory is made
+/// before the first call. Errors: also those of `memory`.
 pub(crate) fn map_with<S: Send, P: Send, R: Send>(
-    parts: impl Iterator<Item = P>,
-    memory: impl Fn() -> S + Sync,
+    parts: impl ExactSizeIterator<Item = P>,
+    memory: impl Fn() -> Result<S> + Sync,
     task: impl Fn(&mut S, usize, P) -> R + Sync,
-) -> Vec<R> {
-    let parts = parts.collect::<Vec<_>>();
-    let threads = if parts.len() <= 1 { 1 } else { rayon::current_num_threads() };
-    let mut of_threads = Vec::new();
-    of_threads.resize_with(threads, || Mutex::new(None));
-    map(parts.into_iter(), |i, part| {
-        let own = &of_threads[rayon::current_thread_index().unwrap_or(0) % of_threads.len()];
+) -> Result<Vec<R>> {
+    let threads = parts.len().min(rayon::current_num_threads()).max(1);
+    let mut of_threads = with_room(threads)?;
+    for _ in 0..threads {
+        of_threads.push(Mutex::new(memory()?));
+    }
+    let mut results = with_room(parts.len())?;
+    let done = map(parts, |i, part| {
+        let own = &of_threads[rayon::current_thread_index().unwrap_or(0) % threads];
         match own.try_lock() {
-            Ok(mut own) => task(own.get_or_insert_with(&memory), i, part),
-            Err(TryLockError::Poisoned(own)) => {
-                task(own.into_inner().get_or_insert_with(&memory), i, part)
-            }
+            Ok(mut own) => Ok::<_, Error>(task(&mut own, i, part)),
+            Err(TryLockError::Poisoned(own)) => Ok(task(&mut own.into_inner(), i, part)),
             // The thread took this part while it waited inside another, or is not of the pool.
-            Err(TryLockError::WouldBlock) => task(&mut memory(), i, part),
+            Err(TryLockError::WouldBlock) => Ok(task(&mut memory()?, i, part)),
         }
-    })
+    })?;
+    for result in done {
+        results.push(result?);
+    }
+    Ok(results)
 }
 
 /// How memory is divided among threads.
@@ -101,16 +134,24 @@ impl Pieces {
         };
         start(i)..start(i + 1)
     }
-    /// Splits memory that is divided like this, for [`Parts::take`].
-    pub(crate) fn split<'a, T>(&self, memory: &'a mut [T]) -> Parts<'a, T> {
+}
+impl Pieces {
+    /// Splits memory into parts, for which there is room.
+    fn split_to<'a, T>(&self, memory: &'a mut [T], parts: &mut Vec<Part<'a, T>>) {
         let lengths = (0..self.count()).map(|i| self.range(i).len());
-        let parts = split(memory, lengths).into_iter();
-        Parts(parts.map(|part| Mutex::new(Some(part))).collect())
+        parts.extend(split(memory, lengths).map(|part| Mutex::new(Some(part))));
     }
 }
 /// For copies that go through pinned memory.
 #[cfg(any(feature = "cuda", test))]
 impl Pieces {
+    /// Splits memory that is divided like this, for [`Parts::take`].
+    /// Errors: out of memory.
+    pub(crate) fn split<'a, T>(&self, memory: &'a mut [T]) -> Result<Parts<'a, T>> {
+        let mut parts = with_room(self.count())?;
+        self.split_to(memory, &mut parts);
+        Ok(Parts(parts))
+    }
     /// Divides `len` elements into pieces of `each`.
     pub(crate) fn even(len: usize, each: usize) -> Pieces {
         Pieces { len, first: each, each }
@@ -125,7 +166,8 @@ impl Pieces {
     }
 }
 /// Memory of which each piece is taken once, by any thread.
-pub(crate) struct Parts<'a, T>(Vec<Mutex<Option<&'a mut [T]>>>);
+pub(crate) struct Parts<'a, T>(Vec<Part<'a, T>>);
+type Part<'a, T> = Mutex<Option<&'a mut [T]>>;
 impl<'a, T> Parts<'a, T> {
     /// Returns piece `i`; an empty one if it was taken before.
     pub(crate) fn take(&self, i: usize) -> &'a mut [T] {
@@ -140,34 +182,43 @@ pub(crate) const LARGE: usize = 16 << 20;
 pub(crate) const SMALL_PIECE: usize = 256 << 10;
 
 /// Calls `write` with the pieces of memory, and the index of the first element of each. `write`
-/// initialises them. Pieces have `small` bytes if the memory is not [large](LARGE).
+/// initialises them unless it fails. Pieces have `small` bytes if the memory is not
+/// [large](LARGE). Without memory for the pieces, there is one. Errors: those of `write`.
 pub(crate) fn fill<T: Send>(
     to: &mut [MaybeUninit<T>],
     small: usize,
-    write: impl Fn(usize, &mut [MaybeUninit<T>]) + Sync,
-) {
+    write: impl Fn(usize, &mut [MaybeUninit<T>]) -> Result<()> + Sync,
+) -> Result<()> {
     let pieces = Pieces::of(to, small);
-    if pieces.count() <= 1 {
+    let Some(mut parts) = (pieces.count() > 1).then(|| with_room(pieces.count()).ok()).flatten()
+    else {
         return write(0, to);
-    }
-    let parts = pieces.split(to);
-    run(pieces.count(), &|i| write(pieces.range(i).start, parts.take(i)));
+    };
+    pieces.split_to(to, &mut parts);
+    let parts = Parts(parts);
+    let failed = Mutex::new(Ok(()));
+    run(pieces.count(), &|i| {
+        keep_error(&failed, write(pieces.range(i).start, parts.take(i)));
+    });
+    failed.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Splits the beginning of a slice into parts of these lengths, one for each task.
-pub(crate) fn split<T>(whole: &mut [T], lengths: impl Iterator<Item = usize>) -> Vec<&mut [T]> {
+pub(crate) fn split<T>(
+    whole: &mut [T],
+    lengths: impl ExactSizeIterator<Item = usize>,
+) -> impl ExactSizeIterator<Item = &mut [T]> {
     let mut rest = whole;
-    let split_off = |length| {
+    lengths.map(move |length| {
         let (part, behind) = std::mem::take(&mut rest).split_at_mut(length);
         rest = behind;
         part
-    };
-    lengths.map(split_off).collect()
+    })
 }
 
 /// Sorts numbers.
 pub(crate) fn sort(numbers: &mut [u64]) {
-    numbers.par_sort_unstable();
+    numbers.par_sort_unstable(); // in place
 }
 
 #[cfg(test)]
@@ -180,16 +231,15 @@ mod tests {
             let mut parts = vec![0; n];
             each(parts.iter_mut(), |i, part| *part += i + 1);
             assert!(parts.iter().copied().eq(1..=n));
-            assert!(
-                map(parts.iter(), |i, &part| i + part).into_iter().eq((0..n).map(|i| 2 * i + 1))
-            );
+            let sums = map(parts.iter(), |i, &part| i + part).unwrap();
+            assert!(sums.into_iter().eq((0..n).map(|i| 2 * i + 1)));
         }
     }
     #[test]
     fn parts_lie_behind_each_other() {
         let mut whole = [1, 2, 3, 4, 5, 6];
         let parts = split(&mut whole, [2, 0, 3].into_iter());
-        assert_eq!(parts, [&mut [1, 2][..], &mut [], &mut [3, 4, 5]]);
+        assert_eq!(parts.collect::<Vec<_>>(), [&mut [1, 2][..], &mut [], &mut [3, 4, 5]]);
     }
     #[test]
     fn pieces_cover_memory_once_and_end_at_pages() {
@@ -212,10 +262,11 @@ mod tests {
         let nested = |depth: &mut Vec<u32>, _, n: u32| {
             depth.push(n);
             // Waits, so that this thread may take another part meanwhile.
-            let sum = map(0..20u32, |_, x| x).into_iter().sum::<u32>();
+            let sum = map(0..20u32, |_, x| x).unwrap().into_iter().sum::<u32>();
             depth.pop() == Some(n) && depth.is_empty() && sum == 190
         };
-        assert!(map_with(0..500, Vec::new, nested).into_iter().all(|alone| alone));
+        let alone = map_with(0..500, || Ok(Vec::new()), nested).unwrap();
+        assert!(alone.into_iter().all(|alone| alone));
     }
     #[test]
     fn a_panic_is_passed_on() {

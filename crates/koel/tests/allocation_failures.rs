@@ -1,18 +1,72 @@
-//! Every allocation of device memory of an operation fails once. Each time the error is clean, and
-//! existing data is unchanged.
+//! Every allocation of an operation fails once. Each time the error is clean, and existing data is
+//! unchanged, or the outcomes state what is done.
+//!
+//! On every device, koel is asked to fail: see [`fail_allocation_after`]. On CPUs, the allocator of
+//! this program fails too, for [large](LARGE) allocations of any code: an allocation that cannot
+//! fail would abort. The executor's own memory is no part of that.
 mod support;
 
 use koel::device::{allocation_failed, fail_allocation_after};
+use koel::groups::reduction::Sum;
 use koel::keys128::{Map128Builder, Map128Options, Set128Builder};
 use koel::map::{MapBuilder, MapOptions, MapUpdater, Operation, Operations};
-use koel::set::{SetBuilder, SetOptions};
-use koel::{Device, Error, Index, Index128, Map, Map128, MultiMap, Outcome, Result, Set, Set128};
+use koel::primitives::{
+    Bins, SortKeys, compact, exclusive_scan, histogram, partition_exact, sort_keys, sort_pairs, sum,
+};
+use koel::set::{SetBuilder, SetOptions, difference, intersection, union, unique};
+use koel::{
+    Buffer, Device, DeviceKind, Error, Index, Index128, Map, Map128, MultiMap, Outcome, Result,
+    Set, Set128, ViewMut,
+};
+use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::Cursor;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::SeqCst};
 use std::sync::{Mutex, PoisonError};
 use support::{devices, is_fast};
 
+/// Fails one large allocation: the one after [`LEFT`] others, which is negative if none will fail.
+struct Failing;
+static LEFT: AtomicI64 = AtomicI64::new(-1);
+/// Bytes from which on an allocation is large. Smaller ones do not depend on the input: queues of
+/// rayon, parts of streams, errors.
+const LARGE: usize = 4096;
+#[global_allocator]
+static ALLOCATOR: Failing = Failing;
+fn fails(bytes: usize) -> bool {
+    bytes >= LARGE && LEFT.load(SeqCst) >= 0 && LEFT.fetch_sub(1, SeqCst) == 0
+}
+// SAFETY: the system's allocator, or null, which any allocator may return.
+unsafe impl GlobalAlloc for Failing {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's contract.
+        if fails(layout.size()) { null_mut() } else { unsafe { System.alloc(layout) } }
+    }
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's contract.
+        if fails(layout.size()) { null_mut() } else { unsafe { System.alloc_zeroed(layout) } }
+    }
+    unsafe fn realloc(&self, old: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+        // SAFETY: the caller's contract.
+        if fails(bytes) { null_mut() } else { unsafe { System.realloc(old, layout, bytes) } }
+    }
+    unsafe fn dealloc(&self, old: *mut u8, layout: Layout) {
+        // SAFETY: the caller's contract.
+        unsafe { System.dealloc(old, layout) }
+    }
+}
+/// Whether the allocator fails, instead of koel.
+static BY_ALLOCATOR: AtomicBool = AtomicBool::new(false);
+fn fail_after(n: u32) {
+    if BY_ALLOCATOR.load(SeqCst) { LEFT.store(n.into(), SeqCst) } else { fail_allocation_after(n) }
+}
+fn has_failed() -> bool {
+    if BY_ALLOCATOR.load(SeqCst) { LEFT.swap(-1, SeqCst) == -1 } else { allocation_failed() }
+}
+
 /// Repeats `run`, failing another of its allocations each time, until all have failed once. After
-/// each failure `intact` checks the existing data. Returns the number of failures.
+/// each failure `intact` checks the existing data; after a success, in spite of a failure or
+/// without, `done` does. Returns the number of failures.
 fn each_failure<S>(
     name: &str,
     new: impl Fn() -> S,
@@ -22,9 +76,9 @@ fn each_failure<S>(
 ) -> u32 {
     for n in 0.. {
         let mut state = new();
-        fail_allocation_after(n);
+        fail_after(n);
         let result = run(&mut state);
-        match (allocation_failed(), result) {
+        match (has_failed(), result) {
             (false, result) => {
                 result.unwrap_or_else(|e| panic!("{name}: {e}"));
                 done(&mut state);
@@ -32,7 +86,8 @@ fn each_failure<S>(
             }
             (true, Err(Error::OutOfMemory { .. })) => intact(&mut state),
             (true, Err(e)) => panic!("{name}, allocation {n}: {e}"),
-            (true, Ok(())) => panic!("{name}, allocation {n}: failed, and nothing was said"),
+            // There was another way, such as one thread instead of many.
+            (true, Ok(())) => done(&mut state),
         }
         // Runs again, with what the failure left.
         run(&mut state).unwrap_or_else(|e| panic!("{name} after allocation {n} failed: {e}"));
@@ -46,6 +101,9 @@ struct Trial<'a> {
     device: &'a Device,
     old: u32,
     new: u32,
+    /// Whether koel is asked to fail. The crate rdst, which sorts keys on a CPU, would abort: koel
+    /// only makes sure that there is room before.
+    asks: bool,
 }
 impl Trial<'_> {
     /// Checks that a map holds exactly the first `n` keys, with the values of a version.
@@ -69,19 +127,6 @@ impl Trial<'_> {
             assert_eq!(found, expected, "key {i}, outcome {}", outcomes[i]);
         }
     }
-    /// Checks that each key has its old value or that of its insertion, and no old key is missing.
-    fn is_partly_changed(&self, map: &Map) {
-        let found = map.get(&keys(self.new)).unwrap();
-        let present = found.iter().flatten().count();
-        for (i, (found, key)) in found.into_iter().zip(keys(self.new)).enumerate() {
-            let values = [1, 2].map(|version| Some(key.wrapping_add(version)));
-            assert!(
-                values.contains(&found) || (found.is_none() && i >= self.old as usize),
-                "key {i}: {found:?}"
-            );
-        }
-        assert_eq!(map.len().unwrap(), present);
-    }
 }
 /// A byte that no outcome has: the operation was not executed.
 const NOTHING: u8 = 0xFF;
@@ -92,23 +137,43 @@ fn values(n: u32, version: u32) -> Vec<u32> {
     keys(n).iter().map(|k| k.wrapping_add(version)).collect()
 }
 fn builds(trial: &Trial<'_>) -> u32 {
-    let &Trial { device, old, .. } = trial;
+    let &Trial { device, old, asks, .. } = trial;
     let wide = keys(old).iter().map(|&k| k as u128 | 1 << 100).collect::<Vec<_>>();
     let none = |_: &mut ()| ();
     let build =
         |name: &str, run: &dyn Fn() -> Result<()>| each_failure(name, || (), |_| run(), none, none);
     let (keys, values) = (keys(old), values(old, 1));
-    build("Map::build", &|| Map::build(device, &keys, &values).map(drop))
+    let of_sorted = if asks {
+        build("Index::build", &|| Index::build(device, &keys).map(drop))
+            + build("MultiMap::build", &|| MultiMap::build(device, &keys, &values).map(drop))
+    } else {
+        0
+    };
+    // In bins, on several threads.
+    let many = if is_fast(device) { 200_000 } else { old };
+    let (many, of_many) = (self::keys(many), self::values(many, 1));
+    of_sorted
+        + build("Map::build", &|| Map::build(device, &keys, &values).map(drop))
+        + build("Map::build in bins", &|| Map::build(device, &many, &of_many).map(drop))
         + build("Set::build", &|| Set::build(device, &keys).map(drop))
-        + build("Index::build", &|| Index::build(device, &keys).map(drop))
-        + build("MultiMap::build", &|| MultiMap::build(device, &keys, &values).map(drop))
+        + build("Set::build in bins", &|| Set::build(device, &many).map(drop))
         + build("Map128::build", &|| Map128::build(device, &wide, &values).map(drop))
         + build("Set128::build", &|| Set128::build(device, &wide).map(drop))
         + build("Index128::build", &|| Index128::build(device, &wide).map(drop))
-        + build("unique", &|| koel::set::unique(device, &keys).map(drop))
+        + build("unique", &|| unique(device, &keys).map(drop))
+        + build("union", &|| union(device, &keys, &values).map(drop))
+        + build("intersection", &|| intersection(device, &keys, &values).map(drop))
+        + build("difference", &|| difference(device, &keys, &values).map(drop))
+        + build("MapBuilder::build", &|| {
+            let options = MapOptions::default().with_reproducible(true);
+            let of_keys = keys.iter().map(|&key| key as u64).collect::<Vec<_>>();
+            let (stream, keys) = (device.stream()?, device.upload(&keys)?);
+            let values = device.upload(&of_keys)?;
+            MapBuilder::new(device, options)?.build(&stream, keys.view(), values.view()).map(drop)
+        })
 }
 fn rebuilds(trial: &Trial<'_>) -> u32 {
-    let &Trial { device, old, new } = trial;
+    let &Trial { device, old, new, .. } = trial;
     let stream = device.stream().unwrap();
     let (staged, of_keys) = (keys(new), values(new, 2));
     let (staged, of_keys) = (device.upload(&staged).unwrap(), device.upload(&of_keys).unwrap());
@@ -141,7 +206,7 @@ fn rebuilds(trial: &Trial<'_>) -> u32 {
 }
 /// 128-bit keys, some of them duplicates: the kept rows take less room than the input.
 fn rebuilds_128(trial: &Trial<'_>) -> u32 {
-    let &Trial { device, old, new } = trial;
+    let &Trial { device, old, new, .. } = trial;
     let stream = device.stream().unwrap();
     let wide = |n: u32| keys(n).iter().map(|&k| (k as u128) << 90 | k as u128).collect::<Vec<_>>();
     let mut twice = wide(new);
@@ -189,7 +254,7 @@ fn rebuilds_128(trial: &Trial<'_>) -> u32 {
 /// Insertions that make a map grow, and operations of all kinds. Operations before the failure stay
 /// done, as the outcomes report.
 fn updates(trial: &Trial<'_>) -> u32 {
-    let &Trial { device, old, new } = trial;
+    let &Trial { device, old, new, .. } = trial;
     let stream = device.stream().unwrap();
     let (more, of_more) =
         (device.upload(&keys(new)).unwrap(), device.upload(&values(new, 2)).unwrap());
@@ -207,20 +272,56 @@ fn updates(trial: &Trial<'_>) -> u32 {
         |(map, _, outcomes)| trial.is_as_told(map, &outcomes.download().unwrap()),
         |(map, ..)| trial.holds(map, new, 2),
     );
-    let inserted = each_failure(
-        "Map::insert_or_assign",
-        || Map::build(device, &keys(old), &values(old, 1)).unwrap(),
-        |map| map.insert_or_assign(&keys(new), &values(new, 2)).map(drop),
-        |map| trial.is_partly_changed(map),
-        |map| trial.holds(map, new, 2),
-    );
-    let into_set = each_failure(
-        "Set::insert",
-        || Set::build(device, &keys(old)).unwrap(),
-        |set| set.insert(&keys(new)).map(drop),
-        |set| assert_eq!(set.count(&keys(old)).unwrap(), old as u64),
-        |set| assert_eq!(set.count(&keys(new)).unwrap(), new as u64),
-    );
+    // Operations that are done change keys to this.
+    type Expected = fn(before: Option<u32>, value: u32) -> Option<u32>;
+    let batches: [(Operation, Expected); 4] = [
+        (Operation::Insert, |before, value| before.or(Some(value))),
+        (Operation::InsertOrAssign, |_, value| Some(value)),
+        (Operation::InsertOrAdd, |before, value| Some(before.unwrap_or(0).wrapping_add(value))),
+        (Operation::Erase, |_, _| None),
+    ];
+    let (all, of_all) = (keys(new), values(new, 2));
+    let mut from_host = 0;
+    for each in [false, true] {
+        for (operation, expected) in batches {
+            let operations = vec![operation; all.len()];
+            let run = |map: &mut Map| match (each, operation) {
+                (true, _) => map.update(&operations, &all, &of_all),
+                (_, Operation::Insert) => map.insert(&all, &of_all),
+                (_, Operation::InsertOrAssign) => map.insert_or_assign(&all, &of_all),
+                (_, Operation::InsertOrAdd) => map.insert_or_add(&all, &of_all),
+                (_, Operation::Erase) => map.erase(&all),
+            };
+            from_host += batch_fails(
+                || Map::build(device, &keys(old), &values(old, 1)).unwrap(),
+                run,
+                |map, outcomes| {
+                    let found = map.get(&all).unwrap();
+                    for (i, found) in found.into_iter().enumerate() {
+                        let before = (i < old as usize).then(|| all[i].wrapping_add(1));
+                        let is_done = outcomes.is_some_and(|o| o[i] != Outcome::NotDone);
+                        let after = if is_done { expected(before, of_all[i]) } else { before };
+                        assert_eq!(found, after, "{operation:?} {i}");
+                    }
+                    assert_eq!(map.len().unwrap() as u64, map.count(&all).unwrap());
+                },
+            );
+        }
+    }
+    for erases in [false, true] {
+        let run = |set: &mut Set| if erases { set.erase(&all) } else { set.insert(&all) };
+        from_host += batch_fails(
+            || Set::build(device, &keys(old)).unwrap(),
+            run,
+            |set, outcomes| {
+                for (i, found) in set.contains(&all).unwrap().into_iter().enumerate() {
+                    let is_done = outcomes.is_some_and(|o| o[i] != Outcome::NotDone);
+                    assert_eq!(found, if is_done { !erases } else { i < old as usize }, "{i}");
+                }
+                assert_eq!(set.len().unwrap() as u64, set.count(&all).unwrap());
+            },
+        );
+    }
     let shrunk = each_failure(
         "Map::shrink",
         || {
@@ -232,10 +333,41 @@ fn updates(trial: &Trial<'_>) -> u32 {
         |map| trial.holds(map, old, 1),
         |map| trial.holds(map, old, 1),
     );
-    grown + inserted + into_set + shrunk
+    grown + from_host + shrunk
+}
+/// Fails each allocation of a batch in host memory. `check` compares a table with the outcomes, or
+/// with its state before if there are none. What is not done is repeated.
+fn batch_fails<T>(
+    new: impl Fn() -> T,
+    run: impl Fn(&mut T) -> Result<Vec<Outcome>>,
+    check: impl Fn(&mut T, Option<&[Outcome]>),
+) -> u32 {
+    for n in 0.. {
+        let mut table = new();
+        fail_after(n);
+        let result = run(&mut table);
+        let failed = has_failed();
+        match result {
+            Ok(outcomes) => {
+                assert!(outcomes.iter().all(|&outcome| outcome != Outcome::NotDone));
+                check(&mut table, Some(&outcomes));
+            }
+            Err(Error::OutOfMemory { .. }) if failed => check(&mut table, None),
+            Err(Error::PartlyDone { outcomes, source }) if failed => {
+                assert!(matches!(*source, Error::OutOfMemory { .. }));
+                assert!(outcomes.iter().any(|&outcome| outcome != Outcome::NotDone));
+                check(&mut table, Some(&outcomes));
+            }
+            Err(e) => panic!("allocation {n}: {e}"),
+        }
+        if !failed {
+            return n;
+        }
+    }
+    unreachable!("batches end")
 }
 fn lookups(trial: &Trial<'_>) -> u32 {
-    let &Trial { device, old, new } = trial;
+    let &Trial { device, old, new, asks } = trial;
     let map = Map::build(device, &keys(old), &values(old, 1)).unwrap();
     let multi = MultiMap::build(device, &keys(old), &values(old, 1)).unwrap();
     let asked = keys(new);
@@ -254,18 +386,107 @@ fn lookups(trial: &Trial<'_>) -> u32 {
         + ask("Map::pairs", &|| map.pairs().map(drop))
         + ask("MultiMap::retrieve", &|| multi.retrieve(&asked).map(drop))
         + ask("Map::to_device", &|| map.to_device(device).map(drop))
-        + ask("Map::save_to", &|| map.save_to(&mut Cursor::new(vec![])))
+        + ask("Map::anti_join", &|| map.anti_join(&asked).map(drop))
+        + ask("Map::contains", &|| map.contains(&asked).map(drop))
+        + ask("Map::count", &|| map.count(&asked).map(drop))
+        + ask("Map::fingerprint", &|| map.fingerprint().map(drop))
+        + ask("MultiMap::reduce", &|| multi.reduce::<Sum>().map(drop))
+        + if asks {
+            ask("group_counts", &|| koel::group_counts(device, &asked).map(drop))
+        } else {
+            0
+        }
+}
+/// Files in memory and on the disk, and mapped ones.
+fn files(trial: &Trial<'_>) -> u32 {
+    let &Trial { device, old, .. } = trial;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("table");
+    let map = Map::build(device, &keys(old), &values(old, 1)).unwrap();
+    let multi = MultiMap::build(device, &keys(old), &values(old, 1)).unwrap();
+    let wide = keys(old).iter().map(|&k| k as u128).collect::<Vec<_>>();
+    let wide = Map128::build(device, &wide, &values(old, 1)).unwrap();
+    let ask = |name: &str, run: &dyn Fn() -> Result<()>| {
+        each_failure(name, || (), |_| run(), |_| trial.holds(&map, old, 1), |_| ())
+    };
+    let saved = ask("Map::save", &|| map.save(&path));
+    let bytes = std::fs::read(&path).unwrap();
+    let mut of_multi = Cursor::new(vec![]);
+    multi.save_to(&mut of_multi).unwrap();
+    let mut of_wide = Cursor::new(vec![]);
+    wide.save_to(&mut of_wide).unwrap();
+    // The vector belongs to this test.
+    let room = || Cursor::new(Vec::with_capacity(2 * of_wide.get_ref().len()));
+    let written = each_failure("Map128::save_to", room, |to| wide.save_to(to), |_| (), |_| ());
+    let opened = match device.kind() {
+        DeviceKind::Cpu => {
+            // SAFETY: nobody changes the file.
+            let open = || unsafe { Map::<u32, u32>::open(&path) };
+            ask("Map::open", &|| {
+                let map = open()?;
+                map.verify()?;
+                map.get(&[1]).map(drop)
+            })
+        }
+        _ => 0,
+    };
+    saved
+        + written
+        + opened
+        + ask("Map::load", &|| Map::<u32, u32>::load(device, &path).map(drop))
+        + ask("Map::load_bytes", &|| Map::<u32, u32>::load_bytes(device, &bytes).map(drop))
+        + ask("MultiMap::load_bytes", &|| {
+            MultiMap::<u32, u32>::load_bytes(device, of_multi.get_ref()).map(drop)
+        })
+        + ask("Map128::load_bytes", &|| {
+            Map128::<u32>::load_bytes(device, of_wide.get_ref()).map(drop)
+        })
+}
+/// Parallel algorithms on buffers.
+fn primitives(trial: &Trial<'_>) -> u32 {
+    let &Trial { device, new, asks, .. } = trial;
+    let stream = device.stream().unwrap();
+    let input = device.upload(&keys(new)).unwrap();
+    let flags = device.upload(&keys(new).iter().map(|k| (k >> 7 & 1) as u8).collect::<Vec<_>>());
+    let flags = flags.unwrap();
+    let (room, n) = (|| device.alloc::<u32>(new as usize + 1).unwrap(), new as usize);
+    let bins = Bins::Hash { bins: 1000 };
+    let ask = |name: &str, run: &dyn Fn(ViewMut<'_, u32>) -> Result<()>| {
+        let run = |out: &mut Buffer<u32>| run(out.view_mut().slice(..n)?);
+        each_failure(name, room, run, |_| (), |_| ())
+    };
+    ask("exclusive_scan", &|out| exclusive_scan(&stream, input.view(), out).map(drop))
+        + ask("sum", &|_| sum(&stream, input.view()).map(drop))
+        + ask("compact", &|out| compact(&stream, flags.view(), input.view(), out).map(drop))
+        + if asks { ask("sort_keys", &|out| sort_keys(&stream, input.view(), out)) } else { 0 }
+        + ask("SortKeys of 20 bits", &|out| {
+            SortKeys::new(device, n)?.bits(0..20)?.run(&stream, input.view(), out)
+        })
+        + ask("sort_pairs", &|out| {
+            let mut sorted = device.alloc(n)?;
+            sort_pairs(&stream, input.view(), input.view(), sorted.view_mut(), out)
+        })
+        + ask("histogram", &|_| histogram(&stream, input.view(), bins).map(drop))
+        + ask("partition_exact", &|_| {
+            partition_exact(&stream, bins, input.view(), input.view()).map(drop)
+        })
 }
 
 /// Runs tests one at a time: the failing allocation may be on any thread.
 static ALONE: Mutex<()> = Mutex::new(());
 fn on_all(what: &str, run: impl Fn(&Trial<'_>) -> u32) {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    for device in devices() {
-        let (old, new) = if is_fast(&device) { (50_000, 115_000) } else { (400, 1300) };
-        let failed = run(&Trial { device: &device, old, new });
-        println!("{device:?}: {failed} allocations of {what} failed");
+    let with = |device: &Device, by_allocator: bool, (old, new): (u32, u32)| {
+        BY_ALLOCATOR.store(by_allocator, SeqCst);
+        let failed = run(&Trial { device, old, new, asks: !by_allocator });
+        println!("{device:?}: {failed} allocations of {what} failed, {by_allocator}");
         assert!(failed > 0);
+    };
+    for device in devices() {
+        with(&device, false, if is_fast(&device) { (9_000, 20_000) } else { (400, 1300) });
+    }
+    for threads in [1, 2] {
+        with(&Device::cpu_with_threads(threads).unwrap(), true, (9_000, 20_000));
     }
 }
 #[test]
@@ -283,4 +504,12 @@ fn of_updates() {
 #[test]
 fn of_lookups() {
     on_all("lookups", lookups);
+}
+#[test]
+fn of_files() {
+    on_all("files", files);
+}
+#[test]
+fn of_primitives() {
+    on_all("primitives", primitives);
 }

@@ -20,6 +20,7 @@ use super::restarts::{self, Attempt, Outcome};
 use super::{BuildReport, Family, Kind, Options, Table, find_args};
 use crate::device::{Buffer, Stream, View, ViewMut};
 use crate::error::{Error, Result};
+use crate::fallible::{collect, with_room};
 use koel_kernels::classic::perfect_spatial::{
     Domain, PerfectSpatialRef, max_side, perfect_spatial_find,
 };
@@ -127,11 +128,12 @@ impl PerfectSpatial {
         let (keys, values) = (pairs.keys.download()?, pairs.values.download()?);
         let start = Instant::now();
         let placed = device.install(|| {
-            let all = || keys.par_iter().zip(&values).map(|(&k, &v)| pair(k, v));
-            let some = all().filter(|&e| e != EMPTY).collect::<Vec<u64>>();
+            let mut some = with_room(n)?;
+            keys.par_iter().zip(&values).map(|(&k, &v)| pair(k, v)).collect_into_vec(&mut some);
+            some.retain(|&e| e != EMPTY);
             let most = Self::MAX_ENTRIES * (1 + attempt.number as usize) * n + Self::FEW_ENTRIES;
-            (some.len() < n, self.search(domain, &some, most, attempt.seed))
-        });
+            Ok::<_, Error>((some.len() < n, self.search(domain, &some, most, attempt.seed)?))
+        })?;
         let seconds = start.elapsed().as_secs_f64();
         let (all_ones, Some(Placed { domain, offsets, table })) = placed else {
             return Ok(Outcome { table: None, seconds });
@@ -156,22 +158,27 @@ impl PerfectSpatial {
 
     /// Returns the offset table with the least side that the search finds, with at most `most`
     /// entries.
-    fn search(&self, domain: Domain, pairs: &[u64], most: usize, seed: u64) -> Option<Placed> {
+    fn search(
+        &self,
+        domain: Domain,
+        pairs: &[u64],
+        most: usize,
+        seed: u64,
+    ) -> Result<Option<Placed>> {
         let place = |offset_side: usize| {
             // With a common divisor, positions are distinguished only on a smaller grid.
             let coprime = gcd(offset_side, domain.side as usize) == 1;
-            coprime
-                .then(|| place(Domain { offset_side: offset_side as u32, ..domain }, pairs, seed))
-                .flatten()
+            let domain = Domain { offset_side: offset_side as u32, ..domain };
+            if coprime { place(domain, pairs, seed) } else { Ok(None) }
         };
         // The papers' estimate: one entry per 2 * dimensions pairs.
         let mut side = self.root(pairs.len() as f64 / f64::from(2 * self.dimensions)).max(1);
         let mut failed = if side == 1 { 0 } else { side / 2 };
         let mut found = loop {
             if side.pow(self.dimensions) > most {
-                return None;
+                return Ok(None);
             }
-            if let Some(placed) = place(side) {
+            if let Some(placed) = place(side)? {
                 break placed;
             }
             failed = side;
@@ -181,12 +188,12 @@ impl PerfectSpatial {
         // common divisor count as failures.
         while self.smallest && side > failed + 1 {
             let middle = failed.midpoint(side);
-            match place(middle) {
+            match place(middle)? {
                 Some(placed) => (found, side) = (placed, middle),
                 None => failed = middle,
             }
         }
-        Some(found)
+        Ok(Some(found))
     }
 }
 fn gcd(a: usize, b: usize) -> usize {
@@ -200,27 +207,28 @@ struct Placed {
     table: Vec<u64>,
 }
 
-/// Finds an offset for every entry, if possible.
-fn place(domain: Domain, pairs: &[u64], seed: u64) -> Option<Placed> {
+/// Finds an offset for every entry, if possible. Errors: out of memory.
+fn place(domain: Domain, pairs: &[u64], seed: u64) -> Result<Option<Placed>> {
     let entries = (domain.offset_side as usize).pow(domain.dimensions);
     let slots = (domain.side as usize).pow(domain.dimensions);
     let entry_of = |e: u64| domain.entry(domain.position(key_of(e)));
     // Make the pairs of each entry adjacent. Pairs with equal keys, which the caller promised away,
     // become one.
-    let mut sorted = pairs.par_iter().map(|&e| (entry_of(e), e)).collect::<Vec<_>>();
+    let mut sorted = with_room(pairs.len())?;
+    pairs.par_iter().map(|&e| (entry_of(e), e)).collect_into_vec(&mut sorted);
     sorted.par_sort_unstable_by_key(|(entry, e)| (*entry, e.rotate_left(32)));
     sorted.dedup_by_key(|(_, e)| key_of(*e));
-    let mut groups = sorted.par_chunk_by(|a, b| a.0 == b.0).collect::<Vec<_>>();
+    let mut groups = collect(sorted.chunk_by(|a, b| a.0 == b.0))?;
     groups.par_sort_unstable_by_key(|group| {
         (std::cmp::Reverse(group.len()), splitmix_at(seed, group[0].0))
     });
 
-    let taken = (0..slots.div_ceil(64)).map(|_| AtomicU64::new(0)).collect::<Vec<_>>();
+    let taken = collect((0..slots.div_ceil(64)).map(|_| AtomicU64::new(0)))?;
     if !slots.is_multiple_of(64) {
         taken[slots / 64].store(!0 << (slots % 64), Relaxed);
     }
-    let offsets = (0..entries).map(|_| AtomicU32::new(0)).collect::<Vec<_>>();
-    let table = (0..slots).map(|_| AtomicU64::new(EMPTY)).collect::<Vec<_>>();
+    let offsets = collect((0..entries).map(|_| AtomicU32::new(0)))?;
+    let table = collect((0..slots).map(|_| AtomicU64::new(EMPTY)))?;
     // Large groups before small ones; groups of one size in parallel.
     let placed = groups.chunk_by(|a, b| a.len() == b.len()).all(|same| {
         same.par_iter().with_min_len(64).all(|group| {
@@ -237,11 +245,14 @@ fn place(domain: Domain, pairs: &[u64], seed: u64) -> Option<Placed> {
             true
         })
     });
-    placed.then(|| Placed {
+    if !placed {
+        return Ok(None);
+    }
+    Ok(Some(Placed {
         domain,
-        offsets: offsets.into_iter().map(AtomicU32::into_inner).collect(),
-        table: table.into_iter().map(AtomicU64::into_inner).collect(),
-    })
+        offsets: collect(offsets.into_iter().map(AtomicU32::into_inner))?,
+        table: collect(table.into_iter().map(AtomicU64::into_inner))?,
+    }))
 }
 
 /// Maximum number of offsets tried per entry before the build is given up. More would succeed more

@@ -22,6 +22,7 @@ use super::restarts::{self, Attempt, Outcome};
 use super::{BuildReport, Family, Kind, Options, Table, cpu, find_args};
 use crate::device::{Buffer, Stream, View, ViewMut};
 use crate::error::{Error, Result, count32};
+use crate::fallible::collect;
 use crate::primitives::{self, Scan};
 use koel_kernels::classic::two_level::{
     Inner, MAX_SEEDS, Part, SUB_TABLES, TwoLevelRef, two_level_build_512, two_level_build_1024,
@@ -259,8 +260,8 @@ impl TwoLevelTable {
     ) -> Result<()> {
         let (inner, grid) = (self.inner, self.inner.buckets);
         if !stream.device().runs_kernels() {
-            build_on_cpu(stream, inner, by_bucket, &mut self.table, &mut self.seeds, status);
-            return Ok(());
+            let (table, seeds) = (&mut self.table, &mut self.seeds);
+            return build_on_cpu(stream, inner, by_bucket, table, seeds, status);
         }
         let buckets = by_bucket.arg(stream)?;
         let out = BucketsOut {
@@ -280,6 +281,7 @@ impl TwoLevelTable {
     }
 }
 /// Phase 2 on the CPU: the same functions, places and seeds, with pairs inserted sequentially.
+/// Errors: out of memory.
 fn build_on_cpu(
     stream: &Stream,
     inner: Inner,
@@ -287,16 +289,16 @@ fn build_on_cpu(
     table: &mut Buffer<u64>,
     seeds: &mut Buffer<u32>,
     status: &mut Buffer<u32>,
-) {
+) -> Result<()> {
     let ByBucket { starts, counts, together, .. } = by_bucket;
     let (Some(starts), Some(counts), Some(pairs)) = (starts.host(), counts.host(), together.host())
     else {
-        return;
+        return Ok(());
     };
     let (Some(table), Some(seeds), Some(status)) =
         (table.host_mut(), seeds.host_mut(), status.host_mut())
     else {
-        return;
+        return Ok(());
     };
     let part = |b: usize| inner.part(b as u32, || (starts[b], starts[b] + counts[b]));
     let stride = inner.stride() as usize;
@@ -304,8 +306,9 @@ fn build_on_cpu(
     let (second, third) = rest.split_at_mut(stride);
     let [first, second, third] = [first, second, third].map(|mut slots| {
         let split = |b| slots.split_off_mut(..part(b).slots as usize).unwrap_or_default();
-        (0..seeds.len()).map(split).collect::<Vec<&mut [u64]>>()
+        collect((0..seeds.len()).map(split))
     });
+    let (first, second, third) = (first?, second?, third?);
     let (failed, all_ones) = stream.device().install(|| {
         first
             .into_par_iter()
@@ -328,6 +331,7 @@ fn build_on_cpu(
     });
     status[status::FAILED as usize] += failed;
     status[status::ALL_ONES as usize] |= all_ones;
+    Ok(())
 }
 /// Places all pairs of a bucket; returns whether each found a slot.
 fn place(items: &[u64], functions: Functions, tables: &mut [&mut [u64]; 3]) -> bool {

@@ -14,7 +14,8 @@ use super::lists::{self, ListKind, ListTable, Listed};
 use super::restarts::{self, Attempt, Outcome};
 use super::{BuildReport, Family, Options};
 use crate::device::{Buffer, Stream, View, ViewMut};
-use crate::error::{Result, count32};
+use crate::error::{Error, Result, count32};
+use crate::fallible::{collect, push, repeat, with_room};
 use crate::primitives::Scan;
 use koel_kernels::classic::two_level::{Inner, MAX_SEEDS, SUB_TABLES};
 use koel_kernels::classic::two_level_multi::{
@@ -198,8 +199,7 @@ impl TwoLevelMultiTable {
     ) -> Result<()> {
         let (inner, grid) = (self.inner, self.inner.buckets);
         if !stream.device().runs_kernels() {
-            self.build_on_cpu(stream, by_bucket, status);
-            return Ok(());
+            return self.build_on_cpu(stream, by_bucket, status);
         }
         let buckets = by_bucket.arg(stream)?;
         let out = MultiOut {
@@ -215,27 +215,34 @@ impl TwoLevelMultiTable {
         unsafe { two_level_multi_build::launch(stream, grid, inner, buckets, out) }
     }
     /// Does the block's work on the CPU: the same functions and seeds, with distinct keys inserted
-    /// sequentially.
-    fn build_on_cpu(&mut self, stream: &Stream, by_bucket: &ByBucket, status: &mut Buffer<u32>) {
+    /// sequentially. Errors: out of memory.
+    fn build_on_cpu(
+        &mut self,
+        stream: &Stream,
+        by_bucket: &ByBucket,
+        status: &mut Buffer<u32>,
+    ) -> Result<()> {
         let inner = self.inner;
         let TwoLevelMultiTable { seeds, keys, places, list, .. } = self;
         let ByBucket { starts, counts, together, .. } = by_bucket;
         let (Some(starts), Some(counts), Some(pairs)) =
             (starts.host(), counts.host(), together.host())
         else {
-            return;
+            return Ok(());
         };
         let (Some(keys), Some(places), Some(mut list)) =
             (keys.host_mut(), places.host_mut(), list.host_mut())
         else {
-            return;
+            return Ok(());
         };
-        let (Some(seeds), Some(status)) = (seeds.host_mut(), status.host_mut()) else { return };
+        let (Some(seeds), Some(status)) = (seeds.host_mut(), status.host_mut()) else {
+            return Ok(());
+        };
         // The slice of the list that each bucket fills; empty without values.
-        let mut lists = Vec::with_capacity(counts.len());
+        let mut lists = with_room(counts.len())?;
         for &count in counts {
             let (mine, rest) = list.split_at_mut((count as usize).min(list.len()));
-            lists.push(mine);
+            push(&mut lists, mine)?;
             list = rest;
         }
         let built = stream.device().install(|| {
@@ -245,8 +252,11 @@ impl TwoLevelMultiTable {
                 .zip(seeds.par_iter_mut())
                 .zip(starts.par_iter().zip(counts));
             let built = buckets.map(|(((b, list), seed), (&start, &count))| {
-                let mut items = pairs[start as usize..][..count as usize].to_vec();
-                items.sort_by_key(|e| key_of(*e));
+                // Equal keys keep their order: pairs with their numbers.
+                let of_bucket = &pairs[start as usize..][..count as usize];
+                let mut items = collect(of_bucket.iter().copied().zip(0u32..))?;
+                items.sort_unstable_by_key(|&(e, i)| (key_of(e), i));
+                let items = collect(items.into_iter().map(|(e, _)| e))?;
                 list.iter_mut().zip(&items).for_each(|(value, e)| *value = value_of(*e));
                 let mut place = start;
                 let groups = items.chunk_by(|a, b| key_of(*a) == key_of(*b)).map(|group| {
@@ -256,17 +266,21 @@ impl TwoLevelMultiTable {
                         (group.len() as u64) << 32 | u64::from(place - group.len() as u32),
                     )
                 });
-                let groups = groups.collect::<Vec<(u32, u64)>>();
+                let groups = collect(groups)?;
                 let tried = std::iter::successors(Some(inner.seed), |&s| Some(Inner::next_seed(s)));
                 let mut tried = tried.take(MAX_SEEDS as usize);
-                let placed = tried.find_map(|s| Some((s, place_keys(&groups, inner, s)?)));
-                *seed = placed.as_ref().map_or(inner.seed, |(s, _)| *s);
-                (b as u32, groups, placed.map(|(_, slots)| slots))
+                let mut slots = repeat(FREE, (SUB_TABLES * SUB_SLOTS) as usize)?;
+                let placed = tried.find(|&s| place_keys(&groups, inner, s, &mut slots));
+                *seed = placed.unwrap_or(inner.seed);
+                Ok::<_, Error>((b as u32, groups, placed.is_some().then_some(slots)))
             });
-            built.collect::<Vec<_>>()
-        });
+            let mut all = with_room(counts.len())?;
+            built.collect_into_vec(&mut all);
+            Ok::<_, Error>(all)
+        })?;
         places.fill(0);
-        for (b, groups, slots) in built {
+        for built in built {
+            let (b, groups, slots) = built?;
             let Some(slots) = slots else {
                 status[status::FAILED as usize] += 1;
                 continue;
@@ -278,19 +292,21 @@ impl TwoLevelMultiTable {
                 (keys[at], places[at]) = groups[group as usize];
             }
         }
+        Ok(())
     }
 }
 /// Marker of an empty slot.
 const FREE: u32 = u32::MAX;
-/// Returns the number of the key in each slot of the bucket's sub-tables, if all keys found a slot.
-fn place_keys(groups: &[(u32, u64)], inner: Inner, seed: u32) -> Option<Vec<u32>> {
+/// Sets the number of the key in each slot of the bucket's sub-tables. Returns whether all keys
+/// found a slot.
+fn place_keys(groups: &[(u32, u64)], inner: Inner, seed: u32, slots: &mut [u32]) -> bool {
     const MAX_MOVES: u32 = 600;
-    let mut slots = vec![FREE; (SUB_TABLES * SUB_SLOTS) as usize];
+    slots.fill(FREE);
     for i in 0..groups.len() as u32 {
         let (mut group, mut moves) = (i, 0);
         while group != FREE {
             if moves == MAX_MOVES {
-                return None;
+                return false;
             }
             let j = moves % SUB_TABLES;
             let slot = j * SUB_SLOTS + inner.slot(j, groups[group as usize].0, seed);
@@ -298,7 +314,7 @@ fn place_keys(groups: &[(u32, u64)], inner: Inner, seed: u32) -> Option<Vec<u32>
             moves += 1;
         }
     }
-    Some(slots)
+    true
 }
 
 impl ListTable for TwoLevelMultiTable {

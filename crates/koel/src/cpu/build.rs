@@ -14,8 +14,10 @@ use super::reproduce::Reproducer;
 use super::simd::{GROUP, LINE, Line, Simd, Work, behind_at, heads, heads_unchecked};
 use super::stash::{Stash, pair_at, pair_unchecked, put_pair};
 use crate::duplicates::Duplicates;
+use crate::error::Result;
+use crate::fallible::{extend, reserve, reserve_map, resize};
 use koel_kernels::table::layout::{BUCKET, EMPTY, Layout, Number, Shape, class};
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::hint::select_unpredictable;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -50,14 +52,14 @@ pub(super) struct Builder<L: Layout> {
 impl<L: Layout> Default for Builder<L> {
     fn default() -> Builder<L> {
         Builder {
-            buckets: vec![],
-            fills: vec![],
-            overflowed: vec![],
-            waiting: vec![],
+            buckets: Vec::new(),
+            fills: Vec::new(),
+            overflowed: Vec::new(),
+            waiting: Vec::new(),
             bin_stash: Stash::default(),
-            failures: vec![],
+            failures: Vec::new(),
             reproducer: Reproducer::default(),
-            outcome: Outcome::of(vec![]),
+            outcome: Outcome::of(Vec::new()),
         }
     }
 }
@@ -66,10 +68,24 @@ impl<L: Layout> Builder<L> {
     pub(super) fn begin(&mut self) {
         self.outcome = Outcome::of(std::mem::take(&mut self.outcome.stashed));
     }
+    /// Makes room for bins of so many buckets, in a build of `pairs` pairs. More is needed only if
+    /// many pairs find no room. Errors: out of memory.
+    pub(super) fn reserve(&mut self, buckets: usize, pairs: usize) -> Result<()> {
+        let room = room_of(buckets);
+        let waiting = (buckets * BUCKET).min(pairs) + BLOCK + GROUP;
+        self.buckets.clear();
+        reserve(&mut self.buckets, room * L::WORDS / LINE)?;
+        for bytes in [&mut self.fills, &mut self.overflowed, &mut self.failures] {
+            bytes.clear();
+            reserve(bytes, room)?;
+        }
+        let more = waiting.saturating_sub(self.waiting.len());
+        reserve(&mut self.waiting, more)
+    }
     /// Returns the number of bytes held.
     pub(super) fn bytes(&self) -> usize {
-        let lists =
-            size_of_val(&self.waiting[..]) + self.outcome.stashed.capacity() * size_of::<L::Pair>();
+        let lists = self.waiting.capacity() * size_of::<L::Pair>()
+            + self.outcome.stashed.capacity() * size_of::<L::Pair>();
         size_of_val(&self.buckets[..])
             + self.fills.len()
             + self.overflowed.len()
@@ -91,7 +107,12 @@ pub(super) enum Source<'a, L: Layout> {
     Input { seed: u32, keys: &'a [L::Key], values: &'a [L::Value] },
 }
 
-/// Work that builds one bin; see the module.
+/// Returns the number of buckets of a bin, with one for pairs without room, and full vectors.
+fn room_of(buckets: usize) -> usize {
+    (buckets + 1).next_multiple_of(8)
+}
+
+/// Work that builds one bin; see the module. Errors: out of memory.
 pub(super) struct BuildBin<'a, L: Layout> {
     pub builder: &'a mut Builder<L>,
     pub shape: Shape,
@@ -112,23 +133,23 @@ pub(super) struct BuildBin<'a, L: Layout> {
     pub stream: bool,
 }
 impl<L: Layout> Work for BuildBin<'_, L> {
-    type Output = ();
+    type Output = Result<()>;
     #[inline(always)]
-    fn run<S: Simd>(self, simd: S) {
+    fn run<S: Simd>(self, simd: S) -> Result<()> {
         let BuildBin { builder, shape, how, stashed, source, bin, first_partition, table, stream } =
             self;
         let How { policy, reproducible, most_stashed } = how;
         if stashed.load(Ordering::Relaxed) > most_stashed {
-            return;
+            return Ok(());
         }
         let count = table.len() / L::WORDS;
-        let room = (count + 1).next_multiple_of(8);
+        let room = room_of(count);
         builder.buckets.clear();
-        builder.buckets.resize(room * L::WORDS / LINE, Line([EMPTY; LINE]));
+        resize(&mut builder.buckets, room * L::WORDS / LINE, Line([EMPTY; LINE]))?;
         builder.fills.clear();
-        builder.fills.resize(room, 0);
+        resize(&mut builder.fills, room, 0)?;
         builder.overflowed.clear();
-        builder.overflowed.resize(room, 0);
+        resize(&mut builder.overflowed, room, 0)?;
         builder.bin_stash.clear();
         builder.failures.clear();
         let mut filling = Filling::<L, S> {
@@ -154,31 +175,33 @@ impl<L: Layout> Work for BuildBin<'_, L> {
             most_homeless: if reproducible { usize::MAX } else { most_stashed },
         };
         let filled = match policy {
-            Duplicates::Unchecked => filling.fill::<false>(source),
-            _ => filling.fill::<true>(source),
+            Duplicates::Unchecked => filling.fill::<false>(source)?,
+            _ => filling.fill::<true>(source)?,
         };
         if !filled {
             stashed.store(most_stashed + 1, Ordering::Relaxed);
-            return;
+            return Ok(());
         }
         // Leave out the spare bucket, which is never read.
         let buckets = bytemuck::cast_slice_mut::<Line, u64>(&mut builder.buckets);
         if reproducible {
             let (buckets, bits) = (&mut buckets[..table.len()], &mut builder.overflowed[..count]);
-            builder.reproducer.place(shape, first_partition, buckets, bits, &mut builder.bin_stash);
+            let stash = &mut builder.bin_stash;
+            builder.reproducer.place(shape, first_partition, buckets, bits, stash)?;
         }
         if stashed.fetch_add(builder.bin_stash.len(), Ordering::Relaxed) + builder.bin_stash.len()
             > most_stashed
         {
-            return;
+            return Ok(());
         }
-        builder.outcome.stashed.extend(builder.bin_stash.iter());
+        extend(&mut builder.outcome.stashed, builder.bin_stash.iter())?;
         for (buckets, bits) in
             buckets.chunks_exact_mut(8 * L::WORDS).zip(builder.overflowed.as_chunks::<8>().0)
         {
             simd.order::<L>(buckets, bits);
         }
         write_out(simd, &buckets[..table.len()], table, stream);
+        Ok(())
     }
 }
 
@@ -252,7 +275,7 @@ struct Filling<'a, L: Layout, S> {
 impl<L: Layout, S: Simd> Filling<'_, L, S> {
     /// Fills the bin; returns whether few enough pairs are stashed.
     #[inline(always)]
-    fn fill<const CHECKED: bool>(&mut self, source: &Source<'_, L>) -> bool {
+    fn fill<const CHECKED: bool>(&mut self, source: &Source<'_, L>) -> Result<bool> {
         // Up to this number of waiting pairs, the bin and the stash may have room.
         let mut look = (self.spare * BUCKET).saturating_add(self.most_stashed);
         match *source {
@@ -270,10 +293,10 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
                         let part = (self.shape, partitions.clone());
                         run = with_ranks::<L>(run, ranks, part, &mut memory);
                     }
-                    self.first_choices::<CHECKED>(run, next);
+                    self.first_choices::<CHECKED>(run, next)?;
                     if self.waits > look {
-                        if self.has_no_room() {
-                            return false;
+                        if self.has_no_room()? {
+                            return Ok(false);
                         }
                         look = self.waits * 2;
                     }
@@ -284,29 +307,32 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
                 for (keys, values) in keys.chunks(piece).zip(values.chunks(piece)) {
                     let pairs = &mut pairs[..keys.len() * L::SLOT_WORDS];
                     mix_pairs::<L>(seed, keys, values, pairs);
-                    self.first_choices::<CHECKED>(pairs, pairs.as_ptr());
+                    self.first_choices::<CHECKED>(pairs, pairs.as_ptr())?;
                 }
             }
         }
         self.second_choices::<CHECKED>();
-        self.evictions::<CHECKED>();
-        self.stash.len() <= self.most_homeless
+        self.evictions::<CHECKED>()?;
+        Ok(self.stash.len() <= self.most_homeless)
     }
     /// Returns whether more distinct keys wait than the slots of the bin and the stash can hold.
     /// Copies of one key may wait too and do not count.
     #[cold]
-    fn has_no_room(&self) -> bool {
+    fn has_no_room(&self) -> Result<bool> {
         let room = self.spare * BUCKET + self.most_stashed;
-        let mut keys = HashSet::with_capacity(room + 1);
-        self.waiting[..self.waits]
-            .iter()
-            .any(|&pair| keys.insert(L::key(pair).widened()) && keys.len() > room)
+        let mut keys = HashMap::new();
+        reserve_map(&mut keys, room + 1)?;
+        let is_one_too_many = |&pair: &L::Pair| {
+            keys.insert(L::key(pair).widened(), ()).is_none() && keys.len() > room
+        };
+        Ok(self.waiting[..self.waits].iter().any(is_one_too_many))
     }
 
     /// Puts pairs into their first buckets; pairs whose first bucket is full wait. Prefetches the
     /// pairs at `next` meanwhile.
     #[inline(always)]
-    fn first_choices<const CHECKED: bool>(&mut self, run: &[u64], next: *const u64) {
+    fn first_choices<const CHECKED: bool>(&mut self, run: &[u64], next: *const u64) -> Result<()> {
+        self.reserve(run.len() / L::SLOT_WORDS)?;
         let begun = if CHECKED && self.is_mixed {
             self.mixed_choices(run, next)
         } else {
@@ -314,13 +340,19 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
         };
         self.is_mixed =
             self.policy != Duplicates::Reject && begun * MIXED > run.len() / L::SLOT_WORDS;
+        Ok(())
     }
     /// Keeps room for a run of waiting pairs, and a whole batch after it for `second_choices`.
     #[inline(always)]
-    fn reserve(&mut self, count: usize) {
-        if self.waiting.len() < self.waits + count + GROUP {
-            self.waiting.resize((self.waits + count) * 2 + GROUP, L::EMPTY_PAIR);
+    fn reserve(&mut self, count: usize) -> Result<()> {
+        let least = self.waits + count + GROUP;
+        if self.waiting.len() >= least {
+            return Ok(());
         }
+        // Twice as many, or what was reserved for most bins.
+        let most = (self.waits + count) * 2 + GROUP;
+        let room = if self.waiting.capacity() < least { most } else { self.waiting.capacity() };
+        resize(self.waiting, room.min(most), L::EMPTY_PAIR)
     }
     /// [`first_choices`](Self::first_choices) of a run whose copies are mixed with other pairs.
     /// Returns how often copies begin.
@@ -334,7 +366,6 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
         if kept.chunks_exact(L::SLOT_WORDS).fold(false, |any, pair| any | ambiguous(pair)) {
             rest = hold_all::<L>(kept, self.policy, self.bin, self.outcome);
         }
-        self.reserve(rest / L::SLOT_WORDS);
         let Filling { simd, policy, all, base, spare, .. } = *self;
         // The compiler makes it a function of its own, whose state stays in registers.
         let choices = simd.vectorize(MixedChoices::<L> {
@@ -360,7 +391,6 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
     #[inline(always)]
     fn unmixed_choices<const CHECKED: bool>(&mut self, run: &[u64], next: *const u64) -> usize {
         let count = run.len() / L::SLOT_WORDS;
-        self.reserve(count);
         let Filling { simd, policy, bin, all, base, spare, .. } = *self;
         let (buckets, fills, waiting) =
             (&mut *self.buckets, &mut *self.fills, &mut self.waiting[self.waits..]);
@@ -485,10 +515,10 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
     }
     /// Makes room for the pairs still waiting.
     #[inline(always)]
-    fn evictions<const CHECKED: bool>(&mut self) {
+    fn evictions<const CHECKED: bool>(&mut self) -> Result<()> {
         for i in 0..self.waits {
             if self.stash.len() > self.most_homeless {
-                return;
+                return Ok(());
             }
             let pair = self.waiting[i];
             let mixed = L::key(pair);
@@ -511,8 +541,9 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
                     continue;
                 }
             }
-            self.evict(pair, second);
+            self.evict(pair, second)?;
         }
+        Ok(())
     }
     /// Returns the first and the second bucket of a hash, relative to the bin.
     #[inline(always)]
@@ -526,7 +557,7 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
     /// last evicted pair goes to the stash. It has been tried in both its buckets.
     /// Choices depend on the pair and its partition alone: bins of any size give the same table.
     #[inline(always)]
-    fn evict(&mut self, mut pair: L::Pair, mut place: usize) {
+    fn evict(&mut self, mut pair: L::Pair, mut place: usize) -> Result<()> {
         let shape = self.shape;
         let mut random = 0x2545_F491 ^ L::hash(L::key(pair));
         let partition = (shape.partition(L::hash(L::key(pair))) - self.first_partition) as usize;
@@ -559,23 +590,23 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
             if room != 0 {
                 put::<L>(self.buckets, place, self.fills[place] as usize % BUCKET, pair);
                 self.fills[place] += 1;
-                return;
+                return Ok(());
             }
         }
         let h = L::hash(L::key(pair));
         let (first, _) = self.places(h);
         self.overflowed[first] |= 1 << class(h);
         // Only unchecked builds may bring a copy.
-        self.outcome.duplicates += self.stash.insert_or_replace(pair) as u64;
-        self.patience_ends(partition);
+        self.outcome.duplicates += self.stash.insert_or_replace(pair)? as u64;
+        self.patience_ends(partition)
     }
     /// Records an eviction that found no room in this partition: later ones try half as many steps,
     /// and none if every slot is taken.
     #[cold]
-    fn patience_ends(&mut self, partition: usize) {
+    fn patience_ends(&mut self, partition: usize) -> Result<()> {
         const NONE: u8 = (MAX_EVICTIONS.ilog2() + 1) as u8;
         if self.failures.is_empty() {
-            self.failures.resize(self.spare / self.shape.buckets as usize, 0);
+            resize(self.failures, self.spare / self.shape.buckets as usize, 0)?;
         }
         let failures = &mut self.failures[partition];
         *failures = (*failures + 1).min(NONE);
@@ -586,5 +617,6 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
                 *failures = NONE;
             }
         }
+        Ok(())
     }
 }

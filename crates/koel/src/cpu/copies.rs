@@ -6,6 +6,8 @@
 use super::buckets::put;
 use super::partition::{BLOCK, Parted};
 use super::simd::{LINE, Line, Simd, Work, behind_at, heads};
+use crate::error::Result;
+use crate::fallible::{repeat, resize};
 use koel_kernels::hash::mulhi;
 use koel_kernels::table::layout::{BUCKET, EMPTY, Layout, Number};
 use std::hint::select_unpredictable;
@@ -74,16 +76,16 @@ pub(super) struct FindCopies<'a, L, F> {
     pub is_crowded: &'a AtomicBool,
 }
 impl<L: Layout<Value = u32>, F: Fn(&[Copied])> Work for FindCopies<'_, L, F> {
-    type Output = ();
+    type Output = Result<()>;
     #[inline(always)]
-    fn run<S: Simd>(self, simd: S) {
+    fn run<S: Simd>(self, simd: S) -> Result<()> {
         let FindCopies { seen, parts, bin, expected, keep_first, take, is_crowded, .. } = self;
         let Seen { buckets, copies, is_mixed } = seen;
         buckets.clear();
         // Two in five slots are taken: hardly any bucket is full.
         let slots = ((expected * 5).div_ceil(2) + BUCKET).next_multiple_of(8 * BUCKET);
-        buckets.resize(slots * L::SLOT_WORDS / LINE, Line([EMPTY; LINE]));
-        copies.resize(BATCH + BLOCK, Copied::default());
+        resize(buckets, slots * L::SLOT_WORDS / LINE, Line([EMPTY; LINE]))?;
+        resize(copies, BATCH + BLOCK, Copied::default())?;
         let (mut room, mut count, mut ambiguous) = (room_of::<L>(buckets), 0, None);
         let mut steps_left = FIRST_STEPS;
         for (parted, arena) in parts {
@@ -95,7 +97,7 @@ impl<L: Layout<Value = u32>, F: Fn(&[Copied])> Work for FindCopies<'_, L, F> {
                 steps_left += (pairs * MAX_STEPS) as isize;
                 while room < pairs {
                     let taken = room_of::<L>(buckets) - room;
-                    grow::<L, S>(simd, buckets);
+                    grow::<L, S>(simd, buckets)?;
                     room = room_of::<L>(buckets) - taken;
                 }
                 let words = bytemuck::cast_slice_mut(buckets);
@@ -109,7 +111,8 @@ impl<L: Layout<Value = u32>, F: Fn(&[Copied])> Work for FindCopies<'_, L, F> {
                     (true, true) => of_run.find::<L, true, true>(run, more),
                 };
                 if *steps_left < 0 || is_crowded.load(Relaxed) {
-                    return is_crowded.store(true, Relaxed);
+                    is_crowded.store(true, Relaxed);
+                    return Ok(());
                 }
                 *is_mixed = found * FREQUENT > pairs;
                 room -= pairs - found;
@@ -121,6 +124,7 @@ impl<L: Layout<Value = u32>, F: Fn(&[Copied])> Work for FindCopies<'_, L, F> {
             }
         }
         take(&copies[..count]);
+        Ok(())
     }
 }
 /// A run of pairs whose copies are found.
@@ -222,11 +226,11 @@ fn place_of<L: Layout, S: Simd, const MIXED: bool>(
         place = if place + 1 == buckets { 0 } else { place + 1 };
     }
 }
-/// Doubles the number of buckets.
+/// Doubles the number of buckets. Errors: out of memory.
 #[cold]
-fn grow<L: Layout, S: Simd>(simd: S, buckets: &mut Vec<Line>) {
-    let old = std::mem::take(buckets);
-    buckets.resize(old.len() * 2, Line([EMPTY; LINE]));
+fn grow<L: Layout, S: Simd>(simd: S, buckets: &mut Vec<Line>) -> Result<()> {
+    let larger = repeat(Line([EMPTY; LINE]), buckets.len() * 2)?;
+    let old = std::mem::replace(buckets, larger);
     let words = bytemuck::cast_slice_mut(buckets);
     let old = bytemuck::cast_slice::<Line, u64>(&old);
     for at in 0..old.len() / L::WORDS - 1 {
@@ -236,6 +240,7 @@ fn grow<L: Layout, S: Simd>(simd: S, buckets: &mut Vec<Line>) {
             put::<L>(words, place, slot, pair);
         }
     }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -279,7 +284,7 @@ mod tests {
         };
         assert!(cpu::find_copies(device, in_bins, keep_first, take, scratch).unwrap());
         let mut ranks = Ranks::default();
-        ranks.rank(&dropped);
+        ranks.rank(&dropped).unwrap();
         let dropped = dropped.iter().map(|flag| flag.load(Relaxed) != 0).collect::<Vec<_>>();
         let shape = shape_for(ranks.kept());
         let (mut table, mut stash) =

@@ -10,6 +10,7 @@
 //! The table's bytes depend on shape, pairs and policy, but not on the number of threads, the bins
 //! or the instruction set. For bytes that are the same for every order of the pairs and on other
 //! devices, `reproduce` places the pairs anew before a bin is written.
+#![cfg_attr(not(test), deny(clippy::disallowed_macros, clippy::disallowed_methods))]
 mod answers;
 mod buckets;
 mod build;
@@ -32,6 +33,7 @@ use crate::device::Device;
 pub(crate) use crate::device::memory::{Memory, Pages};
 use crate::duplicates::Duplicates;
 use crate::error::{Error, Result, check_length};
+use crate::fallible::{collect, extend, push, repeat, reserve, with_room};
 use crate::parallel;
 use answers::{Answers, Bits, Count, Flags, Options, Values, ValuesAndFlags};
 use build::{BuildBin, Builder, Source};
@@ -87,6 +89,8 @@ pub(crate) struct Scratch<L: Layout> {
     parted: Vec<Parted>,
     builders: Vec<Mutex<Builder<L>>>,
     seen: Vec<Mutex<Seen>>,
+    /// Whether the last build has begun to write the table.
+    pub begun: bool,
 }
 impl<L: Layout> Scratch<L> {
     /// Creates empty working memory, whose big arrays will use these pages.
@@ -96,7 +100,8 @@ impl<L: Layout> Scratch<L> {
     /// Creates empty working memory for builds with instruction set `level`.
     pub(crate) fn with_level(pages: Pages, level: Level) -> Scratch<L> {
         let (max_alone, arena) = (MAX_ALONE, Memory::default());
-        Scratch { pages, level, max_alone, arena, parted: vec![], builders: vec![], seen: vec![] }
+        let (parted, builders, seen) = (Vec::new(), Vec::new(), Vec::new());
+        Scratch { pages, level, max_alone, arena, parted, builders, seen, begun: false }
     }
     /// Builds tables of any size in bins.
     #[cfg(test)]
@@ -171,7 +176,8 @@ pub(crate) fn build<L: Layout>(
     let bins = bins::<L>(shape, alone, BIN_BYTES);
     let stashed = &AtomicUsize::new(0);
     if bins.count() == 1 {
-        prepare(&mut scratch.builders, 1);
+        prepare(&mut scratch.builders, 1, bins, keys.len())?;
+        scratch.begun = true;
         let (source, stream) =
             (Source::Input { seed, keys, values }, table.len() * 8 > STREAM_BYTES);
         let builder = &mut *lock(&scratch.builders[0]);
@@ -186,14 +192,14 @@ pub(crate) fn build<L: Layout>(
             first_partition,
             table,
             stream,
-        });
+        })?;
     } else {
         device.install(|| build_in_bins(seed, bins, keys, values, how, stashed, table, scratch))?;
     }
     if stashed.load(Ordering::Relaxed) > how.most_stashed {
         return Ok(None);
     }
-    let (counts, repeated) = collect(&mut scratch.builders, keys.len(), stash);
+    let (counts, repeated) = gather(&mut scratch.builders, keys.len(), stash)?;
     match repeated {
         Some(mixed) => Err(repeated_key::<L>(seed, keys, mixed)),
         None => Ok(Some(counts)),
@@ -238,11 +244,22 @@ fn check_table<L: Layout>(shape: Shape, words: usize) -> Result<()> {
     check_length("table", words, "shape", buckets as usize * L::WORDS)
 }
 
-fn prepare<L: Layout>(builders: &mut Vec<Mutex<Builder<L>>>, threads: usize) {
-    if builders.len() < threads {
-        builders.resize_with(threads, Mutex::default);
+/// Makes one builder for each thread ready for bins of a build of `pairs` pairs. Errors: out of
+/// memory.
+fn prepare<L: Layout>(
+    builders: &mut Vec<Mutex<Builder<L>>>,
+    threads: usize,
+    bins: Bins,
+    pairs: usize,
+) -> Result<()> {
+    reserve(builders, threads.saturating_sub(builders.len()))?;
+    builders.resize_with(threads.max(builders.len()), Mutex::default);
+    for builder in builders {
+        let builder = builder.get_mut().unwrap_or_else(PoisonError::into_inner);
+        builder.begin();
+        builder.reserve(bins.buckets(), pairs)?;
     }
-    builders.iter_mut().for_each(|b| b.get_mut().unwrap_or_else(PoisonError::into_inner).begin());
+    Ok(())
 }
 
 #[allow(clippy::too_many_arguments, reason = "as `build`")]
@@ -256,11 +273,19 @@ fn build_in_bins<L: Layout>(
     table: &mut [u64],
     scratch: &mut Scratch<L>,
 ) -> Result<()> {
-    let Scratch { pages, level, ref mut arena, ref mut parted, ref mut builders, .. } = *scratch;
-    prepare(builders, rayon::current_num_threads());
+    let Scratch {
+        pages,
+        level,
+        ref mut arena,
+        ref mut parted,
+        ref mut builders,
+        ref mut begun,
+        ..
+    } = *scratch;
+    prepare(builders, rayon::current_num_threads(), bins, keys.len())?;
     let parts = part::<L>(level, pages, bins, seed, keys, values, arena, parted)?;
-    fill_bins(bins, how, (&parts, None), stashed, table, (level, builders));
-    Ok(())
+    *begun = true;
+    fill_bins(bins, how, (&parts, None), stashed, table, (level, builders))
 }
 /// Fills the bins of a table from partitioned pairs, on the threads of a pool.
 fn fill_bins<L: Layout>(
@@ -270,11 +295,11 @@ fn fill_bins<L: Layout>(
     stashed: &AtomicUsize,
     table: &mut [u64],
     (level, builders): (Level, &[Mutex<Builder<L>>]),
-) {
+) -> Result<()> {
     let (shape, source) = (bins.shape, Source::Bins { parts, ranked });
     let stream = table.len() * 8 > STREAM_BYTES;
     let bin_words = bins.buckets() * L::WORDS;
-    parallel::each(table.chunks_mut(bin_words), |bin, table| {
+    parallel::try_each(table.chunks_mut(bin_words), |bin, table| {
         let builder = &mut *lock(&builders[rayon::current_thread_index().unwrap_or(0)]);
         let first_partition = (bin as u32) << bins.shift;
         let source = &source;
@@ -288,8 +313,8 @@ fn fill_bins<L: Layout>(
             first_partition,
             table,
             stream,
-        });
-    });
+        })
+    })
 }
 /// Partitions pairs into bins on the threads of a pool. Returns each thread's output with its
 /// arena.
@@ -304,13 +329,17 @@ fn part<'a, L: Layout>(
     arena: &'a mut Memory,
     parted: &'a mut Vec<Parted>,
 ) -> Result<Vec<(&'a Parted, &'a [u64])>> {
-    let (stretch, lines) = stretches::<L>(bins, keys.len());
+    let (stretch, lines) = stretches::<L>(bins, keys.len())?;
     let bytes = lines.iter().sum::<usize>() * size_of::<Line>();
     let stream = bytes > STREAM_BYTES;
     let arena = lines_of(arena, bytes, pages)?;
+    reserve(parted, lines.len().saturating_sub(parted.len()))?;
     parted.resize_with(lines.len().max(parted.len()), Parted::default);
+    for (parted, &lines) in parted.iter_mut().zip(&lines) {
+        parted.reserve(bins, lines)?;
+    }
 
-    let mut arenas = parallel::split(arena, lines.into_iter());
+    let mut arenas = collect(parallel::split(arena, lines.into_iter()))?;
     let stretches = keys.chunks(stretch).zip(values.chunks(stretch));
     let stretches = stretches.zip(&mut parted[..arenas.len()]).zip(&mut arenas);
     parallel::each(stretches, |_, (((keys, values), parted), arena)| {
@@ -318,7 +347,7 @@ fn part<'a, L: Layout>(
     });
 
     let whole = |arena: &'a mut [Line]| bytemuck::cast_slice(arena) as &[u64];
-    Ok(parted.iter().zip(arenas.into_iter().map(whole)).collect())
+    collect(parted.iter().zip(arenas.into_iter().map(whole)))
 }
 /// Returns `bytes` bytes of an arena as lines.
 fn lines_of(arena: &mut Memory, bytes: usize, pages: Pages) -> Result<&mut [Line]> {
@@ -327,36 +356,37 @@ fn lines_of(arena: &mut Memory, bytes: usize, pages: Pages) -> Result<&mut [Line
 }
 /// Returns how many of `n` pairs each thread of the pool partitions, and the lines of each one's
 /// arena.
-fn stretches<L: Layout>(bins: Bins, n: usize) -> (usize, Vec<usize>) {
+fn stretches<L: Layout>(bins: Bins, n: usize) -> Result<(usize, Vec<usize>)> {
     let threads = rayon::current_num_threads();
     // Each thread takes one contiguous range; positions inside it are 32-bit numbers.
     let stretch = n.div_ceil(threads).clamp(1, (1 << 31) / L::SLOT_WORDS);
     let lines_from = |start: usize| bins.lines(stretch.min(n - start) * L::SLOT_WORDS);
-    (stretch, (0..n).step_by(stretch).map(lines_from).collect())
+    Ok((stretch, collect((0..n).step_by(stretch).map(lines_from))?))
 }
 /// Collects the outcomes of all threads for `n` pairs, and fills the stash. Returns a mixed key
 /// that occurs more than once too, if those are rejected.
-fn collect<L: Layout>(
+fn gather<L: Layout>(
     builders: &mut [Mutex<Builder<L>>],
     n: usize,
     stash: &mut Stash<L>,
-) -> (Counts, Option<L::Mixed>) {
+) -> Result<(Counts, Option<L::Mixed>)> {
     stash.clear();
-    let (mut counts, mut stashed, mut repeated) = (Counts::default(), vec![], None);
+    let (mut counts, mut stashed, mut repeated) = (Counts::default(), Vec::new(), None);
     for builder in builders {
         let outcome = &builder.get_mut().unwrap_or_else(PoisonError::into_inner).outcome;
         counts.duplicates += outcome.duplicates as usize;
         counts.evictions += outcome.evictions;
-        stashed.extend_from_slice(&outcome.stashed);
+        extend(&mut stashed, outcome.stashed.iter().copied())?;
         stash.hold(stash.held().or(outcome.held));
         repeated = repeated.into_iter().chain(outcome.repeated).min();
     }
     // Sort, so that the order does not depend on which thread built which bin.
     stashed.sort_unstable_by_key(|&pair| L::key(pair));
+    stash.reserve(stashed.len())?;
     stashed.iter().for_each(|&pair| stash.insert(pair));
     counts.stashed = stashed.len();
     counts.pairs = n - counts.duplicates;
-    (counts, repeated.map(|(_, mixed)| mixed))
+    Ok((counts, repeated.map(|(_, mixed)| mixed)))
 }
 /// Returns the error that locates a key that occurs more than once.
 fn repeated_key<L: Layout>(seed: u32, keys: &[L::Key], mixed: L::Mixed) -> Error {
@@ -422,8 +452,7 @@ impl<'a, L: Layout> Finder<'a, L> {
             device,
             queries,
             ValuesAndFlags { values: Values { values, missing }, flags: Flags { found } },
-        );
-        Ok(())
+        )
     }
     /// Writes the value of each query, or `missing`. Otherwise like [`find`](Self::find).
     pub(crate) fn values(
@@ -434,8 +463,7 @@ impl<'a, L: Layout> Finder<'a, L> {
         missing: L::Value,
     ) -> Result<()> {
         check_length("values", values.len(), "queries", queries.len())?;
-        self.search(device, queries, Values { values, missing });
-        Ok(())
+        self.search(device, queries, Values { values, missing })
     }
     /// Writes the value of each query, `None` if the table does not hold it: initialises all of
     /// `answers`. Otherwise like [`find`](Self::find).
@@ -453,7 +481,7 @@ impl<'a, L: Layout> Finder<'a, L> {
         let some = |start: usize, answers: &mut [MaybeUninit<Option<L::Value>>]| {
             let queries = &queries[start..][..answers.len()];
             let once = ONCE.min(queries.len());
-            let (mut values, mut found) = (vec![missing; once], vec![0; once]);
+            let (mut values, mut found) = (repeat(missing, once)?, repeat(0, once)?);
             for (queries, answers) in queries.chunks(ONCE).zip(answers.chunks_mut(ONCE)) {
                 let (values, found) = (&mut values[..queries.len()], &mut found[..queries.len()]);
                 let (of_values, flags) =
@@ -461,11 +489,11 @@ impl<'a, L: Layout> Finder<'a, L> {
                 self.search_piece(queries, ValuesAndFlags { values: of_values, flags });
                 self.level.run(Options { values, found, answers });
             }
+            Ok(())
         };
         // A piece allocates memory, and there are some for each thread.
         let piece = (queries.len() / (4 * device.parallelism())).clamp(ONCE, QUERY_PIECE);
-        device.fill(answers, piece * size_of::<Option<L::Value>>(), some);
-        Ok(())
+        device.fill(answers, piece * size_of::<Option<L::Value>>(), some)
     }
     /// Writes whether the table holds each query, as 1 or 0. Otherwise like [`find`](Self::find).
     pub(crate) fn contains(
@@ -475,8 +503,7 @@ impl<'a, L: Layout> Finder<'a, L> {
         found: &mut [u8],
     ) -> Result<()> {
         check_length("found", found.len(), "queries", queries.len())?;
-        self.search(device, queries, Flags { found });
-        Ok(())
+        self.search(device, queries, Flags { found })
     }
     /// Writes whether the table holds each query, one bit each: query `i` is bit `i % 32` of word
     /// `i / 32`; the rest of the last word is zero. Otherwise like [`find`](Self::find). Errors:
@@ -489,36 +516,36 @@ impl<'a, L: Layout> Finder<'a, L> {
     ) -> Result<()> {
         check_length("bits", bits.len(), "queries", queries.len().div_ceil(32))?;
         bits.fill(0);
-        self.search(device, queries, Bits { words: bits });
-        Ok(())
+        self.search(device, queries, Bits { words: bits })
     }
-    /// Returns how many of the queries the table holds. Otherwise like [`find`](Self::find), but
-    /// infallible.
-    pub(crate) fn count(&self, device: &Device, queries: &[L::Key]) -> usize {
+    /// Returns how many of the queries the table holds. Otherwise like [`find`](Self::find).
+    pub(crate) fn count(&self, device: &Device, queries: &[L::Key]) -> Result<usize> {
         let total = AtomicUsize::new(0);
-        self.search(device, queries, Count { total: &total, found: 0 });
-        total.into_inner()
+        self.search(device, queries, Count { total: &total, found: 0 })?;
+        Ok(total.into_inner())
     }
     /// Searches on the calling thread if that is as fast.
-    fn search<A: Answers<L>>(&self, device: &Device, queries: &[L::Key], answers: A) {
+    fn search<A: Answers<L>>(&self, device: &Device, queries: &[L::Key], answers: A) -> Result<()> {
         let piece = query_piece(device, queries.len());
         if queries.len() <= piece {
-            return self.search_piece(queries, answers);
+            self.search_piece(queries, answers);
+            return Ok(());
         }
         let (mut queries, mut answers) = (queries, answers);
-        let mut pieces = Vec::with_capacity(queries.len().div_ceil(piece));
+        let mut pieces = with_room(queries.len().div_ceil(piece))?;
         while queries.len() > piece {
             let ((own, later), (own_answers, later_answers)) =
                 (queries.split_at(piece), answers.split_at(piece));
-            pieces.push((own, own_answers));
+            push(&mut pieces, (own, own_answers))?;
             (queries, answers) = (later, later_answers);
         }
-        pieces.push((queries, answers));
+        push(&mut pieces, (queries, answers))?;
         device.install(|| {
             parallel::each(pieces.into_iter(), |_, (queries, answers)| {
                 self.search_piece(queries, answers)
             })
         });
+        Ok(())
     }
     /// Searches on this thread.
     fn search_piece<A: Answers<L>>(&self, queries: &[L::Key], answers: A) {

@@ -8,6 +8,8 @@
 //! Positions count words of 64 bits: a pair is one word, or two if it is wide.
 use super::simd::{LINE, Line, Simd, Work};
 use super::stash::put_pair;
+use crate::error::Result;
+use crate::fallible::reserve;
 use koel_kernels::table::layout::{Layout, Shape};
 use std::marker::PhantomData;
 
@@ -71,6 +73,18 @@ impl Parted {
             + size_of_val(&self.next_place[..])
             + size_of_val(&self.next_block[..])
     }
+    /// Makes room for the output of a pass to these bins, in an arena of `lines` lines. Errors: out
+    /// of memory.
+    pub(super) fn reserve(&mut self, bins: Bins, lines: usize) -> Result<()> {
+        let Parted { gathering, next_place, next_block } = self;
+        let (count, blocks) = (bins.count(), lines * LINE / BLOCK);
+        let more = |len: usize, all: usize| all.saturating_sub(len);
+        let (lines, links) = (more(gathering.len(), count), more(next_block.len(), blocks));
+        reserve(gathering, lines)?;
+        reserve(next_block, links)?;
+        let places = more(next_place.len(), count);
+        reserve(next_place, places)
+    }
     /// Returns the pairs of a bin in input order, one block at a time, each with the address of the
     /// next block.
     #[inline(always)]
@@ -128,6 +142,7 @@ pub(super) struct Partition<'a, L: Layout> {
     pub keys: &'a [L::Key],
     pub values: &'a [L::Value],
     pub bins: Bins,
+    /// With [room](Parted::reserve).
     pub parted: &'a mut Parted,
     /// At least [`Bins::lines`].
     pub arena: &'a mut [Line],
@@ -271,6 +286,7 @@ mod tests {
         let mut arena = vec![Line([0; LINE]); bins.lines(n * L::SLOT_WORDS)];
         for n in [n, n / 2] {
             let (keys, values) = (&keys[..n], &values[..n]);
+            parted.reserve(bins, arena.len()).unwrap();
             level.run(Partition::<L> {
                 seed,
                 keys,

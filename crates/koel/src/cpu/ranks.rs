@@ -1,5 +1,7 @@
 //! Ranks of rows among those that are kept.
 use super::partition::Bins;
+use crate::error::Result;
+use crate::fallible::resize;
 use crate::parallel;
 use koel_kernels::table::layout::Shape;
 use std::ops::Range;
@@ -18,10 +20,10 @@ pub(crate) struct Ranks {
 }
 impl Ranks {
     /// Ranks the rows whose flags are 0; those of dropped rows are 1. Runs on the threads of a
-    /// pool.
-    pub(crate) fn rank(&mut self, dropped: &[AtomicU8]) {
+    /// pool. Errors: out of memory.
+    pub(crate) fn rank(&mut self, dropped: &[AtomicU8]) -> Result<()> {
         self.words.clear();
-        self.words.resize(dropped.len().div_ceil(BITS), [0; 2]);
+        resize(&mut self.words, dropped.len().div_ceil(BITS), [0; 2])?;
         let pieces = self.words.chunks_mut(PIECE / BITS).zip(dropped.chunks(PIECE));
         let counts = parallel::map(pieces, |_, (words, dropped)| {
             let mut count = 0;
@@ -39,13 +41,14 @@ impl Ranks {
                 count += bits.count_ones();
             }
             count
-        });
+        })?;
         let mut before = 0;
         for (words, count) in self.words.chunks_mut(PIECE / BITS).zip(counts) {
             words.iter_mut().for_each(|word| word[0] += before);
             before += count;
         }
         self.kept = before as usize;
+        Ok(())
     }
     /// Returns the number of kept rows.
     pub(crate) fn kept(&self) -> usize {
@@ -63,11 +66,14 @@ impl Ranks {
         (before + (bits & ((1 << bit) - 1)).count_ones(), bits >> bit & 1 != 0)
     }
     /// Copies the elements of kept rows to `output`, which has room for exactly these. Runs on the
-    /// threads of a pool.
+    /// threads of a pool. Needs no memory.
     pub(crate) fn compact<T: Copy + Send + Sync>(&self, input: &[T], output: &mut [T]) {
         let pieces = self.words.chunks(PIECE / BITS);
-        let ends = pieces.clone().skip(1).map(|words| words[0][0]).chain([self.kept as u32]);
-        let lengths = pieces.clone().zip(ends).map(|(words, end)| (end - words[0][0]) as usize);
+        let before = |piece: usize| match self.words.get(piece * (PIECE / BITS)) {
+            Some(&[before, _]) => before as usize,
+            None => self.kept,
+        };
+        let lengths = (0..pieces.len()).map(|piece| before(piece + 1) - before(piece));
         let outputs = parallel::split(output, lengths);
         let pieces = pieces.zip(input.chunks(PIECE)).zip(outputs);
         parallel::each(pieces, |_, ((words, input), output)| {
@@ -118,7 +124,7 @@ mod tests {
                 let flag = |i| (splitmix_at(2, i) % 100 < share) as u8;
                 let dropped = (0..n as u32).map(|i| AtomicU8::new(flag(i))).collect::<Vec<_>>();
                 let mut ranks = Ranks::default();
-                ranks.rank(&dropped);
+                ranks.rank(&dropped).unwrap();
                 let kept = (0..n as u32).filter(|&i| flag(i) == 0).collect::<Vec<_>>();
                 assert_eq!(ranks.kept(), kept.len(), "{n} rows, {share} %");
                 let mut rank = 0;

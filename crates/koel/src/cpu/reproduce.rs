@@ -2,6 +2,8 @@
 //! by the rule of [`koel_kernels::map::reproduce`], which the kernels share.
 use super::simd::{behind_at, heads};
 use super::stash::Stash;
+use crate::error::Result;
+use crate::fallible::{extend, resize};
 use koel_kernels::map::reproduce::{
     MAX_STASHED, NOBODY, Places, first_proposal, number, overflowed, propose,
 };
@@ -20,7 +22,12 @@ pub(super) struct Reproducer<L: Layout> {
 }
 impl<L: Layout> Default for Reproducer<L> {
     fn default() -> Reproducer<L> {
-        Reproducer { places: vec![], before: vec![], stashed: vec![], homeless: vec![] }
+        Reproducer {
+            places: Vec::new(),
+            before: Vec::new(),
+            stashed: Vec::new(),
+            homeless: Vec::new(),
+        }
     }
 }
 impl<L: Layout> Reproducer<L> {
@@ -39,10 +46,10 @@ impl<L: Layout> Reproducer<L> {
         buckets: &mut [u64],
         bits: &mut [u8],
         stash: &mut Stash<L>,
-    ) {
+    ) -> Result<()> {
         let Reproducer { places, before, stashed, homeless } = self;
         stashed.clear();
-        stashed.extend(stash.iter());
+        extend(stashed, stash.iter())?;
         let partition_of = |pair: &L::Pair| shape.partition(L::hash(L::key(*pair)));
         stashed.sort_unstable_by_key(partition_of);
         stash.clear();
@@ -56,11 +63,12 @@ impl<L: Layout> Reproducer<L> {
             rest = others;
             if stashed.len() > MAX_STASHED as usize {
                 // The partition stays as it was built.
+                stash.reserve(stashed.len())?;
                 stashed.iter().for_each(|&pair| stash.insert(pair));
                 continue;
             }
             before.clear();
-            before.extend_from_slice(buckets);
+            extend(before, buckets.iter().copied())?;
             let head =
                 |number: u32| match stashed.get((number as usize).wrapping_sub(each * BUCKET)) {
                     Some(&pair) => L::head(pair),
@@ -75,13 +83,13 @@ impl<L: Layout> Reproducer<L> {
                     }
                 };
             places.clear();
-            places.resize(each * BUCKET, NOBODY);
+            resize(places, each * BUCKET, NOBODY)?;
             let cells = Cells(Cell::from_mut(&mut places[..]).as_slice_of_cells());
             homeless.clear();
             for i in 0..(each * BUCKET + stashed.len()) as u32 {
                 if head(i) != EMPTY {
                     let proposal = first_proposal(L::hash(L::key_in(head(i))), i);
-                    homeless.extend(propose::<L>(shape, &cells, proposal, head));
+                    extend(homeless, propose::<L>(shape, &cells, proposal, head))?;
                 }
             }
             bits.fill(0);
@@ -105,11 +113,13 @@ impl<L: Layout> Reproducer<L> {
                     words[slot] = L::head(pair);
                 }
             }
+            stash.reserve(homeless.len())?;
             for &proposal in &homeless[..] {
                 mark(overflowed(shape, proposal, shape.buckets));
                 stash.insert(pair(number(proposal)));
             }
         }
+        Ok(())
     }
 }
 

@@ -8,10 +8,11 @@ use super::partition::{Bins, Parted};
 use super::simd::Line;
 use super::{
     BIN_BYTES, Copied, Counts, How, Memory, Pages, RANKED_BIN_BYTES, Ranked, Ranks, Scratch, Stash,
-    bins, check_table, collect, fill_bins, lines_of, lock, part, prepare, stretches,
+    bins, check_table, fill_bins, gather, lines_of, lock, part, prepare, stretches,
 };
 use crate::device::Device;
-use crate::error::{Error, Result, check_length};
+use crate::error::{Result, check_length};
+use crate::fallible::{collect, reserve};
 use crate::parallel;
 use koel_kernels::table::layout::{Layout, Shape};
 use std::marker::PhantomData;
@@ -64,17 +65,18 @@ pub(crate) fn find_copies<L: Layout<Value = u32>>(
     let is_crowded = &AtomicBool::new(false);
     let Scratch { pages, level, ref mut arena, ref parted, ref mut seen, .. } = *scratch;
     device.install(|| {
+        reserve(seen, rayon::current_num_threads())?;
         seen.resize_with(rayon::current_num_threads().max(seen.len()), Mutex::default);
         let parts = &parts::<L>(in_bins, pages, arena, parted)?;
         let expected = pairs.div_ceil(bins.count());
-        parallel::each(0..bins.count(), |_, bin| {
+        parallel::try_each(0..bins.count(), |_, bin| {
             let seen = &mut *lock(&seen[rayon::current_thread_index().unwrap_or(0)]);
             let take = &take;
             let layout = PhantomData::<L>;
             let work =
                 FindCopies { layout, seen, parts, bin, expected, keep_first, take, is_crowded };
-            level.run(work);
-        });
+            level.run(work)
+        })?;
         Ok(!is_crowded.load(Ordering::Relaxed))
     })
 }
@@ -93,22 +95,24 @@ pub(crate) fn build_ranked<L: Layout>(
     scratch: &mut Scratch<L>,
 ) -> Result<Option<Counts>> {
     check_table::<L>(shape, table.len())?;
-    let Scratch { pages, level, ref mut arena, ref parted, ref mut builders, .. } = *scratch;
+    let Scratch {
+        pages, level, ref mut arena, ref parted, ref mut builders, ref mut begun, ..
+    } = *scratch;
     let stashed = &AtomicUsize::new(0);
     let ranked = ranks.map(|ranks| Ranked { ranks, bins: in_bins.bins });
     let bin_bytes = if ranks.is_some() { RANKED_BIN_BYTES } else { BIN_BYTES };
     let bins = bins::<L>(shape, 0, bin_bytes);
     device.install(|| {
-        prepare(builders, rayon::current_num_threads());
         let parts = &parts::<L>(in_bins, pages, arena, parted)?;
-        fill_bins(bins, how, (parts, ranked), stashed, table, (level, builders));
-        Ok::<_, Error>(())
+        prepare(builders, rayon::current_num_threads(), bins, in_bins.pairs)?;
+        *begun = true;
+        fill_bins(bins, how, (parts, ranked), stashed, table, (level, builders))
     })?;
     if stashed.load(Ordering::Relaxed) > how.most_stashed {
         return Ok(None);
     }
     let kept = ranks.map_or(in_bins.pairs, Ranks::kept);
-    Ok(Some(collect(builders, kept, stash).0))
+    Ok(Some(gather(builders, kept, stash)?.0))
 }
 /// Returns each thread's output of [`partition`] with its arena.
 fn parts<'a, L: Layout>(
@@ -117,9 +121,9 @@ fn parts<'a, L: Layout>(
     arena: &'a mut Memory,
     parted: &'a [Parted],
 ) -> Result<Vec<(&'a Parted, &'a [u64])>> {
-    let (_, lines) = stretches::<L>(in_bins.bins, in_bins.pairs);
+    let (_, lines) = stretches::<L>(in_bins.bins, in_bins.pairs)?;
     let bytes = lines.iter().sum::<usize>() * size_of::<Line>();
     let arena = lines_of(arena, bytes, pages)?;
-    let arenas = parallel::split(arena, lines.into_iter()).into_iter();
-    Ok(parted.iter().zip(arenas.map(|arena| bytemuck::cast_slice(arena))).collect())
+    let arenas = parallel::split(arena, lines.into_iter());
+    collect(parted.iter().zip(arenas.map(|arena| bytemuck::cast_slice(arena) as &[u64])))
 }

@@ -9,6 +9,7 @@ use super::{BIN_BYTES, Level, Memory, Pages, Stash, alone_bytes, bins, part, que
 use crate::device::Device;
 use crate::device::memory::prefetch;
 use crate::error::{Result, check_length};
+use crate::fallible::{collect, push, repeat, reserve, resize, try_collect};
 use crate::parallel;
 use koel_kernels::set::combine::how;
 use koel_kernels::set::fill::{Filling, Outcome, evict, meet, meet_second, slot_of};
@@ -22,6 +23,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub(crate) struct Scratch {
     arena: Memory,
     parted: Vec<Parted>,
+    /// Whether the last build has begun to write the table.
+    pub begun: bool,
 }
 impl Scratch {
     /// Returns the number of bytes held.
@@ -53,13 +56,12 @@ impl<'a, K: Member> Parts<'a, K> {
         bins: Bins,
         seed: u32,
         keys: &'a [K],
-        scratch: &'a mut Scratch,
+        (arena, parted): (&'a mut Memory, &'a mut Vec<Parted>),
     ) -> Result<Parts<'a, K>> {
         // An empty array needs no bins.
         if bins.count() == 1 || keys.is_empty() {
             return Ok(Parts::Input(seed, keys));
         }
-        let Scratch { arena, parted } = scratch;
         part::<K::Pairs>(Level::best(), pages, bins, seed, keys, keys, arena, parted)
             .map(Parts::Bins)
     }
@@ -131,16 +133,23 @@ impl<K: Member> Filling<K> for Host<'_, K> {
 }
 
 /// State of a thread that fills bins.
-#[derive(Default)]
 struct Filler<K> {
     marks: Vec<u8>,
     /// Distinct keys whose buckets were both full, in ascending order.
     waiting: Vec<K>,
 }
 impl<K: Member> Filler<K> {
+    /// Makes room for bins of `slots` slots, of an array of `keys` keys. More is needed only if many
+    /// keys find no room. Errors: out of memory.
+    fn new(slots: usize, keys: usize) -> Result<Filler<K>> {
+        let mut filler = Filler { marks: Vec::new(), waiting: Vec::new() };
+        reserve(&mut filler.marks, slots / K::SLOTS as usize)?;
+        reserve(&mut filler.waiting, slots.min(keys))?;
+        Ok(filler)
+    }
     /// Gives each key in a bin of some arrays a slot, or leaves it waiting. Returns the number of
     /// distinct keys, and for each array whether it has the ambiguous key. `None` if more than
-    /// `room` distinct keys wait.
+    /// `room` distinct keys wait. Errors: out of memory.
     fn fill<const ARRAYS: usize>(
         &mut self,
         shape: Shape,
@@ -149,19 +158,19 @@ impl<K: Member> Filler<K> {
         arrays: [&Parts<'_, K>; ARRAYS],
         slots: &mut [K],
         room: usize,
-    ) -> Option<(usize, [bool; ARRAYS])> {
+    ) -> Result<Option<(usize, [bool; ARRAYS])>> {
         slots.fill(K::EMPTY);
         self.marks.clear();
-        self.marks.resize(slots.len() / K::SLOTS as usize, 0);
+        resize(&mut self.marks, slots.len() / K::SLOTS as usize, 0)?;
         self.waiting.clear();
         let Filler { marks, waiting } = self;
         let table = host(shape, bins, bin, slots, marks);
         let (mut new, mut held) = (0, [false; ARRAYS]);
         // Copies of a key wait too, and are dropped from time to time.
-        let (mut look, mut is_hopeless) = (room, false);
+        let (mut look, mut is_hopeless, mut failed) = (room, false, Ok(()));
         for (array, held) in arrays.into_iter().zip(&mut held) {
             array.each(bin, |key| {
-                if is_hopeless {
+                if is_hopeless || failed.is_err() {
                     return;
                 }
                 if key == K::EMPTY {
@@ -175,7 +184,7 @@ impl<K: Member> Filler<K> {
                 match outcome {
                     Outcome::New => new += 1,
                     Outcome::Met => {}
-                    Outcome::Full => waiting.push(key),
+                    Outcome::Full => failed = push(waiting, key),
                 }
                 if waiting.len() > look {
                     drop_copies(waiting);
@@ -184,8 +193,10 @@ impl<K: Member> Filler<K> {
                 }
             });
         }
+        failed?;
         drop_copies(waiting);
-        (waiting.len() <= room).then(|| (new + waiting.len() + held.contains(&true) as usize, held))
+        let kept = new + waiting.len() + held.contains(&true) as usize;
+        Ok((waiting.len() <= room).then_some((kept, held)))
     }
 }
 /// Returns how many of the waiting keys, given in ascending order, find no room whatever is
@@ -250,32 +261,34 @@ pub(crate) fn build<K: Member>(
     let bins = bins::<K::Pairs>(shape, alone_bytes(device.parallelism()), BIN_BYTES);
     let all_stashed = AtomicUsize::new(0);
     let outcomes = on_threads(device, bins, || {
-        let parts = Parts::new(device.pages(), bins, seed, keys, scratch)?;
+        let Scratch { arena, parted, begun } = scratch;
+        let parts = Parts::new(device.pages(), bins, seed, keys, (arena, parted))?;
         let bins_of_table = table.chunks_mut(bin_slots::<K>(bins));
-        let outcomes = parallel::map_with(bins_of_table, Filler::default, |filler, bin, slots| {
+        let filler = || Filler::new(bin_slots::<K>(bins), keys.len());
+        let fill = |filler: &mut Filler<K>, bin, slots: &mut [K]| {
             let is_hopeless = || all_stashed.load(Ordering::Relaxed) > most_stashed;
             if is_hopeless() {
-                return Outcomes::default();
+                return Ok(Outcomes::default());
             }
             let room = slots.len().saturating_add(most_stashed);
-            let Some((kept, [held])) = filler.fill(shape, bins, bin, [&parts], slots, room) else {
+            let Some((kept, [held])) = filler.fill(shape, bins, bin, [&parts], slots, room)? else {
                 all_stashed.store(most_stashed + 1, Ordering::Relaxed);
-                return Outcomes::default();
+                return Ok(Outcomes::default());
             };
             let Filler { marks, waiting } = filler;
             let table = host(shape, bins, bin, slots, marks);
             if waiting.len() > most_stashed && surplus(table, waiting) > most_stashed {
                 all_stashed.store(most_stashed + 1, Ordering::Relaxed);
-                return Outcomes::default();
+                return Ok(Outcomes::default());
             }
-            let mut stashed = vec![];
+            let mut stashed = Vec::new();
             for &key in &*waiting {
                 if let Some(key) = evict(table, key) {
-                    stashed.push(key);
+                    push(&mut stashed, key)?;
                     all_stashed.fetch_add(1, Ordering::Relaxed);
                 }
                 if is_hopeless() {
-                    return Outcomes::default();
+                    return Ok(Outcomes::default());
                 }
             }
             for (slots, &bits) in slots.chunks_exact_mut(K::SLOTS as usize).zip(&*marks) {
@@ -285,10 +298,12 @@ pub(crate) fn build<K: Member>(
                     .enumerate()
                     .for_each(|(i, slot)| *slot = in_bucket::<K>(&bucket, i));
             }
-            Outcomes { kept, held, stashed }
-        });
-        Ok::<_, crate::Error>(outcomes)
+            Ok(Outcomes { kept, held, stashed })
+        };
+        *begun = true;
+        parallel::map_with(bins_of_table, filler, fill)
     })?;
+    let outcomes = try_collect(outcomes)?;
     if all_stashed.into_inner() > most_stashed {
         return Ok(None);
     }
@@ -299,6 +314,7 @@ pub(crate) fn build<K: Member>(
         counts.stashed += stashed.len();
         stash.hold(stash.held().or(held.then_some(K::narrowed(0))));
         // Bins come in order, and so do their waiting keys.
+        stash.reserve(stashed.len())?;
         stashed.into_iter().for_each(|key| stash.insert(K::Pairs::pair(key, K::narrowed(0))));
     }
     counts.duplicates = keys.len() - counts.keys;
@@ -314,7 +330,7 @@ struct Outcomes<K> {
 }
 impl<K> Default for Outcomes<K> {
     fn default() -> Outcomes<K> {
-        Outcomes { kept: 0, held: false, stashed: vec![] }
+        Outcomes { kept: 0, held: false, stashed: Vec::new() }
     }
 }
 
@@ -334,25 +350,30 @@ pub(crate) fn combine<K: Member>(
 ) -> Result<usize> {
     let bins = bins::<K::Pairs>(shape, alone_bytes(device.parallelism()), BIN_BYTES);
     on_threads(device, bins, || {
-        let pages = device.pages();
-        let first = Parts::new(pages, bins, seed, first, scratch)?;
-        let second = Parts::new(pages, bins, seed, second, second_scratch)?;
+        let (pages, lengths) = (device.pages(), first.len() + second.len());
+        let first =
+            Parts::new(pages, bins, seed, first, (&mut scratch.arena, &mut scratch.parted))?;
+        let Scratch { arena, parted, .. } = second_scratch;
+        let second = Parts::new(pages, bins, seed, second, (arena, parted))?;
         let of_bins = parallel::map_with(
             0..bins.count(),
-            || (Filler::default(), vec![K::EMPTY; bin_slots::<K>(bins)], vec![]),
+            || {
+                let slots = bin_slots::<K>(bins);
+                Ok((Filler::new(slots, lengths)?, repeat(K::EMPTY, slots)?, Vec::new()))
+            },
             |(filler, slots, hits), _, bin| {
                 let mut held = [false; 2];
                 let any = usize::MAX;
                 if what == how::UNION {
-                    let filled = filler.fill(shape, bins, bin, [&first, &second], slots, any);
+                    let filled = filler.fill(shape, bins, bin, [&first, &second], slots, any)?;
                     held = filled.map_or(held, |(_, held)| held);
                 } else {
-                    let filled = filler.fill(shape, bins, bin, [&first], slots, any);
+                    let filled = filler.fill(shape, bins, bin, [&first], slots, any)?;
                     held[0] = filled.is_some_and(|(_, [held])| held);
                 }
                 let Filler { marks, waiting } = filler;
                 hits.clear();
-                hits.resize(slots.len() + waiting.len(), false);
+                resize(hits, slots.len() + waiting.len(), false)?;
                 if what == how::INTERSECTION || what == how::DIFFERENCE {
                     let table = host(shape, bins, bin, slots, marks);
                     second.each(bin, |key| {
@@ -380,13 +401,12 @@ pub(crate) fn combine<K: Member>(
                     held[0] && wanted(held[1])
                 };
                 let kept = kept.chain(ambiguous.then_some(K::EMPTY));
-                kept.map(|key| unmixed(seed, key)).collect::<Vec<K>>()
+                collect(kept.map(|key| unmixed(seed, key)))
             },
-        );
+        )?;
+        let of_bins = try_collect(of_bins)?;
         let parts = parallel::split(output, of_bins.iter().map(Vec::len));
-        parallel::each(parts.into_iter().zip(&of_bins), |_, (part, keys)| {
-            part.copy_from_slice(keys)
-        });
+        parallel::each(parts.zip(&of_bins), |_, (part, keys)| part.copy_from_slice(keys));
         Ok(of_bins.iter().map(Vec::len).sum())
     })
 }
@@ -506,7 +526,7 @@ impl<'a, K: Member> Finder<'a, K> {
         Ok(())
     }
     /// Returns how many of the queries the set holds.
-    pub(crate) fn count(&self, device: &Device, queries: &[K]) -> usize {
+    pub(crate) fn count(&self, device: &Device, queries: &[K]) -> Result<usize> {
         let piece = query_piece(device, queries.len());
         let answer = |queries: &[K]| {
             let mut found = 0;
@@ -514,9 +534,10 @@ impl<'a, K: Member> Finder<'a, K> {
             found
         };
         if queries.len() <= piece {
-            return answer(queries);
+            return Ok(answer(queries));
         }
         let pieces = queries.chunks(piece);
-        device.install(|| parallel::map(pieces, |_, piece| answer(piece))).into_iter().sum()
+        let counts = device.install(|| parallel::map(pieces, |_, piece| answer(piece)))?;
+        Ok(counts.into_iter().sum())
     }
 }

@@ -1,5 +1,7 @@
 //! The stash: pairs for which no bucket has room, and the pair that no bucket may hold.
 use super::simd::GROUP;
+use crate::error::Result;
+use crate::fallible::repeat;
 use koel_kernels::table::layout::{EMPTY, Layout};
 use koel_kernels::table::stash;
 
@@ -18,7 +20,7 @@ pub(crate) struct Stash<L: Layout> {
 }
 impl<L: Layout> Default for Stash<L> {
     fn default() -> Stash<L> {
-        Stash { slots: vec![], len: 0, held: None }
+        Stash { slots: Vec::new(), len: 0, held: None }
     }
 }
 impl<L: Layout> Stash<L> {
@@ -26,14 +28,17 @@ impl<L: Layout> Stash<L> {
     pub(crate) fn from_pairs(
         pairs: impl IntoIterator<Item = L::Pair>,
         held: Option<L::Value>,
-    ) -> Stash<L> {
+    ) -> Result<Stash<L>> {
         let mut stash = Stash { held, ..Stash::default() };
-        pairs.into_iter().for_each(|pair| stash.insert(pair));
-        stash
+        for pair in pairs {
+            stash.reserve(1)?;
+            stash.insert(pair);
+        }
+        Ok(stash)
     }
     /// Builds a stash from the slots of another device, in any arrangement, and the value of the
     /// ambiguous key. Words of an incomplete last slot are ignored.
-    pub(crate) fn from_slots(slots: &[u64], held: Option<L::Value>) -> Stash<L> {
+    pub(crate) fn from_slots(slots: &[u64], held: Option<L::Value>) -> Result<Stash<L>> {
         Stash::from_pairs(pairs_of::<L>(slots), held)
     }
     /// Like [`from_pairs`](Self::from_pairs), for pairs that may have been chosen to collide:
@@ -43,18 +48,18 @@ impl<L: Layout> Stash<L> {
         pairs: impl ExactSizeIterator<Item = L::Pair>,
         held: Option<L::Value>,
         most: u64,
-    ) -> Option<Stash<L>> {
-        let slots =
-            if pairs.len() == 0 { 0 } else { (pairs.len() * SPARSE).next_power_of_two().max(16) };
-        let mut stash = Stash { slots: vec![EMPTY; slots * L::SLOT_WORDS], len: pairs.len(), held };
+    ) -> Result<Option<Stash<L>>> {
+        let mut stash = Stash { held, ..Stash::default() };
+        stash.reserve(pairs.len())?;
+        stash.len = pairs.len();
         let mut steps = 0;
         for pair in pairs {
             steps += stash.put(pair);
             if steps > most {
-                return None;
+                return Ok(None);
             }
         }
-        Some(stash)
+        Ok(Some(stash))
     }
     /// Returns the number of pairs, without that of the ambiguous key.
     pub(crate) fn len(&self) -> usize {
@@ -109,23 +114,33 @@ impl<L: Layout> Stash<L> {
     /// Adds a pair whose key is not the ambiguous one, or replaces the pair with the same key.
     /// Returns whether it replaced one. Copies added side by side would form a chain, and adding
     /// many of them would take quadratic time.
-    pub(super) fn insert_or_replace(&mut self, pair: L::Pair) -> bool {
+    pub(super) fn insert_or_replace(&mut self, pair: L::Pair) -> Result<bool> {
         let replaced = self.replace(pair);
         if !replaced {
+            self.reserve(1)?;
             self.insert(pair);
         }
-        replaced
+        Ok(replaced)
     }
-    /// Adds a pair whose key is absent and not the ambiguous one.
+    /// Makes room for `more` pairs. Errors: out of memory.
+    pub(super) fn reserve(&mut self, more: usize) -> Result<()> {
+        let words = words_for::<L>(self.len + more);
+        if words > self.slots.len() {
+            self.take_memory(repeat(EMPTY, words)?);
+        }
+        Ok(())
+    }
+    /// Moves the pairs to larger memory: a power of two of empty slots.
+    pub(super) fn take_memory(&mut self, larger: Vec<u64>) {
+        let slots = std::mem::replace(&mut self.slots, larger);
+        for pair in pairs_of::<L>(&slots) {
+            self.put(pair);
+        }
+    }
+    /// Inserts a pair whose key is absent. [`reserve`](Self::reserve) has made room for it.
     pub(super) fn insert(&mut self, pair: L::Pair) {
         debug_assert_ne!(L::head(pair), EMPTY);
-        if (self.len + 1) * SPARSE > self.slots.len() / L::SLOT_WORDS {
-            let larger = vec![EMPTY; (self.slots.len() * 2).max(16 * L::SLOT_WORDS)];
-            let slots = std::mem::replace(&mut self.slots, larger);
-            for pair in pairs_of::<L>(&slots) {
-                self.put(pair);
-            }
-        }
+        debug_assert!(words_for::<L>(self.len + 1) <= self.slots.len());
         self.put(pair);
         self.len += 1;
     }
@@ -196,6 +211,11 @@ fn pairs_of<L: Layout>(slots: &[u64]) -> impl Iterator<Item = L::Pair> + use<'_,
     taken.map(|slot| L::with_head(slot[0], slot[L::SLOT_WORDS - 1]))
 }
 
+/// Returns the words of memory for `pairs` pairs.
+pub(super) fn words_for<L: Layout>(pairs: usize) -> usize {
+    if pairs == 0 { 0 } else { (pairs * SPARSE).next_power_of_two().max(16) * L::SLOT_WORDS }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -210,7 +230,11 @@ mod tests {
             let mut stash = Stash::<L>::default();
             // Distinct hashes: they are in the high half if mixed keys are wide.
             let key = |i: u64| (i << 4 | 5) << L::HASH_SHIFT | 5;
-            (0..n).for_each(|i| stash.insert(pair::<L>(key(i * 2), i)));
+            for i in 0..n {
+                stash.reserve(1).unwrap();
+                stash.insert(pair::<L>(key(i * 2), i));
+            }
+            stash.reserve(1).unwrap();
             for i in 0..n {
                 assert_eq!(stash.get(L::Mixed::narrowed(key(i * 2))), value(i));
                 assert_eq!(stash.get(L::Mixed::narrowed(key(i * 2 + 1))), None);
@@ -223,7 +247,7 @@ mod tests {
             assert!(stash.replace(pair::<L>(u64::MAX - 1, 6)) && !stash.replace(pair::<L>(3, 6)));
             assert_eq!(stash.get(last), value(6));
             assert_eq!(stash.iter().count(), stash.len());
-            let copy = Stash::<L>::from_slots(stash.slots(), value(9));
+            let copy = Stash::<L>::from_slots(stash.slots(), value(9)).unwrap();
             assert_eq!(
                 (copy.held(), copy.len(), copy.get(last)),
                 (value(9), stash.len(), value(6))
@@ -246,7 +270,8 @@ mod tests {
             (0..n).map(|i| pair::<Wide<u64, u64>>(0x1234_5678 << 32 | i, i)).collect::<Vec<_>>()
         };
         for n in [1_000, 30_000] {
-            let stash = Stash::<Wide<u64, u64>>::from_pairs_within(pairs(n).into_iter(), None, n);
+            let stash =
+                Stash::<Wide<u64, u64>>::from_pairs_within(pairs(n).into_iter(), None, n).unwrap();
             assert!(
                 (0..n).all(|i| stash.as_ref().unwrap().get(0x1234_5678 << 32 | i) == Some(i)),
                 "{n}"
@@ -261,7 +286,8 @@ mod tests {
             .take(100)
             .collect::<Vec<_>>();
         let stash =
-            Stash::<Narrow>::from_pairs(crowded.iter().map(|&h| Narrow::pair(h, !h)), Some(3));
+            Stash::<Narrow>::from_pairs(crowded.iter().map(|&h| Narrow::pair(h, !h)), Some(3))
+                .unwrap();
         assert_eq!((stash.held(), stash.slots().len()), (Some(3), 1024));
         assert!(crowded.iter().all(|&h| stash.get(h) == Some(!h)));
         let mut mixed = [7; GROUP];

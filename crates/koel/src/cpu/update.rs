@@ -4,8 +4,11 @@
 //! its operations in order, and packed again, on any of the threads. Each time, pairs of its stash
 //! try to leave it.
 use super::simd::{behind_at, heads};
-use super::stash::Stash;
+use super::stash::{Stash, words_for};
 use crate::device::Device;
+use crate::device::memory::out_of_memory;
+use crate::error::{Error, Result};
+use crate::fallible::{collect, extend, push, repeat, reserve, reserve_map, resize, with_room};
 use crate::parallel;
 use koel_kernels::set::layout::{Member, finished, in_bucket};
 use koel_kernels::table::layout::{
@@ -15,6 +18,7 @@ use koel_kernels::table::update::{applied, operation, status, status_of};
 use std::collections::HashMap;
 use std::marker::PhantomData;
 use std::ops::Range;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Maximum number of evictions before a pair goes to the stash.
 const MAX_EVICTIONS: u32 = 512;
@@ -123,14 +127,22 @@ pub(crate) struct Updated {
     pub refused: usize,
     /// Upper bound on the new keys of those partitions.
     pub wanted: usize,
+    /// Bytes of an allocation that failed in a partition, whose operations are not done from there
+    /// on; 0 if none failed.
+    pub starved: usize,
 }
 impl Updated {
+    /// Errors: there was too little memory for some operations.
+    pub(crate) fn check(self) -> Result<()> {
+        if self.starved == 0 { Ok(()) } else { Err(out_of_memory(self.starved)) }
+    }
     fn and(self, other: Updated) -> Updated {
         Updated {
             new: self.new + other.new,
             gone: self.gone + other.gone,
             refused: self.refused + other.refused,
             wanted: self.wanted + other.wanted,
+            starved: self.starved.max(other.starved),
         }
     }
 }
@@ -155,9 +167,44 @@ struct Task<'a, B: Buckets> {
     words: &'a mut [B::Word],
     order: &'a [u64],
     statuses: &'a mut [u8],
+    /// Its pairs in the stash before, and after if anything was done.
+    unstashed: &'a [PairOf<B>],
     stashed: Vec<PairOf<B>>,
+    is_done: bool,
     held: Option<<B::Pairs as Layout>::Value>,
     updated: Updated,
+}
+
+impl<B: Buckets> Task<'_, B> {
+    /// Returns the partition's pairs in the stash after the batch.
+    fn after(&self) -> &[PairOf<B>] {
+        if self.is_done { &self.stashed } else { self.unstashed }
+    }
+}
+
+/// Places in the stash for pairs that find no room in their buckets. A partition takes one before
+/// it moves any pair, so that none is ever without a place.
+struct Places<L: Layout> {
+    /// Number of places taken.
+    taken: usize,
+    /// Words of the stash, and larger memory for it if that is too little.
+    words: usize,
+    larger: Vec<u64>,
+    layout: PhantomData<L>,
+}
+impl<L: Layout> Places<L> {
+    /// Takes a place. Errors: out of memory.
+    fn take(&mut self) -> Result<()> {
+        let words = words_for::<L>(self.taken + 1);
+        if words > self.words.max(self.larger.len()) {
+            self.larger = repeat(EMPTY, words)?;
+        }
+        self.taken += 1;
+        Ok(())
+    }
+}
+fn lock<L: Layout>(places: &Mutex<Places<L>>) -> MutexGuard<'_, Places<L>> {
+    places.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Applies a batch as if its operations were done sequentially. Sets `statuses` to those of the
@@ -165,6 +212,9 @@ struct Task<'a, B: Buckets> {
 ///
 /// Sorts one word per operation; reads and writes each partition with operations once. `seed` and
 /// `shape` are those of the table.
+///
+/// Errors: out of memory; nothing was changed, statuses included. If memory runs out later, which
+/// takes many pairs without room in their buckets, [`Updated::check`] fails.
 #[allow(clippy::too_many_arguments, reason = "as `build`")]
 pub(crate) fn update<B: Buckets>(
     device: &Device,
@@ -175,27 +225,33 @@ pub(crate) fn update<B: Buckets>(
     batch: Batch<'_, B::Pairs>,
     statuses: &mut [u8],
     memory: &mut Updates,
-) -> Updated {
+) -> Result<Updated> {
     type L<B> = <B as Buckets>::Pairs;
     let Updates { order, statuses: sorted } = memory;
     let wanted = |i: usize| !batch.again || statuses[i] == status::NOT_DONE;
     order.clear();
-    order.extend((0..batch.keys.len()).filter(|&i| wanted(i)).map(|i| {
+    let number = |i: usize| {
         let h = L::<B>::hash(L::<B>::mixed(seed, batch.keys[i]));
         (shape.partition(h) as u64) << 32 | i as u64
-    }));
+    };
+    if batch.again {
+        extend(order, (0..batch.keys.len()).filter(|&i| wanted(i)).map(number))?;
+    } else {
+        extend(order, (0..batch.keys.len()).map(number))?;
+    }
     let is_parallel = order.len() >= PARALLEL;
     match is_parallel {
         true => device.install(|| parallel::sort(order)),
         false => order.sort_unstable(),
     }
     sorted.clear();
-    sorted.resize(order.len(), status::NOT_DONE);
+    resize(sorted, order.len(), status::NOT_DONE)?;
 
     let partition_of = |pair: &PairOf<B>| shape.partition(L::<B>::hash(L::<B>::key(*pair)));
-    let mut stashed = stash.iter().collect::<Vec<_>>();
+    let mut stashed = collect(stash.iter())?;
     stashed.sort_unstable_by_key(partition_of);
-    let (mut tasks, mut stay) = (vec![], vec![]);
+    let mut stay = with_room(stashed.len())?;
+    let mut tasks = with_room(order.len().min(shape.partitions as usize))?;
     let (mut words, mut next, mut outcomes, mut waiting) =
         (table, 0, &mut sorted[..], &stashed[..]);
     let each = shape.buckets as usize * B::WORDS;
@@ -208,24 +264,45 @@ pub(crate) fn update<B: Buckets>(
         outcomes = rest;
         let (before, rest) =
             waiting.split_at(waiting.partition_point(|pair| partition_of(pair) < partition));
-        let (stashed, rest) =
+        let (unstashed, rest) =
             rest.split_at(rest.partition_point(|pair| partition_of(pair) == partition));
-        stay.extend_from_slice(before);
+        extend(&mut stay, before.iter().copied())?;
         waiting = rest;
         // The ambiguous key has the greatest hash.
         let held = if partition == shape.partition(u32::MAX) { stash.held() } else { None };
-        let (stashed, updated) = (stashed.to_vec(), Updated::default());
-        tasks.push(Task { partition, words: own, order, statuses, stashed, held, updated });
+        let (stashed, is_done, updated) = (Vec::new(), false, Updated::default());
+        push(
+            &mut tasks,
+            Task {
+                partition,
+                words: own,
+                order,
+                statuses,
+                unstashed,
+                stashed,
+                is_done,
+                held,
+                updated,
+            },
+        )?;
     }
-    stay.extend_from_slice(waiting);
-    let run =
-        |taken: &mut Taken<B>, task: &mut Task<'_, B>| taken.update(shape, seed, &batch, task);
+    extend(&mut stay, waiting.iter().copied())?;
+    let (taken, words) = (stash.len(), stash.slots().len());
+    let places = Mutex::new(Places { taken, words, larger: Vec::new(), layout: PhantomData });
+    let run = |taken: &mut Taken<B>, task: &mut Task<'_, B>| {
+        if let Err(Error::OutOfMemory { asked, .. }) =
+            taken.update(shape, seed, &batch, &places, task)
+        {
+            task.updated.starved = asked.max(1);
+        }
+    };
     if is_parallel {
         let all = tasks.iter_mut();
-        device
-            .install(|| parallel::map_with(all, Taken::default, |taken, _, task| run(taken, task)));
+        device.install(|| {
+            parallel::map_with(all, || Taken::new(shape), |taken, _, task| run(taken, task))
+        })?;
     } else {
-        let mut taken = Taken::default();
+        let mut taken = Taken::new(shape)?;
         tasks.iter_mut().for_each(|task| run(&mut taken, task));
     }
 
@@ -234,16 +311,23 @@ pub(crate) fn update<B: Buckets>(
         Some(last) if last.partition == shape.partition(u32::MAX) => last.held,
         _ => stash.held(),
     };
-    stay.extend(tasks.iter().flat_map(|task| &task.stashed));
-    if !(stay.is_empty() && stash.is_empty()) {
+    let count = stay.len() + tasks.iter().map(|task| task.after().len()).sum::<usize>();
+    if count > 0 || !stash.is_empty() {
         stash.clear();
-        stay.iter().for_each(|&pair| stash.insert(pair));
+        let words = words_for::<L<B>>(count);
+        let mut larger = std::mem::take(&mut lock(&places).larger);
+        if words > stash.slots().len() {
+            larger.truncate(words);
+            stash.take_memory(larger);
+        }
+        let all = stay.iter().chain(tasks.iter().flat_map(Task::after));
+        all.for_each(|&pair| stash.insert(pair));
     }
     stash.hold(held);
     for (&of, &status) in order.iter().zip(&sorted[..]) {
         statuses[of as u32 as usize] = status;
     }
-    updated
+    Ok(updated)
 }
 
 /// An unpacked partition.
@@ -251,21 +335,25 @@ struct Taken<B: Buckets> {
     /// The pairs of each bucket, in any of its slots.
     pairs: Vec<PairOf<B>>,
     stashed: Stashed<B::Pairs>,
+    /// Whether it has taken a place in the stash that it has not used yet.
+    has_place: bool,
     /// Number of pairs without room since a removal: each halves the evictions of later ones.
     failures: u32,
     /// Class bits of each bucket.
     bits: Vec<u8>,
     random: u32,
 }
-impl<B: Buckets> Default for Taken<B> {
-    fn default() -> Taken<B> {
-        Taken {
-            pairs: vec![],
+impl<B: Buckets> Taken<B> {
+    /// Returns memory for a partition. Errors: out of memory.
+    fn new(shape: Shape) -> Result<Taken<B>> {
+        Ok(Taken {
+            pairs: with_room(shape.buckets as usize * B::SLOTS)?,
             stashed: Stashed::default(),
+            has_place: false,
             failures: 0,
-            bits: vec![],
+            bits: with_room(shape.buckets as usize)?,
             random: 0x2545_F491,
-        }
+        })
     }
 }
 /// Pairs without a slot while a partition is unpacked, indexed by mixed key: crafted keys may share
@@ -276,7 +364,7 @@ struct Stashed<L: Layout> {
 }
 impl<L: Layout> Default for Stashed<L> {
     fn default() -> Stashed<L> {
-        Stashed { pairs: vec![], numbers: HashMap::new() }
+        Stashed { pairs: Vec::new(), numbers: HashMap::new() }
     }
 }
 impl<L: Layout> Stashed<L> {
@@ -288,6 +376,12 @@ impl<L: Layout> Stashed<L> {
         // Usually there are none.
         if self.pairs.is_empty() { None } else { self.numbers.get(&mixed.widened()).copied() }
     }
+    /// Makes room for more pairs. Errors: out of memory.
+    fn reserve(&mut self, more: usize) -> Result<()> {
+        reserve(&mut self.pairs, more)?;
+        reserve_map(&mut self.numbers, more)
+    }
+    /// Adds a pair, for which there is room.
     fn push(&mut self, pair: L::Pair) {
         self.numbers.insert(L::key(pair).widened(), self.pairs.len());
         self.pairs.push(pair);
@@ -310,9 +404,17 @@ enum There {
     Held,
 }
 impl<L: Layout, B: Buckets<Pairs = L>> Taken<B> {
-    fn update(&mut self, shape: Shape, seed: u32, batch: &Batch<'_, L>, task: &mut Task<'_, B>) {
-        let (mut count, has_gaps) = self.read(shape, task);
-        let mut refused = false;
+    /// Updates a partition. Errors: out of memory; some operations may be done nevertheless.
+    fn update(
+        &mut self,
+        shape: Shape,
+        seed: u32,
+        batch: &Batch<'_, L>,
+        places: &Mutex<Places<L>>,
+        task: &mut Task<'_, B>,
+    ) -> Result<()> {
+        let (mut count, has_gaps) = self.read(shape, task, places)?;
+        let (mut refused, mut done) = (false, Ok(()));
         for (&of, status) in task.order.iter().zip(&mut *task.statuses) {
             let i = of as u32 as usize;
             let operation = match batch.operation {
@@ -331,9 +433,16 @@ impl<L: Layout, B: Buckets<Pairs = L>> Taken<B> {
                 refused = true;
                 continue;
             }
-            *status = status_of(operation, before.is_some());
             let value = batch.values.get(i).copied().unwrap_or_default();
             let after = applied(operation, before, value);
+            let pair = after.map(|value| L::pair(mixed, value));
+            if let (There::Nowhere, Some(pair)) = (there, pair) {
+                done = self.place(shape, pair, places);
+                if done.is_err() {
+                    break;
+                }
+            }
+            *status = status_of(operation, before.is_some());
             match (before.is_some(), after.is_some()) {
                 (false, true) => {
                     count += has_slot as usize;
@@ -347,31 +456,41 @@ impl<L: Layout, B: Buckets<Pairs = L>> Taken<B> {
                 }
                 _ => {}
             }
-            let pair = after.map(|value| L::pair(mixed, value));
             match (there, pair) {
                 (There::Held, _) => task.held = after,
                 (There::Slot(slot), pair) => self.pairs[slot] = pair.unwrap_or(L::EMPTY_PAIR),
                 (There::Stash(at), Some(pair)) => self.stashed.pairs[at] = pair,
                 (There::Stash(at), None) => self.stashed.remove(at),
-                (There::Nowhere, Some(pair)) => self.place(shape, pair),
-                (There::Nowhere, None) => {}
+                (There::Nowhere, _) => {}
             }
         }
         if !B::VALUES && (has_gaps || task.updated.gone > 0) {
             while self.come_home(shape) {}
         }
+        if std::mem::take(&mut self.has_place) {
+            lock(places).taken -= 1;
+        }
         self.write(shape, task);
+        done
     }
 
     /// Unpacks the partition, and takes its pairs out of the stash where there is room. Returns the
     /// number of its pairs, without that of the ambiguous key, and whether there were fillers.
-    fn read(&mut self, shape: Shape, task: &mut Task<'_, B>) -> (usize, bool) {
+    /// Errors: out of memory.
+    fn read(
+        &mut self,
+        shape: Shape,
+        task: &Task<'_, B>,
+        places: &Mutex<Places<L>>,
+    ) -> Result<(usize, bool)> {
         self.pairs.clear();
         self.stashed.clear();
+        self.stashed.reserve(task.unstashed.len())?;
         self.failures = 0;
         let first = shape.place(task.partition, 0) as u32;
         let (mut count, mut has_gaps) = (0, false);
         for bucket in 0..shape.buckets {
+            // There is room for a partition.
             self.pairs.extend((0..B::SLOTS).map(|slot| {
                 let pair = B::pair(task.words, bucket as usize, slot);
                 // Drop fillers, which do not belong to their bucket.
@@ -383,9 +502,16 @@ impl<L: Layout, B: Buckets<Pairs = L>> Taken<B> {
                 pair
             }));
         }
-        count += task.stashed.len();
-        std::mem::take(&mut task.stashed).into_iter().for_each(|pair| self.place(shape, pair));
-        (count, has_gaps)
+        count += task.unstashed.len();
+        for &pair in task.unstashed {
+            // It has a place already, and leaves it to the next one if it needs none.
+            self.has_place = true;
+            self.place(shape, pair, places)?;
+            if std::mem::take(&mut self.has_place) {
+                lock(places).taken -= 1;
+            }
+        }
+        Ok((count, has_gaps))
     }
 
     /// Returns the slots of a bucket.
@@ -421,12 +547,18 @@ impl<L: Layout, B: Buckets<Pairs = L>> Taken<B> {
     }
 
     /// Places a pair whose key is absent: in a free slot of its buckets, or in the slot of a pair
-    /// that is evicted to its other bucket, and so on; otherwise in the stash.
-    fn place(&mut self, shape: Shape, mut pair: L::Pair) {
+    /// that is evicted to its other bucket, and so on; otherwise in the stash. Errors: out of
+    /// memory, before any pair is moved.
+    fn place(&mut self, shape: Shape, mut pair: L::Pair, places: &Mutex<Places<L>>) -> Result<()> {
         let h = L::hash(L::key(pair));
         let first = shape.first(h);
         if self.put(first, pair) || self.put(shape.other(h, first), pair) {
-            return;
+            return Ok(());
+        }
+        self.stashed.reserve(1)?;
+        if !self.has_place {
+            lock(places).take()?;
+            self.has_place = true;
         }
         let mut bucket = first;
         for _ in 0..MAX_EVICTIONS.checked_shr(self.failures).unwrap_or(0) {
@@ -440,11 +572,13 @@ impl<L: Layout, B: Buckets<Pairs = L>> Taken<B> {
             std::mem::swap(&mut pair, &mut self.pairs[slot]);
             bucket = next;
             if self.put(bucket, pair) {
-                return;
+                return Ok(());
             }
         }
         self.failures += 1;
         self.stashed.push(pair);
+        self.has_place = false;
+        Ok(())
     }
     fn free(&self, bucket: u32) -> Option<usize> {
         self.position(bucket, |&pair| L::head(pair) == EMPTY)
@@ -479,7 +613,8 @@ impl<L: Layout, B: Buckets<Pairs = L>> Taken<B> {
             !self.put(first, pair) && !self.put(shape.other(h, first), pair)
         });
         self.bits.clear();
-        self.bits.resize(shape.buckets as usize, 0);
+        // There is room for a partition.
+        self.bits.extend((0..shape.buckets).map(|_| 0));
         for (bucket, pairs) in (0..).zip(self.pairs.chunks_exact(B::SLOTS)) {
             for &pair in pairs.iter().filter(|&&pair| L::head(pair) != EMPTY) {
                 let h = L::hash(L::key(pair));
@@ -500,7 +635,6 @@ impl<L: Layout, B: Buckets<Pairs = L>> Taken<B> {
         for (place, ((pairs, &bits), words)) in (first..).zip(buckets) {
             B::write(shape, place, pairs, bits, words);
         }
-        task.stashed.extend_from_slice(&stashed);
-        self.stashed.pairs = stashed;
+        (task.stashed, task.is_done) = (stashed, true);
     }
 }

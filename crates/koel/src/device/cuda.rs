@@ -310,7 +310,7 @@ impl Cuda {
         // A copy of a few words allocates nothing.
         if bytes >= MIN_BYTES {
             let pieces = pieces_of(to);
-            let parts = pieces.split(&mut *to);
+            let parts = pieces.split(&mut *to)?;
             let take = |i: usize, [piece]: [&[u8]; 1]| {
                 parts.take(i).write_copy_of_slice(piece);
             };

@@ -1,14 +1,14 @@
 //! Allocation failures on demand, for tests.
 //!
-//! Every allocation that a table, a builder or a stream makes on any device asks [`fails`] first.
-//! Rust's own collections, which hold small data, do not.
+//! Every allocation that a table, a builder or a stream makes on any device asks [`fails`] first:
+//! device memory, mappings, and vectors whose size depends on the input.
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 
 /// Allocations before the one that fails; negative if none will.
 static LEFT: AtomicI64 = AtomicI64::new(-1);
 
-/// Makes one allocation of device memory fail: the one after the next `n`, on any device and
-/// thread. For tests of the error path; [`allocation_failed`] ends it.
+/// Makes one allocation of device memory, or of host memory whose size depends on the input, fail:
+/// the one after the next `n`, on any device and thread. For tests of the error path; [`allocation_failed`] ends it.
 pub fn fail_allocation_after(n: u32) {
     LEFT.store(n.into(), SeqCst);
 }

@@ -97,7 +97,8 @@ pub(crate) fn collect<T>(
     fill: impl FnOnce(&mut [MaybeUninit<T>]) -> Result<()>,
 ) -> Result<Vec<T>> {
     let mut all = Vec::new();
-    all.try_reserve_exact(len).map_err(|_| out_of_memory(len.saturating_mul(size_of::<T>())))?;
+    let reserved = if is_to_fail() { None } else { all.try_reserve_exact(len).ok() };
+    reserved.ok_or_else(|| out_of_memory(len.saturating_mul(size_of::<T>())))?;
     let room = &mut all.spare_capacity_mut()[..len];
     advise_huge(room);
     fill(room)?;

@@ -275,17 +275,17 @@ impl Device {
 
     /// Initialises memory as [`parallel::fill`] does, on the threads of
     /// [`install`](Self::install). Memory of up to two pieces is written by the calling thread:
-    /// others would wake up too late.
+    /// others would wake up too late. Errors: those of `write`.
     pub(crate) fn fill<T: Send>(
         &self,
         to: &mut [MaybeUninit<T>],
         small: usize,
-        write: impl Fn(usize, &mut [MaybeUninit<T>]) + Sync,
-    ) {
+        write: impl Fn(usize, &mut [MaybeUninit<T>]) -> Result<()> + Sync,
+    ) -> Result<()> {
         if size_of_val(to) <= 2 * small {
-            write(0, to);
+            write(0, to)
         } else {
-            self.install(|| parallel::fill(to, small, &write));
+            self.install(|| parallel::fill(to, small, &write))
         }
     }
 

@@ -40,6 +40,7 @@
 //! allocate more than about 16 times the file's length. (What is
 //! [retrieved](crate::MultiMap::retrieve) from a multimap is, for each query, as long as the file
 //! says.)
+#![cfg_attr(not(test), deny(clippy::disallowed_macros, clippy::disallowed_methods))]
 mod error;
 pub(crate) mod filed;
 pub(crate) mod format;

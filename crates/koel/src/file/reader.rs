@@ -5,6 +5,7 @@ use super::{FileError, FileErrorKind};
 use crate::cpu::Stash;
 use crate::device::{Buffer, Device, Element};
 use crate::error::{Error, Result};
+use crate::fallible::repeat;
 use koel_kernels::table::layout::{Layout, Number};
 use memmap2::{Mmap, MmapOptions};
 use std::fs::File;
@@ -107,13 +108,13 @@ impl<R: Read + Seek> Reader<R> {
     /// Reads and checks the stash.
     pub(crate) fn stash<S: Slotted>(&mut self) -> Result<Stash<S::Pairs>> {
         let Header { held, .. } = self.header;
-        let mut words = vec![0u64; self.header.extent(Section::Stash).bytes as usize / 8];
+        let mut words = repeat(0u64, self.header.extent(Section::Stash).bytes as usize / 8)?;
         self.seek(Section::Stash)?;
         self.read(&mut words)?;
         check(Section::Stash, bytemuck::cast_slice(&words), &self.header)
             .map_err(|kind| self.fault(kind))?;
         let held = held.map(<S::Pairs as Layout>::Value::narrowed);
-        stash_of(&words, held, &self.header).map_err(|kind| self.fault(kind))
+        stash_of(&words, held, &self.header)?.map_err(|kind| self.fault(kind))
     }
     /// Passes the slots to `take` in pieces of whole buckets, in order. The check comes after the
     /// last piece: if it fails, discard what was taken.
@@ -153,7 +154,7 @@ impl<R: Read + Seek> Reader<R> {
     ) -> Result<()> {
         self.seek(section)?;
         let mut left = self.header.column(section).0 as usize;
-        let mut piece = vec![T::zeroed(); left.min(PIECE)];
+        let mut piece = repeat(T::zeroed(), left.min(PIECE))?;
         while left > 0 {
             let piece = &mut piece[..left.min(PIECE)];
             self.read(piece)?;
@@ -384,13 +385,13 @@ fn check(
 
 /// Builds the stash of a table from the words of its section.
 ///
-/// Errors: keys out of order or that no stash holds; values out of range; keys that collide too
-/// often.
+/// Errors: out of memory. The result is a fault if keys are out of order or such that no stash
+/// holds, values are out of range, or keys collide too often.
 pub(crate) fn stash_of<L: Layout>(
     words: &[u64],
     held: Option<L::Value>,
     header: &Header,
-) -> std::result::Result<Stash<L>, FileErrorKind> {
+) -> Result<std::result::Result<Stash<L>, FileErrorKind>> {
     let (offset, most) = (header.extent(Section::Stash).offset, header.most_value());
     let pairs = words
         .chunks_exact(L::SLOT_WORDS)
@@ -409,14 +410,11 @@ pub(crate) fn stash_of<L: Layout>(
                 continue;
             }
         };
-        return Err(FileErrorKind::Stash {
-            byte: offset + i * 8 * L::SLOT_WORDS as u64,
-            pair: i,
-            fault,
-        });
+        let byte = offset + i * 8 * L::SLOT_WORDS as u64;
+        return Ok(Err(FileErrorKind::Stash { byte, pair: i, fault }));
     }
-    let stash = Stash::from_pairs_within(pairs, held, MAX_STEPS);
-    stash.ok_or(FileErrorKind::Collisions { pairs: n, limit: MAX_STEPS })
+    let stash = Stash::from_pairs_within(pairs, held, MAX_STEPS)?;
+    Ok(stash.ok_or(FileErrorKind::Collisions { pairs: n, limit: MAX_STEPS }))
 }
 
 #[cfg(test)]

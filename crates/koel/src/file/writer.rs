@@ -7,6 +7,7 @@ use super::{FileError, FileErrorKind};
 use crate::cpu;
 use crate::device::{Element, View};
 use crate::error::{Error, Result};
+use crate::fallible::{collect, repeat};
 use koel_kernels::table::layout::{Layout, Number};
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
@@ -50,7 +51,7 @@ impl<'a, W: Write + Seek> Writer<'a, W> {
     ) -> Result<()> {
         let Contents { shape, seed, pairs, duplicates, stash, slots, values, fingerprints } =
             contents;
-        let mut stashed = stash.iter().collect::<Vec<_>>();
+        let mut stashed = collect(stash.iter())?;
         if stashed.len() as u64 > MAX_STASHED {
             return Err(Error::TooMany {
                 what: "pairs in the stash",
@@ -59,7 +60,7 @@ impl<'a, W: Write + Seek> Writer<'a, W> {
             });
         }
         stashed.sort_unstable_by_key(|&pair| S::Pairs::key(pair));
-        let mut words = vec![0; stashed.len() * S::Pairs::SLOT_WORDS];
+        let mut words = repeat(0, stashed.len() * S::Pairs::SLOT_WORDS)?;
         for (at, &pair) in stashed.iter().enumerate() {
             cpu::put_pair::<S::Pairs>(&mut words, at, pair);
         }
@@ -77,7 +78,7 @@ impl<'a, W: Write + Seek> Writer<'a, W> {
             checksums: Default::default(),
         };
         // Nothing is written that could not be read back.
-        stash_of::<S::Pairs>(&words, None, &header).map_err(|kind| self.fault(kind))?;
+        stash_of::<S::Pairs>(&words, None, &header)?.map_err(|kind| self.fault(kind))?;
 
         self.rewind()?;
         self.bytes(&[0; HEADER_BYTES as usize])?;

@@ -2,6 +2,7 @@
 //!
 //! The keys are sorted; each run of equal keys is a group, and groups are numbered in key order.
 //! Where no order is requested, a multimap's pairs are partitioned by hash (`parting`) instead.
+#![cfg_attr(not(test), deny(clippy::disallowed_macros, clippy::disallowed_methods))]
 mod file;
 mod index;
 mod multi_map;
@@ -21,6 +22,7 @@ use std::ops::Range;
 
 #[cfg(doc)]
 use crate::Map;
+use crate::fallible::push;
 use crate::parallel;
 
 /// Build options of an index.
@@ -351,7 +353,7 @@ fn retrieve<V: Value>(
         // Parts with about equal numbers of values.
         let total = offsets.last().copied().unwrap_or(0).min(room);
         let share = (total as usize).div_ceil(stream.device().parallelism() * 4).max(1 << 12);
-        let (mut parts, mut query) = (vec![], 0);
+        let (mut parts, mut query) = (Vec::new(), 0);
         while query < begins.len() {
             let first = query;
             let full = offsets[first] + share as u64;
@@ -360,7 +362,7 @@ fn retrieve<V: Value>(
                 .min(begins.len());
             let len = (offsets[query].min(room) - offsets[first].min(room)) as usize;
             let (part, rest) = std::mem::take(&mut out).split_at_mut(len);
-            parts.push((first..query, part));
+            push(&mut parts, (first..query, part))?;
             out = rest;
         }
         let write = |_, (queries, mut part): (Range<usize>, &mut [V])| {

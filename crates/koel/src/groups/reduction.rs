@@ -140,12 +140,14 @@ impl<K: Key, V: Value> MultiMap<K, V> {
                 // Groups may be large.
                 let chunk = out.len().div_ceil(stream.device().parallelism() * 16).clamp(1, CHUNK);
                 stream.device().install(|| {
-                    parallel::each(out.chunks_mut(chunk), |number, out| {
+                    parallel::try_each(out.chunks_mut(chunk), |number, out| {
                         for (to, group) in out.iter_mut().zip((number * chunk) as u32..) {
-                            *to = on_host::<R::Fold>(&values[places(starts, group, values.len())]);
+                            let of = places(starts, group, values.len());
+                            *to = on_host::<R::Fold>(&values[of])?;
                         }
+                        Ok(())
                     })
-                });
+                })?;
             }
             return Ok(());
         }
@@ -177,14 +179,14 @@ impl<K: Key, V: Value> MultiMap<K, V> {
     }
 }
 /// Reduces the values of a group, which is not empty.
-fn on_host<F: Fold>(values: &[F::Value]) -> F::Part {
+fn on_host<F: Fold>(values: &[F::Value]) -> Result<F::Part> {
     let stretch = |values: &[F::Value]| {
         values.iter().fold(F::neutral(), |part, &value| F::merge(part, F::part(value)))
     };
     if values.len() <= STRETCH {
-        return F::result(stretch(values));
+        return Ok(F::result(stretch(values)));
     }
     // Merge in the order of the ranges, regardless of which finishes first.
-    let parts = parallel::map(values.chunks(STRETCH), |_, values| stretch(values));
-    F::result(parts.into_iter().fold(F::neutral(), F::merge))
+    let parts = parallel::map(values.chunks(STRETCH), |_, values| stretch(values))?;
+    Ok(F::result(parts.into_iter().fold(F::neutral(), F::merge)))
 }

@@ -3,12 +3,12 @@ use crate::cpu::{Finder, InBins, Ranks, Simd, Work};
 use crate::device::Device;
 use crate::device::memory::prefetch;
 use crate::error::Result;
+use crate::fallible::collect;
 use crate::map::MapBuilder;
 use crate::parallel;
 use koel_kernels::keys128::find::NO_ROW;
 use koel_kernels::keys128::fingerprint::Fingerprint;
 use koel_kernels::table::layout::Wide;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 
 /// Queries that a thread answers at a time: a multiple of 32, so that their bits are whole words.
@@ -30,20 +30,17 @@ impl HostRows<'_> {
     pub(super) fn look_up<A: Send>(
         &self,
         queries: &[u128],
-        answers: impl Iterator<Item = A> + Send,
+        answers: impl ExactSizeIterator<Item = A> + Send,
         put: impl Fn(A, &[u32]) + Sync,
     ) -> Result<()> {
-        let failed = OnceLock::new();
         let of_chunk = |_, (queries, answers): (&[u128], A)| {
             let mut rows = [NO_ROW; CHUNK];
             let rows = &mut rows[..queries.len()];
-            match self.find(queries, rows) {
-                Ok(()) => put(answers, rows),
-                Err(e) => _ = failed.set(e),
-            }
+            self.find(queries, rows)?;
+            put(answers, rows);
+            Ok(())
         };
-        self.device.install(|| parallel::each(queries.chunks(CHUNK).zip(answers), of_chunk));
-        failed.into_inner().map_or(Ok(()), Err)
+        self.device.install(|| parallel::try_each(queries.chunks(CHUNK).zip(answers), of_chunk))
     }
     /// Finds the rows of at most [`CHUNK`] queries on the calling thread.
     fn find(&self, queries: &[u128], rows: &mut [u32]) -> Result<()> {
@@ -90,9 +87,10 @@ pub(super) struct Kept {
     pub ranks: Ranks,
 }
 impl Kept {
-    /// Returns memory for `n` keys.
-    pub(super) fn new(n: usize) -> Kept {
-        Kept { dropped: (0..n).map(|_| AtomicU8::new(0)).collect(), ranks: Ranks::default() }
+    /// Returns memory for `n` keys. Errors: out of memory.
+    pub(super) fn new(n: usize) -> Result<Kept> {
+        let dropped = collect((0..n).map(|_| AtomicU8::new(0)))?;
+        Ok(Kept { dropped, ranks: Ranks::default() })
     }
     /// Returns the number of bytes held.
     pub(super) fn bytes(&self) -> usize {
@@ -130,7 +128,7 @@ impl Kept {
                 }
             }
         })?;
-        self.ranks.rank(dropped);
+        self.ranks.rank(dropped)?;
         Ok(found.filter(|_| !differ.into_inner()))
     }
 }

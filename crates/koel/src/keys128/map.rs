@@ -330,9 +330,18 @@ impl Map128Builder {
         check_length("values", values.len(), "keys", keys.len())?;
         values.arg("values", stream)?;
         let Map128 { keys: of_map, values: own } = map;
-        let reserve = |kept| own.reserve(stream.device(), kept).map(drop);
+        let mut larger = None;
+        let reserve = |kept| {
+            if own.own().is_none_or(|own| own.len() < kept) {
+                larger = Some(stream.device().alloc(kept)?);
+            }
+            Ok(())
+        };
         self.rows.rebuild_rows("map", of_map, stream, keys, self.duplicates, reserve)?;
         let kept = map.len();
+        if let Some(larger) = larger {
+            map.values = Stored::Own(larger);
+        }
         let own =
             map.values.reserve(stream.device(), kept).and_then(|own| own.view_mut().slice(..kept));
         let done = own.and_then(|own| self.rows.keep(stream, values, own));

@@ -67,6 +67,7 @@
 //! [`file`](mod@crate::file).
 //!
 //! [fingerprint]: koel_kernels::keys128::fingerprint::Fingerprint
+#![cfg_attr(not(test), deny(clippy::disallowed_macros, clippy::disallowed_methods))]
 mod file;
 mod host;
 mod index;

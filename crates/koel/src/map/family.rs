@@ -130,6 +130,9 @@ impl<L: Layout> table::Scratch for cpu::Scratch<L> {
     fn bytes(&self) -> usize {
         self.bytes()
     }
+    fn begun(&mut self) -> Option<&mut bool> {
+        Some(&mut self.begun)
+    }
 }
 impl table::Scratch for kernels::Scratch {
     fn bytes(&self) -> usize {
@@ -143,7 +146,7 @@ impl<L: Layout> Membership<L::Key> for cpu::Finder<'_, L> {
     fn contains_bits(&self, device: &Device, queries: &[L::Key], bits: &mut [u32]) -> Result<()> {
         self.contains_bits(device, queries, bits)
     }
-    fn count(&self, device: &Device, queries: &[L::Key]) -> usize {
+    fn count(&self, device: &Device, queries: &[L::Key]) -> Result<usize> {
         self.count(device, queries)
     }
 }

@@ -149,8 +149,8 @@ impl<K: Key, V: Value> MapJoiner<K, V> {
             Storage::Cpu(table) => {
                 let (found, of_all) = self.on_cpu(table, map, queries, true)?;
                 let (numbers, values) = (numbers.elements("numbers")?, values.elements("values")?);
-                compact(map.device(), found, 1, numbers, |i| i as u32);
-                let rows = compact(map.device(), found, 1, values, |i| of_all[i]);
+                compact(map.device(), found, 1, numbers, |i| i as u32)?;
+                let rows = compact(map.device(), found, 1, values, |i| of_all[i])?;
                 count.elements("count")?[0] = rows as u64;
                 Ok(())
             }
@@ -244,7 +244,7 @@ impl<K: Key, V: Value> MapJoiner<K, V> {
                 let (found, _) = self.on_cpu(table, map, queries, false)?;
                 let (queries, kept) = (queries.elements("queries")?, kept.elements("keys")?);
                 let flag = (keep == keep::FOUND) as u8;
-                let keys = compact(map.device(), found, flag, kept, |i| queries[i]);
+                let keys = compact(map.device(), found, flag, kept, |i| queries[i])?;
                 count.elements("count")?[0] = keys as u64;
                 Ok(())
             }
@@ -325,23 +325,23 @@ fn compact<T: Element>(
     flag: u8,
     output: &mut [T],
     item: impl Fn(usize) -> T + Sync,
-) -> usize {
+) -> Result<usize> {
     const CHUNK: usize = 32 << 10;
     let write = |first: usize, flags: &[u8], output: &mut [T]| {
         let kept = (first..).zip(flags).filter(|&(_, &f)| f == flag).map(|(i, _)| item(i));
         output.iter_mut().zip(kept).map(|(to, item)| *to = item).count()
     };
     if flags.len() <= CHUNK {
-        return write(0, flags, output);
+        return Ok(write(0, flags, output));
     }
     device.install(|| {
         let counts = parallel::map(flags.chunks(CHUNK), |_, chunk| {
             chunk.iter().filter(|&&f| f == flag).count()
-        });
+        })?;
         let parts = parallel::split(output, counts.iter().copied());
         parallel::each(flags.chunks(CHUNK).zip(parts), |i, (chunk, part)| {
             write(i * CHUNK, chunk, part);
         });
-        counts.iter().sum()
+        Ok(counts.iter().sum())
     })
 }

@@ -61,6 +61,7 @@
 //! assert_eq!(map.get(&[5, 7, 9])?, [Some(53), None, Some(3)]);
 //! # Ok::<(), koel::Error>(())
 //! ```
+#![cfg_attr(not(test), deny(clippy::disallowed_macros, clippy::disallowed_methods))]
 mod builder;
 mod export;
 mod family;
@@ -76,6 +77,7 @@ use crate::cpu;
 use crate::device::{Device, Stream, ViewMut};
 use crate::duplicates::Duplicates;
 use crate::error::Result;
+use crate::fallible::collect;
 pub use crate::key::{Key, Value};
 pub use crate::table::update::{Operations, Outcome};
 use crate::table::{Family, OnHost, Report, Settings, Storage, Table, words_of};
@@ -310,11 +312,9 @@ impl<K: Key, V: Value> Map<K, V> {
             Storage::Kernels(table) => Cow::Owned(table.slots.view().slice(..words)?.download()?),
             Storage::Cpu(table) => Cow::Borrowed(table.words(self.shape())),
         };
-        let stash = cpu::Stash::<L<K, V>>::from_slots(&stash, held);
-        let mut stashed = stash
-            .iter()
-            .map(|pair| (L::<K, V>::key(pair), L::<K, V>::value(pair)))
-            .collect::<Vec<_>>();
+        let stash = cpu::Stash::<L<K, V>>::from_slots(&stash, held)?;
+        let parts = |pair| (L::<K, V>::key(pair), L::<K, V>::value(pair));
+        let mut stashed = collect(stash.iter().map(parts))?;
         stashed.sort_unstable();
         let Shape { partitions, buckets } = self.shape();
         let lead =

@@ -4,6 +4,7 @@ use super::{Key, LayoutOf, Map, MapOptions, Pairs, Value};
 use crate::device::{Device, Stream, View, ViewMut};
 use crate::duplicates::Duplicates;
 use crate::error::Result;
+use crate::fallible::{collect, collect_map};
 use crate::table::plan::Plan;
 use crate::table::update::{
     Batch, EntriesOnHost, Launch, Operations, Outcome, Updatable, UpdateTuning, Updater,
@@ -190,7 +191,7 @@ impl<K: Key, V: Value> Updatable for Pairs<K, V> {
         Ok(())
     }
     fn entries_on_host(table: &Table<Self>) -> Result<EntriesOnHost<Self>> {
-        Ok(pairs_of(table)?.into_iter().collect())
+        collect_map(pairs_of(table)?)
     }
     fn build_of(
         table: &mut Table<Self>,
@@ -198,7 +199,9 @@ impl<K: Key, V: Value> Updatable for Pairs<K, V> {
         entries: EntriesOnHost<Self>,
         settings: Settings,
     ) -> Result<()> {
-        let (keys, values): (Vec<K>, Vec<V>) = entries.into_iter().unzip();
+        let (keys, values) =
+            (collect(entries.keys().copied())?, collect(entries.values().copied())?);
+        drop(entries);
         let (keys, values) = (table.device.stage(&keys)?, table.device.stage(&values)?);
         let settings = Settings { duplicates: Duplicates::Unchecked, ..settings };
         let mut builder = Builder::new(&table.device, settings)?;
@@ -301,7 +304,7 @@ impl<K: Key, V: Value> Map<K, V> {
         keys: &[K],
         values: &[V],
     ) -> Result<Vec<Outcome>> {
-        let codes = operations.iter().map(|&operation| operation as u8).collect::<Vec<_>>();
+        let codes = collect(operations.iter().map(|&operation| operation as u8))?;
         let device = self.device().clone();
         let codes = device.stage(&codes)?;
         self.update_with(Operations::Each(codes.view()), keys, values)
@@ -323,11 +326,10 @@ impl<K: Key, V: Value> Map<K, V> {
         let device = self.device().clone();
         let (staged_keys, staged_values) =
             (device.stage32("keys", keys)?, device.stage32("values", values)?);
-        let mut outcomes = device.alloc::<u8>(keys.len())?;
         let (keys, values) = (staged_keys.view(), staged_values.view());
-        let mut updater = MapUpdater::new(&device, MapOptions::default())?;
-        updater.apply(self, &device.stream()?, operations, keys, values, outcomes.view_mut())?;
-        outcomes.view().download_map(Outcome::of_byte)
+        let operations = operations.codes(|operation| operation as u32);
+        let mut updater = MapUpdater::new(&device, MapOptions::default())?.updater;
+        updater.apply_from_host(&mut self.table, Batch { operations, keys, values })
     }
     /// Rebuilds the map at load 0.8 if that saves memory, as after many erasures:
     /// [`shrink_to`](Self::shrink_to) with the default load.

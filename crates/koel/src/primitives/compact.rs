@@ -100,10 +100,9 @@ impl Compact {
         if let (Some(flags), Some(input), Some(output), Some(count)) =
             (flags.host(), input.host(), output.host_mut(), count.host_mut())
         {
-            count[0] = stream
-                .device()
-                .install(|| on_host(stream.device().parallelism(), flags, input, output))
-                as u32;
+            let threads = stream.device().parallelism();
+            let kept = stream.device().install(|| on_host(threads, flags, input, output))?;
+            count[0] = kept as u32;
         }
         Ok(())
     }
@@ -162,10 +161,11 @@ impl Compact {
             count.host_mut(),
         ) {
             let threads = stream.device().parallelism();
-            count[0] = stream.device().install(|| {
-                on_host(threads, flags, values, values_out);
+            let kept = stream.device().install(|| {
+                on_host(threads, flags, values, values_out)?;
                 on_host(threads, flags, keys, keys_out)
-            }) as u32;
+            })?;
+            count[0] = kept as u32;
         }
         Ok(())
     }
@@ -203,9 +203,15 @@ impl Compact {
 }
 
 /// Counts per chunk, then compacts each chunk into its own part of the output. Returns the count.
-fn on_host<T: Element>(threads: usize, flags: &[u8], input: &[T], output: &mut [T]) -> usize {
+fn on_host<T: Element>(
+    threads: usize,
+    flags: &[u8],
+    input: &[T],
+    output: &mut [T],
+) -> Result<usize> {
     let chunk = input.len().div_ceil(threads * 4).max(1 << 12);
-    let counts = parallel::map(flags.chunks(chunk), |_, f| f.iter().filter(|&&f| f != 0).count());
+    let kept = |_, flags: &[u8]| flags.iter().filter(|&&f| f != 0).count();
+    let counts = parallel::map(flags.chunks(chunk), kept)?;
     let parts = parallel::split(output, counts.iter().copied());
     let chunks = flags.chunks(chunk).zip(input.chunks(chunk)).zip(parts);
     parallel::each(chunks, |_, ((flags, input), part)| {
@@ -218,7 +224,7 @@ fn on_host<T: Element>(threads: usize, flags: &[u8], input: &[T], output: &mut [
             kept += (flag != 0) as usize;
         }
     });
-    counts.iter().sum()
+    Ok(counts.iter().sum())
 }
 
 /// [`Compact::run`] without a plan: allocates one, waits, and returns the count.

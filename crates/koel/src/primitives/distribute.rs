@@ -1,4 +1,6 @@
 //! Stable distribution into bins on the CPU: count, scan and scatter, each in parallel over chunks.
+use crate::error::Result;
+use crate::fallible::{collect, repeat};
 use crate::parallel;
 use std::marker::PhantomData;
 
@@ -32,7 +34,7 @@ impl<'a, T: Copy> Places<'a, T> {
 
 /// Calls `put(i, bin, place)` for every item `i` below `n`. The places of a bin are consecutive,
 /// starting at `first(counts)[bin]`, in item order: each place is used once if the bins' ranges do
-/// not overlap. Returns the counts.
+/// not overlap. Returns the counts. Errors: out of memory, before the first call of `put`.
 ///
 /// The closures are copied into each thread's loop, so that their captures stay in registers
 /// despite the writes.
@@ -41,23 +43,23 @@ pub(super) fn distribute(
     n: usize,
     bins: usize,
     bin: impl Fn(usize) -> usize + Copy + Send + Sync,
-    first: impl FnOnce(&[usize]) -> Vec<usize>,
+    first: impl FnOnce(&[usize]) -> Result<Vec<usize>>,
     put: impl Fn(usize, usize, usize) + Copy + Send + Sync,
-) -> Vec<usize> {
+) -> Result<Vec<usize>> {
     let chunk = CHUNK.max(n.div_ceil(threads * 4)).max(bins);
     let range = move |c: usize| c * chunk..n.min((c + 1) * chunk);
-    let mut cursors = vec![0usize; n.div_ceil(chunk) * bins];
+    let mut cursors = repeat(0usize, n.div_ceil(chunk) * bins)?;
     parallel::each(cursors.chunks_mut(bins), move |c, counts| {
         range(c).for_each(|i| counts[bin(i)] += 1)
     });
     // Start of each chunk within the bins; finally, the counts.
-    let mut counts = vec![0usize; bins];
+    let mut counts = repeat(0usize, bins)?;
     for of_chunk in cursors.chunks_mut(bins) {
         for (cursor, all) in of_chunk.iter_mut().zip(&mut counts) {
             *all += std::mem::replace(cursor, *all);
         }
     }
-    let first = first(&counts);
+    let first = first(&counts)?;
     parallel::each(cursors.chunks_mut(bins), |c, cursor| {
         cursor.iter_mut().zip(&first).for_each(|(cursor, first)| *cursor += first);
         let (bin_of, put) = (bin, put);
@@ -67,10 +69,10 @@ pub(super) fn distribute(
             cursor[bin] += 1;
         }
     });
-    counts
+    Ok(counts)
 }
 /// Returns the starts of consecutive bins without gaps.
-pub(super) fn packed(counts: &[usize]) -> Vec<usize> {
+pub(super) fn packed(counts: &[usize]) -> Result<Vec<usize>> {
     let sums = counts.iter().scan(0, |all, count| Some(std::mem::replace(all, *all + count)));
-    sums.collect()
+    collect(sums)
 }

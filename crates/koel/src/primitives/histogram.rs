@@ -2,6 +2,7 @@
 use super::filling_grid;
 use crate::device::{Stream, View, ViewMut};
 use crate::error::{Error, Result, check_length, count32};
+use crate::fallible::repeat;
 use crate::parallel;
 use koel_kernels::bins::{Binning, Bits, Hash};
 use koel_kernels::hash::mix::{mix, unmix};
@@ -104,7 +105,7 @@ pub fn histogram_into(
     let device = stream.device();
     if !device.runs_kernels() {
         if let (Some(keys), Some(counts)) = (keys.host(), counts.host_mut()) {
-            device.install(|| on_host(device.parallelism(), keys, bins, counts));
+            device.install(|| on_host(device.parallelism(), keys, bins, counts))?;
         }
         return Ok(());
     }
@@ -137,14 +138,15 @@ pub fn histogram(stream: &Stream, keys: View<'_, u32>, bins: Bins) -> Result<Vec
     counts.download()
 }
 
-fn on_host(threads: usize, keys: &[u32], bins: Bins, counts: &mut [u32]) {
+fn on_host(threads: usize, keys: &[u32], bins: Bins, counts: &mut [u32]) -> Result<()> {
     let chunk = keys.len().div_ceil(threads).max(1 << 14);
     let parts = parallel::map(keys.chunks(chunk), |_, keys| {
-        let mut own = vec![0u32; bins.count()];
+        let mut own = repeat(0u32, bins.count())?;
         keys.iter().for_each(|&k| own[bins.bin(k) as usize] += 1);
-        own
-    });
+        Ok::<_, Error>(own)
+    })?;
     for part in parts {
-        counts.iter_mut().zip(part).for_each(|(all, own)| *all += own);
+        counts.iter_mut().zip(part?).for_each(|(all, own)| *all += own);
     }
+    Ok(())
 }

@@ -8,6 +8,7 @@
 //!
 //! A GPU and the test executor run kernels. The CPU device runs native code on its threads, which
 //! may allocate small arrays of counts.
+#![cfg_attr(not(test), deny(clippy::disallowed_macros, clippy::disallowed_methods))]
 pub mod compact;
 mod distribute;
 pub mod histogram;

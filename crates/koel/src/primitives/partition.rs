@@ -11,6 +11,7 @@ use super::distribute::{Places, distribute, packed};
 use super::histogram::{Bins, histogram_into};
 use crate::device::{Buffer, Device, Stream, View, ViewMut};
 use crate::error::{Result, check_length, count32};
+use crate::fallible::collect;
 use koel_kernels::bins::{Binning, Bits, Hash, Source};
 use koel_kernels::partition::*;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -87,8 +88,8 @@ pub fn partition_with_slack(
                 lost.fetch_add(1, Relaxed);
             }
         };
-        let rooms = |counts: &[usize]| (0..counts.len()).map(|b| b * room).collect();
-        let counts = on_host(stream.device(), bins, keys, rooms, put);
+        let rooms = |counts: &[usize]| collect((0..counts.len()).map(|b| b * room));
+        let counts = on_host(stream.device(), bins, keys, rooms, put)?;
         cursors.iter_mut().zip(counts).for_each(|(cursor, count)| *cursor = count as u32);
         overflow[0] = lost.load(Relaxed);
     }
@@ -166,8 +167,8 @@ impl ExactPartition {
             let put = move |i: usize, _: usize, place: usize| unsafe {
                 places.put(place, pair(bins, keys[i], values[i]))
             };
-            let counts = on_host(stream.device(), bins, keys, packed, put);
-            let ends = packed(&counts).into_iter().chain([keys.len()]);
+            let counts = on_host(stream.device(), bins, keys, packed, put)?;
+            let ends = packed(&counts)?.into_iter().chain([keys.len()]);
             starts.iter_mut().zip(ends).for_each(|(to, start)| *to = start as u32);
         }
         Ok(())
@@ -250,9 +251,9 @@ fn on_host(
     device: &Device,
     bins: Bins,
     keys: &[u32],
-    first: impl FnOnce(&[usize]) -> Vec<usize> + Send,
+    first: impl FnOnce(&[usize]) -> Result<Vec<usize>> + Send,
     put: impl Fn(usize, usize, usize) + Copy + Send + Sync,
-) -> Vec<usize> {
+) -> Result<Vec<usize>> {
     let bin = move |i: usize| bins.bin(keys[i]) as usize;
     device.install(|| distribute(device.parallelism(), keys.len(), bins.count(), bin, first, put))
 }

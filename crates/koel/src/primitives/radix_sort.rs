@@ -5,7 +5,7 @@
 //! reads and writes every key and value once. Traffic: the keys once, and twice the keys and values
 //! in each pass (4 passes for all bits of `u32`, 8 for `u64`): 68 bytes for a `u32` pair. On the
 //! CPU: the same passes over chunks, several per thread; for keys alone, compared by all bits, the
-//! crate rdst, which allocates.
+//! crate rdst, which allocates, or a sort in place if there is no room for that.
 //!
 //! Stable on every device, so the result is the same in every run. The input is not changed.
 use super::check_planned;
@@ -13,14 +13,21 @@ use super::distribute::{Places, distribute, packed};
 use super::lookback::Lookback;
 use crate::device::{Buffer, Device, Element, Stream, View, ViewMut};
 use crate::error::{Error, Result, check_length};
+use crate::fallible::{repeat, with_room};
 use koel_kernels::lookback::Tiles;
 use koel_kernels::payload::FromTo;
 use koel_kernels::radix_sort::{self as kernels, COUNT_TURN, Digit, RADIX, THREADS, digit_mask};
+use rayon::slice::ParallelSliceMut;
 use rdst::{RadixKey, RadixSort};
 use std::ops::Range;
 
+/// Returns whether the crate rdst has room for what it allocates, which it does not say: up to the
+/// keys once more. It would abort without.
+fn has_room<K>(keys: usize) -> bool {
+    with_room::<K>(2 * keys).is_ok()
+}
 /// Keys that can be sorted: `u32`, `u64`.
-pub trait SortKey: Element + RadixKey + kernels::SortKey {}
+pub trait SortKey: Element + Ord + RadixKey + kernels::SortKey {}
 impl SortKey for u32 {}
 impl SortKey for u64 {}
 /// Keys that can be sorted with values of type `V`: `u32` and `u64` with `u32` and `u64`.
@@ -155,13 +162,16 @@ impl<K: SortKey> SortKeys<K> {
                 // All bits: equal keys are indistinguishable, so an unstable sort will do. 173
                 // against 84 M keys/s of the passes below, for 2^24 keys on 2 cores.
                 out.copy_from_slice(keys);
-                device.install(|| out.radix_sort_unstable());
+                device.install(|| match has_room::<K>(out.len()) {
+                    true => out.radix_sort_unstable(),
+                    false => out.par_sort_unstable(),
+                });
             } else if let Some(other) = this.keys.host_mut() {
                 // As pairs with zero-sized values.
                 let n = keys.len();
-                let (mut nothing_out, mut nothing_other) = (vec![(); n], vec![(); n]);
-                let values =
-                    Side { from: &vec![(); n], out: &mut nothing_out, other: &mut nothing_other };
+                let [nothing, nothing_out, nothing_other] = [(); 3].map(|()| repeat((), n));
+                let (out_values, other_values) = (&mut nothing_out?, &mut nothing_other?);
+                let values = Side { from: &nothing?, out: out_values, other: other_values };
                 device.install(|| {
                     on_host(
                         device,
@@ -169,7 +179,7 @@ impl<K: SortKey> SortKeys<K> {
                         Side { from: keys, out, other: &mut other[..n] },
                         values,
                     )
-                });
+                })?;
             }
             return Ok(());
         }
@@ -262,7 +272,7 @@ impl<K: SortPair<V>, V: Element> SortPairs<K, V> {
             ) {
                 let keys = Side { from: k, out: k_out, other: &mut k_other[..k.len()] };
                 let values = Side { from: v, out: v_out, other: &mut v_other[..v.len()] };
-                device.install(|| on_host(device, bits, keys, values));
+                device.install(|| on_host(device, bits, keys, values))?;
             }
             return Ok(());
         }
@@ -335,7 +345,7 @@ fn on_host<K: SortKey, V: Copy + Send + Sync>(
     bits: Range<u32>,
     keys: Side<'_, K>,
     values: Side<'_, V>,
-) {
+) -> Result<()> {
     let (threads, n) = (device.parallelism(), keys.from.len());
     let passes = bits.len().div_ceil(8) as u32;
     for p in 0..passes {
@@ -359,6 +369,7 @@ fn on_host<K: SortKey, V: Copy + Send + Sync>(
                 k_to.put(place, k[i]);
                 v_to.put(place, v[i]);
             }
-        });
+        })?;
     }
+    Ok(())
 }

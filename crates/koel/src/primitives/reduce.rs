@@ -37,7 +37,7 @@ fn fold_into<F: Accumulate<Value: ReduceElement, Part: Element>>(
             };
             let parts = stream
                 .device()
-                .install(|| parallel::map(input.chunks(CHUNK), |_, chunk| of_chunk(chunk)));
+                .install(|| parallel::map(input.chunks(CHUNK), |_, chunk| of_chunk(chunk)))?;
             out[0] = parts.into_iter().fold(F::neutral(), F::merge);
         }
         return Ok(());

@@ -75,7 +75,7 @@ impl Runs {
             (elements.host(), distinct.host_mut(), starts.host_mut(), count.host_mut())
         {
             let threads = stream.device().parallelism();
-            count[0] = stream.device().install(|| on_host(threads, elements, distinct, starts));
+            count[0] = stream.device().install(|| on_host(threads, elements, distinct, starts))?;
         }
         Ok(())
     }
@@ -87,21 +87,21 @@ fn on_host<T: Element>(
     elements: &[T],
     distinct: &mut [T],
     starts: &mut [u32],
-) -> u32 {
+) -> Result<u32> {
     let chunk = elements.len().div_ceil(threads * 4).max(1 << 12);
     let begins = |i: usize| i == 0 || elements[i] != elements[i - 1];
     let of_chunk =
         |c: usize| (c * chunk..elements.len().min((c + 1) * chunk)).filter(|&i| begins(i));
     let chunks = elements.len().div_ceil(chunk);
-    let counts = parallel::map(0..chunks, |_, c| of_chunk(c).count());
+    let counts = parallel::map(0..chunks, |_, c| of_chunk(c).count())?;
     let runs = counts.iter().sum::<usize>();
     starts[runs] = elements.len() as u32;
     let parts = parallel::split(distinct, counts.iter().copied());
-    let parts = parts.into_iter().zip(parallel::split(starts, counts.iter().copied()));
+    let parts = parts.zip(parallel::split(starts, counts.iter().copied()));
     parallel::each(parts, |c, (part, of_starts)| {
         for ((i, to), start) in of_chunk(c).zip(part).zip(of_starts) {
             (*to, *start) = (elements[i], i as u32);
         }
     });
-    runs as u32
+    Ok(runs as u32)
 }

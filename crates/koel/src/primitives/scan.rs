@@ -90,7 +90,7 @@ impl<T: ScanElement> Scan<T> {
             {
                 total[0] = stream
                     .device()
-                    .install(|| on_host(stream.device().parallelism(), inclusive, input, output));
+                    .install(|| on_host(stream.device().parallelism(), inclusive, input, output))?;
             }
             return Ok(());
         }
@@ -103,10 +103,15 @@ impl<T: ScanElement> Scan<T> {
 }
 
 /// Sums each chunk, then scans the chunks. Returns the total.
-fn on_host<T: ScanElement>(threads: usize, inclusive: bool, input: &[T], output: &mut [T]) -> T {
+fn on_host<T: ScanElement>(
+    threads: usize,
+    inclusive: bool,
+    input: &[T],
+    output: &mut [T],
+) -> Result<T> {
     let chunk = input.len().div_ceil(threads * 4).max(1 << 12);
     let sum = |part: &[T]| part.iter().fold(T::ZERO, |a, &x| a.plus(x));
-    let mut before = parallel::map(input.chunks(chunk), |_, part| sum(part));
+    let mut before = parallel::map(input.chunks(chunk), |_, part| sum(part))?;
     let total =
         before.iter_mut().fold(T::ZERO, |all, of_chunk| all.plus(std::mem::replace(of_chunk, all)));
     let chunks = input.chunks(chunk).zip(output.chunks_mut(chunk)).zip(before);
@@ -117,7 +122,7 @@ fn on_host<T: ScanElement>(threads: usize, inclusive: bool, input: &[T], output:
             sum = upto;
         }
     });
-    total
+    Ok(total)
 }
 
 /// [`Scan::exclusive`] without a plan: allocates one, waits, and returns the sum of all elements.

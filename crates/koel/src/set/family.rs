@@ -117,6 +117,9 @@ impl table::Scratch for cpu::set::Scratch {
     fn bytes(&self) -> usize {
         self.bytes()
     }
+    fn begun(&mut self) -> Option<&mut bool> {
+        Some(&mut self.begun)
+    }
 }
 impl<K: Key> table::Scratch for Passes<K> {
     fn bytes(&self) -> usize {
@@ -130,7 +133,7 @@ impl<K: Member> Membership<K> for cpu::set::Finder<'_, K> {
     fn contains_bits(&self, device: &Device, queries: &[K], bits: &mut [u32]) -> Result<()> {
         self.contains_bits(device, queries, bits)
     }
-    fn count(&self, device: &Device, queries: &[K]) -> usize {
+    fn count(&self, device: &Device, queries: &[K]) -> Result<usize> {
         self.count(device, queries)
     }
 }

@@ -60,6 +60,7 @@
 //! assert_eq!(set.contains(&[5, 7, 9])?, [true, false, true]);
 //! # Ok::<(), koel::Error>(())
 //! ```
+#![cfg_attr(not(test), deny(clippy::disallowed_macros, clippy::disallowed_methods))]
 mod builder;
 mod combine;
 mod export;

@@ -4,6 +4,7 @@ use super::kernels::plan_of;
 use super::{Keys, Set, SetOptions};
 use crate::device::{Device, Stream, View, ViewMut};
 use crate::error::Result;
+use crate::fallible::{collect, collect_map};
 use crate::key::Key;
 use crate::table::plan::Plan;
 use crate::table::update::{
@@ -185,7 +186,7 @@ impl<K: Key> Updatable for Keys<K> {
         Ok(())
     }
     fn entries_on_host(table: &Table<Self>) -> Result<EntriesOnHost<Self>> {
-        Ok(keys_of(table)?.into_iter().map(|key| (key, K::default())).collect())
+        collect_map(keys_of(table)?.into_iter().map(|key| (key, K::default())))
     }
     fn build_of(
         table: &mut Table<Self>,
@@ -193,7 +194,7 @@ impl<K: Key> Updatable for Keys<K> {
         entries: EntriesOnHost<Self>,
         settings: Settings,
     ) -> Result<()> {
-        let keys = entries.into_keys().collect::<Vec<_>>();
+        let keys = collect(entries.into_keys())?;
         let keys = table.device.stage(&keys)?;
         let mut builder = Builder::new(&table.device, settings)?;
         let plan = builder.plan(stream, keys.view().len())?;
@@ -263,7 +264,7 @@ impl<K: Key> Set<K> {
     }
     /// Applies `operations[i]` to `keys[i]`, sequentially. Otherwise like [`insert`](Self::insert).
     pub fn update(&mut self, operations: &[SetOperation], keys: &[K]) -> Result<Vec<Outcome>> {
-        let codes = operations.iter().map(|&operation| operation as u8).collect::<Vec<_>>();
+        let codes = collect(operations.iter().map(|&operation| operation as u8))?;
         let device = self.device().clone();
         let codes = device.stage(&codes)?;
         self.update_with(Operations::Each(codes.view()), keys)
@@ -274,11 +275,9 @@ impl<K: Key> Set<K> {
         keys: &[K],
     ) -> Result<Vec<Outcome>> {
         let device = self.device().clone();
-        let (staged, mut outcomes) =
-            (device.stage32("keys", keys)?, device.alloc::<u8>(keys.len())?);
-        let mut updater = SetUpdater::new(&device, SetOptions::default())?;
-        updater.apply(self, &device.stream()?, operations, staged.view(), outcomes.view_mut())?;
-        outcomes.view().download_map(Outcome::of_byte)
+        let staged = device.stage32("keys", keys)?;
+        let mut updater = SetUpdater::new(&device, SetOptions::default())?.updater;
+        updater.apply_from_host(&mut self.table, batch(operations, staged.view())?)
     }
     /// Rebuilds the set at load 0.8 if that saves memory, as after many erasures:
     /// [`shrink_to`](Self::shrink_to) with the default load.

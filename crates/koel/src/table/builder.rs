@@ -156,33 +156,45 @@ impl<F: Family> Builder<F> {
         input: F::Input<'_>,
     ) -> Result<()> {
         check_device(F::NAMES[0], &table.device, &self.device)?;
-        let done = self.replace(table, plan, stream, input);
+        let (done, is_whole) = self.replace(table, plan, stream, input);
         // A captured build does not run now.
-        let is_spoiled = !matches!(done, Ok(()) | Err(Error::OutOfMemory { .. }));
+        let is_spoiled = match done {
+            Ok(()) => false,
+            Err(Error::OutOfMemory { .. }) => !is_whole,
+            Err(_) => true,
+        };
         if is_spoiled && !stream.is_capturing() {
             table.forget(stream);
         }
         done
     }
+    /// Also returns whether the table is as before if there is too little memory.
     fn replace(
         &mut self,
         table: &mut Table<F>,
         plan: Plan,
         stream: &Stream,
         input: F::Input<'_>,
-    ) -> Result<()> {
-        let larger = if table.fits(&plan) { None } else { Some(self.storage(&plan)?) };
+    ) -> (Result<()>, bool) {
+        let larger = if table.fits(&plan) { None } else { Some(self.storage(&plan)) };
+        let larger = match larger.transpose() {
+            Ok(larger) => larger,
+            Err(e) => return (Err(e), true),
+        };
         let plan = replace(&mut table.plan, plan);
         let storage = larger.map(|larger| replace(&mut table.storage, larger));
         let done = self.run(table, stream, input, None, self.seeds);
-        // All memory is reserved before anything is written, so the old table is intact.
+        // Nearly all memory is reserved before anything is written: the CPU engine may need more
+        // where many entries find no room.
+        let mut is_whole =
+            self.cpu.as_mut().and_then(|cpu| cpu.begun()).is_none_or(|begun| !*begun);
         if let Err(Error::OutOfMemory { .. }) = done {
             table.plan = plan;
             if let Some(storage) = storage {
-                table.storage = storage;
+                (table.storage, is_whole) = (storage, true);
             }
         }
-        done
+        (done, is_whole)
     }
     /// Builds. Takes the time from event `start` on the stream, if there is one.
     fn run(
@@ -197,6 +209,9 @@ impl<F: Family> Builder<F> {
         let progress = match &mut table.storage {
             Storage::Cpu(on_cpu) => {
                 let scratch = self.cpu.get_or_insert_with(|| F::cpu_scratch(device));
+                if let Some(begun) = scratch.begun() {
+                    *begun = false;
+                }
                 let report = build_on_cpu(device, (settings, seeds), &plan, on_cpu, |build| {
                     F::build_on_cpu(build, input, scratch)
                 })?;

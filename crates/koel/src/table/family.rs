@@ -133,6 +133,10 @@ pub(crate) struct CpuBuild<'a, F: Family> {
 /// Scratch memory that a builder keeps.
 pub(crate) trait Scratch {
     fn bytes(&self) -> usize;
+    /// Whether a build has begun to write the table. Kernels reserve all memory before they do.
+    fn begun(&mut self) -> Option<&mut bool> {
+        None
+    }
 }
 /// Membership lookups by the CPU engine.
 pub(crate) trait Membership<K> {
@@ -140,7 +144,7 @@ pub(crate) trait Membership<K> {
     fn contains(&self, device: &Device, queries: &[K], found: &mut [u8]) -> Result<()>;
     /// Sets bit `i % 32` of `bits[i / 32]` to 1 or 0.
     fn contains_bits(&self, device: &Device, queries: &[K], bits: &mut [u32]) -> Result<()>;
-    fn count(&self, device: &Device, queries: &[K]) -> usize;
+    fn count(&self, device: &Device, queries: &[K]) -> Result<usize>;
 }
 
 /// Arrays of a table, for kernels that read them.

@@ -27,7 +27,7 @@ impl<F: Family> Table<F> {
             seed,
             pairs: report.entries,
             duplicates: report.duplicates,
-            stash: cpu::Stash::from_slots(stash, held),
+            stash: cpu::Stash::from_slots(stash, held)?,
             slots: slots.slice(..words_of::<F>(self.plan.shape))?,
             values: 0,
             fingerprints: 0,

@@ -74,7 +74,7 @@ impl<F: Family> Table<F> {
             }
             Storage::Cpu(table) => {
                 let (keys, count) = (keys.elements("keys")?, count.elements("count")?);
-                count[0] = table.finder(self.plan.shape)?.count(&self.device, keys) as u64;
+                count[0] = table.finder(self.plan.shape)?.count(&self.device, keys)? as u64;
                 Ok(())
             }
         }

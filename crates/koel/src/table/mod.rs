@@ -6,6 +6,7 @@
 //! once for both: [plans](plan), memory ([`slots`]), the sequence of a [build](builder), reports,
 //! copies between devices, [files](file), membership [lookups](lookup), the routing of operations
 //! to partitions ([`sending`]) and batched [updates](update).
+#![cfg_attr(not(test), deny(clippy::disallowed_macros, clippy::disallowed_methods))]
 pub(crate) mod builder;
 mod family;
 pub(crate) mod file;
@@ -19,6 +20,7 @@ pub(crate) mod update;
 use crate::cpu;
 use crate::device::{Buffer, Device, Event, Stream, check_device};
 use crate::error::{Error, Result};
+use crate::fallible::collect;
 use crate::file::stored::Stored;
 pub(crate) use builder::{Builder, Settings};
 pub(crate) use family::{CpuBuild, DeviceLayout, Family, Handles, Membership, Scratch};
@@ -262,9 +264,11 @@ impl<F: Family> Table<F> {
                 let stash = table.stash.view().slice(..words)?.download()?;
                 OnHost { stash, seed: header.seed, held: header.held }
             }
-            Storage::Cpu(OnCpu { stash, seed, .. }) => {
-                OnHost { stash: stash.slots().to_vec(), seed: *seed, held: stash.held() }
-            }
+            Storage::Cpu(OnCpu { stash, seed, .. }) => OnHost {
+                stash: collect(stash.slots().iter().copied())?,
+                seed: *seed,
+                held: stash.held(),
+            },
         })
     }
     /// Copies the table to a device: the same bytes, the same answers. Waits.
@@ -282,7 +286,7 @@ impl<F: Family> Table<F> {
         };
         // An empty stash may have no slots.
         let stash = if report.stashed > 0 { &stash[..] } else { &[] };
-        let stash = cpu::Stash::from_slots(stash, held);
+        let stash = cpu::Stash::from_slots(stash, held)?;
         Table::of_parts(device, self.plan, Stored::Own(slots), stash, seed, report)
     }
     /// Returns a table made of existing slots and an existing stash.
@@ -298,8 +302,9 @@ impl<F: Family> Table<F> {
             device.upload(&header_words(seed, report.entries, report.stashed, stash.held()))?;
         let storage = match slots {
             Stored::Own(slots) if device.runs_kernels() => {
-                let none = vec![EMPTY; F::Pairs::SLOT_WORDS];
-                let stash = device.upload(if stash.is_empty() { &none } else { stash.slots() })?;
+                // A slot has one word, or two.
+                let none = &[EMPTY; 2][..F::Pairs::SLOT_WORDS];
+                let stash = device.upload(if stash.is_empty() { none } else { stash.slots() })?;
                 plan.stash_bits = (stash.len() / F::Pairs::SLOT_WORDS).ilog2();
                 Storage::Kernels(Slots { slots, stash, header })
             }

@@ -42,8 +42,8 @@ impl<T: Element> View<'_, T> {
                 let from = (from as *const T).add(start);
                 part.as_mut_ptr().cast::<T>().copy_from(from, part.len());
             }
-        });
-        Ok(())
+            Ok(())
+        })
     }
     /// Copies the elements to host memory, converted in parallel as they arrive. Waits for pending
     /// writes.
@@ -70,17 +70,17 @@ impl<T: Element> View<'_, T> {
         graph::outside_only("View::copy_to_host", self.device, graph::WAITS)?;
         let write = |to: &mut [MaybeUninit<U>], from: &[T]| {
             to.iter_mut().zip(from).for_each(|(to, &from)| _ = to.write(convert(from)));
+            Ok(())
         };
         #[cfg(feature = "cuda")]
         if let Some(copied) = through_slots(self.device, [self.source()], to, &|to, [from]| {
-            write(to, bytemuck::cast_slice(from));
+            let _: Result<()> = write(to, bytemuck::cast_slice(from));
         }) {
             return copied;
         }
         let own = self.host().is_none().then(|| self.download()).transpose()?;
         let from = self.host().or(own.as_deref()).unwrap_or_default();
-        self.device.fill(to, SMALL_PIECE, |start, part| write(part, &from[start..]));
-        Ok(())
+        self.device.fill(to, SMALL_PIECE, |start, part| write(part, &from[start..]))
     }
     /// As [`download_zip`](Self::download_zip), to memory for as many elements; initialises all of
     /// it.
@@ -96,11 +96,12 @@ impl<T: Element> View<'_, T> {
         let write = |to: &mut [MaybeUninit<U>], a: &[T], b: &[B]| {
             let pairs = to.iter_mut().zip(a.iter().zip(b));
             pairs.for_each(|(to, (&a, &b))| _ = to.write(convert(a, b)));
+            Ok(())
         };
         #[cfg(feature = "cuda")]
         if let Some(copied) =
             through_slots(self.device, [self.source(), other.source()], to, &|to, [a, b]| {
-                write(to, bytemuck::cast_slice(a), bytemuck::cast_slice(b));
+                let _: Result<()> = write(to, bytemuck::cast_slice(a), bytemuck::cast_slice(b));
             })
         {
             return copied;
@@ -109,8 +110,7 @@ impl<T: Element> View<'_, T> {
         let own_other = other.host().is_none().then(|| other.download()).transpose()?;
         let a = self.host().or(own.as_deref()).unwrap_or_default();
         let b = other.host().or(own_other.as_deref()).unwrap_or_default();
-        self.device.fill(to, SMALL_PIECE, |start, part| write(part, &a[start..], &b[start..]));
-        Ok(())
+        self.device.fill(to, SMALL_PIECE, |start, part| write(part, &a[start..], &b[start..]))
     }
     /// Returns the elements as a column for copies, and the stream that wrote them last.
     #[cfg(feature = "cuda")]
@@ -152,7 +152,10 @@ fn through_slots<const N: usize, U: Send>(
 ) -> Option<Result<()>> {
     let Backing::Cuda(cuda) = &device.0.backing else { return None };
     let pieces = cuda::pieces_of(to);
-    let parts = pieces.split(to);
+    let parts = match pieces.split(to) {
+        Ok(parts) => parts,
+        Err(e) => return Some(Err(e)),
+    };
     let take = |i: usize, columns: [&[u8]; N]| convert(parts.take(i), columns);
     let first = sources[0].writer.as_ref();
     let is_first =
@@ -191,7 +194,7 @@ impl<T: Element> ViewMut<'_, T> {
         let to = unsafe { std::slice::from_raw_parts_mut(self.address as *mut _, self.len) };
         self.device.fill(to, SMALL_PIECE, |start, part| {
             part.write_copy_of_slice(&from[start..][..part.len()]);
-        });
-        Ok(())
+            Ok(())
+        })
     }
 }

@@ -165,7 +165,7 @@ impl Set128Builder {
         // Also enough for the rows of the old keys, in case they must be restored.
         self.reserve(keys.len().max(set.len))?;
         self.tables.reserve_for(&mut set.table, set.len)?;
-        let told = match self.replace_rows(set, stream, keys, duplicates, reserve) {
+        let (told, larger) = match self.replace_rows(set, stream, keys, duplicates, reserve) {
             Ok(told) => told,
             Err(e) => {
                 if self.restore_rows(set, stream).is_err() {
@@ -174,13 +174,16 @@ impl Set128Builder {
                 return Err(e);
             }
         };
-        let done = self.replace_keys(set, stream, keys, told);
-        if done.is_err() {
+        let done = self.replace_keys(set, stream, keys, told, larger);
+        // On a CPU, the old keys are there until the table is complete.
+        let is_kept = told.in_bins.is_some();
+        if done.is_err() && !(is_kept && self.restore_rows(set, stream).is_ok()) {
             set.forget(stream);
         }
         done
     }
-    /// Builds the set's table from all these keys, and makes room for the keys that stay.
+    /// Builds the set's table from all these keys, and makes room for the keys that stay: larger
+    /// memory, if they need it.
     fn replace_rows(
         &mut self,
         set: &mut Set128,
@@ -188,30 +191,37 @@ impl Set128Builder {
         keys: View<'_, u128>,
         duplicates: Duplicates,
         reserve: impl FnOnce(usize) -> Result<()>,
-    ) -> Result<ToldApart> {
+    ) -> Result<(ToldApart, Option<Buffer<u128>>)> {
         let told = self.tell_apart(stream, &mut set.table, keys, duplicates)?;
         self.tables.reserve_for(&mut set.table, told.kept)?;
         // Old keys stay until there is room for everything new.
         let fits = set.keys.own().is_some_and(|own| own.len() >= told.kept);
-        let new = if fits { None } else { Some(self.device.alloc(told.kept)?) };
+        let larger = if fits { None } else { Some(self.device.alloc(told.kept)?) };
         reserve(told.kept)?;
-        if let Some(new) = new {
-            set.keys = Stored::Own(new);
-        }
-        Ok(told)
+        Ok((told, larger))
     }
-    /// Overwrites the set's keys, for which there is room.
+    /// Overwrites the set's keys, for which there is room here or in `larger` memory.
     fn replace_keys(
         &mut self,
         set: &mut Set128,
         stream: &Stream,
         keys: View<'_, u128>,
         told: ToldApart,
+        larger: Option<Buffer<u128>>,
     ) -> Result<()> {
-        let (n, ToldApart { draw, attempts, kept, .. }) = (keys.len(), told);
+        let (n, ToldApart { draw, attempts, kept, in_bins }) = (keys.len(), told);
+        if in_bins.is_some() {
+            // From the bins.
+            self.put_kept(stream, &mut set.table, told, keys)?;
+        }
+        if let Some(larger) = larger {
+            set.keys = Stored::Own(larger);
+        }
         let own = set.keys.reserve(&self.device, kept)?;
         self.keep(stream, keys, own.view_mut().slice(..kept)?)?;
-        self.put_kept(stream, &mut set.table, told, own.view().slice(..kept)?)?;
+        if in_bins.is_none() {
+            self.put_kept(stream, &mut set.table, told, own.view().slice(..kept)?)?;
+        }
         (set.draw, set.len, set.built) = (draw, kept, self.built(n - kept, attempts));
         Ok(())
     }
@@ -430,7 +440,7 @@ impl Scratch {
             kept: device.alloc(of_kernels)?,
             counts: device.alloc(counts::WORDS)?,
             compact: Compact::new(device, of_kernels)?,
-            host: Kept::new(of_host),
+            host: Kept::new(of_host)?,
             last: (0, 0),
         })
     }

@@ -13,8 +13,10 @@ use super::{
     words_of,
 };
 use crate::cpu;
+use crate::device::memory::collect;
 use crate::device::{Device, Element, Stream, View, ViewMut, check_device};
 use crate::error::{Error, Result, check_length};
+use crate::fallible::{repeat, reserve_map};
 use crate::file::stored::Stored;
 use crate::seed::unforeseeable;
 use koel_kernels::table::layout::{Shape, TableMut};
@@ -29,6 +31,7 @@ pub(crate) use operations::Codes;
 pub use operations::{Operations, Outcome};
 use std::collections::HashMap;
 use std::marker::PhantomData;
+use std::mem::replace;
 use std::ops::Range;
 pub(crate) use tuning::UpdateTuning;
 
@@ -133,6 +136,15 @@ impl<K: Element, V: Element> Batch<'_, K, V> {
         })
     }
 }
+/// Writes that no operation is done, if this error came for lack of memory. Returns the error.
+fn nothing_done(error: Error, mut outcomes: ViewMut<'_, u8>, stream: &Stream) -> Error {
+    let written = match error {
+        Error::OutOfMemory { .. } => outcomes.fill_bytes(status::NOT_DONE, stream),
+        _ => Ok(()),
+    };
+    written.err().unwrap_or(error)
+}
+
 /// Work that a launch left.
 #[derive(Clone, Copy, Debug, Default)]
 struct Left {
@@ -192,6 +204,30 @@ impl<F: Updatable> Updater<F> {
     pub(crate) fn scratch_bytes(&self) -> usize {
         self.memory.bytes()
     }
+    /// Applies a batch in host memory. Errors: as [`apply`](Self::apply); if memory runs out after
+    /// some operations are done, the error has the outcomes.
+    pub(crate) fn apply_from_host(
+        &mut self,
+        table: &mut Table<F>,
+        batch: BatchOf<'_, F>,
+    ) -> Result<Vec<Outcome>> {
+        let (stream, n) = (self.device.stream()?, batch.keys.len());
+        let (mut outcomes, mut done) = (self.device.alloc(n)?, Ok(()));
+        // Room for the outcomes comes first.
+        let outcomes = collect(n, |to| {
+            done = self.apply(table, &stream, batch, outcomes.view_mut());
+            match replace(&mut done, Ok(())) {
+                Err(e @ Error::OutOfMemory { .. }) => done = Err(e),
+                other => other?,
+            }
+            outcomes.view().copy_map(to, Outcome::of_byte)
+        })?;
+        match done {
+            Ok(()) => Ok(outcomes),
+            Err(e) if outcomes.iter().all(|&outcome| outcome == Outcome::NotDone) => Err(e),
+            Err(e) => Err(Error::PartlyDone { outcomes, source: Box::new(e) }),
+        }
+    }
     /// Applies a batch. All operations are done on return.
     pub(crate) fn apply(
         &mut self,
@@ -214,7 +250,13 @@ impl<F: Updatable> Updater<F> {
     fn relieve(&mut self, table: &mut Table<F>, stream: &Stream) -> Result<()> {
         let most = table.plan.most_stashed();
         match &table.storage {
-            Storage::Cpu(OnCpu { stash, .. }) if stash.len() > most => self.redraw(table, stream),
+            Storage::Cpu(OnCpu { stash, .. }) if stash.len() > most => {
+                match self.redraw(table, stream) {
+                    // The next batch tries again.
+                    Err(Error::OutOfMemory { .. }) => Ok(()),
+                    done => done,
+                }
+            }
             _ => Ok(()),
         }
     }
@@ -325,8 +367,10 @@ impl<F: Updatable> Updater<F> {
         outcomes: &mut ViewMut<'_, u8>,
     ) -> Result<Left> {
         let n = batch.keys.len();
-        if !self.can_update(table, batch) {
-            self.rebuild(table, stream, table.len()?)?;
+        if !self.can_update(table, batch)
+            && let Err(e) = self.rebuild(table, stream, table.len()?)
+        {
+            return Err(nothing_done(e, outcomes.reborrow(), stream));
         }
         let first = slots_of::<F>(table.plan.shape).max(1 << 12);
         let is_much = n / 2 >= first && self.can_update(table, batch);
@@ -422,7 +466,7 @@ impl<F: Updatable> Updater<F> {
     }
 
     /// Applies the operations of a range, piece by piece. `again`: only those that are not done
-    /// yet.
+    /// yet. If memory runs out, `outcomes` state what is done.
     fn launch(
         &mut self,
         table: &mut Table<F>,
@@ -432,6 +476,22 @@ impl<F: Updatable> Updater<F> {
         range: Range<usize>,
         again: bool,
     ) -> Result<()> {
+        match self.launch_range(table, stream, batch, outcomes, range.clone(), again) {
+            // All memory is reserved before the first change.
+            Err(e) if !again => Err(nothing_done(e, outcomes.reborrow().slice(range)?, stream)),
+            done => done?.check(),
+        }
+    }
+    fn launch_range(
+        &mut self,
+        table: &mut Table<F>,
+        stream: &Stream,
+        batch: BatchOf<'_, F>,
+        outcomes: &mut ViewMut<'_, u8>,
+        range: Range<usize>,
+        again: bool,
+    ) -> Result<cpu::Updated> {
+        let mut done = cpu::Updated::default();
         let plan = table.plan;
         let shape = plan.shape;
         let part = batch.part(range.clone())?;
@@ -488,6 +548,7 @@ impl<F: Updatable> Updater<F> {
                 let mut outcomes = outcomes.reborrow().slice(range)?;
                 let updated = self.on_cpu(&plan, on_cpu, part, &mut outcomes, again)?;
                 table.changed_on_cpu(updated)?;
+                done = updated;
                 let mut counters = self.memory.counters.view_mut();
                 let state = counters.elements("state")?;
                 state.fill(0);
@@ -495,7 +556,7 @@ impl<F: Updatable> Updater<F> {
                 state[state::WANTED as usize] = updated.wanted as u32;
             }
         }
-        Ok(())
+        Ok(done)
     }
     fn on_cpu(
         &mut self,
@@ -519,7 +580,7 @@ impl<F: Updatable> Updater<F> {
         // The memory may have room for more words.
         let len = words_of::<F>(plan.shape);
         let mut words = table.reserve(&self.device, len)?.view_mut().slice(..len)?;
-        Ok(cpu::update::<F::Buckets>(
+        cpu::update::<F::Buckets>(
             &self.device,
             plan.shape,
             *seed,
@@ -528,7 +589,7 @@ impl<F: Updatable> Updater<F> {
             batch,
             outcomes.elements("outcomes")?,
             &mut self.memory.of_cpu,
-        ))
+        )
     }
 
     /// Applies the operations of a range that are not done to a hash table on the host, and
@@ -545,11 +606,12 @@ impl<F: Updatable> Updater<F> {
         let (keys, values) = (part.keys.download()?, part.values.download()?);
         let operations = match part.operations {
             Operations::Each(each) => each.download()?,
-            Operations::All(code) => vec![code as u8; keys.len()],
+            Operations::All(code) => repeat(code as u8, keys.len())?,
         };
         let mut outcomes = outcomes.reborrow().slice(range)?;
         let mut done = outcomes.view().download()?;
         let mut pairs = F::entries_on_host(table)?;
+        reserve_map(&mut pairs, keys.len())?;
         for (i, done) in done.iter_mut().enumerate().filter(|(_, done)| **done == status::NOT_DONE)
         {
             let operation = operation::of(operations[i], <F::Buckets as cpu::Buckets>::VALUES);

@@ -7,7 +7,8 @@ use koel_kernels::table::update::{operation, status};
 #[repr(u8)]
 pub enum Outcome {
     /// Not done: its partition has no room, or too many operations were for too few partitions.
-    /// Only [`enqueue`](crate::MapUpdater::enqueue) leaves operations not done.
+    /// Only [`enqueue`](crate::MapUpdater::enqueue) leaves operations not done, and a batch that
+    /// ended for lack of memory.
     NotDone = status::NOT_DONE,
     /// The key was missing and is now present, with the value.
     Inserted = status::INSERTED,
