@@ -1,7 +1,7 @@
 //! Voxelization, neighbour search, normals and intersection of scans.
 //!
-//! Voxel keys lead from a file (PLY, PCD, OBJ, STL, LAS, LAZ, glTF) to the distinct integer keys of
-//! the voxels that its surface touches. [`SpatialHash`] finds neighbours of points;
+//! Voxel keys lead from a file (PLY, PCD, OBJ, STL, OFF, XYZ, LAS, LAZ, E57, glTF) to the distinct
+//! integer keys of the voxels that its surface touches. [`SpatialHash`] finds neighbours of points;
 //! [`estimate_normals`] computes their normals.
 //!
 //! [Read](mod@read) a file into a [`Mesh`] or a [`PointCloud`]; choose a [`Grid`] and an [`Order`]
