@@ -302,3 +302,40 @@ fn e57_files_are_read() {
     }
     assert!(parse_e57(b"ASTM-E57").unwrap_err().to_string().starts_with("the file: "));
 }
+
+/// XML of any depth, and counts that take no bytes.
+#[test]
+fn hostile_e57_files_are_refused() {
+    use e57::{E57Writer, Record, RecordDataType, RecordName, RecordValue};
+    let write = |field: RecordDataType, xml: &dyn Fn(String) -> String| {
+        let mut file = std::io::Cursor::new(vec![]);
+        let mut writer = E57Writer::new(&mut file, "file").unwrap();
+        let names = [RecordName::CartesianX, RecordName::CartesianY, RecordName::CartesianZ];
+        let fields = names.map(|name| Record { name, data_type: field.clone() }).to_vec();
+        let mut cloud = writer.add_pointcloud("scan", fields).unwrap();
+        let value = match field {
+            RecordDataType::Integer { .. } => RecordValue::Integer(0),
+            _ => RecordValue::Double(0.5),
+        };
+        cloud.add_point(vec![value; 3]).unwrap();
+        cloud.finalize().unwrap();
+        writer.finalize_customized_xml(|text| Ok(xml(text))).unwrap();
+        drop(writer);
+        parse_e57(file.get_ref()).map(|_| ()).map_err(|e| e.to_string())
+    };
+    let double = RecordDataType::F64;
+    assert_eq!(write(double.clone(), &|xml| xml), Ok(()));
+    let claims = |count: &str| {
+        let count = format!("recordCount=\"{count}\"");
+        move |xml: String| xml.replace("recordCount=\"1\"", &count)
+    };
+    let error = write(double.clone(), &claims("18446744073709551615")).unwrap_err();
+    assert!(error.contains("expected at most"), "{error}");
+    assert!(write(double.clone(), &claims("2")).unwrap_err().starts_with("scan 0: "));
+    let error = write(RecordDataType::Integer { min: 0, max: 0 }, &claims("9")).unwrap_err();
+    assert!(error.contains("no field of its points takes space"), "{error}");
+    let deep = |_| format!("<e57Root>{}", "<a>".repeat(1 << 18));
+    assert!(write(double.clone(), &deep).unwrap_err().starts_with("the file: "));
+    let entities = |_| "<!DOCTYPE a [<!ENTITY b \"c\">]><e57Root>&b;</e57Root>".to_owned();
+    assert!(write(double, &entities).unwrap_err().starts_with("the file: "));
+}
