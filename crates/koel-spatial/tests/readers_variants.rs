@@ -339,3 +339,13 @@ fn hostile_e57_files_are_refused() {
     let entities = |_| "<!DOCTYPE a [<!ENTITY b \"c\">]><e57Root>&b;</e57Root>".to_owned();
     assert!(write(double, &entities).unwrap_err().starts_with("the file: "));
 }
+
+/// The seed of the fuzz target, which was written without the crate.
+#[test]
+fn e57_files_of_others_are_read() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/e57/normals.e57");
+    let scan = parse(&std::fs::read(file).unwrap(), None).unwrap();
+    assert_eq!(scan.points.positions[3], [1.5, 2.5, 4.0]);
+    assert_eq!(scan.points.normals.unwrap()[3], [0.0, 0.0, 1.0]);
+    assert_eq!(scan.report.viewpoint, Some([1.0, 2.0, 3.0]));
+}
