@@ -19,6 +19,9 @@ const OFFSET_BY_DEPTH: f64 = 0.2;
 const HEIGHT_OF_LID: f64 = 0.35;
 /// Uncertainty of the thickness of walls and gaps that are thinner than a voxel, in voxels.
 const RISK_OF_THIN_PARTS: f64 = 1.0;
+/// Thickness, in voxels, below which sheets nearly cancel each other and voxels beside them may be
+/// filled: the uncertainty grows as the thickness falls, up to four times.
+const STEADY_THICKNESS: f64 = 0.3;
 /// Area of a lid for each of its voxel faces.
 const AREA_OF_FACE: f64 = 2.0 / 3.0;
 /// Faces whose sums are one part, whatever the number of threads: the order of additions is fixed.
@@ -90,7 +93,7 @@ impl Solids {
     /// * a fifth of the volume between the voxels and the surface,
     /// * at holes, 0.35 of the radius times the area of the lid,
     /// * where walls or gaps are thinner than a voxel ([`thinness`](crate::thinness())), a voxel
-    ///   times their area.
+    ///   times their area, up to four below 0.3 voxels.
     ///
     /// It is an estimate, not a bound: it knows nothing of surface that the scan does not show.
     ///
@@ -117,14 +120,15 @@ impl Solids {
     /// Returns what thin parts of a surface may add to or take from each Boolean, in voxels.
     fn at_thin_parts(&self, side: usize) -> [f64; 4] {
         let mut sums = [0.0; 4];
-        for &ThinPiece { voxel, area, .. } in &self.thin[side].pieces {
+        for &ThinPiece { voxel, thickness, area } in &self.thin[side].pieces {
             let around = (0..27).map(|i: i32| [i / 9 - 1, i / 3 % 3 - 1, i % 3 - 1]);
             let beside = around.map(|by| [0, 1, 2].map(|a| voxel[a] + by[a]));
             let is_inside = |v: [i32; 3]| self.solids[1 - side].is_inside(v);
             let (mut inside, mut outside) = (self.thin[1 - side].is_near(voxel), false);
             beside.for_each(|v| if is_inside(v) { inside = true } else { outside = true });
             // Both sides of a wall have its area.
-            let risk = 0.5 * RISK_OF_THIN_PARTS * area;
+            let growth = (STEADY_THICKNESS / thickness.max(1e-9)).clamp(1.0, 4.0);
+            let risk = 0.5 * RISK_OF_THIN_PARTS * growth * area;
             for (sum, boolean) in sums.iter_mut().zip(Boolean::ALL) {
                 let other = [(inside, u64::MAX), (outside, 0)];
                 let matters = other.into_iter().any(|(is_there, other)| {
