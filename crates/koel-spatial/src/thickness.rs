@@ -22,8 +22,9 @@ const REACH: i32 = 2;
 const ACROSS: f64 = 1.5;
 /// Least cosine between normals that agree; the negative is that of opposite ones.
 const AGREEMENT: f64 = 0.3;
-/// Least ratio between the points on both sides: scans with a few flipped normals are not thin.
-const BALANCE: f64 = 0.15;
+/// Least ratio between the points on both sides: scans with 5 % of flipped normals and few points
+/// are not thin.
+const BALANCE: f64 = 0.4;
 
 /// How much of a surface is too thin for a grid.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
