@@ -667,8 +667,11 @@ fn what_is_not_kept_is_noted() {
             "line 3: element vertex: properties not kept: nx, red".to_owned(),
             "line 9: element face: properties not kept: flags".to_owned(),
             "line 12: element edge: 1 instances not kept".to_owned(),
-            format!("line 3: 1 64-bit coordinates were rounded to 32 bits, by at most {by:e}"),
             "line 20: 2 faces of more than 3 corners were split into 5 triangles".to_owned(),
+            "line 21: 1 faces cross themselves: each became a fan of triangles around its first \
+             corner, and its area is too large"
+                .to_owned(),
+            format!("line 3: 1 64-bit coordinates were rounded to 32 bits, by at most {by:e}"),
         ]
     );
     let plain = ascii(
