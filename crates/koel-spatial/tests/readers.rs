@@ -530,7 +530,7 @@ fn faults_of_ply_files_are_named() {
             "line 8: all 1 points have coordinates or normals that are NaN, infinite or".into(),
         ),
         (binary("2", face, &[points(1), [0.0, 0.0, f32::INFINITY].map(f32::to_le_bytes).concat(),
-            vec![3], vec![0; 12]].concat()),
+            vec![3], vec![0; 4], vec![1, 0, 0, 0], vec![0; 4]].concat()),
             format!("byte {}: vertex 1: z is inf", header + face.len() + 20)),
         (
             ascii("1", "property float nx\nproperty float ny\nproperty float nz\n", "0 0 0 0 nan \
