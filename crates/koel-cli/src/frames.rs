@@ -16,8 +16,13 @@ pub(crate) const IMAGES: Kind = Kind {
     ],
 };
 /// Clouds and meshes.
-pub(crate) const SCANS: Kind =
-    Kind { name: "scan", extensions: &["ply", "pcd", "obj", "stl", "las", "laz", "gltf", "glb"] };
+pub(crate) const SCANS: Kind = Kind {
+    name: "scan",
+    extensions: &[
+        "ply", "pcd", "obj", "stl", "off", "xyz", "xyzn", "xyzrgb", "asc", "las", "laz", "e57",
+        "gltf", "glb",
+    ],
+};
 
 /// The frames that an argument stands for.
 pub(crate) enum Frames {

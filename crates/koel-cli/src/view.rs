@@ -89,12 +89,13 @@ fn scene(global: &Global, args: &Args) -> Outcome<Scene> {
     let of_files = loaded.iter().zip(&paths).flat_map(|(loaded, path)| loaded.notes(path));
     let mut remarks = of_files.chain(units).collect::<Vec<String>>();
     let grid = *placement.grid();
-    let extents = loaded.each_ref().map(|loaded| Extent::of(loaded, &grid));
+    let mut extents = loaded.each_ref().map(|loaded| Extent::of(loaded, &grid));
     let normals = Normals::of_both(clouds);
     let mut points = vec![];
     let sides = loaded.into_iter().zip(&mut inputs).zip(paths.iter().zip(normals));
-    for ((loaded, input), (path, normals)) in sides {
+    for (((loaded, input), (path, normals)), extent) in sides.zip(&mut extents) {
         let (cloud, of_surface) = input.cloud(loaded, path, normals, (&grid, &device))?;
+        extent.measure(&cloud, &grid);
         points.push(cloud);
         remarks.extend(of_surface.changes.into_iter().chain(of_surface.doubts));
     }

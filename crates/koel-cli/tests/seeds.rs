@@ -141,5 +141,8 @@ fn scans() {
     run("obj", 20_000, |bytes| scan::check(koel_spatial::read::parse_obj(bytes)));
     run("pcd", 20_000, |bytes| scan::check(koel_spatial::read::parse_pcd(bytes)));
     run("stl", 20_000, |bytes| scan::check(koel_spatial::read::parse_stl(bytes)));
+    run("off", 20_000, |bytes| scan::check(koel_spatial::read::parse_off(bytes)));
+    run("xyz", 20_000, |bytes| scan::check(koel_spatial::read::parse_xyz(bytes)));
+    run("e57", 2_000, |bytes| scan::check(koel_spatial::read::parse_e57(bytes)));
     run("las", 20_000, |bytes| scan::check(koel_spatial::read::parse_las(bytes)));
 }

@@ -1,7 +1,7 @@
 //! Voxelization, neighbour search, normals and intersection of scans.
 //!
-//! Voxel keys lead from a file (PLY, PCD, OBJ, STL, LAS, LAZ, glTF) to the distinct integer keys of
-//! the voxels that its surface touches. [`SpatialHash`] finds neighbours of points;
+//! Voxel keys lead from a file (PLY, PCD, OBJ, STL, OFF, XYZ, LAS, LAZ, E57, glTF) to the distinct
+//! integer keys of the voxels that its surface touches. [`SpatialHash`] finds neighbours of points;
 //! [`estimate_normals`] computes their normals.
 //!
 //! [Read](mod@read) a file into a [`Mesh`] or a [`PointCloud`]; choose a [`Grid`] and an [`Order`]
@@ -36,6 +36,7 @@ mod orientation;
 pub mod read;
 pub mod sample;
 mod search;
+mod thickness;
 mod voxelize;
 
 pub use grid::{Bounds, Grid, GridError, MAX_RESOLUTION};
@@ -54,6 +55,7 @@ pub use read::{
     read_oriented_cloud,
 };
 pub use search::{Nearest, Neighbours, SearchError, SpatialHash};
+pub use thickness::{Thinness, thinness};
 pub use voxelize::{VoxelError, cloud_keys, mesh_keys};
 
 /// Runs the README's example as a test.

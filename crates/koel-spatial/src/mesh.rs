@@ -97,7 +97,7 @@ impl Scan {
                 (self.points.positions.len(), self.report.format.normal_fields());
             return Err(ParseError {
                 place: self.report.fields_at,
-                kind: ParseErrorKind::NoNormals { points, fields },
+                kind: ParseErrorKind::NoNormals { points, fields, found: self.report.fields },
             });
         }
         Ok(self.points)

@@ -9,6 +9,7 @@ use koel::Device;
 use koel_spatial::intersect::{Boolean, Intersector, Method, Pose, Solids};
 use koel_spatial::{Grid, Mesh};
 use std::collections::HashMap;
+use std::f64::consts::PI;
 
 const SPHERE: Shape = Shape::Sphere(0.6);
 const TORUS: Shape = Shape::Torus { major: 0.55, minor: 0.22 };
@@ -166,5 +167,59 @@ fn volume_errors_cover_the_true_volumes() {
             let [union, both, difference, reverse] = found.map(|of| of.volume);
             assert!((union - both - difference - reverse).abs() < 1e-9);
         }
+    }
+}
+
+/// Walls of every thickness in any pose: plates, balls of thin shells, rods and wedges, inside a
+/// ball or cut by one.
+#[test]
+fn volume_errors_cover_thin_walls_in_every_pose() {
+    let mut random = Random(77);
+    let grid = Grid::new([-1.0; 3], H, SIDE).unwrap();
+    for thickness in [0.1, 0.25, 0.5, 1.0, 1.5] {
+        let t = 0.5 * thickness * H;
+        let plate = Shape::Plate([0.6, 0.45, t]);
+        let shell = Shape::Hollow { outer: 0.55 + t, inner: 0.55 - t };
+        let around = Shape::Sphere(0.9);
+        // A disc, less what the ball's curvature cuts off.
+        let disc = 2.0 * PI * t * (0.35f64.powi(2) - t * t / 3.0);
+        for (shape, ball, both) in [
+            (plate, around, plate.volume()),
+            (plate, Shape::Sphere(0.35), disc),
+            (shell, around, shell.volume()),
+            (Shape::Plate([0.7, t, t]), around, 8.0 * 0.7 * t * t),
+        ] {
+            let (pose, other) = (random.pose([0.01, 0.02, 0.03]), random.pose([0.01, 0.02, 0.03]));
+            let scene = Scene::posed([shape, ball], [pose, other], CLEAN, Random(random.0));
+            let (a, b) = (shape.volume(), ball.volume());
+            let truth = [a + b - both, both, a - both, b - both];
+            let what = format!("{thickness} voxels, {shape:?}, {ball:?}");
+            let found = scene.solids.volumes();
+            for ((op, truth), found) in Boolean::ALL.into_iter().zip(truth).zip(found) {
+                let off = (found.volume - truth).abs();
+                assert!(off <= found.error + 1e-9, "{what}, {op:?}: {found:?}, not {truth}");
+            }
+            let cloud = scan(shape, 24_000, CLEAN, H, &mut random).cloud;
+            let posed = |of: &[[f32; 3]], turn: fn(&Pose, [f64; 3]) -> [f64; 3]| {
+                of.iter()
+                    .map(|v| turn(&pose, v.map(f64::from)).map(|c| c as f32))
+                    .collect::<Vec<[f32; 3]>>()
+            };
+            let positions = posed(&cloud.positions, Pose::apply);
+            let normals = cloud.normals.as_deref().map(|normals| posed(normals, Pose::turn));
+            let thin =
+                koel_spatial::thinness(&koel_spatial::PointCloud { positions, normals }, &grid);
+            if thickness <= 0.5 {
+                assert!(thin.share > 0.9 && thin.thickness < 0.6, "{what}: {thin:?}");
+            } else if thickness > 1.2 {
+                assert!(thin.share < 0.01, "{what}: {thin:?}");
+            }
+        }
+    }
+    for (shape, noise) in [(SPHERE, NOISY), (TORUS, NOISY), (BOX, CLEAN)] {
+        let noise = Scan { flipped: 0.05, outliers: 0.02, ..noise };
+        let thick = scan(shape, 24_000, noise, H, &mut random).cloud;
+        let thin = koel_spatial::thinness(&thick, &grid);
+        assert!(thin.share < 0.01, "{shape:?}: {thin:?}");
     }
 }

@@ -194,7 +194,9 @@ fn strips_fans_and_small_integers_are_triangles() {
         b.json["nodes"] = json!([{"mesh": 0}]);
         let scan = parse_gltf(&b.glb()).unwrap();
         assert_eq!(scan.triangles, expected, "{mode}");
-        assert_eq!(scan.points.positions[3..], [[1.0, 1.0, 0.0], [-1.0, 0.0, 0.0]]);
+        // A vertex of no triangle is dropped.
+        let used = expected.iter().flatten().max().map_or(0, |&last| last as usize + 1);
+        assert_eq!(scan.points.positions[3..], [[1.0, 1.0, 0.0], [-1.0, 0.0, 0.0]][..used - 3]);
         assert!(notes(&scan).contains("2 primitives of points or lines were not read"));
     }
     b.json["meshes"][0]["primitives"][0]["mode"] = json!(1);
@@ -358,7 +360,7 @@ fn faults_are_named() {
         (
             "/meshes/0/primitives/0/attributes",
             json!({}),
-            "meshes[0].primitives[0]: has no POSITION",
+            "0 primitives of points or lines, 1 primitives without POSITION",
         ),
         (
             "/meshes/0/primitives/0/attributes",
@@ -517,4 +519,47 @@ fn cut_and_damaged_files_never_panic() {
             }
         }
     }
+}
+
+/// Accessors that are sparse and have no bufferView begin as zeros (3.6.2.3 of the specification).
+#[test]
+fn sparse_accessors_need_no_buffer_view() {
+    let mut b = triangle();
+    let indices = b.integers("SCALAR", 32, &[1, 2]);
+    let values = b.floats("VEC3", &[1.0, 0.0, 0.0, 0.0, 1.0, 0.0]);
+    let view = |b: &Builder, accessor: usize| b.json["accessors"][accessor]["bufferView"].clone();
+    let sparse = json!({
+        "count": 2,
+        "indices": {"bufferView": view(&b, indices), "componentType": 5125},
+        "values": {"bufferView": view(&b, values)},
+    });
+    let position = b.json["meshes"][0]["primitives"][0]["attributes"]["POSITION"].as_u64().unwrap();
+    b.json["accessors"][position as usize] =
+        json!({"componentType": 5126, "count": 3, "type": "VEC3", "sparse": sparse});
+    let scan = parse_gltf(&b.glb()).unwrap();
+    assert_eq!(scan.points.positions, [[0.0; 3], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]);
+    // Any number of zeros takes a few words of a file.
+    b.json["accessors"][position as usize]["count"] = json!(1u64 << 40);
+    assert!(fault(&b.glb()).contains("expected at most 67108864"));
+    b.json["accessors"][position as usize]["count"] = json!(3);
+    b.json["accessors"][position as usize]["sparse"]["count"] = json!(u64::MAX);
+    assert!(fault(&b.glb()).contains("elements of 4 bytes"));
+}
+
+#[test]
+fn primitives_without_positions_and_vertices_of_no_triangle_are_noted() {
+    let mut b = triangle();
+    let far = b.floats("VEC3", &[0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1e6, 0.0, 0.0, 0.0, 1.0, 0.0]);
+    let order = b.integers("SCALAR", 8, &[0, 1, 3]);
+    let primitives = json!([
+        {"attributes": {"POSITION": far}, "indices": order},
+        {"attributes": {"NORMAL": far}},
+    ]);
+    b.json["meshes"][0]["primitives"] = primitives;
+    let scan = parse_gltf(&b.glb()).unwrap();
+    assert_eq!(scan.points.positions.len(), 3);
+    assert_eq!(scan.triangles, [[0, 1, 2]]);
+    let notes = notes(&scan);
+    assert!(notes.contains("1 primitives have no POSITION"), "{notes}");
+    assert!(notes.contains("1 of 4 vertices belong to no triangle"), "{notes}");
 }

@@ -921,7 +921,7 @@ fn clouds_without_normals_are_refused_by_name_and_place() {
     assert_eq!(
         read_oriented_cloud(&bare).unwrap_err().to_string(),
         format!(
-            "{}: line 2: 1 points without normals, expected the fields normal_x, normal_y, \
+            "{}: line 2: 1 points without normals (found x, y, z), expected the fields normal_x, normal_y, \
                 normal_z; normals can be \
              estimated (--estimate-normals)",
             bare.display()

@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 pub(crate) const LONGEST_SIDE: u32 = 16_384;
 /// Maximum memory for decoding, in bytes: rejects 16,384 x 16,384 pixels in colour, but not scans.
 const MAX_MEMORY: u64 = 1 << 30;
+/// Maximum memory for what a PNG file holds beside its pixels, such as a compressed colour profile.
+const MAX_METADATA: u64 = 1 << 26;
 
 /// Luminance, row by row, from 0 (black) to 255 (white).
 #[derive(Clone, Debug, PartialEq)]
@@ -180,7 +182,10 @@ pub fn decode(bytes: &[u8], path: &Path, most: u64) -> Result<Picture, ReadError
         return Err(fault(ImageError::Decoding(DecodingError::new(format.into(), claim))));
     }
     let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
-    reader.no_limits();
+    // Of these limits only the PNG decoder takes notice before it has read the size.
+    let mut limits = Limits::no_limits();
+    limits.max_alloc = Some(MAX_METADATA.min(2 * most));
+    reader.limits(limits);
     let mut decoder = reader.into_decoder().map_err(|e| match e {
         ImageError::Unsupported(_) => ReadError::Format { path: at() },
         other => fault(other),
@@ -200,7 +205,7 @@ pub fn decode(bytes: &[u8], path: &Path, most: u64) -> Result<Picture, ReadError
 
 /// Returns the tag and the number of values of an entry of a TIFF file that claims more values than
 /// the file has bytes: the decoder would reserve memory for them, 32 bytes each. Looks at the first
-/// directory only, as the decoder does.
+/// directory only, as the decoder does. The numbers of a BigTIFF file have 64 bits.
 fn values_beyond(bytes: &[u8]) -> Option<(u64, u64)> {
     let number = |at: u64, len: usize| {
         let field = bytes.get(usize::try_from(at).ok()?..)?.get(..len)?;
@@ -210,10 +215,15 @@ fn values_beyond(bytes: &[u8]) -> Option<(u64, u64)> {
             false => field.iter().rev().fold(0, shifted),
         })
     };
-    let directory = number(4, 4)?;
-    let entry = |i: u64| directory + 2 + 12 * i;
-    let mut claims = (0..number(directory, 2)?)
-        .map_while(|i| Some((number(entry(i), 2)?, number(entry(i) + 4, 4)?)));
+    let is_big = number(2, 2)? == 43;
+    let (directory, size, width) =
+        if is_big { (number(8, 8)?, 20, 8) } else { (number(4, 4)?, 12, 4) };
+    let first = directory.checked_add(if is_big { 8 } else { 2 })?;
+    let entries = number(directory, if is_big { 8 } else { 2 })?;
+    let mut claims = (0..entries).map_while(|i| {
+        let entry = first.checked_add(size * i)?;
+        Some((number(entry, 2)?, number(entry.checked_add(4)?, width)?))
+    });
     claims.find(|&(_, count)| count > bytes.len() as u64)
 }
 

@@ -174,3 +174,53 @@ fn missing_files_are_named() {
         "{error}"
     );
 }
+
+/// A colour profile of 1 GiB of zeros, deflated to 1 MB, is refused before it is inflated.
+#[test]
+fn compressed_colour_profiles_are_bounded() {
+    let crc = |bytes: &[u8]| {
+        !bytes.iter().fold(!0u32, |crc, &b| {
+            (0..8).fold(
+                crc ^ b as u32,
+                |c, _| {
+                    if c & 1 == 1 { c >> 1 ^ 0xEDB8_8320 } else { c >> 1 }
+                },
+            )
+        })
+    };
+    // Deflate: fixed codes; a zero, then runs of 258 zeros, which take 8 + 5 bits each.
+    let (mut bits, mut at) = (vec![0u8; 1 << 20], 0);
+    let mut put = |value: u32, count: u32| {
+        for i in 0..count {
+            bits[at / 8] |= ((value >> i & 1) as u8) << (at % 8);
+            at += 1;
+        }
+    };
+    put(0b011, 3);
+    put(u32::from(0x30u8.reverse_bits()), 8);
+    for _ in 0..600_000 {
+        // 285 is a run of 258; distance 1.
+        put(u32::from(0b1100_0101u8.reverse_bits()), 8);
+        put(0, 5);
+    }
+    put(0, 7);
+    let deflated = [&[0x78, 0x01][..], &bits[..at.div_ceil(8)], &[0; 4]].concat();
+    let content = [b"iCCPa\0\0", &deflated[..]].concat();
+    let length = (content.len() as u32 - 4).to_be_bytes();
+    let chunk = [&length[..], &content, &crc(&content).to_be_bytes()].concat();
+    let png = encoded(&halves(8, 4), ImageFormat::Png);
+    let bomb = [&png[..33], &chunk, &png[33..]].concat();
+    // Ancillary: whether it is an error or left out is the decoder's choice.
+    let _ = read(&Folder::new().file("bomb.png", &bomb));
+}
+
+/// BigTIFF files have 64-bit counts, which the decoder would reserve memory for.
+#[test]
+fn big_tiff_files_do_not_claim_more_values_than_bytes() {
+    let mut bytes = b"II\x2b\0\x08\0\0\0\x10\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0".to_vec();
+    bytes.extend(b"\0\x01\x03\0");
+    bytes.extend(u64::from(u32::MAX / 8).to_le_bytes());
+    bytes.extend([0; 16]);
+    let error = read(&Folder::new().file("big.tif", &bytes)).unwrap_err();
+    assert!(error.to_string().contains("tag 256 has 536870911 values"), "{error}");
+}

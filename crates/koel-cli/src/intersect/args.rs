@@ -19,6 +19,9 @@ Examples:
   koel intersect a.ply b.ply --out report.json --pose-b 0.5,0,0,0,0,30
   koel intersect a.ply b.ply --out report-%03d.json --poses-b path.txt
 
+Files may be PLY, PCD, OBJ, STL, OFF, XYZ, LAS, LAZ, E57 or glTF; the content tells which, or else
+the name.
+
 A and B may be a file, a folder of frames, or a pattern of frames such as walk-%03d.ply. A glTF file
 with an animation is a sequence: frame i is the mesh i / fps seconds after its start. All frames
 share one grid, and outputs are patterns; the JSON of a sequence has one object per line.

@@ -2,8 +2,8 @@
 //! be right.
 use super::args::MAX_GRID;
 use super::load::Loaded;
-use koel_spatial::Grid;
 use koel_spatial::intersect::{Side, Summary};
+use koel_spatial::{Grid, PointCloud, Thinness, thinness};
 
 /// Smallest length of a cloud, in voxels, that a grid resolves.
 const MIN_SPAN: f64 = 8.0;
@@ -11,6 +11,8 @@ const MIN_SPAN: f64 = 8.0;
 const MIN_THICKNESS: f64 = 2.0;
 /// Points per occupied voxel below which a surface has holes.
 const MIN_DENSITY: f64 = 1.5;
+/// Share of a surface that may be thinner than a voxel: sharp edges are.
+const MAX_THIN: f64 = 0.01;
 
 /// What is known about a cloud before it is labelled.
 pub(crate) struct Extent {
@@ -20,6 +22,7 @@ pub(crate) struct Extent {
     outliers: usize,
     points: usize,
     is_mesh: bool,
+    thinness: Thinness,
 }
 impl Extent {
     pub(crate) fn of(loaded: &Loaded, grid: &Grid) -> Extent {
@@ -28,7 +31,12 @@ impl Extent {
             [0, 1, 2].map(|a| (f64::from(max[a]) - f64::from(min[a])) / grid.voxel_size());
         sides.sort_by(|a, b| b.total_cmp(a));
         let points = loaded.positions().len();
-        Extent { sides, outliers: loaded.outliers, points, is_mesh: loaded.is_mesh() }
+        let (outliers, is_mesh) = (loaded.outliers, loaded.is_mesh());
+        Extent { sides, outliers, points, is_mesh, thinness: Thinness::default() }
+    }
+    /// Measures the thickness of walls along their normals, on the points that are labelled.
+    pub(crate) fn measure(&mut self, cloud: &PointCloud, grid: &Grid) {
+        self.thinness = thinness(cloud, grid);
     }
 }
 
@@ -49,7 +57,7 @@ pub(crate) fn doubts(
     let mut doubts = vec![];
     for ((side, file), extent) in Side::BOTH.into_iter().zip(names).zip(extents) {
         let mut doubt = |text: String| doubts.push(format!("{side}, {file}: {text}"));
-        let &Extent { sides, outliers, points, is_mesh } = extent;
+        let &Extent { sides, outliers, points, is_mesh, thinness } = extent;
         if outliers > 0 {
             doubt(format!(
                 "{outliers} of {points} points lie far from all others and outside the grid, and \
@@ -70,6 +78,15 @@ pub(crate) fn doubts(
                 "its box is {:.2} voxels thick, expected at least {MIN_THICKNESS}: {}",
                 sides[2],
                 finer(n * MIN_THICKNESS / sides[2])
+            ));
+        }
+        let Thinness { share, thickness, .. } = thinness;
+        if share > MAX_THIN {
+            doubt(format!(
+                "{:.0} % of its surface bounds walls or gaps thinner than a voxel ({thickness:.2} \
+                 voxels in mean): labels, areas and volumes are uncertain there; {}",
+                100.0 * share,
+                finer(n * MIN_THICKNESS / thickness.max(1e-3))
             ));
         }
         let counts = surface.voxels;

@@ -162,13 +162,19 @@ impl Loaded {
             return Ok((samples.map_err(|e| in_file(path, e))?, notes));
         }
         let (origin, of_file) = (self.scan.report.origin, self.scan.report.viewpoint);
+        let fields = match &self.scan.report.fields[..] {
+            [] => String::new(),
+            fields => format!(" (their fields are {})", fields.join(", ")),
+        };
         let is_las = matches!(self.scan.report.format, Format::Las | Format::Laz);
         let mut cloud = self.scan.into_cloud();
         let points = cloud.positions.len();
         let have_directions = match &cloud.normals {
             None if !normals.estimate => Err(in_file(
                 path,
-                "the points have no normals, expected normals, or --estimate-normals",
+                format!(
+                    "the points have no normals{fields}, expected normals, or --estimate-normals"
+                ),
             )),
             None => Ok(false),
             Some(all) if all.iter().any(|normal| *normal != [0.0; 3]) => Ok(true),

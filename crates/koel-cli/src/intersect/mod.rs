@@ -223,10 +223,11 @@ impl Labeller {
         self.progress.suspend(|| of_file.iter().filter(|_| !is_told).for_each(say));
         self.progress.set_message("sampling");
         let (dropped, unit) = (loaded.dropped(), loaded.unit().clone());
-        let extent = Extent::of(&loaded, &self.grid);
+        let mut extent = Extent::of(&loaded, &self.grid);
         let normals = Normals::of_both(&args.clouds)[side];
         let (cloud, of_surface) = input.cloud(loaded, path, normals, (&self.grid, &self.device))?;
         self.progress.suspend(|| of_surface.changes.iter().filter(|_| !is_told).for_each(say));
+        extent.measure(&cloud, &self.grid);
         Ok(Prepared { moment: moment.clone(), cloud, dropped, extent, unit, of_file, of_surface })
     }
     /// Labels both clouds in these motions. Returns the milliseconds to upload the clouds that are

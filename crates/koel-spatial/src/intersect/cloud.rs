@@ -173,6 +173,16 @@ impl Points {
     pub(super) fn given(&self, side: Side) -> usize {
         self.counts[side.index()]
     }
+    /// Copies the points of a cloud and their normals to the host, in the order in memory.
+    pub(super) fn download(&self, side: Side) -> koel::Result<[Vec<u32>; 6]> {
+        let first = if side == Side::A { 0 } else { self.padded[0] };
+        let range = first..first + self.counts[side.index()];
+        let mut all: [Vec<u32>; 6] = Default::default();
+        for (to, values) in all.iter_mut().zip(&self.values) {
+            *to = values.view().slice(range.clone())?.download()?;
+        }
+        Ok(all)
+    }
     /// Returns the groups of points.
     pub(super) fn groups(&self) -> Groups {
         let groups = |points: usize| points as u32 / GROUP;

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
+use super::report::listed;
+
 /// Error for a file that cannot be read as a scan.
 #[derive(Clone, Debug, Error, PartialEq)]
 #[error("{}: {error}", file.display())]
@@ -59,12 +61,12 @@ pub enum ParseErrorKind {
     #[error("cannot be read: {1}")]
     Io(io::ErrorKind, String),
     /// The file has no bytes.
-    #[error("is empty, expected a PLY, PCD, OBJ, STL, LAS, LAZ or glTF file")]
+    #[error("is empty, expected a PLY, PCD, OBJ, STL, OFF, XYZ, LAS, LAZ, E57 or glTF file")]
     Empty,
     /// The content matches none of the formats.
     #[error(
-        "unknown format, starts with {found:?}; expected a PLY, PCD, STL, LAS, LAZ or glTF file, \
-         or an OBJ file named .obj"
+        "unknown format, starts with {found:?}; expected a PLY, PCD, STL, OFF, LAS, LAZ, E57 or \
+         glTF file, or one named .obj, .xyz or .asc"
     )]
     UnknownFormat {
         /// First bytes.
@@ -221,14 +223,17 @@ pub enum ParseErrorKind {
     },
     /// Normals were requested, but the file holds none.
     #[error(
-        "{points} points without normals, expected the fields {fields}; normals can be \
-         estimated (--estimate-normals)"
+        "{points} points without normals{}, expected the fields {fields}; normals can be \
+         estimated (--estimate-normals)",
+        found_fields(found)
     )]
     NoNormals {
         /// Number of points found.
         points: usize,
         /// Fields for normals in this format.
         fields: &'static str,
+        /// Names of the fields of a point in the file, if it names them.
+        found: Vec<String>,
     },
     /// Compressed data cannot be decompressed.
     #[error("compressed data, {element} {index}: {reason}")]
@@ -244,6 +249,14 @@ pub enum ParseErrorKind {
     #[error("{at}: {reason}")]
     Gltf {
         /// Place in the document, such as `meshes[0].primitives[1].indices`.
+        at: String,
+        /// Description with figures.
+        reason: String,
+    },
+    /// A part of an E57 file is missing, faulty or not supported.
+    #[error("{at}: {reason}")]
+    E57 {
+        /// Part of the file, such as `scan 0`.
         at: String,
         /// Description with figures.
         reason: String,
@@ -271,6 +284,17 @@ impl ParseErrorKind {
 
     pub(super) fn in_file(self) -> ParseError {
         self.at(Place::File)
+    }
+}
+
+/// Returns the names of the fields of a point for a message.
+fn found_fields(found: &[String]) -> String {
+    match found {
+        [] => String::new(),
+        found => {
+            let found = found.iter().map(String::as_str).collect::<Vec<&str>>();
+            format!(" (found {})", listed(&found))
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Strict readers for PLY, PCD, OBJ, STL, LAS, LAZ and glTF files.
+//! Strict readers for PLY, PCD, OBJ, STL, OFF, XYZ, LAS, LAZ, E57 and glTF files.
 //!
 //! A reader accepts or rejects a file as a whole. A [`ReadError`] names the file, the line (text)
 //! or byte (binary), and the expected and found values. The only exception are points of a cloud
@@ -8,39 +8,51 @@
 //! compressed data, a few bytes otherwise), whatever counts the header claims. Only the nodes of a
 //! glTF file can show a mesh many times, up to a limit ([`parse_gltf`]).
 //!
-//! The readers are written from scratch; crates for the formats (`ply-rs-bw`, `tobj`, `pcd-rs`,
+//! Most readers are written from scratch; crates for the formats (`ply-rs-bw`, `tobj`, `pcd-rs`,
 //! `stl_io`, `las`, `gltf`) serve as oracles in the tests. `tobj` splits and re-indexes vertices,
 //! `pcd-rs` allocates what a header claims, and none of them reports the faulty line, byte, vertex
 //! or face. External are only the arithmetic decoder of LAZ (the crate `laz` is given one chunk at
-//! a time, after the sizes in the chunk have been checked against the file), and JSON and base64
-//! of glTF.
+//! a time, after the sizes in the chunk have been checked against the file), E57 (the crate `e57`),
+//! JSON and base64 of glTF, and the division of concave faces (the crate `earcut`).
 
+#[cfg(feature = "e57")]
+mod e57;
 mod error;
 mod gltf;
 mod las;
+mod names;
 mod obj;
+mod off;
 mod pcd;
 mod ply;
+mod polygon;
 mod positions;
 mod report;
 mod stl;
+mod xyz;
 
 use std::path::Path;
+
+use polygon::Faces;
+use positions::{Positions, Relative};
+use report::Rounding;
 
 pub use error::{ParseError, ParseErrorKind, Place, ReadError};
 pub use gltf::{DeformingMesh, MeshAnimation, parse_gltf};
 pub use las::parse_las;
 pub use obj::parse_obj;
+pub use off::parse_off;
 pub use pcd::parse_pcd;
 pub use ply::parse_ply;
 pub use report::{Format, ReadNote, ReadReport};
 pub use stl::parse_stl;
+pub use xyz::parse_xyz;
 
 use crate::mesh::{Mesh, PointCloud, Scan};
 
-/// Reads a scan from a file. The content determines the format: PLY, PCD, LAS, LAZ, binary glTF and
-/// text STL by their first bytes, binary STL by its length. Otherwise the extension decides,
-/// notably for `.obj` and `.gltf`, which have no signature. The whole file is read into memory
+/// Reads a scan from a file. The content determines the format: PLY, PCD, LAS, LAZ, E57, OFF,
+/// binary glTF and text STL by their first bytes, binary STL by its length. Otherwise the extension
+/// decides, notably for `.obj`, `.gltf` and `.xyz`, which have no signature. The whole file is read into memory
 /// first. Of an animated file, reads the mesh without its animations; see [`DeformingMesh`].
 ///
 /// # Errors
@@ -74,11 +86,34 @@ pub fn parse(bytes: &[u8], extension: Option<&str>) -> Result<Scan, ParseError> 
         Some(Format::Stl) => parse_stl(bytes),
         Some(Format::Las | Format::Laz) => parse_las(bytes),
         Some(Format::Gltf) => parse_gltf(bytes),
+        Some(Format::Off) => parse_off(bytes),
+        Some(Format::Xyz) => parse_xyz(bytes),
+        Some(Format::E57) => parse_e57(bytes),
         None => Err(ParseErrorKind::UnknownFormat {
             found: error::excerpt(&bytes[..bytes.len().min(64)]),
         }
         .in_file()),
     }
+}
+
+/// Reads an E57 file from memory: the points of all its scans, in one system of coordinates.
+///
+/// Cartesian coordinates are read, or else spherical ones are converted, and each scan is moved by
+/// its pose. Fields named normalX, normalY and normalZ of an extension are normals, if all scans
+/// have them. Points without a position are dropped and [noted](ReadReport::notes), as are other
+/// fields and images. The unit is the metre. Needs the feature `e57`. There may be at most 16 points
+/// per byte of the file. Time is linear in the file's size.
+///
+/// # Errors
+/// [`ParseError`] with the scan at fault.
+pub fn parse_e57(bytes: &[u8]) -> Result<Scan, ParseError> {
+    if bytes.is_empty() {
+        return Err(ParseErrorKind::Empty.in_file());
+    }
+    #[cfg(feature = "e57")]
+    return e57::parse(bytes);
+    #[cfg(not(feature = "e57"))]
+    Err(ParseErrorKind::Unsupported { format: "E57", feature: "e57" }.in_file())
 }
 
 /// Reads a triangle mesh; see [`read()`], which also tells the
@@ -117,10 +152,12 @@ pub fn read_oriented_cloud(path: impl AsRef<Path>) -> Result<PointCloud, ReadErr
 /// the first such point; for a mesh it is returned as the error.
 fn drop_not_finite(mut scan: Scan, first: Option<ParseError>) -> Result<Scan, ParseError> {
     let Some(fault) = first else { return Ok(scan) };
-    if scan.is_mesh() {
-        return Err(fault);
-    }
     let finite = |v: &[f32; 3]| v.iter().all(|c| c.is_finite());
+    if scan.is_mesh() {
+        // The fault may be that of a vertex of no face.
+        let mut all = scan.points.positions.iter().chain(scan.points.normals.iter().flatten());
+        return if all.all(finite) { Ok(scan) } else { Err(fault) };
+    }
     let PointCloud { positions, normals } = &mut scan.points;
     let keep: Vec<bool> = match normals {
         Some(normals) => {
@@ -142,7 +179,86 @@ fn drop_not_finite(mut scan: Scan, first: Option<ParseError>) -> Result<Scan, Pa
     Ok(scan)
 }
 
-/// Splits a polygon into a fan of triangles around its first corner. Correct for convex polygons.
-fn fan(polygon: &[u32]) -> impl Iterator<Item = [u32; 3]> + '_ {
-    polygon.windows(2).skip(1).map(|edge| [polygon[0], edge[0], edge[1]])
+/// Returns the length in bytes and the number of lines of the record at the beginning of a text, if
+/// it spans several lines: its `words` words end with the last of them. Otherwise the first line is
+/// the record, with too few words.
+fn several_lines(text: &[u8], words: u64) -> Option<(usize, u64)> {
+    let (mut found, mut lines, mut end) = (0, 0, 0);
+    for line in text.split(|&b| b == b'\n') {
+        lines += 1;
+        end += line.len() + usize::from(lines > 1);
+        let in_line = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+        found += in_line.count() as u64;
+        if found >= words || lines == 1 && found == 0 {
+            return (found == words && lines > 1).then_some((end, lines));
+        }
+    }
+    None
+}
+
+/// Divides faces into triangles, drops the vertices of a mesh that belong to none, and makes
+/// positions relative to an origin. Returns the scan, with notes on the faces and vertices, and the
+/// coordinates that were rounded.
+fn assemble(
+    mut positions: Positions,
+    mut normals: Option<Vec<[f32; 3]>>,
+    faces: Faces,
+    mut report: ReadReport,
+) -> (Scan, Rounding) {
+    let (mut triangles, notes) = faces.divide(|vertex| positions.get(vertex as usize));
+    report.notes.extend(notes);
+    if !triangles.is_empty()
+        && let Some(unused) = Unused::of(positions.len(), &triangles)
+    {
+        positions.retain(&unused.is_used);
+        unused.retain(normals.iter_mut());
+        unused.renumber(&mut triangles);
+        report.notes.push(unused.note());
+    }
+    let Relative { positions, origin, rounding } = positions.finish();
+    report.origin = origin;
+    (Scan { points: PointCloud { positions, normals }, triangles, report }, rounding)
+}
+
+/// Vertices of a mesh that belong to no face. They are no part of its surface, and would size the
+/// grid around it.
+struct Unused {
+    is_used: Vec<bool>,
+    count: usize,
+}
+
+impl Unused {
+    /// Returns `None` if all vertices are used.
+    fn of(vertices: usize, triangles: &[[u32; 3]]) -> Option<Unused> {
+        let mut is_used = vec![false; vertices];
+        triangles.iter().flatten().for_each(|&corner| is_used[corner as usize] = true);
+        let count = is_used.iter().filter(|is_used| !**is_used).count();
+        (count > 0).then_some(Unused { is_used, count })
+    }
+    /// Drops the elements of unused vertices.
+    fn retain<'a, T: 'a>(&self, of: impl Iterator<Item = &'a mut Vec<T>>) {
+        for all in of {
+            let mut is_used = self.is_used.iter();
+            all.retain(|_| is_used.next() == Some(&true));
+        }
+    }
+    /// Gives corners the numbers that the vertices have without those that are dropped.
+    fn renumber(&self, triangles: &mut [[u32; 3]]) {
+        let new = self.is_used.iter().scan(0, |next, &is_used| {
+            let number = *next;
+            *next += u32::from(is_used);
+            Some(number)
+        });
+        let new = new.collect::<Vec<u32>>();
+        triangles.iter_mut().flatten().for_each(|corner| *corner = new[*corner as usize]);
+    }
+    fn note(&self) -> ReadNote {
+        let (count, all) = (self.count, self.is_used.len());
+        let first = self.is_used.iter().position(|is_used| !is_used).unwrap_or_default();
+        let text = format!(
+            "{count} of {all} vertices belong to no face and were not kept, the first is vertex \
+             {first}"
+        );
+        ReadNote { place: Place::File, text }
+    }
 }

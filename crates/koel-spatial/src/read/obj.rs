@@ -2,12 +2,13 @@
 //! curves are skipped.
 
 use super::error::excerpt;
-use super::positions::{Positions, Relative};
-use super::report::{Polygons, listed};
+use super::polygon::Faces;
+use super::positions::Positions;
+use super::report::listed;
 use super::{
-    Format, ParseError, ParseErrorKind, Place, ReadNote, ReadReport, drop_not_finite, fan,
+    Format, ParseError, ParseErrorKind, Place, ReadNote, ReadReport, assemble, drop_not_finite,
 };
-use crate::mesh::{PointCloud, Scan};
+use crate::mesh::Scan;
 
 /// Statements of the format that do not affect vertices or faces.
 const SKIPPED: &[&[u8]] = &[
@@ -49,9 +50,9 @@ const SKIPPED: &[&[u8]] = &[
 
 /// Reads an OBJ file from memory.
 ///
-/// Polygons are split into fans of triangles around their first corner. Negative indices count back
-/// from the latest vertex; a face may refer to a later vertex. Lines may be joined with a
-/// backslash. For a file without faces, normals are kept (the n-th `vn` belongs to the n-th `v`),
+/// Polygons are split into triangles, right for concave corners too. Negative indices count back
+/// from the latest vertex; a face may refer to a later vertex. Vertices of a mesh that belong to no
+/// face are dropped and noted. Lines may be joined with a backslash. For a file without faces, normals are kept (the n-th `vn` belongs to the n-th `v`),
 /// and points that are not finite are dropped. Other statements are [noted](ReadReport::notes).
 /// Time is linear in the file's size.
 ///
@@ -103,13 +104,12 @@ struct Forward {
 struct Reader {
     positions: Positions,
     normals: Vec<[f32; 3]>,
-    triangles: Vec<[u32; 3]>,
-    faces: u64,
+    faces: Faces,
+    face_count: u64,
     forward: Vec<Forward>,
     polygon: Vec<u32>,
     /// First coordinate that is not finite.
     not_finite: Option<ParseError>,
-    polygons: Polygons,
     /// Statements that are not kept: the count of each, and the place of the first.
     skipped: Vec<u64>,
     first_skipped: Place,
@@ -193,7 +193,7 @@ impl Reader {
         words: impl Iterator<Item = &'a [u8]>,
         place: Place,
     ) -> Result<(), ParseError> {
-        let (face, vertices) = (self.faces, self.positions.len() as i64);
+        let (face, vertices) = (self.face_count, self.positions.len() as i64);
         self.polygon.clear();
         for (corner, word) in (0u64..).zip(words) {
             // vertex, vertex/texture, vertex//normal or vertex/texture/normal
@@ -225,9 +225,8 @@ impl Reader {
                 ParseErrorKind::Corners { face, corners: self.polygon.len() as i64 }.at(place)
             );
         }
-        self.polygons.count(self.polygon.len(), place);
-        self.triangles.extend(fan(&self.polygon));
-        self.faces += 1;
+        self.faces.push(&self.polygon, place);
+        self.face_count += 1;
         Ok(())
     }
 
@@ -252,13 +251,12 @@ impl Reader {
             self.first_longer,
             format!("{longer} vertices have a weight or a colour, which is not kept"),
         );
-        let normals = if self.triangles.is_empty() { 0 } else { self.normals.len() as u64 };
+        let normals = if self.face_count == 0 { 0 } else { self.normals.len() as u64 };
         note(
             normals,
             self.first_normal,
             format!("{normals} normals are not kept because there are faces"),
         );
-        notes.extend(self.polygons.note());
         notes
     }
 
@@ -275,7 +273,7 @@ impl Reader {
             return Err(ParseErrorKind::NoVertices.in_file());
         }
         let normals = match self.normals.len() as u64 {
-            _ if !self.triangles.is_empty() => None,
+            _ if self.face_count > 0 => None,
             0 => None,
             n if n == vertices => Some(self.normals),
             normals => {
@@ -283,10 +281,9 @@ impl Reader {
             }
         };
         // The file's decimals are rounded in any case.
-        let Relative { positions, origin, rounding: _ } = self.positions.finish();
-        let points = PointCloud { positions, normals };
-        let report = ReadReport { format: Format::Obj, origin, notes, ..ReadReport::default() };
-        drop_not_finite(Scan { points, triangles: self.triangles, report }, self.not_finite)
+        let report = ReadReport { format: Format::Obj, notes, ..ReadReport::default() };
+        let (scan, _) = assemble(self.positions, normals, self.faces, report);
+        drop_not_finite(scan, self.not_finite)
     }
 }
 

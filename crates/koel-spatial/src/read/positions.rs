@@ -53,6 +53,21 @@ impl Positions {
             Positions::Wide(all) => all.len(),
         }
     }
+    pub(super) fn get(&self, index: usize) -> [f64; 3] {
+        match self {
+            Positions::Narrow(all) => all[index].map(f64::from),
+            Positions::Wide(all) => all[index],
+        }
+    }
+    /// Keeps the positions that are marked.
+    pub(super) fn retain(&mut self, marked: &[bool]) {
+        let mut marked = marked.iter();
+        let mut is_next = || marked.next() == Some(&true);
+        match self {
+            Positions::Narrow(all) => all.retain(|_| is_next()),
+            Positions::Wide(all) => all.retain(|_| is_next()),
+        }
+    }
     pub(super) fn push(&mut self, position: [f64; 3]) {
         match self {
             Positions::Narrow(all) => all.push(position.map(|c| c as f32)),

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use super::{Place, gltf, las, pcd, ply, stl};
+use super::{Place, gltf, las, off, pcd, ply, stl};
 
 /// Supported formats.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,6 +23,12 @@ pub enum Format {
     Laz,
     /// glTF 2.0, as text or binary.
     Gltf,
+    /// Object file format of Geomview.
+    Off,
+    /// Text with a point on each line.
+    Xyz,
+    /// E57 of the ASTM.
+    E57,
 }
 
 impl Format {
@@ -37,7 +43,9 @@ impl Format {
             ];
             let more = [("las", Format::Las), ("laz", Format::Laz)];
             let gltf = [("gltf", Format::Gltf), ("glb", Format::Gltf)];
-            let all = of.into_iter().chain(more).chain(gltf);
+            let texts = ["xyz", "xyzn", "xyzrgb", "asc"].map(|name| (name, Format::Xyz));
+            let others = [("off", Format::Off), ("e57", Format::E57)];
+            let all = of.into_iter().chain(more).chain(gltf).chain(texts).chain(others);
             all.into_iter().find(|(name, _)| e.eq_ignore_ascii_case(name)).map(|(_, format)| format)
         });
         if ply::starts_as_ply(bytes) {
@@ -46,12 +54,16 @@ impl Format {
             Some(Format::Las)
         } else if gltf::starts_as_glb(bytes) {
             Some(Format::Gltf)
+        } else if bytes.starts_with(b"ASTM-E57") {
+            Some(Format::E57)
         } else if stl::is_binary(bytes) {
             Some(Format::Stl)
         } else if named != Some(Format::Obj) && pcd::starts_as_pcd(bytes) {
             Some(Format::Pcd)
         } else if named != Some(Format::Obj) && stl::starts_as_text(bytes) {
             Some(Format::Stl)
+        } else if named != Some(Format::Obj) && off::starts_as_off(bytes) {
+            Some(Format::Off)
         } else {
             named
         }
@@ -59,12 +71,15 @@ impl Format {
     /// Returns the names of the fields for normals.
     pub(crate) fn normal_fields(self) -> &'static str {
         match self {
-            Format::Ply => "nx, ny, nz",
+            Format::Ply => "nx, ny, nz, or normal_x, normal_y, normal_z",
             Format::Obj => "vn",
             Format::Pcd => "normal_x, normal_y, normal_z",
             Format::Stl => "for point normals, which STL lacks",
-            Format::Las | Format::Laz => "for normals, which LAS lacks",
+            Format::Las | Format::Laz => "NormalX, NormalY, NormalZ of the extra bytes",
             Format::Gltf => "for points, of which glTF is not read",
+            Format::Off => "nx, ny, nz after NOFF",
+            Format::Xyz => "nx, ny, nz",
+            Format::E57 => "normalX, normalY, normalZ",
         }
     }
 }
@@ -79,6 +94,9 @@ impl fmt::Display for Format {
             Format::Las => "LAS",
             Format::Laz => "LAZ",
             Format::Gltf => "glTF",
+            Format::Off => "OFF",
+            Format::Xyz => "XYZ",
+            Format::E57 => "E57",
         })
     }
 }
@@ -104,6 +122,8 @@ pub struct ReadReport {
     pub viewpoint: Option<[f64; 3]>,
     /// Place where the file declares the fields of a point.
     pub fields_at: Place,
+    /// Names of the fields of a point, where the file names them.
+    pub fields: Vec<String>,
     /// Content that a scan does not keep, or keeps in another form.
     pub notes: Vec<ReadNote>,
     /// Other files that were read: buffers of glTF.
@@ -138,30 +158,24 @@ pub(super) fn listed(names: &[&str]) -> String {
     text
 }
 
-/// Polygons that were split into fans of triangles.
+/// Records of a text that span several lines.
 #[derive(Default)]
-pub(super) struct Polygons {
+pub(super) struct Spanned {
     count: u64,
-    triangles: u64,
     first: Place,
 }
 
-impl Polygons {
-    /// Counts a face if it has more than three corners.
-    pub(super) fn count(&mut self, corners: usize, place: Place) {
-        if corners > 3 {
-            if self.count == 0 {
-                self.first = place;
-            }
-            self.count += 1;
-            self.triangles += corners as u64 - 2;
+impl Spanned {
+    /// Counts a record that begins at a line.
+    pub(super) fn add(&mut self, line: Place) {
+        if self.count == 0 {
+            self.first = line;
         }
+        self.count += 1;
     }
     pub(super) fn note(&self) -> Option<ReadNote> {
-        let Polygons { count, triangles, first } = *self;
-        let text =
-            format!("{count} faces of more than 3 corners were split into {triangles} triangles");
-        (count > 0).then_some(ReadNote { place: first, text })
+        let text = format!("{} records span several lines", self.count);
+        (self.count > 0).then_some(ReadNote { place: self.first, text })
     }
 }
 

@@ -30,25 +30,22 @@ pub(super) fn is_binary(bytes: &[u8]) -> bool {
 }
 
 /// Returns whether the content claims to be text: a line that begins with `solid`, and a line that
-/// begins with `facet` or `endsolid`.
+/// begins with `facet` or ends the solid.
 pub(super) fn starts_as_text(bytes: &[u8]) -> bool {
-    let mut lines =
-        bytes.split(|&b| b == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty());
-    let first_word = |line: &[u8]| {
-        line.split(u8::is_ascii_whitespace).next().unwrap_or_default().to_ascii_lowercase()
-    };
-    lines.next().is_some_and(|line| first_word(line) == b"solid")
-        && lines
-            .next()
-            .is_some_and(|line| [&b"facet"[..], b"endsolid"].contains(&&*first_word(line)))
+    let is_newline: fn(&u8) -> bool = |&b| b == b'\n';
+    let mut lines = Lines { lines: bytes.split(is_newline), number: 0 };
+    let mut next = || lines.next().map(|(_, words)| words);
+    next().is_some_and(|words| begins(&words, "solid"))
+        && next().is_some_and(|words| begins(&words, "facet") || ends(&words, "solid"))
 }
 
 /// Reads an STL file from memory. It is binary if its length matches the claimed number of
 /// triangles or if it does not look like text.
 ///
 /// Corners at the same position become one vertex, in order of first occurrence. The normals of
-/// triangles are skipped, since they follow from the corners. Text may hold several solids. Time is
-/// linear in the file's size.
+/// triangles are skipped, since they follow from the corners. Text may hold several solids, with
+/// names or without; `end solid` is as good as `endsolid`, in any case, and so for loops and facets.
+/// Time is linear in the file's size.
 ///
 /// # Errors
 /// [`ParseError`] with the line (text) or byte (binary) at fault, including a corner that is not
@@ -205,11 +202,15 @@ impl<'a> Lines<'a> {
         }
         None
     }
-    /// Requires that the next line consists of these words, ignoring case.
-    fn expect(&mut self, words: &[&str], expected: &'static str) -> Result<(), ParseError> {
+    /// Requires that the next line is one for which `is` holds.
+    fn expect(
+        &mut self,
+        is: impl Fn(&[&[u8]]) -> bool,
+        expected: &'static str,
+    ) -> Result<(), ParseError> {
         let found = self.next();
         match &found {
-            Some((_, line)) if is(line, words) => Ok(()),
+            Some((_, words)) if is(words) => Ok(()),
             _ => Err(self.unexpected(found, expected)),
         }
     }
@@ -222,13 +223,20 @@ impl<'a> Lines<'a> {
     }
 }
 
-fn is(line: &[&[u8]], words: &[&str]) -> bool {
-    line.len() == words.len()
-        && line.iter().zip(words).all(|(a, b)| a.eq_ignore_ascii_case(b.as_bytes()))
-}
-
 fn begins(line: &[&[u8]], word: &str) -> bool {
     line.first().is_some_and(|w| w.eq_ignore_ascii_case(word.as_bytes()))
+}
+
+/// Returns whether a line ends a solid, loop or facet: `endsolid`, `end solid` or `end_solid`,
+/// whatever follows it.
+fn ends(line: &[&[u8]], what: &str) -> bool {
+    let Some((first, rest)) = line.split_first() else { return false };
+    let lower = first.to_ascii_lowercase();
+    let Some(after) = lower.strip_prefix(b"end") else { return false };
+    match after.strip_prefix(b"_").or(after.strip_prefix(b"-")).unwrap_or(after) {
+        [] => begins(rest, what),
+        joined => joined == what.as_bytes(),
+    }
 }
 
 fn text(bytes: &[u8], mesh: &mut Welded) -> Result<(), ParseError> {
@@ -241,7 +249,7 @@ fn text(bytes: &[u8], mesh: &mut Welded) -> Result<(), ParseError> {
         loop {
             let found = lines.next();
             match &found {
-                Some((_, words)) if begins(words, "endsolid") => break,
+                Some((_, words)) if ends(words, "solid") => break,
                 Some((_, words)) if begins(words, "facet") => facet(&mut lines, mesh)?,
                 _ => return Err(lines.unexpected(found, "facet or endsolid")),
             }
@@ -251,7 +259,7 @@ fn text(bytes: &[u8], mesh: &mut Welded) -> Result<(), ParseError> {
 }
 
 fn facet(lines: &mut Lines<'_>, mesh: &mut Welded) -> Result<(), ParseError> {
-    lines.expect(&["outer", "loop"], "outer loop")?;
+    lines.expect(|words| begins(words, "outer") && begins(&words[1..], "loop"), "outer loop")?;
     let mut corners = [[0.0; 3]; 3];
     let mut places = [Place::File; 3];
     for corner in 0..3 {
@@ -282,8 +290,8 @@ fn facet(lines: &mut Lines<'_>, mesh: &mut Welded) -> Result<(), ParseError> {
         }
         places[corner] = place;
     }
-    lines.expect(&["endloop"], "endloop after three vertices")?;
-    lines.expect(&["endfacet"], "endfacet")?;
+    lines.expect(|words| ends(words, "loop"), "endloop after three vertices")?;
+    lines.expect(|words| ends(words, "facet"), "endfacet")?;
     mesh.push(corners, |corner, _| places[corner]);
     Ok(())
 }

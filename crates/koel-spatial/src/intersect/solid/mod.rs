@@ -10,8 +10,10 @@ mod uncertainty;
 use super::{Boolean, IntersectError, Intersector, Side, Way, blocks};
 use crate::grid::Grid;
 use crate::mesh::Mesh;
+use crate::thickness::Thin;
 use contour::contour;
 use koel::{Buffer, Device};
+use koel_kernels::spatial::clouds::Motion;
 use koel_kernels::spatial::solid::spatial_fill;
 use koel_kernels::spatial::state;
 use pieces::{Pieces, Plane, Touch};
@@ -69,7 +71,30 @@ impl Intersector {
             })
         });
         let surfaces = [self.pieces(Side::A, &state)?, self.pieces(Side::B, &state)?];
-        Ok(Solids { grid: self.grid, device, solids, surfaces })
+        let thin = [self.thin(Side::A)?, self.thin(Side::B)?];
+        Ok(Solids { grid: self.grid, device, solids, surfaces, thin })
+    }
+    /// Finds the parts of a surface that are thinner than a voxel, in the pose of the last frame.
+    fn thin(&self, side: Side) -> Result<Thin, IntersectError> {
+        let words = self.motions.download()?;
+        let words = &words[side.index() * Motion::WORDS as usize..][..Motion::WORDS as usize];
+        let motion: [f64; Motion::WORDS as usize] =
+            std::array::from_fn(|i| f64::from_bits(words[i]));
+        let (turn, shift) = motion.split_at(9);
+        let values = self.points.download(side)?;
+        let of = |i: usize, first: usize| {
+            [first, first + 1, first + 2].map(|axis| f64::from(f32::from_bits(values[axis][i])))
+        };
+        let turned = |v: [f64; 3]| {
+            [0, 1, 2].map(|r| turn[3 * r] * v[0] + turn[3 * r + 1] * v[1] + turn[3 * r + 2] * v[2])
+        };
+        let moved = |i: usize| {
+            let p = turned(of(i, 0));
+            let p = [0, 1, 2].map(|axis| p[axis] + shift[axis]);
+            (self.grid.to_voxel_units(p), turned(of(i, 3)))
+        };
+        let points = (0..values[0].len()).into_par_iter().map(moved);
+        Ok(self.stream.device().install(|| Thin::of(points, self.grid.resolution())))
     }
     /// Copies the pieces of a surface to the host.
     fn pieces(&self, side: Side, state: &[u32]) -> Result<Pieces, IntersectError> {
@@ -95,6 +120,8 @@ pub struct Solids {
     solids: [Rows; 2],
     /// Surfaces of A and B.
     surfaces: [Pieces; 2],
+    /// Parts of A and B that are thinner than a voxel.
+    thin: [Thin; 2],
 }
 impl Solids {
     /// Returns the volume of a Boolean, as the volume of its voxels in cubic units of the points.

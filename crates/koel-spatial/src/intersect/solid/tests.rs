@@ -60,6 +60,7 @@ fn random_solids(n: u32, share: u64, state: &mut u64) -> Solids {
         device: Device::cpu_with_threads(2).unwrap(),
         solids: [solid, Rows::empty(n)],
         surfaces: [nothing(), nothing()],
+        thin: Default::default(),
     }
 }
 

@@ -5,6 +5,7 @@ use super::quads::Quads;
 use super::rows::Face;
 use super::{Solids, touch};
 use crate::intersect::Boolean;
+use crate::thickness::ThinPiece;
 use rayon::prelude::*;
 
 /// Least uncertainty of a surface's position, in voxels.
@@ -16,6 +17,11 @@ const OFFSET_BY_DEPTH: f64 = 0.2;
 /// Height of the volume under or above a lid, for each unit of its radius. A hole of 5 % of a
 /// sphere has 0.12.
 const HEIGHT_OF_LID: f64 = 0.35;
+/// Uncertainty of the thickness of walls and gaps that are thinner than a voxel, in voxels.
+const RISK_OF_THIN_PARTS: f64 = 1.0;
+/// Thickness, in voxels, below which sheets nearly cancel each other and voxels beside them may be
+/// filled: the uncertainty grows as the thickness falls, up to four times.
+const STEADY_THICKNESS: f64 = 0.3;
 /// Area of a lid for each of its voxel faces.
 const AREA_OF_FACE: f64 = 2.0 / 3.0;
 /// Faces whose sums are one part, whatever the number of threads: the order of additions is fixed.
@@ -85,7 +91,9 @@ impl Solids {
     /// * the area times the uncertainty of the surface's position: 0.015 voxels, and 0.05 of the
     ///   distance of the points from the surface (root mean square),
     /// * a fifth of the volume between the voxels and the surface,
-    /// * at holes, 0.35 of the radius times the area of the lid.
+    /// * at holes, 0.35 of the radius times the area of the lid,
+    /// * where walls or gaps are thinner than a voxel ([`thinness`](crate::thinness())), a voxel
+    ///   times their area, up to four below 0.3 voxels.
     ///
     /// It is an estimate, not a bound: it knows nothing of surface that the scan does not show.
     ///
@@ -100,12 +108,40 @@ impl Solids {
         let both = self.combined(Boolean::Intersection).count() as f64
             + of[0].between_inside
             + of[1].between_inside;
+        let thin = [0, 1].map(|side| self.at_thin_parts(side));
         let voxel = self.grid.voxel_size().powi(3);
         let volumes = [a + b - both, both, a - both, b - both];
         std::array::from_fn(|op| Volume {
             volume: voxel * volumes[op].max(0.0),
-            error: voxel * (of[0].bounding[op].error() + of[1].bounding[op].error()),
+            error: voxel * (of[0].bounding[op].error() + of[1].bounding[op].error())
+                + voxel * (thin[0][op] + thin[1][op]),
         })
+    }
+    /// Returns what thin parts of a surface may add to or take from each Boolean, in voxels.
+    fn at_thin_parts(&self, side: usize) -> [f64; 4] {
+        let mut sums = [0.0; 4];
+        for &ThinPiece { voxel, thickness, area } in &self.thin[side].pieces {
+            let around = (0..27).map(|i: i32| [i / 9 - 1, i / 3 % 3 - 1, i % 3 - 1]);
+            let beside = around.map(|by| [0, 1, 2].map(|a| voxel[a] + by[a]));
+            let is_inside = |v: [i32; 3]| self.solids[1 - side].is_inside(v);
+            let (mut inside, mut outside) = (self.thin[1 - side].is_near(voxel), false);
+            beside.for_each(|v| if is_inside(v) { inside = true } else { outside = true });
+            // Both sides of a wall have its area.
+            let growth = (STEADY_THICKNESS / thickness.max(1e-9)).clamp(1.0, 4.0);
+            let risk = 0.5 * RISK_OF_THIN_PARTS * growth * area;
+            for (sum, boolean) in sums.iter_mut().zip(Boolean::ALL) {
+                let other = [(inside, u64::MAX), (outside, 0)];
+                let matters = other.into_iter().any(|(is_there, other)| {
+                    let of = |own: u64| match side {
+                        0 => boolean.of(own, other),
+                        _ => boolean.of(other, own),
+                    };
+                    is_there && of(0) != of(u64::MAX)
+                });
+                *sum += if matters { risk } else { 0.0 };
+            }
+        }
+        sums
     }
     /// Sums over the faces of a solid.
     fn sums_of(&self, side: usize) -> OfSolid {

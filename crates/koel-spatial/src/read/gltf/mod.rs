@@ -19,6 +19,7 @@ use container::{Buffers, Fetch, Parts};
 use document::Document;
 use scene::{Account, Model};
 use std::path::{Component, Path, PathBuf};
+use surface::Skipped;
 
 pub(super) use container::starts_as_glb;
 
@@ -214,15 +215,17 @@ fn parse(bytes: &[u8], fetch: &mut Fetch<'_>) -> Result<DeformingMesh, ParseErro
     check_version(&document).map_err(in_file)?;
     check_extensions(&document).map_err(in_file)?;
     let buffers = Buffers::new(&parts, document.buffers.len(), fetch);
-    let mut reader = accessor::Reader { document: &document, buffers };
+    let mut reader = accessor::Reader { document: &document, buffers, zeros: 0 };
     let mut account = Account::default();
     let model = Model::read(&mut reader, &mut account).map_err(in_file)?;
     let triangles = model.triangles();
     if triangles.is_empty() {
         let (meshes, nodes) = (document.meshes.len(), document.nodes.len());
-        let skipped = account.skipped.points_or_lines;
+        let Skipped { points_or_lines, without_positions, .. } = &account.skipped;
         let reason = format!(
-            "no triangles; {meshes} meshes, {nodes} nodes, {skipped} primitives of points or lines"
+            "no triangles; {meshes} meshes, {nodes} nodes, {points_or_lines} primitives of points \
+             or lines, {without_positions} primitives without POSITION (it may be in a compressed \
+             extension)"
         );
         return Err(in_file(fault("the scene".into(), reason)));
     }
@@ -289,6 +292,19 @@ fn notes(document: &Document, account: &Account, other_chunks: u64) -> Vec<ReadN
     let skipped = &account.skipped;
     let lost = skipped.points_or_lines;
     note(lost, format!("{lost} primitives of points or lines were not read"));
+    let n = skipped.without_positions;
+    note(
+        n,
+        format!(
+            "{n} primitives have no POSITION: their vertices are missing, or in a compressed \
+             extension, and they were not read"
+        ),
+    );
+    let (unused, vertices) = (skipped.unused, skipped.vertices);
+    note(
+        unused,
+        format!("{unused} of {vertices} vertices belong to no triangle and were not kept"),
+    );
     let names = skipped.attributes.iter().map(String::as_str).collect::<Vec<&str>>();
     note(
         names.len() as u64,

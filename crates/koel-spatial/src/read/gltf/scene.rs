@@ -154,6 +154,7 @@ impl Model {
         let Some(shape) = &self.shapes[mesh] else { return Ok(()) };
         if let Some(weights) = &self.weights[node]
             && weights.len() != shape.targets
+            && !shape.surfaces.is_empty()
         {
             let (found, targets) = (weights.len(), shape.targets);
             let reason = format!("{found} weights for {targets} morph targets, expected as many");

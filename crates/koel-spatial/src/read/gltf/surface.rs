@@ -3,6 +3,7 @@
 use super::accessor::{Reader, SCALAR, VEC3, VEC4, any};
 use super::document::{Mesh, Primitive};
 use super::{Fault, fault};
+use crate::read::Unused;
 
 /// `mode` of a primitive.
 pub(super) const TRIANGLES: u32 = 4;
@@ -62,6 +63,11 @@ pub(super) struct Skipped {
     pub attributes: Vec<String>,
     /// Vertices whose weights are all zero: the first joint moves them.
     pub unweighted: u64,
+    /// Primitives without POSITION.
+    pub without_positions: u64,
+    /// Vertices of triangles' primitives that no triangle has, and all vertices.
+    pub unused: u64,
+    pub vertices: u64,
 }
 
 /// Reads the primitives of a mesh that are triangles.
@@ -79,7 +85,11 @@ pub(super) fn read(
             skipped.points_or_lines += 1;
             continue;
         }
-        let surface = surface(reader, primitive, &at, room, skipped)?;
+        let Some(&positions) = primitive.attributes.get("POSITION") else {
+            skipped.without_positions += 1;
+            continue;
+        };
+        let surface = surface(reader, (primitive, positions), &at, room, skipped)?;
         let (targets, before) = (surface.targets.len(), shape.targets);
         if !shape.surfaces.is_empty() && targets != before {
             let reason = format!("{targets} morph targets, expected {before} as before");
@@ -101,15 +111,11 @@ pub(super) fn read(
 
 fn surface(
     reader: &mut Reader<'_, '_, '_>,
-    primitive: &Primitive,
+    (primitive, accessor): (&Primitive, usize),
     at: &str,
     room: &mut Room,
     skipped: &mut Skipped,
 ) -> Result<Surface, Fault> {
-    let Some(&accessor) = primitive.attributes.get("POSITION") else {
-        let reason = "has no POSITION: its vertices are missing, or in a compressed extension";
-        return Err(fault(at.into(), reason.into()));
-    };
     let field = format!("{at}.attributes.POSITION");
     room.take(reader.count(accessor, &field)?, at)?;
     let positions = triples(&reader.floats(accessor, &field, any(VEC3))?);
@@ -136,7 +142,23 @@ fn surface(
         }
     }
     let triangles = triangles(reader, primitive, at, count, room)?;
-    Ok(Surface { positions, triangles, influences, targets })
+    let mut surface = Surface { positions, triangles, influences, targets };
+    skipped.vertices += count as u64;
+    if let Some(unused) = Unused::of(count, &surface.triangles) {
+        skipped.unused += unused.count as u64;
+        surface.drop(&unused);
+    }
+    Ok(surface)
+}
+impl Surface {
+    /// Drops vertices of no triangle.
+    fn drop(&mut self, unused: &Unused) {
+        unused.retain([&mut self.positions].into_iter());
+        unused.retain(self.influences.iter_mut().map(|set| &mut set.joints));
+        unused.retain(self.influences.iter_mut().map(|set| &mut set.weights));
+        unused.retain(self.targets.iter_mut().flatten());
+        unused.renumber(&mut self.triangles);
+    }
 }
 fn triples(values: &[f32]) -> Vec<[f32; 3]> {
     values.as_chunks().0.to_vec()

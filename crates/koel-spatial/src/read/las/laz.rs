@@ -105,7 +105,8 @@ pub(super) fn unpack(
         Grouping::Layers => Box::new(LayeredPointRecordDecompressor::new(input)),
         _ => Box::new(SequentialPointRecordDecompressor::new(input)),
     };
-    let mut chunks = Chunks { bytes, header, settings, grouping, at_record, decoder };
+    let has_extra = points.normal.is_some();
+    let mut chunks = Chunks { bytes, header, settings, grouping, at_record, decoder, has_extra };
     chunks.decoder.get_mut().set_position(start as u64);
     // Last line of defence: given the checks above, the decoder is not known to panic, but this is
     // not proven, and a file must not terminate the program. State that a panic leaves incomplete
@@ -201,6 +202,8 @@ struct Chunks<'a> {
     grouping: Grouping,
     at_record: Place,
     decoder: Decoder<'a>,
+    /// Whether extra bytes are wanted.
+    has_extra: bool,
 }
 
 impl Chunks<'_> {
@@ -233,7 +236,11 @@ impl Chunks<'_> {
             ParseErrorKind::Compressed { element: "point", index: 0, reason: e.to_string() }
                 .at(at_record)
         })?;
-        self.decoder.set_selection(DecompressionSelection::xy_returns_channel().decompress_z());
+        let mut selection = DecompressionSelection::xy_returns_channel().decompress_z();
+        if self.has_extra {
+            selection = selection.decompress_extra_bytes();
+        }
+        self.decoder.set_selection(selection);
         check_length(self.decoder.record_size() as u64, self.header, at_record)?;
         match self.grouping {
             Grouping::One => {

@@ -1,6 +1,7 @@
 //! LAS (ASPRS, versions 1.0 to 1.4, point formats 0 to 10), and LAZ, its variant with points
 //! compressed by LASzip.
 
+mod extra;
 #[cfg(feature = "laz")]
 mod laz;
 mod unit;
@@ -8,6 +9,7 @@ mod unit;
 use super::error::excerpt;
 use super::{Format, ParseError, ParseErrorKind, Place, ReadNote, ReadReport, drop_not_finite};
 use crate::mesh::{PointCloud, Scan};
+use extra::{Extra, Field};
 
 /// Minimum bytes per point in formats 0 to 10. All begin with x, y, z in 32 bits each.
 const POINT_BYTES: [u16; 11] = [20, 28, 26, 34, 57, 63, 30, 36, 38, 59, 67];
@@ -25,7 +27,8 @@ pub(super) fn starts_as_las(bytes: &[u8]) -> bool {
 ///
 /// Coordinates are scaled as the header specifies and made relative to an
 /// [origin](ReadReport::origin): the first point, rounded down to whole units. The unit is that of
-/// the projected coordinates, if a record specifies it. Other fields of a point and data after the
+/// the projected coordinates, if a record specifies it. Extra bytes that a record before the points
+/// names NormalX, NormalY and NormalZ, or nx and the like, are normals. Other fields of a point and data after the
 /// points are skipped and [noted](ReadReport::notes). LAZ needs the feature `laz`; a compressed
 /// point may have at most 1,024 bytes, and there may be at most 16 compressed points per byte of
 /// the file. Time is linear in the file's size.
@@ -37,8 +40,16 @@ pub fn parse_las(bytes: &[u8]) -> Result<Scan, ParseError> {
         return Err(ParseErrorKind::Empty.in_file());
     }
     let header = Header::parse(bytes)?;
-    let mut points =
-        Points { header: &header, origin: None, positions: Vec::new(), not_finite: None };
+    let records = header.records(bytes)?;
+    let Extra { names, normal } = Extra::of(&records, header.format, header.point_bytes);
+    let mut points = Points {
+        header: &header,
+        normal,
+        origin: None,
+        positions: Vec::new(),
+        normals: Vec::new(),
+        not_finite: None,
+    };
     if header.compressed {
         compressed(bytes, &header, &mut points)?;
     } else {
@@ -54,19 +65,22 @@ pub fn parse_las(bytes: &[u8]) -> Result<Scan, ParseError> {
             return Err(kind.at(Place::Byte(bytes.len() as u64)));
         }
         points.positions.reserve_exact(header.points as usize);
+        points.normals.reserve_exact(normal.map_or(0, |_| header.points as usize));
         for (index, point) in data[..size as usize].chunks_exact(length as usize).enumerate() {
             points.push(point, Place::Byte(header.points_at as u64 + index as u64 * length));
         }
     }
     let report = ReadReport {
         format: if header.compressed { Format::Laz } else { Format::Las },
-        unit: unit::of_records(&header.records(bytes)?),
+        unit: unit::of_records(&records),
         origin: points.origin.unwrap_or_default(),
         fields_at: Place::Byte(104),
-        notes: header.not_kept(bytes),
+        notes: header.not_kept(bytes, normal.is_some()),
+        fields: ["x", "y", "z"].into_iter().map(str::to_owned).chain(names).collect(),
         ..ReadReport::default()
     };
-    let cloud = PointCloud { positions: points.positions, normals: None };
+    let normals = normal.map(|_| points.normals);
+    let cloud = PointCloud { positions: points.positions, normals };
     drop_not_finite(Scan { points: cloud, triangles: Vec::new(), report }, points.not_finite)
 }
 
@@ -229,12 +243,16 @@ impl Header {
     }
 
     /// Returns notes about the content that is not kept.
-    fn not_kept(&self, bytes: &[u8]) -> Vec<ReadNote> {
+    fn not_kept(&self, bytes: &[u8], has_normals: bool) -> Vec<ReadNote> {
         let mut notes = Vec::new();
         let mut note =
             |at: u64, text: String| notes.push(ReadNote { place: Place::Byte(at), text });
         let (format, each) = (self.format, self.point_bytes);
-        note(104, format!("points of format {format}: 12 of {each} bytes are kept (x, y, z)"));
+        let kept = match has_normals {
+            true => "x, y, z and the normal of the extra bytes are kept".to_owned(),
+            false => format!("12 of {each} bytes are kept (x, y, z)"),
+        };
+        note(104, format!("points of format {format}: {kept}"));
         // 0 if the older field cannot hold the count.
         if let Some(before) = self.claimed_before.filter(|&n| n != 0 && n != self.points) {
             note(107, format!("the older field claims {before} points, {} were read", self.points));
@@ -284,8 +302,11 @@ impl Header {
 /// Points read so far.
 struct Points<'a> {
     header: &'a Header,
+    normal: Option<[Field; 3]>,
     origin: Option<[f64; 3]>,
     positions: Vec<[f32; 3]>,
+    /// One per point if there is a normal.
+    normals: Vec<[f32; 3]>,
     /// First coordinate that is not finite.
     not_finite: Option<ParseError>,
 }
@@ -305,6 +326,17 @@ impl Points<'_> {
             let (vertex, field) = (self.positions.len() as u64, ["x", "y", "z"][axis]);
             self.not_finite =
                 Some(ParseErrorKind::NotFinite { vertex, field, value: at[axis] }.at(place));
+        }
+        if let Some(normal) = self.normal {
+            let normal = normal.map(|field| field.value(point));
+            let is_infinite = |c: &f64| !(*c as f32).is_finite();
+            if let (None, Some(axis)) = (&self.not_finite, normal.iter().position(is_infinite)) {
+                let (vertex, field) = (self.positions.len() as u64, ["nx", "ny", "nz"][axis]);
+                self.not_finite = Some(
+                    ParseErrorKind::NotFinite { vertex, field, value: normal[axis] }.at(place),
+                );
+            }
+            self.normals.push(normal.map(|c| c as f32));
         }
         self.positions.push(position);
     }

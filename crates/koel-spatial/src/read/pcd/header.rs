@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use super::COORDINATES;
 use crate::read::error::excerpt;
+use crate::read::names;
 use crate::read::report::listed;
 use crate::read::{ParseError, ParseErrorKind, Place, ReadNote};
 
@@ -133,13 +134,15 @@ impl Header {
     pub(super) fn wanted(&self) -> Result<[Option<usize>; 6], ParseError> {
         let place = Place::Line(self.fields_line);
         let find = |name: &str| self.fields.iter().position(|f| f.name == name);
-        let has_normals = COORDINATES[3..].iter().all(|name| find(name).is_some());
+        let normal = names::normal(self.fields.iter().map(|f| f.name.as_str()));
         let mut wanted = [None; 6];
         for (slot, field) in COORDINATES.into_iter().enumerate() {
-            if slot >= 3 && !has_normals {
-                continue;
-            }
-            let at = find(field).ok_or_else(|| {
+            let at = match (slot, normal) {
+                (0..3, _) => find(field),
+                (_, Some(normal)) => Some(normal[slot - 3]),
+                (_, None) => continue,
+            };
+            let at = at.ok_or_else(|| {
                 ParseErrorKind::MissingField { element: "point", field }.at(place)
             })?;
             let Field { kind, size, count, .. } = self.fields[at];

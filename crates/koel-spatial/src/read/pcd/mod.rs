@@ -8,8 +8,10 @@ use self::compressed::unpack;
 use self::header::{Data, Field, Header, Type};
 use super::error::excerpt;
 use super::positions::{Positions, Relative};
-use super::report::Rounding;
-use super::{Format, ParseError, ParseErrorKind, Place, ReadReport, drop_not_finite};
+use super::report::{Rounding, Spanned};
+use super::{
+    Format, ParseError, ParseErrorKind, Place, ReadReport, drop_not_finite, several_lines,
+};
 use crate::mesh::{PointCloud, Scan};
 
 const COORDINATES: [&str; 6] = ["x", "y", "z", "normal_x", "normal_y", "normal_z"];
@@ -51,6 +53,7 @@ pub fn parse_pcd(bytes: &[u8]) -> Result<Scan, ParseError> {
         normals: has_normals.then(Vec::new),
         not_finite: None,
         rounding: Rounding::default(),
+        spanned: Spanned::default(),
     };
     match header.data {
         Data::Text => reader.text(rest)?,
@@ -70,13 +73,15 @@ pub fn parse_pcd(bytes: &[u8]) -> Result<Scan, ParseError> {
         }
     }
     let fields_at = Place::Line(header.fields_line);
-    let Reader { positions, normals, not_finite, rounding, .. } = reader;
+    let Reader { positions, normals, not_finite, rounding, spanned, .. } = reader;
     let Relative { positions, origin, rounding: of_positions } = positions.finish();
     let rounding = rounding.and(of_positions).note(fields_at);
-    let notes = header.not_kept(&wanted).into_iter().chain(rounding).collect();
+    let notes =
+        header.not_kept(&wanted).into_iter().chain(rounding).chain(spanned.note()).collect();
     let (format, viewpoint) = (Format::Pcd, header.viewpoint());
+    let fields = header.fields.iter().map(|field| field.name.clone()).collect();
     let report =
-        ReadReport { format, fields_at, origin, viewpoint, notes, ..ReadReport::default() };
+        ReadReport { format, fields_at, fields, origin, viewpoint, notes, ..ReadReport::default() };
     let points = PointCloud { positions, normals };
     drop_not_finite(Scan { points, triangles: Vec::new(), report }, not_finite)
 }
@@ -111,6 +116,7 @@ struct Reader<'a> {
     /// First coordinate that is not finite.
     not_finite: Option<ParseError>,
     rounding: Rounding,
+    spanned: Spanned,
 }
 
 impl Reader<'_> {
@@ -192,17 +198,21 @@ impl Reader<'_> {
         let mut index = 0;
         while !rest.is_empty() {
             let end = rest.iter().position(|&b| b == b'\n').unwrap_or(rest.len());
+            let (end, lines) = several_lines(rest, wide).unwrap_or((end, 1));
             let words = rest[..end].trim_ascii();
             if !words.is_empty() && index == header.points {
                 return Err(ParseErrorKind::Trailing { found: rest.trim_ascii().len() as u64 }
                     .at(Place::Line(line + 1)));
             }
             rest = rest.get(end + 1..).unwrap_or_default();
-            line += 1;
             if !words.is_empty() {
-                self.line(words, index, line, wide)?;
+                self.line(words, index, line + 1, wide)?;
                 index += 1;
             }
+            if lines > 1 {
+                self.spanned.add(Place::Line(line + 1));
+            }
+            line += lines;
         }
         if index < header.points {
             return Err(truncated(header.points, index).at(Place::Line(line)));

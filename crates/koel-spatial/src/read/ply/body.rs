@@ -1,8 +1,8 @@
 //! Data after the header of a PLY file, number by number, as text or binary.
 
 use super::header::{ByteOrder, Type};
-use crate::read::Place;
 use crate::read::error::excerpt;
+use crate::read::{Place, ReadNote};
 
 /// Number of the file, exact: every integer type fits `i64`, every float type `f64`.
 #[derive(Clone, Copy)]
@@ -48,23 +48,34 @@ pub(super) trait Body {
     fn value(&mut self, number: Type) -> Result<Value, Fault>;
     /// Returns the number of values left in the instance, and the number of values read.
     fn end(&mut self) -> (u64, u64);
+    /// Returns the first line of an instance that spans several, and the number of its values.
+    fn first_line(&self) -> Option<(Place, u64)>;
     /// Returns the place of the next number, or the line of the current instance.
     fn place(&self) -> Place;
     /// Returns the unread data.
     fn rest(&self) -> &[u8];
+    /// Returns a note on instances that span several lines.
+    fn spanned(&self) -> Option<ReadNote>;
 }
 
+/// Text, with an instance on each line. An instance may go on in the lines that follow if it ends
+/// with the last of them; otherwise its first line has too few values.
 pub(super) struct AsciiBody<'a> {
     rest: &'a [u8],
     line: u64,
     words: &'a [u8],
     used: u64,
+    /// First line of the instance and its number of values, if the instance spans several.
+    first: Option<(u64, u64)>,
+    /// Number of instances that span several lines, and the first line of the first.
+    spanned: u64,
+    first_spanned: u64,
 }
 
 impl<'a> AsciiBody<'a> {
     /// Wraps the data after line number `line`, the last of the header.
     pub(super) fn new(rest: &'a [u8], line: u64) -> Self {
-        AsciiBody { rest, line, words: &[], used: 0 }
+        AsciiBody { rest, line, words: &[], used: 0, first: None, spanned: 0, first_spanned: 0 }
     }
 
     fn word(&mut self) -> Option<&[u8]> {
@@ -74,24 +85,41 @@ impl<'a> AsciiBody<'a> {
         self.words = rest;
         (!word.is_empty()).then_some(word)
     }
-}
 
-impl Body for AsciiBody<'_> {
-    fn begin(&mut self) -> Result<(), Fault> {
-        self.used = 0;
+    /// Moves to the next line with words; returns whether there is one.
+    fn next_line(&mut self) -> bool {
         while !self.rest.is_empty() {
             let end = self.rest.iter().position(|&b| b == b'\n').unwrap_or(self.rest.len());
             self.words = self.rest[..end].trim_ascii();
             self.rest = self.rest.get(end + 1..).unwrap_or_default();
             self.line += 1;
             if !self.words.is_empty() {
-                return Ok(());
+                return true;
             }
         }
-        Err(Fault::End)
+        false
+    }
+}
+
+impl Body for AsciiBody<'_> {
+    fn begin(&mut self) -> Result<(), Fault> {
+        if let Some((line, _)) = self.first.take() {
+            if self.spanned == 0 {
+                self.first_spanned = line;
+            }
+            self.spanned += 1;
+        }
+        self.used = 0;
+        if self.next_line() { Ok(()) } else { Err(Fault::End) }
     }
 
     fn value(&mut self, number: Type) -> Result<Value, Fault> {
+        if self.words.trim_ascii_start().is_empty() {
+            self.first.get_or_insert((self.line, self.used));
+            if !self.next_line() {
+                return Err(Fault::LineEnd);
+            }
+        }
         let word = self.word().ok_or(Fault::LineEnd)?;
         let text = std::str::from_utf8(word).ok();
         let integer = |min: i64, max: i64| {
@@ -122,12 +150,27 @@ impl Body for AsciiBody<'_> {
         (extra, self.used)
     }
 
+    fn first_line(&self) -> Option<(Place, u64)> {
+        self.first.map(|(line, values)| (Place::Line(line), values))
+    }
+
     fn place(&self) -> Place {
         Place::Line(self.line)
     }
 
     fn rest(&self) -> &[u8] {
         self.rest
+    }
+
+    fn spanned(&self) -> Option<ReadNote> {
+        let more = u64::from(self.first.is_some());
+        let count = self.spanned + more;
+        let first = match (self.spanned, self.first) {
+            (0, Some((line, _))) => line,
+            _ => self.first_spanned,
+        };
+        let text = format!("{count} instances of elements span several lines");
+        (count > 0).then_some(ReadNote { place: Place::Line(first), text })
     }
 }
 
@@ -170,6 +213,14 @@ impl Body for BinaryBody<'_> {
 
     fn end(&mut self) -> (u64, u64) {
         (0, 0)
+    }
+
+    fn first_line(&self) -> Option<(Place, u64)> {
+        None
+    }
+
+    fn spanned(&self) -> Option<ReadNote> {
+        None
     }
 
     fn place(&self) -> Place {

@@ -97,6 +97,10 @@ pub(super) struct Element {
 }
 
 impl Element {
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.properties.iter().map(|property| property.name.as_str())
+    }
+
     /// Returns the minimum number of bytes of an instance in the given encoding.
     pub(super) fn least_size(&self, format: Encoding) -> usize {
         let least = |p: &Property| match (format, p.kind) {

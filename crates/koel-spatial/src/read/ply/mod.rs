@@ -5,10 +5,12 @@ mod header;
 
 use self::body::{AsciiBody, BinaryBody, Body, Fault, Value};
 use self::header::{Element, Encoding, Header, Kind, Property, Type};
-use super::positions::{Positions, Relative};
-use super::report::{Polygons, Rounding, listed};
+use super::polygon::Faces;
+use super::positions::Positions;
+use super::report::{Rounding, listed};
 use super::{
-    Format, ParseError, ParseErrorKind, Place, ReadNote, ReadReport, drop_not_finite, fan,
+    Format, ParseError, ParseErrorKind, Place, ReadNote, ReadReport, assemble, drop_not_finite,
+    names,
 };
 use crate::mesh::Scan;
 
@@ -19,12 +21,13 @@ pub(super) fn starts_as_ply(bytes: &[u8]) -> bool {
 
 /// Reads a PLY file from memory.
 ///
-/// Reads the element `vertex` with scalar properties x, y, z (any number type; nx, ny, nz also
-/// yield normals) and the element `face` with an integer list named `vertex_indices` or
+/// Reads the element `vertex` with scalar properties x, y, z (any number type; nx, ny, nz, or
+/// normal_x and the like, also yield normals) and the element `face` with an integer list named `vertex_indices` or
 /// `vertex_index`. Properties may come in any order; other properties and elements are skipped and
-/// [noted](ReadReport::notes). Header lines may end in CRLF. Polygons are split into fans of
-/// triangles around their first corner. In ASCII, each instance of an element is one line. Points
-/// that are not finite are dropped if there are no faces. Time is linear in the file's size.
+/// [noted](ReadReport::notes). Header lines may end in CRLF. Polygons are split into
+/// triangles, right for concave corners too. Vertices of a mesh that belong to no face are dropped
+/// and noted. In ASCII, each instance of an element is one line, or several. Points that are not
+/// finite are dropped if there are no faces. Time is linear in the file's size.
 ///
 /// # Errors
 /// [`ParseError`] with the line (header, ASCII data) or byte (binary data) at fault. The data must
@@ -67,10 +70,13 @@ fn roles(element: &Element) -> Result<Vec<Role>, ParseError> {
     };
     match element.name.as_str() {
         "vertex" => {
-            let has_normals = COORDINATES[3..].iter().all(|n| find(n).is_some());
+            let normal = names::normal(element.names());
             for (slot, field) in COORDINATES.into_iter().enumerate() {
-                match find(field) {
-                    Some(_) if slot >= 3 && !has_normals => {}
+                let place_of = match slot {
+                    0..3 => find(field),
+                    _ => normal.map(|normal| normal[slot - 3]),
+                };
+                match place_of {
                     Some(at) => match element.properties[at].kind {
                         Kind::Scalar(_) => roles[at] = Role::Coordinate(slot),
                         Kind::List { .. } => {
@@ -138,24 +144,28 @@ fn read_elements<B: Body>(header: &Header, mut body: B) -> Result<Scan, ParseErr
         Some(vertex) if vertex.count > 0 => vertex.count,
         _ => return Err(ParseErrorKind::NoVertices.in_file()),
     };
-    let line = header.elements.iter().find(|e| e.name == "vertex").map_or(1, |e| e.line);
-    let report =
-        ReadReport { format: Format::Ply, fields_at: Place::Line(line), ..ReadReport::default() };
-    let scan = Scan { report, ..Scan::default() };
+    let vertex = header.elements.iter().find(|e| e.name == "vertex");
+    let line = vertex.map_or(1, |e| e.line);
+    let mut report = ReadReport {
+        format: Format::Ply,
+        fields_at: Place::Line(line),
+        fields: vertex.map_or(vec![], |vertex| vertex.names().map(str::to_owned).collect()),
+        ..ReadReport::default()
+    };
     let mut reader = Reader {
         body: &mut body,
         vertices,
-        scan,
         positions: Positions::with_capacity(false, 0),
+        normals: None,
+        faces: Faces::default(),
         vertex: [0.0; 6],
         polygon: Vec::new(),
         not_finite: None,
-        polygons: Polygons::default(),
         rounding: Rounding::default(),
     };
     for element in &header.elements {
         let roles = roles(element)?;
-        reader.scan.report.notes.extend(not_kept(element, &roles));
+        report.notes.extend(not_kept(element, &roles));
         if element.properties.is_empty() {
             continue;
         }
@@ -169,10 +179,10 @@ fn read_elements<B: Body>(header: &Header, mut body: B) -> Result<Scan, ParseErr
                 };
                 let wide = element.properties.iter().zip(&roles).any(is_wide);
                 reader.positions = Positions::with_capacity(wide, count);
-                reader.scan.points.normals =
+                reader.normals =
                     roles.contains(&Role::Coordinate(3)).then(|| Vec::with_capacity(count));
             }
-            "face" => reader.scan.triangles.reserve(count),
+            "face" => reader.faces.triangles.reserve(count),
             _ => {}
         }
         for index in 0..element.count {
@@ -182,11 +192,7 @@ fn read_elements<B: Body>(header: &Header, mut body: B) -> Result<Scan, ParseErr
             }
         }
     }
-    let Relative { positions, origin, rounding } = reader.positions.finish();
-    (reader.scan.points.positions, reader.scan.report.origin) = (positions, origin);
-    let rounding = reader.rounding.and(rounding).note(Place::Line(line));
-    reader.scan.report.notes.extend(rounding.into_iter().chain(reader.polygons.note()));
-    let (scan, not_finite) = (reader.scan, reader.not_finite);
+    let Reader { positions, normals, faces, not_finite, rounding, .. } = reader;
     let trailing = body.rest().trim_ascii().len() as u64;
     if trailing > 0 {
         let place = match body.place() {
@@ -195,6 +201,9 @@ fn read_elements<B: Body>(header: &Header, mut body: B) -> Result<Scan, ParseErr
         };
         return Err(ParseErrorKind::Trailing { found: trailing }.at(place));
     }
+    report.notes.extend(body.spanned());
+    let (mut scan, of_positions) = assemble(positions, normals, faces, report);
+    scan.report.notes.extend(rounding.and(of_positions).note(Place::Line(line)));
     drop_not_finite(scan, not_finite)
 }
 
@@ -203,15 +212,15 @@ struct Reader<'a, B> {
     body: &'a mut B,
     /// Number of vertices that the header declares.
     vertices: u64,
-    scan: Scan,
     positions: Positions,
+    normals: Option<Vec<[f32; 3]>>,
+    faces: Faces,
     /// Vertex being read, in the order of [`COORDINATES`].
     vertex: [f64; 6],
     /// Face being read.
     polygon: Vec<u32>,
     /// First coordinate that is not finite.
     not_finite: Option<ParseError>,
-    polygons: Polygons,
     rounding: Rounding,
 }
 
@@ -227,13 +236,14 @@ impl<B: Body> Reader<'_, B> {
         let (extra, used) = self.body.end();
         if extra > 0 {
             let (element, found) = (instance.element.name.clone(), used + extra);
+            let (place, found) = self.body.first_line().unwrap_or((self.body.place(), found));
             let kind = ParseErrorKind::Values {
                 element,
                 index: instance.index,
                 expected: used.to_string(),
                 found,
             };
-            return Err(kind.at(self.body.place()));
+            return Err(kind.at(place));
         }
         Ok(())
     }
@@ -288,8 +298,7 @@ impl<B: Body> Reader<'_, B> {
             }
         }
         if role == Role::Corners {
-            self.polygons.count(self.polygon.len(), place);
-            self.scan.triangles.extend(fan(&self.polygon));
+            self.faces.push(&self.polygon, place);
         }
         Ok(())
     }
@@ -297,7 +306,7 @@ impl<B: Body> Reader<'_, B> {
     fn push_vertex(&mut self) {
         let [x, y, z, nx, ny, nz] = self.vertex;
         self.positions.push([x, y, z]);
-        if let Some(normals) = &mut self.scan.points.normals {
+        if let Some(normals) = &mut self.normals {
             normals.push([nx, ny, nz].map(|c| self.rounding.narrow(c)));
         }
     }
@@ -315,15 +324,19 @@ impl Instance<'_> {
     fn fault(self, fault: Fault, body: &mut impl Body, at: usize, wanted: u64) -> ParseError {
         let Instance { element, index } = self;
         let name = element.name.clone();
-        let place = body.place();
+        let place = match (&fault, body.first_line()) {
+            (Fault::LineEnd, Some((first, _))) => first,
+            _ => body.place(),
+        };
         match fault {
             Fault::End => {
                 ParseErrorKind::Truncated { element: name, expected: element.count, found: index }
             }
             Fault::LineEnd => {
-                let (_, found) = body.end();
+                let (_, read) = body.end();
+                let found = body.first_line().map_or(read, |(_, found)| found);
                 let later = &element.properties[at + 1..];
-                let least = found + wanted + later.len() as u64;
+                let least = read + wanted + later.len() as u64;
                 let open_ended = later.iter().any(|p| matches!(p.kind, Kind::List { .. }));
                 let expected =
                     if open_ended { format!("at least {least}") } else { least.to_string() };

@@ -1,0 +1,11 @@
+//! Arbitrary bytes as E57: an error or a valid scan, never a panic, a hang or excessive memory.
+//! `cargo +nightly fuzz run e57 fuzz/corpus/e57 fuzz/seeds/e57 -- -malloc_limit_mb=64`
+
+#![no_main]
+
+#[path = "../checks/scan.rs"]
+mod scan;
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| scan::check(koel_spatial::read::parse_e57(bytes)));

@@ -1,0 +1,11 @@
+//! Arbitrary bytes as XYZ: an error or a valid scan, never a panic, a hang or excessive memory.
+//! `cargo +nightly fuzz run xyz fuzz/corpus/xyz fuzz/seeds/xyz -- -malloc_limit_mb=64`
+
+#![no_main]
+
+#[path = "../checks/scan.rs"]
+mod scan;
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| scan::check(koel_spatial::read::parse_xyz(bytes)));
