@@ -1,5 +1,6 @@
 //! Records under `results/`: checks that each states its provenance, and generates the tables in
 //! documents that are made from records. Checks what documents name.
+mod claims;
 mod newest;
 mod papers;
 mod readme;
@@ -30,6 +31,7 @@ pub(crate) fn records(root: &Path, options: &[&str]) -> Result<(), String> {
         println!("{number} records, each of which names its commit, command, driver and date");
         check_links(root)?;
         papers::check(root)?;
+        claims::check(root)?;
         return SECTIONS.iter().try_for_each(|section| section.check(root));
     }
     let known = |option: &&str| SECTIONS.iter().find(|section| section.option == *option);

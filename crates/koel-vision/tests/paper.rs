@@ -107,6 +107,42 @@ fn what_is_not_there_is_not_found() {
     }
 }
 
+/// Lines of dark words with the line spacing of a page, no two of them alike.
+fn page(width: usize, height: usize, seed: u64) -> Grey {
+    let noise = texture(width, height, seed);
+    let mut page = Grey { width, height, pixels: vec![230.0; width * height] };
+    for line in 0..height / 14 {
+        let mut x = 6;
+        while x + 40 < width {
+            // The texture decides on the lengths of words and gaps.
+            let length = 6 + noise.pixels[14 * line * width + x] as usize % 30;
+            for (dx, dy) in (0..length).flat_map(|dx| (3..10).map(move |dy| (dx, dy))) {
+                let is_ink = (dx * 7 + dy * 3 + length) % 5 < 3;
+                page.pixels[(14 * line + dy) * width + x + dx] = if is_ink { 40.0 } else { 230.0 };
+            }
+            x += length + 5;
+        }
+    }
+    page
+}
+
+/// Other pages with the same spacing of lines are not the one that is sought, by neither kind of
+/// points.
+#[test]
+fn another_page_is_not_found() {
+    for features in [Features::Edges, Features::Corners] {
+        let options = PaperOptions::default()
+            .with_features(features)
+            .with_bases((2000, 512))
+            .with_sizes(vec![(1.0, 1.0)]);
+        for seed in 0..4 {
+            let (model, scene) = (page(160, 112, 2 * seed + 1), page(320, 240, 2 * seed + 2));
+            let outcome = match_images(&stream(), &model, &scene, &options).unwrap();
+            assert_eq!(outcome.found, None, "{features:?}, seed {seed}: {}", outcome.evidence);
+        }
+    }
+}
+
 #[test]
 fn every_device_finds_the_same() {
     let model = texture(200, 160, 5);

@@ -1,7 +1,9 @@
-//! The tables of docs/papers.md that list every item of the papers: each file and each test that a
-//! row names must exist. A test of koel-cli parses the commands.
+//! The tables of docs/papers.md that list every item of the papers: each file that a row names must
+//! exist, and each test must be one that plain `cargo test` runs: a function of one file under the
+//! attribute `#[test]`, without `#[ignore]`. A name that several files have needs its file. A test
+//! of koel-cli parses the commands.
 use super::read;
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 const DOCUMENT: &str = "docs/papers.md";
@@ -11,7 +13,7 @@ const HEADING: &str = "| item | source | in koel | command | test | note |";
 /// Fails if a row names a file, an example or a test that does not exist.
 pub(super) fn check(root: &Path) -> Result<(), String> {
     let text = read(&root.join(DOCUMENT))?;
-    let tests = tests(&root.join("crates"))?;
+    let tests = Tests::of(&root.join("crates"))?;
     let (mut rows, mut wrong) = (0, vec![]);
     for (line, cells) in items(&text) {
         rows += 1;
@@ -24,7 +26,7 @@ pub(super) fn check(root: &Path) -> Result<(), String> {
     match wrong.is_empty() {
         true if rows == 0 => Err(format!("{DOCUMENT}: no table of items")),
         true => {
-            println!("{DOCUMENT}: {rows} items, whose files and tests exist");
+            println!("{DOCUMENT}: {rows} items, whose files exist and whose tests run");
             Ok(())
         }
         false => Err(wrong.join("\n       ")),
@@ -47,15 +49,12 @@ fn quoted(cell: &str) -> impl Iterator<Item = &str> {
     cell.split('`').skip(1).step_by(2)
 }
 
-fn faults(root: &Path, tests: &HashSet<String>, [files, command, names]: [&str; 3]) -> Vec<String> {
+fn faults(root: &Path, tests: &Tests, [files, command, names]: [&str; 3]) -> Vec<String> {
     let is_missing = |path: &String| !root.join(path).exists();
     let named = quoted(files).map(|file| format!("crates/{file}"));
     let missing = named.chain(quoted(command).filter_map(program)).filter(is_missing);
-    let unknown = quoted(names).filter(|&name| !tests.contains(name));
-    missing
-        .map(|path| format!("no file `{path}`"))
-        .chain(unknown.map(|name| format!("no test `{name}`")))
-        .collect()
+    let missing = missing.map(|path| format!("no file `{path}`"));
+    missing.chain(quoted(names).filter_map(|name| tests.fault(name))).collect()
 }
 /// Returns the source of the example or binary that `cargo run` starts.
 fn program(command: &str) -> Option<String> {
@@ -66,28 +65,49 @@ fn program(command: &str) -> Option<String> {
     example.or_else(|| Some(format!("crates/{package}/src/bin/{}.rs", after("--bin")?)))
 }
 
-/// Returns the names of all tests, alone and with their file: `test` and `file::test`.
-fn tests(folder: &Path) -> Result<HashSet<String>, String> {
-    let mut files = vec![];
-    super::list(folder, &mut files)?;
-    let mut tests = HashSet::new();
-    let is_source = |file: &&PathBuf| file.extension().is_some_and(|ending| ending == "rs");
-    for file in files.iter().filter(is_source) {
-        let stem = file.file_stem().unwrap_or_default().to_string_lossy();
-        for name in tests_of(&read(file)?) {
-            tests.insert(format!("{stem}::{name}"));
-            tests.insert(name.into());
+/// Where tests lie: by name, the file of each, and whether it is ignored.
+#[derive(Default)]
+struct Tests(HashMap<String, Vec<(PathBuf, bool)>>);
+impl Tests {
+    /// Finds the tests of all sources in a folder.
+    fn of(folder: &Path) -> Result<Tests, String> {
+        let mut files = vec![];
+        super::list(folder, &mut files)?;
+        let mut tests = Tests::default();
+        for file in files.iter().filter(|file| file.extension().is_some_and(|e| e == "rs")) {
+            for (name, is_ignored) in tests_of(&read(file)?) {
+                tests.0.entry(name.into()).or_default().push((file.clone(), is_ignored));
+            }
+        }
+        Ok(tests)
+    }
+    /// Returns what is wrong with a named test: `test`, or `file::test` where several files have a
+    /// test of this name.
+    fn fault(&self, name: &str) -> Option<String> {
+        let (file, test) =
+            name.rsplit_once("::").map_or((None, name), |(file, test)| (Some(file), test));
+        let in_file = |path: &Path| file.is_none_or(|f| path.file_stem().is_some_and(|s| s == f));
+        let all = self.0.get(test).into_iter().flatten();
+        let found = all.filter(|(path, _)| in_file(path)).collect::<Vec<_>>();
+        match found[..] {
+            [] => Some(format!("no test `{name}`")),
+            [(path, true)] => Some(format!("`{name}` is ignored in {}", path.display())),
+            [_] => None,
+            _ => Some(format!("{} tests are named `{name}`: name the file too", found.len())),
         }
     }
-    Ok(tests)
 }
-/// Returns the names of a file's tests.
-fn tests_of(text: &str) -> impl Iterator<Item = &str> {
-    let mut is_test = false;
+/// Returns the names of a file's tests, and whether they are ignored.
+fn tests_of(text: &str) -> impl Iterator<Item = (&str, bool)> {
+    let (mut is_test, mut is_ignored) = (false, false);
     text.lines().map(str::trim).filter_map(move |line| {
         let name = line.strip_prefix("async ").unwrap_or(line).strip_prefix("fn ");
-        let found = name.filter(|_| is_test).and_then(|name| name.split('(').next());
-        is_test = line.starts_with("#[") && line.ends_with("test]") || is_test && found.is_none();
+        let name = name.and_then(|name| name.split('(').next());
+        let found = name.filter(|_| is_test).map(|name| (name, is_ignored));
+        // Attributes and comments may stand between the attribute and the function.
+        let goes_on = line.starts_with("#[") || line.starts_with("//");
+        is_test = line.starts_with("#[") && line.ends_with("test]") || is_test && goes_on;
+        is_ignored = line.starts_with("#[ignore") || is_ignored && goes_on;
         found
     })
 }
@@ -116,7 +136,12 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_named() {
-        let tests = HashSet::from(["holds".to_string(), "a::holds".to_string()]);
+        let file = |name: &str, is_ignored| (PathBuf::from(name), is_ignored);
+        let tests = Tests(HashMap::from([
+            ("holds".into(), vec![file("k/a.rs", false)]),
+            ("waits".into(), vec![file("k/a.rs", true)]),
+            ("repeats".into(), vec![file("k/a.rs", false), file("k/c.rs", false)]),
+        ]));
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let faults = |files, command, names| faults(&root, &tests, [files, command, names]);
         assert!(faults("`koel/src/lib.rs`", "`koel bench`", "`a::holds`, `holds`").is_empty());
@@ -130,12 +155,20 @@ mod tests {
                 "no test `b::holds`",
             ]
         );
+        assert!(faults("-", "-", "`c::repeats`").is_empty());
+        assert_eq!(
+            faults("-", "-", "`repeats`"),
+            ["2 tests are named `repeats`: name the file too"]
+        );
+        assert_eq!(faults("-", "-", "`waits`"), ["`waits` is ignored in k/a.rs"]);
     }
 
     #[test]
     fn tests_are_functions_with_the_attribute() {
         let text = "#[test]\nfn a() {}\nfn b() {}\n    #[test]\n    /// Why.\n    fn c(\n\
-                    #[tokio::test]\nasync fn d() {}\n#[cfg(test)]\nmod tests {\nfn e() {}\n";
-        assert_eq!(tests_of(text).collect::<Vec<_>>(), ["a", "c", "d"]);
+                    #[tokio::test]\nasync fn d() {}\n#[cfg(test)]\nmod tests {\nfn e() {}\n\
+                    #[test]\n#[ignore = \"slow\"]\nfn f() {}\n#[test]\nfn g() {}\n";
+        let expected = [("a", false), ("c", false), ("d", false), ("f", true), ("g", false)];
+        assert_eq!(tests_of(text).collect::<Vec<_>>(), expected);
     }
 }

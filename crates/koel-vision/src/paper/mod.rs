@@ -491,7 +491,9 @@ fn search(
     let begin = Instant::now();
     let bases = Bases::choose(model.0, scene.0, options);
     let ballot = Ballot::new(stream, model.0, &bases.model, &bases.cells, options)?;
-    let verifier = Verifier::new(model, scene, options);
+    // Chance has tried each pair of bases.
+    let tried = (bases.model.len().max(1) as f64 * bases.scene.len().max(1) as f64).ln();
+    let verifier = Verifier::new(model, scene, tried, options);
     let mut outcome = PaperOutcome {
         found: None,
         evidence: 0.0,
@@ -501,8 +503,6 @@ fn search(
         lookups: 0,
         seconds: [begin.elapsed().as_secs_f64(), 0.0, 0.0],
     };
-    // Chance has tried each pair of bases.
-    let tried = (bases.model.len().max(1) as f64 * bases.scene.len().max(1) as f64).ln();
     let mut best: Option<(Affine, f64)> = None;
     for (round, own) in bases.scene.chunks(ROUND).enumerate() {
         let begin = Instant::now();
@@ -524,9 +524,9 @@ fn search(
         outcome.hypotheses.truncate(REPORTED);
         outcome.seconds[2] += begin.elapsed().as_secs_f64();
         if let Some((map, evidence)) = best {
-            outcome.evidence = (evidence - tried) as f32;
-            if evidence - tried > -options.false_alarm.ln() {
-                outcome.found = Some(verifier.verified(map, evidence - tried));
+            outcome.evidence = evidence as f32;
+            if verifier.accepts(evidence) {
+                outcome.found = Some(verifier.verified(map, evidence));
                 break;
             }
         }

@@ -1,5 +1,5 @@
 //! Verification: checks whether a scene point is close to each mapped model point.
-use super::{PaperOptions, Point};
+use super::{Features, PaperOptions, Point};
 use crate::affine::Affine;
 use crate::fit::{Freedom, fit};
 use rayon::prelude::*;
@@ -22,6 +22,11 @@ const NEAR_STEPS: usize = 3;
 const CORRELATED: f64 = 4.0;
 /// Half the side of the window in which chance is measured, in cells.
 const WINDOW: i32 = 30;
+/// Displacements of a map that must explain it less well than its place does: lengths in inlier
+/// distances, each in this number of directions.
+const DISPLACED: ([f32; 2], usize) = ([2.5, 5.0], 16);
+/// Number of edge points that count as one against displaced maps; calibrated on absent images.
+const CORRELATED_POINTS: f64 = 2.0;
 /// Maximum number of cells per side.
 const MAX_SIDE: f32 = 2048.0;
 
@@ -189,6 +194,30 @@ impl Target<'_> {
             mean.clamp(least.min(0.99), 0.99),
         )
     }
+    /// Like [`log_chance`](Self::log_chance), where chance is the largest share of inliers of the
+    /// map at displaced places: lines of text and straight edges also match next to their place,
+    /// which the density around them does not tell.
+    fn log_chance_beside(&self, map: &Affine, model: &[Point], fixed: usize) -> f64 {
+        let counts = |map: &Affine| {
+            let inside = model.iter().filter(|p| self.cell(map.apply(**p)).is_some()).count();
+            (inside, self.pairs(map, model, self.inlier).len())
+        };
+        let (lengths, directions) = DISPLACED;
+        let share = |(length, direction): (f32, usize)| {
+            let (y, x) = (direction as f32 / directions as f32 * std::f32::consts::TAU).sin_cos();
+            let length = length * self.inlier;
+            let shift = [map.shift[0] + length * x, map.shift[1] + length * y];
+            let (inside, inliers) = counts(&Affine { shift, ..*map });
+            inliers as f64 / inside.max(1) as f64
+        };
+        let all = lengths.iter().flat_map(|&length| (0..directions).map(move |d| (length, d)));
+        let (inside, inliers) = counts(map);
+        log_chance(
+            inside.saturating_sub(fixed),
+            inliers.saturating_sub(fixed),
+            all.map(share).fold(0.0, f64::max).clamp(0.01, 0.99),
+        )
+    }
 }
 
 /// Returns Chernoff's bound on the natural logarithm of the probability that at least `k` of `n`
@@ -215,8 +244,12 @@ pub(super) struct Verifier<'a> {
     points: (&'a [Point], Target<'a>),
     /// Points of outlines that refine, and those of the scene; `None`: the points that vote.
     outline: Option<(&'a [Point], Target<'a>)>,
-    /// Evidence of the points from which on outlines count.
+    /// Evidence that is accepted; of the points alone, from which on outlines count.
     least: f64,
+    /// Logarithm of the number of maps that chance has tried.
+    tried: f64,
+    /// Number of points that count as one against displaced maps.
+    correlated: f64,
     /// Points of the outline around each point that votes.
     near: Vec<Vec<Point>>,
 }
@@ -224,8 +257,10 @@ impl<'a> Verifier<'a> {
     pub(super) fn new(
         model: (&'a [Point], &'a [Point]),
         scene: (&'a [Point], &'a [Point]),
+        tried: f64,
         options: &PaperOptions,
     ) -> Verifier<'a> {
+        let correlated = if options.features == Features::Edges { CORRELATED_POINTS } else { 1.0 };
         let outline = (!model.1.is_empty() && !scene.1.is_empty())
             .then(|| (model.1, Target::new(scene.1, options.inlier)));
         let around = outline.as_ref().map_or(model.0, |(points, _)| *points);
@@ -242,6 +277,8 @@ impl<'a> Verifier<'a> {
         Verifier {
             freedom: options.freedom,
             least: -options.false_alarm.ln(),
+            tried,
+            correlated,
             near: model.0.par_iter().map(near).collect(),
             points: (model.0, Target::new(scene.0, options.inlier)),
             outline,
@@ -272,16 +309,26 @@ impl<'a> Verifier<'a> {
         }
         map
     }
-    /// Returns the evidence against chance, in nats, before the number of trials. Outlines count
-    /// only if the points alone are improbable: dense and regular edges match by chance.
+    /// Returns the evidence against chance, in nats: what neither the density of points nor the map
+    /// at displaced places explains. Outlines count only if the points alone are improbable: dense
+    /// and regular edges match by chance.
     fn evidence(&self, map: &Affine) -> f64 {
         let fixed = if self.freedom == Freedom::Affine { 3 } else { 2 };
         let of = |(model, target): &(&[Point], Target<'_>)| -target.log_chance(map, model, fixed);
         let points = of(&self.points);
-        match &self.outline {
+        let by_density = match &self.outline {
             Some(outline) if points > self.least => points + of(outline) / CORRELATED,
             _ => points,
+        } - self.tried;
+        if by_density <= self.least {
+            return by_density;
         }
+        let (model, target) = &self.points;
+        by_density.min(-target.log_chance_beside(map, model, fixed) / self.correlated)
+    }
+    /// Whether evidence suffices.
+    pub(super) fn accepts(&self, evidence: f64) -> bool {
+        evidence > self.least
     }
     /// Refines the best-ranked of some maps, and returns the one with the most evidence. Each map
     /// comes with its rank and a model point of its basis.
@@ -326,6 +373,28 @@ mod tests {
                 });
                 assert!(tail.sum::<f64>().ln() <= log_chance(n, k, p) + 1e-9, "{n} {k} {p}");
             }
+        }
+    }
+
+    /// A line also matches further along, and parallel lines one line further: neither proves
+    /// anything, however many points agree. Points without such an order do.
+    #[test]
+    fn what_also_matches_beside_its_place_proves_nothing() {
+        let line =
+            |y: f32, step: f32| (0..(400.0 / step) as usize).map(move |i| (i as f32 * step, y));
+        let of_model = |p: &Point| p.0 >= 100.0 && p.0 < 300.0;
+        let one = line(200.0, 8.0).collect::<Vec<Point>>();
+        let many = (0..25).flat_map(|k| line(15.0 * k as f32, 8.0)).collect::<Vec<Point>>();
+        let mut random = crate::random::Random::new(1);
+        let mut place = || (random.between(0.0, 400.0), random.between(0.0, 400.0));
+        let scattered = (0..100).map(|_| place()).collect::<Vec<Point>>();
+        for (scene, least, most) in [(one, 0.0, 6.9), (many, 0.0, 6.9), (scattered, 40.0, 400.0)] {
+            let model = scene.iter().copied().filter(of_model).collect::<Vec<Point>>();
+            let target = Target::new(&scene, 3.0);
+            let found = -target.log_chance_beside(&Affine::IDENTITY, &model, 2);
+            assert!((least..=most).contains(&found), "{} points: {found} nats", model.len());
+            let by_density = -target.log_chance(&Affine::IDENTITY, &model, 2);
+            assert!(by_density > 20.0, "{} points: {by_density} nats by density", model.len());
         }
     }
 }

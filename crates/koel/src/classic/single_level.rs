@@ -314,3 +314,38 @@ impl Table for SingleLevelTable {
         unsafe { single_level_find::launch(stream, grid, table, args) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::Device;
+    use koel_kernels::hash::mix::mix;
+    use std::collections::HashMap;
+
+    /// The layout of 2011: 1.25 slots for each pair, each key in one of the four slots that its
+    /// functions give, and each pair once.
+    #[test]
+    fn slots_lie_as_published_in_2011() {
+        for device in [Device::cpu_with_threads(1).unwrap(), Device::executor(5)] {
+            let stream = device.stream().unwrap();
+            let pairs = (0..1000).map(|i| (mix(i), i)).collect::<HashMap<u32, u32>>();
+            let (keys, values): (Vec<u32>, Vec<u32>) = pairs.iter().unzip();
+            let (k, v) = (device.upload(&keys).unwrap(), device.upload(&values).unwrap());
+            let input = Pairs { keys: k.view(), values: v.view(), n: pairs.len() as u32 };
+            let attempt = Attempt { number: 0, family: Family::Linear2011, seed: 3, growth: 1.0 };
+            let kind = SingleLevel::PUBLISHED;
+            let built = kind.attempt(&stream, input, kind.default_load(), attempt);
+            let table = built.unwrap().table.unwrap();
+            let slots = table.table.download().unwrap();
+            assert_eq!(slots.len(), pairs.len() * 5 / 4);
+            let functions = Functions::new(Family::Linear2011, 4, slots.len() as u32, 3);
+            let mut left = pairs;
+            for (at, &entry) in (0..).zip(&slots).filter(|(_, entry)| **entry != u64::MAX) {
+                let key = (entry >> 32) as u32;
+                assert!((0..4).any(|f| functions.slot(f, key) == at), "key {key} at {at}");
+                assert_eq!(left.remove(&key), Some(entry as u32), "key {key} at {at}");
+            }
+            assert!(left.is_empty(), "{} pairs are in no slot", left.len());
+        }
+    }
+}

@@ -229,3 +229,38 @@ impl Table for TwoKernelTable {
         unsafe { two_kernel_find::launch(stream, grid, table, args) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::Device;
+    use koel_kernels::hash::mix::mix;
+    use std::collections::HashMap;
+
+    /// The layout of the report: buckets of 512 slots, one after another; each key in the bucket
+    /// that the linear function gives, in one of its three slots there, and each pair once.
+    #[test]
+    fn slots_lie_as_wang_and_hu_describe() {
+        for device in [Device::cpu_with_threads(1).unwrap(), Device::executor(5)] {
+            let stream = device.stream().unwrap();
+            let pairs = (0..1000).map(|i| (mix(i), i)).collect::<HashMap<u32, u32>>();
+            let (keys, values): (Vec<u32>, Vec<u32>) = pairs.iter().unzip();
+            let (k, v) = (device.upload(&keys).unwrap(), device.upload(&values).unwrap());
+            let input = Pairs { keys: k.view(), values: v.view(), n: pairs.len() as u32 };
+            let attempt = Attempt { number: 0, family: Family::Linear2009, seed: 3, growth: 1.0 };
+            let table = attempt_build(&stream, input, 0.5, attempt).unwrap().table.unwrap();
+            let slots = table.buckets.download().unwrap();
+            assert_eq!(slots.len(), 4 * 512);
+            let bucket_of = Functions::new(Family::Linear2009, 1, 4, 3);
+            let mut left = pairs;
+            for (at, &entry) in (0..).zip(&slots).filter(|(_, entry)| **entry != EMPTY) {
+                let key = key_of(entry);
+                assert_eq!(bucket_of.slot(0, key), at / 512, "key {key} at {at}");
+                let inside = (0..3).any(|f| table.functions.slot(f, key) == at % 512);
+                assert!(inside, "key {key} at {at}");
+                assert_eq!(left.remove(&key), Some(entry as u32), "key {key} at {at}");
+            }
+            assert!(left.is_empty(), "{} pairs are in no slot", left.len());
+        }
+    }
+}

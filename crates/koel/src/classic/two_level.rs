@@ -418,3 +418,44 @@ impl Table for TwoLevelTable {
         unsafe { two_level_find::launch(stream, grid, table, args) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::Device;
+    use koel_kernels::hash::mix::mix;
+    use std::collections::HashMap;
+
+    /// The layout of 2009: the key modulo the buckets chooses one of n / 409; its three sub-tables of
+    /// 192 slots lie among all first, all second and all third ones; its seed gives their functions.
+    #[test]
+    fn slots_lie_as_published_in_2009() {
+        for device in [Device::cpu_with_threads(1).unwrap(), Device::executor(5)] {
+            let stream = device.stream().unwrap();
+            let pairs = (0..2000).map(|i| (mix(i), i)).collect::<HashMap<u32, u32>>();
+            let (keys, values): (Vec<u32>, Vec<u32>) = pairs.iter().unzip();
+            let (k, v) = (device.upload(&keys).unwrap(), device.upload(&values).unwrap());
+            let n = pairs.len() as u32;
+            let input = Pairs { keys: k.view(), values: v.view(), n };
+            let attempt = Attempt { number: 0, family: Family::Linear2009, seed: 3, growth: 1.0 };
+            let kind = TwoLevel::PUBLISHED;
+            let built = attempt_build(&kind, &stream, input, kind.default_load(), attempt);
+            let table = built.unwrap().table.unwrap();
+            let (slots, seeds) = (table.table.download().unwrap(), table.seeds.download().unwrap());
+            let buckets = n.div_ceil(409);
+            assert_eq!((seeds.len(), slots.len()), (buckets as usize, 3 * 192 * buckets as usize));
+            let mut left = pairs;
+            for (at, &entry) in (0..).zip(&slots).filter(|(_, entry)| **entry != EMPTY) {
+                let (sub_table, rest) = (at / (192 * buckets), at % (192 * buckets));
+                let (bucket, slot) = (rest / 192, rest % 192);
+                let key = key_of(entry);
+                assert_eq!(key % buckets, bucket, "key {key} at {at}");
+                let functions = Functions::new(Family::Linear2009, 3, 192, 0);
+                let of_bucket = functions.with_seed(seeds[bucket as usize]);
+                assert_eq!(of_bucket.slot(sub_table, key), slot, "key {key} at {at}");
+                assert_eq!(left.remove(&key), Some(entry as u32), "key {key} at {at}");
+            }
+            assert!(left.is_empty(), "{} pairs are in no slot", left.len());
+        }
+    }
+}

@@ -2,7 +2,7 @@
 use super::super::chart::{Axis, Chart, Scale, Series};
 use crate::bench::keys::Permutation;
 use crate::failure::{Failure, Outcome};
-use koel::classic::{Duplicates, Kind, ListKind, ListTable, Options, Table};
+use koel::classic::{Duplicates, Kind, ListKind, ListTable, Listed, Options, Table};
 use koel::device::Element;
 use koel::{Buffer, Stream};
 use rayon::prelude::*;
@@ -33,6 +33,64 @@ pub(super) struct Queries {
 }
 /// Marker for an absent key; greater than any value.
 const ABSENT: u32 = u32::MAX;
+
+/// Answers of a table with repeated keys: entries `starts[i]..starts[i] + counts[i]` of the list
+/// belong to query `i`.
+struct ListAnswers {
+    starts: Vec<u32>,
+    counts: Vec<u32>,
+    list: Vec<u32>,
+}
+impl ListAnswers {
+    fn ranges(&self) -> impl Iterator<Item = (usize, usize)> {
+        self.starts
+            .iter()
+            .zip(&self.counts)
+            .map(|(start, count)| (*start as usize, *count as usize))
+    }
+    fn lie_within(&self) -> bool {
+        self.ranges().all(|(start, count)| count == 0 || start + count <= self.list.len())
+    }
+    /// Whether each answer is that of the pair in `of`: `keys` holds each of `distinct` keys in
+    /// turn, and the values are the indices of the pairs.
+    fn are_those_of(
+        &self,
+        lists: Listed,
+        keys: &[u32],
+        distinct: usize,
+        mut of: impl Iterator<Item = usize>,
+    ) -> bool {
+        let n = keys.len();
+        match lists {
+            Listed::Nothing => self.counts.iter().all(|count| *count == 1),
+            Listed::Keys => {
+                let mut answers = self.ranges().zip(of);
+                self.list.len() == distinct
+                    && answers
+                        .all(|((start, count), pair)| count == 1 && self.list[start] == keys[pair])
+            }
+            Listed::Values => {
+                // A value is in the range of its key, and ranges have as many values as their keys:
+                // no range has another key's.
+                let mut places = vec![usize::MAX; n];
+                let is_new = |(at, value): (usize, &u32)| {
+                    let place = places.get_mut(*value as usize);
+                    place.is_some_and(|place| std::mem::replace(place, at) == usize::MAX)
+                };
+                self.list.len() == n
+                    && self.list.iter().enumerate().all(is_new)
+                    && self.ranges().all(|(start, count)| {
+                        let Some(pair) = of.next() else { return false };
+                        let copies = n / distinct + usize::from(pair % distinct < n % distinct);
+                        count == copies && (start..start + count).contains(&places[pair])
+                    })
+            }
+        }
+    }
+}
+fn wrong(kind: &str) -> Failure {
+    Failure::Other(format!("{kind}: a wrong answer"))
+}
 
 impl Lab {
     /// Returns powers of two, from about 2^12 to the largest.
@@ -114,7 +172,7 @@ impl Lab {
             .map(|(value, found)| if *found != 0 { *value } else { ABSENT });
         match answers.zip(&queries.expected).all(|(answer, expected)| answer == *expected) {
             true => Ok(seconds),
-            false => Err(Failure::Other(format!("{}: a wrong answer", kind.name()))),
+            false => Err(wrong(kind.name())),
         }
     }
     /// Like [`build`](Self::build), for a table with repeated keys.
@@ -133,14 +191,23 @@ impl Lab {
         }
         Ok((table, best))
     }
-    /// Returns the seconds of the fastest lookup of every pair's key. Fails if a key is not found.
+    /// Returns the seconds of the fastest lookup of every pair's key, where each of `distinct` keys
+    /// occurs in turn. Fails unless every lookup gives exactly the key's entries of the list: its
+    /// values (the indices of its pairs), or the key itself in a compacting table.
     pub(super) fn find_list(
         &self,
         kind: &dyn ListKind,
         table: &dyn ListTable,
+        pairs: &Pairs,
+        distinct: usize,
         queries: &Queries,
     ) -> Outcome<f64> {
-        self.find_lists(kind, table, queries, |count, _| count > 0)
+        let (seconds, answers) = self.find_lists(kind, table, queries)?;
+        let of = queries.expected.iter().map(|pair| *pair as usize);
+        match answers.are_those_of(kind.lists(), &pairs.host, distinct, of) {
+            true => Ok(seconds),
+            false => Err(wrong(kind.name())),
+        }
     }
     /// Returns the seconds of the fastest lookup of keys whose [value counts](Self::queries_of) are
     /// known. Fails if a count is wrong.
@@ -150,7 +217,11 @@ impl Lab {
         table: &dyn ListTable,
         queries: &Queries,
     ) -> Outcome<f64> {
-        self.find_lists(kind, table, queries, |count, expected| count == expected)
+        let (seconds, answers) = self.find_lists(kind, table, queries)?;
+        match answers.counts == queries.expected {
+            true => Ok(seconds),
+            false => Err(wrong(kind.name())),
+        }
     }
     /// Prepares lookups of `keys`; each expects as many values as the key has in `held`.
     pub(super) fn queries_of(&self, keys: &[u32], held: &[u32]) -> Outcome<Queries> {
@@ -159,13 +230,13 @@ impl Lab {
         let expected = keys.iter().map(|key| counts.get(key).copied().unwrap_or(0)).collect();
         Ok(Queries { keys: self.stream.device().upload(keys)?, expected })
     }
+    /// Returns the seconds of the fastest run of all queries, and the answers.
     fn find_lists(
         &self,
         kind: &dyn ListKind,
         table: &dyn ListTable,
         queries: &Queries,
-        right: impl Fn(u32, u32) -> bool,
-    ) -> Outcome<f64> {
+    ) -> Outcome<(f64, ListAnswers)> {
         let (device, n) = (self.stream.device(), queries.expected.len());
         let (mut starts, mut counts) = (device.alloc::<u32>(n)?, device.alloc::<u32>(n)?);
         let seconds = self.fastest(|is_timed| {
@@ -175,17 +246,11 @@ impl Lab {
             }
             table.get_into(&self.stream, queries.keys.view(), starts.view_mut(), counts.view_mut())
         })?;
-        let (starts, counts, list) =
-            (starts.download()?, counts.download()?, table.list().download()?);
-        // In a compacting table the list has keys; in a multi-value table, indices of pairs.
-        let mut answers = starts.iter().zip(&counts).zip(&queries.expected);
-        let within =
-            |start: u32, count: u32| count == 0 || start as usize + count as usize <= list.len();
-        match answers
-            .all(|((&start, &count), &expected)| right(count, expected) && within(start, count))
-        {
-            true => Ok(seconds),
-            false => Err(Failure::Other(format!("{}: a wrong answer", kind.name()))),
+        let (starts, counts) = (starts.download()?, counts.download()?);
+        let answers = ListAnswers { starts, counts, list: table.list().download()? };
+        match answers.lie_within() {
+            true => Ok((seconds, answers)),
+            false => Err(wrong(kind.name())),
         }
     }
     /// Returns the seconds of the fastest run of `step(true)`. Calls `step(false)` before each run,
@@ -228,4 +293,40 @@ pub(super) fn rate() -> Axis {
 /// Millions per second.
 pub(super) fn mops(n: usize, seconds: f64) -> f64 {
     n as f64 / seconds / 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Three keys in turn, of five pairs: each wrong answer that the lists can give is noticed.
+    #[test]
+    fn answers_of_lists_are_compared_with_every_value() {
+        let keys = [7, 8, 9, 7, 8];
+        let answers = |starts: [u32; 5], counts: [u32; 5], list: &[u32]| ListAnswers {
+            starts: starts.into(),
+            counts: counts.into(),
+            list: list.into(),
+        };
+        let right = |lists, answers: ListAnswers| answers.are_those_of(lists, &keys, 3, 0..5);
+        let (starts, counts) = ([0, 2, 4, 0, 2], [2, 2, 1, 2, 2]);
+        for (is_right, starts, counts, list) in [
+            (true, starts, counts, [0, 3, 1, 4, 2]),
+            (true, starts, counts, [3, 0, 4, 1, 2]),
+            // Another key's values, a value twice, a value that is none, a value too few.
+            (false, starts, counts, [0, 1, 3, 4, 2]),
+            (false, starts, counts, [0, 3, 1, 1, 2]),
+            (false, starts, counts, [0, 3, 1, 5, 2]),
+            (false, starts, [2, 1, 1, 2, 2], [0, 3, 1, 4, 2]),
+            (false, [0, 2, 4, 2, 2], counts, [0, 3, 1, 4, 2]),
+        ] {
+            assert_eq!(right(Listed::Values, answers(starts, counts, &list)), is_right, "{list:?}");
+        }
+        let (ids, ones) = ([0, 1, 2, 0, 1], [1; 5]);
+        assert!(right(Listed::Keys, answers(ids, ones, &[7, 8, 9])));
+        assert!(!right(Listed::Keys, answers(ids, ones, &[8, 7, 9])));
+        assert!(!right(Listed::Keys, answers(ids, ones, &[7, 8, 9, 9])));
+        assert!(!right(Listed::Keys, answers(ids, [1, 1, 1, 1, 2], &[7, 8, 9])));
+        assert!(!answers([0, 0, 0, 0, 2], counts, &[7, 8, 9]).lie_within());
+    }
 }

@@ -236,7 +236,8 @@ pub(super) fn multiplicities(
             let (table, seconds) = lab.build_list(*kind, &pairs)?;
             let times = f64::from(1 << power);
             builds.push((times, 1e3 * seconds));
-            finds.push((times, 1e3 * lab.find_list(*kind, table.as_ref(), &queries)?));
+            let found = lab.find_list(*kind, table.as_ref(), &pairs, distinct.len(), &queries)?;
+            finds.push((times, 1e3 * found));
         }
     }
     Ok(series)
