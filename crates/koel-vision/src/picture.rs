@@ -1,4 +1,5 @@
 //! Images from files, as luminance.
+use crate::colour::Colours;
 use crate::device::size;
 use image::error::{DecodingError, ImageError};
 use image::{ColorType, DynamicImage, ImageDecoder, ImageFormat, ImageReader, Limits, RgbImage};
@@ -115,6 +116,8 @@ pub struct Picture {
     pub color: RgbImage,
     /// Luminance for matching.
     pub grey: Grey,
+    /// Colours for matching; `None` for a format without colour.
+    pub colours: Option<Colours>,
 }
 
 /// Reason why a file cannot be read as an image.
@@ -224,7 +227,8 @@ impl Picture {
             ColorType::Rgb8 => image.as_rgb8().cloned().unwrap_or_else(|| image.to_rgb8()),
             _ => image.to_rgb8(),
         };
-        Picture { color, grey: Grey::of(image) }
+        let colours = Colours::of(image, &color);
+        Picture { color, grey: Grey::of(image), colours }
     }
 }
 

@@ -35,7 +35,7 @@ const LEAST_PLACES: usize = 8;
 const PRECISE: f32 = 0.97;
 /// Minimum evidence of luminance, in nats, for the visible part of a photograph. Poses of chance
 /// that edges lead to have 0 to 5.
-const VISIBLE: f32 = 12.0;
+pub(crate) const VISIBLE: f32 = 12.0;
 /// Fraction of the blocks that agree from which on a model counts as wholly visible.
 const WHOLE: f32 = 0.8;
 /// The fraction from which on it is not covered, but may be bent.
