@@ -95,10 +95,8 @@ fn find(folder: &Path, how: &[&str]) -> Result<(), Box<dyn Error>> {
         let scene = matcher.scene(&scene.grey)?.with_colours(scene.colours);
         let mut outcome = matcher.find(&sought, &scene)?;
         if outcome.found.is_none() && how.contains(&"part") {
-            outcome = matcher.find_part(
-                &matcher.scene(&model.grey)?.with_colours(model.colours),
-                &scene,
-            )?;
+            outcome = matcher
+                .find_part(&matcher.scene(&model.grey)?.with_colours(model.colours), &scene)?;
         }
         println!(
             "{{\"name\":\"{name}\",\"matrix\":{},\"homography\":{},\"evidence\":{},\"agreement\":{},\"colour\":{},\"doubt\":{},\"seconds\":{},\"of_these\":{:?}}}",

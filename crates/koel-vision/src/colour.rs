@@ -29,16 +29,25 @@ const LEAST: f32 = 0.5;
 /// Fraction of a drawing's cells that may differ although they are vivid.
 const OTHERS: f32 = 0.06;
 const CLEARLY: f32 = 25.0;
-/// Natural logarithms of the gains of red and blue over green from daylight to a lamp that no camera
-/// corrects, half of the step to the light of candles; steps from -1 to 1 of this; and gains of
-/// green from fluorescent lamps.
-const WARM: (f32, f32) = (0.5, -0.8);
+/// Natural logarithms of the gains of red and blue over green from daylight to a lamp that a camera
+/// corrects in part; steps from -1 to 1 of this; and gains of green from fluorescent lamps.
+const WARM: (f32, f32) = (0.3, -0.45);
 const STEPS: i32 = 6;
-const TINTS: [f32; 3] = [0.0, -0.12, 0.12];
+const TINTS: [f32; 3] = [0.0, -0.1, 0.1];
 /// What a full step of light and a tint must add to the agreement.
 const UNLIKELY: (f32, f32) = (0.1, 0.02);
-/// Fraction of a scene's pixels that must be coloured, by a chroma of `CLEARLY` beyond its tint.
-const COLOURED_SCENE: f32 = 0.0005;
+/// Chroma of pixels without any colour, the fraction of a scene's pixels that have none in a
+/// screenshot, and the steps of light that are possible there.
+const NEUTRAL: f32 = 1.5;
+const SCREENSHOT: f32 = 0.15;
+const ON_SCREENS: i32 = 1;
+/// Chroma of a model's bright cells that are white or grey, the number that tells the light, and by
+/// how much, in logarithms of gains, the light may differ from it.
+const WHITE: f32 = 8.0;
+const WHITES: usize = 4;
+const OFF_WHITE: f32 = 0.2;
+/// Fractions of a scene's pixels one of which must be coloured, by a chroma beyond its tint.
+const COLOURED_SCENE: [(f32, f32); 2] = [(0.01, 10.0), (0.0005, 25.0)];
 /// Contrast of a coloured drawing in a scene without colour, relative to that of the scene, below
 /// which it is greyed out.
 const GREYED: f32 = 0.5;
@@ -105,10 +114,8 @@ impl Colours {
     }
     /// Returns the linear colour and the opacity at a point of the image; `None` outside.
     fn at(&self, (x, y): (f32, f32), linear: &[f32; 256]) -> Option<([f32; 3], f32)> {
-        let (x, y) = (
-            (x + 0.5) / self.of.0 * self.width as f32,
-            (y + 0.5) / self.of.1 * self.height as f32,
-        );
+        let (x, y) =
+            ((x + 0.5) / self.of.0 * self.width as f32, (y + 0.5) / self.of.1 * self.height as f32);
         let inside = x >= 0.0 && y >= 0.0 && x < self.width as f32 && y < self.height as f32;
         let [r, g, b, a] = *inside.then(|| &self.pixels[y as usize * self.width + x as usize])?;
         Some(([r, g, b].map(|v| linear[v as usize]), a as f32 / 255.0))
@@ -203,13 +210,18 @@ pub(crate) fn compared(
         let is_grey = is_drawing && is_greyed_out(&cells, &all);
         return is_grey.then_some(Compared { agreement: 0.0, others: 1.0 });
     }
-    let lights = (-STEPS..=STEPS).flat_map(|step| TINTS.map(|tint| (step, tint)));
+    let neutral = all.iter().filter(|p| length(chroma(**p)) < NEUTRAL).count();
+    let is_screenshot = neutral as f32 > SCREENSHOT * all.len() as f32;
+    let most = if is_screenshot { ON_SCREENS } else { STEPS };
+    let lights = (-most..=most).flat_map(|step| TINTS.map(|tint| (step, tint)));
+    let white = light_on_white(&cells);
     let under = |(step, tint): (i32, f32)| {
         let light = step as f32 / STEPS as f32;
-        let gains = [light * WARM.0 + tint, 0.0, light * WARM.1 + tint].map(|g: f32| (-g).exp());
-        let compared = under_light(&cells, gains);
+        let (red, blue) = (light * WARM.0 + tint, light * WARM.1 + tint);
         let unlikely = UNLIKELY.0 * light.abs() + if tint != 0.0 { UNLIKELY.1 } else { 0.0 };
-        (compared, compared.agreement - unlikely)
+        let off = white.map_or(0.0, |(r, b)| (red - r).abs().max((blue - b).abs()) - OFF_WHITE);
+        let compared = under_light(&cells, [red, 0.0, blue].map(|g| (-g).exp()));
+        (compared, compared.agreement - unlikely - off.max(0.0))
     };
     lights.map(under).max_by(|a, b| a.1.total_cmp(&b.1)).map(|best| best.0)
 }
@@ -268,11 +280,33 @@ fn is_coloured(pixels: &[[f32; 3]]) -> bool {
     // A tint that light does not have is a colour.
     let tint = |k: usize, most: f32| (sum[1].max(1e-6) / sum[k].max(1e-6)).clamp(1.0 / most, most);
     let (red, blue) = (tint(0, WARM.0.exp()), tint(2, (-WARM.1).exp()));
-    let clear = |&&[r, g, b]: &&[f32; 3]| {
-        let of = |p: [f32; 3]| length(chroma(p));
-        of([r, g, b]).min(of([r * red, g, b * blue])) >= CLEARLY
+    let of = |p: [f32; 3]| length(chroma(p));
+    let beyond = |&[r, g, b]: &[f32; 3]| of([r, g, b]).min(of([r * red, g, b * blue]));
+    let beyond = pixels.iter().map(beyond).collect::<Vec<f32>>();
+    COLOURED_SCENE.iter().any(|&(part, least)| {
+        beyond.iter().filter(|b| **b >= least).count() as f32 > part * beyond.len() as f32
+    })
+}
+
+/// Returns the logarithms of the gains of red and blue over green that the white and grey cells of a
+/// model show; `None` if it has too few.
+fn light_on_white(cells: &[Cell]) -> Option<(f32, f32)> {
+    let is_white = |c: &&Cell| luminance(c.model) > 0.2 && length(chroma(c.model)) < WHITE;
+    let gain = |c: &Cell, k: usize| {
+        let of = |p: [f32; 3]| p[k].max(1e-3) / p[1].max(1e-3);
+        (of(c.scene) / of(c.model)).ln()
     };
-    pixels.iter().filter(clear).count() as f32 > COLOURED_SCENE * pixels.len() as f32
+    let whites = cells.iter().filter(is_white);
+    let (mut red, mut blue): (Vec<f32>, Vec<f32>) =
+        whites.map(|c| (gain(c, 0), gain(c, 2))).unzip();
+    if red.len() < WHITES {
+        return None;
+    }
+    let middle = |values: &mut Vec<f32>| {
+        let rank = values.len() / 2;
+        *values.select_nth_unstable_by(rank, f32::total_cmp).1
+    };
+    Some((middle(&mut red), middle(&mut blue)))
 }
 
 /// Returns whether cells have lost the contrast that the rest of the scene has.

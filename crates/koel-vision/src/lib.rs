@@ -43,7 +43,8 @@
 // * `matcher`, `verdict`: the best candidate, and the decision whether the model is present, on the
 //   host
 // * `range`, `small`, `looks`, `part`: further searches for what is not found: other scales, models
-//   of few pixels, mirrored and negative models, and scenes that are a part of the model
+//   of few pixels, mirrored and negative models, and scenes that show a part of the model
+// * `instances`: further searches for a model that is found
 mod affine;
 mod agreement;
 mod bases;
@@ -54,6 +55,7 @@ mod device;
 mod edges;
 mod fit;
 mod homography;
+mod instances;
 mod joint;
 mod looks;
 mod maps;

@@ -143,7 +143,16 @@ impl Model {
             || Patch::of(working),
             || rayon::join(|| chosen(CONTOUR), || independent_weights(&points)),
         );
-        Ok(Model { width, height, to_image, points, weights, contour, patch: Some(patch), colours: None })
+        Ok(Model {
+            width,
+            height,
+            to_image,
+            points,
+            weights,
+            contour,
+            patch: Some(patch),
+            colours: None,
+        })
     }
 }
 

@@ -70,11 +70,8 @@ impl Matcher {
         scene: &Scene,
     ) -> koel::Result<Outcome> {
         let Some(found) = &outcome.found else { return Ok(outcome) };
-        let refused = |outcome: Outcome, doubt| Outcome {
-            found: None,
-            doubt: Some(doubt),
-            ..outcome
-        };
+        let refused =
+            |outcome: Outcome, doubt| Outcome { found: None, doubt: Some(doubt), ..outcome };
         if !leaves(found, picture.size(), scene.size()) {
             return Ok(refused(outcome, Doubt::Agreement));
         }
@@ -87,7 +84,8 @@ impl Matcher {
             let compared = self.compare_tilted((&patch, size), scene, &to_scene)?;
             let upright = if map.determinant() < 0.0 { map.after(&MIRROR) } else { map };
             let accepts = |a: &Agreement| {
-                a.accepts(outcome.evidence, self.options.evidence) && !a.is_another_outline(&upright)
+                a.accepts(outcome.evidence, self.options.evidence)
+                    && !a.is_another_outline(&upright)
             };
             let agreement = compared.map(|c| c.agreement);
             let is_accepted = agreement.as_ref().is_some_and(accepts);

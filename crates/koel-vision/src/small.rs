@@ -190,7 +190,11 @@ fn best_places(template: &Template, scene: &Grey, most: usize) -> Vec<Place> {
 }
 
 /// Returns a part of an image.
-pub(crate) fn window(image: &Grey, (left, top): (usize, usize), (width, height): (usize, usize)) -> Grey {
+pub(crate) fn window(
+    image: &Grey,
+    (left, top): (usize, usize),
+    (width, height): (usize, usize),
+) -> Grey {
     let rows = image.pixels.chunks_exact(image.width).skip(top).take(height);
     let pixels = rows.flat_map(|row| &row[left..left + width]).copied().collect();
     Grey { width, height, pixels }
