@@ -299,6 +299,21 @@ def button(text, fill, face, letters=(255, 255, 255)):
     return drawn((200, 90), (238, 238, 238), draw)
 
 
+def rendered(text, fill, face, scale):
+    """A small button as a user interface renders it at a scale: no picture of it is enlarged."""
+    letters = ImageFont.truetype(face, round(13 * scale))
+    width = round((draw_length(text, face) + 28) * scale)
+    picture = Image.new("RGB", (width, round(32 * scale)), (238, 238, 238))
+    draw = ImageDraw.Draw(picture)
+    draw.rounded_rectangle((0, 0, width - 1, round(32 * scale) - 1), round(5 * scale), fill=fill)
+    draw.text((width / 2, 16 * scale), text, font=letters, fill=(255, 255, 255), anchor="mm")
+    return np.array(picture)[..., ::-1]
+
+
+def draw_length(text, face):
+    return ImageFont.truetype(face, 13).getlength(text)
+
+
 def as_bright(colour, other):
     """The first colour with the luminance of the other, as far as there is one."""
     weights = np.array([0.2126, 0.7152, 0.0722])
@@ -428,6 +443,24 @@ def colours_pair(random, photographs, present):
     return model, np.clip(np.round(scene), 0, 255).astype(np.uint8), matrix
 
 
+def rendered_pair(random, photographs, present):
+    """The same button on a screen of another density, in a list of others."""
+    face_name, fill = FONTS[random.integers(len(FONTS))], hue(random.uniform(0, 360), 0.85, 0.6)
+    order = random.permutation(len(ACTIONS))
+    scale = (1.25, 1.5)[random.integers(2)]
+    model = rendered(ACTIONS[order[0]], fill, face_name, 1)
+    scene, matrix = np.full((600, 800, 3), int(random.integers(225, 256)), np.uint8), None
+    for k, n in enumerate(order[0 if present else 1:6]):
+        shown = rendered(ACTIONS[n], fill, face_name, scale)
+        x, y = int(random.integers(20, 600)), 20 + 90 * k
+        scene[y:y + shown.shape[0], x:x + shown.shape[1]] = shown
+        if k == 0:
+            ratio = [a / b for a, b in zip(shown.shape[1::-1], model.shape[1::-1])]
+            shift = [ratio[0] / 2 - 0.5 + x, ratio[1] / 2 - 0.5 + y]
+            matrix = np.array([[ratio[0], 0, shift[0]], [0, ratio[1], shift[1]]])
+    return model, scene, matrix
+
+
 def chessboards_pair(random, photographs, present):
     a, b = int(random.integers(5, 10)), int(random.integers(5, 10))
     dark, bright = int(random.integers(10, 90)), int(random.integers(180, 250))
@@ -472,11 +505,13 @@ CLASSES = {
     "playing card": cards_pair,
     "label": labels_pair,
     "button in another colour": colours_pair,
+    "button rendered at 1.25 or 1.5": rendered_pair,
     "chessboard": chessboards_pair,
     "drawn face": faces_pair,
     "drawing tilted by 30 degrees": tilted_pair,
 }
-IN_COLOUR = ("playing card", "label", "button in another colour", "drawn face")
+IN_COLOUR = ("playing card", "label", "button in another colour", "drawn face",
+             "button rendered at 1.25 or 1.5")
 
 
 def pair(name, photographs, present, seed):

@@ -24,8 +24,9 @@ const AGREES: f32 = 0.5;
 const DIFFERS: f32 = 0.75;
 /// Fraction of cells that must be coloured for a comparison.
 const LEAST_COLOURED: f32 = 0.01;
-/// Minimum agreement of a model that is present.
+/// Minimum agreement of a model that is present, and on a screen, where colours are exact.
 const LEAST: f32 = 0.5;
+const LEAST_ON_SCREENS: f32 = 0.8;
 /// Fraction of a drawing's cells that may differ although they are vivid.
 const OTHERS: f32 = 0.06;
 const CLEARLY: f32 = 25.0;
@@ -178,11 +179,14 @@ pub(crate) struct Compared {
     pub agreement: f32,
     /// Fraction of the cells that clearly differ.
     pub others: f32,
+    /// Whether the scene is a screenshot, whose colours are exact.
+    pub on_screen: bool,
 }
 impl Compared {
     /// Returns whether a photograph or a drawing may have these colours.
     pub(crate) fn accepts(&self, is_drawing: bool) -> bool {
-        self.agreement >= LEAST && !(is_drawing && self.others > OTHERS)
+        let least = if self.on_screen { LEAST_ON_SCREENS } else { LEAST };
+        self.agreement >= least && !(is_drawing && self.others > OTHERS)
     }
 }
 
@@ -208,7 +212,7 @@ pub(crate) fn compared(
     let all = scene.some(&linear);
     if !is_coloured(&all) {
         let is_grey = is_drawing && is_greyed_out(&cells, &all);
-        return is_grey.then_some(Compared { agreement: 0.0, others: 1.0 });
+        return is_grey.then_some(Compared { agreement: 0.0, others: 1.0, on_screen: false });
     }
     let neutral = all.iter().filter(|p| length(chroma(**p)) < NEUTRAL).count();
     let is_screenshot = neutral as f32 > SCREENSHOT * all.len() as f32;
@@ -223,7 +227,8 @@ pub(crate) fn compared(
         let compared = under_light(&cells, [red, 0.0, blue].map(|g| (-g).exp()));
         (compared, compared.agreement - unlikely - off.max(0.0))
     };
-    lights.map(under).max_by(|a, b| a.1.total_cmp(&b.1)).map(|best| best.0)
+    let best = lights.map(under).max_by(|a, b| a.1.total_cmp(&b.1));
+    best.map(|(compared, _)| Compared { on_screen: is_screenshot, ..compared })
 }
 
 fn cells(
@@ -344,5 +349,5 @@ fn under_light(cells: &[Cell], gains: [f32; 3]) -> Compared {
         others += if agrees == 0.0 && most >= CLEARLY { 1.0 } else { 0.0 };
     }
     let agreement = if sum > 0.0 { agreeing / sum } else { 1.0 };
-    Compared { agreement, others: others / cells.len().max(1) as f32 }
+    Compared { agreement, others: others / cells.len().max(1) as f32, on_screen: false }
 }
