@@ -12,6 +12,8 @@ pub(crate) const SIDE_OF_MODEL: u32 = 128;
 /// either image: files keep the colours of 2 x 2 pixels.
 const CELLS: f32 = 20.0;
 const CELL_SIDE: f32 = 3.0;
+/// Minimum opacity of all samples of a cell.
+const OPAQUE: f32 = 0.95;
 /// Samples of a cell along each axis.
 const SAMPLES: usize = 4;
 /// Chroma (distance from grey in CIELAB) from which on a cell is coloured, and from which on it
@@ -259,10 +261,12 @@ fn cells(
             continue;
         }
         let (mut n, mut of_model, mut of_scene) = (0, [0.0f32; 3], [0.0f32; 3]);
+        let mut is_opaque = true;
         for s in 0..SAMPLES * SAMPLES {
             let part = |s: usize| (s as f32 + 0.5) / SAMPLES as f32;
             let p = at(part(s % SAMPLES), part(s / SAMPLES));
-            let own = model.at(p, linear).filter(|(_, opacity)| *opacity > 0.5);
+            let own = model.at(p, linear);
+            is_opaque &= own.is_some_and(|(_, opacity)| opacity >= OPAQUE);
             let there = map(p).and_then(|q| scene.at(q, linear));
             if let (Some((a, _)), Some((b, _))) = (own, there) {
                 n += 1;
@@ -270,7 +274,7 @@ fn cells(
                 of_scene.iter_mut().zip(b).for_each(|(sum, v)| *sum += v);
             }
         }
-        if 2 * n > SAMPLES * SAMPLES {
+        if is_opaque && 2 * n > SAMPLES * SAMPLES {
             let mean = |sum: [f32; 3]| sum.map(|v| v / n as f32);
             cells.push(Cell { model: mean(of_model), scene: mean(of_scene) });
         }
