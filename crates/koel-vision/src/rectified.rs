@@ -12,6 +12,15 @@ const GRID: usize = 5;
 /// Maximum side of such a picture, relative to that of its image.
 const MOST: f32 = 4.0;
 
+/// Returns the affine map closest to a homography over a model of the given size; `None` if it
+/// reaches the horizon.
+pub(crate) fn closest(homography: &Homography, (width, height): (f32, f32)) -> Option<Affine> {
+    let part = |k: usize| k as f32 / (GRID - 1) as f32;
+    let places = (0..GRID * GRID).map(|k| (part(k % GRID) * width, part(k / GRID) * height));
+    let pairs = places.map(|p| Some((p, homography.apply(p)?))).collect::<Option<Vec<_>>>()?;
+    fit(Freedom::Affine, &pairs)
+}
+
 /// Draws the part of an image that shows a model of the given size under a homography as the
 /// closest affine map would show it. Returns it with that map; `None` if the model reaches the
 /// horizon.
@@ -20,10 +29,7 @@ pub(crate) fn rectified(
     homography: &Homography,
     (width, height): (f32, f32),
 ) -> Option<(Grey, Affine)> {
-    let part = |k: usize| k as f32 / (GRID - 1) as f32;
-    let places = (0..GRID * GRID).map(|k| (part(k % GRID) * width, part(k / GRID) * height));
-    let pairs = places.map(|p| Some((p, homography.apply(p)?))).collect::<Option<Vec<_>>>()?;
-    let affine = fit(Freedom::Affine, &pairs)?;
+    let affine = closest(homography, (width, height))?;
     let back = affine.inverse()?;
     let corners = [(0.0, 0.0), (width, 0.0), (0.0, height), (width, height)];
     let (xs, ys): (Vec<f32>, Vec<f32>) = corners.map(|p| affine.apply(p)).into_iter().unzip();

@@ -9,7 +9,7 @@ use crate::homography::Homography;
 use crate::joint::{AllPoints, JointTable};
 use crate::matcher::{CLOSE, Found, Matcher, Outcome};
 use crate::model::Model;
-use crate::rectified::rectified;
+use crate::rectified::{closest, rectified};
 use crate::refine::{
     Frame, Inlier, Likelihood, PointLists, Round, Schedule, Scored, Strips, best, inliers, refined,
 };
@@ -183,12 +183,17 @@ impl Matcher {
                     Some(patch) => self.compare_tilted((patch, model.working()), scene, &tilted)?,
                     None => None,
                 };
-                let accepts = |c: &Compared| {
-                    let doubt = self.doubt(&pose, evidence, Some(&c.agreement));
-                    doubt.is_none()
+                // What only the homography fits has the closest affine map.
+                let moved = match doubt {
+                    Some(_) => closest(&tilted, model.working()).map(|map| Scored { map, ..pose }),
+                    None => Some(pose),
                 };
-                match compared.filter(accepts) {
-                    Some(compared) => {
+                let accepted = compared
+                    .zip(moved)
+                    .filter(|(c, moved)| self.doubt(moved, evidence, Some(&c.agreement)).is_none());
+                match accepted {
+                    Some((compared, moved)) => {
+                        pose = moved;
                         agreement = Some(compared.agreement);
                         (visible, homography) = (Some(compared.visible), Some(tilted));
                     }
