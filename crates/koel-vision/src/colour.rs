@@ -126,7 +126,7 @@ impl Colours {
     /// Returns up to some 4,000 of the opaque colours, evenly spread.
     fn some(&self, linear: &[f32; 256]) -> Vec<[f32; 3]> {
         // A prime: no multiple of the width.
-        let step = if self.pixels.len() > 8192 { self.pixels.len() / 4096 | 1 } else { 1 };
+        let step = if self.pixels.len() > 8192 { (self.pixels.len() / 4096) | 1 } else { 1 };
         let opaque = self.pixels.iter().step_by(step).filter(|p| p[3] > 127);
         opaque.map(|&[r, g, b, _]| [r, g, b].map(|v| linear[v as usize])).collect()
     }

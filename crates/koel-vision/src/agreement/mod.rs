@@ -330,7 +330,7 @@ fn summary(
             let (_, shift) = correlations[block]?;
             Some(levels.seen(rows(blocks, (&a, &b), (block, shift))))
         });
-        let repeats = shown.iter().any(|s| *s == Shows::Other) && repeats(&a);
+        let repeats = shown.contains(&Shows::Other) && repeats(&a);
         result.enclosed = enclosed(blocks, &shown, &seen, repeats) as f32;
     }
     for block in (0..blocks.len()).filter(|&block| shown[block] == Shows::Same) {
