@@ -28,6 +28,9 @@ import peers
 WITHIN = {"clean": 3, "noise": 3, "30___occluded": 3, "50___occluded": 4, "displaced_3_px": 6,
           "displaced_5_px": 8, "shear__aspect": 4, "clutter": 4}
 
+# Poses of these are homographies, the others' affine maps.
+TILTED = "drawing_tilted"
+
 
 def full(matrix):
     return np.vstack([matrix, [0, 0, 1]]) if np.shape(matrix) == (2, 3) else np.asarray(matrix)
@@ -40,7 +43,7 @@ def apply(matrix, points):
 
 
 def right(name, found, truth, size):
-    """Whether a pose is right: by the corners, for shapes (symmetric) by centre and area."""
+    """Whether a pose is right: by the corners, for shapes and boards (symmetric) by centre and area."""
     h, w = size
     corners = np.array([[0, 0], [w - 1, 0], [w - 1, h - 1], [0, h - 1]], float)
     a, b = apply(found, corners), apply(truth, corners)
@@ -49,14 +52,14 @@ def right(name, found, truth, size):
     if np.linalg.norm(a - b, axis=1).mean() <= WITHIN.get(name, 5):
         return True
     area = lambda p: abs(cv2.contourArea(p.astype(np.float32)))
-    return (name == "shape or logo" and np.linalg.norm(a.mean(0) - b.mean(0)) <= 5
+    return (name in ("shape or logo", "chessboard") and np.linalg.norm(a.mean(0) - b.mean(0)) <= 5
             and 0.85 < area(a) / max(area(b), 1) < 1.15)
 
 
 def generate(folder, program, args):
     """Writes all pairs; returns (class, name, truth) for each."""
     photographs = sorted(map(str, pathlib.Path(args.photographs).iterdir()))
-    pairs, wanted = [], [args.first, args.pairs, args.levels, args.classes, photographs]
+    pairs, wanted = [], [args.first, args.pairs, args.levels, args.classes, photographs, args.only]
     index = pathlib.Path(folder, "pairs.json")
     if index.exists():
         made = json.loads(index.read_text())
@@ -69,10 +72,12 @@ def generate(folder, program, args):
         for line in map(json.loads, lines.splitlines()):
             pairs.append((line["name"].rsplit("-", 1)[0], line["name"], line["truth"]))
     grey = [cv2.imread(f, cv2.IMREAD_GRAYSCALE) for f in photographs]
-    for name in classes.CLASSES if args.classes else []:
+    colour = [cv2.imread(f, cv2.IMREAD_COLOR) for f in photographs]
+    chosen = args.only.split(",") if args.only else classes.CLASSES
+    for name in chosen if args.classes else []:
         for present in (True, False):
             for seed in range(args.first, args.first + args.pairs):
-                model, scene, truth = classes.pair(name, grey, present, seed)
+                model, scene, truth = classes.pair(name, colour if name in classes.IN_COLOUR else grey, present, seed)
                 base = f"{name.replace(' ', '_')}-{int(present)}-{seed}"
                 cv2.imwrite(f"{folder}/{base}-m.png", model)
                 cv2.imwrite(f"{folder}/{base}-s.png", scene)
@@ -88,7 +93,8 @@ def kept(folder, finder):
     if lines and not lines[-1].endswith("\n"):
         file.write_text("".join(lines[:-1]))
         lines = lines[:-1]
-    return {a["name"]: (a["matrix"], a["seconds"]) for a in map(json.loads, lines)}, file
+    best = lambda a: a["homography"] if a["name"].startswith(TILTED) and a.get("homography") else a["matrix"]
+    return {a["name"]: (best(a), a["seconds"]) for a in map(json.loads, lines)}, file
 
 
 def koel(folder, program, how, names, file):
@@ -132,6 +138,7 @@ def main():
     parser.add_argument("--finders", default="koel,SIFT,ORB")
     parser.add_argument("--levels", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--classes", action=argparse.BooleanOptionalAction, default=True)
+    parser.add_argument("--only", metavar="CLASS,...", help="these classes only")
     parser.add_argument("--keep", metavar="FOLDER", help="keep pairs and answers there, and go on")
     parser.add_argument("--misses", action="store_true", help="list them on standard error")
     args = parser.parse_args()

@@ -175,6 +175,71 @@ fn mirrored_and_negative_models_and_parts() {
     assert!((shift + 300.0).abs() < 1.0, "{report:#}");
 }
 
+/// A button in blue or red, on a page with some colour: the report has a figure, and `--colour
+/// ignore` finds both. `--all` counts them.
+#[test]
+fn colours_count_and_instances_are_counted() {
+    let (_keep, folder) = images();
+    let button = |fill: [u8; 3]| {
+        image::RgbImage::from_fn(160, 80, |x, y| {
+            let letter =
+                (x / 8 * 13 + y / 8 * 7) % 5 < 2 && (20..60).contains(&y) && x / 32 % 5 > 0;
+            let inside = (4..156).contains(&x) && (4..76).contains(&y);
+            image::Rgb(match (inside, letter) {
+                (false, _) => [235; 3],
+                (_, true) => [255; 3],
+                _ => fill,
+            })
+        })
+    };
+    let (blue, red) = (button([40, 60, 150]), button([160, 37, 20]));
+    let mut page = image::RgbImage::from_pixel(560, 300, image::Rgb([240; 3]));
+    for (button, x, y) in [(&blue, 20, 30), (&blue, 300, 180), (&red, 330, 40)] {
+        image::imageops::replace(&mut page, button, x, y);
+    }
+    page.save(folder.join("page.png")).unwrap();
+    blue.save(folder.join("blue.png")).unwrap();
+    let mut other = image::RgbImage::from_pixel(560, 300, image::Rgb([240; 3]));
+    image::imageops::replace(&mut other, &red, 200, 100);
+    other.save(folder.join("red.png")).unwrap();
+    let report = json(&folder, &["match", "blue.png", "red.png"]);
+    assert_eq!(report["found"], false, "{report:#}");
+    assert!(report["colour_agreement"].as_f64().unwrap() < 0.3, "{report:#}");
+    assert!(report["reason"].as_str().unwrap().contains("its colours differ"), "{report:#}");
+    let ignored = json(&folder, &["match", "blue.png", "red.png", "--colour", "ignore"]);
+    assert!(ignored["found"] == true && ignored["colour_agreement"].is_null(), "{ignored:#}");
+    let all = ["match", "blue.png", "page.png", "--all", "--overlay", "out.png"];
+    for (colour, count) in [("match", 2), ("ignore", 3)] {
+        let report = json(&folder, &[&all[..], &["--colour", colour]].concat());
+        assert_eq!(report["instances"], count, "{report:#}");
+        assert_eq!(report["matches"].as_array().unwrap().len(), count, "{report:#}");
+    }
+    let lines = text(&run(&folder, &all).stdout);
+    assert!(lines.contains(", the best of 2, ") && lines.lines().count() == 2, "{lines}");
+    // A file of models keeps the colours.
+    assert!(run(&folder, &["models", "add", "db", "blue.png"]).status.success());
+    assert_eq!(json(&folder, &["match", "--models", "db", "red.png"])["found"], false);
+}
+
+/// Files that end early are said, on standard error for a model, in the report for a scene.
+#[test]
+fn truncated_files_are_noted() {
+    let (_keep, folder) = images();
+    for name in ["model", "scene"] {
+        let image = image::open(folder.join(format!("{name}.png"))).unwrap();
+        let path = folder.join(format!("{name}.jpg"));
+        image.save(&path).unwrap();
+        let bytes = fs::read(&path).unwrap();
+        fs::write(&path, &bytes[..bytes.len() - 2]).unwrap();
+    }
+    let output = run(&folder, &["match", "model.jpg", "scene.jpg", "--json", "-"]);
+    let said = text(&output.stderr);
+    assert!(said.contains("note: model.jpg: the file ends before its image does"), "{said}");
+    let report = serde_json::from_slice::<Value>(&output.stdout).unwrap();
+    let note = report["note"].as_str().unwrap();
+    assert!(report["found"] == true && note.starts_with("the file ends before"), "{report:#}");
+}
+
 #[test]
 fn a_sequence_goes_on_over_a_frame_that_cannot_be_read() {
     let (_keep, folder) = images();
@@ -322,6 +387,15 @@ fn bad_usage_and_bad_input_are_said_in_a_line() {
             &["match", "model.png", "scene.png", "--method", "paper", "--mirrored"],
             "--mirrored: only for --method default",
         ),
+        (
+            &["match", "model.png", "scene.png", "--method", "paper", "--colour", "match"],
+            "--colour: only for --method default",
+        ),
+        (
+            &["match", "model.png", "scene.png", "--method", "paper", "--all"],
+            "--all: only for --method default",
+        ),
+        (&["match", "--models", "db", "scene.png", "--all"], "--all: for one MODEL"),
         (
             &["match", "model.png", "scene.png", "--method", "paper", "--sizes", "0.5:1"],
             "expected two numbers of at least 1, such as 2:1",

@@ -4,11 +4,12 @@
 //! PHOTOGRAPH...` writes the pairs of every level as `LEVEL-SEED-m.png` and `-s.png` and prints
 //! one JSON object per pair: name, true matrix, or null.
 //!
-//! `... -- find FOLDER [quick|always]` reads names of pairs from standard input, one a line, and
+//! `... -- find FOLDER [quick|always|part]` reads names of pairs from standard input, one a line, and
 //! prints one JSON object per pair: name, matrix or null, evidence in nats, agreement, and
 //! CPU-seconds from pixels to verdict, on the CPU, and of these (on the clock) those for votes,
 //! refinement and verdicts. `quick` uses `Options::quick`; `always` reports
-//! the best pose whatever its evidence.
+//! the best pose whatever its evidence. `part` also searches the model for the scene, as `koel match`
+//! does.
 use koel::Device;
 use koel_vision::synthetic::{Level, pair};
 use koel_vision::{Affine, Grey, Matcher, Model, Options, read};
@@ -88,12 +89,23 @@ fn find(folder: &Path, how: &[&str]) -> Result<(), Box<dyn Error>> {
     for name in std::io::stdin().lines() {
         let name = name?;
         let picture = |end: &str| read(&folder.join(format!("{name}-{end}.png")));
-        let (model, scene) = (picture("m")?.grey, picture("s")?.grey);
+        let (model, scene) = (picture("m")?, picture("s")?);
         let begin = cpu_seconds()?;
-        let outcome = matcher.find(&Model::of(&model)?, &matcher.scene(&scene)?)?;
+        let sought = Model::of(&model.grey)?.with_colours(model.colours.as_ref());
+        let scene = matcher.scene(&scene.grey)?.with_colours(scene.colours);
+        let mut outcome = matcher.find(&sought, &scene)?;
+        if outcome.found.is_none() && how.contains(&"part") {
+            outcome = matcher
+                .find_part(&matcher.scene(&model.grey)?.with_colours(model.colours), &scene)?;
+        }
         println!(
-            "{{\"name\":\"{name}\",\"matrix\":{},\"evidence\":{},\"agreement\":{},\"doubt\":{},\"seconds\":{},\"of_these\":{:?}}}",
+            "{{\"name\":\"{name}\",\"matrix\":{},\"homography\":{},\"evidence\":{},\"agreement\":{},\"colour\":{},\"doubt\":{},\"seconds\":{},\"of_these\":{:?}}}",
             matrix(outcome.found.as_ref().map(|f| &f.map)),
+            outcome
+                .found
+                .as_ref()
+                .and_then(|f| f.homography)
+                .map_or("null".into(), |h| format!("{:?}", h.rows)),
             outcome.evidence,
             outcome.agreement.map_or("null".into(), |a| format!(
                 "[{},{},{},{},{},{},{},{},{}]",
@@ -107,6 +119,7 @@ fn find(folder: &Path, how: &[&str]) -> Result<(), Box<dyn Error>> {
                 a.entropy,
                 a.visible
             )),
+            outcome.colour.map_or("null".into(), |c| c.to_string()),
             outcome.doubt.map_or("null".into(), |d| format!("\"{d}\"")),
             cpu_seconds()? - begin,
             outcome.seconds

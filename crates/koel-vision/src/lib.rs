@@ -1,4 +1,4 @@
-//! Finds an image inside another, from edges alone.
+//! Finds an image inside another by its edges, and compares luminance and colour.
 //!
 //! [`read`] a [`Picture`] (or make a [`Grey`] image of your own pixels), make a [`Model`] of the
 //! image to be found, and let a [`Matcher`] search a [`Scene`] for it. The [`Outcome`] has the pose
@@ -37,21 +37,25 @@
 // * `vote`: pairs of scene points look up bases, and each is tested on 32 points; one thread per
 //   point and strip
 // * `refine`: candidates to affine maps that lie on edges; one thread per candidate
-// * `agreement`: whether the scene looks like the model under a pose, on the host
-// * `homography`: an accepted affine pose to a map in perspective, on the host
+// * `agreement`: whether the scene looks like the model under a pose
+// * `perspective`, `homography`: an affine pose to a map in perspective
+// * `colour`: whether the scene has the model's colours under a pose, on the host
 // * `matcher`, `verdict`: the best candidate, and the decision whether the model is present, on the
 //   host
 // * `range`, `small`, `looks`, `part`: further searches for what is not found: other scales, models
-//   of few pixels, mirrored and negative models, and scenes that are a part of the model
+//   of few pixels, mirrored and negative models, and scenes that show a part of the model
+// * `instances`: further searches for a model that is found
 mod affine;
 mod agreement;
 mod bases;
+mod colour;
 #[cfg(feature = "paper")]
 mod corners;
 mod device;
 mod edges;
 mod fit;
 mod homography;
+mod instances;
 mod joint;
 mod looks;
 mod maps;
@@ -65,6 +69,7 @@ mod perspective;
 mod picture;
 mod random;
 mod range;
+mod rectified;
 mod refine;
 mod scene;
 mod small;
@@ -80,6 +85,7 @@ mod tests;
 pub use affine::Affine;
 pub use agreement::Agreement;
 pub use bases::Pass;
+pub use colour::Colours;
 pub use fit::{Freedom, PointPair, fit};
 pub use homography::Homography;
 pub use joint::JointTable;

@@ -1,5 +1,7 @@
 //! Looks of a model beside its own: mirrored, with dark and bright exchanged, or both.
 use crate::affine::Affine;
+use crate::agreement::Patch;
+use crate::colour::Colours;
 use crate::edges::Edge;
 use crate::joint::JointTable;
 use crate::matcher::{Matcher, Options, Outcome};
@@ -70,9 +72,8 @@ impl Model {
             Edge { normal, direction: direction(normal.0, normal.1), ..*e }
         };
         let mut model = self.with_edges(turned);
-        if let Some(patch) = &mut model.patch {
-            patch.pixels.iter_mut().for_each(|v| *v = 255 - *v);
-        }
+        model.patch = model.patch.map(Patch::negative);
+        model.colours = self.colours.as_ref().map(Colours::negative);
         model
     }
     fn with_edges(&self, change: impl Fn(&Edge) -> Edge) -> Model {

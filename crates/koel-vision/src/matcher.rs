@@ -43,6 +43,8 @@ pub struct Options {
     pub stages: Vec<usize>,
     /// Whether luminance must agree, beside edges.
     pub agreement: bool,
+    /// Whether colour must agree, if model and scene have any.
+    pub colour: bool,
     /// Whether [`Matcher::find`] also searches reduced versions of model and scene, for scales of
     /// 0.25 to 4, and compares models of few pixels with every place of the scene.
     pub wide: bool,
@@ -91,6 +93,7 @@ impl Default for Options {
             passes: vec![shortest, short, long, tilted],
             stages: vec![1, 1, 2],
             agreement: true,
+            colour: true,
             wide: true,
             mirrored: false,
             negative: false,
@@ -138,6 +141,7 @@ koel::option_setters! { Options:
     passes by with_passes: Vec<Pass>;
     stages by with_stages: Vec<usize>;
     agreement by with_agreement: bool;
+    colour by with_colour: bool;
     wide by with_wide: bool;
     mirrored by with_mirrored: bool;
     negative by with_negative: bool;
@@ -193,6 +197,9 @@ pub struct Outcome {
     /// Comparison of the luminance of model and scene under the best pose; `None` without a pose,
     /// or for a model from a file of version 1.
     pub agreement: Option<Agreement>,
+    /// Fraction of the colour of model and scene that agrees under the best pose; `None` unless both
+    /// have colour and it was compared.
+    pub colour: Option<f32>,
     /// Why the best pose is not accepted.
     pub doubt: Option<Doubt>,
     /// Position of the model's centre, in scene pixels, for each candidate of the votes, and its
@@ -207,6 +214,7 @@ impl Outcome {
         found: None,
         evidence: 0.0,
         agreement: None,
+        colour: None,
         doubt: None,
         hypotheses: vec![],
         seconds: [0.0; 3],

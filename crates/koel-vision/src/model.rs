@@ -1,6 +1,7 @@
 //! Model of an image: points of its edges.
 use crate::affine::Affine;
 use crate::agreement::Patch;
+use crate::colour::Colours;
 use crate::device::in_pool;
 use crate::edges::{Edge, edges, spread, strongest_first};
 use crate::picture::Grey;
@@ -40,6 +41,8 @@ pub struct Model {
     pub(crate) contour: Vec<Edge>,
     /// Luminance, if known.
     pub(crate) patch: Option<Patch>,
+    /// Colours, if known.
+    pub(crate) colours: Option<Colours>,
 }
 
 /// Error for an image with too few edges to search for.
@@ -82,6 +85,14 @@ impl Model {
             true => Model::with_points(&edges, size, to_image, (&small, CLOSER)),
             false => model,
         }
+    }
+    /// Adds the colours of the model's image: scenes that have colour, too, must then agree in it.
+    pub fn with_colours(self, colours: Option<&Colours>) -> Model {
+        Model { colours: colours.map(Colours::of_model), ..self }
+    }
+    /// Returns the colours, and whether the model is a drawing.
+    pub(crate) fn colours(&self) -> (Option<&Colours>, bool) {
+        (self.colours.as_ref(), self.patch.as_ref().is_some_and(Patch::is_drawing))
     }
     /// Returns whether the points are so close that their evidence is not independent: only
     /// luminance can tell whether such a model is present.
@@ -132,7 +143,16 @@ impl Model {
             || Patch::of(working),
             || rayon::join(|| chosen(CONTOUR), || independent_weights(&points)),
         );
-        Ok(Model { width, height, to_image, points, weights, contour, patch: Some(patch) })
+        Ok(Model {
+            width,
+            height,
+            to_image,
+            points,
+            weights,
+            contour,
+            patch: Some(patch),
+            colours: None,
+        })
     }
 }
 

@@ -4,10 +4,12 @@
 //! (length as u32, UTF-8), width and height (u32), the map from points to pixels (6 floats), points
 //! and contour (number as u32; for each point x, y, normal x, normal y, strength, contrast as
 //! floats); from version 2 on, the model's luminance (width and height as u32, both 0 if unknown;
-//! then a byte per pixel). The file ends with the 64-bit FNV-1a hash of everything before it.
+//! then a byte per pixel); from version 3 on, its colours (width and height as u32, both 0 if unknown;
+//! then red, green, blue and opacity of each pixel). The file ends with the 64-bit FNV-1a hash of everything before it.
 //! Models are independent: adding or removing one leaves the others unchanged.
 use crate::affine::Affine;
 use crate::agreement::Patch;
+use crate::colour::{Colours, SIDE_OF_MODEL};
 use crate::edges::Edge;
 use crate::model::{MAX_POINTS, MIN_POINTS, Model, independent_weights};
 use koel_kernels::vision::direction::direction;
@@ -15,7 +17,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 const MAGIC: &[u8; 8] = b"KOELMODL";
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// Maximum side of a stored luminance, in pixels.
 const PATCH_SIDE: u32 = 1024;
 /// Bytes per point.
@@ -130,6 +132,13 @@ impl Models {
             put(&mut out, patch.width as u32);
             put(&mut out, patch.height as u32);
             out.extend(&patch.pixels);
+            let (width, height, pixels) = match &model.colours {
+                Some(colours) => (colours.width, colours.height, colours.pixels.as_slice()),
+                None => (0, 0, &[][..]),
+            };
+            put(&mut out, width as u32);
+            put(&mut out, height as u32);
+            out.extend(pixels.as_flattened());
         }
         let hash = hash(&out);
         out.extend(hash.to_le_bytes());
@@ -217,6 +226,18 @@ impl<'a> Reader<'a> {
             _ => Err(self.damaged("the size of a luminance before it")),
         }
     }
+    fn colours(&mut self, of: (usize, usize)) -> Result<Option<Colours>, ModelsError> {
+        let (width, height) = (self.number()?, self.number()?);
+        match (width, height) {
+            (0, 0) => Ok(None),
+            (1..=SIDE_OF_MODEL, 1..=SIDE_OF_MODEL) => {
+                let size = (width as usize, height as usize);
+                let (pixels, _) = self.take(4 * size.0 * size.1, "colours")?.as_chunks::<4>();
+                Ok(Some(Colours::from_parts(of, size, pixels.to_vec())))
+            }
+            _ => Err(self.damaged("the size of colours before it")),
+        }
+    }
     fn side(&mut self) -> Result<usize, ModelsError> {
         match self.number()? {
             n @ 1..=crate::picture::LONGEST_SIDE => Ok(n as usize),
@@ -272,6 +293,8 @@ impl<'a> Reader<'a> {
         }
         let weights = independent_weights(&points);
         let patch = if self.version > 1 { self.patch()? } else { None };
-        Ok((name.into(), Model { width, height, to_image, points, weights, contour, patch }))
+        let colours = if self.version > 2 { self.colours((width, height))? } else { None };
+        let model = Model { width, height, to_image, points, weights, contour, patch, colours };
+        Ok((name.into(), model))
     }
 }

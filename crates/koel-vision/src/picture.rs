@@ -1,4 +1,5 @@
 //! Images from files, as luminance.
+use crate::colour::Colours;
 use crate::device::size;
 use image::error::{DecodingError, ImageError};
 use image::{ColorType, DynamicImage, ImageDecoder, ImageFormat, ImageReader, Limits, RgbImage};
@@ -117,6 +118,10 @@ pub struct Picture {
     pub color: RgbImage,
     /// Luminance for matching.
     pub grey: Grey,
+    /// Colours for matching; `None` for a format without colour.
+    pub colours: Option<Colours>,
+    /// What is odd about the file, such as an end before that of the image.
+    pub note: Option<String>,
 }
 
 /// Reason why a file cannot be read as an image.
@@ -136,6 +141,15 @@ pub enum ReadError {
     Format {
         /// Path of the file.
         path: PathBuf,
+    },
+    /// The file is of a known format that is not read.
+    #[error("{}: a {format} file, which koel does not read: convert it to PNG or JPEG",
+         path.display())]
+    Unread {
+        /// Path of the file.
+        path: PathBuf,
+        /// Name of the format.
+        format: &'static str,
     },
     /// The declared size exceeds the limit; nothing was allocated for it.
     #[error("{}: declares {width} x {height} pixels, expected at most {LONGEST_SIDE} per side \
@@ -161,6 +175,8 @@ pub enum ReadError {
 /// Reads a PNG, JPEG, BMP, PNM, TIFF, WebP or GIF file with 8 or 16 bits, grey or colour, rotated
 /// upright according to its EXIF orientation. Of an animation, reads the first frame.
 ///
+/// A JPEG file that ends early is read as far as it goes, and has a [`Picture::note`].
+///
 /// The content determines the format, not the name. Errors: see [`ReadError`]. A file that declares
 /// more than 16,384 pixels per side or 1 GiB is refused before anything is allocated for it.
 pub fn read(path: &Path) -> Result<Picture, ReadError> {
@@ -174,6 +190,9 @@ pub fn read(path: &Path) -> Result<Picture, ReadError> {
 pub fn decode(bytes: &[u8], path: &Path, most: u64) -> Result<Picture, ReadError> {
     let at = || path.to_path_buf();
     let fault = |source| ReadError::Decode { path: at(), source };
+    if let Some(format) = of_base_media(bytes) {
+        return Err(ReadError::Unread { path: at(), format });
+    }
     let format = image::guess_format(bytes).map_err(|_| ReadError::Format { path: at() })?;
     if format == ImageFormat::Tiff
         && let Some((tag, count)) = values_beyond(bytes)
@@ -200,7 +219,43 @@ pub fn decode(bytes: &[u8], path: &Path, most: u64) -> Result<Picture, ReadError
     let orientation = decoder.orientation().map_err(fault)?;
     let mut image = DynamicImage::from_decoder(decoder).map_err(fault)?;
     image.apply_orientation(orientation);
-    Ok(Picture::of(&image))
+    let note = (format == ImageFormat::Jpeg && !has_end(bytes)).then(|| {
+        let length = bytes.len();
+        format!("the file ends before its image does, after {length} bytes: the rest is made up")
+    });
+    Ok(Picture { note, ..Picture::of(&image) })
+}
+
+/// Returns the name of a format of the ISO base media family that is not read.
+fn of_base_media(bytes: &[u8]) -> Option<&'static str> {
+    let brand = bytes.strip_prefix(bytes.get(..4)?)?.strip_prefix(b"ftyp")?.get(..4)?;
+    match brand {
+        b"avif" | b"avis" => Some("AVIF"),
+        b"heic" | b"heix" | b"heim" | b"heis" | b"hevc" | b"hevx" | b"mif1" | b"msf1" => {
+            Some("HEIC")
+        }
+        _ => None,
+    }
+}
+
+/// Returns whether a JPEG file has a marker of its image's end: decoders make up what is missing.
+fn has_end(bytes: &[u8]) -> bool {
+    let mut at = 2;
+    while let Some(&[first, marker]) = bytes.get(at..at + 2) {
+        match (first, marker) {
+            (0xFF, 0xD9) => return true,
+            // Fill bytes, stuffed data and restarts.
+            (0xFF, 0xFF) => at += 1,
+            (0xFF, 0x00 | 0x01 | 0xD0..=0xD8) => at += 2,
+            // A segment with a length. The data of a scan follow its own.
+            (0xFF, _) => match bytes.get(at + 2..at + 4) {
+                Some(&[high, low]) => at += 2 + u16::from_be_bytes([high, low]) as usize,
+                _ => return false,
+            },
+            _ => at += 1,
+        }
+    }
+    false
 }
 
 /// Returns the tag and the number of values of an entry of a TIFF file that claims more values than
@@ -234,7 +289,8 @@ impl Picture {
             ColorType::Rgb8 => image.as_rgb8().cloned().unwrap_or_else(|| image.to_rgb8()),
             _ => image.to_rgb8(),
         };
-        Picture { color, grey: Grey::of(image) }
+        let colours = Colours::of(image, &color);
+        Picture { color, grey: Grey::of(image), colours, note: None }
     }
 }
 

@@ -82,6 +82,7 @@ fn reduced_scene(stream: &Stream, scene: &Scene) -> koel::Result<Scene> {
         to_grey: scene.to_grey.after(&to_scene),
         grey: scene.grey.clone(),
         on_device: scene.on_device.clone(),
+        colours: scene.colours.clone(),
         to_image: scene.to_image.after(&to_scene),
         width: scene.width,
         height: scene.height,
@@ -103,7 +104,7 @@ fn reduced(model: &Model, grey: &Grey, factor: f32) -> Option<Model> {
     let to_image = model.to_image.after(&between(&small, width, height));
     let (w, h) = model.size();
     let reduced = Model::of_working(&edges(&small), (w, h), to_image, &small).ok()?;
-    Some(Model { patch: model.patch.clone(), ..reduced })
+    Some(Model { patch: model.patch.clone(), colours: model.colours.clone(), ..reduced })
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Scene: its edges and their maps, in device memory.
 use crate::affine::Affine;
 use crate::agreement::{Luminance, Patch};
+use crate::colour::Colours;
 use crate::device::Image;
 use crate::edges::DeviceEdges;
 use crate::maps::Maps;
@@ -42,6 +43,8 @@ pub struct Scene {
     /// Luminance of the image itself, if it was shrunk and has at most [`DETAIL_SIDE`] pixels per
     /// side: models of few pixels vanish when it is shrunk.
     pub(crate) detail: Option<Patch>,
+    /// Colours, if known.
+    pub(crate) colours: Option<Colours>,
 }
 
 impl Scene {
@@ -73,7 +76,12 @@ impl Scene {
             grey: small.into_owned(),
             to_grey: Affine::IDENTITY,
             detail,
+            colours: None,
         })
+    }
+    /// Adds the colours of the scene's image, to be compared with those of models.
+    pub fn with_colours(self, colours: Option<Colours>) -> Scene {
+        Scene { colours, ..self }
     }
     /// Returns the nearest-edge maps as a kernel argument.
     pub(crate) fn arg(&self, stream: &Stream) -> koel::Result<SceneIn> {

@@ -190,7 +190,11 @@ fn best_places(template: &Template, scene: &Grey, most: usize) -> Vec<Place> {
 }
 
 /// Returns a part of an image.
-fn window(image: &Grey, (left, top): (usize, usize), (width, height): (usize, usize)) -> Grey {
+pub(crate) fn window(
+    image: &Grey,
+    (left, top): (usize, usize),
+    (width, height): (usize, usize),
+) -> Grey {
     let rows = image.pixels.chunks_exact(image.width).skip(top).take(height);
     let pixels = rows.flat_map(|row| &row[left..left + width]).copied().collect();
     Grey { width, height, pixels }
@@ -315,10 +319,14 @@ impl Matcher {
         if let Some((evidence, map)) = best.filter(|b| b.0 >= self.options.evidence) {
             let map = to_edges.map_or(map, |to_edges| to_edges.after(&map));
             let pose = Scored { model: 0, map, score: evidence };
-            let mut found = self.found(model, scene, (&pose, map))?;
-            found.homography = None;
-            outcome.merge(Outcome { found: Some(found), evidence, ..Outcome::NOTHING });
-            outcome.doubt = None;
+            let found = Some(self.found(model, scene, &pose, None)?);
+            let one = Outcome { found, evidence, ..Outcome::NOTHING };
+            let one = self.with_colour(one, model.colours(), scene, |_| true);
+            let is_found = one.found.is_some();
+            outcome.merge(one);
+            if is_found {
+                outcome.doubt = None;
+            }
         }
         Ok(())
     }

@@ -1,12 +1,15 @@
 //! Verdict: the last refinement of a few poses, and the decision whether one is the model's.
 use crate::affine::Affine;
-use crate::agreement::{Agreement, Compared, agreement};
+use crate::agreement::{Agreement, Compared, Luminance, Patch, VISIBLE, agreement};
+use crate::colour::{self, Colours};
+use crate::device::{in_kernels, upload};
 use crate::edges::Edge;
 use crate::fit::{Freedom, fit};
 use crate::homography::Homography;
 use crate::joint::{AllPoints, JointTable};
 use crate::matcher::{CLOSE, Found, Matcher, Outcome};
 use crate::model::Model;
+use crate::rectified::{closest, rectified};
 use crate::refine::{
     Frame, Inlier, Likelihood, PointLists, Round, Schedule, Scored, Strips, best, inliers, refined,
 };
@@ -49,6 +52,8 @@ pub enum Doubt {
     Range,
     /// The scene has edges like the model's, but does not look like it: see [`Agreement`].
     Agreement,
+    /// The scene has the model's luminance, but other colours.
+    Colour,
     /// No map of the allowed [`Freedom`] lies on the edges.
     Freedom,
 }
@@ -58,6 +63,7 @@ impl std::fmt::Display for Doubt {
             Doubt::Evidence => "not enough evidence for it",
             Doubt::Range => "its pose would be outside the range of scales and tilts",
             Doubt::Agreement => "edges like its own, but the picture differs",
+            Doubt::Colour => "it looks alike, but its colours differ",
             Doubt::Freedom => "no map of the allowed kind",
         })
     }
@@ -151,7 +157,10 @@ impl Matcher {
             }
             pose = other;
         }
-        let (mut evidence, mut agreement) = (evidence, None);
+        let free = matches!(self.options.freedom, None | Some(Freedom::Affine));
+        let tilts = free && self.options.perspective;
+        let (mut evidence, mut agreement, mut homography) = (evidence, None, None);
+        let mut visible = None;
         if self.options.agreement {
             let poses = [exact, pose];
             let differ = self.options.freedom.is_none() && exact.map != pose.map;
@@ -160,14 +169,100 @@ impl Matcher {
                 let polished = self.polished(table, (model, scene), evidence, compared)?;
                 let ((chosen, compared), more) = self.of_visible_part((model, scene), polished)?;
                 (pose, evidence, agreement) = (chosen, more, Some(compared.agreement));
+                visible = Some(compared.visible);
             }
-            if let Some(doubt) = self.doubt(&pose, evidence, agreement.as_ref()) {
+            let doubt = self.doubt(&pose, evidence, agreement.as_ref());
+            // Chance has too little luminance for a tilt to be the reason.
+            let may_be_tilted = |a: &Agreement| a.visible >= VISIBLE;
+            if tilts
+                && matches!(doubt, None | Some(Doubt::Agreement))
+                && agreement.as_ref().is_none_or(may_be_tilted)
+                && let Some(tilted) = self.perspective(model, scene, (pose.map, of_part))?
+            {
+                let compared = match &model.patch {
+                    Some(patch) => self.compare_tilted((patch, model.working()), scene, &tilted)?,
+                    None => None,
+                };
+                // What only the homography fits has the closest affine map.
+                let moved = match doubt {
+                    Some(_) => closest(&tilted, model.working()).map(|map| Scored { map, ..pose }),
+                    None => Some(pose),
+                };
+                let accepted = compared
+                    .zip(moved)
+                    .filter(|(c, moved)| self.doubt(moved, evidence, Some(&c.agreement)).is_none());
+                match accepted {
+                    Some((compared, moved)) => {
+                        pose = moved;
+                        agreement = Some(compared.agreement);
+                        (visible, homography) = (Some(compared.visible), Some(tilted));
+                    }
+                    None if doubt.is_none() => homography = Some(tilted),
+                    None => {}
+                }
+            }
+            if let Some(doubt) = doubt.filter(|_| homography.is_none()) {
                 let doubt = Some(doubt);
                 return Ok(Outcome { evidence, agreement, doubt, ..Outcome::NOTHING });
             }
+        } else if tilts {
+            homography = self.perspective(model, scene, (pose.map, of_part))?;
         }
-        let found = self.found(model, scene, (&pose, of_part))?;
-        Ok(Outcome { found: Some(found), evidence, agreement, ..Outcome::NOTHING })
+        let found = self.found(model, scene, &pose, homography)?;
+        let outcome = Outcome { found: Some(found), evidence, agreement, ..Outcome::NOTHING };
+        let Some(visible) = visible.filter(|_| agreement.is_some_and(|a| !a.is_whole())) else {
+            return Ok(self.with_colour(outcome, model.colours(), scene, |_| true));
+        };
+        let (to_points, (w, h)) = (model.to_image.inverse(), model.working());
+        let is_visible = |p: (f32, f32)| {
+            let at = to_points.map(|to_points| to_points.apply(p));
+            at.is_some_and(|(x, y)| visible.contains((x / w, y / h)))
+        };
+        Ok(self.with_colour(outcome, model.colours(), scene, is_visible))
+    }
+
+    /// Compares the luminance of a model, of the given size in the coordinates of its points, with a
+    /// scene under a homography between their points; `None` if the model reaches the horizon.
+    pub(crate) fn compare_tilted(
+        &self,
+        (patch, size): (&Patch, (f32, f32)),
+        scene: &Scene,
+        homography: &Homography,
+    ) -> koel::Result<Option<Compared>> {
+        let of_grey = Homography::from(scene.to_grey).after(homography);
+        let turned = of_grey.and_then(|map| rectified(&scene.grey, &map, size));
+        let Some((grey, map)) = turned else { return Ok(None) };
+        let image = match in_kernels(&self.stream) {
+            true => Some(upload(&grey, self.stream.device())?),
+            false => None,
+        };
+        let on_device = image.as_ref().map(|image| (&self.stream, image));
+        let map = map.after(&patch_to_points(size, patch.width, patch.height));
+        agreement(patch, Luminance { grey: &grey, on_device }, map, false).map(Some)
+    }
+    /// Compares colours under the pose of an outcome, and refuses it if they differ. `is_visible`
+    /// tells which points of the model's image are not covered.
+    pub(crate) fn with_colour(
+        &self,
+        mut outcome: Outcome,
+        (model, is_drawing): (Option<&Colours>, bool),
+        scene: &Scene,
+        is_visible: impl Fn((f32, f32)) -> bool,
+    ) -> Outcome {
+        let both = model.zip(scene.colours.as_ref());
+        let both = both.filter(|_| self.options.colour && self.options.agreement);
+        let (Some(colours), Some(found)) = (both, &outcome.found) else { return outcome };
+        let map = |p: (f32, f32)| match &found.homography {
+            Some(homography) => homography.apply(p),
+            None => Some(found.map.apply(p)),
+        };
+        if let Some(compared) = colour::compared(colours, map, is_visible, is_drawing) {
+            outcome.colour = Some(compared.agreement);
+            if !compared.accepts(is_drawing) {
+                (outcome.found, outcome.doubt) = (None, Some(Doubt::Colour));
+            }
+        }
+        outcome
     }
 
     /// Compares the luminance of model and scene under each of some poses, fitted to the places of
@@ -180,7 +275,7 @@ impl Matcher {
         poses: &[Scored],
     ) -> koel::Result<Option<(Scored, Compared)>> {
         let Some(patch) = &model.patch else { return Ok(None) };
-        let to_points = patch_to_points(model, patch.width, patch.height);
+        let to_points = patch_to_points(model.working(), patch.width, patch.height);
         let (Some(to_patch), Some(of_grey)) = (to_points.inverse(), scene.to_grey.inverse()) else {
             return Ok(None);
         };
@@ -275,13 +370,13 @@ impl Matcher {
             && !agreement.is_another_outline(&pose.map);
         (!accepts).then_some(Doubt::Agreement)
     }
-    /// Describes a pose that is accepted; `of_part` is the map before it was fitted to the whole
-    /// model.
+    /// Describes a pose that is accepted, and its homography between points of model and scene.
     pub(crate) fn found(
         &self,
         model: &Model,
         scene: &Scene,
-        (pose, of_part): (&Scored, Affine),
+        pose: &Scored,
+        homography: Option<Homography>,
     ) -> koel::Result<Found> {
         let inliers = |points: &[Edge]| inliers(&self.stream, &pose.map, points, scene, INLIER);
         let (votes, inliers) = (inliers(&model.points)?.len(), inliers(&model.contour)?);
@@ -289,13 +384,8 @@ impl Matcher {
         let square = |i: &Inlier| (i.across * shrunk).powi(2);
         let rmse = (inliers.iter().map(square).sum::<f32>() / inliers.len().max(1) as f32).sqrt();
         let to_points = model.to_image.inverse().unwrap_or(Affine::IDENTITY);
-        let free = matches!(self.options.freedom, None | Some(Freedom::Affine));
-        let perspective = match free && self.options.perspective {
-            true => self.perspective(model, scene, (pose.map, of_part))?,
-            false => None,
-        };
         let to_image = Homography::from(scene.to_image);
-        let homography = perspective.and_then(|h| to_image.after(&h)?.after(&to_points.into()));
+        let homography = homography.and_then(|h| to_image.after(&h)?.after(&to_points.into()));
         Ok(Found {
             map: scene.to_image.after(&pose.map).after(&to_points),
             homography,
@@ -336,9 +426,9 @@ fn contour(points: &AllPoints, likelihood: Likelihood, schedule: Schedule) -> Ro
     Round { points: &points.contour, likelihood, schedule }
 }
 
-/// Returns the map from pixels of a model's patch to the coordinates of its points.
-fn patch_to_points(model: &Model, width: usize, height: usize) -> Affine {
-    let (w, h) = model.working();
+/// Returns the map from pixels of a model's patch to the coordinates of its points, in which the
+/// model has a size of `(w, h)`.
+fn patch_to_points((w, h): (f32, f32), width: usize, height: usize) -> Affine {
     Affine::between_sizes(w / width as f32, h / height as f32)
 }
 

@@ -121,6 +121,85 @@ fn another_plain_shape_is_not_the_model() {
     }
 }
 
+/// A board of squares with a margin.
+fn board(squares: usize, side: f32, margin: f32) -> Grey {
+    let size = (squares as f32 * side + 2.0 * margin) as usize;
+    drawn(size, size, move |x, y| {
+        let (i, j) = ((x - margin) / side, (y - margin) / side);
+        let inside = |v: f32| v >= 0.0 && v < squares as f32;
+        inside(i) && inside(j) && (i as u32 + j as u32).is_multiple_of(2)
+    })
+}
+
+/// A part of a larger board has the same squares: only the margin tells.
+#[test]
+fn another_chessboard_is_not_the_model() {
+    let boards = [board(6, 28.0, 16.0), board(9, 28.0, 24.0)];
+    let background = texture(520, 420, 5);
+    let middle = |b: &Grey| (0.5 * b.width as f32, 0.5 * b.height as f32);
+    for (number, shown) in boards.iter().enumerate() {
+        let map = Affine::similarity(0.3, 0.9, middle(shown), (250.0, 205.0));
+        let scene = pasted(shown, &background, &map);
+        for (of, model) in boards.iter().enumerate() {
+            let outcome = find(Options::default(), model, &scene);
+            assert_eq!(outcome.found.is_some(), of == number, "{of} in {number}: {outcome:?}");
+        }
+    }
+}
+
+/// A label: a band with strokes, a disc, and a text in other strokes.
+fn label(name: u64) -> Grey {
+    drawn(200, 270, |x, y| {
+        let stroke = |seed: u64, at: f32| bits(seed * 100 + (at / 7.0) as u64) % 2 == 0;
+        let band = y < 80.0 && !((30.0..55.0).contains(&y) && x > 15.0 && stroke(7, x));
+        let disc = (x - 100.0).hypot(y - 150.0) < 42.0;
+        let line = (215.0..235.0).contains(&y) && (20.0..120.0).contains(&x) && stroke(name, x);
+        band || disc || line || (250.0..260.0).contains(&y) && x < 90.0 && stroke(9, x)
+    })
+}
+
+/// Another label is refused, and is no part of the model either: a part is what the scene shows of
+/// a model that leaves it.
+#[test]
+fn another_label_is_no_part_of_the_model() {
+    let labels = [label(1), label(2)];
+    let background = texture(420, 340, 6);
+    let map = Affine::similarity(0.2, 1.0, (100.0, 135.0), (200.0, 170.0));
+    let matcher = Matcher::new(&Device::cpu().unwrap(), Options::default()).unwrap();
+    let scene = matcher.scene(&pasted(&labels[1], &background, &map)).unwrap();
+    let outcome = matcher.find(&Model::of(&labels[0]).unwrap(), &scene).unwrap();
+    assert_eq!(outcome.found, None);
+    for number in [0, 1] {
+        let picture = matcher.scene(&labels[number]).unwrap();
+        let part = matcher.find_part(&picture, &scene).unwrap();
+        assert_eq!(part.found, None, "{number}: the outline is in the scene");
+    }
+    // The lower two thirds of a label, at the border of a scene.
+    let cut = Affine::similarity(0.0, 1.0, (100.0, 135.0), (160.0, 45.0));
+    for (number, shown) in labels.iter().enumerate() {
+        let scene = pasted(shown, &texture(320, 190, 6), &cut);
+        let scene = matcher.scene(&scene).unwrap();
+        let part = matcher.find_part(&matcher.scene(&labels[0]).unwrap(), &scene).unwrap();
+        assert!(number == 0 || part.found.is_none(), "{:?}", part.agreement);
+    }
+}
+
+/// Of a narrow model, luminance keeps enough rows to be compared.
+#[test]
+fn narrow_strips_are_found() {
+    let scene = texture(900, 420, 12);
+    for (width, height) in [(800, 24), (700, 16), (24, 380)] {
+        let (x, y) = (60, 20);
+        let at = |i: usize| scene.pixels[(y + i / width) * scene.width + x + i % width];
+        let strip = Grey { width, height, pixels: (0..width * height).map(at).collect() };
+        let outcome = find(Options::default(), &strip, &scene);
+        let found =
+            outcome.found.unwrap_or_else(|| panic!("{width} x {height}: {:?}", outcome.doubt));
+        let truth = Affine { shift: [x as f32, y as f32], ..Affine::IDENTITY };
+        assert!(found.map.corner_error(&truth, width, height) < 2.0, "{:?}", found.map);
+    }
+}
+
 #[test]
 fn scales_of_a_quarter_to_four() {
     let (model, background) = (texture(260, 200, 8), texture(900, 760, 9));

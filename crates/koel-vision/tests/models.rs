@@ -51,8 +51,8 @@ fn every_cut_and_every_flipped_bit_is_refused() {
     assert!(matches!(load(&[&whole[..], b"x"].concat()), Err(ModelsError::Damaged { .. })));
     assert!(matches!(load(b"PK\x03\x04 something else"), Err(ModelsError::Foreign { .. })));
     let mut newer = whole;
-    newer[8] = 3;
-    assert!(matches!(load(&newer), Err(ModelsError::Version { found: 3, .. })));
+    newer[8] = 4;
+    assert!(matches!(load(&newer), Err(ModelsError::Version { found: 4, .. })));
 }
 
 /// The time per model grows with the square of its points: a file may not have more of them than a
@@ -83,8 +83,8 @@ fn more_points_than_a_model_has_are_refused() {
         let mut content = whole[..start].to_vec();
         edges(&mut content, points);
         edges(&mut content, contour);
-        // Luminance of 0 x 0 pixels: unknown.
-        content.extend([0; 8]);
+        // Luminance and colours of 0 x 0 pixels: unknown.
+        content.extend([0; 16]);
         let loaded = load(&sealed(&content));
         assert_eq!(loaded.is_ok(), is_model, "{points} points, {contour} of the contour");
         let says = "a valid number of points before it";
@@ -102,6 +102,18 @@ fn more_points_than_a_model_has_are_refused() {
         edges(&mut content, 12);
         size.iter().for_each(|n: &u32| content.extend(n.to_le_bytes()));
         assert!(load(&sealed(&content)).is_err(), "luminance of {size:?} pixels");
+    }
+    // Version 2 ends after the luminance.
+    let mut second = whole[..start].to_vec();
+    second[8] = 2;
+    edges(&mut second, 260);
+    edges(&mut second, 12);
+    second.extend([0; 8]);
+    assert_eq!(load(&sealed(&second)).unwrap().iter().len(), 1);
+    for size in [[0, 5], [5, 0], [129, 1], [u32::MAX, u32::MAX], [100, 100]] {
+        let mut content = [&second[..8], &3u32.to_le_bytes(), &second[12..]].concat();
+        size.iter().for_each(|n: &u32| content.extend(n.to_le_bytes()));
+        assert!(load(&sealed(&content)).is_err(), "colours of {size:?} pixels");
     }
 }
 

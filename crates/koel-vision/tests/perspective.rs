@@ -29,6 +29,53 @@ fn homographies_of_tilted_models() {
     }
 }
 
+/// A plate with square modules, such as a code, seen by a near camera: under the best affine map,
+/// its far side differs.
+#[test]
+fn luminance_is_judged_in_perspective() {
+    let module = |x: usize, y: usize| (x * 7919 + y * 104_729 + x * y * 31) % 97 < 48;
+    let plate = |seed: usize| {
+        let inked = |i: usize| {
+            let (x, y) = (i % 200, i / 200);
+            let inside = (16..184).contains(&x) && (16..184).contains(&y);
+            if inside && module(x / 8 + seed, y / 8) { 15.0 } else { 245.0 }
+        };
+        Grey { width: 200, height: 200, pixels: (0..200 * 200).map(inked).collect() }
+    };
+    let rows = [[0.85, -0.1, 180.0], [0.12, 0.9, 120.0], [-0.0004, 0.0009, 1.0]];
+    let (map, background) = (Homography { rows }, texture(560, 460, 4));
+    let back = map.inverse().unwrap();
+    let model = Model::of(&plate(0)).unwrap();
+    for seed in [0, 3] {
+        let shown = plate(seed);
+        let at = |i: usize| {
+            let (x, y) = ((i % 560) as f32, (i / 560) as f32);
+            let part = |k: u32| {
+                let p =
+                    (x + (k % 3) as f32 / 3.0 - 1.0 / 3.0, y + (k / 3) as f32 / 3.0 - 1.0 / 3.0);
+                back.apply(p).and_then(|(u, v)| shown.at(u, v)).unwrap_or(background.pixels[i])
+            };
+            (0..9).map(part).sum::<f32>() / 9.0
+        };
+        let scene = Grey { width: 560, height: 460, pixels: (0..560 * 460).map(at).collect() };
+        let options = Options::default().with_wide(false);
+        let matcher = Matcher::new(&Device::cpu().unwrap(), options).unwrap();
+        let outcome = matcher.find(&model, &matcher.scene(&scene).unwrap()).unwrap();
+        assert_eq!(
+            outcome.found.is_some(),
+            seed == 0,
+            "{:?} {:?}",
+            outcome.doubt,
+            outcome.agreement
+        );
+        let off = |found: Found| {
+            let [a, b] = [found.homography.unwrap(), map].map(|h| h.outline(200, 200).unwrap());
+            a.iter().zip(b).map(|(a, b)| (a.0 - b.0).hypot(a.1 - b.1)).sum::<f32>() / 4.0
+        };
+        assert!(outcome.found.is_none_or(|found| off(found) < 1.0));
+    }
+}
+
 #[test]
 fn homographies_are_for_what_is_tilted_and_may_be() {
     let upright = tilted_pair(0.0, &textures(), 1);

@@ -224,3 +224,36 @@ fn big_tiff_files_do_not_claim_more_values_than_bytes() {
     let error = read(&Folder::new().file("big.tif", &bytes)).unwrap_err();
     assert!(error.to_string().contains("tag 256 has 536870911 values"), "{error}");
 }
+
+/// A JPEG file that ends early is read with a note; one of which only the trailer is odd has none.
+#[test]
+fn truncated_jpegs_are_noted() {
+    let folder = Folder::new();
+    let noise = |x: u32, y: u32| image::Luma([(x * 7919 + y * 104_729 + x * y) as u8]);
+    let image = DynamicImage::ImageLuma8(image::GrayImage::from_fn(90, 70, noise));
+    let whole = encoded(&image, ImageFormat::Jpeg);
+    let note = |bytes: &[u8]| read(&folder.file("a.jpg", bytes)).unwrap().note;
+    assert_eq!(note(&whole), None);
+    assert_eq!(note(&[&whole[..], b"trailer"].concat()), None);
+    for length in [whole.len() - 2, whole.len() - 1, whole.len() * 2 / 3] {
+        let said = note(&whole[..length]).unwrap();
+        assert!(said.contains(&format!("after {length} bytes")), "{said}");
+    }
+}
+
+/// Formats of telephones are named.
+#[test]
+fn heic_and_avif_are_named() {
+    let folder = Folder::new();
+    for (brand, name) in [(b"heic", "HEIC"), (b"mif1", "HEIC"), (b"avif", "AVIF")] {
+        let bytes = [&[0, 0, 0, 24][..], b"ftyp", brand, &[0; 12]].concat();
+        let error = read(&folder.file("a.jpg", &bytes)).unwrap_err().to_string();
+        let said =
+            format!("a.jpg: a {name} file, which koel does not read: convert it to PNG or JPEG");
+        assert!(error.ends_with(&said), "{error}");
+    }
+    assert!(matches!(
+        read(&folder.file("a.mp4", &[&[0, 0, 0, 24][..], b"ftypisom", &[0; 12]].concat())),
+        Err(ReadError::Format { .. })
+    ));
+}

@@ -13,6 +13,7 @@ Examples:
   koel match box.png frames/ --json -                      search every image of a folder
   koel match box.png frame-%04d.png --overlay out-%04d.png
   koel match box.png scene.png --mirrored --negative       find it as in a mirror, or a negative
+  koel match button.png screen.png --colour ignore --all   every button, whatever its colour
   koel match --models signs.koelmodels street.jpg          search for many models
   koel match --models signs.koelmodels frames/ --quick --json -
   koel match box.png scene.png --method paper --basis affine --candidates 40
@@ -21,7 +22,7 @@ Examples:
 The JSON of a folder or pattern has one object per line. Exit status: 0 whether found or not, 2 if
 an image cannot be read.";
 
-/// Find an image inside another, from edges alone
+/// Find an image inside another: by its edges, then by luminance and colour
 #[derive(clap::Args)]
 #[command(arg_required_else_help = true, after_help = MATCH_EXAMPLES)]
 pub(crate) struct MatchArgs {
@@ -50,6 +51,13 @@ pub(crate) struct MatchArgs {
     /// four times with --mirrored
     #[arg(long)]
     pub negative: bool,
+    /// Whether colours must match, where model and scene have any [default: match]. Light, white
+    /// balance and scenes without colour are allowed for
+    #[arg(long, value_enum, value_name = "RULE")]
+    colour: Option<Colour>,
+    /// Find all instances of MODEL that do not overlap: the report says how many there are
+    #[arg(long)]
+    pub all: bool,
     /// Draw the scene with the model's outline and inliers to this file; for frames, a pattern such
     /// as out-%04d.png
     #[arg(long, value_name = "FILE.png")]
@@ -68,6 +76,15 @@ pub(crate) enum Method {
     Default,
     /// Geometric hashing of points, as published (Alcantara et al. 2009); for comparison
     Paper,
+}
+
+/// Rule for colours.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+enum Colour {
+    /// A red button is no blue one
+    Match,
+    /// Only edges and luminance count
+    Ignore,
 }
 
 /// Allowed transformations.
@@ -98,9 +115,16 @@ impl MatchArgs {
         if let (Method::Default, Some(option)) = (self.method, &self.paper.first) {
             return Err(Failure::Usage(format!("--{option}: only for --method paper")));
         }
+        let (colour, all) = (self.colour.is_some(), self.all);
         let looks = [("--mirrored", self.mirrored), ("--negative", self.negative)];
-        if let (Method::Paper, Some((option, _))) = (self.method, looks.iter().find(|l| l.1)) {
+        let others = [("--colour", colour), ("--all", all)];
+        let mut options = looks.iter().chain(&others);
+        if let (Method::Paper, Some((option, _))) = (self.method, options.find(|o| o.1)) {
             return Err(Failure::Usage(format!("{option}: only for --method default")));
+        }
+        if self.models.is_some() && all {
+            let why = "--all: for one MODEL; with --models, each model is reported once";
+            return Err(Failure::Usage(why.into()));
         }
         if self.models.is_some() && self.paper.args.features == Some(Features::Corners) {
             let why = "--features corners: a file of models holds only edges";
@@ -126,6 +150,10 @@ impl MatchArgs {
         };
         let options = || self.paper.args.options().with_freedom(freedom).with_seed(seed);
         (self.method == Method::Paper).then(options)
+    }
+    /// Returns whether colours must match.
+    pub(crate) fn matches_colour(&self) -> bool {
+        self.colour != Some(Colour::Ignore)
     }
     /// Returns the limit on transformations. `None`: as general as the data support.
     pub(crate) fn freedom(&self) -> Option<Freedom> {

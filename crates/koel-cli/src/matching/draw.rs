@@ -9,17 +9,21 @@ use std::path::Path;
 const OUTLINE: Rgb<u8> = Rgb([255, 60, 60]);
 const INLIER: Rgb<u8> = Rgb([60, 255, 120]);
 
-/// Draws the outline and the inliers of a found model over the scene.
-pub(super) fn overlay(scene: &RgbImage, found: Option<(&Found, (usize, usize))>) -> RgbImage {
+/// Draws the outlines and the inliers of what is found over the scene.
+pub(super) fn overlay<'f>(
+    scene: &RgbImage,
+    all: impl Iterator<Item = (&'f Found, (usize, usize))>,
+) -> RgbImage {
     let mut picture = scene.clone();
-    let Some((found, (width, height))) = found else { return picture };
-    for &(x, y) in &found.inlier_points {
-        dot(&mut picture, x, y, 0, INLIER);
-    }
-    let tilted = found.homography.and_then(|h| h.outline(width, height));
-    let corners = tilted.unwrap_or_else(|| found.map.outline(width, height));
-    for (i, &from) in corners.iter().enumerate() {
-        line(&mut picture, from, corners[(i + 1) % 4]);
+    for (found, (width, height)) in all {
+        for &(x, y) in &found.inlier_points {
+            dot(&mut picture, x, y, 0, INLIER);
+        }
+        let tilted = found.homography.and_then(|h| h.outline(width, height));
+        let corners = tilted.unwrap_or_else(|| found.map.outline(width, height));
+        for (i, &from) in corners.iter().enumerate() {
+            line(&mut picture, from, corners[(i + 1) % 4]);
+        }
     }
     picture
 }

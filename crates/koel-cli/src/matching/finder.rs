@@ -5,7 +5,7 @@ use crate::failure::Outcome;
 use crate::{Global, device};
 use koel::Stream;
 use koel_vision::paper::{PaperOptions, match_images, match_model};
-use koel_vision::{Grey, JointTable, Matcher, Model, Models, Options, Scene};
+use koel_vision::{Grey, JointTable, Matcher, Model, Models, Options, Picture, Scene};
 use std::cell::OnceCell;
 use std::time::Instant;
 
@@ -13,8 +13,8 @@ use std::time::Instant;
 pub(super) enum Sought {
     /// One image, for the published method.
     Image { name: String, image: Grey },
-    /// Models of edges, and the image of the only one if it is known.
-    Models { models: Models, image: Option<Grey> },
+    /// Models of edges, and the picture of the only one if it is known.
+    Models { models: Models, image: Option<Box<Picture>> },
 }
 impl Sought {
     /// Returns names and sizes, in pixels, of the models, in order.
@@ -40,6 +40,7 @@ struct ByEdges {
     /// The image of the only model as a scene, made when a scene may be a part of it.
     of_image: OnceCell<Scene>,
     is_quick: bool,
+    finds_all: bool,
 }
 
 /// Prepared search for models.
@@ -49,7 +50,7 @@ pub(super) struct Finder {
 }
 /// Outcomes in one scene.
 pub(super) struct Outcomes {
-    /// One for every model, in order.
+    /// One for every model, in order; or one for every instance of the only model.
     pub of_models: Vec<koel_vision::Outcome>,
     /// Seconds for the features of the scene; by the published method, of the models too.
     pub features: f64,
@@ -67,6 +68,7 @@ impl Finder {
         let options = if args.quick { Options::quick() } else { Options::default() };
         let options = options.with_seed(global.seed).with_freedom(args.freedom());
         let options = options.with_mirrored(args.mirrored).with_negative(args.negative);
+        let options = options.with_colour(args.matches_colour());
         let matcher = Matcher::new(&opened.device, options)?;
         let models = match &sought {
             Sought::Image { .. } => vec![],
@@ -74,21 +76,22 @@ impl Finder {
         };
         let table = matcher.table(models)?;
         let of_image = OnceCell::new();
-        let default = ByEdges { matcher, table, of_image, is_quick: args.quick };
+        let (is_quick, finds_all) = (args.quick, args.all);
+        let default = ByEdges { matcher, table, of_image, is_quick, finds_all };
         Ok(Finder { sought, method: Method::Default(Box::new(default)) })
     }
     /// Searches a scene for all models.
-    pub(super) fn search(&self, scene: &Grey) -> koel::Result<Outcomes> {
+    pub(super) fn search(&self, picture: &Picture) -> koel::Result<Outcomes> {
         let begin = Instant::now();
         match &self.method {
             Method::Default(default) => {
-                let scene = default.matcher.scene(scene)?;
+                let scene = default.scene(picture)?;
                 let features = begin.elapsed().as_secs_f64();
-                let of_models = default.search(&self.sought, &scene)?;
+                let of_models = default.search(&self.sought, picture, &scene)?;
                 Ok(Outcomes { of_models, features, is_blank: scene.edges() == 0 })
             }
             Method::Paper { stream, options } => {
-                let of_models = self.as_published(stream, options, scene)?;
+                let of_models = self.as_published(stream, options, &picture.grey)?;
                 let others = of_models.iter().flat_map(|o| o.seconds).sum::<f64>();
                 let features = (begin.elapsed().as_secs_f64() - others).max(0.0);
                 Ok(Outcomes { of_models, features, is_blank: false })
@@ -111,13 +114,25 @@ impl Finder {
     }
 }
 impl ByEdges {
+    fn scene(&self, picture: &Picture) -> koel::Result<Scene> {
+        Ok(self.matcher.scene(&picture.grey)?.with_colours(picture.colours.clone()))
+    }
     /// Returns the outcome for every model, in order.
-    fn search(&self, sought: &Sought, scene: &Scene) -> koel::Result<Vec<koel_vision::Outcome>> {
+    fn search(
+        &self,
+        sought: &Sought,
+        picture: &Picture,
+        scene: &Scene,
+    ) -> koel::Result<Vec<koel_vision::Outcome>> {
         // A single model is also searched for at scales beyond those of the table.
         if let Sought::Models { models, image } = sought {
             let mut models = models.iter();
             if let (Some((_, model)), None) = (models.next(), models.next()) {
-                return Ok(vec![self.search_one(model, image.as_ref(), scene)?]);
+                let outcome = self.search_one(model, image.as_deref(), scene)?;
+                return match self.finds_all {
+                    true => self.matcher.find_others(model, picture, outcome),
+                    false => Ok(vec![outcome]),
+                };
             }
         }
         let outcomes = self.matcher.find_all(&self.table, scene)?;
@@ -127,7 +142,7 @@ impl ByEdges {
     fn search_one(
         &self,
         model: &Model,
-        image: Option<&Grey>,
+        image: Option<&Picture>,
         scene: &Scene,
     ) -> koel::Result<koel_vision::Outcome> {
         let mut outcome = self.matcher.find(model, scene)?;
@@ -137,7 +152,7 @@ impl ByEdges {
         let picture = match self.of_image.get() {
             Some(picture) => picture,
             None => {
-                let made = self.matcher.scene(image)?;
+                let made = self.scene(image)?;
                 self.of_image.get_or_init(|| made)
             }
         };

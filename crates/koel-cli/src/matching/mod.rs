@@ -12,8 +12,8 @@ use args::{Change, Method, Wanted};
 pub(crate) use args::{MatchArgs, ModelsArgs};
 use finder::{Finder, Outcomes, Sought};
 use indicatif::{ProgressBar, ProgressStyle};
-use koel_vision::{Doubt, Found, Model, Models, Picture};
-use report::{Match, Report, Timings, matrix};
+use koel_vision::{Doubt, Found, Model, Models, Picture, TooFewEdges};
+use report::{Match, PART, Report, SHOWS_PART, Timings, matrix};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -32,14 +32,14 @@ pub(crate) fn run_match(global: &Global, args: MatchArgs) -> Outcome {
             Sought::Models { models, image: None }
         }
         Wanted::Model(path) => {
-            let (name, image) = (path.display().to_string(), read(path)?.grey);
+            let (name, picture) = (path.display().to_string(), read(path)?);
             match args.method {
-                Method::Paper => Sought::Image { name, image },
-                Method::Default => match Model::of(&image) {
+                Method::Paper => Sought::Image { name, image: picture.grey },
+                Method::Default => match model_of(&picture) {
                     Ok(model) => {
                         let mut models = Models::default();
                         models.add(name, model).map_err(Failure::input)?;
-                        Sought::Models { models, image: Some(image) }
+                        Sought::Models { models, image: Some(Box::new(picture)) }
                     }
                     // Nothing can be found; report that for each scene.
                     Err(e) => return without_model(global, path, &frames, &e.to_string()),
@@ -110,8 +110,15 @@ fn without_model(global: &Global, model: &Path, frames: &Frames, reason: &str) -
     printer.finish()
 }
 
+fn model_of(picture: &Picture) -> Result<Model, TooFewEdges> {
+    Ok(Model::of(&picture.grey)?.with_colours(picture.colours.as_ref()))
+}
 fn read(path: &Path) -> Outcome<Picture> {
-    koel_vision::read(path).map_err(Failure::input)
+    let picture = koel_vision::read(path).map_err(Failure::input)?;
+    if let Some(note) = &picture.note {
+        output::say(format_args!("note: {}: {note}", path.display()));
+    }
+    Ok(picture)
 }
 
 struct Search<'a> {
@@ -125,7 +132,7 @@ impl Search<'_> {
         match frames {
             Frames::One(path) => {
                 let begin = Instant::now();
-                let picture = read(&path)?;
+                let picture = koel_vision::read(&path).map_err(Failure::input)?;
                 let report = self.scene(&path, &picture, None, begin)?;
                 printer.print(&report)?;
             }
@@ -166,10 +173,14 @@ impl Search<'_> {
         begin: Instant,
     ) -> Outcome<Report> {
         let read = begin.elapsed();
-        let Outcomes { of_models, features, is_blank } = self.finder.search(&picture.grey)?;
+        let Outcomes { of_models, features, is_blank } = self.finder.search(picture)?;
         let results = self.collect(of_models);
         let total = begin.elapsed();
         let mut report = self.report(path.display().to_string(), is_blank, &results);
+        let inside =
+            results.found.first().map(|of| of.note((picture.grey.width, picture.grey.height)));
+        let notes = inside.flatten().map(str::to_owned).into_iter().chain(picture.note.clone());
+        report.note = notes.reduce(|first, second| format!("{first}; {second}"));
         let ms = |seconds: f64| 1e3 * seconds;
         report.timings_ms = Timings {
             read: ms(read.as_secs_f64()),
@@ -189,12 +200,16 @@ impl Search<'_> {
             hypotheses: vec![],
             evidence: f32::MIN,
             doubt: None,
+            colour: None,
             seconds: [0.0; 3],
         };
-        for ((name, size), mut outcome) in self.finder.sought.models().into_iter().zip(outcomes) {
+        let models = self.finder.sought.models();
+        // Of one model, there may be several instances.
+        for ((name, size), mut outcome) in models.into_iter().cycle().zip(outcomes) {
             results.seconds.iter_mut().zip(outcome.seconds).for_each(|(all, s)| *all += s);
             if outcome.evidence > results.evidence {
                 (results.evidence, results.doubt) = (outcome.evidence, outcome.doubt);
+                results.colour = outcome.colour;
             }
             results.hypotheses.append(&mut outcome.hypotheses);
             if let Some(found) = outcome.found.clone() {
@@ -224,9 +239,11 @@ impl Search<'_> {
                     if results.hypotheses.is_empty() { 0.0 } else { evidence },
                     reason,
                 )
+                .with_colour(results.colour)
             }
         };
-        if self.only_name().is_none() {
+        report.instances = self.args.all.then_some(results.found.len());
+        if self.args.all || self.only_name().is_none() {
             let one = |of: &FoundModel<'_>| Match {
                 model: of.name.into(),
                 matrix: matrix(&of.found),
@@ -236,6 +253,8 @@ impl Search<'_> {
                 rmse_px: of.found.rmse,
                 inliers: of.found.inliers,
                 evidence: of.outcome.evidence,
+                agreement: of.outcome.agreement.map(|a| a.share()),
+                colour_agreement: of.outcome.colour,
             };
             report.matches = results.found.iter().map(one).collect();
         }
@@ -244,8 +263,9 @@ impl Search<'_> {
     /// Draws the pictures that are wanted.
     fn draw(&self, picture: &Picture, number: Option<u64>, results: &Results<'_>) -> Outcome {
         if let Some(path) = &self.args.overlay {
-            let best = results.found.first().map(|of| (&of.found, of.size));
-            draw::write(&numbered(path, number), &draw::overlay(&picture.color, best))?;
+            let most = if self.args.all { results.found.len() } else { 1 };
+            let drawn = results.found.iter().take(most).map(|of| (&of.found, of.size));
+            draw::write(&numbered(path, number), &draw::overlay(&picture.color, drawn))?;
         }
         if let Some(path) = &self.args.votes {
             draw::write(&numbered(path, number), &draw::votes(&picture.grey, &results.hypotheses))?;
@@ -264,6 +284,8 @@ struct Results<'a> {
     evidence: f32,
     /// Doubt about that model's pose.
     doubt: Option<Doubt>,
+    /// Agreement of its colours.
+    colour: Option<f32>,
     /// Sums over all models: tables and votes, refinement, verdict.
     seconds: [f64; 3],
 }
@@ -273,6 +295,20 @@ struct FoundModel<'a> {
     size: (usize, usize),
     outcome: koel_vision::Outcome,
     found: Found,
+}
+
+impl FoundModel<'_> {
+    /// Returns what is to be said about a scene, of the given size, that shows a part of the model.
+    fn note(&self, (width, height): (usize, usize)) -> Option<&'static str> {
+        if !self.found.part {
+            return None;
+        }
+        let back = self.found.map.inverse()?;
+        let (right, bottom) = (self.size.0 as f32, self.size.1 as f32);
+        let inside = |&(x, y): &(f32, f32)| x > -1.0 && y > -1.0 && x < right && y < bottom;
+        let is_inside = back.outline(width, height).iter().all(inside);
+        Some(if is_inside { PART } else { SHOWS_PART })
+    }
 }
 
 /// Prints reports as text or JSON; for a sequence, one JSON object per line.
@@ -337,7 +373,7 @@ pub(crate) fn run_models(global: &Global, args: ModelsArgs) -> Outcome {
                 let picture = read(&path)?;
                 let refused =
                     |e: &dyn std::fmt::Display| Failure::Usage(format!("{}: {e}", path.display()));
-                let model = Model::of(&picture.grey).map_err(|e| refused(&e))?;
+                let model = model_of(&picture).map_err(|e| refused(&e))?;
                 let name =
                     path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
                 models.add(name, model).map_err(|e| refused(&e))?;

@@ -22,23 +22,29 @@ pub(super) struct Report {
     /// The model is found as a negative.
     #[serde(skip_serializing_if = "is_false")]
     pub negative: bool,
-    /// The scene shows a part of the model.
+    /// What is odd about the scene: it shows only a part of the model, or its file ends early.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub note: Option<&'static str>,
+    pub note: Option<String>,
     /// Evidence for the best pose, in nats.
     pub evidence: f32,
     /// Fraction of the model's structure that looks the same in the scene, if compared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agreement: Option<f32>,
+    /// Fraction of the colour that agrees, if both pictures have any and it was compared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub colour_agreement: Option<f32>,
+    /// Number of instances of the model, if all are wanted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instances: Option<usize>,
     /// Why nothing was found.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// All models that were found, best first, if many were searched for.
+    /// All models or instances that were found, best first, if several were searched for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub matches: Vec<Match>,
     pub timings_ms: Timings,
 }
-/// One model of many that was found.
+/// One of several models or instances that were found.
 #[derive(Serialize)]
 pub(super) struct Match {
     pub model: String,
@@ -51,6 +57,10 @@ pub(super) struct Match {
     pub rmse_px: f32,
     pub inliers: usize,
     pub evidence: f32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agreement: Option<f32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub colour_agreement: Option<f32>,
 }
 /// Times of the steps.
 #[derive(Clone, Copy, Default, Serialize)]
@@ -63,8 +73,10 @@ pub(super) struct Timings {
     pub total: f64,
 }
 
-/// What the report says of a scene that shows a part of the model.
-const PART: &str = "the scene is a part of the model";
+/// What the report says of a scene that lies inside the model, and of one that the model leaves on
+/// some sides only.
+pub(super) const PART: &str = "the scene is a part of the model";
+pub(super) const SHOWS_PART: &str = "the scene shows a part of the model";
 
 fn is_false(value: &bool) -> bool {
     !value
@@ -95,6 +107,8 @@ impl Report {
             note: None,
             evidence,
             agreement: None,
+            colour_agreement: None,
+            instances: None,
             reason: Some(reason),
             matches: vec![],
             timings_ms: Timings::default(),
@@ -110,32 +124,49 @@ impl Report {
             rmse_px: Some(found.rmse),
             inliers: found.inliers,
             negative: found.negative,
-            note: found.part.then_some(PART),
             agreement: outcome.agreement.map(|a| a.share()),
+            colour_agreement: outcome.colour,
             reason: None,
             ..Report::nothing(scene, Some(model), outcome.evidence, String::new())
         }
     }
+    /// Adds the agreement of colours.
+    pub(super) fn with_colour(self, colour_agreement: Option<f32>) -> Report {
+        Report { colour_agreement, ..self }
+    }
     /// Returns what is unusual about a match, each after a comma.
     fn remarks(&self, mirrored: bool) -> String {
-        let all = [mirrored.then_some("mirrored"), self.negative.then_some("negative"), self.note];
-        all.iter().flatten().map(|remark| format!(", {remark}")).collect()
+        let several = self.instances.map(|n| format!("the best of {n}"));
+        let note = self.note.clone();
+        let looks = [mirrored.then_some("mirrored"), self.negative.then_some("negative")];
+        let looks = looks.into_iter().flatten().map(str::to_owned);
+        looks.chain(several).chain(note).map(|remark| format!(", {remark}")).collect()
     }
-    /// Formats the report as one line for people.
+    /// Formats the report as one line for people, and one for each further instance.
     pub(super) fn line(&self) -> String {
         let ms = self.timings_ms.total;
+        let place = |[[a, b, x], [c, d, y]]: &[[f32; 3]; 2]| {
+            format!("[[{a:.4}, {b:.4}, {x:.2}], [{c:.4}, {d:.4}, {y:.2}]]")
+        };
         match (&self.matrix, &self.model, &self.reason) {
-            (Some([[a, b, x], [c, d, y]]), Some(model), _) => format!(
-                "{}: {model} at [[{a:.4}, {b:.4}, {x:.2}], [{c:.4}, {d:.4}, {y:.2}]]{}, {} \
-                 inliers, {:.2} px, {ms:.0} ms\n",
-                self.scene,
-                self.remarks(a * d - b * c < 0.0),
-                self.inliers,
-                self.rmse_px.unwrap_or_default(),
-            ),
-            (_, _, reason) => {
+            (Some(matrix @ [[a, b, _], [c, d, _]]), Some(model), _) => {
+                let others = self.matches.iter().skip(1).filter(|_| self.instances.is_some());
+                let others =
+                    others.map(|m| format!("{}: {model} at {}\n", self.scene, place(&m.matrix)));
                 format!(
-                    "{}: not found: {}, {ms:.0} ms\n",
+                    "{}: {model} at {}{}, {} inliers, {:.2} px, {ms:.0} ms\n{}",
+                    self.scene,
+                    place(matrix),
+                    self.remarks(a * d - b * c < 0.0),
+                    self.inliers,
+                    self.rmse_px.unwrap_or_default(),
+                    others.collect::<String>(),
+                )
+            }
+            (_, _, reason) => {
+                let note = self.note.iter().map(|note| format!(", {note}")).collect::<String>();
+                format!(
+                    "{}: not found: {}{note}, {ms:.0} ms\n",
                     self.scene,
                     reason.as_deref().unwrap_or_default()
                 )

@@ -7,6 +7,7 @@ mod levels;
 mod on_device;
 mod patch;
 pub(crate) mod regions;
+mod repeated;
 mod sight;
 
 use crate::affine::Affine;
@@ -21,6 +22,7 @@ use on_device::OnDevice;
 use patch::DRAWING;
 pub(crate) use patch::Patch;
 use regions::{Region, Shows, of_block, open_from_border, visible};
+use repeated::repeats;
 use sight::{BLURS, Correlated, OnHost, Place, Sight, rows};
 use std::borrow::Cow;
 
@@ -35,7 +37,7 @@ const LEAST_PLACES: usize = 8;
 const PRECISE: f32 = 0.97;
 /// Minimum evidence of luminance, in nats, for the visible part of a photograph. Poses of chance
 /// that edges lead to have 0 to 5.
-const VISIBLE: f32 = 12.0;
+pub(crate) const VISIBLE: f32 = 12.0;
 /// Fraction of the blocks that agree from which on a model counts as wholly visible.
 const WHOLE: f32 = 0.8;
 /// The fraction from which on it is not covered, but may be bent.
@@ -77,7 +79,8 @@ pub struct Agreement {
     /// whose correlations chance explains worst. Poses of chance have 0 to 5.
     pub visible: f32,
     /// For a drawing, the number of blocks that differ where nothing covers the model; 0 for a
-    /// photograph. A cover comes in from the border and hides the ground, too.
+    /// photograph. A cover comes in from the border and hides the ground, too. Of a model that
+    /// repeats itself, such as a chessboard, all blocks that differ.
     pub enclosed: f32,
     /// Entropy of the model's luminance, in bits; low for drawings, signs and text.
     pub entropy: f32,
@@ -327,7 +330,8 @@ fn summary(
             let (_, shift) = correlations[block]?;
             Some(levels.seen(rows(blocks, (&a, &b), (block, shift))))
         });
-        result.enclosed = enclosed(blocks, &shown, &seen) as f32;
+        let repeats = shown.contains(&Shows::Other) && repeats(&a);
+        result.enclosed = enclosed(blocks, &shown, &seen, repeats) as f32;
     }
     for block in (0..blocks.len()).filter(|&block| shown[block] == Shows::Same) {
         let distinct = distinctness[block];
@@ -342,14 +346,19 @@ fn summary(
     Ok((result, region, places))
 }
 
-/// Counts the blocks that differ where nothing covers the model.
-fn enclosed(blocks: &Blocks, shown: &[Shows], seen: &[Option<Seen>]) -> usize {
+/// Counts the blocks that differ where nothing covers the model. If the model repeats itself, that
+/// is everywhere: a part of a larger chessboard has other squares where the model has its margin,
+/// as if it were covered there.
+fn enclosed(blocks: &Blocks, shown: &[Shows], seen: &[Option<Seen>], repeats: bool) -> usize {
     // Beside a model without a border of its own, such as a disc, there may be anything.
     let covered = open_from_border(blocks, |block| seen[block].is_none_or(|s| s.is_hidden()));
     // A cover ends within the blocks beside it.
     let is_covered = |block| covered[block] || blocks.beside(block).any(|other| covered[other]);
     let differs =
         |block: usize| shown[block] == Shows::Other && seen[block].is_some_and(|s| s.differs());
+    if repeats {
+        return (0..blocks.len()).filter(|&block| differs(block)).count();
+    }
     let inside = (0..blocks.len()).filter(|&block| !blocks.is_at_border(block));
     inside.filter(|&block| differs(block) && !is_covered(block)).count()
 }

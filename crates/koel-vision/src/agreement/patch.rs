@@ -8,8 +8,10 @@ use rayon::prelude::*;
 
 /// Minimum number of rows that a thread takes at a time.
 const ROWS: usize = 16;
-/// Maximum side of a model's luminance, in pixels.
+/// Maximum side of a model's luminance, in pixels; of a narrow model, the shorter side has at least
+/// `NARROW` of them if its image does.
 const SIDE: f32 = 256.0;
+const NARROW: f32 = 48.0;
 /// Maximum entropy, in bits, of drawings, signs and text.
 pub(super) const DRAWING: f32 = 2.2;
 
@@ -23,7 +25,8 @@ pub(crate) struct Patch {
 impl Patch {
     /// Reduces an image.
     pub(crate) fn of(image: &Grey) -> Patch {
-        let factor = (image.width.max(image.height) as f32 / SIDE).max(1.0);
+        let (width, height) = (image.width as f32, image.height as f32);
+        let factor = (width.max(height) / SIDE).min(width.min(height) / NARROW).max(1.0);
         let small = if factor > 1.0 { image.shrunk(factor) } else { image.clone() };
         // Dark and pale images use all values, too.
         let mut ordered = small.pixels.iter().map(|&v| order(v)).collect::<Vec<i32>>();
@@ -36,6 +39,11 @@ impl Patch {
         let stretched = |v: &f32| (255.0 * (v - low) / span + 0.5) as u8;
         let pixels = small.pixels.iter().map(stretched).collect();
         Patch { width: small.width, height: small.height, pixels }
+    }
+    /// Returns that of the negative: dark and bright exchanged.
+    pub(crate) fn negative(mut self) -> Patch {
+        self.pixels.iter_mut().for_each(|v| *v = 255 - *v);
+        self
     }
     /// Returns whether this is a drawing, a sign or text.
     pub(crate) fn is_drawing(&self) -> bool {
