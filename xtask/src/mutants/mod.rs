@@ -91,9 +91,8 @@ pub(crate) fn mutants(root: &Path, args: &[&str]) -> Result<(), String> {
     if let Some(record) = &record {
         chosen.retain(|m| !record.done.contains(m.name));
     }
-    let folder = root.join("target/mutants");
-    let (build, copy) = (folder.join("build"), folder.join("tree"));
-    let copy_of_all = folder.join("together");
+    let build = root.join("target/mutants");
+    let (copy, copy_of_all) = (build.join("tree"), build.join("together"));
     let numbers = (1u32..).zip(&mutants).map(|(number, m)| (m.name, number));
     let numbers = numbers.collect::<HashMap<_, _>>();
     let number = |m: &Mutant| numbers[m.name];
