@@ -25,7 +25,7 @@ struct Choice<'a> {
     only_check: bool,
     /// Build all of them once, each behind a switch.
     together: bool,
-    /// Number of mutants besides the named ones: a share of the others, chosen by the seed or by the
+    /// Number of mutants besides the named ones: a share of the others, chosen by the seed or the
     /// commit.
     sample: Option<usize>,
     seed: Option<u64>,

@@ -29,9 +29,9 @@ pub(super) fn split<'a, 'b>(tests: &'b [&'a str]) -> (&'b [&'a str], &'b [&'a st
     tests.split_at(tests.iter().position(|arg| *arg == "--").unwrap_or(tests.len()))
 }
 
-/// Returns a cargo command in a copy of the sources, with `build` as its target folder. Intermediate
-/// files go to the parent of that folder, the target folder of the repository: dependencies are built
-/// once for both, and the repository keeps its programs.
+/// Returns a cargo command in a copy of the sources, with `build` as its target folder.
+/// Intermediate files go to the parent of that folder, the target folder of the repository:
+/// dependencies are built once for both, and the repository keeps its programs.
 pub(super) fn cargo(program: &str, copy: &Path, build: &Path) -> Command {
     let mut command = Command::new(program);
     command.current_dir(copy).env("CARGO_TARGET_DIR", build).env_remove("CARGO_MANIFEST_DIR");

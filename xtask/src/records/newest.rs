@@ -48,6 +48,25 @@ pub(super) fn table(root: &Path) -> Result<String, String> {
     }
     Ok(text)
 }
+/// Returns the paths of all records below `results/`, by machine and name; the newest first.
+pub(super) fn paths(root: &Path) -> Result<BTreeMap<(String, String), Vec<String>>, String> {
+    let results = root.join("results");
+    let (mut files, mut paths) = (vec![], BTreeMap::<_, Vec<String>>::new());
+    list(&results, &mut files)?;
+    for file in files {
+        let path = file.strip_prefix(&results).unwrap_or(&file).display().to_string();
+        let is_record = path.ends_with(".json") || path.ends_with(".jsonl");
+        let parts = path.split('/').collect::<Vec<_>>();
+        if let (true, &[machine, _, name]) = (is_record, &parts[..]) {
+            let name = unnumbered(name.split('.').next().unwrap_or(name)).to_string();
+            paths.entry((machine.to_string(), name)).or_default().push(path.clone());
+        }
+    }
+    for paths in paths.values_mut() {
+        paths.sort_by(|a, b| order(b).cmp(&order(a)));
+    }
+    Ok(paths)
+}
 /// Returns what sorts the records of one name and machine by time: dates sort as text, and numbers
 /// of one day below ten do, too.
 pub(super) fn order(path: &str) -> (&str, usize, &str) {

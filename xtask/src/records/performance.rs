@@ -1,9 +1,9 @@
 //! Tables of docs/performance.md, each from the newest records that have its numbers.
 mod tables;
 
-use super::newest::{self, unnumbered};
+use super::newest;
+use super::read;
 use super::readme::three_digits;
-use super::{list, read};
 use serde_json::Value;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -74,11 +74,11 @@ impl Table {
             for all in &mut numbers {
                 all.sort_by(f64::total_cmp);
             }
-            let places: [(&str, fn(usize) -> usize); 3] =
-                [("best", |n| n - 1), ("median", |n| n / 2), ("worst", |_| 0)];
-            for (label, place) in places {
-                let cells = numbers.iter().map(|all| all.get(place(all.len().max(1))).copied());
-                text += &line(&format!("**{label} of these inputs**"), &cells.collect::<Vec<_>>());
+            for (label, halves) in [("best", 2), ("median", 1), ("worst", 0)] {
+                let cells =
+                    numbers.iter().map(|all| all.get(all.len().saturating_sub(1) * halves / 2));
+                let cells = cells.map(|cell| cell.copied()).collect::<Vec<_>>();
+                text += &line(&format!("**{label} of these inputs**"), &cells);
             }
         }
         Ok(text)
@@ -103,22 +103,7 @@ struct Records<'a> {
 }
 impl<'a> Records<'a> {
     fn of(root: &'a Path) -> Result<Records<'a>, String> {
-        let results = root.join("results");
-        let (mut files, mut paths) = (vec![], BTreeMap::<_, Vec<String>>::new());
-        list(&results, &mut files)?;
-        for file in files {
-            let path = file.strip_prefix(&results).unwrap_or(&file).display().to_string();
-            let is_record = path.ends_with(".json") || path.ends_with(".jsonl");
-            if let (true, [machine, _, name]) =
-                (is_record, &path.split('/').collect::<Vec<_>>()[..])
-            {
-                let name = unnumbered(name.split('.').next().unwrap_or(name)).to_string();
-                paths.entry((machine.to_string(), name)).or_default().push(path.clone());
-            }
-        }
-        paths.values_mut().for_each(|paths| {
-            paths.sort_by(|a, b| newest::order(b).cmp(&newest::order(a)));
-        });
+        let paths = newest::paths(root)?;
         Ok(Records { root, paths, rows: RefCell::default(), used: RefCell::default() })
     }
     /// Returns the number that a query asks for, from the newest record that has it: words
