@@ -60,6 +60,7 @@ usage: cargo xtask TASK
                             docs/papers.md names exist
   records --readme          write README's table of rates from two records
   records --reliability     write the figures of docs/reliability.md
+  records --performance     write the tables of docs/performance.md
   records --newest          write the table of the newest records of results/README.md
   api [--check]             write the public items of the libraries to docs/api; --check: fail if
                             the files differ, or if rustdoc reports a warning
@@ -69,8 +70,8 @@ usage: cargo xtask TASK
                             catch each
       --together            build once with all of them, each behind a switch
       --check               only check that the text of each occurs exactly once in its file
-      --sample N [--seed S] N of them, chosen by the commit or by the seed
-      --budget SECONDS      start no further fault after this much processor time
+      --sample N [--seed S] the named ones, and a share of N others, chosen by the commit or the
+                            seed; shares follow each other in the order of tests
       --json FILE           write a line per fault; continues a file of the same commit";
 
 fn main() {

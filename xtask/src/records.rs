@@ -3,6 +3,7 @@
 mod claims;
 mod newest;
 mod papers;
+mod performance;
 mod readme;
 mod reliability;
 
@@ -16,13 +17,25 @@ const FIELDS: [&str; 4] = ["commit", "command", "driver", "date"];
 struct Section {
     file: &'static str,
     option: &'static str,
-    text: fn(&Path) -> Result<String, String>,
+    /// Name among the sections of one option; empty if there is one.
+    part: &'static str,
+    text: fn(&Path, part: &str) -> Result<String, String>,
 }
-const SECTIONS: [Section; 3] = [
-    Section { file: "README.md", option: "--readme", text: readme::table },
-    Section { file: "docs/reliability.md", option: "--reliability", text: reliability::figures },
-    Section { file: "results/README.md", option: "--newest", text: newest::table },
-];
+/// Returns all sections.
+fn sections() -> Vec<Section> {
+    let reliability = "docs/reliability.md";
+    let performance = "docs/performance.md";
+    let mut sections = vec![
+        Section::of("README.md", "--readme", "", |root, _| readme::table(root)),
+        Section::of(reliability, "--reliability", "", |root, _| reliability::figures(root)),
+        Section::of("results/README.md", "--newest", "", |root, _| newest::table(root)),
+    ];
+    let parts = performance::parts();
+    sections.extend(
+        parts.map(|part| Section::of(performance, "--performance", part, performance::part)),
+    );
+    sections
+}
 
 /// Checks all records and generated sections, or writes the named sections.
 pub(crate) fn records(root: &Path, options: &[&str]) -> Result<(), String> {
@@ -32,21 +45,32 @@ pub(crate) fn records(root: &Path, options: &[&str]) -> Result<(), String> {
         check_links(root)?;
         papers::check(root)?;
         claims::check(root)?;
-        return SECTIONS.iter().try_for_each(|section| section.check(root));
+        return sections().iter().try_for_each(|section| section.check(root));
     }
-    let known = |option: &&str| SECTIONS.iter().find(|section| section.option == *option);
-    let chosen =
-        options.iter().map(|option| known(option).ok_or(format!("records: no option `{option}`")));
-    let chosen = chosen.collect::<Result<Vec<_>, _>>()?;
-    if chosen.is_empty() {
-        return Err("records: expected --check, --readme, --reliability or --newest".into());
+    let sections = sections();
+    if let Some(option) = options.iter().find(|o| sections.iter().all(|s| s.option != **o)) {
+        return Err(format!("records: no option `{option}`"));
     }
-    chosen.iter().try_for_each(|section| section.write(root))
+    let mut chosen = sections.iter().filter(|section| options.contains(&section.option)).peekable();
+    if chosen.peek().is_none() {
+        let all = "--check, --readme, --reliability, --performance or --newest";
+        return Err(format!("records: expected {all}"));
+    }
+    chosen.try_for_each(|section| section.write(root))
 }
 
 impl Section {
+    const fn of(
+        file: &'static str,
+        option: &'static str,
+        part: &'static str,
+        text: fn(&Path, part: &str) -> Result<String, String>,
+    ) -> Section {
+        Section { file, option, part, text }
+    }
     fn marks(&self) -> [String; 2] {
-        [format!("<!-- cargo xtask records {} -->\n", self.option), "<!-- end -->".into()]
+        let part = if self.part.is_empty() { "" } else { &format!(": {}", self.part) };
+        [format!("<!-- cargo xtask records {}{part} -->\n", self.option), "<!-- end -->".into()]
     }
     /// Returns the document as it is, and as it should be.
     fn texts(&self, root: &Path) -> Result<[String; 2], String> {
@@ -57,13 +81,13 @@ impl Section {
             .and_then(|(before, rest)| Some((before, rest.split_once(&end)?.1)));
         let (before, behind) =
             parts.ok_or_else(|| format!("{}: no `{}` with an end", self.file, begin.trim()))?;
-        let new = format!("{before}{begin}{}{end}{behind}", (self.text)(root)?);
+        let new = format!("{before}{begin}{}{end}{behind}", (self.text)(root, self.part)?);
         Ok([old, new])
     }
     fn check(&self, root: &Path) -> Result<(), String> {
         let [old, new] = self.texts(root)?;
         if old == new {
-            println!("{}: up to date", self.file);
+            println!("{} {}: up to date", self.file, self.part);
             return Ok(());
         }
         let line = old.lines().zip(new.lines()).take_while(|(old, new)| old == new).count() + 1;

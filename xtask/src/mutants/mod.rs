@@ -25,11 +25,10 @@ struct Choice<'a> {
     only_check: bool,
     /// Build all of them once, each behind a switch.
     together: bool,
-    /// Number of mutants to draw, by the seed or by the commit.
+    /// Number of mutants besides the named ones: a share of the others, chosen by the seed or the
+    /// commit.
     sample: Option<usize>,
     seed: Option<u64>,
-    /// Seconds of processor time after which no further mutant is started.
-    budget: Option<f64>,
     /// File to which a line of JSON is appended per mutant.
     json: Option<&'a Path>,
 }
@@ -49,7 +48,6 @@ impl<'a> Choice<'a> {
                 "--together" => choice.together = true,
                 "--sample" => choice.sample = number(arg, value()?)?,
                 "--seed" => choice.seed = number(arg, value()?)?,
-                "--budget" => choice.budget = number(arg, value()?)?,
                 "--json" => choice.json = Some(value()?.as_ref()),
                 _ if arg.starts_with('-') => return Err(format!("mutants: no option `{arg}`")),
                 name => choice.names.push(name),
@@ -57,32 +55,23 @@ impl<'a> Choice<'a> {
         }
         Ok(choice)
     }
-    /// Selects mutants. Without a budget, those with the same crate and test are adjacent, so that
-    /// they share builds.
+    /// Selects mutants, in an order in which those of one test follow each other.
     fn of<'m>(&self, mutants: &'m [Mutant<'m>], commit: u64) -> Vec<&'m Mutant<'m>> {
         let is_of = |m: &Mutant, name| m.name.contains(name) || m.file.contains(name);
-        let is_named =
-            |m: &&Mutant| self.names.is_empty() || self.names.iter().any(|&name| is_of(m, name));
-        let mut chosen = mutants.iter().filter(is_named).collect::<Vec<_>>();
+        let is_named = |m: &&Mutant| self.names.iter().any(|&name| is_of(m, name));
+        let mut all = mutants.iter().collect::<Vec<_>>();
+        all.sort_by_key(|m| (m.tests.clone(), m.file));
+        let (mut named, others) = all.into_iter().partition::<Vec<_>, _>(is_named);
         if let Some(n) = self.sample {
-            let seed = self.seed.unwrap_or(commit);
-            chosen.sort_by_key(|m| random_rank(seed, m.name));
-            chosen.truncate(n);
+            // Neighbours share builds; the last share begins again at the first.
+            let shares = others.len().div_ceil(n.max(1)).max(1);
+            let share = (self.seed.unwrap_or(commit) % shares as u64) as usize;
+            named.extend(others.iter().cycle().skip(share * n).take(n.min(others.len())));
+        } else if self.names.is_empty() {
+            named = others;
         }
-        if self.budget.is_none() {
-            chosen.sort_by_key(|m| (m.file.split("/src/").next(), m.tests.clone(), m.file));
-        }
-        chosen
+        named
     }
-}
-/// Returns a number that orders names differently for each seed (64-bit FNV-1a, mixed).
-fn random_rank(seed: u64, name: &str) -> u64 {
-    let start = 0xCBF2_9CE4_8422_2325 ^ seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    let hash = name
-        .bytes()
-        .fold(start, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01B3));
-    let mixed = (hash ^ hash >> 32).wrapping_mul(0xD6E8_FEB8_6659_FD93);
-    mixed ^ mixed >> 32
 }
 
 /// Plants each selected mutant of `mutants.txt` in a copy of the sources and runs its tests there,
@@ -102,9 +91,8 @@ pub(crate) fn mutants(root: &Path, args: &[&str]) -> Result<(), String> {
     if let Some(record) = &record {
         chosen.retain(|m| !record.done.contains(m.name));
     }
-    let folder = root.join("target/mutants");
-    let (build, copy) = (folder.join("build"), folder.join("tree"));
-    let copy_of_all = folder.join("together");
+    let build = root.join("target/mutants");
+    let (copy, copy_of_all) = (build.join("tree"), build.join("together"));
     let numbers = (1u32..).zip(&mutants).map(|(number, m)| (m.name, number));
     let numbers = numbers.collect::<HashMap<_, _>>();
     let number = |m: &Mutant| numbers[m.name];
@@ -128,9 +116,6 @@ pub(crate) fn mutants(root: &Path, args: &[&str]) -> Result<(), String> {
     let (mut caught, mut survivors, mut untested) = (0, vec![], vec![]);
     for m in &chosen {
         let (began, used) = (Instant::now(), cpu_of_children()?);
-        if choice.budget.is_some_and(|budget| used - before >= budget) {
-            break;
-        }
         let outcome = match &together {
             Some(together) => together.test(number(m), m)?,
             None => planted(&copy, &build, m)?,
@@ -269,16 +254,18 @@ mod tests {
         assert_eq!(names(&["--sample", "5"], 7), names(&["--sample", "5", "--seed", "7"], 1));
         assert_ne!(names(&["--sample", "5"], 1), names(&["--sample", "5"], 2));
         assert_eq!(names(&["fault 7", "fault 13"], 1), ["fault 7", "fault 13"]);
+        let of_both = names(&["fault 7", "fault 13", "--sample", "6"], 1);
+        assert_eq!((&of_both[..2], of_both.len()), (&["fault 7", "fault 13"][..], 8));
+        let shares = (0..4).flat_map(|commit| names(&["--sample", "6"], commit));
+        assert_eq!(shares.collect::<HashSet<_>>().len(), 20);
     }
 
     #[test]
     fn options_are_read() {
-        let choice =
-            Choice::parse(&["a", "--sample", "3", "--seed", "9", "--budget", "60", "--json", "f"])
-                .unwrap();
+        let choice = Choice::parse(&["a", "--sample", "3", "--seed", "9", "--json", "f"]).unwrap();
         let json = Some(Path::new("f"));
-        let (sample, seed, budget) = (Some(3), Some(9), Some(60.0));
-        let expected = Choice { names: vec!["a"], sample, seed, budget, json, ..Choice::default() };
+        let (sample, seed) = (Some(3), Some(9));
+        let expected = Choice { names: vec!["a"], sample, seed, json, ..Choice::default() };
         assert_eq!(choice, expected);
         assert!(Choice::parse(&["--check"]).unwrap().only_check);
         assert!(Choice::parse(&["--together"]).unwrap().together);

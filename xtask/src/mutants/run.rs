@@ -30,9 +30,12 @@ pub(super) fn split<'a, 'b>(tests: &'b [&'a str]) -> (&'b [&'a str], &'b [&'a st
 }
 
 /// Returns a cargo command in a copy of the sources, with `build` as its target folder.
+/// Intermediate files go to the parent of that folder, the target folder of the repository:
+/// dependencies are built once for both, and the repository keeps its programs.
 pub(super) fn cargo(program: &str, copy: &Path, build: &Path) -> Command {
     let mut command = Command::new(program);
     command.current_dir(copy).env("CARGO_TARGET_DIR", build).env_remove("CARGO_MANIFEST_DIR");
+    command.envs(build.parent().map(|folder| ("CARGO_BUILD_BUILD_DIR", folder)));
     // A fault changes one crate: incremental compilation reuses the rest of its code and of its
     // dependents.
     command.envs([("CARGO_INCREMENTAL", "1"), ("CARGO_PROFILE_DEV_DEBUG", "0")]);

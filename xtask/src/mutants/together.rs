@@ -4,6 +4,7 @@ use super::roots::roots_of_files;
 use super::run::{self, Outcome};
 use super::switch::{Change, MODULE, Switched, switch};
 use serde_json::Value;
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
@@ -21,8 +22,8 @@ pub(super) struct Together<'a> {
     /// `-p NAME` of all packages.
     packages: Vec<String>,
     programs: Vec<Program>,
-    /// Outcome of each command without a fault.
-    without: HashMap<&'a [&'a str], Outcome>,
+    /// Outcome of each command without a fault, once it has been needed.
+    without: RefCell<HashMap<&'a [&'a str], Outcome>>,
 }
 impl<'a> Together<'a> {
     /// Builds the test programs of these mutants, in a copy of the sources. A mutant's number must
@@ -65,16 +66,19 @@ impl<'a> Together<'a> {
         let (built, files) = built.ok_or_else(failed)?;
         let original = |file: String| Ok((file.clone(), super::read(&root.join(file))?));
         let originals = files.into_keys().map(original).collect::<Result<_, String>>()?;
-        let (programs, alone, without) = (built.programs(), sources.alone, HashMap::new());
-        let mut all = Together { alone, copy, build, originals, packages, programs, without };
-        mutants.iter().try_for_each(|(_, m)| all.run_without(m))?;
+        let (programs, alone, without) = (built.programs(), sources.alone, RefCell::default());
+        let all = Together { alone, copy, build, originals, packages, programs, without };
+        // Faults that are planted alone replace the programs.
+        for (_, m) in mutants.iter().filter(|(number, _)| all.alone.contains_key(number)) {
+            all.run_without(m)?;
+        }
         Ok(all)
     }
     /// Runs the tests of a mutant, switched on, or planted alone if necessary. Tests that do not
     /// pass without the fault are not run: they would have no verdict.
     pub(super) fn test(&self, number: u32, m: &'a Mutant<'a>) -> Result<Outcome, String> {
         let no_verdict = |why: String| Ok(Outcome::NoVerdict(why));
-        match self.without.get(&m.tests[..]) {
+        match self.run_without(m)? {
             Some(Outcome::Failed(said)) => no_verdict(format!("fails without a fault: {said}")),
             Some(Outcome::NoVerdict(said)) => no_verdict(format!("without a fault: {said}")),
             _ if self.alone.contains_key(&number) => self.test_alone(m),
@@ -106,15 +110,21 @@ impl<'a> Together<'a> {
         }
         run_program(&built.programs(), m, None)
     }
-    fn run_without(&mut self, m: &'a Mutant<'a>) -> Result<(), String> {
-        if !self.without.contains_key(&m.tests[..]) && Tests::parse(&m.tests).is_some() {
-            let outcome = run_program(&self.programs, m, None)?;
-            if outcome != Outcome::Passed {
-                println!("without a fault: {}\n         {outcome:?}", m.tests.join(" "));
-            }
-            self.without.insert(&m.tests, outcome);
+    /// Returns the outcome of the tests of a mutant without a fault; `None` if they must be run by
+    /// cargo.
+    fn run_without(&self, m: &'a Mutant<'a>) -> Result<Option<Outcome>, String> {
+        if Tests::parse(&m.tests).is_none() {
+            return Ok(None);
         }
-        Ok(())
+        if let Some(outcome) = self.without.borrow().get(&m.tests[..]) {
+            return Ok(Some(outcome.clone()));
+        }
+        let outcome = run_program(&self.programs, m, None)?;
+        if outcome != Outcome::Passed {
+            println!("without a fault: {}\n         {outcome:?}", m.tests.join(" "));
+        }
+        self.without.borrow_mut().insert(&m.tests, outcome.clone());
+        Ok(Some(outcome))
     }
 }
 

@@ -31,10 +31,7 @@ pub(super) fn table(root: &Path) -> Result<String, String> {
         }
         let record = first(&read(&file)?).map_err(|e| format!("results/{path}: {e}"))?;
         let key = (machine.to_string(), unnumbered(name).to_string());
-        // Dates sort as text, and numbers of one day below ten do, too.
-        let is_newer = newest.get(&key).is_none_or(|(other, _)| {
-            (date, path.len(), &path) > (&other[machine.len() + 1..][..10], other.len(), other)
-        });
+        let is_newer = newest.get(&key).is_none_or(|(other, _)| order(&path) > order(other));
         if is_newer {
             newest.insert(key, (path, record));
         }
@@ -51,6 +48,30 @@ pub(super) fn table(root: &Path) -> Result<String, String> {
     }
     Ok(text)
 }
+/// Returns the paths of all records below `results/`, by machine and name; the newest first.
+pub(super) fn paths(root: &Path) -> Result<BTreeMap<(String, String), Vec<String>>, String> {
+    let results = root.join("results");
+    let (mut files, mut paths) = (vec![], BTreeMap::<_, Vec<String>>::new());
+    list(&results, &mut files)?;
+    for file in files {
+        let path = file.strip_prefix(&results).unwrap_or(&file).display().to_string();
+        let is_record = path.ends_with(".json") || path.ends_with(".jsonl");
+        let parts = path.split('/').collect::<Vec<_>>();
+        if let (true, &[machine, _, name]) = (is_record, &parts[..]) {
+            let name = unnumbered(name.split('.').next().unwrap_or(name)).to_string();
+            paths.entry((machine.to_string(), name)).or_default().push(path.clone());
+        }
+    }
+    for paths in paths.values_mut() {
+        paths.sort_by(|a, b| order(b).cmp(&order(a)));
+    }
+    Ok(paths)
+}
+/// Returns what sorts the records of one name and machine by time: dates sort as text, and numbers
+/// of one day below ten do, too.
+pub(super) fn order(path: &str) -> (&str, usize, &str) {
+    (path.split('/').nth(1).unwrap_or_default(), path.len(), path)
+}
 fn misplaced(path: &str) -> String {
     format!("results/{path}: expected results/MACHINE/YEAR-MONTH-DAY/NAME")
 }
@@ -64,7 +85,7 @@ fn is_date(text: &str) -> bool {
     shape.eq(*b"0000-00-00")
 }
 /// Returns a name without the number at its end that tells records of one day apart.
-fn unnumbered(name: &str) -> &str {
+pub(super) fn unnumbered(name: &str) -> &str {
     match name.rsplit_once('-') {
         Some((before, number))
             if number.len() == 1 && number.bytes().all(|b| b.is_ascii_digit()) =>

@@ -86,7 +86,7 @@ fn render(records: [&Value; 2]) -> Result<String, String> {
 fn rows_of(record: &Value) -> impl Iterator<Item = &Value> {
     record["rows"].as_array().into_iter().flatten()
 }
-fn three_digits(rate: f64) -> String {
+pub(super) fn three_digits(rate: f64) -> String {
     match rate {
         r if r < 9.995 => format!("{r:.2}"),
         r if r < 99.95 => format!("{r:.1}"),

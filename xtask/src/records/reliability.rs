@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 
-const MUTANTS: &str = "results/cpu-2core/2026-11-24/mutants.jsonl";
 const SANITIZERS: &str = "results/h200/2026-11-23/sanitizers.txt";
 const GPU_TESTS: &str = "results/h200/2026-11-24/tests-2.txt";
 
@@ -100,7 +99,11 @@ fn tests_of_crates(root: &Path) -> Result<BTreeMap<String, usize>, String> {
 fn planted(root: &Path) -> Result<String, String> {
     let list = read(&root.join("xtask/mutants.txt"))?;
     let mutants = mutants::parse(&list)?;
-    let record = lines(root, MUTANTS)?;
+    let records = super::newest::paths(root)?;
+    let newest =
+        records.get(&("cpu-2core".into(), "mutants".into())).and_then(|paths| paths.first());
+    let path = format!("results/{}", newest.ok_or("no record of planted faults")?);
+    let record = lines(root, &path)?;
     let verdict = |name: &str| {
         record.iter().find(|line| line["mutant"] == name).and_then(|line| line["verdict"].as_str())
     };
@@ -128,7 +131,7 @@ fn planted(root: &Path) -> Result<String, String> {
                 .unwrap_or_default()
                 .to_string()
         };
-        format!("{} of commit {}, {}", linked(MUTANTS), field("commit"), field("date"))
+        format!("{} of commit {}, {}", linked(&path), field("commit"), field("date"))
     });
     let mut text = format!("Planted faults (`xtask/mutants.txt`; verdicts: {about}):\n\n");
     text +=
