@@ -139,7 +139,7 @@ fn png(width: u32, height: u32, chunks: &[(&[u8; 4], &[u8])]) -> Vec<u8> {
 fn hostile_pictures_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let grey = image::GrayImage::from_fn(64, 64, |x, y| image::Luma([(7 * x ^ 5 * y) as u8]));
+    let grey = image::GrayImage::from_fn(64, 64, |x, y| image::Luma([((7 * x) ^ (5 * y)) as u8]));
     grey.save(folder.join("good.png")).unwrap();
     let try_file = |name: &str, bytes: &[u8], says: &str| {
         fs::write(folder.join(name), bytes).unwrap();

@@ -22,6 +22,7 @@ fn grow<T>(all: &mut Vec<T>, more: usize) -> Result<()> {
 }
 /// Appends an element. Errors: out of memory.
 #[inline]
+#[allow(clippy::disallowed_methods, reason = "there is room")]
 pub(crate) fn push<T>(all: &mut Vec<T>, element: T) -> Result<()> {
     reserve(all, 1)?;
     all.push(element);

@@ -70,6 +70,7 @@ fn keep_error(failed: &Mutex<Result<()>>, done: Result<()>) {
 
 /// As [`map`], with memory that each thread keeps from one part to the next. All memory is made
 /// before the first call. Errors: also those of `memory`.
+#[allow(clippy::disallowed_methods, reason = "there is room")]
 pub(crate) fn map_with<S: Send, P: Send, R: Send>(
     parts: impl ExactSizeIterator<Item = P>,
     memory: impl Fn() -> Result<S> + Sync,

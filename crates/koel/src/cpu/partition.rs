@@ -204,6 +204,7 @@ struct Out<'a, L, S, const STREAM: bool> {
 }
 impl<'a, L: Layout, S: Simd, const STREAM: bool> Out<'a, L, S, STREAM> {
     /// Begins the output of one thread: all bins are empty.
+    #[allow(clippy::disallowed_methods, reason = "`Parted::reserve` has made room")]
     #[inline(always)]
     fn new(
         simd: S,

@@ -382,6 +382,7 @@ impl<L: Layout> Stashed<L> {
         reserve_map(&mut self.numbers, more)
     }
     /// Adds a pair, for which there is room.
+    #[allow(clippy::disallowed_methods, reason = "there is room")]
     fn push(&mut self, pair: L::Pair) {
         self.numbers.insert(L::key(pair).widened(), self.pairs.len());
         self.pairs.push(pair);

@@ -302,7 +302,7 @@ pub(crate) enum Level {
 impl Level {
     /// Returns the sets that this machine has, the best last.
     pub(crate) fn available() -> Vec<Level> {
-        let mut levels = vec![Level::Portable];
+        let mut levels = Vec::from([Level::Portable]);
         #[cfg(target_arch = "x86_64")]
         {
             levels.extend(avx2::Avx2::new().map(|_| Level::Avx2));

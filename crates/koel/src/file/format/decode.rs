@@ -78,6 +78,7 @@ impl Header {
         Ok(())
     }
     /// Reads the sections' checksums; the other fields determine the locations.
+    #[allow(clippy::disallowed_methods, reason = "of constant size")]
     fn read_sections(&mut self, start: &[u8]) -> Result<(), FileErrorKind> {
         for (i, (at, section, _)) in self.numbered().enumerate().collect::<Vec<_>>() {
             let (Extent { offset, bytes }, fields) = (self.extent(section), section.fields());
@@ -169,6 +170,7 @@ fn one_of(
     match allowed.contains(&found) {
         true => Ok(found),
         false => {
+            #[allow(clippy::disallowed_methods, reason = "a few numbers")]
             let expected = allowed.iter().map(u64::to_string).collect::<Vec<_>>().join(" or ");
             Err(FileErrorKind::Field { byte: at as u64, field, found, expected })
         }

@@ -344,7 +344,8 @@ fn a_stash_that_no_device_could_hold_is_refused() {
     let mut map = build::<u32, u32>(&device, &[1], &[1], 0);
     let stashed = (1 << 20) + 1;
     let Storage::Cpu(table) = &mut map.table.storage else { unreachable!("the CPU built it") };
-    table.stash = cpu::Stash::from_pairs((0..stashed).map(|key| Narrow::pair(key, 0)), None).unwrap();
+    table.stash =
+        cpu::Stash::from_pairs((0..stashed).map(|key| Narrow::pair(key, 0)), None).unwrap();
     let report = Report { stashed: stashed as usize, ..map.table.report().unwrap() };
     map.table.set_report(report);
     let error = map.save_to(&mut Cursor::new(vec![])).unwrap_err();
