@@ -7,6 +7,7 @@
 //! Repeated work is captured once, as a [`Graph`]. [`Device::load_kernels`] loads kernels of your
 //! own crate. Memory and streams of other libraries are used without copies: [`View::from_raw`],
 //! `Stream::from_raw`, and the types of `cudarc`.
+mod apart;
 mod buffer;
 mod cpu;
 #[cfg(feature = "cuda")]
@@ -24,6 +25,7 @@ mod users;
 
 use crate::error::{Error, Result};
 use crate::parallel;
+pub(crate) use apart::Apart;
 pub(crate) use buffer::check_device;
 pub use buffer::{Buffer, Element, Staged, View, ViewMut};
 pub use cpu::CpuOptions;
@@ -514,6 +516,7 @@ impl Stream {
         if let (Backing::Cuda(cuda), Queue::Cuda(queue)) = (&self.device().0.backing, &self.0.queue)
         {
             let bytes = buffer.len();
+            let _apart = Apart::begin();
             let mut view = buffer.view_mut();
             view.arg("buffer", self)?;
             let address = view.address();

@@ -13,7 +13,7 @@ use super::{
     words_of,
 };
 use crate::cpu;
-use crate::device::{Device, Element, Stream, View, ViewMut, check_device};
+use crate::device::{Apart, Device, Element, Stream, View, ViewMut, check_device};
 use crate::error::{Error, Result, check_length};
 use crate::file::stored::Stored;
 use crate::seed::unforeseeable;
@@ -200,6 +200,7 @@ impl<F: Updatable> Updater<F> {
         batch: BatchOf<'_, F>,
         mut outcomes: ViewMut<'_, u8>,
     ) -> Result<()> {
+        let _apart = Apart::begin();
         self.check(table, stream, batch, &mut outcomes)?;
         let all = 0..batch.keys.len();
         if all.is_empty() {
@@ -233,6 +234,7 @@ impl<F: Updatable> Updater<F> {
         batch: BatchOf<'_, F>,
         mut outcomes: ViewMut<'_, u8>,
     ) -> Result<()> {
+        let _apart = Apart::begin();
         self.check(table, stream, batch, &mut outcomes)?;
         match batch.keys.len() {
             0 => Ok(()),
