@@ -315,7 +315,8 @@ impl<S> Graph<S> {
     /// on any stream.
     ///
     /// Takes one driver call on a GPU, whatever the graph holds. Allocates nothing on the device.
-    /// Errors: a stream of another device; a buffer dropped since the capture (moved out of the
+    /// Waits for operations of other threads that use its buffers outside of the graph, where one
+    /// of both writes. Errors: a stream of another device; a buffer dropped since the capture (moved out of the
     /// state, for example); a call inside a capture.
     pub fn launch(&mut self, stream: &Stream) -> Result<()> {
         buffer::check_device("the graph", &self.device, stream.device())?;

@@ -41,6 +41,8 @@ pub use failing::{allocation_failed, fail_allocation_after};
 pub use graph::Graph;
 use graph::{Capture, Step};
 #[cfg(feature = "cuda")]
+pub use interop::{Lendable, LendableMut};
+#[cfg(feature = "cuda")]
 use koel_kernels::probe::number_sectors;
 #[cfg(feature = "executor")]
 use koel_simt::Exec;
