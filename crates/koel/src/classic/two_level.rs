@@ -158,7 +158,9 @@ fn attempt_build(
     attempt: Attempt,
 ) -> Result<Outcome<TwoLevelTable>> {
     let (device, n, geometry) = (stream.device(), pairs.n, Geometry::of(kind, load));
-    let load = load / attempt.growth;
+    // Sub-tables of the most slots per pair have this load.
+    let least = if kind.sized { 1.0 / (f64::from(SUB_TABLES) * MAX_PER_PAIR) } else { 0.0 };
+    let load = (load / attempt.growth).max(least);
     let mean = load.min(geometry.max_load) * (3 * geometry.sub_slots) as f64;
     let each = if kind.sized { 1 } else { SUB_TABLES * geometry.sub_slots };
     let buckets = input::groups(n, load, n as f64 / mean, each)?;

@@ -8,6 +8,7 @@
 use super::buffer::Shared;
 use super::users::Usage;
 use std::cell::RefCell;
+use std::marker::PhantomData;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 /// Who uses a buffer: a number of readers, or one writer ([`WRITER`]).
@@ -100,11 +101,11 @@ thread_local! {
 
 /// An operation: what this thread uses until it is dropped stays apart from launches of graphs.
 /// Without one, each use ends when its work is on the stream.
-pub(crate) struct Apart(());
+pub(crate) struct Apart(PhantomData<*const ()>); // not `Send`: the leases are the thread's
 impl Apart {
     pub(crate) fn begin() -> Apart {
         HELD.with_borrow_mut(|held| held.depth += 1);
-        Apart(())
+        Apart(PhantomData)
     }
 }
 impl Drop for Apart {
@@ -130,4 +131,20 @@ pub(super) fn keep_apart(buffer: &Arc<Shared>, usage: Usage) {
             None => held.leases.push(Lease::new(buffer, usage)),
         }
     });
+}
+/// Returns whether the operation of this thread uses the buffer.
+pub(super) fn is_held(buffer: &Arc<Shared>) -> bool {
+    HELD.with_borrow(|held| held.leases.iter().any(|lease| Arc::ptr_eq(&lease.buffer, buffer)))
+}
+/// Calls `work`, in which this thread may wait for parallel work and meanwhile do that of others:
+/// their operations are not part of this thread's.
+pub(super) fn aside<R>(work: impl FnOnce() -> R) -> R {
+    struct Restores(Held);
+    impl Drop for Restores {
+        fn drop(&mut self) {
+            HELD.set(std::mem::take(&mut self.0));
+        }
+    }
+    let _restores = Restores(HELD.take());
+    work()
 }

@@ -5,7 +5,7 @@
 //! run, a result read too early) show up in tests. On the CPU device much work is native code that
 //! never passes through a stream and borrows its data: there the closure itself is kept and runs at
 //! every launch.
-use super::apart::Lease;
+use super::apart::{Lease, is_held};
 #[cfg(feature = "cuda")]
 use super::cuda;
 use super::users::{Usage, Users};
@@ -347,6 +347,12 @@ impl<S> Graph<S> {
             let buffer = used.buffer.upgrade().ok_or(Error::BufferDropped { bytes: used.bytes })?;
             match Lease::try_new(&buffer, used.usage) {
                 Some(lease) => kept.push(lease),
+                None if is_held(&buffer) => {
+                    return Err(Error::Capture {
+                        operation: "Graph::launch",
+                        reason: "this thread is within an operation on one of its buffers",
+                    });
+                }
                 None => return Ok(Some((buffer, used.usage))),
             }
         }

@@ -311,7 +311,7 @@ impl Device {
                 result
             }
             #[cfg(any(feature = "cuda", feature = "executor"))]
-            _ => work(),
+            _ => apart::aside(work),
         }
     }
 
