@@ -223,10 +223,11 @@ fn use_during_launches(
             begin.wait();
             while !done.load(SeqCst) {
                 launch();
+                std::thread::yield_now();
             }
         });
         begin.wait();
-        for (what, attempt) in ATTEMPTS.iter().cycle().take(20 * ATTEMPTS.len()) {
+        for (what, attempt) in ATTEMPTS.iter().cycle().take(4 * ATTEMPTS.len()) {
             let words = shared(*attempt).unwrap_or_default();
             let mixed = words.iter().position(|word| *word != words[0]);
             if let Some(at) = mixed {
@@ -323,11 +324,12 @@ pub(crate) fn tables_that_left_a_graph_are_kept_apart() {
                 begin.wait();
                 while !done.load(SeqCst) {
                     graph.launch(&stream).unwrap();
+                    std::thread::yield_now();
                 }
             });
             begin.wait();
             let outcome = catch_unwind(AssertUnwindSafe(|| {
-                for _ in 0..15 {
+                for _ in 0..4 {
                     all(&map);
                     all(&map.to_device(&Device::cpu_with_threads(1).unwrap()).unwrap());
                     all(&map.to_device(&device).unwrap());
