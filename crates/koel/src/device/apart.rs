@@ -5,75 +5,112 @@
 //! operation outside of it exclude each other where one of them writes. The operation waits until
 //! the launch is on its stream, and the launch until the operation is over. Buffers that no graph
 //! uses cost one atomic load.
+//!
+//! Nobody waits for ever: an operation waits for launches that have all their buffers, and a launch
+//! waits before it has any, on a thread that is within no operation. Operations never wait for each
+//! other, because they borrow what they use.
 use super::buffer::Shared;
 use super::users::Usage;
 use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-/// Who uses a buffer: a number of readers, or one writer ([`WRITER`]).
+/// Who uses a buffer, and who waits for it.
 #[derive(Default)]
 pub(super) struct Gate {
-    users: Mutex<i32>,
+    users: Mutex<GateUsers>,
     left: Condvar,
 }
-const WRITER: i32 = -1;
+/// By [`By`].
+#[derive(Default)]
+struct GateUsers {
+    inside: [Inside; 2],
+    waiting: [u32; 2],
+}
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum By {
+    Operation,
+    Launch,
+}
+/// Numbers of users of one kind.
+#[derive(Default)]
+struct Inside {
+    readers: u32,
+    writers: u32,
+}
 
+impl Inside {
+    fn of(&mut self, usage: Usage) -> &mut u32 {
+        match usage {
+            Usage::Read => &mut self.readers,
+            Usage::Write => &mut self.writers,
+        }
+    }
+    fn allows(&self, usage: Usage) -> bool {
+        self.writers == 0 && (usage == Usage::Read || self.readers == 0)
+    }
+}
+impl GateUsers {
+    /// Launches let operations that wait pass, which would otherwise wait for the whole of a loop
+    /// of launches.
+    fn allows(&self, by: By, usage: Usage) -> bool {
+        let [operations, launches] = &self.inside;
+        let no_operation = || self.waiting[By::Operation as usize] == 0 && operations.allows(usage);
+        launches.allows(usage) && (by == By::Operation || no_operation())
+    }
+    fn enter(&mut self, by: By, usage: Usage) {
+        *self.inside[by as usize].of(usage) += 1;
+    }
+}
 impl Gate {
-    fn users(&self) -> MutexGuard<'_, i32> {
+    fn users(&self) -> MutexGuard<'_, GateUsers> {
         self.users.lock().unwrap_or_else(|e| e.into_inner())
     }
-    /// Enters if no conflicting user is inside. Returns whether it has entered.
-    fn try_enter(users: &mut i32, usage: Usage) -> bool {
-        match usage {
-            Usage::Read if *users >= 0 => *users += 1,
-            Usage::Write if *users == 0 => *users = WRITER,
-            _ => return false,
-        }
-        true
-    }
-    /// Waits until no conflicting user is inside, and enters.
-    fn enter(&self, usage: Usage) {
+    /// Waits until no conflicting user is inside.
+    fn wait(&self, by: By, usage: Usage) -> MutexGuard<'_, GateUsers> {
         let mut users = self.users();
-        while !Gate::try_enter(&mut users, usage) {
-            users = self.left.wait(users).unwrap_or_else(|e| e.into_inner());
+        if !users.allows(by, usage) {
+            users.waiting[by as usize] += 1;
+            while !users.allows(by, usage) {
+                users = self.left.wait(users).unwrap_or_else(|e| e.into_inner());
+            }
+            users.waiting[by as usize] -= 1;
         }
+        users
     }
-    /// Waits until this reader is alone, and makes it the writer.
-    fn become_writer(&self) {
+    /// Waits until a launch may enter, which then tries anew to have all its buffers.
+    pub(super) fn wait_to_launch(&self, usage: Usage) {
+        drop(self.wait(By::Launch, usage));
+    }
+    fn leave(&self, by: By, usage: Usage) {
         let mut users = self.users();
-        while *users != 1 {
-            users = self.left.wait(users).unwrap_or_else(|e| e.into_inner());
+        *users.inside[by as usize].of(usage) -= 1;
+        if users.waiting != [0; 2] {
+            self.left.notify_all(); // a system call
         }
-        *users = WRITER;
-    }
-    fn leave(&self, usage: Usage) {
-        let mut users = self.users();
-        *users = if usage == Usage::Read { *users - 1 } else { 0 };
-        self.left.notify_all();
     }
 }
 
 /// A user inside the gate of a buffer, which it keeps alive.
 pub(super) struct Lease {
     buffer: Arc<Shared>,
+    by: By,
     usage: Usage,
 }
 impl Lease {
-    pub(super) fn new(buffer: &Arc<Shared>, usage: Usage) -> Lease {
-        buffer.gate().enter(usage);
-        Lease { buffer: buffer.clone(), usage }
+    /// Waits for launches.
+    fn of_operation(buffer: &Arc<Shared>, usage: Usage) -> Lease {
+        let by = By::Operation;
+        buffer.gate().wait(by, usage).enter(by, usage);
+        Lease { buffer: buffer.clone(), by, usage }
     }
-    pub(super) fn try_new(buffer: &Arc<Shared>, usage: Usage) -> Option<Lease> {
-        Gate::try_enter(&mut buffer.gate().users(), usage)
-            .then(|| Lease { buffer: buffer.clone(), usage })
-    }
-    /// Makes a reader a writer, when the other readers have left.
-    fn write(&mut self) {
-        if self.usage == Usage::Read {
-            self.buffer.gate().become_writer();
-            self.usage = Usage::Write;
-        }
+    /// Returns nothing if a conflicting user is inside.
+    pub(super) fn of_launch(buffer: &Arc<Shared>, usage: Usage) -> Option<Lease> {
+        let (by, mut users) = (By::Launch, buffer.gate().users());
+        users.allows(by, usage).then(|| {
+            users.enter(by, usage);
+            Lease { buffer: buffer.clone(), by, usage }
+        })
     }
     pub(super) fn buffer(&self) -> &Arc<Shared> {
         &self.buffer
@@ -84,7 +121,7 @@ impl Lease {
 }
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.buffer.gate().leave(self.usage);
+        self.buffer.gate().leave(self.by, self.usage);
     }
 }
 
@@ -94,13 +131,21 @@ struct Held {
     /// How many [`Apart`]s there are, one inside the other.
     depth: u32,
     leases: Vec<Lease>,
+    /// Whether an operation with leases is further down on the stack ([`aside`]).
+    is_aside: bool,
+}
+impl Held {
+    fn has_leases(&self) -> bool {
+        self.is_aside || !self.leases.is_empty()
+    }
 }
 thread_local! {
-    static HELD: RefCell<Held> = const { RefCell::new(Held { depth: 0, leases: vec![] }) };
+    static HELD: RefCell<Held> =
+        const { RefCell::new(Held { depth: 0, leases: vec![], is_aside: false }) };
 }
 
 /// An operation: what this thread uses until it is dropped stays apart from launches of graphs.
-/// Without one, each use ends when its work is on the stream.
+/// A use without one waits for launches only.
 pub(crate) struct Apart(PhantomData<*const ()>); // not `Send`: the leases are the thread's
 impl Apart {
     pub(crate) fn begin() -> Apart {
@@ -122,19 +167,23 @@ impl Drop for Apart {
 pub(super) fn keep_apart(buffer: &Arc<Shared>, usage: Usage) {
     HELD.with_borrow_mut(|held| {
         if held.depth == 0 {
-            drop(Lease::new(buffer, usage));
+            drop(Lease::of_operation(buffer, usage));
             return;
         }
-        match held.leases.iter_mut().find(|lease| Arc::ptr_eq(&lease.buffer, buffer)) {
-            Some(lease) if usage == Usage::Write => lease.write(),
-            Some(_) => {}
-            None => held.leases.push(Lease::new(buffer, usage)),
+        // A reader that becomes a writer has two.
+        let has = |lease: &Lease| {
+            Arc::ptr_eq(&lease.buffer, buffer)
+                && (lease.usage == usage || lease.usage == Usage::Write)
+        };
+        if !held.leases.iter().any(has) {
+            held.leases.push(Lease::of_operation(buffer, usage));
         }
     });
 }
-/// Returns whether the operation of this thread uses the buffer.
-pub(super) fn is_held(buffer: &Arc<Shared>) -> bool {
-    HELD.with_borrow(|held| held.leases.iter().any(|lease| Arc::ptr_eq(&lease.buffer, buffer)))
+/// Returns whether a launch on this thread must not wait: it could wait for an operation of this
+/// thread, or for one that waits in the same way.
+pub(super) fn is_within() -> bool {
+    HELD.with_borrow(Held::has_leases)
 }
 /// Calls `work`, in which this thread may wait for parallel work and meanwhile do that of others:
 /// their operations are not part of this thread's.
@@ -145,6 +194,7 @@ pub(super) fn aside<R>(work: impl FnOnce() -> R) -> R {
             HELD.set(std::mem::take(&mut self.0));
         }
     }
-    let _restores = Restores(HELD.take());
+    let is_aside = is_within();
+    let _restores = Restores(HELD.replace(Held { is_aside, ..Default::default() }));
     work()
 }

@@ -5,7 +5,7 @@
 //! run, a result read too early) show up in tests. On the CPU device much work is native code that
 //! never passes through a stream and borrows its data: there the closure itself is kept and runs at
 //! every launch.
-use super::apart::{Lease, is_held};
+use super::apart::{Lease, is_within};
 #[cfg(feature = "cuda")]
 use super::cuda;
 use super::users::{Usage, Users};
@@ -316,8 +316,10 @@ impl<S> Graph<S> {
     ///
     /// Takes one driver call on a GPU, whatever the graph holds. Allocates nothing on the device.
     /// Waits for operations of other threads that use its buffers outside of the graph, where one
-    /// of both writes. Errors: a stream of another device; a buffer dropped since the capture (moved out of the
-    /// state, for example); a call inside a capture.
+    /// of both writes; they wait for the launch, too. Errors: a stream of another device; a buffer
+    /// dropped since the capture (moved out of the state, for example); a call inside a capture; a
+    /// wait inside an operation of this thread, which does other tasks of rayon's while it waits
+    /// for its own.
     pub fn launch(&mut self, stream: &Stream) -> Result<()> {
         buffer::check_device("the graph", &self.device, stream.device())?;
         outside_only("Graph::launch", &self.device, "graphs do not nest")?;
@@ -337,7 +339,13 @@ impl<S> Graph<S> {
         while let Some((busy, usage)) = self.lease_all(kept)? {
             // Waits without a lease, so that nobody waits for one that waits.
             kept.clear();
-            drop(Lease::new(&busy, usage));
+            if is_within() {
+                return Err(Error::Capture {
+                    operation: "Graph::launch",
+                    reason: "a buffer is busy, and this thread is within an operation itself",
+                });
+            }
+            busy.gate().wait_to_launch(usage);
         }
         kept.iter().try_for_each(|lease| lease.buffer().enter(stream, lease.usage()))
     }
@@ -345,14 +353,8 @@ impl<S> Graph<S> {
     fn lease_all(&self, kept: &mut Vec<Lease>) -> Result<Option<(Arc<Shared>, Usage)>> {
         for used in &self.uses {
             let buffer = used.buffer.upgrade().ok_or(Error::BufferDropped { bytes: used.bytes })?;
-            match Lease::try_new(&buffer, used.usage) {
+            match Lease::of_launch(&buffer, used.usage) {
                 Some(lease) => kept.push(lease),
-                None if is_held(&buffer) => {
-                    return Err(Error::Capture {
-                        operation: "Graph::launch",
-                        reason: "this thread is within an operation on one of its buffers",
-                    });
-                }
                 None => return Ok(Some((buffer, used.usage))),
             }
         }

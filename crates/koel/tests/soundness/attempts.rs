@@ -162,8 +162,8 @@ pub(crate) fn buffers_stay_until_a_launch_has_them() {
 
 /// A way to use a buffer that is shared with a graph. Returns words that it has read, if any.
 type Attempt = fn(&mut Buffer<u32>, &Stream) -> Option<Vec<u32>>;
-/// So many that a use takes as long as the start of another thread's.
 const LEN: usize = 1 << 18;
+const STEPS: usize = 8;
 /// Words that kernels look at, which are slow on the executor.
 const FEW: usize = 1 << 10;
 const ATTEMPTS: &[(&str, Attempt)] = &[
@@ -223,7 +223,6 @@ fn use_during_launches(
             begin.wait();
             while !done.load(SeqCst) {
                 launch();
-                std::thread::yield_now();
             }
         });
         begin.wait();
@@ -234,7 +233,7 @@ fn use_during_launches(
                 done.store(true, SeqCst);
                 panic!("{what}: {:#x} and {:#x} at {at}", words[0], words[at]);
             }
-            // What lies between the two steps of the graph is seen by nobody.
+            // What lies between two steps of the graph is seen by nobody.
             if words.first() == Some(&0x0101_0101) {
                 done.store(true, SeqCst);
                 panic!("{what} saw half of a launch");
@@ -247,11 +246,15 @@ fn use_during_launches(
 fn records(device: &Device) -> bool {
     device.kind() != DeviceKind::Cpu
 }
-fn writes_twice(stream: &Stream, buffer: &mut Buffer<u32>) -> koel::Result<()> {
-    buffer.view_mut().fill_bytes(1, stream)?;
-    buffer.view_mut().fill_bytes(2, stream)
+/// Records so many steps that a thread which launches one graph after the other is always within
+/// one, and often between two of its steps, even where threads have to share a core.
+fn writes_often(stream: &Stream, buffer: &mut Buffer<u32>) -> koel::Result<()> {
+    for _ in 0..STEPS {
+        buffer.view_mut().fill_bytes(1, stream)?;
+        buffer.view_mut().fill_bytes(2, stream)?;
+    }
+    Ok(())
 }
-
 /// Buffers leave the state of a graph by `replace`, `swap` and `take`.
 pub(crate) fn buffers_that_left_a_graph_are_kept_apart() {
     for device in devices().into_iter().filter(records) {
@@ -262,7 +265,7 @@ pub(crate) fn buffers_that_left_a_graph_are_kept_apart() {
                 [Some(a), Some(b), c.as_mut()]
                     .into_iter()
                     .flatten()
-                    .try_for_each(|buffer| writes_twice(stream, buffer))
+                    .try_for_each(|buffer| writes_often(stream, buffer))
             })
             .unwrap();
         let (a, b, c) = graph.state_mut();
@@ -287,7 +290,7 @@ pub(crate) fn buffers_that_a_graph_shares_are_kept_apart() {
         let shared = Arc::new(Mutex::new(device.upload(&[0x0707_0707u32; LEN]).unwrap()));
         let mut graph = stream
             .capture(shared.clone(), |stream, buffer| {
-                writes_twice(stream, &mut buffer.lock().unwrap())
+                writes_often(stream, &mut buffer.lock().unwrap())
             })
             .unwrap();
         use_during_launches(
