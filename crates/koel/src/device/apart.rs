@@ -144,11 +144,23 @@ thread_local! {
         const { RefCell::new(Held { depth: 0, leases: vec![], is_aside: false }) };
 }
 
-/// An operation: what this thread uses until it is dropped stays apart from launches of graphs.
-/// A use without one waits for launches only.
-pub(crate) struct Apart(PhantomData<*const ()>); // not `Send`: the leases are the thread's
+/// An operation: what this thread uses until it is dropped is kept apart from launches of graphs.
+///
+/// A graph does not borrow its buffers during a launch. They can be used outside of it at the same
+/// time, once they are moved out of its state or shared with it. Each use by a kernel or a copy
+/// waits for launches, and launches on other threads wait until this is dropped. koel's own
+/// functions do so; begin one before the first [`View::arg`](super::View::arg) of a function of
+/// your own that launches kernels. Without it, a launch may come between the argument and the
+/// kernel.
+///
+/// Operations do not wait for each other. Do not wait in one for a thread that launches a graph;
+/// a launch on this thread that would have to wait is an error. One call takes nanoseconds, and
+/// buffers of no graph cost nothing more.
+#[must_use]
+pub struct Apart(PhantomData<*const ()>); // not `Send`: the leases are the thread's
 impl Apart {
-    pub(crate) fn begin() -> Apart {
+    /// Begins an operation, or a part of the one that this thread is in.
+    pub fn begin() -> Apart {
         HELD.with_borrow_mut(|held| held.depth += 1);
         Apart(PhantomData)
     }
@@ -197,4 +209,75 @@ pub(super) fn aside<R>(work: impl FnOnce() -> R) -> R {
     let is_aside = is_within();
     let _restores = Restores(HELD.replace(Held { is_aside, ..Default::default() }));
     work()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn launches_let_operations_pass_that_wait() {
+        use By::{Launch, Operation};
+        let mut users = GateUsers::default();
+        users.enter(Launch, Usage::Read);
+        assert!(users.allows(Launch, Usage::Read) && users.allows(Operation, Usage::Read));
+        assert!(!users.allows(Launch, Usage::Write) && !users.allows(Operation, Usage::Write));
+        users.waiting[Operation as usize] = 1;
+        assert!(!users.allows(Launch, Usage::Read), "another launch before one that waits");
+        users = GateUsers::default();
+        users.enter(Operation, Usage::Write);
+        users.waiting[Launch as usize] = 1;
+        assert!(users.allows(Operation, Usage::Write), "operations do not wait for operations");
+        assert!(!users.allows(Launch, Usage::Read));
+    }
+
+    #[cfg(feature = "executor")]
+    #[test]
+    fn launches_do_not_wait_for_their_own_thread() {
+        let device = crate::Device::executor(5);
+        let stream = device.stream().unwrap();
+        let buffer = Arc::new(Mutex::new(device.upload(&[1u32; 8]).unwrap()));
+        let record = |stream: &crate::Stream, buffer: &mut Arc<Mutex<crate::Buffer<u32>>>| {
+            buffer.lock().unwrap().view_mut().fill_bytes(2, stream)
+        };
+        let mut graph = stream.capture(buffer.clone(), record).unwrap();
+        let operation = Apart::begin();
+        graph.launch(&stream).unwrap();
+        buffer.lock().unwrap().view().arg("buffer", &stream).unwrap();
+        assert!(is_within() && aside(is_within), "work of others runs within it, too");
+        for refused in [graph.launch(&stream), aside(|| graph.launch(&stream))] {
+            let message = refused.unwrap_err().to_string();
+            assert!(message.contains("within an operation"), "{message}");
+        }
+        // A reader of the operation may write: it waits for no operation.
+        buffer.lock().unwrap().view_mut().fill_bytes(3, &stream).unwrap();
+        assert!(graph.launch(&stream).is_err());
+        // Uses of other tasks end with them.
+        let other = device.upload(&[1u32; 8]).unwrap();
+        let mut of_other = stream.capture(other, |s, b| b.view_mut().fill_bytes(2, s)).unwrap();
+        let other = std::mem::replace(of_other.state_mut(), device.alloc(1).unwrap());
+        aside(|| other.download()).unwrap();
+        of_other.launch(&stream).unwrap();
+        drop(operation);
+        graph.launch(&stream).unwrap();
+        assert_eq!(buffer.lock().unwrap().download().unwrap(), [0x0202_0202; 8]);
+    }
+
+    #[cfg(feature = "executor")]
+    #[test]
+    fn operations_end_when_they_panic() {
+        let device = crate::Device::executor(6);
+        let stream = device.stream().unwrap();
+        let buffer = device.upload(&[1u32; 8]).unwrap();
+        let mut graph = stream.capture(buffer, |s, b| b.view_mut().fill_bytes(2, s)).unwrap();
+        let mut left = std::mem::replace(graph.state_mut(), device.alloc(1).unwrap());
+        let panics = std::panic::AssertUnwindSafe(|| {
+            let _apart = Apart::begin();
+            left.view_mut().fill_bytes(3, &stream).unwrap();
+            aside(|| panic!("a panic of parallel work"))
+        });
+        assert!(std::panic::catch_unwind(panics).is_err());
+        graph.launch(&stream).unwrap();
+        assert_eq!(left.download().unwrap(), [0x0202_0202; 8]);
+    }
 }

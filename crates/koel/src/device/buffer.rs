@@ -385,7 +385,7 @@ impl<'a, T: Element> View<'a, T> {
     ///
     /// Later work on the stream waits for the last writer of the memory, not for other readers. The
     /// handle does not keep the memory alive, and only a launch can read through it: launch while
-    /// the view is borrowed.
+    /// the view is borrowed. [`Apart`] keeps launches of graphs away until then.
     pub fn arg(&self, name: &'static str, stream: &Stream) -> Result<In<T>> {
         self.enter(name, stream, Usage::Read)?;
         Ok(In::from_device(self.address, self.len))

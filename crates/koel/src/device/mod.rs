@@ -25,7 +25,7 @@ mod users;
 
 use crate::error::{Error, Result};
 use crate::parallel;
-pub(crate) use apart::Apart;
+pub use apart::Apart;
 pub(crate) use buffer::check_device;
 pub use buffer::{Buffer, Element, Staged, View, ViewMut};
 pub use cpu::CpuOptions;
