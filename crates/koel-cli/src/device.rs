@@ -39,11 +39,11 @@ pub(crate) fn use_threads(threads: Option<u16>) -> Outcome {
 /// An open device.
 pub(crate) struct Opened {
     pub device: Device,
-    /// Why the CPU is used, if a GPU was wanted and none was found.
+    /// Why the CPU, or a GPU other than the first, is used, if the first GPU was wanted.
     pub fallback: Option<String>,
 }
 
-/// Opens the device. Prints a message if a GPU was wanted and none was found.
+/// Opens the device. Prints a message if another than the first GPU is used instead of that.
 pub(crate) fn open(choice: DeviceChoice, threads: Option<u16>) -> Outcome<Opened> {
     let mut fallback = None;
     let device = match choice {
@@ -52,10 +52,14 @@ pub(crate) fn open(choice: DeviceChoice, threads: Option<u16>) -> Outcome<Opened
         DeviceChoice::Auto => {
             let best = Device::best()?;
             fallback = best.fallback_reason().map(str::to_owned);
+            let (used, device) = match best.kind() {
+                DeviceKind::Cpu => ("the CPU".into(), cpu(threads)?),
+                _ => (best.name(), best),
+            };
             if let Some(reason) = &fallback {
-                output::say(format_args!("{reason}: using the CPU"));
+                output::say(format_args!("{reason}: using {used}"));
             }
-            if best.kind() == DeviceKind::Cpu { cpu(threads)? } else { best }
+            device
         }
     };
     Ok(Opened { device, fallback })

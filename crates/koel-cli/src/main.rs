@@ -56,7 +56,7 @@ struct Cli {
 #[derive(clap::Args)]
 #[command(next_help_heading = "Global options")]
 struct Global {
-    /// Device to run on: cpu, cuda, cuda:N, or auto (a GPU if there is one, else the CPU)
+    /// Device to run on: cpu, cuda, cuda:N, or auto (a GPU if one works, else the CPU)
     #[arg(long, global = true, default_value = "auto", value_name = "DEVICE")]
     device: DeviceChoice,
     /// Number of CPU threads [default: one per core]

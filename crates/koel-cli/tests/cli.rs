@@ -532,3 +532,41 @@ fn an_interrupt_leaves_nothing_behind() {
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert_eq!(names(folder.path()), [""; 0]);
 }
+
+/// Drivers that are there and do not work: with `auto` the CPU does the work, which is said once.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_driver_that_does_not_work_stops_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../koel/tests/support/stand_in_driver.rs");
+    let rustc = std::env::var_os("RUSTC").unwrap_or("rustc".into());
+    let library = path("libcuda.so");
+    let built = Command::new(rustc)
+        .args(["--edition=2024", "--crate-type=cdylib", source, "-o", &library])
+        .status();
+    assert!(built.is_ok_and(|status| status.success()));
+    fs::write(path("keys.csv"), "1\n2\n3\n").unwrap();
+    let build = |device: &str, fail: &str| {
+        let output = koel()
+            .args(["build", &path("keys.csv"), "--kind", "set", "--device", device])
+            .args(["-o", &path("table.koel")])
+            .env("LD_LIBRARY_PATH", folder.path())
+            .env("STAND_IN_FAIL", fail)
+            .output()
+            .unwrap();
+        let _ = fs::remove_file(path("table.koel"));
+        (output.status.code(), text(&output.stderr))
+    };
+    let busy = "the CUDA driver failed in cuDevicePrimaryCtxRetain: ";
+    let (code, said) = build("auto", "cuDevicePrimaryCtxRetain=46");
+    assert!(code == Some(0) && said.matches(busy).count() == 1, "{said}");
+    assert_eq!(said.matches(": using the CPU").count(), 1, "{said}");
+    let (code, said) = build("cuda", "cuDevicePrimaryCtxRetain=46");
+    assert!(code == Some(1) && said.contains(busy), "{said}");
+    fs::write(&library, "no library").unwrap();
+    for (device, expected) in [("auto", 0), ("cuda", 1)] {
+        let (code, said) = build(device, "");
+        assert!(code == Some(expected) && said.contains("no CUDA driver: "), "{device}: {said}");
+    }
+}

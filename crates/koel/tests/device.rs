@@ -8,7 +8,7 @@ use koel_kernels::probe::random_sectors;
 use koel_kernels::table::layout::{Narrow, Shape};
 use koel_simt::{Buf, Thread, kernel};
 use std::marker::PhantomData;
-use support::{can_stand_in, devices, run_with_stand_in};
+use support::{can_stand_in, devices, run_with_library, run_with_stand_in, stand_in};
 
 #[test]
 fn buffers_keep_what_they_are_given() {
@@ -781,6 +781,155 @@ fn the_driver_is_used_rightly() {
     ] {
         let text = run_with_stand_in("a_launch_in_words", &[settings]);
         assert!(text.contains(says), "{settings:?}: {text}");
+    }
+}
+
+/// Drivers that are there and do not work: `best` falls back to the CPU or to the next GPU, and
+/// gives the driver's words, as `cuda` does.
+#[test]
+#[cfg(all(feature = "cuda", target_os = "linux"))]
+fn drivers_that_do_not_work_are_passed_over() {
+    if !can_stand_in() {
+        return;
+    }
+    let failed = |call: &str, error: &str| {
+        format!("the CUDA driver failed in {call}: {error}: said by the stand-in")
+    };
+    let other = |call: &str| failed(call, "CUDA_ERROR_OTHER");
+    let cases = [
+        ("cuInit=999", "no CUDA driver: cuInit failed: CUDA_ERROR_OTHER: said by".into()),
+        ("cuInit=803", "no CUDA driver: cuInit failed: CUDA_ERROR_OTHER: said by".into()),
+        ("cuInit=3", "no CUDA driver: cuInit failed: CUDA_ERROR_OTHER: said by".into()),
+        ("cuInit=100", "no CUDA device 0: the driver lists 0".into()),
+        ("cuDriverGetVersion=34", other("cuDriverGetVersion")),
+        ("cuDeviceGetCount=3", other("cuDeviceGetCount")),
+        ("cuDeviceGet=101", other("cuDeviceGet")),
+        ("cuDeviceGetName=101", other("cuDeviceGetName")),
+        ("cuDeviceGetAttribute=101", other("cuDeviceGetAttribute")),
+        ("cuDevicePrimaryCtxRetain=46", other("cuDevicePrimaryCtxRetain")),
+        (
+            "cuDevicePrimaryCtxRetain=2",
+            failed("cuDevicePrimaryCtxRetain", "CUDA_ERROR_OUT_OF_MEMORY"),
+        ),
+        ("cuCtxSetCurrent=201", other("cuCtxSetCurrent")),
+        ("cuMemPoolSetAttribute=801", other("cuMemPoolSetAttribute")),
+        ("cuStreamCreate=2", failed("cuStreamCreate", "CUDA_ERROR_OUT_OF_MEMORY")),
+        ("cuMemAllocAsync=801", other("cuMemAllocAsync")),
+        ("cuMemAllocAsync=2", "out of memory on Stand-in GPU: 32 bytes requested".into()),
+        ("cuModuleLoadData=209", other("cuModuleLoadData")),
+        ("cuModuleGetFunction=500", failed("cuModuleGetFunction", "kernel `number_sectors`: CUDA")),
+        ("cuLaunchKernelEx=719", "a kernel failed on Stand-in GPU: CUDA_ERROR_OTHER".into()),
+        ("cuStreamSynchronize=214", "a kernel failed on Stand-in GPU: CUDA_ERROR_OTHER".into()),
+    ];
+    let reason_of = |reason: &str| reason.split(": CUDA: ").next().unwrap_or_default().to_string();
+    for (fail, reason) in cases {
+        let text = run_with_stand_in("the_best_device_in_words", &[("STAND_IN_FAIL", fail)]);
+        let reason = reason_of(&reason);
+        assert!(text.contains("Cpu because ") && text.contains(&reason), "{fail}: {text}");
+        if !["cuStream", "cuMem", "cuModule", "cuLaunch"].iter().any(|call| fail.starts_with(call))
+        {
+            assert_eq!(text.matches(&reason).count(), 2, "{fail}: {text}");
+        }
+    }
+    // The next GPU, and all of several.
+    let two = ("STAND_IN_DEVICES", "2");
+    let fail = [two, ("STAND_IN_FAIL", "cuDevicePrimaryCtxRetain:0=46")];
+    let text = run_with_stand_in("the_best_device_in_words", &fail);
+    assert!(
+        text.contains("Cuda because CUDA device 0: the CUDA driver failed in cuDevice"),
+        "{text}"
+    );
+    let fail = [two, ("STAND_IN_FAIL", "cuDevicePrimaryCtxRetain:0=46,cuDeviceGet:1=101")];
+    let text = run_with_stand_in("the_best_device_in_words", &fail);
+    let both =
+        ["Cpu because CUDA device 0: ", "; CUDA device 1: the CUDA driver failed in cuDeviceGet:"];
+    assert!(both.iter().all(|part| text.contains(part)), "{text}");
+    let text = run_with_stand_in("the_best_device_in_words", &[("STAND_IN_CAPABILITY", "61")]);
+    assert!(text.contains("Cpu because Stand-in GPU has compute capability 6.1"), "{text}");
+}
+
+/// Libraries of the driver's name that do not load, and such as lack functions: all that koel calls
+/// are looked for before one is called.
+#[test]
+#[cfg(all(feature = "cuda", target_os = "linux"))]
+fn libraries_that_lack_functions_are_no_driver() {
+    if !can_stand_in() {
+        return;
+    }
+    let library = std::fs::read(stand_in().join("libcuda.so")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let run = |bytes: &[u8], test, settings: &[(&str, &str)]| {
+        std::fs::write(folder.path().join("libcuda.so"), bytes).unwrap();
+        run_with_library(folder.path(), test, settings)
+    };
+    let in_words = |bytes: &[u8]| run(bytes, "the_best_device_in_words", &[]);
+    // Names in the library's table of strings, each after a zero.
+    let texts = library.split(|&byte| byte == 0).filter_map(|name| std::str::from_utf8(name).ok());
+    let is_call = |name: &&str| {
+        name.strip_prefix("cu").is_some_and(|rest| rest.starts_with(|c: char| c.is_uppercase()))
+    };
+    let names = texts.filter(is_call).collect::<std::collections::BTreeSet<_>>();
+    assert!(names.len() > 50, "{names:?}");
+    let without = |absent: &[&str]| {
+        let mut library = library.clone();
+        for name in absent {
+            let name = format!("\0{name}\0");
+            let places = library.windows(name.len()).enumerate();
+            let places = places.filter(|(_, bytes)| *bytes == name.as_bytes()).map(|(at, _)| at);
+            places.collect::<Vec<_>>().into_iter().for_each(|at| library[at + 1] = b'x');
+        }
+        library
+    };
+    let is_required = |name: &&str| {
+        let text = in_words(&without(&[name]));
+        let lacks = format!("no CUDA driver: libcuda lacks {name}");
+        match text.matches(&lacks).count() {
+            2 => true,
+            0 if text.contains("Cuda because None") => false,
+            _ => panic!("{name}: {text}"),
+        }
+    };
+    let (required, others): (Vec<&str>, Vec<&str>) = names.into_iter().partition(is_required);
+    assert!(required.len() > 40, "{required:?}");
+    // Nothing else is called.
+    let bare = without(&others);
+    for test in ["buffers_keep_what_they_are_given", "large_copies_arrive", "a_launch_in_words"]
+        .into_iter()
+        .chain(["a_graph_does_again_what_was_recorded", "a_graph_may_have_several_streams"])
+        .chain(["raw_addresses_are_views", "kernels_of_other_crates"])
+    {
+        run(&bare, test, &[("KOEL_TEST_DEVICES", "cuda")]);
+    }
+    // An error is told without the functions that describe it.
+    let text = run(&bare, "the_best_device_in_words", &[("STAND_IN_FAIL", "cuInit=999")]);
+    assert!(text.contains("no CUDA driver: cuInit failed: CUDA_ERROR_UNKNOWN\n"), "{text}");
+    for (bytes, reason) in [
+        (&b"this is not a library"[..], "file too short"),
+        (&[b"INPUT(elsewhere.so)".as_slice(), &[b'\n'; 4096]].concat(), "invalid ELF header"),
+    ] {
+        let text = in_words(bytes);
+        assert!(text.contains("Cpu because no CUDA driver: ") && text.contains(reason), "{text}");
+    }
+}
+
+/// Opens the best device and the first GPU, and prints the outcomes.
+#[test]
+#[ignore = "needs the libraries with which drivers_that_do_not_work_are_passed_over runs it"]
+fn the_best_device_in_words() {
+    if std::env::var_os("STAND_IN").is_none() {
+        println!("skipped: no stand-in, whose words are wanted");
+        return;
+    }
+    let best = Device::best().unwrap();
+    println!("{:?} because {}", best.kind(), best.fallback_reason().unwrap_or("None"));
+    match Device::cuda(0) {
+        Ok(device) => println!("{}", device.name()),
+        Err(e) => println!("{e}"),
+    }
+    // The device that was chosen works.
+    if best.kind() == DeviceKind::Cpu {
+        let map = koel::Map::build(&best, &[3u32, 5], &[30u32, 50]).unwrap();
+        assert_eq!(map.get(&[5, 6]).unwrap(), [Some(50), None]);
     }
 }
 

@@ -25,6 +25,21 @@ fn buffers_stay_until_a_launch_has_them() {
     attempts::buffers_stay_until_a_launch_has_them();
 }
 #[test]
+#[cfg_attr(miri, ignore = "the executor's coroutines are assembly")]
+fn buffers_that_left_a_graph_are_kept_apart() {
+    attempts::buffers_that_left_a_graph_are_kept_apart();
+}
+#[test]
+#[cfg_attr(miri, ignore = "the executor's coroutines are assembly")]
+fn buffers_that_a_graph_shares_are_kept_apart() {
+    attempts::buffers_that_a_graph_shares_are_kept_apart();
+}
+#[test]
+#[cfg_attr(miri, ignore = "the executor's coroutines are assembly")]
+fn tables_that_left_a_graph_are_kept_apart() {
+    attempts::tables_that_left_a_graph_are_kept_apart();
+}
+#[test]
 fn readers_and_a_writer() {
     attempts::readers_and_a_writer();
 }

@@ -1,5 +1,6 @@
 //! Host code.
 use crate::kernels::neighbour_sums;
+use koel::device::Apart;
 use koel::{Device, Error, Map, Result, Stream, View, ViewMut};
 
 /// GPU code of this crate's kernels, as PTX.
@@ -27,6 +28,7 @@ pub fn sum_neighbours(
     }
     let too_many = |_| Error::TooMany { what: "voxels", n: voxels.len(), max: u32::MAX as usize };
     let n = u32::try_from(voxels.len()).map_err(too_many)?;
+    let _apart = Apart::begin();
     let table = map.table(stream)?;
     let (voxels, sums) = (voxels.arg("voxels", stream)?, sums.arg("sums", stream)?);
     let grid = n.div_ceil(neighbour_sums::SPEC.threads);

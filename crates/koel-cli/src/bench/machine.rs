@@ -19,7 +19,7 @@ pub(crate) struct Machine {
     pub device_memory_bytes: Option<usize>,
     pub os: &'static str,
     pub arch: &'static str,
-    /// Why the CPU is used, if a GPU was wanted and none was found.
+    /// Why the CPU, or a GPU other than the first, is used, if the first GPU was wanted.
     pub fallback: Option<String>,
     /// Version of koel.
     pub version: &'static str,

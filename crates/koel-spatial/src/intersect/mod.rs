@@ -72,7 +72,7 @@ use crate::mesh::PointCloud;
 use cloud::Points;
 use flood::Flood;
 use index::CellIndex;
-use koel::device::{DeviceKind, Event};
+use koel::device::{Apart, DeviceKind, Event};
 use koel::{Buffer, Device, Stream, View};
 use koel_kernels::spatial::begin::{self, spatial_begin};
 use koel_kernels::spatial::clouds::{Motion, Motions};
@@ -313,6 +313,7 @@ impl Intersector {
         positions: View<'_, u32>,
         normals: View<'_, u32>,
     ) -> Result<(), IntersectError> {
+        let _apart = Apart::begin();
         self.points.replace(&self.stream, side, positions, normals)
     }
     /// Replaces the points of a cloud with points in host memory; otherwise as
@@ -335,6 +336,7 @@ impl Intersector {
     /// # Errors
     /// A pose that is not a rigid motion; a device failure.
     pub fn frame(&mut self, a: &Pose, b: &Pose) -> Result<(), IntersectError> {
+        let _apart = Apart::begin();
         let motions = [a.motion(Side::A)?, b.motion(Side::B)?];
         let (stream, mut marks) = (self.stream.clone(), std::mem::take(&mut self.marks));
         marks.clear();
@@ -350,6 +352,7 @@ impl Intersector {
     }
     /// Sets the poses and resets the counters. One launch.
     fn begin(&mut self, s: &Stream, [a, b]: [Motion; 2]) -> Result<(), IntersectError> {
+        let _apart = Apart::begin();
         // SAFETY: there are two motions, the words of the shape, and a histogram and state of the
         // kernel's layout.
         unsafe {
@@ -479,6 +482,7 @@ impl Intersector {
     /// # Errors
     /// A device failure.
     pub fn voxels(&self, side: Side) -> Result<Vec<LabelledVoxel>, IntersectError> {
+        let _apart = Apart::begin();
         let range = self.voxel_range(side)?;
         let codes = self.index.codes.view().slice(range.clone())?.download()?;
         let labels = self.labels.view().slice(range)?.download()?;
@@ -501,6 +505,7 @@ impl Intersector {
     /// # Errors
     /// A device failure.
     pub fn point_labels(&mut self, side: Side) -> Result<Vec<Label>, IntersectError> {
+        let _apart = Apart::begin();
         self.label_points()?;
         let mut labels = vec![];
         self.points.append_labels(side, &mut labels)?;
@@ -513,6 +518,7 @@ impl Intersector {
     /// # Errors
     /// A device failure.
     pub fn append_point_labels(&mut self, to: &mut Vec<u8>) -> Result<(), IntersectError> {
+        let _apart = Apart::begin();
         self.label_points()?;
         Ok(Side::BOTH.into_iter().try_for_each(|side| self.points.append_labels(side, to))?)
     }

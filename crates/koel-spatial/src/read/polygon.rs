@@ -285,7 +285,7 @@ mod tests {
         let star = |n: usize, inner: f64| {
             let at = |i: usize| {
                 let (r, a) = (
-                    if i % 2 == 0 { 1.0 } else { inner },
+                    if i.is_multiple_of(2) { 1.0 } else { inner },
                     i as f64 * std::f64::consts::PI / n as f64,
                 );
                 [r * a.cos(), r * a.sin()]

@@ -9,6 +9,7 @@ pub use answers::{Nearest, Neighbours};
 pub use error::SearchError;
 pub(crate) use spacing::cell_size;
 
+use koel::device::Apart;
 use koel::primitives::Scan;
 use koel::{Buffer, Device, Map, Stream, View, ViewMut};
 use koel_kernels::spatial_search::nearest::find_nearest;
@@ -89,6 +90,7 @@ impl SpatialHash {
         points: View<'_, u32>,
         cell_size: f64,
     ) -> Result<SpatialHash, SearchError> {
+        let _apart = Apart::begin();
         build::build(stream, points, cell_size)
     }
 
@@ -210,6 +212,7 @@ impl SpatialHash {
         radius: f64,
         mut counts: ViewMut<'_, u64>,
     ) -> Result<(), SearchError> {
+        let _apart = Apart::begin();
         check_radius(radius)?;
         let n = count32("queries", triples("query", queries.len())?)?;
         check_length("counts", counts.len(), "the queries", n as usize)?;
@@ -244,6 +247,7 @@ impl SpatialHash {
         offsets: View<'_, u64>,
         mut indices: ViewMut<'_, u32>,
     ) -> Result<(), SearchError> {
+        let _apart = Apart::begin();
         check_radius(radius)?;
         let n = count32("queries", triples("query", queries.len())?)?;
         check_length("offsets", offsets.len(), "the queries and one", n as usize + 1)?;
@@ -315,6 +319,7 @@ impl SpatialHash {
         mut indices: ViewMut<'_, u32>,
         mut squared_distances: ViewMut<'_, u64>,
     ) -> Result<(), SearchError> {
+        let _apart = Apart::begin();
         let n = count32("queries", triples("query", queries.len())?)?;
         let (k, places) = (count32("neighbours", k)?, (n as usize).saturating_mul(k));
         check_length("indices", indices.len(), "k times the queries", places)?;

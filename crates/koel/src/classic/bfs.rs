@@ -48,26 +48,26 @@ impl Kind for Bfs {
         options: &Options,
     ) -> Result<Box<dyn Table>> {
         cuckoo::check_functions(self.functions)?;
-        let attempt = |stream: &Stream,
-                       pairs: super::input::Pairs<'_>,
-                       load: f64,
-                       attempt: Attempt| {
-            let functions = cuckoo::functions(self.functions, pairs.n, load, attempt)?;
-            let max_exchanges =
-                cuckoo::max_exchanges(self.functions, pairs.n, load / attempt.growth);
-            let search = Search { max_exchanges, max_nodes: MAX_NODES };
-            let threads = bfs_insert::SPEC.threads;
-            let grid = pairs.n.div_ceil(threads).min(stream.device().parallelism() as u32 * BLOCKS);
-            let mut nodes = stream.device().alloc::<u64>((grid * threads * MAX_NODES) as usize)?;
-            let built: Outcome<cuckoo::CuckooTable> =
-                cuckoo::build(stream, pairs, functions, |pairs, table| {
-                    let nodes = nodes.view_mut().arg("nodes", stream)?;
-                    // SAFETY: `n` keys and values; the functions stay below the number of slots;
-                    // each thread has `MAX_NODES` nodes; `status::WORDS` words.
-                    unsafe { bfs_insert::launch(stream, grid, pairs, search, table, nodes) }
-                })?;
-            Ok(built)
-        };
+        let attempt =
+            |stream: &Stream, pairs: super::input::Pairs<'_>, load: f64, attempt: Attempt| {
+                let functions = cuckoo::functions(self.functions, pairs.n, load, attempt)?;
+                let max_exchanges =
+                    cuckoo::max_exchanges(self.functions, pairs.n, load / attempt.growth);
+                let search = Search { max_exchanges, max_nodes: MAX_NODES };
+                let threads = bfs_insert::SPEC.threads;
+                let grid =
+                    pairs.n.div_ceil(threads).min(stream.device().parallelism() as u32 * BLOCKS);
+                let mut nodes =
+                    stream.device().alloc::<u64>(grid as usize * (threads * MAX_NODES) as usize)?;
+                let built: Outcome<cuckoo::CuckooTable> =
+                    cuckoo::build(stream, pairs, functions, |pairs, table| {
+                        let nodes = nodes.view_mut().arg("nodes", stream)?;
+                        // SAFETY: `n` keys and values; the functions stay below the number of slots;
+                        // each thread has `MAX_NODES` nodes; `status::WORDS` words.
+                        unsafe { bfs_insert::launch(stream, grid, pairs, search, table, nodes) }
+                    })?;
+                Ok(built)
+            };
         let published = Published::with_room(self.family, self.functions);
         restarts::build(self, published, stream, (keys, values), options, attempt)
     }

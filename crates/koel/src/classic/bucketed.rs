@@ -7,11 +7,11 @@
 //!
 //! Memory: 8 / load bytes per pair. A lookup reads 1 to `functions` buckets: 8 slots are 64 bytes,
 //! one cache line.
-use super::input::Pairs;
+use super::input::{self, Pairs};
 use super::restarts::{self, Attempt, Outcome, Published};
 use super::{BuildReport, Family, Kind, Options, Table, find_args};
 use crate::device::{Buffer, Stream, View, ViewMut};
-use crate::error::{Error, Result, count32};
+use crate::error::{Error, Result};
 use koel_kernels::classic::bucketed::{BucketedRef, Buckets, bucketed_find, bucketed_insert};
 use koel_kernels::classic::status;
 use koel_kernels::hash::Functions;
@@ -110,11 +110,10 @@ impl Bucketed {
         attempt: Attempt,
     ) -> Result<Outcome<BucketedTable>> {
         let (device, n) = (stream.device(), pairs.n);
-        let count =
-            (n as f64 / load * attempt.growth / f64::from(self.slots)).ceil().max(1.0) as usize;
-        let slots = count32("slots", count * self.slots as usize)?;
-        let functions =
-            Functions::new(attempt.family, self.functions, slots / self.slots, attempt.seed);
+        let count = n as f64 / load * attempt.growth / f64::from(self.slots);
+        let count = input::groups(n, load, count, self.slots)?;
+        let slots = count * self.slots;
+        let functions = Functions::new(attempt.family, self.functions, count, attempt.seed);
         // As in the single-level table, though most chains end after one or two buckets.
         let near = (0.17 / (self.threshold() - load / attempt.growth).max(0.002)).max(1.0);
         let max_evictions = (7.0 * f64::from(n.max(2)).log2() * near).max(32.0) as u32;

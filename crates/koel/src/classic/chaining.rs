@@ -14,11 +14,11 @@
 //! `d` lists and, for an absent key, 12 bytes of every pair in them: `d * load` pairs on average.
 //! The report has the length of the longest list, which one more launch counts; the time of the
 //! build excludes it.
-use super::input::Pairs;
+use super::input::{self, Pairs};
 use super::restarts::{self, Attempt, Outcome};
 use super::{BuildReport, Family, Kind, Options, Table, find_args};
 use crate::device::{Buffer, Stream, View, ViewMut};
-use crate::error::{Error, Result, count32};
+use crate::error::{Error, Result};
 use koel_kernels::classic::chaining::{
     ChainingMut, ChainingRef, Lists, chaining_find, chaining_insert, chaining_longest,
 };
@@ -111,9 +111,8 @@ fn attempt_build(
 ) -> Result<Outcome<ChainedTable>> {
     let (device, n) = (stream.device(), input.n);
     let parts = if kind.left { kind.choices } else { 1 };
-    let of_part = (f64::from(n) / load / f64::from(parts)).ceil().max(1.0) as usize;
-    let count = count32("buckets", of_part * parts as usize)?;
-    let of_part = count / parts;
+    let of_part = input::groups(n, load, f64::from(n) / load / f64::from(parts), parts)?;
+    let count = of_part * parts;
     let functions = Functions::new(attempt.family, kind.choices, of_part, attempt.seed);
     let lists = Lists { functions, part: if kind.left { of_part } else { 0 } };
     let mut heads = device.alloc::<u32>(count as usize)?;

@@ -1,10 +1,10 @@
 //! Common parts of the single-level cuckoo tables that differ only in insertion: one array of
 //! slots, looked up by the kernel of [`SingleLevel`](super::SingleLevel).
-use super::input::Pairs;
+use super::input::{self, Pairs};
 use super::restarts::{self, Attempt, Outcome};
 use super::{BuildReport, Table, cpu, find_args};
 use crate::device::{Buffer, Stream, View, ViewMut};
-use crate::error::{Error, Result, count32};
+use crate::error::{Error, Result};
 use koel_kernels::classic::single_level::{Lookup, SingleLevelRef, StashKind, single_level_find};
 use koel_kernels::classic::{CuckooMut, EMPTY, PairsIn, status};
 use koel_kernels::hash::Functions;
@@ -33,7 +33,7 @@ pub(super) fn check_functions(functions: u32) -> Result<()> {
 }
 /// Draws the functions of an attempt.
 pub(super) fn functions(count: u32, n: u32, load: f64, attempt: Attempt) -> Result<Functions> {
-    let slots = count32("slots", (f64::from(n) / load * attempt.growth).ceil().max(1.0) as usize)?;
+    let slots = input::groups(n, load, f64::from(n) / load * attempt.growth, 1)?;
     Ok(Functions::new(attempt.family, count, slots, attempt.seed))
 }
 /// Returns the maximum number of exchanges before a pair is given up: the paper's 7 lg n up to a

@@ -3,12 +3,13 @@
 //!
 //! A first function spreads the keys over buckets. A bucket of `c` keys gets `c * c` slots and its
 //! own collision-free function. With as many buckets as pairs the table has two slots per pair
-//! (load 0.5); fewer buckets give a lower load. One thread builds one bucket.
+//! (load 0.5); fewer buckets give a lower load, down to 1/9: a bucket holds at most 32 pairs, and
+//! there are eight per bucket at the most. One thread builds one bucket.
 //!
 //! Memory: 8 / load bytes per pair and 8 bytes per bucket, with `load / (1 - load)` buckets per
 //! pair. A lookup reads the start and the seed of its bucket, and one slot.
 use super::by_bucket::ByBucket;
-use super::input::Pairs;
+use super::input::{self, Pairs};
 use super::restarts::{self, Attempt, Outcome};
 use super::{BuildReport, Family, Kind, Options, Table, find_args};
 use crate::device::{Buffer, Stream, View, ViewMut};
@@ -28,6 +29,9 @@ impl Fks {
     /// 2-wise independent functions modulo a prime above every key, as the proof requires.
     pub const PUBLISHED: Fks = Fks { family: Family::Polynomial1 };
 }
+
+/// Maximum number of pairs per bucket on average: with more, some bucket exceeds its limit.
+const MAX_MEAN: f64 = (BUCKET_LIMIT / 4) as f64;
 
 struct FksTable {
     bucket_of: Functions,
@@ -78,7 +82,8 @@ fn attempt_build(
     let (device, n) = (stream.device(), pairs.n);
     // n + n^2 / buckets slots are expected.
     let load = load / attempt.growth;
-    let count = count32("buckets", (f64::from(n) * load / (1.0 - load)).ceil().max(1.0) as usize)?;
+    let count = (f64::from(n) * load / (1.0 - load)).ceil().max(f64::from(n) / MAX_MEAN);
+    let count = input::groups(n, load, count, 1)?;
     let buckets = count as usize;
     let bucket_of = Functions::new(attempt.family, 1, count, attempt.seed);
     // One extra element each, for the end of the last bucket.

@@ -17,9 +17,24 @@ pub(super) fn check(
     let load = options.load.unwrap_or(kind.default_load());
     if !(load > 0.0 && load <= kind.max_load()) {
         let expected = format!("above 0 and at most {} for `{}`", kind.max_load(), kind.name());
-        return Err(Error::Setting { field: "load", found: load.to_string(), expected });
+        return Err(Error::Setting { field: "load", found: format!("{load:?}"), expected });
     }
     Ok(load)
+}
+/// Returns `groups`, rounded up, of the groups of `each` slots that `n` pairs need at a load.
+/// Errors: more slots than 32-bit indices can address.
+pub(super) fn groups(n: u32, load: f64, groups: f64, each: u32) -> Result<u32> {
+    let groups = groups.ceil().max(1.0);
+    // Exact below 2^53, and saturating.
+    match count32("slots", (groups * f64::from(each)) as usize) {
+        Ok(slots) => Ok(slots / each),
+        Err(Error::TooMany { max, .. }) => Err(Error::Setting {
+            field: "load",
+            found: format!("{load:?}"),
+            expected: format!("higher for {n} pairs: at most {max} slots"),
+        }),
+        Err(e) => Err(e),
+    }
 }
 
 /// Input pairs with equal keys resolved, unless the caller promises distinct keys.

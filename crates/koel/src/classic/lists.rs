@@ -101,7 +101,7 @@ pub(super) fn check(
     let load = options.load.unwrap_or(default);
     if !(load > 0.0 && load <= max) {
         let expected = format!("above 0 and at most {max}");
-        return Err(Error::Setting { field: "load", found: load.to_string(), expected });
+        return Err(Error::Setting { field: "load", found: format!("{load:?}"), expected });
     }
     Ok((count32("pairs", keys.len())?, load))
 }

@@ -117,11 +117,13 @@ impl PerfectSpatial {
     ) -> Result<Outcome<PerfectSpatialTable>> {
         let device = stream.device();
         let n = pairs.n as usize;
-        let side = (self.root((n as f64 / load * attempt.growth).ceil().max(1.0))).max(1);
-        if side > max_side(self.dimensions) as usize {
-            let max = (max_side(self.dimensions) as usize).pow(self.dimensions);
-            return Err(Error::TooMany { what: "pairs", n, max: (max as f64 * load) as usize });
+        let cells = (n as f64 / load * attempt.growth).ceil().max(1.0);
+        let max = (max_side(self.dimensions) as usize).pow(self.dimensions);
+        if cells > max as f64 {
+            let max = (max as f64 * load / attempt.growth) as usize;
+            return Err(Error::TooMany { what: "pairs", n, max });
         }
+        let side = self.root(cells).max(1);
         let scramble = if attempt.family == Family::Modulo { 0 } else { attempt.seed as u32 | 1 };
         let domain =
             Domain { dimensions: self.dimensions, side: side as u32, offset_side: 1, scramble };

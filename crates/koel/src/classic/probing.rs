@@ -8,7 +8,7 @@
 //! Memory: 8 / load bytes per pair. With linear probing a lookup reads about `(1 + 1 / (1 - load))
 //! / 2` slots for a present key and `(1 + 1 / (1 - load)^2) / 2` for an absent one (Knuth 1963),
 //! all adjacent; with double hashing about `-ln(1 - load) / load` and `1 / (1 - load)`, at random.
-use super::input::Pairs;
+use super::input::{self, Pairs};
 use super::restarts::{self, Attempt, Outcome};
 use super::{BuildReport, Family, Kind, Options, Table, find_args};
 use crate::device::{Buffer, Stream, View, ViewMut};
@@ -102,8 +102,8 @@ impl Probing {
         attempt: Attempt,
     ) -> Result<Outcome<ProbingTable>> {
         let (device, n) = (stream.device(), pairs.n);
-        let slots =
-            count32("slots", next_prime((n as f64 / load * attempt.growth).ceil() as usize))?;
+        let slots = input::groups(n, load, n as f64 / load * attempt.growth, 1)?;
+        let slots = count32("slots", next_prime(slots as usize))?;
         let functions = Functions::new(attempt.family, 2, slots, attempt.seed);
         let probes = Probes { functions, sequence: self.sequence as u32, limit: slots };
         let mut table = device.alloc::<u64>(slots as usize)?;

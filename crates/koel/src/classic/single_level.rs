@@ -9,11 +9,11 @@
 //! Memory: 8 / load bytes per pair. A build writes the slots once (8 bytes each) and makes about
 //! `-ln(1 - load) / load` exchanges per pair at random slots (the paper's estimate). A lookup reads
 //! 1 to `functions` slots.
-use super::input::Pairs;
+use super::input::{self, Pairs};
 use super::restarts::{self, Attempt, Outcome, Published};
 use super::{BuildReport, Family, Kind, Options, Table, cpu, find_args};
 use crate::device::{Buffer, Stream, View, ViewMut};
-use crate::error::{Error, Result, count32};
+use crate::error::{Error, Result};
 pub use koel_kernels::classic::single_level::{Coinciding, StashKind};
 use koel_kernels::classic::single_level::{
     Insertion, Lookup, SingleLevelRef, find_outside, next_slot, put_into_stash, single_level_find,
@@ -161,8 +161,7 @@ impl SingleLevel {
         attempt: Attempt,
     ) -> Result<Outcome<SingleLevelTable>> {
         let device = stream.device();
-        let slots =
-            count32("slots", (pairs.n as f64 / load * attempt.growth).ceil().max(1.0) as usize)?;
+        let slots = input::groups(pairs.n, load, pairs.n as f64 / load * attempt.growth, 1)?;
         let functions = Functions::new(attempt.family, self.functions, slots, attempt.seed);
         let (stash_kind, stash_room) = self.stash.unwrap_or((StashKind::Array, 0));
         let stash_slots = if stash_kind == StashKind::Table { 2 * stash_room } else { stash_room };

@@ -12,7 +12,7 @@
 //! random. Regions differ in their number of pairs, so the maximum load factor is 0.02 below that
 //! of the other single-level tables.
 use super::cuckoo::Indexed;
-use super::input::Pairs;
+use super::input::{self, Pairs};
 use super::restarts::{self, Attempt, Outcome, Published};
 use super::{BuildReport, Family, Kind, Options, Table, cuckoo, find_args};
 use crate::device::{Stream, View, ViewMut};
@@ -83,9 +83,9 @@ impl restarts::Restarting for StoredStepTable {
 impl StoredStep {
     /// Divides the slots for `n` pairs into regions, a power of two of them.
     fn regions(&self, n: u32, load: f64, attempt: Attempt) -> Result<(Regions, u32)> {
-        let slots = (f64::from(n) / load * attempt.growth).ceil().max(1.0) as u64;
+        let slots = input::groups(n, load, f64::from(n) / load * attempt.growth, 1)?;
         // One more than there are pairs, so that no index has all bits set.
-        let slots = slots.max(u64::from(n) + 1);
+        let slots = u64::from(slots).max(u64::from(n) + 1);
         let sub_tables = u64::from(self.functions);
         let most = u64::from(MAX_REGION) / sub_tables * sub_tables;
         let count = slots.div_ceil(most).next_power_of_two();

@@ -9,11 +9,11 @@
 //!
 //! Memory: 8 / load bytes per pair (the report uses load 0.5) and 4 per bucket. A lookup reads one
 //! to three slots of one bucket.
-use super::input::Pairs;
+use super::input::{self, Pairs};
 use super::restarts::{self, Attempt, Outcome};
 use super::{BuildReport, Family, Kind, Options, Table, cpu, find_args};
 use crate::device::{Buffer, Stream, View, ViewMut};
-use crate::error::{Result, count32};
+use crate::error::Result;
 use koel_kernels::classic::two_kernel::{
     MAX_EVICTIONS, NOWHERE, SLOTS, TwoKernelRef, next_slot, two_kernel_build,
     two_kernel_distribute, two_kernel_find,
@@ -82,8 +82,8 @@ fn attempt_build(
 ) -> Result<Outcome<TwoKernelTable>> {
     let (device, n) = (stream.device(), pairs.n);
     let mean = load / attempt.growth * SLOTS as f64;
-    let count = count32("buckets", (n as f64 / mean).ceil().max(1.0) as usize)?;
-    let slots = count32("slots", count as usize * SLOTS as usize)?;
+    let count = input::groups(n, load, n as f64 / mean, SLOTS)?;
+    let slots = count * SLOTS;
     let bucket_of = Functions::new(attempt.family, 1, count, attempt.seed);
     let functions = Functions::new(Family::Mixed, FUNCTIONS, SLOTS, !attempt.seed);
     let mut counts = device.alloc::<u32>(count as usize)?;

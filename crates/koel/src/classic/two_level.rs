@@ -17,7 +17,7 @@
 //! three slots; with two choices, it reads up to two buckets. The report has the number of pairs in
 //! the fullest bucket, which one more launch finds; the time of the build excludes it.
 use super::by_bucket::{self, ByBucket};
-use super::input::Pairs;
+use super::input::{self, Pairs};
 use super::restarts::{self, Attempt, Outcome};
 use super::{BuildReport, Family, Kind, Options, Table, cpu, find_args};
 use crate::device::{Buffer, Stream, View, ViewMut};
@@ -159,9 +159,12 @@ fn attempt_build(
     attempt: Attempt,
 ) -> Result<Outcome<TwoLevelTable>> {
     let (device, n, geometry) = (stream.device(), pairs.n, Geometry::of(kind, load));
-    let load = load / attempt.growth;
+    // Sub-tables of the most slots per pair have this load.
+    let least = if kind.sized { 1.0 / (f64::from(SUB_TABLES) * MAX_PER_PAIR) } else { 0.0 };
+    let load = (load / attempt.growth).max(least);
     let mean = load.min(geometry.max_load) * (3 * geometry.sub_slots) as f64;
-    let buckets = count32("buckets", (n as f64 / mean).ceil().max(1.0) as usize)?;
+    let each = if kind.sized { 1 } else { SUB_TABLES * geometry.sub_slots };
+    let buckets = input::groups(n, load, n as f64 / mean, each)?;
     let outer = match by_bucket::family(attempt) {
         // The key modulo the number of buckets is one choice.
         Family::Modulo if kind.choices == 2 => Family::Mixed,
@@ -232,7 +235,6 @@ fn sizes(
     let (family, seed) = (attempt.family, attempt.seed as u32);
     if !kind.sized {
         let slots = buckets as usize * (SUB_TABLES * sub_slots) as usize;
-        count32("slots", slots)?;
         return Ok(Sizes { inner: Inner::new(family, buckets, sub_slots, seed), limit, slots });
     }
     let per_pair = (1.0 / (f64::from(SUB_TABLES) * load)).min(MAX_PER_PAIR);

@@ -9,7 +9,7 @@
 //! keys repeat. Memory: 12 bytes per slot, with 1.41 slots per pair, and 4 per entry of the list. A
 //! lookup reads the seed of its bucket and one to three slots.
 use super::by_bucket::{self, ByBucket};
-use super::input::Pairs;
+use super::input::{self, Pairs};
 use super::lists::{self, ListKind, ListTable, Listed};
 use super::restarts::{self, Attempt, Outcome};
 use super::{BuildReport, Family, Options};
@@ -154,8 +154,8 @@ fn attempt(
 ) -> Result<Outcome<TwoLevelMultiTable>> {
     let (device, n) = (stream.device(), pairs.n);
     let mean = load / attempt.growth * f64::from(SUB_TABLES * SUB_SLOTS);
-    let buckets = count32("buckets", (f64::from(n) / mean).ceil().max(1.0) as usize)?;
-    let slots = count32("slots", buckets as usize * (SUB_TABLES * SUB_SLOTS) as usize)? as usize;
+    let buckets = input::groups(n, load, f64::from(n) / mean, SUB_TABLES * SUB_SLOTS)?;
+    let slots = buckets as usize * (SUB_TABLES * SUB_SLOTS) as usize;
     let outer = by_bucket::family(attempt);
     let bucket_of = Functions::new(outer, 1, buckets, attempt.seed);
     let inner = Inner::new(attempt.family, buckets, SUB_SLOTS, attempt.seed as u32);

@@ -1,6 +1,7 @@
 //! Buffers of device memory, and views of them.
 mod transfer;
 
+use super::apart::{Apart, Gate, keep_apart};
 use super::cpu::HostMemory;
 use super::users::{Usage, Users};
 use super::{Device, Stream, graph};
@@ -11,7 +12,8 @@ use koel_simt::{Buf, In, Word};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Element type of buffers: `u8`, `u32`, `u64`, `u128`. The trait is sealed: memory is aligned to
@@ -58,6 +60,7 @@ pub(super) struct Shared {
     users: Mutex<Users>,
     /// Number of graphs that use it.
     graphs: AtomicU32,
+    gate: Gate,
 }
 pub(super) enum Memory {
     Host(HostMemory),
@@ -80,6 +83,7 @@ impl Shared {
             device: device.clone(),
             users: Mutex::new(Users::new(last.as_ref())),
             graphs: AtomicU32::new(0),
+            gate: Gate::default(),
         })
     }
     pub(super) fn bytes(&self) -> usize {
@@ -93,8 +97,25 @@ impl Shared {
         stream.check_usable()?;
         match stream.capture_of() {
             Some(capture) => capture.uses(self, stream, usage),
-            None => self.users().enter(stream, usage),
+            None => {
+                self.keep_apart(usage);
+                self.enter(stream, usage)
+            }
         }
+    }
+    /// Enters a use by a stream outside of a capture.
+    pub(super) fn enter(&self, stream: &Stream, usage: Usage) -> Result<()> {
+        self.users().enter(stream, usage)
+    }
+    /// Waits for launches of graphs that conflict with this use, which is part of the
+    /// [operation](Apart) of this thread.
+    fn keep_apart(self: &Arc<Shared>, usage: Usage) {
+        if self.is_in_graph() {
+            keep_apart(self, usage);
+        }
+    }
+    pub(super) fn gate(&self) -> &Gate {
+        &self.gate
     }
     /// Waits for all users, then forgets them.
     #[cfg(feature = "cuda")]
@@ -115,7 +136,11 @@ impl Shared {
         self.graphs.fetch_add(1, Relaxed);
     }
     pub(super) fn leaves_graph(&self) {
-        self.graphs.fetch_sub(1, Relaxed);
+        self.graphs.fetch_sub(1, Release);
+    }
+    /// Returns whether a graph may write it. If not, what graphs wrote has happened before.
+    fn is_in_graph(&self) -> bool {
+        self.graphs.load(Acquire) > 0
     }
 }
 #[cfg(feature = "cuda")]
@@ -262,7 +287,7 @@ fn resolve(range: impl RangeBounds<usize>, len: usize) -> Result<(usize, usize)>
 
 /// Returns whether host code may access the memory.
 fn is_open(device: &Device, owner: Option<&Arc<Shared>>) -> bool {
-    device.is_host() && owner.is_none_or(|o| o.graphs.load(Relaxed) == 0)
+    device.is_host() && owner.is_none_or(|owner| !owner.is_in_graph())
 }
 /// Checks that an address is valid for `T`.
 pub(super) fn check_address<T>(address: u64, len: usize) -> Result<u64> {
@@ -360,7 +385,7 @@ impl<'a, T: Element> View<'a, T> {
     ///
     /// Later work on the stream waits for the last writer of the memory, not for other readers. The
     /// handle does not keep the memory alive, and only a launch can read through it: launch while
-    /// the view is borrowed.
+    /// the view is borrowed. [`Apart`] keeps launches of graphs away until then.
     pub fn arg(&self, name: &'static str, stream: &Stream) -> Result<In<T>> {
         self.enter(name, stream, Usage::Read)?;
         Ok(In::from_device(self.address, self.len))
@@ -478,6 +503,7 @@ impl<'a, T: Element> ViewMut<'a, T> {
     /// Copies another part of the device's memory to the view, in the order of `stream`.
     pub fn copy_from(&mut self, from: View<'_, T>, stream: &Stream) -> Result<()> {
         check_length("from", from.len(), "the buffer", self.len)?;
+        let _apart = Apart::begin();
         from.arg("from", stream)?;
         self.arg("to", stream)?;
         // SAFETY: both views have this length and are borrowed, one of them mutably.
@@ -485,6 +511,7 @@ impl<'a, T: Element> ViewMut<'a, T> {
     }
     /// Sets every byte to `byte`, in the order of `stream`.
     pub fn fill_bytes(&mut self, byte: u8, stream: &Stream) -> Result<()> {
+        let _apart = Apart::begin();
         self.arg("to", stream)?;
         // SAFETY: the view has this length and is borrowed mutably.
         unsafe { stream.fill(self.address, byte, self.len * size_of::<T>()) }

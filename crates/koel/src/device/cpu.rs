@@ -1,4 +1,5 @@
 //! The CPU device: host memory, and threads for native kernels.
+use super::apart::aside;
 use super::memory::{Pages, is_to_fail, map, out_of_memory};
 use crate::error::{Error, Result};
 use koel_simt::{KernelBody, KernelSpec, run_native};
@@ -60,7 +61,7 @@ impl Cpu {
     }
     /// Runs `work` on the pool. Not generic: what rayon needs around it is compiled once.
     pub(super) fn run(&self, work: &mut (dyn FnMut() + Send)) {
-        self.pool.install(work)
+        aside(|| self.pool.install(work))
     }
 
     /// # Safety

@@ -7,6 +7,7 @@
 //! non-blocking; they are made to wait (`follow_legacy`, `lead_legacy`). Capturing streams are
 //! non-blocking too, because a driver forbids the legacy stream while a blocking one captures.
 mod crew;
+mod library;
 mod staging;
 mod stream;
 
@@ -23,7 +24,7 @@ use koel_simt::{Image, KernelSpec};
 pub(super) use staging::{Column, pieces_of};
 use staging::{MIN_BYTES, Staging};
 use std::collections::HashMap;
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::mem::MaybeUninit;
 use std::sync::{Arc, Mutex, MutexGuard};
 pub(super) use stream::CudaStream;
@@ -78,12 +79,30 @@ pub(super) fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     m.lock().unwrap_or_else(|e| e.into_inner())
 }
 pub(super) fn text(e: DriverError) -> String {
-    let name = e.error_name().map(|n| n.to_string_lossy().into_owned());
-    let what = e.error_string().map(|n| n.to_string_lossy().into_owned());
-    format!("{}: {}", name.unwrap_or_else(|_| format!("{:?}", e.0)), what.unwrap_or_default())
+    let said = |function, ask: fn(&DriverError) -> std::result::Result<&CStr, DriverError>| {
+        let text = library::has(function).then(|| ask(&e))?.ok()?;
+        Some(text.to_string_lossy().into_owned())
+    };
+    let name = said("cuGetErrorName", DriverError::error_name);
+    let name = name.unwrap_or_else(|| format!("{:?}", e.0));
+    match said("cuGetErrorString", DriverError::error_string) {
+        Some(what) => format!("{name}: {what}"),
+        None => name,
+    }
 }
 pub(super) fn driver(call: &'static str) -> impl FnOnce(DriverError) -> Error {
     move |e| Error::Driver { call, message: text(e) }
+}
+
+/// Returns the name of a device.
+fn name_of(device: sys::CUdevice) -> Result<String> {
+    let mut name = [0u8; 256];
+    // SAFETY: writes at most the given number of bytes, after which one is zero.
+    unsafe { sys::cuDeviceGetName(name.as_mut_ptr().cast(), name.len() as i32 - 1, device) }
+        .result()
+        .map_err(driver("cuDeviceGetName"))?;
+    let name = CStr::from_bytes_until_nul(&name).unwrap_or_default();
+    Ok(name.to_string_lossy().into_owned())
 }
 
 /// Options of a GPU device.
@@ -120,17 +139,24 @@ const MIN_CAPABILITY: u32 = 75;
 /// driver's pool, which takes 8 ms on an H200 and would otherwise slow the first build.
 const FIRST_ALLOCATION: usize = 1 << 20;
 
+/// Loads the driver. Returns the number of its devices.
+pub(super) fn count() -> Result<usize> {
+    library::require(&["cuInit"])?;
+    match result::init() {
+        Err(e) if e.0 == sys::CUresult::CUDA_ERROR_NO_DEVICE => return Ok(0),
+        Err(e) => {
+            return Err(Error::NoDriver { reason: format!("cuInit failed: {}", text(e)) });
+        }
+        Ok(()) => {}
+    }
+    library::require(library::DEVICES)?;
+    let count = result::device::get_count().map_err(driver("cuDeviceGetCount"))?;
+    Ok(usize::try_from(count).unwrap_or(0))
+}
+
 impl Cuda {
     pub(super) fn new(ordinal: usize, options: CudaOptions) -> Result<Cuda> {
-        // SAFETY: loads the driver's library, whose initialisers are trusted.
-        if !unsafe { sys::is_culib_present() } {
-            return Err(Error::NoDriver { reason: "the library libcuda was not found".into() });
-        }
-        result::init().map_err(|e| match e.0 {
-            sys::CUresult::CUDA_ERROR_NO_DEVICE => Error::NoSuchDevice { ordinal, count: 0 },
-            _ => Error::NoDriver { reason: format!("cuInit failed: {}", text(e)) },
-        })?;
-        let count = result::device::get_count().map_err(driver("cuDeviceGetCount"))? as usize;
+        let count = count()?;
         if ordinal >= count {
             return Err(Error::NoSuchDevice { ordinal, count });
         }
@@ -144,7 +170,7 @@ impl Cuda {
             return Err(Error::DriverTooOld { found_major, found_minor });
         }
         let device = result::device::get(ordinal as i32).map_err(driver("cuDeviceGet"))?;
-        let name = result::device::get_name(device).map_err(driver("cuDeviceGetName"))?;
+        let name = name_of(device)?;
         let attribute = |a| {
             // SAFETY: `device` is valid.
             unsafe { result::device::get_attribute(device, a) }
@@ -167,6 +193,9 @@ impl Cuda {
         // SAFETY: `device` is valid; released when the last handle is dropped.
         let context = unsafe { result::primary_ctx::retain(device) }
             .map_err(driver("cuDevicePrimaryCtxRetain"))?;
+        // After the driver has had its say. The context stays retained if it lacks functions: one
+        // of them may be that which releases it.
+        library::require(library::REST)?;
         let this = Context {
             device,
             context,

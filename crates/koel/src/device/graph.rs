@@ -5,6 +5,7 @@
 //! run, a result read too early) show up in tests. On the CPU device much work is native code that
 //! never passes through a stream and borrows its data: there the closure itself is kept and runs at
 //! every launch.
+use super::apart::{Lease, is_within};
 #[cfg(feature = "cuda")]
 use super::cuda;
 use super::users::{Usage, Users};
@@ -44,7 +45,7 @@ pub struct Graph<S> {
     device: Device,
     uses: Vec<Use>,
     /// Its buffers during a launch; the vector's memory is reused between launches.
-    kept: Vec<Arc<Shared>>,
+    kept: Vec<Lease>,
 }
 type Record<S> = Box<dyn FnMut(&Stream, &mut S) -> Result<()> + Send>;
 enum Recorded<S> {
@@ -54,7 +55,7 @@ enum Recorded<S> {
     Cuda(cuda::CudaGraph),
 }
 /// A buffer that a graph reads or writes. From the first work recorded on it until the graph is
-/// dropped, host code must not access it: a slice could escape the closure and change during a
+/// dropped, host code must not borrow it: a slice could escape the closure and change during a
 /// launch.
 struct Use {
     buffer: Weak<Shared>,
@@ -314,30 +315,50 @@ impl<S> Graph<S> {
     /// on any stream.
     ///
     /// Takes one driver call on a GPU, whatever the graph holds. Allocates nothing on the device.
-    /// Errors: a stream of another device; a buffer dropped since the capture (moved out of the
-    /// state, for example); a call inside a capture.
+    /// Waits for operations of other threads that use its buffers outside of the graph, where one
+    /// of both writes; they wait for the launch, too. Errors: a stream of another device; a buffer
+    /// dropped since the capture (moved out of the state, for example); a call inside a capture; a
+    /// wait inside an operation of this thread, which does other tasks of rayon's while it waits
+    /// for its own.
     pub fn launch(&mut self, stream: &Stream) -> Result<()> {
         buffer::check_device("the graph", &self.device, stream.device())?;
         outside_only("Graph::launch", &self.device, "graphs do not nest")?;
         stream.check_usable()?;
-        // The buffers are kept until the work is on the stream. Another thread may drop a buffer
-        // that left the state at any time; it is then freed after the work, because the stream is
-        // among its users.
+        // The buffers are kept, and kept apart, until the work is on the stream. Another thread may
+        // drop a buffer that left the state at any time; it is then freed after the work, because
+        // the stream is among its users.
         let mut kept = take(&mut self.kept);
         let done = self.keep(&mut kept, stream).and_then(|()| self.put_on(stream));
         kept.clear();
         self.kept = kept;
         done
     }
-    /// Enters the launch as a use of each buffer, and keeps the buffers alive. Errors: a buffer was
-    /// dropped.
-    fn keep(&self, kept: &mut Vec<Arc<Shared>>, stream: &Stream) -> Result<()> {
-        for used in &self.uses {
-            kept.push(used.buffer.upgrade().ok_or(Error::BufferDropped { bytes: used.bytes })?);
+    /// Enters the launch as a use of each buffer, keeps the buffers alive, and keeps other uses
+    /// away. Errors: a buffer was dropped.
+    fn keep(&self, kept: &mut Vec<Lease>, stream: &Stream) -> Result<()> {
+        while let Some((busy, usage)) = self.lease_all(kept)? {
+            // Waits without a lease, so that nobody waits for one that waits.
+            kept.clear();
+            if is_within() {
+                return Err(Error::Capture {
+                    operation: "Graph::launch",
+                    reason: "a buffer is busy, and this thread is within an operation itself",
+                });
+            }
+            busy.gate().wait_to_launch(usage);
         }
-        kept.iter()
-            .zip(&self.uses)
-            .try_for_each(|(buffer, used)| buffer.used_on(stream, used.usage))
+        kept.iter().try_for_each(|lease| lease.buffer().enter(stream, lease.usage()))
+    }
+    /// Leases the buffers up to the first that is busy, which it returns.
+    fn lease_all(&self, kept: &mut Vec<Lease>) -> Result<Option<(Arc<Shared>, Usage)>> {
+        for used in &self.uses {
+            let buffer = used.buffer.upgrade().ok_or(Error::BufferDropped { bytes: used.bytes })?;
+            match Lease::of_launch(&buffer, used.usage) {
+                Some(lease) => kept.push(lease),
+                None => return Ok(Some((buffer, used.usage))),
+            }
+        }
+        Ok(None)
     }
     /// Puts the recorded work on a stream. The caller keeps the buffers alive.
     fn put_on(
@@ -354,9 +375,9 @@ impl<S> Graph<S> {
                 record(&running.stream, &mut self.state)
             }
             Recorded::Steps(steps) => {
-                // SAFETY: `launch` keeps every buffer that the steps use, and nobody borrows it
-                // (`Use`); callers of `Backend::launch` and of raw views promised the rest for
-                // every launch of the graph.
+                // SAFETY: `launch` keeps every buffer that the steps use, and keeps other uses
+                // away; no host code borrows it (`Use`); callers of `Backend::launch` and of raw
+                // views promised the rest for every launch of the graph.
                 steps.iter().try_for_each(|step| unsafe { step.run(&self.device) })
             }
             #[cfg(feature = "cuda")]

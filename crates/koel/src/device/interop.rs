@@ -5,7 +5,9 @@ use super::cuda::{Cuda, CudaMemory, CudaStream};
 use super::users::Usage;
 use super::{Backing, Buffer, Device, Element, Queue, Stream, View, ViewMut, graph};
 use crate::error::{Error, Result};
-use cudarc::driver::{self, CudaContext, CudaSlice, DevicePtr, DevicePtrMut, SyncOnDrop};
+use cudarc::driver::{
+    self, CudaContext, CudaSlice, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, SyncOnDrop,
+};
 use std::ffi::c_void;
 use std::sync::Arc;
 
@@ -39,6 +41,48 @@ fn check_context(cuda: &Cuda, context: &CudaContext) -> Result<()> {
         expected: format!("the primary context of {}", cuda.name()),
     })
 }
+
+/// A `CudaSlice`, `CudaView` or `CudaViewMut` of cudarc. The trait is sealed: cudarc's own trait is
+/// safe to implement, and promises nothing about the address that it returns.
+///
+/// ```compile_fail,E0277
+/// use koel::device::cudarc::driver::{CudaStream, DevicePtr, DeviceSlice, SyncOnDrop};
+/// use std::sync::Arc;
+///
+/// struct Anywhere(Arc<CudaStream>);
+/// impl DeviceSlice<u32> for Anywhere {
+///     fn len(&self) -> usize {
+///         1 << 40
+///     }
+///     fn stream(&self) -> &Arc<CudaStream> {
+///         &self.0
+///     }
+/// }
+/// impl DevicePtr<u32> for Anywhere {
+///     fn device_ptr<'a>(&'a self, _: &'a CudaStream) -> (u64, SyncOnDrop<'a>) {
+///         (0x1234_5600, SyncOnDrop::Sync(None))
+///     }
+/// }
+/// fn lend(stream: &koel::Stream, anywhere: &Anywhere) -> koel::Result<Vec<u32>> {
+///     stream.lend(anywhere, |view| view.download())
+/// }
+/// ```
+pub trait Lendable<T>: sealed::Sealed + DevicePtr<T> {}
+/// A `CudaSlice` or `CudaViewMut` of cudarc. The trait is sealed, as [`Lendable`] is.
+pub trait LendableMut<T>: sealed::Sealed + DevicePtrMut<T> {}
+mod sealed {
+    use super::{CudaSlice, CudaView, CudaViewMut};
+
+    pub trait Sealed {}
+    impl<T> Sealed for CudaSlice<T> {}
+    impl<T> Sealed for CudaView<'_, T> {}
+    impl<T> Sealed for CudaViewMut<'_, T> {}
+}
+impl<T> Lendable<T> for CudaSlice<T> {}
+impl<T> Lendable<T> for CudaView<'_, T> {}
+impl<T> Lendable<T> for CudaViewMut<'_, T> {}
+impl<T> LendableMut<T> for CudaSlice<T> {}
+impl<T> LendableMut<T> for CudaViewMut<'_, T> {}
 
 impl Stream {
     fn as_cuda(&self, what: &'static str) -> Result<&CudaStream> {
@@ -92,7 +136,7 @@ impl Stream {
     /// inside a capture (lend before it).
     pub fn lend<T: Element, R>(
         &self,
-        slice: &impl DevicePtr<T>,
+        slice: &impl Lendable<T>,
         work: impl FnOnce(View<'_, T>) -> Result<R>,
     ) -> Result<R> {
         let stream = self.for_slice("Stream::lend", slice.stream().context())?;
@@ -104,7 +148,7 @@ impl Stream {
     /// [`lend`](Self::lend), but waits for readers, too.
     pub fn lend_mut<T: Element, R>(
         &self,
-        slice: &mut impl DevicePtrMut<T>,
+        slice: &mut impl LendableMut<T>,
         work: impl FnOnce(ViewMut<'_, T>) -> Result<R>,
     ) -> Result<R> {
         let (len, stream) =

@@ -7,6 +7,7 @@
 //! Repeated work is captured once, as a [`Graph`]. [`Device::load_kernels`] loads kernels of your
 //! own crate. Memory and streams of other libraries are used without copies: [`View::from_raw`],
 //! `Stream::from_raw`, and the types of `cudarc`.
+mod apart;
 mod buffer;
 mod cpu;
 #[cfg(feature = "cuda")]
@@ -24,6 +25,7 @@ mod users;
 
 use crate::error::{Error, Result, count32};
 use crate::parallel;
+pub use apart::Apart;
 pub(crate) use buffer::check_device;
 pub use buffer::{Buffer, Element, Staged, View, ViewMut};
 pub use cpu::CpuOptions;
@@ -38,6 +40,10 @@ use cudarc::driver::result::stream::StreamKind;
 pub use failing::{allocation_failed, fail_allocation_after};
 pub use graph::Graph;
 use graph::{Capture, Step};
+#[cfg(feature = "cuda")]
+pub use interop::{Lendable, LendableMut};
+#[cfg(feature = "cuda")]
+use koel_kernels::probe::number_sectors;
 #[cfg(feature = "executor")]
 use koel_simt::Exec;
 use koel_simt::{Backend, KernelBody, KernelSpec, Params};
@@ -106,26 +112,61 @@ pub enum DeviceKind {
 }
 
 impl Device {
-    /// Opens the first GPU if a driver finds one that koel's kernels support, else this machine's
-    /// CPU.
+    /// Opens the first GPU that runs a small kernel, else this machine's CPU.
     ///
-    /// Logs a fallback once, as a `tracing` warning; [`fallback_reason`](Self::fallback_reason)
-    /// returns the reason.
+    /// A GPU that is busy, too old or out of memory, or whose driver does not work, is passed over.
+    /// Logs that once, as a `tracing` warning; [`fallback_reason`](Self::fallback_reason) returns
+    /// the reason.
     pub fn best() -> Result<Device> {
-        match Device::cuda(0) {
-            Err(
-                e @ (Error::NoDriver { .. }
-                | Error::NoSuchDevice { .. }
-                | Error::DriverTooOld { .. }
-                | Error::DeviceTooOld { .. }),
-            ) => {
-                static SAID: Once = Once::new();
-                SAID.call_once(|| tracing::warn!("no GPU, using the CPU: {e}"));
+        let device = match Device::first_that_works() {
+            Ok(gpu) => gpu,
+            Err(reason) => {
                 let cpu = cpu::Cpu::new(CpuOptions::default())?;
-                Ok(Device::of(Backing::Cpu(cpu), Some(e.to_string())))
+                Device::of(Backing::Cpu(cpu), Some(reason))
             }
-            other => other,
+        };
+        if let Some(reason) = device.fallback_reason() {
+            static SAID: Once = Once::new();
+            SAID.call_once(|| tracing::warn!("using {}: {reason}", device.name()));
         }
+        Ok(device)
+    }
+    /// Returns the first GPU that works, or why there is none.
+    #[cfg(feature = "cuda")]
+    fn first_that_works() -> std::result::Result<Device, String> {
+        // More than a host has: a driver that does not work may list any number.
+        const MAX_GPUS: usize = 64;
+        let count = cuda::count().map_err(|e| e.to_string())?.min(MAX_GPUS);
+        let mut reasons = vec![];
+        for ordinal in 0..count {
+            let reason = (ordinal > 0).then(|| reasons.join("; "));
+            match Device::working(ordinal, reason) {
+                Ok(gpu) => return Ok(gpu),
+                Err(e) if count == 1 => return Err(e.to_string()),
+                Err(e) => reasons.push(format!("CUDA device {ordinal}: {e}")),
+            }
+        }
+        match &reasons[..] {
+            [] => Err(Error::NoSuchDevice { ordinal: 0, count }.to_string()),
+            reasons => Err(reasons.join("; ")),
+        }
+    }
+    /// Opens GPU number `ordinal`, and runs a small kernel: there are drivers that open a device on
+    /// which no kernel can be loaded.
+    #[cfg(feature = "cuda")]
+    fn working(ordinal: usize, fallback: Option<String>) -> Result<Device> {
+        let cuda = cuda::Cuda::new(ordinal, CudaOptions::default())?;
+        let device = Device::of(Backing::Cuda(cuda), fallback);
+        let (stream, mut sector) = (device.stream()?, device.alloc::<u64>(4)?);
+        let table = sector.view_mut().arg("sector", &stream)?;
+        // SAFETY: a table of one sector.
+        unsafe { number_sectors::launch(&stream, 1, 1, table) }?;
+        stream.synchronize()?;
+        Ok(device)
+    }
+    #[cfg(not(feature = "cuda"))]
+    fn first_that_works() -> std::result::Result<Device, String> {
+        Device::cuda(0).map_err(|e| e.to_string())
     }
     /// Opens this machine's CPU, with one thread per core, and huge pages where the system grants
     /// them.
@@ -228,7 +269,8 @@ impl Device {
             Backing::Cuda(cuda) => cuda.name().into(),
         }
     }
-    /// Returns why [`best`](Self::best) fell back to the CPU, if it did.
+    /// Returns why [`best`](Self::best) fell back to the CPU or to a GPU other than the first, if
+    /// it did.
     pub fn fallback_reason(&self) -> Option<&str> {
         self.0.fallback.as_deref()
     }
@@ -269,7 +311,7 @@ impl Device {
                 result
             }
             #[cfg(any(feature = "cuda", feature = "executor"))]
-            _ => work(),
+            _ => apart::aside(work),
         }
     }
 
@@ -487,6 +529,7 @@ impl Stream {
         if let (Backing::Cuda(cuda), Queue::Cuda(queue)) = (&self.device().0.backing, &self.0.queue)
         {
             let bytes = buffer.len();
+            let _apart = Apart::begin();
             let mut view = buffer.view_mut();
             view.arg("buffer", self)?;
             let address = view.address();

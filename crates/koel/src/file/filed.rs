@@ -4,7 +4,7 @@ use super::reader::{Mapping, Reader};
 use super::stored::Stored;
 use super::writer::{Writer, replace};
 use crate::cpu::Stash;
-use crate::device::{Device, DeviceKind, Element, View};
+use crate::device::{Apart, Device, DeviceKind, Element, View};
 use crate::error::{Error, Result};
 use koel_kernels::table::layout::Shape;
 use std::fs::File;
@@ -77,6 +77,7 @@ pub(crate) fn save_to<T: Filed>(table: &T, to: &mut (impl Write + Seek)) -> Resu
     write(table, to, Path::new("(stream)"))
 }
 fn write<T: Filed>(table: &T, to: &mut (impl Write + Seek), path: &Path) -> Result<()> {
+    let _apart = Apart::begin();
     if let Some(file) = table.file() {
         file.verify_once()?;
     }

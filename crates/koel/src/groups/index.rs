@@ -1,7 +1,7 @@
 //! Dense numbers for keys, and back.
 use super::{CHUNK, Grouping, Groups, IndexOptions, Sorting, keys_of, sizes};
 use crate::device::memory::collect_later;
-use crate::device::{Buffer, Device, Stream, View, ViewMut};
+use crate::device::{Apart, Buffer, Device, Stream, View, ViewMut};
 use crate::error::{Result, check_length};
 use crate::file::stored::Stored;
 use crate::map::{Key, Map, MapBuilder};
@@ -202,6 +202,7 @@ impl<K: Key> IndexBuilder<K> {
         stream: &Stream,
         keys: View<'_, K>,
     ) -> Result<(Index<K>, Buffer<u32>)> {
+        let _apart = Apart::begin();
         let Groups { keys, starts } = self.groups(stream, keys)?;
         let counts = sizes(stream, starts.view())?;
         Ok((self.finish(stream, keys)?, counts))
@@ -215,6 +216,7 @@ impl<K: Key> IndexBuilder<K> {
         stream: &Stream,
         keys: View<'_, K>,
     ) -> Result<(Buffer<K>, Buffer<u32>)> {
+        let _apart = Apart::begin();
         let Groups { keys, starts } = self.groups(stream, keys)?;
         Ok((keys, sizes(stream, starts.view())?))
     }
@@ -224,6 +226,7 @@ impl<K: Key> IndexBuilder<K> {
         sorting + self.grouping.as_ref().map_or(0, Grouping::bytes)
     }
     fn groups(&mut self, stream: &Stream, keys: View<'_, K>) -> Result<Groups<K>> {
+        let _apart = Apart::begin();
         let (device, n) = (&self.device, keys.len());
         keys.arg("keys", stream)?;
         let sorting = Sorting::reserve(device, &mut self.sorting, n, || SortKeys::new(device, n))?;
@@ -243,6 +246,7 @@ impl<K: Key> Index<K> {
         grouping: &Grouping<K>,
         keys: Buffer<K>,
     ) -> Result<Index<K>> {
+        let _apart = Apart::begin();
         let numbers = grouping.numbers.view().slice(..keys.len())?;
         Ok(Index { map: builder.build(stream, keys.view(), numbers)?, keys: Stored::Own(keys) })
     }

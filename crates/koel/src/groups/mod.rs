@@ -9,7 +9,7 @@ mod multi_map;
 mod parting;
 pub mod reduction;
 
-use crate::device::{Buffer, Device, Element, Stream, View, ViewMut};
+use crate::device::{Apart, Buffer, Device, Element, Stream, View, ViewMut};
 use crate::error::{Result, check_length, count32};
 use crate::map::{Key, MapOptions, Value};
 use crate::primitives::Runs;
@@ -189,6 +189,7 @@ pub(crate) fn keys_of<K: GroupKey>(
     missing: K,
     mut out: ViewMut<'_, K>,
 ) -> Result<()> {
+    let _apart = Apart::begin();
     check_length("keys", out.len(), "ids", ids.len())?;
     let (n, groups) = (count32("ids", ids.len())?, keys.len() as u32);
     let (from, of_groups, to) =
@@ -240,6 +241,7 @@ fn sizes_of(
     starts: View<'_, u32>,
     held: usize,
 ) -> Result<()> {
+    let _apart = Apart::begin();
     let (n, groups) = (count32("ids", ids.len())?, starts.len() as u32 - 1);
     let (of_groups, to) = (starts.arg("groups", stream)?, ids.arg("ids", stream)?);
     if stream.device().runs_kernels() && n > 0 {
@@ -266,6 +268,7 @@ fn places_of(
     held: usize,
     mut sizes: ViewMut<'_, u64>,
 ) -> Result<()> {
+    let _apart = Apart::begin();
     let (n, all, groups) =
         (count32("ids", ids.len())?, count32("sizes", sizes.len())?, starts.len() as u32 - 1);
     let (begins, of_groups, to) =
@@ -323,6 +326,7 @@ fn retrieve<V: Value>(
     mut out: ViewMut<'_, V>,
     mut rest: ViewMut<'_, u32>,
 ) -> Result<()> {
+    let _apart = Apart::begin();
     let (n, room) = (count32("queries", begins.len())?, out.len() as u64);
     let of = Retrieval::<V> {
         begins: begins.arg("places", stream)?,

@@ -3,7 +3,7 @@ use super::parting::{Parting, PartingSizes, brought, group};
 use super::{
     Grouping, Groups, Index, IndexOptions, MultiMapRef, Sorting, places_of, retrieve, sizes_of,
 };
-use crate::device::{Buffer, Device, Stream, View, ViewMut};
+use crate::device::{Apart, Buffer, Device, Stream, View, ViewMut};
 use crate::error::{Error, Result, check_length, count32};
 use crate::file::reader::Mapping;
 use crate::file::stored::Stored;
@@ -141,6 +141,7 @@ impl<K: Key, V: Value> MultiMap<K, V> {
     ///
     /// Errors: out of memory; for an opened multimap, faults of its file.
     pub fn to_device(&self, device: &Device) -> Result<MultiMap<K, V>> {
+        let _apart = Apart::begin();
         let index = self.index.to_device(device)?;
         let starts = Stored::Own(self.starts.upload(self.starts.len(), device)?);
         Ok(MultiMap { index, starts, values: Stored::Own(self.values.upload(self.len(), device)?) })
@@ -163,6 +164,7 @@ impl<K: Key, V: Value> MultiMap<K, V> {
         keys: View<'_, K>,
         mut counts: ViewMut<'_, u32>,
     ) -> Result<()> {
+        let _apart = Apart::begin();
         check_length("counts", counts.len(), "keys", keys.len())?;
         self.index.ids_into(stream, keys, counts.reborrow())?;
         sizes_of(stream, counts, self.starts.view(), self.len())
@@ -301,6 +303,7 @@ impl<K: Key + SortPair<V>, V: Value> MultiMapBuilder<K, V> {
         keys: View<'_, K>,
         values: View<'_, V>,
     ) -> Result<MultiMap<K, V>> {
+        let _apart = Apart::begin();
         let (device, n) = (&self.device, keys.len());
         check_length("values", values.len(), "keys", n)?;
         count32("keys", n)?;
@@ -421,6 +424,7 @@ impl Retriever {
         map: &MultiMap<K, V>,
         keys: View<'_, K>,
     ) -> Result<()> {
+        let _apart = Apart::begin();
         let max = self.places.len();
         if keys.len() > max {
             return Err(Error::TooMany { what: "keys", n: keys.len(), max });
@@ -462,6 +466,7 @@ impl Retriever {
         map: &MultiMap<K, V>,
         values: ViewMut<'_, V>,
     ) -> Result<()> {
+        let _apart = Apart::begin();
         let (begins, offsets) =
             (self.places.view().slice(..self.n)?, self.offsets.view().slice(..self.n + 1)?);
         retrieve(stream, begins, offsets, map.values.view(), values, self.rest.view_mut())

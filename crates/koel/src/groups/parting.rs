@@ -5,7 +5,7 @@
 //! maximum partition size depends on how often keys occur. A sample estimates that. If keys are too
 //! frequent for any partition size, or a bin overflows, no groups are formed and the caller sorts.
 use super::{Grouping, Groups};
-use crate::device::{Buffer, Device, Stream, View, ViewMut};
+use crate::device::{Apart, Buffer, Device, Stream, View, ViewMut};
 use crate::duplicates::Duplicates;
 use crate::error::Result;
 use crate::key::{Key, Value};
@@ -162,6 +162,7 @@ pub(super) fn group<'a, K: Key, V: Value>(
     grouping: &'a mut Grouping<K>,
     mut grouped: ViewMut<'_, V>,
 ) -> Result<Option<OrderedGroups<'a, K>>> {
+    let _apart = Apart::begin();
     let (device, n) = (stream.device(), keys.len());
     if !device.runs_kernels() || n < sizes.least.max(1) {
         return Ok(None);

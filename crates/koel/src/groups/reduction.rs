@@ -1,6 +1,6 @@
 //! Sum, minimum and maximum of the values of each key.
 use super::{CHUNK, MultiMap, places};
-use crate::device::{Buffer, Element, Stream, ViewMut};
+use crate::device::{Apart, Buffer, Element, Stream, ViewMut};
 use crate::error::{Result, check_length, count32};
 use crate::map::{Key, Value};
 use crate::parallel;
@@ -128,6 +128,7 @@ impl<K: Key, V: Value> MultiMap<K, V> {
         stream: &Stream,
         mut out: ViewMut<'_, R::Word>,
     ) -> Result<()> {
+        let _apart = Apart::begin();
         check_length("out", out.len(), "the distinct keys", self.index().len())?;
         let (n, groups) = (count32("values", self.len())?, self.index().len() as u32);
         let (starts, values) =

@@ -2,7 +2,7 @@
 use super::Report128;
 use super::set::{Set128, Set128Builder};
 use crate::device::memory::collect_later;
-use crate::device::{Buffer, Device, Stream, View, ViewMut};
+use crate::device::{Apart, Buffer, Device, Stream, View, ViewMut};
 use crate::duplicates::Duplicates;
 use crate::error::{Result, check_length};
 use crate::groups::{IndexBuilder, IndexOptions, NO_ID, keys_of};
@@ -92,6 +92,7 @@ impl Index128 {
     ///
     /// Errors: out of memory; for an opened index, faults of its file.
     pub fn to_device(&self, device: &Device) -> Result<Index128> {
+        let _apart = Apart::begin();
         Ok(Index128 { keys: self.keys.to_device(device)? })
     }
     /// Returns the ids of keys in host memory. Copies both ways and waits.

@@ -3,7 +3,7 @@ use super::Report128;
 use super::host::CHUNK;
 use super::set::{Set128, Set128Builder};
 use crate::device::memory::{collect_later, value_if_found};
-use crate::device::{Device, Stream, View, ViewMut};
+use crate::device::{Apart, Device, Stream, View, ViewMut};
 use crate::duplicates::Duplicates;
 use crate::error::{Result, check_length};
 use crate::file::stored::Stored;
@@ -130,6 +130,7 @@ impl<V: Value> Map128<V> {
     ///
     /// Errors: out of memory; for an opened map, faults of its file.
     pub fn to_device(&self, device: &Device) -> Result<Map128<V>> {
+        let _apart = Apart::begin();
         let keys = self.keys.to_device(device)?;
         Ok(Map128 { keys, values: Stored::Own(self.values.upload(self.len(), device)?) })
     }
@@ -157,6 +158,7 @@ impl<V: Value> Map128<V> {
         mut values: ViewMut<'_, V>,
         mut found: ViewMut<'_, u8>,
     ) -> Result<()> {
+        let _apart = Apart::begin();
         check_length("values", values.len(), "keys", keys.len())?;
         check_length("found", found.len(), "keys", keys.len())?;
         let (to, to_found) = (values.arg("values", stream)?, found.arg("found", stream)?);
@@ -193,6 +195,7 @@ impl<V: Value> Map128<V> {
         mut values: ViewMut<'_, V>,
         missing: V,
     ) -> Result<()> {
+        let _apart = Apart::begin();
         check_length("values", values.len(), "keys", keys.len())?;
         let (to, of_rows) = (values.arg("values", stream)?, self.values_view().arg("map", stream)?);
         self.keys.look_up(
@@ -284,6 +287,7 @@ impl Map128Builder {
         keys: View<'_, u128>,
         values: View<'_, V>,
     ) -> Result<Map128<V>> {
+        let _apart = Apart::begin();
         check_length("values", values.len(), "keys", keys.len())?;
         values.arg("values", stream)?;
         let ((mut keys, values), seconds) = stream.time(|| {
@@ -327,6 +331,7 @@ impl Map128Builder {
         keys: View<'_, u128>,
         values: View<'_, V>,
     ) -> Result<()> {
+        let _apart = Apart::begin();
         check_length("values", values.len(), "keys", keys.len())?;
         values.arg("values", stream)?;
         let Map128 { keys: of_map, values: own } = map;

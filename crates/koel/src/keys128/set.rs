@@ -5,7 +5,7 @@ use super::Report128;
 use super::THREADS;
 use super::host::{CHUNK, HostRows};
 use crate::device::memory::collect_later;
-use crate::device::{Device, Stream, View, ViewMut};
+use crate::device::{Apart, Device, Stream, View, ViewMut};
 use crate::error::{Result, check_length, count32};
 use crate::file::reader::Mapping;
 use crate::file::stored::Stored;
@@ -131,6 +131,7 @@ impl Set128 {
     ///
     /// Errors: out of memory; for an opened set, faults of its file.
     pub fn to_device(&self, device: &Device) -> Result<Set128> {
+        let _apart = Apart::begin();
         let (table, keys) = (self.table.to_device(device)?, self.keys.upload(self.len, device)?);
         Ok(Set128 {
             table,
@@ -166,6 +167,7 @@ impl Set128 {
         keys: View<'_, u128>,
         mut found: ViewMut<'_, u8>,
     ) -> Result<()> {
+        let _apart = Apart::begin();
         check_length("found", found.len(), "keys", keys.len())?;
         let to = found.arg("found", stream)?;
         self.look_up(
@@ -194,6 +196,7 @@ impl Set128 {
         keys: View<'_, u128>,
         mut found: ViewMut<'_, u32>,
     ) -> Result<()> {
+        let _apart = Apart::begin();
         check_length("found", found.len(), "keys / 32", keys.len().div_ceil(32))?;
         let to = found.arg("found", stream)?;
         self.look_up(
@@ -233,6 +236,7 @@ impl Set128 {
         keys: View<'_, u128>,
         mut count: ViewMut<'_, u64>,
     ) -> Result<()> {
+        let _apart = Apart::begin();
         check_length("count", count.len(), "the total", 1)?;
         count.fill_bytes(0, stream)?;
         let to = count.arg("count", stream)?;
@@ -266,6 +270,7 @@ impl Set128 {
         keys: View<'_, u128>,
         mut found: ViewMut<'_, u32>,
     ) -> Result<()> {
+        let _apart = Apart::begin();
         let to = found.arg("found", stream)?;
         self.look_up(
             stream,
@@ -289,6 +294,7 @@ impl Set128 {
         launch: impl FnOnce(u32, u32, RowsRef, In<u128>) -> Result<()>,
         on_host: impl FnOnce(HostRows<'_>, &[u128]) -> Result<()>,
     ) -> Result<()> {
+        let _apart = Apart::begin();
         let n = count32("keys", queries.len())?;
         // Kernels never look up a set that is in a file.
         let (rows, from) = (self.unchecked_rows(stream)?, queries.arg("keys", stream)?);

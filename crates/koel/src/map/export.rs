@@ -1,7 +1,7 @@
 //! Exports all pairs of a map.
 use super::{Key, LayoutOf, Pairs, Value};
 use crate::cpu;
-use crate::device::{Stream, ViewMut};
+use crate::device::{Apart, Stream, ViewMut};
 use crate::error::{Result, check_length};
 use crate::table::{Family, Storage, THREADS, Table};
 use koel_kernels::map::export::map_export;
@@ -23,6 +23,7 @@ pub(super) fn export<K: Key, V: Value>(
     mut values: ViewMut<'_, V>,
     mut count: ViewMut<'_, u64>,
 ) -> Result<()> {
+    let _apart = Apart::begin();
     table.check_stream(stream)?;
     check_length("count", count.len(), "the total", 1)?;
     let n = table.len()?;

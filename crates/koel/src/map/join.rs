@@ -4,7 +4,7 @@ mod answer;
 mod tests;
 
 use super::{Key, LayoutOf, Map, Pairs, Value};
-use crate::device::{Buffer, Device, Element, Stream, View, ViewMut, check_device};
+use crate::device::{Apart, Buffer, Device, Element, Stream, View, ViewMut, check_device};
 use crate::error::{Result, check_length, count32};
 use crate::parallel;
 use crate::table::sending::{Route, RouteTuning, SendMemory, reserve};
@@ -112,6 +112,7 @@ impl<K: Key, V: Value> MapJoiner<K, V> {
         mut values: ViewMut<'_, V>,
         mut count: ViewMut<'_, u64>,
     ) -> Result<()> {
+        let _apart = Apart::begin();
         let n = self.check(stream, map, queries, &mut count)?;
         check_length("numbers", numbers.len().min(n as usize), "queries", n as usize)?;
         check_length("values", values.len().min(n as usize), "queries", n as usize)?;
@@ -168,6 +169,7 @@ impl<K: Key, V: Value> MapJoiner<K, V> {
         keys: ViewMut<'_, K>,
         count: ViewMut<'_, u64>,
     ) -> Result<()> {
+        let _apart = Apart::begin();
         self.filter(stream, map, queries, Some(keys), count, keep::FOUND)
     }
     /// Writes the queries that the map does not hold to `keys[..count[0]]`, each as often as it is
@@ -182,6 +184,7 @@ impl<K: Key, V: Value> MapJoiner<K, V> {
         keys: ViewMut<'_, K>,
         count: ViewMut<'_, u64>,
     ) -> Result<()> {
+        let _apart = Apart::begin();
         self.filter(stream, map, queries, Some(keys), count, keep::MISSING)
     }
     /// Writes how many of the queries the map holds to `count[0]`. The result is that of
@@ -195,6 +198,7 @@ impl<K: Key, V: Value> MapJoiner<K, V> {
         queries: View<'_, K>,
         count: ViewMut<'_, u64>,
     ) -> Result<()> {
+        let _apart = Apart::begin();
         self.filter(stream, map, queries, None, count, keep::COUNT)
     }
 

@@ -2,7 +2,7 @@
 use super::{Key, Map, MapJoiner, Value};
 use crate::device::graph::{WAITS, outside_only};
 use crate::device::memory::{collect, collect_later, value_if_found};
-use crate::device::{Stream, View, ViewMut};
+use crate::device::{Apart, Stream, View, ViewMut};
 use crate::error::{Result, check_length, count32};
 use crate::table::{Storage, grid};
 use koel_kernels::map::find::{map_find, map_find_or};
@@ -41,6 +41,7 @@ impl<K: Key, V: Value> Map<K, V> {
         mut values: ViewMut<'_, V>,
         mut found: ViewMut<'_, u8>,
     ) -> Result<()> {
+        let _apart = Apart::begin();
         self.table.check_stream(stream)?;
         check_length("values", values.len(), "keys", keys.len())?;
         check_length("found", found.len(), "keys", keys.len())?;
@@ -72,6 +73,7 @@ impl<K: Key, V: Value> Map<K, V> {
         mut values: ViewMut<'_, V>,
         missing: V,
     ) -> Result<()> {
+        let _apart = Apart::begin();
         self.table.check_stream(stream)?;
         check_length("values", values.len(), "keys", keys.len())?;
         let n = count32("keys", keys.len())?;

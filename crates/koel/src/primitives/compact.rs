@@ -1,7 +1,7 @@
 //! Stream compaction: moves kept elements together, in their order.
 use super::check_planned;
 use super::lookback::Lookback;
-use crate::device::{Device, Element, Stream, View, ViewMut};
+use crate::device::{Apart, Device, Element, Stream, View, ViewMut};
 use crate::error::{Result, check_length};
 use crate::parallel;
 use koel_kernels::compact::{self as kernels, TILE};
@@ -66,6 +66,7 @@ impl Compact {
         output: ViewMut<'_, T>,
         count: ViewMut<'_, u32>,
     ) -> Result<()> {
+        let _apart = Apart::begin();
         check_length("output", output.len(), "the input", input.len())?;
         // SAFETY: the output has room for all elements.
         unsafe { self.run_kept(stream, flags, input, output, count) }
@@ -120,6 +121,7 @@ impl Compact {
         mut values_out: ViewMut<'_, V>,
         mut count: ViewMut<'_, u32>,
     ) -> Result<()> {
+        let _apart = Apart::begin();
         let n = keys.len();
         check_length("values", values.len(), "the keys", n)?;
         check_length("keys_out", keys_out.len(), "the keys", n)?;

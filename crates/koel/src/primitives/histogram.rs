@@ -1,6 +1,6 @@
 //! Histograms: the number of keys per bin.
 use super::filling_grid;
-use crate::device::{Stream, View, ViewMut};
+use crate::device::{Apart, Stream, View, ViewMut};
 use crate::error::{Error, Result, check_length, count32};
 use crate::fallible::repeat;
 use crate::parallel;
@@ -97,6 +97,7 @@ pub fn histogram_into(
     bins: Bins,
     mut counts: ViewMut<'_, u32>,
 ) -> Result<()> {
+    let _apart = Apart::begin();
     let count = bins.check(Bins::MAX)?;
     check_length("counts", counts.len(), "the bins", count as usize)?;
     let n = count32("keys", keys.len())?;

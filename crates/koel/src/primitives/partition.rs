@@ -9,7 +9,7 @@
 //! that of the input on the CPU and undefined elsewhere.
 use super::distribute::{Places, distribute, packed};
 use super::histogram::{Bins, histogram_into};
-use crate::device::{Buffer, Device, Stream, View, ViewMut};
+use crate::device::{Apart, Buffer, Device, Stream, View, ViewMut};
 use crate::error::{Result, check_length, count32};
 use crate::fallible::collect;
 use koel_kernels::bins::{Binning, Bits, Hash, Source};
@@ -133,6 +133,7 @@ impl ExactPartition {
         mut out: ViewMut<'_, u64>,
         mut starts: ViewMut<'_, u32>,
     ) -> Result<()> {
+        let _apart = Apart::begin();
         let bins = self.bins;
         check_length("values", values.len(), "the keys", keys.len())?;
         check_length("out", out.len(), "the keys", keys.len())?;
@@ -183,6 +184,7 @@ pub fn partition_exact(
     keys: View<'_, u32>,
     values: View<'_, u32>,
 ) -> Result<(Buffer<u64>, Vec<u32>)> {
+    let _apart = Apart::begin();
     let mut plan = ExactPartition::new(stream.device(), bins)?;
     let (mut out, mut starts) =
         (stream.device().alloc(keys.len())?, stream.device().alloc(bins.count() + 1)?);

@@ -11,7 +11,7 @@
 use super::check_planned;
 use super::distribute::{Places, distribute, packed};
 use super::lookback::Lookback;
-use crate::device::{Buffer, Device, Element, Stream, View, ViewMut};
+use crate::device::{Apart, Buffer, Device, Element, Stream, View, ViewMut};
 use crate::error::{Error, Result, check_length};
 use crate::fallible::{repeat, with_room};
 use koel_kernels::lookback::Tiles;
@@ -146,6 +146,7 @@ impl<K: SortKey> SortKeys<K> {
         keys: View<'_, K>,
         mut out: ViewMut<'_, K>,
     ) -> Result<()> {
+        let _apart = Apart::begin();
         let this = &mut self.0;
         this.lookback.check_device(stream)?;
         check_length("out", out.len(), "the keys", keys.len())?;
@@ -247,6 +248,7 @@ impl<K: SortPair<V>, V: Element> SortPairs<K, V> {
         mut keys_out: ViewMut<'_, K>,
         mut values_out: ViewMut<'_, V>,
     ) -> Result<()> {
+        let _apart = Apart::begin();
         let this = &mut self.passes;
         this.lookback.check_device(stream)?;
         check_length("values", values.len(), "the keys", keys.len())?;

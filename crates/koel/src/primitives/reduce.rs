@@ -4,7 +4,7 @@
 //! global atomic. Needs no scratch memory. The result is the same on every device and in every run:
 //! elements are integers, and sums wrap at 64 bits.
 use super::filling_grid;
-use crate::device::{Element, Stream, View, ViewMut};
+use crate::device::{Apart, Element, Stream, View, ViewMut};
 use crate::error::{Result, check_length, count32};
 use crate::parallel;
 use koel_kernels::fold::{Accumulate, Max, Min, Sum};
@@ -26,6 +26,7 @@ fn fold_into<F: Accumulate<Value: ReduceElement, Part: Element>>(
     input: View<'_, F::Value>,
     mut out: ViewMut<'_, F::Part>,
 ) -> Result<()> {
+    let _apart = Apart::begin();
     check_length("out", out.len(), "the total", 1)?;
     let n = count32("elements to reduce", input.len())?;
     let from = input.arg("input", stream)?;

@@ -1,7 +1,7 @@
 //! Runs of equal elements.
 use super::check_planned;
 use super::lookback::Lookback;
-use crate::device::{Device, Element, Stream, View, ViewMut};
+use crate::device::{Apart, Device, Element, Stream, View, ViewMut};
 use crate::error::{Result, check_length};
 use crate::parallel;
 use koel_kernels::compact::TILE;
@@ -50,6 +50,7 @@ impl Runs {
         mut starts: ViewMut<'_, u32>,
         mut count: ViewMut<'_, u32>,
     ) -> Result<()> {
+        let _apart = Apart::begin();
         self.lookback.check_device(stream)?;
         check_length("distinct", distinct.len(), "the elements", elements.len())?;
         check_length("starts", starts.len(), "the elements and one", elements.len() + 1)?;

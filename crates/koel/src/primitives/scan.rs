@@ -1,7 +1,7 @@
 //! Prefix sums.
 use super::check_planned;
 use super::lookback::Lookback;
-use crate::device::{Buffer, Device, Element, Stream, View, ViewMut};
+use crate::device::{Apart, Buffer, Device, Element, Stream, View, ViewMut};
 use crate::error::{Result, check_length};
 use crate::parallel;
 use koel_kernels::lookback::Carried;
@@ -72,6 +72,7 @@ impl<T: ScanElement> Scan<T> {
         input: View<'_, T>,
         mut output: ViewMut<'_, T>,
     ) -> Result<()> {
+        let _apart = Apart::begin();
         check_length("output", output.len(), "the input", input.len())?;
         let n = check_planned("elements to scan", input.len(), self.max_n)?;
         let mut total = self.total.view_mut();

@@ -1,7 +1,7 @@
 //! Distinct keys, unions, intersections and differences of arrays: see [`SetCombiner`].
 use super::kernels::{self, Lengths, Passes};
 use crate::cpu;
-use crate::device::{Device, Stream, View, ViewMut};
+use crate::device::{Apart, Device, Stream, View, ViewMut};
 use crate::error::{Error, Result, check_length, count32};
 use crate::key::Key;
 use crate::seed::Seeds;
@@ -102,6 +102,7 @@ impl<K: Key> SetCombiner<K> {
         output: ViewMut<'_, K>,
         count: ViewMut<'_, u64>,
     ) -> Result<()> {
+        let _apart = Apart::begin();
         self.combine(stream, how::DISTINCT, keys, None, output, count)
     }
     /// Writes the keys that are in either array or in both to `output[..count[0]]`, each once.
@@ -115,6 +116,7 @@ impl<K: Key> SetCombiner<K> {
         output: ViewMut<'_, K>,
         count: ViewMut<'_, u64>,
     ) -> Result<()> {
+        let _apart = Apart::begin();
         self.combine(stream, how::UNION, keys, Some(others), output, count)
     }
     /// Writes the keys that are in both arrays to `output[..count[0]]`, each once.
@@ -129,6 +131,7 @@ impl<K: Key> SetCombiner<K> {
         output: ViewMut<'_, K>,
         count: ViewMut<'_, u64>,
     ) -> Result<()> {
+        let _apart = Apart::begin();
         self.combine(stream, how::INTERSECTION, keys, Some(others), output, count)
     }
     /// Writes the keys of the first array that are not in the second to `output[..count[0]]`, each
@@ -143,6 +146,7 @@ impl<K: Key> SetCombiner<K> {
         output: ViewMut<'_, K>,
         count: ViewMut<'_, u64>,
     ) -> Result<()> {
+        let _apart = Apart::begin();
         self.combine(stream, how::DIFFERENCE, keys, Some(others), output, count)
     }
 

@@ -1,7 +1,7 @@
 //! Exports all keys of a set.
 use super::Keys;
 use crate::cpu;
-use crate::device::{Stream, ViewMut};
+use crate::device::{Apart, Stream, ViewMut};
 use crate::error::{Result, check_length};
 use crate::key::Key;
 use crate::table::{Family, Storage, THREADS, Table};
@@ -23,6 +23,7 @@ pub(super) fn export<K: Key>(
     mut keys: ViewMut<'_, K>,
     mut count: ViewMut<'_, u64>,
 ) -> Result<()> {
+    let _apart = Apart::begin();
     table.check_stream(stream)?;
     check_length("count", count.len(), "the total", 1)?;
     let n = table.len()?;

@@ -1,7 +1,7 @@
 //! Builds and combinations by kernels, on a GPU or on the test executor. Nothing here waits for the
 //! device.
 use super::Keys;
-use crate::device::{Buffer, Device, Stream, View, ViewMut};
+use crate::device::{Apart, Buffer, Device, Stream, View, ViewMut};
 use crate::duplicates::Duplicates;
 use crate::error::Result;
 use crate::key::Key;
@@ -357,6 +357,7 @@ pub(super) fn combine_arrays<K: Key>(
     mut keys: ViewMut<'_, K>,
     mut count: ViewMut<'_, u64>,
 ) -> Result<()> {
+    let _apart = Apart::begin();
     debug_assert_eq!(second.is_none(), what == how::DISTINCT);
     count.fill_bytes(0, stream)?;
     let first = part_array(stream, plan, seed, first_keys, first_passes, &mut count)?;

@@ -8,7 +8,7 @@ use super::{
     words_of,
 };
 use crate::cpu;
-use crate::device::{Device, Event, Stream, check_device};
+use crate::device::{Apart, Device, Event, Stream, check_device};
 use crate::duplicates::Duplicates;
 use crate::error::{Error, Result};
 use crate::file::stored::Stored;
@@ -114,6 +114,7 @@ impl<F: Family> Builder<F> {
         stream: &Stream,
         input: F::Input<'_>,
     ) -> Result<Table<F>> {
+        let _apart = Apart::begin();
         let mut table = self.empty(plan)?;
         let start = stream.record()?;
         // If the seed must be kept, kernels place homeless keys, however long that takes.
@@ -137,6 +138,7 @@ impl<F: Family> Builder<F> {
         stream: &Stream,
         launch: impl FnOnce(&mut Slots<WordOf<F>>, &mut F::KernelScratch) -> Result<()>,
     ) -> Result<Table<F>> {
+        let _apart = Apart::begin();
         let mut slots = Slots::new::<F>(&self.device, &plan)?;
         let scratch = F::reserve(&mut self.kernels, &self.device, &plan)?;
         let start = stream.record()?;
@@ -155,6 +157,7 @@ impl<F: Family> Builder<F> {
         stream: &Stream,
         input: F::Input<'_>,
     ) -> Result<()> {
+        let _apart = Apart::begin();
         check_device(F::NAMES[0], &table.device, &self.device)?;
         let (done, is_whole) = self.replace(table, plan, stream, input);
         // A captured build does not run now.

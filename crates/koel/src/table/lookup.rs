@@ -2,7 +2,7 @@
 use super::family::{Family, Membership};
 use super::{KeyOf, Storage, Table};
 use crate::device::memory::collect_later;
-use crate::device::{Stream, View, ViewMut};
+use crate::device::{Apart, Stream, View, ViewMut};
 use crate::error::{Result, check_length, count32};
 
 impl<F: Family> Table<F> {
@@ -13,6 +13,7 @@ impl<F: Family> Table<F> {
         keys: View<'_, KeyOf<F>>,
         mut found: ViewMut<'_, u8>,
     ) -> Result<()> {
+        let _apart = Apart::begin();
         self.check_stream(stream)?;
         check_length("found", found.len(), "keys", keys.len())?;
         let n = count32("keys", keys.len())?;
@@ -37,6 +38,7 @@ impl<F: Family> Table<F> {
         keys: View<'_, KeyOf<F>>,
         mut found: ViewMut<'_, u32>,
     ) -> Result<()> {
+        let _apart = Apart::begin();
         self.check_stream(stream)?;
         check_length("found", found.len(), "keys / 32", keys.len().div_ceil(32))?;
         let n = count32("keys", keys.len())?;
@@ -61,6 +63,7 @@ impl<F: Family> Table<F> {
         keys: View<'_, KeyOf<F>>,
         mut count: ViewMut<'_, u64>,
     ) -> Result<()> {
+        let _apart = Apart::begin();
         self.check_stream(stream)?;
         check_length("count", count.len(), "the total", 1)?;
         let n = count32("keys", keys.len())?;

@@ -18,7 +18,7 @@ pub(crate) mod slots;
 pub(crate) mod update;
 
 use crate::cpu;
-use crate::device::{Buffer, Device, Event, Stream, check_device};
+use crate::device::{Apart, Buffer, Device, Event, Stream, check_device};
 use crate::error::{Error, Result};
 use crate::fallible::collect;
 use crate::file::stored::Stored;
@@ -275,6 +275,7 @@ impl<F: Family> Table<F> {
     ///
     /// Errors: a failed build; out of memory; faults of the file that the table was opened from.
     pub(crate) fn to_device(&self, device: &Device) -> Result<Table<F>> {
+        let _apart = Apart::begin();
         let report = self.report()?;
         let OnHost { stash, seed, held } = self.on_host()?;
         let words = words_of::<F>(self.plan.shape);

@@ -1,10 +1,13 @@
 //! What safe code may try, and the result: an error or a panic, never access to invalid memory.
 #![forbid(unsafe_code)]
-use koel::{Device, DeviceKind, Error, Graph, Map, MultiMap, Set, Set128};
+use koel::primitives::Bins;
+use koel::{
+    Buffer, Device, DeviceKind, Error, Graph, Map, MapBuilder, MultiMap, Set, Set128, Stream,
+};
 use koel_simt::{Buf, In};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, Mutex};
 
 /// The CPU, the executor, and a GPU if there is one; Miri cannot run the executor.
 fn devices() -> Vec<Device> {
@@ -155,6 +158,200 @@ pub(crate) fn buffers_stay_until_a_launch_has_them() {
         assert!(done.load(SeqCst));
     }
     assert!(launched > 0 && refused == 40, "{launched} {refused}");
+}
+
+/// A way to use a buffer that is shared with a graph. Returns words that it has read, if any.
+type Attempt = fn(&mut Buffer<u32>, &Stream) -> Option<Vec<u32>>;
+const LEN: usize = 1 << 18;
+const STEPS: usize = 8;
+/// Words that kernels look at, which are slow on the executor.
+const FEW: usize = 1 << 10;
+const ATTEMPTS: &[(&str, Attempt)] = &[
+    ("download", |buffer, _| buffer.download().ok()),
+    ("download of a part", |buffer, _| buffer.view().slice(7..).unwrap().download().ok()),
+    ("copy_to_host", |buffer, _| {
+        let mut words = vec![0; LEN];
+        buffer.view().copy_to_host(&mut words).ok().map(|()| words)
+    }),
+    ("copy on the device", |buffer, stream| {
+        let mut copy = stream.device().alloc(LEN).unwrap();
+        copy.view_mut().copy_from(buffer.view(), stream).unwrap();
+        copy.download().ok()
+    }),
+    ("upload", |buffer, _| {
+        buffer.view_mut().copy_from_host(&[0x0303_0303; LEN]).unwrap();
+        None
+    }),
+    ("fill", |buffer, stream| {
+        buffer.view_mut().fill_bytes(4, stream).unwrap();
+        None
+    }),
+    ("copy from a buffer", |buffer, stream| {
+        let from = stream.device().upload(&[0x0505_0505; LEN]).unwrap();
+        buffer.view_mut().copy_from(from.view(), stream).unwrap();
+        None
+    }),
+    ("slices", |buffer, _| {
+        let mut view = buffer.view_mut();
+        if let Some(slice) = view.host_mut() {
+            slice.fill(0x0606_0606);
+        }
+        buffer.view().host().map(<[u32]>::to_vec)
+    }),
+    ("a kernel", |buffer, stream| {
+        let bins = Bins::Bits { shift: 24, bits: 8 };
+        let few = buffer.view().slice(..FEW).unwrap();
+        let counts = koel::primitives::histogram(stream, few, bins).unwrap();
+        let seen = (0..).zip(counts).flat_map(|(byte, count)| vec![byte; count as usize]);
+        Some(seen.map(|byte: u32| byte * 0x0101_0101).collect())
+    }),
+    ("Debug", |buffer, _| {
+        assert!(format!("{buffer:?} {:?}", buffer.view()).contains("Buffer<u32>"));
+        None
+    }),
+];
+
+/// Another thread uses a buffer while a graph that writes it is launched: each use comes before a
+/// launch or after it.
+fn use_during_launches(
+    launch: impl FnMut() + Send,
+    mut shared: impl FnMut(Attempt) -> Option<Vec<u32>>,
+) {
+    let (mut launch, begin, done) = (launch, Barrier::new(2), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            begin.wait();
+            while !done.load(SeqCst) {
+                launch();
+            }
+        });
+        begin.wait();
+        for (what, attempt) in ATTEMPTS.iter().cycle().take(4 * ATTEMPTS.len()) {
+            let words = shared(*attempt).unwrap_or_default();
+            let mixed = words.iter().position(|word| *word != words[0]);
+            if let Some(at) = mixed {
+                done.store(true, SeqCst);
+                panic!("{what}: {:#x} and {:#x} at {at}", words[0], words[at]);
+            }
+            // What lies between two steps of the graph is seen by nobody.
+            if words.first() == Some(&0x0101_0101) {
+                done.store(true, SeqCst);
+                panic!("{what} saw half of a launch");
+            }
+        }
+        done.store(true, SeqCst);
+    });
+}
+/// Returns whether a graph records these buffers instead of keeping the closure, which borrows.
+fn records(device: &Device) -> bool {
+    device.kind() != DeviceKind::Cpu
+}
+/// Records so many steps that a thread which launches one graph after the other is always within
+/// one, and often between two of its steps, even where threads have to share a core.
+fn writes_often(stream: &Stream, buffer: &mut Buffer<u32>) -> koel::Result<()> {
+    for _ in 0..STEPS {
+        buffer.view_mut().fill_bytes(1, stream)?;
+        buffer.view_mut().fill_bytes(2, stream)?;
+    }
+    Ok(())
+}
+/// Buffers leave the state of a graph by `replace`, `swap` and `take`.
+pub(crate) fn buffers_that_left_a_graph_are_kept_apart() {
+    for device in devices().into_iter().filter(records) {
+        let (stream, other) = (device.stream().unwrap(), device.stream().unwrap());
+        let buffer = || device.upload(&[0x0707_0707u32; LEN]).unwrap();
+        let mut graph = stream
+            .capture((buffer(), buffer(), Some(buffer())), |stream, (a, b, c)| {
+                [Some(a), Some(b), c.as_mut()]
+                    .into_iter()
+                    .flatten()
+                    .try_for_each(|buffer| writes_often(stream, buffer))
+            })
+            .unwrap();
+        let (a, b, c) = graph.state_mut();
+        let mut left =
+            [std::mem::replace(a, device.alloc(1).unwrap()), buffer(), c.take().unwrap()];
+        std::mem::swap(b, &mut left[1]);
+        let mut turn = 0;
+        use_during_launches(
+            || graph.launch(&stream).unwrap(),
+            |attempt| {
+                turn += 1;
+                attempt(&mut left[turn % 3], &other)
+            },
+        );
+    }
+}
+
+/// A graph's state shares its buffer, so that it never leaves.
+pub(crate) fn buffers_that_a_graph_shares_are_kept_apart() {
+    for device in devices().into_iter().filter(records) {
+        let (stream, other) = (device.stream().unwrap(), device.stream().unwrap());
+        let shared = Arc::new(Mutex::new(device.upload(&[0x0707_0707u32; LEN]).unwrap()));
+        let mut graph = stream
+            .capture(shared.clone(), |stream, buffer| {
+                writes_often(stream, &mut buffer.lock().unwrap())
+            })
+            .unwrap();
+        use_during_launches(
+            || graph.launch(&stream).unwrap(),
+            |attempt| attempt(&mut shared.lock().unwrap(), &other),
+        );
+    }
+}
+
+/// A table leaves the state of the graph that rebuilds it, and is looked up, copied, saved,
+/// exported and updated meanwhile.
+pub(crate) fn tables_that_left_a_graph_are_kept_apart() {
+    for device in devices().into_iter().filter(|device| device.kind() == DeviceKind::Executor) {
+        let (stream, other) = (device.stream().unwrap(), device.stream().unwrap());
+        let keys = (0..500u32).map(|i| i * 7).collect::<Vec<_>>();
+        let mut builder = MapBuilder::<u32, u32>::new(&device, Default::default()).unwrap();
+        let pairs = device.upload(&keys).unwrap();
+        let map = builder.build(&stream, pairs.view(), pairs.view()).unwrap();
+        let mut graph = stream
+            .capture((builder, Some(map), pairs), |stream, (builder, map, pairs)| {
+                let Some(map) = map else { return Ok(()) };
+                builder.rebuild(map, stream, pairs.view(), pairs.view())
+            })
+            .unwrap();
+        graph.launch(&stream).unwrap();
+        let mut map = graph.state_mut().1.take().unwrap();
+        let all = |map: &Map<u32, u32>| {
+            let found = map.get(&keys).unwrap();
+            assert!(found.iter().zip(&keys).all(|(found, key)| *found == Some(*key)), "{found:?}");
+        };
+        let (begin, done) = (Barrier::new(2), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                begin.wait();
+                while !done.load(SeqCst) {
+                    graph.launch(&stream).unwrap();
+                    std::thread::yield_now();
+                }
+            });
+            begin.wait();
+            let outcome = catch_unwind(AssertUnwindSafe(|| {
+                for _ in 0..4 {
+                    all(&map);
+                    all(&map.to_device(&Device::cpu_with_threads(1).unwrap()).unwrap());
+                    all(&map.to_device(&device).unwrap());
+                    let mut file = std::io::Cursor::new(vec![]);
+                    map.save_to(&mut file).unwrap();
+                    all(&Map::load_bytes(&device, file.get_ref()).unwrap());
+                    assert_eq!(map.len().unwrap(), keys.len());
+                    assert_eq!(map.pairs().unwrap().len(), keys.len());
+                    assert_eq!(map.join(&keys).unwrap().len(), keys.len());
+                    map.insert_or_assign(&keys[..9], &keys[..9]).unwrap();
+                    let mut builder = MapBuilder::new(&device, Default::default()).unwrap();
+                    let pairs = device.upload(&keys).unwrap();
+                    builder.rebuild(&mut map, &other, pairs.view(), pairs.view()).unwrap();
+                }
+            }));
+            done.store(true, SeqCst);
+            outcome.unwrap();
+        });
+    }
 }
 
 /// Readers on many threads, interleaved with a writer.

@@ -4,7 +4,7 @@
 pub(crate) mod special;
 
 use koel::Device;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Returns the devices to test on: the CPU with all its threads and with one, the test executor, a
@@ -62,23 +62,31 @@ pub(crate) fn can_stand_in() -> bool {
     println!("skipped: {reason}");
     false
 }
-/// Runs a test of this program again, with a stand-in library for the driver. Returns its output.
-pub(crate) fn run_with_stand_in(test: &str, settings: &[(&str, &str)]) -> String {
+/// Builds a stand-in library for the driver, once. Returns the folder that holds it alone.
+pub(crate) fn stand_in() -> PathBuf {
     let program = std::env::current_exe().unwrap();
     let name = program.file_stem().unwrap().to_string_lossy().into_owned();
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("stand-in-of-{name}"));
-    let library = folder.join("libcuda.so");
     static BUILT: std::sync::Once = std::sync::Once::new();
     BUILT.call_once(|| {
         std::fs::create_dir_all(&folder).unwrap();
         let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/stand_in_driver.rs");
         let rustc = std::env::var_os("RUSTC").unwrap_or("rustc".into());
         let args = ["--edition=2024", "--crate-type=cdylib", "-Copt-level=1", source, "-o"];
-        assert!(Command::new(rustc).args(args).arg(&library).status().is_ok_and(|s| s.success()));
+        let library = folder.join("libcuda.so");
+        assert!(Command::new(rustc).args(args).arg(library).status().is_ok_and(|s| s.success()));
     });
-    let out = Command::new(program)
+    folder
+}
+/// Runs a test of this program again, with a stand-in library for the driver. Returns its output.
+pub(crate) fn run_with_stand_in(test: &str, settings: &[(&str, &str)]) -> String {
+    run_with_library(&stand_in(), test, settings)
+}
+/// As [`run_with_stand_in`], with the library `libcuda.so` of a folder.
+pub(crate) fn run_with_library(folder: &Path, test: &str, settings: &[(&str, &str)]) -> String {
+    let out = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", test, "--nocapture", "--include-ignored"])
-        .env("LD_LIBRARY_PATH", &folder)
+        .env("LD_LIBRARY_PATH", folder)
         .env("STAND_IN", "1")
         .envs(settings.iter().copied())
         .output()

@@ -15,7 +15,9 @@
 //! pinned bytes, 2^30), `STAND_IN_MACHINE_CODE` (0: machine code is refused, as by a driver that is
 //! too old), `STAND_IN_FAULT` (the name of a kernel after which all calls fail as after a fault),
 //! `STAND_IN_EARLY` (required number of launch attributes of captured kernels: early starts),
-//! `STAND_IN_FAST` (launches return at once, unchecked: to measure koel's own time).
+//! `STAND_IN_FAST` (launches return at once, unchecked: to measure koel's own time),
+//! `STAND_IN_FAIL` (calls that fail and their errors: `cuInit=999,cuStreamCreate=2`; those that
+//! name a device fail on one of them as `cuDevicePrimaryCtxRetain:0=46`).
 #![allow(
     non_snake_case,
     clippy::missing_safety_doc,
@@ -288,6 +290,24 @@ impl Driver {
 fn setting(name: &str, default: usize) -> usize {
     std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(default)
 }
+/// Returns the error that `STAND_IN_FAIL` demands of a call, or 0.
+fn demanded(call: &str) -> c_int {
+    static FAIL: LazyLock<String> =
+        LazyLock::new(|| std::env::var("STAND_IN_FAIL").unwrap_or_default());
+    let error = |entry: &str| entry.strip_prefix(call)?.strip_prefix('=')?.parse().ok();
+    FAIL.split(',').find_map(error).unwrap_or(0)
+}
+/// Returns from a call with the error that is demanded of it, on a device if it names one.
+macro_rules! may_fail {
+    ($call:literal $(on $device:ident)?) => {
+        $(if let error @ 1.. = demanded(&format!("{}:{}", $call, $device)) {
+            return error;
+        })?
+        if let error @ 1.. = demanded($call) {
+            return error;
+        }
+    };
+}
 /// Checks the state that every call but the first few needs.
 fn ready() -> c_int {
     if !CURRENT.load(SeqCst) {
@@ -305,25 +325,30 @@ fn context() -> *mut c_void {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuInit(_: c_uint) -> c_int {
+    may_fail!("cuInit");
     if setting("STAND_IN_DEVICES", 1) == 0 { NO_DEVICE } else { 0 }
 }
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDriverGetVersion(version: *mut c_int) -> c_int {
+    may_fail!("cuDriverGetVersion");
     unsafe { *version = setting("STAND_IN_VERSION", 12000) as c_int };
     0
 }
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDeviceGetCount(count: *mut c_int) -> c_int {
+    may_fail!("cuDeviceGetCount");
     unsafe { *count = setting("STAND_IN_DEVICES", 1) as c_int };
     0
 }
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDeviceGet(device: *mut c_int, ordinal: c_int) -> c_int {
+    may_fail!("cuDeviceGet" on ordinal);
     unsafe { *device = ordinal };
     0
 }
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuDeviceGetName(name: *mut c_char, len: c_int, _: c_int) -> c_int {
+pub unsafe extern "C" fn cuDeviceGetName(name: *mut c_char, len: c_int, device: c_int) -> c_int {
+    may_fail!("cuDeviceGetName" on device);
     let text = b"Stand-in GPU\0";
     assert!(len as usize >= text.len());
     unsafe { std::ptr::copy_nonoverlapping(text.as_ptr().cast(), name, text.len()) };
@@ -333,8 +358,9 @@ pub unsafe extern "C" fn cuDeviceGetName(name: *mut c_char, len: c_int, _: c_int
 pub unsafe extern "C" fn cuDeviceGetAttribute(
     value: *mut c_int,
     attribute: c_int,
-    _: c_int,
+    device: c_int,
 ) -> c_int {
+    may_fail!("cuDeviceGetAttribute" on device);
     let capability = setting("STAND_IN_CAPABILITY", 90);
     let v = match attribute {
         75 => capability / 10,
@@ -348,7 +374,8 @@ pub unsafe extern "C" fn cuDeviceGetAttribute(
     0
 }
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuDevicePrimaryCtxRetain(to: *mut *mut c_void, _: c_int) -> c_int {
+pub unsafe extern "C" fn cuDevicePrimaryCtxRetain(to: *mut *mut c_void, device: c_int) -> c_int {
+    may_fail!("cuDevicePrimaryCtxRetain" on device);
     unsafe { *to = context() };
     0
 }
@@ -358,6 +385,7 @@ pub extern "C" fn cuDevicePrimaryCtxRelease_v2(_: c_int) -> c_int {
 }
 #[unsafe(no_mangle)]
 pub extern "C" fn cuCtxSetCurrent(context: *mut c_void) -> c_int {
+    may_fail!("cuCtxSetCurrent");
     CURRENT.store(!context.is_null(), SeqCst);
     0
 }
@@ -443,6 +471,7 @@ pub extern "C" fn cuThreadExchangeStreamCaptureMode(_: *mut c_uint) -> c_int {
 /// A module is its number, from one.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuModuleLoadData(module: *mut *mut c_void, image: *const c_char) -> c_int {
+    may_fail!("cuModuleLoadData");
     let entries = match unsafe { std::slice::from_raw_parts(image.cast::<u8>(), 4) } {
         b"\x7fELF" => unsafe { entries_of_machine_code(image.cast()) },
         _ => entries_of_ptx(&unsafe { CStr::from_ptr(image) }.to_string_lossy()),
@@ -464,6 +493,7 @@ pub unsafe extern "C" fn cuModuleGetFunction(
     module: *mut c_void,
     name: *const c_char,
 ) -> c_int {
+    may_fail!("cuModuleGetFunction");
     let name = unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned();
     let mut driver = driver();
     let Some(entry) = driver.modules[module as usize - 1].iter().find(|e| e.name == name).cloned()
@@ -485,6 +515,7 @@ pub unsafe extern "C" fn cuDeviceGetDefaultMemPool(pool: *mut *mut c_void, _: c_
 }
 #[unsafe(no_mangle)]
 pub extern "C" fn cuMemPoolSetAttribute(_: *mut c_void, _: c_int, _: *mut c_void) -> c_int {
+    may_fail!("cuMemPoolSetAttribute");
     ready()
 }
 #[unsafe(no_mangle)]
@@ -497,6 +528,7 @@ pub unsafe extern "C" fn cuMemAllocAsync(
     bytes: usize,
     stream: *mut c_void,
 ) -> c_int {
+    may_fail!("cuMemAllocAsync");
     let mut driver = driver();
     let used = driver.memory.values().map(|a| a.bytes).sum::<usize>();
     if bytes > setting("STAND_IN_MEMORY", 1 << 30) - used {
@@ -617,6 +649,7 @@ pub unsafe extern "C" fn cuMemsetD8Async(
 }
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuStreamCreate(stream: *mut *mut c_void, flags: c_uint) -> c_int {
+    may_fail!("cuStreamCreate");
     let mut driver = driver();
     let handle = driver.handle();
     driver.streams.insert(handle, Stream { blocks: flags == 0, ..Stream::default() });
@@ -648,6 +681,7 @@ pub unsafe extern "C" fn cuStreamGetCtx(_: *mut c_void, to: *mut *mut c_void) ->
 }
 #[unsafe(no_mangle)]
 pub extern "C" fn cuStreamSynchronize(stream: *mut c_void) -> c_int {
+    may_fail!("cuStreamSynchronize");
     let mut driver = driver();
     let Some(s) = driver.streams.get(&(stream as usize)) else { return INVALID_HANDLE };
     if s.capture.is_some() {
@@ -779,6 +813,10 @@ pub unsafe extern "C" fn cuEventRecord(event: *mut c_void, stream: *mut c_void) 
 }
 #[unsafe(no_mangle)]
 pub extern "C" fn cuEventSynchronize(event: *mut c_void) -> c_int {
+    wait_for(event)
+}
+/// Apart from `cuEventSynchronize`, which a test removes from the library.
+fn wait_for(event: *mut c_void) -> c_int {
     let mut driver = driver();
     let Some(e) = driver.events.get(&(event as usize)) else { return INVALID_HANDLE };
     if e.capture.is_some() {
@@ -794,7 +832,7 @@ pub extern "C" fn cuEventQuery(event: *mut c_void) -> c_int {
     static QUERIES: AtomicUsize = AtomicUsize::new(0);
     match QUERIES.fetch_add(1, SeqCst) % 2 {
         0 => NOT_READY,
-        _ => cuEventSynchronize(event),
+        _ => wait_for(event),
     }
 }
 /// The names before CUDA 12.8 and after.
@@ -831,6 +869,7 @@ pub unsafe extern "C" fn cuLaunchKernelEx(
     params: *mut *mut c_void,
     extra: *mut *mut c_void,
 ) -> c_int {
+    may_fail!("cuLaunchKernelEx");
     static FAST: LazyLock<bool> = LazyLock::new(|| std::env::var_os("STAND_IN_FAST").is_some());
     if *FAST {
         return 0;

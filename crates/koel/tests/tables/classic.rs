@@ -146,6 +146,39 @@ fn every_kind_holds_every_load() {
     }
 }
 
+/// Loads so low that no memory holds the slots.
+#[test]
+fn tiny_loads_are_errors_with_the_numbers() {
+    let device = koel::Device::cpu_with_threads(2).unwrap();
+    let stream = device.stream().unwrap();
+    let keys = (0..1500).map(|i| scramble(i, 5)).collect::<Vec<u32>>();
+    let (k, v) = (device.stage(&keys).unwrap(), device.stage(&keys).unwrap());
+    for load in [1e-9, 1e-12, 1e-17, 1e-100, 1e-300, f64::MIN_POSITIVE, 5e-324] {
+        let options = Options::default().with_load(Some(load)).with_seed(3);
+        for kind in kinds() {
+            match kind.build(&stream, k.view(), v.view(), &options) {
+                // Kinds that have no slots to leave empty, or a documented minimum.
+                Ok(table) if ["sorted", "fks", "two-level-sized"].contains(&kind.name()) => {
+                    assert_eq!(table.report().pairs, keys.len());
+                }
+                Err(e @ (Error::Setting { .. } | Error::TooMany { .. })) => {
+                    assert!(e.to_string().contains("1500 pairs"), "{}: {e}", kind.name());
+                }
+                other => panic!("{} at {load:?}: {:?}", kind.name(), other.map(|_| ())),
+            }
+        }
+        for kind in koel::classic::list_kinds() {
+            match kind.build(&stream, k.view(), v.view(), &options) {
+                Ok(table) if kind.name() == "sorted-multi" => {
+                    assert_eq!(table.report().pairs, keys.len());
+                }
+                Err(e) => assert!(e.to_string().contains("1500 pairs"), "{}: {e}", kind.name()),
+                Ok(_) => panic!("{} at {load:?}", kind.name()),
+            }
+        }
+    }
+}
+
 #[test]
 fn single_level_in_every_variant() {
     for device in devices() {

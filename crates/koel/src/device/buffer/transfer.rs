@@ -1,6 +1,8 @@
 //! Copies between views and host memory.
 use super::{View, ViewMut};
+use crate::device::apart::Apart;
 use crate::device::memory::collect;
+use crate::device::users::Usage;
 #[cfg(feature = "cuda")]
 use crate::device::{Backing, Device, Queue, StreamInner, cuda};
 use crate::device::{Element, graph};
@@ -24,6 +26,7 @@ impl<T: Element> View<'_, T> {
     /// Copies the elements to memory for as many; initialises all of it.
     fn copy_out(&self, to: &mut [MaybeUninit<T>]) -> Result<()> {
         graph::outside_only("View::copy_to_host", self.device, graph::WAITS)?;
+        let _apart = self.apart();
         #[cfg(feature = "cuda")]
         if let Backing::Cuda(cuda) = &self.device.0.backing {
             // SAFETY: the same memory; the copy initialises it.
@@ -37,7 +40,7 @@ impl<T: Element> View<'_, T> {
         let from = self.address;
         self.device.fill(to, SMALL_PIECE, |start, part| {
             // SAFETY: host memory, initialised (zeroed at first); its writers have ended, as in
-            // `host`, and `to` is borrowed mutably.
+            // `host`, or are graphs, which are kept apart; `to` is borrowed mutably.
             unsafe {
                 let from = (from as *const T).add(start);
                 part.as_mut_ptr().cast::<T>().copy_from(from, part.len());
@@ -68,6 +71,7 @@ impl<T: Element> View<'_, T> {
     ) -> Result<()> {
         check_length("to", to.len(), "the buffer", self.len)?;
         graph::outside_only("View::copy_to_host", self.device, graph::WAITS)?;
+        let _apart = self.apart();
         let write = |to: &mut [MaybeUninit<U>], from: &[T]| {
             to.iter_mut().zip(from).for_each(|(to, &from)| _ = to.write(convert(from)));
             Ok(())
@@ -93,6 +97,7 @@ impl<T: Element> View<'_, T> {
         check_length("to", to.len(), "the buffer", self.len)?;
         check_length("the other buffer", other.len, "the buffer", self.len)?;
         graph::outside_only("View::copy_to_host", self.device, graph::WAITS)?;
+        let _apart = (self.apart(), other.apart());
         let write = |to: &mut [MaybeUninit<U>], a: &[T], b: &[B]| {
             let pairs = to.iter_mut().zip(a.iter().zip(b));
             pairs.for_each(|(to, (&a, &b))| _ = to.write(convert(a, b)));
@@ -111,6 +116,14 @@ impl<T: Element> View<'_, T> {
         let a = self.host().or(own.as_deref()).unwrap_or_default();
         let b = other.host().or(own_other.as_deref()).unwrap_or_default();
         self.device.fill(to, SMALL_PIECE, |start, part| write(part, &a[start..], &b[start..]))
+    }
+    /// Begins an operation that reads the elements.
+    fn apart(&self) -> Apart {
+        let apart = Apart::begin();
+        if let Some(owner) = self.owner {
+            owner.keep_apart(Usage::Read);
+        }
+        apart
     }
     /// Returns the elements as a column for copies, and the stream that wrote them last.
     #[cfg(feature = "cuda")]
@@ -179,6 +192,10 @@ impl<T: Element> ViewMut<'_, T> {
     pub fn copy_from_host(&mut self, from: &[T]) -> Result<()> {
         check_length("from", from.len(), "the buffer", self.len)?;
         graph::outside_only("ViewMut::copy_from_host", self.device, graph::ALLOCATES)?;
+        let _apart = Apart::begin();
+        if let Some(owner) = self.owner {
+            owner.keep_apart(Usage::Write);
+        }
         #[cfg(feature = "cuda")]
         if let Backing::Cuda(cuda) = &self.device.0.backing {
             if let Some(owner) = self.owner {
@@ -190,7 +207,8 @@ impl<T: Element> ViewMut<'_, T> {
             // koel does not know the later uses of memory of others.
             return self.owner.map_or_else(|| cuda.synchronize_legacy(), |_| Ok(()));
         }
-        // SAFETY: host memory, borrowed mutably; its uses have ended, as in `View::host`.
+        // SAFETY: host memory, borrowed mutably; its uses have ended, as in `View::host`, or are
+        // graphs, which are kept apart.
         let to = unsafe { std::slice::from_raw_parts_mut(self.address as *mut _, self.len) };
         self.device.fill(to, SMALL_PIECE, |start, part| {
             part.write_copy_of_slice(&from[start..][..part.len()]);

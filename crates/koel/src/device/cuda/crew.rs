@@ -1,4 +1,5 @@
 //! Threads that share the work of a copy while one of them leads and calls the driver.
+use crate::device::apart::aside;
 use std::sync::atomic::{
     AtomicBool, AtomicUsize,
     Ordering::{Acquire, Relaxed, Release},
@@ -35,11 +36,14 @@ impl<'a> Crew<'a> {
         if helpers == 0 {
             return lead();
         }
-        rayon::in_place_scope(|scope| {
-            (0..helpers).for_each(|_| scope.spawn(|_| self.help()));
-            let _end = OnDrop(|| self.next.store(self.units, Relaxed));
-            lead()
-        })
+        let all = || {
+            rayon::in_place_scope(|scope| {
+                (0..helpers).for_each(|_| scope.spawn(|_| self.help()));
+                let _end = OnDrop(|| self.next.store(self.units, Relaxed));
+                lead()
+            })
+        };
+        aside(all)
     }
     /// Makes the units before `ready` ready.
     pub(super) fn make_ready(&self, ready: usize) {

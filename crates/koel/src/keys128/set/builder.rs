@@ -2,7 +2,7 @@
 use super::{Counts128, Set128, rows_of};
 use crate::cpu::{InBins, Level};
 use crate::device::graph::may_wait;
-use crate::device::{Buffer, Device, Stream, View, ViewMut};
+use crate::device::{Apart, Buffer, Device, Stream, View, ViewMut};
 use crate::duplicates::{Duplicates, first_duplicate};
 use crate::error::{Error, Result, check_length, count32};
 use crate::file::stored::Stored;
@@ -89,6 +89,7 @@ impl Set128Builder {
     /// [Cost](crate::keys128). Errors: more keys than 31-bit indices can address, buffers of
     /// another device, out of memory.
     pub fn build(&mut self, stream: &Stream, keys: View<'_, u128>) -> Result<Set128> {
+        let _apart = Apart::begin();
         let (mut set, seconds) =
             stream.time(|| self.build_rows(stream, keys, Duplicates::KeepFirst))?;
         set.built.device_seconds = Some(seconds);
@@ -110,6 +111,7 @@ impl Set128Builder {
         stream: &Stream,
         keys: View<'_, u128>,
     ) -> Result<()> {
+        let _apart = Apart::begin();
         self.rebuild_rows("set", set, stream, keys, Duplicates::KeepFirst, |_| Ok(()))
     }
     /// Builds a set with this policy. [`keep`](Self::keep) can then select the values of the keys

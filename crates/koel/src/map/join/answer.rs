@@ -1,6 +1,6 @@
 //! Launches that answer queries: in shared memory, those that were sent to partitions, or in device
 //! memory.
-use crate::device::{Buffer, Device, Stream, View};
+use crate::device::{Apart, Buffer, Device, Stream, View};
 use crate::error::Result;
 use crate::table::DeviceLayout;
 use crate::table::sending::{Arrived, DeviceForm, Route, SendMemory, send};
@@ -42,6 +42,7 @@ pub(super) fn answer<L: DeviceLayout, F: DeviceForm<L::Key>>(
     shared: impl FnOnce(u32, Sent<F::Element>) -> Result<()>,
     mut in_memory: impl FnMut(Direct, Queries<L::Key>, Sent<F::Element>) -> Result<()>,
 ) -> Result<()> {
+    let _apart = Apart::begin();
     let (n, partitions) = (queries.len() as u32, table.shape.partitions);
     let came = match &route {
         Some(route) => {

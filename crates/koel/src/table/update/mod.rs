@@ -14,7 +14,7 @@ use super::{
 };
 use crate::cpu;
 use crate::device::memory::collect;
-use crate::device::{Device, Element, Stream, View, ViewMut, check_device};
+use crate::device::{Apart, Device, Element, Stream, View, ViewMut, check_device};
 use crate::error::{Error, Result, check_length};
 use crate::fallible::{repeat, reserve_map};
 use crate::file::stored::Stored;
@@ -236,6 +236,7 @@ impl<F: Updatable> Updater<F> {
         batch: BatchOf<'_, F>,
         mut outcomes: ViewMut<'_, u8>,
     ) -> Result<()> {
+        let _apart = Apart::begin();
         self.check(table, stream, batch, &mut outcomes)?;
         let all = 0..batch.keys.len();
         if all.is_empty() {
@@ -275,6 +276,7 @@ impl<F: Updatable> Updater<F> {
         batch: BatchOf<'_, F>,
         mut outcomes: ViewMut<'_, u8>,
     ) -> Result<()> {
+        let _apart = Apart::begin();
         self.check(table, stream, batch, &mut outcomes)?;
         match batch.keys.len() {
             0 => Ok(()),
