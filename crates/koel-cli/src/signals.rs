@@ -86,8 +86,12 @@ pub(crate) fn handle() -> Outcome {
     // The thread at fault cannot go on: its handler removes the file.
     // SAFETY: `fail` is async-signal-safe: system calls only.
     unsafe { register(SIGBUS, || fail(SIGBUS)) }.map_err(failed)?;
-    // SAFETY: as above. `abort` ends the program when the handler returns.
-    unsafe { register(SIGABRT, remove_unfinished) }.map_err(failed)?;
+    let abort = || {
+        remove_unfinished();
+        let _ = signal_hook::low_level::emulate_default_handler(SIGABRT);
+    };
+    // SAFETY: as above, and the default handler may be emulated in a handler.
+    unsafe { register(SIGABRT, abort) }.map_err(failed)?;
     Ok(())
 }
 #[cfg(unix)]

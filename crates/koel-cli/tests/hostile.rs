@@ -110,7 +110,7 @@ fn hostile_gltf_files_are_refused() {
             "buffers": [{"byteLength": 4, "uri": "data:;base64,AAAAAA=="}],
         })
     };
-    try_json(zeros(1 << 50), "expected at most 67108864");
+    try_json(zeros(1 << 50), "but 1152921504606846976 elements of 4 bytes");
     try_json(zeros(1 << 20), "elements of 4 bytes");
     let mut huge = zeros(3);
     huge["buffers"][0]["byteLength"] = json!(u64::MAX);
@@ -157,7 +157,8 @@ fn hostile_pictures_are_refused() {
         bytes.extend(if width == 4 { vec![1, 0] } else { word(1) });
         bytes.extend([0, 1, 3, 0]);
         bytes.extend([word(0x7FFF_FFFF), word(0), vec![0; 64]].concat());
-        try_file(name, &bytes, "tag 256 has 2147483647 values");
+        let says = if width == 4 { "tag 256 has 2147483647 values" } else { "not an image" };
+        try_file(name, &bytes, says);
     }
     let uses = (0..30)
         .map(|i| format!("<g id=\"{}\"><use href=\"#{i}\"/><use href=\"#{i}\"/></g>", i + 1));

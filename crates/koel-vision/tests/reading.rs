@@ -214,15 +214,15 @@ fn compressed_colour_profiles_are_bounded() {
     let _ = read(&Folder::new().file("bomb.png", &bomb));
 }
 
-/// BigTIFF files have 64-bit counts, which the decoder would reserve memory for.
+/// BigTIFF files, whose 64-bit counts the decoder would reserve memory for, are refused.
 #[test]
-fn big_tiff_files_do_not_claim_more_values_than_bytes() {
+fn big_tiff_files_are_refused() {
     let mut bytes = b"II\x2b\0\x08\0\0\0\x10\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0".to_vec();
     bytes.extend(b"\0\x01\x03\0");
     bytes.extend(u64::from(u32::MAX / 8).to_le_bytes());
     bytes.extend([0; 16]);
     let error = read(&Folder::new().file("big.tif", &bytes)).unwrap_err();
-    assert!(error.to_string().contains("tag 256 has 536870911 values"), "{error}");
+    assert!(error.to_string().contains("not an image"), "{error}");
 }
 
 /// A JPEG file that ends early is read with a note; one of which only the trailer is odd has none.

@@ -340,9 +340,9 @@ mod tests {
             let functions = Functions::new(Family::Linear2011, 4, slots.len() as u32, 3);
             let mut left = pairs;
             for (at, &entry) in (0..).zip(&slots).filter(|(_, entry)| **entry != u64::MAX) {
-                let key = (entry >> 32) as u32;
+                let key = entry as u32;
                 assert!((0..4).any(|f| functions.slot(f, key) == at), "key {key} at {at}");
-                assert_eq!(left.remove(&key), Some(entry as u32), "key {key} at {at}");
+                assert_eq!(left.remove(&key), Some((entry >> 32) as u32), "key {key} at {at}");
             }
             assert!(left.is_empty(), "{} pairs are in no slot", left.len());
         }

@@ -258,7 +258,7 @@ mod tests {
                 assert_eq!(bucket_of.slot(0, key), at / 512, "key {key} at {at}");
                 let inside = (0..3).any(|f| table.functions.slot(f, key) == at % 512);
                 assert!(inside, "key {key} at {at}");
-                assert_eq!(left.remove(&key), Some(entry as u32), "key {key} at {at}");
+                assert_eq!(left.remove(&key), Some((entry >> 32) as u32), "key {key} at {at}");
             }
             assert!(left.is_empty(), "{} pairs are in no slot", left.len());
         }

@@ -455,7 +455,7 @@ mod tests {
                 let functions = Functions::new(Family::Linear2009, 3, 192, 0);
                 let of_bucket = functions.with_seed(seeds[bucket as usize]);
                 assert_eq!(of_bucket.slot(sub_table, key), slot, "key {key} at {at}");
-                assert_eq!(left.remove(&key), Some(entry as u32), "key {key} at {at}");
+                assert_eq!(left.remove(&key), Some((entry >> 32) as u32), "key {key} at {at}");
             }
             assert!(left.is_empty(), "{} pairs are in no slot", left.len());
         }
