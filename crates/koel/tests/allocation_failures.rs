@@ -143,6 +143,7 @@ fn builds(trial: &Trial<'_>) -> u32 {
     let build =
         |name: &str, run: &dyn Fn() -> Result<()>| each_failure(name, || (), |_| run(), none, none);
     let (keys, values) = (keys(old), values(old, 1));
+    let wide_values = keys.iter().map(|&key| key as u64).collect::<Vec<_>>();
     let of_sorted = if asks {
         build("Index::build", &|| Index::build(device, &keys).map(drop))
             + build("MultiMap::build", &|| MultiMap::build(device, &keys, &values).map(drop))
@@ -166,9 +167,8 @@ fn builds(trial: &Trial<'_>) -> u32 {
         + build("difference", &|| difference(device, &keys, &values).map(drop))
         + build("MapBuilder::build", &|| {
             let options = MapOptions::default().with_reproducible(true);
-            let of_keys = keys.iter().map(|&key| key as u64).collect::<Vec<_>>();
             let (stream, keys) = (device.stream()?, device.upload(&keys)?);
-            let values = device.upload(&of_keys)?;
+            let values = device.upload(&wide_values)?;
             MapBuilder::new(device, options)?.build(&stream, keys.view(), values.view()).map(drop)
         })
 }

@@ -1,5 +1,4 @@
 //! Replacing files whole: the one way in which koel and its program write files.
-use crate::fallible;
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind};
@@ -225,8 +224,8 @@ mod system {
     fn take_over_list(old: &File, new: &File) -> io::Result<()> {
         use rustix::fs::{XattrFlags, fgetxattr, fremovexattr, fsetxattr};
         const NAME: &str = "system.posix_acl_access";
-        let mut list = fallible::repeat(0, 1 << 16).map_err(io::Error::other)?;
-        let list_of = |file, list: &mut Vec<u8>| fgetxattr(file, NAME, list.as_mut_slice()).ok();
+        let mut list = [0; 1 << 16];
+        let list_of = |file, list: &mut [u8]| fgetxattr(file, NAME, list).ok();
         if let Some(bytes) = list_of(old, &mut list) {
             fsetxattr(new, NAME, &list[..bytes], XattrFlags::empty())?;
         } else if list_of(new, &mut list).is_some() {
