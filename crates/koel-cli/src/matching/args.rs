@@ -13,7 +13,7 @@ Examples:
   koel match box.png frames/ --json -                      search every image of a folder
   koel match box.png frame-%04d.png --overlay out-%04d.png
   koel match box.png scene.png --mirrored --negative       find it as in a mirror, or a negative
-  koel match button.png screen.png --colour ignore --all   every button, whatever its colour
+  koel match box.png scene.png --colour ignore --all       every box, whatever its colour
   koel match --models signs.koelmodels street.jpg          search for many models
   koel match --models signs.koelmodels frames/ --quick --json -
   koel match box.png scene.png --method paper --basis affine --candidates 40
