@@ -260,7 +260,7 @@ fn has_end(bytes: &[u8]) -> bool {
 
 /// Returns the tag and the number of values of an entry of a TIFF file that claims more values than
 /// the file has bytes: the decoder would reserve memory for them, 32 bytes each. Looks at the first
-/// directory only, as the decoder does. The numbers of a BigTIFF file have 64 bits.
+/// directory only, as the decoder does.
 fn values_beyond(bytes: &[u8]) -> Option<(u64, u64)> {
     let number = |at: u64, len: usize| {
         let field = bytes.get(usize::try_from(at).ok()?..)?.get(..len)?;
@@ -270,15 +270,10 @@ fn values_beyond(bytes: &[u8]) -> Option<(u64, u64)> {
             false => field.iter().rev().fold(0, shifted),
         })
     };
-    let is_big = number(2, 2)? == 43;
-    let (directory, size, width) =
-        if is_big { (number(8, 8)?, 20, 8) } else { (number(4, 4)?, 12, 4) };
-    let first = directory.checked_add(if is_big { 8 } else { 2 })?;
-    let entries = number(directory, if is_big { 8 } else { 2 })?;
-    let mut claims = (0..entries).map_while(|i| {
-        let entry = first.checked_add(size * i)?;
-        Some((number(entry, 2)?, number(entry.checked_add(4)?, width)?))
-    });
+    let directory = number(4, 4)?;
+    let entry = |i: u64| directory + 2 + 12 * i;
+    let mut claims = (0..number(directory, 2)?)
+        .map_while(|i| Some((number(entry(i), 2)?, number(entry(i) + 4, 4)?)));
     claims.find(|&(_, count)| count > bytes.len() as u64)
 }
 
