@@ -89,10 +89,10 @@ fn experiments_say_and_draw() {
 
 /// A series of a figure: its name and points.
 type Series = (String, Vec<(f64, f64)>);
-/// Measures the figures whose name contains `name` with up to 2^`power` keys, and returns the series
-/// of each. The command itself compares every answer, and fails if one is wrong. Checks that all
-/// times and rates are numbers, that the CSV has the points of the report, and that the SVG names
-/// every series.
+/// Measures the figures whose name contains `name` with up to 2^`power` keys, and returns the
+/// series of each. The command itself compares every answer, and fails if one is wrong. Checks that
+/// all times and rates are numbers, that the CSV has the points of the report, and that the SVG
+/// names every series.
 fn figures(name: &str, power: u32) -> Vec<(String, Vec<Series>)> {
     let folder = tempfile::tempdir().unwrap();
     let plot = folder.path().to_str().unwrap();

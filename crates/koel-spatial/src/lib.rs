@@ -37,6 +37,7 @@ pub mod read;
 pub mod sample;
 mod search;
 mod thickness;
+mod vector;
 mod voxelize;
 
 pub use grid::{Bounds, Grid, GridError, MAX_RESOLUTION};

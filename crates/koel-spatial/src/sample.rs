@@ -30,6 +30,7 @@ use rayon::prelude::*;
 use thiserror::Error;
 
 use crate::mesh::{Mesh, PointCloud};
+use crate::vector::{cross, dot, sub};
 
 /// Maximum number of samples per call. More would take minutes and fill billions of voxels.
 pub const SAMPLE_LIMIT: u64 = 1 << 34;
@@ -267,18 +268,6 @@ fn unit_normal([a, b, c]: Triangle) -> [f64; 3] {
     let normal = cross(sub(b, a), sub(c, a));
     let length = dot(normal, normal).sqrt();
     if length > 0.0 { normal.map(|n| n / length) } else { [0.0; 3] }
-}
-
-fn sub(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
-    std::array::from_fn(|i| a[i] - b[i])
-}
-
-fn dot(a: [f64; 3], b: [f64; 3]) -> f64 {
-    a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
-}
-
-fn cross(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
-    [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
 }
 
 fn distance_squared(a: [f64; 3], b: [f64; 3]) -> f64 {

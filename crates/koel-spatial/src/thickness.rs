@@ -12,6 +12,7 @@
 
 use crate::grid::Grid;
 use crate::mesh::PointCloud;
+use crate::vector::dot;
 use rayon::prelude::*;
 
 /// Distance between opposite sheets, in voxels, below which a grid does not tell them apart.
@@ -207,7 +208,4 @@ fn thin_of(some: &[Piece], all: &[Piece]) -> Vec<ThinPiece> {
 
 fn add(a: [f64; 3], b: [f64; 3], times: f64) -> [f64; 3] {
     std::array::from_fn(|i| a[i] + times * b[i])
-}
-fn dot(a: [f64; 3], b: [f64; 3]) -> f64 {
-    a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 }

@@ -4,12 +4,11 @@
 //! PHOTOGRAPH...` writes the pairs of every level as `LEVEL-SEED-m.png` and `-s.png` and prints
 //! one JSON object per pair: name, true matrix, or null.
 //!
-//! `... -- find FOLDER [quick|always|part]` reads names of pairs from standard input, one a line, and
-//! prints one JSON object per pair: name, matrix or null, evidence in nats, agreement, and
+//! `... -- find FOLDER [quick|always|part]` reads names of pairs from standard input, one a line,
+//! and prints one JSON object per pair: name, matrix or null, evidence in nats, agreement, and
 //! CPU-seconds from pixels to verdict, on the CPU, and of these (on the clock) those for votes,
-//! refinement and verdicts. `quick` uses `Options::quick`; `always` reports
-//! the best pose whatever its evidence. `part` also searches the model for the scene, as `koel match`
-//! does.
+//! refinement and verdicts. `quick` uses `Options::quick`; `always` reports the best pose whatever
+//! its evidence. `part` also searches the model for the scene, as `koel match` does.
 use koel::Device;
 use koel_vision::synthetic::{Level, pair};
 use koel_vision::{Affine, Grey, Matcher, Model, Options, read};

@@ -197,8 +197,8 @@ impl Compared {
 /// covered. Returns `None` if one of them has no colour.
 ///
 /// For each of some cells, chroma is compared at equal luminance: shadows do not matter. Of a scene
-/// without any colour, only the contrast of a drawing is compared: a greyed-out button has less than
-/// the rest of its picture.
+/// without any colour, only the contrast of a drawing is compared: a greyed-out button has less
+/// than the rest of its picture.
 pub(crate) fn compared(
     (model, scene): (&Colours, &Colours),
     map: impl Fn((f32, f32)) -> Option<(f32, f32)>,
@@ -297,8 +297,8 @@ fn is_coloured(pixels: &[[f32; 3]]) -> bool {
     })
 }
 
-/// Returns the logarithms of the gains of red and blue over green that the white and grey cells of a
-/// model show; `None` if it has too few.
+/// Returns the logarithms of the gains of red and blue over green that the white and grey cells of
+/// a model show; `None` if it has too few.
 fn light_on_white(cells: &[Cell]) -> Option<(f32, f32)> {
     let is_white = |c: &&Cell| luminance(c.model) > 0.2 && length(chroma(c.model)) < WHITE;
     let gain = |c: &Cell, k: usize| {

@@ -11,9 +11,9 @@ const AROUND: f32 = 3.0;
 
 impl Matcher {
     /// Searches a picture for all instances of a model, at most 100. `first` is the outcome of
-    /// [`find`](Self::find) there; each instance found is covered before the search for the next, so
-    /// that they do not overlap. Returns the outcomes with a pose, in the order in which they were
-    /// found, or `first` alone.
+    /// [`find`](Self::find) there; each instance found is covered before the search for the next,
+    /// so that they do not overlap. Returns the outcomes with a pose, in the order in which they
+    /// were found, or `first` alone.
     ///
     /// Costs a scene and a search for each instance; of these, the last one finds nothing.
     pub fn find_others(

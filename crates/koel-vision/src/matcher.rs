@@ -197,8 +197,8 @@ pub struct Outcome {
     /// Comparison of the luminance of model and scene under the best pose; `None` without a pose,
     /// or for a model from a file of version 1.
     pub agreement: Option<Agreement>,
-    /// Fraction of the colour of model and scene that agrees under the best pose; `None` unless both
-    /// have colour and it was compared.
+    /// Fraction of the colour of model and scene that agrees under the best pose; `None` unless
+    /// both have colour and it was compared.
     pub colour: Option<f32>,
     /// Why the best pose is not accepted.
     pub doubt: Option<Doubt>,

@@ -4,9 +4,10 @@
 //! (length as u32, UTF-8), width and height (u32), the map from points to pixels (6 floats), points
 //! and contour (number as u32; for each point x, y, normal x, normal y, strength, contrast as
 //! floats); from version 2 on, the model's luminance (width and height as u32, both 0 if unknown;
-//! then a byte per pixel); from version 3 on, its colours (width and height as u32, both 0 if unknown;
-//! then red, green, blue and opacity of each pixel). The file ends with the 64-bit FNV-1a hash of everything before it.
-//! Models are independent: adding or removing one leaves the others unchanged.
+//! then a byte per pixel); from version 3 on, its colours (width and height as u32, both 0 if
+//! unknown; then red, green, blue and opacity of each pixel). The file ends with the 64-bit FNV-1a
+//! hash of everything before it. Models are independent: adding or removing one leaves the others
+//! unchanged.
 use crate::affine::Affine;
 use crate::agreement::Patch;
 use crate::colour::{Colours, SIDE_OF_MODEL};

@@ -32,8 +32,8 @@ impl Matcher {
     /// For scenes in which [`find`](Self::find) finds nothing: it needs points around every basis
     /// to be visible, here the model's picture has them. The model must leave the scene. What is
     /// visible of it is judged as in `find`: luminance, and colour if both have any. Covers scales
-    /// of 0.6 to 2.2, scene over model, after both are reduced to 1024 pixels per side. Requires 1.5
-    /// times the usual evidence, and that half of the scene's structure agrees.
+    /// of 0.6 to 2.2, scene over model, after both are reduced to 1024 pixels per side. Requires
+    /// 1.5 times the usual evidence, and that half of the scene's structure agrees.
     ///
     /// Costs a table of the scene and the first of the three stages of `find`; fails if the
     /// device does.

@@ -221,8 +221,8 @@ impl Matcher {
         Ok(self.with_colour(outcome, model.colours(), scene, is_visible))
     }
 
-    /// Compares the luminance of a model, of the given size in the coordinates of its points, with a
-    /// scene under a homography between their points; `None` if the model reaches the horizon.
+    /// Compares the luminance of a model, of the given size in the coordinates of its points, with
+    /// a scene under a homography between their points; `None` if the model reaches the horizon.
     pub(crate) fn compare_tilted(
         &self,
         (patch, size): (&Patch, (f32, f32)),

@@ -150,7 +150,7 @@ fn another_chessboard_is_not_the_model() {
 /// A label: a band with strokes, a disc, and a text in other strokes.
 fn label(name: u64) -> Grey {
     drawn(200, 270, |x, y| {
-        let stroke = |seed: u64, at: f32| bits(seed * 100 + (at / 7.0) as u64) % 2 == 0;
+        let stroke = |seed: u64, at: f32| bits(seed * 100 + (at / 7.0) as u64).is_multiple_of(2);
         let band = y < 80.0 && !((30.0..55.0).contains(&y) && x > 15.0 && stroke(7, x));
         let disc = (x - 100.0).hypot(y - 150.0) < 42.0;
         let line = (215.0..235.0).contains(&y) && (20.0..120.0).contains(&x) && stroke(name, x);

@@ -59,7 +59,8 @@ fn first_number(text: &str) -> Option<(&str, usize)> {
     let number = rest[..end].trim_end_matches('.');
     Some((number, number.split_once('.').map_or(0, |(_, decimals)| decimals.len())))
 }
-/// Returns the y of a series at an x in the CSV of a figure: `SERIES @ X`, or `SERIES @ X * FACTOR`.
+/// Returns the y of a series at an x in the CSV of a figure: `SERIES @ X`, or `SERIES @ X *
+/// FACTOR`.
 fn value(formula: &str, csv: &str) -> Result<f64, String> {
     let wrong = || format!("`{formula}`: expected SERIES @ X");
     let (series, place) = formula.split_once(" @ ").ok_or_else(wrong)?;

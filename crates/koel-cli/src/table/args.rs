@@ -22,9 +22,9 @@ numbered in order of first occurrence.
 
 Keys and values are whole numbers: raw little-endian words (.u32, .u64), one-dimensional NumPy
 arrays of u32, u64, i32 or i64 without negative numbers (.npy), columns of CSV files (.csv, with
-tabs .tsv; u32 if all numbers fit, else u64), or the voxels that a point cloud or mesh touches (.ply,
-.obj, .pcd, .stl, .las, .laz, .gltf, .glb), encoded as x << 20 | y << 10 | z up to 1024 voxels per
-side, and as x << 42 | y << 21 | z beyond.
+tabs .tsv; u32 if all numbers fit, else u64), or the voxels that a point cloud or mesh touches
+(.ply, .obj, .pcd, .stl, .las, .laz, .gltf, .glb), encoded as x << 20 | y << 10 | z up to 1024
+voxels per side, and as x << 42 | y << 21 | z beyond.
 
 128-bit keys are raw words (.u128) or numbers in CSV files with --key-type u128, for maps, sets
 and indexes. Digits alone are decimal. Hexadecimal keys start with 0x, have the 32 digits of an
@@ -111,7 +111,8 @@ of the same rows. Keys in answers.npy have the type of the queries, u64 if those
 keys are read as in koel build and written as 0x and 32 digits, in answers.npy as 16 bytes.
 
 QUERIES may be - (standard input) or a pipe: CSV, unless --format says otherwise. With -o - or a
-pipe, the answers are CSV, and the report is printed to standard error if they go to standard output.
+pipe, the answers are CSV, and the report is printed to standard error if they go to standard
+output.
 
 Queries are streamed, so they may exceed memory. The table is read once, checked and kept in
 device memory; with --quick on a CPU it is used in place. Ctrl-C leaves no half-written file.";

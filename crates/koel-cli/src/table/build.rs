@@ -171,8 +171,8 @@ fn pairs(args: &BuildArgs, header: Header) -> Outcome<Pairs> {
     Ok(Pairs { keys, values, accounts })
 }
 
-/// Checks that two CSV files, joined by row, have their blank lines between the same rows. Elsewhere
-/// one of them would stand for a missing number, and shift the pairs after it.
+/// Checks that two CSV files, joined by row, have their blank lines between the same rows.
+/// Elsewhere one of them would stand for a missing number, and shift the pairs after it.
 fn check_gaps(accounts: &[Account]) -> Outcome {
     let [keys, values] = accounts else { return Ok(()) };
     let at = |account: &Account, i: usize| account.gaps.get(i).map(|gap| (gap.row, gap.blank));

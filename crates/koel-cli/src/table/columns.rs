@@ -64,8 +64,8 @@ impl Column {
             Column::U128(column) => pushed(column, number),
         }
     }
-    /// Converts to the type `width`. Errors: a number does not fit; the message calls it `what`. Out
-    /// of memory.
+    /// Converts to the type `width`. Errors: a number does not fit; the message calls it `what`.
+    /// Out of memory.
     pub(super) fn of_width(self, width: Option<Width>, what: &str, file: &Path) -> Outcome<Column> {
         let Some(width) = width.filter(|&width| width != self.width()) else { return Ok(self) };
         let most = u128::MAX >> (128 - width.bits());
@@ -451,8 +451,8 @@ impl<R: Read> Words<R> {
         self.piece.resize(PIECE, 0);
         Ok(self)
     }
-    /// Appends at most `most` numbers to `column`, which must have this width. Returns their number,
-    /// 0 at the end.
+    /// Appends at most `most` numbers to `column`, which must have this width. Returns their
+    /// number, 0 at the end.
     ///
     /// Errors: a number is negative; the stream ends within a word or is not as long as the array.
     fn read(&mut self, file: &Path, column: &mut Column, most: usize) -> Outcome<usize> {

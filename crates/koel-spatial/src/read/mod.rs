@@ -52,8 +52,9 @@ use crate::mesh::{Mesh, PointCloud, Scan};
 
 /// Reads a scan from a file. The content determines the format: PLY, PCD, LAS, LAZ, E57, OFF,
 /// binary glTF and text STL by their first bytes, binary STL by its length. Otherwise the extension
-/// decides, notably for `.obj`, `.gltf` and `.xyz`, which have no signature. The whole file is read into memory
-/// first. Of an animated file, reads the mesh without its animations; see [`DeformingMesh`].
+/// decides, notably for `.obj`, `.gltf` and `.xyz`, which have no signature. The whole file is read
+/// into memory first. Of an animated file, reads the mesh without its animations; see
+/// [`DeformingMesh`].
 ///
 /// # Errors
 /// [`ReadError`] for every fault of the file.
@@ -101,8 +102,8 @@ pub fn parse(bytes: &[u8], extension: Option<&str>) -> Result<Scan, ParseError> 
 /// Cartesian coordinates are read, or else spherical ones are converted, and each scan is moved by
 /// its pose. Fields named normalX, normalY and normalZ of an extension are normals, if all scans
 /// have them. Points without a position are dropped and [noted](ReadReport::notes), as are other
-/// fields and images. The unit is the metre. Needs the feature `e57`. There may be at most 16 points
-/// per byte of the file. Time is linear in the file's size.
+/// fields and images. The unit is the metre. Needs the feature `e57`. There may be at most 16
+/// points per byte of the file. Time is linear in the file's size.
 ///
 /// # Errors
 /// [`ParseError`] with the scan at fault.

@@ -52,9 +52,9 @@ const SKIPPED: &[&[u8]] = &[
 ///
 /// Polygons are split into triangles, right for concave corners too. Negative indices count back
 /// from the latest vertex; a face may refer to a later vertex. Vertices of a mesh that belong to no
-/// face are dropped and noted. Lines may be joined with a backslash. For a file without faces, normals are kept (the n-th `vn` belongs to the n-th `v`),
-/// and points that are not finite are dropped. Other statements are [noted](ReadReport::notes).
-/// Time is linear in the file's size.
+/// face are dropped and noted. Lines may be joined with a backslash. For a file without faces,
+/// normals are kept (the n-th `vn` belongs to the n-th `v`), and points that are not finite are
+/// dropped. Other statements are [noted](ReadReport::notes). Time is linear in the file's size.
 ///
 /// # Errors
 /// [`ParseError`] with the line at fault.

@@ -3,6 +3,7 @@
 use earcut::Earcut;
 
 use super::{Place, ReadNote};
+use crate::vector::{cross, dot, sub};
 
 /// Share of a face's area below which triangles that are turned the other way are rounding.
 const ROUNDING: f64 = 1e-6;
@@ -233,18 +234,6 @@ fn across(normal: [f64; 3]) -> [[f64; 3]; 2] {
     let u = cross(axis, normal);
     let u = u.map(|c| c / length(u));
     [u, cross(normal, u)]
-}
-
-fn sub(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
-    std::array::from_fn(|i| a[i] - b[i])
-}
-
-fn dot(a: [f64; 3], b: [f64; 3]) -> f64 {
-    a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
-}
-
-fn cross(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
-    [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
 }
 
 fn length(a: [f64; 3]) -> f64 {

@@ -44,8 +44,8 @@ pub(super) fn starts_as_text(bytes: &[u8]) -> bool {
 ///
 /// Corners at the same position become one vertex, in order of first occurrence. The normals of
 /// triangles are skipped, since they follow from the corners. Text may hold several solids, with
-/// names or without; `end solid` is as good as `endsolid`, in any case, and so for loops and facets.
-/// Time is linear in the file's size.
+/// names or without; `end solid` is as good as `endsolid`, in any case, and so for loops and
+/// facets. Time is linear in the file's size.
 ///
 /// # Errors
 /// [`ParseError`] with the line (text) or byte (binary) at fault, including a corner that is not

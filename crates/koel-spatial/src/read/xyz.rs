@@ -70,9 +70,9 @@ impl Columns {
 /// The first three columns are coordinates, unless a first line names the columns (x, y, z, and nx
 /// and the like for normals). Without names, three later columns whose vectors all have length 1 in
 /// the first thousand points are normals; this is [noted](ReadReport::notes), as are columns that
-/// are not kept. Columns are separated by blanks, commas or semicolons; `#` begins a comment, and so
-/// does `//` at the beginning. A first line of one number is the number of points. Points that are
-/// not finite are dropped. Time is linear in the file's size.
+/// are not kept. Columns are separated by blanks, commas or semicolons; `#` begins a comment, and
+/// so does `//` at the beginning. A first line of one number is the number of points. Points that
+/// are not finite are dropped. Time is linear in the file's size.
 ///
 /// # Errors
 /// [`ParseError`] with the line at fault. All points must have as many columns.

@@ -428,8 +428,9 @@ mod tests {
     use koel_kernels::hash::mix::mix;
     use std::collections::HashMap;
 
-    /// The layout of 2009: the key modulo the buckets chooses one of n / 409; its three sub-tables of
-    /// 192 slots lie among all first, all second and all third ones; its seed gives their functions.
+    /// The layout of 2009: the key modulo the buckets chooses one of n / 409; its three sub-tables
+    /// of 192 slots lie among all first, all second and all third ones; its seed gives their
+    /// functions.
     #[test]
     fn slots_lie_as_published_in_2009() {
         for device in [Device::cpu_with_threads(1).unwrap(), Device::executor(5)] {

@@ -68,8 +68,8 @@ impl<L: Layout> Builder<L> {
     pub(super) fn begin(&mut self) {
         self.outcome = Outcome::of(std::mem::take(&mut self.outcome.stashed));
     }
-    /// Makes room for bins of so many buckets, in a build of `pairs` pairs. More is needed only if
-    /// many pairs find no room. Errors: out of memory.
+    /// Makes room for bins of `buckets` buckets, in a build of `pairs` pairs. More is needed only
+    /// if many pairs find no room. Errors: out of memory.
     pub(super) fn reserve(&mut self, buckets: usize, pairs: usize) -> Result<()> {
         let room = room_of(buckets);
         let waiting = (buckets * BUCKET).min(pairs) + BLOCK + GROUP;

@@ -139,8 +139,8 @@ struct Filler<K> {
     waiting: Vec<K>,
 }
 impl<K: Member> Filler<K> {
-    /// Makes room for bins of `slots` slots, of an array of `keys` keys. More is needed only if many
-    /// keys find no room. Errors: out of memory.
+    /// Makes room for bins of `slots` slots, of an array of `keys` keys. More is needed only if
+    /// many keys find no room. Errors: out of memory.
     fn new(slots: usize, keys: usize) -> Result<Filler<K>> {
         let mut filler = Filler { marks: Vec::new(), waiting: Vec::new() };
         reserve(&mut filler.marks, slots / K::SLOTS as usize)?;

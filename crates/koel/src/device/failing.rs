@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 static LEFT: AtomicI64 = AtomicI64::new(-1);
 
 /// Makes one allocation of device memory, or of host memory whose size depends on the input, fail:
-/// the one after the next `n`, on any device and thread. For tests of the error path; [`allocation_failed`] ends it.
+/// the one after the next `n`, on any device and thread. For tests of the error path;
+/// [`allocation_failed`] ends it.
 pub fn fail_allocation_after(n: u32) {
     LEFT.store(n.into(), SeqCst);
 }

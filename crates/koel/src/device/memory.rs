@@ -106,8 +106,8 @@ pub(crate) fn collect<T>(
     unsafe { all.set_len(len) };
     Ok(all)
 }
-/// As [`collect`], for the answers to `len` keys and a `fill` that begins with other work. If that is work of a GPU, some threads
-/// clear the pages of a large vector meanwhile.
+/// As [`collect`], for the answers to `len` keys and a `fill` that begins with other work. If that
+/// is work of a GPU, some threads clear the pages of a large vector meanwhile.
 pub(crate) fn collect_later<T: Send>(
     device: &Device,
     len: usize,

@@ -119,8 +119,9 @@ macro_rules! in_files { ($(#[$example:meta])* impl[$($generics:tt)*] $table:ty) 
         /// Writes a temporary file in the same folder and renames it: `path` holds either the whole
         /// file or its previous contents, whatever happens. An existing file passes on its mode,
         /// owner and group, and a symbolic link stays: the file that it leads to is replaced. The
-        /// same table always produces the same bytes. The file is 4,096 bytes larger than the table.
-        /// Waits for the device, copies through host memory in pieces, and waits for the disk.
+        /// same table always produces the same bytes. The file is 4,096 bytes larger than the
+        /// table. Waits for the device, copies through host memory in pieces, and waits for the
+        /// disk.
         ///
         /// A process that is killed leaves the temporary file, `.NAME.RANDOM.koel-part`; the next
         /// file that koel writes into the folder removes it. [`save_to`](Self::save_to) writes

@@ -234,8 +234,8 @@ mod system {
         Ok(())
     }
 
-    /// Waits until a renamed file has its name on the disk. Some file systems know no such wait, and
-    /// a folder may be unreadable.
+    /// Waits until a renamed file has its name on the disk. Some file systems know no such wait,
+    /// and a folder may be unreadable.
     pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
         let Ok(folder) = File::open(folder) else { return Ok(()) };
         folder.sync_all().or_else(|e| match e.kind() {

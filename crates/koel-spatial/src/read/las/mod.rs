@@ -28,10 +28,10 @@ pub(super) fn starts_as_las(bytes: &[u8]) -> bool {
 /// Coordinates are scaled as the header specifies and made relative to an
 /// [origin](ReadReport::origin): the first point, rounded down to whole units. The unit is that of
 /// the projected coordinates, if a record specifies it. Extra bytes that a record before the points
-/// names NormalX, NormalY and NormalZ, or nx and the like, are normals. Other fields of a point and data after the
-/// points are skipped and [noted](ReadReport::notes). LAZ needs the feature `laz`; a compressed
-/// point may have at most 1,024 bytes, and there may be at most 16 compressed points per byte of
-/// the file. Time is linear in the file's size.
+/// names NormalX, NormalY and NormalZ, or nx and the like, are normals. Other fields of a point and
+/// data after the points are skipped and [noted](ReadReport::notes). LAZ needs the feature `laz`; a
+/// compressed point may have at most 1,024 bytes, and there may be at most 16 compressed points per
+/// byte of the file. Time is linear in the file's size.
 ///
 /// # Errors
 /// [`ParseError`] with the byte at fault.

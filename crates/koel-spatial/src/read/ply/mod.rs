@@ -22,12 +22,12 @@ pub(super) fn starts_as_ply(bytes: &[u8]) -> bool {
 /// Reads a PLY file from memory.
 ///
 /// Reads the element `vertex` with scalar properties x, y, z (any number type; nx, ny, nz, or
-/// normal_x and the like, also yield normals) and the element `face` with an integer list named `vertex_indices` or
-/// `vertex_index`. Properties may come in any order; other properties and elements are skipped and
-/// [noted](ReadReport::notes). Header lines may end in CRLF. Polygons are split into
-/// triangles, right for concave corners too. Vertices of a mesh that belong to no face are dropped
-/// and noted. In ASCII, each instance of an element is one line, or several. Points that are not
-/// finite are dropped if there are no faces. Time is linear in the file's size.
+/// normal_x and the like, also yield normals) and the element `face` with an integer list named
+/// `vertex_indices` or `vertex_index`. Properties may come in any order; other properties and
+/// elements are skipped and [noted](ReadReport::notes). Header lines may end in CRLF. Polygons are
+/// split into triangles, right for concave corners too. Vertices of a mesh that belong to no face
+/// are dropped and noted. In ASCII, each instance of an element is one line, or several. Points
+/// that are not finite are dropped if there are no faces. Time is linear in the file's size.
 ///
 /// # Errors
 /// [`ParseError`] with the line (header, ASCII data) or byte (binary data) at fault. The data must
