@@ -71,8 +71,16 @@ impl<'a> Files<'a> {
             }
         }
         let mut outputs: HashMap<Identity, (&str, &Path)> = HashMap::new();
+        let mut standard_output = None;
         for &(argument, output) in &self.outputs {
             let Output::File(file) = output else { continue };
+            if file == Path::new("-")
+                && let Some(other) = standard_output.replace(argument)
+            {
+                return Err(Failure::Usage(format!(
+                    "{other} and {argument} are both standard output, expected a file for one"
+                )));
+            }
             let opened = if file == Path::new("-") { Path::new("/dev/stdout") } else { file };
             if is_device(opened) {
                 continue;
@@ -216,11 +224,10 @@ mod tests {
             refused(&Files::default().writes("--out", Some(&new)).writes_json(Some(&other)));
         assert!(message.starts_with("--json ") && message.contains(" and --out "), "{message}");
         Files::default().reads("A", &a).reads("B", &a).check_apart().unwrap();
-        Files::default()
-            .writes_json(Some(Path::new("-")))
-            .reads("A", Path::new("-"))
-            .check_apart()
-            .unwrap();
+        let standard = Path::new("-");
+        Files::default().writes_json(Some(standard)).reads("A", standard).check_apart().unwrap();
+        let both = Files::default().writes("--out", Some(standard)).writes_json(Some(standard));
+        assert!(refused(&both).starts_with("--out and --json are both standard output"));
     }
 
     #[test]

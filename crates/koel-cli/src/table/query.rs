@@ -39,10 +39,6 @@ pub(crate) fn run_query(global: &Global, args: QueryArgs) -> Outcome {
     let to_standard_output = args.out.as_deref().is_some_and(output::is_standard_output);
     if let Some(out) = &args.out {
         answers::check_name(out)?;
-        if to_standard_output && global.json.as_deref().is_some_and(output::is_standard_output) {
-            let fault = "--out and --json are both standard output, expected a file for one";
-            return Err(Failure::Usage(fault.into()));
-        }
         output::check_writable(out)?;
     }
     let info = koel::file::info(&args.table).map_err(table_fault)?;
