@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// Files of one kind: what one is called, and their extensions.
 pub(crate) struct Kind {
     name: &'static str,
-    extensions: &'static [&'static str],
+    pub(crate) extensions: &'static [&'static str],
 }
 /// Images.
 pub(crate) const IMAGES: Kind = Kind {

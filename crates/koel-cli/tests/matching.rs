@@ -178,7 +178,7 @@ fn mirrored_and_negative_models_and_parts() {
 /// A button in blue or red, on a page with some colour: the report has a figure, and `--colour
 /// ignore` finds both. `--all` counts them.
 #[test]
-fn colours_count() {
+fn colours_count_and_instances_are_counted() {
     let (_keep, folder) = images();
     let button = |fill: [u8; 3]| {
         image::RgbImage::from_fn(160, 80, |x, y| {
@@ -193,6 +193,11 @@ fn colours_count() {
         })
     };
     let (blue, red) = (button([40, 60, 150]), button([160, 37, 20]));
+    let mut page = image::RgbImage::from_pixel(560, 300, image::Rgb([240; 3]));
+    for (button, x, y) in [(&blue, 20, 30), (&blue, 300, 180), (&red, 330, 40)] {
+        image::imageops::replace(&mut page, button, x, y);
+    }
+    page.save(folder.join("page.png")).unwrap();
     blue.save(folder.join("blue.png")).unwrap();
     let mut other = image::RgbImage::from_pixel(560, 300, image::Rgb([240; 3]));
     image::imageops::replace(&mut other, &red, 200, 100);
@@ -203,6 +208,14 @@ fn colours_count() {
     assert!(report["reason"].as_str().unwrap().contains("its colours differ"), "{report:#}");
     let ignored = json(&folder, &["match", "blue.png", "red.png", "--colour", "ignore"]);
     assert!(ignored["found"] == true && ignored["colour_agreement"].is_null(), "{ignored:#}");
+    let all = ["match", "blue.png", "page.png", "--all", "--overlay", "out.png"];
+    for (colour, count) in [("match", 2), ("ignore", 3)] {
+        let report = json(&folder, &[&all[..], &["--colour", colour]].concat());
+        assert_eq!(report["instances"], count, "{report:#}");
+        assert_eq!(report["matches"].as_array().unwrap().len(), count, "{report:#}");
+    }
+    let lines = text(&run(&folder, &all).stdout);
+    assert!(lines.contains(", the best of 2, ") && lines.lines().count() == 2, "{lines}");
     // A file of models keeps the colours.
     assert!(run(&folder, &["models", "add", "db", "blue.png"]).status.success());
     assert_eq!(json(&folder, &["match", "--models", "db", "red.png"])["found"], false);

@@ -162,6 +162,12 @@ pub(crate) const CLOSE: Schedule =
 /// nearly proof too.
 const PROVED: f32 = 3.0;
 
+/// Maximum number of times that a search goes on after all best poses were those of others.
+const REFUSED: usize = 16;
+/// Mean distance of the corners from those of a refused pose, as a fraction of the diagonal, within
+/// which a pose is at the same place.
+const BESIDE: f32 = 0.15;
+
 /// Pose of a model in a scene.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -232,6 +238,16 @@ impl Outcome {
         };
         self.found.is_some() && self.agreement.is_none_or(settles)
     }
+    /// Returns whether the best pose has the model's edges but, by colour or luminance, shows
+    /// something else.
+    pub(crate) fn is_of_another(&self, required: f32) -> bool {
+        let differs = match self.doubt {
+            Some(Doubt::Colour) => true,
+            Some(Doubt::Agreement) => self.evidence >= PROVED * required,
+            _ => false,
+        };
+        self.found.is_none() && differs
+    }
     /// Adds the result of a further search: keeps the pose that is accepted; of two, the one in
     /// which more agrees, or else the one with more evidence.
     pub(crate) fn merge(&mut self, mut other: Outcome) {
@@ -254,12 +270,19 @@ struct Progress {
     /// Whether a model needs further ones.
     wanted: Vec<bool>,
     outcomes: Vec<(usize, Outcome)>,
-    judged: Vec<Scored>,
+    judged: Judged,
+}
+/// Poses that were judged.
+#[derive(Default)]
+pub(crate) struct Judged {
+    pub all: Vec<Scored>,
+    /// Those that show something else with the model's edges: see [`Outcome::is_of_another`].
+    pub of_others: Vec<Scored>,
 }
 impl Progress {
     fn of(table: &JointTable) -> Progress {
         let wanted = table.slots().iter().map(Option::is_some).collect();
-        Progress { done: 0, wanted, outcomes: vec![], judged: vec![] }
+        Progress { done: 0, wanted, outcomes: vec![], judged: Judged::default() }
     }
 }
 
@@ -436,7 +459,7 @@ impl Matcher {
         scene: &Scene,
         passes: Range<usize>,
         (wanted, kept): (&[bool], [usize; 3]),
-        judged: &mut Vec<Scored>,
+        judged: &mut Judged,
     ) -> koel::Result<Vec<(usize, Outcome)>> {
         let begin = Instant::now();
         let alive = wanted.iter().map(|&w| w as u32).collect::<Vec<u32>>();
@@ -448,9 +471,23 @@ impl Matcher {
         // For each model, candidates of the first pass come first.
         all.sort_by_key(|c| c.model);
         let voted = Instant::now();
-        let finalists = self.refine(table, scene, &all, kept)?;
+        let finalists = self.refine(table, scene, (&all, &judged.of_others), kept)?;
         let refined = Instant::now();
         let mut outcomes = self.verdicts(table, scene, &finalists, judged)?;
+        // Another thing of the same kind has as much evidence as the model, which may be elsewhere.
+        let is_of_another = |o: &Outcome| o.is_of_another(self.options.evidence);
+        for _ in 0..REFUSED {
+            let is_open =
+                |slot: usize| outcomes.iter().any(|(of, o)| *of == slot && is_of_another(o));
+            let open = all.iter().filter(|c| is_open(c.model)).copied().collect::<Vec<Scored>>();
+            let before = judged.of_others.len();
+            let finalists = self.refine(table, scene, (&open, &judged.of_others), kept)?;
+            let others = self.verdicts(table, scene, &finalists, judged)?;
+            outcomes.iter_mut().zip(others).for_each(|((_, a), (_, b))| a.merge(b));
+            if judged.of_others.len() == before {
+                break;
+            }
+        }
         let n = outcomes.len().max(1) as f64;
         let seconds =
             [voted - begin, refined - voted, refined.elapsed()].map(|d| d.as_secs_f64() / n);
@@ -468,7 +505,7 @@ impl Matcher {
     }
 
     /// Returns the best few candidates of each model after all refinements but the last, by their
-    /// weighted evidence, best first.
+    /// weighted evidence, best first; none at the place of a refused pose.
     ///
     /// Wide tolerances move poses, fine ones rank them: the fine evidence separates a pose that
     /// half of the model supports from chance.
@@ -476,14 +513,23 @@ impl Matcher {
         &self,
         table: &JointTable,
         scene: &Scene,
-        candidates: &[Scored],
+        (candidates, refused): (&[Scored], &[Scored]),
         kept: [usize; 3],
     ) -> koel::Result<Vec<Scored>> {
         let (stream, points) = (&self.stream, table.points());
+        let elsewhere = |pose: &Scored| {
+            let Some(model) = table.slots()[pose.model].as_ref() else { return true };
+            let (w, h) = model.model.working();
+            let off = |r: &Scored| r.map.corner_error(&pose.map, w as usize, h as usize);
+            let near = BESIDE * w.hypot(h) * pose.map.scale();
+            refused.iter().all(|r| r.model != pose.model || off(r) > near)
+        };
         let ranked = Round::scores(&points.weighted);
         let all = |likelihood, schedule| Round { points: &points.all, likelihood, schedule };
         let best_of = |rounds: &[Round<'_>], poses: &[Scored], most: usize| {
-            Ok::<_, koel::Error>(best(refined(stream, scene, rounds, poses)?, most))
+            let mut poses = refined(stream, scene, rounds, poses)?;
+            poses.retain(elsewhere);
+            Ok::<_, koel::Error>(best(poses, most))
         };
         // Using all points of all candidates would cost more than it gains.
         let few = Round { points: &points.few, likelihood: Likelihood::Loose, schedule: COARSE };

@@ -28,6 +28,9 @@ const LANES: usize = 32;
 const CORRELATES: f32 = 0.9;
 const DEVIATES: f32 = 0.5;
 
+/// Places of each scale whose colours are compared.
+const COLOURED: usize = 24;
+
 /// Template with mean 0 and deviation 1.
 struct Template {
     image: Grey,
@@ -176,17 +179,7 @@ fn best_places(template: &Template, scene: &Grey, most: usize) -> Vec<Place> {
     let rows = 0..scene.height - h + 1;
     let mut all = rows.into_par_iter().flat_map_iter(of_row).collect::<Vec<Place>>();
     all.sort_by(|a, b| b.correlation.total_cmp(&a.correlation));
-    let mut kept: Vec<Place> = vec![];
-    for place in all {
-        let (x, y) = place.at;
-        if kept.iter().all(|k| k.at.0.abs_diff(x) > 2 || k.at.1.abs_diff(y) > 2) {
-            kept.push(place);
-            if kept.len() == most {
-                break;
-            }
-        }
-    }
-    kept
+    apart(all, most)
 }
 
 /// Returns a part of an image.
@@ -231,12 +224,12 @@ fn resampled(image: &Grey, ratio: f32) -> Grey {
     Grey { width, height, pixels: (0..width * height).map(at).collect() }
 }
 
-/// Returns the best place of a template, found in reduced images first.
-fn best_place(image: &Grey, template: &Template, scene: &Grey) -> Option<Place> {
+/// Returns the best places of a template, best first, found in reduced images first.
+fn best_at_full_size(image: &Grey, template: &Template, scene: &Grey, most: usize) -> Vec<Place> {
     let factor = (image.width.min(image.height) as f32 / COARSE).max(1.0);
     let (coarse, small) = (Template::of(image.shrunk(factor)), scene.shrunk(factor));
-    let (right, bottom) =
-        (scene.width.checked_sub(image.width)?, scene.height.checked_sub(image.height)?);
+    let ends = (scene.width.checked_sub(image.width), scene.height.checked_sub(image.height));
+    let (Some(right), Some(bottom)) = ends else { return vec![] };
     let reach = factor.ceil() as usize + 1;
     let around = |place: &Place| {
         let near = |at: usize, from: usize, to: usize, end: usize| {
@@ -248,12 +241,25 @@ fn best_place(image: &Grey, template: &Template, scene: &Grey) -> Option<Place> 
         let all = rows.flat_map(|y| columns.clone().map(move |x| (x, y)));
         all.map(|at| Place { correlation: template.correlation(scene, at), at }).collect::<Vec<_>>()
     };
-    let most = PLACES.0 * scene.pixels.len().div_ceil(PLACES.1);
-    let places = best_places(&coarse, &small, most).iter().flat_map(around).collect::<Vec<_>>();
-    places.into_iter().max_by(|a, b| {
-        // Of equals, the first.
-        a.correlation.total_cmp(&b.correlation).then(b.at.cmp(&a.at))
-    })
+    let coarse = best_places(&coarse, &small, PLACES.0 * scene.pixels.len().div_ceil(PLACES.1));
+    let mut all = coarse.iter().flat_map(around).collect::<Vec<Place>>();
+    // Of equals, the first.
+    all.sort_by(|a, b| b.correlation.total_cmp(&a.correlation).then(a.at.cmp(&b.at)));
+    apart(all, most)
+}
+/// Returns the first places that are not beside an earlier one.
+fn apart(places: Vec<Place>, most: usize) -> Vec<Place> {
+    let mut kept: Vec<Place> = vec![];
+    for place in places {
+        if kept.len() == most {
+            break;
+        }
+        let (x, y) = place.at;
+        if kept.iter().all(|k| k.at.0.abs_diff(x) > 2 || k.at.1.abs_diff(y) > 2) {
+            kept.push(place);
+        }
+    }
+    kept
 }
 
 impl Matcher {
@@ -286,7 +292,9 @@ impl Matcher {
             Some(Freedom::Rigid) => &SCALES[..1],
             _ => &SCALES,
         };
-        let mut best: Option<(f32, Affine)> = None;
+        // What looks alike in another colour correlates as well.
+        let most = if model.colours().0.is_some() { COLOURED } else { 1 };
+        let mut poses: Vec<(f32, Affine)> = vec![];
         for scale in allowed {
             let ratio = scale / shrunk;
             if width.min(height) as f32 * ratio < LEAST {
@@ -294,29 +302,30 @@ impl Matcher {
             }
             let shown = resampled(&image, ratio);
             let template = Template::of(shown.clone());
-            let Some(place) = best_place(&shown, &template, &grey) else { continue };
-            let Place { correlation, at } = place;
             let changed = Template::of(differences(&shown));
-            let there = differences(&window(&grey, at, (shown.width, shown.height)));
-            let evidence = template
-                .evidence(correlation)
-                .max(changed.evidence(changed.correlation(&there, (0, 0))))
-                - places.ln();
-            if correlation >= CORRELATES
-                && template.deviation >= 1.0
-                && template.worst_part(&grey, at, correlation) <= DEVIATES
-                && best.is_none_or(|b| evidence > b.0)
-            {
-                let grown = Affine::between_sizes(
-                    shown.width as f32 / image.width as f32,
-                    shown.height as f32 / image.height as f32,
-                );
-                let [x, y] = grown.shift;
-                let shift = [x + at.0 as f32, y + at.1 as f32];
-                best = Some((evidence, Affine { shift, ..grown }));
+            for Place { correlation, at } in best_at_full_size(&shown, &template, &grey, most) {
+                let there = differences(&window(&grey, at, (shown.width, shown.height)));
+                let evidence = template
+                    .evidence(correlation)
+                    .max(changed.evidence(changed.correlation(&there, (0, 0))))
+                    - places.ln();
+                if correlation >= CORRELATES
+                    && template.deviation >= 1.0
+                    && template.worst_part(&grey, at, correlation) <= DEVIATES
+                    && evidence >= self.options.evidence
+                {
+                    let grown = Affine::between_sizes(
+                        shown.width as f32 / image.width as f32,
+                        shown.height as f32 / image.height as f32,
+                    );
+                    let [x, y] = grown.shift;
+                    let shift = [x + at.0 as f32, y + at.1 as f32];
+                    poses.push((evidence, Affine { shift, ..grown }));
+                }
             }
         }
-        if let Some((evidence, map)) = best.filter(|b| b.0 >= self.options.evidence) {
+        poses.sort_by(|a, b| b.0.total_cmp(&a.0));
+        for (evidence, map) in poses {
             let map = to_edges.map_or(map, |to_edges| to_edges.after(&map));
             let pose = Scored { model: 0, map, score: evidence };
             let found = Some(self.found(model, scene, &pose, None)?);
@@ -326,6 +335,7 @@ impl Matcher {
             outcome.merge(one);
             if is_found {
                 outcome.doubt = None;
+                break;
             }
         }
         Ok(())

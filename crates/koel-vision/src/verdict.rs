@@ -7,7 +7,7 @@ use crate::edges::Edge;
 use crate::fit::{Freedom, fit};
 use crate::homography::Homography;
 use crate::joint::{AllPoints, JointTable};
-use crate::matcher::{CLOSE, Found, Matcher, Outcome};
+use crate::matcher::{CLOSE, Found, Judged, Matcher, Outcome};
 use crate::model::Model;
 use crate::rectified::{closest, rectified};
 use crate::refine::{
@@ -78,7 +78,7 @@ impl Matcher {
         table: &JointTable,
         scene: &Scene,
         finalists: &[Scored],
-        judged: &mut Vec<Scored>,
+        judged: &mut Judged,
     ) -> koel::Result<Vec<(usize, Outcome)>> {
         let (stream, points) = (&self.stream, table.points());
         let rounds = [contour(points, Likelihood::Fine, LAST), Round::scores(&points.weighted)];
@@ -90,15 +90,18 @@ impl Matcher {
             let mut left_out = false;
             for (rank, pose) in last.iter().filter(|c| c.model == slot).enumerate() {
                 let off = |j: &Scored| j.map.corner_error(&pose.map, w as usize, h as usize);
-                if judged.iter().any(|j| j.model == slot && off(j) < SAME) {
+                if judged.all.iter().any(|j| j.model == slot && off(j) < SAME) {
                     left_out = true;
                     continue;
                 }
-                judged.push(*pose);
+                judged.all.push(*pose);
                 let before = first.filter(|_| rank == 0).map_or(f32::MIN, |f| f.score);
                 let evidence = pose.score.max(before);
                 let one = self.verdict(table, model, scene, evidence, *pose)?;
                 let found = one.found.is_some();
+                if one.is_of_another(self.options.evidence) {
+                    judged.of_others.push(*pose);
+                }
                 match &mut outcome {
                     Some(outcome) => outcome.merge(one),
                     None => outcome = Some(one),

@@ -94,6 +94,30 @@ fn another_page_and_another_sign_are_not_the_model() {
     }
 }
 
+/// A shelf: many things of the model's kind have as much evidence as the model, which is one of
+/// them.
+#[test]
+fn the_model_is_found_among_many_of_its_kind() {
+    let signs = [0b110_1111, 0b101_1011, 0b110_0110, 0b000_0111].map(sign);
+    let place = |k: usize| (12.0 + 158.0 * (k % 5) as f32, 12.0 + 150.0 * (k / 5) as f32);
+    let shelf = |right: Option<usize>| {
+        (0..20).fold(texture(800, 620, 5), |scene, k| {
+            let (x, y) = place(k);
+            let shown = if right == Some(k) { &signs[0] } else { &signs[1 + k % 3] };
+            pasted(shown, &scene, &Affine { shift: [x, y], ..Affine::IDENTITY })
+        })
+    };
+    let options = || Options::default().with_wide(false);
+    for right in [3, 12] {
+        let outcome = find(options(), &signs[0], &shelf(Some(right)));
+        let found = outcome.found.as_ref().map(|f| f.map.apply((0.0, 0.0)));
+        let off = found.map(|(x, y)| (x - place(right).0).hypot(y - place(right).1));
+        assert!(off.is_some_and(|off| off < 2.0), "{right}: {found:?}, {:?}", outcome.doubt);
+    }
+    let outcome = find(options(), &signs[0], &shelf(None));
+    assert_eq!(outcome.found, None, "{:?}", outcome.agreement);
+}
+
 /// A plain shape on a plain plate: the radius, as a fraction of that of the disc, by angle.
 fn shape(radius: impl Fn(f32) -> f32) -> Grey {
     drawn(180, 180, |x, y| {

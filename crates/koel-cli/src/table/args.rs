@@ -23,8 +23,8 @@ numbered in order of first occurrence.
 Keys and values are whole numbers: raw little-endian words (.u32, .u64), one-dimensional NumPy
 arrays of u32, u64, i32 or i64 without negative numbers (.npy), columns of CSV files (.csv, with
 tabs .tsv; u32 if all numbers fit, else u64), or the voxels that a point cloud or mesh touches
-(.ply, .obj, .pcd, .stl, .las, .laz, .gltf, .glb), encoded as x << 20 | y << 10 | z up to 1024
-voxels per side, and as x << 42 | y << 21 | z beyond.
+(.ply, .pcd, .obj, .stl, .off, .xyz, .xyzn, .xyzrgb, .asc, .las, .laz, .e57, .gltf, .glb), encoded
+as x << 20 | y << 10 | z up to 1024 voxels per side, and as x << 42 | y << 21 | z beyond.
 
 128-bit keys are raw words (.u128) or numbers in CSV files with --key-type u128, for maps, sets
 and indexes. Digits alone are decimal. Hexadecimal keys start with 0x, have the 32 digits of an

@@ -3,6 +3,7 @@ use super::args::{FormatName, Header};
 use super::csv::{Csv, Gap, Heading};
 use super::npy::{self, Element};
 use crate::failure::{Failure, Outcome};
+use crate::frames::SCANS;
 use indicatif::{ProgressBar, ProgressBarIter, ProgressStyle};
 use koel::file::Width;
 use koel_spatial::{Bounds, Grid, Order, Scan};
@@ -162,7 +163,7 @@ impl Format {
             "npy" => Format::Npy,
             "csv" => Format::Csv(b','),
             "tsv" => Format::Csv(b'\t'),
-            "ply" | "obj" | "pcd" | "stl" | "las" | "laz" | "gltf" | "glb" => Format::Scan,
+            scan if SCANS.extensions.contains(&scan) => Format::Scan,
             _ => return None,
         })
     }
@@ -178,8 +179,8 @@ impl Format {
         }
         let expected = "expected a file named .u32, .u64, .u128, .npy, .csv or .tsv, or --format, \
                         or a point cloud or mesh";
-        let scans = ".ply, .obj, .pcd, .stl, .las, .laz, .gltf, .glb";
-        Err(in_file(file, format_args!("unknown format, {expected} ({scans})")))
+        let scans = SCANS.extensions.join(", .");
+        Err(in_file(file, format_args!("unknown format, {expected} (.{scans})")))
     }
     pub(super) fn is_csv(self) -> bool {
         matches!(self, Format::Csv(_))
