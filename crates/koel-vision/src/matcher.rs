@@ -160,10 +160,10 @@ pub(crate) const CLOSE: Schedule =
     Schedule { steps: 15, radii: (5.0, 1.8), along: 0.1, damping: 0.0005 };
 /// Factor of the required evidence from which on no further stage is searched, if luminance is
 /// nearly proof too.
-const PROVED: f32 = 3.0;
+pub(crate) const PROVED: f32 = 3.0;
 
 /// Maximum number of times that a search goes on after all best poses were those of others.
-const REFUSED: usize = 16;
+const REFUSED: usize = 8;
 /// Mean distance of the corners from those of a refused pose, as a fraction of the diagonal, within
 /// which a pose is at the same place.
 const BESIDE: f32 = 0.15;
@@ -238,16 +238,6 @@ impl Outcome {
         };
         self.found.is_some() && self.agreement.is_none_or(settles)
     }
-    /// Returns whether the best pose has the model's edges but, by colour or luminance, shows
-    /// something else.
-    pub(crate) fn is_of_another(&self, required: f32) -> bool {
-        let differs = match self.doubt {
-            Some(Doubt::Colour) => true,
-            Some(Doubt::Agreement) => self.evidence >= PROVED * required,
-            _ => false,
-        };
-        self.found.is_none() && differs
-    }
     /// Adds the result of a further search: keeps the pose that is accepted; of two, the one in
     /// which more agrees, or else the one with more evidence.
     pub(crate) fn merge(&mut self, mut other: Outcome) {
@@ -276,7 +266,7 @@ struct Progress {
 #[derive(Default)]
 pub(crate) struct Judged {
     pub all: Vec<Scored>,
-    /// Those that show something else with the model's edges: see [`Outcome::is_of_another`].
+    /// Those that have the model's edges but, by colour or luminance, show something else.
     pub of_others: Vec<Scored>,
 }
 impl Progress {
@@ -471,22 +461,25 @@ impl Matcher {
         // For each model, candidates of the first pass come first.
         all.sort_by_key(|c| c.model);
         let voted = Instant::now();
+        let mut known = judged.of_others.len();
         let finalists = self.refine(table, scene, (&all, &judged.of_others), kept)?;
         let refined = Instant::now();
         let mut outcomes = self.verdicts(table, scene, &finalists, judged)?;
         // Another thing of the same kind has as much evidence as the model, which may be elsewhere.
-        let is_of_another = |o: &Outcome| o.is_of_another(self.options.evidence);
         for _ in 0..REFUSED {
-            let is_open =
-                |slot: usize| outcomes.iter().any(|(of, o)| *of == slot && is_of_another(o));
+            let new = &judged.of_others[known..];
+            let is_open = |slot: usize| {
+                new.iter().any(|pose| pose.model == slot)
+                    && outcomes.iter().any(|(of, o)| *of == slot && o.found.is_none())
+            };
             let open = all.iter().filter(|c| is_open(c.model)).copied().collect::<Vec<Scored>>();
-            let before = judged.of_others.len();
+            if open.is_empty() {
+                break;
+            }
+            known = judged.of_others.len();
             let finalists = self.refine(table, scene, (&open, &judged.of_others), kept)?;
             let others = self.verdicts(table, scene, &finalists, judged)?;
             outcomes.iter_mut().zip(others).for_each(|((_, a), (_, b))| a.merge(b));
-            if judged.of_others.len() == before {
-                break;
-            }
         }
         let n = outcomes.len().max(1) as f64;
         let seconds =

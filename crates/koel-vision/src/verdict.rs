@@ -7,7 +7,7 @@ use crate::edges::Edge;
 use crate::fit::{Freedom, fit};
 use crate::homography::Homography;
 use crate::joint::{AllPoints, JointTable};
-use crate::matcher::{CLOSE, Found, Judged, Matcher, Outcome};
+use crate::matcher::{CLOSE, Found, Judged, Matcher, Outcome, PROVED};
 use crate::model::Model;
 use crate::rectified::{closest, rectified};
 use crate::refine::{
@@ -24,6 +24,9 @@ const WIDE: Schedule = Schedule { steps: 30, radii: (20.0, 9.0), along: 0.3, dam
 const WIDE_INLIER: f32 = 6.0;
 const CLOSE_PART: f32 = 0.6;
 const CLOSE_INLIER: f32 = 1.5;
+/// Fraction of the contour within `CLOSE_INLIER` of an edge from which on a pose that is refused
+/// shows something of the model's kind.
+const ALIKE: f32 = 0.8;
 /// Maximum distance of an inlier from an edge of its direction, in pixels.
 const INLIER: f32 = 3.0;
 
@@ -99,7 +102,7 @@ impl Matcher {
                 let evidence = pose.score.max(before);
                 let one = self.verdict(table, model, scene, evidence, *pose)?;
                 let found = one.found.is_some();
-                if one.is_of_another(self.options.evidence) {
+                if self.is_of_another(&one, (model, pose), scene)? {
                     judged.of_others.push(*pose);
                 }
                 match &mut outcome {
@@ -116,6 +119,23 @@ impl Matcher {
         table.models().map(outcome).collect()
     }
 
+    /// Returns whether a pose that was refused has the model's edges but shows something else.
+    fn is_of_another(
+        &self,
+        outcome: &Outcome,
+        (model, pose): (&Model, &Scored),
+        scene: &Scene,
+    ) -> koel::Result<bool> {
+        match outcome.doubt {
+            Some(Doubt::Colour) => Ok(true),
+            Some(Doubt::Agreement) if outcome.evidence >= PROVED * self.options.evidence => {
+                let on_edges =
+                    inliers(&self.stream, &pose.map, &model.contour, scene, CLOSE_INLIER)?;
+                Ok(on_edges.len() as f32 >= ALIKE * model.contour.len() as f32)
+            }
+            _ => Ok(false),
+        }
+    }
     /// Decides on a pose and assembles its result.
     fn verdict(
         &self,
