@@ -593,7 +593,7 @@ fn voxels_of_a_scan_are_keys() {
     let built = json(&folder, &["build", "c.ply", "--voxel-grid", "2000", "-o", "t.koel"]);
     assert_eq!((&built["pairs"], &built["key"]), (&2.into(), &"u64".into()));
     // Every format that is read is a list of keys, too.
-    let help = text(&run(&folder, &["build", "--help"]).stdout);
+    let help = text(&koel(&folder, &["build", "--help"]).output().unwrap().stdout);
     for (name, bytes) in [
         ("m.off", &b"OFF\n3 1 0\n0 0 0\n1 0 0\n0 1 0\n3 0 1 2\n"[..]),
         ("c.xyz", b"0 0 0\n1 1 1\n"),
@@ -601,7 +601,8 @@ fn voxels_of_a_scan_are_keys() {
         ("c.e57", b"no E57"),
     ] {
         fs::write(folder.join(name), bytes).unwrap();
-        let output = run(&folder, &["build", name, "--voxel-grid", "16", "-o", "s.koel"]);
+        let output =
+            koel(&folder, &["build", name, "--voxel-grid", "16", "-o", "s.koel"]).output().unwrap();
         let said = text(&output.stderr);
         assert_eq!(output.status.success(), name != "c.e57", "{name}: {said}");
         assert!(!said.contains("unknown format"), "{said}");
