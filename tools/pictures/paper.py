@@ -52,20 +52,22 @@ def pairs_of(args, folder):
 def search(program, folder, way, name, threads):
     base = [program, "--device", "cpu", "--threads", str(threads), "match", "--method", "paper", "--json", "-"]
     model, scene = (f"{folder}/{name}-{end}.png" for end in "ms")
+    file = pathlib.Path(folder, f"{name}.models")
+    commands = [[*base, *WAYS[way], model, scene]]
     if way == "database":
-        add = [program, "models", "add", f"{folder}/{name}.models", model]
-        subprocess.run(add, check=True, capture_output=True)
-        search = [*base, "--models", f"{folder}/{name}.models", scene]
-    else:
-        search = [*base, *WAYS[way], model, scene]
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    out = subprocess.run(search, capture_output=True, text=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    pathlib.Path(folder, f"{name}.models").unlink(missing_ok=True)
-    if out.returncode not in (0, 1):
-        return {"way": way, "name": name, "error": out.stderr, "matrix": None, "seconds": seconds}
-    return {"way": way, "name": name, "matrix": json.loads(out.stdout).get("matrix"), "seconds": seconds}
+        commands = [[program, "models", "add", file, model], [*base, "--models", file, scene]]
+    seconds, error = 0.0, None
+    for command in commands:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        out = subprocess.run(command, capture_output=True, text=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        if out.returncode != 0:
+            error = out.stderr.strip().splitlines()[-1]
+            break
+    file.unlink(missing_ok=True)
+    matrix = None if error else json.loads(out.stdout).get("matrix")
+    return {"way": way, "name": name, "matrix": matrix, "seconds": seconds, "error": error}
 
 
 def main():
@@ -102,7 +104,7 @@ def main():
             if p[2] is None:
                 print(f"{way}: {p[0]} {p[1]} is absent and was found")
         for a in of_way.values():
-            if "error" in a:
+            if a["error"]:
                 print(f"{way}: {a['name']}: {a['error']}")
 
 

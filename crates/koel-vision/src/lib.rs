@@ -49,6 +49,7 @@ mod affine;
 mod agreement;
 mod bases;
 mod colour;
+mod confirmed;
 #[cfg(feature = "paper")]
 mod corners;
 mod device;

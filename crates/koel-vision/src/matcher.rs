@@ -153,7 +153,8 @@ koel::option_setters! { Options:
 /// in a few steps.
 const COARSE: Schedule = Schedule { steps: 6, radii: (9.0, 5.0), along: 0.2, damping: 0.003 };
 const FIRST: Schedule = Schedule { steps: 4, radii: (8.0, 6.1), along: 0.2, damping: 0.001 };
-const MIDDLE: Schedule = Schedule { steps: 8, radii: (5.6, 3.0), along: 0.2, damping: 0.001 };
+pub(crate) const MIDDLE: Schedule =
+    Schedule { steps: 8, radii: (5.6, 3.0), along: 0.2, damping: 0.001 };
 /// Part of the candidates that go on after the first steps.
 const PROMISING: usize = 4;
 pub(crate) const CLOSE: Schedule =

@@ -5,14 +5,14 @@ use crate::failure::Outcome;
 use crate::{Global, device};
 use koel::Stream;
 use koel_vision::paper::{PaperOptions, match_images, match_model};
-use koel_vision::{Grey, JointTable, Matcher, Model, Models, Options, Picture, Scene};
+use koel_vision::{JointTable, Matcher, Model, Models, Options, Picture, Scene};
 use std::cell::OnceCell;
 use std::time::Instant;
 
 /// What is searched for.
 pub(super) enum Sought {
     /// One image, for the published method.
-    Image { name: String, image: Grey },
+    Image { name: String, image: Box<Picture> },
     /// Models of edges, and the picture of the only one if it is known.
     Models { models: Models, image: Option<Box<Picture>> },
 }
@@ -20,7 +20,7 @@ impl Sought {
     /// Returns names and sizes, in pixels, of the models, in order.
     pub(super) fn models(&self) -> Vec<(&str, (usize, usize))> {
         match self {
-            Sought::Image { name, image } => vec![(name, (image.width, image.height))],
+            Sought::Image { name, image } => vec![(name, (image.grey.width, image.grey.height))],
             Sought::Models { models, .. } => {
                 models.iter().map(|(name, model)| (name, model.size())).collect()
             }
@@ -31,7 +31,13 @@ impl Sought {
 /// Prepared search by one of the methods.
 enum Method {
     Default(Box<ByEdges>),
-    Paper { stream: Stream, options: PaperOptions },
+    Paper(Box<ByPoints>),
+}
+/// The published method, whose poses the default one judges.
+struct ByPoints {
+    stream: Stream,
+    options: PaperOptions,
+    matcher: Matcher,
 }
 /// The default method.
 struct ByEdges {
@@ -62,8 +68,10 @@ impl Finder {
     pub(super) fn new(global: &Global, args: &MatchArgs, sought: Sought) -> Outcome<Finder> {
         let opened = device::open(global.device, global.threads)?;
         if let Some(options) = args.paper(global.seed) {
-            let stream = opened.device.stream()?;
-            return Ok(Finder { sought, method: Method::Paper { stream, options } });
+            let judge = Options::default().with_colour(args.matches_colour());
+            let matcher = Matcher::new(&opened.device, judge)?;
+            let by_points = ByPoints { stream: opened.device.stream()?, options, matcher };
+            return Ok(Finder { sought, method: Method::Paper(Box::new(by_points)) });
         }
         let options = if args.quick { Options::quick() } else { Options::default() };
         let options = options.with_seed(global.seed).with_freedom(args.freedom());
@@ -90,27 +98,54 @@ impl Finder {
                 let of_models = default.search(&self.sought, picture, &scene)?;
                 Ok(Outcomes { of_models, features, is_blank: scene.edges() == 0 })
             }
-            Method::Paper { stream, options } => {
-                let of_models = self.as_published(stream, options, &picture.grey)?;
+            Method::Paper(published) => {
+                let of_models = published.search(&self.sought, picture)?;
                 let others = of_models.iter().flat_map(|o| o.seconds).sum::<f64>();
                 let features = (begin.elapsed().as_secs_f64() - others).max(0.0);
                 Ok(Outcomes { of_models, features, is_blank: false })
             }
         }
     }
-    fn as_published(
+}
+impl ByPoints {
+    fn search(
         &self,
-        stream: &Stream,
-        options: &PaperOptions,
-        scene: &Grey,
+        sought: &Sought,
+        picture: &Picture,
     ) -> koel::Result<Vec<koel_vision::Outcome>> {
-        match &self.sought {
-            Sought::Image { image, .. } => Ok(vec![match_images(stream, image, scene, options)?]),
+        let ByPoints { stream, options, .. } = self;
+        match sought {
+            Sought::Image { image, .. } => {
+                let outcome = match_images(stream, &image.grey, &picture.grey, options)?;
+                // A model with too few edges has nothing else to be judged by.
+                match Model::of(&image.grey) {
+                    Ok(model) if outcome.found.is_some() => {
+                        let model = model.with_colours(image.colours.as_ref());
+                        Ok(vec![self.judged(&model, picture, outcome)?])
+                    }
+                    _ => Ok(vec![outcome]),
+                }
+            }
             Sought::Models { models, .. } => {
-                let one = |(_, model)| match_model(stream, model, scene, options);
+                let one = |(_, model)| {
+                    let outcome = match_model(stream, model, &picture.grey, options)?;
+                    self.judged(model, picture, outcome)
+                };
                 models.iter().map(one).collect()
             }
         }
+    }
+    fn judged(
+        &self,
+        model: &Model,
+        picture: &Picture,
+        outcome: koel_vision::Outcome,
+    ) -> koel::Result<koel_vision::Outcome> {
+        if outcome.found.is_none() {
+            return Ok(outcome);
+        }
+        let scene = self.matcher.scene(&picture.grey)?.with_colours(picture.colours.clone());
+        self.matcher.confirmed(model, &scene, outcome)
     }
 }
 impl ByEdges {

@@ -34,7 +34,7 @@ pub(crate) fn run_match(global: &Global, args: MatchArgs) -> Outcome {
         Wanted::Model(path) => {
             let (name, picture) = (path.display().to_string(), read(path)?);
             match args.method {
-                Method::Paper => Sought::Image { name, image: picture.grey },
+                Method::Paper => Sought::Image { name, image: Box::new(picture) },
                 Method::Default => match model_of(&picture) {
                     Ok(model) => {
                         let mut models = Models::default();
