@@ -71,6 +71,7 @@ mod random;
 mod range;
 mod rectified;
 mod refine;
+mod refine_on_cpu;
 mod scene;
 mod small;
 pub mod synthetic;

@@ -3,6 +3,7 @@ use crate::affine::Affine;
 use crate::device::in_kernels;
 use crate::edges::Edge;
 use crate::model::Model;
+use crate::refine_on_cpu::{PointsOnCpu, moments};
 use crate::scene::Scene;
 use koel::{Buffer, Device, Stream};
 use koel_kernels::vision::maps::{Placed, vision_inliers};
@@ -147,6 +148,15 @@ pub(crate) struct Points {
     words: Buffer<u32>,
 }
 impl Points {
+    /// Returns the points of a model, if they are in host memory.
+    fn on_cpu(&self, model: usize) -> Option<PointsOnCpu> {
+        let words = self.words.view().host()?;
+        let (models, rest) = words.split_at(self.models);
+        let (points, weights) = rest.split_at(self.points - self.models);
+        let (first, count) = (models[4 * model] as usize, models[4 * model + 1] as usize);
+        let points = &points[4 * first..4 * (first + count)];
+        Some(PointsOnCpu::of(points, &weights[first..first + count], self.strips as usize))
+    }
     /// Returns the lists as a kernel argument; `of`: the model of each candidate.
     pub(crate) fn arg(&self, of: &Buffer<u32>, stream: &Stream) -> koel::Result<ModelsIn> {
         let words = self.words.view();
@@ -284,7 +294,7 @@ fn refined_together(
     Ok(candidates.iter().enumerate().map(scored).collect())
 }
 
-/// Takes all steps with kernels whose threads need not wait for each other.
+/// Takes all steps on a CPU.
 fn refined_by_steps(
     stream: &Stream,
     scene: &Scene,
@@ -298,35 +308,28 @@ fn refined_by_steps(
         let best = states.view().slice(BEST as usize * all..BEST_SCORE as usize * all)?;
         *states = device.upload(&starting(&best.download()?, all))?;
     }
-    let mut sums = device.alloc::<u32>((SUMS * points.strips * n) as usize)?;
-    let mut fewer = match points.strips > STRIPS {
-        true => Some(device.alloc::<u32>((SUMS * STRIPS * n) as usize)?),
-        false => None,
-    };
+    let mut sums = device.alloc::<u32>((SUMS * STRIPS * n) as usize)?;
+    let models = of.download()?;
+    let mut distinct = models.clone();
+    distinct.dedup();
+    let on_cpu = distinct.iter().map(|&model| points.on_cpu(model as usize));
+    let on_cpu = on_cpu.collect::<Option<Vec<PointsOnCpu>>>().zip(scene.on_cpu(round.likelihood));
+    let place = |of: &u32| distinct.iter().position(|model| model == of).unwrap_or(0);
+    let places = models.iter().map(place).collect::<Vec<usize>>();
     for step in 0..=refinement.steps {
         refinement.last = (step == refinement.steps) as u32;
+        if let Some((points, scene)) = &on_cpu
+            && let (Some(states), Some(sums)) = (states.view().host(), sums.view_mut().host_mut())
+        {
+            moments(scene, points, (&refinement, &places), states, sums);
+        }
         // SAFETY: as in `refined_together`; there are the sums of all strips per candidate.
         unsafe {
-            let models = points.arg(of, stream)?;
-            vision_moments::launch(
-                stream,
-                (n * points.strips).div_ceil(128),
-                refinement,
-                models,
-                scene.arg(stream)?,
-                scene.said(round.likelihood).view().arg("likelihood", stream)?,
-                states.view().arg("states", stream)?,
-                sums.view_mut().arg("sums", stream)?,
-            )?;
-            let sums = match &mut fewer {
-                Some(fewer) => add_strips(stream, SUMS, n, &sums, fewer)?,
-                None => &sums,
-            };
             vision_step::launch(
                 stream,
                 n.div_ceil(32),
                 refinement,
-                models,
+                points.arg(of, stream)?,
                 sums.view().arg("sums", stream)?,
                 states.view_mut().arg("states", stream)?,
             )?;
