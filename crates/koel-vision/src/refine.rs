@@ -497,10 +497,11 @@ mod tests {
     fn a_cpu_sums_what_the_kernels_sum() {
         let device = Device::cpu().unwrap();
         let stream = device.stream().unwrap();
+        let schedule = Schedule { steps: 6, radii: (9.0, 5.0), along: 0.2, damping: 0.003 };
         let scene = Scene::of(&stream, &texture(220, 160, 2)).unwrap();
         let models = [(60, 50), (300, 200)].map(|(w, h)| Model::of(&texture(w, h, 2)).unwrap());
         let turned = |k: usize| Affine::similarity(0.8, 0.1 * k as f32, (0.0, 0.0), (9.0, 30.0));
-        let map = |k: usize| if k % 3 == 0 { Affine::IDENTITY } else { turned(k) };
+        let map = |k: usize| if k.is_multiple_of(3) { Affine::IDENTITY } else { turned(k) };
         let candidate = |k: usize| Scored { model: k / 3, map: map(k), score: 0.0 };
         let candidates = (0..6).map(candidate).collect::<Vec<Scored>>();
         for strips in [Strips::FEW, Strips::SOME, Strips::MANY] {
@@ -516,7 +517,7 @@ mod tests {
             states[GOES_ON as usize * 6 + 1] = 0;
             let states = device.upload(&states).unwrap();
             for likelihood in [Likelihood::Loose, Likelihood::Fine] {
-                let round = Round { points: &points, likelihood, schedule: COARSE };
+                let round = Round { points: &points, likelihood, schedule };
                 let [mut own, mut other] =
                     [(); 2].map(|()| device.upload(&[0; (SUMS * STRIPS * 6) as usize]).unwrap());
                 let refinement = round.of(6);
@@ -533,6 +534,4 @@ mod tests {
             }
         }
     }
-
-    const COARSE: Schedule = Schedule { steps: 6, radii: (9.0, 5.0), along: 0.2, damping: 0.003 };
 }
