@@ -72,6 +72,7 @@ mod random;
 mod range;
 mod rectified;
 mod refine;
+mod refine_on_cpu;
 mod scene;
 mod small;
 pub mod synthetic;

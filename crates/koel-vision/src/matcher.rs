@@ -463,7 +463,11 @@ impl Matcher {
         all.sort_by_key(|c| c.model);
         let voted = Instant::now();
         let mut known = judged.of_others.len();
-        let finalists = self.refine(table, scene, (&all, &judged.of_others), kept)?;
+        // Using all points of all candidates would cost more than it gains.
+        let few = &table.points().few;
+        let few = Round { points: few, likelihood: Likelihood::Loose, schedule: COARSE };
+        let coarse = refined(&self.stream, scene, &[few], &all)?;
+        let finalists = self.refine(table, scene, (&coarse, &judged.of_others), kept)?;
         let refined = Instant::now();
         let mut outcomes = self.verdicts(table, scene, &finalists, judged)?;
         // Another thing of the same kind has as much evidence as the model, which may be elsewhere.
@@ -473,7 +477,7 @@ impl Matcher {
                 new.iter().any(|pose| pose.model == slot)
                     && outcomes.iter().any(|(of, o)| *of == slot && o.found.is_none())
             };
-            let open = all.iter().filter(|c| is_open(c.model)).copied().collect::<Vec<Scored>>();
+            let open = coarse.iter().filter(|c| is_open(c.model)).copied().collect::<Vec<Scored>>();
             if open.is_empty() {
                 break;
             }
@@ -498,8 +502,8 @@ impl Matcher {
         Ok(outcomes)
     }
 
-    /// Returns the best few candidates of each model after all refinements but the last, by their
-    /// weighted evidence, best first; none at the place of a refused pose.
+    /// Returns the best few of the coarse candidates of each model after all refinements but the
+    /// last, by their weighted evidence, best first; none at the place of a refused pose.
     ///
     /// Wide tolerances move poses, fine ones rank them: the fine evidence separates a pose that
     /// half of the model supports from chance.
@@ -507,7 +511,7 @@ impl Matcher {
         &self,
         table: &JointTable,
         scene: &Scene,
-        (candidates, refused): (&[Scored], &[Scored]),
+        (coarse, refused): (&[Scored], &[Scored]),
         kept: [usize; 3],
     ) -> koel::Result<Vec<Scored>> {
         let (stream, points) = (&self.stream, table.points());
@@ -525,9 +529,8 @@ impl Matcher {
             poses.retain(elsewhere);
             Ok::<_, koel::Error>(best(poses, most))
         };
-        // Using all points of all candidates would cost more than it gains.
-        let few = Round { points: &points.few, likelihood: Likelihood::Loose, schedule: COARSE };
-        let coarse = best_of(&[few], candidates, 4 * kept[0])?;
+        let coarse = coarse.iter().filter(|pose| elsewhere(pose)).copied().collect();
+        let coarse = best(coarse, 4 * kept[0]);
         let coarse = best_of(&[ranked], &coarse, kept[0])?;
         let promising = (kept[0] / PROMISING).max(2 * kept[1]);
         let first = best_of(&[all(Likelihood::Loose, FIRST), ranked], &coarse, promising)?;

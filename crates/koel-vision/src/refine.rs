@@ -3,6 +3,7 @@ use crate::affine::Affine;
 use crate::device::in_kernels;
 use crate::edges::Edge;
 use crate::model::Model;
+use crate::refine_on_cpu::{PointsOnCpu, SceneOnCpu, moments};
 use crate::scene::Scene;
 use koel::{Buffer, Device, Stream};
 use koel_kernels::vision::maps::{Placed, vision_inliers};
@@ -147,6 +148,15 @@ pub(crate) struct Points {
     words: Buffer<u32>,
 }
 impl Points {
+    /// Returns the points of a model, if they are in host memory.
+    fn on_cpu(&self, model: usize) -> Option<PointsOnCpu> {
+        let words = self.words.view().host()?;
+        let (models, rest) = words.split_at(self.models);
+        let (points, weights) = rest.split_at(self.points - self.models);
+        let (first, count) = (models[4 * model] as usize, models[4 * model + 1] as usize);
+        let points = &points[4 * first..4 * (first + count)];
+        Some(PointsOnCpu::of(points, &weights[first..first + count], self.strips as usize))
+    }
     /// Returns the lists as a kernel argument; `of`: the model of each candidate.
     pub(crate) fn arg(&self, of: &Buffer<u32>, stream: &Stream) -> koel::Result<ModelsIn> {
         let words = self.words.view();
@@ -284,7 +294,7 @@ fn refined_together(
     Ok(candidates.iter().enumerate().map(scored).collect())
 }
 
-/// Takes all steps with kernels whose threads need not wait for each other.
+/// Takes all steps on a CPU.
 fn refined_by_steps(
     stream: &Stream,
     scene: &Scene,
@@ -292,47 +302,95 @@ fn refined_by_steps(
     of: &Buffer<u32>,
     states: &mut Buffer<u32>,
 ) -> koel::Result<()> {
-    let (device, n, points) = (stream.device(), refinement.candidates, round.points);
+    let (device, n) = (stream.device(), refinement.candidates);
     if refinement.again != 0 {
         let all = n as usize;
         let best = states.view().slice(BEST as usize * all..BEST_SCORE as usize * all)?;
         *states = device.upload(&starting(&best.download()?, all))?;
     }
-    let mut sums = device.alloc::<u32>((SUMS * points.strips * n) as usize)?;
-    let mut fewer = match points.strips > STRIPS {
-        true => Some(device.alloc::<u32>((SUMS * STRIPS * n) as usize)?),
-        false => None,
-    };
+    let mut sums = device.alloc::<u32>((SUMS * STRIPS * n) as usize)?;
+    let on_cpu = OnCpu::of(scene, round, of);
     for step in 0..=refinement.steps {
         refinement.last = (step == refinement.steps) as u32;
+        let done = on_cpu.as_ref().and_then(|on_cpu| on_cpu.sum(&refinement, states, &mut sums));
+        if done.is_none() {
+            sum_in_kernels(stream, scene, (round, refinement), (of, states), &mut sums)?;
+        }
         // SAFETY: as in `refined_together`; there are the sums of all strips per candidate.
         unsafe {
-            let models = points.arg(of, stream)?;
-            vision_moments::launch(
-                stream,
-                (n * points.strips).div_ceil(128),
-                refinement,
-                models,
-                scene.arg(stream)?,
-                scene.said(round.likelihood).view().arg("likelihood", stream)?,
-                states.view().arg("states", stream)?,
-                sums.view_mut().arg("sums", stream)?,
-            )?;
-            let sums = match &mut fewer {
-                Some(fewer) => add_strips(stream, SUMS, n, &sums, fewer)?,
-                None => &sums,
-            };
             vision_step::launch(
                 stream,
                 n.div_ceil(32),
                 refinement,
-                models,
+                round.points.arg(of, stream)?,
                 sums.view().arg("sums", stream)?,
                 states.view_mut().arg("states", stream)?,
             )?;
         }
         refinement.radius *= refinement.shrink;
     }
+    Ok(())
+}
+
+/// Scene, and the points of each candidate's model.
+struct OnCpu<'s> {
+    scene: SceneOnCpu<'s>,
+    models: Vec<PointsOnCpu>,
+    /// Index in `models` of each candidate's.
+    of: Vec<usize>,
+}
+impl<'s> OnCpu<'s> {
+    /// Returns `None` if a graph may write what is to be read.
+    fn of(scene: &'s Scene, round: &Round<'_>, of: &Buffer<u32>) -> Option<OnCpu<'s>> {
+        let of = of.view().host()?;
+        // Candidates are grouped by model.
+        let mut distinct = of.to_vec();
+        distinct.dedup();
+        let models = distinct.iter().map(|&model| round.points.on_cpu(model as usize));
+        Some(OnCpu {
+            scene: scene.on_cpu(round.likelihood)?,
+            models: models.collect::<Option<Vec<PointsOnCpu>>>()?,
+            of: of.iter().map(|of| distinct.iter().position(|m| m == of)).collect::<Option<_>>()?,
+        })
+    }
+    /// Sums over the points of each candidate that continues.
+    fn sum(
+        &self,
+        refinement: &Refinement,
+        states: &Buffer<u32>,
+        sums: &mut Buffer<u32>,
+    ) -> Option<()> {
+        let OnCpu { scene, models, of } = self;
+        let mut sums = sums.view_mut();
+        moments(scene, models, (refinement, of), states.view().host()?, sums.host_mut()?);
+        Some(())
+    }
+}
+
+/// Sums over the points of each candidate that continues, with kernels.
+fn sum_in_kernels(
+    stream: &Stream,
+    scene: &Scene,
+    (round, refinement): (&Round<'_>, Refinement),
+    (of, states): (&Buffer<u32>, &Buffer<u32>),
+    sums: &mut Buffer<u32>,
+) -> koel::Result<()> {
+    let (n, strips) = (refinement.candidates, refinement.strips);
+    let mut of_threads = stream.device().alloc::<u32>((SUMS * strips * n) as usize)?;
+    // SAFETY: as in `refined_together`; there are the sums of all threads.
+    unsafe {
+        vision_moments::launch(
+            stream,
+            (n * strips).div_ceil(128),
+            refinement,
+            round.points.arg(of, stream)?,
+            scene.arg(stream)?,
+            scene.said(round.likelihood).view().arg("likelihood", stream)?,
+            states.view().arg("states", stream)?,
+            of_threads.view_mut().arg("sums", stream)?,
+        )
+    }?;
+    add_strips(stream, SUMS, n, &of_threads, sums)?;
     Ok(())
 }
 
@@ -426,4 +484,54 @@ pub(crate) fn inliers(
     };
     let pairs = points.iter().zip(partners.chunks_exact(4));
     Ok(pairs.filter_map(inlier).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::synthetic::texture;
+
+    /// Sums on a CPU are those of the kernels: of two models, one with many points, for each number
+    /// of threads, with points outside the scene, and a candidate that does not continue.
+    #[test]
+    fn a_cpu_sums_what_the_kernels_sum() {
+        let device = Device::cpu().unwrap();
+        let stream = device.stream().unwrap();
+        let schedule = Schedule { steps: 6, radii: (9.0, 5.0), along: 0.2, damping: 0.003 };
+        let scene = Scene::of(&stream, &texture(220, 160, 2)).unwrap();
+        let models = [(60, 50), (300, 200)].map(|(w, h)| Model::of(&texture(w, h, 2)).unwrap());
+        let turned = |k: usize| Affine::similarity(0.8, 0.1 * k as f32, (0.0, 0.0), (9.0, 30.0));
+        let map = |k: usize| if k.is_multiple_of(3) { Affine::IDENTITY } else { turned(k) };
+        let candidate = |k: usize| Scored { model: k / 3, map: map(k), score: 0.0 };
+        let candidates = (0..6).map(candidate).collect::<Vec<Scored>>();
+        for strips in [Strips::FEW, Strips::SOME, Strips::MANY] {
+            let mut lists = PointLists::default();
+            for model in &models {
+                let weights = Some(model.weights.as_slice());
+                lists.push(Frame::of(model), model.points.iter(), weights);
+            }
+            let points = lists.upload(&device, strips).unwrap();
+            let of = candidates.iter().map(|c| c.model as u32).collect::<Vec<u32>>();
+            let of = device.upload(&of).unwrap();
+            let mut states = initial_states(&points, &candidates);
+            states[GOES_ON as usize * 6 + 1] = 0;
+            let states = device.upload(&states).unwrap();
+            for likelihood in [Likelihood::Loose, Likelihood::Fine] {
+                let round = Round { points: &points, likelihood, schedule };
+                let [mut own, mut other] =
+                    [(); 2].map(|()| device.upload(&[0; (SUMS * STRIPS * 6) as usize]).unwrap());
+                let refinement = round.of(6);
+                let on_cpu = OnCpu::of(&scene, &round, &of).unwrap();
+                on_cpu.sum(&refinement, &states, &mut own).unwrap();
+                let given = (&of, &states);
+                sum_in_kernels(&stream, &scene, (&round, refinement), given, &mut other).unwrap();
+                let (own, other) = (own.download().unwrap(), other.download().unwrap());
+                assert!(own.iter().filter(|&&sum| sum != 0).count() > 500);
+                for (at, (own, other)) in own.iter().zip(&other).enumerate() {
+                    // The kernels leave words of what does not continue as they are.
+                    assert!(at % 6 == 1 || own == other, "{strips:?}, word {at}");
+                }
+            }
+        }
+    }
 }

@@ -8,8 +8,9 @@ use crate::maps::Maps;
 use crate::model::working_size;
 use crate::picture::Grey;
 use crate::refine::Likelihood;
+use crate::refine_on_cpu::SceneOnCpu;
 use koel::{Buffer, Stream};
-use koel_kernels::vision::SceneIn;
+use koel_kernels::vision::{SceneIn, Size};
 use std::borrow::Cow;
 
 /// Minimum distance, in pixels, of the points that pairs are made of.
@@ -92,6 +93,15 @@ impl Scene {
             offsets: self.maps.offsets.view().arg("offsets", stream)?,
             size: self.edges.size(),
         })
+    }
+    /// Returns the maps with the likelihoods, if they are in host memory.
+    pub(crate) fn on_cpu(&self, likelihood: Likelihood) -> Option<SceneOnCpu<'_>> {
+        let Maps { index, nearest, offsets, .. } = &self.maps;
+        let likelihood = self.said(likelihood).view().host()?;
+        let maps = (index.view().host()?, nearest.view().host()?, likelihood);
+        let (edges, Size { width, height }) = (&self.edges.places, self.edges.size());
+        let edges = edges.view().host()?;
+        Some(SceneOnCpu::new(edges, maps, offsets.view().host()?, (width, height)))
     }
     /// Returns the likelihoods of each class and pixel.
     pub(crate) fn said(&self, likelihood: Likelihood) -> &Buffer<u8> {

@@ -18,7 +18,9 @@ pub(super) fn repeats(image: &Grey) -> bool {
     let columns = 2 * right + 1;
     let shift = |k: isize| (k % columns - right, k / columns - down);
     let count = columns * (2 * down + 1);
-    let all = (0..count).map(|k| correlation(&small, shift(k))).collect::<Vec<f32>>();
+    // That of the opposite shift is equal, to the last bit: the same pairs in the same order.
+    let half = (0..=count / 2).map(|k| correlation(&small, shift(k))).collect::<Vec<f32>>();
+    let all = half.iter().chain(half.iter().rev().skip(1)).copied().collect::<Vec<f32>>();
     let mut in_peak = vec![false; all.len()];
     let mut next: Vec<(isize, isize)> = vec![(0, 0)];
     while let Some((x, y)) = next.pop() {
