@@ -331,8 +331,20 @@ impl Texts {
         blamed
     }
     fn faults_at(&self, file: &str, at: usize) -> Vec<u32> {
-        self.switched.get(file).map_or(vec![], |switched| switched.faults_at(at))
+        let file = without_parents(file);
+        self.switched.get(&file).map_or(vec![], |switched| switched.faults_at(at))
     }
+}
+/// Returns a path without `..`: a module of another program is named by its way from there.
+fn without_parents(path: &str) -> String {
+    let mut parts = vec![];
+    for part in path.split('/') {
+        match part {
+            ".." if !parts.is_empty() => _ = parts.pop(),
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
 }
 /// Returns the file and byte of a span, and those of the macro calls that it came from.
 fn places(span: &Value) -> Vec<(&str, usize)> {
@@ -389,6 +401,14 @@ mod tests {
         assert!(!runs(&["-p", "a", "--lib"]) && !runs(&["-p", "a", "--bin", "x"]));
         let library = json!({ "reason": "compiler-artifact", "profile": { "test": false } });
         assert_eq!(Program::parse(&library), None);
+    }
+
+    #[test]
+    fn paths_have_no_parents() {
+        for (path, same) in [("a/b.rs", "a/b.rs"), ("a/c/../../d/e.rs", "d/e.rs"), ("../a", "../a")]
+        {
+            assert_eq!(without_parents(path), same);
+        }
     }
 
     #[test]
