@@ -182,7 +182,10 @@ where
     let host = Device::cpu_with_threads(2).unwrap();
     let gpu = Device::executor(1);
     let keys = keys::<K>(200, 0);
-    let whole = bytes(&multimap::<K, V>(&host, &keys, 0));
+    let table = multimap::<K, V>(&host, &keys, 0);
+    // The first number that no key has.
+    let end = table.index().len() as u32;
+    let whole = bytes(&table);
     for seed in 0..20 {
         let mut content = whole.clone();
         let random = |i: usize| splitmix_at(seed, i as u32) as u32;
@@ -201,7 +204,8 @@ where
             for bucket in words.chunks_exact_mut(K::Layout::<u32>::WORDS) {
                 for slot in 0..4 {
                     if bucket[slot] != [0xFF; 8] {
-                        let any = [random(slot), u32::MAX, 150, 66][random(slot + 7) as usize % 4]
+                        let any = [random(slot), u32::MAX, end - 1, end]
+                            [random(slot + 7) as usize % 4]
                             .to_le_bytes();
                         match K::Layout::<u32>::WORDS {
                             4 => bucket[slot][4..].copy_from_slice(&any),
