@@ -3,7 +3,7 @@
 mod support;
 
 use koel::keys128::{Map128Builder, Map128Options};
-use koel::{Device, DeviceKind, Map, MapJoiner, Set, SetCombiner};
+use koel::{Device, DeviceKind, Map, MapBuilder, MapJoiner, MapOptions, Set, SetCombiner};
 use koel_kernels::probe::random_sectors;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -138,6 +138,30 @@ fn rebuilds_allocate_no_buffers() {
             assert_eq!(BUFFERS.get() - before, 0, "{distinct} on {device:?}");
             assert_eq!(map.len(), distinct as usize);
         }
+    }
+}
+
+/// A table keeps memory for more pairs than it has.
+#[test]
+fn rebuilds_with_fewer_pairs_allocate_no_buffers() {
+    for device in devices().into_iter().filter(|d| d.kind() != DeviceKind::Cuda) {
+        let stream = device.stream().unwrap();
+        let keys = device.upload(&(0..30_000).collect::<Vec<u32>>()).unwrap();
+        let mut builder = MapBuilder::new(&device, MapOptions::default()).unwrap();
+        let mut map = builder.build(&stream, keys.view(), keys.view()).unwrap();
+        let rebuild = |map: &mut Map<u32, u32>, builder: &mut MapBuilder<u32, u32>, n: usize| {
+            let part = keys.view().slice(0..n).unwrap();
+            builder.rebuild(map, &stream, part, part).unwrap();
+            assert_eq!(map.len().unwrap(), n);
+        };
+        for n in [3000, 30_000] {
+            rebuild(&mut map, &mut builder, n);
+        }
+        let before = BUFFERS.get();
+        for n in [3000, 30_000, 3000] {
+            rebuild(&mut map, &mut builder, n);
+        }
+        assert_eq!(BUFFERS.get() - before, 0, "on {device:?}");
     }
 }
 
