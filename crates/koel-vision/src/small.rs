@@ -303,21 +303,23 @@ impl Matcher {
             let shown = resampled(&image, ratio);
             let template = Template::of(shown.clone());
             let changed = Template::of(differences(&shown));
-            for Place { correlation, at } in best_at_full_size(&shown, &template, &grey, most) {
+            let grown = Affine::between_sizes(
+                shown.width as f32 / image.width as f32,
+                shown.height as f32 / image.height as f32,
+            );
+            let best = best_at_full_size(&shown, &template, &grey, most);
+            for Place { correlation, at } in
+                best.into_iter().filter(|p| p.correlation >= CORRELATES)
+            {
                 let there = differences(&window(&grey, at, (shown.width, shown.height)));
                 let evidence = template
                     .evidence(correlation)
                     .max(changed.evidence(changed.correlation(&there, (0, 0))))
                     - places.ln();
-                if correlation >= CORRELATES
-                    && template.deviation >= 1.0
+                if template.deviation >= 1.0
                     && template.worst_part(&grey, at, correlation) <= DEVIATES
                     && evidence >= self.options.evidence
                 {
-                    let grown = Affine::between_sizes(
-                        shown.width as f32 / image.width as f32,
-                        shown.height as f32 / image.height as f32,
-                    );
                     let [x, y] = grown.shift;
                     let shift = [x + at.0 as f32, y + at.1 as f32];
                     poses.push((evidence, Affine { shift, ..grown }));

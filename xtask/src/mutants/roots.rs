@@ -53,11 +53,11 @@ fn path_of(attributes: &[syn::Attribute]) -> Option<String> {
         _ => None,
     })
 }
-/// Returns the path without `..`.
-fn normal(path: &Path) -> PathBuf {
+/// Returns the path without `..`, except where it leaves the folder that it begins in.
+pub(super) fn normal(path: &Path) -> PathBuf {
     path.components().fold(PathBuf::new(), |mut path, part| {
         match part {
-            Component::ParentDir => drop(path.pop()),
+            Component::ParentDir if path.pop() => {}
             part => path.push(part),
         }
         path

@@ -1,6 +1,6 @@
 //! All faults in one build, each behind a switch.
 use super::list::Mutant;
-use super::roots::roots_of_files;
+use super::roots::{normal, roots_of_files};
 use super::run::{self, Outcome};
 use super::switch::{Change, MODULE, Switched, switch};
 use serde_json::Value;
@@ -331,20 +331,10 @@ impl Texts {
         blamed
     }
     fn faults_at(&self, file: &str, at: usize) -> Vec<u32> {
-        let file = without_parents(file);
+        // A module of another program is named by its way from there.
+        let file = normal(Path::new(file)).display().to_string();
         self.switched.get(&file).map_or(vec![], |switched| switched.faults_at(at))
     }
-}
-/// Returns a path without `..`: a module of another program is named by its way from there.
-fn without_parents(path: &str) -> String {
-    let mut parts = vec![];
-    for part in path.split('/') {
-        match part {
-            ".." if !parts.is_empty() => _ = parts.pop(),
-            part => parts.push(part),
-        }
-    }
-    parts.join("/")
 }
 /// Returns the file and byte of a span, and those of the macro calls that it came from.
 fn places(span: &Value) -> Vec<(&str, usize)> {
@@ -407,7 +397,7 @@ mod tests {
     fn paths_have_no_parents() {
         for (path, same) in [("a/b.rs", "a/b.rs"), ("a/c/../../d/e.rs", "d/e.rs"), ("../a", "../a")]
         {
-            assert_eq!(without_parents(path), same);
+            assert_eq!(normal(Path::new(path)), Path::new(same));
         }
     }
 

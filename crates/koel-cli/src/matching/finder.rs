@@ -1,6 +1,7 @@
 //! The models that are searched for and the method that searches. Each method computes only what
 //! it needs of models and scenes.
 use super::args::MatchArgs;
+use super::model_of;
 use crate::failure::Outcome;
 use crate::{Global, device};
 use koel::Stream;
@@ -93,7 +94,7 @@ impl Finder {
         let begin = Instant::now();
         match &self.method {
             Method::Default(default) => {
-                let scene = default.scene(picture)?;
+                let scene = scene_of(&default.matcher, picture)?;
                 let features = begin.elapsed().as_secs_f64();
                 let of_models = default.search(&self.sought, picture, &scene)?;
                 Ok(Outcomes { of_models, features, is_blank: scene.edges() == 0 })
@@ -113,45 +114,46 @@ impl ByPoints {
         sought: &Sought,
         picture: &Picture,
     ) -> koel::Result<Vec<koel_vision::Outcome>> {
-        let ByPoints { stream, options, .. } = self;
+        let ByPoints { stream, options, matcher } = self;
+        let scene = OnceCell::new();
+        let judged = |model: &Model, outcome: koel_vision::Outcome| match outcome.found {
+            Some(_) => matcher.confirmed(model, made_once(&scene, matcher, picture)?, outcome),
+            None => Ok(outcome),
+        };
         match sought {
             Sought::Image { image, .. } => {
                 let outcome = match_images(stream, &image.grey, &picture.grey, options)?;
                 // A model with too few edges has nothing else to be judged by.
-                match Model::of(&image.grey) {
-                    Ok(model) if outcome.found.is_some() => {
-                        let model = model.with_colours(image.colours.as_ref());
-                        Ok(vec![self.judged(&model, picture, outcome)?])
-                    }
+                match outcome.found.is_some().then(|| model_of(image)) {
+                    Some(Ok(model)) => Ok(vec![judged(&model, outcome)?]),
                     _ => Ok(vec![outcome]),
                 }
             }
             Sought::Models { models, .. } => {
-                let one = |(_, model)| {
-                    let outcome = match_model(stream, model, &picture.grey, options)?;
-                    self.judged(model, picture, outcome)
-                };
+                let one =
+                    |(_, model)| judged(model, match_model(stream, model, &picture.grey, options)?);
                 models.iter().map(one).collect()
             }
         }
     }
-    fn judged(
-        &self,
-        model: &Model,
-        picture: &Picture,
-        outcome: koel_vision::Outcome,
-    ) -> koel::Result<koel_vision::Outcome> {
-        if outcome.found.is_none() {
-            return Ok(outcome);
-        }
-        let scene = self.matcher.scene(&picture.grey)?.with_colours(picture.colours.clone());
-        self.matcher.confirmed(model, &scene, outcome)
+}
+/// Makes the scene of a picture.
+fn scene_of(matcher: &Matcher, picture: &Picture) -> koel::Result<Scene> {
+    Ok(matcher.scene(&picture.grey)?.with_colours(picture.colours.clone()))
+}
+/// Returns the scene of a picture, which is made when it is first needed.
+fn made_once<'c>(
+    scene: &'c OnceCell<Scene>,
+    matcher: &Matcher,
+    picture: &Picture,
+) -> koel::Result<&'c Scene> {
+    if let Some(scene) = scene.get() {
+        return Ok(scene);
     }
+    let made = scene_of(matcher, picture)?;
+    Ok(scene.get_or_init(|| made))
 }
 impl ByEdges {
-    fn scene(&self, picture: &Picture) -> koel::Result<Scene> {
-        Ok(self.matcher.scene(&picture.grey)?.with_colours(picture.colours.clone()))
-    }
     /// Returns the outcome for every model, in order.
     fn search(
         &self,
@@ -184,13 +186,7 @@ impl ByEdges {
         let Some(image) = image.filter(|_| !self.is_quick && outcome.found.is_none()) else {
             return Ok(outcome);
         };
-        let picture = match self.of_image.get() {
-            Some(picture) => picture,
-            None => {
-                let made = self.scene(image)?;
-                self.of_image.get_or_init(|| made)
-            }
-        };
+        let picture = made_once(&self.of_image, &self.matcher, image)?;
         let mut part = self.matcher.find_part(picture, scene)?;
         let seconds = std::array::from_fn(|k| outcome.seconds[k] + part.seconds[k]);
         if part.found.is_some() {
