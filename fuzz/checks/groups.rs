@@ -1,9 +1,9 @@
 //! Checks of multimaps and indexes: their answers must equal those of a `HashMap` of vectors.
 use koel::groups::reduction::{Max, Min, Sum};
 use koel::primitives::radix_sort::SortPair;
+use koel::types::{KeyBits, ValueBits};
 use koel::{
-    Device, IndexBuilder, IndexOptions, Key, MultiMap, MultiMapBuilder, MultiMapOptions, Value,
-    ValueOrder,
+    Device, IndexBuilder, IndexOptions, MultiMap, MultiMapBuilder, MultiMapOptions, ValueOrder,
 };
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -27,7 +27,7 @@ pub(crate) fn check(bytes: &[u8]) {
 }
 /// Returns the keys: `header.keys` different ones, then a run for each two bytes, of one key or of
 /// consecutive keys.
-fn keys<K: Key>(header: &Header, alphabet: &[K], rest: &[u8]) -> Vec<K> {
+fn keys<K: KeyBits>(header: &Header, alphabet: &[K], rest: &[u8]) -> Vec<K> {
     let mut keys =
         (0..header.keys as u32).map(|i| K::narrowed(script::word(i))).collect::<Vec<K>>();
     for &[first, how] in rest.as_chunks().0 {
@@ -43,11 +43,11 @@ fn keys<K: Key>(header: &Header, alphabet: &[K], rest: &[u8]) -> Vec<K> {
 /// Values that can be reduced.
 trait Reduced: Value + Debug {
     /// Returns the sum, minimum and maximum of each key's values.
-    fn reductions<K: Key>(map: &MultiMap<K, Self>) -> [Vec<u64>; 3];
+    fn reductions<K: KeyBits>(map: &MultiMap<K, Self>) -> [Vec<u64>; 3];
 }
 macro_rules! reduced { ($($value:ty)*) => { $(
     impl Reduced for $value {
-        fn reductions<K: Key>(map: &MultiMap<K, Self>) -> [Vec<u64>; 3] {
+        fn reductions<K: KeyBits>(map: &MultiMap<K, Self>) -> [Vec<u64>; 3] {
             let words = |values: Vec<$value>| values.into_iter().map(u64::from).collect();
             let (least, greatest) = (map.reduce::<Min>().unwrap(), map.reduce::<Max>().unwrap());
             [map.reduce::<Sum>().unwrap(), words(least), words(greatest)]
@@ -56,7 +56,7 @@ macro_rules! reduced { ($($value:ty)*) => { $(
 )* } }
 reduced!(u32 u64);
 
-fn run<K: Key + SortPair<V> + Debug, V: Reduced>(header: &Header, rest: &[u8]) {
+fn run<K: KeyBits + SortPair<V> + Debug, V: Reduced>(header: &Header, rest: &[u8]) {
     let alphabet = script::alphabet::<K, u32>(header.seed);
     let keys = keys(header, &alphabet, rest);
     let values = (0..keys.len()).map(|i| V::narrowed(script::word(!i as u32))).collect::<Vec<V>>();
@@ -84,7 +84,7 @@ fn run<K: Key + SortPair<V> + Debug, V: Reduced>(header: &Header, rest: &[u8]) {
     });
 }
 /// Checks an index of the keys, and the number of occurrences of each.
-fn index<K: Key + Debug, V>(
+fn index<K: KeyBits + Debug, V>(
     device: &Device,
     header: &Header,
     keys: &[K],
@@ -110,7 +110,7 @@ fn index<K: Key + Debug, V>(
     let expected = alphabet.iter().zip(ids).map(|(&key, id)| id.map(|_| key)).collect::<Vec<_>>();
     assert_eq!(of_ids, expected);
 }
-fn compare<K: Key + Debug, V: Reduced>(
+fn compare<K: KeyBits + Debug, V: Reduced>(
     map: &MultiMap<K, V>,
     oracle: &HashMap<K, Vec<V>>,
     alphabet: &[K],

@@ -1,8 +1,8 @@
 //! Checks of maps and their updates: after every batch, outcomes and lookups must equal those of a
 //! `HashMap`.
+use koel::types::{KeyBits, ValueBits};
 use koel::{
-    Device, Duplicates, Key, Map, MapBuilder, MapOptions, MapUpdater, Operation, Operations,
-    Outcome, Value,
+    Device, Duplicates, Map, MapBuilder, MapOptions, MapUpdater, Operation, Operations, Outcome,
 };
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -23,13 +23,13 @@ pub(crate) fn check(bytes: &[u8]) {
         _ => script::run::<World<u64, u64>>(&header, &batches),
     }
 }
-struct World<K: Key, V: Value> {
+struct World<K: KeyBits, V: ValueBits> {
     alphabet: Vec<K>,
     map: Map<K, V>,
     updater: MapUpdater<K, V>,
     oracle: HashMap<K, V>,
 }
-impl<K: Key + Debug, V: Value + Debug> script::World for World<K, V> {
+impl<K: KeyBits + Debug, V: ValueBits + Debug> script::World for World<K, V> {
     fn new(device: &Device, header: &Header) -> Self {
         let alphabet = script::alphabet::<K, V>(header.seed);
         let of_number = |i: usize| {
@@ -108,7 +108,7 @@ impl<K: Key + Debug, V: Value + Debug> script::World for World<K, V> {
         assert_eq!(sorted(self.map.pairs().unwrap()), sorted(expected));
     }
 }
-fn apply<K: Key, V: Value>(
+fn apply<K: KeyBits, V: ValueBits>(
     oracle: &mut HashMap<K, V>,
     operation: Operation,
     key: K,

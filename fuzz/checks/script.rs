@@ -1,6 +1,7 @@
 //! Interprets bytes as a script: options of a table, then batches of operations on a small alphabet
 //! of keys. The checks of maps, sets and groups include this file.
-use koel::{Device, Key, Outcome, Value};
+use koel::types::{KeyBits, ValueBits};
+use koel::{Device, Outcome};
 use koel_kernels::table::layout::{Layout, Number};
 use std::fmt::Debug;
 use std::sync::LazyLock;
@@ -101,7 +102,7 @@ pub(crate) fn run<W: World>(header: &Header, batches: &[Batch]) {
 /// Compares the outcomes of a batch on these keys with the expected ones, which `expected` computes
 /// by applying each operation to the oracle. If the table may not grow and more than `ROOM` keys
 /// need room, operations may remain undone, and then all later ones on the same key must too.
-pub(crate) fn compare_outcomes<K: Key + Debug>(
+pub(crate) fn compare_outcomes<K: KeyBits + Debug>(
     outcomes: &[u8],
     keys: &[K],
     (grows, room_needed): (bool, usize),
@@ -195,7 +196,7 @@ pub(crate) fn word(i: u32) -> u64 {
     u64::from(i).wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 /// Returns the alphabet of a table with this seed.
-pub(crate) fn alphabet<K: Key, V: Value>(seed: u32) -> Vec<K> {
+pub(crate) fn alphabet<K: KeyBits, V: ValueBits>(seed: u32) -> Vec<K> {
     let shift = 64 - size_of::<<K::Layout<V> as Layout>::Mixed>() * 8;
     let unmixed = |mixed: u64| K::Layout::<V>::unmixed(seed, Number::narrowed(mixed >> shift));
     (0..=255).map(|i| key(i, K::narrowed, unmixed)).collect()

@@ -1,8 +1,7 @@
 //! Checks of sets and their updates: after every batch, outcomes and lookups must equal those of a
 //! `HashSet`.
-use koel::{
-    Device, Key, Operations, Outcome, Set, SetBuilder, SetOperation, SetOptions, SetUpdater,
-};
+use koel::types::KeyBits;
+use koel::{Device, Operations, Outcome, Set, SetBuilder, SetOperation, SetOptions, SetUpdater};
 use std::collections::HashSet;
 use std::fmt::Debug;
 use std::io::Cursor;
@@ -24,13 +23,13 @@ fn operation(code: u8) -> SetOperation {
     OPERATIONS[usize::from(code & 1)]
 }
 
-struct World<K: Key> {
+struct World<K: KeyBits> {
     alphabet: Vec<K>,
     set: Set<K>,
     updater: SetUpdater<K>,
     oracle: HashSet<K>,
 }
-impl<K: Key + Debug> script::World for World<K> {
+impl<K: KeyBits + Debug> script::World for World<K> {
     fn new(device: &Device, header: &Header) -> Self {
         // Sets mix their keys as maps do.
         let alphabet = script::alphabet::<K, u32>(header.seed);

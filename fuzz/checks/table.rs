@@ -1,6 +1,6 @@
 //! Checks of the readers of table files.
 use koel::groups::reduction::{Max, Reduction};
-use koel::map::{Key, Value};
+use koel::types::{KeyBits, ValueBits};
 use koel::{Device, Index, Index128, Map, Map128, MultiMap, Set, Set128};
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
@@ -82,7 +82,7 @@ macro_rules! tables { ($([$($generics:tt)*] $table:ty [$($bound:tt)*]:
     }
 )* } }
 tables! {
-    [K: Key, V: Value] Map<K, V> []: |self, words, bytes| {
+    [K: KeyBits, V: ValueBits] Map<K, V> []: |self, words, bytes| {
         let keys = keys::<K>(words);
         assert_eq!(
             self.get(&keys).unwrap().iter().flatten().count() as u64,
@@ -90,7 +90,7 @@ tables! {
         );
         assert!(self.pairs().unwrap().len() <= bytes);
     }
-    [K: Key] Set<K> []: |self, words, bytes| {
+    [K: KeyBits] Set<K> []: |self, words, bytes| {
         let keys = keys::<K>(words);
         let found = self.contains(&keys).unwrap();
         assert_eq!(
@@ -99,7 +99,7 @@ tables! {
         );
         assert!(self.keys().unwrap().len() <= bytes);
     }
-    [K: Key] Index<K> []: |self, words, bytes| {
+    [K: KeyBits] Index<K> []: |self, words, bytes| {
         assert!(self.len() <= bytes);
         let ids = self.ids(&keys::<K>(words)).unwrap();
         assert!(ids.into_iter().flatten().all(|id| (id as usize) < self.len()));
@@ -111,7 +111,7 @@ tables! {
                 .all(|(key, id)| key.is_some() == ((id as usize) < self.len()))
         );
     }
-    [K: Key, V: Value] MultiMap<K, V> [Max: Reduction<V>]: |self, words, bytes| {
+    [K: KeyBits, V: ValueBits] MultiMap<K, V> [Max: Reduction<V>]: |self, words, bytes| {
         self.index().ask(words, bytes);
         // Only a few keys, because each may have many values.
         let keys = keys::<K>(&words[..words.len().min(16)]);
@@ -141,7 +141,7 @@ tables! {
             );
         }
     }
-    [V: Value] Map128<V> []: |self, words, bytes| {
+    [V: ValueBits] Map128<V> []: |self, words, bytes| {
         self.set().ask(words, bytes);
         let keys = keys128(words);
         assert_eq!(
@@ -170,7 +170,7 @@ fn keys128(words: &[u64]) -> Vec<u128> {
         .flat_map(|pair| [pair[1] as u128 | (pair[0] as u128) << 64, pair[0].into()])
         .collect()
 }
-fn keys<K: Key>(words: &[u64]) -> Vec<K> {
+fn keys<K: KeyBits>(words: &[u64]) -> Vec<K> {
     words.iter().flat_map(|&word| [K::narrowed(word), K::narrowed(word >> 32)]).collect()
 }
 

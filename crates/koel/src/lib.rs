@@ -20,6 +20,9 @@
 //! ```
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+// Derives name this crate, in its own tests, too.
+extern crate self as koel;
+
 #[cfg(feature = "classic")]
 pub mod classic;
 mod cpu;
@@ -31,7 +34,6 @@ pub mod file;
 pub mod groups;
 #[cfg(any(doc, doctest))]
 pub mod guide;
-mod key;
 pub mod keys128;
 pub mod limits;
 pub mod map;
@@ -44,6 +46,7 @@ pub mod set;
 #[allow(dead_code, reason = "integration tests use the rest")]
 mod special;
 mod table;
+pub mod types;
 
 pub use device::{Buffer, Device, DeviceKind, Graph, Stream, View, ViewMut};
 pub use duplicates::Duplicates;
@@ -52,14 +55,15 @@ pub use groups::{
     Index, IndexBuilder, IndexOptions, MultiMap, MultiMapBuilder, MultiMapOptions, NO_ID,
     Retrieved, Retriever, ValueOrder, group_counts,
 };
-pub use key::{Key, Value};
 pub use keys128::{
     Index128, Index128Builder, Map128, Map128Builder, Map128Options, Report128, Set128,
     Set128Builder,
 };
+pub use koel_derive::{Key, Value};
 pub use map::{Map, MapBuilder, MapJoiner, MapOptions, MapReport, MapUpdater, Operation};
 pub use set::{Set, SetBuilder, SetCombiner, SetOperation, SetOptions, SetReport, SetUpdater};
 pub use table::update::{Operations, Outcome};
+pub use types::{DeviceKey, DeviceValue, Key, TotalF32, TotalF64, Value};
 
 /// Tests the README's example. A test in `xtask/src/package.rs` checks that the repository's README
 /// has the same one.

@@ -8,8 +8,8 @@ use crate::failure::{Failure, Outcome};
 use crate::{Global, device, output};
 use koel::file::Width;
 use koel::keys128::{Index128Builder, Map128Builder, Map128Options, Set128Builder};
-use koel::map::{Key, Value};
 use koel::primitives::radix_sort::SortPair;
+use koel::types::{KeyBits, ValueBits};
 use koel::{
     Device, Error, IndexBuilder, IndexOptions, MapBuilder, MapOptions, MultiMapBuilder,
     MultiMapOptions, SetBuilder, SetOptions, ValueOrder,
@@ -202,7 +202,7 @@ struct Build<'a> {
 impl Build<'_> {
     /// Builds and saves. Returns the number of pairs dropped for repeated keys, and the seconds of
     /// both steps.
-    fn run<K: Key + SortPair<V>, V: Value>(
+    fn run<K: KeyBits + SortPair<V>, V: ValueBits>(
         &self,
         keys: &[K],
         values: &[V],
@@ -250,7 +250,7 @@ impl Build<'_> {
         }
     }
     /// Like `run`, for 128-bit keys.
-    fn run128<V: Value>(&self, keys: &[u128], values: &[V]) -> Outcome<(usize, [f64; 2])> {
+    fn run128<V: ValueBits>(&self, keys: &[u128], values: &[V]) -> Outcome<(usize, [f64; 2])> {
         let Build { device, args, seed } = self;
         let (load, seed, begin) = (args.load, *seed, Instant::now());
         let (stream, staged, staged_values) =

@@ -8,7 +8,7 @@ use crate::device::{self, DeviceChoice};
 use crate::failure::{Failure, Outcome};
 use crate::{Global, output};
 use koel::file::{FileInfo, TableKind, Width};
-use koel::map::{Key, Value};
+use koel::types::{KeyBits, ValueBits};
 use koel::{Device, DeviceKind, Index, Index128, Map, Map128, MultiMap, Set, Set128};
 use serde::Serialize;
 use std::path::Path;
@@ -149,7 +149,7 @@ impl Open<'_> {
         if in_file { open(self.device, table) } else { load(self.device, table) }
             .map_err(table_fault)
     }
-    fn set<K: Key>(&self) -> Outcome<Box<Ask>> {
+    fn set<K: KeyBits>(&self) -> Outcome<Box<Ask>> {
         let set = opened!(self, Set<K>);
         Ok(Box::new(move |queries, answers| {
             let keys = keys::<K>(queries)?;
@@ -157,7 +157,7 @@ impl Open<'_> {
             one_each(queries, &keys, found, answers)
         }))
     }
-    fn index<K: Key>(&self) -> Outcome<Box<Ask>> {
+    fn index<K: KeyBits>(&self) -> Outcome<Box<Ask>> {
         let index = opened!(self, Index<K>);
         if self.args.ids {
             return Ok(Box::new(move |queries, answers| {
@@ -194,7 +194,7 @@ impl Open<'_> {
             one_each(queries, &keys, found, answers)
         }))
     }
-    fn map128<V: Value>(&self) -> Outcome<Box<Ask>> {
+    fn map128<V: ValueBits>(&self) -> Outcome<Box<Ask>> {
         let map = opened!(self, Map128<V>);
         Ok(Box::new(move |queries, answers| {
             let keys = keys128(queries)?;
@@ -202,7 +202,7 @@ impl Open<'_> {
             one_each(queries, &keys, found, answers)
         }))
     }
-    fn pairs<K: Key, V: Value>(&self, kind: TableKind) -> Outcome<Box<Ask>> {
+    fn pairs<K: KeyBits, V: ValueBits>(&self, kind: TableKind) -> Outcome<Box<Ask>> {
         if kind == TableKind::MultiMap {
             let map = opened!(self, MultiMap<K, V>);
             return Ok(Box::new(move |queries, answers| all_values(&map, queries, answers)));
@@ -217,7 +217,7 @@ impl Open<'_> {
 }
 /// Converts queries to keys. Queries wider than the key type are in no table; [`is_key`] rejects
 /// them.
-fn keys<K: Key>(queries: &Column) -> Outcome<Vec<K>> {
+fn keys<K: KeyBits>(queries: &Column) -> Outcome<Vec<K>> {
     converted(queries, |query| K::narrowed(query as u64))
 }
 fn keys128(queries: &Column) -> Outcome<Vec<u128>> {
@@ -228,7 +228,7 @@ fn converted<K>(queries: &Column, key: impl Fn(u128) -> K) -> Outcome<Vec<K>> {
     collected((0..n).map(|i| key(queries.get(i))))
         .map_err(|_| Failure::Other(format!("out of memory for {n} queries")))
 }
-fn wide<V: Value>(value: V) -> u128 {
+fn wide<V: ValueBits>(value: V) -> u128 {
     Into::<u64>::into(value).into()
 }
 fn is_key<K: Into<u128>>(key: K, query: u128) -> bool {
@@ -251,7 +251,7 @@ fn one_each<K: Copy + Into<u128>>(
     Ok(all)
 }
 /// Adds one row per value, and one for each query without values.
-fn all_values<K: Key, V: Value>(
+fn all_values<K: KeyBits, V: ValueBits>(
     map: &MultiMap<K, V>,
     queries: &Column,
     answers: &mut Answers,

@@ -9,9 +9,10 @@
 //! of 7 alternating runs after 2 warm-up runs, from the call until the device has finished. All
 //! keys of every table are looked up.
 use koel::map::layout::{Layout, Number};
+use koel::types::KeyBits;
 use koel::{
-    Device, Key, Map, MapBuilder, MapOptions, MapUpdater, Operation, Operations, Result,
-    SetBuilder, SetOptions, Stream,
+    Device, Map, MapBuilder, MapOptions, MapUpdater, Operation, Operations, Result, SetBuilder,
+    SetOptions, Stream,
 };
 use koel_kernels::hash::mix::splitmix_at;
 use koel_rates::{RUNS, decimals, digits, print_provenance, row, size};
@@ -43,11 +44,11 @@ fn main() -> Result<()> {
     }
     Ok(())
 }
-type LayoutOf<K> = <K as Key>::Layout<u32>;
-fn random<K: Key>(n: usize) -> Vec<K> {
+type LayoutOf<K> = <K as KeyBits>::Layout<u32>;
+fn random<K: KeyBits>(n: usize) -> Vec<K> {
     (0..n as u32).map(|i| K::narrowed(splitmix_at(1, i))).collect()
 }
-fn chosen<K: Key>(n: usize) -> Vec<K> {
+fn chosen<K: KeyBits>(n: usize) -> Vec<K> {
     let shift = LayoutOf::<K>::HASH_SHIFT;
     let mixed = |i: u32| {
         if shift > 0 { 0x1234_5678u64 << shift | splitmix_at(3, i) >> 32 } else { i.into() }
@@ -55,7 +56,7 @@ fn chosen<K: Key>(n: usize) -> Vec<K> {
     (0..n as u32).map(|i| LayoutOf::<K>::unmixed(SEED, Number::narrowed(mixed(i)))).collect()
 }
 
-fn rates<K: Key>(stream: &Stream, n: usize) -> Result<()> {
+fn rates<K: KeyBits>(stream: &Stream, n: usize) -> Result<()> {
     let some = [random::<K>(n - SOME.min(n)), chosen::<K>(SOME.min(n))].concat();
     let inputs = [random::<K>(n), chosen::<K>(n), some];
     let values = (0..n as u32).collect::<Vec<_>>();
@@ -64,7 +65,7 @@ fn rates<K: Key>(stream: &Stream, n: usize) -> Result<()> {
     compare::<K>("update", n, &inputs, |keys| update(stream, keys, &values))
 }
 /// Measures builds of each input.
-fn compare<K: Key>(
+fn compare<K: KeyBits>(
     op: &str,
     n: usize,
     inputs: &[Vec<K>; 3],
@@ -99,7 +100,7 @@ fn compare<K: Key>(
     .print();
     Ok(())
 }
-fn map<K: Key>(stream: &Stream, input: &[K], values: &[u32]) -> Result<(f64, u32)> {
+fn map<K: KeyBits>(stream: &Stream, input: &[K], values: &[u32]) -> Result<(f64, u32)> {
     let options = MapOptions::default().with_seed(SEED);
     let mut builder = MapBuilder::new(stream.device(), options)?;
     let (keys, values) = (stream.device().stage(input)?, stream.device().stage(values)?);
@@ -110,7 +111,7 @@ fn map<K: Key>(stream: &Stream, input: &[K], values: &[u32]) -> Result<(f64, u32
     assert_eq!(map.count(input)?, input.len() as u64, "keys are missing");
     Ok((seconds, map.report()?.attempts))
 }
-fn set<K: Key>(stream: &Stream, input: &[K]) -> Result<(f64, u32)> {
+fn set<K: KeyBits>(stream: &Stream, input: &[K]) -> Result<(f64, u32)> {
     let options = SetOptions::default().with_seed(SEED);
     let mut builder = SetBuilder::new(stream.device(), options)?;
     let keys = stream.device().stage(input)?;
@@ -122,7 +123,7 @@ fn set<K: Key>(stream: &Stream, input: &[K]) -> Result<(f64, u32)> {
     Ok((seconds, set.report()?.attempts))
 }
 /// Inserts batches of new keys into an initially empty map.
-fn update<K: Key>(stream: &Stream, input: &[K], values: &[u32]) -> Result<(f64, u32)> {
+fn update<K: KeyBits>(stream: &Stream, input: &[K], values: &[u32]) -> Result<(f64, u32)> {
     let (device, options) = (stream.device(), MapOptions::default().with_seed(SEED));
     let none = device.stage::<K>(&[])?;
     let no_values = device.stage::<u32>(&[])?;

@@ -12,7 +12,8 @@
 //! reads.
 use koel::keys128::{Index128Builder, Map128Builder, Map128Options, Report128, Set128Builder};
 use koel::limits;
-use koel::{Buffer, Device, Error, IndexOptions, Result, SetOptions, Stream, Value};
+use koel::types::ValueBits;
+use koel::{Buffer, Device, Error, IndexOptions, Result, SetOptions, Stream};
 use koel_kernels::hash::mix::splitmix_at;
 use koel_rates::{
     RUNS, Row, median, print_copies, print_provenance, rate, rate_of_limit, row, size,
@@ -84,7 +85,7 @@ struct Keys<'a> {
     absent: Buffer<u128>,
 }
 impl Keys<'_> {
-    fn of_map<V: Value>(&self, load: f64) -> Result<()> {
+    fn of_map<V: ValueBits>(&self, load: f64) -> Result<()> {
         let Keys { stream, present, absent } = self;
         let (device, n, bits) = (stream.device(), present.len(), 8 * size_of::<V>());
         let expected = (0..n as u32)

@@ -13,7 +13,7 @@
 //! that of random 32-byte reads from as much memory, in the same run. `keys=`: a list of
 //! [arrangements](ranks). `only=build`: builds alone.
 use koel::limits;
-use koel::map::{Key, Value};
+use koel::types::{KeyBits, ValueBits};
 use koel::{
     Buffer, Device, Duplicates, Error, Map, MapBuilder, MapJoiner, MapOptions, MapReport, Result,
     Stream,

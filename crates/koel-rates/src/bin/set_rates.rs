@@ -10,7 +10,8 @@
 //! the host's. `of_limit`: the rate divided by that of random 32-byte reads from as much memory, in
 //! the same run.
 use koel::limits;
-use koel::{Buffer, Device, Error, Key, Result, SetBuilder, SetCombiner, SetOptions, Stream};
+use koel::types::KeyBits;
+use koel::{Buffer, Device, Error, Result, SetBuilder, SetCombiner, SetOptions, Stream};
 use koel_kernels::hash::mix::{mix, splitmix_at};
 use koel_rates::{RUNS, median, print_copies, print_provenance, rate, rate_of_limit, row, size};
 use rayon::prelude::*;
@@ -54,18 +55,18 @@ fn wrong(arg: &str) -> Error {
     Error::Setting { field: "argument", found: arg.into(), expected }
 }
 /// Returns a key, distinct for distinct numbers.
-fn key<K: Key>(i: u32) -> K {
+fn key<K: KeyBits>(i: u32) -> K {
     if size_of::<K>() == 4 {
         K::narrowed(mix(i ^ 0x5BD1_E995).into())
     } else {
         K::narrowed(splitmix_at(0, i))
     }
 }
-fn keys<K: Key>(numbers: impl IndexedParallelIterator<Item = u32>) -> Vec<K> {
+fn keys<K: KeyBits>(numbers: impl IndexedParallelIterator<Item = u32>) -> Vec<K> {
     numbers.map(key).collect()
 }
 
-fn rates<K: Key>(stream: &Stream, n: usize, loads: &[f64]) -> Result<()> {
+fn rates<K: KeyBits>(stream: &Stream, n: usize, loads: &[f64]) -> Result<()> {
     let (device, bits) = (stream.device(), 8 * size_of::<K>());
     let present = device.upload(&keys::<K>((0..n as u32).into_par_iter()))?;
     let absent = device.upload(&keys::<K>((n as u32..2 * n as u32).into_par_iter()))?;
@@ -115,7 +116,7 @@ fn rates<K: Key>(stream: &Stream, n: usize, loads: &[f64]) -> Result<()> {
 
 /// Measures the distinct keys of inputs with increasingly many copies, then the combinations of two
 /// arrays.
-fn combinations<K: Key>(
+fn combinations<K: KeyBits>(
     stream: &Stream,
     n: usize,
     distinct_keys: &Buffer<K>,

@@ -10,7 +10,7 @@
 //! are mixed. `gps`: 10^9 operations per second, the median of 7 runs after 2 warm-up runs, as
 //! enqueued by [`enqueue`](koel::MapUpdater::enqueue). `verified`: all outcomes of all runs are
 //! right, and so are lookups of all keys after the last.
-use koel::map::{Key, Value};
+use koel::types::{KeyBits, ValueBits};
 use koel::{
     Buffer, Device, Error, Map, MapBuilder, MapOptions, MapUpdater, Operation, Operations, Outcome,
     Result, Set, SetBuilder, SetOperation, SetOptions, SetUpdater, Stream, View, ViewMut,

@@ -120,18 +120,21 @@ impl<L: Layout<Value = V>, V: Copy + Send> Answers<L> for ValuesAndFlags<'_, V> 
 }
 
 /// Work that joins values and presence to options.
-pub(super) struct Options<'a, V> {
-    pub values: &'a [V],
+pub(super) struct Options<'a, B, V, F> {
+    /// Bits of the values.
+    pub values: &'a [B],
     pub found: &'a [u8],
     pub answers: &'a mut [MaybeUninit<Option<V>>],
+    /// Makes a value of its bits.
+    pub of_bits: F,
 }
-impl<V: Copy> Work for Options<'_, V> {
+impl<B: Copy, V, F: Fn(B) -> V> Work for Options<'_, B, V, F> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self, _: S) {
-        let Options { values, found, answers } = self;
+        let Options { values, found, answers, of_bits } = self;
         for (to, (&value, &found)) in answers.iter_mut().zip(values.iter().zip(found)) {
-            to.write((found != 0).then_some(value));
+            to.write((found != 0).then(|| of_bits(value)));
         }
     }
 }

@@ -465,20 +465,21 @@ impl<'a, L: Layout> Finder<'a, L> {
         check_length("values", values.len(), "queries", queries.len())?;
         self.search(device, queries, Values { values, missing })
     }
-    /// Writes the value of each query, `None` if the table does not hold it: initialises all of
-    /// `answers`. Otherwise like [`find`](Self::find).
-    pub(crate) fn options(
+    /// Writes the value of each query, made of its bits by `of_bits`, or `None` if the table does
+    /// not hold it: initialises all of `answers`. Otherwise like [`find`](Self::find).
+    pub(crate) fn options<V: Send>(
         &self,
         device: &Device,
         queries: &[L::Key],
-        answers: &mut [MaybeUninit<Option<L::Value>>],
+        answers: &mut [MaybeUninit<Option<V>>],
+        of_bits: impl Fn(L::Value) -> V + Copy + Sync,
     ) -> Result<()> {
         check_length("answers", answers.len(), "queries", queries.len())?;
         // Queries at a time: their answers fit the nearest caches, and the pipeline is rarely
         // empty.
         const ONCE: usize = 4096;
         let missing = L::Value::narrowed(0);
-        let some = |start: usize, answers: &mut [MaybeUninit<Option<L::Value>>]| {
+        let some = |start: usize, answers: &mut [MaybeUninit<Option<V>>]| {
             let queries = &queries[start..][..answers.len()];
             let once = ONCE.min(queries.len());
             let (mut values, mut found) = (repeat(missing, once)?, repeat(0, once)?);
@@ -487,13 +488,13 @@ impl<'a, L: Layout> Finder<'a, L> {
                 let (of_values, flags) =
                     (Values { values: &mut *values, missing }, Flags { found: &mut *found });
                 self.search_piece(queries, ValuesAndFlags { values: of_values, flags });
-                self.level.run(Options { values, found, answers });
+                self.level.run(Options { values, found, answers, of_bits });
             }
             Ok(())
         };
         // A piece allocates memory, and there are some for each thread.
         let piece = (queries.len() / (4 * device.parallelism())).clamp(ONCE, QUERY_PIECE);
-        device.fill(answers, piece * size_of::<Option<L::Value>>(), some)
+        device.fill(answers, piece * size_of::<Option<V>>(), some)
     }
     /// Writes whether the table holds each query, as 1 or 0. Otherwise like [`find`](Self::find).
     pub(crate) fn contains(

@@ -143,7 +143,8 @@ fn check<L: Pairing>(device: &Device, built: &BuiltTable<L>, expected: &Map<L>, 
             values.fill(L::value_of(1));
             finder.values(device, queries, &mut values, missing).unwrap();
             assert_eq!(values, &expected_values[..n], "{level:?}");
-            let options = collect(n, |to| finder.options(device, queries, to)).unwrap();
+            let options =
+                collect(n, |to| finder.options(device, queries, to, |bits| bits)).unwrap();
             assert_eq!(options, &wanted[..n], "{level:?}");
             found.fill(2);
             finder.contains(device, queries, &mut found).unwrap();

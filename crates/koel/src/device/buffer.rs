@@ -16,19 +16,25 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// Element type of buffers: `u8`, `u32`, `u64`, `u128`. The trait is sealed: memory is aligned to
-/// 128 bytes, and any bytes must be valid elements.
+/// Element types of buffers: plain data, of which any bytes are valid, such as integers, floats,
+/// arrays of them, and structs that derive `bytemuck::Pod`.
 ///
-/// ```compile_fail,E0277
-/// #[derive(Clone, Copy, PartialEq, Debug)]
-/// #[repr(align(4096))]
+/// Memory is aligned to 128 bytes: types of a larger alignment do not compile.
+///
+/// ```compile_fail,E0080
+/// #[derive(Clone, Copy, Debug)]
+/// #[repr(C, align(4096))]
 /// struct Page([u8; 4096]);
-/// impl koel::device::Element for Page {}
+/// // SAFETY: an array of bytes, as large as its alignment.
+/// unsafe impl bytemuck::Zeroable for Page {}
+/// unsafe impl bytemuck::Pod for Page {}
+/// let buffer = koel::Device::cpu().unwrap().alloc::<Page>(1);
 /// ```
-pub trait Element:
-    sealed::Sealed + Word + bytemuck::Pod + Send + Sync + PartialEq + fmt::Debug
-{
-}
+pub trait Plain: bytemuck::Pod + Send + Sync + fmt::Debug {}
+impl<T: bytemuck::Pod + Send + Sync + fmt::Debug> Plain for T {}
+
+/// Element types that kernels read and write: `u8`, `u32`, `u64`, `u128`. The trait is sealed.
+pub trait Element: sealed::Sealed + Word + Plain + PartialEq {}
 mod sealed {
     pub trait Sealed {}
     impl Sealed for u8 {}
@@ -41,6 +47,8 @@ impl Element for u32 {}
 impl Element for u64 {}
 impl Element for u128 {}
 
+/// Minimum alignment of device memory, in bytes.
+const ALIGNMENT: usize = 128;
 /// An array in a device's memory, aligned to 128 bytes or more.
 ///
 /// Uses of a buffer are ordered, also across streams: a stream that reads it waits for the one that
@@ -159,8 +167,9 @@ impl Drop for Shared {
     }
 }
 
-impl<T: Element> Buffer<T> {
+impl<T: Plain> Buffer<T> {
     pub(super) fn new(device: &Device, len: usize) -> Result<Buffer<T>> {
+        const { assert!(align_of::<T>() <= ALIGNMENT, "buffers are aligned to 128 bytes") };
         graph::outside_only("Device::alloc", device, graph::ALLOCATES)?;
         let bytes = len.checked_mul(size_of::<T>()).ok_or_else(|| Error::OutOfMemory {
             device: device.name(),
@@ -241,7 +250,7 @@ impl<T: Element> Buffer<T> {
         self.view_mut().into_host_mut()
     }
 }
-impl<T: Element> fmt::Debug for Buffer<T> {
+impl<T: Plain> fmt::Debug for Buffer<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -311,7 +320,7 @@ pub struct View<'a, T> {
     owner: Option<&'a Arc<Shared>>,
     of: PhantomData<&'a [T]>,
 }
-impl<'a, T: Element> View<'a, T> {
+impl<'a, T: Plain> View<'a, T> {
     /// Creates a read-only view of `len` elements at an address: a GPU address, or a host address
     /// on other devices.
     ///
@@ -376,19 +385,23 @@ impl<'a, T: Element> View<'a, T> {
         let (start, len) = resolve(range, self.len)?;
         Ok(View { address: self.address + (start * size_of::<T>()) as u64, len, ..self })
     }
+    /// Returns the same bytes as elements of another type of the same size.
+    ///
+    /// Errors: an address that is not aligned for them.
+    pub(crate) fn cast<U: Plain>(self) -> Result<View<'a, U>> {
+        const { assert!(size_of::<T>() == size_of::<U>()) };
+        let View { len, device, owner, .. } = self;
+        Ok(View {
+            address: check_address::<U>(self.address, len)?,
+            len,
+            device,
+            owner,
+            of: PhantomData,
+        })
+    }
     /// Returns the first `len` elements, or all if there are fewer.
     pub(crate) fn first(self, len: usize) -> View<'a, T> {
         View { len: len.min(self.len), ..self }
-    }
-    /// Returns the view as a kernel argument, for a launch on `stream`; `name` is for error
-    /// messages.
-    ///
-    /// Later work on the stream waits for the last writer of the memory, not for other readers. The
-    /// handle does not keep the memory alive, and only a launch can read through it: launch while
-    /// the view is borrowed. [`Apart`] keeps launches of graphs away until then.
-    pub fn arg(&self, name: &'static str, stream: &Stream) -> Result<In<T>> {
-        self.enter(name, stream, Usage::Read)?;
-        Ok(In::from_device(self.address, self.len))
     }
     fn enter(&self, name: &'static str, stream: &Stream, usage: Usage) -> Result<()> {
         check_device(name, self.device, stream.device())?;
@@ -415,7 +428,19 @@ impl<'a, T: Element> View<'a, T> {
         Some(unsafe { std::slice::from_raw_parts(self.address as *const T, self.len) })
     }
 }
-impl<T: Element> fmt::Debug for View<'_, T> {
+impl<T: Element> View<'_, T> {
+    /// Returns the view as a kernel argument, for a launch on `stream`; `name` is for error
+    /// messages.
+    ///
+    /// Later work on the stream waits for the last writer of the memory, not for other readers. The
+    /// handle does not keep the memory alive, and only a launch can read through it: launch while
+    /// the view is borrowed. [`Apart`] keeps launches of graphs away until then.
+    pub fn arg(&self, name: &'static str, stream: &Stream) -> Result<In<T>> {
+        self.enter(name, stream, Usage::Read)?;
+        Ok(In::from_device(self.address, self.len))
+    }
+}
+impl<T: Plain> fmt::Debug for View<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "View<{}>[{}] on {}", std::any::type_name::<T>(), self.len, self.device.name())
     }
@@ -429,7 +454,7 @@ pub struct ViewMut<'a, T> {
     owner: Option<&'a Arc<Shared>>,
     of: PhantomData<&'a mut [T]>,
 }
-impl<'a, T: Element> ViewMut<'a, T> {
+impl<'a, T: Plain> ViewMut<'a, T> {
     /// Creates a mutable view of `len` elements at an address of a device.
     ///
     /// Errors: as for [`View::from_raw`].
@@ -491,28 +516,33 @@ impl<'a, T: Element> ViewMut<'a, T> {
         let (start, len) = resolve(range, self.len)?;
         Ok(ViewMut { address: self.address + (start * size_of::<T>()) as u64, len, ..self })
     }
-    /// Returns the view as a kernel argument, for a launch on `stream`; `name` is for error
-    /// messages.
+    /// Returns the same bytes as elements of another type of the same size.
     ///
-    /// Later work on the stream waits for all earlier users of the memory. Otherwise as
-    /// [`View::arg`].
-    pub fn arg(&mut self, name: &'static str, stream: &Stream) -> Result<Buf<T>> {
-        self.view().enter(name, stream, Usage::Write)?;
-        Ok(Buf::from_device(self.address, self.len))
+    /// Errors: an address that is not aligned for them.
+    pub(crate) fn cast<U: Plain>(self) -> Result<ViewMut<'a, U>> {
+        const { assert!(size_of::<T>() == size_of::<U>()) };
+        let ViewMut { len, device, owner, .. } = self;
+        Ok(ViewMut {
+            address: check_address::<U>(self.address, len)?,
+            len,
+            device,
+            owner,
+            of: PhantomData,
+        })
     }
     /// Copies another part of the device's memory to the view, in the order of `stream`.
     pub fn copy_from(&mut self, from: View<'_, T>, stream: &Stream) -> Result<()> {
         check_length("from", from.len(), "the buffer", self.len)?;
         let _apart = Apart::begin();
-        from.arg("from", stream)?;
-        self.arg("to", stream)?;
+        from.enter("from", stream, Usage::Read)?;
+        self.view().enter("to", stream, Usage::Write)?;
         // SAFETY: both views have this length and are borrowed, one of them mutably.
         unsafe { stream.copy(self.address, from.address, self.len * size_of::<T>()) }
     }
     /// Sets every byte to `byte`, in the order of `stream`.
     pub fn fill_bytes(&mut self, byte: u8, stream: &Stream) -> Result<()> {
         let _apart = Apart::begin();
-        self.arg("to", stream)?;
+        self.view().enter("to", stream, Usage::Write)?;
         // SAFETY: the view has this length and is borrowed mutably.
         unsafe { stream.fill(self.address, byte, self.len * size_of::<T>()) }
     }
@@ -536,7 +566,18 @@ impl<'a, T: Element> ViewMut<'a, T> {
         Some(unsafe { std::slice::from_raw_parts_mut(self.address as *mut T, self.len) })
     }
 }
-impl<T: Element> fmt::Debug for ViewMut<'_, T> {
+impl<T: Element> ViewMut<'_, T> {
+    /// Returns the view as a kernel argument, for a launch on `stream`; `name` is for error
+    /// messages.
+    ///
+    /// Later work on the stream waits for all earlier users of the memory. Otherwise as
+    /// [`View::arg`].
+    pub fn arg(&mut self, name: &'static str, stream: &Stream) -> Result<Buf<T>> {
+        self.view().enter(name, stream, Usage::Write)?;
+        Ok(Buf::from_device(self.address, self.len))
+    }
+}
+impl<T: Plain> fmt::Debug for ViewMut<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ViewMut<{}>[{}] on {}", std::any::type_name::<T>(), self.len, self.device.name())
     }
@@ -548,7 +589,7 @@ enum Place<'a, T> {
     Host(&'a [T], Device),
     Copy(Buffer<T>),
 }
-impl<'a, T: Element> Staged<'a, T> {
+impl<'a, T: Plain> Staged<'a, T> {
     pub(super) fn new(device: &Device, data: &'a [T]) -> Result<Staged<'a, T>> {
         Ok(Staged(match device.runs_kernels() {
             false => Place::Host(data, device.clone()),

@@ -27,7 +27,7 @@ use crate::error::{Error, Result, count32};
 use crate::parallel;
 pub use apart::Apart;
 pub(crate) use buffer::check_device;
-pub use buffer::{Buffer, Element, Staged, View, ViewMut};
+pub use buffer::{Buffer, Element, Plain, Staged, View, ViewMut};
 pub use cpu::CpuOptions;
 #[cfg(feature = "cuda")]
 pub use cuda::CudaOptions;
@@ -349,23 +349,23 @@ impl Device {
     /// Allocates `len` elements with undefined contents (zero on the host).
     ///
     /// Makes one allocation, on a GPU from the driver's pool. Errors: out of memory.
-    pub fn alloc<T: Element>(&self, len: usize) -> Result<Buffer<T>> {
+    pub fn alloc<T: Plain>(&self, len: usize) -> Result<Buffer<T>> {
         Buffer::new(self, len)
     }
     /// Copies `data` to the device.
-    pub fn upload<T: Element>(&self, data: &[T]) -> Result<Buffer<T>> {
+    pub fn upload<T: Plain>(&self, data: &[T]) -> Result<Buffer<T>> {
         let mut buffer = self.alloc(data.len())?;
         buffer.view_mut().copy_from_host(data)?;
         Ok(buffer)
     }
     /// Makes `data` readable by kernels of this device: borrows it on the CPU, copies it elsewhere.
-    pub fn stage<'a, T: Element>(&self, data: &'a [T]) -> Result<Staged<'a, T>> {
+    pub fn stage<'a, T: Plain>(&self, data: &'a [T]) -> Result<Staged<'a, T>> {
         Staged::new(self, data)
     }
     /// Does the same for keys, values or ids, which operations address with 32 bits.
     ///
     /// Errors: too many for that. Callers stage before they allocate anything else.
-    pub(crate) fn stage32<'a, T: Element>(
+    pub(crate) fn stage32<'a, T: Plain>(
         &self,
         what: &'static str,
         data: &'a [T],

@@ -5,7 +5,8 @@ use crate::file::filed::{Contents, Filed, Parts, in_files};
 use crate::file::format::{Section, TableKind, Types, Width};
 use crate::file::reader::Mapping;
 use crate::file::writer::Writer;
-use crate::map::{Key, Map, Value};
+use crate::map::Map;
+use crate::types::{KeyBits, ValueBits};
 use std::io::{Read, Seek, Write};
 
 #[cfg(test)]
@@ -21,9 +22,9 @@ in_files! {
     /// assert_eq!(index.keys_of(&[0])?, [Some(30)]);
     /// # Ok::<(), koel::Error>(())
     /// ```
-    impl[K: Key] Index<K>
+    impl[K: KeyBits] Index<K>
 }
-impl<K: Key> Filed for Index<K> {
+impl<K: KeyBits> Filed for Index<K> {
     const KIND: TableKind = TableKind::Index;
     type Slots = K::Layout<u32>;
     fn types() -> Types {
@@ -51,9 +52,9 @@ in_files! {
     /// assert_eq!(map.retrieve(&[7])?.of(0), [70, 71]);
     /// # Ok::<(), koel::Error>(())
     /// ```
-    impl[K: Key, V: Value] MultiMap<K, V>
+    impl[K: KeyBits, V: ValueBits] MultiMap<K, V>
 }
-impl<K: Key, V: Value> Filed for MultiMap<K, V> {
+impl<K: KeyBits, V: ValueBits> Filed for MultiMap<K, V> {
     const KIND: TableKind = TableKind::MultiMap;
     type Slots = K::Layout<u32>;
     fn types() -> Types {

@@ -4,9 +4,10 @@ use crate::device::memory::collect_later;
 use crate::device::{Apart, Buffer, Device, Stream, View, ViewMut};
 use crate::error::{Result, check_length};
 use crate::file::stored::Stored;
-use crate::map::{Key, Map, MapBuilder};
+use crate::map::{Map, MapBuilder};
 use crate::parallel;
 use crate::primitives::SortKeys;
+use crate::types::KeyBits;
 use std::fmt;
 
 /// Id of a key that is not in an [`Index`].
@@ -32,11 +33,11 @@ pub const NO_ID: u32 = u32::MAX;
 /// # Memory
 /// A [`Map`] of the distinct keys, 8.2 / load bytes per key of 32 bits (twice that for 64), and the
 /// keys themselves.
-pub struct Index<K: Key = u32> {
+pub struct Index<K: KeyBits = u32> {
     pub(super) map: Map<K, u32>,
     pub(super) keys: Stored<K>,
 }
-impl<K: Key> Index<K> {
+impl<K: KeyBits> Index<K> {
     /// Builds an index from keys in host memory, with default options. Copies and waits.
     ///
     /// Errors: more keys than 31-bit indices can address, out of memory.
@@ -157,7 +158,7 @@ impl<K: Key> Index<K> {
         keys_of(stream, ids, self.keys.view(), missing, keys)
     }
 }
-impl<K: Key> fmt::Debug for Index<K> {
+impl<K: KeyBits> fmt::Debug for Index<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -174,13 +175,13 @@ impl<K: Key> fmt::Debug for Index<K> {
 /// On a GPU, a build is a radix sort of the keys, a launch that finds the distinct ones, and a
 /// [`Map`] build of those; it waits once, for their number. Memory traffic for 32-bit keys: 36
 /// bytes per key for the sort, 4 for the runs, and 58 per distinct key.
-pub struct IndexBuilder<K: Key = u32> {
+pub struct IndexBuilder<K: KeyBits = u32> {
     device: Device,
     map: MapBuilder<K, u32>,
     sorting: Option<Sorting<K, SortKeys<K>>>,
     grouping: Option<Grouping<K>>,
 }
-impl<K: Key> IndexBuilder<K> {
+impl<K: KeyBits> IndexBuilder<K> {
     /// Creates a builder. Errors: a load factor outside 0.3 to 0.95.
     pub fn new(device: &Device, options: IndexOptions) -> Result<IndexBuilder<K>> {
         let map = MapBuilder::new(device, options.of_map())?;
@@ -238,7 +239,7 @@ impl<K: Key> IndexBuilder<K> {
         Index::from_groups(stream, &mut self.map, grouping, keys)
     }
 }
-impl<K: Key> Index<K> {
+impl<K: KeyBits> Index<K> {
     /// Builds an index of distinct keys: the id of each key is its position.
     pub(super) fn from_groups(
         stream: &Stream,
@@ -262,7 +263,7 @@ impl<K: Key> Index<K> {
 /// ```
 ///
 /// Errors: more keys than 32-bit indices can address, out of memory.
-pub fn group_counts<K: Key>(device: &Device, keys: &[K]) -> Result<Vec<(K, u32)>> {
+pub fn group_counts<K: KeyBits>(device: &Device, keys: &[K]) -> Result<Vec<(K, u32)>> {
     let (staged, stream) = (device.stage32("keys", keys)?, device.stream()?);
     let mut builder = IndexBuilder::new(device, IndexOptions::default())?;
     let (keys, counts) = builder.group_counts(&stream, staged.view())?;

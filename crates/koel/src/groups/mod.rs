@@ -11,8 +11,9 @@ pub mod reduction;
 
 use crate::device::{Apart, Buffer, Device, Element, Stream, View, ViewMut};
 use crate::error::{Result, check_length, count32};
-use crate::map::{Key, MapOptions, Value};
+use crate::map::MapOptions;
 use crate::primitives::Runs;
+use crate::types::{KeyBits, ValueBits};
 pub use index::{Index, IndexBuilder, NO_ID, group_counts};
 pub use koel_kernels::groups::MultiMapRef;
 use koel_kernels::groups::{self as kernels, LONG, QUERIES, Retrieval, THREADS};
@@ -65,7 +66,7 @@ struct Sorting<K, S> {
     sorted: Buffer<K>,
     runs: Runs,
 }
-impl<K: Key, S> Sorting<K, S> {
+impl<K: KeyBits, S> Sorting<K, S> {
     /// Returns a state for `n` keys: the kept one if it is large enough, or one with a plan made by
     /// `sort`.
     fn reserve<'a>(
@@ -114,7 +115,7 @@ struct Groups<K> {
     keys: Buffer<K>,
     starts: Buffer<u32>,
 }
-impl<K: Key> Grouping<K> {
+impl<K: KeyBits> Grouping<K> {
     /// Allocates memory for at most `max_n` keys.
     fn new(device: &Device, max_n: usize) -> Result<Grouping<K>> {
         Ok(Grouping {
@@ -318,7 +319,7 @@ fn sizes(stream: &Stream, starts: View<'_, u32>) -> Result<Buffer<u32>> {
 }
 /// Copies the values starting at `begins[i]` to `out[offsets[i]..offsets[i + 1]]`. `rest` is one
 /// word of scratch memory.
-fn retrieve<V: Value>(
+fn retrieve<V: ValueBits>(
     stream: &Stream,
     begins: View<'_, u32>,
     offsets: View<'_, u64>,

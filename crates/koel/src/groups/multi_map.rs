@@ -7,12 +7,12 @@ use crate::device::{Apart, Buffer, Device, Stream, View, ViewMut};
 use crate::error::{Error, Result, check_length, count32};
 use crate::file::reader::Mapping;
 use crate::file::stored::Stored;
-use crate::key::{Key, Value};
 use crate::map::MapBuilder;
 use crate::primitives::radix_sort::SortPair;
 use crate::primitives::{Scan, SortPairs};
 use crate::seed::Seeds;
 use crate::table::plan::Plan;
+use crate::types::{KeyBits, ValueBits};
 use koel_kernels::table::layout::mixed_alike;
 use std::fmt;
 
@@ -79,12 +79,12 @@ impl Default for MultiMapOptions {
 ///
 /// # Memory
 /// The values; 4 bytes and an entry of an [`Index`] per distinct key.
-pub struct MultiMap<K: Key = u32, V: Value = u32> {
+pub struct MultiMap<K: KeyBits = u32, V: ValueBits = u32> {
     pub(super) index: Index<K>,
     pub(super) starts: Stored<u32>,
     pub(super) values: Stored<V>,
 }
-impl<K: Key + SortPair<V>, V: Value> MultiMap<K, V> {
+impl<K: KeyBits + SortPair<V>, V: ValueBits> MultiMap<K, V> {
     /// Builds a multimap from pairs `keys[i]`, `values[i]` in host memory, with default options.
     /// Copies and waits.
     ///
@@ -99,7 +99,7 @@ impl<K: Key + SortPair<V>, V: Value> MultiMap<K, V> {
         )
     }
 }
-impl<K: Key, V: Value> MultiMap<K, V> {
+impl<K: KeyBits, V: ValueBits> MultiMap<K, V> {
     /// Returns the number of pairs.
     pub fn len(&self) -> usize {
         self.values.len()
@@ -208,7 +208,7 @@ impl<K: Key, V: Value> MultiMap<K, V> {
         })
     }
 }
-impl<K: Key, V: Value> fmt::Debug for MultiMap<K, V> {
+impl<K: KeyBits, V: ValueBits> fmt::Debug for MultiMap<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (key, value) = (std::any::type_name::<K>(), std::any::type_name::<V>());
         let (keys, device) = (self.index.len(), self.device().name());
@@ -256,7 +256,7 @@ impl<V> Retrieved<V> {
 /// assert_eq!(of_seven, [70, 71]);
 /// # Ok::<(), koel::Error>(())
 /// ```
-pub struct MultiMapBuilder<K: Key = u32, V: Value = u32> {
+pub struct MultiMapBuilder<K: KeyBits = u32, V: ValueBits = u32> {
     device: Device,
     options: MultiMapOptions,
     sizes: PartingSizes,
@@ -265,7 +265,7 @@ pub struct MultiMapBuilder<K: Key = u32, V: Value = u32> {
     sorting: Option<Sorting<K, SortPairs<K, V>>>,
     grouping: Option<Grouping<K>>,
 }
-impl<K: Key + SortPair<V>, V: Value> MultiMapBuilder<K, V> {
+impl<K: KeyBits + SortPair<V>, V: ValueBits> MultiMapBuilder<K, V> {
     /// Creates a builder. Errors: a load factor outside 0.3 to 0.95.
     pub fn new(device: &Device, options: MultiMapOptions) -> Result<MultiMapBuilder<K, V>> {
         MultiMapBuilder::sized(device, options, PartingSizes::TUNED)
@@ -418,7 +418,7 @@ impl Retriever {
     /// Takes three launches, allocates nothing and does not wait. Per key, takes a lookup in the
     /// index, 36 bytes and one sector. Errors: more keys than the retriever's maximum, buffers of
     /// another device.
-    pub fn find<K: Key, V: Value>(
+    pub fn find<K: KeyBits, V: ValueBits>(
         &mut self,
         stream: &Stream,
         map: &MultiMap<K, V>,
@@ -460,7 +460,7 @@ impl Retriever {
     /// Takes a fill and two launches, allocates nothing and does not wait. Reads 12 bytes per key;
     /// reads and writes each value once, groups of a few values in sectors at random. Errors:
     /// buffers of another device.
-    pub fn values_into<K: Key, V: Value>(
+    pub fn values_into<K: KeyBits, V: ValueBits>(
         &mut self,
         stream: &Stream,
         map: &MultiMap<K, V>,

@@ -8,13 +8,13 @@ use super::{Grouping, Groups};
 use crate::device::{Apart, Buffer, Device, Stream, View, ViewMut};
 use crate::duplicates::Duplicates;
 use crate::error::Result;
-use crate::key::{Key, Value};
 use crate::map::kernels::{Division, OrderedGroups, Passes, partition};
 use crate::primitives::Scan;
 use crate::seed::Seeds;
 use crate::table::DeviceLayout;
 use crate::table::plan::{Plan, PlanTuning};
 use crate::table::slots::stash_words;
+use crate::types::{KeyBits, ValueBits};
 use koel_kernels::groups::{SAMPLE, SAMPLES, group_sample};
 use koel_kernels::map::from_groups::map_compact_groups;
 use koel_kernels::map::group::{GroupsOut, MAX_PAIRS, THREADS, Ungrouped, map_group};
@@ -153,7 +153,7 @@ impl Parting {
 ///
 /// On a GPU: a launch for the sample, five fills, one or two partition passes, and three launches,
 /// one of which groups.
-pub(super) fn group<'a, K: Key, V: Value>(
+pub(super) fn group<'a, K: KeyBits, V: ValueBits>(
     stream: &Stream,
     sizes: PartingSizes,
     seeds: Seeds,
@@ -205,7 +205,7 @@ pub(super) fn group<'a, K: Key, V: Value>(
 ///
 /// # Safety
 /// `n` keys, at least one.
-unsafe fn count_couples<K: Key>(
+unsafe fn count_couples<K: KeyBits>(
     stream: &Stream,
     n: u32,
     keys: In<K>,
@@ -260,7 +260,7 @@ impl Parting {
     /// # Safety
     /// The pairs have been [partitioned](Self::part) by this plan and seed, and `grouping` and
     /// `grouped` have room for all of them.
-    unsafe fn group_partitions<K: Key, V: Value>(
+    unsafe fn group_partitions<K: KeyBits, V: ValueBits>(
         &mut self,
         stream: &Stream,
         plan: &Plan,
@@ -300,7 +300,10 @@ impl Parting {
     }
 }
 /// Compacts the groups into new buffers of exact size. One launch.
-pub(super) fn brought<K: Key>(stream: &Stream, groups: &OrderedGroups<'_, K>) -> Result<Groups<K>> {
+pub(super) fn brought<K: KeyBits>(
+    stream: &Stream,
+    groups: &OrderedGroups<'_, K>,
+) -> Result<Groups<K>> {
     let device = stream.device();
     let (mut keys, mut starts) = (device.alloc(groups.groups)?, device.alloc(groups.groups + 1)?);
     let (mut to_keys, mut to_starts) = (keys.view_mut(), starts.view_mut());

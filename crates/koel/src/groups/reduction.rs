@@ -2,8 +2,8 @@
 use super::{CHUNK, MultiMap, places};
 use crate::device::{Apart, Buffer, Element, Stream, ViewMut};
 use crate::error::{Result, check_length, count32};
-use crate::map::{Key, Value};
 use crate::parallel;
+use crate::types::{KeyBits, ValueBits};
 use koel_kernels::fold::{self, Fold};
 use koel_kernels::group_reduce::{
     GroupedIn, PartsOut, THREADS, TILE, group_reduce, group_reduce_join,
@@ -11,7 +11,7 @@ use koel_kernels::group_reduce::{
 
 /// Reduction of the values of a key: [`Sum`], [`Min`], [`Max`] of integers; [`SumF32`], [`MinF32`],
 /// [`MaxF32`] of values that are the bits of `f32`.
-pub trait Reduction<V: Value>: sealed::Folded<V> {
+pub trait Reduction<V: ValueBits>: sealed::Folded<V> {
     /// Result type on the host.
     type Result: PartialEq + std::fmt::Debug + Send;
     /// Converts the result from its device representation.
@@ -46,31 +46,31 @@ mod sealed {
         type Fold: Fold<Value = V, Part = Self::Word>;
     }
 }
-impl<V: Value> sealed::Folded<V> for Sum {
+impl<V: ValueBits> sealed::Folded<V> for Sum {
     type Word = u64;
     type Fold = fold::Sum<V>;
 }
-impl<V: Value> Reduction<V> for Sum {
+impl<V: ValueBits> Reduction<V> for Sum {
     type Result = u64;
     fn result(sum: u64) -> u64 {
         sum
     }
 }
-impl<V: Value> sealed::Folded<V> for Min {
+impl<V: ValueBits> sealed::Folded<V> for Min {
     type Word = V;
     type Fold = fold::Min<V>;
 }
-impl<V: Value> Reduction<V> for Min {
+impl<V: ValueBits> Reduction<V> for Min {
     type Result = V;
     fn result(least: V) -> V {
         least
     }
 }
-impl<V: Value> sealed::Folded<V> for Max {
+impl<V: ValueBits> sealed::Folded<V> for Max {
     type Word = V;
     type Fold = fold::Max<V>;
 }
-impl<V: Value> Reduction<V> for Max {
+impl<V: ValueBits> Reduction<V> for Max {
     type Result = V;
     fn result(greatest: V) -> V {
         greatest
@@ -93,7 +93,7 @@ of_floats!(SumF32 MinF32 MaxF32);
 /// Values of a group that the CPU reduces sequentially.
 const STRETCH: usize = 1 << 14;
 
-impl<K: Key, V: Value> MultiMap<K, V> {
+impl<K: KeyBits, V: ValueBits> MultiMap<K, V> {
     /// Returns the sum, minimum or maximum of the values of each key, in the order of
     /// [`index`](Self::index). Copies and waits.
     ///

@@ -6,7 +6,8 @@ use crate::file::filed::{Contents, Filed, Parts, in_files};
 use crate::file::format::{Section, TableKind, Types, Width};
 use crate::file::reader::Mapping;
 use crate::file::writer::Writer;
-use crate::map::{Map, Value};
+use crate::map::Map;
+use crate::types::ValueBits;
 use koel_kernels::table::layout::Wide;
 use std::io::{Read, Seek, Write};
 
@@ -65,9 +66,9 @@ in_files! {
     /// assert_eq!(map.get(&[3, 4])?, [Some(30), None]);
     /// # Ok::<(), koel::Error>(())
     /// ```
-    impl[V: Value] Map128<V>
+    impl[V: ValueBits] Map128<V>
 }
-impl<V: Value> Filed for Map128<V> {
+impl<V: ValueBits> Filed for Map128<V> {
     const KIND: TableKind = TableKind::Map128;
     type Slots = Rows;
     fn types() -> Types {

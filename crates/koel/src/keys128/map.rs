@@ -7,8 +7,8 @@ use crate::device::{Apart, Device, Stream, View, ViewMut};
 use crate::duplicates::Duplicates;
 use crate::error::{Result, check_length};
 use crate::file::stored::Stored;
-use crate::map::Value;
 use crate::set::SetOptions;
+use crate::types::ValueBits;
 use koel_kernels::keys128::find::{keys128_find, keys128_find_or};
 use std::fmt;
 
@@ -56,12 +56,12 @@ impl Default for Map128Options {
 /// ```
 ///
 /// Method and cost: see [`keys128`](super).
-pub struct Map128<V: Value = u32> {
+pub struct Map128<V: ValueBits = u32> {
     pub(super) keys: Set128,
     /// May have capacity for more.
     pub(super) values: Stored<V>,
 }
-impl<V: Value> Map128<V> {
+impl<V: ValueBits> Map128<V> {
     /// Builds a map from pairs `keys[i]`, `values[i]` in host memory, with default options: load
     /// 0.8, the last of equal keys stays. Copies and waits.
     ///
@@ -252,7 +252,7 @@ impl<V: Value> Map128<V> {
         self.keys.count_into(stream, keys, count)
     }
 }
-impl<V: Value> fmt::Debug for Map128<V> {
+impl<V: ValueBits> fmt::Debug for Map128<V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let value = std::any::type_name::<V>();
         write!(f, "Map128<{value}>[{} pairs] on {}", self.len(), self.device().name())
@@ -281,7 +281,7 @@ impl Map128Builder {
     /// Allocates the map, and scratch memory if there are more pairs than ever before.
     /// [Cost](super). Errors: mismatched lengths, more pairs than 31-bit indices can address,
     /// buffers of another device, a rejected duplicate, out of memory.
-    pub fn build<V: Value>(
+    pub fn build<V: ValueBits>(
         &mut self,
         stream: &Stream,
         keys: View<'_, u128>,
@@ -324,7 +324,7 @@ impl Map128Builder {
     ///
     /// Errors: as [`build`](Self::build); a map on another device; a stream that is being captured.
     /// After an error the map is unchanged, unless the device itself failed: then it is empty.
-    pub fn rebuild<V: Value>(
+    pub fn rebuild<V: ValueBits>(
         &mut self,
         map: &mut Map128<V>,
         stream: &Stream,

@@ -1,17 +1,18 @@
 //! Building maps: see [`MapBuilder`].
-use super::{Key, Map, MapOptions, Pairs, Value, kernels};
+use super::{Map, MapOptions, PairsOf, kernels};
 use crate::cpu::{Copied, InBins, Ranks};
 use crate::device::{Device, Stream, View, ViewMut};
 use crate::duplicates::Duplicates;
 use crate::error::{Result, check_length};
 use crate::table::Builder;
 use crate::table::plan::Plan;
+use crate::types::{DeviceKey, DeviceValue, Key, KeyBits, Value};
 
 /// Builds maps, and keeps scratch memory across builds. A second build of the same size allocates
 /// only the map; a [`rebuild`](Self::rebuild) allocates nothing. On a GPU, scratch memory is about
 /// 1.1 times the input.
 pub struct MapBuilder<K: Key = u32, V: Value = u32> {
-    builder: Builder<Pairs<K, V>>,
+    builder: Builder<PairsOf<K, V>>,
 }
 
 impl<K: Key, V: Value> MapBuilder<K, V> {
@@ -19,7 +20,17 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
     pub fn new(device: &Device, options: MapOptions) -> Result<MapBuilder<K, V>> {
         Ok(MapBuilder { builder: Builder::new(device, options.into())? })
     }
-
+    /// Returns an empty map with memory for `pairs` pairs, to be [rebuilt](Self::rebuild).
+    pub(crate) fn with_room(&self, pairs: usize) -> Result<Map<K, V>> {
+        Ok(Map { table: self.builder.with_room(pairs)? })
+    }
+    /// Reserves memory in a map and in this builder for a build of `pairs` pairs, which then
+    /// allocates nothing. A map with too little memory loses its content.
+    pub(crate) fn reserve_for(&mut self, map: &mut Map<K, V>, pairs: usize) -> Result<()> {
+        self.builder.reserve_for(&mut map.table, pairs)
+    }
+}
+impl<K: DeviceKey, V: DeviceValue> MapBuilder<K, V> {
     /// Builds a map from pairs `keys[i]`, `values[i]`. Waits for the device.
     ///
     /// On a GPU, takes three launches, or four from 3.7 million pairs on, and 50 bytes of memory
@@ -35,11 +46,8 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
         values: View<'_, V>,
     ) -> Result<Map<K, V>> {
         let plan = self.check(stream, keys, values)?;
-        self.build_planned(plan, stream, keys, values)
-    }
-    /// Returns an empty map with memory for `pairs` pairs, to be [rebuilt](Self::rebuild).
-    pub(crate) fn with_room(&self, pairs: usize) -> Result<Map<K, V>> {
-        Ok(Map { table: self.builder.with_room(pairs)? })
+        let input = (keys.key_bits()?, values.value_bits()?);
+        Ok(Map { table: self.builder.build(plan, stream, input)? })
     }
     /// Sets the policy for equal keys and [rebuilds](Self::rebuild) a map.
     pub(crate) fn rebuild_by(
@@ -52,20 +60,6 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
     ) -> Result<()> {
         self.builder.settings.duplicates = duplicates;
         self.rebuild(map, stream, keys, values)
-    }
-    /// Reserves memory in a map and in this builder for a build of `pairs` pairs, which then
-    /// allocates nothing. A map with too little memory loses its content.
-    pub(crate) fn reserve_for(&mut self, map: &mut Map<K, V>, pairs: usize) -> Result<()> {
-        self.builder.reserve_for(&mut map.table, pairs)
-    }
-    pub(super) fn build_planned(
-        &mut self,
-        plan: Plan,
-        stream: &Stream,
-        keys: View<'_, K>,
-        values: View<'_, V>,
-    ) -> Result<Map<K, V>> {
-        Ok(Map { table: self.builder.build(plan, stream, (keys, values))? })
     }
     /// Replaces the content of a map by other pairs. Like [`build`](Self::build), but allocates
     /// nothing if the map and this builder have held as many pairs before, and does not wait on a
@@ -86,18 +80,19 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
         values: View<'_, V>,
     ) -> Result<()> {
         let plan = self.check(stream, keys, values)?;
-        self.builder.rebuild(&mut map.table, plan, stream, (keys, values))
+        let input = (keys.key_bits()?, values.value_bits()?);
+        self.builder.rebuild(&mut map.table, plan, stream, input)
     }
 
     /// Checks the arguments of a build or rebuild, and plans the table.
     fn check(&self, stream: &Stream, keys: View<'_, K>, values: View<'_, V>) -> Result<Plan> {
         check_length("values", values.len(), "keys", keys.len())?;
-        keys.arg("keys", stream)?;
-        values.arg("values", stream)?;
+        keys.key_bits()?.arg("keys", stream)?;
+        values.value_bits()?.arg("values", stream)?;
         self.builder.plan(stream, keys.len())
     }
 }
-impl<K: Key> MapBuilder<K, u32> {
+impl<K: KeyBits> MapBuilder<K, u32> {
     /// Partitions keys and rows, and calls `take` with the rows of copies: see
     /// [`Builder::find_copies`].
     pub(crate) fn find_copies(

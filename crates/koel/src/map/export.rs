@@ -1,22 +1,26 @@
 //! Exports all pairs of a map.
-use super::{Key, LayoutOf, Pairs, Value};
+use super::{LayoutOf, Pairs};
 use crate::cpu;
 use crate::device::{Apart, Stream, ViewMut};
 use crate::error::{Result, check_length};
 use crate::table::{Family, Storage, THREADS, Table};
+use crate::types::{KeyBits, ValueBits};
 use koel_kernels::map::export::map_export;
 use koel_kernels::table::layout::Layout;
 
-/// Downloads all pairs.
-pub(super) fn pairs_of<K: Key, V: Value>(table: &Table<Pairs<K, V>>) -> Result<Vec<(K, V)>> {
+/// Downloads all pairs, each converted.
+pub(super) fn pairs_of<K: KeyBits, V: ValueBits, T: Send>(
+    table: &Table<Pairs<K, V>>,
+    convert: impl Fn(K, V) -> T + Sync,
+) -> Result<Vec<T>> {
     let (device, n) = (&table.device, table.len()?);
     let (mut keys, mut values, mut count) = (device.alloc(n)?, device.alloc(n)?, device.alloc(1)?);
     let (to_keys, to_values) = (keys.view_mut(), values.view_mut());
     export(table, &device.stream()?, to_keys, to_values, count.view_mut())?;
-    keys.view().download_zip(values.view(), |key, value| (key, value))
+    keys.view().download_zip(values.view(), convert)
 }
 /// Writes all pairs: see [`Map::export_into`](super::Map::export_into).
-pub(super) fn export<K: Key, V: Value>(
+pub(super) fn export<K: KeyBits, V: ValueBits>(
     table: &Table<Pairs<K, V>>,
     stream: &Stream,
     mut keys: ViewMut<'_, K>,

@@ -1,6 +1,6 @@
 //! Maps as a [`Family`] of tables, whose entries are pairs.
+use super::LayoutOf;
 use super::kernels::{self, Building};
-use super::{Key, LayoutOf, Value};
 use crate::cpu;
 use crate::device::{Device, Stream, View};
 use crate::duplicates::{Duplicates, first_duplicate};
@@ -9,6 +9,7 @@ use crate::seed::Seeds;
 use crate::table::plan::Plan;
 use crate::table::slots::Slots;
 use crate::table::{self, CpuBuild, Family, Handles, Membership, Settings, Table, grid};
+use crate::types::{KeyBits, ValueBits};
 use koel_kernels::map::find::{MapRef, map_contains, map_contains_bits, map_count};
 use koel_kernels::table::layout::{EMPTY, Layout, Shape};
 use koel_simt::{Buf, In};
@@ -17,7 +18,7 @@ use std::marker::PhantomData;
 /// Entries of a map: pairs of a key and a value.
 pub(crate) struct Pairs<K = u32, V = u32>(PhantomData<(K, V)>);
 
-impl<K: Key, V: Value> Family for Pairs<K, V> {
+impl<K: KeyBits, V: ValueBits> Family for Pairs<K, V> {
     type Pairs = LayoutOf<K, V>;
     type Buckets = cpu::OfMap<LayoutOf<K, V>>;
     type Input<'a> = (View<'a, K>, View<'a, V>);

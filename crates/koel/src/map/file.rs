@@ -1,11 +1,12 @@
 //! Saves maps to files and loads them: see [`file`](mod@crate::file).
-use super::{Key, LayoutOf, Map, Value};
+use super::{LayoutOf, Map};
 use crate::error::Result;
 use crate::file::filed::{Contents, Filed, Parts, in_files};
 use crate::file::format::{TableKind, Types, Width};
 use crate::file::reader::Mapping;
 use crate::file::writer::Writer;
 use crate::table::Table;
+use crate::types::{KeyBits, ValueBits};
 use std::io::{Read, Seek, Write};
 
 #[cfg(test)]
@@ -20,9 +21,9 @@ in_files! {
     /// assert_eq!(map.get(&[5, 6])?, [Some(50), None]);
     /// # Ok::<(), koel::Error>(())
     /// ```
-    impl[K: Key, V: Value] Map<K, V>
+    impl[K: KeyBits, V: ValueBits] Map<K, V>
 }
-impl<K: Key, V: Value> Filed for Map<K, V> {
+impl<K: KeyBits, V: ValueBits> Filed for Map<K, V> {
     const KIND: TableKind = TableKind::Map;
     type Slots = LayoutOf<K, V>;
     fn types() -> Types {
@@ -38,7 +39,7 @@ impl<K: Key, V: Value> Filed for Map<K, V> {
         self.table.file()
     }
 }
-impl<K: Key, V: Value> Map<K, V> {
+impl<K: KeyBits, V: ValueBits> Map<K, V> {
     /// Returns the contents that are written to a file, also as part of another table.
     pub(crate) fn filed(&self) -> Result<Contents<'_, LayoutOf<K, V>, u64>> {
         self.table.contents()

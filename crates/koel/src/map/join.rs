@@ -3,12 +3,13 @@ mod answer;
 #[cfg(test)]
 mod tests;
 
-use super::{Key, LayoutOf, Map, Pairs, Value};
+use super::{LayoutOf, Map, Pairs};
 use crate::device::{Apart, Buffer, Device, Element, Stream, View, ViewMut, check_device};
 use crate::error::{Result, check_length, count32};
 use crate::parallel;
 use crate::table::sending::{Route, RouteTuning, SendMemory, reserve};
-use crate::table::{OnCpu, Storage};
+use crate::table::{Family, OnCpu, Storage, Table};
+use crate::types::{BitsOf, DeviceKey, DeviceValue, Key, KeyBits, Value, ValueBits};
 use answer::{Direct, answer};
 use koel_kernels::map::join::{
     Answering, RowsOut, keep, map_filter, map_filter_direct, map_join, map_join_direct,
@@ -58,19 +59,8 @@ use koel_kernels::table::sending::{Alone, Numbered, Pass};
 /// them are for one key or all are for one partition, a join costs as much as partitioning plus a
 /// lookup of every query.
 pub struct MapJoiner<K: Key = u32, V: Value = u32> {
-    device: Device,
-    tuning: RouteTuning,
-    /// Kernels only: the words they share, then the fill of the bins.
-    counters: Buffer<u32>,
-    numbered: SendMemory<u64>,
-    alone: SendMemory<K>,
-    /// Output for keys of a count, which writes none.
-    no_keys: Buffer<K>,
-    /// CPU only: all answers, in query order.
-    found: Buffer<u8>,
-    values: Buffer<V>,
+    joiner: Joiner<BitsOf<K>, BitsOf<V>>,
 }
-
 impl<K: Key, V: Value> MapJoiner<K, V> {
     /// Creates a joiner without scratch memory.
     pub fn new(device: &Device) -> Result<MapJoiner<K, V>> {
@@ -78,23 +68,14 @@ impl<K: Key, V: Value> MapJoiner<K, V> {
     }
     /// Creates a joiner with other than the tuned limits, so that tests take every path.
     pub(super) fn with_tuning(device: &Device, tuning: RouteTuning) -> Result<MapJoiner<K, V>> {
-        Ok(MapJoiner {
-            device: device.clone(),
-            tuning,
-            counters: device.alloc(0)?,
-            numbered: SendMemory::new(device)?,
-            alone: SendMemory::new(device)?,
-            no_keys: device.alloc(0)?,
-            found: device.alloc(0)?,
-            values: device.alloc(0)?,
-        })
+        Ok(MapJoiner { joiner: Joiner::new(device, tuning)? })
     }
     /// Returns the bytes of scratch memory, which the largest batch so far determines.
     pub fn scratch_bytes(&self) -> usize {
-        let of_cpu = self.found.bytes() + self.values.bytes();
-        self.counters.bytes() + self.numbered.bytes() + self.alone.bytes() + of_cpu
+        self.joiner.scratch_bytes()
     }
-
+}
+impl<K: DeviceKey, V: Value> MapJoiner<K, V> {
     /// Looks up every key. Writes a row for each one that the map holds: its index in `queries` to
     /// `numbers[r]`, its value to `values[r]`. Writes the number of rows to `count[0]`, the only
     /// element. A key that is queried twice gets two rows.
@@ -108,6 +89,111 @@ impl<K: Key, V: Value> MapJoiner<K, V> {
         stream: &Stream,
         map: &Map<K, V>,
         queries: View<'_, K>,
+        numbers: ViewMut<'_, u32>,
+        values: ViewMut<'_, V>,
+        count: ViewMut<'_, u64>,
+    ) -> Result<()>
+    where
+        V: DeviceValue,
+    {
+        let (queries, values) = (queries.key_bits()?, values.value_bits()?);
+        self.joiner.join_into(stream, &map.table, queries, numbers, values, count)
+    }
+    /// Writes the queries that the map holds to `keys[..count[0]]`, each as often as it is queried:
+    /// a semi-join.
+    ///
+    /// Otherwise like [`join_into`](Self::join_into).
+    pub fn semi_join_into(
+        &mut self,
+        stream: &Stream,
+        map: &Map<K, V>,
+        queries: View<'_, K>,
+        keys: ViewMut<'_, K>,
+        count: ViewMut<'_, u64>,
+    ) -> Result<()> {
+        let (queries, keys) = (queries.key_bits()?, Some(keys.key_bits()?));
+        self.joiner.filter(stream, &map.table, queries, keys, count, keep::FOUND)
+    }
+    /// Writes the queries that the map does not hold to `keys[..count[0]]`, each as often as it is
+    /// queried: an anti-join.
+    ///
+    /// Otherwise like [`join_into`](Self::join_into).
+    pub fn anti_join_into(
+        &mut self,
+        stream: &Stream,
+        map: &Map<K, V>,
+        queries: View<'_, K>,
+        keys: ViewMut<'_, K>,
+        count: ViewMut<'_, u64>,
+    ) -> Result<()> {
+        let (queries, keys) = (queries.key_bits()?, Some(keys.key_bits()?));
+        self.joiner.filter(stream, &map.table, queries, keys, count, keep::MISSING)
+    }
+    /// Writes how many of the queries the map holds to `count[0]`. The result is that of
+    /// [`Map::count_into`], the cost that of a join.
+    ///
+    /// Otherwise like [`join_into`](Self::join_into).
+    pub fn count_into(
+        &mut self,
+        stream: &Stream,
+        map: &Map<K, V>,
+        queries: View<'_, K>,
+        count: ViewMut<'_, u64>,
+    ) -> Result<()> {
+        self.joiner.filter(stream, &map.table, queries.key_bits()?, None, count, keep::COUNT)
+    }
+}
+impl<K: Key, V: Value> std::fmt::Debug for MapJoiner<K, V> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (key, value) = (std::any::type_name::<K>(), std::any::type_name::<V>());
+        write!(
+            f,
+            "MapJoiner<{key}, {value}>[{} bytes] on {}",
+            self.scratch_bytes(),
+            self.joiner.device.name()
+        )
+    }
+}
+
+/// A joiner of bits.
+pub(super) struct Joiner<K: KeyBits, V: ValueBits> {
+    device: Device,
+    tuning: RouteTuning,
+    /// Kernels only: the words they share, then the fill of the bins.
+    counters: Buffer<u32>,
+    numbered: SendMemory<u64>,
+    alone: SendMemory<K>,
+    /// Output for keys of a count, which writes none.
+    no_keys: Buffer<K>,
+    /// CPU only: all answers, in query order.
+    found: Buffer<u8>,
+    values: Buffer<V>,
+}
+
+impl<K: KeyBits, V: ValueBits> Joiner<K, V> {
+    pub(super) fn new(device: &Device, tuning: RouteTuning) -> Result<Joiner<K, V>> {
+        Ok(Joiner {
+            device: device.clone(),
+            tuning,
+            counters: device.alloc(0)?,
+            numbered: SendMemory::new(device)?,
+            alone: SendMemory::new(device)?,
+            no_keys: device.alloc(0)?,
+            found: device.alloc(0)?,
+            values: device.alloc(0)?,
+        })
+    }
+    fn scratch_bytes(&self) -> usize {
+        let of_cpu = self.found.bytes() + self.values.bytes();
+        self.counters.bytes() + self.numbered.bytes() + self.alone.bytes() + of_cpu
+    }
+
+    /// See [`MapJoiner::join_into`].
+    pub(super) fn join_into(
+        &mut self,
+        stream: &Stream,
+        map: &Table<Pairs<K, V>>,
+        queries: View<'_, K>,
         mut numbers: ViewMut<'_, u32>,
         mut values: ViewMut<'_, V>,
         mut count: ViewMut<'_, u64>,
@@ -118,10 +204,10 @@ impl<K: Key, V: Value> MapJoiner<K, V> {
         check_length("values", values.len().min(n as usize), "queries", n as usize)?;
         let (numbers_arg, values_arg) =
             (numbers.arg("numbers", stream)?, values.arg("values", stream)?);
-        match &map.table.storage {
+        match &map.storage {
             Storage::Kernels(_) if n > 0 => {
                 count.fill_bytes(0, stream)?;
-                let table = map.table(stream)?;
+                let table = Pairs::<K, V>::table_ref(map.handles(stream)?);
                 let to = RowsOut {
                     numbers: numbers_arg,
                     values: values_arg,
@@ -150,76 +236,34 @@ impl<K: Key, V: Value> MapJoiner<K, V> {
             Storage::Cpu(table) => {
                 let (found, of_all) = self.on_cpu(table, map, queries, true)?;
                 let (numbers, values) = (numbers.elements("numbers")?, values.elements("values")?);
-                compact(map.device(), found, 1, numbers, |i| i as u32)?;
-                let rows = compact(map.device(), found, 1, values, |i| of_all[i])?;
+                compact(&map.device, found, 1, numbers, |i| i as u32)?;
+                let rows = compact(&map.device, found, 1, values, |i| of_all[i])?;
                 count.elements("count")?[0] = rows as u64;
                 Ok(())
             }
         }
     }
-    /// Writes the queries that the map holds to `keys[..count[0]]`, each as often as it is queried:
-    /// a semi-join.
-    ///
-    /// Otherwise like [`join_into`](Self::join_into).
-    pub fn semi_join_into(
+    /// Looks up every key, and writes those that `keep` says, or only their number: see
+    /// [`MapJoiner::semi_join_into`].
+    pub(super) fn filter(
         &mut self,
         stream: &Stream,
-        map: &Map<K, V>,
-        queries: View<'_, K>,
-        keys: ViewMut<'_, K>,
-        count: ViewMut<'_, u64>,
-    ) -> Result<()> {
-        let _apart = Apart::begin();
-        self.filter(stream, map, queries, Some(keys), count, keep::FOUND)
-    }
-    /// Writes the queries that the map does not hold to `keys[..count[0]]`, each as often as it is
-    /// queried: an anti-join.
-    ///
-    /// Otherwise like [`join_into`](Self::join_into).
-    pub fn anti_join_into(
-        &mut self,
-        stream: &Stream,
-        map: &Map<K, V>,
-        queries: View<'_, K>,
-        keys: ViewMut<'_, K>,
-        count: ViewMut<'_, u64>,
-    ) -> Result<()> {
-        let _apart = Apart::begin();
-        self.filter(stream, map, queries, Some(keys), count, keep::MISSING)
-    }
-    /// Writes how many of the queries the map holds to `count[0]`. The result is that of
-    /// [`Map::count_into`], the cost that of a join.
-    ///
-    /// Otherwise like [`join_into`](Self::join_into).
-    pub fn count_into(
-        &mut self,
-        stream: &Stream,
-        map: &Map<K, V>,
-        queries: View<'_, K>,
-        count: ViewMut<'_, u64>,
-    ) -> Result<()> {
-        let _apart = Apart::begin();
-        self.filter(stream, map, queries, None, count, keep::COUNT)
-    }
-
-    fn filter(
-        &mut self,
-        stream: &Stream,
-        map: &Map<K, V>,
+        map: &Table<Pairs<K, V>>,
         queries: View<'_, K>,
         mut kept: Option<ViewMut<'_, K>>,
         mut count: ViewMut<'_, u64>,
         keep: u32,
     ) -> Result<()> {
+        let _apart = Apart::begin();
         let n = self.check(stream, map, queries, &mut count)?;
         if let Some(kept) = &mut kept {
             check_length("keys", kept.len().min(n as usize), "queries", n as usize)?;
             kept.arg("keys", stream)?;
         }
-        match &map.table.storage {
+        match &map.storage {
             Storage::Kernels(_) if n > 0 => {
                 count.fill_bytes(0, stream)?;
-                let table = map.table(stream)?;
+                let table = Pairs::<K, V>::table_ref(map.handles(stream)?);
                 let count = count.arg("count", stream)?;
                 let route = self.route(n, false, map);
                 let keys = kept.unwrap_or(self.no_keys.view_mut()).arg("keys", stream)?;
@@ -248,7 +292,7 @@ impl<K: Key, V: Value> MapJoiner<K, V> {
                 let (found, _) = self.on_cpu(table, map, queries, false)?;
                 let (queries, kept) = (queries.elements("queries")?, kept.elements("keys")?);
                 let flag = (keep == keep::FOUND) as u8;
-                let keys = compact(map.device(), found, flag, kept, |i| queries[i])?;
+                let keys = compact(&map.device, found, flag, kept, |i| queries[i])?;
                 count.elements("count")?[0] = keys as u64;
                 Ok(())
             }
@@ -258,11 +302,11 @@ impl<K: Key, V: Value> MapJoiner<K, V> {
     fn check(
         &self,
         stream: &Stream,
-        map: &Map<K, V>,
+        map: &Table<Pairs<K, V>>,
         queries: View<'_, K>,
         count: &mut ViewMut<'_, u64>,
     ) -> Result<u32> {
-        check_device("map", map.device(), &self.device)?;
+        check_device("map", &map.device, &self.device)?;
         check_device("stream", stream.device(), &self.device)?;
         check_length("count", count.len(), "the total", 1)?;
         queries.arg("queries", stream)?;
@@ -270,9 +314,9 @@ impl<K: Key, V: Value> MapJoiner<K, V> {
         count32("queries", queries.len())
     }
     /// Returns how queries reach their bins. `values`: whether their values are wanted, too.
-    fn route(&self, n: u32, values: bool, map: &Map<K, V>) -> Option<Route> {
+    fn route(&self, n: u32, values: bool, map: &Table<Pairs<K, V>>) -> Option<Route> {
         let max_shared = self.device.max_shared();
-        let plan = &map.table.plan;
+        let plan = &map.plan;
         Route::new::<LayoutOf<K, V>>(n, plan.n, values, plan.shape, max_shared, self.tuning)
     }
     /// Looks the queries up on the CPU. Returns whether the map holds each and, if requested, the
@@ -280,14 +324,14 @@ impl<K: Key, V: Value> MapJoiner<K, V> {
     fn on_cpu(
         &mut self,
         table: &OnCpu<Pairs<K, V>>,
-        map: &Map<K, V>,
+        map: &Table<Pairs<K, V>>,
         queries: View<'_, K>,
         with_values: bool,
     ) -> Result<(&[u8], &[V])> {
         let n = queries.len();
         reserve(&mut self.found, n)?;
         reserve(&mut self.values, if with_values { n } else { 0 })?;
-        let (finder, queries) = (table.finder(map.shape())?, queries.elements("queries")?);
+        let (finder, queries) = (table.finder(map.plan.shape)?, queries.elements("queries")?);
         let mut found = self.found.view_mut().slice(..n)?;
         let found = found.elements("found")?;
         if with_values {
@@ -301,18 +345,6 @@ impl<K: Key, V: Value> MapJoiner<K, V> {
         Ok((found.elements("found")?, values.elements("values")?))
     }
 }
-impl<K: Key, V: Value> std::fmt::Debug for MapJoiner<K, V> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (key, value) = (std::any::type_name::<K>(), std::any::type_name::<V>());
-        write!(
-            f,
-            "MapJoiner<{key}, {value}>[{} bytes] on {}",
-            self.scratch_bytes(),
-            self.device.name()
-        )
-    }
-}
-
 /// Returns the parameters of the blocks that answer.
 fn answering(route: Option<&Route>, keep: u32) -> Answering {
     let (pass, blocks) = route.map_or((Pass::new(1, 0, 0), 1), |route| (route.last, route.blocks));

@@ -2,7 +2,6 @@
 mod division;
 mod passes;
 
-use super::Key;
 use crate::device::{Buffer, Device, Stream, View, ViewMut};
 use crate::duplicates::Duplicates;
 use crate::error::{Result, count32};
@@ -10,6 +9,7 @@ use crate::seed::Seeds;
 use crate::table::plan::{Plan, with_crowd};
 use crate::table::slots::{FINALIZE_TILE, Slots, resident, stash_words};
 use crate::table::{DeviceLayout, THREADS};
+use crate::types::KeyBits;
 pub(crate) use division::Division;
 use koel_kernels::map::build::{Target, map_build, map_build_unchecked};
 use koel_kernels::map::contested_words;
@@ -231,7 +231,7 @@ pub(crate) fn build<L: DeviceLayout>(
 }
 /// Groups of pairs in the order of partitions, none of which has the ambiguous key. The groups of a
 /// partition lie where its pairs begin.
-pub(crate) struct OrderedGroups<'a, K: Key> {
+pub(crate) struct OrderedGroups<'a, K: KeyBits> {
     pub keys: View<'a, K>,
     /// Start of the values of each group.
     pub starts: View<'a, u32>,
@@ -247,7 +247,7 @@ pub(crate) struct OrderedGroups<'a, K: Key> {
     /// Seeds, of which the first is that of the hash which determines partitions.
     pub seeds: Seeds,
 }
-impl<K: Key> OrderedGroups<'_, K> {
+impl<K: KeyBits> OrderedGroups<'_, K> {
     /// Returns the argument of kernels that compact the groups of `each` partitions at a time.
     pub(crate) fn compacting(
         &self,
@@ -271,7 +271,7 @@ impl<K: Key> OrderedGroups<'_, K> {
 }
 /// Like [`build`], from the keys of groups to their numbers. Writes the compacted keys and starts
 /// to `kept`. Launches: the build and the end of the build.
-pub(crate) fn build_from_groups<K: Key>(
+pub(crate) fn build_from_groups<K: KeyBits>(
     stream: &Stream,
     plan: &Plan,
     groups: OrderedGroups<'_, K>,

@@ -1,11 +1,16 @@
 //! Lookups in maps.
-use super::{Key, Map, MapJoiner, Value};
+use super::join::Joiner;
+use super::{Map, Pairs};
 use crate::device::graph::{WAITS, outside_only};
 use crate::device::memory::{collect, collect_later, value_if_found};
 use crate::device::{Apart, Stream, View, ViewMut};
 use crate::error::{Result, check_length, count32};
-use crate::table::{Storage, grid};
+use crate::table::sending::RouteTuning;
+use crate::table::{Family, Storage, Table, grid};
+use crate::types::{BitsOf, DeviceKey, DeviceValue, Key, KeyBits, Value, ValueBits, key_bits};
 use koel_kernels::map::find::{map_find, map_find_or};
+use koel_kernels::map::join::keep;
+use koel_kernels::table::layout::Number;
 
 impl<K: Key, V: Value> Map<K, V> {
     /// Returns the value of each key in host memory, `None` if it is missing. Copies both ways and
@@ -14,17 +19,20 @@ impl<K: Key, V: Value> Map<K, V> {
     /// Errors: more keys than 32-bit indices can address, out of memory.
     pub fn get(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
         let (device, n) = (self.device(), keys.len());
+        count32("keys", n)?;
+        let keys = key_bits(device, keys)?;
+        let of_bits = |bits: BitsOf<V>| V::unpack(bits.into());
         if let Storage::Cpu(table) = &self.table.storage {
             outside_only("Map::get", device, WAITS)?;
-            count32("keys", n)?;
             let finder = table.finder(self.shape())?;
-            return collect(n, |to| finder.options(device, keys, to));
+            return collect(n, |to| finder.options(device, &keys, to, of_bits));
         }
         collect_later(device, n, |to| {
             let (mut values, mut found) = (device.alloc(n)?, device.alloc(n)?);
-            let staged = device.stage(keys)?;
-            self.get_into(&device.stream()?, staged.view(), values.view_mut(), found.view_mut())?;
-            values.view().copy_zip(found.view(), to, value_if_found)
+            let (staged, stream) = (device.stage(&keys)?, device.stream()?);
+            self.table.find_into(&stream, staged.view(), values.view_mut(), found.view_mut())?;
+            let of_bits = |bits, found| value_if_found(bits, found).map(of_bits);
+            values.view().copy_zip(found.view(), to, of_bits)
         })
     }
     /// Looks up every key: sets `found[i]` to 1 and `values[i]` to the value if the map holds
@@ -38,28 +46,14 @@ impl<K: Key, V: Value> Map<K, V> {
         &self,
         stream: &Stream,
         keys: View<'_, K>,
-        mut values: ViewMut<'_, V>,
-        mut found: ViewMut<'_, u8>,
-    ) -> Result<()> {
-        let _apart = Apart::begin();
-        self.table.check_stream(stream)?;
-        check_length("values", values.len(), "keys", keys.len())?;
-        check_length("found", found.len(), "keys", keys.len())?;
-        let n = count32("keys", keys.len())?;
-        let (queries, values_arg) = (keys.arg("keys", stream)?, values.arg("values", stream)?);
-        let found_arg = found.arg("found", stream)?;
-        match &self.table.storage {
-            Storage::Kernels(_) => {
-                let (grid, table) = (grid(n), self.table(stream)?);
-                // SAFETY: there are `n` queries and answers; the table is as built with this plan.
-                unsafe { map_find::launch(stream, grid, table, n, queries, values_arg, found_arg) }
-            }
-            Storage::Cpu(table) => {
-                let (values, found) = (values.elements("values")?, found.elements("found")?);
-                let (keys, missing) = (keys.elements("keys")?, V::narrowed(0));
-                table.finder(self.shape())?.find(self.device(), keys, values, missing, found)
-            }
-        }
+        values: ViewMut<'_, V>,
+        found: ViewMut<'_, u8>,
+    ) -> Result<()>
+    where
+        K: DeviceKey,
+        V: DeviceValue,
+    {
+        self.table.find_into(stream, keys.key_bits()?, values.value_bits()?, found)
     }
     /// Looks up every key: sets `values[i]` to the value of `keys[i]`, or to `missing`.
     ///
@@ -70,31 +64,21 @@ impl<K: Key, V: Value> Map<K, V> {
         &self,
         stream: &Stream,
         keys: View<'_, K>,
-        mut values: ViewMut<'_, V>,
+        values: ViewMut<'_, V>,
         missing: V,
-    ) -> Result<()> {
-        let _apart = Apart::begin();
-        self.table.check_stream(stream)?;
-        check_length("values", values.len(), "keys", keys.len())?;
-        let n = count32("keys", keys.len())?;
-        let (queries, values_arg) = (keys.arg("keys", stream)?, values.arg("values", stream)?);
-        match &self.table.storage {
-            Storage::Kernels(_) => {
-                let (grid, table) = (grid(n), self.table(stream)?);
-                // SAFETY: as in `get_into`.
-                unsafe { map_find_or::launch(stream, grid, table, n, missing, queries, values_arg) }
-            }
-            Storage::Cpu(table) => {
-                let (keys, values) = (keys.elements("keys")?, values.elements("values")?);
-                table.finder(self.shape())?.values(self.device(), keys, values, missing)
-            }
-        }
+    ) -> Result<()>
+    where
+        K: DeviceKey,
+        V: DeviceValue,
+    {
+        let missing = BitsOf::<V>::narrowed(missing.pack());
+        self.table.find_or_into(stream, keys.key_bits()?, values.value_bits()?, missing)
     }
     /// Returns whether the map holds each key in host memory. Copies both ways and waits.
     ///
     /// Errors: as [`get`](Self::get).
     pub fn contains(&self, keys: &[K]) -> Result<Vec<bool>> {
-        self.table.contains(keys)
+        self.table.contains(&key_bits(self.device(), keys)?)
     }
     /// Writes whether the map holds each key: sets `found[i]` to 1 or 0.
     ///
@@ -106,8 +90,11 @@ impl<K: Key, V: Value> Map<K, V> {
         stream: &Stream,
         keys: View<'_, K>,
         found: ViewMut<'_, u8>,
-    ) -> Result<()> {
-        self.table.contains_into(stream, keys, found)
+    ) -> Result<()>
+    where
+        K: DeviceKey,
+    {
+        self.table.contains_into(stream, keys.key_bits()?, found)
     }
     /// Writes whether the map holds each key, as a bit mask: bit `i % 32` of `found[i / 32]` stands
     /// for `keys[i]`. The bits after the last key become 0.
@@ -120,14 +107,17 @@ impl<K: Key, V: Value> Map<K, V> {
         stream: &Stream,
         keys: View<'_, K>,
         found: ViewMut<'_, u32>,
-    ) -> Result<()> {
-        self.table.contains_bits_into(stream, keys, found)
+    ) -> Result<()>
+    where
+        K: DeviceKey,
+    {
+        self.table.contains_bits_into(stream, keys.key_bits()?, found)
     }
     /// Returns how many of the keys in host memory the map holds. Copies and waits.
     ///
     /// Errors: as [`get`](Self::get).
     pub fn count(&self, keys: &[K]) -> Result<u64> {
-        self.table.count(keys)
+        self.table.count(&key_bits(self.device(), keys)?)
     }
     /// Writes how many of the keys the map holds to `count[0]`, the only element.
     ///
@@ -138,8 +128,11 @@ impl<K: Key, V: Value> Map<K, V> {
         stream: &Stream,
         keys: View<'_, K>,
         count: ViewMut<'_, u64>,
-    ) -> Result<()> {
-        self.table.count_into(stream, keys, count)
+    ) -> Result<()>
+    where
+        K: DeviceKey,
+    {
+        self.table.count_into(stream, keys.key_bits()?, count)
     }
 
     /// Returns the index and the value of each key in host memory that the map holds, in any order:
@@ -149,13 +142,15 @@ impl<K: Key, V: Value> Map<K, V> {
     /// keeps the scratch memory. Errors: as [`get`](Self::get).
     pub fn join(&self, keys: &[K]) -> Result<Vec<(u32, V)>> {
         let device = self.device();
-        let (staged, stream) = (device.stage32("keys", keys)?, device.stream()?);
+        count32("keys", keys.len())?;
+        let keys = key_bits(device, keys)?;
+        let (staged, stream) = (device.stage(&keys)?, device.stream()?);
         let (mut numbers, mut values) = (device.alloc(keys.len())?, device.alloc(keys.len())?);
         let mut count = device.alloc(1)?;
         let (to_numbers, to_values) = (numbers.view_mut(), values.view_mut());
-        MapJoiner::new(device)?.join_into(
+        Joiner::new(device, RouteTuning::TUNED)?.join_into(
             &stream,
-            self,
+            &self.table,
             staged.view(),
             to_numbers,
             to_values,
@@ -163,36 +158,89 @@ impl<K: Key, V: Value> Map<K, V> {
         )?;
         let rows = ..count.download()?[0] as usize;
         let (numbers, values) = (numbers.view().slice(rows)?, values.view().slice(rows)?);
-        numbers.download_zip(values, |number, value| (number, value))
+        numbers.download_zip(values, |number, bits: BitsOf<V>| (number, V::unpack(bits.into())))
     }
     /// Returns the keys in host memory that the map holds, in any order: a semi-join. Copies both
     /// ways and waits. Errors: as [`get`](Self::get).
     pub fn semi_join(&self, keys: &[K]) -> Result<Vec<K>> {
-        let device = self.device();
-        let (staged, stream) = (device.stage32("keys", keys)?, device.stream()?);
-        let (mut kept, mut count) = (device.alloc(keys.len())?, device.alloc(1)?);
-        MapJoiner::new(device)?.semi_join_into(
-            &stream,
-            self,
-            staged.view(),
-            kept.view_mut(),
-            count.view_mut(),
-        )?;
-        kept.view().slice(..count.download()?[0] as usize)?.download()
+        self.filter(keys, keep::FOUND)
     }
     /// Returns the keys in host memory that the map does not hold, in any order: an anti-join.
     /// Copies both ways and waits. Errors: as [`get`](Self::get).
     pub fn anti_join(&self, keys: &[K]) -> Result<Vec<K>> {
+        self.filter(keys, keep::MISSING)
+    }
+    fn filter(&self, keys: &[K], keep: u32) -> Result<Vec<K>> {
         let device = self.device();
-        let (staged, stream) = (device.stage32("keys", keys)?, device.stream()?);
+        count32("keys", keys.len())?;
+        let keys = key_bits(device, keys)?;
+        let (staged, stream) = (device.stage(&keys)?, device.stream()?);
         let (mut kept, mut count) = (device.alloc(keys.len())?, device.alloc(1)?);
-        MapJoiner::new(device)?.anti_join_into(
+        Joiner::new(device, RouteTuning::TUNED)?.filter(
             &stream,
-            self,
+            &self.table,
             staged.view(),
-            kept.view_mut(),
+            Some(kept.view_mut()),
             count.view_mut(),
+            keep,
         )?;
-        kept.view().slice(..count.download()?[0] as usize)?.download()
+        let kept = kept.view().slice(..count.download()?[0] as usize)?;
+        kept.download_map(|bits: BitsOf<K>| K::unpack(bits.into()))
+    }
+}
+
+impl<K: KeyBits, V: ValueBits> Table<Pairs<K, V>> {
+    /// See [`Map::get_into`].
+    fn find_into(
+        &self,
+        stream: &Stream,
+        keys: View<'_, K>,
+        mut values: ViewMut<'_, V>,
+        mut found: ViewMut<'_, u8>,
+    ) -> Result<()> {
+        let _apart = Apart::begin();
+        self.check_stream(stream)?;
+        check_length("values", values.len(), "keys", keys.len())?;
+        check_length("found", found.len(), "keys", keys.len())?;
+        let n = count32("keys", keys.len())?;
+        let (queries, values_arg) = (keys.arg("keys", stream)?, values.arg("values", stream)?);
+        let found_arg = found.arg("found", stream)?;
+        match &self.storage {
+            Storage::Kernels(_) => {
+                let (grid, table) = (grid(n), Pairs::<K, V>::table_ref(self.handles(stream)?));
+                // SAFETY: there are `n` queries and answers; the table is as built with this plan.
+                unsafe { map_find::launch(stream, grid, table, n, queries, values_arg, found_arg) }
+            }
+            Storage::Cpu(table) => {
+                let (values, found) = (values.elements("values")?, found.elements("found")?);
+                let (keys, missing) = (keys.elements("keys")?, V::narrowed(0));
+                table.finder(self.plan.shape)?.find(&self.device, keys, values, missing, found)
+            }
+        }
+    }
+    /// See [`Map::get_or_into`].
+    fn find_or_into(
+        &self,
+        stream: &Stream,
+        keys: View<'_, K>,
+        mut values: ViewMut<'_, V>,
+        missing: V,
+    ) -> Result<()> {
+        let _apart = Apart::begin();
+        self.check_stream(stream)?;
+        check_length("values", values.len(), "keys", keys.len())?;
+        let n = count32("keys", keys.len())?;
+        let (queries, values_arg) = (keys.arg("keys", stream)?, values.arg("values", stream)?);
+        match &self.storage {
+            Storage::Kernels(_) => {
+                let (grid, table) = (grid(n), Pairs::<K, V>::table_ref(self.handles(stream)?));
+                // SAFETY: as in `get_into`.
+                unsafe { map_find_or::launch(stream, grid, table, n, missing, queries, values_arg) }
+            }
+            Storage::Cpu(table) => {
+                let (keys, values) = (keys.elements("keys")?, values.elements("values")?);
+                table.finder(self.plan.shape)?.values(&self.device, keys, values, missing)
+            }
+        }
     }
 }

@@ -76,11 +76,12 @@ mod update;
 use crate::cpu;
 use crate::device::{Device, Stream, ViewMut};
 use crate::duplicates::Duplicates;
-use crate::error::Result;
+use crate::error::{Result, check_length};
 use crate::fallible::collect;
-pub use crate::key::{Key, Value};
 pub use crate::table::update::{Operations, Outcome};
-use crate::table::{Family, OnHost, Report, Settings, Storage, Table, words_of};
+use crate::table::{Builder, Family, OnHost, Report, Settings, Storage, Table, words_of};
+use crate::types::{BitsOf, DeviceKey, DeviceValue, KeyBits, key_bits, value_bits};
+pub use crate::types::{Key, Value};
 pub use builder::MapBuilder;
 pub(crate) use family::Pairs;
 pub use join::MapJoiner;
@@ -195,13 +196,17 @@ impl From<Report> for MapReport {
     }
 }
 
-/// Layout of pairs of these types.
-pub(crate) type LayoutOf<K, V> = <K as Key>::Layout<V>;
+/// Layout of pairs of these bits.
+pub(crate) type LayoutOf<K, V> = <K as KeyBits>::Layout<V>;
+/// Layout of pairs of these types: see [`MapRef`].
+pub type LayoutFor<K, V> = LayoutOf<BitsOf<K>, BitsOf<V>>;
+/// Entries of a map of these types.
+type PairsOf<K, V> = Pairs<BitsOf<K>, BitsOf<V>>;
 
 /// A hash map on a device. For method, guarantees and examples see the [module](self); for the cost
 /// of each operation, its documentation.
 pub struct Map<K: Key = u32, V: Value = u32> {
-    pub(crate) table: Table<Pairs<K, V>>,
+    pub(crate) table: Table<PairsOf<K, V>>,
 }
 
 impl<K: Key, V: Value> Map<K, V> {
@@ -210,10 +215,35 @@ impl<K: Key, V: Value> Map<K, V> {
     ///
     /// Errors: mismatched lengths, more pairs than 31-bit indices can address, out of memory.
     pub fn build(device: &Device, keys: &[K], values: &[V]) -> Result<Map<K, V>> {
-        let options = MapOptions::default();
-        Pairs::<K, V>::plan(keys.len(), options.load)?; // before anything is allocated
-        let (keys, values) = (device.stage32("keys", keys)?, device.stage32("values", values)?);
-        MapBuilder::new(device, options)?.build(&device.stream()?, keys.view(), values.view())
+        Map::build_with(device, MapOptions::default(), keys, values)
+    }
+    /// Builds a map like [`build`](Self::build), with other options.
+    ///
+    /// ```
+    /// use koel::{Device, Duplicates, Map, MapOptions};
+    ///
+    /// let options = MapOptions::default().with_duplicates(Duplicates::KeepFirst);
+    /// let map = Map::build_with(&Device::cpu()?, options, &[-1i8, -1], &["a", "b"].map(str::len))?;
+    /// assert_eq!(map.len()?, 1);
+    /// # Ok::<(), koel::Error>(())
+    /// ```
+    ///
+    /// Errors: also a load outside 0.3 to 0.95, and a rejected duplicate, whose key is given as its
+    /// bits.
+    pub fn build_with(
+        device: &Device,
+        options: MapOptions,
+        keys: &[K],
+        values: &[V],
+    ) -> Result<Map<K, V>> {
+        PairsOf::<K, V>::plan(keys.len(), options.load)?; // before anything is allocated
+        check_length("values", values.len(), "keys", keys.len())?;
+        let (keys, values) = (key_bits(device, keys)?, value_bits(device, values)?);
+        let (keys, values) = (device.stage(&keys)?, device.stage(&values)?);
+        let (keys, values, stream) = (keys.view(), values.view(), device.stream()?);
+        let mut builder = Builder::new(device, options.into())?;
+        let plan = builder.plan(&stream, keys.len())?;
+        Ok(Map { table: builder.build(plan, &stream, (keys, values))? })
     }
     /// Returns the device that holds the map.
     pub fn device(&self) -> &Device {
@@ -250,7 +280,7 @@ impl<K: Key, V: Value> Map<K, V> {
         self.table.plan.shape
     }
     /// Returns what the CPU engine needs for lookups; `None` if kernels look keys up.
-    pub(crate) fn finder(&self) -> Result<Option<cpu::Finder<'_, LayoutOf<K, V>>>> {
+    pub(crate) fn finder(&self) -> Result<Option<cpu::Finder<'_, LayoutFor<K, V>>>> {
         match &self.table.storage {
             Storage::Kernels(_) => Ok(None),
             Storage::Cpu(table) => table.finder(self.shape()).map(Some),
@@ -274,8 +304,8 @@ impl<K: Key, V: Value> Map<K, V> {
     /// ```
     ///
     /// Errors: a stream of another device.
-    pub fn table(&self, stream: &Stream) -> Result<MapRef<LayoutOf<K, V>>> {
-        self.table.handles(stream).map(Pairs::<K, V>::table_ref)
+    pub fn table(&self, stream: &Stream) -> Result<MapRef<LayoutFor<K, V>>> {
+        self.table.handles(stream).map(PairsOf::<K, V>::table_ref)
     }
 
     /// Returns a checksum of the table: of its shape and seed, all slots in order, the pairs of the
@@ -304,10 +334,10 @@ impl<K: Key, V: Value> Map<K, V> {
     /// # Ok::<(), koel::Error>(())
     /// ```
     pub fn fingerprint(&self) -> Result<u64> {
-        type L<K, V> = LayoutOf<K, V>;
+        type L<K, V> = LayoutFor<K, V>;
         self.report()?;
         let OnHost { stash, seed, held } = self.table.on_host()?;
-        let words = words_of::<Pairs<K, V>>(self.shape());
+        let words = words_of::<PairsOf<K, V>>(self.shape());
         let slots = match &self.table.storage {
             Storage::Kernels(table) => Cow::Owned(table.slots.view().slice(..words)?.download()?),
             Storage::Cpu(table) => Cow::Borrowed(table.words(self.shape())),
@@ -320,8 +350,11 @@ impl<K: Key, V: Value> Map<K, V> {
         let lead =
             [partitions, buckets, seed, stashed.len() as u32, held.is_some() as u32].map(u64::from);
         let pairs = stashed.into_iter().flat_map(|(key, value)| [key.widened(), value.widened()]);
-        let words =
-            lead.into_iter().chain(held.map(V::widened)).chain(slots.iter().copied()).chain(pairs);
+        let words = lead
+            .into_iter()
+            .chain(held.map(Number::widened))
+            .chain(slots.iter().copied())
+            .chain(pairs);
         Ok(words.fold(0, |sum, word| mix64((sum ^ word).wrapping_add(0x9E37_79B9_7F4A_7C15))))
     }
 
@@ -338,7 +371,7 @@ impl<K: Key, V: Value> Map<K, V> {
     ///
     /// Errors: as [`len`](Self::len), out of memory.
     pub fn pairs(&self) -> Result<Vec<(K, V)>> {
-        export::pairs_of(&self.table)
+        export::pairs_of(&self.table, |key, value| (K::unpack(key.into()), V::unpack(value.into())))
     }
     /// Writes all pairs to `keys[i]`, `values[i]`, in any order, and their number to `count[0]`.
     /// Elements after the last pair stay unchanged.
@@ -353,8 +386,12 @@ impl<K: Key, V: Value> Map<K, V> {
         keys: ViewMut<'_, K>,
         values: ViewMut<'_, V>,
         count: ViewMut<'_, u64>,
-    ) -> Result<()> {
-        export::export(&self.table, stream, keys, values, count)
+    ) -> Result<()>
+    where
+        K: DeviceKey,
+        V: DeviceValue,
+    {
+        export::export(&self.table, stream, keys.key_bits()?, values.value_bits()?, count)
     }
 }
 impl<K: Key, V: Value> fmt::Debug for Map<K, V> {

@@ -8,11 +8,11 @@ use super::Pairs;
 use super::kernels::{Building, Scratch, build};
 use crate::device::{Device, Stream};
 use crate::duplicates::Duplicates::{self, KeepFirst, KeepLast, Unchecked};
-use crate::key::{Key, Value};
 use crate::seed::Seeds;
 use crate::table::header::{Header, read_header};
 use crate::table::plan::{Plan, PlanTuning};
 use crate::table::slots::Slots;
+use crate::types::{KeyBits, ValueBits};
 use koel_kernels::hash::mix::{mix, splitmix_at};
 use koel_kernels::map::find::MapRef;
 use koel_kernels::table::layout::{BUCKET, EMPTY, Layout, class, class_bit};
@@ -22,12 +22,12 @@ use std::collections::HashMap;
 use std::hash::BuildHasher;
 use std::marker::PhantomData;
 
-type Of<K, V> = <K as Key>::Layout<V>;
+type Of<K, V> = <K as KeyBits>::Layout<V>;
 
 /// Seeds of all builds in these tests.
 pub(super) const SEEDS: Seeds = Seeds { first: 7, redraws: 7, gives_up: false };
 /// Scratch memory that successive builds share.
-struct Bench<K: Key, V: Value> {
+struct Bench<K: KeyBits, V: ValueBits> {
     stream: Stream,
     scratch: Option<Scratch>,
     keys: Vec<K>,
@@ -36,7 +36,7 @@ struct Bench<K: Key, V: Value> {
     /// Slots and stash of the last table.
     table: [Vec<u64>; 2],
 }
-impl<K: Key, V: Value> Bench<K, V> {
+impl<K: KeyBits, V: ValueBits> Bench<K, V> {
     fn new(seed: u64) -> Self {
         let stream =
             Device::executor_with(seed, |exec| exec.patience = 10_000_000).stream().unwrap();
@@ -127,7 +127,7 @@ impl<K: Key, V: Value> Bench<K, V> {
 }
 /// Checks that a table holds what the oracle holds, in the layout that lookups rely on. `fillers`:
 /// whether there may be fillers.
-pub(super) fn check_layout<S: BuildHasher, K: Key, V: Value>(
+pub(super) fn check_layout<S: BuildHasher, K: KeyBits, V: ValueBits>(
     plan: &Plan,
     header: &Header<V>,
     slots: &[u64],
@@ -212,7 +212,7 @@ fn unique(n: usize, seed: u64) -> impl Iterator<Item = (u64, u64)> {
     })
 }
 
-fn two_passes<K: Key, V: Value>() {
+fn two_passes<K: KeyBits, V: ValueBits>() {
     for (seed, n) in [(1, 401), (2, 3000), (3, 9000)] {
         let mut bench = Bench::<K, V>::new(seed).with(unique(n, seed));
         for policy in [KeepLast, Unchecked] {
@@ -234,7 +234,7 @@ fn two_passes_of_every_pairing() {
     two_passes::<u64, u64>();
 }
 /// Bins that are too small, in either pass: pairs that do not fit go to the overflow area.
-fn overflow<K: Key, V: Value>() {
+fn overflow<K: KeyBits, V: ValueBits>() {
     for seed in 1..4 {
         let mut bench = Bench::<K, V>::new(seed).with(unique(5000, seed));
         let mut plan = small(5000, 0.7);
@@ -265,7 +265,7 @@ fn overflow_is_not_lost() {
 }
 /// Small inputs: copies of a key that are all in the overflow area, and reach nearly full buckets
 /// at the same time.
-fn copies_behind<K: Key, V: Value>() {
+fn copies_behind<K: KeyBits, V: ValueBits>() {
     for seed in 1..5 {
         let copies = |part: u64| unique(1000, seed).map(move |(k, v)| (k, v ^ part));
         let mut bench = Bench::<K, V>::new(seed).with(copies(0).chain(copies(1)).chain(copies(2)));
@@ -291,7 +291,7 @@ fn copies_behind_small_bins_are_found() {
     copies_behind::<u64, u64>();
 }
 /// Lists that are too short, and more pairs than two choices can place: the stash takes them.
-fn stash<K: Key, V: Value>() {
+fn stash<K: KeyBits, V: ValueBits>() {
     for seed in 1..4 {
         let mut bench = Bench::<K, V>::new(seed).with(unique(2000, seed));
         let mut plan = small(2000, 0.9);
@@ -319,7 +319,7 @@ fn the_stash_takes_what_has_no_place() {
 }
 /// More pairs in one partition than fit anywhere, and keys that fill the stash with one seed: the
 /// build restarts.
-fn again<K: Key, V: Value>() {
+fn again<K: KeyBits, V: ValueBits>() {
     for seed in 1..3 {
         let mut bench = Bench::<K, V>::new(seed).with(unique(3000, seed));
         let mut plan = small(3000, 0.8);
@@ -357,7 +357,7 @@ fn a_build_that_fails_is_done_again() {
     again::<u64, u64>();
 }
 /// Copies near each other and far apart, few and many.
-fn duplicates<K: Key, V: Value>() {
+fn duplicates<K: KeyBits, V: ValueBits>() {
     let n = 3000;
     for seed in 1..3u64 {
         let key = |i: usize| splitmix_at(seed, i as u32);
@@ -386,7 +386,7 @@ fn duplicates<K: Key, V: Value>() {
 }
 /// Copies at all distances, with several regions for each bin of the first pass; every `step`th
 /// arrangement.
-fn arrangements<K: Key, V: Value>(step: usize) {
+fn arrangements<K: KeyBits, V: ValueBits>(step: usize) {
     let n = 25_000;
     let sizes = PlanTuning { pairs: 1000, coarse: 8, ..SMALL };
     let one_pass = PlanTuning { one_pass: 1280, ..sizes };
@@ -434,7 +434,7 @@ fn equal_keys_are_resolved() {
 }
 /// A few keys have most of the pairs: their copies are dropped in the tiles of the input, and in
 /// those of the second pass.
-fn skewed<K: Key, V: Value>(seed: u64) {
+fn skewed<K: KeyBits, V: ValueBits>(seed: u64) {
     let n = 20_000;
     let random = |i: usize| splitmix_at(seed, i as u32);
     let kinds: [Box<dyn Fn(usize) -> u64>; 4] = [
@@ -477,7 +477,7 @@ fn wide_keys_of_one_hash_are_told_apart() {
     bench.check(&Plan::new(1200, 0.8).unwrap(), KeepLast);
 }
 /// The ambiguous key, which looks like an empty slot.
-fn ambiguous<K: Key, V: Value>() {
+fn ambiguous<K: KeyBits, V: ValueBits>() {
     let it = Of::<K, V>::unmixed(7, Of::<K, V>::AMBIGUOUS);
     let held = Of::<K, V>::mixed(7, it) == Of::<K, V>::AMBIGUOUS;
     for n in [0, 1, 30, 500] {

@@ -1,15 +1,18 @@
 //! Batched updates of maps: see [`MapUpdater`].
 use super::export::{export, pairs_of};
-use super::{Key, LayoutOf, Map, MapOptions, Pairs, Value};
+use super::{LayoutOf, Map, MapOptions, Pairs, PairsOf};
 use crate::device::{Device, Stream, View, ViewMut};
 use crate::duplicates::Duplicates;
-use crate::error::Result;
+use crate::error::{Error, Result, count32};
 use crate::fallible::{collect, collect_map};
 use crate::table::plan::Plan;
 use crate::table::update::{
     Batch, EntriesOnHost, Launch, Operations, Outcome, Updatable, UpdateTuning, Updater,
 };
 use crate::table::{Builder, Settings, Table};
+use crate::types::{
+    Addable, BitsOf, DeviceKey, DeviceValue, Key, KeyBits, Value, ValueBits, key_bits, value_bits,
+};
 use koel_kernels::map::sparse::map_update_sparse;
 use koel_kernels::map::update::{MAX_BUCKETS, map_update, map_update_left, shared_bytes};
 use koel_kernels::table::layout::Layout;
@@ -96,7 +99,7 @@ pub enum Operation {
 /// The placement of pairs in an updated map depends on its history: it is not
 /// [reproducible](MapOptions::reproducible).
 pub struct MapUpdater<K: Key = u32, V: Value = u32> {
-    updater: Updater<Pairs<K, V>>,
+    updater: Updater<PairsOf<K, V>>,
 }
 
 impl<K: Key, V: Value> MapUpdater<K, V> {
@@ -119,7 +122,8 @@ impl<K: Key, V: Value> MapUpdater<K, V> {
     pub fn scratch_bytes(&self) -> usize {
         self.updater.scratch_bytes()
     }
-
+}
+impl<K: DeviceKey, V: DeviceValue> MapUpdater<K, V> {
     /// Applies the operations to `keys[i]`, `values[i]` sequentially, and writes the [`Outcome`] of
     /// each to `outcomes[i]`, as a byte. `values` may be empty if all operations
     /// [erase](Operation::Erase).
@@ -141,8 +145,8 @@ impl<K: Key, V: Value> MapUpdater<K, V> {
         values: View<'_, V>,
         outcomes: ViewMut<'_, u8>,
     ) -> Result<()> {
-        let operations = operations.codes(|operation| operation as u32);
-        self.updater.apply(&mut map.table, stream, Batch { operations, keys, values }, outcomes)
+        let batch = batch::<K, V>(operations, keys.key_bits()?, values.value_bits()?)?;
+        self.updater.apply(&mut map.table, stream, batch, outcomes)
     }
     /// Like [`apply`](Self::apply), but on a GPU it does not wait, and the map does not grow.
     /// Operations without room are [not done](Outcome::NotDone), and the caller must look for them
@@ -162,9 +166,35 @@ impl<K: Key, V: Value> MapUpdater<K, V> {
         values: View<'_, V>,
         outcomes: ViewMut<'_, u8>,
     ) -> Result<()> {
-        let operations = operations.codes(|operation| operation as u32);
-        self.updater.enqueue(&mut map.table, stream, Batch { operations, keys, values }, outcomes)
+        let batch = batch::<K, V>(operations, keys.key_bits()?, values.value_bits()?)?;
+        self.updater.enqueue(&mut map.table, stream, batch, outcomes)
     }
+}
+/// Checks operations on a map of these types, and returns the batch.
+///
+/// Errors: operations that add, or may add, values that are not [`Addable`].
+fn batch<'a, K: Key, V: Value>(
+    operations: Operations<'a>,
+    keys: View<'a, BitsOf<K>>,
+    values: View<'a, BitsOf<V>>,
+) -> Result<Batch<'a, BitsOf<K>, BitsOf<V>>> {
+    match operations {
+        Operations::All(Operation::InsertOrAdd) => check_adds::<V>("InsertOrAdd")?,
+        Operations::All(_) => (),
+        Operations::Each(_) => check_adds::<V>("one for each key, which may be InsertOrAdd")?,
+    }
+    Ok(Batch { operations: operations.codes(|operation| operation as u32), keys, values })
+}
+/// Checks that tables add values of this type. Errors: the operations `found` add others.
+fn check_adds<V: Value>(found: &str) -> Result<()> {
+    if V::ADDS {
+        return Ok(());
+    }
+    Err(Error::Setting {
+        field: "operations",
+        found: found.into(),
+        expected: format!("no addition of values of type {}", std::any::type_name::<V>()),
+    })
 }
 impl<K: Key, V: Value> std::fmt::Debug for MapUpdater<K, V> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -173,7 +203,7 @@ impl<K: Key, V: Value> std::fmt::Debug for MapUpdater<K, V> {
     }
 }
 
-impl<K: Key, V: Value> Updatable for Pairs<K, V> {
+impl<K: KeyBits, V: ValueBits> Updatable for Pairs<K, V> {
     fn rebuild(
         table: &mut Table<Self>,
         stream: &Stream,
@@ -191,7 +221,7 @@ impl<K: Key, V: Value> Updatable for Pairs<K, V> {
         Ok(())
     }
     fn entries_on_host(table: &Table<Self>) -> Result<EntriesOnHost<Self>> {
-        collect_map(pairs_of(table)?)
+        collect_map(pairs_of(table, |key, value| (key, value))?)
     }
     fn build_of(
         table: &mut Table<Self>,
@@ -287,7 +317,10 @@ impl<K: Key, V: Value> Map<K, V> {
     /// Adds each value to that of its key, modulo 2^32 or 2^64, and inserts missing keys: the
     /// outcome is [`Inserted`](Outcome::Inserted) or [`Added`](Outcome::Added). Otherwise like
     /// [`insert`](Self::insert).
-    pub fn insert_or_add(&mut self, keys: &[K], values: &[V]) -> Result<Vec<Outcome>> {
+    pub fn insert_or_add(&mut self, keys: &[K], values: &[V]) -> Result<Vec<Outcome>>
+    where
+        V: Addable,
+    {
         self.update_all(Operation::InsertOrAdd, keys, values)
     }
     /// Removes each key in host memory: the outcome is [`Erased`](Outcome::Erased) or
@@ -304,6 +337,9 @@ impl<K: Key, V: Value> Map<K, V> {
         keys: &[K],
         values: &[V],
     ) -> Result<Vec<Outcome>> {
+        if operations.contains(&Operation::InsertOrAdd) {
+            check_adds::<V>("InsertOrAdd")?;
+        }
         let codes = collect(operations.iter().map(|&operation| operation as u8))?;
         let device = self.device().clone();
         let codes = device.stage(&codes)?;
@@ -324,12 +360,14 @@ impl<K: Key, V: Value> Map<K, V> {
         values: &[V],
     ) -> Result<Vec<Outcome>> {
         let device = self.device().clone();
-        let (staged_keys, staged_values) =
-            (device.stage32("keys", keys)?, device.stage32("values", values)?);
-        let (keys, values) = (staged_keys.view(), staged_values.view());
+        count32("keys", keys.len())?;
+        count32("values", values.len())?;
+        let (keys, values) = (key_bits(&device, keys)?, value_bits(&device, values)?);
+        let (keys, values) = (device.stage(&keys)?, device.stage(&values)?);
         let operations = operations.codes(|operation| operation as u32);
-        let mut updater = MapUpdater::new(&device, MapOptions::default())?.updater;
-        updater.apply_from_host(&mut self.table, Batch { operations, keys, values })
+        let batch = Batch { operations, keys: keys.view(), values: values.view() };
+        let mut updater = MapUpdater::<K, V>::new(&device, MapOptions::default())?.updater;
+        updater.apply_from_host(&mut self.table, batch)
     }
     /// Rebuilds the map at load 0.8 if that saves memory, as after many erasures:
     /// [`shrink_to`](Self::shrink_to) with the default load.

@@ -2,14 +2,14 @@
 use super::{Keys, Set, SetOptions};
 use crate::device::{Device, Stream, View};
 use crate::error::Result;
-use crate::key::Key;
 use crate::table::Builder;
 use crate::table::plan::Plan;
+use crate::types::{BitsOf, DeviceKey, Key};
 
 /// Builds sets, and keeps scratch memory across builds. A second build of the same size allocates
 /// only the set; a [`rebuild`](Self::rebuild) allocates nothing.
 pub struct SetBuilder<K: Key = u32> {
-    builder: Builder<Keys<K>>,
+    builder: Builder<Keys<BitsOf<K>>>,
 }
 
 impl<K: Key> SetBuilder<K> {
@@ -17,7 +17,8 @@ impl<K: Key> SetBuilder<K> {
     pub fn new(device: &Device, options: SetOptions) -> Result<SetBuilder<K>> {
         Ok(SetBuilder { builder: Builder::new(device, options.into())? })
     }
-
+}
+impl<K: DeviceKey> SetBuilder<K> {
     /// Builds a set from keys; equal keys are stored once. Waits for the device.
     ///
     /// On a GPU, takes three or four launches and, at load 0.8, 25 bytes of memory traffic per
@@ -26,15 +27,7 @@ impl<K: Key> SetBuilder<K> {
     /// buffers of another device, out of memory.
     pub fn build(&mut self, stream: &Stream, keys: View<'_, K>) -> Result<Set<K>> {
         let plan = self.check(stream, keys)?;
-        self.build_planned(plan, stream, keys)
-    }
-    pub(super) fn build_planned(
-        &mut self,
-        plan: Plan,
-        stream: &Stream,
-        keys: View<'_, K>,
-    ) -> Result<Set<K>> {
-        Ok(Set { table: self.builder.build(plan, stream, keys)? })
+        Ok(Set { table: self.builder.build(plan, stream, keys.key_bits()?)? })
     }
     /// Replaces the content of a set by other keys. Like [`build`](Self::build), but allocates
     /// nothing if the set and this builder have held as many keys before, and does not wait on a
@@ -48,12 +41,12 @@ impl<K: Key> SetBuilder<K> {
     /// table is allocated before the old one is freed.
     pub fn rebuild(&mut self, set: &mut Set<K>, stream: &Stream, keys: View<'_, K>) -> Result<()> {
         let plan = self.check(stream, keys)?;
-        self.builder.rebuild(&mut set.table, plan, stream, keys)
+        self.builder.rebuild(&mut set.table, plan, stream, keys.key_bits()?)
     }
 
     /// Checks the arguments of a build or rebuild, and plans the set.
     fn check(&self, stream: &Stream, keys: View<'_, K>) -> Result<Plan> {
-        keys.arg("keys", stream)?;
+        keys.key_bits()?.arg("keys", stream)?;
         self.builder.plan(stream, keys.len())
     }
 }

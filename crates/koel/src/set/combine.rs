@@ -3,9 +3,9 @@ use super::kernels::{self, Lengths, Passes};
 use crate::cpu;
 use crate::device::{Apart, Device, Stream, View, ViewMut};
 use crate::error::{Error, Result, check_length, count32};
-use crate::key::Key;
 use crate::seed::Seeds;
 use crate::table::plan::{Plan, PlanTuning};
+use crate::types::{BitsOf, DeviceKey, Key, KeyBits, key_bits};
 use koel_kernels::set::combine::how;
 
 /// Load factor of the tables of a combination. Callers do not choose it, so it is the one that
@@ -51,11 +51,15 @@ const COPIES: f64 = 64.0;
 /// thousands of copies, evenly mixed, partitions may overflow. The operation then restarts with
 /// atomics in device memory, about ten times as slow if the distinct keys do not fit the cache.
 pub struct SetCombiner<K: Key = u32> {
+    combiner: Combiner<BitsOf<K>>,
+}
+/// A combiner of bits.
+struct Combiner<K: KeyBits> {
     device: Device,
     sizes: PlanTuning,
     scratch: Scratch<K>,
 }
-enum Scratch<K: Key> {
+enum Scratch<K: KeyBits> {
     Cpu([cpu::set::Scratch; 2]),
     /// As much memory as the largest arrays so far needed.
     Kernels([Option<Passes<K>>; 2]),
@@ -64,31 +68,25 @@ enum Scratch<K: Key> {
 impl<K: Key> SetCombiner<K> {
     /// Creates a combiner without scratch memory.
     pub fn new(device: &Device) -> Result<SetCombiner<K>> {
-        SetCombiner::with_tuning(device, PlanTuning { copies: COPIES, ..kernels::sizes::<K>() })
+        SetCombiner::with_tuning(
+            device,
+            PlanTuning { copies: COPIES, ..kernels::sizes::<BitsOf<K>>() },
+        )
     }
     /// Creates a combiner with sizes other than the tuned ones, so that tests take every path.
     pub(super) fn with_tuning(device: &Device, sizes: PlanTuning) -> Result<SetCombiner<K>> {
-        let scratch = match device.runs_kernels() {
-            true => Scratch::Kernels([None, None]),
-            false => Scratch::Cpu(Default::default()),
-        };
-        Ok(SetCombiner { device: device.clone(), sizes, scratch })
+        Ok(SetCombiner { combiner: Combiner::new(device, sizes) })
     }
     /// Returns the bytes of scratch memory, which the largest arrays so far determine.
     pub fn scratch_bytes(&self) -> usize {
-        match &self.scratch {
-            Scratch::Cpu(scratch) => scratch.iter().map(|s| s.bytes()).sum(),
-            Scratch::Kernels(passes) => passes.iter().flatten().map(Passes::bytes).sum(),
-        }
+        self.combiner.scratch_bytes()
     }
     #[cfg(test)]
     pub(super) fn is_clean(&self) -> bool {
-        matches!(
-            &self.scratch,
-            Scratch::Kernels(passes) if passes.iter().flatten().all(Passes::is_clean)
-        )
+        self.combiner.is_clean()
     }
-
+}
+impl<K: DeviceKey> SetCombiner<K> {
     /// Writes the distinct keys of an array to `output[..count[0]]`, in any order, and their number
     /// to `count[0]`, the only element. Elements of `output` after the last key are undefined.
     ///
@@ -102,8 +100,8 @@ impl<K: Key> SetCombiner<K> {
         output: ViewMut<'_, K>,
         count: ViewMut<'_, u64>,
     ) -> Result<()> {
-        let _apart = Apart::begin();
-        self.combine(stream, how::DISTINCT, keys, None, output, count)
+        let (keys, output) = (keys.key_bits()?, output.key_bits()?);
+        self.combiner.combine(stream, how::DISTINCT, keys, None, output, count)
     }
     /// Writes the keys that are in either array or in both to `output[..count[0]]`, each once.
     ///
@@ -116,8 +114,8 @@ impl<K: Key> SetCombiner<K> {
         output: ViewMut<'_, K>,
         count: ViewMut<'_, u64>,
     ) -> Result<()> {
-        let _apart = Apart::begin();
-        self.combine(stream, how::UNION, keys, Some(others), output, count)
+        let (keys, others) = (keys.key_bits()?, Some(others.key_bits()?));
+        self.combiner.combine(stream, how::UNION, keys, others, output.key_bits()?, count)
     }
     /// Writes the keys that are in both arrays to `output[..count[0]]`, each once.
     ///
@@ -131,8 +129,8 @@ impl<K: Key> SetCombiner<K> {
         output: ViewMut<'_, K>,
         count: ViewMut<'_, u64>,
     ) -> Result<()> {
-        let _apart = Apart::begin();
-        self.combine(stream, how::INTERSECTION, keys, Some(others), output, count)
+        let (keys, others) = (keys.key_bits()?, Some(others.key_bits()?));
+        self.combiner.combine(stream, how::INTERSECTION, keys, others, output.key_bits()?, count)
     }
     /// Writes the keys of the first array that are not in the second to `output[..count[0]]`, each
     /// once.
@@ -146,10 +144,31 @@ impl<K: Key> SetCombiner<K> {
         output: ViewMut<'_, K>,
         count: ViewMut<'_, u64>,
     ) -> Result<()> {
-        let _apart = Apart::begin();
-        self.combine(stream, how::DIFFERENCE, keys, Some(others), output, count)
+        let (keys, others) = (keys.key_bits()?, Some(others.key_bits()?));
+        self.combiner.combine(stream, how::DIFFERENCE, keys, others, output.key_bits()?, count)
     }
-
+}
+impl<K: KeyBits> Combiner<K> {
+    fn new(device: &Device, sizes: PlanTuning) -> Combiner<K> {
+        let scratch = match device.runs_kernels() {
+            true => Scratch::Kernels([None, None]),
+            false => Scratch::Cpu(Default::default()),
+        };
+        Combiner { device: device.clone(), sizes, scratch }
+    }
+    fn scratch_bytes(&self) -> usize {
+        match &self.scratch {
+            Scratch::Cpu(scratch) => scratch.iter().map(|s| s.bytes()).sum(),
+            Scratch::Kernels(passes) => passes.iter().flatten().map(Passes::bytes).sum(),
+        }
+    }
+    #[cfg(test)]
+    fn is_clean(&self) -> bool {
+        matches!(
+            &self.scratch,
+            Scratch::Kernels(passes) if passes.iter().flatten().all(Passes::is_clean)
+        )
+    }
     fn combine(
         &mut self,
         stream: &Stream,
@@ -159,6 +178,7 @@ impl<K: Key> SetCombiner<K> {
         mut output: ViewMut<'_, K>,
         mut count: ViewMut<'_, u64>,
     ) -> Result<()> {
+        let _apart = Apart::begin();
         self.check(stream, keys, others, &mut output, &mut count)?;
         let n = [keys.len(), others.map_or(0, |others| others.len())];
         // Nobody can craft keys against the seed of the process. The result does not depend on it.
@@ -235,7 +255,12 @@ impl<K: Key> SetCombiner<K> {
 impl<K: Key> std::fmt::Debug for SetCombiner<K> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let key = std::any::type_name::<K>();
-        write!(f, "SetCombiner<{key}>[{} bytes] on {}", self.scratch_bytes(), self.device.name())
+        write!(
+            f,
+            "SetCombiner<{key}>[{} bytes] on {}",
+            self.scratch_bytes(),
+            self.combiner.device.name()
+        )
     }
 }
 
@@ -244,11 +269,13 @@ fn of_host<K: Key>(device: &Device, what: u32, keys: &[K], others: Option<&[K]>)
     let stream = device.stream()?;
     let room = keys.len() + if what == how::UNION { others.map_or(0, <[K]>::len) } else { 0 };
     count32("keys", keys.len().max(others.map_or(0, <[K]>::len)))?;
+    let keys = key_bits(device, keys)?;
+    let others = others.map(|others| key_bits(device, others)).transpose()?;
     let (keys, others) =
-        (device.stage(keys)?, others.map(|others| device.stage(others)).transpose()?);
+        (device.stage(&keys)?, others.as_deref().map(|others| device.stage(others)).transpose()?);
     let (mut output, mut count) = (device.alloc(room)?, device.alloc(1)?);
     let others = others.as_ref().map(|others| others.view());
-    SetCombiner::new(device)?.combine(
+    SetCombiner::<K>::new(device)?.combiner.combine(
         &stream,
         what,
         keys.view(),
@@ -256,7 +283,8 @@ fn of_host<K: Key>(device: &Device, what: u32, keys: &[K], others: Option<&[K]>)
         output.view_mut(),
         count.view_mut(),
     )?;
-    output.view().slice(..count.download()?[0] as usize)?.download()
+    let output = output.view().slice(..count.download()?[0] as usize)?;
+    output.download_map(|bits: BitsOf<K>| K::unpack(bits.into()))
 }
 /// Returns the distinct keys of an array in host memory, in any order. Copies both ways and waits;
 /// a [`SetCombiner`] does the same in device memory.

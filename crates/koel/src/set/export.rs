@@ -3,21 +3,24 @@ use super::Keys;
 use crate::cpu;
 use crate::device::{Apart, Stream, ViewMut};
 use crate::error::{Result, check_length};
-use crate::key::Key;
 use crate::table::{Family, Storage, THREADS, Table};
+use crate::types::KeyBits;
 use koel_kernels::set::export::set_export;
 use koel_kernels::set::layout::unmixed;
 use koel_kernels::table::layout::Layout;
 
-/// Downloads all keys.
-pub(super) fn keys_of<K: Key>(table: &Table<Keys<K>>) -> Result<Vec<K>> {
+/// Downloads all keys, each converted.
+pub(super) fn keys_of<K: KeyBits, T: Send>(
+    table: &Table<Keys<K>>,
+    convert: impl Fn(K) -> T + Sync,
+) -> Result<Vec<T>> {
     let device = &table.device;
     let (mut keys, mut count) = (device.alloc(table.len()?)?, device.alloc(1)?);
     export(table, &device.stream()?, keys.view_mut(), count.view_mut())?;
-    keys.download()
+    keys.view().download_map(convert)
 }
 /// Writes all keys: see [`Set::export_into`](super::Set::export_into).
-pub(super) fn export<K: Key>(
+pub(super) fn export<K: KeyBits>(
     table: &Table<Keys<K>>,
     stream: &Stream,
     mut keys: ViewMut<'_, K>,

@@ -3,11 +3,11 @@ use super::kernels::{self, Lengths, Passes, plan_of};
 use crate::cpu;
 use crate::device::{Device, Stream, View};
 use crate::error::Result;
-use crate::key::Key;
 use crate::seed::Seeds;
 use crate::table::plan::Plan;
 use crate::table::slots::Slots;
 use crate::table::{self, CpuBuild, Family, Handles, Membership, Settings, grid};
+use crate::types::KeyBits;
 use koel_kernels::set::find::{SetRef, set_contains, set_contains_bits, set_count};
 use koel_kernels::set::layout::Member;
 use koel_kernels::table::layout::Shape;
@@ -17,7 +17,7 @@ use std::marker::PhantomData;
 /// Entries of a set: keys alone.
 pub(crate) struct Keys<K = u32>(PhantomData<K>);
 
-impl<K: Key> Family for Keys<K> {
+impl<K: KeyBits> Family for Keys<K> {
     type Pairs = K::Pairs;
     type Buckets = cpu::OfSet<K>;
     type Input<'a> = View<'a, K>;
@@ -121,7 +121,7 @@ impl table::Scratch for cpu::set::Scratch {
         Some(&mut self.begun)
     }
 }
-impl<K: Key> table::Scratch for Passes<K> {
+impl<K: KeyBits> table::Scratch for Passes<K> {
     fn bytes(&self) -> usize {
         self.bytes()
     }

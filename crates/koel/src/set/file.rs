@@ -5,8 +5,8 @@ use crate::file::filed::{Filed, Parts, in_files};
 use crate::file::format::{Members, TableKind, Types, Width};
 use crate::file::reader::Mapping;
 use crate::file::writer::Writer;
-use crate::key::Key;
 use crate::table::Table;
+use crate::types::KeyBits;
 use std::io::{Read, Seek, Write};
 
 #[cfg(test)]
@@ -21,9 +21,9 @@ in_files! {
     /// assert_eq!(set.contains(&[5, 6])?, [true, false]);
     /// # Ok::<(), koel::Error>(())
     /// ```
-    impl[K: Key] Set<K>
+    impl[K: KeyBits] Set<K>
 }
-impl<K: Key> Filed for Set<K> {
+impl<K: KeyBits> Filed for Set<K> {
     const KIND: TableKind = TableKind::Set;
     type Slots = Members<K>;
     fn types() -> Types {

@@ -4,11 +4,11 @@ use super::Keys;
 use crate::device::{Apart, Buffer, Device, Stream, View, ViewMut};
 use crate::duplicates::Duplicates;
 use crate::error::Result;
-use crate::key::Key;
 use crate::seed::Seeds;
 use crate::table::plan::{Plan, PlanTuning, with_crowd};
 use crate::table::slots::{FINALIZE_TILE, Slots, resident, stash_words};
 use crate::table::{THREADS, slots_of};
+use crate::types::KeyBits;
 use koel_kernels::set::build::{Arrived, set_build};
 use koel_kernels::set::combine::{
     Combined, Ending, combine_bytes, how, set_combine, set_combined, spare_words,
@@ -52,7 +52,7 @@ pub(super) fn plan_of<K: Member>(n: usize, load: f64) -> Result<Plan> {
 }
 
 /// Memory of the partition passes over an array of keys.
-pub(crate) struct Passes<K: Key> {
+pub(crate) struct Passes<K: KeyBits> {
     /// Bins of the first of two passes; empty if they are stored elsewhere.
     by_coarse: Buffer<K>,
     /// Bins of the last pass; afterwards memory for the fallback.
@@ -74,7 +74,7 @@ pub(crate) struct Lengths {
 }
 impl Lengths {
     /// Returns the lengths for the build of a set.
-    pub(crate) fn of_set<K: Key>(plan: &Plan) -> Lengths {
+    pub(crate) fn of_set<K: KeyBits>(plan: &Plan) -> Lengths {
         let coarse = plan.coarse_places();
         Lengths {
             by_coarse: if coarse <= slots_of::<Keys<K>>(plan.shape) { 0 } else { coarse },
@@ -92,7 +92,7 @@ impl Lengths {
 }
 /// Returns the number of words for the marks of a set that is built again. `waiting` returns the
 /// slots of its table of waiting keys: more than there are keys.
-fn marks<K: Key>(plan: &Plan) -> usize {
+fn marks<K: KeyBits>(plan: &Plan) -> usize {
     mark_words::<K>(plan.shape.all_buckets()) as usize
 }
 fn waiting(plan: &Plan) -> u32 {
@@ -102,7 +102,7 @@ fn waiting(plan: &Plan) -> u32 {
 fn spare_slots(keys: usize) -> u32 {
     (keys + keys / 32 + 1) as u32
 }
-impl<K: Key> Passes<K> {
+impl<K: KeyBits> Passes<K> {
     pub(crate) fn new(device: &Device, plan: &Plan, lengths: Lengths) -> Result<Passes<K>> {
         Ok(Passes {
             by_coarse: device.alloc(lengths.by_coarse)?,
@@ -256,7 +256,7 @@ impl<K: Key> Passes<K> {
     }
 }
 /// Returns memory for the passes over an array: `kept` if that suffices, otherwise new memory.
-pub(super) fn reserve<'a, K: Key>(
+pub(super) fn reserve<'a, K: KeyBits>(
     device: &Device,
     kept: &'a mut Option<Passes<K>>,
     plan: &Plan,
@@ -276,7 +276,7 @@ pub(super) fn reserve<'a, K: Key>(
 /// Enqueues a build. The set's header states the result once it has run.
 ///
 /// Launches: one partition pass or two, the build, and the end of the build.
-pub(super) fn build<K: Key>(
+pub(super) fn build<K: KeyBits>(
     stream: &Stream,
     plan: &Plan,
     seeds: Seeds,
@@ -315,7 +315,7 @@ pub(super) fn build<K: Key>(
 
 /// A partitioned array, with the memory that this took.
 #[derive(Clone, Copy)]
-struct Parted<K: Key> {
+struct Parted<K: KeyBits> {
     n: u32,
     bins: u32,
     arrived: Arrived<K>,
@@ -324,7 +324,7 @@ struct Parted<K: Key> {
     input: In<K>,
 }
 /// Partitions an array that is combined.
-fn part_array<K: Key>(
+fn part_array<K: KeyBits>(
     stream: &Stream,
     plan: &Plan,
     seed: u32,
@@ -348,7 +348,7 @@ fn part_array<K: Key>(
 /// the same partitions.
 ///
 /// Launches: one partition pass or two for each array, the combination, and its end; and a fill.
-pub(super) fn combine_arrays<K: Key>(
+pub(super) fn combine_arrays<K: KeyBits>(
     stream: &Stream,
     what: u32,
     seed: u32,

@@ -74,8 +74,8 @@ mod update;
 use crate::device::{Device, Stream, View, ViewMut};
 use crate::duplicates::Duplicates;
 use crate::error::Result;
-use crate::key::Key;
-use crate::table::{Family, Report, Settings, Table};
+use crate::table::{Builder, Family, Report, Settings, Table};
+use crate::types::{BitsOf, DeviceKey, Key, key_bits};
 pub use builder::SetBuilder;
 pub use combine::{SetCombiner, difference, intersection, union, unique};
 pub(crate) use family::Keys;
@@ -164,7 +164,7 @@ impl From<Report> for SetReport {
 /// A hash set on a device. For method, guarantees and examples see the [module](self); for the cost
 /// of each operation, its documentation.
 pub struct Set<K: Key = u32> {
-    table: Table<Keys<K>>,
+    table: Table<Keys<BitsOf<K>>>,
 }
 
 impl<K: Key> Set<K> {
@@ -173,10 +173,18 @@ impl<K: Key> Set<K> {
     ///
     /// Errors: more keys than 31-bit indices can address, out of memory.
     pub fn build(device: &Device, keys: &[K]) -> Result<Set<K>> {
-        let options = SetOptions::default();
-        Keys::<K>::plan(keys.len(), options.load)?; // before anything is allocated
-        let keys = device.stage(keys)?;
-        SetBuilder::new(device, options)?.build(&device.stream()?, keys.view())
+        Set::build_with(device, SetOptions::default(), keys)
+    }
+    /// Builds a set like [`build`](Self::build), with other options.
+    ///
+    /// Errors: also a load outside 0.3 to 0.95.
+    pub fn build_with(device: &Device, options: SetOptions, keys: &[K]) -> Result<Set<K>> {
+        Keys::<BitsOf<K>>::plan(keys.len(), options.load)?; // before anything is allocated
+        let keys = key_bits(device, keys)?;
+        let (keys, stream) = (device.stage(&keys)?, device.stream()?);
+        let mut builder = Builder::new(device, options.into())?;
+        let plan = builder.plan(&stream, keys.view().len())?;
+        Ok(Set { table: builder.build(plan, &stream, keys.view())? })
     }
     /// Returns the device that holds the set.
     pub fn device(&self) -> &Device {
@@ -224,8 +232,8 @@ impl<K: Key> Set<K> {
     /// ```
     ///
     /// Errors: a stream of another device.
-    pub fn table(&self, stream: &Stream) -> Result<SetRef<K>> {
-        self.table.handles(stream).map(Keys::<K>::table_ref)
+    pub fn table(&self, stream: &Stream) -> Result<SetRef<BitsOf<K>>> {
+        self.table.handles(stream).map(Keys::<BitsOf<K>>::table_ref)
     }
 
     /// Copies the set to another device, or to the same one: the same bytes, the same answers.
@@ -241,7 +249,7 @@ impl<K: Key> Set<K> {
     ///
     /// Errors: more keys than 32-bit indices can address, out of memory.
     pub fn contains(&self, keys: &[K]) -> Result<Vec<bool>> {
-        self.table.contains(keys)
+        self.table.contains(&key_bits(self.device(), keys)?)
     }
     /// Writes whether the set holds each key: sets `found[i]` to 1 or 0.
     ///
@@ -254,8 +262,11 @@ impl<K: Key> Set<K> {
         stream: &Stream,
         keys: View<'_, K>,
         found: ViewMut<'_, u8>,
-    ) -> Result<()> {
-        self.table.contains_into(stream, keys, found)
+    ) -> Result<()>
+    where
+        K: DeviceKey,
+    {
+        self.table.contains_into(stream, keys.key_bits()?, found)
     }
     /// Writes whether the set holds each key, as a bit mask: bit `i % 32` of `found[i / 32]` stands
     /// for `keys[i]`. The bits after the last key become 0.
@@ -268,14 +279,17 @@ impl<K: Key> Set<K> {
         stream: &Stream,
         keys: View<'_, K>,
         found: ViewMut<'_, u32>,
-    ) -> Result<()> {
-        self.table.contains_bits_into(stream, keys, found)
+    ) -> Result<()>
+    where
+        K: DeviceKey,
+    {
+        self.table.contains_bits_into(stream, keys.key_bits()?, found)
     }
     /// Returns how many of the keys in host memory the set holds. Copies and waits.
     ///
     /// Errors: as [`contains`](Self::contains).
     pub fn count(&self, keys: &[K]) -> Result<u64> {
-        self.table.count(keys)
+        self.table.count(&key_bits(self.device(), keys)?)
     }
     /// Writes how many of the keys the set holds to `count[0]`, the only element.
     ///
@@ -286,15 +300,18 @@ impl<K: Key> Set<K> {
         stream: &Stream,
         keys: View<'_, K>,
         count: ViewMut<'_, u64>,
-    ) -> Result<()> {
-        self.table.count_into(stream, keys, count)
+    ) -> Result<()>
+    where
+        K: DeviceKey,
+    {
+        self.table.count_into(stream, keys.key_bits()?, count)
     }
 
     /// Returns all keys, in any order. Copies and waits.
     ///
     /// Errors: as [`len`](Self::len), out of memory.
     pub fn keys(&self) -> Result<Vec<K>> {
-        export::keys_of(&self.table)
+        export::keys_of(&self.table, |key| K::unpack(key.into()))
     }
     /// Writes all keys to `keys[..count[0]]`, in any order, and their number to `count[0]`.
     ///
@@ -307,8 +324,11 @@ impl<K: Key> Set<K> {
         stream: &Stream,
         keys: ViewMut<'_, K>,
         count: ViewMut<'_, u64>,
-    ) -> Result<()> {
-        export::export(&self.table, stream, keys, count)
+    ) -> Result<()>
+    where
+        K: DeviceKey,
+    {
+        export::export(&self.table, stream, keys.key_bits()?, count)
     }
 }
 impl<K: Key> fmt::Debug for Set<K> {

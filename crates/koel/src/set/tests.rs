@@ -4,12 +4,12 @@ use super::Keys;
 use super::combine::SetCombiner;
 use super::kernels::{Lengths, Passes, build};
 use crate::device::{Device, Stream};
-use crate::key::Key;
 use crate::seed::Seeds;
 use crate::table::Family;
 use crate::table::header::{Header, read_header};
 use crate::table::plan::{Plan, PlanTuning};
 use crate::table::slots::Slots;
+use crate::types::KeyBits;
 use koel_kernels::hash::mix::{mix, splitmix_at};
 use koel_kernels::set::layout::{fillers, hash, in_bucket, mixed, unmixed};
 use koel_kernels::set::partition::{FEW_BINS, MANY_BINS};
@@ -23,12 +23,12 @@ fn executor(seed: u64) -> Stream {
     Device::executor_with(seed, |exec| exec.patience = 10_000_000).stream().unwrap()
 }
 /// Scratch memory that successive builds share.
-struct Bench<K: Key> {
+struct Bench<K: KeyBits> {
     stream: Stream,
     passes: Option<Passes<K>>,
     keys: Vec<K>,
 }
-impl<K: Key> Bench<K> {
+impl<K: KeyBits> Bench<K> {
     fn new(seed: u64, keys: impl IntoIterator<Item = u64>) -> Self {
         Bench {
             stream: executor(seed),
@@ -75,7 +75,7 @@ impl<K: Key> Bench<K> {
 }
 /// Checks that a set holds what the oracle holds, in the layout that lookups rely on. `may_fill`:
 /// whether there may be fillers.
-pub(super) fn check_layout<K: Key>(
+pub(super) fn check_layout<K: KeyBits>(
     plan: &Plan,
     header: &Header<u32>,
     set: &Slots<K>,
@@ -132,11 +132,11 @@ pub(super) fn check_layout<K: Key>(
     assert!(held == *oracle, "the keys are others");
 }
 /// Two passes from 400 keys on.
-fn small_sizes<K: Key>() -> PlanTuning {
+fn small_sizes<K: KeyBits>() -> PlanTuning {
     let sizes = super::kernels::sizes::<K>();
     PlanTuning { pairs: 100, one_pass: 4, coarse: 4, small: 0, small_partitions: 1, ..sizes }
 }
-fn small<K: Key>(n: usize, load: f64) -> Plan {
+fn small<K: KeyBits>(n: usize, load: f64) -> Plan {
     Plan::sized(n, load, small_sizes::<K>()).unwrap()
 }
 /// Returns keys whose low halves are distinct, too.
@@ -144,7 +144,7 @@ fn unique(n: usize, seed: u64) -> impl Iterator<Item = u64> {
     (0..n as u32).map(move |i| splitmix_at(seed, i) << 32 | mix(i ^ seed as u32) as u64)
 }
 
-fn two_passes<K: Key>() {
+fn two_passes<K: KeyBits>() {
     for (seed, n) in [(1, 401), (2, 3000), (3, 9000)] {
         for load in [0.3, 0.8, 0.95] {
             let plan = small::<K>(n, load);
@@ -162,7 +162,7 @@ fn two_passes_of_both_types() {
 /// A block counts the keys of each bin in shared memory, with room for the bins of its tile.
 #[test]
 fn bins_fit_the_tiles_of_passes() {
-    fn of<K: Key>() {
+    fn of<K: KeyBits>() {
         for n in
             (10..30).flat_map(|bits| [(1 << bits) - 1, 1 << bits, (1 << bits) + (1 << bits) / 3])
         {
@@ -179,7 +179,7 @@ fn bins_fit_the_tiles_of_passes() {
     of::<u64>();
 }
 /// One pass, by both of its kernels, with sizes around those of tiles, rounds and warps.
-fn one_pass<K: Key>() {
+fn one_pass<K: KeyBits>() {
     for n in [0, 1, 2, 6, 7, 31, 33, 255, 257, 2047, 2049, 7000] {
         Bench::<K>::new(1, unique(n, 5)).check(&super::kernels::plan_of::<K>(n, 0.8).unwrap());
     }
@@ -196,7 +196,7 @@ fn one_pass_of_both_types() {
     one_pass::<u64>();
 }
 /// Bins that are too small, in either pass: keys that do not fit go to the overflow area.
-fn overflow<K: Key>() {
+fn overflow<K: KeyBits>() {
     for seed in 1..4 {
         let mut plan = small::<K>(5000, 0.7);
         let mut coarse = plan.coarse.unwrap();
@@ -223,7 +223,7 @@ fn overflow_is_not_lost() {
     overflow::<u64>();
 }
 /// Lists that are too short for the keys that miss their first bucket: all keys are read again.
-fn short_lists<K: Key>() {
+fn short_lists<K: KeyBits>() {
     for seed in 1..4 {
         let copies = (0..6).flat_map(|_| unique(1500, seed));
         let mut plan =
@@ -243,7 +243,7 @@ fn short_lists_lose_nothing() {
     short_lists::<u64>();
 }
 /// More keys than there are slots: the stash takes the rest.
-fn stash<K: Key>() {
+fn stash<K: KeyBits>() {
     for seed in 1..4 {
         let mut plan = small::<K>(2000, 0.95);
         plan.shape.buckets -= 1;
@@ -266,7 +266,7 @@ fn the_stash_takes_what_has_no_place() {
 }
 /// More waiting keys than there is room for, and keys that fill the stash with one seed: the build
 /// restarts.
-fn again<K: Key>() {
+fn again<K: KeyBits>() {
     for seed in 1..3 {
         let mut plan = small::<K>(3000, 0.9);
         plan.list = 2;
@@ -298,7 +298,7 @@ fn a_build_that_fails_is_done_again() {
     again::<u64>();
 }
 /// Copies near each other and far apart, few and many.
-fn duplicates<K: Key>() {
+fn duplicates<K: KeyBits>() {
     let n = 3000;
     for seed in 1..3u64 {
         let key = |i: usize| splitmix_at(seed, i as u32);
@@ -325,7 +325,7 @@ fn equal_keys_are_one() {
 }
 /// A few keys have most of the copies: these are dropped in the tiles of the input, and in those of
 /// the second pass.
-fn skewed<K: Key>() {
+fn skewed<K: KeyBits>() {
     let n = 24_000;
     for seed in 1..3u64 {
         let random = |i: usize| splitmix_at(seed, i as u32);
@@ -356,7 +356,7 @@ fn copies_of_skewed_keys_do_not_overflow() {
 }
 /// Partitions of several rounds, of which the first shows whether there are many copies: there are
 /// none, few, many, or many later.
-fn large_partitions<K: Key>() {
+fn large_partitions<K: KeyBits>() {
     let n = 22_000;
     let sizes = PlanTuning {
         pairs: super::kernels::sizes::<K>().pairs,
@@ -405,7 +405,7 @@ fn wide_keys_of_one_hash_are_told_apart() {
     Bench::<u64>::new(1, keys.iter().chain(&keys).copied()).check(&small::<u64>(1200, 0.8));
 }
 /// The ambiguous key, which looks like an empty slot.
-fn ambiguous<K: Key>() {
+fn ambiguous<K: KeyBits>() {
     let it = unmixed(7, K::EMPTY).widened();
     for n in [0, 1, 30, 500] {
         for copies in [1, 2, 40] {
@@ -424,7 +424,7 @@ fn the_ambiguous_key_is_a_key_like_others() {
 }
 
 /// Compares combinations of two arrays with an oracle, in all ways.
-fn combine<K: Key>(combiner: &mut SetCombiner<K>, stream: &Stream, a: &[K], b: &[K]) {
+fn combine<K: KeyBits>(combiner: &mut SetCombiner<K>, stream: &Stream, a: &[K], b: &[K]) {
     let device = stream.device();
     let (on_a, on_b) = (device.upload(a).unwrap(), device.upload(b).unwrap());
     let (set_a, set_b) = ([a, b].map(|keys| keys.iter().copied().collect::<HashSet<_>>())).into();
@@ -460,7 +460,7 @@ fn combine<K: Key>(combiner: &mut SetCombiner<K>, stream: &Stream, a: &[K], b: &
         assert!(combiner.is_clean(), "memory must be left as it was found");
     }
 }
-fn combinations<K: Key>(seed: u64) {
+fn combinations<K: KeyBits>(seed: u64) {
     let keys = |range: std::ops::Range<u32>, seed| {
         range.map(|i| K::narrowed(splitmix_at(seed, i))).collect::<Vec<_>>()
     };
@@ -494,7 +494,7 @@ fn arrays_are_combined() {
     combinations::<u64>(2);
 }
 /// Keys crafted against the mixer, all in one partition: the combination restarts in device memory.
-fn combinations_again<K: Key>(seed: u64) {
+fn combinations_again<K: KeyBits>(seed: u64) {
     let shift = 64 - size_of::<K>() as u32 * 8;
     // The high bits of the hash select one partition.
     let keys = |range: std::ops::Range<u64>| {

@@ -3,14 +3,14 @@ use super::export::{export, keys_of};
 use super::kernels::plan_of;
 use super::{Keys, Set, SetOptions};
 use crate::device::{Device, Stream, View, ViewMut};
-use crate::error::Result;
+use crate::error::{Result, count32};
 use crate::fallible::{collect, collect_map};
-use crate::key::Key;
 use crate::table::plan::Plan;
 use crate::table::update::{
     Batch, EntriesOnHost, Launch, Operations, Outcome, Updatable, UpdateTuning, Updater,
 };
 use crate::table::{Builder, Settings, Table};
+use crate::types::{BitsOf, DeviceKey, Key, KeyBits, key_bits};
 use koel_kernels::set::sparse::set_update_sparse;
 use koel_kernels::set::update::{set_update, set_update_left, shared_bytes};
 use koel_kernels::table::sparse::{Sparse, shared_bytes as sparse_shared_bytes};
@@ -93,7 +93,7 @@ pub enum SetOperation {
 /// the host, which always succeeds, but is slow. If a batch has more distinct keys in a partition
 /// than a block has room for, it is split into halves, recursively.
 pub struct SetUpdater<K: Key = u32> {
-    updater: Updater<Keys<K>>,
+    updater: Updater<Keys<BitsOf<K>>>,
 }
 impl<K: Key> SetUpdater<K> {
     /// Creates an updater without scratch memory. Sets that grow are rebuilt with the load and seed
@@ -115,7 +115,8 @@ impl<K: Key> SetUpdater<K> {
     pub fn scratch_bytes(&self) -> usize {
         self.updater.scratch_bytes()
     }
-
+}
+impl<K: DeviceKey> SetUpdater<K> {
     /// Applies the operations to `keys[i]` sequentially, and writes the [`Outcome`] of each to
     /// `outcomes[i]`, as a byte.
     ///
@@ -135,7 +136,7 @@ impl<K: Key> SetUpdater<K> {
         keys: View<'_, K>,
         outcomes: ViewMut<'_, u8>,
     ) -> Result<()> {
-        self.updater.apply(&mut set.table, stream, batch(operations, keys)?, outcomes)
+        self.updater.apply(&mut set.table, stream, batch(operations, keys.key_bits()?)?, outcomes)
     }
     /// Like [`apply`](Self::apply), but on a GPU it does not wait, and the set does not grow.
     /// Operations without room are [not done](Outcome::NotDone), and the caller must look for them
@@ -154,10 +155,10 @@ impl<K: Key> SetUpdater<K> {
         keys: View<'_, K>,
         outcomes: ViewMut<'_, u8>,
     ) -> Result<()> {
-        self.updater.enqueue(&mut set.table, stream, batch(operations, keys)?, outcomes)
+        self.updater.enqueue(&mut set.table, stream, batch(operations, keys.key_bits()?)?, outcomes)
     }
 }
-fn batch<'a, K: Key>(
+fn batch<'a, K: KeyBits>(
     operations: Operations<'a, SetOperation>,
     keys: View<'a, K>,
 ) -> Result<Batch<'a, K, K>> {
@@ -170,7 +171,7 @@ impl<K: Key> std::fmt::Debug for SetUpdater<K> {
     }
 }
 
-impl<K: Key> Updatable for Keys<K> {
+impl<K: KeyBits> Updatable for Keys<K> {
     fn rebuild(
         table: &mut Table<Self>,
         stream: &Stream,
@@ -186,7 +187,7 @@ impl<K: Key> Updatable for Keys<K> {
         Ok(())
     }
     fn entries_on_host(table: &Table<Self>) -> Result<EntriesOnHost<Self>> {
-        collect_map(keys_of(table)?.into_iter().map(|key| (key, K::default())))
+        collect_map(keys_of(table, |key| (key, K::default()))?)
     }
     fn build_of(
         table: &mut Table<Self>,
@@ -275,8 +276,10 @@ impl<K: Key> Set<K> {
         keys: &[K],
     ) -> Result<Vec<Outcome>> {
         let device = self.device().clone();
-        let staged = device.stage32("keys", keys)?;
-        let mut updater = SetUpdater::new(&device, SetOptions::default())?.updater;
+        count32("keys", keys.len())?;
+        let keys = key_bits(&device, keys)?;
+        let staged = device.stage(&keys)?;
+        let mut updater = SetUpdater::<K>::new(&device, SetOptions::default())?.updater;
         updater.apply_from_host(&mut self.table, batch(operations, staged.view())?)
     }
     /// Rebuilds the set at load 0.8 if that saves memory, as after many erasures:

@@ -2,7 +2,8 @@
 //! after each batch. Shared by maps and sets.
 use super::support::{KEY_SETS, Random, devices, is_fast, scramble};
 use koel::map::layout::{Layout, Narrow, Number};
-use koel::{Device, Key, Operation, Outcome, Stream, Value, View, ViewMut};
+use koel::types::{KeyBits, ValueBits};
+use koel::{Device, Operation, Outcome, Stream, View, ViewMut};
 use rustc_hash::FxHashMap;
 use std::path::Path;
 
@@ -14,7 +15,7 @@ pub(crate) enum Operations<'a> {
 }
 /// Keys and values of a batch, and their operations.
 #[derive(Clone, Copy)]
-pub(crate) struct Batch<'a, K: Key, V: Value> {
+pub(crate) struct Batch<'a, K: KeyBits, V: ValueBits> {
     pub operations: Operations<'a>,
     pub keys: View<'a, K>,
     #[allow(dead_code, reason = "sets have none")]
@@ -22,8 +23,8 @@ pub(crate) struct Batch<'a, K: Key, V: Value> {
 }
 /// A map, or a set: then all values are zero.
 pub(crate) trait Table: Sized {
-    type Key: Key;
-    type Value: Value;
+    type Key: KeyBits;
+    type Value: ValueBits;
     type Updater;
     /// Operations on the table. The first inserts, the last erases.
     const OPERATIONS: &'static [Operation];
@@ -68,7 +69,7 @@ pub(crate) trait Table: Sized {
 }
 pub(crate) type Oracle<T> = FxHashMap<<T as Table>::Key, <T as Table>::Value>;
 
-pub(crate) fn key<K: Key>(word: u32) -> K {
+pub(crate) fn key<K: KeyBits>(word: u32) -> K {
     K::narrowed((scramble(word, 77) as u64) << 32 | word as u64)
 }
 fn has_values<T: Table>() -> bool {

@@ -3,9 +3,10 @@
 
 use crate::support::special::chosen_keys;
 use crate::support::{devices, is_fast};
+use koel::types::{KeyBits, ValueBits};
 use koel::{
-    Device, DeviceKind, Duplicates, Key, Map, MapBuilder, MapOptions, MapUpdater, Operation,
-    Operations, SetBuilder, SetOperation, SetOptions, SetUpdater, Value,
+    Device, DeviceKind, Duplicates, Map, MapBuilder, MapOptions, MapUpdater, Operation, Operations,
+    SetBuilder, SetOperation, SetOptions, SetUpdater,
 };
 use koel_kernels::hash::mix::splitmix_at;
 
@@ -20,16 +21,16 @@ fn sizes(device: &Device) -> &'static [u32] {
 fn most_stashed(n: usize) -> usize {
     (n / 32).max(128)
 }
-fn value<V: Value>(i: usize) -> V {
+fn value<V: ValueBits>(i: usize) -> V {
     V::narrowed(!(i as u64))
 }
-fn map_of<K: Key, V: Value>(device: &Device, keys: &[K], options: MapOptions) -> Map<K, V> {
+fn map_of<K: KeyBits, V: ValueBits>(device: &Device, keys: &[K], options: MapOptions) -> Map<K, V> {
     let values = (0..keys.len()).map(value).collect::<Vec<V>>();
     let (keys, values) = (device.stage(keys).unwrap(), device.stage(&values).unwrap());
     let mut builder = MapBuilder::new(device, options).unwrap();
     builder.build(&device.stream().unwrap(), keys.view(), values.view()).unwrap()
 }
-fn check_map<K: Key, V: Value>(map: &Map<K, V>, keys: &[K]) {
+fn check_map<K: KeyBits, V: ValueBits>(map: &Map<K, V>, keys: &[K]) {
     let report = map.report().unwrap();
     let place = map.device().name();
     assert_eq!(report.pairs, keys.len(), "{place}: {report:?}");
@@ -44,7 +45,7 @@ fn check_map<K: Key, V: Value>(map: &Map<K, V>, keys: &[K]) {
     );
 }
 
-fn maps<K: Key, V: Value>() {
+fn maps<K: KeyBits, V: ValueBits>() {
     for device in devices() {
         for &n in sizes(&device) {
             let keys = chosen_keys::<K::Layout<V>>(SEED, n);
@@ -76,7 +77,7 @@ fn maps_take_another_seed() {
 /// of threads.
 #[test]
 fn reproducible_maps_take_the_same_seed() {
-    fn fingerprints<K: Key>() {
+    fn fingerprints<K: KeyBits>() {
         let n = if is_fast(&Device::cpu().unwrap()) { 40_000 } else { 3_000 };
         let mut pairs =
             chosen_keys::<K::Layout<u32>>(SEED, n).into_iter().zip(0..).collect::<Vec<(K, u32)>>();
@@ -99,7 +100,7 @@ fn reproducible_maps_take_the_same_seed() {
 }
 #[test]
 fn sets_take_another_seed() {
-    fn sets<K: Key>() {
+    fn sets<K: KeyBits>() {
         for device in devices() {
             for &n in sizes(&device) {
                 let keys = chosen_keys::<K::Pairs>(SEED, n);
@@ -122,7 +123,7 @@ fn sets_take_another_seed() {
 #[test]
 fn copies_do_not_look_like_chosen_keys() {
     for device in devices().into_iter().filter(|device| device.kind() == DeviceKind::Cpu) {
-        let keys = chosen_keys::<<u64 as Key>::Layout<u32>>(SEED, 100);
+        let keys = chosen_keys::<<u64 as KeyBits>::Layout<u32>>(SEED, 100);
         let many = (0..300_000).map(|i| keys[i % keys.len()]).collect::<Vec<_>>();
         let map = map_of::<u64, u32>(&device, &many, MapOptions::default().with_seed(SEED));
         let report = map.report().unwrap();
@@ -140,7 +141,12 @@ fn copies_do_not_look_like_chosen_keys() {
 /// however many keys share buckets.
 #[test]
 fn copies_of_keys_that_look_alike_become_one() {
-    fn check<K: Key, V: Value>(alike: u32, others: u32, copies: usize, duplicates: Duplicates) {
+    fn check<K: KeyBits, V: ValueBits>(
+        alike: u32,
+        others: u32,
+        copies: usize,
+        duplicates: Duplicates,
+    ) {
         let mut keys = chosen_keys::<K::Layout<V>>(SEED, alike);
         keys.extend((0..others).map(|i| K::narrowed(splitmix_at(5, i))));
         let distinct = keys.len();
@@ -178,7 +184,7 @@ fn copies_of_keys_that_look_alike_become_one() {
 }
 
 /// Batches crafted against the seed of a table of other keys: the stash does not grow with them.
-fn updates<K: Key, V: Value>() {
+fn updates<K: KeyBits, V: ValueBits>() {
     for device in devices() {
         let n = if is_fast(&device) { 40_000 } else { 1_500 };
         let stream = device.stream().unwrap();
@@ -212,7 +218,7 @@ fn updates_of_maps_take_another_seed() {
 }
 #[test]
 fn updates_of_sets_take_another_seed() {
-    fn updates<K: Key>() {
+    fn updates<K: KeyBits>() {
         for device in devices() {
             let n = if is_fast(&device) { 40_000 } else { 1_500 };
             let (stream, keys) = (device.stream().unwrap(), chosen_keys::<K::Pairs>(SEED, n));

@@ -3,9 +3,10 @@
 use crate::support::{Random, devices, is_fast};
 use koel::groups::reduction::{Max, MaxF32, Min, MinF32, Reduction, Sum, SumF32};
 use koel::primitives::radix_sort::SortPair;
+use koel::types::{KeyBits, ValueBits};
 use koel::{
-    Device, DeviceKind, Error, Index, IndexBuilder, IndexOptions, Key, MultiMap, MultiMapBuilder,
-    MultiMapOptions, NO_ID, Retriever, Value, ValueOrder,
+    Device, DeviceKind, Error, Index, IndexBuilder, IndexOptions, MultiMap, MultiMapBuilder,
+    MultiMapOptions, NO_ID, Retriever, ValueOrder,
 };
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -31,19 +32,24 @@ fn sizes(device: &Device) -> Vec<usize> {
     });
     sizes
 }
-fn column<K: Key>(of: Column, n: usize) -> Vec<K> {
+fn column<K: KeyBits>(of: Column, n: usize) -> Vec<K> {
     let mut random = Random(n as u64);
     (0..n as u64).map(|i| K::narrowed(of(i, n as u64, random.word()))).collect()
 }
 /// Returns keys that are present, and some that most likely are not.
-fn queries<K: Key>(keys: &[K]) -> Vec<K> {
+fn queries<K: KeyBits>(keys: &[K]) -> Vec<K> {
     let mut random = Random(!0);
     let strange = (0..300).map(|_| K::narrowed(random.word())).collect::<Vec<_>>();
     let ends = [K::narrowed(0), K::narrowed(u64::MAX), K::narrowed(1)];
     keys.iter().rev().step_by(3).copied().chain(strange).chain(ends).collect()
 }
 
-fn check_index<K: Key>(builder: &mut IndexBuilder<K>, device: &Device, keys: &[K], place: &str) {
+fn check_index<K: KeyBits>(
+    builder: &mut IndexBuilder<K>,
+    device: &Device,
+    keys: &[K],
+    place: &str,
+) {
     let mut counts = BTreeMap::new();
     for &key in keys {
         *counts.entry(key).or_insert(0u32) += 1;
@@ -69,7 +75,7 @@ fn check_index<K: Key>(builder: &mut IndexBuilder<K>, device: &Device, keys: &[K
     assert!(grouped.download().unwrap() == distinct, "{place}");
     assert!(group_counts.download().unwrap().into_iter().eq(counts.values().copied()), "{place}");
 }
-fn indexes<K: Key>() {
+fn indexes<K: KeyBits>() {
     for device in devices() {
         let mut builder =
             IndexBuilder::<K>::new(&device, IndexOptions::default().with_load(0.9).with_seed(3))
@@ -96,7 +102,7 @@ fn indexes_of_wide_keys() {
     indexes::<u64>();
 }
 
-fn check_multi_map<K: Key + SortPair<V>, V: Value>(
+fn check_multi_map<K: KeyBits + SortPair<V>, V: ValueBits>(
     builder: &mut MultiMapBuilder<K, V>,
     device: &Device,
     keys: &[K],
@@ -166,7 +172,7 @@ fn check_multi_map<K: Key + SortPair<V>, V: Value>(
         "{place}"
     );
 }
-fn multi_maps<K: Key + SortPair<V>, V: Value>(step: usize)
+fn multi_maps<K: KeyBits + SortPair<V>, V: ValueBits>(step: usize)
 where
     Sum: Reduction<V, Result = u64>,
     Min: Reduction<V, Result = V>,
@@ -197,7 +203,7 @@ fn multi_maps_of_mixed_pairs() {
     multi_maps::<u64, u32>(4);
 }
 /// With the values of a key in any order: large enough inputs are not sorted.
-fn in_any_order<K: Key + SortPair<V>, V: Value>() {
+fn in_any_order<K: KeyBits + SortPair<V>, V: ValueBits>() {
     for device in devices() {
         let stream = device.stream().unwrap();
         let options = MultiMapOptions::default().with_order(ValueOrder::Any);

@@ -2,9 +2,10 @@
 
 use crate::support::{Random, devices, is_fast};
 use koel::keys128::{Fingerprint, Index128Builder, Map128Builder, Map128Options, Set128Builder};
+use koel::types::ValueBits;
 use koel::{
     Device, DeviceKind, Duplicates, Error, Index128, IndexOptions, Map128, NO_ID, Set128,
-    SetOptions, Stream, Value,
+    SetOptions, Stream,
 };
 use proptest::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -41,11 +42,11 @@ fn sizes(device: &Device) -> Vec<usize> {
     sizes
 }
 /// Returns values that encode the index of their pair.
-fn values<V: Value>(n: usize) -> Vec<V> {
+fn values<V: ValueBits>(n: usize) -> Vec<V> {
     (0..n as u64).map(|i| V::narrowed(i | !i << 40)).collect()
 }
 /// Returns the pairs that are kept, in order.
-fn kept<V: Value>(keys: &[u128], values: &[V], policy: Duplicates) -> Vec<(u128, V)> {
+fn kept<V: ValueBits>(keys: &[u128], values: &[V], policy: Duplicates) -> Vec<(u128, V)> {
     let mut seen = FxHashSet::default();
     let pairs = keys.iter().copied().zip(values.iter().copied());
     if policy == Duplicates::KeepFirst {
@@ -69,7 +70,7 @@ fn queries(keys: &[u128]) -> Vec<u128> {
 fn options(duplicates: Duplicates) -> Map128Options {
     Map128Options::default().with_duplicates(duplicates).with_seed(0)
 }
-fn build<V: Value>(
+fn build<V: ValueBits>(
     stream: &Stream,
     keys: &[u128],
     values: &[V],
@@ -111,7 +112,7 @@ fn check_set(set: &Set128, expected: &[u128], asked: &[u128], place: &str) {
     );
     assert_eq!(set.count(asked).unwrap(), present, "{place}");
 }
-fn check<V: Value>(map: &Map128<V>, expected: &[(u128, V)], place: &str) {
+fn check<V: ValueBits>(map: &Map128<V>, expected: &[(u128, V)], place: &str) {
     let report = map.report().unwrap();
     let place = &format!("{place}, {report:?}");
     let oracle = expected.iter().copied().collect::<FxHashMap<_, _>>();
@@ -139,7 +140,7 @@ fn check<V: Value>(map: &Map128<V>, expected: &[(u128, V)], place: &str) {
 
 /// One builder, from the largest input to the smallest and again to a larger one, so that memory is
 /// reused for inputs of other sizes.
-fn every_column<V: Value>(step: usize) {
+fn every_column<V: ValueBits>(step: usize) {
     const POLICIES: [Duplicates; 2] = [Duplicates::KeepLast, Duplicates::KeepFirst];
     for device in devices() {
         let stream = device.stream().unwrap();

@@ -20,5 +20,6 @@ mod set;
 mod set_update;
 #[path = "../support/mod.rs"]
 mod support;
+mod types;
 #[path = "../support/updates.rs"]
 mod updates;

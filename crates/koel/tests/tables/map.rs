@@ -3,16 +3,15 @@
 use crate::arrangements;
 use crate::support::{KEY_SETS, Random, devices, is_fast, scramble, value_of};
 use koel::map::layout::{Layout, Narrow};
-use koel::{
-    Device, DeviceKind, Duplicates, Error, Key, Map, MapBuilder, MapOptions, Stream, Value,
-};
+use koel::types::{KeyBits, ValueBits};
+use koel::{Device, DeviceKind, Duplicates, Error, Map, MapBuilder, MapOptions, Stream};
 use proptest::prelude::*;
 use rustc_hash::FxHashMap;
 
 fn options(load: f64, duplicates: Duplicates) -> MapOptions {
     MapOptions::default().with_load(load).with_duplicates(duplicates).with_seed(0)
 }
-fn build<K: Key, V: Value>(
+fn build<K: KeyBits, V: ValueBits>(
     stream: &Stream,
     keys: &[K],
     values: &[V],
@@ -24,16 +23,16 @@ fn build<K: Key, V: Value>(
     MapBuilder::new(device, options(load, duplicates))?.build(stream, k.view(), v.view())
 }
 /// Returns a key of any type for each 32-bit word.
-fn key<K: Key>(word: u32) -> K {
+fn key<K: KeyBits>(word: u32) -> K {
     K::narrowed((scramble(word, 77) as u64) << 32 | word as u64)
 }
 /// Returns a value of any type for each 32-bit word.
-fn value<V: Value>(word: u32) -> V {
+fn value<V: ValueBits>(word: u32) -> V {
     V::narrowed((value_of(word) as u64) << 32 | word as u64)
 }
 /// Checks every present key, as many absent ones, and the special ones, with every kind of lookup;
 /// and all pairs.
-fn check<K: Key, V: Value>(map: &Map<K, V>, oracle: &FxHashMap<K, V>, place: &str) {
+fn check<K: KeyBits, V: ValueBits>(map: &Map<K, V>, oracle: &FxHashMap<K, V>, place: &str) {
     let report = map.report().unwrap();
     assert_eq!(
         (map.len().unwrap(), map.is_empty().unwrap()),
@@ -101,7 +100,7 @@ fn check<K: Key, V: Value>(map: &Map<K, V>, oracle: &FxHashMap<K, V>, place: &st
     assert!(pairs.into_iter().collect::<FxHashMap<_, _>>() == *oracle, "{place}: the pairs differ");
 }
 
-fn sizes_and_loads<K: Key, V: Value>(sizes: &[u32], big: &[u32]) {
+fn sizes_and_loads<K: KeyBits, V: ValueBits>(sizes: &[u32], big: &[u32]) {
     for device in devices() {
         let stream = device.stream().unwrap();
         for &n in sizes.iter().chain(if is_fast(&device) { big } else { &[] }) {
@@ -187,7 +186,7 @@ fn keys_made_to_collide() {
     }
 }
 
-fn policies<K: Key, V: Value>(sizes: [u32; 2]) {
+fn policies<K: KeyBits, V: ValueBits>(sizes: [u32; 2]) {
     for device in devices() {
         let stream = device.stream().unwrap();
         let n = sizes[!is_fast(&device) as usize];

@@ -3,19 +3,24 @@
 
 use crate::support::{Random, devices, is_fast, scramble};
 use koel::map::layout::{Layout, Narrow};
-use koel::{Device, DeviceKind, Duplicates, Key, Map, MapBuilder, MapOptions, Value};
+use koel::types::{KeyBits, ValueBits};
+use koel::{Device, DeviceKind, Duplicates, Map, MapBuilder, MapOptions};
 
 fn options(load: f64) -> MapOptions {
     MapOptions::default().with_load(load).with_reproducible(true)
 }
-fn build<K: Key, V: Value>(device: &Device, pairs: &[(K, V)], options: MapOptions) -> Map<K, V> {
+fn build<K: KeyBits, V: ValueBits>(
+    device: &Device,
+    pairs: &[(K, V)],
+    options: MapOptions,
+) -> Map<K, V> {
     let (keys, values): (Vec<K>, Vec<V>) = pairs.iter().copied().unzip();
     let (keys, values) = (device.upload(&keys).unwrap(), device.upload(&values).unwrap());
     let mut builder = MapBuilder::new(device, options).unwrap();
     builder.build(&device.stream().unwrap(), keys.view(), values.view()).unwrap()
 }
 /// Returns distinct keys, in an order given by this seed.
-fn pairs<K: Key, V: Value>(n: u32, seed: u64) -> Vec<(K, V)> {
+fn pairs<K: KeyBits, V: ValueBits>(n: u32, seed: u64) -> Vec<(K, V)> {
     let word = |i: u32| (scramble(i, 3) as u64) << 32 | i.wrapping_mul(0x9E37_79B1) as u64;
     let mut pairs =
         (0..n).map(|i| (K::narrowed(word(i)), V::narrowed(!word(i)))).collect::<Vec<_>>();
@@ -91,7 +96,7 @@ const GOLDEN: [(u32, f64, [u64; 4]); 6] = [
 ];
 #[test]
 fn fingerprints_are_what_they_were() {
-    fn fingerprint<K: Key, V: Value>(n: u32, load: f64) -> u64 {
+    fn fingerprint<K: KeyBits, V: ValueBits>(n: u32, load: f64) -> u64 {
         let build =
             |(seed, device): (u64, &Device)| build(device, &pairs::<K, V>(n, seed), options(load));
         let found =

@@ -4,13 +4,14 @@ use crate::support::devices;
 use crate::support::special::often_special;
 use crate::updates::{self, Batch, Oracle, Table, key};
 use koel::map::layout::{Layout, Narrow};
+use koel::types::{KeyBits, ValueBits};
 use koel::{
-    Device, DeviceKind, Key, Map, MapBuilder, MapJoiner, MapOptions, MapUpdater, Operation,
-    Operations, Outcome, Stream, Value, ViewMut,
+    Device, DeviceKind, Map, MapBuilder, MapJoiner, MapOptions, MapUpdater, Operation, Operations,
+    Outcome, Stream, ViewMut,
 };
 use std::path::Path;
 
-impl<K: Key, V: Value> Table for Map<K, V> {
+impl<K: KeyBits, V: ValueBits> Table for Map<K, V> {
     type Key = K;
     type Value = V;
     type Updater = MapUpdater<K, V>;
@@ -95,7 +96,7 @@ impl<K: Key, V: Value> Table for Map<K, V> {
         unsafe { Map::open(path) }.unwrap()
     }
     fn often_special(random: u64, other: K) -> K {
-        often_special::<<K as Key>::Layout<V>>(0, random, other)
+        often_special::<<K as KeyBits>::Layout<V>>(0, random, other)
     }
 }
 

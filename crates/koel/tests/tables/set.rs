@@ -4,25 +4,26 @@
 use crate::support::{KEY_SETS, Random, devices, is_fast, scramble};
 use koel::set::layout::{Member, unmixed};
 use koel::set::{difference, intersection, union, unique};
-use koel::{Device, DeviceKind, Error, Key, Set, SetBuilder, SetCombiner, SetOptions, Stream};
+use koel::types::KeyBits;
+use koel::{Device, DeviceKind, Error, Set, SetBuilder, SetCombiner, SetOptions, Stream};
 use proptest::prelude::*;
 use std::collections::HashSet;
 
-fn build<K: Key>(stream: &Stream, keys: &[K], load: f64) -> koel::Result<Set<K>> {
+fn build<K: KeyBits>(stream: &Stream, keys: &[K], load: f64) -> koel::Result<Set<K>> {
     let device = stream.device();
     let options = SetOptions::default().with_load(load).with_seed(0);
     SetBuilder::new(device, options)?.build(stream, device.stage(keys)?.view())
 }
 /// Returns a key of any type for each 32-bit word.
-fn key<K: Key>(word: u32) -> K {
+fn key<K: KeyBits>(word: u32) -> K {
     K::narrowed((scramble(word, 77) as u64) << 32 | word as u64)
 }
-fn set_of<K: Key>(keys: &[K]) -> HashSet<K> {
+fn set_of<K: KeyBits>(keys: &[K]) -> HashSet<K> {
     keys.iter().copied().collect()
 }
 /// Checks every present key, as many absent ones, and the special ones, with every kind of lookup;
 /// and all keys.
-fn check<K: Key>(set: &Set<K>, oracle: &HashSet<K>, place: &str) {
+fn check<K: KeyBits>(set: &Set<K>, oracle: &HashSet<K>, place: &str) {
     let report = set.report().unwrap();
     assert_eq!(
         (set.len().unwrap(), set.is_empty().unwrap()),
@@ -65,7 +66,7 @@ fn check<K: Key>(set: &Set<K>, oracle: &HashSet<K>, place: &str) {
     assert!(set_of(&keys) == *oracle, "{place}: the keys differ");
 }
 
-fn sizes_and_loads<K: Key>(sizes: &[u32], big: &[u32]) {
+fn sizes_and_loads<K: KeyBits>(sizes: &[u32], big: &[u32]) {
     for device in devices() {
         let stream = device.stream().unwrap();
         for &n in sizes.iter().chain(if is_fast(&device) { big } else { &[] }) {
@@ -120,7 +121,7 @@ fn every_key_set() {
 /// or the stash takes them.
 #[test]
 fn keys_made_to_collide() {
-    fn collide<K: Key>(stream: &Stream, n: u32) {
+    fn collide<K: KeyBits>(stream: &Stream, n: u32) {
         let one =
             |i: u32| unmixed::<K>(0, K::narrowed((i as u64) << (size_of::<K>() as u32 * 8 - 32)));
         let one_partition = (0..n).map(one).collect::<Vec<_>>();
@@ -150,7 +151,7 @@ fn keys_made_to_collide() {
 }
 #[test]
 fn equal_keys_are_one() {
-    fn copies<K: Key>(stream: &Stream, n: u32, distinct: u32) {
+    fn copies<K: KeyBits>(stream: &Stream, n: u32, distinct: u32) {
         let mut random = Random(distinct as u64);
         let word = |i: u32| if i < distinct { i } else { random.below(distinct as u64) as u32 };
         let keys = (0..n).map(word).map(key).collect::<Vec<K>>();
@@ -255,7 +256,7 @@ fn a_rebuild_is_part_of_a_graph() {
 /// A set built on one device answers on another; crowded, so that the stash is copied too.
 #[test]
 fn a_set_answers_on_every_device() {
-    fn crowded<K: Key>(n: usize) {
+    fn crowded<K: KeyBits>(n: usize) {
         let device = Device::cpu().unwrap();
         let shape = Set::build(&device, &vec![K::narrowed(0); n]).unwrap().shape();
         // Some keys for the same two buckets.
@@ -324,7 +325,7 @@ fn views_of_any_alignment() {
 }
 
 /// Set operations on two arrays, on every device.
-fn combined<K: Key>(device: &Device, a: &[K], b: &[K], place: &str) {
+fn combined<K: KeyBits>(device: &Device, a: &[K], b: &[K], place: &str) {
     let (set_a, set_b) = (set_of(a), set_of(b));
     let expected: [HashSet<K>; 4] = [
         set_a.clone(),
@@ -344,7 +345,7 @@ fn combined<K: Key>(device: &Device, a: &[K], b: &[K], place: &str) {
         assert!(set_of(&found) == expected, "{i}: {place}");
     }
 }
-fn combinations<K: Key>() {
+fn combinations<K: KeyBits>() {
     for device in devices() {
         let most = match device.kind() {
             DeviceKind::Cuda => 9_000_000,

@@ -4,13 +4,14 @@ use crate::support::special::often_special;
 use crate::support::{Random, devices};
 use crate::updates::{self, Batch, Oracle, Table, key};
 use koel::set::{difference, union};
+use koel::types::KeyBits;
 use koel::{
-    Device, Key, Operation, Operations, Outcome, Set, SetBuilder, SetOperation, SetOptions,
-    SetUpdater, Stream, ViewMut,
+    Device, Operation, Operations, Outcome, Set, SetBuilder, SetOperation, SetOptions, SetUpdater,
+    Stream, ViewMut,
 };
 use std::path::Path;
 
-impl<K: Key> Table for Set<K> {
+impl<K: KeyBits> Table for Set<K> {
     type Key = K;
     type Value = u32;
     type Updater = SetUpdater<K>;

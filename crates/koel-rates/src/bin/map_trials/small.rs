@@ -2,7 +2,7 @@
 
 use super::{Outcome, Progress, Random};
 use koel::map::layout::{Layout, Number};
-use koel::map::{Key, Value};
+use koel::types::{KeyBits, ValueBits};
 use koel::{Device, Duplicates, Error, Map, MapBuilder, MapOptions, MapReport, Stream};
 use koel_kernels::hash::mix::splitmix_at;
 use koel_rates::{Row, row};
@@ -25,7 +25,7 @@ struct Tally {
 }
 
 /// Builder and map reused for a number of trials.
-struct Standing<K: Key, V: Value> {
+struct Standing<K: KeyBits, V: ValueBits> {
     options: MapOptions,
     builder: MapBuilder<K, V>,
     map: Option<Map<K, V>>,
@@ -74,7 +74,7 @@ fn small_size(random: &mut Random) -> usize {
     }
 }
 /// Returns the keys of a small trial and their description.
-fn small_keys<K: Key, V: Value>(
+fn small_keys<K: KeyBits, V: ValueBits>(
     random: &mut Random,
     n: usize,
     seed: u32,
@@ -102,7 +102,7 @@ fn small_keys<K: Key, V: Value>(
     (name, (0..n as u64).map(|i| K::narrowed(key(i))).collect())
 }
 
-impl<K: Key, V: Value> Standing<K, V> {
+impl<K: KeyBits, V: ValueBits> Standing<K, V> {
     /// Creates a builder with random options.
     fn new(device: &Device, random: &mut Random) -> koel::Result<Self> {
         use Duplicates::{KeepFirst, KeepLast, Reject, Unchecked};
@@ -129,7 +129,7 @@ struct SmallPairs<K, V> {
     /// Description of the pairs, for errors.
     place: String,
 }
-impl<K: Key, V: Value> SmallPairs<K, V> {
+impl<K: KeyBits, V: ValueBits> SmallPairs<K, V> {
     fn new(random: &mut Random, options: &MapOptions) -> Self {
         let n = small_size(random);
         let (name, keys) = small_keys::<K, V>(random, n, options.seed.unwrap_or(0));
@@ -195,7 +195,7 @@ impl<K: Key, V: Value> SmallPairs<K, V> {
     }
 }
 
-fn small_trial<K: Key, V: Value>(
+fn small_trial<K: KeyBits, V: ValueBits>(
     stream: &Stream,
     random: &mut Random,
     standing: &mut Option<Standing<K, V>>,

@@ -5,14 +5,14 @@ use crate::device::memory::collect;
 use crate::device::users::Usage;
 #[cfg(feature = "cuda")]
 use crate::device::{Backing, Device, Queue, StreamInner, cuda};
-use crate::device::{Element, graph};
+use crate::device::{Plain, graph};
 use crate::error::{Result, check_length};
 use crate::parallel::SMALL_PIECE;
 use std::mem::MaybeUninit;
 #[cfg(feature = "cuda")]
 use std::sync::Arc;
 
-impl<T: Element> View<'_, T> {
+impl<T: Plain> View<'_, T> {
     /// Copies the elements to host memory. Waits for pending writes. Errors: out of memory.
     pub fn download(&self) -> Result<Vec<T>> {
         collect(self.len, |to| self.copy_out(to))
@@ -55,7 +55,7 @@ impl<T: Element> View<'_, T> {
     }
     /// As [`download_map`](Self::download_map), from pairs of these elements and those of another
     /// view of the same length.
-    pub(crate) fn download_zip<B: Element, U: Send>(
+    pub(crate) fn download_zip<B: Plain, U: Send>(
         &self,
         other: View<'_, B>,
         convert: impl Fn(T, B) -> U + Sync,
@@ -88,7 +88,7 @@ impl<T: Element> View<'_, T> {
     }
     /// As [`download_zip`](Self::download_zip), to memory for as many elements; initialises all of
     /// it.
-    pub(crate) fn copy_zip<B: Element, U: Send>(
+    pub(crate) fn copy_zip<B: Plain, U: Send>(
         &self,
         other: View<'_, B>,
         to: &mut [MaybeUninit<U>],
@@ -187,7 +187,7 @@ fn through_slots<const N: usize, U: Send>(
     // the stream that writes the first.
     unsafe { cuda.download(columns, pieces, writer, &take) }
 }
-impl<T: Element> ViewMut<'_, T> {
+impl<T: Plain> ViewMut<'_, T> {
     /// Copies host memory to the view. Waits for all pending uses.
     pub fn copy_from_host(&mut self, from: &[T]) -> Result<()> {
         check_length("from", from.len(), "the buffer", self.len)?;

@@ -19,14 +19,14 @@ const KEYS: usize = 112;
 const STARTS: usize = 136;
 
 /// Keys with up to three copies, the least and the greatest, and the ambiguous one of `seed`.
-fn keys<K: Key>(n: usize, seed: u32) -> Vec<K> {
+fn keys<K: KeyBits>(n: usize, seed: u32) -> Vec<K> {
     let random = |i: u32| K::narrowed(splitmix_at(9, i / 3 * 3 + i % 2));
     let ambiguous = K::Layout::<u32>::unmixed(seed, K::Layout::<u32>::AMBIGUOUS);
     let special = [ambiguous, K::narrowed(0), K::narrowed(u64::MAX)];
     special.into_iter().chain((0..).map(random)).take(n).collect()
 }
 /// Keys of which all but four go to the stash, if there are no others.
-fn crowded<K: Key>(n: usize, seed: u32) -> Vec<K> {
+fn crowded<K: KeyBits>(n: usize, seed: u32) -> Vec<K> {
     let shape = Plan::new(n, 0.8).unwrap().shape;
     let in_first = |&key: &K| {
         let h = K::Layout::<u32>::hash(K::Layout::<u32>::mixed(seed, key));
@@ -35,7 +35,7 @@ fn crowded<K: Key>(n: usize, seed: u32) -> Vec<K> {
     (0..).map(|i| K::narrowed(splitmix_at(3, i))).filter(in_first).take(n).collect()
 }
 /// Builds a multimap in which key `i` has value `i`, mixed.
-fn multimap<K: Key + SortPair<V>, V: Value>(
+fn multimap<K: KeyBits + SortPair<V>, V: ValueBits>(
     device: &Device,
     keys: &[K],
     seed: u32,
@@ -46,22 +46,22 @@ fn multimap<K: Key + SortPair<V>, V: Value>(
     let mut builder = MultiMapBuilder::new(device, options).unwrap();
     builder.build(&device.stream().unwrap(), keys.view(), values.view()).unwrap()
 }
-fn index<K: Key>(device: &Device, keys: &[K], seed: u32) -> Index<K> {
+fn index<K: KeyBits>(device: &Device, keys: &[K], seed: u32) -> Index<K> {
     let keys = device.stage(keys).unwrap();
     let mut builder = IndexBuilder::new(device, IndexOptions::default().with_seed(seed)).unwrap();
     builder.build(&device.stream().unwrap(), keys.view()).unwrap()
 }
-fn oracle<K: Key, V: Value>(keys: &[K]) -> BTreeMap<K, Vec<V>> {
+fn oracle<K: KeyBits, V: ValueBits>(keys: &[K]) -> BTreeMap<K, Vec<V>> {
     let mut oracle = BTreeMap::<K, Vec<V>>::new();
     for (i, &key) in (0..).zip(keys) {
         oracle.entry(key).or_default().push(V::narrowed(splitmix_at(1, i)));
     }
     oracle
 }
-fn queries<K: Key, V>(oracle: &BTreeMap<K, V>) -> Vec<K> {
+fn queries<K: KeyBits, V>(oracle: &BTreeMap<K, V>) -> Vec<K> {
     oracle.keys().copied().chain((0..50).map(|i| K::narrowed(splitmix_at(77, i)))).collect()
 }
-fn check_index<K: Key, V>(index: &Index<K>, oracle: &BTreeMap<K, V>) {
+fn check_index<K: KeyBits, V>(index: &Index<K>, oracle: &BTreeMap<K, V>) {
     let queries = queries(oracle);
     let id_of = oracle.keys().copied().zip(0u32..).collect::<BTreeMap<_, _>>();
     let ids = queries.iter().map(|key| id_of.get(key).copied()).collect::<Vec<_>>();
@@ -76,7 +76,7 @@ fn check_index<K: Key, V>(index: &Index<K>, oracle: &BTreeMap<K, V>) {
         keys[..2].iter().all(Option::is_none) && keys[2..].iter().rev().flatten().eq(oracle.keys())
     );
 }
-fn check<K: Key, V: Value>(map: &MultiMap<K, V>, oracle: &BTreeMap<K, Vec<V>>) {
+fn check<K: KeyBits, V: ValueBits>(map: &MultiMap<K, V>, oracle: &BTreeMap<K, Vec<V>>) {
     check_index(map.index(), oracle);
     assert_eq!(map.len(), oracle.values().map(Vec::len).sum::<usize>());
     let queries = queries(oracle);
@@ -101,7 +101,7 @@ fn check<K: Key, V: Value>(map: &MultiMap<K, V>, oracle: &BTreeMap<K, Vec<V>>) {
     }
 }
 
-fn tables_come_back<K: Key + SortPair<V>, V: Value>(n: usize, executor: bool) {
+fn tables_come_back<K: KeyBits + SortPair<V>, V: ValueBits>(n: usize, executor: bool) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("table.koel");
     let (host, gpu) = (Device::cpu_with_threads(2).unwrap(), Device::executor(n as u64));
@@ -172,7 +172,7 @@ fn columns_of_many_pieces_come_back() {
 
 /// Files with nonsense starts and ids and correct checksums: lookups in an opened file stay in
 /// bounds, and operations that read everything reject it.
-fn nonsense_is_harmless<K: Key + SortPair<V>, V: Value>()
+fn nonsense_is_harmless<K: KeyBits + SortPair<V>, V: ValueBits>()
 where
     Sum: Reduction<V>,
     Min: Reduction<V>,
@@ -291,7 +291,7 @@ fn damage_is_found_by_those_that_read_all() {
 }
 
 /// The keys of files written when version 1 was new, kept in `fuzz/seeds`.
-fn old_keys<K: Key>() -> Vec<K> {
+fn old_keys<K: KeyBits>() -> Vec<K> {
     let mut keys = crowded::<K>(14, 5);
     keys.truncate(12);
     keys.extend([
@@ -302,7 +302,7 @@ fn old_keys<K: Key>() -> Vec<K> {
     ]);
     keys
 }
-fn old_files_are_read<K: Key + SortPair<V>, V: Value>() {
+fn old_files_are_read<K: KeyBits + SortPair<V>, V: ValueBits>() {
     let device = Device::cpu_with_threads(1).unwrap();
     let (key, value) = (std::any::type_name::<K>(), std::any::type_name::<V>());
     let (of_index, of_map) =

@@ -28,7 +28,7 @@ const EQUAL: Column = |_, _| u64::MAX;
 const HALF: Column = |i, _| if i % 2 == 0 { 5 } else { i * 64 };
 
 /// Groups pairs, and compares the groups with an oracle's. Returns whether they were grouped.
-fn check<K: Key, V: Value>(
+fn check<K: KeyBits, V: ValueBits>(
     stream: &Stream,
     kept: &mut Option<Parting>,
     sizes: PartingSizes,
@@ -74,10 +74,10 @@ fn check<K: Key, V: Value>(
     }
     true
 }
-fn column<K: Key>(of: Column, n: u64) -> Vec<K> {
+fn column<K: KeyBits>(of: Column, n: u64) -> Vec<K> {
     (0..n).map(|i| K::narrowed(of(i, n))).collect()
 }
-fn all_sizes<K: Key, V: Value>(seeds: Range<u64>) {
+fn all_sizes<K: KeyBits, V: ValueBits>(seeds: Range<u64>) {
     for seed in seeds {
         let (stream, mut kept) = (executor(seed), None);
         // Memory is reused for smaller and larger inputs.
@@ -149,7 +149,7 @@ fn what_does_not_come_to_its_bin_is_sorted() {
 }
 /// Groups `keys` keys of one bin of a partition, with `each` pairs each, dispersed among `n`
 /// others. Returns whether they were grouped rather than sorted.
-fn alike<K: Key, V: Value>(
+fn alike<K: KeyBits, V: ValueBits>(
     of_bin: impl Fn(u64) -> K,
     keys: u64,
     each: u64,
@@ -240,7 +240,7 @@ fn partitions_fit_blocks() {
 }
 /// Multimaps of both orders give the same answers, whether the table reuses the partitions of the
 /// pairs or not.
-fn in_any_order<K: Key + SortPair<V>, V: Value>(keys_at_least: u32) {
+fn in_any_order<K: KeyBits + SortPair<V>, V: ValueBits>(keys_at_least: u32) {
     let stream = executor(8);
     let device = stream.device();
     let options = MultiMapOptions::default().with_order(ValueOrder::Any).with_seed(3);
@@ -293,7 +293,7 @@ fn multimaps_in_any_order() {
 
 /// Builds the table, keys and starts of groups in the order of `partitions` partitions, with
 /// `keys_of(p)` keys in partition `p`.
-fn table_from_groups<K: Key>(
+fn table_from_groups<K: KeyBits>(
     partitions: u32,
     load: f64,
     keys_of: fn(u32) -> usize,

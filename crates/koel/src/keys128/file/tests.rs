@@ -38,11 +38,11 @@ fn crowded(n: usize, seed: u32) -> Vec<u128> {
     };
     (0..).map(|i| random(3, i)).filter(in_first).take(n).collect()
 }
-fn values<V: Value>(n: usize) -> Vec<V> {
+fn values<V: ValueBits>(n: usize) -> Vec<V> {
     (0..n as u32).map(|i| V::narrowed(splitmix_at(1, i))).collect()
 }
 /// Builds a map in which key `i` has value `i`, mixed; the last of equal keys stays.
-fn map<V: Value>(device: &Device, keys: &[u128], seed: u32) -> Map128<V> {
+fn map<V: ValueBits>(device: &Device, keys: &[u128], seed: u32) -> Map128<V> {
     let options = Map128Options::default().with_seed(seed);
     let values = values::<V>(keys.len());
     let (keys, values) = (device.stage(keys).unwrap(), device.stage(&values).unwrap());
@@ -68,7 +68,7 @@ fn queries(keys: &[u128]) -> Vec<u128> {
         .chain(keys.iter().map(|key| key ^ 1 << 127))
         .collect()
 }
-fn check<V: Value>(map: &Map128<V>, keys: &[u128]) {
+fn check<V: ValueBits>(map: &Map128<V>, keys: &[u128]) {
     let values = values::<V>(keys.len());
     let oracle = keys.iter().copied().zip(values.iter().copied()).collect::<HashMap<u128, V>>();
     let queries = queries(keys);
@@ -118,7 +118,7 @@ fn check_index(index: &Index128, keys: &[u128]) {
     check_set(index.set(), &queries, |key| ids.contains_key(key));
 }
 
-fn tables_come_back<V: Value>(n: usize, executor: bool) {
+fn tables_come_back<V: ValueBits>(n: usize, executor: bool) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("table.koel");
     let (host, gpu) = (Device::cpu_with_threads(2).unwrap(), Device::executor(n as u64));

@@ -18,14 +18,14 @@ use std::io::Cursor;
 
 /// Keys with copies among them, including the least and the greatest key and the ambiguous key of
 /// `seed`.
-fn keys<K: Key>(n: usize, seed: u32) -> Vec<K> {
+fn keys<K: KeyBits>(n: usize, seed: u32) -> Vec<K> {
     let random = |i: u32| K::narrowed(splitmix_at(9, i / 2 * 2 + i % 3 / 2));
     let ambiguous = LayoutOf::<K, u32>::unmixed(seed, LayoutOf::<K, u32>::AMBIGUOUS);
     let special = [ambiguous, K::narrowed(0), K::narrowed(u64::MAX)];
     special.into_iter().chain((0..).map(random)).take(n).collect()
 }
 /// Keys of which all but four go to the stash, if there are no others.
-fn crowded<K: Key, V: Value>(n: usize, seed: u32) -> Vec<K> {
+fn crowded<K: KeyBits, V: ValueBits>(n: usize, seed: u32) -> Vec<K> {
     let shape = Plan::new(n, 0.8).unwrap().shape;
     let hash = |key| LayoutOf::<K, V>::hash(LayoutOf::<K, V>::mixed(seed, key));
     let random = (0..).map(|i| K::narrowed(splitmix_at(3, i)));
@@ -34,13 +34,18 @@ fn crowded<K: Key, V: Value>(n: usize, seed: u32) -> Vec<K> {
         .take(n)
         .collect()
 }
-fn build<K: Key, V: Value>(device: &Device, keys: &[K], values: &[V], seed: u32) -> Map<K, V> {
+fn build<K: KeyBits, V: ValueBits>(
+    device: &Device,
+    keys: &[K],
+    values: &[V],
+    seed: u32,
+) -> Map<K, V> {
     let options = MapOptions::default().with_seed(seed);
     let mut builder = MapBuilder::new(device, options).unwrap();
     let (keys, values) = (device.stage(keys).unwrap(), device.stage(values).unwrap());
     builder.build(&device.stream().unwrap(), keys.view(), values.view()).unwrap()
 }
-fn check<K: Key, V: Value>(map: &Map<K, V>, oracle: &HashMap<K, V>) {
+fn check<K: KeyBits, V: ValueBits>(map: &Map<K, V>, oracle: &HashMap<K, V>) {
     let report = map.report().unwrap();
     assert_eq!(report.pairs, oracle.len());
     let strange = (0..100).map(|i| K::narrowed(splitmix_at(77, i)));
@@ -55,7 +60,7 @@ fn check<K: Key, V: Value>(map: &Map<K, V>, oracle: &HashMap<K, V>) {
     all.sort();
     assert_eq!(pairs, all);
 }
-fn maps_come_back<K: Key, V: Value>(n: usize, executor: bool) {
+fn maps_come_back<K: KeyBits, V: ValueBits>(n: usize, executor: bool) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("map.koel");
     let host = Device::cpu_with_threads(2).unwrap();
@@ -189,7 +194,7 @@ fn damage_to_the_slots_is_found_by_those_that_read_them() {
 
 /// Slots that no build made, in tables of unusual shapes: lookups stay within the table, which
 /// debug assertions and the executor check.
-fn nonsense_is_harmless<K: Key, V: Value>(seed: u64) {
+fn nonsense_is_harmless<K: KeyBits, V: ValueBits>(seed: u64) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("map.koel");
     let (host, gpu) = (Device::cpu_with_threads(2).unwrap(), Device::executor(seed));
@@ -356,7 +361,7 @@ fn a_stash_that_no_device_could_hold_is_refused() {
 }
 
 /// Files written when version 1 was new, kept in `fuzz/seeds`: they stay readable.
-fn old_files_are_read<K: Key, V: Value>() {
+fn old_files_are_read<K: KeyBits, V: ValueBits>() {
     let n = 14;
     let ambiguous = LayoutOf::<K, V>::unmixed(5, LayoutOf::<K, V>::AMBIGUOUS);
     let mut keys = crowded::<K, V>(n, 5);

@@ -35,7 +35,7 @@ fn device(seed: u64) -> Device {
     Device::executor_with(seed, |exec| exec.patience = 10_000_000)
 }
 /// Builds a map with a plan. Returns it with its content.
-fn map_of<K: Key, V: Value>(
+fn map_of<K: KeyBits, V: ValueBits>(
     device: &Device,
     plan: Plan,
     keys: &[K],
@@ -58,7 +58,7 @@ fn map_of<K: Key, V: Value>(
     assert_eq!(map.report().unwrap().pairs, oracle.len());
     (map, oracle)
 }
-fn key<K: Key>(i: u32) -> K {
+fn key<K: KeyBits>(i: u32) -> K {
     // The low halves are distinct, too.
     K::narrowed(splitmix_at(5, i) << 32 | mix(i) as u64)
 }
@@ -84,7 +84,7 @@ fn sorted<T: Ord + Debug>(mut rows: Vec<T>) -> Vec<T> {
 type Fates = [u32; 3];
 /// Compares joins, semi-joins, anti-joins and counts with the oracle. Returns the counts of the
 /// join.
-fn check<K: Key, V: Value>(
+fn check<K: KeyBits, V: ValueBits>(
     joiner: &mut MapJoiner<K, V>,
     map: &Map<K, V>,
     oracle: &FxHashMap<K, V>,
@@ -129,12 +129,12 @@ fn check<K: Key, V: Value>(
     assert_eq!(rows(&count).end, expected.len());
     fates
 }
-fn joiner<K: Key, V: Value>(device: &Device, tuning: RouteTuning) -> MapJoiner<K, V> {
+fn joiner<K: KeyBits, V: ValueBits>(device: &Device, tuning: RouteTuning) -> MapJoiner<K, V> {
     MapJoiner::with_tuning(device, tuning).unwrap()
 }
 
 /// Every path, and some shares of hits.
-fn ways<K: Key, V: Value>(seed: u64, shares: &[(u32, u32)]) {
+fn ways<K: KeyBits, V: ValueBits>(seed: u64, shares: &[(u32, u32)]) {
     let device = device(seed);
     let keys = (0..3000).map(key).collect::<Vec<K>>();
     let (map, oracle) = map_of::<K, V>(&device, plan(3000), &keys);
@@ -192,7 +192,7 @@ fn sizes_around_edges() {
 
 /// Keys that are queried again and again, and partitions without queries: queries that overflow, or
 /// would be lost, are answered.
-fn skew<K: Key, V: Value>(seed: u64) {
+fn skew<K: KeyBits, V: ValueBits>(seed: u64) {
     let device = device(seed);
     let keys = (0..3000).map(key).collect::<Vec<K>>();
     let (map, oracle) = map_of::<K, V>(&device, plan(3000), &keys);
@@ -236,7 +236,7 @@ fn any_distribution_is_answered() {
 }
 
 /// The ambiguous key, which looks like an empty slot, and pairs in the stash.
-fn special<K: Key, V: Value>(seed: u64) {
+fn special<K: KeyBits, V: ValueBits>(seed: u64) {
     let device = device(seed);
     let it = Of::<K, V>::unmixed(7, Of::<K, V>::AMBIGUOUS);
     let mut keys = (0..2000).map(key).filter(|&k| k != it).collect::<Vec<K>>();

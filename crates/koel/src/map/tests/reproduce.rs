@@ -14,7 +14,11 @@ type PairOf<K, V> = <Of<K, V> as Layout>::Pair;
 
 /// Computes the bytes of these pairs by definition: grows the sets of made and of refused proposals
 /// until they are consistent.
-fn by_rule<K: Key, V: Value>(shape: Shape, pairs: &FxHashMap<K, V>, last_level: u64) -> Bytes {
+fn by_rule<K: KeyBits, V: ValueBits>(
+    shape: Shape,
+    pairs: &FxHashMap<K, V>,
+    last_level: u64,
+) -> Bytes {
     type L<K, V> = Of<K, V>;
     let mixed = pairs.iter().map(|(&key, &value)| L::<K, V>::pair(L::<K, V>::mixed(7, key), value));
     let pairs =
@@ -74,7 +78,7 @@ fn by_rule<K: Key, V: Value>(shape: Shape, pairs: &FxHashMap<K, V>, last_level: 
     stashed.sort_unstable();
     (slots, stashed)
 }
-fn by_kernels<K: Key, V: Value>(bench: &Bench<K, V>, plan: &Plan) -> Bytes {
+fn by_kernels<K: KeyBits, V: ValueBits>(bench: &Bench<K, V>, plan: &Plan) -> Bytes {
     let [slots, stash] = &bench.table;
     let each = Of::<K, V>::SLOT_WORDS;
     let stash = stash[..each << plan.stash_bits].chunks(each).filter(|slot| slot[0] != EMPTY);
@@ -83,7 +87,7 @@ fn by_kernels<K: Key, V: Value>(bench: &Bench<K, V>, plan: &Plan) -> Bytes {
     stash.sort_unstable();
     (slots.clone(), stash)
 }
-fn by_cpu<K: Key, V: Value>(
+fn by_cpu<K: KeyBits, V: ValueBits>(
     device: &Device,
     level: cpu::Level,
     plan: &Plan,
@@ -118,7 +122,7 @@ fn shuffled<T: Copy>(of: &[T], seed: u64) -> Vec<T> {
 }
 /// Builds with this plan in every way and in two orders of the input (one if keys may be equal),
 /// and checks that the bytes are those of the rule. Returns the number of stashed pairs.
-fn check_all<K: Key, V: Value>(
+fn check_all<K: KeyBits, V: ValueBits>(
     plan: &Plan,
     policy: Duplicates,
     pairs: &[(u64, u64)],
@@ -163,7 +167,7 @@ fn check_all<K: Key, V: Value>(
     expected.1.len()
 }
 
-fn sizes<K: Key, V: Value>() {
+fn sizes<K: KeyBits, V: ValueBits>() {
     for (n, load) in [
         (0, 0.8),
         (1, 0.3),
@@ -201,7 +205,7 @@ fn several_partitions() {
     check_all::<u64, u64>(&Plan::new(8000, 0.95).unwrap(), KeepLast, &pairs, 2);
 }
 /// Equal keys: the bytes depend only on the pairs that stay.
-fn duplicates<K: Key, V: Value>() {
+fn duplicates<K: KeyBits, V: ValueBits>() {
     let distinct = unique(1500, 8).collect::<Vec<_>>();
     // Every second key occurs twice, one very often.
     let twice = distinct
@@ -230,7 +234,7 @@ fn equal_keys_leave_no_trace() {
     duplicates::<u64, u64>();
 }
 /// Fewer slots than pairs, in all partitions or in one.
-fn crowded<K: Key, V: Value>() {
+fn crowded<K: KeyBits, V: ValueBits>() {
     let pairs = unique(2000, 1).collect::<Vec<_>>();
     let mut plan = small(2000, 0.95);
     plan.shape.buckets -= 1;
@@ -257,7 +261,7 @@ fn what_has_no_place_is_the_same() {
 /// A build that failed and was repeated pair by pair, with the same seed.
 #[test]
 fn a_build_that_is_done_again_is_reproducible() {
-    fn again<K: Key, V: Value>() {
+    fn again<K: KeyBits, V: ValueBits>() {
         let pairs = unique(2500, 1).collect::<Vec<_>>();
         let plan = Plan { list: 2, ..small(2500, 0.8) };
         for policy in [KeepFirst, Unchecked] {
@@ -312,7 +316,7 @@ const CHOSEN: [u32; 80] = [
 /// it was, and loses nothing.
 #[test]
 fn what_the_stash_has_no_room_for_stays() {
-    fn full<K: Key, V: Value>() {
+    fn full<K: KeyBits, V: ValueBits>() {
         type L<K, V> = Of<K, V>;
         let n = CHOSEN.len() as u32 + 5;
         let mut plan = Plan { n, stash_bits: 3, ..small(161, 0.95) };

@@ -18,7 +18,7 @@ use crate::table::update::tests::{
 use koel_kernels::table::layout::{EMPTY, Narrow, class_bit, with_class_bits};
 use koel_kernels::table::update::operation::{EACH, ERASE, INSERT};
 
-impl<K: Key, V: Value> Tested for Map<K, V> {
+impl<K: KeyBits, V: ValueBits> Tested for Map<K, V> {
     type Family = Pairs<K, V>;
     fn settings() -> Settings {
         MapOptions::default().with_seed(SEED).into()

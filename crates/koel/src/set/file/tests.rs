@@ -15,13 +15,13 @@ use std::io::Cursor;
 
 /// Keys with copies among them, including the least and the greatest key and the ambiguous key of
 /// `seed`.
-fn keys<K: Key>(n: usize, seed: u32) -> Vec<K> {
+fn keys<K: KeyBits>(n: usize, seed: u32) -> Vec<K> {
     let random = |i: u32| K::narrowed(splitmix_at(9, i / 2 * 2 + i % 3 / 2));
     let special = [unmixed(seed, K::EMPTY), K::narrowed(0), K::narrowed(u64::MAX)];
     special.into_iter().chain((0..).map(random)).take(n).collect()
 }
 /// Keys of which all but one bucket's go to the stash, if there are no others.
-fn crowded<K: Key>(n: usize, seed: u32) -> Vec<K> {
+fn crowded<K: KeyBits>(n: usize, seed: u32) -> Vec<K> {
     let shape = plan_of::<K>(n, 0.8).unwrap().shape;
     let in_first = |&key: &K| {
         let h = hash(mixed(seed, key));
@@ -29,12 +29,12 @@ fn crowded<K: Key>(n: usize, seed: u32) -> Vec<K> {
     };
     (0..).map(|i| K::narrowed(splitmix_at(3, i))).filter(in_first).take(n).collect()
 }
-fn build<K: Key>(device: &Device, keys: &[K], seed: u32) -> Set<K> {
+fn build<K: KeyBits>(device: &Device, keys: &[K], seed: u32) -> Set<K> {
     let options = SetOptions::default().with_seed(seed);
     let keys = device.stage(keys).unwrap();
     SetBuilder::new(device, options).unwrap().build(&device.stream().unwrap(), keys.view()).unwrap()
 }
-fn check<K: Key>(set: &Set<K>, oracle: &BTreeSet<K>) {
+fn check<K: KeyBits>(set: &Set<K>, oracle: &BTreeSet<K>) {
     let strange = (0..100).map(|i| K::narrowed(splitmix_at(77, i)));
     let queries = oracle.iter().copied().chain(strange).collect::<Vec<K>>();
     let expected = queries.iter().map(|key| oracle.contains(key)).collect::<Vec<_>>();
@@ -48,7 +48,7 @@ fn check<K: Key>(set: &Set<K>, oracle: &BTreeSet<K>) {
     assert!(keys.iter().eq(oracle), "{set:?}");
 }
 
-fn sets_come_back<K: Key>(n: usize, executor: bool) {
+fn sets_come_back<K: KeyBits>(n: usize, executor: bool) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("set.koel");
     let (host, gpu) = (Device::cpu_with_threads(2).unwrap(), Device::executor(n as u64));
@@ -163,7 +163,7 @@ fn damage_is_found_by_those_that_read_the_slots() {
 
 /// Slots that no build made, in tables of unusual shapes: lookups stay within the table, which
 /// debug assertions and the executor check.
-fn nonsense_is_harmless<K: Key>(seed: u64) {
+fn nonsense_is_harmless<K: KeyBits>(seed: u64) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("set.koel");
     let (host, gpu) = (Device::cpu_with_threads(2).unwrap(), Device::executor(seed));
@@ -229,7 +229,7 @@ fn nonsense_in_the_slots_is_harmless() {
 }
 
 /// Files written when version 1 was new, kept in `fuzz/seeds`.
-fn old_files_are_read<K: Key>() {
+fn old_files_are_read<K: KeyBits>() {
     let mut keys = crowded::<K>(14, 5);
     keys.truncate(12);
     keys.extend([unmixed(5, K::EMPTY), keys[0]]);

@@ -22,7 +22,7 @@ use koel_kernels::table::header;
 use koel_kernels::table::update::operation::{EACH, ERASE, INSERT};
 use std::collections::HashSet;
 
-impl<K: Key> Tested for Set<K> {
+impl<K: KeyBits> Tested for Set<K> {
     type Family = Keys<K>;
     fn settings() -> Settings {
         SetOptions::default().with_seed(SEED).into()
@@ -142,7 +142,7 @@ fn frequent_keys() {
     frequent::<Set<u64>>(2);
 }
 /// Nearly full sets, in which many keys are in their second buckets: keys come and go.
-fn nearly_full<K: Key>(seed: u64) {
+fn nearly_full<K: KeyBits>(seed: u64) {
     for device in [device(seed), Device::cpu_with_threads(1).unwrap()] {
         let mut world = World::<Set<K>>::new(&device, plan::<Set<K>>(900, 0.95), FULL);
         let slots = world.slots();
@@ -168,7 +168,7 @@ fn the_stash_is_emptied_when_there_is_room() {
 }
 /// Lookups stay as fast as in a new set: after most keys are erased in whole partitions, hardly any
 /// key is in its second bucket.
-fn home<K: Key>(seed: u64) {
+fn home<K: KeyBits>(seed: u64) {
     for device in [device(seed), Device::cpu_with_threads(2).unwrap()] {
         let away = |set: &Set<K>| {
             let set = set.to_device(&Device::cpu().unwrap()).unwrap();

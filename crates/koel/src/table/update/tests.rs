@@ -2,9 +2,9 @@
 //! kernels, with plans and limits that no few thousand operations would get, and on the CPU. After
 //! each batch, the entire content of the table is compared with the oracle.
 use super::*;
-use crate::key::Key;
 use crate::special::special_keys;
 use crate::table::plan::PlanTuning;
+use crate::types::KeyBits;
 use koel_kernels::hash::mix::{mix, splitmix_at};
 use koel_kernels::table::layout::Layout;
 use koel_kernels::table::layout::Number;

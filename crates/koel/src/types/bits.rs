@@ -1,4 +1,6 @@
-//! Types of keys and values, and the layout of each combination.
+//! Bits of keys and values that kernels and the CPU engine know, and the layout of each
+//! combination.
+use super::{Addable, DeviceKey, DeviceValue, Value, Width};
 use crate::primitives::compact::CompactElement;
 use crate::primitives::radix_sort::SortKey;
 use crate::primitives::runs::RunElement;
@@ -13,9 +15,11 @@ mod sealed {
     impl Sealed for u64 {}
 }
 
-/// Key types of maps and sets: `u32` and `u64`.
-pub trait Key:
-    Member<Pairs: DeviceLayout>
+/// Bits of keys that tables store: `u32` and `u64`. The trait is sealed.
+pub trait KeyBits:
+    DeviceKey
+    + Value<Width: Width<Bits = Self>>
+    + Member<Pairs: DeviceLayout>
     + SortKey
     + RunElement
     + CompactElement
@@ -25,26 +29,34 @@ pub trait Key:
     + sealed::Sealed
 {
     /// Layout of pairs with a key of this type.
-    type Layout<V: Value>: DeviceLayout<Key = Self, Value = V>;
+    type Layout<V: ValueBits>: DeviceLayout<Key = Self, Value = V>;
 }
-/// Value types of maps: `u32` and `u64`.
-pub trait Value: CompactElement + Number + Into<u64> + sealed::Sealed {
+/// Bits of values that tables store: `u32` and `u64`. The trait is sealed.
+pub trait ValueBits:
+    DeviceValue
+    + Addable
+    + Value<Width: Width<Bits = Self>>
+    + CompactElement
+    + Number
+    + Into<u64>
+    + sealed::Sealed
+{
     /// Layout of pairs of a `u32` key and a value of this type.
     type WithU32: DeviceLayout<Key = u32, Value = Self>;
     /// Layout of pairs of a `u64` key and a value of this type.
     type WithU64: DeviceLayout<Key = u64, Value = Self>;
 }
-impl Key for u32 {
-    type Layout<V: Value> = V::WithU32;
+impl KeyBits for u32 {
+    type Layout<V: ValueBits> = V::WithU32;
 }
-impl Key for u64 {
-    type Layout<V: Value> = V::WithU64;
+impl KeyBits for u64 {
+    type Layout<V: ValueBits> = V::WithU64;
 }
-impl Value for u32 {
+impl ValueBits for u32 {
     type WithU32 = Narrow;
     type WithU64 = Wide<u64, u32>;
 }
-impl Value for u64 {
+impl ValueBits for u64 {
     type WithU32 = Wide<u32, u64>;
     type WithU64 = Wide<u64, u64>;
 }

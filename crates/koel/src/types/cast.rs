@@ -1,0 +1,83 @@
+//! Slices and views of keys and values as their bits.
+use super::{BitsOf, DeviceKey, DeviceValue, Key, Value};
+use crate::device::memory::collect;
+use crate::device::{Device, View, ViewMut};
+use crate::error::Result;
+use crate::parallel::SMALL_PIECE;
+use koel_kernels::table::layout::Number;
+use std::borrow::Cow;
+
+/// Returns the bits of keys: those in memory, or of new memory. Errors: out of memory.
+pub(crate) fn key_bits<'a, K: Key>(device: &Device, keys: &'a [K]) -> Result<Cow<'a, [BitsOf<K>]>> {
+    if K::IS_CANONICAL
+        && let Some(bits) = in_memory(keys)
+    {
+        return Ok(Cow::Borrowed(bits));
+    }
+    converted(device, keys, |key| BitsOf::<K>::narrowed(key.canonical().pack())).map(Cow::Owned)
+}
+/// Returns the bits of values: those in memory, or of new memory. Errors: out of memory.
+pub(crate) fn value_bits<'a, V: Value>(
+    device: &Device,
+    values: &'a [V],
+) -> Result<Cow<'a, [BitsOf<V>]>> {
+    match in_memory(values) {
+        Some(bits) => Ok(Cow::Borrowed(bits)),
+        None => {
+            converted(device, values, |value| BitsOf::<V>::narrowed(value.pack())).map(Cow::Owned)
+        }
+    }
+}
+/// Returns a slice as the bits of its elements, if these are what the memory holds.
+fn in_memory<T: Value>(all: &[T]) -> Option<&[BitsOf<T>]> {
+    let is_aligned = all.as_ptr().cast::<BitsOf<T>>().is_aligned();
+    // SAFETY: the same bytes, all of them initialised, as the implementation of `Value` guarantees,
+    // and any are valid bits; sizes are equal, and the address is aligned.
+    (is_bits::<T>() && is_aligned)
+        .then(|| unsafe { std::slice::from_raw_parts(all.as_ptr().cast(), all.len()) })
+}
+fn converted<T: Copy + Sync, B: Send>(
+    device: &Device,
+    all: &[T],
+    convert: impl Fn(T) -> B + Sync,
+) -> Result<Vec<B>> {
+    collect(all.len(), |to| {
+        device.fill(to, SMALL_PIECE, |start, part| {
+            part.iter_mut().zip(&all[start..]).for_each(|(to, &from)| _ = to.write(convert(from)));
+            Ok(())
+        })
+    })
+}
+
+/// Whether an array of `T` is one of its bits.
+const fn is_bits<T: Value>() -> bool {
+    T::IN_MEMORY && size_of::<T>() == size_of::<BitsOf<T>>()
+}
+impl<'a, K: DeviceKey> View<'a, K> {
+    /// Returns the bits of keys. Errors: memory that is not aligned as these are.
+    pub(crate) fn key_bits(self) -> Result<View<'a, BitsOf<K>>> {
+        const { assert!(K::IS_CANONICAL && is_bits::<K>(), "these keys need a conversion") };
+        self.cast()
+    }
+}
+impl<'a, K: DeviceKey> ViewMut<'a, K> {
+    /// Returns the bits of keys. Errors: memory that is not aligned as these are.
+    pub(crate) fn key_bits(self) -> Result<ViewMut<'a, BitsOf<K>>> {
+        const { assert!(is_bits::<K>(), "these keys need a conversion") };
+        self.cast()
+    }
+}
+impl<'a, V: DeviceValue> View<'a, V> {
+    /// Returns the bits of values. Errors: memory that is not aligned as these are.
+    pub(crate) fn value_bits(self) -> Result<View<'a, BitsOf<V>>> {
+        const { assert!(is_bits::<V>(), "these values need a conversion") };
+        self.cast()
+    }
+}
+impl<'a, V: DeviceValue> ViewMut<'a, V> {
+    /// Returns the bits of values. Errors: memory that is not aligned as these are.
+    pub(crate) fn value_bits(self) -> Result<ViewMut<'a, BitsOf<V>>> {
+        const { assert!(is_bits::<V>(), "these values need a conversion") };
+        self.cast()
+    }
+}

@@ -1,0 +1,36 @@
+//! Types of keys and values: what they mean, and the bits that tables store.
+//!
+//! A table stores 32 or 64 bits of a key and of a value. [`Key`] and [`Value`] say how a type
+//! becomes bits and back; kernels and the CPU engine know only [bits](KeyBits). So no type adds a
+//! kernel, and all types of the same width are equally fast.
+//!
+//! | type | bits of a key | bits of a value |
+//! |---|---|---|
+//! | integers of up to 64 bits, `usize`, `isize` | two's complement | the same |
+//! | `bool`, `char`, `Ipv4Addr` | as a number | the same |
+//! | `f32`, `f64` | -0.0 as 0.0, every NaN as one | unchanged |
+//! | [`TotalF32`], [`TotalF64`] | unchanged: -0.0 and 0.0 differ | the same |
+//! | tuples of up to four and arrays of these, of up to 8 bytes | one after the other, packed | the same |
+//! | structs of up to 8 bytes that derive [`Key`](macro@crate::Key) or [`Value`](macro@crate::Value) | their fields, packed | the same |
+//!
+//! Up to 4 bytes, packed, become 32 bits; 5 to 8 bytes become 64. Padding is not stored.
+//!
+//! # Conversion
+//! A slice whose memory is its bits, such as one of `i64` or `[u32; 2]`, is used as it is. Other
+//! slices, such as those of `i16`, `f32` keys or structs with padding, are converted into a new
+//! array, in parallel, which takes about as long as copying them.
+//!
+//! Operations on buffers take types that need no conversion: [`DeviceKey`] and [`DeviceValue`].
+mod bits;
+mod cast;
+mod float;
+mod key;
+mod value;
+mod width;
+
+pub use bits::{KeyBits, ValueBits};
+pub(crate) use cast::{key_bits, value_bits};
+pub use float::{TotalF32, TotalF64};
+pub use key::{BitsOf, DeviceKey, Key};
+pub use value::{Addable, DeviceValue, Value};
+pub use width::{Bytes, Plus, Times, Width};

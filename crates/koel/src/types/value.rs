@@ -1,0 +1,212 @@
+//! What a value is: see [`Value`].
+use super::{Key, Plus, Times, TotalF32, TotalF64, Width};
+use crate::device::Plain;
+use std::mem::offset_of;
+use std::net::Ipv4Addr;
+
+/// Types of values: see [the table](crate::types).
+///
+/// ```
+/// let device = koel::Device::cpu()?;
+/// let map = koel::Map::build(&device, &[1, 2], &[0.5f32, -0.0])?;
+/// assert_eq!(map.get(&[1])?, [Some(0.5)]);
+/// # Ok::<(), koel::Error>(())
+/// ```
+///
+/// # Safety
+/// If [`IN_MEMORY`](Self::IN_MEMORY) is true, the type has as many bytes as its width, all of them
+/// initialised, and they are those of [`pack`](Self::pack) in the order of this machine.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be a value of a koel table",
+    label = "not a value of at most 8 bytes",
+    note = "values are integers, floats, `bool`, `char`, and tuples and arrays of these of at most \
+            8 bytes; `#[derive(koel::Value)]` makes a struct of such fields one"
+)]
+pub unsafe trait Value: Copy + Send + Sync + 'static {
+    /// Number of bytes, packed.
+    type Width: Width;
+    /// Whether a value in memory is its packed bytes.
+    const IN_MEMORY: bool;
+    /// Whether tables add values of this type: see [`Addable`].
+    const ADDS: bool = false;
+    /// Returns the packed bytes of the value: a number below 2^(8 [`BYTES`](Width::BYTES)).
+    fn pack(self) -> u64;
+    /// Returns the value of packed bytes. Ignores higher bits.
+    fn unpack(bytes: u64) -> Self;
+}
+/// Value types that buffers hold as tables store them: 4 or 8 bytes, without conversion.
+#[diagnostic::on_unimplemented(
+    message = "buffers of `{Self}` are not what tables store as values",
+    label = "not 4 or 8 bytes that are stored as they are",
+    note = "operations on buffers take values of 4 or 8 bytes, such as `u32`, `i64`, `f32` or \
+            `[f32; 2]`; operations on slices take every `koel::Value`"
+)]
+pub trait DeviceValue: Value + Plain {}
+/// Value types that [`insert_or_add`](crate::Map::insert_or_add) adds: integers, modulo 2^bits.
+#[diagnostic::on_unimplemented(
+    message = "tables do not add values of type `{Self}`",
+    label = "not an integer",
+    note = "`insert_or_add` adds integers, modulo a power of two"
+)]
+pub trait Addable: Value {}
+
+macro_rules! in_buffers {
+    ($($type:ty)+) => {
+        $(impl DeviceValue for $type {})+
+    };
+}
+in_buffers! {
+    u32 i32 u64 i64 usize isize f32 f64 TotalF32 TotalF64
+    [u8; 4] [i8; 4] [u16; 2] [i16; 2] [u8; 8] [i8; 8] [u16; 4] [i16; 4] [u32; 2] [i32; 2] [f32; 2]
+}
+
+macro_rules! integers {
+    ($($type:ty: $unsigned:ty, $bytes:literal;)+) => {
+        $(
+            // SAFETY: integers have no padding.
+            unsafe impl Value for $type {
+                type Width = super::Bytes<$bytes>;
+                const IN_MEMORY: bool = size_of::<$type>() == $bytes;
+                const ADDS: bool = true;
+                #[inline(always)]
+                fn pack(self) -> u64 {
+                    self as $unsigned as u64
+                }
+                #[inline(always)]
+                fn unpack(bytes: u64) -> $type {
+                    bytes as $type
+                }
+            }
+            impl Addable for $type {}
+        )+
+    };
+}
+integers! {
+    u8: u8, 1; i8: u8, 1;
+    u16: u16, 2; i16: u16, 2;
+    u32: u32, 4; i32: u32, 4;
+    u64: u64, 8; i64: u64, 8;
+    usize: u64, 8; isize: i64, 8;
+}
+
+/// Implements [`Value`] for types that are a number.
+macro_rules! numbers {
+    ($($(#[$why:meta])* $type:ty: $bytes:literal, $in_memory:expr, $pack:expr, $unpack:expr;)+) => {
+        $(
+            // SAFETY: their memory is the number, if it is said to be.
+            unsafe impl Value for $type {
+                type Width = super::Bytes<$bytes>;
+                const IN_MEMORY: bool = $in_memory;
+                #[inline(always)]
+                fn pack(self) -> u64 {
+                    let pack: fn($type) -> u64 = $pack;
+                    pack(self)
+                }
+                #[inline(always)]
+                fn unpack(bytes: u64) -> $type {
+                    let unpack: fn(u64) -> $type = $unpack;
+                    unpack(bytes)
+                }
+            }
+        )+
+    };
+}
+numbers! {
+    bool: 1, true, |value| value as u64, |bytes| bytes & 1 != 0;
+    char: 4, true, |value| value as u64,
+        |bytes| char::from_u32(bytes as u32).unwrap_or(char::REPLACEMENT_CHARACTER);
+    f32: 4, true, |value| f32::to_bits(value).into(), |bytes| f32::from_bits(bytes as u32);
+    f64: 8, true, f64::to_bits, f64::from_bits;
+    TotalF32: 4, true, |value| f32::to_bits(value.0).into(),
+        |bytes| TotalF32(f32::from_bits(bytes as u32));
+    TotalF64: 8, true, |value| f64::to_bits(value.0), |bytes| TotalF64(f64::from_bits(bytes));
+    Ipv4Addr: 4, false, |value| Ipv4Addr::to_bits(value).into(),
+        |bytes| Ipv4Addr::from_bits(bytes as u32);
+}
+
+/// Returns the number of bits of a packed type.
+pub(super) const fn bits<T: Value>() -> u32 {
+    8 * T::Width::BYTES
+}
+/// Whether fields of packed types lie in memory as they are packed: each behind the one before.
+pub(super) const IS_LITTLE: bool = cfg!(target_endian = "little");
+
+// SAFETY: arrays have no padding between elements, and pack them in order.
+unsafe impl<T: Value, const N: usize> Value for [T; N]
+where
+    T::Width: Times<N>,
+{
+    type Width = <T::Width as Times<N>>::Product;
+    const IN_MEMORY: bool = T::IN_MEMORY && (IS_LITTLE || N == 1);
+    #[inline(always)]
+    fn pack(self) -> u64 {
+        let fields = (0..).zip(self);
+        fields.fold(0, |bytes, (i, field)| bytes | field.pack() << (bits::<T>() * i))
+    }
+    #[inline(always)]
+    fn unpack(bytes: u64) -> [T; N] {
+        std::array::from_fn(|i| T::unpack(bytes >> (bits::<T>() * i as u32)))
+    }
+}
+// SAFETY: a single field at the start, if the size is that of the field.
+unsafe impl<A: Value> Value for (A,) {
+    type Width = A::Width;
+    const IN_MEMORY: bool = A::IN_MEMORY && size_of::<Self>() == size_of::<A>();
+    #[inline(always)]
+    fn pack(self) -> u64 {
+        self.0.pack()
+    }
+    #[inline(always)]
+    fn unpack(bytes: u64) -> (A,) {
+        (A::unpack(bytes),)
+    }
+}
+/// Implements [`Value`] for a tuple: the last field follows the others, which are a tuple as well.
+macro_rules! tuples {
+    ($(($($field:ident $i:tt $name:ident),+) + $last:ident $at:tt;)+) => {
+        $(
+            // SAFETY: the fields lie in memory as they are packed, if it is said to be so.
+            unsafe impl<$($field: Value,)+ $last: Value> Value for ($($field,)+ $last)
+            where
+                ($($field,)+): Value,
+                <($($field,)+) as Value>::Width: Plus<$last::Width>,
+            {
+                type Width = <<($($field,)+) as Value>::Width as Plus<$last::Width>>::Sum;
+                const IN_MEMORY: bool = {
+                    let (mut at, mut is_packed) = (0, IS_LITTLE);
+                    $(
+                        is_packed &= $field::IN_MEMORY && offset_of!(Self, $i) == at;
+                        at += size_of::<$field>();
+                    )+
+                    is_packed &= $last::IN_MEMORY && offset_of!(Self, $at) == at;
+                    is_packed && size_of::<Self>() == Self::Width::BYTES as usize
+                };
+                #[inline(always)]
+                fn pack(self) -> u64 {
+                    let before = ($(self.$i,)+);
+                    before.pack() | self.$at.pack() << bits::<($($field,)+)>()
+                }
+                #[inline(always)]
+                fn unpack(bytes: u64) -> Self {
+                    let ($($name,)+) = <($($field,)+)>::unpack(bytes);
+                    ($($name,)+ $last::unpack(bytes >> bits::<($($field,)+)>()))
+                }
+            }
+            impl<$($field: Key,)+ $last: Key> Key for ($($field,)+ $last)
+            where
+                Self: Value,
+            {
+                const IS_CANONICAL: bool = $($field::IS_CANONICAL &&)+ $last::IS_CANONICAL;
+                #[inline(always)]
+                fn canonical(self) -> Self {
+                    ($(self.$i.canonical(),)+ self.$at.canonical())
+                }
+            }
+        )+
+    };
+}
+tuples! {
+    (A 0 a) + B 1;
+    (A 0 a, B 1 b) + C 2;
+    (A 0 a, B 1 b, C 2 c) + D 3;
+}

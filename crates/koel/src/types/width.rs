@@ -1,0 +1,86 @@
+//! Widths of packed types, as types: the width of a tuple is the sum of those of its fields.
+use super::{KeyBits, ValueBits};
+
+mod sealed {
+    pub trait Sealed {}
+    impl<const N: usize> Sealed for super::Bytes<N> {}
+}
+
+/// A width of `N` bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Bytes<const N: usize>;
+
+/// Width of a packed type: [`Bytes`] of 1 to 8. The trait is sealed.
+pub trait Width: sealed::Sealed {
+    /// Bits that are stored.
+    type Bits: KeyBits + ValueBits;
+    /// Number of bytes.
+    const BYTES: u32;
+}
+/// Widths that can be added: their sum is at most 8 bytes.
+#[diagnostic::on_unimplemented(
+    message = "these fields have more than 8 bytes",
+    label = "more than 8 bytes",
+    note = "keys and values of maps and sets have at most 8 bytes, packed; `koel::keys128` has \
+            tables for `u128` keys"
+)]
+pub trait Plus<W: Width>: Width {
+    /// The sum.
+    type Sum: Width;
+}
+/// Widths that can be multiplied by `N`: the product is at most 8 bytes.
+#[diagnostic::on_unimplemented(
+    message = "an array of {N} such elements has more than 8 bytes",
+    label = "more than 8 bytes",
+    note = "keys and values of maps and sets have at most 8 bytes, packed; `koel::keys128` has \
+            tables for `u128` keys"
+)]
+pub trait Times<const N: usize>: Width {
+    /// The product.
+    type Product: Width;
+}
+
+macro_rules! widths {
+    ($($bits:ty: $($n:literal)+;)+) => {
+        $($(impl Width for Bytes<$n> {
+            type Bits = $bits;
+            const BYTES: u32 = $n;
+        })+)+
+    };
+}
+widths! { u32: 1 2 3 4; u64: 5 6 7 8; }
+
+macro_rules! sums {
+    ($($a:literal: $($b:literal)+;)+) => {
+        $($(impl Plus<Bytes<$b>> for Bytes<$a> {
+            type Sum = Bytes<{ $a + $b }>;
+        })+)+
+    };
+}
+sums! {
+    1: 1 2 3 4 5 6 7;
+    2: 1 2 3 4 5 6;
+    3: 1 2 3 4 5;
+    4: 1 2 3 4;
+    5: 1 2 3;
+    6: 1 2;
+    7: 1;
+}
+
+macro_rules! products {
+    ($($a:literal: $($n:literal)+;)+) => {
+        $($(impl Times<$n> for Bytes<$a> {
+            type Product = Bytes<{ $a * $n }>;
+        })+)+
+    };
+}
+products! {
+    1: 1 2 3 4 5 6 7 8;
+    2: 1 2 3 4;
+    3: 1 2;
+    4: 1 2;
+    5: 1;
+    6: 1;
+    7: 1;
+    8: 1;
+}

@@ -1,0 +1,418 @@
+//! Keys and values of every type, against a hash map whose keys are told apart in another way.
+use crate::support::{devices, is_fast};
+use koel::types::{BitsOf, Width};
+use koel::{
+    Device, DeviceKey, DeviceKind, DeviceValue, Duplicates, Error, Key, Map, MapBuilder, MapJoiner,
+    MapOptions, MapUpdater, Operation, Operations, Outcome, Set, SetBuilder, SetCombiner,
+    SetOperation, SetOptions, SetUpdater, TotalF32, TotalF64, Value, View,
+};
+use koel_kernels::hash::mix::splitmix_at;
+use std::collections::{HashMap, HashSet};
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::net::Ipv4Addr;
+
+/// Returns random words, of which many are small, special or repeated.
+fn words(n: usize) -> impl Iterator<Item = u64> {
+    const SPECIAL: [u64; 12] = [
+        0,
+        1,
+        u64::MAX,
+        u64::MAX - 1,
+        1 << 63,
+        1 << 31,
+        0x8000,
+        0x80,
+        u32::MAX as u64,
+        0x7FC0_0000,
+        0xFFC0_0001,
+        0x7FF8_0000_0000_0001,
+    ];
+    (0..n as u32).map(|i| match splitmix_at(7, i) {
+        word if word % 5 == 0 => SPECIAL[(word >> 8) as usize % SPECIAL.len()],
+        word if word % 5 == 1 => word >> 40 & 0xFF,
+        word if word % 5 == 2 => splitmix_at(7, i / 2),
+        word => word,
+    })
+}
+
+/// Checks that keys in memory that are their packed bytes are those, and that packing is undone.
+fn check_packing<T: Value + PartialEq + Debug>(all: &[T], name: &str) {
+    for value in all {
+        let (packed, bytes) = (value.pack(), T::Width::BYTES as usize);
+        assert!(bytes == 8 || packed < 1 << (8 * bytes), "{name}: {value:?}");
+        assert_eq!(T::unpack(packed), *value, "{name}");
+        if bytes < 8 {
+            assert_eq!(T::unpack(packed | u64::MAX << (8 * bytes)), *value, "{name}: high bits");
+        }
+        if T::IN_MEMORY {
+            assert_eq!(size_of::<T>(), bytes, "{name}");
+            // SAFETY: such types have no padding.
+            let memory = unsafe {
+                std::slice::from_raw_parts(std::ptr::from_ref(value).cast::<u8>(), bytes)
+            };
+            assert_eq!(memory, &packed.to_le_bytes()[..bytes], "{name}: {value:?}");
+        }
+    }
+}
+
+/// Checks maps and sets of keys of a type. `identity` tells keys apart.
+fn check_keys<K: Key + Debug, I: Eq + Hash + Debug + Clone>(
+    name: &str,
+    of: impl Fn(u64) -> K,
+    identity: impl Fn(&K) -> I,
+) {
+    for device in devices() {
+        let place = format!("{name} on {}", device.name());
+        let n = if is_fast(&device) { 20_000 } else { 700 };
+        let keys = words(n).map(&of).collect::<Vec<_>>();
+        let (of_table, others) = keys.split_at(n / 2);
+        let rows = (0..n as u32 / 2).collect::<Vec<_>>();
+        let mut oracle = HashMap::new();
+        let mut map = Map::build(&device, of_table, &rows).unwrap();
+        for (key, &row) in of_table.iter().zip(&rows) {
+            oracle.insert(identity(key), row);
+        }
+        assert_eq!(map.len().unwrap(), oracle.len(), "{place}");
+        let holds = |map: &Map<K, u32>, oracle: &HashMap<I, u32>| {
+            let found = map.get(&keys).unwrap();
+            let is_there = map.contains(&keys).unwrap();
+            for ((key, found), is_there) in keys.iter().zip(found).zip(is_there) {
+                let expected = oracle.get(&identity(key)).copied();
+                assert_eq!((found, is_there), (expected, expected.is_some()), "{key:?}, {place}");
+            }
+            let pairs = map.pairs().unwrap();
+            assert_eq!(pairs.len(), oracle.len(), "{place}");
+            for (key, row) in pairs {
+                assert_eq!(oracle.get(&identity(&key)), Some(&row), "{key:?}, {place}");
+            }
+        };
+        holds(&map, &oracle);
+
+        let mut joined = map.join(others).unwrap();
+        joined.sort_unstable();
+        let expected = (0..).zip(others);
+        let expected = expected.filter_map(|(i, key)| Some((i, *oracle.get(&identity(key))?)));
+        assert!(joined.into_iter().eq(expected), "{place}");
+        let (kept, missing) = (map.semi_join(others).unwrap(), map.anti_join(others).unwrap());
+        assert_eq!(kept.len() + missing.len(), others.len(), "{place}");
+        assert!(kept.iter().all(|key| oracle.contains_key(&identity(key))), "{place}");
+        assert!(missing.iter().all(|key| !oracle.contains_key(&identity(key))), "{place}");
+        assert_eq!(map.count(others).unwrap() as usize, kept.len(), "{place}");
+
+        let new = vec![77; others.len()];
+        let outcomes = map.insert(others, &new).unwrap();
+        for (key, outcome) in others.iter().zip(outcomes) {
+            let before = oracle.len();
+            oracle.entry(identity(key)).or_insert(77);
+            let expected = if oracle.len() > before { Outcome::Inserted } else { Outcome::Kept };
+            assert_eq!(outcome, expected, "{key:?}, {place}");
+        }
+        let erased = &keys[n / 4..n / 3];
+        map.erase(erased).unwrap();
+        erased.iter().for_each(|key| _ = oracle.remove(&identity(key)));
+        holds(&map, &oracle);
+
+        let options = MapOptions::default().with_duplicates(Duplicates::KeepFirst);
+        let firsts = Map::build_with(&device, options, of_table, &rows).unwrap();
+        let (again, first) = (firsts.get(of_table).unwrap(), &mut HashMap::new());
+        for ((key, &row), found) in of_table.iter().zip(&rows).zip(again) {
+            let expected = *first.entry(identity(key)).or_insert(row);
+            assert_eq!(found, Some(expected), "{key:?}, {place}");
+        }
+
+        let identities = |keys: &[K]| keys.iter().map(&identity).collect::<HashSet<_>>();
+        let mut set = Set::build(&device, of_table).unwrap();
+        assert_eq!(identities(&set.keys().unwrap()), identities(of_table), "{place}");
+        assert_eq!(set.len().unwrap(), identities(of_table).len(), "{place}");
+        set.insert(others).unwrap();
+        assert_eq!(set.len().unwrap(), identities(&keys).len(), "{place}");
+        set.erase(of_table).unwrap();
+        let left = &identities(others) - &identities(of_table);
+        assert_eq!(identities(&set.keys().unwrap()), left, "{place}");
+        for (key, found) in keys.iter().zip(set.contains(&keys).unwrap()) {
+            assert_eq!(found, left.contains(&identity(key)), "{key:?}, {place}");
+        }
+        let difference = koel::set::difference(&device, others, of_table).unwrap();
+        assert_eq!(identities(&difference), left, "{place}");
+        assert_eq!(difference.len(), left.len(), "{place}");
+        let distinct = koel::set::unique(&device, &keys).unwrap();
+        assert_eq!(distinct.len(), identities(&keys).len(), "{place}");
+    }
+}
+/// Checks maps of values of a type.
+fn check_values<V: Value + PartialEq + Debug>(name: &str, of: impl Fn(u64) -> V) {
+    for device in devices() {
+        let place = format!("{name} on {}", device.name());
+        let n = if is_fast(&device) { 20_000 } else { 700 };
+        let values = words(n).map(&of).collect::<Vec<_>>();
+        check_packing(&values, name);
+        let keys = (0..n as i64).map(|i| i * 3 - 500).collect::<Vec<_>>();
+        let mut map = Map::build(&device, &keys, &values).unwrap();
+        let some = values.iter().map(|&value| Some(value)).collect::<Vec<_>>();
+        assert_eq!(map.get(&keys).unwrap(), some, "{place}");
+        assert_eq!(map.get(&[0, -499]).unwrap(), [None, None], "{place}");
+        for (key, value) in map.pairs().unwrap() {
+            assert_eq!(value, values[(key + 500) as usize / 3], "{place}");
+        }
+        let reversed = values.iter().rev().copied().collect::<Vec<_>>();
+        map.insert_or_assign(&keys, &reversed).unwrap();
+        for (row, value) in map.join(&keys).unwrap() {
+            assert_eq!(value, reversed[row as usize], "{place}");
+        }
+    }
+}
+
+/// Tests a type as a key that is equal to another if it is `==`, and as a value.
+macro_rules! plain {
+    ($($test:ident: $type:ty = $of:expr;)+) => {
+        $(
+            #[test]
+            fn $test() {
+                let of: fn(u64) -> $type = $of;
+                check_keys(stringify!($type), of, |key| *key);
+                check_values(stringify!($type), of);
+            }
+        )+
+    };
+}
+plain! {
+    bytes: u8 = |word| word as u8;
+    short: i16 = |word| word as i16;
+    signed: i32 = |word| word as i32;
+    signed_of_64_bits: i64 = |word| word as i64;
+    sizes: usize = |word| word as usize;
+    truths: bool = |word| word & 1 != 0;
+    letters: char = |word| char::from_u32(word as u32 % 0x0011_0000).unwrap_or('?');
+    addresses: Ipv4Addr = |word| Ipv4Addr::from_bits(word as u32);
+    pairs_of_words: (u32, u32) = |word| (word as u32, (word >> 32) as u32);
+    padded_tuples: (u8, i32, u16) = |word| (word as u8, word as i32, (word >> 48) as u16);
+    nested: ((i8, bool), [u8; 2], u8) =
+        |word| ((word as i8, word >> 9 & 1 != 0), [word as u8, (word >> 8) as u8], word as u8);
+    one_field: (i64,) = |word| (word as i64,);
+    arrays: [u16; 3] = |word| [word as u16, (word >> 16) as u16, (word >> 32) as u16];
+    whole_arrays: [i16; 4] = |word| std::array::from_fn(|i| (word >> (16 * i)) as i16);
+    cells: Cell =
+        |word| Cell { x: word as i16, y: (word >> 16) as i16, level: (word >> 60) as u8 };
+    many_fields: Eight = |word| {
+        let byte = |i: u32| (word >> (8 * i)) as u8;
+        Eight(byte(0), byte(1) as i8, byte(2), byte(3), byte(4), byte(5), byte(6), byte(7) > 127)
+    };
+    generic: Tagged<i32> = |word| Tagged { tag: word as u8, of: word as i32 };
+}
+
+/// Has a byte of padding.
+#[derive(koel::Key, Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct Cell {
+    x: i16,
+    y: i16,
+    level: u8,
+}
+#[derive(koel::Key, Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct Eight(u8, i8, u8, u8, u8, u8, u8, bool);
+#[derive(koel::Key, Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct Tagged<T> {
+    tag: u8,
+    of: T,
+}
+/// Has no `Debug` and no `PartialEq`: neither is needed.
+#[derive(koel::Key, Clone, Copy)]
+struct Voxel {
+    xyz: [i16; 3],
+    level: u16,
+}
+#[derive(koel::Value, Clone, Copy, PartialEq, Debug)]
+struct Sample {
+    weight: f32,
+    count: u16,
+}
+
+/// Returns a float of these bits, as often as not a zero or NaN.
+fn float(word: u64) -> f64 {
+    match word % 7 {
+        0 => 0.0,
+        1 => -0.0,
+        2 => f64::from_bits(0x7FF0_0000_0000_0001 | word << 1),
+        3 => f64::from_bits(0xFFF8_0000_0000_0000 | word >> 13),
+        4 => f64::INFINITY,
+        5 => (word >> 60) as f64 * 0.5 - 3.0,
+        _ => f64::from_bits(word),
+    }
+}
+/// Returns `None` for NaN, the same bits for equal numbers.
+fn of_number(x: f64) -> Option<u64> {
+    if x.is_nan() { None } else { Some(if x == 0.0 { 0 } else { x.to_bits() }) }
+}
+#[test]
+fn floats_are_grouped_as_in_sql() {
+    check_keys("f64", float, |&x| of_number(x));
+    check_keys("f32", |word| float(word) as f32, |&x| of_number(x.into()));
+    let pair = |word| (float(word) as f32, word as u8 & 3);
+    check_keys("(f32, u8)", pair, |&(x, tag)| (of_number(x.into()), tag));
+    let both = |word: u64| [float(word) as f32, float(word.rotate_left(9)) as f32];
+    check_keys("[f32; 2]", both, |key| key.map(|x| of_number(x.into())));
+}
+#[test]
+fn floats_by_bits() {
+    check_keys("TotalF64", |word| TotalF64(float(word)), |key| key.0.to_bits());
+    check_keys("TotalF32", |word| TotalF32(float(word) as f32), |key| key.0.to_bits());
+}
+/// Values keep every bit: -0.0 and the payload of NaN.
+#[test]
+fn floats_as_values() {
+    check_values("TotalF64", |word| TotalF64(float(word)));
+    check_values("f32", |word| (word >> 40) as f32);
+    check_values("Sample", |word| Sample { weight: word as f32, count: word as u16 });
+    let device = Device::cpu().unwrap();
+    let map = Map::build(&device, &[1, 2], &[-0.0, f64::from_bits(0x7FF8_0000_0000_1234)]).unwrap();
+    let found = map.get(&[1, 2]).unwrap().into_iter().flatten().map(f64::to_bits);
+    assert!(found.eq([1 << 63, 0x7FF8_0000_0000_1234]));
+}
+#[test]
+fn structs_need_no_more_than_copy() {
+    let device = Device::cpu().unwrap();
+    let voxels = [[1, 2, 3], [-1, -2, -3]].map(|xyz| Voxel { xyz, level: 1 });
+    let map = Map::build(&device, &voxels, &[10, 20]).unwrap();
+    assert_eq!(map.get(&voxels[1..]).unwrap(), [Some(20)]);
+    assert!(map.pairs().unwrap().iter().any(|(voxel, _)| voxel.xyz == [-1, -2, -3]));
+    let lowered = Voxel { level: 0, ..voxels[0] };
+    assert!(!map.contains(&[lowered]).unwrap()[0]);
+}
+
+/// The first programs of new users.
+#[test]
+fn first_programs() {
+    let device = Device::cpu().unwrap();
+    let map = Map::build(&device, &[1, 2, 3], &[2, 3, 4]).unwrap();
+    assert_eq!(map.get(&[2]).unwrap(), [Some(3)]);
+    let map: Map<i64, f32> = Map::build(&device, &[-1, 5], &[0.5, 1.5]).unwrap();
+    assert_eq!(map.get(&[-1]).unwrap(), [Some(0.5)]);
+    let set: Set<char> = Set::build(&device, &['k', 'o', 'e', 'l']).unwrap();
+    assert_eq!(set.contains(&['o', 'x']).unwrap(), [true, false]);
+    let set: Set<f64> = Set::build(&device, &[0.0, -0.0, f64::NAN]).unwrap();
+    assert_eq!(set.contains(&[-0.0, -f64::NAN, 1.0]).unwrap(), [true, true, false]);
+}
+
+/// Buffers of types that are stored as they are.
+fn check_on_device<K: DeviceKey + PartialEq + Debug, V: DeviceValue + PartialEq + Debug>(
+    name: &str,
+    key: impl Fn(u64) -> K,
+    value: impl Fn(u64) -> V,
+) where
+    BitsOf<K>: PartialEq,
+{
+    for device in devices() {
+        let place = format!("{name} on {}", device.name());
+        let stream = device.stream().unwrap();
+        let n = if is_fast(&device) { 5000 } else { 500 };
+        let (keys, values): (Vec<_>, Vec<_>) =
+            (0..n).map(|i| (key(i * 2), value(i.wrapping_mul(0x9E37_79B9_7F4A_7C15)))).unzip();
+        let queries = (0..n).map(|i| key(n + i)).collect::<Vec<_>>();
+        let (on_keys, on_values, on_queries) = (
+            device.upload(&keys).unwrap(),
+            device.upload(&values).unwrap(),
+            device.upload(&queries).unwrap(),
+        );
+        let mut builder = MapBuilder::new(&device, MapOptions::default()).unwrap();
+        let mut map = builder.build(&stream, on_keys.view(), on_values.view()).unwrap();
+        builder.rebuild(&mut map, &stream, on_keys.view(), on_values.view()).unwrap();
+        let zero = device.upload(&vec![value(0); n as usize]).unwrap();
+        let (mut found, mut flags) = (zero, device.alloc::<u8>(n as usize).unwrap());
+        map.get_into(&stream, on_queries.view(), found.view_mut(), flags.view_mut()).unwrap();
+        let (answers, flags) = (found.download().unwrap(), flags.download().unwrap());
+        for (i, query) in queries.iter().enumerate() {
+            let expected = keys.iter().position(|key| key == query).map(|at| values[at]);
+            let answer = (flags[i] != 0).then_some(answers[i]);
+            assert_eq!(answer, expected, "{query:?}, {place}");
+        }
+        let missing = value(99);
+        map.get_or_into(&stream, on_queries.view(), found.view_mut(), missing).unwrap();
+        for (answer, flag) in found.download().unwrap().into_iter().zip(&flags) {
+            assert!(*flag != 0 || answer == missing, "{place}");
+        }
+        let mut joiner = MapJoiner::new(&device).unwrap();
+        let (mut kept, mut count) =
+            (device.alloc::<K>(n as usize).unwrap(), device.alloc(1).unwrap());
+        let to = kept.view_mut();
+        joiner.semi_join_into(&stream, &map, on_queries.view(), to, count.view_mut()).unwrap();
+        let rows = count.download().unwrap()[0] as usize;
+        assert_eq!(rows, flags.iter().filter(|flag| **flag != 0).count(), "{place}");
+        let kept = kept.view().slice(..rows).unwrap().download().unwrap();
+        assert!(kept.iter().all(|key| keys.contains(key)), "{place}");
+
+        let mut updater = MapUpdater::new(&device, MapOptions::default()).unwrap();
+        let mut outcomes = device.alloc::<u8>(n as usize).unwrap();
+        let insert = Operations::All(Operation::Insert);
+        let (of_keys, of_values) = (on_queries.view(), on_values.view());
+        updater.apply(&mut map, &stream, insert, of_keys, of_values, outcomes.view_mut()).unwrap();
+        assert_eq!(map.len().unwrap(), n as usize + n as usize / 2, "{place}");
+
+        let mut set =
+            SetBuilder::new(&device, SetOptions::default()).unwrap().build(&stream, on_keys.view());
+        let set = set.as_mut().unwrap();
+        let erase = Operations::All(SetOperation::Erase);
+        let mut updater = SetUpdater::new(&device, SetOptions::default()).unwrap();
+        updater.apply(set, &stream, erase, of_keys, outcomes.view_mut()).unwrap();
+        assert_eq!(set.len().unwrap(), n as usize / 2, "{place}");
+        let mut combiner = SetCombiner::new(&device).unwrap();
+        let mut output = device.alloc::<K>(2 * n as usize).unwrap();
+        let others = on_queries.view();
+        let (to, of_count) = (output.view_mut(), count.view_mut());
+        combiner.union_into(&stream, on_keys.view(), others, to, of_count).unwrap();
+        assert_eq!(count.download().unwrap()[0], n + n / 2, "{place}");
+    }
+}
+#[test]
+fn buffers_of_other_types() {
+    check_on_device("i64, f32", |i| i as i64 - 700, |word| (word >> 40) as f32);
+    check_on_device("i32, f64", |i| i as i32 - 700, |word| (word >> 11) as f64);
+    check_on_device("[u32; 2], i32", |i| [i as u32, !i as u32], |word| word as i32);
+    check_on_device("[i16; 2], [f32; 2]", |i| [i as i16, 5], |word| [word as u8 as f32, 1.0]);
+}
+/// Elements of 2 bytes may lie where no element of 4 bytes may.
+#[test]
+fn addresses_are_aligned_for_bits() {
+    for device in devices().into_iter().filter(|device| device.kind() != DeviceKind::Cuda) {
+        let stream = device.stream().unwrap();
+        let halves = device.upload(&[[1u16, 2]; 9]).unwrap();
+        let map = Map::build(&device, &[[1u16, 2]], &[5u32]).unwrap();
+        let mut count = device.alloc(1).unwrap();
+        // SAFETY: inside of the buffer.
+        let odd = unsafe { View::from_raw(&device, halves.address() + 2, 8) }.unwrap();
+        let e = map.count_into(&stream, odd, count.view_mut()).unwrap_err();
+        assert!(matches!(e, Error::Setting { field: "address", .. }), "{e}");
+        // In host memory the same keys are copied instead.
+        let memory = [0u16, 1, 2, 1, 2, 9, 9, 1];
+        for start in 0..2 {
+            let (keys, _) = memory[start..].as_chunks::<2>();
+            let expected = keys.iter().map(|key| (*key == [1, 2]).then_some(5));
+            assert!(map.get(keys).unwrap().into_iter().eq(expected));
+        }
+    }
+}
+/// Only integers are added.
+#[test]
+fn floats_are_not_added_as_bits() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let mut map = Map::build(&device, &[1u32, 2], &[0.5f32, 1.5]).unwrap();
+        let refused = |e: Error| {
+            assert!(matches!(&e, Error::Setting { field: "operations", .. }), "{e}");
+            assert!(e.to_string().contains("f32"), "{e}");
+        };
+        refused(map.update(&[Operation::InsertOrAdd], &[1], &[0.25]).unwrap_err());
+        map.update(&[Operation::InsertOrAssign, Operation::Erase], &[1, 2], &[0.25, 0.0]).unwrap();
+        assert_eq!(map.get(&[1, 2]).unwrap(), [Some(0.25), None]);
+        let mut updater = MapUpdater::new(&device, MapOptions::default()).unwrap();
+        let (keys, values) = (device.upload(&[1u32]).unwrap(), device.upload(&[1f32]).unwrap());
+        let (mut outcomes, each) = (device.alloc::<u8>(1).unwrap(), device.upload(&[2u8]).unwrap());
+        for operations in [Operations::All(Operation::InsertOrAdd), Operations::Each(each.view())] {
+            let (keys, values) = (keys.view(), values.view());
+            let to = outcomes.view_mut();
+            refused(updater.apply(&mut map, &stream, operations, keys, values, to).unwrap_err());
+        }
+        let mut sums = Map::build(&device, &[true, false], &[-5i8, 100]).unwrap();
+        sums.insert_or_add(&[true, false, false], &[3, 27, 1]).unwrap();
+        assert_eq!(sums.get(&[true, false]).unwrap(), [Some(-2), Some(-128)]);
+    }
+}
