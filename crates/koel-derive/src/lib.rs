@@ -60,6 +60,16 @@ fn of_struct(input: &DeriveInput, is_key: bool) -> Result<Tokens> {
                     let #value_of_fields = ::koel::Key::canonical(#fields);
                     Self { #(#members: #names),* }
                 }
+                const IS_ORDERED: bool = <#tuple as ::koel::Key>::IS_ORDERED;
+                #[inline(always)]
+                fn ordered(self) -> u64 {
+                    ::koel::Key::ordered(#fields)
+                }
+                #[inline(always)]
+                fn of_ordered(number: u64) -> Self {
+                    let #value_of_fields = <#tuple as ::koel::Key>::of_ordered(number);
+                    Self { #(#members: #names),* }
+                }
             }
         }
     });

@@ -8,7 +8,6 @@ use crate::failure::{Failure, Outcome};
 use crate::{Global, device, output};
 use koel::file::Width;
 use koel::keys128::{Index128Builder, Map128Builder, Map128Options, Set128Builder};
-use koel::primitives::radix_sort::SortPair;
 use koel::types::{KeyBits, ValueBits};
 use koel::{
     Device, Error, IndexBuilder, IndexOptions, MapBuilder, MapOptions, MultiMapBuilder,
@@ -202,7 +201,7 @@ struct Build<'a> {
 impl Build<'_> {
     /// Builds and saves. Returns the number of pairs dropped for repeated keys, and the seconds of
     /// both steps.
-    fn run<K: KeyBits + SortPair<V>, V: ValueBits>(
+    fn run<K: KeyBits, V: ValueBits>(
         &self,
         keys: &[K],
         values: &[V],

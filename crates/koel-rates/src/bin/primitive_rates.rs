@@ -7,7 +7,7 @@
 //! minimum traffic of the operation divided by the same time. `verified`: the result of the first
 //! run equals the host's.
 use koel::device::Element;
-use koel::primitives::radix_sort::SortPair;
+use koel::primitives::radix_sort::{SortKey, SortValue};
 use koel::primitives::*;
 use koel::{Buffer, Device, Result, Stream};
 use koel_kernels::hash::mix::splitmix_at;
@@ -255,7 +255,7 @@ impl Rates<'_> {
             Ok(to.par_windows(2).all(|w| w[0] <= w[1]) && fingerprint(&to) == fingerprint(&data))
         })
     }
-    fn sort_pairs<K: Number + SortPair<V>, V: Number>(
+    fn sort_pairs<K: Number + SortKey, V: Number + SortValue>(
         &self,
         op: &str,
         passes: usize,

@@ -2,12 +2,12 @@
 use super::{CHUNK, Grouping, Groups, IndexOptions, Sorting, keys_of, sizes};
 use crate::device::memory::collect_later;
 use crate::device::{Apart, Buffer, Device, Stream, View, ViewMut};
-use crate::error::{Result, check_length};
+use crate::error::{Result, check_length, count32};
 use crate::file::stored::Stored;
 use crate::map::{Map, MapBuilder};
 use crate::parallel;
 use crate::primitives::SortKeys;
-use crate::types::KeyBits;
+use crate::types::{BitsOf, Key, KeyBits, ordered_bits};
 use std::fmt;
 
 /// Id of a key that is not in an [`Index`].
@@ -27,34 +27,45 @@ pub const NO_ID: u32 = u32::MAX;
 /// assert_eq!(ids, [2, 0, 2, 1]);
 /// assert_eq!(index.ids(&[50, 60])?, [Some(1), None]);
 /// assert_eq!(index.keys_of(&[2, 3])?, [Some(70), None]);
+/// let (_, ids) = koel::Index::encode(&device, &[0.5, -1.0, 0.5])?;
+/// assert_eq!(ids, [1, 0, 1]);
 /// # Ok::<(), koel::Error>(())
 /// ```
 ///
 /// # Memory
 /// A [`Map`] of the distinct keys, 8.2 / load bytes per key of 32 bits (twice that for 64), and the
 /// keys themselves.
-pub struct Index<K: KeyBits = u32> {
-    pub(super) map: Map<K, u32>,
-    pub(super) keys: Stored<K>,
+pub struct Index<K: Key = u32> {
+    /// From the keys as [ordered](Key::ordered) numbers.
+    pub(super) map: Map<BitsOf<K>, u32>,
+    /// Such numbers, too.
+    pub(super) keys: Stored<BitsOf<K>>,
 }
-impl<K: KeyBits> Index<K> {
+impl<K: Key> Index<K> {
     /// Builds an index from keys in host memory, with default options. Copies and waits.
     ///
     /// Errors: more keys than 31-bit indices can address, out of memory.
     pub fn build(device: &Device, keys: &[K]) -> Result<Index<K>> {
-        let (staged, stream) = (device.stage32("keys", keys)?, device.stream()?);
-        IndexBuilder::new(device, IndexOptions::default())?.build(&stream, staged.view())
+        count32("keys", keys.len())?;
+        let keys = ordered_bits(device, keys)?;
+        Index::of_bits(device, device.stage(&keys)?.view())
+    }
+    fn of_bits(device: &Device, keys: View<'_, BitsOf<K>>) -> Result<Index<K>> {
+        let mut builder = IndexBuilder::<BitsOf<K>>::new(device, IndexOptions::default())?;
+        let Index { map, keys } = builder.build(&device.stream()?, keys)?;
+        Ok(Index { map, keys })
     }
     /// Builds an index from a column of keys in host memory, and returns the id of each of them.
     /// Copies both ways and waits.
     ///
     /// Errors: as [`build`](Self::build).
     pub fn encode(device: &Device, keys: &[K]) -> Result<(Index<K>, Vec<u32>)> {
-        let (staged, stream) = (device.stage32("keys", keys)?, device.stream()?);
-        let index =
-            IndexBuilder::new(device, IndexOptions::default())?.build(&stream, staged.view())?;
+        count32("keys", keys.len())?;
+        let keys = ordered_bits(device, keys)?;
+        let (staged, stream) = (device.stage(&keys)?, device.stream()?);
+        let index = Index::of_bits(device, staged.view())?;
         let mut ids = device.alloc(keys.len())?;
-        index.ids_into(&stream, staged.view(), ids.view_mut())?;
+        index.ids_of_bits(&stream, staged.view(), ids.view_mut())?;
         Ok((index, ids.download()?))
     }
     /// Returns the number of distinct keys.
@@ -73,21 +84,11 @@ impl<K: KeyBits> Index<K> {
     pub fn bytes(&self) -> usize {
         self.map.bytes() + self.keys.bytes()
     }
-    /// Returns the keys in ascending order: element `i` is the key of id `i`.
-    pub fn keys_view(&self) -> View<'_, K> {
-        self.keys.view()
-    }
     /// Downloads the keys in ascending order. Waits.
     ///
     /// Errors: out of memory.
     pub fn keys(&self) -> Result<Vec<K>> {
-        self.keys_view().download()
-    }
-    /// Returns the map from keys to ids: for joins, and for custom kernels. If the index was
-    /// [opened](Self::open) from a file and not [verified](Self::verify), values of the map may be
-    /// invalid ids.
-    pub fn map(&self) -> &Map<K, u32> {
-        &self.map
+        self.keys.view().download_map(|bits| K::of_ordered(bits.into()))
     }
     /// Copies the index to another device, or to the same one: the same bytes, the same answers.
     /// Copies through host memory and waits. An [opened](Self::open) index is verified first, then
@@ -100,7 +101,8 @@ impl<K: KeyBits> Index<K> {
     }
     /// Returns the ids of keys in host memory. Copies both ways and waits.
     pub fn ids(&self, keys: &[K]) -> Result<Vec<Option<u32>>> {
-        let mut ids = self.map.get(keys)?;
+        count32("keys", keys.len())?;
+        let mut ids = self.map.get(&ordered_bits(self.device(), keys)?)?;
         if let Stored::Mapped(_) = self.keys {
             // A file may hold invalid ids.
             let n = self.len();
@@ -109,14 +111,11 @@ impl<K: KeyBits> Index<K> {
         }
         Ok(ids)
     }
-    /// Writes the id of `keys[i]`, or [`NO_ID`], to `ids[i]`.
-    ///
-    /// Takes one launch, allocates nothing and does not wait; memory traffic is that of
-    /// [`Map::get_or_into`]. Errors: mismatched lengths, buffers of another device.
-    pub fn ids_into(
+    /// See [`ids_into`](Self::ids_into).
+    pub(super) fn ids_of_bits(
         &self,
         stream: &Stream,
-        keys: View<'_, K>,
+        keys: View<'_, BitsOf<K>>,
         mut ids: ViewMut<'_, u32>,
     ) -> Result<()> {
         check_length("ids", ids.len(), "keys", keys.len())?;
@@ -138,10 +137,36 @@ impl<K: KeyBits> Index<K> {
         collect_later(self.device(), ids.len(), |to| {
             let (device, mut keys) = (self.device(), self.device().alloc(ids.len())?);
             let (staged, stream) = (device.stage32("ids", ids)?, device.stream()?);
-            self.keys_of_into(&stream, staged.view(), keys.view_mut(), K::default())?;
+            let (ids, missing) = (staged.view(), BitsOf::<K>::default());
+            keys_of(&stream, ids, self.keys.view(), missing, keys.view_mut())?;
             let n = self.len();
-            keys.view().copy_zip(staged.view(), to, |key, id| ((id as usize) < n).then_some(key))
+            let key = |bits: BitsOf<K>, id| ((id as usize) < n).then(|| K::of_ordered(bits.into()));
+            keys.view().copy_zip(ids, to, key)
         })
+    }
+}
+impl<K: KeyBits> Index<K> {
+    /// Returns the keys in ascending order: element `i` is the key of id `i`.
+    pub fn keys_view(&self) -> View<'_, K> {
+        self.keys.view()
+    }
+    /// Returns the map from keys to ids: for joins, and for custom kernels. If the index was
+    /// [opened](Self::open) from a file and not [verified](Self::verify), values of the map may be
+    /// invalid ids.
+    pub fn map(&self) -> &Map<K, u32> {
+        &self.map
+    }
+    /// Writes the id of `keys[i]`, or [`NO_ID`], to `ids[i]`.
+    ///
+    /// Takes one launch, allocates nothing and does not wait; memory traffic is that of
+    /// [`Map::get_or_into`]. Errors: mismatched lengths, buffers of another device.
+    pub fn ids_into(
+        &self,
+        stream: &Stream,
+        keys: View<'_, K>,
+        ids: ViewMut<'_, u32>,
+    ) -> Result<()> {
+        self.ids_of_bits(stream, keys, ids)
     }
     /// Writes the key of `ids[i]`, or `missing` if no key has this id, to `keys[i]`.
     ///
@@ -158,7 +183,7 @@ impl<K: KeyBits> Index<K> {
         keys_of(stream, ids, self.keys.view(), missing, keys)
     }
 }
-impl<K: KeyBits> fmt::Debug for Index<K> {
+impl<K: Key> fmt::Debug for Index<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -263,9 +288,11 @@ impl<K: KeyBits> Index<K> {
 /// ```
 ///
 /// Errors: more keys than 32-bit indices can address, out of memory.
-pub fn group_counts<K: KeyBits>(device: &Device, keys: &[K]) -> Result<Vec<(K, u32)>> {
-    let (staged, stream) = (device.stage32("keys", keys)?, device.stream()?);
-    let mut builder = IndexBuilder::new(device, IndexOptions::default())?;
+pub fn group_counts<K: Key>(device: &Device, keys: &[K]) -> Result<Vec<(K, u32)>> {
+    count32("keys", keys.len())?;
+    let keys = ordered_bits(device, keys)?;
+    let (staged, stream) = (device.stage(&keys)?, device.stream()?);
+    let mut builder = IndexBuilder::<BitsOf<K>>::new(device, IndexOptions::default())?;
     let (keys, counts) = builder.group_counts(&stream, staged.view())?;
-    keys.view().download_zip(counts.view(), |key, count| (key, count))
+    keys.view().download_zip(counts.view(), |bits, count| (K::of_ordered(bits.into()), count))
 }

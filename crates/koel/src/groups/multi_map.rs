@@ -8,11 +8,10 @@ use crate::error::{Error, Result, check_length, count32};
 use crate::file::reader::Mapping;
 use crate::file::stored::Stored;
 use crate::map::MapBuilder;
-use crate::primitives::radix_sort::SortPair;
 use crate::primitives::{Scan, SortPairs};
 use crate::seed::Seeds;
 use crate::table::plan::Plan;
-use crate::types::{KeyBits, ValueBits};
+use crate::types::{BitsOf, DeviceValue, Key, KeyBits, Value, ValueBits, ordered_bits, value_bits};
 use koel_kernels::table::layout::mixed_alike;
 use std::fmt;
 
@@ -79,27 +78,38 @@ impl Default for MultiMapOptions {
 ///
 /// # Memory
 /// The values; 4 bytes and an entry of an [`Index`] per distinct key.
-pub struct MultiMap<K: KeyBits = u32, V: ValueBits = u32> {
+pub struct MultiMap<K: Key = u32, V: Value = u32> {
     pub(super) index: Index<K>,
     pub(super) starts: Stored<u32>,
-    pub(super) values: Stored<V>,
+    pub(super) values: Stored<BitsOf<V>>,
 }
-impl<K: KeyBits + SortPair<V>, V: ValueBits> MultiMap<K, V> {
+impl<K: Key, V: Value> MultiMap<K, V> {
     /// Builds a multimap from pairs `keys[i]`, `values[i]` in host memory, with default options.
     /// Copies and waits.
     ///
     /// Errors: mismatched lengths, more pairs than 31-bit indices can address, out of memory.
     pub fn build(device: &Device, keys: &[K], values: &[V]) -> Result<MultiMap<K, V>> {
-        let (keys, values, stream) =
-            (device.stage32("keys", keys)?, device.stage32("values", values)?, device.stream()?);
-        MultiMapBuilder::new(device, MultiMapOptions::default())?.build(
-            &stream,
-            keys.view(),
-            values.view(),
-        )
+        MultiMap::build_with(device, MultiMapOptions::default(), keys, values)
     }
-}
-impl<K: KeyBits, V: ValueBits> MultiMap<K, V> {
+    /// Builds a multimap like [`build`](Self::build), with other options.
+    ///
+    /// Errors: also a load outside 0.3 to 0.95.
+    pub fn build_with(
+        device: &Device,
+        options: MultiMapOptions,
+        keys: &[K],
+        values: &[V],
+    ) -> Result<MultiMap<K, V>> {
+        count32("keys", keys.len())?;
+        count32("values", values.len())?;
+        check_length("values", values.len(), "keys", keys.len())?;
+        let (keys, values) = (ordered_bits(device, keys)?, value_bits(device, values)?);
+        let (keys, values) = (device.stage(&keys)?, device.stage(&values)?);
+        let mut builder = MultiMapBuilder::<BitsOf<K>, BitsOf<V>>::new(device, options)?;
+        let map = builder.build(&device.stream()?, keys.view(), values.view())?;
+        let MultiMap { index: Index { map, keys }, starts, values } = map;
+        Ok(MultiMap { index: Index { map, keys }, starts, values })
+    }
     /// Returns the number of pairs.
     pub fn len(&self) -> usize {
         self.values.len()
@@ -117,15 +127,11 @@ impl<K: KeyBits, V: ValueBits> MultiMap<K, V> {
     pub fn starts_view(&self) -> View<'_, u32> {
         self.starts.view()
     }
-    /// Returns all values, in id order.
-    pub fn values_view(&self) -> View<'_, V> {
-        self.values.view()
-    }
     /// Downloads all values, in id order. Waits.
     ///
     /// Errors: out of memory.
     pub fn values(&self) -> Result<Vec<V>> {
-        self.values_view().download()
+        self.values.view().download_map(|bits| V::unpack(bits.into()))
     }
     /// Returns the device that holds the multimap.
     pub fn device(&self) -> &Device {
@@ -149,10 +155,46 @@ impl<K: KeyBits, V: ValueBits> MultiMap<K, V> {
     /// Returns the number of values of each key in host memory. Copies both ways and waits.
     pub fn counts(&self, keys: &[K]) -> Result<Vec<u32>> {
         let device = self.device();
-        let (staged, stream) = (device.stage32("keys", keys)?, device.stream()?);
+        count32("keys", keys.len())?;
+        let keys = ordered_bits(device, keys)?;
+        let (staged, stream) = (device.stage(&keys)?, device.stream()?);
         let mut counts = device.alloc(keys.len())?;
-        self.counts_into(&stream, staged.view(), counts.view_mut())?;
+        self.counts_of_bits(&stream, staged.view(), counts.view_mut())?;
         counts.download()
+    }
+    /// See [`counts_into`](Self::counts_into).
+    fn counts_of_bits(
+        &self,
+        stream: &Stream,
+        keys: View<'_, BitsOf<K>>,
+        mut counts: ViewMut<'_, u32>,
+    ) -> Result<()> {
+        let _apart = Apart::begin();
+        check_length("counts", counts.len(), "keys", keys.len())?;
+        self.index.ids_of_bits(stream, keys, counts.reborrow())?;
+        sizes_of(stream, counts, self.starts.view(), self.len())
+    }
+    /// Returns all values of keys in host memory, in query order. Copies both ways and waits.
+    ///
+    /// Errors: out of memory.
+    pub fn retrieve(&self, keys: &[K]) -> Result<Retrieved<V>> {
+        let (device, stream) = (self.device(), self.device().stream()?);
+        count32("keys", keys.len())?;
+        let keys = ordered_bits(device, keys)?;
+        let staged = device.stage(&keys)?;
+        let mut retriever = Retriever::new(device, keys.len())?;
+        retriever.find_bits(&stream, self, staged.view())?;
+        let offsets = retriever.offsets().download()?;
+        let mut values = device.alloc(offsets.last().map_or(0, |&end| end as usize))?;
+        retriever.bits_into(&stream, self, values.view_mut())?;
+        let values = values.view().download_map(|bits: BitsOf<V>| V::unpack(bits.into()))?;
+        Ok(Retrieved { offsets, values })
+    }
+}
+impl<K: KeyBits, V: ValueBits> MultiMap<K, V> {
+    /// Returns all values, in id order.
+    pub fn values_view(&self) -> View<'_, V> {
+        self.values.view()
     }
     /// Writes the number of values of each key to `counts[i]`.
     ///
@@ -162,25 +204,9 @@ impl<K: KeyBits, V: ValueBits> MultiMap<K, V> {
         &self,
         stream: &Stream,
         keys: View<'_, K>,
-        mut counts: ViewMut<'_, u32>,
+        counts: ViewMut<'_, u32>,
     ) -> Result<()> {
-        let _apart = Apart::begin();
-        check_length("counts", counts.len(), "keys", keys.len())?;
-        self.index.ids_into(stream, keys, counts.reborrow())?;
-        sizes_of(stream, counts, self.starts.view(), self.len())
-    }
-    /// Returns all values of keys in host memory, in query order. Copies both ways and waits.
-    ///
-    /// Errors: out of memory.
-    pub fn retrieve(&self, keys: &[K]) -> Result<Retrieved<V>> {
-        let (device, stream) = (self.device(), self.device().stream()?);
-        let staged = device.stage32("keys", keys)?;
-        let mut retriever = Retriever::new(device, keys.len())?;
-        retriever.find(&stream, self, staged.view())?;
-        let offsets = retriever.offsets().download()?;
-        let mut values = device.alloc(offsets.last().map_or(0, |&end| end as usize))?;
-        retriever.values_into(&stream, self, values.view_mut())?;
-        Ok(Retrieved { offsets, values: values.download()? })
+        self.counts_of_bits(stream, keys, counts)
     }
     /// Returns the multimap as a kernel argument, for lookups in a kernel launched on `stream`: see
     /// [`Map::table`](crate::Map::table).
@@ -208,7 +234,7 @@ impl<K: KeyBits, V: ValueBits> MultiMap<K, V> {
         })
     }
 }
-impl<K: KeyBits, V: ValueBits> fmt::Debug for MultiMap<K, V> {
+impl<K: Key, V: Value> fmt::Debug for MultiMap<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (key, value) = (std::any::type_name::<K>(), std::any::type_name::<V>());
         let (keys, device) = (self.index.len(), self.device().name());
@@ -265,7 +291,7 @@ pub struct MultiMapBuilder<K: KeyBits = u32, V: ValueBits = u32> {
     sorting: Option<Sorting<K, SortPairs<K, V>>>,
     grouping: Option<Grouping<K>>,
 }
-impl<K: KeyBits + SortPair<V>, V: ValueBits> MultiMapBuilder<K, V> {
+impl<K: KeyBits, V: ValueBits> MultiMapBuilder<K, V> {
     /// Creates a builder. Errors: a load factor outside 0.3 to 0.95.
     pub fn new(device: &Device, options: MultiMapOptions) -> Result<MultiMapBuilder<K, V>> {
         MultiMapBuilder::sized(device, options, PartingSizes::TUNED)
@@ -418,18 +444,26 @@ impl Retriever {
     /// Takes three launches, allocates nothing and does not wait. Per key, takes a lookup in the
     /// index, 36 bytes and one sector. Errors: more keys than the retriever's maximum, buffers of
     /// another device.
-    pub fn find<K: KeyBits, V: ValueBits>(
+    pub fn find<K: KeyBits, V: Value>(
         &mut self,
         stream: &Stream,
         map: &MultiMap<K, V>,
         keys: View<'_, K>,
+    ) -> Result<()> {
+        self.find_bits(stream, map, keys)
+    }
+    fn find_bits<K: Key, V: Value>(
+        &mut self,
+        stream: &Stream,
+        map: &MultiMap<K, V>,
+        keys: View<'_, BitsOf<K>>,
     ) -> Result<()> {
         let _apart = Apart::begin();
         let max = self.places.len();
         if keys.len() > max {
             return Err(Error::TooMany { what: "keys", n: keys.len(), max });
         }
-        map.index.ids_into(stream, keys, self.places.view_mut().slice(..keys.len())?)?;
+        map.index.ids_of_bits(stream, keys, self.places.view_mut().slice(..keys.len())?)?;
         self.n = keys.len();
         let behind = self.n + 1;
         let sizes = self.sizes.view_mut().slice(..behind)?;
@@ -460,11 +494,19 @@ impl Retriever {
     /// Takes a fill and two launches, allocates nothing and does not wait. Reads 12 bytes per key;
     /// reads and writes each value once, groups of a few values in sectors at random. Errors:
     /// buffers of another device.
-    pub fn values_into<K: KeyBits, V: ValueBits>(
+    pub fn values_into<K: Key, V: DeviceValue>(
         &mut self,
         stream: &Stream,
         map: &MultiMap<K, V>,
         values: ViewMut<'_, V>,
+    ) -> Result<()> {
+        self.bits_into(stream, map, values.value_bits()?)
+    }
+    fn bits_into<K: Key, V: Value>(
+        &mut self,
+        stream: &Stream,
+        map: &MultiMap<K, V>,
+        values: ViewMut<'_, BitsOf<V>>,
     ) -> Result<()> {
         let _apart = Apart::begin();
         let (begins, offsets) =

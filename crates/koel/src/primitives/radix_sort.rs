@@ -30,12 +30,10 @@ fn has_room<K>(keys: usize) -> bool {
 pub trait SortKey: Element + Ord + RadixKey + kernels::SortKey {}
 impl SortKey for u32 {}
 impl SortKey for u64 {}
-/// Keys that can be sorted with values of type `V`: `u32` and `u64` with `u32` and `u64`.
-pub trait SortPair<V>: SortKey {}
-impl SortPair<u32> for u32 {}
-impl SortPair<u64> for u32 {}
-impl SortPair<u32> for u64 {}
-impl SortPair<u64> for u64 {}
+/// Values that are sorted by keys: `u32`, `u64`.
+pub trait SortValue: Element {}
+impl SortValue for u32 {}
+impl SortValue for u64 {}
 
 /// State common to sorting keys and sorting pairs.
 struct Passes<K> {
@@ -218,7 +216,7 @@ pub struct SortPairs<K, V> {
     /// Output values of every other pass.
     values: Buffer<V>,
 }
-impl<K: SortPair<V>, V: Element> SortPairs<K, V> {
+impl<K: SortKey, V: SortValue> SortPairs<K, V> {
     /// Makes a plan for up to `max_n` pairs. Errors: out of memory; more than 32-bit indices
     /// address.
     pub fn new(device: &Device, max_n: usize) -> Result<SortPairs<K, V>> {
@@ -325,7 +323,7 @@ pub fn sort_keys<K: SortKey>(
     SortKeys::new(stream.device(), keys.len())?.run(stream, keys, out)
 }
 /// [`SortPairs::run`] without a plan: allocates one.
-pub fn sort_pairs<K: SortPair<V>, V: Element>(
+pub fn sort_pairs<K: SortKey, V: SortValue>(
     stream: &Stream,
     keys: View<'_, K>,
     values: View<'_, V>,

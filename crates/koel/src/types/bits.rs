@@ -2,7 +2,7 @@
 //! combination.
 use super::{Addable, DeviceKey, DeviceValue, Value, Width};
 use crate::primitives::compact::CompactElement;
-use crate::primitives::radix_sort::SortKey;
+use crate::primitives::radix_sort::{SortKey, SortValue};
 use crate::primitives::runs::RunElement;
 use crate::table::DeviceLayout;
 use koel_kernels::set::layout::Member;
@@ -37,6 +37,7 @@ pub trait ValueBits:
     + Addable
     + Value<Width: Width<Bits = Self>>
     + CompactElement
+    + SortValue
     + Number
     + Into<u64>
     + sealed::Sealed

@@ -16,6 +16,17 @@ pub(crate) fn key_bits<'a, K: Key>(device: &Device, keys: &'a [K]) -> Result<Cow
     }
     converted(device, keys, |key| BitsOf::<K>::narrowed(key.canonical().pack())).map(Cow::Owned)
 }
+/// Returns numbers that compare as keys do, of the size of their bits: those in memory, or in new
+/// memory. Errors: out of memory.
+pub(crate) fn ordered_bits<'a, K: Key>(
+    device: &Device,
+    keys: &'a [K],
+) -> Result<Cow<'a, [BitsOf<K>]>> {
+    if K::IS_ORDERED {
+        return key_bits(device, keys);
+    }
+    converted(device, keys, |key| BitsOf::<K>::narrowed(key.ordered())).map(Cow::Owned)
+}
 /// Returns the bits of values: those in memory, or of new memory. Errors: out of memory.
 pub(crate) fn value_bits<'a, V: Value>(
     device: &Device,

@@ -1,5 +1,6 @@
 //! Floats as keys.
-use super::Key;
+use super::key::sign;
+use super::{Key, Value};
 use std::fmt;
 
 macro_rules! floats {
@@ -13,6 +14,30 @@ macro_rules! floats {
                 fn canonical(self) -> $float {
                     // The sum with 0.0 is 0.0 for both zeros.
                     if self.is_nan() { $float::from_bits($nan) } else { self + 0.0 }
+                }
+                const IS_ORDERED: bool = false;
+                #[inline(always)]
+                fn ordered(self) -> u64 {
+                    $total(self.canonical()).ordered()
+                }
+                #[inline(always)]
+                fn of_ordered(number: u64) -> $float {
+                    $total::of_ordered(number).0
+                }
+            }
+            /// Ordered as by `total_cmp`.
+            impl Key for $total {
+                const IS_ORDERED: bool = false;
+                #[inline(always)]
+                fn ordered(self) -> u64 {
+                    let (bits, sign) = (self.pack(), sign::<$total>());
+                    // Negative numbers are the smaller, the greater their bits are.
+                    if bits & sign != 0 { !bits & (sign - 1) } else { bits | sign }
+                }
+                #[inline(always)]
+                fn of_ordered(number: u64) -> $total {
+                    let sign = sign::<$total>();
+                    $total::unpack(if number & sign != 0 { number ^ sign } else { !number })
                 }
             }
 

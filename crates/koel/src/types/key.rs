@@ -1,4 +1,5 @@
 //! What a key is: see [`Key`].
+use super::value::bits;
 use super::{Times, TotalF32, TotalF64, Value, Width};
 use crate::device::Plain;
 use std::net::Ipv4Addr;
@@ -30,6 +31,14 @@ pub trait Key: Value {
     fn canonical(self) -> Self {
         self
     }
+    /// Whether packed canonical keys compare as numbers as the keys do.
+    const IS_ORDERED: bool;
+    /// Returns a number below 2^(8 [`BYTES`](Width::BYTES)) that compares with those of others as
+    /// the keys do: numbers by value, NaN last; fields of tuples, arrays and structs one after the
+    /// other.
+    fn ordered(self) -> u64;
+    /// Returns the key of such a number. Ignores higher bits.
+    fn of_ordered(number: u64) -> Self;
 }
 /// Key types that buffers hold as tables store them: 4 or 8 bytes, without conversion.
 #[diagnostic::on_unimplemented(
@@ -43,12 +52,46 @@ pub trait DeviceKey: Key + Plain {}
 /// Bits that tables store for a key or value.
 pub type BitsOf<T> = <<T as Value>::Width as Width>::Bits;
 
-macro_rules! keys {
+/// Keys that are numbers without a sign.
+macro_rules! unsigned {
     ($($type:ty)+) => {
-        $(impl Key for $type {})+
+        $(impl Key for $type {
+            const IS_ORDERED: bool = true;
+            #[inline(always)]
+            fn ordered(self) -> u64 {
+                self.pack()
+            }
+            #[inline(always)]
+            fn of_ordered(number: u64) -> $type {
+                <$type>::unpack(number)
+            }
+        })+
     };
 }
-keys! { u8 i8 u16 i16 u32 i32 u64 i64 usize isize bool char TotalF32 TotalF64 Ipv4Addr }
+unsigned! { u8 u16 u32 u64 usize bool char Ipv4Addr }
+
+/// Keys with a sign: negative ones come first.
+macro_rules! signed {
+    ($($type:ty)+) => {
+        $(impl Key for $type {
+            const IS_ORDERED: bool = false;
+            #[inline(always)]
+            fn ordered(self) -> u64 {
+                self.pack() ^ sign::<$type>()
+            }
+            #[inline(always)]
+            fn of_ordered(number: u64) -> $type {
+                <$type>::unpack(number ^ sign::<$type>())
+            }
+        })+
+    };
+}
+signed! { i8 i16 i32 i64 isize }
+
+/// Returns the highest bit of a packed type.
+pub(super) const fn sign<T: Value>() -> u64 {
+    1 << (bits::<T>() - 1)
+}
 
 macro_rules! in_buffers {
     ($($type:ty)+) => {
@@ -69,11 +112,34 @@ where
     fn canonical(self) -> Self {
         self.map(T::canonical)
     }
+    const IS_ORDERED: bool = T::IS_ORDERED && N <= 1;
+    #[inline(always)]
+    fn ordered(self) -> u64 {
+        self.into_iter().fold(0, |before, element| behind::<T>(before) | element.ordered())
+    }
+    #[inline(always)]
+    fn of_ordered(number: u64) -> [T; N] {
+        std::array::from_fn(|i| T::of_ordered(number >> (bits::<T>() * (N - 1 - i) as u32)))
+    }
+}
+/// Makes room for a `T` below a number. A `T` of 64 bits has nothing before it.
+#[inline(always)]
+fn behind<T: Value>(number: u64) -> u64 {
+    number.unbounded_shl(bits::<T>())
 }
 impl<A: Key> Key for (A,) {
     const IS_CANONICAL: bool = A::IS_CANONICAL;
     #[inline(always)]
     fn canonical(self) -> Self {
         (self.0.canonical(),)
+    }
+    const IS_ORDERED: bool = A::IS_ORDERED;
+    #[inline(always)]
+    fn ordered(self) -> u64 {
+        self.0.ordered()
+    }
+    #[inline(always)]
+    fn of_ordered(number: u64) -> (A,) {
+        (A::of_ordered(number),)
     }
 }

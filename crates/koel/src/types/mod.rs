@@ -29,7 +29,7 @@ mod value;
 mod width;
 
 pub use bits::{KeyBits, ValueBits};
-pub(crate) use cast::{key_bits, value_bits};
+pub(crate) use cast::{key_bits, ordered_bits, value_bits};
 pub use float::{TotalF32, TotalF64};
 pub use key::{BitsOf, DeviceKey, Key};
 pub use value::{Addable, DeviceValue, Value};

@@ -195,11 +195,23 @@ macro_rules! tuples {
             impl<$($field: Key,)+ $last: Key> Key for ($($field,)+ $last)
             where
                 Self: Value,
+                ($($field,)+): Key,
             {
                 const IS_CANONICAL: bool = $($field::IS_CANONICAL &&)+ $last::IS_CANONICAL;
                 #[inline(always)]
                 fn canonical(self) -> Self {
                     ($(self.$i.canonical(),)+ self.$at.canonical())
+                }
+                const IS_ORDERED: bool = false;
+                #[inline(always)]
+                fn ordered(self) -> u64 {
+                    let before = ($(self.$i,)+);
+                    before.ordered() << bits::<$last>() | self.$at.ordered()
+                }
+                #[inline(always)]
+                fn of_ordered(number: u64) -> Self {
+                    let ($($name,)+) = <($($field,)+)>::of_ordered(number >> bits::<$last>());
+                    ($($name,)+ $last::of_ordered(number))
                 }
             }
         )+

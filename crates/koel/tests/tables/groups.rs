@@ -2,7 +2,6 @@
 
 use crate::support::{Random, devices, is_fast};
 use koel::groups::reduction::{Max, MaxF32, Min, MinF32, Reduction, Sum, SumF32};
-use koel::primitives::radix_sort::SortPair;
 use koel::types::{KeyBits, ValueBits};
 use koel::{
     Device, DeviceKind, Error, Index, IndexBuilder, IndexOptions, MultiMap, MultiMapBuilder,
@@ -102,7 +101,7 @@ fn indexes_of_wide_keys() {
     indexes::<u64>();
 }
 
-fn check_multi_map<K: KeyBits + SortPair<V>, V: ValueBits>(
+fn check_multi_map<K: KeyBits, V: ValueBits>(
     builder: &mut MultiMapBuilder<K, V>,
     device: &Device,
     keys: &[K],
@@ -172,7 +171,7 @@ fn check_multi_map<K: KeyBits + SortPair<V>, V: ValueBits>(
         "{place}"
     );
 }
-fn multi_maps<K: KeyBits + SortPair<V>, V: ValueBits>(step: usize)
+fn multi_maps<K: KeyBits, V: ValueBits>(step: usize)
 where
     Sum: Reduction<V, Result = u64>,
     Min: Reduction<V, Result = V>,
@@ -203,7 +202,7 @@ fn multi_maps_of_mixed_pairs() {
     multi_maps::<u64, u32>(4);
 }
 /// With the values of a key in any order: large enough inputs are not sorted.
-fn in_any_order<K: KeyBits + SortPair<V>, V: ValueBits>() {
+fn in_any_order<K: KeyBits, V: ValueBits>() {
     for device in devices() {
         let stream = device.stream().unwrap();
         let options = MultiMapOptions::default().with_order(ValueOrder::Any);

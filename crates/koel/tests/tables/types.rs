@@ -2,12 +2,12 @@
 use crate::support::{devices, is_fast};
 use koel::types::{BitsOf, Width};
 use koel::{
-    Device, DeviceKey, DeviceKind, DeviceValue, Duplicates, Error, Key, Map, MapBuilder, MapJoiner,
-    MapOptions, MapUpdater, Operation, Operations, Outcome, Set, SetBuilder, SetCombiner,
-    SetOperation, SetOptions, SetUpdater, TotalF32, TotalF64, Value, View,
+    Device, DeviceKey, DeviceKind, DeviceValue, Duplicates, Error, Index, Key, Map, MapBuilder,
+    MapJoiner, MapOptions, MapUpdater, MultiMap, Operation, Operations, Outcome, Set, SetBuilder,
+    SetCombiner, SetOperation, SetOptions, SetUpdater, TotalF32, TotalF64, Value, View,
 };
 use koel_kernels::hash::mix::splitmix_at;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::net::Ipv4Addr;
@@ -163,6 +163,49 @@ fn check_values<V: Value + PartialEq + Debug>(name: &str, of: impl Fn(u64) -> V)
     }
 }
 
+/// Checks indexes and multimaps, whose ids follow the order of the keys. `rank` compares as keys
+/// do.
+fn check_order<K: Key + Debug, R: Ord + Debug + Clone>(
+    name: &str,
+    of: impl Fn(u64) -> K,
+    rank: impl Fn(&K) -> R,
+) {
+    for device in devices() {
+        let place = format!("{name} on {}", device.name());
+        let n = if is_fast(&device) { 20_000 } else { 700 };
+        let keys = words(n).map(&of).collect::<Vec<_>>();
+        let mut oracle = BTreeMap::<R, Vec<i32>>::new();
+        for (i, key) in (0..).zip(&keys) {
+            assert_eq!(rank(&K::of_ordered(key.ordered())), rank(key), "{key:?}, {place}");
+            oracle.entry(rank(key)).or_default().push(-i);
+        }
+        let ranks = |keys: Vec<K>| keys.iter().map(&rank).collect::<Vec<_>>();
+        let expected = oracle.keys().cloned().collect::<Vec<_>>();
+        let (index, ids) = Index::encode(&device, &keys).unwrap();
+        assert_eq!(ranks(index.keys().unwrap()), expected, "{place}");
+        for (key, id) in keys.iter().zip(&ids) {
+            assert_eq!(expected[*id as usize], rank(key), "{place}");
+        }
+        let found = index.ids(&keys).unwrap().into_iter();
+        assert!(found.eq(ids.iter().copied().map(Some)), "{place}");
+        let back = index.keys_of(&ids).unwrap().into_iter().map(Option::unwrap).collect();
+        assert_eq!(ranks(back), ranks(keys.clone()), "{place}");
+        let counts = koel::group_counts(&device, &keys).unwrap();
+        let counts = counts.into_iter().map(|(key, count)| (rank(&key), count as usize));
+        assert!(counts.eq(oracle.iter().map(|(r, of)| (r.clone(), of.len()))), "{place}");
+
+        let values = (0..n as i32).map(|i| -i).collect::<Vec<_>>();
+        let map = MultiMap::build(&device, &keys, &values).unwrap();
+        assert_eq!(ranks(map.index().keys().unwrap()), expected, "{place}");
+        assert!(map.values().unwrap().iter().eq(oracle.values().flatten()), "{place}");
+        let found = map.retrieve(&keys).unwrap();
+        let counts = map.counts(&keys).unwrap();
+        for (i, key) in keys.iter().enumerate() {
+            assert_eq!(found.of(i), oracle[&rank(key)], "{key:?}, {place}");
+            assert_eq!(counts[i] as usize, oracle[&rank(key)].len(), "{key:?}, {place}");
+        }
+    }
+}
 /// Tests a type as a key that is equal to another if it is `==`, and as a value.
 macro_rules! plain {
     ($($test:ident: $type:ty = $of:expr;)+) => {
@@ -171,6 +214,7 @@ macro_rules! plain {
             fn $test() {
                 let of: fn(u64) -> $type = $of;
                 check_keys(stringify!($type), of, |key| *key);
+                check_order(stringify!($type), of, |key| *key);
                 check_values(stringify!($type), of);
             }
         )+
@@ -202,15 +246,15 @@ plain! {
 }
 
 /// Has a byte of padding.
-#[derive(koel::Key, Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(koel::Key, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 struct Cell {
     x: i16,
     y: i16,
     level: u8,
 }
-#[derive(koel::Key, Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(koel::Key, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 struct Eight(u8, i8, u8, u8, u8, u8, u8, bool);
-#[derive(koel::Key, Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(koel::Key, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 struct Tagged<T> {
     tag: u8,
     of: T,
@@ -251,6 +295,35 @@ fn floats_are_grouped_as_in_sql() {
     check_keys("(f32, u8)", pair, |&(x, tag)| (of_number(x.into()), tag));
     let both = |word: u64| [float(word) as f32, float(word.rotate_left(9)) as f32];
     check_keys("[f32; 2]", both, |key| key.map(|x| of_number(x.into())));
+}
+/// Numbers by value, NaN last.
+#[test]
+fn floats_are_ordered() {
+    let rank = |x: f64| Total(if x.is_nan() { f64::NAN } else { x + 0.0 });
+    check_order("f64", float, |&x| rank(x));
+    check_order("f32", |word| float(word) as f32, |&x| rank(x.into()));
+    check_order("TotalF64", |word| TotalF64(float(word)), |key| Total(key.0));
+    let pair = |word| (float(word) as f32, word as i8 & 3);
+    check_order("(f32, i8)", pair, |&(x, tag)| (rank(x.into()), tag));
+}
+/// A number that compares as by `total_cmp`.
+#[derive(Clone, Copy, Debug)]
+struct Total(f64);
+impl PartialEq for Total {
+    fn eq(&self, other: &Total) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+impl Eq for Total {}
+impl PartialOrd for Total {
+    fn partial_cmp(&self, other: &Total) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Total {
+    fn cmp(&self, other: &Total) -> std::cmp::Ordering {
+        self.0.total_cmp(&other.0)
+    }
 }
 #[test]
 fn floats_by_bits() {

@@ -4,7 +4,6 @@ use super::*;
 use crate::file::testing::{bytes, kind, old_file, opened, opened_here, seal, section, taken_back};
 use crate::file::{self, FileErrorKind, Section};
 use crate::groups::reduction::{Min, Reduction, Sum};
-use crate::primitives::radix_sort::SortPair;
 use crate::table::plan::Plan;
 use crate::{
     Device, IndexBuilder, IndexOptions, MultiMapBuilder, MultiMapOptions, NO_ID, Retriever,
@@ -35,11 +34,7 @@ fn crowded<K: KeyBits>(n: usize, seed: u32) -> Vec<K> {
     (0..).map(|i| K::narrowed(splitmix_at(3, i))).filter(in_first).take(n).collect()
 }
 /// Builds a multimap in which key `i` has value `i`, mixed.
-fn multimap<K: KeyBits + SortPair<V>, V: ValueBits>(
-    device: &Device,
-    keys: &[K],
-    seed: u32,
-) -> MultiMap<K, V> {
+fn multimap<K: KeyBits, V: ValueBits>(device: &Device, keys: &[K], seed: u32) -> MultiMap<K, V> {
     let options = MultiMapOptions::default().with_seed(seed);
     let values = (0..keys.len() as u32).map(|i| V::narrowed(splitmix_at(1, i))).collect::<Vec<V>>();
     let (keys, values) = (device.stage(keys).unwrap(), device.stage(&values).unwrap());
@@ -101,7 +96,7 @@ fn check<K: KeyBits, V: ValueBits>(map: &MultiMap<K, V>, oracle: &BTreeMap<K, Ve
     }
 }
 
-fn tables_come_back<K: KeyBits + SortPair<V>, V: ValueBits>(n: usize, executor: bool) {
+fn tables_come_back<K: KeyBits, V: ValueBits>(n: usize, executor: bool) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("table.koel");
     let (host, gpu) = (Device::cpu_with_threads(2).unwrap(), Device::executor(n as u64));
@@ -172,7 +167,7 @@ fn columns_of_many_pieces_come_back() {
 
 /// Files with nonsense starts and ids and correct checksums: lookups in an opened file stay in
 /// bounds, and operations that read everything reject it.
-fn nonsense_is_harmless<K: KeyBits + SortPair<V>, V: ValueBits>()
+fn nonsense_is_harmless<K: KeyBits, V: ValueBits>()
 where
     Sum: Reduction<V>,
     Min: Reduction<V>,
@@ -302,7 +297,7 @@ fn old_keys<K: KeyBits>() -> Vec<K> {
     ]);
     keys
 }
-fn old_files_are_read<K: KeyBits + SortPair<V>, V: ValueBits>() {
+fn old_files_are_read<K: KeyBits, V: ValueBits>() {
     let device = Device::cpu_with_threads(1).unwrap();
     let (key, value) = (std::any::type_name::<K>(), std::any::type_name::<V>());
     let (of_index, of_map) =

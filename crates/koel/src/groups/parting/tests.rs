@@ -4,7 +4,6 @@ use super::*;
 use crate::groups::{Groups, IndexOptions};
 use crate::map::MapBuilder;
 use crate::map::kernels::OrderedGroups;
-use crate::primitives::radix_sort::SortPair;
 use crate::{MultiMapBuilder, MultiMapOptions, ValueOrder};
 use koel_kernels::hash::mix::{mix, splitmix_at};
 use koel_kernels::table::layout::{Narrow, Shape, Wide};
@@ -240,7 +239,7 @@ fn partitions_fit_blocks() {
 }
 /// Multimaps of both orders give the same answers, whether the table reuses the partitions of the
 /// pairs or not.
-fn in_any_order<K: KeyBits + SortPair<V>, V: ValueBits>(keys_at_least: u32) {
+fn in_any_order<K: KeyBits, V: ValueBits>(keys_at_least: u32) {
     let stream = executor(8);
     let device = stream.device();
     let options = MultiMapOptions::default().with_order(ValueOrder::Any).with_seed(3);

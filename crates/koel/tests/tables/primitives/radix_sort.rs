@@ -1,7 +1,7 @@
 use super::{PATTERNS, sizes};
 use crate::support::{devices, is_fast, written};
 use koel::device::Element;
-use koel::primitives::radix_sort::SortPair;
+use koel::primitives::radix_sort::{SortKey, SortValue};
 use koel::primitives::{SortKeys, SortPairs, sort_keys, sort_pairs};
 use koel::{Device, Error};
 use koel_kernels::radix_sort::{THREADS, items};
@@ -31,7 +31,7 @@ impl Bits for u32 {
 
 /// Sorts keys alone, and pairs whose value is their index in the input: equal keys must keep their
 /// order.
-fn check<K: SortPair<V> + Bits, V: Element>(
+fn check<K: SortKey + Bits, V: SortValue>(
     device: &Device,
     keys: &[K],
     bits: Range<u32>,
