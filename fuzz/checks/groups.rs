@@ -40,7 +40,7 @@ fn keys<K: KeyBits>(header: &Header, alphabet: &[K], rest: &[u8]) -> Vec<K> {
 }
 
 /// Values that can be reduced.
-trait Reduced: Value + Debug {
+trait Reduced: ValueBits + Debug {
     /// Returns the sum, minimum and maximum of each key's values.
     fn reductions<K: KeyBits>(map: &MultiMap<K, Self>) -> [Vec<u64>; 3];
 }

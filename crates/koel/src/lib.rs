@@ -7,6 +7,7 @@
 //! * tables: [`Map`], the main one; [`Set`], the same without values; the two-way [`Index`] and the
 //!   [`MultiMap`] built on it; all of these for [128-bit keys](keys128); and the published tables
 //!   in [`classic`];
+//! * [types] of keys and values;
 //! * [files](mod@file) of tables;
 //! * [`limits`]: measures the memory rates that bound any table on this machine.
 //!

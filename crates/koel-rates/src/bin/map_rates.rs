@@ -84,7 +84,7 @@ fn wrong(arg: &str) -> Error {
     Error::Setting { field: "argument", found: arg.into(), expected }
 }
 /// Keys and values, distinct for distinct numbers.
-trait Number: Key + Value {
+trait Number: KeyBits + ValueBits {
     fn key(rank: u32) -> Self;
     fn value(i: u32) -> Self;
 }

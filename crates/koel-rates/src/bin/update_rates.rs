@@ -73,7 +73,7 @@ fn wrong(arg: &str) -> Error {
     Error::Setting { field: "argument", found: arg.into(), expected }
 }
 /// Keys and values; keys are distinct for distinct numbers.
-trait Number: Key + Value {
+trait Number: KeyBits + ValueBits {
     fn key(i: u32) -> Self;
 }
 impl Number for u32 {

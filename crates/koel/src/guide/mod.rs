@@ -1,5 +1,6 @@
-//! The guide: [which table](choosing) to choose, what operations [cost](costs), [recipes],
-//! [devices] with streams, graphs and other libraries, and what [errors] mean.
+//! The guide: [which table](choosing) to choose, which [types] keys and values may have, what
+//! operations [cost](costs), [recipes], [devices] with streams, graphs and other libraries, and what
+//! [errors] mean.
 //!
 //! Each published table has a page in [`classic`](crate::classic): its source, shape, memory and
 //! guarantees.
@@ -15,3 +16,5 @@ pub mod devices {}
 pub mod errors {}
 #[doc = include_str!("recipes.md")]
 pub mod recipes {}
+#[doc = include_str!("types.md")]
+pub mod types {}

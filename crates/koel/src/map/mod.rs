@@ -1,5 +1,5 @@
-//! Hash maps, built in bulk and looked up in bulk, with keys and values of 32 or 64 bits: the
-//! flagship table.
+//! Hash maps, built in bulk and looked up in bulk, with keys and values of [any type](crate::types)
+//! of up to 8 bytes: the flagship table.
 //!
 //! # How it works
 //! Bucketed two-choice hashing. A lookup reads one 32-byte sector, and a second one in about one of

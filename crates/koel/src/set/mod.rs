@@ -1,5 +1,5 @@
-//! Hash sets, built in bulk and looked up in bulk, with keys of 32 or 64 bits: the flagship table
-//! without values.
+//! Hash sets, built in bulk and looked up in bulk, with keys of [any type](crate::types) of up to 8
+//! bytes: the flagship table without values.
 //!
 //! # How it works
 //! As a [map](crate::map), with buckets of eight 32-bit keys or four 64-bit keys in one 32-byte

@@ -104,7 +104,7 @@ fn check<K: KeyBits, V: ValueBits>(
     joiner
         .join_into(&stream, map, view, numbers.view_mut(), values.view_mut(), count.view_mut())
         .unwrap();
-    let state = joiner.counters.download().unwrap();
+    let state = joiner.joiner.counters.download().unwrap();
     let fates = [state::OVERFLOWED, state::LOST_FIRST, state::LOST_SECOND];
     let fates = fates.map(|w| state.get(w as usize).copied().unwrap_or(0));
     let found = numbers.download().unwrap().into_iter().zip(values.download().unwrap());
@@ -147,7 +147,7 @@ fn ways<K: KeyBits, V: ValueBits>(seed: u64, shares: &[(u32, u32)]) {
         (MANY_PARTS, 1, 4, true),
     ] {
         let mut joiner = joiner(&device, tuning);
-        let route = joiner.route(1000, true, &map).unwrap();
+        let route = joiner.joiner.route(1000, true, &map.table).unwrap();
         assert_eq!(
             (1 + route.coarse.is_some() as u32, route.last.each, route.many),
             (passes, each, many)
@@ -182,7 +182,7 @@ fn sizes_around_edges() {
     let (small, oracle) = map_of::<u32, u32>(&device, one, &keys);
     assert_eq!(small.shape().partitions, 1);
     let mut shared = joiner(&device, RouteTuning { blocks: 64, ..ONE });
-    assert_eq!(shared.route(9000, true, &small).unwrap().blocks, 5);
+    assert_eq!(shared.joiner.route(9000, true, &small.table).unwrap().blocks, 5);
     for n in [1, 2047, 2049, 9000] {
         check(&mut shared, &small, &oracle, &(0..n).map(|i| key(i % 1500)).collect::<Vec<_>>(), 0);
     }
@@ -212,7 +212,7 @@ fn skew<K: KeyBits, V: ValueBits>(seed: u64) {
     let zipf = zipf.map(|unit| key(((3000f64).ln() * unit).exp() as u32 - 1)).collect::<Vec<K>>();
     for tuning in [ONE, TWO, MANY_AND_TWO, PARTS] {
         let mut joiner = joiner(&device, RouteTuning { area: 600, ..tuning });
-        let each = joiner.route(n, true, &map).unwrap().coarse.map_or(1, |g| g.each);
+        let each = joiner.joiner.route(n, true, &map.table).unwrap().coarse.map_or(1, |g| g.each);
         let mut fate = |queries: &[K]| check(&mut joiner, &map, &oracle, queries, 0);
         for one in [1, 3001] {
             let [overflowed, first, _] = fate(&vec![key(one); n as usize]);

@@ -34,7 +34,7 @@ pub(crate) const FULL: UpdateTuning = UpdateTuning { most_load: 9.0, ..ONE };
 
 /// A table under test.
 pub(crate) trait Tested {
-    type Family: Updatable<Pairs: Layout<Key: Key>>;
+    type Family: Updatable<Pairs: Layout<Key: KeyBits>>;
     /// Returns the settings of rebuilds: [`SEED`] and the load.
     fn settings() -> Settings;
     fn table(&self) -> &Table<Self::Family>;

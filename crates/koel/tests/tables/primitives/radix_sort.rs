@@ -1,6 +1,5 @@
 use super::{PATTERNS, sizes};
 use crate::support::{devices, is_fast, written};
-use koel::device::Element;
 use koel::primitives::radix_sort::{SortKey, SortValue};
 use koel::primitives::{SortKeys, SortPairs, sort_keys, sort_pairs};
 use koel::{Device, Error};
