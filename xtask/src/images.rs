@@ -31,11 +31,11 @@ struct File {
     content: Vec<(Code, Option<Vec<u8>>)>,
 }
 
-/// Returns the files of all families. Assembles the machine code of some chips, or of all.
+/// Returns the files of all families. Assembles the machine code of a [share](Share), or all.
 fn files(
     tools: &Tools,
     families: &BTreeMap<String, Texts>,
-    chips: Option<&[u32]>,
+    share: Option<Share>,
 ) -> Result<Vec<File>, String> {
     let mut parts = vec![];
     for (family, texts) in families {
@@ -43,8 +43,9 @@ fn files(
             parts.extend(capabilities.iter().map(|c| (family, texts, ending, *c)));
         }
     }
-    let cubins = in_parallel(&parts, |(_, texts, _, chip)| {
-        if chips.is_some_and(|chips| !chips.contains(chip)) {
+    let numbered = parts.iter().enumerate().collect::<Vec<_>>();
+    let cubins = in_parallel(&numbered, |(number, (_, texts, _, chip))| {
+        if share.is_some_and(|share| !share.has(*number)) {
             return Ok(None);
         }
         let cpu =
@@ -94,74 +95,84 @@ fn compress(file: &File) -> Result<Vec<u8>, String> {
     Ok(out)
 }
 
-/// Writes the files in `folder` that are out of date, and removes those of families that no longer
-/// exist.
+/// Writes the files in `folder` of families whose PTX has changed, and removes those of families
+/// that no longer exist. Only changed families are assembled: with another assembler, remove the
+/// files first.
 pub(crate) fn write(
     folder: &Path,
     tools: &Tools,
     families: &BTreeMap<String, Texts>,
 ) -> Result<(), String> {
     std::fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-    let files = files(tools, families, None)?;
-    let old = in_parallel(&files, |file| Ok(compare(folder, file).is_ok()))?;
-    let changed = files
-        .iter()
-        .zip(old)
-        .filter(|(_, is_there)| !is_there)
-        .map(|(file, _)| file)
-        .collect::<Vec<_>>();
-    let written = in_parallel(&changed, |file| {
+    let changed = families.iter().filter(|(family, texts)| !is_made_from(folder, family, texts));
+    let changed = changed.map(|(family, texts)| (family.clone(), texts.clone())).collect();
+    let files = files(tools, &changed, None)?;
+    let written = in_parallel(&files, |file| {
         let (path, bytes) = (folder.join(&file.name), compress(file)?);
         std::fs::write(&path, &bytes).map_err(|e| format!("{}: {e}", path.display()))?;
         Ok(bytes.len())
     })?;
-    for name in strangers(folder, &files)? {
+    for name in strangers(folder, families)? {
         std::fs::remove_file(folder.join(&name)).map_err(|e| format!("{name}: {e}"))?;
         println!("{name}: removed");
     }
     println!(
-        "{}: {} of {} files written, {} bytes",
+        "{}: {} of {} families changed; {} files written, {} bytes",
         folder.display(),
+        changed.len(),
+        families.len(),
         written.len(),
-        files.len(),
         sum(written)
     );
     Ok(())
+}
+/// Returns whether all files of a family say that they were made from this PTX.
+fn is_made_from(folder: &Path, family: &str, texts: &Texts) -> bool {
+    let from = Image::checksum(texts.iter().map(String::as_str));
+    names_of(family).all(|name| {
+        let opened = std::fs::read(folder.join(name)).map(|bytes| open(family, bytes));
+        matches!(opened, Ok(Ok((_, origins, _))) if origins == [from])
+    })
+}
+/// Returns the names of the files of a family.
+fn names_of(family: &str) -> impl Iterator<Item = String> {
+    let endings = MACHINE_CODE.map(|(ending, _)| ending).into_iter().chain(["ptx"]);
+    endings.map(move |ending| format!("{family}.{ending}"))
 }
 fn sum(of: Vec<usize>) -> usize {
     of.into_iter().sum()
 }
 
-/// Returns a sample of the chips with machine code: the one that the kernels are tuned for, and
-/// another chosen by `seed`.
-pub(crate) fn sample(seed: u64) -> [u32; 2] {
-    const TUNED: u32 = 90;
-    let others = MACHINE_CODE
-        .iter()
-        .flat_map(|(_, chips)| *chips)
-        .copied()
-        .filter(|c| *c != TUNED)
-        .collect::<Vec<_>>();
-    [TUNED, others[seed as usize % others.len()]]
+/// One of several shares of the machine code, each of families and chips that lie far apart. The
+/// PTX that a file was made from is always compared: a share shows that it was made with this
+/// assembler.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Share(u64);
+impl Share {
+    const COUNT: u64 = 8;
+    /// Returns the share of a number: each is that of one in eight.
+    pub(crate) fn of(number: u64) -> Share {
+        Share(number % Share::COUNT)
+    }
+    fn has(self, part: usize) -> bool {
+        part as u64 % Share::COUNT == self.0
+    }
 }
 
 /// Fails if a file is missing, belongs to none of these families, or has wrong contents. With
-/// `chips`, only their machine code is assembled and compared; the PTX that a file was made from is
+/// `share`, only its machine code is assembled and compared; the PTX that a file was made from is
 /// always compared.
 pub(crate) fn check(
     folder: &Path,
     tools: &Tools,
     families: &BTreeMap<String, Texts>,
-    chips: Option<&[u32]>,
+    share: Option<Share>,
 ) -> Result<(), String> {
-    let files = files(tools, families, chips)?;
-    if let Some(chips) = chips {
-        println!(
-            "machine code is compared for {chips:?} of {:?}",
-            MACHINE_CODE.map(|(_, chips)| chips)
-        );
+    let files = files(tools, families, share)?;
+    if let Some(Share(number)) = share {
+        println!("machine code is compared: share {number} of {}", Share::COUNT);
     }
-    if let Some(stranger) = strangers(folder, &files)?.first() {
+    if let Some(stranger) = strangers(folder, families)?.first() {
         return Err(format!("{}: no family with that name", folder.join(stranger).display()));
     }
     let bytes = in_parallel(&files, |file| compare(folder, file))?;
@@ -169,8 +180,9 @@ pub(crate) fn check(
     Ok(())
 }
 
-fn strangers(folder: &Path, files: &[File]) -> Result<Vec<String>, String> {
-    let known = files.iter().map(|f| f.name.as_str()).collect::<BTreeSet<_>>();
+/// Returns the names of files in the folder that belong to none of these families.
+fn strangers(folder: &Path, families: &BTreeMap<String, Texts>) -> Result<Vec<String>, String> {
+    let known = families.keys().flat_map(|family| names_of(family)).collect::<BTreeSet<_>>();
     let names = std::fs::read_dir(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
     let names = names.flatten().map(|e| e.file_name().to_string_lossy().into_owned());
     Ok(names.filter(|name| !known.contains(name.as_str())).collect())

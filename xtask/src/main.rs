@@ -27,8 +27,8 @@ usage: cargo xtask TASK
   ptx                       build the kernels' PTX and machine code and write them to
                             crates/koel-kernels/images
   ptx --check [--sample]    build them, and fail if the committed files differ or break a rule;
-                            --sample: all PTX, and the machine code of two chips, one of them
-                            chosen by the commit
+                            --sample: all PTX, and an eighth of the machine code, chosen by the
+                            commit
   ptx --overflow-checks     write images that trap where arithmetic overflows, for tests on a GPU:
                             never commit them
   ptx --crate PATH [--check]

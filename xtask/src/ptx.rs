@@ -1,6 +1,6 @@
 //! GPU code of the kernels: builds canonical PTX and assembles machine code from it, then writes
 //! both or compares them with the committed files.
-use crate::images::{self, Texts};
+use crate::images::{self, Share, Texts};
 use crate::linker;
 use crate::nvcc::{Tools, in_parallel};
 use std::collections::{BTreeMap, BTreeSet};
@@ -146,8 +146,8 @@ pub(crate) fn write(root: &Path, kernels: &Kernels) -> Result<(), String> {
     }
 }
 
-/// Builds everything and fails if the committed files differ. With `sample`, machine code is
-/// compared for two chips, one of them chosen by the commit.
+/// Builds everything and fails if the committed files differ. With `sample`, a share of the machine
+/// code is compared, chosen by the commit.
 pub(crate) fn check(root: &Path, kernels: &Kernels, sample: bool) -> Result<(), String> {
     let built = build_all(root, kernels)?;
     for (cpu, ptx) in CPUS.iter().zip(&built).filter_map(|(cpu, ptx)| Some((cpu, ptx.others()?))) {
@@ -171,13 +171,8 @@ pub(crate) fn check(root: &Path, kernels: &Kernels, sample: bool) -> Result<(), 
             if list != built[0].list() {
                 return Err(format!("{} does not belong to these kernels", file.display()));
             }
-            let chips = sample.then(|| images::sample(crate::commit_number(root)));
-            images::check(
-                &kernels.folder.join("images"),
-                &Tools::new(root)?,
-                &families,
-                chips.as_ref().map(|c| &c[..]),
-            )
+            let share = sample.then(|| Share::of(crate::commit_number(root)));
+            images::check(&kernels.folder.join("images"), &Tools::new(root)?, &families, share)
         }
     }
 }

@@ -3,6 +3,51 @@ use crate::table::layout::Number;
 use core::marker::PhantomData;
 use koel_simt::Buf;
 
+/// What the bits of values mean, so that one kernel serves all types of a width: a kernel argument.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, koel_simt::Arg)]
+#[repr(C)]
+pub struct Form {
+    /// The bit of the sign; 0 for numbers without.
+    pub sign: u64,
+    /// Not 0 if the bits are those of floats. Otherwise negative numbers are complements of two.
+    pub floats: u32,
+}
+impl Form {
+    /// Numbers without a sign.
+    pub const UNSIGNED: Form = Form { sign: 0, floats: 0 };
+    /// Returns the form of signed integers of this many bits, whose higher bits are 0.
+    pub const fn signed(bits: u32) -> Form {
+        Form { sign: 1 << (bits - 1), floats: 0 }
+    }
+    /// Returns the form of floats of this many bits.
+    pub const fn floats(bits: u32) -> Form {
+        Form { floats: 1, ..Form::signed(bits) }
+    }
+    /// Maps bits to a number that compares as the values do: floats as by `total_cmp`.
+    #[inline(always)]
+    fn ordered<V: Number>(self, bits: V) -> V {
+        let bits = bits.widened();
+        V::narrowed(bits ^ self.flip(bits & self.sign != 0))
+    }
+    /// Recovers the bits from the number.
+    #[inline(always)]
+    fn unordered<V: Number>(self, number: V) -> V {
+        let number = number.widened();
+        V::narrowed(number ^ self.flip(number & self.sign == 0))
+    }
+    /// Negative floats are the smaller, the greater their bits are.
+    #[inline(always)]
+    fn flip(self, is_negative: bool) -> u64 {
+        let magnitude = self.floats != 0 && is_negative;
+        self.sign | if magnitude { self.sign - 1 } else { 0 }
+    }
+    /// Returns an integer, its sign extended to 64 bits.
+    #[inline(always)]
+    fn extended<V: Number>(self, bits: V) -> u64 {
+        (bits.widened() ^ self.sign).wrapping_sub(self.sign)
+    }
+}
+
 /// A reduction of values.
 pub trait Fold: Copy + 'static {
     /// Value type of the caller.
@@ -12,12 +57,12 @@ pub trait Fold: Copy + 'static {
     /// Returns the part of no values.
     fn neutral() -> Self::Part;
     /// Returns the part of one value.
-    fn part(value: Self::Value) -> Self::Part;
+    fn part(value: Self::Value, form: Form) -> Self::Part;
     /// Merges two parts.
     fn merge(a: Self::Part, b: Self::Part) -> Self::Part;
     /// Returns the final result from the part of all values.
     #[inline(always)]
-    fn result(all: Self::Part) -> Self::Part {
+    fn result(all: Self::Part, _form: Form) -> Self::Part {
         all
     }
 }
@@ -27,7 +72,7 @@ pub trait Accumulate: Fold {
     fn accumulate(out: Buf<Self::Part>, part: Self::Part);
 }
 
-/// Sum modulo 2^64.
+/// Sum of integers, modulo 2^64.
 #[derive(Clone, Copy)]
 pub struct Sum<V>(PhantomData<V>);
 impl<V: Number> Fold for Sum<V> {
@@ -38,8 +83,8 @@ impl<V: Number> Fold for Sum<V> {
         0
     }
     #[inline(always)]
-    fn part(value: V) -> u64 {
-        value.widened()
+    fn part(value: V, form: Form) -> u64 {
+        form.extended(value)
     }
     #[inline(always)]
     fn merge(a: u64, b: u64) -> u64 {
@@ -64,12 +109,16 @@ impl<V: Number> Fold for Min<V> {
         V::narrowed(u64::MAX)
     }
     #[inline(always)]
-    fn part(value: V) -> V {
-        value
+    fn part(value: V, form: Form) -> V {
+        form.ordered(value)
     }
     #[inline(always)]
     fn merge(a: V, b: V) -> V {
         a.min(b)
+    }
+    #[inline(always)]
+    fn result(all: V, form: Form) -> V {
+        form.unordered(all)
     }
 }
 impl<V: Number> Accumulate for Min<V> {
@@ -90,12 +139,16 @@ impl<V: Number> Fold for Max<V> {
         V::narrowed(0)
     }
     #[inline(always)]
-    fn part(value: V) -> V {
-        value
+    fn part(value: V, form: Form) -> V {
+        form.ordered(value)
     }
     #[inline(always)]
     fn merge(a: V, b: V) -> V {
         a.max(b)
+    }
+    #[inline(always)]
+    fn result(all: V, form: Form) -> V {
+        form.unordered(all)
     }
 }
 impl<V: Number> Accumulate for Max<V> {
@@ -106,79 +159,28 @@ impl<V: Number> Accumulate for Max<V> {
     }
 }
 
-/// Sum of `f32`, whose values and results are represented by their bits.
+/// Sum of floats, whose values and results are represented by their bits.
 #[derive(Clone, Copy)]
-pub struct SumF32;
-impl Fold for SumF32 {
-    type Value = u32;
-    type Part = u32;
-    /// -0, so that a sum of nothing but -0 is -0.
-    #[inline(always)]
-    fn neutral() -> u32 {
-        1 << 31
-    }
-    #[inline(always)]
-    fn part(value: u32) -> u32 {
-        value
-    }
-    #[inline(always)]
-    fn merge(a: u32, b: u32) -> u32 {
-        (f32::from_bits(a) + f32::from_bits(b)).to_bits()
-    }
+pub struct SumOfFloats<V>(PhantomData<V>);
+macro_rules! sums_of_floats {
+    ($($bits:ty: $float:ty;)+) => {
+        $(impl Fold for SumOfFloats<$bits> {
+            type Value = $bits;
+            type Part = $bits;
+            /// -0, so that a sum of nothing but -0 is -0.
+            #[inline(always)]
+            fn neutral() -> $bits {
+                1 << (<$bits>::BITS - 1)
+            }
+            #[inline(always)]
+            fn part(value: $bits, _: Form) -> $bits {
+                value
+            }
+            #[inline(always)]
+            fn merge(a: $bits, b: $bits) -> $bits {
+                (<$float>::from_bits(a) + <$float>::from_bits(b)).to_bits()
+            }
+        })+
+    };
 }
-/// Maps the bits of an `f32` to a number in the order of `f32::total_cmp`.
-#[inline(always)]
-fn ordered(bits: u32) -> u32 {
-    bits ^ if bits >> 31 != 0 { !0 } else { 1 << 31 }
-}
-/// Recovers the bits from the number.
-#[inline(always)]
-fn unordered(number: u32) -> u32 {
-    number ^ if number >> 31 != 0 { 1 << 31 } else { !0 }
-}
-/// Minimum of `f32`, in the order of `f32::total_cmp`.
-#[derive(Clone, Copy)]
-pub struct MinF32;
-impl Fold for MinF32 {
-    type Value = u32;
-    type Part = u32;
-    #[inline(always)]
-    fn neutral() -> u32 {
-        u32::MAX
-    }
-    #[inline(always)]
-    fn part(value: u32) -> u32 {
-        ordered(value)
-    }
-    #[inline(always)]
-    fn merge(a: u32, b: u32) -> u32 {
-        a.min(b)
-    }
-    #[inline(always)]
-    fn result(all: u32) -> u32 {
-        unordered(all)
-    }
-}
-/// Maximum of `f32`, in the order of `f32::total_cmp`.
-#[derive(Clone, Copy)]
-pub struct MaxF32;
-impl Fold for MaxF32 {
-    type Value = u32;
-    type Part = u32;
-    #[inline(always)]
-    fn neutral() -> u32 {
-        0
-    }
-    #[inline(always)]
-    fn part(value: u32) -> u32 {
-        ordered(value)
-    }
-    #[inline(always)]
-    fn merge(a: u32, b: u32) -> u32 {
-        a.max(b)
-    }
-    #[inline(always)]
-    fn result(all: u32) -> u32 {
-        unordered(all)
-    }
-}
+sums_of_floats! { u32: f32; u64: f64; }

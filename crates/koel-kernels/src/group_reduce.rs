@@ -2,8 +2,8 @@
 //!
 //! The values of a group are adjacent, and no group is empty. A block reduces the groups in a tile
 //! of values. A group that spans several tiles is merged from its parts afterwards, always in the
-//! same order, so that sums of `f32` too are the same in every run.
-use crate::fold::{Fold, Max, MaxF32, Min, MinF32, Sum, SumF32};
+//! same order, so that sums of floats too are the same in every run.
+use crate::fold::{Fold, Form, Max, Min, Sum, SumOfFloats};
 use koel_simt::{Buf, In, Thread, Word, kernel, unroll};
 
 /// Threads per block.
@@ -62,11 +62,13 @@ pub struct PartsOut<P: Word> {
     image = GROUPS, threads = 256, min_blocks = 4,
     shared = TILE * size_of::<F::Part>() as u32 + 8,
     for F in [
-        Sum<u32>, Sum<u64>, Min<u32>, Min<u64>, Max<u32>, Max<u64>, SumF32, MinF32, MaxF32
+        Sum<u32>, Sum<u64>, Min<u32>, Min<u64>, Max<u32>, Max<u64>, SumOfFloats<u32>,
+        SumOfFloats<u64>
     ]
 )]
 pub fn group_reduce<F: Fold>(
     t: Thread,
+    form: Form,
     grouped: GroupedIn<F::Value>,
     parts: PartsOut<F::Part>,
     out: Buf<F::Part>,
@@ -82,7 +84,7 @@ pub fn group_reduce<F: Fold>(
     unroll::<ITEMS>(|j| {
         let at = j as u32 * THREADS + id;
         if at < count {
-            tile.store(at, F::part(values.get_stream(begin + at)));
+            tile.store(at, F::part(values.get_stream(begin + at), form));
         }
     });
     if id == 0 || id == 32 {
@@ -102,7 +104,7 @@ pub fn group_reduce<F: Fold>(
         if from < begin {
             heads.store(t.block(), part);
         } else {
-            out.store(group, if to <= end { F::result(part) } else { part });
+            out.store(group, if to <= end { F::result(part, form) } else { part });
         }
     };
     if last - first >= MANY {
@@ -140,11 +142,13 @@ pub fn group_reduce<F: Fold>(
 #[kernel(
     image = GROUPS, threads = 256,
     for F in [
-        Sum<u32>, Sum<u64>, Min<u32>, Min<u64>, Max<u32>, Max<u64>, SumF32, MinF32, MaxF32
+        Sum<u32>, Sum<u64>, Min<u32>, Min<u64>, Max<u32>, Max<u64>, SumOfFloats<u32>,
+        SumOfFloats<u64>
     ]
 )]
 pub fn group_reduce_join<F: Fold>(
     t: Thread,
+    form: Form,
     n: u32,
     starts: In<u32>,
     firsts: In<u32>,
@@ -170,6 +174,6 @@ pub fn group_reduce_join<F: Fold>(
     }
     unroll::<5>(|j| part = F::merge(part, t.warp().shfl_xor(part, 1 << j)));
     if t.lane() == 0 {
-        out.store(group, F::result(F::merge(out.load_relaxed(group), part)));
+        out.store(group, F::result(F::merge(out.load_relaxed(group), part), form));
     }
 }

@@ -1,5 +1,5 @@
 //! Sum, minimum and maximum.
-use crate::fold::{Accumulate, Max, Min, Sum};
+use crate::fold::{Accumulate, Form, Max, Min, Sum};
 use koel_simt::{Buf, In, Scalar, Thread, U32x4, U64x2, kernel, unroll};
 
 const THREADS: u32 = 256;
@@ -49,7 +49,7 @@ pub fn reduce<F: Accumulate>(
 ) where
     F::Value: Chunked,
 {
-    let take = |part, value| F::merge(part, F::part(value));
+    let take = |part, value| F::merge(part, F::part(value, Form::UNSIGNED));
     let of_warp = t.shared().array::<F::Part>(THREADS / 32);
     let threads = t.grid_dim() * THREADS;
     let mut acc = F::neutral();

@@ -3,110 +3,113 @@ use super::{CHUNK, MultiMap, places};
 use crate::device::{Apart, Buffer, Element, Stream, ViewMut};
 use crate::error::{Result, check_length, count32};
 use crate::parallel;
-use crate::types::{KeyBits, ValueBits};
-use koel_kernels::fold::{self, Fold};
+use crate::types::{BitsOf, Key, Value};
+use koel_kernels::fold::{self, Fold, Form};
 use koel_kernels::group_reduce::{
     GroupedIn, PartsOut, THREADS, TILE, group_reduce, group_reduce_join,
 };
 
-/// Reduction of the values of a key: [`Sum`], [`Min`], [`Max`] of integers; [`SumF32`], [`MinF32`],
-/// [`MaxF32`] of values that are the bits of `f32`.
-pub trait Reduction<V: ValueBits>: sealed::Folded<V> {
+/// Reduction of the values of a key: [`Sum`], [`Min`], [`Max`] of integers and floats.
+pub trait Reduction<V: Value>: sealed::Folded<V> {
     /// Result type on the host.
-    type Result: PartialEq + std::fmt::Debug + Send;
+    type Result: Send;
     /// Converts the result from its device representation.
     fn result(word: Self::Word) -> Self::Result;
 }
-/// The sum, modulo 2^64.
+/// The sum. Of integers in 64 bits, modulo 2^64: `u64`, or `i64` for signed ones. Of floats in their
+/// own type: the order of additions is fixed, so every run gives the same result; the CPU adds in
+/// a different order than the kernels.
 #[derive(Clone, Copy, Debug)]
 pub struct Sum;
-/// The minimum.
+/// The minimum. Of floats in the order of [`f32::total_cmp`]: -0.0 is less than 0.0, and NaN is
+/// greater than all numbers, or less if it has a sign.
 #[derive(Clone, Copy, Debug)]
 pub struct Min;
-/// The maximum.
+/// The maximum, in the same order as [`Min`].
 #[derive(Clone, Copy, Debug)]
 pub struct Max;
-/// The sum of values that are the bits of `f32`. The order of additions is fixed, so every run
-/// gives the same result; the CPU adds in a different order than the kernels.
-#[derive(Clone, Copy, Debug)]
-pub struct SumF32;
-/// The minimum of values that are the bits of `f32`, in the order of [`f32::total_cmp`].
-#[derive(Clone, Copy, Debug)]
-pub struct MinF32;
-/// The maximum of values that are the bits of `f32`, in the order of [`f32::total_cmp`].
-#[derive(Clone, Copy, Debug)]
-pub struct MaxF32;
 
 mod sealed {
-    use super::{Element, Fold};
+    use super::{BitsOf, Element, Fold, Form, Value};
 
-    pub trait Folded<V> {
+    pub trait Folded<V: Value> {
         /// A result on a device.
         type Word: Element;
-        type Fold: Fold<Value = V, Part = Self::Word>;
+        type Fold: Fold<Value = BitsOf<V>, Part = Self::Word>;
+        const FORM: Form;
     }
 }
-impl<V: ValueBits> sealed::Folded<V> for Sum {
-    type Word = u64;
-    type Fold = fold::Sum<V>;
+/// Implements a reduction for types whose bits are numbers of this form.
+macro_rules! reductions {
+    ($($reduction:ident of $type:ty as $form:expr => $word:ty, $fold:ty, $result:ty, $of:expr;)+) => {
+        $(
+            impl sealed::Folded<$type> for $reduction {
+                type Word = $word;
+                type Fold = $fold;
+                const FORM: Form = $form;
+            }
+            impl Reduction<$type> for $reduction {
+                type Result = $result;
+                fn result(word: $word) -> $result {
+                    let of: fn($word) -> $result = $of;
+                    of(word)
+                }
+            }
+        )+
+    };
 }
-impl<V: ValueBits> Reduction<V> for Sum {
-    type Result = u64;
-    fn result(sum: u64) -> u64 {
-        sum
-    }
+macro_rules! numbers {
+    ($($type:ty as $form:expr, $sum:ty, $to_sum:expr;)+) => {
+        $(reductions! {
+            Sum of $type as $form => u64, fold::Sum<BitsOf<$type>>, $sum, $to_sum;
+            Min of $type as $form => BitsOf<$type>, fold::Min<BitsOf<$type>>, $type, unpacked;
+            Max of $type as $form => BitsOf<$type>, fold::Max<BitsOf<$type>>, $type, unpacked;
+        })+
+    };
 }
-impl<V: ValueBits> sealed::Folded<V> for Min {
-    type Word = V;
-    type Fold = fold::Min<V>;
+fn unpacked<V: Value>(bits: BitsOf<V>) -> V {
+    V::unpack(bits.into())
 }
-impl<V: ValueBits> Reduction<V> for Min {
-    type Result = V;
-    fn result(least: V) -> V {
-        least
-    }
+numbers! {
+    u8 as Form::UNSIGNED, u64, |sum| sum;
+    u16 as Form::UNSIGNED, u64, |sum| sum;
+    u32 as Form::UNSIGNED, u64, |sum| sum;
+    u64 as Form::UNSIGNED, u64, |sum| sum;
+    usize as Form::UNSIGNED, u64, |sum| sum;
+    i8 as Form::signed(8), i64, |sum| sum as i64;
+    i16 as Form::signed(16), i64, |sum| sum as i64;
+    i32 as Form::signed(32), i64, |sum| sum as i64;
+    i64 as Form::signed(64), i64, |sum| sum as i64;
+    isize as Form::signed(64), i64, |sum| sum as i64;
 }
-impl<V: ValueBits> sealed::Folded<V> for Max {
-    type Word = V;
-    type Fold = fold::Max<V>;
+reductions! {
+    Sum of f32 as Form::floats(32) => u32, fold::SumOfFloats<u32>, f32, f32::from_bits;
+    Min of f32 as Form::floats(32) => u32, fold::Min<u32>, f32, f32::from_bits;
+    Max of f32 as Form::floats(32) => u32, fold::Max<u32>, f32, f32::from_bits;
+    Sum of f64 as Form::floats(64) => u64, fold::SumOfFloats<u64>, f64, f64::from_bits;
+    Min of f64 as Form::floats(64) => u64, fold::Min<u64>, f64, f64::from_bits;
+    Max of f64 as Form::floats(64) => u64, fold::Max<u64>, f64, f64::from_bits;
 }
-impl<V: ValueBits> Reduction<V> for Max {
-    type Result = V;
-    fn result(greatest: V) -> V {
-        greatest
-    }
-}
-macro_rules! of_floats { ($($of:ident)*) => { $(
-    impl sealed::Folded<u32> for $of {
-        type Word = u32;
-        type Fold = fold::$of;
-    }
-    impl Reduction<u32> for $of {
-        type Result = f32;
-        fn result(bits: u32) -> f32 {
-            f32::from_bits(bits)
-        }
-    }
-)* } }
-of_floats!(SumF32 MinF32 MaxF32);
 
 /// Values of a group that the CPU reduces sequentially.
 const STRETCH: usize = 1 << 14;
 
-impl<K: KeyBits, V: ValueBits> MultiMap<K, V> {
+impl<K: Key, V: Value> MultiMap<K, V> {
     /// Returns the sum, minimum or maximum of the values of each key, in the order of
     /// [`index`](Self::index). Copies and waits.
     ///
     /// ```
-    /// use koel::groups::reduction::{Max, Sum, SumF32};
+    /// use koel::groups::reduction::{Max, Min, Sum};
     /// use koel::{Device, MultiMap};
     ///
     /// let device = Device::cpu()?;
     /// let map = MultiMap::build(&device, &[7u32, 3, 7], &[70u32, 30, 71])?;
     /// assert_eq!(map.reduce::<Sum>()?, [30, 141]);
     /// assert_eq!(map.reduce::<Max>()?, [30, 71]);
-    /// let map = MultiMap::build(&device, &[7u32, 3, 7], &[0.5f32, 2.0, 1.0].map(f32::to_bits))?;
-    /// assert_eq!(map.reduce::<SumF32>()?, [2.0, 1.5]);
+    /// let map = MultiMap::build(&device, &["b", "a", "b"].map(str::len), &[-5i8, -128, 3])?;
+    /// assert_eq!((map.reduce::<Sum>()?, map.reduce::<Min>()?), (vec![-130], vec![-128]));
+    /// let map = MultiMap::build(&device, &[7, 3, 7], &[0.5, 2.0, 1.0])?;
+    /// assert_eq!(map.reduce::<Sum>()?, [2.0, 1.5]);
     /// # Ok::<(), koel::Error>(())
     /// ```
     ///
@@ -116,8 +119,8 @@ impl<K: KeyBits, V: ValueBits> MultiMap<K, V> {
         self.reduce_into::<R>(&self.device().stream()?, out.view_mut())?;
         out.view().download_map(R::result)
     }
-    /// Writes the sum, minimum or maximum of the values of key `id` to `out[id]`; for [`SumF32`],
-    /// [`MinF32`] and [`MaxF32`] its bits.
+    /// Writes the sum, minimum or maximum of the values of key `id` to `out[id]`, as its bits: 64
+    /// for a sum of integers, otherwise those of a value.
     ///
     /// Takes two launches, reads every value once and writes one element per key; does not wait.
     /// Allocates up to 12 bytes per 2,048 values. The time does not depend on how the values are
@@ -132,11 +135,11 @@ impl<K: KeyBits, V: ValueBits> MultiMap<K, V> {
         check_length("out", out.len(), "the distinct keys", self.index().len())?;
         let (n, groups) = (count32("values", self.len())?, self.index().len() as u32);
         let (starts, values) =
-            (self.starts_view().arg("starts", stream)?, self.values_view().arg("values", stream)?);
+            (self.starts_view().arg("starts", stream)?, self.values.view().arg("values", stream)?);
         let to = out.arg("out", stream)?;
         if !stream.device().runs_kernels() {
             if let (Some(starts), Some(values), Some(out)) =
-                (self.starts_view().host(), self.values_view().host(), out.host_mut())
+                (self.starts_view().host(), self.values.view().host(), out.host_mut())
             {
                 // Groups may be large.
                 let chunk = out.len().div_ceil(stream.device().parallelism() * 16).clamp(1, CHUNK);
@@ -144,7 +147,7 @@ impl<K: KeyBits, V: ValueBits> MultiMap<K, V> {
                     parallel::try_each(out.chunks_mut(chunk), |number, out| {
                         for (to, group) in out.iter_mut().zip((number * chunk) as u32..) {
                             let of = places(starts, group, values.len());
-                            *to = on_host::<R::Fold>(&values[of])?;
+                            *to = on_host::<R::Fold>(&values[of], R::FORM)?;
                         }
                         Ok(())
                     })
@@ -166,10 +169,11 @@ impl<K: KeyBits, V: ValueBits> MultiMap<K, V> {
         // SAFETY: the groups are as built; memory for all tiles, with one block per tile in the
         // first kernel and one warp per tile in the second.
         unsafe {
-            group_reduce::launch::<R::Fold, _>(stream, tiles, grouped, parts, to)?;
+            group_reduce::launch::<R::Fold, _>(stream, tiles, R::FORM, grouped, parts, to)?;
             group_reduce_join::launch::<R::Fold, _>(
                 stream,
                 tiles.div_ceil(THREADS / 32),
+                R::FORM,
                 n,
                 starts,
                 firsts.view().arg("firsts", stream)?,
@@ -180,14 +184,14 @@ impl<K: KeyBits, V: ValueBits> MultiMap<K, V> {
     }
 }
 /// Reduces the values of a group, which is not empty.
-fn on_host<F: Fold>(values: &[F::Value]) -> Result<F::Part> {
+fn on_host<F: Fold>(values: &[F::Value], form: Form) -> Result<F::Part> {
     let stretch = |values: &[F::Value]| {
-        values.iter().fold(F::neutral(), |part, &value| F::merge(part, F::part(value)))
+        values.iter().fold(F::neutral(), |part, &value| F::merge(part, F::part(value, form)))
     };
     if values.len() <= STRETCH {
-        return Ok(F::result(stretch(values)));
+        return Ok(F::result(stretch(values), form));
     }
     // Merge in the order of the ranges, regardless of which finishes first.
     let parts = parallel::map(values.chunks(STRETCH), |_, values| stretch(values))?;
-    Ok(F::result(parts.into_iter().fold(F::neutral(), F::merge)))
+    Ok(F::result(parts.into_iter().fold(F::neutral(), F::merge), form))
 }

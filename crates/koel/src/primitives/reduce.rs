@@ -7,7 +7,7 @@ use super::filling_grid;
 use crate::device::{Apart, Element, Stream, View, ViewMut};
 use crate::error::{Result, check_length, count32};
 use crate::parallel;
-use koel_kernels::fold::{Accumulate, Max, Min, Sum};
+use koel_kernels::fold::{Accumulate, Form, Max, Min, Sum};
 use koel_kernels::reduce::{Chunked, TURN, reduce};
 use koel_kernels::table::layout::Number;
 
@@ -34,7 +34,9 @@ fn fold_into<F: Accumulate<Value: ReduceElement, Part: Element>>(
     if !stream.device().runs_kernels() {
         if let (Some(input), Some(out)) = (input.host(), out.host_mut()) {
             let of_chunk = |chunk: &[F::Value]| {
-                chunk.iter().fold(F::neutral(), |part, &value| F::merge(part, F::part(value)))
+                chunk.iter().fold(F::neutral(), |part, &value| {
+                    F::merge(part, F::part(value, Form::UNSIGNED))
+                })
             };
             let parts = stream
                 .device()

@@ -1,14 +1,16 @@
 //! Indexes and multimaps on every device against naive oracles.
 
 use crate::support::{Random, devices, is_fast};
-use koel::groups::reduction::{Max, MaxF32, Min, MinF32, Reduction, Sum, SumF32};
+use koel::groups::reduction::{Max, Min, Reduction, Sum};
 use koel::types::{KeyBits, ValueBits};
 use koel::{
     Device, DeviceKind, Error, Index, IndexBuilder, IndexOptions, MultiMap, MultiMapBuilder,
-    MultiMapOptions, NO_ID, Retriever, ValueOrder,
+    MultiMapOptions, NO_ID, Retriever, Value, ValueOrder,
 };
 use proptest::prelude::*;
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 
 /// Columns in which keys occur once, often, or nearly always: key `i` of `n`, from random bits `r`.
 type Column = fn(i: u64, n: u64, r: u64) -> u64;
@@ -241,58 +243,73 @@ fn wide_pairs_in_any_order() {
     in_any_order::<u64, u32>();
     in_any_order::<u32, u64>();
 }
-#[test]
-fn floats_are_reduced() {
+/// Checks the reductions of values of a type.
+fn check_reductions<V: Value + PartialEq + Debug, S: PartialEq + Debug>(
+    of: impl Fn(u64) -> V,
+    order: impl Fn(&V, &V) -> Ordering + Copy,
+    sum: impl Fn(&[V]) -> S,
+) where
+    Sum: Reduction<V, Result = S>,
+    Min: Reduction<V, Result = V>,
+    Max: Reduction<V, Result = V>,
+{
     for device in devices() {
-        for (name, of) in COLUMNS {
-            let keys = column::<u32>(of, 7000);
+        for (name, of_keys) in COLUMNS {
+            let keys = column::<u32>(of_keys, 7000);
             let mut random = Random(1);
-            // Halves of small numbers: their sums are exact in any order.
-            let values =
-                keys.iter().map(|_| random.below(2001) as f32 / 2.0 - 500.0).collect::<Vec<_>>();
-            let mut oracle = BTreeMap::<u32, Vec<f32>>::new();
+            let values = keys.iter().map(|_| of(random.below(u64::MAX))).collect::<Vec<_>>();
+            let mut oracle = BTreeMap::<u32, Vec<V>>::new();
             for (&key, &value) in keys.iter().zip(&values) {
                 oracle.entry(key).or_default().push(value);
             }
-            let bits = values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
-            let map = MultiMap::build(&device, &keys, &bits).unwrap();
-            let place = format!("{name} on {}", device.name());
+            let map = MultiMap::build(&device, &keys, &values).unwrap();
+            let place = format!("{} of {name} on {}", std::any::type_name::<V>(), device.name());
+            let sums = map.reduce::<Sum>().unwrap();
+            assert!(sums.into_iter().eq(oracle.values().map(|v| sum(v))), "{place}");
+            let least = |v: &Vec<V>| v.iter().copied().min_by(order).unwrap();
             assert!(
-                map.reduce::<SumF32>()
-                    .unwrap()
-                    .into_iter()
-                    .eq(oracle.values().map(|v| v.iter().sum())),
+                map.reduce::<Min>().unwrap().into_iter().eq(oracle.values().map(least)),
                 "{place}"
             );
-            let least = |v: &Vec<f32>| v.iter().copied().min_by(f32::total_cmp).unwrap();
+            let greatest = |v: &Vec<V>| v.iter().copied().max_by(order).unwrap();
             assert!(
-                map.reduce::<MinF32>().unwrap().into_iter().eq(oracle.values().map(least)),
-                "{place}"
-            );
-            let greatest = |v: &Vec<f32>| v.iter().copied().max_by(f32::total_cmp).unwrap();
-            assert!(
-                map.reduce::<MaxF32>().unwrap().into_iter().eq(oracle.values().map(greatest)),
+                map.reduce::<Max>().unwrap().into_iter().eq(oracle.values().map(greatest)),
                 "{place}"
             );
         }
-        // Values without a numeric order have one here; and zeros keep their signs.
-        let bits = [f32::NAN, 1.0, f32::NEG_INFINITY, -0.0, 0.0].map(f32::to_bits);
-        let map = MultiMap::build(&device, &[1u32, 1, 2, 3, 3], &bits).unwrap();
-        assert!(
-            map.reduce::<MaxF32>().unwrap()[0].is_nan()
-                && map.reduce::<MinF32>().unwrap()[0] == 1.0
-        );
-        assert!(
-            map.reduce::<MinF32>().unwrap()[2].is_sign_negative()
-                && map.reduce::<MaxF32>().unwrap()[2].is_sign_positive()
-        );
-        assert_eq!(map.reduce::<SumF32>().unwrap()[1], f32::NEG_INFINITY);
-        let map = MultiMap::build(&device, &[3u32], &[(-0.0f32).to_bits()]).unwrap();
-        assert!(
-            map.reduce::<SumF32>().unwrap()[0].is_sign_negative(),
-            "a sum of one value is that value"
-        );
     }
+}
+/// Halves of small numbers: their sums are exact in any order.
+fn half(word: u64) -> f64 {
+    (word % 2001) as f64 / 2.0 - 500.0
+}
+#[test]
+fn floats_are_reduced() {
+    check_reductions(|word| half(word) as f32, f32::total_cmp, |v| v.iter().sum());
+    check_reductions(half, f64::total_cmp, |v| v.iter().sum());
+    for device in devices() {
+        // Values without a numeric order have one here; and zeros keep their signs.
+        let values = [f32::NAN, 1.0, f32::NEG_INFINITY, -0.0, 0.0];
+        let map = MultiMap::build(&device, &[1u32, 1, 2, 3, 3], &values).unwrap();
+        let (least, greatest) = (map.reduce::<Min>().unwrap(), map.reduce::<Max>().unwrap());
+        assert!(greatest[0].is_nan() && least[0] == 1.0);
+        assert!(least[2].is_sign_negative() && greatest[2].is_sign_positive());
+        assert_eq!(map.reduce::<Sum>().unwrap()[1], f32::NEG_INFINITY);
+        let sum = MultiMap::build(&device, &[3u32], &[-0.0f64]).unwrap().reduce::<Sum>().unwrap();
+        assert!(sum[0].is_sign_negative(), "a sum of one value is that value");
+    }
+}
+#[test]
+fn signed_and_narrow_integers_are_reduced() {
+    fn wide<V: Copy + Into<i64>>(values: &[V]) -> i64 {
+        values.iter().map(|&value| value.into()).fold(0, i64::wrapping_add)
+    }
+    check_reductions(|word| word as i8, i8::cmp, wide);
+    check_reductions(|word| word as i16, i16::cmp, wide);
+    check_reductions(|word| word as i32, i32::cmp, wide);
+    check_reductions(|word| word as i64, i64::cmp, wide);
+    let sum = |values: &[u8]| values.iter().map(|&value| value as u64).sum::<u64>();
+    check_reductions(|word| word as u8, u8::cmp, sum);
 }
 #[test]
 fn what_does_not_fit_is_refused() {
