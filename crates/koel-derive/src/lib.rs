@@ -88,6 +88,9 @@ fn of_struct(input: &DeriveInput, is_key: bool) -> Result<Tokens> {
                 let #value_of_fields = <#tuple as ::koel::Value>::unpack(bytes);
                 Self { #(#members: #names),* }
             }
+            fn describe(to: &mut ::std::string::String) {
+                <#tuple as ::koel::Value>::describe(to)
+            }
         }
         #as_key
     })

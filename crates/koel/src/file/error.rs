@@ -1,5 +1,5 @@
 //! Errors of table files, with their location.
-use super::format::{Section, TableKind, Types, VERSION};
+use super::format::{Meaning, Section, TableKind, VERSION};
 use std::io;
 use std::path::PathBuf;
 
@@ -90,9 +90,9 @@ pub enum FileErrorKind {
     #[error("holds {} {found}, expected {expected}", found.what())]
     WrongTypes {
         /// The types in the file.
-        found: Types,
+        found: Meaning,
         /// The requested types.
-        expected: Types,
+        expected: Meaning,
     },
     /// Buckets and header disagree.
     #[error("the slots hold {found} pairs, the header says {expected}")]

@@ -1,5 +1,5 @@
 //! Saving, loading and opening, common to all tables.
-use super::format::{Header, Section, Slotted, TableKind, Types};
+use super::format::{Header, Meaning, Section, Slotted, TableKind, Types};
 use super::reader::{Mapping, Reader};
 use super::stored::Stored;
 use super::writer::{Writer, replace};
@@ -18,6 +18,10 @@ pub(crate) trait Filed: Sized {
     /// What its slots hold.
     type Slots: Slotted;
     fn types() -> Types;
+    /// Returns what the bits mean. Errors: a longer description than files hold.
+    fn meaning() -> Result<Meaning> {
+        Ok(Meaning::plain(Self::types()))
+    }
     /// Writes the table.
     fn write<W: Write + Seek>(&self, writer: Writer<'_, W>) -> Result<()>;
     /// Reads the table from a file of this kind and these types.
@@ -81,7 +85,7 @@ fn write<T: Filed>(table: &T, to: &mut (impl Write + Seek), path: &Path) -> Resu
     if let Some(file) = table.file() {
         file.verify_once()?;
     }
-    table.write(Writer::new(to, path))
+    table.write(Writer::new(to, path, T::meaning()?))
 }
 pub(crate) fn load<T: Filed>(device: &Device, path: &Path) -> Result<T> {
     read(device, Reader::open(path)?)
@@ -90,7 +94,7 @@ pub(crate) fn load_bytes<T: Filed>(device: &Device, bytes: &[u8]) -> Result<T> {
     read(device, Reader::of_bytes(bytes)?)
 }
 fn read<T: Filed, R: Read + Seek>(device: &Device, reader: Reader<R>) -> Result<T> {
-    reader.check_is(T::KIND, T::types())?;
+    reader.check_is(T::KIND, T::types(), T::meaning()?)?;
     T::read(&mut Parts { device, reader, file: None })
 }
 /// # Safety
@@ -101,7 +105,7 @@ pub(crate) unsafe fn open_on<T: Filed>(device: &Device, path: &Path) -> Result<T
         return Err(Error::Setting { field: "device", found: device.name(), expected });
     }
     let reader = Reader::open(path)?;
-    reader.check_is(T::KIND, T::types())?;
+    reader.check_is(T::KIND, T::types(), T::meaning()?)?;
     // SAFETY: the caller upholds `map`'s contract.
     let file = Some(unsafe { reader.map::<T::Slots>() }?);
     T::read(&mut Parts::<File> { device, reader, file })

@@ -6,6 +6,8 @@ mod decode;
 
 use super::FileErrorKind;
 use crate::cpu;
+use crate::error::{Error, Result};
+use crate::types::Value;
 use bytemuck::Pod;
 use koel_kernels::set::layout::Member;
 use koel_kernels::table::layout::{BUCKET, EMPTY, Layout, Number, Shape};
@@ -17,8 +19,8 @@ use twox_hash::XxHash3_64;
 
 /// First bytes of a table file. Copying it as text would change them.
 pub const MAGIC: [u8; 8] = *b"\x89KOEL\r\n\x1a";
-/// The version written, and the newest version read.
-pub const VERSION: u32 = 1;
+/// The newest version: that of files whose types have descriptions. Others are of version 1.
+pub const VERSION: u32 = 2;
 /// Size of the header, in bytes. The slots after it are aligned for use in a mapping.
 pub const HEADER_BYTES: u64 = 4096;
 /// Maximum number of pairs in a stash: the capacity of a GPU's.
@@ -135,12 +137,13 @@ impl TableKind {
             TableKind::Index | TableKind::Index128 => &[32],
         }
     }
-    /// Returns whether the header byte at `place` belongs to a field of this kind.
-    fn has_field(self, place: usize) -> bool {
+    /// Returns whether the header byte at `place` belongs to a field of this kind and version.
+    fn has_field(self, place: usize, version: u32) -> bool {
         let sections = at::SLOTS + at::OF_SECTION * self.sections().len();
         match place {
             at::VALUES..at::FINGERPRINTS => self == TableKind::MultiMap,
-            at::FINGERPRINTS..at::RESERVED => self.has_rows(),
+            at::FINGERPRINTS..at::MEANING => self.has_rows(),
+            at::MEANING..at::RESERVED => version > 1,
             _ => place < sections || place >= at::CHECKSUM,
         }
     }
@@ -201,17 +204,69 @@ pub struct Types {
     /// Type of values; `None` for a set, which has none. The ids of an index are `u32`.
     pub value: Option<Width>,
 }
-impl Types {
-    /// Returns the name of entries of these types.
-    pub(super) fn what(self) -> &'static str {
-        if self.value.is_some() { "pairs" } else { "keys" }
-    }
-}
 impl fmt::Display for Types {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.value {
             Some(value) => write!(f, "{} -> {value}", self.key),
             None => self.key.fmt(f),
+        }
+    }
+}
+
+/// What the bits of keys and values mean: a description of each type, such as `(i16, f32)`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Meaning {
+    /// Text and zeros; of a value only zeros if there are none.
+    key: [u8; MEANING_BYTES],
+    value: [u8; MEANING_BYTES],
+}
+/// Maximum length of a description, in bytes.
+pub(crate) const MEANING_BYTES: usize = 64;
+impl Meaning {
+    /// Returns the meaning of keys and values of these types. Errors: a longer description than
+    /// files hold.
+    pub(crate) fn of<K: Value, V: Value>() -> Result<Meaning> {
+        Ok(Meaning { key: described::<K>()?, value: described::<V>()? })
+    }
+    /// Returns the meaning of keys without values.
+    pub(crate) fn of_keys<K: Value>() -> Result<Meaning> {
+        Ok(Meaning { key: described::<K>()?, value: [0; MEANING_BYTES] })
+    }
+    /// Returns that of unsigned numbers of these widths.
+    pub(crate) fn plain(types: Types) -> Meaning {
+        let text = |width: Width| padded(&width.to_string());
+        Meaning { key: text(types.key), value: types.value.map_or([0; MEANING_BYTES], text) }
+    }
+}
+fn described<T: Value>() -> Result<[u8; MEANING_BYTES]> {
+    let mut text = String::new();
+    T::describe(&mut text);
+    if text.len() > MEANING_BYTES {
+        let expected = format!("described by at most {MEANING_BYTES} bytes");
+        return Err(Error::Setting { field: "type", found: text, expected });
+    }
+    Ok(padded(&text))
+}
+fn padded(text: &str) -> [u8; MEANING_BYTES] {
+    let mut bytes = [0; MEANING_BYTES];
+    bytes.iter_mut().zip(text.as_bytes()).for_each(|(to, byte)| *to = *byte);
+    bytes
+}
+impl Meaning {
+    /// Returns the name of entries of these types.
+    pub(super) fn what(self) -> &'static str {
+        if self.value[0] != 0 { "pairs" } else { "keys" }
+    }
+}
+impl fmt::Display for Meaning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = |bytes: &[u8]| {
+            let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+            String::from_utf8_lossy(&bytes[..end]).into_owned()
+        };
+        match text(&self.value) {
+            none if none.is_empty() => f.write_str(&text(&self.key)),
+            value => write!(f, "{} -> {value}", text(&self.key)),
         }
     }
 }
@@ -272,6 +327,7 @@ impl Extent {
 pub(crate) struct Header {
     pub kind: TableKind,
     pub types: Types,
+    pub meaning: Meaning,
     pub seed: u32,
     /// The value of the ambiguous key, if the table has it; 0 for a set.
     pub held: Option<u64>,
@@ -308,7 +364,9 @@ mod at {
     pub(super) const STASH: usize = SLOTS + OF_SECTION;
     pub(super) const VALUES: usize = SLOTS + OF_SECTION * super::MAX_SECTIONS;
     pub(super) const FINGERPRINTS: usize = VALUES + 8;
-    pub(super) const RESERVED: usize = FINGERPRINTS + 8;
+    /// Of version 2: descriptions of the types of keys and values.
+    pub(super) const MEANING: usize = FINGERPRINTS + 8;
+    pub(super) const RESERVED: usize = MEANING + 2 * super::MEANING_BYTES;
     pub(super) const CHECKSUM: usize = 4088;
 }
 
@@ -390,6 +448,10 @@ impl Header {
             .map(|(i, (&section, checksum))| (at::SLOTS + at::OF_SECTION * i, section, checksum))
     }
 
+    /// Returns the version of the file: the first whose header has all fields.
+    pub(crate) fn version(&self) -> u32 {
+        if self.meaning == Meaning::plain(self.types) { 1 } else { VERSION }
+    }
     pub(crate) fn encode(&self) -> [u8; HEADER_BYTES as usize] {
         let mut bytes = [0; HEADER_BYTES as usize];
         let mut put = |at: usize, field: &[u8]| bytes[at..at + field.len()].copy_from_slice(field);
@@ -398,7 +460,11 @@ impl Header {
             .find(|(_, kind)| *kind == self.kind)
             .map_or(0, |(number, _)| *number);
         put(0, &MAGIC);
-        put(at::VERSION, &VERSION.to_le_bytes());
+        put(at::VERSION, &self.version().to_le_bytes());
+        if self.version() > 1 {
+            put(at::MEANING, &self.meaning.key);
+            put(at::MEANING + MEANING_BYTES, &self.meaning.value);
+        }
         put(at::KIND, &number.to_le_bytes());
         put(at::KEY_BITS, &self.types.key.bits().to_le_bytes());
         put(at::VALUE_BITS, &self.types.value.map_or(0, Width::bits).to_le_bytes());
@@ -434,7 +500,11 @@ impl Checksum {
         self.0.finish()
     }
     /// Fails if it differs from the header's checksum of this section.
-    pub(crate) fn check(&self, section: Section, header: &Header) -> Result<(), FileErrorKind> {
+    pub(crate) fn check(
+        &self,
+        section: Section,
+        header: &Header,
+    ) -> std::result::Result<(), FileErrorKind> {
         match (self.finish(), header.checksum(section)) {
             (found, expected) if found != expected => {
                 Err(FileErrorKind::Checksum { section, found, expected })

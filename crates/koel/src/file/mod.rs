@@ -55,7 +55,7 @@ use crate::error::Result;
 #[cfg(doc)]
 use crate::{Index, Index128, Map, Map128, MultiMap, Set, Set128};
 pub use error::{FileError, FileErrorKind};
-pub use format::{HEADER_BYTES, MAGIC, Section, TableKind, Types, VERSION, Width};
+pub use format::{HEADER_BYTES, MAGIC, Meaning, Section, TableKind, Types, VERSION, Width};
 use format::{Header, Members, Slotted};
 use koel_kernels::table::layout::{Narrow, Wide};
 use reader::Reader;
@@ -71,8 +71,10 @@ pub struct FileInfo {
     pub version: u32,
     /// The kind of table.
     pub kind: TableKind,
-    /// The types of keys and values.
+    /// The bits of keys and values.
     pub types: Types,
+    /// What these bits mean.
+    pub meaning: Meaning,
     /// Number of distinct keys.
     pub keys: usize,
     /// Number of pairs: that of the keys, or of all values in a multimap.
@@ -101,9 +103,10 @@ impl FileInfo {
     }
     fn of(header: &Header) -> FileInfo {
         FileInfo {
-            version: VERSION,
+            version: header.version(),
             kind: header.kind,
             types: header.types,
+            meaning: header.meaning,
             keys: header.pairs as usize,
             pairs: if header.kind == TableKind::MultiMap { header.values } else { header.pairs }
                 as usize,

@@ -1,6 +1,8 @@
 //! Strict reading of table files: no allocation and no offset depends on a number that has not been
 //! checked against the length of the file.
-use super::format::{Checksum, HEADER_BYTES, Header, Section, Slotted, TableKind, Types, Width};
+use super::format::{
+    Checksum, HEADER_BYTES, Header, Meaning, Section, Slotted, TableKind, Types, Width,
+};
 use super::{FileError, FileErrorKind};
 use crate::cpu::Stash;
 use crate::device::{Buffer, Device, Element};
@@ -83,14 +85,14 @@ impl<R: Read + Seek> Reader<R> {
         &self.header
     }
     /// Fails if the file holds another kind of table, or other types.
-    pub(crate) fn check_is(&self, kind: TableKind, types: Types) -> Result<()> {
-        let Header { kind: found_kind, types: found, .. } = self.header;
+    pub(crate) fn check_is(&self, kind: TableKind, types: Types, meaning: Meaning) -> Result<()> {
+        let Header { kind: found_kind, types: of_file, meaning: found, .. } = self.header;
         if found_kind != kind {
             return Err(self.fault(FileErrorKind::Kind { found: found_kind, expected: kind }));
         }
-        match found == types {
+        match of_file == types && found == meaning {
             true => Ok(()),
-            false => Err(self.fault(FileErrorKind::WrongTypes { found, expected: types })),
+            false => Err(self.fault(FileErrorKind::WrongTypes { found, expected: meaning })),
         }
     }
     fn fault(&self, kind: FileErrorKind) -> Error {

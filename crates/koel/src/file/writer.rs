@@ -1,6 +1,8 @@
 //! Atomic writing of table files.
 use super::filed::Contents;
-use super::format::{Checksum, HEADER_BYTES, Header, MAX_STASHED, Slotted, TableKind, Types};
+use super::format::{
+    Checksum, HEADER_BYTES, Header, MAX_STASHED, Meaning, Slotted, TableKind, Types,
+};
 use super::reader::stash_of;
 use super::replacement::Replacement;
 use super::{FileError, FileErrorKind};
@@ -20,11 +22,12 @@ pub(crate) const PIECE: usize = 1 << 18;
 pub(crate) struct Writer<'a, W> {
     to: &'a mut W,
     path: &'a Path,
+    meaning: Meaning,
 }
 impl<'a, W: Write + Seek> Writer<'a, W> {
-    /// Creates a writer; `path` is for error messages.
-    pub(crate) fn new(to: &'a mut W, path: &'a Path) -> Writer<'a, W> {
-        Writer { to, path }
+    /// Creates a writer of a table whose bits have this meaning; `path` is for error messages.
+    pub(crate) fn new(to: &'a mut W, path: &'a Path, meaning: Meaning) -> Writer<'a, W> {
+        Writer { to, path, meaning }
     }
     fn fault(&self, kind: FileErrorKind) -> Error {
         FileError { path: self.path.to_owned(), kind }.into()
@@ -67,6 +70,7 @@ impl<'a, W: Write + Seek> Writer<'a, W> {
         let mut header = Header {
             kind,
             types,
+            meaning: self.meaning,
             seed,
             held: stash.held().map(Number::widened),
             pairs: pairs as u64,

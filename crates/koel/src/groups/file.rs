@@ -2,11 +2,11 @@
 use super::{Index, MultiMap};
 use crate::error::Result;
 use crate::file::filed::{Contents, Filed, Parts, in_files};
-use crate::file::format::{Section, TableKind, Types, Width};
+use crate::file::format::{Meaning, Section, TableKind, Types, Width};
 use crate::file::reader::Mapping;
 use crate::file::writer::Writer;
 use crate::map::Map;
-use crate::types::{KeyBits, ValueBits};
+use crate::types::{BitsOf, Key, KeyBits, Value};
 use std::io::{Read, Seek, Write};
 
 #[cfg(test)]
@@ -22,17 +22,20 @@ in_files! {
     /// assert_eq!(index.keys_of(&[0])?, [Some(30)]);
     /// # Ok::<(), koel::Error>(())
     /// ```
-    impl[K: KeyBits] Index<K>
+    impl[K: Key] Index<K>
 }
-impl<K: KeyBits> Filed for Index<K> {
+impl<K: Key> Filed for Index<K> {
     const KIND: TableKind = TableKind::Index;
-    type Slots = K::Layout<u32>;
+    type Slots = <BitsOf<K> as KeyBits>::Layout<u32>;
     fn types() -> Types {
-        Types { key: Width::of::<K>(), value: Some(Width::U32) }
+        Types { key: Width::of::<BitsOf<K>>(), value: Some(Width::U32) }
+    }
+    fn meaning() -> Result<Meaning> {
+        Meaning::of::<K, u32>()
     }
     fn write<W: Write + Seek>(&self, writer: Writer<'_, W>) -> Result<()> {
         writer.table(Self::KIND, Self::types(), self.map.filed()?, |sections| {
-            sections.add(self.keys_view())
+            sections.add(self.keys.view())
         })
     }
     fn read<R: Read + Seek>(parts: &mut Parts<'_, R>) -> Result<Index<K>> {
@@ -52,20 +55,23 @@ in_files! {
     /// assert_eq!(map.retrieve(&[7])?.of(0), [70, 71]);
     /// # Ok::<(), koel::Error>(())
     /// ```
-    impl[K: KeyBits, V: ValueBits] MultiMap<K, V>
+    impl[K: Key, V: Value] MultiMap<K, V>
 }
-impl<K: KeyBits, V: ValueBits> Filed for MultiMap<K, V> {
+impl<K: Key, V: Value> Filed for MultiMap<K, V> {
     const KIND: TableKind = TableKind::MultiMap;
-    type Slots = K::Layout<u32>;
+    type Slots = <BitsOf<K> as KeyBits>::Layout<u32>;
     fn types() -> Types {
-        Types { key: Width::of::<K>(), value: Some(Width::of::<V>()) }
+        Types { key: Width::of::<BitsOf<K>>(), value: Some(Width::of::<BitsOf<V>>()) }
+    }
+    fn meaning() -> Result<Meaning> {
+        Meaning::of::<K, V>()
     }
     fn write<W: Write + Seek>(&self, writer: Writer<'_, W>) -> Result<()> {
         let contents = Contents { values: self.len(), ..self.index.map.filed()? };
         writer.table(Self::KIND, Self::types(), contents, |sections| {
-            sections.add(self.index.keys_view())?;
+            sections.add(self.index.keys.view())?;
             sections.add(self.starts_view())?;
-            sections.add(self.values_view())
+            sections.add(self.values.view())
         })
     }
     fn read<R: Read + Seek>(parts: &mut Parts<'_, R>) -> Result<MultiMap<K, V>> {

@@ -1,12 +1,12 @@
 //! Saves maps to files and loads them: see [`file`](mod@crate::file).
-use super::{LayoutOf, Map};
+use super::{LayoutFor, Map};
 use crate::error::Result;
 use crate::file::filed::{Contents, Filed, Parts, in_files};
-use crate::file::format::{TableKind, Types, Width};
+use crate::file::format::{Meaning, TableKind, Types, Width};
 use crate::file::reader::Mapping;
 use crate::file::writer::Writer;
 use crate::table::Table;
-use crate::types::{KeyBits, ValueBits};
+use crate::types::{BitsOf, Key, Value};
 use std::io::{Read, Seek, Write};
 
 #[cfg(test)]
@@ -21,27 +21,30 @@ in_files! {
     /// assert_eq!(map.get(&[5, 6])?, [Some(50), None]);
     /// # Ok::<(), koel::Error>(())
     /// ```
-    impl[K: KeyBits, V: ValueBits] Map<K, V>
+    impl[K: Key, V: Value] Map<K, V>
 }
-impl<K: KeyBits, V: ValueBits> Filed for Map<K, V> {
+impl<K: Key, V: Value> Filed for Map<K, V> {
     const KIND: TableKind = TableKind::Map;
-    type Slots = LayoutOf<K, V>;
+    type Slots = LayoutFor<K, V>;
     fn types() -> Types {
-        Types { key: Width::of::<K>(), value: Some(Width::of::<V>()) }
+        Types { key: Width::of::<BitsOf<K>>(), value: Some(Width::of::<BitsOf<V>>()) }
+    }
+    fn meaning() -> Result<Meaning> {
+        Meaning::of::<K, V>()
     }
     fn write<W: Write + Seek>(&self, writer: Writer<'_, W>) -> Result<()> {
         writer.table(Self::KIND, Self::types(), self.filed()?, |_| Ok(()))
     }
     fn read<R: Read + Seek>(parts: &mut Parts<'_, R>) -> Result<Map<K, V>> {
-        Ok(Map { table: Table::read::<LayoutOf<K, V>, R>(parts)? })
+        Ok(Map { table: Table::read::<LayoutFor<K, V>, R>(parts)? })
     }
     fn file(&self) -> Option<&Mapping> {
         self.table.file()
     }
 }
-impl<K: KeyBits, V: ValueBits> Map<K, V> {
+impl<K: Key, V: Value> Map<K, V> {
     /// Returns the contents that are written to a file, also as part of another table.
-    pub(crate) fn filed(&self) -> Result<Contents<'_, LayoutOf<K, V>, u64>> {
+    pub(crate) fn filed(&self) -> Result<Contents<'_, LayoutFor<K, V>, u64>> {
         self.table.contents()
     }
 }

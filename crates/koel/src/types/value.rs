@@ -33,6 +33,9 @@ pub unsafe trait Value: Copy + Send + Sync + 'static {
     fn pack(self) -> u64;
     /// Returns the value of packed bytes. Ignores higher bits.
     fn unpack(bytes: u64) -> Self;
+    /// Appends the type's description in files, such as `(i16, f32)`. Structs are tuples of their
+    /// fields: files do not name them.
+    fn describe(to: &mut String);
 }
 /// Value types that buffers hold as tables store them: 4 or 8 bytes, without conversion.
 #[diagnostic::on_unimplemented(
@@ -61,7 +64,7 @@ in_buffers! {
 }
 
 macro_rules! integers {
-    ($($type:ty: $unsigned:ty, $bytes:literal;)+) => {
+    ($($type:ty: $unsigned:ty, $bytes:literal, $name:literal;)+) => {
         $(
             // SAFETY: integers have no padding.
             unsafe impl Value for $type {
@@ -76,17 +79,20 @@ macro_rules! integers {
                 fn unpack(bytes: u64) -> $type {
                     bytes as $type
                 }
+                fn describe(to: &mut String) {
+                    to.push_str($name);
+                }
             }
             impl Addable for $type {}
         )+
     };
 }
 integers! {
-    u8: u8, 1; i8: u8, 1;
-    u16: u16, 2; i16: u16, 2;
-    u32: u32, 4; i32: u32, 4;
-    u64: u64, 8; i64: u64, 8;
-    usize: u64, 8; isize: i64, 8;
+    u8: u8, 1, "u8"; i8: u8, 1, "i8";
+    u16: u16, 2, "u16"; i16: u16, 2, "i16";
+    u32: u32, 4, "u32"; i32: u32, 4, "i32";
+    u64: u64, 8, "u64"; i64: u64, 8, "i64";
+    usize: u64, 8, "u64"; isize: i64, 8, "i64";
 }
 
 /// Implements [`Value`] for types that are a number.
@@ -106,6 +112,9 @@ macro_rules! numbers {
                 fn unpack(bytes: u64) -> $type {
                     let unpack: fn(u64) -> $type = $unpack;
                     unpack(bytes)
+                }
+                fn describe(to: &mut String) {
+                    to.push_str(stringify!($type));
                 }
             }
         )+
@@ -147,6 +156,13 @@ where
     fn unpack(bytes: u64) -> [T; N] {
         std::array::from_fn(|i| T::unpack(bytes >> (bits::<T>() * i as u32)))
     }
+    fn describe(to: &mut String) {
+        to.push('[');
+        T::describe(to);
+        to.push_str("; ");
+        to.push_str(&N.to_string());
+        to.push(']');
+    }
 }
 // SAFETY: a single field at the start, if the size is that of the field.
 unsafe impl<A: Value> Value for (A,) {
@@ -159,6 +175,10 @@ unsafe impl<A: Value> Value for (A,) {
     #[inline(always)]
     fn unpack(bytes: u64) -> (A,) {
         (A::unpack(bytes),)
+    }
+    /// As its field: a struct of one field is stored as that.
+    fn describe(to: &mut String) {
+        A::describe(to);
     }
 }
 /// Implements [`Value`] for a tuple: the last field follows the others, which are a tuple as well.
@@ -190,6 +210,15 @@ macro_rules! tuples {
                 fn unpack(bytes: u64) -> Self {
                     let ($($name,)+) = <($($field,)+)>::unpack(bytes);
                     ($($name,)+ $last::unpack(bytes >> bits::<($($field,)+)>()))
+                }
+                fn describe(to: &mut String) {
+                    to.push('(');
+                    $(
+                        $field::describe(to);
+                        to.push_str(", ");
+                    )+
+                    $last::describe(to);
+                    to.push(')');
                 }
             }
             impl<$($field: Key,)+ $last: Key> Key for ($($field,)+ $last)

@@ -10,6 +10,7 @@ use koel_kernels::hash::mix::splitmix_at;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Debug;
 use std::hash::Hash;
+use std::io::Cursor;
 use std::net::Ipv4Addr;
 
 /// Returns random words, of which many are small, special or repeated.
@@ -462,6 +463,65 @@ fn addresses_are_aligned_for_bits() {
             assert!(map.get(keys).unwrap().into_iter().eq(expected));
         }
     }
+}
+/// Saved tables come back as the types that they were, and as no others.
+fn check_files<K: Key + PartialEq + Debug, V: Value + PartialEq + Debug>(
+    keys: &[K],
+    values: &[V],
+    name: &str,
+) {
+    for device in devices() {
+        let saved = |table: &dyn Fn(&mut Cursor<Vec<u8>>) -> koel::Result<()>| {
+            let mut bytes = Cursor::new(vec![]);
+            table(&mut bytes).unwrap();
+            bytes.into_inner()
+        };
+        let map = Map::build(&device, keys, values).unwrap();
+        let bytes = saved(&|to| map.save_to(to));
+        let back = Map::<K, V>::load_bytes(&device, &bytes).unwrap();
+        assert_eq!(back.get(keys).unwrap(), map.get(keys).unwrap(), "{name}");
+        let e = Map::<u32, u32>::load_bytes(&device, &bytes).unwrap_err();
+        assert!(e.to_string().contains(&format!("holds pairs {name}, expected u32 -> u32")), "{e}");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("table.koel");
+        map.save(&path).unwrap();
+        let info = koel::file::info(&path).unwrap();
+        assert_eq!((info.version, info.meaning.to_string()), (2, name.to_string()));
+        // SAFETY: nobody changes the file.
+        let opened = unsafe { Map::<K, V>::open(&path) }.unwrap();
+        assert_eq!(opened.get(keys).unwrap(), map.get(keys).unwrap(), "{name}");
+
+        let set = Set::build(&device, keys).unwrap();
+        let bytes = saved(&|to| set.save_to(to));
+        let back = Set::<K>::load_bytes(&device, &bytes).unwrap();
+        assert_eq!(back.contains(keys).unwrap(), vec![true; keys.len()], "{name}");
+        assert!(Set::<u32>::load_bytes(&device, &bytes).is_err());
+        let index = Index::build(&device, keys).unwrap();
+        let bytes = saved(&|to| index.save_to(to));
+        let back = Index::<K>::load_bytes(&device, &bytes).unwrap();
+        assert_eq!(back.keys().unwrap(), index.keys().unwrap(), "{name}");
+        assert_eq!(back.ids(keys).unwrap(), index.ids(keys).unwrap(), "{name}");
+        let map = MultiMap::build(&device, keys, values).unwrap();
+        let bytes = saved(&|to| map.save_to(to));
+        let back = MultiMap::<K, V>::load_bytes(&device, &bytes).unwrap();
+        assert_eq!(back.retrieve(keys).unwrap().values, map.retrieve(keys).unwrap().values);
+        assert!(MultiMap::<u64, V>::load_bytes(&device, &bytes).is_err());
+    }
+}
+#[test]
+fn files_know_types() {
+    check_files(&[-1i32, 5, -7], &[0.5f32, 1.0, -0.0], "i32 -> f32");
+    check_files(&[0.5f64, -0.0, 7.0], &[1i8, 2, 3], "f64 -> i8");
+    check_files(&['a', 'z'], &[[1u16, 2, 3], [4, 5, 6]], "char -> [u16; 3]");
+    let cells = [Cell { x: 1, y: -1, level: 0 }, Cell { x: 1, y: -1, level: 1 }];
+    check_files(&cells, &[(true, 'x'), (false, 'y')], "(i16, i16, u8) -> (bool, char)");
+    // Numbers without a sign are in files of version 1, and `usize` is `u64` there.
+    let device = Device::cpu().unwrap();
+    let mut bytes = Cursor::new(vec![]);
+    Map::build(&device, &[1usize, 2], &[3u32, 4]).unwrap().save_to(&mut bytes).unwrap();
+    assert_eq!(bytes.get_ref()[8], 1);
+    let map = Map::<u64, u32>::load_bytes(&device, bytes.get_ref()).unwrap();
+    assert_eq!(map.get(&[2]).unwrap(), [Some(4)]);
 }
 /// Only integers are added.
 #[test]

@@ -1,7 +1,7 @@
 //! Decoding of a header, with checks of every field.
 use super::{
     Extent, HEADER_BYTES, Header, MAGIC, MAX_BUCKETS, MAX_PAIRS, MAX_SECTIONS, MAX_STASHED,
-    Section, TableKind, Types, VERSION, Width, at,
+    MEANING_BYTES, Meaning, Section, TableKind, Types, VERSION, Width, at,
 };
 use crate::file::FileErrorKind;
 use koel_kernels::table::layout::Shape;
@@ -14,13 +14,15 @@ impl Header {
     /// The result fits the file: every section lies in it, and there are no other bytes.
     pub(crate) fn decode(start: &[u8], file_bytes: u64) -> Result<Header, FileErrorKind> {
         check_start(start, file_bytes)?;
-        one_of(word(start, at::VERSION), at::VERSION, "version", &[VERSION.into()])?;
+        let version =
+            one_of(word(start, at::VERSION), at::VERSION, "version", &[1, VERSION.into()])?;
         let (kind, types) = read_types(start)?;
         let has_held = one_of(word(start, at::HELD), at::HELD, "held", &[0, 1])? == 1;
         // Starts with the fields known so far; the others are filled in below.
         let mut header = Header {
             kind,
             types,
+            meaning: if version == 1 { Meaning::plain(types) } else { read_meaning(start, types)? },
             seed: word(start, at::SEED) as u32,
             held: None,
             pairs: 0,
@@ -35,8 +37,8 @@ impl Header {
         header.read_counts(start, has_held)?;
         header.read_sections(start)?;
         header.check_length(file_bytes)?;
-        if let Some(at) =
-            (at::SLOTS..at::CHECKSUM).find(|&at| start[at] != 0 && !kind.has_field(at))
+        if let Some(at) = (at::SLOTS..at::CHECKSUM)
+            .find(|&at| start[at] != 0 && !kind.has_field(at, version as u32))
         {
             let at = at / 4 * 4;
             one_of(word(start, at), at, "a reserved field", &[0])?;
@@ -145,6 +147,28 @@ fn read_types(start: &[u8]) -> Result<(TableKind, Types), FileErrorKind> {
         .filter(|&bits| bits != 0)
         .map(width);
     Ok((kind, Types { key, value }))
+}
+/// Reads the descriptions of the types: printable text, then zeros.
+fn read_meaning(start: &[u8], types: Types) -> Result<Meaning, FileErrorKind> {
+    let text = |at: usize, field, is_there: bool| {
+        let mut bytes = [0; MEANING_BYTES];
+        let mut has_ended = !is_there;
+        for (i, to) in bytes.iter_mut().enumerate() {
+            let (byte, least) = (start[at + i], if i == 0 && is_there { 0x20 } else { 0 });
+            has_ended |= i > 0 && byte == 0;
+            let (found, most) = (byte.into(), if has_ended { 0 } else { 0x7E });
+            within(found, at + i, field, least, most)?;
+            if byte != 0 {
+                within(found, at + i, field, 0x20, 0x7E)?;
+            }
+            *to = byte;
+        }
+        Ok(bytes)
+    };
+    Ok(Meaning {
+        key: text(at::MEANING, "type of the keys", true)?,
+        value: text(at::MEANING + MEANING_BYTES, "type of the values", types.value.is_some())?,
+    })
 }
 fn read_shape(start: &[u8]) -> Result<Shape, FileErrorKind> {
     let (partitions, buckets) = (word(start, at::PARTITIONS), word(start, at::BUCKETS));

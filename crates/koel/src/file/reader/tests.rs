@@ -110,7 +110,7 @@ fn read_as<S: Slotted>(
     bytes: &[u8],
 ) -> Result<(Vec<u64>, Stash<S::Pairs>)> {
     let mut reader = Reader::of_bytes(bytes)?;
-    reader.check_is(kind, types)?;
+    reader.check_is(kind, types, Meaning::plain(types))?;
     let (stash, mut words) = (reader.stash::<S>()?, vec![]);
     reader.slots::<S>(|piece| {
         words.extend_from_slice(piece);
@@ -437,6 +437,50 @@ fn index_fault(bytes: &Bytes) -> String {
 }
 fn set_fault(bytes: &Bytes) -> String {
     told(read_as::<Members<u32>>(TableKind::Set, Types { key: Width::U32, value: None }, &bytes.0))
+}
+
+/// Version 2: descriptions of 64 bytes each, of printable text and zeros.
+#[test]
+fn files_say_what_bits_mean() {
+    const KEY: usize = 200;
+    const VALUE: usize = 264;
+    let described = |key: &str, value: &str| {
+        let mut bytes = Bytes::new([32, 32], 1, 1, &[u64::MAX; 4], &[]);
+        bytes.0[8] = 2;
+        bytes.0[KEY..][..key.len()].copy_from_slice(key.as_bytes());
+        bytes.0[VALUE..][..value.len()].copy_from_slice(value.as_bytes());
+        bytes.sealed();
+        bytes
+    };
+    let bytes = described("(i16, u8)", "f32");
+    let header = *Reader::of_bytes(&bytes.0).unwrap().header();
+    assert_eq!((header.version(), header.meaning.to_string()), (2, "(i16, u8) -> f32".into()));
+    assert_eq!(header.meaning, Meaning::of::<(i16, u8), f32>().unwrap());
+    assert_eq!(header.encode(), bytes.0[..4096]);
+    assert_eq!(fault::<Narrow>(&bytes.0), "holds pairs (i16, u8) -> f32, expected u32 -> u32");
+    let long = "x".repeat(64);
+    let reader = Reader::of_bytes(&described(&long, &long).0).map(|reader| *reader.header());
+    assert_eq!(reader.unwrap().meaning.to_string(), format!("{long} -> {long}"));
+
+    for (key, value, expected) in [
+        ("", "f32", "byte 200: type of the keys is 0, expected 32 to 126"),
+        ("i8", "", "byte 264: type of the values is 0, expected 32 to 126"),
+        ("i\n", "u8", "byte 201: type of the keys is 10, expected 32 to 126"),
+        ("i8", "u\x7f", "byte 265: type of the values is 127, expected 0 to 126"),
+        ("i\0x", "u8", "byte 202: type of the keys is 120, expected 0 to 0"),
+    ] {
+        assert_eq!(fault::<Narrow>(&described(key, value).0), expected);
+    }
+    // In version 1 these bytes are reserved; a set has no values.
+    let mut bytes = described("i32", "");
+    bytes.0[8] = 1;
+    assert!(fault::<Narrow>(&bytes.sealed().0).contains("a reserved field"));
+    let mut bytes = set();
+    bytes.0[8] = 2;
+    bytes.0[KEY..][..3].copy_from_slice(b"i32");
+    assert_eq!(set_fault(bytes.sealed()), "holds keys i32, expected u32");
+    bytes.0[VALUE] = b'u';
+    assert_eq!(set_fault(bytes.sealed()), "byte 264: type of the values is 117, expected 0 to 0");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use crate::file::testing::{bytes, kind, old_file, opened, opened_here, seal, sec
 use crate::file::{self, FileErrorKind, Section};
 use crate::groups::reduction::{Min, Reduction, Sum};
 use crate::table::plan::Plan;
+use crate::types::ValueBits;
 use crate::{
     Device, IndexBuilder, IndexOptions, MultiMapBuilder, MultiMapOptions, NO_ID, Retriever,
 };

@@ -10,6 +10,7 @@ use crate::file::writer::{PIECE, replace};
 use crate::file::{self, FileErrorKind};
 use crate::table::plan::Plan;
 use crate::table::{Report, Storage};
+use crate::types::{KeyBits, ValueBits};
 use koel_kernels::hash::mix::splitmix_at;
 use koel_kernels::table::layout::{Layout, Narrow};
 use std::collections::HashMap;
@@ -20,14 +21,14 @@ use std::io::Cursor;
 /// `seed`.
 fn keys<K: KeyBits>(n: usize, seed: u32) -> Vec<K> {
     let random = |i: u32| K::narrowed(splitmix_at(9, i / 2 * 2 + i % 3 / 2));
-    let ambiguous = LayoutOf::<K, u32>::unmixed(seed, LayoutOf::<K, u32>::AMBIGUOUS);
+    let ambiguous = LayoutFor::<K, u32>::unmixed(seed, LayoutFor::<K, u32>::AMBIGUOUS);
     let special = [ambiguous, K::narrowed(0), K::narrowed(u64::MAX)];
     special.into_iter().chain((0..).map(random)).take(n).collect()
 }
 /// Keys of which all but four go to the stash, if there are no others.
 fn crowded<K: KeyBits, V: ValueBits>(n: usize, seed: u32) -> Vec<K> {
     let shape = Plan::new(n, 0.8).unwrap().shape;
-    let hash = |key| LayoutOf::<K, V>::hash(LayoutOf::<K, V>::mixed(seed, key));
+    let hash = |key| LayoutFor::<K, V>::hash(LayoutFor::<K, V>::mixed(seed, key));
     let random = (0..).map(|i| K::narrowed(splitmix_at(3, i)));
     random
         .filter(|&key| shape.first_place(hash(key)) == 0 && shape.second_place(hash(key)) == 0)
@@ -201,7 +202,7 @@ fn nonsense_is_harmless<K: KeyBits, V: ValueBits>(seed: u64) {
     for (partitions, buckets) in [(1, 1), (1, 2), (7, 1), (3, 5), (1, 600)] {
         let random = |i: usize| splitmix_at(seed, i as u32);
         // Many equal mixed keys, and empty slots anywhere.
-        let all = partitions as usize * buckets as usize * LayoutOf::<K, V>::WORDS;
+        let all = partitions as usize * buckets as usize * LayoutFor::<K, V>::WORDS;
         let words = (0..all).map(|i| match random(i) % 5 {
             0 => u64::MAX,
             1 => random(i % 3),
@@ -210,13 +211,15 @@ fn nonsense_is_harmless<K: KeyBits, V: ValueBits>(seed: u64) {
         let words = words.collect::<Vec<u64>>();
         let shape = koel_kernels::table::layout::Shape { partitions, buckets };
         let mut stash = (0..20).map(|i| random(1000 + i) >> 1).collect::<Vec<_>>();
-        stash.sort_by_key(|&head| LayoutOf::<K, V>::key_in(head));
-        let stash =
-            stash.iter().flat_map(|&head| [head, 5].into_iter().take(LayoutOf::<K, V>::SLOT_WORDS));
+        stash.sort_by_key(|&head| LayoutFor::<K, V>::key_in(head));
+        let stash = stash
+            .iter()
+            .flat_map(|&head| [head, 5].into_iter().take(LayoutFor::<K, V>::SLOT_WORDS));
         let stash = stash.collect::<Vec<u64>>();
         let mut header = Header {
             kind: TableKind::Map,
             types: Map::<K, V>::types(),
+            meaning: Meaning::plain(Map::<K, V>::types()),
             seed: 3,
             held: Some(6),
             pairs: 21,
@@ -241,8 +244,9 @@ fn nonsense_is_harmless<K: KeyBits, V: ValueBits>(seed: u64) {
             }
         }
         fs::write(&path, content(&header)).unwrap();
-        let keys =
-            words.iter().map(|&head| LayoutOf::<K, V>::unmixed(3, LayoutOf::<K, V>::key_in(head)));
+        let keys = words
+            .iter()
+            .map(|&head| LayoutFor::<K, V>::unmixed(3, LayoutFor::<K, V>::key_in(head)));
         let keys = keys.chain((0..200).map(|i| K::narrowed(random(i)))).collect::<Vec<K>>();
         for map in [
             opened::<Map<K, V>>(&host, &path).unwrap(),
@@ -363,7 +367,7 @@ fn a_stash_that_no_device_could_hold_is_refused() {
 /// Files written when version 1 was new, kept in `fuzz/seeds`: they stay readable.
 fn old_files_are_read<K: KeyBits, V: ValueBits>() {
     let n = 14;
-    let ambiguous = LayoutOf::<K, V>::unmixed(5, LayoutOf::<K, V>::AMBIGUOUS);
+    let ambiguous = LayoutFor::<K, V>::unmixed(5, LayoutFor::<K, V>::AMBIGUOUS);
     let mut keys = crowded::<K, V>(n, 5);
     keys.truncate(n - 2);
     keys.extend([ambiguous, keys[0]]);
@@ -374,7 +378,7 @@ fn old_files_are_read<K: KeyBits, V: ValueBits>() {
         old_file(&format!("{}_{}.koel", std::any::type_name::<K>(), std::any::type_name::<V>()));
     let info = file::verify(&path).unwrap();
     // No 32-bit key of a wide pair need be ambiguous.
-    let held = LayoutOf::<K, V>::mixed(5, ambiguous) == LayoutOf::<K, V>::AMBIGUOUS;
+    let held = LayoutFor::<K, V>::mixed(5, ambiguous) == LayoutFor::<K, V>::AMBIGUOUS;
     assert_eq!((info.seed, info.duplicates, info.stashed > 0, info.held), (5, 1, true, held));
     check(&Map::<K, V>::load(&device, &path).unwrap(), &oracle);
     check(&opened::<Map<K, V>>(&device, &path).unwrap(), &oracle);

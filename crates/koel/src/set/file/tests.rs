@@ -6,6 +6,7 @@ use crate::Device;
 use crate::file::format::Header;
 use crate::file::testing::{bytes, kind, old_file, opened, opened_here, seal, taken_back};
 use crate::file::{self, FileErrorKind, Section};
+use crate::types::KeyBits;
 use koel_kernels::hash::mix::splitmix_at;
 use koel_kernels::set::layout::{hash, mixed, unmixed};
 use koel_kernels::table::layout::Shape;
@@ -188,6 +189,7 @@ fn nonsense_is_harmless<K: KeyBits>(seed: u64) {
         let header = Header {
             kind: TableKind::Set,
             types: Set::<K>::types(),
+            meaning: Meaning::plain(Set::<K>::types()),
             seed: 3,
             held: Some(0),
             pairs,
