@@ -13,7 +13,9 @@ use koel::map::{MapBuilder, MapOptions, MapUpdater, Operation, Operations};
 use koel::primitives::{
     Bins, SortKeys, compact, exclusive_scan, histogram, partition_exact, sort_keys, sort_pairs, sum,
 };
-use koel::set::{SetBuilder, SetOptions, difference, intersection, union, unique};
+use koel::set::{
+    SetBuilder, SetOperation, SetOptions, SetUpdater, difference, intersection, union, unique,
+};
 use koel::{
     Buffer, Device, DeviceKind, Error, Index, Index128, Map, Map128, MultiMap, Outcome, Result,
     Set, Set128, ViewMut,
@@ -114,22 +116,24 @@ impl Trial<'_> {
             assert_eq!(found, (i < n as usize).then(|| key.wrapping_add(version)), "key {i}");
         }
     }
+    /// Returns outcomes of insertions before they run: they claim that all are done.
+    fn outcomes(&self) -> Buffer<u8> {
+        self.device.upload(&vec![Outcome::Inserted as u8; self.new as usize]).unwrap()
+    }
     /// Checks that exactly the insertions with a successful outcome were done.
     fn is_as_told(&self, map: &Map, outcomes: &[u8]) {
         for (i, (found, key)) in
             map.get(&keys(self.new)).unwrap().into_iter().zip(keys(self.new)).enumerate()
         {
             let before = (i < self.old as usize).then(|| key.wrapping_add(1));
-            let expected = match Outcome::of(outcomes[i]) {
-                None | Some(Outcome::NotDone) => before,
-                Some(_) => Some(key.wrapping_add(2)),
+            let expected = match Outcome::of(outcomes[i]).unwrap() {
+                Outcome::NotDone => before,
+                _ => Some(key.wrapping_add(2)),
             };
             assert_eq!(found, expected, "key {i}, outcome {}", outcomes[i]);
         }
     }
 }
-/// A byte that no outcome has: the operation was not executed.
-const NOTHING: u8 = 0xFF;
 fn keys(n: u32) -> Vec<u32> {
     (0..n).map(|i| i.wrapping_mul(0x9E37_79B9)).collect()
 }
@@ -262,8 +266,7 @@ fn updates(trial: &Trial<'_>) -> u32 {
         "MapUpdater::apply",
         || {
             let map = Map::build(device, &keys(old), &values(old, 1)).unwrap();
-            let outcomes = device.upload(&vec![NOTHING; new as usize]).unwrap();
-            (map, MapUpdater::new(device, MapOptions::default()).unwrap(), outcomes)
+            (map, MapUpdater::new(device, MapOptions::default()).unwrap(), trial.outcomes())
         },
         |(map, updater, outcomes)| {
             let all = Operations::All(Operation::InsertOrAssign);
@@ -271,6 +274,25 @@ fn updates(trial: &Trial<'_>) -> u32 {
         },
         |(map, _, outcomes)| trial.is_as_told(map, &outcomes.download().unwrap()),
         |(map, ..)| trial.holds(map, new, 2),
+    );
+    let set_grown = each_failure(
+        "SetUpdater::apply",
+        || {
+            let set = Set::build(device, &keys(old)).unwrap();
+            (set, SetUpdater::new(device, SetOptions::default()).unwrap(), trial.outcomes())
+        },
+        |(set, updater, outcomes)| {
+            let all = Operations::All(SetOperation::Insert);
+            updater.apply(set, &stream, all, more.view(), outcomes.view_mut())
+        },
+        |(set, _, outcomes)| {
+            let found = set.contains(&keys(new)).unwrap();
+            for (i, outcome) in outcomes.download().unwrap().into_iter().enumerate() {
+                let is_done = Outcome::of(outcome).unwrap() != Outcome::NotDone;
+                assert_eq!(found[i], is_done || i < old as usize, "key {i}, outcome {outcome}");
+            }
+        },
+        |(set, ..)| assert_eq!(set.count(&keys(new)).unwrap(), new as u64),
     );
     // Operations that are done change keys to this.
     type Expected = fn(before: Option<u32>, value: u32) -> Option<u32>;
@@ -333,7 +355,7 @@ fn updates(trial: &Trial<'_>) -> u32 {
         |map| trial.holds(map, old, 1),
         |map| trial.holds(map, old, 1),
     );
-    grown + from_host + shrunk
+    grown + set_grown + from_host + shrunk
 }
 /// Fails each allocation of a batch in host memory. `check` compares a table with the outcomes, or
 /// with its state before if there are none. What is not done is repeated.

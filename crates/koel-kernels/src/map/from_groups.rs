@@ -59,10 +59,6 @@ impl<L: Layout<Value = u32>> Records for Numbered<L> {
     fn behind(self, _: u32) -> (u64, u32) {
         (EMPTY, 0)
     }
-    #[inline(always)]
-    fn search_from(self, _: u32) -> u32 {
-        0
-    }
 }
 
 /// The numbers of groups, pairs and partitions, as a kernel argument.

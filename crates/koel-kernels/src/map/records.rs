@@ -20,7 +20,7 @@ pub type PairOf<R> = <<R as Placed>::Layout as Layout>::Pair;
 pub trait Placed: Copy {
     /// The layout of the pairs.
     type Layout: Layout;
-    /// Whether all stamps are known and distinct.
+    /// Whether all stamps are distinct.
     const EXACT: bool;
     /// Whether changed buckets are marked.
     const MARKS_CHANGES: bool = false;
@@ -39,11 +39,6 @@ pub trait Placed: Copy {
     fn stamp(self, _record: u64) -> u32 {
         0
     }
-    /// Returns the stamp that means "unknown".
-    #[inline(always)]
-    fn unknown(self) -> u32 {
-        0
-    }
     /// Returns the pair of a record.
     fn pair(self, record: u64) -> PairOf<Self>;
     /// Returns whether two records with equal tags have equal keys.
@@ -58,8 +53,6 @@ pub trait Records: Placed {
     /// Returns the record of pair `place` of the overflow areas, and the hash of its key, which may
     /// belong to another partition.
     fn behind(self, place: u32) -> (u64, u32);
-    /// Returns the word of [`Stamps::from`].
-    fn search_from(self, stamp: u32) -> u32;
     /// Returns the word of [`Stamps::word`]. Not called where all stamps are distinct.
     #[inline(always)]
     fn search_word(self, _stamp: u32) -> u32 {
@@ -110,7 +103,7 @@ impl<L: Layout> Stamped<L> {
     #[inline(always)]
     fn stamp_behind(self, number: u32) -> u32 {
         if self.stamps.count == 0 {
-            return self.stamps.unknown();
+            return 0;
         }
         self.overflow.load(overflow_stamp::<L>(self.area, number - self.room)) as u32
     }
@@ -146,10 +139,6 @@ impl<L: Recorded> Placed for Stamped<L> {
         L::stamp_of(record, self)
     }
     #[inline(always)]
-    fn unknown(self) -> u32 {
-        self.stamps.unknown()
-    }
-    #[inline(always)]
     fn pair(self, record: u64) -> L::Pair {
         L::pair_of(record, self)
     }
@@ -167,10 +156,6 @@ impl<L: Recorded> Records for Stamped<L> {
     fn behind(self, place: u32) -> (u64, u32) {
         let pair = L::pairs(self.overflow).load(place);
         (L::record(L::head(pair), self.room + place, self), L::hash(L::key(pair)))
-    }
-    #[inline(always)]
-    fn search_from(self, stamp: u32) -> u32 {
-        self.stamps.from(stamp)
     }
     #[inline(always)]
     fn search_word(self, stamp: u32) -> u32 {
@@ -297,11 +282,6 @@ impl<L: Layout> Placed for Indexed<L> {
         rank((record >> 32) as u32, self.keep_first)
     }
     #[inline(always)]
-    fn unknown(self) -> u32 {
-        // No pair has rank 0.
-        0
-    }
-    #[inline(always)]
     fn pair(self, record: u64) -> L::Pair {
         let value = self.values.get((record >> 32) as u32);
         // A narrow key is its hash.
@@ -328,9 +308,5 @@ impl<L: Layout> Records for Indexed<L> {
     fn behind(self, place: u32) -> (u64, u32) {
         let record = self.overflow.load(place);
         (record, record as u32)
-    }
-    #[inline(always)]
-    fn search_from(self, _: u32) -> u32 {
-        0
     }
 }

@@ -29,8 +29,7 @@ pub struct Stamps {
     pub step_low: u32,
     /// High word of it.
     pub step_high: u32,
-    /// Number of stamps, at least two less than the bits could hold: no stamp is all ones, and one
-    /// value is left for [`unknown`](Self::unknown).
+    /// Number of stamps, less than the bits could hold: no stamp is all ones. 0 without stamps.
     pub count: u32,
     /// Base-2 logarithm of the coarse stamps per stamp.
     pub stamp_shift: u32,
@@ -57,7 +56,7 @@ pub struct CoarseStamps {
     pub stretches: u32,
 }
 impl Stamps {
-    /// Stamps of a build that stamps no pairs.
+    /// Stamps of a build that stamps no pairs: all have the stamp 0, as have all tiles.
     pub const NONE: Stamps = Stamps {
         coarse: CoarseStamps {
             used: 0,
@@ -72,7 +71,7 @@ impl Stamps {
         step_low: 0,
         step_high: 0,
         count: 0,
-        stamp_shift: 0,
+        stamp_shift: 31,
         word_shift: 0,
         keep_first: 0,
     };
@@ -99,27 +98,8 @@ impl Stamps {
     pub fn of_coarse(self, stretch: u32, coarse: u32) -> u32 {
         (stretch.wrapping_mul(self.coarse.per_stretch) + coarse) >> (self.stamp_shift & 31)
     }
-    /// Returns the stamp of pairs from an unknown tile, which is greater than all others. Without
-    /// stamps, all pairs have it.
-    #[inline(always)]
-    pub fn unknown(self) -> u32 {
-        self.count
-    }
-    /// Returns the word that makes [`finalize`](super::finalize) search the tiles of this stamp
-    /// and those of all greater stamps. The greatest word that any copy requests wins. Never 0.
-    #[inline(always)]
-    pub fn from(self, stamp: u32) -> u32 {
-        let first = if stamp == self.unknown() { 0 } else { stamp };
-        self.count.wrapping_sub(first).wrapping_add(1)
-    }
-    /// Returns whether the word `from` (see [`from`](Self::from)) requests a search of a stamp's
-    /// tiles. A word of 0 requests none.
-    #[inline(always)]
-    pub fn searched(self, from: u32, stamp: u32) -> bool {
-        stamp + from > self.count
-    }
     /// Returns the word, of those that start at [`STRETCHES`](crate::table::state::STRETCHES),
-    /// that requests a search of a stamp's tiles.
+    /// that makes [`finalize`](super::finalize) search a stamp's tiles.
     #[inline(always)]
     pub fn word(self, stamp: u32) -> u32 {
         stamp >> (self.word_shift & 31)

@@ -23,9 +23,6 @@ pub const TICKET: u32 = 8;
 pub const ARRIVED: u32 = 9;
 /// Number of the attempt that succeeded, after the first.
 pub const ATTEMPTS: u32 = 10;
-/// First stretch of the input that may hold copies of contested keys:
-/// [`Stamps::from`](crate::map::stamps::Stamps::from).
-pub const FROM: u32 = 11;
 /// Seed of the attempt that succeeded.
 pub const SEED: u32 = 12;
 /// Slightly crowded bins in tiles of the first pass.

@@ -384,6 +384,28 @@ fn duplicates<K: KeyBits, V: ValueBits>() {
         }
     }
 }
+/// Too few partitions for stamps: nothing ranks copies, and every tile is searched for them.
+fn copies_without_stamps<K: Key, V: Value>() {
+    let (n, seed) = (8000, 1);
+    let sizes = PlanTuning { small: 0, medium_pairs: 3600, ..PlanTuning::TUNED };
+    let plan = Plan::sized(n, 0.8, sizes).unwrap();
+    assert_eq!((plan.shape.partitions, plan.coarse), (3, None));
+    // The last and the first copies of some keys are in the last tile and in the first.
+    for distinct in [n - 100, n / 2] {
+        let pairs = (0..n)
+            .map(|i| (splitmix_at(seed, (i % distinct) as u32), splitmix_at(!seed, i as u32)));
+        let mut bench = Bench::<K, V>::new(seed).with(pairs);
+        for policy in [KeepLast, KeepFirst] {
+            let header = bench.check(&plan, policy);
+            assert!(header.attempts == 1 && header.contested > 50, "{policy:?}: {header:?}");
+        }
+    }
+}
+#[test]
+fn copies_are_found_without_stamps() {
+    copies_without_stamps::<u32, u32>();
+    copies_without_stamps::<u64, u64>();
+}
 /// Copies at all distances, with several regions for each bin of the first pass; every `step`th
 /// arrangement.
 fn arrangements<K: KeyBits, V: ValueBits>(step: usize) {

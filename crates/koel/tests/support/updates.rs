@@ -285,6 +285,31 @@ pub(crate) fn opened_tables_are_updated_in_memory<T: Table>() {
     assert!(table.get(&keys).iter().map(Option::is_some).eq([false, true, true, true]));
     assert_eq!(std::fs::read(&path).unwrap(), before);
 }
+/// A table opened from a damaged file refuses batches, whose outcomes state that nothing is done.
+pub(crate) fn damaged_files_are_not_updated<T: Table>() {
+    let device = Device::cpu().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("table.koel");
+    let keys = [1, 2, 3].map(key::<T::Key>);
+    let mut damaged = World::<T>::new(&device, &keys, 0.8, 1).table.saved();
+    // The slots start here.
+    damaged[4096] ^= 1;
+    std::fs::write(&path, &damaged).unwrap();
+    let table = T::opened(&path);
+    let device = table.device().clone();
+    let mut world = World { table, ..World::<T>::new(&device, &keys, 0.8, 1) };
+    let (keys, values) =
+        (device.upload(&keys).unwrap(), device.upload(&[value::<T>(7); 3]).unwrap());
+    let operations = Operations::All(T::OPERATIONS[0]);
+    let batch = Batch { operations, keys: keys.view(), values: values.view() };
+    for waits in [true, false] {
+        let mut outcomes = device.upload(&[Outcome::Inserted as u8; 3]).unwrap();
+        let World { table, updater, stream, .. } = &mut world;
+        let e = table.update(updater, stream, batch, outcomes.view_mut(), waits).unwrap_err();
+        assert!(matches!(e, koel::Error::File(_)), "{e}");
+        assert_eq!(outcomes.download().unwrap(), [Outcome::NotDone as u8; 3]);
+    }
+}
 /// Grows from an empty table, by small batches, through host slices.
 pub(crate) fn tables_grow_from_nothing<T: Table>() {
     for device in devices() {

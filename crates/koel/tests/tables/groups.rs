@@ -342,6 +342,38 @@ fn what_does_not_fit_is_refused() {
         assert!(matches!(e, Error::WrongDevice { .. }), "{e}");
     }
 }
+/// Groups longer than a block of retrieval writes go on behind their first part and end where the
+/// next query's values begin, whichever group that is.
+#[test]
+fn long_groups_end_where_the_next_begins() {
+    // Key `k` occurs this often. Values differ everywhere.
+    const SIZES: [usize; 5] = [4097, 3, 5000, 1, 8193];
+    let keys = (0u32..).zip(SIZES).flat_map(|(key, n)| vec![key; n]).collect::<Vec<_>>();
+    let values = (0..keys.len() as u32).map(|i| !i).collect::<Vec<_>>();
+    let of = |key: u32| {
+        let start = SIZES[..key as usize].iter().sum::<usize>();
+        &values[start..start + SIZES[key as usize]]
+    };
+    // Never in the order of the groups; the last query's group is long, too.
+    let asked = [4, 3, 0, 0, 1, 2, 1, 4, 2];
+    let expected = asked.into_iter().flat_map(of).copied().collect::<Vec<_>>();
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let map = MultiMap::build(&device, &keys, &values).unwrap();
+        let queries = device.upload(&asked).unwrap();
+        let mut retriever = Retriever::new(&device, asked.len()).unwrap();
+        retriever.find(&stream, &map, queries.view()).unwrap();
+        // Behind the values is more room, which stays as it is.
+        let room = expected.len() + 5000;
+        let mut found = device.alloc::<u32>(room).unwrap();
+        found.view_mut().fill_bytes(0x55, &stream).unwrap();
+        retriever.values_into(&stream, &map, found.view_mut()).unwrap();
+        let found = found.download().unwrap();
+        let (found, behind) = found.split_at(expected.len());
+        assert!(found == expected, "on {}", device.name());
+        assert!(behind.iter().all(|&value| value == 0x5555_5555), "on {}", device.name());
+    }
+}
 /// Offsets of one multimap and values of another with fewer: wrong answers, but nothing out of
 /// bounds.
 #[test]

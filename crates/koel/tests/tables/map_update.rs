@@ -131,6 +131,10 @@ fn an_opened_map_is_updated_in_memory() {
     updates::opened_tables_are_updated_in_memory::<Map<u32, u32>>();
 }
 #[test]
+fn a_map_of_a_damaged_file_is_not_updated() {
+    updates::damaged_files_are_not_updated::<Map<u32, u32>>();
+}
+#[test]
 fn maps_grow_from_nothing() {
     updates::tables_grow_from_nothing::<Map<u64, u64>>();
 }

@@ -135,6 +135,10 @@ fn an_opened_set_is_updated_in_memory() {
     updates::opened_tables_are_updated_in_memory::<Set<u32>>();
 }
 #[test]
+fn a_set_of_a_damaged_file_is_not_updated() {
+    updates::damaged_files_are_not_updated::<Set<u32>>();
+}
+#[test]
 fn sets_grow_from_nothing() {
     updates::tables_grow_from_nothing::<Set<u32>>();
     updates::tables_grow_from_nothing::<Set<u64>>();

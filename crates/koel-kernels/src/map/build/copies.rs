@@ -118,7 +118,7 @@ impl<R: Records> Steps<R> {
             let other = lists.second.load_volatile(there as u32);
             if part.same(other, e) {
                 let (mine, its) = (part.from.stamp(e), part.from.stamp(other));
-                if !R::EXACT && (mine == its || mine.max(its) == part.from.unknown()) {
+                if !R::EXACT && mine == its {
                     break;
                 }
                 // The thread that replaces the other pair in the table drops it.
@@ -154,16 +154,7 @@ impl<R: Records> Steps<R> {
             let mut other = pick(s, there);
             while part.same(other, e) {
                 let its = part.from.stamp(other);
-                let unknown = !R::EXACT && mine.max(its) == part.from.unknown();
-                if unknown {
-                    self.contest(part.key(e));
-                    // A copy with a greater stamp may come later; then this copy's stretch would be
-                    // the wrong one to search.
-                    self.to
-                        .build_state
-                        .fetch_max(state::FROM, part.from.search_from(mine.min(its)));
-                }
-                if mine < its || unknown && mine == its {
+                if mine < its {
                     return true;
                 }
                 if !R::EXACT && mine == its {
@@ -254,16 +245,11 @@ impl<R: Records> Steps<R> {
         } else {
             lists.second.store_volatile(at - slots, best);
         }
-        let unknown = greatest == part.from.unknown();
-        if !R::EXACT && (ties || unknown) {
+        if !R::EXACT && ties {
             self.contest(part.key(best));
-            // Records where to search for its copies: in the stretch of its stamp, if it has one.
-            if unknown {
-                build_state.fetch_max(state::FROM, part.from.search_from(greatest));
-            } else {
-                let word = state::STRETCHES + part.from.search_word(greatest);
-                build_state.store_relaxed(word, 1);
-            }
+            // Records where to search for its copies: in the stretch of its stamp.
+            let word = state::STRETCHES + part.from.search_word(greatest);
+            build_state.store_relaxed(word, 1);
         }
         false
     }
@@ -312,7 +298,7 @@ pub(super) fn lesser_copies<R: Placed>(
             let (a, b) = TWO_OF_FOUR[i];
             if alike((a, b)) && part.from.same_key(records[a], records[b]) {
                 let (of_a, of_b) = (part.from.stamp(records[a]), part.from.stamp(records[b]));
-                if !R::EXACT && (of_a == of_b || of_a.max(of_b) == part.from.unknown()) {
+                if !R::EXACT && of_a == of_b {
                     part.suspect(records[a]);
                     tied = true;
                 } else {

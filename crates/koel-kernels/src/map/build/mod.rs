@@ -33,7 +33,7 @@
 //!   copies in a full bucket takes the slot of the lesser one, so copies stay together. The write
 //!   step merges the rest.
 //!
-//! Where stamps do not decide, because they are equal or one is unknown, a key becomes *suspect*.
+//! Where stamps do not decide, because they are equal, a key becomes *suspect*.
 //! The resolve step searches for its copies in both buckets and among the homeless pairs, and makes
 //! the key *contested* if several have the greatest stamp. Of the copies with one stamp two
 //! suffice, so a frequent key needs no more room than a rare one.

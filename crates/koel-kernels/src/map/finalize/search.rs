@@ -21,7 +21,6 @@ pub(super) fn search<L: Layout>(t: Thread, built: BuildOutput<L>) {
     // A tag of the key and a rank that it has. Most copies of a frequent key end here.
     let raised = shared.array::<u64>(RAISED);
     let BuildOutput { finalizing, stamps, build_state, contested, .. } = built;
-    let from = build_state.load_relaxed(state::FROM);
     let mut i = t.id();
     while i < FILTER_WORDS {
         filter.store(i, contested.load((1u64 << (finalizing.contested_bits & 31)) + i as u64));
@@ -37,10 +36,9 @@ pub(super) fn search<L: Layout>(t: Thread, built: BuildOutput<L>) {
     // decreasing ranks.
     let number = |i: u32, of: u32| if stamps.keep_first != 0 { i } else { of - 1 - i };
     let wanted = |i| {
-        let marked = |stamp| build_state.load_relaxed(state::STRETCHES + stamps.word(stamp)) != 0;
         i < finalizing.tiles && {
             let stamp = stamps.of_tile(number(i, finalizing.tiles));
-            marked(stamp) || stamps.searched(from, stamp)
+            build_state.load_relaxed(state::STRETCHES + stamps.word(stamp)) != 0
         }
     };
     let mut wanted_next = wanted(t.block());

@@ -136,14 +136,6 @@ impl<K: Element, V: Element> Batch<'_, K, V> {
         })
     }
 }
-/// Writes that no operation is done, if this error came for lack of memory. Returns the error.
-fn nothing_done(error: Error, mut outcomes: ViewMut<'_, u8>, stream: &Stream) -> Error {
-    let written = match error {
-        Error::OutOfMemory { .. } => outcomes.fill_bytes(status::NOT_DONE, stream),
-        _ => Ok(()),
-    };
-    written.err().unwrap_or(error)
-}
 
 /// Work that a launch left.
 #[derive(Clone, Copy, Debug, Default)]
@@ -369,10 +361,9 @@ impl<F: Updatable> Updater<F> {
         outcomes: &mut ViewMut<'_, u8>,
     ) -> Result<Left> {
         let n = batch.keys.len();
-        if !self.can_update(table, batch)
-            && let Err(e) = self.rebuild(table, stream, table.len()?)
-        {
-            return Err(nothing_done(e, outcomes.reborrow(), stream));
+        if !self.can_update(table, batch) {
+            outcomes.fill_bytes(status::NOT_DONE, stream)?;
+            self.rebuild(table, stream, table.len()?)?;
         }
         let first = slots_of::<F>(table.plan.shape).max(1 << 12);
         let is_much = n / 2 >= first && self.can_update(table, batch);
@@ -468,7 +459,7 @@ impl<F: Updatable> Updater<F> {
     }
 
     /// Applies the operations of a range, piece by piece. `again`: only those that are not done
-    /// yet. If memory runs out, `outcomes` state what is done.
+    /// yet. If memory runs out or the table's file is faulty, `outcomes` state what is done.
     fn launch(
         &mut self,
         table: &mut Table<F>,
@@ -479,8 +470,11 @@ impl<F: Updatable> Updater<F> {
         again: bool,
     ) -> Result<()> {
         match self.launch_range(table, stream, batch, outcomes, range.clone(), again) {
-            // All memory is reserved before the first change.
-            Err(e) if !again => Err(nothing_done(e, outcomes.reborrow().slice(range)?, stream)),
+            // Files are verified and all memory is reserved before the first change.
+            Err(e @ (Error::OutOfMemory { .. } | Error::File(_))) if !again => {
+                outcomes.reborrow().slice(range)?.fill_bytes(status::NOT_DONE, stream)?;
+                Err(e)
+            }
             done => done?.check(),
         }
     }
