@@ -49,21 +49,27 @@ mod special;
 mod table;
 pub mod types;
 
+#[doc(inline)]
 pub use device::{Buffer, Device, DeviceKind, Graph, Stream, View, ViewMut};
 pub use duplicates::Duplicates;
 pub use error::{Error, Result};
+#[doc(inline)]
 pub use groups::{
     Index, IndexBuilder, IndexOptions, MultiMap, MultiMapBuilder, MultiMapOptions, NO_ID,
     Retrieved, Retriever, ValueOrder, group_counts,
 };
+#[doc(inline)]
 pub use keys128::{
     Index128, Index128Builder, Map128, Map128Builder, Map128Options, Report128, Set128,
     Set128Builder,
 };
 pub use koel_derive::{Key, Value};
+#[doc(inline)]
 pub use map::{Map, MapBuilder, MapJoiner, MapOptions, MapReport, MapUpdater, Operation};
+#[doc(inline)]
 pub use set::{Set, SetBuilder, SetCombiner, SetOperation, SetOptions, SetReport, SetUpdater};
 pub use table::update::{Operations, Outcome};
+#[doc(inline)]
 pub use types::{DeviceKey, DeviceValue, Key, TotalF32, TotalF64, Value};
 
 /// Tests the README's example. A test in `xtask/src/package.rs` checks that the repository's README

@@ -35,6 +35,7 @@ pub const NO_ID: u32 = u32::MAX;
 /// # Memory
 /// A [`Map`] of the distinct keys, 8.2 / load bytes per key of 32 bits (twice that for 64), and the
 /// keys themselves.
+#[doc(alias("factorize", "dictionary encoding"))]
 pub struct Index<K: Key = u32> {
     /// From the keys as [ordered](Key::ordered) numbers.
     pub(super) map: Map<BitsOf<K>, u32>,
@@ -288,6 +289,7 @@ impl<K: KeyBits> Index<K> {
 /// ```
 ///
 /// Errors: more keys than 32-bit indices can address, out of memory.
+#[doc(alias("value_counts", "group by"))]
 pub fn group_counts<K: Key>(device: &Device, keys: &[K]) -> Result<Vec<(K, u32)>> {
     count32("keys", keys.len())?;
     let keys = ordered_bits(device, keys)?;

@@ -78,6 +78,7 @@ impl Default for MultiMapOptions {
 ///
 /// # Memory
 /// The values; 4 bytes and an entry of an [`Index`] per distinct key.
+#[doc(alias("group by"))]
 pub struct MultiMap<K: Key = u32, V: Value = u32> {
     pub(super) index: Index<K>,
     pub(super) starts: Stored<u32>,

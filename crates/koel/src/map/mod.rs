@@ -205,6 +205,7 @@ type PairsOf<K, V> = Pairs<BitsOf<K>, BitsOf<V>>;
 
 /// A hash map on a device. For method, guarantees and examples see the [module](self); for the cost
 /// of each operation, its documentation.
+#[doc(alias("HashMap", "dictionary"))]
 pub struct Map<K: Key = u32, V: Value = u32> {
     pub(crate) table: Table<PairsOf<K, V>>,
 }

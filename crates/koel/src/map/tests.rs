@@ -385,7 +385,7 @@ fn duplicates<K: KeyBits, V: ValueBits>() {
     }
 }
 /// Too few partitions for stamps: nothing ranks copies, and every tile is searched for them.
-fn copies_without_stamps<K: Key, V: Value>() {
+fn copies_without_stamps<K: KeyBits, V: ValueBits>() {
     let (n, seed) = (8000, 1);
     let sizes = PlanTuning { small: 0, medium_pairs: 3600, ..PlanTuning::TUNED };
     let plan = Plan::sized(n, 0.8, sizes).unwrap();

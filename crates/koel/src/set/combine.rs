@@ -297,6 +297,7 @@ fn of_host<K: Key>(device: &Device, what: u32, keys: &[K], others: Option<&[K]>)
 /// ```
 ///
 /// Errors: more keys than 31-bit indices can address, out of memory.
+#[doc(alias("dedup", "distinct", "drop_duplicates"))]
 pub fn unique<K: Key>(device: &Device, keys: &[K]) -> Result<Vec<K>> {
     of_host(device, how::DISTINCT, keys, None)
 }

@@ -163,6 +163,7 @@ impl From<Report> for SetReport {
 
 /// A hash set on a device. For method, guarantees and examples see the [module](self); for the cost
 /// of each operation, its documentation.
+#[doc(alias("HashSet"))]
 pub struct Set<K: Key = u32> {
     table: Table<Keys<BitsOf<K>>>,
 }
