@@ -787,7 +787,7 @@ fn bad_tables_are_refused_by_what_is_wrong_with_them() {
         (good[..length - 1].to_vec(), slots.as_str()),
         ([&good[..], b"\n"].concat(), "extra bytes after the section of the stash"),
         (b"key,value\n1,2\n".to_vec(), "is not a koel table: begins with \"key,value\\n1,2\\n\""),
-        (with(8, 2), "has format version 2, this koel reads versions up to 1"),
+        (with(8, 3), "has format version 3, this koel reads versions up to 2"),
         (with(60, 99), "corrupted: the header has checksum"),
         (with(length - 5, !good[length - 5]), "corrupted: the section of slots has checksum"),
     ] {

@@ -253,22 +253,31 @@ fn padded(text: &str) -> [u8; MEANING_BYTES] {
     bytes
 }
 impl Meaning {
+    /// Returns the type of keys.
+    pub fn key(&self) -> &str {
+        text_of(&self.key)
+    }
+    /// Returns the type of values; `None` for a set.
+    pub fn value(&self) -> Option<&str> {
+        Some(text_of(&self.value)).filter(|text| !text.is_empty())
+    }
     /// Returns the name of entries of these types.
-    pub(super) fn what(self) -> &'static str {
-        if self.value[0] != 0 { "pairs" } else { "keys" }
+    pub(super) fn what(&self) -> &'static str {
+        if self.value().is_some() { "pairs" } else { "keys" }
     }
 }
 impl fmt::Display for Meaning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = |bytes: &[u8]| {
-            let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
-            String::from_utf8_lossy(&bytes[..end]).into_owned()
-        };
-        match text(&self.value) {
-            none if none.is_empty() => f.write_str(&text(&self.key)),
-            value => write!(f, "{} -> {value}", text(&self.key)),
+        match self.value() {
+            Some(value) => write!(f, "{} -> {value}", self.key()),
+            None => f.write_str(self.key()),
         }
     }
+}
+fn text_of(bytes: &[u8]) -> &str {
+    let text = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
+    // Only text is written, and only printable text is read.
+    std::str::from_utf8(text).unwrap_or_default()
 }
 
 /// What the slots of a table hold.

@@ -231,8 +231,8 @@ fn every_field_is_checked() {
          \"x\\x00\\x00\\x00L\\r\\n\\x1a\\x01\\x00\\x00\\x00\\x01\\x00\\x00\\x00\"";
     check(&[(0, 4, b'x'.into())], &format!("{found}, {magic}"));
     for (at, width, value, says) in [
-        (8, 4, 2, "has format version 2, this koel reads versions up to 1"),
-        (8, 4, 0, "byte 8: version is 0, expected 1"),
+        (8, 4, 3, "has format version 3, this koel reads versions up to 2"),
+        (8, 4, 0, "byte 8: version is 0, expected 1 or 2"),
         (12, 4, 2, "byte 20: value bits is 32, expected 0"),
         (12, 4, 3, "byte 112: offset of the keys is 0, expected 4160"),
         (12, 4, 4, "byte 112: offset of the keys is 0, expected 4160"),
