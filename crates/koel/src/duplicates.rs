@@ -26,7 +26,7 @@ pub enum Duplicates {
 pub(crate) fn first_duplicate<K: Element + Into<u128> + std::hash::Hash + Eq>(keys: &[K]) -> Error {
     let mut seen = HashMap::new();
     if let Err(e) = reserve_map(&mut seen, keys.len()) {
-        return e;
+        return e.into();
     }
     for (second, &key) in keys.iter().enumerate() {
         if let Some(first) = seen.insert(key, second) {

@@ -5,9 +5,21 @@
 //! queues.
 #![cfg_attr(not(test), deny(clippy::disallowed_macros, clippy::disallowed_methods))]
 use crate::device::memory::{is_to_fail, out_of_memory};
-use crate::error::Result;
+use crate::error::Error;
 use std::collections::HashMap;
 use std::hash::Hash;
+
+/// A failed allocation of host memory: the bytes requested. An [`Error`] is larger than registers,
+/// which would slow loops that rarely allocate down.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NoMemory(usize);
+impl From<NoMemory> for Error {
+    fn from(NoMemory(bytes): NoMemory) -> Error {
+        out_of_memory(bytes)
+    }
+}
+/// The result of what fails only without memory.
+pub(crate) type Result<T> = std::result::Result<T, NoMemory>;
 
 /// Reserves room for `more` elements. Errors: out of memory.
 #[inline]
@@ -18,7 +30,7 @@ pub(crate) fn reserve<T>(all: &mut Vec<T>, more: usize) -> Result<()> {
 #[inline(never)]
 fn grow<T>(all: &mut Vec<T>, more: usize) -> Result<()> {
     let reserved = if is_to_fail() { None } else { all.try_reserve(more).ok() };
-    reserved.ok_or_else(|| out_of_memory(more.saturating_mul(size_of::<T>())))
+    reserved.ok_or(NoMemory(more.saturating_mul(size_of::<T>())))
 }
 /// Appends an element. Errors: out of memory.
 #[inline]
@@ -38,7 +50,9 @@ pub(crate) fn extend<T>(all: &mut Vec<T>, elements: impl IntoIterator<Item = T>)
     Ok(())
 }
 /// Changes the length; new elements are copies of `value`. Errors: out of memory.
-#[inline]
+///
+/// Compiled for the vector instructions of its caller.
+#[inline(always)]
 #[allow(clippy::disallowed_methods, reason = "there is room")]
 pub(crate) fn resize<T: Clone>(all: &mut Vec<T>, len: usize, value: T) -> Result<()> {
     reserve(all, len.saturating_sub(all.len()))?;
@@ -52,7 +66,9 @@ pub(crate) fn collect<T>(elements: impl IntoIterator<Item = T>) -> Result<Vec<T>
     Ok(all)
 }
 /// As [`collect`]. Errors: also those of the elements.
-pub(crate) fn try_collect<T>(elements: impl IntoIterator<Item = Result<T>>) -> Result<Vec<T>> {
+pub(crate) fn try_collect<T, E: From<NoMemory>>(
+    elements: impl IntoIterator<Item = std::result::Result<T, E>>,
+) -> std::result::Result<Vec<T>, E> {
     let elements = elements.into_iter();
     let mut all = with_room(elements.size_hint().0)?;
     for element in elements {
@@ -72,7 +88,7 @@ pub(crate) fn reserve_map<K: Eq + Hash, V>(map: &mut HashMap<K, V>, more: usize)
         return Ok(());
     }
     let reserved = if is_to_fail() { None } else { map.try_reserve(more).ok() };
-    reserved.ok_or_else(|| out_of_memory(more.saturating_mul(size_of::<(K, V)>())))
+    reserved.ok_or(NoMemory(more.saturating_mul(size_of::<(K, V)>())))
 }
 /// Returns a map of pairs. Errors: out of memory.
 pub(crate) fn collect_map<K: Eq + Hash, V>(

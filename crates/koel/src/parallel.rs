@@ -5,7 +5,7 @@
 //! Parts should take microseconds or more: each costs about 100 ns.
 #![cfg_attr(not(test), deny(clippy::disallowed_macros, clippy::disallowed_methods))]
 use crate::error::{Error, Result};
-use crate::fallible::with_room;
+use crate::fallible::{self, with_room};
 use rayon::prelude::*;
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -43,7 +43,7 @@ pub(crate) fn each<P: Send>(
 pub(crate) fn map<P: Send, R: Send>(
     parts: impl ExactSizeIterator<Item = P>,
     task: impl Fn(usize, P) -> R + Sync,
-) -> Result<Vec<R>> {
+) -> fallible::Result<Vec<R>> {
     let (mut slots, mut results) = (with_room(parts.len())?, with_room(parts.len())?);
     slots.resize_with(parts.len(), || None);
     each(parts.zip(&mut slots), |i, (part, to)| *to = Some(task(i, part)));
@@ -52,16 +52,16 @@ pub(crate) fn map<P: Send, R: Send>(
 }
 
 /// As [`each`] for tasks that may fail. Errors: one of theirs; other tasks run nevertheless.
-pub(crate) fn try_each<P: Send>(
+pub(crate) fn try_each<P: Send, E: Send>(
     parts: impl ExactSizeIterator<Item = P>,
-    task: impl Fn(usize, P) -> Result<()> + Sync,
-) -> Result<()> {
+    task: impl Fn(usize, P) -> std::result::Result<(), E> + Sync,
+) -> std::result::Result<(), E> {
     let failed = Mutex::new(Ok(()));
     each(parts, |i, part| keep_error(&failed, task(i, part)));
     failed.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 /// Keeps the first error.
-fn keep_error(failed: &Mutex<Result<()>>, done: Result<()>) {
+fn keep_error<E>(failed: &Mutex<std::result::Result<(), E>>, done: std::result::Result<(), E>) {
     if let Err(e) = done {
         let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
         *failed = std::mem::replace(&mut *failed, Ok(())).and(Err(e));

@@ -18,19 +18,20 @@ pub(super) fn find_places<L: Layout>(
     places: &mut [u32; GROUP],
 ) {
     let count = run.len() / L::SLOT_WORDS;
-    let place_of =
-        |i: usize| mulhi(L::hash(L::key_in(run[i * L::SLOT_WORDS])), all).wrapping_sub(base);
+    let place_of = |head: u64| mulhi(L::hash(L::key_in(head)), all).wrapping_sub(base);
     if start + GROUP <= count {
+        // No bounds are checked below, so that the loop becomes vector instructions.
+        let pairs = &run[start * L::SLOT_WORDS..][..GROUP * L::SLOT_WORDS];
         let mut group = [0; GROUP];
         for (i, place) in group.iter_mut().enumerate() {
-            *place = place_of(start + i);
+            *place = place_of(pairs[i * L::SLOT_WORDS]);
         }
         let greatest = group.iter().fold(0, |greatest, &place| place.max(greatest));
         assert!((greatest as usize) < spare);
         *places = group;
     } else {
         for (i, place) in places.iter_mut().enumerate().take(count - start) {
-            *place = place_of(start + i);
+            *place = place_of(run[(start + i) * L::SLOT_WORDS]);
             assert!((*place as usize) < spare);
         }
     }

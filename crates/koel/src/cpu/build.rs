@@ -14,8 +14,7 @@ use super::reproduce::Reproducer;
 use super::simd::{GROUP, LINE, Line, Simd, Work, behind_at, heads, heads_unchecked};
 use super::stash::{Stash, pair_at, pair_unchecked, put_pair};
 use crate::duplicates::Duplicates;
-use crate::error::Result;
-use crate::fallible::{extend, reserve, reserve_map, resize};
+use crate::fallible::{Result, extend, reserve, reserve_map, resize};
 use koel_kernels::table::layout::{BUCKET, EMPTY, Layout, Number, Shape, class};
 use std::collections::HashMap;
 use std::hint::select_unpredictable;
@@ -293,7 +292,8 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
                         let part = (self.shape, partitions.clone());
                         run = with_ranks::<L>(run, ranks, part, &mut memory);
                     }
-                    self.first_choices::<CHECKED>(run, next)?;
+                    self.reserve(run.len() / L::SLOT_WORDS)?;
+                    self.first_choices::<CHECKED>(run, next);
                     if self.waits > look {
                         if self.has_no_room()? {
                             return Ok(false);
@@ -307,7 +307,8 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
                 for (keys, values) in keys.chunks(piece).zip(values.chunks(piece)) {
                     let pairs = &mut pairs[..keys.len() * L::SLOT_WORDS];
                     mix_pairs::<L>(seed, keys, values, pairs);
-                    self.first_choices::<CHECKED>(pairs, pairs.as_ptr())?;
+                    self.reserve(keys.len())?;
+                    self.first_choices::<CHECKED>(pairs, pairs.as_ptr());
                 }
             }
         }
@@ -331,8 +332,7 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
     /// Puts pairs into their first buckets; pairs whose first bucket is full wait. Prefetches the
     /// pairs at `next` meanwhile.
     #[inline(always)]
-    fn first_choices<const CHECKED: bool>(&mut self, run: &[u64], next: *const u64) -> Result<()> {
-        self.reserve(run.len() / L::SLOT_WORDS)?;
+    fn first_choices<const CHECKED: bool>(&mut self, run: &[u64], next: *const u64) {
         let begun = if CHECKED && self.is_mixed {
             self.mixed_choices(run, next)
         } else {
@@ -340,19 +340,20 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
         };
         self.is_mixed =
             self.policy != Duplicates::Reject && begun * MIXED > run.len() / L::SLOT_WORDS;
-        Ok(())
     }
     /// Keeps room for a run of waiting pairs, and a whole batch after it for `second_choices`.
     #[inline(always)]
     fn reserve(&mut self, count: usize) -> Result<()> {
         let least = self.waits + count + GROUP;
-        if self.waiting.len() >= least {
-            return Ok(());
-        }
-        // Twice as many, or what was reserved for most bins.
-        let most = (self.waits + count) * 2 + GROUP;
-        let room = if self.waiting.capacity() < least { most } else { self.waiting.capacity() };
-        resize(self.waiting, room.min(most), L::EMPTY_PAIR)
+        if self.waiting.len() >= least { Ok(()) } else { self.grow(least) }
+    }
+    /// Makes room for `least` waiting pairs: for twice as many, or what was reserved for most bins.
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self, least: usize) -> Result<()> {
+        let room =
+            if self.waiting.capacity() < least { 2 * least } else { self.waiting.capacity() };
+        resize(self.waiting, room.min(2 * least), L::EMPTY_PAIR)
     }
     /// [`first_choices`](Self::first_choices) of a run whose copies are mixed with other pairs.
     /// Returns how often copies begin.

@@ -6,8 +6,7 @@
 use super::buckets::put;
 use super::partition::{BLOCK, Parted};
 use super::simd::{LINE, Line, Simd, Work, behind_at, heads};
-use crate::error::Result;
-use crate::fallible::{repeat, resize};
+use crate::fallible::{Result, repeat, resize};
 use koel_kernels::hash::mulhi;
 use koel_kernels::table::layout::{BUCKET, EMPTY, Layout, Number};
 use std::hint::select_unpredictable;

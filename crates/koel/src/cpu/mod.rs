@@ -314,7 +314,8 @@ fn fill_bins<L: Layout>(
             table,
             stream,
         })
-    })
+    })?;
+    Ok(())
 }
 /// Partitions pairs into bins on the threads of a pool. Returns each thread's output with its
 /// arena.
@@ -347,7 +348,7 @@ fn part<'a, L: Layout>(
     });
 
     let whole = |arena: &'a mut [Line]| bytemuck::cast_slice(arena) as &[u64];
-    collect(parted.iter().zip(arenas.into_iter().map(whole)))
+    Ok(collect(parted.iter().zip(arenas.into_iter().map(whole)))?)
 }
 /// Returns `bytes` bytes of an arena as lines.
 fn lines_of(arena: &mut Memory, bytes: usize, pages: Pages) -> Result<&mut [Line]> {

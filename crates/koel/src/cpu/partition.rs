@@ -8,8 +8,7 @@
 //! Positions count words of 64 bits: a pair is one word, or two if it is wide.
 use super::simd::{LINE, Line, Simd, Work};
 use super::stash::put_pair;
-use crate::error::Result;
-use crate::fallible::reserve;
+use crate::fallible::{Result, reserve};
 use koel_kernels::table::layout::{Layout, Shape};
 use std::marker::PhantomData;
 

@@ -1,7 +1,6 @@
 //! Ranks of rows among those that are kept.
 use super::partition::Bins;
-use crate::error::Result;
-use crate::fallible::resize;
+use crate::fallible::{Result, resize};
 use crate::parallel;
 use koel_kernels::table::layout::Shape;
 use std::ops::Range;

@@ -2,8 +2,7 @@
 //! by the rule of [`koel_kernels::map::reproduce`], which the kernels share.
 use super::simd::{behind_at, heads};
 use super::stash::Stash;
-use crate::error::Result;
-use crate::fallible::{extend, resize};
+use crate::fallible::{Result, extend, resize};
 use koel_kernels::map::reproduce::{
     MAX_STASHED, NOBODY, Places, first_proposal, number, overflowed, propose,
 };

@@ -125,5 +125,6 @@ fn parts<'a, L: Layout>(
     let bytes = lines.iter().sum::<usize>() * size_of::<Line>();
     let arena = lines_of(arena, bytes, pages)?;
     let arenas = parallel::split(arena, lines.into_iter());
-    collect(parted.iter().zip(arenas.map(|arena| bytemuck::cast_slice(arena) as &[u64])))
+    let arenas = arenas.map(|arena| bytemuck::cast_slice(arena) as &[u64]);
+    Ok(collect(parted.iter().zip(arenas))?)
 }

@@ -9,7 +9,7 @@ use super::{BIN_BYTES, Level, Memory, Pages, Stash, alone_bytes, bins, part, que
 use crate::device::Device;
 use crate::device::memory::prefetch;
 use crate::error::{Result, check_length};
-use crate::fallible::{collect, push, repeat, reserve, resize, try_collect};
+use crate::fallible::{self, collect, push, repeat, reserve, resize, try_collect};
 use crate::parallel;
 use koel_kernels::set::combine::how;
 use koel_kernels::set::fill::{Filling, Outcome, evict, meet, meet_second, slot_of};
@@ -158,7 +158,7 @@ impl<K: Member> Filler<K> {
         arrays: [&Parts<'_, K>; ARRAYS],
         slots: &mut [K],
         room: usize,
-    ) -> Result<Option<(usize, [bool; ARRAYS])>> {
+    ) -> fallible::Result<Option<(usize, [bool; ARRAYS])>> {
         slots.fill(K::EMPTY);
         self.marks.clear();
         resize(&mut self.marks, slots.len() / K::SLOTS as usize, 0)?;
@@ -260,12 +260,12 @@ pub(crate) fn build<K: Member>(
     check_length("table", table.len(), "shape", shape.all_buckets() as usize * K::SLOTS as usize)?;
     let bins = bins::<K::Pairs>(shape, alone_bytes(device.parallelism()), BIN_BYTES);
     let all_stashed = AtomicUsize::new(0);
-    let outcomes = on_threads(device, bins, || {
+    let outcomes = on_threads(device, bins, || -> Result<_> {
         let Scratch { arena, parted, begun } = scratch;
         let parts = Parts::new(device.pages(), bins, seed, keys, (arena, parted))?;
         let bins_of_table = table.chunks_mut(bin_slots::<K>(bins));
         let filler = || Filler::new(bin_slots::<K>(bins), keys.len());
-        let fill = |filler: &mut Filler<K>, bin, slots: &mut [K]| {
+        let fill = |filler: &mut Filler<K>, bin, slots: &mut [K]| -> fallible::Result<_> {
             let is_hopeless = || all_stashed.load(Ordering::Relaxed) > most_stashed;
             if is_hopeless() {
                 return Ok(Outcomes::default());
@@ -361,7 +361,7 @@ pub(crate) fn combine<K: Member>(
                 let slots = bin_slots::<K>(bins);
                 Ok((Filler::new(slots, lengths)?, repeat(K::EMPTY, slots)?, Vec::new()))
             },
-            |(filler, slots, hits), _, bin| {
+            |(filler, slots, hits), _, bin| -> fallible::Result<_> {
                 let mut held = [false; 2];
                 let any = usize::MAX;
                 if what == how::UNION {

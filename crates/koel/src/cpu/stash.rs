@@ -1,7 +1,6 @@
 //! The stash: pairs for which no bucket has room, and the pair that no bucket may hold.
 use super::simd::GROUP;
-use crate::error::Result;
-use crate::fallible::repeat;
+use crate::fallible::{Result, repeat};
 use koel_kernels::table::layout::{EMPTY, Layout};
 use koel_kernels::table::stash;
 

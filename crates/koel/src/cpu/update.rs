@@ -8,7 +8,9 @@ use super::stash::{Stash, words_for};
 use crate::device::Device;
 use crate::device::memory::out_of_memory;
 use crate::error::{Error, Result};
-use crate::fallible::{collect, extend, push, repeat, reserve, reserve_map, resize, with_room};
+use crate::fallible::{
+    self, collect, extend, push, repeat, reserve, reserve_map, resize, with_room,
+};
 use crate::parallel;
 use koel_kernels::set::layout::{Member, finished, in_bucket};
 use koel_kernels::table::layout::{
@@ -377,7 +379,7 @@ impl<L: Layout> Stashed<L> {
         if self.pairs.is_empty() { None } else { self.numbers.get(&mixed.widened()).copied() }
     }
     /// Makes room for more pairs. Errors: out of memory.
-    fn reserve(&mut self, more: usize) -> Result<()> {
+    fn reserve(&mut self, more: usize) -> fallible::Result<()> {
         reserve(&mut self.pairs, more)?;
         reserve_map(&mut self.numbers, more)
     }

@@ -1,5 +1,5 @@
 //! Errors of table files, with their location.
-use super::format::{Meaning, Section, TableKind, VERSION};
+use super::format::{Section, TableKind, VERSION};
 use std::io;
 use std::path::PathBuf;
 
@@ -87,12 +87,12 @@ pub enum FileErrorKind {
         expected: TableKind,
     },
     /// The file holds other types of keys or values.
-    #[error("holds {} {found}, expected {expected}", found.what())]
+    #[error("holds {found}, expected {expected}")]
     WrongTypes {
-        /// The types in the file.
-        found: Meaning,
+        /// What the file holds: keys or pairs of these types.
+        found: String,
         /// The requested types.
-        expected: Meaning,
+        expected: String,
     },
     /// Buckets and header disagree.
     #[error("the slots hold {found} pairs, the header says {expected}")]

@@ -92,7 +92,10 @@ impl<R: Read + Seek> Reader<R> {
         }
         match of_file == types && found == meaning {
             true => Ok(()),
-            false => Err(self.fault(FileErrorKind::WrongTypes { found, expected: meaning })),
+            false => {
+                let (found, expected) = (format!("{} {found}", found.what()), meaning.to_string());
+                Err(self.fault(FileErrorKind::WrongTypes { found, expected }))
+            }
         }
     }
     fn fault(&self, kind: FileErrorKind) -> Error {

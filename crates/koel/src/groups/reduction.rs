@@ -1,7 +1,7 @@
 //! Sum, minimum and maximum of the values of each key.
 use super::{CHUNK, MultiMap, places};
 use crate::device::{Apart, Buffer, Element, Stream, ViewMut};
-use crate::error::{Result, check_length, count32};
+use crate::error::{Error, Result, check_length, count32};
 use crate::parallel;
 use crate::types::{BitsOf, Key, Value};
 use koel_kernels::fold::{self, Fold, Form};
@@ -149,7 +149,7 @@ impl<K: Key, V: Value> MultiMap<K, V> {
                             let of = places(starts, group, values.len());
                             *to = on_host::<R::Fold>(&values[of], R::FORM)?;
                         }
-                        Ok(())
+                        Ok::<_, Error>(())
                     })
                 })?;
             }

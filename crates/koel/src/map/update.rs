@@ -221,7 +221,7 @@ impl<K: KeyBits, V: ValueBits> Updatable for Pairs<K, V> {
         Ok(())
     }
     fn entries_on_host(table: &Table<Self>) -> Result<EntriesOnHost<Self>> {
-        collect_map(pairs_of(table, |key, value| (key, value))?)
+        Ok(collect_map(pairs_of(table, |key, value| (key, value))?)?)
     }
     fn build_of(
         table: &mut Table<Self>,

@@ -74,5 +74,5 @@ pub(super) fn distribute(
 /// Returns the starts of consecutive bins without gaps.
 pub(super) fn packed(counts: &[usize]) -> Result<Vec<usize>> {
     let sums = counts.iter().scan(0, |all, count| Some(std::mem::replace(all, *all + count)));
-    collect(sums)
+    Ok(collect(sums)?)
 }

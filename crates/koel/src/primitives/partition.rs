@@ -88,7 +88,7 @@ pub fn partition_with_slack(
                 lost.fetch_add(1, Relaxed);
             }
         };
-        let rooms = |counts: &[usize]| collect((0..counts.len()).map(|b| b * room));
+        let rooms = |counts: &[usize]| Ok(collect((0..counts.len()).map(|b| b * room))?);
         let counts = on_host(stream.device(), bins, keys, rooms, put)?;
         cursors.iter_mut().zip(counts).for_each(|(cursor, count)| *cursor = count as u32);
         overflow[0] = lost.load(Relaxed);

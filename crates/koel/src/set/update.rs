@@ -187,7 +187,7 @@ impl<K: KeyBits> Updatable for Keys<K> {
         Ok(())
     }
     fn entries_on_host(table: &Table<Self>) -> Result<EntriesOnHost<Self>> {
-        collect_map(keys_of(table, |key| (key, K::default()))?)
+        Ok(collect_map(keys_of(table, |key| (key, K::default()))?)?)
     }
     fn build_of(
         table: &mut Table<Self>,
