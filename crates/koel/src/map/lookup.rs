@@ -138,8 +138,8 @@ impl<K: Key, V: Value> Map<K, V> {
     /// Returns the index and the value of each key in host memory that the map holds, in any order:
     /// a join. Copies both ways and waits.
     ///
-    /// For many keys in a big map, this is faster than [`get`](Self::get) on a GPU. A [`MapJoiner`]
-    /// keeps the scratch memory. Errors: as [`get`](Self::get).
+    /// For many keys in a big map, this is faster than [`get`](Self::get) on a GPU. A
+    /// [`MapJoiner`](super::MapJoiner) keeps the scratch memory. Errors: as [`get`](Self::get).
     pub fn join(&self, keys: &[K]) -> Result<Vec<(u32, V)>> {
         let device = self.device();
         count32("keys", keys.len())?;
