@@ -25,13 +25,13 @@ impl Form {
     }
     /// Maps bits to a number that compares as the values do: floats as by `total_cmp`.
     #[inline(always)]
-    fn ordered<V: Number>(self, bits: V) -> V {
+    pub fn ordered<V: Number>(self, bits: V) -> V {
         let bits = bits.widened();
         V::narrowed(bits ^ self.flip(bits & self.sign != 0))
     }
     /// Recovers the bits from the number.
     #[inline(always)]
-    fn unordered<V: Number>(self, number: V) -> V {
+    pub fn unordered<V: Number>(self, number: V) -> V {
         let number = number.widened();
         V::narrowed(number ^ self.flip(number & self.sign == 0))
     }

@@ -98,6 +98,24 @@ fn arrays_beyond_32_bits_are_refused_before_anything_is_allocated() {
         is_refused("MultiMap::counts", || multi_map.counts(keys));
         is_refused("MultiMap::retrieve", || multi_map.retrieve(keys));
 
+        // Keys that are converted, which takes memory for their bits.
+        let short: &[i16] = &bytemuck::cast_slice(&narrow)[..MANY];
+        let mut of_short = Map::build(d, &[1i16], &[2i16]).unwrap();
+        is_refused("Map::build of i16", || Map::build(d, short, short));
+        is_refused("Map::get of i16", || of_short.get(short));
+        is_refused("Map::contains of i16", || of_short.contains(short));
+        is_refused("Map::count of i16", || of_short.count(short));
+        is_refused("Map::join of i16", || of_short.join(short));
+        is_refused("Map::insert of i16", || of_short.insert(short, short));
+        is_refused("Map::insert of many i16", || of_short.insert(&[1], short));
+        let of_short = Set::build(d, &[1i16]).unwrap();
+        is_refused("Set::contains of i16", || of_short.contains(short));
+        is_refused("Set::count of i16", || of_short.count(short));
+        is_refused("union of i16", || koel::set::union(d, &short[..9], short));
+        let of_short = Index::build(d, &[1i16]).unwrap();
+        is_refused("Index::ids of i16", || of_short.ids(short));
+        is_refused("MultiMap::build of i16", || MultiMap::build(d, short, short));
+
         is_refused("Map::insert", || map.insert(keys, keys));
         is_refused("Map::insert_or_assign", || map.insert_or_assign(keys, keys));
         is_refused("Map::insert_or_add", || map.insert_or_add(keys, keys));

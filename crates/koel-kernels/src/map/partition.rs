@@ -11,7 +11,8 @@
 //! of the hash that the bin implies hold a [stamp](super::stamps) instead: the tile of the pass
 //! over the input that the pair came from. Stamps therefore rank copies from different tiles at no
 //! cost in memory. Pairs in an overflow area have theirs behind it. For copies with the same stamp,
-//! [`finalize`](super::finalize) searches the input; with too few bins for stamps all have the same.
+//! [`finalize`](super::finalize) searches the input; with too few bins for stamps, all stamps are
+//! the same.
 //!
 //! # Copies in one tile
 //! The pass over the input looks for copies within its tile: pairs with certain hashes, one in

@@ -1,4 +1,5 @@
 //! Buffers of device memory, and views of them.
+mod staged;
 mod transfer;
 
 use super::apart::{Apart, Gate, keep_apart};
@@ -9,6 +10,7 @@ use super::{Device, Stream, graph};
 use super::{Queue, cuda};
 use crate::error::{Error, Result, check_length};
 use koel_simt::{Buf, In, Word};
+pub use staged::Staged;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
@@ -580,27 +582,5 @@ impl<T: Element> ViewMut<'_, T> {
 impl<T: Plain> fmt::Debug for ViewMut<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ViewMut<{}>[{}] on {}", std::any::type_name::<T>(), self.len, self.device.name())
-    }
-}
-
-/// Host data that a device can read: borrowed on the CPU, copied elsewhere.
-pub struct Staged<'a, T>(Place<'a, T>);
-enum Place<'a, T> {
-    Host(&'a [T], Device),
-    Copy(Buffer<T>),
-}
-impl<'a, T: Plain> Staged<'a, T> {
-    pub(super) fn new(device: &Device, data: &'a [T]) -> Result<Staged<'a, T>> {
-        Ok(Staged(match device.runs_kernels() {
-            false => Place::Host(data, device.clone()),
-            true => Place::Copy(device.upload(data)?),
-        }))
-    }
-    /// Returns a view of all elements.
-    pub fn view(&self) -> View<'_, T> {
-        match &self.0 {
-            Place::Host(data, device) => View::of_host(device, data),
-            Place::Copy(buffer) => buffer.view(),
-        }
     }
 }

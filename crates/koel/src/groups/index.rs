@@ -2,12 +2,12 @@
 use super::{CHUNK, Grouping, Groups, IndexOptions, Sorting, keys_of, sizes};
 use crate::device::memory::collect_later;
 use crate::device::{Apart, Buffer, Device, Stream, View, ViewMut};
-use crate::error::{Result, check_length, count32};
+use crate::error::{Result, check_length};
 use crate::file::stored::Stored;
 use crate::map::{Map, MapBuilder};
 use crate::parallel;
 use crate::primitives::SortKeys;
-use crate::types::{BitsOf, Key, KeyBits, ordered_bits};
+use crate::types::{BitsOf, Key, KeyBits, ordered_bits, stage_ordered};
 use std::fmt;
 
 /// Id of a key that is not in an [`Index`].
@@ -47,9 +47,7 @@ impl<K: Key> Index<K> {
     ///
     /// Errors: more keys than 31-bit indices can address, out of memory.
     pub fn build(device: &Device, keys: &[K]) -> Result<Index<K>> {
-        count32("keys", keys.len())?;
-        let keys = ordered_bits(device, keys)?;
-        Index::of_bits(device, device.stage(&keys)?.view())
+        Index::of_bits(device, stage_ordered(device, keys)?.view())
     }
     fn of_bits(device: &Device, keys: View<'_, BitsOf<K>>) -> Result<Index<K>> {
         let mut builder = IndexBuilder::<BitsOf<K>>::new(device, IndexOptions::default())?;
@@ -61,9 +59,7 @@ impl<K: Key> Index<K> {
     ///
     /// Errors: as [`build`](Self::build).
     pub fn encode(device: &Device, keys: &[K]) -> Result<(Index<K>, Vec<u32>)> {
-        count32("keys", keys.len())?;
-        let keys = ordered_bits(device, keys)?;
-        let (staged, stream) = (device.stage(&keys)?, device.stream()?);
+        let (staged, stream) = (stage_ordered(device, keys)?, device.stream()?);
         let index = Index::of_bits(device, staged.view())?;
         let mut ids = device.alloc(keys.len())?;
         index.ids_of_bits(&stream, staged.view(), ids.view_mut())?;
@@ -102,7 +98,6 @@ impl<K: Key> Index<K> {
     }
     /// Returns the ids of keys in host memory. Copies both ways and waits.
     pub fn ids(&self, keys: &[K]) -> Result<Vec<Option<u32>>> {
-        count32("keys", keys.len())?;
         let mut ids = self.map.get(&ordered_bits(self.device(), keys)?)?;
         if let Stored::Mapped(_) = self.keys {
             // A file may hold invalid ids.
@@ -291,9 +286,7 @@ impl<K: KeyBits> Index<K> {
 /// Errors: more keys than 32-bit indices can address, out of memory.
 #[doc(alias("value_counts", "group by"))]
 pub fn group_counts<K: Key>(device: &Device, keys: &[K]) -> Result<Vec<(K, u32)>> {
-    count32("keys", keys.len())?;
-    let keys = ordered_bits(device, keys)?;
-    let (staged, stream) = (device.stage(&keys)?, device.stream()?);
+    let (staged, stream) = (stage_ordered(device, keys)?, device.stream()?);
     let mut builder = IndexBuilder::<BitsOf<K>>::new(device, IndexOptions::default())?;
     let (keys, counts) = builder.group_counts(&stream, staged.view())?;
     keys.view().download_zip(counts.view(), |bits, count| (K::of_ordered(bits.into()), count))

@@ -11,7 +11,9 @@ use crate::map::MapBuilder;
 use crate::primitives::{Scan, SortPairs};
 use crate::seed::Seeds;
 use crate::table::plan::Plan;
-use crate::types::{BitsOf, DeviceValue, Key, KeyBits, Value, ValueBits, ordered_bits, value_bits};
+use crate::types::{
+    BitsOf, DeviceValue, Key, KeyBits, Value, ValueBits, stage_ordered, stage_values,
+};
 use koel_kernels::table::layout::mixed_alike;
 use std::fmt;
 
@@ -104,8 +106,7 @@ impl<K: Key, V: Value> MultiMap<K, V> {
         count32("keys", keys.len())?;
         count32("values", values.len())?;
         check_length("values", values.len(), "keys", keys.len())?;
-        let (keys, values) = (ordered_bits(device, keys)?, value_bits(device, values)?);
-        let (keys, values) = (device.stage(&keys)?, device.stage(&values)?);
+        let (keys, values) = (stage_ordered(device, keys)?, stage_values(device, values)?);
         let mut builder = MultiMapBuilder::<BitsOf<K>, BitsOf<V>>::new(device, options)?;
         let map = builder.build(&device.stream()?, keys.view(), values.view())?;
         let MultiMap { index: Index { map, keys }, starts, values } = map;
@@ -156,9 +157,7 @@ impl<K: Key, V: Value> MultiMap<K, V> {
     /// Returns the number of values of each key in host memory. Copies both ways and waits.
     pub fn counts(&self, keys: &[K]) -> Result<Vec<u32>> {
         let device = self.device();
-        count32("keys", keys.len())?;
-        let keys = ordered_bits(device, keys)?;
-        let (staged, stream) = (device.stage(&keys)?, device.stream()?);
+        let (staged, stream) = (stage_ordered(device, keys)?, device.stream()?);
         let mut counts = device.alloc(keys.len())?;
         self.counts_of_bits(&stream, staged.view(), counts.view_mut())?;
         counts.download()
@@ -180,9 +179,7 @@ impl<K: Key, V: Value> MultiMap<K, V> {
     /// Errors: out of memory.
     pub fn retrieve(&self, keys: &[K]) -> Result<Retrieved<V>> {
         let (device, stream) = (self.device(), self.device().stream()?);
-        count32("keys", keys.len())?;
-        let keys = ordered_bits(device, keys)?;
-        let staged = device.stage(&keys)?;
+        let staged = stage_ordered(device, keys)?;
         let mut retriever = Retriever::new(device, keys.len())?;
         retriever.find_bits(&stream, self, staged.view())?;
         let offsets = retriever.offsets().download()?;

@@ -16,9 +16,9 @@ pub trait Reduction<V: Value>: sealed::Folded<V> {
     /// Converts the result from its device representation.
     fn result(word: Self::Word) -> Self::Result;
 }
-/// The sum. Of integers in 64 bits, modulo 2^64: `u64`, or `i64` for signed ones. Of floats in their
-/// own type: the order of additions is fixed, so every run gives the same result; the CPU adds in
-/// a different order than the kernels.
+/// The sum. Of integers in 64 bits, modulo 2^64: `u64`, or `i64` for signed ones. Of floats in
+/// their own type: the order of additions is fixed, so every run gives the same result; the CPU
+/// adds in a different order than the kernels.
 #[derive(Clone, Copy, Debug)]
 pub struct Sum;
 /// The minimum. Of floats in the order of [`f32::total_cmp`]: -0.0 is less than 0.0, and NaN is
@@ -41,7 +41,9 @@ mod sealed {
 }
 /// Implements a reduction for types whose bits are numbers of this form.
 macro_rules! reductions {
-    ($($reduction:ident of $type:ty as $form:expr => $word:ty, $fold:ty, $result:ty, $of:expr;)+) => {
+    ($(
+        $reduction:ident of $type:ty as $form:expr => $word:ty, $fold:ty, $result:ty, $of:expr;
+    )+) => {
         $(
             impl sealed::Folded<$type> for $reduction {
                 type Word = $word;

@@ -1,6 +1,6 @@
 //! The guide: [which table](choosing) to choose, which [types] keys and values may have, what
-//! operations [cost](costs), [recipes], [devices] with streams, graphs and other libraries, and what
-//! [errors] mean.
+//! operations [cost](costs), [recipes], [devices] with streams, graphs and other libraries, and
+//! what [errors] mean.
 //!
 //! Each published table has a page in [`classic`](crate::classic): its source, shape, memory and
 //! guarantees.

@@ -6,7 +6,10 @@ use crate::duplicates::Duplicates;
 use crate::error::{Result, check_length};
 use crate::table::Builder;
 use crate::table::plan::Plan;
-use crate::types::{DeviceKey, DeviceValue, Key, KeyBits, Value};
+use crate::types::{BitsOf, DeviceKey, DeviceValue, Key, KeyBits, Value};
+
+/// Bits of the pairs of a build.
+type InputOf<'a, K, V> = (View<'a, BitsOf<K>>, View<'a, BitsOf<V>>);
 
 /// Builds maps, and keeps scratch memory across builds. A second build of the same size allocates
 /// only the map; a [`rebuild`](Self::rebuild) allocates nothing. On a GPU, scratch memory is about
@@ -45,8 +48,7 @@ impl<K: DeviceKey, V: DeviceValue> MapBuilder<K, V> {
         keys: View<'_, K>,
         values: View<'_, V>,
     ) -> Result<Map<K, V>> {
-        let plan = self.check(stream, keys, values)?;
-        let input = (keys.key_bits()?, values.value_bits()?);
+        let (plan, input) = self.check(stream, keys, values)?;
         Ok(Map { table: self.builder.build(plan, stream, input)? })
     }
     /// Sets the policy for equal keys and [rebuilds](Self::rebuild) a map.
@@ -79,17 +81,22 @@ impl<K: DeviceKey, V: DeviceValue> MapBuilder<K, V> {
         keys: View<'_, K>,
         values: View<'_, V>,
     ) -> Result<()> {
-        let plan = self.check(stream, keys, values)?;
-        let input = (keys.key_bits()?, values.value_bits()?);
+        let (plan, input) = self.check(stream, keys, values)?;
         self.builder.rebuild(&mut map.table, plan, stream, input)
     }
 
-    /// Checks the arguments of a build or rebuild, and plans the table.
-    fn check(&self, stream: &Stream, keys: View<'_, K>, values: View<'_, V>) -> Result<Plan> {
+    /// Checks the arguments of a build or rebuild, and plans the table. Returns their bits, too.
+    fn check<'a>(
+        &self,
+        stream: &Stream,
+        keys: View<'a, K>,
+        values: View<'a, V>,
+    ) -> Result<(Plan, InputOf<'a, K, V>)> {
         check_length("values", values.len(), "keys", keys.len())?;
-        keys.key_bits()?.arg("keys", stream)?;
-        values.value_bits()?.arg("values", stream)?;
-        self.builder.plan(stream, keys.len())
+        let (keys, values) = (keys.key_bits()?, values.value_bits()?);
+        keys.arg("keys", stream)?;
+        values.arg("values", stream)?;
+        Ok((self.builder.plan(stream, keys.len())?, (keys, values)))
     }
 }
 impl<K: KeyBits> MapBuilder<K, u32> {

@@ -7,7 +7,9 @@ use crate::device::{Apart, Stream, View, ViewMut};
 use crate::error::{Result, check_length, count32};
 use crate::table::sending::RouteTuning;
 use crate::table::{Family, Storage, Table, grid};
-use crate::types::{BitsOf, DeviceKey, DeviceValue, Key, KeyBits, Value, ValueBits, key_bits};
+use crate::types::{
+    BitsOf, DeviceKey, DeviceValue, Key, KeyBits, Value, ValueBits, key_bits, stage_keys,
+};
 use koel_kernels::map::find::{map_find, map_find_or};
 use koel_kernels::map::join::keep;
 use koel_kernels::table::layout::Number;
@@ -19,7 +21,6 @@ impl<K: Key, V: Value> Map<K, V> {
     /// Errors: more keys than 32-bit indices can address, out of memory.
     pub fn get(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
         let (device, n) = (self.device(), keys.len());
-        count32("keys", n)?;
         let keys = key_bits(device, keys)?;
         let of_bits = |bits: BitsOf<V>| V::unpack(bits.into());
         if let Storage::Cpu(table) = &self.table.storage {
@@ -142,9 +143,7 @@ impl<K: Key, V: Value> Map<K, V> {
     /// [`MapJoiner`](super::MapJoiner) keeps the scratch memory. Errors: as [`get`](Self::get).
     pub fn join(&self, keys: &[K]) -> Result<Vec<(u32, V)>> {
         let device = self.device();
-        count32("keys", keys.len())?;
-        let keys = key_bits(device, keys)?;
-        let (staged, stream) = (device.stage(&keys)?, device.stream()?);
+        let (staged, stream) = (stage_keys(device, keys)?, device.stream()?);
         let (mut numbers, mut values) = (device.alloc(keys.len())?, device.alloc(keys.len())?);
         let mut count = device.alloc(1)?;
         let (to_numbers, to_values) = (numbers.view_mut(), values.view_mut());
@@ -172,9 +171,7 @@ impl<K: Key, V: Value> Map<K, V> {
     }
     fn filter(&self, keys: &[K], keep: u32) -> Result<Vec<K>> {
         let device = self.device();
-        count32("keys", keys.len())?;
-        let keys = key_bits(device, keys)?;
-        let (staged, stream) = (device.stage(&keys)?, device.stream()?);
+        let (staged, stream) = (stage_keys(device, keys)?, device.stream()?);
         let (mut kept, mut count) = (device.alloc(keys.len())?, device.alloc(1)?);
         Joiner::new(device, RouteTuning::TUNED)?.filter(
             &stream,

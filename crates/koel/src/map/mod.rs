@@ -80,7 +80,7 @@ use crate::error::{Result, check_length};
 use crate::fallible::collect;
 pub use crate::table::update::{Operations, Outcome};
 use crate::table::{Builder, Family, OnHost, Report, Settings, Storage, Table, words_of};
-use crate::types::{BitsOf, DeviceKey, DeviceValue, KeyBits, key_bits, value_bits};
+use crate::types::{BitsOf, DeviceKey, DeviceValue, KeyBits, stage_keys, stage_values};
 pub use crate::types::{Key, Value};
 pub use builder::MapBuilder;
 pub(crate) use family::Pairs;
@@ -224,8 +224,8 @@ impl<K: Key, V: Value> Map<K, V> {
     /// use koel::{Device, Duplicates, Map, MapOptions};
     ///
     /// let options = MapOptions::default().with_duplicates(Duplicates::KeepFirst);
-    /// let map = Map::build_with(&Device::cpu()?, options, &[-1i8, -1], &["a", "b"].map(str::len))?;
-    /// assert_eq!(map.len()?, 1);
+    /// let map = Map::build_with(&Device::cpu()?, options, &[-1i8, -1], &['a', 'b'])?;
+    /// assert_eq!(map.get(&[-1])?, [Some('a')]);
     /// # Ok::<(), koel::Error>(())
     /// ```
     ///
@@ -239,8 +239,7 @@ impl<K: Key, V: Value> Map<K, V> {
     ) -> Result<Map<K, V>> {
         PairsOf::<K, V>::plan(keys.len(), options.load)?; // before anything is allocated
         check_length("values", values.len(), "keys", keys.len())?;
-        let (keys, values) = (key_bits(device, keys)?, value_bits(device, values)?);
-        let (keys, values) = (device.stage(&keys)?, device.stage(&values)?);
+        let (keys, values) = (stage_keys(device, keys)?, stage_values(device, values)?);
         let (keys, values, stream) = (keys.view(), values.view(), device.stream()?);
         let mut builder = Builder::new(device, options.into())?;
         let plan = builder.plan(&stream, keys.len())?;

@@ -11,7 +11,8 @@ use crate::table::update::{
 };
 use crate::table::{Builder, Settings, Table};
 use crate::types::{
-    Addable, BitsOf, DeviceKey, DeviceValue, Key, KeyBits, Value, ValueBits, key_bits, value_bits,
+    Addable, BitsOf, DeviceKey, DeviceValue, Key, KeyBits, Value, ValueBits, stage_keys,
+    stage_values,
 };
 use koel_kernels::map::sparse::map_update_sparse;
 use koel_kernels::map::update::{MAX_BUCKETS, map_update, map_update_left, shared_bytes};
@@ -360,10 +361,9 @@ impl<K: Key, V: Value> Map<K, V> {
         values: &[V],
     ) -> Result<Vec<Outcome>> {
         let device = self.device().clone();
-        count32("keys", keys.len())?;
+        // Before the other is converted.
         count32("values", values.len())?;
-        let (keys, values) = (key_bits(&device, keys)?, value_bits(&device, values)?);
-        let (keys, values) = (device.stage(&keys)?, device.stage(&values)?);
+        let (keys, values) = (stage_keys(&device, keys)?, stage_values(&device, values)?);
         let operations = operations.codes(|operation| operation as u32);
         let batch = Batch { operations, keys: keys.view(), values: values.view() };
         let mut updater = MapUpdater::<K, V>::new(&device, MapOptions::default())?.updater;

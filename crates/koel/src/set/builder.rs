@@ -26,8 +26,8 @@ impl<K: DeviceKey> SetBuilder<K> {
     /// only one pass, and a third less traffic. Errors: more keys than 31-bit indices can address,
     /// buffers of another device, out of memory.
     pub fn build(&mut self, stream: &Stream, keys: View<'_, K>) -> Result<Set<K>> {
-        let plan = self.check(stream, keys)?;
-        Ok(Set { table: self.builder.build(plan, stream, keys.key_bits()?)? })
+        let (plan, keys) = self.check(stream, keys)?;
+        Ok(Set { table: self.builder.build(plan, stream, keys)? })
     }
     /// Replaces the content of a set by other keys. Like [`build`](Self::build), but allocates
     /// nothing if the set and this builder have held as many keys before, and does not wait on a
@@ -40,13 +40,14 @@ impl<K: DeviceKey> SetBuilder<K> {
     /// or when out of memory, the set is unchanged; after any other error it is empty. A larger
     /// table is allocated before the old one is freed.
     pub fn rebuild(&mut self, set: &mut Set<K>, stream: &Stream, keys: View<'_, K>) -> Result<()> {
-        let plan = self.check(stream, keys)?;
-        self.builder.rebuild(&mut set.table, plan, stream, keys.key_bits()?)
+        let (plan, keys) = self.check(stream, keys)?;
+        self.builder.rebuild(&mut set.table, plan, stream, keys)
     }
 
-    /// Checks the arguments of a build or rebuild, and plans the set.
-    fn check(&self, stream: &Stream, keys: View<'_, K>) -> Result<Plan> {
-        keys.key_bits()?.arg("keys", stream)?;
-        self.builder.plan(stream, keys.len())
+    /// Checks the arguments of a build or rebuild, and plans the set. Returns their bits, too.
+    fn check<'a>(&self, stream: &Stream, keys: View<'a, K>) -> Result<(Plan, View<'a, BitsOf<K>>)> {
+        let keys = keys.key_bits()?;
+        keys.arg("keys", stream)?;
+        Ok((self.builder.plan(stream, keys.len())?, keys))
     }
 }

@@ -5,7 +5,7 @@ use crate::device::{Apart, Device, Stream, View, ViewMut};
 use crate::error::{Error, Result, check_length, count32};
 use crate::seed::Seeds;
 use crate::table::plan::{Plan, PlanTuning};
-use crate::types::{BitsOf, DeviceKey, Key, KeyBits, key_bits};
+use crate::types::{BitsOf, DeviceKey, Key, KeyBits, stage_keys};
 use koel_kernels::set::combine::how;
 
 /// Load factor of the tables of a combination. Callers do not choose it, so it is the one that
@@ -269,10 +269,8 @@ fn of_host<K: Key>(device: &Device, what: u32, keys: &[K], others: Option<&[K]>)
     let stream = device.stream()?;
     let room = keys.len() + if what == how::UNION { others.map_or(0, <[K]>::len) } else { 0 };
     count32("keys", keys.len().max(others.map_or(0, <[K]>::len)))?;
-    let keys = key_bits(device, keys)?;
-    let others = others.map(|others| key_bits(device, others)).transpose()?;
     let (keys, others) =
-        (device.stage(&keys)?, others.as_deref().map(|others| device.stage(others)).transpose()?);
+        (stage_keys(device, keys)?, others.map(|others| stage_keys(device, others)).transpose()?);
     let (mut output, mut count) = (device.alloc(room)?, device.alloc(1)?);
     let others = others.as_ref().map(|others| others.view());
     SetCombiner::<K>::new(device)?.combiner.combine(

@@ -75,7 +75,7 @@ use crate::device::{Device, Stream, View, ViewMut};
 use crate::duplicates::Duplicates;
 use crate::error::Result;
 use crate::table::{Builder, Family, Report, Settings, Table};
-use crate::types::{BitsOf, DeviceKey, Key, key_bits};
+use crate::types::{BitsOf, DeviceKey, Key, key_bits, stage_keys};
 pub use builder::SetBuilder;
 pub use combine::{SetCombiner, difference, intersection, union, unique};
 pub(crate) use family::Keys;
@@ -181,8 +181,7 @@ impl<K: Key> Set<K> {
     /// Errors: also a load outside 0.3 to 0.95.
     pub fn build_with(device: &Device, options: SetOptions, keys: &[K]) -> Result<Set<K>> {
         Keys::<BitsOf<K>>::plan(keys.len(), options.load)?; // before anything is allocated
-        let keys = key_bits(device, keys)?;
-        let (keys, stream) = (device.stage(&keys)?, device.stream()?);
+        let (keys, stream) = (stage_keys(device, keys)?, device.stream()?);
         let mut builder = Builder::new(device, options.into())?;
         let plan = builder.plan(&stream, keys.view().len())?;
         Ok(Set { table: builder.build(plan, &stream, keys.view())? })

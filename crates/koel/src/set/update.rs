@@ -3,14 +3,14 @@ use super::export::{export, keys_of};
 use super::kernels::plan_of;
 use super::{Keys, Set, SetOptions};
 use crate::device::{Device, Stream, View, ViewMut};
-use crate::error::{Result, count32};
+use crate::error::Result;
 use crate::fallible::{collect, collect_map};
 use crate::table::plan::Plan;
 use crate::table::update::{
     Batch, EntriesOnHost, Launch, Operations, Outcome, Updatable, UpdateTuning, Updater,
 };
 use crate::table::{Builder, Settings, Table};
-use crate::types::{BitsOf, DeviceKey, Key, KeyBits, key_bits};
+use crate::types::{BitsOf, DeviceKey, Key, KeyBits, stage_keys};
 use koel_kernels::set::sparse::set_update_sparse;
 use koel_kernels::set::update::{set_update, set_update_left, shared_bytes};
 use koel_kernels::table::sparse::{Sparse, shared_bytes as sparse_shared_bytes};
@@ -276,9 +276,7 @@ impl<K: Key> Set<K> {
         keys: &[K],
     ) -> Result<Vec<Outcome>> {
         let device = self.device().clone();
-        count32("keys", keys.len())?;
-        let keys = key_bits(&device, keys)?;
-        let staged = device.stage(&keys)?;
+        let staged = stage_keys(&device, keys)?;
         let mut updater = SetUpdater::<K>::new(&device, SetOptions::default())?.updater;
         updater.apply_from_host(&mut self.table, batch(operations, staged.view())?)
     }

@@ -1,14 +1,17 @@
 //! Slices and views of keys and values as their bits.
 use super::{BitsOf, DeviceKey, DeviceValue, Key, Value};
 use crate::device::memory::collect;
-use crate::device::{Device, View, ViewMut};
-use crate::error::Result;
+use crate::device::{Device, Staged, View, ViewMut};
+use crate::error::{Result, count32};
 use crate::parallel::SMALL_PIECE;
 use koel_kernels::table::layout::Number;
 use std::borrow::Cow;
 
-/// Returns the bits of keys: those in memory, or of new memory. Errors: out of memory.
+/// Returns the bits of keys: those in memory, or of new memory.
+///
+/// Errors: more keys than 32-bit indices can address, before anything is allocated; out of memory.
 pub(crate) fn key_bits<'a, K: Key>(device: &Device, keys: &'a [K]) -> Result<Cow<'a, [BitsOf<K>]>> {
+    count32("keys", keys.len())?;
     if K::IS_CANONICAL
         && let Some(bits) = in_memory(keys)
     {
@@ -17,7 +20,7 @@ pub(crate) fn key_bits<'a, K: Key>(device: &Device, keys: &'a [K]) -> Result<Cow
     converted(device, keys, |key| BitsOf::<K>::narrowed(key.canonical().pack())).map(Cow::Owned)
 }
 /// Returns numbers that compare as keys do, of the size of their bits: those in memory, or in new
-/// memory. Errors: out of memory.
+/// memory. Errors: as [`key_bits`].
 pub(crate) fn ordered_bits<'a, K: Key>(
     device: &Device,
     keys: &'a [K],
@@ -25,19 +28,39 @@ pub(crate) fn ordered_bits<'a, K: Key>(
     if K::IS_ORDERED {
         return key_bits(device, keys);
     }
+    count32("keys", keys.len())?;
     converted(device, keys, |key| BitsOf::<K>::narrowed(key.ordered())).map(Cow::Owned)
 }
-/// Returns the bits of values: those in memory, or of new memory. Errors: out of memory.
-pub(crate) fn value_bits<'a, V: Value>(
-    device: &Device,
-    values: &'a [V],
-) -> Result<Cow<'a, [BitsOf<V>]>> {
+/// Returns the bits of values: those in memory, or of new memory. Errors: as [`key_bits`].
+fn value_bits<'a, V: Value>(device: &Device, values: &'a [V]) -> Result<Cow<'a, [BitsOf<V>]>> {
+    count32("values", values.len())?;
     match in_memory(values) {
         Some(bits) => Ok(Cow::Borrowed(bits)),
         None => {
             converted(device, values, |value| BitsOf::<V>::narrowed(value.pack())).map(Cow::Owned)
         }
     }
+}
+/// Makes the bits of keys readable by a device. Errors: as [`key_bits`].
+pub(crate) fn stage_keys<'a, K: Key>(
+    device: &Device,
+    keys: &'a [K],
+) -> Result<Staged<'a, BitsOf<K>>> {
+    Staged::new(device, key_bits(device, keys)?)
+}
+/// Makes keys as [ordered numbers](ordered_bits) readable by a device. Errors: as [`key_bits`].
+pub(crate) fn stage_ordered<'a, K: Key>(
+    device: &Device,
+    keys: &'a [K],
+) -> Result<Staged<'a, BitsOf<K>>> {
+    Staged::new(device, ordered_bits(device, keys)?)
+}
+/// Makes the bits of values readable by a device. Errors: as [`key_bits`].
+pub(crate) fn stage_values<'a, V: Value>(
+    device: &Device,
+    values: &'a [V],
+) -> Result<Staged<'a, BitsOf<V>>> {
+    Staged::new(device, value_bits(device, values)?)
 }
 /// Returns a slice as the bits of its elements, if these are what the memory holds.
 fn in_memory<T: Value>(all: &[T]) -> Option<&[BitsOf<T>]> {

@@ -1,6 +1,7 @@
 //! Floats as keys.
-use super::key::sign;
+use super::value::bits;
 use super::{Key, Value};
+use koel_kernels::fold::Form;
 use std::fmt;
 
 macro_rules! floats {
@@ -30,19 +31,16 @@ macro_rules! floats {
                 const IS_ORDERED: bool = false;
                 #[inline(always)]
                 fn ordered(self) -> u64 {
-                    let (bits, sign) = (self.pack(), sign::<$total>());
-                    // Negative numbers are the smaller, the greater their bits are.
-                    if bits & sign != 0 { !bits & (sign - 1) } else { bits | sign }
+                    Form::floats(bits::<$total>()).ordered(self.pack())
                 }
                 #[inline(always)]
                 fn of_ordered(number: u64) -> $total {
-                    let sign = sign::<$total>();
-                    $total::unpack(if number & sign != 0 { number ^ sign } else { !number })
+                    $total::unpack(Form::floats(bits::<$total>()).unordered(number))
                 }
             }
 
-            #[doc = concat!("A `", stringify!($float), "` that is equal to another if its bits are:")]
-            /// -0.0 differs from 0.0, and NaN from other NaN.
+            #[doc = concat!("A `", stringify!($float), "` that is equal to another if its bits")]
+            /// are: -0.0 differs from 0.0, and NaN from other NaN.
             #[derive(Clone, Copy, Default)]
             #[repr(transparent)]
             pub struct $total(pub $float);

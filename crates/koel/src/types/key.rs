@@ -1,7 +1,8 @@
 //! What a key is: see [`Key`].
 use super::value::bits;
-use super::{Times, TotalF32, TotalF64, Value, Width};
+use super::{DeviceValue, Times, TotalF32, TotalF64, Value, Width};
 use crate::device::Plain;
+use koel_kernels::fold::Form;
 use std::net::Ipv4Addr;
 
 /// Types of keys: see [the table](crate::types). Two keys are the same if their
@@ -77,25 +78,24 @@ macro_rules! signed {
             const IS_ORDERED: bool = false;
             #[inline(always)]
             fn ordered(self) -> u64 {
-                self.pack() ^ sign::<$type>()
+                Form::signed(bits::<$type>()).ordered(self.pack())
             }
             #[inline(always)]
             fn of_ordered(number: u64) -> $type {
-                <$type>::unpack(number ^ sign::<$type>())
+                <$type>::unpack(Form::signed(bits::<$type>()).unordered(number))
             }
         })+
     };
 }
 signed! { i8 i16 i32 i64 isize }
 
-/// Returns the highest bit of a packed type.
-pub(super) const fn sign<T: Value>() -> u64 {
-    1 << (bits::<T>() - 1)
-}
-
+/// Keys, and values, that buffers hold.
 macro_rules! in_buffers {
     ($($type:ty)+) => {
-        $(impl DeviceKey for $type {})+
+        $(
+            impl DeviceKey for $type {}
+            impl DeviceValue for $type {}
+        )+
     };
 }
 in_buffers! {

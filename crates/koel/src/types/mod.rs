@@ -10,10 +10,11 @@
 //! | `bool`, `char`, `Ipv4Addr` | as a number | the same |
 //! | `f32`, `f64` | -0.0 as 0.0, every NaN as one | unchanged |
 //! | [`TotalF32`], [`TotalF64`] | unchanged: -0.0 and 0.0 differ | the same |
-//! | tuples of up to four and arrays of these, of up to 8 bytes | one after the other, packed | the same |
-//! | structs of up to 8 bytes that derive [`Key`](macro@crate::Key) or [`Value`](macro@crate::Value) | their fields, packed | the same |
+//! | tuples of up to four and arrays of these | one after the other, packed | the same |
+//! | structs that derive [`Key`](macro@crate::Key) | their fields, packed | the same |
 //!
-//! Up to 4 bytes, packed, become 32 bits; 5 to 8 bytes become 64. Padding is not stored.
+//! Up to 4 bytes, packed, become 32 bits; 5 to 8 bytes become 64, which is the most. Padding is not
+//! stored. [`Value`](macro@crate::Value) can be derived alone.
 //!
 //! # Conversion
 //! A slice whose memory is its bits, such as one of `i64` or `[u32; 2]`, is used as it is. Other
@@ -29,7 +30,7 @@ mod value;
 mod width;
 
 pub use bits::{KeyBits, ValueBits};
-pub(crate) use cast::{key_bits, ordered_bits, value_bits};
+pub(crate) use cast::{key_bits, ordered_bits, stage_keys, stage_ordered, stage_values};
 pub use float::{TotalF32, TotalF64};
 pub use key::{BitsOf, DeviceKey, Key};
 pub use value::{Addable, DeviceValue, Value};

@@ -53,15 +53,9 @@ pub trait DeviceValue: Value + Plain {}
 )]
 pub trait Addable: Value {}
 
-macro_rules! in_buffers {
-    ($($type:ty)+) => {
-        $(impl DeviceValue for $type {})+
-    };
-}
-in_buffers! {
-    u32 i32 u64 i64 usize isize f32 f64 TotalF32 TotalF64
-    [u8; 4] [i8; 4] [u16; 2] [i16; 2] [u8; 8] [i8; 8] [u16; 4] [i16; 4] [u32; 2] [i32; 2] [f32; 2]
-}
+impl DeviceValue for f32 {}
+impl DeviceValue for f64 {}
+impl DeviceValue for [f32; 2] {}
 
 macro_rules! integers {
     ($($type:ty: $unsigned:ty, $bytes:literal, $name:literal;)+) => {
