@@ -83,7 +83,14 @@ pub(crate) fn handle() -> Outcome {
     let mut signals = Signals::new(handled).map_err(failed)?;
     let obeyed = move || signals.forever().filter(|&signal| signal != SIGXFSZ).for_each(obey);
     std::thread::Builder::new().name("signals".into()).spawn(obeyed).map_err(failed)?;
-    // The thread at fault cannot go on: its handler removes the file.
+    // The thread at fault cannot go on: its handler removes the file. On Linux, where a stack that
+    // overflows is another signal, it replaces that of Rust's library, which would be called first
+    // and sets the default action: a second thread at fault would end the program meanwhile.
+    #[cfg(target_os = "linux")]
+    // SAFETY: sets the default action, which runs no code.
+    if unsafe { libc::signal(SIGBUS, libc::SIG_DFL) } == libc::SIG_ERR {
+        return Err(failed(std::io::Error::last_os_error()));
+    }
     // SAFETY: `fail` is async-signal-safe: system calls only.
     unsafe { register(SIGBUS, || fail(SIGBUS)) }.map_err(failed)?;
     let abort = || {
