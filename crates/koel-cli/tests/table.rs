@@ -5,6 +5,7 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 fn koel(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_koel"));
@@ -30,9 +31,20 @@ fn done(folder: &Path, arguments: &[&str]) -> String {
 fn json(folder: &Path, arguments: &[&str]) -> Value {
     serde_json::from_str(&done(folder, &[arguments, &["--json", "-"]].concat())).unwrap()
 }
-/// Expects status 2 and one line on standard error, nothing else. Returns the line.
+/// Expects status 2 and one line on standard error, nothing else, within a minute: a pipe that is
+/// not refused is waited for. Returns the line.
 fn refused(folder: &Path, arguments: &[&str]) -> String {
-    let Output { status, stdout, stderr } = koel(folder, arguments).output().unwrap();
+    let mut command = koel(folder, arguments);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let begin = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if begin.elapsed().as_secs() >= 60 {
+            child.kill().unwrap();
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let Output { status, stdout, stderr } = child.wait_with_output().unwrap();
     let error = text(&stderr);
     assert_eq!(status.code(), Some(2), "{arguments:?}: {error}");
     assert!(

@@ -8,7 +8,7 @@ use koel::Device;
 use koel_spatial::intersect::{Intersector, Label, Method, Pose, Side};
 use koel_spatial::read::parse_gltf;
 use koel_spatial::sample::{MovingSamples, TriangleEnvelope, sample_cloud};
-use koel_spatial::{DeformingMesh, Format, Grid, Scan, read};
+use koel_spatial::{DeformingMesh, Format, Grid, PointCloud, Scan, read};
 use serde_json::{Value, json};
 use std::fs;
 
@@ -255,6 +255,45 @@ fn keys_are_interpolated_in_every_way() {
 }
 
 /// Each point of a frame has a sample nearby, and samples keep their number and order.
+/// Checks that every point of the triangles, of a grid on each, has a sample within `radius`.
+fn is_covered(
+    triangles: &[[u32; 3]],
+    positions: &[[f32; 3]],
+    (cloud, radius): (&PointCloud, f64),
+    what: &str,
+) {
+    for corners in triangles {
+        let [a, b, c] = corners.map(|i| wide(&positions[i as usize]));
+        for (i, j) in (0..6).flat_map(|i| (0..6 - i).map(move |j| (i, j))) {
+            let (u, v) = (f64::from(i) / 5.0, f64::from(j) / 5.0);
+            let p: [f64; 3] = std::array::from_fn(|k| a[k] + u * (b[k] - a[k]) + v * (c[k] - a[k]));
+            let nearest = cloud
+                .positions
+                .iter()
+                .map(|q| (0..3).map(|k| (p[k] - f64::from(q[k])).powi(2)).sum::<f64>());
+            let nearest = nearest.fold(f64::INFINITY, f64::min).sqrt();
+            assert!(nearest <= radius * (1.0 + 1e-5), "{what}: {nearest}");
+        }
+    }
+}
+
+/// A triangle that grows along one axis, then along the other, and shrinks.
+#[test]
+fn moving_samples_cover_triangles_that_grow() {
+    let shape = |x: f32, y: f32| [[0.0, 0.0, 0.0], [x, 0.0, 0.0], [0.25 * x, y, 0.0]];
+    let shapes = [shape(1.0, 1.0), shape(4.0, 1.0), shape(1.0, 3.0), shape(0.5, 0.2)];
+    let (triangles, radius) = ([[0, 1, 2]], 0.1);
+    for first in 0..shapes.len() {
+        let mut envelope = TriangleEnvelope::new(&triangles, &shapes[first]).unwrap();
+        shapes.iter().for_each(|shape| envelope.include(shape).unwrap());
+        let samples = MovingSamples::new(envelope, radius).unwrap();
+        for (number, shape) in shapes.iter().enumerate() {
+            let cloud = samples.cloud(shape).unwrap();
+            is_covered(&triangles, shape, (&cloud, radius), &format!("{number} after {first}"));
+        }
+    }
+}
+
 #[test]
 fn moving_samples_cover_every_frame() {
     let mesh = DeformingMesh::parse(&bending_bar(9, [0.0; 3]).glb()).unwrap();
@@ -267,20 +306,7 @@ fn moving_samples_cover_every_frame() {
         let positions = mesh.positions_at(0, t);
         let cloud = samples.cloud(&positions).unwrap();
         assert_eq!(cloud.positions.len(), samples.len());
-        for corners in mesh.triangles() {
-            let [a, b, c] = corners.map(|i| wide(&positions[i as usize]));
-            for (i, j) in (0..6).flat_map(|i| (0..6 - i).map(move |j| (i, j))) {
-                let (u, v) = (f64::from(i) / 5.0, f64::from(j) / 5.0);
-                let p: [f64; 3] =
-                    std::array::from_fn(|k| a[k] + u * (b[k] - a[k]) + v * (c[k] - a[k]));
-                let nearest = cloud
-                    .positions
-                    .iter()
-                    .map(|q| (0..3).map(|k| (p[k] - f64::from(q[k])).powi(2)).sum::<f64>());
-                let nearest = nearest.fold(f64::INFINITY, f64::min).sqrt();
-                assert!(nearest <= radius * (1.0 + 1e-5), "{t}: {nearest}");
-            }
-        }
+        is_covered(mesh.triangles(), &positions, (&cloud, radius), &format!("at {t}"));
         let normals = cloud.normals.unwrap();
         assert!(normals.iter().all(|n| (n.iter().map(|c| c * c).sum::<f32>() - 1.0).abs() < 1e-5));
     }

@@ -85,6 +85,19 @@ fn every_device_compares_alike() {
     }
 }
 
+/// Of shifts of neighbours: on the host, too, it is the kernel's.
+#[test]
+fn the_median_is_the_upper_one() {
+    let mut random = crate::random::Random::new(6);
+    for n in (1..10).cycle().take(300) {
+        let values = (0..n).map(|_| random.below(7) as i32 - 3).collect::<Vec<i32>>();
+        let mut sorted = values.clone();
+        sorted.sort_unstable();
+        let median = koel_kernels::vision::compare::median(n as u32, |k| values[k as usize]);
+        assert_eq!(median, sorted[n / 2], "{values:?}");
+    }
+}
+
 #[test]
 fn the_visible_part_is_found_and_the_covered_one_does_not_count() {
     for seed in 0..4 {

@@ -49,36 +49,47 @@ fn around(random: &mut Random, n: usize) -> Vec<Scored> {
 
 #[test]
 fn the_score_is_the_sum_of_what_is_said_of_the_points() {
-    let stream = Device::cpu().unwrap().stream().unwrap();
-    let (scene, models, points) = staged(&stream, Strips::FEW);
-    let (width, height) = (scene.maps.width, scene.maps.height);
-    for likelihood in [Likelihood::Loose, Likelihood::Fine] {
-        let map =
-            if likelihood == Likelihood::Loose { &scene.maps.loose } else { &scene.maps.fine };
-        let said = map.download().unwrap();
-        let mut candidates = around(&mut Random::new(7), 40);
-        // Some lie half outside.
-        candidates.iter_mut().step_by(4).for_each(|c| c.map.shift[0] -= 60.0);
-        let scores = Round { likelihood, ..Round::scores(&points) };
-        let scored = refined(&stream, &scene, &[scores], &candidates).unwrap();
-        for (c, scored) in candidates.iter().zip(&scored) {
-            let model = &models[c.model];
-            let of_point = |(i, p): (usize, &crate::edges::Edge)| {
-                let (x, y) = c.map.apply((p.x, p.y));
-                let (nx, ny) = c.map.apply_normal(p.normal);
-                let (x, y) = ((x + 0.5).floor(), (y + 0.5).floor());
-                let inside = x >= 0.0 && y >= 0.0 && x < width as f32 && y < height as f32;
-                let place = || {
-                    (class(direction(nx, ny)) as usize * height + y as usize) * width + x as usize
-                };
-                let said = if inside { said[place()] as i8 as f32 } else { refine::OUTSIDE as f32 };
-                said / 16.0 * if c.model > 0 { model.weights[i] } else { 1.0 }
-            };
-            let expected = model.points.iter().enumerate().map(of_point).sum::<f32>();
-            // A point on the border of two pixels may fall on either side.
-            assert!((scored.score - expected).abs() < 3.0, "{} {expected}", scored.score);
-            assert!(scored.map.corner_error(&c.map, 100, 80) < 1e-3);
+    // The kernels of the refinement run on the executor only.
+    for (device, n) in [(Device::cpu().unwrap(), 40), (Device::executor(4), 6)] {
+        let stream = device.stream().unwrap();
+        for strips in [Strips::FEW, Strips::SOME] {
+            let (scene, models, points) = staged(&stream, strips);
+            for likelihood in [Likelihood::Loose, Likelihood::Fine] {
+                scores_are_sums(&stream, (&scene, &models, &points), likelihood, n);
+            }
         }
+    }
+}
+fn scores_are_sums(
+    stream: &Stream,
+    (scene, models, points): (&Scene, &[Model], &Points),
+    likelihood: Likelihood,
+    n: usize,
+) {
+    let (width, height) = (scene.maps.width, scene.maps.height);
+    let map = if likelihood == Likelihood::Loose { &scene.maps.loose } else { &scene.maps.fine };
+    let said = map.download().unwrap();
+    let mut candidates = around(&mut Random::new(7), n);
+    // Some lie half outside.
+    candidates.iter_mut().step_by(4).for_each(|c| c.map.shift[0] -= 60.0);
+    let scores = Round { likelihood, ..Round::scores(points) };
+    let scored = refined(stream, scene, &[scores], &candidates).unwrap();
+    for (c, scored) in candidates.iter().zip(&scored) {
+        let model = &models[c.model];
+        let of_point = |(i, p): (usize, &crate::edges::Edge)| {
+            let (x, y) = c.map.apply((p.x, p.y));
+            let (nx, ny) = c.map.apply_normal(p.normal);
+            let (x, y) = ((x + 0.5).floor(), (y + 0.5).floor());
+            let inside = x >= 0.0 && y >= 0.0 && x < width as f32 && y < height as f32;
+            let place =
+                || (class(direction(nx, ny)) as usize * height + y as usize) * width + x as usize;
+            let said = if inside { said[place()] as i8 as f32 } else { refine::OUTSIDE as f32 };
+            said / 16.0 * if c.model > 0 { model.weights[i] } else { 1.0 }
+        };
+        let expected = model.points.iter().enumerate().map(of_point).sum::<f32>();
+        // A point on the border of two pixels may fall on either side.
+        assert!((scored.score - expected).abs() < 3.0, "{} {expected}", scored.score);
+        assert!(scored.map.corner_error(&c.map, 100, 80) < 1e-3);
     }
 }
 
