@@ -50,6 +50,8 @@ images! {
     GROUPS "groups";
     /// Tables of 128-bit keys.
     KEYS128 "keys128";
+    /// Tables of strings.
+    STRINGS "strings";
     /// Scan, reduction, compaction, histogram, partition, radix sort.
     PRIMITIVES "primitives";
     /// Published tables.

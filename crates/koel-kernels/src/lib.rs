@@ -43,6 +43,7 @@ pub mod set;
 pub mod spatial;
 #[cfg(any(feature = "spatial", target_arch = "nvptx64"))]
 pub mod spatial_search;
+pub mod strings;
 pub mod table;
 #[cfg(any(feature = "vision", target_arch = "nvptx64"))]
 pub mod vision;

@@ -84,6 +84,24 @@ fn a_button_in_another_colour_is_another() {
     assert_eq!(loaded, models);
 }
 
+/// On a screen, colours are exact: a lamp would explain these.
+#[test]
+fn a_button_on_a_screen_is_not_in_another_light() {
+    let (violet, blue) = ([90.0, 60.0, 150.0], [60.0, 120.0, 160.0]);
+    for (colour, light) in [(violet, 1.0), (violet, 1.5), (blue, 1.0)] {
+        let dark = colour.map(|v: f32| 0.4 * v);
+        let lit = |[r, g, b]: [f32; 3]| [r * (0.3f32 * light).exp(), g, b * (-0.45 * light).exp()];
+        let [fill, letters, lit_fill, lit_letters] =
+            [colour, dark, lit(colour), lit(dark)].map(|c| c.map(|v| v as u8));
+        let model = model(button(fill, letters));
+        for (shown, found) in [((fill, letters), true), ((lit_fill, lit_letters), false)] {
+            let scene = picture(page(false, &[(&button(shown.0, shown.1), (400, 200))]));
+            let outcome = find(Options::default(), &model, &scene);
+            assert_eq!(outcome.found.is_some(), found, "{colour:?}, {light}: {:?}", outcome.colour);
+        }
+    }
+}
+
 /// Lamps, exposures, cameras, files with less colour, and pictures without any.
 #[test]
 fn a_button_in_another_light_is_the_same() {
@@ -167,38 +185,42 @@ fn a_pose_of_points_is_judged_by_colour_too() {
 /// Icons have too few edges, and are sought pixel by pixel.
 #[test]
 fn an_icon_is_found_among_others_of_its_kind() {
-    let icon = |fill: [u8; 3]| {
-        RgbImage::from_fn(32, 32, |x, y| {
-            let filled = (x / 4 * 5 + y / 4 * 3 + x * y / 64) % 7 < 3;
-            Rgb(if filled { fill } else { [230; 3] })
-        })
-    };
-    let icons = [icon(BLUE), icon(RED)];
+    for (side, cell) in [(32, 4), (20, 8), (16, 3)] {
+        let icon = |fill: [u8; 3]| {
+            RgbImage::from_fn(side, side, |x, y| {
+                let is_filled = (x / cell * 5 + y / cell * 3 + x * y / 64) % 7 < 3;
+                Rgb(if is_filled { fill } else { [230; 3] })
+            })
+        };
+        let icons = [icon(BLUE), icon(RED)];
+        // In grey, each correlates with both: it is not the best place in both cases.
+        for (own, other) in [(&icons[0], &icons[1]), (&icons[1], &icons[0])] {
+            is_found_among(own, other, &format!("{side}, {cell}"));
+        }
+    }
+}
+/// Checks that an icon is found among 19 others, and not among 20.
+fn is_found_among(own: &RgbImage, other: &RgbImage, what: &str) {
+    let model = model(own.clone());
     let place = |k: u32| (20 + 60 * (k % 5), 20 + 70 * (k / 5));
-    let search = |model: &Model, scene: &Picture| {
+    let search = |right: Option<u32>| {
+        let mut page = RgbImage::from_pixel(400, 320, Rgb([240; 3]));
+        for k in 0..20 {
+            let ((x, y), shown) = (place(k), if right == Some(k) { own } else { other });
+            image::imageops::replace(&mut page, shown, x.into(), y.into());
+        }
+        let scene = picture(page);
         let matcher = Matcher::new(&Device::cpu().unwrap(), Options::default()).unwrap();
         let made = matcher.scene(&scene.grey).unwrap().with_colours(scene.colours.clone());
-        matcher.find(model, &made).unwrap()
+        matcher.find(&model, &made).unwrap()
     };
-    // In grey, each correlates with both: it is not the best place in both cases.
-    for (own, other) in [(&icons[0], &icons[1]), (&icons[1], &icons[0])] {
-        let model = model(own.clone());
-        let page = |right: Option<u32>| {
-            let mut page = RgbImage::from_pixel(400, 320, Rgb([240; 3]));
-            for k in 0..20 {
-                let ((x, y), shown) = (place(k), if right == Some(k) { own } else { other });
-                image::imageops::replace(&mut page, shown, x.into(), y.into());
-            }
-            picture(page)
-        };
-        let outcome = search(&model, &page(Some(13)));
-        let (x, y) = place(13);
-        let at = outcome.found.as_ref().map(|f| f.map.apply((0.0, 0.0)));
-        let is_near = at.is_some_and(|(u, v)| (u - x as f32).hypot(v - y as f32) < 2.0);
-        assert!(is_near, "{at:?}, {:?}", outcome.doubt);
-        let outcome = search(&model, &page(None));
-        assert_eq!((outcome.found.is_none(), outcome.doubt), (true, Some(Doubt::Colour)));
-    }
+    let outcome = search(Some(13));
+    let (x, y) = place(13);
+    let at = outcome.found.as_ref().map(|f| f.map.apply((0.0, 0.0)));
+    let is_near = at.is_some_and(|(u, v)| (u - x as f32).hypot(v - y as f32) < 2.0);
+    assert!(is_near, "{what}: {at:?}, {:?}", outcome.doubt);
+    let outcome = search(None);
+    assert_eq!((outcome.found.is_none(), outcome.doubt), (true, Some(Doubt::Colour)), "{what}");
 }
 
 #[test]

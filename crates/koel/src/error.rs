@@ -268,7 +268,17 @@ pub enum Error {
         /// Index of another.
         second: usize,
     },
-    /// Distinct 128-bit keys shared a fingerprint under every fingerprint function tried. The
+    /// Two pairs have the same string as their key, and the policy rejects that.
+    #[error("key {key:?} occurs more than once: at {first} and at {second}")]
+    DuplicateString {
+        /// The first forty letters of the key.
+        key: String,
+        /// Index of one pair with this key.
+        first: usize,
+        /// Index of another.
+        second: usize,
+    },
+    /// Distinct keys of 128 bits, or strings, shared a fingerprint under every fingerprint function tried. The
     /// probability of that is negligible; the likely cause is memory that does not keep what is
     /// written to it.
     #[error("{attempts} fingerprint functions failed to tell all keys apart on {device}")]

@@ -5,7 +5,7 @@
 //! * [`device`]: devices, buffers and streams;
 //! * [`primitives`]: parallel algorithms on buffers;
 //! * tables: [`Map`], the main one; [`Set`], the same without values; the two-way [`Index`] and the
-//!   [`MultiMap`] built on it; all of these for [128-bit keys](keys128); and the published tables
+//!   [`MultiMap`] built on it; all of these for [128-bit keys](keys128) and for [strings]; and the published tables
 //!   in [`classic`];
 //! * [types] of keys and values;
 //! * [files](mod@file) of tables;
@@ -41,11 +41,13 @@ pub mod map;
 mod options;
 mod parallel;
 pub mod primitives;
+mod rows;
 mod seed;
 pub mod set;
 #[cfg(test)]
 #[allow(dead_code, reason = "integration tests use the rest")]
 mod special;
+pub mod strings;
 mod table;
 pub mod types;
 
@@ -59,15 +61,16 @@ pub use groups::{
     Retrieved, Retriever, ValueOrder, group_counts,
 };
 #[doc(inline)]
-pub use keys128::{
-    Index128, Index128Builder, Map128, Map128Builder, Map128Options, Report128, Set128,
-    Set128Builder,
-};
+pub use keys128::{Index128, Index128Builder, Map128, Map128Builder, Set128, Set128Builder};
 pub use koel_derive::{Key, Value};
 #[doc(inline)]
 pub use map::{Map, MapBuilder, MapJoiner, MapOptions, MapReport, MapUpdater, Operation};
 #[doc(inline)]
+pub use rows::{RowsOptions, RowsReport};
+#[doc(inline)]
 pub use set::{Set, SetBuilder, SetCombiner, SetOperation, SetOptions, SetReport, SetUpdater};
+#[doc(inline)]
+pub use strings::{StringIndex, StringMap, StringSet, StringVec, Strings, string_counts};
 pub use table::update::{Operations, Outcome};
 #[doc(inline)]
 pub use types::{DeviceKey, DeviceValue, Key, TotalF32, TotalF64, Value};

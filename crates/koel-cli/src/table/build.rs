@@ -7,7 +7,7 @@ use crate::apart::Files;
 use crate::failure::{Failure, Outcome};
 use crate::{Global, device, output};
 use koel::file::Width;
-use koel::keys128::{Index128Builder, Map128Builder, Map128Options, Set128Builder};
+use koel::keys128::{Index128Builder, Map128Builder, RowsOptions, Set128Builder};
 use koel::types::{KeyBits, ValueBits};
 use koel::{
     Device, Error, IndexBuilder, IndexOptions, MapBuilder, MapOptions, MultiMapBuilder,
@@ -260,7 +260,7 @@ impl Build<'_> {
                 let duplicates = args.duplicates.unwrap_or(Policy::Last).into();
                 let mut builder = Map128Builder::new(
                     device,
-                    Map128Options::default()
+                    RowsOptions::default()
                         .with_load(load)
                         .with_duplicates(duplicates)
                         .with_seed(seed),

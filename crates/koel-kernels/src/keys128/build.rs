@@ -30,12 +30,18 @@ pub fn keys128_fingerprints(
     }
 }
 
-/// Looks up every key, one thread per key. Sets `kept[i]` to 1 if row `i` is found; to 0 if none
-/// is, or another row, which then has an equal key. Adds to [`counts`].
+/// Looks up every key, one thread per key, and tells which stay: see [`tell_kept`].
 #[kernel(image = KEYS128, threads = 256)]
 pub fn keys128_verify(t: Thread, rows: RowsRef, n: u32, kept: Buf<u8>, counts: Buf<u32>) {
     let i = t.global_id();
-    let found = if i < n { rows.row(rows.keys.get(i)) } else { None };
+    tell_kept(t, n, if i < n { rows.row(rows.keys.get(i)) } else { None }, kept, counts);
+}
+/// Sets `kept[i]` of thread `i` to 1 if row `i` is found for its key; to 0 if none is, or another
+/// row, which then has an equal key. Adds to [`counts`]. Called by all threads of a block.
+#[inline(always)]
+#[track_caller]
+pub fn tell_kept(t: Thread, n: u32, found: Option<u32>, kept: Buf<u8>, counts: Buf<u32>) {
+    let i = t.global_id();
     let own = found == Some(i);
     if i < n {
         kept.store_stream(i, own as u8);

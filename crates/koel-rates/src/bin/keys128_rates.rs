@@ -10,7 +10,7 @@
 //! absent, or all ids, equal the host's. `of_limit`: the rate divided by that of random 32-byte
 //! reads from as much memory, in the same run; a lookup of a present key in a map takes 4.13 such
 //! reads.
-use koel::keys128::{Index128Builder, Map128Builder, Map128Options, Report128, Set128Builder};
+use koel::keys128::{Index128Builder, Map128Builder, RowsOptions, RowsReport, Set128Builder};
 use koel::limits;
 use koel::types::ValueBits;
 use koel::{Buffer, Device, Error, IndexOptions, Result, SetOptions, Stream};
@@ -93,7 +93,7 @@ impl Keys<'_> {
             .map(|i| V::narrowed(splitmix_at(2, i)))
             .collect::<Vec<V>>();
         let of_keys = device.upload(&expected)?;
-        let mut builder = Map128Builder::new(device, Map128Options::default().with_load(load))?;
+        let mut builder = Map128Builder::new(device, RowsOptions::default().with_load(load))?;
         let mut map = builder.build(stream, present.view(), of_keys.view())?;
         let seconds =
             median(stream, || builder.rebuild(&mut map, stream, present.view(), of_keys.view()))?;
@@ -178,7 +178,7 @@ fn encode(stream: &Stream, n: usize, distinct: usize, load: f64) -> Result<()> {
     built("index128_encode", &what, n, seconds, verified, index.report()?);
     Ok(())
 }
-fn built(op: &str, what: &Row, n: usize, seconds: f64, verified: bool, report: Report128) {
+fn built(op: &str, what: &Row, n: usize, seconds: f64, verified: bool, report: RowsReport) {
     row![("op", op)]
         .and(what)
         .and(&rate(n, seconds))

@@ -1,5 +1,4 @@
 //! Keys of 128 bits in files: see [`file`](mod@crate::file).
-use super::set::Counts128;
 use super::{Index128, Map128, Set128};
 use crate::error::Result;
 use crate::file::filed::{Contents, Filed, Parts, in_files};
@@ -7,6 +6,7 @@ use crate::file::format::{Section, TableKind, Types, Width};
 use crate::file::reader::Mapping;
 use crate::file::writer::Writer;
 use crate::map::Map;
+use crate::rows::{Counts, Rows};
 use crate::types::ValueBits;
 use koel_kernels::table::layout::Wide;
 use std::io::{Read, Seek, Write};
@@ -15,7 +15,7 @@ use std::io::{Read, Seek, Write};
 mod tests;
 
 /// Layout from fingerprints to rows.
-type Rows = Wide<u64, u32>;
+type Slots = Wide<u64, u32>;
 
 in_files! {
     /// ```
@@ -30,7 +30,7 @@ in_files! {
 }
 impl Filed for Set128 {
     const KIND: TableKind = TableKind::Set128;
-    type Slots = Rows;
+    type Slots = Slots;
     fn types() -> Types {
         Types { key: Width::U128, value: None }
     }
@@ -42,18 +42,20 @@ impl Filed for Set128 {
     fn read<R: Read + Seek>(parts: &mut Parts<'_, R>) -> Result<Set128> {
         let (table, keys) = (Map::read(parts)?, parts.column(Section::Keys)?);
         let header = parts.header();
-        let built = Counts128 { duplicates: header.duplicates as usize, ..Counts128::default() };
-        Ok(Set128 { table, draw: header.fingerprints, keys, len: header.pairs as usize, built })
+        let built = Counts { duplicates: header.duplicates as usize, ..Counts::default() };
+        let (draw, len) = (header.fingerprints, header.pairs as usize);
+        Ok(Set128 { rows: Rows { table, draw, keys, len, built } })
     }
     fn file(&self) -> Option<&Mapping> {
-        self.keys.file()
+        self.rows.keys.file()
     }
 }
 impl Set128 {
     /// Returns the contents written before the keys.
-    fn filed(&self) -> Result<Contents<'_, Rows, u64>> {
-        let (duplicates, fingerprints) = (self.built.duplicates, self.draw);
-        Ok(Contents { duplicates, fingerprints, ..self.table.filed()? })
+    fn filed(&self) -> Result<Contents<'_, Slots, u64>> {
+        let Rows { table, draw: fingerprints, built, .. } = &self.rows;
+        let (duplicates, fingerprints) = (built.duplicates, *fingerprints);
+        Ok(Contents { duplicates, fingerprints, ..table.filed()? })
     }
 }
 
@@ -70,7 +72,7 @@ in_files! {
 }
 impl<V: ValueBits> Filed for Map128<V> {
     const KIND: TableKind = TableKind::Map128;
-    type Slots = Rows;
+    type Slots = Slots;
     fn types() -> Types {
         Types { key: Width::U128, value: Some(Width::of::<V>()) }
     }
@@ -102,7 +104,7 @@ in_files! {
 }
 impl Filed for Index128 {
     const KIND: TableKind = TableKind::Index128;
-    type Slots = Rows;
+    type Slots = Slots;
     fn types() -> Types {
         Types { key: Width::U128, value: Some(Width::U32) }
     }

@@ -1,11 +1,11 @@
 //! Dense numbers for keys, and back.
-use super::Report128;
 use super::set::{Set128, Set128Builder};
 use crate::device::memory::collect_later;
 use crate::device::{Apart, Buffer, Device, Stream, View, ViewMut};
 use crate::duplicates::Duplicates;
 use crate::error::{Result, check_length};
 use crate::groups::{IndexBuilder, IndexOptions, NO_ID, keys_of};
+use crate::rows::RowsReport;
 use crate::set::SetOptions;
 use koel_kernels::keys128::find::NO_ROW;
 use std::fmt;
@@ -69,7 +69,7 @@ impl Index128 {
     }
     /// Returns the report of the build. After a [`rebuild`](Index128Builder::rebuild) this waits
     /// for it and reads the table's header back.
-    pub fn report(&self) -> Result<Report128> {
+    pub fn report(&self) -> Result<RowsReport> {
         self.keys.report()
     }
     /// Returns the keys in id order: element `i` is the key of id `i`.
@@ -178,14 +178,8 @@ impl Index128Builder {
         stream: &Stream,
         keys: View<'_, u128>,
     ) -> Result<()> {
-        self.rows.rebuild_rows(
-            "index",
-            &mut index.keys,
-            stream,
-            keys,
-            Duplicates::KeepFirst,
-            |_| Ok(()),
-        )
+        self.rows
+            .rebuild_by("index", &mut index.keys, stream, keys, Duplicates::KeepFirst, |_| Ok(()))
     }
     /// Like [`build`](Self::build), and returns how often each key occurs, in id order.
     ///

@@ -1,53 +1,27 @@
 //! Maps from keys of 128 bits to values.
-use super::Report128;
-use super::host::CHUNK;
 use super::set::{Set128, Set128Builder};
 use crate::device::memory::{collect_later, value_if_found};
 use crate::device::{Apart, Device, Stream, View, ViewMut};
 use crate::duplicates::Duplicates;
 use crate::error::{Result, check_length};
 use crate::file::stored::Stored;
+use crate::rows::{CHUNK, RowsOptions, RowsReport};
 use crate::set::SetOptions;
 use crate::types::ValueBits;
 use koel_kernels::keys128::find::{keys128_find, keys128_find_or};
 use std::fmt;
 
-/// Build options of a map of 128-bit keys.
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct Map128Options {
-    /// Load factor in keys per slot of the table, 0.3 to 0.95. High loads save memory, low loads
-    /// save time.
-    pub load: f64,
-    /// Treatment of equal keys. Here, a broken promise of [`Unchecked`](Duplicates::Unchecked) is
-    /// detected: one of the pairs stays.
-    pub duplicates: Duplicates,
-    /// Hash seed, as for a [map](crate::MapOptions::seed): it determines the first fingerprint
-    /// function. Answers do not depend on it.
-    pub seed: Option<u32>,
-}
-crate::options::setters! { Map128Options:
-    load by with_load: f64;
-    duplicates by with_duplicates: Duplicates;
-    seed by with_seed: impl Into<Option<u32>>;
-}
-impl Default for Map128Options {
-    fn default() -> Self {
-        Map128Options { load: 0.8, duplicates: Duplicates::default(), seed: None }
-    }
-}
-
 /// A map from keys of 128 bits to values of 32 or 64 bits, on a device.
 ///
 /// ```
-/// use koel::keys128::{Map128Builder, Map128Options};
+/// use koel::keys128::{Map128Builder, RowsOptions};
 /// use koel::{Device, Duplicates};
 ///
 /// let device = Device::cpu()?;
 /// let stream = device.stream()?;
 /// let keys = device.upload(&[9u128 << 100, 3, 9 << 100])?;
 /// let values = device.upload(&[1u64, 2, 3])?;
-/// let options = Map128Options::default().with_duplicates(Duplicates::KeepFirst);
+/// let options = RowsOptions::default().with_duplicates(Duplicates::KeepFirst);
 /// let map = Map128Builder::new(&device, options)?.build(&stream, keys.view(), values.view())?;
 /// let mut found = device.alloc::<u64>(3)?;
 /// map.get_or_into(&stream, keys.view(), found.view_mut(), 0)?;
@@ -68,7 +42,7 @@ impl<V: ValueBits> Map128<V> {
     /// Errors: mismatched lengths, more pairs than 31-bit indices can address, out of memory.
     pub fn build(device: &Device, keys: &[u128], values: &[V]) -> Result<Map128<V>> {
         let (keys, values) = (device.stage32("keys", keys)?, device.stage32("values", values)?);
-        Map128Builder::new(device, Map128Options::default())?.build(
+        Map128Builder::new(device, RowsOptions::default())?.build(
             &device.stream()?,
             keys.view(),
             values.view(),
@@ -92,8 +66,8 @@ impl<V: ValueBits> Map128<V> {
     }
     /// Returns the report of the build. After a [`rebuild`](Map128Builder::rebuild) this waits for
     /// it and reads the table's header back.
-    pub fn report(&self) -> Result<Report128> {
-        Ok(Report128 { bytes: self.bytes(), ..self.keys.report()? })
+    pub fn report(&self) -> Result<RowsReport> {
+        Ok(RowsReport { bytes: self.bytes(), ..self.keys.report()? })
     }
     /// Returns the keys, in the input order of the remaining pairs.
     pub fn keys_view(&self) -> View<'_, u128> {
@@ -266,8 +240,8 @@ pub struct Map128Builder {
 }
 impl Map128Builder {
     /// Creates a builder. Errors: a load factor outside 0.3 to 0.95.
-    pub fn new(device: &Device, options: Map128Options) -> Result<Map128Builder> {
-        let Map128Options { load, duplicates, seed } = options;
+    pub fn new(device: &Device, options: RowsOptions) -> Result<Map128Builder> {
+        let RowsOptions { load, duplicates, seed } = options;
         Ok(Map128Builder {
             rows: Set128Builder::new(
                 device,
@@ -291,12 +265,12 @@ impl Map128Builder {
         check_length("values", values.len(), "keys", keys.len())?;
         values.arg("values", stream)?;
         let ((mut keys, values), seconds) = stream.time(|| {
-            let keys = self.rows.build_rows(stream, keys, self.duplicates)?;
+            let keys = self.rows.build_by(stream, keys, self.duplicates)?;
             let mut own = stream.device().alloc(keys.len())?;
-            self.rows.keep(stream, values, own.view_mut())?;
+            self.rows.kept().select(stream, values, own.view_mut())?;
             Ok((keys, own))
         })?;
-        keys.built.device_seconds = Some(seconds);
+        keys.rows.built.device_seconds = Some(seconds);
         Ok(Map128 { keys, values: Stored::Own(values) })
     }
     /// Replaces the content of a map by other pairs. Like [`build`](Self::build), but allocates
@@ -304,11 +278,11 @@ impl Map128Builder {
     /// only once midway, not at the end.
     ///
     /// ```
-    /// use koel::keys128::{Map128Builder, Map128Options};
+    /// use koel::keys128::{Map128Builder, RowsOptions};
     ///
     /// let device = koel::Device::cpu()?;
     /// let stream = device.stream()?;
-    /// let mut builder = Map128Builder::new(&device, Map128Options::default())?;
+    /// let mut builder = Map128Builder::new(&device, RowsOptions::default())?;
     /// let (keys, values) = (device.upload(&[9u128 << 100, 3])?, device.upload(&[1u32, 2])?);
     /// let mut map = builder.build(&stream, keys.view(), values.view())?;
     /// for _frame in 0..3 {
@@ -342,16 +316,16 @@ impl Map128Builder {
             }
             Ok(())
         };
-        self.rows.rebuild_rows("map", of_map, stream, keys, self.duplicates, reserve)?;
+        self.rows.rebuild_by("map", of_map, stream, keys, self.duplicates, reserve)?;
         let kept = map.len();
         if let Some(larger) = larger {
             map.values = Stored::Own(larger);
         }
         let own =
             map.values.reserve(stream.device(), kept).and_then(|own| own.view_mut().slice(..kept));
-        let done = own.and_then(|own| self.rows.keep(stream, values, own));
+        let done = own.and_then(|own| self.rows.kept().select(stream, values, own));
         if done.is_err() {
-            map.keys.forget(stream);
+            map.keys.rows.forget(stream);
         }
         done
     }

@@ -68,42 +68,18 @@
 //!
 //! [fingerprint]: koel_kernels::keys128::fingerprint::Fingerprint
 #![cfg_attr(not(test), deny(clippy::disallowed_macros, clippy::disallowed_methods))]
+mod column;
 mod file;
-mod host;
 mod index;
 mod map;
 mod set;
 
 #[cfg(doc)]
 use crate::Duplicates;
+pub use crate::rows::{RowsOptions, RowsReport};
+use column::rows_ref;
 pub use index::{Index128, Index128Builder};
 pub use koel_kernels::keys128::find::RowsRef;
-use koel_kernels::keys128::find::keys128_rows;
 pub use koel_kernels::keys128::fingerprint::Fingerprint;
-pub use map::{Map128, Map128Builder, Map128Options};
+pub use map::{Map128, Map128Builder};
 pub use set::{Set128, Set128Builder};
-
-/// Threads per block of all kernels here.
-const THREADS: u32 = keys128_rows::SPEC.threads;
-
-/// Report of a build.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
-#[non_exhaustive]
-pub struct Report128 {
-    /// Number of keys stored.
-    pub keys: usize,
-    /// Number of keys dropped because they were equal to others.
-    pub duplicates: usize,
-    /// Number of fingerprint functions drawn: more than one if two keys shared a fingerprint or if
-    /// keys were chosen against the seed, 0 if the table came from a file.
-    pub attempts: u32,
-    /// Number of fingerprints in the stash of the table.
-    pub stashed: usize,
-    /// Bytes that the finished table occupies.
-    pub bytes: usize,
-    /// Additional bytes for the build, kept by the builder.
-    pub scratch_bytes: usize,
-    /// Device time of the build in seconds; `None` after a `rebuild`, and if the table came from a
-    /// file.
-    pub device_seconds: Option<f64>,
-}

@@ -1,17 +1,13 @@
 //! Distinct keys, each in its own row: also the basis of maps and indexes.
-mod builder;
-
-use super::Report128;
-use super::THREADS;
-use super::host::{CHUNK, HostRows};
+use super::rows_ref;
 use crate::device::memory::collect_later;
 use crate::device::{Apart, Device, Stream, View, ViewMut};
-use crate::error::{Result, check_length, count32};
+use crate::duplicates::Duplicates;
+use crate::error::{Result, check_length};
 use crate::file::reader::Mapping;
 use crate::file::stored::Stored;
-use crate::map::Map;
+use crate::rows::{CHUNK, HostRows, Kept, Rows, RowsBuilder, RowsReport};
 use crate::set::SetOptions;
-pub use builder::Set128Builder;
 use koel_kernels::keys128::find::{
     NO_ROW, RowsRef, keys128_contains, keys128_contains_bits, keys128_count, keys128_rows,
 };
@@ -32,23 +28,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 ///
 /// Method and cost: see [`keys128`](super).
 pub struct Set128 {
-    /// Map from fingerprints to rows.
-    pub(super) table: Map<u64, u32>,
-    /// Draw that determines the fingerprint function.
-    pub(super) draw: u64,
-    /// May have capacity for more.
-    pub(super) keys: Stored<u128>,
-    pub(super) len: usize,
-    pub(super) built: Counts128,
-}
-/// Report of a build, as far as it is known when the build is on the stream.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Counts128 {
-    pub duplicates: usize,
-    pub attempts: u32,
-    /// Bytes of scratch memory, without that of the table's builder.
-    pub scratch_bytes: usize,
-    pub device_seconds: Option<f64>,
+    pub(super) rows: Rows<Stored<u128>>,
 }
 impl Set128 {
     /// Builds a set from keys in host memory, with default options: load 0.8. Equal keys become
@@ -61,39 +41,29 @@ impl Set128 {
     }
     /// Returns the number of keys.
     pub fn len(&self) -> usize {
-        self.len
+        self.rows.len
     }
     /// Returns whether there are no keys.
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.rows.len == 0
     }
     /// Returns the device that holds the set.
     pub fn device(&self) -> &Device {
-        self.table.device()
+        self.rows.device()
     }
     /// Returns the bytes of device memory that the set occupies.
     pub fn bytes(&self) -> usize {
-        self.table.bytes() + self.keys.bytes()
+        self.rows.bytes()
     }
     /// Returns the report of the build. After a [`rebuild`](Set128Builder::rebuild) this waits for
     /// it and reads the table's header back.
-    pub fn report(&self) -> Result<Report128> {
-        let (of_table, Counts128 { duplicates, attempts, scratch_bytes, device_seconds }) =
-            (self.table.report()?, self.built);
-        Ok(Report128 {
-            keys: self.len,
-            duplicates,
-            attempts,
-            stashed: of_table.stashed,
-            bytes: self.bytes(),
-            scratch_bytes: of_table.scratch_bytes + scratch_bytes,
-            device_seconds,
-        })
+    pub fn report(&self) -> Result<RowsReport> {
+        self.rows.report()
     }
     /// Returns all keys in row order: the order of first occurrence or, in a map's set, the input
     /// order of the remaining pairs.
     pub fn keys_view(&self) -> View<'_, u128> {
-        self.keys.view().first(self.len)
+        self.rows.view()
     }
     /// Downloads all keys in row order. Waits.
     ///
@@ -118,12 +88,10 @@ impl Set128 {
     /// An [opened](Self::open) set is verified first, once: kernels do not check the rows given in
     /// the file. Errors: a stream of another device; faults of the file.
     pub fn rows(&self, stream: &Stream) -> Result<RowsRef> {
-        self.keys.file().map_or(Ok(()), Mapping::verify_once)?;
-        self.unchecked_rows(stream)
-    }
-    /// Like [`rows`](Self::rows), without verification: rows of a file may be out of bounds.
-    fn unchecked_rows(&self, stream: &Stream) -> Result<RowsRef> {
-        rows_of(&self.table, self.draw, self.keys_view(), stream)
+        self.rows.keys.file().map_or(Ok(()), Mapping::verify_once)?;
+        // Otherwise, rows of a file may be out of bounds.
+        let Rows { table, draw, .. } = &self.rows;
+        rows_ref(stream, self.keys_view(), Fingerprint::new(*draw), table.table(stream)?)
     }
     /// Copies the set to another device, or to the same one: the same rows, the same answers.
     /// Copies through host memory and waits. An [opened](Self::open) set is verified first, then
@@ -132,19 +100,9 @@ impl Set128 {
     /// Errors: out of memory; for an opened set, faults of its file.
     pub fn to_device(&self, device: &Device) -> Result<Set128> {
         let _apart = Apart::begin();
-        let (table, keys) = (self.table.to_device(device)?, self.keys.upload(self.len, device)?);
-        Ok(Set128 {
-            table,
-            draw: self.draw,
-            keys: Stored::Own(keys),
-            len: self.len,
-            built: self.built,
-        })
-    }
-    /// Empties the set after a failed rebuild.
-    pub(super) fn forget(&mut self, stream: &Stream) {
-        self.table.forget(stream);
-        (self.len, self.built) = (0, Counts128::default());
+        let Rows { table, draw, keys, len, built } = &self.rows;
+        let (table, keys) = (table.to_device(device)?, Stored::Own(keys.upload(*len, device)?));
+        Ok(Set128 { rows: Rows { table, draw: *draw, keys, len: *len, built: *built } })
     }
 
     /// Returns whether the set holds each key in host memory. Copies both ways and waits.
@@ -292,37 +250,85 @@ impl Set128 {
         stream: &Stream,
         queries: View<'_, u128>,
         launch: impl FnOnce(u32, u32, RowsRef, In<u128>) -> Result<()>,
-        on_host: impl FnOnce(HostRows<'_>, &[u128]) -> Result<()>,
+        on_host: impl FnOnce(HostRows<'_, &[u128]>, &[u128]) -> Result<()>,
     ) -> Result<()> {
-        let _apart = Apart::begin();
-        let n = count32("keys", queries.len())?;
         // Kernels never look up a set that is in a file.
-        let (rows, from) = (self.unchecked_rows(stream)?, queries.arg("keys", stream)?);
-        match (self.table.finder()?, self.keys_view().host(), queries.host()) {
-            (None, ..) => launch(n.div_ceil(THREADS), n, rows, from),
-            (Some(table), Some(keys), Some(queries)) => on_host(
-                HostRows { device: self.device(), fingerprint: rows.fingerprint, table, keys },
-                queries,
-            ),
-            _ => Ok(()),
-        }
+        let launch = |grid, n, function, table| {
+            let rows = rows_ref(stream, self.keys_view(), function, table)?;
+            launch(grid, n, rows, queries.arg("keys", stream)?)
+        };
+        self.rows.look_up(stream, queries, launch, on_host)
     }
-}
-/// Returns the rows as a kernel argument.
-fn rows_of(
-    table: &Map<u64, u32>,
-    draw: u64,
-    keys: View<'_, u128>,
-    stream: &Stream,
-) -> Result<RowsRef> {
-    Ok(RowsRef {
-        fingerprint: Fingerprint::new(draw),
-        table: table.table(stream)?,
-        keys: keys.arg("rows", stream)?,
-    })
 }
 impl fmt::Debug for Set128 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Set128[{} keys] on {}", self.len(), self.device().name())
+    }
+}
+
+/// Builds sets of 128-bit keys, and keeps scratch memory across builds.
+pub struct Set128Builder {
+    rows: RowsBuilder<Stored<u128>>,
+}
+impl Set128Builder {
+    /// Creates a builder. Errors: a load factor outside 0.3 to 0.95.
+    pub fn new(device: &Device, options: SetOptions) -> Result<Set128Builder> {
+        Ok(Set128Builder { rows: RowsBuilder::new(device, options)? })
+    }
+    /// Builds a set of these keys; equal keys become one. Waits for the device.
+    ///
+    /// Allocates the set, and scratch memory if there are more keys than ever before.
+    /// [Cost](crate::keys128). Errors: more keys than 31-bit indices can address, buffers of
+    /// another device, out of memory.
+    pub fn build(&mut self, stream: &Stream, keys: View<'_, u128>) -> Result<Set128> {
+        let _apart = Apart::begin();
+        let (mut set, seconds) =
+            stream.time(|| self.build_by(stream, keys, Duplicates::KeepFirst))?;
+        set.rows.built.device_seconds = Some(seconds);
+        Ok(set)
+    }
+    /// Replaces the content of a set by other keys. Like [`build`](Self::build), but allocates
+    /// nothing if the set and this builder have held as many keys before, and waits for the device
+    /// only once midway, not at the end.
+    ///
+    /// From here on in stream order, the set answers for the new keys. On a GPU, it keeps memory
+    /// for a table of all keys of an input in which some are equal. [`Set128::report`] returns the
+    /// report of the rebuild.
+    ///
+    /// Errors: as [`build`](Self::build); a set on another device; a stream that is being captured.
+    /// After an error the set is unchanged, unless the device itself failed: then it is empty.
+    pub fn rebuild(
+        &mut self,
+        set: &mut Set128,
+        stream: &Stream,
+        keys: View<'_, u128>,
+    ) -> Result<()> {
+        let _apart = Apart::begin();
+        self.rebuild_by("set", set, stream, keys, Duplicates::KeepFirst, |_| Ok(()))
+    }
+    /// Builds a set with this policy: see [`RowsBuilder::build`].
+    pub(super) fn build_by(
+        &mut self,
+        stream: &Stream,
+        keys: View<'_, u128>,
+        duplicates: Duplicates,
+    ) -> Result<Set128> {
+        Ok(Set128 { rows: self.rows.build(stream, keys, duplicates)? })
+    }
+    /// Rebuilds a set with this policy: see [`RowsBuilder::rebuild`].
+    pub(super) fn rebuild_by(
+        &mut self,
+        name: &'static str,
+        set: &mut Set128,
+        stream: &Stream,
+        keys: View<'_, u128>,
+        duplicates: Duplicates,
+        reserve: impl FnOnce(usize) -> Result<()>,
+    ) -> Result<()> {
+        self.rows.rebuild(name, &mut set.rows, stream, keys, duplicates, reserve)
+    }
+    /// Returns which keys of the last build stayed.
+    pub(super) fn kept(&mut self) -> Kept<'_> {
+        self.rows.kept()
     }
 }

@@ -1,7 +1,7 @@
 //! Maps, sets and indexes of 128-bit keys against a `HashMap`, on every device.
 
 use crate::support::{Random, devices, is_fast};
-use koel::keys128::{Fingerprint, Index128Builder, Map128Builder, Map128Options, Set128Builder};
+use koel::keys128::{Fingerprint, Index128Builder, Map128Builder, RowsOptions, Set128Builder};
 use koel::types::ValueBits;
 use koel::{
     Device, DeviceKind, Duplicates, Error, Index128, IndexOptions, Map128, NO_ID, Set128,
@@ -67,14 +67,14 @@ fn queries(keys: &[u128]) -> Vec<u128> {
     keys.iter().rev().copied().chain(alike).chain(strange).chain(ends).collect()
 }
 
-fn options(duplicates: Duplicates) -> Map128Options {
-    Map128Options::default().with_duplicates(duplicates).with_seed(0)
+fn options(duplicates: Duplicates) -> RowsOptions {
+    RowsOptions::default().with_duplicates(duplicates).with_seed(0)
 }
 fn build<V: ValueBits>(
     stream: &Stream,
     keys: &[u128],
     values: &[V],
-    options: Map128Options,
+    options: RowsOptions,
 ) -> koel::Result<Map128<V>> {
     let device = stream.device();
     let (keys, values) = (device.stage(keys)?, device.stage(values)?);
@@ -179,7 +179,7 @@ fn every_load() {
         let (stream, n) = (device.stream().unwrap(), if is_fast(&device) { 100_000 } else { 5000 });
         let (keys, values) = (column(COLUMNS[0].1, n), values::<u32>(n));
         for load in [0.3, 0.95] {
-            let options = Map128Options::default().with_load(load);
+            let options = RowsOptions::default().with_load(load);
             let map = build(&stream, &keys, &values, options).unwrap();
             check(
                 &map,
@@ -597,7 +597,7 @@ fn views_and_graphs() {
         let (k, v) = (device.upload(&keys).unwrap(), device.upload(&values::<u32>(5003)).unwrap());
         for (i, j) in [(0, 1), (1, 0), (3, 2)] {
             let (k, v) = (k.view().slice(i..i + n).unwrap(), v.view().slice(j..j + n).unwrap());
-            let map = Map128Builder::new(&device, Map128Options::default())
+            let map = Map128Builder::new(&device, RowsOptions::default())
                 .unwrap()
                 .build(&stream, k, v)
                 .unwrap();
@@ -626,8 +626,7 @@ fn what_does_not_fit_is_refused() {
         let stream = device.stream().unwrap();
         let e = Map128::build(&device, &[7, 8], &[1u32]).unwrap_err();
         assert!(matches!(e, Error::Length { name: "values", found: 1, expected: 2, .. }), "{e}");
-        let e =
-            Map128Builder::new(&device, Map128Options::default().with_load(0.99)).err().unwrap();
+        let e = Map128Builder::new(&device, RowsOptions::default().with_load(0.99)).err().unwrap();
         assert!(matches!(e, Error::Setting { field: "load", .. }), "{e}");
         let map = Map128::build(&device, &[7, 8], &[1u32, 2]).unwrap();
         let (keys, mut short) =

@@ -18,6 +18,7 @@ mod other_devices;
 mod primitives;
 mod set;
 mod set_update;
+mod strings;
 #[path = "../support/mod.rs"]
 mod support;
 mod types;

@@ -3,7 +3,7 @@
 use super::*;
 use crate::file::testing::{bytes, kind, old_file, opened, opened_here, seal, section, taken_back};
 use crate::file::{self, FileErrorKind};
-use crate::keys128::{Index128Builder, Map128Builder, Map128Options, Set128Builder};
+use crate::keys128::{Index128Builder, Map128Builder, RowsOptions, Set128Builder};
 use crate::table::plan::Plan;
 use crate::{Device, Duplicates, IndexOptions, Map, NO_ID, Set, SetOptions};
 use koel_kernels::hash::mix::splitmix_at;
@@ -33,7 +33,7 @@ fn keys(n: usize) -> Vec<u128> {
 fn crowded(n: usize, seed: u32) -> Vec<u128> {
     let (shape, function) = (Plan::new(n, 0.8).unwrap().shape, Fingerprint::new(seed.into()));
     let in_first = |&key: &u128| {
-        let h = Rows::hash(Rows::mixed(seed, function.of(key)));
+        let h = Slots::hash(Slots::mixed(seed, function.of(key)));
         shape.first_place(h) == 0 && shape.second_place(h) == 0
     };
     (0..).map(|i| random(3, i)).filter(in_first).take(n).collect()
@@ -43,7 +43,7 @@ fn values<V: ValueBits>(n: usize) -> Vec<V> {
 }
 /// Builds a map in which key `i` has value `i`, mixed; the last of equal keys stays.
 fn map<V: ValueBits>(device: &Device, keys: &[u128], seed: u32) -> Map128<V> {
-    let options = Map128Options::default().with_seed(seed);
+    let options = RowsOptions::default().with_seed(seed);
     let values = values::<V>(keys.len());
     let (keys, values) = (device.stage(keys).unwrap(), device.stage(&values).unwrap());
     let mut builder = Map128Builder::new(device, options).unwrap();
@@ -182,7 +182,7 @@ fn columns_of_many_pieces_come_back() {
     let device = Device::cpu().unwrap();
     let keys = (0..file::writer::PIECE as u128 + 3).map(|i| i << 99 | i).collect::<Vec<_>>();
     let mut map = map::<u32>(&device, &keys, 1);
-    let options = Map128Options::default().with_duplicates(Duplicates::Unchecked);
+    let options = RowsOptions::default().with_duplicates(Duplicates::Unchecked);
     let mut builder = Map128Builder::new(&device, options).unwrap();
     for n in [keys.len(), 1001] {
         let (staged, of_keys) = (device.stage(&keys[..n]).unwrap(), values::<u32>(n));
@@ -205,7 +205,7 @@ fn an_opened_table_is_never_written_to() {
     map::<u64>(&device, &keys(100), 0).save(&path).unwrap();
     let before = fs::read(&path).unwrap();
     let mut opened = opened::<Map128<u64>>(&device, &path).unwrap();
-    let mut builder = Map128Builder::new(&device, Map128Options::default()).unwrap();
+    let mut builder = Map128Builder::new(&device, RowsOptions::default()).unwrap();
     for n in [50, 90] {
         let new = (0..n).map(|i| random(40, i)).collect::<Vec<_>>();
         let (staged, of_keys) =
@@ -231,7 +231,7 @@ fn nonsense_in_opened_files_is_harmless() {
         let random = |i: usize| splitmix_at(seed, i as u32) as u32;
         let mut content = whole.clone();
         let words = content[section(&whole, 64)].as_chunks_mut::<8>().0;
-        for bucket in words.chunks_exact_mut(Rows::WORDS) {
+        for bucket in words.chunks_exact_mut(Slots::WORDS) {
             for slot in 0..4 {
                 if bucket[slot] != [0xFF; 8] {
                     let any = [random(slot), u32::MAX, u32::MAX - 1, 134, 150, 66]

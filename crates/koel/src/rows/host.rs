@@ -1,4 +1,5 @@
 //! Native code for devices that run no kernels: lookups, and which keys of an input stay.
+use super::Keys;
 use crate::cpu::{Finder, InBins, Ranks, Simd, Work};
 use crate::device::Device;
 use crate::device::memory::prefetch;
@@ -7,52 +8,62 @@ use crate::fallible::collect;
 use crate::map::MapBuilder;
 use crate::parallel;
 use koel_kernels::keys128::find::NO_ROW;
-use koel_kernels::keys128::fingerprint::Fingerprint;
 use koel_kernels::table::layout::Wide;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 
 /// Queries that a thread answers at a time: a multiple of 32, so that their bits are whole words.
-pub(super) const CHUNK: usize = 2048;
+pub(crate) const CHUNK: usize = 2048;
 /// Keys prefetched before they are compared.
 const IN_FLIGHT: usize = 64;
 
 /// Keys in host memory, and the table of their rows.
 #[derive(Clone, Copy)]
-pub(super) struct HostRows<'a> {
+pub(crate) struct HostRows<'a, K: Keys> {
     pub device: &'a Device,
-    pub fingerprint: Fingerprint,
+    pub function: K::Function,
     pub table: Finder<'a, Wide<u64, u32>>,
-    pub keys: &'a [u128],
+    pub keys: K,
 }
-impl HostRows<'_> {
+impl<K: Keys> HostRows<'_, K> {
     /// Looks up queries in chunks of [`CHUNK`]: `put` receives each chunk's part of the answers,
     /// and its rows, or [`NO_ROW`].
-    pub(super) fn look_up<A: Send>(
+    pub(crate) fn look_up<Q, A: Send>(
         &self,
-        queries: &[u128],
+        queries: Q,
         answers: impl ExactSizeIterator<Item = A> + Send,
         put: impl Fn(A, &[u32]) + Sync,
-    ) -> Result<()> {
-        let of_chunk = |_, (queries, answers): (&[u128], A)| {
+    ) -> Result<()>
+    where
+        Q: Keys<Key = K::Key, Function = K::Function>,
+    {
+        let starts = (0..queries.len()).step_by(CHUNK);
+        let of_chunk = |_, (start, answers): (usize, A)| {
             let mut rows = [NO_ROW; CHUNK];
-            let rows = &mut rows[..queries.len()];
-            self.find(queries, rows)?;
+            let len = CHUNK.min(queries.len() - start);
+            let rows = &mut rows[..len];
+            self.find(queries.part(start, len), rows)?;
             put(answers, rows);
             Ok(())
         };
-        self.device.install(|| parallel::try_each(queries.chunks(CHUNK).zip(answers), of_chunk))
+        self.device.install(|| parallel::try_each(starts.zip(answers), of_chunk))
     }
     /// Finds the rows of at most [`CHUNK`] queries on the calling thread.
-    fn find(&self, queries: &[u128], rows: &mut [u32]) -> Result<()> {
+    fn find<Q>(&self, queries: Q, rows: &mut [u32]) -> Result<()>
+    where
+        Q: Keys<Key = K::Key, Function = K::Function>,
+    {
         let mut fingerprints = [0; CHUNK];
         let fingerprints = &mut fingerprints[..queries.len()];
-        fingerprints.iter_mut().zip(queries).for_each(|(to, &key)| *to = self.fingerprint.of(key));
+        queries.fingerprints(self.function, fingerprints);
         self.table.values(self.device, fingerprints, rows, NO_ROW)?;
-        for (queries, rows) in queries.chunks(IN_FLIGHT).zip(rows.chunks_mut(IN_FLIGHT)) {
-            rows.iter().for_each(|&row| prefetch(self.keys.as_ptr().wrapping_add(row as usize)));
-            for (query, row) in queries.iter().zip(rows) {
+        for (group, rows) in rows.chunks_mut(IN_FLIGHT).enumerate() {
+            for step in 0..K::STEPS {
+                rows.iter().for_each(|&row| self.keys.prefetch(row as usize, step));
+            }
+            for (i, row) in rows.iter_mut().enumerate() {
+                let own = self.keys.key(*row as usize);
                 // `NO_ROW` is out of bounds too.
-                if self.keys.get(*row as usize) != Some(query) {
+                if own.is_none() || own != queries.key(group * IN_FLIGHT + i) {
                     *row = NO_ROW;
                 }
             }
@@ -62,35 +73,35 @@ impl HostRows<'_> {
 }
 
 /// Work that writes the fingerprints of keys, and their rows: the first is `row`.
-pub(super) struct Fingerprints<'a> {
-    pub fingerprint: Fingerprint,
-    pub keys: &'a [u128],
+pub(super) struct Fingerprints<'a, K: Keys> {
+    pub function: K::Function,
+    pub keys: K,
     pub row: u32,
     pub to: &'a mut [u64],
     pub to_rows: &'a mut [u32],
 }
-impl Work for Fingerprints<'_> {
+impl<K: Keys> Work for Fingerprints<'_, K> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self, _: S) {
-        let Fingerprints { fingerprint, keys, row, to, to_rows } = self;
-        to.iter_mut().zip(keys).for_each(|(to, &key)| *to = fingerprint.of(key));
+        let Fingerprints { function, keys, row, to, to_rows } = self;
+        keys.fingerprints(function, to);
         to_rows.iter_mut().zip(row..).for_each(|(to, row)| *to = row);
     }
 }
 
 /// Which keys of an input stay, and memory to find that.
 #[derive(Default)]
-pub(super) struct Kept {
+pub(super) struct Stayed {
     /// 1 for keys that are dropped.
     dropped: Vec<AtomicU8>,
     pub ranks: Ranks,
 }
-impl Kept {
+impl Stayed {
     /// Returns memory for `n` keys. Errors: out of memory.
-    pub(super) fn new(n: usize) -> Result<Kept> {
+    pub(super) fn new(n: usize) -> Result<Stayed> {
         let dropped = collect((0..n).map(|_| AtomicU8::new(0)))?;
-        Ok(Kept { dropped, ranks: Ranks::default() })
+        Ok(Stayed { dropped, ranks: Ranks::default() })
     }
     /// Returns the number of bytes held.
     pub(super) fn bytes(&self) -> usize {
@@ -100,10 +111,10 @@ impl Kept {
     /// Returns the bins with the fingerprints and rows of all keys, or `None` if different keys
     /// have one fingerprint, or their fingerprints were probably chosen to share a place. Errors:
     /// out of memory.
-    pub(super) fn find(
+    pub(super) fn find<K: Keys>(
         &mut self,
         tables: &mut MapBuilder<u64, u32>,
-        keys: &[u128],
+        keys: K,
         (fingerprints, rows): (&[u64], &[u32]),
         keep_first: bool,
     ) -> Result<Option<InBins>> {
@@ -113,14 +124,18 @@ impl Kept {
         let found = tables.find_copies(fingerprints, rows, keep_first, |copies| {
             // Keys and flags are far apart.
             for copies in copies.chunks(IN_FLIGHT) {
+                for step in 0..K::STEPS {
+                    for copy in copies {
+                        keys.prefetch(copy.row as usize, step);
+                        keys.prefetch(copy.first() as usize, step);
+                    }
+                }
                 for copy in copies {
-                    prefetch(&raw const keys[copy.row as usize]);
-                    prefetch(&raw const keys[copy.first() as usize]);
                     prefetch(&raw const dropped[copy.dropped(keep_first) as usize]);
                 }
                 let mut differ_here = false;
                 for copy in copies {
-                    differ_here |= keys[copy.row as usize] != keys[copy.first() as usize];
+                    differ_here |= keys.key(copy.row as usize) != keys.key(copy.first() as usize);
                     dropped[copy.dropped(keep_first) as usize].store(1, Relaxed);
                 }
                 if differ_here {

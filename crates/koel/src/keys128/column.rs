@@ -1,0 +1,102 @@
+//! Columns of keys of 128 bits.
+use crate::device::memory::prefetch;
+use crate::device::{Stream, View, ViewMut};
+use crate::duplicates::first_duplicate;
+use crate::error::{Error, Result, count32};
+use crate::file::stored::Stored;
+use crate::rows::{Column, Kept, Keys, RowTable, THREADS};
+use koel_kernels::keys128::build::{keys128_fingerprints, keys128_verify};
+use koel_kernels::keys128::find::RowsRef;
+use koel_kernels::keys128::fingerprint::Fingerprint;
+
+impl Keys for &[u128] {
+    type Key = u128;
+    type Function = Fingerprint;
+    const STEPS: usize = 1;
+    #[inline(always)]
+    fn len(&self) -> usize {
+        (**self).len()
+    }
+    #[inline(always)]
+    fn key(&self, i: usize) -> Option<&u128> {
+        self.get(i)
+    }
+    fn part(&self, start: usize, len: usize) -> Self {
+        &self[start..][..len]
+    }
+    #[inline(always)]
+    fn prefetch(&self, i: usize, _: usize) {
+        prefetch(self.as_ptr().wrapping_add(i));
+    }
+    #[inline(always)]
+    fn fingerprints(&self, function: Fingerprint, to: &mut [u64]) {
+        to.iter_mut().zip(*self).for_each(|(to, &key)| *to = function.of(key));
+    }
+}
+impl Column for Stored<u128> {
+    type View<'v> = View<'v, u128>;
+    type Host<'v> = &'v [u128];
+    type Function = Fingerprint;
+    fn function(draw: u64) -> Fingerprint {
+        Fingerprint::new(draw)
+    }
+    fn view(&self, len: usize) -> View<'_, u128> {
+        self.view().first(len)
+    }
+    fn bytes(&self) -> usize {
+        self.bytes()
+    }
+    fn count(keys: View<'_, u128>) -> usize {
+        keys.len()
+    }
+    fn check(keys: View<'_, u128>, stream: &Stream) -> Result<()> {
+        keys.arg("keys", stream).map(|_| ())
+    }
+    fn on_host<'v>(keys: Self::View<'v>) -> Option<Self::Host<'v>> {
+        keys.host()
+    }
+    fn launch_fingerprints(
+        stream: &Stream,
+        keys: View<'_, u128>,
+        function: Fingerprint,
+        mut fingerprints: ViewMut<'_, u64>,
+        mut rows: ViewMut<'_, u32>,
+    ) -> Result<()> {
+        let n = count32("keys", keys.len())?;
+        let (to, to_rows) = (fingerprints.arg("fingerprints", stream)?, rows.arg("rows", stream)?);
+        let (grid, from) = (n.div_ceil(THREADS), keys.arg("keys", stream)?);
+        // SAFETY: `n` keys, fingerprints and rows.
+        unsafe { keys128_fingerprints::launch(stream, grid, n, function, from, to, to_rows) }
+    }
+    fn launch_verify(
+        stream: &Stream,
+        keys: View<'_, u128>,
+        function: Fingerprint,
+        table: RowTable,
+        mut kept: ViewMut<'_, u8>,
+        mut counts: ViewMut<'_, u32>,
+    ) -> Result<()> {
+        let n = count32("keys", keys.len())?;
+        let rows = rows_ref(stream, keys, function, table)?;
+        let (to, counts) = (kept.arg("kept", stream)?, counts.arg("counts", stream)?);
+        // SAFETY: `n` keys and flags; the table was built from them.
+        unsafe { keys128_verify::launch(stream, n.div_ceil(THREADS), rows, n, to, counts) }
+    }
+    fn keep(kept: &mut Kept<'_>, stream: &Stream, keys: View<'_, u128>) -> Result<Self> {
+        let mut own = kept.device.alloc(kept.counts().1)?;
+        kept.select(stream, keys, own.view_mut())?;
+        Ok(Stored::Own(own))
+    }
+    fn first_duplicate(keys: View<'_, u128>) -> Result<Error> {
+        Ok(first_duplicate(&keys.download()?))
+    }
+}
+/// Returns rows as a kernel argument.
+pub(super) fn rows_ref(
+    stream: &Stream,
+    keys: View<'_, u128>,
+    fingerprint: Fingerprint,
+    table: RowTable,
+) -> Result<RowsRef> {
+    Ok(RowsRef { fingerprint, table, keys: keys.arg("rows", stream)? })
+}

@@ -1,0 +1,214 @@
+//! Keys in rows of an array, and a map from their fingerprints to their rows: what the tables of
+//! [128-bit keys](crate::keys128) and of [strings](crate::strings) share.
+//!
+//! [`builder`] tells equal keys from those that share a fingerprint, and builds the map; [`host`]
+//! looks keys up natively. Types of columns say how keys are stored and which kernels know them:
+//! see [`Column`].
+#![cfg_attr(not(test), deny(clippy::disallowed_macros, clippy::disallowed_methods))]
+mod builder;
+mod host;
+
+use crate::device::{Apart, Device, Stream, ViewMut};
+use crate::duplicates::Duplicates;
+use crate::error::{Error, Result, count32};
+use crate::map::Map;
+pub(crate) use builder::{Kept, RowsBuilder};
+pub(crate) use host::{CHUNK, HostRows};
+use koel_kernels::keys128::find::keys128_rows;
+use koel_kernels::map::find::MapRef;
+use koel_kernels::table::layout::Wide;
+
+/// Threads per block of all kernels of rows.
+pub(crate) const THREADS: u32 = keys128_rows::SPEC.threads;
+/// Table of the rows of fingerprints, as kernels see it.
+pub(crate) type RowTable = MapRef<Wide<u64, u32>>;
+
+/// Build options of a map whose keys are in rows: of 128 bits, or strings.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct RowsOptions {
+    /// Load factor in keys per slot of the table, 0.3 to 0.95. High loads save memory, low loads
+    /// save time.
+    pub load: f64,
+    /// Treatment of equal keys. Here, a broken promise of [`Unchecked`](Duplicates::Unchecked) is
+    /// detected: one of the pairs stays.
+    pub duplicates: Duplicates,
+    /// Hash seed, as for a [map](crate::MapOptions::seed): it determines the first fingerprint
+    /// function. Answers do not depend on it.
+    pub seed: Option<u32>,
+}
+crate::options::setters! { RowsOptions:
+    load by with_load: f64;
+    duplicates by with_duplicates: Duplicates;
+    seed by with_seed: impl Into<Option<u32>>;
+}
+impl Default for RowsOptions {
+    fn default() -> Self {
+        RowsOptions { load: 0.8, duplicates: Duplicates::default(), seed: None }
+    }
+}
+
+/// Report of the build of a table whose keys are in rows: of 128 bits, or strings.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[non_exhaustive]
+pub struct RowsReport {
+    /// Number of keys stored.
+    pub keys: usize,
+    /// Number of keys dropped because they were equal to others.
+    pub duplicates: usize,
+    /// Number of fingerprint functions drawn: more than one if two keys shared a fingerprint or if
+    /// keys were chosen against the seed, 0 if the table came from a file.
+    pub attempts: u32,
+    /// Number of fingerprints in the stash of the table.
+    pub stashed: usize,
+    /// Bytes that the finished table occupies.
+    pub bytes: usize,
+    /// Additional bytes for the build, kept by the builder.
+    pub scratch_bytes: usize,
+    /// Device time of the build in seconds; `None` after a `rebuild`, and if the table came from a
+    /// file.
+    pub device_seconds: Option<f64>,
+}
+/// Report of a build, as far as it is known when the build is on the stream.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Counts {
+    pub duplicates: usize,
+    pub attempts: u32,
+    /// Bytes of scratch memory, without that of the table's builder.
+    pub scratch_bytes: usize,
+    pub device_seconds: Option<f64>,
+}
+
+/// Keys in host memory, by number.
+pub(crate) trait Keys: Copy + Send + Sync {
+    type Key: ?Sized + PartialEq;
+    /// Hash function from keys to fingerprints.
+    type Function: Copy + Sync;
+    /// Number of steps in which a key is prefetched: what one step reads, the step before fetches.
+    const STEPS: usize;
+    /// Returns the number of keys.
+    fn len(&self) -> usize;
+    /// Returns a key; `None` if there is none of this number.
+    fn key(&self, i: usize) -> Option<&Self::Key>;
+    /// Returns `len` keys from `start` on. Panics if there are not as many.
+    fn part(&self, start: usize, len: usize) -> Self;
+    /// Takes a step to prefetch a key. Any number is allowed.
+    fn prefetch(&self, i: usize, step: usize);
+    /// Writes the fingerprints of all keys. `#[inline(always)]`: compiled for the vector
+    /// instructions of its caller.
+    fn fingerprints(&self, function: Self::Function, to: &mut [u64]);
+}
+
+/// A column of keys in its own memory.
+pub(crate) trait Column: Sized {
+    /// Keys of an input, or of a table.
+    type View<'v>: Copy;
+    type Host<'v>: Keys<Function = Self::Function>;
+    type Function: Copy + Sync;
+    /// Returns the function of a draw.
+    fn function(draw: u64) -> Self::Function;
+    /// Returns the first `len` keys.
+    fn view(&self, len: usize) -> Self::View<'_>;
+    /// Returns the size in bytes.
+    fn bytes(&self) -> usize;
+    /// Returns the number of keys.
+    fn count(keys: Self::View<'_>) -> usize;
+    /// Checks that a stream can use the keys.
+    fn check(keys: Self::View<'_>, stream: &Stream) -> Result<()>;
+    /// Returns the keys if they are in host memory and no graph may write them.
+    fn on_host<'v>(keys: Self::View<'v>) -> Option<Self::Host<'v>>;
+    /// Writes the fingerprint and the row of each key by a kernel.
+    fn launch_fingerprints(
+        stream: &Stream,
+        keys: Self::View<'_>,
+        function: Self::Function,
+        fingerprints: ViewMut<'_, u64>,
+        rows: ViewMut<'_, u32>,
+    ) -> Result<()>;
+    /// Looks up the keys that a table was built from by a kernel, which tells those that stay: see
+    /// [`tell_kept`](koel_kernels::keys128::build::tell_kept).
+    fn launch_verify(
+        stream: &Stream,
+        keys: Self::View<'_>,
+        function: Self::Function,
+        table: RowTable,
+        kept: ViewMut<'_, u8>,
+        counts: ViewMut<'_, u32>,
+    ) -> Result<()>;
+    /// Returns the keys of the last input that stay, in own memory.
+    fn keep(kept: &mut Kept<'_>, stream: &Stream, keys: Self::View<'_>) -> Result<Self>;
+    /// Returns the error for the first key that occurred before.
+    fn first_duplicate(keys: Self::View<'_>) -> Result<Error>;
+}
+
+/// Distinct keys, each in its own row.
+pub(crate) struct Rows<C> {
+    /// Map from fingerprints to rows.
+    pub table: Map<u64, u32>,
+    /// Draw that determines the fingerprint function.
+    pub draw: u64,
+    /// May have capacity for more.
+    pub keys: C,
+    pub len: usize,
+    pub built: Counts,
+}
+impl<C: Column> Rows<C> {
+    /// Returns the keys in row order.
+    pub(crate) fn view(&self) -> C::View<'_> {
+        self.keys.view(self.len)
+    }
+    pub(crate) fn device(&self) -> &Device {
+        self.table.device()
+    }
+    pub(crate) fn bytes(&self) -> usize {
+        self.table.bytes() + self.keys.bytes()
+    }
+    /// Returns the report of the build. After a rebuild this waits for it and reads the table's
+    /// header back.
+    pub(crate) fn report(&self) -> Result<RowsReport> {
+        let (of_table, Counts { duplicates, attempts, scratch_bytes, device_seconds }) =
+            (self.table.report()?, self.built);
+        Ok(RowsReport {
+            keys: self.len,
+            duplicates,
+            attempts,
+            stashed: of_table.stashed,
+            bytes: self.bytes(),
+            scratch_bytes: of_table.scratch_bytes + scratch_bytes,
+            device_seconds,
+        })
+    }
+    /// Empties the table after a failed rebuild.
+    pub(crate) fn forget(&mut self, stream: &Stream) {
+        self.table.forget(stream);
+        (self.len, self.built) = (0, Counts::default());
+    }
+    /// Looks keys up by a kernel, for which `launch` receives the grid, the number of queries, the
+    /// fingerprint function and the table, or by native code.
+    pub(crate) fn look_up(
+        &self,
+        stream: &Stream,
+        queries: C::View<'_>,
+        launch: impl FnOnce(u32, u32, C::Function, RowTable) -> Result<()>,
+        on_host: impl FnOnce(HostRows<'_, C::Host<'_>>, C::Host<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let _apart = Apart::begin();
+        let n = count32("keys", C::count(queries))?;
+        let table = self.table.table(stream)?;
+        C::check(queries, stream)?;
+        match (self.on_host()?, C::on_host(queries)) {
+            (None, _) if self.device().runs_kernels() => {
+                launch(n.div_ceil(THREADS), n, C::function(self.draw), table)
+            }
+            (Some(rows), Some(queries)) => on_host(rows, queries),
+            _ => Ok(()),
+        }
+    }
+    /// Returns what native lookups need, on a device that runs no kernels.
+    pub(crate) fn on_host(&self) -> Result<Option<HostRows<'_, C::Host<'_>>>> {
+        let (Some(table), Some(keys)) = (self.table.finder()?, C::on_host(self.view())) else {
+            return Ok(None);
+        };
+        Ok(Some(HostRows { device: self.device(), function: C::function(self.draw), table, keys }))
+    }
+}

@@ -1,0 +1,453 @@
+//! Columns of strings.
+use crate::device::memory::prefetch;
+use crate::device::{Apart, Buffer, Device, Stream, View, ViewMut};
+use crate::duplicates::first_repeated;
+use crate::error::{Error, Result, check_length, count32};
+use crate::fallible::repeat;
+use crate::parallel;
+use crate::primitives::Scan;
+use crate::rows::{Column, Kept, Keys, RowTable, THREADS};
+use koel_kernels::strings::build::{
+    strings_check, strings_copy, strings_fingerprints, strings_lengths, strings_verify,
+};
+use koel_kernels::strings::column::StringsIn;
+use koel_kernels::strings::find::StringRowsRef;
+use koel_kernels::strings::fingerprint::StringFingerprint;
+use std::fmt;
+use std::str::Utf8Error;
+
+/// Strings that a thread measures or copies at a time.
+const PIECE: usize = 1 << 12;
+/// Bytes per word.
+const WORD: usize = 8;
+/// Maximum number of bytes of a column: as many words as 32-bit indices address.
+const MOST_BYTES: usize = u32::MAX as usize * WORD;
+/// Letters of a key that a message shows.
+const SHOWN: usize = 40;
+
+/// A column of byte strings in a device's memory, one after the other, as Arrow's `LargeBinary` and
+/// `LargeUtf8` have them.
+///
+/// String `i` has the bytes `offsets[i]..offsets[i + 1]`. The bytes are in words of eight, the first
+/// one lowest.
+///
+/// ```
+/// use koel::{Device, Strings};
+///
+/// let device = Device::cpu()?;
+/// let strings = Strings::upload(&device, &["one", "", "three"])?;
+/// assert_eq!((strings.len(), strings.offsets().download()?), (3, vec![0, 3, 3, 8]));
+/// assert_eq!(strings.words().download()?, [u64::from_le_bytes(*b"onethree")]);
+/// assert_eq!(strings.download()?.get(2), Some(&b"three"[..]));
+/// # Ok::<(), koel::Error>(())
+/// ```
+pub struct Strings {
+    /// One more than there are strings; checked.
+    offsets: Buffer<u64>,
+    words: Buffer<u64>,
+}
+impl Strings {
+    /// Copies strings to a device.
+    ///
+    /// Errors: more than 2^32 - 1 strings or 2^35 - 8 bytes, out of memory.
+    pub fn upload<S: AsRef<[u8]> + Sync>(device: &Device, strings: &[S]) -> Result<Strings> {
+        Strings::of(device, strings.len(), |i| strings[i].as_ref())
+    }
+    /// Returns `n` strings.
+    fn of<'s>(
+        device: &Device,
+        n: usize,
+        string: impl Fn(usize) -> &'s [u8] + Sync,
+    ) -> Result<Strings> {
+        count32("strings", n)?;
+        let places = || (0..n).step_by(PIECE).map(|start| start..n.min(start + PIECE));
+        let length = |i: usize| string(i).len();
+        // The same bytes may be those of many strings.
+        let sum = |_, part: std::ops::Range<usize>| part.map(length).fold(0, usize::saturating_add);
+        let sums = device.install(|| parallel::map(places(), sum))?;
+        let total = sums.iter().fold(0, |a: usize, &b| a.saturating_add(b));
+        if total > MOST_BYTES {
+            return Err(Error::TooMany { what: "bytes of strings", n: total, max: MOST_BYTES });
+        }
+        let write = |offsets: &mut [u64], words: &mut [u64]| {
+            let bytes: &mut [u8] = bytemuck::cast_slice_mut(words);
+            let mut start = 0;
+            let starts = sums.iter().map(|sum| (start, start += sum).0);
+            let starts = crate::fallible::collect(starts)?;
+            let parts = parallel::split(&mut bytes[..total], sums.iter().copied());
+            let parts = parts.zip(offsets[1..].chunks_mut(PIECE)).zip(places().zip(starts));
+            device.install(|| {
+                parallel::each(parts, |_, ((mut bytes, offsets), (places, mut at))| {
+                    for (i, offset) in places.zip(offsets) {
+                        let from = string(i);
+                        // A type may return other bytes now than when it was measured.
+                        let (to, rest) = bytes.split_at_mut(from.len().min(bytes.len()));
+                        to.copy_from_slice(&from[..to.len()]);
+                        at += to.len();
+                        (*offset, bytes) = (at as u64, rest);
+                    }
+                })
+            });
+            Result::Ok(())
+        };
+        let (mut offsets, mut words) = (device.alloc(n + 1)?, device.alloc(total.div_ceil(WORD))?);
+        if let (Some(offsets), Some(words)) = (offsets.host_mut(), words.host_mut()) {
+            write(offsets, words)?;
+        } else {
+            let (mut of_host, mut on_host) = (repeat(0, n + 1)?, repeat(0, words.len())?);
+            write(&mut of_host, &mut on_host)?;
+            offsets.view_mut().copy_from_host(&of_host)?;
+            words.view_mut().copy_from_host(&on_host)?;
+        }
+        Ok(Strings { offsets, words })
+    }
+    /// Takes offsets and bytes that are on a device already. Reads the offsets once, to check them,
+    /// and waits.
+    ///
+    /// ```
+    /// let device = koel::Device::cpu()?;
+    /// let offsets = device.upload(&[0, 3, 3, 8])?;
+    /// let words = device.upload(&[u64::from_le_bytes(*b"onethree")])?;
+    /// let strings = koel::Strings::from_parts(offsets, words)?;
+    /// assert_eq!(strings.download()?.get(0), Some(&b"one"[..]));
+    /// let offsets = device.upload(&[0, 9])?;
+    /// let words = device.upload(&[7])?;
+    /// assert!(koel::Strings::from_parts(offsets, words).is_err());
+    /// # Ok::<(), koel::Error>(())
+    /// ```
+    ///
+    /// Errors: no offset, one that is greater than the next or than the number of bytes, buffers of
+    /// two devices, more strings or bytes than [`upload`](Self::upload) takes.
+    pub fn from_parts(offsets: Buffer<u64>, words: Buffer<u64>) -> Result<Strings> {
+        let wrong = |found: &str, expected: &str| {
+            let (found, expected) = (found.into(), expected.into());
+            Error::Setting { field: "offsets", found, expected }
+        };
+        let Some(n) = offsets.len().checked_sub(1) else {
+            return Err(wrong("none", "one more than there are strings"));
+        };
+        let (n, bytes) = (count32("strings", n)?, count32("words of strings", words.len())?);
+        let (device, bytes) = (offsets.device().clone(), bytes as u64 * WORD as u64);
+        let stream = device.stream()?;
+        words.view().arg("words", &stream)?;
+        let count = match offsets.view().host().filter(|_| !device.runs_kernels()) {
+            Some(offsets) => {
+                let is_wrong = |pair: &&[u64; 2]| pair[0] > pair[1] || pair[1] > bytes;
+                offsets.array_windows().filter(is_wrong).count()
+            }
+            None => {
+                let mut wrong = device.alloc::<u32>(1)?;
+                wrong.view_mut().fill_bytes(0, &stream)?;
+                let (from, mut to) = (offsets.view().arg("offsets", &stream)?, wrong.view_mut());
+                let (grid, to) = (n.div_ceil(THREADS), to.arg("wrong", &stream)?);
+                // SAFETY: one more offset than strings, and a counter.
+                unsafe { strings_check::launch(&stream, grid, n, bytes, from, to) }?;
+                wrong.download()?[0] as usize
+            }
+        };
+        if count > 0 {
+            let found = format!("{count} that are not");
+            return Err(wrong(&found, "ascending, and at most the number of bytes"));
+        }
+        Ok(Strings { offsets, words })
+    }
+    /// Returns the number of strings.
+    pub fn len(&self) -> usize {
+        self.offsets.len() - 1
+    }
+    /// Returns whether there are no strings.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// Returns the device that holds the strings.
+    pub fn device(&self) -> &Device {
+        self.offsets.device()
+    }
+    /// Returns the bytes of device memory that the column occupies.
+    pub fn bytes(&self) -> usize {
+        self.offsets.bytes() + self.words.bytes()
+    }
+    /// Returns the offsets: one more than there are strings.
+    pub fn offsets(&self) -> View<'_, u64> {
+        self.offsets.view()
+    }
+    /// Returns the bytes, eight in each word.
+    pub fn words(&self) -> View<'_, u64> {
+        self.words.view()
+    }
+    /// Copies the strings to host memory. Waits for pending writes.
+    ///
+    /// Errors: out of memory.
+    pub fn download(&self) -> Result<StringVec> {
+        Ok(StringVec { offsets: self.offsets.download()?, words: self.words.download()? })
+    }
+    /// Copies the strings to another device, or to the same one, through host memory. Waits.
+    pub fn to_device(&self, device: &Device) -> Result<Strings> {
+        let StringVec { offsets, words } = self.download()?;
+        Ok(Strings { offsets: device.upload(&offsets)?, words: device.upload(&words)? })
+    }
+    /// Returns the strings of these rows, in this order; empty ones for rows that there are not.
+    /// Waits for their number of bytes.
+    pub(super) fn select(&self, stream: &Stream, rows: View<'_, u32>) -> Result<Strings> {
+        let _apart = Apart::begin();
+        let (device, k) = (self.device(), rows.len());
+        let (n, strings) = (count32("rows", k)?, self.len() as u32);
+        if let (Some(all), Some(rows)) = (StringsOnHost::of(self), rows.host())
+            && !device.runs_kernels()
+        {
+            return Strings::of(device, k, |k| all.key(rows[k] as usize).unwrap_or(&[]));
+        }
+        let (mut lengths, mut offsets) = (device.alloc(k)?, device.alloc(k + 1)?);
+        let mut to = lengths.view_mut();
+        let (from, of_rows) = (self.offsets().arg("strings", stream)?, rows.arg("rows", stream)?);
+        let (grid, to) = (n.div_ceil(THREADS), to.arg("lengths", stream)?);
+        // SAFETY: `n` rows and lengths; one more offset than strings.
+        unsafe { strings_lengths::launch(stream, grid, n, strings, of_rows, from, to) }?;
+        let mut scan = Scan::new(device, k)?;
+        scan.exclusive(stream, lengths.view(), offsets.view_mut().slice(..k)?)?;
+        offsets.view_mut().slice(k..)?.copy_from(scan.total(), stream)?;
+        let mut bytes = [0u64];
+        scan.total().copy_to_host(&mut bytes)?;
+        // Rows may repeat.
+        let total = usize::try_from(bytes[0]).unwrap_or(usize::MAX);
+        if total > MOST_BYTES {
+            return Err(Error::TooMany { what: "bytes of strings", n: total, max: MOST_BYTES });
+        }
+        let mut words = device.alloc(total.div_ceil(WORD))?;
+        let (grid, mut to) = ((words.len() as u32).div_ceil(THREADS), words.view_mut());
+        let (from, starts) = (self.arg("strings", stream)?, offsets.view());
+        let (starts, to) = (starts.arg("offsets", stream)?, to.arg("words", stream)?);
+        // SAFETY: offsets of `n` strings whose rows are those whose lengths were added up, and as
+        // many words as their bytes need.
+        unsafe { strings_copy::launch(stream, grid, n, bytes[0], of_rows, from, starts, to) }?;
+        Ok(Strings { offsets, words })
+    }
+    /// Returns the column as a kernel argument.
+    pub(super) fn arg(&self, name: &'static str, stream: &Stream) -> Result<StringsIn> {
+        let (offsets, words) = (self.offsets(), self.words());
+        Ok(StringsIn { offsets: offsets.arg(name, stream)?, words: words.arg(name, stream)? })
+    }
+}
+impl fmt::Debug for Strings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Strings[{}] on {}", self.len(), self.device().name())
+    }
+}
+
+/// Byte strings in host memory, one after the other.
+///
+/// ```
+/// let device = koel::Device::cpu()?;
+/// let strings = koel::Strings::upload(&device, &["b", "", "ab"])?.download()?;
+/// assert_eq!(strings.iter().map(<[u8]>::len).collect::<Vec<_>>(), [1, 0, 2]);
+/// assert_eq!((strings.get_str(2), strings.get(3)), (Some("ab"), None));
+/// # Ok::<(), koel::Error>(())
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct StringVec {
+    /// One more than there are strings; checked.
+    offsets: Vec<u64>,
+    words: Vec<u64>,
+}
+impl StringVec {
+    /// Returns the number of strings.
+    pub fn len(&self) -> usize {
+        self.offsets.len() - 1
+    }
+    /// Returns whether there are no strings.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// Returns the bytes of string `i`; `None` if there are not as many.
+    pub fn get(&self, i: usize) -> Option<&[u8]> {
+        self.on_host().string(i)
+    }
+    /// Returns string `i` as text; `None` if there are not as many, or if it is not UTF-8.
+    pub fn get_str(&self, i: usize) -> Option<&str> {
+        std::str::from_utf8(self.get(i)?).ok()
+    }
+    /// Returns the bytes of all strings.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        (0..self.len()).map(|i| self.get(i).unwrap_or(&[]))
+    }
+    /// Returns all strings as text.
+    ///
+    /// Errors: one that is not UTF-8.
+    #[allow(clippy::disallowed_methods, reason = "as `collect` anywhere")]
+    pub fn to_strs(&self) -> std::result::Result<Vec<&str>, Utf8Error> {
+        self.iter().map(std::str::from_utf8).collect()
+    }
+    fn on_host(&self) -> StringsOnHost<'_> {
+        StringsOnHost { offsets: &self.offsets, bytes: bytemuck::cast_slice(&self.words) }
+    }
+}
+impl fmt::Debug for StringVec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter().map(String::from_utf8_lossy)).finish()
+    }
+}
+
+/// Strings in host memory, as a column has them.
+#[derive(Clone, Copy)]
+pub(crate) struct StringsOnHost<'s> {
+    offsets: &'s [u64],
+    bytes: &'s [u8],
+}
+impl<'s> StringsOnHost<'s> {
+    fn of(strings: &'s Strings) -> Option<StringsOnHost<'s>> {
+        let bytes = bytemuck::cast_slice(strings.words().host()?);
+        Some(StringsOnHost { offsets: strings.offsets().host()?, bytes })
+    }
+    #[inline(always)]
+    fn string(self, i: usize) -> Option<&'s [u8]> {
+        let &[start, end] = self.offsets.get(i..)?.first_chunk()?;
+        self.bytes.get(start as usize..end as usize)
+    }
+}
+impl Keys for StringsOnHost<'_> {
+    type Key = [u8];
+    type Function = StringFingerprint;
+    /// The offsets, then the bytes.
+    const STEPS: usize = 2;
+    #[inline(always)]
+    fn len(&self) -> usize {
+        self.offsets.len() - 1
+    }
+    #[inline(always)]
+    fn key(&self, i: usize) -> Option<&[u8]> {
+        self.string(i)
+    }
+    fn part(&self, start: usize, len: usize) -> Self {
+        StringsOnHost { offsets: &self.offsets[start..][..len + 1], ..*self }
+    }
+    #[inline(always)]
+    fn prefetch(&self, i: usize, step: usize) {
+        match step {
+            0 => prefetch(self.offsets.as_ptr().wrapping_add(i)),
+            _ => {
+                if let Some(&start) = self.offsets.get(i) {
+                    prefetch(self.bytes.as_ptr().wrapping_add(start as usize));
+                }
+            }
+        }
+    }
+    #[inline(always)]
+    fn fingerprints(&self, function: StringFingerprint, to: &mut [u64]) {
+        fingerprints_of(function, self, to);
+    }
+}
+
+/// Strings in host memory, each where it is.
+pub(super) struct Slices<'s, S>(pub &'s [S]);
+impl<S> Clone for Slices<'_, S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<S> Copy for Slices<'_, S> {}
+impl<S: AsRef<[u8]> + Sync> Keys for Slices<'_, S> {
+    type Key = [u8];
+    type Function = StringFingerprint;
+    const STEPS: usize = 1;
+    #[inline(always)]
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+    #[inline(always)]
+    fn key(&self, i: usize) -> Option<&[u8]> {
+        self.0.get(i).map(AsRef::as_ref)
+    }
+    fn part(&self, start: usize, len: usize) -> Self {
+        Slices(&self.0[start..][..len])
+    }
+    #[inline(always)]
+    fn prefetch(&self, i: usize, _: usize) {
+        self.0.get(i).into_iter().for_each(|string| prefetch(string.as_ref().as_ptr()));
+    }
+    #[inline(always)]
+    fn fingerprints(&self, function: StringFingerprint, to: &mut [u64]) {
+        fingerprints_of(function, self, to);
+    }
+}
+#[inline(always)]
+fn fingerprints_of<K: Keys<Key = [u8]>>(function: StringFingerprint, keys: &K, to: &mut [u64]) {
+    for (i, to) in to.iter_mut().enumerate() {
+        *to = function.of(keys.key(i).unwrap_or(&[]));
+    }
+}
+
+impl Column for Strings {
+    type View<'v> = &'v Strings;
+    type Host<'v> = StringsOnHost<'v>;
+    type Function = StringFingerprint;
+    fn function(draw: u64) -> StringFingerprint {
+        StringFingerprint::new(draw)
+    }
+    /// A column has no room for more.
+    fn view(&self, _: usize) -> &Strings {
+        self
+    }
+    fn bytes(&self) -> usize {
+        self.bytes()
+    }
+    fn count(keys: &Strings) -> usize {
+        keys.len()
+    }
+    fn check(keys: &Strings, stream: &Stream) -> Result<()> {
+        keys.arg("keys", stream).map(|_| ())
+    }
+    fn on_host<'v>(keys: Self::View<'v>) -> Option<Self::Host<'v>> {
+        StringsOnHost::of(keys)
+    }
+    fn launch_fingerprints(
+        stream: &Stream,
+        keys: &Strings,
+        function: StringFingerprint,
+        mut fingerprints: ViewMut<'_, u64>,
+        mut rows: ViewMut<'_, u32>,
+    ) -> Result<()> {
+        let n = count32("keys", keys.len())?;
+        let (to, to_rows) = (fingerprints.arg("fingerprints", stream)?, rows.arg("rows", stream)?);
+        let (grid, from) = (n.div_ceil(THREADS), keys.arg("keys", stream)?);
+        // SAFETY: `n` strings, whose offsets are checked, fingerprints and rows.
+        unsafe { strings_fingerprints::launch(stream, grid, n, function, from, to, to_rows) }
+    }
+    fn launch_verify(
+        stream: &Stream,
+        keys: &Strings,
+        function: StringFingerprint,
+        table: RowTable,
+        mut kept: ViewMut<'_, u8>,
+        mut counts: ViewMut<'_, u32>,
+    ) -> Result<()> {
+        let n = count32("keys", keys.len())?;
+        let rows = StringRowsRef { fingerprint: function, table, keys: keys.arg("keys", stream)? };
+        let (to, counts) = (kept.arg("kept", stream)?, counts.arg("counts", stream)?);
+        // SAFETY: `n` strings, whose offsets are checked, and flags; the table was built from them.
+        unsafe { strings_verify::launch(stream, n.div_ceil(THREADS), rows, n, to, counts) }
+    }
+    fn keep(kept: &mut Kept<'_>, stream: &Stream, keys: &Strings) -> Result<Strings> {
+        let (n, stayed) = kept.counts();
+        check_length("keys", keys.len(), "the keys", n)?;
+        if stayed == n {
+            let copy = |from: View<'_, u64>| {
+                let mut to = stream.device().alloc(from.len())?;
+                to.view_mut().copy_from(from, stream)?;
+                Result::Ok(to)
+            };
+            return Ok(Strings { offsets: copy(keys.offsets())?, words: copy(keys.words())? });
+        }
+        let rows = kept.rows(stream)?;
+        keys.select(stream, rows.view())
+    }
+    fn first_duplicate(keys: &Strings) -> Result<Error> {
+        let keys = keys.download()?;
+        let (key, first, second) = first_repeated(keys.iter())?.unwrap_or_default();
+        let mut shown = String::from_utf8_lossy(&key[..key.len().min(4 * SHOWN)]).into_owned();
+        if let Some((end, _)) = shown.char_indices().nth(SHOWN) {
+            shown.truncate(end);
+            shown.push('…');
+        }
+        Ok(Error::DuplicateString { key: shown, first, second })
+    }
+}

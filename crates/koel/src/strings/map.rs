@@ -1,0 +1,186 @@
+//! Maps from strings to values.
+use super::column::{StringVec, Strings};
+use super::set::StringSet;
+use crate::device::memory::collect_later;
+use crate::device::{Buffer, Device, Stream, ViewMut};
+use crate::error::{Result, check_length};
+use crate::groups::keys_of;
+use crate::rows::{RowsBuilder, RowsOptions, RowsReport};
+use crate::set::SetOptions;
+use crate::types::{BitsOf, DeviceValue, Value, stage_values};
+use koel_kernels::keys128::find::NO_ROW;
+use koel_kernels::table::layout::Number;
+use std::fmt;
+
+/// A map from strings to values, on a device.
+///
+/// ```
+/// let device = koel::Device::cpu()?;
+/// let map = koel::StringMap::build(&device, &["one", "two", "one"], &[1.0, 2.0, 1.5])?;
+/// assert_eq!(map.get(&["one", "three"])?, [Some(1.5), None]);
+/// # Ok::<(), koel::Error>(())
+/// ```
+///
+/// Method and cost: see [`strings`](crate::strings).
+#[doc(alias("HashMap", "dictionary"))]
+pub struct StringMap<V: Value = u32> {
+    keys: StringSet,
+    values: Buffer<BitsOf<V>>,
+}
+impl<V: Value> StringMap<V> {
+    /// Builds a map from pairs `keys[i]`, `values[i]` in host memory, with default options: load
+    /// 0.8, the last of equal keys stays. Copies and waits.
+    ///
+    /// Errors: mismatched lengths, more pairs than 31-bit indices can address, more than 2^35 - 8
+    /// bytes, out of memory.
+    pub fn build<S: AsRef<[u8]> + Sync>(
+        device: &Device,
+        keys: &[S],
+        values: &[V],
+    ) -> Result<StringMap<V>> {
+        StringMap::build_with(device, RowsOptions::default(), keys, values)
+    }
+    /// Builds a map like [`build`](Self::build), with other options.
+    ///
+    /// ```
+    /// use koel::{Device, Duplicates, RowsOptions, StringMap};
+    ///
+    /// let options = RowsOptions::default().with_duplicates(Duplicates::Reject);
+    /// let map = StringMap::build_with(&Device::cpu()?, options, &["a", "b", "a"], &[1, 2, 3]);
+    /// let error = map.unwrap_err().to_string();
+    /// assert_eq!(error, "key \"a\" occurs more than once: at 0 and at 2");
+    /// # Ok::<(), koel::Error>(())
+    /// ```
+    ///
+    /// Errors: also a load outside 0.3 to 0.95, and a rejected duplicate.
+    pub fn build_with<S: AsRef<[u8]> + Sync>(
+        device: &Device,
+        options: RowsOptions,
+        keys: &[S],
+        values: &[V],
+    ) -> Result<StringMap<V>> {
+        check_length("values", values.len(), "keys", keys.len())?;
+        let RowsOptions { load, duplicates, seed } = options;
+        let options = SetOptions::default().with_load(load).with_seed(seed);
+        let mut builder = RowsBuilder::new(device, options)?;
+        let (values, keys) = (stage_values(device, values)?, Strings::upload(device, keys)?);
+        let stream = device.stream()?;
+        let rows = builder.build(&stream, &keys, duplicates)?;
+        let mut own = device.alloc(rows.len)?;
+        builder.kept().select(&stream, values.view(), own.view_mut())?;
+        Ok(StringMap { keys: StringSet { rows }, values: own })
+    }
+    /// Returns the number of pairs.
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+    /// Returns whether there are no pairs.
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+    /// Returns the device that holds the map.
+    pub fn device(&self) -> &Device {
+        self.keys.device()
+    }
+    /// Returns the bytes of device memory that the map occupies.
+    pub fn bytes(&self) -> usize {
+        self.keys.bytes() + self.values.bytes()
+    }
+    /// Returns the report of the build.
+    pub fn report(&self) -> Result<RowsReport> {
+        Ok(RowsReport { bytes: self.bytes(), ..self.keys.report()? })
+    }
+    /// Returns the keys, as a set. The row of a key is the position of its value.
+    pub fn set(&self) -> &StringSet {
+        &self.keys
+    }
+    /// Downloads the keys, in the input order of the remaining pairs. Waits.
+    ///
+    /// Errors: out of memory.
+    pub fn keys(&self) -> Result<StringVec> {
+        self.keys.keys()
+    }
+    /// Downloads the values, in the order of [`keys`](Self::keys). Waits.
+    ///
+    /// Errors: out of memory.
+    pub fn values(&self) -> Result<Vec<V>> {
+        self.values.view().download_map(|bits| V::unpack(bits.into()))
+    }
+    /// Copies the map to another device, or to the same one: the same pairs in the same order.
+    /// Copies through host memory and waits.
+    ///
+    /// Errors: out of memory.
+    pub fn to_device(&self, device: &Device) -> Result<StringMap<V>> {
+        let (keys, values) = (self.keys.to_device(device)?, self.values.download()?);
+        Ok(StringMap { keys, values: device.upload(&values)? })
+    }
+    /// Looks up keys in host memory. Waits; on a GPU, copies both ways.
+    ///
+    /// Errors: more keys or bytes than a column holds, out of memory.
+    pub fn get<S: AsRef<[u8]> + Sync>(&self, keys: &[S]) -> Result<Vec<Option<V>>> {
+        let unpacked = |bits: BitsOf<V>| V::unpack(bits.into());
+        if let Some(values) = self.values_on_host() {
+            return self.keys.answers(keys, |row| values.get(row as usize).copied().map(unpacked));
+        }
+        let (device, n) = (self.device(), keys.len());
+        collect_later(device, n, |to| {
+            let (mut rows, mut values) = (device.alloc(n)?, device.alloc(n)?);
+            let (keys, stream) = (Strings::upload(device, keys)?, device.stream()?);
+            self.keys.rows_into(&stream, &keys, rows.view_mut())?;
+            let (rows, missing) = (rows.view(), BitsOf::<V>::default());
+            keys_of(&stream, rows, self.values.view(), missing, values.view_mut())?;
+            let answer = |bits, row| (row != NO_ROW).then(|| unpacked(bits));
+            values.view().copy_zip(rows, to, answer)
+        })
+    }
+    /// Looks up keys in host memory: the value of each, or `missing`. Waits; on a GPU, copies both
+    /// ways.
+    ///
+    /// Errors: as [`get`](Self::get).
+    pub fn get_or<S: AsRef<[u8]> + Sync>(&self, keys: &[S], missing: V) -> Result<Vec<V>> {
+        let unpacked = |bits: BitsOf<V>| V::unpack(bits.into());
+        if let Some(values) = self.values_on_host() {
+            let answer = |row| values.get(row as usize).copied().map_or(missing, unpacked);
+            return self.keys.answers(keys, answer);
+        }
+        let (device, mut rows) = (self.device(), self.device().alloc(keys.len())?);
+        let (keys, stream) = (Strings::upload(device, keys)?, device.stream()?);
+        self.keys.rows_into(&stream, &keys, rows.view_mut())?;
+        let (mut values, bits) = (device.alloc(keys.len())?, BitsOf::<V>::narrowed(missing.pack()));
+        keys_of(&stream, rows.view(), self.values.view(), bits, values.view_mut())?;
+        values.view().download_map(unpacked)
+    }
+    /// Returns the values if native code answers queries.
+    fn values_on_host(&self) -> Option<&[BitsOf<V>]> {
+        self.values.view().host().filter(|_| !self.device().runs_kernels())
+    }
+    /// Returns whether the map holds each key in host memory: see [`StringSet::contains`].
+    pub fn contains<S: AsRef<[u8]> + Sync>(&self, keys: &[S]) -> Result<Vec<bool>> {
+        self.keys.contains(keys)
+    }
+}
+impl<V: DeviceValue> StringMap<V> {
+    /// Looks up every string: sets `values[i]` to the value of string `i`, or `missing`.
+    ///
+    /// Takes two launches, and allocates 4 bytes per key for rows. Does not wait. Errors: mismatched
+    /// lengths, buffers of another device, out of memory.
+    pub fn get_or_into(
+        &self,
+        stream: &Stream,
+        keys: &Strings,
+        values: ViewMut<'_, V>,
+        missing: V,
+    ) -> Result<()> {
+        check_length("values", values.len(), "keys", keys.len())?;
+        let mut rows = stream.device().alloc(keys.len())?;
+        self.keys.rows_into(stream, keys, rows.view_mut())?;
+        let (values, missing) = (values.value_bits()?, BitsOf::<V>::narrowed(missing.pack()));
+        keys_of(stream, rows.view(), self.values.view(), missing, values)
+    }
+}
+impl<V: Value> fmt::Debug for StringMap<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = std::any::type_name::<V>();
+        write!(f, "StringMap<{value}>[{} pairs] on {}", self.len(), self.device().name())
+    }
+}

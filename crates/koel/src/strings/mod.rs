@@ -1,0 +1,79 @@
+//! Keys of any number of bytes: strings, paths, names, long tuples. A map, a set and a two-way
+//! index.
+//!
+//! Whatever is `AsRef<[u8]>` is a key: `&str`, `String`, `Vec<u8>`, `[u8; N]`. Two keys are the same
+//! if their bytes are. Text is not normalised: "é" as one code point and as two are different keys.
+//!
+//! ```
+//! use koel::{Device, StringIndex, StringMap, StringSet};
+//!
+//! let device = Device::cpu()?; // or Device::best(): a GPU if a driver finds one
+//! let map = StringMap::build(&device, &["one", "two", ""], &[1, 2, 0])?;
+//! assert_eq!(map.get(&["two", "three"])?, [Some(2), None]);
+//!
+//! let words = "the cat and the dog".split(' ').collect::<Vec<_>>();
+//! let set = StringSet::build(&device, &words)?;
+//! assert_eq!((set.len(), set.contains(&["dog", "do"])?), (4, vec![true, false]));
+//!
+//! // Ids in order of first occurrence.
+//! let (index, ids) = StringIndex::encode(&device, &words)?;
+//! assert_eq!(ids, [0, 1, 2, 0, 3]);
+//! assert_eq!(index.keys()?.to_strs(), Ok(vec!["the", "cat", "and", "dog"]));
+//!
+//! let (words, counts) = koel::string_counts(&device, &words)?;
+//! assert_eq!((words.get_str(0), counts), (Some("the"), vec![2, 1, 1, 1]));
+//! # Ok::<(), koel::Error>(())
+//! ```
+//!
+//! # Everything else, by ids
+//! Joins, groups with several values and reductions take a column of strings as the column of its
+//! ids, which are 32 bits:
+//!
+//! ```
+//! use koel::{Device, MultiMap, StringIndex};
+//!
+//! let device = Device::cpu()?;
+//! let (cities, people) = (["Bonn", "Rome", "Bonn"], [331u32, 2748, 332]);
+//! let (index, ids) = StringIndex::encode(&device, &cities)?;
+//! let by_city = MultiMap::build(&device, &ids, &people)?;
+//! // No city has the id of a string that is missing.
+//! let queries = index.ids(&["Bonn", "Oslo"])?;
+//! let queries = queries.into_iter().map(|id| id.unwrap_or(koel::NO_ID)).collect::<Vec<_>>();
+//! let found = by_city.retrieve(&queries)?;
+//! assert_eq!((found.of(0), found.of(1)), (&[331, 332][..], &[][..]));
+//! # Ok::<(), koel::Error>(())
+//! ```
+//!
+//! # How it works
+//! As for [keys of 128 bits](crate::keys128): the strings that stay are in a column, in *rows*, in
+//! input order, and a map leads from the 64-bit [fingerprint] of each to its row. A lookup finds the
+//! row and compares all bytes there. The fingerprint function is drawn from a nearly universal
+//! family, so that two keys of at most `7 n` bytes share a fingerprint with probability 2^-64 +
+//! (`(n + 1) / 2^61`)^2; a build finds that out, and draws another function. Given valid arguments,
+//! a build fails only when out of memory or, on request, for equal keys. Answers, rows and ids are
+//! the same on every device and in every run.
+//!
+//! # Cost
+//! A key takes its bytes, an offset of 8 bytes, and 12 bytes at load 0.8 times 1.25 in the table.
+//! A lookup of a present key reads at random the sectors of a [map](crate::Map) from `u64` to `u32`
+//! (1.13 of 32 bytes), that of its row, one or two of the offsets, and those of its bytes; an absent
+//! key costs 1.11 sectors. On a GPU, one thread hashes and compares a key, so a column of few keys
+//! with megabytes each is slow. There, queries from host memory are copied to the device first; on a
+//! CPU they are used where they are.
+//!
+//! # Limits
+//! 2^31 rows, and 2^35 - 8 bytes in a column. There are no updates, no rebuilds in place and no
+//! files yet.
+//!
+//! [fingerprint]: StringFingerprint
+#![cfg_attr(not(test), deny(clippy::disallowed_macros, clippy::disallowed_methods))]
+mod column;
+mod index;
+mod map;
+mod set;
+
+pub use column::{StringVec, Strings};
+pub use index::{StringIndex, string_counts};
+pub use koel_kernels::strings::fingerprint::StringFingerprint;
+pub use map::StringMap;
+pub use set::StringSet;

@@ -1,0 +1,161 @@
+//! Distinct strings, each in its own row: also the basis of maps and indexes.
+use super::column::{Slices, StringVec, Strings};
+use crate::device::memory::collect_later;
+use crate::device::{Device, Stream, ViewMut};
+use crate::duplicates::Duplicates;
+use crate::error::{Result, check_length};
+use crate::rows::{CHUNK, Rows, RowsBuilder, RowsReport};
+use crate::set::SetOptions;
+use koel_kernels::keys128::find::NO_ROW;
+use koel_kernels::strings::find::{StringRowsRef, strings_rows};
+use std::fmt;
+use std::mem::MaybeUninit;
+
+/// A set of strings, on a device.
+///
+/// ```
+/// let device = koel::Device::cpu()?;
+/// let set = koel::StringSet::build(&device, &["one", "two", "one"])?;
+/// assert_eq!(set.contains(&["two", "three"])?, [true, false]);
+/// assert_eq!(set.keys()?.to_strs(), Ok(vec!["one", "two"]));
+/// # Ok::<(), koel::Error>(())
+/// ```
+///
+/// Method and cost: see [`strings`](crate::strings).
+#[doc(alias("HashSet", "unique", "dedup"))]
+pub struct StringSet {
+    pub(super) rows: Rows<Strings>,
+}
+impl StringSet {
+    /// Builds a set from keys in host memory, with default options: load 0.8. Equal keys become
+    /// one. Copies and waits.
+    ///
+    /// Errors: more keys than 31-bit indices can address, more than 2^35 - 8 bytes, out of memory.
+    pub fn build<S: AsRef<[u8]> + Sync>(device: &Device, keys: &[S]) -> Result<StringSet> {
+        StringSet::build_with(device, SetOptions::default(), keys)
+    }
+    /// Builds a set like [`build`](Self::build), with other options. Errors: also a load outside
+    /// 0.3 to 0.95.
+    pub fn build_with<S: AsRef<[u8]> + Sync>(
+        device: &Device,
+        options: SetOptions,
+        keys: &[S],
+    ) -> Result<StringSet> {
+        let mut builder = RowsBuilder::new(device, options)?;
+        let keys = Strings::upload(device, keys)?;
+        let (stream, policy) = (device.stream()?, Duplicates::KeepFirst);
+        Ok(StringSet { rows: builder.build(&stream, &keys, policy)? })
+    }
+    /// Builds a set from a column on a device. Waits.
+    ///
+    /// Errors: as [`build_with`](Self::build_with); a stream of another device.
+    pub fn build_from(stream: &Stream, options: SetOptions, keys: &Strings) -> Result<StringSet> {
+        let mut builder = RowsBuilder::new(stream.device(), options)?;
+        Ok(StringSet { rows: builder.build(stream, keys, Duplicates::KeepFirst)? })
+    }
+    /// Returns the number of keys.
+    pub fn len(&self) -> usize {
+        self.rows.len
+    }
+    /// Returns whether there are no keys.
+    pub fn is_empty(&self) -> bool {
+        self.rows.len == 0
+    }
+    /// Returns the device that holds the set.
+    pub fn device(&self) -> &Device {
+        self.rows.device()
+    }
+    /// Returns the bytes of device memory that the set occupies.
+    pub fn bytes(&self) -> usize {
+        self.rows.bytes()
+    }
+    /// Returns the report of the build.
+    pub fn report(&self) -> Result<RowsReport> {
+        self.rows.report()
+    }
+    /// Returns all keys, in order of first occurrence.
+    pub fn column(&self) -> &Strings {
+        &self.rows.keys
+    }
+    /// Downloads all keys, in order of first occurrence. Waits.
+    ///
+    /// Errors: out of memory.
+    pub fn keys(&self) -> Result<StringVec> {
+        self.column().download()
+    }
+    /// Copies the set to another device, or to the same one: the same rows, the same answers.
+    /// Copies through host memory and waits.
+    ///
+    /// Errors: out of memory.
+    pub fn to_device(&self, device: &Device) -> Result<StringSet> {
+        let Rows { table, draw, keys, len, built } = &self.rows;
+        let (table, keys) = (table.to_device(device)?, keys.to_device(device)?);
+        Ok(StringSet { rows: Rows { table, draw: *draw, keys, len: *len, built: *built } })
+    }
+    /// Returns whether the set holds each key in host memory. Waits; on a GPU, copies both ways.
+    ///
+    /// Errors: more keys or bytes than a column holds, out of memory.
+    pub fn contains<S: AsRef<[u8]> + Sync>(&self, keys: &[S]) -> Result<Vec<bool>> {
+        self.answers(keys, |row| row != NO_ROW)
+    }
+    /// Returns how many of the keys in host memory the set holds. Waits; on a GPU, copies both ways.
+    ///
+    /// Errors: as [`contains`](Self::contains).
+    pub fn count<S: AsRef<[u8]> + Sync>(&self, keys: &[S]) -> Result<u64> {
+        let rows = self.answers(keys, |row| row)?;
+        Ok(rows.into_iter().filter(|&row| row != NO_ROW).count() as u64)
+    }
+    /// Returns the answer to each key in host memory, from its row or [`NO_ROW`].
+    pub(super) fn answers<S: AsRef<[u8]> + Sync, A: Send>(
+        &self,
+        keys: &[S],
+        answer: impl Fn(u32) -> A + Sync,
+    ) -> Result<Vec<A>> {
+        collect_later(self.device(), keys.len(), |to| {
+            if let Some(rows) = self.rows.on_host()? {
+                let write = |to: &mut [MaybeUninit<A>], rows: &[u32]| {
+                    to.iter_mut().zip(rows).for_each(|(to, &row)| _ = to.write(answer(row)));
+                };
+                return rows.look_up(Slices(keys), to.chunks_mut(CHUNK), write);
+            }
+            let (device, mut rows) = (self.device(), self.device().alloc(keys.len())?);
+            let keys = Strings::upload(device, keys)?;
+            self.rows_into(&device.stream()?, &keys, rows.view_mut())?;
+            rows.view().copy_map(to, answer)
+        })
+    }
+    /// Writes the row of each string, its position among [`keys`](Self::keys), or 2^32 - 1, to
+    /// `rows[i]`.
+    ///
+    /// Takes one launch, allocates nothing and does not wait. Errors: mismatched lengths, buffers of
+    /// another device.
+    pub fn rows_into(
+        &self,
+        stream: &Stream,
+        keys: &Strings,
+        mut rows: ViewMut<'_, u32>,
+    ) -> Result<()> {
+        check_length("rows", rows.len(), "keys", keys.len())?;
+        let to = rows.arg("rows", stream)?;
+        self.rows.look_up(
+            stream,
+            keys,
+            |grid, n, fingerprint, table| {
+                let own = self.column().arg("set", stream)?;
+                let (rows, queries) =
+                    (StringRowsRef { fingerprint, table, keys: own }, keys.arg("keys", stream)?);
+                // SAFETY: `n` queries, whose offsets are checked, and rows; the set is as built.
+                unsafe { strings_rows::launch(stream, grid, rows, n, queries, to) }
+            },
+            |of_set, queries| {
+                let rows = rows.host_mut().unwrap_or(&mut []).chunks_mut(CHUNK);
+                of_set.look_up(queries, rows, |to, rows| to.copy_from_slice(rows))
+            },
+        )
+    }
+}
+impl fmt::Debug for StringSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "StringSet[{} keys] on {}", self.len(), self.device().name())
+    }
+}
