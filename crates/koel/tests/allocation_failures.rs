@@ -18,7 +18,7 @@ use koel::set::{
 };
 use koel::{
     Buffer, Device, DeviceKind, Error, Index, Index128, Map, Map128, MultiMap, Outcome, Result,
-    Set, Set128, ViewMut,
+    Set, Set128, StringIndex, StringMap, ViewMut, string_counts,
 };
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::Cursor;
@@ -254,6 +254,38 @@ fn rebuilds_128(trial: &Trial<'_>) -> u32 {
         |(set, _)| counts(set, new),
     );
     maps + sets
+}
+/// Tables of strings, in columns in which some repeat, and all of few do.
+fn strings(trial: &Trial<'_>) -> u32 {
+    let &Trial { device, old, new, .. } = trial;
+    let words = |n: u32| (0..n).map(|i| format!("word {i}")).collect::<Vec<_>>();
+    let mut twice = words(new);
+    twice.extend(words(old / 2));
+    let few = (0..new).map(|i| format!("word {}", i % 7)).collect::<Vec<_>>();
+    let (all, of_all) = (words(new), values(twice.len() as u32, 1));
+    let map = StringMap::build(device, &twice, &of_all).unwrap();
+    let repeated = |failed: &str, run: &dyn Fn() -> Result<()>| {
+        each_failure(failed, || (), |()| run(), |()| (), |()| ())
+    };
+    repeated("StringMap::build", &|| {
+        let map = StringMap::build(device, &twice, &of_all)?;
+        let found = map.get(&[&all[0], &all[new as usize - 1]])?;
+        assert_eq!(found, [Some(of_all[new as usize]), Some(of_all[new as usize - 1])]);
+        Ok(())
+    }) + repeated("StringIndex::encode", &|| {
+        let (index, ids) = StringIndex::encode(device, &twice)?;
+        assert!(index.len() == all.len() && ids.iter().copied().eq((0..new).chain(0..old / 2)));
+        Ok(())
+    }) + repeated("string_counts", &|| {
+        let (words, counts) = string_counts(device, &few)?;
+        assert!(words.len() == 7 && counts.iter().sum::<u32>() == new);
+        Ok(())
+    }) + repeated("StringMap lookups", &|| {
+        assert!(map.get_or(&all, 0)?.len() == all.len() && map.contains(&all)?.iter().all(|&t| t));
+        assert_eq!(map.set().count(&all)?, all.len() as u64);
+        assert!(map.keys()?.len() == all.len() && map.values()?.len() == all.len());
+        Ok(())
+    })
 }
 /// Insertions that make a map grow, and operations of all kinds. Operations before the failure stay
 /// done, as the outcomes report.
@@ -518,6 +550,10 @@ fn of_builds() {
 #[test]
 fn of_rebuilds() {
     on_all("rebuilds", rebuilds);
+}
+#[test]
+fn of_strings() {
+    on_all("strings", strings);
 }
 #[test]
 fn of_updates() {

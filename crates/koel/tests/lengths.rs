@@ -7,6 +7,7 @@ use koel::map::{MapBuilder, MapOptions};
 use koel::set::{SetBuilder, SetOptions};
 use koel::{
     Device, DeviceKind, Error, Index, Index128, Map, Map128, MultiMap, Result, Set, Set128,
+    StringIndex, StringMap, StringSet, Strings,
 };
 use memmap2::{MmapMut, MmapOptions};
 
@@ -97,6 +98,25 @@ fn arrays_beyond_32_bits_are_refused_before_anything_is_allocated() {
         is_refused("Index128::keys_of", || index128.keys_of(keys));
         is_refused("MultiMap::counts", || multi_map.counts(keys));
         is_refused("MultiMap::retrieve", || multi_map.retrieve(keys));
+
+        // Strings of two bytes each.
+        let strings: &[[u8; 2]] = &bytemuck::cast_slice(&narrow)[..MANY];
+        let (of_strings, index) =
+            (StringMap::build(d, &["a"], &[1]).unwrap(), StringIndex::build(d, &["a"]).unwrap());
+        is_refused("Strings::upload", || Strings::upload(d, strings));
+        is_refused("StringMap::build", || StringMap::build(d, strings, keys));
+        is_refused("StringMap::get", || of_strings.get(strings));
+        is_refused("StringMap::get_or", || of_strings.get_or(strings, 0));
+        is_refused("StringMap::contains", || of_strings.contains(strings));
+        is_refused("StringSet::build", || StringSet::build(d, strings));
+        is_refused("StringSet::count", || of_strings.set().count(strings));
+        is_refused("StringIndex::build", || StringIndex::build(d, strings));
+        is_refused("StringIndex::encode", || StringIndex::encode(d, strings));
+        is_refused("StringIndex::ids", || index.ids(strings));
+        is_refused("StringIndex::keys_of", || index.keys_of(keys));
+        is_refused("string_counts", || koel::string_counts(d, strings));
+        let error = StringSet::build(d, strings).unwrap_err().to_string();
+        assert_eq!(error, format!("{MANY} pairs are too many: at most 943718400"));
 
         // Keys that are converted, which takes memory for their bits.
         let short: &[i16] = &bytemuck::cast_slice(&narrow)[..MANY];

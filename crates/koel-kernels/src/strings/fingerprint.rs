@@ -67,7 +67,7 @@ impl StringFingerprint {
 /// Returns one to seven bytes as a number, the first one lowest.
 #[cfg(not(target_arch = "nvptx64"))]
 #[inline(always)]
-fn last_piece(bytes: &[u8]) -> u64 {
+pub fn last_piece(bytes: &[u8]) -> u64 {
     let n = bytes.len();
     match (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
         // Both contain the bytes in the middle.

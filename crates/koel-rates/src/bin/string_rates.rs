@@ -162,7 +162,9 @@ fn beside_hashbrown(device: &Device, n: usize, length: usize) -> Result<()> {
     let order = shuffled(n);
     let all = strings((0..n as u32).into_par_iter(), length);
     let keys = all.iter().map(Vec::as_slice).collect::<Vec<&[u8]>>();
-    let asked = order.iter().map(|&i| keys[i as usize]).collect::<Vec<_>>();
+    // Copies, as queries have memory of their own.
+    let asked = strings(order.par_iter().copied(), length);
+    let asked = asked.iter().map(Vec::as_slice).collect::<Vec<_>>();
     let absent = strings((n as u32..2 * n as u32).into_par_iter(), length);
     let absent = absent.iter().map(Vec::as_slice).collect::<Vec<_>>();
     let values = (0..n as u32).collect::<Vec<_>>();

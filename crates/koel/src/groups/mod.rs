@@ -13,6 +13,7 @@ use crate::device::{Apart, Buffer, Device, Element, Stream, View, ViewMut};
 use crate::error::{Result, check_length, count32};
 use crate::map::MapOptions;
 use crate::primitives::Runs;
+use crate::set::SetOptions;
 use crate::types::{KeyBits, ValueBits};
 pub use index::{Index, IndexBuilder, NO_ID, group_counts};
 pub use koel_kernels::groups::MultiMapRef;
@@ -53,6 +54,11 @@ impl IndexOptions {
             .with_load(load)
             .with_seed(seed)
             .with_duplicates(crate::Duplicates::Unchecked)
+    }
+    /// Returns the options of a set of keys in rows.
+    pub(crate) fn of_set(self) -> SetOptions {
+        let IndexOptions { load, seed } = self;
+        SetOptions::default().with_load(load).with_seed(seed)
     }
 }
 

@@ -4,7 +4,7 @@ use crate::device::{Stream, View, ViewMut};
 use crate::duplicates::first_duplicate;
 use crate::error::{Error, Result, count32};
 use crate::file::stored::Stored;
-use crate::rows::{Column, Kept, Keys, RowTable, THREADS};
+use crate::rows::{Column, Kept, Keys, RowTable, THREADS, folded};
 use koel_kernels::keys128::build::{keys128_fingerprints, keys128_verify};
 use koel_kernels::keys128::find::RowsRef;
 use koel_kernels::keys128::fingerprint::Fingerprint;
@@ -31,6 +31,11 @@ impl Keys for &[u128] {
     #[inline(always)]
     fn fingerprints(&self, function: Fingerprint, to: &mut [u64]) {
         to.iter_mut().zip(*self).for_each(|(to, &key)| *to = function.of(key));
+    }
+    fn hashes(&self, seed: u64, to: &mut [u64]) {
+        let hash =
+            |key: u128| folded(folded(key as u64 ^ seed, seed | 1) ^ (key >> 64) as u64, !seed | 1);
+        to.iter_mut().zip(*self).for_each(|(to, &key)| *to = hash(key));
     }
 }
 impl Column for Stored<u128> {

@@ -6,7 +6,6 @@ use crate::duplicates::Duplicates;
 use crate::error::{Result, check_length};
 use crate::groups::{IndexBuilder, IndexOptions, NO_ID, keys_of};
 use crate::rows::RowsReport;
-use crate::set::SetOptions;
 use koel_kernels::keys128::find::NO_ROW;
 use std::fmt;
 
@@ -157,9 +156,7 @@ pub struct Index128Builder {
 impl Index128Builder {
     /// Creates a builder. Errors: a load factor outside 0.3 to 0.95.
     pub fn new(device: &Device, options: IndexOptions) -> Result<Index128Builder> {
-        let IndexOptions { load, seed } = options;
-        let rows =
-            Set128Builder::new(device, SetOptions::default().with_load(load).with_seed(seed))?;
+        let rows = Set128Builder::new(device, options.of_set())?;
         Ok(Index128Builder { rows, groups: IndexBuilder::new(device, options)? })
     }
     /// Builds the index of a column of keys, which may repeat. Waits for the device.

@@ -201,7 +201,7 @@ pub(crate) type LayoutOf<K, V> = <K as KeyBits>::Layout<V>;
 /// Layout of pairs of these types: see [`MapRef`].
 pub type LayoutFor<K, V> = LayoutOf<BitsOf<K>, BitsOf<V>>;
 /// Entries of a map of these types.
-type PairsOf<K, V> = Pairs<BitsOf<K>, BitsOf<V>>;
+pub(crate) type PairsOf<K, V> = Pairs<BitsOf<K>, BitsOf<V>>;
 
 /// A hash map on a device. For method, guarantees and examples see the [module](self); for the cost
 /// of each operation, its documentation.

@@ -99,15 +99,48 @@ impl<C: Column> RowsBuilder<C> {
         keys: C::View<'_>,
         duplicates: Duplicates,
     ) -> Result<Rows<C>> {
+        let told = self.tell(stream, keys, duplicates)?;
+        let own = C::keep(&mut self.kept(), stream, keys)?;
+        self.finish(stream, told, own)
+    }
+    /// As [`build`](Self::build) of keys that are kept, if all stay.
+    pub(crate) fn build_of(
+        &mut self,
+        stream: &Stream,
+        keys: C,
+        duplicates: Duplicates,
+    ) -> Result<Rows<C>> {
+        let view = keys.view(usize::MAX);
+        let told = self.tell(stream, view, duplicates)?;
+        let (n, kept) = self.kept().counts();
+        let own = if kept == n { None } else { Some(C::keep(&mut self.kept(), stream, view)?) };
+        self.finish(stream, told, own.unwrap_or(keys))
+    }
+    /// Tells which keys stay. Returns a table that kernels have built from all of them, too.
+    fn tell(
+        &mut self,
+        stream: &Stream,
+        keys: C::View<'_>,
+        duplicates: Duplicates,
+    ) -> Result<(Map<u64, u32>, ToldApart)> {
         let n = self.check(stream, keys)?;
         self.reserve(n)?;
         // Kernels tell keys apart by a table of all of them.
         let of_all = if self.device.runs_kernels() { n } else { 0 };
         let mut table = self.tables.with_room(of_all)?;
         let told = self.tell_apart(stream, &mut table, keys, duplicates)?;
+        Ok((table, told))
+    }
+    /// Builds the table of the keys that stay.
+    fn finish(
+        &mut self,
+        stream: &Stream,
+        (mut table, told): (Map<u64, u32>, ToldApart),
+        own: C,
+    ) -> Result<Rows<C>> {
         let ToldApart { draw, attempts, kept, .. } = told;
-        let own = C::keep(&mut self.kept(), stream, keys)?;
-        if kept != of_all {
+        let n = self.kept().counts().0;
+        if !self.device.runs_kernels() || kept != n {
             // Free the old table first: both may not fit together.
             drop(table);
             table = self.tables.with_room(kept)?;

@@ -2,21 +2,24 @@
 //! [128-bit keys](crate::keys128) and of [strings](crate::strings) share.
 //!
 //! [`builder`] tells equal keys from those that share a fingerprint, and builds the map; [`host`]
-//! looks keys up natively. Types of columns say how keys are stored and which kernels know them:
+//! looks keys up natively; [`repeats`] makes short work of columns with few distinct keys. Types of columns say how keys are stored and which kernels know them:
 //! see [`Column`].
 #![cfg_attr(not(test), deny(clippy::disallowed_macros, clippy::disallowed_methods))]
 mod builder;
 mod host;
+mod repeats;
 
 use crate::device::{Apart, Device, Stream, ViewMut};
 use crate::duplicates::Duplicates;
 use crate::error::{Error, Result, count32};
-use crate::map::Map;
+use crate::map::{Map, PairsOf};
+use crate::table::Family;
 pub(crate) use builder::{Kept, RowsBuilder};
 pub(crate) use host::{CHUNK, HostRows};
 use koel_kernels::keys128::find::keys128_rows;
 use koel_kernels::map::find::MapRef;
 use koel_kernels::table::layout::Wide;
+pub(crate) use repeats::{folded, parts_of};
 
 /// Threads per block of all kernels of rows.
 pub(crate) const THREADS: u32 = keys128_rows::SPEC.threads;
@@ -79,6 +82,11 @@ pub(crate) struct Counts {
     pub device_seconds: Option<f64>,
 }
 
+/// Checks that a table at this load has room for the rows of `n` keys, before anything is allocated.
+pub(crate) fn check_rows(n: usize, load: f64) -> Result<()> {
+    PairsOf::<u64, u32>::plan(n, load).map(|_| ())
+}
+
 /// Keys in host memory, by number.
 pub(crate) trait Keys: Copy + Send + Sync {
     type Key: ?Sized + PartialEq;
@@ -97,8 +105,9 @@ pub(crate) trait Keys: Copy + Send + Sync {
     /// Writes the fingerprints of all keys. `#[inline(always)]`: compiled for the vector
     /// instructions of its caller.
     fn fingerprints(&self, function: Self::Function, to: &mut [u64]);
+    /// Writes hashes of all keys that are fast, and only probably differ.
+    fn hashes(&self, seed: u64, to: &mut [u64]);
 }
-
 /// A column of keys in its own memory.
 pub(crate) trait Column: Sized {
     /// Keys of an input, or of a table.

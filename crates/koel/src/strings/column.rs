@@ -6,15 +6,14 @@ use crate::error::{Error, Result, check_length, count32};
 use crate::fallible::repeat;
 use crate::parallel;
 use crate::primitives::Scan;
-use crate::rows::{Column, Kept, Keys, RowTable, THREADS};
+use crate::rows::{Column, Kept, Keys, RowTable, THREADS, folded};
 use koel_kernels::strings::build::{
     strings_check, strings_copy, strings_fingerprints, strings_lengths, strings_verify,
 };
 use koel_kernels::strings::column::StringsIn;
 use koel_kernels::strings::find::StringRowsRef;
-use koel_kernels::strings::fingerprint::StringFingerprint;
+use koel_kernels::strings::fingerprint::{StringFingerprint, last_piece};
 use std::fmt;
-use std::str::Utf8Error;
 
 /// Strings that a thread measures or copies at a time.
 const PIECE: usize = 1 << 12;
@@ -54,7 +53,7 @@ impl Strings {
         Strings::of(device, strings.len(), |i| strings[i].as_ref())
     }
     /// Returns `n` strings.
-    fn of<'s>(
+    pub(super) fn of<'s>(
         device: &Device,
         n: usize,
         string: impl Fn(usize) -> &'s [u8] + Sync,
@@ -239,7 +238,7 @@ impl fmt::Debug for Strings {
 /// ```
 /// let device = koel::Device::cpu()?;
 /// let strings = koel::Strings::upload(&device, &["b", "", "ab"])?.download()?;
-/// assert_eq!(strings.iter().map(<[u8]>::len).collect::<Vec<_>>(), [1, 0, 2]);
+/// assert_eq!(strings, ["b", "", "ab"]);
 /// assert_eq!((strings.get_str(2), strings.get(3)), (Some("ab"), None));
 /// # Ok::<(), koel::Error>(())
 /// ```
@@ -270,15 +269,18 @@ impl StringVec {
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         (0..self.len()).map(|i| self.get(i).unwrap_or(&[]))
     }
-    /// Returns all strings as text.
-    ///
-    /// Errors: one that is not UTF-8.
-    #[allow(clippy::disallowed_methods, reason = "as `collect` anywhere")]
-    pub fn to_strs(&self) -> std::result::Result<Vec<&str>, Utf8Error> {
-        self.iter().map(std::str::from_utf8).collect()
-    }
     fn on_host(&self) -> StringsOnHost<'_> {
         StringsOnHost { offsets: &self.offsets, bytes: bytemuck::cast_slice(&self.words) }
+    }
+}
+impl<S: AsRef<[u8]>> PartialEq<[S]> for StringVec {
+    fn eq(&self, other: &[S]) -> bool {
+        self.iter().eq(other.iter().map(AsRef::as_ref))
+    }
+}
+impl<S: AsRef<[u8]>, const N: usize> PartialEq<[S; N]> for StringVec {
+    fn eq(&self, other: &[S; N]) -> bool {
+        *self == other[..]
     }
 }
 impl fmt::Debug for StringVec {
@@ -294,7 +296,7 @@ pub(crate) struct StringsOnHost<'s> {
     bytes: &'s [u8],
 }
 impl<'s> StringsOnHost<'s> {
-    fn of(strings: &'s Strings) -> Option<StringsOnHost<'s>> {
+    pub(super) fn of(strings: &'s Strings) -> Option<StringsOnHost<'s>> {
         let bytes = bytemuck::cast_slice(strings.words().host()?);
         Some(StringsOnHost { offsets: strings.offsets().host()?, bytes })
     }
@@ -335,6 +337,9 @@ impl Keys for StringsOnHost<'_> {
     fn fingerprints(&self, function: StringFingerprint, to: &mut [u64]) {
         fingerprints_of(function, self, to);
     }
+    fn hashes(&self, seed: u64, to: &mut [u64]) {
+        hashes_of(seed, self, to);
+    }
 }
 
 /// Strings in host memory, each where it is.
@@ -368,11 +373,28 @@ impl<S: AsRef<[u8]> + Sync> Keys for Slices<'_, S> {
     fn fingerprints(&self, function: StringFingerprint, to: &mut [u64]) {
         fingerprints_of(function, self, to);
     }
+    fn hashes(&self, seed: u64, to: &mut [u64]) {
+        hashes_of(seed, self, to);
+    }
 }
 #[inline(always)]
 fn fingerprints_of<K: Keys<Key = [u8]>>(function: StringFingerprint, keys: &K, to: &mut [u64]) {
     for (i, to) in to.iter_mut().enumerate() {
         *to = function.of(keys.key(i).unwrap_or(&[]));
+    }
+}
+
+fn hashes_of<K: Keys<Key = [u8]>>(seed: u64, keys: &K, to: &mut [u64]) {
+    let factors = [seed | 1, !seed | 1];
+    for (i, to) in to.iter_mut().enumerate() {
+        let bytes = keys.key(i).unwrap_or(&[]);
+        let (words, rest) = bytes.as_chunks();
+        let start = folded(bytes.len() as u64 ^ seed, factors[1]);
+        let hash = words
+            .iter()
+            .fold(start, |hash, word| folded(hash ^ u64::from_le_bytes(*word), factors[0]));
+        let last = if rest.is_empty() { 0 } else { last_piece(rest) };
+        *to = folded(hash ^ last, factors[1]);
     }
 }
 

@@ -1,12 +1,13 @@
 //! Dense numbers for strings, and back.
-use super::column::{StringVec, Strings};
+use super::column::{Slices, StringVec, Strings, StringsOnHost};
 use super::set::StringSet;
 use crate::device::{Buffer, Device, Stream, ViewMut};
 use crate::error::Result;
-use crate::fallible::collect;
-use crate::groups::{IndexBuilder, IndexOptions, NO_ID};
-use crate::rows::RowsReport;
-use crate::set::SetOptions;
+use crate::fallible::{collect, repeat};
+use crate::groups::{IndexOptions, NO_ID};
+use crate::parallel;
+use crate::rows::{Keys, RowsReport, check_rows, parts_of};
+use crate::seed::unforeseeable;
 use koel_kernels::keys128::find::NO_ROW;
 use std::fmt;
 
@@ -47,8 +48,26 @@ impl StringIndex {
         device: &Device,
         keys: &[S],
     ) -> Result<(StringIndex, Vec<u32>)> {
+        check_rows(keys.len(), IndexOptions::default().load)?;
+        if !device.runs_kernels() {
+            let mut ids = repeat(0, keys.len())?;
+            let options = IndexOptions::default();
+            if let Some((index, _)) = repeating(device, options, Slices(keys), Some(&mut ids))? {
+                return Ok((index, ids));
+            }
+        }
+        StringIndex::of_slices(device, keys)
+    }
+    /// Encodes by a column on the device.
+    fn of_slices<S: AsRef<[u8]> + Sync>(
+        device: &Device,
+        keys: &[S],
+    ) -> Result<(StringIndex, Vec<u32>)> {
         let (column, stream) = (Strings::upload(device, keys)?, device.stream()?);
-        let (index, ids) = StringIndex::encode_from(&stream, IndexOptions::default(), &column)?;
+        let of_set = IndexOptions::default().of_set();
+        let index = StringIndex { keys: StringSet::build_from(&stream, of_set, &column)? };
+        let mut ids = device.alloc(column.len())?;
+        index.ids_into(&stream, &column, ids.view_mut())?;
         Ok((index, ids.download()?))
     }
     /// Does the same for a column on a device. Waits.
@@ -60,10 +79,16 @@ impl StringIndex {
         options: IndexOptions,
         keys: &Strings,
     ) -> Result<(StringIndex, Buffer<u32>)> {
-        let IndexOptions { load, seed } = options;
-        let options = SetOptions::default().with_load(load).with_seed(seed);
-        let index = StringIndex { keys: StringSet::build_from(stream, options, keys)? };
-        let mut ids = stream.device().alloc(keys.len())?;
+        let device = stream.device();
+        let mut ids = device.alloc(keys.len())?;
+        if let (Some(on_host), Some(ids_on_host), false) =
+            (StringsOnHost::of(keys), ids.host_mut(), device.runs_kernels())
+            && let Some((index, _)) = repeating(device, options, on_host, Some(ids_on_host))?
+        {
+            return Ok((index, ids));
+        }
+        let keys_of_index = StringSet::build_from(stream, options.of_set(), keys)?;
+        let index = StringIndex { keys: keys_of_index };
         index.ids_into(stream, keys, ids.view_mut())?;
         Ok((index, ids))
     }
@@ -140,7 +165,8 @@ impl fmt::Debug for StringIndex {
 /// ```
 /// let device = koel::Device::cpu()?;
 /// let (words, counts) = koel::string_counts(&device, &["b", "a", "b"])?;
-/// assert_eq!((words.to_strs(), counts), (Ok(vec!["b", "a"]), vec![2, 1]));
+/// assert_eq!(words, ["b", "a"]);
+/// assert_eq!(counts, [2, 1]);
 /// # Ok::<(), koel::Error>(())
 /// ```
 ///
@@ -150,11 +176,51 @@ pub fn string_counts<S: AsRef<[u8]> + Sync>(
     device: &Device,
     keys: &[S],
 ) -> Result<(StringVec, Vec<u32>)> {
-    let (column, stream, options) =
-        (Strings::upload(device, keys)?, device.stream()?, IndexOptions::default());
-    let (index, ids) = StringIndex::encode_from(&stream, options, &column)?;
-    // Every id occurs, so the groups are the ids.
-    let mut groups = IndexBuilder::<u32>::new(device, options)?;
-    let (_, counts) = groups.group_counts(&stream, ids.view())?;
-    Ok((index.keys()?, counts.download()?))
+    check_rows(keys.len(), IndexOptions::default().load)?;
+    if !device.runs_kernels()
+        && let Some((index, counts)) =
+            repeating(device, IndexOptions::default(), Slices(keys), None)?
+    {
+        return Ok((index.keys()?, counts));
+    }
+    let (index, ids) = StringIndex::of_slices(device, keys)?;
+    let mut counts = repeat(0, index.len())?;
+    ids.iter().for_each(|&id| counts[id as usize] += 1);
+    Ok((index.keys()?, counts))
+}
+
+/// Builds the index of a column in host memory in which strings repeat, by native code, and writes
+/// the id of each string, if they are wanted. Returns how often each id occurs, too; `None` if strings do not repeat.
+fn repeating<K: Keys<Key = [u8]>>(
+    device: &Device,
+    options: IndexOptions,
+    keys: K,
+    mut ids: Option<&mut [u32]>,
+) -> Result<Option<(StringIndex, Vec<u32>)>> {
+    let parts = parts_of(device, keys, unforeseeable(), ids.as_deref_mut())?;
+    let Some(parts) = parts else { return Ok(None) };
+    let firsts = parts.iter().flat_map(|part| part.firsts.iter().copied());
+    let firsts = collect(firsts)?;
+    // In order of first occurrence, with the first strings of later parts that earlier ones have.
+    let string = |k: usize| keys.key(firsts[k] as usize).unwrap_or(&[]);
+    let column = Strings::of(device, firsts.len(), string)?;
+    let stream = device.stream()?;
+    let index = StringIndex { keys: StringSet::build_from(&stream, options.of_set(), &column)? };
+    let mut numbers = device.alloc::<u32>(column.len())?;
+    index.ids_into(&stream, &column, numbers.view_mut())?;
+    let (numbers, mut counts) = (numbers.download()?, repeat(0, index.len())?);
+    let counted = parts.iter().flat_map(|part| &part.counts);
+    numbers.iter().zip(counted).for_each(|(&id, count)| counts[id as usize] += count);
+    if let ([_, _, ..], Some(ids)) = (&parts[..], ids) {
+        let mut start = 0;
+        let starts = parts.iter().map(|part| (start, start += part.firsts.len()).0);
+        let starts = collect(starts)?;
+        let of_parts = parallel::split(ids, parts.iter().map(|part| part.len));
+        device.install(|| {
+            parallel::each(of_parts.zip(starts), |_, (ids, start)| {
+                ids.iter_mut().for_each(|id| *id = numbers[start + *id as usize]);
+            })
+        });
+    }
+    Ok(Some((index, counts)))
 }

@@ -5,7 +5,7 @@ use crate::device::memory::collect_later;
 use crate::device::{Buffer, Device, Stream, ViewMut};
 use crate::error::{Result, check_length};
 use crate::groups::keys_of;
-use crate::rows::{RowsBuilder, RowsOptions, RowsReport};
+use crate::rows::{RowsBuilder, RowsOptions, RowsReport, check_rows};
 use crate::set::SetOptions;
 use crate::types::{BitsOf, DeviceValue, Value, stage_values};
 use koel_kernels::keys128::find::NO_ROW;
@@ -59,13 +59,14 @@ impl<V: Value> StringMap<V> {
         keys: &[S],
         values: &[V],
     ) -> Result<StringMap<V>> {
-        check_length("values", values.len(), "keys", keys.len())?;
         let RowsOptions { load, duplicates, seed } = options;
+        check_rows(keys.len(), load)?;
+        check_length("values", values.len(), "keys", keys.len())?;
         let options = SetOptions::default().with_load(load).with_seed(seed);
         let mut builder = RowsBuilder::new(device, options)?;
         let (values, keys) = (stage_values(device, values)?, Strings::upload(device, keys)?);
         let stream = device.stream()?;
-        let rows = builder.build(&stream, &keys, duplicates)?;
+        let rows = builder.build_of(&stream, keys, duplicates)?;
         let mut own = device.alloc(rows.len)?;
         builder.kept().select(&stream, values.view(), own.view_mut())?;
         Ok(StringMap { keys: StringSet { rows }, values: own })
@@ -143,8 +144,9 @@ impl<V: Value> StringMap<V> {
             let answer = |row| values.get(row as usize).copied().map_or(missing, unpacked);
             return self.keys.answers(keys, answer);
         }
-        let (device, mut rows) = (self.device(), self.device().alloc(keys.len())?);
+        let device = self.device();
         let (keys, stream) = (Strings::upload(device, keys)?, device.stream()?);
+        let mut rows = device.alloc(keys.len())?;
         self.keys.rows_into(&stream, &keys, rows.view_mut())?;
         let (mut values, bits) = (device.alloc(keys.len())?, BitsOf::<V>::narrowed(missing.pack()));
         keys_of(&stream, rows.view(), self.values.view(), bits, values.view_mut())?;

@@ -18,7 +18,7 @@
 //! // Ids in order of first occurrence.
 //! let (index, ids) = StringIndex::encode(&device, &words)?;
 //! assert_eq!(ids, [0, 1, 2, 0, 3]);
-//! assert_eq!(index.keys()?.to_strs(), Ok(vec!["the", "cat", "and", "dog"]));
+//! assert_eq!(index.keys()?, ["the", "cat", "and", "dog"]);
 //!
 //! let (words, counts) = koel::string_counts(&device, &words)?;
 //! assert_eq!((words.get_str(0), counts), (Some("the"), vec![2, 1, 1, 1]));

@@ -4,7 +4,7 @@ use crate::device::memory::collect_later;
 use crate::device::{Device, Stream, ViewMut};
 use crate::duplicates::Duplicates;
 use crate::error::{Result, check_length};
-use crate::rows::{CHUNK, Rows, RowsBuilder, RowsReport};
+use crate::rows::{CHUNK, Rows, RowsBuilder, RowsReport, check_rows};
 use crate::set::SetOptions;
 use koel_kernels::keys128::find::NO_ROW;
 use koel_kernels::strings::find::{StringRowsRef, strings_rows};
@@ -17,7 +17,7 @@ use std::mem::MaybeUninit;
 /// let device = koel::Device::cpu()?;
 /// let set = koel::StringSet::build(&device, &["one", "two", "one"])?;
 /// assert_eq!(set.contains(&["two", "three"])?, [true, false]);
-/// assert_eq!(set.keys()?.to_strs(), Ok(vec!["one", "two"]));
+/// assert_eq!(set.keys()?, ["one", "two"]);
 /// # Ok::<(), koel::Error>(())
 /// ```
 ///
@@ -41,10 +41,11 @@ impl StringSet {
         options: SetOptions,
         keys: &[S],
     ) -> Result<StringSet> {
+        check_rows(keys.len(), options.load)?;
         let mut builder = RowsBuilder::new(device, options)?;
         let keys = Strings::upload(device, keys)?;
         let (stream, policy) = (device.stream()?, Duplicates::KeepFirst);
-        Ok(StringSet { rows: builder.build(&stream, &keys, policy)? })
+        Ok(StringSet { rows: builder.build_of(&stream, keys, policy)? })
     }
     /// Builds a set from a column on a device. Waits.
     ///

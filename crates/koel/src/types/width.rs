@@ -22,7 +22,7 @@ pub trait Width: sealed::Sealed {
     message = "these fields have more than 8 bytes",
     label = "more than 8 bytes",
     note = "keys and values of maps and sets have at most 8 bytes, packed; `koel::keys128` has \
-            tables for `u128` keys"
+            tables for `u128` keys, `koel::strings` for keys of any number of bytes"
 )]
 pub trait Plus<W: Width>: Width {
     /// The sum.
@@ -33,7 +33,7 @@ pub trait Plus<W: Width>: Width {
     message = "an array of {N} such elements has more than 8 bytes",
     label = "more than 8 bytes",
     note = "keys and values of maps and sets have at most 8 bytes, packed; `koel::keys128` has \
-            tables for `u128` keys"
+            tables for `u128` keys, `koel::strings` for keys of any number of bytes"
 )]
 pub trait Times<const N: usize>: Width {
     /// The product.

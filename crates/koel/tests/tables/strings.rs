@@ -156,6 +156,42 @@ fn indexes_number_strings_as_they_come() {
     }
 }
 
+/// Columns in which strings repeat, in several parts: the first of each is found in any of them.
+#[test]
+fn columns_with_repeats_are_numbered_in_parts() {
+    for threads in [1, 2, 3] {
+        let device = Device::cpu_with_threads(threads).unwrap();
+        for (n, words) in [(40_000, 3), (70_000, 700), (100_001, 9000)] {
+            let mut random = Random(words);
+            let word = |i: usize| {
+                // Some come late.
+                let late = (i as u64 / 20_000) * words / 5;
+                format!("word {}", random.word() % words + late).into_bytes()
+            };
+            let keys = (0..n).map(word).collect::<Vec<_>>();
+            let (mut ids, mut distinct, mut counts) = (FxHashMap::default(), vec![], vec![]);
+            let mut expected = vec![];
+            for key in &keys {
+                let id = *ids.entry(&key[..]).or_insert_with(|| {
+                    distinct.push(&key[..]);
+                    counts.push(0);
+                    counts.len() as u32 - 1
+                });
+                counts[id as usize] += 1;
+                expected.push(id);
+            }
+            let (index, found) = StringIndex::encode(&device, &keys).unwrap();
+            assert!(found == expected && index.keys().unwrap().iter().eq(distinct.iter().copied()));
+            let (stream, column) =
+                (device.stream().unwrap(), Strings::upload(&device, &keys).unwrap());
+            let (_, found) =
+                StringIndex::encode_from(&stream, IndexOptions::default(), &column).unwrap();
+            assert!(found.download().unwrap() == expected);
+            assert_eq!(string_counts(&device, &keys).unwrap().1, counts);
+        }
+    }
+}
+
 /// Modulus of the fingerprints.
 const PRIME: u128 = (1 << 61) - 1;
 /// Returns two strings of 21 bytes that share their fingerprint under seed 0, unlike those of

@@ -567,6 +567,38 @@ pub(super) const TABLES: &[Table] = &[
         spread: None,
     },
     Table {
+        name: "strings",
+        first: "H100, load 0.8, G/s",
+        columns: &[
+            ("16 bytes, 2^22", "machine=h100 record=strings length=16 n=2^22 value=gps"),
+            ("2^24", "machine=h100 record=strings length=16 n=2^24 value=gps"),
+            ("2^25", "machine=h100 record=strings length=16 n=2^25 value=gps"),
+            ("64 bytes, 2^22", "machine=h100 record=strings length=64 n=2^22 value=gps"),
+        ],
+        rows: &[
+            ("build a set", "op=string_set_build"),
+            ("rows, present", "op=string_set_rows_present"),
+            ("rows, absent", "op=string_set_rows_absent"),
+            ("values of a map, present", "op=string_map_get_or_present"),
+        ],
+        spread: None,
+    },
+    Table {
+        name: "strings-on-cpu",
+        first: "16 bytes, 2 cores, rate over hashbrown's on one",
+        columns: &[
+            ("2^20", "machine=cpu-2core record=strings length=16 n=2^20 value=ratio"),
+            ("2^23", "machine=cpu-2core record=strings length=16 n=2^23 value=ratio"),
+        ],
+        rows: &[
+            ("build a map", "op=build"),
+            ("build a set", "op=set_build"),
+            ("get, present", "op=get_present"),
+            ("get, absent", "op=get_absent"),
+        ],
+        spread: None,
+    },
+    Table {
         name: "crafted",
         first: "All keys share their buckets",
         columns: &[
