@@ -69,3 +69,50 @@ impl StringsIn {
 pub(super) fn at_most(most: u32, number: u64) -> u32 {
     if number < most as u64 { number as u32 } else { most }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use koel_simt::Arg;
+
+    /// Strings and their column, behind a few other bytes.
+    fn column(strings: &[Vec<u8>], before: usize) -> (Vec<u64>, Vec<u64>) {
+        let (mut offsets, mut bytes) = (vec![before as u64], vec![0xEE; before]);
+        for string in strings {
+            bytes.extend(string);
+            offsets.push(bytes.len() as u64);
+        }
+        bytes.resize(bytes.len().next_multiple_of(8), 0xEE);
+        let words = bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word));
+        (offsets, words.collect())
+    }
+
+    #[test]
+    fn strings_of_two_columns_are_compared_and_hashed() {
+        let string = |n: usize| (0..n).map(|i| (7 * i + 1) as u8).collect::<Vec<u8>>();
+        let mut strings = vec![];
+        for n in (0..20).chain([31, 32, 33]) {
+            strings.push(string(n));
+            for at in 0..n {
+                let mut other = string(n);
+                other[at] ^= 0x10;
+                strings.push(other);
+            }
+        }
+        let function = StringFingerprint::new(5);
+        for before in [0, 3, 8] {
+            let [(a, of_a), (b, of_b)] = [column(&strings, 0), column(&strings, before)];
+            let column =
+                |offsets, words| StringsIn { offsets: In::new(offsets), words: In::new(words) };
+            // SAFETY: host memory, which outlives both and does not change.
+            let (a, b) = unsafe { (column(&a, &of_a).native(), column(&b, &of_b).native()) };
+            for (i, own) in strings.iter().enumerate() {
+                for (j, other) in strings.iter().enumerate() {
+                    let is_equal = a.is_equal(i as u32, &b, j as u32);
+                    assert_eq!(is_equal, own == other, "{own:?}, {other:?}");
+                }
+                assert_eq!(b.fingerprint(&function, i as u32), function.of(own), "{own:?}");
+            }
+        }
+    }
+}
