@@ -50,6 +50,8 @@ pub(crate) fn parts_of<K: Keys>(
         let (len, keys) = (range.len(), keys.part(range.start, range.len()));
         let (mut numbering, tried) = (Numbering::new(len)?, len / TRIED);
         let (mut hashes, mut numbers) = ([0; BATCH], [0; BATCH]);
+        // Where the first of each are: reading rows again would miss caches.
+        let mut firsts = Vec::new();
         for first in (0..len).step_by(BATCH) {
             let distinct = numbering.part.firsts.len();
             let is_tried = (tried..tried + BATCH).contains(&first) && first > 0;
@@ -58,11 +60,15 @@ pub(crate) fn parts_of<K: Keys>(
             }
             let count = BATCH.min(len - first);
             let (hashes, numbers) = (&mut hashes[..count], &mut numbers[..count]);
-            keys.part(first, count).hashes(seed, hashes);
+            let batch = keys.part(first, count);
+            batch.hashes(seed, hashes);
             numbering.make_room()?;
-            if !numbering.number((first, hashes), numbers)?
-                || !is_same(&numbering, keys, first, numbers)
-            {
+            if !numbering.number((first, hashes), numbers)? {
+                return Ok(None);
+            }
+            let new = &numbering.part.firsts[firsts.len()..];
+            fallible::extend(&mut firsts, new.iter().filter_map(|&row| keys.key(row as usize)))?;
+            if !is_same(&firsts, &batch, numbers) {
                 return Ok(None);
             }
             if let Some(ids) = &mut ids {
@@ -97,15 +103,11 @@ pub(crate) fn parts_of<K: Keys>(
     Ok(Some(all))
 }
 /// Returns whether keys are equal to the first ones of their numbers.
-fn is_same<K: Keys>(numbering: &Numbering, keys: K, first: usize, ids: &[u32]) -> bool {
-    let first_of = |id: u32| numbering.part.firsts[id as usize] as usize;
-    for step in 0..K::STEPS {
-        ids.iter().for_each(|&id| keys.prefetch(first_of(id), step));
+fn is_same<K: Keys>(firsts: &[&K::Key], keys: &K, ids: &[u32]) -> bool {
+    for &id in ids {
+        prefetch(std::ptr::from_ref(firsts[id as usize]).cast::<u8>());
     }
-    ids.iter().zip(first..).all(|(&id, i)| {
-        let first = first_of(id);
-        first == i || keys.key(first) == keys.key(i)
-    })
+    ids.iter().enumerate().all(|(i, &id)| keys.key(i) == Some(firsts[id as usize]))
 }
 
 /// Returns both halves of a product, one over the other: a fast hash of `a` for a random odd `b`.
