@@ -4,11 +4,12 @@
 //! PHOTOGRAPH...` writes the pairs of every level as `LEVEL-SEED-m.png` and `-s.png` and prints
 //! one JSON object per pair: name, true matrix, or null.
 //!
-//! `... -- find FOLDER [quick|always|part]` reads names of pairs from standard input, one a line,
-//! and prints one JSON object per pair: name, matrix or null, evidence in nats, agreement, and
-//! CPU-seconds from pixels to verdict, on the CPU, and of these (on the clock) those for votes,
-//! refinement and verdicts. `quick` uses `Options::quick`; `always` reports the best pose whatever
-//! its evidence. `part` also searches the model for the scene, as `koel match` does.
+//! `... -- find FOLDER [quick|always|part|short|narrow]...` reads names of pairs from standard
+//! input, one a line, and prints one JSON object per pair: name, matrix or null, evidence in nats,
+//! agreement, and CPU-seconds from pixels to verdict, on the CPU, and of these (on the clock) those
+//! for votes, refinement and verdicts. `quick` uses `Options::quick`; `always` reports the best pose
+//! whatever its evidence. `part` also searches the model for the scene, as `koel match` does.
+//! `short` omits the last stage, of long and tilted bases, `narrow` reduced images.
 use koel::Device;
 use koel_vision::synthetic::{Level, pair};
 use koel_vision::{Affine, Grey, Matcher, Model, Options, read};
@@ -81,6 +82,13 @@ fn cpu_seconds() -> Result<f64, Box<dyn Error>> {
 
 fn find(folder: &Path, how: &[&str]) -> Result<(), Box<dyn Error>> {
     let mut options = if how.contains(&"quick") { Options::quick() } else { Options::default() };
+    if how.contains(&"short") {
+        let short = options.passes[..2].to_vec();
+        options = options.with_passes(short).with_stages(vec![1, 1]);
+    }
+    if how.contains(&"narrow") {
+        options = options.with_wide(false);
+    }
     if how.contains(&"always") {
         options = options.with_evidence(-1e9).with_agreement(false);
     }
