@@ -21,8 +21,8 @@ impl StringRowsRef {
     /// Returns the row of string `i` of a column.
     ///
     /// [Looks up](MapRef::get) its fingerprint, which reads one 32-byte sector and rarely a second
-    /// one. If the fingerprint is found, reads the adjacent sector with the row, that of two offsets,
-    /// and those of the string in that row, which must be equal.
+    /// one. If the fingerprint is found, reads the adjacent sector with the row, that of two
+    /// offsets, and those of the string in that row, which must be equal.
     #[inline(always)]
     #[track_caller]
     pub fn row(&self, queries: &StringsIn, i: u32) -> Option<u32> {

@@ -1,13 +1,14 @@
 //! Columns of keys of 128 bits.
 use crate::device::memory::prefetch;
-use crate::device::{Stream, View, ViewMut};
+use crate::device::{Stream, View};
 use crate::duplicates::first_duplicate;
-use crate::error::{Error, Result, count32};
+use crate::error::{Error, Result};
 use crate::file::stored::Stored;
 use crate::rows::{Column, Kept, Keys, RowTable, THREADS, folded};
 use koel_kernels::keys128::build::{keys128_fingerprints, keys128_verify};
 use koel_kernels::keys128::find::RowsRef;
 use koel_kernels::keys128::fingerprint::Fingerprint;
+use koel_simt::Buf;
 
 impl Keys for &[u128] {
     type Key = u128;
@@ -60,32 +61,29 @@ impl Column for Stored<u128> {
     fn on_host<'v>(keys: Self::View<'v>) -> Option<Self::Host<'v>> {
         keys.host()
     }
-    fn launch_fingerprints(
+    unsafe fn launch_fingerprints(
         stream: &Stream,
+        n: u32,
         keys: View<'_, u128>,
         function: Fingerprint,
-        mut fingerprints: ViewMut<'_, u64>,
-        mut rows: ViewMut<'_, u32>,
+        to: Buf<u64>,
+        rows: Buf<u32>,
     ) -> Result<()> {
-        let n = count32("keys", keys.len())?;
-        let (to, to_rows) = (fingerprints.arg("fingerprints", stream)?, rows.arg("rows", stream)?);
         let (grid, from) = (n.div_ceil(THREADS), keys.arg("keys", stream)?);
-        // SAFETY: `n` keys, fingerprints and rows.
-        unsafe { keys128_fingerprints::launch(stream, grid, n, function, from, to, to_rows) }
+        // SAFETY: the caller's contract, for as many keys.
+        unsafe { keys128_fingerprints::launch(stream, grid, n, function, from, to, rows) }
     }
-    fn launch_verify(
+    unsafe fn launch_verify(
         stream: &Stream,
+        n: u32,
         keys: View<'_, u128>,
-        function: Fingerprint,
-        table: RowTable,
-        mut kept: ViewMut<'_, u8>,
-        mut counts: ViewMut<'_, u32>,
+        (function, table): (Fingerprint, RowTable),
+        kept: Buf<u8>,
+        counts: Buf<u32>,
     ) -> Result<()> {
-        let n = count32("keys", keys.len())?;
-        let rows = rows_ref(stream, keys, function, table)?;
-        let (to, counts) = (kept.arg("kept", stream)?, counts.arg("counts", stream)?);
-        // SAFETY: `n` keys and flags; the table was built from them.
-        unsafe { keys128_verify::launch(stream, n.div_ceil(THREADS), rows, n, to, counts) }
+        let (grid, rows) = (n.div_ceil(THREADS), rows_ref(stream, keys, function, table)?);
+        // SAFETY: the caller's contract, for as many keys.
+        unsafe { keys128_verify::launch(stream, grid, rows, n, kept, counts) }
     }
     fn keep(kept: &mut Kept<'_>, stream: &Stream, keys: View<'_, u128>) -> Result<Self> {
         let mut own = kept.device.alloc(kept.counts().1)?;

@@ -3,7 +3,7 @@ use super::host::{Fingerprints, Stayed};
 use super::{CHUNK, Column, Counts, Keys, Rows};
 use crate::cpu::{InBins, Level};
 use crate::device::graph::may_wait;
-use crate::device::{Buffer, Device, Stream, View, ViewMut};
+use crate::device::{Apart, Buffer, Device, Stream, View, ViewMut};
 use crate::duplicates::Duplicates;
 use crate::error::{Error, Result, check_length, count32};
 use crate::file::stored::Stored;
@@ -99,6 +99,7 @@ impl<C: Column> RowsBuilder<C> {
         keys: C::View<'_>,
         duplicates: Duplicates,
     ) -> Result<Rows<C>> {
+        let _apart = Apart::begin();
         let told = self.tell(stream, keys, duplicates)?;
         let own = C::keep(&mut self.kept(), stream, keys)?;
         self.finish(stream, told, own)
@@ -110,6 +111,7 @@ impl<C: Column> RowsBuilder<C> {
         keys: C,
         duplicates: Duplicates,
     ) -> Result<Rows<C>> {
+        let _apart = Apart::begin();
         let view = keys.view(usize::MAX);
         let told = self.tell(stream, view, duplicates)?;
         let (n, kept) = self.kept().counts();
@@ -274,8 +276,11 @@ impl<C: Column> RowsBuilder<C> {
         match self.on_host(keys) {
             Some(keys) => self.fingerprints_on_host(keys, draw)?,
             None => {
-                let (to, rows) = reserved(&mut self.scratch).of_keys.first_mut(n)?;
-                C::launch_fingerprints(stream, keys, C::function(draw), to, rows)?;
+                let (mut to, mut rows) = reserved(&mut self.scratch).of_keys.first_mut(n)?;
+                let (to, rows) = (to.arg("fingerprints", stream)?, rows.arg("rows", stream)?);
+                let (n, function) = (count32("keys", n)?, C::function(draw));
+                // SAFETY: `n` fingerprints and rows.
+                unsafe { C::launch_fingerprints(stream, n, keys, function, to, rows) }?;
             }
         }
         let (fingerprints, rows) = reserved(&mut self.scratch).of_keys.first(n)?;
@@ -305,10 +310,13 @@ impl<C: Column> RowsBuilder<C> {
         keys: C::View<'_>,
     ) -> Result<[u32; counts::WORDS]> {
         let Selection { kept, counts: of_device, .. } = &mut reserved(&mut self.scratch).selection;
-        let kept = kept.view_mut().slice(..C::count(keys))?;
-        of_device.view_mut().fill_bytes(0, stream)?;
-        let (function, table) = (C::function(draw), table.table(stream)?);
-        C::launch_verify(stream, keys, function, table, kept, of_device.view_mut())?;
+        let n = C::count(keys);
+        let (mut kept, mut to) = (kept.view_mut().slice(..n)?, of_device.view_mut());
+        to.fill_bytes(0, stream)?;
+        let (kept, to) = (kept.arg("kept", stream)?, to.arg("counts", stream)?);
+        let (n, rows) = (count32("keys", n)?, (C::function(draw), table.table(stream)?));
+        // SAFETY: `n` flags, and the counts; the table was built from these keys.
+        unsafe { C::launch_verify(stream, n, keys, rows, kept, to) }?;
         let mut counted = [0; counts::WORDS];
         of_device.view().copy_to_host(&mut counted)?;
         Ok(counted)

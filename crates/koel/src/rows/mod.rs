@@ -2,14 +2,14 @@
 //! [128-bit keys](crate::keys128) and of [strings](crate::strings) share.
 //!
 //! [`builder`] tells equal keys from those that share a fingerprint, and builds the map; [`host`]
-//! looks keys up natively; [`repeats`] makes short work of columns with few distinct keys. Types of columns say how keys are stored and which kernels know them:
-//! see [`Column`].
+//! looks keys up natively; [`repeats`] makes short work of columns with few distinct keys. Types of
+//! columns say how keys are stored and which kernels know them: see [`Column`].
 #![cfg_attr(not(test), deny(clippy::disallowed_macros, clippy::disallowed_methods))]
 mod builder;
 mod host;
 mod repeats;
 
-use crate::device::{Apart, Device, Stream, ViewMut};
+use crate::device::{Apart, Device, Stream};
 use crate::duplicates::Duplicates;
 use crate::error::{Error, Result, count32};
 use crate::map::{Map, PairsOf};
@@ -19,6 +19,7 @@ pub(crate) use host::{CHUNK, HostRows};
 use koel_kernels::keys128::find::keys128_rows;
 use koel_kernels::map::find::MapRef;
 use koel_kernels::table::layout::Wide;
+use koel_simt::Buf;
 pub(crate) use repeats::{folded, parts_of};
 
 /// Threads per block of all kernels of rows.
@@ -82,7 +83,8 @@ pub(crate) struct Counts {
     pub device_seconds: Option<f64>,
 }
 
-/// Checks that a table at this load has room for the rows of `n` keys, before anything is allocated.
+/// Checks that a table at this load has room for the rows of `n` keys, before anything is
+/// allocated.
 pub(crate) fn check_rows(n: usize, load: f64) -> Result<()> {
     PairsOf::<u64, u32>::plan(n, load).map(|_| ())
 }
@@ -126,23 +128,30 @@ pub(crate) trait Column: Sized {
     fn check(keys: Self::View<'_>, stream: &Stream) -> Result<()>;
     /// Returns the keys if they are in host memory and no graph may write them.
     fn on_host<'v>(keys: Self::View<'v>) -> Option<Self::Host<'v>>;
-    /// Writes the fingerprint and the row of each key by a kernel.
-    fn launch_fingerprints(
+    /// Writes the fingerprint and the row of each of `n` keys by a kernel.
+    ///
+    /// # Safety
+    /// There is memory for `n` fingerprints and rows.
+    unsafe fn launch_fingerprints(
         stream: &Stream,
+        n: u32,
         keys: Self::View<'_>,
         function: Self::Function,
-        fingerprints: ViewMut<'_, u64>,
-        rows: ViewMut<'_, u32>,
+        fingerprints: Buf<u64>,
+        rows: Buf<u32>,
     ) -> Result<()>;
-    /// Looks up the keys that a table was built from by a kernel, which tells those that stay: see
+    /// Looks up `n` keys by a kernel in the table of a function, which tells those that stay: see
     /// [`tell_kept`](koel_kernels::keys128::build::tell_kept).
-    fn launch_verify(
+    ///
+    /// # Safety
+    /// The table was built from the keys; there is memory for `n` flags, and for the counts.
+    unsafe fn launch_verify(
         stream: &Stream,
+        n: u32,
         keys: Self::View<'_>,
-        function: Self::Function,
-        table: RowTable,
-        kept: ViewMut<'_, u8>,
-        counts: ViewMut<'_, u32>,
+        of: (Self::Function, RowTable),
+        kept: Buf<u8>,
+        counts: Buf<u32>,
     ) -> Result<()>;
     /// Returns the keys of the last input that stay, in own memory.
     fn keep(kept: &mut Kept<'_>, stream: &Stream, keys: Self::View<'_>) -> Result<Self>;

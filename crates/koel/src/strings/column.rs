@@ -1,6 +1,6 @@
 //! Columns of strings.
 use crate::device::memory::prefetch;
-use crate::device::{Apart, Buffer, Device, Stream, View, ViewMut};
+use crate::device::{Apart, Buffer, Device, Stream, View};
 use crate::duplicates::first_repeated;
 use crate::error::{Error, Result, check_length, count32};
 use crate::fallible::repeat;
@@ -13,6 +13,7 @@ use koel_kernels::strings::build::{
 use koel_kernels::strings::column::StringsIn;
 use koel_kernels::strings::find::StringRowsRef;
 use koel_kernels::strings::fingerprint::{StringFingerprint, last_piece};
+use koel_simt::Buf;
 use std::fmt;
 
 /// Strings that a thread measures or copies at a time.
@@ -27,8 +28,8 @@ const SHOWN: usize = 40;
 /// A column of byte strings in a device's memory, one after the other, as Arrow's `LargeBinary` and
 /// `LargeUtf8` have them.
 ///
-/// String `i` has the bytes `offsets[i]..offsets[i + 1]`. The bytes are in words of eight, the first
-/// one lowest.
+/// String `i` has the bytes `offsets[i]..offsets[i + 1]`. The bytes are in words of eight, the
+/// first one lowest.
 ///
 /// ```
 /// use koel::{Device, Strings};
@@ -118,6 +119,7 @@ impl Strings {
     /// Errors: no offset, one that is greater than the next or than the number of bytes, buffers of
     /// two devices, more strings or bytes than [`upload`](Self::upload) takes.
     pub fn from_parts(offsets: Buffer<u64>, words: Buffer<u64>) -> Result<Strings> {
+        let _apart = Apart::begin();
         let wrong = |found: &str, expected: &str| {
             let (found, expected) = (found.into(), expected.into());
             Error::Setting { field: "offsets", found, expected }
@@ -421,32 +423,29 @@ impl Column for Strings {
     fn on_host<'v>(keys: Self::View<'v>) -> Option<Self::Host<'v>> {
         StringsOnHost::of(keys)
     }
-    fn launch_fingerprints(
+    unsafe fn launch_fingerprints(
         stream: &Stream,
+        n: u32,
         keys: &Strings,
         function: StringFingerprint,
-        mut fingerprints: ViewMut<'_, u64>,
-        mut rows: ViewMut<'_, u32>,
+        to: Buf<u64>,
+        rows: Buf<u32>,
     ) -> Result<()> {
-        let n = count32("keys", keys.len())?;
-        let (to, to_rows) = (fingerprints.arg("fingerprints", stream)?, rows.arg("rows", stream)?);
         let (grid, from) = (n.div_ceil(THREADS), keys.arg("keys", stream)?);
-        // SAFETY: `n` strings, whose offsets are checked, fingerprints and rows.
-        unsafe { strings_fingerprints::launch(stream, grid, n, function, from, to, to_rows) }
+        // SAFETY: the caller's contract, for as many strings, whose offsets are checked.
+        unsafe { strings_fingerprints::launch(stream, grid, n, function, from, to, rows) }
     }
-    fn launch_verify(
+    unsafe fn launch_verify(
         stream: &Stream,
+        n: u32,
         keys: &Strings,
-        function: StringFingerprint,
-        table: RowTable,
-        mut kept: ViewMut<'_, u8>,
-        mut counts: ViewMut<'_, u32>,
+        (fingerprint, table): (StringFingerprint, RowTable),
+        kept: Buf<u8>,
+        counts: Buf<u32>,
     ) -> Result<()> {
-        let n = count32("keys", keys.len())?;
-        let rows = StringRowsRef { fingerprint: function, table, keys: keys.arg("keys", stream)? };
-        let (to, counts) = (kept.arg("kept", stream)?, counts.arg("counts", stream)?);
-        // SAFETY: `n` strings, whose offsets are checked, and flags; the table was built from them.
-        unsafe { strings_verify::launch(stream, n.div_ceil(THREADS), rows, n, to, counts) }
+        let rows = StringRowsRef { fingerprint, table, keys: keys.arg("keys", stream)? };
+        // SAFETY: the caller's contract, for as many strings, whose offsets are checked.
+        unsafe { strings_verify::launch(stream, n.div_ceil(THREADS), rows, n, kept, counts) }
     }
     fn keep(kept: &mut Kept<'_>, stream: &Stream, keys: &Strings) -> Result<Strings> {
         let (n, stayed) = kept.counts();

@@ -72,8 +72,8 @@ impl StringIndex {
     }
     /// Does the same for a column on a device. Waits.
     ///
-    /// Errors: a load outside 0.3 to 0.95, a stream of another device, more keys than 31-bit indices
-    /// can address, out of memory.
+    /// Errors: a load outside 0.3 to 0.95, a stream of another device, more keys than 31-bit
+    /// indices can address, out of memory.
     pub fn encode_from(
         stream: &Stream,
         options: IndexOptions,
@@ -190,7 +190,8 @@ pub fn string_counts<S: AsRef<[u8]> + Sync>(
 }
 
 /// Builds the index of a column in host memory in which strings repeat, by native code, and writes
-/// the id of each string, if they are wanted. Returns how often each id occurs, too; `None` if strings do not repeat.
+/// the id of each string, if they are wanted. Returns how often each id occurs, too; `None` if
+/// strings do not repeat.
 fn repeating<K: Keys<Key = [u8]>>(
     device: &Device,
     options: IndexOptions,

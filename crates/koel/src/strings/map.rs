@@ -2,7 +2,7 @@
 use super::column::{StringVec, Strings};
 use super::set::StringSet;
 use crate::device::memory::collect_later;
-use crate::device::{Buffer, Device, Stream, ViewMut};
+use crate::device::{Apart, Buffer, Device, Stream, ViewMut};
 use crate::error::{Result, check_length};
 use crate::groups::keys_of;
 use crate::rows::{RowsBuilder, RowsOptions, RowsReport, check_rows};
@@ -65,7 +65,7 @@ impl<V: Value> StringMap<V> {
         let options = SetOptions::default().with_load(load).with_seed(seed);
         let mut builder = RowsBuilder::new(device, options)?;
         let (values, keys) = (stage_values(device, values)?, Strings::upload(device, keys)?);
-        let stream = device.stream()?;
+        let (_apart, stream) = (Apart::begin(), device.stream()?);
         let rows = builder.build_of(&stream, keys, duplicates)?;
         let mut own = device.alloc(rows.len)?;
         builder.kept().select(&stream, values.view(), own.view_mut())?;
@@ -164,8 +164,8 @@ impl<V: Value> StringMap<V> {
 impl<V: DeviceValue> StringMap<V> {
     /// Looks up every string: sets `values[i]` to the value of string `i`, or `missing`.
     ///
-    /// Takes two launches, and allocates 4 bytes per key for rows. Does not wait. Errors: mismatched
-    /// lengths, buffers of another device, out of memory.
+    /// Takes two launches, and allocates 4 bytes per key for rows. Does not wait. Errors:
+    /// mismatched lengths, buffers of another device, out of memory.
     pub fn get_or_into(
         &self,
         stream: &Stream,
@@ -173,6 +173,7 @@ impl<V: DeviceValue> StringMap<V> {
         values: ViewMut<'_, V>,
         missing: V,
     ) -> Result<()> {
+        let _apart = Apart::begin();
         check_length("values", values.len(), "keys", keys.len())?;
         let mut rows = stream.device().alloc(keys.len())?;
         self.keys.rows_into(stream, keys, rows.view_mut())?;

@@ -1,8 +1,9 @@
 //! Keys of any number of bytes: strings, paths, names, long tuples. A map, a set and a two-way
 //! index.
 //!
-//! Whatever is `AsRef<[u8]>` is a key: `&str`, `String`, `Vec<u8>`, `[u8; N]`. Two keys are the same
-//! if their bytes are. Text is not normalised: "é" as one code point and as two are different keys.
+//! Whatever is `AsRef<[u8]>` is a key: `&str`, `String`, `Vec<u8>`, `[u8; N]`. Two keys are the
+//! same if their bytes are. Text is not normalised: "é" as one code point and as two are different
+//! keys.
 //!
 //! ```
 //! use koel::{Device, StringIndex, StringMap, StringSet};
@@ -46,20 +47,20 @@
 //!
 //! # How it works
 //! As for [keys of 128 bits](crate::keys128): the strings that stay are in a column, in *rows*, in
-//! input order, and a map leads from the 64-bit [fingerprint] of each to its row. A lookup finds the
-//! row and compares all bytes there. The fingerprint function is drawn from a nearly universal
+//! input order, and a map leads from the 64-bit [fingerprint] of each to its row. A lookup finds
+//! the row and compares all bytes there. The fingerprint function is drawn from a nearly universal
 //! family, so that two keys of at most `7 n` bytes share a fingerprint with probability 2^-64 +
 //! (`(n + 1) / 2^61`)^2; a build finds that out, and draws another function. Given valid arguments,
 //! a build fails only when out of memory or, on request, for equal keys. Answers, rows and ids are
 //! the same on every device and in every run.
 //!
 //! # Cost
-//! A key takes its bytes, an offset of 8 bytes, and 12 bytes at load 0.8 times 1.25 in the table.
+//! A key takes its bytes, an offset of 8 bytes and, at load 0.8, 20 bytes of the table.
 //! A lookup of a present key reads at random the sectors of a [map](crate::Map) from `u64` to `u32`
-//! (1.13 of 32 bytes), that of its row, one or two of the offsets, and those of its bytes; an absent
-//! key costs 1.11 sectors. On a GPU, one thread hashes and compares a key, so a column of few keys
-//! with megabytes each is slow. There, queries from host memory are copied to the device first; on a
-//! CPU they are used where they are.
+//! (1.13 of 32 bytes), that of its row, one or two of the offsets, and those of its bytes; an
+//! absent key costs 1.11 sectors. On a GPU, one thread hashes and compares a key, so a column of
+//! few keys with megabytes each is slow. There, queries from host memory are copied to the device
+//! first; on a CPU they are used where they are.
 //!
 //! # Limits
 //! 2^31 rows, and 2^35 - 8 bytes in a column. There are no updates, no rebuilds in place and no

@@ -1,7 +1,7 @@
 //! Distinct strings, each in its own row: also the basis of maps and indexes.
 use super::column::{Slices, StringVec, Strings};
 use crate::device::memory::collect_later;
-use crate::device::{Device, Stream, ViewMut};
+use crate::device::{Apart, Device, Stream, ViewMut};
 use crate::duplicates::Duplicates;
 use crate::error::{Result, check_length};
 use crate::rows::{CHUNK, Rows, RowsBuilder, RowsReport, check_rows};
@@ -99,7 +99,8 @@ impl StringSet {
     pub fn contains<S: AsRef<[u8]> + Sync>(&self, keys: &[S]) -> Result<Vec<bool>> {
         self.answers(keys, |row| row != NO_ROW)
     }
-    /// Returns how many of the keys in host memory the set holds. Waits; on a GPU, copies both ways.
+    /// Returns how many of the keys in host memory the set holds. Waits; on a GPU, copies both
+    /// ways.
     ///
     /// Errors: as [`contains`](Self::contains).
     pub fn count<S: AsRef<[u8]> + Sync>(&self, keys: &[S]) -> Result<u64> {
@@ -128,14 +129,15 @@ impl StringSet {
     /// Writes the row of each string, its position among [`keys`](Self::keys), or 2^32 - 1, to
     /// `rows[i]`.
     ///
-    /// Takes one launch, allocates nothing and does not wait. Errors: mismatched lengths, buffers of
-    /// another device.
+    /// Takes one launch, allocates nothing and does not wait. Errors: mismatched lengths, buffers
+    /// of another device.
     pub fn rows_into(
         &self,
         stream: &Stream,
         keys: &Strings,
         mut rows: ViewMut<'_, u32>,
     ) -> Result<()> {
+        let _apart = Apart::begin();
         check_length("rows", rows.len(), "keys", keys.len())?;
         let to = rows.arg("rows", stream)?;
         self.rows.look_up(

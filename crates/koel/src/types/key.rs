@@ -22,8 +22,8 @@ use std::net::Ipv4Addr;
     label = "not a key of at most 8 bytes",
     note = "keys are integers, floats, `bool`, `char`, and tuples and arrays of these of at most 8 \
             bytes; `#[derive(koel::Key)]` makes a struct of such fields one; `koel::keys128` has \
-            tables for `u128` keys, `koel::StringMap`, `StringSet` and `StringIndex` are for strings \
-            and other keys of any number of bytes"
+            tables for `u128` keys, `koel::strings` for strings and other keys of any number of \
+            bytes"
 )]
 pub trait Key: Value {
     /// Whether every value is its canonical form.
