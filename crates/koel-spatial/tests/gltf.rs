@@ -254,7 +254,6 @@ fn keys_are_interpolated_in_every_way() {
     }
 }
 
-/// Each point of a frame has a sample nearby, and samples keep their number and order.
 /// Checks that every point of the triangles, of a grid on each, has a sample within `radius`.
 fn is_covered(
     triangles: &[[u32; 3]],
@@ -294,6 +293,7 @@ fn moving_samples_cover_triangles_that_grow() {
     }
 }
 
+/// Each point of a frame has a sample nearby, and samples keep their number and order.
 #[test]
 fn moving_samples_cover_every_frame() {
     let mesh = DeformingMesh::parse(&bending_bar(9, [0.0; 3]).glb()).unwrap();

@@ -1,10 +1,10 @@
 //! Columns of keys of 128 bits.
 use crate::device::memory::prefetch;
-use crate::device::{Stream, View};
+use crate::device::{Device, Stream, View};
 use crate::duplicates::first_duplicate;
 use crate::error::{Error, Result};
 use crate::file::stored::Stored;
-use crate::rows::{Column, Kept, Keys, RowTable, THREADS, folded};
+use crate::rows::{Column, InRows, Kept, Keys, Queries, RowTable, THREADS};
 use koel_kernels::keys128::build::{keys128_fingerprints, keys128_verify};
 use koel_kernels::keys128::find::RowsRef;
 use koel_kernels::keys128::fingerprint::Fingerprint;
@@ -12,8 +12,6 @@ use koel_simt::Buf;
 
 impl Keys for &[u128] {
     type Key = u128;
-    type Function = Fingerprint;
-    const STEPS: usize = 1;
     #[inline(always)]
     fn len(&self) -> usize {
         (**self).len()
@@ -25,18 +23,19 @@ impl Keys for &[u128] {
     fn part(&self, start: usize, len: usize) -> Self {
         &self[start..][..len]
     }
-    #[inline(always)]
-    fn prefetch(&self, i: usize, _: usize) {
-        prefetch(self.as_ptr().wrapping_add(i));
-    }
+}
+impl Queries for &[u128] {
+    type Function = Fingerprint;
     #[inline(always)]
     fn fingerprints(&self, function: Fingerprint, to: &mut [u64]) {
         to.iter_mut().zip(*self).for_each(|(to, &key)| *to = function.of(key));
     }
-    fn hashes(&self, seed: u64, to: &mut [u64]) {
-        let hash =
-            |key: u128| folded(folded(key as u64 ^ seed, seed | 1) ^ (key >> 64) as u64, !seed | 1);
-        to.iter_mut().zip(*self).for_each(|(to, &key)| *to = hash(key));
+}
+impl InRows for &[u128] {
+    const STEPS: usize = 1;
+    #[inline(always)]
+    fn prefetch(&self, i: usize, _: usize) {
+        prefetch(self.as_ptr().wrapping_add(i));
     }
 }
 impl Column for Stored<u128> {
@@ -89,6 +88,9 @@ impl Column for Stored<u128> {
         let mut own = kept.device.alloc(kept.counts().1)?;
         kept.select(stream, keys, own.view_mut())?;
         Ok(Stored::Own(own))
+    }
+    fn copied(&self, len: usize, device: &Device) -> Result<Self> {
+        Ok(Stored::Own(self.upload(len, device)?))
     }
     fn first_duplicate(keys: View<'_, u128>) -> Result<Error> {
         Ok(first_duplicate(&keys.download()?))

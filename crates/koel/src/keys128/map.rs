@@ -6,7 +6,6 @@ use crate::duplicates::Duplicates;
 use crate::error::{Result, check_length};
 use crate::file::stored::Stored;
 use crate::rows::{CHUNK, RowsOptions, RowsReport};
-use crate::set::SetOptions;
 use crate::types::ValueBits;
 use koel_kernels::keys128::find::{keys128_find, keys128_find_or};
 use std::fmt;
@@ -241,14 +240,8 @@ pub struct Map128Builder {
 impl Map128Builder {
     /// Creates a builder. Errors: a load factor outside 0.3 to 0.95.
     pub fn new(device: &Device, options: RowsOptions) -> Result<Map128Builder> {
-        let RowsOptions { load, duplicates, seed } = options;
-        Ok(Map128Builder {
-            rows: Set128Builder::new(
-                device,
-                SetOptions::default().with_load(load).with_seed(seed),
-            )?,
-            duplicates,
-        })
+        let rows = Set128Builder::new(device, options.of_set())?;
+        Ok(Map128Builder { rows, duplicates: options.duplicates })
     }
     /// Builds a map from pairs `keys[i]`, `values[i]`. Waits for the device.
     ///

@@ -99,10 +99,7 @@ impl Set128 {
     ///
     /// Errors: out of memory; for an opened set, faults of its file.
     pub fn to_device(&self, device: &Device) -> Result<Set128> {
-        let _apart = Apart::begin();
-        let Rows { table, draw, keys, len, built } = &self.rows;
-        let (table, keys) = (table.to_device(device)?, Stored::Own(keys.upload(*len, device)?));
-        Ok(Set128 { rows: Rows { table, draw: *draw, keys, len: *len, built: *built } })
+        Ok(Set128 { rows: self.rows.to_device(device)? })
     }
 
     /// Returns whether the set holds each key in host memory. Copies both ways and waits.

@@ -1,5 +1,5 @@
 //! Native code for devices that run no kernels: lookups, and which keys of an input stay.
-use super::Keys;
+use super::{InRows, Queries};
 use crate::cpu::{Finder, InBins, Ranks, Simd, Work};
 use crate::device::Device;
 use crate::device::memory::prefetch;
@@ -18,13 +18,13 @@ const IN_FLIGHT: usize = 64;
 
 /// Keys in host memory, and the table of their rows.
 #[derive(Clone, Copy)]
-pub(crate) struct HostRows<'a, K: Keys> {
+pub(crate) struct HostRows<'a, K: InRows> {
     pub device: &'a Device,
     pub function: K::Function,
     pub table: Finder<'a, Wide<u64, u32>>,
     pub keys: K,
 }
-impl<K: Keys> HostRows<'_, K> {
+impl<K: InRows> HostRows<'_, K> {
     /// Looks up queries in chunks of [`CHUNK`]: `put` receives each chunk's part of the answers,
     /// and its rows, or [`NO_ROW`].
     pub(crate) fn look_up<Q, A: Send>(
@@ -34,7 +34,7 @@ impl<K: Keys> HostRows<'_, K> {
         put: impl Fn(A, &[u32]) + Sync,
     ) -> Result<()>
     where
-        Q: Keys<Key = K::Key, Function = K::Function>,
+        Q: Queries<Key = K::Key, Function = K::Function>,
     {
         let starts = (0..queries.len()).step_by(CHUNK);
         let of_chunk = |_, (start, answers): (usize, A)| {
@@ -50,7 +50,7 @@ impl<K: Keys> HostRows<'_, K> {
     /// Finds the rows of at most [`CHUNK`] queries on the calling thread.
     fn find<Q>(&self, queries: Q, rows: &mut [u32]) -> Result<()>
     where
-        Q: Keys<Key = K::Key, Function = K::Function>,
+        Q: Queries<Key = K::Key, Function = K::Function>,
     {
         let mut fingerprints = [0; CHUNK];
         let fingerprints = &mut fingerprints[..queries.len()];
@@ -73,14 +73,14 @@ impl<K: Keys> HostRows<'_, K> {
 }
 
 /// Work that writes the fingerprints of keys, and their rows: the first is `row`.
-pub(super) struct Fingerprints<'a, K: Keys> {
+pub(super) struct Fingerprints<'a, K: Queries> {
     pub function: K::Function,
     pub keys: K,
     pub row: u32,
     pub to: &'a mut [u64],
     pub to_rows: &'a mut [u32],
 }
-impl<K: Keys> Work for Fingerprints<'_, K> {
+impl<K: Queries> Work for Fingerprints<'_, K> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self, _: S) {
@@ -111,7 +111,7 @@ impl Stayed {
     /// Returns the bins with the fingerprints and rows of all keys, or `None` if different keys
     /// have one fingerprint, or their fingerprints were probably chosen to share a place. Errors:
     /// out of memory.
-    pub(super) fn find<K: Keys>(
+    pub(super) fn find<K: InRows>(
         &mut self,
         tables: &mut MapBuilder<u64, u32>,
         keys: K,

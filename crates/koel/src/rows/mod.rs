@@ -13,6 +13,7 @@ use crate::device::{Apart, Device, Stream};
 use crate::duplicates::Duplicates;
 use crate::error::{Error, Result, count32};
 use crate::map::{Map, PairsOf};
+use crate::set::SetOptions;
 use crate::table::Family;
 pub(crate) use builder::{Kept, RowsBuilder};
 pub(crate) use host::{CHUNK, HostRows};
@@ -20,7 +21,7 @@ use koel_kernels::keys128::find::keys128_rows;
 use koel_kernels::map::find::MapRef;
 use koel_kernels::table::layout::Wide;
 use koel_simt::Buf;
-pub(crate) use repeats::{folded, parts_of};
+pub(crate) use repeats::{Hashed, folded, parts_of};
 
 /// Threads per block of all kernels of rows.
 pub(crate) const THREADS: u32 = keys128_rows::SPEC.threads;
@@ -45,6 +46,12 @@ crate::options::setters! { RowsOptions:
     load by with_load: f64;
     duplicates by with_duplicates: Duplicates;
     seed by with_seed: impl Into<Option<u32>>;
+}
+impl RowsOptions {
+    /// Returns the options of the set of keys.
+    pub(crate) fn of_set(self) -> SetOptions {
+        SetOptions::default().with_load(self.load).with_seed(self.seed)
+    }
 }
 impl Default for RowsOptions {
     fn default() -> Self {
@@ -92,29 +99,33 @@ pub(crate) fn check_rows(n: usize, load: f64) -> Result<()> {
 /// Keys in host memory, by number.
 pub(crate) trait Keys: Copy + Send + Sync {
     type Key: ?Sized + PartialEq;
-    /// Hash function from keys to fingerprints.
-    type Function: Copy + Sync;
-    /// Number of steps in which a key is prefetched: what one step reads, the step before fetches.
-    const STEPS: usize;
     /// Returns the number of keys.
     fn len(&self) -> usize;
     /// Returns a key; `None` if there is none of this number.
     fn key(&self, i: usize) -> Option<&Self::Key>;
     /// Returns `len` keys from `start` on. Panics if there are not as many.
     fn part(&self, start: usize, len: usize) -> Self;
-    /// Takes a step to prefetch a key. Any number is allowed.
-    fn prefetch(&self, i: usize, step: usize);
+}
+/// Keys that are looked up.
+pub(crate) trait Queries: Keys {
+    /// Hash function from keys to fingerprints.
+    type Function: Copy + Sync;
     /// Writes the fingerprints of all keys. `#[inline(always)]`: compiled for the vector
     /// instructions of its caller.
     fn fingerprints(&self, function: Self::Function, to: &mut [u64]);
-    /// Writes hashes of all keys that are fast, and only probably differ.
-    fn hashes(&self, seed: u64, to: &mut [u64]);
+}
+/// Keys in rows, which are read at random.
+pub(crate) trait InRows: Queries {
+    /// Number of steps in which a key is prefetched: what one step reads, the step before fetches.
+    const STEPS: usize;
+    /// Takes a step to prefetch a key. Any number is allowed.
+    fn prefetch(&self, i: usize, step: usize);
 }
 /// A column of keys in its own memory.
 pub(crate) trait Column: Sized {
     /// Keys of an input, or of a table.
     type View<'v>: Copy;
-    type Host<'v>: Keys<Function = Self::Function>;
+    type Host<'v>: InRows<Function = Self::Function>;
     type Function: Copy + Sync;
     /// Returns the function of a draw.
     fn function(draw: u64) -> Self::Function;
@@ -155,6 +166,9 @@ pub(crate) trait Column: Sized {
     ) -> Result<()>;
     /// Returns the keys of the last input that stay, in own memory.
     fn keep(kept: &mut Kept<'_>, stream: &Stream, keys: Self::View<'_>) -> Result<Self>;
+    /// Copies the first `len` keys to a device, through host memory. Waits. Errors: out of memory;
+    /// faults of a file that holds them.
+    fn copied(&self, len: usize, device: &Device) -> Result<Self>;
     /// Returns the error for the first key that occurred before.
     fn first_duplicate(keys: Self::View<'_>) -> Result<Error>;
 }
@@ -196,6 +210,13 @@ impl<C: Column> Rows<C> {
             device_seconds,
         })
     }
+    /// Copies the table to a device, or to the same one. Errors: as [`Column::copied`].
+    pub(crate) fn to_device(&self, device: &Device) -> Result<Rows<C>> {
+        let _apart = Apart::begin();
+        let &Rows { ref table, draw, ref keys, len, built } = self;
+        let (table, keys) = (table.to_device(device)?, keys.copied(len, device)?);
+        Ok(Rows { table, draw, keys, len, built })
+    }
     /// Empties the table after a failed rebuild.
     pub(crate) fn forget(&mut self, stream: &Stream) {
         self.table.forget(stream);
@@ -213,11 +234,11 @@ impl<C: Column> Rows<C> {
         let _apart = Apart::begin();
         let n = count32("keys", C::count(queries))?;
         let table = self.table.table(stream)?;
+        if self.device().runs_kernels() {
+            return launch(n.div_ceil(THREADS), n, C::function(self.draw), table);
+        }
         C::check(queries, stream)?;
         match (self.on_host()?, C::on_host(queries)) {
-            (None, _) if self.device().runs_kernels() => {
-                launch(n.div_ceil(THREADS), n, C::function(self.draw), table)
-            }
             (Some(rows), Some(queries)) => on_host(rows, queries),
             _ => Ok(()),
         }

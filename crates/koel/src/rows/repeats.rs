@@ -12,6 +12,11 @@ use crate::parallel;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+/// Keys that may repeat.
+pub(crate) trait Hashed: Keys {
+    /// Writes hashes of all keys that are fast, and only probably differ.
+    fn hashes(&self, seed: u64, to: &mut [u64]);
+}
 /// Keys whose memory is prefetched together.
 const BATCH: usize = 64;
 /// Minimum number of keys of a part.
@@ -36,7 +41,7 @@ pub(crate) struct Part {
 /// Numbers the distinct keys of parts of a column, in order of first occurrence, and writes the
 /// number of each key to `ids`, if they are wanted. Returns `None` if that does not pay, if
 /// different keys share a hash, or if many share a place. Errors: out of memory.
-pub(crate) fn parts_of<K: Keys>(
+pub(crate) fn parts_of<K: Hashed>(
     device: &Device,
     keys: K,
     seed: u64,
@@ -188,8 +193,6 @@ mod tests {
     struct Numbers<'a>(&'a [u32], fn(u32) -> u64);
     impl Keys for Numbers<'_> {
         type Key = u32;
-        type Function = ();
-        const STEPS: usize = 1;
         fn len(&self) -> usize {
             self.0.len()
         }
@@ -199,8 +202,8 @@ mod tests {
         fn part(&self, start: usize, len: usize) -> Self {
             Numbers(&self.0[start..][..len], self.1)
         }
-        fn prefetch(&self, _: usize, _: usize) {}
-        fn fingerprints(&self, _: (), _: &mut [u64]) {}
+    }
+    impl Hashed for Numbers<'_> {
         fn hashes(&self, _: u64, to: &mut [u64]) {
             to.iter_mut().zip(self.0).for_each(|(to, &key)| *to = (self.1)(key));
         }

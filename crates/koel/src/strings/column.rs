@@ -6,7 +6,7 @@ use crate::error::{Error, Result, check_length, count32};
 use crate::fallible::repeat;
 use crate::parallel;
 use crate::primitives::Scan;
-use crate::rows::{Column, Kept, Keys, RowTable, THREADS, folded};
+use crate::rows::{Column, Hashed, InRows, Kept, Keys, Queries, RowTable, THREADS, folded};
 use koel_kernels::strings::build::{
     strings_check, strings_copy, strings_fingerprints, strings_lengths, strings_verify,
 };
@@ -310,9 +310,6 @@ impl<'s> StringsOnHost<'s> {
 }
 impl Keys for StringsOnHost<'_> {
     type Key = [u8];
-    type Function = StringFingerprint;
-    /// The offsets, then the bytes.
-    const STEPS: usize = 2;
     #[inline(always)]
     fn len(&self) -> usize {
         self.offsets.len() - 1
@@ -324,6 +321,10 @@ impl Keys for StringsOnHost<'_> {
     fn part(&self, start: usize, len: usize) -> Self {
         StringsOnHost { offsets: &self.offsets[start..][..len + 1], ..*self }
     }
+}
+impl InRows for StringsOnHost<'_> {
+    /// The offsets, then the bytes.
+    const STEPS: usize = 2;
     #[inline(always)]
     fn prefetch(&self, i: usize, step: usize) {
         match step {
@@ -334,13 +335,6 @@ impl Keys for StringsOnHost<'_> {
                 }
             }
         }
-    }
-    #[inline(always)]
-    fn fingerprints(&self, function: StringFingerprint, to: &mut [u64]) {
-        fingerprints_of(function, self, to);
-    }
-    fn hashes(&self, seed: u64, to: &mut [u64]) {
-        hashes_of(seed, self, to);
     }
 }
 
@@ -354,8 +348,6 @@ impl<S> Clone for Slices<'_, S> {
 impl<S> Copy for Slices<'_, S> {}
 impl<S: AsRef<[u8]> + Sync> Keys for Slices<'_, S> {
     type Key = [u8];
-    type Function = StringFingerprint;
-    const STEPS: usize = 1;
     #[inline(always)]
     fn len(&self) -> usize {
         self.0.len()
@@ -367,36 +359,30 @@ impl<S: AsRef<[u8]> + Sync> Keys for Slices<'_, S> {
     fn part(&self, start: usize, len: usize) -> Self {
         Slices(&self.0[start..][..len])
     }
-    #[inline(always)]
-    fn prefetch(&self, i: usize, _: usize) {
-        self.0.get(i).into_iter().for_each(|string| prefetch(string.as_ref().as_ptr()));
-    }
-    #[inline(always)]
-    fn fingerprints(&self, function: StringFingerprint, to: &mut [u64]) {
-        fingerprints_of(function, self, to);
-    }
-    fn hashes(&self, seed: u64, to: &mut [u64]) {
-        hashes_of(seed, self, to);
-    }
-}
-#[inline(always)]
-fn fingerprints_of<K: Keys<Key = [u8]>>(function: StringFingerprint, keys: &K, to: &mut [u64]) {
-    for (i, to) in to.iter_mut().enumerate() {
-        *to = function.of(keys.key(i).unwrap_or(&[]));
-    }
 }
 
-fn hashes_of<K: Keys<Key = [u8]>>(seed: u64, keys: &K, to: &mut [u64]) {
-    let factors = [seed | 1, !seed | 1];
-    for (i, to) in to.iter_mut().enumerate() {
-        let bytes = keys.key(i).unwrap_or(&[]);
-        let (words, rest) = bytes.as_chunks();
-        let start = folded(bytes.len() as u64 ^ seed, factors[1]);
-        let hash = words
-            .iter()
-            .fold(start, |hash, word| folded(hash ^ u64::from_le_bytes(*word), factors[0]));
-        let last = if rest.is_empty() { 0 } else { last_piece(rest) };
-        *to = folded(hash ^ last, factors[1]);
+impl<K: Keys<Key = [u8]>> Queries for K {
+    type Function = StringFingerprint;
+    #[inline(always)]
+    fn fingerprints(&self, function: StringFingerprint, to: &mut [u64]) {
+        for (i, to) in to.iter_mut().enumerate() {
+            *to = function.of(self.key(i).unwrap_or(&[]));
+        }
+    }
+}
+impl<K: Keys<Key = [u8]>> Hashed for K {
+    fn hashes(&self, seed: u64, to: &mut [u64]) {
+        let factors = [seed | 1, !seed | 1];
+        for (i, to) in to.iter_mut().enumerate() {
+            let bytes = self.key(i).unwrap_or(&[]);
+            let (words, rest) = bytes.as_chunks();
+            let start = folded(bytes.len() as u64 ^ seed, factors[1]);
+            let hash = words
+                .iter()
+                .fold(start, |hash, word| folded(hash ^ u64::from_le_bytes(*word), factors[0]));
+            let last = if rest.is_empty() { 0 } else { last_piece(rest) };
+            *to = folded(hash ^ last, factors[1]);
+        }
     }
 }
 
@@ -460,6 +446,9 @@ impl Column for Strings {
         }
         let rows = kept.rows(stream)?;
         keys.select(stream, rows.view())
+    }
+    fn copied(&self, _: usize, device: &Device) -> Result<Strings> {
+        self.to_device(device)
     }
     fn first_duplicate(keys: &Strings) -> Result<Error> {
         let keys = keys.download()?;

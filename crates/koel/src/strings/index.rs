@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::fallible::{collect, repeat};
 use crate::groups::{IndexOptions, NO_ID};
 use crate::parallel;
-use crate::rows::{Keys, RowsReport, check_rows, parts_of};
+use crate::rows::{Hashed, RowsReport, check_rows, parts_of};
 use crate::seed::unforeseeable;
 use koel_kernels::keys128::find::NO_ROW;
 use std::fmt;
@@ -63,12 +63,21 @@ impl StringIndex {
         device: &Device,
         keys: &[S],
     ) -> Result<(StringIndex, Vec<u32>)> {
-        let (column, stream) = (Strings::upload(device, keys)?, device.stream()?);
-        let of_set = IndexOptions::default().of_set();
-        let index = StringIndex { keys: StringSet::build_from(&stream, of_set, &column)? };
-        let mut ids = device.alloc(column.len())?;
-        index.ids_into(&stream, &column, ids.view_mut())?;
+        let (column, mut ids) = (Strings::upload(device, keys)?, device.alloc(keys.len())?);
+        let (stream, options) = (device.stream()?, IndexOptions::default());
+        let index = StringIndex::encode_into(&stream, options, &column, ids.view_mut())?;
         Ok((index, ids.download()?))
+    }
+    /// Builds the index of a column, and writes the id of each string.
+    fn encode_into(
+        stream: &Stream,
+        options: IndexOptions,
+        keys: &Strings,
+        ids: ViewMut<'_, u32>,
+    ) -> Result<StringIndex> {
+        let index = StringIndex { keys: StringSet::build_from(stream, options.of_set(), keys)? };
+        index.ids_into(stream, keys, ids)?;
+        Ok(index)
     }
     /// Does the same for a column on a device. Waits.
     ///
@@ -87,9 +96,7 @@ impl StringIndex {
         {
             return Ok((index, ids));
         }
-        let keys_of_index = StringSet::build_from(stream, options.of_set(), keys)?;
-        let index = StringIndex { keys: keys_of_index };
-        index.ids_into(stream, keys, ids.view_mut())?;
+        let index = StringIndex::encode_into(stream, options, keys, ids.view_mut())?;
         Ok((index, ids))
     }
     /// Returns the number of distinct strings.
@@ -192,7 +199,7 @@ pub fn string_counts<S: AsRef<[u8]> + Sync>(
 /// Builds the index of a column in host memory in which strings repeat, by native code, and writes
 /// the id of each string, if they are wanted. Returns how often each id occurs, too; `None` if
 /// strings do not repeat.
-fn repeating<K: Keys<Key = [u8]>>(
+fn repeating<K: Hashed<Key = [u8]>>(
     device: &Device,
     options: IndexOptions,
     keys: K,
@@ -205,10 +212,8 @@ fn repeating<K: Keys<Key = [u8]>>(
     // In order of first occurrence, with the first strings of later parts that earlier ones have.
     let string = |k: usize| keys.key(firsts[k] as usize).unwrap_or(&[]);
     let column = Strings::of(device, firsts.len(), string)?;
-    let stream = device.stream()?;
-    let index = StringIndex { keys: StringSet::build_from(&stream, options.of_set(), &column)? };
-    let mut numbers = device.alloc::<u32>(column.len())?;
-    index.ids_into(&stream, &column, numbers.view_mut())?;
+    let (stream, mut numbers) = (device.stream()?, device.alloc(column.len())?);
+    let index = StringIndex::encode_into(&stream, options, &column, numbers.view_mut())?;
     let (numbers, mut counts) = (numbers.download()?, repeat(0, index.len())?);
     let counted = parts.iter().flat_map(|part| &part.counts);
     numbers.iter().zip(counted).for_each(|(&id, count)| counts[id as usize] += count);

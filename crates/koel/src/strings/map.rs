@@ -6,7 +6,6 @@ use crate::device::{Apart, Buffer, Device, Stream, ViewMut};
 use crate::error::{Result, check_length};
 use crate::groups::keys_of;
 use crate::rows::{RowsBuilder, RowsOptions, RowsReport, check_rows};
-use crate::set::SetOptions;
 use crate::types::{BitsOf, DeviceValue, Value, stage_values};
 use koel_kernels::keys128::find::NO_ROW;
 use koel_kernels::table::layout::Number;
@@ -59,14 +58,12 @@ impl<V: Value> StringMap<V> {
         keys: &[S],
         values: &[V],
     ) -> Result<StringMap<V>> {
-        let RowsOptions { load, duplicates, seed } = options;
-        check_rows(keys.len(), load)?;
+        check_rows(keys.len(), options.load)?;
         check_length("values", values.len(), "keys", keys.len())?;
-        let options = SetOptions::default().with_load(load).with_seed(seed);
-        let mut builder = RowsBuilder::new(device, options)?;
+        let mut builder = RowsBuilder::new(device, options.of_set())?;
         let (values, keys) = (stage_values(device, values)?, Strings::upload(device, keys)?);
         let (_apart, stream) = (Apart::begin(), device.stream()?);
-        let rows = builder.build_of(&stream, keys, duplicates)?;
+        let rows = builder.build_of(&stream, keys, options.duplicates)?;
         let mut own = device.alloc(rows.len)?;
         builder.kept().select(&stream, values.view(), own.view_mut())?;
         Ok(StringMap { keys: StringSet { rows }, values: own })
@@ -125,13 +122,11 @@ impl<V: Value> StringMap<V> {
         }
         let (device, n) = (self.device(), keys.len());
         collect_later(device, n, |to| {
-            let (mut rows, mut values) = (device.alloc(n)?, device.alloc(n)?);
-            let (keys, stream) = (Strings::upload(device, keys)?, device.stream()?);
-            self.keys.rows_into(&stream, &keys, rows.view_mut())?;
-            let (rows, missing) = (rows.view(), BitsOf::<V>::default());
-            keys_of(&stream, rows, self.values.view(), missing, values.view_mut())?;
+            let (keys, mut values) = (Strings::upload(device, keys)?, device.alloc(n)?);
+            let (stream, missing) = (device.stream()?, BitsOf::<V>::default());
+            let rows = self.bits_into(&stream, &keys, values.view_mut(), missing)?;
             let answer = |bits, row| (row != NO_ROW).then(|| unpacked(bits));
-            values.view().copy_zip(rows, to, answer)
+            values.view().copy_zip(rows.view(), to, answer)
         })
     }
     /// Looks up keys in host memory: the value of each, or `missing`. Waits; on a GPU, copies both
@@ -145,12 +140,24 @@ impl<V: Value> StringMap<V> {
             return self.keys.answers(keys, answer);
         }
         let device = self.device();
-        let (keys, stream) = (Strings::upload(device, keys)?, device.stream()?);
-        let mut rows = device.alloc(keys.len())?;
-        self.keys.rows_into(&stream, &keys, rows.view_mut())?;
-        let (mut values, bits) = (device.alloc(keys.len())?, BitsOf::<V>::narrowed(missing.pack()));
-        keys_of(&stream, rows.view(), self.values.view(), bits, values.view_mut())?;
+        let keys = Strings::upload(device, keys)?;
+        let (mut values, missing) = (device.alloc(keys.len())?, bits_of(missing));
+        self.bits_into(&device.stream()?, &keys, values.view_mut(), missing)?;
         values.view().download_map(unpacked)
+    }
+    /// Writes the bits of the value of each string, or `missing`. Returns the rows.
+    fn bits_into(
+        &self,
+        stream: &Stream,
+        keys: &Strings,
+        values: ViewMut<'_, BitsOf<V>>,
+        missing: BitsOf<V>,
+    ) -> Result<Buffer<u32>> {
+        let _apart = Apart::begin();
+        let mut rows = stream.device().alloc(keys.len())?;
+        self.keys.rows_into(stream, keys, rows.view_mut())?;
+        keys_of(stream, rows.view(), self.values.view(), missing, values)?;
+        Ok(rows)
     }
     /// Returns the values if native code answers queries.
     fn values_on_host(&self) -> Option<&[BitsOf<V>]> {
@@ -160,6 +167,9 @@ impl<V: Value> StringMap<V> {
     pub fn contains<S: AsRef<[u8]> + Sync>(&self, keys: &[S]) -> Result<Vec<bool>> {
         self.keys.contains(keys)
     }
+}
+fn bits_of<V: Value>(value: V) -> BitsOf<V> {
+    BitsOf::<V>::narrowed(value.pack())
 }
 impl<V: DeviceValue> StringMap<V> {
     /// Looks up every string: sets `values[i]` to the value of string `i`, or `missing`.
@@ -173,12 +183,8 @@ impl<V: DeviceValue> StringMap<V> {
         values: ViewMut<'_, V>,
         missing: V,
     ) -> Result<()> {
-        let _apart = Apart::begin();
         check_length("values", values.len(), "keys", keys.len())?;
-        let mut rows = stream.device().alloc(keys.len())?;
-        self.keys.rows_into(stream, keys, rows.view_mut())?;
-        let (values, missing) = (values.value_bits()?, BitsOf::<V>::narrowed(missing.pack()));
-        keys_of(stream, rows.view(), self.values.view(), missing, values)
+        self.bits_into(stream, keys, values.value_bits()?, bits_of(missing)).map(drop)
     }
 }
 impl<V: Value> fmt::Debug for StringMap<V> {

@@ -89,9 +89,7 @@ impl StringSet {
     ///
     /// Errors: out of memory.
     pub fn to_device(&self, device: &Device) -> Result<StringSet> {
-        let Rows { table, draw, keys, len, built } = &self.rows;
-        let (table, keys) = (table.to_device(device)?, keys.to_device(device)?);
-        Ok(StringSet { rows: Rows { table, draw: *draw, keys, len: *len, built: *built } })
+        Ok(StringSet { rows: self.rows.to_device(device)? })
     }
     /// Returns whether the set holds each key in host memory. Waits; on a GPU, copies both ways.
     ///
