@@ -62,11 +62,11 @@ fn of_struct(input: &DeriveInput, is_key: bool) -> Result<Tokens> {
                 }
                 const IS_ORDERED: bool = <#tuple as ::koel::Key>::IS_ORDERED;
                 #[inline(always)]
-                fn ordered(self) -> u64 {
+                fn ordered(self) -> u128 {
                     ::koel::Key::ordered(#fields)
                 }
                 #[inline(always)]
-                fn of_ordered(number: u64) -> Self {
+                fn of_ordered(number: u128) -> Self {
                     let #value_of_fields = <#tuple as ::koel::Key>::of_ordered(number);
                     Self { #(#members: #names),* }
                 }
@@ -80,11 +80,11 @@ fn of_struct(input: &DeriveInput, is_key: bool) -> Result<Tokens> {
             type Width = <#tuple as ::koel::Value>::Width;
             const IN_MEMORY: bool = #in_memory;
             #[inline(always)]
-            fn pack(self) -> u64 {
+            fn pack(self) -> u128 {
                 ::koel::Value::pack(#fields)
             }
             #[inline(always)]
-            fn unpack(bytes: u64) -> Self {
+            fn unpack(bytes: u128) -> Self {
                 let #value_of_fields = <#tuple as ::koel::Value>::unpack(bytes);
                 Self { #(#members: #names),* }
             }
@@ -96,8 +96,8 @@ fn of_struct(input: &DeriveInput, is_key: bool) -> Result<Tokens> {
     })
 }
 
-/// Returns a tuple of up to two others, which pack like all of their fields: types, values or
-/// patterns. Fields have at least one byte, so there are at most eight.
+/// Returns a tuple of up to four others, which pack like all of their fields: types, values or
+/// patterns. Fields have at least one byte, so there are at most sixteen.
 fn nested(fields: &[impl quote::ToTokens]) -> Tokens {
     const FIELDS: usize = 4;
     let tuple = |fields: &[_]| quote!((#(#fields,)*));

@@ -95,11 +95,11 @@ fn mine(t: Thread, n: u32) -> Option<u32> {
     let i = t.global_id();
     (i < n).then_some(i)
 }
-/// Sets `numbers[i]` to `i`, one thread per element.
+/// Sets `numbers[i]` to `first + i`, one thread per element.
 #[kernel(image = GROUPS, threads = 256)]
-pub fn group_numbers(t: Thread, n: u32, numbers: Buf<u32>) {
+pub fn group_numbers(t: Thread, n: u32, first: u32, numbers: Buf<u32>) {
     if let Some(i) = mine(t, n) {
-        numbers.store(i, i);
+        numbers.store(i, first + i);
     }
 }
 

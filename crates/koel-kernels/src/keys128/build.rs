@@ -13,11 +13,12 @@ pub mod counts {
     pub const WORDS: usize = 2;
 }
 
-/// Sets `fingerprints[i]` to that of `keys[i]`, and `rows[i]` to `i`. One thread per key.
+/// Sets `fingerprints[i]` to that of `keys[i]`, and `rows[i]` to `first + i`. One thread per key.
 #[kernel(image = KEYS128, threads = 256)]
 pub fn keys128_fingerprints(
     t: Thread,
     n: u32,
+    first: u32,
     fingerprint: Fingerprint,
     keys: In<u128>,
     fingerprints: Buf<u64>,
@@ -26,7 +27,7 @@ pub fn keys128_fingerprints(
     let i = t.global_id();
     if i < n {
         fingerprints.store(i, fingerprint.of(keys.get_stream(i)));
-        rows.store(i, i);
+        rows.store(i, first + i);
     }
 }
 

@@ -2,8 +2,8 @@
 use super::fingerprint::Fingerprint;
 use crate::map::find::MapRef;
 use crate::table::answers::{tell_bits, tell_count, tell_flags};
-use crate::table::layout::{Number, Wide};
-use koel_simt::{Buf, In, Thread, kernel};
+use crate::table::layout::Wide;
+use koel_simt::{Arg, Buf, In, Thread, Word, kernel};
 
 /// Row of a missing key.
 pub const NO_ROW: u32 = u32::MAX;
@@ -73,8 +73,8 @@ pub fn keys128_count(t: Thread, rows: RowsRef, n: u32, queries: In<u128>, count:
 
 /// Looks up query `i` and writes the value and a found flag, or two zeros. `of_rows` holds the
 /// value of each row.
-#[kernel(image = KEYS128, threads = 256, starts_early, for V in [u32, u64])]
-pub fn keys128_find<V: Number>(
+#[kernel(image = KEYS128, threads = 256, starts_early, for V in [u32, u64, u128])]
+pub fn keys128_find<V: Word + Arg + Default>(
     t: Thread,
     rows: RowsRef,
     of_rows: In<V>,
@@ -93,8 +93,8 @@ pub fn keys128_find<V: Number>(
     }
 }
 /// Looks up query `i` and writes the value, or `missing`. `of_rows` holds the value of each row.
-#[kernel(image = KEYS128, threads = 256, starts_early, for V in [u32, u64])]
-pub fn keys128_find_or<V: Number>(
+#[kernel(image = KEYS128, threads = 256, starts_early, for V in [u32, u64, u128])]
+pub fn keys128_find_or<V: Word + Arg>(
     t: Thread,
     rows: RowsRef,
     of_rows: In<V>,

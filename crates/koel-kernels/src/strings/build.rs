@@ -20,11 +20,13 @@ pub fn strings_check(t: Thread, n: u32, bytes: u64, offsets: In<u64>, wrong: Buf
     }
 }
 
-/// Sets `fingerprints[i]` to that of string `i`, and `rows[i]` to `i`. One thread per string.
+/// Sets `fingerprints[i]` to that of string `i`, and `rows[i]` to `first + i`. One thread per
+/// string.
 #[kernel(image = STRINGS, threads = 256)]
 pub fn strings_fingerprints(
     t: Thread,
     n: u32,
+    first: u32,
     fingerprint: StringFingerprint,
     keys: StringsIn,
     fingerprints: Buf<u64>,
@@ -33,7 +35,7 @@ pub fn strings_fingerprints(
     let i = t.global_id();
     if i < n {
         fingerprints.store(i, keys.fingerprint(&fingerprint, i));
-        rows.store(i, i);
+        rows.store(i, first + i);
     }
 }
 
@@ -63,34 +65,38 @@ pub fn strings_lengths(
     }
 }
 
-/// Copies `n` strings, of the given rows, to where `offsets` begin: one thread per word of eight
-/// bytes, which finds its first string by bisection. There are `bytes` bytes; those behind the last
-/// become 0.
+/// Copies `n` strings, of the given rows, to `offsets[0]..offsets[n]`: one thread per word of eight
+/// bytes, which finds its first string by bisection. In the first word, the bytes before stay; in
+/// the last one, those behind become 0.
 #[kernel(image = STRINGS, threads = 256)]
 pub fn strings_copy(
     t: Thread,
     n: u32,
-    bytes: u64,
     rows: In<u32>,
     from: StringsIn,
     offsets: In<u64>,
     words: Buf<u64>,
 ) {
-    let (mut at, end) = (8 * t.global_id() as u64, bytes);
-    if at >= end {
+    let (first, last) = (offsets.get(0), offsets.get(n));
+    let number = first / 8 + t.global_id() as u64;
+    let of_word = 8 * number;
+    if of_word >= last {
         return;
     }
-    let end = if end < at + 8 { end } else { at + 8 };
-    let of_word = at;
+    let end = if last < of_word + 8 { last } else { of_word + 8 };
+    let (mut at, mut word) = (of_word, 0);
+    if at < first {
+        at = first;
+        word = words.load(number) & !(!0 << (8 * (at - of_word)));
+    }
     // The last string that begins at most here.
     let (mut k, mut behind) = (0, n);
     while behind - k > 1 {
         let middle = k + (behind - k) / 2;
         if offsets.get(middle) <= at { k = middle } else { behind = middle }
     }
-    let mut word = 0;
     while at < end {
-        let next = if k + 1 < n { offsets.get(k as u64 + 1) } else { bytes };
+        let next = offsets.get(k as u64 + 1);
         let until = if next < end { next } else { end };
         if at < until {
             let count = at_most(8, until - at);
@@ -101,5 +107,5 @@ pub fn strings_copy(
         }
         k += 1;
     }
-    words.store(t.global_id(), word);
+    words.store(number, word);
 }

@@ -264,6 +264,18 @@ impl<T: Plain> fmt::Debug for Buffer<T> {
     }
 }
 
+/// Checks that elements can be cast to others. Errors: other sizes, as where keys are stored in more
+/// bytes than they have because values are wide.
+fn check_size<T, U>() -> Result<()> {
+    if size_of::<T>() == size_of::<U>() {
+        return Ok(());
+    }
+    Err(Error::Setting {
+        field: "buffer",
+        found: format!("elements of type {}", std::any::type_name::<T>()),
+        expected: format!("elements of {} bytes, as the table stores them", size_of::<U>()),
+    })
+}
 pub(crate) fn check_device(name: &'static str, found: &Device, expected: &Device) -> Result<()> {
     if found == expected {
         return Ok(());
@@ -391,7 +403,7 @@ impl<'a, T: Plain> View<'a, T> {
     ///
     /// Errors: an address that is not aligned for them.
     pub(crate) fn cast<U: Plain>(self) -> Result<View<'a, U>> {
-        const { assert!(size_of::<T>() == size_of::<U>()) };
+        check_size::<T, U>()?;
         let View { len, device, owner, .. } = self;
         Ok(View {
             address: check_address::<U>(self.address, len)?,
@@ -522,7 +534,7 @@ impl<'a, T: Plain> ViewMut<'a, T> {
     ///
     /// Errors: an address that is not aligned for them.
     pub(crate) fn cast<U: Plain>(self) -> Result<ViewMut<'a, U>> {
-        const { assert!(size_of::<T>() == size_of::<U>()) };
+        check_size::<T, U>()?;
         let ViewMut { len, device, owner, .. } = self;
         Ok(ViewMut {
             address: check_address::<U>(self.address, len)?,

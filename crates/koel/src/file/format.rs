@@ -132,7 +132,8 @@ impl TableKind {
     /// Returns the allowed widths of values, in bits.
     fn value_bits(self) -> &'static [u64] {
         match self {
-            TableKind::Map | TableKind::MultiMap | TableKind::Map128 => &[32, 64],
+            TableKind::Map | TableKind::MultiMap => &[32, 64],
+            TableKind::Map128 => &[32, 64, 128],
             TableKind::Set | TableKind::Set128 => &[0],
             TableKind::Index | TableKind::Index128 => &[32],
         }
@@ -169,7 +170,7 @@ pub enum Width {
     U32,
     /// `u64`.
     U64,
-    /// `u128`: keys only.
+    /// `u128`, in tables whose keys are in rows.
     U128,
 }
 impl Width {
@@ -306,7 +307,7 @@ impl<L: Layout> Slotted for L {
     }
 }
 /// Keys alone, as in a set.
-pub(crate) struct Members<K>(PhantomData<K>);
+pub struct Members<K>(PhantomData<K>);
 impl<K: Member + Pod> Slotted for Members<K> {
     type Pairs = K::Pairs;
     const BUCKET_WORDS: usize = K::SLOTS as usize * size_of::<K>() / 8;

@@ -1,7 +1,7 @@
 //! Arrays of a table: in device memory, or in an opened file.
 use super::format::Section;
 use super::reader::Mapping;
-use crate::device::{Buffer, Device, Element, View};
+use crate::device::{Buffer, Device, Element, Stream, View};
 use crate::error::Result;
 use std::sync::Arc;
 
@@ -58,6 +58,20 @@ impl<T: Element> Stored<T> {
             Stored::Own(buffer) => Ok(buffer),
             Stored::Mapped(_) => unreachable!("replaced above"),
         }
+    }
+    /// Makes room for `room` elements, and keeps the first `len`. Memory that grows has room for half
+    /// as many more. Errors: out of memory; faults of a file.
+    pub(crate) fn grow(&mut self, stream: &Stream, len: usize, room: usize) -> Result<()> {
+        if self.own().is_some_and(|own| own.len() >= room) {
+            return Ok(());
+        }
+        if let Some(file) = self.file() {
+            file.verify_once()?;
+        }
+        let mut larger = stream.device().alloc(room + room / 2)?;
+        larger.view_mut().slice(..len)?.copy_from(self.view().slice(..len)?, stream)?;
+        *self = Stored::Own(larger);
+        Ok(())
     }
     /// Returns the file that contains it.
     pub(crate) fn file(&self) -> Option<&Mapping> {

@@ -6,7 +6,7 @@ use crate::file::format::{Meaning, Section, TableKind, Types, Width};
 use crate::file::reader::Mapping;
 use crate::file::writer::Writer;
 use crate::map::Map;
-use crate::types::{BitsOf, Key, KeyBits, Value};
+use crate::types::{BitsOf, KeyBits, SlotKey, SlotValue};
 use std::io::{Read, Seek, Write};
 
 #[cfg(test)]
@@ -22,9 +22,9 @@ in_files! {
     /// assert_eq!(index.keys_of(&[0])?, [Some(30)]);
     /// # Ok::<(), koel::Error>(())
     /// ```
-    impl[K: Key] Index<K>
+    impl[K: SlotKey] Index<K>
 }
-impl<K: Key> Filed for Index<K> {
+impl<K: SlotKey> Filed for Index<K> {
     const KIND: TableKind = TableKind::Index;
     type Slots = <BitsOf<K> as KeyBits>::Layout<u32>;
     fn types() -> Types {
@@ -55,9 +55,9 @@ in_files! {
     /// assert_eq!(map.retrieve(&[7])?.of(0), [70, 71]);
     /// # Ok::<(), koel::Error>(())
     /// ```
-    impl[K: Key, V: Value] MultiMap<K, V>
+    impl[K: SlotKey, V: SlotValue] MultiMap<K, V>
 }
-impl<K: Key, V: Value> Filed for MultiMap<K, V> {
+impl<K: SlotKey, V: SlotValue> Filed for MultiMap<K, V> {
     const KIND: TableKind = TableKind::MultiMap;
     type Slots = <BitsOf<K> as KeyBits>::Layout<u32>;
     fn types() -> Types {

@@ -7,7 +7,7 @@ use crate::file::stored::Stored;
 use crate::map::{Map, MapBuilder};
 use crate::parallel;
 use crate::primitives::SortKeys;
-use crate::types::{BitsOf, Key, KeyBits, ordered_bits, stage_ordered};
+use crate::types::{BitsOf, KeyBits, SlotKey, ordered_bits, stage_ordered};
 use std::fmt;
 
 /// Id of a key that is not in an [`Index`].
@@ -36,13 +36,13 @@ pub const NO_ID: u32 = u32::MAX;
 /// A [`Map`] of the distinct keys, 8.2 / load bytes per key of 32 bits (twice that for 64), and the
 /// keys themselves.
 #[doc(alias("factorize", "dictionary encoding"))]
-pub struct Index<K: Key = u32> {
+pub struct Index<K: SlotKey = u32> {
     /// From the keys as [ordered](Key::ordered) numbers.
     pub(super) map: Map<BitsOf<K>, u32>,
     /// Such numbers, too.
     pub(super) keys: Stored<BitsOf<K>>,
 }
-impl<K: Key> Index<K> {
+impl<K: SlotKey> Index<K> {
     /// Builds an index from keys in host memory, with default options. Copies and waits.
     ///
     /// Errors: more keys than 31-bit indices can address, out of memory.
@@ -179,7 +179,7 @@ impl<K: KeyBits> Index<K> {
         keys_of(stream, ids, self.keys.view(), missing, keys)
     }
 }
-impl<K: Key> fmt::Debug for Index<K> {
+impl<K: SlotKey> fmt::Debug for Index<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -285,7 +285,7 @@ impl<K: KeyBits> Index<K> {
 ///
 /// Errors: more keys than 32-bit indices can address, out of memory.
 #[doc(alias("value_counts", "group by"))]
-pub fn group_counts<K: Key>(device: &Device, keys: &[K]) -> Result<Vec<(K, u32)>> {
+pub fn group_counts<K: SlotKey>(device: &Device, keys: &[K]) -> Result<Vec<(K, u32)>> {
     let (staged, stream) = (stage_ordered(device, keys)?, device.stream()?);
     let mut builder = IndexBuilder::<BitsOf<K>>::new(device, IndexOptions::default())?;
     let (keys, counts) = builder.group_counts(&stream, staged.view())?;

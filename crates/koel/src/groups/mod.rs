@@ -127,7 +127,7 @@ impl<K: KeyBits> Grouping<K> {
         Ok(Grouping {
             distinct: device.alloc(max_n)?,
             starts: device.alloc(max_n + 1)?,
-            numbers: numbers(device, max_n)?,
+            numbers: numbers(device, 0, max_n)?,
             count: device.alloc(2)?,
         })
     }
@@ -170,19 +170,19 @@ impl<K: KeyBits> Grouping<K> {
         Ok(Groups { keys, starts })
     }
 }
-/// Returns the numbers from 0 to `n - 1`.
-fn numbers(device: &Device, n: usize) -> Result<Buffer<u32>> {
+/// Returns `n` numbers from `first` on.
+pub(crate) fn numbers(device: &Device, first: u32, n: usize) -> Result<Buffer<u32>> {
     let (mut numbers, stream) = (device.alloc(n)?, device.stream()?);
     let mut view = numbers.view_mut();
     let to = view.arg("numbers", &stream)?;
     if !device.runs_kernels() {
-        for (number, i) in view.host_mut().unwrap_or(&mut []).iter_mut().zip(0..) {
+        for (number, i) in view.host_mut().unwrap_or(&mut []).iter_mut().zip(first..) {
             *number = i;
         }
     } else if n > 0 {
         let n = count32("groups", n)?;
         // SAFETY: `n` numbers.
-        unsafe { kernels::group_numbers::launch(&stream, n.div_ceil(THREADS), n, to)? };
+        unsafe { kernels::group_numbers::launch(&stream, n.div_ceil(THREADS), n, first, to)? };
         stream.synchronize()?;
     }
     Ok(numbers)

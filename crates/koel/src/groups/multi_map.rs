@@ -12,7 +12,7 @@ use crate::primitives::{Scan, SortPairs};
 use crate::seed::Seeds;
 use crate::table::plan::Plan;
 use crate::types::{
-    BitsOf, DeviceValue, Key, KeyBits, Value, ValueBits, stage_ordered, stage_values,
+    BitsOf, DeviceValue, KeyBits, SlotKey, SlotValue, ValueBits, stage_ordered, stage_values,
 };
 use koel_kernels::table::layout::mixed_alike;
 use std::fmt;
@@ -81,12 +81,12 @@ impl Default for MultiMapOptions {
 /// # Memory
 /// The values; 4 bytes and an entry of an [`Index`] per distinct key.
 #[doc(alias("group by"))]
-pub struct MultiMap<K: Key = u32, V: Value = u32> {
+pub struct MultiMap<K: SlotKey = u32, V: SlotValue = u32> {
     pub(super) index: Index<K>,
     pub(super) starts: Stored<u32>,
     pub(super) values: Stored<BitsOf<V>>,
 }
-impl<K: Key, V: Value> MultiMap<K, V> {
+impl<K: SlotKey, V: SlotValue> MultiMap<K, V> {
     /// Builds a multimap from pairs `keys[i]`, `values[i]` in host memory, with default options.
     /// Copies and waits.
     ///
@@ -232,7 +232,7 @@ impl<K: KeyBits, V: ValueBits> MultiMap<K, V> {
         })
     }
 }
-impl<K: Key, V: Value> fmt::Debug for MultiMap<K, V> {
+impl<K: SlotKey, V: SlotValue> fmt::Debug for MultiMap<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (key, value) = (std::any::type_name::<K>(), std::any::type_name::<V>());
         let (keys, device) = (self.index.len(), self.device().name());
@@ -442,7 +442,7 @@ impl Retriever {
     /// Takes three launches, allocates nothing and does not wait. Per key, takes a lookup in the
     /// index, 36 bytes and one sector. Errors: more keys than the retriever's maximum, buffers of
     /// another device.
-    pub fn find<K: KeyBits, V: Value>(
+    pub fn find<K: KeyBits, V: SlotValue>(
         &mut self,
         stream: &Stream,
         map: &MultiMap<K, V>,
@@ -450,7 +450,7 @@ impl Retriever {
     ) -> Result<()> {
         self.find_bits(stream, map, keys)
     }
-    fn find_bits<K: Key, V: Value>(
+    fn find_bits<K: SlotKey, V: SlotValue>(
         &mut self,
         stream: &Stream,
         map: &MultiMap<K, V>,
@@ -492,7 +492,7 @@ impl Retriever {
     /// Takes a fill and two launches, allocates nothing and does not wait. Reads 12 bytes per key;
     /// reads and writes each value once, groups of a few values in sectors at random. Errors:
     /// buffers of another device.
-    pub fn values_into<K: Key, V: DeviceValue>(
+    pub fn values_into<K: SlotKey, V: DeviceValue + SlotValue>(
         &mut self,
         stream: &Stream,
         map: &MultiMap<K, V>,
@@ -500,7 +500,7 @@ impl Retriever {
     ) -> Result<()> {
         self.bits_into(stream, map, values.value_bits()?)
     }
-    fn bits_into<K: Key, V: Value>(
+    fn bits_into<K: SlotKey, V: SlotValue>(
         &mut self,
         stream: &Stream,
         map: &MultiMap<K, V>,

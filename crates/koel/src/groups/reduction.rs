@@ -3,14 +3,14 @@ use super::{CHUNK, MultiMap, places};
 use crate::device::{Apart, Buffer, Element, Stream, ViewMut};
 use crate::error::{Error, Result, check_length, count32};
 use crate::parallel;
-use crate::types::{BitsOf, Key, Value};
+use crate::types::{BitsOf, SlotKey, SlotValue};
 use koel_kernels::fold::{self, Fold, Form};
 use koel_kernels::group_reduce::{
     GroupedIn, PartsOut, THREADS, TILE, group_reduce, group_reduce_join,
 };
 
 /// Reduction of the values of a key: [`Sum`], [`Min`], [`Max`] of integers and floats.
-pub trait Reduction<V: Value>: sealed::Folded<V> {
+pub trait Reduction<V: SlotValue>: sealed::Folded<V> {
     /// Result type on the host.
     type Result: Send;
     /// Converts the result from its device representation.
@@ -30,9 +30,9 @@ pub struct Min;
 pub struct Max;
 
 mod sealed {
-    use super::{BitsOf, Element, Fold, Form, Value};
+    use super::{BitsOf, Element, Fold, Form, SlotValue};
 
-    pub trait Folded<V: Value> {
+    pub trait Folded<V: SlotValue> {
         /// A result on a device.
         type Word: Element;
         type Fold: Fold<Value = BitsOf<V>, Part = Self::Word>;
@@ -69,7 +69,7 @@ macro_rules! numbers {
         })+
     };
 }
-fn unpacked<V: Value>(bits: BitsOf<V>) -> V {
+fn unpacked<V: SlotValue>(bits: BitsOf<V>) -> V {
     V::unpack(bits.into())
 }
 numbers! {
@@ -96,7 +96,7 @@ reductions! {
 /// Values of a group that the CPU reduces sequentially.
 const STRETCH: usize = 1 << 14;
 
-impl<K: Key, V: Value> MultiMap<K, V> {
+impl<K: SlotKey, V: SlotValue> MultiMap<K, V> {
     /// Returns the sum, minimum or maximum of the values of each key, in the order of
     /// [`index`](Self::index). Copies and waits.
     ///

@@ -4,9 +4,9 @@ use crate::device::{Device, Stream, View};
 use crate::duplicates::first_duplicate;
 use crate::error::{Error, Result};
 use crate::file::stored::Stored;
-use crate::rows::{Column, InRows, Kept, Keys, Queries, RowTable, THREADS};
+use crate::rows::{Column, Gaps, InRows, Kept, Keys, Queries, RowTable, THREADS, gathered};
 use koel_kernels::keys128::build::{keys128_fingerprints, keys128_verify};
-use koel_kernels::keys128::find::RowsRef;
+use koel_kernels::keys128::find::{RowsRef, keys128_rows};
 use koel_kernels::keys128::fingerprint::Fingerprint;
 use koel_simt::Buf;
 
@@ -40,6 +40,7 @@ impl InRows for &[u128] {
 }
 impl Column for Stored<u128> {
     type View<'v> = View<'v, u128>;
+    type Key = u128;
     type Host<'v> = &'v [u128];
     type Function = Fingerprint;
     fn function(draw: u64) -> Fingerprint {
@@ -62,7 +63,7 @@ impl Column for Stored<u128> {
     }
     unsafe fn launch_fingerprints(
         stream: &Stream,
-        n: u32,
+        (n, first): (u32, u32),
         keys: View<'_, u128>,
         function: Fingerprint,
         to: Buf<u64>,
@@ -70,7 +71,19 @@ impl Column for Stored<u128> {
     ) -> Result<()> {
         let (grid, from) = (n.div_ceil(THREADS), keys.arg("keys", stream)?);
         // SAFETY: the caller's contract, for as many keys.
-        unsafe { keys128_fingerprints::launch(stream, grid, n, function, from, to, rows) }
+        unsafe { keys128_fingerprints::launch(stream, grid, n, first, function, from, to, rows) }
+    }
+    unsafe fn launch_rows(
+        stream: &Stream,
+        n: u32,
+        keys: View<'_, u128>,
+        (function, table): (Fingerprint, RowTable),
+        queries: View<'_, u128>,
+        to: Buf<u32>,
+    ) -> Result<()> {
+        let (grid, rows) = (n.div_ceil(THREADS), rows_ref(stream, keys, function, table)?);
+        // SAFETY: the caller's contract, for as many queries.
+        unsafe { keys128_rows::launch(stream, grid, rows, n, queries.arg("keys", stream)?, to) }
     }
     unsafe fn launch_verify(
         stream: &Stream,
@@ -88,6 +101,19 @@ impl Column for Stored<u128> {
         let mut own = kept.device.alloc(kept.counts().1)?;
         kept.select(stream, keys, own.view_mut())?;
         Ok(Stored::Own(own))
+    }
+    fn select(keys: View<'_, u128>, stream: &Stream, rows: View<'_, u32>) -> Result<Self> {
+        gathered(stream, rows, keys).map(Stored::Own)
+    }
+    fn append(&mut self, stream: &Stream, len: usize, more: View<'_, u128>) -> Result<()> {
+        let room = len + more.len();
+        self.grow(stream, len, room)?;
+        self.reserve(stream.device(), room)?.view_mut().slice(len..room)?.copy_from(more, stream)
+    }
+    /// Room for more stays.
+    fn truncate(&mut self, _: usize) {}
+    fn fill_gaps(&mut self, stream: &Stream, gaps: &Gaps, moved: View<'_, u128>) -> Result<()> {
+        gaps.fill(stream, moved, self.reserve(stream.device(), gaps.len)?.view_mut())
     }
     fn copied(&self, len: usize, device: &Device) -> Result<Self> {
         Ok(Stored::Own(self.upload(len, device)?))

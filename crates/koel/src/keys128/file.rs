@@ -7,7 +7,7 @@ use crate::file::reader::Mapping;
 use crate::file::writer::Writer;
 use crate::map::Map;
 use crate::rows::{Counts, Rows};
-use crate::types::ValueBits;
+use crate::types::Bits;
 use koel_kernels::table::layout::Wide;
 use std::io::{Read, Seek, Write};
 
@@ -15,7 +15,7 @@ use std::io::{Read, Seek, Write};
 mod tests;
 
 /// Layout from fingerprints to rows.
-type Slots = Wide<u64, u32>;
+pub(super) type Slots = Wide<u64, u32>;
 
 in_files! {
     /// ```
@@ -68,9 +68,9 @@ in_files! {
     /// assert_eq!(map.get(&[3, 4])?, [Some(30), None]);
     /// # Ok::<(), koel::Error>(())
     /// ```
-    impl[V: ValueBits] Map128<V>
+    impl[V: Bits] Map128<V>
 }
-impl<V: ValueBits> Filed for Map128<V> {
+impl<V: Bits> Filed for Map128<V> {
     const KIND: TableKind = TableKind::Map128;
     type Slots = Slots;
     fn types() -> Types {

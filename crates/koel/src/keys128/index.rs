@@ -114,7 +114,7 @@ impl Index128 {
         ids: ViewMut<'_, u32>,
     ) -> Result<()> {
         check_length("ids", ids.len(), "keys", keys.len())?;
-        self.keys.rows_into(stream, keys, ids)
+        self.keys.rows.rows_into(stream, keys, ids)
     }
     /// Returns the keys of ids in host memory. Copies both ways and waits.
     pub fn keys_of(&self, ids: &[u32]) -> Result<Vec<Option<u128>>> {

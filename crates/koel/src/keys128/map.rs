@@ -4,13 +4,17 @@ use crate::device::memory::{collect_later, value_if_found};
 use crate::device::{Apart, Device, Stream, View, ViewMut};
 use crate::duplicates::Duplicates;
 use crate::error::{Result, check_length};
+use crate::fallible::collect;
 use crate::file::stored::Stored;
+use crate::map::{Operation, check_adds};
+use crate::rows::update::{apply_to_pairs, outcomes_of};
 use crate::rows::{CHUNK, RowsOptions, RowsReport};
-use crate::types::ValueBits;
+use crate::table::update::{Operations, Outcome};
+use crate::types::{Addable, Bits};
 use koel_kernels::keys128::find::{keys128_find, keys128_find_or};
 use std::fmt;
 
-/// A map from keys of 128 bits to values of 32 or 64 bits, on a device.
+/// A map from keys of 128 bits to values of 32, 64 or 128 bits, on a device.
 ///
 /// ```
 /// use koel::keys128::{Map128Builder, RowsOptions};
@@ -29,12 +33,12 @@ use std::fmt;
 /// ```
 ///
 /// Method and cost: see [`keys128`](super).
-pub struct Map128<V: ValueBits = u32> {
+pub struct Map128<V: Bits = u32> {
     pub(super) keys: Set128,
     /// May have capacity for more.
     pub(super) values: Stored<V>,
 }
-impl<V: ValueBits> Map128<V> {
+impl<V: Bits> Map128<V> {
     /// Builds a map from pairs `keys[i]`, `values[i]` in host memory, with default options: load
     /// 0.8, the last of equal keys stays. Copies and waits.
     ///
@@ -68,11 +72,12 @@ impl<V: ValueBits> Map128<V> {
     pub fn report(&self) -> Result<RowsReport> {
         Ok(RowsReport { bytes: self.bytes(), ..self.keys.report()? })
     }
-    /// Returns the keys, in the input order of the remaining pairs.
+    /// Returns the keys, in row order: the input order of the remaining pairs. Keys that a batch
+    /// inserts come after the others; where it erases some, the last ones take their places.
     pub fn keys_view(&self) -> View<'_, u128> {
         self.keys.keys_view()
     }
-    /// Downloads the keys, in the input order of the remaining pairs. Waits.
+    /// Downloads the keys, in row order. Waits.
     ///
     /// Errors: out of memory.
     pub fn keys(&self) -> Result<Vec<u128>> {
@@ -93,7 +98,7 @@ impl<V: ValueBits> Map128<V> {
     pub fn set(&self) -> &Set128 {
         &self.keys
     }
-    /// Returns all pairs, in the input order of the remaining pairs. Copies and waits.
+    /// Returns all pairs, in row order. Copies and waits.
     pub fn pairs(&self) -> Result<Vec<(u128, V)>> {
         self.keys_view().download_zip(self.values_view(), |key, value| (key, value))
     }
@@ -110,12 +115,21 @@ impl<V: ValueBits> Map128<V> {
 
     /// Looks up keys in host memory. Copies both ways and waits.
     pub fn get(&self, keys: &[u128]) -> Result<Vec<Option<V>>> {
+        self.get_map(keys, |value| value)
+    }
+    /// As [`get`](Self::get), with each value converted.
+    pub(super) fn get_map<T: Send>(
+        &self,
+        keys: &[u128],
+        convert: impl Fn(V) -> T + Sync,
+    ) -> Result<Vec<Option<T>>> {
         let (device, n) = (self.device(), keys.len());
         collect_later(device, n, |to| {
             let (mut values, mut found) = (device.alloc(n)?, device.alloc(n)?);
             let staged = device.stage(keys)?;
             self.get_into(&device.stream()?, staged.view(), values.view_mut(), found.view_mut())?;
-            values.view().copy_zip(found.view(), to, value_if_found)
+            let answer = |value, found| value_if_found(value, found).map(&convert);
+            values.view().copy_zip(found.view(), to, answer)
         })
     }
     /// Looks up every key: sets `found[i]` to 1 and `values[i]` to the value if the map holds
@@ -225,7 +239,123 @@ impl<V: ValueBits> Map128<V> {
         self.keys.count_into(stream, keys, count)
     }
 }
-impl<V: ValueBits> fmt::Debug for Map128<V> {
+impl<V: Bits> Map128<V> {
+    /// Inserts the keys in host memory that are missing, with their values: `outcomes[i]` is
+    /// [`Inserted`](Outcome::Inserted) or [`Kept`](Outcome::Kept). Of equal keys the first counts.
+    /// Copies both ways and waits.
+    ///
+    /// ```
+    /// use koel::Outcome::*;
+    ///
+    /// let mut map = koel::Map128::build(&koel::Device::cpu()?, &[3, 5 << 99], &[30u64, 50])?;
+    /// assert_eq!(map.insert(&[3, 7, 7], &[31, 70, 71])?, [Kept, Inserted, Kept]);
+    /// assert_eq!(map.insert_or_assign(&[5 << 99], &[52])?, [Assigned]);
+    /// assert_eq!(map.erase(&[3, 4])?, [Erased, Missing]);
+    /// assert_eq!(map.pairs()?, [(7, 70), (5 << 99, 52)]);
+    /// # Ok::<(), koel::Error>(())
+    /// ```
+    ///
+    /// Errors: as [`apply`](Self::apply).
+    pub fn insert(&mut self, keys: &[u128], values: &[V]) -> Result<Vec<Outcome>> {
+        self.update_with(Operations::All(Operation::Insert), keys, values)
+    }
+    /// Sets the value of each key in host memory, and inserts missing keys: the outcome is
+    /// [`Inserted`](Outcome::Inserted) or [`Assigned`](Outcome::Assigned). Of equal keys the last
+    /// counts. Otherwise like [`insert`](Self::insert).
+    pub fn insert_or_assign(&mut self, keys: &[u128], values: &[V]) -> Result<Vec<Outcome>> {
+        self.update_with(Operations::All(Operation::InsertOrAssign), keys, values)
+    }
+    /// Adds each value to that of its key, modulo 2^32 or 2^64, and inserts missing keys: the
+    /// outcome is [`Inserted`](Outcome::Inserted) or [`Added`](Outcome::Added). Otherwise like
+    /// [`insert`](Self::insert).
+    pub fn insert_or_add(&mut self, keys: &[u128], values: &[V]) -> Result<Vec<Outcome>>
+    where
+        V: Addable,
+    {
+        self.update_with(Operations::All(Operation::InsertOrAdd), keys, values)
+    }
+    /// Removes each key in host memory: the outcome is [`Erased`](Outcome::Erased) or
+    /// [`Missing`](Outcome::Missing). Otherwise like [`insert`](Self::insert).
+    pub fn erase(&mut self, keys: &[u128]) -> Result<Vec<Outcome>> {
+        self.update_with(Operations::All(Operation::Erase), keys, &[])
+    }
+    fn update_with(
+        &mut self,
+        operations: Operations<'_>,
+        keys: &[u128],
+        values: &[V],
+    ) -> Result<Vec<Outcome>> {
+        let device = self.device().clone();
+        let (keys, values) = (device.stage32("keys", keys)?, device.stage32("values", values)?);
+        outcomes_of(&device, keys.view().len(), |stream, outcomes| {
+            self.apply(stream, operations, keys.view(), values.view(), outcomes)
+        })
+    }
+    /// Applies a batch of operations, as a [`MapUpdater`](crate::MapUpdater) does: the result equals
+    /// that of applying them one after the other, in array order. Writes the [`Outcome`] of each.
+    /// Erasing takes no values. Waits.
+    ///
+    /// Numbers the distinct keys of the batch, which is a build of their rows, and looks each of
+    /// them up; applies the operations to a small map of those that are present; then changes rows,
+    /// values and the table once per key. Allocates about 100 bytes per operation; keys and values
+    /// grow by half more than they need.
+    ///
+    /// Errors: mismatched lengths; buffers of another device; more keys than 31-bit indices can
+    /// address; additions of values of 128 bits; a stream that is being captured; out of memory;
+    /// for an [opened](Self::open) map, faults of its file. After an error the map is as before,
+    /// unless the device itself failed, or memory for a restored table is lacking, too: then it is
+    /// empty.
+    pub fn apply(
+        &mut self,
+        stream: &Stream,
+        operations: Operations<'_>,
+        keys: View<'_, u128>,
+        values: View<'_, V>,
+        outcomes: ViewMut<'_, u8>,
+    ) -> Result<()> {
+        check_adds::<V>(operations)?;
+        let table = (&mut self.keys.rows, &mut self.values);
+        apply_to_pairs(table, stream, operations, (keys, values), outcomes)
+    }
+    /// Rebuilds the map at load 0.8 without room for more, unless that would take no less memory.
+    /// Waits.
+    ///
+    /// Errors: out of memory. After an error the map is unchanged.
+    pub fn shrink(&mut self) -> Result<()> {
+        self.shrink_to(RowsOptions::default().load)
+    }
+    pub(super) fn shrink_to(&mut self, load: f64) -> Result<()> {
+        let (device, duplicates) = (self.device().clone(), Duplicates::Unchecked);
+        let options = RowsOptions::default().with_load(load).with_duplicates(duplicates);
+        let shrunk = Map128Builder::new(&device, options)?.build(
+            &device.stream()?,
+            self.keys_view(),
+            self.values_view(),
+        )?;
+        if shrunk.bytes() < self.bytes() {
+            *self = shrunk;
+        }
+        Ok(())
+    }
+    /// Returns the index and the value of each key in host memory that the map holds, in order.
+    /// Copies both ways and waits. Errors: as [`get`](Self::get).
+    pub fn join(&self, keys: &[u128]) -> Result<Vec<(u32, V)>> {
+        let found = self.get(keys)?;
+        let rows = (0..).zip(found).filter_map(|(number, value)| Some((number, value?)));
+        Ok(collect(rows)?)
+    }
+    /// Returns the keys in host memory that the map holds, in order: a semi-join. Copies both ways
+    /// and waits. Errors: as [`get`](Self::get).
+    pub fn semi_join(&self, keys: &[u128]) -> Result<Vec<u128>> {
+        self.keys.filter(keys, true)
+    }
+    /// Returns the keys in host memory that the map does not hold, in order: an anti-join. Copies
+    /// both ways and waits. Errors: as [`get`](Self::get).
+    pub fn anti_join(&self, keys: &[u128]) -> Result<Vec<u128>> {
+        self.keys.filter(keys, false)
+    }
+}
+impl<V: Bits> fmt::Debug for Map128<V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let value = std::any::type_name::<V>();
         write!(f, "Map128<{value}>[{} pairs] on {}", self.len(), self.device().name())
@@ -248,7 +378,7 @@ impl Map128Builder {
     /// Allocates the map, and scratch memory if there are more pairs than ever before.
     /// [Cost](super). Errors: mismatched lengths, more pairs than 31-bit indices can address,
     /// buffers of another device, a rejected duplicate, out of memory.
-    pub fn build<V: ValueBits>(
+    pub fn build<V: Bits>(
         &mut self,
         stream: &Stream,
         keys: View<'_, u128>,
@@ -291,7 +421,7 @@ impl Map128Builder {
     ///
     /// Errors: as [`build`](Self::build); a map on another device; a stream that is being captured.
     /// After an error the map is unchanged, unless the device itself failed: then it is empty.
-    pub fn rebuild<V: ValueBits>(
+    pub fn rebuild<V: Bits>(
         &mut self,
         map: &mut Map128<V>,
         stream: &Stream,

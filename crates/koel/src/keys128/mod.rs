@@ -73,6 +73,7 @@ mod file;
 mod index;
 mod map;
 mod set;
+mod store;
 
 #[cfg(doc)]
 use crate::Duplicates;

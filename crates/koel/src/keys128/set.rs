@@ -4,12 +4,15 @@ use crate::device::memory::collect_later;
 use crate::device::{Apart, Device, Stream, View, ViewMut};
 use crate::duplicates::Duplicates;
 use crate::error::{Result, check_length};
+use crate::fallible::collect;
 use crate::file::reader::Mapping;
 use crate::file::stored::Stored;
+use crate::rows::update::{apply_to_keys, outcomes_of};
 use crate::rows::{CHUNK, HostRows, Kept, Rows, RowsBuilder, RowsReport};
-use crate::set::SetOptions;
+use crate::set::{SetOperation, SetOptions};
+use crate::table::update::{Operations, Outcome};
 use koel_kernels::keys128::find::{
-    NO_ROW, RowsRef, keys128_contains, keys128_contains_bits, keys128_count, keys128_rows,
+    NO_ROW, RowsRef, keys128_contains, keys128_contains_bits, keys128_count,
 };
 use koel_kernels::keys128::fingerprint::Fingerprint;
 use koel_simt::In;
@@ -218,27 +221,68 @@ impl Set128 {
             },
         )
     }
-    /// Writes the row of `keys[i]`, or [`NO_ROW`], to `found[i]`.
-    pub(super) fn rows_into(
-        &self,
+    /// Inserts the keys in host memory that are missing: `outcomes[i]` is
+    /// [`Inserted`](Outcome::Inserted) or [`Kept`](Outcome::Kept). Of equal new keys the first is
+    /// inserted. Copies both ways and waits.
+    ///
+    /// ```
+    /// use koel::Outcome::*;
+    ///
+    /// let mut set = koel::Set128::build(&koel::Device::cpu()?, &[3, 5 << 99])?;
+    /// assert_eq!(set.insert(&[3, 7, 7])?, [Kept, Inserted, Kept]);
+    /// assert_eq!(set.erase(&[3, 4])?, [Erased, Missing]);
+    /// assert_eq!(set.keys()?, [7, 5 << 99]);
+    /// # Ok::<(), koel::Error>(())
+    /// ```
+    ///
+    /// Errors: as [`apply`](Self::apply).
+    pub fn insert(&mut self, keys: &[u128]) -> Result<Vec<Outcome>> {
+        self.update_all(SetOperation::Insert, keys)
+    }
+    /// Removes each key in host memory: the outcome is [`Erased`](Outcome::Erased) or
+    /// [`Missing`](Outcome::Missing). Otherwise like [`insert`](Self::insert).
+    pub fn erase(&mut self, keys: &[u128]) -> Result<Vec<Outcome>> {
+        self.update_all(SetOperation::Erase, keys)
+    }
+    fn update_all(&mut self, operation: SetOperation, keys: &[u128]) -> Result<Vec<Outcome>> {
+        let (device, operations) = (self.device().clone(), Operations::All(operation));
+        let keys = device.stage32("keys", keys)?;
+        outcomes_of(&device, keys.view().len(), |stream, outcomes| {
+            self.apply(stream, operations, keys.view(), outcomes)
+        })
+    }
+    /// Applies a batch of operations, as a [`SetUpdater`](crate::SetUpdater) does: see
+    /// [`Map128::apply`](super::Map128::apply).
+    pub fn apply(
+        &mut self,
         stream: &Stream,
+        operations: Operations<'_, SetOperation>,
         keys: View<'_, u128>,
-        mut found: ViewMut<'_, u32>,
+        outcomes: ViewMut<'_, u8>,
     ) -> Result<()> {
-        let _apart = Apart::begin();
-        let to = found.arg("found", stream)?;
-        self.look_up(
-            stream,
-            keys,
-            // SAFETY: `n` queries and answers, as the caller has checked; the rows are as built.
-            |grid, n, rows, queries| unsafe {
-                keys128_rows::launch(stream, grid, rows, n, queries, to)
-            },
-            |rows, queries| {
-                let found = found.host_mut().unwrap_or(&mut []).chunks_mut(CHUNK);
-                rows.look_up(queries, found, |found, rows| found.copy_from_slice(rows))
-            },
-        )
+        apply_to_keys(&mut self.rows, stream, operations, keys, outcomes)
+    }
+    /// Rebuilds the set at load 0.8 without room for more, unless that would take no less memory.
+    /// Waits.
+    ///
+    /// Errors: out of memory. After an error the set is unchanged.
+    pub fn shrink(&mut self) -> Result<()> {
+        self.shrink_to(SetOptions::default().load)
+    }
+    pub(super) fn shrink_to(&mut self, load: f64) -> Result<()> {
+        let (device, options) = (self.device().clone(), SetOptions::default().with_load(load));
+        let mut builder = Set128Builder::new(&device, options)?;
+        let shrunk = builder.build(&device.stream()?, self.keys_view())?;
+        if shrunk.bytes() < self.bytes() {
+            *self = shrunk;
+        }
+        Ok(())
+    }
+    /// Returns the keys in host memory that the set holds, or those that it does not hold.
+    pub(super) fn filter(&self, keys: &[u128], held: bool) -> Result<Vec<u128>> {
+        let found = self.contains(keys)?;
+        let kept = keys.iter().zip(found).filter(|&(_, found)| found == held);
+        Ok(collect(kept.map(|(&key, _)| key))?)
     }
     /// Looks keys up by a kernel, for which `launch` receives the grid and the number of queries,
     /// or by native code.

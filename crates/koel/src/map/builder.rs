@@ -6,7 +6,7 @@ use crate::duplicates::Duplicates;
 use crate::error::{Result, check_length};
 use crate::table::Builder;
 use crate::table::plan::Plan;
-use crate::types::{BitsOf, DeviceKey, DeviceValue, Key, KeyBits, Value};
+use crate::types::{BitsOf, DeviceKey, DeviceValue, KeyBits, SlotKey, SlotValue};
 
 /// Bits of the pairs of a build.
 type InputOf<'a, K, V> = (View<'a, BitsOf<K>>, View<'a, BitsOf<V>>);
@@ -14,26 +14,26 @@ type InputOf<'a, K, V> = (View<'a, BitsOf<K>>, View<'a, BitsOf<V>>);
 /// Builds maps, and keeps scratch memory across builds. A second build of the same size allocates
 /// only the map; a [`rebuild`](Self::rebuild) allocates nothing. On a GPU, scratch memory is about
 /// 1.1 times the input.
-pub struct MapBuilder<K: Key = u32, V: Value = u32> {
+pub struct MapBuilder<K: SlotKey = u32, V: SlotValue = u32> {
     builder: Builder<PairsOf<K, V>>,
 }
 
-impl<K: Key, V: Value> MapBuilder<K, V> {
+impl<K: SlotKey, V: SlotValue> MapBuilder<K, V> {
     /// Creates a builder without scratch memory. Errors: a load outside 0.3 to 0.95.
     pub fn new(device: &Device, options: MapOptions) -> Result<MapBuilder<K, V>> {
         Ok(MapBuilder { builder: Builder::new(device, options.into())? })
     }
     /// Returns an empty map with memory for `pairs` pairs, to be [rebuilt](Self::rebuild).
     pub(crate) fn with_room(&self, pairs: usize) -> Result<Map<K, V>> {
-        Ok(Map { table: self.builder.with_room(pairs)? })
+        Ok(Map::of_table(self.builder.with_room(pairs)?))
     }
     /// Reserves memory in a map and in this builder for a build of `pairs` pairs, which then
     /// allocates nothing. A map with too little memory loses its content.
     pub(crate) fn reserve_for(&mut self, map: &mut Map<K, V>, pairs: usize) -> Result<()> {
-        self.builder.reserve_for(&mut map.table, pairs)
+        self.builder.reserve_for(map.as_table_mut(), pairs)
     }
 }
-impl<K: DeviceKey, V: DeviceValue> MapBuilder<K, V> {
+impl<K: DeviceKey + SlotKey, V: DeviceValue + SlotValue> MapBuilder<K, V> {
     /// Builds a map from pairs `keys[i]`, `values[i]`. Waits for the device.
     ///
     /// On a GPU, takes three launches, or four from 3.7 million pairs on, and 50 bytes of memory
@@ -49,7 +49,7 @@ impl<K: DeviceKey, V: DeviceValue> MapBuilder<K, V> {
         values: View<'_, V>,
     ) -> Result<Map<K, V>> {
         let (plan, input) = self.check(stream, keys, values)?;
-        Ok(Map { table: self.builder.build(plan, stream, input)? })
+        Ok(Map::of_table(self.builder.build(plan, stream, input)?))
     }
     /// Sets the policy for equal keys and [rebuilds](Self::rebuild) a map.
     pub(crate) fn rebuild_by(
@@ -82,7 +82,7 @@ impl<K: DeviceKey, V: DeviceValue> MapBuilder<K, V> {
         values: View<'_, V>,
     ) -> Result<()> {
         let (plan, input) = self.check(stream, keys, values)?;
-        self.builder.rebuild(&mut map.table, plan, stream, input)
+        self.builder.rebuild(map.as_table_mut(), plan, stream, input)
     }
 
     /// Checks the arguments of a build or rebuild, and plans the table. Returns their bits, too.
@@ -119,7 +119,7 @@ impl<K: KeyBits> MapBuilder<K, u32> {
         of_bins: (&[K], &[u32]),
         ranks: Option<&Ranks>,
     ) -> Result<()> {
-        self.builder.build_ranked(&mut map.table, in_bins, of_bins, ranks)
+        self.builder.build_ranked(map.as_table_mut(), in_bins, of_bins, ranks)
     }
     /// Builds a map from the keys of groups, which kernels have made, to the indices of the groups.
     /// Writes the compacted keys and starts to `kept`. `plan` comes from [`Plan::of_ordered`].
@@ -134,6 +134,6 @@ impl<K: KeyBits> MapBuilder<K, u32> {
         let table = self.builder.build_with(plan, stream, |table, scratch| {
             kernels::build_from_groups(stream, &plan, groups, kept, table, scratch)
         })?;
-        Ok(Map { table })
+        Ok(Map::of_table(table))
     }
 }

@@ -1,12 +1,11 @@
 //! Saves maps to files and loads them: see [`file`](mod@crate::file).
-use super::{LayoutFor, Map};
+use super::{LayoutFor, Map, MapStore, StoreOf};
 use crate::error::Result;
 use crate::file::filed::{Contents, Filed, Parts, in_files};
-use crate::file::format::{Meaning, TableKind, Types, Width};
+use crate::file::format::{Meaning, TableKind, Types};
 use crate::file::reader::Mapping;
 use crate::file::writer::Writer;
-use crate::table::Table;
-use crate::types::{BitsOf, Key, Value};
+use crate::types::{Key, SlotKey, SlotValue, Value};
 use std::io::{Read, Seek, Write};
 
 #[cfg(test)]
@@ -24,27 +23,27 @@ in_files! {
     impl[K: Key, V: Value] Map<K, V>
 }
 impl<K: Key, V: Value> Filed for Map<K, V> {
-    const KIND: TableKind = TableKind::Map;
-    type Slots = LayoutFor<K, V>;
+    const KIND: TableKind = StoreOf::<K, V>::KIND;
+    type Slots = <StoreOf<K, V> as MapStore>::Slots;
     fn types() -> Types {
-        Types { key: Width::of::<BitsOf<K>>(), value: Some(Width::of::<BitsOf<V>>()) }
+        <StoreOf<K, V> as MapStore>::types()
     }
     fn meaning() -> Result<Meaning> {
         Meaning::of::<K, V>()
     }
     fn write<W: Write + Seek>(&self, writer: Writer<'_, W>) -> Result<()> {
-        writer.table(Self::KIND, Self::types(), self.filed()?, |_| Ok(()))
+        self.store.write(writer)
     }
     fn read<R: Read + Seek>(parts: &mut Parts<'_, R>) -> Result<Map<K, V>> {
-        Ok(Map { table: Table::read::<LayoutFor<K, V>, R>(parts)? })
+        Ok(Map { store: MapStore::read(parts)? })
     }
     fn file(&self) -> Option<&Mapping> {
-        self.table.file()
+        self.store.file()
     }
 }
-impl<K: Key, V: Value> Map<K, V> {
+impl<K: SlotKey, V: SlotValue> Map<K, V> {
     /// Returns the contents that are written to a file, also as part of another table.
     pub(crate) fn filed(&self) -> Result<Contents<'_, LayoutFor<K, V>, u64>> {
-        self.table.contents()
+        self.as_table().contents()
     }
 }

@@ -9,7 +9,7 @@ use crate::error::{Result, check_length, count32};
 use crate::parallel;
 use crate::table::sending::{Route, RouteTuning, SendMemory, reserve};
 use crate::table::{Family, OnCpu, Storage, Table};
-use crate::types::{BitsOf, DeviceKey, DeviceValue, Key, KeyBits, Value, ValueBits};
+use crate::types::{BitsOf, DeviceKey, DeviceValue, KeyBits, SlotKey, SlotValue, ValueBits};
 use answer::{Direct, answer};
 use koel_kernels::map::join::{
     Answering, RowsOut, keep, map_filter, map_filter_direct, map_join, map_join_direct,
@@ -58,10 +58,10 @@ use koel_kernels::table::sending::{Alone, Numbered, Pass};
 /// Queries that are not distributed like random keys cost more. In the worst cases, as when half of
 /// them are for one key or all are for one partition, a join costs as much as partitioning plus a
 /// lookup of every query.
-pub struct MapJoiner<K: Key = u32, V: Value = u32> {
+pub struct MapJoiner<K: SlotKey = u32, V: SlotValue = u32> {
     joiner: Joiner<BitsOf<K>, BitsOf<V>>,
 }
-impl<K: Key, V: Value> MapJoiner<K, V> {
+impl<K: SlotKey, V: SlotValue> MapJoiner<K, V> {
     /// Creates a joiner without scratch memory.
     pub fn new(device: &Device) -> Result<MapJoiner<K, V>> {
         MapJoiner::with_tuning(device, RouteTuning::TUNED)
@@ -75,7 +75,7 @@ impl<K: Key, V: Value> MapJoiner<K, V> {
         self.joiner.scratch_bytes()
     }
 }
-impl<K: DeviceKey, V: Value> MapJoiner<K, V> {
+impl<K: DeviceKey + SlotKey, V: SlotValue> MapJoiner<K, V> {
     /// Looks up every key. Writes a row for each one that the map holds: its index in `queries` to
     /// `numbers[r]`, its value to `values[r]`. Writes the number of rows to `count[0]`, the only
     /// element. A key that is queried twice gets two rows.
@@ -97,7 +97,7 @@ impl<K: DeviceKey, V: Value> MapJoiner<K, V> {
         V: DeviceValue,
     {
         let (queries, values) = (queries.key_bits()?, values.value_bits()?);
-        self.joiner.join_into(stream, &map.table, queries, numbers, values, count)
+        self.joiner.join_into(stream, map.as_table(), queries, numbers, values, count)
     }
     /// Writes the queries that the map holds to `keys[..count[0]]`, each as often as it is queried:
     /// a semi-join.
@@ -112,7 +112,7 @@ impl<K: DeviceKey, V: Value> MapJoiner<K, V> {
         count: ViewMut<'_, u64>,
     ) -> Result<()> {
         let (queries, keys) = (queries.key_bits()?, Some(keys.key_bits()?));
-        self.joiner.filter(stream, &map.table, queries, keys, count, keep::FOUND)
+        self.joiner.filter(stream, map.as_table(), queries, keys, count, keep::FOUND)
     }
     /// Writes the queries that the map does not hold to `keys[..count[0]]`, each as often as it is
     /// queried: an anti-join.
@@ -127,7 +127,7 @@ impl<K: DeviceKey, V: Value> MapJoiner<K, V> {
         count: ViewMut<'_, u64>,
     ) -> Result<()> {
         let (queries, keys) = (queries.key_bits()?, Some(keys.key_bits()?));
-        self.joiner.filter(stream, &map.table, queries, keys, count, keep::MISSING)
+        self.joiner.filter(stream, map.as_table(), queries, keys, count, keep::MISSING)
     }
     /// Writes how many of the queries the map holds to `count[0]`. The result is that of
     /// [`Map::count_into`], the cost that of a join.
@@ -140,10 +140,10 @@ impl<K: DeviceKey, V: Value> MapJoiner<K, V> {
         queries: View<'_, K>,
         count: ViewMut<'_, u64>,
     ) -> Result<()> {
-        self.joiner.filter(stream, &map.table, queries.key_bits()?, None, count, keep::COUNT)
+        self.joiner.filter(stream, map.as_table(), queries.key_bits()?, None, count, keep::COUNT)
     }
 }
-impl<K: Key, V: Value> std::fmt::Debug for MapJoiner<K, V> {
+impl<K: SlotKey, V: SlotValue> std::fmt::Debug for MapJoiner<K, V> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (key, value) = (std::any::type_name::<K>(), std::any::type_name::<V>());
         write!(

@@ -1,18 +1,12 @@
 //! Lookups in maps.
-use super::join::Joiner;
-use super::{Map, Pairs};
-use crate::device::graph::{WAITS, outside_only};
-use crate::device::memory::{collect, collect_later, value_if_found};
+use super::{Map, MapStore, Pairs, StoredKey};
 use crate::device::{Apart, Stream, View, ViewMut};
 use crate::error::{Result, check_length, count32};
-use crate::table::sending::RouteTuning;
 use crate::table::{Family, Storage, Table, grid};
 use crate::types::{
-    BitsOf, DeviceKey, DeviceValue, Key, KeyBits, Value, ValueBits, key_bits, stage_keys,
+    Bits, BitsOf, DeviceKey, DeviceValue, Key, KeyBits, Value, ValueBits, key_bits,
 };
 use koel_kernels::map::find::{map_find, map_find_or};
-use koel_kernels::map::join::keep;
-use koel_kernels::table::layout::Number;
 
 impl<K: Key, V: Value> Map<K, V> {
     /// Returns the value of each key in host memory, `None` if it is missing. Copies both ways and
@@ -20,21 +14,8 @@ impl<K: Key, V: Value> Map<K, V> {
     ///
     /// Errors: more keys than 32-bit indices can address, out of memory.
     pub fn get(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
-        let (device, n) = (self.device(), keys.len());
-        let keys = key_bits(device, keys)?;
-        let of_bits = |bits: BitsOf<V>| V::unpack(bits.into());
-        if let Storage::Cpu(table) = &self.table.storage {
-            outside_only("Map::get", device, WAITS)?;
-            let finder = table.finder(self.shape())?;
-            return collect(n, |to| finder.options(device, &keys, to, of_bits));
-        }
-        collect_later(device, n, |to| {
-            let (mut values, mut found) = (device.alloc(n)?, device.alloc(n)?);
-            let (staged, stream) = (device.stage(&keys)?, device.stream()?);
-            self.table.find_into(&stream, staged.view(), values.view_mut(), found.view_mut())?;
-            let of_bits = |bits, found| value_if_found(bits, found).map(of_bits);
-            values.view().copy_zip(found.view(), to, of_bits)
-        })
+        let keys = key_bits::<K, StoredKey<K, V>>(self.device(), keys)?;
+        self.store.get(&keys, |bits| V::unpack(bits.into()))
     }
     /// Looks up every key: sets `found[i]` to 1 and `values[i]` to the value if the map holds
     /// `keys[i]`; sets both to 0 otherwise.
@@ -54,7 +35,7 @@ impl<K: Key, V: Value> Map<K, V> {
         K: DeviceKey,
         V: DeviceValue,
     {
-        self.table.find_into(stream, keys.key_bits()?, values.value_bits()?, found)
+        self.store.get_into(stream, keys.key_bits()?, values.value_bits()?, found)
     }
     /// Looks up every key: sets `values[i]` to the value of `keys[i]`, or to `missing`.
     ///
@@ -72,14 +53,14 @@ impl<K: Key, V: Value> Map<K, V> {
         K: DeviceKey,
         V: DeviceValue,
     {
-        let missing = BitsOf::<V>::narrowed(missing.pack());
-        self.table.find_or_into(stream, keys.key_bits()?, values.value_bits()?, missing)
+        let missing = BitsOf::<V>::of_packed(missing.pack());
+        self.store.get_or_into(stream, keys.key_bits()?, values.value_bits()?, missing)
     }
     /// Returns whether the map holds each key in host memory. Copies both ways and waits.
     ///
     /// Errors: as [`get`](Self::get).
     pub fn contains(&self, keys: &[K]) -> Result<Vec<bool>> {
-        self.table.contains(&key_bits(self.device(), keys)?)
+        self.store.contains(&key_bits::<K, _>(self.device(), keys)?)
     }
     /// Writes whether the map holds each key: sets `found[i]` to 1 or 0.
     ///
@@ -95,7 +76,7 @@ impl<K: Key, V: Value> Map<K, V> {
     where
         K: DeviceKey,
     {
-        self.table.contains_into(stream, keys.key_bits()?, found)
+        self.store.contains_into(stream, keys.key_bits()?, found)
     }
     /// Writes whether the map holds each key, as a bit mask: bit `i % 32` of `found[i / 32]` stands
     /// for `keys[i]`. The bits after the last key become 0.
@@ -112,13 +93,13 @@ impl<K: Key, V: Value> Map<K, V> {
     where
         K: DeviceKey,
     {
-        self.table.contains_bits_into(stream, keys.key_bits()?, found)
+        self.store.contains_bits_into(stream, keys.key_bits()?, found)
     }
     /// Returns how many of the keys in host memory the map holds. Copies and waits.
     ///
     /// Errors: as [`get`](Self::get).
     pub fn count(&self, keys: &[K]) -> Result<u64> {
-        self.table.count(&key_bits(self.device(), keys)?)
+        self.store.count(&key_bits::<K, _>(self.device(), keys)?)
     }
     /// Writes how many of the keys the map holds to `count[0]`, the only element.
     ///
@@ -133,7 +114,7 @@ impl<K: Key, V: Value> Map<K, V> {
     where
         K: DeviceKey,
     {
-        self.table.count_into(stream, keys.key_bits()?, count)
+        self.store.count_into(stream, keys.key_bits()?, count)
     }
 
     /// Returns the index and the value of each key in host memory that the map holds, in any order:
@@ -142,53 +123,28 @@ impl<K: Key, V: Value> Map<K, V> {
     /// For many keys in a big map, this is faster than [`get`](Self::get) on a GPU. A
     /// [`MapJoiner`](super::MapJoiner) keeps the scratch memory. Errors: as [`get`](Self::get).
     pub fn join(&self, keys: &[K]) -> Result<Vec<(u32, V)>> {
-        let device = self.device();
-        let (staged, stream) = (stage_keys(device, keys)?, device.stream()?);
-        let (mut numbers, mut values) = (device.alloc(keys.len())?, device.alloc(keys.len())?);
-        let mut count = device.alloc(1)?;
-        let (to_numbers, to_values) = (numbers.view_mut(), values.view_mut());
-        Joiner::new(device, RouteTuning::TUNED)?.join_into(
-            &stream,
-            &self.table,
-            staged.view(),
-            to_numbers,
-            to_values,
-            count.view_mut(),
-        )?;
-        let rows = ..count.download()?[0] as usize;
-        let (numbers, values) = (numbers.view().slice(rows)?, values.view().slice(rows)?);
-        numbers.download_zip(values, |number, bits: BitsOf<V>| (number, V::unpack(bits.into())))
+        let keys = key_bits::<K, StoredKey<K, V>>(self.device(), keys)?;
+        self.store.join(&keys, |bits| V::unpack(bits.into()))
     }
     /// Returns the keys in host memory that the map holds, in any order: a semi-join. Copies both
     /// ways and waits. Errors: as [`get`](Self::get).
     pub fn semi_join(&self, keys: &[K]) -> Result<Vec<K>> {
-        self.filter(keys, keep::FOUND)
+        self.filter(keys, true)
     }
     /// Returns the keys in host memory that the map does not hold, in any order: an anti-join.
     /// Copies both ways and waits. Errors: as [`get`](Self::get).
     pub fn anti_join(&self, keys: &[K]) -> Result<Vec<K>> {
-        self.filter(keys, keep::MISSING)
+        self.filter(keys, false)
     }
-    fn filter(&self, keys: &[K], keep: u32) -> Result<Vec<K>> {
-        let device = self.device();
-        let (staged, stream) = (stage_keys(device, keys)?, device.stream()?);
-        let (mut kept, mut count) = (device.alloc(keys.len())?, device.alloc(1)?);
-        Joiner::new(device, RouteTuning::TUNED)?.filter(
-            &stream,
-            &self.table,
-            staged.view(),
-            Some(kept.view_mut()),
-            count.view_mut(),
-            keep,
-        )?;
-        let kept = kept.view().slice(..count.download()?[0] as usize)?;
-        kept.download_map(|bits: BitsOf<K>| K::unpack(bits.into()))
+    fn filter(&self, keys: &[K], held: bool) -> Result<Vec<K>> {
+        let keys = key_bits::<K, StoredKey<K, V>>(self.device(), keys)?;
+        self.store.filter(&keys, held, |bits| K::unpack(bits.into()))
     }
 }
 
 impl<K: KeyBits, V: ValueBits> Table<Pairs<K, V>> {
     /// See [`Map::get_into`].
-    fn find_into(
+    pub(super) fn find_into(
         &self,
         stream: &Stream,
         keys: View<'_, K>,
@@ -216,7 +172,7 @@ impl<K: KeyBits, V: ValueBits> Table<Pairs<K, V>> {
         }
     }
     /// See [`Map::get_or_into`].
-    fn find_or_into(
+    pub(super) fn find_or_into(
         &self,
         stream: &Stream,
         keys: View<'_, K>,

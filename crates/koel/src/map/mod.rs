@@ -69,6 +69,7 @@ mod file;
 mod join;
 pub(crate) mod kernels;
 mod lookup;
+mod store;
 #[cfg(test)]
 mod tests;
 mod update;
@@ -79,8 +80,11 @@ use crate::duplicates::Duplicates;
 use crate::error::{Result, check_length};
 use crate::fallible::collect;
 pub use crate::table::update::{Operations, Outcome};
-use crate::table::{Builder, Family, OnHost, Report, Settings, Storage, Table, words_of};
-use crate::types::{BitsOf, DeviceKey, DeviceValue, KeyBits, stage_keys, stage_values};
+use crate::table::{Family, OnHost, Report, Settings, Storage, Table, words_of};
+use crate::types::{
+    Bits, BitsOf, DeviceKey, DeviceValue, KeyBits, SlotKey, SlotValue, ValueBits, stage_keys,
+    stage_values,
+};
 pub use crate::types::{Key, Value};
 pub use builder::MapBuilder;
 pub(crate) use family::Pairs;
@@ -91,6 +95,8 @@ pub use koel_kernels::table::layout;
 use layout::{Layout, Number, Shape};
 use std::borrow::Cow;
 use std::fmt;
+pub(crate) use store::{MapStore, SlotMap};
+pub(crate) use update::check_adds;
 pub use update::{MapUpdater, Operation};
 
 /// Build options of a map.
@@ -202,12 +208,16 @@ pub(crate) type LayoutOf<K, V> = <K as KeyBits>::Layout<V>;
 pub type LayoutFor<K, V> = LayoutOf<BitsOf<K>, BitsOf<V>>;
 /// Entries of a map of these types.
 pub(crate) type PairsOf<K, V> = Pairs<BitsOf<K>, BitsOf<V>>;
+/// How a map of these types is stored.
+pub(crate) type StoreOf<K, V> = <BitsOf<V> as Bits>::MapFrom<BitsOf<K>>;
+/// Bits that a map of these types stores for a key.
+pub(crate) type StoredKey<K, V> = <StoreOf<K, V> as MapStore>::Key;
 
 /// A hash map on a device. For method, guarantees and examples see the [module](self); for the cost
 /// of each operation, its documentation.
 #[doc(alias("HashMap", "dictionary"))]
 pub struct Map<K: Key = u32, V: Value = u32> {
-    pub(crate) table: Table<PairsOf<K, V>>,
+    store: StoreOf<K, V>,
 }
 
 impl<K: Key, V: Value> Map<K, V> {
@@ -237,24 +247,23 @@ impl<K: Key, V: Value> Map<K, V> {
         keys: &[K],
         values: &[V],
     ) -> Result<Map<K, V>> {
-        PairsOf::<K, V>::plan(keys.len(), options.load)?; // before anything is allocated
+        StoreOf::<K, V>::check(keys.len(), options.load)?; // before anything is allocated
         check_length("values", values.len(), "keys", keys.len())?;
-        let (keys, values) = (stage_keys(device, keys)?, stage_values(device, values)?);
-        let (keys, values, stream) = (keys.view(), values.view(), device.stream()?);
-        let mut builder = Builder::new(device, options.into())?;
-        let plan = builder.plan(&stream, keys.len())?;
-        Ok(Map { table: builder.build(plan, &stream, (keys, values))? })
+        let (keys, values) =
+            (stage_keys::<K, StoredKey<K, V>>(device, keys)?, stage_values(device, values)?);
+        let store = MapStore::build(options, &device.stream()?, keys.view(), values.view())?;
+        Ok(Map { store })
     }
     /// Returns the device that holds the map.
     pub fn device(&self) -> &Device {
-        &self.table.device
+        self.store.device()
     }
     /// Returns the number of pairs. After a [`rebuild`](MapBuilder::rebuild) or an update, this
     /// waits for it and reads the header back.
     ///
     /// Errors: as [`report`](Self::report).
     pub fn len(&self) -> Result<usize> {
-        self.table.len()
+        Ok(self.report()?.pairs)
     }
     /// Returns whether the map is empty; see [`len`](Self::len).
     pub fn is_empty(&self) -> Result<bool> {
@@ -265,23 +274,70 @@ impl<K: Key, V: Value> Map<K, V> {
     ///
     /// Errors: [`BuildFailed`](crate::Error::BuildFailed) if the keys did not fit in any attempt.
     pub fn report(&self) -> Result<MapReport> {
-        self.table.report().map(MapReport::from)
+        self.store.report()
     }
-    /// Returns the bytes of memory that the table occupies. Does not wait.
+    /// Returns the bytes of memory that the map occupies. Does not wait.
     pub fn bytes(&self) -> usize {
-        self.table.bytes()
+        self.store.bytes()
+    }
+    /// Copies the map to another device, or to the same one: the same bytes, the same answers.
+    /// Copies through host memory and waits. An [opened](Self::open) map is verified first, then
+    /// copied from where it is.
+    ///
+    /// Errors: a build that failed, out of memory; for an opened map, faults of its file.
+    pub fn to_device(&self, device: &Device) -> Result<Map<K, V>> {
+        Ok(Map { store: self.store.to_device(device)? })
+    }
+    /// Returns all pairs, in any order. Copies and waits.
+    ///
+    /// Errors: as [`len`](Self::len), out of memory.
+    pub fn pairs(&self) -> Result<Vec<(K, V)>> {
+        self.store.pairs(|key, value| (K::unpack(key.into()), V::unpack(value.into())))
+    }
+    /// Writes all pairs to `keys[i]`, `values[i]`, in any order, and their number to `count[0]`.
+    /// Elements after the last pair stay unchanged.
+    ///
+    /// Takes a fill of one word and one launch, which reads the table once and writes the pairs
+    /// once; for keys or values of more than 8 bytes, two copies. Determines the number of pairs as
+    /// [`len`](Self::len) does. Errors: `keys` or `values` shorter than the number of pairs; a
+    /// `count` that is not one element long; buffers of another device.
+    pub fn export_into(
+        &self,
+        stream: &Stream,
+        keys: ViewMut<'_, K>,
+        values: ViewMut<'_, V>,
+        count: ViewMut<'_, u64>,
+    ) -> Result<()>
+    where
+        K: DeviceKey,
+        V: DeviceValue,
+    {
+        self.store.export_into(stream, keys.key_bits()?, values.value_bits()?, count)
+    }
+}
+/// Of keys and values in slots: of up to 8 bytes.
+impl<K: SlotKey, V: SlotValue> Map<K, V> {
+    /// Returns a table as a map.
+    pub(crate) fn of_table(table: Table<PairsOf<K, V>>) -> Map<K, V> {
+        Map { store: BitsOf::<V>::map(SlotMap(table)) }
+    }
+    pub(crate) fn as_table(&self) -> &Table<PairsOf<K, V>> {
+        &BitsOf::<V>::slots(&self.store).0
+    }
+    pub(crate) fn as_table_mut(&mut self) -> &mut Table<PairsOf<K, V>> {
+        &mut BitsOf::<V>::slots_mut(&mut self.store).0
     }
     /// Empties the map, after a rebuild that failed.
     pub(crate) fn forget(&mut self, stream: &Stream) {
-        self.table.forget(stream);
+        self.as_table_mut().forget(stream);
     }
     /// Returns the number of partitions, and of buckets per partition.
     pub fn shape(&self) -> Shape {
-        self.table.plan.shape
+        self.as_table().plan.shape
     }
     /// Returns what the CPU engine needs for lookups; `None` if kernels look keys up.
     pub(crate) fn finder(&self) -> Result<Option<cpu::Finder<'_, LayoutFor<K, V>>>> {
-        match &self.table.storage {
+        match &self.as_table().storage {
             Storage::Kernels(_) => Ok(None),
             Storage::Cpu(table) => table.finder(self.shape()).map(Some),
         }
@@ -305,7 +361,7 @@ impl<K: Key, V: Value> Map<K, V> {
     ///
     /// Errors: a stream of another device.
     pub fn table(&self, stream: &Stream) -> Result<MapRef<LayoutFor<K, V>>> {
-        self.table.handles(stream).map(PairsOf::<K, V>::table_ref)
+        self.as_table().handles(stream).map(PairsOf::<K, V>::table_ref)
     }
 
     /// Returns a checksum of the table: of its shape and seed, all slots in order, the pairs of the
@@ -336,9 +392,10 @@ impl<K: Key, V: Value> Map<K, V> {
     pub fn fingerprint(&self) -> Result<u64> {
         type L<K, V> = LayoutFor<K, V>;
         self.report()?;
-        let OnHost { stash, seed, held } = self.table.on_host()?;
+        let table = self.as_table();
+        let OnHost { stash, seed, held } = table.on_host()?;
         let words = words_of::<PairsOf<K, V>>(self.shape());
-        let slots = match &self.table.storage {
+        let slots = match &table.storage {
             Storage::Kernels(table) => Cow::Owned(table.slots.view().slice(..words)?.download()?),
             Storage::Cpu(table) => Cow::Borrowed(table.words(self.shape())),
         };
@@ -357,51 +414,10 @@ impl<K: Key, V: Value> Map<K, V> {
             .chain(pairs);
         Ok(words.fold(0, |sum, word| mix64((sum ^ word).wrapping_add(0x9E37_79B9_7F4A_7C15))))
     }
-
-    /// Copies the map to another device, or to the same one: the same bytes, the same answers.
-    /// Copies through host memory and waits. An [opened](Self::open) map is verified first, then
-    /// copied from where it is.
-    ///
-    /// Errors: a build that failed, out of memory; for an opened map, faults of its file.
-    pub fn to_device(&self, device: &Device) -> Result<Map<K, V>> {
-        Ok(Map { table: self.table.to_device(device)? })
-    }
-
-    /// Returns all pairs, in any order. Copies and waits.
-    ///
-    /// Errors: as [`len`](Self::len), out of memory.
-    pub fn pairs(&self) -> Result<Vec<(K, V)>> {
-        export::pairs_of(&self.table, |key, value| (K::unpack(key.into()), V::unpack(value.into())))
-    }
-    /// Writes all pairs to `keys[i]`, `values[i]`, in any order, and their number to `count[0]`.
-    /// Elements after the last pair stay unchanged.
-    ///
-    /// Takes a fill of one word and one launch, which reads the table once and writes the pairs
-    /// once. Determines the number of pairs as [`len`](Self::len) does. Errors: `keys` or `values`
-    /// shorter than the number of pairs; a `count` that is not one element long; buffers of another
-    /// device.
-    pub fn export_into(
-        &self,
-        stream: &Stream,
-        keys: ViewMut<'_, K>,
-        values: ViewMut<'_, V>,
-        count: ViewMut<'_, u64>,
-    ) -> Result<()>
-    where
-        K: DeviceKey,
-        V: DeviceValue,
-    {
-        export::export(&self.table, stream, keys.key_bits()?, values.value_bits()?, count)
-    }
 }
 impl<K: Key, V: Value> fmt::Debug for Map<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (key, value) = (std::any::type_name::<K>(), std::any::type_name::<V>());
-        write!(
-            f,
-            "Map<{key}, {value}>[built from {} pairs] on {}",
-            self.table.plan.n,
-            self.device().name()
-        )
+        write!(f, "Map<{key}, {value}>[{} bytes] on {}", self.bytes(), self.device().name())
     }
 }

@@ -1,6 +1,6 @@
 //! Batched updates of maps: see [`MapUpdater`].
 use super::export::{export, pairs_of};
-use super::{LayoutOf, Map, MapOptions, Pairs, PairsOf};
+use super::{LayoutOf, Map, MapOptions, MapStore, Pairs, PairsOf, StoredKey};
 use crate::device::{Device, Stream, View, ViewMut};
 use crate::duplicates::Duplicates;
 use crate::error::{Error, Result, count32};
@@ -11,8 +11,8 @@ use crate::table::update::{
 };
 use crate::table::{Builder, Settings, Table};
 use crate::types::{
-    Addable, BitsOf, DeviceKey, DeviceValue, Key, KeyBits, Value, ValueBits, stage_keys,
-    stage_values,
+    Addable, BitsOf, DeviceKey, DeviceValue, Key, KeyBits, SlotKey, SlotValue, Value, ValueBits,
+    stage_keys, stage_values,
 };
 use koel_kernels::map::sparse::map_update_sparse;
 use koel_kernels::map::update::{MAX_BUCKETS, map_update, map_update_left, shared_bytes};
@@ -99,11 +99,11 @@ pub enum Operation {
 ///
 /// The placement of pairs in an updated map depends on its history: it is not
 /// [reproducible](MapOptions::reproducible).
-pub struct MapUpdater<K: Key = u32, V: Value = u32> {
-    updater: Updater<PairsOf<K, V>>,
+pub struct MapUpdater<K: SlotKey = u32, V: SlotValue = u32> {
+    pub(super) updater: Updater<PairsOf<K, V>>,
 }
 
-impl<K: Key, V: Value> MapUpdater<K, V> {
+impl<K: SlotKey, V: SlotValue> MapUpdater<K, V> {
     /// Creates an updater without scratch memory. Maps that grow are rebuilt with the load and seed
     /// of the options.
     ///
@@ -124,7 +124,7 @@ impl<K: Key, V: Value> MapUpdater<K, V> {
         self.updater.scratch_bytes()
     }
 }
-impl<K: DeviceKey, V: DeviceValue> MapUpdater<K, V> {
+impl<K: DeviceKey + SlotKey, V: DeviceValue + SlotValue> MapUpdater<K, V> {
     /// Applies the operations to `keys[i]`, `values[i]` sequentially, and writes the [`Outcome`] of
     /// each to `outcomes[i]`, as a byte. `values` may be empty if all operations
     /// [erase](Operation::Erase).
@@ -147,7 +147,7 @@ impl<K: DeviceKey, V: DeviceValue> MapUpdater<K, V> {
         outcomes: ViewMut<'_, u8>,
     ) -> Result<()> {
         let batch = batch::<K, V>(operations, keys.key_bits()?, values.value_bits()?)?;
-        self.updater.apply(&mut map.table, stream, batch, outcomes)
+        self.updater.apply(map.as_table_mut(), stream, batch, outcomes)
     }
     /// Like [`apply`](Self::apply), but on a GPU it does not wait, and the map does not grow.
     /// Operations without room are [not done](Outcome::NotDone), and the caller must look for them
@@ -168,26 +168,31 @@ impl<K: DeviceKey, V: DeviceValue> MapUpdater<K, V> {
         outcomes: ViewMut<'_, u8>,
     ) -> Result<()> {
         let batch = batch::<K, V>(operations, keys.key_bits()?, values.value_bits()?)?;
-        self.updater.enqueue(&mut map.table, stream, batch, outcomes)
+        self.updater.enqueue(map.as_table_mut(), stream, batch, outcomes)
     }
 }
 /// Checks operations on a map of these types, and returns the batch.
 ///
 /// Errors: operations that add, or may add, values that are not [`Addable`].
-fn batch<'a, K: Key, V: Value>(
+fn batch<'a, K: SlotKey, V: SlotValue>(
     operations: Operations<'a>,
     keys: View<'a, BitsOf<K>>,
     values: View<'a, BitsOf<V>>,
 ) -> Result<Batch<'a, BitsOf<K>, BitsOf<V>>> {
-    match operations {
-        Operations::All(Operation::InsertOrAdd) => check_adds::<V>("InsertOrAdd")?,
-        Operations::All(_) => (),
-        Operations::Each(_) => check_adds::<V>("one for each key, which may be InsertOrAdd")?,
-    }
+    check_adds::<V>(operations)?;
     Ok(Batch { operations: operations.codes(|operation| operation as u32), keys, values })
 }
-/// Checks that tables add values of this type. Errors: the operations `found` add others.
-fn check_adds<V: Value>(found: &str) -> Result<()> {
+/// Checks operations on values of this type. Errors: operations that add, or may add, values that are
+/// not [`Addable`].
+pub(crate) fn check_adds<V: Value>(operations: Operations<'_>) -> Result<()> {
+    match operations {
+        Operations::All(Operation::InsertOrAdd) => adds::<V>("InsertOrAdd"),
+        Operations::All(_) => Ok(()),
+        Operations::Each(_) => adds::<V>("one for each key, which may be InsertOrAdd"),
+    }
+}
+/// Errors: tables do not add values of this type, as the operations `found` do.
+fn adds<V: Value>(found: &str) -> Result<()> {
     if V::ADDS {
         return Ok(());
     }
@@ -197,7 +202,7 @@ fn check_adds<V: Value>(found: &str) -> Result<()> {
         expected: format!("no addition of values of type {}", std::any::type_name::<V>()),
     })
 }
-impl<K: Key, V: Value> std::fmt::Debug for MapUpdater<K, V> {
+impl<K: SlotKey, V: SlotValue> std::fmt::Debug for MapUpdater<K, V> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (key, value) = (std::any::type_name::<K>(), std::any::type_name::<V>());
         self.updater.describe(f, &format!("MapUpdater<{key}, {value}>"))
@@ -339,7 +344,7 @@ impl<K: Key, V: Value> Map<K, V> {
         values: &[V],
     ) -> Result<Vec<Outcome>> {
         if operations.contains(&Operation::InsertOrAdd) {
-            check_adds::<V>("InsertOrAdd")?;
+            adds::<V>("InsertOrAdd")?;
         }
         let codes = collect(operations.iter().map(|&operation| operation as u8))?;
         let device = self.device().clone();
@@ -363,11 +368,9 @@ impl<K: Key, V: Value> Map<K, V> {
         let device = self.device().clone();
         // Before the other is converted.
         count32("values", values.len())?;
-        let (keys, values) = (stage_keys(&device, keys)?, stage_values(&device, values)?);
-        let operations = operations.codes(|operation| operation as u32);
-        let batch = Batch { operations, keys: keys.view(), values: values.view() };
-        let mut updater = MapUpdater::<K, V>::new(&device, MapOptions::default())?.updater;
-        updater.apply_from_host(&mut self.table, batch)
+        let (keys, values) =
+            (stage_keys::<K, StoredKey<K, V>>(&device, keys)?, stage_values(&device, values)?);
+        self.store.update(operations, keys.view(), values.view())
     }
     /// Rebuilds the map at load 0.8 if that saves memory, as after many erasures:
     /// [`shrink_to`](Self::shrink_to) with the default load.
@@ -380,6 +383,6 @@ impl<K: Key, V: Value> Map<K, V> {
     ///
     /// Errors: a load outside 0.3 to 0.95, out of memory. After an error the map is unchanged.
     pub fn shrink_to(&mut self, load: f64) -> Result<()> {
-        self.table.shrink(MapOptions::default().with_load(load).into())
+        self.store.shrink_to(load)
     }
 }

@@ -1,14 +1,13 @@
 //! Building tables whose keys are in rows: see [`RowsBuilder`].
-use super::host::{Fingerprints, Stayed};
-use super::{CHUNK, Column, Counts, Keys, Rows};
-use crate::cpu::{InBins, Level};
+use super::host::Stayed;
+use super::{Column, Counts, Keys, Rows, write_rows};
+use crate::cpu::InBins;
 use crate::device::graph::may_wait;
 use crate::device::{Apart, Buffer, Device, Stream, View, ViewMut};
 use crate::duplicates::Duplicates;
 use crate::error::{Error, Result, check_length, count32};
 use crate::file::stored::Stored;
 use crate::map::{Map, MapBuilder, MapOptions};
-use crate::parallel;
 use crate::primitives::Compact;
 use crate::primitives::compact::CompactElement;
 use crate::seed::{Seeds, unforeseeable};
@@ -137,20 +136,31 @@ impl<C: Column> RowsBuilder<C> {
     fn finish(
         &mut self,
         stream: &Stream,
-        (mut table, told): (Map<u64, u32>, ToldApart),
+        (table, told): (Map<u64, u32>, ToldApart),
         own: C,
     ) -> Result<Rows<C>> {
         let ToldApart { draw, attempts, kept, .. } = told;
         let n = self.kept().counts().0;
-        if !self.device.runs_kernels() || kept != n {
-            // Free the old table first: both may not fit together.
-            drop(table);
-            table = self.tables.with_room(kept)?;
-        }
-        self.put_kept(stream, &mut table, told, own.view(kept))?;
-        table.report()?;
+        let table = self.complete(stream, table, told, own.view(kept))?;
         let built = self.built(n - kept, attempts);
         Ok(Rows { table, draw, keys: own, len: kept, built })
+    }
+    /// Returns the table of the keys that stay. Waits.
+    fn complete(
+        &mut self,
+        stream: &Stream,
+        mut table: Map<u64, u32>,
+        told: ToldApart,
+        kept: C::View<'_>,
+    ) -> Result<Map<u64, u32>> {
+        if !self.device.runs_kernels() || told.kept != self.kept().counts().0 {
+            // Free the old table first: both may not fit together.
+            drop(table);
+            table = self.tables.with_room(told.kept)?;
+        }
+        self.put_kept(stream, &mut table, told, kept)?;
+        table.report()?;
+        Ok(table)
     }
     /// Checks the arguments of both kinds of build; returns the number of keys.
     fn check(&self, stream: &Stream, keys: C::View<'_>) -> Result<usize> {
@@ -181,8 +191,10 @@ impl<C: Column> RowsBuilder<C> {
             other => other,
         };
         let (kept, in_bins) = loop {
-            if let Some(keys) = self.on_host(keys) {
-                if let (kept, Some(in_bins)) = self.find_kept(keys, draw, policy)? {
+            if let Some(on_host) = self.on_host(keys) {
+                let (to, rows) = reserved(&mut self.scratch).of_keys.first_mut(n)?;
+                write_rows::<C>(stream, keys, (draw, 0), to, rows)?;
+                if let (kept, Some(in_bins)) = self.find_kept(on_host, policy)? {
                     break (kept, Some(in_bins));
                 }
             } else {
@@ -214,15 +226,13 @@ impl<C: Column> RowsBuilder<C> {
     fn on_host<'v>(&self, keys: C::View<'v>) -> Option<C::Host<'v>> {
         if self.device.runs_kernels() { None } else { C::on_host(keys) }
     }
-    /// Finds which keys in host memory stay. Returns their number, and the fingerprints and rows of
+    /// Finds which keys in host memory stay, whose fingerprints are written. Returns their number, and the fingerprints and rows of
     /// all keys in bins unless different keys have one fingerprint.
     fn find_kept(
         &mut self,
         keys: C::Host<'_>,
-        draw: u64,
         policy: Duplicates,
     ) -> Result<(usize, Option<InBins>)> {
-        self.fingerprints_on_host(keys, draw)?;
         let Scratch { of_keys, selection: Selection { host, .. } } = reserved(&mut self.scratch);
         let (of_bins, keep_first) =
             (of_keys.first_on_host(keys.len())?, policy == Duplicates::KeepFirst);
@@ -273,32 +283,21 @@ impl<C: Column> RowsBuilder<C> {
         duplicates: Duplicates,
     ) -> Result<()> {
         let n = C::count(keys);
-        match self.on_host(keys) {
-            Some(keys) => self.fingerprints_on_host(keys, draw)?,
-            None => {
-                let (mut to, mut rows) = reserved(&mut self.scratch).of_keys.first_mut(n)?;
-                let (to, rows) = (to.arg("fingerprints", stream)?, rows.arg("rows", stream)?);
-                let (n, function) = (count32("keys", n)?, C::function(draw));
-                // SAFETY: `n` fingerprints and rows.
-                unsafe { C::launch_fingerprints(stream, n, keys, function, to, rows) }?;
-            }
-        }
+        let (to, of_rows) = reserved(&mut self.scratch).of_keys.first_mut(n)?;
+        write_rows::<C>(stream, keys, (draw, 0), to, of_rows)?;
         let (fingerprints, rows) = reserved(&mut self.scratch).of_keys.first(n)?;
         self.tables.rebuild_by(duplicates, table, stream, fingerprints, rows)
     }
-    /// Writes the fingerprint and the row of each key in host memory.
-    fn fingerprints_on_host(&mut self, keys: C::Host<'_>, draw: u64) -> Result<()> {
-        let (level, function) = (Level::best(), C::function(draw));
-        let (mut to, mut to_rows) = reserved(&mut self.scratch).of_keys.first_mut(keys.len())?;
-        let (to, to_rows) = (to.elements("fingerprints")?, to_rows.elements("rows")?);
-        let chunks = to.chunks_mut(CHUNK).zip(to_rows.chunks_mut(CHUNK));
-        self.device.install(|| {
-            parallel::each(chunks, |chunk, (to, to_rows)| {
-                let (row, keys) = ((chunk * CHUNK) as u32, keys.part(chunk * CHUNK, to.len()));
-                level.run(Fingerprints { function, keys, row, to, to_rows });
-            })
-        });
-        Ok(())
+    /// Returns a table of keys that are distinct, the draw of its function, and the number of draws.
+    /// Waits. Errors: as [`build`](Self::build).
+    pub(crate) fn table_of(
+        &mut self,
+        stream: &Stream,
+        keys: C::View<'_>,
+    ) -> Result<(Map<u64, u32>, u64, u32)> {
+        let (table, told) = self.tell(stream, keys, Duplicates::Unchecked)?;
+        let table = self.complete(stream, table, told, keys)?;
+        Ok((table, told.draw, told.attempts))
     }
     /// Looks up all keys that a table was built from, by a kernel, and marks those whose row is
     /// their own. Returns the [`counts`]; waits.

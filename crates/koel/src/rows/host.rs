@@ -1,6 +1,6 @@
 //! Native code for devices that run no kernels: lookups, and which keys of an input stay.
 use super::{InRows, Queries};
-use crate::cpu::{Finder, InBins, Ranks, Simd, Work};
+use crate::cpu::{Finder, InBins, Level, Ranks, Simd, Work};
 use crate::device::Device;
 use crate::device::memory::prefetch;
 use crate::error::Result;
@@ -72,8 +72,24 @@ impl<K: InRows> HostRows<'_, K> {
     }
 }
 
+/// Writes the fingerprint and the row of each key. The first row is `first`.
+pub(super) fn write_fingerprints<K: Queries>(
+    device: &Device,
+    keys: K,
+    function: K::Function,
+    first: u32,
+    (to, to_rows): (&mut [u64], &mut [u32]),
+) {
+    let (level, chunks) = (Level::best(), to.chunks_mut(CHUNK).zip(to_rows.chunks_mut(CHUNK)));
+    device.install(|| {
+        parallel::each(chunks, |chunk, (to, to_rows)| {
+            let (row, keys) = (first + (chunk * CHUNK) as u32, keys.part(chunk * CHUNK, to.len()));
+            level.run(Fingerprints { function, keys, row, to, to_rows });
+        })
+    });
+}
 /// Work that writes the fingerprints of keys, and their rows: the first is `row`.
-pub(super) struct Fingerprints<'a, K: Queries> {
+struct Fingerprints<'a, K: Queries> {
     pub function: K::Function,
     pub keys: K,
     pub row: u32,

@@ -6,17 +6,23 @@
 //! columns say how keys are stored and which kernels know them: see [`Column`].
 #![cfg_attr(not(test), deny(clippy::disallowed_macros, clippy::disallowed_methods))]
 mod builder;
+mod changes;
 mod host;
 mod repeats;
+pub(crate) mod update;
 
-use crate::device::{Apart, Device, Stream};
+use crate::device::{Apart, Device, Stream, View, ViewMut};
 use crate::duplicates::Duplicates;
-use crate::error::{Error, Result, count32};
+use crate::error::{Error, Result, check_length, count32};
 use crate::map::{Map, PairsOf};
 use crate::set::SetOptions;
 use crate::table::Family;
 pub(crate) use builder::{Kept, RowsBuilder};
+pub(crate) use changes::{Gaps, gathered};
+use host::write_fingerprints;
 pub(crate) use host::{CHUNK, HostRows};
+#[cfg(doc)]
+use koel_kernels::keys128::find::NO_ROW;
 use koel_kernels::keys128::find::keys128_rows;
 use koel_kernels::map::find::MapRef;
 use koel_kernels::table::layout::Wide;
@@ -125,7 +131,8 @@ pub(crate) trait InRows: Queries {
 pub(crate) trait Column: Sized {
     /// Keys of an input, or of a table.
     type View<'v>: Copy;
-    type Host<'v>: InRows<Function = Self::Function>;
+    type Key: ?Sized + PartialEq;
+    type Host<'v>: InRows<Key = Self::Key, Function = Self::Function>;
     type Function: Copy + Sync;
     /// Returns the function of a draw.
     fn function(draw: u64) -> Self::Function;
@@ -139,16 +146,29 @@ pub(crate) trait Column: Sized {
     fn check(keys: Self::View<'_>, stream: &Stream) -> Result<()>;
     /// Returns the keys if they are in host memory and no graph may write them.
     fn on_host<'v>(keys: Self::View<'v>) -> Option<Self::Host<'v>>;
-    /// Writes the fingerprint and the row of each of `n` keys by a kernel.
+    /// Writes the fingerprint and the row of each key by a kernel. Receives the number of keys and the
+    /// first row.
     ///
     /// # Safety
-    /// There is memory for `n` fingerprints and rows.
+    /// There is memory for as many fingerprints and rows.
     unsafe fn launch_fingerprints(
         stream: &Stream,
-        n: u32,
+        keys_and_row: (u32, u32),
         keys: Self::View<'_>,
         function: Self::Function,
         fingerprints: Buf<u64>,
+        rows: Buf<u32>,
+    ) -> Result<()>;
+    /// Writes the row of each of `n` queries in the table of a function, or [`NO_ROW`], by a kernel.
+    ///
+    /// # Safety
+    /// The table was built from the keys; there is memory for `n` rows.
+    unsafe fn launch_rows(
+        stream: &Stream,
+        n: u32,
+        keys: Self::View<'_>,
+        of: (Self::Function, RowTable),
+        queries: Self::View<'_>,
         rows: Buf<u32>,
     ) -> Result<()>;
     /// Looks up `n` keys by a kernel in the table of a function, which tells those that stay: see
@@ -166,11 +186,45 @@ pub(crate) trait Column: Sized {
     ) -> Result<()>;
     /// Returns the keys of the last input that stay, in own memory.
     fn keep(kept: &mut Kept<'_>, stream: &Stream, keys: Self::View<'_>) -> Result<Self>;
+    /// Returns the keys of these rows, in this order.
+    fn select(keys: Self::View<'_>, stream: &Stream, rows: View<'_, u32>) -> Result<Self>;
+    /// Adds the keys of another column behind the first `len` keys. Errors: out of memory; faults of
+    /// a file that holds the keys. After an error the first `len` keys are as before.
+    fn append(&mut self, stream: &Stream, len: usize, more: Self::View<'_>) -> Result<()>;
+    /// Forgets the keys behind the first `len`.
+    fn truncate(&mut self, len: usize);
+    /// Moves keys from the last rows into gaps. Errors: out of memory; then the keys are as before.
+    fn fill_gaps(&mut self, stream: &Stream, gaps: &Gaps, moved: Self::View<'_>) -> Result<()>;
     /// Copies the first `len` keys to a device, through host memory. Waits. Errors: out of memory;
     /// faults of a file that holds them.
     fn copied(&self, len: usize, device: &Device) -> Result<Self>;
     /// Returns the error for the first key that occurred before.
     fn first_duplicate(keys: Self::View<'_>) -> Result<Error>;
+}
+
+/// Writes the fingerprint and the row of each key: the function is that of a draw, and the first row
+/// is `first`. Asynchronous.
+pub(crate) fn write_rows<C: Column>(
+    stream: &Stream,
+    keys: C::View<'_>,
+    (draw, first): (u64, usize),
+    mut fingerprints: ViewMut<'_, u64>,
+    mut rows: ViewMut<'_, u32>,
+) -> Result<()> {
+    let (n, first, function) =
+        (count32("keys", C::count(keys))?, count32("rows", first)?, C::function(draw));
+    check_length("fingerprints", fingerprints.len(), "keys", n as usize)?;
+    check_length("rows", rows.len(), "keys", n as usize)?;
+    if !stream.device().runs_kernels()
+        && let Some(keys) = C::on_host(keys)
+    {
+        let to = (fingerprints.elements("fingerprints")?, rows.elements("rows")?);
+        write_fingerprints(stream.device(), keys, function, first, to);
+        return Ok(());
+    }
+    let (to, rows) = (fingerprints.arg("fingerprints", stream)?, rows.arg("rows", stream)?);
+    // SAFETY: `n` fingerprints and rows.
+    unsafe { C::launch_fingerprints(stream, (n, first), keys, function, to, rows) }
 }
 
 /// Distinct keys, each in its own row.
@@ -221,6 +275,31 @@ impl<C: Column> Rows<C> {
     pub(crate) fn forget(&mut self, stream: &Stream) {
         self.table.forget(stream);
         (self.len, self.built) = (0, Counts::default());
+    }
+    /// Writes the row of each query, or [`NO_ROW`], to `found`.
+    ///
+    /// Errors: mismatched lengths, buffers of another device.
+    pub(crate) fn rows_into(
+        &self,
+        stream: &Stream,
+        queries: C::View<'_>,
+        mut found: ViewMut<'_, u32>,
+    ) -> Result<()> {
+        let _apart = Apart::begin();
+        check_length("rows", found.len(), "keys", C::count(queries))?;
+        let to = found.arg("rows", stream)?;
+        self.look_up(
+            stream,
+            queries,
+            // SAFETY: `n` queries and answers; the rows are as built.
+            |_, n, function, table| unsafe {
+                C::launch_rows(stream, n, self.view(), (function, table), queries, to)
+            },
+            |rows, queries| {
+                let found = found.host_mut().unwrap_or(&mut []).chunks_mut(CHUNK);
+                rows.look_up(queries, found, |found, rows| found.copy_from_slice(rows))
+            },
+        )
     }
     /// Looks keys up by a kernel, for which `launch` receives the grid, the number of queries, the
     /// fingerprint function and the table, or by native code.

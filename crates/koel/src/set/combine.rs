@@ -1,11 +1,12 @@
 //! Distinct keys, unions, intersections and differences of arrays: see [`SetCombiner`].
+use super::SetStore;
 use super::kernels::{self, Lengths, Passes};
 use crate::cpu;
 use crate::device::{Apart, Device, Stream, View, ViewMut};
 use crate::error::{Error, Result, check_length, count32};
 use crate::seed::Seeds;
 use crate::table::plan::{Plan, PlanTuning};
-use crate::types::{BitsOf, DeviceKey, Key, KeyBits, stage_keys};
+use crate::types::{Bits, BitsOf, DeviceKey, Key, KeyBits, SlotKey, key_bits};
 use koel_kernels::set::combine::how;
 
 /// Load factor of the tables of a combination. Callers do not choose it, so it is the one that
@@ -50,7 +51,7 @@ const COPIES: f64 = 64.0;
 /// and bins have room for inputs as uneven as keys with 64 copies each. If keys have hundreds to
 /// thousands of copies, evenly mixed, partitions may overflow. The operation then restarts with
 /// atomics in device memory, about ten times as slow if the distinct keys do not fit the cache.
-pub struct SetCombiner<K: Key = u32> {
+pub struct SetCombiner<K: SlotKey = u32> {
     combiner: Combiner<BitsOf<K>>,
 }
 /// A combiner of bits.
@@ -65,7 +66,7 @@ enum Scratch<K: KeyBits> {
     Kernels([Option<Passes<K>>; 2]),
 }
 
-impl<K: Key> SetCombiner<K> {
+impl<K: SlotKey> SetCombiner<K> {
     /// Creates a combiner without scratch memory.
     pub fn new(device: &Device) -> Result<SetCombiner<K>> {
         SetCombiner::with_tuning(
@@ -86,7 +87,7 @@ impl<K: Key> SetCombiner<K> {
         self.combiner.is_clean()
     }
 }
-impl<K: DeviceKey> SetCombiner<K> {
+impl<K: DeviceKey + SlotKey> SetCombiner<K> {
     /// Writes the distinct keys of an array to `output[..count[0]]`, in any order, and their number
     /// to `count[0]`, the only element. Elements of `output` after the last key are undefined.
     ///
@@ -252,7 +253,7 @@ impl<K: KeyBits> Combiner<K> {
         check_length("count", count.len(), "the total", 1)
     }
 }
-impl<K: Key> std::fmt::Debug for SetCombiner<K> {
+impl<K: SlotKey> std::fmt::Debug for SetCombiner<K> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let key = std::any::type_name::<K>();
         write!(
@@ -266,11 +267,24 @@ impl<K: Key> std::fmt::Debug for SetCombiner<K> {
 
 /// Combines arrays in host memory. Copies both ways and waits.
 fn of_host<K: Key>(device: &Device, what: u32, keys: &[K], others: Option<&[K]>) -> Result<Vec<K>> {
+    count32("keys", keys.len().max(others.map_or(0, <[K]>::len)))?;
+    let keys = key_bits::<K, BitsOf<K>>(device, keys)?;
+    let others = others.map(|others| key_bits::<K, BitsOf<K>>(device, others)).transpose()?;
+    let of_bits = |bits: BitsOf<K>| K::unpack(bits.into());
+    <BitsOf<K> as Bits>::Set::combined(device, what, &keys, others.as_deref(), of_bits)
+}
+/// See [`SetStore::combined`].
+pub(super) fn combine<K: KeyBits, T: Send>(
+    device: &Device,
+    what: u32,
+    keys: &[K],
+    others: Option<&[K]>,
+    convert: impl Fn(K) -> T + Sync,
+) -> Result<Vec<T>> {
     let stream = device.stream()?;
     let room = keys.len() + if what == how::UNION { others.map_or(0, <[K]>::len) } else { 0 };
-    count32("keys", keys.len().max(others.map_or(0, <[K]>::len)))?;
     let (keys, others) =
-        (stage_keys(device, keys)?, others.map(|others| stage_keys(device, others)).transpose()?);
+        (device.stage(keys)?, others.map(|others| device.stage(others)).transpose()?);
     let (mut output, mut count) = (device.alloc(room)?, device.alloc(1)?);
     let others = others.as_ref().map(|others| others.view());
     SetCombiner::<K>::new(device)?.combiner.combine(
@@ -281,8 +295,7 @@ fn of_host<K: Key>(device: &Device, what: u32, keys: &[K], others: Option<&[K]>)
         output.view_mut(),
         count.view_mut(),
     )?;
-    let output = output.view().slice(..count.download()?[0] as usize)?;
-    output.download_map(|bits: BitsOf<K>| K::unpack(bits.into()))
+    output.view().slice(..count.download()?[0] as usize)?.download_map(convert)
 }
 /// Returns the distinct keys of an array in host memory, in any order. Copies both ways and waits;
 /// a [`SetCombiner`] does the same in device memory.

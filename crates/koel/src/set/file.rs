@@ -1,12 +1,11 @@
 //! Saves sets to files and loads them: see [`file`](mod@crate::file).
-use super::Set;
+use super::{Set, SetStore, StoreOf};
 use crate::error::Result;
 use crate::file::filed::{Filed, Parts, in_files};
-use crate::file::format::{Meaning, Members, TableKind, Types, Width};
+use crate::file::format::{Meaning, TableKind, Types};
 use crate::file::reader::Mapping;
 use crate::file::writer::Writer;
-use crate::table::Table;
-use crate::types::{BitsOf, Key};
+use crate::types::Key;
 use std::io::{Read, Seek, Write};
 
 #[cfg(test)]
@@ -24,22 +23,21 @@ in_files! {
     impl[K: Key] Set<K>
 }
 impl<K: Key> Filed for Set<K> {
-    const KIND: TableKind = TableKind::Set;
-    type Slots = Members<BitsOf<K>>;
+    const KIND: TableKind = StoreOf::<K>::KIND;
+    type Slots = <StoreOf<K> as SetStore>::Slots;
     fn types() -> Types {
-        Types { key: Width::of::<BitsOf<K>>(), value: None }
+        <StoreOf<K> as SetStore>::types()
     }
     fn meaning() -> Result<Meaning> {
         Meaning::of_keys::<K>()
     }
     fn write<W: Write + Seek>(&self, writer: Writer<'_, W>) -> Result<()> {
-        let contents = self.table.contents::<Members<BitsOf<K>>>()?;
-        writer.table(Self::KIND, Self::types(), contents, |_| Ok(()))
+        self.store.write(writer)
     }
     fn read<R: Read + Seek>(parts: &mut Parts<'_, R>) -> Result<Set<K>> {
-        Ok(Set { table: Table::read::<Members<BitsOf<K>>, R>(parts)? })
+        Ok(Set { store: SetStore::read(parts)? })
     }
     fn file(&self) -> Option<&Mapping> {
-        self.table.file()
+        self.store.file()
     }
 }

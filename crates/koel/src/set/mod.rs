@@ -67,6 +67,7 @@ mod export;
 mod family;
 mod file;
 mod kernels;
+mod store;
 #[cfg(test)]
 mod tests;
 mod update;
@@ -74,8 +75,8 @@ mod update;
 use crate::device::{Device, Stream, View, ViewMut};
 use crate::duplicates::Duplicates;
 use crate::error::Result;
-use crate::table::{Builder, Family, Report, Settings, Table};
-use crate::types::{BitsOf, DeviceKey, Key, key_bits, stage_keys};
+use crate::table::{Family, Report, Settings, Table};
+use crate::types::{Bits, BitsOf, DeviceKey, Key, SlotKey, key_bits, stage_keys};
 pub use builder::SetBuilder;
 pub use combine::{SetCombiner, difference, intersection, union, unique};
 pub(crate) use family::Keys;
@@ -83,6 +84,8 @@ pub use koel_kernels::set::find::SetRef;
 pub use koel_kernels::set::layout;
 use koel_kernels::table::layout::Shape;
 use std::fmt;
+pub(crate) use store::{SetStore, SlotSet};
+pub(crate) use update::operations_on;
 pub use update::{SetOperation, SetUpdater};
 
 /// Build options of a set.
@@ -161,11 +164,14 @@ impl From<Report> for SetReport {
     }
 }
 
+/// How a set of these keys is stored.
+type StoreOf<K> = <BitsOf<K> as Bits>::Set;
+
 /// A hash set on a device. For method, guarantees and examples see the [module](self); for the cost
 /// of each operation, its documentation.
 #[doc(alias("HashSet"))]
 pub struct Set<K: Key = u32> {
-    table: Table<Keys<BitsOf<K>>>,
+    store: StoreOf<K>,
 }
 
 impl<K: Key> Set<K> {
@@ -180,22 +186,20 @@ impl<K: Key> Set<K> {
     ///
     /// Errors: also a load outside 0.3 to 0.95.
     pub fn build_with(device: &Device, options: SetOptions, keys: &[K]) -> Result<Set<K>> {
-        Keys::<BitsOf<K>>::plan(keys.len(), options.load)?; // before anything is allocated
-        let (keys, stream) = (stage_keys(device, keys)?, device.stream()?);
-        let mut builder = Builder::new(device, options.into())?;
-        let plan = builder.plan(&stream, keys.view().len())?;
-        Ok(Set { table: builder.build(plan, &stream, keys.view())? })
+        StoreOf::<K>::check(keys.len(), options.load)?; // before anything is allocated
+        let keys = stage_keys::<K, BitsOf<K>>(device, keys)?;
+        Ok(Set { store: SetStore::build(options, &device.stream()?, keys.view())? })
     }
     /// Returns the device that holds the set.
     pub fn device(&self) -> &Device {
-        &self.table.device
+        self.store.device()
     }
     /// Returns the number of keys. After a [`rebuild`](SetBuilder::rebuild) or an update, this
     /// waits for it and reads the header back.
     ///
     /// Errors: as [`report`](Self::report).
     pub fn len(&self) -> Result<usize> {
-        self.table.len()
+        Ok(self.report()?.keys)
     }
     /// Returns whether the set is empty; see [`len`](Self::len).
     pub fn is_empty(&self) -> Result<bool> {
@@ -206,15 +210,122 @@ impl<K: Key> Set<K> {
     ///
     /// Errors: [`BuildFailed`](crate::Error::BuildFailed) if the keys did not fit in any attempt.
     pub fn report(&self) -> Result<SetReport> {
-        self.table.report().map(SetReport::from)
+        self.store.report()
     }
     /// Returns the bytes of memory that the set occupies. Does not wait.
     pub fn bytes(&self) -> usize {
-        self.table.bytes()
+        self.store.bytes()
+    }
+    /// Copies the set to another device, or to the same one: the same bytes, the same answers.
+    /// Copies through host memory and waits. An [opened](Self::open) set is verified first, then
+    /// copied from where it is.
+    ///
+    /// Errors: a build that failed, out of memory; for an opened set, faults of its file.
+    pub fn to_device(&self, device: &Device) -> Result<Set<K>> {
+        Ok(Set { store: self.store.to_device(device)? })
+    }
+
+    /// Returns whether the set holds each key in host memory. Copies both ways and waits.
+    ///
+    /// Errors: more keys than 32-bit indices can address, out of memory.
+    pub fn contains(&self, keys: &[K]) -> Result<Vec<bool>> {
+        self.store.contains(&key_bits::<K, _>(self.device(), keys)?)
+    }
+    /// Writes whether the set holds each key: sets `found[i]` to 1 or 0.
+    ///
+    /// Takes one launch, allocates nothing and does not wait. Reads keys and writes answers once,
+    /// and reads one sector of 32 bytes of the set per key, or two for about 7 % of the 32-bit keys
+    /// and 13 % of the 64-bit keys at load 0.8. Errors: mismatched lengths, more keys than 32-bit
+    /// indices can address, buffers of another device.
+    pub fn contains_into(
+        &self,
+        stream: &Stream,
+        keys: View<'_, K>,
+        found: ViewMut<'_, u8>,
+    ) -> Result<()>
+    where
+        K: DeviceKey,
+    {
+        self.store.contains_into(stream, keys.key_bits()?, found)
+    }
+    /// Writes whether the set holds each key, as a bit mask: bit `i % 32` of `found[i / 32]` stands
+    /// for `keys[i]`. The bits after the last key become 0.
+    ///
+    /// Like [`contains_into`](Self::contains_into), with an eighth of the bytes written. Errors:
+    /// `found` does not have `keys / 32` words, rounded up; more keys than 32-bit indices can
+    /// address; buffers of another device.
+    pub fn contains_bits_into(
+        &self,
+        stream: &Stream,
+        keys: View<'_, K>,
+        found: ViewMut<'_, u32>,
+    ) -> Result<()>
+    where
+        K: DeviceKey,
+    {
+        self.store.contains_bits_into(stream, keys.key_bits()?, found)
+    }
+    /// Returns how many of the keys in host memory the set holds. Copies and waits.
+    ///
+    /// Errors: as [`contains`](Self::contains).
+    pub fn count(&self, keys: &[K]) -> Result<u64> {
+        self.store.count(&key_bits::<K, _>(self.device(), keys)?)
+    }
+    /// Writes how many of the keys the set holds to `count[0]`, the only element.
+    ///
+    /// Takes a fill of one word and one launch, allocates nothing and does not wait. Otherwise like
+    /// [`contains_into`](Self::contains_into).
+    pub fn count_into(
+        &self,
+        stream: &Stream,
+        keys: View<'_, K>,
+        count: ViewMut<'_, u64>,
+    ) -> Result<()>
+    where
+        K: DeviceKey,
+    {
+        self.store.count_into(stream, keys.key_bits()?, count)
+    }
+
+    /// Returns all keys, in any order. Copies and waits.
+    ///
+    /// Errors: as [`len`](Self::len), out of memory.
+    pub fn keys(&self) -> Result<Vec<K>> {
+        self.store.keys(|key| K::unpack(key.into()))
+    }
+    /// Writes all keys to `keys[..count[0]]`, in any order, and their number to `count[0]`.
+    ///
+    /// Takes a fill of one word and one launch, which reads the set once and writes the keys once.
+    /// Determines the number of keys as [`len`](Self::len) does. Errors: `keys` shorter than the
+    /// number of keys in the set, a `count` that is not one element long, buffers of another
+    /// device.
+    pub fn export_into(
+        &self,
+        stream: &Stream,
+        keys: ViewMut<'_, K>,
+        count: ViewMut<'_, u64>,
+    ) -> Result<()>
+    where
+        K: DeviceKey,
+    {
+        self.store.export_into(stream, keys.key_bits()?, count)
+    }
+}
+/// Of keys in slots: of up to 8 bytes.
+impl<K: SlotKey> Set<K> {
+    /// Returns a table as a set.
+    pub(crate) fn of_table(table: Table<Keys<BitsOf<K>>>) -> Set<K> {
+        Set { store: SlotSet(table) }
+    }
+    pub(crate) fn as_table(&self) -> &Table<Keys<BitsOf<K>>> {
+        &self.store.0
+    }
+    pub(crate) fn as_table_mut(&mut self) -> &mut Table<Keys<BitsOf<K>>> {
+        &mut self.store.0
     }
     /// Returns the number of partitions, and of buckets per partition.
     pub fn shape(&self) -> Shape {
-        self.table.plan.shape
+        self.as_table().plan.shape
     }
     /// Returns the set as a kernel argument, for lookups in a kernel launched on `stream`. The
     /// argument owns nothing: do not drop, rebuild or update the set before the kernel has run.
@@ -233,107 +344,12 @@ impl<K: Key> Set<K> {
     ///
     /// Errors: a stream of another device.
     pub fn table(&self, stream: &Stream) -> Result<SetRef<BitsOf<K>>> {
-        self.table.handles(stream).map(Keys::<BitsOf<K>>::table_ref)
-    }
-
-    /// Copies the set to another device, or to the same one: the same bytes, the same answers.
-    /// Copies through host memory and waits. An [opened](Self::open) set is verified first, then
-    /// copied from where it is.
-    ///
-    /// Errors: a build that failed, out of memory; for an opened set, faults of its file.
-    pub fn to_device(&self, device: &Device) -> Result<Set<K>> {
-        Ok(Set { table: self.table.to_device(device)? })
-    }
-
-    /// Returns whether the set holds each key in host memory. Copies both ways and waits.
-    ///
-    /// Errors: more keys than 32-bit indices can address, out of memory.
-    pub fn contains(&self, keys: &[K]) -> Result<Vec<bool>> {
-        self.table.contains(&key_bits(self.device(), keys)?)
-    }
-    /// Writes whether the set holds each key: sets `found[i]` to 1 or 0.
-    ///
-    /// Takes one launch, allocates nothing and does not wait. Reads keys and writes answers once,
-    /// and reads one sector of 32 bytes of the set per key, or two for about 7 % of the 32-bit keys
-    /// and 13 % of the 64-bit keys at load 0.8. Errors: mismatched lengths, more keys than 32-bit
-    /// indices can address, buffers of another device.
-    pub fn contains_into(
-        &self,
-        stream: &Stream,
-        keys: View<'_, K>,
-        found: ViewMut<'_, u8>,
-    ) -> Result<()>
-    where
-        K: DeviceKey,
-    {
-        self.table.contains_into(stream, keys.key_bits()?, found)
-    }
-    /// Writes whether the set holds each key, as a bit mask: bit `i % 32` of `found[i / 32]` stands
-    /// for `keys[i]`. The bits after the last key become 0.
-    ///
-    /// Like [`contains_into`](Self::contains_into), with an eighth of the bytes written. Errors:
-    /// `found` does not have `keys / 32` words, rounded up; more keys than 32-bit indices can
-    /// address; buffers of another device.
-    pub fn contains_bits_into(
-        &self,
-        stream: &Stream,
-        keys: View<'_, K>,
-        found: ViewMut<'_, u32>,
-    ) -> Result<()>
-    where
-        K: DeviceKey,
-    {
-        self.table.contains_bits_into(stream, keys.key_bits()?, found)
-    }
-    /// Returns how many of the keys in host memory the set holds. Copies and waits.
-    ///
-    /// Errors: as [`contains`](Self::contains).
-    pub fn count(&self, keys: &[K]) -> Result<u64> {
-        self.table.count(&key_bits(self.device(), keys)?)
-    }
-    /// Writes how many of the keys the set holds to `count[0]`, the only element.
-    ///
-    /// Takes a fill of one word and one launch, allocates nothing and does not wait. Otherwise like
-    /// [`contains_into`](Self::contains_into).
-    pub fn count_into(
-        &self,
-        stream: &Stream,
-        keys: View<'_, K>,
-        count: ViewMut<'_, u64>,
-    ) -> Result<()>
-    where
-        K: DeviceKey,
-    {
-        self.table.count_into(stream, keys.key_bits()?, count)
-    }
-
-    /// Returns all keys, in any order. Copies and waits.
-    ///
-    /// Errors: as [`len`](Self::len), out of memory.
-    pub fn keys(&self) -> Result<Vec<K>> {
-        export::keys_of(&self.table, |key| K::unpack(key.into()))
-    }
-    /// Writes all keys to `keys[..count[0]]`, in any order, and their number to `count[0]`.
-    ///
-    /// Takes a fill of one word and one launch, which reads the set once and writes the keys once.
-    /// Determines the number of keys as [`len`](Self::len) does. Errors: `keys` shorter than the
-    /// number of keys in the set, a `count` that is not one element long, buffers of another
-    /// device.
-    pub fn export_into(
-        &self,
-        stream: &Stream,
-        keys: ViewMut<'_, K>,
-        count: ViewMut<'_, u64>,
-    ) -> Result<()>
-    where
-        K: DeviceKey,
-    {
-        export::export(&self.table, stream, keys.key_bits()?, count)
+        self.as_table().handles(stream).map(Keys::<BitsOf<K>>::table_ref)
     }
 }
 impl<K: Key> fmt::Debug for Set<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let key = std::any::type_name::<K>();
-        write!(f, "Set<{key}>[built from {} keys] on {}", self.table.plan.n, self.device().name())
+        write!(f, "Set<{key}>[{} bytes] on {}", self.bytes(), self.device().name())
     }
 }

@@ -1,7 +1,7 @@
 //! Batched updates of sets: see [`SetUpdater`].
 use super::export::{export, keys_of};
 use super::kernels::plan_of;
-use super::{Keys, Set, SetOptions};
+use super::{Keys, Set, SetOptions, SetStore};
 use crate::device::{Device, Stream, View, ViewMut};
 use crate::error::Result;
 use crate::fallible::{collect, collect_map};
@@ -10,7 +10,7 @@ use crate::table::update::{
     Batch, EntriesOnHost, Launch, Operations, Outcome, Updatable, UpdateTuning, Updater,
 };
 use crate::table::{Builder, Settings, Table};
-use crate::types::{BitsOf, DeviceKey, Key, KeyBits, stage_keys};
+use crate::types::{BitsOf, DeviceKey, Key, KeyBits, SlotKey, stage_keys};
 use koel_kernels::set::sparse::set_update_sparse;
 use koel_kernels::set::update::{set_update, set_update_left, shared_bytes};
 use koel_kernels::table::sparse::{Sparse, shared_bytes as sparse_shared_bytes};
@@ -92,10 +92,10 @@ pub enum SetOperation {
 /// rebuilt with another seed, drawn at random. Operations that are refused even then are applied on
 /// the host, which always succeeds, but is slow. If a batch has more distinct keys in a partition
 /// than a block has room for, it is split into halves, recursively.
-pub struct SetUpdater<K: Key = u32> {
-    updater: Updater<Keys<BitsOf<K>>>,
+pub struct SetUpdater<K: SlotKey = u32> {
+    pub(super) updater: Updater<Keys<BitsOf<K>>>,
 }
-impl<K: Key> SetUpdater<K> {
+impl<K: SlotKey> SetUpdater<K> {
     /// Creates an updater without scratch memory. Sets that grow are rebuilt with the load and seed
     /// of the options.
     ///
@@ -116,7 +116,7 @@ impl<K: Key> SetUpdater<K> {
         self.updater.scratch_bytes()
     }
 }
-impl<K: DeviceKey> SetUpdater<K> {
+impl<K: DeviceKey + SlotKey> SetUpdater<K> {
     /// Applies the operations to `keys[i]` sequentially, and writes the [`Outcome`] of each to
     /// `outcomes[i]`, as a byte.
     ///
@@ -136,7 +136,12 @@ impl<K: DeviceKey> SetUpdater<K> {
         keys: View<'_, K>,
         outcomes: ViewMut<'_, u8>,
     ) -> Result<()> {
-        self.updater.apply(&mut set.table, stream, batch(operations, keys.key_bits()?)?, outcomes)
+        self.updater.apply(
+            set.as_table_mut(),
+            stream,
+            operations_on(operations, keys.key_bits()?)?,
+            outcomes,
+        )
     }
     /// Like [`apply`](Self::apply), but on a GPU it does not wait, and the set does not grow.
     /// Operations without room are [not done](Outcome::NotDone), and the caller must look for them
@@ -155,17 +160,22 @@ impl<K: DeviceKey> SetUpdater<K> {
         keys: View<'_, K>,
         outcomes: ViewMut<'_, u8>,
     ) -> Result<()> {
-        self.updater.enqueue(&mut set.table, stream, batch(operations, keys.key_bits()?)?, outcomes)
+        self.updater.enqueue(
+            set.as_table_mut(),
+            stream,
+            operations_on(operations, keys.key_bits()?)?,
+            outcomes,
+        )
     }
 }
-fn batch<'a, K: KeyBits>(
+pub(crate) fn operations_on<'a, K: KeyBits>(
     operations: Operations<'a, SetOperation>,
     keys: View<'a, K>,
 ) -> Result<Batch<'a, K, K>> {
     let operations = operations.codes(|operation| operation as u32);
     Ok(Batch { operations, keys, values: keys.slice(..0)? })
 }
-impl<K: Key> std::fmt::Debug for SetUpdater<K> {
+impl<K: SlotKey> std::fmt::Debug for SetUpdater<K> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.updater.describe(f, &format!("SetUpdater<{}>", std::any::type_name::<K>()))
     }
@@ -276,9 +286,8 @@ impl<K: Key> Set<K> {
         keys: &[K],
     ) -> Result<Vec<Outcome>> {
         let device = self.device().clone();
-        let staged = stage_keys(&device, keys)?;
-        let mut updater = SetUpdater::<K>::new(&device, SetOptions::default())?.updater;
-        updater.apply_from_host(&mut self.table, batch(operations, staged.view())?)
+        let staged = stage_keys::<K, BitsOf<K>>(&device, keys)?;
+        self.store.update(operations, staged.view())
     }
     /// Rebuilds the set at load 0.8 if that saves memory, as after many erasures:
     /// [`shrink_to`](Self::shrink_to) with the default load.
@@ -291,6 +300,6 @@ impl<K: Key> Set<K> {
     ///
     /// Errors: a load outside 0.3 to 0.95, out of memory. After an error the set is unchanged.
     pub fn shrink_to(&mut self, load: f64) -> Result<()> {
-        self.table.shrink(SetOptions::default().with_load(load).into())
+        self.store.shrink_to(load)
     }
 }

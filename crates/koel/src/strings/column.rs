@@ -1,20 +1,22 @@
 //! Columns of strings.
 use crate::device::memory::prefetch;
-use crate::device::{Apart, Buffer, Device, Stream, View};
+use crate::device::{Apart, Buffer, Device, Stream, View, ViewMut};
 use crate::duplicates::first_repeated;
 use crate::error::{Error, Result, check_length, count32};
 use crate::fallible::repeat;
+use crate::groups::numbers;
 use crate::parallel;
 use crate::primitives::Scan;
-use crate::rows::{Column, Hashed, InRows, Kept, Keys, Queries, RowTable, THREADS, folded};
+use crate::rows::{Column, Gaps, Hashed, InRows, Kept, Keys, Queries, RowTable, THREADS, folded};
 use koel_kernels::strings::build::{
     strings_check, strings_copy, strings_fingerprints, strings_lengths, strings_verify,
 };
 use koel_kernels::strings::column::StringsIn;
-use koel_kernels::strings::find::StringRowsRef;
+use koel_kernels::strings::find::{StringRowsRef, strings_rows};
 use koel_kernels::strings::fingerprint::{StringFingerprint, last_piece};
 use koel_simt::Buf;
 use std::fmt;
+use std::ops::Range;
 
 /// Strings that a thread measures or copies at a time.
 const PIECE: usize = 1 << 12;
@@ -42,11 +44,19 @@ const SHOWN: usize = 40;
 /// # Ok::<(), koel::Error>(())
 /// ```
 pub struct Strings {
-    /// One more than there are strings; checked.
+    /// One more than there are strings; checked. May have room for more.
     offsets: Buffer<u64>,
     words: Buffer<u64>,
+    len: usize,
+    /// Number of words in use.
+    used: usize,
 }
 impl Strings {
+    /// Returns a column without room for more. The offsets have been checked.
+    fn new(offsets: Buffer<u64>, words: Buffer<u64>) -> Strings {
+        let (len, used) = (offsets.len() - 1, words.len());
+        Strings { offsets, words, len, used }
+    }
     /// Copies strings to a device.
     ///
     /// Errors: more than 2^32 - 1 strings or 2^35 - 8 bytes, out of memory.
@@ -99,7 +109,7 @@ impl Strings {
             offsets.view_mut().copy_from_host(&of_host)?;
             words.view_mut().copy_from_host(&on_host)?;
         }
-        Ok(Strings { offsets, words })
+        Ok(Strings::new(offsets, words))
     }
     /// Takes offsets and bytes that are on a device already. Reads the offsets once, to check them,
     /// and waits.
@@ -150,11 +160,11 @@ impl Strings {
             let found = format!("{count} that are not");
             return Err(wrong(&found, "ascending, and at most the number of bytes"));
         }
-        Ok(Strings { offsets, words })
+        Ok(Strings::new(offsets, words))
     }
     /// Returns the number of strings.
     pub fn len(&self) -> usize {
-        self.offsets.len() - 1
+        self.len
     }
     /// Returns whether there are no strings.
     pub fn is_empty(&self) -> bool {
@@ -170,58 +180,143 @@ impl Strings {
     }
     /// Returns the offsets: one more than there are strings.
     pub fn offsets(&self) -> View<'_, u64> {
-        self.offsets.view()
+        self.offsets.view().first(self.len + 1)
     }
     /// Returns the bytes, eight in each word.
     pub fn words(&self) -> View<'_, u64> {
-        self.words.view()
+        self.words.view().first(self.used)
     }
     /// Copies the strings to host memory. Waits for pending writes.
     ///
     /// Errors: out of memory.
     pub fn download(&self) -> Result<StringVec> {
-        Ok(StringVec { offsets: self.offsets.download()?, words: self.words.download()? })
+        Ok(StringVec { offsets: self.offsets().download()?, words: self.words().download()? })
     }
     /// Copies the strings to another device, or to the same one, through host memory. Waits.
     pub fn to_device(&self, device: &Device) -> Result<Strings> {
         let StringVec { offsets, words } = self.download()?;
-        Ok(Strings { offsets: device.upload(&offsets)?, words: device.upload(&words)? })
+        Ok(Strings::new(device.upload(&offsets)?, device.upload(&words)?))
     }
     /// Returns the strings of these rows, in this order; empty ones for rows that there are not.
     /// Waits for their number of bytes.
     pub(super) fn select(&self, stream: &Stream, rows: View<'_, u32>) -> Result<Strings> {
         let _apart = Apart::begin();
         let (device, k) = (self.device(), rows.len());
-        let (n, strings) = (count32("rows", k)?, self.len() as u32);
+        count32("rows", k)?;
         if let (Some(all), Some(rows)) = (StringsOnHost::of(self), rows.host())
             && !device.runs_kernels()
         {
             return Strings::of(device, k, |k| all.key(rows[k] as usize).unwrap_or(&[]));
         }
-        let (mut lengths, mut offsets) = (device.alloc(k)?, device.alloc(k + 1)?);
-        let mut to = lengths.view_mut();
+        let mut offsets = device.alloc(k + 1)?;
+        let end = self.offsets_of(stream, rows, 0, offsets.view_mut())?;
+        let mut words = device.alloc(end.div_ceil(WORD))?;
+        self.copy_rows(stream, rows, offsets.view(), 0..end, words.view_mut())?;
+        Ok(Strings::new(offsets, words))
+    }
+    /// Writes the offsets of the strings of these rows, one after the other from byte `first` on, by
+    /// kernels. Waits. Returns the byte behind the last one.
+    fn offsets_of(
+        &self,
+        stream: &Stream,
+        rows: View<'_, u32>,
+        first: usize,
+        mut offsets: ViewMut<'_, u64>,
+    ) -> Result<usize> {
+        let (device, k) = (stream.device(), rows.len());
+        let (n, strings) = (count32("rows", k)?, self.len as u32);
+        // An exclusive scan of the first byte and all lengths but the last.
+        let mut lengths = device.alloc(k + 1)?;
+        lengths.view_mut().slice(..1)?.copy_from_host(&[first as u64])?;
+        let mut to = lengths.view_mut().slice(1..)?;
         let (from, of_rows) = (self.offsets().arg("strings", stream)?, rows.arg("rows", stream)?);
-        let (grid, to) = (n.div_ceil(THREADS), to.arg("lengths", stream)?);
+        let to = to.arg("lengths", stream)?;
         // SAFETY: `n` rows and lengths; one more offset than strings.
-        unsafe { strings_lengths::launch(stream, grid, n, strings, of_rows, from, to) }?;
-        let mut scan = Scan::new(device, k)?;
-        scan.exclusive(stream, lengths.view(), offsets.view_mut().slice(..k)?)?;
-        offsets.view_mut().slice(k..)?.copy_from(scan.total(), stream)?;
-        let mut bytes = [0u64];
-        scan.total().copy_to_host(&mut bytes)?;
+        unsafe {
+            strings_lengths::launch(stream, n.div_ceil(THREADS), n, strings, of_rows, from, to)
+        }?;
+        let mut scan = Scan::new(device, k + 1)?;
+        scan.inclusive(stream, lengths.view(), offsets.reborrow())?;
+        let mut end = [0u64];
+        offsets.view().slice(k..)?.copy_to_host(&mut end)?;
         // Rows may repeat.
-        let total = usize::try_from(bytes[0]).unwrap_or(usize::MAX);
-        if total > MOST_BYTES {
-            return Err(Error::TooMany { what: "bytes of strings", n: total, max: MOST_BYTES });
+        let end = usize::try_from(end[0]).unwrap_or(usize::MAX);
+        if end > MOST_BYTES {
+            return Err(Error::TooMany { what: "bytes of strings", n: end, max: MOST_BYTES });
         }
-        let mut words = device.alloc(total.div_ceil(WORD))?;
-        let (grid, mut to) = ((words.len() as u32).div_ceil(THREADS), words.view_mut());
-        let (from, starts) = (self.arg("strings", stream)?, offsets.view());
-        let (starts, to) = (starts.arg("offsets", stream)?, to.arg("words", stream)?);
+        Ok(end)
+    }
+    /// Copies the strings of these rows to their offsets, which are these bytes, by a kernel. The
+    /// bytes before them stay.
+    fn copy_rows(
+        &self,
+        stream: &Stream,
+        rows: View<'_, u32>,
+        offsets: View<'_, u64>,
+        bytes: Range<usize>,
+        mut words: ViewMut<'_, u64>,
+    ) -> Result<()> {
+        let n = count32("rows", rows.len())?;
+        let grid = (bytes.end.div_ceil(WORD) - bytes.start / WORD).div_ceil(THREADS as usize);
+        let (from, rows) = (self.arg("strings", stream)?, rows.arg("rows", stream)?);
+        let (offsets, to) = (offsets.arg("offsets", stream)?, words.arg("words", stream)?);
         // SAFETY: offsets of `n` strings whose rows are those whose lengths were added up, and as
         // many words as their bytes need.
-        unsafe { strings_copy::launch(stream, grid, n, bytes[0], of_rows, from, starts, to) }?;
-        Ok(Strings { offsets, words })
+        unsafe { strings_copy::launch(stream, grid as u32, n, rows, from, offsets, to) }
+    }
+    /// Makes room for so many strings and words, and keeps those that there are.
+    fn grow(&mut self, stream: &Stream, len: usize, words: usize) -> Result<()> {
+        let grown = |from: View<'_, u64>, room: usize| {
+            let mut to = stream.device().alloc(room + room / 2)?;
+            to.view_mut().slice(..from.len())?.copy_from(from, stream)?;
+            Result::Ok(to)
+        };
+        if self.offsets.len() < len + 1 {
+            self.offsets = grown(self.offsets(), len + 1)?;
+        }
+        if self.words.len() < words {
+            self.words = grown(self.words(), words)?;
+        }
+        Ok(())
+    }
+    /// Adds the strings of another column.
+    fn extend(&mut self, stream: &Stream, more: &Strings) -> Result<()> {
+        let (device, before, k) = (stream.device(), self.len, more.len);
+        if k == 0 {
+            return Ok(());
+        }
+        let mut first = [0];
+        self.offsets.view().slice(before..before + 1)?.copy_to_host(&mut first)?;
+        let first = first[0] as usize;
+        let end = if let (Some(all), false) = (StringsOnHost::of(more), device.runs_kernels()) {
+            let end = first + (all.offsets[k] - all.offsets[0]) as usize;
+            if end > MOST_BYTES {
+                return Err(Error::TooMany { what: "bytes of strings", n: end, max: MOST_BYTES });
+            }
+            self.grow(stream, before + k, end.div_ceil(WORD))?;
+            let (mut offsets, mut words) = (self.offsets.view_mut(), self.words.view_mut());
+            let (offsets, words) = (offsets.elements("offsets")?, words.elements("words")?);
+            let (bytes, mut at) = (bytemuck::cast_slice_mut::<_, u8>(words), first);
+            for (i, offset) in offsets[before + 1..][..k].iter_mut().enumerate() {
+                let string = all.key(i).unwrap_or(&[]);
+                bytes[at..][..string.len()].copy_from_slice(string);
+                at += string.len();
+                *offset = at as u64;
+            }
+            bytes[at..at.next_multiple_of(WORD)].fill(0);
+            at
+        } else {
+            let (rows, mut offsets) = (numbers(device, 0, k)?, device.alloc(k + 1)?);
+            let end = more.offsets_of(stream, rows.view(), first, offsets.view_mut())?;
+            self.grow(stream, before + k, end.div_ceil(WORD))?;
+            let words = self.words.view_mut();
+            more.copy_rows(stream, rows.view(), offsets.view(), first..end, words)?;
+            let mut own = self.offsets.view_mut().slice(before..=before + k)?;
+            own.copy_from(offsets.view(), stream)?;
+            end
+        };
+        (self.len, self.used) = (before + k, end.div_ceil(WORD));
+        Ok(())
     }
     /// Returns the column as a kernel argument.
     pub(super) fn arg(&self, name: &'static str, stream: &Stream) -> Result<StringsIn> {
@@ -388,12 +483,13 @@ impl<K: Keys<Key = [u8]>> Hashed for K {
 
 impl Column for Strings {
     type View<'v> = &'v Strings;
+    type Key = [u8];
     type Host<'v> = StringsOnHost<'v>;
     type Function = StringFingerprint;
     fn function(draw: u64) -> StringFingerprint {
         StringFingerprint::new(draw)
     }
-    /// A column has no room for more.
+    /// A column knows its length.
     fn view(&self, _: usize) -> &Strings {
         self
     }
@@ -411,7 +507,7 @@ impl Column for Strings {
     }
     unsafe fn launch_fingerprints(
         stream: &Stream,
-        n: u32,
+        (n, first): (u32, u32),
         keys: &Strings,
         function: StringFingerprint,
         to: Buf<u64>,
@@ -419,7 +515,20 @@ impl Column for Strings {
     ) -> Result<()> {
         let (grid, from) = (n.div_ceil(THREADS), keys.arg("keys", stream)?);
         // SAFETY: the caller's contract, for as many strings, whose offsets are checked.
-        unsafe { strings_fingerprints::launch(stream, grid, n, function, from, to, rows) }
+        unsafe { strings_fingerprints::launch(stream, grid, n, first, function, from, to, rows) }
+    }
+    unsafe fn launch_rows(
+        stream: &Stream,
+        n: u32,
+        keys: &Strings,
+        (fingerprint, table): (StringFingerprint, RowTable),
+        queries: &Strings,
+        to: Buf<u32>,
+    ) -> Result<()> {
+        let rows = StringRowsRef { fingerprint, table, keys: keys.arg("rows", stream)? };
+        let (grid, queries) = (n.div_ceil(THREADS), queries.arg("keys", stream)?);
+        // SAFETY: the caller's contract, for as many strings, whose offsets are checked.
+        unsafe { strings_rows::launch(stream, grid, rows, n, queries, to) }
     }
     unsafe fn launch_verify(
         stream: &Stream,
@@ -442,10 +551,29 @@ impl Column for Strings {
                 to.view_mut().copy_from(from, stream)?;
                 Result::Ok(to)
             };
-            return Ok(Strings { offsets: copy(keys.offsets())?, words: copy(keys.words())? });
+            return Ok(Strings::new(copy(keys.offsets())?, copy(keys.words())?));
         }
         let rows = kept.rows(stream)?;
         keys.select(stream, rows.view())
+    }
+    fn select(keys: &Strings, stream: &Stream, rows: View<'_, u32>) -> Result<Strings> {
+        keys.select(stream, rows)
+    }
+    fn append(&mut self, stream: &Stream, len: usize, more: &Strings) -> Result<()> {
+        self.truncate(len);
+        self.extend(stream, more)
+    }
+    fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len);
+    }
+    /// Copies the column, without the strings that are gone.
+    fn fill_gaps(&mut self, stream: &Stream, gaps: &Gaps, _: &Strings) -> Result<()> {
+        if gaps.is_any {
+            let mut rows = numbers(stream.device(), 0, gaps.len)?;
+            gaps.fill(stream, gaps.last.view(), rows.view_mut())?;
+            *self = self.select(stream, rows.view())?;
+        }
+        Ok(())
     }
     fn copied(&self, _: usize, device: &Device) -> Result<Strings> {
         self.to_device(device)

@@ -2,13 +2,17 @@
 use super::column::{StringVec, Strings};
 use super::set::StringSet;
 use crate::device::memory::collect_later;
-use crate::device::{Apart, Buffer, Device, Stream, ViewMut};
+use crate::device::{Apart, Buffer, Device, Stream, View, ViewMut};
 use crate::error::{Result, check_length};
+use crate::fallible::collect;
+use crate::file::stored::Stored;
 use crate::groups::keys_of;
+use crate::map::{Operation, check_adds};
+use crate::rows::update::{apply_to_pairs, outcomes_of};
 use crate::rows::{RowsBuilder, RowsOptions, RowsReport, check_rows};
-use crate::types::{BitsOf, DeviceValue, Value, stage_values};
+use crate::table::update::{Operations, Outcome};
+use crate::types::{Addable, Bits, BitsOf, DeviceValue, Value, stage_values};
 use koel_kernels::keys128::find::NO_ROW;
-use koel_kernels::table::layout::Number;
 use std::fmt;
 
 /// A map from strings to values, on a device.
@@ -24,7 +28,8 @@ use std::fmt;
 #[doc(alias("HashMap", "dictionary"))]
 pub struct StringMap<V: Value = u32> {
     keys: StringSet,
-    values: Buffer<BitsOf<V>>,
+    /// May have capacity for more.
+    values: Stored<BitsOf<V>>,
 }
 impl<V: Value> StringMap<V> {
     /// Builds a map from pairs `keys[i]`, `values[i]` in host memory, with default options: load
@@ -66,7 +71,7 @@ impl<V: Value> StringMap<V> {
         let rows = builder.build_of(&stream, keys, options.duplicates)?;
         let mut own = device.alloc(rows.len)?;
         builder.kept().select(&stream, values.view(), own.view_mut())?;
-        Ok(StringMap { keys: StringSet { rows }, values: own })
+        Ok(StringMap { keys: StringSet { rows }, values: Stored::Own(own) })
     }
     /// Returns the number of pairs.
     pub fn len(&self) -> usize {
@@ -92,7 +97,8 @@ impl<V: Value> StringMap<V> {
     pub fn set(&self) -> &StringSet {
         &self.keys
     }
-    /// Downloads the keys, in the input order of the remaining pairs. Waits.
+    /// Downloads the keys, in row order: the input order of the remaining pairs. Keys that a batch
+    /// inserts come after the others; where it erases some, the last ones take their places. Waits.
     ///
     /// Errors: out of memory.
     pub fn keys(&self) -> Result<StringVec> {
@@ -102,15 +108,15 @@ impl<V: Value> StringMap<V> {
     ///
     /// Errors: out of memory.
     pub fn values(&self) -> Result<Vec<V>> {
-        self.values.view().download_map(|bits| V::unpack(bits.into()))
+        self.bits().download_map(|bits| V::unpack(bits.into()))
     }
     /// Copies the map to another device, or to the same one: the same pairs in the same order.
     /// Copies through host memory and waits.
     ///
     /// Errors: out of memory.
     pub fn to_device(&self, device: &Device) -> Result<StringMap<V>> {
-        let (keys, values) = (self.keys.to_device(device)?, self.values.download()?);
-        Ok(StringMap { keys, values: device.upload(&values)? })
+        let keys = self.keys.to_device(device)?;
+        Ok(StringMap { keys, values: Stored::Own(self.values.upload(self.len(), device)?) })
     }
     /// Looks up keys in host memory. Waits; on a GPU, copies both ways.
     ///
@@ -156,20 +162,97 @@ impl<V: Value> StringMap<V> {
         let _apart = Apart::begin();
         let mut rows = stream.device().alloc(keys.len())?;
         self.keys.rows_into(stream, keys, rows.view_mut())?;
-        keys_of(stream, rows.view(), self.values.view(), missing, values)?;
+        keys_of(stream, rows.view(), self.bits(), missing, values)?;
         Ok(rows)
+    }
+    fn bits(&self) -> View<'_, BitsOf<V>> {
+        self.values.view().first(self.len())
     }
     /// Returns the values if native code answers queries.
     fn values_on_host(&self) -> Option<&[BitsOf<V>]> {
-        self.values.view().host().filter(|_| !self.device().runs_kernels())
+        self.bits().host().filter(|_| !self.device().runs_kernels())
     }
     /// Returns whether the map holds each key in host memory: see [`StringSet::contains`].
     pub fn contains<S: AsRef<[u8]> + Sync>(&self, keys: &[S]) -> Result<Vec<bool>> {
         self.keys.contains(keys)
     }
 }
+impl<V: Value> StringMap<V> {
+    /// Inserts the keys in host memory that are missing, with their values: `outcomes[i]` is
+    /// [`Inserted`](Outcome::Inserted) or [`Kept`](Outcome::Kept). Of equal keys the first counts.
+    /// Copies both ways and waits.
+    ///
+    /// ```
+    /// use koel::Outcome::*;
+    ///
+    /// let mut map = koel::StringMap::build(&koel::Device::cpu()?, &["one", "two"], &[1, 2])?;
+    /// assert_eq!(map.insert(&["two", "three"], &[20, 3])?, [Kept, Inserted]);
+    /// assert_eq!(map.insert_or_add(&["two", "two"], &[5, 6])?, [Added, Added]);
+    /// assert_eq!(map.erase(&["one", "four"])?, [Erased, Missing]);
+    /// assert_eq!(map.keys()?, ["three", "two"]);
+    /// assert_eq!(map.values()?, [3, 13]);
+    /// # Ok::<(), koel::Error>(())
+    /// ```
+    ///
+    /// Errors: as [`apply`](Self::apply).
+    pub fn insert<S: AsRef<[u8]> + Sync>(
+        &mut self,
+        keys: &[S],
+        values: &[V],
+    ) -> Result<Vec<Outcome>> {
+        self.update_with(Operations::All(Operation::Insert), keys, values)
+    }
+    /// Sets the value of each key in host memory, and inserts missing keys: the outcome is
+    /// [`Inserted`](Outcome::Inserted) or [`Assigned`](Outcome::Assigned). Of equal keys the last
+    /// counts. Otherwise like [`insert`](Self::insert).
+    pub fn insert_or_assign<S: AsRef<[u8]> + Sync>(
+        &mut self,
+        keys: &[S],
+        values: &[V],
+    ) -> Result<Vec<Outcome>> {
+        self.update_with(Operations::All(Operation::InsertOrAssign), keys, values)
+    }
+    /// Adds each value to that of its key, modulo a power of two, and inserts missing keys: the
+    /// outcome is [`Inserted`](Outcome::Inserted) or [`Added`](Outcome::Added). Otherwise like
+    /// [`insert`](Self::insert).
+    pub fn insert_or_add<S: AsRef<[u8]> + Sync>(
+        &mut self,
+        keys: &[S],
+        values: &[V],
+    ) -> Result<Vec<Outcome>>
+    where
+        V: Addable,
+    {
+        self.update_with(Operations::All(Operation::InsertOrAdd), keys, values)
+    }
+    /// Removes each key in host memory: the outcome is [`Erased`](Outcome::Erased) or
+    /// [`Missing`](Outcome::Missing). Copies the column of keys that stay. Otherwise like
+    /// [`insert`](Self::insert).
+    pub fn erase<S: AsRef<[u8]> + Sync>(&mut self, keys: &[S]) -> Result<Vec<Outcome>> {
+        self.update_with(Operations::All(Operation::Erase), keys, &[])
+    }
+    fn update_with<S: AsRef<[u8]> + Sync>(
+        &mut self,
+        operations: Operations<'_>,
+        keys: &[S],
+        values: &[V],
+    ) -> Result<Vec<Outcome>> {
+        let device = self.device().clone();
+        let (values, keys) = (stage_values(&device, values)?, Strings::upload(&device, keys)?);
+        outcomes_of(&device, keys.len(), |stream, outcomes| {
+            let table = (&mut self.keys.rows, &mut self.values);
+            apply_to_pairs(table, stream, operations, (&keys, values.view()), outcomes)
+        })
+    }
+    /// Returns the index and the value of each key in host memory that the map holds, in order.
+    /// Waits; on a GPU, copies both ways. Errors: as [`get`](Self::get).
+    pub fn join<S: AsRef<[u8]> + Sync>(&self, keys: &[S]) -> Result<Vec<(u32, V)>> {
+        let rows = (0..).zip(self.get(keys)?);
+        Ok(collect(rows.filter_map(|(number, value)| Some((number, value?))))?)
+    }
+}
 fn bits_of<V: Value>(value: V) -> BitsOf<V> {
-    BitsOf::<V>::narrowed(value.pack())
+    BitsOf::<V>::of_packed(value.pack())
 }
 impl<V: DeviceValue> StringMap<V> {
     /// Looks up every string: sets `values[i]` to the value of string `i`, or `missing`.
@@ -185,6 +268,24 @@ impl<V: DeviceValue> StringMap<V> {
     ) -> Result<()> {
         check_length("values", values.len(), "keys", keys.len())?;
         self.bits_into(stream, keys, values.value_bits()?, bits_of(missing)).map(drop)
+    }
+    /// Applies a batch of operations on a column on the device, as a
+    /// [`MapUpdater`](crate::MapUpdater) does: the result equals that of applying them one after the
+    /// other. Writes the [`Outcome`] of each. Erasing takes no values. Waits.
+    ///
+    /// Cost as of [`Map128::apply`](crate::Map128::apply); if keys are erased, the column of those
+    /// that stay is copied. Errors: as there, and columns of more than 2^35 - 8 bytes.
+    pub fn apply(
+        &mut self,
+        stream: &Stream,
+        operations: Operations<'_>,
+        keys: &Strings,
+        values: View<'_, V>,
+        outcomes: ViewMut<'_, u8>,
+    ) -> Result<()> {
+        check_adds::<V>(operations)?;
+        let table = (&mut self.keys.rows, &mut self.values);
+        apply_to_pairs(table, stream, operations, (keys, values.value_bits()?), outcomes)
     }
 }
 impl<V: Value> fmt::Debug for StringMap<V> {

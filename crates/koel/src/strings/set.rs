@@ -1,13 +1,14 @@
 //! Distinct strings, each in its own row: also the basis of maps and indexes.
 use super::column::{Slices, StringVec, Strings};
 use crate::device::memory::collect_later;
-use crate::device::{Apart, Device, Stream, ViewMut};
+use crate::device::{Device, Stream, ViewMut};
 use crate::duplicates::Duplicates;
-use crate::error::{Result, check_length};
+use crate::error::Result;
+use crate::rows::update::{apply_to_keys, outcomes_of};
 use crate::rows::{CHUNK, Rows, RowsBuilder, RowsReport, check_rows};
-use crate::set::SetOptions;
+use crate::set::{SetOperation, SetOptions};
+use crate::table::update::{Operations, Outcome};
 use koel_kernels::keys128::find::NO_ROW;
-use koel_kernels::strings::find::{StringRowsRef, strings_rows};
 use std::fmt;
 use std::mem::MaybeUninit;
 
@@ -74,11 +75,12 @@ impl StringSet {
     pub fn report(&self) -> Result<RowsReport> {
         self.rows.report()
     }
-    /// Returns all keys, in order of first occurrence.
+    /// Returns all keys, in row order: that of first occurrence. Keys that a batch inserts come after
+    /// the others; where it erases some, the last ones take their places.
     pub fn column(&self) -> &Strings {
         &self.rows.keys
     }
-    /// Downloads all keys, in order of first occurrence. Waits.
+    /// Downloads all keys, in row order. Waits.
     ///
     /// Errors: out of memory.
     pub fn keys(&self) -> Result<StringVec> {
@@ -129,30 +131,54 @@ impl StringSet {
     ///
     /// Takes one launch, allocates nothing and does not wait. Errors: mismatched lengths, buffers
     /// of another device.
-    pub fn rows_into(
-        &self,
+    pub fn rows_into(&self, stream: &Stream, keys: &Strings, rows: ViewMut<'_, u32>) -> Result<()> {
+        self.rows.rows_into(stream, keys, rows)
+    }
+    /// Inserts the keys in host memory that are missing: `outcomes[i]` is
+    /// [`Inserted`](Outcome::Inserted) or [`Kept`](Outcome::Kept). Of equal new keys the first is
+    /// inserted. Copies both ways and waits.
+    ///
+    /// ```
+    /// use koel::Outcome::*;
+    ///
+    /// let mut set = koel::StringSet::build(&koel::Device::cpu()?, &["one", "two"])?;
+    /// assert_eq!(set.insert(&["two", "three"])?, [Kept, Inserted]);
+    /// assert_eq!(set.erase(&["one", "four"])?, [Erased, Missing]);
+    /// assert_eq!(set.keys()?, ["three", "two"]);
+    /// # Ok::<(), koel::Error>(())
+    /// ```
+    ///
+    /// Errors: as [`apply`](Self::apply).
+    pub fn insert<S: AsRef<[u8]> + Sync>(&mut self, keys: &[S]) -> Result<Vec<Outcome>> {
+        self.update_all(SetOperation::Insert, keys)
+    }
+    /// Removes each key in host memory: the outcome is [`Erased`](Outcome::Erased) or
+    /// [`Missing`](Outcome::Missing). Copies the column of keys that stay. Otherwise like
+    /// [`insert`](Self::insert).
+    pub fn erase<S: AsRef<[u8]> + Sync>(&mut self, keys: &[S]) -> Result<Vec<Outcome>> {
+        self.update_all(SetOperation::Erase, keys)
+    }
+    fn update_all<S: AsRef<[u8]> + Sync>(
+        &mut self,
+        operation: SetOperation,
+        keys: &[S],
+    ) -> Result<Vec<Outcome>> {
+        let (device, operations) = (self.device().clone(), Operations::All(operation));
+        let keys = Strings::upload(&device, keys)?;
+        outcomes_of(&device, keys.len(), |stream, outcomes| {
+            self.apply(stream, operations, &keys, outcomes)
+        })
+    }
+    /// Applies a batch of operations on a column on the device: see
+    /// [`StringMap::apply`](super::StringMap::apply).
+    pub fn apply(
+        &mut self,
         stream: &Stream,
+        operations: Operations<'_, SetOperation>,
         keys: &Strings,
-        mut rows: ViewMut<'_, u32>,
+        outcomes: ViewMut<'_, u8>,
     ) -> Result<()> {
-        let _apart = Apart::begin();
-        check_length("rows", rows.len(), "keys", keys.len())?;
-        let to = rows.arg("rows", stream)?;
-        self.rows.look_up(
-            stream,
-            keys,
-            |grid, n, fingerprint, table| {
-                let own = self.column().arg("set", stream)?;
-                let (rows, queries) =
-                    (StringRowsRef { fingerprint, table, keys: own }, keys.arg("keys", stream)?);
-                // SAFETY: `n` queries, whose offsets are checked, and rows; the set is as built.
-                unsafe { strings_rows::launch(stream, grid, rows, n, queries, to) }
-            },
-            |of_set, queries| {
-                let rows = rows.host_mut().unwrap_or(&mut []).chunks_mut(CHUNK);
-                of_set.look_up(queries, rows, |to, rows| to.copy_from_slice(rows))
-            },
-        )
+        apply_to_keys(&mut self.rows, stream, operations, keys, outcomes)
     }
 }
 impl fmt::Debug for StringSet {

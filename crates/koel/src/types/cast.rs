@@ -1,23 +1,25 @@
 //! Slices and views of keys and values as their bits.
-use super::{BitsOf, DeviceKey, DeviceValue, Key, Value};
+use super::{Bits, BitsOf, DeviceKey, DeviceValue, Key, Value};
 use crate::device::memory::collect;
 use crate::device::{Device, Staged, View, ViewMut};
 use crate::error::{Result, count32};
 use crate::parallel::SMALL_PIECE;
-use koel_kernels::table::layout::Number;
 use std::borrow::Cow;
 
-/// Returns the bits of keys: those in memory, or of new memory.
+/// Returns the bits of keys, or those filled up to 128: those in memory, or of new memory.
 ///
 /// Errors: more keys than 32-bit indices can address, before anything is allocated; out of memory.
-pub(crate) fn key_bits<'a, K: Key>(device: &Device, keys: &'a [K]) -> Result<Cow<'a, [BitsOf<K>]>> {
+pub(crate) fn key_bits<'a, K: Key, B: Bits>(
+    device: &Device,
+    keys: &'a [K],
+) -> Result<Cow<'a, [B]>> {
     count32("keys", keys.len())?;
     if K::IS_CANONICAL
         && let Some(bits) = in_memory(keys)
     {
         return Ok(Cow::Borrowed(bits));
     }
-    converted(device, keys, |key| BitsOf::<K>::narrowed(key.canonical().pack())).map(Cow::Owned)
+    converted(device, keys, |key| B::of_packed(key.canonical().pack())).map(Cow::Owned)
 }
 /// Returns numbers that compare as keys do, of the size of their bits: those in memory, or in new
 /// memory. Errors: as [`key_bits`].
@@ -29,7 +31,7 @@ pub(crate) fn ordered_bits<'a, K: Key>(
         return key_bits(device, keys);
     }
     count32("keys", keys.len())?;
-    converted(device, keys, |key| BitsOf::<K>::narrowed(key.ordered())).map(Cow::Owned)
+    converted(device, keys, |key| BitsOf::<K>::of_packed(key.ordered())).map(Cow::Owned)
 }
 /// Returns the bits of values: those in memory, or of new memory. Errors: as [`key_bits`].
 fn value_bits<'a, V: Value>(device: &Device, values: &'a [V]) -> Result<Cow<'a, [BitsOf<V>]>> {
@@ -37,15 +39,15 @@ fn value_bits<'a, V: Value>(device: &Device, values: &'a [V]) -> Result<Cow<'a, 
     match in_memory(values) {
         Some(bits) => Ok(Cow::Borrowed(bits)),
         None => {
-            converted(device, values, |value| BitsOf::<V>::narrowed(value.pack())).map(Cow::Owned)
+            converted(device, values, |value| BitsOf::<V>::of_packed(value.pack())).map(Cow::Owned)
         }
     }
 }
 /// Makes the bits of keys readable by a device. Errors: as [`key_bits`].
-pub(crate) fn stage_keys<'a, K: Key>(
+pub(crate) fn stage_keys<'a, K: Key, B: Bits>(
     device: &Device,
     keys: &'a [K],
-) -> Result<Staged<'a, BitsOf<K>>> {
+) -> Result<Staged<'a, B>> {
     Staged::new(device, key_bits(device, keys)?)
 }
 /// Makes keys as [ordered numbers](ordered_bits) readable by a device. Errors: as [`key_bits`].
@@ -63,11 +65,11 @@ pub(crate) fn stage_values<'a, V: Value>(
     Staged::new(device, value_bits(device, values)?)
 }
 /// Returns a slice as the bits of its elements, if these are what the memory holds.
-fn in_memory<T: Value>(all: &[T]) -> Option<&[BitsOf<T>]> {
-    let is_aligned = all.as_ptr().cast::<BitsOf<T>>().is_aligned();
+fn in_memory<T: Value, B: Bits>(all: &[T]) -> Option<&[B]> {
+    let is_aligned = all.as_ptr().cast::<B>().is_aligned();
     // SAFETY: the same bytes, all of them initialised, as the implementation of `Value` guarantees,
     // and any are valid bits; sizes are equal, and the address is aligned.
-    (is_bits::<T>() && is_aligned)
+    (is_bits::<T, B>() && is_aligned)
         .then(|| unsafe { std::slice::from_raw_parts(all.as_ptr().cast(), all.len()) })
 }
 fn converted<T: Copy + Sync, B: Send>(
@@ -83,35 +85,35 @@ fn converted<T: Copy + Sync, B: Send>(
     })
 }
 
-/// Whether an array of `T` is one of its bits.
-const fn is_bits<T: Value>() -> bool {
-    T::IN_MEMORY && size_of::<T>() == size_of::<BitsOf<T>>()
+/// Whether an array of `T` is one of these bits.
+const fn is_bits<T: Value, B>() -> bool {
+    T::IN_MEMORY && size_of::<T>() == size_of::<B>()
 }
 impl<'a, K: DeviceKey> View<'a, K> {
-    /// Returns the bits of keys. Errors: memory that is not aligned as these are.
-    pub(crate) fn key_bits(self) -> Result<View<'a, BitsOf<K>>> {
-        const { assert!(K::IS_CANONICAL && is_bits::<K>(), "these keys need a conversion") };
+    /// Returns the bits of keys. Errors: memory that is not aligned as these are; keys that are
+    /// stored as wider ones.
+    pub(crate) fn key_bits<B: Bits>(self) -> Result<View<'a, B>> {
+        const { assert!(K::IS_CANONICAL && K::IN_MEMORY, "these keys need a conversion") };
         self.cast()
     }
 }
 impl<'a, K: DeviceKey> ViewMut<'a, K> {
-    /// Returns the bits of keys. Errors: memory that is not aligned as these are.
-    pub(crate) fn key_bits(self) -> Result<ViewMut<'a, BitsOf<K>>> {
-        const { assert!(is_bits::<K>(), "these keys need a conversion") };
+    /// Returns the bits of keys. Errors: as those of a view.
+    pub(crate) fn key_bits<B: Bits>(self) -> Result<ViewMut<'a, B>> {
         self.cast()
     }
 }
 impl<'a, V: DeviceValue> View<'a, V> {
     /// Returns the bits of values. Errors: memory that is not aligned as these are.
     pub(crate) fn value_bits(self) -> Result<View<'a, BitsOf<V>>> {
-        const { assert!(is_bits::<V>(), "these values need a conversion") };
+        const { assert!(is_bits::<V, BitsOf<V>>(), "these values need a conversion") };
         self.cast()
     }
 }
 impl<'a, V: DeviceValue> ViewMut<'a, V> {
     /// Returns the bits of values. Errors: memory that is not aligned as these are.
     pub(crate) fn value_bits(self) -> Result<ViewMut<'a, BitsOf<V>>> {
-        const { assert!(is_bits::<V>(), "these values need a conversion") };
+        const { assert!(is_bits::<V, BitsOf<V>>(), "these values need a conversion") };
         self.cast()
     }
 }

@@ -18,11 +18,11 @@ macro_rules! floats {
                 }
                 const IS_ORDERED: bool = false;
                 #[inline(always)]
-                fn ordered(self) -> u64 {
+                fn ordered(self) -> u128 {
                     $total(self.canonical()).ordered()
                 }
                 #[inline(always)]
-                fn of_ordered(number: u64) -> $float {
+                fn of_ordered(number: u128) -> $float {
                     $total::of_ordered(number).0
                 }
             }
@@ -30,12 +30,12 @@ macro_rules! floats {
             impl Key for $total {
                 const IS_ORDERED: bool = false;
                 #[inline(always)]
-                fn ordered(self) -> u64 {
-                    Form::floats(bits::<$total>()).ordered(self.pack())
+                fn ordered(self) -> u128 {
+                    Form::floats(bits::<$total>()).ordered(self.pack() as u64).into()
                 }
                 #[inline(always)]
-                fn of_ordered(number: u64) -> $total {
-                    $total::unpack(Form::floats(bits::<$total>()).unordered(number))
+                fn of_ordered(number: u128) -> $total {
+                    $total::unpack(Form::floats(bits::<$total>()).unordered(number as u64).into())
                 }
             }
 

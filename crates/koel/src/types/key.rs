@@ -3,7 +3,7 @@ use super::value::bits;
 use super::{DeviceValue, Times, TotalF32, TotalF64, Value, Width};
 use crate::device::Plain;
 use koel_kernels::fold::Form;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Types of keys: see [the table](crate::types). Two keys are the same if their
 /// [canonical](Self::canonical) forms have the same bits.
@@ -19,11 +19,10 @@ use std::net::Ipv4Addr;
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a key of a koel table",
-    label = "not a key of at most 8 bytes",
-    note = "keys are integers, floats, `bool`, `char`, and tuples and arrays of these of at most 8 \
-            bytes; `#[derive(koel::Key)]` makes a struct of such fields one; `koel::keys128` has \
-            tables for `u128` keys, `koel::strings` for strings and other keys of any number of \
-            bytes"
+    label = "not a key of at most 16 bytes",
+    note = "keys are integers, floats, `bool`, `char`, and tuples and arrays of these of at most 16 \
+            bytes; `#[derive(koel::Key)]` makes a struct of such fields one; `koel::strings` has \
+            tables for strings and other keys of any number of bytes"
 )]
 pub trait Key: Value {
     /// Whether every value is its canonical form.
@@ -38,15 +37,15 @@ pub trait Key: Value {
     /// Returns a number below 2^(8 [`BYTES`](Width::BYTES)) that compares with those of others as
     /// the keys do: numbers by value, NaN last; fields of tuples, arrays and structs one after the
     /// other.
-    fn ordered(self) -> u64;
+    fn ordered(self) -> u128;
     /// Returns the key of such a number. Ignores higher bits.
-    fn of_ordered(number: u64) -> Self;
+    fn of_ordered(number: u128) -> Self;
 }
-/// Key types that buffers hold as tables store them: 4 or 8 bytes, without conversion.
+/// Key types that buffers hold as tables store them: 4, 8 or 16 bytes, without conversion.
 #[diagnostic::on_unimplemented(
     message = "buffers of `{Self}` are not what tables store as keys",
-    label = "not 4 or 8 bytes that are stored as they are",
-    note = "operations on buffers take keys of 4 or 8 bytes that need no conversion, such as \
+    label = "not 4, 8 or 16 bytes that are stored as they are",
+    note = "operations on buffers take keys of 4, 8 or 16 bytes that need no conversion, such as \
             `u32`, `i64` or `[u32; 2]`; operations on slices take every `koel::Key`"
 )]
 pub trait DeviceKey: Key + Plain {}
@@ -60,17 +59,17 @@ macro_rules! unsigned {
         $(impl Key for $type {
             const IS_ORDERED: bool = true;
             #[inline(always)]
-            fn ordered(self) -> u64 {
+            fn ordered(self) -> u128 {
                 self.pack()
             }
             #[inline(always)]
-            fn of_ordered(number: u64) -> $type {
+            fn of_ordered(number: u128) -> $type {
                 <$type>::unpack(number)
             }
         })+
     };
 }
-unsigned! { u8 u16 u32 u64 usize bool char Ipv4Addr }
+unsigned! { u8 u16 u32 u64 u128 usize bool char Ipv4Addr Ipv6Addr }
 
 /// Keys with a sign: negative ones come first.
 macro_rules! signed {
@@ -78,17 +77,28 @@ macro_rules! signed {
         $(impl Key for $type {
             const IS_ORDERED: bool = false;
             #[inline(always)]
-            fn ordered(self) -> u64 {
-                Form::signed(bits::<$type>()).ordered(self.pack())
+            fn ordered(self) -> u128 {
+                Form::signed(bits::<$type>()).ordered(self.pack() as u64).into()
             }
             #[inline(always)]
-            fn of_ordered(number: u64) -> $type {
-                <$type>::unpack(Form::signed(bits::<$type>()).unordered(number))
+            fn of_ordered(number: u128) -> $type {
+                <$type>::unpack(Form::signed(bits::<$type>()).unordered(number as u64).into())
             }
         })+
     };
 }
 signed! { i8 i16 i32 i64 isize }
+impl Key for i128 {
+    const IS_ORDERED: bool = false;
+    #[inline(always)]
+    fn ordered(self) -> u128 {
+        self as u128 ^ 1 << 127
+    }
+    #[inline(always)]
+    fn of_ordered(number: u128) -> i128 {
+        (number ^ 1 << 127) as i128
+    }
+}
 
 /// Keys, and values, that buffers hold.
 macro_rules! in_buffers {
@@ -100,8 +110,9 @@ macro_rules! in_buffers {
     };
 }
 in_buffers! {
-    u32 i32 u64 i64 usize isize TotalF32 TotalF64
+    u32 i32 u64 i64 usize isize u128 i128 TotalF32 TotalF64
     [u8; 4] [i8; 4] [u16; 2] [i16; 2] [u8; 8] [i8; 8] [u16; 4] [i16; 4] [u32; 2] [i32; 2]
+    [u8; 16] [i8; 16] [u16; 8] [i16; 8] [u32; 4] [i32; 4] [u64; 2] [i64; 2]
 }
 
 impl<T: Key, const N: usize> Key for [T; N]
@@ -115,17 +126,17 @@ where
     }
     const IS_ORDERED: bool = T::IS_ORDERED && N <= 1;
     #[inline(always)]
-    fn ordered(self) -> u64 {
+    fn ordered(self) -> u128 {
         self.into_iter().fold(0, |before, element| behind::<T>(before) | element.ordered())
     }
     #[inline(always)]
-    fn of_ordered(number: u64) -> [T; N] {
+    fn of_ordered(number: u128) -> [T; N] {
         std::array::from_fn(|i| T::of_ordered(number >> (bits::<T>() * (N - 1 - i) as u32)))
     }
 }
-/// Makes room for a `T` below a number. A `T` of 64 bits has nothing before it.
+/// Makes room for a `T` below a number. A `T` of 128 bits has nothing before it.
 #[inline(always)]
-fn behind<T: Value>(number: u64) -> u64 {
+fn behind<T: Value>(number: u128) -> u128 {
     number.unbounded_shl(bits::<T>())
 }
 impl<A: Key> Key for (A,) {
@@ -136,11 +147,11 @@ impl<A: Key> Key for (A,) {
     }
     const IS_ORDERED: bool = A::IS_ORDERED;
     #[inline(always)]
-    fn ordered(self) -> u64 {
+    fn ordered(self) -> u128 {
         self.0.ordered()
     }
     #[inline(always)]
-    fn of_ordered(number: u64) -> (A,) {
+    fn of_ordered(number: u128) -> (A,) {
         (A::of_ordered(number),)
     }
 }

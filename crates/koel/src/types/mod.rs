@@ -29,7 +29,7 @@ mod key;
 mod value;
 mod width;
 
-pub use bits::{KeyBits, ValueBits};
+pub use bits::{Bits, KeyBits, SlotKey, SlotValue, ValueBits};
 pub(crate) use cast::{key_bits, ordered_bits, stage_keys, stage_ordered, stage_values};
 pub use float::{TotalF32, TotalF64};
 pub use key::{BitsOf, DeviceKey, Key};

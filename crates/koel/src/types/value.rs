@@ -2,7 +2,7 @@
 use super::{Key, Plus, Times, TotalF32, TotalF64, Width};
 use crate::device::Plain;
 use std::mem::offset_of;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Types of values: see [the table](crate::types).
 ///
@@ -18,9 +18,9 @@ use std::net::Ipv4Addr;
 /// initialised, and they are those of [`pack`](Self::pack) in the order of this machine.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a value of a koel table",
-    label = "not a value of at most 8 bytes",
+    label = "not a value of at most 16 bytes",
     note = "values are integers, floats, `bool`, `char`, and tuples and arrays of these of at most \
-            8 bytes; `#[derive(koel::Value)]` makes a struct of such fields one"
+            16 bytes; `#[derive(koel::Value)]` makes a struct of such fields one"
 )]
 pub unsafe trait Value: Copy + Send + Sync + 'static {
     /// Number of bytes, packed.
@@ -30,32 +30,35 @@ pub unsafe trait Value: Copy + Send + Sync + 'static {
     /// Whether tables add values of this type: see [`Addable`].
     const ADDS: bool = false;
     /// Returns the packed bytes of the value: a number below 2^(8 [`BYTES`](Width::BYTES)).
-    fn pack(self) -> u64;
+    fn pack(self) -> u128;
     /// Returns the value of packed bytes. Ignores higher bits.
-    fn unpack(bytes: u64) -> Self;
+    fn unpack(bytes: u128) -> Self;
     /// Appends the type's description in files, such as `(i16, f32)`. Structs are tuples of their
     /// fields: files do not name them.
     fn describe(to: &mut String);
 }
-/// Value types that buffers hold as tables store them: 4 or 8 bytes, without conversion.
+/// Value types that buffers hold as tables store them: 4, 8 or 16 bytes, without conversion.
 #[diagnostic::on_unimplemented(
     message = "buffers of `{Self}` are not what tables store as values",
-    label = "not 4 or 8 bytes that are stored as they are",
-    note = "operations on buffers take values of 4 or 8 bytes, such as `u32`, `i64`, `f32` or \
+    label = "not 4, 8 or 16 bytes that are stored as they are",
+    note = "operations on buffers take values of 4, 8 or 16 bytes, such as `u32`, `i64`, `f32` or \
             `[f32; 2]`; operations on slices take every `koel::Value`"
 )]
 pub trait DeviceValue: Value + Plain {}
-/// Value types that [`insert_or_add`](crate::Map::insert_or_add) adds: integers, modulo 2^bits.
+/// Value types that [`insert_or_add`](crate::Map::insert_or_add) adds: integers of up to 64
+/// bits, modulo 2^bits.
 #[diagnostic::on_unimplemented(
     message = "tables do not add values of type `{Self}`",
-    label = "not an integer",
-    note = "`insert_or_add` adds integers, modulo a power of two"
+    label = "not an integer of at most 64 bits",
+    note = "`insert_or_add` adds integers of at most 64 bits, modulo a power of two"
 )]
 pub trait Addable: Value {}
 
 impl DeviceValue for f32 {}
 impl DeviceValue for f64 {}
 impl DeviceValue for [f32; 2] {}
+impl DeviceValue for [f32; 4] {}
+impl DeviceValue for [f64; 2] {}
 
 macro_rules! integers {
     ($($type:ty: $unsigned:ty, $bytes:literal, $name:literal;)+) => {
@@ -64,20 +67,19 @@ macro_rules! integers {
             unsafe impl Value for $type {
                 type Width = super::Bytes<$bytes>;
                 const IN_MEMORY: bool = size_of::<$type>() == $bytes;
-                const ADDS: bool = true;
+                const ADDS: bool = $bytes <= 8;
                 #[inline(always)]
-                fn pack(self) -> u64 {
-                    self as $unsigned as u64
+                fn pack(self) -> u128 {
+                    self as $unsigned as u128
                 }
                 #[inline(always)]
-                fn unpack(bytes: u64) -> $type {
+                fn unpack(bytes: u128) -> $type {
                     bytes as $type
                 }
                 fn describe(to: &mut String) {
                     to.push_str($name);
                 }
             }
-            impl Addable for $type {}
         )+
     };
 }
@@ -86,8 +88,15 @@ integers! {
     u16: u16, 2, "u16"; i16: u16, 2, "i16";
     u32: u32, 4, "u32"; i32: u32, 4, "i32";
     u64: u64, 8, "u64"; i64: u64, 8, "i64";
-    usize: u64, 8, "u64"; isize: i64, 8, "i64";
+    usize: u64, 8, "u64"; isize: u64, 8, "i64";
+    u128: u128, 16, "u128"; i128: u128, 16, "i128";
 }
+macro_rules! addable {
+    ($($type:ty)+) => {
+        $(impl Addable for $type {})+
+    };
+}
+addable! { u8 i8 u16 i16 u32 i32 u64 i64 usize isize }
 
 /// Implements [`Value`] for types that are a number.
 macro_rules! numbers {
@@ -98,13 +107,13 @@ macro_rules! numbers {
                 type Width = super::Bytes<$bytes>;
                 const IN_MEMORY: bool = $in_memory;
                 #[inline(always)]
-                fn pack(self) -> u64 {
-                    let pack: fn($type) -> u64 = $pack;
+                fn pack(self) -> u128 {
+                    let pack: fn($type) -> u128 = $pack;
                     pack(self)
                 }
                 #[inline(always)]
-                fn unpack(bytes: u64) -> $type {
-                    let unpack: fn(u64) -> $type = $unpack;
+                fn unpack(bytes: u128) -> $type {
+                    let unpack: fn(u128) -> $type = $unpack;
                     unpack(bytes)
                 }
                 fn describe(to: &mut String) {
@@ -115,16 +124,18 @@ macro_rules! numbers {
     };
 }
 numbers! {
-    bool: 1, true, |value| value as u64, |bytes| bytes & 1 != 0;
-    char: 4, true, |value| value as u64,
+    bool: 1, true, |value| value as u128, |bytes| bytes & 1 != 0;
+    char: 4, true, |value| value as u128,
         |bytes| char::from_u32(bytes as u32).unwrap_or(char::REPLACEMENT_CHARACTER);
     f32: 4, true, |value| f32::to_bits(value).into(), |bytes| f32::from_bits(bytes as u32);
-    f64: 8, true, f64::to_bits, f64::from_bits;
+    f64: 8, true, |value| f64::to_bits(value).into(), |bytes| f64::from_bits(bytes as u64);
     TotalF32: 4, true, |value| f32::to_bits(value.0).into(),
         |bytes| TotalF32(f32::from_bits(bytes as u32));
-    TotalF64: 8, true, |value| f64::to_bits(value.0), |bytes| TotalF64(f64::from_bits(bytes));
+    TotalF64: 8, true, |value| f64::to_bits(value.0).into(),
+        |bytes| TotalF64(f64::from_bits(bytes as u64));
     Ipv4Addr: 4, false, |value| Ipv4Addr::to_bits(value).into(),
         |bytes| Ipv4Addr::from_bits(bytes as u32);
+    Ipv6Addr: 16, false, Ipv6Addr::to_bits, Ipv6Addr::from_bits;
 }
 
 /// Returns the number of bits of a packed type.
@@ -142,12 +153,12 @@ where
     type Width = <T::Width as Times<N>>::Product;
     const IN_MEMORY: bool = T::IN_MEMORY && (IS_LITTLE || N == 1);
     #[inline(always)]
-    fn pack(self) -> u64 {
+    fn pack(self) -> u128 {
         let fields = (0..).zip(self);
         fields.fold(0, |bytes, (i, field)| bytes | field.pack() << (bits::<T>() * i))
     }
     #[inline(always)]
-    fn unpack(bytes: u64) -> [T; N] {
+    fn unpack(bytes: u128) -> [T; N] {
         std::array::from_fn(|i| T::unpack(bytes >> (bits::<T>() * i as u32)))
     }
     fn describe(to: &mut String) {
@@ -163,11 +174,11 @@ unsafe impl<A: Value> Value for (A,) {
     type Width = A::Width;
     const IN_MEMORY: bool = A::IN_MEMORY && size_of::<Self>() == size_of::<A>();
     #[inline(always)]
-    fn pack(self) -> u64 {
+    fn pack(self) -> u128 {
         self.0.pack()
     }
     #[inline(always)]
-    fn unpack(bytes: u64) -> (A,) {
+    fn unpack(bytes: u128) -> (A,) {
         (A::unpack(bytes),)
     }
     /// As its field: a struct of one field is stored as that.
@@ -196,12 +207,12 @@ macro_rules! tuples {
                     is_packed && size_of::<Self>() == Self::Width::BYTES as usize
                 };
                 #[inline(always)]
-                fn pack(self) -> u64 {
+                fn pack(self) -> u128 {
                     let before = ($(self.$i,)+);
                     before.pack() | self.$at.pack() << bits::<($($field,)+)>()
                 }
                 #[inline(always)]
-                fn unpack(bytes: u64) -> Self {
+                fn unpack(bytes: u128) -> Self {
                     let ($($name,)+) = <($($field,)+)>::unpack(bytes);
                     ($($name,)+ $last::unpack(bytes >> bits::<($($field,)+)>()))
                 }
@@ -227,12 +238,12 @@ macro_rules! tuples {
                 }
                 const IS_ORDERED: bool = false;
                 #[inline(always)]
-                fn ordered(self) -> u64 {
+                fn ordered(self) -> u128 {
                     let before = ($(self.$i,)+);
                     before.ordered() << bits::<$last>() | self.$at.ordered()
                 }
                 #[inline(always)]
-                fn of_ordered(number: u64) -> Self {
+                fn of_ordered(number: u128) -> Self {
                     let ($($name,)+) = <($($field,)+)>::of_ordered(number >> bits::<$last>());
                     ($($name,)+ $last::of_ordered(number))
                 }
@@ -244,4 +255,6 @@ tuples! {
     (A 0 a) + B 1;
     (A 0 a, B 1 b) + C 2;
     (A 0 a, B 1 b, C 2 c) + D 3;
+    (A 0 a, B 1 b, C 2 c, D 3 d) + E 4;
+    (A 0 a, B 1 b, C 2 c, D 3 d, E 4 e) + F 5;
 }

@@ -1,5 +1,5 @@
 //! Widths of packed types, as types: the width of a tuple is the sum of those of its fields.
-use super::{KeyBits, ValueBits};
+use super::Bits;
 
 mod sealed {
     pub trait Sealed {}
@@ -10,30 +10,30 @@ mod sealed {
 #[derive(Clone, Copy, Debug)]
 pub struct Bytes<const N: usize>;
 
-/// Width of a packed type: [`Bytes`] of 1 to 8. The trait is sealed.
+/// Width of a packed type: [`Bytes`] of 1 to 16. The trait is sealed.
 pub trait Width: sealed::Sealed {
     /// Bits that are stored.
-    type Bits: KeyBits + ValueBits;
+    type Bits: Bits;
     /// Number of bytes.
     const BYTES: u32;
 }
-/// Widths that can be added: their sum is at most 8 bytes.
+/// Widths that can be added: their sum is at most 16 bytes.
 #[diagnostic::on_unimplemented(
-    message = "these fields have more than 8 bytes",
-    label = "more than 8 bytes",
-    note = "keys and values of maps and sets have at most 8 bytes, packed; `koel::keys128` has \
-            tables for `u128` keys, `koel::strings` for keys of any number of bytes"
+    message = "these fields have more than 16 bytes",
+    label = "more than 16 bytes",
+    note = "keys and values have at most 16 bytes, packed; `koel::strings` has tables for keys of any \
+            number of bytes"
 )]
 pub trait Plus<W: Width>: Width {
     /// The sum.
     type Sum: Width;
 }
-/// Widths that can be multiplied by `N`: the product is at most 8 bytes.
+/// Widths that can be multiplied by `N`: the product is at most 16 bytes.
 #[diagnostic::on_unimplemented(
-    message = "an array of {N} such elements has more than 8 bytes",
-    label = "more than 8 bytes",
-    note = "keys and values of maps and sets have at most 8 bytes, packed; `koel::keys128` has \
-            tables for `u128` keys, `koel::strings` for keys of any number of bytes"
+    message = "an array of {N} such elements has more than 16 bytes",
+    label = "more than 16 bytes",
+    note = "keys and values have at most 16 bytes, packed; `koel::strings` has tables for keys of any \
+            number of bytes"
 )]
 pub trait Times<const N: usize>: Width {
     /// The product.
@@ -48,7 +48,7 @@ macro_rules! widths {
         })+)+
     };
 }
-widths! { u32: 1 2 3 4; u64: 5 6 7 8; }
+widths! { u32: 1 2 3 4; u64: 5 6 7 8; u128: 9 10 11 12 13 14 15 16; }
 
 macro_rules! sums {
     ($($a:literal: $($b:literal)+;)+) => {
@@ -58,13 +58,21 @@ macro_rules! sums {
     };
 }
 sums! {
-    1: 1 2 3 4 5 6 7;
-    2: 1 2 3 4 5 6;
-    3: 1 2 3 4 5;
-    4: 1 2 3 4;
-    5: 1 2 3;
-    6: 1 2;
-    7: 1;
+    1: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15;
+    2: 1 2 3 4 5 6 7 8 9 10 11 12 13 14;
+    3: 1 2 3 4 5 6 7 8 9 10 11 12 13;
+    4: 1 2 3 4 5 6 7 8 9 10 11 12;
+    5: 1 2 3 4 5 6 7 8 9 10 11;
+    6: 1 2 3 4 5 6 7 8 9 10;
+    7: 1 2 3 4 5 6 7 8 9;
+    8: 1 2 3 4 5 6 7 8;
+    9: 1 2 3 4 5 6 7;
+    10: 1 2 3 4 5 6;
+    11: 1 2 3 4 5;
+    12: 1 2 3 4;
+    13: 1 2 3;
+    14: 1 2;
+    15: 1;
 }
 
 macro_rules! products {
@@ -75,12 +83,20 @@ macro_rules! products {
     };
 }
 products! {
-    1: 1 2 3 4 5 6 7 8;
-    2: 1 2 3 4;
-    3: 1 2;
-    4: 1 2;
-    5: 1;
-    6: 1;
-    7: 1;
-    8: 1;
+    1: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16;
+    2: 1 2 3 4 5 6 7 8;
+    3: 1 2 3 4 5;
+    4: 1 2 3 4;
+    5: 1 2 3;
+    6: 1 2;
+    7: 1 2;
+    8: 1 2;
+    9: 1;
+    10: 1;
+    11: 1;
+    12: 1;
+    13: 1;
+    14: 1;
+    15: 1;
+    16: 1;
 }

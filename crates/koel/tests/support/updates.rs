@@ -1,8 +1,8 @@
 //! Tables updated in batches, against a `HashMap`, on every device: outcomes, lookups and pairs
 //! after each batch. Shared by maps and sets.
 use super::support::{KEY_SETS, Random, devices, is_fast, scramble};
-use koel::map::layout::{Layout, Narrow, Number};
-use koel::types::{KeyBits, ValueBits};
+use koel::map::layout::{Layout, Narrow};
+use koel::types::{Bits, ValueBits};
 use koel::{Device, Operation, Outcome, Stream, View, ViewMut};
 use rustc_hash::FxHashMap;
 use std::path::Path;
@@ -15,7 +15,7 @@ pub(crate) enum Operations<'a> {
 }
 /// Keys and values of a batch, and their operations.
 #[derive(Clone, Copy)]
-pub(crate) struct Batch<'a, K: KeyBits, V: ValueBits> {
+pub(crate) struct Batch<'a, K: Bits, V: ValueBits> {
     pub operations: Operations<'a>,
     pub keys: View<'a, K>,
     #[allow(dead_code, reason = "sets have none")]
@@ -23,7 +23,7 @@ pub(crate) struct Batch<'a, K: KeyBits, V: ValueBits> {
 }
 /// A map, or a set: then all values are zero.
 pub(crate) trait Table: Sized {
-    type Key: KeyBits;
+    type Key: Bits + Eq;
     type Value: ValueBits;
     type Updater;
     /// Operations on the table. The first inserts, the last erases.
@@ -69,14 +69,15 @@ pub(crate) trait Table: Sized {
 }
 pub(crate) type Oracle<T> = FxHashMap<<T as Table>::Key, <T as Table>::Value>;
 
-pub(crate) fn key<K: KeyBits>(word: u32) -> K {
-    K::narrowed((scramble(word, 77) as u64) << 32 | word as u64)
+pub(crate) fn key<K: Bits>(word: u32) -> K {
+    let scrambled = scramble(word, 77) as u128;
+    K::of_packed(scrambled << 90 | scrambled << 32 | word as u128)
 }
 fn has_values<T: Table>() -> bool {
     T::OPERATIONS.len() > 2
 }
 fn value<T: Table>(word: u64) -> T::Value {
-    T::Value::narrowed(if has_values::<T>() { word } else { 0 })
+    T::Value::of_packed(if has_values::<T>() { word.into() } else { 0 })
 }
 /// A table under update, and its expected contents.
 pub(crate) struct World<T: Table> {
@@ -113,7 +114,7 @@ impl<T: Table> World<T> {
             (Operation::InsertOrAdd, Some(before)) => {
                 oracle.insert(
                     key,
-                    T::Value::narrowed(before.widened().wrapping_add(value.widened())),
+                    T::Value::of_packed(Into::<u128>::into(before) + Into::<u128>::into(value)),
                 );
                 Outcome::Added
             }

@@ -2,10 +2,10 @@
 
 use crate::support::{Random, devices, is_fast};
 use koel::groups::reduction::{Max, Min, Reduction, Sum};
-use koel::types::{KeyBits, ValueBits};
+use koel::types::{KeyBits, SlotValue, ValueBits};
 use koel::{
     Device, DeviceKind, Error, Index, IndexBuilder, IndexOptions, MultiMap, MultiMapBuilder,
-    MultiMapOptions, NO_ID, Retriever, Value, ValueOrder,
+    MultiMapOptions, NO_ID, Retriever, ValueOrder,
 };
 use proptest::prelude::*;
 use std::cmp::Ordering;
@@ -244,7 +244,7 @@ fn wide_pairs_in_any_order() {
     in_any_order::<u32, u64>();
 }
 /// Checks the reductions of values of a type.
-fn check_reductions<V: Value + PartialEq + Debug, S: PartialEq + Debug>(
+fn check_reductions<V: SlotValue + PartialEq + Debug, S: PartialEq + Debug>(
     of: impl Fn(u64) -> V,
     order: impl Fn(&V, &V) -> Ordering + Copy,
     sum: impl Fn(&[V]) -> S,

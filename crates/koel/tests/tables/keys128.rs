@@ -287,7 +287,7 @@ fn a_broken_promise_is_not_believed_again() {
 /// halves: the shortest such vector, found by lattice reduction.
 const COLLIDING: u128 = 1_125_655 | 57_218 << 32 | 1_249_472 << 64 | 1_202_508 << 96;
 /// Returns groups of keys with the same fingerprint.
-fn colliding(groups: u128, each: u128) -> Vec<Vec<u128>> {
+pub(super) fn colliding(groups: u128, each: u128) -> Vec<Vec<u128>> {
     let function = Fingerprint::new(0);
     let base = |group: u128| {
         group.wrapping_mul(0x0001_2345 | 0x0002_3456 << 32 | 0x0003_4567 << 64 | 0x0004_5678 << 96)

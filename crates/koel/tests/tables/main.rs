@@ -16,6 +16,7 @@ mod map_update;
 mod near_limit;
 mod other_devices;
 mod primitives;
+mod rows_update;
 mod set;
 mod set_update;
 mod strings;

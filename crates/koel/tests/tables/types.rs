@@ -1,6 +1,6 @@
 //! Keys and values of every type, against a hash map whose keys are told apart in another way.
 use crate::support::{devices, is_fast};
-use koel::types::{BitsOf, Width};
+use koel::types::{BitsOf, SlotKey, SlotValue, Width};
 use koel::{
     Device, DeviceKey, DeviceKind, DeviceValue, Duplicates, Error, Index, Key, Map, MapBuilder,
     MapJoiner, MapOptions, MapUpdater, MultiMap, Operation, Operations, Outcome, Set, SetBuilder,
@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::io::Cursor;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Returns random words, of which many are small, special or repeated.
 fn words(n: usize) -> impl Iterator<Item = u64> {
@@ -41,10 +41,10 @@ fn words(n: usize) -> impl Iterator<Item = u64> {
 fn check_packing<T: Value + PartialEq + Debug>(all: &[T], name: &str) {
     for value in all {
         let (packed, bytes) = (value.pack(), T::Width::BYTES as usize);
-        assert!(bytes == 8 || packed < 1 << (8 * bytes), "{name}: {value:?}");
+        assert!(bytes == 16 || packed < 1 << (8 * bytes), "{name}: {value:?}");
         assert_eq!(T::unpack(packed), *value, "{name}");
-        if bytes < 8 {
-            assert_eq!(T::unpack(packed | u64::MAX << (8 * bytes)), *value, "{name}: high bits");
+        if bytes < 16 {
+            assert_eq!(T::unpack(packed | u128::MAX << (8 * bytes)), *value, "{name}: high bits");
         }
         if T::IN_MEMORY {
             assert_eq!(size_of::<T>(), bytes, "{name}");
@@ -166,7 +166,7 @@ fn check_values<V: Value + PartialEq + Debug>(name: &str, of: impl Fn(u64) -> V)
 
 /// Checks indexes and multimaps, whose ids follow the order of the keys. `rank` compares as keys
 /// do.
-fn check_order<K: Key + Debug, R: Ord + Debug + Clone>(
+fn check_order<K: SlotKey + Debug, R: Ord + Debug + Clone>(
     name: &str,
     of: impl Fn(u64) -> K,
     rank: impl Fn(&K) -> R,
@@ -244,6 +244,106 @@ plain! {
         Eight(byte(0), byte(1) as i8, byte(2), byte(3), byte(4), byte(5), byte(6), byte(7) > 127)
     };
     generic: Tagged<i32> = |word| Tagged { tag: word as u8, of: word as i32 };
+}
+
+/// Tests a type of more than 8 bytes as a key that is equal to another if it is `==`, and as a value.
+macro_rules! wide {
+    ($($test:ident: $type:ty = $of:expr;)+) => {
+        $(
+            #[test]
+            fn $test() {
+                let of: fn(u64) -> $type = $of;
+                check_keys(stringify!($type), of, |key| *key);
+                check_values(stringify!($type), of);
+            }
+        )+
+    };
+}
+wide! {
+    numbers_of_128_bits: u128 = |word| (word as u128) << 64 | word as u128;
+    signed_of_128_bits: i128 = |word| word as i64 as i128 * 0x1_0000_0001;
+    addresses_of_128_bits: Ipv6Addr = |word| Ipv6Addr::from_bits((word as u128) << 77 | word as u128);
+    nine_bytes: (u64, u8) = |word| (word, word as u8 & 1);
+    pairs_of_long_words: [i64; 2] = |word| [word as i64, 5];
+    twelve_bytes: [i32; 3] = |word| [word as i32, 7, (word >> 32) as i32];
+    sixteen_bytes: [u8; 16] = |word| std::array::from_fn(|i| (word >> (i % 8 * 8)) as u8);
+    six_fields: (u8, u16, u32, i8, bool, char) = |word| {
+        let letter = char::from_u32((word >> 7) as u32 % 0x0011_0000).unwrap_or('?');
+        (word as u8, (word >> 8) as u16, (word >> 32) as u32, word as i8, word & 1 != 0, letter)
+    };
+    wide_structs: Wide = |word| Wide { id: word, of: Cell { x: 1, y: word as i16, level: 3 }, last: -1 };
+}
+#[derive(koel::Key, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+struct Wide {
+    id: u64,
+    of: Cell,
+    last: i16,
+}
+#[test]
+fn wide_floats_are_grouped_as_in_sql() {
+    let of = |word: u64| [float(word), float(word.rotate_left(9))];
+    check_keys("[f64; 2]", of, |key| key.map(of_number));
+    check_values("[f32; 3]", |word| [word as u8 as f32, 0.5, -0.0]);
+}
+/// Wide tables in files, which know their types; the file of a map with narrow keys and wide values.
+#[test]
+fn files_of_wide_types() {
+    let device = Device::cpu().unwrap();
+    let keys = [(5u32, -1i16), (5, 1), (7, 0)];
+    let map = Map::build(&device, &keys, &[[1.5f32, 2.0, 3.0], [0.0; 3], [9.0; 3]]).unwrap();
+    let mut bytes = Cursor::new(vec![]);
+    map.save_to(&mut bytes).unwrap();
+    let back = Map::<(u32, i16), [f32; 3]>::load_bytes(&device, bytes.get_ref()).unwrap();
+    assert_eq!(back.get(&keys).unwrap(), map.get(&keys).unwrap());
+    let e = Map::<(u32, i16), [f64; 2]>::load_bytes(&device, bytes.get_ref()).unwrap_err();
+    let said = "(u32, i16) -> [f32; 3], expected (u32, i16) -> [f64; 2]";
+    assert!(e.to_string().contains(said), "{e}");
+    assert!(Map::<u32, u32>::load_bytes(&device, bytes.get_ref()).is_err());
+    let set = Set::build(&device, &[u128::MAX, 0]).unwrap();
+    let mut bytes = Cursor::new(vec![]);
+    set.save_to(&mut bytes).unwrap();
+    let back = Set::<u128>::load_bytes(&device, bytes.get_ref()).unwrap();
+    assert_eq!(back.contains(&[0, 1, u128::MAX]).unwrap(), [true, false, true]);
+    assert!(Set::<i128>::load_bytes(&device, bytes.get_ref()).is_err());
+}
+/// Tables that cannot be asked to be reproducible, and buffers that are not what is stored.
+#[test]
+fn limits_of_wide_types_are_told() {
+    let device = Device::cpu().unwrap();
+    let options = MapOptions::default().with_reproducible(true);
+    let e = Map::build_with(&device, options, &[1u128], &[1u32]).unwrap_err();
+    assert!(e.to_string().contains("reproducible"), "{e}");
+    let map = Map::build(&device, &[1u32, 2], &[[1u64, 2], [3, 4]]).unwrap();
+    let (keys, mut values) = (device.upload(&[1u32]).unwrap(), device.alloc(1).unwrap());
+    let stream = device.stream().unwrap();
+    let e = map.get_or_into(&stream, keys.view(), values.view_mut(), [0, 0]).unwrap_err();
+    assert!(e.to_string().contains("elements of 16 bytes"), "{e}");
+    assert_eq!(map.get(&[2, 3]).unwrap(), [Some([3, 4]), None]);
+}
+/// Buffers of 16 bytes.
+#[test]
+fn buffers_of_wide_types() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let keys = (0..1000u64).map(|i| [i, i * i]).collect::<Vec<_>>();
+        let values = (0..1000).map(|i| i as f32).collect::<Vec<_>>();
+        let map = Map::build(&device, &keys, &values).unwrap();
+        let staged = device.upload(&[[3u64, 9], [3, 10], [999, 999 * 999]]).unwrap();
+        let mut found = device.alloc(3).unwrap();
+        map.get_or_into(&stream, staged.view(), found.view_mut(), -1.0).unwrap();
+        assert_eq!(found.download().unwrap(), [3.0, -1.0, 999.0], "{}", device.name());
+        let mut flags = device.alloc(3).unwrap();
+        map.contains_into(&stream, staged.view(), flags.view_mut()).unwrap();
+        assert_eq!(flags.download().unwrap(), [1, 0, 1], "{}", device.name());
+        let (mut all, mut of_all) = (device.alloc(1000).unwrap(), device.alloc(1000).unwrap());
+        let mut count = device.alloc(1).unwrap();
+        map.export_into(&stream, all.view_mut(), of_all.view_mut(), count.view_mut()).unwrap();
+        assert_eq!(all.download().unwrap(), keys, "{}", device.name());
+        assert_eq!(
+            (of_all.download().unwrap(), count.download().unwrap()),
+            (values.clone(), vec![1000])
+        );
+    }
 }
 
 /// Has a byte of padding.
@@ -368,7 +468,10 @@ fn first_programs() {
 }
 
 /// Buffers of types that are stored as they are.
-fn check_on_device<K: DeviceKey + PartialEq + Debug, V: DeviceValue + PartialEq + Debug>(
+fn check_on_device<
+    K: DeviceKey + SlotKey + PartialEq + Debug,
+    V: DeviceValue + SlotValue + PartialEq + Debug,
+>(
     name: &str,
     key: impl Fn(u64) -> K,
     value: impl Fn(u64) -> V,
@@ -465,7 +568,7 @@ fn addresses_are_aligned_for_bits() {
     }
 }
 /// Saved tables come back as the types that they were, and as no others.
-fn check_files<K: Key + PartialEq + Debug, V: Value + PartialEq + Debug>(
+fn check_files<K: SlotKey + PartialEq + Debug, V: SlotValue + PartialEq + Debug>(
     keys: &[K],
     values: &[V],
     name: &str,

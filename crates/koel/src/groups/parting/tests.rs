@@ -332,7 +332,7 @@ fn table_from_groups<K: KeyBits>(
         (device.upload(&keys_apart).unwrap(), device.upload(&starts_apart).unwrap());
     let (offsets, firsts) = (device.upload(&offsets).unwrap(), device.upload(&firsts).unwrap());
     let (mut keys_kept, mut starts_kept) = (device.alloc(n).unwrap(), device.alloc(n + 1).unwrap());
-    let numbers = super::super::numbers(device, n).unwrap();
+    let numbers = super::super::numbers(device, 0, n).unwrap();
     let mut builder = MapBuilder::<K, u32>::new(
         device,
         IndexOptions::default().with_load(load).with_seed(0).of_map(),

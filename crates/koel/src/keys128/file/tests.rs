@@ -5,6 +5,7 @@ use crate::file::testing::{bytes, kind, old_file, opened, opened_here, seal, sec
 use crate::file::{self, FileErrorKind};
 use crate::keys128::{Index128Builder, Map128Builder, RowsOptions, Set128Builder};
 use crate::table::plan::Plan;
+use crate::types::ValueBits;
 use crate::{Device, Duplicates, IndexOptions, Map, NO_ID, Set, SetOptions};
 use koel_kernels::hash::mix::splitmix_at;
 use koel_kernels::keys128::fingerprint::Fingerprint;
@@ -252,7 +253,7 @@ fn nonsense_in_opened_files_is_harmless() {
         assert!(queries.iter().zip(&there).all(|(key, &there)| !there || own.contains(key)));
         let (stream, staged) = (host.stream().unwrap(), host.stage(&queries).unwrap());
         let mut rows = host.alloc::<u32>(queries.len()).unwrap();
-        opened.set().rows_into(&stream, staged.view(), rows.view_mut()).unwrap();
+        opened.set().rows.rows_into(&stream, staged.view(), rows.view_mut()).unwrap();
         assert!(rows.download().unwrap().iter().all(|&row| row == NO_ID || (row as usize) < n));
         assert_eq!(opened.pairs().unwrap().len(), n);
 

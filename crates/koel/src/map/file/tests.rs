@@ -352,11 +352,13 @@ fn a_stash_that_no_device_could_hold_is_refused() {
     let device = Device::cpu().unwrap();
     let mut map = build::<u32, u32>(&device, &[1], &[1], 0);
     let stashed = (1 << 20) + 1;
-    let Storage::Cpu(table) = &mut map.table.storage else { unreachable!("the CPU built it") };
+    let Storage::Cpu(table) = &mut map.as_table_mut().storage else {
+        unreachable!("the CPU built it")
+    };
     table.stash =
         cpu::Stash::from_pairs((0..stashed).map(|key| Narrow::pair(key, 0)), None).unwrap();
-    let report = Report { stashed: stashed as usize, ..map.table.report().unwrap() };
-    map.table.set_report(report);
+    let report = Report { stashed: stashed as usize, ..map.as_table().report().unwrap() };
+    map.as_table().set_report(report);
     let error = map.save_to(&mut Cursor::new(vec![])).unwrap_err();
     assert_eq!(
         error.to_string(),

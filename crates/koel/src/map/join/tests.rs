@@ -53,7 +53,7 @@ fn map_of<K: KeyBits, V: ValueBits>(
         reproducible: false,
     };
     kernels::build::<Of<K, V>>(&stream, &plan, input, &mut slots, &mut scratch).unwrap();
-    let map = Map { table: Table::of_kernels(device, plan, slots, 0, None) };
+    let map = Map::of_table(Table::of_kernels(device, plan, slots, 0, None));
     let oracle = keys.iter().copied().zip(values).collect::<FxHashMap<_, _>>();
     assert_eq!(map.report().unwrap().pairs, oracle.len());
     (map, oracle)
@@ -147,7 +147,7 @@ fn ways<K: KeyBits, V: ValueBits>(seed: u64, shares: &[(u32, u32)]) {
         (MANY_PARTS, 1, 4, true),
     ] {
         let mut joiner = joiner(&device, tuning);
-        let route = joiner.joiner.route(1000, true, &map.table).unwrap();
+        let route = joiner.joiner.route(1000, true, map.as_table()).unwrap();
         assert_eq!(
             (1 + route.coarse.is_some() as u32, route.last.each, route.many),
             (passes, each, many)
@@ -182,7 +182,7 @@ fn sizes_around_edges() {
     let (small, oracle) = map_of::<u32, u32>(&device, one, &keys);
     assert_eq!(small.shape().partitions, 1);
     let mut shared = joiner(&device, RouteTuning { blocks: 64, ..ONE });
-    assert_eq!(shared.joiner.route(9000, true, &small.table).unwrap().blocks, 5);
+    assert_eq!(shared.joiner.route(9000, true, small.as_table()).unwrap().blocks, 5);
     for n in [1, 2047, 2049, 9000] {
         check(&mut shared, &small, &oracle, &(0..n).map(|i| key(i % 1500)).collect::<Vec<_>>(), 0);
     }
@@ -212,7 +212,8 @@ fn skew<K: KeyBits, V: ValueBits>(seed: u64) {
     let zipf = zipf.map(|unit| key(((3000f64).ln() * unit).exp() as u32 - 1)).collect::<Vec<K>>();
     for tuning in [ONE, TWO, MANY_AND_TWO, PARTS] {
         let mut joiner = joiner(&device, RouteTuning { area: 600, ..tuning });
-        let each = joiner.joiner.route(n, true, &map.table).unwrap().coarse.map_or(1, |g| g.each);
+        let each =
+            joiner.joiner.route(n, true, map.as_table()).unwrap().coarse.map_or(1, |g| g.each);
         let mut fate = |queries: &[K]| check(&mut joiner, &map, &oracle, queries, 0);
         for one in [1, 3001] {
             let [overflowed, first, _] = fate(&vec![key(one); n as usize]);

@@ -24,10 +24,10 @@ impl<K: KeyBits, V: ValueBits> Tested for Map<K, V> {
         MapOptions::default().with_seed(SEED).into()
     }
     fn table(&self) -> &Table<Pairs<K, V>> {
-        &self.table
+        self.as_table()
     }
     fn table_mut(&mut self) -> &mut Table<Pairs<K, V>> {
-        &mut self.table
+        self.as_table_mut()
     }
     fn sizes() -> PlanTuning {
         PlanTuning::TUNED
@@ -41,7 +41,7 @@ impl<K: KeyBits, V: ValueBits> Tested for Map<K, V> {
         );
         if !device.runs_kernels() {
             let mut builder = Builder::new(device, Self::settings()).unwrap();
-            return Map { table: builder.build(plan, &stream, (k.view(), v.view())).unwrap() };
+            return Map::of_table(builder.build(plan, &stream, (k.view(), v.view())).unwrap());
         }
         let mut slots = Slots::new::<Pairs<K, V>>(device, &plan).unwrap();
         let mut scratch = Scratch::new::<Of<K, V>>(device, &plan).unwrap();
@@ -54,16 +54,16 @@ impl<K: KeyBits, V: ValueBits> Tested for Map<K, V> {
             reproducible,
         };
         build::<Of<K, V>>(&stream, &plan, input, &mut slots, &mut scratch).unwrap();
-        Map { table: Table::of_kernels(device, plan, slots, 0, None) }
+        Map::of_table(Table::of_kernels(device, plan, slots, 0, None))
     }
     fn found(&self, keys: &[K]) -> Vec<Option<V>> {
         self.get(keys).unwrap()
     }
     fn check_layout(&self, oracle: &EntriesOf<Self>) {
-        if let Storage::Kernels(table) = &self.table.storage {
+        if let Storage::Kernels(table) = &self.as_table().storage {
             let header = read_header::<V>(&table.header.download().unwrap());
             let (slots, stash) = (table.slots.download().unwrap(), table.stash.download().unwrap());
-            check_layout(&self.table.plan, &header, &slots, &stash, oracle, true);
+            check_layout(&self.as_table().plan, &header, &slots, &stash, oracle, true);
         }
     }
 }
@@ -94,7 +94,7 @@ fn fillers_of_other_programs() {
     for tuning in [ONE, WHOLE] {
         let mut world = World::<Map>::new(&device(1), plan::<Map>(900, 0.8), tuning);
         let shape = world.table.shape();
-        let Storage::Kernels(table) = &mut world.table.table.storage else {
+        let Storage::Kernels(table) = &mut world.table.as_table_mut().storage else {
             unreachable!("kernels build it")
         };
         let mut slots = table.slots.download().unwrap();

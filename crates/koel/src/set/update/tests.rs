@@ -28,10 +28,10 @@ impl<K: KeyBits> Tested for Set<K> {
         SetOptions::default().with_seed(SEED).into()
     }
     fn table(&self) -> &Table<Keys<K>> {
-        &self.table
+        self.as_table()
     }
     fn table_mut(&mut self) -> &mut Table<Keys<K>> {
-        &mut self.table
+        self.as_table_mut()
     }
     fn sizes() -> PlanTuning {
         sizes::<K>()
@@ -40,21 +40,27 @@ impl<K: KeyBits> Tested for Set<K> {
         let (stream, k) = (device.stream().unwrap(), device.upload(keys).unwrap());
         if !device.runs_kernels() {
             let mut builder = Builder::new(device, Self::settings()).unwrap();
-            return Set { table: builder.build(plan, &stream, k.view()).unwrap() };
+            return Set::of_table(builder.build(plan, &stream, k.view()).unwrap());
         }
         let mut slots = Slots::new::<Keys<K>>(device, &plan).unwrap();
         let mut passes = Passes::new(device, &plan, Lengths::of_set::<K>(&plan)).unwrap();
         build(&stream, &plan, Seeds::new(Some(SEED), true), k.view(), &mut slots, &mut passes)
             .unwrap();
-        Set { table: Table::of_kernels(device, plan, slots, 0, None) }
+        Set::of_table(Table::of_kernels(device, plan, slots, 0, None))
     }
     fn found(&self, keys: &[K]) -> Vec<Option<K>> {
         self.contains(keys).unwrap().into_iter().map(|found| found.then(K::default)).collect()
     }
     fn check_layout(&self, oracle: &EntriesOf<Self>) {
-        if let Storage::Kernels(table) = &self.table.storage {
+        if let Storage::Kernels(table) = &self.as_table().storage {
             let header = read_header::<u32>(&table.header.download().unwrap());
-            check_layout(&self.table.plan, &header, table, &oracle.keys().copied().collect(), true);
+            check_layout(
+                &self.as_table().plan,
+                &header,
+                table,
+                &oracle.keys().copied().collect(),
+                true,
+            );
         }
     }
 }
@@ -83,7 +89,7 @@ fn fillers_of_other_programs() {
     for tuning in [ONE, WHOLE] {
         let mut world = World::<Set>::new(&device(1), plan::<Set>(900, 0.8), tuning);
         let shape = world.table.shape();
-        let Storage::Kernels(table) = &mut world.table.table.storage else {
+        let Storage::Kernels(table) = &mut world.table.as_table_mut().storage else {
             unreachable!("kernels build it")
         };
         let (mut slots, mut header) =
@@ -172,7 +178,7 @@ fn home<K: KeyBits>(seed: u64) {
     for device in [device(seed), Device::cpu_with_threads(2).unwrap()] {
         let away = |set: &Set<K>| {
             let set = set.to_device(&Device::cpu().unwrap()).unwrap();
-            let Storage::Cpu(OnCpu { table, .. }) = &set.table.storage else {
+            let Storage::Cpu(OnCpu { table, .. }) = &set.as_table().storage else {
                 unreachable!("it is there")
             };
             let shape = set.shape();

@@ -1,0 +1,181 @@
+//! Maps of keys or values of more than 64 bits: see [`MapStore`].
+use crate::device::{Device, Stream, View, ViewMut};
+use crate::error::{Error, Result, check_length};
+use crate::fallible::collect;
+use crate::file::filed::{Filed, Parts};
+use crate::file::format::TableKind;
+use crate::file::reader::Mapping;
+use crate::file::writer::Writer;
+use crate::keys128::file::Slots;
+use crate::keys128::{Map128, Map128Builder};
+use crate::map::{MapOptions, MapReport, MapStore};
+use crate::rows::update::outcomes_of;
+use crate::rows::{RowsOptions, check_rows};
+use crate::table::update::{Operations, Outcome};
+use crate::types::Bits;
+use std::io::{Read, Seek, Write};
+
+#[allow(private_interfaces, reason = "other crates cannot name the trait")]
+impl<V: Bits> MapStore for Map128<V> {
+    type Key = u128;
+    type Value = V;
+    fn check(n: usize, load: f64) -> Result<()> {
+        check_rows(n, load)
+    }
+    fn build(
+        options: MapOptions,
+        stream: &Stream,
+        keys: View<'_, u128>,
+        values: View<'_, V>,
+    ) -> Result<Self> {
+        let MapOptions { load, duplicates, seed, reproducible } = options;
+        if reproducible {
+            return Err(Error::Setting {
+                field: "reproducible",
+                found: "true".into(),
+                expected: "false for keys or values of more than 8 bytes".into(),
+            });
+        }
+        let options = RowsOptions { load, duplicates, seed };
+        Map128Builder::new(stream.device(), options)?.build(stream, keys, values)
+    }
+    fn device(&self) -> &Device {
+        self.device()
+    }
+    fn report(&self) -> Result<MapReport> {
+        let (of_table, of_rows) = (self.keys.rows.table.report()?, self.report()?);
+        Ok(MapReport {
+            pairs: of_rows.keys,
+            duplicates: of_rows.duplicates,
+            bytes: of_rows.bytes,
+            scratch_bytes: of_rows.scratch_bytes,
+            attempts: of_rows.attempts,
+            device_seconds: of_rows.device_seconds,
+            ..of_table
+        })
+    }
+    fn bytes(&self) -> usize {
+        self.bytes()
+    }
+    fn to_device(&self, device: &Device) -> Result<Self> {
+        self.to_device(device)
+    }
+    fn pairs<T: Send>(&self, convert: impl Fn(u128, V) -> T + Sync) -> Result<Vec<T>> {
+        self.keys_view().download_zip(self.values_view(), convert)
+    }
+    fn export_into(
+        &self,
+        stream: &Stream,
+        mut keys: ViewMut<'_, u128>,
+        mut values: ViewMut<'_, V>,
+        mut count: ViewMut<'_, u64>,
+    ) -> Result<()> {
+        let n = self.len();
+        check_length("count", count.len(), "the total", 1)?;
+        check_length("keys", keys.len().min(n), "pairs", n)?;
+        check_length("values", values.len().min(n), "pairs", n)?;
+        keys.reborrow().slice(..n)?.copy_from(self.keys_view(), stream)?;
+        values.reborrow().slice(..n)?.copy_from(self.values_view(), stream)?;
+        count.copy_from_host(&[n as u64])
+    }
+
+    fn get<T: Send>(
+        &self,
+        keys: &[u128],
+        of_bits: impl Fn(V) -> T + Sync,
+    ) -> Result<Vec<Option<T>>> {
+        self.get_map(keys, of_bits)
+    }
+    fn get_into(
+        &self,
+        stream: &Stream,
+        keys: View<'_, u128>,
+        values: ViewMut<'_, V>,
+        found: ViewMut<'_, u8>,
+    ) -> Result<()> {
+        self.get_into(stream, keys, values, found)
+    }
+    fn get_or_into(
+        &self,
+        stream: &Stream,
+        keys: View<'_, u128>,
+        values: ViewMut<'_, V>,
+        missing: V,
+    ) -> Result<()> {
+        self.get_or_into(stream, keys, values, missing)
+    }
+    fn contains(&self, keys: &[u128]) -> Result<Vec<bool>> {
+        self.contains(keys)
+    }
+    fn contains_into(
+        &self,
+        stream: &Stream,
+        keys: View<'_, u128>,
+        found: ViewMut<'_, u8>,
+    ) -> Result<()> {
+        self.contains_into(stream, keys, found)
+    }
+    fn contains_bits_into(
+        &self,
+        stream: &Stream,
+        keys: View<'_, u128>,
+        found: ViewMut<'_, u32>,
+    ) -> Result<()> {
+        self.contains_bits_into(stream, keys, found)
+    }
+    fn count(&self, keys: &[u128]) -> Result<u64> {
+        self.count(keys)
+    }
+    fn count_into(
+        &self,
+        stream: &Stream,
+        keys: View<'_, u128>,
+        count: ViewMut<'_, u64>,
+    ) -> Result<()> {
+        self.count_into(stream, keys, count)
+    }
+    fn join<T: Send>(
+        &self,
+        keys: &[u128],
+        of_bits: impl Fn(V) -> T + Sync,
+    ) -> Result<Vec<(u32, T)>> {
+        let found = self.get_map(keys, of_bits)?;
+        let rows = (0..).zip(found).filter_map(|(number, value)| Some((number, value?)));
+        Ok(collect(rows)?)
+    }
+    fn filter<T: Send>(
+        &self,
+        keys: &[u128],
+        held: bool,
+        of_bits: impl Fn(u128) -> T + Sync,
+    ) -> Result<Vec<T>> {
+        Ok(collect(self.keys.filter(keys, held)?.into_iter().map(of_bits))?)
+    }
+
+    fn update(
+        &mut self,
+        operations: Operations<'_>,
+        keys: View<'_, u128>,
+        values: View<'_, V>,
+    ) -> Result<Vec<Outcome>> {
+        let device = self.device().clone();
+        outcomes_of(&device, keys.len(), |stream, outcomes| {
+            self.apply(stream, operations, keys, values, outcomes)
+        })
+    }
+    fn shrink_to(&mut self, load: f64) -> Result<()> {
+        self.shrink_to(load)
+    }
+
+    const KIND: TableKind = TableKind::Map128;
+    type Slots = Slots;
+    fn write<W: Write + Seek>(&self, writer: Writer<'_, W>) -> Result<()> {
+        Filed::write(self, writer)
+    }
+    fn read<R: Read + Seek>(parts: &mut Parts<'_, R>) -> Result<Self> {
+        Filed::read(parts)
+    }
+    fn file(&self) -> Option<&Mapping> {
+        Filed::file(self)
+    }
+}

@@ -1,0 +1,143 @@
+//! Sets of keys of more than 64 bits: see [`SetStore`].
+use crate::device::{Device, Stream, View, ViewMut};
+use crate::error::{Result, check_length};
+use crate::fallible::{collect, extend};
+use crate::file::filed::{Filed, Parts};
+use crate::file::format::TableKind;
+use crate::file::reader::Mapping;
+use crate::file::writer::Writer;
+use crate::keys128::file::Slots;
+use crate::keys128::{Set128, Set128Builder};
+use crate::rows::check_rows;
+use crate::rows::update::outcomes_of;
+use crate::set::{SetOperation, SetOptions, SetReport, SetStore};
+use crate::table::update::{Operations, Outcome};
+use koel_kernels::set::combine::how;
+use std::io::{Read, Seek, Write};
+
+#[allow(private_interfaces, reason = "other crates cannot name the trait")]
+impl SetStore for Set128 {
+    type Key = u128;
+    fn check(n: usize, load: f64) -> Result<()> {
+        check_rows(n, load)
+    }
+    fn build(options: SetOptions, stream: &Stream, keys: View<'_, u128>) -> Result<Self> {
+        Set128Builder::new(stream.device(), options)?.build(stream, keys)
+    }
+    fn device(&self) -> &Device {
+        self.device()
+    }
+    fn report(&self) -> Result<SetReport> {
+        let (of_table, of_rows) = (self.rows.table.report()?, self.report()?);
+        Ok(SetReport {
+            keys: of_rows.keys,
+            duplicates: of_rows.duplicates,
+            stashed: of_table.stashed,
+            slots: of_table.slots,
+            bytes: of_rows.bytes,
+            scratch_bytes: of_rows.scratch_bytes,
+            attempts: of_rows.attempts,
+            overflowed: of_table.overflowed,
+            device_seconds: of_rows.device_seconds,
+        })
+    }
+    fn bytes(&self) -> usize {
+        self.bytes()
+    }
+    fn to_device(&self, device: &Device) -> Result<Self> {
+        self.to_device(device)
+    }
+    fn keys<T: Send>(&self, convert: impl Fn(u128) -> T + Sync) -> Result<Vec<T>> {
+        self.keys_view().download_map(convert)
+    }
+    fn export_into(
+        &self,
+        stream: &Stream,
+        mut keys: ViewMut<'_, u128>,
+        mut count: ViewMut<'_, u64>,
+    ) -> Result<()> {
+        let n = self.len();
+        check_length("count", count.len(), "the total", 1)?;
+        check_length("keys", keys.len().min(n), "keys of the set", n)?;
+        keys.reborrow().slice(..n)?.copy_from(self.keys_view(), stream)?;
+        count.copy_from_host(&[n as u64])
+    }
+
+    fn contains(&self, keys: &[u128]) -> Result<Vec<bool>> {
+        self.contains(keys)
+    }
+    fn contains_into(
+        &self,
+        stream: &Stream,
+        keys: View<'_, u128>,
+        found: ViewMut<'_, u8>,
+    ) -> Result<()> {
+        self.contains_into(stream, keys, found)
+    }
+    fn contains_bits_into(
+        &self,
+        stream: &Stream,
+        keys: View<'_, u128>,
+        found: ViewMut<'_, u32>,
+    ) -> Result<()> {
+        self.contains_bits_into(stream, keys, found)
+    }
+    fn count(&self, keys: &[u128]) -> Result<u64> {
+        self.count(keys)
+    }
+    fn count_into(
+        &self,
+        stream: &Stream,
+        keys: View<'_, u128>,
+        count: ViewMut<'_, u64>,
+    ) -> Result<()> {
+        self.count_into(stream, keys, count)
+    }
+
+    fn update(
+        &mut self,
+        operations: Operations<'_, SetOperation>,
+        keys: View<'_, u128>,
+    ) -> Result<Vec<Outcome>> {
+        let device = self.device().clone();
+        outcomes_of(&device, keys.len(), |stream, outcomes| {
+            self.apply(stream, operations, keys, outcomes)
+        })
+    }
+    fn shrink_to(&mut self, load: f64) -> Result<()> {
+        self.shrink_to(load)
+    }
+    fn combined<T: Send>(
+        device: &Device,
+        what: u32,
+        keys: &[u128],
+        others: Option<&[u128]>,
+        convert: impl Fn(u128) -> T + Sync,
+    ) -> Result<Vec<T>> {
+        let others = others.unwrap_or(&[]);
+        if what == how::UNION {
+            let mut all = collect(keys.iter().copied())?;
+            extend(&mut all, others.iter().copied())?;
+            return SetStore::keys(&Set128::build(device, &all)?, convert);
+        }
+        let distinct = Set128::build(device, keys)?;
+        if what == how::DISTINCT {
+            return SetStore::keys(&distinct, convert);
+        }
+        let kept =
+            Set128::build(device, others)?.filter(&distinct.keys()?, what == how::INTERSECTION)?;
+        Ok(collect(kept.into_iter().map(convert))?)
+    }
+
+    const KIND: TableKind = TableKind::Set128;
+    type Slots = Slots;
+    fn write<W: Write + Seek>(&self, writer: Writer<'_, W>) -> Result<()> {
+        Filed::write(self, writer)
+    }
+    fn read<R: Read + Seek>(parts: &mut Parts<'_, R>) -> Result<Self> {
+        Filed::read(parts)
+    }
+    fn file(&self) -> Option<&Mapping> {
+        Filed::file(self)
+    }
+}

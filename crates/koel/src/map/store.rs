@@ -1,0 +1,296 @@
+//! How maps are stored: see [`MapStore`].
+use super::join::Joiner;
+use super::{MapOptions, MapReport, MapUpdater, Pairs, export};
+use crate::device::graph::{WAITS, outside_only};
+use crate::device::memory::{collect, collect_later, value_if_found};
+use crate::device::{Device, Stream, View, ViewMut};
+use crate::error::Result;
+use crate::file::filed::Parts;
+use crate::file::format::{Slotted, TableKind, Types, Width};
+use crate::file::reader::Mapping;
+use crate::file::writer::Writer;
+use crate::map::LayoutOf;
+use crate::table::sending::RouteTuning;
+use crate::table::update::{Batch, Operations, Outcome};
+use crate::table::{Builder, Family, Storage, Table};
+use crate::types::{Bits, KeyBits, ValueBits};
+use koel_kernels::map::join::keep;
+use std::io::{Read, Seek, Write};
+
+/// What a [`Map`](super::Map) asks of the table that stores it: of keys and values in slots, or in
+/// rows if they have more than 64 bits. Knows bits only.
+#[allow(private_interfaces, private_bounds, reason = "other crates cannot name the trait")]
+pub trait MapStore: Sized {
+    type Key: Bits;
+    type Value: Bits;
+    /// Checks that there can be a map of `n` pairs at this load.
+    fn check(n: usize, load: f64) -> Result<()>;
+    fn build(
+        options: MapOptions,
+        stream: &Stream,
+        keys: View<'_, Self::Key>,
+        values: View<'_, Self::Value>,
+    ) -> Result<Self>;
+    fn device(&self) -> &Device;
+    fn report(&self) -> Result<MapReport>;
+    fn bytes(&self) -> usize;
+    fn to_device(&self, device: &Device) -> Result<Self>;
+    /// Returns all pairs, each converted.
+    fn pairs<T: Send>(
+        &self,
+        convert: impl Fn(Self::Key, Self::Value) -> T + Sync,
+    ) -> Result<Vec<T>>;
+    fn export_into(
+        &self,
+        stream: &Stream,
+        keys: ViewMut<'_, Self::Key>,
+        values: ViewMut<'_, Self::Value>,
+        count: ViewMut<'_, u64>,
+    ) -> Result<()>;
+
+    fn get<T: Send>(
+        &self,
+        keys: &[Self::Key],
+        of_bits: impl Fn(Self::Value) -> T + Sync,
+    ) -> Result<Vec<Option<T>>>;
+    fn get_into(
+        &self,
+        stream: &Stream,
+        keys: View<'_, Self::Key>,
+        values: ViewMut<'_, Self::Value>,
+        found: ViewMut<'_, u8>,
+    ) -> Result<()>;
+    fn get_or_into(
+        &self,
+        stream: &Stream,
+        keys: View<'_, Self::Key>,
+        values: ViewMut<'_, Self::Value>,
+        missing: Self::Value,
+    ) -> Result<()>;
+    fn contains(&self, keys: &[Self::Key]) -> Result<Vec<bool>>;
+    fn contains_into(
+        &self,
+        stream: &Stream,
+        keys: View<'_, Self::Key>,
+        found: ViewMut<'_, u8>,
+    ) -> Result<()>;
+    fn contains_bits_into(
+        &self,
+        stream: &Stream,
+        keys: View<'_, Self::Key>,
+        found: ViewMut<'_, u32>,
+    ) -> Result<()>;
+    fn count(&self, keys: &[Self::Key]) -> Result<u64>;
+    fn count_into(
+        &self,
+        stream: &Stream,
+        keys: View<'_, Self::Key>,
+        count: ViewMut<'_, u64>,
+    ) -> Result<()>;
+    /// Returns the index and the value of each key that the map holds.
+    fn join<T: Send>(
+        &self,
+        keys: &[Self::Key],
+        of_bits: impl Fn(Self::Value) -> T + Sync,
+    ) -> Result<Vec<(u32, T)>>;
+    /// Returns the keys that the map holds, or those that it does not hold.
+    fn filter<T: Send>(
+        &self,
+        keys: &[Self::Key],
+        held: bool,
+        of_bits: impl Fn(Self::Key) -> T + Sync,
+    ) -> Result<Vec<T>>;
+
+    /// Applies operations, and returns their outcomes.
+    fn update(
+        &mut self,
+        operations: Operations<'_>,
+        keys: View<'_, Self::Key>,
+        values: View<'_, Self::Value>,
+    ) -> Result<Vec<Outcome>>;
+    fn shrink_to(&mut self, load: f64) -> Result<()>;
+
+    /// Kind of table in files, and what its slots hold.
+    const KIND: TableKind;
+    type Slots: Slotted;
+    fn types() -> Types {
+        Types { key: Width::of::<Self::Key>(), value: Some(Width::of::<Self::Value>()) }
+    }
+    fn write<W: Write + Seek>(&self, writer: Writer<'_, W>) -> Result<()>;
+    fn read<R: Read + Seek>(parts: &mut Parts<'_, R>) -> Result<Self>;
+    fn file(&self) -> Option<&Mapping>;
+}
+
+/// A map with keys and values in slots.
+pub struct SlotMap<K: KeyBits, V: ValueBits>(pub(super) Table<Pairs<K, V>>);
+#[allow(private_interfaces, reason = "other crates cannot name the trait")]
+impl<K: KeyBits, V: ValueBits> MapStore for SlotMap<K, V> {
+    type Key = K;
+    type Value = V;
+    fn check(n: usize, load: f64) -> Result<()> {
+        Pairs::<K, V>::plan(n, load).map(|_| ())
+    }
+    fn build(
+        options: MapOptions,
+        stream: &Stream,
+        keys: View<'_, K>,
+        values: View<'_, V>,
+    ) -> Result<Self> {
+        let mut builder = Builder::new(stream.device(), options.into())?;
+        let plan = builder.plan(stream, keys.len())?;
+        Ok(SlotMap(builder.build(plan, stream, (keys, values))?))
+    }
+    fn device(&self) -> &Device {
+        &self.0.device
+    }
+    fn report(&self) -> Result<MapReport> {
+        self.0.report().map(MapReport::from)
+    }
+    fn bytes(&self) -> usize {
+        self.0.bytes()
+    }
+    fn to_device(&self, device: &Device) -> Result<Self> {
+        Ok(SlotMap(self.0.to_device(device)?))
+    }
+    fn pairs<T: Send>(&self, convert: impl Fn(K, V) -> T + Sync) -> Result<Vec<T>> {
+        export::pairs_of(&self.0, convert)
+    }
+    fn export_into(
+        &self,
+        stream: &Stream,
+        keys: ViewMut<'_, K>,
+        values: ViewMut<'_, V>,
+        count: ViewMut<'_, u64>,
+    ) -> Result<()> {
+        export::export(&self.0, stream, keys, values, count)
+    }
+
+    fn get<T: Send>(&self, keys: &[K], of_bits: impl Fn(V) -> T + Sync) -> Result<Vec<Option<T>>> {
+        let (device, n) = (&self.0.device, keys.len());
+        if let Storage::Cpu(table) = &self.0.storage {
+            outside_only("Map::get", device, WAITS)?;
+            let finder = table.finder(self.0.plan.shape)?;
+            return collect(n, |to| finder.options(device, keys, to, &of_bits));
+        }
+        collect_later(device, n, |to| {
+            let (mut values, mut found) = (device.alloc(n)?, device.alloc(n)?);
+            let (staged, stream) = (device.stage(keys)?, device.stream()?);
+            self.0.find_into(&stream, staged.view(), values.view_mut(), found.view_mut())?;
+            let answer = |bits, found| value_if_found(bits, found).map(&of_bits);
+            values.view().copy_zip(found.view(), to, answer)
+        })
+    }
+    fn get_into(
+        &self,
+        stream: &Stream,
+        keys: View<'_, K>,
+        values: ViewMut<'_, V>,
+        found: ViewMut<'_, u8>,
+    ) -> Result<()> {
+        self.0.find_into(stream, keys, values, found)
+    }
+    fn get_or_into(
+        &self,
+        stream: &Stream,
+        keys: View<'_, K>,
+        values: ViewMut<'_, V>,
+        missing: V,
+    ) -> Result<()> {
+        self.0.find_or_into(stream, keys, values, missing)
+    }
+    fn contains(&self, keys: &[K]) -> Result<Vec<bool>> {
+        self.0.contains(keys)
+    }
+    fn contains_into(
+        &self,
+        stream: &Stream,
+        keys: View<'_, K>,
+        found: ViewMut<'_, u8>,
+    ) -> Result<()> {
+        self.0.contains_into(stream, keys, found)
+    }
+    fn contains_bits_into(
+        &self,
+        stream: &Stream,
+        keys: View<'_, K>,
+        found: ViewMut<'_, u32>,
+    ) -> Result<()> {
+        self.0.contains_bits_into(stream, keys, found)
+    }
+    fn count(&self, keys: &[K]) -> Result<u64> {
+        self.0.count(keys)
+    }
+    fn count_into(
+        &self,
+        stream: &Stream,
+        keys: View<'_, K>,
+        count: ViewMut<'_, u64>,
+    ) -> Result<()> {
+        self.0.count_into(stream, keys, count)
+    }
+    fn join<T: Send>(&self, keys: &[K], of_bits: impl Fn(V) -> T + Sync) -> Result<Vec<(u32, T)>> {
+        let (device, n) = (&self.0.device, keys.len());
+        let (staged, stream) = (device.stage(keys)?, device.stream()?);
+        let (mut numbers, mut values) = (device.alloc(n)?, device.alloc(n)?);
+        let mut count = device.alloc(1)?;
+        let (to_numbers, to_values) = (numbers.view_mut(), values.view_mut());
+        Joiner::new(device, RouteTuning::TUNED)?.join_into(
+            &stream,
+            &self.0,
+            staged.view(),
+            to_numbers,
+            to_values,
+            count.view_mut(),
+        )?;
+        let rows = ..count.download()?[0] as usize;
+        let (numbers, values) = (numbers.view().slice(rows)?, values.view().slice(rows)?);
+        numbers.download_zip(values, |number, bits| (number, of_bits(bits)))
+    }
+    fn filter<T: Send>(
+        &self,
+        keys: &[K],
+        held: bool,
+        of_bits: impl Fn(K) -> T + Sync,
+    ) -> Result<Vec<T>> {
+        let (device, keep) = (&self.0.device, if held { keep::FOUND } else { keep::MISSING });
+        let (staged, stream) = (device.stage(keys)?, device.stream()?);
+        let (mut kept, mut count) = (device.alloc(keys.len())?, device.alloc(1)?);
+        Joiner::new(device, RouteTuning::TUNED)?.filter(
+            &stream,
+            &self.0,
+            staged.view(),
+            Some(kept.view_mut()),
+            count.view_mut(),
+            keep,
+        )?;
+        kept.view().slice(..count.download()?[0] as usize)?.download_map(of_bits)
+    }
+
+    fn update(
+        &mut self,
+        operations: Operations<'_>,
+        keys: View<'_, K>,
+        values: View<'_, V>,
+    ) -> Result<Vec<Outcome>> {
+        let device = self.0.device.clone();
+        let mut updater = MapUpdater::<K, V>::new(&device, MapOptions::default())?.updater;
+        let operations = operations.codes(|operation| operation as u32);
+        updater.apply_from_host(&mut self.0, Batch { operations, keys, values })
+    }
+    fn shrink_to(&mut self, load: f64) -> Result<()> {
+        self.0.shrink(MapOptions::default().with_load(load).into())
+    }
+
+    const KIND: TableKind = TableKind::Map;
+    type Slots = LayoutOf<K, V>;
+    fn write<W: Write + Seek>(&self, writer: Writer<'_, W>) -> Result<()> {
+        let types = <Self as MapStore>::types();
+        writer.table(Self::KIND, types, self.0.contents::<LayoutOf<K, V>>()?, |_| Ok(()))
+    }
+    fn read<R: Read + Seek>(parts: &mut Parts<'_, R>) -> Result<Self> {
+        Ok(SlotMap(Table::read::<LayoutOf<K, V>, R>(parts)?))
+    }
+    fn file(&self) -> Option<&Mapping> {
+        self.0.file()
+    }
+}

@@ -1,0 +1,391 @@
+//! Batches that change tables whose keys are in rows.
+//!
+//! A batch is reduced to its distinct keys, which get numbers in order of first occurrence. What the
+//! operations on each of them come to, a small table of the flagship kind finds out, whose keys are
+//! these numbers: it holds what the rows hold, and the same operations are applied to it. Then the
+//! rows change once for each key: values are replaced; new keys come to the end, in order of first
+//! occurrence; and the last rows fill the gaps of those that are gone.
+use super::changes::{Changes, Gaps, gathered, put};
+use super::{Column, Rows, RowsBuilder, check_rows, write_rows};
+use crate::device::graph::may_wait;
+use crate::device::{Apart, Buffer, Device, Stream, View, ViewMut, check_device};
+use crate::duplicates::Duplicates;
+use crate::error::{Error, Result, check_length};
+use crate::file::stored::Stored;
+use crate::groups::{GroupKey, keys_of, numbers};
+use crate::map::{Map, MapBuilder, MapOptions, MapUpdater, Operation};
+use crate::primitives::compact::CompactElement;
+use crate::set::{SetBuilder, SetOperation, SetOptions, SetUpdater};
+use crate::table::update::{Operations, Outcome};
+use crate::types::ValueBits;
+#[cfg(doc)]
+use koel_kernels::keys128::find::NO_ROW;
+use koel_kernels::table::update::status;
+
+/// The distinct keys of a batch, by number, and what rows hold of them.
+pub(crate) struct Batch<C> {
+    keys: Rows<C>,
+    /// Number of the key of each operation.
+    ids: Buffer<u32>,
+    /// Row of each key before the batch, or [`NO_ROW`].
+    rows: Buffer<u32>,
+    /// Numbers of the keys that have rows, ascending.
+    present: Buffer<u32>,
+}
+impl<C: Column> Batch<C> {
+    /// Numbers the keys of a batch for a table. Waits.
+    fn new(stream: &Stream, table: &Rows<C>, keys: C::View<'_>) -> Result<Batch<C>> {
+        let (device, n) = (table.device(), C::count(keys));
+        let mut builder = RowsBuilder::new(device, SetOptions::default())?;
+        let distinct = builder.build(stream, keys, Duplicates::KeepFirst)?;
+        let ids = if distinct.len == n {
+            numbers(device, 0, n)?
+        } else {
+            let mut ids = device.alloc(n)?;
+            distinct.rows_into(stream, keys, ids.view_mut())?;
+            ids
+        };
+        let mut rows = device.alloc(distinct.len)?;
+        table.rows_into(stream, distinct.view(), rows.view_mut())?;
+        let mut none = device.alloc::<u8>(distinct.len)?;
+        none.view_mut().fill_bytes(0, stream)?;
+        // Those that would be gone if none stayed.
+        let present = Changes::of(stream, rows.view(), none.view())?.gone;
+        Ok(Batch { keys: distinct, ids, rows, present })
+    }
+    /// Returns the elements of the rows of the keys that are present, in order of their numbers.
+    fn of_present<T: GroupKey>(&self, stream: &Stream, held: View<'_, T>) -> Result<Buffer<T>> {
+        let rows = gathered(stream, self.present.view(), self.rows.view())?;
+        gathered(stream, rows.view(), held)
+    }
+}
+
+/// Operations on keys by number, some of which are present.
+#[derive(Clone, Copy)]
+pub struct Numbered<'a> {
+    stream: &'a Stream,
+    /// Number of distinct keys.
+    keys: usize,
+    /// Number of the key of each operation.
+    ids: View<'a, u32>,
+    /// Numbers of the keys that are present, ascending.
+    present: View<'a, u32>,
+}
+/// Elements that rows hold besides keys: `u32`, `u64`, `u128`.
+pub trait RowValue: GroupKey + CompactElement {
+    /// Applies operations to what is `held` for each present key, and writes their outcomes. Returns
+    /// whether each key is held after them, and with which value.
+    #[doc(hidden)]
+    fn settle(
+        on: Numbered<'_>,
+        held: View<'_, Self>,
+        operations: Operations<'_>,
+        values: View<'_, Self>,
+        outcomes: ViewMut<'_, u8>,
+    ) -> Result<(Buffer<u8>, Buffer<Self>)>;
+}
+macro_rules! in_slots {
+    ($($bits:ty)+) => {
+        $(impl RowValue for $bits {
+            fn settle(
+                on: Numbered<'_>,
+                held: View<'_, $bits>,
+                operations: Operations<'_>,
+                values: View<'_, $bits>,
+                outcomes: ViewMut<'_, u8>,
+            ) -> Result<(Buffer<u8>, Buffer<$bits>)> {
+                settled(on, held, operations, values, outcomes)
+            }
+        })+
+    };
+}
+in_slots! { u32 u64 }
+impl RowValue for u128 {
+    /// Instead of values, the small table holds where they are: among those of the operations, or
+    /// behind them among those that were held. Nothing is added.
+    fn settle(
+        on: Numbered<'_>,
+        held: View<'_, u128>,
+        operations: Operations<'_>,
+        values: View<'_, u128>,
+        outcomes: ViewMut<'_, u8>,
+    ) -> Result<(Buffer<u8>, Buffer<u128>)> {
+        let (device, n) = (on.stream.device(), on.ids.len());
+        let places = numbers(device, 0, n + held.len())?;
+        let (of_operations, of_held) = (places.view().slice(..n)?, places.view().slice(n..)?);
+        let (is_held, sources) = settled(on, of_held, operations, of_operations, outcomes)?;
+        let mut all = device.alloc(n + held.len())?;
+        if !values.is_empty() {
+            all.view_mut().slice(..n)?.copy_from(values, on.stream)?;
+        }
+        all.view_mut().slice(n..)?.copy_from(held, on.stream)?;
+        Ok((is_held, gathered(on.stream, sources.view(), all.view())?))
+    }
+}
+/// See [`RowValue::settle`].
+fn settled<V: ValueBits>(
+    on: Numbered<'_>,
+    held: View<'_, V>,
+    operations: Operations<'_>,
+    values: View<'_, V>,
+    outcomes: ViewMut<'_, u8>,
+) -> Result<(Buffer<u8>, Buffer<V>)> {
+    let Numbered { stream, keys, ids, present } = on;
+    let (device, options) = (stream.device(), MapOptions::default());
+    let unchecked = options.with_duplicates(Duplicates::Unchecked);
+    let mut map = MapBuilder::new(device, unchecked)?.build(stream, present, held)?;
+    let mut updater = MapUpdater::new(device, options)?;
+    updater.apply(&mut map, stream, operations, ids, values, outcomes)?;
+    let (mut is_held, mut values) = (device.alloc(keys)?, device.alloc(keys)?);
+    let all = numbers(device, 0, keys)?;
+    map.get_into(stream, all.view(), values.view_mut(), is_held.view_mut())?;
+    Ok((is_held, values))
+}
+
+/// Applies operations to keys in rows and to their values. All are done on return. Waits.
+///
+/// Errors: mismatched lengths; buffers of another device; more keys than 31-bit indices can address;
+/// a stream that is being captured; out of memory; faults of a file that holds the table. After an
+/// error the table is as before, unless the device itself failed, or memory for a restored table is
+/// lacking, too: then it is empty.
+pub(crate) fn apply_to_pairs<C: Column, V: RowValue>(
+    table: (&mut Rows<C>, &mut Stored<V>),
+    stream: &Stream,
+    operations: Operations<'_>,
+    batch: (C::View<'_>, View<'_, V>),
+    mut outcomes: ViewMut<'_, u8>,
+) -> Result<()> {
+    let _apart = Apart::begin();
+    table.0.check_batch(stream, batch.0, &mut outcomes)?;
+    let done = change_pairs(table, stream, operations, batch, outcomes.reborrow());
+    done.or_else(|e| none_done(stream, outcomes, e))
+}
+/// Sets all outcomes to those of operations that are not done, and returns the error.
+fn none_done(stream: &Stream, mut outcomes: ViewMut<'_, u8>, error: Error) -> Result<()> {
+    // If this fails, too, the device does not answer at all.
+    drop(outcomes.fill_bytes(status::NOT_DONE, stream));
+    Err(error)
+}
+fn change_pairs<C: Column, V: RowValue>(
+    (rows, own): (&mut Rows<C>, &mut Stored<V>),
+    stream: &Stream,
+    operations: Operations<'_>,
+    (keys, values): (C::View<'_>, View<'_, V>),
+    outcomes: ViewMut<'_, u8>,
+) -> Result<()> {
+    if !matches!(operations, Operations::All(Operation::Erase)) {
+        check_length("values", values.len(), "keys", C::count(keys))?;
+    }
+    values.arg("values", stream)?;
+    let batch = Batch::new(stream, rows, keys)?;
+    let held = batch.of_present(stream, own.view().first(rows.len))?;
+    let (is_held, finals) = V::settle(batch.on(stream), held.view(), operations, values, outcomes)?;
+    let change = Change::prepare(stream, rows, &batch, is_held.view())?;
+    let Change { new, gaps, before, after, .. } = &change;
+    own.grow(stream, *before, *after)?;
+    let more = gathered(stream, new.view(), finals.view())?;
+    let mut moved = stream.device().alloc(gaps.last.len())?;
+    change.apply(stream, rows)?;
+    let replaced = own.reserve(stream.device(), *after).and_then(|own| {
+        own.view_mut().slice(*before..*after)?.copy_from(more.view(), stream)?;
+        // SAFETY: rows of the table, distinct as the keys are.
+        unsafe { put(stream, batch.rows.view(), finals.view(), own.view_mut()) }?;
+        keys_of(stream, gaps.last.view(), own.view(), V::default(), moved.view_mut())?;
+        gaps.fill(stream, moved.view(), own.view_mut())
+    });
+    replaced.inspect_err(|_| rows.forget(stream))
+}
+/// Applies operations to keys in rows that have no values: see [`apply_to_pairs`].
+pub(crate) fn apply_to_keys<C: Column>(
+    rows: &mut Rows<C>,
+    stream: &Stream,
+    operations: Operations<'_, SetOperation>,
+    keys: C::View<'_>,
+    mut outcomes: ViewMut<'_, u8>,
+) -> Result<()> {
+    let _apart = Apart::begin();
+    rows.check_batch(stream, keys, &mut outcomes)?;
+    let done = change_keys(rows, stream, operations, keys, outcomes.reborrow());
+    done.or_else(|e| none_done(stream, outcomes, e))
+}
+fn change_keys<C: Column>(
+    rows: &mut Rows<C>,
+    stream: &Stream,
+    operations: Operations<'_, SetOperation>,
+    keys: C::View<'_>,
+    outcomes: ViewMut<'_, u8>,
+) -> Result<()> {
+    let batch = Batch::new(stream, rows, keys)?;
+    let (device, options) = (stream.device(), SetOptions::default());
+    let mut set = SetBuilder::new(device, options)?.build(stream, batch.present.view())?;
+    SetUpdater::new(device, options)?.apply(
+        &mut set,
+        stream,
+        operations,
+        batch.ids.view(),
+        outcomes,
+    )?;
+    let mut is_held = device.alloc(batch.keys.len)?;
+    let all = numbers(device, 0, batch.keys.len)?;
+    set.contains_into(stream, all.view(), is_held.view_mut())?;
+    Change::prepare(stream, rows, &batch, is_held.view())?.apply(stream, rows)
+}
+
+/// A change of rows, with all memory that it needs.
+struct Change<C> {
+    /// Numbers of the keys that are new.
+    new: Buffer<u32>,
+    gaps: Gaps,
+    /// Number of rows before the batch, and with the new keys.
+    before: usize,
+    after: usize,
+    /// Keys that move from the last rows into gaps.
+    moved: C,
+    of_table: OfTable,
+}
+/// What changes in the table of fingerprints.
+struct OfTable {
+    fingerprints: Buffer<u64>,
+    rows: Buffer<u32>,
+    /// None if all are inserted.
+    operations: Option<Buffer<u8>>,
+}
+impl<C: Column> Change<C> {
+    /// Puts new keys behind the rows, and finds what else changes so that those keys of a batch are
+    /// held whose flag is not 0.
+    fn prepare(
+        stream: &Stream,
+        to: &mut Rows<C>,
+        batch: &Batch<C>,
+        is_held: View<'_, u8>,
+    ) -> Result<Change<C>> {
+        let Changes { new, gone } = Changes::of(stream, batch.rows.view(), is_held)?;
+        let (before, after) = (to.len, to.len + new.len());
+        check_rows(after, MapOptions::default().load)?;
+        let new_keys = C::select(batch.keys.view(), stream, new.view())?;
+        let gone_keys = C::select(batch.keys.view(), stream, gone.view())?;
+        let gone_rows = gathered(stream, gone.view(), batch.rows.view())?;
+        let gaps = Gaps::of(stream, after, gone_rows.view())?;
+        let prepared = to.keys.append(stream, before, new_keys.view(usize::MAX)).and_then(|()| {
+            let moved = C::select(to.keys.view(after), stream, gaps.last.view())?;
+            let kinds = [
+                (&new_keys, None, Operation::Insert),
+                (&moved, Some(gaps.gaps.view()), Operation::InsertOrAssign),
+                (&gone_keys, None, Operation::Erase),
+            ];
+            let of_table = OfTable::new(stream, to.draw, before, kinds)?;
+            Ok((moved, of_table))
+        });
+        match prepared {
+            Ok((moved, of_table)) => Ok(Change { new, gaps, before, after, moved, of_table }),
+            Err(e) => {
+                to.keys.truncate(before);
+                Err(e)
+            }
+        }
+    }
+    /// Changes the keys and their table. Errors: as [`apply_to_pairs`].
+    fn apply(&self, stream: &Stream, to: &mut Rows<C>) -> Result<()> {
+        let done = self.of_table.apply(stream, &mut to.table).and_then(|()| {
+            to.keys.fill_gaps(stream, &self.gaps, self.moved.view(usize::MAX))?;
+            to.len = self.gaps.len;
+            if to.table.len()? == to.len {
+                return Ok(());
+            }
+            // A new key has the fingerprint of another one.
+            let mut builder = RowsBuilder::<C>::new(to.device(), SetOptions::default())?;
+            (to.table, to.draw, to.built.attempts) = builder.table_of(stream, to.view())?;
+            Ok(())
+        });
+        done.inspect_err(|_| {
+            if to.len != self.before || to.restore(stream).is_err() {
+                to.forget(stream);
+            }
+        })
+    }
+}
+impl OfTable {
+    /// Returns the operations on the fingerprints of keys, which have these rows or, if none are
+    /// given, those from `first` on.
+    fn new<C: Column>(
+        stream: &Stream,
+        draw: u64,
+        first: usize,
+        kinds: [(&C, Option<View<'_, u32>>, Operation); 3],
+    ) -> Result<OfTable> {
+        let (device, count) = (stream.device(), |keys: &C| C::count(keys.view(usize::MAX)));
+        let n = kinds.iter().map(|(keys, ..)| count(keys)).sum();
+        let (mut fingerprints, mut rows) = (device.alloc(n)?, device.alloc(n)?);
+        let are_mixed = count(kinds[0].0) != n;
+        let mut operations = if are_mixed { Some(device.alloc::<u8>(n)?) } else { None };
+        let mut end = 0;
+        for (keys, to_rows, operation) in kinds {
+            let range = end..end + count(keys);
+            end = range.end;
+            let to = fingerprints.view_mut().slice(range.clone())?;
+            let mut of_rows = rows.view_mut().slice(range.clone())?;
+            let view = keys.view(usize::MAX);
+            write_rows::<C>(stream, view, (draw, first), to, of_rows.reborrow())?;
+            if let Some(from) = to_rows {
+                of_rows.copy_from(from, stream)?;
+            }
+            if let Some(operations) = &mut operations {
+                operations.view_mut().slice(range)?.fill_bytes(operation as u8, stream)?;
+            }
+        }
+        Ok(OfTable { fingerprints, rows, operations })
+    }
+    fn apply(&self, stream: &Stream, table: &mut Map<u64, u32>) -> Result<()> {
+        let OfTable { fingerprints, rows, operations } = self;
+        let operations = match operations {
+            Some(each) => Operations::Each(each.view()),
+            None => Operations::All(Operation::Insert),
+        };
+        let mut outcomes = stream.device().alloc(rows.len())?;
+        MapUpdater::new(stream.device(), MapOptions::default())?.apply(
+            table,
+            stream,
+            operations,
+            fingerprints.view(),
+            rows.view(),
+            outcomes.view_mut(),
+        )
+    }
+}
+impl<C: Column> Batch<C> {
+    fn on<'a>(&'a self, stream: &'a Stream) -> Numbered<'a> {
+        let (ids, present) = (self.ids.view(), self.present.view());
+        Numbered { stream, keys: self.keys.len, ids, present }
+    }
+}
+impl<C: Column> Rows<C> {
+    fn check_batch(
+        &self,
+        stream: &Stream,
+        keys: C::View<'_>,
+        outcomes: &mut ViewMut<'_, u8>,
+    ) -> Result<()> {
+        check_device("stream", stream.device(), self.device())?;
+        check_length("outcomes", outcomes.len(), "keys", C::count(keys))?;
+        C::check(keys, stream)?;
+        outcomes.arg("outcomes", stream)?;
+        may_wait("an update of keys in rows", self.device())
+    }
+    /// Restores the table from the first `len` keys.
+    fn restore(&mut self, stream: &Stream) -> Result<()> {
+        self.keys.truncate(self.len);
+        let mut builder = RowsBuilder::<C>::new(self.device(), SetOptions::default())?;
+        (self.table, self.draw, _) = builder.table_of(stream, self.view())?;
+        Ok(())
+    }
+}
+/// Applies a batch in host memory by `apply`, and returns its outcomes.
+pub(crate) fn outcomes_of(
+    device: &Device,
+    n: usize,
+    apply: impl FnOnce(&Stream, ViewMut<'_, u8>) -> Result<()>,
+) -> Result<Vec<Outcome>> {
+    let (stream, mut outcomes) = (device.stream()?, device.alloc(n)?);
+    apply(&stream, outcomes.view_mut())?;
+    outcomes.view().download_map(Outcome::of_byte)
+}

@@ -1,0 +1,189 @@
+//! How sets are stored: see [`SetStore`].
+use super::combine::combine;
+use super::{Keys, SetOptions, SetReport, SetUpdater, export, operations_on};
+use crate::device::{Device, Stream, View, ViewMut};
+use crate::error::Result;
+use crate::file::filed::Parts;
+use crate::file::format::{Members, Slotted, TableKind, Types, Width};
+use crate::file::reader::Mapping;
+use crate::file::writer::Writer;
+use crate::set::SetOperation;
+use crate::table::update::{Operations, Outcome};
+use crate::table::{Builder, Family, Table};
+use crate::types::{Bits, KeyBits};
+use std::io::{Read, Seek, Write};
+
+/// What a [`Set`](super::Set) asks of the table that stores it: of keys in slots, or in rows if they
+/// have more than 64 bits. Knows bits only.
+#[allow(private_interfaces, private_bounds, reason = "other crates cannot name the trait")]
+pub trait SetStore: Sized {
+    type Key: Bits;
+    /// Checks that there can be a set of `n` keys at this load.
+    fn check(n: usize, load: f64) -> Result<()>;
+    fn build(options: SetOptions, stream: &Stream, keys: View<'_, Self::Key>) -> Result<Self>;
+    fn device(&self) -> &Device;
+    fn report(&self) -> Result<SetReport>;
+    fn bytes(&self) -> usize;
+    fn to_device(&self, device: &Device) -> Result<Self>;
+    /// Returns all keys, each converted.
+    fn keys<T: Send>(&self, convert: impl Fn(Self::Key) -> T + Sync) -> Result<Vec<T>>;
+    fn export_into(
+        &self,
+        stream: &Stream,
+        keys: ViewMut<'_, Self::Key>,
+        count: ViewMut<'_, u64>,
+    ) -> Result<()>;
+
+    fn contains(&self, keys: &[Self::Key]) -> Result<Vec<bool>>;
+    fn contains_into(
+        &self,
+        stream: &Stream,
+        keys: View<'_, Self::Key>,
+        found: ViewMut<'_, u8>,
+    ) -> Result<()>;
+    fn contains_bits_into(
+        &self,
+        stream: &Stream,
+        keys: View<'_, Self::Key>,
+        found: ViewMut<'_, u32>,
+    ) -> Result<()>;
+    fn count(&self, keys: &[Self::Key]) -> Result<u64>;
+    fn count_into(
+        &self,
+        stream: &Stream,
+        keys: View<'_, Self::Key>,
+        count: ViewMut<'_, u64>,
+    ) -> Result<()>;
+
+    /// Applies operations, and returns their outcomes.
+    fn update(
+        &mut self,
+        operations: Operations<'_, SetOperation>,
+        keys: View<'_, Self::Key>,
+    ) -> Result<Vec<Outcome>>;
+    fn shrink_to(&mut self, load: f64) -> Result<()>;
+    /// Returns the distinct keys of an array, or of a combination with another one: see
+    /// [`how`](koel_kernels::set::combine::how). Each converted.
+    fn combined<T: Send>(
+        device: &Device,
+        what: u32,
+        keys: &[Self::Key],
+        others: Option<&[Self::Key]>,
+        convert: impl Fn(Self::Key) -> T + Sync,
+    ) -> Result<Vec<T>>;
+
+    /// Kind of table in files, and what its slots hold.
+    const KIND: TableKind;
+    type Slots: Slotted;
+    fn types() -> Types {
+        Types { key: Width::of::<Self::Key>(), value: None }
+    }
+    fn write<W: Write + Seek>(&self, writer: Writer<'_, W>) -> Result<()>;
+    fn read<R: Read + Seek>(parts: &mut Parts<'_, R>) -> Result<Self>;
+    fn file(&self) -> Option<&Mapping>;
+}
+
+/// A set with keys in slots.
+pub struct SlotSet<K: KeyBits>(pub(super) Table<Keys<K>>);
+
+#[allow(private_interfaces, reason = "other crates cannot name the trait")]
+impl<K: KeyBits> SetStore for SlotSet<K> {
+    type Key = K;
+    fn check(n: usize, load: f64) -> Result<()> {
+        Keys::<K>::plan(n, load).map(|_| ())
+    }
+    fn build(options: SetOptions, stream: &Stream, keys: View<'_, K>) -> Result<Self> {
+        let mut builder = Builder::new(stream.device(), options.into())?;
+        let plan = builder.plan(stream, keys.len())?;
+        Ok(SlotSet(builder.build(plan, stream, keys)?))
+    }
+    fn device(&self) -> &Device {
+        &self.0.device
+    }
+    fn report(&self) -> Result<SetReport> {
+        self.0.report().map(SetReport::from)
+    }
+    fn bytes(&self) -> usize {
+        self.0.bytes()
+    }
+    fn to_device(&self, device: &Device) -> Result<Self> {
+        Ok(SlotSet(self.0.to_device(device)?))
+    }
+    fn keys<T: Send>(&self, convert: impl Fn(K) -> T + Sync) -> Result<Vec<T>> {
+        export::keys_of(&self.0, convert)
+    }
+    fn export_into(
+        &self,
+        stream: &Stream,
+        keys: ViewMut<'_, K>,
+        count: ViewMut<'_, u64>,
+    ) -> Result<()> {
+        export::export(&self.0, stream, keys, count)
+    }
+
+    fn contains(&self, keys: &[K]) -> Result<Vec<bool>> {
+        self.0.contains(keys)
+    }
+    fn contains_into(
+        &self,
+        stream: &Stream,
+        keys: View<'_, K>,
+        found: ViewMut<'_, u8>,
+    ) -> Result<()> {
+        self.0.contains_into(stream, keys, found)
+    }
+    fn contains_bits_into(
+        &self,
+        stream: &Stream,
+        keys: View<'_, K>,
+        found: ViewMut<'_, u32>,
+    ) -> Result<()> {
+        self.0.contains_bits_into(stream, keys, found)
+    }
+    fn count(&self, keys: &[K]) -> Result<u64> {
+        self.0.count(keys)
+    }
+    fn count_into(
+        &self,
+        stream: &Stream,
+        keys: View<'_, K>,
+        count: ViewMut<'_, u64>,
+    ) -> Result<()> {
+        self.0.count_into(stream, keys, count)
+    }
+
+    fn update(
+        &mut self,
+        operations: Operations<'_, SetOperation>,
+        keys: View<'_, K>,
+    ) -> Result<Vec<Outcome>> {
+        let device = self.0.device.clone();
+        let mut updater = SetUpdater::<K>::new(&device, SetOptions::default())?.updater;
+        updater.apply_from_host(&mut self.0, operations_on(operations, keys)?)
+    }
+    fn shrink_to(&mut self, load: f64) -> Result<()> {
+        self.0.shrink(SetOptions::default().with_load(load).into())
+    }
+    fn combined<T: Send>(
+        device: &Device,
+        what: u32,
+        keys: &[K],
+        others: Option<&[K]>,
+        convert: impl Fn(K) -> T + Sync,
+    ) -> Result<Vec<T>> {
+        combine(device, what, keys, others, convert)
+    }
+
+    const KIND: TableKind = TableKind::Set;
+    type Slots = Members<K>;
+    fn write<W: Write + Seek>(&self, writer: Writer<'_, W>) -> Result<()> {
+        let types = <Self as SetStore>::types();
+        writer.table(Self::KIND, types, self.0.contents::<Members<K>>()?, |_| Ok(()))
+    }
+    fn read<R: Read + Seek>(parts: &mut Parts<'_, R>) -> Result<Self> {
+        Ok(SlotSet(Table::read::<Members<K>, R>(parts)?))
+    }
+    fn file(&self) -> Option<&Mapping> {
+        self.0.file()
+    }
+}

@@ -1,0 +1,382 @@
+//! Tables whose keys are in rows, updated in batches: see [`updates`].
+use crate::support::{Random, devices, is_fast};
+use crate::updates::{self, Batch, Oracle, Table};
+use koel::keys128::{Map128Builder, RowsOptions, Set128Builder};
+use koel::types::ValueBits;
+use koel::{
+    Device, Duplicates, Map, Map128, Operation, Operations, Outcome, Set128, SetOperation,
+    SetOptions, Stream, StringMap, StringSet, ViewMut,
+};
+use rustc_hash::FxHashMap;
+use std::path::Path;
+
+/// More bytes than an empty table has.
+const SMALLEST: usize = 8192;
+const ENDS: [u128; 4] = [0, 1, u128::MAX, 1 << 127];
+fn often_an_end(random: u64, other: u128) -> u128 {
+    if random.is_multiple_of(5) { ENDS[(random >> 32) as usize % ENDS.len()] } else { other }
+}
+
+impl<V: ValueBits> Table for Map128<V> {
+    type Key = u128;
+    type Value = V;
+    type Updater = ();
+    const OPERATIONS: &'static [Operation] =
+        &[Operation::Insert, Operation::InsertOrAssign, Operation::InsertOrAdd, Operation::Erase];
+
+    fn build(device: &Device, keys: &[u128], values: &[V], load: f64) -> (Self, ()) {
+        let (k, v) = (device.stage(keys).unwrap(), device.stage(values).unwrap());
+        let options = RowsOptions::default().with_load(load).with_seed(0);
+        let mut builder = Map128Builder::new(device, options).unwrap();
+        (builder.build(&device.stream().unwrap(), k.view(), v.view()).unwrap(), ())
+    }
+    fn update(
+        &mut self,
+        (): &mut (),
+        stream: &Stream,
+        batch: Batch<'_, u128, V>,
+        outcomes: ViewMut<'_, u8>,
+        _: bool,
+    ) -> koel::Result<()> {
+        let Batch { operations, keys, values } = batch;
+        let operations = match operations {
+            updates::Operations::All(operation) => Operations::All(operation),
+            updates::Operations::Each(codes) => Operations::Each(codes),
+        };
+        self.apply(stream, operations, keys, values, outcomes)
+    }
+    fn insert(&mut self, keys: &[u128]) -> Vec<Outcome> {
+        Map128::insert(self, keys, &vec![V::default(); keys.len()]).unwrap()
+    }
+    fn erase(&mut self, keys: &[u128]) -> Vec<Outcome> {
+        Map128::erase(self, keys).unwrap()
+    }
+    fn shrink(&mut self) {
+        Map128::shrink(self).unwrap();
+    }
+    fn device(&self) -> &Device {
+        Map128::device(self)
+    }
+    fn len(&self) -> usize {
+        Map128::len(self)
+    }
+    /// About as many rows as there is room for.
+    fn slots(&self) -> usize {
+        Map128::bytes(self).saturating_sub(SMALLEST) / 36
+    }
+    fn bytes(&self) -> usize {
+        Map128::bytes(self)
+    }
+    fn report(&self) -> String {
+        format!("{:?}", Map128::report(self))
+    }
+    fn get(&self, keys: &[u128]) -> Vec<Option<V>> {
+        Map128::get(self, keys).unwrap()
+    }
+    fn count(&self, keys: &[u128]) -> u64 {
+        Map128::count(self, keys).unwrap()
+    }
+    fn pairs(&self) -> Vec<(u128, V)> {
+        Map128::pairs(self).unwrap()
+    }
+    fn check_uses(&self, oracle: &Oracle<Self>, keys: &[u128]) {
+        let expected = (0..keys.len()).filter_map(|i| oracle.get(&keys[i]).map(|&v| (i as u32, v)));
+        assert!(self.join(keys).unwrap() == expected.collect::<Vec<_>>());
+        let (kept, missing): (Vec<_>, Vec<_>) =
+            keys.iter().partition(|key| oracle.contains_key(key));
+        assert_eq!((self.semi_join(keys).unwrap(), self.anti_join(keys).unwrap()), (kept, missing));
+    }
+    fn to_device(&self, device: &Device) -> Self {
+        Map128::to_device(self, device).unwrap()
+    }
+    fn saved(&self) -> Vec<u8> {
+        let mut bytes = std::io::Cursor::new(vec![]);
+        self.save_to(&mut bytes).unwrap();
+        bytes.into_inner()
+    }
+    fn loaded(device: &Device, bytes: &[u8]) -> Self {
+        Map128::load_bytes(device, bytes).unwrap()
+    }
+    fn opened(path: &Path) -> Self {
+        // SAFETY: nothing changes the file.
+        unsafe { Map128::open(path) }.unwrap()
+    }
+    fn often_special(random: u64, other: u128) -> u128 {
+        often_an_end(random, other)
+    }
+}
+impl Table for Set128 {
+    type Key = u128;
+    type Value = u32;
+    type Updater = ();
+    const OPERATIONS: &'static [Operation] = &[Operation::Insert, Operation::Erase];
+
+    fn build(device: &Device, keys: &[u128], _: &[u32], load: f64) -> (Self, ()) {
+        let staged = device.stage(keys).unwrap();
+        let options = SetOptions::default().with_load(load).with_seed(0);
+        let mut builder = Set128Builder::new(device, options).unwrap();
+        (builder.build(&device.stream().unwrap(), staged.view()).unwrap(), ())
+    }
+    fn update(
+        &mut self,
+        (): &mut (),
+        stream: &Stream,
+        batch: Batch<'_, u128, u32>,
+        outcomes: ViewMut<'_, u8>,
+        _: bool,
+    ) -> koel::Result<()> {
+        let operations = match batch.operations {
+            updates::Operations::All(Operation::Erase) => Operations::All(SetOperation::Erase),
+            updates::Operations::All(_) => Operations::All(SetOperation::Insert),
+            updates::Operations::Each(codes) => Operations::Each(codes),
+        };
+        self.apply(stream, operations, batch.keys, outcomes)
+    }
+    fn insert(&mut self, keys: &[u128]) -> Vec<Outcome> {
+        Set128::insert(self, keys).unwrap()
+    }
+    fn erase(&mut self, keys: &[u128]) -> Vec<Outcome> {
+        Set128::erase(self, keys).unwrap()
+    }
+    fn shrink(&mut self) {
+        Set128::shrink(self).unwrap();
+    }
+    fn device(&self) -> &Device {
+        Set128::device(self)
+    }
+    fn len(&self) -> usize {
+        Set128::len(self)
+    }
+    fn slots(&self) -> usize {
+        Set128::bytes(self).saturating_sub(SMALLEST) / 36
+    }
+    fn bytes(&self) -> usize {
+        Set128::bytes(self)
+    }
+    fn report(&self) -> String {
+        format!("{:?}", Set128::report(self))
+    }
+    fn get(&self, keys: &[u128]) -> Vec<Option<u32>> {
+        self.contains(keys).unwrap().into_iter().map(|found| found.then_some(0)).collect()
+    }
+    fn count(&self, keys: &[u128]) -> u64 {
+        Set128::count(self, keys).unwrap()
+    }
+    fn pairs(&self) -> Vec<(u128, u32)> {
+        self.keys().unwrap().into_iter().map(|key| (key, 0)).collect()
+    }
+    fn to_device(&self, device: &Device) -> Self {
+        Set128::to_device(self, device).unwrap()
+    }
+    fn saved(&self) -> Vec<u8> {
+        let mut bytes = std::io::Cursor::new(vec![]);
+        self.save_to(&mut bytes).unwrap();
+        bytes.into_inner()
+    }
+    fn loaded(device: &Device, bytes: &[u8]) -> Self {
+        Set128::load_bytes(device, bytes).unwrap()
+    }
+    fn opened(path: &Path) -> Self {
+        // SAFETY: nothing changes the file.
+        unsafe { Set128::open(path) }.unwrap()
+    }
+    fn often_special(random: u64, other: u128) -> u128 {
+        often_an_end(random, other)
+    }
+}
+
+#[test]
+fn random_histories() {
+    updates::histories::<Map128<u32>>(1);
+    updates::histories::<Map128<u64>>(2);
+}
+#[test]
+fn random_histories_of_sets() {
+    updates::histories::<Set128>(3);
+}
+#[test]
+fn frequent_keys() {
+    updates::frequent_keys::<Map128<u64>>();
+    updates::frequent_keys::<Set128>();
+}
+#[test]
+fn updated_tables_are_tables() {
+    updates::updated_tables_are_tables::<Map128<u64>>();
+    updates::updated_tables_are_tables::<Set128>();
+}
+#[test]
+fn opened_tables_are_updated_in_memory() {
+    updates::opened_tables_are_updated_in_memory::<Map128<u32>>();
+    updates::opened_tables_are_updated_in_memory::<Set128>();
+}
+#[test]
+fn tables_of_damaged_files_are_not_updated() {
+    updates::damaged_files_are_not_updated::<Map128<u32>>();
+    updates::damaged_files_are_not_updated::<Set128>();
+}
+#[test]
+fn tables_grow_from_nothing() {
+    updates::tables_grow_from_nothing::<Map128<u32>>();
+    updates::tables_grow_from_nothing::<Set128>();
+}
+#[test]
+fn tables_do_not_shrink_to_more() {
+    updates::tables_do_not_shrink_to_more::<Map128<u64>>();
+    updates::tables_do_not_shrink_to_more::<Set128>();
+}
+
+/// Rows after a batch: those that stay where they are, the last ones in the gaps, new ones in order
+/// of first occurrence. The same on every device.
+#[test]
+fn rows_stay_in_order() {
+    for device in devices() {
+        let place = device.name();
+        let keys = (0..10u128).collect::<Vec<_>>();
+        let mut map = Map128::build(&device, &keys, &[7u32; 10]).unwrap();
+        map.insert(&[5, 12, 11, 12], &[1, 2, 3, 4]).unwrap();
+        assert_eq!(map.keys().unwrap(), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 11], "{place}");
+        map.erase(&[1, 99, 9, 4, 1]).unwrap();
+        assert_eq!(map.keys().unwrap(), [0, 12, 2, 3, 11, 5, 6, 7, 8], "{place}");
+        assert_eq!(map.values().unwrap(), [7, 2, 7, 7, 3, 7, 7, 7, 7], "{place}");
+        let mut strings =
+            StringMap::build(&device, &["a", "bb", "", "dddd"], &[1, 2, 3, 4]).unwrap();
+        strings.insert(&["", "eeeeeeeeeeee", "f"], &[9, 5, 6]).unwrap();
+        assert_eq!(
+            strings.keys().unwrap(),
+            ["a", "bb", "", "dddd", "eeeeeeeeeeee", "f"],
+            "{place}"
+        );
+        strings.erase(&["a", "", "f"]).unwrap();
+        assert_eq!(strings.keys().unwrap(), ["dddd", "bb", "eeeeeeeeeeee"], "{place}");
+        assert_eq!(strings.values().unwrap(), [4, 2, 5], "{place}");
+    }
+}
+
+/// Strings of a few lengths, of which many are equal.
+fn string(i: u64) -> Vec<u8> {
+    let mut text = format!("{i:x}").repeat((i % 7) as usize).into_bytes();
+    text.truncate((i % 40) as usize);
+    text
+}
+#[test]
+fn random_histories_of_strings() {
+    for device in devices() {
+        let (place, mut random) = (device.name(), Random(11));
+        let (most, batches) = if is_fast(&device) { (20_000, 20) } else { (700, 8) };
+        let mut map = StringMap::build(&device, &[""; 0], &[0u64; 0]).unwrap();
+        let mut set = StringSet::build(&device, &[""; 0]).unwrap();
+        let mut oracle = FxHashMap::<Vec<u8>, u64>::default();
+        for _ in 0..batches {
+            let (n, world) = (random.below(most), 1 + random.below(2 * most));
+            let keys = (0..n).map(|_| string(random.below(world))).collect::<Vec<_>>();
+            let values = (0..n).map(|_| random.word()).collect::<Vec<_>>();
+            let kind = random.below(4);
+            let (outcomes, of_set) = match kind {
+                0 => (map.insert(&keys, &values), set.insert(&keys)),
+                1 => (map.insert_or_assign(&keys, &values), set.insert(&keys)),
+                2 => (map.insert_or_add(&keys, &values), set.insert(&keys)),
+                _ => (map.erase(&keys), set.erase(&keys)),
+            };
+            let outcomes = outcomes.unwrap().into_iter().zip(of_set.unwrap());
+            for ((key, value), (outcome, of_set)) in keys.iter().zip(values).zip(outcomes) {
+                let before = oracle.get(key).copied();
+                let (after, expected) = match (kind, before) {
+                    (3, None) => (None, Outcome::Missing),
+                    (3, Some(_)) => (None, Outcome::Erased),
+                    (_, None) => (Some(value), Outcome::Inserted),
+                    (0, Some(before)) => (Some(before), Outcome::Kept),
+                    (1, Some(_)) => (Some(value), Outcome::Assigned),
+                    (_, Some(before)) => (Some(before.wrapping_add(value)), Outcome::Added),
+                };
+                match after {
+                    Some(value) => oracle.insert(key.clone(), value),
+                    None => oracle.remove(key),
+                };
+                assert_eq!(outcome, expected, "{key:?} on {place}");
+                let is_present = matches!(expected, Outcome::Assigned | Outcome::Added);
+                let expected = if is_present { Outcome::Kept } else { expected };
+                assert_eq!(of_set, expected, "{key:?} on {place}");
+            }
+            assert_eq!((map.len(), set.len()), (oracle.len(), oracle.len()), "{place}");
+            let held = map.keys().unwrap();
+            for (key, value) in held.iter().zip(map.values().unwrap()) {
+                assert_eq!(oracle.get(key), Some(&value), "{key:?} on {place}");
+            }
+            assert_eq!(held, set.keys().unwrap(), "{place}");
+            let expected = keys.iter().map(|key| oracle.get(key).copied()).collect::<Vec<_>>();
+            assert_eq!(map.get(&keys).unwrap(), expected, "{place}");
+            let joined = (0..).zip(&expected).filter_map(|(i, value)| Some((i, (*value)?)));
+            assert!(map.join(&keys).unwrap().into_iter().eq(joined), "{place}");
+        }
+    }
+}
+
+/// Values of 128 bits: neither added, nor told apart by their low halves.
+#[test]
+fn random_histories_of_wide_values() {
+    for device in devices() {
+        let (place, mut random) = (device.name(), Random(12));
+        let (most, batches) = if is_fast(&device) { (20_000, 20) } else { (700, 8) };
+        let mut map = Map::<(u64, i16), [u64; 2]>::build(&device, &[], &[]).unwrap();
+        let mut oracle = FxHashMap::<(u64, i16), [u64; 2]>::default();
+        for _ in 0..batches {
+            let (n, world) = (random.below(most), 1 + random.below(2 * most));
+            let key = |i: u64| (i / 3, (i % 3) as i16 - 1);
+            let keys = (0..n).map(|_| key(random.below(world))).collect::<Vec<_>>();
+            let values = (0..n).map(|_| [1, random.word()]).collect::<Vec<_>>();
+            let kind = random.below(3);
+            let outcomes = match kind {
+                0 => map.insert(&keys, &values),
+                1 => map.insert_or_assign(&keys, &values),
+                _ => map.erase(&keys),
+            };
+            for ((key, value), outcome) in keys.iter().zip(values).zip(outcomes.unwrap()) {
+                let before = oracle.get(key).copied();
+                let expected = match (kind, before) {
+                    (2, None) => Outcome::Missing,
+                    (2, Some(_)) => Outcome::Erased,
+                    (_, None) => Outcome::Inserted,
+                    (0, Some(_)) => Outcome::Kept,
+                    _ => Outcome::Assigned,
+                };
+                match expected {
+                    Outcome::Erased => _ = oracle.remove(key),
+                    Outcome::Inserted | Outcome::Assigned => _ = oracle.insert(*key, value),
+                    _ => (),
+                }
+                assert_eq!(outcome, expected, "{key:?} on {place}");
+            }
+            assert_eq!(map.len().unwrap(), oracle.len(), "{place}");
+            let held = map.pairs().unwrap().into_iter().collect::<FxHashMap<_, _>>();
+            assert!(held == oracle, "{place}: the pairs differ");
+            let expected = keys.iter().map(|key| oracle.get(key).copied());
+            assert!(map.get(&keys).unwrap().into_iter().eq(expected), "{place}");
+        }
+        let each = map.update(&[Operation::InsertOrAdd], &[(1, 2)], &[[1, 2]]).unwrap_err();
+        assert!(each.to_string().contains("no addition of values"), "{each}");
+    }
+}
+/// A new key with the fingerprint of one that is held, or of another new one: another function is
+/// drawn.
+#[test]
+fn shared_fingerprints_are_told_apart() {
+    for device in devices() {
+        let pair = crate::keys128::colliding(1, 2).concat();
+        let (one, other) = (pair[0], pair[1]);
+        let options = RowsOptions::default().with_seed(0).with_duplicates(Duplicates::KeepFirst);
+        let stream = device.stream().unwrap();
+        let build = |keys: &[u128]| {
+            let (keys, values) =
+                (device.stage(keys).unwrap(), device.stage(&[5u32, 6][..keys.len()]).unwrap());
+            let mut builder = Map128Builder::new(&device, options).unwrap();
+            builder.build(&stream, keys.view(), values.view()).unwrap()
+        };
+        let mut map = build(&[one, 3]);
+        map.insert(&[other], &[7]).unwrap();
+        assert_eq!(map.get(&[one, 3, other]).unwrap(), [Some(5), Some(6), Some(7)]);
+        let mut map = build(&[3, 4]);
+        map.insert(&[other, 9, one], &[7, 8, 9]).unwrap();
+        let found = map.get(&[one, 3, other, 4]).unwrap();
+        assert_eq!(found, [Some(9), Some(5), Some(7), Some(6)]);
+    }
+}
