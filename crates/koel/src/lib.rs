@@ -7,6 +7,7 @@
 //! * tables: [`Map`], the main one; [`Set`], the same without values; the two-way [`Index`] and the
 //!   [`MultiMap`] built on it; all of these for [128-bit keys](keys128) and for [strings]; and the published tables
 //!   in [`classic`];
+//! * [verbs] on columns in host memory: [`count`], [`group_by`], [`join`];
 //! * [types] of keys and values;
 //! * [files](mod@file) of tables;
 //! * [`limits`]: measures the memory rates that bound any table on this machine.
@@ -50,6 +51,7 @@ mod special;
 pub mod strings;
 mod table;
 pub mod types;
+pub mod verbs;
 
 #[doc(inline)]
 pub use device::{Buffer, Device, DeviceKind, Graph, Stream, View, ViewMut};
@@ -74,6 +76,8 @@ pub use strings::{StringIndex, StringMap, StringSet, StringVec, Strings, string_
 pub use table::update::{Operations, Outcome};
 #[doc(inline)]
 pub use types::{DeviceKey, DeviceValue, Key, TotalF32, TotalF64, Value};
+#[doc(inline)]
+pub use verbs::{GroupBy, How, Joined, count, group_by, join};
 
 /// Tests the README's example. A test in `xtask/src/package.rs` checks that the repository's README
 /// has the same one.

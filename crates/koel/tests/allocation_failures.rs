@@ -17,8 +17,8 @@ use koel::set::{
     SetBuilder, SetOperation, SetOptions, SetUpdater, difference, intersection, union, unique,
 };
 use koel::{
-    Buffer, Device, DeviceKind, Error, Index, Index128, Map, Map128, MultiMap, Outcome, Result,
-    Set, Set128, StringIndex, StringMap, ViewMut, string_counts,
+    Buffer, Device, DeviceKind, Error, How, Index, Index128, Map, Map128, MultiMap, Outcome,
+    Result, Set, Set128, StringIndex, StringMap, ViewMut, string_counts,
 };
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::Cursor;
@@ -420,6 +420,72 @@ fn batch_fails<T>(
     }
     unreachable!("batches end")
 }
+/// Batches on tables in rows, which are done as a whole or not at all, and verbs on columns.
+fn rows(trial: &Trial<'_>) -> u32 {
+    let &Trial { device, old, new, asks, .. } = trial;
+    let (all, of_all) = (keys(new), values(new, 2));
+    let wide = all.iter().map(|&k| k as u128 | 1 << 100).collect::<Vec<_>>();
+    let strings = all.iter().map(|k| k.to_string()).collect::<Vec<_>>();
+    // Every third key.
+    let (some, of_some) = (wide.iter().step_by(3), strings.iter().step_by(3));
+    let (some, of_some) = (some.copied().collect::<Vec<_>>(), of_some.cloned().collect::<Vec<_>>());
+    let n = old as usize;
+    let (firsts, values) = (values(old, 1), values(some.len() as u32, 2));
+    let mut failed = 0;
+    for erases in [false, true] {
+        let expected = |i: usize, outcomes: Option<&[Outcome]>| match outcomes {
+            Some(_) if erases && i.is_multiple_of(3) => None,
+            Some(_) if !erases => Some(of_all[i]),
+            _ => (i < n).then(|| all[i].wrapping_add(1)),
+        };
+        let check = |found: Vec<Option<u32>>, len: usize, outcomes: Option<&[Outcome]>| {
+            let held = found.iter().filter(|found| found.is_some()).count();
+            assert_eq!(held, len);
+            for (i, found) in found.into_iter().enumerate() {
+                assert_eq!(found, expected(i, outcomes), "{i}, erases: {erases}");
+            }
+        };
+        failed += batch_fails(
+            || Map128::build(device, &wide[..n], &firsts).unwrap(),
+            |map| if erases { map.erase(&some) } else { map.insert_or_assign(&wide, &of_all) },
+            |map, outcomes| check(map.get(&wide).unwrap(), map.len(), outcomes),
+        );
+        failed += batch_fails(
+            || StringMap::build(device, &strings[..n], &firsts).unwrap(),
+            |map| {
+                if erases { map.erase(&of_some) } else { map.insert_or_assign(&strings, &of_all) }
+            },
+            |map, outcomes| check(map.get(&strings).unwrap(), map.len(), outcomes),
+        );
+        failed += batch_fails(
+            || Set128::build(device, &wide[..n]).unwrap(),
+            |set| if erases { set.erase(&some) } else { set.insert(&wide) },
+            |set, outcomes| {
+                for (i, found) in set.contains(&wide).unwrap().into_iter().enumerate() {
+                    assert_eq!(found, expected(i, outcomes).is_some(), "{i}, erases: {erases}");
+                }
+            },
+        );
+    }
+    let wide_values = some.iter().map(|&key| [key as u64, 7]).collect::<Vec<_>>();
+    let none = |_: &mut ()| ();
+    let verb =
+        |name: &str, run: &dyn Fn() -> Result<()>| each_failure(name, || (), |_| run(), none, none);
+    failed
+        + verb("Map of wide values", &|| {
+            let mut map = Map::build(device, &values, &wide_values)?;
+            map.insert(&all, &vec![[1, 2]; all.len()]).map(drop)
+        })
+        + verb("count", &|| koel::count(device, &strings).map(drop))
+        + verb("join", &|| koel::join(device, &wide, &some, How::Full).map(drop))
+        + if asks {
+            verb("group_by", &|| {
+                koel::group_by(device, &all)?.mean(&of_all)?.max(&of_all).map(drop)
+            })
+        } else {
+            0
+        }
+}
 fn lookups(trial: &Trial<'_>) -> u32 {
     let &Trial { device, old, new, asks } = trial;
     let map = Map::build(device, &keys(old), &values(old, 1)).unwrap();
@@ -558,6 +624,10 @@ fn of_strings() {
 #[test]
 fn of_updates() {
     on_all("updates", updates);
+}
+#[test]
+fn of_rows() {
+    on_all("batches in rows", rows);
 }
 #[test]
 fn of_lookups() {

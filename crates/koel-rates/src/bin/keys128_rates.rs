@@ -6,14 +6,18 @@
 //! `gps`: 10^9 keys per second, the median of 7 runs after 2 warm-up runs. Keys are random; `bits`
 //! is the size of the maps' values. A build inserts keys that are on the device into an existing
 //! table (`rebuild`) and waits until it has finished. `encode` builds an index of `n` keys drawn
-//! from `distinct`, and looks up the id of each. `verified`: the answers for all keys, present and
+//! from `distinct`, and looks up the id of each. `assign`, `insert` and `erase` change a map by a batch
+//! of a quarter of its keys, as [`apply`](koel::Map128::apply) does, with all allocations. `verified`: the answers for all keys, present and
 //! absent, or all ids, equal the host's. `of_limit`: the rate divided by that of random 32-byte
 //! reads from as much memory, in the same run; a lookup of a present key in a map takes 4.13 such
 //! reads.
 use koel::keys128::{Index128Builder, Map128Builder, RowsOptions, RowsReport, Set128Builder};
 use koel::limits;
 use koel::types::ValueBits;
-use koel::{Buffer, Device, Error, IndexOptions, Result, SetOptions, Stream};
+use koel::{
+    Buffer, Device, Error, IndexOptions, Map128, Operation, Operations, Outcome, Result,
+    SetOptions, Stream,
+};
 use koel_kernels::hash::mix::splitmix_at;
 use koel_rates::{
     RUNS, Row, median, print_copies, print_provenance, rate, rate_of_limit, row, size,
@@ -118,6 +122,49 @@ impl Keys<'_> {
                 })?;
                 looked_up(&format!("map128_{op}_{kind}"), &what, n, seconds, verified, limit);
             }
+        }
+        self.changes(&mut map, &what)
+    }
+    /// Changes a map in batches of a quarter of its keys: assigns new values, inserts keys that are
+    /// absent, erases them again.
+    fn changes<V: ValueBits>(&self, map: &mut Map128<V>, what: &Row) -> Result<()> {
+        let Keys { stream, present, absent } = self;
+        let (device, n) = (stream.device(), (present.len() / 4).max(1));
+        let (held, new) = (present.view().slice(..n)?, absent.view().slice(..n)?);
+        let values = device.upload(&vec![V::narrowed(7); n])?;
+        let mut outcomes = device.alloc::<u8>(n)?;
+        let mut apply = |map: &mut Map128<V>, operation, keys, expected| {
+            let (operations, of_keys) = (Operations::All(operation), values.view());
+            let (_, seconds) = stream
+                .time(|| map.apply(stream, operations, keys, of_keys, outcomes.view_mut()))?;
+            let outcomes = outcomes.download()?;
+            Result::Ok((seconds, outcomes.par_iter().all(|&outcome| outcome == expected as u8)))
+        };
+        let mut times = [[0.0; RUNS + 2]; 3];
+        let mut verified = true;
+        for run in 0..RUNS + 2 {
+            let batches = [
+                (Operation::InsertOrAssign, held, Outcome::Assigned),
+                (Operation::Insert, new, Outcome::Inserted),
+                (Operation::Erase, new, Outcome::Erased),
+            ];
+            for (times, (operation, keys, expected)) in times.iter_mut().zip(batches) {
+                let right;
+                (times[run], right) = apply(map, operation, keys, expected)?;
+                verified &= right;
+            }
+            verified &= map.len() == present.len();
+        }
+        let mut found = device.alloc::<V>(n)?;
+        map.get_or_into(stream, held, found.view_mut(), V::default())?;
+        verified &= found.download()?.par_iter().all(|&value| value == V::narrowed(7));
+        for (op, mut times) in ["assign", "insert", "erase"].into_iter().zip(times) {
+            times[2..].sort_by(f64::total_cmp);
+            row![("op", format!("map128_{op}")), ("batch", n)]
+                .and(what)
+                .and(&rate(n, times[2 + RUNS / 2]))
+                .and(&row![("verified", verified)])
+                .print();
         }
         Ok(())
     }

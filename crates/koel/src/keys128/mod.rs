@@ -1,4 +1,6 @@
-//! Keys of 128 bits: UUIDs, hashes, packed tuples. A map, a set and a two-way index.
+//! Keys of 128 bits: UUIDs, hashes, packed tuples. A map, a set and a two-way index, for buffers and
+//! custom kernels; a [`Map`](crate::Map) or [`Set`](crate::Set) whose keys or values have more than 8
+//! bytes is stored as one of these.
 //!
 //! # How it works
 //! The keys are in an array, in *rows*, in input order. A flagship [map](crate::Map) maps a 64-bit
@@ -15,7 +17,7 @@
 //! # Guarantees
 //! Every key can be stored. Equal keys are resolved by [`Duplicates`]; they take no memory in the
 //! finished table. Answers, rows, ids and the order of [`pairs`](Map128::pairs) and
-//! [`keys`](Set128::keys) are the same on every device and in every run. Given valid arguments, a
+//! [`keys`](Set128::keys) are the same on every device and in every run, also after batches. Given valid arguments, a
 //! build fails only when out of memory or, on request, for equal keys.
 //!
 //! ```
@@ -61,6 +63,17 @@
 //! A `rebuild` ([`Map128Builder::rebuild`], [`Set128Builder::rebuild`],
 //! [`Index128Builder::rebuild`]) reuses the memory of a table: it allocates nothing, and waits only
 //! once, for the counts midway.
+//!
+//! # Changing a table
+//! Batches insert, change and remove pairs ([`Map128::apply`], [`Set128::apply`], and methods on
+//! slices such as [`Map128::insert`]); the result equals that of applying the operations one after
+//! the other. New keys get rows behind the others, in order of first occurrence. Where keys are
+//! erased, the last rows fill the gaps.
+//!
+//! A batch is reduced to its distinct keys, which takes a build of their rows and two lookups of
+//! each; a small map of their numbers finds what the operations come to; then the table of
+//! fingerprints, the keys and the values change once per key. Like a build it waits for counts. A
+//! new key with the fingerprint of another one leads to another function, and a new table.
 //!
 //! `save`, `load` and `open` work like those of [`Map`](crate::Map): a file holds the table, the
 //! keys and the values in this order, and lookups in an opened file read it in place: see

@@ -1,11 +1,14 @@
 //! Hash maps, built in bulk and looked up in bulk, with keys and values of [any type](crate::types)
-//! of up to 8 bytes: the flagship table.
+//! of up to 16 bytes: the flagship table.
 //!
 //! # How it works
 //! Bucketed two-choice hashing. A lookup reads one 32-byte sector, and a second one in about one of
 //! seven cases (at load 0.8). A build partitions the pairs and builds each partition on chip, so no
 //! step scatters over memory. [`layout`] defines the byte layout, which is the same on every
 //! device.
+//!
+//! That is how pairs of up to 8 bytes each are stored. If a key or a value has more, up to 16, all
+//! pairs of a map are in [rows](crate::keys128).
 //!
 //! # Guarantees
 //! Every key and value can be stored, all ones included. [`Duplicates`] selects which of several

@@ -8,6 +8,7 @@
 use super::changes::{Changes, Gaps, gathered, put};
 use super::{Column, Rows, RowsBuilder, check_rows, write_rows};
 use crate::device::graph::may_wait;
+use crate::device::memory::collect;
 use crate::device::{Apart, Buffer, Device, Stream, View, ViewMut, check_device};
 use crate::duplicates::Duplicates;
 use crate::error::{Error, Result, check_length};
@@ -386,6 +387,9 @@ pub(crate) fn outcomes_of(
     apply: impl FnOnce(&Stream, ViewMut<'_, u8>) -> Result<()>,
 ) -> Result<Vec<Outcome>> {
     let (stream, mut outcomes) = (device.stream()?, device.alloc(n)?);
-    apply(&stream, outcomes.view_mut())?;
-    outcomes.view().download_map(Outcome::of_byte)
+    // Room for the outcomes comes first.
+    collect(n, |to| {
+        apply(&stream, outcomes.view_mut())?;
+        outcomes.view().copy_map(to, Outcome::of_byte)
+    })
 }

@@ -1,4 +1,4 @@
-//! Hash sets, built in bulk and looked up in bulk, with keys of [any type](crate::types) of up to 8
+//! Hash sets, built in bulk and looked up in bulk, with keys of [any type](crate::types) of up to 16
 //! bytes: the flagship table without values.
 //!
 //! # How it works
@@ -7,6 +7,9 @@
 //! and fills each partition on chip. [`layout`] defines the byte layout, which is the same on every
 //! device. Equal keys merge into one slot while the partition is filled, at no cost beyond the
 //! lookup that every key needs anyway.
+//!
+//! That is how keys of up to 8 bytes are stored. Keys of 9 to 16 bytes are in
+//! [rows](crate::keys128).
 //!
 //! # Guarantees
 //! Every key can be stored, the key of all ones included. A build fails only when out of memory.

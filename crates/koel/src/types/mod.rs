@@ -1,20 +1,25 @@
 //! Types of keys and values: what they mean, and the bits that tables store.
 //!
-//! A table stores 32 or 64 bits of a key and of a value. [`Key`] and [`Value`] say how a type
-//! becomes bits and back; kernels and the CPU engine know only [bits](KeyBits). So no type adds a
+//! A table stores 32, 64 or 128 bits of a key and of a value. [`Key`] and [`Value`] say how a type
+//! becomes bits and back; kernels and the CPU engine know only [bits](Bits). So no type adds a
 //! kernel, and all types of the same width are equally fast.
 //!
 //! | type | bits of a key | bits of a value |
 //! |---|---|---|
-//! | integers of up to 64 bits, `usize`, `isize` | two's complement | the same |
-//! | `bool`, `char`, `Ipv4Addr` | as a number | the same |
+//! | integers of up to 128 bits, `usize`, `isize` | two's complement | the same |
+//! | `bool`, `char`, `Ipv4Addr`, `Ipv6Addr` | as a number | the same |
 //! | `f32`, `f64` | -0.0 as 0.0, every NaN as one | unchanged |
 //! | [`TotalF32`], [`TotalF64`] | unchanged: -0.0 and 0.0 differ | the same |
-//! | tuples of up to four and arrays of these | one after the other, packed | the same |
+//! | tuples of up to six and arrays of these | one after the other, packed | the same |
 //! | structs that derive [`Key`](macro@crate::Key) | their fields, packed | the same |
 //!
-//! Up to 4 bytes, packed, become 32 bits; 5 to 8 bytes become 64, which is the most. Padding is not
-//! stored. [`Value`](macro@crate::Value) can be derived alone.
+//! Up to 4 bytes, packed, become 32 bits; 5 to 8 bytes become 64; 9 to 16 bytes become 128, which is
+//! the most. Padding is not stored. [`Value`](macro@crate::Value) can be derived alone.
+//!
+//! Slots of tables hold up to 64 bits. If a key or a value has more, a [`Map`](crate::Map) or
+//! [`Set`](crate::Set) keeps all pairs in rows, as [`keys128`](crate::keys128) describes, with keys
+//! of 128 bits. [`Index`](crate::Index), [`MultiMap`](crate::MultiMap), builders, updaters and
+//! joiners take what slots hold: [`SlotKey`] and [`SlotValue`].
 //!
 //! # Conversion
 //! A slice whose memory is its bits, such as one of `i64` or `[u32; 2]`, is used as it is. Other

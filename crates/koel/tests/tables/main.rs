@@ -25,3 +25,4 @@ mod support;
 mod types;
 #[path = "../support/updates.rs"]
 mod updates;
+mod verbs;

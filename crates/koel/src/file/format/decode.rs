@@ -195,7 +195,11 @@ fn one_of(
         true => Ok(found),
         false => {
             #[allow(clippy::disallowed_methods, reason = "a few numbers")]
-            let expected = allowed.iter().map(u64::to_string).collect::<Vec<_>>().join(" or ");
+            let mut expected = allowed.iter().map(u64::to_string).collect::<Vec<_>>();
+            #[allow(clippy::disallowed_methods, reason = "a few numbers")]
+            let last = expected.split_off(expected.len().saturating_sub(2)).join(" or ");
+            expected.push(last);
+            let expected = expected.join(", ");
             Err(FileErrorKind::Field { byte: at as u64, field, found, expected })
         }
     }

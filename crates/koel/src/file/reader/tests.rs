@@ -597,8 +597,8 @@ fn fields_of_other_kinds_are_checked() {
     }
     for (changes, says) in [
         (&[(16, 4, 64)][..], "byte 16: key bits is 64, expected 128"),
-        (&[(20, 4, 0)], "byte 20: value bits is 0, expected 32 or 64"),
-        (&[(20, 4, 128)], "byte 20: value bits is 128, expected 32 or 64"),
+        (&[(20, 4, 0)], "byte 20: value bits is 0, expected 32, 64 or 128"),
+        (&[(20, 4, 128)], "byte 144: bytes of the values is 16, expected 48"),
         (&[(20, 4, 64)], "byte 144: bytes of the values is 16, expected 24"),
         (&[(28, 4, 1), (32, 8, 3), (40, 8, 4)], "byte 120: bytes of the keys is 48, expected 64"),
         (&[(28, 4, 1), (32, 8, 3)], "byte 32: held value is 3, expected 0 to 2"),

@@ -1,0 +1,211 @@
+//! Counts and aggregates of the rows with equal keys.
+use super::keyed::{Groups, Keyed};
+use crate::device::Device;
+use crate::error::{Result, check_length};
+use crate::fallible::collect;
+use crate::groups::MultiMap;
+use crate::groups::reduction::{Max, Min, Reduction, Sum};
+use crate::types::SlotValue;
+use std::fmt;
+
+/// Returns each distinct key of a column, in order of first occurrence, and how often it occurs.
+///
+/// ```
+/// let device = koel::Device::cpu()?;
+/// assert_eq!(koel::count(&device, &[7, -3, 7])?, [(7, 2), (-3, 1)]);
+/// assert_eq!(koel::count(&device, &["b", "a", "b"])?, [("b", 2), ("a", 1)]);
+/// # Ok::<(), koel::Error>(())
+/// ```
+///
+/// Errors: more keys than 31-bit indices can address, out of memory.
+#[doc(alias("value_counts", "histogram"))]
+pub fn count<K: Keyed>(device: &Device, keys: &[K]) -> Result<Vec<(K, u32)>> {
+    let Groups { firsts, sizes, .. } = Groups::of(device, keys)?;
+    Ok(collect(
+        firsts.into_iter().zip(sizes).map(|(row, size)| (keys[row as usize].clone(), size)),
+    )?)
+}
+/// Groups the rows of a column by key, to aggregate other columns of as many rows.
+///
+/// ```
+/// let device = koel::Device::cpu()?;
+/// let (cities, degrees, rain) = (["Ulm", "Bern", "Ulm"], [21.5, 19.0, 24.5], [3, 0, -1]);
+/// let groups = koel::group_by(&device, &cities)?.mean(&degrees)?.min(&rain)?.sum(&rain)?;
+/// assert_eq!((groups.keys(), groups.sizes()), (&["Ulm", "Bern"][..], &[2, 1][..]));
+/// let (mean, least, total) = groups.results();
+/// assert_eq!((mean, least, total), (&vec![23.0, 19.0], &vec![-1, 0], &vec![2, 0]));
+/// # Ok::<(), koel::Error>(())
+/// ```
+///
+/// Errors: more keys than 31-bit indices can address, out of memory.
+#[doc(alias("groupby", "aggregate"))]
+pub fn group_by<'d, K: Keyed>(device: &'d Device, keys: &[K]) -> Result<GroupBy<'d, K>> {
+    let Groups { ids, firsts, sizes, .. } = Groups::of(device, keys)?;
+    let keys = collect(firsts.into_iter().map(|row| keys[row as usize].clone()))?;
+    Ok(GroupBy { device, keys, ids, sizes, results: () })
+}
+
+/// Rows grouped by key, with the results of the aggregates so far, each with one element per group:
+/// see [`group_by`].
+pub struct GroupBy<'d, K, R = ()> {
+    device: &'d Device,
+    keys: Vec<K>,
+    ids: Vec<u32>,
+    sizes: Vec<u32>,
+    results: R,
+}
+impl<'d, K, R> GroupBy<'d, K, R> {
+    /// Returns the number of groups.
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+    /// Returns whether there are no groups, because there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+    /// Returns the key of each group, in order of first occurrence.
+    pub fn keys(&self) -> &[K] {
+        &self.keys
+    }
+    /// Returns the group of each row.
+    pub fn ids(&self) -> &[u32] {
+        &self.ids
+    }
+    /// Returns the number of rows of each group.
+    pub fn sizes(&self) -> &[u32] {
+        &self.sizes
+    }
+    /// Returns the results: a tuple of columns, in the order of the calls.
+    pub fn results(&self) -> &R {
+        &self.results
+    }
+    /// Returns the keys and the results.
+    pub fn into_parts(self) -> (Vec<K>, R) {
+        (self.keys, self.results)
+    }
+
+    /// Aggregates a column by a [`Reduction`] of each group's values. Sorts the column by group;
+    /// on a GPU, copies it there, and the results back.
+    ///
+    /// Errors: another number of values than rows, out of memory.
+    pub fn reduce<A: Reduction<V>, V: SlotValue>(
+        self,
+        values: &[V],
+    ) -> Result<GroupBy<'d, K, R::With>>
+    where
+        R: Results<Vec<A::Result>>,
+    {
+        check_length("values", values.len(), "rows", self.ids.len())?;
+        let results = MultiMap::build(self.device, &self.ids, values)?.reduce::<A>()?;
+        Ok(self.with(results))
+    }
+    /// Adds the sum of each group's values: of integers as `i64` or `u64`, modulo 2^64; of floats in
+    /// their own type. Errors: as [`reduce`](Self::reduce).
+    pub fn sum<V: SlotValue>(
+        self,
+        values: &[V],
+    ) -> Result<GroupBy<'d, K, <R as Results<Vec<<Sum as Reduction<V>>::Result>>>::With>>
+    where
+        Sum: Reduction<V>,
+        R: Results<Vec<<Sum as Reduction<V>>::Result>>,
+    {
+        self.reduce::<Sum, V>(values)
+    }
+    /// Adds the least of each group's values: see [`Min`]. Errors: as [`reduce`](Self::reduce).
+    pub fn min<V: SlotValue>(
+        self,
+        values: &[V],
+    ) -> Result<GroupBy<'d, K, <R as Results<Vec<V>>>::With>>
+    where
+        Min: Reduction<V, Result = V>,
+        R: Results<Vec<V>>,
+    {
+        self.reduce::<Min, V>(values)
+    }
+    /// Adds the greatest of each group's values: see [`Max`]. Errors: as [`reduce`](Self::reduce).
+    pub fn max<V: SlotValue>(
+        self,
+        values: &[V],
+    ) -> Result<GroupBy<'d, K, <R as Results<Vec<V>>>::With>>
+    where
+        Max: Reduction<V, Result = V>,
+        R: Results<Vec<V>>,
+    {
+        self.reduce::<Max, V>(values)
+    }
+    /// Adds the mean of each group's values: their sum as `f64`, divided by their number. NaN if one
+    /// of them is NaN. Errors: as [`reduce`](Self::reduce).
+    #[doc(alias("average"))]
+    pub fn mean<V: Numeric>(
+        self,
+        values: &[V],
+    ) -> Result<GroupBy<'d, K, <R as Results<Vec<f64>>>::With>>
+    where
+        R: Results<Vec<f64>>,
+    {
+        check_length("values", values.len(), "rows", self.ids.len())?;
+        let values = collect(values.iter().map(|value| value.as_f64()))?;
+        let mut means = MultiMap::build(self.device, &self.ids, &values)?.reduce::<Sum>()?;
+        means.iter_mut().zip(&self.sizes).for_each(|(mean, &size)| *mean /= f64::from(size));
+        Ok(self.with(means))
+    }
+    fn with<C>(self, column: C) -> GroupBy<'d, K, R::With>
+    where
+        R: Results<C>,
+    {
+        let GroupBy { device, keys, ids, sizes, results } = self;
+        GroupBy { device, keys, ids, sizes, results: results.with(column) }
+    }
+}
+impl<K, R> fmt::Debug for GroupBy<'_, K, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (rows, device) = (self.ids.len(), self.device.name());
+        write!(f, "GroupBy[{rows} rows in {} groups] on {device}", self.keys.len())
+    }
+}
+
+/// Numbers that have a mean: integers and floats.
+pub trait Numeric: SlotValue {
+    /// Converts to the nearest `f64`.
+    fn as_f64(self) -> f64;
+}
+macro_rules! numeric {
+    ($($type:ty)+) => {
+        $(impl Numeric for $type {
+            fn as_f64(self) -> f64 {
+                self as f64
+            }
+        })+
+    };
+}
+numeric! { u8 i8 u16 i16 u32 i32 u64 i64 usize isize f32 f64 }
+
+/// Results that another column `C` can be added to: tuples of up to seven.
+pub trait Results<C> {
+    /// The results with that column.
+    type With;
+    /// Adds a column behind the others.
+    fn with(self, column: C) -> Self::With;
+}
+macro_rules! results {
+    ($($($column:ident)*;)+) => {
+        $(impl<$($column,)* C> Results<C> for ($($column,)*) {
+            type With = ($($column,)* C,);
+            #[allow(non_snake_case, reason = "columns are named as their types")]
+            fn with(self, column: C) -> Self::With {
+                let ($($column,)*) = self;
+                ($($column,)* column,)
+            }
+        })+
+    };
+}
+results! {
+    ;
+    A;
+    A B;
+    A B D;
+    A B D E;
+    A B D E F;
+    A B D E F G;
+    A B D E F G H;
+}

@@ -1,0 +1,168 @@
+//! Joins of two columns of keys.
+use super::keyed::{Groups, Keyed};
+use crate::device::Device;
+use crate::error::Result;
+use crate::fallible::{collect, push, repeat};
+use crate::parallel;
+
+/// Row of the other column where there is none.
+pub const NO_ROW: u32 = u32::MAX;
+/// Rows that a thread joins at a time.
+const CHUNK: usize = 1 << 12;
+
+/// Which rows a join returns.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum How {
+    /// Each pair of rows with equal keys.
+    Inner,
+    /// As [`Inner`](Self::Inner), and left rows without a match.
+    Left,
+    /// As [`Inner`](Self::Inner), and right rows without a match, by right row.
+    Right,
+    /// As [`Left`](Self::Left), and right rows without a match, at the end.
+    Full,
+    /// Left rows that have a match, with their first one.
+    Semi,
+    /// Left rows that have no match.
+    Anti,
+}
+
+/// Pairs of rows of two columns: row `left[i]` with row `right[i]`, or with [`NO_ROW`].
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct Joined {
+    /// Rows of the left column.
+    pub left: Vec<u32>,
+    /// Rows of the right column.
+    pub right: Vec<u32>,
+}
+impl Joined {
+    /// Returns the number of pairs.
+    pub fn len(&self) -> usize {
+        self.left.len()
+    }
+    /// Returns whether there are no pairs.
+    pub fn is_empty(&self) -> bool {
+        self.left.is_empty()
+    }
+    /// Returns the pairs, with `None` for [`NO_ROW`].
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (Option<u32>, Option<u32>)> {
+        let some = |&row: &u32| (row != NO_ROW).then_some(row);
+        self.left.iter().map(some).zip(self.right.iter().map(some))
+    }
+}
+
+/// Joins two columns: returns pairs of rows with equal keys, each left row with every right row of
+/// its key. Left rows ascend, and so do the right rows of each.
+///
+/// ```
+/// use koel::{How, join};
+///
+/// let device = koel::Device::cpu()?;
+/// let joined = join(&device, &["a", "b", "a"], &["c", "a", "a"], How::Inner)?;
+/// assert_eq!((joined.left, joined.right), (vec![0, 0, 2, 2], vec![1, 2, 1, 2]));
+/// let joined = join(&device, &["a", "b"], &["c", "a"], How::Full)?;
+/// assert!(joined.iter().eq([(Some(0), Some(1)), (Some(1), None), (None, Some(0))]));
+/// # Ok::<(), koel::Error>(())
+/// ```
+///
+/// Keys are equal as in [tables](crate::types): NaN equals NaN. Builds a map of the right column, or
+/// of the left one for [`Right`](How::Right), and looks the other one up. Errors: more keys than
+/// 31-bit indices can address; out of memory, also for the result.
+#[doc(alias("merge"))]
+pub fn join<K: Keyed>(device: &Device, left: &[K], right: &[K], how: How) -> Result<Joined> {
+    if how == How::Right {
+        let Joined { left, right } = join(device, right, left, How::Left)?;
+        return Ok(Joined { left: right, right: left });
+    }
+    let groups = Groups::of(device, right)?;
+    let found = groups.groups_of(left)?;
+    let by_group = ByGroup::of(&groups)?;
+    let rows_of = |group: Option<u32>| match (how, group) {
+        (How::Anti, Some(_)) => Matches::Nothing,
+        (How::Inner | How::Semi, None) => Matches::Nothing,
+        (_, None) => Matches::None,
+        (How::Semi, Some(group)) => Matches::Rows(&by_group.rows(group)[..1]),
+        (_, Some(group)) => Matches::Rows(by_group.rows(group)),
+    };
+    let count = |groups: &[Option<u32>]| groups.iter().map(|&group| rows_of(group).len()).sum();
+    let counts: Vec<usize> =
+        device.install(|| parallel::map(found.chunks(CHUNK), |_, groups| count(groups)))?;
+    let total = counts.iter().sum();
+    let alone = if how == How::Full { by_group.without(&found)? } else { vec![] };
+    let (mut of_left, mut of_right) =
+        (repeat(NO_ROW, total + alone.len())?, repeat(NO_ROW, total + alone.len())?);
+    of_right[total..].copy_from_slice(&alone);
+    let parts = parallel::split(&mut of_left[..total], counts.iter().copied())
+        .zip(parallel::split(&mut of_right[..total], counts.iter().copied()));
+    let parts = found.chunks(CHUNK).zip(parts);
+    device.install(|| {
+        parallel::each(parts, |chunk, (groups, (mut to_left, mut to_right))| {
+            for (row, &group) in ((chunk * CHUNK) as u32..).zip(groups) {
+                let matches = rows_of(group);
+                let (left, rest) = to_left.split_at_mut(matches.len());
+                let (right, rest_of_right) = to_right.split_at_mut(matches.len());
+                left.fill(row);
+                if let Matches::Rows(rows) = matches {
+                    right.copy_from_slice(rows);
+                }
+                (to_left, to_right) = (rest, rest_of_right);
+            }
+        })
+    });
+    Ok(Joined { left: of_left, right: of_right })
+}
+/// Right rows of a left row.
+enum Matches<'r> {
+    /// The left row is not in the result.
+    Nothing,
+    /// The left row is in the result alone.
+    None,
+    Rows(&'r [u32]),
+}
+impl Matches<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Matches::Nothing => 0,
+            Matches::None => 1,
+            Matches::Rows(rows) => rows.len(),
+        }
+    }
+}
+
+/// Rows of a column, by group.
+struct ByGroup {
+    /// Start of each group among the rows, and the end of the last one.
+    starts: Vec<u32>,
+    rows: Vec<u32>,
+}
+impl ByGroup {
+    fn of<K: Keyed>(groups: &Groups<K>) -> Result<ByGroup> {
+        let mut at = 0;
+        let mut starts = collect(groups.sizes.iter().map(|size| (at, at += size).0))?;
+        let mut rows = repeat(0, groups.ids.len())?;
+        for (row, &id) in (0..).zip(&groups.ids) {
+            let start = &mut starts[id as usize];
+            rows[*start as usize] = row;
+            *start += 1;
+        }
+        // Each start is at the end of its group now.
+        push(&mut starts, 0)?;
+        starts.rotate_right(1);
+        Ok(ByGroup { starts, rows })
+    }
+    fn rows(&self, group: u32) -> &[u32] {
+        let group = group as usize;
+        &self.rows[self.starts[group] as usize..self.starts[group + 1] as usize]
+    }
+    /// Returns the rows of the groups that are not among those found, ascending.
+    fn without(&self, found: &[Option<u32>]) -> Result<Vec<u32>> {
+        let mut is_found = repeat(false, self.starts.len() - 1)?;
+        found.iter().flatten().for_each(|&group| is_found[group as usize] = true);
+        let groups = (0..).zip(&is_found).filter(|(_, is_found)| !**is_found);
+        let mut rows = collect(groups.flat_map(|(group, _)| self.rows(group).iter().copied()))?;
+        rows.sort_unstable();
+        Ok(rows)
+    }
+}
