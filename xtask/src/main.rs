@@ -32,7 +32,8 @@ usage: cargo xtask TASK
   ptx --overflow-checks     write images that trap where arithmetic overflows, for tests on a GPU:
                             never commit them
   ptx --crate PATH [--check]
-                            the same for your own crate of kernels: its PTX goes to PATH/ptx
+                            the same for your own crate of kernels: the PTX of kernels that
+                            name no image goes to PATH/ptx
   sass [KERNEL]...          assemble the PTX for both targets and compare it with the crates'
                             sass-expectations.txt; print details of KERNELs
                             ptx and sass fetch ptxas and nvdisasm from PyPI into target/nvcc,

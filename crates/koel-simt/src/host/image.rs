@@ -51,7 +51,7 @@ pub struct Image {
     pub files: &'static [&'static [u8]],
 }
 
-/// Defines the images of a crate, and `ALL`, the list of them. Belongs into the crate's module
+/// Defines the images of a crate, and `ALL`, the list of them. Belongs in the crate's module
 /// `images`, where `#[kernel(image = NAME)]` finds an image.
 ///
 /// `cargo xtask ptx` writes the files of an image to `images/` beside the crate's manifest, named
@@ -63,8 +63,8 @@ pub struct Image {
 ///
 /// ```ignore
 /// koel_simt::images! {
-///     /// Search for images in images.
-///     VISION "vision";
+///     /// Build, lookup and export of maps.
+///     MAP "map";
 /// }
 /// ```
 #[macro_export]
