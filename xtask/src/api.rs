@@ -1,10 +1,12 @@
 //! Public items of the published libraries, one a line, under `docs/api`: a change of the API shows
-//! in the diff of a commit. A crate of macros has no file: koel-simt exports them.
+//! in the diff of a commit. A crate of macros has no file: koel-simt exports them. Nor has a crate
+//! of kernels that offers nothing else.
 //!
 //! rustdoc's JSON is unstable. This program is therefore also the `rustdoc` that cargo calls: it
 //! allows rustdoc, and nothing else, to use unstable options. rustc would compile every dependency
 //! again if the variable were set for it.
 use crate::metadata::{Metadata, Package};
+use crate::ptx;
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,10 +16,9 @@ use std::process::Command;
 pub(crate) const RUSTDOC: &str = "XTASK_RUSTDOC";
 /// Folder of the files, relative to the repository's root.
 const FOLDER: &str = "docs/api";
-/// Crate of which only parts are listed: those that other libraries export, and [`PARTS`]. The rest
-/// are kernels, which nobody else launches and which change with every release.
-const KERNELS: &str = "koel-kernels";
-/// What koel-kernels offers by itself, as its README says.
+/// What crates of kernels offer by themselves, as their READMEs say. Only this is listed of them,
+/// and what other libraries export. The rest are kernels, which nobody else launches and which
+/// change with every release.
 const PARTS: [&str; 1] = ["koel_kernels::hash"];
 /// Lines of a difference that are printed for each file.
 const SHOWN: usize = 20;
@@ -98,19 +99,24 @@ fn texts(root: &Path) -> Result<Vec<(String, String)>, String> {
         libraries.filter_map(|p| Some((p, docs.join(format!("{}.json", p.library()?)))));
     let libraries = libraries.collect::<Vec<_>>();
 
+    let has_kernels = |package: &Package| ptx::CRATES.contains(&package.name.as_str());
     let mut parts = PARTS.map(String::from).to_vec();
-    for (_, json) in libraries.iter().filter(|(package, _)| package.name != KERNELS) {
-        parts.extend(exports(json)?.into_iter().filter(|path| path.starts_with("koel_kernels::")));
+    for (_, json) in libraries.iter().filter(|(package, _)| !has_kernels(package)) {
+        parts.extend(exports(json)?);
     }
     let text = |(package, json): &(&Package, PathBuf)| {
         let mut text = items(json)?;
-        if package.name == KERNELS {
-            let lines = text.lines().filter(|line| parts.iter().any(|part| concerns(line, part)));
+        if has_kernels(package) {
+            let root = format!("{}::", package.library().unwrap_or_default());
+            let own = parts.iter().filter(|part| part.starts_with(&root)).collect::<Vec<_>>();
+            let lines = text.lines().filter(|line| own.iter().any(|part| concerns(line, part)));
             text = lines.map(|line| format!("{line}\n")).collect();
         }
         Ok((format!("{}.txt", package.name), text))
     };
-    libraries.iter().map(text).collect()
+    let mut texts = libraries.iter().map(text).collect::<Result<Vec<_>, String>>()?;
+    texts.retain(|(_, text)| !text.is_empty());
+    Ok(texts)
 }
 
 /// Returns the paths of the items of other crates that a crate exports.

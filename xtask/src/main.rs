@@ -24,17 +24,18 @@ use std::process::Command;
 
 const USAGE: &str = "\
 usage: cargo xtask TASK
-  ptx                       build the kernels' PTX and machine code and write them to
-                            crates/koel-kernels/images
+  ptx                       build the PTX and machine code of all crates of kernels and write
+                            them to their images/
   ptx --check [--sample]    build them, and fail if the committed files differ or break a rule;
                             --sample: all PTX, and an eighth of the machine code, chosen by the
                             commit
   ptx --overflow-checks     write images that trap where arithmetic overflows, for tests on a GPU:
                             never commit them
   ptx --crate PATH [--check]
-                            the same for your own crate of kernels: its PTX goes to PATH/ptx
-  sass [KERNEL]...          assemble the PTX for both targets and compare it with
-                            crates/koel-kernels/sass-expectations.txt; print details of KERNELs
+                            the same for your own crate of kernels: the PTX of kernels that
+                            name no image goes to PATH/ptx
+  sass [KERNEL]...          assemble the PTX for both targets and compare it with the crates'
+                            sass-expectations.txt; print details of KERNELs
                             ptx and sass fetch ptxas and nvdisasm from PyPI into target/nvcc,
                             unless PTXAS and NVDISASM name them
   weight [--quick] [--json FILE]
@@ -97,12 +98,17 @@ fn task(args: &[String]) -> Result<(), String> {
         return data::run(names);
     }
     match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["ptx"] => ptx::write(root, &Kernels::of_koel(root)),
-        ["ptx", "--overflow-checks"] => {
-            ptx::write(root, &Kernels::of_koel(root).with_overflow_checks())
+        ["ptx"] => Kernels::published(root).iter().try_for_each(|k| ptx::write(root, k)),
+        ["ptx", "--overflow-checks"] => Kernels::published(root)
+            .map(Kernels::with_overflow_checks)
+            .iter()
+            .try_for_each(|k| ptx::write(root, k)),
+        ["ptx", "--check"] => {
+            Kernels::published(root).iter().try_for_each(|k| ptx::check(root, k, false))
         }
-        ["ptx", "--check"] => ptx::check(root, &Kernels::of_koel(root), false),
-        ["ptx", "--check", "--sample"] => ptx::check(root, &Kernels::of_koel(root), true),
+        ["ptx", "--check", "--sample"] => {
+            Kernels::published(root).iter().try_for_each(|k| ptx::check(root, k, true))
+        }
         ["ptx", "--crate", folder] => ptx::write(root, &Kernels::of_user(folder.as_ref())?),
         ["ptx", "--crate", folder, "--check"] => {
             ptx::check(root, &Kernels::of_user(folder.as_ref())?, false)

@@ -40,7 +40,7 @@ pub(crate) fn package(root: &Path) -> Result<(), String> {
     for package in &packages {
         let file = packed.join(package.file_name());
         let size = fs::metadata(&file).map_err(|e| format!("{}: {e}", file.display()))?.len();
-        println!("{:<18}{:>8}{:>11}", package.name, package.version, kibibytes(size));
+        println!("{:<22}{:>8}{:>11}", package.name, package.version, kibibytes(size));
         if size > LIMIT {
             wrong.push(format!("{}: larger than {}", package.file_name(), kibibytes(LIMIT)));
         }

@@ -27,12 +27,11 @@ const PROFILE: [&str; 7] = [
 /// bounds with more blocks than fit.
 const RESIDENT_THREADS: [(&str, u32); 2] = [("sm_75", 1024), ("sm_90", 2048)];
 
-/// Returns the folder of the images of koel's kernels.
-pub(crate) fn images_of_koel(root: &Path) -> PathBuf {
-    root.join("crates/koel-kernels/images")
-}
+/// The published crates of kernels: that of the tables, and those of the applications.
+pub(crate) const CRATES: [&str; 3] =
+    ["koel-kernels", "koel-spatial-kernels", "koel-vision-kernels"];
 
-/// Crate of kernels: koel's own, or a user's.
+/// Crate of kernels: one of [`CRATES`], or a user's.
 pub(crate) struct Kernels {
     folder: PathBuf,
     package: String,
@@ -40,9 +39,13 @@ pub(crate) struct Kernels {
     overflow_checks: bool,
 }
 impl Kernels {
-    pub(crate) fn of_koel(root: &Path) -> Kernels {
-        let folder = root.join("crates/koel-kernels");
-        Kernels { folder, package: "koel-kernels".into(), overflow_checks: false }
+    /// Returns [`CRATES`].
+    pub(crate) fn published(root: &Path) -> [Kernels; CRATES.len()] {
+        CRATES.map(|package| Kernels {
+            folder: root.join("crates").join(package),
+            package: package.into(),
+            overflow_checks: false,
+        })
     }
     pub(crate) fn with_overflow_checks(self) -> Kernels {
         Kernels { overflow_checks: true, ..self }
@@ -62,9 +65,20 @@ impl Kernels {
             .ok_or(format!("{}: no package name", manifest.display()))?;
         Ok(Kernels { folder, package, overflow_checks: false })
     }
+    pub(crate) fn package(&self) -> &str {
+        &self.package
+    }
+    /// Returns the folder of the images.
+    pub(crate) fn images(&self) -> PathBuf {
+        self.folder.join("images")
+    }
     /// Returns the path of the list of kernels that name an image.
-    fn list(&self) -> PathBuf {
+    pub(crate) fn list(&self) -> PathBuf {
         self.folder.join("src/entries.rs")
+    }
+    /// Returns the path of what is expected of the machine code.
+    pub(crate) fn expectations(&self) -> PathBuf {
+        self.folder.join("sass-expectations.txt")
     }
     /// Returns the path of the PTX of kernels that name no image.
     fn ptx(&self, cpu: &str) -> PathBuf {
@@ -141,7 +155,7 @@ pub(crate) fn write(root: &Path, kernels: &Kernels) -> Result<(), String> {
             let file = kernels.list();
             std::fs::write(&file, built[0].list())
                 .map_err(|e| format!("{}: {e}", file.display()))?;
-            images::write(&kernels.folder.join("images"), &Tools::new(root)?, &families)
+            images::write(&kernels.images(), &Tools::new(root)?, &families)
         }
     }
 }
@@ -172,7 +186,7 @@ pub(crate) fn check(root: &Path, kernels: &Kernels, sample: bool) -> Result<(), 
                 return Err(format!("{} does not belong to these kernels", file.display()));
             }
             let share = sample.then(|| Share::of(crate::commit_number(root)));
-            images::check(&kernels.folder.join("images"), &Tools::new(root)?, &families, share)
+            images::check(&kernels.images(), &Tools::new(root)?, &families, share)
         }
     }
 }
@@ -187,12 +201,13 @@ fn entry_name(line: &str) -> Option<&str> {
 ///   * The crate hash in mangled names (package name and version, compiler version and host
 ///     triple). It appears in comments (`// %_RNv..exit`) and in the names of functions that were
 ///     not inlined, and may change the order of entries.
-///   * `$L__BB7_3`: labels contain the number of the entry, that is, its position in the file.
+///   * `$L__BB7_3`, `__local_depot7`: labels and arrays in local memory contain the number of the
+///     entry, that is, its position in the file.
 ///   * Paths, only in panic messages and debug info; the caller's RUSTFLAGS and cargo
 ///     configuration; the compiler.
 ///
-/// Therefore: drop comments, sort the entries by name, number the labels of each from zero, reject
-/// mangled names, functions and global data, and fix the flags and the toolchain.
+/// Therefore: drop comments, sort the entries by name, drop their numbers, reject mangled names,
+/// functions and global data, and fix the flags and the toolchain.
 fn build(root: &Path, kernels: &Kernels, cpu: &str) -> Result<Ptx, String> {
     let target = root.join("target/ptx").join(cpu);
     // A fixed list of flags instead of the caller's: RUSTFLAGS and .cargo/config.toml must not
@@ -437,14 +452,34 @@ fn high_word(body: &[String]) -> Option<&str> {
     };
     body.iter().find(takes).map(String::as_str)
 }
-/// Turns `$L__BB7_3` into `$L__BB_3`: labels are local to an entry, and its number is its position
-/// in the file.
+/// Turns `$L__BB7_3` into `$L__BB_3`, and `__local_depot7` into `__local_depot`: these names are
+/// local to an entry, and its number is its position in the file.
 fn renumber(line: &str) -> String {
-    let mut parts = line.split("$L__BB");
-    let mut out = parts.next().unwrap().to_string();
-    for p in parts {
-        out.push_str("$L__BB");
-        out.push_str(p.trim_start_matches(|c: char| c.is_ascii_digit()));
+    ["$L__BB", "__local_depot"].iter().fold(line.to_string(), |line, name| {
+        let mut parts = line.split(name);
+        let mut out = parts.next().unwrap_or_default().to_string();
+        for part in parts {
+            out.push_str(name);
+            out.push_str(part.trim_start_matches(|c: char| c.is_ascii_digit()));
+        }
+        out
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lose_the_number_of_their_entry() {
+        for (line, expected) in [
+            ("@%p3 bra $L__BB17_4;", "@%p3 bra $L__BB_4;"),
+            ("brx.idx %r1, {$L__BB7_3, $L__BB7_12};", "brx.idx %r1, {$L__BB_3, $L__BB_12};"),
+            (".local .align 8 .b8 __local_depot9[240];", ".local .align 8 .b8 __local_depot[240];"),
+            ("mov.b64 %SPL, __local_depot115;", "mov.b64 %SPL, __local_depot;"),
+            ("add.s32 %r17, %r3, 44;", "add.s32 %r17, %r3, 44;"),
+        ] {
+            assert_eq!(renumber(line), expected);
+        }
     }
-    out
 }

@@ -2,7 +2,7 @@
 //! Needs no GPU.
 use crate::images;
 use crate::nvcc::{Assembled, Tools, in_parallel};
-use crate::ptx::{CPUS, images_of_koel};
+use crate::ptx::{CPUS, Kernels};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
@@ -19,45 +19,57 @@ struct Kernel {
     instructions: BTreeMap<String, u32>,
 }
 
-/// Assembles and checks the committed PTX for each target; prints details of the named kernels.
+/// Assembles and checks the committed PTX of all crates for each target; prints details of the
+/// named kernels.
 pub(crate) fn sass(root: &Path, details: &[&str]) -> Result<(), String> {
     let tools = Tools::new(root)?;
-    let file = root.join("crates/koel-kernels/sass-expectations.txt");
-    let expectations =
-        std::fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;
     let mut wrong = vec![];
-    for cpu in CPUS {
-        let families = images::ptx(&images_of_koel(root), cpu)?;
-        let families = in_parallel(&families, |ptx| disassemble(ptx, cpu, &tools))?;
-        let kernels = families.into_iter().flatten().collect::<BTreeMap<_, _>>();
-        for (name, kernel) in kernels.iter().filter(|(n, _)| details.contains(&n.as_str())) {
+    let mut unknown = details.to_vec();
+    for of in Kernels::published(root) {
+        let file = of.expectations();
+        let expectations =
+            std::fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;
+        for cpu in CPUS {
+            let families = images::ptx(&of.images(), cpu)?;
+            let families = in_parallel(&families, |ptx| disassemble(ptx, cpu, &tools))?;
+            let kernels = families.into_iter().flatten().collect::<BTreeMap<_, _>>();
+            for (name, kernel) in kernels.iter().filter(|(n, _)| details.contains(&n.as_str())) {
+                print(cpu, name, kernel);
+            }
+            unknown.retain(|name| !kernels.contains_key(*name));
+            wrong.extend(kernels.iter().flat_map(|(name, k)| {
+                forbidden(k).into_iter().map(move |f| format!("{cpu} {name}: {f}"))
+            }));
+            let say = |e| format!("{}: {e}", of.package());
+            let (checked, unmet) = compare(&expectations, cpu, &kernels).map_err(say)?;
             println!(
-                "{cpu} {name}: {}, {} instructions",
-                kernel.used,
-                kernel.instructions.values().sum::<u32>()
+                "{} for {cpu}: {} kernels, no generic memory; {checked} expectations",
+                of.package(),
+                kernels.len()
             );
-            let list = kernel
-                .instructions
-                .iter()
-                .filter(|(o, _)| moves_or_waits(o))
-                .map(|(o, n)| format!("{o} {n}"));
-            println!("    {}", list.collect::<Vec<_>>().join(", "));
+            wrong.extend(unmet);
         }
-        if let Some(unknown) = details.iter().find(|d| !kernels.contains_key(**d)) {
-            return Err(format!("no kernel `{unknown}`"));
-        }
-        wrong.extend(kernels.iter().flat_map(|(name, k)| {
-            forbidden(k).into_iter().map(move |f| format!("{cpu} {name}: {f}"))
-        }));
-        let (checked, unmet) = compare(&expectations, cpu, &kernels)?;
-        println!("{cpu}: {} kernels, no generic memory; {checked} expectations", kernels.len());
-        wrong.extend(unmet);
+    }
+    if let Some(name) = unknown.first() {
+        return Err(format!("no kernel `{name}`"));
     }
     if wrong.is_empty() {
         Ok(())
     } else {
         Err(format!("{} wrong:\n  {}", wrong.len(), wrong.join("\n  ")))
     }
+}
+
+/// Prints details of a kernel.
+fn print(cpu: &str, name: &str, kernel: &Kernel) {
+    println!(
+        "{cpu} {name}: {}, {} instructions",
+        kernel.used,
+        kernel.instructions.values().sum::<u32>()
+    );
+    let list = kernel.instructions.iter().filter(|(o, _)| moves_or_waits(o));
+    let list = list.map(|(o, n)| format!("{o} {n}")).collect::<Vec<_>>();
+    println!("    {}", list.join(", "));
 }
 
 /// Assembles and disassembles the kernels of one family.

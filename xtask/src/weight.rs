@@ -3,6 +3,7 @@
 //! Crates that depend on koel by path are built cold, each in its own target folder under
 //! `target/weight`.
 use crate::provenance::Provenance;
+use crate::ptx::Kernels;
 use serde::Serialize;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -77,9 +78,11 @@ pub(crate) fn weigh(root: &Path, quick: bool, json: Option<&Path>) -> Result<(),
             lines.push(line);
         }
     }
-    let images = sizes(&crate::ptx::images_of_koel(root))?;
-    println!("images of koel-kernels: {} files, {} bytes", images.0, images.1);
-    lines.push(format!(r#"{{"images":{},"bytes":{}}}"#, images.0, images.1));
+    for kernels in Kernels::published(root) {
+        let (name, (files, bytes)) = (kernels.package(), sizes(&kernels.images())?);
+        println!("images of {name}: {files} files, {bytes} bytes");
+        lines.push(format!(r#"{{"crate":"{name}","images":{files},"bytes":{bytes}}}"#));
+    }
     if let Some(path) = json {
         let say = |e: std::io::Error| format!("{}: {e}", path.display());
         std::fs::write(path, format!("{}\n{}\n", provenance(root)?, lines.join("\n")))

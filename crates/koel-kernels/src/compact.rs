@@ -15,7 +15,7 @@ pub const TILE: u32 = THREADS * ITEMS as u32;
 /// A warp owns 16 rows of 32 elements. The kept elements of a row go to consecutive places, so no
 /// staging is needed.
 #[inline(always)]
-pub(crate) fn keep(
+pub fn keep(
     t: Thread,
     n: u32,
     keeps: impl Fn(u32) -> bool,

@@ -3,8 +3,8 @@
 //! Every kernel here becomes an entry of one of the [`images`] (`cargo xtask ptx`), and also runs
 //! in the host tests.
 //!
-//! Features: `classic`, `spatial` and `vision` add families of kernels; `executor` compiles all
-//! kernels for the test executor; the others choose the GPUs that [`images`] carry code for.
+//! Features: `classic` adds the kernels of the published tables; `executor` compiles all kernels
+//! for the test executor.
 #![cfg_attr(target_arch = "nvptx64", no_std)]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 #![allow(clippy::too_many_arguments, reason = "a kernel takes what it needs one by one")]
@@ -13,12 +13,7 @@ pub mod bins;
 #[cfg(any(feature = "classic", target_arch = "nvptx64"))]
 pub mod classic;
 pub mod compact;
-#[cfg(all(
-    feature = "classic",
-    feature = "spatial",
-    feature = "vision",
-    not(target_arch = "nvptx64")
-))]
+#[cfg(all(feature = "classic", not(target_arch = "nvptx64")))]
 pub mod entries;
 pub mod fold;
 pub mod group_reduce;
@@ -30,7 +25,6 @@ pub mod images;
 pub mod keys128;
 pub mod lookback;
 pub mod map;
-#[cfg(any(feature = "spatial", feature = "vision", target_arch = "nvptx64"))]
 pub mod math;
 pub mod partition;
 pub mod payload;
@@ -39,12 +33,6 @@ pub mod radix_sort;
 pub mod reduce;
 pub mod scan;
 pub mod set;
-#[cfg(any(feature = "spatial", target_arch = "nvptx64"))]
-pub mod spatial;
-#[cfg(any(feature = "spatial", target_arch = "nvptx64"))]
-pub mod spatial_search;
 pub mod strings;
 pub mod table;
-#[cfg(any(feature = "vision", target_arch = "nvptx64"))]
-pub mod vision;
 pub mod warp_demo;

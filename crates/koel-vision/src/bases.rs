@@ -3,8 +3,8 @@ use crate::affine::Affine;
 use crate::model::Model;
 use crate::random::Random;
 use crate::table::DenseMultiTable;
-use koel_kernels::vision::direction::direction;
-use koel_kernels::vision::vote::{TESTS, key};
+use koel_vision_kernels::direction::direction;
+use koel_vision_kernels::vote::{TESTS, key};
 use std::f32::consts::PI;
 
 /// Bins per turn of each invariant.

@@ -2,12 +2,12 @@
 //! even selection of them.
 //!
 //! A GPU (and the test executor) finds them with kernels, the CPU row by row. The per-pixel code is
-//! shared: [`koel_kernels::vision::corners`].
+//! shared: [`koel_vision_kernels::corners`].
 use crate::device::{grid, in_kernels, size};
 use crate::edges::{Noise, noise_median};
 use crate::picture::Grey;
 use koel::Stream;
-use koel_kernels::vision::corners::*;
+use koel_vision_kernels::corners::*;
 use rayon::prelude::*;
 
 /// Corner of an image.
@@ -33,7 +33,7 @@ const CELL: usize = 32;
 /// read back. Bitwise identical on every device.
 pub(crate) fn corners(stream: &Stream, image: &Grey) -> koel::Result<Vec<Corner>> {
     let (w, h) = (image.width, image.height);
-    if w.min(h) < koel_kernels::vision::edges::MIN_SIDE as usize {
+    if w.min(h) < koel_vision_kernels::edges::MIN_SIDE as usize {
         return Ok(vec![]);
     }
     if !in_kernels(stream) {

@@ -1,13 +1,13 @@
 //! Helpers of kernel launches.
 use crate::picture::Grey;
 use koel::{Buffer, Device, DeviceKind, Stream};
-use koel_kernels::vision::Size;
+use koel_vision_kernels::Size;
 use std::sync::Arc;
 
 /// Image in device memory, a float per pixel.
 pub(crate) type Image = Arc<Buffer<u32>>;
 
-/// Byte pattern of [`koel_kernels::vision::edges::NONE`].
+/// Byte pattern of [`koel_vision_kernels::edges::NONE`].
 pub(crate) const ALL_ONES: u8 = 0xFF;
 
 /// Returns whether images are processed by kernels instead of by rows on the CPU.

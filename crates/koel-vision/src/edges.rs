@@ -3,15 +3,15 @@
 //!
 //! A GPU (and the test executor) finds them with kernels and keeps them on the device; the CPU
 //! works row by row, which suits SIMD. The per-pixel code is shared:
-//! [`koel_kernels::vision::edges`].
+//! [`koel_vision_kernels::edges`].
 use crate::device::{ALL_ONES, Image, grid, in_kernels, size, upload};
 use crate::picture::Grey;
 use koel::{Buffer, Stream, primitives};
 use koel_kernels::compact::TILE;
-use koel_kernels::vision::direction::direction;
-use koel_kernels::vision::edges::{self as pixel, *};
-use koel_kernels::vision::spread::*;
-use koel_kernels::vision::{EdgesIn, Size};
+use koel_vision_kernels::direction::direction;
+use koel_vision_kernels::edges::{self as pixel, *};
+use koel_vision_kernels::spread::*;
+use koel_vision_kernels::{EdgesIn, Size};
 use rayon::prelude::*;
 
 /// Point of an edge.

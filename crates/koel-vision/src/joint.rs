@@ -4,7 +4,7 @@ use crate::model::Model;
 use crate::random::Random;
 use crate::refine::{Frame, PointLists, Points, Strips};
 use koel::{Buffer, Device, Error};
-use koel_kernels::vision::vote::TESTS;
+use koel_vision_kernels::vote::TESTS;
 
 /// Number of model points in the coarse refinement.
 const COARSE_POINTS: usize = 100;
@@ -55,7 +55,7 @@ impl Prepared {
 pub(crate) struct PassTable {
     /// Start of each key's entries, followed by the end of the last.
     pub starts: Buffer<u32>,
-    /// Entries of 8 words: see [`koel_kernels::vision::vote::BasesIn::entries`].
+    /// Entries of 8 words: see [`koel_vision_kernels::vote::BasesIn::entries`].
     pub entries: Buffer<u32>,
     /// Voting points of each model's tilts: 12 words for every four.
     pub tests: Buffer<u32>,

@@ -18,7 +18,7 @@
 //! The module `paper` (feature `paper`) is the published method, for comparison; [`synthetic`]
 //! generates images with known truth from photographs or textures.
 //!
-//! All kernels are Rust ([`koel_kernels::vision`]), compiled to PTX for a GPU and checked on the
+//! All kernels are Rust ([`koel_vision_kernels`]), compiled to PTX for a GPU and checked on the
 //! test executor; those of votes and refinement run natively on the CPU. Edges and maps are
 //! stencils over whole rows, which SIMD computes about ten times as fast as one native thread per
 //! pixel would. There the CPU uses separate code around the same per-pixel functions, and tests

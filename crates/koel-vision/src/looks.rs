@@ -8,7 +8,7 @@ use crate::matcher::{Matcher, Options, Outcome};
 use crate::model::Model;
 use crate::scene::Scene;
 use crate::verdict::Doubt;
-use koel_kernels::vision::direction::direction;
+use koel_vision_kernels::direction::direction;
 
 /// Look of a model that is searched for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

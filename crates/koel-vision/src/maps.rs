@@ -2,15 +2,15 @@
 //! model's edge at this position against a random position.
 //!
 //! A GPU (and the test executor) computes them with kernels, the CPU row by row, which suits SIMD.
-//! [`koel_kernels::vision::maps`] defines the likelihoods.
+//! [`koel_vision_kernels::maps`] defines the likelihoods.
 use crate::device::{ALL_ONES, grid, in_kernels};
 use crate::edges::{DeviceEdges, Edge};
 use koel::{Buffer, Stream};
-use koel_kernels::vision::maps::{self as judging, *};
-use koel_kernels::vision::refine::FAR;
-use koel_kernels::vision::vote::OUTSIDE;
-use koel_kernels::vision::{CLASSES, edges};
 use koel_simt::host::{Work, on_v3};
+use koel_vision_kernels::maps::{self as judging, *};
+use koel_vision_kernels::refine::FAR;
+use koel_vision_kernels::vote::OUTSIDE;
+use koel_vision_kernels::{CLASSES, edges};
 use rayon::prelude::*;
 use std::sync::LazyLock;
 

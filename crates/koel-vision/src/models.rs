@@ -13,7 +13,7 @@ use crate::agreement::Patch;
 use crate::colour::{Colours, SIDE_OF_MODEL};
 use crate::edges::Edge;
 use crate::model::{MAX_POINTS, MIN_POINTS, Model, independent_weights};
-use koel_kernels::vision::direction::direction;
+use koel_vision_kernels::direction::direction;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,5 @@
 //! Perspective: an affine pose is refined to a homography, with the kernels of
-//! [`koel_kernels::vision::perspective`].
+//! [`koel_vision_kernels::perspective`].
 use crate::affine::Affine;
 use crate::device::in_kernels;
 use crate::homography::Homography;
@@ -8,8 +8,8 @@ use crate::model::Model;
 use crate::refine::{Frame, PointLists, Points, Strips, add_strips, inliers};
 use crate::scene::Scene;
 use koel::{Buffer, Stream};
-use koel_kernels::vision::perspective::*;
-use koel_kernels::vision::refine::STRIPS;
+use koel_vision_kernels::perspective::*;
+use koel_vision_kernels::refine::STRIPS;
 
 /// Maximum distance of edges, in pixels, in the first and the last step: from a compromise all over
 /// the model, and from a map that fits a part of it, from where the homography grows.

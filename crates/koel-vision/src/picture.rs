@@ -3,7 +3,7 @@ use crate::colour::Colours;
 use crate::device::size;
 use image::error::{DecodingError, ImageError};
 use image::{ColorType, DynamicImage, ImageDecoder, ImageFormat, ImageReader, Limits, RgbImage};
-use koel_kernels::vision::compare;
+use koel_vision_kernels::compare;
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! Refinement of candidates in batches, with the kernel of [`koel_kernels::vision::refine`].
+//! Refinement of candidates in batches, with the kernel of [`koel_vision_kernels::refine`].
 use crate::affine::Affine;
 use crate::device::in_kernels;
 use crate::edges::Edge;
@@ -6,8 +6,8 @@ use crate::model::Model;
 use crate::refine_on_cpu::{PointsOnCpu, SceneOnCpu, moments};
 use crate::scene::Scene;
 use koel::{Buffer, Device, Stream};
-use koel_kernels::vision::maps::{Placed, vision_inliers};
-use koel_kernels::vision::refine::*;
+use koel_vision_kernels::maps::{Placed, vision_inliers};
+use koel_vision_kernels::refine::*;
 use rayon::prelude::*;
 
 /// Parameters of the refinement of a batch.

@@ -1,14 +1,14 @@
-//! Sums of the refinement on a CPU: those of [`koel_kernels::vision::refine::vision_moments()`] and
-//! [`vision_strips()`](koel_kernels::vision::refine::vision_strips), bit by bit, in another order.
+//! Sums of the refinement on a CPU: those of [`koel_vision_kernels::refine::vision_moments()`] and
+//! [`vision_strips()`](koel_vision_kernels::refine::vision_strips), bit by bit, in another order.
 //!
 //! A kernel's thread takes one point after the other, and waits for four reads of each, every one
 //! at an address that the one before returned. Here, the eight strips of a candidate are the lanes
 //! of vectors, and a block of points takes one step after the other: their reads overlap, no branch
 //! depends on one of them, and all arithmetic is SIMD.
-use koel_kernels::vision::direction::direction;
-use koel_kernels::vision::refine::{FAR, GOES_ON, MAP, OUTSIDE, Refinement, STRIPS, SUMS};
-use koel_kernels::vision::{CLASSES, class};
 use koel_simt::host::{Work, on_v3};
+use koel_vision_kernels::direction::direction;
+use koel_vision_kernels::refine::{FAR, GOES_ON, MAP, OUTSIDE, Refinement, STRIPS, SUMS};
+use koel_vision_kernels::{CLASSES, class};
 
 const LANES: usize = STRIPS as usize;
 /// Points that take a step together: their values stay in the first-level cache.
@@ -19,7 +19,7 @@ const RIGHT: usize = 18;
 const SCORE: usize = 24;
 const PAIRS: usize = 25;
 
-/// Scene, as [`koel_kernels::vision::SceneIn`] has it, with one of its likelihoods.
+/// Scene, as [`koel_vision_kernels::SceneIn`] has it, with one of its likelihoods.
 pub(crate) struct SceneOnCpu<'s> {
     edges: &'s [[u32; 4]],
     index: &'s [u32],
@@ -104,7 +104,7 @@ impl PointsOnCpu {
 }
 
 /// Writes the sums of each candidate that continues, as
-/// [`vision_step()`](koel_kernels::vision::refine::vision_step) reads them. `of` has the index in
+/// [`vision_step()`](koel_vision_kernels::refine::vision_step) reads them. `of` has the index in
 /// `points` of each candidate's model, `states` and `sums` are as for the kernels.
 pub(crate) fn moments(
     scene: &SceneOnCpu,

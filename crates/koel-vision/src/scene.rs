@@ -10,7 +10,7 @@ use crate::picture::Grey;
 use crate::refine::Likelihood;
 use crate::refine_on_cpu::SceneOnCpu;
 use koel::{Buffer, Stream};
-use koel_kernels::vision::{SceneIn, Size};
+use koel_vision_kernels::{SceneIn, Size};
 use std::borrow::Cow;
 
 /// Minimum distance, in pixels, of the points that pairs are made of.

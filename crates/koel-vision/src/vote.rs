@@ -1,4 +1,4 @@
-//! Votes: the best hypotheses of a search, with the kernel of [`koel_kernels::vision::vote`].
+//! Votes: the best hypotheses of a search, with the kernel of [`koel_vision_kernels::vote`].
 use crate::affine::Affine;
 use crate::bases::{BINS, Bases, Pass};
 use crate::device::in_kernels;
@@ -7,7 +7,7 @@ use crate::refine::Scored;
 use crate::scene::Scene;
 use crate::vote_on_cpu::{Words, best_hypotheses};
 use koel::{Buffer, Device, Error, Stream};
-use koel_kernels::vision::vote::{BasesIn, Search, unpack, vision_vote};
+use koel_vision_kernels::vote::{BasesIn, Search, unpack, vision_vote};
 use rayon::prelude::*;
 
 /// Minimum number of threads that share a scene point.

@@ -1,13 +1,13 @@
-//! Votes on a CPU: the hypotheses of [`koel_kernels::vision::vote`], bit by bit, in another order.
+//! Votes on a CPU: the hypotheses of [`koel_vision_kernels::vote`], bit by bit, in another order.
 //!
 //! A kernel's thread tests one hypothesis after the other, and waits for the reads of each. Here,
 //! all hypotheses of a scene point take a step together, eight voting points at a time, which suits
 //! SIMD: their reads overlap, and no branch depends on one of them.
 use crate::bases::BINS;
-use koel_kernels::vision::direction::direction;
-use koel_kernels::vision::vote::{STAGES, Search, TESTS, key, pack};
-use koel_kernels::vision::{CLASSES, class};
 use koel_simt::host::{Work, on_v3};
+use koel_vision_kernels::direction::direction;
+use koel_vision_kernels::vote::{STAGES, Search, TESTS, key, pack};
+use koel_vision_kernels::{CLASSES, class};
 use rayon::prelude::*;
 
 /// Voting points that are placed together.
@@ -17,7 +17,7 @@ const POINTS: usize = 16;
 /// Scene points that are skipped together if all are too far from another: they are neighbours.
 const RUN: usize = 16;
 
-/// Words of a table for one pass, as [`koel_kernels::vision::vote::BasesIn`] has them.
+/// Words of a table for one pass, as [`koel_vision_kernels::vote::BasesIn`] has them.
 #[derive(Clone, Copy)]
 pub(crate) struct Words<'t> {
     pub starts: &'t [u32],
@@ -118,7 +118,7 @@ struct Lists {
 
 /// Returns the `keep` best hypotheses of each model and scene point, 0 where there are fewer: model
 /// by model, point by point, in no particular order. The same as
-/// [`koel_kernels::vision::vote::vision_vote()`], for any number of threads.
+/// [`koel_vision_kernels::vote::vision_vote()`], for any number of threads.
 ///
 /// `points` and `likelihood` are as for the kernel, `alive` has a word for each model. Each part of
 /// the table has its own search, with equal `points`, sizes and `keep`.

@@ -1,6 +1,7 @@
 //! Figures of docs/reliability.md: counted in the sources, or read from records.
 use super::{read, thousands};
 use crate::mutants;
+use crate::ptx::Kernels;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -17,7 +18,6 @@ pub(super) fn figures(root: &Path) -> Result<String, String> {
 
 /// Returns the counts from the sources, and of the tests that passed on a GPU.
 fn counts(root: &Path) -> Result<String, String> {
-    let entries = read(&root.join("crates/koel-kernels/src/entries.rs"))?;
     let faults = read(&root.join("crates/koel-simt/src/host/fault.rs"))?;
     let ci = read(&root.join(".ci/run"))?;
     let miri = ci
@@ -31,12 +31,15 @@ fn counts(root: &Path) -> Result<String, String> {
     let mut row = |what: &str, number: String, place: &str| {
         let _ = writeln!(text, "| {what} | {number} | {place} |");
     };
-    let kernels = number_of_entries(&entries).ok_or("entries.rs: no list of kernels")?;
-    row(
-        "kernels, each compiled for GPUs and for the test executor",
-        kernels.to_string(),
-        "`koel-kernels/src/entries.rs`",
-    );
+    for kernels in Kernels::published(root) {
+        let (name, entries) = (kernels.package(), read(&kernels.list())?);
+        let number = number_of_entries(&entries).ok_or("entries.rs: no list of kernels")?;
+        row(
+            &format!("kernels of {name}, each compiled for GPUs and for the test executor"),
+            number.to_string(),
+            &format!("`{name}/src/entries.rs`"),
+        );
+    }
     let kinds = number_of_variants(&faults, "FaultKind").ok_or("fault.rs: no FaultKind")?;
     row(
         "kinds of faults that the executor reports",

@@ -47,8 +47,59 @@ impl Code {
 pub struct Image {
     /// Name of the family.
     pub name: &'static str,
-    /// Files that this build embeds.
+    /// Files that this build embeds. An empty one stands for a file that it leaves out.
     pub files: &'static [&'static [u8]],
+}
+
+/// Defines the images of a crate, and `ALL`, the list of them. Belongs in the crate's module
+/// `images`, where `#[kernel(image = NAME)]` finds an image.
+///
+/// `cargo xtask ptx` writes the files of an image to `images/` beside the crate's manifest, named
+/// like the family in quotes. The features of koel-simt choose which of them every crate of a
+/// program embeds: `ptx` (for any GPU since compute capability 7.5, compiled by the driver),
+/// `sm_8x` (machine code for 8.0, 8.6 and 8.9), `sm_90` and `sm_1xx` (10.0 and 12.0). A program
+/// links the images of the kernels that it can launch, and a device loads an image when its first
+/// kernel is launched.
+///
+/// ```ignore
+/// koel_simt::images! {
+///     /// Build, lookup and export of maps.
+///     MAP "map";
+/// }
+/// ```
+#[macro_export]
+macro_rules! images { ($($(#[$doc:meta])* $name:ident $family:literal;)*) => {
+    $(
+        $(#[$doc])*
+        pub static $name: $crate::Image = $crate::Image {
+            name: $family,
+            files: &$crate::host::chosen_files([
+                $crate::images!(@file $family ".sm_8x"),
+                $crate::images!(@file $family ".sm_90"),
+                $crate::images!(@file $family ".sm_1xx"),
+                $crate::images!(@file $family ".ptx"),
+            ]),
+        };
+    )*
+    /// All images. A program that uses this list links all of them.
+    pub static ALL: &[&$crate::Image] = &[$(&$name),*];
+}; (@file $family:literal $ending:literal) => {
+    include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/images/", $family, $ending))
+} }
+
+/// Returns the files that features choose, for [`images!`]; empty ones instead of the others, which
+/// the program then does not contain.
+#[doc(hidden)]
+pub const fn chosen_files([sm_8x, sm_90, sm_1xx, ptx]: [&'static [u8]; 4]) -> [&'static [u8]; 4] {
+    const fn if_chosen(chosen: bool, file: &'static [u8]) -> &'static [u8] {
+        if chosen { file } else { &[] }
+    }
+    [
+        if_chosen(cfg!(feature = "sm_8x"), sm_8x),
+        if_chosen(cfg!(feature = "sm_90"), sm_90),
+        if_chosen(cfg!(feature = "sm_1xx"), sm_1xx),
+        if_chosen(cfg!(feature = "ptx"), ptx),
+    ]
 }
 
 /// Error of a file that is not a valid image.
@@ -102,17 +153,21 @@ fn read<'a>(name: &str, file: &'a [u8]) -> Result<File<'a>, ImageError> {
 }
 
 impl Image {
+    /// Returns the files that this build embeds.
+    fn embedded(&self) -> impl Iterator<Item = &'static [u8]> {
+        self.files.iter().copied().filter(|file| !file.is_empty())
+    }
     /// Returns the pieces of code in the files, without decompressing any.
     pub fn codes(&self) -> Result<Vec<Code>, ImageError> {
         let mut all = vec![];
-        for file in self.files {
+        for file in self.embedded() {
             all.extend(read(self.name, file)?.codes);
         }
         Ok(all)
     }
     /// Returns the checksum of the PTX that each file was made from.
     pub fn origins(&self) -> Result<Vec<u64>, ImageError> {
-        self.files.iter().map(|file| Ok(read(self.name, file)?.from)).collect()
+        self.embedded().map(|file| Ok(read(self.name, file)?.from)).collect()
     }
     /// Returns the checksum that files record for the PTX they were made from: FNV-1a of the text,
     /// over all capabilities in order.
@@ -151,7 +206,7 @@ impl Image {
     pub fn decode(&self, code: Code) -> Result<Vec<u8>, ImageError> {
         use std::io::Read;
 
-        for file in self.files {
+        for file in self.embedded() {
             let File { codes, stream, .. } = read(self.name, file)?;
             let Some(place) = codes.iter().position(|c| *c == code) else { continue };
             let broken = |e: std::io::Error| ImageError(format!("image `{}`: {e}", self.name));
@@ -192,12 +247,9 @@ mod tests {
     }
     #[test]
     fn files_that_are_none_are_errors() {
-        for line in [
-            "",
-            "koel-image 1 map from=7",
-            "koel-image 2 map from=7\n",
-            "koel-image 1 map from=x\n",
-        ] {
+        for line in
+            ["koel-image 1 map from=7", "koel-image 2 map from=7\n", "koel-image 1 map from=x\n"]
+        {
             let files: &'static [&'static [u8]] =
                 Vec::leak(vec![String::from(line).leak().as_bytes()]);
             assert!(Image { name: "map", files }.codes().is_err(), "{line:?}");
@@ -207,6 +259,20 @@ mod tests {
             let files: &'static [&'static [u8]] = Vec::leak(vec![line.leak().as_bytes()]);
             assert!(Image { name: "map", files }.codes().is_err(), "{word:?}");
         }
+    }
+    #[test]
+    fn files_that_a_build_leaves_out_hold_nothing() {
+        let file: &'static [u8] = Image::first_line("map", 7, &CODES).leak().as_bytes();
+        let image = Image { name: "map", files: Vec::leak(vec![&[], file, &[]]) };
+        assert_eq!((image.codes(), image.origins()), (Ok(CODES.to_vec()), Ok(vec![7])));
+        let files = chosen_files([file; 4]);
+        let chosen = [
+            cfg!(feature = "sm_8x"),
+            cfg!(feature = "sm_90"),
+            cfg!(feature = "sm_1xx"),
+            cfg!(feature = "ptx"),
+        ];
+        assert_eq!(files.map(|file| !file.is_empty()), chosen);
     }
     #[test]
     fn which_gpu_takes_which_code() {

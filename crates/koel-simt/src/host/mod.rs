@@ -6,6 +6,8 @@
 //!   atomics really race.
 //! * [`run_native`]: plain loops over the threads of kernels whose threads do not wait for each
 //!   other. Bounds are checked there too.
+#[cfg(feature = "images")]
+mod agreement;
 #[cfg(feature = "executor")]
 mod block;
 #[cfg(not(feature = "executor"))]
@@ -26,10 +28,14 @@ mod shadow;
 mod stacks;
 
 use crate::Access;
+#[cfg(feature = "images")]
+pub use agreement::assert_images;
 use block::{WarpOp, current, fault, running_block};
 #[cfg(feature = "executor")]
 pub use exec::{Exec, Stats};
 pub use fault::{Fault, FaultKind};
+#[doc(hidden)]
+pub use image::chosen_files;
 pub use image::{Code, CodeKind, Image, ImageError};
 pub use launch::{Arg, Backend, KernelBody, KernelSpec, Params};
 #[cfg(feature = "executor")]

@@ -8,9 +8,9 @@ use crate::key::Order;
 use crate::mesh::PointCloud;
 use koel::{Buffer, Device, DeviceKind, Stream, View};
 use koel_kernels::math::unit;
-use koel_kernels::spatial::clouds::{Clouds, GROUP, Groups};
-use koel_kernels::spatial::place::{Place, PointsIn, PointsOut, spatial_place_points};
-use koel_kernels::spatial::voxelize::Frame;
+use koel_spatial_kernels::intersect::clouds::{Clouds, GROUP, Groups};
+use koel_spatial_kernels::intersect::place::{Place, PointsIn, PointsOut, spatial_place_points};
+use koel_spatial_kernels::intersect::voxelize::Frame;
 use rayon::prelude::*;
 
 /// Points of both clouds, A first, each padded to groups of four, and the per-point results of a

@@ -1,7 +1,7 @@
 //! Why clouds cannot be intersected.
 
 use super::{MAX_POINTS, Side};
-use koel_kernels::spatial::layout::MAX_BITS;
+use koel_spatial_kernels::intersect::layout::MAX_BITS;
 use thiserror::Error;
 
 /// Reason why clouds cannot be intersected.

@@ -4,9 +4,9 @@ use super::index::CellIndex;
 use super::surface::SurfaceSums;
 use super::{PaperOptions, blocks, bound};
 use koel::{Buffer, Device, DeviceKind, Result, Stream};
-use koel_kernels::spatial::flood::*;
-use koel_kernels::spatial::marks::spatial_mark_intersections;
-use koel_kernels::spatial::state;
+use koel_spatial_kernels::intersect::flood::*;
+use koel_spatial_kernels::intersect::marks::spatial_mark_intersections;
+use koel_spatial_kernels::intersect::state;
 
 /// Steps of the flood between two polls of a GPU; a poll waits for all of them.
 const STEPS_BETWEEN_LOOKS: u32 = 16;

@@ -5,14 +5,14 @@ use super::parts::{Parts, host, host_mut};
 use super::{blocks, bound, counted};
 use koel::primitives::Scan;
 use koel::{Buffer, Device, Result, Stream};
-use koel_kernels::spatial::clouds::Groups;
-use koel_kernels::spatial::index::*;
-use koel_kernels::spatial::layout::Shape;
-use koel_kernels::spatial::state;
+use koel_spatial_kernels::intersect::clouds::Groups;
+use koel_spatial_kernels::intersect::index::*;
+use koel_spatial_kernels::intersect::layout::Shape;
+use koel_spatial_kernels::intersect::state;
 use std::ops::Range;
 
 /// Index from key to number by ranks, and from number to key by an array. See
-/// [`koel_kernels::spatial::index`].
+/// [`koel_spatial_kernels::intersect::index`].
 pub(super) struct CellIndex {
     pub shape: Shape,
     most_bricks: usize,

@@ -4,9 +4,9 @@
 //! # A frame
 //! An [`Intersector`] owns both clouds and every buffer. [`frame`](Intersector::frame) launches
 //! these stages on its stream, for both clouds at once, and allocates nothing. The kernels
-//! (`koel_kernels::spatial`) consist of independent threads, from one source for GPU, executor and
-//! CPU. Only what passes over the points has code of its own for the CPU (`parts`), which does the
-//! same in fewer passes, with the same bits.
+//! (`koel_spatial_kernels::intersect`) consist of independent threads, from one source for GPU,
+//! executor and CPU. Only what passes over the points has code of its own for the CPU (`parts`),
+//! which does the same in fewer passes, with the same bits.
 //!
 //! * voxelize (thread per word or 4 points): points, poses -> voxel keys (Morton), positions in the
 //!   voxel, bitmap of occupied 4^3-voxel bricks of all levels
@@ -74,12 +74,12 @@ use flood::Flood;
 use index::CellIndex;
 use koel::device::{Apart, DeviceKind, Event};
 use koel::{Buffer, Device, Stream, View};
-use koel_kernels::spatial::begin::{self, spatial_begin};
-use koel_kernels::spatial::clouds::{Motion, Motions};
-use koel_kernels::spatial::labels::spatial_label_points;
-use koel_kernels::spatial::layout::Shape;
-use koel_kernels::spatial::state;
-use koel_kernels::spatial::voxelize::{Frame, VoxelsOut, spatial_voxelize};
+use koel_spatial_kernels::intersect::begin::{self, spatial_begin};
+use koel_spatial_kernels::intersect::clouds::{Motion, Motions};
+use koel_spatial_kernels::intersect::labels::spatial_label_points;
+use koel_spatial_kernels::intersect::layout::Shape;
+use koel_spatial_kernels::intersect::state;
+use koel_spatial_kernels::intersect::voxelize::{Frame, VoxelsOut, spatial_voxelize};
 use robust::Robust;
 use surface::SurfaceSums;
 
@@ -486,7 +486,9 @@ impl Intersector {
         let range = self.voxel_range(side)?;
         let codes = self.index.codes.view().slice(range.clone())?.download()?;
         let labels = self.labels.view().slice(range)?.download()?;
-        let voxel = |code: &u32| koel_kernels::spatial::layout::cell_of(self.shape.decode(*code).2);
+        let voxel = |code: &u32| {
+            koel_spatial_kernels::intersect::layout::cell_of(self.shape.decode(*code).2)
+        };
         Ok(codes
             .iter()
             .zip(&labels)

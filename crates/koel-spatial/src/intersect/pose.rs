@@ -1,7 +1,7 @@
 //! Pose of a cloud.
 
 use super::{IntersectError, Side};
-use koel_kernels::spatial::clouds::Motion;
+use koel_spatial_kernels::intersect::clouds::Motion;
 
 /// Rigid motion: a rotation, then a translation in the units of the points.
 #[derive(Clone, Copy, PartialEq, Debug)]

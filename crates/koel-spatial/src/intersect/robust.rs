@@ -5,13 +5,13 @@ use super::index::CellIndex;
 use super::surface::SurfaceSums;
 use super::{blocks, bound};
 use koel::{Buffer, Device, DeviceKind, Result, Stream};
-use koel_kernels::spatial::index::CORNERS;
-use koel_kernels::spatial::labels::*;
-use koel_kernels::spatial::margins::{MarginsIn, MarginsOut};
-use koel_kernels::spatial::marks::{MarksOut, SAMPLES, UnitsIn, spatial_mark};
-use koel_kernels::spatial::nearby::{spatial_judge_holes, spatial_judge_near};
-use koel_kernels::spatial::state;
-use koel_kernels::spatial::winding::{
+use koel_spatial_kernels::intersect::index::CORNERS;
+use koel_spatial_kernels::intersect::labels::*;
+use koel_spatial_kernels::intersect::margins::{MarginsIn, MarginsOut};
+use koel_spatial_kernels::intersect::marks::{MarksOut, SAMPLES, UnitsIn, spatial_mark};
+use koel_spatial_kernels::intersect::nearby::{spatial_judge_holes, spatial_judge_near};
+use koel_spatial_kernels::intersect::state;
+use koel_spatial_kernels::intersect::winding::{
     PointVoxels, UnitQueries, VoxelQueries, spatial_judge_surfaces, spatial_wind_units,
     spatial_wind_voxels,
 };

@@ -1,8 +1,8 @@
 //! Numerical results of a frame.
 
 use super::{IntersectError, Intersector, Label, Side, Way};
-use koel_kernels::spatial::labels::MEASURE_BITS;
-use koel_kernels::spatial::state;
+use koel_spatial_kernels::intersect::labels::MEASURE_BITS;
+use koel_spatial_kernels::intersect::state;
 
 /// Winding number that surfaces without noise have on themselves: spheres, tori and plates gave
 /// 0.463 to 0.474.

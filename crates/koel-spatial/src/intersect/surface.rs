@@ -6,13 +6,13 @@ use super::index::CellIndex;
 use super::parts::host_mut;
 use koel::primitives::Scan;
 use koel::{Buffer, Device, DeviceKind, Result, Stream};
-use koel_kernels::spatial::area::{
+use koel_spatial_kernels::intersect::area::{
     AreasOut, BINS, spatial_area_of_points, spatial_cap_area, spatial_measure_cells,
 };
-use koel_kernels::spatial::dipoles::{
+use koel_spatial_kernels::intersect::dipoles::{
     self, Levels, SumsIn, Surfaces, spatial_dipoles, spatial_sum_dipoles,
 };
-use koel_kernels::spatial::sums::{
+use koel_spatial_kernels::intersect::sums::{
     self, PointsByVoxel, RanksOut, SummedVoxels, spatial_order_points, spatial_rank_points,
     spatial_sum_points,
 };

@@ -2,11 +2,11 @@
 
 use koel::primitives::{Compact, SortPairs};
 use koel::{Buffer, Device, Duplicates, MapBuilder, MapOptions, Stream, View};
-use koel_kernels::spatial_search::cells::{
+use koel_spatial_kernels::search::cells::{
     BOUNDS, CellsIn, CellsOut, cell_keys, gather_points, link_cells, mark_cells, point_bounds,
     unordered, write_cells,
 };
-use koel_kernels::spatial_search::table::{Grid, MAX_CELLS};
+use koel_spatial_kernels::search::table::{Grid, MAX_CELLS};
 
 use super::{SearchError, SpatialHash, check_finite, count32, triples};
 

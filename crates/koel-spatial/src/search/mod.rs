@@ -12,9 +12,9 @@ pub(crate) use spacing::cell_size;
 use koel::device::Apart;
 use koel::primitives::Scan;
 use koel::{Buffer, Device, Map, Stream, View, ViewMut};
-use koel_kernels::spatial_search::nearest::find_nearest;
-use koel_kernels::spatial_search::table::{Cells, Grid};
-use koel_kernels::spatial_search::within::{Lists, count_within, list_within};
+use koel_spatial_kernels::search::nearest::find_nearest;
+use koel_spatial_kernels::search::table::{Cells, Grid};
+use koel_spatial_kernels::search::within::{Lists, count_within, list_within};
 
 /// Neighbour search on a device, with points hashed into a voxel grid.
 ///
@@ -51,7 +51,7 @@ pub struct SpatialHash {
     grid: Grid,
     points: usize,
     occupied: u32,
-    /// Two words for each occupied cell and for the end; see `koel_kernels::spatial_search::table`.
+    /// Two words for each occupied cell and for the end; see `koel_spatial_kernels::search::table`.
     cells: Buffer<u64>,
     /// Four words per point: coordinates and index.
     sorted: Buffer<u32>,

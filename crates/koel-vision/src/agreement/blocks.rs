@@ -1,7 +1,7 @@
 //! Blocks of a frame, and their correlations.
 use crate::device::size;
 use crate::picture::Grey;
-use koel_kernels::vision::compare::{self, LANES, SUMS, Tiling};
+use koel_vision_kernels::compare::{self, LANES, SUMS, Tiling};
 use rayon::prelude::*;
 
 /// Side of a block in pixels of the frame, and the number of blocks along the shorter side of a

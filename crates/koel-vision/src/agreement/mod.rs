@@ -16,7 +16,7 @@ use crate::fit::{Freedom, PointPair, fit};
 use crate::picture::Grey;
 use blocks::{Blocks, MIN_BLOCK};
 use koel::Stream;
-use koel_kernels::vision::compare::MOST;
+use koel_vision_kernels::compare::MOST;
 use levels::{Levels, Seen};
 use on_device::OnDevice;
 use patch::DRAWING;

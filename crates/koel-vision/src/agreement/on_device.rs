@@ -1,5 +1,5 @@
 //! Comparison of a model with a scene on a device, with the kernels of
-//! [`koel_kernels::vision::compare`].
+//! [`koel_vision_kernels::compare`].
 use super::blocks::Blocks;
 use super::patch::{taps, view};
 use super::sight::{BLURS, Correlated, Place, SMOOTHED, Sight};
@@ -7,8 +7,8 @@ use crate::affine::Affine;
 use crate::device::{Image, upload};
 use crate::picture::Grey;
 use koel::{Buffer, Stream, View as Slice};
-use koel_kernels::vision::Size;
-use koel_kernels::vision::compare::*;
+use koel_vision_kernels::Size;
+use koel_vision_kernels::compare::*;
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;

@@ -2,8 +2,8 @@
 use crate::affine::Affine;
 use crate::device::size;
 use crate::picture::Grey;
-use koel_kernels::vision::Size;
-use koel_kernels::vision::compare::View;
+use koel_vision_kernels::Size;
+use koel_vision_kernels::compare::View;
 use rayon::prelude::*;
 
 /// Minimum number of rows that a thread takes at a time.

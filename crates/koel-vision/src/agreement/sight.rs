@@ -3,7 +3,7 @@ use super::blocks::Blocks;
 use super::patch::{blurred, view, warped};
 use crate::affine::Affine;
 use crate::picture::Grey;
-use koel_kernels::vision::compare::{NEAR, near};
+use koel_vision_kernels::compare::{NEAR, near};
 use std::borrow::Cow;
 
 /// Blurs of the model and of the scene that are compared: the camera of one may be less sharp.

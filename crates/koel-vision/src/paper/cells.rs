@@ -4,7 +4,7 @@ use super::{PaperOptions, Point};
 use crate::fit::Freedom;
 use crate::random::Random;
 use koel::{Buffer, Device, Stream};
-use koel_kernels::vision::paper::{self as kernel, CellsIn};
+use koel_vision_kernels::paper::{self as kernel, CellsIn};
 
 /// Partition of the coordinate plane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -10,7 +10,7 @@ use crate::fit::Freedom;
 use koel::classic::{ListKind, ListTable, Options, SingleLevelMulti, SortedMulti, TwoLevelMulti};
 use koel::primitives::{compact_pairs, sort_pairs};
 use koel::{Buffer, Device, Error, Map, Stream, View};
-use koel_kernels::vision::paper::{
+use koel_vision_kernels::paper::{
     BASIS_WORDS, BasesIn, EntriesOut, vision_paper_cells, vision_paper_entries,
 };
 

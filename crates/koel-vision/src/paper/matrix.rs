@@ -3,7 +3,7 @@ use super::lists::zeros;
 use crate::device::{grid, in_kernels};
 use koel::primitives::exclusive_scan;
 use koel::{Buffer, Stream};
-use koel_kernels::vision::paper::{
+use koel_vision_kernels::paper::{
     CANDIDATE_WORDS, LEVELS, MatrixIn, MatrixOut, STRIPS, SumsIn, vision_paper_candidates,
     vision_paper_cutoffs, vision_paper_levels, vision_paper_squares, vision_paper_sums,
 };

@@ -11,7 +11,7 @@ use super::matrix::{Candidate, Chance, Matrix};
 use super::{PaperOptions, Point};
 use koel::primitives::sum;
 use koel::{Buffer, Stream};
-use koel_kernels::vision::paper::{
+use koel_vision_kernels::paper::{
     ListsIn, VOTE, vision_paper_vote, vision_paper_vote_hashed, vision_paper_vote_searched,
 };
 use std::time::Instant;

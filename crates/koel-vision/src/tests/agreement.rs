@@ -93,7 +93,7 @@ fn the_median_is_the_upper_one() {
         let values = (0..n).map(|_| random.below(7) as i32 - 3).collect::<Vec<i32>>();
         let mut sorted = values.clone();
         sorted.sort_unstable();
-        let median = koel_kernels::vision::compare::median(n as u32, |k| values[k as usize]);
+        let median = koel_vision_kernels::compare::median(n as u32, |k| values[k as usize]);
         assert_eq!(median, sorted[n / 2], "{values:?}");
     }
 }

@@ -7,8 +7,8 @@ use crate::refine::{
 use crate::synthetic::texture;
 use crate::{Affine, Grey, Model, Scene};
 use koel::{Device, Stream};
-use koel_kernels::vision::direction::direction;
-use koel_kernels::vision::{class, refine};
+use koel_vision_kernels::direction::direction;
+use koel_vision_kernels::{class, refine};
 
 const STEPS: Schedule = Schedule { steps: 10, radii: (7.0, 2.0), along: 0.2, damping: 0.001 };
 

@@ -1,4 +1,5 @@
-//! The GPU code of koel's own kernels. A family is loaded when its first kernel is launched.
+//! The GPU code of kernels that belong to an image: koel's, and those of other crates. A family is
+//! loaded when its first kernel is launched.
 //!
 //! Machine code for the device's chip loads in under a millisecond. A chip without machine code, or
 //! a driver that refuses it, gets PTX, which the driver compiles: about 0.1 s per kernel, so each

@@ -10,9 +10,9 @@
 //! [`spatial_sum_points`], bit for bit: moves have the same operations in the same order, and sums
 //! are in integers.
 //!
-//! [`spatial_voxelize`]: koel_kernels::spatial::voxelize::spatial_voxelize
-//! [`spatial_mark_cells`]: koel_kernels::spatial::index::spatial_mark_cells
-//! [`spatial_sum_points`]: koel_kernels::spatial::sums::spatial_sum_points
+//! [`spatial_voxelize`]: koel_spatial_kernels::intersect::voxelize::spatial_voxelize
+//! [`spatial_mark_cells`]: koel_spatial_kernels::intersect::index::spatial_mark_cells
+//! [`spatial_sum_points`]: koel_spatial_kernels::intersect::sums::spatial_sum_points
 
 mod sum;
 #[cfg(test)]
@@ -21,12 +21,12 @@ mod voxelize;
 
 use koel::device::Element;
 use koel::{Device, Error, Result, View, ViewMut};
-use koel_kernels::spatial::clouds::Motion;
-use koel_kernels::spatial::layout::Shape;
-use koel_kernels::spatial::state;
-use koel_kernels::spatial::sums;
-use koel_kernels::spatial::voxelize::Frame;
 use koel_simt::host::on_v3;
+use koel_spatial_kernels::intersect::clouds::Motion;
+use koel_spatial_kernels::intersect::layout::Shape;
+use koel_spatial_kernels::intersect::state;
+use koel_spatial_kernels::intersect::sums;
+use koel_spatial_kernels::intersect::voxelize::Frame;
 use rayon::prelude::*;
 use std::sync::atomic::AtomicU64;
 use sum::{Sum, WriteSums};

@@ -1,10 +1,10 @@
 //! From points to the sums of voxels.
 
 use super::{BLOCK, Normals, Part, WORDS};
-use koel_kernels::spatial::clouds::LOCAL_BITS;
-use koel_kernels::spatial::sums::NORMAL_BITS;
-use koel_kernels::spatial::{NONE, mark};
 use koel_simt::host::Work;
+use koel_spatial_kernels::intersect::clouds::LOCAL_BITS;
+use koel_spatial_kernels::intersect::sums::NORMAL_BITS;
+use koel_spatial_kernels::intersect::{NONE, mark};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Adds the points of a part to the sums of their voxels.

@@ -4,7 +4,7 @@ use super::*;
 use crate::grid::Grid;
 use crate::intersect::{Intersector, Method, PaperOptions, Pose, Side, Way};
 use crate::mesh::PointCloud;
-use koel_kernels::spatial::{NONE, mark};
+use koel_spatial_kernels::intersect::{NONE, mark};
 
 /// SplitMix64.
 struct Random(u64);

@@ -1,11 +1,11 @@
 //! From points to the bricks and cells of parts.
 
 use super::{BLOCK, CACHED, Part, PartBrick};
-use koel_kernels::spatial::NONE;
-use koel_kernels::spatial::clouds::{LOCAL_BITS, Motion};
-use koel_kernels::spatial::layout::key_of;
-use koel_kernels::spatial::voxelize::Frame;
 use koel_simt::host::Work;
+use koel_spatial_kernels::intersect::NONE;
+use koel_spatial_kernels::intersect::clouds::{LOCAL_BITS, Motion};
+use koel_spatial_kernels::intersect::layout::key_of;
+use koel_spatial_kernels::intersect::voxelize::Frame;
 
 /// Moves the points of a part and gathers their bricks.
 pub(super) struct Voxelize<'a> {

@@ -1,13 +1,13 @@
 //! The surface of a cloud as oriented pieces on the host, and planes that touch it.
 
 use koel_kernels::math::unit;
-use koel_kernels::spatial::layout::{cell_of, key_of};
+use koel_spatial_kernels::intersect::layout::{cell_of, key_of};
 use rayon::prelude::*;
 
 /// Number of levels of cells whose pieces are kept.
 pub(super) const LEVELS: u32 = 4;
 /// Words of a piece.
-pub(super) const WORDS: usize = koel_kernels::spatial::dipoles::WORDS as usize;
+pub(super) const WORDS: usize = koel_spatial_kernels::intersect::dipoles::WORDS as usize;
 /// Cells around a block of 2^3 cells whose pieces support its planes, to each side.
 const REACH: i32 = 2;
 /// Distance at which the weight of a piece has fallen to 0, in cells. The weight, (1 - d^2 / 9)^4,

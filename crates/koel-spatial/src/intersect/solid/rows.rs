@@ -1,6 +1,6 @@
 //! Bitmap of the voxels inside a solid, and the faces between inside and outside.
 
-use koel_kernels::spatial::layout::key_of;
+use koel_spatial_kernels::intersect::layout::key_of;
 use rayon::prelude::*;
 
 /// Bitmap of a cube of voxels: rows along z, in whole words.

@@ -46,7 +46,7 @@ fn random_solids(n: u32, share: u64, state: &mut u64) -> Solids {
             for z in 0..n {
                 *state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
                 if *state >> 33 & 15 < share {
-                    let spread = koel_kernels::spatial::layout::spread;
+                    let spread = koel_spatial_kernels::intersect::layout::spread;
                     let key = spread(x) << 2 | spread(y) << 1 | spread(z);
                     words[(key >> 5) as usize] |= 1u32 << (key & 31);
                 }
@@ -78,7 +78,7 @@ fn voxels_are_those_of_their_keys() {
         let mut solid = Rows::empty(n);
         solid.fill(&words);
         for key in 0..side.pow(3) {
-            let voxel = koel_kernels::spatial::layout::cell_of(key);
+            let voxel = koel_spatial_kernels::intersect::layout::cell_of(key);
             let is_set = words[key as usize / 32] >> (key % 32) & 1 != 0;
             let expected = is_set && voxel.iter().all(|&c| c < n);
             assert_eq!(solid.is_inside(voxel.map(|c| c as i32)), expected, "{n}: {voxel:?}");

@@ -1,0 +1,5 @@
+//! The GPU code of these kernels.
+koel_simt::images! {
+    /// Search for images in images.
+    VISION "vision";
+}
