@@ -218,6 +218,8 @@ pub const ALL: &[&KernelSpec] = &[
     &crate::keys128::update::rows_put::u128::SPEC,
     &crate::keys128::update::rows_put::u32::SPEC,
     &crate::keys128::update::rows_put::u64::SPEC,
+    &crate::keys128::update::rows_settled::u32::SPEC,
+    &crate::keys128::update::rows_settled::u64::SPEC,
     &crate::groups::runs::u32::SPEC,
     &crate::groups::runs::u64::SPEC,
     &crate::scan::scan::u32::SPEC,

@@ -1,5 +1,7 @@
 //! Kernels of batches that change tables whose keys are in rows. One thread per element.
 use super::find::NO_ROW;
+use crate::table::layout::Number;
+use crate::table::update::{applied, operation, status_of};
 use koel_simt::{Arg, Buf, In, Thread, Word, kernel};
 
 /// Counters of [changes](fn@rows_changed) and of [gaps](fn@rows_gaps): zero before them.
@@ -10,6 +12,79 @@ pub mod changes {
     pub const GONE: u32 = 1;
     /// Number of words.
     pub const WORDS: usize = 2;
+}
+
+/// What rows hold besides keys.
+pub mod held {
+    /// Nothing.
+    pub const KEYS: u32 = 0;
+    /// Values.
+    pub const VALUES: u32 = 1;
+    /// Values elsewhere: that of operation `i` is `i`, and what the row of its key holds is `n + i`.
+    pub const PLACES: u32 = 2;
+}
+/// A batch of operations on distinct keys: a kernel argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct DistinctIn<V: Number> {
+    /// Kind of each operation, if they differ.
+    pub operations: In<u8>,
+    /// Row of each key, or [`NO_ROW`].
+    pub rows: In<u32>,
+    /// Value of each operation.
+    pub values: In<V>,
+    /// Value of each row.
+    pub own: In<V>,
+}
+/// What a batch leads to: a kernel argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct SettledOut<V: Number> {
+    /// Whether each key is held after the batch.
+    pub is_held: Buf<u8>,
+    /// Its value then.
+    pub values: Buf<V>,
+    /// Outcome of each operation.
+    pub statuses: Buf<u8>,
+}
+impl<V: Number> DistinctIn<V> {
+    /// Returns the value of the key of operation `i` before a batch of `n` operations and after it,
+    /// and the outcome. `kind`: that of all operations, or of none; `what`: see [`held`].
+    #[inline(always)]
+    #[track_caller]
+    pub fn settled(self, n: u32, kind: u32, what: u32, i: u32) -> (Option<V>, u8) {
+        let operation = operation::of_number(kind, self.operations, i, what != held::KEYS);
+        let row = self.rows.get_stream(i);
+        let before = (row != NO_ROW).then(|| match what {
+            held::VALUES => self.own.get(row),
+            held::PLACES => V::narrowed(n as u64 + i as u64),
+            _ => V::default(),
+        });
+        let value = match what {
+            held::VALUES if operation != operation::ERASE => self.values.get_stream(i),
+            held::PLACES => V::narrowed(i as u64),
+            _ => V::default(),
+        };
+        (applied(operation, before, value), status_of(operation, before.is_some()))
+    }
+}
+/// Applies a batch of operations on distinct keys: see [`DistinctIn::settled`].
+#[kernel(image = KEYS128, threads = 256, for V in [u32, u64])]
+pub fn rows_settled<V: Number>(
+    t: Thread,
+    n: u32,
+    kind: u32,
+    what: u32,
+    batch: DistinctIn<V>,
+    to: SettledOut<V>,
+) {
+    let i = t.global_id();
+    if i < n {
+        let (after, status) = batch.settled(n, kind, what, i);
+        to.is_held.store(i, after.is_some() as u8);
+        to.values.store(i, after.unwrap_or_default());
+        to.statuses.store(i, status);
+    }
 }
 
 /// Tells how a batch changes a table. `rows[i]` is the row of distinct key `i` of the batch before

@@ -1,27 +1,30 @@
 //! Batches that change tables whose keys are in rows.
 //!
-//! A batch is reduced to its distinct keys, which get numbers in order of first occurrence. What the
-//! operations on each of them come to, a small table of the flagship kind finds out, whose keys are
-//! these numbers: it holds what the rows hold, and the same operations are applied to it. Then the
+//! A batch is reduced to its distinct keys, which get numbers in order of first occurrence. If no key
+//! occurs twice, each operation is applied to what the row of its key holds. Otherwise a small table
+//! of the flagship kind finds out what the operations on a key come to: its keys are the numbers, it
+//! holds what the rows hold, and the same operations are applied to it. Then the
 //! rows change once for each key: values are replaced; new keys come to the end, in order of first
 //! occurrence; and the last rows fill the gaps of those that are gone.
 use super::changes::{Changes, Gaps, gathered, put};
-use super::{Column, Rows, RowsBuilder, check_rows, write_rows};
+use super::{CHUNK, Column, Rows, RowsBuilder, THREADS, check_rows, write_rows};
 use crate::device::graph::may_wait;
 use crate::device::memory::collect;
 use crate::device::{Apart, Buffer, Device, Stream, View, ViewMut, check_device};
 use crate::duplicates::Duplicates;
-use crate::error::{Error, Result, check_length};
+use crate::error::{Error, Result, check_length, count32};
 use crate::file::stored::Stored;
 use crate::groups::{GroupKey, keys_of, numbers};
 use crate::map::{Map, MapBuilder, MapOptions, MapUpdater, Operation};
+use crate::parallel;
 use crate::primitives::compact::CompactElement;
 use crate::set::{SetBuilder, SetOperation, SetOptions, SetUpdater};
-use crate::table::update::{Operations, Outcome};
+use crate::table::update::{Codes, Operations, Outcome};
 use crate::types::ValueBits;
 #[cfg(doc)]
 use koel_kernels::keys128::find::NO_ROW;
-use koel_kernels::table::update::status;
+use koel_kernels::keys128::update::{DistinctIn, SettledOut, held, rows_settled};
+use koel_kernels::table::update::{operation, status};
 
 /// The distinct keys of a batch, by number, and what rows hold of them.
 pub(crate) struct Batch<C> {
@@ -30,8 +33,6 @@ pub(crate) struct Batch<C> {
     ids: Buffer<u32>,
     /// Row of each key before the batch, or [`NO_ROW`].
     rows: Buffer<u32>,
-    /// Numbers of the keys that have rows, ascending.
-    present: Buffer<u32>,
 }
 impl<C: Column> Batch<C> {
     /// Numbers the keys of a batch for a table. Waits.
@@ -48,38 +49,98 @@ impl<C: Column> Batch<C> {
         };
         let mut rows = device.alloc(distinct.len)?;
         table.rows_into(stream, distinct.view(), rows.view_mut())?;
-        let mut none = device.alloc::<u8>(distinct.len)?;
-        none.view_mut().fill_bytes(0, stream)?;
-        // Those that would be gone if none stayed.
-        let present = Changes::of(stream, rows.view(), none.view())?.gone;
-        Ok(Batch { keys: distinct, ids, rows, present })
+        Ok(Batch { keys: distinct, ids, rows })
     }
-    /// Returns the elements of the rows of the keys that are present, in order of their numbers.
-    fn of_present<T: GroupKey>(&self, stream: &Stream, held: View<'_, T>) -> Result<Buffer<T>> {
-        let rows = gathered(stream, self.present.view(), self.rows.view())?;
-        gathered(stream, rows.view(), held)
+    fn on<'a>(&'a self, stream: &'a Stream) -> Numbered<'a> {
+        Numbered { stream, ids: self.ids.view(), rows: self.rows.view() }
     }
 }
 
-/// Operations on keys by number, some of which are present.
+/// Operations on keys by number, some of which have rows.
 #[derive(Clone, Copy)]
 pub struct Numbered<'a> {
     stream: &'a Stream,
-    /// Number of distinct keys.
-    keys: usize,
     /// Number of the key of each operation.
     ids: View<'a, u32>,
-    /// Numbers of the keys that are present, ascending.
-    present: View<'a, u32>,
+    /// Row of each key, or [`NO_ROW`].
+    rows: View<'a, u32>,
+}
+impl Numbered<'_> {
+    /// Whether no key occurs twice: then its number is that of its operation.
+    fn are_distinct(&self) -> bool {
+        self.ids.len() == self.rows.len()
+    }
+    /// Returns the numbers of the keys that have rows, ascending. Waits.
+    fn present(&self) -> Result<Buffer<u32>> {
+        let mut none = self.stream.device().alloc::<u8>(self.rows.len())?;
+        none.view_mut().fill_bytes(0, self.stream)?;
+        // Those that would be gone if none stayed.
+        Ok(Changes::of(self.stream, self.rows, none.view())?.gone)
+    }
+    /// Applies operations on distinct keys. `what` says what `own` rows hold: see [`held`].
+    fn settled<V: ValueBits>(
+        self,
+        (what, own): (u32, View<'_, V>),
+        operations: Codes<'_>,
+        values: View<'_, V>,
+        mut outcomes: ViewMut<'_, u8>,
+    ) -> Result<(Buffer<u8>, Buffer<V>)> {
+        let Numbered { stream, rows, .. } = self;
+        let (device, n) = (stream.device(), count32("keys", rows.len())?);
+        let (mut is_held, mut of_keys) =
+            (device.alloc::<u8>(rows.len())?, device.alloc::<V>(rows.len())?);
+        let none = device.alloc::<u8>(0)?;
+        let (kind, each) = match operations {
+            Operations::All(kind) => (kind, none.view()),
+            Operations::Each(each) => (operation::EACH, each),
+        };
+        let batch = DistinctIn {
+            operations: each.arg("operations", stream)?,
+            rows: rows.arg("rows", stream)?,
+            values: values.arg("values", stream)?,
+            own: own.arg("values", stream)?,
+        };
+        let statuses = outcomes.arg("outcomes", stream)?;
+        if device.runs_kernels() {
+            let (mut to_held, mut to_values) = (is_held.view_mut(), of_keys.view_mut());
+            let to = SettledOut {
+                is_held: to_held.arg("held", stream)?,
+                values: to_values.arg("values", stream)?,
+                statuses,
+            };
+            // SAFETY: `n` operations, rows and results; rows are those of the table.
+            unsafe {
+                rows_settled::launch(stream, n.div_ceil(THREADS), n, kind, what, batch, to)
+            }?;
+        } else if let (Some(is_held), Some(of_keys), Some(statuses)) =
+            (is_held.host_mut(), of_keys.host_mut(), outcomes.host_mut())
+        {
+            // SAFETY: host memory, which is not changed meanwhile.
+            let batch = unsafe { koel_simt::Arg::native(batch) };
+            let parts = is_held.chunks_mut(CHUNK).zip(of_keys.chunks_mut(CHUNK));
+            let parts = parts.zip(statuses.chunks_mut(CHUNK));
+            device.install(|| {
+                parallel::each(parts, |chunk, ((is_held, values), statuses)| {
+                    let all = is_held.iter_mut().zip(values).zip(statuses);
+                    for (i, ((is_held, value), status)) in ((chunk * CHUNK) as u32..).zip(all) {
+                        let (after, outcome) = batch.settled(n, kind, what, i);
+                        (*is_held, *value) = (after.is_some() as u8, after.unwrap_or_default());
+                        *status = outcome;
+                    }
+                })
+            });
+        }
+        Ok((is_held, of_keys))
+    }
 }
 /// Elements that rows hold besides keys: `u32`, `u64`, `u128`.
 pub trait RowValue: GroupKey + CompactElement {
-    /// Applies operations to what is `held` for each present key, and writes their outcomes. Returns
-    /// whether each key is held after them, and with which value.
+    /// Applies operations to what `own` rows hold, and writes their outcomes. Returns whether each
+    /// key is held after them, and with which value.
     #[doc(hidden)]
     fn settle(
         on: Numbered<'_>,
-        held: View<'_, Self>,
+        own: View<'_, Self>,
         operations: Operations<'_>,
         values: View<'_, Self>,
         outcomes: ViewMut<'_, u8>,
@@ -90,12 +151,19 @@ macro_rules! in_slots {
         $(impl RowValue for $bits {
             fn settle(
                 on: Numbered<'_>,
-                held: View<'_, $bits>,
+                own: View<'_, $bits>,
                 operations: Operations<'_>,
                 values: View<'_, $bits>,
                 outcomes: ViewMut<'_, u8>,
             ) -> Result<(Buffer<u8>, Buffer<$bits>)> {
-                settled(on, held, operations, values, outcomes)
+                if on.are_distinct() {
+                    let codes = operations.codes(|operation| operation as u32);
+                    return on.settled((held::VALUES, own), codes, values, outcomes);
+                }
+                let present = on.present()?;
+                let rows = gathered(on.stream, present.view(), on.rows)?;
+                let held = gathered(on.stream, rows.view(), own)?;
+                settled(on, (present.view(), held.view()), operations, values, outcomes)
             }
         })+
     };
@@ -103,44 +171,71 @@ macro_rules! in_slots {
 in_slots! { u32 u64 }
 impl RowValue for u128 {
     /// Instead of values, the small table holds where they are: among those of the operations, or
-    /// behind them among those that were held. Nothing is added.
+    /// behind them among those of the keys' rows. Nothing is added.
     fn settle(
         on: Numbered<'_>,
-        held: View<'_, u128>,
+        own: View<'_, u128>,
         operations: Operations<'_>,
         values: View<'_, u128>,
         outcomes: ViewMut<'_, u8>,
     ) -> Result<(Buffer<u8>, Buffer<u128>)> {
-        let (device, n) = (on.stream.device(), on.ids.len());
-        let places = numbers(device, 0, n + held.len())?;
-        let (of_operations, of_held) = (places.view().slice(..n)?, places.view().slice(n..)?);
-        let (is_held, sources) = settled(on, of_held, operations, of_operations, outcomes)?;
-        let mut all = device.alloc(n + held.len())?;
+        let (device, n, keys) = (on.stream.device(), on.ids.len(), on.rows.len());
+        let (is_held, sources) = if on.are_distinct() {
+            let (codes, none) = (operations.codes(|operation| operation as u32), device.alloc(0)?);
+            on.settled::<u32>((held::PLACES, none.view()), codes, none.view(), outcomes)?
+        } else {
+            let (present, places) = (on.present()?, numbers(device, 0, n + keys)?);
+            let (of_operations, of_keys) = (places.view().slice(..n)?, places.view().slice(n..)?);
+            let held = gathered(on.stream, present.view(), of_keys)?;
+            settled(on, (present.view(), held.view()), operations, of_operations, outcomes)?
+        };
+        let mut all = device.alloc(n + keys)?;
         if !values.is_empty() {
             all.view_mut().slice(..n)?.copy_from(values, on.stream)?;
         }
-        all.view_mut().slice(n..)?.copy_from(held, on.stream)?;
+        keys_of(on.stream, on.rows, own, 0, all.view_mut().slice(n..)?)?;
         Ok((is_held, gathered(on.stream, sources.view(), all.view())?))
     }
 }
-/// See [`RowValue::settle`].
+/// Applies operations to a small map, from the numbers of present keys to what is held for them: see
+/// [`RowValue::settle`].
 fn settled<V: ValueBits>(
     on: Numbered<'_>,
-    held: View<'_, V>,
+    (present, held): (View<'_, u32>, View<'_, V>),
     operations: Operations<'_>,
     values: View<'_, V>,
     outcomes: ViewMut<'_, u8>,
 ) -> Result<(Buffer<u8>, Buffer<V>)> {
-    let Numbered { stream, keys, ids, present } = on;
+    let Numbered { stream, ids, rows } = on;
     let (device, options) = (stream.device(), MapOptions::default());
     let unchecked = options.with_duplicates(Duplicates::Unchecked);
     let mut map = MapBuilder::new(device, unchecked)?.build(stream, present, held)?;
     let mut updater = MapUpdater::new(device, options)?;
     updater.apply(&mut map, stream, operations, ids, values, outcomes)?;
-    let (mut is_held, mut values) = (device.alloc(keys)?, device.alloc(keys)?);
-    let all = numbers(device, 0, keys)?;
+    let (mut is_held, mut values) = (device.alloc(rows.len())?, device.alloc(rows.len())?);
+    let all = numbers(device, 0, rows.len())?;
     map.get_into(stream, all.view(), values.view_mut(), is_held.view_mut())?;
     Ok((is_held, values))
+}
+/// The same for keys without values.
+fn settled_keys(
+    on: Numbered<'_>,
+    operations: Operations<'_, SetOperation>,
+    outcomes: ViewMut<'_, u8>,
+) -> Result<Buffer<u8>> {
+    let Numbered { stream, ids, rows } = on;
+    let (device, options) = (stream.device(), SetOptions::default());
+    if on.are_distinct() {
+        let codes = operations.codes(|operation| operation as u32);
+        let none = device.alloc::<u32>(0)?;
+        let own = (held::KEYS, none.view());
+        return Ok(on.settled(own, codes, none.view(), outcomes)?.0);
+    }
+    let mut set = SetBuilder::new(device, options)?.build(stream, on.present()?.view())?;
+    SetUpdater::new(device, options)?.apply(&mut set, stream, operations, ids, outcomes)?;
+    let (mut is_held, all) = (device.alloc(rows.len())?, numbers(device, 0, rows.len())?);
+    set.contains_into(stream, all.view(), is_held.view_mut())?;
+    Ok(is_held)
 }
 
 /// Applies operations to keys in rows and to their values. All are done on return. Waits.
@@ -179,8 +274,8 @@ fn change_pairs<C: Column, V: RowValue>(
     }
     values.arg("values", stream)?;
     let batch = Batch::new(stream, rows, keys)?;
-    let held = batch.of_present(stream, own.view().first(rows.len))?;
-    let (is_held, finals) = V::settle(batch.on(stream), held.view(), operations, values, outcomes)?;
+    let held = own.view().first(rows.len);
+    let (is_held, finals) = V::settle(batch.on(stream), held, operations, values, outcomes)?;
     let change = Change::prepare(stream, rows, &batch, is_held.view())?;
     let Change { new, gaps, before, after, .. } = &change;
     own.grow(stream, *before, *after)?;
@@ -217,18 +312,7 @@ fn change_keys<C: Column>(
     outcomes: ViewMut<'_, u8>,
 ) -> Result<()> {
     let batch = Batch::new(stream, rows, keys)?;
-    let (device, options) = (stream.device(), SetOptions::default());
-    let mut set = SetBuilder::new(device, options)?.build(stream, batch.present.view())?;
-    SetUpdater::new(device, options)?.apply(
-        &mut set,
-        stream,
-        operations,
-        batch.ids.view(),
-        outcomes,
-    )?;
-    let mut is_held = device.alloc(batch.keys.len)?;
-    let all = numbers(device, 0, batch.keys.len)?;
-    set.contains_into(stream, all.view(), is_held.view_mut())?;
+    let is_held = settled_keys(batch.on(stream), operations, outcomes)?;
     Change::prepare(stream, rows, &batch, is_held.view())?.apply(stream, rows)
 }
 
@@ -351,12 +435,6 @@ impl OfTable {
             rows.view(),
             outcomes.view_mut(),
         )
-    }
-}
-impl<C: Column> Batch<C> {
-    fn on<'a>(&'a self, stream: &'a Stream) -> Numbered<'a> {
-        let (ids, present) = (self.ids.view(), self.present.view());
-        Numbered { stream, keys: self.keys.len, ids, present }
     }
 }
 impl<C: Column> Rows<C> {

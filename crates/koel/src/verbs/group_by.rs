@@ -45,6 +45,9 @@ pub fn group_by<'d, K: Keyed>(device: &'d Device, keys: &[K]) -> Result<GroupBy<
     Ok(GroupBy { device, keys, ids, sizes, results: () })
 }
 
+/// A column of sums.
+type Sums<V> = Vec<<Sum as Reduction<V>>::Result>;
+
 /// Rows grouped by key, with the results of the aggregates so far, each with one element per group:
 /// see [`group_by`].
 pub struct GroupBy<'d, K, R = ()> {
@@ -104,10 +107,10 @@ impl<'d, K, R> GroupBy<'d, K, R> {
     pub fn sum<V: SlotValue>(
         self,
         values: &[V],
-    ) -> Result<GroupBy<'d, K, <R as Results<Vec<<Sum as Reduction<V>>::Result>>>::With>>
+    ) -> Result<GroupBy<'d, K, <R as Results<Sums<V>>>::With>>
     where
         Sum: Reduction<V>,
-        R: Results<Vec<<Sum as Reduction<V>>::Result>>,
+        R: Results<Sums<V>>,
     {
         self.reduce::<Sum, V>(values)
     }

@@ -90,7 +90,7 @@ pub fn join<K: Keyed>(device: &Device, left: &[K], right: &[K], how: How) -> Res
     let counts: Vec<usize> =
         device.install(|| parallel::map(found.chunks(CHUNK), |_, groups| count(groups)))?;
     let total = counts.iter().sum();
-    let alone = if how == How::Full { by_group.without(&found)? } else { vec![] };
+    let alone = if how == How::Full { by_group.without(&found)? } else { Vec::new() };
     let (mut of_left, mut of_right) =
         (repeat(NO_ROW, total + alone.len())?, repeat(NO_ROW, total + alone.len())?);
     of_right[total..].copy_from_slice(&alone);

@@ -79,7 +79,7 @@ impl<K: Keyed> Groups<K> {
         drop(rows);
         let first_rows = K::rows_of(&map, keys)?;
         // A first row comes before the others of its group.
-        let (mut ids, mut firsts) = (repeat(0, keys.len())?, vec![]);
+        let (mut ids, mut firsts) = (repeat(0, keys.len())?, Vec::new());
         for (row, first) in (0..n).zip(first_rows) {
             // A type of its own may pack into other bits now than before: then it is a new key.
             let first = first.filter(|&first| first < row);

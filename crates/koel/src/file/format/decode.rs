@@ -195,11 +195,10 @@ fn one_of(
         true => Ok(found),
         false => {
             #[allow(clippy::disallowed_methods, reason = "a few numbers")]
-            let mut expected = allowed.iter().map(u64::to_string).collect::<Vec<_>>();
+            let numbers = allowed.iter().map(u64::to_string).collect::<Vec<_>>();
+            let (first, last) = numbers.split_at(numbers.len().saturating_sub(2));
             #[allow(clippy::disallowed_methods, reason = "a few numbers")]
-            let last = expected.split_off(expected.len().saturating_sub(2)).join(" or ");
-            expected.push(last);
-            let expected = expected.join(", ");
+            let expected = [first, &[last.join(" or ")]].concat().join(", ");
             Err(FileErrorKind::Field { byte: at as u64, field, found, expected })
         }
     }
