@@ -109,9 +109,7 @@ impl Numbered<'_> {
                 statuses,
             };
             // SAFETY: `n` operations, rows and results; rows are those of the table.
-            unsafe {
-                rows_settled::launch(stream, n.div_ceil(THREADS), n, kind, what, batch, to)
-            }?;
+            unsafe { rows_settled::launch(stream, n.div_ceil(THREADS), n, kind, what, batch, to) }?;
         } else if let (Some(is_held), Some(of_keys), Some(statuses)) =
             (is_held.host_mut(), of_keys.host_mut(), outcomes.host_mut())
         {
