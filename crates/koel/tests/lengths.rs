@@ -6,7 +6,7 @@ use koel::keys128::{Map128Builder, RowsOptions};
 use koel::map::{MapBuilder, MapOptions};
 use koel::set::{SetBuilder, SetOptions};
 use koel::{
-    Device, DeviceKind, Error, Index, Index128, Map, Map128, MultiMap, Result, Set, Set128,
+    Device, DeviceKind, Error, How, Index, Index128, Map, Map128, MultiMap, Result, Set, Set128,
     StringIndex, StringMap, StringSet, Strings,
 };
 use memmap2::{MmapMut, MmapOptions};
@@ -41,8 +41,8 @@ fn arrays_beyond_32_bits_are_refused_before_anything_is_allocated() {
         let d = &device;
         let (mut map, mut set) =
             (Map::build(d, &[1u32], &[2u32]).unwrap(), Set::build(d, &[1u32]).unwrap());
-        let map128 = Map128::build(d, &[1], &[2u32]).unwrap();
-        let set128 = Set128::build(d, &[1]).unwrap();
+        let mut map128 = Map128::build(d, &[1], &[2u32]).unwrap();
+        let mut set128 = Set128::build(d, &[1]).unwrap();
         let (index, index128) =
             (Index::build(d, &[1u32]).unwrap(), Index128::build(d, &[1]).unwrap());
         let multi_map = MultiMap::build(d, &[1u32], &[2u32]).unwrap();
@@ -90,6 +90,18 @@ fn arrays_beyond_32_bits_are_refused_before_anything_is_allocated() {
         is_refused("Map128::get", || map128.get(wide));
         is_refused("Map128::contains", || map128.contains(wide));
         is_refused("Map128::count", || map128.count(wide));
+        is_refused("Map128::join", || map128.join(wide));
+        is_refused("Map128::insert", || map128.insert(wide, keys));
+        is_refused("Map128::erase", || map128.erase(wide));
+        is_refused("Set128::insert", || set128.insert(wide));
+        is_refused("Map of u128", || Map::build(d, wide, keys));
+        is_refused("Map of wide values", || Map::build(d, keys, wide));
+        is_refused("Set of u128", || Set::build(d, wide));
+        is_refused("difference of u128", || koel::set::difference(d, &wide[..9], wide));
+        is_refused("count", || koel::count(d, keys));
+        is_refused("group_by", || koel::group_by(d, wide));
+        is_refused("join", || koel::join(d, &keys[..9], keys, How::Inner));
+        is_refused("join of many", || koel::join(d, keys, &keys[..9], How::Left));
         is_refused("Set128::contains", || set128.contains(wide));
         is_refused("Set128::count", || set128.count(wide));
         is_refused("Index::ids", || index.ids(keys));
@@ -101,8 +113,11 @@ fn arrays_beyond_32_bits_are_refused_before_anything_is_allocated() {
 
         // Strings of two bytes each.
         let strings: &[[u8; 2]] = &bytemuck::cast_slice(&narrow)[..MANY];
-        let (of_strings, index) =
+        let (mut of_strings, index) =
             (StringMap::build(d, &["a"], &[1]).unwrap(), StringIndex::build(d, &["a"]).unwrap());
+        is_refused("StringMap::insert", || of_strings.insert(strings, keys));
+        is_refused("StringMap::erase", || of_strings.erase(strings));
+        is_refused("StringMap::join", || of_strings.join(strings));
         is_refused("Strings::upload", || Strings::upload(d, strings));
         is_refused("StringMap::build", || StringMap::build(d, strings, keys));
         is_refused("StringMap::get", || of_strings.get(strings));

@@ -3,9 +3,9 @@
 //! A batch is reduced to its distinct keys, which get numbers in order of first occurrence. If no key
 //! occurs twice, each operation is applied to what the row of its key holds. Otherwise a small table
 //! of the flagship kind finds out what the operations on a key come to: its keys are the numbers, it
-//! holds what the rows hold, and the same operations are applied to it. Then the
-//! rows change once for each key: values are replaced; new keys come to the end, in order of first
-//! occurrence; and the last rows fill the gaps of those that are gone.
+//! holds what the rows hold, and the same operations are applied to it. Then the rows change once for
+//! each key: values are replaced; new keys come to the end, in order of first occurrence; and the last
+//! rows fill the gaps of those that are gone.
 use super::changes::{Changes, Gaps, gathered, put};
 use super::{CHUNK, Column, Rows, RowsBuilder, THREADS, check_rows, write_rows};
 use crate::device::graph::may_wait;
@@ -92,7 +92,10 @@ impl Numbered<'_> {
         let none = device.alloc::<u8>(0)?;
         let (kind, each) = match operations {
             Operations::All(kind) => (kind, none.view()),
-            Operations::Each(each) => (operation::EACH, each),
+            Operations::Each(each) => {
+                check_length("operations", each.len(), "keys", rows.len())?;
+                (operation::EACH, each)
+            }
         };
         let batch = DistinctIn {
             operations: each.arg("operations", stream)?,
@@ -108,7 +111,8 @@ impl Numbered<'_> {
                 values: to_values.arg("values", stream)?,
                 statuses,
             };
-            // SAFETY: `n` operations, rows and results; rows are those of the table.
+            // SAFETY: `n` operations, rows and results, and values unless none is read; rows are those
+            // of the table.
             unsafe { rows_settled::launch(stream, n.div_ceil(THREADS), n, kind, what, batch, to) }?;
         } else if let (Some(is_held), Some(of_keys), Some(statuses)) =
             (is_held.host_mut(), of_keys.host_mut(), outcomes.host_mut())

@@ -1,7 +1,7 @@
 //! Joins of two columns of keys.
 use super::keyed::{Groups, Keyed};
 use crate::device::Device;
-use crate::error::Result;
+use crate::error::{Result, count32};
 use crate::fallible::{collect, push, repeat};
 use crate::parallel;
 
@@ -76,6 +76,7 @@ pub fn join<K: Keyed>(device: &Device, left: &[K], right: &[K], how: How) -> Res
         let Joined { left, right } = join(device, right, left, How::Left)?;
         return Ok(Joined { left: right, right: left });
     }
+    count32("left keys", left.len())?; // before anything is allocated
     let groups = Groups::of(device, right)?;
     let found = groups.groups_of(left)?;
     let by_group = ByGroup::of(&groups)?;

@@ -356,6 +356,36 @@ fn random_histories_of_wide_values() {
         assert!(each.to_string().contains("no addition of values"), "{each}");
     }
 }
+/// Lengths that differ change nothing.
+#[test]
+fn lengths_are_checked() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        for keys in [[1u128, 2, 3], [1, 2, 1]] {
+            let mut map = Map128::build(&device, &[1], &[10u32]).unwrap();
+            let (of_keys, values) =
+                (device.upload(&keys).unwrap(), device.upload(&[7u32; 3]).unwrap());
+            let (codes, mut outcomes) =
+                (device.upload(&[1u8; 2]).unwrap(), device.alloc(3).unwrap());
+            let (all, few) = (values.view(), values.view().slice(..2).unwrap());
+            let assign = Operations::All(Operation::InsertOrAssign);
+            let mut fails = |operations, values, n| {
+                let to = outcomes.view_mut().slice(..n).unwrap();
+                let e = map.apply(&stream, operations, of_keys.view(), values, to).unwrap_err();
+                assert!(matches!(e, koel::Error::Length { .. }), "{e}");
+                assert_eq!(map.pairs().unwrap(), [(1, 10)], "{}", device.name());
+            };
+            fails(Operations::Each(codes.view()), all, 3);
+            fails(assign, few, 3);
+            fails(assign, all, 2);
+            let mut set = Set128::build(&device, &[1]).unwrap();
+            let each = Operations::Each(codes.view());
+            let e = set.apply(&stream, each, of_keys.view(), outcomes.view_mut()).unwrap_err();
+            assert!(matches!(e, koel::Error::Length { .. }), "{e}");
+            assert_eq!(set.keys().unwrap(), [1], "{}", device.name());
+        }
+    }
+}
 /// A new key with the fingerprint of one that is held, or of another new one: another function is
 /// drawn.
 #[test]
