@@ -7,8 +7,9 @@
 //! step scatters over memory. [`layout`] defines the byte layout, which is the same on every
 //! device.
 //!
-//! That is how pairs of up to 8 bytes each are stored. If a key or a value has more, up to 16, all
-//! pairs of a map are in [rows](crate::keys128).
+//! That is how keys and values of up to 8 bytes are stored, for which the documentation of each
+//! operation states its cost. If keys or values have more, up to 16, all pairs of a map are in
+//! [rows](crate::keys128).
 //!
 //! # Guarantees
 //! Every key and value can be stored, all ones included. [`Duplicates`] selects which of several

@@ -8,8 +8,8 @@
 //! device. Equal keys merge into one slot while the partition is filled, at no cost beyond the
 //! lookup that every key needs anyway.
 //!
-//! That is how keys of up to 8 bytes are stored. Keys of 9 to 16 bytes are in
-//! [rows](crate::keys128).
+//! That is how keys of up to 8 bytes are stored, for which the documentation of each operation states
+//! its cost. Keys of 9 to 16 bytes are in [rows](crate::keys128).
 //!
 //! # Guarantees
 //! Every key can be stored, the key of all ones included. A build fails only when out of memory.
