@@ -374,9 +374,11 @@ impl<C: Column> Change<C> {
     /// Changes the keys and their table. Errors: as [`apply_to_pairs`].
     fn apply(&self, stream: &Stream, to: &mut Rows<C>) -> Result<()> {
         let done = self.of_table.apply(stream, &mut to.table).and_then(|()| {
+            // Until the keys change, the table can be restored from them.
+            let held = to.table.len()?;
             to.keys.fill_gaps(stream, &self.gaps, self.moved.view(usize::MAX))?;
             to.len = self.gaps.len;
-            if to.table.len()? == to.len {
+            if held == to.len {
                 return Ok(());
             }
             // A new key has the fingerprint of another one.
