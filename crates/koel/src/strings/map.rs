@@ -3,7 +3,7 @@ use super::column::{StringVec, Strings};
 use super::set::StringSet;
 use crate::device::memory::collect_later;
 use crate::device::{Apart, Buffer, Device, Stream, View, ViewMut};
-use crate::error::{Result, check_length};
+use crate::error::{Result, check_length, count32};
 use crate::fallible::collect;
 use crate::file::stored::Stored;
 use crate::groups::keys_of;
@@ -238,6 +238,7 @@ impl<V: Value> StringMap<V> {
         values: &[V],
     ) -> Result<Vec<Outcome>> {
         let device = self.device().clone();
+        count32("keys", keys.len())?; // before anything is allocated
         let (values, keys) = (stage_values(&device, values)?, Strings::upload(&device, keys)?);
         outcomes_of(&device, keys.len(), |stream, outcomes| {
             let table = (&mut self.keys.rows, &mut self.values);

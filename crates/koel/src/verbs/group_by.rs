@@ -29,7 +29,8 @@ pub fn count<K: Keyed>(device: &Device, keys: &[K]) -> Result<Vec<(K, u32)>> {
 ///
 /// ```
 /// let device = koel::Device::cpu()?;
-/// let (cities, degrees, rain) = (["Ulm", "Bern", "Ulm"], [21.5, 19.0, 24.5], [3, 0, -1]);
+/// let (cities, degrees) = (["Ulm", "Bern", "Ulm"], [21.5, 19.0, 24.5]);
+/// let rain = [3i16, 0, -1];
 /// let groups = koel::group_by(&device, &cities)?.mean(&degrees)?.min(&rain)?.sum(&rain)?;
 /// assert_eq!((groups.keys(), groups.sizes()), (&["Ulm", "Bern"][..], &[2, 1][..]));
 /// let (mean, least, total) = groups.results();
@@ -57,7 +58,7 @@ pub struct GroupBy<'d, K, R = ()> {
     sizes: Vec<u32>,
     results: R,
 }
-impl<'d, K, R> GroupBy<'d, K, R> {
+impl<'d, K, R: Results> GroupBy<'d, K, R> {
     /// Returns the number of groups.
     pub fn len(&self) -> usize {
         self.keys.len()
@@ -94,68 +95,44 @@ impl<'d, K, R> GroupBy<'d, K, R> {
     pub fn reduce<A: Reduction<V>, V: SlotValue>(
         self,
         values: &[V],
-    ) -> Result<GroupBy<'d, K, R::With>>
-    where
-        R: Results<Vec<A::Result>>,
-    {
+    ) -> Result<GroupBy<'d, K, R::With<Vec<A::Result>>>> {
         check_length("values", values.len(), "rows", self.ids.len())?;
         let results = MultiMap::build(self.device, &self.ids, values)?.reduce::<A>()?;
         Ok(self.with(results))
     }
     /// Adds the sum of each group's values: of integers as `i64` or `u64`, modulo 2^64; of floats in
     /// their own type. Errors: as [`reduce`](Self::reduce).
-    pub fn sum<V: SlotValue>(
-        self,
-        values: &[V],
-    ) -> Result<GroupBy<'d, K, <R as Results<Sums<V>>>::With>>
+    pub fn sum<V: SlotValue>(self, values: &[V]) -> Result<GroupBy<'d, K, R::With<Sums<V>>>>
     where
         Sum: Reduction<V>,
-        R: Results<Sums<V>>,
     {
         self.reduce::<Sum, V>(values)
     }
     /// Adds the least of each group's values: see [`Min`]. Errors: as [`reduce`](Self::reduce).
-    pub fn min<V: SlotValue>(
-        self,
-        values: &[V],
-    ) -> Result<GroupBy<'d, K, <R as Results<Vec<V>>>::With>>
+    pub fn min<V: SlotValue>(self, values: &[V]) -> Result<GroupBy<'d, K, R::With<Vec<V>>>>
     where
         Min: Reduction<V, Result = V>,
-        R: Results<Vec<V>>,
     {
         self.reduce::<Min, V>(values)
     }
     /// Adds the greatest of each group's values: see [`Max`]. Errors: as [`reduce`](Self::reduce).
-    pub fn max<V: SlotValue>(
-        self,
-        values: &[V],
-    ) -> Result<GroupBy<'d, K, <R as Results<Vec<V>>>::With>>
+    pub fn max<V: SlotValue>(self, values: &[V]) -> Result<GroupBy<'d, K, R::With<Vec<V>>>>
     where
         Max: Reduction<V, Result = V>,
-        R: Results<Vec<V>>,
     {
         self.reduce::<Max, V>(values)
     }
     /// Adds the mean of each group's values: their sum as `f64`, divided by their number. NaN if one
     /// of them is NaN. Errors: as [`reduce`](Self::reduce).
     #[doc(alias("average"))]
-    pub fn mean<V: Numeric>(
-        self,
-        values: &[V],
-    ) -> Result<GroupBy<'d, K, <R as Results<Vec<f64>>>::With>>
-    where
-        R: Results<Vec<f64>>,
-    {
+    pub fn mean<V: Numeric>(self, values: &[V]) -> Result<GroupBy<'d, K, R::With<Vec<f64>>>> {
         check_length("values", values.len(), "rows", self.ids.len())?;
         let values = collect(values.iter().map(|value| value.as_f64()))?;
         let mut means = MultiMap::build(self.device, &self.ids, &values)?.reduce::<Sum>()?;
         means.iter_mut().zip(&self.sizes).for_each(|(mean, &size)| *mean /= f64::from(size));
         Ok(self.with(means))
     }
-    fn with<C>(self, column: C) -> GroupBy<'d, K, R::With>
-    where
-        R: Results<C>,
-    {
+    fn with<C>(self, column: C) -> GroupBy<'d, K, R::With<C>> {
         let GroupBy { device, keys, ids, sizes, results } = self;
         GroupBy { device, keys, ids, sizes, results: results.with(column) }
     }
@@ -183,19 +160,19 @@ macro_rules! numeric {
 }
 numeric! { u8 i8 u16 i16 u32 i32 u64 i64 usize isize f32 f64 }
 
-/// Results that another column `C` can be added to: tuples of up to seven.
-pub trait Results<C> {
-    /// The results with that column.
-    type With;
+/// Results that another column can be added to: tuples of up to seven.
+pub trait Results {
+    /// The results with a column of this type.
+    type With<C>;
     /// Adds a column behind the others.
-    fn with(self, column: C) -> Self::With;
+    fn with<C>(self, column: C) -> Self::With<C>;
 }
 macro_rules! results {
     ($($($column:ident)*;)+) => {
-        $(impl<$($column,)* C> Results<C> for ($($column,)*) {
-            type With = ($($column,)* C,);
+        $(impl<$($column,)*> Results for ($($column,)*) {
+            type With<C> = ($($column,)* C,);
             #[allow(non_snake_case, reason = "columns are named as their types")]
-            fn with(self, column: C) -> Self::With {
+            fn with<C>(self, column: C) -> Self::With<C> {
                 let ($($column,)*) = self;
                 ($($column,)* column,)
             }
