@@ -46,8 +46,8 @@ pub fn group_by<'d, K: Keyed>(device: &'d Device, keys: &[K]) -> Result<GroupBy<
     Ok(GroupBy { device, keys, ids, sizes, results: () })
 }
 
-/// A column of sums.
-type Sums<V> = Vec<<Sum as Reduction<V>>::Result>;
+/// A column of the results of a reduction.
+type Reduced<A, V> = Vec<<A as Reduction<V>>::Result>;
 
 /// Rows grouped by key, with the results of the aggregates so far, each with one element per group:
 /// see [`group_by`].
@@ -95,14 +95,14 @@ impl<'d, K, R: Results> GroupBy<'d, K, R> {
     pub fn reduce<A: Reduction<V>, V: SlotValue>(
         self,
         values: &[V],
-    ) -> Result<GroupBy<'d, K, R::With<Vec<A::Result>>>> {
+    ) -> Result<GroupBy<'d, K, R::With<Reduced<A, V>>>> {
         check_length("values", values.len(), "rows", self.ids.len())?;
         let results = MultiMap::build(self.device, &self.ids, values)?.reduce::<A>()?;
         Ok(self.with(results))
     }
     /// Adds the sum of each group's values: of integers as `i64` or `u64`, modulo 2^64; of floats in
     /// their own type. Errors: as [`reduce`](Self::reduce).
-    pub fn sum<V: SlotValue>(self, values: &[V]) -> Result<GroupBy<'d, K, R::With<Sums<V>>>>
+    pub fn sum<V: SlotValue>(self, values: &[V]) -> Result<GroupBy<'d, K, R::With<Reduced<Sum, V>>>>
     where
         Sum: Reduction<V>,
     {
