@@ -46,6 +46,8 @@ pub fn group_by<'d, K: Keyed>(device: &'d Device, keys: &[K]) -> Result<GroupBy<
     Ok(GroupBy { device, keys, ids, sizes, results: () })
 }
 
+/// Groups with one more column of results, of this type.
+type With<'d, K, R, C> = Result<GroupBy<'d, K, <R as Results>::With<C>>>;
 /// A column of the results of a reduction.
 type Reduced<A, V> = Vec<<A as Reduction<V>>::Result>;
 
@@ -95,28 +97,28 @@ impl<'d, K, R: Results> GroupBy<'d, K, R> {
     pub fn reduce<A: Reduction<V>, V: SlotValue>(
         self,
         values: &[V],
-    ) -> Result<GroupBy<'d, K, R::With<Reduced<A, V>>>> {
+    ) -> With<'d, K, R, Reduced<A, V>> {
         check_length("values", values.len(), "rows", self.ids.len())?;
         let results = MultiMap::build(self.device, &self.ids, values)?.reduce::<A>()?;
         Ok(self.with(results))
     }
     /// Adds the sum of each group's values: of integers as `i64` or `u64`, modulo 2^64; of floats in
     /// their own type. Errors: as [`reduce`](Self::reduce).
-    pub fn sum<V: SlotValue>(self, values: &[V]) -> Result<GroupBy<'d, K, R::With<Reduced<Sum, V>>>>
+    pub fn sum<V: SlotValue>(self, values: &[V]) -> With<'d, K, R, Reduced<Sum, V>>
     where
         Sum: Reduction<V>,
     {
         self.reduce::<Sum, V>(values)
     }
     /// Adds the least of each group's values: see [`Min`]. Errors: as [`reduce`](Self::reduce).
-    pub fn min<V: SlotValue>(self, values: &[V]) -> Result<GroupBy<'d, K, R::With<Vec<V>>>>
+    pub fn min<V: SlotValue>(self, values: &[V]) -> With<'d, K, R, Vec<V>>
     where
         Min: Reduction<V, Result = V>,
     {
         self.reduce::<Min, V>(values)
     }
     /// Adds the greatest of each group's values: see [`Max`]. Errors: as [`reduce`](Self::reduce).
-    pub fn max<V: SlotValue>(self, values: &[V]) -> Result<GroupBy<'d, K, R::With<Vec<V>>>>
+    pub fn max<V: SlotValue>(self, values: &[V]) -> With<'d, K, R, Vec<V>>
     where
         Max: Reduction<V, Result = V>,
     {
@@ -125,7 +127,7 @@ impl<'d, K, R: Results> GroupBy<'d, K, R> {
     /// Adds the mean of each group's values: their sum as `f64`, divided by their number. NaN if one
     /// of them is NaN. Errors: as [`reduce`](Self::reduce).
     #[doc(alias("average"))]
-    pub fn mean<V: Numeric>(self, values: &[V]) -> Result<GroupBy<'d, K, R::With<Vec<f64>>>> {
+    pub fn mean<V: Numeric>(self, values: &[V]) -> With<'d, K, R, Vec<f64>> {
         check_length("values", values.len(), "rows", self.ids.len())?;
         let values = collect(values.iter().map(|value| value.as_f64()))?;
         let mut means = MultiMap::build(self.device, &self.ids, &values)?.reduce::<Sum>()?;
