@@ -278,9 +278,9 @@ pub enum Error {
         /// Index of another.
         second: usize,
     },
-    /// Distinct keys of 128 bits, or strings, shared a fingerprint under every fingerprint function tried. The
-    /// probability of that is negligible; the likely cause is memory that does not keep what is
-    /// written to it.
+    /// Distinct keys of 128 bits, or strings, shared a fingerprint under every fingerprint function
+    /// tried. The probability of that is negligible; the likely cause is memory that does not keep
+    /// what is written to it.
     #[error("{attempts} fingerprint functions failed to tell all keys apart on {device}")]
     SharedFingerprints {
         /// Fingerprint functions tried.

@@ -20,7 +20,7 @@ pub mod held {
     pub const KEYS: u32 = 0;
     /// Values.
     pub const VALUES: u32 = 1;
-    /// Values elsewhere: that of operation `i` is `i`, and what the row of its key holds is `n + i`.
+    /// Values elsewhere: that of operation `i` is `i`; what the row of its key holds is `n + i`.
     pub const PLACES: u32 = 2;
 }
 /// A batch of operations on distinct keys: a kernel argument.

@@ -6,11 +6,11 @@
 //! `gps`: 10^9 keys per second, the median of 7 runs after 2 warm-up runs. Keys are random; `bits`
 //! is the size of the maps' values. A build inserts keys that are on the device into an existing
 //! table (`rebuild`) and waits until it has finished. `encode` builds an index of `n` keys drawn
-//! from `distinct`, and looks up the id of each. `assign`, `insert` and `erase` change a map by a batch
-//! of a quarter of its keys, as [`apply`](koel::Map128::apply) does, with all allocations. `verified`: the answers for all keys, present and
-//! absent, or all ids, equal the host's. `of_limit`: the rate divided by that of random 32-byte
-//! reads from as much memory, in the same run; a lookup of a present key in a map takes 4.13 such
-//! reads.
+//! from `distinct`, and looks up the id of each. `assign`, `insert` and `erase` change a map by a
+//! batch of a quarter of its keys, as [`apply`](koel::Map128::apply) does, with all allocations.
+//! `verified`: the answers for all keys, present and absent, or all ids, equal the host's.
+//! `of_limit`: the rate divided by that of random 32-byte reads from as much memory, in the same
+//! run; a lookup of a present key in a map takes 4.13 such reads.
 use koel::keys128::{Index128Builder, Map128Builder, RowsOptions, RowsReport, Set128Builder};
 use koel::limits;
 use koel::types::ValueBits;

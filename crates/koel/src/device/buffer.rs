@@ -264,8 +264,8 @@ impl<T: Plain> fmt::Debug for Buffer<T> {
     }
 }
 
-/// Checks that elements can be cast to others. Errors: other sizes, as where keys are stored in more
-/// bytes than they have because values are wide.
+/// Checks that elements can be cast to others. Errors: other sizes, as where keys are stored in
+/// more bytes than they have because values are wide.
 fn check_size<T, U>() -> Result<()> {
     if size_of::<T>() == size_of::<U>() {
         return Ok(());

@@ -59,8 +59,8 @@ impl<T: Element> Stored<T> {
             Stored::Mapped(_) => unreachable!("replaced above"),
         }
     }
-    /// Makes room for `room` elements, and keeps the first `len`. Memory that grows has room for half
-    /// as many more. Errors: out of memory; faults of a file.
+    /// Makes room for `room` elements, and keeps the first `len`. Memory that grows has room for
+    /// half as many more. Errors: out of memory; faults of a file.
     pub(crate) fn grow(&mut self, stream: &Stream, len: usize, room: usize) -> Result<()> {
         if self.own().is_some_and(|own| own.len() >= room) {
             return Ok(());
@@ -68,9 +68,7 @@ impl<T: Element> Stored<T> {
         if let Some(file) = self.file() {
             file.verify_once()?;
         }
-        let mut larger = stream.device().alloc(room + room / 2)?;
-        larger.view_mut().slice(..len)?.copy_from(self.view().slice(..len)?, stream)?;
-        *self = Stored::Own(larger);
+        *self = Stored::Own(grown(stream, self.view().slice(..len)?, room)?);
         Ok(())
     }
     /// Returns the file that contains it.
@@ -92,4 +90,14 @@ impl<T: Element> Stored<T> {
             None => device.upload(&view.download()?),
         }
     }
+}
+/// Returns memory for `room` elements, and for half as many more, that begins with these.
+pub(crate) fn grown<T: Element>(
+    stream: &Stream,
+    from: View<'_, T>,
+    room: usize,
+) -> Result<Buffer<T>> {
+    let mut to = stream.device().alloc(room + room / 2)?;
+    to.view_mut().slice(..from.len())?.copy_from(from, stream)?;
+    Ok(to)
 }

@@ -4,11 +4,10 @@ use crate::device::memory::{collect_later, value_if_found};
 use crate::device::{Apart, Device, Stream, View, ViewMut};
 use crate::duplicates::Duplicates;
 use crate::error::{Result, check_length};
-use crate::fallible::collect;
 use crate::file::stored::Stored;
 use crate::map::{Operation, check_adds};
 use crate::rows::update::{apply_to_pairs, outcomes_of};
-use crate::rows::{CHUNK, RowsOptions, RowsReport};
+use crate::rows::{CHUNK, RowsOptions, RowsReport, joined};
 use crate::table::update::{Operations, Outcome};
 use crate::types::{Addable, Bits};
 use koel_kernels::keys128::find::{keys128_find, keys128_find_or};
@@ -291,9 +290,9 @@ impl<V: Bits> Map128<V> {
             self.apply(stream, operations, keys.view(), values.view(), outcomes)
         })
     }
-    /// Applies a batch of operations, as a [`MapUpdater`](crate::MapUpdater) does: the result equals
-    /// that of applying them one after the other, in array order. Writes the [`Outcome`] of each.
-    /// Erasing takes no values. Waits.
+    /// Applies a batch of operations, as a [`MapUpdater`](crate::MapUpdater) does: the result
+    /// equals that of applying them one after the other, in array order. Writes the [`Outcome`] of
+    /// each. Erasing takes no values. Waits.
     ///
     /// Numbers the distinct keys of the batch, which is a build of their rows, and looks each of
     /// them up; applies the operations to a small map of those that are present; then changes rows,
@@ -340,9 +339,7 @@ impl<V: Bits> Map128<V> {
     /// Returns the index and the value of each key in host memory that the map holds, in order.
     /// Copies both ways and waits. Errors: as [`get`](Self::get).
     pub fn join(&self, keys: &[u128]) -> Result<Vec<(u32, V)>> {
-        let found = self.get(keys)?;
-        let rows = (0..).zip(found).filter_map(|(number, value)| Some((number, value?)));
-        Ok(collect(rows)?)
+        joined(self.get(keys)?)
     }
     /// Returns the keys in host memory that the map holds, in order: a semi-join. Copies both ways
     /// and waits. Errors: as [`get`](Self::get).

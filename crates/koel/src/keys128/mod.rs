@@ -1,6 +1,6 @@
-//! Keys of 128 bits: UUIDs, hashes, packed tuples. A map, a set and a two-way index, for buffers and
-//! custom kernels; a [`Map`](crate::Map) or [`Set`](crate::Set) whose keys or values have more than 8
-//! bytes is stored as one of these.
+//! Keys of 128 bits: UUIDs, hashes, packed tuples. A map, a set and a two-way index, for buffers
+//! and custom kernels; a [`Map`](crate::Map) or [`Set`](crate::Set) whose keys or values have more
+//! than 8 bytes is stored as one of these.
 //!
 //! # How it works
 //! The keys are in an array, in *rows*, in input order. A flagship [map](crate::Map) maps a 64-bit
@@ -17,8 +17,8 @@
 //! # Guarantees
 //! Every key can be stored. Equal keys are resolved by [`Duplicates`]; they take no memory in the
 //! finished table. Answers, rows, ids and the order of [`pairs`](Map128::pairs) and
-//! [`keys`](Set128::keys) are the same on every device and in every run, also after batches. Given valid arguments, a
-//! build fails only when out of memory or, on request, for equal keys.
+//! [`keys`](Set128::keys) are the same on every device and in every run, also after batches. Given
+//! valid arguments, a build fails only when out of memory or, on request, for equal keys.
 //!
 //! ```
 //! use koel::{Device, Index128, Map128, Set128};

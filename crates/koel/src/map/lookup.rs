@@ -2,7 +2,7 @@
 use super::{Map, MapStore, Pairs, StoredKey};
 use crate::device::{Apart, Stream, View, ViewMut};
 use crate::error::{Result, check_length, count32};
-use crate::table::{Family, Storage, Table, grid};
+use crate::table::{Contains, Family, Storage, Table, grid};
 use crate::types::{
     Bits, BitsOf, DeviceKey, DeviceValue, Key, KeyBits, Value, ValueBits, key_bits,
 };

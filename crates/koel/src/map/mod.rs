@@ -84,7 +84,7 @@ use crate::duplicates::Duplicates;
 use crate::error::{Result, check_length};
 use crate::fallible::collect;
 pub use crate::table::update::{Operations, Outcome};
-use crate::table::{Family, OnHost, Report, Settings, Storage, Table, words_of};
+use crate::table::{Contains, Family, OnHost, Report, Settings, Storage, Table, words_of};
 use crate::types::{
     Bits, BitsOf, DeviceKey, DeviceValue, KeyBits, SlotKey, SlotValue, ValueBits, stage_keys,
     stage_values,
@@ -215,7 +215,7 @@ pub(crate) type PairsOf<K, V> = Pairs<BitsOf<K>, BitsOf<V>>;
 /// How a map of these types is stored.
 pub(crate) type StoreOf<K, V> = <BitsOf<V> as Bits>::MapFrom<BitsOf<K>>;
 /// Bits that a map of these types stores for a key.
-pub(crate) type StoredKey<K, V> = <StoreOf<K, V> as MapStore>::Key;
+pub(crate) type StoredKey<K, V> = <StoreOf<K, V> as Contains>::Key;
 
 /// A hash map on a device. For method, guarantees and examples see the [module](self); for the cost
 /// of each operation, its documentation.

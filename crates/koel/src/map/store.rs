@@ -12,7 +12,7 @@ use crate::file::writer::Writer;
 use crate::map::LayoutOf;
 use crate::table::sending::RouteTuning;
 use crate::table::update::{Batch, Operations, Outcome};
-use crate::table::{Builder, Family, Storage, Table};
+use crate::table::{Builder, Contains, Family, Storage, Table, contains};
 use crate::types::{Bits, KeyBits, ValueBits};
 use koel_kernels::map::join::keep;
 use std::io::{Read, Seek, Write};
@@ -20,8 +20,7 @@ use std::io::{Read, Seek, Write};
 /// What a [`Map`](super::Map) asks of the table that stores it: of keys and values in slots, or in
 /// rows if they have more than 64 bits. Knows bits only.
 #[allow(private_interfaces, private_bounds, reason = "other crates cannot name the trait")]
-pub trait MapStore: Sized {
-    type Key: Bits;
+pub trait MapStore: Contains + Sized {
     type Value: Bits;
     /// Checks that there can be a map of `n` pairs at this load.
     fn check(n: usize, load: f64) -> Result<()>;
@@ -67,26 +66,6 @@ pub trait MapStore: Sized {
         values: ViewMut<'_, Self::Value>,
         missing: Self::Value,
     ) -> Result<()>;
-    fn contains(&self, keys: &[Self::Key]) -> Result<Vec<bool>>;
-    fn contains_into(
-        &self,
-        stream: &Stream,
-        keys: View<'_, Self::Key>,
-        found: ViewMut<'_, u8>,
-    ) -> Result<()>;
-    fn contains_bits_into(
-        &self,
-        stream: &Stream,
-        keys: View<'_, Self::Key>,
-        found: ViewMut<'_, u32>,
-    ) -> Result<()>;
-    fn count(&self, keys: &[Self::Key]) -> Result<u64>;
-    fn count_into(
-        &self,
-        stream: &Stream,
-        keys: View<'_, Self::Key>,
-        count: ViewMut<'_, u64>,
-    ) -> Result<()>;
     /// Returns the index and the value of each key that the map holds.
     fn join<T: Send>(
         &self,
@@ -123,9 +102,9 @@ pub trait MapStore: Sized {
 
 /// A map with keys and values in slots.
 pub struct SlotMap<K: KeyBits, V: ValueBits>(pub(super) Table<Pairs<K, V>>);
+contains! { impl[K: KeyBits, V: ValueBits] SlotMap<K, V>, K, |map| map.0 }
 #[allow(private_interfaces, reason = "other crates cannot name the trait")]
 impl<K: KeyBits, V: ValueBits> MapStore for SlotMap<K, V> {
-    type Key = K;
     type Value = V;
     fn check(n: usize, load: f64) -> Result<()> {
         Pairs::<K, V>::plan(n, load).map(|_| ())
@@ -197,36 +176,6 @@ impl<K: KeyBits, V: ValueBits> MapStore for SlotMap<K, V> {
         missing: V,
     ) -> Result<()> {
         self.0.find_or_into(stream, keys, values, missing)
-    }
-    fn contains(&self, keys: &[K]) -> Result<Vec<bool>> {
-        self.0.contains(keys)
-    }
-    fn contains_into(
-        &self,
-        stream: &Stream,
-        keys: View<'_, K>,
-        found: ViewMut<'_, u8>,
-    ) -> Result<()> {
-        self.0.contains_into(stream, keys, found)
-    }
-    fn contains_bits_into(
-        &self,
-        stream: &Stream,
-        keys: View<'_, K>,
-        found: ViewMut<'_, u32>,
-    ) -> Result<()> {
-        self.0.contains_bits_into(stream, keys, found)
-    }
-    fn count(&self, keys: &[K]) -> Result<u64> {
-        self.0.count(keys)
-    }
-    fn count_into(
-        &self,
-        stream: &Stream,
-        keys: View<'_, K>,
-        count: ViewMut<'_, u64>,
-    ) -> Result<()> {
-        self.0.count_into(stream, keys, count)
     }
     fn join<T: Send>(&self, keys: &[K], of_bits: impl Fn(V) -> T + Sync) -> Result<Vec<(u32, T)>> {
         let (device, n) = (&self.0.device, keys.len());

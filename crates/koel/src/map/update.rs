@@ -182,8 +182,8 @@ fn batch<'a, K: SlotKey, V: SlotValue>(
     check_adds::<V>(operations)?;
     Ok(Batch { operations: operations.codes(|operation| operation as u32), keys, values })
 }
-/// Checks operations on values of this type. Errors: operations that add, or may add, values that are
-/// not [`Addable`].
+/// Checks operations on values of this type. Errors: operations that add, or may add, values that
+/// are not [`Addable`].
 pub(crate) fn check_adds<V: Value>(operations: Operations<'_>) -> Result<()> {
     match operations {
         Operations::All(Operation::InsertOrAdd) => adds::<V>("InsertOrAdd"),

@@ -226,8 +226,9 @@ impl<C: Column> RowsBuilder<C> {
     fn on_host<'v>(&self, keys: C::View<'v>) -> Option<C::Host<'v>> {
         if self.device.runs_kernels() { None } else { C::on_host(keys) }
     }
-    /// Finds which keys in host memory stay, whose fingerprints are written. Returns their number, and the fingerprints and rows of
-    /// all keys in bins unless different keys have one fingerprint.
+    /// Finds which keys in host memory stay, whose fingerprints are written. Returns their number,
+    /// and the fingerprints and rows of all keys in bins unless different keys have one
+    /// fingerprint.
     fn find_kept(
         &mut self,
         keys: C::Host<'_>,
@@ -288,8 +289,8 @@ impl<C: Column> RowsBuilder<C> {
         let (fingerprints, rows) = reserved(&mut self.scratch).of_keys.first(n)?;
         self.tables.rebuild_by(duplicates, table, stream, fingerprints, rows)
     }
-    /// Returns a table of keys that are distinct, the draw of its function, and the number of draws.
-    /// Waits. Errors: as [`build`](Self::build).
+    /// Returns a table of keys that are distinct, the draw of its function, and the number of
+    /// draws. Waits. Errors: as [`build`](Self::build).
     pub(crate) fn table_of(
         &mut self,
         stream: &Stream,

@@ -14,6 +14,7 @@ pub(crate) mod update;
 use crate::device::{Apart, Device, Stream, View, ViewMut};
 use crate::duplicates::Duplicates;
 use crate::error::{Error, Result, check_length, count32};
+use crate::fallible::collect;
 use crate::map::{Map, PairsOf};
 use crate::set::SetOptions;
 use crate::table::Family;
@@ -146,8 +147,8 @@ pub(crate) trait Column: Sized {
     fn check(keys: Self::View<'_>, stream: &Stream) -> Result<()>;
     /// Returns the keys if they are in host memory and no graph may write them.
     fn on_host<'v>(keys: Self::View<'v>) -> Option<Self::Host<'v>>;
-    /// Writes the fingerprint and the row of each key by a kernel. Receives the number of keys and the
-    /// first row.
+    /// Writes the fingerprint and the row of each key by a kernel. Receives the number of keys and
+    /// the first row.
     ///
     /// # Safety
     /// There is memory for as many fingerprints and rows.
@@ -159,7 +160,8 @@ pub(crate) trait Column: Sized {
         fingerprints: Buf<u64>,
         rows: Buf<u32>,
     ) -> Result<()>;
-    /// Writes the row of each of `n` queries in the table of a function, or [`NO_ROW`], by a kernel.
+    /// Writes the row of each of `n` queries in the table of a function, or [`NO_ROW`], by a
+    /// kernel.
     ///
     /// # Safety
     /// The table was built from the keys; there is memory for `n` rows.
@@ -188,8 +190,8 @@ pub(crate) trait Column: Sized {
     fn keep(kept: &mut Kept<'_>, stream: &Stream, keys: Self::View<'_>) -> Result<Self>;
     /// Returns the keys of these rows, in this order.
     fn select(keys: Self::View<'_>, stream: &Stream, rows: View<'_, u32>) -> Result<Self>;
-    /// Adds the keys of another column behind the first `len` keys. Errors: out of memory; faults of
-    /// a file that holds the keys. After an error the first `len` keys are as before.
+    /// Adds the keys of another column behind the first `len` keys. Errors: out of memory; faults
+    /// of a file that holds the keys. After an error the first `len` keys are as before.
     fn append(&mut self, stream: &Stream, len: usize, more: Self::View<'_>) -> Result<()>;
     /// Forgets the keys behind the first `len`.
     fn truncate(&mut self, len: usize);
@@ -202,8 +204,8 @@ pub(crate) trait Column: Sized {
     fn first_duplicate(keys: Self::View<'_>) -> Result<Error>;
 }
 
-/// Writes the fingerprint and the row of each key: the function is that of a draw, and the first row
-/// is `first`. Asynchronous.
+/// Writes the fingerprint and the row of each key: the function is that of a draw, and the first
+/// row is `first`. Asynchronous.
 pub(crate) fn write_rows<C: Column>(
     stream: &Stream,
     keys: C::View<'_>,
@@ -329,4 +331,9 @@ impl<C: Column> Rows<C> {
         };
         Ok(Some(HostRows { device: self.device(), function: C::function(self.draw), table, keys }))
     }
+}
+/// Returns the answers to keys that are found, with the number of each key.
+pub(crate) fn joined<T>(found: Vec<Option<T>>) -> Result<Vec<(u32, T)>> {
+    let rows = (0..).zip(found).filter_map(|(number, answer)| Some((number, answer?)));
+    Ok(collect(rows)?)
 }

@@ -1,11 +1,11 @@
 //! Batches that change tables whose keys are in rows.
 //!
-//! A batch is reduced to its distinct keys, which get numbers in order of first occurrence. If no key
-//! occurs twice, each operation is applied to what the row of its key holds. Otherwise a small table
-//! of the flagship kind finds out what the operations on a key come to: its keys are the numbers, it
-//! holds what the rows hold, and the same operations are applied to it. Then the rows change once for
-//! each key: values are replaced; new keys come to the end, in order of first occurrence; and the last
-//! rows fill the gaps of those that are gone.
+//! A batch is reduced to its distinct keys, which get numbers in order of first occurrence. If no
+//! key occurs twice, each operation is applied to what the row of its key holds. Otherwise a small
+//! table of the flagship kind finds out what the operations on a key come to: its keys are the
+//! numbers, it holds what the rows hold, and the same operations are applied to it. Then the rows
+//! change once for each key: values are replaced; new keys come to the end, in order of first
+//! occurrence; and the last rows fill the gaps of those that are gone.
 use super::changes::{Changes, Gaps, gathered, put};
 use super::{CHUNK, Column, Rows, RowsBuilder, THREADS, check_rows, write_rows};
 use crate::device::graph::may_wait;
@@ -111,8 +111,8 @@ impl Numbered<'_> {
                 values: to_values.arg("values", stream)?,
                 statuses,
             };
-            // SAFETY: `n` operations, rows and results, and values unless none is read; rows are those
-            // of the table.
+            // SAFETY: `n` operations, rows and results, and values unless none is read; rows are
+            // those of the table.
             unsafe { rows_settled::launch(stream, n.div_ceil(THREADS), n, kind, what, batch, to) }?;
         } else if let (Some(is_held), Some(of_keys), Some(statuses)) =
             (is_held.host_mut(), of_keys.host_mut(), outcomes.host_mut())
@@ -199,8 +199,8 @@ impl RowValue for u128 {
         Ok((is_held, gathered(on.stream, sources.view(), all.view())?))
     }
 }
-/// Applies operations to a small map, from the numbers of present keys to what is held for them: see
-/// [`RowValue::settle`].
+/// Applies operations to a small map, from the numbers of present keys to what is held for them:
+/// see [`RowValue::settle`].
 fn settled<V: ValueBits>(
     on: Numbered<'_>,
     (present, held): (View<'_, u32>, View<'_, V>),
@@ -242,10 +242,10 @@ fn settled_keys(
 
 /// Applies operations to keys in rows and to their values. All are done on return. Waits.
 ///
-/// Errors: mismatched lengths; buffers of another device; more keys than 31-bit indices can address;
-/// a stream that is being captured; out of memory; faults of a file that holds the table. After an
-/// error the table is as before, unless the device itself failed, or memory for a restored table is
-/// lacking, too: then it is empty.
+/// Errors: mismatched lengths; buffers of another device; more keys than 31-bit indices can
+/// address; a stream that is being captured; out of memory; faults of a file that holds the table.
+/// After an error the table is as before, unless the device itself failed, or memory for a restored
+/// table is lacking, too: then it is empty.
 pub(crate) fn apply_to_pairs<C: Column, V: RowValue>(
     table: (&mut Rows<C>, &mut Stored<V>),
     stream: &Stream,

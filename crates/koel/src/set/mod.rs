@@ -1,5 +1,5 @@
-//! Hash sets, built in bulk and looked up in bulk, with keys of [any type](crate::types) of up to 16
-//! bytes: the flagship table without values.
+//! Hash sets, built in bulk and looked up in bulk, with keys of [any type](crate::types) of up to
+//! 16 bytes: the flagship table without values.
 //!
 //! # How it works
 //! As a [map](crate::map), with buckets of eight 32-bit keys or four 64-bit keys in one 32-byte
@@ -8,8 +8,8 @@
 //! device. Equal keys merge into one slot while the partition is filled, at no cost beyond the
 //! lookup that every key needs anyway.
 //!
-//! That is how keys of up to 8 bytes are stored, for which the documentation of each operation states
-//! its cost. Keys of 9 to 16 bytes are in [rows](crate::keys128).
+//! That is how keys of up to 8 bytes are stored, for which the documentation of each operation
+//! states its cost. Keys of 9 to 16 bytes are in [rows](crate::keys128).
 //!
 //! # Guarantees
 //! Every key can be stored, the key of all ones included. A build fails only when out of memory.
@@ -78,7 +78,7 @@ mod update;
 use crate::device::{Device, Stream, View, ViewMut};
 use crate::duplicates::Duplicates;
 use crate::error::Result;
-use crate::table::{Family, Report, Settings, Table};
+use crate::table::{Contains, Family, Report, Settings, Table};
 use crate::types::{Bits, BitsOf, DeviceKey, Key, SlotKey, key_bits, stage_keys};
 pub use builder::SetBuilder;
 pub use combine::{SetCombiner, difference, intersection, union, unique};

@@ -9,15 +9,14 @@ use crate::file::reader::Mapping;
 use crate::file::writer::Writer;
 use crate::set::SetOperation;
 use crate::table::update::{Operations, Outcome};
-use crate::table::{Builder, Family, Table};
-use crate::types::{Bits, KeyBits};
+use crate::table::{Builder, Contains, Family, Table, contains};
+use crate::types::KeyBits;
 use std::io::{Read, Seek, Write};
 
-/// What a [`Set`](super::Set) asks of the table that stores it: of keys in slots, or in rows if they
-/// have more than 64 bits. Knows bits only.
+/// What a [`Set`](super::Set) asks of the table that stores it: of keys in slots, or in rows if
+/// they have more than 64 bits. Knows bits only.
 #[allow(private_interfaces, private_bounds, reason = "other crates cannot name the trait")]
-pub trait SetStore: Sized {
-    type Key: Bits;
+pub trait SetStore: Contains + Sized {
     /// Checks that there can be a set of `n` keys at this load.
     fn check(n: usize, load: f64) -> Result<()>;
     fn build(options: SetOptions, stream: &Stream, keys: View<'_, Self::Key>) -> Result<Self>;
@@ -31,27 +30,6 @@ pub trait SetStore: Sized {
         &self,
         stream: &Stream,
         keys: ViewMut<'_, Self::Key>,
-        count: ViewMut<'_, u64>,
-    ) -> Result<()>;
-
-    fn contains(&self, keys: &[Self::Key]) -> Result<Vec<bool>>;
-    fn contains_into(
-        &self,
-        stream: &Stream,
-        keys: View<'_, Self::Key>,
-        found: ViewMut<'_, u8>,
-    ) -> Result<()>;
-    fn contains_bits_into(
-        &self,
-        stream: &Stream,
-        keys: View<'_, Self::Key>,
-        found: ViewMut<'_, u32>,
-    ) -> Result<()>;
-    fn count(&self, keys: &[Self::Key]) -> Result<u64>;
-    fn count_into(
-        &self,
-        stream: &Stream,
-        keys: View<'_, Self::Key>,
         count: ViewMut<'_, u64>,
     ) -> Result<()>;
 
@@ -85,10 +63,10 @@ pub trait SetStore: Sized {
 
 /// A set with keys in slots.
 pub struct SlotSet<K: KeyBits>(pub(super) Table<Keys<K>>);
+contains! { impl[K: KeyBits] SlotSet<K>, K, |set| set.0 }
 
 #[allow(private_interfaces, reason = "other crates cannot name the trait")]
 impl<K: KeyBits> SetStore for SlotSet<K> {
-    type Key = K;
     fn check(n: usize, load: f64) -> Result<()> {
         Keys::<K>::plan(n, load).map(|_| ())
     }
@@ -119,37 +97,6 @@ impl<K: KeyBits> SetStore for SlotSet<K> {
         count: ViewMut<'_, u64>,
     ) -> Result<()> {
         export::export(&self.0, stream, keys, count)
-    }
-
-    fn contains(&self, keys: &[K]) -> Result<Vec<bool>> {
-        self.0.contains(keys)
-    }
-    fn contains_into(
-        &self,
-        stream: &Stream,
-        keys: View<'_, K>,
-        found: ViewMut<'_, u8>,
-    ) -> Result<()> {
-        self.0.contains_into(stream, keys, found)
-    }
-    fn contains_bits_into(
-        &self,
-        stream: &Stream,
-        keys: View<'_, K>,
-        found: ViewMut<'_, u32>,
-    ) -> Result<()> {
-        self.0.contains_bits_into(stream, keys, found)
-    }
-    fn count(&self, keys: &[K]) -> Result<u64> {
-        self.0.count(keys)
-    }
-    fn count_into(
-        &self,
-        stream: &Stream,
-        keys: View<'_, K>,
-        count: ViewMut<'_, u64>,
-    ) -> Result<()> {
-        self.0.count_into(stream, keys, count)
     }
 
     fn update(

@@ -4,6 +4,7 @@ use crate::device::{Apart, Buffer, Device, Stream, View, ViewMut};
 use crate::duplicates::first_repeated;
 use crate::error::{Error, Result, check_length, count32};
 use crate::fallible::repeat;
+use crate::file::stored::grown;
 use crate::groups::numbers;
 use crate::parallel;
 use crate::primitives::Scan;
@@ -214,8 +215,8 @@ impl Strings {
         self.copy_rows(stream, rows, offsets.view(), 0..end, words.view_mut())?;
         Ok(Strings::new(offsets, words))
     }
-    /// Writes the offsets of the strings of these rows, one after the other from byte `first` on, by
-    /// kernels. Waits. Returns the byte behind the last one.
+    /// Writes the offsets of the strings of these rows, one after the other from byte `first` on,
+    /// by kernels. Waits. Returns the byte behind the last one.
     fn offsets_of(
         &self,
         stream: &Stream,
@@ -264,18 +265,13 @@ impl Strings {
         // many words as their bytes need.
         unsafe { strings_copy::launch(stream, grid as u32, n, rows, from, offsets, to) }
     }
-    /// Makes room for so many strings and words, and keeps those that there are.
+    /// Makes room for `len` strings in `words` words, and keeps the strings of the column.
     fn grow(&mut self, stream: &Stream, len: usize, words: usize) -> Result<()> {
-        let grown = |from: View<'_, u64>, room: usize| {
-            let mut to = stream.device().alloc(room + room / 2)?;
-            to.view_mut().slice(..from.len())?.copy_from(from, stream)?;
-            Result::Ok(to)
-        };
         if self.offsets.len() < len + 1 {
-            self.offsets = grown(self.offsets(), len + 1)?;
+            self.offsets = grown(stream, self.offsets(), len + 1)?;
         }
         if self.words.len() < words {
-            self.words = grown(self.words(), words)?;
+            self.words = grown(stream, self.words(), words)?;
         }
         Ok(())
     }

@@ -4,12 +4,11 @@ use super::set::StringSet;
 use crate::device::memory::collect_later;
 use crate::device::{Apart, Buffer, Device, Stream, View, ViewMut};
 use crate::error::{Result, check_length, count32};
-use crate::fallible::collect;
 use crate::file::stored::Stored;
 use crate::groups::keys_of;
 use crate::map::{Operation, check_adds};
 use crate::rows::update::{apply_to_pairs, outcomes_of};
-use crate::rows::{RowsBuilder, RowsOptions, RowsReport, check_rows};
+use crate::rows::{RowsBuilder, RowsOptions, RowsReport, check_rows, joined};
 use crate::table::update::{Operations, Outcome};
 use crate::types::{Addable, Bits, BitsOf, DeviceValue, Value, stage_values};
 use koel_kernels::keys128::find::NO_ROW;
@@ -248,8 +247,7 @@ impl<V: Value> StringMap<V> {
     /// Returns the index and the value of each key in host memory that the map holds, in order.
     /// Waits; on a GPU, copies both ways. Errors: as [`get`](Self::get).
     pub fn join<S: AsRef<[u8]> + Sync>(&self, keys: &[S]) -> Result<Vec<(u32, V)>> {
-        let rows = (0..).zip(self.get(keys)?);
-        Ok(collect(rows.filter_map(|(number, value)| Some((number, value?))))?)
+        joined(self.get(keys)?)
     }
 }
 fn bits_of<V: Value>(value: V) -> BitsOf<V> {
@@ -271,8 +269,8 @@ impl<V: DeviceValue> StringMap<V> {
         self.bits_into(stream, keys, values.value_bits()?, bits_of(missing)).map(drop)
     }
     /// Applies a batch of operations on a column on the device, as a
-    /// [`MapUpdater`](crate::MapUpdater) does: the result equals that of applying them one after the
-    /// other. Writes the [`Outcome`] of each. Erasing takes no values. Waits.
+    /// [`MapUpdater`](crate::MapUpdater) does: the result equals that of applying them one after
+    /// the other. Writes the [`Outcome`] of each. Erasing takes no values. Waits.
     ///
     /// Cost as of [`Map128::apply`](crate::Map128::apply); if keys are erased, the column of those
     /// that stay is copied. Errors: as there, and columns of more than 2^35 - 8 bytes.

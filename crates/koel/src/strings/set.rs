@@ -75,8 +75,8 @@ impl StringSet {
     pub fn report(&self) -> Result<RowsReport> {
         self.rows.report()
     }
-    /// Returns all keys, in row order: that of first occurrence. Keys that a batch inserts come after
-    /// the others; where it erases some, the last ones take their places.
+    /// Returns all keys, in row order: that of first occurrence. Keys that a batch inserts come
+    /// after the others; where it erases some, the last ones take their places.
     pub fn column(&self) -> &Strings {
         &self.rows.keys
     }

@@ -8,6 +8,7 @@
 //! to partitions ([`sending`]) and batched [updates](update).
 #![cfg_attr(not(test), deny(clippy::disallowed_macros, clippy::disallowed_methods))]
 pub(crate) mod builder;
+mod contains;
 mod family;
 pub(crate) mod file;
 pub(crate) mod header;
@@ -23,6 +24,7 @@ use crate::error::{Error, Result};
 use crate::fallible::collect;
 use crate::file::stored::Stored;
 pub(crate) use builder::{Builder, Settings};
+pub(crate) use contains::{Contains, contains};
 pub(crate) use family::{CpuBuild, DeviceLayout, Family, Handles, Membership, Scratch};
 use header::{Header, header_words, read_header};
 use koel_kernels::table::layout::{EMPTY, Layout, Shape};

@@ -128,8 +128,8 @@ impl Bits for u128 {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a key of at most 8 bytes",
     label = "more than 8 bytes",
-    note = "this takes keys of at most 8 bytes; `Map` takes 16, `koel::keys128` has sets and indexes of \
-            `u128`"
+    note = "this takes keys of at most 8 bytes; `Map` and `Set` take 16, `koel::Index128` is an \
+            index of `u128`"
 )]
 pub trait SlotKey: Key<Width: Width<Bits: KeyBits>> {}
 impl<K: Key<Width: Width<Bits: KeyBits>>> SlotKey for K {}

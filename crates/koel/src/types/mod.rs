@@ -13,8 +13,8 @@
 //! | tuples of up to six and arrays of these | one after the other, packed | the same |
 //! | structs that derive [`Key`](macro@crate::Key) | their fields, packed | the same |
 //!
-//! Up to 4 bytes, packed, become 32 bits; 5 to 8 bytes become 64; 9 to 16 bytes become 128, which is
-//! the most. Padding is not stored. [`Value`](macro@crate::Value) can be derived alone.
+//! Up to 4 bytes, packed, become 32 bits; 5 to 8 bytes become 64; 9 to 16 bytes become 128, which
+//! is the most. Padding is not stored. [`Value`](macro@crate::Value) can be derived alone.
 //!
 //! Slots of tables hold up to 64 bits. If a key or a value has more, a [`Map`](crate::Map) or
 //! [`Set`](crate::Set) keeps all pairs in rows, as [`keys128`](crate::keys128) describes, with keys

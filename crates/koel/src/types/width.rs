@@ -21,8 +21,8 @@ pub trait Width: sealed::Sealed {
 #[diagnostic::on_unimplemented(
     message = "these fields have more than 16 bytes",
     label = "more than 16 bytes",
-    note = "keys and values have at most 16 bytes, packed; `koel::strings` has tables for keys of any \
-            number of bytes"
+    note = "keys and values have at most 16 bytes, packed; `koel::strings` has tables for keys of \
+            any number of bytes"
 )]
 pub trait Plus<W: Width>: Width {
     /// The sum.
@@ -32,8 +32,8 @@ pub trait Plus<W: Width>: Width {
 #[diagnostic::on_unimplemented(
     message = "an array of {N} such elements has more than 16 bytes",
     label = "more than 16 bytes",
-    note = "keys and values have at most 16 bytes, packed; `koel::strings` has tables for keys of any \
-            number of bytes"
+    note = "keys and values have at most 16 bytes, packed; `koel::strings` has tables for keys of \
+            any number of bytes"
 )]
 pub trait Times<const N: usize>: Width {
     /// The product.

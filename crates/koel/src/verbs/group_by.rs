@@ -102,8 +102,8 @@ impl<'d, K, R: Results> GroupBy<'d, K, R> {
         let results = MultiMap::build(self.device, &self.ids, values)?.reduce::<A>()?;
         Ok(self.with(results))
     }
-    /// Adds the sum of each group's values: of integers as `i64` or `u64`, modulo 2^64; of floats in
-    /// their own type. Errors: as [`reduce`](Self::reduce).
+    /// Adds the sum of each group's values: of integers as `i64` or `u64`, modulo 2^64; of floats
+    /// in their own type. Errors: as [`reduce`](Self::reduce).
     pub fn sum<V: SlotValue>(self, values: &[V]) -> With<'d, K, R, Reduced<Sum, V>>
     where
         Sum: Reduction<V>,
@@ -124,8 +124,8 @@ impl<'d, K, R: Results> GroupBy<'d, K, R> {
     {
         self.reduce::<Max, V>(values)
     }
-    /// Adds the mean of each group's values: their sum as `f64`, divided by their number. NaN if one
-    /// of them is NaN. Errors: as [`reduce`](Self::reduce).
+    /// Adds the mean of each group's values: their sum as `f64`, divided by their number. NaN if
+    /// one of them is NaN. Errors: as [`reduce`](Self::reduce).
     #[doc(alias("average"))]
     pub fn mean<V: Numeric>(self, values: &[V]) -> With<'d, K, R, Vec<f64>> {
         check_length("values", values.len(), "rows", self.ids.len())?;

@@ -67,8 +67,8 @@ impl Joined {
 /// # Ok::<(), koel::Error>(())
 /// ```
 ///
-/// Keys are equal as in [tables](crate::types): NaN equals NaN. Builds a map of the right column, or
-/// of the left one for [`Right`](How::Right), and looks the other one up. Errors: more keys than
+/// Keys are equal as in [tables](crate::types): NaN equals NaN. Builds a map of the right column,
+/// or of the left one for [`Right`](How::Right), and looks the other one up. Errors: more keys than
 /// 31-bit indices can address; out of memory, also for the result.
 #[doc(alias("merge"))]
 pub fn join<K: Keyed>(device: &Device, left: &[K], right: &[K], how: How) -> Result<Joined> {

@@ -17,8 +17,8 @@ mod sealed {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a key of a column",
     label = "neither a `koel::Key` nor a string",
-    note = "columns hold keys of at most 16 bytes (`#[derive(koel::Key)]` makes a struct one), `&str`, \
-            `String`, `&[u8]` or `Vec<u8>`"
+    note = "columns hold keys of at most 16 bytes (`#[derive(koel::Key)]` makes a struct one), \
+            `&str`, `String`, `&[u8]` or `Vec<u8>`"
 )]
 pub trait Keyed: Clone + Send + Sync + Sized + sealed::Sealed {
     /// Map from keys to their first rows.

@@ -11,7 +11,8 @@
 //! let words = "to be or not to be".split(' ').collect::<Vec<_>>();
 //! assert_eq!(koel::count(&device, &words)?, [("to", 2), ("be", 2), ("or", 1), ("not", 1)]);
 //!
-//! let groups = koel::group_by(&device, &["a", "b", "a"])?.mean(&[1, 5, 2])?.max(&[0.5, -1.0, 3.0])?;
+//! let groups = koel::group_by(&device, &["a", "b", "a"])?;
+//! let groups = groups.mean(&[1, 5, 2])?.max(&[0.5, -1.0, 3.0])?;
 //! assert_eq!(groups.keys(), ["a", "b"]);
 //! let (means, greatest) = groups.results();
 //! assert_eq!((&means[..], &greatest[..]), (&[1.5, 5.0][..], &[3.0, -1.0][..]));

@@ -246,7 +246,8 @@ plain! {
     generic: Tagged<i32> = |word| Tagged { tag: word as u8, of: word as i32 };
 }
 
-/// Tests a type of more than 8 bytes as a key that is equal to another if it is `==`, and as a value.
+/// Tests a type of more than 8 bytes as a key that is equal to another if it is `==`, and as a
+/// value.
 macro_rules! wide {
     ($($test:ident: $type:ty = $of:expr;)+) => {
         $(
@@ -262,7 +263,8 @@ macro_rules! wide {
 wide! {
     numbers_of_128_bits: u128 = |word| (word as u128) << 64 | word as u128;
     signed_of_128_bits: i128 = |word| word as i64 as i128 * 0x1_0000_0001;
-    addresses_of_128_bits: Ipv6Addr = |word| Ipv6Addr::from_bits((word as u128) << 77 | word as u128);
+    addresses_of_128_bits: Ipv6Addr =
+        |word| Ipv6Addr::from_bits((word as u128) << 77 | word as u128);
     nine_bytes: (u64, u8) = |word| (word, word as u8 & 1);
     pairs_of_long_words: [i64; 2] = |word| [word as i64, 5];
     twelve_bytes: [i32; 3] = |word| [word as i32, 7, (word >> 32) as i32];
@@ -271,7 +273,8 @@ wide! {
         let letter = char::from_u32((word >> 7) as u32 % 0x0011_0000).unwrap_or('?');
         (word as u8, (word >> 8) as u16, (word >> 32) as u32, word as i8, word & 1 != 0, letter)
     };
-    wide_structs: Wide = |word| Wide { id: word, of: Cell { x: 1, y: word as i16, level: 3 }, last: -1 };
+    wide_structs: Wide =
+        |word| Wide { id: word, of: Cell { x: 1, y: word as i16, level: 3 }, last: -1 };
 }
 #[derive(koel::Key, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 struct Wide {
@@ -285,7 +288,8 @@ fn wide_floats_are_grouped_as_in_sql() {
     check_keys("[f64; 2]", of, |key| key.map(of_number));
     check_values("[f32; 3]", |word| [word as u8 as f32, 0.5, -0.0]);
 }
-/// Wide tables in files, which know their types; the file of a map with narrow keys and wide values.
+/// Wide tables in files, which know their types; the file of a map with narrow keys and wide
+/// values.
 #[test]
 fn files_of_wide_types() {
     let device = Device::cpu().unwrap();

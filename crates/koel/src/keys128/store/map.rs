@@ -10,14 +10,16 @@ use crate::keys128::file::Slots;
 use crate::keys128::{Map128, Map128Builder};
 use crate::map::{MapOptions, MapReport, MapStore};
 use crate::rows::update::outcomes_of;
-use crate::rows::{RowsOptions, check_rows};
+use crate::rows::{RowsOptions, check_rows, joined};
+use crate::table::contains;
 use crate::table::update::{Operations, Outcome};
 use crate::types::Bits;
 use std::io::{Read, Seek, Write};
 
+contains! { impl[V: Bits] Map128<V>, u128, |map| map.set() }
+
 #[allow(private_interfaces, reason = "other crates cannot name the trait")]
 impl<V: Bits> MapStore for Map128<V> {
-    type Key = u128;
     type Value = V;
     fn check(n: usize, load: f64) -> Result<()> {
         check_rows(n, load)
@@ -104,44 +106,12 @@ impl<V: Bits> MapStore for Map128<V> {
     ) -> Result<()> {
         self.get_or_into(stream, keys, values, missing)
     }
-    fn contains(&self, keys: &[u128]) -> Result<Vec<bool>> {
-        self.contains(keys)
-    }
-    fn contains_into(
-        &self,
-        stream: &Stream,
-        keys: View<'_, u128>,
-        found: ViewMut<'_, u8>,
-    ) -> Result<()> {
-        self.contains_into(stream, keys, found)
-    }
-    fn contains_bits_into(
-        &self,
-        stream: &Stream,
-        keys: View<'_, u128>,
-        found: ViewMut<'_, u32>,
-    ) -> Result<()> {
-        self.contains_bits_into(stream, keys, found)
-    }
-    fn count(&self, keys: &[u128]) -> Result<u64> {
-        self.count(keys)
-    }
-    fn count_into(
-        &self,
-        stream: &Stream,
-        keys: View<'_, u128>,
-        count: ViewMut<'_, u64>,
-    ) -> Result<()> {
-        self.count_into(stream, keys, count)
-    }
     fn join<T: Send>(
         &self,
         keys: &[u128],
         of_bits: impl Fn(V) -> T + Sync,
     ) -> Result<Vec<(u32, T)>> {
-        let found = self.get_map(keys, of_bits)?;
-        let rows = (0..).zip(found).filter_map(|(number, value)| Some((number, value?)));
-        Ok(collect(rows)?)
+        joined(self.get_map(keys, of_bits)?)
     }
     fn filter<T: Send>(
         &self,

@@ -11,13 +11,15 @@ use crate::keys128::{Set128, Set128Builder};
 use crate::rows::check_rows;
 use crate::rows::update::outcomes_of;
 use crate::set::{SetOperation, SetOptions, SetReport, SetStore};
+use crate::table::contains;
 use crate::table::update::{Operations, Outcome};
 use koel_kernels::set::combine::how;
 use std::io::{Read, Seek, Write};
 
+contains! { impl[] Set128, u128, |set| set }
+
 #[allow(private_interfaces, reason = "other crates cannot name the trait")]
 impl SetStore for Set128 {
-    type Key = u128;
     fn check(n: usize, load: f64) -> Result<()> {
         check_rows(n, load)
     }
@@ -61,37 +63,6 @@ impl SetStore for Set128 {
         check_length("keys", keys.len().min(n), "keys of the set", n)?;
         keys.reborrow().slice(..n)?.copy_from(self.keys_view(), stream)?;
         count.copy_from_host(&[n as u64])
-    }
-
-    fn contains(&self, keys: &[u128]) -> Result<Vec<bool>> {
-        self.contains(keys)
-    }
-    fn contains_into(
-        &self,
-        stream: &Stream,
-        keys: View<'_, u128>,
-        found: ViewMut<'_, u8>,
-    ) -> Result<()> {
-        self.contains_into(stream, keys, found)
-    }
-    fn contains_bits_into(
-        &self,
-        stream: &Stream,
-        keys: View<'_, u128>,
-        found: ViewMut<'_, u32>,
-    ) -> Result<()> {
-        self.contains_bits_into(stream, keys, found)
-    }
-    fn count(&self, keys: &[u128]) -> Result<u64> {
-        self.count(keys)
-    }
-    fn count_into(
-        &self,
-        stream: &Stream,
-        keys: View<'_, u128>,
-        count: ViewMut<'_, u64>,
-    ) -> Result<()> {
-        self.count_into(stream, keys, count)
     }
 
     fn update(
