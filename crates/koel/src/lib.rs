@@ -7,7 +7,8 @@
 //! * tables: [`Map`], the main one; [`Set`], the same without values; the two-way [`Index`] and the
 //!   [`MultiMap`] built on it; all of these for [128-bit keys](keys128) and for [strings]; and the
 //!   published tables in [`classic`];
-//! * [verbs] on columns in host memory: [`count`], [`group_by`], [`join`];
+//! * [verbs] on columns in host memory: [`count`], [`group_by`], [`join`]; and on columns whose types
+//!   are known [at run time](any);
 //! * [types] of keys and values;
 //! * [files](mod@file) of tables;
 //! * [`limits`]: measures the memory rates that bound any table on this machine.
@@ -25,6 +26,7 @@
 // Derives name this crate, in its own tests, too.
 extern crate self as koel;
 
+pub mod any;
 #[cfg(feature = "classic")]
 pub mod classic;
 mod cpu;

@@ -6,6 +6,7 @@
 //! fail would abort. The executor's own memory is no part of that.
 mod support;
 
+use koel::any::{self, Column, Keys, Nulls, Validity};
 use koel::device::{allocation_failed, fail_allocation_after};
 use koel::groups::reduction::Sum;
 use koel::keys128::{Map128Builder, RowsOptions, Set128Builder};
@@ -470,6 +471,7 @@ fn rows(trial: &Trial<'_>) -> u32 {
     }
     let wide_values = some.iter().map(|&key| [key as u64, 7]).collect::<Vec<_>>();
     let of_wide = vec![[1, 2]; all.len()];
+    let flags = all.iter().map(|key| key % 5 > 0).collect::<Vec<_>>();
     let none = |_: &mut ()| ();
     let verb =
         |name: &str, run: &dyn Fn() -> Result<()>| each_failure(name, || (), |_| run(), none, none);
@@ -480,6 +482,11 @@ fn rows(trial: &Trial<'_>) -> u32 {
         })
         + verb("count", &|| koel::count(device, &strings).map(drop))
         + verb("join", &|| koel::join(device, &wide, &some, How::Full).map(drop))
+        + verb("join of columns", &|| {
+            let some = Column::from(&all).with_validity(Validity::Flags(&flags))?;
+            let keys = Keys::new([Column::from(&strings), some])?.with_nulls(Nulls::Excluded);
+            any::join(device, &keys, &keys, How::Full).map(drop)
+        })
         + if asks {
             verb("group_by", &|| {
                 koel::group_by(device, &all)?.mean(&of_all)?.max(&of_all).map(drop)

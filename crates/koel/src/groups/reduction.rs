@@ -1,6 +1,6 @@
 //! Sum, minimum and maximum of the values of each key.
 use super::{CHUNK, MultiMap, places};
-use crate::device::{Apart, Buffer, Element, Stream, ViewMut};
+use crate::device::{Apart, Buffer, Element, Stream, View, ViewMut};
 use crate::error::{Error, Result, check_length, count32};
 use crate::parallel;
 use crate::types::{BitsOf, SlotKey, SlotValue};
@@ -29,7 +29,7 @@ pub struct Min;
 #[derive(Clone, Copy, Debug)]
 pub struct Max;
 
-mod sealed {
+pub(crate) mod sealed {
     use super::{BitsOf, Element, Fold, Form, SlotValue};
 
     pub trait Folded<V: SlotValue> {
@@ -131,58 +131,66 @@ impl<K: SlotKey, V: SlotValue> MultiMap<K, V> {
     pub fn reduce_into<R: Reduction<V>>(
         &self,
         stream: &Stream,
-        mut out: ViewMut<'_, R::Word>,
+        out: ViewMut<'_, R::Word>,
     ) -> Result<()> {
-        let _apart = Apart::begin();
         check_length("out", out.len(), "the distinct keys", self.index().len())?;
-        let (n, groups) = (count32("values", self.len())?, self.index().len() as u32);
-        let (starts, values) =
-            (self.starts_view().arg("starts", stream)?, self.values.view().arg("values", stream)?);
-        let to = out.arg("out", stream)?;
-        if !stream.device().runs_kernels() {
-            if let (Some(starts), Some(values), Some(out)) =
-                (self.starts_view().host(), self.values.view().host(), out.host_mut())
-            {
-                // Groups may be large.
-                let chunk = out.len().div_ceil(stream.device().parallelism() * 16).clamp(1, CHUNK);
-                stream.device().install(|| {
-                    parallel::try_each(out.chunks_mut(chunk), |number, out| {
-                        for (to, group) in out.iter_mut().zip((number * chunk) as u32..) {
-                            let of = places(starts, group, values.len());
-                            *to = on_host::<R::Fold>(&values[of], R::FORM)?;
-                        }
-                        Ok::<_, Error>(())
-                    })
-                })?;
-            }
-            return Ok(());
+        reduce_groups::<R::Fold>(stream, R::FORM, self.starts_view(), self.values.view(), out)
+    }
+}
+/// Reduces the values of each group. Asynchronous.
+pub(crate) fn reduce_groups<F: Fold<Value: Element, Part: Element>>(
+    stream: &Stream,
+    form: Form,
+    starts: View<'_, u32>,
+    values: View<'_, F::Value>,
+    mut out: ViewMut<'_, F::Part>,
+) -> Result<()> {
+    let _apart = Apart::begin();
+    let (n, groups) = (count32("values", values.len())?, out.len() as u32);
+    let (of_groups, from) = (starts.arg("starts", stream)?, values.arg("values", stream)?);
+    let to = out.arg("out", stream)?;
+    if !stream.device().runs_kernels() {
+        if let (Some(starts), Some(values), Some(out)) =
+            (starts.host(), values.host(), out.host_mut())
+        {
+            // Groups may be large.
+            let chunk = out.len().div_ceil(stream.device().parallelism() * 16).clamp(1, CHUNK);
+            stream.device().install(|| {
+                parallel::try_each(out.chunks_mut(chunk), |number, out| {
+                    for (to, group) in out.iter_mut().zip((number * chunk) as u32..) {
+                        *to = on_host::<F>(&values[places(starts, group, values.len())], form)?;
+                    }
+                    Ok::<_, Error>(())
+                })
+            })?;
         }
-        if n == 0 {
-            return Ok(());
-        }
-        let tiles = n.div_ceil(TILE);
-        let (mut firsts, mut heads): (Buffer<u32>, Buffer<R::Word>) =
-            (stream.device().alloc(tiles as usize)?, stream.device().alloc(tiles as usize)?);
-        let grouped = GroupedIn { starts, values, n, groups };
-        let parts = PartsOut {
-            firsts: firsts.view_mut().arg("firsts", stream)?,
-            heads: heads.view_mut().arg("heads", stream)?,
-        };
-        // SAFETY: the groups are as built; memory for all tiles, with one block per tile in the
-        // first kernel and one warp per tile in the second.
-        unsafe {
-            group_reduce::launch::<R::Fold, _>(stream, tiles, R::FORM, grouped, parts, to)?;
-            group_reduce_join::launch::<R::Fold, _>(
-                stream,
-                tiles.div_ceil(THREADS / 32),
-                R::FORM,
-                n,
-                starts,
-                firsts.view().arg("firsts", stream)?,
-                heads.view().arg("heads", stream)?,
-                to,
-            )
-        }
+        return Ok(());
+    }
+    if n == 0 {
+        return Ok(());
+    }
+    let tiles = n.div_ceil(TILE);
+    let (mut firsts, mut heads): (Buffer<u32>, Buffer<F::Part>) =
+        (stream.device().alloc(tiles as usize)?, stream.device().alloc(tiles as usize)?);
+    let grouped = GroupedIn { starts: of_groups, values: from, n, groups };
+    let parts = PartsOut {
+        firsts: firsts.view_mut().arg("firsts", stream)?,
+        heads: heads.view_mut().arg("heads", stream)?,
+    };
+    // SAFETY: the groups are as built; memory for all tiles, with one block per tile in the first
+    // kernel and one warp per tile in the second.
+    unsafe {
+        group_reduce::launch::<F, _>(stream, tiles, form, grouped, parts, to)?;
+        group_reduce_join::launch::<F, _>(
+            stream,
+            tiles.div_ceil(THREADS / 32),
+            form,
+            n,
+            of_groups,
+            firsts.view().arg("firsts", stream)?,
+            heads.view().arg("heads", stream)?,
+            to,
+        )
     }
 }
 /// Reduces the values of a group, which is not empty.

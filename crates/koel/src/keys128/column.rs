@@ -4,26 +4,12 @@ use crate::device::{Device, Stream, View};
 use crate::duplicates::first_duplicate;
 use crate::error::{Error, Result};
 use crate::file::stored::Stored;
-use crate::rows::{Column, Gaps, InRows, Kept, Keys, Queries, RowTable, THREADS, gathered};
+use crate::rows::{Column, Gaps, InRows, Kept, Queries, RowTable, THREADS, gathered};
 use koel_kernels::keys128::build::{keys128_fingerprints, keys128_verify};
 use koel_kernels::keys128::find::{RowsRef, keys128_rows};
 use koel_kernels::keys128::fingerprint::Fingerprint;
 use koel_simt::Buf;
 
-impl Keys for &[u128] {
-    type Key = u128;
-    #[inline(always)]
-    fn len(&self) -> usize {
-        (**self).len()
-    }
-    #[inline(always)]
-    fn key(&self, i: usize) -> Option<&u128> {
-        self.get(i)
-    }
-    fn part(&self, start: usize, len: usize) -> Self {
-        &self[start..][..len]
-    }
-}
 impl Queries for &[u128] {
     type Function = Fingerprint;
     #[inline(always)]

@@ -18,6 +18,7 @@ use crate::fallible::collect;
 use crate::map::{Map, PairsOf};
 use crate::set::SetOptions;
 use crate::table::Family;
+use crate::types::Bits;
 pub(crate) use builder::{Kept, RowsBuilder};
 pub(crate) use changes::{Gaps, gathered};
 use host::write_fingerprints;
@@ -28,7 +29,7 @@ use koel_kernels::keys128::find::keys128_rows;
 use koel_kernels::map::find::MapRef;
 use koel_kernels::table::layout::Wide;
 use koel_simt::Buf;
-pub(crate) use repeats::{Hashed, folded, parts_of};
+pub(crate) use repeats::{Hashed, Part, folded, parts_of};
 
 /// Threads per block of all kernels of rows.
 pub(crate) const THREADS: u32 = keys128_rows::SPEC.threads;
@@ -112,6 +113,20 @@ pub(crate) trait Keys: Copy + Send + Sync {
     fn key(&self, i: usize) -> Option<&Self::Key>;
     /// Returns `len` keys from `start` on. Panics if there are not as many.
     fn part(&self, start: usize, len: usize) -> Self;
+}
+impl<B: Bits> Keys for &[B] {
+    type Key = B;
+    #[inline(always)]
+    fn len(&self) -> usize {
+        (**self).len()
+    }
+    #[inline(always)]
+    fn key(&self, i: usize) -> Option<&B> {
+        self.get(i)
+    }
+    fn part(&self, start: usize, len: usize) -> Self {
+        &self[start..][..len]
+    }
 }
 /// Keys that are looked up.
 pub(crate) trait Queries: Keys {

@@ -9,21 +9,29 @@ use crate::device::memory::prefetch;
 use crate::error::Result;
 use crate::fallible::{self, push, repeat};
 use crate::parallel;
+use crate::types::Bits;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Keys that may repeat.
 pub(crate) trait Hashed: Keys {
-    /// Writes hashes of all keys that are fast, and only probably differ.
-    fn hashes(&self, seed: u64, to: &mut [u64]);
+    /// What a table keeps of a key: the key, or a hash that only probably differs from others.
+    type Tag: Copy + PartialEq + Default + Send;
+    /// Whether equal tags are those of equal keys.
+    const IS_EXACT: bool;
+    /// After a sixteenth of a part, at most this fraction of its keys may be distinct.
+    const MOST_DISTINCT: f64;
+    /// Writes the tags of all keys.
+    fn tags(&self, seed: u64, to: &mut [Self::Tag]);
+    /// Returns a fast hash of a tag. Its highest bits count.
+    fn hash(tag: Self::Tag, seed: u64) -> u64;
 }
 /// Keys whose memory is prefetched together.
 const BATCH: usize = 64;
 /// Minimum number of keys of a part.
 const LEAST: usize = 1 << 14;
-/// After this fraction of a part, at most that fraction of its keys may be distinct.
+/// The fraction of a part after which its distinct keys are counted.
 const TRIED: usize = 16;
-const MOST: f64 = 0.9;
 /// Maximum number of slots that are probed for a key: more are a sign of keys chosen against the
 /// seed.
 const PROBES: usize = 256;
@@ -53,28 +61,32 @@ pub(crate) fn parts_of<K: Hashed>(
     let gives_up = AtomicBool::new(false);
     let number = |range: Range<usize>, mut ids: Option<&mut [u32]>| {
         let (len, keys) = (range.len(), keys.part(range.start, range.len()));
-        let (mut numbering, tried) = (Numbering::new(len)?, len / TRIED);
-        let (mut hashes, mut numbers) = ([0; BATCH], [0; BATCH]);
+        let (mut numbering, tried) = (Numbering::<K>::new(len, seed)?, len / TRIED);
+        let (mut tags, mut numbers) = ([K::Tag::default(); BATCH], [0; BATCH]);
         // Where the first of each are: reading rows again would miss caches.
         let mut firsts = Vec::new();
         for first in (0..len).step_by(BATCH) {
             let distinct = numbering.part.firsts.len();
             let is_tried = (tried..tried + BATCH).contains(&first) && first > 0;
-            if is_tried && distinct as f64 > MOST * first as f64 || gives_up.load(Relaxed) {
+            if is_tried && distinct as f64 > K::MOST_DISTINCT * first as f64
+                || gives_up.load(Relaxed)
+            {
                 return Ok(None);
             }
             let count = BATCH.min(len - first);
-            let (hashes, numbers) = (&mut hashes[..count], &mut numbers[..count]);
+            let (tags, numbers) = (&mut tags[..count], &mut numbers[..count]);
             let batch = keys.part(first, count);
-            batch.hashes(seed, hashes);
+            batch.tags(seed, tags);
             numbering.make_room()?;
-            if !numbering.number((first, hashes), numbers)? {
+            if !numbering.number((first, tags), numbers)? {
                 return Ok(None);
             }
-            let new = &numbering.part.firsts[firsts.len()..];
-            fallible::extend(&mut firsts, new.iter().filter_map(|&row| keys.key(row as usize)))?;
-            if !is_same(&firsts, &batch, numbers) {
-                return Ok(None);
+            if !K::IS_EXACT {
+                let new = numbering.part.firsts[firsts.len()..].iter();
+                fallible::extend(&mut firsts, new.filter_map(|&row| keys.key(row as usize)))?;
+                if !is_same(&firsts, &batch, numbers) {
+                    return Ok(None);
+                }
             }
             if let Some(ids) = &mut ids {
                 ids[first..][..count].copy_from_slice(numbers);
@@ -115,6 +127,24 @@ fn is_same<K: Keys>(firsts: &[&K::Key], keys: &K, ids: &[u32]) -> bool {
     ids.iter().enumerate().all(|(i, &id)| keys.key(i) == Some(firsts[id as usize]))
 }
 
+impl<B: Bits> Hashed for &[B] {
+    type Tag = B;
+    const IS_EXACT: bool = true;
+    /// A table of all keys is built faster than many numbers are merged.
+    const MOST_DISTINCT: f64 = 0.5;
+    #[inline(always)]
+    fn tags(&self, _: u64, to: &mut [B]) {
+        to.copy_from_slice(self);
+    }
+    #[inline(always)]
+    fn hash(tag: B, seed: u64) -> u64 {
+        let bits: u128 = tag.into();
+        let low = folded(bits as u64 ^ seed, seed | 1);
+        // Known of the type.
+        if size_of::<B>() <= 8 { low } else { folded(low ^ (bits >> 64) as u64, !seed | 1) }
+    }
+}
+
 /// Returns both halves of a product, one over the other: a fast hash of `a` for a random odd `b`.
 #[inline(always)]
 pub(crate) fn folded(a: u64, b: u64) -> u64 {
@@ -122,34 +152,37 @@ pub(crate) fn folded(a: u64, b: u64) -> u64 {
     product as u64 ^ (product >> 64) as u64
 }
 
-/// Numbers of hashes, by linear probing.
-struct Numbering {
+/// Numbers of tags, by linear probing.
+struct Numbering<K: Hashed> {
     part: Part,
-    /// Hash, and number plus 1; 0 if the slot is free. At least twice as many as numbers.
-    slots: Vec<(u64, u32)>,
+    /// Tag, and number plus 1; 0 if the slot is free. At least twice as many as numbers.
+    slots: Vec<(K::Tag, u32)>,
+    seed: u64,
     /// The highest bits of a hash are the first slot.
     shift: u32,
 }
-impl Numbering {
+/// Bytes of slots from which on they are prefetched.
+const PREFETCHED: usize = 1 << 18;
+impl<K: Hashed> Numbering<K> {
     /// Makes a table for a part of `len` keys.
-    fn new(len: usize) -> fallible::Result<Numbering> {
+    fn new(len: usize, seed: u64) -> fallible::Result<Numbering<K>> {
         let part = Part { len, firsts: Vec::new(), counts: Vec::new() };
-        let bits = 10;
-        Ok(Numbering { part, slots: repeat((0, 0), 1 << bits)?, shift: u64::BITS - bits })
+        let (bits, free) = (10, (K::Tag::default(), 0));
+        Ok(Numbering { part, slots: repeat(free, 1 << bits)?, seed, shift: u64::BITS - bits })
     }
     /// Makes room for a batch.
     fn make_room(&mut self) -> fallible::Result<()> {
         if 2 * (self.part.firsts.len() + BATCH) <= self.slots.len() {
             return Ok(());
         }
-        let mut larger = repeat((0, 0), 4 * self.slots.len())?;
+        let mut larger = repeat((K::Tag::default(), 0), 4 * self.slots.len())?;
         self.shift -= 2;
-        for &(hash, id) in self.slots.iter().filter(|slot| slot.1 != 0) {
-            let mut at = (hash >> self.shift) as usize;
+        for &(tag, id) in self.slots.iter().filter(|slot| slot.1 != 0) {
+            let mut at = (K::hash(tag, self.seed) >> self.shift) as usize;
             while larger[at].1 != 0 {
                 at = (at + 1) % larger.len();
             }
-            larger[at] = (hash, id);
+            larger[at] = (tag, id);
         }
         self.slots = larger;
         Ok(())
@@ -158,23 +191,29 @@ impl Numbering {
     /// none needs too many probes. Errors: out of memory.
     fn number(
         &mut self,
-        (first, hashes): (usize, &[u64]),
+        (first, tags): (usize, &[K::Tag]),
         ids: &mut [u32],
     ) -> fallible::Result<bool> {
-        let Numbering { part: Part { firsts, counts, .. }, slots, shift } = self;
-        for hash in hashes {
-            prefetch(&raw const slots[(hash >> *shift) as usize]);
+        let Numbering { part: Part { firsts, counts, .. }, slots, seed, shift } = self;
+        if size_of_val(&slots[..]) >= PREFETCHED {
+            for &tag in tags {
+                prefetch(&raw const slots[(K::hash(tag, *seed) >> *shift) as usize]);
+            }
         }
         let mask = slots.len() - 1;
-        for ((&hash, to), row) in hashes.iter().zip(ids).zip(first..) {
-            let start = (hash >> *shift) as usize;
-            let places = (start..start + PROBES).map(|at| at & mask);
-            let is_here = |&at: &usize| slots[at].1 == 0 || slots[at].0 == hash;
-            let Some(at) = places.into_iter().find(is_here) else { return Ok(false) };
-            if slots[at].1 == 0 {
-                push(firsts, row as u32)?;
-                push(counts, 0)?;
-                slots[at] = (hash, firsts.len() as u32);
+        for ((&tag, to), row) in tags.iter().zip(ids).zip(first..) {
+            let (mut at, mut probes) = ((K::hash(tag, *seed) >> *shift) as usize & mask, 0);
+            while slots[at].1 == 0 || slots[at].0 != tag {
+                if slots[at].1 == 0 {
+                    push(firsts, row as u32)?;
+                    push(counts, 0)?;
+                    slots[at] = (tag, firsts.len() as u32);
+                    break;
+                }
+                (at, probes) = ((at + 1) & mask, probes + 1);
+                if probes == PROBES {
+                    return Ok(false);
+                }
             }
             *to = slots[at].1 - 1;
             counts[*to as usize] += 1;
@@ -204,8 +243,14 @@ mod tests {
         }
     }
     impl Hashed for Numbers<'_> {
-        fn hashes(&self, _: u64, to: &mut [u64]) {
+        type Tag = u64;
+        const IS_EXACT: bool = false;
+        const MOST_DISTINCT: f64 = 0.9;
+        fn tags(&self, _: u64, to: &mut [u64]) {
             to.iter_mut().zip(self.0).for_each(|(to, &key)| *to = (self.1)(key));
+        }
+        fn hash(tag: u64, _: u64) -> u64 {
+            tag
         }
     }
     fn mixed(key: u32) -> u64 {

@@ -3,7 +3,7 @@ use crate::device::memory::prefetch;
 use crate::device::{Apart, Buffer, Device, Stream, View, ViewMut};
 use crate::duplicates::first_repeated;
 use crate::error::{Error, Result, check_length, count32};
-use crate::fallible::repeat;
+use crate::fallible::{collect, repeat};
 use crate::file::stored::grown;
 use crate::groups::numbers;
 use crate::parallel;
@@ -62,7 +62,11 @@ impl Strings {
     ///
     /// Errors: more than 2^32 - 1 strings or 2^35 - 8 bytes, out of memory.
     pub fn upload<S: AsRef<[u8]> + Sync>(device: &Device, strings: &[S]) -> Result<Strings> {
-        Strings::of(device, strings.len(), |i| strings[i].as_ref())
+        Strings::of_keys(device, Slices(strings))
+    }
+    /// Copies keys to a device, likewise.
+    pub(super) fn of_keys(device: &Device, keys: impl Keys<Key = [u8]>) -> Result<Strings> {
+        Strings::of(device, keys.len(), |i| keys.key(i).unwrap_or(&[]))
     }
     /// Returns `n` strings.
     pub(super) fn of<'s>(
@@ -70,45 +74,14 @@ impl Strings {
         n: usize,
         string: impl Fn(usize) -> &'s [u8] + Sync,
     ) -> Result<Strings> {
-        count32("strings", n)?;
-        let places = || (0..n).step_by(PIECE).map(|start| start..n.min(start + PIECE));
-        let length = |i: usize| string(i).len();
-        // The same bytes may be those of many strings.
-        let sum = |_, part: std::ops::Range<usize>| part.map(length).fold(0, usize::saturating_add);
-        let sums = device.install(|| parallel::map(places(), sum))?;
-        let total = sums.iter().fold(0, |a: usize, &b| a.saturating_add(b));
-        if total > MOST_BYTES {
-            return Err(Error::TooMany { what: "bytes of strings", n: total, max: MOST_BYTES });
-        }
-        let write = |offsets: &mut [u64], words: &mut [u64]| {
-            let bytes: &mut [u8] = bytemuck::cast_slice_mut(words);
-            let mut start = 0;
-            let starts = sums.iter().map(|sum| (start, start += sum).0);
-            let starts = crate::fallible::collect(starts)?;
-            let parts = parallel::split(&mut bytes[..total], sums.iter().copied());
-            let parts = parts.zip(offsets[1..].chunks_mut(PIECE)).zip(places().zip(starts));
-            device.install(|| {
-                parallel::each(parts, |_, ((mut bytes, offsets), (places, mut at))| {
-                    for (i, offset) in places.zip(offsets) {
-                        let from = string(i);
-                        // A type may return other bytes now than when it was measured.
-                        let (to, rest) = bytes.split_at_mut(from.len().min(bytes.len()));
-                        to.copy_from_slice(&from[..to.len()]);
-                        at += to.len();
-                        (*offset, bytes) = (at as u64, rest);
-                    }
-                })
-            });
-            Result::Ok(())
-        };
-        let (mut offsets, mut words) = (device.alloc(n + 1)?, device.alloc(total.div_ceil(WORD))?);
+        let measured = Measured::of(device, n, &string)?;
+        let (mut offsets, mut words) = (device.alloc(n + 1)?, device.alloc(measured.words())?);
         if let (Some(offsets), Some(words)) = (offsets.host_mut(), words.host_mut()) {
-            write(offsets, words)?;
+            measured.copy(device, string, offsets, words)?;
         } else {
-            let (mut of_host, mut on_host) = (repeat(0, n + 1)?, repeat(0, words.len())?);
-            write(&mut of_host, &mut on_host)?;
-            offsets.view_mut().copy_from_host(&of_host)?;
-            words.view_mut().copy_from_host(&on_host)?;
+            let of_host = measured.copied(device, string)?;
+            offsets.view_mut().copy_from_host(&of_host.offsets)?;
+            words.view_mut().copy_from_host(&of_host.words)?;
         }
         Ok(Strings::new(offsets, words))
     }
@@ -335,7 +308,7 @@ impl fmt::Debug for Strings {
 /// assert_eq!((strings.get_str(2), strings.get(3)), (Some("ab"), None));
 /// # Ok::<(), koel::Error>(())
 /// ```
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct StringVec {
     /// One more than there are strings; checked.
     offsets: Vec<u64>,
@@ -362,10 +335,29 @@ impl StringVec {
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         (0..self.len()).map(|i| self.get(i).unwrap_or(&[]))
     }
+    /// Returns `n` strings, copied in parallel. Errors: more than a column holds, out of memory.
+    pub(crate) fn of<'s>(
+        device: &Device,
+        n: usize,
+        string: impl Fn(usize) -> &'s [u8] + Sync,
+    ) -> Result<StringVec> {
+        Measured::of(device, n, &string)?.copied(device, string)
+    }
+    /// Returns the offsets and the bytes, which may be more than the last offset.
+    pub(crate) fn as_parts(&self) -> (&[u64], &[u8]) {
+        (&self.offsets, bytemuck::cast_slice(&self.words))
+    }
     fn on_host(&self) -> StringsOnHost<'_> {
-        StringsOnHost { offsets: &self.offsets, bytes: bytemuck::cast_slice(&self.words) }
+        let (offsets, bytes) = self.as_parts();
+        StringsOnHost { offsets, bytes }
     }
 }
+impl PartialEq for StringVec {
+    fn eq(&self, other: &StringVec) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+impl Eq for StringVec {}
 impl<S: AsRef<[u8]>> PartialEq<[S]> for StringVec {
     fn eq(&self, other: &[S]) -> bool {
         self.iter().eq(other.iter().map(AsRef::as_ref))
@@ -380,6 +372,78 @@ impl fmt::Debug for StringVec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.iter().map(String::from_utf8_lossy)).finish()
     }
+}
+
+/// Strings that have been measured, to be copied.
+struct Measured {
+    n: usize,
+    /// Bytes of the strings of each piece.
+    sums: Vec<usize>,
+    total: usize,
+}
+impl Measured {
+    /// Errors: more than a column holds, out of memory.
+    fn of<'s>(
+        device: &Device,
+        n: usize,
+        string: impl Fn(usize) -> &'s [u8] + Sync,
+    ) -> Result<Measured> {
+        count32("strings", n)?;
+        let length = |i: usize| string(i).len();
+        // The same bytes may be those of many strings.
+        let sum = |_, part: Range<usize>| part.map(length).fold(0, usize::saturating_add);
+        let sums = device.install(|| parallel::map(pieces(n), sum))?;
+        let total = sums.iter().fold(0, |a: usize, &b| a.saturating_add(b));
+        if total > MOST_BYTES {
+            return Err(Error::TooMany { what: "bytes of strings", n: total, max: MOST_BYTES });
+        }
+        Ok(Measured { n, sums, total })
+    }
+    /// Returns the number of words.
+    fn words(&self) -> usize {
+        self.total.div_ceil(WORD)
+    }
+    /// Returns the strings. Errors: out of memory.
+    fn copied<'s>(
+        &self,
+        device: &Device,
+        string: impl Fn(usize) -> &'s [u8] + Sync,
+    ) -> Result<StringVec> {
+        let (mut offsets, mut words) = (repeat(0, self.n + 1)?, repeat(0, self.words())?);
+        self.copy(device, string, &mut offsets, &mut words)?;
+        Ok(StringVec { offsets, words })
+    }
+    /// Copies the strings and writes their offsets. Errors: out of memory.
+    fn copy<'s>(
+        &self,
+        device: &Device,
+        string: impl Fn(usize) -> &'s [u8] + Sync,
+        offsets: &mut [u64],
+        words: &mut [u64],
+    ) -> Result<()> {
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(words);
+        let mut start = 0;
+        let starts = collect(self.sums.iter().map(|sum| (start, start += sum).0))?;
+        let parts = parallel::split(&mut bytes[..self.total], self.sums.iter().copied());
+        let parts = parts.zip(offsets[1..].chunks_mut(PIECE)).zip(pieces(self.n).zip(starts));
+        device.install(|| {
+            parallel::each(parts, |_, ((mut bytes, offsets), (strings, mut at))| {
+                for (i, offset) in strings.zip(offsets) {
+                    let from = string(i);
+                    // A type may return other bytes now than when it was measured.
+                    let (to, rest) = bytes.split_at_mut(from.len().min(bytes.len()));
+                    to.copy_from_slice(&from[..to.len()]);
+                    at += to.len();
+                    (*offset, bytes) = (at as u64, rest);
+                }
+            })
+        });
+        Ok(())
+    }
+}
+/// Returns the numbers of the strings that threads measure or copy together.
+fn pieces(n: usize) -> impl ExactSizeIterator<Item = Range<usize>> {
+    (0..n).step_by(PIECE).map(move |start| start..n.min(start + PIECE))
 }
 
 /// Strings in host memory, as a column has them.
@@ -462,7 +526,10 @@ impl<K: Keys<Key = [u8]>> Queries for K {
     }
 }
 impl<K: Keys<Key = [u8]>> Hashed for K {
-    fn hashes(&self, seed: u64, to: &mut [u64]) {
+    type Tag = u64;
+    const IS_EXACT: bool = false;
+    const MOST_DISTINCT: f64 = 0.9;
+    fn tags(&self, seed: u64, to: &mut [u64]) {
         let factors = [seed | 1, !seed | 1];
         for (i, to) in to.iter_mut().enumerate() {
             let bytes = self.key(i).unwrap_or(&[]);
@@ -474,6 +541,10 @@ impl<K: Keys<Key = [u8]>> Hashed for K {
             let last = if rest.is_empty() { 0 } else { last_piece(rest) };
             *to = folded(hash ^ last, factors[1]);
         }
+    }
+    #[inline(always)]
+    fn hash(tag: u64, _: u64) -> u64 {
+        tag
     }
 }
 

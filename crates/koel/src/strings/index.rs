@@ -140,7 +140,7 @@ impl StringIndex {
     ///
     /// Errors: as [`StringSet::contains`].
     pub fn ids<S: AsRef<[u8]> + Sync>(&self, keys: &[S]) -> Result<Vec<Option<u32>>> {
-        self.keys.answers(keys, |row| (row != NO_ID).then_some(row))
+        self.keys.answers(Slices(keys), |row| (row != NO_ID).then_some(row))
     }
     /// Writes the id of string `i`, or [`NO_ID`], to `ids[i]`: see [`StringSet::rows_into`].
     pub fn ids_into(&self, stream: &Stream, keys: &Strings, ids: ViewMut<'_, u32>) -> Result<()> {

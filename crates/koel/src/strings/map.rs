@@ -1,5 +1,5 @@
 //! Maps from strings to values.
-use super::column::{StringVec, Strings};
+use super::column::{Slices, StringVec, Strings};
 use super::set::StringSet;
 use crate::device::memory::collect_later;
 use crate::device::{Apart, Buffer, Device, Stream, View, ViewMut};
@@ -8,7 +8,7 @@ use crate::file::stored::Stored;
 use crate::groups::keys_of;
 use crate::map::{Operation, check_adds};
 use crate::rows::update::{apply_to_pairs, outcomes_of};
-use crate::rows::{RowsBuilder, RowsOptions, RowsReport, check_rows, joined};
+use crate::rows::{Keys, RowsBuilder, RowsOptions, RowsReport, check_rows, joined};
 use crate::table::update::{Operations, Outcome};
 use crate::types::{Addable, Bits, BitsOf, DeviceValue, Value, stage_values};
 use koel_kernels::keys128::find::NO_ROW;
@@ -62,10 +62,19 @@ impl<V: Value> StringMap<V> {
         keys: &[S],
         values: &[V],
     ) -> Result<StringMap<V>> {
+        StringMap::build_of(device, options, Slices(keys), values)
+    }
+    /// Builds a map of keys, wherever they are in host memory.
+    pub(crate) fn build_of(
+        device: &Device,
+        options: RowsOptions,
+        keys: impl Keys<Key = [u8]>,
+        values: &[V],
+    ) -> Result<StringMap<V>> {
         check_rows(keys.len(), options.load)?;
         check_length("values", values.len(), "keys", keys.len())?;
         let mut builder = RowsBuilder::new(device, options.of_set())?;
-        let (values, keys) = (stage_values(device, values)?, Strings::upload(device, keys)?);
+        let (values, keys) = (stage_values(device, values)?, Strings::of_keys(device, keys)?);
         let (_apart, stream) = (Apart::begin(), device.stream()?);
         let rows = builder.build_of(&stream, keys, options.duplicates)?;
         let mut own = device.alloc(rows.len)?;
@@ -121,13 +130,17 @@ impl<V: Value> StringMap<V> {
     ///
     /// Errors: more keys or bytes than a column holds, out of memory.
     pub fn get<S: AsRef<[u8]> + Sync>(&self, keys: &[S]) -> Result<Vec<Option<V>>> {
+        self.get_of(Slices(keys))
+    }
+    /// Looks up keys, wherever they are in host memory.
+    pub(crate) fn get_of(&self, keys: impl Keys<Key = [u8]>) -> Result<Vec<Option<V>>> {
         let unpacked = |bits: BitsOf<V>| V::unpack(bits.into());
         if let Some(values) = self.values_on_host() {
             return self.keys.answers(keys, |row| values.get(row as usize).copied().map(unpacked));
         }
         let (device, n) = (self.device(), keys.len());
         collect_later(device, n, |to| {
-            let (keys, mut values) = (Strings::upload(device, keys)?, device.alloc(n)?);
+            let (keys, mut values) = (Strings::of_keys(device, keys)?, device.alloc(n)?);
             let (stream, missing) = (device.stream()?, BitsOf::<V>::default());
             let rows = self.bits_into(&stream, &keys, values.view_mut(), missing)?;
             let answer = |bits, row| (row != NO_ROW).then(|| unpacked(bits));
@@ -142,7 +155,7 @@ impl<V: Value> StringMap<V> {
         let unpacked = |bits: BitsOf<V>| V::unpack(bits.into());
         if let Some(values) = self.values_on_host() {
             let answer = |row| values.get(row as usize).copied().map_or(missing, unpacked);
-            return self.keys.answers(keys, answer);
+            return self.keys.answers(Slices(keys), answer);
         }
         let device = self.device();
         let keys = Strings::upload(device, keys)?;

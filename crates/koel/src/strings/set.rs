@@ -5,7 +5,7 @@ use crate::device::{Device, Stream, ViewMut};
 use crate::duplicates::Duplicates;
 use crate::error::Result;
 use crate::rows::update::{apply_to_keys, outcomes_of};
-use crate::rows::{CHUNK, Rows, RowsBuilder, RowsReport, check_rows};
+use crate::rows::{CHUNK, Keys, Rows, RowsBuilder, RowsReport, check_rows};
 use crate::set::{SetOperation, SetOptions};
 use crate::table::update::{Operations, Outcome};
 use koel_kernels::keys128::find::NO_ROW;
@@ -97,20 +97,20 @@ impl StringSet {
     ///
     /// Errors: more keys or bytes than a column holds, out of memory.
     pub fn contains<S: AsRef<[u8]> + Sync>(&self, keys: &[S]) -> Result<Vec<bool>> {
-        self.answers(keys, |row| row != NO_ROW)
+        self.answers(Slices(keys), |row| row != NO_ROW)
     }
     /// Returns how many of the keys in host memory the set holds. Waits; on a GPU, copies both
     /// ways.
     ///
     /// Errors: as [`contains`](Self::contains).
     pub fn count<S: AsRef<[u8]> + Sync>(&self, keys: &[S]) -> Result<u64> {
-        let rows = self.answers(keys, |row| row)?;
+        let rows = self.answers(Slices(keys), |row| row)?;
         Ok(rows.into_iter().filter(|&row| row != NO_ROW).count() as u64)
     }
     /// Returns the answer to each key in host memory, from its row or [`NO_ROW`].
-    pub(super) fn answers<S: AsRef<[u8]> + Sync, A: Send>(
+    pub(super) fn answers<K: Keys<Key = [u8]>, A: Send>(
         &self,
-        keys: &[S],
+        keys: K,
         answer: impl Fn(u32) -> A + Sync,
     ) -> Result<Vec<A>> {
         collect_later(self.device(), keys.len(), |to| {
@@ -118,10 +118,10 @@ impl StringSet {
                 let write = |to: &mut [MaybeUninit<A>], rows: &[u32]| {
                     to.iter_mut().zip(rows).for_each(|(to, &row)| _ = to.write(answer(row)));
                 };
-                return rows.look_up(Slices(keys), to.chunks_mut(CHUNK), write);
+                return rows.look_up(keys, to.chunks_mut(CHUNK), write);
             }
             let (device, mut rows) = (self.device(), self.device().alloc(keys.len())?);
-            let keys = Strings::upload(device, keys)?;
+            let keys = Strings::of_keys(device, keys)?;
             self.rows_into(&device.stream()?, &keys, rows.view_mut())?;
             rows.view().copy_map(to, answer)
         })

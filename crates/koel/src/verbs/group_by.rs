@@ -1,9 +1,10 @@
 //! Counts and aggregates of the rows with equal keys.
-use super::keyed::{Groups, Keyed};
+use super::aggregate::{Aggregator, Numeric};
+use super::groups::Groups;
+use super::keyed::Keyed;
 use crate::device::Device;
-use crate::error::{Result, check_length};
+use crate::error::Result;
 use crate::fallible::collect;
-use crate::groups::MultiMap;
 use crate::groups::reduction::{Max, Min, Reduction, Sum};
 use crate::types::SlotValue;
 use std::fmt;
@@ -20,7 +21,7 @@ use std::fmt;
 /// Errors: more keys than 31-bit indices can address, out of memory.
 #[doc(alias("value_counts", "histogram"))]
 pub fn count<K: Keyed>(device: &Device, keys: &[K]) -> Result<Vec<(K, u32)>> {
-    let Groups { firsts, sizes, .. } = Groups::of(device, keys)?;
+    let Groups { firsts, sizes, .. } = Groups::of(device, &K::column(device, keys)?.0)?;
     Ok(collect(
         firsts.into_iter().zip(sizes).map(|(row, size)| (keys[row as usize].clone(), size)),
     )?)
@@ -40,27 +41,25 @@ pub fn count<K: Keyed>(device: &Device, keys: &[K]) -> Result<Vec<(K, u32)>> {
 ///
 /// Errors: more keys than 31-bit indices can address, out of memory.
 #[doc(alias("groupby", "aggregate"))]
-pub fn group_by<'d, K: Keyed>(device: &'d Device, keys: &[K]) -> Result<GroupBy<'d, K>> {
-    let Groups { ids, firsts, sizes, .. } = Groups::of(device, keys)?;
+pub fn group_by<K: Keyed>(device: &Device, keys: &[K]) -> Result<GroupBy<K>> {
+    let Groups { ids, firsts, sizes } = Groups::of(device, &K::column(device, keys)?.0)?;
     let keys = collect(firsts.into_iter().map(|row| keys[row as usize].clone()))?;
-    Ok(GroupBy { device, keys, ids, sizes, results: () })
+    Ok(GroupBy { keys, aggregator: Aggregator::new(device, ids, sizes), results: () })
 }
 
 /// Groups with one more column of results, of this type.
-type With<'d, K, R, C> = Result<GroupBy<'d, K, <R as Results>::With<C>>>;
+type With<K, R, C> = Result<GroupBy<K, <R as Results>::With<C>>>;
 /// A column of the results of a reduction.
 type Reduced<A, V> = Vec<<A as Reduction<V>>::Result>;
 
 /// Rows grouped by key, with the results of the aggregates so far, each with one element per group:
 /// see [`group_by`].
-pub struct GroupBy<'d, K, R = ()> {
-    device: &'d Device,
+pub struct GroupBy<K, R = ()> {
     keys: Vec<K>,
-    ids: Vec<u32>,
-    sizes: Vec<u32>,
+    aggregator: Aggregator,
     results: R,
 }
-impl<'d, K, R: Results> GroupBy<'d, K, R> {
+impl<K, R: Results> GroupBy<K, R> {
     /// Returns the number of groups.
     pub fn len(&self) -> usize {
         self.keys.len()
@@ -75,11 +74,11 @@ impl<'d, K, R: Results> GroupBy<'d, K, R> {
     }
     /// Returns the group of each row.
     pub fn ids(&self) -> &[u32] {
-        &self.ids
+        self.aggregator.ids()
     }
     /// Returns the number of rows of each group.
     pub fn sizes(&self) -> &[u32] {
-        &self.sizes
+        self.aggregator.sizes()
     }
     /// Returns the results: a tuple of columns, in the order of the calls.
     pub fn results(&self) -> &R {
@@ -90,35 +89,31 @@ impl<'d, K, R: Results> GroupBy<'d, K, R> {
         (self.keys, self.results)
     }
 
-    /// Aggregates a column by a [`Reduction`] of each group's values. Sorts the column by group;
-    /// on a GPU, copies it there, and the results back.
+    /// Aggregates a column by a [`Reduction`] of each group's values. Reads the column once; on a
+    /// GPU, copies it there, and the results back.
     ///
     /// Errors: another number of values than rows, out of memory.
-    pub fn reduce<A: Reduction<V>, V: SlotValue>(
-        self,
-        values: &[V],
-    ) -> With<'d, K, R, Reduced<A, V>> {
-        check_length("values", values.len(), "rows", self.ids.len())?;
-        let results = MultiMap::build(self.device, &self.ids, values)?.reduce::<A>()?;
+    pub fn reduce<A: Reduction<V>, V: SlotValue>(self, values: &[V]) -> With<K, R, Reduced<A, V>> {
+        let results = self.aggregator.reduce::<A, V>(values)?;
         Ok(self.with(results))
     }
     /// Adds the sum of each group's values: of integers as `i64` or `u64`, modulo 2^64; of floats
     /// in their own type. Errors: as [`reduce`](Self::reduce).
-    pub fn sum<V: SlotValue>(self, values: &[V]) -> With<'d, K, R, Reduced<Sum, V>>
+    pub fn sum<V: SlotValue>(self, values: &[V]) -> With<K, R, Reduced<Sum, V>>
     where
         Sum: Reduction<V>,
     {
         self.reduce::<Sum, V>(values)
     }
     /// Adds the least of each group's values: see [`Min`]. Errors: as [`reduce`](Self::reduce).
-    pub fn min<V: SlotValue>(self, values: &[V]) -> With<'d, K, R, Vec<V>>
+    pub fn min<V: SlotValue>(self, values: &[V]) -> With<K, R, Vec<V>>
     where
         Min: Reduction<V, Result = V>,
     {
         self.reduce::<Min, V>(values)
     }
     /// Adds the greatest of each group's values: see [`Max`]. Errors: as [`reduce`](Self::reduce).
-    pub fn max<V: SlotValue>(self, values: &[V]) -> With<'d, K, R, Vec<V>>
+    pub fn max<V: SlotValue>(self, values: &[V]) -> With<K, R, Vec<V>>
     where
         Max: Reduction<V, Result = V>,
     {
@@ -127,40 +122,21 @@ impl<'d, K, R: Results> GroupBy<'d, K, R> {
     /// Adds the mean of each group's values: their sum as `f64`, divided by their number. NaN if
     /// one of them is NaN. Errors: as [`reduce`](Self::reduce).
     #[doc(alias("average"))]
-    pub fn mean<V: Numeric>(self, values: &[V]) -> With<'d, K, R, Vec<f64>> {
-        check_length("values", values.len(), "rows", self.ids.len())?;
-        let values = collect(values.iter().map(|value| value.as_f64()))?;
-        let mut means = MultiMap::build(self.device, &self.ids, &values)?.reduce::<Sum>()?;
-        means.iter_mut().zip(&self.sizes).for_each(|(mean, &size)| *mean /= f64::from(size));
+    pub fn mean<V: Numeric>(self, values: &[V]) -> With<K, R, Vec<f64>> {
+        let means = self.aggregator.mean(values)?;
         Ok(self.with(means))
     }
-    fn with<C>(self, column: C) -> GroupBy<'d, K, R::With<C>> {
-        let GroupBy { device, keys, ids, sizes, results } = self;
-        GroupBy { device, keys, ids, sizes, results: results.with(column) }
+    fn with<C>(self, column: C) -> GroupBy<K, R::With<C>> {
+        let GroupBy { keys, aggregator, results } = self;
+        GroupBy { keys, aggregator, results: results.with(column) }
     }
 }
-impl<K, R> fmt::Debug for GroupBy<'_, K, R> {
+impl<K, R> fmt::Debug for GroupBy<K, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (rows, device) = (self.ids.len(), self.device.name());
+        let (rows, device) = (self.aggregator.ids().len(), self.aggregator.device().name());
         write!(f, "GroupBy[{rows} rows in {} groups] on {device}", self.keys.len())
     }
 }
-
-/// Numbers that have a mean: integers and floats.
-pub trait Numeric: SlotValue {
-    /// Converts to the nearest `f64`.
-    fn as_f64(self) -> f64;
-}
-macro_rules! numeric {
-    ($($type:ty)+) => {
-        $(impl Numeric for $type {
-            fn as_f64(self) -> f64 {
-                self as f64
-            }
-        })+
-    };
-}
-numeric! { u8 i8 u16 i16 u32 i32 u64 i64 usize isize f32 f64 }
 
 /// Results that another column can be added to: tuples of up to seven.
 pub trait Results {

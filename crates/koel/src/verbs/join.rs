@@ -1,8 +1,9 @@
 //! Joins of two columns of keys.
-use super::keyed::{Groups, Keyed};
+use super::groups::{ByGroup, Groups, NO_GROUP};
+use super::keyed::Keyed;
 use crate::device::Device;
 use crate::error::{Result, count32};
-use crate::fallible::{collect, push, repeat};
+use crate::fallible::repeat;
 use crate::parallel;
 
 /// Row of the other column where there is none.
@@ -77,21 +78,31 @@ pub fn join<K: Keyed>(device: &Device, left: &[K], right: &[K], how: How) -> Res
         return Ok(Joined { left: right, right: left });
     }
     count32("left keys", left.len())?; // before anything is allocated
-    let groups = Groups::of(device, right)?;
-    let found = groups.groups_of(left)?;
-    let by_group = ByGroup::of(&groups)?;
-    let rows_of = |group: Option<u32>| match (how, group) {
-        (How::Anti, Some(_)) => Matches::Nothing,
-        (How::Inner | How::Semi, None) => Matches::Nothing,
-        (_, None) => Matches::None,
-        (How::Semi, Some(group)) => Matches::Rows(&by_group.rows(group)[..1]),
-        (_, Some(group)) => Matches::Rows(by_group.rows(group)),
+    let (groups, finder) = Groups::with_finder(device, &K::column(device, right)?.0)?;
+    let found = finder.find(&groups, &K::column(device, left)?.0)?;
+    drop(finder);
+    joined(device, &found, &groups, &groups.by_group(device)?, how)
+}
+/// Returns pairs of rows, from the group of each left row among the groups of the right rows.
+pub(crate) fn joined(
+    device: &Device,
+    found: &[u32],
+    groups: &Groups,
+    by_group: &ByGroup,
+    how: How,
+) -> Result<Joined> {
+    let rows_of = |group: u32| match (how, group) {
+        (How::Inner | How::Semi, NO_GROUP) => Matches::Nothing,
+        (_, NO_GROUP) => Matches::None,
+        (How::Anti, _) => Matches::Nothing,
+        (How::Semi, group) => Matches::Rows(group, 1),
+        (_, group) => Matches::Rows(group, by_group.size(group)),
     };
-    let count = |groups: &[Option<u32>]| groups.iter().map(|&group| rows_of(group).len()).sum();
+    let count = |groups: &[u32]| groups.iter().map(|&group| rows_of(group).len()).sum();
     let counts: Vec<usize> =
         device.install(|| parallel::map(found.chunks(CHUNK), |_, groups| count(groups)))?;
     let total = counts.iter().sum();
-    let alone = if how == How::Full { by_group.without(&found)? } else { Vec::new() };
+    let alone = if how == How::Full { groups.without(found)? } else { Vec::new() };
     let (mut of_left, mut of_right) =
         (repeat(NO_ROW, total + alone.len())?, repeat(NO_ROW, total + alone.len())?);
     of_right[total..].copy_from_slice(&alone);
@@ -105,8 +116,8 @@ pub fn join<K: Keyed>(device: &Device, left: &[K], right: &[K], how: How) -> Res
                 let (left, rest) = to_left.split_at_mut(matches.len());
                 let (right, rest_of_right) = to_right.split_at_mut(matches.len());
                 left.fill(row);
-                if let Matches::Rows(rows) = matches {
-                    right.copy_from_slice(rows);
+                if let Matches::Rows(group, _) = matches {
+                    right.iter_mut().zip(by_group.rows(group)).for_each(|(to, row)| *to = row);
                 }
                 (to_left, to_right) = (rest, rest_of_right);
             }
@@ -115,55 +126,20 @@ pub fn join<K: Keyed>(device: &Device, left: &[K], right: &[K], how: How) -> Res
     Ok(Joined { left: of_left, right: of_right })
 }
 /// Right rows of a left row.
-enum Matches<'r> {
+enum Matches {
     /// The left row is not in the result.
     Nothing,
     /// The left row is in the result alone.
     None,
-    Rows(&'r [u32]),
+    /// The first rows of a group, and their number.
+    Rows(u32, usize),
 }
-impl Matches<'_> {
+impl Matches {
     fn len(&self) -> usize {
         match self {
             Matches::Nothing => 0,
             Matches::None => 1,
-            Matches::Rows(rows) => rows.len(),
+            Matches::Rows(_, count) => *count,
         }
-    }
-}
-
-/// Rows of a column, by group.
-struct ByGroup {
-    /// Start of each group among the rows, and the end of the last one.
-    starts: Vec<u32>,
-    rows: Vec<u32>,
-}
-impl ByGroup {
-    fn of<K: Keyed>(groups: &Groups<K>) -> Result<ByGroup> {
-        let mut at = 0;
-        let mut starts = collect(groups.sizes.iter().map(|size| (at, at += size).0))?;
-        let mut rows = repeat(0, groups.ids.len())?;
-        for (row, &id) in (0..).zip(&groups.ids) {
-            let start = &mut starts[id as usize];
-            rows[*start as usize] = row;
-            *start += 1;
-        }
-        // Each start is at the end of its group now.
-        push(&mut starts, 0)?;
-        starts.rotate_right(1);
-        Ok(ByGroup { starts, rows })
-    }
-    fn rows(&self, group: u32) -> &[u32] {
-        let group = group as usize;
-        &self.rows[self.starts[group] as usize..self.starts[group + 1] as usize]
-    }
-    /// Returns the rows of the groups that are not among those found, ascending.
-    fn without(&self, found: &[Option<u32>]) -> Result<Vec<u32>> {
-        let mut is_found = repeat(false, self.starts.len() - 1)?;
-        found.iter().flatten().for_each(|&group| is_found[group as usize] = true);
-        let groups = (0..).zip(&is_found).filter(|(_, is_found)| !**is_found);
-        let mut rows = collect(groups.flat_map(|(group, _)| self.rows(group).iter().copied()))?;
-        rows.sort_unstable();
-        Ok(rows)
     }
 }

@@ -24,14 +24,22 @@
 //! ```
 //!
 //! # How it works
-//! A map from the keys of a column to their first rows is built, and every key is looked up in it.
-//! What follows is counting: rows of the same first row are one group. On a GPU, columns are copied
-//! there and first rows back.
+//! Threads of a CPU number the distinct keys of parts of a column in tables that fit the cache, if
+//! keys repeat, and only these go into a map. Otherwise, and on a GPU, a map from all keys to their
+//! first rows is built, and every key is looked up in it. Rows of the same first row are one group.
+//! What follows is counting, and one pass over each column that is aggregated. On a GPU, columns
+//! are copied there and first rows back.
 #![cfg_attr(not(test), deny(clippy::disallowed_macros, clippy::disallowed_methods))]
+mod aggregate;
 mod group_by;
+pub(crate) mod groups;
 mod join;
 mod keyed;
+pub(crate) mod row_keys;
 
-pub use group_by::{GroupBy, Numeric, Results, count, group_by};
+pub(crate) use aggregate::Aggregator;
+pub use aggregate::Numeric;
+pub use group_by::{GroupBy, Results, count, group_by};
+pub(crate) use join::joined;
 pub use join::{How, Joined, NO_ROW, join};
-pub use keyed::Keyed;
+pub use keyed::{KeyColumn, Keyed};

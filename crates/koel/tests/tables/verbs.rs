@@ -133,3 +133,45 @@ fn mistakes_are_told() {
     let Joined { right, .. } = join(&devices()[0], &[1], &[2], How::Left).unwrap();
     assert_eq!(right, [NO_ROW]);
 }
+/// Columns that several threads number and sort in parts, with few and with many groups.
+#[test]
+fn many_rows_in_parts() {
+    for threads in [1, 3] {
+        let device = koel::Device::cpu_with_threads(threads).unwrap();
+        let n = 200_000u64;
+        for world in [3, 5000, 60_000, u64::MAX] {
+            let mut random = Random(world);
+            let keys = (0..n).map(|_| random.below(world)).collect::<Vec<_>>();
+            let groups = grouped(&keys, |&key| key);
+            let values = (0..n as i32).collect::<Vec<_>>();
+            let by = group_by(&device, &keys).unwrap().sum(&values).unwrap().mean(&values).unwrap();
+            let place = format!("{world} on {threads}");
+            assert!(by.keys().iter().eq(groups.iter().map(|group| &group.0)), "{place}");
+            let (sums, means) = by.results();
+            for (i, (_, rows)) in groups.iter().enumerate() {
+                let sum = rows.iter().map(|&row| row as i64).sum::<i64>();
+                assert_eq!((sums[i], by.sizes()[i] as usize), (sum, rows.len()), "{place}");
+                assert_eq!(means[i], sum as f64 / rows.len() as f64, "{place}");
+                assert!(rows.iter().all(|&row| by.ids()[row] as usize == i), "{place}");
+            }
+            let left = &keys[..1000];
+            let right = if world < 5000 { &keys[..5000] } else { &keys };
+            let found = join(&device, left, right, How::Left).unwrap();
+            assert!(found.iter().eq(joined(left, right, How::Left, |&key| key)), "{place}");
+        }
+    }
+}
+/// Sums of floats are the same in every run and with any number of threads.
+#[test]
+fn sums_have_one_order() {
+    let mut random = Random(5);
+    let keys = (0..300_000).map(|_| random.below(7)).collect::<Vec<_>>();
+    let values = keys.iter().map(|_| random.word() as f32 / 7.0).collect::<Vec<_>>();
+    let sums = |threads| {
+        let device = koel::Device::cpu_with_threads(threads).unwrap();
+        let (_, (sums,)) = group_by(&device, &keys).unwrap().sum(&values).unwrap().into_parts();
+        sums
+    };
+    let expected = sums(1);
+    assert!([2, 3, 5].into_iter().all(|threads| sums(threads) == expected));
+}

@@ -1,0 +1,158 @@
+//! Aggregates of columns by group: see [`Aggregator`].
+use super::groups::NO_GROUP;
+use crate::device::Device;
+use crate::error::{Result, check_length};
+use crate::fallible::{self, collect, repeat};
+use crate::groups::MultiMap;
+use crate::groups::reduction::sealed::Folded;
+use crate::groups::reduction::{Reduction, Sum, reduce_groups};
+use crate::parallel;
+use crate::rows::gathered;
+use crate::types::{Bits, BitsOf, SlotValue, Value, stage_values};
+use koel_kernels::fold::{Fold, Form};
+use std::sync::OnceLock;
+
+/// Minimum number of rows that a thread reduces at a time. Not a number of threads: the order of
+/// additions is the same in every run.
+const STRETCH: usize = 1 << 16;
+
+/// Groups of rows, to aggregate columns of as many rows.
+pub(crate) struct Aggregator {
+    device: Device,
+    /// Group of each row, or [`NO_GROUP`].
+    ids: Vec<u32>,
+    /// Number of rows of each group.
+    sizes: Vec<u32>,
+    /// Rows by group, for kernels, when the first column was aggregated.
+    order: OnceLock<MultiMap<u32, u32>>,
+}
+impl Aggregator {
+    pub(crate) fn new(device: &Device, ids: Vec<u32>, sizes: Vec<u32>) -> Aggregator {
+        Aggregator { device: device.clone(), ids, sizes, order: OnceLock::new() }
+    }
+    pub(crate) fn device(&self) -> &Device {
+        &self.device
+    }
+    /// Returns the group of each row.
+    pub(crate) fn ids(&self) -> &[u32] {
+        &self.ids
+    }
+    /// Returns the number of rows of each group.
+    pub(crate) fn sizes(&self) -> &[u32] {
+        &self.sizes
+    }
+    /// Returns the same groups without some rows; they may be empty then.
+    pub(crate) fn masked(&self, keeps: impl Fn(usize) -> bool) -> Result<Aggregator> {
+        let kept = |(row, &id): (usize, &u32)| if keeps(row) { id } else { NO_GROUP };
+        let ids = collect(self.ids.iter().enumerate().map(kept))?;
+        let mut sizes = repeat(0, self.sizes.len())?;
+        for &id in &ids {
+            if let Some(size) = sizes.get_mut(id as usize) {
+                *size += 1;
+            }
+        }
+        Ok(Aggregator::new(&self.device, ids, sizes))
+    }
+    /// Reduces the values of each group. The result of an empty one is arbitrary.
+    pub(crate) fn reduce<A: Reduction<V>, V: SlotValue>(
+        &self,
+        values: &[V],
+    ) -> Result<Vec<A::Result>> {
+        check_length("values", values.len(), "rows", self.ids.len())?;
+        let parts = if self.device.runs_kernels() {
+            self.by_kernels::<A, V>(values)?
+        } else {
+            let bits = |row: usize| BitsOf::<V>::of_packed(values[row].pack());
+            self.on_host::<<A as Folded<V>>::Fold>(A::FORM, bits)?
+        };
+        Ok(collect(parts.into_iter().map(A::result))?)
+    }
+    /// Returns the mean of the values of each group: their sum as `f64`, divided by their number.
+    pub(crate) fn mean<V: Numeric>(&self, values: &[V]) -> Result<Vec<f64>> {
+        check_length("values", values.len(), "rows", self.ids.len())?;
+        let sums = if self.device.runs_kernels() {
+            let values = collect(values.iter().map(|value| value.as_f64()))?;
+            self.by_kernels::<Sum, f64>(&values)?
+        } else {
+            let bits = |row: usize| values[row].as_f64().to_bits();
+            self.on_host::<<Sum as Folded<f64>>::Fold>(<Sum as Folded<f64>>::FORM, bits)?
+        };
+        let means = sums.into_iter().zip(&self.sizes);
+        Ok(collect(means.map(|(sum, &size)| f64::from_bits(sum) / f64::from(size)))?)
+    }
+    /// Reads the rows once, in their order.
+    fn on_host<F: Fold>(
+        &self,
+        form: Form,
+        value: impl Fn(usize) -> F::Value + Sync,
+    ) -> fallible::Result<Vec<F::Part>> {
+        let (groups, ids) = (self.sizes.len(), &self.ids);
+        // All results of stretches together take at most twice the memory of the rows.
+        let each = STRETCH.max(4 * groups);
+        let stretch = |number: usize, ids: &[u32]| {
+            let mut parts = repeat(F::neutral(), groups)?;
+            for (row, &id) in (number * each..).zip(ids) {
+                if let Some(part) = parts.get_mut(id as usize) {
+                    *part = F::merge(*part, F::part(value(row), form));
+                }
+            }
+            Ok(parts)
+        };
+        let stretches = self.device.install(|| parallel::map(ids.chunks(each), stretch))?;
+        let mut all = Vec::new();
+        for parts in stretches {
+            let parts = parts?;
+            if all.is_empty() {
+                all = parts;
+            } else {
+                all.iter_mut().zip(parts).for_each(|(all, part)| *all = F::merge(*all, part));
+            }
+        }
+        all.iter_mut().for_each(|all| *all = F::result(*all, form));
+        Ok(all)
+    }
+    /// Gathers the values by group, and reduces each group where it lies.
+    fn by_kernels<A: Reduction<V>, V: SlotValue>(&self, values: &[V]) -> Result<Vec<A::Word>> {
+        let (order, stream) = (self.order()?, self.device.stream()?);
+        let values = stage_values(&self.device, values)?;
+        let by_group = gathered(&stream, order.values_view(), values.view())?;
+        let mut out = self.device.alloc(order.index().len())?;
+        let (starts, to) = (order.starts_view(), out.view_mut());
+        reduce_groups::<A::Fold>(&stream, A::FORM, starts, by_group.view(), to)?;
+        let results = out.download()?;
+        if results.len() == self.sizes.len() {
+            return Ok(results);
+        }
+        // Empty groups are not in the order.
+        let mut results = results.into_iter();
+        let result = |&size: &u32| if size > 0 { results.next() } else { None };
+        Ok(collect(self.sizes.iter().map(result).map(Option::unwrap_or_default))?)
+    }
+    /// Returns the rows of each group that is not empty.
+    fn order(&self) -> Result<&MultiMap<u32, u32>> {
+        if let Some(order) = self.order.get() {
+            return Ok(order);
+        }
+        let rows = || (0..).zip(&self.ids).filter(|(_, id)| **id != NO_GROUP);
+        let ids = collect(rows().map(|(_, &id)| id))?;
+        let rows = collect(rows().map(|(row, _)| row))?;
+        let order = MultiMap::build(&self.device, &ids, &rows)?;
+        Ok(self.order.get_or_init(|| order))
+    }
+}
+
+/// Numbers that have a mean: integers and floats.
+pub trait Numeric: Value {
+    /// Converts to the nearest `f64`.
+    fn as_f64(self) -> f64;
+}
+macro_rules! numeric {
+    ($($type:ty)+) => {
+        $(impl Numeric for $type {
+            fn as_f64(self) -> f64 {
+                self as f64
+            }
+        })+
+    };
+}
+numeric! { u8 i8 u16 i16 u32 i32 u64 i64 usize isize f32 f64 }
