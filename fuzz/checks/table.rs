@@ -1,7 +1,10 @@
 //! Checks of the readers of table files.
+use koel::file::TableKind;
 use koel::groups::reduction::{Max, Reduction};
 use koel::types::{KeyBits, ValueBits};
-use koel::{Device, Index, Index128, Map, Map128, MultiMap, Set, Set128};
+use koel::{
+    Device, Index, Index128, Map, Map128, MultiMap, Set, Set128, StringIndex, StringMap, StringSet,
+};
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
@@ -41,8 +44,16 @@ fn all_kinds(bytes: &[u8]) {
         table::<Map128<u32>>(bytes),
         table::<Map128<u64>>(bytes),
         table::<Index128>(bytes),
+        table::<StringSet>(bytes),
+        table::<StringMap<i32>>(bytes),
+        table::<StringIndex>(bytes),
     ];
-    assert_eq!(read.iter().filter(|&&read| read).count(), usize::from(verified.is_ok()));
+    let is_asked = verified.is_ok_and(|info| match info.kind {
+        TableKind::StringMap => info.meaning.value() == Some("i32"),
+        TableKind::StringIndex => info.meaning.value() == Some("u32"),
+        _ => true,
+    });
+    assert_eq!(read.iter().filter(|&&read| read).count(), usize::from(is_asked));
     // Leaves no file; it may be gone already.
     let _ = std::fs::remove_file(&*FILE);
 }
@@ -162,6 +173,33 @@ tables! {
                 .all(|(key, id)| key.is_some() == ((id as usize) < self.len()))
         );
     }
+    [] StringSet []: |self, words, bytes| {
+        let keys = strings(words);
+        let found = self.contains(&keys).unwrap();
+        let count = found.into_iter().filter(|&found| found).count() as u64;
+        assert_eq!(count, self.count(&keys).unwrap());
+        assert!(self.len() <= bytes && self.keys().unwrap().iter().len() == self.len());
+    }
+    [] StringMap<i32> []: |self, words, bytes| {
+        self.set().ask(words, bytes);
+        let keys = strings(words);
+        let found = self.get(&keys).unwrap();
+        let there = self.contains(&keys).unwrap();
+        assert!(found.iter().zip(there).all(|(value, there)| value.is_some() == there));
+        assert_eq!(self.values().unwrap().len(), self.len());
+    }
+    [] StringIndex []: |self, words, bytes| {
+        assert!(self.len() <= bytes);
+        let ids = self.ids(&strings(words)).unwrap();
+        assert!(ids.into_iter().flatten().all(|id| (id as usize) < self.len()));
+        let found = self.keys_of(&keys::<u32>(words)).unwrap();
+        assert_eq!(found.len(), 2 * words.len());
+    }
+}
+/// Returns strings of up to eight bytes that may occur in a file.
+fn strings(words: &[u64]) -> Vec<Vec<u8>> {
+    let bytes = words.iter().map(|word| word.to_le_bytes());
+    bytes.enumerate().map(|(i, bytes)| bytes[..i % 9].to_vec()).collect()
 }
 /// Returns keys as they are laid out in rows, and others.
 fn keys128(words: &[u64]) -> Vec<u128> {
@@ -201,8 +239,8 @@ fn seal(bytes: &mut [u8]) -> Option<()> {
     bytes.get(..4096)?;
     let sections = match bytes[12] {
         3 | 5 | 7 => 3,
-        4 => 5,
-        6 => 4,
+        4 | 9 => 5,
+        6 | 8 | 10 => 4,
         _ => 2,
     };
     for at in (64..).step_by(24).take(sections) {

@@ -1130,3 +1130,22 @@ fn input_larger_than_memory_is_an_error() {
     let to_build = least(0, "build small.csv --kind set -o t.koel");
     assert_eq!(limited(&folder, to_build + 2048, build), (Some(0), String::new()));
 }
+/// Tables of strings are described; there is no command yet that makes one or looks one up.
+#[test]
+fn tables_of_strings_are_described() {
+    let folder = tempfile::tempdir().unwrap();
+    let table =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/table/string_map.koel");
+    fs::copy(table, folder.path().join("words.koel")).unwrap();
+    let info = json(folder.path(), &["info", "words.koel"]);
+    assert_eq!(
+        (&info["kind"], &info["key"], &info["value"]),
+        (&"map".into(), &"bytes".into(), &"i32".into())
+    );
+    fs::write(folder.path().join("keys.u32"), [0; 4]).unwrap();
+    let error = refused(folder.path(), &["query", "words.koel", "keys.u32"]);
+    assert!(
+        error.contains("words.koel: holds a map of strings, expected a table of numbers"),
+        "{error}"
+    );
+}

@@ -135,9 +135,9 @@ impl Table {
             file: file.display().to_string(),
             version: info.version,
             kind: match info.kind {
-                TableKind::Map | TableKind::Map128 => "map",
-                TableKind::Set | TableKind::Set128 => "set",
-                TableKind::Index | TableKind::Index128 => "index",
+                TableKind::Map | TableKind::Map128 | TableKind::StringMap => "map",
+                TableKind::Set | TableKind::Set128 | TableKind::StringSet => "set",
+                TableKind::Index | TableKind::Index128 | TableKind::StringIndex => "index",
                 TableKind::MultiMap => "multimap",
             },
             key: info.meaning.key().to_string(),

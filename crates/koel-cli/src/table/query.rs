@@ -48,6 +48,10 @@ pub(crate) fn run_query(global: &Global, args: QueryArgs) -> Outcome {
             format_args!("holds {}, --ids requires an index", info.kind),
         ));
     }
+    if matches!(info.kind, TableKind::StringSet | TableKind::StringMap | TableKind::StringIndex) {
+        let fault = format_args!("holds {}, expected a table of numbers", info.kind);
+        return Err(in_file(&args.table, fault));
+    }
     let wide = info.types.key == Width::U128 && !args.ids;
     let names = [&args.column];
     let selection = Selection { names: &names, wide, header, with_gaps: false };
@@ -94,10 +98,14 @@ pub(crate) fn run_query(global: &Global, args: QueryArgs) -> Outcome {
 fn fields(args: &QueryArgs, info: &FileInfo, queries: Width) -> Fields {
     let value = info.types.value.unwrap_or(Width::U32);
     let (query, answer) = match info.kind {
-        TableKind::Set | TableKind::Set128 => ("key", None),
+        TableKind::Set | TableKind::Set128 | TableKind::StringSet => ("key", None),
         TableKind::Index | TableKind::Index128 if args.ids => ("id", Some(("key", info.types.key))),
-        TableKind::Index | TableKind::Index128 => ("key", Some(("id", value))),
-        TableKind::Map | TableKind::MultiMap | TableKind::Map128 => ("key", Some(("value", value))),
+        TableKind::Index | TableKind::Index128 | TableKind::StringIndex => {
+            ("key", Some(("id", value)))
+        }
+        TableKind::Map | TableKind::MultiMap | TableKind::Map128 | TableKind::StringMap => {
+            ("key", Some(("value", value)))
+        }
     };
     Fields { query: (query, queries), answer }
 }

@@ -29,6 +29,8 @@ pub(crate) const MAX_STASHED: u64 = 1 << stash::MAX_BITS;
 pub(crate) const MAX_BUCKETS: u32 = 1 << 16;
 /// Maximum number of pairs that a table was built from.
 const MAX_PAIRS: u64 = u32::MAX as u64 - (1 << 16);
+/// Maximum number of bytes of all strings of a table: as many words as 32-bit indices address.
+pub(crate) const MOST_STRING_BYTES: u64 = u32::MAX as u64 * 8;
 
 // Slots are 64-bit words in memory and little-endian in files.
 const _: () = assert!(
@@ -95,12 +97,18 @@ pub enum TableKind {
     Map128,
     /// 128-bit keys and their ids, both ways: [`Index128`](crate::Index128).
     Index128,
+    /// Strings: [`StringSet`](crate::StringSet).
+    StringSet,
+    /// Strings with one value each: [`StringMap`](crate::StringMap).
+    StringMap,
+    /// Strings and their ids, both ways: [`StringIndex`](crate::StringIndex).
+    StringIndex,
 }
 /// Maximum number of sections after the header.
 const MAX_SECTIONS: usize = 5;
 impl TableKind {
     /// All kinds, with their numbers in the format.
-    const ALL: [(u32, TableKind); 7] = [
+    const ALL: [(u32, TableKind); 10] = [
         (1, TableKind::Map),
         (2, TableKind::Set),
         (3, TableKind::Index),
@@ -108,6 +116,9 @@ impl TableKind {
         (5, TableKind::Set128),
         (6, TableKind::Map128),
         (7, TableKind::Index128),
+        (8, TableKind::StringSet),
+        (9, TableKind::StringMap),
+        (10, TableKind::StringIndex),
     ];
 
     /// Returns the sections after the header, in order.
@@ -119,30 +130,47 @@ impl TableKind {
             TableKind::Index | TableKind::Set128 | TableKind::Index128 => &ALL[..3],
             TableKind::MultiMap => &ALL,
             TableKind::Map128 => &[Section::Slots, Section::Stash, Section::Keys, Section::Values],
+            TableKind::StringSet | TableKind::StringIndex => {
+                &[Section::Slots, Section::Stash, Section::Starts, Section::Keys]
+            }
+            // Values of 128 bits begin on a multiple of 16 bytes, as the stash ends on one.
+            TableKind::StringMap => {
+                &[Section::Slots, Section::Stash, Section::Values, Section::Starts, Section::Keys]
+            }
         }
     }
     /// Returns whether keys are stored in rows and the table holds their fingerprints.
     pub(crate) fn has_rows(self) -> bool {
-        matches!(self, TableKind::Set128 | TableKind::Map128 | TableKind::Index128)
+        self.has_strings()
+            || matches!(self, TableKind::Set128 | TableKind::Map128 | TableKind::Index128)
+    }
+    /// Returns whether keys are strings.
+    pub(crate) fn has_strings(self) -> bool {
+        matches!(self, TableKind::StringSet | TableKind::StringMap | TableKind::StringIndex)
     }
     /// Returns the allowed widths of keys, in bits.
     fn key_bits(self) -> &'static [u64] {
-        if self.has_rows() { &[128] } else { &[32, 64] }
+        match self {
+            // Of the fingerprints, and the words.
+            _ if self.has_strings() => &[64],
+            _ if self.has_rows() => &[128],
+            _ => &[32, 64],
+        }
     }
     /// Returns the allowed widths of values, in bits.
     fn value_bits(self) -> &'static [u64] {
         match self {
             TableKind::Map | TableKind::MultiMap => &[32, 64],
-            TableKind::Map128 => &[32, 64, 128],
-            TableKind::Set | TableKind::Set128 => &[0],
-            TableKind::Index | TableKind::Index128 => &[32],
+            TableKind::Map128 | TableKind::StringMap => &[32, 64, 128],
+            TableKind::Set | TableKind::Set128 | TableKind::StringSet => &[0],
+            TableKind::Index | TableKind::Index128 | TableKind::StringIndex => &[32],
         }
     }
     /// Returns whether the header byte at `place` belongs to a field of this kind and version.
     fn has_field(self, place: usize, version: u32) -> bool {
         let sections = at::SLOTS + at::OF_SECTION * self.sections().len();
         match place {
-            at::VALUES..at::FINGERPRINTS => self == TableKind::MultiMap,
+            at::VALUES..at::FINGERPRINTS => self == TableKind::MultiMap || self.has_strings(),
             at::FINGERPRINTS..at::MEANING => self.has_rows(),
             at::MEANING..at::RESERVED => version > 1,
             _ => place < sections || place >= at::CHECKSUM,
@@ -159,6 +187,9 @@ impl fmt::Display for TableKind {
             TableKind::Set128 => "a set of 128-bit keys",
             TableKind::Map128 => "a map of 128-bit keys",
             TableKind::Index128 => "an index of 128-bit keys",
+            TableKind::StringSet => "a set of strings",
+            TableKind::StringMap => "a map of strings",
+            TableKind::StringIndex => "an index of strings",
         })
     }
 }
@@ -221,6 +252,8 @@ pub struct Meaning {
     key: [u8; MEANING_BYTES],
     value: [u8; MEANING_BYTES],
 }
+/// Description of strings.
+const STRINGS: &str = "bytes";
 /// Maximum length of a description, in bytes.
 pub(crate) const MEANING_BYTES: usize = 64;
 impl Meaning {
@@ -232,6 +265,14 @@ impl Meaning {
     /// Returns the meaning of keys without values.
     pub(crate) fn of_keys<K: Value>() -> Result<Meaning> {
         Ok(Meaning { key: described::<K>()?, value: [0; MEANING_BYTES] })
+    }
+    /// Returns the meaning of strings without values.
+    pub(crate) fn of_strings() -> Meaning {
+        Meaning { key: padded(STRINGS), value: [0; MEANING_BYTES] }
+    }
+    /// Returns the meaning of strings with values of this type. Errors: as [`of`](Self::of).
+    pub(crate) fn of_strings_to<V: Value>() -> Result<Meaning> {
+        Ok(Meaning { value: described::<V>()?, ..Meaning::of_strings() })
     }
     /// Returns that of unsigned numbers of these widths.
     pub(crate) fn plain(types: Types) -> Meaning {
@@ -347,9 +388,9 @@ pub(crate) struct Header {
     pub shape: Shape,
     /// Pairs in the stash.
     pub stashed: u64,
-    /// Number of values of a multimap; 0 for other kinds.
+    /// Number of values of a multimap, or of bytes of all strings; 0 for other kinds.
     pub values: u64,
-    /// Seed of the function that makes fingerprints of 128-bit keys; 0 for other kinds.
+    /// Seed of the function that makes fingerprints of keys in rows; 0 for other kinds.
     pub fingerprints: u64,
     /// XXH3-64 of each section, in the order of the kind's sections.
     pub checksums: [u64; MAX_SECTIONS],
@@ -412,6 +453,8 @@ impl Header {
     /// Returns the number and the width of the elements of a column.
     pub(crate) fn column(&self, section: Section) -> (u64, Width) {
         match section {
+            Section::Keys if self.kind.has_strings() => (self.values.div_ceil(8), Width::U64),
+            Section::Starts if self.kind.has_strings() => (self.pairs + 1, Width::U64),
             Section::Keys => (self.pairs, self.types.key),
             Section::Starts => (self.pairs + 1, Width::U32),
             Section::Values => {

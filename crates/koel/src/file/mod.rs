@@ -1,8 +1,8 @@
 //! Files of tables: saved from any device, loaded on any device, or opened in place.
 //!
 //! [`Map::save`], [`Map::load`] and [`Map::open`] write and read them, as do the same methods of
-//! [`Set`], [`Index`], [`MultiMap`], [`Map128`], [`Set128`] and [`Index128`]. This module has what
-//! all kinds share: [`info`] returns what a file holds, and [`FileError`] describes its faults.
+//! [`Set`], [`Index`], [`MultiMap`], [`Map128`], [`Set128`], [`Index128`], [`StringMap`],
+//! [`StringSet`] and [`StringIndex`]. This module has what all kinds share: [`info`] returns what a file holds, and [`FileError`] describes its faults.
 //! `docs/format.md` describes the bytes, so that other programs can read them.
 //!
 //! ```
@@ -31,7 +31,7 @@
 //! * `load`, `verify` and [`verify`](verify()) read the file once. They also check the checksum of
 //!   each section; that the slots hold as many entries as the header says, and no number without a
 //!   key; that the keys of an index and the starts of a multimap ascend, the latter up to the
-//!   number of values.
+//!   number of values, and the starts of strings up to the number of bytes.
 //!
 //! A file that is truncated, foreign, newer, of another kind or other types, or damaged in its
 //! header or stash is therefore always refused; a file damaged elsewhere is refused only by
@@ -53,7 +53,9 @@ pub(crate) mod writer;
 
 use crate::error::Result;
 #[cfg(doc)]
-use crate::{Index, Index128, Map, Map128, MultiMap, Set, Set128};
+use crate::{
+    Index, Index128, Map, Map128, MultiMap, Set, Set128, StringIndex, StringMap, StringSet,
+};
 pub use error::{FileError, FileErrorKind};
 pub use format::{HEADER_BYTES, MAGIC, Meaning, Section, TableKind, Types, VERSION, Width};
 use format::{Header, Members, Slotted};

@@ -295,7 +295,8 @@ impl<S: Slotted> Slots<S> {
     }
 }
 /// Checks of a column: its checksum; that the keys of an index (except in rows) and the starts
-/// ascend, the starts from 0 to the number of values; that the padding to whole words is 0.
+/// ascend, the starts from 0 to the number of values; that the padding to whole words is 0. Starts
+/// of strings may be equal.
 struct Column {
     header: Header,
     section: Section,
@@ -323,6 +324,10 @@ impl Column {
             (Section::Keys, _) if self.header.kind == TableKind::MultiMap => {
                 self.n += numbers.len() as u64
             }
+            (Section::Keys, _) if self.header.kind.has_strings() => {
+                self.n += numbers.len() as u64;
+                self.last = bytemuck::cast_slice(numbers).last().copied().unwrap_or(self.last);
+            }
             (Section::Keys | Section::Starts, Width::U32) => {
                 self.ascend::<u32>(bytemuck::cast_slice(numbers))
             }
@@ -338,6 +343,9 @@ impl Column {
             let expected = match (self.section, self.n) {
                 (Section::Keys, 0) => None,
                 (Section::Starts, 0) => (number != 0).then(|| "0".to_owned()),
+                (Section::Starts, _) if self.header.kind.has_strings() => {
+                    (number < self.last).then(|| format!("at least {}", self.last))
+                }
                 _ => (number <= self.last).then(|| format!("more than {}", self.last)),
             };
             if let Some(expected) = expected {
@@ -370,6 +378,14 @@ impl Column {
         let filled = filling.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
         if filled != 0 {
             self.refuse(filled, "0".into());
+        }
+        let used = self.header.values % 8 * 8;
+        if self.section == Section::Keys && self.header.kind.has_strings() && used > 0 {
+            let behind = self.last >> used;
+            if behind != 0 {
+                self.n -= 1;
+                self.refuse(behind, "0 behind the last string".into());
+            }
         }
         if self.section == Section::Starts && self.last != self.header.values {
             self.n -= 1;

@@ -33,6 +33,13 @@ impl<T: Element> Stored<T> {
     pub(crate) fn host(&self) -> &[T] {
         self.view().host().unwrap_or(&[])
     }
+    /// Returns the device on which they are used.
+    pub(crate) fn device(&self) -> &Device {
+        match self {
+            Stored::Own(buffer) => buffer.device(),
+            Stored::Mapped(of) => &of.device,
+        }
+    }
     /// Returns the number of elements.
     pub(crate) fn len(&self) -> usize {
         self.view().len()
@@ -92,11 +99,7 @@ impl<T: Element> Stored<T> {
     }
 }
 /// Returns memory for `room` elements, and for half as many more, that begins with these.
-pub(crate) fn grown<T: Element>(
-    stream: &Stream,
-    from: View<'_, T>,
-    room: usize,
-) -> Result<Buffer<T>> {
+fn grown<T: Element>(stream: &Stream, from: View<'_, T>, room: usize) -> Result<Buffer<T>> {
     let mut to = stream.device().alloc(room + room / 2)?;
     to.view_mut().slice(..from.len())?.copy_from(from, stream)?;
     Ok(to)

@@ -113,6 +113,19 @@ impl<W: Write + Seek> Sections<'_, '_, W> {
             starts.map(|start| from.slice(start..from.len().min(start + PIECE))?.download()),
         )
     }
+    /// Adds the words of strings of this many bytes as the next section. What is behind them in the
+    /// last word does not count.
+    pub(crate) fn add_strings(&mut self, words: View<'_, u64>, bytes: usize) -> Result<()> {
+        let whole = bytes / 8;
+        let mut last = [0];
+        let last = &mut last[..bytes.div_ceil(8) - whole];
+        words.slice(whole..whole + last.len())?.copy_to_host(last)?;
+        last.iter_mut().for_each(|word| *word &= (1 << (bytes % 8 * 8)) - 1);
+        let starts = (0..whole).step_by(PIECE);
+        let pieces = starts.map(|start| words.slice(start..whole.min(start + PIECE))?.download());
+        let end = collect(last.iter().copied())?;
+        self.pieces(pieces.chain([Ok(end)]))
+    }
     fn pieces<T: Element, P: AsRef<[T]>>(
         &mut self,
         pieces: impl IntoIterator<Item = Result<P>>,

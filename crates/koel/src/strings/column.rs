@@ -4,7 +4,8 @@ use crate::device::{Apart, Buffer, Device, Stream, View, ViewMut};
 use crate::duplicates::first_repeated;
 use crate::error::{Error, Result, check_length, count32};
 use crate::fallible::{collect, repeat};
-use crate::file::stored::grown;
+use crate::file::reader::Mapping;
+use crate::file::stored::Stored;
 use crate::groups::numbers;
 use crate::parallel;
 use crate::primitives::Scan;
@@ -45,9 +46,10 @@ const SHOWN: usize = 40;
 /// # Ok::<(), koel::Error>(())
 /// ```
 pub struct Strings {
-    /// One more than there are strings; checked. May have room for more.
-    offsets: Buffer<u64>,
-    words: Buffer<u64>,
+    /// One more than there are strings; checked, unless they are in a file that has not been
+    /// verified. May have room for more.
+    offsets: Stored<u64>,
+    words: Stored<u64>,
     len: usize,
     /// Number of words in use.
     used: usize,
@@ -55,8 +57,21 @@ pub struct Strings {
 impl Strings {
     /// Returns a column without room for more. The offsets have been checked.
     fn new(offsets: Buffer<u64>, words: Buffer<u64>) -> Strings {
+        Strings::stored(Stored::Own(offsets), Stored::Own(words))
+    }
+    /// Returns a column of a table, which may be in a file.
+    pub(super) fn stored(offsets: Stored<u64>, words: Stored<u64>) -> Strings {
         let (len, used) = (offsets.len() - 1, words.len());
         Strings { offsets, words, len, used }
+    }
+    /// Returns the file that contains the column.
+    pub(super) fn file(&self) -> Option<&Mapping> {
+        self.offsets.file()
+    }
+    /// Checks the file that contains the column, if there is one, unless already done. Errors:
+    /// faults of the file.
+    pub(super) fn verify_once(&self) -> Result<()> {
+        self.file().map_or(Ok(()), Mapping::verify_once)
     }
     /// Copies strings to a device.
     ///
@@ -160,6 +175,15 @@ impl Strings {
     pub fn words(&self) -> View<'_, u64> {
         self.words.view().first(self.used)
     }
+    /// Returns where the first string begins, and where the last one ends, in bytes. Waits for
+    /// pending writes.
+    pub(super) fn bounds(&self) -> Result<Range<usize>> {
+        let (mut first, mut last) = ([0], [0]);
+        let offsets = self.offsets();
+        offsets.slice(..1)?.copy_to_host(&mut first)?;
+        offsets.slice(self.len..)?.copy_to_host(&mut last)?;
+        Ok(first[0] as usize..last[0] as usize)
+    }
     /// Copies the strings to host memory. Waits for pending writes.
     ///
     /// Errors: out of memory.
@@ -168,6 +192,7 @@ impl Strings {
     }
     /// Copies the strings to another device, or to the same one, through host memory. Waits.
     pub fn to_device(&self, device: &Device) -> Result<Strings> {
+        self.verify_once()?;
         let StringVec { offsets, words } = self.download()?;
         Ok(Strings::new(device.upload(&offsets)?, device.upload(&words)?))
     }
@@ -240,13 +265,8 @@ impl Strings {
     }
     /// Makes room for `len` strings in `words` words, and keeps the strings of the column.
     fn grow(&mut self, stream: &Stream, len: usize, words: usize) -> Result<()> {
-        if self.offsets.len() < len + 1 {
-            self.offsets = grown(stream, self.offsets(), len + 1)?;
-        }
-        if self.words.len() < words {
-            self.words = grown(stream, self.words(), words)?;
-        }
-        Ok(())
+        self.offsets.grow(stream, self.len + 1, len + 1)?;
+        self.words.grow(stream, self.used, words)
     }
     /// Adds the strings of another column.
     fn extend(&mut self, stream: &Stream, more: &Strings) -> Result<()> {
@@ -254,6 +274,8 @@ impl Strings {
         if k == 0 {
             return Ok(());
         }
+        self.verify_once()?;
+        more.verify_once()?;
         let mut first = [0];
         self.offsets.view().slice(before..before + 1)?.copy_to_host(&mut first)?;
         let first = first[0] as usize;
@@ -263,7 +285,8 @@ impl Strings {
                 return Err(Error::TooMany { what: "bytes of strings", n: end, max: MOST_BYTES });
             }
             self.grow(stream, before + k, end.div_ceil(WORD))?;
-            let (mut offsets, mut words) = (self.offsets.view_mut(), self.words.view_mut());
+            let mut offsets = self.offsets.reserve(device, before + k + 1)?.view_mut();
+            let mut words = self.words.reserve(device, end.div_ceil(WORD))?.view_mut();
             let (offsets, words) = (offsets.elements("offsets")?, words.elements("words")?);
             let (bytes, mut at) = (bytemuck::cast_slice_mut::<_, u8>(words), first);
             for (i, offset) in offsets[before + 1..][..k].iter_mut().enumerate() {
@@ -278,17 +301,20 @@ impl Strings {
             let (rows, mut offsets) = (numbers(device, 0, k)?, device.alloc(k + 1)?);
             let end = more.offsets_of(stream, rows.view(), first, offsets.view_mut())?;
             self.grow(stream, before + k, end.div_ceil(WORD))?;
-            let words = self.words.view_mut();
+            let words = self.words.reserve(device, end.div_ceil(WORD))?.view_mut();
             more.copy_rows(stream, rows.view(), offsets.view(), first..end, words)?;
-            let mut own = self.offsets.view_mut().slice(before..=before + k)?;
+            let offsets_of_all = self.offsets.reserve(device, before + k + 1)?;
+            let mut own = offsets_of_all.view_mut().slice(before..=before + k)?;
             own.copy_from(offsets.view(), stream)?;
             end
         };
         (self.len, self.used) = (before + k, end.div_ceil(WORD));
         Ok(())
     }
-    /// Returns the column as a kernel argument.
+    /// Returns the column as a kernel argument. Errors: buffers of another device; faults of a file
+    /// that contains it.
     pub(super) fn arg(&self, name: &'static str, stream: &Stream) -> Result<StringsIn> {
+        self.verify_once()?;
         let (offsets, words) = (self.offsets(), self.words());
         Ok(StringsIn { offsets: offsets.arg(name, stream)?, words: words.arg(name, stream)? })
     }

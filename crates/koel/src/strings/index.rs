@@ -31,7 +31,7 @@ const _: () = assert!(NO_ID == NO_ROW);
 /// Method and cost: see [`strings`](crate::strings).
 #[doc(alias("factorize", "dictionary encoding", "categorical"))]
 pub struct StringIndex {
-    keys: StringSet,
+    pub(super) keys: StringSet,
 }
 impl StringIndex {
     /// Builds an index from strings in host memory, with default options. Copies and waits.

@@ -26,9 +26,9 @@ use std::fmt;
 /// Method and cost: see [`strings`](crate::strings).
 #[doc(alias("HashMap", "dictionary"))]
 pub struct StringMap<V: Value = u32> {
-    keys: StringSet,
+    pub(super) keys: StringSet,
     /// May have capacity for more.
-    values: Stored<BitsOf<V>>,
+    pub(super) values: Stored<BitsOf<V>>,
 }
 impl<V: Value> StringMap<V> {
     /// Builds a map from pairs `keys[i]`, `values[i]` in host memory, with default options: load
@@ -177,7 +177,7 @@ impl<V: Value> StringMap<V> {
         keys_of(stream, rows.view(), self.bits(), missing, values)?;
         Ok(rows)
     }
-    fn bits(&self) -> View<'_, BitsOf<V>> {
+    pub(super) fn bits(&self) -> View<'_, BitsOf<V>> {
         self.values.view().first(self.len())
     }
     /// Returns the values if native code answers queries.

@@ -63,11 +63,12 @@
 //! first; on a CPU they are used where they are.
 //!
 //! # Limits
-//! 2^31 rows, and 2^35 - 8 bytes in a column. There are no rebuilds in place and no files yet.
+//! 2^31 rows, and 2^35 - 8 bytes in a column. There are no rebuilds in place yet.
 //!
 //! [fingerprint]: StringFingerprint
 #![cfg_attr(not(test), deny(clippy::disallowed_macros, clippy::disallowed_methods))]
 mod column;
+mod file;
 mod index;
 mod map;
 mod set;

@@ -1,7 +1,8 @@
 //! Decoding of a header, with checks of every field.
 use super::{
     Extent, HEADER_BYTES, Header, MAGIC, MAX_BUCKETS, MAX_PAIRS, MAX_SECTIONS, MAX_STASHED,
-    MEANING_BYTES, Meaning, Section, TableKind, Types, VERSION, Width, at,
+    MEANING_BYTES, MOST_STRING_BYTES, Meaning, STRINGS, Section, TableKind, Types, VERSION, Width,
+    at,
 };
 use crate::file::FileErrorKind;
 use koel_kernels::table::layout::Shape;
@@ -17,6 +18,9 @@ impl Header {
         let version =
             one_of(word(start, at::VERSION), at::VERSION, "version", &[1, VERSION.into()])?;
         let (kind, types) = read_types(start)?;
+        if kind.has_strings() {
+            one_of(version, at::VERSION, "version", &[VERSION.into()])?;
+        }
         let has_held = one_of(word(start, at::HELD), at::HELD, "held", &[0, 1])? == 1;
         // Starts with the fields known so far; the others are filled in below.
         let mut header = Header {
@@ -33,6 +37,11 @@ impl Header {
             fingerprints: if kind.has_rows() { long(start, at::FINGERPRINTS) } else { 0 },
             checksums: [0; MAX_SECTIONS],
         };
+        if kind.has_strings() && header.meaning.key() != STRINGS {
+            let (byte, found) = (at::MEANING as u64, long(start, at::MEANING));
+            let (field, expected) = ("type of the keys", format!("those of {STRINGS:?}"));
+            return Err(FileErrorKind::Field { byte, field, found, expected });
+        }
         header.read_stashed(start)?;
         header.read_counts(start, has_held)?;
         header.read_sections(start)?;
@@ -76,6 +85,10 @@ impl Header {
             // Every key has a value.
             let most = if self.pairs == 0 { 0 } else { MAX_PAIRS };
             self.values = within(long(start, at::VALUES), at::VALUES, "values", self.pairs, most)?;
+        }
+        if self.kind.has_strings() {
+            let most = if self.pairs == 0 { 0 } else { MOST_STRING_BYTES };
+            self.values = within(long(start, at::VALUES), at::VALUES, "bytes", 0, most)?;
         }
         Ok(())
     }
