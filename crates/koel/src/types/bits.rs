@@ -129,7 +129,7 @@ impl Bits for u128 {
     message = "`{Self}` is not a key of at most 8 bytes",
     label = "more than 8 bytes",
     note = "this takes keys of at most 8 bytes; `Map` and `Set` take 16, `koel::Index128` is an \
-            index of `u128`"
+            index of `u128`, and `koel::StringIndex` one of strings"
 )]
 pub trait SlotKey: Key<Width: Width<Bits: KeyBits>> {}
 impl<K: Key<Width: Width<Bits: KeyBits>>> SlotKey for K {}

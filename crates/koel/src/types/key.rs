@@ -21,8 +21,9 @@ use std::net::{Ipv4Addr, Ipv6Addr};
     message = "`{Self}` cannot be a key of a koel table",
     label = "not a key of at most 16 bytes",
     note = "keys are integers, floats, `bool`, `char`, and tuples and arrays of these of at most \
-            16 bytes; `#[derive(koel::Key)]` makes a struct of such fields one; `koel::strings` \
-            has tables for strings and other keys of any number of bytes"
+            16 bytes; `#[derive(koel::Key)]` makes a struct of such fields one; strings and \
+            other keys of any number of bytes are those of `koel::StringMap`, `StringSet` and \
+            `StringIndex`"
 )]
 pub trait Key: Value {
     /// Whether every value is its canonical form.

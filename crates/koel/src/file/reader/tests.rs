@@ -237,7 +237,7 @@ fn every_field_is_checked() {
         (12, 4, 3, "byte 112: offset of the keys is 0, expected 4160"),
         (12, 4, 4, "byte 112: offset of the keys is 0, expected 4160"),
         (12, 4, 5, "byte 16: key bits is 32, expected 128"),
-        (12, 4, 8, "byte 12: kind is 8, expected 1, 2, 3, 4, 5, 6 or 7"),
+        (12, 4, 11, "byte 12: kind is 11, expected 1, 2, 3, 4, 5, 6, 7, 8, 9 or 10"),
         (16, 4, 33, "byte 16: key bits is 33, expected 32 or 64"),
         (20, 4, 0, "byte 20: value bits is 0, expected 32 or 64"),
         (28, 4, 2, "byte 28: held is 2, expected 0 or 1"),
