@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Packages whose tests run on a GPU.
-const TESTED: [&str; 3] = ["koel", "koel-spatial", "koel-vision"];
+const TESTED: [&str; 4] = ["koel", "koel-classic", "koel-spatial", "koel-vision"];
 /// Packages with the programs that measure something there.
 const PROGRAMS: [&[&str]; 5] = [
     &["-p", "koel-rates", "--bins"],

@@ -3,6 +3,17 @@ use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// Folders of the crates of the workspace: koel with its applications, and the papers' line.
+pub(crate) const FOLDERS: [&str; 2] = ["crates", "papers"];
+
+/// Returns the path of a file or folder of a crate (`koel/src/lib.rs`), relative to the
+/// repository's root: that in the folder which has it, else that in the first one.
+pub(crate) fn path_in_repository(root: &Path, path: &str) -> String {
+    let paths = FOLDERS.map(|folder| format!("{folder}/{path}"));
+    let found = paths.iter().find(|path| root.join(path).exists());
+    found.unwrap_or(&paths[0]).clone()
+}
+
 /// Answer of `cargo metadata`.
 #[derive(Deserialize)]
 pub(crate) struct Metadata {
@@ -66,6 +77,18 @@ fn parse(json: &[u8]) -> Result<Metadata, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn crates_are_found_in_their_folders() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        for (path, expected) in [
+            ("koel/src/lib.rs", "crates/koel/src/lib.rs"),
+            ("koel-classic", "papers/koel-classic"),
+            ("koel/src/none.rs", "crates/koel/src/none.rs"),
+        ] {
+            assert_eq!(path_in_repository(&root, path), expected);
+        }
+    }
 
     #[test]
     fn published_libraries_are_told_from_macros_and_programs() {

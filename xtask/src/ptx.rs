@@ -2,6 +2,7 @@
 //! both or compares them with the committed files.
 use crate::images::{self, Share, Texts};
 use crate::linker;
+use crate::metadata::path_in_repository;
 use crate::nvcc::{Tools, in_parallel};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -27,9 +28,10 @@ const PROFILE: [&str; 7] = [
 /// bounds with more blocks than fit.
 const RESIDENT_THREADS: [(&str, u32); 2] = [("sm_75", 1024), ("sm_90", 2048)];
 
-/// The published crates of kernels: that of the tables, and those of the applications.
-pub(crate) const CRATES: [&str; 3] =
-    ["koel-kernels", "koel-spatial-kernels", "koel-vision-kernels"];
+/// The published crates of kernels: that of the tables, those of the applications, and that of the
+/// papers' tables.
+pub(crate) const CRATES: [&str; 4] =
+    ["koel-kernels", "koel-spatial-kernels", "koel-vision-kernels", "koel-classic-kernels"];
 
 /// Crate of kernels: one of [`CRATES`], or a user's.
 pub(crate) struct Kernels {
@@ -42,7 +44,7 @@ impl Kernels {
     /// Returns [`CRATES`].
     pub(crate) fn published(root: &Path) -> [Kernels; CRATES.len()] {
         CRATES.map(|package| Kernels {
-            folder: root.join("crates").join(package),
+            folder: root.join(path_in_repository(root, package)),
             package: package.into(),
             overflow_checks: false,
         })

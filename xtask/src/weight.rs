@@ -2,6 +2,7 @@
 //!
 //! Crates that depend on koel by path are built cold, each in its own target folder under
 //! `target/weight`.
+use crate::metadata::path_in_repository;
 use crate::provenance::Provenance;
 use crate::ptx::Kernels;
 use serde::Serialize;
@@ -10,22 +11,19 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// Program to build: name, features of koel in addition to the default ones, other crates, and its
-/// source.
+/// Program to build: name, crates, and its source.
 struct Program {
     name: &'static str,
-    features: &'static str,
     crates: &'static [&'static str],
     source: &'static str,
 }
 const PROGRAMS: [Program; 4] = [
-    Program { name: "empty", features: "", crates: &[], source: "fn main() {}\n" },
-    Program { name: "cpu", features: "", crates: &["koel"], source: include_str!("weight/cpu.rs") },
-    Program { name: "map", features: "", crates: &["koel"], source: include_str!("weight/map.rs") },
+    Program { name: "empty", crates: &[], source: "fn main() {}\n" },
+    Program { name: "cpu", crates: &["koel"], source: include_str!("weight/cpu.rs") },
+    Program { name: "map", crates: &["koel"], source: include_str!("weight/map.rs") },
     Program {
         name: "everything",
-        features: "\"classic\"",
-        crates: &["koel", "koel-spatial", "koel-vision"],
+        crates: &["koel", "koel-classic", "koel-spatial", "koel-vision"],
         source: include_str!("weight/everything.rs"),
     },
 ];
@@ -163,10 +161,8 @@ fn manifest(root: &Path, program: &Program) -> String {
         program.name
     );
     for name in program.crates {
-        let features = if *name == "koel" { program.features } else { "" };
-        let path = root.join("crates").join(name);
-        let _ =
-            writeln!(text, "{name} = {{ path = \"{}\", features = [{features}] }}", path.display());
+        let path = root.join(path_in_repository(root, name));
+        let _ = writeln!(text, "{name} = {{ path = \"{}\" }}", path.display());
     }
     text
 }

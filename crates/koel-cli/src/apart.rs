@@ -11,6 +11,7 @@ pub(crate) enum Output<'a> {
     /// A file.
     File(&'a Path),
     /// Files in a folder, under names that the command chooses, with these extensions.
+    #[cfg_attr(not(feature = "bench"), allow(dead_code, reason = "only benchmarks need it"))]
     Folder(&'a Path, &'a [&'a str]),
 }
 
@@ -36,6 +37,7 @@ impl<'a> Files<'a> {
         self
     }
     /// Adds an output folder, if there is one, and the extensions of the files written into it.
+    #[cfg_attr(not(feature = "bench"), allow(dead_code, reason = "only benchmarks need it"))]
     pub(crate) fn writes_into(
         mut self,
         argument: &'a str,

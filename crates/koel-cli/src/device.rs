@@ -40,6 +40,7 @@ pub(crate) fn use_threads(threads: Option<u16>) -> Outcome {
 pub(crate) struct Opened {
     pub device: Device,
     /// Why the CPU, or a GPU other than the first, is used, if the first GPU was wanted.
+    #[cfg_attr(not(feature = "bench"), allow(dead_code, reason = "only benchmarks need it"))]
     pub fallback: Option<String>,
 }
 

@@ -3,22 +3,27 @@
 //! Each command is one file or folder. To add one, add its file, a variant of [`Command`] and an
 //! arm in [`run`].
 mod apart;
+#[cfg(feature = "bench")]
 mod bench;
 mod completions;
 mod device;
 mod failure;
 mod frames;
 mod intersect;
+#[cfg(feature = "bench")]
 mod lab;
 mod manual;
 mod matching;
 mod output;
+#[cfg(feature = "bench")]
 mod provenance;
 mod signals;
 mod table;
 mod view;
 
 use clap::error::ErrorKind;
+#[cfg(not(feature = "bench"))]
+use clap::error::{ContextKind, ContextValue};
 use clap::{Parser, Subcommand};
 use device::DeviceChoice;
 use failure::{Failure, Outcome};
@@ -31,25 +36,42 @@ use std::process::ExitCode;
     name = "koel",
     version,
     arg_required_else_help = true,
-    after_help = "\
-Examples:
-  koel bench               hash millions of voxels of a scan, look them up, print the rates
-  koel intersect A.ply B.ply --grid 128 --out report.json
-                           find which part of each scan is inside the other
-  koel view A.ply B.ply    do the same in a web page while one scan moves
-  koel match A.png B.jpg   find image A in image B, or report that it is not there
-  koel build ids.u64 -o ids.koel
-                           save a table of keys; koel query ids.koel more.u64 looks up keys in it
-  koel lab figures         measure the papers' figures on this machine
-
-Exit status: 0 success, 2 bad usage or bad input, 1 anything else,
-128 + N after signal N."
+    after_help = examples_and_status()
 )]
 struct Cli {
     #[command(flatten)]
     global: Global,
     #[command(subcommand)]
     command: Command,
+}
+
+/// Examples of the commands that the feature `bench` adds: those above the others, and those below.
+#[cfg(feature = "bench")]
+const BENCH_EXAMPLES: [&str; 2] = [
+    "
+  koel bench               hash millions of voxels of a scan, look them up, print the rates",
+    "
+  koel lab figures         measure the papers' figures on this machine",
+];
+#[cfg(not(feature = "bench"))]
+const BENCH_EXAMPLES: [&str; 2] = [""; 2];
+
+/// Returns what `koel --help` says below the options.
+fn examples_and_status() -> String {
+    let [first, last] = BENCH_EXAMPLES;
+    format!(
+        "\
+Examples:{first}
+  koel intersect A.ply B.ply --grid 128 --out report.json
+                           find which part of each scan is inside the other
+  koel view A.ply B.ply    do the same in a web page while one scan moves
+  koel match A.png B.jpg   find image A in image B, or report that it is not there
+  koel build ids.u64 -o ids.koel
+                           save a table of keys; koel query ids.koel more.u64 looks up keys in it{last}
+
+Exit status: 0 success, 2 bad usage or bad input, 1 anything else,
+128 + N after signal N."
+    )
 }
 
 /// Options of every command.
@@ -75,6 +97,7 @@ struct Global {
 
 #[derive(Subcommand)]
 enum Command {
+    #[cfg(feature = "bench")]
     Bench(Box<bench::Args>),
     Build(table::BuildArgs),
     Query(table::QueryArgs),
@@ -83,6 +106,7 @@ enum Command {
     View(view::Args),
     Match(matching::MatchArgs),
     Models(matching::ModelsArgs),
+    #[cfg(feature = "bench")]
     Lab(lab::Args),
     Completions(completions::Args),
     Man(manual::Args),
@@ -96,6 +120,7 @@ fn run() -> Outcome {
     signals::handle()?;
     device::use_threads(cli.global.threads)?;
     match cli.command {
+        #[cfg(feature = "bench")]
         Command::Bench(args) => bench::run(&cli.global, *args),
         Command::Build(args) => table::run_build(&cli.global, args),
         Command::Query(args) => table::run_query(&cli.global, args),
@@ -104,6 +129,7 @@ fn run() -> Outcome {
         Command::View(args) => view::run(&cli.global, args),
         Command::Match(args) => matching::run_match(&cli.global, args),
         Command::Models(args) => matching::run_models(&cli.global, args),
+        #[cfg(feature = "bench")]
         Command::Lab(args) => lab::run(&cli.global, args),
         Command::Completions(args) => completions::run(&cli.global, args),
         Command::Man(args) => manual::run(&cli.global, args),
@@ -119,6 +145,12 @@ fn usage(error: &clap::Error) -> Outcome {
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             output::say(error.render().ansi());
             Err(Failure::Reported(2))
+        }
+        #[cfg(not(feature = "bench"))]
+        ErrorKind::InvalidSubcommand if let Some(command) = absent(error) => {
+            Err(Failure::Usage(format!(
+                "this build has no `koel {command}`: install koel-cli with its feature `bench`"
+            )))
         }
         _ => {
             // The first paragraph states the error and a later one may give a tip; the rest is
@@ -138,6 +170,17 @@ fn usage(error: &clap::Error) -> Outcome {
     }
 }
 
+/// Returns the command that an error does not know because this build has no benchmarks.
+#[cfg(not(feature = "bench"))]
+fn absent(error: &clap::Error) -> Option<&str> {
+    match error.get(ContextKind::InvalidSubcommand) {
+        Some(ContextValue::String(name)) => {
+            ["bench", "lab"].into_iter().find(|known| name == known)
+        }
+        _ => None,
+    }
+}
+
 fn main() -> ExitCode {
     match run() {
         Ok(()) => ExitCode::SUCCESS,
@@ -145,7 +188,7 @@ fn main() -> ExitCode {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "bench"))]
 mod tests {
     use super::*;
     use clap::CommandFactory;
@@ -183,5 +226,22 @@ mod tests {
                 parsed.err().map(|e| e.to_string()).unwrap_or_default()
             );
         }
+    }
+}
+
+#[cfg(all(test, not(feature = "bench")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_this_build_lacks_is_named() {
+        for line in [&["koel", "bench"][..], &["koel", "lab", "figures"], &["koel", "help", "lab"]]
+        {
+            let error = Cli::try_parse_from(line).err().expect("no such command");
+            let Err(Failure::Usage(message)) = usage(&error) else { panic!("{line:?}") };
+            assert!(message.contains("feature `bench`"), "{message}");
+        }
+        let error = Cli::try_parse_from(["koel", "banch"]).err().expect("no such command");
+        assert!(absent(&error).is_none());
     }
 }

@@ -26,8 +26,6 @@ koel_simt::images! {
     STRINGS "strings";
     /// Scan, reduction, compaction, histogram, partition, radix sort.
     PRIMITIVES "primitives";
-    /// Published tables.
-    CLASSIC "classic";
     /// Measurement of hardware limits, and demonstrations.
     PROBE "probe";
 }

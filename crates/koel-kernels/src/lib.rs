@@ -3,17 +3,14 @@
 //! Every kernel here becomes an entry of one of the [`images`] (`cargo xtask ptx`), and also runs
 //! in the host tests.
 //!
-//! Features: `classic` adds the kernels of the published tables; `executor` compiles all kernels
-//! for the test executor.
+//! The feature `executor` compiles all kernels for the test executor.
 #![cfg_attr(target_arch = "nvptx64", no_std)]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 #![allow(clippy::too_many_arguments, reason = "a kernel takes what it needs one by one")]
 
 pub mod bins;
-#[cfg(any(feature = "classic", target_arch = "nvptx64"))]
-pub mod classic;
 pub mod compact;
-#[cfg(all(feature = "classic", not(target_arch = "nvptx64")))]
+#[cfg(not(target_arch = "nvptx64"))]
 pub mod entries;
 pub mod fold;
 pub mod group_reduce;

@@ -16,9 +16,8 @@ pub enum Duplicates {
     KeepFirst,
     /// Returns an error that names a key.
     Reject,
-    /// The caller promises that there are none, as the papers do. A broken promise never hangs or
-    /// crashes: the published tables then keep one of the pairs, but lookups in a
-    /// [`Map`](crate::Map) may miss keys.
+    /// The caller promises that there are none. A broken promise never hangs or crashes, but
+    /// lookups in a [`Map`](crate::Map) may miss keys.
     Unchecked,
 }
 

@@ -5,8 +5,7 @@
 //! * [`device`]: devices, buffers and streams;
 //! * [`primitives`]: parallel algorithms on buffers;
 //! * tables: [`Map`], the main one; [`Set`], the same without values; the two-way [`Index`] and the
-//!   [`MultiMap`] built on it; all of these for [128-bit keys](keys128) and for [strings]; and the
-//!   published tables in [`classic`];
+//!   [`MultiMap`] built on it; all of these for [128-bit keys](keys128) and for [strings];
 //! * [verbs] on columns in host memory: [`count`], [`group_by`], [`join`]; and on columns whose types
 //!   are known [at run time](any);
 //! * [types] of keys and values;
@@ -27,8 +26,6 @@
 extern crate self as koel;
 
 pub mod any;
-#[cfg(feature = "classic")]
-pub mod classic;
 mod cpu;
 pub mod device;
 mod duplicates;

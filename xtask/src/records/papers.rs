@@ -3,6 +3,7 @@
 //! attribute `#[test]`, without `#[ignore]`. A name that several files have needs its file. A test
 //! of koel-cli parses the commands.
 use super::read;
+use crate::metadata::{FOLDERS, path_in_repository};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
@@ -13,7 +14,7 @@ const HEADING: &str = "| item | source | in koel | command | test | note |";
 /// Fails if a row names a file, an example or a test that does not exist.
 pub(super) fn check(root: &Path) -> Result<(), String> {
     let text = read(&root.join(DOCUMENT))?;
-    let tests = Tests::of(&root.join("crates"))?;
+    let tests = Tests::of(&FOLDERS.map(|folder| root.join(folder)))?;
     let (mut rows, mut wrong) = (0, vec![]);
     for (line, cells) in items(&text) {
         rows += 1;
@@ -50,29 +51,29 @@ fn quoted(cell: &str) -> impl Iterator<Item = &str> {
 }
 
 fn faults(root: &Path, tests: &Tests, [files, command, names]: [&str; 3]) -> Vec<String> {
-    let is_missing = |path: &String| !root.join(path).exists();
-    let named = quoted(files).map(|file| format!("crates/{file}"));
-    let missing = named.chain(quoted(command).filter_map(program)).filter(is_missing);
+    let named = quoted(files).map(str::to_owned).chain(quoted(command).filter_map(program));
+    let paths = named.map(|file| path_in_repository(root, &file));
+    let missing = paths.filter(|path| !root.join(path).exists());
     let missing = missing.map(|path| format!("no file `{path}`"));
     missing.chain(quoted(names).filter_map(|name| tests.fault(name))).collect()
 }
-/// Returns the source of the example or binary that `cargo run` starts.
+/// Returns the source of the example or binary that `cargo run` starts, from its crate on.
 fn program(command: &str) -> Option<String> {
     let words = command.strip_prefix("cargo run ")?.split(' ').collect::<Vec<_>>();
     let after = |option: &str| words.get(words.iter().position(|word| *word == option)? + 1);
     let package = after("-p")?;
-    let example = after("--example").map(|name| format!("crates/{package}/examples/{name}.rs"));
-    example.or_else(|| Some(format!("crates/{package}/src/bin/{}.rs", after("--bin")?)))
+    let example = after("--example").map(|name| format!("{package}/examples/{name}.rs"));
+    example.or_else(|| Some(format!("{package}/src/bin/{}.rs", after("--bin")?)))
 }
 
 /// Where tests lie: by name, the file of each, and whether it is ignored.
 #[derive(Default)]
 struct Tests(HashMap<String, Vec<(PathBuf, bool)>>);
 impl Tests {
-    /// Finds the tests of all sources in a folder.
-    fn of(folder: &Path) -> Result<Tests, String> {
+    /// Finds the tests of all sources in folders.
+    fn of(folders: &[PathBuf]) -> Result<Tests, String> {
         let mut files = vec![];
-        super::list(folder, &mut files)?;
+        folders.iter().try_for_each(|folder| super::list(folder, &mut files))?;
         let mut tests = Tests::default();
         for file in files.iter().filter(|file| file.extension().is_some_and(|e| e == "rs")) {
             for (name, is_ignored) in tests_of(&read(file)?) {
@@ -144,7 +145,14 @@ mod tests {
         ]));
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let faults = |files, command, names| faults(&root, &tests, [files, command, names]);
-        assert!(faults("`koel/src/lib.rs`", "`koel bench`", "`a::holds`, `holds`").is_empty());
+        assert!(
+            faults(
+                "`koel/src/lib.rs`, `koel-lab/src/lib.rs`",
+                "`koel bench`",
+                "`a::holds`, `holds`"
+            )
+            .is_empty()
+        );
         assert!(faults("not implemented", "-", "-").is_empty());
         let run = "`cargo run --release -p koel --example none -- 1`";
         assert_eq!(

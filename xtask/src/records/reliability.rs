@@ -1,5 +1,6 @@
 //! Figures of docs/reliability.md: counted in the sources, or read from records.
 use super::{read, thousands};
+use crate::metadata::{FOLDERS, path_in_repository};
 use crate::mutants;
 use crate::ptx::Kernels;
 use serde_json::Value;
@@ -47,7 +48,11 @@ fn counts(root: &Path) -> Result<String, String> {
         "`koel-simt/src/host/fault.rs`",
     );
     for (name, tests) in tests_of_crates(root)? {
-        row(&format!("tests of {name}"), tests.to_string(), &format!("`crates/{name}`"));
+        row(
+            &format!("tests of {name}"),
+            tests.to_string(),
+            &format!("`{}`", path_in_repository(root, &name)),
+        );
     }
     row(
         "runs of tests under Miri",
@@ -80,10 +85,10 @@ fn number_before(line: &str, mark: &str) -> Option<u64> {
 fn tests_of_crates(root: &Path) -> Result<BTreeMap<String, usize>, String> {
     let mut tests = BTreeMap::new();
     let mut files = vec![];
-    super::list(&root.join("crates"), &mut files)?;
+    FOLDERS.iter().try_for_each(|folder| super::list(&root.join(folder), &mut files))?;
     for file in files.iter().filter(|file| file.extension().is_some_and(|ending| ending == "rs")) {
-        let inside = file.strip_prefix(root.join("crates")).map_err(|e| e.to_string())?;
-        let Some(name) = inside.components().next() else { continue };
+        let inside = file.strip_prefix(root).map_err(|e| e.to_string())?;
+        let Some(name) = inside.components().nth(1) else { continue };
         if inside
             .components()
             .any(|part| ["target", "node_modules"].iter().any(|other| part.as_os_str() == *other))

@@ -2,8 +2,7 @@
 use koel::map::{Key, Value};
 use koel::primitives::radix_sort::SortPair;
 use koel::{
-    Device, Index, Index128, Map, Map128, MultiMap, Operation, Set, Set128, SetOperation, classic,
-    set,
+    Device, Index, Index128, Map, Map128, MultiMap, Operation, Set, Set128, SetOperation, set,
 };
 use koel_spatial::intersect::{Intersector, Method};
 use koel_spatial::{Grid, PointCloud, SpatialHash};
@@ -59,9 +58,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         Index128::encode(&device, &wide)?.1
     );
     let (keys, values) = (device.upload(&[1u32, 2])?, device.upload(&[3u32, 4])?);
-    for kind in classic::kinds() {
+    for kind in koel_classic::kinds() {
         let table =
-            kind.build(&stream, keys.view(), values.view(), &classic::Options::default())?;
+            kind.build(&stream, keys.view(), values.view(), &koel_classic::Options::default())?;
         println!("{}: {:?}", kind.name(), table.get(&stream, &[1, 5])?);
     }
     let points = vec![[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 1.0]];

@@ -4,7 +4,7 @@ use super::keys::KeysAbout;
 use super::machine::Machine;
 use super::measure::{Limits, Row};
 use crate::provenance::Provenance;
-use koel::classic::BuildReport;
+use koel_classic::BuildReport;
 use serde::Serialize;
 use serde_json::{Map, Value};
 

@@ -1,10 +1,13 @@
 //! The models that are searched for and the method that searches. Each method computes only what
 //! it needs of models and scenes.
 use super::args::MatchArgs;
+#[cfg(feature = "bench")]
 use super::model_of;
 use crate::failure::Outcome;
 use crate::{Global, device};
+#[cfg(feature = "bench")]
 use koel::Stream;
+#[cfg(feature = "bench")]
 use koel_vision::paper::{PaperOptions, match_images, match_model};
 use koel_vision::{JointTable, Matcher, Model, Models, Options, Picture, Scene};
 use std::cell::OnceCell;
@@ -13,6 +16,7 @@ use std::time::Instant;
 /// What is searched for.
 pub(super) enum Sought {
     /// One image, for the published method.
+    #[cfg(feature = "bench")]
     Image { name: String, image: Box<Picture> },
     /// Models of edges, and the picture of the only one if it is known.
     Models { models: Models, image: Option<Box<Picture>> },
@@ -21,6 +25,7 @@ impl Sought {
     /// Returns names and sizes, in pixels, of the models, in order.
     pub(super) fn models(&self) -> Vec<(&str, (usize, usize))> {
         match self {
+            #[cfg(feature = "bench")]
             Sought::Image { name, image } => vec![(name, (image.grey.width, image.grey.height))],
             Sought::Models { models, .. } => {
                 models.iter().map(|(name, model)| (name, model.size())).collect()
@@ -32,9 +37,11 @@ impl Sought {
 /// Prepared search by one of the methods.
 enum Method {
     Default(Box<ByEdges>),
+    #[cfg(feature = "bench")]
     Paper(Box<ByPoints>),
 }
 /// The published method, whose poses the default one judges.
+#[cfg(feature = "bench")]
 struct ByPoints {
     stream: Stream,
     options: PaperOptions,
@@ -68,6 +75,7 @@ impl Finder {
     /// Opens the device and prepares the models there, as the method needs.
     pub(super) fn new(global: &Global, args: &MatchArgs, sought: Sought) -> Outcome<Finder> {
         let opened = device::open(global.device, global.threads)?;
+        #[cfg(feature = "bench")]
         if let Some(options) = args.paper(global.seed) {
             let judge = Options::default().with_colour(args.matches_colour());
             let matcher = Matcher::new(&opened.device, judge)?;
@@ -79,7 +87,8 @@ impl Finder {
         let options = options.with_mirrored(args.mirrored).with_negative(args.negative);
         let options = options.with_colour(args.matches_colour());
         let matcher = Matcher::new(&opened.device, options)?;
-        let models = match &sought {
+        let models: Vec<_> = match &sought {
+            #[cfg(feature = "bench")]
             Sought::Image { .. } => vec![],
             Sought::Models { models, .. } => models.iter().map(|(_, model)| model).collect(),
         };
@@ -99,6 +108,7 @@ impl Finder {
                 let of_models = default.search(&self.sought, picture, &scene)?;
                 Ok(Outcomes { of_models, features, is_blank: scene.edges() == 0 })
             }
+            #[cfg(feature = "bench")]
             Method::Paper(published) => {
                 let of_models = published.search(&self.sought, picture)?;
                 let others = of_models.iter().flat_map(|o| o.seconds).sum::<f64>();
@@ -108,6 +118,7 @@ impl Finder {
         }
     }
 }
+#[cfg(feature = "bench")]
 impl ByPoints {
     fn search(
         &self,
@@ -155,6 +166,10 @@ fn made_once<'c>(
 }
 impl ByEdges {
     /// Returns the outcome for every model, in order.
+    #[cfg_attr(
+        not(feature = "bench"),
+        expect(irrefutable_let_patterns, reason = "only the published method takes images")
+    )]
     fn search(
         &self,
         sought: &Sought,

@@ -2,6 +2,8 @@
 mod args;
 mod draw;
 mod finder;
+#[cfg(feature = "bench")]
+mod paper;
 mod report;
 
 use crate::apart::Files;
@@ -34,6 +36,7 @@ pub(crate) fn run_match(global: &Global, args: MatchArgs) -> Outcome {
         Wanted::Model(path) => {
             let (name, picture) = (path.display().to_string(), read(path)?);
             match args.method {
+                #[cfg(feature = "bench")]
                 Method::Paper => Sought::Image { name, image: Box::new(picture) },
                 Method::Default => match model_of(&picture) {
                     Ok(model) => {

@@ -7,9 +7,9 @@ use super::{PaperOptions, Point};
 use crate::affine::Affine;
 use crate::device::grid;
 use crate::fit::Freedom;
-use koel::classic::{ListKind, ListTable, Options, SingleLevelMulti, SortedMulti, TwoLevelMulti};
 use koel::primitives::{compact_pairs, sort_pairs};
 use koel::{Buffer, Device, Error, Map, Stream, View};
+use koel_classic::{ListKind, ListTable, Options, SingleLevelMulti, SortedMulti, TwoLevelMulti};
 use koel_vision_kernels::paper::{
     BASIS_WORDS, BasesIn, EntriesOut, vision_paper_cells, vision_paper_entries,
 };
@@ -18,10 +18,10 @@ use koel_vision_kernels::paper::{
 /// a basis. Table 1 of the 2009 paper compares hashing with searching.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Lookup {
-    /// Hash tables: [`koel::classic::SingleLevelMulti`], and [`koel::Map`] for the numbers.
+    /// Hash tables: [`koel_classic::SingleLevelMulti`], and [`koel::Map`] for the numbers.
     #[default]
     Hash,
-    /// The same with the multi-value table of the 2009 paper, [`koel::classic::TwoLevelMulti`].
+    /// The same with the multi-value table of the 2009 paper, [`koel_classic::TwoLevelMulti`].
     TwoLevel,
     /// Binary search in sorted lists.
     BinarySearch,

@@ -3,9 +3,9 @@
 //!
 //! Both find the entries of the query's own cell, as the tables do, so that the votes are the same.
 use kiddo::{ImmutableKdTree, SquaredEuclidean};
-use koel::classic::{BuildReport, ListTable};
 use koel::primitives::sort_pairs;
 use koel::{Buffer, Stream, View, ViewMut};
+use koel_classic::{BuildReport, ListTable};
 use rayon::prelude::*;
 
 /// Way to find the entries of a cell.

@@ -242,11 +242,6 @@ impl<T: Plain> Buffer<T> {
     pub fn download(&self) -> Result<Vec<T>> {
         self.view().download()
     }
-    /// Returns the elements if they are in host memory and no graph may write them.
-    #[cfg(feature = "classic")]
-    pub(crate) fn host(&self) -> Option<&[T]> {
-        self.view().host()
-    }
     /// Returns the elements mutably if they are in host memory and no graph may write them.
     pub(crate) fn host_mut(&mut self) -> Option<&mut [T]> {
         self.view_mut().into_host_mut()

@@ -2,8 +2,8 @@
 //! operations [cost](costs), [recipes], [devices] with streams, graphs and other libraries, and
 //! what [errors] mean.
 //!
-//! Each published table has a page in [`classic`](crate::classic): its source, shape, memory and
-//! guarantees.
+//! Each published table has a page in the crate
+//! [`koel-classic`](https://docs.rs/koel-classic): its source, shape, memory and guarantees.
 //!
 //! This module has no functions: its pages are documentation whose examples are tests.
 #[doc = include_str!("choosing.md")]

@@ -6,9 +6,6 @@ mod arranged;
 #[expect(unreachable_pub, reason = "measuring programs include the file, too")]
 mod arrangements;
 mod chosen_keys;
-mod classic;
-mod classic_lists;
-mod classic_structures;
 mod groups;
 mod keys128;
 mod map;

@@ -2,8 +2,8 @@
 use super::find_each;
 use super::hashbrown::{pairs, slots_of};
 use ::dashmap::DashMap;
-use koel::classic::{BuildReport, Kind, Options, Table};
 use koel::{Stream, View, ViewMut};
+use koel_classic::{BuildReport, Kind, Options, Table};
 use rayon::prelude::*;
 use rustc_hash::FxBuildHasher;
 

@@ -1,8 +1,8 @@
 //! hashbrown, the hash table of Rust's standard library, with rustc's hash function.
 use super::{find_each, on_host};
 use ::hashbrown::HashMap;
-use koel::classic::{BuildReport, Kind, Options, Table};
 use koel::{Error, Stream, View, ViewMut};
+use koel_classic::{BuildReport, Kind, Options, Table};
 use rustc_hash::FxBuildHasher;
 
 pub(super) type Map = HashMap<u32, u32, FxBuildHasher>;

@@ -1,8 +1,8 @@
 //! Sixty-four hashbrown tables, selected by bits of the hash and built in parallel.
 use super::find_each;
 use super::hashbrown::{Map, pairs, report_of};
-use koel::classic::{BuildReport, Kind, Options, Table};
 use koel::{Stream, View, ViewMut};
+use koel_classic::{BuildReport, Kind, Options, Table};
 use rayon::prelude::*;
 use rustc_hash::FxBuildHasher;
 use std::hash::BuildHasher;

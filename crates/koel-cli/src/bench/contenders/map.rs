@@ -1,7 +1,7 @@
 //! koel's own table, [`koel::Map`]. Its builder keeps memory between builds.
 use super::{Keeps, Rebuilt};
-use koel::classic::{BuildReport, Kind, Options, Table};
 use koel::{Device, Duplicates, MapBuilder, MapOptions, Stream, View, ViewMut};
+use koel_classic::{BuildReport, Kind, Options, Table};
 use std::sync::{Mutex, PoisonError};
 
 /// koel's map.

@@ -7,9 +7,9 @@ mod scheme;
 
 use super::parameters::{self, Parameter};
 use crate::failure::{Failure, Outcome};
-use koel::classic::{self, Kind, Options, Table};
 use koel::device::Element;
 use koel::{DeviceKind, Duplicates, Error, Stream, View, ViewMut};
+use koel_classic::{Kind, Options, Table};
 pub(crate) use scheme::{Built, Scheme};
 
 /// A kind of table and where it runs.
@@ -111,13 +111,13 @@ const MAIN: [&str; 8] = [
 /// Returns all tables.
 fn all() -> impl Iterator<Item = Contender> {
     let map = Contender { keeps: Some(&map::Map), ..Contender::new(Scheme::Pairs(&map::Map)) };
-    let classic = classic::kinds().iter().map(|&kind| {
+    let classic = koel_classic::kinds().iter().map(|&kind| {
         Contender::new(match parameters::find(kind.name()) {
             Some(kind) => Scheme::Adjusted(kind),
             None => Scheme::Pairs(kind),
         })
     });
-    let lists = classic::list_kinds().iter().map(|&kind| Contender::new(Scheme::Lists(kind)));
+    let lists = koel_classic::list_kinds().iter().map(|&kind| Contender::new(Scheme::Lists(kind)));
     let yardsticks = YARDSTICKS
         .iter()
         .map(|&kind| Contender { on_host: true, ..Contender::new(Scheme::Pairs(kind)) });
@@ -258,7 +258,7 @@ fn find_each(
 mod tests {
     use super::*;
     use koel::Device;
-    use koel::classic::Options;
+    use koel_classic::Options;
 
     #[test]
     fn yardsticks_answer_like_tables() {

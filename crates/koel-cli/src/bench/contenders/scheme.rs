@@ -1,7 +1,7 @@
 //! Kinds of tables and their tables, by what a lookup returns.
 use super::super::parameters::{Adjustable, Parameter};
-use koel::classic::{BuildReport, Kind, ListKind, ListTable, Listed, Options, Table};
 use koel::{Stream, View};
+use koel_classic::{BuildReport, Kind, ListKind, ListTable, Listed, Options, Table};
 use std::sync::Arc;
 
 /// A kind of table.

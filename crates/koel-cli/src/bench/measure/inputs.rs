@@ -8,9 +8,9 @@ use super::Stop;
 use super::answers::{Answers, on_host};
 use crate::failure::Outcome;
 use crate::output::thousands;
-use koel::classic::{Duplicates, ListTable, Listed, Options};
 use koel::device::Staged;
 use koel::{Stream, View};
+use koel_classic::{Duplicates, ListTable, Listed, Options};
 use std::time::Instant;
 
 /// Bit that distinguishes the values of a row's last build from those of earlier builds. Values are

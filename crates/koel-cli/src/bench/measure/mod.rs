@@ -21,9 +21,9 @@ use super::repeats::Repeats;
 use crate::failure::{Failure, Outcome};
 use indicatif::ProgressBar;
 use inputs::{Inputs, MARK};
-use koel::classic::Duplicates;
 use koel::limits::{self, Copies, HostCopies, RandomReads};
 use koel::{DeviceKind, Error, Stream};
+use koel_classic::Duplicates;
 pub(super) use row::Row;
 use std::collections::BTreeMap;
 

@@ -3,8 +3,8 @@ use super::super::args::Op;
 use super::super::contenders;
 use super::super::parameters::Parameter;
 use super::super::repeats::Repeats;
-use koel::classic::{BuildReport, Duplicates};
 use koel::limits::{RandomReads, Rates};
+use koel_classic::{BuildReport, Duplicates};
 
 /// A row of the results: what was measured, and how it compares.
 #[derive(Clone)]

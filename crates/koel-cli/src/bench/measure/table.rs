@@ -3,8 +3,8 @@ use super::super::args::Op;
 use super::super::contenders::{Built, Contender, Keeps};
 use super::inputs::Inputs;
 use super::{MAX_CALLS, Row, Session, Stop};
-use koel::classic::Options;
 use koel::limits::Rates;
+use koel_classic::Options;
 use std::fmt::Display;
 
 /// Seconds of the runs of a row; `None` if an answer was wrong.

@@ -1,7 +1,7 @@
 //! Options that set parameters.
 use super::{Parameter, coinciding_name, family_name};
-use koel::classic::Family;
-use koel::classic::single_level::{Coinciding, StashKind};
+use koel_classic::Family;
+use koel_classic::single_level::{Coinciding, StashKind};
 
 /// Maximum number of pairs in a stash.
 const MAX_STASH: u32 = 1 << 20;
@@ -206,7 +206,7 @@ mod tests {
                 super::super::find(kind)
                     .is_some_and(|kind| super::super::has(&kind.parameters(), option))
             };
-            for kind in koel::classic::kinds() {
+            for kind in koel_classic::kinds() {
                 let is_named = help.split([' ', ',', ':', ';']).any(|word| word == kind.name());
                 let names_those_without = option == "family";
                 assert_eq!(has(kind.name()), is_named != names_those_without, "{option}: {help}");

@@ -1,11 +1,11 @@
 //! Parameters of the published tables: number of hash functions, hash family, stash and the others
-//! of `koel::classic`.
+//! of `koel_classic`.
 mod args;
 mod tables;
 
 pub(crate) use args::ParameterArgs;
-use koel::classic::Family;
-use koel::classic::single_level::{Coinciding, StashKind};
+use koel_classic::Family;
+use koel_classic::single_level::{Coinciding, StashKind};
 use serde_json::Value;
 use std::fmt;
 pub(crate) use tables::{Adjustable, find, variants};

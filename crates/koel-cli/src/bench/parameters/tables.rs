@@ -1,6 +1,6 @@
 //! The parameters that each published table has.
 use super::{Parameter, has};
-use koel::classic::{
+use koel_classic::{
     BestOf, Bfs, Bucketed, Chaining, Fks, FunctionId, Kind, PerfectSpatial, Probing, RandomWalk,
     SingleLevel, StoredStep, TwoKernel, TwoLevel,
 };
@@ -108,7 +108,7 @@ mod tests {
     /// A published table that is missing here would ignore its parameters.
     #[test]
     fn every_published_table_but_sorted_has_parameters() {
-        for kind in koel::classic::kinds() {
+        for kind in koel_classic::kinds() {
             let found = find(kind.name());
             assert_eq!(found.is_some(), kind.name() != "sorted", "{}", kind.name());
             let Some(found) = found else { continue };

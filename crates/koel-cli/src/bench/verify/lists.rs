@@ -1,7 +1,7 @@
 //! Verifies lookups that return ranges of a list: those of multi-value tables, compacting tables
 //! and sets.
 use super::super::keys::{ABSENT, Queries};
-use koel::classic::Listed;
+use koel_classic::Listed;
 use rayon::prelude::*;
 use std::fmt;
 

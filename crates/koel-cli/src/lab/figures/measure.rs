@@ -2,9 +2,9 @@
 use super::super::chart::{Axis, Chart, Scale, Series};
 use crate::bench::keys::Permutation;
 use crate::failure::{Failure, Outcome};
-use koel::classic::{Duplicates, Kind, ListKind, ListTable, Listed, Options, Table};
 use koel::device::Element;
 use koel::{Buffer, Stream};
+use koel_classic::{Duplicates, Kind, ListKind, ListTable, Listed, Options, Table};
 use rayon::prelude::*;
 use std::collections::HashMap;
 

@@ -4,8 +4,8 @@ use super::super::short_number;
 use super::measure::{Lab, keys_axis, milliseconds, mops, rate};
 use crate::bench::contenders::map::Map;
 use crate::failure::Outcome;
-use koel::classic::single_level::StashKind;
-use koel::classic::{Kind, SingleLevel, TwoKernel};
+use koel_classic::single_level::StashKind;
+use koel_classic::{Kind, SingleLevel, TwoKernel};
 
 /// Times with twice as many slots as keys. Half of the lookups are of random keys.
 pub(super) fn wang_hu(lab: &Lab) -> Outcome<Vec<Chart>> {

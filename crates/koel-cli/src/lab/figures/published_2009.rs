@@ -6,12 +6,12 @@ use crate::bench::args::{OrderName, Source};
 use crate::bench::contenders::map::Map;
 use crate::bench::keys::Workload;
 use crate::failure::Outcome;
-use koel::classic::{
+use koel::primitives::Scan;
+use koel_classic::{
     Family, Kind, ListKind, PerfectSpatial, Sorted, SortedMulti, TwoLevel, TwoLevelMulti,
 };
-use koel::primitives::Scan;
-use koel_kernels::classic::two_level::{CountsOut, two_level_count, two_level_scatter};
-use koel_kernels::classic::{PairsIn, status};
+use koel_classic_kernels::two_level::{CountsOut, two_level_count, two_level_scatter};
+use koel_classic_kernels::{PairsIn, status};
 use koel_kernels::hash::Functions;
 use koel_vision::paper::{PaperOptions, PointSet, Side, table_keys};
 use koel_vision::synthetic::{Level, pair, texture};

@@ -6,12 +6,12 @@ use super::published_2009::multiplicities;
 use crate::bench::contenders::map::Map;
 use crate::failure::Outcome;
 use koel::Buffer;
-use koel::classic::{
+use koel::device::Element;
+use koel_classic::{
     Kind, ListKind, SingleLevel, SingleLevelCompacting, SingleLevelMulti, Sorted, SortedMulti,
     TwoLevel, TwoLevelCompacting, TwoLevelMulti,
 };
-use koel::device::Element;
-use koel_kernels::classic::strided::strided_updates;
+use koel_classic_kernels::strided::strided_updates;
 use koel_lab::theory;
 use koel_simt::Scalar;
 

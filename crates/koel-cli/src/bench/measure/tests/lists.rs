@@ -1,7 +1,7 @@
 //! Tables whose lookups return ranges of a list.
 use super::*;
-use koel::classic::{ListKind, ListTable, Listed, list_kinds};
 use koel::{Buffer, Error};
+use koel_classic::{ListKind, ListTable, Listed, list_kinds};
 
 /// What a multi-value table does wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

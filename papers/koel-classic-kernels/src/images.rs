@@ -1,0 +1,5 @@
+//! The GPU code of these kernels: one [`Image`](koel_simt::Image) per family.
+koel_simt::images! {
+    /// Published tables.
+    CLASSIC "classic";
+}

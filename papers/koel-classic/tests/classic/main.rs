@@ -1,0 +1,7 @@
+//! The published tables against oracles, on every device. One program, so that generic code is
+//! compiled once.
+mod kinds;
+mod lists;
+mod structures;
+#[path = "../../../../crates/koel/tests/support/mod.rs"]
+mod support;
