@@ -1,12 +1,13 @@
 //! XYZ: a point on each line as text, its coordinates and perhaps a normal, a colour or an
 //! intensity. No standard says which: a line of names decides, or else the values.
 
-use super::error::excerpt;
+use super::assembly::drop_not_finite;
+use super::error::{ParseError, ParseErrorKind, Place, excerpt};
+use super::names;
 use super::positions::{Positions, Relative};
-use super::{
-    Format, ParseError, ParseErrorKind, Place, ReadNote, ReadReport, drop_not_finite, names,
-};
-use crate::mesh::{PointCloud, Scan};
+use super::report::{Format, ReadNote, ReadReport};
+use super::scan::Scan;
+use crate::mesh::PointCloud;
 
 const FIELDS: [&str; 6] = ["x", "y", "z", "nx", "ny", "nz"];
 /// Lines by which columns without names are judged.
