@@ -1,9 +1,12 @@
 //! Poses of other methods, judged by the rules of the default one.
 use crate::joint::JointTable;
-use crate::matcher::{CLOSE, Judged, MIDDLE, Matcher, Outcome};
+use crate::maps::Likelihood;
+use crate::matcher::Matcher;
 use crate::model::Model;
-use crate::refine::{Likelihood, Round, Scored, refined};
+use crate::outcome::Outcome;
+use crate::refine::{CLOSE, MIDDLE, Round, Scored, refined};
 use crate::scene::Scene;
+use crate::verdict::Judged;
 
 impl Matcher {
     /// Judges the pose of an outcome of another method, such as

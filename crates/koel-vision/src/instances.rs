@@ -1,6 +1,7 @@
 //! Several instances of a model in one scene.
-use crate::matcher::{Found, Matcher, Outcome};
+use crate::matcher::Matcher;
 use crate::model::Model;
+use crate::outcome::{Found, Outcome};
 use crate::picture::Picture;
 use crate::scene::Scene;
 

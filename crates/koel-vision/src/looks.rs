@@ -4,10 +4,11 @@ use crate::agreement::Patch;
 use crate::colour::Colours;
 use crate::edges::Edge;
 use crate::joint::JointTable;
-use crate::matcher::{Matcher, Options, Outcome};
+use crate::matcher::Matcher;
 use crate::model::Model;
+use crate::options::Options;
+use crate::outcome::{Doubt, Outcome};
 use crate::scene::Scene;
-use crate::verdict::Doubt;
 use koel_vision_kernels::direction::direction;
 
 /// Look of a model that is searched for.

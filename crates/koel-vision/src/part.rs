@@ -3,11 +3,11 @@ use crate::affine::Affine;
 use crate::agreement::{Agreement, Patch};
 use crate::colour::Colours;
 use crate::homography::Homography;
-use crate::matcher::{Found, Matcher, Outcome};
+use crate::matcher::Matcher;
 use crate::model::Model;
+use crate::outcome::{Doubt, Found, Outcome};
 use crate::scene::Scene;
 use crate::small::window;
-use crate::verdict::Doubt;
 
 /// Maximum number of stages: such a scene is visible as a whole.
 const STAGES: usize = 1;

@@ -1,11 +1,11 @@
 //! Scales beyond those of the passes: reduced versions of model and scene.
 use crate::affine::Affine;
 use crate::edges::edges;
-use crate::matcher::{Found, Matcher, Outcome};
+use crate::matcher::Matcher;
 use crate::model::Model;
+use crate::outcome::{Doubt, Found, Outcome};
 use crate::picture::Grey;
 use crate::scene::Scene;
-use crate::verdict::Doubt;
 use koel::Stream;
 
 /// Factors by which a model is reduced, and a scene. The passes cover scales of 0.45 to 1.6.

@@ -4,8 +4,9 @@
 //! compared upright, at the usual scales of screens.
 use crate::affine::Affine;
 use crate::fit::Freedom;
-use crate::matcher::{Matcher, Outcome};
+use crate::matcher::Matcher;
 use crate::model::{Model, SMALL_SIDE};
+use crate::outcome::Outcome;
 use crate::picture::Grey;
 use crate::refine::Scored;
 use crate::scene::Scene;

@@ -7,11 +7,13 @@ use crate::edges::Edge;
 use crate::fit::{Freedom, fit};
 use crate::homography::Homography;
 use crate::joint::{AllPoints, JointTable};
-use crate::matcher::{CLOSE, Found, Judged, Matcher, Outcome, PROVED};
+use crate::maps::Likelihood;
+use crate::matcher::Matcher;
 use crate::model::Model;
+use crate::outcome::{Doubt, Found, Outcome, PROVED};
 use crate::rectified::{closest, rectified};
 use crate::refine::{
-    Frame, Inlier, Likelihood, PointLists, Round, Schedule, Scored, Strips, best, inliers, refined,
+    CLOSE, Frame, Inlier, PointLists, Round, Schedule, Scored, Strips, best, inliers, refined,
 };
 use crate::scene::Scene;
 
@@ -45,31 +47,12 @@ const POLISHED: f32 = 0.5;
 const MAX_TILT: f32 = 3.0;
 const SCALES: (f32, f32) = (0.35, 2.1);
 
-/// Reason why a pose is not accepted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum Doubt {
-    /// The evidence from edges is less than [`Options::evidence`](crate::Options::evidence).
-    Evidence,
-    /// The scale or the tilt of the pose is outside the range that is searched.
-    Range,
-    /// The scene has edges like the model's, but does not look like it: see [`Agreement`].
-    Agreement,
-    /// The scene has the model's luminance, but other colours.
-    Colour,
-    /// No map of the allowed [`Freedom`] lies on the edges.
-    Freedom,
-}
-impl std::fmt::Display for Doubt {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Doubt::Evidence => "not enough evidence for it",
-            Doubt::Range => "its pose would be outside the range of scales and tilts",
-            Doubt::Agreement => "edges like its own, but the picture differs",
-            Doubt::Colour => "it looks alike, but its colours differ",
-            Doubt::Freedom => "no map of the allowed kind",
-        })
-    }
+/// Poses that were judged.
+#[derive(Default)]
+pub(crate) struct Judged {
+    pub all: Vec<Scored>,
+    /// Those that have the model's edges but, by colour or luminance, show something else.
+    pub of_others: Vec<Scored>,
 }
 
 impl Matcher {
