@@ -1,5 +1,5 @@
 //! Answers of a table: for people, as CSV, or as a NumPy array. Rows are streamed to the file.
-use super::columns::in_file;
+use super::faults::in_file;
 use super::npy;
 use crate::failure::Outcome;
 use crate::output;

@@ -2,8 +2,9 @@
 //! line.
 //!
 //! Blanks around a field are ignored, in rows and in the heading.
-use super::args::Header;
-use super::columns::{Column, ColumnName, Selection, cannot_be_read, in_file, out_of_memory};
+use super::column::Column;
+use super::faults::{cannot_be_read, in_file, out_of_memory};
+use super::selection::{ColumnName, Header, Selection};
 use crate::failure::{Failure, Outcome};
 use records::{Fault, Keep, Record, Records, Seen, Spans};
 use serde::Serialize;
