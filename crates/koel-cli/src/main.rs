@@ -13,7 +13,6 @@ mod lab;
 mod manual;
 mod matching;
 mod output;
-mod provenance;
 mod signals;
 mod table;
 mod view;
@@ -22,6 +21,7 @@ use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 use device::DeviceChoice;
 use failure::{Failure, Outcome};
+use koel_provenance as provenance;
 use std::path::PathBuf;
 use std::process::ExitCode;
 

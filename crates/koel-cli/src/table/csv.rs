@@ -6,13 +6,12 @@ use super::column::Column;
 use super::faults::{cannot_be_read, in_file, out_of_memory};
 use super::selection::{ColumnName, Header, Selection};
 use crate::failure::{Failure, Outcome};
-use records::{Fault, Keep, Record, Records, Seen, Spans};
+use koel_formats::csv::{Fault, Keep, Record, Records, Seen, Spans};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::Path;
 
-mod records;
 #[cfg(test)]
 mod tests;
 

@@ -10,7 +10,6 @@ mod columns;
 mod csv;
 mod faults;
 mod format;
-mod npy;
 mod query;
 mod selection;
 mod words;

@@ -1,9 +1,9 @@
 //! Streams of little-endian words, raw or as NumPy arrays.
 use super::column::Column;
 use super::faults::{cannot_be_read, in_file, out_of_memory};
-use super::npy::{self, Element};
 use crate::failure::Outcome;
 use koel::file::Width;
+use koel_formats::npy::{self, Element};
 use std::io::Read;
 use std::path::Path;
 

@@ -1,9 +1,6 @@
 //! Tables and primitives against oracles, on every device. One program, so that generic code is
 //! compiled once.
 mod arranged;
-#[path = "../../src/map/tests/arrangements.rs"]
-#[expect(unreachable_pub, reason = "measuring programs include the file, too")]
-mod arrangements;
 mod chosen_keys;
 mod classic;
 mod classic_lists;
