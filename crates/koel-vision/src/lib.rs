@@ -1,9 +1,9 @@
 //! Finds an image inside another by its edges, and compares luminance and colour.
 //!
 //! [`read`] a [`Picture`] (or make a [`Grey`] image of your own pixels), make a [`Model`] of the
-//! image to be found, and let a [`Matcher`] search a [`Scene`] for it. The [`Outcome`] has the pose
-//! of the model, an [`Affine`] map, or says that the model is absent, and has the evidence for
-//! either. [`JointTable`] searches for many models at once; [`Models`] stores them in a file.
+//! image to be found, and let a [`Matcher`] search a [`Scene`] for it. The [`MatchOutcome`] has
+//! the pose of the model, an [`Affine`] map, or says that the model is absent, and has the evidence
+//! for either. [`JointTable`] searches for many models at once; [`Models`] stores them in a file.
 //!
 //! ```
 //! use koel_vision::{Matcher, Model, Options, synthetic::texture};
@@ -99,7 +99,7 @@ pub use matcher::Matcher;
 pub use model::{Model, TooFewEdges};
 pub use models::{Models, ModelsError};
 pub use options::Options;
-pub use outcome::{Doubt, Found, Outcome};
+pub use outcome::{Doubt, Found, MatchOutcome};
 pub use picture::{Grey, Picture, ReadError, decode, read};
 pub use scene::Scene;
 

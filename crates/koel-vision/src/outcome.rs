@@ -34,7 +34,7 @@ pub struct Found {
 /// Result for one model.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct Outcome {
+pub struct MatchOutcome {
     /// Pose of the model; `None` if it is absent.
     pub found: Option<Found>,
     /// Evidence for the best pose, in nats; at least [`Options::evidence`] if found.
@@ -54,8 +54,8 @@ pub struct Outcome {
     /// share of this model.
     pub seconds: [f64; 3],
 }
-impl Outcome {
-    pub(crate) const NOTHING: Outcome = Outcome {
+impl MatchOutcome {
+    pub(crate) const NOTHING: MatchOutcome = MatchOutcome {
         found: None,
         evidence: 0.0,
         agreement: None,
@@ -79,8 +79,8 @@ impl Outcome {
     }
     /// Adds the result of a further search: keeps the pose that is accepted; of two, the one in
     /// which more agrees, or else the one with more evidence.
-    pub(crate) fn merge(&mut self, mut other: Outcome) {
-        let rank = |o: &Outcome| {
+    pub(crate) fn merge(&mut self, mut other: MatchOutcome) {
+        let rank = |o: &MatchOutcome| {
             let agreeing = o.agreement.map_or(0.0, |a| a.agreeing);
             (o.found.is_some(), if o.found.is_some() { agreeing } else { 0.0 }, o.evidence)
         };

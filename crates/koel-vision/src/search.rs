@@ -5,7 +5,7 @@ use crate::maps::Likelihood;
 use crate::matcher::Matcher;
 use crate::model::Model;
 use crate::options::Options;
-use crate::outcome::Outcome;
+use crate::outcome::MatchOutcome;
 use crate::refine::{CLOSE, MIDDLE, Round, Schedule, Scored, best, refined};
 use crate::scene::Scene;
 use crate::verdict::Judged;
@@ -31,7 +31,7 @@ struct Progress {
     done: usize,
     /// Whether a model needs further ones.
     wanted: Vec<bool>,
-    outcomes: Vec<(usize, Outcome)>,
+    outcomes: Vec<(usize, MatchOutcome)>,
     judged: Judged,
 }
 impl Progress {
@@ -48,11 +48,11 @@ impl Matcher {
     /// Builds a table of the model each time, for the stages that it needs: for several scenes,
     /// [`table`](Self::table) and [`find_all`](Self::find_all) build it once. Allocates, launches
     /// kernels and waits; fails if the device does.
-    pub fn find(&self, model: &Model, scene: &Scene) -> koel::Result<Outcome> {
+    pub fn find(&self, model: &Model, scene: &Scene) -> koel::Result<MatchOutcome> {
         // All in one pool: threads of two pools would wait for each other.
         self.stream.device().install(|| self.in_all_looks(model, |m| self.find_anywhere(m, scene)))
     }
-    fn find_anywhere(&self, model: &Model, scene: &Scene) -> koel::Result<Outcome> {
+    fn find_anywhere(&self, model: &Model, scene: &Scene) -> koel::Result<MatchOutcome> {
         let mut outcome = self.find_here(model, scene, usize::MAX)?;
         if outcome.found.is_none() && self.options.wide {
             self.find_beyond(model, scene, &mut outcome)?;
@@ -68,7 +68,7 @@ impl Matcher {
         model: &Model,
         scene: &Scene,
         most: usize,
-    ) -> koel::Result<Outcome> {
+    ) -> koel::Result<MatchOutcome> {
         let begin = Instant::now();
         let Options { passes, seed, .. } = &self.options;
         let stages = self.stages(passes.len());
@@ -84,7 +84,8 @@ impl Matcher {
                 break;
             }
         }
-        let mut outcome = progress.outcomes.pop().map_or(Outcome::NOTHING, |(_, outcome)| outcome);
+        let mut outcome =
+            progress.outcomes.pop().map_or(MatchOutcome::NOTHING, |(_, outcome)| outcome);
         outcome.seconds[0] += built;
         Ok(outcome)
     }
@@ -100,7 +101,7 @@ impl Matcher {
         &self,
         table: &JointTable,
         scene: &Scene,
-    ) -> koel::Result<Vec<(usize, Outcome)>> {
+    ) -> koel::Result<Vec<(usize, MatchOutcome)>> {
         let mut outcomes = self.staged(table, scene, usize::MAX)?;
         self.find_other_looks(table, scene, &mut outcomes)?;
         Ok(outcomes)
@@ -111,7 +112,7 @@ impl Matcher {
         table: &JointTable,
         scene: &Scene,
         most: usize,
-    ) -> koel::Result<Vec<(usize, Outcome)>> {
+    ) -> koel::Result<Vec<(usize, MatchOutcome)>> {
         let (stages, mut progress) = (self.stages(table.passes().len()), Progress::of(table));
         for stage in stages.iter().take(most) {
             if self.advance(table, scene, (&stages, stage), &mut progress)? {
@@ -167,7 +168,7 @@ impl Matcher {
         passes: Range<usize>,
         (wanted, kept): (&[bool], [usize; 3]),
         judged: &mut Judged,
-    ) -> koel::Result<Vec<(usize, Outcome)>> {
+    ) -> koel::Result<Vec<(usize, MatchOutcome)>> {
         let begin = Instant::now();
         let alive = wanted.iter().map(|&w| w as u32).collect::<Vec<u32>>();
         let alive = self.stream.device().upload(&alive)?;

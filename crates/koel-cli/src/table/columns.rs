@@ -96,10 +96,10 @@ pub(super) fn read(
 pub(super) struct Input<'a> {
     file: &'a Path,
     progress: ProgressBar,
-    from: Source<'a>,
+    from: Numbers<'a>,
 }
 type Bytes = ProgressBarIter<Box<dyn Read>>;
-enum Source<'a> {
+enum Numbers<'a> {
     Words(Words<Bytes>),
     Csv(Box<Csv<'a, Bytes>>),
 }
@@ -128,9 +128,9 @@ impl<'a> Input<'a> {
         let progress = progress_bar(bytes, file);
         let from = progress.wrap_read(from);
         let from = match format {
-            Format::Raw(width) => Source::Words(Words::raw(file, from, bytes, width)?),
-            Format::Npy => Source::Words(Words::array(file, from, bytes)?),
-            Format::Csv(delimiter) => Source::Csv(Box::new(Csv::new(from, delimiter, selection))),
+            Format::Raw(width) => Numbers::Words(Words::raw(file, from, bytes, width)?),
+            Format::Npy => Numbers::Words(Words::array(file, from, bytes)?),
+            Format::Csv(delimiter) => Numbers::Csv(Box::new(Csv::new(from, delimiter, selection))),
             Format::Scan => {
                 return Err(in_file(file, "a scan has no numbers, expected --voxel-grid N"));
             }
@@ -140,8 +140,8 @@ impl<'a> Input<'a> {
     /// Returns what was read so far.
     pub(super) fn account(&self) -> Account {
         match &self.from {
-            Source::Words(words) => Account::of_numbers(self.file, words.done),
-            Source::Csv(csv) => {
+            Numbers::Words(words) => Account::of_numbers(self.file, words.done),
+            Numbers::Csv(csv) => {
                 let lines = &csv.lines;
                 let notes = lines
                     .notes()
@@ -163,16 +163,16 @@ impl<'a> Input<'a> {
     /// Returns the widest type that the numbers may have.
     pub(super) fn width(&self) -> Width {
         match &self.from {
-            Source::Words(words) => words.width,
-            Source::Csv(csv) if csv.wide => Width::U128,
-            Source::Csv(_) => Width::U64,
+            Numbers::Words(words) => words.width,
+            Numbers::Csv(csv) if csv.wide => Width::U128,
+            Numbers::Csv(_) => Width::U64,
         }
     }
     /// Returns empty columns for [`read`](Self::read), with capacity for the remaining rows, at
     /// most `most`. Errors: out of memory.
     pub(super) fn columns(&self, most: usize) -> Outcome<Vec<Column>> {
         Ok(match &self.from {
-            Source::Words(words) => {
+            Numbers::Words(words) => {
                 let n = words.left.unwrap_or(0).min(most as u64);
                 vec![match words.width {
                     Width::U32 => Column::U32(with_capacity(self.file, n)?),
@@ -180,7 +180,7 @@ impl<'a> Input<'a> {
                     Width::U128 => Column::U128(with_capacity(self.file, n)?),
                 }]
             }
-            Source::Csv(csv) => csv.columns(),
+            Numbers::Csv(csv) => csv.columns(),
         })
     }
     /// Appends the next rows to the columns, at most `most`. Returns their number, 0 at the end.
@@ -188,10 +188,10 @@ impl<'a> Input<'a> {
     /// Errors: a field is not a number; the message has its line or position.
     pub(super) fn read(&mut self, columns: &mut [Column], most: usize) -> Outcome<usize> {
         match &mut self.from {
-            Source::Words(words) => {
+            Numbers::Words(words) => {
                 columns.first_mut().map_or(Ok(0), |column| words.read(self.file, column, most))
             }
-            Source::Csv(csv) => csv.read(self.file, columns, most),
+            Numbers::Csv(csv) => csv.read(self.file, columns, most),
         }
     }
 }

@@ -4,7 +4,7 @@ use super::accessor::{Expected, MAT4, Reader};
 use super::animation::{self, Clip, Ignored, Path};
 use super::document::{self, Document};
 use super::fault::{Fault, fault, get};
-use super::surface::{self, Room, Shape, Skipped, Surface};
+use super::surface::{self, MeshSurfaces, Room, Skipped, Surface};
 use super::transform::{Local, affine};
 use nalgebra::{Matrix4, Point3};
 use rayon::prelude::*;
@@ -33,7 +33,7 @@ pub(super) struct Model {
     /// Weights that nodes set for the morph targets of their meshes.
     weights: Vec<Option<Vec<f32>>>,
     /// By mesh; only those that the scene shows.
-    shapes: Vec<Option<Shape>>,
+    shapes: Vec<Option<MeshSurfaces>>,
     skins: Vec<Skin>,
     instances: Vec<Instance>,
     pub clips: Vec<Clip>,

@@ -43,7 +43,7 @@ pub(super) struct Influences {
 }
 
 /// Surfaces of a mesh, and the default weights of its morph targets.
-pub(super) struct Shape {
+pub(super) struct MeshSurfaces {
     pub surfaces: Vec<Surface>,
     pub targets: usize,
     pub weights: Option<Vec<f32>>,
@@ -72,8 +72,8 @@ pub(super) fn read(
     index: usize,
     room: &mut Room,
     skipped: &mut Skipped,
-) -> Result<Shape, Fault> {
-    let mut shape = Shape { surfaces: vec![], targets: 0, weights: mesh.weights.clone() };
+) -> Result<MeshSurfaces, Fault> {
+    let mut shape = MeshSurfaces { surfaces: vec![], targets: 0, weights: mesh.weights.clone() };
     for (i, primitive) in mesh.primitives.iter().enumerate() {
         let at = format!("meshes[{index}].primitives[{i}]");
         if primitive.mode < TRIANGLES {
