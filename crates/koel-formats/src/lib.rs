@@ -1,4 +1,5 @@
-//! Strict, streaming readers of files of numbers: records of CSV files, and headers of NumPy arrays.
+//! Strict, streaming readers of files of numbers: records of CSV files, and headers of NumPy
+//! arrays.
 
 pub mod csv;
 pub mod npy;

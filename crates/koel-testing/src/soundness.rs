@@ -247,8 +247,8 @@ fn use_during_launches(
 fn records(device: &Device) -> bool {
     device.kind() != DeviceKind::Cpu
 }
-/// Records so many steps that a thread which launches one graph after the other is always within
-/// one, and often between two of its steps, even where threads have to share a core.
+/// Records [`STEPS`] steps. A thread that launches one graph after the other is then always within
+/// one, and often between two of its steps, even where threads share a core.
 fn writes_often(stream: &Stream, buffer: &mut Buffer<u32>) -> koel::Result<()> {
     for _ in 0..STEPS {
         buffer.view_mut().fill_bytes(1, stream)?;

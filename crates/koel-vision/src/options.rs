@@ -30,8 +30,8 @@ pub struct Options {
     pub agreement: bool,
     /// Whether colour must agree, if model and scene have any.
     pub colour: bool,
-    /// Whether [`Matcher::find`](crate::Matcher::find) also searches reduced versions of model and scene, for scales of
-    /// 0.25 to 4, and compares models of few pixels with every place of the scene.
+    /// Whether [`find`](crate::Matcher::find) also searches reduced versions of model and scene,
+    /// for scales of 0.25 to 4, and compares models of few pixels with every place of the scene.
     pub wide: bool,
     /// Whether a model may also be mirrored: the map then has a negative determinant. What is not
     /// found takes twice the time.

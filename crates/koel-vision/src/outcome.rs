@@ -15,11 +15,14 @@ pub struct Found {
     /// if the model is mirrored.
     pub map: Affine,
     /// The same map in perspective, if the scene shows the model so clearly tilted that it has more
-    /// evidence: see [`Options::perspective`].
+    /// evidence: see
+    /// [`Options::perspective`](crate::Options::perspective).
     pub homography: Option<Homography>,
-    /// Whether dark and bright are exchanged: see [`Options::negative`].
+    /// Whether dark and bright are exchanged: see
+    /// [`Options::negative`](crate::Options::negative).
     pub negative: bool,
-    /// Whether the scene shows a part of the model: see [`Matcher::find_part`](crate::Matcher::find_part).
+    /// Whether the scene shows a part of the model: see
+    /// [`find_part`](crate::Matcher::find_part).
     pub part: bool,
     /// Number of model points that lie on edges of the scene.
     pub votes: usize,
@@ -37,7 +40,8 @@ pub struct Found {
 pub struct MatchOutcome {
     /// Pose of the model; `None` if it is absent.
     pub found: Option<Found>,
-    /// Evidence for the best pose, in nats; at least [`Options::evidence`] if found.
+    /// Evidence for the best pose, in nats; at least
+    /// [`Options::evidence`](crate::Options::evidence) if found.
     pub evidence: f32,
     /// Comparison of the luminance of model and scene under the best pose; `None` without a pose,
     /// or for a model from a file of version 1.

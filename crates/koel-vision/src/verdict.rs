@@ -192,8 +192,10 @@ impl Matcher {
             Some(patch) if !patch.is_drawing() => COVERED,
             _ => 1.0,
         };
-        // A crowded model is found by correlation, if at all; options may ask for less than nothing.
-        model.is_crowded() || evidence < (least * required).min(required)
+        // A crowded model is found by correlation, if at all.
+        model.is_crowded()
+            // Options may ask for less than nothing.
+            || evidence < (least * required).min(required)
     }
     /// Compares the luminance under a pose, or under the `exact` one that it was refined from, and
     /// refines it by what is visible.
