@@ -9,8 +9,8 @@
 //! other fields quotes are bytes like any other. Lines end with a line feed, a carriage return or
 //! both. Blank lines are no records. A byte order mark is skipped.
 //!
-//! Memory: a buffer, and the kept fields up to [`LONGEST`] bytes each. Other fields may have any
-//! length. No allocation aborts.
+//! Memory: a buffer, and the kept fields up to 128 KiB each. Other fields may have any length. No
+//! allocation aborts.
 use std::collections::TryReserveError;
 use std::io::{self, ErrorKind, Read};
 use std::ops::Range;

@@ -13,8 +13,7 @@ use crate::script::{self, Header};
 /// Maximum number of pairs; more are cut off.
 const MAX_KEYS: usize = 20_000;
 
-/// Reads the bytes as a [header](Header), followed by runs of equal or consecutive keys of its
-/// alphabet.
+/// Reads the bytes as a header, followed by runs of equal or consecutive keys of its alphabet.
 pub fn check(bytes: &[u8]) {
     let Some((header, rest)) = script::read_header(bytes) else { return };
     match header.types {
