@@ -4,9 +4,7 @@
 
 #![no_main]
 
-#[path = "../checks/csv.rs"]
-mod checks;
-
+use koel_fuzz_checks::csv;
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| checks::check(bytes));
+fuzz_target!(|bytes: &[u8]| csv::check(bytes));

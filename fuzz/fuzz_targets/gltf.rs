@@ -4,9 +4,7 @@
 
 #![no_main]
 
-#[path = "../checks/gltf.rs"]
-mod gltf;
-
+use koel_fuzz_checks::gltf;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| gltf::check(bytes));

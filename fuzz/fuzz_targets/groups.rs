@@ -4,12 +4,7 @@
 
 #![no_main]
 
-#[path = "../checks/groups.rs"]
-mod groups;
-#[allow(dead_code, reason = "groups have no batches")]
-#[path = "../checks/script.rs"]
-mod script;
-
+use koel_fuzz_checks::groups;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| groups::check(bytes));

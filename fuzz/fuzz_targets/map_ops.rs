@@ -4,11 +4,7 @@
 
 #![no_main]
 
-#[path = "../checks/map_ops.rs"]
-mod map_ops;
-#[path = "../checks/script.rs"]
-mod script;
-
+use koel_fuzz_checks::map_ops;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| map_ops::check(bytes));

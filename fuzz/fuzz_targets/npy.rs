@@ -4,9 +4,7 @@
 
 #![no_main]
 
-#[path = "../checks/npy.rs"]
-mod npy;
-
+use koel_fuzz_checks::npy;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| npy::check(bytes));

@@ -3,9 +3,7 @@
 
 #![no_main]
 
-#[path = "../checks/scan.rs"]
-mod scan;
-
+use koel_fuzz_checks::scan;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| scan::check(koel_spatial::read::parse_pcd(bytes)));

@@ -3,9 +3,7 @@
 
 #![no_main]
 
-#[path = "../checks/picture.rs"]
-mod picture;
-
+use koel_fuzz_checks::picture;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| picture::check(bytes));

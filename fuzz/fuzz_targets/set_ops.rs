@@ -4,11 +4,7 @@
 
 #![no_main]
 
-#[path = "../checks/script.rs"]
-mod script;
-#[path = "../checks/set_ops.rs"]
-mod set_ops;
-
+use koel_fuzz_checks::set_ops;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| set_ops::check(bytes));

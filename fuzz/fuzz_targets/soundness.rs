@@ -1,10 +1,8 @@
-//! Attacks on soundness from safe code (crates/koel/tests/soundness), under AddressSanitizer. The
+//! Attacks on soundness from safe code (koel_testing::soundness), under AddressSanitizer. The
 //! input does not matter: one run suffices. libFuzzer tries an empty input first, which is skipped.
 #![no_main]
+use koel_testing::soundness as attempts;
 use libfuzzer_sys::fuzz_target;
-
-#[path = "../../crates/koel/tests/soundness/attempts.rs"]
-mod attempts;
 
 fuzz_target!(|data: &[u8]| {
     if data.is_empty() {

@@ -4,9 +4,7 @@
 
 #![no_main]
 
-#[path = "../checks/table.rs"]
-mod table;
-
+use koel_fuzz_checks::table;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| table::check(bytes));

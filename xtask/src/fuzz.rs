@@ -1,5 +1,5 @@
 //! Fuzz targets: built with the flags that libFuzzer needs, run from their seeds, and counted.
-use crate::provenance::Provenance;
+use koel_provenance::Provenance;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -4,7 +4,6 @@
 //! the second adds 1 %), and three with machine code, split so that features can exclude GPUs. Code
 //! for similar chips is in one file.
 use crate::nvcc::{Tools, in_parallel};
-use crate::ptx::CPUS;
 use koel_simt::{Code, CodeKind, Image};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -14,6 +13,9 @@ use std::path::Path;
 /// decompressed fastest.
 const MACHINE_CODE: [(&str, &[u32]); 3] =
     [("sm_8x", &[86, 89, 80]), ("sm_90", &[90]), ("sm_1xx", &[100, 120])];
+
+/// The lowest compute capability (any GPU since 2018), and the one that the kernels are tuned for.
+pub(crate) const CPUS: [&str; 2] = ["sm_75", "sm_90"];
 
 /// PTX of a family for each of [`CPUS`].
 pub(crate) type Texts = [String; CPUS.len()];

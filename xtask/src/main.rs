@@ -10,14 +10,12 @@ mod metadata;
 mod mutants;
 mod nvcc;
 mod package;
-#[path = "../../crates/koel-cli/src/provenance.rs"]
-mod provenance;
 mod ptx;
 mod records;
 mod sass;
 mod weight;
 
-use provenance::Provenance;
+use koel_provenance::Provenance;
 use ptx::Kernels;
 use std::path::Path;
 use std::process::Command;

@@ -1,6 +1,6 @@
 //! GPU code of the kernels: builds canonical PTX and assembles machine code from it, then writes
 //! both or compares them with the committed files.
-use crate::images::{self, Share, Texts};
+use crate::images::{self, CPUS, Share, Texts};
 use crate::linker;
 use crate::metadata::path_in_repository;
 use crate::nvcc::{Tools, in_parallel};
@@ -10,8 +10,6 @@ use std::process::Command;
 
 /// Compiler of the committed PTX: another one produces other bytes.
 const TOOLCHAIN: &str = "1.95.0";
-/// The lowest compute capability (any GPU since 2018), and the one that the kernels are tuned for.
-pub(crate) const CPUS: [&str; 2] = ["sm_75", "sm_90"];
 
 /// Build profile, so that every workspace produces the same code.
 const PROFILE: [&str; 7] = [

@@ -1,8 +1,9 @@
 //! Compares what ptxas makes of the PTX (registers, spills, instructions) with the expectations.
 //! Needs no GPU.
 use crate::images;
+use crate::images::CPUS;
 use crate::nvcc::{Assembled, Tools, in_parallel};
-use crate::ptx::{CPUS, Kernels};
+use crate::ptx::Kernels;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;

@@ -3,8 +3,8 @@
 //! Crates that depend on koel by path are built cold, each in its own target folder under
 //! `target/weight`.
 use crate::metadata::path_in_repository;
-use crate::provenance::Provenance;
 use crate::ptx::Kernels;
+use koel_provenance::Provenance;
 use serde::Serialize;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};

@@ -15,8 +15,6 @@ mod lab;
 mod manual;
 mod matching;
 mod output;
-#[cfg(feature = "bench")]
-mod provenance;
 mod signals;
 mod table;
 mod view;
@@ -27,6 +25,8 @@ use clap::error::{ContextKind, ContextValue};
 use clap::{Parser, Subcommand};
 use device::DeviceChoice;
 use failure::{Failure, Outcome};
+#[cfg(feature = "bench")]
+use koel_provenance as provenance;
 use std::path::PathBuf;
 use std::process::ExitCode;
 

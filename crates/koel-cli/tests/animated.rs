@@ -1,8 +1,6 @@
 //! Tests of animated glTF files in `koel intersect`, and of still clouds beside sequences.
-#[path = "../../koel-spatial/tests/gltf_scenes/mod.rs"]
-mod gltf_scenes;
 
-use gltf_scenes::{BEND, Builder, bar, bending_bar, bent};
+use koel_testing::gltf_scenes::{BEND, Builder, bar, bending_bar, bent};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};

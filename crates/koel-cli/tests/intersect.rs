@@ -1,6 +1,5 @@
 //! Tests of `koel intersect` and `koel view`.
-#[path = "../../koel-spatial/tests/gltf_scenes/mod.rs"]
-mod gltf_scenes;
+use koel_testing::gltf_scenes;
 
 use koel_spatial::Grid;
 use koel_spatial::intersect::{Intersector, Method, Pose, Side};

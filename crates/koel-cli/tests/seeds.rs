@@ -1,28 +1,8 @@
 //! Runs the seeds of the fuzz targets and thousands of mutations of them through the targets'
 //! checks, without a fuzzer. `cargo +nightly fuzz run table` goes further.
+use koel_fuzz_checks::{csv, gltf, groups, map_ops, npy, picture, scan, set_ops, table};
 use std::fs;
 use std::path::Path;
-
-#[path = "../../../fuzz/checks/csv.rs"]
-mod csv_records;
-#[path = "../../../fuzz/checks/gltf.rs"]
-mod gltf;
-#[path = "../../../fuzz/checks/groups.rs"]
-mod groups;
-#[path = "../../../fuzz/checks/map_ops.rs"]
-mod map_ops;
-#[path = "../../../fuzz/checks/npy.rs"]
-mod npy;
-#[path = "../../../fuzz/checks/picture.rs"]
-mod picture;
-#[path = "../../../fuzz/checks/scan.rs"]
-mod scan;
-#[path = "../../../fuzz/checks/script.rs"]
-mod script;
-#[path = "../../../fuzz/checks/set_ops.rs"]
-mod set_ops;
-#[path = "../../../fuzz/checks/table.rs"]
-mod table;
 
 /// Reproducible random numbers.
 struct Random(u64);
@@ -118,13 +98,13 @@ fn numpy_arrays() {
 }
 #[test]
 fn csv_files() {
-    run("csv", 20_000, csv_records::check);
+    run("csv", 20_000, csv::check);
     // Short texts of the bytes that matter.
     let (alphabet, mut random) = (b"\"\"\",,\r\n\n a1", Random(2));
     for _ in 0..100_000 {
         let length = random.below(16);
         let text = (0..length).map(|_| alphabet[random.below(alphabet.len())]);
-        csv_records::check(&text.collect::<Vec<u8>>());
+        csv::check(&text.collect::<Vec<u8>>());
     }
 }
 #[test]

@@ -1,14 +1,9 @@
 //! Helpers shared by the measuring programs.
 
 use koel::{Device, DeviceKind, Error, Result, Stream, limits};
-use provenance::Provenance;
+use koel_provenance::Provenance;
 use serde::{Serialize, Serializer};
 pub use serde_json::{Value, json};
-
-#[path = "../../koel/src/map/tests/arrangements.rs"]
-pub mod arrangements;
-#[path = "../../koel-cli/src/provenance.rs"]
-pub mod provenance;
 
 /// Number of runs per median.
 pub const RUNS: usize = 7;

@@ -42,7 +42,7 @@ mod voxelize;
 
 pub use grid::{Bounds, Grid, GridError, MAX_RESOLUTION};
 pub use key::{KeyError, Order, VoxelKey};
-pub use mesh::{Mesh, PointCloud, Scan};
+pub use mesh::{Mesh, PointCloud};
 pub use normals::{
     MIN_NEIGHBOURS, NormalError, NormalEstimate, NormalOptions, NormalReport, Orientation,
     estimate_normals,
@@ -52,7 +52,7 @@ pub use orientation::{
     cloud_parts, mesh_orientation, mesh_solids,
 };
 pub use read::{
-    DeformingMesh, Format, MeshAnimation, ReadError, ReadReport, read, read_cloud, read_mesh,
+    DeformingMesh, Format, MeshAnimation, ReadError, ReadReport, Scan, read, read_cloud, read_mesh,
     read_oriented_cloud,
 };
 pub use search::{Nearest, Neighbours, SearchError, SpatialHash};

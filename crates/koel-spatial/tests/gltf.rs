@@ -1,14 +1,12 @@
 //! glTF: deformed positions against closed forms, another crate as an oracle, and errors for every
 //! fault. Files are made here.
 
-mod gltf_scenes;
-
-use gltf_scenes::{BEND, Builder, bar, bending_bar, bent};
 use koel::Device;
 use koel_spatial::intersect::{Intersector, Label, Method, Pose, Side};
 use koel_spatial::read::parse_gltf;
 use koel_spatial::sample::{MovingSamples, TriangleEnvelope, sample_cloud};
 use koel_spatial::{DeformingMesh, Format, Grid, PointCloud, Scan, read};
+use koel_testing::gltf_scenes::{BEND, Builder, bar, bending_bar, bent};
 use serde_json::{Value, json};
 use std::fs;
 

@@ -1,5 +1,6 @@
 //! Access control: only pages served by this server may connect.
 
+use crate::protocol::SOCKET;
 use axum::extract::Request;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::Next;
@@ -9,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 ///
 /// The port may differ from the server's, so that a port of another machine can be forwarded here.
 pub(crate) async fn check(request: Request, next: Next) -> Response {
-    match refusal(request.headers(), request.uri().path() == crate::server::SOCKET) {
+    match refusal(request.headers(), request.uri().path() == SOCKET) {
         None => next.run(request).await,
         Some(why) => (StatusCode::FORBIDDEN, why).into_response(),
     }

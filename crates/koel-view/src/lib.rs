@@ -59,6 +59,7 @@
 
 mod compute;
 mod guard;
+mod options;
 mod page;
 mod placement;
 mod protocol;
@@ -66,10 +67,11 @@ mod scene;
 mod server;
 mod session;
 
+pub use options::Options;
 pub use placement::{Ball, Placement};
 pub use protocol::MethodName;
 pub use scene::{Moments, Scene, SceneOptions, Timeline};
-pub use server::{CONNECTIONS, Handle, Options, Server};
+pub use server::{CONNECTIONS, Handle, Server};
 
 use koel_spatial::intersect::IntersectError;
 use std::io;

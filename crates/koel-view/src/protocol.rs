@@ -7,6 +7,8 @@ use thiserror::Error;
 
 /// Maximum size of a message from a page, in bytes.
 pub(crate) const LARGEST_REQUEST: usize = 4096;
+/// Path of the WebSocket.
+pub(crate) const SOCKET: &str = "/socket";
 /// First word of a message of points.
 pub(crate) const POINTS: u32 = 1;
 /// First word of a frame.

@@ -1,13 +1,14 @@
 //! Listening, routing and stopping.
 
-use crate::compute::{self, Job};
-use crate::placement::Placement;
-use crate::protocol::{LARGEST_REQUEST, MethodName};
+use crate::compute;
+use crate::options::Options;
+use crate::protocol::{LARGEST_REQUEST, SOCKET};
 use crate::scene::Scene;
-use crate::{ViewError, guard, page, session};
+use crate::session::{self, Shared};
+use crate::{ViewError, guard, page};
 use axum::body::Bytes;
 use axum::extract::State;
-use axum::extract::ws::{Utf8Bytes, WebSocketUpgrade};
+use axum::extract::ws::WebSocketUpgrade;
 use axum::middleware;
 use axum::response::Response;
 use axum::routing::get;
@@ -23,51 +24,8 @@ use tokio::time::timeout;
 
 /// Maximum number of connections. A browser uses a few for a page's files, and one per viewer.
 pub const CONNECTIONS: usize = 64;
-/// Path of the WebSocket.
-pub(crate) const SOCKET: &str = "/socket";
 /// Time to notify viewers that the server ends.
 const FAREWELL: Duration = Duration::from_secs(1);
-
-/// Options of a server.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub struct Options {
-    /// Port; 0 for any free port.
-    pub port: u16,
-    /// Maximum number of viewers.
-    pub viewers: u16,
-    /// Time after which a viewer that does not accept a message is disconnected.
-    pub send_timeout: Duration,
-    /// Time after which a connection that has not become a viewer's is closed. A page's files take
-    /// milliseconds.
-    pub request_timeout: Duration,
-}
-koel::option_setters! { Options:
-    port by with_port: u16;
-    viewers by with_viewers: u16;
-    send_timeout by with_send_timeout: Duration;
-    request_timeout by with_request_timeout: Duration;
-}
-impl Default for Options {
-    fn default() -> Self {
-        let seconds = Duration::from_secs;
-        Options { port: 0, viewers: 8, send_timeout: seconds(30), request_timeout: seconds(30) }
-    }
-}
-
-/// State shared by all sessions.
-pub(crate) struct Shared {
-    pub options: Options,
-    pub placement: Placement,
-    pub method: MethodName,
-    /// Number of moments that a viewer can select.
-    pub moments: u32,
-    pub greeting: Utf8Bytes,
-    pub points: Vec<Bytes>,
-    pub jobs: mpsc::Sender<Job>,
-    places: Arc<Semaphore>,
-    stop: watch::Receiver<bool>,
-}
 
 /// A listening port that will serve a scene.
 pub struct Server {

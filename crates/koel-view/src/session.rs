@@ -1,13 +1,28 @@
 //! Session of one viewer.
 
 use crate::compute::{Done, Job, Newest};
-use crate::protocol::{Refused, Reply, Request, Wanted};
-use crate::server::Shared;
+use crate::options::Options;
+use crate::placement::Placement;
+use crate::protocol::{MethodName, Refused, Reply, Request, Wanted};
 use axum::body::Bytes;
-use axum::extract::ws::{CloseFrame, Message, WebSocket, close_code};
+use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, close_code};
 use std::sync::Arc;
-use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::time::timeout;
+
+/// State shared by all sessions.
+pub(crate) struct Shared {
+    pub options: Options,
+    pub placement: Placement,
+    pub method: MethodName,
+    /// Number of moments that a viewer can select.
+    pub moments: u32,
+    pub greeting: Utf8Bytes,
+    pub points: Vec<Bytes>,
+    pub jobs: std::sync::mpsc::Sender<Job>,
+    pub places: Arc<Semaphore>,
+    pub stop: watch::Receiver<bool>,
+}
 
 /// Location of the viewer's only buffer.
 enum Buffer {

@@ -1,9 +1,12 @@
 //! Poses of other methods, judged by the rules of the default one.
 use crate::joint::JointTable;
-use crate::matcher::{CLOSE, Judged, MIDDLE, Matcher, Outcome};
+use crate::maps::Likelihood;
+use crate::matcher::Matcher;
 use crate::model::Model;
-use crate::refine::{Likelihood, Round, Scored, refined};
+use crate::outcome::MatchOutcome;
+use crate::refine::{CLOSE, MIDDLE, Round, Scored, refined};
 use crate::scene::Scene;
+use crate::verdict::Judged;
 
 impl Matcher {
     /// Judges the pose of an outcome of another method, such as
@@ -17,8 +20,8 @@ impl Matcher {
         &self,
         model: &Model,
         scene: &Scene,
-        outcome: Outcome,
-    ) -> koel::Result<Outcome> {
+        outcome: MatchOutcome,
+    ) -> koel::Result<MatchOutcome> {
         let (Some(found), Some(back)) = (&outcome.found, scene.to_image.inverse()) else {
             return Ok(outcome);
         };
@@ -37,8 +40,8 @@ impl Matcher {
             let mut judged = self.verdicts(&table, scene, &poses, &mut Judged::default())?;
             let Some((_, judged)) = judged.pop() else { return Ok(outcome) };
             let found = outcome.found.filter(|_| judged.found.is_some());
-            let Outcome { agreement, colour, doubt, .. } = judged;
-            Ok(Outcome { found, agreement, colour, doubt, ..outcome })
+            let MatchOutcome { agreement, colour, doubt, .. } = judged;
+            Ok(MatchOutcome { found, agreement, colour, doubt, ..outcome })
         })
     }
 }

@@ -3,9 +3,9 @@
 //!
 //! A GPU (and the test executor) finds them with kernels, the CPU row by row. The per-pixel code is
 //! shared: [`koel_vision_kernels::corners`].
-use crate::device::{grid, in_kernels, size};
+use crate::device::{grid, in_kernels};
 use crate::edges::{Noise, noise_median};
-use crate::picture::Grey;
+use crate::picture::{Grey, size};
 use koel::Stream;
 use koel_vision_kernels::corners::*;
 use rayon::prelude::*;

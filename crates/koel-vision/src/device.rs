@@ -1,7 +1,6 @@
 //! Helpers of kernel launches.
 use crate::picture::Grey;
 use koel::{Buffer, Device, DeviceKind, Stream};
-use koel_vision_kernels::Size;
 use std::sync::Arc;
 
 /// Image in device memory, a float per pixel.
@@ -13,10 +12,6 @@ pub(crate) const ALL_ONES: u8 = 0xFF;
 /// Returns whether images are processed by kernels instead of by rows on the CPU.
 pub(crate) fn in_kernels(stream: &Stream) -> bool {
     stream.device().kind() != DeviceKind::Cpu
-}
-/// Returns the size of an image as a kernel argument.
-pub(crate) fn size(width: usize, height: usize) -> Size {
-    Size { width: width as u32, height: height as u32 }
 }
 /// Returns the number of blocks of 256 threads for `n` threads.
 pub(crate) fn grid(n: u32) -> u32 {

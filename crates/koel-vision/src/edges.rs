@@ -4,8 +4,8 @@
 //! A GPU (and the test executor) finds them with kernels and keeps them on the device; the CPU
 //! works row by row, which suits SIMD. The per-pixel code is shared:
 //! [`koel_vision_kernels::edges`].
-use crate::device::{ALL_ONES, Image, grid, in_kernels, size, upload};
-use crate::picture::Grey;
+use crate::device::{ALL_ONES, Image, grid, in_kernels, upload};
+use crate::picture::{Grey, size};
 use koel::{Buffer, Stream, primitives};
 use koel_kernels::compact::TILE;
 use koel_vision_kernels::direction::direction;

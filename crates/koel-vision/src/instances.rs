@@ -1,6 +1,7 @@
 //! Several instances of a model in one scene.
-use crate::matcher::{Found, Matcher, Outcome};
+use crate::matcher::Matcher;
 use crate::model::Model;
+use crate::outcome::{Found, MatchOutcome};
 use crate::picture::Picture;
 use crate::scene::Scene;
 
@@ -20,8 +21,8 @@ impl Matcher {
         &self,
         model: &Model,
         picture: &Picture,
-        first: Outcome,
-    ) -> koel::Result<Vec<Outcome>> {
+        first: MatchOutcome,
+    ) -> koel::Result<Vec<MatchOutcome>> {
         let (mut grey, mut outcomes) = (picture.grey.clone(), vec![first]);
         while let Some(found) = outcomes.last().and_then(|o| o.found.as_ref())
             && outcomes.len() < MOST

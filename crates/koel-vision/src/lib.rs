@@ -1,9 +1,9 @@
 //! Finds an image inside another by its edges, and compares luminance and colour.
 //!
 //! [`read`] a [`Picture`] (or make a [`Grey`] image of your own pixels), make a [`Model`] of the
-//! image to be found, and let a [`Matcher`] search a [`Scene`] for it. The [`Outcome`] has the pose
-//! of the model, an [`Affine`] map, or says that the model is absent, and has the evidence for
-//! either. [`JointTable`] searches for many models at once; [`Models`] stores them in a file.
+//! image to be found, and let a [`Matcher`] search a [`Scene`] for it. The [`MatchOutcome`] has
+//! the pose of the model, an [`Affine`] map, or says that the model is absent, and has the evidence
+//! for either. [`JointTable`] searches for many models at once; [`Models`] stores them in a file.
 //!
 //! ```
 //! use koel_vision::{Matcher, Model, Options, synthetic::texture};
@@ -40,7 +40,8 @@
 // * `agreement`: whether the scene looks like the model under a pose
 // * `perspective`, `homography`: an affine pose to a map in perspective
 // * `colour`: whether the scene has the model's colours under a pose, on the host
-// * `matcher`, `verdict`: the best candidate, and the decision whether the model is present, on the
+// * `matcher`, `options`, `outcome`: the matcher, what it is asked, and what it finds
+// * `search`, `verdict`: the best candidate, and the decision whether the model is present, on the
 //   host
 // * `range`, `small`, `looks`, `part`: further searches for what is not found: other scales, models
 //   of few pixels, mirrored and negative models, and scenes that show a part of the model
@@ -63,6 +64,8 @@ mod maps;
 mod matcher;
 mod model;
 mod models;
+mod options;
+mod outcome;
 #[cfg(feature = "paper")]
 pub mod paper;
 mod part;
@@ -74,6 +77,7 @@ mod rectified;
 mod refine;
 mod refine_on_cpu;
 mod scene;
+mod search;
 mod small;
 pub mod synthetic;
 mod table;
@@ -91,12 +95,13 @@ pub use colour::Colours;
 pub use fit::{Freedom, PointPair, fit};
 pub use homography::Homography;
 pub use joint::JointTable;
-pub use matcher::{Found, Matcher, Options, Outcome};
+pub use matcher::Matcher;
 pub use model::{Model, TooFewEdges};
 pub use models::{Models, ModelsError};
+pub use options::Options;
+pub use outcome::{Doubt, Found, MatchOutcome};
 pub use picture::{Grey, Picture, ReadError, decode, read};
 pub use scene::Scene;
-pub use verdict::Doubt;
 
 /// Runs the README's example as a test.
 #[cfg(doctest)]

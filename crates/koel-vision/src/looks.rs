@@ -4,10 +4,11 @@ use crate::agreement::Patch;
 use crate::colour::Colours;
 use crate::edges::Edge;
 use crate::joint::JointTable;
-use crate::matcher::{Matcher, Options, Outcome};
+use crate::matcher::Matcher;
 use crate::model::Model;
+use crate::options::Options;
+use crate::outcome::{Doubt, MatchOutcome};
 use crate::scene::Scene;
-use crate::verdict::Doubt;
 use koel_vision_kernels::direction::direction;
 
 /// Look of a model that is searched for.
@@ -33,7 +34,7 @@ impl Options {
     }
     /// Marks an outcome of a look. Every look is one more chance of a wrong answer, so each needs
     /// more evidence: by the logarithm of the number of searches.
-    fn doubted(&self, mut outcome: Outcome, look: Look) -> Outcome {
+    fn doubted(&self, mut outcome: MatchOutcome, look: Look) -> MatchOutcome {
         let required = self.evidence * outcome.agreement.map_or(1.0, |a| a.relief());
         let searches = 1 + self.looks().len();
         if outcome.evidence < required + (searches as f32).ln() {
@@ -87,8 +88,8 @@ impl Matcher {
     pub(crate) fn in_all_looks(
         &self,
         model: &Model,
-        search: impl Fn(&Model) -> koel::Result<Outcome>,
-    ) -> koel::Result<Outcome> {
+        search: impl Fn(&Model) -> koel::Result<MatchOutcome>,
+    ) -> koel::Result<MatchOutcome> {
         let mut outcome = search(model)?;
         for look in self.options.looks() {
             if outcome.found.is_some() {
@@ -104,10 +105,10 @@ impl Matcher {
         &self,
         table: &JointTable,
         scene: &Scene,
-        outcomes: &mut [(usize, Outcome)],
+        outcomes: &mut [(usize, MatchOutcome)],
     ) -> koel::Result<()> {
         for look in self.options.looks() {
-            let missing = |o: &&mut (usize, Outcome)| o.1.found.is_none();
+            let missing = |o: &&mut (usize, MatchOutcome)| o.1.found.is_none();
             let models = table.models().zip(outcomes.iter()).filter(|(_, o)| o.1.found.is_none());
             let models = models.map(|((_, model), _)| look.of(model)).collect::<Vec<Model>>();
             if models.is_empty() {

@@ -14,6 +14,15 @@ use koel_vision_kernels::{CLASSES, edges};
 use rayon::prelude::*;
 use std::sync::LazyLock;
 
+/// Likelihood maps of the scene used for scoring.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Likelihood {
+    /// For coarse poses.
+    Loose,
+    /// For refined poses.
+    Fine,
+}
+
 /// Search radius for the nearest edge, in pixels.
 const REACH: i32 = judging::REACH as i32;
 const SIDE: usize = judging::SIDE as usize;

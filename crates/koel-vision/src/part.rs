@@ -3,11 +3,11 @@ use crate::affine::Affine;
 use crate::agreement::{Agreement, Patch};
 use crate::colour::Colours;
 use crate::homography::Homography;
-use crate::matcher::{Found, Matcher, Outcome};
+use crate::matcher::Matcher;
 use crate::model::Model;
+use crate::outcome::{Doubt, Found, MatchOutcome};
 use crate::scene::Scene;
 use crate::small::window;
-use crate::verdict::Doubt;
 
 /// Maximum number of stages: such a scene is visible as a whole.
 const STAGES: usize = 1;
@@ -27,7 +27,7 @@ impl Matcher {
     /// Searches a model's `picture` for a scene that shows a part of it. A match has
     /// [`Found::part`]; its map still leads from the model to the scene. The evidence is over the
     /// area of the scene, the agreement over what is visible of the model.
-    /// [`Outcome::hypotheses`] is empty.
+    /// [`MatchOutcome::hypotheses`] is empty.
     ///
     /// For scenes in which [`find`](Self::find) finds nothing: it needs points around every basis
     /// to be visible, here the model's picture has them. The model must leave the scene. What is
@@ -37,10 +37,10 @@ impl Matcher {
     ///
     /// Costs a table of the scene and the first of the three stages of `find`; fails if the
     /// device does.
-    pub fn find_part(&self, picture: &Scene, scene: &Scene) -> koel::Result<Outcome> {
+    pub fn find_part(&self, picture: &Scene, scene: &Scene) -> koel::Result<MatchOutcome> {
         let edges = scene.edges.download()?;
         let model = Model::of_working(&edges, scene.size(), scene.to_image, &scene.grey);
-        let Ok(model) = model else { return Ok(Outcome::NOTHING) };
+        let Ok(model) = model else { return Ok(MatchOutcome::NOTHING) };
         let search = |model: &Model| {
             let mut outcome = self.find_here(model, picture, STAGES)?;
             let doubt = if outcome.evidence < EVIDENCE * self.options.evidence {
@@ -65,13 +65,16 @@ impl Matcher {
     /// not look like the scene.
     fn judged_as_part(
         &self,
-        mut outcome: Outcome,
+        mut outcome: MatchOutcome,
         picture: &Scene,
         scene: &Scene,
-    ) -> koel::Result<Outcome> {
+    ) -> koel::Result<MatchOutcome> {
         let Some(found) = &outcome.found else { return Ok(outcome) };
-        let refused =
-            |outcome: Outcome, doubt| Outcome { found: None, doubt: Some(doubt), ..outcome };
+        let refused = |outcome: MatchOutcome, doubt| MatchOutcome {
+            found: None,
+            doubt: Some(doubt),
+            ..outcome
+        };
         if !leaves(found, picture.size(), scene.size()) {
             return Ok(refused(outcome, Doubt::Agreement));
         }

@@ -1,9 +1,8 @@
 //! Images from files, as luminance.
 use crate::colour::Colours;
-use crate::device::size;
 use image::error::{DecodingError, ImageError};
 use image::{ColorType, DynamicImage, ImageDecoder, ImageFormat, ImageReader, Limits, RgbImage};
-use koel_vision_kernels::compare;
+use koel_vision_kernels::{Size, compare};
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
@@ -14,6 +13,10 @@ const MAX_MEMORY: u64 = 1 << 30;
 /// Maximum memory for what a PNG file holds beside its pixels, such as a compressed colour profile.
 const MAX_METADATA: u64 = 1 << 26;
 
+/// Returns the size of an image as a kernel argument.
+pub(crate) fn size(width: usize, height: usize) -> Size {
+    Size { width: width as u32, height: height as u32 }
+}
 /// Luminance, row by row, from 0 (black) to 255 (white).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Grey {

@@ -1,11 +1,11 @@
 //! Scales beyond those of the passes: reduced versions of model and scene.
 use crate::affine::Affine;
 use crate::edges::edges;
-use crate::matcher::{Found, Matcher, Outcome};
+use crate::matcher::Matcher;
 use crate::model::Model;
+use crate::outcome::{Doubt, Found, MatchOutcome};
 use crate::picture::Grey;
 use crate::scene::Scene;
-use crate::verdict::Doubt;
 use koel::Stream;
 
 /// Factors by which a model is reduced, and a scene. The passes cover scales of 0.45 to 1.6.
@@ -27,7 +27,7 @@ impl Matcher {
         &self,
         model: &Model,
         scene: &Scene,
-        outcome: &mut Outcome,
+        outcome: &mut MatchOutcome,
     ) -> koel::Result<()> {
         let Some(patch) = &model.patch else { return Ok(()) };
         let grey = patch.grey();
@@ -56,7 +56,7 @@ impl Matcher {
         Ok(())
     }
     /// Searches in fewer stages, and doubts what has little evidence: many scales are many chances.
-    fn find_reduced(&self, model: &Model, scene: &Scene) -> koel::Result<Outcome> {
+    fn find_reduced(&self, model: &Model, scene: &Scene) -> koel::Result<MatchOutcome> {
         let mut outcome = self.find_here(model, scene, STAGES)?;
         if outcome.found.is_some() && outcome.evidence < EVIDENCE * self.options.evidence {
             (outcome.found, outcome.doubt) = (None, Some(Doubt::Evidence));

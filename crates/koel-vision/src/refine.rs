@@ -2,6 +2,7 @@
 use crate::affine::Affine;
 use crate::device::in_kernels;
 use crate::edges::Edge;
+use crate::maps::Likelihood;
 use crate::model::Model;
 use crate::refine_on_cpu::{PointsOnCpu, SceneOnCpu, moments};
 use crate::scene::Scene;
@@ -23,14 +24,12 @@ pub(crate) struct Schedule {
     pub damping: f32,
 }
 
-/// Likelihood maps of the scene used for scoring.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Likelihood {
-    /// For coarse poses.
-    Loose,
-    /// For refined poses.
-    Fine,
-}
+/// Refinement of the best candidates.
+pub(crate) const MIDDLE: Schedule =
+    Schedule { steps: 8, radii: (5.6, 3.0), along: 0.2, damping: 0.001 };
+/// Refinement of what is close to its place.
+pub(crate) const CLOSE: Schedule =
+    Schedule { steps: 15, radii: (5.0, 1.8), along: 0.1, damping: 0.0005 };
 
 /// Coordinates in which a model's points have mean 0 and spread 1, so that the normal equations are
 /// well conditioned.

@@ -4,8 +4,9 @@
 //! compared upright, at the usual scales of screens.
 use crate::affine::Affine;
 use crate::fit::Freedom;
-use crate::matcher::{Matcher, Outcome};
+use crate::matcher::Matcher;
 use crate::model::{Model, SMALL_SIDE};
+use crate::outcome::MatchOutcome;
 use crate::picture::Grey;
 use crate::refine::Scored;
 use crate::scene::Scene;
@@ -272,7 +273,7 @@ impl Matcher {
         &self,
         model: &Model,
         scene: &Scene,
-        outcome: &mut Outcome,
+        outcome: &mut MatchOutcome,
     ) -> koel::Result<()> {
         let Some(patch) = &model.patch else { return Ok(()) };
         let (width, height) = model.size();
@@ -331,7 +332,7 @@ impl Matcher {
             let map = to_edges.map_or(map, |to_edges| to_edges.after(&map));
             let pose = Scored { model: 0, map, score: evidence };
             let found = Some(self.found(model, scene, &pose, None)?);
-            let one = Outcome { found, evidence, ..Outcome::NOTHING };
+            let one = MatchOutcome { found, evidence, ..MatchOutcome::NOTHING };
             let one = self.with_colour(one, model.colours(), scene, |_| true);
             let is_found = one.found.is_some();
             outcome.merge(one);

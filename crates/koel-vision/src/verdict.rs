@@ -1,17 +1,19 @@
 //! Verdict: the last refinement of a few poses, and the decision whether one is the model's.
 use crate::affine::Affine;
-use crate::agreement::{Agreement, Compared, Luminance, Patch, VISIBLE, agreement};
+use crate::agreement::{Agreement, Compared, Luminance, Patch, Region, VISIBLE, agreement};
 use crate::colour::{self, Colours};
 use crate::device::{in_kernels, upload};
 use crate::edges::Edge;
 use crate::fit::{Freedom, fit};
 use crate::homography::Homography;
 use crate::joint::{AllPoints, JointTable};
-use crate::matcher::{CLOSE, Found, Judged, Matcher, Outcome, PROVED};
+use crate::maps::Likelihood;
+use crate::matcher::Matcher;
 use crate::model::Model;
+use crate::outcome::{Doubt, Found, MatchOutcome, PROVED};
 use crate::rectified::{closest, rectified};
 use crate::refine::{
-    Frame, Inlier, Likelihood, PointLists, Round, Schedule, Scored, Strips, best, inliers, refined,
+    CLOSE, Frame, Inlier, PointLists, Round, Schedule, Scored, Strips, best, inliers, refined,
 };
 use crate::scene::Scene;
 
@@ -45,31 +47,30 @@ const POLISHED: f32 = 0.5;
 const MAX_TILT: f32 = 3.0;
 const SCALES: (f32, f32) = (0.35, 2.1);
 
-/// Reason why a pose is not accepted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum Doubt {
-    /// The evidence from edges is less than [`Options::evidence`](crate::Options::evidence).
-    Evidence,
-    /// The scale or the tilt of the pose is outside the range that is searched.
-    Range,
-    /// The scene has edges like the model's, but does not look like it: see [`Agreement`].
-    Agreement,
-    /// The scene has the model's luminance, but other colours.
-    Colour,
-    /// No map of the allowed [`Freedom`] lies on the edges.
-    Freedom,
+/// A pose, and what speaks for and against it so far.
+struct Judgement {
+    pose: Scored,
+    evidence: f32,
+    agreement: Option<Agreement>,
+    /// The part of the model that is visible, if luminance was compared.
+    visible: Option<Region>,
+    homography: Option<Homography>,
+    doubt: Option<Doubt>,
 }
-impl std::fmt::Display for Doubt {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Doubt::Evidence => "not enough evidence for it",
-            Doubt::Range => "its pose would be outside the range of scales and tilts",
-            Doubt::Agreement => "edges like its own, but the picture differs",
-            Doubt::Colour => "it looks alike, but its colours differ",
-            Doubt::Freedom => "no map of the allowed kind",
-        })
+
+impl Judgement {
+    fn of(pose: Scored, evidence: f32) -> Judgement {
+        let (agreement, visible, homography, doubt) = (None, None, None, None);
+        Judgement { pose, evidence, agreement, visible, homography, doubt }
     }
+}
+
+/// Poses that were judged.
+#[derive(Default)]
+pub(crate) struct Judged {
+    pub all: Vec<Scored>,
+    /// Those that have the model's edges but, by colour or luminance, show something else.
+    pub of_others: Vec<Scored>,
 }
 
 impl Matcher {
@@ -82,13 +83,13 @@ impl Matcher {
         scene: &Scene,
         finalists: &[Scored],
         judged: &mut Judged,
-    ) -> koel::Result<Vec<(usize, Outcome)>> {
+    ) -> koel::Result<Vec<(usize, MatchOutcome)>> {
         let (stream, points) = (&self.stream, table.points());
         let rounds = [contour(points, Likelihood::Fine, LAST), Round::scores(&points.weighted)];
         let last = best(refined(stream, scene, &rounds, finalists)?, COMPARED);
         let outcome = |(slot, model): (usize, &Model)| {
             let first = finalists.iter().find(|c| c.model == slot);
-            let mut outcome: Option<Outcome> = None;
+            let mut outcome: Option<MatchOutcome> = None;
             let (w, h) = model.working();
             let mut left_out = false;
             for (rank, pose) in last.iter().filter(|c| c.model == slot).enumerate() {
@@ -114,7 +115,7 @@ impl Matcher {
                 }
             }
             let evidence = if left_out { f32::MIN } else { 0.0 };
-            Ok((slot, outcome.unwrap_or(Outcome { evidence, ..Outcome::NOTHING })))
+            Ok((slot, outcome.unwrap_or(MatchOutcome { evidence, ..MatchOutcome::NOTHING })))
         };
         table.models().map(outcome).collect()
     }
@@ -122,7 +123,7 @@ impl Matcher {
     /// Returns whether a pose that was refused has the model's edges but shows something else.
     fn is_of_another(
         &self,
-        outcome: &Outcome,
+        outcome: &MatchOutcome,
         (model, pose): (&Model, &Scored),
         scene: &Scene,
     ) -> koel::Result<bool> {
@@ -144,21 +145,11 @@ impl Matcher {
         scene: &Scene,
         evidence: f32,
         mut pose: Scored,
-    ) -> koel::Result<Outcome> {
+    ) -> koel::Result<MatchOutcome> {
         let of_part = pose.map;
-        let refused = |doubt| Ok(Outcome { evidence, doubt: Some(doubt), ..Outcome::NOTHING });
-        let required = self.options.evidence;
-        let compared = model.patch.as_ref().filter(|_| self.options.agreement);
-        let least = match compared {
-            Some(patch) if !patch.is_drawing() => COVERED,
-            _ => 1.0,
-        };
-        // Found by correlation, if at all.
-        if model.is_crowded() {
-            return refused(Doubt::Evidence);
-        }
-        // Options may ask for less than nothing.
-        if evidence < (least * required).min(required) {
+        let refused =
+            |doubt| Ok(MatchOutcome { evidence, doubt: Some(doubt), ..MatchOutcome::NOTHING });
+        if self.lacks_evidence(model, evidence) {
             return refused(Doubt::Evidence);
         }
         let (stream, points) = (&self.stream, table.points());
@@ -175,64 +166,115 @@ impl Matcher {
             };
             let other = Scored { map, ..pose };
             let scored = refined(stream, scene, &[Round::scores(&points.weighted)], &[other])?;
-            if scored[0].score < required {
+            if scored[0].score < self.options.evidence {
                 return refused(Doubt::Evidence);
             }
             pose = other;
         }
         let free = matches!(self.options.freedom, None | Some(Freedom::Affine));
         let tilts = free && self.options.perspective;
-        let (mut evidence, mut agreement, mut homography) = (evidence, None, None);
-        let mut visible = None;
+        let mut judgement = Judgement::of(pose, evidence);
         if self.options.agreement {
-            let poses = [exact, pose];
-            let differ = self.options.freedom.is_none() && exact.map != pose.map;
-            let compared = self.compare(model, scene, &poses[!differ as usize..])?;
-            if let Some(compared) = compared {
-                let polished = self.polished(table, (model, scene), evidence, compared)?;
-                let ((chosen, compared), more) = self.of_visible_part((model, scene), polished)?;
-                (pose, evidence, agreement) = (chosen, more, Some(compared.agreement));
-                visible = Some(compared.visible);
-            }
-            let doubt = self.doubt(&pose, evidence, agreement.as_ref());
-            // Chance has too little luminance for a tilt to be the reason.
-            let may_be_tilted = |a: &Agreement| a.visible >= VISIBLE;
-            if tilts
-                && matches!(doubt, None | Some(Doubt::Agreement))
-                && agreement.as_ref().is_none_or(may_be_tilted)
-                && let Some(tilted) = self.perspective(model, scene, (pose.map, of_part))?
-            {
-                let compared = match &model.patch {
-                    Some(patch) => self.compare_tilted((patch, model.working()), scene, &tilted)?,
-                    None => None,
-                };
-                // What only the homography fits has the closest affine map.
-                let moved = match doubt {
-                    Some(_) => closest(&tilted, model.working()).map(|map| Scored { map, ..pose }),
-                    None => Some(pose),
-                };
-                let accepted = compared
-                    .zip(moved)
-                    .filter(|(c, moved)| self.doubt(moved, evidence, Some(&c.agreement)).is_none());
-                match accepted {
-                    Some((compared, moved)) => {
-                        pose = moved;
-                        agreement = Some(compared.agreement);
-                        (visible, homography) = (Some(compared.visible), Some(tilted));
-                    }
-                    None if doubt.is_none() => homography = Some(tilted),
-                    None => {}
-                }
-            }
-            if let Some(doubt) = doubt.filter(|_| homography.is_none()) {
-                let doubt = Some(doubt);
-                return Ok(Outcome { evidence, agreement, doubt, ..Outcome::NOTHING });
+            judgement = self.by_luminance(table, (model, scene), exact, judgement)?;
+            if tilts {
+                judgement = self.by_tilt((model, scene), of_part, judgement)?;
             }
         } else if tilts {
-            homography = self.perspective(model, scene, (pose.map, of_part))?;
+            judgement.homography = self.perspective(model, scene, (pose.map, of_part))?;
+        }
+        self.outcome(model, scene, judgement)
+    }
+    /// Returns whether the evidence from edges is too little for any further look at a pose.
+    fn lacks_evidence(&self, model: &Model, evidence: f32) -> bool {
+        let required = self.options.evidence;
+        let compared = model.patch.as_ref().filter(|_| self.options.agreement);
+        let least = match compared {
+            Some(patch) if !patch.is_drawing() => COVERED,
+            _ => 1.0,
+        };
+        // A crowded model is found by correlation, if at all.
+        model.is_crowded()
+            // Options may ask for less than nothing.
+            || evidence < (least * required).min(required)
+    }
+    /// Compares the luminance under a pose, or under the `exact` one that it was refined from, and
+    /// refines it by what is visible.
+    fn by_luminance(
+        &self,
+        table: &JointTable,
+        (model, scene): (&Model, &Scene),
+        exact: Scored,
+        mut judgement: Judgement,
+    ) -> koel::Result<Judgement> {
+        let poses = [exact, judgement.pose];
+        let differ = self.options.freedom.is_none() && exact.map != judgement.pose.map;
+        if let Some(compared) = self.compare(model, scene, &poses[!differ as usize..])? {
+            let polished = self.polished(table, (model, scene), judgement.evidence, compared)?;
+            let ((pose, compared), evidence) = self.of_visible_part((model, scene), polished)?;
+            (judgement.pose, judgement.evidence) = (pose, evidence);
+            judgement.agreement = Some(compared.agreement);
+            judgement.visible = Some(compared.visible);
+        }
+        let Judgement { pose, evidence, agreement, .. } = &judgement;
+        judgement.doubt = self.doubt(pose, *evidence, agreement.as_ref());
+        Ok(judgement)
+    }
+    /// Looks for a homography that fits better: of an accepted pose, or of one that is refused
+    /// because its luminance differs. `of_part` is the pose before its refinement.
+    fn by_tilt(
+        &self,
+        (model, scene): (&Model, &Scene),
+        of_part: Affine,
+        mut judgement: Judgement,
+    ) -> koel::Result<Judgement> {
+        let Judgement { pose, evidence, agreement, doubt, .. } = judgement;
+        // Chance has too little luminance for a tilt to be the reason.
+        let may_be_tilted = |a: Agreement| a.visible >= VISIBLE;
+        let is_possible =
+            matches!(doubt, None | Some(Doubt::Agreement)) && agreement.is_none_or(may_be_tilted);
+        if !is_possible {
+            return Ok(judgement);
+        }
+        let Some(tilted) = self.perspective(model, scene, (pose.map, of_part))? else {
+            return Ok(judgement);
+        };
+        let compared = match &model.patch {
+            Some(patch) => self.compare_tilted((patch, model.working()), scene, &tilted)?,
+            None => None,
+        };
+        // What only the homography fits has the closest affine map.
+        let moved = match doubt {
+            Some(_) => closest(&tilted, model.working()).map(|map| Scored { map, ..pose }),
+            None => Some(pose),
+        };
+        let accepted = compared
+            .zip(moved)
+            .filter(|(c, moved)| self.doubt(moved, evidence, Some(&c.agreement)).is_none());
+        if let Some((compared, moved)) = accepted {
+            judgement.pose = moved;
+            judgement.agreement = Some(compared.agreement);
+            judgement.visible = Some(compared.visible);
+            judgement.doubt = None;
+        }
+        if judgement.doubt.is_none() {
+            judgement.homography = Some(tilted);
+        }
+        Ok(judgement)
+    }
+    /// Describes a pose that was judged, and compares colours if nothing else speaks against it.
+    fn outcome(
+        &self,
+        model: &Model,
+        scene: &Scene,
+        judgement: Judgement,
+    ) -> koel::Result<MatchOutcome> {
+        let Judgement { pose, evidence, agreement, visible, homography, doubt } = judgement;
+        if doubt.is_some() {
+            return Ok(MatchOutcome { evidence, agreement, doubt, ..MatchOutcome::NOTHING });
         }
         let found = self.found(model, scene, &pose, homography)?;
-        let outcome = Outcome { found: Some(found), evidence, agreement, ..Outcome::NOTHING };
+        let outcome =
+            MatchOutcome { found: Some(found), evidence, agreement, ..MatchOutcome::NOTHING };
         let Some(visible) = visible.filter(|_| agreement.is_some_and(|a| !a.is_whole())) else {
             return Ok(self.with_colour(outcome, model.colours(), scene, |_| true));
         };
@@ -267,11 +309,11 @@ impl Matcher {
     /// tells which points of the model's image are not covered.
     pub(crate) fn with_colour(
         &self,
-        mut outcome: Outcome,
+        mut outcome: MatchOutcome,
         (model, is_drawing): (Option<&Colours>, bool),
         scene: &Scene,
         is_visible: impl Fn((f32, f32)) -> bool,
-    ) -> Outcome {
+    ) -> MatchOutcome {
         let both = model.zip(scene.colours.as_ref());
         let both = both.filter(|_| self.options.colour && self.options.agreement);
         let (Some(colours), Some(found)) = (both, &outcome.found) else { return outcome };

@@ -2,7 +2,7 @@
 use image::{DynamicImage, Rgb, RgbImage};
 use koel::Device;
 use koel_vision::paper::{PaperOptions, match_images};
-use koel_vision::{Doubt, Matcher, Model, Models, Options, Outcome, Picture};
+use koel_vision::{Doubt, MatchOutcome, Matcher, Model, Models, Options, Picture};
 use std::path::Path;
 
 const BLUE: [u8; 3] = [40, 60, 150];
@@ -48,7 +48,7 @@ fn model(button: RgbImage) -> Model {
     let picture = picture(button);
     Model::of(&picture.grey).unwrap().with_colours(picture.colours.as_ref())
 }
-fn find(options: Options, model: &Model, scene: &Picture) -> Outcome {
+fn find(options: Options, model: &Model, scene: &Picture) -> MatchOutcome {
     let matcher = Matcher::new(&Device::cpu().unwrap(), options.with_wide(false)).unwrap();
     let scene = matcher.scene(&scene.grey).unwrap().with_colours(scene.colours.clone());
     matcher.find(model, &scene).unwrap()
@@ -235,7 +235,7 @@ fn all_instances_are_found() {
         let made = matcher.scene(&scene.grey).unwrap().with_colours(scene.colours.clone());
         let first = matcher.find(&model, &made).unwrap();
         let all = matcher.find_others(&model, &scene, first).unwrap();
-        let at = |o: &Outcome| o.found.as_ref().map(|f| f.map.apply((0.0, 0.0))).unwrap();
+        let at = |o: &MatchOutcome| o.found.as_ref().map(|f| f.map.apply((0.0, 0.0))).unwrap();
         let found = all.iter().map(at).collect::<Vec<_>>();
         assert_eq!(found.len(), count, "{found:?}");
         for (x, y) in places.map(|(x, y)| (x as f32, y as f32)) {

@@ -2,7 +2,7 @@
 //! removals.
 use koel::Device;
 use koel_vision::synthetic::texture;
-use koel_vision::{Grey, JointTable, Matcher, Model, Options, Outcome, Pass, Scene};
+use koel_vision::{Grey, JointTable, MatchOutcome, Matcher, Model, Options, Pass, Scene};
 
 fn options(bases: usize, points: usize, quota: usize) -> Options {
     let level = Pass::default().with_bases(bases).with_scene_points(points).with_quota(quota);
@@ -27,7 +27,7 @@ fn models(scene: &Grey, n: usize, size: (usize, usize)) -> Vec<Model> {
     };
     (0..n).map(|k| Model::of(&image(k)).unwrap()).collect()
 }
-fn timeless(mut outcome: Outcome) -> Outcome {
+fn timeless(mut outcome: MatchOutcome) -> MatchOutcome {
     outcome.seconds = [0.0; 3];
     outcome
 }

@@ -2,9 +2,9 @@
 //! far from the model's own.
 use koel::Device;
 use koel_vision::synthetic::texture;
-use koel_vision::{Affine, Grey, Matcher, Model, Options, Outcome};
+use koel_vision::{Affine, Grey, MatchOutcome, Matcher, Model, Options};
 
-fn find(options: Options, model: &Grey, scene: &Grey) -> Outcome {
+fn find(options: Options, model: &Grey, scene: &Grey) -> MatchOutcome {
     let matcher = Matcher::new(&Device::cpu().unwrap(), options).unwrap();
     matcher.find(&Model::of(model).unwrap(), &matcher.scene(scene).unwrap()).unwrap()
 }

@@ -1,7 +1,7 @@
 //! Mirrored and negative models, by option only, and scenes that are a part of the model.
 use koel::Device;
 use koel_vision::synthetic::texture;
-use koel_vision::{Affine, Grey, Matcher, Model, Options, Outcome};
+use koel_vision::{Affine, Grey, MatchOutcome, Matcher, Model, Options};
 
 const SIZE: (usize, usize) = (200, 150);
 /// Background of all scenes.
@@ -17,7 +17,7 @@ fn options() -> Options {
     let first = options.passes[..1].to_vec();
     options.with_passes(first)
 }
-fn search(options: Options, model: &Grey, scene: &Grey) -> Outcome {
+fn search(options: Options, model: &Grey, scene: &Grey) -> MatchOutcome {
     let matcher = Matcher::new(&Device::cpu().unwrap(), options).unwrap();
     matcher.find(&Model::of(model).unwrap(), &matcher.scene(scene).unwrap()).unwrap()
 }

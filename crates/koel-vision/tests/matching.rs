@@ -1,12 +1,12 @@
 //! Default matcher: finds, rejects, and is deterministic.
 use koel::Device;
 use koel_vision::synthetic::{Level, pair, texture};
-use koel_vision::{Affine, Freedom, Grey, Matcher, Model, Options, Outcome, Pass};
+use koel_vision::{Affine, Freedom, Grey, MatchOutcome, Matcher, Model, Options, Pass};
 
 fn textures() -> Vec<Grey> {
     (0..4).map(|seed| texture(420, 340, seed)).collect()
 }
-fn find(device: &Device, options: Options, model: &Grey, scene: &Grey) -> Outcome {
+fn find(device: &Device, options: Options, model: &Grey, scene: &Grey) -> MatchOutcome {
     let matcher = Matcher::new(device, options).unwrap();
     let scene = matcher.scene(scene).unwrap();
     let mut outcome = matcher.find(&Model::of(model).unwrap(), &scene).unwrap();

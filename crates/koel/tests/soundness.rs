@@ -1,7 +1,6 @@
 //! [What safe code may try](attempts). The fuzz target `soundness` runs the same under
 //! AddressSanitizer; CI also runs the parts without the executor under Miri.
-#[path = "soundness/attempts.rs"]
-mod attempts;
+use koel_testing::soundness as attempts;
 
 #[test]
 fn handles_of_tables_outlive_them() {

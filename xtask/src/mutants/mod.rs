@@ -9,7 +9,7 @@ mod together;
 use crate::weight::cpu_of_children;
 pub(crate) use list::{Mutant, parse};
 use record::Record;
-use run::Outcome;
+use run::TestResult;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::process::Command;
@@ -121,15 +121,15 @@ pub(crate) fn mutants(root: &Path, args: &[&str]) -> Result<(), String> {
             None => planted(&copy, &build, m)?,
         };
         match &outcome {
-            Outcome::Passed => {
+            TestResult::Passed => {
                 println!("SURVIVED {}", m.name);
                 survivors.push(m.name);
             }
-            Outcome::Failed(said) => {
+            TestResult::Failed(said) => {
                 println!("caught   {}\n         {said}", m.name);
                 caught += 1;
             }
-            Outcome::NoVerdict(said) => {
+            TestResult::NoVerdict(said) => {
                 println!("NOT RUN  {}\n         {said}", m.name);
                 untested.push(m.name);
             }
@@ -154,7 +154,7 @@ pub(crate) fn mutants(root: &Path, args: &[&str]) -> Result<(), String> {
 }
 
 /// Plants one mutant in a copy of the sources, runs its tests, and removes it.
-fn planted(copy: &Path, build: &Path, m: &Mutant) -> Result<Outcome, String> {
+fn planted(copy: &Path, build: &Path, m: &Mutant) -> Result<TestResult, String> {
     let path = copy.join(m.file);
     let source = read(&path)?;
     write(&path, &source.replace(&m.old, &m.new))?;

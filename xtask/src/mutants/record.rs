@@ -1,6 +1,6 @@
 //! The record of a run: a file of JSON lines.
 use super::list::Mutant;
-use super::run::Outcome;
+use super::run::TestResult;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::HashSet;
@@ -38,14 +38,14 @@ impl Record {
     pub(super) fn add(
         &mut self,
         m: &Mutant,
-        came: &Outcome,
+        came: &TestResult,
         cpu: f64,
         wall: f64,
     ) -> Result<(), String> {
         let (verdict, said) = match came {
-            Outcome::Passed => ("survived", None),
-            Outcome::Failed(said) => ("caught", Some(said)),
-            Outcome::NoVerdict(said) => ("not run", Some(said)),
+            TestResult::Passed => ("survived", None),
+            TestResult::Failed(said) => ("caught", Some(said)),
+            TestResult::NoVerdict(said) => ("not run", Some(said)),
         };
         let tests = m.tests.join(" ");
         let tenths = |seconds: f64| (10.0 * seconds).round() / 10.0;

@@ -10,9 +10,9 @@ const MAX_SECONDS: &str = "600";
 /// Prefix of the reason for no verdict when a signal ended the tests.
 pub(super) const BY_SIGNAL: &str = "ended by signal ";
 
-/// Outcome of a mutant's tests.
+/// Result of a mutant's tests.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) enum Outcome {
+pub(super) enum TestResult {
     /// At least one test ran, and all passed.
     Passed,
     /// A test failed, with its message.
@@ -21,8 +21,8 @@ pub(super) enum Outcome {
     NoVerdict(String),
 }
 
-/// Outcome of a run, or why it could not take place.
-pub(super) type Ran = Result<Outcome, String>;
+/// Result of a run, or why it could not take place.
+pub(super) type Ran = Result<TestResult, String>;
 
 /// Splits the arguments into those for cargo and those for the tests: `[-p a name] [-- name]`.
 pub(super) fn split<'a, 'b>(tests: &'b [&'a str]) -> (&'b [&'a str], &'b [&'a str]) {
@@ -54,7 +54,9 @@ pub(super) fn by_cargo(copy: &Path, build: &Path, tests: &[&str]) -> Ran {
     let out = run("cargo", &[], &["--no-run"])?;
     if !out.status.success() {
         let log = log_of(&out);
-        return Ok(Outcome::NoVerdict(errors_of_builds(&log).unwrap_or("the build failed".into())));
+        return Ok(TestResult::NoVerdict(
+            errors_of_builds(&log).unwrap_or("the build failed".into()),
+        ));
     }
     let out = run("timeout", &[MAX_SECONDS, "cargo"], &[])?;
     Ok(outcome(out.status, &log_of(&out)))
@@ -86,7 +88,7 @@ pub(super) fn program(file: &Path, package: &Path, names: &[&str], fault: Option
         child.wait().map_err(say)?;
         let of_test = format!("thread '{name}'");
         let begin = log.find(&of_test).unwrap_or(0);
-        return Ok(Outcome::Failed(first_panic(&log[begin..])));
+        return Ok(TestResult::Failed(first_panic(&log[begin..])));
     }
     let status = child.wait().map_err(say)?;
     Ok(outcome(status, &log))
@@ -107,23 +109,27 @@ fn errors_of_builds(log: &str) -> Option<String> {
     let line = log.lines().find(|l| marks.iter().any(|m| l.contains(m)));
     line.map(|l| l.trim().to_string())
 }
-fn outcome(status: ExitStatus, log: &str) -> Outcome {
+fn outcome(status: ExitStatus, log: &str) -> TestResult {
     if status.success() {
         let nothing = "no test ran: the names match none".to_string();
-        return if tests_run(log) == 0 { Outcome::NoVerdict(nothing) } else { Outcome::Passed };
+        return if tests_run(log) == 0 {
+            TestResult::NoVerdict(nothing)
+        } else {
+            TestResult::Passed
+        };
     }
     if status.code() == Some(124) {
-        return Outcome::Failed(format!("did not end in {MAX_SECONDS} seconds"));
+        return TestResult::Failed(format!("did not end in {MAX_SECONDS} seconds"));
     }
     // Death by a signal, such as from a stack overflow, is no verdict.
     let signal = status.signal().or(status.code().filter(|c| *c > 128).map(|c| c - 128));
     if let Some(signal) = signal {
-        return Outcome::NoVerdict(format!("{BY_SIGNAL}{signal}"));
+        return TestResult::NoVerdict(format!("{BY_SIGNAL}{signal}"));
     }
     if let Some(line) = log.lines().find(|l| l.contains("(signal: ")) {
-        return Outcome::NoVerdict(line.trim().to_string());
+        return TestResult::NoVerdict(line.trim().to_string());
     }
-    Outcome::Failed(first_panic(log))
+    TestResult::Failed(first_panic(log))
 }
 /// Returns the message of the first panic, which is on the line after its location.
 fn first_panic(log: &str) -> String {
@@ -141,7 +147,7 @@ fn tests_run(log: &str) -> usize {
 mod tests {
     use super::*;
 
-    fn of(status: i32, log: &str) -> Outcome {
+    fn of(status: i32, log: &str) -> TestResult {
         outcome(ExitStatus::from_raw(status), log)
     }
 
@@ -159,28 +165,28 @@ mod tests {
     #[test]
     fn no_test_is_no_verdict() {
         let none = "\nrunning 0 tests\n\ntest result: ok. 0 passed; 0 failed\n";
-        let Outcome::NoVerdict(said) = of(0, &none.repeat(2)) else { panic!("a verdict") };
+        let TestResult::NoVerdict(said) = of(0, &none.repeat(2)) else { panic!("a verdict") };
         assert!(said.contains("no test"));
-        assert_eq!(of(0, &format!("{none}\nrunning 1 test\n.\n")), Outcome::Passed);
+        assert_eq!(of(0, &format!("{none}\nrunning 1 test\n.\n")), TestResult::Passed);
         assert_eq!(tests_run("running 12 tests\nrunning 1 test\nrunning out of tests\n"), 13);
     }
 
     #[test]
     fn failures_say_what_the_first_panic_says() {
         let log = "running 2 tests\nthread 'a' panicked at src/a.rs:1:2:\nleft != right\nnote: x\n";
-        assert_eq!(of(101 << 8, log), Outcome::Failed("left != right".into()));
-        let Outcome::Failed(said) = of(124 << 8, log) else { panic!("no failure") };
+        assert_eq!(of(101 << 8, log), TestResult::Failed("left != right".into()));
+        let TestResult::Failed(said) = of(124 << 8, log) else { panic!("no failure") };
         assert!(said.starts_with("did not end"));
     }
 
     #[test]
     fn signals_are_no_verdict() {
         for status in [11, (128 + 11) << 8] {
-            let expected = Outcome::NoVerdict("ended by signal 11".into());
+            let expected = TestResult::NoVerdict("ended by signal 11".into());
             assert_eq!(of(status, "running 1 test\n"), expected);
         }
         let of_cargo = "process didn't exit successfully: `x` (signal: 11, SIGSEGV)";
-        assert_eq!(of(101 << 8, of_cargo), Outcome::NoVerdict(of_cargo.into()));
+        assert_eq!(of(101 << 8, of_cargo), TestResult::NoVerdict(of_cargo.into()));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! All faults in one build, each behind a switch.
 use super::list::Mutant;
 use super::roots::{normal, roots_of_files};
-use super::run::{self, Outcome};
+use super::run::{self, TestResult};
 use super::switch::{Change, MODULE, Switched, switch};
 use serde_json::Value;
 use std::cell::RefCell;
@@ -22,8 +22,8 @@ pub(super) struct Together<'a> {
     /// `-p NAME` of all packages.
     packages: Vec<String>,
     programs: Vec<Program>,
-    /// Outcome of each command without a fault, once it has been needed.
-    without: RefCell<HashMap<&'a [&'a str], Outcome>>,
+    /// Result of each command without a fault, once it has been needed.
+    without: RefCell<HashMap<&'a [&'a str], TestResult>>,
 }
 impl<'a> Together<'a> {
     /// Builds the test programs of these mutants, in a copy of the sources. A mutant's number must
@@ -76,17 +76,17 @@ impl<'a> Together<'a> {
     }
     /// Runs the tests of a mutant, switched on, or planted alone if necessary. Tests that do not
     /// pass without the fault are not run: they would have no verdict.
-    pub(super) fn test(&self, number: u32, m: &'a Mutant<'a>) -> Result<Outcome, String> {
-        let no_verdict = |why: String| Ok(Outcome::NoVerdict(why));
+    pub(super) fn test(&self, number: u32, m: &'a Mutant<'a>) -> Result<TestResult, String> {
+        let no_verdict = |why: String| Ok(TestResult::NoVerdict(why));
         match self.run_without(m)? {
-            Some(Outcome::Failed(said)) => no_verdict(format!("fails without a fault: {said}")),
-            Some(Outcome::NoVerdict(said)) => no_verdict(format!("without a fault: {said}")),
+            Some(TestResult::Failed(said)) => no_verdict(format!("fails without a fault: {said}")),
+            Some(TestResult::NoVerdict(said)) => no_verdict(format!("without a fault: {said}")),
             _ if self.alone.contains_key(&number) => self.test_alone(m),
             _ => run_program(&self.programs, m, Some(number)).map(caught_by_signal),
         }
     }
     /// Plants a fault in sources without switches. Only what depends on it is rebuilt.
-    fn test_alone(&self, m: &Mutant) -> Result<Outcome, String> {
+    fn test_alone(&self, m: &Mutant) -> Result<TestResult, String> {
         for (file, text) in &self.originals {
             super::write_if_other(&self.copy.join(file), text)?;
         }
@@ -97,7 +97,7 @@ impl<'a> Together<'a> {
         super::write(&path, &source)?;
         outcome
     }
-    fn run_alone(&self, m: &Mutant) -> Result<Outcome, String> {
+    fn run_alone(&self, m: &Mutant) -> Result<TestResult, String> {
         let Some(tests) = Tests::parse(&m.tests) else {
             return run::by_cargo(self.copy, self.build, &m.tests);
         };
@@ -106,13 +106,13 @@ impl<'a> Together<'a> {
         if !built.is_complete {
             let errors = built.errors();
             let first = errors.lines().next().unwrap_or("the build failed");
-            return Ok(Outcome::NoVerdict(first.to_string()));
+            return Ok(TestResult::NoVerdict(first.to_string()));
         }
         run_program(&built.programs(), m, None)
     }
     /// Returns the outcome of the tests of a mutant without a fault; `None` if they must be run by
     /// cargo.
-    fn run_without(&self, m: &'a Mutant<'a>) -> Result<Option<Outcome>, String> {
+    fn run_without(&self, m: &'a Mutant<'a>) -> Result<Option<TestResult>, String> {
         if Tests::parse(&m.tests).is_none() {
             return Ok(None);
         }
@@ -120,7 +120,7 @@ impl<'a> Together<'a> {
             return Ok(Some(outcome.clone()));
         }
         let outcome = run_program(&self.programs, m, None)?;
-        if outcome != Outcome::Passed {
+        if outcome != TestResult::Passed {
             println!("without a fault: {}\n         {outcome:?}", m.tests.join(" "));
         }
         self.without.borrow_mut().insert(&m.tests, outcome.clone());
@@ -129,14 +129,14 @@ impl<'a> Together<'a> {
 }
 
 /// Counts death by a signal as caught: the same program passes without the fault.
-fn caught_by_signal(outcome: Outcome) -> Outcome {
+fn caught_by_signal(outcome: TestResult) -> TestResult {
     match outcome {
-        Outcome::NoVerdict(said) if said.starts_with(run::BY_SIGNAL) => Outcome::Failed(said),
+        TestResult::NoVerdict(said) if said.starts_with(run::BY_SIGNAL) => TestResult::Failed(said),
         other => other,
     }
 }
 /// Runs the tests of a mutant with at most one fault switched on.
-fn run_program(programs: &[Program], m: &Mutant, fault: Option<u32>) -> Result<Outcome, String> {
+fn run_program(programs: &[Program], m: &Mutant, fault: Option<u32>) -> Result<TestResult, String> {
     let unknown = || format!("mutant `{}`: `{}` names no program", m.name, m.tests.join(" "));
     let tests = Tests::parse(&m.tests).ok_or_else(unknown)?;
     let program = programs.iter().find(|program| program.runs(&tests)).ok_or_else(unknown)?;
@@ -485,9 +485,9 @@ mod tests {
         assert_eq!((alone[0].0, &alone[1..]), (4, &expected[1..]), "{alone:?}");
         let mut said =
             numbered.iter().map(|(number, m)| match together.test(*number, m).unwrap() {
-                Outcome::Passed => "survived".to_string(),
-                Outcome::Failed(said) => format!("caught: {said}"),
-                Outcome::NoVerdict(said) => format!("not run: {said}"),
+                TestResult::Passed => "survived".to_string(),
+                TestResult::Failed(said) => format!("caught: {said}"),
+                TestResult::NoVerdict(said) => format!("not run: {said}"),
             });
         let mut next = || said.next().unwrap();
         assert!(next().starts_with("caught: assertion `left == right` failed: no sum"));

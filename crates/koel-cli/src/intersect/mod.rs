@@ -30,7 +30,7 @@ use koel_spatial::intersect::{
 use koel_spatial::{Grid, PointCloud};
 use load::{Loaded, Normals, Notes};
 use playing::{Playing, Times};
-use report::{Found, Report, Volumes, Written};
+use report::{Found, IntersectReport, Volumes, Written};
 use sequence::{Common, Frame};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -133,7 +133,7 @@ struct Prepared {
 impl Labeller {
     /// Labels one frame and writes its files. Reads and uploads a cloud only if it is not that of
     /// the frame before.
-    fn frame(&mut self, index: usize, Frame { args, moments }: &Frame) -> Outcome<Report> {
+    fn frame(&mut self, index: usize, Frame { args, moments }: &Frame) -> Outcome<IntersectReport> {
         let (names, grid) = (args.clouds.names(), self.grid);
         let mut is_new = [false; 2];
         for (side, moment) in moments.iter().enumerate() {
@@ -179,7 +179,7 @@ impl Labeller {
         for (side, file) in Side::BOTH.into_iter().zip(&labels_files) {
             output::write_file(file, &files::labels(&intersector.voxels(side).map_err(failed)?))?;
         }
-        let report = Report::new(Found {
+        let report = IntersectReport::new(Found {
             grid: &grid,
             origin: self.origin,
             summary,

@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 
 /// The JSON report.
 #[derive(Serialize)]
-pub(super) struct Report {
+pub(super) struct IntersectReport {
     grid: u32,
     origin: [f64; 3],
     voxel_size: f64,
@@ -151,12 +151,12 @@ pub(super) struct Found<'a> {
     pub notes: Vec<String>,
     pub doubts: Vec<String>,
 }
-impl Report {
-    pub(super) fn new(found: Found) -> Report {
+impl IntersectReport {
+    pub(super) fn new(found: Found) -> IntersectReport {
         let Found { grid, summary, files, dropped, labels_files, times, upload_ms, .. } = found;
         let ([file_a, file_b], [labels_a, labels_b]) = (files, labels_files);
         let [pose_a, pose_b] = found.poses;
-        Report {
+        IntersectReport {
             grid: grid.resolution(),
             origin: std::array::from_fn(|a| grid.origin()[a] + found.origin[a]),
             voxel_size: grid.voxel_size(),

@@ -65,7 +65,7 @@ pub(super) struct Finder {
 /// Outcomes in one scene.
 pub(super) struct Outcomes {
     /// One for every model, in order; or one for every instance of the only model.
-    pub of_models: Vec<koel_vision::Outcome>,
+    pub of_models: Vec<koel_vision::MatchOutcome>,
     /// Seconds for the features of the scene; by the published method, of the models too.
     pub features: f64,
     /// Whether the scene is known to have no edges.
@@ -124,10 +124,10 @@ impl ByPoints {
         &self,
         sought: &Sought,
         picture: &Picture,
-    ) -> koel::Result<Vec<koel_vision::Outcome>> {
+    ) -> koel::Result<Vec<koel_vision::MatchOutcome>> {
         let ByPoints { stream, options, matcher } = self;
         let scene = OnceCell::new();
-        let judged = |model: &Model, outcome: koel_vision::Outcome| match outcome.found {
+        let judged = |model: &Model, outcome: koel_vision::MatchOutcome| match outcome.found {
             Some(_) => matcher.confirmed(model, made_once(&scene, matcher, picture)?, outcome),
             None => Ok(outcome),
         };
@@ -175,7 +175,7 @@ impl ByEdges {
         sought: &Sought,
         picture: &Picture,
         scene: &Scene,
-    ) -> koel::Result<Vec<koel_vision::Outcome>> {
+    ) -> koel::Result<Vec<koel_vision::MatchOutcome>> {
         // A single model is also searched for at scales beyond those of the table.
         if let Sought::Models { models, image } = sought {
             let mut models = models.iter();
@@ -196,7 +196,7 @@ impl ByEdges {
         model: &Model,
         image: Option<&Picture>,
         scene: &Scene,
-    ) -> koel::Result<koel_vision::Outcome> {
+    ) -> koel::Result<koel_vision::MatchOutcome> {
         let mut outcome = self.matcher.find(model, scene)?;
         let Some(image) = image.filter(|_| !self.is_quick && outcome.found.is_none()) else {
             return Ok(outcome);

@@ -15,7 +15,7 @@ pub(crate) use args::{MatchArgs, ModelsArgs};
 use finder::{Finder, Outcomes, Sought};
 use indicatif::{ProgressBar, ProgressStyle};
 use koel_vision::{Doubt, Found, Model, Models, Picture, TooFewEdges};
-use report::{Match, PART, Report, SHOWS_PART, Timings, matrix};
+use report::{Match, MatchReport, PART, SHOWS_PART, Timings, matrix};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -108,7 +108,7 @@ fn without_model(global: &Global, model: &Path, frames: &Frames, reason: &str) -
     for path in paths {
         let (scene, name) = (path.display().to_string(), model.display().to_string());
         let reason = format!("{name}: {reason}");
-        printer.print(&Report::nothing(scene, Some(name), 0.0, reason))?;
+        printer.print(&MatchReport::nothing(scene, Some(name), 0.0, reason))?;
     }
     printer.finish()
 }
@@ -145,7 +145,7 @@ impl Search<'_> {
                     let begin = Instant::now();
                     let report = match koel_vision::read(&path) {
                         Ok(picture) => self.scene(&path, &picture, Some(number), begin)?,
-                        Err(e) => Report::nothing(
+                        Err(e) => MatchReport::nothing(
                             path.display().to_string(),
                             self.only_name(),
                             0.0,
@@ -174,7 +174,7 @@ impl Search<'_> {
         picture: &Picture,
         number: Option<u64>,
         begin: Instant,
-    ) -> Outcome<Report> {
+    ) -> Outcome<MatchReport> {
         let read = begin.elapsed();
         let Outcomes { of_models, features, is_blank } = self.finder.search(picture)?;
         let results = self.collect(of_models);
@@ -197,7 +197,7 @@ impl Search<'_> {
         Ok(report)
     }
     /// Merges the outcomes of all models.
-    fn collect(&self, outcomes: Vec<koel_vision::Outcome>) -> Results<'_> {
+    fn collect(&self, outcomes: Vec<koel_vision::MatchOutcome>) -> Results<'_> {
         let mut results = Results {
             found: vec![],
             hypotheses: vec![],
@@ -223,10 +223,10 @@ impl Search<'_> {
         results
     }
     /// Makes the report of one scene, without its timings.
-    fn report(&self, name: String, is_blank: bool, results: &Results<'_>) -> Report {
+    fn report(&self, name: String, is_blank: bool, results: &Results<'_>) -> MatchReport {
         let evidence = results.evidence;
         let mut report = match results.found.first() {
-            Some(best) => Report::found(name, best.name.into(), &best.outcome, &best.found),
+            Some(best) => MatchReport::found(name, best.name.into(), &best.outcome, &best.found),
             None => {
                 let reason = match is_blank {
                     true => "the scene has no edges".into(),
@@ -236,7 +236,7 @@ impl Search<'_> {
                         None => format!("not enough evidence for it ({evidence:.0} nats)"),
                     },
                 };
-                Report::nothing(
+                MatchReport::nothing(
                     name,
                     self.only_name(),
                     if results.hypotheses.is_empty() { 0.0 } else { evidence },
@@ -296,7 +296,7 @@ struct FoundModel<'a> {
     name: &'a str,
     /// Size of the model's image in pixels.
     size: (usize, usize),
-    outcome: koel_vision::Outcome,
+    outcome: koel_vision::MatchOutcome,
     found: Found,
 }
 
@@ -325,7 +325,7 @@ impl<'a> Printer<'a> {
     fn new(global: &Global, file: Option<&'a Path>, lines: bool) -> Printer<'a> {
         Printer { json: global.json.is_some(), file, lines, kept: String::new() }
     }
-    fn print(&mut self, report: &Report) -> Outcome {
+    fn print(&mut self, report: &MatchReport) -> Outcome {
         if self.json {
             let text = match self.lines {
                 true => serde_json::to_string(report),

@@ -1,10 +1,10 @@
 //! Results as JSON and as text.
-use koel_vision::{Found, Outcome};
+use koel_vision::{Found, MatchOutcome};
 use serde::Serialize;
 
 /// The JSON of one scene.
 #[derive(Serialize)]
-pub(super) struct Report {
+pub(super) struct MatchReport {
     pub found: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub matrix: Option<[[f32; 3]; 2]>,
@@ -86,15 +86,15 @@ pub(super) fn matrix(found: &Found) -> [[f32; 3]; 2] {
     [[a, b, x], [c, d, y]]
 }
 
-impl Report {
+impl MatchReport {
     /// Reports that nothing was found, and why.
     pub(super) fn nothing(
         scene: String,
         model: Option<String>,
         evidence: f32,
         reason: String,
-    ) -> Report {
-        Report {
+    ) -> MatchReport {
+        MatchReport {
             found: false,
             matrix: None,
             homography: None,
@@ -115,8 +115,13 @@ impl Report {
         }
     }
     /// Reports a model that was found.
-    pub(super) fn found(scene: String, model: String, outcome: &Outcome, found: &Found) -> Report {
-        Report {
+    pub(super) fn found(
+        scene: String,
+        model: String,
+        outcome: &MatchOutcome,
+        found: &Found,
+    ) -> MatchReport {
+        MatchReport {
             found: true,
             matrix: Some(matrix(found)),
             homography: found.homography.map(|h| h.rows),
@@ -127,12 +132,12 @@ impl Report {
             agreement: outcome.agreement.map(|a| a.share()),
             colour_agreement: outcome.colour,
             reason: None,
-            ..Report::nothing(scene, Some(model), outcome.evidence, String::new())
+            ..MatchReport::nothing(scene, Some(model), outcome.evidence, String::new())
         }
     }
     /// Adds the agreement of colours.
-    pub(super) fn with_colour(self, colour_agreement: Option<f32>) -> Report {
-        Report { colour_agreement, ..self }
+    pub(super) fn with_colour(self, colour_agreement: Option<f32>) -> MatchReport {
+        MatchReport { colour_agreement, ..self }
     }
     /// Returns what is unusual about a match, each after a comma.
     fn remarks(&self, mirrored: bool) -> String {

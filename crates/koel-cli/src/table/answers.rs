@@ -1,9 +1,9 @@
 //! Answers of a table: for people, as CSV, or as a NumPy array. Rows are streamed to the file.
-use super::columns::in_file;
-use super::npy;
+use super::faults::in_file;
 use crate::failure::Outcome;
 use crate::output;
 use koel::file::Width;
+use koel_formats::npy;
 use std::fs::File;
 use std::io::{self, BufWriter, Seek, Write};
 use std::path::Path;

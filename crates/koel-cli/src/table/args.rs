@@ -1,5 +1,6 @@
 //! Options of `koel build`, `koel query` and `koel info`.
-use super::columns::ColumnName;
+use super::format::FormatName;
+use super::selection::{ColumnName, Header};
 use clap::ValueEnum;
 use koel::Duplicates;
 use koel::file::Width;
@@ -171,31 +172,6 @@ pub(crate) struct InfoArgs {
     pub quick: bool,
 }
 
-/// `--header`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
-pub(crate) enum Header {
-    /// Depends on the selected fields of the first line.
-    #[default]
-    Auto,
-    /// The first line is a heading.
-    Yes,
-    /// The first line is a row.
-    No,
-}
-/// `--format`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub(crate) enum FormatName {
-    /// Text with commas.
-    Csv,
-    /// Text with tabs.
-    Tsv,
-    /// A NumPy array.
-    Npy,
-    /// Little-endian words.
-    U32,
-    U64,
-    U128,
-}
 /// `--kind`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Kind {

@@ -1,7 +1,11 @@
 //! `koel build`: reads columns of numbers, builds a table and saves it.
-use super::args::{BuildArgs, Header, KeyNumber, Kind, Policy};
-use super::columns::{self, Account, Column, Format, Selection, in_file, out_of_memory};
+use super::args::{BuildArgs, KeyNumber, Kind, Policy};
+use super::column::Column;
+use super::columns::{self, Account};
 use super::csv::Gap;
+use super::faults::{in_file, out_of_memory};
+use super::format::Format;
+use super::selection::{ColumnName, Header, Selection};
 use super::{Table, check_header, json_file, say, tell};
 use crate::apart::Files;
 use crate::failure::{Failure, Outcome};
@@ -154,7 +158,7 @@ fn pairs(args: &BuildArgs, header: Header) -> Outcome<Pairs> {
     let keys = columns.next().unwrap_or(Column::U32(vec![]));
     let values = match (of_values, columns.next()) {
         (Some((file, format)), _) => {
-            let name = value_column.unwrap_or(&columns::ColumnName::Number(1));
+            let name = value_column.unwrap_or(&ColumnName::Number(1));
             let selection = Selection { names: &[name], wide: false, header, with_gaps };
             let (mut values, account) = columns::read(file, format, selection)?;
             accounts.push(account);

@@ -2,16 +2,16 @@
 //! line.
 //!
 //! Blanks around a field are ignored, in rows and in the heading.
-use super::args::Header;
-use super::columns::{Column, ColumnName, Selection, cannot_be_read, in_file, out_of_memory};
+use super::column::Column;
+use super::faults::{cannot_be_read, in_file, out_of_memory};
+use super::selection::{ColumnName, Header, Selection};
 use crate::failure::{Failure, Outcome};
-use records::{Fault, Keep, Record, Records, Seen, Spans};
+use koel_formats::csv::{Fault, Keep, Record, Records, Seen, Spans};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::Path;
 
-mod records;
 #[cfg(test)]
 mod tests;
 
@@ -147,11 +147,11 @@ pub(super) struct Csv<'a, R> {
     /// Whether [`Lines::gaps`] are wanted.
     with_gaps: bool,
     /// Known once the first line is read.
-    shape: Option<Shape>,
+    shape: Option<FirstLine>,
     pub lines: Lines,
 }
 /// What the first line tells. Positions count from 0.
-struct Shape {
+struct FirstLine {
     /// Number of columns.
     columns: usize,
     /// Positions of the selected columns, in the order of selection.
@@ -164,13 +164,13 @@ struct Shape {
     /// be a heading. The second row decides about a note.
     named: Option<(usize, String)>,
 }
-impl Shape {
-    fn new(columns: usize, selected: Vec<usize>, named: Option<(usize, String)>) -> Shape {
+impl FirstLine {
+    fn new(columns: usize, selected: Vec<usize>, named: Option<(usize, String)>) -> FirstLine {
         let also = named.iter().map(|&(place, _)| place);
         let kept = selected.iter().copied().chain(also).collect::<BTreeSet<_>>();
         let kept = kept.into_iter().collect::<Vec<_>>();
         let index = |place: &usize| kept.partition_point(|kept| kept < place);
-        Shape { columns, indices: selected.iter().map(index).collect(), selected, kept, named }
+        FirstLine { columns, indices: selected.iter().map(index).collect(), selected, kept, named }
     }
 }
 impl<'a, R: Read> Csv<'a, R> {
@@ -238,7 +238,7 @@ impl<'a, R: Read> Csv<'a, R> {
                 Heading { line: self.record.line, text: text(&self.record, self.delimiter), why };
             self.note_guesses(&heading, &selected);
             self.lines.heading = Some(heading);
-            self.shape = Some(Shape::new(self.record.fields, selected, None));
+            self.shape = Some(FirstLine::new(self.record.fields, selected, None));
             return Ok(false);
         }
         self.lines.no_heading = Some(match self.header {
@@ -252,7 +252,7 @@ impl<'a, R: Read> Csv<'a, R> {
         };
         let named = named.filter(|_| self.header == Header::Auto);
         let named = named.map(|(i, field)| (i, shortened(field)));
-        self.shape = Some(Shape::new(self.record.fields, selected, named));
+        self.shape = Some(FirstLine::new(self.record.fields, selected, named));
         self.add(file, columns, true)?;
         Ok(true)
     }
@@ -278,7 +278,7 @@ impl<'a, R: Read> Csv<'a, R> {
             }
         }
         match &self.shape {
-            Some(Shape { columns, .. }) if is_row && self.record.fields != *columns => {
+            Some(FirstLine { columns, .. }) if is_row && self.record.fields != *columns => {
                 let (line, found) = (self.record.line, self.record.fields);
                 let fault =
                     format_args!("line {line}: {found} columns, expected {columns} as before");
@@ -381,7 +381,7 @@ impl<'a, R: Read> Csv<'a, R> {
                 ));
             }
             let selected = std::mem::take(&mut shape.selected);
-            *shape = Shape::new(shape.columns, selected, None);
+            *shape = FirstLine::new(shape.columns, selected, None);
         }
         Ok(())
     }

@@ -5,21 +5,25 @@
 mod answers;
 mod args;
 mod build;
+mod column;
 mod columns;
 mod csv;
-mod npy;
+mod faults;
+mod format;
 mod query;
+mod selection;
+mod words;
 
 use crate::apart::Files;
 use crate::failure::{Failure, Outcome};
 use crate::{Global, output};
 pub(crate) use args::{BuildArgs, InfoArgs, QueryArgs};
-use args::{FormatName, Header};
 pub(crate) use build::run_build;
-use columns::Format;
+use format::{Format, FormatName};
 use koel::Error;
 use koel::file::{FileInfo, TableKind};
 pub(crate) use query::run_query;
+use selection::Header;
 use serde::Serialize;
 use std::path::Path;
 
@@ -78,9 +82,7 @@ fn check_header(
 /// Rejects standard input as a table.
 fn check_table(table: &Path) -> Outcome {
     match table == Path::new("-") {
-        true => {
-            Err(columns::in_file(table, "a table is read from a file, not from standard input"))
-        }
+        true => Err(faults::in_file(table, "a table is read from a file, not from standard input")),
         false => Ok(()),
     }
 }

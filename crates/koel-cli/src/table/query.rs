@@ -1,7 +1,11 @@
 //! `koel query`: streams queries to a table and the answers to a file.
 use super::answers::{self, Answers, Fields, Row};
 use super::args::QueryArgs;
-use super::columns::{Account, Column, Format, Input, Selection, collected, in_file};
+use super::column::{Column, collected};
+use super::columns::{Account, Input};
+use super::faults::in_file;
+use super::format::Format;
+use super::selection::Selection;
 use super::{check_header, check_table, json_file, say, table_fault, tell, write_json};
 use crate::apart::Files;
 use crate::device::{self, DeviceChoice};
@@ -32,7 +36,8 @@ pub(crate) fn run_query(global: &Global, args: QueryArgs) -> Outcome {
     if format == Format::Scan {
         return Err(in_file(
             &args.queries,
-            "a scan is not a list of keys, expected a file named .u32, .u64, .u128, .npy, .csv or .tsv",
+            "a scan is not a list of keys, expected a file named .u32, .u64, .u128, .npy, .csv or \
+             .tsv",
         ));
     }
     let header = check_header(args.header, args.format, &[&args.queries])?;

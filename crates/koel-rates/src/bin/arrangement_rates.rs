@@ -25,8 +25,8 @@ use koel::{
     SetOptions, Stream, ValueOrder,
 };
 use koel_kernels::hash::mix::{mix, splitmix_at};
-use koel_rates::arrangements::ranks;
 use koel_rates::{RUNS, cpu_seconds, decimals, print_provenance, row, size};
+use koel_testing::arrangements::ranks;
 use rayon::prelude::*;
 
 const TABLES: [&str; 11] = [

@@ -19,11 +19,11 @@ use koel::{
     Stream,
 };
 use koel_kernels::hash::mix::splitmix_at;
-use koel_rates::arrangements::ranks;
 use koel_rates::{
     RUNS, Row, cpu_seconds, decimals, median, median_of, print_copies, print_provenance, rate,
     rate_of_limit, row, size,
 };
+use koel_testing::arrangements::ranks;
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Instant;

@@ -1,6 +1,5 @@
 //! Both clouds on the device, concatenated, with a separate array for each coordinate.
 
-use super::index::CellIndex;
 use super::parts::{Parts, host, host_mut};
 use super::{IntersectError, MAX_POINTS, Side};
 use crate::grid::Grid;
@@ -202,13 +201,12 @@ impl Points {
             groups: self.groups(),
         })
     }
-    /// Moves the points of the CPU's parts, and marks their bricks.
+    /// Moves the points of the CPU's parts, and finds their cells.
     pub(super) fn voxelize_parts(
         &mut self,
         device: &Device,
         motions: &Buffer<u64>,
         grid: (Frame, u32),
-        index: &mut CellIndex,
         state: &mut Buffer<u32>,
     ) -> koel::Result<()> {
         let Some(parts) = &mut self.parts else { return Ok(()) };
@@ -217,7 +215,7 @@ impl Points {
         let (mut cells, mut state) = (self.voxels.view_mut(), state.view_mut());
         let (cells, state) = (host_mut(&mut cells)?, host_mut(&mut state)?);
         parts.voxelize(device, positions, host(motions.view())?, grid, cells, state);
-        index.mark_bricks(parts)
+        Ok(())
     }
     /// Finds the voxels of the points of the CPU's parts and writes the sums of all voxels, or of
     /// those that `marks` marks as intersections.
@@ -225,7 +223,7 @@ impl Points {
         &mut self,
         device: &Device,
         motions: &Buffer<u64>,
-        index: &CellIndex,
+        bricks: &Buffer<u64>,
         marks: Option<&Buffer<u32>>,
         sums: &mut [u32],
     ) -> koel::Result<()> {
@@ -233,7 +231,7 @@ impl Points {
         let [.., nx, ny, nz] = &self.values;
         let normals = [host(nx.view())?, host(ny.view())?, host(nz.view())?];
         let marks = marks.map(|marks| host(marks.view())).transpose()?;
-        let (motions, bricks) = (host(motions.view())?, host(index.bricks.view())?);
+        let (motions, bricks) = (host(motions.view())?, host(bricks.view())?);
         let mut voxels = self.voxels.view_mut();
         parts.sum(device, (normals, motions), bricks, marks, host_mut(&mut voxels)?, sums);
         Ok(())

@@ -1,7 +1,7 @@
 //! Two-way index of the occupied cells of all levels: its buffers and its construction in a frame.
 
 use super::cloud::Points;
-use super::parts::{Parts, host, host_mut};
+use super::parts::{host, host_mut};
 use super::{blocks, bound, counted};
 use koel::primitives::Scan;
 use koel::{Buffer, Device, Result, Stream};
@@ -126,7 +126,8 @@ impl CellIndex {
         self.number_cells(s, bricks, points.groups(), of_voxels, state)
     }
     /// Marks the bricks of the points' parts.
-    pub(super) fn mark_bricks(&mut self, parts: &Parts) -> Result<()> {
+    pub(super) fn mark_bricks(&mut self, points: &Points) -> Result<()> {
+        let Some(parts) = &points.parts else { return Ok(()) };
         let (mut occupied, mut counts) = (self.occupied.view_mut(), self.counts.view_mut());
         parts.mark_bricks(self.shape, host_mut(&mut occupied)?, host_mut(&mut counts)?);
         Ok(())

@@ -380,7 +380,8 @@ impl Intersector {
         let frame = Frame { origin: self.grid.origin(), voxel_size: self.grid.voxel_size() };
         if points.parts.is_some() {
             let grid = (frame, self.shape.resolution);
-            points.voxelize_parts(s.device(), &self.motions, grid, index, state)?;
+            points.voxelize_parts(s.device(), &self.motions, grid, state)?;
+            index.mark_bricks(points)?;
             mark()?;
             return index.build(s, points, &mut sums.counts, state);
         }

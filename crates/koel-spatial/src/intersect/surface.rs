@@ -107,7 +107,13 @@ impl SurfaceSums {
         let voxels = index.voxels(s, state);
         if points.parts.is_some() {
             let mut sums = self.sums.view_mut().slice(..voxels * sums::WORDS as usize)?;
-            return points.sum_parts(s.device(), motions, index, marks, host_mut(&mut sums)?);
+            return points.sum_parts(
+                s.device(),
+                motions,
+                &index.bricks,
+                marks,
+                host_mut(&mut sums)?,
+            );
         }
         let counts = self.counts.view().arg("counts", s)?;
         // SAFETY: the ordered points match the counts; there are eight words per voxel; marks are

@@ -1,6 +1,6 @@
 //! Winding numbers of many points around a surface.
 
-use super::orient::{Vector, dot};
+use crate::vector::{Vector, dot};
 use std::f64::consts::PI;
 use std::ops::Range;
 

@@ -1,6 +1,6 @@
 //! Whether a piece of surface is closed.
 
-use super::orient::{Vector, dot};
+use crate::vector::{Vector, dot};
 use std::f64::consts::PI;
 
 /// Points below which a piece is never closed.

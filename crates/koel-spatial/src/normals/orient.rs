@@ -4,18 +4,9 @@ use super::hull::{FEW, Hull};
 use super::median;
 use super::plane::Fit;
 use crate::forest::Forest;
+use crate::vector::{Vector, dot, flip};
 use rayon::prelude::*;
 use std::collections::HashMap;
-
-pub(super) type Vector = [f64; 3];
-
-pub(super) fn dot(a: Vector, b: Vector) -> f64 {
-    a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
-}
-
-pub(super) fn flip(normal: &mut Vector) {
-    *normal = normal.map(|c| -c);
-}
 
 /// Agreement of two normals from which on they certainly belong to one piece of surface.
 const CERTAIN: f64 = 0.9;

@@ -10,7 +10,8 @@
 
 use super::field::Field;
 use super::median;
-use super::orient::{Surface, Vector, dot, flip};
+use super::orient::Surface;
+use crate::vector::{Vector, dot, flip};
 use rayon::prelude::*;
 
 /// Variance across a plane, divided by the median of all, from which on there may be two sheets.

@@ -2,7 +2,8 @@
 
 use super::field::Field;
 use super::hull::Hull;
-use super::orient::{Parts, Vector, dot, flip};
+use super::orient::Parts;
+use crate::vector::{Vector, dot, flip};
 use rayon::prelude::*;
 
 /// Number of the largest closed parts that may contain each other.

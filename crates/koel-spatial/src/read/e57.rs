@@ -10,11 +10,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use e57::{E57Reader, PointCloud as Cloud, RecordDataType, RecordName, Transform};
 use nalgebra::{Quaternion, UnitQuaternion, Vector3};
 
+use super::assembly::drop_not_finite;
+use super::error::{ParseError, ParseErrorKind, Place, listed};
+use super::names;
 use super::positions::{Positions, Relative};
-use super::{
-    Format, ParseError, ParseErrorKind, Place, ReadNote, ReadReport, drop_not_finite, names,
-};
-use crate::mesh::{PointCloud, Scan};
+use super::report::{Format, ReadNote, ReadReport};
+use super::scan::Scan;
+use crate::mesh::PointCloud;
 
 /// Maximum number of points per byte of the file; more than in any real scan.
 const MAX_POINTS_A_BYTE: u64 = 16;
@@ -255,7 +257,7 @@ fn notes(
             }
         }
     }
-    note(others.len(), format!("fields not kept: {}", super::report::listed(&others)));
+    note(others.len(), format!("fields not kept: {}", listed(&others)));
     note(images, format!("{images} images were not read"));
     notes
 }

@@ -6,8 +6,6 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-use super::report::listed;
-
 /// Error for a file that cannot be read as a scan.
 #[derive(Clone, Debug, Error, PartialEq)]
 #[error("{}: {error}", file.display())]
@@ -303,4 +301,16 @@ pub(super) fn excerpt(bytes: &[u8]) -> String {
     const LONGEST: usize = 40;
     let text = String::from_utf8_lossy(&bytes[..bytes.len().min(LONGEST)]);
     text.trim_end().to_owned()
+}
+
+/// Maximum number of names listed in a note; further names are counted.
+const LISTED: usize = 8;
+
+/// Lists the first few names, separated by commas.
+pub(super) fn listed(names: &[&str]) -> String {
+    let mut text = names[..names.len().min(LISTED)].join(", ");
+    if names.len() > LISTED {
+        text.push_str(&format!(" and {} more", names.len() - LISTED));
+    }
+    text
 }

@@ -15,6 +15,8 @@
 //! a time, after the sizes in the chunk have been checked against the file), E57 (the crate `e57`),
 //! JSON and base64 of glTF, and the division of concave faces (the crate `earcut`).
 
+mod assembly;
+mod detect;
 #[cfg(feature = "e57")]
 mod e57;
 mod error;
@@ -28,14 +30,12 @@ mod ply;
 mod polygon;
 mod positions;
 mod report;
+mod scan;
+mod spanned;
 mod stl;
 mod xyz;
 
 use std::path::Path;
-
-use polygon::Faces;
-use positions::{Positions, Relative};
-use report::Rounding;
 
 pub use error::{ParseError, ParseErrorKind, Place, ReadError};
 pub use gltf::{DeformingMesh, MeshAnimation, parse_gltf};
@@ -45,10 +45,12 @@ pub use off::parse_off;
 pub use pcd::parse_pcd;
 pub use ply::parse_ply;
 pub use report::{Format, ReadNote, ReadReport};
+pub use scan::Scan;
 pub use stl::parse_stl;
 pub use xyz::parse_xyz;
 
-use crate::mesh::{Mesh, PointCloud, Scan};
+use crate::mesh::{Mesh, PointCloud};
+use detect::format_of;
 
 /// Reads a scan from a file. The content determines the format: PLY, PCD, LAS, LAZ, E57, OFF,
 /// binary glTF and text STL by their first bytes, binary STL by its length. Otherwise the extension
@@ -64,7 +66,7 @@ pub fn read(path: impl AsRef<Path>) -> Result<Scan, ReadError> {
     let bytes = std::fs::read(path)
         .map_err(|e| at_path(ParseErrorKind::Io(e.kind(), e.to_string()).in_file()))?;
     let extension = path.extension().and_then(|e| e.to_str());
-    match Format::of(&bytes, extension) {
+    match format_of(&bytes, extension) {
         // Its buffers may be other files.
         Some(Format::Gltf) => DeformingMesh::parse_beside(&bytes, path).map(|mesh| mesh.scan()),
         _ => parse(&bytes, extension),
@@ -80,7 +82,7 @@ pub fn parse(bytes: &[u8], extension: Option<&str>) -> Result<Scan, ParseError> 
     if bytes.is_empty() {
         return Err(ParseErrorKind::Empty.in_file());
     }
-    match Format::of(bytes, extension) {
+    match format_of(bytes, extension) {
         Some(Format::Ply) => parse_ply(bytes),
         Some(Format::Obj) => parse_obj(bytes),
         Some(Format::Pcd) => parse_pcd(bytes),
@@ -147,119 +149,4 @@ pub fn read_oriented_cloud(path: impl AsRef<Path>) -> Result<PointCloud, ReadErr
     read(path)?
         .into_oriented_cloud()
         .map_err(|error| ReadError { file: path.to_owned(), error: Box::new(error) })
-}
-
-/// Drops the points of a cloud whose coordinates or normal are not finite. `first` is the fault of
-/// the first such point; for a mesh it is returned as the error.
-fn drop_not_finite(mut scan: Scan, first: Option<ParseError>) -> Result<Scan, ParseError> {
-    let Some(fault) = first else { return Ok(scan) };
-    let finite = |v: &[f32; 3]| v.iter().all(|c| c.is_finite());
-    if scan.is_mesh() {
-        // The fault may be that of a vertex of no face.
-        let mut all = scan.points.positions.iter().chain(scan.points.normals.iter().flatten());
-        return if all.all(finite) { Ok(scan) } else { Err(fault) };
-    }
-    let PointCloud { positions, normals } = &mut scan.points;
-    let keep: Vec<bool> = match normals {
-        Some(normals) => {
-            positions.iter().zip(&*normals).map(|(p, n)| finite(p) && finite(n)).collect()
-        }
-        None => positions.iter().map(finite).collect(),
-    };
-    let mut kept = keep.iter();
-    positions.retain(|_| kept.next() == Some(&true));
-    if let Some(normals) = normals {
-        let mut kept = keep.iter();
-        normals.retain(|_| kept.next() == Some(&true));
-    }
-    let dropped = (keep.len() - positions.len()) as u64;
-    if positions.is_empty() {
-        return Err(ParseErrorKind::NoFinite { dropped }.at(fault.place));
-    }
-    scan.report.dropped = dropped;
-    Ok(scan)
-}
-
-/// Returns the length in bytes and the number of lines of the record at the beginning of a text, if
-/// it spans several lines: its `words` words end with the last of them. Otherwise the first line is
-/// the record, with too few words.
-fn several_lines(text: &[u8], words: u64) -> Option<(usize, u64)> {
-    let (mut found, mut lines, mut end) = (0, 0, 0);
-    for line in text.split(|&b| b == b'\n') {
-        lines += 1;
-        end += line.len() + usize::from(lines > 1);
-        let in_line = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
-        found += in_line.count() as u64;
-        if found >= words || lines == 1 && found == 0 {
-            return (found == words && lines > 1).then_some((end, lines));
-        }
-    }
-    None
-}
-
-/// Divides faces into triangles, drops the vertices of a mesh that belong to none, and makes
-/// positions relative to an origin. Returns the scan, with notes on the faces and vertices, and the
-/// coordinates that were rounded.
-fn assemble(
-    mut positions: Positions,
-    mut normals: Option<Vec<[f32; 3]>>,
-    faces: Faces,
-    mut report: ReadReport,
-) -> (Scan, Rounding) {
-    let (mut triangles, notes) = faces.divide(|vertex| positions.get(vertex as usize));
-    report.notes.extend(notes);
-    if !triangles.is_empty()
-        && let Some(unused) = Unused::of(positions.len(), &triangles)
-    {
-        positions.retain(&unused.is_used);
-        unused.retain(normals.iter_mut());
-        unused.renumber(&mut triangles);
-        report.notes.push(unused.note());
-    }
-    let Relative { positions, origin, rounding } = positions.finish();
-    report.origin = origin;
-    (Scan { points: PointCloud { positions, normals }, triangles, report }, rounding)
-}
-
-/// Vertices of a mesh that belong to no face. They are no part of its surface, and would size the
-/// grid around it.
-struct Unused {
-    is_used: Vec<bool>,
-    count: usize,
-}
-
-impl Unused {
-    /// Returns `None` if all vertices are used.
-    fn of(vertices: usize, triangles: &[[u32; 3]]) -> Option<Unused> {
-        let mut is_used = vec![false; vertices];
-        triangles.iter().flatten().for_each(|&corner| is_used[corner as usize] = true);
-        let count = is_used.iter().filter(|is_used| !**is_used).count();
-        (count > 0).then_some(Unused { is_used, count })
-    }
-    /// Drops the elements of unused vertices.
-    fn retain<'a, T: 'a>(&self, of: impl Iterator<Item = &'a mut Vec<T>>) {
-        for all in of {
-            let mut is_used = self.is_used.iter();
-            all.retain(|_| is_used.next() == Some(&true));
-        }
-    }
-    /// Gives corners the numbers that the vertices have without those that are dropped.
-    fn renumber(&self, triangles: &mut [[u32; 3]]) {
-        let new = self.is_used.iter().scan(0, |next, &is_used| {
-            let number = *next;
-            *next += u32::from(is_used);
-            Some(number)
-        });
-        let new = new.collect::<Vec<u32>>();
-        triangles.iter_mut().flatten().for_each(|corner| *corner = new[*corner as usize]);
-    }
-    fn note(&self) -> ReadNote {
-        let (count, all) = (self.count, self.is_used.len());
-        let first = self.is_used.iter().position(|is_used| !is_used).unwrap_or_default();
-        let text = format!(
-            "{count} of {all} vertices belong to no face and were not kept, the first is vertex \
-             {first}"
-        );
-        ReadNote { place: Place::File, text }
-    }
 }

@@ -1,14 +1,12 @@
 //! Wavefront OBJ: vertices, vertex normals and faces. Materials, texture coordinates, groups and
 //! curves are skipped.
 
-use super::error::excerpt;
+use super::assembly::{assemble, drop_not_finite};
+use super::error::{ParseError, ParseErrorKind, Place, excerpt, listed};
 use super::polygon::Faces;
 use super::positions::Positions;
-use super::report::listed;
-use super::{
-    Format, ParseError, ParseErrorKind, Place, ReadNote, ReadReport, assemble, drop_not_finite,
-};
-use crate::mesh::Scan;
+use super::report::{Format, ReadNote, ReadReport};
+use super::scan::Scan;
 
 /// Statements of the format that do not affect vertices or faces.
 const SKIPPED: &[&[u8]] = &[

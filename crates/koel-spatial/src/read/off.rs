@@ -1,13 +1,12 @@
 //! OFF ("object file format" of Geomview, and of CGAL): vertices and faces as text.
 
-use super::error::excerpt;
+use super::assembly::{assemble, drop_not_finite};
+use super::error::{ParseError, ParseErrorKind, Place, excerpt};
 use super::polygon::Faces;
 use super::positions::Positions;
-use super::report::Spanned;
-use super::{
-    Format, ParseError, ParseErrorKind, Place, ReadNote, ReadReport, assemble, drop_not_finite,
-};
-use crate::mesh::Scan;
+use super::report::{Format, ReadNote, ReadReport};
+use super::scan::Scan;
+use super::spanned::Spanned;
 
 const COORDINATES: [&str; 6] = ["x", "y", "z", "nx", "ny", "nz"];
 const HEADER: &str = "OFF, COFF, NOFF or CNOFF, then the numbers of vertices, faces and edges";

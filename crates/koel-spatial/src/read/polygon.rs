@@ -2,7 +2,8 @@
 
 use earcut::Earcut;
 
-use super::{Place, ReadNote};
+use super::error::Place;
+use super::report::ReadNote;
 use crate::vector::{cross, dot, sub};
 
 /// Share of a face's area below which triangles that are turned the other way are rounding.

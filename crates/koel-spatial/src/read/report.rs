@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use super::{Place, gltf, las, off, pcd, ply, stl};
+use super::error::Place;
 
 /// Supported formats.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,42 +32,6 @@ pub enum Format {
 }
 
 impl Format {
-    /// Determines the format from the content, or else from the extension.
-    pub(super) fn of(bytes: &[u8], extension: Option<&str>) -> Option<Format> {
-        let named = extension.and_then(|e| {
-            let of = [
-                ("ply", Format::Ply),
-                ("obj", Format::Obj),
-                ("pcd", Format::Pcd),
-                ("stl", Format::Stl),
-            ];
-            let more = [("las", Format::Las), ("laz", Format::Laz)];
-            let gltf = [("gltf", Format::Gltf), ("glb", Format::Gltf)];
-            let texts = ["xyz", "xyzn", "xyzrgb", "asc"].map(|name| (name, Format::Xyz));
-            let others = [("off", Format::Off), ("e57", Format::E57)];
-            let all = of.into_iter().chain(more).chain(gltf).chain(texts).chain(others);
-            all.into_iter().find(|(name, _)| e.eq_ignore_ascii_case(name)).map(|(_, format)| format)
-        });
-        if ply::starts_as_ply(bytes) {
-            Some(Format::Ply)
-        } else if las::starts_as_las(bytes) {
-            Some(Format::Las)
-        } else if gltf::starts_as_glb(bytes) {
-            Some(Format::Gltf)
-        } else if bytes.starts_with(b"ASTM-E57") {
-            Some(Format::E57)
-        } else if stl::is_binary(bytes) {
-            Some(Format::Stl)
-        } else if named != Some(Format::Obj) && pcd::starts_as_pcd(bytes) {
-            Some(Format::Pcd)
-        } else if named != Some(Format::Obj) && stl::starts_as_text(bytes) {
-            Some(Format::Stl)
-        } else if named != Some(Format::Obj) && off::starts_as_off(bytes) {
-            Some(Format::Off)
-        } else {
-            named
-        }
-    }
     /// Returns the names of the fields for normals.
     pub(crate) fn normal_fields(self) -> &'static str {
         match self {
@@ -143,39 +107,6 @@ pub struct ReadNote {
 impl fmt::Display for ReadNote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}", self.place, self.text)
-    }
-}
-
-/// Maximum number of names listed in a note; further names are counted.
-const LISTED: usize = 8;
-
-/// Lists the first few names, separated by commas.
-pub(super) fn listed(names: &[&str]) -> String {
-    let mut text = names[..names.len().min(LISTED)].join(", ");
-    if names.len() > LISTED {
-        text.push_str(&format!(" and {} more", names.len() - LISTED));
-    }
-    text
-}
-
-/// Records of a text that span several lines.
-#[derive(Default)]
-pub(super) struct Spanned {
-    count: u64,
-    first: Place,
-}
-
-impl Spanned {
-    /// Counts a record that begins at a line.
-    pub(super) fn add(&mut self, line: Place) {
-        if self.count == 0 {
-            self.first = line;
-        }
-        self.count += 1;
-    }
-    pub(super) fn note(&self) -> Option<ReadNote> {
-        let text = format!("{} records span several lines", self.count);
-        (self.count > 0).then_some(ReadNote { place: self.first, text })
     }
 }
 

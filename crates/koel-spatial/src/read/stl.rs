@@ -3,9 +3,11 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use super::error::excerpt;
-use super::{Format, ParseError, ParseErrorKind, Place, ReadNote, ReadReport, drop_not_finite};
-use crate::mesh::{PointCloud, Scan};
+use super::assembly::drop_not_finite;
+use super::error::{ParseError, ParseErrorKind, Place, excerpt};
+use super::report::{Format, ReadNote, ReadReport};
+use super::scan::Scan;
+use crate::mesh::PointCloud;
 
 /// Bytes before the first triangle: a comment of 80, and the number of triangles.
 const HEADER: usize = 84;

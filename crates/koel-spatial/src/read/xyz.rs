@@ -1,12 +1,14 @@
 //! XYZ: a point on each line as text, its coordinates and perhaps a normal, a colour or an
 //! intensity. No standard says which: a line of names decides, or else the values.
 
-use super::error::excerpt;
+use super::assembly::drop_not_finite;
+use super::error::{ParseError, ParseErrorKind, Place, excerpt};
+use super::names;
 use super::positions::{Positions, Relative};
-use super::{
-    Format, ParseError, ParseErrorKind, Place, ReadNote, ReadReport, drop_not_finite, names,
-};
-use crate::mesh::{PointCloud, Scan};
+use super::report::{Format, ReadNote, ReadReport};
+use super::scan::Scan;
+use crate::mesh::PointCloud;
+use std::iter::Peekable;
 
 const FIELDS: [&str; 6] = ["x", "y", "z", "nx", "ny", "nz"];
 /// Lines by which columns without names are judged.
@@ -80,63 +82,17 @@ pub fn parse_xyz(bytes: &[u8]) -> Result<Scan, ParseError> {
     if bytes.is_empty() {
         return Err(ParseErrorKind::Empty.in_file());
     }
-    let mut report = ReadReport { format: Format::Xyz, ..ReadReport::default() };
-    let mut lines = (1..).zip(bytes.split(|&b| b == b'\n')).map(|(n, line)| (Place::Line(n), line));
-    let mut rows = lines.by_ref().filter(|(_, line)| !words(line).is_empty()).peekable();
-    let (mut columns, mut declared) = (None, None);
-    while let Some(&(place, line)) = rows.peek() {
-        let found = words(line);
-        let is_comment = line.trim_ascii_start().starts_with(b"//");
-        let numbers = found.iter().filter_map(|word| number(word)).collect::<Vec<f64>>();
-        if numbers.len() == found.len() && !is_comment {
-            // The number of points, as PTS and other programs write it.
-            let count = numbers[0];
-            if numbers.len() == 1 && declared.is_none() && count >= 0.0 && count.fract() == 0.0 {
-                declared = Some((count, place));
-                rows.next();
-                continue;
-            }
-            break;
-        }
-        let texts = found.iter().map(|word| String::from_utf8_lossy(word).into_owned());
-        let texts = texts.collect::<Vec<String>>();
-        match Columns::named(&texts) {
-            Some(named) if columns.is_none() => {
-                (columns, report.fields, report.fields_at) = (Some(named), texts, place);
-            }
-            _ if is_comment => {}
-            _ => {
-                let (expected, found) = (LINE, excerpt(line));
-                return Err(ParseErrorKind::Unexpected { expected, found }.at(place));
-            }
-        }
-        rows.next();
-    }
-    let mut first = vec![];
-    let points = |(place, line): (Place, &[u8]), index: u64, count: Option<usize>| {
-        let found = words(line);
-        let expected = count.map_or("at least 3".to_owned(), |count| count.to_string());
-        if count.map_or(found.len() < 3, |count| found.len() != count) {
-            let (element, found) = ("point".to_owned(), found.len() as u64);
-            return Err(ParseErrorKind::Values { element, index, expected, found }.at(place));
-        }
-        let value = |(column, word): (usize, &&[u8])| {
-            number(word).ok_or_else(|| {
-                let (element, field) = ("point".to_owned(), format!("column {}", column + 1));
-                let (expected, found) = ("a number", excerpt(word));
-                ParseErrorKind::Number { element, index, field, expected, found }.at(place)
-            })
-        };
-        let values = found.iter().enumerate().map(value).collect::<Result<Vec<f64>, _>>()?;
-        Ok((place, values))
-    };
-    let mut count = columns.as_ref().map(|columns| columns.count);
+    let lines = (1..).zip(bytes.split(|&b| b == b'\n')).map(|(n, line)| (Place::Line(n), line));
+    let mut rows = lines.filter(|(_, line)| !words(line).is_empty()).peekable();
+    let Head { columns, fields, fields_at, declared } = Head::read(&mut rows)?;
+    let mut report = ReadReport { format: Format::Xyz, fields, fields_at, ..ReadReport::default() };
+    let (mut first, mut count) = (vec![], columns.as_ref().map(|columns| columns.count));
     while first.len() < JUDGED
-        && let Some(row) = rows.next()
+        && let Some((place, line)) = rows.next()
     {
-        let point = points(row, first.len() as u64, count)?;
-        count.get_or_insert(point.1.len());
-        first.push(point);
+        let values = point(place, line, first.len() as u64, count)?;
+        count.get_or_insert(values.len());
+        first.push((place, values));
     }
     if first.is_empty() {
         return Err(ParseErrorKind::NoVertices.in_file());
@@ -149,8 +105,8 @@ pub fn parse_xyz(bytes: &[u8]) -> Result<Scan, ParseError> {
     for (place, values) in first {
         reader.push(&values, place);
     }
-    for row in rows {
-        let (place, values) = points(row, reader.positions.len() as u64, count)?;
+    for (place, line) in rows {
+        let values = point(place, line, reader.positions.len() as u64, count)?;
         reader.push(&values, place);
     }
     let Reader { columns, positions, normals, fault } = reader;
@@ -175,6 +131,78 @@ pub fn parse_xyz(bytes: &[u8]) -> Result<Scan, ParseError> {
     let normals = columns.normal.map(|_| normals);
     let points = PointCloud { positions, normals };
     drop_not_finite(Scan { points, triangles: vec![], report }, fault)
+}
+
+/// What stands before the points.
+#[derive(Default)]
+struct Head {
+    /// Columns by their names, and the names.
+    columns: Option<Columns>,
+    fields: Vec<String>,
+    fields_at: Place,
+    /// Number of points, as PTS and other programs write it.
+    declared: Option<(f64, Place)>,
+}
+
+impl Head {
+    /// Reads the lines up to the first point.
+    fn read<'a>(
+        rows: &mut Peekable<impl Iterator<Item = (Place, &'a [u8])>>,
+    ) -> Result<Head, ParseError> {
+        let mut head = Head::default();
+        while let Some(&(place, line)) = rows.peek() {
+            let found = words(line);
+            let is_comment = line.trim_ascii_start().starts_with(b"//");
+            let numbers = found.iter().filter_map(|word| number(word)).collect::<Vec<f64>>();
+            if numbers.len() == found.len() && !is_comment {
+                let count = numbers[0];
+                let is_count = numbers.len() == 1 && count >= 0.0 && count.fract() == 0.0;
+                if !is_count || head.declared.is_some() {
+                    break;
+                }
+                head.declared = Some((count, place));
+                rows.next();
+                continue;
+            }
+            let texts = found.iter().map(|word| String::from_utf8_lossy(word).into_owned());
+            let texts = texts.collect::<Vec<String>>();
+            match Columns::named(&texts) {
+                Some(named) if head.columns.is_none() => {
+                    head = Head { columns: Some(named), fields: texts, fields_at: place, ..head };
+                }
+                _ if is_comment => {}
+                _ => {
+                    let (expected, found) = (LINE, excerpt(line));
+                    return Err(ParseErrorKind::Unexpected { expected, found }.at(place));
+                }
+            }
+            rows.next();
+        }
+        Ok(head)
+    }
+}
+
+/// Reads the numbers of a point: `count` of them, or at least three.
+fn point(
+    place: Place,
+    line: &[u8],
+    index: u64,
+    count: Option<usize>,
+) -> Result<Vec<f64>, ParseError> {
+    let found = words(line);
+    if count.map_or(found.len() < 3, |count| found.len() != count) {
+        let expected = count.map_or("at least 3".to_owned(), |count| count.to_string());
+        let (element, found) = ("point".to_owned(), found.len() as u64);
+        return Err(ParseErrorKind::Values { element, index, expected, found }.at(place));
+    }
+    let value = |(column, word): (usize, &&[u8])| {
+        number(word).ok_or_else(|| {
+            let (element, field) = ("point".to_owned(), format!("column {}", column + 1));
+            let (expected, found) = ("a number", excerpt(word));
+            ParseErrorKind::Number { element, index, field, expected, found }.at(place)
+        })
+    };
+    found.iter().enumerate().map(value).collect()
 }
 
 /// Points read so far.

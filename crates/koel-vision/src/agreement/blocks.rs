@@ -1,6 +1,6 @@
 //! Blocks of a frame, and their correlations.
-use crate::device::size;
 use crate::picture::Grey;
+use crate::picture::size;
 use koel_vision_kernels::compare::{self, LANES, SUMS, Tiling};
 use rayon::prelude::*;
 

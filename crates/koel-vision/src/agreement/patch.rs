@@ -1,7 +1,7 @@
 //! Luminance of a model and of the part of a scene under it.
 use crate::affine::Affine;
-use crate::device::size;
 use crate::picture::Grey;
+use crate::picture::size;
 use koel_vision_kernels::Size;
 use koel_vision_kernels::compare::View;
 use rayon::prelude::*;

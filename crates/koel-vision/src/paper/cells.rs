@@ -29,9 +29,9 @@ const SAMPLES: usize = 20_000;
 pub(super) struct Cells {
     /// Cells per unit.
     scale: f32,
-    shape: Shape,
+    shape: CellShape,
 }
-enum Shape {
+enum CellShape {
     Uniform,
     /// Upper ends of the strips.
     Transfer {
@@ -61,7 +61,7 @@ impl Cells {
             others.get(random.below(others.len())).copied()
         };
         let shape = match options.partition {
-            Partition::Uniform => Shape::Uniform,
+            Partition::Uniform => CellShape::Uniform,
             Partition::Transfer => {
                 let (mut u, mut v): (Vec<f32>, Vec<f32>) =
                     (0..SAMPLES).filter_map(|_| sample()).unzip();
@@ -69,11 +69,11 @@ impl Cells {
                     of.sort_by(f32::total_cmp);
                     (1..SIDE).filter_map(|i| of.get(i * of.len() / SIDE).copied()).collect()
                 };
-                Shape::Transfer { u: ends(&mut u), v: ends(&mut v) }
+                CellShape::Transfer { u: ends(&mut u), v: ends(&mut v) }
             }
             Partition::Elastic => {
                 let samples = (0..SAMPLES).filter_map(|_| sample()).collect::<Vec<Point>>();
-                Shape::Elastic { nodes: learnt(&samples) }
+                CellShape::Elastic { nodes: learnt(&samples) }
             }
         };
         Cells { scale, shape }
@@ -81,12 +81,12 @@ impl Cells {
     /// Returns the key of a point; `None` if it is out of range.
     pub(super) fn key(&self, at: Point) -> Option<u32> {
         let cell = match &self.shape {
-            Shape::Uniform => kernel::square(self.scale, at),
-            Shape::Transfer { u, v } => {
+            CellShape::Uniform => kernel::square(self.scale, at),
+            CellShape::Transfer { u, v } => {
                 let strip = |of: &[f32], at| kernel::strip(of.len() as u32, |i| of[i as usize], at);
                 (strip(u, at.0), strip(v, at.1))
             }
-            Shape::Elastic { nodes } => {
+            CellShape::Elastic { nodes } => {
                 let nearest = nearest(nodes, at) as usize;
                 ((nearest % SIDE) as i32, (nearest / SIDE) as i32)
             }
@@ -102,9 +102,9 @@ impl Cells {
     pub(super) fn upload(&self, device: &Device) -> koel::Result<DeviceCells> {
         let bits = |of: &[f32]| of.iter().map(|x| x.to_bits()).collect::<Vec<u32>>();
         let (partition, us, vs) = match &self.shape {
-            Shape::Uniform => (kernel::partition::SQUARES, vec![], vec![]),
-            Shape::Transfer { u, v } => (kernel::partition::STRIPS, bits(u), bits(v)),
-            Shape::Elastic { nodes } => {
+            CellShape::Uniform => (kernel::partition::SQUARES, vec![], vec![]),
+            CellShape::Transfer { u, v } => (kernel::partition::STRIPS, bits(u), bits(v)),
+            CellShape::Elastic { nodes } => {
                 let (us, vs) = nodes.iter().copied().unzip::<f32, f32, Vec<f32>, Vec<f32>>();
                 (kernel::partition::NODES, bits(&us), bits(&vs))
             }

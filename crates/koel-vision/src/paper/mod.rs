@@ -48,8 +48,8 @@ use crate::affine::Affine;
 use crate::corners::{corners, evenly};
 use crate::edges::{DeviceEdges, Edge, smoothed, spread, strongest_first};
 use crate::fit::Freedom;
-use crate::matcher::{Found, Outcome};
 use crate::model::{Model, working_size};
+use crate::outcome::{Found, MatchOutcome};
 use crate::picture::Grey;
 use crate::random::Random;
 use basis::{PointBasis, choose};
@@ -323,7 +323,7 @@ pub fn match_images(
     model: &Grey,
     scene: &Grey,
     options: &PaperOptions,
-) -> koel::Result<Outcome> {
+) -> koel::Result<MatchOutcome> {
     search_sizes(stream, scene, options, |factor| {
         PointSet::of_image(stream, model, factor, Side::Model, options).map(Some)
     })
@@ -335,7 +335,7 @@ pub fn match_model(
     model: &Model,
     scene: &Grey,
     options: &PaperOptions,
-) -> koel::Result<Outcome> {
+) -> koel::Result<MatchOutcome> {
     let options = options.clone().with_features(Features::Edges);
     search_sizes(stream, scene, &options, |factor| {
         Ok((factor <= 1.0).then(|| PointSet::of_model(model, &options)))
@@ -349,8 +349,8 @@ fn search_sizes(
     scene: &Grey,
     options: &PaperOptions,
     model: impl Fn(f32) -> koel::Result<Option<PointSet>>,
-) -> koel::Result<Outcome> {
-    let mut best: Option<Outcome> = None;
+) -> koel::Result<MatchOutcome> {
+    let mut best: Option<MatchOutcome> = None;
     let mut seconds = [0.0; 3];
     // Several sizes of the model in turn are searched for in one size of the scene.
     let mut last: Option<(f32, PointSet)> = None;
@@ -373,7 +373,7 @@ fn search_sizes(
             break;
         }
     }
-    Ok(Outcome { seconds, ..best.unwrap_or(Outcome::NOTHING) })
+    Ok(MatchOutcome { seconds, ..best.unwrap_or(MatchOutcome::NOTHING) })
 }
 
 /// Runs [`find`] on images and returns the result in their pixels. Its hypotheses count votes
@@ -383,7 +383,7 @@ pub fn match_points(
     model: &PointSet,
     scene: &PointSet,
     options: &PaperOptions,
-) -> koel::Result<Outcome> {
+) -> koel::Result<MatchOutcome> {
     let outcome =
         search(stream, (&model.points, &model.outline), (&scene.points, &scene.outline), options)?;
     let to_points = model.to_image.inverse().unwrap_or(Affine::IDENTITY);
@@ -402,12 +402,12 @@ pub fn match_points(
     let middle =
         to_points.apply((0.5 * (model.size.0 - 1) as f32, 0.5 * (model.size.1 - 1) as f32));
     let place = |(map, votes): &(Affine, f32)| (scene.to_image.apply(map.apply(middle)), *votes);
-    Ok(Outcome {
+    Ok(MatchOutcome {
         found,
         evidence: outcome.evidence,
         hypotheses: outcome.maps.iter().map(place).collect(),
         seconds: outcome.seconds,
-        ..Outcome::NOTHING
+        ..MatchOutcome::NOTHING
     })
 }
 

@@ -1,9 +1,8 @@
 //! Refinement: the definition of a score, the convergence of steps, and the independence of
 //! candidates in a batch.
+use crate::maps::Likelihood;
 use crate::random::Random;
-use crate::refine::{
-    Frame, Likelihood, PointLists, Points, Round, Schedule, Scored, Strips, refined,
-};
+use crate::refine::{Frame, PointLists, Points, Round, Schedule, Scored, Strips, refined};
 use crate::synthetic::texture;
 use crate::{Affine, Grey, Model, Scene};
 use koel::{Device, Stream};

@@ -6,15 +6,15 @@
 //! pairs with one key the later finds the earlier in the same step, or waits after it.
 use super::How;
 use super::buckets::{add_unchecked, find_places, pass_run, put, without_repeats};
+use super::builder::{Builder, room_of};
 use super::mixed::MixedChoices;
 use super::outcome::{Outcome, hold_all, hold_or_reject, repeats, resolve};
 use super::partition::{BLOCK, Parted, mix_pairs};
 use super::ranks::{Ranked, Ranks};
-use super::reproduce::Reproducer;
 use super::simd::{GROUP, LINE, Line, Simd, Work, behind_at, heads, heads_unchecked};
 use super::stash::{Stash, pair_at, pair_unchecked, put_pair};
 use crate::duplicates::Duplicates;
-use crate::fallible::{Result, extend, reserve, reserve_map, resize};
+use crate::fallible::{Result, extend, reserve_map, resize};
 use koel_kernels::table::layout::{BUCKET, EMPTY, Layout, Number, Shape, class};
 use std::collections::HashMap;
 use std::hint::select_unpredictable;
@@ -29,71 +29,6 @@ const MAX_EVICTIONS: u32 = 512;
 /// wrongly, which costs more than what [`MixedChoices`] does for every pair.
 const MIXED: usize = 16;
 
-/// State for building bins sequentially. Its memory is reused across builds.
-pub(super) struct Builder<L: Layout> {
-    /// Buckets of a bin, and a spare one for pairs without room.
-    buckets: Vec<Line>,
-    /// Number of pairs in each bucket.
-    fills: Vec<u8>,
-    /// For each bucket, the classes of the keys that overflowed from it.
-    overflowed: Vec<u8>,
-    /// Pairs whose first bucket was full.
-    waiting: Vec<L::Pair>,
-    /// Pairs of the bin's partitions for which neither bucket had room.
-    bin_stash: Stash<L>,
-    /// For each partition of the bin, the number of pairs that found no room; empty until one did.
-    failures: Vec<u8>,
-    /// Reproducible placement; empty until requested.
-    reproducer: Reproducer<L>,
-    /// Outcome of this thread's bins.
-    pub outcome: Outcome<L>,
-}
-impl<L: Layout> Default for Builder<L> {
-    fn default() -> Builder<L> {
-        Builder {
-            buckets: Vec::new(),
-            fills: Vec::new(),
-            overflowed: Vec::new(),
-            waiting: Vec::new(),
-            bin_stash: Stash::default(),
-            failures: Vec::new(),
-            reproducer: Reproducer::default(),
-            outcome: Outcome::of(Vec::new()),
-        }
-    }
-}
-impl<L: Layout> Builder<L> {
-    /// Discards the outcome of the last build.
-    pub(super) fn begin(&mut self) {
-        self.outcome = Outcome::of(std::mem::take(&mut self.outcome.stashed));
-    }
-    /// Makes room for bins of `buckets` buckets, in a build of `pairs` pairs. More is needed only
-    /// if many pairs find no room. Errors: out of memory.
-    pub(super) fn reserve(&mut self, buckets: usize, pairs: usize) -> Result<()> {
-        let room = room_of(buckets);
-        let waiting = (buckets * BUCKET).min(pairs) + BLOCK + GROUP;
-        self.buckets.clear();
-        reserve(&mut self.buckets, room * L::WORDS / LINE)?;
-        for bytes in [&mut self.fills, &mut self.overflowed, &mut self.failures] {
-            bytes.clear();
-            reserve(bytes, room)?;
-        }
-        let more = waiting.saturating_sub(self.waiting.len());
-        reserve(&mut self.waiting, more)
-    }
-    /// Returns the number of bytes held.
-    pub(super) fn bytes(&self) -> usize {
-        let lists = self.waiting.capacity() * size_of::<L::Pair>()
-            + self.outcome.stashed.capacity() * size_of::<L::Pair>();
-        size_of_val(&self.buckets[..])
-            + self.fills.len()
-            + self.overflowed.len()
-            + lists
-            + self.bin_stash.bytes()
-            + self.reproducer.bytes()
-    }
-}
-
 /// Source of a bin's pairs.
 pub(super) enum Source<'a, L: Layout> {
     Bins {
@@ -104,11 +39,6 @@ pub(super) enum Source<'a, L: Layout> {
     },
     /// The whole input, not mixed yet.
     Input { seed: u32, keys: &'a [L::Key], values: &'a [L::Value] },
-}
-
-/// Returns the number of buckets of a bin, with one for pairs without room, and full vectors.
-fn room_of(buckets: usize) -> usize {
-    (buckets + 1).next_multiple_of(8)
 }
 
 /// Work that builds one bin; see the module. Errors: out of memory.

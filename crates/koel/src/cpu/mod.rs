@@ -14,6 +14,7 @@
 mod answers;
 mod buckets;
 mod build;
+mod builder;
 mod copies;
 mod find;
 mod mixed;
@@ -25,6 +26,7 @@ mod rows;
 pub(crate) mod set;
 mod simd;
 mod stash;
+mod stashed;
 #[cfg(test)]
 mod tests;
 mod update;
@@ -36,7 +38,8 @@ use crate::error::{Error, Result, check_length};
 use crate::fallible::{collect, extend, push, repeat, reserve, with_room};
 use crate::parallel;
 use answers::{Answers, Bits, Count, Flags, Options, Values, ValuesAndFlags};
-use build::{BuildBin, Builder, Source};
+use build::{BuildBin, Source};
+use builder::Builder;
 pub(crate) use copies::Copied;
 use copies::Seen;
 use find::{Find, Tables};

@@ -68,19 +68,18 @@ impl<L: Layout> Reproducer<L> {
             }
             before.clear();
             extend(before, buckets.iter().copied())?;
-            let head =
-                |number: u32| match stashed.get((number as usize).wrapping_sub(each * BUCKET)) {
-                    Some(&pair) => L::head(pair),
-                    None => heads::<L>(before, number as usize / BUCKET)[number as usize % BUCKET],
-                };
-            let pair =
-                |number: u32| match stashed.get((number as usize).wrapping_sub(each * BUCKET)) {
-                    Some(&pair) => pair,
-                    None => {
-                        let (place, slot) = (number as usize / BUCKET, number as usize % BUCKET);
-                        L::with_head(head(number), before[behind_at::<L>(place, slot)])
-                    }
-                };
+            let in_stash =
+                |number: u32| stashed.get((number as usize).wrapping_sub(each * BUCKET)).copied();
+            let place_of = |number: u32| (number as usize / BUCKET, number as usize % BUCKET);
+            let head = |number: u32| {
+                let (place, slot) = place_of(number);
+                in_stash(number).map_or_else(|| heads::<L>(before, place)[slot], L::head)
+            };
+            let pair = |number: u32| {
+                let (place, slot) = place_of(number);
+                let behind = || before[behind_at::<L>(place, slot)];
+                in_stash(number).unwrap_or_else(|| L::with_head(head(number), behind()))
+            };
             places.clear();
             resize(places, each * BUCKET, NOBODY)?;
             let cells = Cells(Cell::from_mut(&mut places[..]).as_slice_of_cells());

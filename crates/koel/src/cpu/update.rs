@@ -4,23 +4,21 @@
 //! its operations in order, and packed again, on any of the threads. Each time, pairs of its stash
 //! try to leave it.
 use super::simd::{behind_at, heads};
-use super::stash::{Stash, words_for};
+use super::stash::Stash;
+use super::stashed::{Places, Stashed, fill, lock};
 use crate::device::Device;
 use crate::device::memory::out_of_memory;
 use crate::error::{Error, Result};
-use crate::fallible::{
-    self, collect, extend, push, repeat, reserve, reserve_map, resize, with_room,
-};
+use crate::fallible::{collect, extend, push, resize, with_room};
 use crate::parallel;
 use koel_kernels::set::layout::{Member, finished, in_bucket};
 use koel_kernels::table::layout::{
-    BUCKET, EMPTY, Layout, Number, Shape, class, empty_last, filled, with_class_bits,
+    BUCKET, EMPTY, Layout, Shape, class, empty_last, filled, with_class_bits,
 };
 use koel_kernels::table::update::{applied, operation, status, status_of};
-use std::collections::HashMap;
 use std::marker::PhantomData;
 use std::ops::Range;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 /// Maximum number of evictions before a pair goes to the stash.
 const MAX_EVICTIONS: u32 = 512;
@@ -184,31 +182,6 @@ impl<B: Buckets> Task<'_, B> {
     }
 }
 
-/// Places in the stash for pairs that find no room in their buckets. A partition takes one before
-/// it moves any pair, so that none is ever without a place.
-struct Places<L: Layout> {
-    /// Number of places taken.
-    taken: usize,
-    /// Words of the stash, and larger memory for it if that is too little.
-    words: usize,
-    larger: Vec<u64>,
-    layout: PhantomData<L>,
-}
-impl<L: Layout> Places<L> {
-    /// Takes a place. Errors: out of memory.
-    fn take(&mut self) -> Result<()> {
-        let words = words_for::<L>(self.taken + 1);
-        if words > self.words.max(self.larger.len()) {
-            self.larger = repeat(EMPTY, words)?;
-        }
-        self.taken += 1;
-        Ok(())
-    }
-}
-fn lock<L: Layout>(places: &Mutex<Places<L>>) -> MutexGuard<'_, Places<L>> {
-    places.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Applies a batch as if its operations were done sequentially. Sets `statuses` to those of the
 /// operations.
 ///
@@ -228,12 +201,61 @@ pub(crate) fn update<B: Buckets>(
     statuses: &mut [u8],
     memory: &mut Updates,
 ) -> Result<Updated> {
-    type L<B> = <B as Buckets>::Pairs;
     let Updates { order, statuses: sorted } = memory;
+    sort_by_partition(device, (shape, seed), &batch, statuses, order)?;
+    sorted.clear();
+    resize(sorted, order.len(), status::NOT_DONE)?;
+    let mut stashed = collect(stash.iter())?;
+    stashed.sort_unstable_by_key(|pair| partition_of::<B>(shape, pair));
+    let (mut tasks, stay) = tasks_of::<B>(shape, table, (stash, &stashed), (order, sorted))?;
+    let (taken, words) = (stash.len(), stash.slots().len());
+    let places = Mutex::new(Places { taken, words, larger: Vec::new(), layout: PhantomData });
+    let run = |taken: &mut Taken<B>, task: &mut Task<'_, B>| {
+        if let Err(Error::OutOfMemory { asked, .. }) =
+            taken.update(shape, seed, &batch, &places, task)
+        {
+            task.updated.starved = asked.max(1);
+        }
+    };
+    if order.len() >= PARALLEL {
+        let all = tasks.iter_mut();
+        device.install(|| {
+            parallel::map_with(all, || Taken::new(shape), |taken, _, task| run(taken, task))
+        })?;
+    } else {
+        let mut taken = Taken::new(shape)?;
+        tasks.iter_mut().for_each(|task| run(&mut taken, task));
+    }
+
+    let updated = tasks.iter().fold(Updated::default(), |all, task| all.and(task.updated));
+    let held = match tasks.last() {
+        Some(last) if last.partition == shape.partition(u32::MAX) => last.held,
+        _ => stash.held(),
+    };
+    let larger = std::mem::take(&mut lock(&places).larger);
+    let all = stay.iter().chain(tasks.iter().flat_map(Task::after)).copied();
+    fill(stash, larger, all);
+    stash.hold(held);
+    for (&of, &status) in order.iter().zip(&sorted[..]) {
+        statuses[of as u32 as usize] = status;
+    }
+    Ok(updated)
+}
+fn partition_of<B: Buckets>(shape: Shape, pair: &PairOf<B>) -> u32 {
+    shape.partition(<B::Pairs as Layout>::hash(<B::Pairs as Layout>::key(*pair)))
+}
+/// Lists the operations that are wanted, with their partitions, in ascending order of both.
+fn sort_by_partition<L: Layout>(
+    device: &Device,
+    (shape, seed): (Shape, u32),
+    batch: &Batch<'_, L>,
+    statuses: &[u8],
+    order: &mut Vec<u64>,
+) -> Result<()> {
     let wanted = |i: usize| !batch.again || statuses[i] == status::NOT_DONE;
     order.clear();
     let number = |i: usize| {
-        let h = L::<B>::hash(L::<B>::mixed(seed, batch.keys[i]));
+        let h = L::hash(L::mixed(seed, batch.keys[i]));
         (shape.partition(h) as u64) << 32 | i as u64
     };
     if batch.again {
@@ -241,21 +263,25 @@ pub(crate) fn update<B: Buckets>(
     } else {
         extend(order, (0..batch.keys.len()).map(number))?;
     }
-    let is_parallel = order.len() >= PARALLEL;
-    match is_parallel {
+    match order.len() >= PARALLEL {
         true => device.install(|| parallel::sort(order)),
         false => order.sort_unstable(),
     }
-    sorted.clear();
-    resize(sorted, order.len(), status::NOT_DONE)?;
-
-    let partition_of = |pair: &PairOf<B>| shape.partition(L::<B>::hash(L::<B>::key(*pair)));
-    let mut stashed = collect(stash.iter())?;
-    stashed.sort_unstable_by_key(partition_of);
+    Ok(())
+}
+/// A task for each partition with operations, and the pairs of the stash of other partitions.
+type Tasks<'a, B> = (Vec<Task<'a, B>>, Vec<PairOf<B>>);
+/// Divides a table, the pairs of its stash and the statuses among the partitions of the operations;
+/// pairs and operations are sorted by partition.
+fn tasks_of<'a, B: Buckets>(
+    shape: Shape,
+    table: &'a mut [B::Word],
+    (stash, stashed): (&Stash<B::Pairs>, &'a [PairOf<B>]),
+    (order, statuses): (&'a [u64], &'a mut [u8]),
+) -> Result<Tasks<'a, B>> {
     let mut stay = with_room(stashed.len())?;
     let mut tasks = with_room(order.len().min(shape.partitions as usize))?;
-    let (mut words, mut next, mut outcomes, mut waiting) =
-        (table, 0, &mut sorted[..], &stashed[..]);
+    let (mut words, mut next, mut outcomes, mut waiting) = (table, 0, statuses, stashed);
     let each = shape.buckets as usize * B::WORDS;
     for order in order.chunk_by(|a, b| a >> 32 == b >> 32) {
         let partition = (order[0] >> 32) as u32;
@@ -264,10 +290,11 @@ pub(crate) fn update<B: Buckets>(
         (words, next) = (rest, partition + 1);
         let (statuses, rest) = outcomes.split_at_mut(order.len());
         outcomes = rest;
+        let place = |pair: &PairOf<B>| partition_of::<B>(shape, pair);
         let (before, rest) =
-            waiting.split_at(waiting.partition_point(|pair| partition_of(pair) < partition));
+            waiting.split_at(waiting.partition_point(|pair| place(pair) < partition));
         let (unstashed, rest) =
-            rest.split_at(rest.partition_point(|pair| partition_of(pair) == partition));
+            rest.split_at(rest.partition_point(|pair| place(pair) == partition));
         extend(&mut stay, before.iter().copied())?;
         waiting = rest;
         // The ambiguous key has the greatest hash.
@@ -289,49 +316,8 @@ pub(crate) fn update<B: Buckets>(
         )?;
     }
     extend(&mut stay, waiting.iter().copied())?;
-    let (taken, words) = (stash.len(), stash.slots().len());
-    let places = Mutex::new(Places { taken, words, larger: Vec::new(), layout: PhantomData });
-    let run = |taken: &mut Taken<B>, task: &mut Task<'_, B>| {
-        if let Err(Error::OutOfMemory { asked, .. }) =
-            taken.update(shape, seed, &batch, &places, task)
-        {
-            task.updated.starved = asked.max(1);
-        }
-    };
-    if is_parallel {
-        let all = tasks.iter_mut();
-        device.install(|| {
-            parallel::map_with(all, || Taken::new(shape), |taken, _, task| run(taken, task))
-        })?;
-    } else {
-        let mut taken = Taken::new(shape)?;
-        tasks.iter_mut().for_each(|task| run(&mut taken, task));
-    }
-
-    let updated = tasks.iter().fold(Updated::default(), |all, task| all.and(task.updated));
-    let held = match tasks.last() {
-        Some(last) if last.partition == shape.partition(u32::MAX) => last.held,
-        _ => stash.held(),
-    };
-    let count = stay.len() + tasks.iter().map(|task| task.after().len()).sum::<usize>();
-    if count > 0 || !stash.is_empty() {
-        stash.clear();
-        let words = words_for::<L<B>>(count);
-        let mut larger = std::mem::take(&mut lock(&places).larger);
-        if words > stash.slots().len() {
-            larger.truncate(words);
-            stash.take_memory(larger);
-        }
-        let all = stay.iter().chain(tasks.iter().flat_map(Task::after));
-        all.for_each(|&pair| stash.insert(pair));
-    }
-    stash.hold(held);
-    for (&of, &status) in order.iter().zip(&sorted[..]) {
-        statuses[of as u32 as usize] = status;
-    }
-    Ok(updated)
+    Ok((tasks, stay))
 }
-
 /// An unpacked partition.
 struct Taken<B: Buckets> {
     /// The pairs of each bucket, in any of its slots.
@@ -356,46 +342,6 @@ impl<B: Buckets> Taken<B> {
             bits: with_room(shape.buckets as usize)?,
             random: 0x2545_F491,
         })
-    }
-}
-/// Pairs without a slot while a partition is unpacked, indexed by mixed key: crafted keys may share
-/// one hash.
-struct Stashed<L: Layout> {
-    pairs: Vec<L::Pair>,
-    numbers: HashMap<u64, usize>,
-}
-impl<L: Layout> Default for Stashed<L> {
-    fn default() -> Stashed<L> {
-        Stashed { pairs: Vec::new(), numbers: HashMap::new() }
-    }
-}
-impl<L: Layout> Stashed<L> {
-    fn clear(&mut self) {
-        self.pairs.clear();
-        self.numbers.clear();
-    }
-    fn position(&self, mixed: L::Mixed) -> Option<usize> {
-        // Usually there are none.
-        if self.pairs.is_empty() { None } else { self.numbers.get(&mixed.widened()).copied() }
-    }
-    /// Makes room for more pairs. Errors: out of memory.
-    fn reserve(&mut self, more: usize) -> fallible::Result<()> {
-        reserve(&mut self.pairs, more)?;
-        reserve_map(&mut self.numbers, more)
-    }
-    /// Adds a pair, for which there is room.
-    #[allow(clippy::disallowed_methods, reason = "there is room")]
-    fn push(&mut self, pair: L::Pair) {
-        self.numbers.insert(L::key(pair).widened(), self.pairs.len());
-        self.pairs.push(pair);
-    }
-    /// Removes a pair; the last one takes its number.
-    fn remove(&mut self, number: usize) {
-        let pair = self.pairs.swap_remove(number);
-        self.numbers.remove(&L::key(pair).widened());
-        if let Some(&moved) = self.pairs.get(number) {
-            self.numbers.insert(L::key(moved).widened(), number);
-        }
     }
 }
 /// Location of a key.

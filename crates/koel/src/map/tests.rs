@@ -1,7 +1,5 @@
 //! Builds by kernels, with plans that no map of a few thousand pairs would get, so that every path
 //! is taken.
-#[expect(unreachable_pub, reason = "measuring programs include the file, too")]
-mod arrangements;
 mod reproduce;
 
 use super::Pairs;
@@ -17,6 +15,7 @@ use koel_kernels::hash::mix::{mix, splitmix_at};
 use koel_kernels::map::find::MapRef;
 use koel_kernels::table::layout::{BUCKET, EMPTY, Layout, class, class_bit};
 use koel_simt::In;
+use koel_testing::arrangements;
 use rustc_hash::FxHashMap;
 use std::collections::HashMap;
 use std::hash::BuildHasher;

@@ -1,6 +1,5 @@
 //! Equal keys in every arrangement, in every table whose input may have them. Maps have a test of
 //! their own (`map::duplicates_of_all_arrangements`).
-use crate::arrangements;
 use crate::support::{devices, is_fast};
 use koel::keys128::{Map128, Set128};
 use koel::{
@@ -8,6 +7,7 @@ use koel::{
     MultiMapOptions, Set, ValueOrder,
 };
 use koel_kernels::hash::mix::{mix, splitmix_at};
+use koel_testing::arrangements;
 
 const ARRANGEMENTS: [&str; 14] = [
     "near1x0.01",

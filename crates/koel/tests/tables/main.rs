@@ -2,9 +2,6 @@
 //! compiled once.
 mod any;
 mod arranged;
-#[path = "../../src/map/tests/arrangements.rs"]
-#[expect(unreachable_pub, reason = "measuring programs include the file, too")]
-mod arrangements;
 mod chosen_keys;
 mod groups;
 mod keys128;

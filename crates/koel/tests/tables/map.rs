@@ -1,10 +1,10 @@
 //! [`koel::Map`] against a `HashMap`, on every device, with keys and values of every type.
 
-use crate::arrangements;
 use crate::support::{KEY_SETS, Random, devices, is_fast, scramble, value_of};
 use koel::map::layout::{Layout, Narrow};
 use koel::types::{KeyBits, ValueBits};
 use koel::{Device, DeviceKind, Duplicates, Error, Map, MapBuilder, MapOptions, Stream};
+use koel_testing::arrangements;
 use proptest::prelude::*;
 use rustc_hash::FxHashMap;
 

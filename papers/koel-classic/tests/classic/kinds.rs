@@ -1,11 +1,11 @@
 //! The published tables against a `HashMap`, on every device.
 
-use crate::support::{KEY_SETS, Random, devices, is_fast, scramble, value_of};
 use koel::{Device, Error, Stream};
 use koel_classic::{
     Duplicates, Family, Kind, Options, SingleLevel, TwoKernel, TwoLevel, kinds,
     single_level::{Coinciding, StashKind},
 };
+use koel_testing::tables::{KEY_SETS, Random, devices, is_fast, scramble, value_of};
 use proptest::prelude::*;
 use rustc_hash::FxHashMap;
 

@@ -1,8 +1,8 @@
 //! Sets, compacting and multi-value tables against a `HashMap` of lists, on every device.
 
-use crate::support::{KEY_SETS, Random, devices, is_fast, scramble};
 use koel::{Error, Stream};
 use koel_classic::{ListKind, Listed, Options, list_kinds};
+use koel_testing::tables::{KEY_SETS, Random, devices, is_fast, scramble};
 use proptest::prelude::*;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;

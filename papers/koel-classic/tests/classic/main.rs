@@ -3,5 +3,3 @@
 mod kinds;
 mod lists;
 mod structures;
-#[path = "../../../../crates/koel/tests/support/mod.rs"]
-mod support;

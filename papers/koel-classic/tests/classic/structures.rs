@@ -1,12 +1,12 @@
 //! The guarantees of each structure that the papers compare with, beyond answering like a
 //! `HashMap`.
 
-use crate::support::{devices, is_fast, scramble, value_of};
 use koel::{Device, DeviceKind, Error, Stream};
 use koel_classic::{
     BestOf, Bfs, Bucketed, BuildReport, Chaining, Duplicates, Family, Fks, FunctionId, Kind,
     Options, PerfectSpatial, Probing, RandomWalk, StoredStep, TwoLevel,
 };
+use koel_testing::tables::{devices, is_fast, scramble, value_of};
 
 /// Builds at a load, and looks up every key and as many absent keys. Returns the report.
 fn build(

@@ -27,9 +27,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// Result whose error describes the failure in words.
-type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
+type AnyResult<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-fn main() -> Outcome {
+fn main() -> AnyResult {
     let (mut seed, mut on_cpu, mut trials) = (1, false, vec![]);
     for arg in std::env::args().skip(1) {
         match (arg.split_once('='), arg.as_str()) {
@@ -173,7 +173,7 @@ impl Lookups {
         })
     }
     /// Looks up keys 0..n, all present, and n..2n, all absent; the first wrong answer is an error.
-    fn verify(&mut self, stream: &Stream, map: &Map, n: usize, seed: u32, salt: u32) -> Outcome {
+    fn verify(&mut self, stream: &Stream, map: &Map, n: usize, seed: u32, salt: u32) -> AnyResult {
         let len = map.len()?;
         if len != n {
             return Err(format!("{n} pairs, but the map holds {len}").into());
@@ -208,7 +208,7 @@ impl Lookups {
     }
 }
 
-fn big(device: &Device, n: usize, seed: u32) -> Outcome<Row> {
+fn big(device: &Device, n: usize, seed: u32) -> AnyResult<Row> {
     if n > 1 << 31 {
         return Err(
             Error::TooMany { what: "pairs, with as many other keys,", n, max: 1 << 31 }.into()
@@ -246,7 +246,7 @@ struct Taken {
     left: usize,
 }
 impl Taken {
-    fn of(device: &Device) -> Outcome<Taken> {
+    fn of(device: &Device) -> AnyResult<Taken> {
         let Some((mut free, _)) = device.memory()? else {
             limit_address_space()?;
             return Ok(Taken { _pieces: vec![], bytes: 0, left: GIVEN as usize });
@@ -262,7 +262,7 @@ impl Taken {
 /// Limits the address space to [`GIVEN`] bytes more than in use, because a system that overcommits
 /// memory would not run out of it.
 #[cfg(target_os = "linux")]
-fn limit_address_space() -> Outcome {
+fn limit_address_space() -> AnyResult {
     let pages = std::fs::read_to_string("/proc/self/statm")?;
     let pages = pages.split_whitespace().next().unwrap_or_default().parse::<u64>()?;
     // SAFETY: only queries a number.
@@ -276,11 +276,11 @@ fn limit_address_space() -> Outcome {
     }
 }
 #[cfg(not(target_os = "linux"))]
-fn limit_address_space() -> Outcome {
+fn limit_address_space() -> AnyResult {
     Err("on the CPU, `tight` needs Linux".into())
 }
 
-fn tight(device: &Device, least: usize, seed: u32) -> Outcome<Row> {
+fn tight(device: &Device, least: usize, seed: u32) -> AnyResult<Row> {
     const SALT: u32 = 9;
     let stream = device.stream()?;
     let least = least.max(1);
@@ -334,11 +334,11 @@ fn tight(device: &Device, least: usize, seed: u32) -> Outcome<Row> {
     Ok(row![("taken_bytes", taken.bytes), ("left_bytes", taken.left), ("rounds", told)])
 }
 
-fn streams(device: &Device, time: Duration, seed: u32) -> Outcome<Row> {
+fn streams(device: &Device, time: Duration, seed: u32) -> AnyResult<Row> {
     let n = if device.kind() == DeviceKind::Cuda { 1 << 22 } else { 1 << 16 };
     let (end, failed) = (Instant::now() + time, AtomicBool::new(false));
     // Repeats the work until the time is over or the other thread has failed.
-    let run = |work: &mut dyn FnMut() -> Outcome| {
+    let run = |work: &mut dyn FnMut() -> AnyResult| {
         for rounds in 0.. {
             if rounds > 0 && (Instant::now() >= end || failed.load(Relaxed)) {
                 return Ok(rounds);
@@ -349,7 +349,7 @@ fn streams(device: &Device, time: Duration, seed: u32) -> Outcome<Row> {
     };
     // Several asynchronous rebuilds, then lookups.
     const ORDER: [usize; 8] = [0, 1, 0, 0, 1, 1, 0, 1];
-    let rebuilds = || -> Outcome<usize> {
+    let rebuilds = || -> AnyResult<usize> {
         let (stream, mut lookups) = (device.stream()?, Lookups::new(device, n)?);
         let mut input = |salt| Input::new(device, n, seed, salt, &mut lookups.words);
         let inputs = [input(1)?, input(2)?];
@@ -362,7 +362,7 @@ fn streams(device: &Device, time: Duration, seed: u32) -> Outcome<Row> {
             lookups.verify(&stream, &map, n, seed, 2)
         })
     };
-    let reads = || -> Outcome<usize> {
+    let reads = || -> AnyResult<usize> {
         let (stream, seed, mut lookups) = (device.stream()?, !seed, Lookups::new(device, n)?);
         let input = Input::new(device, n, seed, 3, &mut lookups.words)?;
         let map = MapBuilder::new(device, MapOptions::default())?.build(

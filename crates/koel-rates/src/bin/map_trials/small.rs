@@ -1,6 +1,6 @@
 //! Trials of many small maps, against [`HashMap`].
 
-use super::{Outcome, Progress, Random};
+use super::{AnyResult, Progress, Random};
 use koel::map::layout::{Layout, Number};
 use koel::types::{KeyBits, ValueBits};
 use koel::{Device, Duplicates, Error, Map, MapBuilder, MapOptions, MapReport, Stream};
@@ -32,7 +32,7 @@ struct Standing<K: KeyBits, V: ValueBits> {
     left: usize,
 }
 
-pub(super) fn small(device: &Device, trials: usize, seed: u32) -> Outcome<Row> {
+pub(super) fn small(device: &Device, trials: usize, seed: u32) -> AnyResult<Row> {
     let stream = device.stream()?;
     let (mut tally, mut progress) = (Tally::default(), Progress(Instant::now()));
     let (mut narrow, mut wide, mut keys64, mut values64) = (None, None, None, None);
@@ -150,7 +150,7 @@ impl<K: KeyBits, V: ValueBits> SmallPairs<K, V> {
         SmallPairs { keys, values, oracle, copies, place }
     }
     /// Fails unless these are the positions of two pairs with this key.
-    fn check_rejected(&self, key: u128, first: usize, second: usize) -> Outcome {
+    fn check_rejected(&self, key: u128, first: usize, second: usize) -> AnyResult {
         let SmallPairs { keys, place, .. } = self;
         let is_right = first < second
             && second < keys.len()
@@ -175,7 +175,7 @@ impl<K: KeyBits, V: ValueBits> SmallPairs<K, V> {
         answer: (V, u8),
         is_broken: bool,
         report: &MapReport,
-    ) -> Outcome {
+    ) -> AnyResult {
         let right = self.oracle.get(&query);
         let is_right = match right {
             Some(_) if is_broken && answer.1 == 1 => {
@@ -200,7 +200,7 @@ fn small_trial<K: KeyBits, V: ValueBits>(
     random: &mut Random,
     standing: &mut Option<Standing<K, V>>,
     tally: &mut Tally,
-) -> Outcome {
+) -> AnyResult {
     let device = stream.device();
     if standing.as_ref().is_none_or(|s| s.left == 0) {
         *standing = Some(Standing::new(device, random)?);

@@ -2,7 +2,7 @@
 
 use super::container::Buffers;
 use super::document::{Accessor, Document};
-use super::{Fault, fault, get};
+use super::fault::{Fault, fault, get};
 use std::ops::Range;
 
 const BYTE: u32 = 5120;

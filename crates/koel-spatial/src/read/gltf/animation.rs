@@ -2,9 +2,9 @@
 
 use super::accessor::{Expected, Reader, SCALAR, VEC3, VEC4, any};
 use super::document::{Animation, Sampler};
-use super::scene::Local;
-use super::{Fault, fault, get};
-use nalgebra::{Quaternion, Unit, UnitQuaternion, Vector3};
+use super::fault::{Fault, fault, get};
+use super::transform::{Local, unit};
+use nalgebra::Vector3;
 
 /// What a channel changes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -202,10 +202,4 @@ impl Channel {
             _ => {}
         }
     }
-}
-
-/// Returns the rotation of a quaternion x, y, z, w of any length; none if the length is 0.
-pub(super) fn unit(q: &[f64]) -> UnitQuaternion<f64> {
-    let &[x, y, z, w] = q else { return UnitQuaternion::identity() };
-    Unit::try_new(Quaternion::new(w, x, y, z), 0.0).unwrap_or_else(UnitQuaternion::identity)
 }

@@ -1,8 +1,8 @@
 //! The JSON and the binary chunk of a file, and the bytes of its buffers.
 
 use super::document::{Buffer, Document};
-use super::{Fault, fault};
-use crate::read::{ParseError, ParseErrorKind, Place};
+use super::fault::{Fault, fault};
+use crate::read::error::{ParseError, ParseErrorKind, Place};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use std::borrow::Cow;

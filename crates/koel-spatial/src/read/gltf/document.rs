@@ -5,6 +5,11 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::collections::BTreeMap;
 
+/// `mode` of a primitive.
+pub(super) const TRIANGLES: u32 = 4;
+pub(super) const TRIANGLE_STRIP: u32 = 5;
+pub(super) const TRIANGLE_FAN: u32 = 6;
+
 /// Root of the document.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -77,7 +82,7 @@ pub(super) struct Primitive {
     pub targets: Vec<BTreeMap<String, usize>>,
 }
 fn triangles() -> u32 {
-    super::surface::TRIANGLES
+    TRIANGLES
 }
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -8,15 +8,19 @@ mod accessor;
 mod animation;
 mod container;
 mod document;
+mod fault;
 mod scene;
 mod surface;
+mod transform;
 
+use super::error::{ParseError, ParseErrorKind, Place, ReadError, listed};
 use super::positions::{Positions, Relative};
-use super::report::listed;
-use super::{Format, ParseError, ParseErrorKind, Place, ReadError, ReadNote, ReadReport};
-use crate::mesh::{Mesh, PointCloud, Scan};
+use super::report::{Format, ReadNote, ReadReport};
+use super::scan::Scan;
+use crate::mesh::{Mesh, PointCloud};
 use container::{Buffers, Fetch, Parts};
 use document::Document;
+use fault::{Fault, fault};
 use scene::{Account, Model};
 use std::path::{Component, Path, PathBuf};
 use surface::Skipped;
@@ -34,27 +38,6 @@ const HARMLESS: &[&str] = &[
     "KHR_xmp",
     "KHR_mesh_quantization",
 ];
-
-/// A fault, and the place in the document.
-#[derive(Debug)]
-struct Fault {
-    at: String,
-    reason: String,
-}
-impl Fault {
-    fn into_error(self, place: Place) -> ParseError {
-        ParseErrorKind::Gltf { at: self.at, reason: self.reason }.at(place)
-    }
-}
-fn fault(at: String, reason: String) -> Fault {
-    Fault { at, reason }
-}
-/// Returns an element that `at` refers to.
-fn get<'a, T>(all: &'a [T], name: &str, index: usize, at: &str) -> Result<&'a T, Fault> {
-    all.get(index).ok_or_else(|| {
-        fault(at.into(), format!("{name}[{index}] does not exist, there are {}", all.len()))
-    })
-}
 
 /// Triangle mesh whose vertices move: a glTF file with skins, morph targets and animations. Its
 /// triangles and the number and order of its vertices stay the same.

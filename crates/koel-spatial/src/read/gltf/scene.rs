@@ -1,45 +1,13 @@
 //! Nodes of the scene, and the vertices of its meshes at a moment.
 
 use super::accessor::{Expected, MAT4, Reader};
-use super::animation::{self, Clip, Ignored, Path, unit};
+use super::animation::{self, Clip, Ignored, Path};
 use super::document::{self, Document};
-use super::surface::{self, Room, Shape, Skipped, Surface};
-use super::{Fault, fault, get};
-use nalgebra::{Matrix4, Point3, UnitQuaternion, Vector3};
+use super::fault::{Fault, fault, get};
+use super::surface::{self, MeshSurfaces, Room, Skipped, Surface};
+use super::transform::{Local, affine};
+use nalgebra::{Matrix4, Point3};
 use rayon::prelude::*;
-
-/// Transform of a node relative to its parent.
-#[derive(Clone)]
-pub(super) enum Local {
-    Matrix(Matrix4<f64>),
-    Parts { translation: Vector3<f64>, rotation: UnitQuaternion<f64>, scale: Vector3<f64> },
-}
-impl Local {
-    fn of(node: &document::Node, at: &str) -> Result<Local, Fault> {
-        if let Some(matrix) = node.matrix {
-            return affine(Matrix4::from_column_slice(&matrix), at).map(Local::Matrix);
-        }
-        let [x, y, z, w] = node.rotation.unwrap_or([0.0, 0.0, 0.0, 1.0]);
-        if [x, y, z, w] == [0.0; 4] {
-            return Err(fault(at.into(), "rotation is a quaternion of length 0".into()));
-        }
-        Ok(Local::Parts {
-            translation: node.translation.unwrap_or_default().into(),
-            rotation: unit(&[x, y, z, w]),
-            scale: node.scale.unwrap_or([1.0; 3]).into(),
-        })
-    }
-    fn matrix(&self) -> Matrix4<f64> {
-        match self {
-            Local::Matrix(matrix) => *matrix,
-            Local::Parts { translation, rotation, scale } => {
-                Matrix4::new_translation(translation)
-                    * rotation.to_homogeneous()
-                    * Matrix4::new_nonuniform_scaling(scale)
-            }
-        }
-    }
-}
 
 /// A primitive of a mesh that a node shows.
 struct Instance {
@@ -65,7 +33,7 @@ pub(super) struct Model {
     /// Weights that nodes set for the morph targets of their meshes.
     weights: Vec<Option<Vec<f32>>>,
     /// By mesh; only those that the scene shows.
-    shapes: Vec<Option<Shape>>,
+    shapes: Vec<Option<MeshSurfaces>>,
     skins: Vec<Skin>,
     instances: Vec<Instance>,
     pub clips: Vec<Clip>,
@@ -318,18 +286,6 @@ fn blended(surface: &Surface, bones: &[Matrix4<f64>], vertex: usize) -> Matrix4<
     // The weights sum to 1 up to rounding, which is not a change of scale.
     sum[(3, 3)] = 1.0;
     sum
-}
-/// Checks that a matrix moves points without perspective.
-fn affine(mut matrix: Matrix4<f64>, at: &str) -> Result<Matrix4<f64>, Fault> {
-    let row = [0, 1, 2, 3].map(|column| matrix[(3, column)]);
-    let expected = [0.0, 0.0, 0.0, 1.0];
-    if row.iter().zip(&expected).any(|(c, e)| (c - e).abs() > 1e-4) {
-        let reason = format!("the last row of the matrix is {row:?}, expected {expected:?}");
-        return Err(fault(at.into(), reason));
-    }
-    // The row may be rounded.
-    (0..4).for_each(|column| matrix[(3, column)] = expected[column]);
-    Ok(matrix)
 }
 fn determinant(matrix: &Matrix4<f64>) -> f64 {
     matrix.fixed_view::<3, 3>(0, 0).determinant()

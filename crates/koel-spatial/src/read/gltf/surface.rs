@@ -1,14 +1,9 @@
 //! Triangles of a primitive, and what moves its vertices: joints and morph targets.
 
 use super::accessor::{Reader, SCALAR, VEC3, VEC4, any};
-use super::document::{Mesh, Primitive};
-use super::{Fault, fault};
-use crate::read::Unused;
-
-/// `mode` of a primitive.
-pub(super) const TRIANGLES: u32 = 4;
-const TRIANGLE_STRIP: u32 = 5;
-const TRIANGLE_FAN: u32 = 6;
+use super::document::{Mesh, Primitive, TRIANGLE_FAN, TRIANGLE_STRIP, TRIANGLES};
+use super::fault::{Fault, fault};
+use crate::read::assembly::Unused;
 
 /// Maximum number of vertices and of corners in all, counted where a node shows them, and of
 /// vertices of morph targets. A file of a few kilobytes can ask for billions: its nodes can show
@@ -48,7 +43,7 @@ pub(super) struct Influences {
 }
 
 /// Surfaces of a mesh, and the default weights of its morph targets.
-pub(super) struct Shape {
+pub(super) struct MeshSurfaces {
     pub surfaces: Vec<Surface>,
     pub targets: usize,
     pub weights: Option<Vec<f32>>,
@@ -77,8 +72,8 @@ pub(super) fn read(
     index: usize,
     room: &mut Room,
     skipped: &mut Skipped,
-) -> Result<Shape, Fault> {
-    let mut shape = Shape { surfaces: vec![], targets: 0, weights: mesh.weights.clone() };
+) -> Result<MeshSurfaces, Fault> {
+    let mut shape = MeshSurfaces { surfaces: vec![], targets: 0, weights: mesh.weights.clone() };
     for (i, primitive) in mesh.primitives.iter().enumerate() {
         let at = format!("meshes[{index}].primitives[{i}]");
         if primitive.mode < TRIANGLES {

@@ -6,9 +6,11 @@ mod extra;
 mod laz;
 mod unit;
 
-use super::error::excerpt;
-use super::{Format, ParseError, ParseErrorKind, Place, ReadNote, ReadReport, drop_not_finite};
-use crate::mesh::{PointCloud, Scan};
+use super::assembly::drop_not_finite;
+use super::error::{ParseError, ParseErrorKind, Place, excerpt};
+use super::report::{Format, ReadNote, ReadReport};
+use super::scan::Scan;
+use crate::mesh::PointCloud;
 use extra::{Extra, Field};
 
 /// Minimum bytes per point in formats 0 to 10. All begin with x, y, z in 32 bits each.

@@ -2,7 +2,7 @@
 
 use super::header::Header;
 use super::{check_end, truncated};
-use crate::read::{ParseError, ParseErrorKind, Place};
+use crate::read::error::{ParseError, ParseErrorKind, Place};
 
 /// Maximum number of bytes that LZF decodes from three.
 const MAX_OF_THREE: u64 = 264;

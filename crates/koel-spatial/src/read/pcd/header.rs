@@ -3,10 +3,9 @@
 use std::collections::HashSet;
 
 use super::COORDINATES;
-use crate::read::error::excerpt;
+use crate::read::error::{ParseError, ParseErrorKind, Place, excerpt, listed};
 use crate::read::names;
-use crate::read::report::listed;
-use crate::read::{ParseError, ParseErrorKind, Place, ReadNote};
+use crate::read::report::ReadNote;
 
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Data {

@@ -6,13 +6,13 @@ mod header;
 
 use self::compressed::unpack;
 use self::header::{Data, Field, Header, Type};
-use super::error::excerpt;
+use super::assembly::drop_not_finite;
+use super::error::{ParseError, ParseErrorKind, Place, excerpt};
 use super::positions::{Positions, Relative};
-use super::report::{Rounding, Spanned};
-use super::{
-    Format, ParseError, ParseErrorKind, Place, ReadReport, drop_not_finite, several_lines,
-};
-use crate::mesh::{PointCloud, Scan};
+use super::report::{Format, ReadReport, Rounding};
+use super::scan::Scan;
+use super::spanned::{Spanned, several_lines};
+use crate::mesh::PointCloud;
 
 const COORDINATES: [&str; 6] = ["x", "y", "z", "normal_x", "normal_y", "normal_z"];
 

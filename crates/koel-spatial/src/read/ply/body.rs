@@ -1,8 +1,8 @@
 //! Data after the header of a PLY file, number by number, as text or binary.
 
 use super::header::{ByteOrder, Type};
-use crate::read::error::excerpt;
-use crate::read::{Place, ReadNote};
+use crate::read::error::{Place, excerpt};
+use crate::read::report::ReadNote;
 
 /// Number of the file, exact: every integer type fits `i64`, every float type `f64`.
 #[derive(Clone, Copy)]

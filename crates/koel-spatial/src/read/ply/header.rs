@@ -2,8 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::read::error::excerpt;
-use crate::read::{ParseError, ParseErrorKind, Place};
+use crate::read::error::{ParseError, ParseErrorKind, Place, excerpt};
 
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Encoding {

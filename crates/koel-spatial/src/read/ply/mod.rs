@@ -5,14 +5,13 @@ mod header;
 
 use self::body::{AsciiBody, BinaryBody, Body, Fault, Value};
 use self::header::{Element, Encoding, Header, Kind, Property, Type};
+use super::assembly::{assemble, drop_not_finite};
+use super::error::{ParseError, ParseErrorKind, Place, listed};
+use super::names;
 use super::polygon::Faces;
 use super::positions::Positions;
-use super::report::{Rounding, listed};
-use super::{
-    Format, ParseError, ParseErrorKind, Place, ReadNote, ReadReport, assemble, drop_not_finite,
-    names,
-};
-use crate::mesh::Scan;
+use super::report::{Format, ReadNote, ReadReport, Rounding};
+use super::scan::Scan;
 
 /// Returns whether the content claims to be PLY.
 pub(super) fn starts_as_ply(bytes: &[u8]) -> bool {

@@ -1,5 +1,5 @@
 //! Interprets bytes as a script: options of a table, then batches of operations on a small alphabet
-//! of keys. The checks of maps, sets and groups include this file.
+//! of keys. The checks of maps, sets and groups use it.
 use koel::types::{KeyBits, ValueBits};
 use koel::{Device, Outcome};
 use koel_kernels::table::layout::{Layout, Number};

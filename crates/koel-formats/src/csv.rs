@@ -2,15 +2,15 @@
 //!
 //! The readers of the csv crate make records of any text: they do not tell whether a quote was
 //! closed, what followed it, or which lines a field spans. This reader does. Its state says so, and
-//! `fuzz/checks/csv.rs` compares its records with those of that crate.
+//! a fuzz target compares its records with those of that crate.
 //!
 //! A field is quoted if its first byte that is not a blank is a quote; two quotes in it stand for
 //! one. Blanks outside the quotes are dropped, other text after the closing quote is a fault. In
 //! other fields quotes are bytes like any other. Lines end with a line feed, a carriage return or
 //! both. Blank lines are no records. A byte order mark is skipped.
 //!
-//! Memory: a buffer, and the kept fields up to [`LONGEST`] bytes each. Other fields may have any
-//! length. No allocation aborts.
+//! Memory: a buffer, and the kept fields up to 128 KiB each. Other fields may have any length. No
+//! allocation aborts.
 use std::collections::TryReserveError;
 use std::io::{self, ErrorKind, Read};
 use std::ops::Range;
@@ -21,24 +21,29 @@ const LONGEST: usize = 1 << 17;
 const CUT: &[u8] = b"...";
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 /// Bytes that tell other formats from CSV.
-pub(super) const FIRST_BYTES: usize = 16;
+pub const FIRST_BYTES: usize = 16;
 /// Maximum number of bytes quoted after a closing quote.
 const QUOTED_TEXT: usize = 20;
 
 /// Reason why there is no next record. Lines and columns are counted from 1.
 #[derive(Debug)]
-pub(super) enum Fault {
+pub enum Fault {
+    /// The stream cannot be read.
     Io(io::Error),
+    /// There is no memory for the kept fields.
     OutOfMemory,
     /// A field begins with a quote that is never closed.
     NeverClosed {
+        /// Line of the quote.
         line: u64,
+        /// Column of the quote.
         column: u64,
     },
     /// Text follows a closing quote.
     AfterQuote {
-        /// Line and column of the text.
+        /// Line of the text.
         line: u64,
+        /// Column of the text.
         column: u64,
         /// First line of the field.
         begun: u64,
@@ -61,7 +66,8 @@ impl From<TryReserveError> for Fault {
 
 /// Fields to keep of a record.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Keep<'a> {
+pub enum Keep<'a> {
+    /// All fields.
     All,
     /// Those at these positions, from 0, in ascending order.
     Places(&'a [usize]),
@@ -69,7 +75,7 @@ pub(super) enum Keep<'a> {
 
 /// A record: the fields that were kept, without quotes.
 #[derive(Default, Debug)]
-pub(super) struct Record {
+pub struct Record {
     /// First line.
     pub line: u64,
     /// Number of all fields, kept or not.
@@ -86,11 +92,14 @@ impl Record {
         (self.line, self.fields) = (line, 0);
     }
     /// Returns the `i`-th kept field.
-    pub(super) fn get(&self, i: usize) -> &[u8] {
+    ///
+    /// # Panics
+    /// Fewer fields were kept.
+    pub fn get(&self, i: usize) -> &[u8] {
         &self.bytes[self.begin(i)..self.ends[i]]
     }
     /// Returns the kept fields.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &[u8]> {
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
         (0..self.ends.len()).map(|i| self.get(i))
     }
     fn begin(&self, i: usize) -> usize {
@@ -119,13 +128,17 @@ impl Record {
 
 /// Fields of one kind, counted, with the place of the first.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(super) struct Seen {
+pub struct Seen {
+    /// Number of such fields.
     pub number: u64,
+    /// Line of the first.
     pub line: u64,
+    /// Column of the first.
     pub column: u64,
 }
 impl Seen {
-    pub(super) fn add(&mut self, line: u64, column: u64) {
+    /// Counts a field.
+    pub fn add(&mut self, line: u64, column: u64) {
         if self.number == 0 {
             (self.line, self.column) = (line, column);
         }
@@ -135,7 +148,8 @@ impl Seen {
 
 /// Fields that span several lines.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(super) struct Spans {
+pub struct Spans {
+    /// Their number and the place of the first.
     pub seen: Seen,
     /// Last line of the first such field.
     pub to: u64,
@@ -152,7 +166,7 @@ enum End {
 }
 
 /// A stream of records.
-pub(super) struct Records<R> {
+pub struct Records<R> {
     from: R,
     delimiter: u8,
     /// Whether a byte may end a field or begin its quotes.
@@ -167,16 +181,18 @@ pub(super) struct Records<R> {
     line: u64,
     /// Whether the previous byte was a carriage return: a line feed then belongs to it.
     after_return: bool,
-    /// Number of blank lines; `last_blank` is the line number of the last.
+    /// Number of blank lines.
     pub blank: u64,
+    /// Line number of the last blank line.
     pub last_blank: u64,
+    /// Fields that span several lines.
     pub spans: Spans,
     /// Quotes in fields that do not begin with one.
     pub inner_quotes: Seen,
 }
 impl<R: Read> Records<R> {
     /// Reads `piece` bytes at a time, at least [`FIRST_BYTES`].
-    pub(super) fn new(from: R, delimiter: u8, piece: usize) -> Records<R> {
+    pub fn new(from: R, delimiter: u8, piece: usize) -> Records<R> {
         let mut is_special = [false; 256];
         [delimiter, b'\n', b'\r', b'"'].iter().for_each(|&byte| is_special[byte as usize] = true);
         Records {
@@ -197,17 +213,23 @@ impl<R: Read> Records<R> {
         }
     }
     /// Returns the number of lines read; at the end, of all lines.
-    pub(super) fn lines(&self) -> u64 {
+    pub fn lines(&self) -> u64 {
         self.line - 1
     }
     /// Returns the first bytes of the stream, after a byte order mark, if nothing was read: 10 or
     /// more if there are.
-    pub(super) fn first_bytes(&mut self) -> Result<&[u8], Fault> {
+    ///
+    /// # Errors
+    /// The stream cannot be read, or there is no memory for a piece of it.
+    pub fn first_bytes(&mut self) -> Result<&[u8], Fault> {
         self.peek()?;
         Ok(&self.buffer[self.rest.clone()])
     }
     /// Reads the next record. Returns whether there is one.
-    pub(super) fn next(&mut self, keep: Keep<'_>, record: &mut Record) -> Result<bool, Fault> {
+    ///
+    /// # Errors
+    /// [`Fault`]; nothing can be read after it.
+    pub fn next(&mut self, keep: Keep<'_>, record: &mut Record) -> Result<bool, Fault> {
         loop {
             let Some(byte) = self.peek()? else { return Ok(false) };
             let follows = std::mem::take(&mut self.after_return) && byte == b'\n';

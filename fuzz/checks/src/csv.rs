@@ -1,10 +1,6 @@
 //! Checks of the reader of CSV files: against the csv crate, which reads any text, and against the
 //! rule of RFC 4180 for quotes, which that crate does not check.
-#[path = "../../crates/koel-cli/src/table/csv/records.rs"]
-#[allow(dead_code, reason = "what notes and numbers need is not used here")]
-mod records;
-
-use records::{Fault, Keep, Record, Records};
+use koel_formats::csv::{FIRST_BYTES, Fault, Keep, Record, Records};
 use std::io::Read;
 
 /// A stream that gives its bytes in parts of `1 + bytes % 7`.
@@ -22,7 +18,7 @@ impl Read for Parts<'_> {
 type Rows = Vec<Vec<Vec<u8>>>;
 
 /// Expects the csv crate's records where the quotes are sound, and an error elsewhere.
-pub(crate) fn check(bytes: &[u8]) {
+pub fn check(bytes: &[u8]) {
     let whole = read(bytes, Keep::All);
     assert_eq!(whole, read(Parts(bytes), Keep::All), "parts do not matter");
     let some = read(bytes, Keep::Places(&[1, 3]));
@@ -54,7 +50,7 @@ pub(crate) fn check(bytes: &[u8]) {
 /// Reads all records. Errors: the line of a fault.
 fn read(from: impl Read, keep: Keep<'_>) -> Result<Rows, u64> {
     let (mut records, mut record, mut rows) =
-        (Records::new(from, b',', records::FIRST_BYTES), Record::default(), vec![]);
+        (Records::new(from, b',', FIRST_BYTES), Record::default(), vec![]);
     let mut lines = 0;
     loop {
         match records.next(keep, &mut record) {

@@ -5,7 +5,7 @@ use std::path::Path;
 const MOST: u64 = 1 << 20;
 
 /// Expects an error, or a picture whose values are grey levels.
-pub(crate) fn check(bytes: &[u8]) {
+pub fn check(bytes: &[u8]) {
     if let Ok(picture) = koel_vision::decode(bytes, Path::new("picture"), MOST) {
         let grey = picture.grey;
         assert_eq!(grey.pixels.len(), grey.width * grey.height);

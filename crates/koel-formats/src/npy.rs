@@ -13,10 +13,14 @@ const MAX_HEADER: u32 = 1 << 16;
 
 /// Element types that can be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Element {
+pub enum Element {
+    /// `<u4`.
     U32,
+    /// `<u8`.
     U64,
+    /// `<i4`.
     I32,
+    /// `<i8`.
     I64,
 }
 impl Element {
@@ -27,7 +31,7 @@ impl Element {
         ("<i8", Element::I64),
     ];
     /// Returns the bytes per element.
-    pub(super) fn bytes(self) -> u64 {
+    pub fn bytes(self) -> u64 {
         match self {
             Element::U32 | Element::I32 => 4,
             Element::U64 | Element::I64 => 8,
@@ -37,8 +41,10 @@ impl Element {
 
 /// Contents of a header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Header {
+pub struct Header {
+    /// Type of the elements.
     pub element: Element,
+    /// Number of elements.
     pub len: u64,
     /// Byte offset of the elements.
     pub start: u64,
@@ -46,7 +52,8 @@ pub(super) struct Header {
 
 /// Reason why a file cannot be read.
 #[derive(Debug)]
-pub(super) enum NpyError {
+pub enum NpyError {
+    /// The stream cannot be read.
     Io(io::Error),
     /// The fault, in words.
     Fault(String),
@@ -61,7 +68,10 @@ impl fmt::Display for NpyError {
 }
 
 /// Reads bytes until `bytes` is full or the stream ends. Returns their number.
-pub(super) fn fill(from: &mut impl Read, bytes: &mut [u8]) -> io::Result<usize> {
+///
+/// # Errors
+/// Those of the stream, except interruptions.
+pub fn fill(from: &mut impl Read, bytes: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < bytes.len() {
         match from.read(&mut bytes[filled..]) {
@@ -76,10 +86,10 @@ pub(super) fn fill(from: &mut impl Read, bytes: &mut [u8]) -> io::Result<usize> 
 
 /// Reads the header of a file of `file_bytes` bytes, if that is known. The returned length then
 /// matches the file's.
-pub(super) fn read_header(
-    from: &mut impl Read,
-    file_bytes: Option<u64>,
-) -> Result<Header, NpyError> {
+///
+/// # Errors
+/// The stream cannot be read, is no NumPy array, or has another type or shape.
+pub fn read_header(from: &mut impl Read, file_bytes: Option<u64>) -> Result<Header, NpyError> {
     let fault = |fault: String| Err(NpyError::Fault(fault));
     let truncated =
         |bytes: u64, needed: u64| format!("truncated: {bytes} bytes, the header needs {needed}");
@@ -203,7 +213,7 @@ fn end_of_value(text: &str) -> Option<usize> {
 
 /// Returns the header for `len` elements of the type `descr`, a Python literal. Its size is the
 /// same for every length, so that it can be rewritten once the length is known.
-pub(super) fn header(descr: &str, len: u64) -> Vec<u8> {
+pub fn header(descr: &str, len: u64) -> Vec<u8> {
     let with =
         |len: u64| format!("{{'descr': {descr}, 'fortran_order': False, 'shape': ({len},), }}");
     let mut text = with(len);

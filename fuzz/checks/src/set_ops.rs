@@ -6,13 +6,12 @@ use std::collections::HashSet;
 use std::fmt::Debug;
 use std::io::Cursor;
 
-#[allow(dead_code, reason = "sets have no values, and are reproducible without being asked")]
 use crate::script::{self, Header, Step};
 
 const OPERATIONS: [SetOperation; 2] = [SetOperation::Insert, SetOperation::Erase];
 
 /// Runs the bytes as a script.
-pub(crate) fn check(bytes: &[u8]) {
+pub fn check(bytes: &[u8]) {
     let Some((header, batches)) = script::read(bytes) else { return };
     match header.types & 1 {
         0 => script::run::<World<u32>>(&header, &batches),

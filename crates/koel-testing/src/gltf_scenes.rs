@@ -1,19 +1,26 @@
 //! glTF files made for tests, and the positions of their vertices in closed form.
-#![allow(dead_code, reason = "each test file uses a part")]
 
 use base64::Engine;
 use serde_json::{Value, json};
 
 /// Keys of an animation: node, path, interpolation, times and values.
-pub(crate) type Keys<'a> = (usize, &'a str, &'a str, &'a [f32], &'a [f32]);
+pub type Keys<'a> = (usize, &'a str, &'a str, &'a [f32], &'a [f32]);
 
 /// A document with one buffer.
-pub(crate) struct Builder {
-    pub(crate) json: Value,
-    pub(crate) binary: Vec<u8>,
+pub struct Builder {
+    /// The document, without its buffer.
+    pub json: Value,
+    /// Contents of the buffer.
+    pub binary: Vec<u8>,
+}
+impl Default for Builder {
+    fn default() -> Builder {
+        Builder::new()
+    }
 }
 impl Builder {
-    pub(crate) fn new() -> Builder {
+    /// Creates a document with an empty scene of one node.
+    pub fn new() -> Builder {
         let json = json!({
             "asset": {"version": "2.0"}, "scene": 0, "scenes": [{"nodes": [0]}], "nodes": [],
             "meshes": [], "accessors": [], "bufferViews": []
@@ -21,7 +28,7 @@ impl Builder {
         Builder { json, binary: vec![] }
     }
     /// Appends an element to a list of the document and returns its index.
-    pub(crate) fn push(&mut self, list: &str, element: Value) -> usize {
+    pub fn push(&mut self, list: &str, element: Value) -> usize {
         if self.json[list].is_null() {
             self.json[list] = json!([]);
         }
@@ -30,7 +37,7 @@ impl Builder {
         all.len() - 1
     }
     /// Appends bytes and returns the index of their view.
-    pub(crate) fn view(&mut self, bytes: &[u8]) -> usize {
+    pub fn view(&mut self, bytes: &[u8]) -> usize {
         let padding = self.binary.len().next_multiple_of(4);
         self.binary.resize(padding, 0);
         let offset = self.binary.len();
@@ -39,7 +46,7 @@ impl Builder {
         self.push("bufferViews", view)
     }
     /// Appends an accessor of floats.
-    pub(crate) fn floats(&mut self, kind: &str, values: &[f32]) -> usize {
+    pub fn floats(&mut self, kind: &str, values: &[f32]) -> usize {
         let view = self.view(bytemuck::cast_slice(values));
         let count = values.len() / width(kind);
         let mut accessor =
@@ -54,7 +61,7 @@ impl Builder {
         self.push("accessors", accessor)
     }
     /// Appends an accessor of unsigned integers of 8, 16 or 32 bits.
-    pub(crate) fn integers(&mut self, kind: &str, bits: usize, values: &[u32]) -> usize {
+    pub fn integers(&mut self, kind: &str, bits: usize, values: &[u32]) -> usize {
         let bytes = values.iter().flat_map(|v| v.to_le_bytes()[..bits / 8].to_vec());
         let view = self.view(&bytes.collect::<Vec<u8>>());
         let (count, component) = (values.len() / width(kind), [5121, 5123, 0, 5125][bits / 8 - 1]);
@@ -63,7 +70,7 @@ impl Builder {
         self.push("accessors", accessor)
     }
     /// Appends an animation.
-    pub(crate) fn animation(&mut self, name: &str, channels: &[Keys<'_>]) {
+    pub fn animation(&mut self, name: &str, channels: &[Keys<'_>]) {
         let (mut all, mut samplers) = (vec![], vec![]);
         for &(node, path, interpolation, times, values) in channels {
             let kind = match path {
@@ -87,7 +94,7 @@ impl Builder {
         serde_json::to_vec(&json).unwrap()
     }
     /// Returns the binary form.
-    pub(crate) fn glb(&self) -> Vec<u8> {
+    pub fn glb(&self) -> Vec<u8> {
         let (mut json, mut binary) = (self.with_buffer(None), self.binary.clone());
         json.resize(json.len().next_multiple_of(4), b' ');
         binary.resize(binary.len().next_multiple_of(4), 0);
@@ -101,12 +108,12 @@ impl Builder {
         bytes
     }
     /// Returns the text form with its buffer in a data URI.
-    pub(crate) fn embedded(&self) -> Vec<u8> {
+    pub fn embedded(&self) -> Vec<u8> {
         let data = base64::engine::general_purpose::STANDARD.encode(&self.binary);
         self.with_buffer(Some(&format!("data:application/octet-stream;base64,{data}")))
     }
     /// Returns the text form with its buffer in another file.
-    pub(crate) fn beside(&self, uri: &str) -> Vec<u8> {
+    pub fn beside(&self, uri: &str) -> Vec<u8> {
         self.with_buffer(Some(uri))
     }
 }
@@ -121,14 +128,14 @@ fn width(kind: &str) -> usize {
 }
 
 /// Length, width and height of the bar, around the x axis from the origin.
-pub(crate) const BAR: [f32; 3] = [4.0, 0.6, 0.4];
+pub const BAR: [f32; 3] = [4.0, 0.6, 0.4];
 /// Seconds of the bar's animation.
-pub(crate) const BEND: f64 = 2.0;
+pub const BEND: f64 = 2.0;
 /// The joint is here on the x axis.
-pub(crate) const JOINT: f64 = 2.0;
+pub const JOINT: f64 = 2.0;
 
 /// Returns the corners of a closed bar of rings along the x axis, and its triangles.
-pub(crate) fn bar(rings: usize) -> (Vec<[f32; 3]>, Vec<[u32; 3]>) {
+pub fn bar(rings: usize) -> (Vec<[f32; 3]>, Vec<[u32; 3]>) {
     let [length, width, height] = BAR;
     let mut positions = vec![];
     for ring in 0..rings {
@@ -149,11 +156,11 @@ pub(crate) fn bar(rings: usize) -> (Vec<[f32; 3]>, Vec<[u32; 3]>) {
     (positions, triangles)
 }
 /// Weight of the second joint: it grows around the middle of the bar.
-pub(crate) fn weight(x: f64) -> f64 {
+pub fn weight(x: f64) -> f64 {
     ((x - JOINT) / 1.0 + 0.5).clamp(0.0, 1.0)
 }
 /// Displacement of the morph target: the bar swells towards its end.
-pub(crate) fn swelling(p: [f64; 3]) -> [f64; 3] {
+pub fn swelling(p: [f64; 3]) -> [f64; 3] {
     [0.0, 0.5 * p[1] * p[0] / f64::from(BAR[0]), 0.25 * p[2]]
 }
 
@@ -161,7 +168,7 @@ pub(crate) fn swelling(p: [f64; 3]) -> [f64; 3] {
 /// a right angle around z in two seconds, and raises the weight of the morph target from 0 to 1 on
 /// a cubic spline with tangents 0. The node of the mesh is moved, which a skin ignores; the first
 /// joint is moved by `at`.
-pub(crate) fn bending_bar(rings: usize, at: [f64; 3]) -> Builder {
+pub fn bending_bar(rings: usize, at: [f64; 3]) -> Builder {
     let (positions, triangles) = bar(rings);
     let wide = |p: &[f32; 3]| p.map(f64::from);
     let mut b = Builder::new();
@@ -205,7 +212,7 @@ pub(crate) fn bending_bar(rings: usize, at: [f64; 3]) -> Builder {
     b
 }
 /// Returns where the animation of [`bending_bar`] puts a corner of [`bar`], in closed form.
-pub(crate) fn bent(p: [f64; 3], at: [f64; 3], seconds: f64) -> [f64; 3] {
+pub fn bent(p: [f64; 3], at: [f64; 3], seconds: f64) -> [f64; 3] {
     let u = (seconds / BEND).clamp(0.0, 1.0);
     let (swell, angle) = (u * u * (3.0 - 2.0 * u), u * std::f64::consts::FRAC_PI_2);
     let by = swelling(p);

@@ -2,7 +2,7 @@
 use koel_spatial::Scan;
 
 /// Expects an error or a valid scan.
-pub(crate) fn check<E>(scan: Result<Scan, E>) {
+pub fn check<E>(scan: Result<Scan, E>) {
     if let Ok(scan) = scan {
         let points = scan.points.positions.len();
         assert!(points > 0);

@@ -14,7 +14,7 @@ const OPERATIONS: [Operation; 4] =
     [Operation::Insert, Operation::InsertOrAssign, Operation::InsertOrAdd, Operation::Erase];
 
 /// Runs the bytes as a script.
-pub(crate) fn check(bytes: &[u8]) {
+pub fn check(bytes: &[u8]) {
     let Some((header, batches)) = script::read(bytes) else { return };
     match header.types {
         0 => script::run::<World<u32, u32>>(&header, &batches),

@@ -13,9 +13,8 @@ use crate::script::{self, Header};
 /// Maximum number of pairs; more are cut off.
 const MAX_KEYS: usize = 20_000;
 
-/// Reads the bytes as a [header](Header), followed by runs of equal or consecutive keys of its
-/// alphabet.
-pub(crate) fn check(bytes: &[u8]) {
+/// Reads the bytes as a header, followed by runs of equal or consecutive keys of its alphabet.
+pub fn check(bytes: &[u8]) {
     let Some((header, rest)) = script::read_header(bytes) else { return };
     match header.types {
         0 => run::<u32, u32>(&header, rest),

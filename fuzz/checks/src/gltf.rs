@@ -2,7 +2,7 @@
 use koel_spatial::DeformingMesh;
 
 /// Expects an error or a valid mesh, with as many positions at each time of each animation.
-pub(crate) fn check(bytes: &[u8]) {
+pub fn check(bytes: &[u8]) {
     let Ok(mesh) = DeformingMesh::parse(bytes) else { return };
     let positions = mesh.positions();
     assert!(positions.iter().flatten().all(|c| c.is_finite()));

@@ -16,7 +16,7 @@ static FILE: LazyLock<PathBuf> =
 
 /// Reads the bytes as they are, and with corrected checksums. Expects an error or a table whose
 /// lookups stay in bounds.
-pub(crate) fn check(bytes: &[u8]) {
+pub fn check(bytes: &[u8]) {
     all_kinds(bytes);
     let mut sealed = bytes.to_vec();
     if seal(&mut sealed).is_some() && sealed != bytes {

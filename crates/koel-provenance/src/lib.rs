@@ -1,13 +1,21 @@
 //! Provenance of a record: commit, command, driver and date. Every JSON file under `results/` has
-//! these fields; a file of JSON lines has them in its first line. `koel`, the programs of
-//! koel-rates and xtask include this file.
+//! these fields; a file of JSON lines has them in its first line.
+mod commit;
+
+pub use commit::embed_commit;
+
+/// Runs the README's example as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 use serde::Serialize;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Fields that every record has. `null` means unknown.
 #[derive(Clone, PartialEq, Eq, Serialize, Debug)]
-pub(crate) struct Provenance {
+pub struct Provenance {
     /// The commit that the program was built from.
     pub commit: String,
     /// The command that repeats the measurement.
@@ -19,7 +27,7 @@ pub(crate) struct Provenance {
 }
 impl Provenance {
     /// Describes this process, built from `commit`.
-    pub(crate) fn of_this_run(commit: &str, on_gpu: bool) -> Provenance {
+    pub fn of_this_run(commit: &str, on_gpu: bool) -> Provenance {
         Provenance {
             commit: commit.into(),
             command: command(std::env::args(), |name| std::env::var(name).ok()),

@@ -1,5 +1,6 @@
 //! What safe code may try, and the result: an error or a panic, never access to invalid memory.
 #![forbid(unsafe_code)]
+#![allow(missing_docs, reason = "the name of each attempt says what it tries")]
 use koel::primitives::Bins;
 use koel::{
     Buffer, Device, DeviceKind, Error, Graph, Map, MapBuilder, MultiMap, Set, Set128, Stream,
@@ -29,7 +30,7 @@ fn refused<R>(run: impl FnOnce() -> R) {
     assert!(message.contains("outside of a launch"), "{message}");
 }
 
-pub(crate) fn handles_of_tables_outlive_them() {
+pub fn handles_of_tables_outlive_them() {
     for device in devices() {
         let stream = device.stream().unwrap();
         let map = Map::build(&device, &[3u32, 5, 7], &[1u32, 2, 3]).unwrap();
@@ -50,7 +51,7 @@ pub(crate) fn handles_of_tables_outlive_them() {
     }
 }
 
-pub(crate) fn handles_of_arrays_are_looked_through_by_kernels_alone() {
+pub fn handles_of_arrays_are_looked_through_by_kernels_alone() {
     for address in [0x1000, 0, u64::MAX - 3] {
         refused(|| In::<u32>::from_device(address, 1).get(0));
         refused(|| In::<u32>::from_device(address, usize::MAX).get_stream(7));
@@ -87,7 +88,7 @@ pub(crate) fn handles_of_arrays_are_looked_through_by_kernels_alone() {
 }
 
 /// Threads and shared memory are also available to kernels only.
-pub(crate) fn nothing_waits_outside_of_a_kernel() {
+pub fn nothing_waits_outside_of_a_kernel() {
     let thread = koel_simt::host::native_thread(0, 0, 32, 1);
     for message in [panic_of(|| thread.barrier()), panic_of(|| thread.shared().array::<u32>(4))] {
         assert!(message.contains("executor"), "{message}");
@@ -96,7 +97,7 @@ pub(crate) fn nothing_waits_outside_of_a_kernel() {
 }
 
 /// A slice of a buffer escapes the closure that records a write to the buffer.
-pub(crate) fn slices_do_not_leave_a_capture() {
+pub fn slices_do_not_leave_a_capture() {
     for device in devices() {
         let stream = device.stream().unwrap();
         let buffer: &'static mut _ = Box::leak(Box::new(device.upload(&[1u32; 16]).unwrap()));
@@ -124,7 +125,7 @@ pub(crate) fn slices_do_not_leave_a_capture() {
 }
 
 /// Another thread moves a buffer out of a graph's state and drops it while the graph is launched.
-pub(crate) fn buffers_stay_until_a_launch_has_them() {
+pub fn buffers_stay_until_a_launch_has_them() {
     let device = Device::executor(3);
     let (mut launched, mut refused) = (0, 0);
     // So large that each is a separate mapping: an access after it is freed ends the process.
@@ -246,8 +247,8 @@ fn use_during_launches(
 fn records(device: &Device) -> bool {
     device.kind() != DeviceKind::Cpu
 }
-/// Records so many steps that a thread which launches one graph after the other is always within
-/// one, and often between two of its steps, even where threads have to share a core.
+/// Records [`STEPS`] steps. A thread that launches one graph after the other is then always within
+/// one, and often between two of its steps, even where threads share a core.
 fn writes_often(stream: &Stream, buffer: &mut Buffer<u32>) -> koel::Result<()> {
     for _ in 0..STEPS {
         buffer.view_mut().fill_bytes(1, stream)?;
@@ -256,7 +257,7 @@ fn writes_often(stream: &Stream, buffer: &mut Buffer<u32>) -> koel::Result<()> {
     Ok(())
 }
 /// Buffers leave the state of a graph by `replace`, `swap` and `take`.
-pub(crate) fn buffers_that_left_a_graph_are_kept_apart() {
+pub fn buffers_that_left_a_graph_are_kept_apart() {
     for device in devices().into_iter().filter(records) {
         let (stream, other) = (device.stream().unwrap(), device.stream().unwrap());
         let buffer = || device.upload(&[0x0707_0707u32; LEN]).unwrap();
@@ -284,7 +285,7 @@ pub(crate) fn buffers_that_left_a_graph_are_kept_apart() {
 }
 
 /// A graph's state shares its buffer, so that it never leaves.
-pub(crate) fn buffers_that_a_graph_shares_are_kept_apart() {
+pub fn buffers_that_a_graph_shares_are_kept_apart() {
     for device in devices().into_iter().filter(records) {
         let (stream, other) = (device.stream().unwrap(), device.stream().unwrap());
         let shared = Arc::new(Mutex::new(device.upload(&[0x0707_0707u32; LEN]).unwrap()));
@@ -302,7 +303,7 @@ pub(crate) fn buffers_that_a_graph_shares_are_kept_apart() {
 
 /// A table leaves the state of the graph that rebuilds it, and is looked up, copied, saved,
 /// exported and updated meanwhile.
-pub(crate) fn tables_that_left_a_graph_are_kept_apart() {
+pub fn tables_that_left_a_graph_are_kept_apart() {
     for device in devices().into_iter().filter(|device| device.kind() == DeviceKind::Executor) {
         let (stream, other) = (device.stream().unwrap(), device.stream().unwrap());
         let keys = (0..500u32).map(|i| i * 7).collect::<Vec<_>>();
@@ -355,7 +356,7 @@ pub(crate) fn tables_that_left_a_graph_are_kept_apart() {
 }
 
 /// Readers on many threads, interleaved with a writer.
-pub(crate) fn readers_and_a_writer() {
+pub fn readers_and_a_writer() {
     for device in devices() {
         let keys = (0..if cfg!(miri) { 200 } else { 3000 }).map(|i| i * 7).collect::<Vec<u32>>();
         let mut map = Map::build(&device, &keys, &keys).unwrap();
@@ -380,7 +381,7 @@ pub(crate) fn readers_and_a_writer() {
 }
 
 /// Sub-views of a buffer stay inside it.
-pub(crate) fn slices_are_inside() {
+pub fn slices_are_inside() {
     let device = Device::cpu().unwrap();
     let mut buffer = device.upload(&[1u32, 2, 3]).unwrap();
     for (start, end) in [(0, 4), (4, 4), (2, 1), (usize::MAX, usize::MAX), (0, usize::MAX)] {
