@@ -25,8 +25,6 @@ use clap::error::{ContextKind, ContextValue};
 use clap::{Parser, Subcommand};
 use device::DeviceChoice;
 use failure::{Failure, Outcome};
-#[cfg(feature = "bench")]
-use koel_provenance as provenance;
 use std::path::PathBuf;
 use std::process::ExitCode;
 

@@ -1,6 +1,6 @@
 //! The crate's error type. Messages carry the numbers.
-use crate::file::FileError;
-use crate::table::update::Outcome;
+use crate::file::error::FileError;
+use crate::table::update::outcome::Outcome;
 use koel_simt::Fault;
 
 /// The result of koel's fallible functions.

@@ -4,7 +4,6 @@
 //! of constant size remain elsewhere: parts of a device or stream, messages of errors, and rayon's
 //! queues.
 #![cfg_attr(not(test), deny(clippy::disallowed_macros, clippy::disallowed_methods))]
-use crate::device::memory::{is_to_fail, out_of_memory};
 use crate::error::Error;
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -17,6 +16,17 @@ impl From<NoMemory> for Error {
     fn from(NoMemory(bytes): NoMemory) -> Error {
         out_of_memory(bytes)
     }
+}
+/// Returns the error of a failed allocation of host memory.
+pub(crate) fn out_of_memory(bytes: usize) -> Error {
+    Error::OutOfMemory { device: "the host".into(), asked: bytes, free: 0 }
+}
+/// Returns whether a test makes this allocation fail.
+pub(crate) fn is_to_fail() -> bool {
+    #[cfg(feature = "executor")]
+    return crate::device::failing::fails();
+    #[cfg(not(feature = "executor"))]
+    false
 }
 /// The result of what fails only without memory.
 pub(crate) type Result<T> = std::result::Result<T, NoMemory>;

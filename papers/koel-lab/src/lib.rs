@@ -18,10 +18,12 @@ pub mod residues;
 pub mod rounds;
 pub mod stash;
 pub mod sweep;
+pub mod table;
 pub mod theory;
 
 pub use choices::Choices;
-pub use insertion::{Insertion, Method, Table};
+pub use insertion::{Insertion, Method};
+pub use table::Table;
 
 /// Tests the README's example.
 #[cfg(doctest)]

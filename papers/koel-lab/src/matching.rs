@@ -6,7 +6,7 @@
 //! in their own buckets, so the total cost is nearly linear until the load approaches the
 //! threshold. Buckets of several slots are nodes with a capacity.
 use crate::choices::Choices;
-use crate::insertion::{NOBODY, Table};
+use crate::table::{NOBODY, Table};
 
 /// Places keys in order until one cannot be placed. Returns the number of keys placed and the
 /// table. The result is exact: no table holds a longer prefix.

@@ -1,7 +1,8 @@
 //! Slots that lookups in the published tables read.
 use crate::choices::Choices;
-use crate::insertion::{Insertion, Method, NOBODY};
+use crate::insertion::{Insertion, Method};
 use crate::rounds::{Bucket, SUB_SLOTS, SUB_TABLES};
+use crate::table::NOBODY;
 use koel_kernels::hash::mix::splitmix_at;
 
 /// Mean number of slots that a lookup reads.

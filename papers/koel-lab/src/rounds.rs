@@ -3,7 +3,7 @@
 //! All keys without a slot write themselves into the next sub-table at once. The last write to a
 //! slot wins; the keys that it overwrites try the sub-table after. One pass over the three
 //! sub-tables is a round.
-use crate::insertion::NOBODY;
+use crate::table::NOBODY;
 use koel_kernels::hash::{Family, Functions, mix::splitmix_at};
 use rayon::prelude::*;
 

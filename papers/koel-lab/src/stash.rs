@@ -1,6 +1,7 @@
 //! Keys that a single-level table puts into its stash, and what the stash costs a lookup.
 use crate::choices::Choices;
-use crate::insertion::{Insertion, Method, NOBODY};
+use crate::insertion::{Insertion, Method};
+use crate::table::NOBODY;
 use koel_kernels::hash::{mix::mix, mulhi};
 
 /// Stash of a table that was filled to a load.

@@ -3,8 +3,8 @@ use super::args::policy_name;
 use super::keys::KeysAbout;
 use super::machine::Machine;
 use super::measure::{Limits, Row};
-use crate::provenance::Provenance;
 use koel_classic::BuildReport;
+use koel_provenance::Provenance;
 use serde::Serialize;
 use serde_json::{Map, Value};
 

@@ -9,11 +9,11 @@ mod thresholds;
 
 use crate::apart::Files;
 use crate::failure::{Failure, Outcome};
-use crate::provenance::Provenance;
 use crate::{Global, output};
 use chart::Chart;
 use indicatif::ProgressBar;
 use koel::{Device, DeviceKind};
+use koel_provenance::Provenance;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 

@@ -1,6 +1,6 @@
 //! Aggregates chosen at run time: see [`Aggregate`].
-use super::column::{Column, ColumnVec, Data};
-use super::data_type::{DataType, Typed};
+use super::column::{Column, ColumnVec};
+use super::data_type::{Data, DataType, Typed};
 use crate::error::{Error, Result, check_length};
 use crate::fallible::collect;
 use crate::groups::reduction::{Max, Min, Reduction, Sum};

@@ -1,5 +1,6 @@
 //! Columns: see [`Column`] and [`ColumnVec`].
-use super::data_type::{DataType, Slice, Typed, with_data};
+use super::bytes::Bytes;
+use super::data_type::{Data, DataType, DataVec, Slice, Typed, with_data};
 use crate::device::Device;
 use crate::device::memory::collect as filled;
 use crate::error::{Error, Result, check_length};
@@ -30,43 +31,6 @@ pub struct Column<'a> {
     pub(super) data: Data<'a>,
     pub(super) validity: Option<Validity<'a>>,
 }
-/// Values of a column.
-#[derive(Clone, Copy)]
-pub(super) enum Data<'a> {
-    Bool(&'a [bool]),
-    I8(&'a [i8]),
-    I16(&'a [i16]),
-    I32(&'a [i32]),
-    I64(&'a [i64]),
-    I128(&'a [i128]),
-    U8(&'a [u8]),
-    U16(&'a [u16]),
-    U32(&'a [u32]),
-    U64(&'a [u64]),
-    U128(&'a [u128]),
-    F32(&'a [f32]),
-    F64(&'a [f64]),
-    Bytes(Bytes<'a>),
-}
-/// Values of a column in own memory.
-#[derive(Clone, PartialEq, Debug)]
-pub(super) enum DataVec {
-    Bool(Vec<bool>),
-    I8(Vec<i8>),
-    I16(Vec<i16>),
-    I32(Vec<i32>),
-    I64(Vec<i64>),
-    I128(Vec<i128>),
-    U8(Vec<u8>),
-    U16(Vec<u16>),
-    U32(Vec<u32>),
-    U64(Vec<u64>),
-    U128(Vec<u128>),
-    F32(Vec<f32>),
-    F64(Vec<f64>),
-    Bytes(StringVec),
-}
-
 /// Which rows of a column have a value: the others are null.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
@@ -102,72 +66,6 @@ impl Validity<'_> {
             }
         }
     }
-}
-
-/// Strings of bytes in host memory: slices, or bytes and offsets.
-#[derive(Clone, Copy)]
-pub struct Bytes<'a>(pub(super) ByteRows<'a>);
-impl<'a> Bytes<'a> {
-    /// Returns the strings with the bytes `offsets[i]..offsets[i + 1]`: Arrow's `Utf8` and
-    /// `Binary`.
-    ///
-    /// ```
-    /// use koel::any::Bytes;
-    ///
-    /// let strings = Bytes::from_offsets32(&[0, 3, 3, 8], b"onethree")?;
-    /// assert_eq!((strings.len(), strings.get(2)), (3, Some(&b"three"[..])));
-    /// assert!(Bytes::from_offsets32(&[0, 9], b"onethree").is_err());
-    /// # Ok::<(), koel::Error>(())
-    /// ```
-    ///
-    /// Errors: no offset; one that is greater than the next, negative, or greater than the number
-    /// of bytes.
-    pub fn from_offsets32(offsets: &'a [i32], bytes: &'a [u8]) -> Result<Bytes<'a>> {
-        check_offsets(offsets, |&offset| i64::from(offset), bytes.len())?;
-        Ok(Bytes(ByteRows::of(row_keys::Bytes::Offsets32(offsets, bytes))))
-    }
-    /// As [`from_offsets32`](Self::from_offsets32): Arrow's `LargeUtf8` and `LargeBinary`.
-    pub fn from_offsets64(offsets: &'a [i64], bytes: &'a [u8]) -> Result<Bytes<'a>> {
-        check_offsets(offsets, |&offset| offset, bytes.len())?;
-        // None is negative.
-        let offsets = bytemuck::cast_slice(offsets);
-        Ok(Bytes(ByteRows::of(row_keys::Bytes::Offsets64(offsets, bytes))))
-    }
-    pub(super) fn of_vec(strings: &'a StringVec) -> Bytes<'a> {
-        let (offsets, bytes) = strings.as_parts();
-        Bytes(ByteRows::of(row_keys::Bytes::Offsets64(offsets, bytes)))
-    }
-    /// Returns the number of strings.
-    pub fn len(self) -> usize {
-        crate::rows::Keys::len(&self.0)
-    }
-    /// Returns whether there are no strings.
-    pub fn is_empty(self) -> bool {
-        self.len() == 0
-    }
-    /// Returns the bytes of string `i`; `None` if there are not as many.
-    #[inline(always)]
-    pub fn get(self, i: usize) -> Option<&'a [u8]> {
-        self.0.get(i)
-    }
-}
-fn check_offsets<O>(offsets: &[O], number: impl Fn(&O) -> i64, bytes: usize) -> Result<()> {
-    let wrong = |found: String, expected: &str| {
-        Err(Error::Setting { field: "offsets", found, expected: expected.into() })
-    };
-    if offsets.is_empty() {
-        return wrong("none".into(), "one more than there are strings");
-    }
-    let most = i64::try_from(bytes).unwrap_or(i64::MAX);
-    let mut before = 0;
-    for (i, offset) in offsets.iter().map(number).enumerate() {
-        if offset < before || offset > most {
-            let expected = format!("from {before} to {most}: ascending, in the bytes");
-            return wrong(format!("{offset} at {i}"), &expected);
-        }
-        before = offset;
-    }
-    Ok(())
 }
 
 impl<'a> Column<'a> {
@@ -382,6 +280,16 @@ impl ColumnVec {
         let column = self.as_column();
         let values = column.values::<T>()?.iter().enumerate();
         Ok(collect(values.map(|(row, &value)| (!column.is_null(row)).then_some(value)))?)
+    }
+}
+impl<T: Typed> From<Vec<T>> for ColumnVec {
+    fn from(values: Vec<T>) -> ColumnVec {
+        ColumnVec::new(T::wrap_vec(values).0, None)
+    }
+}
+impl From<StringVec> for ColumnVec {
+    fn from(strings: StringVec) -> ColumnVec {
+        ColumnVec::new(DataVec::Bytes(strings), None)
     }
 }
 impl fmt::Debug for ColumnVec {

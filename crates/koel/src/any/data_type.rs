@@ -1,8 +1,45 @@
 //! Data types as values, and the one place where they meet types: see [`DataType`].
-use super::column::{Bytes, ColumnVec, Data, DataVec};
+use super::bytes::Bytes;
 use crate::strings::StringVec;
 use crate::types::Key;
 use std::fmt;
+
+/// Values of a column.
+#[derive(Clone, Copy)]
+pub(super) enum Data<'a> {
+    Bool(&'a [bool]),
+    I8(&'a [i8]),
+    I16(&'a [i16]),
+    I32(&'a [i32]),
+    I64(&'a [i64]),
+    I128(&'a [i128]),
+    U8(&'a [u8]),
+    U16(&'a [u16]),
+    U32(&'a [u32]),
+    U64(&'a [u64]),
+    U128(&'a [u128]),
+    F32(&'a [f32]),
+    F64(&'a [f64]),
+    Bytes(Bytes<'a>),
+}
+/// Values of a column in own memory.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum DataVec {
+    Bool(Vec<bool>),
+    I8(Vec<i8>),
+    I16(Vec<i16>),
+    I32(Vec<i32>),
+    I64(Vec<i64>),
+    I128(Vec<i128>),
+    U8(Vec<u8>),
+    U16(Vec<u16>),
+    U32(Vec<u32>),
+    U64(Vec<u64>),
+    U128(Vec<u128>),
+    F32(Vec<f32>),
+    F64(Vec<f64>),
+    Bytes(StringVec),
+}
 
 mod sealed {
     pub trait Sealed {}
@@ -34,10 +71,13 @@ macro_rules! with_data {
         with_data!(@ $data, $values => $what, $bytes => $of_bytes,
             Bool I8 I16 I32 I64 I128 U8 U16 U32 U64 U128 F32 F64)
     };
-    (@ $data:expr, $values:ident => $what:expr, $bytes:ident => $of_bytes:expr, $($name:ident)+) => {
+    (
+        @ $data:expr, $values:ident => $what:expr, $bytes:ident => $of_bytes:expr,
+        $($name:ident)+
+    ) => {
         match $data {
-            $($crate::any::column::Data::$name($values) => $what,)+
-            $crate::any::column::Data::Bytes($bytes) => $of_bytes,
+            $($crate::any::data_type::Data::$name($values) => $what,)+
+            $crate::any::data_type::Data::Bytes($bytes) => $of_bytes,
         }
     };
 }
@@ -123,14 +163,4 @@ types! {
     U128 u128, "u128";
     F32 f32, "f32";
     F64 f64, "f64";
-}
-impl<T: Typed> From<Vec<T>> for ColumnVec {
-    fn from(values: Vec<T>) -> ColumnVec {
-        ColumnVec::new(T::wrap_vec(values).0, None)
-    }
-}
-impl From<StringVec> for ColumnVec {
-    fn from(strings: StringVec) -> ColumnVec {
-        ColumnVec::new(DataVec::Bytes(strings), None)
-    }
 }

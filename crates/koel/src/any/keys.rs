@@ -1,6 +1,6 @@
 //! Rows of one or several columns as keys: see [`Keys`].
-use super::column::{Column, Data, made};
-use super::data_type::{DataType, with_data};
+use super::column::{Column, made};
+use super::data_type::{Data, DataType, with_data};
 use crate::device::Device;
 use crate::device::memory::collect as filled;
 use crate::error::{Error, Result, check_length, count32};

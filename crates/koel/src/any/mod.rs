@@ -34,13 +34,15 @@
 //! [`verbs`](crate::verbs) do: types of columns are matched once per column, never per row.
 #![cfg_attr(not(test), deny(clippy::disallowed_macros, clippy::disallowed_methods))]
 mod aggregate;
+mod bytes;
 mod column;
 mod data_type;
 mod keys;
 mod verbs;
 
 pub use aggregate::Aggregate;
-pub use column::{Bytes, Column, ColumnVec, Validity};
+pub use bytes::Bytes;
+pub use column::{Column, ColumnVec, Validity};
 pub use data_type::{DataType, Typed};
 pub use keys::{Keys, Nulls};
 pub use verbs::{GroupBy, Index, group_by, is_in, join, unique};

@@ -1,7 +1,8 @@
 //! The CPU device: host memory, and threads for native kernels.
 use super::apart::aside;
-use super::memory::{Pages, is_to_fail, map, out_of_memory};
+use super::memory::{Pages, map};
 use crate::error::{Error, Result};
+use crate::fallible::{is_to_fail, out_of_memory};
 use koel_simt::{KernelBody, KernelSpec, run_native};
 use memmap2::MmapMut;
 use rayon::prelude::*;

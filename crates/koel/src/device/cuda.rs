@@ -12,9 +12,9 @@ mod staging;
 mod stream;
 
 use super::images::{Images, load};
-use super::memory::is_to_fail;
 use super::modules::Entries;
 use crate::error::{Error, Result};
+use crate::fallible::is_to_fail;
 use cudarc::driver::result::stream::StreamKind;
 use cudarc::driver::sys::{
     self, CUdevice_attribute_enum as Attribute, CUfunction_attribute_enum as FunctionAttribute,

@@ -18,6 +18,6 @@ pub fn allocation_failed() -> bool {
     LEFT.swap(-1, SeqCst) < 0 // other threads may have counted on
 }
 /// Returns whether this allocation must fail.
-pub(super) fn fails() -> bool {
+pub(crate) fn fails() -> bool {
     LEFT.load(SeqCst) >= 0 && LEFT.fetch_sub(1, SeqCst) == 0
 }

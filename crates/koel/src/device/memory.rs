@@ -1,6 +1,7 @@
 //! Host memory: mappings with a choice of page size, reusable memory, and prefetch hints.
 use super::{Device, DeviceKind};
-use crate::error::{Error, Result, count32};
+use crate::error::{Result, count32};
+use crate::fallible::{is_to_fail, out_of_memory};
 use crate::parallel::{HUGE_PAGE, LARGE};
 use memmap2::MmapMut;
 use std::mem::MaybeUninit;
@@ -60,18 +61,6 @@ impl Memory {
     pub(crate) fn bytes(&self) -> usize {
         self.map.as_ref().map_or(0, |map| map.len())
     }
-}
-
-/// Returns the error of a failed allocation of host memory.
-pub(crate) fn out_of_memory(bytes: usize) -> Error {
-    Error::OutOfMemory { device: "the host".into(), asked: bytes, free: 0 }
-}
-/// Returns whether a test makes this allocation fail.
-pub(crate) fn is_to_fail() -> bool {
-    #[cfg(feature = "executor")]
-    return super::failing::fails();
-    #[cfg(not(feature = "executor"))]
-    false
 }
 
 /// Maps `bytes` zeroed bytes. Errors: out of memory.
@@ -193,6 +182,7 @@ fn advise_huge<T>(memory: &mut [MaybeUninit<T>]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Error;
 
     #[test]
     fn memory_grows_and_is_kept() {

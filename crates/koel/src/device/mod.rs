@@ -13,7 +13,7 @@ mod cpu;
 #[cfg(feature = "cuda")]
 mod cuda;
 #[cfg(feature = "executor")]
-mod failing;
+pub(crate) mod failing;
 pub(crate) mod graph;
 #[cfg(feature = "cuda")]
 mod images;

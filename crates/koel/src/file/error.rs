@@ -1,5 +1,5 @@
 //! Errors of table files, with their location.
-use super::format::{Section, TableKind, VERSION};
+use super::kind::{Section, TableKind, VERSION};
 use std::io;
 use std::path::PathBuf;
 

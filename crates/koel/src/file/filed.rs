@@ -1,12 +1,12 @@
 //! Saving, loading and opening, common to all tables.
-use super::format::{Header, Meaning, Section, Slotted, TableKind, Types};
+use super::format::{Header, Meaning, Slotted, Types};
+use super::kind::{Section, TableKind};
 use super::reader::{Mapping, Reader};
 use super::stored::Stored;
 use super::writer::{Writer, replace};
 use crate::cpu::Stash;
-use crate::device::{Apart, Device, DeviceKind, Element, View};
+use crate::device::{Apart, Device, DeviceKind, Element};
 use crate::error::{Error, Result};
-use koel_kernels::table::layout::Shape;
 use std::fs::File;
 use std::io::{Read, Seek, Write};
 use std::path::Path;
@@ -28,21 +28,6 @@ pub(crate) trait Filed: Sized {
     fn read<R: Read + Seek>(parts: &mut Parts<'_, R>) -> Result<Self>;
     /// Returns the file that it was opened from.
     fn file(&self) -> Option<&Mapping>;
-}
-
-/// The contents of a table of buckets, to be written.
-pub(crate) struct Contents<'a, S: Slotted, T> {
-    pub shape: Shape,
-    pub seed: u32,
-    pub pairs: usize,
-    pub duplicates: usize,
-    /// Including the value of the ambiguous key.
-    pub stash: Stash<S::Pairs>,
-    pub slots: View<'a, T>,
-    /// Number of values of a multimap; 0 for other kinds.
-    pub values: usize,
-    /// For 128-bit keys, the seed of the fingerprint function; 0 for other kinds.
-    pub fingerprints: u64,
 }
 
 /// The parts of a file, for a table on a device: copied, or used in place.

@@ -2,8 +2,9 @@
 //!
 //! [`Map::save`], [`Map::load`] and [`Map::open`] write and read them, as do the same methods of
 //! [`Set`], [`Index`], [`MultiMap`], [`Map128`], [`Set128`], [`Index128`], [`StringMap`],
-//! [`StringSet`] and [`StringIndex`]. This module has what all kinds share: [`info`] returns what a file holds, and [`FileError`] describes its faults.
-//! `docs/format.md` describes the bytes, so that other programs can read them.
+//! [`StringSet`] and [`StringIndex`]. This module has what all kinds share: [`info`] returns what a
+//! file holds, and [`FileError`] describes its faults. `docs/format.md` describes the bytes, so
+//! that other programs can read them.
 //!
 //! ```
 //! use koel::{Device, Map};
@@ -41,9 +42,10 @@
 //! [retrieved](crate::MultiMap::retrieve) from a multimap is, for each query, as long as the file
 //! says.)
 #![cfg_attr(not(test), deny(clippy::disallowed_macros, clippy::disallowed_methods))]
-mod error;
+pub(crate) mod error;
 pub(crate) mod filed;
 pub(crate) mod format;
+pub(crate) mod kind;
 pub(crate) mod reader;
 mod replacement;
 pub(crate) mod stored;
@@ -57,8 +59,9 @@ use crate::{
     Index, Index128, Map, Map128, MultiMap, Set, Set128, StringIndex, StringMap, StringSet,
 };
 pub use error::{FileError, FileErrorKind};
-pub use format::{HEADER_BYTES, MAGIC, Meaning, Section, TableKind, Types, VERSION, Width};
+pub use format::{HEADER_BYTES, MAGIC, Meaning, Types};
 use format::{Header, Members, Slotted};
+pub use kind::{Section, TableKind, VERSION, Width};
 use koel_kernels::table::layout::{Narrow, Wide};
 use reader::Reader;
 #[doc(hidden)] // for koel-cli, which writes all its files with it

@@ -1,8 +1,7 @@
 //! Strict reading of table files: no allocation and no offset depends on a number that has not been
 //! checked against the length of the file.
-use super::format::{
-    Checksum, HEADER_BYTES, Header, Meaning, Section, Slotted, TableKind, Types, Width,
-};
+use super::format::{Checksum, HEADER_BYTES, Header, Meaning, Slotted, Types};
+use super::kind::{Section, TableKind, Width};
 use super::{FileError, FileErrorKind};
 use crate::cpu::Stash;
 use crate::device::{Buffer, Device, Element};

@@ -1,5 +1,5 @@
 //! Arrays of a table: in device memory, or in an opened file.
-use super::format::Section;
+use super::kind::Section;
 use super::reader::Mapping;
 use crate::device::{Buffer, Device, Element, Stream, View};
 use crate::error::Result;

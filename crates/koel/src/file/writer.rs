@@ -1,22 +1,35 @@
 //! Atomic writing of table files.
-use super::filed::Contents;
-use super::format::{
-    Checksum, HEADER_BYTES, Header, MAX_STASHED, Meaning, Slotted, TableKind, Types,
-};
+use super::format::{Checksum, HEADER_BYTES, Header, MAX_STASHED, Meaning, Slotted, Types};
+use super::kind::TableKind;
 use super::reader::stash_of;
 use super::replacement::Replacement;
 use super::{FileError, FileErrorKind};
-use crate::cpu;
+use crate::cpu::{self, Stash};
 use crate::device::{Element, View};
 use crate::error::{Error, Result};
 use crate::fallible::{collect, repeat};
-use koel_kernels::table::layout::{Layout, Number};
+use koel_kernels::table::layout::{Layout, Number, Shape};
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
 
 /// Elements downloaded from a device and written at a time.
 pub(crate) const PIECE: usize = 1 << 18;
+
+/// The contents of a table of buckets, to be written.
+pub(crate) struct Contents<'a, S: Slotted, T> {
+    pub shape: Shape,
+    pub seed: u32,
+    pub pairs: usize,
+    pub duplicates: usize,
+    /// Including the value of the ambiguous key.
+    pub stash: Stash<S::Pairs>,
+    pub slots: View<'a, T>,
+    /// Number of values of a multimap; 0 for other kinds.
+    pub values: usize,
+    /// For 128-bit keys, the seed of the fingerprint function; 0 for other kinds.
+    pub fingerprints: u64,
+}
 
 /// Writes a file from its beginning. The header comes last, when the checksums are known.
 pub(crate) struct Writer<'a, W> {
@@ -113,8 +126,8 @@ impl<W: Write + Seek> Sections<'_, '_, W> {
             starts.map(|start| from.slice(start..from.len().min(start + PIECE))?.download()),
         )
     }
-    /// Adds the words of strings of this many bytes as the next section. What is behind them in the
-    /// last word does not count.
+    /// Adds the words of strings of this many bytes as the next section, with zeros behind the last
+    /// string.
     pub(crate) fn add_strings(&mut self, words: View<'_, u64>, bytes: usize) -> Result<()> {
         let whole = bytes / 8;
         let mut last = [0];

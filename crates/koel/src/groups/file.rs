@@ -1,10 +1,11 @@
 //! Indexes and multimaps in files: see [`file`](mod@crate::file).
 use super::{Index, MultiMap};
 use crate::error::Result;
-use crate::file::filed::{Contents, Filed, Parts, in_files};
-use crate::file::format::{Meaning, Section, TableKind, Types, Width};
+use crate::file::filed::{Filed, Parts, in_files};
+use crate::file::format::{Meaning, Types};
+use crate::file::kind::{Section, TableKind, Width};
 use crate::file::reader::Mapping;
-use crate::file::writer::Writer;
+use crate::file::writer::{Contents, Writer};
 use crate::map::Map;
 use crate::types::{BitsOf, KeyBits, SlotKey, SlotValue};
 use std::io::{Read, Seek, Write};

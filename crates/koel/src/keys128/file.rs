@@ -1,10 +1,11 @@
 //! Keys of 128 bits in files: see [`file`](mod@crate::file).
 use super::{Index128, Map128, Set128};
 use crate::error::Result;
-use crate::file::filed::{Contents, Filed, Parts, in_files};
-use crate::file::format::{Section, TableKind, Types, Width};
+use crate::file::filed::{Filed, Parts, in_files};
+use crate::file::format::Types;
+use crate::file::kind::{Section, TableKind, Width};
 use crate::file::reader::Mapping;
-use crate::file::writer::Writer;
+use crate::file::writer::{Contents, Writer};
 use crate::map::Map;
 use crate::rows::{Counts, Rows};
 use crate::types::Bits;

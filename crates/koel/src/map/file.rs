@@ -1,10 +1,11 @@
 //! Saves maps to files and loads them: see [`file`](mod@crate::file).
 use super::{LayoutFor, Map, MapStore, StoreOf};
 use crate::error::Result;
-use crate::file::filed::{Contents, Filed, Parts, in_files};
-use crate::file::format::{Meaning, TableKind, Types};
+use crate::file::filed::{Filed, Parts, in_files};
+use crate::file::format::{Meaning, Types};
+use crate::file::kind::TableKind;
 use crate::file::reader::Mapping;
-use crate::file::writer::Writer;
+use crate::file::writer::{Contents, Writer};
 use crate::types::{Key, SlotKey, SlotValue, Value};
 use std::io::{Read, Seek, Write};
 

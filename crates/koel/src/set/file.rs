@@ -2,7 +2,8 @@
 use super::{Set, SetStore, StoreOf};
 use crate::error::Result;
 use crate::file::filed::{Filed, Parts, in_files};
-use crate::file::format::{Meaning, TableKind, Types};
+use crate::file::format::{Meaning, Types};
+use crate::file::kind::TableKind;
 use crate::file::reader::Mapping;
 use crate::file::writer::Writer;
 use crate::types::Key;

@@ -2,10 +2,11 @@
 use super::column::Strings;
 use super::{StringIndex, StringMap, StringSet};
 use crate::error::Result;
-use crate::file::filed::{Contents, Filed, Parts, in_files};
-use crate::file::format::{Meaning, Section, TableKind, Types, Width};
+use crate::file::filed::{Filed, Parts, in_files};
+use crate::file::format::{Meaning, Types};
+use crate::file::kind::{Section, TableKind, Width};
 use crate::file::reader::Mapping;
-use crate::file::writer::{Sections, Writer};
+use crate::file::writer::{Contents, Sections, Writer};
 use crate::groups::numbers;
 use crate::map::Map;
 use crate::rows::{Counts, Rows};

@@ -1,8 +1,9 @@
 //! The sequence of a build: memory, attempts with different seeds, the report, and what is restored
 //! after an error.
+use super::family::device_bytes;
 use super::family::{CpuBuild, Family, Scratch as _};
 use super::plan::Plan;
-use super::slots::{Slots, device_bytes};
+use super::slots::Slots;
 use super::{
     KeyOf, OnCpu, Progress, Report, Storage, Table, ValueOf, WordOf, seconds_since, slots_of,
     words_of,

@@ -1,12 +1,14 @@
 //! What differs between maps and sets.
 use super::plan::Plan;
-use super::slots::Slots;
+use super::slots::{Handles, Slots, stash_words};
+use super::words_of;
 use super::{KeyOf, Settings, Table, WordOf};
 use crate::cpu;
 use crate::device::{Device, Element, Stream};
 use crate::error::Result;
 use crate::seed::Seeds;
 use koel_kernels::map::kinds::MapLayout;
+use koel_kernels::table::header;
 use koel_kernels::table::layout::Shape;
 use koel_simt::{Buf, In};
 use std::hash::Hash;
@@ -147,12 +149,25 @@ pub(crate) trait Membership<K> {
     fn count(&self, device: &Device, queries: &[K]) -> Result<usize>;
 }
 
-/// Arrays of a table, for kernels that read them.
-#[derive(Clone, Copy)]
-pub(crate) struct Handles<W: koel_simt::Word> {
-    pub shape: Shape,
-    pub stash_bits: u32,
-    pub slots: In<W>,
-    pub stash: In<u64>,
-    pub header: In<u32>,
+impl<W: Element> Slots<W> {
+    /// Allocates memory for a table of this plan.
+    pub(crate) fn new<F: Family>(device: &Device, plan: &Plan) -> Result<Slots<W>>
+    where
+        F::Buckets: crate::cpu::Buckets<Word = W>,
+    {
+        let slots = device.alloc(words_of::<F>(plan.shape))?;
+        let stash = device.alloc(stash_words::<F::Pairs>(plan))?;
+        Ok(Slots { slots, stash, header: device.alloc(header::WORDS)? })
+    }
+    /// Returns whether the memory suffices for a table of this plan.
+    pub(crate) fn fits<F: Family>(&self, plan: &Plan) -> bool {
+        self.slots.len() >= words_of::<F>(plan.shape)
+            && self.stash.len() >= stash_words::<F::Pairs>(plan)
+    }
+}
+/// Returns the bytes of a table that kernels build.
+pub(crate) fn device_bytes<F: Family>(plan: &Plan) -> usize {
+    words_of::<F>(plan.shape) * size_of::<WordOf<F>>()
+        + stash_words::<F::Pairs>(plan) * size_of::<u64>()
+        + header::WORDS * size_of::<u32>()
 }

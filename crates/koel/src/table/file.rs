@@ -4,9 +4,10 @@ use super::plan::Plan;
 use super::{OnCpu, OnHost, Report, Storage, Table, ValueOf, WordOf, slots_of, words_of};
 use crate::cpu;
 use crate::error::Result;
-use crate::file::filed::{Contents, Parts};
+use crate::file::filed::Parts;
 use crate::file::format::{Header, Slotted};
 use crate::file::reader::Mapping;
+use crate::file::writer::Contents;
 use std::io::{Read, Seek};
 
 impl<F: Family> Table<F> {

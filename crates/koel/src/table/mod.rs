@@ -25,10 +25,11 @@ use crate::fallible::collect;
 use crate::file::stored::Stored;
 pub(crate) use builder::{Builder, Settings};
 pub(crate) use contains::{Contains, contains};
-pub(crate) use family::{CpuBuild, DeviceLayout, Family, Handles, Membership, Scratch};
+pub(crate) use family::{CpuBuild, DeviceLayout, Family, Membership, Scratch};
 use header::{Header, header_words, read_header};
 use koel_kernels::table::layout::{EMPTY, Layout, Shape};
 use plan::Plan;
+pub(crate) use slots::Handles;
 use slots::Slots;
 use std::sync::Mutex;
 

@@ -1,11 +1,19 @@
 //! Device memory of a table that kernels build, change and read.
-use super::family::{Family, Handles};
 use super::plan::Plan;
-use super::{WordOf, words_of};
-use crate::device::{Buffer, Device, DeviceKind, Element, Stream};
+use crate::device::{Buffer, DeviceKind, Element, Stream};
 use crate::error::Result;
-use koel_kernels::table::header;
-use koel_kernels::table::layout::{Layout, TableMut};
+use koel_kernels::table::layout::{Layout, Shape, TableMut};
+use koel_simt::In;
+
+/// Arrays of a table, for kernels that read them.
+#[derive(Clone, Copy)]
+pub(crate) struct Handles<W: koel_simt::Word> {
+    pub shape: Shape,
+    pub stash_bits: u32,
+    pub slots: In<W>,
+    pub stash: In<u64>,
+    pub header: In<u32>,
+}
 
 /// Pairs per block at the end of a build, in case everything is built again.
 pub(crate) const FINALIZE_TILE: u32 = 2048;
@@ -17,20 +25,6 @@ pub(crate) struct Slots<W = u64> {
     pub header: Buffer<u32>,
 }
 impl<W: Element> Slots<W> {
-    /// Allocates memory for a table of this plan.
-    pub(crate) fn new<F: Family>(device: &Device, plan: &Plan) -> Result<Slots<W>>
-    where
-        F::Buckets: crate::cpu::Buckets<Word = W>,
-    {
-        let slots = device.alloc(words_of::<F>(plan.shape))?;
-        let stash = device.alloc(stash_words::<F::Pairs>(plan))?;
-        Ok(Slots { slots, stash, header: device.alloc(header::WORDS)? })
-    }
-    /// Returns whether the memory suffices for a table of this plan.
-    pub(crate) fn fits<F: Family>(&self, plan: &Plan) -> bool {
-        self.slots.len() >= words_of::<F>(plan.shape)
-            && self.stash.len() >= stash_words::<F::Pairs>(plan)
-    }
     pub(crate) fn bytes(&self) -> usize {
         self.slots.bytes() + self.stash.bytes() + self.header.bytes()
     }
@@ -60,12 +54,6 @@ impl<W: Element> Slots<W> {
             header: self.header.view_mut().arg("header", stream)?,
         })
     }
-}
-/// Returns the bytes of a table that kernels build.
-pub(crate) fn device_bytes<F: Family>(plan: &Plan) -> usize {
-    words_of::<F>(plan.shape) * size_of::<WordOf<F>>()
-        + stash_words::<F::Pairs>(plan) * size_of::<u64>()
-        + header::WORDS * size_of::<u32>()
 }
 /// Returns the number of words in a plan's stash.
 pub(crate) fn stash_words<L: Layout>(plan: &Plan) -> usize {

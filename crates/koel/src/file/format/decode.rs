@@ -1,10 +1,10 @@
 //! Decoding of a header, with checks of every field.
 use super::{
-    Extent, HEADER_BYTES, Header, MAGIC, MAX_BUCKETS, MAX_PAIRS, MAX_SECTIONS, MAX_STASHED,
-    MEANING_BYTES, MOST_STRING_BYTES, Meaning, STRINGS, Section, TableKind, Types, VERSION, Width,
-    at,
+    Extent, HEADER_BYTES, Header, MAGIC, MAX_BUCKETS, MAX_PAIRS, MAX_STASHED, MEANING_BYTES,
+    MOST_STRING_BYTES, Meaning, STRINGS, Types, at,
 };
 use crate::file::FileErrorKind;
+use crate::file::kind::{MAX_SECTIONS, Section, TableKind, VERSION, Width};
 use koel_kernels::table::layout::Shape;
 use twox_hash::XxHash3_64;
 

@@ -3,7 +3,7 @@ use crate::device::{Device, Stream, View, ViewMut};
 use crate::error::{Error, Result, check_length};
 use crate::fallible::collect;
 use crate::file::filed::{Filed, Parts};
-use crate::file::format::TableKind;
+use crate::file::kind::TableKind;
 use crate::file::reader::Mapping;
 use crate::file::writer::Writer;
 use crate::keys128::file::Slots;

@@ -1,6 +1,7 @@
 //! Batched updates of tables.
 mod memory;
 mod operations;
+pub(crate) mod outcome;
 #[cfg(test)]
 pub(crate) mod tests;
 mod tuning;
@@ -28,7 +29,8 @@ use koel_kernels::table::update::{
 use koel_simt::Buf;
 use memory::{Memory, sparse, state_words};
 pub(crate) use operations::Codes;
-pub use operations::{Operations, Outcome};
+pub use operations::Operations;
+pub use outcome::Outcome;
 use std::collections::HashMap;
 use std::marker::PhantomData;
 use std::mem::replace;

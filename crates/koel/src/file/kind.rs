@@ -1,0 +1,184 @@
+//! Kinds of tables, sections of their files, and widths of numbers.
+use std::fmt;
+
+/// The newest version: that of files whose types have descriptions. Others are of version 1.
+pub const VERSION: u32 = 2;
+/// A part of a table file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Section {
+    /// The first 4,096 bytes: contents and layout of the file.
+    Header,
+    /// The buckets.
+    Slots,
+    /// The pairs that did not fit in their buckets.
+    Stash,
+    /// The distinct keys: of an index in ascending order, 128-bit keys in row order.
+    Keys,
+    /// The start of each key's values in a multimap, and the end of the last key's.
+    Starts,
+    /// The values of a multimap, grouped by key, or of a map of 128-bit keys, in row order.
+    Values,
+}
+impl Section {
+    /// Returns the names of its offset and its bytes in the description of the format.
+    pub(super) fn fields(self) -> [&'static str; 2] {
+        match self {
+            Section::Header => ["offset of the header", "bytes of the header"],
+            Section::Slots => ["offset of the slots", "bytes of the slots"],
+            Section::Stash => ["offset of the stash", "bytes of the stash"],
+            Section::Keys => ["offset of the keys", "bytes of the keys"],
+            Section::Starts => ["offset of the starts", "bytes of the starts"],
+            Section::Values => ["offset of the values", "bytes of the values"],
+        }
+    }
+}
+impl fmt::Display for Section {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Section::Header => "header",
+            Section::Slots => "section of slots",
+            Section::Stash => "section of the stash",
+            Section::Keys => "section of keys",
+            Section::Starts => "section of starts",
+            Section::Values => "section of values",
+        })
+    }
+}
+
+/// A kind of table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TableKind {
+    /// Keys with one value each: [`Map`](crate::Map).
+    Map,
+    /// Keys: [`Set`](crate::Set).
+    Set,
+    /// Keys and their ids, both ways: [`Index`](crate::Index).
+    Index,
+    /// Keys with any number of values each: [`MultiMap`](crate::MultiMap).
+    MultiMap,
+    /// 128-bit keys: [`Set128`](crate::Set128).
+    Set128,
+    /// 128-bit keys with one value each: [`Map128`](crate::Map128).
+    Map128,
+    /// 128-bit keys and their ids, both ways: [`Index128`](crate::Index128).
+    Index128,
+    /// Strings: [`StringSet`](crate::StringSet).
+    StringSet,
+    /// Strings with one value each: [`StringMap`](crate::StringMap).
+    StringMap,
+    /// Strings and their ids, both ways: [`StringIndex`](crate::StringIndex).
+    StringIndex,
+}
+/// Maximum number of sections after the header.
+pub(super) const MAX_SECTIONS: usize = 5;
+impl TableKind {
+    /// All kinds, with their numbers in the format.
+    pub(super) const ALL: [(u32, TableKind); 10] = [
+        (1, TableKind::Map),
+        (2, TableKind::Set),
+        (3, TableKind::Index),
+        (4, TableKind::MultiMap),
+        (5, TableKind::Set128),
+        (6, TableKind::Map128),
+        (7, TableKind::Index128),
+        (8, TableKind::StringSet),
+        (9, TableKind::StringMap),
+        (10, TableKind::StringIndex),
+    ];
+
+    /// Returns the sections after the header, in order.
+    pub(crate) fn sections(self) -> &'static [Section] {
+        const ALL: [Section; MAX_SECTIONS] =
+            [Section::Slots, Section::Stash, Section::Keys, Section::Starts, Section::Values];
+        match self {
+            TableKind::Map | TableKind::Set => &ALL[..2],
+            TableKind::Index | TableKind::Set128 | TableKind::Index128 => &ALL[..3],
+            TableKind::MultiMap => &ALL,
+            TableKind::Map128 => &[Section::Slots, Section::Stash, Section::Keys, Section::Values],
+            TableKind::StringSet | TableKind::StringIndex => {
+                &[Section::Slots, Section::Stash, Section::Starts, Section::Keys]
+            }
+            // Values of 128 bits begin on a multiple of 16 bytes, as the stash ends on one.
+            TableKind::StringMap => {
+                &[Section::Slots, Section::Stash, Section::Values, Section::Starts, Section::Keys]
+            }
+        }
+    }
+    /// Returns whether keys are stored in rows and the table holds their fingerprints.
+    pub(crate) fn has_rows(self) -> bool {
+        self.has_strings()
+            || matches!(self, TableKind::Set128 | TableKind::Map128 | TableKind::Index128)
+    }
+    /// Returns whether keys are strings.
+    pub(crate) fn has_strings(self) -> bool {
+        matches!(self, TableKind::StringSet | TableKind::StringMap | TableKind::StringIndex)
+    }
+    /// Returns the allowed widths of keys, in bits.
+    pub(super) fn key_bits(self) -> &'static [u64] {
+        match self {
+            // Of the fingerprints, and the words.
+            _ if self.has_strings() => &[64],
+            _ if self.has_rows() => &[128],
+            _ => &[32, 64],
+        }
+    }
+    /// Returns the allowed widths of values, in bits.
+    pub(super) fn value_bits(self) -> &'static [u64] {
+        match self {
+            TableKind::Map | TableKind::MultiMap => &[32, 64],
+            TableKind::Map128 | TableKind::StringMap => &[32, 64, 128],
+            TableKind::Set | TableKind::Set128 | TableKind::StringSet => &[0],
+            TableKind::Index | TableKind::Index128 | TableKind::StringIndex => &[32],
+        }
+    }
+}
+impl fmt::Display for TableKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            TableKind::Map => "a map",
+            TableKind::Set => "a set",
+            TableKind::Index => "an index",
+            TableKind::MultiMap => "a multimap",
+            TableKind::Set128 => "a set of 128-bit keys",
+            TableKind::Map128 => "a map of 128-bit keys",
+            TableKind::Index128 => "an index of 128-bit keys",
+            TableKind::StringSet => "a set of strings",
+            TableKind::StringMap => "a map of strings",
+            TableKind::StringIndex => "an index of strings",
+        })
+    }
+}
+
+/// Width of a table's keys or values.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Width {
+    /// `u32`.
+    U32,
+    /// `u64`.
+    U64,
+    /// `u128`, in tables whose keys are in rows.
+    U128,
+}
+impl Width {
+    /// Returns 32, 64 or 128.
+    pub fn bits(self) -> u32 {
+        match self {
+            Width::U32 => 32,
+            Width::U64 => 64,
+            Width::U128 => 128,
+        }
+    }
+    /// Returns the width of `u32`, `u64` or `u128`.
+    pub(crate) fn of<T>() -> Width {
+        match size_of::<T>() {
+            4 => Width::U32,
+            8 => Width::U64,
+            _ => Width::U128,
+        }
+    }
+}
+impl fmt::Display for Width {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "u{}", self.bits())
+    }
+}
