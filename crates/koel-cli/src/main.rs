@@ -65,7 +65,8 @@ Examples:{first}
   koel view A.ply B.ply    do the same in a web page while one scan moves
   koel match A.png B.jpg   find image A in image B, or report that it is not there
   koel build ids.u64 -o ids.koel
-                           save a table of keys; koel query ids.koel more.u64 looks up keys in it{last}
+                           save a table of keys; koel query ids.koel more.u64 looks up keys in it\
+{last}
 
 Exit status: 0 success, 2 bad usage or bad input, 1 anything else,
 128 + N after signal N."

@@ -4,43 +4,6 @@ use crate::strings::StringVec;
 use crate::types::Key;
 use std::fmt;
 
-/// Values of a column.
-#[derive(Clone, Copy)]
-pub(super) enum Data<'a> {
-    Bool(&'a [bool]),
-    I8(&'a [i8]),
-    I16(&'a [i16]),
-    I32(&'a [i32]),
-    I64(&'a [i64]),
-    I128(&'a [i128]),
-    U8(&'a [u8]),
-    U16(&'a [u16]),
-    U32(&'a [u32]),
-    U64(&'a [u64]),
-    U128(&'a [u128]),
-    F32(&'a [f32]),
-    F64(&'a [f64]),
-    Bytes(Bytes<'a>),
-}
-/// Values of a column in own memory.
-#[derive(Clone, PartialEq, Debug)]
-pub(super) enum DataVec {
-    Bool(Vec<bool>),
-    I8(Vec<i8>),
-    I16(Vec<i16>),
-    I32(Vec<i32>),
-    I64(Vec<i64>),
-    I128(Vec<i128>),
-    U8(Vec<u8>),
-    U16(Vec<u16>),
-    U32(Vec<u32>),
-    U64(Vec<u64>),
-    U128(Vec<u128>),
-    F32(Vec<f32>),
-    F64(Vec<f64>),
-    Bytes(StringVec),
-}
-
 mod sealed {
     pub trait Sealed {}
 }
@@ -85,6 +48,18 @@ pub(super) use with_data;
 
 macro_rules! types {
     ($($name:ident $type:ty, $text:literal;)+) => {
+        /// Values of a column.
+        #[derive(Clone, Copy)]
+        pub(super) enum Data<'a> {
+            $($name(&'a [$type]),)+
+            Bytes(Bytes<'a>),
+        }
+        /// Values of a column in own memory.
+        #[derive(Clone, PartialEq, Debug)]
+        pub(super) enum DataVec {
+            $($name(Vec<$type>),)+
+            Bytes(StringVec),
+        }
         /// The type of a column's elements.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
         #[non_exhaustive]

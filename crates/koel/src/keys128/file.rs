@@ -5,18 +5,14 @@ use crate::file::filed::{Filed, Parts, in_files};
 use crate::file::format::Types;
 use crate::file::kind::{Section, TableKind, Width};
 use crate::file::reader::Mapping;
-use crate::file::writer::{Contents, Writer};
-use crate::map::Map;
-use crate::rows::{Counts, Rows};
+use crate::file::writer::Writer;
+use crate::rows::Rows;
+use crate::rows::file::Slots;
 use crate::types::Bits;
-use koel_kernels::table::layout::Wide;
 use std::io::{Read, Seek, Write};
 
 #[cfg(test)]
 mod tests;
-
-/// Layout from fingerprints to rows.
-pub(super) type Slots = Wide<u64, u32>;
 
 in_files! {
     /// ```
@@ -36,30 +32,17 @@ impl Filed for Set128 {
         Types { key: Width::U128, value: None }
     }
     fn write<W: Write + Seek>(&self, writer: Writer<'_, W>) -> Result<()> {
-        writer.table(Self::KIND, Self::types(), self.filed()?, |sections| {
+        writer.table(Self::KIND, Self::types(), self.rows.filed()?, |sections| {
             sections.add(self.keys_view())
         })
     }
     fn read<R: Read + Seek>(parts: &mut Parts<'_, R>) -> Result<Set128> {
-        let (table, keys) = (Map::read(parts)?, parts.column(Section::Keys)?);
-        let header = parts.header();
-        let built = Counts { duplicates: header.duplicates as usize, ..Counts::default() };
-        let (draw, len) = (header.fingerprints, header.pairs as usize);
-        Ok(Set128 { rows: Rows { table, draw, keys, len, built } })
+        Ok(Set128 { rows: Rows::read(parts, |parts| parts.column(Section::Keys))? })
     }
     fn file(&self) -> Option<&Mapping> {
         self.rows.keys.file()
     }
 }
-impl Set128 {
-    /// Returns the contents written before the keys.
-    fn filed(&self) -> Result<Contents<'_, Slots, u64>> {
-        let Rows { table, draw: fingerprints, built, .. } = &self.rows;
-        let (duplicates, fingerprints) = (built.duplicates, *fingerprints);
-        Ok(Contents { duplicates, fingerprints, ..table.filed()? })
-    }
-}
-
 in_files! {
     /// ```
     /// let device = koel::Device::cpu()?;
@@ -78,7 +61,7 @@ impl<V: Bits> Filed for Map128<V> {
         Types { key: Width::U128, value: Some(Width::of::<V>()) }
     }
     fn write<W: Write + Seek>(&self, writer: Writer<'_, W>) -> Result<()> {
-        writer.table(Self::KIND, Self::types(), self.keys.filed()?, |sections| {
+        writer.table(Self::KIND, Self::types(), self.keys.rows.filed()?, |sections| {
             sections.add(self.keys_view())?;
             sections.add(self.values_view())
         })
@@ -110,7 +93,7 @@ impl Filed for Index128 {
         Types { key: Width::U128, value: Some(Width::U32) }
     }
     fn write<W: Write + Seek>(&self, writer: Writer<'_, W>) -> Result<()> {
-        writer.table(Self::KIND, Self::types(), self.keys.filed()?, |sections| {
+        writer.table(Self::KIND, Self::types(), self.keys.rows.filed()?, |sections| {
             sections.add(self.keys_view())
         })
     }

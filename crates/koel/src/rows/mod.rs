@@ -7,6 +7,7 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_macros, clippy::disallowed_methods))]
 mod builder;
 mod changes;
+pub(crate) mod file;
 mod host;
 mod repeats;
 pub(crate) mod update;

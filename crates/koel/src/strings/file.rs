@@ -8,17 +8,14 @@ use crate::file::kind::{Section, TableKind, Width};
 use crate::file::reader::Mapping;
 use crate::file::writer::{Contents, Sections, Writer};
 use crate::groups::numbers;
-use crate::map::Map;
-use crate::rows::{Counts, Rows};
+use crate::rows::Rows;
+use crate::rows::file::Slots;
 use crate::types::{BitsOf, Value};
-use koel_kernels::table::layout::Wide;
 use std::io::{Read, Seek, Write};
 
 #[cfg(test)]
 mod tests;
 
-/// Layout from fingerprints to rows.
-type Slots = Wide<u64, u32>;
 /// Types of strings, of which fingerprints are looked up, and of values.
 const fn types_to(value: Option<Width>) -> Types {
     Types { key: Width::U64, value }
@@ -48,13 +45,10 @@ impl Filed for StringSet {
         self.write_as(writer, Self::KIND, Self::types(), |_| Ok(()))
     }
     fn read<R: Read + Seek>(parts: &mut Parts<'_, R>) -> Result<StringSet> {
-        let table = Map::read(parts)?;
-        let (offsets, words) = (parts.column(Section::Starts)?, parts.column(Section::Keys)?);
-        let header = parts.header();
-        let built = Counts { duplicates: header.duplicates as usize, ..Counts::default() };
-        let (draw, len) = (header.fingerprints, header.pairs as usize);
-        let keys = Strings::stored(offsets, words);
-        Ok(StringSet { rows: Rows { table, draw, keys, len, built } })
+        let rows = Rows::read(parts, |parts| {
+            Ok(Strings::stored(parts.column(Section::Starts)?, parts.column(Section::Keys)?))
+        })?;
+        Ok(StringSet { rows })
     }
     fn file(&self) -> Option<&Mapping> {
         self.column().file()
@@ -77,9 +71,7 @@ impl StringSet {
             column = &copied;
         }
         let bytes = column.bounds()?.end;
-        let Rows { table, draw: fingerprints, built, .. } = &self.rows;
-        let (duplicates, fingerprints) = (built.duplicates, *fingerprints);
-        let contents = Contents { duplicates, fingerprints, values: bytes, ..table.filed()? };
+        let contents = Contents { values: bytes, ..self.rows.filed()? };
         writer.table(kind, types, contents, |sections| {
             values(sections)?;
             sections.add(column.offsets())?;

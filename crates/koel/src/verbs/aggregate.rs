@@ -1,5 +1,5 @@
 //! Aggregates of columns by group: see [`Aggregator`].
-use super::groups::NO_GROUP;
+use super::groups::{Histogram, NO_GROUP};
 use crate::device::Device;
 use crate::error::{Result, check_length};
 use crate::fallible::{self, collect, repeat};
@@ -45,12 +45,7 @@ impl Aggregator {
     pub(crate) fn masked(&self, keeps: impl Fn(usize) -> bool) -> Result<Aggregator> {
         let kept = |(row, &id): (usize, &u32)| if keeps(row) { id } else { NO_GROUP };
         let ids = collect(self.ids.iter().enumerate().map(kept))?;
-        let mut sizes = repeat(0, self.sizes.len())?;
-        for &id in &ids {
-            if let Some(size) = sizes.get_mut(id as usize) {
-                *size += 1;
-            }
-        }
+        let sizes = Histogram::of(&self.device, &ids, self.sizes.len())?.total()?;
         Ok(Aggregator::new(&self.device, ids, sizes))
     }
     /// Reduces the values of each group. The result of an empty one is arbitrary.
