@@ -98,13 +98,15 @@ impl<K: Member + Pod, const ARRAYS: usize> Work for Fill<'_, K, ARRAYS> {
             homeless: 0,
             new: 0,
         };
-        let (mut look, mut held) = (room.max(spare * K::SLOTS as usize), [false; ARRAYS]);
+        // Copies may wait, too: they are dropped whenever as many keys wait as there are slots.
+        let each = spare * K::SLOTS as usize;
+        let (mut look, mut held) = (each, [false; ARRAYS]);
         for (array, held) in arrays.into_iter().zip(&mut held) {
             let is_done = array.each_run(bin, |run, next| {
                 *held |= choices.first(run, next)?;
                 if choices.waits > look {
                     choices.second();
-                    look = choices.waits.saturating_add(room.max(spare * K::SLOTS as usize));
+                    look = choices.waits + each;
                 }
                 Ok(choices.homeless <= room)
             })?;
