@@ -62,7 +62,7 @@ pub use groups::{
     Retrieved, Retriever, ValueOrder, group_counts,
 };
 #[doc(inline)]
-pub use keys128::{Index128, Index128Builder, Map128, Map128Builder, Set128, Set128Builder};
+pub use keys128::{Map128, Map128Builder, Set128, Set128Builder};
 pub use koel_derive::{Key, Value};
 #[doc(inline)]
 pub use map::{Map, MapBuilder, MapJoiner, MapOptions, MapReport, MapUpdater, Operation};

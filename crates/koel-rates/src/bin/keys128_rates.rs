@@ -1,4 +1,4 @@
-//! Rates of [`Map128`](koel::Map128), [`Set128`](koel::Set128) and [`Index128`](koel::Index128) on
+//! Rates of [`Map128`](koel::Map128), [`Set128`](koel::Set128) and [`Index<u128>`](koel::Index) on
 //! this machine's best device, with the machine's own limits: one JSON line each.
 //!
 //!     cargo run --release -p koel-rates --bin keys128_rates -- 2^22 2^24 load=0.8,0.9 bits=32,64
@@ -11,12 +11,12 @@
 //! `verified`: the answers for all keys, present and absent, or all ids, equal the host's.
 //! `of_limit`: the rate divided by that of random 32-byte reads from as much memory, in the same
 //! run; a lookup of a present key in a map takes 4.13 such reads.
-use koel::keys128::{Index128Builder, Map128Builder, RowsOptions, RowsReport, Set128Builder};
+use koel::keys128::{Map128Builder, RowsOptions, RowsReport, Set128Builder};
 use koel::limits;
 use koel::types::ValueBits;
 use koel::{
-    Buffer, Device, Error, IndexOptions, Map128, Operation, Operations, Outcome, Result,
-    SetOptions, Stream,
+    Buffer, Device, Error, IndexBuilder, IndexOptions, Map128, Operation, Operations, Outcome,
+    Result, SetOptions, Stream,
 };
 use koel_kernels::hash::mix::splitmix_at;
 use koel_rates::{
@@ -209,7 +209,7 @@ fn encode(stream: &Stream, n: usize, distinct: usize, load: f64) -> Result<()> {
         |i: u32| if distinct == n { i } else { (splitmix_at(3, i) % distinct as u64) as u32 };
     let numbers = (0..n as u32).into_par_iter().map(drawn).collect::<Vec<_>>();
     let column = device.upload(&numbers.par_iter().map(|&i| key(i)).collect::<Vec<_>>())?;
-    let mut builder = Index128Builder::new(device, IndexOptions::default().with_load(load))?;
+    let mut builder = IndexBuilder::new(device, IndexOptions::default().with_load(load))?;
     let (mut index, mut ids) = (builder.build(stream, column.view())?, device.alloc::<u32>(n)?);
     let seconds = median(stream, || {
         builder.rebuild(&mut index, stream, column.view())?;

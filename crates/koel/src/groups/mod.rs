@@ -1,13 +1,16 @@
-//! Groups of equal keys: the basis of indexes and multimaps.
+//! Groups of equal keys: indexes and multimaps.
 //!
-//! The keys are sorted; each run of equal keys is a group, and groups are numbered in key order.
-//! Where no order is requested, a multimap's pairs are partitioned by hash (`parting`) instead.
+//! An index numbers keys in order of first occurrence (`store`). A multimap sorts its pairs; each
+//! run of equal keys is a group, and groups are numbered in key order. Where no order is requested,
+//! the pairs are partitioned by hash (`parting`) instead.
 #![cfg_attr(not(test), deny(clippy::disallowed_macros, clippy::disallowed_methods))]
+mod counting;
 mod file;
 mod index;
 mod multi_map;
 mod parting;
 pub mod reduction;
+mod store;
 
 use crate::device::{Apart, Buffer, Device, Element, Stream, View, ViewMut};
 use crate::error::{Result, check_length, count32};
@@ -15,17 +18,21 @@ use crate::map::MapOptions;
 use crate::primitives::Runs;
 use crate::set::SetOptions;
 use crate::types::{KeyBits, ValueBits};
-pub use index::{Index, IndexBuilder, NO_ID, group_counts};
+pub use index::{Index, IndexBuilder, group_counts};
 pub use koel_kernels::groups::MultiMapRef;
 use koel_kernels::groups::{self as kernels, LONG, QUERIES, Retrieval, THREADS};
 use koel_simt::{Arg, Word};
 pub use multi_map::{MultiMap, MultiMapBuilder, MultiMapOptions, Retrieved, Retriever, ValueOrder};
 use std::ops::Range;
+pub(crate) use store::{IndexStore, SlotIndex};
 
 #[cfg(doc)]
 use crate::Map;
 use crate::fallible::push;
 use crate::parallel;
+
+/// Id of a key that is not in an [`Index`].
+pub const NO_ID: u32 = u32::MAX;
 
 /// Build options of an index.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,8 @@
 //! Multimaps: all values of each key.
 use super::parting::{Parting, PartingSizes, brought, group};
 use super::{
-    Grouping, Groups, Index, IndexOptions, MultiMapRef, Sorting, places_of, retrieve, sizes_of,
+    Grouping, Groups, Index, IndexOptions, MultiMapRef, SlotIndex, Sorting, places_of, retrieve,
+    sizes_of,
 };
 use crate::device::{Apart, Buffer, Device, Stream, View, ViewMut};
 use crate::error::{Error, Result, check_length, count32};
@@ -109,8 +110,8 @@ impl<K: SlotKey, V: SlotValue> MultiMap<K, V> {
         let (keys, values) = (stage_ordered(device, keys)?, stage_values(device, values)?);
         let mut builder = MultiMapBuilder::<BitsOf<K>, BitsOf<V>>::new(device, options)?;
         let map = builder.build(&device.stream()?, keys.view(), values.view())?;
-        let MultiMap { index: Index { map, keys }, starts, values } = map;
-        Ok(MultiMap { index: Index { map, keys }, starts, values })
+        let MultiMap { index: Index { store }, starts, values } = map;
+        Ok(MultiMap { index: Index { store }, starts, values })
     }
     /// Returns the number of pairs.
     pub fn len(&self) -> usize {
@@ -121,7 +122,8 @@ impl<K: SlotKey, V: SlotValue> MultiMap<K, V> {
         self.len() == 0
     }
     /// Returns the distinct keys. The values of the key with id `i` are those from `starts()[i]` to
-    /// `starts()[i + 1]`. Ids follow key order, except with [any order](ValueOrder::Any).
+    /// `starts()[i + 1]`. Ids follow key order, except with [any order](ValueOrder::Any): they are
+    /// not those that [`Index::build`] gives to the same keys.
     pub fn index(&self) -> &Index<K> {
         &self.index
     }
@@ -226,7 +228,7 @@ impl<K: KeyBits, V: ValueBits> MultiMap<K, V> {
     pub fn table(&self, stream: &Stream) -> Result<MultiMapRef<K::Layout<u32>, V>> {
         self.values.file().map_or(Ok(()), Mapping::verify_once)?;
         Ok(MultiMapRef {
-            table: self.index.map.table(stream)?,
+            table: self.index.map().table(stream)?,
             starts: self.starts.view().arg("starts", stream)?,
             values: self.values.view().arg("values", stream)?,
         })
@@ -362,9 +364,8 @@ impl<K: KeyBits, V: ValueBits> MultiMapBuilder<K, V> {
                     let (mut keys, mut starts) = (device.alloc(groups)?, device.alloc(groups + 1)?);
                     let kept = (keys.view_mut(), starts.view_mut());
                     let map = self.map.build_from_groups(stream, plan, parted, kept)?;
-                    let index = Index { map, keys: Stored::Own(keys) };
                     return Ok(MultiMap {
-                        index,
+                        index: Index { store: SlotIndex { map, keys: Stored::Own(keys) } },
                         starts: Stored::Own(starts),
                         values: Stored::Own(grouped),
                     });
@@ -379,8 +380,10 @@ impl<K: KeyBits, V: ValueBits> MultiMapBuilder<K, V> {
                 grouping.of_sorted(stream, sorting, n)?
             }
         };
-        let index = Index::from_groups(stream, &mut self.map, grouping, keys)?;
-        Ok(MultiMap { index, starts: Stored::Own(starts), values: Stored::Own(grouped) })
+        let numbers = grouping.numbers.view();
+        let store = SlotIndex::of_distinct(stream, &mut self.map, numbers, keys)?;
+        let (starts, values) = (Stored::Own(starts), Stored::Own(grouped));
+        Ok(MultiMap { index: Index { store }, starts, values })
     }
     /// Returns the bytes of device memory that the builder keeps for sorting, partitioning and
     /// grouping.

@@ -368,6 +368,9 @@ impl Set128Builder {
     ) -> Result<()> {
         self.rows.rebuild(name, &mut set.rows, stream, keys, duplicates, reserve)
     }
+    pub(super) fn scratch_bytes(&self) -> usize {
+        self.rows.scratch_bytes()
+    }
     /// Returns which keys of the last build stayed.
     pub(super) fn kept(&mut self) -> Kept<'_> {
         self.rows.kept()

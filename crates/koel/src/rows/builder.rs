@@ -172,8 +172,12 @@ impl<C: Column> RowsBuilder<C> {
         }
         Ok(C::count(keys))
     }
+    /// Returns the bytes of scratch memory, without that of the table's builder.
+    pub(crate) fn scratch_bytes(&self) -> usize {
+        self.scratch.as_ref().map_or(0, Scratch::bytes)
+    }
     fn built(&self, duplicates: usize, attempts: u32) -> Counts {
-        let scratch_bytes = self.scratch.as_ref().map_or(0, Scratch::bytes);
+        let scratch_bytes = self.scratch_bytes();
         Counts { duplicates, attempts, scratch_bytes, device_seconds: None }
     }
     /// Finds the first draw that distinguishes all these keys, and which of them stay. Kernels

@@ -10,7 +10,7 @@ use koel_kernels::keys128::find::NO_ROW;
 use koel_kernels::keys128::update::{changes, rows_changed, rows_gaps, rows_put};
 
 /// Keys, by number, that a batch adds or removes.
-pub(super) struct Changes {
+pub(crate) struct Changes {
     /// Numbers of the new keys, ascending.
     pub new: Buffer<u32>,
     /// Numbers of the keys that are gone, ascending.
@@ -18,7 +18,7 @@ pub(super) struct Changes {
 }
 impl Changes {
     /// Compares whether rows hold each key before, by its row or [`NO_ROW`], and after. Waits.
-    pub(super) fn of(
+    pub(crate) fn of(
         stream: &Stream,
         before: View<'_, u32>,
         after: View<'_, u8>,
@@ -176,7 +176,7 @@ pub(crate) fn gathered<T: GroupKey>(
 ///
 /// # Safety
 /// Other rows are rows of `to`, and distinct.
-pub(super) unsafe fn put<T: GroupKey>(
+pub(crate) unsafe fn put<T: GroupKey>(
     stream: &Stream,
     rows: View<'_, u32>,
     from: View<'_, T>,

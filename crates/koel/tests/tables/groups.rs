@@ -2,14 +2,14 @@
 
 use crate::support::{Random, devices, is_fast};
 use koel::groups::reduction::{Max, Min, Reduction, Sum};
-use koel::types::{KeyBits, SlotValue, ValueBits};
+use koel::types::{Bits, KeyBits, SlotValue, ValueBits};
 use koel::{
     Device, DeviceKind, Error, Index, IndexBuilder, IndexOptions, MultiMap, MultiMapBuilder,
     MultiMapOptions, NO_ID, Retriever, ValueOrder,
 };
 use proptest::prelude::*;
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Debug;
 
 /// Columns in which keys occur once, often, or nearly always: key `i` of `n`, from random bits `r`.
@@ -33,19 +33,62 @@ fn sizes(device: &Device) -> Vec<usize> {
     });
     sizes
 }
-fn column<K: KeyBits>(of: Column, n: usize) -> Vec<K> {
+/// Returns a key that differs from others as its number does, in its highest bits, too.
+fn key<K: Bits>(number: u64) -> K {
+    K::of_packed(u128::from(number) | u128::from(number.rotate_left(9)) << 64)
+}
+fn column<K: Bits>(of: Column, n: usize) -> Vec<K> {
     let mut random = Random(n as u64);
-    (0..n as u64).map(|i| K::narrowed(of(i, n as u64, random.word()))).collect()
+    (0..n as u64).map(|i| key(of(i, n as u64, random.word()))).collect()
 }
 /// Returns keys that are present, and some that most likely are not.
-fn queries<K: KeyBits>(keys: &[K]) -> Vec<K> {
+fn queries<K: Bits>(keys: &[K]) -> Vec<K> {
     let mut random = Random(!0);
-    let strange = (0..300).map(|_| K::narrowed(random.word())).collect::<Vec<_>>();
-    let ends = [K::narrowed(0), K::narrowed(u64::MAX), K::narrowed(1)];
+    let strange = (0..300).map(|_| key(random.word())).collect::<Vec<_>>();
+    let ends = [key(0), key(u64::MAX), key(1)];
     keys.iter().rev().step_by(3).copied().chain(strange).chain(ends).collect()
 }
 
-fn check_index<K: KeyBits>(
+fn check_index<K: Bits + Eq>(
+    builder: &mut IndexBuilder<K>,
+    device: &Device,
+    keys: &[K],
+    place: &str,
+) {
+    let (mut of_key, mut distinct, mut counts) = (HashMap::new(), vec![], vec![]);
+    let mut expected = vec![];
+    for &key in keys {
+        let id = *of_key.entry(key).or_insert(distinct.len() as u32);
+        if id as usize == distinct.len() {
+            distinct.push(key);
+            counts.push(0u32);
+        }
+        counts[id as usize] += 1;
+        expected.push(id);
+    }
+    let stream = device.stream().unwrap();
+    let column = device.upload(keys).unwrap();
+    let (index, counted) = builder.build_counted(&stream, column.view()).unwrap();
+    assert!(counted.download().unwrap() == counts, "{place}");
+    let mut ids = device.alloc(keys.len()).unwrap();
+    let encoded = builder.encode(&stream, column.view(), ids.view_mut()).unwrap();
+    assert!(ids.download().unwrap() == expected, "{place}");
+    let asked = queries(keys);
+    for index in [index, encoded, builder.build(&stream, column.view()).unwrap()] {
+        assert_eq!((index.len(), index.is_empty()), (distinct.len(), keys.is_empty()), "{place}");
+        assert!(index.keys_view().download().unwrap() == distinct, "{place}");
+        let found = asked.iter().map(|key| of_key.get(key).copied());
+        assert!(index.ids(&asked).unwrap().into_iter().eq(found), "{place}");
+        let mut ids = device.alloc(keys.len()).unwrap();
+        index.ids_into(&stream, column.view(), ids.view_mut()).unwrap();
+        let ids = ids.download().unwrap();
+        assert!(ids == expected, "{place}");
+        // And back; invalid ids have no key.
+        let all = index.keys_of(&[&ids[..], &[index.len() as u32, NO_ID]].concat()).unwrap();
+        assert!(all.into_iter().eq(keys.iter().copied().map(Some).chain([None, None])), "{place}");
+    }
+}
+fn check_group_counts<K: KeyBits>(
     builder: &mut IndexBuilder<K>,
     device: &Device,
     keys: &[K],
@@ -55,52 +98,38 @@ fn check_index<K: KeyBits>(
     for &key in keys {
         *counts.entry(key).or_insert(0u32) += 1;
     }
-    let distinct = counts.keys().copied().collect::<Vec<_>>();
-    let id = |key: &K| distinct.binary_search(key).ok().map(|i| i as u32);
-    let stream = device.stream().unwrap();
     let column = device.upload(keys).unwrap();
-    let (index, counted) = builder.build_counted(&stream, column.view()).unwrap();
-    assert_eq!(index.len(), distinct.len(), "{place}");
-    assert!(index.keys_view().download().unwrap() == distinct, "{place}");
-    assert!(counted.download().unwrap().into_iter().eq(counts.values().copied()), "{place}");
-    let asked = queries(keys);
-    assert!(index.ids(&asked).unwrap().into_iter().eq(asked.iter().map(id)), "{place}");
-    let mut ids = device.alloc(keys.len()).unwrap();
-    index.ids_into(&stream, column.view(), ids.view_mut()).unwrap();
-    let ids = ids.download().unwrap();
-    assert!(ids.iter().copied().eq(keys.iter().map(|key| id(key).unwrap_or(NO_ID))), "{place}");
-    // And back; invalid ids have no key.
-    let all = index.keys_of(&[&ids[..], &[index.len() as u32, NO_ID]].concat()).unwrap();
-    assert!(all.into_iter().eq(keys.iter().copied().map(Some).chain([None, None])), "{place}");
-    let (grouped, group_counts) = builder.group_counts(&stream, column.view()).unwrap();
-    assert!(grouped.download().unwrap() == distinct, "{place}");
-    assert!(group_counts.download().unwrap().into_iter().eq(counts.values().copied()), "{place}");
+    let (grouped, counted) =
+        builder.group_counts(&device.stream().unwrap(), column.view()).unwrap();
+    assert!(grouped.download().unwrap().iter().eq(counts.keys()), "{place}");
+    assert!(counted.download().unwrap().iter().eq(counts.values()), "{place}");
 }
-fn indexes<K: KeyBits>() {
+fn indexes<K: Bits + Eq>(also: impl Fn(&mut IndexBuilder<K>, &Device, &[K], &str)) {
     for device in devices() {
-        let mut builder =
-            IndexBuilder::<K>::new(&device, IndexOptions::default().with_load(0.9).with_seed(3))
-                .unwrap();
+        let options = IndexOptions::default().with_load(0.9).with_seed(3);
+        let mut builder = IndexBuilder::<K>::new(&device, options).unwrap();
         // Largest first, then again after smaller ones: memory is reused for inputs of other sizes.
         for (s, n) in sizes(&device).into_iter().rev().chain([2000]).enumerate() {
             for (name, of) in COLUMNS.into_iter().skip(s % 2).step_by(2) {
-                check_index(
-                    &mut builder,
-                    &device,
-                    &column::<K>(of, n),
-                    &format!("{name}, {n} on {}", device.name()),
-                );
+                let (keys, place) = (column(of, n), format!("{name}, {n} on {}", device.name()));
+                check_index(&mut builder, &device, &keys, &place);
+                also(&mut builder, &device, &keys, &place);
             }
         }
+        assert!(builder.scratch_bytes() > 0);
     }
 }
 #[test]
 fn indexes_of_narrow_keys() {
-    indexes::<u32>();
+    indexes::<u32>(check_group_counts);
 }
 #[test]
 fn indexes_of_wide_keys() {
-    indexes::<u64>();
+    indexes::<u64>(check_group_counts);
+}
+#[test]
+fn indexes_of_keys_in_rows() {
+    indexes::<u128>(|_, _, _, _| ());
 }
 
 fn check_multi_map<K: KeyBits, V: ValueBits>(
@@ -402,6 +431,10 @@ proptest! {
             check_multi_map(&mut builder, &device, &keys, "any column");
             let mut builder = IndexBuilder::new(&device, IndexOptions::default()).unwrap();
             check_index(&mut builder, &device, &keys, "any column");
+            check_group_counts(&mut builder, &device, &keys, "any column");
+            let wide = keys.iter().map(|&k| key::<u128>(k)).collect::<Vec<_>>();
+            let mut builder = IndexBuilder::new(&device, IndexOptions::default()).unwrap();
+            check_index(&mut builder, &device, &wide, "any column");
         }
     }
     #[test]
