@@ -179,9 +179,16 @@ impl<K: KeyBits> Grouping<K> {
 }
 /// Returns `n` numbers from `first` on.
 pub(crate) fn numbers(device: &Device, first: u32, n: usize) -> Result<Buffer<u32>> {
-    let (mut numbers, stream) = (device.alloc(n)?, device.stream()?);
+    let stream = device.stream()?;
+    let numbers = numbers_on(&stream, first, n)?;
+    stream.synchronize()?;
+    Ok(numbers)
+}
+/// Returns `n` numbers from `first` on, in the order of a stream.
+pub(crate) fn numbers_on(stream: &Stream, first: u32, n: usize) -> Result<Buffer<u32>> {
+    let (device, mut numbers) = (stream.device(), stream.device().alloc(n)?);
     let mut view = numbers.view_mut();
-    let to = view.arg("numbers", &stream)?;
+    let to = view.arg("numbers", stream)?;
     if !device.runs_kernels() {
         for (number, i) in view.host_mut().unwrap_or(&mut []).iter_mut().zip(first..) {
             *number = i;
@@ -189,8 +196,7 @@ pub(crate) fn numbers(device: &Device, first: u32, n: usize) -> Result<Buffer<u3
     } else if n > 0 {
         let n = count32("groups", n)?;
         // SAFETY: `n` numbers.
-        unsafe { kernels::group_numbers::launch(&stream, n.div_ceil(THREADS), n, first, to)? };
-        stream.synchronize()?;
+        unsafe { kernels::group_numbers::launch(stream, n.div_ceil(THREADS), n, first, to)? };
     }
     Ok(numbers)
 }

@@ -8,7 +8,7 @@ use crate::device::{Apart, Buffer, Device, Stream, View, ViewMut};
 use crate::error::{Error, Result, check_length, count32};
 use crate::file::reader::Mapping;
 use crate::file::stored::Stored;
-use crate::map::MapBuilder;
+use crate::map::SlotMapBuilder;
 use crate::primitives::{Scan, SortPairs};
 use crate::seed::Seeds;
 use crate::table::plan::Plan;
@@ -286,7 +286,7 @@ pub struct MultiMapBuilder<K: KeyBits = u32, V: ValueBits = u32> {
     device: Device,
     options: MultiMapOptions,
     sizes: PartingSizes,
-    map: MapBuilder<K, u32>,
+    map: SlotMapBuilder<K, u32>,
     parting: Option<Parting>,
     sorting: Option<Sorting<K, SortPairs<K, V>>>,
     grouping: Option<Grouping<K>>,
@@ -303,7 +303,7 @@ impl<K: KeyBits, V: ValueBits> MultiMapBuilder<K, V> {
         sizes: PartingSizes,
     ) -> Result<MultiMapBuilder<K, V>> {
         let MultiMapOptions { load, seed, .. } = options;
-        let map = MapBuilder::new(
+        let map = SlotMapBuilder::new(
             device,
             IndexOptions::default().with_load(load).with_seed(seed).of_map(),
         )?;

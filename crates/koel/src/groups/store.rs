@@ -8,7 +8,7 @@ use crate::error::{Result, check_length, count32};
 use crate::fallible::collect;
 use crate::file::filed::Filed;
 use crate::file::stored::Stored;
-use crate::map::{Map, MapBuilder};
+use crate::map::{Map, SlotMapBuilder};
 use crate::parallel;
 use crate::rows::{Changes, gathered, put};
 use crate::types::{Bits, KeyBits};
@@ -54,14 +54,14 @@ impl<K: KeyBits> SlotIndex<K> {
     /// Builds an index of distinct keys: the id of each key is its position, as `numbers` says.
     pub(super) fn of_distinct(
         stream: &Stream,
-        builder: &mut MapBuilder<K, u32>,
+        builder: &mut SlotMapBuilder<K, u32>,
         numbers: View<'_, u32>,
         keys: Buffer<K>,
     ) -> Result<SlotIndex<K>> {
         let _apart = Apart::begin();
         let (unchecked, mut map) = (Duplicates::Unchecked, builder.with_room(keys.len())?);
         let numbers = numbers.slice(..keys.len())?;
-        builder.rebuild_by(unchecked, &mut map, stream, keys.view(), numbers)?;
+        builder.rebuild(unchecked, &mut map, stream, keys.view(), numbers)?;
         map.report()?;
         Ok(SlotIndex { map, keys: Stored::Own(keys) })
     }
@@ -71,7 +71,7 @@ impl<K: KeyBits> IndexStore for SlotIndex<K> {
     type Key = K;
     type Builder = SlotIndexBuilder<K>;
     fn builder(device: &Device, options: IndexOptions) -> Result<SlotIndexBuilder<K>> {
-        let tables = MapBuilder::new(device, options.of_map())?;
+        let tables = SlotMapBuilder::new(device, options.of_map())?;
         Ok(SlotIndexBuilder {
             device: device.clone(),
             tables,
@@ -127,7 +127,7 @@ impl<K: KeyBits> IndexStore for SlotIndex<K> {
 /// Builds indexes with keys in slots.
 pub struct SlotIndexBuilder<K: KeyBits> {
     device: Device,
-    tables: MapBuilder<K, u32>,
+    tables: SlotMapBuilder<K, u32>,
     /// Numbers counting up from 0: rows of a column, and ids.
     rows: Option<Buffer<u32>>,
     pub(super) counter: Counter<K>,
@@ -164,7 +164,7 @@ impl<K: KeyBits> SlotIndexBuilder<K> {
         let (device, n) = (&self.device, keys.len());
         let rows = reserved_numbers(device, &mut self.rows, n)?;
         let (keep_first, mut first_rows) = (Duplicates::KeepFirst, self.tables.with_room(n)?);
-        self.tables.rebuild_by(keep_first, &mut first_rows, stream, keys, rows.slice(..n)?)?;
+        self.tables.rebuild(keep_first, &mut first_rows, stream, keys, rows.slice(..n)?)?;
         let len = first_rows.len()?;
         if len == n {
             let mut own = device.alloc(n)?;

@@ -78,6 +78,11 @@ pub trait ValueBits: Bits + Addable + SortValue + Number + Into<u64> {
     /// Returns a map with keys in slots as the table that it is, to be changed.
     #[doc(hidden)]
     fn slots_mut<K: KeyBits>(map: &mut Self::MapFrom<K>) -> &mut SlotMap<K, Self>;
+    /// Returns what updates maps with keys in slots as what updates tables.
+    #[doc(hidden)]
+    fn slot_updater<K: KeyBits>(
+        updater: &mut <Self::MapFrom<K> as MapStore>::Updater,
+    ) -> &mut <SlotMap<K, Self> as MapStore>::Updater;
     /// Returns a table as a map.
     #[doc(hidden)]
     fn map<K: KeyBits>(slots: SlotMap<K, Self>) -> Self::MapFrom<K>;
@@ -108,6 +113,11 @@ macro_rules! in_slots {
                 }
                 fn slots_mut<K: KeyBits>(map: &mut Self::MapFrom<K>) -> &mut SlotMap<K, Self> {
                     map
+                }
+                fn slot_updater<K: KeyBits>(
+                    updater: &mut <Self::MapFrom<K> as MapStore>::Updater,
+                ) -> &mut <SlotMap<K, Self> as MapStore>::Updater {
+                    updater
                 }
                 fn map<K: KeyBits>(slots: SlotMap<K, Self>) -> Self::MapFrom<K> {
                     slots

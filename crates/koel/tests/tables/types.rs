@@ -1,6 +1,6 @@
 //! Keys and values of every type, against a hash map whose keys are told apart in another way.
 use crate::support::{devices, is_fast};
-use koel::types::{BitsOf, SlotKey, SlotValue, Width};
+use koel::types::{SlotKey, SlotValue, Width};
 use koel::{
     Device, DeviceKey, DeviceKind, DeviceValue, Duplicates, Error, Index, Key, Map, MapBuilder,
     MapJoiner, MapOptions, MapUpdater, MultiMap, Operation, Operations, Outcome, Set, SetBuilder,
@@ -509,16 +509,11 @@ fn first_programs() {
 }
 
 /// Buffers of types that are stored as they are.
-fn check_on_device<
-    K: DeviceKey + SlotKey + PartialEq + Debug,
-    V: DeviceValue + SlotValue + PartialEq + Debug,
->(
+fn check_on_device<K: DeviceKey + PartialEq + Debug, V: DeviceValue + PartialEq + Debug>(
     name: &str,
     key: impl Fn(u64) -> K,
     value: impl Fn(u64) -> V,
-) where
-    BitsOf<K>: PartialEq,
-{
+) {
     for device in devices() {
         let place = format!("{name} on {}", device.name());
         let stream = device.stream().unwrap();
@@ -572,12 +567,20 @@ fn check_on_device<
         let mut updater = SetUpdater::new(&device, SetOptions::default()).unwrap();
         updater.apply(set, &stream, erase, of_keys, outcomes.view_mut()).unwrap();
         assert_eq!(set.len().unwrap(), n as usize / 2, "{place}");
+    }
+}
+/// Combines arrays of such keys.
+fn check_combined<K: DeviceKey + SlotKey>(key: impl Fn(u64) -> K) {
+    for device in devices() {
+        let (stream, n) = (device.stream().unwrap(), 500);
+        let [keys, others] = [0, 250].map(|first| (first..first + n).map(&key).collect::<Vec<_>>());
+        let (keys, others) = (device.upload(&keys).unwrap(), device.upload(&others).unwrap());
         let mut combiner = SetCombiner::new(&device).unwrap();
         let mut output = device.alloc::<K>(2 * n as usize).unwrap();
-        let others = on_queries.view();
+        let mut count = device.alloc(1).unwrap();
         let (to, of_count) = (output.view_mut(), count.view_mut());
-        combiner.union_into(&stream, on_keys.view(), others, to, of_count).unwrap();
-        assert_eq!(count.download().unwrap()[0], n + n / 2, "{place}");
+        combiner.union_into(&stream, keys.view(), others.view(), to, of_count).unwrap();
+        assert_eq!(count.download().unwrap()[0], n + 250, "{}", device.name());
     }
 }
 #[test]
@@ -586,6 +589,36 @@ fn buffers_of_other_types() {
     check_on_device("i32, f64", |i| i as i32 - 700, |word| (word >> 11) as f64);
     check_on_device("[u32; 2], i32", |i| [i as u32, !i as u32], |word| word as i32);
     check_on_device("[i16; 2], [f32; 2]", |i| [i as i16, 5], |word| [word as u8 as f32, 1.0]);
+    check_combined(|i| i as i64 - 700);
+    check_combined(|i| i as i32 - 700);
+    check_combined(|i| [i as u32, !i as u32]);
+    check_combined(|i| [i as i16, 5]);
+}
+#[test]
+fn buffers_of_wide_keys_and_values() {
+    check_on_device("[u64; 2], f32", |i| [!i, i], |word| (word >> 40) as f32);
+    check_on_device(
+        "i128, [f32; 4]",
+        |i| i as i128 - 700,
+        |word| [word as u8 as f32, 1.0, -0.0, 2.0],
+    );
+    check_on_device("[u8; 16], i64", |i| (u128::from(i) << 77).to_be_bytes(), |word| word as i64);
+}
+/// What keys in rows cannot do is an error with names.
+#[test]
+fn builders_of_wide_types_tell_limits() {
+    let device = Device::cpu().unwrap();
+    let options = MapOptions::default().with_reproducible(true);
+    let e = MapBuilder::<u128, u32>::new(&device, options).err().unwrap();
+    assert!(matches!(&e, Error::Setting { field: "reproducible", .. }), "{e}");
+    let e =
+        MapUpdater::<u128, u32>::new(&device, MapOptions::default().with_load(0.99)).unwrap_err();
+    assert!(matches!(&e, Error::Setting { field: "load", .. }), "{e}");
+    // Keys of 4 bytes are stored as 16 if values have 16.
+    let (keys, values) = (device.upload(&[1u32]).unwrap(), device.upload(&[[1u64, 2]]).unwrap());
+    let mut builder = MapBuilder::new(&device, MapOptions::default()).unwrap();
+    let e = builder.build(&device.stream().unwrap(), keys.view(), values.view()).unwrap_err();
+    assert!(e.to_string().contains("elements of 16 bytes"), "{e}");
 }
 /// Elements of 2 bytes may lie where no element of 4 bytes may.
 #[test]

@@ -2,7 +2,7 @@
 //! an oracle.
 use super::*;
 use crate::groups::{Groups, IndexOptions};
-use crate::map::MapBuilder;
+use crate::map::SlotMapBuilder;
 use crate::map::kernels::OrderedGroups;
 use crate::{MultiMapBuilder, MultiMapOptions, ValueOrder};
 use koel_kernels::hash::mix::{mix, splitmix_at};
@@ -333,7 +333,7 @@ fn table_from_groups<K: KeyBits>(
     let (offsets, firsts) = (device.upload(&offsets).unwrap(), device.upload(&firsts).unwrap());
     let (mut keys_kept, mut starts_kept) = (device.alloc(n).unwrap(), device.alloc(n + 1).unwrap());
     let numbers = super::super::numbers(device, 0, n).unwrap();
-    let mut builder = MapBuilder::<K, u32>::new(
+    let mut builder = SlotMapBuilder::<K, u32>::new(
         device,
         IndexOptions::default().with_load(load).with_seed(0).of_map(),
     )
