@@ -71,7 +71,9 @@ pub use rows::{RowsOptions, RowsReport};
 #[doc(inline)]
 pub use set::{Set, SetBuilder, SetCombiner, SetOperation, SetOptions, SetReport, SetUpdater};
 #[doc(inline)]
-pub use strings::{StringIndex, StringMap, StringSet, StringVec, Strings, string_counts};
+pub use strings::{
+    StringIndex, StringMap, StringMultiMap, StringSet, StringVec, Strings, string_counts,
+};
 pub use table::update::{Operations, Outcome};
 #[doc(inline)]
 pub use types::{DeviceKey, DeviceValue, Key, TotalF32, TotalF64, Value};

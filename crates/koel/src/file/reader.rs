@@ -293,8 +293,8 @@ impl<S: Slotted> Slots<S> {
         }
     }
 }
-/// Checks of a column: its checksum; that the starts ascend from 0 to the number of values; that the
-/// padding to whole words is 0. Starts of strings may be equal.
+/// Checks of a column: its checksum; that the starts ascend from 0 to the number of values; that
+/// the padding to whole words is 0. Starts of strings may be equal.
 struct Column {
     header: Header,
     section: Section,

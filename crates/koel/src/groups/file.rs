@@ -1,6 +1,6 @@
 //! Indexes and multimaps in files: see [`file`](mod@crate::file).
 use super::index::StoreOf;
-use super::{Index, MultiMap, SlotIndex};
+use super::{Grouped, Index, MultiMap, SlotIndex};
 use crate::error::Result;
 use crate::file::filed::{Filed, Parts, in_files};
 use crate::file::format::{Meaning, Types};
@@ -89,18 +89,15 @@ impl<K: SlotKey, V: SlotValue> Filed for MultiMap<K, V> {
         writer.table(Self::KIND, Self::types(), contents, |sections| {
             sections.add(self.index.store.keys.view())?;
             sections.add(self.starts_view())?;
-            sections.add(self.values.view())
+            sections.add(self.grouped.values.view())
         })
     }
     fn read<R: Read + Seek>(parts: &mut Parts<'_, R>) -> Result<MultiMap<K, V>> {
-        let index = Index::read(parts)?;
-        Ok(MultiMap {
-            index,
-            starts: parts.column(Section::Starts)?,
-            values: parts.column(Section::Values)?,
-        })
+        let (index, starts) = (Index::read(parts)?, parts.column(Section::Starts)?);
+        let grouped = Grouped { starts, values: parts.column(Section::Values)? };
+        Ok(MultiMap { index, grouped })
     }
     fn file(&self) -> Option<&Mapping> {
-        self.values.file()
+        self.grouped.values.file()
     }
 }

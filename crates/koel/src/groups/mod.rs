@@ -6,6 +6,7 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_macros, clippy::disallowed_methods))]
 mod counting;
 mod file;
+mod grouped;
 mod index;
 mod multi_map;
 mod parting;
@@ -18,10 +19,12 @@ use crate::map::MapOptions;
 use crate::primitives::Runs;
 use crate::set::SetOptions;
 use crate::types::{KeyBits, ValueBits};
+pub(crate) use grouped::{Grouped, IdGrouper};
 pub use index::{Index, IndexBuilder, group_counts};
 pub use koel_kernels::groups::MultiMapRef;
 use koel_kernels::groups::{self as kernels, LONG, QUERIES, Retrieval, THREADS};
 use koel_simt::{Arg, Word};
+use multi_map::KeyGrouper;
 pub use multi_map::{MultiMap, MultiMapBuilder, MultiMapOptions, Retrieved, Retriever, ValueOrder};
 use std::ops::Range;
 pub(crate) use store::{IndexStore, SlotIndex};

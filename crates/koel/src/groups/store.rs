@@ -1,6 +1,6 @@
 //! How indexes are stored: see [`IndexStore`].
 use super::counting::Counter;
-use super::{CHUNK, IndexOptions, NO_ID, numbers, reserve};
+use super::{CHUNK, Grouped, IndexOptions, KeyGrouper, MultiMapOptions, NO_ID, numbers, reserve};
 use crate::device::graph::may_wait;
 use crate::device::{Apart, Buffer, Device, Stream, View, ViewMut, check_device};
 use crate::duplicates::Duplicates;
@@ -11,7 +11,7 @@ use crate::file::stored::Stored;
 use crate::map::{Map, SlotMapBuilder};
 use crate::parallel;
 use crate::rows::{Changes, gathered, put};
-use crate::types::{Bits, KeyBits};
+use crate::types::{Bits, KeyBits, ValueBits};
 use crate::verbs::groups::Groups;
 use crate::verbs::row_keys::RowKeys;
 use std::borrow::Cow;
@@ -32,6 +32,18 @@ pub trait IndexStore: Filed {
         ids: Option<ViewMut<'_, u32>>,
     ) -> Result<Self>;
     fn scratch_bytes(builder: &Self::Builder) -> usize;
+    /// Groups values by keys, and keeps scratch memory across builds.
+    type Grouper<V: ValueBits>;
+    fn grouper<V: ValueBits>(device: &Device, options: MultiMapOptions)
+    -> Result<Self::Grouper<V>>;
+    /// Builds the index of the distinct keys of a column, and groups values by their ids.
+    fn grouped<V: ValueBits>(
+        grouper: &mut Self::Grouper<V>,
+        stream: &Stream,
+        keys: View<'_, Self::Key>,
+        values: View<'_, V>,
+    ) -> Result<(Self, Grouped<V>)>;
+    fn bytes_of_grouper<V: ValueBits>(grouper: &Self::Grouper<V>) -> usize;
     fn device(&self) -> &Device;
     fn bytes(&self) -> usize;
     /// Returns the keys in id order.
@@ -89,6 +101,24 @@ impl<K: KeyBits> IndexStore for SlotIndex<K> {
     }
     fn scratch_bytes(builder: &SlotIndexBuilder<K>) -> usize {
         builder.rows.as_ref().map_or(0, Buffer::bytes) + builder.counter.bytes()
+    }
+    type Grouper<V: ValueBits> = KeyGrouper<K, V>;
+    fn grouper<V: ValueBits>(
+        device: &Device,
+        options: MultiMapOptions,
+    ) -> Result<KeyGrouper<K, V>> {
+        KeyGrouper::new(device, options)
+    }
+    fn grouped<V: ValueBits>(
+        grouper: &mut KeyGrouper<K, V>,
+        stream: &Stream,
+        keys: View<'_, K>,
+        values: View<'_, V>,
+    ) -> Result<(SlotIndex<K>, Grouped<V>)> {
+        grouper.grouped(stream, keys, values)
+    }
+    fn bytes_of_grouper<V: ValueBits>(grouper: &KeyGrouper<K, V>) -> usize {
+        grouper.scratch_bytes()
     }
     fn device(&self) -> &Device {
         self.map.device()

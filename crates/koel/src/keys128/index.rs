@@ -1,16 +1,19 @@
 //! Indexes of keys in rows: the rows of a set are ids.
 use super::set::{Set128, Set128Builder};
-use crate::device::{Device, Stream, View, ViewMut};
+use crate::device::{Apart, Device, Stream, View, ViewMut};
 use crate::duplicates::Duplicates;
-use crate::error::Result;
+use crate::error::{Result, check_length};
 use crate::file::filed::{Filed, Parts};
 use crate::file::format::Types;
 use crate::file::kind::{TableKind, Width};
 use crate::file::reader::Mapping;
 use crate::file::writer::Writer;
-use crate::groups::{Index, IndexBuilder, IndexOptions, IndexStore, NO_ID};
+use crate::groups::{
+    Grouped, IdGrouper, Index, IndexBuilder, IndexOptions, IndexStore, MultiMapOptions, NO_ID,
+};
 use crate::rows::RowsReport;
 use crate::rows::file::Slots;
+use crate::types::ValueBits;
 use koel_kernels::keys128::find::NO_ROW;
 use std::io::{Read, Seek, Write};
 
@@ -41,6 +44,30 @@ impl IndexStore for RowIndex {
     fn scratch_bytes(builder: &Set128Builder) -> usize {
         builder.scratch_bytes()
     }
+    type Grouper<V: ValueBits> = RowGrouper<V>;
+    fn grouper<V: ValueBits>(
+        device: &Device,
+        MultiMapOptions { load, seed, .. }: MultiMapOptions,
+    ) -> Result<RowGrouper<V>> {
+        let options = IndexOptions::default().with_load(load).with_seed(seed);
+        Ok(RowGrouper { keys: RowIndex::builder(device, options)?, values: IdGrouper::new() })
+    }
+    fn grouped<V: ValueBits>(
+        grouper: &mut RowGrouper<V>,
+        stream: &Stream,
+        keys: View<'_, u128>,
+        values: View<'_, V>,
+    ) -> Result<(RowIndex, Grouped<V>)> {
+        let _apart = Apart::begin();
+        check_length("values", values.len(), "keys", keys.len())?;
+        values.arg("values", stream)?;
+        let mut ids = stream.device().alloc(keys.len())?;
+        let index = RowIndex::build(&mut grouper.keys, stream, keys, Some(ids.view_mut()))?;
+        Ok((index, grouper.values.grouped(stream, ids.view(), values)?))
+    }
+    fn bytes_of_grouper<V: ValueBits>(grouper: &RowGrouper<V>) -> usize {
+        grouper.keys.scratch_bytes() + grouper.values.scratch_bytes()
+    }
     fn device(&self) -> &Device {
         self.0.device()
     }
@@ -56,6 +83,11 @@ impl IndexStore for RowIndex {
     fn ids_into(&self, stream: &Stream, keys: View<'_, u128>, ids: ViewMut<'_, u32>) -> Result<()> {
         self.0.rows.rows_into(stream, keys, ids)
     }
+}
+/// Groups values by keys in rows.
+pub struct RowGrouper<V: ValueBits> {
+    keys: Set128Builder,
+    values: IdGrouper<V>,
 }
 impl Filed for RowIndex {
     const KIND: TableKind = TableKind::Index128;

@@ -61,8 +61,8 @@
 //!
 //! # In a loop, and in files
 //! A `rebuild` ([`Map128Builder::rebuild`], [`Set128Builder::rebuild`],
-//! [`IndexBuilder::rebuild`](crate::IndexBuilder::rebuild)) reuses the memory of a table: it allocates nothing, and waits only
-//! once, for the counts midway.
+//! [`IndexBuilder::rebuild`](crate::IndexBuilder::rebuild)) reuses the memory of a table: it
+//! allocates nothing, and waits only once, for the counts midway.
 //!
 //! # Changing a table
 //! Batches insert, change and remove pairs ([`Map128::apply`], [`Set128::apply`], and methods on
@@ -70,10 +70,13 @@
 //! the other. New keys get rows behind the others, in order of first occurrence. Where keys are
 //! erased, the last rows fill the gaps.
 //!
-//! A batch is reduced to its distinct keys, which takes a build of their rows and two lookups of
-//! each; a small map of their numbers finds what the operations come to; then the table of
-//! fingerprints, the keys and the values change once per key. Like a build it waits for counts. A
-//! new key with the fingerprint of another one leads to another function, and a new table.
+//! A batch is reduced to its distinct keys: the table of a build tells whether any occur twice. If
+//! so, a build gives them rows, and a small map of their numbers finds what the operations come to.
+//! Each key is looked up; then the table of fingerprints, the keys and the values change once per
+//! key. Like a build it waits for counts. A new key with the fingerprint of another one leads to
+//! another function, and a new table. A [`MapUpdater`](crate::MapUpdater) of a
+//! [`Map`](crate::Map) with such keys, and a [`SetUpdater`](crate::SetUpdater), keep the memory of
+//! a batch for the next one.
 //!
 //! `save`, `load` and `open` work like those of [`Map`](crate::Map): a file holds the table, the
 //! keys and the values in this order, and lookups in an opened file read it in place: see

@@ -120,8 +120,8 @@ impl<C: Column> RowsBuilder<C> {
         let own = if kept == n { None } else { Some(C::keep(&mut self.kept(), stream, view)?) };
         self.finish(stream, told, own.unwrap_or(keys))
     }
-    /// Returns the distinct keys of a batch in order of first occurrence, or `None` if no key occurs
-    /// twice: then this allocates nothing if it has seen as many keys before. Waits.
+    /// Returns the distinct keys of a batch in order of first occurrence, or `None` if no key
+    /// occurs twice: then this allocates nothing if it has seen as many keys before. Waits.
     ///
     /// Errors: as [`build`](Self::build).
     pub(crate) fn distinct(

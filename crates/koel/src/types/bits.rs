@@ -147,9 +147,8 @@ impl Bits for u128 {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a key of at most 8 bytes",
     label = "more than 8 bytes",
-    note = "this takes keys of at most 8 bytes; `Map`, `Set` and `Index` take 16, and an index \
-            gives numbers, which are keys of 4 bytes: `koel::Index` of keys, `koel::StringIndex` \
-            of strings"
+    note = "this takes keys of at most 8 bytes; tables take 16, and an index gives numbers, which \
+            are keys of 4 bytes: `koel::Index` of keys, `koel::StringIndex` of strings"
 )]
 pub trait SlotKey: Key<Width: Width<Bits: KeyBits>> {}
 impl<K: Key<Width: Width<Bits: KeyBits>>> SlotKey for K {}

@@ -132,7 +132,8 @@ fn indexes_of_keys_in_rows() {
     indexes::<u128>(|_, _, _, _| ());
 }
 
-fn check_multi_map<K: KeyBits, V: ValueBits>(
+/// Multimaps of keys in slots are in key order, others in order of first occurrence.
+fn check_multi_map<K: Bits + Ord + Debug, V: ValueBits>(
     builder: &mut MultiMapBuilder<K, V>,
     device: &Device,
     keys: &[K],
@@ -143,16 +144,25 @@ fn check_multi_map<K: KeyBits, V: ValueBits>(
     Max: Reduction<V, Result = V>,
 {
     let values = (0..keys.len() as u64).map(|i| V::narrowed(!i << 3 ^ i)).collect::<Vec<_>>();
-    let mut oracle = BTreeMap::<K, Vec<V>>::new();
+    let (mut oracle, mut order) = (BTreeMap::<K, Vec<V>>::new(), vec![]);
     for (&key, &value) in keys.iter().zip(&values) {
-        oracle.entry(key).or_default().push(value);
+        let of_key = oracle.entry(key).or_default();
+        if of_key.is_empty() {
+            order.push(key);
+        }
+        of_key.push(value);
     }
+    if size_of::<K>() <= 8 {
+        order.sort_unstable();
+    }
+    let in_order = || order.iter().map(|key| &oracle[key]);
     let stream = device.stream().unwrap();
     let (on_device, values_on) = (device.upload(keys).unwrap(), device.upload(&values).unwrap());
     let map = builder.build(&stream, on_device.view(), values_on.view()).unwrap();
     assert_eq!((map.len(), map.index().len()), (keys.len(), oracle.len()), "{place}");
-    assert!(map.values_view().download().unwrap().iter().eq(oracle.values().flatten()), "{place}");
-    let all = |of: fn(&[V]) -> u64| oracle.values().map(move |values| of(values));
+    assert!(map.index().keys_view().download().unwrap() == order, "{place}");
+    assert!(map.values_view().download().unwrap().iter().eq(in_order().flatten()), "{place}");
+    let all = |of: fn(&[V]) -> u64| in_order().map(move |values| of(values));
     let wrapping = |values: &[V]| values.iter().fold(0u64, |sum, v| sum.wrapping_add(v.widened()));
     assert!(map.reduce::<Sum>().unwrap().into_iter().eq(all(wrapping)), "{place}");
     assert!(
@@ -202,7 +212,7 @@ fn check_multi_map<K: KeyBits, V: ValueBits>(
         "{place}"
     );
 }
-fn multi_maps<K: KeyBits, V: ValueBits>(step: usize)
+fn multi_maps<K: Bits + Ord + Debug, V: ValueBits>(step: usize)
 where
     Sum: Reduction<V, Result = u64>,
     Min: Reduction<V, Result = V>,
@@ -231,6 +241,44 @@ fn multi_maps_of_wide_pairs() {
 fn multi_maps_of_mixed_pairs() {
     multi_maps::<u32, u64>(4);
     multi_maps::<u64, u32>(4);
+}
+#[test]
+fn multi_maps_of_keys_in_rows() {
+    multi_maps::<u128, u32>(3);
+    multi_maps::<u128, u64>(4);
+}
+/// Multimaps of wide types, whatever order is requested, and moved to other devices.
+#[test]
+fn multi_maps_of_wide_types() {
+    for device in devices() {
+        let column = column::<u64>(COLUMNS[2].1, if is_fast(&device) { 20_000 } else { 1000 });
+        let keys = column.iter().map(|&k| (k as i64, k as u8 & 1)).collect::<Vec<_>>();
+        let values = (0..keys.len()).map(|i| i as f32 / 2.0).collect::<Vec<_>>();
+        let mut oracle = HashMap::<(i64, u8), Vec<f32>>::new();
+        for (&key, &value) in keys.iter().zip(&values) {
+            oracle.entry(key).or_default().push(value);
+        }
+        for order in [ValueOrder::Input, ValueOrder::Any] {
+            let options = MultiMapOptions::default().with_order(order).with_load(0.9);
+            let built = MultiMap::build_with(&device, options, &keys, &values).unwrap();
+            for map in [built.to_device(&Device::cpu().unwrap()).unwrap(), built] {
+                let asked = [&keys[..], &[(i64::MIN, 9)]].concat();
+                let found = map.retrieve(&asked).unwrap();
+                let counts = map.counts(&asked).unwrap();
+                for (i, key) in asked.iter().enumerate() {
+                    let expected = oracle.get(key).map_or(&[][..], Vec::as_slice);
+                    assert_eq!(found.of(i), expected, "{key:?} on {}", device.name());
+                    assert_eq!(counts[i] as usize, expected.len());
+                }
+                let sums = map.reduce::<Sum>().unwrap();
+                let keys = map.index().keys().unwrap();
+                assert!(sums.iter().zip(&keys).all(|(s, k)| *s == oracle[k].iter().sum::<f32>()));
+                assert!(map.bytes() > map.index().bytes());
+            }
+        }
+        let e = MultiMap::build(&device, &keys[..2], &values[..1]).unwrap_err();
+        assert!(matches!(e, Error::Length { name: "values", found: 1, expected: 2, .. }), "{e}");
+    }
 }
 /// With the values of a key in any order: large enough inputs are not sorted.
 fn in_any_order<K: KeyBits, V: ValueBits>() {
@@ -429,10 +477,13 @@ proptest! {
             let mut builder =
                 MultiMapBuilder::<u64, u32>::new(&device, MultiMapOptions::default()).unwrap();
             check_multi_map(&mut builder, &device, &keys, "any column");
+            let wide = keys.iter().map(|&k| key::<u128>(k)).collect::<Vec<_>>();
+            let mut builder =
+                MultiMapBuilder::<u128, u32>::new(&device, MultiMapOptions::default()).unwrap();
+            check_multi_map(&mut builder, &device, &wide, "any column");
             let mut builder = IndexBuilder::new(&device, IndexOptions::default()).unwrap();
             check_index(&mut builder, &device, &keys, "any column");
             check_group_counts(&mut builder, &device, &keys, "any column");
-            let wide = keys.iter().map(|&k| key::<u128>(k)).collect::<Vec<_>>();
             let mut builder = IndexBuilder::new(&device, IndexOptions::default()).unwrap();
             check_index(&mut builder, &device, &wide, "any column");
         }

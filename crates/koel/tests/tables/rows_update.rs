@@ -280,8 +280,8 @@ fn tables_do_not_shrink_to_more() {
     updates::tables_do_not_shrink_to_more::<SetInRows>();
 }
 
-/// A second batch of as many operations needs no more memory that is kept; sizes around block edges,
-/// with and without copies.
+/// A second batch of as many operations needs no more memory that is kept; sizes around block
+/// edges, with and without copies.
 #[test]
 fn updaters_keep_their_memory() {
     for device in devices() {
