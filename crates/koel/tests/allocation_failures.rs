@@ -18,8 +18,8 @@ use koel::set::{
     SetBuilder, SetOperation, SetOptions, SetUpdater, difference, intersection, union, unique,
 };
 use koel::{
-    Buffer, Device, DeviceKind, Error, How, Index, Index128, Map, Map128, MultiMap, Outcome,
-    Result, Set, Set128, StringIndex, StringMap, ViewMut, string_counts,
+    Buffer, Device, DeviceKind, Error, How, Index, Map, Map128, MultiMap, Outcome, Result, Set,
+    Set128, StringIndex, StringMap, ViewMut, string_counts,
 };
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::Cursor;
@@ -166,7 +166,7 @@ fn builds(trial: &Trial<'_>) -> u32 {
         + build("Set::build in bins", &|| Set::build(device, &many).map(drop))
         + build("Map128::build", &|| Map128::build(device, &wide, &values).map(drop))
         + build("Set128::build", &|| Set128::build(device, &wide).map(drop))
-        + build("Index128::build", &|| Index128::build(device, &wide).map(drop))
+        + build("Index::build", &|| Index::build(device, &wide).map(drop))
         + build("unique", &|| unique(device, &keys).map(drop))
         + build("union", &|| union(device, &keys, &values).map(drop))
         + build("intersection", &|| intersection(device, &keys, &values).map(drop))

@@ -11,7 +11,7 @@ use crate::apart::Files;
 use crate::failure::{Failure, Outcome};
 use crate::{Global, device, output};
 use koel::file::Width;
-use koel::keys128::{Index128Builder, Map128Builder, RowsOptions, Set128Builder};
+use koel::keys128::{Map128Builder, RowsOptions, Set128Builder};
 use koel::types::{KeyBits, ValueBits};
 use koel::{
     Device, Error, IndexBuilder, IndexOptions, MapBuilder, MapOptions, MultiMapBuilder,
@@ -283,7 +283,7 @@ impl Build<'_> {
                 self.save(begin, keys.len() - set.len(), |file| set.save_to(file))
             }
             Kind::Index => {
-                let mut builder = Index128Builder::new(
+                let mut builder = IndexBuilder::new(
                     device,
                     IndexOptions::default().with_load(load).with_seed(seed),
                 )?;

@@ -13,7 +13,7 @@ use crate::failure::{Failure, Outcome};
 use crate::{Global, output};
 use koel::file::{FileInfo, TableKind, Width};
 use koel::types::{KeyBits, ValueBits};
-use koel::{Device, DeviceKind, Index, Index128, Map, Map128, MultiMap, Set, Set128};
+use koel::{Device, DeviceKind, Index, Map, Map128, MultiMap, Set, Set128};
 use serde::Serialize;
 use std::path::Path;
 use std::time::Instant;
@@ -194,7 +194,7 @@ impl Open<'_> {
         }))
     }
     fn index128(&self) -> Outcome<Box<Ask>> {
-        let index = opened!(self, Index128);
+        let index = opened!(self, Index<u128>);
         if self.args.ids {
             return Ok(Box::new(move |queries, answers| {
                 let ids = keys::<u32>(queries)?;

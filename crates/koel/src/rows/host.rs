@@ -5,7 +5,7 @@ use crate::device::Device;
 use crate::device::memory::prefetch;
 use crate::error::Result;
 use crate::fallible::collect;
-use crate::map::MapBuilder;
+use crate::map::SlotMapBuilder;
 use crate::parallel;
 use koel_kernels::keys128::find::NO_ROW;
 use koel_kernels::table::layout::Wide;
@@ -129,7 +129,7 @@ impl Stayed {
     /// out of memory.
     pub(super) fn find<K: InRows>(
         &mut self,
-        tables: &mut MapBuilder<u64, u32>,
+        tables: &mut SlotMapBuilder<u64, u32>,
         keys: K,
         (fingerprints, rows): (&[u64], &[u32]),
         keep_first: bool,
