@@ -393,7 +393,10 @@ impl Types {
         };
         let value = meaning.value().filter(|_| kind.has_values());
         let types = Types { key: named(meaning.key())?, value: value.map(named).transpose()? };
-        Ok((kind, types))
+        match types.meaning(kind) {
+            of_types if of_types == meaning => Ok((kind, types)),
+            of_types => Err(reader.wrong_types(of_types.to_string())),
+        }
     }
 }
 
