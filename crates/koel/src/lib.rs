@@ -7,7 +7,7 @@
 //! * tables: [`Map`], the main one; [`Set`], the same without values; the two-way [`Index`] and the
 //!   [`MultiMap`] built on it; all of these for [128-bit keys](keys128) and for [strings];
 //! * [verbs] on columns in host memory: [`count`], [`group_by`], [`join`]; and on columns whose
-//!   types are known [at run time](any);
+//!   types are known [at run time](any), as [tables](any::Table), too;
 //! * [types] of keys and values;
 //! * [files](mod@file) of tables;
 //! * [`limits`]: measures the memory rates that bound any table on this machine.

@@ -6,7 +6,7 @@
 //! fail would abort. The executor's own memory is no part of that.
 mod support;
 
-use koel::any::{self, Column, Keys, Nulls, Validity};
+use koel::any::{self, Column, Keys, Kind, Nulls, Table, Validity};
 use koel::device::{allocation_failed, fail_allocation_after};
 use koel::groups::reduction::Sum;
 use koel::keys128::{Map128Builder, RowsOptions, Set128Builder};
@@ -288,6 +288,47 @@ fn strings(trial: &Trial<'_>) -> u32 {
         assert!(map.keys()?.len() == all.len() && map.values()?.len() == all.len());
         Ok(())
     })
+}
+/// Tables of columns, looked up with nulls among the keys.
+fn columns(trial: &Trial<'_>) -> u32 {
+    let &Trial { device, old: n, asks, .. } = trial;
+    let numbers = keys(n).into_iter().map(|key| key as i32).collect::<Vec<_>>();
+    let floats = values(n, 1).into_iter().map(|value| value as f32).collect::<Vec<_>>();
+    let words = (0..n).map(|i| format!("word {i}")).collect::<Vec<_>>();
+    let valid = (0..n).map(|i| i % 3 > 0).collect::<Vec<_>>();
+    let known = valid.iter().filter(|valid| **valid).count();
+    let all = |kind: Kind, keys: Column<'_>, values: Option<Column<'_>>| {
+        let run = |(): &mut ()| {
+            let table = Table::build(device, kind, &keys, values.as_ref())?;
+            let queries = keys.with_validity(Validity::Flags(&valid))?;
+            let found = table.contains(&queries)?;
+            assert_eq!(found.iter().filter(|found| **found).count(), known);
+            assert_eq!(table.keys()?.len(), keys.len());
+            match kind {
+                Kind::Map => {
+                    assert_eq!(table.get(&queries)?.as_column().nulls(), keys.len() - known);
+                    assert_eq!(table.pairs()?.1.len(), keys.len());
+                }
+                Kind::MultiMap => {
+                    assert_eq!(table.retrieve(&queries)?.values.len(), known);
+                    assert_eq!(table.pairs()?.0.len(), keys.len());
+                }
+                Kind::Index => assert_eq!(table.keys_of(&table.ids(&queries)?)?.len(), keys.len()),
+                Kind::Set => (),
+            }
+            Ok(())
+        };
+        each_failure(&format!("a table of columns, {kind}"), || (), run, |()| (), |()| ())
+    };
+    let values = || Some(Column::from(&floats));
+    let mut failed = all(Kind::Map, Column::from(&numbers), values())
+        + all(Kind::Map, Column::from(&words), values())
+        + all(Kind::Set, Column::from(&words), None)
+        + all(Kind::Index, Column::from(&words), None);
+    if asks {
+        failed += all(Kind::MultiMap, Column::from(&numbers), values());
+    }
+    failed
 }
 /// Insertions that make a map grow, and operations of all kinds. Operations before the failure stay
 /// done, as the outcomes report.
@@ -636,6 +677,10 @@ fn of_rebuilds() {
 #[test]
 fn of_strings() {
     on_all_with("strings", 4, strings);
+}
+#[test]
+fn of_tables_of_columns() {
+    on_all("tables of columns", columns);
 }
 #[test]
 fn of_updates() {

@@ -1,13 +1,18 @@
 //! Devices, streams and buffers, and their error messages.
 mod support;
 
+use koel::device::Foreign;
 use koel::primitives::Scan;
-use koel::{Buffer, Device, DeviceKind, Error, Result, Stream, View, ViewMut};
+use koel::{
+    Buffer, Device, DeviceKind, Error, MapBuilder, MapOptions, Result, Stream, View, ViewMut,
+};
 use koel_kernels::map::find::{MapRef, map_find_or};
 use koel_kernels::probe::random_sectors;
 use koel_kernels::table::layout::{Narrow, Shape};
 use koel_simt::{Buf, Thread, kernel};
 use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use support::{can_stand_in, devices, run_with_library, run_with_stand_in, stand_in};
 
 #[test]
@@ -516,6 +521,100 @@ fn raw_addresses_are_views() {
             assert!(View::<u64>::from_raw(&device, 0, 0).unwrap().download().unwrap().is_empty());
         }
     }
+}
+
+/// Numbers that count how often they are dropped.
+struct Counted<T>(Vec<T>, Arc<AtomicUsize>);
+impl<T> AsRef<[T]> for Counted<T> {
+    fn as_ref(&self) -> &[T] {
+        &self.0
+    }
+}
+impl<T> Drop for Counted<T> {
+    fn drop(&mut self) {
+        self.0.clear();
+        self.1.fetch_add(1, Relaxed);
+    }
+}
+#[test]
+fn memory_of_others_lives_as_long_as_it_is_used() {
+    for device in devices() {
+        let (drops, stream) = (Arc::new(AtomicUsize::new(0)), device.stream().unwrap());
+        let keys = (0..1000u32).map(|i| i.wrapping_mul(0x9E37_79B9)).collect::<Vec<_>>();
+        let owner = Counted(keys.clone(), drops.clone());
+        if device.kind() == DeviceKind::Cuda {
+            let e = Foreign::new(&device, owner).unwrap_err().to_string();
+            assert!(e.contains("must be a CPU: upload copies host memory"), "{e}");
+            assert_eq!(drops.load(Relaxed), 1);
+        } else {
+            let foreign = Foreign::new(&device, owner).unwrap();
+            assert_eq!(
+                (foreign.len(), foreign.is_empty(), foreign.device()),
+                (1000, false, &device)
+            );
+            let boxed = Box::new(foreign); // moved, with its owner
+            assert_eq!(boxed.view().download().unwrap(), keys);
+            assert_eq!(boxed.view().host().unwrap(), keys);
+            let mut builder = MapBuilder::new(&device, MapOptions::default()).unwrap();
+            let map = builder.build(&stream, boxed.view(), boxed.view()).unwrap();
+            let mut sorted = device.alloc::<u32>(1000).unwrap();
+            sorted.view_mut().copy_from(boxed.view(), &stream).unwrap();
+            assert_eq!(drops.load(Relaxed), 0);
+            drop(boxed);
+            assert_eq!(drops.load(Relaxed), 1);
+            assert_eq!(sorted.download().unwrap(), keys);
+            assert_eq!(map.count(&keys).unwrap(), 1000);
+            // Elements within the owner.
+            let inside = Foreign::new(&device, [7u64, 8, 9]).unwrap();
+            let inside = (0, inside);
+            assert_eq!(inside.1.view().slice(1..).unwrap().download().unwrap(), [8, 9]);
+        }
+
+        // A graph keeps what its state owns.
+        let drops = Arc::new(AtomicUsize::new(0));
+        let from = device.upload(&keys).unwrap();
+        let owner = (Counted(vec![0u8; 4], drops.clone()), device.upload(&keys).unwrap());
+        let address = owner.1.address();
+        // SAFETY: the owner has the memory, which nobody writes.
+        let foreign = unsafe { Foreign::<u32>::from_raw(&device, address, 1000, owner) }.unwrap();
+        let state = (foreign, device.alloc::<u32>(1000).unwrap());
+        let mut graph = stream
+            .capture(state, |stream, (from, to)| to.view_mut().copy_from(from.view(), stream))
+            .unwrap();
+        drop(from);
+        for _ in 0..2 {
+            graph.launch(&stream).unwrap();
+        }
+        assert_eq!(graph.state().1.download().unwrap(), keys);
+        assert_eq!(drops.load(Relaxed), 0);
+        graph.launch(&stream).unwrap();
+        drop(graph);
+        assert_eq!(drops.load(Relaxed), 1);
+    }
+}
+#[test]
+fn memory_of_others_is_checked() {
+    let device = Device::cpu().unwrap();
+    let drops = Arc::new(AtomicUsize::new(0));
+    let counted = |bytes: usize| Counted(vec![0u8; bytes], drops.clone());
+    let e = Foreign::<[u8; 4]>::of_bytes(&device, counted(6)).unwrap_err().to_string();
+    assert!(e.starts_with("`bytes` is 6 at 0x"), "{e}");
+    assert!(e.ends_with("must be a multiple of 4 at a multiple of 1"), "{e}");
+    struct Odd(Vec<u64>);
+    impl AsRef<[u8]> for Odd {
+        fn as_ref(&self) -> &[u8] {
+            // SAFETY: bytes of the numbers.
+            unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast::<u8>().add(1), 8) }
+        }
+    }
+    let e = Foreign::<u64>::of_bytes(&device, Odd(vec![1, 2])).unwrap_err().to_string();
+    assert!(e.ends_with("must be a multiple of 8 at a multiple of 8"), "{e}");
+    // SAFETY: refused.
+    let e = unsafe { Foreign::<u32>::from_raw(&device, 0, 1, counted(1)) }.unwrap_err();
+    assert!(e.to_string().contains("must be a non-null multiple of 4"), "{e}");
+    assert_eq!(drops.load(Relaxed), 2);
+    let empty = Foreign::<u32>::new(&device, Vec::new()).unwrap();
+    assert!(empty.is_empty() && empty.view().download().unwrap().is_empty());
 }
 
 /// Returns a cudarc stream. The first stream of a context waits for the whole context, which the

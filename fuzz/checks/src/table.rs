@@ -1,4 +1,5 @@
 //! Checks of the readers of table files.
+use koel::any::{self, Kind};
 use koel::file::TableKind;
 use koel::groups::reduction::{Max, Reduction};
 use koel::types::{Bits, KeyBits, ValueBits};
@@ -52,6 +53,7 @@ fn all_kinds(bytes: &[u8]) {
         _ => true,
     });
     assert_eq!(read.iter().filter(|&&read| read).count(), usize::from(is_asked));
+    assert!(table::<any::Table>(bytes) || !is_asked);
     // Leaves no file; it may be gone already.
     let _ = std::fs::remove_file(&*FILE);
 }
@@ -131,6 +133,21 @@ tables! {
             assert_eq!(found.of(i).len(), count as usize);
         }
         self.reduce::<Max>().unwrap();
+    }
+    [] any::Table []: |self, words, bytes| {
+        // Keys of any type are those of the table. A damaged file may not tell them.
+        let Ok(all) = self.keys() else { return };
+        let (all, ids) = (all.as_column(), keys::<u32>(words));
+        assert!(all.len() <= bytes && self.contains(&all).unwrap().len() == all.len());
+        match self.kind() {
+            Kind::Map => assert_eq!(self.get(&all).unwrap().len(), all.len()),
+            Kind::MultiMap => assert_eq!(self.counts(&all).unwrap().len(), all.len()),
+            Kind::Index => assert_eq!(self.keys_of(&ids).unwrap().len(), ids.len()),
+            Kind::Set => (),
+        }
+        if let Ok((keys, values)) = self.pairs() {
+            assert!(keys.len() == values.len() && keys.len() <= bytes);
+        }
     }
     [] Set128 []: |self, words, bytes| {
         let keys = keys128(words);

@@ -2,8 +2,8 @@
 use super::format::FormatName;
 use super::selection::{ColumnName, Header};
 use clap::ValueEnum;
-use koel::Duplicates;
 use koel::file::Width;
+use koel::{Duplicates, any};
 use std::path::PathBuf;
 
 const BUILD_EXAMPLES: &str = "\
@@ -186,7 +186,17 @@ pub(crate) enum Kind {
 impl Kind {
     /// Returns whether the table stores values from the input.
     pub(crate) fn has_values(self) -> bool {
-        matches!(self, Kind::Map | Kind::Multimap)
+        any::Kind::from(self).has_values()
+    }
+}
+impl From<Kind> for any::Kind {
+    fn from(kind: Kind) -> any::Kind {
+        match kind {
+            Kind::Map => any::Kind::Map,
+            Kind::Set => any::Kind::Set,
+            Kind::Multimap => any::Kind::MultiMap,
+            Kind::Index => any::Kind::Index,
+        }
     }
 }
 /// `--key-type`.

@@ -1,5 +1,5 @@
 //! `koel build`: reads columns of numbers, builds a table and saves it.
-use super::args::{BuildArgs, KeyNumber, Kind, Policy};
+use super::args::{BuildArgs, KeyNumber, Kind};
 use super::column::Column;
 use super::columns::{self, Account};
 use super::csv::Gap;
@@ -10,15 +10,10 @@ use super::{Table, check_header, json_file, say, tell};
 use crate::apart::Files;
 use crate::failure::{Failure, Outcome};
 use crate::{Global, device, output};
+use koel::any::{self, TableOptions};
 use koel::file::Width;
-use koel::keys128::{Map128Builder, RowsOptions, Set128Builder};
-use koel::types::{KeyBits, ValueBits};
-use koel::{
-    Device, Error, IndexBuilder, IndexOptions, MapBuilder, MapOptions, MultiMapBuilder,
-    MultiMapOptions, SetBuilder, SetOptions, ValueOrder,
-};
+use koel::{Duplicates, Error};
 use serde::Serialize;
-use std::fs::File;
 use std::path::Path;
 use std::time::Instant;
 
@@ -51,26 +46,38 @@ pub(crate) fn run_build(global: &Global, args: BuildArgs) -> Outcome {
     }
     let read_seconds = begin.elapsed().as_secs_f64();
     let device = device::open(global.device, global.threads)?.device;
-    // Both halves of the seed count.
-    let build = Build { device, args: &args, seed: Some((global.seed ^ global.seed >> 32) as u32) };
-    let (dropped, [build_seconds, write_seconds]) = match (keys, values) {
-        (Column::U32(keys), Column::U32(values)) => build.run(&keys, &values),
-        (Column::U32(keys), Column::U64(values)) => build.run(&keys, &values),
-        (Column::U64(keys), Column::U32(values)) => build.run(&keys, &values),
-        (Column::U64(keys), Column::U64(values)) => build.run(&keys, &values),
-        (Column::U128(keys), Column::U32(values)) => build.run128(&keys, &values),
-        (Column::U128(keys), Column::U64(values)) => build.run128(&keys, &values),
-        (_, Column::U128(_)) => {
-            return Err(in_file(
-                of_values,
-                "values of 128 bits, expected at most 64: --value-type u64, if they fit",
-            ));
-        }
-    }?;
+    if matches!(values, Column::U128(_)) {
+        let fault = "values of 128 bits, expected at most 64: --value-type u64, if they fit";
+        return Err(in_file(of_values, fault));
+    }
+    let begin = Instant::now();
+    let options = TableOptions::from(any::Kind::from(args.kind))
+        .with_load(args.load)
+        // Both halves of the seed count.
+        .with_seed((global.seed ^ global.seed >> 32) as u32)
+        .with_duplicates(args.duplicates.map(Duplicates::from))
+        .with_reproducible(args.reproducible);
+    let values = args.kind.has_values().then(|| values.rows(0..values.len()));
+    let built = any::Table::build(&device, options, &keys.rows(0..keys.len()), values.as_ref());
+    let table = built.map_err(|e| match e {
+        Error::DuplicateKey { .. } | Error::TooMany { .. } => in_file(&args.keys, e),
+        e => e.into(),
+    })?;
+    let dropped = match args.kind {
+        Kind::Index => keys.len() - table.len()?,
+        _ => table.report()?.duplicates,
+    };
+    let build_seconds = begin.elapsed().as_secs_f64();
+    let fault = |e| match e {
+        Error::File(e) => Failure::Other(format!("{}: {}", args.out.display(), e.kind)),
+        e => e.into(),
+    };
+    output::write_with(&args.out, |file| table.save_to(file).map_err(fault))?;
+    let write_seconds = begin.elapsed().as_secs_f64() - build_seconds;
     let info = koel::file::info(&args.out)?;
     let built = BuildSummary {
         table: Table::of(&args.out, &info, "header"),
-        device: build.device.name(),
+        device: device.name(),
         dropped,
         inputs: accounts,
         notes,
@@ -104,7 +111,9 @@ fn check(args: &BuildArgs) -> Outcome {
         _ if args.reproducible => {
             Err(Failure::Usage("--reproducible requires keys of 32 or 64 bits".into()))
         }
-        _ if args.kind == Kind::Multimap => Err(no_multimap()),
+        _ if args.kind == Kind::Multimap => {
+            Err(Failure::Usage("--kind multimap requires keys of 32 or 64 bits".into()))
+        }
         _ => Ok(()),
     }
 }
@@ -116,9 +125,6 @@ fn is_wide(args: &BuildArgs) -> bool {
             .is_ok_and(|format| format == Format::Raw(Width::U128)),
     }
 }
-fn no_multimap() -> Failure {
-    Failure::Usage("--kind multimap requires keys of 32 or 64 bits".into())
-}
 /// Keys and values as read from the files; no values for a table without them.
 struct Pairs {
     keys: Column,
@@ -129,7 +135,7 @@ struct Pairs {
 fn pairs(args: &BuildArgs, header: Header) -> Outcome<Pairs> {
     let format = Format::of(&args.keys, args.format)?;
     let rows = |keys: &Column| {
-        Column::rows(if args.kind.has_values() { keys.len() } else { 0 })
+        Column::numbers(if args.kind.has_values() { keys.len() } else { 0 })
             .map_err(|_| out_of_memory(&args.keys, format_args!("{} row numbers", keys.len())))
     };
     if let Some(side) = args.voxel_grid {
@@ -195,125 +201,6 @@ fn check_gaps(accounts: &[Account]) -> Outcome {
         place(keys),
         place(values)
     )))
-}
-
-struct Build<'a> {
-    device: Device,
-    args: &'a BuildArgs,
-    seed: Option<u32>,
-}
-impl Build<'_> {
-    /// Builds and saves. Returns the number of pairs dropped for repeated keys, and the seconds of
-    /// both steps.
-    fn run<K: KeyBits, V: ValueBits>(
-        &self,
-        keys: &[K],
-        values: &[V],
-    ) -> Outcome<(usize, [f64; 2])> {
-        let Build { device, args, seed } = self;
-        let (load, seed, begin) = (args.load, *seed, Instant::now());
-        let (stream, staged, staged_values) =
-            (device.stream()?, device.stage(keys)?, device.stage(values)?);
-        let (of_keys, of_values) = (staged.view(), staged_values.view());
-        let of_index = IndexOptions::default().with_load(load).with_seed(seed);
-        match args.kind {
-            Kind::Map => {
-                let duplicates = args.duplicates.unwrap_or(Policy::Last).into();
-                let options = MapOptions::default()
-                    .with_load(load)
-                    .with_duplicates(duplicates)
-                    .with_seed(seed)
-                    .with_reproducible(args.reproducible);
-                let map = self
-                    .built(MapBuilder::new(device, options)?.build(&stream, of_keys, of_values))?;
-                self.save(begin, map.report()?.duplicates, |file| map.save_to(file))
-            }
-            Kind::Set => {
-                let set = self.built(
-                    SetBuilder::new(device, SetOptions::default().with_load(load).with_seed(seed))?
-                        .build(&stream, of_keys),
-                )?;
-                self.save(begin, set.report()?.duplicates, |file| set.save_to(file))
-            }
-            Kind::Index => {
-                let index =
-                    self.built(IndexBuilder::new(device, of_index)?.build(&stream, of_keys))?;
-                self.save(begin, keys.len() - index.len(), |file| index.save_to(file))
-            }
-            Kind::Multimap => {
-                let of_multimap = MultiMapOptions::default()
-                    .with_load(load)
-                    .with_seed(seed)
-                    .with_order(ValueOrder::Input);
-                let map = self.built(
-                    MultiMapBuilder::new(device, of_multimap)?.build(&stream, of_keys, of_values),
-                )?;
-                self.save(begin, 0, |file| map.save_to(file))
-            }
-        }
-    }
-    /// Like `run`, for 128-bit keys.
-    fn run128<V: ValueBits>(&self, keys: &[u128], values: &[V]) -> Outcome<(usize, [f64; 2])> {
-        let Build { device, args, seed } = self;
-        let (load, seed, begin) = (args.load, *seed, Instant::now());
-        let (stream, staged, staged_values) =
-            (device.stream()?, device.stage(keys)?, device.stage(values)?);
-        let (of_keys, of_values) = (staged.view(), staged_values.view());
-        match args.kind {
-            Kind::Map => {
-                let duplicates = args.duplicates.unwrap_or(Policy::Last).into();
-                let mut builder = Map128Builder::new(
-                    device,
-                    RowsOptions::default()
-                        .with_load(load)
-                        .with_duplicates(duplicates)
-                        .with_seed(seed),
-                )?;
-                let map = self.built(builder.build(&stream, of_keys, of_values))?;
-                self.save(begin, keys.len() - map.len(), |file| map.save_to(file))
-            }
-            Kind::Set => {
-                let set = self.built(
-                    Set128Builder::new(
-                        device,
-                        SetOptions::default().with_load(load).with_seed(seed),
-                    )?
-                    .build(&stream, of_keys),
-                )?;
-                self.save(begin, keys.len() - set.len(), |file| set.save_to(file))
-            }
-            Kind::Index => {
-                let mut builder = IndexBuilder::new(
-                    device,
-                    IndexOptions::default().with_load(load).with_seed(seed),
-                )?;
-                let index = self.built(builder.build(&stream, of_keys))?;
-                self.save(begin, keys.len() - index.len(), |file| index.save_to(file))
-            }
-            Kind::Multimap => Err(no_multimap()),
-        }
-    }
-    /// Returns the table, or an error that names the file of keys if they are at fault.
-    fn built<T>(&self, built: koel::Result<T>) -> Outcome<T> {
-        built.map_err(|e| match e {
-            Error::DuplicateKey { .. } | Error::TooMany { .. } => in_file(&self.args.keys, e),
-            e => e.into(),
-        })
-    }
-    fn save(
-        &self,
-        begin: Instant,
-        dropped: usize,
-        save: impl FnOnce(&mut File) -> koel::Result<()>,
-    ) -> Outcome<(usize, [f64; 2])> {
-        let (out, built) = (&self.args.out, begin.elapsed().as_secs_f64());
-        let fault = |e| match e {
-            Error::File(e) => Failure::Other(format!("{}: {}", out.display(), e.kind)),
-            e => e.into(),
-        };
-        output::write_with(out, |file| save(file).map_err(fault))?;
-        Ok((dropped, [built, begin.elapsed().as_secs_f64() - built]))
-    }
 }
 
 /// Report of `koel build`.

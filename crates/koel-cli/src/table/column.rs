@@ -3,6 +3,7 @@ use super::faults::{in_file, out_of_memory};
 use crate::failure::Outcome;
 use koel::file::Width;
 use std::collections::TryReserveError;
+use std::ops::Range;
 use std::path::Path;
 
 /// A column of whole numbers: 128-bit, or the narrower of two types that holds them all.
@@ -14,7 +15,7 @@ pub(super) enum Column {
 }
 impl Column {
     /// Returns `0..n`. Errors: out of memory.
-    pub(super) fn rows(n: usize) -> Result<Column, TryReserveError> {
+    pub(super) fn numbers(n: usize) -> Result<Column, TryReserveError> {
         Ok(if u32::try_from(n).is_ok() {
             Column::U32(collected(0..n as u32)?)
         } else {
@@ -27,6 +28,26 @@ impl Column {
             Column::U64(column) => column.len(),
             Column::U128(column) => column.len(),
         }
+    }
+    /// Returns some rows as a column of a table.
+    pub(super) fn rows(&self, rows: Range<usize>) -> koel::any::Column<'_> {
+        match self {
+            Column::U32(column) => column[rows].into(),
+            Column::U64(column) => column[rows].into(),
+            Column::U128(column) => column[rows].into(),
+        }
+    }
+    /// Returns the numbers in a type, with the greatest one where they exceed it, and whether each
+    /// fits. Errors: out of memory.
+    pub(super) fn fitted(&self, width: Width) -> Result<(Column, Vec<bool>), TryReserveError> {
+        let most = u128::MAX >> (128 - width.bits());
+        let numbers = || (0..self.len()).map(|i| self.get(i).min(most));
+        let column = match width {
+            Width::U32 => Column::U32(collected(numbers().map(|n| n as u32))?),
+            Width::U64 => Column::U64(collected(numbers().map(|n| n as u64))?),
+            Width::U128 => Column::U128(collected(numbers())?),
+        };
+        Ok((column, collected((0..self.len()).map(|i| self.get(i) <= most))?))
     }
     pub(super) fn get(&self, i: usize) -> u128 {
         match self {
@@ -63,13 +84,8 @@ impl Column {
             let fault = format_args!("{what} {i} is {n}, expected at most {most} for {width}");
             return Err(in_file(file, fault));
         }
-        let numbers = (0..self.len()).map(|i| self.get(i));
-        match width {
-            Width::U32 => collected(numbers.map(|n| n as u32)).map(Column::U32),
-            Width::U64 => collected(numbers.map(|n| n as u64)).map(Column::U64),
-            Width::U128 => collected(numbers).map(Column::U128),
-        }
-        .map_err(|_| out_of_memory(file, format_args!("{} numbers", self.len())))
+        let fitted = self.fitted(width).map(|(column, _)| column);
+        fitted.map_err(|_| out_of_memory(file, format_args!("{} numbers", self.len())))
     }
 }
 fn pushed<T>(column: &mut Vec<T>, number: T) -> Result<(), TryReserveError> {

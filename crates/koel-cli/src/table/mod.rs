@@ -21,7 +21,8 @@ pub(crate) use args::{BuildArgs, InfoArgs, QueryArgs};
 pub(crate) use build::run_build;
 use format::{Format, FormatName};
 use koel::Error;
-use koel::file::{FileInfo, TableKind};
+use koel::any::Kind;
+use koel::file::FileInfo;
 pub(crate) use query::run_query;
 use selection::Header;
 use serde::Serialize;
@@ -136,11 +137,11 @@ impl Table {
         Table {
             file: file.display().to_string(),
             version: info.version,
-            kind: match info.kind {
-                TableKind::Map | TableKind::Map128 | TableKind::StringMap => "map",
-                TableKind::Set | TableKind::Set128 | TableKind::StringSet => "set",
-                TableKind::Index | TableKind::Index128 | TableKind::StringIndex => "index",
-                TableKind::MultiMap => "multimap",
+            kind: match Kind::from(info.kind) {
+                Kind::Map => "map",
+                Kind::Set => "set",
+                Kind::Index => "index",
+                Kind::MultiMap => "multimap",
             },
             key: info.meaning.key().to_string(),
             value: info.meaning.value().map(str::to_string),

@@ -1,7 +1,7 @@
 //! `koel query`: streams queries to a table and the answers to a file.
 use super::answers::{self, Answers, Fields, Row};
 use super::args::QueryArgs;
-use super::column::{Column, collected};
+use super::column::Column;
 use super::columns::{Account, Input};
 use super::faults::in_file;
 use super::format::Format;
@@ -11,11 +11,11 @@ use crate::apart::Files;
 use crate::device::{self, DeviceChoice};
 use crate::failure::{Failure, Outcome};
 use crate::{Global, output};
-use koel::file::{FileInfo, TableKind, Width};
-use koel::types::{KeyBits, ValueBits};
-use koel::{Device, DeviceKind, Index, Map, Map128, MultiMap, Set, Set128};
+use koel::any::{ColumnVec, DataType, Kind, Retrieved, Table, Validity};
+use koel::file::{TableKind, Types, Width};
+use koel::{Device, DeviceKind, NO_ID};
 use serde::Serialize;
-use std::path::Path;
+use std::ops::Range;
 use std::time::Instant;
 
 /// Queries per lookup.
@@ -47,7 +47,8 @@ pub(crate) fn run_query(global: &Global, args: QueryArgs) -> Outcome {
         output::check_writable(out)?;
     }
     let info = koel::file::info(&args.table).map_err(table_fault)?;
-    if args.ids && !matches!(info.kind, TableKind::Index | TableKind::Index128) {
+    let kind = Kind::from(info.kind);
+    if args.ids && kind != Kind::Index {
         return Err(in_file(
             &args.table,
             format_args!("holds {}, --ids requires an index", info.kind),
@@ -55,6 +56,14 @@ pub(crate) fn run_query(global: &Global, args: QueryArgs) -> Outcome {
     }
     if matches!(info.kind, TableKind::StringSet | TableKind::StringMap | TableKind::StringIndex) {
         let fault = format_args!("holds {}, expected a table of numbers", info.kind);
+        return Err(in_file(&args.table, fault));
+    }
+    let mut types = [Some(info.meaning.key()), info.meaning.value()].into_iter().flatten();
+    if types.any(|name| !matches!(name, "u32" | "u64" | "u128")) {
+        let fault = format_args!(
+            "holds {} of {}, expected keys and values of u32, u64 or u128",
+            info.kind, info.meaning
+        );
         return Err(in_file(&args.table, fault));
     }
     let wide = info.types.key == Width::U128 && !args.ids;
@@ -66,7 +75,12 @@ pub(crate) fn run_query(global: &Global, args: QueryArgs) -> Outcome {
         DeviceChoice::Auto | DeviceChoice::Cpu => device::cpu(global.threads)?,
     };
     let begin = Instant::now();
-    let table = table(&device, &args, &info)?;
+    let table = match args.quick && device.kind() == DeviceKind::Cpu {
+        // SAFETY: the help of `--quick` requires that nobody changes the file meanwhile.
+        true => unsafe { Table::open_on(&device, &args.table) },
+        false => Table::load(&device, &args.table),
+    };
+    let table = Queried { table: table.map_err(table_fault)?, by_ids: args.ids };
     let mut asked = Asked {
         table: args.table.display().to_string(),
         queries: 0,
@@ -78,13 +92,13 @@ pub(crate) fn run_query(global: &Global, args: QueryArgs) -> Outcome {
         notes: vec![],
         seconds: Seconds { open: begin.elapsed().as_secs_f64(), ..Seconds::default() },
     };
-    let fields = fields(&args, &info, input.width());
+    let fields = fields(kind, args.ids, info.types, input.width());
     let mut shown = String::new();
     match &args.out {
-        None => shown = asked.all(&mut input, &*table, Answers::shown(fields))?,
+        None => shown = asked.all(&mut input, &table, Answers::shown(fields))?,
         Some(out) => output::write_with(out, |file| {
             let answers = Answers::written(fields, file, out)?;
-            asked.all(&mut input, &*table, answers).map(|_| ())
+            asked.all(&mut input, &table, answers).map(|_| ())
         })?,
     }
     let account = input.account();
@@ -92,7 +106,7 @@ pub(crate) fn run_query(global: &Global, args: QueryArgs) -> Outcome {
     tell(&account.notes);
     asked.notes.clone_from(&account.notes);
     asked.inputs.push(account);
-    let text = asked.text(info.kind);
+    let text = asked.text(kind);
     if to_standard_output {
         output::say(text.trim_end());
         return json_file.map_or(Ok(()), |file| write_json(file, &asked));
@@ -100,179 +114,102 @@ pub(crate) fn run_query(global: &Global, args: QueryArgs) -> Outcome {
     say(global, json_file, &asked, &format!("{shown}{text}"))
 }
 /// Returns the fields of the rows.
-fn fields(args: &QueryArgs, info: &FileInfo, queries: Width) -> Fields {
-    let value = info.types.value.unwrap_or(Width::U32);
-    let (query, answer) = match info.kind {
-        TableKind::Set | TableKind::Set128 | TableKind::StringSet => ("key", None),
-        TableKind::Index | TableKind::Index128 if args.ids => ("id", Some(("key", info.types.key))),
-        TableKind::Index | TableKind::Index128 | TableKind::StringIndex => {
-            ("key", Some(("id", value)))
-        }
-        TableKind::Map | TableKind::MultiMap | TableKind::Map128 | TableKind::StringMap => {
-            ("key", Some(("value", value)))
-        }
+fn fields(kind: Kind, by_ids: bool, types: Types, queries: Width) -> Fields {
+    let value = types.value.unwrap_or(Width::U32);
+    let (query, answer) = match kind {
+        Kind::Set => ("key", None),
+        Kind::Index if by_ids => ("id", Some(("key", types.key))),
+        Kind::Index => ("key", Some(("id", value))),
+        Kind::Map | Kind::MultiMap => ("key", Some(("value", value))),
     };
     Fields { query: (query, queries), answer }
 }
 
-/// Lookup in an open table: adds the rows for a column of queries to the answers, and returns the
-/// number found.
-type Ask = dyn Fn(&Column, &mut Answers) -> Outcome<u64>;
-/// Opens the table.
-fn table(device: &Device, args: &QueryArgs, info: &FileInfo) -> Outcome<Box<Ask>> {
-    let open = Open { device, args };
-    match (info.kind, info.types.key, info.types.value) {
-        (TableKind::Set128, ..) => open.set128(),
-        (TableKind::Index128, ..) => open.index128(),
-        (TableKind::Map128, _, Some(Width::U64)) => open.map128::<u64>(),
-        (TableKind::Map128, ..) => open.map128::<u32>(),
-        (TableKind::Set, Width::U32, _) => open.set::<u32>(),
-        (TableKind::Set, ..) => open.set::<u64>(),
-        (TableKind::Index, Width::U32, _) => open.index::<u32>(),
-        (TableKind::Index, ..) => open.index::<u64>(),
-        (_, Width::U32, Some(Width::U64)) => open.pairs::<u32, u64>(info.kind),
-        (_, _, Some(Width::U64)) => open.pairs::<u64, u64>(info.kind),
-        (_, Width::U32, _) => open.pairs::<u32, u32>(info.kind),
-        (_, _, _) => open.pairs::<u64, u32>(info.kind),
-    }
+/// A table that is queried, by its keys or by the ids of an index.
+struct Queried {
+    table: Table,
+    by_ids: bool,
 }
-/// Loads or opens a table of a given type.
-macro_rules! opened {
-    ($open:ident, $table:ty) => {
-        $open.table(
-            |device, path| <$table>::load(device, path),
-            // SAFETY: the help of `--quick` requires that nobody changes the file meanwhile.
-            |device, path| unsafe { <$table>::open_on(device, path) },
-        )?
-    };
-}
-struct Open<'a> {
-    device: &'a Device,
-    args: &'a QueryArgs,
-}
-impl Open<'_> {
-    /// Loads and checks a copy of the table. With `--quick` on a CPU, uses the file in place.
-    fn table<T>(
-        &self,
-        load: impl FnOnce(&Device, &Path) -> koel::Result<T>,
-        open: impl FnOnce(&Device, &Path) -> koel::Result<T>,
-    ) -> Outcome<T> {
-        let in_file = self.args.quick && self.device.kind() == DeviceKind::Cpu;
-        let table = &self.args.table;
-        if in_file { open(self.device, table) } else { load(self.device, table) }
-            .map_err(table_fault)
-    }
-    fn set<K: KeyBits>(&self) -> Outcome<Box<Ask>> {
-        let set = opened!(self, Set<K>);
-        Ok(Box::new(move |queries, answers| {
-            let keys = keys::<K>(queries)?;
-            let found = set.contains(&keys)?.into_iter().map(|found| found.then_some(0));
-            one_each(queries, &keys, found, answers)
-        }))
-    }
-    fn index<K: KeyBits>(&self) -> Outcome<Box<Ask>> {
-        let index = opened!(self, Index<K>);
-        if self.args.ids {
-            return Ok(Box::new(move |queries, answers| {
-                let ids = keys::<u32>(queries)?;
-                let found = index.keys_of(&ids)?.into_iter().map(|key| key.map(Into::into));
-                one_each(queries, &ids, found, answers)
-            }));
+impl Queried {
+    /// Adds the rows for a column of queries to the answers, and returns the number found. Queries
+    /// that exceed the type of the keys are in no table.
+    fn ask(&self, queries: &Column, answers: &mut Answers) -> Outcome<u64> {
+        let (table, n) = (&self.table, queries.len());
+        let width = match table.key_type() {
+            DataType::U32 => Width::U32,
+            _ if self.by_ids => Width::U32,
+            DataType::U64 => Width::U64,
+            _ => Width::U128,
+        };
+        let fitted = queries.fitted(width);
+        let (keys, fits) =
+            fitted.map_err(|_| Failure::Other(format!("out of memory for {n} queries")))?;
+        let of_rows = |rows: Range<usize>| {
+            keys.rows(rows.clone()).with_validity(Validity::Flags(&fits[rows]))
+        };
+        let all = of_rows(0..n)?;
+        match (table.kind(), &keys) {
+            // The greatest number is no id.
+            (_, Column::U32(ids)) if self.by_ids => {
+                one_each(queries, number(&table.keys_of(ids)?), answers)
+            }
+            (Kind::Map, _) => one_each(queries, number(&table.get(&all)?), answers),
+            (Kind::Set, _) => {
+                let found = table.contains(&all)?;
+                one_each(queries, |i| found[i].then_some(0), answers)
+            }
+            (Kind::Index, _) => {
+                let ids = table.ids(&all)?;
+                one_each(queries, |i| (ids[i] != NO_ID).then_some(ids[i].into()), answers)
+            }
+            (Kind::MultiMap, _) => {
+                let counts = table.counts(&all)?;
+                let retrieve = |rows| table.retrieve(&of_rows(rows)?);
+                all_values(queries, &counts, retrieve, answers)
+            }
         }
-        Ok(Box::new(move |queries, answers| {
-            let keys = keys::<K>(queries)?;
-            let found = index.ids(&keys)?.into_iter().map(|id| id.map(Into::into));
-            one_each(queries, &keys, found, answers)
-        }))
     }
-    fn set128(&self) -> Outcome<Box<Ask>> {
-        let set = opened!(self, Set128);
-        Ok(Box::new(move |queries, answers| {
-            let keys = keys128(queries)?;
-            let found = set.contains(&keys)?.into_iter().map(|found| found.then_some(0));
-            one_each(queries, &keys, found, answers)
-        }))
-    }
-    fn index128(&self) -> Outcome<Box<Ask>> {
-        let index = opened!(self, Index<u128>);
-        if self.args.ids {
-            return Ok(Box::new(move |queries, answers| {
-                let ids = keys::<u32>(queries)?;
-                one_each(queries, &ids, index.keys_of(&ids)?.into_iter(), answers)
-            }));
+}
+/// Returns a column of numbers as a function; it returns `None` for null.
+fn number(column: &ColumnVec) -> impl Fn(usize) -> Option<u128> {
+    let column = column.as_column();
+    let (of_32, of_64, of_128) = (column.values(), column.values(), column.values());
+    move |i| {
+        if column.is_null(i) {
+            return None;
         }
-        Ok(Box::new(move |queries, answers| {
-            let keys = keys128(queries)?;
-            let found = index.ids(&keys)?.into_iter().map(|id| id.map(Into::into));
-            one_each(queries, &keys, found, answers)
-        }))
-    }
-    fn map128<V: ValueBits>(&self) -> Outcome<Box<Ask>> {
-        let map = opened!(self, Map128<V>);
-        Ok(Box::new(move |queries, answers| {
-            let keys = keys128(queries)?;
-            let found = map.get(&keys)?.into_iter().map(|value| value.map(wide));
-            one_each(queries, &keys, found, answers)
-        }))
-    }
-    fn pairs<K: KeyBits, V: ValueBits>(&self, kind: TableKind) -> Outcome<Box<Ask>> {
-        if kind == TableKind::MultiMap {
-            let map = opened!(self, MultiMap<K, V>);
-            return Ok(Box::new(move |queries, answers| all_values(&map, queries, answers)));
+        match (&of_32, &of_64, &of_128) {
+            (Ok(numbers), ..) => Some(u32::into(numbers[i])),
+            (_, Ok(numbers), _) => Some(u64::into(numbers[i])),
+            (.., numbers) => numbers.as_ref().ok().map(|numbers: &&[u128]| numbers[i]),
         }
-        let map = opened!(self, Map<K, V>);
-        Ok(Box::new(move |queries, answers| {
-            let keys = keys::<K>(queries)?;
-            let found = map.get(&keys)?.into_iter().map(|value| value.map(wide));
-            one_each(queries, &keys, found, answers)
-        }))
     }
-}
-/// Converts queries to keys. Queries wider than the key type are in no table; [`is_key`] rejects
-/// them.
-fn keys<K: KeyBits>(queries: &Column) -> Outcome<Vec<K>> {
-    converted(queries, |query| K::narrowed(query as u64))
-}
-fn keys128(queries: &Column) -> Outcome<Vec<u128>> {
-    converted(queries, |query| query)
-}
-fn converted<K>(queries: &Column, key: impl Fn(u128) -> K) -> Outcome<Vec<K>> {
-    let n = queries.len();
-    collected((0..n).map(|i| key(queries.get(i))))
-        .map_err(|_| Failure::Other(format!("out of memory for {n} queries")))
-}
-fn wide<V: ValueBits>(value: V) -> u128 {
-    Into::<u64>::into(value).into()
-}
-fn is_key<K: Into<u128>>(key: K, query: u128) -> bool {
-    key.into() == query
 }
 /// Adds one row per query.
-fn one_each<K: Copy + Into<u128>>(
+fn one_each(
     queries: &Column,
-    keys: &[K],
-    found: impl Iterator<Item = Option<u128>>,
+    answer: impl Fn(usize) -> Option<u128>,
     answers: &mut Answers,
 ) -> Outcome<u64> {
     let mut all = 0;
-    for ((i, &key), answer) in keys.iter().enumerate().zip(found) {
-        let query = queries.get(i);
-        let answer = answer.filter(|_| is_key(key, query));
+    for i in 0..queries.len() {
+        let answer = answer(i);
         all += u64::from(answer.is_some());
-        answers.add(Row { query, found: answer.is_some(), answer: answer.unwrap_or(0) })?;
+        let row =
+            Row { query: queries.get(i), found: answer.is_some(), answer: answer.unwrap_or(0) };
+        answers.add(row)?;
     }
     Ok(all)
 }
 /// Adds one row per value, and one for each query without values.
-fn all_values<K: KeyBits, V: ValueBits>(
-    map: &MultiMap<K, V>,
+fn all_values(
     queries: &Column,
+    counts: &[u32],
+    retrieve: impl Fn(Range<usize>) -> koel::Result<Retrieved>,
     answers: &mut Answers,
 ) -> Outcome<u64> {
-    let keys = keys::<K>(queries)?;
-    let counts = map.counts(&keys)?;
     let (mut all, mut first) = (0, 0);
-    while first < keys.len() {
+    while first < counts.len() {
         // As many queries as memory has room for their values.
         let mut values = 0;
         let more = counts[first + 1..].iter().take_while(|&&count| {
@@ -280,17 +217,17 @@ fn all_values<K: KeyBits, V: ValueBits>(
             u64::from(counts[first]) + values <= MAX_VALUES
         });
         let part = first..first + 1 + more.count();
-        let found = map.retrieve(&keys[part.clone()])?;
+        let found = retrieve(part.clone())?;
+        let value = number(&found.values);
         for (i, at) in part.clone().enumerate() {
-            let query = queries.get(at);
-            let values = if is_key(keys[at], query) { found.of(i) } else { &[] };
+            let (query, values) = (queries.get(at), found.of(i));
             all += u64::from(!values.is_empty());
             if values.is_empty() {
                 answers.add(Row { query, found: false, answer: 0 })?;
             }
-            values.iter().try_for_each(|&value| {
-                answers.add(Row { query, found: true, answer: wide(value) })
-            })?;
+            for value in values.filter_map(&value) {
+                answers.add(Row { query, found: true, answer: value })?;
+            }
         }
         first = part.end;
     }
@@ -321,7 +258,7 @@ struct Seconds {
 }
 impl Asked {
     /// Runs all queries. Returns the text to show.
-    fn all(&mut self, input: &mut Input, table: &Ask, mut answers: Answers) -> Outcome<String> {
+    fn all(&mut self, input: &mut Input, table: &Queried, mut answers: Answers) -> Outcome<String> {
         loop {
             let begin = Instant::now();
             let mut queries = input.columns(PIECE)?;
@@ -332,21 +269,18 @@ impl Asked {
                 break;
             }
             let begin = Instant::now();
-            self.found += table(&queries, &mut answers)?;
+            self.found += table.ask(&queries, &mut answers)?;
             self.queries += queries.len() as u64;
             self.seconds.query += begin.elapsed().as_secs_f64();
         }
         self.rows = answers.rows;
         answers.finish()
     }
-    fn text(&self, kind: TableKind) -> String {
+    fn text(&self, kind: Kind) -> String {
         let (s, n) = (&self.seconds, |n: u64| output::thousands(n as usize));
         let values = self.rows - (self.queries - self.found);
-        let values = if kind == TableKind::MultiMap {
-            format!(", {} values", n(values))
-        } else {
-            String::new()
-        };
+        let values =
+            if kind == Kind::MultiMap { format!(", {} values", n(values)) } else { String::new() };
         let inputs = self.inputs.iter().map(Account::text).collect::<String>();
         format!(
             "{} of {} keys found{values}\n\

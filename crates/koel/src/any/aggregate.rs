@@ -14,14 +14,16 @@ use std::fmt;
 pub enum Aggregate {
     /// The number of values that are not null, as `u64`. Of all types.
     Count,
-    /// The sum: of integers as `i64` or `u64`, modulo 2^64; of Booleans, how many are true, as
-    /// `u64`; of floats in their own type.
+    /// The sum: of integers of up to 64 bits as `i64` or `u64`, modulo 2^64; of Booleans, how many
+    /// are true, as `u64`; of floats in their own type.
     Sum,
-    /// The least value, of numbers and Booleans: see [`Min`].
+    /// The least value: of numbers and Booleans see [`Min`]; of strings by their bytes, a shorter
+    /// one before those that it begins.
     Min,
-    /// The greatest value, of numbers and Booleans: see [`Max`].
+    /// The greatest value, in the same order.
     Max,
-    /// The sum as `f64`, divided by the number of values.
+    /// The sum as `f64`, divided by the number of values. As [`Sum`](Self::Sum), of numbers of up
+    /// to 64 bits and Booleans.
     Mean,
 }
 impl fmt::Display for Aggregate {
@@ -67,19 +69,34 @@ pub(super) fn aggregate(
         Data::U64(values) => of_numbers(groups, aggregate, values)?,
         Data::F32(values) => of_numbers(groups, aggregate, values)?,
         Data::F64(values) => of_numbers(groups, aggregate, values)?,
-        Data::I128(_) | Data::U128(_) | Data::Bytes(_) => {
-            return Err(Error::Setting {
-                field: "aggregate",
-                found: format!("{aggregate} of {}", column.data_type()),
-                expected: "count, or one of numbers of up to 64 bits".into(),
-            });
-        }
+        Data::I128(values) => return of_rows(groups, aggregate, column, |row| values[row]),
+        Data::U128(values) => return of_rows(groups, aggregate, column, |row| values[row]),
+        Data::Bytes(values) => return of_rows(groups, aggregate, column, |row| values.get(row)),
     };
     if masked.is_none() {
         return Ok(result);
     }
     let rows = (0..).zip(groups.sizes()).map(|(row, &size)| if size > 0 { row } else { NO_ROW });
     result.as_column().take(groups.device(), &collect(rows)?)
+}
+/// Returns the values of rows with the least or the greatest one of each group; null if a group has
+/// none. Errors: another aggregate.
+fn of_rows<V: Ord>(
+    groups: &Aggregator,
+    aggregate: Aggregate,
+    column: &Column<'_>,
+    value: impl Fn(usize) -> V + Sync,
+) -> Result<ColumnVec> {
+    let rows = match aggregate {
+        Aggregate::Min => groups.foremost(|row, kept| value(row) < value(kept)),
+        Aggregate::Max => groups.foremost(|row, kept| value(row) > value(kept)),
+        Aggregate::Count | Aggregate::Sum | Aggregate::Mean => Err(Error::Setting {
+            field: "aggregate",
+            found: format!("{aggregate} of {}", column.data_type()),
+            expected: "count, min or max, or one of numbers of up to 64 bits".into(),
+        }),
+    };
+    column.take(groups.device(), &rows?)
 }
 fn of_numbers<V: SlotValue + Numeric + Typed>(
     groups: &Aggregator,

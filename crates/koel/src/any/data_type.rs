@@ -19,6 +19,8 @@ pub trait Typed: Key + Default + PartialEq + fmt::Debug + sealed::Sealed {
     fn unwrap<'a>(values: Slice<'a>) -> Option<&'a [Self]>;
     #[doc(hidden)]
     fn wrap_vec(values: Vec<Self>) -> Values;
+    #[doc(hidden)]
+    fn unwrap_vec(values: Values) -> Option<Vec<Self>>;
 }
 /// Values of a column, as a slice of their type.
 #[doc(hidden)]
@@ -45,6 +47,24 @@ macro_rules! with_data {
     };
 }
 pub(super) use with_data;
+/// Evaluates an expression with a data type as a type, or for strings.
+macro_rules! with_type {
+    ($data_type:expr, $type:ident => $what:expr, bytes => $of_bytes:expr) => {
+        with_type!(@ $data_type, $type => $what, $of_bytes,
+            Bool bool, I8 i8, I16 i16, I32 i32, I64 i64, I128 i128,
+            U8 u8, U16 u16, U32 u32, U64 u64, U128 u128, F32 f32, F64 f64)
+    };
+    (@ $data_type:expr, $type:ident => $what:expr, $of_bytes:expr, $($name:ident $as:ty),+) => {
+        match $data_type {
+            $($crate::any::data_type::DataType::$name => {
+                type $type = $as;
+                $what
+            })+
+            $crate::any::data_type::DataType::Bytes => $of_bytes,
+        }
+    };
+}
+pub(super) use with_type;
 
 macro_rules! types {
     ($($name:ident $type:ty, $text:literal;)+) => {
@@ -77,12 +97,20 @@ macro_rules! types {
                 }
             }
         }
-        impl fmt::Display for DataType {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(match self {
+        impl DataType {
+            /// All types.
+            pub(super) const ALL: &[DataType] = &[$(DataType::$name,)+ DataType::Bytes];
+            /// Returns the name, which is the description of the type in files.
+            pub(super) const fn name(self) -> &'static str {
+                match self {
                     $(DataType::$name => $text,)+
                     DataType::Bytes => "bytes",
-                })
+                }
+            }
+        }
+        impl fmt::Display for DataType {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.name())
             }
         }
         $(
@@ -100,6 +128,12 @@ macro_rules! types {
                 }
                 fn wrap_vec(values: Vec<$type>) -> Values {
                     Values(DataVec::$name(values))
+                }
+                fn unwrap_vec(values: Values) -> Option<Vec<$type>> {
+                    match values.0 {
+                        DataVec::$name(values) => Some(values),
+                        _ => None,
+                    }
                 }
             }
         )+

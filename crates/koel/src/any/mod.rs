@@ -1,9 +1,10 @@
-//! Columns whose types are known at run time, and the [verbs](crate::verbs) on them: the door for
-//! files, Python, SQL and whatever else has data types as values.
+//! Columns whose types are known at run time, the [verbs](crate::verbs) on them and tables of them:
+//! the door for files, Python, SQL and whatever else has data types as values.
 //!
 //! A [`Column`] is borrowed from host memory: a slice of numbers, Booleans or strings, as Arrow has
 //! them, with nulls where it has any. [`Keys`] are one or several columns whose rows are compared.
-//! Results are columns of their own memory, [`ColumnVec`].
+//! Results are columns of their own memory, [`ColumnVec`]. A [`Table`] is a map, a set, an index or
+//! a multimap of columns, in memory or in a file.
 //!
 //! ```
 //! use koel::any::{Aggregate, Column, Keys, Validity};
@@ -38,6 +39,7 @@ mod bytes;
 mod column;
 mod data_type;
 mod keys;
+mod table;
 mod verbs;
 
 pub use aggregate::Aggregate;
@@ -45,4 +47,5 @@ pub use bytes::Bytes;
 pub use column::{Column, ColumnVec, Validity};
 pub use data_type::{DataType, Typed};
 pub use keys::{Keys, Nulls};
+pub use table::{Kind, Retrieved, Table, TableOptions, TableReport};
 pub use verbs::{GroupBy, Index, group_by, is_in, join, unique};

@@ -1,4 +1,5 @@
 //! Buffers of device memory, and views of them.
+mod foreign;
 mod staged;
 mod transfer;
 
@@ -9,6 +10,7 @@ use super::{Device, Stream, graph};
 #[cfg(feature = "cuda")]
 use super::{Queue, cuda};
 use crate::error::{Error, Result, check_length};
+pub use foreign::Foreign;
 use koel_simt::{Buf, In, Word};
 pub use staged::Staged;
 use std::fmt;
@@ -76,6 +78,7 @@ pub(super) enum Memory {
     Host(HostMemory),
     #[cfg(feature = "cuda")]
     Cuda(cuda::CudaMemory),
+    Foreign(foreign::Owner),
     /// Owned by another library.
     #[cfg(feature = "cuda")]
     Lent,
@@ -166,6 +169,9 @@ impl Drop for Shared {
                 }
             }
         }
+        if let Memory::Foreign(owner) = &mut self.memory {
+            owner.outlive(users);
+        }
     }
 }
 
@@ -214,8 +220,7 @@ impl<T: Plain> Buffer<T> {
             Memory::Host(m) => m.ptr.as_ptr() as u64,
             #[cfg(feature = "cuda")]
             Memory::Cuda(m) => m.address,
-            #[cfg(feature = "cuda")]
-            Memory::Lent => unreachable!("buffers own their memory"),
+            _ => unreachable!("buffers own their memory"),
         }
     }
     /// Returns a view of all elements.
@@ -365,7 +370,6 @@ impl<'a, T: Plain> View<'a, T> {
             of: PhantomData,
         }
     }
-    #[cfg(feature = "cuda")]
     pub(super) fn of(shared: &'a Arc<Shared>, address: u64, len: usize) -> View<'a, T> {
         View { address, len, device: &shared.device, owner: Some(shared), of: PhantomData }
     }

@@ -5,8 +5,9 @@
 //! device; used on several streams, it makes the later stream wait for the earlier one.
 //!
 //! Repeated work is captured once, as a [`Graph`]. [`Device::load_kernels`] loads kernels of your
-//! own crate. Memory and streams of other libraries are used without copies: [`View::from_raw`],
-//! `Stream::from_raw`, and the types of `cudarc`.
+//! own crate. Memory and streams of other libraries are used without copies: [`Foreign`], which
+//! keeps the owner of memory alive, [`View::from_raw`], `Stream::from_raw`, and the types of
+//! `cudarc`.
 mod apart;
 mod buffer;
 mod cpu;
@@ -27,7 +28,7 @@ use crate::error::{Error, Result, count32};
 use crate::parallel;
 pub use apart::Apart;
 pub(crate) use buffer::check_device;
-pub use buffer::{Buffer, Element, Plain, Staged, View, ViewMut};
+pub use buffer::{Buffer, Element, Foreign, Plain, Staged, View, ViewMut};
 pub use cpu::CpuOptions;
 #[cfg(feature = "cuda")]
 pub use cuda::CudaOptions;

@@ -59,47 +59,94 @@ impl<R: Read + Seek> Parts<'_, R> {
     }
 }
 
-pub(crate) fn save<T: Filed>(table: &T, path: &Path) -> Result<()> {
-    replace(path, |file| write(table, file, path))
+/// A table in files, whether its types are known to the compiler, as those of [`Filed`] tables, or
+/// only to the running program.
+pub(crate) trait InFiles: Sized {
+    /// Writes the table; `path` is for error messages.
+    fn write_all(&self, to: &mut (impl Write + Seek), path: &Path) -> Result<()>;
+    /// Reads the table from any file. Errors: it holds another kind or other types.
+    fn read_all<R: Read + Seek>(device: &Device, reader: Reader<R>) -> Result<Self>;
+    /// Uses a file in place, likewise.
+    ///
+    /// # Safety
+    /// As for [`Reader::map`].
+    unsafe fn map(device: &Device, reader: Reader<File>) -> Result<Self>;
+    /// Returns the file that it was opened from.
+    fn mapping(&self) -> Option<&Mapping>;
 }
-pub(crate) fn save_to<T: Filed>(table: &T, to: &mut (impl Write + Seek)) -> Result<()> {
-    write(table, to, Path::new("(stream)"))
-}
-fn write<T: Filed>(table: &T, to: &mut (impl Write + Seek), path: &Path) -> Result<()> {
-    let _apart = Apart::begin();
-    if let Some(file) = table.file() {
-        file.verify_once()?;
+impl<T: Filed> InFiles for T {
+    fn write_all(&self, to: &mut (impl Write + Seek), path: &Path) -> Result<()> {
+        self.write(Writer::new(to, path, T::meaning()?))
     }
-    table.write(Writer::new(to, path, T::meaning()?))
+    fn read_all<R: Read + Seek>(device: &Device, reader: Reader<R>) -> Result<T> {
+        read_as(device, reader, T::meaning()?)
+    }
+    unsafe fn map(device: &Device, reader: Reader<File>) -> Result<T> {
+        // SAFETY: the caller upholds the contract.
+        unsafe { map_as(device, reader, T::meaning()?) }
+    }
+    fn mapping(&self) -> Option<&Mapping> {
+        self.file()
+    }
 }
-pub(crate) fn load<T: Filed>(device: &Device, path: &Path) -> Result<T> {
-    read(device, Reader::open(path)?)
-}
-pub(crate) fn load_bytes<T: Filed>(device: &Device, bytes: &[u8]) -> Result<T> {
-    read(device, Reader::of_bytes(bytes)?)
-}
-fn read<T: Filed, R: Read + Seek>(device: &Device, reader: Reader<R>) -> Result<T> {
-    reader.check_is(T::KIND, T::types(), T::meaning()?)?;
+/// Reads a table whose bits have this meaning. Errors: the file holds another one.
+pub(crate) fn read_as<T: Filed, R: Read + Seek>(
+    device: &Device,
+    reader: Reader<R>,
+    meaning: Meaning,
+) -> Result<T> {
+    reader.check_is(T::KIND, T::types(), meaning)?;
     T::read(&mut Parts { device, reader, file: None })
 }
+/// Uses the file of such a table in place.
+///
 /// # Safety
 /// As for [`Reader::map`].
-pub(crate) unsafe fn open_on<T: Filed>(device: &Device, path: &Path) -> Result<T> {
-    if device.kind() != DeviceKind::Cpu {
-        let expected = "a CPU: load copies a file to other devices".into();
-        return Err(Error::Setting { field: "device", found: device.name(), expected });
-    }
-    let reader = Reader::open(path)?;
-    reader.check_is(T::KIND, T::types(), T::meaning()?)?;
+pub(crate) unsafe fn map_as<T: Filed>(
+    device: &Device,
+    reader: Reader<File>,
+    meaning: Meaning,
+) -> Result<T> {
+    reader.check_is(T::KIND, T::types(), meaning)?;
     // SAFETY: the caller upholds `map`'s contract.
     let file = Some(unsafe { reader.map::<T::Slots>() }?);
     T::read(&mut Parts::<File> { device, reader, file })
 }
-pub(crate) fn verify<T: Filed>(table: &T) -> Result<()> {
-    table.file().map_or(Ok(()), Mapping::verify)
+
+pub(crate) fn save<T: InFiles>(table: &T, path: &Path) -> Result<()> {
+    replace(path, |file| write(table, file, path))
+}
+pub(crate) fn save_to<T: InFiles>(table: &T, to: &mut (impl Write + Seek)) -> Result<()> {
+    write(table, to, Path::new("(stream)"))
+}
+fn write<T: InFiles>(table: &T, to: &mut (impl Write + Seek), path: &Path) -> Result<()> {
+    let _apart = Apart::begin();
+    if let Some(file) = table.mapping() {
+        file.verify_once()?;
+    }
+    table.write_all(to, path)
+}
+pub(crate) fn load<T: InFiles>(device: &Device, path: &Path) -> Result<T> {
+    T::read_all(device, Reader::open(path)?)
+}
+pub(crate) fn load_bytes<T: InFiles>(device: &Device, bytes: &[u8]) -> Result<T> {
+    T::read_all(device, Reader::of_bytes(bytes)?)
+}
+/// # Safety
+/// As for [`Reader::map`].
+pub(crate) unsafe fn open_on<T: InFiles>(device: &Device, path: &Path) -> Result<T> {
+    if device.kind() != DeviceKind::Cpu {
+        let expected = "a CPU: load copies a file to other devices".into();
+        return Err(Error::Setting { field: "device", found: device.name(), expected });
+    }
+    // SAFETY: the caller upholds the contract.
+    unsafe { T::map(device, Reader::open(path)?) }
+}
+pub(crate) fn verify<T: InFiles>(table: &T) -> Result<()> {
+    table.mapping().map_or(Ok(()), Mapping::verify)
 }
 
-/// Methods of every [`Filed`] table; the attributes are an example of `save_to`.
+/// Methods of every table [in files](InFiles); the attributes are an example of `save_to`.
 macro_rules! in_files { ($(#[$example:meta])* impl[$($generics:tt)*] $table:ty) => {
     impl<$($generics)*> $table {
         /// Writes the table to a file, which [`load`](Self::load) and [`open`](Self::open) read on

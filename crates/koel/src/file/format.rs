@@ -96,6 +96,10 @@ impl Meaning {
     pub(crate) fn of_strings_to<V: Value>() -> Result<Meaning> {
         Ok(Meaning { value: described::<V>()?, ..Meaning::of_strings() })
     }
+    /// Returns that of types with these descriptions, of at most [`MEANING_BYTES`] each.
+    pub(crate) fn described(key: &str, value: Option<&str>) -> Meaning {
+        Meaning { key: padded(key), value: value.map_or([0; MEANING_BYTES], padded) }
+    }
     /// Returns that of unsigned numbers of these widths.
     pub(crate) fn plain(types: Types) -> Meaning {
         let text = |width: Width| padded(&width.to_string());

@@ -45,7 +45,7 @@ impl fmt::Display for Section {
     }
 }
 
-/// A kind of table.
+/// A kind of table in files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TableKind {
     /// Keys with one value each: [`Map`](crate::Map).

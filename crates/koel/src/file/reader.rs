@@ -21,6 +21,10 @@ const PIECE: usize = 64 << 10;
 /// crafted to collide take one step each.
 const MAX_STEPS: u64 = 1 << 26;
 
+/// Where the bytes of a file come from.
+pub(crate) trait Source: Read + Seek {}
+impl<R: Read + Seek> Source for R {}
+
 /// A table file with a valid header.
 pub(crate) struct Reader<R> {
     source: R,
@@ -91,11 +95,18 @@ impl<R: Read + Seek> Reader<R> {
         }
         match of_file == types && found == meaning {
             true => Ok(()),
-            false => {
-                let (found, expected) = (format!("{} {found}", found.what()), meaning.to_string());
-                Err(self.fault(FileErrorKind::WrongTypes { found, expected }))
-            }
+            false => Err(self.wrong_types(meaning.to_string())),
         }
+    }
+    /// Returns the error of a file whose types are not those expected.
+    pub(crate) fn wrong_types(&self, expected: String) -> Error {
+        let found = self.header.meaning;
+        let found = format!("{} {found}", found.what());
+        self.fault(FileErrorKind::WrongTypes { found, expected })
+    }
+    /// Returns the same reader, of a source of a type that all sources share.
+    pub(crate) fn by_ref(&mut self) -> Reader<&mut dyn Source> {
+        Reader { path: self.path.clone(), header: self.header, source: &mut self.source }
     }
     fn fault(&self, kind: FileErrorKind) -> Error {
         FileError { path: self.path.clone(), kind }.into()

@@ -16,6 +16,10 @@ use std::path::Path;
 /// Elements downloaded from a device and written at a time.
 pub(crate) const PIECE: usize = 1 << 18;
 
+/// Where the bytes of a file go.
+pub(crate) trait Sink: Write + Seek {}
+impl<W: Write + Seek> Sink for W {}
+
 /// The contents of a table of buckets, to be written.
 pub(crate) struct Contents<'a, S: Slotted, T> {
     pub shape: Shape,

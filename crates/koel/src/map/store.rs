@@ -22,7 +22,7 @@ use std::io::{Read, Seek, Write};
 /// What a [`Map`](super::Map) asks of the table that stores it: of keys and values in slots, or in
 /// rows if they have more than 64 bits. Knows bits only.
 #[allow(private_interfaces, private_bounds, reason = "other crates cannot name the trait")]
-pub trait MapStore: Contains + Sized {
+pub trait MapStore: Contains + Sized + Send + Sync {
     type Value: Bits;
     /// Checks that there can be a map of `n` pairs at this load.
     fn check(n: usize, load: f64) -> Result<()>;

@@ -347,7 +347,7 @@ impl<K: Key, V: Value> Map<K, V> {
         let codes = device.stage(&codes)?;
         self.update_with(Operations::Each(codes.view()), keys, values)
     }
-    fn update_all(
+    pub(crate) fn update_all(
         &mut self,
         operation: Operation,
         keys: &[K],

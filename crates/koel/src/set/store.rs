@@ -17,7 +17,7 @@ use std::io::{Read, Seek, Write};
 /// What a [`Set`](super::Set) asks of the table that stores it: of keys in slots, or in rows if
 /// they have more than 64 bits. Knows bits only.
 #[allow(private_interfaces, private_bounds, reason = "other crates cannot name the trait")]
-pub trait SetStore: Contains + Sized {
+pub trait SetStore: Contains + Sized + Send + Sync {
     /// Checks that there can be a set of `n` keys at this load.
     fn check(n: usize, load: f64) -> Result<()>;
     /// Builds sets, and keeps scratch memory across builds.

@@ -198,7 +198,7 @@ impl Strings {
     }
     /// Returns the strings of these rows, in this order; empty ones for rows that there are not.
     /// Waits for their number of bytes.
-    pub(super) fn select(&self, stream: &Stream, rows: View<'_, u32>) -> Result<Strings> {
+    pub(crate) fn select(&self, stream: &Stream, rows: View<'_, u32>) -> Result<Strings> {
         let _apart = Apart::begin();
         let (device, k) = (self.device(), rows.len());
         count32("rows", k)?;

@@ -243,7 +243,7 @@ impl<V: Value> StringMap<V> {
     pub fn erase<S: AsRef<[u8]> + Sync>(&mut self, keys: &[S]) -> Result<Vec<Outcome>> {
         self.update_with(Operations::All(Operation::Erase), keys, &[])
     }
-    fn update_with<S: AsRef<[u8]> + Sync>(
+    pub(crate) fn update_with<S: AsRef<[u8]> + Sync>(
         &mut self,
         operations: Operations<'_>,
         keys: &[S],

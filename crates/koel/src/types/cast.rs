@@ -34,7 +34,10 @@ pub(crate) fn ordered_bits<'a, K: Key>(
     converted(device, keys, |key| BitsOf::<K>::of_packed(key.ordered())).map(Cow::Owned)
 }
 /// Returns the bits of values: those in memory, or of new memory. Errors: as [`key_bits`].
-fn value_bits<'a, V: Value>(device: &Device, values: &'a [V]) -> Result<Cow<'a, [BitsOf<V>]>> {
+pub(crate) fn value_bits<'a, V: Value>(
+    device: &Device,
+    values: &'a [V],
+) -> Result<Cow<'a, [BitsOf<V>]>> {
     count32("values", values.len())?;
     match in_memory(values) {
         Some(bits) => Ok(Cow::Borrowed(bits)),

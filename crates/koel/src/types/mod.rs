@@ -36,7 +36,9 @@ mod value;
 mod width;
 
 pub use bits::{Bits, KeyBits, SlotKey, SlotValue, ValueBits};
-pub(crate) use cast::{key_bits, stage_keys, stage_ordered, stage_values};
+pub(crate) use cast::{
+    key_bits, ordered_bits, stage_keys, stage_ordered, stage_values, value_bits,
+};
 pub use float::{TotalF32, TotalF64};
 pub use key::{BitsOf, DeviceKey, Key};
 pub use value::{Addable, DeviceValue, Value};

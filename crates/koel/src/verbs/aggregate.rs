@@ -1,4 +1,5 @@
 //! Aggregates of columns by group: see [`Aggregator`].
+use super::NO_ROW;
 use super::groups::{Histogram, NO_GROUP};
 use crate::device::Device;
 use crate::error::{Result, check_length};
@@ -75,20 +76,44 @@ impl Aggregator {
         let means = sums.into_iter().zip(&self.sizes);
         Ok(collect(means.map(|(sum, &size)| f64::from_bits(sum) / f64::from(size)))?)
     }
-    /// Reads the rows once, in their order.
+    /// Returns the row of each group whose value comes before those of the others, the first of
+    /// equal ones; [`NO_ROW`] for an empty group. On the host, on every device.
+    pub(crate) fn foremost(
+        &self,
+        is_before: impl Fn(usize, usize) -> bool + Sync,
+    ) -> Result<Vec<u32>> {
+        let merge = |kept: u32, other: u32| match (kept, other) {
+            (NO_ROW, row) | (row, NO_ROW) => row,
+            _ if is_before(other as usize, kept as usize) => other,
+            _ => kept,
+        };
+        // No more rows than 32-bit numbers.
+        Ok(self.merged(NO_ROW, |row| row as u32, merge)?)
+    }
     fn on_host<F: Fold>(
         &self,
         form: Form,
         value: impl Fn(usize) -> F::Value + Sync,
     ) -> fallible::Result<Vec<F::Part>> {
+        let mut all = self.merged(F::neutral(), |row| F::part(value(row), form), F::merge)?;
+        all.iter_mut().for_each(|all| *all = F::result(*all, form));
+        Ok(all)
+    }
+    /// Merges the parts of the rows of each group. Reads the rows once, in their order.
+    fn merged<P: Copy + Send + Sync>(
+        &self,
+        neutral: P,
+        part: impl Fn(usize) -> P + Sync,
+        merge: impl Fn(P, P) -> P + Sync,
+    ) -> fallible::Result<Vec<P>> {
         let (groups, ids) = (self.sizes.len(), &self.ids);
         // All results of stretches together take at most twice the memory of the rows.
         let each = STRETCH.max(4 * groups);
         let stretch = |number: usize, ids: &[u32]| {
-            let mut parts = repeat(F::neutral(), groups)?;
+            let mut parts = repeat(neutral, groups)?;
             for (row, &id) in (number * each..).zip(ids) {
-                if let Some(part) = parts.get_mut(id as usize) {
-                    *part = F::merge(*part, F::part(value(row), form));
+                if let Some(to) = parts.get_mut(id as usize) {
+                    *to = merge(*to, part(row));
                 }
             }
             Ok(parts)
@@ -100,10 +125,9 @@ impl Aggregator {
             if all.is_empty() {
                 all = parts;
             } else {
-                all.iter_mut().zip(parts).for_each(|(all, part)| *all = F::merge(*all, part));
+                all.iter_mut().zip(parts).for_each(|(all, part)| *all = merge(*all, part));
             }
         }
-        all.iter_mut().for_each(|all| *all = F::result(*all, form));
         Ok(all)
     }
     /// Gathers the values by group, and reduces each group where it lies.

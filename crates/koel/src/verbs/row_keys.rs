@@ -62,6 +62,24 @@ impl<'a> RowKeys<'a> {
             _ => RowKeys::Bits128(cast(bits)),
         }
     }
+    /// Returns keys of these bits. Panics if they are of others.
+    pub(crate) fn bits<B: Bits>(&self) -> &[B] {
+        match (self, size_of::<B>()) {
+            (RowKeys::Bits32(bits), 4) => bytemuck::cast_slice(bits),
+            (RowKeys::Bits64(bits), 8) => bytemuck::cast_slice(bits),
+            (RowKeys::Bits128(bits), 16) => bytemuck::cast_slice(bits),
+            _ => unreachable!("keys of other bits"),
+        }
+    }
+    /// Returns keys of bytes, each where it is. Panics if they are bits. Errors: out of memory.
+    pub(crate) fn slices(&self) -> Result<Vec<&[u8]>> {
+        let rows = match self {
+            RowKeys::Bytes(rows) => *rows,
+            RowKeys::OwnBytes(offsets, bytes) => ByteRows::of(Bytes::Offsets64(offsets, bytes)),
+            _ => unreachable!("keys of bits"),
+        };
+        Ok(collect((0..rows.len).map(|i| rows.get(i).unwrap_or(&[])))?)
+    }
 }
 
 /// Keys of any number of bytes, each where it is.

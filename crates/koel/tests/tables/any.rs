@@ -291,6 +291,76 @@ fn every_type_is_aggregated() {
         check(&device, [0.5f64, -8.0, 9.0], 1.5f64, 0.5);
     }
 }
+/// Least and greatest strings and wide numbers of groups, some of nulls alone, against a map.
+#[test]
+fn strings_and_wide_numbers_have_extremes() {
+    /// Returns the least and the greatest value of each group.
+    fn extremes<V: Ord + Clone>(
+        ids: &[u32],
+        groups: usize,
+        values: &[Option<V>],
+    ) -> [Vec<Option<V>>; 2] {
+        let of = |id: usize| {
+            let rows = ids.iter().zip(values).filter(move |(row, _)| **row as usize == id);
+            rows.filter_map(|(_, value)| value.clone())
+        };
+        [(0..groups).map(|id| of(id).min()).collect(), (0..groups).map(|id| of(id).max()).collect()]
+    }
+    fn options(column: &ColumnVec) -> Vec<Option<Vec<u8>>> {
+        let (column, bytes) = (column.as_column(), column.bytes().unwrap());
+        (0..column.len())
+            .map(|row| (!column.is_null(row)).then(|| bytes.get(row).unwrap().to_vec()))
+            .collect()
+    }
+    for device in devices() {
+        for n in if is_fast(&device) { &[0, 1, 500, 300_000][..] } else { &[0, 200] } {
+            let (mut random, n) = (Random(5), *n);
+            let ids = (0..n).map(|_| random.below(n as u64 / 5 + 1)).collect::<Vec<_>>();
+            let draws = (0..n).map(|_| random.below(9) as i128).collect::<Vec<_>>();
+            let valid = (0..n).map(|_| random.below(3) > 0).collect::<Vec<_>>();
+            let keys = Keys::new([Column::from(&ids)]).unwrap();
+            let groups = group_by(&device, &keys).unwrap();
+            let signed = [i128::MIN, -1, 0, i128::MAX, 1 << 64, -1 << 64, 5, -5, 1 << 100];
+            let signed = draws.iter().map(|&draw| signed[draw as usize]).collect::<Vec<_>>();
+            let unsigned = signed.iter().map(|&value| value as u128).collect::<Vec<_>>();
+            let texts = ["", "a", "ab", "b", "\0", "\u{ff}", "a\0", "B", "aa"];
+            let texts = draws.iter().map(|&draw| texts[draw as usize]).collect::<Vec<_>>();
+            for with_nulls in [false, true] {
+                let is_valid = |row: usize| !with_nulls || valid[row];
+                let masked = |column: Column<'_>, aggregate| {
+                    let column = match with_nulls {
+                        true => column.with_validity(Validity::Flags(&valid)).unwrap(),
+                        false => column,
+                    };
+                    groups.aggregate(aggregate, &column).unwrap()
+                };
+                let row = |row: usize| is_valid(row).then_some(row);
+                let of_signed = (0..n).map(|i| row(i).map(|i| signed[i])).collect::<Vec<_>>();
+                let of_unsigned = (0..n).map(|i| row(i).map(|i| unsigned[i])).collect::<Vec<_>>();
+                let of_texts = (0..n)
+                    .map(|i| row(i).map(|i| texts[i].as_bytes().to_vec()))
+                    .collect::<Vec<_>>();
+                let (ids, len) = (groups.ids(), groups.len());
+                let least = extremes(ids, if n > 1000 { 50 } else { len }, &of_signed);
+                let check = |k: usize, aggregate| {
+                    let found = masked(Column::from(&signed), aggregate);
+                    let expected = &least[k];
+                    let found = found.to_options::<i128>().unwrap();
+                    assert_eq!(found[..expected.len()], expected[..]);
+                    let expected = &extremes(ids, expected.len(), &of_unsigned)[k];
+                    let found = masked(Column::from(&unsigned), aggregate);
+                    let found = found.to_options::<u128>().unwrap();
+                    assert_eq!(found[..expected.len()], expected[..]);
+                    let expected = &extremes(ids, expected.len(), &of_texts)[k];
+                    let found = options(&masked(Column::from(&texts), aggregate));
+                    assert_eq!(found[..expected.len()], expected[..]);
+                };
+                check(0, Aggregate::Min);
+                check(1, Aggregate::Max);
+            }
+        }
+    }
+}
 #[test]
 fn wrong_columns_are_refused() {
     let device = koel::Device::cpu().unwrap();
@@ -310,8 +380,10 @@ fn wrong_columns_are_refused() {
         error(join(&device, &left, &both, How::Inner).unwrap_err()).contains("columns of a key")
     );
     let groups = group_by(&device, &left).unwrap();
-    let found = error(groups.aggregate(Aggregate::Max, &numbers).unwrap_err());
-    assert!(found.starts_with("`aggregate` is max of i128, must be count"), "{found}");
+    let found = error(groups.aggregate(Aggregate::Sum, &numbers).unwrap_err());
+    assert!(found.starts_with("`aggregate` is sum of i128, must be count"), "{found}");
+    let found = error(groups.aggregate(Aggregate::Mean, &words).unwrap_err());
+    assert!(found.starts_with("`aggregate` is mean of bytes, must be count"), "{found}");
     assert!(groups.aggregate(Aggregate::Sum, &of_two).is_err());
     let excluded = left.clone().with_nulls(Nulls::Excluded);
     let found = error(join(&device, &left, &excluded, How::Inner).unwrap_err());
