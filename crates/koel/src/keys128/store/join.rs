@@ -64,7 +64,8 @@ impl<V: Bits> RowsJoiner<V> {
         let n = self.check(stream, map.set(), queries, &mut count)?;
         check_length("numbers", numbers.len().min(n), "queries", n)?;
         check_length("values", values.len().min(n), "queries", n)?;
-        (numbers.arg("numbers", stream)?, values.arg("values", stream)?);
+        numbers.arg("numbers", stream)?;
+        values.arg("values", stream)?;
         self.reserve_flags(n)?;
         reserve(&mut self.values, n)?;
         if self.numbers.len() < n {
