@@ -4,6 +4,7 @@ use super::{DeviceValue, Times, TotalF32, TotalF64, Value, Width};
 use crate::device::Plain;
 use koel_kernels::fold::Form;
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
 
 /// Types of keys: see [the table](crate::types). Two keys are the same if their
 /// [canonical](Self::canonical) forms have the same bits.
@@ -70,7 +71,9 @@ macro_rules! unsigned {
         })+
     };
 }
-unsigned! { u8 u16 u32 u64 u128 usize bool char Ipv4Addr Ipv6Addr }
+unsigned! { u8 u16 u32 u64 u128 usize bool char Ipv4Addr Ipv6Addr Duration }
+#[cfg(feature = "uuid")]
+unsigned! { uuid::Uuid }
 
 /// Keys with a sign: negative ones come first.
 macro_rules! signed {

@@ -8,6 +8,7 @@
 //! |---|---|---|
 //! | integers of up to 128 bits, `usize`, `isize` | two's complement | the same |
 //! | `bool`, `char`, `Ipv4Addr`, `Ipv6Addr` | as a number | the same |
+//! | `Duration`; `Uuid`, with the feature `uuid` | as a number | the same |
 //! | `f32`, `f64` | -0.0 as 0.0, every NaN as one | unchanged |
 //! | [`TotalF32`], [`TotalF64`] | unchanged: -0.0 and 0.0 differ | the same |
 //! | tuples of up to six and arrays of these | one after the other, packed | the same |

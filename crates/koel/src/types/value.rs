@@ -3,6 +3,9 @@ use super::{Key, Plus, Times, TotalF32, TotalF64, Width};
 use crate::device::Plain;
 use std::mem::offset_of;
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
+#[cfg(feature = "uuid")]
+use uuid::Uuid;
 
 /// Types of values: see [the table](crate::types).
 ///
@@ -100,8 +103,9 @@ addable! { u8 i8 u16 i16 u32 i32 u64 i64 usize isize }
 
 /// Implements [`Value`] for types that are a number.
 macro_rules! numbers {
-    ($($(#[$why:meta])* $type:ty: $bytes:literal, $in_memory:expr, $pack:expr, $unpack:expr;)+) => {
+    ($($(#[$when:meta])* $type:ty: $bytes:literal, $in_memory:expr, $pack:expr, $unpack:expr;)+) => {
         $(
+            $(#[$when])*
             // SAFETY: their memory is the number, if it is said to be.
             unsafe impl Value for $type {
                 type Width = super::Bytes<$bytes>;
@@ -136,6 +140,10 @@ numbers! {
     Ipv4Addr: 4, false, |value| Ipv4Addr::to_bits(value).into(),
         |bytes| Ipv4Addr::from_bits(bytes as u32);
     Ipv6Addr: 16, false, Ipv6Addr::to_bits, Ipv6Addr::from_bits;
+    Duration: 12, false, |value| (value.as_secs() as u128) << 32 | value.subsec_nanos() as u128,
+        |bytes| Duration::new((bytes >> 32) as u64, (bytes as u32).min(999_999_999));
+    #[cfg(feature = "uuid")]
+    Uuid: 16, false, |value| Uuid::as_u128(&value), Uuid::from_u128;
 }
 
 /// Returns the number of bits of a packed type.

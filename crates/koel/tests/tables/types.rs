@@ -12,6 +12,7 @@ use std::fmt::Debug;
 use std::hash::Hash;
 use std::io::Cursor;
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
 
 /// Returns random words, of which many are small, special or repeated.
 fn words(n: usize) -> impl Iterator<Item = u64> {
@@ -295,6 +296,8 @@ wide! {
     signed_of_128_bits: i128 = |word| word as i64 as i128 * 0x1_0000_0001;
     addresses_of_128_bits: Ipv6Addr =
         |word| Ipv6Addr::from_bits((word as u128) << 77 | word as u128);
+    times: Duration = |word| Duration::new(word >> 20, word as u32 % 1_000_000_000);
+    uuids: uuid::Uuid = |word| uuid::Uuid::from_u128((word as u128) << 60 | word as u128);
     nine_bytes: (u64, u8) = |word| (word, word as u8 & 1);
     pairs_of_long_words: [i64; 2] = |word| [word as i64, 5];
     twelve_bytes: [i32; 3] = |word| [word as i32, 7, (word >> 32) as i32];
