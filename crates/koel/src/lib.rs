@@ -62,7 +62,7 @@ pub use groups::{
     Retrieved, Retriever, ValueOrder, group_counts,
 };
 #[doc(inline)]
-pub use keys128::{Index128, Index128Builder, Map128, Map128Builder, Set128, Set128Builder};
+pub use keys128::{Map128, Map128Builder, Set128, Set128Builder};
 pub use koel_derive::{Key, Value};
 #[doc(inline)]
 pub use map::{Map, MapBuilder, MapJoiner, MapOptions, MapReport, MapUpdater, Operation};
@@ -71,7 +71,9 @@ pub use rows::{RowsOptions, RowsReport};
 #[doc(inline)]
 pub use set::{Set, SetBuilder, SetCombiner, SetOperation, SetOptions, SetReport, SetUpdater};
 #[doc(inline)]
-pub use strings::{StringIndex, StringMap, StringSet, StringVec, Strings, string_counts};
+pub use strings::{
+    StringIndex, StringMap, StringMultiMap, StringSet, StringVec, Strings, string_counts,
+};
 pub use table::update::{Operations, Outcome};
 #[doc(inline)]
 pub use types::{DeviceKey, DeviceValue, Key, TotalF32, TotalF64, Value};

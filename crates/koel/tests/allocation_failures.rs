@@ -18,8 +18,8 @@ use koel::set::{
     SetBuilder, SetOperation, SetOptions, SetUpdater, difference, intersection, union, unique,
 };
 use koel::{
-    Buffer, Device, DeviceKind, Error, How, Index, Index128, Map, Map128, MultiMap, Outcome,
-    Result, Set, Set128, StringIndex, StringMap, ViewMut, string_counts,
+    Buffer, Device, DeviceKind, Error, How, Index, Map, Map128, MultiMap, Outcome, Result, Set,
+    Set128, StringIndex, StringMap, ViewMut, string_counts,
 };
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::Cursor;
@@ -166,7 +166,7 @@ fn builds(trial: &Trial<'_>) -> u32 {
         + build("Set::build in bins", &|| Set::build(device, &many).map(drop))
         + build("Map128::build", &|| Map128::build(device, &wide, &values).map(drop))
         + build("Set128::build", &|| Set128::build(device, &wide).map(drop))
-        + build("Index128::build", &|| Index128::build(device, &wide).map(drop))
+        + build("Index::build", &|| Index::build(device, &wide).map(drop))
         + build("unique", &|| unique(device, &keys).map(drop))
         + build("union", &|| union(device, &keys, &values).map(drop))
         + build("intersection", &|| intersection(device, &keys, &values).map(drop))
@@ -645,6 +645,10 @@ fn primitives(trial: &Trial<'_>) -> u32 {
 /// Runs tests one at a time: the failing allocation may be on any thread.
 static ALONE: Mutex<()> = Mutex::new(());
 fn on_all(what: &str, run: impl Fn(&Trial<'_>) -> u32) {
+    on_all_with(what, 1, run);
+}
+/// Like [`on_all`], with fewer keys where operations allocate often.
+fn on_all_with(what: &str, fewer: u32, run: impl Fn(&Trial<'_>) -> u32) {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let with = |device: &Device, by_allocator: bool, (old, new): (u32, u32)| {
         BY_ALLOCATOR.store(by_allocator, SeqCst);
@@ -653,10 +657,13 @@ fn on_all(what: &str, run: impl Fn(&Trial<'_>) -> u32) {
         assert!(failed > 0);
     };
     for device in devices() {
-        with(&device, false, if is_fast(&device) { (9_000, 20_000) } else { (400, 1300) });
+        let (old, new) = if is_fast(&device) { (9_000, 20_000) } else { (400, 1300) };
+        with(&device, false, (old / fewer, new / fewer));
     }
-    for threads in [1, 2] {
-        with(&Device::cpu_with_threads(threads).unwrap(), true, (9_000, 20_000));
+    // Several threads share the work from some thousands of keys on.
+    for (threads, fewer) in [(1, fewer), (2, 1)] {
+        let keys = (9_000 / fewer, 20_000 / fewer);
+        with(&Device::cpu_with_threads(threads).unwrap(), true, keys);
     }
 }
 #[test]
@@ -669,7 +676,7 @@ fn of_rebuilds() {
 }
 #[test]
 fn of_strings() {
-    on_all("strings", strings);
+    on_all_with("strings", 4, strings);
 }
 #[test]
 fn of_tables_of_columns() {
@@ -681,7 +688,7 @@ fn of_updates() {
 }
 #[test]
 fn of_rows() {
-    on_all("batches in rows", rows);
+    on_all_with("batches in rows", 4, rows);
 }
 #[test]
 fn of_lookups() {

@@ -6,8 +6,8 @@ use koel::keys128::{Map128Builder, RowsOptions};
 use koel::map::{MapBuilder, MapOptions};
 use koel::set::{SetBuilder, SetOptions};
 use koel::{
-    Device, DeviceKind, Error, How, Index, Index128, Map, Map128, MultiMap, Result, Set, Set128,
-    StringIndex, StringMap, StringSet, Strings,
+    Device, DeviceKind, Error, How, Index, Map, Map128, MultiMap, Result, Set, Set128, StringIndex,
+    StringMap, StringSet, Strings,
 };
 use memmap2::{MmapMut, MmapOptions};
 
@@ -44,7 +44,7 @@ fn arrays_beyond_32_bits_are_refused_before_anything_is_allocated() {
         let mut map128 = Map128::build(d, &[1], &[2u32]).unwrap();
         let mut set128 = Set128::build(d, &[1]).unwrap();
         let (index, index128) =
-            (Index::build(d, &[1u32]).unwrap(), Index128::build(d, &[1]).unwrap());
+            (Index::build(d, &[1u32]).unwrap(), Index::build(d, &[1u128]).unwrap());
         let multi_map = MultiMap::build(d, &[1u32], &[2u32]).unwrap();
 
         let error = Map::build(d, keys, keys).unwrap_err().to_string();
@@ -55,8 +55,8 @@ fn arrays_beyond_32_bits_are_refused_before_anything_is_allocated() {
         is_refused("Set128::build", || Set128::build(d, wide));
         is_refused("Index::build", || Index::build(d, keys));
         is_refused("Index::encode", || Index::encode(d, keys));
-        is_refused("Index128::build", || Index128::build(d, wide));
-        is_refused("Index128::encode", || Index128::encode(d, wide));
+        is_refused("Index::build", || Index::build(d, wide));
+        is_refused("Index::encode", || Index::encode(d, wide));
         is_refused("MultiMap::build", || MultiMap::build(d, keys, keys));
         is_refused("group_counts", || koel::groups::group_counts(d, keys));
 
@@ -106,8 +106,8 @@ fn arrays_beyond_32_bits_are_refused_before_anything_is_allocated() {
         is_refused("Set128::count", || set128.count(wide));
         is_refused("Index::ids", || index.ids(keys));
         is_refused("Index::keys_of", || index.keys_of(keys));
-        is_refused("Index128::ids", || index128.ids(wide));
-        is_refused("Index128::keys_of", || index128.keys_of(keys));
+        is_refused("Index<u128>::ids", || index128.ids(wide));
+        is_refused("Index<u128>::keys_of", || index128.keys_of(keys));
         is_refused("MultiMap::counts", || multi_map.counts(keys));
         is_refused("MultiMap::retrieve", || multi_map.retrieve(keys));
 

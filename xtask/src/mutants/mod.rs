@@ -213,6 +213,8 @@ fn remove_others(copy: &Path, folder: &Path, sources: &HashSet<&str>) -> Result<
         let source = path.strip_prefix(copy).ok().and_then(Path::to_str);
         if path.is_dir() {
             remove_others(copy, &path, sources)?;
+            // Only if nothing is left: the manifest names all folders of some folders.
+            let _ = std::fs::remove_dir(&path);
         } else if source.is_none_or(|source| !sources.contains(source)) {
             std::fs::remove_file(&path).map_err(|e| format!("{}: {e}", path.display()))?;
         }
@@ -233,7 +235,7 @@ mod tests {
         }
         remove_others(&copy, &copy, &HashSet::from(["src/a.rs", "Cargo.toml"])).unwrap();
         let is_there = |file| copy.join(file).exists();
-        assert!(is_there("src/a.rs") && is_there("Cargo.toml") && !is_there("src/old/mod.rs"));
+        assert!(is_there("src/a.rs") && is_there("Cargo.toml") && !is_there("src/old"));
         std::fs::remove_dir_all(copy).unwrap();
     }
     #[test]

@@ -2,7 +2,7 @@
 use koel::map::{Key, Value};
 use koel::primitives::radix_sort::SortPair;
 use koel::{
-    Device, Index, Index128, Map, Map128, MultiMap, Operation, Set, Set128, SetOperation, set,
+    Device, Index, Map, Map128, MultiMap, Operation, Set, Set128, SetOperation, set,
 };
 use koel_spatial::intersect::{Intersector, Method};
 use koel_spatial::{Grid, PointCloud, SpatialHash};
@@ -55,7 +55,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!(
         "{:?} {:?}",
         Set128::build(&device, &wide)?.contains(&wide)?,
-        Index128::encode(&device, &wide)?.1
+        Index::encode(&device, &wide)?.1
     );
     let (keys, values) = (device.upload(&[1u32, 2])?, device.upload(&[3u32, 4])?);
     for kind in koel_classic::kinds() {

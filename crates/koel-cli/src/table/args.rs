@@ -18,8 +18,7 @@ Examples:
   gunzip -c ids.csv.gz | koel build - --kind set -o ids.koel
 
 Tables: a map stores one value per key, a set no values, and a multimap all values of a key in
-input order. An index numbers the distinct keys from 0 in ascending order; 128-bit keys are
-numbered in order of first occurrence.
+input order. An index numbers the distinct keys from 0 in order of first occurrence.
 
 Keys and values are whole numbers: raw little-endian words (.u32, .u64), one-dimensional NumPy
 arrays of u32, u64, i32 or i64 without negative numbers (.npy), columns of CSV files (.csv, with

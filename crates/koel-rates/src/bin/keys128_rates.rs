@@ -1,4 +1,4 @@
-//! Rates of [`Map128`](koel::Map128), [`Set128`](koel::Set128) and [`Index128`](koel::Index128) on
+//! Rates of [`Map128`](koel::Map128), [`Set128`](koel::Set128) and [`Index<u128>`](koel::Index) on
 //! this machine's best device, with the machine's own limits: one JSON line each.
 //!
 //!     cargo run --release -p koel-rates --bin keys128_rates -- 2^22 2^24 load=0.8,0.9 bits=32,64
@@ -7,16 +7,16 @@
 //! is the size of the maps' values. A build inserts keys that are on the device into an existing
 //! table (`rebuild`) and waits until it has finished. `encode` builds an index of `n` keys drawn
 //! from `distinct`, and looks up the id of each. `assign`, `insert` and `erase` change a map by a
-//! batch of a quarter of its keys, as [`apply`](koel::Map128::apply) does, with all allocations.
+//! batch of a quarter of its keys, as a [`MapUpdater`] does that has done so before.
 //! `verified`: the answers for all keys, present and absent, or all ids, equal the host's.
 //! `of_limit`: the rate divided by that of random 32-byte reads from as much memory, in the same
 //! run; a lookup of a present key in a map takes 4.13 such reads.
-use koel::keys128::{Index128Builder, Map128Builder, RowsOptions, RowsReport, Set128Builder};
+use koel::keys128::{Map128Builder, RowsOptions, RowsReport, Set128Builder};
 use koel::limits;
 use koel::types::ValueBits;
 use koel::{
-    Buffer, Device, Error, IndexOptions, Map128, Operation, Operations, Outcome, Result,
-    SetOptions, Stream,
+    Buffer, Device, Error, IndexBuilder, IndexOptions, Map, MapBuilder, MapOptions, MapUpdater,
+    Operation, Operations, Outcome, Result, SetOptions, Stream,
 };
 use koel_kernels::hash::mix::splitmix_at;
 use koel_rates::{
@@ -123,20 +123,30 @@ impl Keys<'_> {
                 looked_up(&format!("map128_{op}_{kind}"), &what, n, seconds, verified, limit);
             }
         }
-        self.changes(&mut map, &what)
+        let options = MapOptions::default().with_load(load);
+        let mut builder = MapBuilder::new(device, options)?;
+        let map = builder.build(stream, present.view(), of_keys.view())?;
+        self.changes(map, options, &what)
     }
     /// Changes a map in batches of a quarter of its keys: assigns new values, inserts keys that are
     /// absent, erases them again.
-    fn changes<V: ValueBits>(&self, map: &mut Map128<V>, what: &Row) -> Result<()> {
+    fn changes<V: ValueBits>(
+        &self,
+        mut map: Map<u128, V>,
+        options: MapOptions,
+        what: &Row,
+    ) -> Result<()> {
         let Keys { stream, present, absent } = self;
         let (device, n) = (stream.device(), (present.len() / 4).max(1));
         let (held, new) = (present.view().slice(..n)?, absent.view().slice(..n)?);
         let values = device.upload(&vec![V::narrowed(7); n])?;
-        let mut outcomes = device.alloc::<u8>(n)?;
-        let mut apply = |map: &mut Map128<V>, operation, keys, expected| {
+        let (mut outcomes, mut updater) =
+            (device.alloc::<u8>(n)?, MapUpdater::new(device, options)?);
+        let mut apply = |map: &mut Map<u128, V>, operation, keys, expected| {
             let (operations, of_keys) = (Operations::All(operation), values.view());
-            let (_, seconds) = stream
-                .time(|| map.apply(stream, operations, keys, of_keys, outcomes.view_mut()))?;
+            let (_, seconds) = stream.time(|| {
+                updater.apply(map, stream, operations, keys, of_keys, outcomes.view_mut())
+            })?;
             let outcomes = outcomes.download()?;
             Result::Ok((seconds, outcomes.par_iter().all(|&outcome| outcome == expected as u8)))
         };
@@ -150,10 +160,10 @@ impl Keys<'_> {
             ];
             for (times, (operation, keys, expected)) in times.iter_mut().zip(batches) {
                 let right;
-                (times[run], right) = apply(map, operation, keys, expected)?;
+                (times[run], right) = apply(&mut map, operation, keys, expected)?;
                 verified &= right;
             }
-            verified &= map.len() == present.len();
+            verified &= map.len()? == present.len();
         }
         let mut found = device.alloc::<V>(n)?;
         map.get_or_into(stream, held, found.view_mut(), V::default())?;
@@ -209,7 +219,7 @@ fn encode(stream: &Stream, n: usize, distinct: usize, load: f64) -> Result<()> {
         |i: u32| if distinct == n { i } else { (splitmix_at(3, i) % distinct as u64) as u32 };
     let numbers = (0..n as u32).into_par_iter().map(drawn).collect::<Vec<_>>();
     let column = device.upload(&numbers.par_iter().map(|&i| key(i)).collect::<Vec<_>>())?;
-    let mut builder = Index128Builder::new(device, IndexOptions::default().with_load(load))?;
+    let mut builder = IndexBuilder::new(device, IndexOptions::default().with_load(load))?;
     let (mut index, mut ids) = (builder.build(stream, column.view())?, device.alloc::<u32>(n)?);
     let seconds = median(stream, || {
         builder.rebuild(&mut index, stream, column.view())?;

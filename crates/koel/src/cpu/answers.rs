@@ -1,25 +1,24 @@
 //! Output of lookups: values, presence as bytes or bits, or only a count.
 use super::simd::{Compared, GROUP, Simd, Work};
-use koel_kernels::table::layout::Layout;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Destination of the answers to a piece of the queries. Each query is answered once, except that a
 /// query for the second bucket is first answered as missing.
-pub(super) trait Answers<L: Layout>: Sized + Send {
+pub(super) trait Answers<V: Copy>: Sized + Send {
     /// Splits off the answers after the first `n` queries; `n` is a multiple of 32.
     fn split_at(self, n: usize) -> (Self, Self);
     /// Returns the value to give for an absent key.
-    fn missing(&self) -> L::Value;
+    fn missing(&self) -> V;
     /// Prefetches the output of the batch that begins with query `i`.
     fn ask<S: Simd>(&self, simd: S, i: usize);
     /// Answers the batch that begins with query `i`.
-    fn put_group(&mut self, i: usize, compared: &Compared<L::Value>);
+    fn put_group(&mut self, i: usize, compared: &Compared<V>);
     /// Answers query `i`, previously answered as missing.
-    fn put_second(&mut self, i: usize, value: L::Value, found: bool);
+    fn put_second(&mut self, i: usize, value: V, found: bool);
     /// Answers query `i`, which is in no batch.
     #[inline(always)]
-    fn put(&mut self, i: usize, value: Option<L::Value>) {
+    fn put(&mut self, i: usize, value: Option<V>) {
         self.put_second(i, value.unwrap_or(self.missing()), value.is_some());
     }
     /// Ends the output.
@@ -32,7 +31,7 @@ pub(super) struct Values<'a, V> {
     pub values: &'a mut [V],
     pub missing: V,
 }
-impl<L: Layout<Value = V>, V: Copy + Send> Answers<L> for Values<'_, V> {
+impl<V: Copy + Send> Answers<V> for Values<'_, V> {
     fn split_at(self, n: usize) -> (Self, Self) {
         let (values, later) = self.values.split_at_mut(n);
         (Values { values, ..self }, Values { values: later, ..self })
@@ -59,27 +58,27 @@ impl<L: Layout<Value = V>, V: Copy + Send> Answers<L> for Values<'_, V> {
 pub(super) struct Flags<'a> {
     pub found: &'a mut [u8],
 }
-impl<L: Layout> Answers<L> for Flags<'_> {
+impl<V: Copy + Default> Answers<V> for Flags<'_> {
     fn split_at(self, n: usize) -> (Self, Self) {
         let (found, later) = self.found.split_at_mut(n);
         (Flags { found }, Flags { found: later })
     }
     #[inline(always)]
-    fn missing(&self) -> L::Value {
-        L::value(L::EMPTY_PAIR)
+    fn missing(&self) -> V {
+        V::default()
     }
     #[inline(always)]
     fn ask<S: Simd>(&self, simd: S, i: usize) {
         simd.ask_group(self.found.as_ptr().wrapping_add(i));
     }
     #[inline(always)]
-    fn put_group(&mut self, i: usize, compared: &Compared<L::Value>) {
+    fn put_group(&mut self, i: usize, compared: &Compared<V>) {
         for (i, found) in self.found[i..i + GROUP].iter_mut().enumerate() {
             *found = (compared.found >> i & 1) as u8;
         }
     }
     #[inline(always)]
-    fn put_second(&mut self, i: usize, _: L::Value, found: bool) {
+    fn put_second(&mut self, i: usize, _: V, found: bool) {
         self.found[i] = found.into();
     }
 }
@@ -89,10 +88,10 @@ pub(super) struct ValuesAndFlags<'a, V> {
     pub values: Values<'a, V>,
     pub flags: Flags<'a>,
 }
-impl<L: Layout<Value = V>, V: Copy + Send> Answers<L> for ValuesAndFlags<'_, V> {
+impl<V: Copy + Default + Send> Answers<V> for ValuesAndFlags<'_, V> {
     fn split_at(self, n: usize) -> (Self, Self) {
-        let (values, later_values) = Answers::<L>::split_at(self.values, n);
-        let (flags, later_flags) = Answers::<L>::split_at(self.flags, n);
+        let (values, later_values) = self.values.split_at(n);
+        let (flags, later_flags) = Answers::<V>::split_at(self.flags, n);
         (
             ValuesAndFlags { values, flags },
             ValuesAndFlags { values: later_values, flags: later_flags },
@@ -104,18 +103,18 @@ impl<L: Layout<Value = V>, V: Copy + Send> Answers<L> for ValuesAndFlags<'_, V> 
     }
     #[inline(always)]
     fn ask<S: Simd>(&self, simd: S, i: usize) {
-        Answers::<L>::ask(&self.values, simd, i);
-        Answers::<L>::ask(&self.flags, simd, i);
+        self.values.ask(simd, i);
+        Answers::<V>::ask(&self.flags, simd, i);
     }
     #[inline(always)]
     fn put_group(&mut self, i: usize, compared: &Compared<V>) {
-        Answers::<L>::put_group(&mut self.values, i, compared);
-        Answers::<L>::put_group(&mut self.flags, i, compared);
+        self.values.put_group(i, compared);
+        Answers::<V>::put_group(&mut self.flags, i, compared);
     }
     #[inline(always)]
     fn put_second(&mut self, i: usize, value: V, found: bool) {
-        Answers::<L>::put_second(&mut self.values, i, value, found);
-        Answers::<L>::put_second(&mut self.flags, i, value, found);
+        self.values.put_second(i, value, found);
+        Answers::<V>::put_second(&mut self.flags, i, value, found);
     }
 }
 
@@ -144,25 +143,25 @@ impl<B: Copy, V, F: Fn(B) -> V> Work for Options<'_, B, V, F> {
 pub(super) struct Bits<'a> {
     pub words: &'a mut [u32],
 }
-impl<L: Layout> Answers<L> for Bits<'_> {
+impl<V: Copy + Default> Answers<V> for Bits<'_> {
     fn split_at(self, n: usize) -> (Self, Self) {
         let (words, later) = self.words.split_at_mut(n / 32);
         (Bits { words }, Bits { words: later })
     }
     #[inline(always)]
-    fn missing(&self) -> L::Value {
-        L::value(L::EMPTY_PAIR)
+    fn missing(&self) -> V {
+        V::default()
     }
     #[inline(always)]
     fn ask<S: Simd>(&self, simd: S, i: usize) {
         simd.ask(self.words.as_ptr().wrapping_add(i / 32));
     }
     #[inline(always)]
-    fn put_group(&mut self, i: usize, compared: &Compared<L::Value>) {
+    fn put_group(&mut self, i: usize, compared: &Compared<V>) {
         self.words[i / 32] |= compared.found << (i % 32);
     }
     #[inline(always)]
-    fn put_second(&mut self, i: usize, _: L::Value, found: bool) {
+    fn put_second(&mut self, i: usize, _: V, found: bool) {
         self.words[i / 32] |= (found as u32) << (i % 32);
     }
 }
@@ -174,22 +173,22 @@ pub(super) struct Count<'a> {
     /// Count of this piece.
     pub found: usize,
 }
-impl<L: Layout> Answers<L> for Count<'_> {
+impl<V: Copy + Default> Answers<V> for Count<'_> {
     fn split_at(self, _: usize) -> (Self, Self) {
         (Count { ..self }, Count { found: 0, ..self })
     }
     #[inline(always)]
-    fn missing(&self) -> L::Value {
-        L::value(L::EMPTY_PAIR)
+    fn missing(&self) -> V {
+        V::default()
     }
     #[inline(always)]
     fn ask<S: Simd>(&self, _: S, _: usize) {}
     #[inline(always)]
-    fn put_group(&mut self, _: usize, compared: &Compared<L::Value>) {
+    fn put_group(&mut self, _: usize, compared: &Compared<V>) {
         self.found += compared.found.count_ones() as usize;
     }
     #[inline(always)]
-    fn put_second(&mut self, _: usize, _: L::Value, found: bool) {
+    fn put_second(&mut self, _: usize, _: V, found: bool) {
         self.found += found as usize;
     }
     #[inline(always)]

@@ -11,7 +11,7 @@ use super::mixed::MixedChoices;
 use super::outcome::{Outcome, hold_all, hold_or_reject, repeats, resolve};
 use super::partition::{BLOCK, Parted, mix_pairs};
 use super::ranks::{Ranked, Ranks};
-use super::simd::{GROUP, LINE, Line, Simd, Work, behind_at, heads, heads_unchecked};
+use super::simd::{GROUP, LINE, Line, Simd, Work, behind_at, heads, heads_unchecked, write_out};
 use super::stash::{Stash, pair_at, pair_unchecked, put_pair};
 use crate::duplicates::Duplicates;
 use crate::fallible::{Result, extend, reserve_map, resize};
@@ -132,22 +132,6 @@ impl<L: Layout> Work for BuildBin<'_, L> {
         write_out(simd, &buckets[..table.len()], table, stream);
         Ok(())
     }
-}
-
-#[inline(always)]
-fn write_out<S: Simd>(simd: S, from: &[u64], to: &mut [u64], stream: bool) {
-    if !stream {
-        return to.copy_from_slice(from);
-    }
-    let (head, lines, tail) = bytemuck::pod_align_to_mut::<u64, Line>(to);
-    let (from_head, from) = from.split_at(head.len());
-    let (from_lines, from_tail) = from.as_chunks::<LINE>();
-    head.copy_from_slice(from_head);
-    for (to, from) in lines.iter_mut().zip(from_lines) {
-        simd.stream(to, from);
-    }
-    tail.copy_from_slice(from_tail);
-    simd.fence();
 }
 
 /// Writes those pairs of a run that are kept and in these partitions, with ranks as values, to

@@ -17,6 +17,7 @@ mod build;
 mod builder;
 mod copies;
 mod find;
+mod finder;
 mod mixed;
 mod outcome;
 mod partition;
@@ -35,23 +36,22 @@ use crate::device::Device;
 pub(crate) use crate::device::memory::{Memory, Pages};
 use crate::duplicates::Duplicates;
 use crate::error::{Error, Result, check_length};
-use crate::fallible::{collect, extend, push, repeat, reserve, with_room};
+use crate::fallible::{collect, extend, reserve};
 use crate::parallel;
-use answers::{Answers, Bits, Count, Flags, Options, Values, ValuesAndFlags};
 use build::{BuildBin, Source};
 use builder::Builder;
 pub(crate) use copies::Copied;
 use copies::Seen;
-use find::{Find, Tables};
+pub(crate) use find::{Probe, Tables};
+pub(crate) use finder::Finder;
 use koel_kernels::table::layout::{BUCKET, EMPTY, Layout, Number, Shape};
-use partition::{Bins, Parted, Partition};
+use partition::{Bins, Entries, PairsOf, Parted, Partition};
 use ranks::Ranked;
 pub(crate) use ranks::Ranks;
 pub(crate) use rows::{InBins, build_ranked, find_copies, partition};
 use simd::Line;
 pub(crate) use simd::{Level, Simd, Work};
 pub(crate) use stash::{Stash, put_pair};
-use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 pub(crate) use update::{Batch, Buckets, OfMap, OfSet, Updated, Updates, update};
@@ -77,10 +77,6 @@ const MAX_BINS: u32 = 4096;
 /// Larger arrays are written with stores that bypass the cache, where they would not stay until
 /// read.
 const STREAM_BYTES: usize = 4 << 20;
-/// The calling thread answers fewer queries than this.
-const PARALLEL_QUERIES: usize = 8192;
-/// Queries that a thread takes at a time.
-const QUERY_PIECE: usize = 32 << 10;
 
 /// Working memory of builds. Reuse for a build of the same size allocates nothing.
 pub(crate) struct Scratch<L: Layout> {
@@ -176,7 +172,7 @@ pub(crate) fn build<L: Layout>(
     check_table::<L>(shape, table.len())?;
     let level = scratch.level;
     let alone = alone_bytes(device.parallelism()).min(scratch.max_alone);
-    let bins = bins::<L>(shape, alone, BIN_BYTES);
+    let bins = bins(shape, bucket_bytes::<L>(), alone, BIN_BYTES);
     let stashed = &AtomicUsize::new(0);
     if bins.count() == 1 {
         prepare(&mut scratch.builders, 1, bins, keys.len())?;
@@ -209,10 +205,14 @@ pub(crate) fn build<L: Layout>(
     }
 }
 
-/// Returns the smallest number of bins, of whole partitions, whose buckets fit into `bin` bytes;
-/// one bin for a table of up to `alone` bytes.
-fn bins<L: Layout>(shape: Shape, alone: u64, bin: u64) -> Bins {
-    let partition = shape.buckets as u64 * 8 * L::WORDS as u64;
+/// Returns the bytes of a bucket of pairs.
+fn bucket_bytes<L: Layout>() -> usize {
+    L::WORDS * size_of::<u64>()
+}
+/// Returns the smallest number of bins, of whole partitions, whose buckets of `bucket` bytes fit
+/// into `bin` bytes; one bin for a table of up to `alone` bytes.
+fn bins(shape: Shape, bucket: usize, alone: u64, bin: u64) -> Bins {
+    let partition = shape.buckets as u64 * bucket as u64;
     let whole = shape.partitions.next_power_of_two().ilog2();
     if shape.partitions as u64 * partition <= alone {
         return Bins { shape, shift: whole };
@@ -286,7 +286,7 @@ fn build_in_bins<L: Layout>(
         ..
     } = *scratch;
     prepare(builders, rayon::current_num_threads(), bins, keys.len())?;
-    let parts = part::<L>(level, pages, bins, seed, keys, values, arena, parted)?;
+    let parts = part::<PairsOf<L>>(level, pages, bins, seed, keys, values, arena, parted)?;
     *begun = true;
     fill_bins(bins, how, (&parts, None), stashed, table, (level, builders))
 }
@@ -320,20 +320,20 @@ fn fill_bins<L: Layout>(
     })?;
     Ok(())
 }
-/// Partitions pairs into bins on the threads of a pool. Returns each thread's output with its
+/// Partitions entries into bins on the threads of a pool. Returns each thread's output with its
 /// arena.
 #[allow(clippy::too_many_arguments, reason = "as `build`")]
-fn part<'a, L: Layout>(
+fn part<'a, E: Entries>(
     level: Level,
     pages: Pages,
     bins: Bins,
     seed: u32,
-    keys: &[L::Key],
-    values: &[L::Value],
+    keys: &[E::Key],
+    values: &[E::Value],
     arena: &'a mut Memory,
     parted: &'a mut Vec<Parted>,
-) -> Result<Vec<(&'a Parted, &'a [u64])>> {
-    let (stretch, lines) = stretches::<L>(bins, keys.len())?;
+) -> Result<Vec<(&'a Parted, &'a [E::Word])>> {
+    let (stretch, lines) = stretches::<E>(bins, keys.len())?;
     let bytes = lines.iter().sum::<usize>() * size_of::<Line>();
     let stream = bytes > STREAM_BYTES;
     let arena = lines_of(arena, bytes, pages)?;
@@ -347,10 +347,10 @@ fn part<'a, L: Layout>(
     let stretches = keys.chunks(stretch).zip(values.chunks(stretch));
     let stretches = stretches.zip(&mut parted[..arenas.len()]).zip(&mut arenas);
     parallel::each(stretches, |_, (((keys, values), parted), arena)| {
-        level.run(Partition::<L> { seed, keys, values, bins, parted, arena, stream })
+        level.run(Partition::<E> { seed, keys, values, bins, parted, arena, stream })
     });
 
-    let whole = |arena: &'a mut [Line]| bytemuck::cast_slice(arena) as &[u64];
+    let whole = |arena: &'a mut [Line]| bytemuck::cast_slice(arena) as &[E::Word];
     Ok(collect(parted.iter().zip(arenas.into_iter().map(whole)))?)
 }
 /// Returns `bytes` bytes of an arena as lines.
@@ -358,13 +358,13 @@ fn lines_of(arena: &mut Memory, bytes: usize, pages: Pages) -> Result<&mut [Line
     // No memory at all is not aligned.
     if bytes == 0 { Ok(&mut []) } else { Ok(bytemuck::cast_slice_mut(arena.get(bytes, pages)?)) }
 }
-/// Returns how many of `n` pairs each thread of the pool partitions, and the lines of each one's
+/// Returns how many of `n` entries each thread of the pool partitions, and the lines of each one's
 /// arena.
-fn stretches<L: Layout>(bins: Bins, n: usize) -> Result<(usize, Vec<usize>)> {
+fn stretches<E: Entries>(bins: Bins, n: usize) -> Result<(usize, Vec<usize>)> {
     let threads = rayon::current_num_threads();
     // Each thread takes one contiguous range; positions inside it are 32-bit numbers.
-    let stretch = n.div_ceil(threads).clamp(1, (1 << 31) / L::SLOT_WORDS);
-    let lines_from = |start: usize| bins.lines(stretch.min(n - start) * L::SLOT_WORDS);
+    let stretch = n.div_ceil(threads).clamp(1, (1 << 31) / E::WORDS);
+    let lines_from = |start: usize| bins.lines::<E>(stretch.min(n - start));
     Ok((stretch, collect((0..n).step_by(stretch).map(lines_from))?))
 }
 /// Collects the outcomes of all threads for `n` pairs, and fills the stash. Returns a mixed key
@@ -398,164 +398,6 @@ fn repeated_key<L: Layout>(seed: u32, keys: &[L::Key], mixed: L::Mixed) -> Error
     let (first, key) = places.next().map_or((0, 0), |(i, key)| (i, key.widened()));
     let second = places.next().map_or(first, |(i, _)| i);
     Error::DuplicateKey { key: key.into(), first, second }
-}
-
-/// Returns how many of the queries a thread answers at a time: whole words of bits.
-fn query_piece(device: &Device, queries: usize) -> usize {
-    let threads = device.parallelism();
-    if threads == 1 || queries < PARALLEL_QUERIES {
-        return queries.next_multiple_of(32).max(32);
-    }
-    queries.div_ceil(threads).next_multiple_of(32).min(QUERY_PIECE)
-}
-
-/// Lookups in a table.
-#[derive(Clone, Copy)]
-pub(crate) struct Finder<'a, L: Layout> {
-    table: Tables<'a, L>,
-    level: Level,
-}
-impl<'a, L: Layout> Finder<'a, L> {
-    /// Creates a finder for a table that [`build`] or another device built with this seed. Errors:
-    /// mismatched lengths.
-    pub(crate) fn new(
-        shape: Shape,
-        seed: u32,
-        table: &'a [u64],
-        stash: &'a Stash<L>,
-    ) -> Result<Finder<'a, L>> {
-        check_table::<L>(shape, table.len())?;
-        Ok(Finder { table: Tables { shape, seed, buckets: table, stash }, level: Level::best() })
-    }
-    /// Selects an instruction set other than the best.
-    #[cfg(test)]
-    pub(crate) fn with_level(self, level: Level) -> Finder<'a, L> {
-        Finder { level, ..self }
-    }
-    /// Returns the value of a key.
-    #[cfg(test)]
-    pub(crate) fn get(&self, key: L::Key) -> Option<L::Value> {
-        self.table.find(key)
-    }
-    /// Writes the value of each query, or `missing`, and whether the table holds it (1 or 0).
-    /// Errors: mismatched lengths.
-    ///
-    /// Reads one or two cache lines per query, with some 128 in flight on each thread. The calling
-    /// thread answers small inputs.
-    pub(crate) fn find(
-        &self,
-        device: &Device,
-        queries: &[L::Key],
-        values: &mut [L::Value],
-        missing: L::Value,
-        found: &mut [u8],
-    ) -> Result<()> {
-        check_length("values", values.len(), "queries", queries.len())?;
-        check_length("found", found.len(), "queries", queries.len())?;
-        self.search(
-            device,
-            queries,
-            ValuesAndFlags { values: Values { values, missing }, flags: Flags { found } },
-        )
-    }
-    /// Writes the value of each query, or `missing`. Otherwise like [`find`](Self::find).
-    pub(crate) fn values(
-        &self,
-        device: &Device,
-        queries: &[L::Key],
-        values: &mut [L::Value],
-        missing: L::Value,
-    ) -> Result<()> {
-        check_length("values", values.len(), "queries", queries.len())?;
-        self.search(device, queries, Values { values, missing })
-    }
-    /// Writes the value of each query, made of its bits by `of_bits`, or `None` if the table does
-    /// not hold it: initialises all of `answers`. Otherwise like [`find`](Self::find).
-    pub(crate) fn options<V: Send>(
-        &self,
-        device: &Device,
-        queries: &[L::Key],
-        answers: &mut [MaybeUninit<Option<V>>],
-        of_bits: impl Fn(L::Value) -> V + Copy + Sync,
-    ) -> Result<()> {
-        check_length("answers", answers.len(), "queries", queries.len())?;
-        // Queries at a time: their answers fit the nearest caches, and the pipeline is rarely
-        // empty.
-        const ONCE: usize = 4096;
-        let missing = L::Value::narrowed(0);
-        let some = |start: usize, answers: &mut [MaybeUninit<Option<V>>]| {
-            let queries = &queries[start..][..answers.len()];
-            let once = ONCE.min(queries.len());
-            let (mut values, mut found) = (repeat(missing, once)?, repeat(0, once)?);
-            for (queries, answers) in queries.chunks(ONCE).zip(answers.chunks_mut(ONCE)) {
-                let (values, found) = (&mut values[..queries.len()], &mut found[..queries.len()]);
-                let (of_values, flags) =
-                    (Values { values: &mut *values, missing }, Flags { found: &mut *found });
-                self.search_piece(queries, ValuesAndFlags { values: of_values, flags });
-                self.level.run(Options { values, found, answers, of_bits });
-            }
-            Ok(())
-        };
-        // A piece allocates memory, and there are some for each thread.
-        let piece = (queries.len() / (4 * device.parallelism())).clamp(ONCE, QUERY_PIECE);
-        device.fill(answers, piece * size_of::<Option<V>>(), some)
-    }
-    /// Writes whether the table holds each query, as 1 or 0. Otherwise like [`find`](Self::find).
-    pub(crate) fn contains(
-        &self,
-        device: &Device,
-        queries: &[L::Key],
-        found: &mut [u8],
-    ) -> Result<()> {
-        check_length("found", found.len(), "queries", queries.len())?;
-        self.search(device, queries, Flags { found })
-    }
-    /// Writes whether the table holds each query, one bit each: query `i` is bit `i % 32` of word
-    /// `i / 32`; the rest of the last word is zero. Otherwise like [`find`](Self::find). Errors:
-    /// `bits` is not one word per started 32 queries.
-    pub(crate) fn contains_bits(
-        &self,
-        device: &Device,
-        queries: &[L::Key],
-        bits: &mut [u32],
-    ) -> Result<()> {
-        check_length("bits", bits.len(), "queries", queries.len().div_ceil(32))?;
-        bits.fill(0);
-        self.search(device, queries, Bits { words: bits })
-    }
-    /// Returns how many of the queries the table holds. Otherwise like [`find`](Self::find).
-    pub(crate) fn count(&self, device: &Device, queries: &[L::Key]) -> Result<usize> {
-        let total = AtomicUsize::new(0);
-        self.search(device, queries, Count { total: &total, found: 0 })?;
-        Ok(total.into_inner())
-    }
-    /// Searches on the calling thread if that is as fast.
-    fn search<A: Answers<L>>(&self, device: &Device, queries: &[L::Key], answers: A) -> Result<()> {
-        let piece = query_piece(device, queries.len());
-        if queries.len() <= piece {
-            self.search_piece(queries, answers);
-            return Ok(());
-        }
-        let (mut queries, mut answers) = (queries, answers);
-        let mut pieces = with_room(queries.len().div_ceil(piece))?;
-        while queries.len() > piece {
-            let ((own, later), (own_answers, later_answers)) =
-                (queries.split_at(piece), answers.split_at(piece));
-            push(&mut pieces, (own, own_answers))?;
-            (queries, answers) = (later, later_answers);
-        }
-        push(&mut pieces, (queries, answers))?;
-        device.install(|| {
-            parallel::each(pieces.into_iter(), |_, (queries, answers)| {
-                self.search_piece(queries, answers)
-            })
-        });
-        Ok(())
-    }
-    /// Searches on this thread.
-    fn search_piece<A: Answers<L>>(&self, queries: &[L::Key], answers: A) {
-        self.level.run(Find { table: self.table, queries, answers });
-    }
 }
 
 /// Returns every pair of a table, in slot order and then in stash order: mixed key and value.

@@ -5,15 +5,19 @@
 //! arena on demand. There is no counting pass, and no skew can overflow a bin. Bins keep input
 //! order.
 //!
-//! Positions count words of 64 bits: a pair is one word, or two if it is wide.
+//! Positions count words: a pair is one of 64 bits, or two if it is wide; a key of a set is one of
+//! its own size.
 use super::simd::{LINE, Line, Simd, Work};
 use super::stash::put_pair;
 use crate::fallible::{Result, reserve};
+use bytemuck::Pod;
 use koel_kernels::table::layout::{Layout, Shape};
 use std::marker::PhantomData;
 
-/// Words per block: 4 KiB.
-pub(super) const BLOCK: usize = 512;
+/// Words of pairs per block: 4 KiB.
+pub(super) const BLOCK: usize = words_of::<u64>(LINES);
+/// Lines per block.
+const LINES: usize = 64;
 /// Pairs mixed per batch.
 const GROUP: usize = 16;
 /// Batches between prefetching keys and mixing them.
@@ -22,7 +26,46 @@ const AHEAD: usize = 24;
 /// one line this pass took 1.7 times as long.
 const GATHERED: usize = 4;
 type Lines = [Line; GATHERED];
-const WORDS: usize = GATHERED * LINE;
+
+/// Returns the words in some lines.
+pub(super) const fn words_of<W>(lines: usize) -> usize {
+    lines * (size_of::<Line>() / size_of::<W>())
+}
+
+/// What a pass moves: pairs of a layout, or keys of a set.
+pub(super) trait Entries {
+    type Key: Copy + Send + Sync;
+    type Value: Copy + Send + Sync;
+    /// Unit of positions.
+    type Word: Pod;
+    type Entry: Copy;
+    /// Words per entry.
+    const WORDS: usize;
+    const ANY: Self::Entry;
+    /// Mixes a key and joins it with its value. Returns the hash, too.
+    fn entry(seed: u32, key: Self::Key, value: Self::Value) -> (Self::Entry, u32);
+    /// Writes entry `at` of contiguous ones.
+    fn put(words: &mut [Self::Word], at: usize, entry: Self::Entry);
+}
+/// Pairs of a layout.
+pub(super) struct PairsOf<L>(PhantomData<L>);
+impl<L: Layout> Entries for PairsOf<L> {
+    type Key = L::Key;
+    type Value = L::Value;
+    type Word = u64;
+    type Entry = L::Pair;
+    const WORDS: usize = L::SLOT_WORDS;
+    const ANY: L::Pair = L::EMPTY_PAIR;
+    #[inline(always)]
+    fn entry(seed: u32, key: L::Key, value: L::Value) -> (L::Pair, u32) {
+        let mixed = L::mixed(seed, key);
+        (L::pair(mixed, value), L::hash(mixed))
+    }
+    #[inline(always)]
+    fn put(words: &mut [u64], at: usize, pair: L::Pair) {
+        put_pair::<L>(words, at, pair);
+    }
+}
 
 /// Assignment of pairs to bins: a bin is `1 << shift` partitions.
 #[derive(Clone, Copy)]
@@ -44,14 +87,10 @@ impl Bins {
     pub(super) fn of(self, h: u32) -> u32 {
         self.shape.partition(h) >> self.shift
     }
-    /// Returns the maximum number of blocks for `words` words: the last block of each bin may be
-    /// partly filled.
-    pub(super) fn blocks(self, words: usize) -> usize {
-        words / BLOCK + self.count()
-    }
-    /// Returns the number of arena lines for `words` words.
-    pub(super) fn lines(self, words: usize) -> usize {
-        self.blocks(words) * (BLOCK / LINE)
+    /// Returns the number of arena lines for `n` entries: the last block of each bin may be partly
+    /// filled.
+    pub(super) fn lines<E: Entries>(self, n: usize) -> usize {
+        (n * E::WORDS / words_of::<E::Word>(LINES) + self.count()) * LINES
     }
 }
 
@@ -76,7 +115,7 @@ impl Parted {
     /// of memory.
     pub(super) fn reserve(&mut self, bins: Bins, lines: usize) -> Result<()> {
         let Parted { gathering, next_place, next_block } = self;
-        let (count, blocks) = (bins.count(), lines * LINE / BLOCK);
+        let (count, blocks) = (bins.count(), lines / LINES);
         let more = |len: usize, all: usize| all.saturating_sub(len);
         let (lines, links) = (more(gathering.len(), count), more(next_block.len(), blocks));
         reserve(gathering, lines)?;
@@ -87,7 +126,7 @@ impl Parted {
     /// Returns the pairs of a bin in input order, one block at a time, each with the address of the
     /// next block.
     #[inline(always)]
-    pub(super) fn runs<'a>(&'a self, bin: usize, arena: &'a [u64]) -> Runs<'a> {
+    pub(super) fn runs<'a, W>(&'a self, bin: usize, arena: &'a [W]) -> Runs<'a, W> {
         Runs {
             next_block: &self.next_block,
             arena,
@@ -98,27 +137,28 @@ impl Parted {
     }
 }
 /// Iterator of [`Parted::runs`].
-pub(super) struct Runs<'a> {
+pub(super) struct Runs<'a, W> {
     next_block: &'a [u32],
-    arena: &'a [u64],
+    arena: &'a [W],
     block: usize,
     end: usize,
     done: bool,
 }
-impl<'a> Iterator for Runs<'a> {
-    type Item = (&'a [u64], *const u64);
+impl<'a, W> Iterator for Runs<'a, W> {
+    type Item = (&'a [W], *const W);
     #[inline(always)]
     fn next(&mut self) -> Option<Self::Item> {
         if self.done {
             return None;
         }
-        let start = self.block * BLOCK;
-        if self.block == self.end / BLOCK {
+        let size = words_of::<W>(LINES);
+        let start = self.block * size;
+        if self.block == self.end / size {
             self.done = true;
             return Some((&self.arena[start..self.end], self.arena[start..].as_ptr()));
         }
         self.block = self.next_block[self.block] as usize;
-        Some((&self.arena[start..start + BLOCK], self.arena[self.block * BLOCK..].as_ptr()))
+        Some((&self.arena[start..start + size], self.arena[self.block * size..].as_ptr()))
     }
 }
 
@@ -135,11 +175,11 @@ pub(super) fn mix_pairs<L: Layout>(
     }
 }
 
-/// Work that partitions pairs into bins; see the module.
-pub(super) struct Partition<'a, L: Layout> {
+/// Work that partitions entries into bins; see the module.
+pub(super) struct Partition<'a, E: Entries> {
     pub seed: u32,
-    pub keys: &'a [L::Key],
-    pub values: &'a [L::Value],
+    pub keys: &'a [E::Key],
+    pub values: &'a [E::Value],
     pub bins: Bins,
     /// With [room](Parted::reserve).
     pub parted: &'a mut Parted,
@@ -148,52 +188,52 @@ pub(super) struct Partition<'a, L: Layout> {
     /// Whether stores to the bins bypass the cache.
     pub stream: bool,
 }
-impl<L: Layout> Work for Partition<'_, L> {
+impl<E: Entries> Work for Partition<'_, E> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
         if self.stream { self.part::<S, true>(simd) } else { self.part::<S, false>(simd) }
     }
 }
-impl<L: Layout> Partition<'_, L> {
+impl<E: Entries> Partition<'_, E> {
     #[inline(always)]
     fn part<S: Simd, const STREAM: bool>(self, simd: S) {
         let Partition { seed, keys, values, bins, parted, arena, .. } = self;
-        let mut out = Out::<L, S, STREAM>::new(simd, bins, parted, arena);
+        let mut out = Out::<E, S, STREAM>::new(simd, bins, parted, arena);
         let (key_groups, last_keys) = keys.as_chunks::<GROUP>();
         let (value_groups, last_values) = values.as_chunks::<GROUP>();
         // Mix one batch while the previous one goes to its bins: passing mixed pairs through memory
         // is faster than extracting them from vectors.
-        let (mut pairs, mut bin) = ([[L::EMPTY_PAIR; GROUP]; 2], [[0; GROUP]; 2]);
+        let (mut entries, mut bin) = ([[E::ANY; GROUP]; 2], [[0; GROUP]; 2]);
         for step in 0..=key_groups.len() {
             if let (Some(keys), Some(values)) = (key_groups.get(step), value_groups.get(step)) {
                 // Hardware prefetching stops at the end of each page.
                 simd.ask_group(keys.as_ptr().wrapping_add(AHEAD * GROUP));
                 simd.ask_group(values.as_ptr().wrapping_add(AHEAD * GROUP));
                 for i in 0..GROUP {
-                    let mixed = L::mixed(seed, keys[i]);
-                    pairs[step % 2][i] = L::pair(mixed, values[i]);
-                    bin[step % 2][i] = bins.of(L::hash(mixed));
+                    let (entry, h) = E::entry(seed, keys[i], values[i]);
+                    entries[step % 2][i] = entry;
+                    bin[step % 2][i] = bins.of(h);
                 }
             }
             if step > 0 {
                 for i in 0..GROUP {
-                    out.push(bin[(step - 1) % 2][i], pairs[(step - 1) % 2][i]);
+                    out.push(bin[(step - 1) % 2][i], entries[(step - 1) % 2][i]);
                 }
             }
         }
         for (&key, &value) in last_keys.iter().zip(last_values) {
-            let mixed = L::mixed(seed, key);
-            out.push(bins.of(L::hash(mixed)), L::pair(mixed, value));
+            let (entry, h) = E::entry(seed, key, value);
+            out.push(bins.of(h), entry);
         }
         out.finish();
     }
 }
 
-/// Destination of the pairs.
-struct Out<'a, L, S, const STREAM: bool> {
+/// Destination of the entries.
+struct Out<'a, E, S, const STREAM: bool> {
     simd: S,
-    layout: PhantomData<L>,
+    entries: PhantomData<E>,
     gathering: &'a mut [Lines],
     next_place: &'a mut [u32],
     next_block: &'a mut [u32],
@@ -201,7 +241,12 @@ struct Out<'a, L, S, const STREAM: bool> {
     /// Number of blocks taken.
     blocks: u32,
 }
-impl<'a, L: Layout, S: Simd, const STREAM: bool> Out<'a, L, S, STREAM> {
+impl<'a, E: Entries, S: Simd, const STREAM: bool> Out<'a, E, S, STREAM> {
+    /// Words per block.
+    const BLOCK: usize = words_of::<E::Word>(LINES);
+    /// Words of the lines that collect the entries of a bin.
+    const WORDS: usize = words_of::<E::Word>(GATHERED);
+
     /// Begins the output of one thread: all bins are empty.
     #[allow(clippy::disallowed_methods, reason = "`Parted::reserve` has made room")]
     #[inline(always)]
@@ -210,15 +255,15 @@ impl<'a, L: Layout, S: Simd, const STREAM: bool> Out<'a, L, S, STREAM> {
         bins: Bins,
         parted: &'a mut Parted,
         arena: &'a mut [Line],
-    ) -> Out<'a, L, S, STREAM> {
-        let (count, blocks) = (bins.count(), arena.len() * LINE / BLOCK);
+    ) -> Out<'a, E, S, STREAM> {
+        let (count, blocks) = (bins.count(), arena.len() / LINES);
         parted.gathering.resize(count.max(parted.gathering.len()), [Line([0; LINE]); GATHERED]);
         parted.next_block.resize(blocks.max(parted.next_block.len()), 0);
         parted.next_place.clear();
-        parted.next_place.extend((0..count).map(|bin| (bin * BLOCK) as u32));
+        parted.next_place.extend((0..count).map(|bin| (bin * Self::BLOCK) as u32));
         Out {
             simd,
-            layout: PhantomData,
+            entries: PhantomData,
             gathering: &mut parted.gathering[..count],
             next_place: &mut parted.next_place[..count],
             next_block: &mut parted.next_block,
@@ -227,28 +272,28 @@ impl<'a, L: Layout, S: Simd, const STREAM: bool> Out<'a, L, S, STREAM> {
         }
     }
     #[inline(always)]
-    fn push(&mut self, bin: u32, pair: L::Pair) {
+    fn push(&mut self, bin: u32, entry: E::Entry) {
         let bin = bin as usize;
         let at = self.next_place[bin];
         let gathering = bytemuck::cast_slice_mut(&mut self.gathering[bin]);
-        put_pair::<L>(gathering, at as usize % WORDS / L::SLOT_WORDS, pair);
-        self.next_place[bin] = at + L::SLOT_WORDS as u32;
-        if at as usize % WORDS == WORDS - L::SLOT_WORDS {
+        E::put(gathering, at as usize % Self::WORDS / E::WORDS, entry);
+        self.next_place[bin] = at + E::WORDS as u32;
+        if at as usize % Self::WORDS == Self::WORDS - E::WORDS {
             self.lines_are_full(bin, at);
         }
     }
     #[inline(always)]
     fn lines_are_full(&mut self, bin: usize, at: u32) {
         self.write(bin, at);
-        if at as usize % BLOCK == BLOCK - L::SLOT_WORDS {
-            self.next_block[at as usize / BLOCK] = self.blocks;
-            self.next_place[bin] = self.blocks * BLOCK as u32;
+        if at as usize % Self::BLOCK == Self::BLOCK - E::WORDS {
+            self.next_block[at as usize / Self::BLOCK] = self.blocks;
+            self.next_place[bin] = self.blocks * Self::BLOCK as u32;
             self.blocks += 1;
         }
     }
     #[inline(always)]
     fn write(&mut self, bin: usize, at: u32) {
-        let to = &mut self.arena[at as usize / WORDS * GATHERED..][..GATHERED];
+        let to = &mut self.arena[at as usize / Self::WORDS * GATHERED..][..GATHERED];
         for (to, from) in to.iter_mut().zip(&self.gathering[bin]) {
             if STREAM { self.simd.stream(to, &from.0) } else { *to = *from }
         }
@@ -257,7 +302,7 @@ impl<'a, L: Layout, S: Simd, const STREAM: bool> Out<'a, L, S, STREAM> {
     #[inline(always)]
     fn finish(mut self) {
         for bin in 0..self.gathering.len() {
-            if !(self.next_place[bin] as usize).is_multiple_of(WORDS) {
+            if !(self.next_place[bin] as usize).is_multiple_of(Self::WORDS) {
                 self.write(bin, self.next_place[bin]);
             }
         }
@@ -283,11 +328,11 @@ mod tests {
         let keys = (0..n as u32).map(|i| L::Key::narrowed(key(i))).collect::<Vec<_>>();
         let values = (0..n as u64).map(|i| L::Value::narrowed(i << 32 | i)).collect::<Vec<_>>();
         let mut parted = Parted::default();
-        let mut arena = vec![Line([0; LINE]); bins.lines(n * L::SLOT_WORDS)];
+        let mut arena = vec![Line([0; LINE]); bins.lines::<PairsOf<L>>(n)];
         for n in [n, n / 2] {
             let (keys, values) = (&keys[..n], &values[..n]);
             parted.reserve(bins, arena.len()).unwrap();
-            level.run(Partition::<L> {
+            level.run(Partition::<PairsOf<L>> {
                 seed,
                 keys,
                 values,

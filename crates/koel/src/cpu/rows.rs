@@ -4,11 +4,11 @@
 //! equal keys, which meet in one bin; the caller compares what the keys stand for. [`build_ranked`]
 //! builds a table of the rows that stay from the same bins.
 use super::copies::FindCopies;
-use super::partition::{Bins, Parted};
+use super::partition::{Bins, PairsOf, Parted};
 use super::simd::Line;
 use super::{
     BIN_BYTES, Copied, Counts, How, Memory, Pages, RANKED_BIN_BYTES, Ranked, Ranks, Scratch, Stash,
-    bins, check_table, fill_bins, gather, lines_of, lock, part, prepare, stretches,
+    bins, bucket_bytes, check_table, fill_bins, gather, lines_of, lock, part, prepare, stretches,
 };
 use crate::device::Device;
 use crate::error::{Result, check_length};
@@ -42,10 +42,11 @@ pub(crate) fn partition<L: Layout>(
 ) -> Result<InBins> {
     check_length("values", values.len(), "keys", keys.len())?;
     // The same bins for every number of threads: the order of the pairs depends on them.
-    let bins = bins::<L>(shape, 0, BIN_BYTES);
+    let bins = bins(shape, bucket_bytes::<L>(), 0, BIN_BYTES);
     let Scratch { pages, level, ref mut arena, ref mut parted, .. } = *scratch;
-    device
-        .install(|| part::<L>(level, pages, bins, seed, keys, values, arena, parted).map(drop))?;
+    device.install(|| {
+        part::<PairsOf<L>>(level, pages, bins, seed, keys, values, arena, parted).map(drop)
+    })?;
     Ok(InBins { bins, seed, pairs: keys.len() })
 }
 /// Calls `take` with the rows, the values of wide pairs, that came after others with the same key,
@@ -101,7 +102,7 @@ pub(crate) fn build_ranked<L: Layout>(
     let stashed = &AtomicUsize::new(0);
     let ranked = ranks.map(|ranks| Ranked { ranks, bins: in_bins.bins });
     let bin_bytes = if ranks.is_some() { RANKED_BIN_BYTES } else { BIN_BYTES };
-    let bins = bins::<L>(shape, 0, bin_bytes);
+    let bins = bins(shape, bucket_bytes::<L>(), 0, bin_bytes);
     device.install(|| {
         let parts = &parts::<L>(in_bins, pages, arena, parted)?;
         prepare(builders, rayon::current_num_threads(), bins, in_bins.pairs)?;
@@ -121,7 +122,7 @@ fn parts<'a, L: Layout>(
     arena: &'a mut Memory,
     parted: &'a [Parted],
 ) -> Result<Vec<(&'a Parted, &'a [u64])>> {
-    let (_, lines) = stretches::<L>(in_bins.bins, in_bins.pairs)?;
+    let (_, lines) = stretches::<PairsOf<L>>(in_bins.bins, in_bins.pairs)?;
     let bytes = lines.iter().sum::<usize>() * size_of::<Line>();
     let arena = lines_of(arena, bytes, pages)?;
     let arenas = parallel::split(arena, lines.into_iter());

@@ -122,7 +122,7 @@ fn check<L: Pairing>(device: &Device, built: &BuiltTable<L>, expected: &Map<L>, 
     queries.extend((0..queries.len() as u32 / 2 + 40).map(|i| L::key_of(splitmix_at(99, i))));
     queries.extend([0, u64::MAX].map(L::key_of).into_iter().chain(ambiguous::<L>()));
     queries.push(L::unmixed(SEED, L::Mixed::narrowed(0)));
-    let finder = Finder::new(shape, SEED, table, stash).unwrap();
+    let finder = Finder::new(Tables::new(shape, SEED, table, stash).unwrap());
     let wanted = queries.iter().map(|q| expected.get(q).copied()).collect::<Vec<_>>();
     assert!(queries.iter().zip(&wanted).all(|(&q, &wanted)| finder.get(q) == wanted));
     let missing = L::value_of(5);
@@ -171,7 +171,7 @@ fn check_all<L: Pairing>(
     for &policy in policies {
         let expected = oracle::<L>(keys, values, policy);
         let mut reference: Option<BuiltTable<L>> = None;
-        for threads in if cfg!(miri) { 1..2 } else { 1..4 } {
+        for &threads in if cfg!(miri) { &[1][..] } else { &[1, 3] } {
             let device = Device::cpu_with_threads(threads).unwrap();
             for level in Level::available() {
                 let new = || Scratch::with_level(Pages::System, level);
@@ -459,8 +459,8 @@ fn wrong_lengths_are_errors<L: Pairing>() {
     let huge = Shape { partitions: 1 << 16, buckets: 1 << 16 };
     assert!(matches!(go(huge, &both, 0), Err(Error::TooMany { .. })));
     let (table, stash) = (vec![EMPTY; words], Stash::<L>::default());
-    assert!(Finder::new(ok, SEED, &table[1..], &stash).is_err());
-    let finder = Finder::new(ok, SEED, &table, &stash).unwrap();
+    assert!(Tables::new(ok, SEED, &table[1..], &stash).is_err());
+    let finder = Finder::new(Tables::new(ok, SEED, &table, &stash).unwrap());
     let (key, value) = ([keys[0]], both[0]);
     assert!(matches!(
         finder.values(&device, &key, &mut [], value),

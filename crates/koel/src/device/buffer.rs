@@ -543,6 +543,13 @@ impl<'a, T: Plain> ViewMut<'a, T> {
             of: PhantomData,
         })
     }
+    /// Returns the first bytes as elements of another type: as many as the view has elements, which
+    /// are no smaller.
+    pub(crate) fn heads<U: Plain>(self) -> ViewMut<'a, U> {
+        const { assert!(size_of::<U>() <= size_of::<T>() && align_of::<U>() <= align_of::<T>()) }
+        let ViewMut { address, len, device, owner, .. } = self;
+        ViewMut { address, len, device, owner, of: PhantomData }
+    }
     /// Copies another part of the device's memory to the view, in the order of `stream`.
     pub fn copy_from(&mut self, from: View<'_, T>, stream: &Stream) -> Result<()> {
         check_length("from", from.len(), "the buffer", self.len)?;

@@ -12,7 +12,7 @@ pub enum Section {
     Slots,
     /// The pairs that did not fit in their buckets.
     Stash,
-    /// The distinct keys: of an index in ascending order, 128-bit keys in row order.
+    /// The distinct keys: of an index in id order, 128-bit keys in row order.
     Keys,
     /// The start of each key's values in a multimap, and the end of the last key's.
     Starts,
@@ -60,7 +60,7 @@ pub enum TableKind {
     Set128,
     /// 128-bit keys with one value each: [`Map128`](crate::Map128).
     Map128,
-    /// 128-bit keys and their ids, both ways: [`Index128`](crate::Index128).
+    /// 128-bit keys and their ids, both ways: [`Index<u128>`](crate::Index).
     Index128,
     /// Strings: [`StringSet`](crate::StringSet).
     StringSet,

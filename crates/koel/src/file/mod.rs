@@ -1,11 +1,10 @@
 //! Files of tables: saved from any device, loaded on any device, or opened in place.
 //!
 //! [`Map::save`], [`Map::load`] and [`Map::open`] write and read them, as do the same methods of
-//! [`Set`], [`Index`], [`MultiMap`], [`Map128`], [`Set128`], [`Index128`], [`StringMap`],
-//! [`StringSet`] and [`StringIndex`]; a [`Table`](crate::any::Table) is read from files of each of
-//! them. This module has what all kinds share: [`info`] returns what a file holds, and
-//! [`FileError`] describes its faults. `docs/format.md` describes the bytes, so that other programs
-//! can read them.
+//! [`Set`], [`Index`], [`MultiMap`], [`Map128`], [`Set128`], [`StringMap`], [`StringSet`] and
+//! [`StringIndex`]; a [`Table`](crate::any::Table) is read from files of each of them. This module
+//! has what all kinds share: [`info`] returns what a file holds, and [`FileError`] describes its
+//! faults. `docs/format.md` describes the bytes, so that other programs can read them.
 //!
 //! ```
 //! use koel::{Device, Map};
@@ -32,8 +31,8 @@
 //!   check the length of the file, every field of the header, and the checksums of what they read.
 //! * `load`, `verify` and [`verify`](verify()) read the file once. They also check the checksum of
 //!   each section; that the slots hold as many entries as the header says, and no number without a
-//!   key; that the keys of an index and the starts of a multimap ascend, the latter up to the
-//!   number of values, and the starts of strings up to the number of bytes.
+//!   key; that the starts of a multimap ascend up to the number of values, and those of strings up
+//!   to the number of bytes.
 //!
 //! A file that is truncated, foreign, newer, of another kind or other types, or damaged in its
 //! header or stash is therefore always refused; a file damaged elsewhere is refused only by
@@ -56,9 +55,7 @@ pub(crate) mod writer;
 
 use crate::error::Result;
 #[cfg(doc)]
-use crate::{
-    Index, Index128, Map, Map128, MultiMap, Set, Set128, StringIndex, StringMap, StringSet,
-};
+use crate::{Index, Map, Map128, MultiMap, Set, Set128, StringIndex, StringMap, StringSet};
 pub use error::{FileError, FileErrorKind};
 pub use format::{HEADER_BYTES, MAGIC, Meaning, Types};
 use format::{Header, Members, Slotted};

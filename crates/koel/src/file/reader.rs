@@ -304,9 +304,8 @@ impl<S: Slotted> Slots<S> {
         }
     }
 }
-/// Checks of a column: its checksum; that the keys of an index (except in rows) and the starts
-/// ascend, the starts from 0 to the number of values; that the padding to whole words is 0. Starts
-/// of strings may be equal.
+/// Checks of a column: its checksum; that the starts ascend from 0 to the number of values; that
+/// the padding to whole words is 0. Starts of strings may be equal.
 struct Column {
     header: Header,
     section: Section,
@@ -330,30 +329,21 @@ impl Column {
     fn add<T: Element>(&mut self, numbers: &[T]) {
         self.checksum.add(bytemuck::cast_slice(numbers));
         match (self.section, self.header.column(self.section).1) {
-            // A multimap's keys may be in any order.
-            (Section::Keys, _) if self.header.kind == TableKind::MultiMap => {
-                self.n += numbers.len() as u64
-            }
             (Section::Keys, _) if self.header.kind.has_strings() => {
                 self.n += numbers.len() as u64;
                 self.last = bytemuck::cast_slice(numbers).last().copied().unwrap_or(self.last);
             }
-            (Section::Keys | Section::Starts, Width::U32) => {
-                self.ascend::<u32>(bytemuck::cast_slice(numbers))
-            }
-            (Section::Keys | Section::Starts, Width::U64) => {
-                self.ascend::<u64>(bytemuck::cast_slice(numbers))
-            }
-            // Values, and 128-bit keys in rows.
+            (Section::Starts, Width::U32) => self.ascend::<u32>(bytemuck::cast_slice(numbers)),
+            (Section::Starts, Width::U64) => self.ascend::<u64>(bytemuck::cast_slice(numbers)),
+            // Values, and keys, which are in any order.
             _ => self.n += numbers.len() as u64,
         }
     }
     fn ascend<T: Number>(&mut self, numbers: &[T]) {
         for number in numbers.iter().map(|number| number.widened()) {
-            let expected = match (self.section, self.n) {
-                (Section::Keys, 0) => None,
-                (Section::Starts, 0) => (number != 0).then(|| "0".to_owned()),
-                (Section::Starts, _) if self.header.kind.has_strings() => {
+            let expected = match self.n {
+                0 => (number != 0).then(|| "0".to_owned()),
+                _ if self.header.kind.has_strings() => {
                     (number < self.last).then(|| format!("at least {}", self.last))
                 }
                 _ => (number <= self.last).then(|| format!("more than {}", self.last)),

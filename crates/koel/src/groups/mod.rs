@@ -1,13 +1,17 @@
-//! Groups of equal keys: the basis of indexes and multimaps.
+//! Groups of equal keys: indexes and multimaps.
 //!
-//! The keys are sorted; each run of equal keys is a group, and groups are numbered in key order.
-//! Where no order is requested, a multimap's pairs are partitioned by hash (`parting`) instead.
+//! An index numbers keys in order of first occurrence (`store`). A multimap sorts its pairs; each
+//! run of equal keys is a group, and groups are numbered in key order. Where no order is requested,
+//! the pairs are partitioned by hash (`parting`) instead.
 #![cfg_attr(not(test), deny(clippy::disallowed_macros, clippy::disallowed_methods))]
+mod counting;
 mod file;
+mod grouped;
 mod index;
 mod multi_map;
 mod parting;
 pub mod reduction;
+mod store;
 
 use crate::device::{Apart, Buffer, Device, Element, Stream, View, ViewMut};
 use crate::error::{Result, check_length, count32};
@@ -15,17 +19,23 @@ use crate::map::MapOptions;
 use crate::primitives::Runs;
 use crate::set::SetOptions;
 use crate::types::{KeyBits, ValueBits};
-pub use index::{Index, IndexBuilder, NO_ID, group_counts};
+pub(crate) use grouped::{Grouped, IdGrouper};
+pub use index::{Index, IndexBuilder, group_counts};
 pub use koel_kernels::groups::MultiMapRef;
 use koel_kernels::groups::{self as kernels, LONG, QUERIES, Retrieval, THREADS};
 use koel_simt::{Arg, Word};
+use multi_map::KeyGrouper;
 pub use multi_map::{MultiMap, MultiMapBuilder, MultiMapOptions, Retrieved, Retriever, ValueOrder};
 use std::ops::Range;
+pub(crate) use store::{IndexStore, SlotIndex};
 
 #[cfg(doc)]
 use crate::Map;
 use crate::fallible::push;
 use crate::parallel;
+
+/// Id of a key that is not in an [`Index`].
+pub const NO_ID: u32 = u32::MAX;
 
 /// Build options of an index.
 #[derive(Clone, Copy, Debug)]
@@ -172,9 +182,16 @@ impl<K: KeyBits> Grouping<K> {
 }
 /// Returns `n` numbers from `first` on.
 pub(crate) fn numbers(device: &Device, first: u32, n: usize) -> Result<Buffer<u32>> {
-    let (mut numbers, stream) = (device.alloc(n)?, device.stream()?);
+    let stream = device.stream()?;
+    let numbers = numbers_on(&stream, first, n)?;
+    stream.synchronize()?;
+    Ok(numbers)
+}
+/// Returns `n` numbers from `first` on, in the order of a stream.
+pub(crate) fn numbers_on(stream: &Stream, first: u32, n: usize) -> Result<Buffer<u32>> {
+    let (device, mut numbers) = (stream.device(), stream.device().alloc(n)?);
     let mut view = numbers.view_mut();
-    let to = view.arg("numbers", &stream)?;
+    let to = view.arg("numbers", stream)?;
     if !device.runs_kernels() {
         for (number, i) in view.host_mut().unwrap_or(&mut []).iter_mut().zip(first..) {
             *number = i;
@@ -182,8 +199,7 @@ pub(crate) fn numbers(device: &Device, first: u32, n: usize) -> Result<Buffer<u3
     } else if n > 0 {
         let n = count32("groups", n)?;
         // SAFETY: `n` numbers.
-        unsafe { kernels::group_numbers::launch(&stream, n.div_ceil(THREADS), n, first, to)? };
-        stream.synchronize()?;
+        unsafe { kernels::group_numbers::launch(stream, n.div_ceil(THREADS), n, first, to)? };
     }
     Ok(numbers)
 }

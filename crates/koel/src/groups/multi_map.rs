@@ -1,18 +1,20 @@
 //! Multimaps: all values of each key.
+use super::index::StoreOf;
 use super::parting::{Parting, PartingSizes, brought, group};
 use super::{
-    Grouping, Groups, Index, IndexOptions, MultiMapRef, Sorting, places_of, retrieve, sizes_of,
+    Grouped, Grouping, Groups, Index, IndexOptions, IndexStore, MultiMapRef, SlotIndex, Sorting,
+    places_of, retrieve,
 };
 use crate::device::{Apart, Buffer, Device, Stream, View, ViewMut};
 use crate::error::{Error, Result, check_length, count32};
 use crate::file::reader::Mapping;
 use crate::file::stored::Stored;
-use crate::map::MapBuilder;
+use crate::map::SlotMapBuilder;
 use crate::primitives::{Scan, SortPairs};
 use crate::seed::Seeds;
 use crate::table::plan::Plan;
 use crate::types::{
-    BitsOf, DeviceValue, KeyBits, SlotKey, SlotValue, ValueBits, stage_ordered, stage_values,
+    Bits, BitsOf, DeviceValue, Key, KeyBits, SlotValue, ValueBits, stage_ordered, stage_values,
 };
 use koel_kernels::table::layout::mixed_alike;
 use std::fmt;
@@ -40,7 +42,8 @@ pub struct MultiMapOptions {
     /// Hash seed, as for a [map](crate::MapOptions::seed). With [`ValueOrder::Input`] answers do
     /// not depend on it.
     pub seed: Option<u32>,
-    /// Order of keys and values.
+    /// Order of keys and values. Keys of more than 8 bytes are in order of first occurrence, and
+    /// their values in input order.
     pub order: ValueOrder,
 }
 crate::options::setters! { MultiMapOptions:
@@ -56,7 +59,8 @@ impl Default for MultiMapOptions {
 }
 
 /// A hash table that keeps every value of every key. The values of a key are contiguous, in input
-/// order unless [`ValueOrder::Any`] is selected.
+/// order unless [`ValueOrder::Any`] is selected. Keys are of [any type](crate::types) of up to 16
+/// bytes, values of up to 8.
 ///
 /// ```
 /// let device = koel::Device::cpu()?;
@@ -78,15 +82,28 @@ impl Default for MultiMapOptions {
 /// A lookup reads a sector of the index, 1.13 of them on average at load 0.8, and one with the
 /// start of the group; then its values, which are contiguous.
 ///
+/// # Keys of more than 8 bytes
+/// Such keys are not sorted: an [`Index`] gives them ids in order of first occurrence, and the
+/// pairs are sorted by id. Values of a key are in input order, whichever order is requested.
+/// Multimaps of such keys are not saved in files yet.
+///
+/// ```
+/// let device = koel::Device::cpu()?;
+/// let edges = [(1u64, 2u64), (2, 1), (1, 2)];
+/// let map = koel::MultiMap::build(&device, &edges, &[0.5, 1.0, 1.5])?;
+/// assert_eq!(map.index().keys()?, [(1, 2), (2, 1)]);
+/// assert_eq!(map.retrieve(&[(1, 2), (2, 2)])?.of(0), [0.5, 1.5]);
+/// # Ok::<(), koel::Error>(())
+/// ```
+///
 /// # Memory
 /// The values; 4 bytes and an entry of an [`Index`] per distinct key.
 #[doc(alias("group by"))]
-pub struct MultiMap<K: SlotKey = u32, V: SlotValue = u32> {
+pub struct MultiMap<K: Key = u32, V: SlotValue = u32> {
     pub(super) index: Index<K>,
-    pub(super) starts: Stored<u32>,
-    pub(super) values: Stored<BitsOf<V>>,
+    pub(super) grouped: Grouped<BitsOf<V>>,
 }
-impl<K: SlotKey, V: SlotValue> MultiMap<K, V> {
+impl<K: Key, V: SlotValue> MultiMap<K, V> {
     /// Builds a multimap from pairs `keys[i]`, `values[i]` in host memory, with default options.
     /// Copies and waits.
     ///
@@ -107,33 +124,34 @@ impl<K: SlotKey, V: SlotValue> MultiMap<K, V> {
         count32("values", values.len())?;
         check_length("values", values.len(), "keys", keys.len())?;
         let (keys, values) = (stage_ordered(device, keys)?, stage_values(device, values)?);
-        let mut builder = MultiMapBuilder::<BitsOf<K>, BitsOf<V>>::new(device, options)?;
-        let map = builder.build(&device.stream()?, keys.view(), values.view())?;
-        let MultiMap { index: Index { map, keys }, starts, values } = map;
-        Ok(MultiMap { index: Index { map, keys }, starts, values })
+        let mut grouper = StoreOf::<K>::grouper::<BitsOf<V>>(device, options)?;
+        let (stream, keys, values) = (device.stream()?, keys.view(), values.view());
+        let (store, grouped) = StoreOf::<K>::grouped(&mut grouper, &stream, keys, values)?;
+        Ok(MultiMap { index: Index { store }, grouped })
     }
     /// Returns the number of pairs.
     pub fn len(&self) -> usize {
-        self.values.len()
+        self.grouped.values.len()
     }
     /// Returns whether there are no pairs.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
     /// Returns the distinct keys. The values of the key with id `i` are those from `starts()[i]` to
-    /// `starts()[i + 1]`. Ids follow key order, except with [any order](ValueOrder::Any).
+    /// `starts()[i + 1]`. Ids follow key order, except with [any order](ValueOrder::Any): they are
+    /// not those that [`Index::build`] gives to the same keys.
     pub fn index(&self) -> &Index<K> {
         &self.index
     }
     /// Returns the start of the values of each key, in id order, and the end of the last.
     pub fn starts_view(&self) -> View<'_, u32> {
-        self.starts.view()
+        self.grouped.starts.view()
     }
     /// Downloads all values, in id order. Waits.
     ///
     /// Errors: out of memory.
     pub fn values(&self) -> Result<Vec<V>> {
-        self.values.view().download_map(|bits| V::unpack(bits.into()))
+        self.grouped.values.view().download_map(|bits| V::unpack(bits.into()))
     }
     /// Returns the device that holds the multimap.
     pub fn device(&self) -> &Device {
@@ -141,7 +159,7 @@ impl<K: SlotKey, V: SlotValue> MultiMap<K, V> {
     }
     /// Returns the bytes of device memory that the multimap occupies.
     pub fn bytes(&self) -> usize {
-        self.index.bytes() + self.starts.bytes() + self.values.bytes()
+        self.index.bytes() + self.grouped.bytes()
     }
     /// Copies the multimap to another device, or to the same one: the same bytes, the same answers.
     /// Copies through host memory and waits. An [opened](Self::open) multimap is verified first,
@@ -150,9 +168,8 @@ impl<K: SlotKey, V: SlotValue> MultiMap<K, V> {
     /// Errors: out of memory; for an opened multimap, faults of its file.
     pub fn to_device(&self, device: &Device) -> Result<MultiMap<K, V>> {
         let _apart = Apart::begin();
-        let index = self.index.to_device(device)?;
-        let starts = Stored::Own(self.starts.upload(self.starts.len(), device)?);
-        Ok(MultiMap { index, starts, values: Stored::Own(self.values.upload(self.len(), device)?) })
+        let (index, grouped) = (self.index.to_device(device)?, self.grouped.to_device(device)?);
+        Ok(MultiMap { index, grouped })
     }
     /// Returns the number of values of each key in host memory. Copies both ways and waits.
     pub fn counts(&self, keys: &[K]) -> Result<Vec<u32>> {
@@ -172,27 +189,22 @@ impl<K: SlotKey, V: SlotValue> MultiMap<K, V> {
         let _apart = Apart::begin();
         check_length("counts", counts.len(), "keys", keys.len())?;
         self.index.ids_of_bits(stream, keys, counts.reborrow())?;
-        sizes_of(stream, counts, self.starts.view(), self.len())
+        self.grouped.counts(stream, counts)
     }
     /// Returns all values of keys in host memory, in query order. Copies both ways and waits.
     ///
     /// Errors: out of memory.
     pub fn retrieve(&self, keys: &[K]) -> Result<Retrieved<V>> {
-        let (device, stream) = (self.device(), self.device().stream()?);
-        let staged = stage_ordered(device, keys)?;
-        let mut retriever = Retriever::new(device, keys.len())?;
-        retriever.find_bits(&stream, self, staged.view())?;
-        let offsets = retriever.offsets().download()?;
-        let mut values = device.alloc(offsets.last().map_or(0, |&end| end as usize))?;
-        retriever.bits_into(&stream, self, values.view_mut())?;
-        let values = values.view().download_map(|bits: BitsOf<V>| V::unpack(bits.into()))?;
-        Ok(Retrieved { offsets, values })
+        let staged = stage_ordered(self.device(), keys)?;
+        self.grouped.retrieve(self.device(), keys.len(), |stream, ids| {
+            self.index.ids_of_bits(stream, staged.view(), ids)
+        })
     }
 }
-impl<K: KeyBits, V: ValueBits> MultiMap<K, V> {
+impl<K: Bits, V: ValueBits> MultiMap<K, V> {
     /// Returns all values, in id order.
     pub fn values_view(&self) -> View<'_, V> {
-        self.values.view()
+        self.grouped.values.view()
     }
     /// Writes the number of values of each key to `counts[i]`.
     ///
@@ -206,6 +218,8 @@ impl<K: KeyBits, V: ValueBits> MultiMap<K, V> {
     ) -> Result<()> {
         self.counts_of_bits(stream, keys, counts)
     }
+}
+impl<K: KeyBits, V: ValueBits> MultiMap<K, V> {
     /// Returns the multimap as a kernel argument, for lookups in a kernel launched on `stream`: see
     /// [`Map::table`](crate::Map::table).
     ///
@@ -224,15 +238,15 @@ impl<K: KeyBits, V: ValueBits> MultiMap<K, V> {
     /// An [opened](Self::open) multimap is verified first, once: kernels do not check the bounds of
     /// groups given in the file. Errors: a stream of another device; faults of the file.
     pub fn table(&self, stream: &Stream) -> Result<MultiMapRef<K::Layout<u32>, V>> {
-        self.values.file().map_or(Ok(()), Mapping::verify_once)?;
+        self.grouped.values.file().map_or(Ok(()), Mapping::verify_once)?;
         Ok(MultiMapRef {
-            table: self.index.map.table(stream)?,
-            starts: self.starts.view().arg("starts", stream)?,
-            values: self.values.view().arg("values", stream)?,
+            table: self.index.map().table(stream)?,
+            starts: self.grouped.starts.view().arg("starts", stream)?,
+            values: self.grouped.values.view().arg("values", stream)?,
         })
     }
 }
-impl<K: SlotKey, V: SlotValue> fmt::Debug for MultiMap<K, V> {
+impl<K: Key, V: SlotValue> fmt::Debug for MultiMap<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (key, value) = (std::any::type_name::<K>(), std::any::type_name::<V>());
         let (keys, device) = (self.index.len(), self.device().name());
@@ -267,6 +281,9 @@ impl<V> Retrieved<V> {
 /// ordinary map build if there are too few keys for that). It waits three times. Memory traffic: 44
 /// bytes per pair, and 34 per distinct key.
 ///
+/// A build with keys of 128 bits is that of their [index](crate::IndexBuilder), a lookup of each
+/// key, and a sort of pairs of ids and values.
+///
 /// ```
 /// use koel::{Device, MultiMapBuilder, MultiMapOptions, ValueOrder};
 ///
@@ -280,32 +297,63 @@ impl<V> Retrieved<V> {
 /// assert_eq!(of_seven, [70, 71]);
 /// # Ok::<(), koel::Error>(())
 /// ```
-pub struct MultiMapBuilder<K: KeyBits = u32, V: ValueBits = u32> {
+pub struct MultiMapBuilder<K: Bits = u32, V: ValueBits = u32> {
+    grouper: <K::Index as IndexStore>::Grouper<V>,
+}
+impl<K: Bits, V: ValueBits> MultiMapBuilder<K, V> {
+    /// Creates a builder. Errors: a load factor outside 0.3 to 0.95.
+    pub fn new(device: &Device, options: MultiMapOptions) -> Result<MultiMapBuilder<K, V>> {
+        Ok(MultiMapBuilder { grouper: K::Index::grouper(device, options)? })
+    }
+    /// Builds the multimap of pairs `keys[i]`, `values[i]`. Waits.
+    ///
+    /// Allocates the multimap, and scratch memory if there are more pairs than ever before: 4 times
+    /// the keys, the values, and somewhat more; in any order 5 times the keys and twice the values,
+    /// increasing with the frequency of keys; for keys of 128 bits that of an index, 16 bytes and
+    /// the value. Errors: mismatched lengths, more pairs than 31-bit indices can address, buffers
+    /// of another device, out of memory.
+    pub fn build(
+        &mut self,
+        stream: &Stream,
+        keys: View<'_, K>,
+        values: View<'_, V>,
+    ) -> Result<MultiMap<K, V>> {
+        let (store, grouped) = K::Index::grouped(&mut self.grouper, stream, keys, values)?;
+        Ok(MultiMap { index: Index { store }, grouped })
+    }
+    /// Returns the bytes of device memory that the builder keeps for sorting, partitioning and
+    /// grouping.
+    pub fn scratch_bytes(&self) -> usize {
+        K::Index::bytes_of_grouper(&self.grouper)
+    }
+}
+
+/// Groups values by keys in slots: what builds multimaps of these.
+pub struct KeyGrouper<K: KeyBits, V: ValueBits> {
     device: Device,
     options: MultiMapOptions,
     sizes: PartingSizes,
-    map: MapBuilder<K, u32>,
+    map: SlotMapBuilder<K, u32>,
     parting: Option<Parting>,
     sorting: Option<Sorting<K, SortPairs<K, V>>>,
     grouping: Option<Grouping<K>>,
 }
-impl<K: KeyBits, V: ValueBits> MultiMapBuilder<K, V> {
-    /// Creates a builder. Errors: a load factor outside 0.3 to 0.95.
-    pub fn new(device: &Device, options: MultiMapOptions) -> Result<MultiMapBuilder<K, V>> {
-        MultiMapBuilder::sized(device, options, PartingSizes::TUNED)
+impl<K: KeyBits, V: ValueBits> KeyGrouper<K, V> {
+    pub(super) fn new(device: &Device, options: MultiMapOptions) -> Result<KeyGrouper<K, V>> {
+        KeyGrouper::sized(device, options, PartingSizes::TUNED)
     }
-    /// Creates a builder with sizes other than the tuned ones.
+    /// Uses sizes other than the tuned ones.
     pub(super) fn sized(
         device: &Device,
         options: MultiMapOptions,
         sizes: PartingSizes,
-    ) -> Result<MultiMapBuilder<K, V>> {
+    ) -> Result<KeyGrouper<K, V>> {
         let MultiMapOptions { load, seed, .. } = options;
-        let map = MapBuilder::new(
+        let map = SlotMapBuilder::new(
             device,
             IndexOptions::default().with_load(load).with_seed(seed).of_map(),
         )?;
-        Ok(MultiMapBuilder {
+        Ok(KeyGrouper {
             device: device.clone(),
             options,
             sizes,
@@ -315,18 +363,13 @@ impl<K: KeyBits, V: ValueBits> MultiMapBuilder<K, V> {
             grouping: None,
         })
     }
-    /// Builds the multimap of pairs `keys[i]`, `values[i]`. Waits.
-    ///
-    /// Allocates the multimap, and scratch memory if there are more pairs than ever before: 4 times
-    /// the keys, the values, and somewhat more; in any order 5 times the keys and twice the values,
-    /// increasing with the frequency of keys. Errors: mismatched lengths, more pairs than 31-bit
-    /// indices can address, buffers of another device, out of memory.
-    pub fn build(
+    /// See [`IndexStore::grouped`]. Waits.
+    pub(super) fn grouped(
         &mut self,
         stream: &Stream,
         keys: View<'_, K>,
         values: View<'_, V>,
-    ) -> Result<MultiMap<K, V>> {
+    ) -> Result<(SlotIndex<K>, Grouped<V>)> {
         let _apart = Apart::begin();
         let (device, n) = (&self.device, keys.len());
         check_length("values", values.len(), "keys", n)?;
@@ -362,12 +405,9 @@ impl<K: KeyBits, V: ValueBits> MultiMapBuilder<K, V> {
                     let (mut keys, mut starts) = (device.alloc(groups)?, device.alloc(groups + 1)?);
                     let kept = (keys.view_mut(), starts.view_mut());
                     let map = self.map.build_from_groups(stream, plan, parted, kept)?;
-                    let index = Index { map, keys: Stored::Own(keys) };
-                    return Ok(MultiMap {
-                        index,
-                        starts: Stored::Own(starts),
-                        values: Stored::Own(grouped),
-                    });
+                    let (starts, values) = (Stored::Own(starts), Stored::Own(grouped));
+                    let index = SlotIndex { map, keys: Stored::Own(keys) };
+                    return Ok((index, Grouped { starts, values }));
                 }
                 brought(stream, &parted)?
             }
@@ -379,12 +419,11 @@ impl<K: KeyBits, V: ValueBits> MultiMapBuilder<K, V> {
                 grouping.of_sorted(stream, sorting, n)?
             }
         };
-        let index = Index::from_groups(stream, &mut self.map, grouping, keys)?;
-        Ok(MultiMap { index, starts: Stored::Own(starts), values: Stored::Own(grouped) })
+        let numbers = grouping.numbers.view();
+        let index = SlotIndex::of_distinct(stream, &mut self.map, numbers, keys)?;
+        Ok((index, Grouped { starts: Stored::Own(starts), values: Stored::Own(grouped) }))
     }
-    /// Returns the bytes of device memory that the builder keeps for sorting, partitioning and
-    /// grouping.
-    pub fn scratch_bytes(&self) -> usize {
+    pub(super) fn scratch_bytes(&self) -> usize {
         let sorting = self.sorting.as_ref().map_or(0, |s| s.bytes(s.sort.scratch_bytes()));
         sorting
             + self.parting.as_ref().map_or(0, Parting::bytes)
@@ -442,34 +481,37 @@ impl Retriever {
     /// Takes three launches, allocates nothing and does not wait. Per key, takes a lookup in the
     /// index, 36 bytes and one sector. Errors: more keys than the retriever's maximum, buffers of
     /// another device.
-    pub fn find<K: KeyBits, V: SlotValue>(
+    pub fn find<K: Bits, V: SlotValue>(
         &mut self,
         stream: &Stream,
         map: &MultiMap<K, V>,
         keys: View<'_, K>,
     ) -> Result<()> {
-        self.find_bits(stream, map, keys)
+        let ids = |to: ViewMut<'_, u32>| map.index.ids_of_bits(stream, keys, to);
+        self.find_ids(stream, &map.grouped, keys.len(), ids)
     }
-    fn find_bits<K: SlotKey, V: SlotValue>(
+    /// Finds the values of the ids of `n` keys, which `ids` writes: see [`find`](Self::find).
+    pub(super) fn find_ids<V: ValueBits>(
         &mut self,
         stream: &Stream,
-        map: &MultiMap<K, V>,
-        keys: View<'_, BitsOf<K>>,
+        grouped: &Grouped<V>,
+        n: usize,
+        ids: impl FnOnce(ViewMut<'_, u32>) -> Result<()>,
     ) -> Result<()> {
         let _apart = Apart::begin();
         let max = self.places.len();
-        if keys.len() > max {
-            return Err(Error::TooMany { what: "keys", n: keys.len(), max });
+        if n > max {
+            return Err(Error::TooMany { what: "keys", n, max });
         }
-        map.index.ids_of_bits(stream, keys, self.places.view_mut().slice(..keys.len())?)?;
-        self.n = keys.len();
+        ids(self.places.view_mut().slice(..n)?)?;
+        self.n = n;
         let behind = self.n + 1;
         let sizes = self.sizes.view_mut().slice(..behind)?;
         places_of(
             stream,
             self.places.view_mut().slice(..self.n)?,
-            map.starts.view(),
-            map.len(),
+            grouped.starts.view(),
+            grouped.values.len(),
             sizes,
         )?;
         let offsets = self.offsets.view_mut().slice(..behind)?;
@@ -492,23 +534,23 @@ impl Retriever {
     /// Takes a fill and two launches, allocates nothing and does not wait. Reads 12 bytes per key;
     /// reads and writes each value once, groups of a few values in sectors at random. Errors:
     /// buffers of another device.
-    pub fn values_into<K: SlotKey, V: DeviceValue + SlotValue>(
+    pub fn values_into<K: Key, V: DeviceValue + SlotValue>(
         &mut self,
         stream: &Stream,
         map: &MultiMap<K, V>,
         values: ViewMut<'_, V>,
     ) -> Result<()> {
-        self.bits_into(stream, map, values.value_bits()?)
+        self.bits_into(stream, &map.grouped, values.value_bits()?)
     }
-    fn bits_into<K: SlotKey, V: SlotValue>(
+    pub(super) fn bits_into<V: ValueBits>(
         &mut self,
         stream: &Stream,
-        map: &MultiMap<K, V>,
-        values: ViewMut<'_, BitsOf<V>>,
+        grouped: &Grouped<V>,
+        values: ViewMut<'_, V>,
     ) -> Result<()> {
         let _apart = Apart::begin();
         let (begins, offsets) =
             (self.places.view().slice(..self.n)?, self.offsets.view().slice(..self.n + 1)?);
-        retrieve(stream, begins, offsets, map.values.view(), values, self.rest.view_mut())
+        retrieve(stream, begins, offsets, grouped.values.view(), values, self.rest.view_mut())
     }
 }

@@ -3,7 +3,7 @@ use super::{CHUNK, MultiMap, places};
 use crate::device::{Apart, Buffer, Element, Stream, View, ViewMut};
 use crate::error::{Error, Result, check_length, count32};
 use crate::parallel;
-use crate::types::{BitsOf, SlotKey, SlotValue};
+use crate::types::{BitsOf, Key, SlotValue};
 use koel_kernels::fold::{self, Fold, Form};
 use koel_kernels::group_reduce::{
     GroupedIn, PartsOut, THREADS, TILE, group_reduce, group_reduce_join,
@@ -96,7 +96,7 @@ reductions! {
 /// Values of a group that the CPU reduces sequentially.
 const STRETCH: usize = 1 << 14;
 
-impl<K: SlotKey, V: SlotValue> MultiMap<K, V> {
+impl<K: Key, V: SlotValue> MultiMap<K, V> {
     /// Returns the sum, minimum or maximum of the values of each key, in the order of
     /// [`index`](Self::index). Copies and waits.
     ///
@@ -134,7 +134,13 @@ impl<K: SlotKey, V: SlotValue> MultiMap<K, V> {
         out: ViewMut<'_, R::Word>,
     ) -> Result<()> {
         check_length("out", out.len(), "the distinct keys", self.index().len())?;
-        reduce_groups::<R::Fold>(stream, R::FORM, self.starts_view(), self.values.view(), out)
+        reduce_groups::<R::Fold>(
+            stream,
+            R::FORM,
+            self.starts_view(),
+            self.grouped.values.view(),
+            out,
+        )
     }
 }
 /// Reduces the values of each group. Asynchronous.

@@ -1,5 +1,5 @@
 //! Keys of 128 bits in files: see [`file`](mod@crate::file).
-use super::{Index128, Map128, Set128};
+use super::{Map128, Set128};
 use crate::error::Result;
 use crate::file::filed::{Filed, Parts, in_files};
 use crate::file::format::Types;
@@ -68,37 +68,6 @@ impl<V: Bits> Filed for Map128<V> {
     }
     fn read<R: Read + Seek>(parts: &mut Parts<'_, R>) -> Result<Map128<V>> {
         Ok(Map128 { keys: Set128::read(parts)?, values: parts.column(Section::Values)? })
-    }
-    fn file(&self) -> Option<&Mapping> {
-        self.keys.file()
-    }
-}
-
-in_files! {
-    /// ```
-    /// let device = koel::Device::cpu()?;
-    /// let mut bytes = std::io::Cursor::new(vec![]);
-    /// koel::Index128::build(&device, &[9 << 100, 3])?.save_to(&mut bytes)?;
-    /// let index = koel::Index128::load_bytes(&device, bytes.get_ref())?;
-    /// assert_eq!(index.ids(&[3, 4])?, [Some(1), None]);
-    /// assert_eq!(index.keys_of(&[0])?, [Some(9 << 100)]);
-    /// # Ok::<(), koel::Error>(())
-    /// ```
-    impl[] Index128
-}
-impl Filed for Index128 {
-    const KIND: TableKind = TableKind::Index128;
-    type Slots = Slots;
-    fn types() -> Types {
-        Types { key: Width::U128, value: Some(Width::U32) }
-    }
-    fn write<W: Write + Seek>(&self, writer: Writer<'_, W>) -> Result<()> {
-        writer.table(Self::KIND, Self::types(), self.keys.rows.filed()?, |sections| {
-            sections.add(self.keys_view())
-        })
-    }
-    fn read<R: Read + Seek>(parts: &mut Parts<'_, R>) -> Result<Index128> {
-        Ok(Index128 { keys: Set128::read(parts)? })
     }
     fn file(&self) -> Option<&Mapping> {
         self.keys.file()

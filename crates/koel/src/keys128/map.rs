@@ -6,7 +6,7 @@ use crate::duplicates::Duplicates;
 use crate::error::{Result, check_length};
 use crate::file::stored::Stored;
 use crate::map::{Operation, check_adds};
-use crate::rows::update::{apply_to_pairs, outcomes_of};
+use crate::rows::update::{RowsUpdater, apply_to_pairs, outcomes_of};
 use crate::rows::{CHUNK, RowsOptions, RowsReport, joined};
 use crate::table::update::{Operations, Outcome};
 use crate::types::{Addable, Bits};
@@ -296,8 +296,9 @@ impl<V: Bits> Map128<V> {
     ///
     /// Numbers the distinct keys of the batch, which is a build of their rows, and looks each of
     /// them up; applies the operations to a small map of those that are present; then changes rows,
-    /// values and the table once per key. Allocates about 100 bytes per operation; keys and values
-    /// grow by half more than they need.
+    /// values and the table once per key. Allocates about 170 bytes per operation, most of which a
+    /// [`MapUpdater`](crate::MapUpdater) of a [`Map`](crate::Map) with such keys keeps; keys and
+    /// values grow by half more than they need.
     ///
     /// Errors: mismatched lengths; buffers of another device; more keys than 31-bit indices can
     /// address; additions of values of 128 bits; a stream that is being captured; out of memory;
@@ -312,9 +313,21 @@ impl<V: Bits> Map128<V> {
         values: View<'_, V>,
         outcomes: ViewMut<'_, u8>,
     ) -> Result<()> {
+        let mut updater = RowsUpdater::new(self.device())?;
+        self.apply_by(&mut updater, stream, operations, (keys, values), outcomes)
+    }
+    /// See [`apply`](Self::apply).
+    pub(super) fn apply_by(
+        &mut self,
+        updater: &mut RowsUpdater<Stored<u128>>,
+        stream: &Stream,
+        operations: Operations<'_>,
+        batch: (View<'_, u128>, View<'_, V>),
+        outcomes: ViewMut<'_, u8>,
+    ) -> Result<()> {
         check_adds::<V>(operations)?;
         let table = (&mut self.keys.rows, &mut self.values);
-        apply_to_pairs(table, stream, operations, (keys, values), outcomes)
+        apply_to_pairs(updater, table, stream, operations, batch, outcomes)
     }
     /// Rebuilds the map at load 0.8 without room for more, unless that would take no less memory.
     /// Waits.

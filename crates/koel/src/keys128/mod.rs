@@ -1,6 +1,6 @@
-//! Keys of 128 bits: UUIDs, hashes, packed tuples. A map, a set and a two-way index, for buffers
-//! and custom kernels; a [`Map`](crate::Map) or [`Set`](crate::Set) whose keys or values have more
-//! than 8 bytes is stored as one of these.
+//! Keys of 128 bits: UUIDs, hashes, packed tuples. A map and a set, for buffers and custom kernels;
+//! a [`Map`](crate::Map), [`Set`](crate::Set) or [`Index`] whose keys or values have more than 8
+//! bytes is stored as one of these.
 //!
 //! # How it works
 //! The keys are in an array, in *rows*, in input order. A flagship [map](crate::Map) maps a 64-bit
@@ -21,7 +21,7 @@
 //! valid arguments, a build fails only when out of memory or, on request, for equal keys.
 //!
 //! ```
-//! use koel::{Device, Index128, Map128, Set128};
+//! use koel::{Device, Index, Map128, Set128};
 //!
 //! let device = Device::cpu()?; // or Device::best(): a GPU if a driver finds one
 //! let ids = [0x0193_b3a0_u128 << 96 | 7, 3, u128::MAX];
@@ -32,7 +32,7 @@
 //! assert_eq!((set.len(), set.contains(&[5, 6])?), (2, vec![true, false]));
 //!
 //! // Ids in order of first occurrence.
-//! let (index, column) = Index128::encode(&device, &[1 << 100, 5, 1 << 100])?;
+//! let (index, column) = Index::encode(&device, &[1u128 << 100, 5, 1 << 100])?;
 //! assert_eq!((column, index.keys_of(&[1])?), (vec![0, 1, 0], vec![Some(5)]));
 //! # Ok::<(), koel::Error>(())
 //! ```
@@ -61,8 +61,8 @@
 //!
 //! # In a loop, and in files
 //! A `rebuild` ([`Map128Builder::rebuild`], [`Set128Builder::rebuild`],
-//! [`Index128Builder::rebuild`]) reuses the memory of a table: it allocates nothing, and waits only
-//! once, for the counts midway.
+//! [`IndexBuilder::rebuild`](crate::IndexBuilder::rebuild)) reuses the memory of a table: it
+//! allocates nothing, and waits only once, for the counts midway.
 //!
 //! # Changing a table
 //! Batches insert, change and remove pairs ([`Map128::apply`], [`Set128::apply`], and methods on
@@ -70,10 +70,13 @@
 //! the other. New keys get rows behind the others, in order of first occurrence. Where keys are
 //! erased, the last rows fill the gaps.
 //!
-//! A batch is reduced to its distinct keys, which takes a build of their rows and two lookups of
-//! each; a small map of their numbers finds what the operations come to; then the table of
-//! fingerprints, the keys and the values change once per key. Like a build it waits for counts. A
-//! new key with the fingerprint of another one leads to another function, and a new table.
+//! A batch is reduced to its distinct keys: the table of a build tells whether any occur twice. If
+//! so, a build gives them rows, and a small map of their numbers finds what the operations come to.
+//! Each key is looked up; then the table of fingerprints, the keys and the values change once per
+//! key. Like a build it waits for counts. A new key with the fingerprint of another one leads to
+//! another function, and a new table. A [`MapUpdater`](crate::MapUpdater) of a
+//! [`Map`](crate::Map) with such keys, and a [`SetUpdater`](crate::SetUpdater), keep the memory of
+//! a batch for the next one.
 //!
 //! `save`, `load` and `open` work like those of [`Map`](crate::Map): a file holds the table, the
 //! keys and the values in this order, and lookups in an opened file read it in place: see
@@ -88,11 +91,11 @@ mod map;
 mod set;
 mod store;
 
-#[cfg(doc)]
-use crate::Duplicates;
 pub use crate::rows::{RowsOptions, RowsReport};
+#[cfg(doc)]
+use crate::{Duplicates, Index};
 use column::rows_ref;
-pub use index::{Index128, Index128Builder};
+pub(crate) use index::RowIndex;
 pub use koel_kernels::keys128::find::RowsRef;
 pub use koel_kernels::keys128::fingerprint::Fingerprint;
 pub use map::{Map128, Map128Builder};

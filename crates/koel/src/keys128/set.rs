@@ -7,7 +7,7 @@ use crate::error::{Result, check_length};
 use crate::fallible::collect;
 use crate::file::reader::Mapping;
 use crate::file::stored::Stored;
-use crate::rows::update::{apply_to_keys, outcomes_of};
+use crate::rows::update::{RowsUpdater, apply_to_keys, outcomes_of};
 use crate::rows::{CHUNK, HostRows, Kept, Rows, RowsBuilder, RowsReport};
 use crate::set::{SetOperation, SetOptions};
 use crate::table::update::{Operations, Outcome};
@@ -260,7 +260,8 @@ impl Set128 {
         keys: View<'_, u128>,
         outcomes: ViewMut<'_, u8>,
     ) -> Result<()> {
-        apply_to_keys(&mut self.rows, stream, operations, keys, outcomes)
+        let mut updater = RowsUpdater::new(self.device())?;
+        apply_to_keys(&mut updater, &mut self.rows, stream, operations, keys, outcomes)
     }
     /// Rebuilds the set at load 0.8 without room for more, unless that would take no less memory.
     /// Waits.
@@ -367,6 +368,9 @@ impl Set128Builder {
         reserve: impl FnOnce(usize) -> Result<()>,
     ) -> Result<()> {
         self.rows.rebuild(name, &mut set.rows, stream, keys, duplicates, reserve)
+    }
+    pub(super) fn scratch_bytes(&self) -> usize {
+        self.rows.scratch_bytes()
     }
     /// Returns which keys of the last build stayed.
     pub(super) fn kept(&mut self) -> Kept<'_> {

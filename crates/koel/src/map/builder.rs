@@ -1,29 +1,98 @@
 //! Building maps: see [`MapBuilder`].
-use super::{Map, MapOptions, PairsOf, kernels};
+use super::{Map, MapOptions, MapStore, Pairs, StoreOf, kernels};
 use crate::cpu::{Copied, InBins, Ranks};
 use crate::device::{Device, Stream, View, ViewMut};
 use crate::duplicates::Duplicates;
 use crate::error::{Result, check_length};
 use crate::table::Builder;
 use crate::table::plan::Plan;
-use crate::types::{BitsOf, DeviceKey, DeviceValue, KeyBits, SlotKey, SlotValue};
+use crate::types::{DeviceKey, DeviceValue, Key, KeyBits, Value, ValueBits};
 
-/// Bits of the pairs of a build.
-type InputOf<'a, K, V> = (View<'a, BitsOf<K>>, View<'a, BitsOf<V>>);
+/// What builds maps of these types.
+type BuilderOf<K, V> = <StoreOf<K, V> as MapStore>::Builder;
 
 /// Builds maps, and keeps scratch memory across builds. A second build of the same size allocates
 /// only the map; a [`rebuild`](Self::rebuild) allocates nothing. On a GPU, scratch memory is about
 /// 1.1 times the input.
-pub struct MapBuilder<K: SlotKey = u32, V: SlotValue = u32> {
-    builder: Builder<PairsOf<K, V>>,
+///
+/// ```
+/// use koel::{Device, MapBuilder, MapOptions};
+///
+/// let device = Device::cpu()?;
+/// let stream = device.stream()?;
+/// let (keys, values) = (device.upload(&[[5u64, 7], [3, 1]])?, device.upload(&[0.5f64, 1.5])?);
+/// let mut builder = MapBuilder::new(&device, MapOptions::default())?;
+/// let mut map = builder.build(&stream, keys.view(), values.view())?;
+/// for _frame in 0..3 {
+///     builder.rebuild(&mut map, &stream, keys.view(), values.view())?;
+/// }
+/// assert_eq!(map.get(&[[3, 1]])?, [Some(1.5)]);
+/// # Ok::<(), koel::Error>(())
+/// ```
+pub struct MapBuilder<K: Key = u32, V: Value = u32> {
+    builder: BuilderOf<K, V>,
+}
+impl<K: Key, V: Value> MapBuilder<K, V> {
+    /// Creates a builder without scratch memory. Errors: a load outside 0.3 to 0.95; reproducible
+    /// maps of keys or values of more than 8 bytes.
+    pub fn new(device: &Device, options: MapOptions) -> Result<MapBuilder<K, V>> {
+        Ok(MapBuilder { builder: StoreOf::<K, V>::builder(device, options)? })
+    }
+}
+impl<K: DeviceKey, V: DeviceValue> MapBuilder<K, V> {
+    /// Builds a map from pairs `keys[i]`, `values[i]`. Waits for the device.
+    ///
+    /// On a GPU, takes three launches, or four from 3.7 million pairs on, and 50 bytes of memory
+    /// traffic per pair of 32-bit keys and values, 100 per wider pair. Keys or values of more than
+    /// 8 bytes: see [`keys128`](crate::keys128#cost).
+    /// [`reproducible`](MapOptions::reproducible) states the additional cost of reproducible
+    /// tables. Unless duplicates are [`Unchecked`](Duplicates::Unchecked), equal keys are found and
+    /// resolved during the build. Errors: mismatched lengths, more pairs than 31-bit indices can
+    /// address, buffers of another device, a rejected duplicate, keys that the map stores as wider
+    /// ones, out of memory.
+    pub fn build(
+        &mut self,
+        stream: &Stream,
+        keys: View<'_, K>,
+        values: View<'_, V>,
+    ) -> Result<Map<K, V>> {
+        let (keys, values) = (keys.key_bits()?, values.value_bits()?);
+        Ok(Map { store: StoreOf::<K, V>::build(&mut self.builder, stream, keys, values)? })
+    }
+    /// Replaces the content of a map by other pairs. Like [`build`](Self::build), but allocates
+    /// nothing if the map and this builder have held as many pairs before, and does not wait on a
+    /// GPU unless duplicates are [rejected](Duplicates::Reject) or keys or values have more than 8
+    /// bytes: then it waits once midway, for counts.
+    ///
+    /// Later work on the stream sees the new pairs. [`Map::report`] returns the statistics of the
+    /// rebuild. A rebuild that neither waits nor allocates can be recorded in a
+    /// [graph](Stream::capture).
+    ///
+    /// Errors: as [`build`](Self::build); a map on another device; a stream that is being captured,
+    /// if it waits. After an error in the arguments, or when out of memory, the map is unchanged;
+    /// after any other error it is empty. A larger table is allocated before the old one is freed.
+    pub fn rebuild(
+        &mut self,
+        map: &mut Map<K, V>,
+        stream: &Stream,
+        keys: View<'_, K>,
+        values: View<'_, V>,
+    ) -> Result<()> {
+        let (keys, values) = (keys.key_bits()?, values.value_bits()?);
+        map.store.rebuild(&mut self.builder, stream, keys, values)
+    }
 }
 
-impl<K: SlotKey, V: SlotValue> MapBuilder<K, V> {
+/// Builds maps with keys and values in slots, as other tables use them, too.
+pub struct SlotMapBuilder<K: KeyBits, V: ValueBits> {
+    pub(super) builder: Builder<Pairs<K, V>>,
+}
+impl<K: KeyBits, V: ValueBits> SlotMapBuilder<K, V> {
     /// Creates a builder without scratch memory. Errors: a load outside 0.3 to 0.95.
-    pub fn new(device: &Device, options: MapOptions) -> Result<MapBuilder<K, V>> {
-        Ok(MapBuilder { builder: Builder::new(device, options.into())? })
+    pub(crate) fn new(device: &Device, options: MapOptions) -> Result<SlotMapBuilder<K, V>> {
+        Ok(SlotMapBuilder { builder: Builder::new(device, options.into())? })
     }
-    /// Returns an empty map with memory for `pairs` pairs, to be [rebuilt](Self::rebuild).
+    /// Returns an empty map with memory for `pairs` pairs, to be rebuilt.
     pub(crate) fn with_room(&self, pairs: usize) -> Result<Map<K, V>> {
         Ok(Map::of_table(self.builder.with_room(pairs)?))
     }
@@ -32,27 +101,8 @@ impl<K: SlotKey, V: SlotValue> MapBuilder<K, V> {
     pub(crate) fn reserve_for(&mut self, map: &mut Map<K, V>, pairs: usize) -> Result<()> {
         self.builder.reserve_for(map.as_table_mut(), pairs)
     }
-}
-impl<K: DeviceKey + SlotKey, V: DeviceValue + SlotValue> MapBuilder<K, V> {
-    /// Builds a map from pairs `keys[i]`, `values[i]`. Waits for the device.
-    ///
-    /// On a GPU, takes three launches, or four from 3.7 million pairs on, and 50 bytes of memory
-    /// traffic per pair of 32-bit keys and values, 100 per wider pair.
-    /// [`reproducible`](MapOptions::reproducible) states the additional cost of reproducible
-    /// tables. Unless duplicates are [`Unchecked`](Duplicates::Unchecked), equal keys are found and
-    /// resolved during the build. Errors: mismatched lengths, more pairs than 31-bit indices can
-    /// address, buffers of another device, a rejected duplicate, out of memory.
-    pub fn build(
-        &mut self,
-        stream: &Stream,
-        keys: View<'_, K>,
-        values: View<'_, V>,
-    ) -> Result<Map<K, V>> {
-        let (plan, input) = self.check(stream, keys, values)?;
-        Ok(Map::of_table(self.builder.build(plan, stream, input)?))
-    }
-    /// Sets the policy for equal keys and [rebuilds](Self::rebuild) a map.
-    pub(crate) fn rebuild_by(
+    /// Rebuilds a map with this policy for equal keys: see [`MapBuilder::rebuild`].
+    pub(crate) fn rebuild(
         &mut self,
         duplicates: Duplicates,
         map: &mut Map<K, V>,
@@ -61,45 +111,23 @@ impl<K: DeviceKey + SlotKey, V: DeviceValue + SlotValue> MapBuilder<K, V> {
         values: View<'_, V>,
     ) -> Result<()> {
         self.builder.settings.duplicates = duplicates;
-        self.rebuild(map, stream, keys, values)
-    }
-    /// Replaces the content of a map by other pairs. Like [`build`](Self::build), but allocates
-    /// nothing if the map and this builder have held as many pairs before, and does not wait on a
-    /// GPU unless duplicates are [rejected](Duplicates::Reject).
-    ///
-    /// Later work on the stream sees the new pairs. [`Map::report`] returns the statistics of the
-    /// rebuild. A rebuild that neither waits nor allocates can be recorded in a
-    /// [graph](Stream::capture).
-    ///
-    /// Errors: as [`build`](Self::build); a map on another device. After an error in the arguments,
-    /// or when out of memory, the map is unchanged; after any other error it is empty. A larger
-    /// table is allocated before the old one is freed.
-    pub fn rebuild(
-        &mut self,
-        map: &mut Map<K, V>,
-        stream: &Stream,
-        keys: View<'_, K>,
-        values: View<'_, V>,
-    ) -> Result<()> {
-        let (plan, input) = self.check(stream, keys, values)?;
-        self.builder.rebuild(map.as_table_mut(), plan, stream, input)
-    }
-
-    /// Checks the arguments of a build or rebuild, and plans the table. Returns their bits, too.
-    fn check<'a>(
-        &self,
-        stream: &Stream,
-        keys: View<'a, K>,
-        values: View<'a, V>,
-    ) -> Result<(Plan, InputOf<'a, K, V>)> {
-        check_length("values", values.len(), "keys", keys.len())?;
-        let (keys, values) = (keys.key_bits()?, values.value_bits()?);
-        keys.arg("keys", stream)?;
-        values.arg("values", stream)?;
-        Ok((self.builder.plan(stream, keys.len())?, (keys, values)))
+        let plan = plan_of(&self.builder, stream, keys, values)?;
+        self.builder.rebuild(map.as_table_mut(), plan, stream, (keys, values))
     }
 }
-impl<K: KeyBits> MapBuilder<K, u32> {
+/// Checks the arguments of a build or rebuild, and plans the table.
+pub(super) fn plan_of<K: KeyBits, V: ValueBits>(
+    builder: &Builder<Pairs<K, V>>,
+    stream: &Stream,
+    keys: View<'_, K>,
+    values: View<'_, V>,
+) -> Result<Plan> {
+    check_length("values", values.len(), "keys", keys.len())?;
+    keys.arg("keys", stream)?;
+    values.arg("values", stream)?;
+    builder.plan(stream, keys.len())
+}
+impl<K: KeyBits> SlotMapBuilder<K, u32> {
     /// Partitions keys and rows, and calls `take` with the rows of copies: see
     /// [`Builder::find_copies`].
     pub(crate) fn find_copies(

@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::seed::Seeds;
 use crate::table::plan::Plan;
 use crate::table::slots::Slots;
-use crate::table::{self, CpuBuild, Family, Handles, Membership, Settings, Table, grid};
+use crate::table::{self, CpuBuild, Family, Handles, Settings, Table, grid};
 use crate::types::{KeyBits, ValueBits};
 use koel_kernels::map::find::{MapRef, map_contains, map_contains_bits, map_count};
 use koel_kernels::table::layout::{EMPTY, Layout, Shape};
@@ -24,7 +24,7 @@ impl<K: KeyBits, V: ValueBits> Family for Pairs<K, V> {
     type Input<'a> = (View<'a, K>, View<'a, V>);
     type CpuScratch = cpu::Scratch<LayoutOf<K, V>>;
     type KernelScratch = kernels::Scratch;
-    type Finder<'a> = cpu::Finder<'a, LayoutOf<K, V>>;
+    type Probe<'a> = cpu::Tables<'a, LayoutOf<K, V>>;
     type Ref = MapRef<LayoutOf<K, V>>;
     const NAMES: [&'static str; 2] = ["map", "map.shape"];
     const EMPTY_WORD: u64 = EMPTY;
@@ -84,13 +84,13 @@ impl<K: KeyBits, V: ValueBits> Family for Pairs<K, V> {
         Ok(())
     }
 
-    fn finder<'a>(
+    fn probe<'a>(
         shape: Shape,
         seed: u32,
         words: &'a [u64],
         stash: &'a cpu::Stash<LayoutOf<K, V>>,
-    ) -> Result<Self::Finder<'a>> {
-        cpu::Finder::new(shape, seed, words, stash)
+    ) -> Result<Self::Probe<'a>> {
+        cpu::Tables::new(shape, seed, words, stash)
     }
     fn table_ref(handles: Handles<u64>) -> MapRef<LayoutOf<K, V>> {
         let Handles { shape, stash_bits, slots, stash, header } = handles;
@@ -138,16 +138,5 @@ impl<L: Layout> table::Scratch for cpu::Scratch<L> {
 impl table::Scratch for kernels::Scratch {
     fn bytes(&self) -> usize {
         self.bytes()
-    }
-}
-impl<L: Layout> Membership<L::Key> for cpu::Finder<'_, L> {
-    fn contains(&self, device: &Device, queries: &[L::Key], found: &mut [u8]) -> Result<()> {
-        self.contains(device, queries, found)
-    }
-    fn contains_bits(&self, device: &Device, queries: &[L::Key], bits: &mut [u32]) -> Result<()> {
-        self.contains_bits(device, queries, bits)
-    }
-    fn count(&self, device: &Device, queries: &[L::Key]) -> Result<usize> {
-        self.count(device, queries)
     }
 }

@@ -3,13 +3,13 @@ mod answer;
 #[cfg(test)]
 mod tests;
 
-use super::{LayoutOf, Map, Pairs};
+use super::{LayoutOf, Map, MapStore, Pairs, RowsTo, StoreOf};
 use crate::device::{Apart, Buffer, Device, Element, Stream, View, ViewMut, check_device};
 use crate::error::{Result, check_length, count32};
 use crate::parallel;
 use crate::table::sending::{Route, RouteTuning, SendMemory, reserve};
 use crate::table::{Family, OnCpu, Storage, Table};
-use crate::types::{BitsOf, DeviceKey, DeviceValue, KeyBits, SlotKey, SlotValue, ValueBits};
+use crate::types::{DeviceKey, DeviceValue, Key, KeyBits, Value, ValueBits};
 use answer::{Direct, answer};
 use koel_kernels::map::join::{
     Answering, RowsOut, keep, map_filter, map_filter_direct, map_join, map_join_direct,
@@ -58,24 +58,26 @@ use koel_kernels::table::sending::{Alone, Numbered, Pass};
 /// Queries that are not distributed like random keys cost more. In the worst cases, as when half of
 /// them are for one key or all are for one partition, a join costs as much as partitioning plus a
 /// lookup of every query.
-pub struct MapJoiner<K: SlotKey = u32, V: SlotValue = u32> {
-    joiner: Joiner<BitsOf<K>, BitsOf<V>>,
+///
+/// Keys of a map with keys or values of more than 8 bytes are looked up one by one, and the answers
+/// compacted, in query order: 4.13 sectors of 32 bytes at random per query that the map holds, and
+/// 60 bytes of memory traffic with 16-byte keys and values. Scratch memory is 26 bytes per query
+/// and its value, 6 if only keys are filtered.
+pub struct MapJoiner<K: Key = u32, V: Value = u32> {
+    device: Device,
+    joiner: <StoreOf<K, V> as MapStore>::Joiner,
 }
-impl<K: SlotKey, V: SlotValue> MapJoiner<K, V> {
+impl<K: Key, V: Value> MapJoiner<K, V> {
     /// Creates a joiner without scratch memory.
     pub fn new(device: &Device) -> Result<MapJoiner<K, V>> {
-        MapJoiner::with_tuning(device, RouteTuning::TUNED)
-    }
-    /// Creates a joiner with other than the tuned limits, so that tests take every path.
-    pub(super) fn with_tuning(device: &Device, tuning: RouteTuning) -> Result<MapJoiner<K, V>> {
-        Ok(MapJoiner { joiner: Joiner::new(device, tuning)? })
+        Ok(MapJoiner { device: device.clone(), joiner: StoreOf::<K, V>::joiner(device)? })
     }
     /// Returns the bytes of scratch memory, which the largest batch so far determines.
     pub fn scratch_bytes(&self) -> usize {
-        self.joiner.scratch_bytes()
+        StoreOf::<K, V>::bytes_of_joiner(&self.joiner)
     }
 }
-impl<K: DeviceKey + SlotKey, V: SlotValue> MapJoiner<K, V> {
+impl<K: DeviceKey, V: Value> MapJoiner<K, V> {
     /// Looks up every key. Writes a row for each one that the map holds: its index in `queries` to
     /// `numbers[r]`, its value to `values[r]`. Writes the number of rows to `count[0]`, the only
     /// element. A key that is queried twice gets two rows.
@@ -96,8 +98,8 @@ impl<K: DeviceKey + SlotKey, V: SlotValue> MapJoiner<K, V> {
     where
         V: DeviceValue,
     {
-        let (queries, values) = (queries.key_bits()?, values.value_bits()?);
-        self.joiner.join_into(stream, map.as_table(), queries, numbers, values, count)
+        let rows = RowsTo { numbers, values: values.value_bits()?, count };
+        map.store.join_into(&mut self.joiner, stream, queries.key_bits()?, rows)
     }
     /// Writes the queries that the map holds to `keys[..count[0]]`, each as often as it is queried:
     /// a semi-join.
@@ -112,7 +114,7 @@ impl<K: DeviceKey + SlotKey, V: SlotValue> MapJoiner<K, V> {
         count: ViewMut<'_, u64>,
     ) -> Result<()> {
         let (queries, keys) = (queries.key_bits()?, Some(keys.key_bits()?));
-        self.joiner.filter(stream, map.as_table(), queries, keys, count, keep::FOUND)
+        map.store.filter_into(&mut self.joiner, stream, queries, keys, count, keep::FOUND)
     }
     /// Writes the queries that the map does not hold to `keys[..count[0]]`, each as often as it is
     /// queried: an anti-join.
@@ -127,7 +129,7 @@ impl<K: DeviceKey + SlotKey, V: SlotValue> MapJoiner<K, V> {
         count: ViewMut<'_, u64>,
     ) -> Result<()> {
         let (queries, keys) = (queries.key_bits()?, Some(keys.key_bits()?));
-        self.joiner.filter(stream, map.as_table(), queries, keys, count, keep::MISSING)
+        map.store.filter_into(&mut self.joiner, stream, queries, keys, count, keep::MISSING)
     }
     /// Writes how many of the queries the map holds to `count[0]`. The result is that of
     /// [`Map::count_into`], the cost that of a join.
@@ -140,23 +142,20 @@ impl<K: DeviceKey + SlotKey, V: SlotValue> MapJoiner<K, V> {
         queries: View<'_, K>,
         count: ViewMut<'_, u64>,
     ) -> Result<()> {
-        self.joiner.filter(stream, map.as_table(), queries.key_bits()?, None, count, keep::COUNT)
+        let (joiner, queries) = (&mut self.joiner, queries.key_bits()?);
+        map.store.filter_into(joiner, stream, queries, None, count, keep::COUNT)
     }
 }
-impl<K: SlotKey, V: SlotValue> std::fmt::Debug for MapJoiner<K, V> {
+impl<K: Key, V: Value> std::fmt::Debug for MapJoiner<K, V> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (key, value) = (std::any::type_name::<K>(), std::any::type_name::<V>());
-        write!(
-            f,
-            "MapJoiner<{key}, {value}>[{} bytes] on {}",
-            self.scratch_bytes(),
-            self.joiner.device.name()
-        )
+        let (bytes, device) = (self.scratch_bytes(), self.device.name());
+        write!(f, "MapJoiner<{key}, {value}>[{bytes} bytes] on {device}")
     }
 }
 
 /// A joiner of bits.
-pub(super) struct Joiner<K: KeyBits, V: ValueBits> {
+pub struct Joiner<K: KeyBits, V: ValueBits> {
     device: Device,
     tuning: RouteTuning,
     /// Kernels only: the words they share, then the fill of the bins.
@@ -183,7 +182,7 @@ impl<K: KeyBits, V: ValueBits> Joiner<K, V> {
             values: device.alloc(0)?,
         })
     }
-    fn scratch_bytes(&self) -> usize {
+    pub(super) fn scratch_bytes(&self) -> usize {
         let of_cpu = self.found.bytes() + self.values.bytes();
         self.counters.bytes() + self.numbered.bytes() + self.alone.bytes() + of_cpu
     }

@@ -91,6 +91,7 @@ use crate::types::{
 };
 pub use crate::types::{Key, Value};
 pub use builder::MapBuilder;
+pub(crate) use builder::SlotMapBuilder;
 pub(crate) use family::Pairs;
 pub use join::MapJoiner;
 use koel_kernels::hash::mix::mix64;
@@ -99,7 +100,7 @@ pub use koel_kernels::table::layout;
 use layout::{Layout, Number, Shape};
 use std::borrow::Cow;
 use std::fmt;
-pub(crate) use store::{MapStore, SlotMap};
+pub(crate) use store::{MapStore, RowsTo, SlotMap};
 pub(crate) use update::check_adds;
 pub use update::{MapUpdater, Operation};
 
@@ -255,8 +256,9 @@ impl<K: Key, V: Value> Map<K, V> {
         check_length("values", values.len(), "keys", keys.len())?;
         let (keys, values) =
             (stage_keys::<K, StoredKey<K, V>>(device, keys)?, stage_values(device, values)?);
-        let store = MapStore::build(options, &device.stream()?, keys.view(), values.view())?;
-        Ok(Map { store })
+        let mut builder = StoreOf::<K, V>::builder(device, options)?;
+        let (stream, keys, values) = (device.stream()?, keys.view(), values.view());
+        Ok(Map { store: StoreOf::<K, V>::build(&mut builder, &stream, keys, values)? })
     }
     /// Returns the device that holds the map.
     pub fn device(&self) -> &Device {
@@ -340,7 +342,7 @@ impl<K: SlotKey, V: SlotValue> Map<K, V> {
         self.as_table().plan.shape
     }
     /// Returns what the CPU engine needs for lookups; `None` if kernels look keys up.
-    pub(crate) fn finder(&self) -> Result<Option<cpu::Finder<'_, LayoutFor<K, V>>>> {
+    pub(crate) fn finder(&self) -> Result<Option<cpu::Finder<cpu::Tables<'_, LayoutFor<K, V>>>>> {
         match &self.as_table().storage {
             Storage::Kernels(_) => Ok(None),
             Storage::Cpu(table) => table.finder(self.shape()).map(Some),

@@ -1,6 +1,7 @@
 //! How maps are stored: see [`MapStore`].
+use super::builder::{SlotMapBuilder, plan_of};
 use super::join::Joiner;
-use super::{MapOptions, MapReport, MapUpdater, Pairs, export};
+use super::{MapOptions, MapReport, Pairs, export};
 use crate::device::graph::{WAITS, outside_only};
 use crate::device::memory::{collect, collect_later, value_if_found};
 use crate::device::{Device, Stream, View, ViewMut};
@@ -12,8 +13,8 @@ use crate::file::reader::Mapping;
 use crate::file::writer::Writer;
 use crate::map::LayoutOf;
 use crate::table::sending::RouteTuning;
-use crate::table::update::{Batch, Operations, Outcome};
-use crate::table::{Builder, Contains, Family, Storage, Table, contains};
+use crate::table::update::{Batch, Operations, Outcome, UpdateTuning, Updater};
+use crate::table::{Contains, Family, Storage, Table, contains};
 use crate::types::{Bits, KeyBits, ValueBits};
 use koel_kernels::map::join::keep;
 use std::io::{Read, Seek, Write};
@@ -25,12 +26,22 @@ pub trait MapStore: Contains + Sized + Send + Sync {
     type Value: Bits;
     /// Checks that there can be a map of `n` pairs at this load.
     fn check(n: usize, load: f64) -> Result<()>;
+    /// Builds maps, and keeps scratch memory across builds.
+    type Builder;
+    fn builder(device: &Device, options: MapOptions) -> Result<Self::Builder>;
     fn build(
-        options: MapOptions,
+        builder: &mut Self::Builder,
         stream: &Stream,
         keys: View<'_, Self::Key>,
         values: View<'_, Self::Value>,
     ) -> Result<Self>;
+    fn rebuild(
+        &mut self,
+        builder: &mut Self::Builder,
+        stream: &Stream,
+        keys: View<'_, Self::Key>,
+        values: View<'_, Self::Value>,
+    ) -> Result<()>;
     fn device(&self) -> &Device;
     fn report(&self) -> Result<MapReport>;
     fn bytes(&self) -> usize;
@@ -81,6 +92,43 @@ pub trait MapStore: Contains + Sized + Send + Sync {
         of_bits: impl Fn(Self::Key) -> T + Sync,
     ) -> Result<Vec<T>>;
 
+    /// Looks up many keys, answers in any order, and keeps scratch memory across batches.
+    type Joiner;
+    fn joiner(device: &Device) -> Result<Self::Joiner>;
+    fn bytes_of_joiner(joiner: &Self::Joiner) -> usize;
+    /// See [`MapJoiner::join_into`](super::MapJoiner::join_into).
+    fn join_into(
+        &self,
+        joiner: &mut Self::Joiner,
+        stream: &Stream,
+        queries: View<'_, Self::Key>,
+        rows: RowsTo<'_, Self::Value>,
+    ) -> Result<()>;
+    /// Writes the queries of the [kind](keep) that is kept, or only their number.
+    fn filter_into(
+        &self,
+        joiner: &mut Self::Joiner,
+        stream: &Stream,
+        queries: View<'_, Self::Key>,
+        keys: Option<ViewMut<'_, Self::Key>>,
+        count: ViewMut<'_, u64>,
+        keep: u32,
+    ) -> Result<()>;
+
+    /// Applies batches, and keeps scratch memory across them.
+    type Updater;
+    fn updater(device: &Device, options: MapOptions) -> Result<Self::Updater>;
+    fn bytes_of_updater(updater: &Self::Updater) -> usize;
+    /// See [`MapUpdater::apply`](super::MapUpdater::apply).
+    fn apply(
+        &mut self,
+        updater: &mut Self::Updater,
+        stream: &Stream,
+        operations: Operations<'_>,
+        keys: View<'_, Self::Key>,
+        values: View<'_, Self::Value>,
+        outcomes: ViewMut<'_, u8>,
+    ) -> Result<()>;
     /// Applies operations, and returns their outcomes.
     fn update(
         &mut self,
@@ -101,8 +149,17 @@ pub trait MapStore: Contains + Sized + Send + Sync {
     fn file(&self) -> Option<&Mapping>;
 }
 
+/// Where a join writes its rows.
+pub struct RowsTo<'a, V> {
+    pub numbers: ViewMut<'a, u32>,
+    pub values: ViewMut<'a, V>,
+    pub count: ViewMut<'a, u64>,
+}
+
 /// A map with keys and values in slots.
 pub struct SlotMap<K: KeyBits, V: ValueBits>(pub(super) Table<Pairs<K, V>>);
+/// Updates maps with keys and values in slots.
+pub struct SlotMapUpdater<K: KeyBits, V: ValueBits>(pub(super) Updater<Pairs<K, V>>);
 contains! { impl[K: KeyBits, V: ValueBits] SlotMap<K, V>, K, |map| map.0 }
 #[allow(private_interfaces, reason = "other crates cannot name the trait")]
 impl<K: KeyBits, V: ValueBits> MapStore for SlotMap<K, V> {
@@ -110,15 +167,28 @@ impl<K: KeyBits, V: ValueBits> MapStore for SlotMap<K, V> {
     fn check(n: usize, load: f64) -> Result<()> {
         Pairs::<K, V>::plan(n, load).map(|_| ())
     }
+    type Builder = SlotMapBuilder<K, V>;
+    fn builder(device: &Device, options: MapOptions) -> Result<Self::Builder> {
+        SlotMapBuilder::new(device, options)
+    }
     fn build(
-        options: MapOptions,
+        SlotMapBuilder { builder }: &mut Self::Builder,
         stream: &Stream,
         keys: View<'_, K>,
         values: View<'_, V>,
     ) -> Result<Self> {
-        let mut builder = Builder::new(stream.device(), options.into())?;
-        let plan = builder.plan(stream, keys.len())?;
+        let plan = plan_of(builder, stream, keys, values)?;
         Ok(SlotMap(builder.build(plan, stream, (keys, values))?))
+    }
+    fn rebuild(
+        &mut self,
+        SlotMapBuilder { builder }: &mut Self::Builder,
+        stream: &Stream,
+        keys: View<'_, K>,
+        values: View<'_, V>,
+    ) -> Result<()> {
+        let plan = plan_of(builder, stream, keys, values)?;
+        builder.rebuild(&mut self.0, plan, stream, (keys, values))
     }
     fn device(&self) -> &Device {
         &self.0.device
@@ -184,14 +254,8 @@ impl<K: KeyBits, V: ValueBits> MapStore for SlotMap<K, V> {
         let (mut numbers, mut values) = (device.alloc(n)?, device.alloc(n)?);
         let mut count = device.alloc(1)?;
         let (to_numbers, to_values) = (numbers.view_mut(), values.view_mut());
-        Joiner::new(device, RouteTuning::TUNED)?.join_into(
-            &stream,
-            &self.0,
-            staged.view(),
-            to_numbers,
-            to_values,
-            count.view_mut(),
-        )?;
+        let to = RowsTo { numbers: to_numbers, values: to_values, count: count.view_mut() };
+        self.join_into(&mut Self::joiner(device)?, &stream, staged.view(), to)?;
         let rows = ..count.download()?[0] as usize;
         let (numbers, values) = (numbers.view().slice(rows)?, values.view().slice(rows)?);
         numbers.download_zip(values, |number, bits| (number, of_bits(bits)))
@@ -205,27 +269,67 @@ impl<K: KeyBits, V: ValueBits> MapStore for SlotMap<K, V> {
         let (device, keep) = (&self.0.device, if held { keep::FOUND } else { keep::MISSING });
         let (staged, stream) = (device.stage(keys)?, device.stream()?);
         let (mut kept, mut count) = (device.alloc(keys.len())?, device.alloc(1)?);
-        Joiner::new(device, RouteTuning::TUNED)?.filter(
-            &stream,
-            &self.0,
-            staged.view(),
-            Some(kept.view_mut()),
-            count.view_mut(),
-            keep,
-        )?;
+        let (to, joiner) = (Some(kept.view_mut()), &mut Self::joiner(device)?);
+        self.filter_into(joiner, &stream, staged.view(), to, count.view_mut(), keep)?;
         kept.view().slice(..count.download()?[0] as usize)?.download_map(of_bits)
     }
 
+    type Joiner = Joiner<K, V>;
+    fn joiner(device: &Device) -> Result<Joiner<K, V>> {
+        Joiner::new(device, RouteTuning::TUNED)
+    }
+    fn bytes_of_joiner(joiner: &Joiner<K, V>) -> usize {
+        joiner.scratch_bytes()
+    }
+    fn join_into(
+        &self,
+        joiner: &mut Joiner<K, V>,
+        stream: &Stream,
+        queries: View<'_, K>,
+        RowsTo { numbers, values, count }: RowsTo<'_, V>,
+    ) -> Result<()> {
+        joiner.join_into(stream, &self.0, queries, numbers, values, count)
+    }
+    fn filter_into(
+        &self,
+        joiner: &mut Joiner<K, V>,
+        stream: &Stream,
+        queries: View<'_, K>,
+        keys: Option<ViewMut<'_, K>>,
+        count: ViewMut<'_, u64>,
+        keep: u32,
+    ) -> Result<()> {
+        joiner.filter(stream, &self.0, queries, keys, count, keep)
+    }
+
+    type Updater = SlotMapUpdater<K, V>;
+    fn updater(device: &Device, options: MapOptions) -> Result<Self::Updater> {
+        Updater::new(device, options.into(), UpdateTuning::TUNED).map(SlotMapUpdater)
+    }
+    fn bytes_of_updater(updater: &Self::Updater) -> usize {
+        updater.0.scratch_bytes()
+    }
+    fn apply(
+        &mut self,
+        updater: &mut Self::Updater,
+        stream: &Stream,
+        operations: Operations<'_>,
+        keys: View<'_, K>,
+        values: View<'_, V>,
+        outcomes: ViewMut<'_, u8>,
+    ) -> Result<()> {
+        let operations = operations.codes(|operation| operation as u32);
+        updater.0.apply(&mut self.0, stream, Batch { operations, keys, values }, outcomes)
+    }
     fn update(
         &mut self,
         operations: Operations<'_>,
         keys: View<'_, K>,
         values: View<'_, V>,
     ) -> Result<Vec<Outcome>> {
-        let device = self.0.device.clone();
-        let mut updater = MapUpdater::<K, V>::new(&device, MapOptions::default())?.updater;
+        let mut updater = Self::updater(&self.0.device.clone(), MapOptions::default())?;
         let operations = operations.codes(|operation| operation as u32);
-        updater.apply_from_host(&mut self.0, Batch { operations, keys, values })
+        updater.0.apply_from_host(&mut self.0, Batch { operations, keys, values })
     }
     fn shrink_to(&mut self, load: f64) -> Result<()> {
         self.0.shrink(MapOptions::default().with_load(load).into())

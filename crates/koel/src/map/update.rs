@@ -1,14 +1,12 @@
 //! Batched updates of maps: see [`MapUpdater`].
 use super::export::{export, pairs_of};
-use super::{LayoutOf, Map, MapOptions, MapStore, Pairs, PairsOf, StoredKey};
+use super::{LayoutOf, Map, MapOptions, MapStore, Pairs, StoreOf, StoredKey};
 use crate::device::{Device, Stream, View, ViewMut};
 use crate::duplicates::Duplicates;
 use crate::error::{Error, Result, count32};
 use crate::fallible::{collect, collect_map};
 use crate::table::plan::Plan;
-use crate::table::update::{
-    Batch, EntriesOnHost, Launch, Operations, Outcome, Updatable, UpdateTuning, Updater,
-};
+use crate::table::update::{Batch, EntriesOnHost, Launch, Operations, Outcome, Updatable};
 use crate::table::{Builder, Settings, Table};
 use crate::types::{
     Addable, BitsOf, DeviceKey, DeviceValue, Key, KeyBits, SlotKey, SlotValue, Value, ValueBits,
@@ -99,32 +97,32 @@ pub enum Operation {
 ///
 /// The placement of pairs in an updated map depends on its history: it is not
 /// [reproducible](MapOptions::reproducible).
-pub struct MapUpdater<K: SlotKey = u32, V: SlotValue = u32> {
-    pub(super) updater: Updater<PairsOf<K, V>>,
+///
+/// # Keys or values of more than 8 bytes
+/// A batch is reduced to its distinct keys, which takes the table of a build, and each of them is
+/// looked up; then rows, values and the table change once per key: see
+/// [`keys128`](crate::keys128#changing-a-table). It waits for counts. Scratch memory is about 110
+/// bytes per operation; about 60 more are allocated during a batch, and more if keys occur twice.
+pub struct MapUpdater<K: Key = u32, V: Value = u32> {
+    device: Device,
+    updater: <StoreOf<K, V> as MapStore>::Updater,
 }
 
-impl<K: SlotKey, V: SlotValue> MapUpdater<K, V> {
+impl<K: Key, V: Value> MapUpdater<K, V> {
     /// Creates an updater without scratch memory. Maps that grow are rebuilt with the load and seed
-    /// of the options.
+    /// of the options; those with keys or values of more than 8 bytes with the default ones.
     ///
     /// Errors: a load outside 0.3 to 0.95.
     pub fn new(device: &Device, options: MapOptions) -> Result<MapUpdater<K, V>> {
-        MapUpdater::with_tuning(device, options, UpdateTuning::TUNED)
-    }
-    /// Creates an updater with limits other than the tuned ones, so that tests take every path.
-    pub(super) fn with_tuning(
-        device: &Device,
-        options: MapOptions,
-        tuning: UpdateTuning,
-    ) -> Result<MapUpdater<K, V>> {
-        Ok(MapUpdater { updater: Updater::new(device, options.into(), tuning)? })
+        let updater = StoreOf::<K, V>::updater(device, options)?;
+        Ok(MapUpdater { device: device.clone(), updater })
     }
     /// Returns the bytes of scratch memory, which the largest batch so far determines.
     pub fn scratch_bytes(&self) -> usize {
-        self.updater.scratch_bytes()
+        StoreOf::<K, V>::bytes_of_updater(&self.updater)
     }
 }
-impl<K: DeviceKey + SlotKey, V: DeviceValue + SlotValue> MapUpdater<K, V> {
+impl<K: DeviceKey, V: DeviceValue> MapUpdater<K, V> {
     /// Applies the operations to `keys[i]`, `values[i]` sequentially, and writes the [`Outcome`] of
     /// each to `outcomes[i]`, as a byte. `values` may be empty if all operations
     /// [erase](Operation::Erase).
@@ -146,9 +144,13 @@ impl<K: DeviceKey + SlotKey, V: DeviceValue + SlotValue> MapUpdater<K, V> {
         values: View<'_, V>,
         outcomes: ViewMut<'_, u8>,
     ) -> Result<()> {
-        let batch = batch::<K, V>(operations, keys.key_bits()?, values.value_bits()?)?;
-        self.updater.apply(map.as_table_mut(), stream, batch, outcomes)
+        check_adds::<V>(operations)?;
+        let (keys, values) = (keys.key_bits()?, values.value_bits()?);
+        map.store.apply(&mut self.updater, stream, operations, keys, values, outcomes)
     }
+}
+/// Of keys and values in slots: of up to 8 bytes.
+impl<K: DeviceKey + SlotKey, V: DeviceValue + SlotValue> MapUpdater<K, V> {
     /// Like [`apply`](Self::apply), but on a GPU it does not wait, and the map does not grow.
     /// Operations without room are [not done](Outcome::NotDone), and the caller must look for them
     /// among the outcomes. If an operation is not done, neither are later ones on the same key. Can
@@ -167,20 +169,13 @@ impl<K: DeviceKey + SlotKey, V: DeviceValue + SlotValue> MapUpdater<K, V> {
         values: View<'_, V>,
         outcomes: ViewMut<'_, u8>,
     ) -> Result<()> {
-        let batch = batch::<K, V>(operations, keys.key_bits()?, values.value_bits()?)?;
-        self.updater.enqueue(map.as_table_mut(), stream, batch, outcomes)
+        check_adds::<V>(operations)?;
+        let (keys, values) = (keys.key_bits()?, values.value_bits()?);
+        let operations = operations.codes(|operation| operation as u32);
+        let batch = Batch { operations, keys, values };
+        let updater = BitsOf::<V>::slot_updater::<BitsOf<K>>(&mut self.updater);
+        updater.0.enqueue(map.as_table_mut(), stream, batch, outcomes)
     }
-}
-/// Checks operations on a map of these types, and returns the batch.
-///
-/// Errors: operations that add, or may add, values that are not [`Addable`].
-fn batch<'a, K: SlotKey, V: SlotValue>(
-    operations: Operations<'a>,
-    keys: View<'a, BitsOf<K>>,
-    values: View<'a, BitsOf<V>>,
-) -> Result<Batch<'a, BitsOf<K>, BitsOf<V>>> {
-    check_adds::<V>(operations)?;
-    Ok(Batch { operations: operations.codes(|operation| operation as u32), keys, values })
 }
 /// Checks operations on values of this type. Errors: operations that add, or may add, values that
 /// are not [`Addable`].
@@ -202,10 +197,11 @@ fn adds<V: Value>(found: &str) -> Result<()> {
         expected: format!("no addition of values of type {}", std::any::type_name::<V>()),
     })
 }
-impl<K: SlotKey, V: SlotValue> std::fmt::Debug for MapUpdater<K, V> {
+impl<K: Key, V: Value> std::fmt::Debug for MapUpdater<K, V> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (key, value) = (std::any::type_name::<K>(), std::any::type_name::<V>());
-        self.updater.describe(f, &format!("MapUpdater<{key}, {value}>"))
+        let (bytes, device) = (self.scratch_bytes(), self.device.name());
+        write!(f, "MapUpdater<{key}, {value}>[{bytes} bytes] on {device}")
     }
 }
 

@@ -7,7 +7,7 @@ use crate::device::{Apart, Buffer, Device, Stream, View, ViewMut};
 use crate::duplicates::Duplicates;
 use crate::error::{Error, Result, check_length, count32};
 use crate::file::stored::Stored;
-use crate::map::{Map, MapBuilder, MapOptions};
+use crate::map::{Map, MapOptions, SlotMapBuilder};
 use crate::primitives::Compact;
 use crate::primitives::compact::CompactElement;
 use crate::seed::{Seeds, unforeseeable};
@@ -18,10 +18,12 @@ use std::marker::PhantomData;
 /// Builds tables whose keys are in rows, and keeps scratch memory across builds.
 pub(crate) struct RowsBuilder<C> {
     device: Device,
-    tables: MapBuilder<u64, u32>,
+    tables: SlotMapBuilder<u64, u32>,
     /// First draw of a build.
     first: u64,
     scratch: Option<Scratch>,
+    /// Table that told the keys of a batch apart.
+    of_batch: Option<Map<u64, u32>>,
     of: PhantomData<fn() -> C>,
 }
 /// Maximum number of draws of a function. The probability that none of them suits 2^31 keys is less
@@ -78,12 +80,13 @@ impl<C: Column> RowsBuilder<C> {
     pub(crate) fn new(device: &Device, options: SetOptions) -> Result<RowsBuilder<C>> {
         let SetOptions { load, seed } = options;
         let tables =
-            MapBuilder::new(device, MapOptions::default().with_load(load).with_seed(seed))?;
+            SlotMapBuilder::new(device, MapOptions::default().with_load(load).with_seed(seed))?;
         Ok(RowsBuilder {
             device: device.clone(),
             tables,
             first: Seeds::new(seed, false).first.into(),
             scratch: None,
+            of_batch: None,
             of: PhantomData,
         })
     }
@@ -116,6 +119,31 @@ impl<C: Column> RowsBuilder<C> {
         let (n, kept) = self.kept().counts();
         let own = if kept == n { None } else { Some(C::keep(&mut self.kept(), stream, view)?) };
         self.finish(stream, told, own.unwrap_or(keys))
+    }
+    /// Returns the distinct keys of a batch in order of first occurrence, or `None` if no key
+    /// occurs twice: then this allocates nothing if it has seen as many keys before. Waits.
+    ///
+    /// Errors: as [`build`](Self::build).
+    pub(crate) fn distinct(
+        &mut self,
+        stream: &Stream,
+        keys: C::View<'_>,
+    ) -> Result<Option<Rows<C>>> {
+        let n = self.check(stream, keys)?;
+        self.reserve(n)?;
+        let of_all = if self.device.runs_kernels() { n } else { 0 };
+        let mut table = match self.of_batch.take() {
+            Some(kept) => kept,
+            None => self.tables.with_room(of_all)?,
+        };
+        self.tables.reserve_for(&mut table, of_all)?;
+        let told = self.tell_apart(stream, &mut table, keys, Duplicates::KeepFirst)?;
+        if told.kept == n {
+            self.of_batch = Some(table);
+            return Ok(None);
+        }
+        let own = C::keep(&mut self.kept(), stream, keys)?;
+        self.finish(stream, (table, told), own).map(Some)
     }
     /// Tells which keys stay. Returns a table that kernels have built from all of them, too.
     fn tell(
@@ -172,8 +200,13 @@ impl<C: Column> RowsBuilder<C> {
         }
         Ok(C::count(keys))
     }
+    /// Returns the bytes of scratch memory, without that of the table's builder.
+    pub(crate) fn scratch_bytes(&self) -> usize {
+        let of_batch = self.of_batch.as_ref().map_or(0, Map::bytes);
+        self.scratch.as_ref().map_or(0, Scratch::bytes) + of_batch
+    }
     fn built(&self, duplicates: usize, attempts: u32) -> Counts {
-        let scratch_bytes = self.scratch.as_ref().map_or(0, Scratch::bytes);
+        let scratch_bytes = self.scratch_bytes();
         Counts { duplicates, attempts, scratch_bytes, device_seconds: None }
     }
     /// Finds the first draw that distinguishes all these keys, and which of them stay. Kernels
@@ -287,7 +320,7 @@ impl<C: Column> RowsBuilder<C> {
         let (to, of_rows) = reserved(&mut self.scratch).of_keys.first_mut(n)?;
         write_rows::<C>(stream, keys, (draw, 0), to, of_rows)?;
         let (fingerprints, rows) = reserved(&mut self.scratch).of_keys.first(n)?;
-        self.tables.rebuild_by(duplicates, table, stream, fingerprints, rows)
+        self.tables.rebuild(duplicates, table, stream, fingerprints, rows)
     }
     /// Returns a table of keys that are distinct, the draw of its function, and the number of
     /// draws. Waits. Errors: as [`build`](Self::build).

@@ -3,14 +3,14 @@
 use super::THREADS;
 use crate::device::{Buffer, Device, Stream, View, ViewMut};
 use crate::error::{Result, check_length, count32};
-use crate::groups::{GroupKey, keys_of, numbers};
+use crate::groups::{GroupKey, keys_of, numbers_on};
 use crate::primitives::Compact;
 use crate::primitives::compact::CompactElement;
 use koel_kernels::keys128::find::NO_ROW;
 use koel_kernels::keys128::update::{changes, rows_changed, rows_gaps, rows_put};
 
 /// Keys, by number, that a batch adds or removes.
-pub(super) struct Changes {
+pub(crate) struct Changes {
     /// Numbers of the new keys, ascending.
     pub new: Buffer<u32>,
     /// Numbers of the keys that are gone, ascending.
@@ -18,47 +18,108 @@ pub(super) struct Changes {
 }
 impl Changes {
     /// Compares whether rows hold each key before, by its row or [`NO_ROW`], and after. Waits.
-    pub(super) fn of(
+    pub(crate) fn of(
         stream: &Stream,
         before: View<'_, u32>,
         after: View<'_, u8>,
     ) -> Result<Changes> {
-        let (device, n) = (stream.device(), before.len());
-        check_length("held", after.len(), "keys", n)?;
-        let (mut is_new, mut is_gone) = (device.alloc::<u8>(n)?, device.alloc::<u8>(n)?);
-        let mut counts = device.alloc::<u32>(changes::WORDS)?;
-        let [new, gone] = if let (Some(rows), Some(held), Some(is_new), Some(is_gone)) =
-            (before.host(), after.host(), is_new.host_mut(), is_gone.host_mut())
-            && !device.runs_kernels()
-        {
-            let mut counts = [0; changes::WORDS];
-            for (((&row, &held), new), gone) in
-                rows.iter().zip(held).zip(is_new.iter_mut()).zip(is_gone)
-            {
-                (*new, *gone) =
-                    ((row == NO_ROW && held != 0) as u8, (row != NO_ROW && held == 0) as u8);
-                counts[0] += *new as u32;
-                counts[1] += *gone as u32;
-            }
-            counts
-        } else {
-            counts.view_mut().fill_bytes(0, stream)?;
-            let (rows, held) = (before.arg("rows", stream)?, after.arg("held", stream)?);
-            let (mut new, mut gone) = (is_new.view_mut(), is_gone.view_mut());
-            let (new, gone) = (new.arg("new", stream)?, gone.arg("gone", stream)?);
-            let (n, mut to) = (count32("keys", n)?, counts.view_mut());
-            let (grid, to) = (n.div_ceil(THREADS), to.arg("counts", stream)?);
-            // SAFETY: `n` rows and flags, and the counts.
-            unsafe { rows_changed::launch(stream, grid, n, rows, held, new, gone, to) }?;
-            counts_of(&counts)?
-        };
-        let numbers = numbers(device, 0, n)?;
-        let mut kept = Selector::new(device, n)?;
-        Ok(Changes {
-            new: kept.select(stream, is_new.view(), numbers.view(), new as usize)?,
-            gone: kept.select(stream, is_gone.view(), numbers.view(), gone as usize)?,
+        Comparison::new(stream, before.len())?.changes(stream, before, after)
+    }
+}
+/// Finds changes of up to a number of keys, and keeps memory for it.
+pub(super) struct Comparison {
+    is_new: Buffer<u8>,
+    is_gone: Buffer<u8>,
+    counts: Buffer<u32>,
+    numbers: Buffer<u32>,
+    selector: Selector,
+}
+impl Comparison {
+    fn new(stream: &Stream, n: usize) -> Result<Comparison> {
+        let device = stream.device();
+        Ok(Comparison {
+            is_new: device.alloc(n)?,
+            is_gone: device.alloc(n)?,
+            counts: device.alloc(changes::WORDS)?,
+            numbers: numbers_on(stream, 0, n)?,
+            selector: Selector::new(device, n)?,
         })
     }
+    pub(super) fn bytes(&self) -> usize {
+        let Comparison { is_new, is_gone, counts, numbers, selector } = self;
+        let of_flags = is_new.bytes() + is_gone.bytes() + counts.bytes();
+        of_flags + numbers.bytes() + selector.compact.scratch_bytes()
+    }
+    /// Returns the kept one if it is large enough.
+    pub(super) fn reserve<'a>(
+        kept: &'a mut Option<Comparison>,
+        stream: &Stream,
+        n: usize,
+    ) -> Result<&'a mut Comparison> {
+        if kept.as_ref().is_none_or(|kept| kept.numbers.len() < n) {
+            // Free the old memory first: both may not fit together.
+            *kept = None;
+            *kept = Some(Comparison::new(stream, n)?);
+        }
+        Ok(kept.as_mut().unwrap_or_else(|| unreachable!("it was reserved")))
+    }
+    /// See [`Changes::of`].
+    pub(super) fn changes(
+        &mut self,
+        stream: &Stream,
+        before: View<'_, u32>,
+        after: View<'_, u8>,
+    ) -> Result<Changes> {
+        let n = before.len();
+        let Comparison { is_new, is_gone, counts, numbers, selector } = self;
+        let (mut is_new, mut is_gone) =
+            (is_new.view_mut().slice(..n)?, is_gone.view_mut().slice(..n)?);
+        let flags = (is_new.reborrow(), is_gone.reborrow());
+        compare(stream, before, after, flags, counts.view_mut())?;
+        let [new, gone] = counts_of(counts)?;
+        let numbers = numbers.view().slice(..n)?;
+        Ok(Changes {
+            new: selector.select(stream, is_new.view(), numbers, new as usize)?,
+            gone: selector.select(stream, is_gone.view(), numbers, gone as usize)?,
+        })
+    }
+}
+/// Sets the flags of keys that are new and of those that are gone: see [`Changes::of`]. Writes how
+/// many there are of each.
+pub(crate) fn compare(
+    stream: &Stream,
+    before: View<'_, u32>,
+    after: View<'_, u8>,
+    (mut is_new, mut is_gone): (ViewMut<'_, u8>, ViewMut<'_, u8>),
+    mut counts: ViewMut<'_, u32>,
+) -> Result<()> {
+    let n = before.len();
+    check_length("held", after.len(), "keys", n)?;
+    check_length("new", is_new.len(), "keys", n)?;
+    check_length("gone", is_gone.len(), "keys", n)?;
+    check_length("counts", counts.len(), "kinds of changes", changes::WORDS)?;
+    counts.fill_bytes(0, stream)?;
+    let (rows, held) = (before.arg("rows", stream)?, after.arg("held", stream)?);
+    let (new, gone) = (is_new.arg("new", stream)?, is_gone.arg("gone", stream)?);
+    let to = counts.arg("counts", stream)?;
+    if stream.device().runs_kernels() {
+        let n = count32("keys", n)?;
+        // SAFETY: `n` rows and flags, and the counts.
+        return unsafe {
+            rows_changed::launch(stream, n.div_ceil(THREADS), n, rows, held, new, gone, to)
+        };
+    }
+    if let (Some(rows), Some(held), Some(is_new), Some(is_gone), Some(counts)) =
+        (before.host(), after.host(), is_new.host_mut(), is_gone.host_mut(), counts.host_mut())
+    {
+        for (((&row, &held), new), gone) in rows.iter().zip(held).zip(is_new).zip(is_gone) {
+            (*new, *gone) =
+                ((row == NO_ROW && held != 0) as u8, (row != NO_ROW && held == 0) as u8);
+            counts[0] += *new as u32;
+            counts[1] += *gone as u32;
+        }
+    }
+    Ok(())
 }
 
 /// Gaps among rows, and the rows from the end that fill them.
@@ -110,7 +171,7 @@ impl Gaps {
         // As many rows stay from `len` on as are gone before it.
         let (mut kept, gaps) = (Selector::new(device, n)?, gaps as usize);
         let of_gaps = kept.select(stream, is_gap.view(), gone, gaps)?;
-        let ends = numbers(device, len as u32, n)?;
+        let ends = numbers_on(stream, len as u32, n)?;
         let last = kept.select(stream, is_last.view(), ends.view(), gaps)?;
         Ok(Gaps { len, gaps: of_gaps, last, is_any })
     }
@@ -176,7 +237,7 @@ pub(crate) fn gathered<T: GroupKey>(
 ///
 /// # Safety
 /// Other rows are rows of `to`, and distinct.
-pub(super) unsafe fn put<T: GroupKey>(
+pub(crate) unsafe fn put<T: GroupKey>(
     stream: &Stream,
     rows: View<'_, u32>,
     from: View<'_, T>,

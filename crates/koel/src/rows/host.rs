@@ -1,11 +1,11 @@
 //! Native code for devices that run no kernels: lookups, and which keys of an input stay.
 use super::{InRows, Queries};
-use crate::cpu::{Finder, InBins, Level, Ranks, Simd, Work};
+use crate::cpu::{Finder, InBins, Level, Ranks, Simd, Tables, Work};
 use crate::device::Device;
 use crate::device::memory::prefetch;
 use crate::error::Result;
 use crate::fallible::collect;
-use crate::map::MapBuilder;
+use crate::map::SlotMapBuilder;
 use crate::parallel;
 use koel_kernels::keys128::find::NO_ROW;
 use koel_kernels::table::layout::Wide;
@@ -21,7 +21,7 @@ const IN_FLIGHT: usize = 64;
 pub(crate) struct HostRows<'a, K: InRows> {
     pub device: &'a Device,
     pub function: K::Function,
-    pub table: Finder<'a, Wide<u64, u32>>,
+    pub table: Finder<Tables<'a, Wide<u64, u32>>>,
     pub keys: K,
 }
 impl<K: InRows> HostRows<'_, K> {
@@ -129,7 +129,7 @@ impl Stayed {
     /// out of memory.
     pub(super) fn find<K: InRows>(
         &mut self,
-        tables: &mut MapBuilder<u64, u32>,
+        tables: &mut SlotMapBuilder<u64, u32>,
         keys: K,
         (fingerprints, rows): (&[u64], &[u32]),
         keep_first: bool,

@@ -6,7 +6,7 @@
 //! numbers, it holds what the rows hold, and the same operations are applied to it. Then the rows
 //! change once for each key: values are replaced; new keys come to the end, in order of first
 //! occurrence; and the last rows fill the gaps of those that are gone.
-use super::changes::{Changes, Gaps, gathered, put};
+use super::changes::{Changes, Comparison, Gaps, gathered, put};
 use super::{CHUNK, Column, Rows, RowsBuilder, THREADS, check_rows, write_rows};
 use crate::device::graph::may_wait;
 use crate::device::memory::collect;
@@ -14,7 +14,7 @@ use crate::device::{Apart, Buffer, Device, Stream, View, ViewMut, check_device};
 use crate::duplicates::Duplicates;
 use crate::error::{Error, Result, check_length, count32};
 use crate::file::stored::Stored;
-use crate::groups::{GroupKey, keys_of, numbers};
+use crate::groups::{GroupKey, keys_of, numbers_on};
 use crate::map::{Map, MapBuilder, MapOptions, MapUpdater, Operation};
 use crate::parallel;
 use crate::primitives::compact::CompactElement;
@@ -26,33 +26,56 @@ use koel_kernels::keys128::find::NO_ROW;
 use koel_kernels::keys128::update::{DistinctIn, SettledOut, held, rows_settled};
 use koel_kernels::table::update::{operation, status};
 
-/// The distinct keys of a batch, by number, and what rows hold of them.
-pub(crate) struct Batch<C> {
-    keys: Rows<C>,
-    /// Number of the key of each operation.
+/// Applies batches, and keeps scratch memory across them.
+pub(crate) struct RowsUpdater<C> {
+    /// Numbers the keys of batches.
+    builder: RowsBuilder<C>,
+    /// Changes tables of fingerprints.
+    tables: MapUpdater<u64, u32>,
+    comparison: Option<Comparison>,
+}
+impl<C: Column> RowsUpdater<C> {
+    /// Creates an updater without scratch memory.
+    pub(crate) fn new(device: &Device) -> Result<RowsUpdater<C>> {
+        Ok(RowsUpdater {
+            builder: RowsBuilder::new(device, SetOptions::default())?,
+            tables: MapUpdater::new(device, MapOptions::default())?,
+            comparison: None,
+        })
+    }
+    /// Returns the bytes of scratch memory, without that of builds of tables.
+    pub(crate) fn scratch_bytes(&self) -> usize {
+        let of_changes = self.comparison.as_ref().map_or(0, Comparison::bytes);
+        self.builder.scratch_bytes() + self.tables.scratch_bytes() + of_changes
+    }
+    /// Numbers the keys of a batch for a table. Waits.
+    fn number(&mut self, stream: &Stream, table: &Rows<C>, keys: C::View<'_>) -> Result<Batch<C>> {
+        let (device, n) = (table.device(), C::count(keys));
+        let Some(distinct) = self.builder.distinct(stream, keys)? else {
+            let (ids, mut rows) = (device.alloc(0)?, device.alloc(n)?);
+            table.rows_into(stream, keys, rows.view_mut())?;
+            return Ok(Batch { distinct: None, n, ids, rows });
+        };
+        let (mut ids, mut rows) = (device.alloc(n)?, device.alloc(distinct.len)?);
+        distinct.rows_into(stream, keys, ids.view_mut())?;
+        table.rows_into(stream, distinct.view(), rows.view_mut())?;
+        Ok(Batch { distinct: Some(distinct), n, ids, rows })
+    }
+}
+/// The keys of a batch, by number, and what rows hold of them.
+struct Batch<C> {
+    /// The distinct keys; `None` if no key occurs twice: then its number is that of its operation.
+    distinct: Option<Rows<C>>,
+    /// Number of operations.
+    n: usize,
+    /// Number of the key of each operation, if keys occur twice.
     ids: Buffer<u32>,
     /// Row of each key before the batch, or [`NO_ROW`].
     rows: Buffer<u32>,
 }
 impl<C: Column> Batch<C> {
-    /// Numbers the keys of a batch for a table. Waits.
-    fn new(stream: &Stream, table: &Rows<C>, keys: C::View<'_>) -> Result<Batch<C>> {
-        let (device, n) = (table.device(), C::count(keys));
-        let mut builder = RowsBuilder::new(device, SetOptions::default())?;
-        let distinct = builder.build(stream, keys, Duplicates::KeepFirst)?;
-        let ids = if distinct.len == n {
-            numbers(device, 0, n)?
-        } else {
-            let mut ids = device.alloc(n)?;
-            distinct.rows_into(stream, keys, ids.view_mut())?;
-            ids
-        };
-        let mut rows = device.alloc(distinct.len)?;
-        table.rows_into(stream, distinct.view(), rows.view_mut())?;
-        Ok(Batch { keys: distinct, ids, rows })
-    }
     fn on<'a>(&'a self, stream: &'a Stream) -> Numbered<'a> {
-        Numbered { stream, ids: self.ids.view(), rows: self.rows.view() }
+        Numbered { stream, n: self.n, ids: self.ids.view(), rows: self.rows.view() }
     }
 }
 
@@ -60,7 +83,9 @@ impl<C: Column> Batch<C> {
 #[derive(Clone, Copy)]
 pub struct Numbered<'a> {
     stream: &'a Stream,
-    /// Number of the key of each operation.
+    /// Number of operations.
+    n: usize,
+    /// Number of the key of each operation, if keys occur twice.
     ids: View<'a, u32>,
     /// Row of each key, or [`NO_ROW`].
     rows: View<'a, u32>,
@@ -68,7 +93,7 @@ pub struct Numbered<'a> {
 impl Numbered<'_> {
     /// Whether no key occurs twice: then its number is that of its operation.
     fn are_distinct(&self) -> bool {
-        self.ids.len() == self.rows.len()
+        self.n == self.rows.len()
     }
     /// Returns the numbers of the keys that have rows, ascending. Waits.
     fn present(&self) -> Result<Buffer<u32>> {
@@ -181,12 +206,12 @@ impl RowValue for u128 {
         values: View<'_, u128>,
         outcomes: ViewMut<'_, u8>,
     ) -> Result<(Buffer<u8>, Buffer<u128>)> {
-        let (device, n, keys) = (on.stream.device(), on.ids.len(), on.rows.len());
+        let (device, n, keys) = (on.stream.device(), on.n, on.rows.len());
         let (is_held, sources) = if on.are_distinct() {
             let (codes, none) = (operations.codes(|operation| operation as u32), device.alloc(0)?);
             on.settled::<u32>((held::PLACES, none.view()), codes, none.view(), outcomes)?
         } else {
-            let (present, places) = (on.present()?, numbers(device, 0, n + keys)?);
+            let (present, places) = (on.present()?, numbers_on(on.stream, 0, n + keys)?);
             let (of_operations, of_keys) = (places.view().slice(..n)?, places.view().slice(n..)?);
             let held = gathered(on.stream, present.view(), of_keys)?;
             settled(on, (present.view(), held.view()), operations, of_operations, outcomes)?
@@ -208,14 +233,14 @@ fn settled<V: ValueBits>(
     values: View<'_, V>,
     outcomes: ViewMut<'_, u8>,
 ) -> Result<(Buffer<u8>, Buffer<V>)> {
-    let Numbered { stream, ids, rows } = on;
+    let Numbered { stream, ids, rows, .. } = on;
     let (device, options) = (stream.device(), MapOptions::default());
     let unchecked = options.with_duplicates(Duplicates::Unchecked);
     let mut map = MapBuilder::new(device, unchecked)?.build(stream, present, held)?;
     let mut updater = MapUpdater::new(device, options)?;
     updater.apply(&mut map, stream, operations, ids, values, outcomes)?;
     let (mut is_held, mut values) = (device.alloc(rows.len())?, device.alloc(rows.len())?);
-    let all = numbers(device, 0, rows.len())?;
+    let all = numbers_on(stream, 0, rows.len())?;
     map.get_into(stream, all.view(), values.view_mut(), is_held.view_mut())?;
     Ok((is_held, values))
 }
@@ -225,7 +250,7 @@ fn settled_keys(
     operations: Operations<'_, SetOperation>,
     outcomes: ViewMut<'_, u8>,
 ) -> Result<Buffer<u8>> {
-    let Numbered { stream, ids, rows } = on;
+    let Numbered { stream, ids, rows, .. } = on;
     let (device, options) = (stream.device(), SetOptions::default());
     if on.are_distinct() {
         let codes = operations.codes(|operation| operation as u32);
@@ -235,7 +260,7 @@ fn settled_keys(
     }
     let mut set = SetBuilder::new(device, options)?.build(stream, on.present()?.view())?;
     SetUpdater::new(device, options)?.apply(&mut set, stream, operations, ids, outcomes)?;
-    let (mut is_held, all) = (device.alloc(rows.len())?, numbers(device, 0, rows.len())?);
+    let (mut is_held, all) = (device.alloc(rows.len())?, numbers_on(stream, 0, rows.len())?);
     set.contains_into(stream, all.view(), is_held.view_mut())?;
     Ok(is_held)
 }
@@ -247,6 +272,7 @@ fn settled_keys(
 /// After an error the table is as before, unless the device itself failed, or memory for a restored
 /// table is lacking, too: then it is empty.
 pub(crate) fn apply_to_pairs<C: Column, V: RowValue>(
+    updater: &mut RowsUpdater<C>,
     table: (&mut Rows<C>, &mut Stored<V>),
     stream: &Stream,
     operations: Operations<'_>,
@@ -255,7 +281,7 @@ pub(crate) fn apply_to_pairs<C: Column, V: RowValue>(
 ) -> Result<()> {
     let _apart = Apart::begin();
     table.0.check_batch(stream, batch.0, &mut outcomes)?;
-    let done = change_pairs(table, stream, operations, batch, outcomes.reborrow());
+    let done = change_pairs(updater, table, stream, operations, batch, outcomes.reborrow());
     done.or_else(|e| none_done(stream, outcomes, e))
 }
 /// Sets all outcomes to those of operations that are not done, and returns the error.
@@ -265,6 +291,7 @@ fn none_done(stream: &Stream, mut outcomes: ViewMut<'_, u8>, error: Error) -> Re
     Err(error)
 }
 fn change_pairs<C: Column, V: RowValue>(
+    updater: &mut RowsUpdater<C>,
     (rows, own): (&mut Rows<C>, &mut Stored<V>),
     stream: &Stream,
     operations: Operations<'_>,
@@ -275,15 +302,15 @@ fn change_pairs<C: Column, V: RowValue>(
         check_length("values", values.len(), "keys", C::count(keys))?;
     }
     values.arg("values", stream)?;
-    let batch = Batch::new(stream, rows, keys)?;
+    let batch = updater.number(stream, rows, keys)?;
     let held = own.view().first(rows.len);
     let (is_held, finals) = V::settle(batch.on(stream), held, operations, values, outcomes)?;
-    let change = Change::prepare(stream, rows, &batch, is_held.view())?;
+    let change = Change::of_batch(updater, stream, rows, (&batch, keys), is_held.view())?;
     let Change { new, gaps, before, after, .. } = &change;
     own.grow(stream, *before, *after)?;
     let more = gathered(stream, new.view(), finals.view())?;
     let mut moved = stream.device().alloc(gaps.last.len())?;
-    change.apply(stream, rows)?;
+    change.apply(updater, stream, rows)?;
     let replaced = own.reserve(stream.device(), *after).and_then(|own| {
         own.view_mut().slice(*before..*after)?.copy_from(more.view(), stream)?;
         // SAFETY: rows of the table, distinct as the keys are.
@@ -295,6 +322,7 @@ fn change_pairs<C: Column, V: RowValue>(
 }
 /// Applies operations to keys in rows that have no values: see [`apply_to_pairs`].
 pub(crate) fn apply_to_keys<C: Column>(
+    updater: &mut RowsUpdater<C>,
     rows: &mut Rows<C>,
     stream: &Stream,
     operations: Operations<'_, SetOperation>,
@@ -303,19 +331,21 @@ pub(crate) fn apply_to_keys<C: Column>(
 ) -> Result<()> {
     let _apart = Apart::begin();
     rows.check_batch(stream, keys, &mut outcomes)?;
-    let done = change_keys(rows, stream, operations, keys, outcomes.reborrow());
+    let done = change_keys(updater, rows, stream, operations, keys, outcomes.reborrow());
     done.or_else(|e| none_done(stream, outcomes, e))
 }
 fn change_keys<C: Column>(
+    updater: &mut RowsUpdater<C>,
     rows: &mut Rows<C>,
     stream: &Stream,
     operations: Operations<'_, SetOperation>,
     keys: C::View<'_>,
     outcomes: ViewMut<'_, u8>,
 ) -> Result<()> {
-    let batch = Batch::new(stream, rows, keys)?;
+    let batch = updater.number(stream, rows, keys)?;
     let is_held = settled_keys(batch.on(stream), operations, outcomes)?;
-    Change::prepare(stream, rows, &batch, is_held.view())?.apply(stream, rows)
+    let change = Change::of_batch(updater, stream, rows, (&batch, keys), is_held.view())?;
+    change.apply(updater, stream, rows)
 }
 
 /// A change of rows, with all memory that it needs.
@@ -340,18 +370,32 @@ struct OfTable {
 impl<C: Column> Change<C> {
     /// Puts new keys behind the rows, and finds what else changes so that those keys of a batch are
     /// held whose flag is not 0.
+    fn of_batch(
+        updater: &mut RowsUpdater<C>,
+        stream: &Stream,
+        to: &mut Rows<C>,
+        (batch, keys): (&Batch<C>, C::View<'_>),
+        is_held: View<'_, u8>,
+    ) -> Result<Change<C>> {
+        let rows = batch.rows.view();
+        let comparison = Comparison::reserve(&mut updater.comparison, stream, rows.len())?;
+        let changes = comparison.changes(stream, rows, is_held)?;
+        match &batch.distinct {
+            Some(distinct) => Change::prepare(stream, to, (distinct.view(), rows), changes),
+            None => Change::prepare(stream, to, (keys, rows), changes),
+        }
+    }
     fn prepare(
         stream: &Stream,
         to: &mut Rows<C>,
-        batch: &Batch<C>,
-        is_held: View<'_, u8>,
+        (keys, rows): (C::View<'_>, View<'_, u32>),
+        Changes { new, gone }: Changes,
     ) -> Result<Change<C>> {
-        let Changes { new, gone } = Changes::of(stream, batch.rows.view(), is_held)?;
         let (before, after) = (to.len, to.len + new.len());
         check_rows(after, MapOptions::default().load)?;
-        let new_keys = C::select(batch.keys.view(), stream, new.view())?;
-        let gone_keys = C::select(batch.keys.view(), stream, gone.view())?;
-        let gone_rows = gathered(stream, gone.view(), batch.rows.view())?;
+        let new_keys = C::select(keys, stream, new.view())?;
+        let gone_keys = C::select(keys, stream, gone.view())?;
+        let gone_rows = gathered(stream, gone.view(), rows)?;
         let gaps = Gaps::of(stream, after, gone_rows.view())?;
         let prepared = to.keys.append(stream, before, new_keys.view(usize::MAX)).and_then(|()| {
             let moved = C::select(to.keys.view(after), stream, gaps.last.view())?;
@@ -372,8 +416,9 @@ impl<C: Column> Change<C> {
         }
     }
     /// Changes the keys and their table. Errors: as [`apply_to_pairs`].
-    fn apply(&self, stream: &Stream, to: &mut Rows<C>) -> Result<()> {
-        let done = self.of_table.apply(stream, &mut to.table).and_then(|()| {
+    fn apply(&self, updater: &mut RowsUpdater<C>, stream: &Stream, to: &mut Rows<C>) -> Result<()> {
+        let tables = &mut updater.tables;
+        let done = self.of_table.apply(tables, stream, &mut to.table).and_then(|()| {
             // Until the keys change, the table can be restored from them.
             let held = to.table.len()?;
             to.keys.fill_gaps(stream, &self.gaps, self.moved.view(usize::MAX))?;
@@ -424,21 +469,20 @@ impl OfTable {
         }
         Ok(OfTable { fingerprints, rows, operations })
     }
-    fn apply(&self, stream: &Stream, table: &mut Map<u64, u32>) -> Result<()> {
+    fn apply(
+        &self,
+        updater: &mut MapUpdater<u64, u32>,
+        stream: &Stream,
+        table: &mut Map<u64, u32>,
+    ) -> Result<()> {
         let OfTable { fingerprints, rows, operations } = self;
         let operations = match operations {
             Some(each) => Operations::Each(each.view()),
             None => Operations::All(Operation::Insert),
         };
         let mut outcomes = stream.device().alloc(rows.len())?;
-        MapUpdater::new(stream.device(), MapOptions::default())?.apply(
-            table,
-            stream,
-            operations,
-            fingerprints.view(),
-            rows.view(),
-            outcomes.view_mut(),
-        )
+        let (fingerprints, outcomes) = (fingerprints.view(), outcomes.view_mut());
+        updater.apply(table, stream, operations, fingerprints, rows.view(), outcomes)
     }
 }
 impl<C: Column> Rows<C> {

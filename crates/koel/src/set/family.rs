@@ -6,10 +6,9 @@ use crate::error::Result;
 use crate::seed::Seeds;
 use crate::table::plan::Plan;
 use crate::table::slots::Slots;
-use crate::table::{self, CpuBuild, Family, Handles, Membership, Settings, grid};
+use crate::table::{self, CpuBuild, Family, Handles, Settings, grid};
 use crate::types::KeyBits;
 use koel_kernels::set::find::{SetRef, set_contains, set_contains_bits, set_count};
-use koel_kernels::set::layout::Member;
 use koel_kernels::table::layout::Shape;
 use koel_simt::{Buf, In};
 use std::marker::PhantomData;
@@ -23,7 +22,7 @@ impl<K: KeyBits> Family for Keys<K> {
     type Input<'a> = View<'a, K>;
     type CpuScratch = cpu::set::Scratch;
     type KernelScratch = Passes<K>;
-    type Finder<'a> = cpu::set::Finder<'a, K>;
+    type Probe<'a> = cpu::set::Keys<'a, K>;
     type Ref = SetRef<K>;
     const NAMES: [&'static str; 2] = ["set", "set.shape"];
     const EMPTY_WORD: K = K::EMPTY;
@@ -70,13 +69,13 @@ impl<K: KeyBits> Family for Keys<K> {
         kernels::build(stream, plan, seeds, keys, table, scratch)
     }
 
-    fn finder<'a>(
+    fn probe<'a>(
         shape: Shape,
         seed: u32,
         words: &'a [K],
         stash: &'a cpu::Stash<K::Pairs>,
-    ) -> Result<cpu::set::Finder<'a, K>> {
-        cpu::set::Finder::new(shape, seed, words, stash)
+    ) -> Result<cpu::set::Keys<'a, K>> {
+        cpu::set::Keys::new(shape, seed, words, stash)
     }
     fn table_ref(handles: Handles<K>) -> SetRef<K> {
         let Handles { shape, stash_bits, slots, stash, header } = handles;
@@ -124,16 +123,5 @@ impl table::Scratch for cpu::set::Scratch {
 impl<K: KeyBits> table::Scratch for Passes<K> {
     fn bytes(&self) -> usize {
         self.bytes()
-    }
-}
-impl<K: Member> Membership<K> for cpu::set::Finder<'_, K> {
-    fn contains(&self, device: &Device, queries: &[K], found: &mut [u8]) -> Result<()> {
-        self.contains(device, queries, found)
-    }
-    fn contains_bits(&self, device: &Device, queries: &[K], bits: &mut [u32]) -> Result<()> {
-        self.contains_bits(device, queries, bits)
-    }
-    fn count(&self, device: &Device, queries: &[K]) -> Result<usize> {
-        self.count(device, queries)
     }
 }

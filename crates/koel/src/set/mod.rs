@@ -191,7 +191,8 @@ impl<K: Key> Set<K> {
     pub fn build_with(device: &Device, options: SetOptions, keys: &[K]) -> Result<Set<K>> {
         StoreOf::<K>::check(keys.len(), options.load)?; // before anything is allocated
         let keys = stage_keys::<K, BitsOf<K>>(device, keys)?;
-        Ok(Set { store: SetStore::build(options, &device.stream()?, keys.view())? })
+        let mut builder = StoreOf::<K>::builder(device, options)?;
+        Ok(Set { store: StoreOf::<K>::build(&mut builder, &device.stream()?, keys.view())? })
     }
     /// Returns the device that holds the set.
     pub fn device(&self) -> &Device {
@@ -317,6 +318,7 @@ impl<K: Key> Set<K> {
 /// Of keys in slots: of up to 8 bytes.
 impl<K: SlotKey> Set<K> {
     /// Returns a table as a set.
+    #[cfg(test)]
     pub(crate) fn of_table(table: Table<Keys<BitsOf<K>>>) -> Set<K> {
         Set { store: SlotSet(table) }
     }

@@ -1,6 +1,6 @@
 //! How sets are stored: see [`SetStore`].
 use super::combine::combine;
-use super::{Keys, SetOptions, SetReport, SetUpdater, export, operations_on};
+use super::{Keys, SetOptions, SetReport, export, operations_on};
 use crate::device::{Device, Stream, View, ViewMut};
 use crate::error::Result;
 use crate::file::filed::Parts;
@@ -9,7 +9,7 @@ use crate::file::kind::{TableKind, Width};
 use crate::file::reader::Mapping;
 use crate::file::writer::Writer;
 use crate::set::SetOperation;
-use crate::table::update::{Operations, Outcome};
+use crate::table::update::{Operations, Outcome, UpdateTuning, Updater};
 use crate::table::{Builder, Contains, Family, Table, contains};
 use crate::types::KeyBits;
 use std::io::{Read, Seek, Write};
@@ -20,7 +20,20 @@ use std::io::{Read, Seek, Write};
 pub trait SetStore: Contains + Sized + Send + Sync {
     /// Checks that there can be a set of `n` keys at this load.
     fn check(n: usize, load: f64) -> Result<()>;
-    fn build(options: SetOptions, stream: &Stream, keys: View<'_, Self::Key>) -> Result<Self>;
+    /// Builds sets, and keeps scratch memory across builds.
+    type Builder;
+    fn builder(device: &Device, options: SetOptions) -> Result<Self::Builder>;
+    fn build(
+        builder: &mut Self::Builder,
+        stream: &Stream,
+        keys: View<'_, Self::Key>,
+    ) -> Result<Self>;
+    fn rebuild(
+        &mut self,
+        builder: &mut Self::Builder,
+        stream: &Stream,
+        keys: View<'_, Self::Key>,
+    ) -> Result<()>;
     fn device(&self) -> &Device;
     fn report(&self) -> Result<SetReport>;
     fn bytes(&self) -> usize;
@@ -34,6 +47,19 @@ pub trait SetStore: Contains + Sized + Send + Sync {
         count: ViewMut<'_, u64>,
     ) -> Result<()>;
 
+    /// Applies batches, and keeps scratch memory across them.
+    type Updater;
+    fn updater(device: &Device, options: SetOptions) -> Result<Self::Updater>;
+    fn bytes_of_updater(updater: &Self::Updater) -> usize;
+    /// See [`SetUpdater::apply`](super::SetUpdater::apply).
+    fn apply(
+        &mut self,
+        updater: &mut Self::Updater,
+        stream: &Stream,
+        operations: Operations<'_, SetOperation>,
+        keys: View<'_, Self::Key>,
+        outcomes: ViewMut<'_, u8>,
+    ) -> Result<()>;
     /// Applies operations, and returns their outcomes.
     fn update(
         &mut self,
@@ -64,6 +90,10 @@ pub trait SetStore: Contains + Sized + Send + Sync {
 
 /// A set with keys in slots.
 pub struct SlotSet<K: KeyBits>(pub(super) Table<Keys<K>>);
+/// Builds sets with keys in slots.
+pub struct SlotSetBuilder<K: KeyBits>(Builder<Keys<K>>);
+/// Updates sets with keys in slots.
+pub struct SlotSetUpdater<K: KeyBits>(pub(super) Updater<Keys<K>>);
 contains! { impl[K: KeyBits] SlotSet<K>, K, |set| set.0 }
 
 #[allow(private_interfaces, reason = "other crates cannot name the trait")]
@@ -71,10 +101,28 @@ impl<K: KeyBits> SetStore for SlotSet<K> {
     fn check(n: usize, load: f64) -> Result<()> {
         Keys::<K>::plan(n, load).map(|_| ())
     }
-    fn build(options: SetOptions, stream: &Stream, keys: View<'_, K>) -> Result<Self> {
-        let mut builder = Builder::new(stream.device(), options.into())?;
+    type Builder = SlotSetBuilder<K>;
+    fn builder(device: &Device, options: SetOptions) -> Result<Self::Builder> {
+        Builder::new(device, options.into()).map(SlotSetBuilder)
+    }
+    fn build(
+        SlotSetBuilder(builder): &mut Self::Builder,
+        stream: &Stream,
+        keys: View<'_, K>,
+    ) -> Result<Self> {
+        keys.arg("keys", stream)?;
         let plan = builder.plan(stream, keys.len())?;
         Ok(SlotSet(builder.build(plan, stream, keys)?))
+    }
+    fn rebuild(
+        &mut self,
+        SlotSetBuilder(builder): &mut Self::Builder,
+        stream: &Stream,
+        keys: View<'_, K>,
+    ) -> Result<()> {
+        keys.arg("keys", stream)?;
+        let plan = builder.plan(stream, keys.len())?;
+        builder.rebuild(&mut self.0, plan, stream, keys)
     }
     fn device(&self) -> &Device {
         &self.0.device
@@ -100,14 +148,30 @@ impl<K: KeyBits> SetStore for SlotSet<K> {
         export::export(&self.0, stream, keys, count)
     }
 
+    type Updater = SlotSetUpdater<K>;
+    fn updater(device: &Device, options: SetOptions) -> Result<Self::Updater> {
+        Updater::new(device, options.into(), UpdateTuning::OF_SETS).map(SlotSetUpdater)
+    }
+    fn bytes_of_updater(updater: &Self::Updater) -> usize {
+        updater.0.scratch_bytes()
+    }
+    fn apply(
+        &mut self,
+        updater: &mut Self::Updater,
+        stream: &Stream,
+        operations: Operations<'_, SetOperation>,
+        keys: View<'_, K>,
+        outcomes: ViewMut<'_, u8>,
+    ) -> Result<()> {
+        updater.0.apply(&mut self.0, stream, operations_on(operations, keys)?, outcomes)
+    }
     fn update(
         &mut self,
         operations: Operations<'_, SetOperation>,
         keys: View<'_, K>,
     ) -> Result<Vec<Outcome>> {
-        let device = self.0.device.clone();
-        let mut updater = SetUpdater::<K>::new(&device, SetOptions::default())?.updater;
-        updater.apply_from_host(&mut self.0, operations_on(operations, keys)?)
+        let mut updater = Self::updater(&self.0.device.clone(), SetOptions::default())?;
+        updater.0.apply_from_host(&mut self.0, operations_on(operations, keys)?)
     }
     fn shrink_to(&mut self, load: f64) -> Result<()> {
         self.0.shrink(SetOptions::default().with_load(load).into())

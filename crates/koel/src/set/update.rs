@@ -1,14 +1,12 @@
 //! Batched updates of sets: see [`SetUpdater`].
 use super::export::{export, keys_of};
 use super::kernels::plan_of;
-use super::{Keys, Set, SetOptions, SetStore};
+use super::{Keys, Set, SetOptions, SetStore, StoreOf};
 use crate::device::{Device, Stream, View, ViewMut};
 use crate::error::Result;
 use crate::fallible::{collect, collect_map};
 use crate::table::plan::Plan;
-use crate::table::update::{
-    Batch, EntriesOnHost, Launch, Operations, Outcome, Updatable, UpdateTuning, Updater,
-};
+use crate::table::update::{Batch, EntriesOnHost, Launch, Operations, Outcome, Updatable};
 use crate::table::{Builder, Settings, Table};
 use crate::types::{BitsOf, DeviceKey, Key, KeyBits, SlotKey, stage_keys};
 use koel_kernels::set::sparse::set_update_sparse;
@@ -92,31 +90,28 @@ pub enum SetOperation {
 /// rebuilt with another seed, drawn at random. Operations that are refused even then are applied on
 /// the host, which always succeeds, but is slow. If a batch has more distinct keys in a partition
 /// than a block has room for, it is split into halves, recursively.
-pub struct SetUpdater<K: SlotKey = u32> {
-    pub(super) updater: Updater<Keys<BitsOf<K>>>,
+///
+/// # Keys of more than 8 bytes
+/// As of a [map](crate::MapUpdater#keys-or-values-of-more-than-8-bytes).
+pub struct SetUpdater<K: Key = u32> {
+    device: Device,
+    updater: <StoreOf<K> as SetStore>::Updater,
 }
-impl<K: SlotKey> SetUpdater<K> {
+impl<K: Key> SetUpdater<K> {
     /// Creates an updater without scratch memory. Sets that grow are rebuilt with the load and seed
     /// of the options.
     ///
     /// Errors: a load outside 0.3 to 0.95.
     pub fn new(device: &Device, options: SetOptions) -> Result<SetUpdater<K>> {
-        SetUpdater::with_tuning(device, options, UpdateTuning::OF_SETS)
-    }
-    /// Creates an updater with limits other than the tuned ones, so that tests take every path.
-    fn with_tuning(
-        device: &Device,
-        options: SetOptions,
-        tuning: UpdateTuning,
-    ) -> Result<SetUpdater<K>> {
-        Ok(SetUpdater { updater: Updater::new(device, options.into(), tuning)? })
+        let updater = StoreOf::<K>::updater(device, options)?;
+        Ok(SetUpdater { device: device.clone(), updater })
     }
     /// Returns the bytes of scratch memory, which the largest batch so far determines.
     pub fn scratch_bytes(&self) -> usize {
-        self.updater.scratch_bytes()
+        StoreOf::<K>::bytes_of_updater(&self.updater)
     }
 }
-impl<K: DeviceKey + SlotKey> SetUpdater<K> {
+impl<K: DeviceKey> SetUpdater<K> {
     /// Applies the operations to `keys[i]` sequentially, and writes the [`Outcome`] of each to
     /// `outcomes[i]`, as a byte.
     ///
@@ -136,13 +131,11 @@ impl<K: DeviceKey + SlotKey> SetUpdater<K> {
         keys: View<'_, K>,
         outcomes: ViewMut<'_, u8>,
     ) -> Result<()> {
-        self.updater.apply(
-            set.as_table_mut(),
-            stream,
-            operations_on(operations, keys.key_bits()?)?,
-            outcomes,
-        )
+        set.store.apply(&mut self.updater, stream, operations, keys.key_bits()?, outcomes)
     }
+}
+/// Of keys in slots: of up to 8 bytes.
+impl<K: DeviceKey + SlotKey> SetUpdater<K> {
     /// Like [`apply`](Self::apply), but on a GPU it does not wait, and the set does not grow.
     /// Operations without room are [not done](Outcome::NotDone), and the caller must look for them
     /// among the outcomes. If an operation is not done, neither are later ones on the same key. Can
@@ -160,7 +153,7 @@ impl<K: DeviceKey + SlotKey> SetUpdater<K> {
         keys: View<'_, K>,
         outcomes: ViewMut<'_, u8>,
     ) -> Result<()> {
-        self.updater.enqueue(
+        self.updater.0.enqueue(
             set.as_table_mut(),
             stream,
             operations_on(operations, keys.key_bits()?)?,
@@ -175,9 +168,10 @@ pub(crate) fn operations_on<'a, K: KeyBits>(
     let operations = operations.codes(|operation| operation as u32);
     Ok(Batch { operations, keys, values: keys.slice(..0)? })
 }
-impl<K: SlotKey> std::fmt::Debug for SetUpdater<K> {
+impl<K: Key> std::fmt::Debug for SetUpdater<K> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.updater.describe(f, &format!("SetUpdater<{}>", std::any::type_name::<K>()))
+        let (key, bytes) = (std::any::type_name::<K>(), self.scratch_bytes());
+        write!(f, "SetUpdater<{key}>[{bytes} bytes] on {}", self.device.name())
     }
 }
 

@@ -16,8 +16,7 @@ const _: () = assert!(NO_ID == NO_ROW);
 /// A two-way index of strings: numbers the distinct strings of a column `0..len`, in order of first
 /// occurrence.
 ///
-/// Strings are neither ordered nor sorted: ids are the same in every run and on every device, but
-/// they are not ranks, unlike those of an [`Index`](crate::Index).
+/// Ids are the same in every run and on every device.
 ///
 /// ```
 /// let device = koel::Device::cpu()?;

@@ -7,7 +7,7 @@ use crate::error::{Result, check_length, count32};
 use crate::file::stored::Stored;
 use crate::groups::keys_of;
 use crate::map::{Operation, check_adds};
-use crate::rows::update::{apply_to_pairs, outcomes_of};
+use crate::rows::update::{RowsUpdater, apply_to_pairs, outcomes_of};
 use crate::rows::{Keys, RowsBuilder, RowsOptions, RowsReport, check_rows, joined};
 use crate::table::update::{Operations, Outcome};
 use crate::types::{Addable, Bits, BitsOf, DeviceValue, Value, stage_values};
@@ -254,7 +254,8 @@ impl<V: Value> StringMap<V> {
         let (values, keys) = (stage_values(&device, values)?, Strings::upload(&device, keys)?);
         outcomes_of(&device, keys.len(), |stream, outcomes| {
             let table = (&mut self.keys.rows, &mut self.values);
-            apply_to_pairs(table, stream, operations, (&keys, values.view()), outcomes)
+            let (mut updater, batch) = (RowsUpdater::new(&device)?, (&keys, values.view()));
+            apply_to_pairs(&mut updater, table, stream, operations, batch, outcomes)
         })
     }
     /// Returns the index and the value of each key in host memory that the map holds, in order.
@@ -297,7 +298,8 @@ impl<V: DeviceValue> StringMap<V> {
     ) -> Result<()> {
         check_adds::<V>(operations)?;
         let table = (&mut self.keys.rows, &mut self.values);
-        apply_to_pairs(table, stream, operations, (keys, values.value_bits()?), outcomes)
+        let (mut updater, values) = (RowsUpdater::new(stream.device())?, values.value_bits()?);
+        apply_to_pairs(&mut updater, table, stream, operations, (keys, values), outcomes)
     }
 }
 impl<V: Value> fmt::Debug for StringMap<V> {

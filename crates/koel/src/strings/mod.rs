@@ -26,22 +26,22 @@
 //! # Ok::<(), koel::Error>(())
 //! ```
 //!
+//! [`StringMultiMap`] keeps several values of each string.
+//!
 //! # Everything else, by ids
-//! Joins, groups with several values and reductions take a column of strings as the column of its
-//! ids, which are 32 bits:
+//! Whatever takes keys of 32 bits takes a column of strings as the column of its ids:
 //!
 //! ```
+//! use koel::groups::reduction::Sum;
 //! use koel::{Device, MultiMap, StringIndex};
 //!
 //! let device = Device::cpu()?;
 //! let (cities, people) = (["Bonn", "Rome", "Bonn"], [331u32, 2748, 332]);
 //! let (index, ids) = StringIndex::encode(&device, &cities)?;
 //! let by_city = MultiMap::build(&device, &ids, &people)?;
-//! // No city has the id of a string that is missing.
-//! let queries = index.ids(&["Bonn", "Oslo"])?;
-//! let queries = queries.into_iter().map(|id| id.unwrap_or(koel::NO_ID)).collect::<Vec<_>>();
-//! let found = by_city.retrieve(&queries)?;
-//! assert_eq!((found.of(0), found.of(1)), (&[331, 332][..], &[][..]));
+//! // As every id occurs, sums are in the order of the strings.
+//! assert_eq!(by_city.reduce::<Sum>()?, [663, 2748]);
+//! assert_eq!(index.keys()?, ["Bonn", "Rome"]);
 //! # Ok::<(), koel::Error>(())
 //! ```
 //!
@@ -71,10 +71,12 @@ mod column;
 mod file;
 mod index;
 mod map;
+mod multi_map;
 mod set;
 
 pub use column::{StringVec, Strings};
 pub use index::{StringIndex, string_counts};
 pub use koel_kernels::strings::fingerprint::StringFingerprint;
 pub use map::StringMap;
+pub use multi_map::StringMultiMap;
 pub use set::StringSet;

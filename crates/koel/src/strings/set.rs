@@ -4,7 +4,7 @@ use crate::device::memory::collect_later;
 use crate::device::{Device, Stream, ViewMut};
 use crate::duplicates::Duplicates;
 use crate::error::Result;
-use crate::rows::update::{apply_to_keys, outcomes_of};
+use crate::rows::update::{RowsUpdater, apply_to_keys, outcomes_of};
 use crate::rows::{CHUNK, Keys, Rows, RowsBuilder, RowsReport, check_rows};
 use crate::set::{SetOperation, SetOptions};
 use crate::table::update::{Operations, Outcome};
@@ -178,7 +178,8 @@ impl StringSet {
         keys: &Strings,
         outcomes: ViewMut<'_, u8>,
     ) -> Result<()> {
-        apply_to_keys(&mut self.rows, stream, operations, keys, outcomes)
+        let mut updater = RowsUpdater::new(stream.device())?;
+        apply_to_keys(&mut updater, &mut self.rows, stream, operations, keys, outcomes)
     }
 }
 impl fmt::Debug for StringSet {

@@ -28,8 +28,8 @@ pub(crate) trait Family: Sized {
     /// Scratch memory for builds by the CPU engine, and by kernels.
     type CpuScratch: Scratch;
     type KernelScratch: Scratch;
-    /// Lookups by the CPU engine.
-    type Finder<'a>: Membership<KeyOf<Self>>
+    /// The table as lookups by the CPU engine see it.
+    type Probe<'a>: cpu::Probe<Key = KeyOf<Self>>
     where
         Self: 'a;
     /// The table as a kernel argument.
@@ -79,12 +79,12 @@ pub(crate) trait Family: Sized {
     /// Returns what the CPU engine needs for lookups.
     ///
     /// Errors: lengths that do not fit the shape.
-    fn finder<'a>(
+    fn probe<'a>(
         shape: Shape,
         seed: u32,
         words: &'a [WordOf<Self>],
         stash: &'a cpu::Stash<Self::Pairs>,
-    ) -> Result<Self::Finder<'a>>;
+    ) -> Result<Self::Probe<'a>>;
     fn table_ref(handles: Handles<WordOf<Self>>) -> Self::Ref;
     /// Launches a lookup that writes a byte per key.
     ///
@@ -140,15 +140,6 @@ pub(crate) trait Scratch {
         None
     }
 }
-/// Membership lookups by the CPU engine.
-pub(crate) trait Membership<K> {
-    /// Sets `found[i]` to 1 or 0.
-    fn contains(&self, device: &Device, queries: &[K], found: &mut [u8]) -> Result<()>;
-    /// Sets bit `i % 32` of `bits[i / 32]` to 1 or 0.
-    fn contains_bits(&self, device: &Device, queries: &[K], bits: &mut [u32]) -> Result<()>;
-    fn count(&self, device: &Device, queries: &[K]) -> Result<usize>;
-}
-
 impl<W: Element> Slots<W> {
     /// Allocates memory for a table of this plan.
     pub(crate) fn new<F: Family>(device: &Device, plan: &Plan) -> Result<Slots<W>>

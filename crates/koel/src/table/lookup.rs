@@ -1,5 +1,5 @@
 //! Membership lookups: the same for all families, except for the launched kernel.
-use super::family::{Family, Membership};
+use super::family::Family;
 use super::{KeyOf, Storage, Table};
 use crate::device::memory::collect_later;
 use crate::device::{Apart, Stream, View, ViewMut};

@@ -25,7 +25,7 @@ use crate::fallible::collect;
 use crate::file::stored::Stored;
 pub(crate) use builder::{Builder, Settings};
 pub(crate) use contains::{Contains, contains};
-pub(crate) use family::{CpuBuild, DeviceLayout, Family, Membership, Scratch};
+pub(crate) use family::{CpuBuild, DeviceLayout, Family, Scratch};
 use header::{Header, header_words, read_header};
 use koel_kernels::table::layout::{EMPTY, Layout, Shape};
 use plan::Plan;
@@ -327,8 +327,8 @@ impl<F: Family> OnCpu<F> {
     pub(crate) fn words(&self, shape: Shape) -> &[WordOf<F>] {
         self.table.host().get(..words_of::<F>(shape)).unwrap_or(&[])
     }
-    pub(crate) fn finder(&self, shape: Shape) -> Result<F::Finder<'_>> {
-        F::finder(shape, self.seed, self.words(shape), &self.stash)
+    pub(crate) fn finder(&self, shape: Shape) -> Result<cpu::Finder<F::Probe<'_>>> {
+        Ok(cpu::Finder::new(F::probe(shape, self.seed, self.words(shape), &self.stash)?))
     }
     /// Updates the header after a change of the table.
     fn write_header(&mut self, entries: usize) -> Result<()> {

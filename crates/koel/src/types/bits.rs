@@ -1,8 +1,8 @@
 //! Bits of keys and values that kernels and the CPU engine know, and how tables store each
 //! combination.
 use super::{Addable, DeviceKey, DeviceValue, Key, Value, Width};
-use crate::groups::GroupKey;
-use crate::keys128::{Map128, Set128};
+use crate::groups::{GroupKey, IndexStore, SlotIndex};
+use crate::keys128::{Map128, RowIndex, Set128};
 use crate::map::{MapStore, SlotMap};
 use crate::primitives::compact::CompactElement;
 use crate::primitives::radix_sort::{SortKey, SortValue};
@@ -36,6 +36,9 @@ pub trait Bits:
     /// Set of keys of these bits.
     #[doc(hidden)]
     type Set: SetStore<Key = Self>;
+    /// Index of keys of these bits.
+    #[doc(hidden)]
+    type Index: IndexStore<Key = Self>;
     /// Map from keys of other bits to values of these.
     #[doc(hidden)]
     type MapFrom<K: Bits>: MapStore<Value = Self>;
@@ -50,8 +53,12 @@ pub trait Bits:
 }
 /// Bits of keys in slots of tables: `u32` and `u64`. The trait is sealed.
 pub trait KeyBits:
-    Bits<Set = SlotSet<Self>, MapTo32 = SlotMap<Self, u32>, MapTo64 = SlotMap<Self, u64>>
-    + Member<Pairs: DeviceLayout>
+    Bits<
+        Set = SlotSet<Self>,
+        Index = SlotIndex<Self>,
+        MapTo32 = SlotMap<Self, u32>,
+        MapTo64 = SlotMap<Self, u64>,
+    > + Member<Pairs: DeviceLayout>
     + SortKey
     + RunElement
     + Into<u64>
@@ -71,6 +78,11 @@ pub trait ValueBits: Bits + Addable + SortValue + Number + Into<u64> {
     /// Returns a map with keys in slots as the table that it is, to be changed.
     #[doc(hidden)]
     fn slots_mut<K: KeyBits>(map: &mut Self::MapFrom<K>) -> &mut SlotMap<K, Self>;
+    /// Returns what updates maps with keys in slots as what updates tables.
+    #[doc(hidden)]
+    fn slot_updater<K: KeyBits>(
+        updater: &mut <Self::MapFrom<K> as MapStore>::Updater,
+    ) -> &mut <SlotMap<K, Self> as MapStore>::Updater;
     /// Returns a table as a map.
     #[doc(hidden)]
     fn map<K: KeyBits>(slots: SlotMap<K, Self>) -> Self::MapFrom<K>;
@@ -81,6 +93,7 @@ macro_rules! in_slots {
         $(
             impl Bits for $bits {
                 type Set = SlotSet<$bits>;
+                type Index = SlotIndex<$bits>;
                 type MapFrom<K: Bits> = K::$map;
                 type MapTo32 = SlotMap<$bits, u32>;
                 type MapTo64 = SlotMap<$bits, u64>;
@@ -101,6 +114,11 @@ macro_rules! in_slots {
                 fn slots_mut<K: KeyBits>(map: &mut Self::MapFrom<K>) -> &mut SlotMap<K, Self> {
                     map
                 }
+                fn slot_updater<K: KeyBits>(
+                    updater: &mut <Self::MapFrom<K> as MapStore>::Updater,
+                ) -> &mut <SlotMap<K, Self> as MapStore>::Updater {
+                    updater
+                }
                 fn map<K: KeyBits>(slots: SlotMap<K, Self>) -> Self::MapFrom<K> {
                     slots
                 }
@@ -115,6 +133,7 @@ in_slots! {
 /// Rows hold keys or values of 128 bits; then the keys are of 128 bits.
 impl Bits for u128 {
     type Set = Set128;
+    type Index = RowIndex;
     type MapFrom<K: Bits> = Map128<u128>;
     type MapTo32 = Map128<u32>;
     type MapTo64 = Map128<u64>;
@@ -128,8 +147,8 @@ impl Bits for u128 {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a key of at most 8 bytes",
     label = "more than 8 bytes",
-    note = "this takes keys of at most 8 bytes; `Map` and `Set` take 16, `koel::Index128` is an \
-            index of `u128`, and `koel::StringIndex` one of strings"
+    note = "this takes keys of at most 8 bytes; tables take 16, and an index gives numbers, which \
+            are keys of 4 bytes: `koel::Index` of keys, `koel::StringIndex` of strings"
 )]
 pub trait SlotKey: Key<Width: Width<Bits: KeyBits>> {}
 impl<K: Key<Width: Width<Bits: KeyBits>>> SlotKey for K {}

@@ -16,10 +16,11 @@
 //! Up to 4 bytes, packed, become 32 bits; 5 to 8 bytes become 64; 9 to 16 bytes become 128, which
 //! is the most. Padding is not stored. [`Value`](macro@crate::Value) can be derived alone.
 //!
-//! Slots of tables hold up to 64 bits. If a key or a value has more, a [`Map`](crate::Map) or
-//! [`Set`](crate::Set) keeps all pairs in rows, as [`keys128`](crate::keys128) describes, with keys
-//! of 128 bits. [`Index`](crate::Index), [`MultiMap`](crate::MultiMap), builders, updaters and
-//! joiners take what slots hold: [`SlotKey`] and [`SlotValue`].
+//! Slots of tables hold up to 64 bits. If a key or a value has more, a [`Map`](crate::Map),
+//! [`Set`](crate::Set) or [`Index`](crate::Index) keeps all keys in rows, as
+//! [`keys128`](crate::keys128) describes, with keys of 128 bits; so do their builders, updaters and
+//! joiners, and a [`MultiMap`](crate::MultiMap) its keys. Values of multimaps, sorted counts, and
+//! what kernels take or graphs record, are what slots hold: [`SlotKey`] and [`SlotValue`].
 //!
 //! # Conversion
 //! A slice whose memory is its bits, such as one of `i64` or `[u32; 2]`, is used as it is. Other

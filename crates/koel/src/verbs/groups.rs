@@ -236,7 +236,7 @@ fn numbered(device: &Device, first_rows: &[Option<u32>]) -> Result<Groups> {
 }
 
 /// How many rows of each group parts of a column have.
-pub(super) struct Histogram {
+pub(crate) struct Histogram {
     /// Rows of each part.
     each: usize,
     groups: usize,
@@ -244,7 +244,7 @@ pub(super) struct Histogram {
     counts: Vec<u32>,
 }
 impl Histogram {
-    pub(super) fn of(device: &Device, ids: &[u32], groups: usize) -> Result<Histogram> {
+    pub(crate) fn of(device: &Device, ids: &[u32], groups: usize) -> Result<Histogram> {
         // All counts together take no more memory than the rows.
         let parts = (ids.len() / groups.max(CHUNK)).clamp(1, device.parallelism());
         let each = ids.len().div_ceil(parts).max(1);
@@ -264,7 +264,7 @@ impl Histogram {
         Ok(Histogram { each, groups, counts })
     }
     /// Returns the number of rows of each group.
-    pub(super) fn total(&self) -> fallible::Result<Vec<u32>> {
+    pub(crate) fn total(&self) -> fallible::Result<Vec<u32>> {
         let mut total = repeat(0, self.groups)?;
         for counts in self.counts.chunks(self.groups.max(1)) {
             total.iter_mut().zip(counts).for_each(|(total, count)| *total += count);

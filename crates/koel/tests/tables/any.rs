@@ -117,6 +117,9 @@ fn rows_are_grouped_and_joined() {
         for (number, selection) in SELECTIONS.iter().enumerate() {
             for (n, world) in [(0, 1), (1, 3), (70, 9), (700, 150)] {
                 let n = if is_fast(&device) { 7 * n } else { n };
+                if n == 700 && number % 4 > 0 {
+                    continue;
+                }
                 for nulls in [Nulls::Equal, Nulls::Excluded] {
                     let place = format!("{number}, {n} of {world}, {nulls:?}, {}", device.name());
                     let mut columns = |n: usize| {

@@ -3,8 +3,8 @@
 use crate::support::{devices, is_fast};
 use koel::keys128::{Map128, Set128};
 use koel::{
-    Device, DeviceKind, Index, Index128, Map, MapJoiner, MultiMap, MultiMapBuilder,
-    MultiMapOptions, Set, ValueOrder,
+    Device, DeviceKind, Index, Map, MapJoiner, MultiMap, MultiMapBuilder, MultiMapOptions, Set,
+    ValueOrder,
 };
 use koel_kernels::hash::mix::{mix, splitmix_at};
 use koel_testing::arrangements;
@@ -66,12 +66,17 @@ impl Input {
         assert_eq!(set.count(&self.keys).unwrap(), self.n() as u64, "{}", self.place);
     }
     fn index(&self) {
-        let index = Index::build(&self.device, &self.keys).unwrap();
-        let keys = index.keys_view().download().unwrap();
-        assert_eq!(keys.len(), self.distinct(), "{}", self.place);
-        let ids = index.ids(&self.keys).unwrap();
-        let right = ids.iter().zip(&self.keys).all(|(id, key)| keys[id.unwrap() as usize] == *key);
-        assert!(right, "{}", self.place);
+        let (index, ids) = Index::encode(&self.device, &self.keys).unwrap();
+        assert_eq!(index.len(), self.distinct(), "{}", self.place);
+        assert!(ids == self.ids(), "{}", self.place);
+        let keys = index.keys_of(&ids).unwrap();
+        assert!(keys.into_iter().flatten().eq(self.keys.iter().copied()), "{}", self.place);
+    }
+    /// Returns numbers in the order of the first pairs.
+    fn ids(&self) -> Vec<u32> {
+        let (mut first, mut next) = (vec![None; self.n()], 0..);
+        let id = |&rank: &u32| *first[rank as usize].get_or_insert_with(|| next.next().unwrap());
+        self.ranks.iter().map(id).collect()
     }
     fn multi_map(&self, order: ValueOrder) {
         let stream = self.device.stream().unwrap();
@@ -132,16 +137,9 @@ impl Input {
         let set = Set128::build(&self.device, &keys).unwrap();
         assert_eq!((map.len(), set.len()), (self.distinct(), self.distinct()), "{}", self.place);
         assert_eq!(set.count(&keys).unwrap(), self.n() as u64, "{}", self.place);
-        let (index, ids) = Index128::encode(&self.device, &keys).unwrap();
+        let (index, ids) = Index::encode(&self.device, &keys).unwrap();
         assert_eq!(index.len(), self.distinct(), "{}", self.place);
-        // Ids are in the order of the first pairs.
-        let mut first = vec![None; self.n()];
-        let mut next = 0..;
-        let expected = self
-            .ranks
-            .iter()
-            .map(|&rank| *first[rank as usize].get_or_insert_with(|| next.next().unwrap()));
-        assert!(ids.into_iter().eq(expected), "{}", self.place);
+        assert!(ids == self.ids(), "{}", self.place);
     }
 }
 #[test]

@@ -2,14 +2,14 @@
 
 use crate::support::{Random, devices, is_fast};
 use koel::groups::reduction::{Max, Min, Reduction, Sum};
-use koel::types::{KeyBits, SlotValue, ValueBits};
+use koel::types::{Bits, KeyBits, SlotValue, ValueBits};
 use koel::{
     Device, DeviceKind, Error, Index, IndexBuilder, IndexOptions, MultiMap, MultiMapBuilder,
     MultiMapOptions, NO_ID, Retriever, ValueOrder,
 };
 use proptest::prelude::*;
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Debug;
 
 /// Columns in which keys occur once, often, or nearly always: key `i` of `n`, from random bits `r`.
@@ -33,19 +33,62 @@ fn sizes(device: &Device) -> Vec<usize> {
     });
     sizes
 }
-fn column<K: KeyBits>(of: Column, n: usize) -> Vec<K> {
+/// Returns a key that differs from others as its number does, in its highest bits, too.
+fn key<K: Bits>(number: u64) -> K {
+    K::of_packed(u128::from(number) | u128::from(number.rotate_left(9)) << 64)
+}
+fn column<K: Bits>(of: Column, n: usize) -> Vec<K> {
     let mut random = Random(n as u64);
-    (0..n as u64).map(|i| K::narrowed(of(i, n as u64, random.word()))).collect()
+    (0..n as u64).map(|i| key(of(i, n as u64, random.word()))).collect()
 }
 /// Returns keys that are present, and some that most likely are not.
-fn queries<K: KeyBits>(keys: &[K]) -> Vec<K> {
+fn queries<K: Bits>(keys: &[K]) -> Vec<K> {
     let mut random = Random(!0);
-    let strange = (0..300).map(|_| K::narrowed(random.word())).collect::<Vec<_>>();
-    let ends = [K::narrowed(0), K::narrowed(u64::MAX), K::narrowed(1)];
+    let strange = (0..300).map(|_| key(random.word())).collect::<Vec<_>>();
+    let ends = [key(0), key(u64::MAX), key(1)];
     keys.iter().rev().step_by(3).copied().chain(strange).chain(ends).collect()
 }
 
-fn check_index<K: KeyBits>(
+fn check_index<K: Bits + Eq>(
+    builder: &mut IndexBuilder<K>,
+    device: &Device,
+    keys: &[K],
+    place: &str,
+) {
+    let (mut of_key, mut distinct, mut counts) = (HashMap::new(), vec![], vec![]);
+    let mut expected = vec![];
+    for &key in keys {
+        let id = *of_key.entry(key).or_insert(distinct.len() as u32);
+        if id as usize == distinct.len() {
+            distinct.push(key);
+            counts.push(0u32);
+        }
+        counts[id as usize] += 1;
+        expected.push(id);
+    }
+    let stream = device.stream().unwrap();
+    let column = device.upload(keys).unwrap();
+    let (index, counted) = builder.build_counted(&stream, column.view()).unwrap();
+    assert!(counted.download().unwrap() == counts, "{place}");
+    let mut ids = device.alloc(keys.len()).unwrap();
+    let encoded = builder.encode(&stream, column.view(), ids.view_mut()).unwrap();
+    assert!(ids.download().unwrap() == expected, "{place}");
+    let asked = queries(keys);
+    for index in [index, encoded, builder.build(&stream, column.view()).unwrap()] {
+        assert_eq!((index.len(), index.is_empty()), (distinct.len(), keys.is_empty()), "{place}");
+        assert!(index.keys_view().download().unwrap() == distinct, "{place}");
+        let found = asked.iter().map(|key| of_key.get(key).copied());
+        assert!(index.ids(&asked).unwrap().into_iter().eq(found), "{place}");
+        let mut ids = device.alloc(keys.len()).unwrap();
+        index.ids_into(&stream, column.view(), ids.view_mut()).unwrap();
+        let ids = ids.download().unwrap();
+        assert!(ids == expected, "{place}");
+        // And back; invalid ids have no key.
+        let all = index.keys_of(&[&ids[..], &[index.len() as u32, NO_ID]].concat()).unwrap();
+        assert!(all.into_iter().eq(keys.iter().copied().map(Some).chain([None, None])), "{place}");
+    }
+}
+fn check_group_counts<K: KeyBits>(
     builder: &mut IndexBuilder<K>,
     device: &Device,
     keys: &[K],
@@ -55,55 +98,42 @@ fn check_index<K: KeyBits>(
     for &key in keys {
         *counts.entry(key).or_insert(0u32) += 1;
     }
-    let distinct = counts.keys().copied().collect::<Vec<_>>();
-    let id = |key: &K| distinct.binary_search(key).ok().map(|i| i as u32);
-    let stream = device.stream().unwrap();
     let column = device.upload(keys).unwrap();
-    let (index, counted) = builder.build_counted(&stream, column.view()).unwrap();
-    assert_eq!(index.len(), distinct.len(), "{place}");
-    assert!(index.keys_view().download().unwrap() == distinct, "{place}");
-    assert!(counted.download().unwrap().into_iter().eq(counts.values().copied()), "{place}");
-    let asked = queries(keys);
-    assert!(index.ids(&asked).unwrap().into_iter().eq(asked.iter().map(id)), "{place}");
-    let mut ids = device.alloc(keys.len()).unwrap();
-    index.ids_into(&stream, column.view(), ids.view_mut()).unwrap();
-    let ids = ids.download().unwrap();
-    assert!(ids.iter().copied().eq(keys.iter().map(|key| id(key).unwrap_or(NO_ID))), "{place}");
-    // And back; invalid ids have no key.
-    let all = index.keys_of(&[&ids[..], &[index.len() as u32, NO_ID]].concat()).unwrap();
-    assert!(all.into_iter().eq(keys.iter().copied().map(Some).chain([None, None])), "{place}");
-    let (grouped, group_counts) = builder.group_counts(&stream, column.view()).unwrap();
-    assert!(grouped.download().unwrap() == distinct, "{place}");
-    assert!(group_counts.download().unwrap().into_iter().eq(counts.values().copied()), "{place}");
+    let (grouped, counted) =
+        builder.group_counts(&device.stream().unwrap(), column.view()).unwrap();
+    assert!(grouped.download().unwrap().iter().eq(counts.keys()), "{place}");
+    assert!(counted.download().unwrap().iter().eq(counts.values()), "{place}");
 }
-fn indexes<K: KeyBits>() {
+fn indexes<K: Bits + Eq>(also: impl Fn(&mut IndexBuilder<K>, &Device, &[K], &str)) {
     for device in devices() {
-        let mut builder =
-            IndexBuilder::<K>::new(&device, IndexOptions::default().with_load(0.9).with_seed(3))
-                .unwrap();
+        let options = IndexOptions::default().with_load(0.9).with_seed(3);
+        let mut builder = IndexBuilder::<K>::new(&device, options).unwrap();
         // Largest first, then again after smaller ones: memory is reused for inputs of other sizes.
         for (s, n) in sizes(&device).into_iter().rev().chain([2000]).enumerate() {
             for (name, of) in COLUMNS.into_iter().skip(s % 2).step_by(2) {
-                check_index(
-                    &mut builder,
-                    &device,
-                    &column::<K>(of, n),
-                    &format!("{name}, {n} on {}", device.name()),
-                );
+                let (keys, place) = (column(of, n), format!("{name}, {n} on {}", device.name()));
+                check_index(&mut builder, &device, &keys, &place);
+                also(&mut builder, &device, &keys, &place);
             }
         }
+        assert!(builder.scratch_bytes() > 0);
     }
 }
 #[test]
 fn indexes_of_narrow_keys() {
-    indexes::<u32>();
+    indexes::<u32>(check_group_counts);
 }
 #[test]
 fn indexes_of_wide_keys() {
-    indexes::<u64>();
+    indexes::<u64>(check_group_counts);
+}
+#[test]
+fn indexes_of_keys_in_rows() {
+    indexes::<u128>(|_, _, _, _| ());
 }
 
-fn check_multi_map<K: KeyBits, V: ValueBits>(
+/// Multimaps of keys in slots are in key order, others in order of first occurrence.
+fn check_multi_map<K: Bits + Ord + Debug, V: ValueBits>(
     builder: &mut MultiMapBuilder<K, V>,
     device: &Device,
     keys: &[K],
@@ -114,16 +144,25 @@ fn check_multi_map<K: KeyBits, V: ValueBits>(
     Max: Reduction<V, Result = V>,
 {
     let values = (0..keys.len() as u64).map(|i| V::narrowed(!i << 3 ^ i)).collect::<Vec<_>>();
-    let mut oracle = BTreeMap::<K, Vec<V>>::new();
+    let (mut oracle, mut order) = (BTreeMap::<K, Vec<V>>::new(), vec![]);
     for (&key, &value) in keys.iter().zip(&values) {
-        oracle.entry(key).or_default().push(value);
+        let of_key = oracle.entry(key).or_default();
+        if of_key.is_empty() {
+            order.push(key);
+        }
+        of_key.push(value);
     }
+    if size_of::<K>() <= 8 {
+        order.sort_unstable();
+    }
+    let in_order = || order.iter().map(|key| &oracle[key]);
     let stream = device.stream().unwrap();
     let (on_device, values_on) = (device.upload(keys).unwrap(), device.upload(&values).unwrap());
     let map = builder.build(&stream, on_device.view(), values_on.view()).unwrap();
     assert_eq!((map.len(), map.index().len()), (keys.len(), oracle.len()), "{place}");
-    assert!(map.values_view().download().unwrap().iter().eq(oracle.values().flatten()), "{place}");
-    let all = |of: fn(&[V]) -> u64| oracle.values().map(move |values| of(values));
+    assert!(map.index().keys_view().download().unwrap() == order, "{place}");
+    assert!(map.values_view().download().unwrap().iter().eq(in_order().flatten()), "{place}");
+    let all = |of: fn(&[V]) -> u64| in_order().map(move |values| of(values));
     let wrapping = |values: &[V]| values.iter().fold(0u64, |sum, v| sum.wrapping_add(v.widened()));
     assert!(map.reduce::<Sum>().unwrap().into_iter().eq(all(wrapping)), "{place}");
     assert!(
@@ -173,7 +212,7 @@ fn check_multi_map<K: KeyBits, V: ValueBits>(
         "{place}"
     );
 }
-fn multi_maps<K: KeyBits, V: ValueBits>(step: usize)
+fn multi_maps<K: Bits + Ord + Debug, V: ValueBits>(step: usize)
 where
     Sum: Reduction<V, Result = u64>,
     Min: Reduction<V, Result = V>,
@@ -202,6 +241,44 @@ fn multi_maps_of_wide_pairs() {
 fn multi_maps_of_mixed_pairs() {
     multi_maps::<u32, u64>(4);
     multi_maps::<u64, u32>(4);
+}
+#[test]
+fn multi_maps_of_keys_in_rows() {
+    multi_maps::<u128, u32>(3);
+    multi_maps::<u128, u64>(4);
+}
+/// Multimaps of wide types, whatever order is requested, and moved to other devices.
+#[test]
+fn multi_maps_of_wide_types() {
+    for device in devices() {
+        let column = column::<u64>(COLUMNS[2].1, if is_fast(&device) { 20_000 } else { 1000 });
+        let keys = column.iter().map(|&k| (k as i64, k as u8 & 1)).collect::<Vec<_>>();
+        let values = (0..keys.len()).map(|i| i as f32 / 2.0).collect::<Vec<_>>();
+        let mut oracle = HashMap::<(i64, u8), Vec<f32>>::new();
+        for (&key, &value) in keys.iter().zip(&values) {
+            oracle.entry(key).or_default().push(value);
+        }
+        for order in [ValueOrder::Input, ValueOrder::Any] {
+            let options = MultiMapOptions::default().with_order(order).with_load(0.9);
+            let built = MultiMap::build_with(&device, options, &keys, &values).unwrap();
+            for map in [built.to_device(&Device::cpu().unwrap()).unwrap(), built] {
+                let asked = [&keys[..], &[(i64::MIN, 9)]].concat();
+                let found = map.retrieve(&asked).unwrap();
+                let counts = map.counts(&asked).unwrap();
+                for (i, key) in asked.iter().enumerate() {
+                    let expected = oracle.get(key).map_or(&[][..], Vec::as_slice);
+                    assert_eq!(found.of(i), expected, "{key:?} on {}", device.name());
+                    assert_eq!(counts[i] as usize, expected.len());
+                }
+                let sums = map.reduce::<Sum>().unwrap();
+                let keys = map.index().keys().unwrap();
+                assert!(sums.iter().zip(&keys).all(|(s, k)| *s == oracle[k].iter().sum::<f32>()));
+                assert!(map.bytes() > map.index().bytes());
+            }
+        }
+        let e = MultiMap::build(&device, &keys[..2], &values[..1]).unwrap_err();
+        assert!(matches!(e, Error::Length { name: "values", found: 1, expected: 2, .. }), "{e}");
+    }
 }
 /// With the values of a key in any order: large enough inputs are not sorted.
 fn in_any_order<K: KeyBits, V: ValueBits>() {
@@ -400,8 +477,15 @@ proptest! {
             let mut builder =
                 MultiMapBuilder::<u64, u32>::new(&device, MultiMapOptions::default()).unwrap();
             check_multi_map(&mut builder, &device, &keys, "any column");
+            let wide = keys.iter().map(|&k| key::<u128>(k)).collect::<Vec<_>>();
+            let mut builder =
+                MultiMapBuilder::<u128, u32>::new(&device, MultiMapOptions::default()).unwrap();
+            check_multi_map(&mut builder, &device, &wide, "any column");
             let mut builder = IndexBuilder::new(&device, IndexOptions::default()).unwrap();
             check_index(&mut builder, &device, &keys, "any column");
+            check_group_counts(&mut builder, &device, &keys, "any column");
+            let mut builder = IndexBuilder::new(&device, IndexOptions::default()).unwrap();
+            check_index(&mut builder, &device, &wide, "any column");
         }
     }
     #[test]

@@ -1,11 +1,11 @@
 //! Maps, sets and indexes of 128-bit keys against a `HashMap`, on every device.
 
 use crate::support::{Random, devices, is_fast};
-use koel::keys128::{Fingerprint, Index128Builder, Map128Builder, RowsOptions, Set128Builder};
+use koel::keys128::{Fingerprint, Map128Builder, RowsOptions, Set128Builder};
 use koel::types::ValueBits;
 use koel::{
-    Device, DeviceKind, Duplicates, Error, Index128, IndexOptions, Map128, NO_ID, Set128,
-    SetOptions, Stream,
+    Device, DeviceKind, Duplicates, Error, Index, IndexBuilder, IndexOptions, Map128, NO_ID,
+    Set128, SetOptions, Stream,
 };
 use proptest::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -347,7 +347,7 @@ fn keys_that_share_fingerprints() {
             let seed = IndexOptions::default().with_seed(0);
             let staged = device.stage(&keys).unwrap();
             let index =
-                Index128Builder::new(&device, seed).unwrap().build(&stream, staged.view()).unwrap();
+                IndexBuilder::new(&device, seed).unwrap().build(&stream, staged.view()).unwrap();
             let ids = index.ids(&keys).unwrap().into_iter().map(Option::unwrap);
             assert_eq!((index.len(), index.report().unwrap().attempts), (distinct, 2), "{place}");
             let expected = (0..distinct as u32).chain(0..(distinct / 3) as u32);
@@ -377,7 +377,7 @@ fn a_fingerprint_is_no_key() {
 }
 
 fn check_index(
-    builder: &mut koel::keys128::Index128Builder,
+    builder: &mut koel::IndexBuilder<u128>,
     device: &Device,
     keys: &[u128],
     place: &str,
@@ -414,7 +414,7 @@ fn check_index(
 fn indexes_and_sets() {
     for device in devices() {
         let options = IndexOptions::default().with_load(0.9).with_seed(5);
-        let mut builder = koel::keys128::Index128Builder::new(&device, options).unwrap();
+        let mut builder = koel::IndexBuilder::new(&device, options).unwrap();
         let mut of_sets = Set128Builder::new(&device, SetOptions::default()).unwrap();
         for (s, n) in sizes(&device).into_iter().rev().chain([3000]).enumerate() {
             for (name, of) in COLUMNS.into_iter().skip(s % 7).step_by(7) {
@@ -438,7 +438,7 @@ fn every_device_takes_what_others_built() {
     let expected = kept(&keys, &values, Duplicates::KeepLast);
     for from in devices() {
         let map = Map128::build(&from, &keys, &values).unwrap();
-        let (index, ids) = Index128::encode(&from, &keys).unwrap();
+        let (index, ids) = Index::encode(&from, &keys).unwrap();
         for to in devices() {
             check(
                 &map.to_device(&to).unwrap(),
@@ -458,10 +458,10 @@ fn tables_are_rebuilt() {
         let stream = device.stream().unwrap();
         let mut builder = Map128Builder::new(&device, options(Duplicates::KeepLast)).unwrap();
         let mut of_sets = Set128Builder::new(&device, SetOptions::default()).unwrap();
-        let mut of_indexes = Index128Builder::new(&device, IndexOptions::default()).unwrap();
+        let mut of_indexes = IndexBuilder::new(&device, IndexOptions::default()).unwrap();
         let mut map = Map128::build(&device, &[1, 2], &[3u64, 4]).unwrap();
         let mut set = Set128::build(&device, &[1, 2]).unwrap();
-        let mut index = Index128::build(&device, &[1, 2]).unwrap();
+        let mut index = Index::build(&device, &[1u128, 2]).unwrap();
         let most = if is_fast(&device) { 150_000 } else { 5000 };
         for (n, c) in [
             (most, 11),
@@ -643,7 +643,7 @@ fn what_does_not_fit_is_refused() {
         assert!(matches!(e, Error::Length { name: "found", found: 2, expected: 1, .. }), "{e}");
         let e = map.count_into(&stream, keys.view(), sums.view_mut()).unwrap_err();
         assert!(matches!(e, Error::Length { name: "count", found: 2, expected: 1, .. }), "{e}");
-        let (index, _) = Index128::encode(&device, &[5, 6]).unwrap();
+        let (index, _) = Index::encode(&device, &[5u128, 6]).unwrap();
         let e = index.ids_into(&stream, keys.view(), short.view_mut()).unwrap_err();
         assert!(matches!(e, Error::Length { name: "ids", found: 2, expected: 3, .. }), "{e}");
         let other = Device::executor(9);
@@ -681,7 +681,7 @@ proptest! {
     ) {
         let keys = keys.iter().chain(keys.iter().take(copies)).copied().collect::<Vec<_>>();
         for device in devices() {
-            let (index, ids) = Index128::encode(&device, &keys).unwrap();
+            let (index, ids) = Index::encode(&device, &keys).unwrap();
             prop_assert!(
                 index.keys_of(&ids).unwrap().into_iter().eq(keys.iter().copied().map(Some))
             );

@@ -2,9 +2,9 @@
 //! none answers from them, and none does nothing without a word.
 use koel::keys128::{Map128Builder, RowsOptions, Set128Builder};
 use koel::{
-    Device, Error, Index, Index128, Map, Map128, MapBuilder, MapJoiner, MapOptions, MapUpdater,
-    MultiMap, MultiMapBuilder, MultiMapOptions, Operation, Operations, Retriever, Set, Set128,
-    SetBuilder, SetCombiner, SetOperation, SetOptions, SetUpdater,
+    Device, Error, Index, Map, Map128, MapBuilder, MapJoiner, MapOptions, MapUpdater, MultiMap,
+    MultiMapBuilder, MultiMapOptions, Operation, Operations, Retriever, Set, Set128, SetBuilder,
+    SetCombiner, SetOperation, SetOptions, SetUpdater,
 };
 use std::fmt::Debug;
 
@@ -85,7 +85,7 @@ fn all(own: &Device, other: &Device) {
     refused(map.get_or_into(stream, w, values.view_mut(), 0));
     let mut builder = Map128Builder::new(own, RowsOptions::default()).unwrap();
     refused(builder.rebuild(&mut map, stream, w, k));
-    let index = Index128::build(own, &[3u128, 5]).unwrap();
+    let index = Index::build(own, &[3u128, 5]).unwrap();
     refused(index.ids_into(stream, w, values.view_mut()));
     refused(index.keys_of_into(stream, k, wide_out.view_mut(), 0));
 }

@@ -1,11 +1,12 @@
 //! Tables whose keys are in rows, updated in batches: see [`updates`].
 use crate::support::{Random, devices, is_fast};
 use crate::updates::{self, Batch, Oracle, Table};
-use koel::keys128::{Map128Builder, RowsOptions, Set128Builder};
+use koel::keys128::{Map128Builder, RowsOptions};
 use koel::types::ValueBits;
 use koel::{
-    Device, Duplicates, Map, Map128, Operation, Operations, Outcome, Set128, SetOperation,
-    SetOptions, Stream, StringMap, StringSet, ViewMut,
+    Buffer, Device, Duplicates, Map, Map128, MapBuilder, MapJoiner, MapOptions, MapUpdater,
+    Operation, Operations, Outcome, Set, Set128, SetBuilder, SetOperation, SetOptions, SetUpdater,
+    Stream, StringMap, StringSet, ViewMut,
 };
 use rustc_hash::FxHashMap;
 use std::path::Path;
@@ -17,22 +18,32 @@ fn often_an_end(random: u64, other: u128) -> u128 {
     if random.is_multiple_of(5) { ENDS[(random >> 32) as usize % ENDS.len()] } else { other }
 }
 
-impl<V: ValueBits> Table for Map128<V> {
+/// A map with keys in rows, whose updater keeps its memory.
+struct MapInRows<V: ValueBits>(Map<u128, V>);
+impl<V: ValueBits> Table for MapInRows<V> {
     type Key = u128;
     type Value = V;
-    type Updater = ();
+    type Updater = MapUpdater<u128, V>;
     const OPERATIONS: &'static [Operation] =
         &[Operation::Insert, Operation::InsertOrAssign, Operation::InsertOrAdd, Operation::Erase];
 
-    fn build(device: &Device, keys: &[u128], values: &[V], load: f64) -> (Self, ()) {
+    fn build(
+        device: &Device,
+        keys: &[u128],
+        values: &[V],
+        load: f64,
+    ) -> (Self, MapUpdater<u128, V>) {
         let (k, v) = (device.stage(keys).unwrap(), device.stage(values).unwrap());
-        let options = RowsOptions::default().with_load(load).with_seed(0);
-        let mut builder = Map128Builder::new(device, options).unwrap();
-        (builder.build(&device.stream().unwrap(), k.view(), v.view()).unwrap(), ())
+        let options = MapOptions::default().with_load(load).with_seed(0);
+        let mut builder = MapBuilder::new(device, options).unwrap();
+        let stream = device.stream().unwrap();
+        let mut map = builder.build(&stream, k.view(), v.view()).unwrap();
+        builder.rebuild(&mut map, &stream, k.view(), v.view()).unwrap();
+        (MapInRows(map), MapUpdater::new(device, options).unwrap())
     }
     fn update(
         &mut self,
-        (): &mut (),
+        updater: &mut MapUpdater<u128, V>,
         stream: &Stream,
         batch: Batch<'_, u128, V>,
         outcomes: ViewMut<'_, u8>,
@@ -43,83 +54,127 @@ impl<V: ValueBits> Table for Map128<V> {
             updates::Operations::All(operation) => Operations::All(operation),
             updates::Operations::Each(codes) => Operations::Each(codes),
         };
-        self.apply(stream, operations, keys, values, outcomes)
+        updater.apply(&mut self.0, stream, operations, keys, values, outcomes)
     }
     fn insert(&mut self, keys: &[u128]) -> Vec<Outcome> {
-        Map128::insert(self, keys, &vec![V::default(); keys.len()]).unwrap()
+        self.0.insert(keys, &vec![V::default(); keys.len()]).unwrap()
     }
     fn erase(&mut self, keys: &[u128]) -> Vec<Outcome> {
-        Map128::erase(self, keys).unwrap()
+        self.0.erase(keys).unwrap()
     }
     fn shrink(&mut self) {
-        Map128::shrink(self).unwrap();
+        self.0.shrink().unwrap();
     }
     fn device(&self) -> &Device {
-        Map128::device(self)
+        self.0.device()
     }
     fn len(&self) -> usize {
-        Map128::len(self)
+        self.0.len().unwrap()
     }
     /// About as many rows as there is room for.
     fn slots(&self) -> usize {
-        Map128::bytes(self).saturating_sub(SMALLEST) / 36
+        self.0.bytes().saturating_sub(SMALLEST) / 36
     }
     fn bytes(&self) -> usize {
-        Map128::bytes(self)
+        self.0.bytes()
     }
     fn report(&self) -> String {
-        format!("{:?}", Map128::report(self))
+        format!("{:?}", self.0.report())
     }
     fn get(&self, keys: &[u128]) -> Vec<Option<V>> {
-        Map128::get(self, keys).unwrap()
+        self.0.get(keys).unwrap()
     }
     fn count(&self, keys: &[u128]) -> u64 {
-        Map128::count(self, keys).unwrap()
+        self.0.count(keys).unwrap()
     }
     fn pairs(&self) -> Vec<(u128, V)> {
-        Map128::pairs(self).unwrap()
+        self.0.pairs().unwrap()
     }
     fn check_uses(&self, oracle: &Oracle<Self>, keys: &[u128]) {
         let expected = (0..keys.len()).filter_map(|i| oracle.get(&keys[i]).map(|&v| (i as u32, v)));
-        assert!(self.join(keys).unwrap() == expected.collect::<Vec<_>>());
+        let expected = expected.collect::<Vec<_>>();
+        assert!(self.0.join(keys).unwrap() == expected);
         let (kept, missing): (Vec<_>, Vec<_>) =
             keys.iter().partition(|key| oracle.contains_key(key));
-        assert_eq!((self.semi_join(keys).unwrap(), self.anti_join(keys).unwrap()), (kept, missing));
+        assert_eq!(
+            (self.0.semi_join(keys).unwrap(), self.0.anti_join(keys).unwrap()),
+            (kept.clone(), missing.clone())
+        );
+        check_joiner(&self.0, keys, &expected, [&kept, &missing]);
     }
     fn to_device(&self, device: &Device) -> Self {
-        Map128::to_device(self, device).unwrap()
+        MapInRows(self.0.to_device(device).unwrap())
     }
     fn saved(&self) -> Vec<u8> {
         let mut bytes = std::io::Cursor::new(vec![]);
-        self.save_to(&mut bytes).unwrap();
+        self.0.save_to(&mut bytes).unwrap();
         bytes.into_inner()
     }
     fn loaded(device: &Device, bytes: &[u8]) -> Self {
-        Map128::load_bytes(device, bytes).unwrap()
+        MapInRows(Map::load_bytes(device, bytes).unwrap())
     }
     fn opened(path: &Path) -> Self {
         // SAFETY: nothing changes the file.
-        unsafe { Map128::open(path) }.unwrap()
+        MapInRows(unsafe { Map::open(path) }.unwrap())
     }
     fn often_special(random: u64, other: u128) -> u128 {
         often_an_end(random, other)
     }
 }
-impl Table for Set128 {
+/// Checks a joiner, twice: rows that are found, with their values, and queries of either kind.
+fn check_joiner<V: ValueBits>(
+    map: &Map<u128, V>,
+    queries: &[u128],
+    expected: &[(u32, V)],
+    kinds: [&[u128]; 2],
+) {
+    let (device, stream, n) = (map.device(), map.device().stream().unwrap(), queries.len());
+    let mut joiner = MapJoiner::new(device).unwrap();
+    let uploaded = device.upload(queries).unwrap();
+    let (mut numbers, mut values) = (device.alloc::<u32>(n + 1).unwrap(), device.alloc(n).unwrap());
+    let (mut kept, mut count) = (device.alloc::<u128>(n).unwrap(), device.upload(&[!0]).unwrap());
+    let rows = |count: &Buffer<u64>| count.download().unwrap()[0] as usize;
+    for part in [n / 2, n] {
+        let of_part = uploaded.view().slice(..part).unwrap();
+        let (to, to_values) = (numbers.view_mut(), values.view_mut());
+        joiner.join_into(&stream, map, of_part, to, to_values, count.view_mut()).unwrap();
+        let found = numbers.download().unwrap().into_iter().zip(values.download().unwrap());
+        let found = found.take(rows(&count)).collect::<Vec<_>>();
+        let (found_keys, to) = (&queries[..part], expected.partition_point(|r| r.0 < part as u32));
+        assert!(found == expected[..to], "{} of {part}", device.name());
+        for (is_there, kind) in [true, false].into_iter().zip(kinds) {
+            let to = kept.view_mut();
+            let join = if is_there { MapJoiner::semi_join_into } else { MapJoiner::anti_join_into };
+            join(&mut joiner, &stream, map, of_part, to, count.view_mut()).unwrap();
+            let len = rows(&count);
+            assert!(kept.download().unwrap()[..len] == kind[..len], "{}", device.name());
+            let all = if is_there { found.len() } else { found_keys.len() - found.len() };
+            assert_eq!(len, all, "{}", device.name());
+        }
+        joiner.count_into(&stream, map, of_part, count.view_mut()).unwrap();
+        assert_eq!(rows(&count), found.len());
+    }
+}
+/// A set with keys in rows, whose updater keeps its memory.
+struct SetInRows(Set<u128>);
+impl Table for SetInRows {
     type Key = u128;
     type Value = u32;
-    type Updater = ();
+    type Updater = SetUpdater<u128>;
     const OPERATIONS: &'static [Operation] = &[Operation::Insert, Operation::Erase];
 
-    fn build(device: &Device, keys: &[u128], _: &[u32], load: f64) -> (Self, ()) {
+    fn build(device: &Device, keys: &[u128], _: &[u32], load: f64) -> (Self, SetUpdater<u128>) {
         let staged = device.stage(keys).unwrap();
         let options = SetOptions::default().with_load(load).with_seed(0);
-        let mut builder = Set128Builder::new(device, options).unwrap();
-        (builder.build(&device.stream().unwrap(), staged.view()).unwrap(), ())
+        let mut builder = SetBuilder::new(device, options).unwrap();
+        let stream = device.stream().unwrap();
+        let mut set = builder.build(&stream, staged.view()).unwrap();
+        builder.rebuild(&mut set, &stream, staged.view()).unwrap();
+        (SetInRows(set), SetUpdater::new(device, options).unwrap())
     }
     fn update(
         &mut self,
-        (): &mut (),
+        updater: &mut SetUpdater<u128>,
         stream: &Stream,
         batch: Batch<'_, u128, u32>,
         outcomes: ViewMut<'_, u8>,
@@ -130,55 +185,55 @@ impl Table for Set128 {
             updates::Operations::All(_) => Operations::All(SetOperation::Insert),
             updates::Operations::Each(codes) => Operations::Each(codes),
         };
-        self.apply(stream, operations, batch.keys, outcomes)
+        updater.apply(&mut self.0, stream, operations, batch.keys, outcomes)
     }
     fn insert(&mut self, keys: &[u128]) -> Vec<Outcome> {
-        Set128::insert(self, keys).unwrap()
+        self.0.insert(keys).unwrap()
     }
     fn erase(&mut self, keys: &[u128]) -> Vec<Outcome> {
-        Set128::erase(self, keys).unwrap()
+        self.0.erase(keys).unwrap()
     }
     fn shrink(&mut self) {
-        Set128::shrink(self).unwrap();
+        self.0.shrink().unwrap();
     }
     fn device(&self) -> &Device {
-        Set128::device(self)
+        self.0.device()
     }
     fn len(&self) -> usize {
-        Set128::len(self)
+        self.0.len().unwrap()
     }
     fn slots(&self) -> usize {
-        Set128::bytes(self).saturating_sub(SMALLEST) / 36
+        self.0.bytes().saturating_sub(SMALLEST) / 36
     }
     fn bytes(&self) -> usize {
-        Set128::bytes(self)
+        self.0.bytes()
     }
     fn report(&self) -> String {
-        format!("{:?}", Set128::report(self))
+        format!("{:?}", self.0.report())
     }
     fn get(&self, keys: &[u128]) -> Vec<Option<u32>> {
-        self.contains(keys).unwrap().into_iter().map(|found| found.then_some(0)).collect()
+        self.0.contains(keys).unwrap().into_iter().map(|found| found.then_some(0)).collect()
     }
     fn count(&self, keys: &[u128]) -> u64 {
-        Set128::count(self, keys).unwrap()
+        self.0.count(keys).unwrap()
     }
     fn pairs(&self) -> Vec<(u128, u32)> {
-        self.keys().unwrap().into_iter().map(|key| (key, 0)).collect()
+        self.0.keys().unwrap().into_iter().map(|key| (key, 0)).collect()
     }
     fn to_device(&self, device: &Device) -> Self {
-        Set128::to_device(self, device).unwrap()
+        SetInRows(self.0.to_device(device).unwrap())
     }
     fn saved(&self) -> Vec<u8> {
         let mut bytes = std::io::Cursor::new(vec![]);
-        self.save_to(&mut bytes).unwrap();
+        self.0.save_to(&mut bytes).unwrap();
         bytes.into_inner()
     }
     fn loaded(device: &Device, bytes: &[u8]) -> Self {
-        Set128::load_bytes(device, bytes).unwrap()
+        SetInRows(Set::load_bytes(device, bytes).unwrap())
     }
     fn opened(path: &Path) -> Self {
         // SAFETY: nothing changes the file.
-        unsafe { Set128::open(path) }.unwrap()
+        SetInRows(unsafe { Set::open(path) }.unwrap())
     }
     fn often_special(random: u64, other: u128) -> u128 {
         often_an_end(random, other)
@@ -187,42 +242,89 @@ impl Table for Set128 {
 
 #[test]
 fn random_histories() {
-    updates::histories::<Map128<u32>>(1);
-    updates::histories::<Map128<u64>>(2);
+    updates::histories::<MapInRows<u32>>(1);
+    updates::histories::<MapInRows<u64>>(2);
 }
 #[test]
 fn random_histories_of_sets() {
-    updates::histories::<Set128>(3);
+    updates::histories::<SetInRows>(3);
 }
 #[test]
 fn frequent_keys() {
-    updates::frequent_keys::<Map128<u64>>();
-    updates::frequent_keys::<Set128>();
+    updates::frequent_keys::<MapInRows<u64>>();
+    updates::frequent_keys::<SetInRows>();
 }
 #[test]
 fn updated_tables_are_tables() {
-    updates::updated_tables_are_tables::<Map128<u64>>();
-    updates::updated_tables_are_tables::<Set128>();
+    updates::updated_tables_are_tables::<MapInRows<u64>>();
+    updates::updated_tables_are_tables::<SetInRows>();
 }
 #[test]
 fn opened_tables_are_updated_in_memory() {
-    updates::opened_tables_are_updated_in_memory::<Map128<u32>>();
-    updates::opened_tables_are_updated_in_memory::<Set128>();
+    updates::opened_tables_are_updated_in_memory::<MapInRows<u32>>();
+    updates::opened_tables_are_updated_in_memory::<SetInRows>();
 }
 #[test]
 fn tables_of_damaged_files_are_not_updated() {
-    updates::damaged_files_are_not_updated::<Map128<u32>>();
-    updates::damaged_files_are_not_updated::<Set128>();
+    updates::damaged_files_are_not_updated::<MapInRows<u32>>();
+    updates::damaged_files_are_not_updated::<SetInRows>();
 }
 #[test]
 fn tables_grow_from_nothing() {
-    updates::tables_grow_from_nothing::<Map128<u32>>();
-    updates::tables_grow_from_nothing::<Set128>();
+    updates::tables_grow_from_nothing::<MapInRows<u32>>();
+    updates::tables_grow_from_nothing::<SetInRows>();
 }
 #[test]
 fn tables_do_not_shrink_to_more() {
-    updates::tables_do_not_shrink_to_more::<Map128<u64>>();
-    updates::tables_do_not_shrink_to_more::<Set128>();
+    updates::tables_do_not_shrink_to_more::<MapInRows<u64>>();
+    updates::tables_do_not_shrink_to_more::<SetInRows>();
+}
+
+/// A second batch of as many operations needs no more memory that is kept; sizes around block
+/// edges, with and without copies.
+#[test]
+fn updaters_keep_their_memory() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let keys = (0..1025u64).map(|i| [i.wrapping_mul(0x9E37_79B9_7F4A_7C15), !i]);
+        let keys = keys.collect::<Vec<_>>();
+        let mut map = Map::build(&device, &keys[..3], &[1.5f32; 3]).unwrap();
+        let mut updater = MapUpdater::new(&device, MapOptions::default()).unwrap();
+        let mut oracle = keys[..3].iter().map(|&key| (key, 1.5)).collect::<FxHashMap<_, _>>();
+        let mut bytes = vec![];
+        let sizes = [1025, 0, 1, 255, 256, 257, 1024, 1025, 1025, 0, 1025];
+        for (round, n) in sizes.into_iter().enumerate() {
+            let (is_odd, value) = (round % 2 == 1, round as f32);
+            let asked = (0..n).map(|i| keys[if is_odd { i / 2 } else { i }]).collect::<Vec<_>>();
+            let (k, v) = (device.upload(&asked).unwrap(), device.upload(&vec![value; n]).unwrap());
+            let mut outcomes = device.alloc::<u8>(n).unwrap();
+            let operation = [Operation::InsertOrAssign, Operation::Erase][usize::from(round == 6)];
+            let (all, to) = (Operations::All(operation), outcomes.view_mut());
+            updater.apply(&mut map, &stream, all, k.view(), v.view(), to).unwrap();
+            let outcomes = outcomes.download().unwrap().into_iter().map(Outcome::of);
+            for (key, outcome) in asked.iter().zip(outcomes) {
+                let expected = match (operation, oracle.contains_key(key)) {
+                    (Operation::Erase, true) => Outcome::Erased,
+                    (Operation::Erase, false) => Outcome::Missing,
+                    (_, true) => Outcome::Assigned,
+                    (_, false) => Outcome::Inserted,
+                };
+                assert_eq!(outcome, Some(expected), "{n} on {}", device.name());
+                match operation {
+                    Operation::Erase => oracle.remove(key),
+                    _ => oracle.insert(*key, value),
+                };
+            }
+            let found = map.get(&keys).unwrap();
+            let expected = keys.iter().map(|key| oracle.get(key).copied());
+            assert_eq!(found, expected.collect::<Vec<_>>(), "{n} on {}", device.name());
+            assert_eq!(map.len().unwrap(), oracle.len());
+            bytes.push(updater.scratch_bytes());
+        }
+        assert!(bytes[10] > 0 && bytes[8] == bytes[10], "{bytes:?} on {}", device.name());
+        let said = format!("{updater:?}");
+        assert!(said.contains(&format!("[{} bytes]", bytes[10])), "{said}");
+    }
 }
 
 /// Rows after a batch: those that stay where they are, the last ones in the gaps, new ones in order

@@ -4,7 +4,7 @@ use crate::support::{Random, devices, is_fast};
 use koel::strings::StringFingerprint;
 use koel::{
     Device, Duplicates, Error, IndexOptions, NO_ID, RowsOptions, SetOptions, StringIndex,
-    StringMap, StringSet, Strings, string_counts,
+    StringMap, StringMultiMap, StringSet, Strings, string_counts,
 };
 use proptest::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -387,5 +387,48 @@ proptest! {
             let map = StringMap::build_with(&device, options, &keys, &values).unwrap();
             check(&map, &kept(&keys, policy), "random");
         }
+    }
+}
+
+/// All values of strings, in input order, for sizes around the edges of blocks and parts.
+#[test]
+fn multi_maps_keep_all_values() {
+    for device in devices() {
+        let most = if is_fast(&device) { 20_000 } else { 700 };
+        for (n, distinct) in
+            [(0, 1), (1, 1), (255, 255), (256, 7), (257, 300), (most, 40), (most, most)]
+        {
+            let place = format!("{n} of {distinct} on {}", device.name());
+            let text = |i: usize| format!("{}", i * 7919 % distinct).repeat(i % distinct % 3);
+            let keys = (0..n).map(text).collect::<Vec<_>>();
+            let values = (0..n).map(|i| i as i16).collect::<Vec<_>>();
+            let (mut oracle, mut order) = (std::collections::HashMap::new(), vec![]);
+            for (key, &value) in keys.iter().zip(&values) {
+                let of_key = oracle.entry(key.as_str()).or_insert_with(Vec::new);
+                if of_key.is_empty() {
+                    order.push(key.as_bytes());
+                }
+                of_key.push(value);
+            }
+            let built = StringMultiMap::build(&device, &keys, &values).unwrap();
+            assert_eq!((built.len(), built.is_empty()), (n, n == 0), "{place}");
+            let moved = built.to_device(&Device::cpu().unwrap()).unwrap();
+            for map in [built, moved] {
+                assert!(map.index().keys().unwrap().iter().eq(order.iter().copied()), "{place}");
+                let mut asked = keys.iter().map(String::as_str).rev().collect::<Vec<_>>();
+                asked.extend(["absent", "also absent"]);
+                let found = map.retrieve(&asked).unwrap();
+                let counts = map.counts(&asked).unwrap();
+                for (i, key) in asked.iter().enumerate() {
+                    let expected = oracle.get(key).map_or(&[][..], Vec::as_slice);
+                    assert_eq!((found.of(i), counts[i] as usize), (expected, expected.len()));
+                }
+                let in_order = order.iter().map(|key| &oracle[str::from_utf8(key).unwrap()]);
+                assert!(map.values().unwrap().iter().eq(in_order.flatten()), "{place}");
+                assert_eq!(map.starts_view().len(), order.len() + 1, "{place}");
+            }
+        }
+        let e = StringMultiMap::build(&device, &["a"], &[1, 2]).unwrap_err();
+        assert!(matches!(e, Error::Length { name: "values", found: 2, expected: 1, .. }), "{e}");
     }
 }

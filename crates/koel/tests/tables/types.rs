@@ -1,6 +1,6 @@
 //! Keys and values of every type, against a hash map whose keys are told apart in another way.
 use crate::support::{devices, is_fast};
-use koel::types::{BitsOf, SlotKey, SlotValue, Width};
+use koel::types::{SlotKey, SlotValue, Width};
 use koel::{
     Device, DeviceKey, DeviceKind, DeviceValue, Duplicates, Error, Index, Key, Map, MapBuilder,
     MapJoiner, MapOptions, MapUpdater, MultiMap, Operation, Operations, Outcome, Set, SetBuilder,
@@ -164,8 +164,45 @@ fn check_values<V: Value + PartialEq + Debug>(name: &str, of: impl Fn(u64) -> V)
     }
 }
 
-/// Checks indexes and multimaps, whose ids follow the order of the keys. `rank` compares as keys
-/// do.
+/// Checks indexes, whose ids follow the column. `identity` tells keys apart.
+fn check_index<K: Key + Debug, I: Eq + Hash + Debug>(
+    name: &str,
+    of: impl Fn(u64) -> K,
+    identity: impl Fn(&K) -> I,
+) {
+    for device in devices() {
+        let n = if is_fast(&device) { 20_000 } else { 700 };
+        for n in [0, 1, 255, 256, 257, n] {
+            let place = format!("{n} of {name} on {}", device.name());
+            let keys = words(n).map(&of).collect::<Vec<_>>();
+            let mut oracle = HashMap::new();
+            let ids = keys.iter().map(|key| {
+                let next = oracle.len() as u32;
+                *oracle.entry(identity(key)).or_insert(next)
+            });
+            let expected = ids.collect::<Vec<_>>();
+            let (index, ids) = Index::encode(&device, &keys).unwrap();
+            assert_eq!((index.len(), &ids), (oracle.len(), &expected), "{place}");
+            let index = [index, Index::build(&device, &keys).unwrap()];
+            let strange = (0..50).map(|i| of(splitmix_at(8, i))).collect::<Vec<_>>();
+            for index in index {
+                let asked = [&keys[..], &strange].concat();
+                let found = asked.iter().map(|key| oracle.get(&identity(key)).copied());
+                assert_eq!(index.ids(&asked).unwrap(), found.collect::<Vec<_>>(), "{place}");
+                for (key, id) in index.keys().unwrap().iter().zip(0..) {
+                    assert_eq!(oracle[&identity(key)], id, "{key:?}, {place}");
+                }
+                let back = index.keys_of(&[&ids[..], &[index.len() as u32]].concat()).unwrap();
+                let back = back.iter().map(|key| key.as_ref().map(&identity));
+                assert!(back.eq(keys.iter().map(|key| Some(identity(key))).chain([None])));
+                let moved = index.to_device(&Device::cpu().unwrap()).unwrap();
+                assert!(moved.ids(&keys).unwrap().into_iter().flatten().eq(ids.iter().copied()));
+            }
+        }
+    }
+}
+/// Checks counts of groups, and multimaps, whose ids follow the order of the keys. `rank` compares
+/// as keys do.
 fn check_order<K: SlotKey + Debug, R: Ord + Debug + Clone>(
     name: &str,
     of: impl Fn(u64) -> K,
@@ -182,15 +219,6 @@ fn check_order<K: SlotKey + Debug, R: Ord + Debug + Clone>(
         }
         let ranks = |keys: Vec<K>| keys.iter().map(&rank).collect::<Vec<_>>();
         let expected = oracle.keys().cloned().collect::<Vec<_>>();
-        let (index, ids) = Index::encode(&device, &keys).unwrap();
-        assert_eq!(ranks(index.keys().unwrap()), expected, "{place}");
-        for (key, id) in keys.iter().zip(&ids) {
-            assert_eq!(expected[*id as usize], rank(key), "{place}");
-        }
-        let found = index.ids(&keys).unwrap().into_iter();
-        assert!(found.eq(ids.iter().copied().map(Some)), "{place}");
-        let back = index.keys_of(&ids).unwrap().into_iter().map(Option::unwrap).collect();
-        assert_eq!(ranks(back), ranks(keys.clone()), "{place}");
         let counts = koel::group_counts(&device, &keys).unwrap();
         let counts = counts.into_iter().map(|(key, count)| (rank(&key), count as usize));
         assert!(counts.eq(oracle.iter().map(|(r, of)| (r.clone(), of.len()))), "{place}");
@@ -215,6 +243,7 @@ macro_rules! plain {
             fn $test() {
                 let of: fn(u64) -> $type = $of;
                 check_keys(stringify!($type), of, |key| *key);
+                check_index(stringify!($type), of, |key| *key);
                 check_order(stringify!($type), of, |key| *key);
                 check_values(stringify!($type), of);
             }
@@ -255,6 +284,7 @@ macro_rules! wide {
             fn $test() {
                 let of: fn(u64) -> $type = $of;
                 check_keys(stringify!($type), of, |key| *key);
+                check_index(stringify!($type), of, |key| *key);
                 check_values(stringify!($type), of);
             }
         )+
@@ -286,6 +316,7 @@ struct Wide {
 fn wide_floats_are_grouped_as_in_sql() {
     let of = |word: u64| [float(word), float(word.rotate_left(9))];
     check_keys("[f64; 2]", of, |key| key.map(of_number));
+    check_index("[f64; 2]", of, |key| key.map(of_number));
     check_values("[f32; 3]", |word| [word as u8 as f32, 0.5, -0.0]);
 }
 /// Wide tables in files, which know their types; the file of a map with narrow keys and wide
@@ -309,6 +340,12 @@ fn files_of_wide_types() {
     let back = Set::<u128>::load_bytes(&device, bytes.get_ref()).unwrap();
     assert_eq!(back.contains(&[0, 1, u128::MAX]).unwrap(), [true, false, true]);
     assert!(Set::<i128>::load_bytes(&device, bytes.get_ref()).is_err());
+    let (index, ids) = Index::encode(&device, &[(1.5f64, -1i16), (0.5, 3), (1.5, -1)]).unwrap();
+    let mut bytes = Cursor::new(vec![]);
+    index.save_to(&mut bytes).unwrap();
+    let back = Index::<(f64, i16)>::load_bytes(&device, bytes.get_ref()).unwrap();
+    assert_eq!(back.keys_of(&ids).unwrap(), index.keys_of(&ids).unwrap());
+    assert!(Index::<u128>::load_bytes(&device, bytes.get_ref()).is_err());
 }
 /// Tables that cannot be asked to be reproducible, and buffers that are not what is stored.
 #[test]
@@ -472,16 +509,11 @@ fn first_programs() {
 }
 
 /// Buffers of types that are stored as they are.
-fn check_on_device<
-    K: DeviceKey + SlotKey + PartialEq + Debug,
-    V: DeviceValue + SlotValue + PartialEq + Debug,
->(
+fn check_on_device<K: DeviceKey + PartialEq + Debug, V: DeviceValue + PartialEq + Debug>(
     name: &str,
     key: impl Fn(u64) -> K,
     value: impl Fn(u64) -> V,
-) where
-    BitsOf<K>: PartialEq,
-{
+) {
     for device in devices() {
         let place = format!("{name} on {}", device.name());
         let stream = device.stream().unwrap();
@@ -535,12 +567,20 @@ fn check_on_device<
         let mut updater = SetUpdater::new(&device, SetOptions::default()).unwrap();
         updater.apply(set, &stream, erase, of_keys, outcomes.view_mut()).unwrap();
         assert_eq!(set.len().unwrap(), n as usize / 2, "{place}");
+    }
+}
+/// Combines arrays of such keys.
+fn check_combined<K: DeviceKey + SlotKey>(key: impl Fn(u64) -> K) {
+    for device in devices() {
+        let (stream, n) = (device.stream().unwrap(), 500);
+        let [keys, others] = [0, 250].map(|first| (first..first + n).map(&key).collect::<Vec<_>>());
+        let (keys, others) = (device.upload(&keys).unwrap(), device.upload(&others).unwrap());
         let mut combiner = SetCombiner::new(&device).unwrap();
         let mut output = device.alloc::<K>(2 * n as usize).unwrap();
-        let others = on_queries.view();
+        let mut count = device.alloc(1).unwrap();
         let (to, of_count) = (output.view_mut(), count.view_mut());
-        combiner.union_into(&stream, on_keys.view(), others, to, of_count).unwrap();
-        assert_eq!(count.download().unwrap()[0], n + n / 2, "{place}");
+        combiner.union_into(&stream, keys.view(), others.view(), to, of_count).unwrap();
+        assert_eq!(count.download().unwrap()[0], n + 250, "{}", device.name());
     }
 }
 #[test]
@@ -549,6 +589,36 @@ fn buffers_of_other_types() {
     check_on_device("i32, f64", |i| i as i32 - 700, |word| (word >> 11) as f64);
     check_on_device("[u32; 2], i32", |i| [i as u32, !i as u32], |word| word as i32);
     check_on_device("[i16; 2], [f32; 2]", |i| [i as i16, 5], |word| [word as u8 as f32, 1.0]);
+    check_combined(|i| i as i64 - 700);
+    check_combined(|i| i as i32 - 700);
+    check_combined(|i| [i as u32, !i as u32]);
+    check_combined(|i| [i as i16, 5]);
+}
+#[test]
+fn buffers_of_wide_keys_and_values() {
+    check_on_device("[u64; 2], f32", |i| [!i, i], |word| (word >> 40) as f32);
+    check_on_device(
+        "i128, [f32; 4]",
+        |i| i as i128 - 700,
+        |word| [word as u8 as f32, 1.0, -0.0, 2.0],
+    );
+    check_on_device("[u8; 16], i64", |i| (u128::from(i) << 77).to_be_bytes(), |word| word as i64);
+}
+/// What keys in rows cannot do is an error with names.
+#[test]
+fn builders_of_wide_types_tell_limits() {
+    let device = Device::cpu().unwrap();
+    let options = MapOptions::default().with_reproducible(true);
+    let e = MapBuilder::<u128, u32>::new(&device, options).err().unwrap();
+    assert!(matches!(&e, Error::Setting { field: "reproducible", .. }), "{e}");
+    let e =
+        MapUpdater::<u128, u32>::new(&device, MapOptions::default().with_load(0.99)).unwrap_err();
+    assert!(matches!(&e, Error::Setting { field: "load", .. }), "{e}");
+    // Keys of 4 bytes are stored as 16 if values have 16.
+    let (keys, values) = (device.upload(&[1u32]).unwrap(), device.upload(&[[1u64, 2]]).unwrap());
+    let mut builder = MapBuilder::new(&device, MapOptions::default()).unwrap();
+    let e = builder.build(&device.stream().unwrap(), keys.view(), values.view()).unwrap_err();
+    assert!(e.to_string().contains("elements of 16 bytes"), "{e}");
 }
 /// Elements of 2 bytes may lie where no element of 4 bytes may.
 #[test]

@@ -10,7 +10,6 @@ use crate::file::filed::Filed;
 use crate::file::reader::Mapping;
 use crate::file::writer::{Sink, Writer};
 use crate::groups::{Index, IndexBuilder, MultiMap, NO_ID, Retrieved};
-use crate::keys128::{Index128, Index128Builder};
 use crate::map::{Map, Operation};
 use crate::set::Set;
 use crate::strings::{StringIndex, StringMap, StringSet, Strings};
@@ -122,7 +121,7 @@ pub(super) fn visit<F: Visit>(
         (Kind::Set, None) => to.visit::<StringSet>(),
         (Kind::Index, Some(Width::U32)) => to.visit::<Index<u32>>(),
         (Kind::Index, Some(Width::U64)) => to.visit::<Index<u64>>(),
-        (Kind::Index, Some(Width::U128)) => to.visit::<Index128>(),
+        (Kind::Index, Some(Width::U128)) => to.visit::<Index<u128>>(),
         (Kind::Index, None) => to.visit::<StringIndex>(),
         (Kind::MultiMap, Some(Width::U32)) => visit_multi_map::<u32, F>(value, to),
         (Kind::MultiMap, Some(Width::U64)) => visit_multi_map::<u64, F>(value, to),
@@ -262,7 +261,10 @@ impl<K: Bits> Erased for Set<K> {
     }
 }
 
-impl<K: KeyBits + Typed> Built for Index<K> {
+impl<K: Bits> Built for Index<K>
+where
+    Index<K>: Erased,
+{
     fn build(
         device: &Device,
         options: TableOptions,
@@ -292,18 +294,7 @@ impl<K: KeyBits + Typed> Erased for Index<K> {
     }
 }
 
-impl Built for Index128 {
-    fn build(
-        device: &Device,
-        options: TableOptions,
-        keys: &RowKeys<'_>,
-        _: Option<&RowKeys<'_>>,
-    ) -> Result<Self> {
-        let (staged, stream) = (device.stage(keys.bits::<u128>())?, device.stream()?);
-        Index128Builder::new(device, options.of_index())?.build(&stream, staged.view())
-    }
-}
-impl Erased for Index128 {
+impl Erased for Index<u128> {
     methods! { Kind::Index }
     fn report(&self) -> Result<TableReport> {
         Ok(TableReport { duplicates: 0, ..self.report()?.into() })

@@ -77,7 +77,7 @@ pub(crate) struct Compared<V> {
 impl<V> Compared<V> {
     /// Adds the result of the keys from `first` on: found, bucket full, class bit set.
     #[inline(always)]
-    fn add(&mut self, [found, full, class]: [u32; 3], first: usize) {
+    pub(super) fn add(&mut self, [found, full, class]: [u32; 3], first: usize) {
         self.found |= found << first;
         self.full |= full << first;
         self.overflowed |= (class & full & !found) << first;
@@ -239,6 +239,31 @@ pub(crate) trait Simd: Copy {
     }
 }
 
+/// Copies an array, with stores that bypass the cache if `stream`.
+#[inline(always)]
+pub(super) fn write_out<S: Simd, T: bytemuck::Pod>(
+    simd: S,
+    from: &[T],
+    to: &mut [T],
+    stream: bool,
+) {
+    if !stream {
+        return to.copy_from_slice(from);
+    }
+    let (head, lines, tail) = bytemuck::pod_align_to_mut::<T, Line>(to);
+    let (from_head, from) = from.split_at(head.len());
+    let (from_lines, from_tail) = from.split_at(from.len() - tail.len());
+    head.copy_from_slice(from_head);
+    for (to, from) in
+        lines.iter_mut().zip(from_lines.chunks_exact(size_of::<Line>() / size_of::<T>()))
+    {
+        let mut words = [0; LINE];
+        bytemuck::cast_slice_mut(&mut words).copy_from_slice(from);
+        simd.stream(to, &words);
+    }
+    tail.copy_from_slice(from_tail);
+    simd.fence();
+}
 #[inline(always)]
 fn compare_each<S: Simd, L: Layout>(
     simd: S,

@@ -645,32 +645,14 @@ fn what_stands_in_sections_is_checked() {
         bytes.u32(start + at, number).sealed();
         assert_eq!(fault(&bytes), says);
     };
-    let greatest = Narrow::unmixed(7, u32::MAX);
+    // Keys may be in any order.
     for (at, number, says) in [
-        ((KEYS, 0), 19, "nothing".into()),
-        (
-            (KEYS, 4),
-            20,
-            "byte 4228: element 1 of the section of keys is 20, expected more than 20".into(),
-        ),
-        (
-            (KEYS, 0),
-            31,
-            "byte 4228: element 1 of the section of keys is 30, expected more than 31".into(),
-        ),
-        (
-            (KEYS, 4),
-            greatest + 1,
-            format!(
-                "byte 4232: element 2 of the section of keys is {greatest}, expected more than {}",
-                greatest + 1
-            ),
-        ),
-        ((KEYS, 12), 9, "byte 4236: element 3 of the section of keys is 9, expected 0".into()),
+        ((KEYS, 0), 19, "nothing"),
+        ((KEYS, 0), 31, "nothing"),
+        ((KEYS, 12), 9, "byte 4236: element 3 of the section of keys is 9, expected 0"),
     ] {
-        check(index32(), at, number, index32_fault, &says);
+        check(index32(), at, number, index32_fault, says);
     }
-    // Keys of a multimap may be in any order.
     for (at, number, says) in [
         ((KEYS, 4), 20, "nothing"),
         ((KEYS, 0), 31, "nothing"),

@@ -2,9 +2,10 @@
 //! an oracle.
 use super::*;
 use crate::groups::{Groups, IndexOptions};
-use crate::map::MapBuilder;
+use crate::groups::{Index, KeyGrouper, MultiMap};
+use crate::map::SlotMapBuilder;
 use crate::map::kernels::OrderedGroups;
-use crate::{MultiMapBuilder, MultiMapOptions, ValueOrder};
+use crate::{MultiMapOptions, ValueOrder};
 use koel_kernels::hash::mix::{mix, splitmix_at};
 use koel_kernels::table::layout::{Narrow, Shape, Wide};
 use std::collections::BTreeMap;
@@ -244,7 +245,7 @@ fn in_any_order<K: KeyBits, V: ValueBits>(keys_at_least: u32) {
     let device = stream.device();
     let options = MultiMapOptions::default().with_order(ValueOrder::Any).with_seed(3);
     let sizes = PartingSizes { keys: keys_at_least, ..SMALL };
-    let mut builder = MultiMapBuilder::<K, V>::sized(device, options, sizes).unwrap();
+    let mut builder = KeyGrouper::<K, V>::sized(device, options, sizes).unwrap();
     for (of, n) in
         [(FOUR, 5000), (HALF, 900), (SIXTEEN, 3000), (RANDOM, 0), (RANDOM, 1), (RANDOM, 2000)]
     {
@@ -252,7 +253,9 @@ fn in_any_order<K: KeyBits, V: ValueBits>(keys_at_least: u32) {
         let values = (0..n).map(|i| V::narrowed(i)).collect::<Vec<_>>();
         let (on_device, values_on) =
             (device.upload(&keys).unwrap(), device.upload(&values).unwrap());
-        let map = builder.build(&stream, on_device.view(), values_on.view()).unwrap();
+        let (store, grouped) =
+            builder.grouped(&stream, on_device.view(), values_on.view()).unwrap();
+        let map = MultiMap::<K, V> { index: Index { store }, grouped };
         let sorted = crate::MultiMap::build(device, &keys, &values).unwrap();
         assert_eq!((map.len(), map.index().len()), (sorted.len(), sorted.index().len()));
         let queries = keys
@@ -333,7 +336,7 @@ fn table_from_groups<K: KeyBits>(
     let (offsets, firsts) = (device.upload(&offsets).unwrap(), device.upload(&firsts).unwrap());
     let (mut keys_kept, mut starts_kept) = (device.alloc(n).unwrap(), device.alloc(n + 1).unwrap());
     let numbers = super::super::numbers(device, 0, n).unwrap();
-    let mut builder = MapBuilder::<K, u32>::new(
+    let mut builder = SlotMapBuilder::<K, u32>::new(
         device,
         IndexOptions::default().with_load(load).with_seed(0).of_map(),
     )

@@ -3,10 +3,10 @@
 use super::*;
 use crate::file::testing::{bytes, kind, old_file, opened, opened_here, seal, section, taken_back};
 use crate::file::{self, FileErrorKind};
-use crate::keys128::{Index128Builder, Map128Builder, RowsOptions, Set128Builder};
+use crate::keys128::{Map128Builder, RowsOptions, Set128Builder};
 use crate::table::plan::Plan;
 use crate::types::ValueBits;
-use crate::{Device, Duplicates, IndexOptions, Map, NO_ID, Set, SetOptions};
+use crate::{Device, Duplicates, Index, IndexBuilder, IndexOptions, Map, NO_ID, Set, SetOptions};
 use koel_kernels::hash::mix::splitmix_at;
 use koel_kernels::keys128::fingerprint::Fingerprint;
 use koel_kernels::table::layout::Layout;
@@ -55,10 +55,9 @@ fn set(device: &Device, keys: &[u128], seed: u32) -> Set128 {
     let mut builder = Set128Builder::new(device, SetOptions::default().with_seed(seed)).unwrap();
     builder.build(&device.stream().unwrap(), keys.view()).unwrap()
 }
-fn index(device: &Device, keys: &[u128], seed: u32) -> Index128 {
+fn index(device: &Device, keys: &[u128], seed: u32) -> Index<u128> {
     let keys = device.stage(keys).unwrap();
-    let mut builder =
-        Index128Builder::new(device, IndexOptions::default().with_seed(seed)).unwrap();
+    let mut builder = IndexBuilder::new(device, IndexOptions::default().with_seed(seed)).unwrap();
     builder.build(&device.stream().unwrap(), keys.view()).unwrap()
 }
 /// Present keys, and others.
@@ -98,7 +97,7 @@ fn check_set(set: &Set128, queries: &[u128], has: impl Fn(&u128) -> bool) {
         );
     }
 }
-fn check_index(index: &Index128, keys: &[u128]) {
+fn check_index(index: &Index<u128>, keys: &[u128]) {
     let mut ids = HashMap::new();
     for &key in keys {
         let next = ids.len() as u32;
@@ -294,7 +293,7 @@ fn damage_is_found_by_those_that_read_all() {
     }
     for kind in [
         kind(opened_here::<Set128>(&path)),
-        kind(opened_here::<Index128>(&path)),
+        kind(opened_here::<Index<u128>>(&path)),
         kind(opened_here::<Map<u64, u64>>(&path)),
     ] {
         assert!(matches!(kind, FileErrorKind::Kind { found: TableKind::Map128, .. }), "{kind}");
@@ -328,5 +327,5 @@ fn files_of_version_1_stay_readable() {
     check_set(&Set128::load(&device, old_file("set128.koel")).unwrap(), &queries(&keys), |key| {
         keys.contains(key)
     });
-    check_index(&opened::<Index128>(&device, old_file("index128.koel")).unwrap(), &keys);
+    check_index(&opened::<Index<u128>>(&device, old_file("index128.koel")).unwrap(), &keys);
 }

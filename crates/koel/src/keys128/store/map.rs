@@ -1,4 +1,6 @@
 //! Maps of keys or values of more than 64 bits: see [`MapStore`].
+use super::KeysUpdater;
+use super::join::RowsJoiner;
 use crate::device::{Device, Stream, View, ViewMut};
 use crate::error::{Error, Result, check_length};
 use crate::fallible::collect;
@@ -7,12 +9,12 @@ use crate::file::kind::TableKind;
 use crate::file::reader::Mapping;
 use crate::file::writer::Writer;
 use crate::keys128::{Map128, Map128Builder};
-use crate::map::{MapOptions, MapReport, MapStore};
+use crate::map::{MapOptions, MapReport, MapStore, RowsTo};
 use crate::rows::file::Slots;
-use crate::rows::update::outcomes_of;
+use crate::rows::update::{RowsUpdater, outcomes_of};
 use crate::rows::{RowsOptions, check_rows, joined};
-use crate::table::contains;
 use crate::table::update::{Operations, Outcome};
+use crate::table::{Settings, contains};
 use crate::types::Bits;
 use std::io::{Read, Seek, Write};
 
@@ -24,12 +26,8 @@ impl<V: Bits> MapStore for Map128<V> {
     fn check(n: usize, load: f64) -> Result<()> {
         check_rows(n, load)
     }
-    fn build(
-        options: MapOptions,
-        stream: &Stream,
-        keys: View<'_, u128>,
-        values: View<'_, V>,
-    ) -> Result<Self> {
+    type Builder = Map128Builder;
+    fn builder(device: &Device, options: MapOptions) -> Result<Map128Builder> {
         let MapOptions { load, duplicates, seed, reproducible } = options;
         if reproducible {
             return Err(Error::Setting {
@@ -38,8 +36,24 @@ impl<V: Bits> MapStore for Map128<V> {
                 expected: "false for keys or values of more than 8 bytes".into(),
             });
         }
-        let options = RowsOptions { load, duplicates, seed };
-        Map128Builder::new(stream.device(), options)?.build(stream, keys, values)
+        Map128Builder::new(device, RowsOptions { load, duplicates, seed })
+    }
+    fn build(
+        builder: &mut Map128Builder,
+        stream: &Stream,
+        keys: View<'_, u128>,
+        values: View<'_, V>,
+    ) -> Result<Self> {
+        builder.build(stream, keys, values)
+    }
+    fn rebuild(
+        &mut self,
+        builder: &mut Map128Builder,
+        stream: &Stream,
+        keys: View<'_, u128>,
+        values: View<'_, V>,
+    ) -> Result<()> {
+        builder.rebuild(self, stream, keys, values)
     }
     fn device(&self) -> &Device {
         self.device()
@@ -122,6 +136,53 @@ impl<V: Bits> MapStore for Map128<V> {
         Ok(collect(self.keys.filter(keys, held)?.into_iter().map(of_bits))?)
     }
 
+    type Joiner = RowsJoiner<V>;
+    fn joiner(device: &Device) -> Result<RowsJoiner<V>> {
+        RowsJoiner::new(device)
+    }
+    fn bytes_of_joiner(joiner: &RowsJoiner<V>) -> usize {
+        joiner.scratch_bytes()
+    }
+    fn join_into(
+        &self,
+        joiner: &mut RowsJoiner<V>,
+        stream: &Stream,
+        queries: View<'_, u128>,
+        rows: RowsTo<'_, V>,
+    ) -> Result<()> {
+        joiner.join_into(stream, self, queries, rows)
+    }
+    fn filter_into(
+        &self,
+        joiner: &mut RowsJoiner<V>,
+        stream: &Stream,
+        queries: View<'_, u128>,
+        keys: Option<ViewMut<'_, u128>>,
+        count: ViewMut<'_, u64>,
+        keep: u32,
+    ) -> Result<()> {
+        joiner.filter(stream, self.set(), queries, keys, count, keep)
+    }
+
+    type Updater = KeysUpdater;
+    fn updater(device: &Device, options: MapOptions) -> Result<Self::Updater> {
+        Settings::from(options).check()?;
+        RowsUpdater::new(device).map(KeysUpdater)
+    }
+    fn bytes_of_updater(updater: &Self::Updater) -> usize {
+        updater.0.scratch_bytes()
+    }
+    fn apply(
+        &mut self,
+        updater: &mut Self::Updater,
+        stream: &Stream,
+        operations: Operations<'_>,
+        keys: View<'_, u128>,
+        values: View<'_, V>,
+        outcomes: ViewMut<'_, u8>,
+    ) -> Result<()> {
+        self.apply_by(&mut updater.0, stream, operations, (keys, values), outcomes)
+    }
     fn update(
         &mut self,
         operations: Operations<'_>,

@@ -1,4 +1,5 @@
 //! Sets of keys of more than 64 bits: see [`SetStore`].
+use super::KeysUpdater;
 use crate::device::{Device, Stream, View, ViewMut};
 use crate::error::{Result, check_length};
 use crate::fallible::{collect, extend};
@@ -9,10 +10,10 @@ use crate::file::writer::Writer;
 use crate::keys128::{Set128, Set128Builder};
 use crate::rows::check_rows;
 use crate::rows::file::Slots;
-use crate::rows::update::outcomes_of;
+use crate::rows::update::{RowsUpdater, apply_to_keys, outcomes_of};
 use crate::set::{SetOperation, SetOptions, SetReport, SetStore};
-use crate::table::contains;
 use crate::table::update::{Operations, Outcome};
+use crate::table::{Settings, contains};
 use koel_kernels::set::combine::how;
 use std::io::{Read, Seek, Write};
 
@@ -23,8 +24,20 @@ impl SetStore for Set128 {
     fn check(n: usize, load: f64) -> Result<()> {
         check_rows(n, load)
     }
-    fn build(options: SetOptions, stream: &Stream, keys: View<'_, u128>) -> Result<Self> {
-        Set128Builder::new(stream.device(), options)?.build(stream, keys)
+    type Builder = Set128Builder;
+    fn builder(device: &Device, options: SetOptions) -> Result<Set128Builder> {
+        Set128Builder::new(device, options)
+    }
+    fn build(builder: &mut Set128Builder, stream: &Stream, keys: View<'_, u128>) -> Result<Self> {
+        builder.build(stream, keys)
+    }
+    fn rebuild(
+        &mut self,
+        builder: &mut Set128Builder,
+        stream: &Stream,
+        keys: View<'_, u128>,
+    ) -> Result<()> {
+        builder.rebuild(self, stream, keys)
     }
     fn device(&self) -> &Device {
         self.device()
@@ -65,6 +78,24 @@ impl SetStore for Set128 {
         count.copy_from_host(&[n as u64])
     }
 
+    type Updater = KeysUpdater;
+    fn updater(device: &Device, options: SetOptions) -> Result<Self::Updater> {
+        Settings::from(options).check()?;
+        RowsUpdater::new(device).map(KeysUpdater)
+    }
+    fn bytes_of_updater(updater: &Self::Updater) -> usize {
+        updater.0.scratch_bytes()
+    }
+    fn apply(
+        &mut self,
+        updater: &mut Self::Updater,
+        stream: &Stream,
+        operations: Operations<'_, SetOperation>,
+        keys: View<'_, u128>,
+        outcomes: ViewMut<'_, u8>,
+    ) -> Result<()> {
+        apply_to_keys(&mut updater.0, &mut self.rows, stream, operations, keys, outcomes)
+    }
     fn update(
         &mut self,
         operations: Operations<'_, SetOperation>,

@@ -85,7 +85,7 @@ type Fates = [u32; 3];
 /// Compares joins, semi-joins, anti-joins and counts with the oracle. Returns the counts of the
 /// join.
 fn check<K: KeyBits, V: ValueBits>(
-    joiner: &mut MapJoiner<K, V>,
+    joiner: &mut Joiner<K, V>,
     map: &Map<K, V>,
     oracle: &FxHashMap<K, V>,
     queries: &[K],
@@ -101,10 +101,9 @@ fn check<K: KeyBits, V: ValueBits>(
     let (mut kept, mut count) = (device.alloc::<K>(n).unwrap(), device.upload(&[77u64]).unwrap());
     let rows = |count: &Buffer<u64>| ..count.download().unwrap()[0] as usize;
 
-    joiner
-        .join_into(&stream, map, view, numbers.view_mut(), values.view_mut(), count.view_mut())
-        .unwrap();
-    let state = joiner.joiner.counters.download().unwrap();
+    let (to, to_values, table) = (numbers.view_mut(), values.view_mut(), map.as_table());
+    joiner.join_into(&stream, table, view, to, to_values, count.view_mut()).unwrap();
+    let state = joiner.counters.download().unwrap();
     let fates = [state::OVERFLOWED, state::LOST_FIRST, state::LOST_SECOND];
     let fates = fates.map(|w| state.get(w as usize).copied().unwrap_or(0));
     let found = numbers.download().unwrap().into_iter().zip(values.download().unwrap());
@@ -115,22 +114,18 @@ fn check<K: KeyBits, V: ValueBits>(
     assert!(found == expected, "{} rows, {} expected, of {n}", found.len(), expected.len());
 
     for there in [true, false] {
-        let keys = if there {
-            joiner.semi_join_into(&stream, map, view, kept.view_mut(), count.view_mut())
-        } else {
-            joiner.anti_join_into(&stream, map, view, kept.view_mut(), count.view_mut())
-        };
-        keys.unwrap();
+        let (to, kind) = (kept.view_mut(), if there { keep::FOUND } else { keep::MISSING });
+        joiner.filter(&stream, table, view, Some(to), count.view_mut(), kind).unwrap();
         let found = sorted(kept.download().unwrap()[rows(&count)].to_vec());
         let expected = queries.iter().copied().filter(|q| oracle.contains_key(q) == there);
         assert!(found == sorted(expected.collect()), "{} keys of {n} there: {there}", found.len());
     }
-    joiner.count_into(&stream, map, view, count.view_mut()).unwrap();
+    joiner.filter(&stream, table, view, None, count.view_mut(), keep::COUNT).unwrap();
     assert_eq!(rows(&count).end, expected.len());
     fates
 }
-fn joiner<K: KeyBits, V: ValueBits>(device: &Device, tuning: RouteTuning) -> MapJoiner<K, V> {
-    MapJoiner::with_tuning(device, tuning).unwrap()
+fn joiner<K: KeyBits, V: ValueBits>(device: &Device, tuning: RouteTuning) -> Joiner<K, V> {
+    Joiner::new(device, tuning).unwrap()
 }
 
 /// Every path, and some shares of hits.
@@ -147,7 +142,7 @@ fn ways<K: KeyBits, V: ValueBits>(seed: u64, shares: &[(u32, u32)]) {
         (MANY_PARTS, 1, 4, true),
     ] {
         let mut joiner = joiner(&device, tuning);
-        let route = joiner.joiner.route(1000, true, map.as_table()).unwrap();
+        let route = joiner.route(1000, true, map.as_table()).unwrap();
         assert_eq!(
             (1 + route.coarse.is_some() as u32, route.last.each, route.many),
             (passes, each, many)
@@ -182,7 +177,7 @@ fn sizes_around_edges() {
     let (small, oracle) = map_of::<u32, u32>(&device, one, &keys);
     assert_eq!(small.shape().partitions, 1);
     let mut shared = joiner(&device, RouteTuning { blocks: 64, ..ONE });
-    assert_eq!(shared.joiner.route(9000, true, small.as_table()).unwrap().blocks, 5);
+    assert_eq!(shared.route(9000, true, small.as_table()).unwrap().blocks, 5);
     for n in [1, 2047, 2049, 9000] {
         check(&mut shared, &small, &oracle, &(0..n).map(|i| key(i % 1500)).collect::<Vec<_>>(), 0);
     }
@@ -212,8 +207,7 @@ fn skew<K: KeyBits, V: ValueBits>(seed: u64) {
     let zipf = zipf.map(|unit| key(((3000f64).ln() * unit).exp() as u32 - 1)).collect::<Vec<K>>();
     for tuning in [ONE, TWO, MANY_AND_TWO, PARTS] {
         let mut joiner = joiner(&device, RouteTuning { area: 600, ..tuning });
-        let each =
-            joiner.joiner.route(n, true, map.as_table()).unwrap().coarse.map_or(1, |g| g.each);
+        let each = joiner.route(n, true, map.as_table()).unwrap().coarse.map_or(1, |g| g.each);
         let mut fate = |queries: &[K]| check(&mut joiner, &map, &oracle, queries, 0);
         for one in [1, 3001] {
             let [overflowed, first, _] = fate(&vec![key(one); n as usize]);
@@ -284,10 +278,18 @@ fn a_joiner_is_used_again() {
         .capture(
             (joiner, map, queries, numbers, values, count),
             |stream, (joiner, map, queries, n, v, count)| {
-                joiner.count_into(stream, map, queries.view(), count.view_mut())?;
+                let table = map.as_table();
+                joiner.filter(
+                    stream,
+                    table,
+                    queries.view(),
+                    None,
+                    count.view_mut(),
+                    keep::COUNT,
+                )?;
                 joiner.join_into(
                     stream,
-                    map,
+                    table,
                     queries.view(),
                     n.view_mut(),
                     v.view_mut(),

@@ -8,6 +8,7 @@ use crate::table::Storage;
 use crate::table::header::{Header, header_words, read_header};
 use crate::table::plan::PlanTuning;
 use crate::table::slots::Slots;
+use crate::table::update::UpdateTuning;
 use crate::table::update::tests::{
     COARSE, EntriesOf, FULL, ONE, SEED, TIGHT, TWO, Tested, WHOLE, World, device, plan,
 };

@@ -277,10 +277,6 @@ impl<F: Updatable> Updater<F> {
             n => self.launch(table, stream, batch, &mut outcomes, 0..n, false),
         }
     }
-    /// Writes a description.
-    pub(crate) fn describe(&self, f: &mut std::fmt::Formatter<'_>, name: &str) -> std::fmt::Result {
-        write!(f, "{name}[{} bytes] on {}", self.scratch_bytes(), self.device.name())
-    }
 
     fn check(
         &self,

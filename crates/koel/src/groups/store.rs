@@ -1,0 +1,249 @@
+//! How indexes are stored: see [`IndexStore`].
+use super::counting::Counter;
+use super::{CHUNK, Grouped, IndexOptions, KeyGrouper, MultiMapOptions, NO_ID, numbers, reserve};
+use crate::device::graph::may_wait;
+use crate::device::{Apart, Buffer, Device, Stream, View, ViewMut, check_device};
+use crate::duplicates::Duplicates;
+use crate::error::{Result, check_length, count32};
+use crate::fallible::collect;
+use crate::file::filed::Filed;
+use crate::file::stored::Stored;
+use crate::map::{Map, SlotMapBuilder};
+use crate::parallel;
+use crate::rows::{Changes, gathered, put};
+use crate::types::{Bits, KeyBits, ValueBits};
+use crate::verbs::groups::Groups;
+use crate::verbs::row_keys::RowKeys;
+use std::borrow::Cow;
+
+/// What an [`Index`](super::Index) asks of the table that stores it: of keys in slots, or in rows
+/// if they have more than 64 bits. Knows bits only.
+#[allow(private_interfaces, private_bounds, reason = "other crates cannot name the trait")]
+pub trait IndexStore: Filed {
+    type Key: Bits;
+    /// Builds indexes, and keeps scratch memory across builds.
+    type Builder;
+    fn builder(device: &Device, options: IndexOptions) -> Result<Self::Builder>;
+    /// Builds the index of a column, and writes the id of each of its keys, if they are wanted.
+    fn build(
+        builder: &mut Self::Builder,
+        stream: &Stream,
+        keys: View<'_, Self::Key>,
+        ids: Option<ViewMut<'_, u32>>,
+    ) -> Result<Self>;
+    fn scratch_bytes(builder: &Self::Builder) -> usize;
+    /// Groups values by keys, and keeps scratch memory across builds.
+    type Grouper<V: ValueBits>;
+    fn grouper<V: ValueBits>(device: &Device, options: MultiMapOptions)
+    -> Result<Self::Grouper<V>>;
+    /// Builds the index of the distinct keys of a column, and groups values by their ids.
+    fn grouped<V: ValueBits>(
+        grouper: &mut Self::Grouper<V>,
+        stream: &Stream,
+        keys: View<'_, Self::Key>,
+        values: View<'_, V>,
+    ) -> Result<(Self, Grouped<V>)>;
+    fn bytes_of_grouper<V: ValueBits>(grouper: &Self::Grouper<V>) -> usize;
+    fn device(&self) -> &Device;
+    fn bytes(&self) -> usize;
+    /// Returns the keys in id order.
+    fn keys(&self) -> View<'_, Self::Key>;
+    fn to_device(&self, device: &Device) -> Result<Self>;
+    fn ids_into(
+        &self,
+        stream: &Stream,
+        keys: View<'_, Self::Key>,
+        ids: ViewMut<'_, u32>,
+    ) -> Result<()>;
+}
+
+/// An index with keys in slots.
+pub struct SlotIndex<K: KeyBits> {
+    pub(super) map: Map<K, u32>,
+    pub(super) keys: Stored<K>,
+}
+impl<K: KeyBits> SlotIndex<K> {
+    /// Builds an index of distinct keys: the id of each key is its position, as `numbers` says.
+    pub(super) fn of_distinct(
+        stream: &Stream,
+        builder: &mut SlotMapBuilder<K, u32>,
+        numbers: View<'_, u32>,
+        keys: Buffer<K>,
+    ) -> Result<SlotIndex<K>> {
+        let _apart = Apart::begin();
+        let (unchecked, mut map) = (Duplicates::Unchecked, builder.with_room(keys.len())?);
+        let numbers = numbers.slice(..keys.len())?;
+        builder.rebuild(unchecked, &mut map, stream, keys.view(), numbers)?;
+        map.report()?;
+        Ok(SlotIndex { map, keys: Stored::Own(keys) })
+    }
+}
+#[allow(private_interfaces, reason = "other crates cannot name the trait")]
+impl<K: KeyBits> IndexStore for SlotIndex<K> {
+    type Key = K;
+    type Builder = SlotIndexBuilder<K>;
+    fn builder(device: &Device, options: IndexOptions) -> Result<SlotIndexBuilder<K>> {
+        let tables = SlotMapBuilder::new(device, options.of_map())?;
+        Ok(SlotIndexBuilder {
+            device: device.clone(),
+            tables,
+            rows: None,
+            counter: Counter::new(device),
+        })
+    }
+    fn build(
+        builder: &mut SlotIndexBuilder<K>,
+        stream: &Stream,
+        keys: View<'_, K>,
+        ids: Option<ViewMut<'_, u32>>,
+    ) -> Result<SlotIndex<K>> {
+        builder.build(stream, keys, ids)
+    }
+    fn scratch_bytes(builder: &SlotIndexBuilder<K>) -> usize {
+        builder.rows.as_ref().map_or(0, Buffer::bytes) + builder.counter.bytes()
+    }
+    type Grouper<V: ValueBits> = KeyGrouper<K, V>;
+    fn grouper<V: ValueBits>(
+        device: &Device,
+        options: MultiMapOptions,
+    ) -> Result<KeyGrouper<K, V>> {
+        KeyGrouper::new(device, options)
+    }
+    fn grouped<V: ValueBits>(
+        grouper: &mut KeyGrouper<K, V>,
+        stream: &Stream,
+        keys: View<'_, K>,
+        values: View<'_, V>,
+    ) -> Result<(SlotIndex<K>, Grouped<V>)> {
+        grouper.grouped(stream, keys, values)
+    }
+    fn bytes_of_grouper<V: ValueBits>(grouper: &KeyGrouper<K, V>) -> usize {
+        grouper.scratch_bytes()
+    }
+    fn device(&self) -> &Device {
+        self.map.device()
+    }
+    fn bytes(&self) -> usize {
+        self.map.bytes() + self.keys.bytes()
+    }
+    fn keys(&self) -> View<'_, K> {
+        self.keys.view()
+    }
+    fn to_device(&self, device: &Device) -> Result<SlotIndex<K>> {
+        let map = self.map.to_device(device)?;
+        Ok(SlotIndex { map, keys: Stored::Own(self.keys.upload(self.keys.len(), device)?) })
+    }
+    fn ids_into(
+        &self,
+        stream: &Stream,
+        keys: View<'_, K>,
+        mut ids: ViewMut<'_, u32>,
+    ) -> Result<()> {
+        self.map.get_or_into(stream, keys, ids.reborrow(), NO_ID)?;
+        if let (Stored::Mapped(_), Some(ids)) = (&self.keys, ids.host_mut()) {
+            // The file may hold invalid ids.
+            let n = self.keys.len();
+            let invalid = |id: &&mut u32| **id as usize >= n;
+            self.map.device().install(|| {
+                parallel::each(ids.chunks_mut(CHUNK), |_, ids| {
+                    ids.iter_mut().filter(invalid).for_each(|id| *id = NO_ID)
+                })
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Builds indexes with keys in slots.
+pub struct SlotIndexBuilder<K: KeyBits> {
+    device: Device,
+    tables: SlotMapBuilder<K, u32>,
+    /// Numbers counting up from 0: rows of a column, and ids.
+    rows: Option<Buffer<u32>>,
+    pub(super) counter: Counter<K>,
+}
+impl<K: KeyBits> SlotIndexBuilder<K> {
+    /// See [`IndexStore::build`]. Waits.
+    fn build(
+        &mut self,
+        stream: &Stream,
+        keys: View<'_, K>,
+        mut ids: Option<ViewMut<'_, u32>>,
+    ) -> Result<SlotIndex<K>> {
+        let _apart = Apart::begin();
+        count32("keys", keys.len())?;
+        keys.arg("keys", stream)?;
+        check_device("stream", stream.device(), &self.device)?;
+        if let Some(ids) = &mut ids {
+            check_length("ids", ids.len(), "keys", keys.len())?;
+            ids.arg("ids", stream)?;
+        }
+        may_wait("the build of an index", &self.device)?;
+        if !self.device.runs_kernels() {
+            return self.build_on_host(stream, keys.elements("keys")?, ids);
+        }
+        let index = self.build_by_kernels(stream, keys)?;
+        if let Some(ids) = ids {
+            index.ids_into(stream, keys, ids)?;
+        }
+        Ok(index)
+    }
+    /// A map from each key to the row of its first occurrence tells these rows; the keys there, in
+    /// this order, are those of the index.
+    fn build_by_kernels(&mut self, stream: &Stream, keys: View<'_, K>) -> Result<SlotIndex<K>> {
+        let (device, n) = (&self.device, keys.len());
+        let rows = reserved_numbers(device, &mut self.rows, n)?;
+        let (keep_first, mut first_rows) = (Duplicates::KeepFirst, self.tables.with_room(n)?);
+        self.tables.rebuild(keep_first, &mut first_rows, stream, keys, rows.slice(..n)?)?;
+        let len = first_rows.len()?;
+        if len == n {
+            let mut own = device.alloc(n)?;
+            own.view_mut().copy_from(keys, stream)?;
+            return Ok(SlotIndex { map: first_rows, keys: Stored::Own(own) });
+        }
+        let own = gathered(stream, ascending(stream, first_rows, (n, len))?.view(), keys)?;
+        SlotIndex::of_distinct(stream, &mut self.tables, rows, own)
+    }
+    fn build_on_host(
+        &mut self,
+        stream: &Stream,
+        keys: &[K],
+        ids: Option<ViewMut<'_, u32>>,
+    ) -> Result<SlotIndex<K>> {
+        let device = &self.device;
+        let groups = Groups::of(device, &RowKeys::of_bits(Cow::Borrowed(keys)))?;
+        if let Some(mut ids) = ids {
+            ids.copy_from_host(&groups.ids)?;
+        }
+        let own = device.upload(&collect(groups.firsts.iter().map(|&row| keys[row as usize]))?)?;
+        let rows = reserved_numbers(device, &mut self.rows, own.len())?;
+        SlotIndex::of_distinct(stream, &mut self.tables, rows, own)
+    }
+}
+/// Returns numbers from 0 on, at least `n`.
+fn reserved_numbers<'a>(
+    device: &Device,
+    kept: &'a mut Option<Buffer<u32>>,
+    n: usize,
+) -> Result<View<'a, u32>> {
+    Ok(reserve(kept, |kept| kept.len() >= n, || numbers(device, 0, n))?.view())
+}
+/// Returns the rows that a map leads to, ascending: `len` of `n`. Waits.
+fn ascending<K: KeyBits>(
+    stream: &Stream,
+    map: Map<K, u32>,
+    (n, len): (usize, usize),
+) -> Result<Buffer<u32>> {
+    let device = stream.device();
+    let (mut keys, mut rows, mut count) =
+        (device.alloc(len)?, device.alloc(len)?, device.alloc(1)?);
+    map.export_into(stream, keys.view_mut(), rows.view_mut(), count.view_mut())?;
+    drop((keys, map));
+    let (mut marks, mut none) = (device.alloc::<u32>(n)?, device.alloc::<u8>(n)?);
+    marks.view_mut().fill_bytes(0xFF, stream)?;
+    none.view_mut().fill_bytes(0, stream)?;
+    // SAFETY: rows of the column, each that of one key.
+    unsafe { put(stream, rows.view(), rows.view(), marks.view_mut()) }?;
+    // Of the rows that are marked, none stays.
+    Ok(Changes::of(stream, marks.view(), none.view())?.gone)
+}
