@@ -346,6 +346,13 @@ fn files_are_those_of_typed_tables() {
         let id = index.ids(&[-3]).unwrap()[0].unwrap();
         assert_eq!(index.keys_of(&[id]).unwrap(), [Some(-3)]);
 
+        let index = koel::Index::build(&device, &[-7i128, 3, i128::MIN]).unwrap();
+        let table = Table::load_bytes(&device, &file(|to| index.save_to(to))).unwrap();
+        assert_eq!(table.ids(&Column::from(&[3i128, 4, -7])).unwrap(), [1, NO_ID, 0]);
+        assert_eq!(table.keys_of(&[2]).unwrap().values::<i128>().unwrap(), [i128::MIN]);
+        let index = koel::Index::<i128>::load_bytes(&device, &file(|to| table.save_to(to)));
+        assert_eq!(index.unwrap().keys_of(&[0]).unwrap(), [Some(-7)]);
+
         let map = koel::MultiMap::build(&device, &[0.5, -0.0, 0.0], &[1i8, -2, 3]).unwrap();
         let table = Table::load_bytes(&device, &file(|to| map.save_to(to))).unwrap();
         let found = table.retrieve(&Column::from(&[-0.0])).unwrap();

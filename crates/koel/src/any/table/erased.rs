@@ -275,34 +275,43 @@ where
         IndexBuilder::new(device, options.of_index())?.build(&stream, staged.view())
     }
 }
-macro_rules! index {
-    ([$($bound:tt)*] $bits:ty, |$index:ident| $report:expr) => {
-        impl$($bound)* Erased for Index<$bits> {
-            methods! { Kind::Index }
-            fn report(&self) -> Result<TableReport> {
-                let $index = self;
-                $report
-            }
-            fn contains(&self, keys: &RowKeys<'_>) -> Result<Vec<bool>> {
-                has_id(self.ids(keys.bits())?)
-            }
-            fn keys(&self) -> Result<ColumnVec> {
-                Ok(self.keys()?.into())
-            }
-            fn ids(&self, keys: &RowKeys<'_>) -> Result<Vec<u32>> {
-                ids(self.ids(keys.bits())?)
-            }
-            fn keys_of(&self, ids: &[u32]) -> Result<ColumnVec> {
-                column(self.device(), &self.keys_of(ids)?)
-            }
-        }
-    };
+impl<K: KeyBits + Typed> Erased for Index<K> {
+    methods! { Kind::Index }
+    fn report(&self) -> Result<TableReport> {
+        Ok(TableReport { bytes: self.bytes(), ..self.map().report()?.into() })
+    }
+    fn contains(&self, keys: &RowKeys<'_>) -> Result<Vec<bool>> {
+        has_id(self.ids(keys.bits())?)
+    }
+    fn keys(&self) -> Result<ColumnVec> {
+        Ok(self.keys()?.into())
+    }
+    fn ids(&self, keys: &RowKeys<'_>) -> Result<Vec<u32>> {
+        ids(self.ids(keys.bits())?)
+    }
+    fn keys_of(&self, ids: &[u32]) -> Result<ColumnVec> {
+        column(self.device(), &self.keys_of(ids)?)
+    }
 }
-index! {
-    [<K: KeyBits + Typed>] K,
-    |index| Ok(TableReport { bytes: index.bytes(), ..index.map().report()?.into() })
+
+impl Erased for Index<u128> {
+    methods! { Kind::Index }
+    fn report(&self) -> Result<TableReport> {
+        Ok(TableReport { duplicates: 0, ..self.report()?.into() })
+    }
+    fn contains(&self, keys: &RowKeys<'_>) -> Result<Vec<bool>> {
+        has_id(self.ids(keys.bits())?)
+    }
+    fn keys(&self) -> Result<ColumnVec> {
+        Ok(self.keys()?.into())
+    }
+    fn ids(&self, keys: &RowKeys<'_>) -> Result<Vec<u32>> {
+        ids(self.ids(keys.bits())?)
+    }
+    fn keys_of(&self, ids: &[u32]) -> Result<ColumnVec> {
+        column(self.device(), &self.keys_of(ids)?)
+    }
 }
-index! { [] u128, |index| Ok(TableReport { duplicates: 0, ..index.report()?.into() }) }
 
 impl<K: KeyBits + Typed, V: ValueBits + Typed> Built for MultiMap<K, V> {
     fn build(

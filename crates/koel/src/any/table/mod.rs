@@ -104,7 +104,7 @@ impl Table {
         check_values(options.kind, keys, values)?;
         let types = Types { key: keys.data_type(), value: values.map(Column::data_type) };
         let widths = types.widths()?;
-        let form = types.form(options.kind);
+        let form = form_of(options.kind);
         let building = Building(
             device,
             options,
@@ -316,10 +316,10 @@ impl Table {
     /// Returns keys as the table has them. Errors: another type.
     fn bits_of<'a>(&self, keys: &Column<'a>) -> Result<RowKeys<'a>> {
         check_type("type of the keys", keys, self.key)?;
-        of_keys(self.device(), keys, self.types().form(self.kind()))
+        of_keys(self.device(), keys, form_of(self.kind()))
     }
     fn of_keys(&self, bits: ColumnVec) -> Result<ColumnVec> {
-        meant(self.device(), bits, self.key, self.types().form(self.kind()))
+        meant(self.device(), bits, self.key, form_of(self.kind()))
     }
     fn of_values(&self, bits: ColumnVec) -> Result<ColumnVec> {
         // Only tables with values return some.
@@ -365,14 +365,6 @@ impl Types {
     fn widths(self) -> Result<(Option<Width>, Width)> {
         let value = self.value.map_or(Some(Width::U32), width).ok_or_else(no_strings)?;
         Ok((width(self.key), value))
-    }
-    /// Returns how keys become bits. Keys of indexes in slots have an order.
-    fn form(self, kind: Kind) -> Form {
-        let is_in_slots = matches!(width(self.key), Some(Width::U32 | Width::U64));
-        match kind {
-            Kind::Index | Kind::MultiMap if is_in_slots => Form::Ordered,
-            _ => Form::Packed,
-        }
     }
     fn meaning(self, kind: Kind) -> Meaning {
         let of_ids = (kind == Kind::Index).then_some(DataType::U32);
@@ -450,6 +442,13 @@ impl InFiles for Table {
     }
 }
 
+/// Returns how keys become bits.
+fn form_of(kind: Kind) -> Form {
+    match kind {
+        Kind::Index | Kind::MultiMap => Form::Ordered,
+        Kind::Map | Kind::Set => Form::Packed,
+    }
+}
 /// Sets the answers to nulls.
 fn set_at_nulls<T: Copy>(keys: &Column<'_>, answers: &mut [T], missing: T) {
     if keys.is_nullable() {
