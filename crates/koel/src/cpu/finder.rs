@@ -1,7 +1,7 @@
 //! Lookups on all threads: see [`Finder`].
 use super::Level;
 use super::answers::{Answers, Bits, Count, Flags, Options, Values, ValuesAndFlags};
-use super::find::{Find, Probe};
+use super::find::{Find, Probe, Tables};
 use crate::device::Device;
 use crate::error::{Result, check_length};
 use crate::fallible::{push, repeat, with_room};
@@ -23,6 +23,8 @@ fn query_piece(device: &Device, queries: usize) -> usize {
     queries.div_ceil(threads).next_multiple_of(32).min(QUERY_PIECE)
 }
 
+/// Lookups in a table of pairs.
+pub(crate) type PairFinder<'a, L> = Finder<Tables<'a, L>>;
 /// Lookups in a table.
 #[derive(Clone, Copy)]
 pub(crate) struct Finder<T> {

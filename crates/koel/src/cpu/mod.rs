@@ -43,9 +43,9 @@ use builder::Builder;
 pub(crate) use copies::Copied;
 use copies::Seen;
 pub(crate) use find::{Probe, Tables};
-pub(crate) use finder::Finder;
+pub(crate) use finder::{Finder, PairFinder};
 use koel_kernels::table::layout::{BUCKET, EMPTY, Layout, Number, Shape};
-use partition::{Bins, Entries, PairsOf, Parted, Partition};
+use partition::{Bins, Entries, InArenas, PairsOf, Parted, Partition};
 use ranks::Ranked;
 pub(crate) use ranks::Ranks;
 pub(crate) use rows::{InBins, build_ranked, find_copies, partition};
@@ -332,7 +332,7 @@ fn part<'a, E: Entries>(
     values: &[E::Value],
     arena: &'a mut Memory,
     parted: &'a mut Vec<Parted>,
-) -> Result<Vec<(&'a Parted, &'a [E::Word])>> {
+) -> Result<InArenas<'a, E::Word>> {
     let (stretch, lines) = stretches::<E>(bins, keys.len())?;
     let bytes = lines.iter().sum::<usize>() * size_of::<Line>();
     let stream = bytes > STREAM_BYTES;

@@ -94,6 +94,8 @@ impl Bins {
     }
 }
 
+/// What each thread has written to bins, with its arena.
+pub(super) type InArenas<'a, W> = Vec<(&'a Parted, &'a [W])>;
 /// Output of one thread. Its memory is reused across builds.
 #[derive(Default)]
 pub(super) struct Parted {

@@ -342,7 +342,7 @@ impl<K: SlotKey, V: SlotValue> Map<K, V> {
         self.as_table().plan.shape
     }
     /// Returns what the CPU engine needs for lookups; `None` if kernels look keys up.
-    pub(crate) fn finder(&self) -> Result<Option<cpu::Finder<cpu::Tables<'_, LayoutFor<K, V>>>>> {
+    pub(crate) fn finder(&self) -> Result<Option<cpu::PairFinder<'_, LayoutFor<K, V>>>> {
         match &self.as_table().storage {
             Storage::Kernels(_) => Ok(None),
             Storage::Cpu(table) => table.finder(self.shape()).map(Some),

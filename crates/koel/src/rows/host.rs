@@ -1,6 +1,6 @@
 //! Native code for devices that run no kernels: lookups, and which keys of an input stay.
 use super::{InRows, Queries};
-use crate::cpu::{Finder, InBins, Level, Ranks, Simd, Tables, Work};
+use crate::cpu::{InBins, Level, PairFinder, Ranks, Simd, Work};
 use crate::device::Device;
 use crate::device::memory::prefetch;
 use crate::error::Result;
@@ -21,7 +21,7 @@ const IN_FLIGHT: usize = 64;
 pub(crate) struct HostRows<'a, K: InRows> {
     pub device: &'a Device,
     pub function: K::Function,
-    pub table: Finder<Tables<'a, Wide<u64, u32>>>,
+    pub table: PairFinder<'a, Wide<u64, u32>>,
     pub keys: K,
 }
 impl<K: InRows> HostRows<'_, K> {

@@ -5,7 +5,7 @@ mod find;
 #[cfg(test)]
 mod tests;
 
-use super::partition::{Bins, Entries, Parted};
+use super::partition::{Bins, Entries, InArenas, Parted};
 use super::{BIN_BYTES, Level, Memory, Pages, STREAM_BYTES, Stash, alone_bytes, bins, part};
 use crate::device::Device;
 use crate::error::{Result, check_length};
@@ -81,7 +81,7 @@ impl<K: Member + Pod> Entries for KeysOf<K> {
 enum Parts<'a, K> {
     /// One bin, not mixed yet.
     Input(u32, &'a [K]),
-    Bins(Vec<(&'a Parted, &'a [K])>),
+    Bins(InArenas<'a, K>),
 }
 impl<'a, K: Member + Pod> Parts<'a, K> {
     fn new(
