@@ -130,11 +130,13 @@ fn index(stream: &Stream, n: usize, distinct: usize) -> Result<()> {
         counts = Some(builder.group_counts(stream, column.view())?);
         Ok(())
     })?;
-    let mut want = vec![0u32; keys.len()];
-    ids.download()?.into_iter().for_each(|id| want[id as usize] += 1);
-    let right = counts.is_some_and(|(keys_of, counts)| {
-        keys_of.download().is_ok_and(|k| k == keys) && counts.download().is_ok_and(|c| c == want)
-    });
+    let mut want = keys.iter().map(|&key| (key, 0u32)).collect::<Vec<_>>();
+    ids.download()?.into_iter().for_each(|id| want[id as usize].1 += 1);
+    want.sort_unstable();
+    let right = match counts {
+        Some((keys, counts)) => keys.download()?.into_iter().zip(counts.download()?).eq(want),
+        None => false,
+    };
     tell("group_counts", n, &what, n, seconds, right);
     Ok(())
 }

@@ -78,6 +78,7 @@ pub(super) enum Memory {
     Host(HostMemory),
     #[cfg(feature = "cuda")]
     Cuda(cuda::CudaMemory),
+    #[cfg_attr(not(feature = "cuda"), allow(dead_code, reason = "it is only dropped"))]
     Foreign(foreign::Owner),
     /// Owned by another library.
     #[cfg(feature = "cuda")]

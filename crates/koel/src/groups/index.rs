@@ -33,9 +33,9 @@ type BuilderOf<K> = <<K as Bits>::Index as IndexStore>::Builder;
 /// ```
 ///
 /// # How it works
-/// A map from each key to the row of its first occurrence finds these rows; the keys there, in
-/// ascending order of the rows, are those of the index. A CPU numbers the keys of parts of the
-/// column in tables that fit its cache first, if keys repeat.
+/// On a GPU, rows are sorted by their keys; the first row of each key, in ascending order, tells the
+/// keys of the index. A CPU numbers the keys of parts of the column in tables that fit its cache
+/// first, if keys repeat.
 ///
 /// # Memory
 /// A [`Map`] of the distinct keys, 8.2 / load bytes per key of 32 bits (twice that for 64), and the
@@ -184,10 +184,9 @@ impl<K: Key> fmt::Debug for Index<K> {
 
 /// Builds indexes, and keeps scratch memory across builds.
 ///
-/// On a GPU, a build is a [`Map`] build that keeps the first of equal keys. If keys repeat, there
-/// follow an export of that map, a launch that marks the first rows, a compaction of them and a
-/// [`Map`] build of the distinct keys. It waits twice, for numbers of keys. Memory traffic for
-/// 32-bit keys: 50 bytes per key and, if they repeat, 40 more, and 82 bytes and two sectors at
+/// On a GPU, a build sorts pairs of keys and rows, and sorts the first rows of the distinct keys if
+/// keys repeat; a [`Map`] build of the distinct keys follows. It waits for their number, and for
+/// the map. Memory traffic for 32-bit keys: 72 bytes per key, and 110 bytes and two sectors at
 /// random per distinct key. Keys of 128 bits: see [`keys128`](crate::keys128).
 pub struct IndexBuilder<K: Bits = u32> {
     pub(crate) builder: BuilderOf<K>,
@@ -201,9 +200,9 @@ impl<K: Bits> IndexBuilder<K> {
     }
     /// Builds the index of a column of keys, which may repeat. Waits.
     ///
-    /// Allocates the index, and scratch memory if the column is larger than all before: 1.1 times
-    /// the keys, and 4 bytes per key. During a build it takes a table of all keys in addition and,
-    /// if keys repeat, 15 bytes per key. Errors: more keys than 31-bit indices can address, buffers
+    /// Allocates the index, and scratch memory if the column is larger than all before: on a GPU,
+    /// four times the keys and 20 bytes per key. During a build it takes 4 bytes per key and 8 per
+    /// distinct key in addition. Errors: more keys than 31-bit indices can address, buffers
     /// of another device, a stream that is being captured, out of memory.
     pub fn build(&mut self, stream: &Stream, keys: View<'_, K>) -> Result<Index<K>> {
         Ok(Index { store: K::Index::build(&mut self.builder, stream, keys, None)? })

@@ -1,6 +1,9 @@
 //! How indexes are stored: see [`IndexStore`].
 use super::counting::Counter;
-use super::{CHUNK, Grouped, IndexOptions, KeyGrouper, MultiMapOptions, NO_ID, numbers, reserve};
+use super::{
+    CHUNK, Grouped, Grouping, Groups, IndexOptions, KeyGrouper, MultiMapOptions, NO_ID, Sorting,
+    numbers, reserve,
+};
 use crate::device::graph::may_wait;
 use crate::device::{Apart, Buffer, Device, Stream, View, ViewMut, check_device};
 use crate::duplicates::Duplicates;
@@ -10,9 +13,10 @@ use crate::file::filed::Filed;
 use crate::file::stored::Stored;
 use crate::map::{Map, SlotMapBuilder};
 use crate::parallel;
-use crate::rows::{Changes, gathered, put};
+use crate::primitives::{SortPairs, sort_keys};
+use crate::rows::gathered;
 use crate::types::{Bits, KeyBits, ValueBits};
-use crate::verbs::groups::Groups;
+use crate::verbs::groups::Groups as HostGroups;
 use crate::verbs::row_keys::RowKeys;
 use std::borrow::Cow;
 
@@ -88,6 +92,8 @@ impl<K: KeyBits> IndexStore for SlotIndex<K> {
             device: device.clone(),
             tables,
             rows: None,
+            sorting: None,
+            grouping: None,
             counter: Counter::new(device),
         })
     }
@@ -100,7 +106,11 @@ impl<K: KeyBits> IndexStore for SlotIndex<K> {
         builder.build(stream, keys, ids)
     }
     fn scratch_bytes(builder: &SlotIndexBuilder<K>) -> usize {
-        builder.rows.as_ref().map_or(0, Buffer::bytes) + builder.counter.bytes()
+        let sorting = builder.sorting.as_ref().map_or(0, |s| s.bytes(s.sort.scratch_bytes()));
+        builder.rows.as_ref().map_or(0, Buffer::bytes)
+            + sorting
+            + builder.grouping.as_ref().map_or(0, Grouping::bytes)
+            + builder.counter.bytes()
     }
     type Grouper<V: ValueBits> = KeyGrouper<K, V>;
     fn grouper<V: ValueBits>(
@@ -160,6 +170,8 @@ pub struct SlotIndexBuilder<K: KeyBits> {
     tables: SlotMapBuilder<K, u32>,
     /// Numbers counting up from 0: rows of a column, and ids.
     rows: Option<Buffer<u32>>,
+    sorting: Option<Sorting<K, SortPairs<K, u32>>>,
+    grouping: Option<Grouping<K>>,
     pub(super) counter: Counter<K>,
 }
 impl<K: KeyBits> SlotIndexBuilder<K> {
@@ -188,20 +200,27 @@ impl<K: KeyBits> SlotIndexBuilder<K> {
         }
         Ok(index)
     }
-    /// A map from each key to the row of its first occurrence tells these rows; the keys there, in
-    /// this order, are those of the index.
+    /// Rows that are sorted by their keys, in order where these are equal, begin with the first
+    /// occurrence of each; the keys there, in the order of these rows, are those of the index.
     fn build_by_kernels(&mut self, stream: &Stream, keys: View<'_, K>) -> Result<SlotIndex<K>> {
         let (device, n) = (&self.device, keys.len());
         let rows = reserved_numbers(device, &mut self.rows, n)?;
-        let (keep_first, mut first_rows) = (Duplicates::KeepFirst, self.tables.with_room(n)?);
-        self.tables.rebuild(keep_first, &mut first_rows, stream, keys, rows.slice(..n)?)?;
-        let len = first_rows.len()?;
-        if len == n {
-            let mut own = device.alloc(n)?;
+        let sorting = Sorting::reserve(device, &mut self.sorting, n, || SortPairs::new(device, n))?;
+        let (sorted, mut by_key) = (sorting.sorted.view_mut().slice(..n)?, device.alloc(n)?);
+        sorting.sort.run(stream, keys, rows.slice(..n)?, sorted, by_key.view_mut())?;
+        let grouping = Grouping::reserve(device, &mut self.grouping, n)?;
+        let Groups { keys: distinct, starts } = grouping.of_sorted(stream, sorting, n)?;
+        let own = if distinct.len() == n {
+            let mut own = distinct;
             own.view_mut().copy_from(keys, stream)?;
-            return Ok(SlotIndex { map: first_rows, keys: Stored::Own(own) });
-        }
-        let own = gathered(stream, ascending(stream, first_rows, (n, len))?.view(), keys)?;
+            own
+        } else {
+            let starts = starts.view().slice(..distinct.len())?;
+            let firsts = gathered(stream, starts, by_key.view())?;
+            let mut ascending = device.alloc(firsts.len())?;
+            sort_keys(stream, firsts.view(), ascending.view_mut())?;
+            gathered(stream, ascending.view(), keys)?
+        };
         SlotIndex::of_distinct(stream, &mut self.tables, rows, own)
     }
     fn build_on_host(
@@ -211,7 +230,7 @@ impl<K: KeyBits> SlotIndexBuilder<K> {
         ids: Option<ViewMut<'_, u32>>,
     ) -> Result<SlotIndex<K>> {
         let device = &self.device;
-        let groups = Groups::of(device, &RowKeys::of_bits(Cow::Borrowed(keys)))?;
+        let groups = HostGroups::of(device, &RowKeys::of_bits(Cow::Borrowed(keys)))?;
         if let Some(mut ids) = ids {
             ids.copy_from_host(&groups.ids)?;
         }
@@ -227,23 +246,4 @@ fn reserved_numbers<'a>(
     n: usize,
 ) -> Result<View<'a, u32>> {
     Ok(reserve(kept, |kept| kept.len() >= n, || numbers(device, 0, n))?.view())
-}
-/// Returns the rows that a map leads to, ascending: `len` of `n`. Waits.
-fn ascending<K: KeyBits>(
-    stream: &Stream,
-    map: Map<K, u32>,
-    (n, len): (usize, usize),
-) -> Result<Buffer<u32>> {
-    let device = stream.device();
-    let (mut keys, mut rows, mut count) =
-        (device.alloc(len)?, device.alloc(len)?, device.alloc(1)?);
-    map.export_into(stream, keys.view_mut(), rows.view_mut(), count.view_mut())?;
-    drop((keys, map));
-    let (mut marks, mut none) = (device.alloc::<u32>(n)?, device.alloc::<u8>(n)?);
-    marks.view_mut().fill_bytes(0xFF, stream)?;
-    none.view_mut().fill_bytes(0, stream)?;
-    // SAFETY: rows of the column, each that of one key.
-    unsafe { put(stream, rows.view(), rows.view(), marks.view_mut()) }?;
-    // Of the rows that are marked, none stays.
-    Ok(Changes::of(stream, marks.view(), none.view())?.gone)
 }

@@ -21,7 +21,7 @@ use crate::set::SetOptions;
 use crate::table::Family;
 use crate::types::Bits;
 pub(crate) use builder::{Kept, RowsBuilder};
-pub(crate) use changes::{Changes, Gaps, compare, gathered, put};
+pub(crate) use changes::{Gaps, compare, gathered};
 use host::write_fingerprints;
 pub(crate) use host::{CHUNK, HostRows};
 #[cfg(doc)]

@@ -5,7 +5,7 @@
 //! of them went. Keys that find both buckets full are *homeless*: they
 //! [evict](koel_kernels::set::fill::evict) others.
 use super::Parts;
-use super::find::bucket;
+use super::find::{bucket, holds};
 use crate::cpu::partition::Bins;
 use crate::cpu::simd::{GROUP, LINE, Line, Simd, Work, write_out};
 use crate::fallible::{Result, reserve, resize};
@@ -152,7 +152,7 @@ impl<K: Member + Pod, S: Simd> Choices<'_, K, S> {
             (self.shape.all_buckets() as u32, self.first_partition * self.shape.buckets);
         let place_of = |key: K| mulhi(K::Pairs::hash(key), all).wrapping_sub(base);
         let (groups, rest) = run.as_chunks::<GROUP>();
-        let mut held = false;
+        let (mut held, mut last) = (false, K::EMPTY);
         let (mut places, mut is_ambiguous) = ([[0; GROUP]; 2], [false; 2]);
         // Places go through memory, one batch ahead: that is faster than extracting them from
         // vectors.
@@ -178,7 +178,11 @@ impl<K: Member + Pod, S: Simd> Choices<'_, K, S> {
                 continue;
             }
             for i in 0..GROUP {
-                self.put(places[i] as usize, keys[i]);
+                // In a run of copies, each would wait until the last store has reached the cache.
+                if keys[i] != last {
+                    self.put(places[i] as usize, keys[i]);
+                    last = keys[i];
+                }
             }
         }
         held |= rest.contains(&K::EMPTY);
@@ -200,7 +204,7 @@ impl<K: Member + Pod, S: Simd> Choices<'_, K, S> {
     fn put(&mut self, place: usize, key: K) {
         let slots = K::SLOTS as usize;
         let keys = &self.buckets[place * slots..][..slots];
-        let same = keys.iter().fold(false, |same, &there| same | (there == key));
+        let same = holds(keys, key);
         let fill = self.fills[place] as usize;
         let full = fill == slots;
         let to = select_unpredictable(full, self.spare, place) * slots + fill % slots;

@@ -3,7 +3,7 @@ use crate::cpu::find::Probe;
 use crate::cpu::simd::{Compared, GROUP, Simd};
 use crate::cpu::stash::Stash;
 use crate::error::{Result, check_length};
-use koel_kernels::set::layout::{Member, holds, in_bucket, mixed, search};
+use koel_kernels::set::layout::{Member, mixed, search};
 use koel_kernels::table::layout::{Layout, Shape, class};
 
 /// Keys in buckets, and their stash.
@@ -29,8 +29,8 @@ impl<'a, K: Member> Keys<'a, K> {
         Ok(Keys { shape, seed, slots, stash })
     }
     #[inline(always)]
-    fn bucket(&self, place: u32) -> [K::Half; 2] {
-        bucket(&self.slots[place as usize * K::SLOTS as usize..][..K::SLOTS as usize])
+    fn keys(&self, place: u32) -> &'a [K] {
+        &self.slots[place as usize * K::SLOTS as usize..][..K::SLOTS as usize]
     }
 }
 impl<K: Member> Probe for Keys<'_, K> {
@@ -65,10 +65,10 @@ impl<K: Member> Probe for Keys<'_, K> {
     ) -> Compared<()> {
         let mut compared = Compared { values: [(); GROUP], found: 0, full: 0, overflowed: 0 };
         for i in 0..GROUP {
-            let bucket = self.bucket(places[i]);
-            let found = holds::<K>(bucket[0], mixed[i]) | holds::<K>(bucket[1], mixed[i]);
-            let full = in_bucket::<K>(&bucket, K::SLOTS as usize - 1) != K::EMPTY;
-            let class = K::class_bit(bucket, class(K::Pairs::hash(mixed[i])));
+            let keys = self.keys(places[i]);
+            let found = holds(keys, mixed[i]);
+            let full = keys[K::SLOTS as usize - 1] != K::EMPTY;
+            let class = class_bit(keys, class(K::Pairs::hash(mixed[i])));
             compared.add([found.into(), full.into(), class.into()], i);
         }
         compared
@@ -78,7 +78,7 @@ impl<K: Member> Probe for Keys<'_, K> {
         if key == K::EMPTY {
             return self.held();
         }
-        let found = search(self.shape, key, |place| self.bucket(place));
+        let found = search(self.shape, key, |place| bucket(self.keys(place)));
         found.unwrap_or_else(|| self.stash.get(key).is_some()).then_some(())
     }
     #[inline(always)]
@@ -95,6 +95,22 @@ impl<K: Member> Probe for Keys<'_, K> {
     }
 }
 
+/// Returns whether a key is in a bucket. Becomes a vector comparison.
+#[inline(always)]
+pub(super) fn holds<K: Member>(keys: &[K], mixed: K) -> bool {
+    keys.iter().fold(false, |any, &key| any | (key == mixed))
+}
+/// Returns the bit of this class that the order of a full bucket encodes, as
+/// [`Member::class_bit`] does, which would take the keys from a vector one by one.
+#[inline(always)]
+fn class_bit<K: Member>(keys: &[K], class: u32) -> bool {
+    if K::SLOTS == 8 {
+        let pair = class as usize % 4 * 2;
+        keys[pair] > keys[pair + 1]
+    } else {
+        K::class_bit(bucket(keys), class)
+    }
+}
 /// Returns the bucket in these slots.
 #[inline(always)]
 pub(super) fn bucket<K: Member>(slots: &[K]) -> [K::Half; 2] {
