@@ -304,6 +304,15 @@ fn e57_files_are_read() {
     assert!(parse_e57(b"ASTM-E57").unwrap_err().to_string().starts_with("the file: "));
 }
 
+const SEED_OF_E57: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/e57/normals.e57");
+#[test]
+fn the_xml_of_e57_files_is_no_larger_than_they_are() {
+    let mut bytes = std::fs::read(SEED_OF_E57).unwrap();
+    assert!(parse_e57(&bytes).is_ok());
+    bytes[32..40].copy_from_slice(&(40u64 << 20).to_le_bytes());
+    let error = parse_e57(&bytes).unwrap_err().to_string();
+    assert_eq!(error, format!("the XML: 41943040 bytes in a file of {}", bytes.len()));
+}
 /// XML of any depth, and counts that take no bytes.
 #[test]
 fn hostile_e57_files_are_refused() {
@@ -336,6 +345,16 @@ fn hostile_e57_files_are_refused() {
     let no_space = |xml: String| claims("9")(xml).replace("maximum=\"1\"", "maximum=\"0\"");
     let error = write(RecordDataType::Integer { min: 0, max: 1 }, &no_space).unwrap_err();
     assert!(error.contains("no field of its points takes space"), "{error}");
+    // Such fields take memory for each point: two beside one of a bit.
+    let one_bit = |xml: String| {
+        let mut maxima = xml.split("maximum=\"1\"");
+        let first = maxima.next().unwrap_or_default().to_owned() + "maximum=\"1\"";
+        first + &maxima.collect::<Vec<&str>>().join("maximum=\"0\"")
+    };
+    let error = write(RecordDataType::Integer { min: 0, max: 1 }, &one_bit).unwrap_err();
+    let expected =
+        "2 fields of its points take no space beside fields of 1 bits, expected at most 1";
+    assert!(error.ends_with(expected), "{error}");
     let deep = |_| format!("<e57Root>{}", "<a>".repeat(1 << 18));
     assert!(write(double.clone(), &deep).unwrap_err().starts_with("the file: "));
     let entities = |_| "<!DOCTYPE a [<!ENTITY b \"c\">]><e57Root>&b;</e57Root>".to_owned();
@@ -345,8 +364,7 @@ fn hostile_e57_files_are_refused() {
 /// The seed of the fuzz target, which was written without the crate.
 #[test]
 fn e57_files_of_others_are_read() {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/e57/normals.e57");
-    let scan = parse(&std::fs::read(file).unwrap(), None).unwrap();
+    let scan = parse(&std::fs::read(SEED_OF_E57).unwrap(), None).unwrap();
     assert_eq!(scan.points.positions[3], [1.5, 2.5, 4.0]);
     assert_eq!(scan.points.normals.unwrap()[3], [0.0, 0.0, 1.0]);
     assert_eq!(scan.report.viewpoint, Some([1.0, 2.0, 3.0]));

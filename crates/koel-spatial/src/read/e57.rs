@@ -1,13 +1,14 @@
 //! E57 (ASTM E2807): scans of terrestrial laser scanners, by the crate `e57`.
 //!
-//! That crate checks the pages' sums, and the XML and packets as it reads them. Two things it takes
-//! on trust are checked before: the number of points, of which a packet of no bytes can claim any,
-//! and that some field of a point takes space.
+//! That crate checks the pages' sums, and the XML and packets as it reads them. Three things it takes
+//! on trust are checked before, because it allocates what they claim: the size of the XML; the
+//! number of points, of which a packet of no bytes can claim any; and the fields of one possible
+//! value, which take no space in the file, but in memory.
 
 use std::io::Cursor;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use e57::{E57Reader, PointCloud as Cloud, RecordDataType, RecordName, Transform};
+use e57::{E57Reader, PointCloud as Cloud, RecordDataType, RecordName, RecordValue, Transform};
 use nalgebra::{Quaternion, UnitQuaternion, Vector3};
 
 use super::assembly::drop_not_finite;
@@ -20,6 +21,13 @@ use crate::mesh::PointCloud;
 
 /// Maximum number of points per byte of the file; more than in any real scan.
 const MAX_POINTS_A_BYTE: u64 = 16;
+/// Bytes that the crate keeps for a value, in queues that double.
+const VALUE_BYTES: u64 = 2 * size_of::<RecordValue>() as u64;
+/// Maximum bytes of memory per byte of the file for fields that take no space there. Points with
+/// coordinates of 32 bits may have 112 such fields.
+const MAX_BYTES_A_BYTE: u64 = 300;
+/// Place of the XML's size in a file.
+const XML_SIZE: std::ops::Range<usize> = 32..40;
 const FIELDS: [&str; 6] = ["x", "y", "z", "nx", "ny", "nz"];
 
 fn fault(at: &str, reason: impl ToString) -> ParseError {
@@ -45,6 +53,12 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Scan, ParseError> {
 }
 
 fn read(bytes: &[u8]) -> Result<Scan, ParseError> {
+    if let Some(&[size @ ..]) = bytes.get(XML_SIZE).and_then(<[u8]>::first_chunk::<8>) {
+        let (size, n) = (u64::from_le_bytes(size), bytes.len());
+        if size > n as u64 {
+            return Err(fault("the XML", format!("{size} bytes in a file of {n}")));
+        }
+    }
     let mut reader =
         E57Reader::new(Cursor::new(bytes)).map_err(|e| fault("the file", described(e)))?;
     let clouds = reader.pointclouds();
@@ -157,20 +171,38 @@ impl Layout {
                 return Err(fault(&at, reason));
             }
         };
-        // Fields of one possible value take no space, and say nothing about the number of points.
-        let takes_space = |kind: &RecordDataType| match *kind {
-            RecordDataType::Integer { min, max } => min < max,
-            RecordDataType::ScaledInteger { min, max, .. } => min < max,
-            _ => true,
-        };
-        if !cloud.prototype.iter().any(|record| takes_space(&record.data_type)) {
+        let bits = cloud.prototype.iter().map(|record| bits(&record.data_type));
+        let bits = bits.collect::<Vec<u64>>();
+        let (of_point, without) =
+            (bits.iter().sum::<u64>(), bits.iter().filter(|&&bits| bits == 0).count() as u64);
+        if of_point == 0 {
             return Err(fault(&at, "no field of its points takes space"));
+        }
+        // A byte of the file may hold 8 points of a bit.
+        if without * VALUE_BYTES * 8 > MAX_BYTES_A_BYTE * of_point {
+            let reason = format!(
+                "{without} fields of its points take no space beside fields of {of_point} bits, \
+                 expected at most {}",
+                MAX_BYTES_A_BYTE * of_point / (VALUE_BYTES * 8)
+            );
+            return Err(fault(&at, reason));
         }
         let normal = names::normal(names.iter().map(String::as_str));
         Ok(Layout { names, position, is_spherical, state, normal })
     }
 }
 
+/// Returns the bits that a value takes in the file: none if only one is possible.
+fn bits(kind: &RecordDataType) -> u64 {
+    match *kind {
+        RecordDataType::Single { .. } => 32,
+        RecordDataType::Double { .. } => 64,
+        RecordDataType::Integer { min, max } | RecordDataType::ScaledInteger { min, max, .. } => {
+            let most = (max as i128 - min as i128).max(0) as u64;
+            (u64::BITS - most.leading_zeros()).into()
+        }
+    }
+}
 fn cartesian([range, azimuth, elevation]: [f64; 3]) -> [f64; 3] {
     let across = range * elevation.cos();
     [across * azimuth.cos(), across * azimuth.sin(), range * elevation.sin()]
