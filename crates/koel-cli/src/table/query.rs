@@ -12,7 +12,7 @@ use crate::device::{self, DeviceChoice};
 use crate::failure::{Failure, Outcome};
 use crate::{Global, output};
 use koel::any::{ColumnVec, DataType, Kind, Retrieved, Table, Validity};
-use koel::file::{TableKind, Types, Width};
+use koel::file::{FileInfo, TableKind, Types, Width};
 use koel::{Device, DeviceKind, NO_ID};
 use serde::Serialize;
 use std::ops::Range;
@@ -46,26 +46,8 @@ pub(crate) fn run_query(global: &Global, args: QueryArgs) -> Outcome {
         answers::check_name(out)?;
         output::check_writable(out)?;
     }
-    let info = koel::file::info(&args.table).map_err(table_fault)?;
+    let info = table_info(&args)?;
     let kind = Kind::from(info.kind);
-    if args.ids && kind != Kind::Index {
-        return Err(in_file(
-            &args.table,
-            format_args!("holds {}, --ids requires an index", info.kind),
-        ));
-    }
-    if matches!(info.kind, TableKind::StringSet | TableKind::StringMap | TableKind::StringIndex) {
-        let fault = format_args!("holds {}, expected a table of numbers", info.kind);
-        return Err(in_file(&args.table, fault));
-    }
-    let mut types = [Some(info.meaning.key()), info.meaning.value()].into_iter().flatten();
-    if types.any(|name| !matches!(name, "u32" | "u64" | "u128")) {
-        let fault = format_args!(
-            "holds {} of {}, expected keys and values of u32, u64 or u128",
-            info.kind, info.meaning
-        );
-        return Err(in_file(&args.table, fault));
-    }
     let wide = info.types.key == Width::U128 && !args.ids;
     let names = [&args.column];
     let selection = Selection { names: &names, wide, header, with_gaps: false };
@@ -112,6 +94,29 @@ pub(crate) fn run_query(global: &Global, args: QueryArgs) -> Outcome {
         return json_file.map_or(Ok(()), |file| write_json(file, &asked));
     }
     say(global, json_file, &asked, &format!("{shown}{text}"))
+}
+/// Returns what the table's file holds. Errors: what cannot be asked in this way.
+fn table_info(args: &QueryArgs) -> Outcome<FileInfo> {
+    let info = koel::file::info(&args.table).map_err(table_fault)?;
+    if args.ids && Kind::from(info.kind) != Kind::Index {
+        return Err(in_file(
+            &args.table,
+            format_args!("holds {}, --ids requires an index", info.kind),
+        ));
+    }
+    if matches!(info.kind, TableKind::StringSet | TableKind::StringMap | TableKind::StringIndex) {
+        let fault = format_args!("holds {}, expected a table of numbers", info.kind);
+        return Err(in_file(&args.table, fault));
+    }
+    let mut types = [Some(info.meaning.key()), info.meaning.value()].into_iter().flatten();
+    if types.any(|name| !matches!(name, "u32" | "u64" | "u128")) {
+        let fault = format_args!(
+            "holds {} of {}, expected keys and values of u32, u64 or u128",
+            info.kind, info.meaning
+        );
+        return Err(in_file(&args.table, fault));
+    }
+    Ok(info)
 }
 /// Returns the fields of the rows.
 fn fields(kind: Kind, by_ids: bool, types: Types, queries: Width) -> Fields {

@@ -1,9 +1,9 @@
 //! E57 (ASTM E2807): scans of terrestrial laser scanners, by the crate `e57`.
 //!
-//! That crate checks the pages' sums, and the XML and packets as it reads them. Three things it takes
-//! on trust are checked before, because it allocates what they claim: the size of the XML; the
-//! number of points, of which a packet of no bytes can claim any; and the fields of one possible
-//! value, which take no space in the file, but in memory.
+//! That crate checks the pages' sums, and the XML and packets as it reads them. Three things it
+//! takes on trust are checked before, because it allocates what they claim: the size of the XML;
+//! the number of points, of which a packet of no bytes can claim any; and the fields of one
+//! possible value, which take no space in the file, but in memory.
 
 use std::io::Cursor;
 use std::panic::{AssertUnwindSafe, catch_unwind};

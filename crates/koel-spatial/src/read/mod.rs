@@ -4,15 +4,16 @@
 //! or byte (binary), and the expected and found values. The only exception are points of a cloud
 //! that are not finite: they are dropped and counted. Content other than points and triangles is
 //! not kept, but [noted](ReadReport::notes). Files may be untrusted: no input makes a reader panic
-//! or hang, and memory stays within a multiple of the file's size (below 300 bytes per byte and 3 MB
-//! for compressed data, a few bytes otherwise), whatever counts the header claims. Only the nodes of a
-//! glTF file can show a mesh many times, up to a limit ([`parse_gltf`]).
+//! or hang, and memory stays within a multiple of the file's size (below 300 bytes per byte and 3
+//! MB for compressed data, a few bytes otherwise), whatever counts the header claims. Only the
+//! nodes of a glTF file can show a mesh many times, up to a limit ([`parse_gltf`]).
 //!
 //! Most readers are written from scratch; crates for the formats (`ply-rs-bw`, `tobj`, `pcd-rs`,
 //! `stl_io`, `las`, `gltf`) serve as oracles in the tests. `docs/readers.md` of the repository has
-//! what each of them does with damaged and hostile files. External are only the arithmetic decoder of LAZ (the crate `laz` is given one chunk at
-//! a time, after the sizes in the chunk have been checked against the file), E57 (the crate `e57`),
-//! JSON and base64 of glTF, and the division of concave faces (the crate `earcut`).
+//! what each of them does with damaged and hostile files. External are only the arithmetic decoder
+//! of LAZ (the crate `laz` is given one chunk at a time, after the sizes in the chunk have been
+//! checked against the file), E57 (the crate `e57`), JSON and base64 of glTF, and the division of
+//! concave faces (the crate `earcut`).
 
 mod assembly;
 mod detect;

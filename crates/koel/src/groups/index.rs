@@ -33,9 +33,9 @@ type BuilderOf<K> = <<K as Bits>::Index as IndexStore>::Builder;
 /// ```
 ///
 /// # How it works
-/// On a GPU, rows are sorted by their keys; the first row of each key, in ascending order, tells the
-/// keys of the index. A CPU numbers the keys of parts of the column in tables that fit its cache
-/// first, if keys repeat.
+/// On a GPU, rows are sorted by their keys; the first row of each key, in ascending order, tells
+/// the keys of the index. A CPU numbers the keys of parts of the column in tables that fit its
+/// cache first, if keys repeat.
 ///
 /// # Memory
 /// A [`Map`] of the distinct keys, 8.2 / load bytes per key of 32 bits (twice that for 64), and the

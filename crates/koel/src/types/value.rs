@@ -103,7 +103,9 @@ addable! { u8 i8 u16 i16 u32 i32 u64 i64 usize isize }
 
 /// Implements [`Value`] for types that are a number.
 macro_rules! numbers {
-    ($($(#[$when:meta])* $type:ty: $bytes:literal, $in_memory:expr, $pack:expr, $unpack:expr;)+) => {
+    ($(
+        $(#[$when:meta])* $type:ty: $bytes:literal, $in_memory:expr, $pack:expr, $unpack:expr;
+    )+) => {
         $(
             $(#[$when])*
             // SAFETY: their memory is the number, if it is said to be.
