@@ -53,7 +53,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Scan, ParseError> {
 }
 
 fn read(bytes: &[u8]) -> Result<Scan, ParseError> {
-    if let Some(&[size @ ..]) = bytes.get(XML_SIZE).and_then(<[u8]>::first_chunk::<8>) {
+    if let Some(&size) = bytes.get(XML_SIZE).and_then(<[u8]>::first_chunk) {
         let (size, n) = (u64::from_le_bytes(size), bytes.len());
         if size > n as u64 {
             return Err(fault("the XML", format!("{size} bytes in a file of {n}")));
