@@ -6,7 +6,7 @@
 //! pairs with one key the later finds the earlier in the same step, or waits after it.
 use super::How;
 use super::buckets::{add_unchecked, find_places, pass_run, put, without_repeats};
-use super::builder::{Builder, room_of};
+use super::builder::{Builder, grow, room_of};
 use super::mixed::MixedChoices;
 use super::outcome::{Outcome, hold_all, hold_or_reject, repeats, resolve};
 use super::partition::{BLOCK, Parted, mix_pairs};
@@ -259,15 +259,7 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
     #[inline(always)]
     fn reserve(&mut self, count: usize) -> Result<()> {
         let least = self.waits + count + GROUP;
-        if self.waiting.len() >= least { Ok(()) } else { self.grow(least) }
-    }
-    /// Makes room for `least` waiting pairs: for twice as many, or what was reserved for most bins.
-    #[cold]
-    #[inline(never)]
-    fn grow(&mut self, least: usize) -> Result<()> {
-        let room =
-            if self.waiting.capacity() < least { 2 * least } else { self.waiting.capacity() };
-        resize(self.waiting, room.min(2 * least), L::EMPTY_PAIR)
+        if self.waiting.len() >= least { Ok(()) } else { grow(self.waiting, least, L::EMPTY_PAIR) }
     }
     /// [`first_choices`](Self::first_choices) of a run whose copies are mixed with other pairs.
     /// Returns how often copies begin.

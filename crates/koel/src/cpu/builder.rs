@@ -4,7 +4,7 @@ use super::partition::BLOCK;
 use super::reproduce::Reproducer;
 use super::simd::{GROUP, LINE, Line};
 use super::stash::Stash;
-use crate::fallible::{Result, reserve};
+use crate::fallible::{Result, reserve, resize};
 use koel_kernels::table::layout::{BUCKET, Layout};
 
 /// State for building bins sequentially. Its memory is reused across builds.
@@ -72,6 +72,13 @@ impl<L: Layout> Builder<L> {
     }
 }
 
+/// Makes room for `least` waiting entries: for twice as many, or what was reserved for most bins.
+#[cold]
+#[inline(never)]
+pub(super) fn grow<T: Copy>(waiting: &mut Vec<T>, least: usize, any: T) -> Result<()> {
+    let room = if waiting.capacity() < least { 2 * least } else { waiting.capacity() };
+    resize(waiting, room.min(2 * least), any)
+}
 /// Returns the number of buckets of a bin, with one for pairs without room, and full vectors.
 pub(super) fn room_of(buckets: usize) -> usize {
     (buckets + 1).next_multiple_of(8)

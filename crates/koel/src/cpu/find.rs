@@ -142,7 +142,7 @@ impl<L: Layout> Probe for Tables<'_, L> {
     }
     #[inline(always)]
     fn suspects(&self, mixed: &[L::Mixed; GROUP], bits: u32) -> u32 {
-        if self.stash.is_empty() { 0 } else { self.stash.suspects(mixed, bits) }
+        self.stash.suspects(mixed, bits)
     }
     #[inline(always)]
     fn in_stash(&self, mixed: L::Mixed) -> Option<L::Value> {

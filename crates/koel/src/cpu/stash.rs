@@ -91,6 +91,9 @@ impl<L: Layout> Stash<L> {
     /// Returns those of the mixed keys in `bits` whose search does not end at the first slot.
     #[inline(always)]
     pub(super) fn suspects(&self, mixed: &[L::Mixed; GROUP], bits: u32) -> u32 {
+        if self.is_empty() {
+            return 0;
+        }
         let taken = |i: usize| self.slots[self.start(mixed[i]) * L::SLOT_WORDS] != EMPTY;
         (0..GROUP).fold(0, |suspects, i| suspects | (taken(i) as u32) << i) & bits
     }

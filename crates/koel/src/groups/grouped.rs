@@ -4,7 +4,7 @@ use crate::device::{Apart, Device, Stream, View, ViewMut};
 use crate::error::{Result, check_length};
 use crate::file::stored::Stored;
 use crate::primitives::SortPairs;
-use crate::types::{SlotValue, ValueBits, Width};
+use crate::types::{KeyBits, SlotValue, ValueBits, Width};
 
 /// All values of keys that have ids, those of id 0 first.
 pub struct Grouped<V: ValueBits> {
@@ -42,18 +42,44 @@ impl<V: ValueBits> Grouped<V> {
     }
 }
 
-/// Groups values by ids, and keeps scratch memory across builds.
-pub(crate) struct IdGrouper<V: ValueBits> {
-    sorting: Option<Sorting<u32, SortPairs<u32, V>>>,
-    grouping: Option<Grouping<u32>>,
+/// Sorts pairs and finds the groups of equal keys, and keeps memory for it.
+pub(super) struct PairSorter<K: KeyBits, V: ValueBits> {
+    sorting: Option<Sorting<K, SortPairs<K, V>>>,
+    pub(super) grouping: Option<Grouping<K>>,
 }
-impl<V: ValueBits> IdGrouper<V> {
-    pub(crate) fn new() -> IdGrouper<V> {
-        IdGrouper { sorting: None, grouping: None }
+impl<K: KeyBits, V: ValueBits> PairSorter<K, V> {
+    pub(super) fn new() -> PairSorter<K, V> {
+        PairSorter { sorting: None, grouping: None }
     }
-    pub(crate) fn scratch_bytes(&self) -> usize {
+    pub(super) fn scratch_bytes(&self) -> usize {
         let sorting = self.sorting.as_ref().map_or(0, |s| s.bytes(s.sort.scratch_bytes()));
         sorting + self.grouping.as_ref().map_or(0, Grouping::bytes)
+    }
+    /// Writes the values in ascending order of their keys, those of a key in input order, and
+    /// returns the groups. Waits.
+    pub(super) fn sorted(
+        &mut self,
+        stream: &Stream,
+        keys: View<'_, K>,
+        values: View<'_, V>,
+        to: ViewMut<'_, V>,
+    ) -> Result<Groups<K>> {
+        let (device, n) = (stream.device(), keys.len());
+        let sorting = Sorting::reserve(device, &mut self.sorting, n, || SortPairs::new(device, n))?;
+        let sorted = sorting.sorted.view_mut().slice(..n)?;
+        sorting.sort.run(stream, keys, values, sorted, to)?;
+        Grouping::reserve(device, &mut self.grouping, n)?.of_sorted(stream, sorting, n)
+    }
+}
+
+/// Groups values by ids, and keeps scratch memory across builds.
+pub(crate) struct IdGrouper<V: ValueBits>(PairSorter<u32, V>);
+impl<V: ValueBits> IdGrouper<V> {
+    pub(crate) fn new() -> IdGrouper<V> {
+        IdGrouper(PairSorter::new())
+    }
+    pub(crate) fn scratch_bytes(&self) -> usize {
+        self.0.scratch_bytes()
     }
     /// Groups values by the id of each; every id up to the greatest occurs. Values of an id stay in
     /// input order. Waits.
@@ -64,14 +90,10 @@ impl<V: ValueBits> IdGrouper<V> {
         values: View<'_, V>,
     ) -> Result<Grouped<V>> {
         let _apart = Apart::begin();
-        let (device, n) = (stream.device(), ids.len());
-        check_length("values", values.len(), "keys", n)?;
-        let sorting = Sorting::reserve(device, &mut self.sorting, n, || SortPairs::new(device, n))?;
-        let (sorted, mut grouped) = (sorting.sorted.view_mut().slice(..n)?, device.alloc(n)?);
-        sorting.sort.run(stream, ids, values, sorted, grouped.view_mut())?;
-        let grouping = Grouping::reserve(device, &mut self.grouping, n)?;
+        check_length("values", values.len(), "keys", ids.len())?;
+        let mut grouped = stream.device().alloc(ids.len())?;
         // As every id occurs, groups have their numbers.
-        let Groups { starts, .. } = grouping.of_sorted(stream, sorting, n)?;
+        let Groups { starts, .. } = self.0.sorted(stream, ids, values, grouped.view_mut())?;
         Ok(Grouped { starts: Stored::Own(starts), values: Stored::Own(grouped) })
     }
 }

@@ -101,7 +101,7 @@ impl<K: KeyBits, S> Sorting<K, S> {
     }
 }
 /// Returns the kept object if it is large enough, or a new one from `make`.
-fn reserve<T>(
+pub(crate) fn reserve<T>(
     kept: &mut Option<T>,
     enough: impl FnOnce(&T) -> bool,
     make: impl FnOnce() -> Result<T>,

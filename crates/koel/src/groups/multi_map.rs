@@ -1,16 +1,17 @@
 //! Multimaps: all values of each key.
+use super::grouped::PairSorter;
 use super::index::StoreOf;
 use super::parting::{Parting, PartingSizes, brought, group};
 use super::{
-    Grouped, Grouping, Groups, Index, IndexOptions, IndexStore, MultiMapRef, SlotIndex, Sorting,
-    places_of, retrieve,
+    Grouped, Grouping, Groups, Index, IndexOptions, IndexStore, MultiMapRef, SlotIndex, places_of,
+    retrieve,
 };
 use crate::device::{Apart, Buffer, Device, Stream, View, ViewMut};
 use crate::error::{Error, Result, check_length, count32};
 use crate::file::reader::Mapping;
 use crate::file::stored::Stored;
 use crate::map::SlotMapBuilder;
-use crate::primitives::{Scan, SortPairs};
+use crate::primitives::Scan;
 use crate::seed::Seeds;
 use crate::table::plan::Plan;
 use crate::types::{
@@ -335,8 +336,7 @@ pub struct KeyGrouper<K: KeyBits, V: ValueBits> {
     sizes: PartingSizes,
     map: SlotMapBuilder<K, u32>,
     parting: Option<Parting>,
-    sorting: Option<Sorting<K, SortPairs<K, V>>>,
-    grouping: Option<Grouping<K>>,
+    sorter: PairSorter<K, V>,
 }
 impl<K: KeyBits, V: ValueBits> KeyGrouper<K, V> {
     pub(super) fn new(device: &Device, options: MultiMapOptions) -> Result<KeyGrouper<K, V>> {
@@ -359,8 +359,7 @@ impl<K: KeyBits, V: ValueBits> KeyGrouper<K, V> {
             sizes,
             map,
             parting: None,
-            sorting: None,
-            grouping: None,
+            sorter: PairSorter::new(),
         })
     }
     /// See [`IndexStore::grouped`]. Waits.
@@ -376,7 +375,7 @@ impl<K: KeyBits, V: ValueBits> KeyGrouper<K, V> {
         count32("keys", n)?;
         keys.arg("keys", stream)?;
         values.arg("values", stream)?;
-        let grouping = Grouping::reserve(device, &mut self.grouping, n)?;
+        let grouping = Grouping::reserve(device, &mut self.sorter.grouping, n)?;
         let mut grouped = device.alloc(n)?;
         // Complement the seed, so that a map that does not reuse the partitions mixes differently:
         // to it, the keys of one partition have nothing in common.
@@ -411,23 +410,14 @@ impl<K: KeyBits, V: ValueBits> KeyGrouper<K, V> {
                 }
                 brought(stream, &parted)?
             }
-            None => {
-                let sorting =
-                    Sorting::reserve(device, &mut self.sorting, n, || SortPairs::new(device, n))?;
-                let sorted = sorting.sorted.view_mut().slice(..n)?;
-                sorting.sort.run(stream, keys, values, sorted, grouped.view_mut())?;
-                grouping.of_sorted(stream, sorting, n)?
-            }
+            None => self.sorter.sorted(stream, keys, values, grouped.view_mut())?,
         };
-        let numbers = grouping.numbers.view();
+        let numbers = Grouping::reserve(device, &mut self.sorter.grouping, n)?.numbers.view();
         let index = SlotIndex::of_distinct(stream, &mut self.map, numbers, keys)?;
         Ok((index, Grouped { starts: Stored::Own(starts), values: Stored::Own(grouped) }))
     }
     pub(super) fn scratch_bytes(&self) -> usize {
-        let sorting = self.sorting.as_ref().map_or(0, |s| s.bytes(s.sort.scratch_bytes()));
-        sorting
-            + self.parting.as_ref().map_or(0, Parting::bytes)
-            + self.grouping.as_ref().map_or(0, Grouping::bytes)
+        self.sorter.scratch_bytes() + self.parting.as_ref().map_or(0, Parting::bytes)
     }
 }
 

@@ -1,8 +1,8 @@
 //! How indexes are stored: see [`IndexStore`].
 use super::counting::Counter;
+use super::grouped::PairSorter;
 use super::{
-    CHUNK, Grouped, Grouping, Groups, IndexOptions, KeyGrouper, MultiMapOptions, NO_ID, Sorting,
-    numbers, reserve,
+    CHUNK, Grouped, Groups, IndexOptions, KeyGrouper, MultiMapOptions, NO_ID, numbers, reserve,
 };
 use crate::device::graph::may_wait;
 use crate::device::{Apart, Buffer, Device, Stream, View, ViewMut, check_device};
@@ -13,7 +13,7 @@ use crate::file::filed::Filed;
 use crate::file::stored::Stored;
 use crate::map::{Map, SlotMapBuilder};
 use crate::parallel;
-use crate::primitives::{SortPairs, sort_keys};
+use crate::primitives::sort_keys;
 use crate::rows::gathered;
 use crate::types::{Bits, KeyBits, ValueBits};
 use crate::verbs::groups::Groups as HostGroups;
@@ -92,8 +92,7 @@ impl<K: KeyBits> IndexStore for SlotIndex<K> {
             device: device.clone(),
             tables,
             rows: None,
-            sorting: None,
-            grouping: None,
+            sorter: PairSorter::new(),
             counter: Counter::new(device),
         })
     }
@@ -106,11 +105,8 @@ impl<K: KeyBits> IndexStore for SlotIndex<K> {
         builder.build(stream, keys, ids)
     }
     fn scratch_bytes(builder: &SlotIndexBuilder<K>) -> usize {
-        let sorting = builder.sorting.as_ref().map_or(0, |s| s.bytes(s.sort.scratch_bytes()));
-        builder.rows.as_ref().map_or(0, Buffer::bytes)
-            + sorting
-            + builder.grouping.as_ref().map_or(0, Grouping::bytes)
-            + builder.counter.bytes()
+        let of_rows = builder.rows.as_ref().map_or(0, Buffer::bytes);
+        of_rows + builder.sorter.scratch_bytes() + builder.counter.bytes()
     }
     type Grouper<V: ValueBits> = KeyGrouper<K, V>;
     fn grouper<V: ValueBits>(
@@ -170,8 +166,7 @@ pub struct SlotIndexBuilder<K: KeyBits> {
     tables: SlotMapBuilder<K, u32>,
     /// Numbers counting up from 0: rows of a column, and ids.
     rows: Option<Buffer<u32>>,
-    sorting: Option<Sorting<K, SortPairs<K, u32>>>,
-    grouping: Option<Grouping<K>>,
+    sorter: PairSorter<K, u32>,
     pub(super) counter: Counter<K>,
 }
 impl<K: KeyBits> SlotIndexBuilder<K> {
@@ -205,11 +200,9 @@ impl<K: KeyBits> SlotIndexBuilder<K> {
     fn build_by_kernels(&mut self, stream: &Stream, keys: View<'_, K>) -> Result<SlotIndex<K>> {
         let (device, n) = (&self.device, keys.len());
         let rows = reserved_numbers(device, &mut self.rows, n)?;
-        let sorting = Sorting::reserve(device, &mut self.sorting, n, || SortPairs::new(device, n))?;
-        let (sorted, mut by_key) = (sorting.sorted.view_mut().slice(..n)?, device.alloc(n)?);
-        sorting.sort.run(stream, keys, rows.slice(..n)?, sorted, by_key.view_mut())?;
-        let grouping = Grouping::reserve(device, &mut self.grouping, n)?;
-        let Groups { keys: distinct, starts } = grouping.of_sorted(stream, sorting, n)?;
+        let mut by_key = device.alloc(n)?;
+        let Groups { keys: distinct, starts } =
+            self.sorter.sorted(stream, keys, rows.slice(..n)?, by_key.view_mut())?;
         let own = if distinct.len() == n {
             let mut own = distinct;
             own.view_mut().copy_from(keys, stream)?;

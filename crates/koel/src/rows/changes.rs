@@ -3,14 +3,14 @@
 use super::THREADS;
 use crate::device::{Buffer, Device, Stream, View, ViewMut};
 use crate::error::{Result, check_length, count32};
-use crate::groups::{GroupKey, keys_of, numbers_on};
+use crate::groups::{GroupKey, keys_of, numbers_on, reserve};
 use crate::primitives::Compact;
 use crate::primitives::compact::CompactElement;
 use koel_kernels::keys128::find::NO_ROW;
 use koel_kernels::keys128::update::{changes, rows_changed, rows_gaps, rows_put};
 
 /// Keys, by number, that a batch adds or removes.
-pub(crate) struct Changes {
+pub(super) struct Changes {
     /// Numbers of the new keys, ascending.
     pub new: Buffer<u32>,
     /// Numbers of the keys that are gone, ascending.
@@ -18,7 +18,7 @@ pub(crate) struct Changes {
 }
 impl Changes {
     /// Compares whether rows hold each key before, by its row or [`NO_ROW`], and after. Waits.
-    pub(crate) fn of(
+    pub(super) fn of(
         stream: &Stream,
         before: View<'_, u32>,
         after: View<'_, u8>,
@@ -56,12 +56,7 @@ impl Comparison {
         stream: &Stream,
         n: usize,
     ) -> Result<&'a mut Comparison> {
-        if kept.as_ref().is_none_or(|kept| kept.numbers.len() < n) {
-            // Free the old memory first: both may not fit together.
-            *kept = None;
-            *kept = Some(Comparison::new(stream, n)?);
-        }
-        Ok(kept.as_mut().unwrap_or_else(|| unreachable!("it was reserved")))
+        reserve(kept, |kept| kept.numbers.len() >= n, || Comparison::new(stream, n))
     }
     /// See [`Changes::of`].
     pub(super) fn changes(
@@ -237,7 +232,7 @@ pub(crate) fn gathered<T: GroupKey>(
 ///
 /// # Safety
 /// Other rows are rows of `to`, and distinct.
-pub(crate) unsafe fn put<T: GroupKey>(
+pub(super) unsafe fn put<T: GroupKey>(
     stream: &Stream,
     rows: View<'_, u32>,
     from: View<'_, T>,

@@ -275,10 +275,13 @@ where
         IndexBuilder::new(device, options.of_index())?.build(&stream, staged.view())
     }
 }
-impl<K: KeyBits + Typed> Erased for Index<K> {
+impl<K: Bits> Erased for Index<K>
+where
+    Index<K>: Reported,
+{
     methods! { Kind::Index }
     fn report(&self) -> Result<TableReport> {
-        Ok(TableReport { bytes: self.bytes(), ..self.map().report()?.into() })
+        Reported::report(self)
     }
     fn contains(&self, keys: &RowKeys<'_>) -> Result<Vec<bool>> {
         has_id(self.ids(keys.bits())?)
@@ -293,23 +296,18 @@ impl<K: KeyBits + Typed> Erased for Index<K> {
         column(self.device(), &self.keys_of(ids)?)
     }
 }
-
-impl Erased for Index<u128> {
-    methods! { Kind::Index }
+/// What an index reports, which keys in slots and in rows keep elsewhere.
+trait Reported: Send + Sync {
+    fn report(&self) -> Result<TableReport>;
+}
+impl<K: KeyBits> Reported for Index<K> {
+    fn report(&self) -> Result<TableReport> {
+        Ok(TableReport { bytes: self.bytes(), ..self.map().report()?.into() })
+    }
+}
+impl Reported for Index<u128> {
     fn report(&self) -> Result<TableReport> {
         Ok(TableReport { duplicates: 0, ..self.report()?.into() })
-    }
-    fn contains(&self, keys: &RowKeys<'_>) -> Result<Vec<bool>> {
-        has_id(self.ids(keys.bits())?)
-    }
-    fn keys(&self) -> Result<ColumnVec> {
-        Ok(self.keys()?.into())
-    }
-    fn ids(&self, keys: &RowKeys<'_>) -> Result<Vec<u32>> {
-        ids(self.ids(keys.bits())?)
-    }
-    fn keys_of(&self, ids: &[u32]) -> Result<ColumnVec> {
-        column(self.device(), &self.keys_of(ids)?)
     }
 }
 

@@ -6,6 +6,7 @@
 //! [evict](koel_kernels::set::fill::evict) others.
 use super::Parts;
 use super::find::{bucket, holds};
+use crate::cpu::builder::grow;
 use crate::cpu::partition::Bins;
 use crate::cpu::simd::{GROUP, LINE, Line, Simd, Work, write_out};
 use crate::fallible::{Result, reserve, resize};
@@ -146,7 +147,7 @@ impl<K: Member + Pod, S: Simd> Choices<'_, K, S> {
     fn first(&mut self, run: &[K], next: *const K) -> Result<bool> {
         let least = self.waits + run.len() + GROUP;
         if self.waiting.len() < least {
-            self.grow(least)?;
+            grow(self.waiting, least, K::EMPTY)?;
         }
         let (all, base) =
             (self.shape.all_buckets() as u32, self.first_partition * self.shape.buckets);
@@ -232,14 +233,6 @@ impl<K: Member + Pod, S: Simd> Choices<'_, K, S> {
         }
         self.waits = drop_copies(&mut self.waiting[..self.waits]);
         self.homeless = self.waits;
-    }
-    /// Makes room for `least` waiting keys: for twice as many, or what was reserved for most bins.
-    #[cold]
-    #[inline(never)]
-    fn grow(&mut self, least: usize) -> Result<()> {
-        let room =
-            if self.waiting.capacity() < least { 2 * least } else { self.waiting.capacity() };
-        resize(self.waiting, room.min(2 * least), K::EMPTY)
     }
 }
 /// Sorts the keys and drops copies. Returns how many are left.

@@ -87,7 +87,7 @@ impl<K: Member> Probe for Keys<'_, K> {
     }
     #[inline(always)]
     fn suspects(&self, mixed: &[K; GROUP], bits: u32) -> u32 {
-        if self.stash.is_empty() { 0 } else { self.stash.suspects(mixed, bits) }
+        self.stash.suspects(mixed, bits)
     }
     #[inline(always)]
     fn in_stash(&self, mixed: K) -> Option<()> {
