@@ -71,7 +71,7 @@ fn hostile_scans_are_refused() {
     try_file("a.las", &las, "truncated");
     las[104] = 0x80;
     try_file("a.laz", &las, "number of points is 4294967295");
-    try_file("a.e57", &[&b"ASTM-E57"[..], &[0xFF; 40]].concat(), "the file: ");
+    try_file("a.e57", &[&b"ASTM-E57"[..], &[0xFF; 40]].concat(), "the XML: ");
 }
 
 #[test]
