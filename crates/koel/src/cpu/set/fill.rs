@@ -5,10 +5,9 @@
 //! of them went. Keys that find both buckets full are *homeless*: they
 //! [evict](koel_kernels::set::fill::evict) others.
 use super::Parts;
-use super::find::{bucket, holds};
 use crate::cpu::builder::grow;
 use crate::cpu::partition::Bins;
-use crate::cpu::simd::{GROUP, LINE, Line, Simd, Work, write_out};
+use crate::cpu::simd::{GROUP, LINE, Line, Simd, Work, halves, holds, write_out};
 use crate::fallible::{Result, reserve, resize};
 use bytemuck::Pod;
 use koel_kernels::hash::mulhi;
@@ -263,7 +262,7 @@ impl<K: Member + Pod> Work for Finish<'_, K> {
         let Finish { filler, table, stream } = self;
         let slots = &mut bytemuck::cast_slice_mut(&mut filler.buckets)[..table.len()];
         for (slots, &bits) in slots.chunks_exact_mut(K::SLOTS as usize).zip(&filler.marks) {
-            let old = bucket(slots);
+            let old = halves(slots);
             let coded = K::with_class_bits(old, bits.into());
             let new = select_unpredictable(is_full::<K>(&old), coded, old);
             for (i, slot) in slots.iter_mut().enumerate() {

@@ -1,10 +1,11 @@
 //! Sets as [lookups](crate::cpu::Finder) see them.
 use crate::cpu::find::Probe;
-use crate::cpu::simd::{Compared, GROUP, Simd};
+use crate::cpu::simd::{Compared, GROUP, Simd, halves};
 use crate::cpu::stash::Stash;
 use crate::error::{Result, check_length};
+use bytemuck::Pod;
 use koel_kernels::set::layout::{Member, mixed, search};
-use koel_kernels::table::layout::{Layout, Shape, class};
+use koel_kernels::table::layout::{Layout, Shape};
 
 /// Keys in buckets, and their stash.
 #[derive(Clone, Copy)]
@@ -33,7 +34,7 @@ impl<'a, K: Member> Keys<'a, K> {
         &self.slots[place as usize * K::SLOTS as usize..][..K::SLOTS as usize]
     }
 }
-impl<K: Member> Probe for Keys<'_, K> {
+impl<K: Member + Pod> Probe for Keys<'_, K> {
     type Key = K;
     type Mixed = K;
     type Value = ();
@@ -58,27 +59,19 @@ impl<K: Member> Probe for Keys<'_, K> {
     #[inline(always)]
     fn compare<S: Simd>(
         &self,
-        _: S,
+        simd: S,
         places: &[u32; GROUP],
         mixed: &[K; GROUP],
         (): (),
     ) -> Compared<()> {
-        let mut compared = Compared { values: [(); GROUP], found: 0, full: 0, overflowed: 0 };
-        for i in 0..GROUP {
-            let keys = self.keys(places[i]);
-            let found = holds(keys, mixed[i]);
-            let full = keys[K::SLOTS as usize - 1] != K::EMPTY;
-            let class = class_bit(keys, class(K::Pairs::hash(mixed[i])));
-            compared.add([found.into(), full.into(), class.into()], i);
-        }
-        compared
+        simd.compare_keys(self.slots, places, mixed)
     }
     fn find(&self, key: K) -> Option<()> {
         let key = mixed(self.seed, key);
         if key == K::EMPTY {
             return self.held();
         }
-        let found = search(self.shape, key, |place| bucket(self.keys(place)));
+        let found = search(self.shape, key, |place| halves(self.keys(place)));
         found.unwrap_or_else(|| self.stash.get(key).is_some()).then_some(())
     }
     #[inline(always)]
@@ -93,27 +86,4 @@ impl<K: Member> Probe for Keys<'_, K> {
     fn in_stash(&self, mixed: K) -> Option<()> {
         self.stash.get(mixed).map(|_| ())
     }
-}
-
-/// Returns whether a key is in a bucket. Becomes a vector comparison.
-#[inline(always)]
-pub(super) fn holds<K: Member>(keys: &[K], mixed: K) -> bool {
-    keys.iter().fold(false, |any, &key| any | (key == mixed))
-}
-/// Returns the bit of this class that the order of a full bucket encodes, as
-/// [`Member::class_bit`] does, which would take the keys from a vector one by one.
-#[inline(always)]
-fn class_bit<K: Member>(keys: &[K], class: u32) -> bool {
-    if K::SLOTS == 8 {
-        let pair = class as usize % 4 * 2;
-        keys[pair] > keys[pair + 1]
-    } else {
-        K::class_bit(bucket(keys), class)
-    }
-}
-/// Returns the bucket in these slots.
-#[inline(always)]
-pub(super) fn bucket<K: Member>(slots: &[K]) -> [K::Half; 2] {
-    let half = |half: usize| K::half(|i| slots[half * K::SLOTS as usize / 2 + i as usize]);
-    [half(0), half(1)]
 }

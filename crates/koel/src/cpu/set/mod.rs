@@ -6,6 +6,7 @@ mod find;
 mod tests;
 
 use super::partition::{Bins, Entries, InArenas, Parted};
+use super::simd::halves;
 use super::{BIN_BYTES, Level, Memory, Pages, STREAM_BYTES, Stash, alone_bytes, bins, part};
 use crate::device::Device;
 use crate::error::{Result, check_length};
@@ -14,7 +15,6 @@ use crate::parallel;
 use bytemuck::Pod;
 use fill::{Fill, Filler, Finish};
 pub(crate) use find::Keys;
-use find::bucket;
 use koel_kernels::set::combine::how;
 use koel_kernels::set::fill::{evict, slot_of};
 use koel_kernels::set::layout::{Member, fillers, mixed, unmixed};
@@ -354,7 +354,7 @@ pub(crate) fn keys_of_bucket<K: Member>(
     place: u32,
     slots: &[K],
 ) -> impl Iterator<Item = K> {
-    let fillers = fillers::<K>(shape, place, &bucket(slots));
+    let fillers = fillers::<K>(shape, place, &halves(slots));
     let is_key = move |&(s, &key): &(u32, &K)| key != K::EMPTY && fillers >> s & 1 == 0;
     (0..).zip(slots).filter(is_key).map(|(_, &key)| key)
 }

@@ -1,5 +1,5 @@
 //! AVX-512: comparisons return masks, and eight buckets are ordered at once.
-use super::avx2::{Avx2, are_in, load, load_at};
+use super::avx2::{Avx2, are_in, load, load_at, load_bucket};
 use super::{Compared, GROUP, Heads, LINE, Line, Simd, Work};
 use koel_kernels::table::layout::BUCKET;
 use std::arch::x86_64::*;
@@ -41,31 +41,20 @@ fn stream(to: &mut Line, from: &[u64; LINE]) {
     }
 }
 
-/// Gathers buckets `i` to `i + 7`, of `WORDS` words each, into four vectors, one per slot, starting
-/// at word `from` of a bucket.
-///
-/// # Safety
-/// The places are below the number of buckets, which have four words starting at `from`.
+/// Transposes eight buckets into four vectors, one per word.
 #[inline]
 #[target_feature(enable = "avx512f")]
-unsafe fn gather_columns<const WORDS: usize>(
-    buckets: &[u64],
-    places: &[u32; GROUP],
-    i: usize,
-    from: usize,
-) -> Columns {
-    // SAFETY: by the caller's contract.
-    let bucket = |i: usize| unsafe { load_at(buckets, places[i] as usize * WORDS + from) };
-    let row = |low, high| {
-        _mm512_inserti64x4::<1>(_mm512_castsi256_si512(bucket(i + low)), bucket(i + high))
-    };
-    // In this order the columns come out in the order of the places.
+fn gather_columns(bucket: impl Fn(usize) -> __m256i) -> Columns {
+    let row =
+        |low, high| _mm512_inserti64x4::<1>(_mm512_castsi256_si512(bucket(low)), bucket(high));
+    // In this order the columns come out in the order of the buckets.
     columns([row(0, 2), row(1, 3), row(4, 6), row(5, 7)])
 }
-/// Splits one slot of eight and eight buckets into sixteen keys and sixteen values.
+/// Splits one word of eight and eight buckets into sixteen low and sixteen high halves: keys and
+/// values of a map, slots `2 i` and `2 i + 1` of a set.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn keys_and_values(first: __m512i, last: __m512i) -> (__m512i, __m512i) {
+fn halves(first: __m512i, last: __m512i) -> (__m512i, __m512i) {
     let keys = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
     let values = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
     (_mm512_permutex2var_epi32(first, keys, last), _mm512_permutex2var_epi32(first, values, last))
@@ -83,12 +72,12 @@ unsafe fn compare32(
     missing: u32,
 ) -> Compared<u32> {
     // SAFETY: by the caller's contract.
-    let eight = |i: usize| unsafe { gather_columns::<BUCKET>(buckets, places, i, 0) };
-    let (first, last) = (eight(0), eight(8));
-    let (k0, v0) = keys_and_values(first[0], last[0]);
-    let (k1, v1) = keys_and_values(first[1], last[1]);
-    let (k2, v2) = keys_and_values(first[2], last[2]);
-    let (k3, v3) = keys_and_values(first[3], last[3]);
+    let bucket = |i: usize| unsafe { load_at(buckets, places[i] as usize * BUCKET) };
+    let (first, last) = (gather_columns(bucket), gather_columns(|i| bucket(i + 8)));
+    let (k0, v0) = halves(first[0], last[0]);
+    let (k1, v1) = halves(first[1], last[1]);
+    let (k2, v2) = halves(first[2], last[2]);
+    let (k3, v3) = halves(first[3], last[3]);
     // SAFETY: 64 bytes, any alignment.
     let h = unsafe { _mm512_loadu_si512(mixed.as_ptr().cast()) };
     let (m0, m1) = (_mm512_cmpeq_epi32_mask(k0, h), _mm512_cmpeq_epi32_mask(k1, h));
@@ -135,17 +124,32 @@ unsafe fn compare64(
     i: usize,
 ) -> ([u64; 8], [u32; 3]) {
     // SAFETY: by the caller's contract.
-    let columns =
-        |from: usize| unsafe { gather_columns::<{ 2 * BUCKET }>(buckets, places, i, from) };
-    let ([k0, k1, k2, k3], [v0, v1, v2, v3]) = (columns(0), columns(BUCKET));
-    // SAFETY: 64 bytes, any alignment.
-    let h = unsafe { _mm512_loadu_si512(mixed[i..i + 8].as_ptr().cast()) };
-    let (m0, m1) = (_mm512_cmpeq_epi64_mask(k0, h), _mm512_cmpeq_epi64_mask(k1, h));
-    let (m2, m3) = (_mm512_cmpeq_epi64_mask(k2, h), _mm512_cmpeq_epi64_mask(k3, h));
+    let columns = |from: usize| {
+        gather_columns(|j| unsafe { load_at(buckets, places[i + j] as usize * 2 * BUCKET + from) })
+    };
+    let (keys, [v0, v1, v2, v3]) = (columns(0), columns(BUCKET));
+    let ([m0, m1, m2, m3], full, bit) = look64(keys, mixed, i);
     // Blend the first match last: if an ambiguous key matches several slots, the lowest counts.
     let value = _mm512_mask_mov_epi64(_mm512_set1_epi64(missing as i64), m3, v3);
     let value = _mm512_mask_mov_epi64(value, m2, v2);
     let value = _mm512_mask_mov_epi64(_mm512_mask_mov_epi64(value, m1, v1), m0, v0);
+    let mut values = [0; 8];
+    // SAFETY: 64 bytes, any alignment.
+    unsafe { _mm512_storeu_si512(values.as_mut_ptr().cast(), value) };
+    (values, [(m0 | m1 | m2 | m3).into(), full.into(), bit.into()])
+}
+/// Compares eight keys, starting at key `i`, with buckets that have one key per word, in columns.
+/// Returns the matches in each column, and the bits of full buckets and set class bits.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn look64(
+    [k0, k1, k2, k3]: Columns,
+    mixed: &[u64; GROUP],
+    i: usize,
+) -> ([__mmask8; 4], __mmask8, __mmask8) {
+    // SAFETY: 64 bytes, any alignment.
+    let h = unsafe { _mm512_loadu_si512(mixed[i..i + 8].as_ptr().cast()) };
+    let found = [k0, k1, k2, k3].map(|keys| _mm512_cmpeq_epi64_mask(keys, h));
     let full = _mm512_cmpneq_epi64_mask(k3, _mm512_set1_epi64(-1));
     let greater = |a, b| _mm512_cmpgt_epu64_mask(a, b);
     let lesser_two = greater(_mm512_min_epu64(k0, k1), _mm512_min_epu64(k2, k3));
@@ -159,10 +163,40 @@ unsafe fn compare64(
         choose(odd, greater_two, lesser_two),
         choose(odd, greater(k2, k3), greater(k0, k1)),
     );
-    let mut values = [0; 8];
+    (found, full, bit)
+}
+/// Compares sixteen keys with buckets of a set.
+///
+/// # Safety
+/// The places are below the number of buckets.
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn keys32(
+    buckets: &[[u32; 8]],
+    places: &[u32; GROUP],
+    mixed: &[u32; GROUP],
+) -> Compared<()> {
+    // SAFETY: by the caller's contract.
+    let bucket = |i: usize| unsafe { load_bucket(buckets, places[i]) };
+    let (first, last) = (gather_columns(bucket), gather_columns(|i| bucket(i + 8)));
     // SAFETY: 64 bytes, any alignment.
-    unsafe { _mm512_storeu_si512(values.as_mut_ptr().cast(), value) };
-    (values, [(m0 | m1 | m2 | m3).into(), full.into(), bit.into()])
+    let h = unsafe { _mm512_loadu_si512(mixed.as_ptr().cast()) };
+    let (mut found, mut greater, mut full) = (0, [0; 4], 0);
+    for pair in 0..4 {
+        let (even, odd) = halves(first[pair], last[pair]);
+        found |= _mm512_cmpeq_epi32_mask(even, h) | _mm512_cmpeq_epi32_mask(odd, h);
+        greater[pair] = _mm512_cmpgt_epu32_mask(even, odd);
+        full = _mm512_cmpneq_epi32_mask(odd, _mm512_set1_epi32(-1));
+    }
+    // Pair `c` has the bit of class `c`: the lowest bits of the mixed key.
+    let odd = _mm512_test_epi32_mask(h, _mm512_set1_epi32(1));
+    let high = _mm512_test_epi32_mask(h, _mm512_set1_epi32(2));
+    let choose = |mask: __mmask16, yes, no| mask & yes | !mask & no;
+    let [g0, g1, g2, g3] = greater;
+    let bit = choose(high, choose(odd, g3, g2), choose(odd, g1, g0));
+    let mut compared = Compared::none(());
+    compared.add([found.into(), full.into(), bit.into()], 0);
+    compared
 }
 #[inline]
 #[target_feature(enable = "avx512f")]
@@ -343,7 +377,7 @@ impl Simd for Avx512 {
         mixed: &[u32; GROUP],
         missing: u32,
     ) -> Compared<u32> {
-        assert!(are_in(places, BUCKET, buckets));
+        assert!(are_in(places, BUCKET, buckets.len()));
         // SAFETY: `self` proves AVX-512, and the places are below the number of buckets.
         unsafe { compare32(buckets, places, mixed, missing) }
     }
@@ -355,13 +389,43 @@ impl Simd for Avx512 {
         mixed: &[u64; GROUP],
         missing: u64,
     ) -> Compared<u64> {
-        assert!(are_in(places, 2 * BUCKET, buckets));
-        let mut compared = Compared { values: [0; GROUP], found: 0, full: 0, overflowed: 0 };
+        assert!(are_in(places, 2 * BUCKET, buckets.len()));
+        let mut compared = Compared::none(0);
         for half in [0, 8] {
             // SAFETY: as above.
             let (values, bits) = unsafe { compare64(buckets, places, mixed, missing, half) };
             compared.values[half..][..8].copy_from_slice(&values);
             compared.add(bits, half);
+        }
+        compared
+    }
+    #[inline(always)]
+    fn keys32(
+        self,
+        buckets: &[[u32; 8]],
+        places: &[u32; GROUP],
+        mixed: &[u32; GROUP],
+    ) -> Compared<()> {
+        assert!(are_in(places, 1, buckets.len()));
+        // SAFETY: `self` proves AVX-512, and the places are below the number of buckets.
+        unsafe { keys32(buckets, places, mixed) }
+    }
+    #[inline(always)]
+    fn keys64(
+        self,
+        buckets: &[[u64; 4]],
+        places: &[u32; GROUP],
+        mixed: &[u64; GROUP],
+    ) -> Compared<()> {
+        assert!(are_in(places, 1, buckets.len()));
+        let mut compared = Compared::none(());
+        for half in [0, 8] {
+            // SAFETY: as above.
+            let ([m0, m1, m2, m3], full, bit) = unsafe {
+                let bucket = |i: usize| load_bucket(buckets, places[half + i]);
+                look64(gather_columns(bucket), mixed, half)
+            };
+            compared.add([(m0 | m1 | m2 | m3).into(), full.into(), bit.into()], half);
         }
         compared
     }

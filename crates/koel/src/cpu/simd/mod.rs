@@ -12,6 +12,8 @@ mod neon;
 mod portable;
 
 use crate::device::memory::prefetch;
+use bytemuck::Pod;
+use koel_kernels::set::layout::Member;
 use koel_kernels::table::layout::{
     BUCKET, EMPTY, Layout, Narrow, Number, Wide, class, class_bit, with_class_bits,
 };
@@ -74,7 +76,12 @@ pub(crate) struct Compared<V> {
     pub overflowed: u32,
 }
 
-impl<V> Compared<V> {
+impl<V: Copy> Compared<V> {
+    /// No key found, no bucket full.
+    #[inline(always)]
+    pub(super) fn none(missing: V) -> Compared<V> {
+        Compared { values: [missing; GROUP], found: 0, full: 0, overflowed: 0 }
+    }
     /// Adds the result of the keys from `first` on: found, bucket full, class bit set.
     #[inline(always)]
     pub(super) fn add(&mut self, [found, full, class]: [u32; 3], first: usize) {
@@ -175,6 +182,43 @@ pub(crate) trait Simd: Copy {
         compare_each::<Self, Wide<u64, u64>>(self, buckets, places, mixed, missing)
     }
 
+    /// Compares each mixed key of a batch with one bucket of a set. The places must be below the
+    /// number of buckets.
+    #[inline(always)]
+    fn compare_keys<K: Member + Pod>(
+        self,
+        slots: &[K],
+        places: &[u32; GROUP],
+        mixed: &[K; GROUP],
+    ) -> Compared<()> {
+        if size_of::<K>() == 8 {
+            self.keys64(bytemuck::cast_slice(slots), places, &mixed.map(Number::widened))
+        } else {
+            let mixed = mixed.map(|mixed| mixed.widened() as u32);
+            self.keys32(bytemuck::cast_slice(slots), places, &mixed)
+        }
+    }
+    /// [`compare_keys`](Self::compare_keys) for keys of 32 bits.
+    #[inline(always)]
+    fn keys32(
+        self,
+        buckets: &[[u32; 8]],
+        places: &[u32; GROUP],
+        mixed: &[u32; GROUP],
+    ) -> Compared<()> {
+        compare_each_key(buckets, places, mixed)
+    }
+    /// [`compare_keys`](Self::compare_keys) for keys of 64 bits.
+    #[inline(always)]
+    fn keys64(
+        self,
+        buckets: &[[u64; 4]],
+        places: &[u32; GROUP],
+        mixed: &[u64; GROUP],
+    ) -> Compared<()> {
+        compare_each_key(buckets, places, mixed)
+    }
+
     /// Returns the words whose bit is set, in order, followed by arbitrary words.
     #[inline(always)]
     fn compact<T: Number>(self, words: &[T; GROUP], bits: u32) -> [T; GROUP] {
@@ -272,7 +316,7 @@ fn compare_each<S: Simd, L: Layout>(
     mixed: &[L::Mixed; GROUP],
     missing: L::Value,
 ) -> Compared<L::Value> {
-    let mut compared = Compared { values: [missing; GROUP], found: 0, full: 0, overflowed: 0 };
+    let mut compared = Compared::none(missing);
     for i in 0..GROUP {
         let place = places[i] as usize;
         let heads = heads::<L>(buckets, place);
@@ -284,6 +328,32 @@ fn compare_each<S: Simd, L: Layout>(
         compared.add([same.is_some().into(), (heads[3] != EMPTY).into(), class.into()], i);
     }
     compared
+}
+#[inline(always)]
+fn compare_each_key<K: Member, const SLOTS: usize>(
+    buckets: &[[K; SLOTS]],
+    places: &[u32; GROUP],
+    mixed: &[K; GROUP],
+) -> Compared<()> {
+    let mut compared = Compared::none(());
+    for i in 0..GROUP {
+        let keys = &buckets[places[i] as usize];
+        let full = keys[SLOTS - 1] != K::EMPTY;
+        let class = K::class_bit(halves(keys), class(K::Pairs::hash(mixed[i])));
+        compared.add([holds(keys, mixed[i]).into(), full.into(), class.into()], i);
+    }
+    compared
+}
+/// Returns whether a key is in a bucket of a set. Becomes a vector comparison.
+#[inline(always)]
+pub(super) fn holds<K: Member>(keys: &[K], mixed: K) -> bool {
+    keys.iter().fold(false, |any, &key| any | (key == mixed))
+}
+/// Returns the halves of a bucket of a set.
+#[inline(always)]
+pub(super) fn halves<K: Member>(keys: &[K]) -> [K::Half; 2] {
+    let half = |half: usize| K::half(|i| keys[half * K::SLOTS as usize / 2 + i as usize]);
+    [half(0), half(1)]
 }
 #[inline(always)]
 fn compact_each<T: Number>(words: &[T; GROUP], bits: u32) -> [T; GROUP] {
@@ -467,6 +537,40 @@ mod tests {
             assert_eq!(line.0, [1, 2, 3, 4, 5, 6, 7, self.seed]);
         }
     }
+    /// Checks the same of sets.
+    struct SameKeys<K> {
+        seed: u64,
+        key: PhantomData<K>,
+    }
+    impl<K: Member + Pod> Work for SameKeys<K> {
+        type Output = ();
+        #[inline(always)]
+        fn run<S: Simd>(self, simd: S) {
+            let slots = K::SLOTS as usize;
+            let word = |i: usize| splitmix_at(self.seed, i as u32);
+            // Of few distinct bits, so that signed and unsigned order differ.
+            let key = |i: usize| K::narrowed(word(i) & 0xC000_000F_C000_000F | (i as u64) << 8);
+            let mut keys = vec![K::EMPTY; 8 * slots];
+            for (place, keys) in keys.chunks_mut(slots).enumerate() {
+                let random = word(place) as usize;
+                let fill = if random & 1 == 0 { slots } else { random >> 8 & (slots - 1) };
+                (0..fill).for_each(|slot| keys[slot] = key(100 + place * slots + slot));
+            }
+            for round in 0..4 {
+                let word = |i: usize| word(1000 + round * GROUP + i);
+                let places = std::array::from_fn(|i| word(i) as u32 % 8);
+                let mixed = std::array::from_fn(|i| match word(i) >> 32 & 7 {
+                    0 => K::EMPTY,
+                    1 => K::narrowed(word(i) >> 4),
+                    2 => keys[word(i) as usize >> 8 & (8 * slots - 1)],
+                    _ => keys[places[i] as usize * slots + (word(i) as usize >> 8 & (slots - 1))],
+                });
+                let found = simd.compare_keys(&keys, &places, &mixed);
+                let expected = Portable.compare_keys(&keys, &places, &mixed);
+                assert_eq!(found, expected, "{keys:x?} {places:?} {mixed:x?}");
+            }
+        }
+    }
     fn every_set_agrees<L: Layout>() {
         for level in Level::available() {
             let seeds = if cfg!(miri) { 20 } else { 2000 };
@@ -479,5 +583,14 @@ mod tests {
         every_set_agrees::<Wide<u32, u64>>();
         every_set_agrees::<Wide<u64, u32>>();
         every_set_agrees::<Wide<u64, u64>>();
+    }
+    #[test]
+    fn every_set_agrees_on_buckets_of_sets() {
+        for level in Level::available() {
+            for seed in 0..if cfg!(miri) { 20 } else { 2000 } {
+                level.run(SameKeys::<u32> { seed, key: PhantomData });
+                level.run(SameKeys::<u64> { seed, key: PhantomData });
+            }
+        }
     }
 }
