@@ -43,6 +43,7 @@ pub(crate) fn records(root: &Path, options: &[&str]) -> Result<(), String> {
         let number = check_all(root)?;
         println!("{number} records, each of which names its commit, command, driver and date");
         check_links(root)?;
+        newest::check_superseded(root)?;
         papers::check(root)?;
         claims::check(root)?;
         return sections().iter().try_for_each(|section| section.check(root));

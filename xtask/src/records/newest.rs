@@ -67,6 +67,48 @@ pub(super) fn paths(root: &Path) -> Result<BTreeMap<(String, String), Vec<String
     }
     Ok(paths)
 }
+/// Fails if the tree has records or plots that are neither the newest of their kind nor cited: they
+/// belong to the history.
+pub(super) fn check_superseded(root: &Path) -> Result<(), String> {
+    let results = root.join("results");
+    let (mut files, mut texts) = (vec![], vec![]);
+    list(&results, &mut files)?;
+    for folder in ["docs", "xtask"] {
+        list(&root.join(folder), &mut texts)?;
+    }
+    let named = ["README.md", "CHANGELOG.md", "ARCHITECTURE.md", "results/README.md"];
+    texts.extend(named.map(|name| root.join(name)));
+    let is_text =
+        |file: &Path| file.extension().is_some_and(|e| e == "md" || e == "rs" || e == "txt");
+    let texts = texts.iter().filter(|file| is_text(file) && file.exists());
+    let cited = texts.map(|file| read(file)).collect::<Result<String, _>>()?;
+    let files = files.iter().filter_map(|file| file.strip_prefix(&results).ok()?.to_str());
+    let files = files.filter(|path| path.contains('/')).collect::<Vec<_>>();
+    let kind = |path: &str| {
+        let (machine, name) = (path.split('/').next()?, path.split('/').nth(2)?);
+        let (name, ending) = name.split_once('.')?;
+        Some((machine.to_string(), unnumbered(name).to_string(), ending.to_string()))
+    };
+    let mut newest = BTreeMap::new();
+    for &path in files.iter().filter(|path| path.split('/').count() == 3) {
+        let other = newest.entry(kind(path)).or_insert(path);
+        if order(path) > order(other) {
+            *other = path;
+        }
+    }
+    let is_newest = |path: &str| newest.get(&kind(path)) == Some(&path);
+    let superseded = files.iter().filter(|path| !is_newest(path) && !cited.contains(**path));
+    let superseded = superseded.copied().collect::<Vec<_>>();
+    if superseded.is_empty() {
+        return Ok(());
+    }
+    Err(format!(
+        "results: {} files are neither the newest of their kind nor cited; `git rm` keeps them in \
+         the history:\n       {}",
+        superseded.len(),
+        superseded.join("\n       ")
+    ))
+}
 /// Returns what sorts the records of one name and machine by time: dates sort as text, and numbers
 /// of one day below ten do, too.
 pub(super) fn order(path: &str) -> (&str, usize, &str) {
@@ -121,6 +163,19 @@ mod tests {
                 "| n | [map](n/2026-11-20/map.jsonl) | 2026-11-20 | 0123456789ab | `d` |",
             ]
         );
+        write("m/2026-11-24/plots/load.svg", "f");
+        std::fs::create_dir_all(root.join("xtask")).unwrap();
+        std::fs::create_dir_all(root.join("docs")).unwrap();
+        std::fs::write(root.join("docs/a.md"), "(../results/m/2026-11-24/map.jsonl)").unwrap();
+        let said = check_superseded(&root).unwrap_err();
+        assert!(said.contains("results: 3 files"), "{said}");
+        assert!(said.contains("m/2026-11-22/map.jsonl") && said.contains("plots/load.svg"));
+        std::fs::write(
+            root.join("docs/b.md"),
+            "m/2026-11-22/map.jsonl m/2026-11-24/plots/load.svg m/2026-11-24/structs/map-1-after.jsonl",
+        )
+        .unwrap();
+        check_superseded(&root).unwrap();
         write("n/map.jsonl", "e");
         assert!(table(&root).unwrap_err().contains("n/map.jsonl: expected results/MACHINE"));
         std::fs::remove_dir_all(&root).unwrap();
