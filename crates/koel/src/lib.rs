@@ -65,15 +65,15 @@ pub use groups::{
 pub use keys128::{Map128, Map128Builder, Set128, Set128Builder};
 pub use koel_derive::{Key, Value};
 #[doc(inline)]
-pub use map::{Map, MapBuilder, MapJoiner, MapOptions, MapReport, MapUpdater, Operation};
+pub use map::{Map, MapBuilder, MapJoiner, MapOptions, MapUpdater, Operation};
 #[doc(inline)]
-pub use rows::{RowsOptions, RowsReport};
 #[doc(inline)]
-pub use set::{Set, SetBuilder, SetCombiner, SetOperation, SetOptions, SetReport, SetUpdater};
+pub use set::{Set, SetBuilder, SetCombiner, SetOperation, SetOptions, SetUpdater};
 #[doc(inline)]
 pub use strings::{
     StringIndex, StringMap, StringMultiMap, StringSet, StringVec, Strings, string_counts,
 };
+pub use table::BuildReport;
 pub use table::update::{Operations, Outcome};
 #[doc(inline)]
 pub use types::{DeviceKey, DeviceValue, Key, TotalF32, TotalF64, Value};

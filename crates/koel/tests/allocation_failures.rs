@@ -9,7 +9,7 @@ mod support;
 use koel::any::{self, Column, Keys, Kind, Nulls, Table, Validity};
 use koel::device::{allocation_failed, fail_allocation_after};
 use koel::groups::reduction::Sum;
-use koel::keys128::{Map128Builder, RowsOptions, Set128Builder};
+use koel::keys128::{Map128Builder, Set128Builder};
 use koel::map::{MapBuilder, MapOptions, MapUpdater, Operation, Operations};
 use koel::primitives::{
     Bins, SortKeys, compact, exclusive_scan, histogram, partition_exact, sort_keys, sort_pairs, sum,
@@ -234,7 +234,7 @@ fn rebuilds_128(trial: &Trial<'_>) -> u32 {
         "Map128Builder::rebuild",
         || {
             let map = Map128::build(device, &wide(old), &values(old, 1)).unwrap();
-            (map, Map128Builder::new(device, RowsOptions::default()).unwrap())
+            (map, Map128Builder::new(device, MapOptions::default()).unwrap())
         },
         |(map, builder)| builder.rebuild(map, &stream, staged.view(), of_keys.view()),
         |(map, _)| holds(map, old, 1),

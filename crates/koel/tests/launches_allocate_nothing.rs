@@ -2,7 +2,7 @@
 //! of the device.
 mod support;
 
-use koel::keys128::{Map128Builder, RowsOptions};
+use koel::keys128::Map128Builder;
 use koel::{Device, DeviceKind, Map, MapBuilder, MapJoiner, MapOptions, Set, SetCombiner};
 use koel_kernels::probe::random_sectors;
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -96,7 +96,7 @@ fn calls_allocate_nothing() {
                 });
                 assert_eq!(count.download().unwrap(), [4]);
                 // The counts that it waits for are a few words.
-                let mut builder = Map128Builder::new(&device, RowsOptions::default()).unwrap();
+                let mut builder = Map128Builder::new(&device, MapOptions::default()).unwrap();
                 for wide in [[1u128, 2, 3, 4], [1, 2, 1, 2]] {
                     let wide = device.upload(&wide).unwrap();
                     let mut map = builder.build(&stream, wide.view(), keys.view()).unwrap();
@@ -126,7 +126,7 @@ fn rebuilds_allocate_no_buffers() {
             let keys = (0..3000).map(|i| i % distinct).collect::<Vec<u128>>();
             let (keys, values) =
                 (device.upload(&keys).unwrap(), device.upload(&[7u64; 3000]).unwrap());
-            let mut builder = Map128Builder::new(&device, RowsOptions::default()).unwrap();
+            let mut builder = Map128Builder::new(&device, MapOptions::default()).unwrap();
             let before = BUFFERS.get();
             let mut map = builder.build(&stream, keys.view(), values.view()).unwrap();
             assert!(BUFFERS.get() >= before + 8, "a build takes some");

@@ -2,7 +2,7 @@
 //! The arrays are mapped memory that nothing touches.
 use koel::device::{allocation_failed, fail_allocation_after};
 use koel::groups::{IndexBuilder, IndexOptions, MultiMapBuilder, MultiMapOptions, ValueOrder};
-use koel::keys128::{Map128Builder, RowsOptions};
+use koel::keys128::Map128Builder;
 use koel::map::{MapBuilder, MapOptions};
 use koel::set::{SetBuilder, SetOptions};
 use koel::{
@@ -68,7 +68,7 @@ fn arrays_beyond_32_bits_are_refused_before_anything_is_allocated() {
             is_refused("MapBuilder::build", || maps.build(stream, keys, keys));
             let mut sets = SetBuilder::new(d, SetOptions::default()).unwrap();
             is_refused("SetBuilder::build", || sets.build(stream, keys));
-            let mut maps = Map128Builder::new(d, RowsOptions::default()).unwrap();
+            let mut maps = Map128Builder::new(d, MapOptions::default()).unwrap();
             is_refused("Map128Builder::build", || maps.build(stream, wide, keys));
             let mut indexes = IndexBuilder::new(d, IndexOptions::default()).unwrap();
             is_refused("IndexBuilder::build", || indexes.build(stream, keys));

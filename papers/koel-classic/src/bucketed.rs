@@ -9,7 +9,7 @@
 //! one cache line.
 use super::input::{self, Pairs};
 use super::restarts::{self, Attempt, Outcome, Published};
-use super::{BuildReport, Family, Kind, Options, Table, find_args};
+use super::{Family, Kind, Options, SchemeReport, Table, find_args};
 use koel::{Buffer, Error, Result, Stream, View, ViewMut};
 use koel_classic_kernels::bucketed::{BucketedRef, Buckets, bucketed_find, bucketed_insert};
 use koel_classic_kernels::status;
@@ -59,7 +59,7 @@ struct BucketedTable {
     buckets: Buckets,
     all_ones: u32,
     table: Buffer<u64>,
-    report: BuildReport,
+    report: SchemeReport,
 }
 
 impl Kind for Bucketed {
@@ -95,8 +95,8 @@ impl Kind for Bucketed {
     }
 }
 impl restarts::Restarting for BucketedTable {
-    fn complete(&mut self, report: BuildReport) {
-        self.report = BuildReport { slots: self.table.len(), bytes: self.table.bytes(), ..report };
+    fn complete(&mut self, report: SchemeReport) {
+        self.report = SchemeReport { slots: self.table.len(), bytes: self.table.bytes(), ..report };
     }
 }
 
@@ -132,13 +132,13 @@ impl Bucketed {
         })?;
         let status = status.download()?;
         let all_ones = status[status::ALL_ONES as usize];
-        let built = BucketedTable { buckets, all_ones, table, report: BuildReport::default() };
+        let built = BucketedTable { buckets, all_ones, table, report: SchemeReport::default() };
         Ok(Outcome { table: (status[status::FAILED as usize] == 0).then_some(built), seconds })
     }
 }
 
 impl Table for BucketedTable {
-    fn report(&self) -> &BuildReport {
+    fn report(&self) -> &SchemeReport {
         &self.report
     }
     fn get_into(

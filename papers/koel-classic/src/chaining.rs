@@ -16,7 +16,7 @@
 //! build excludes it.
 use super::input::{self, Pairs};
 use super::restarts::{self, Attempt, Outcome};
-use super::{BuildReport, Family, Kind, Options, Table, find_args};
+use super::{Family, Kind, Options, SchemeReport, Table, find_args};
 use koel::{Buffer, Error, Result, Stream, View, ViewMut};
 use koel_classic_kernels::chaining::{
     ChainingMut, ChainingRef, Lists, chaining_find, chaining_insert, chaining_longest,
@@ -47,7 +47,7 @@ struct ChainedTable {
     heads: Buffer<u32>,
     next: Buffer<u32>,
     pairs: Buffer<u64>,
-    report: BuildReport,
+    report: SchemeReport,
 }
 
 impl Kind for Chaining {
@@ -93,10 +93,10 @@ impl Kind for Chaining {
     }
 }
 impl restarts::Restarting for ChainedTable {
-    fn complete(&mut self, report: BuildReport) {
+    fn complete(&mut self, report: SchemeReport) {
         let bytes = self.heads.bytes() + self.next.bytes() + self.pairs.bytes();
         let largest_bucket = self.report.largest_bucket;
-        self.report = BuildReport { slots: self.heads.len(), bytes, largest_bucket, ..report };
+        self.report = SchemeReport { slots: self.heads.len(), bytes, largest_bucket, ..report };
     }
 }
 
@@ -143,13 +143,13 @@ fn attempt_build(
         unsafe { chaining_longest::launch(stream, grid, count, heads, next, longest) }?;
     }
     let largest_bucket = Some(longest.download()?[0] as usize);
-    let report = BuildReport { largest_bucket, ..BuildReport::default() };
+    let report = SchemeReport { largest_bucket, ..SchemeReport::default() };
     let table = ChainedTable { lists, heads, next, pairs, report };
     Ok(Outcome { table: Some(table), seconds })
 }
 
 impl Table for ChainedTable {
-    fn report(&self) -> &BuildReport {
+    fn report(&self) -> &SchemeReport {
         &self.report
     }
     fn get_into(

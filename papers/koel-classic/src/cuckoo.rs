@@ -2,7 +2,7 @@
 //! slots, looked up by the kernel of [`SingleLevel`](super::SingleLevel).
 use super::input::{self, Pairs};
 use super::restarts::{self, Attempt, Outcome};
-use super::{BuildReport, Table, cpu, find_args, runs_kernels};
+use super::{SchemeReport, Table, cpu, find_args, runs_kernels};
 use koel::{Buffer, Error, Result, Stream, View, ViewMut};
 use koel_classic_kernels::single_level::{Lookup, SingleLevelRef, StashKind, single_level_find};
 use koel_classic_kernels::{CuckooMut, EMPTY, PairsIn, status};
@@ -80,9 +80,9 @@ impl Indexed {
         Ok(Outcome { table: has_all.then_some(Indexed { slots: table, values }), seconds })
     }
     /// Completes the report of a build.
-    pub(super) fn complete(&self, report: BuildReport) -> BuildReport {
+    pub(super) fn complete(&self, report: SchemeReport) -> SchemeReport {
         let bytes = self.slots.bytes() + self.values.bytes();
-        BuildReport { slots: self.slots.len(), bytes, ..report }
+        SchemeReport { slots: self.slots.len(), bytes, ..report }
     }
 }
 
@@ -91,11 +91,11 @@ pub(super) struct CuckooTable {
     functions: Functions,
     all_ones: u32,
     table: Buffer<u64>,
-    report: BuildReport,
+    report: SchemeReport,
 }
 impl restarts::Restarting for CuckooTable {
-    fn complete(&mut self, report: BuildReport) {
-        self.report = BuildReport { slots: self.table.len(), bytes: self.table.bytes(), ..report };
+    fn complete(&mut self, report: SchemeReport) {
+        self.report = SchemeReport { slots: self.table.len(), bytes: self.table.bytes(), ..report };
     }
 }
 
@@ -119,7 +119,7 @@ pub(super) fn build(
     })?;
     let status = status.download()?;
     let all_ones = status[status::ALL_ONES as usize];
-    let built = CuckooTable { functions, all_ones, table, report: BuildReport::default() };
+    let built = CuckooTable { functions, all_ones, table, report: SchemeReport::default() };
     Ok(restarts::Outcome {
         table: (status[status::FAILED as usize] == 0).then_some(built),
         seconds,
@@ -142,7 +142,7 @@ impl cpu::Probe for Slots {
 }
 
 impl Table for CuckooTable {
-    fn report(&self) -> &BuildReport {
+    fn report(&self) -> &SchemeReport {
         &self.report
     }
     fn get_into(

@@ -11,7 +11,7 @@
 use super::by_bucket::ByBucket;
 use super::input::{self, Pairs};
 use super::restarts::{self, Attempt, Outcome};
-use super::{BuildReport, Family, Kind, Options, Table, find_args};
+use super::{Family, Kind, Options, SchemeReport, Table, find_args};
 use crate::fallible::count32;
 use koel::primitives::{self, Scan};
 use koel::{Buffer, Result, Stream, View, ViewMut};
@@ -40,7 +40,7 @@ struct FksTable {
     places: Buffer<u32>,
     seeds: Buffer<u32>,
     table: Buffer<u64>,
-    report: BuildReport,
+    report: SchemeReport,
 }
 
 impl Kind for Fks {
@@ -67,9 +67,9 @@ impl Kind for Fks {
     }
 }
 impl restarts::Restarting for FksTable {
-    fn complete(&mut self, report: BuildReport) {
+    fn complete(&mut self, report: SchemeReport) {
         let bytes = self.table.bytes() + self.places.bytes() + self.seeds.bytes();
-        self.report = BuildReport { slots: self.table.len(), bytes, ..report };
+        self.report = SchemeReport { slots: self.table.len(), bytes, ..report };
     }
 }
 
@@ -117,7 +117,7 @@ fn attempt_build(
         return Ok(Outcome { table: None, seconds: counting + placing });
     }
     let table = device.alloc::<u64>(count32("slots", slots as usize)? as usize)?;
-    let report = BuildReport::default();
+    let report = SchemeReport::default();
     let mut built = FksTable { bucket_of, all_ones: 0, places, seeds, table, report };
     let ((), building) = stream.time(|| {
         built.table.view_mut().fill_bytes(0xFF, stream)?;
@@ -178,7 +178,7 @@ impl FksTable {
 }
 
 impl Table for FksTable {
-    fn report(&self) -> &BuildReport {
+    fn report(&self) -> &SchemeReport {
         &self.report
     }
     fn get_into(

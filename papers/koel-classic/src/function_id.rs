@@ -7,7 +7,7 @@
 use super::cuckoo::Indexed;
 use super::input::Pairs;
 use super::restarts::{self, Attempt, Outcome, Published};
-use super::{BuildReport, Family, Kind, Options, Table, cuckoo, find_args};
+use super::{Family, Kind, Options, SchemeReport, Table, cuckoo, find_args};
 use koel::{Error, Result, Stream, View, ViewMut};
 use koel_classic_kernels::function_id::{
     FunctionIdRef, MAX_PAIRS, function_id_find, function_id_insert,
@@ -30,7 +30,7 @@ impl FunctionId {
 struct FunctionIdTable {
     functions: Functions,
     table: Indexed,
-    report: BuildReport,
+    report: SchemeReport,
 }
 
 impl Kind for FunctionId {
@@ -68,7 +68,7 @@ impl Kind for FunctionId {
     }
 }
 impl restarts::Restarting for FunctionIdTable {
-    fn complete(&mut self, report: BuildReport) {
+    fn complete(&mut self, report: SchemeReport) {
         self.report = self.table.complete(report);
     }
 }
@@ -91,13 +91,13 @@ impl FunctionId {
                 // `status::WORDS` words.
                 unsafe { function_id_insert::launch(stream, grid, keys, n, max_exchanges, table) }
             })?;
-        let built = |table| FunctionIdTable { functions, table, report: BuildReport::default() };
+        let built = |table| FunctionIdTable { functions, table, report: SchemeReport::default() };
         Ok(Outcome { table: table.map(built), seconds })
     }
 }
 
 impl Table for FunctionIdTable {
-    fn report(&self) -> &BuildReport {
+    fn report(&self) -> &SchemeReport {
         &self.report
     }
     fn get_into(

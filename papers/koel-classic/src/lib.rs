@@ -96,7 +96,7 @@ impl Default for Options {
 
 /// Report of a build.
 #[derive(Clone, Debug, Default)]
-pub struct BuildReport {
+pub struct SchemeReport {
     /// Number of pairs stored: those given minus dropped duplicates.
     pub pairs: usize,
     /// Number of slots in the table.
@@ -124,7 +124,7 @@ pub struct BuildReport {
 /// A finished table.
 pub trait Table: Send + Sync {
     /// Returns the report of the build.
-    fn report(&self) -> &BuildReport;
+    fn report(&self) -> &SchemeReport;
     /// Looks up every query: sets `found[i]` to 1 and `values[i]` to the value if the table holds
     /// `queries[i]`; sets both to 0 otherwise. Takes one launch and allocates nothing. Reads the
     /// queries and writes the answers once, in order (4 + 5 bytes per query); reads the table at

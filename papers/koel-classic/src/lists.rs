@@ -5,7 +5,7 @@
 //! distinct key once, so that the position of a key is its number: a two-way index. A set has no
 //! list; each of its keys counts one entry.
 use super::{
-    BuildReport, Options, SingleLevelCompacting, SingleLevelMulti, SingleLevelSet, SortedMulti,
+    Options, SchemeReport, SingleLevelCompacting, SingleLevelMulti, SingleLevelSet, SortedMulti,
     TwoLevelCompacting, TwoLevelMulti,
 };
 use crate::fallible::{check_length, collect, count32};
@@ -16,7 +16,7 @@ use koel_classic_kernels::ListQueries;
 pub trait ListTable: Send + Sync {
     /// Returns the report of the build. `pairs` counts distinct keys, `duplicates` the pairs after
     /// the first of each key.
-    fn report(&self) -> &BuildReport;
+    fn report(&self) -> &SchemeReport;
     /// Returns the list that lookups index; empty for a set.
     fn list(&self) -> View<'_, u32>;
     /// Looks up every query: `counts[i]` entries of the list starting at `starts[i]` belong to

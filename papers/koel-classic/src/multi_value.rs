@@ -9,7 +9,7 @@
 //! bytes each; 8 in the baseline). A lookup is one lookup in that table and a read of 8 adjacent
 //! bytes.
 use super::lists::{self, ListKind, ListTable, Listed};
-use super::{BuildReport, Duplicates, Kind, Options, SingleLevel, Sorted, Table};
+use super::{Duplicates, Kind, Options, SchemeReport, SingleLevel, Sorted, Table};
 use koel::primitives::{self, Scan};
 use koel::{Buffer, Result, Stream, View, ViewMut};
 use koel_classic_kernels::ListQueries;
@@ -30,7 +30,7 @@ struct SortedMultiTable {
     /// Start of the values of each number, and the end of the last.
     places: Buffer<u32>,
     values: Buffer<u32>,
-    report: BuildReport,
+    report: SchemeReport,
 }
 
 impl ListKind for SingleLevelMulti {
@@ -134,7 +134,7 @@ fn build(
 }
 
 impl ListTable for SortedMultiTable {
-    fn report(&self) -> &BuildReport {
+    fn report(&self) -> &SchemeReport {
         &self.report
     }
     fn list(&self) -> View<'_, u32> {

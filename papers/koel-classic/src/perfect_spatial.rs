@@ -17,7 +17,7 @@
 //! between runs.
 use super::input::Pairs;
 use super::restarts::{self, Attempt, Outcome};
-use super::{BuildReport, Family, Kind, Options, Table, find_args};
+use super::{Family, Kind, Options, SchemeReport, Table, find_args};
 use crate::fallible::{collect, with_room};
 use koel::{Buffer, Error, Result, Stream, View, ViewMut};
 use koel_classic_kernels::perfect_spatial::{
@@ -52,7 +52,7 @@ struct PerfectSpatialTable {
     all_ones: u32,
     offsets: Buffer<u32>,
     table: Buffer<u64>,
-    report: BuildReport,
+    report: SchemeReport,
 }
 
 impl Kind for PerfectSpatial {
@@ -95,9 +95,9 @@ impl Kind for PerfectSpatial {
     }
 }
 impl restarts::Restarting for PerfectSpatialTable {
-    fn complete(&mut self, report: BuildReport) {
+    fn complete(&mut self, report: SchemeReport) {
         let bytes = self.table.bytes() + self.offsets.bytes();
-        self.report = BuildReport { slots: self.table.len(), bytes, ..report };
+        self.report = SchemeReport { slots: self.table.len(), bytes, ..report };
     }
 }
 
@@ -145,7 +145,7 @@ impl PerfectSpatial {
             all_ones: all_ones.into(),
             offsets,
             table,
-            report: BuildReport::default(),
+            report: SchemeReport::default(),
         };
         Ok(Outcome { table: Some(built), seconds })
     }
@@ -313,7 +313,7 @@ fn free_offset(
 }
 
 impl Table for PerfectSpatialTable {
-    fn report(&self) -> &BuildReport {
+    fn report(&self) -> &SchemeReport {
         &self.report
     }
     fn get_into(

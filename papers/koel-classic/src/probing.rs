@@ -10,7 +10,7 @@
 //! all adjacent; with double hashing about `-ln(1 - load) / load` and `1 / (1 - load)`, at random.
 use super::input::{self, Pairs};
 use super::restarts::{self, Attempt, Outcome};
-use super::{BuildReport, Family, Kind, Options, Table, find_args};
+use super::{Family, Kind, Options, SchemeReport, Table, find_args};
 use crate::fallible::count32;
 use koel::{Buffer, Result, Stream, View, ViewMut};
 pub use koel_classic_kernels::probing::Sequence;
@@ -40,7 +40,7 @@ struct ProbingTable {
     probes: Probes,
     all_ones: u32,
     table: Buffer<u64>,
-    report: BuildReport,
+    report: SchemeReport,
 }
 
 impl Kind for Probing {
@@ -87,8 +87,8 @@ impl Kind for Probing {
     }
 }
 impl restarts::Restarting for ProbingTable {
-    fn complete(&mut self, report: BuildReport) {
-        self.report = BuildReport { slots: self.table.len(), bytes: self.table.bytes(), ..report };
+    fn complete(&mut self, report: SchemeReport) {
+        self.report = SchemeReport { slots: self.table.len(), bytes: self.table.bytes(), ..report };
     }
 }
 
@@ -121,7 +121,7 @@ impl Probing {
         })?;
         let status = status.download()?;
         let all_ones = status[status::ALL_ONES as usize];
-        let built = ProbingTable { probes, all_ones, table, report: BuildReport::default() };
+        let built = ProbingTable { probes, all_ones, table, report: SchemeReport::default() };
         Ok(Outcome { table: (status[status::FAILED as usize] == 0).then_some(built), seconds })
     }
 }
@@ -134,7 +134,7 @@ fn next_prime(n: usize) -> usize {
 }
 
 impl Table for ProbingTable {
-    fn report(&self) -> &BuildReport {
+    fn report(&self) -> &SchemeReport {
         &self.report
     }
     fn get_into(

@@ -8,7 +8,7 @@
 //! 3. if the caller had promised distinct keys: with equal keys resolved after all, from 1 again;
 //! 4. with a growing number of slots.
 use super::input::{self, Input, Pairs};
-use super::{BuildReport, Duplicates, Family, Kind, Options, Table};
+use super::{Duplicates, Family, Kind, Options, SchemeReport, Table};
 use koel::primitives;
 use koel::{Error, Result, Stream, View};
 use koel_classic_kernels::residues::{residues, residues_beyond};
@@ -86,7 +86,7 @@ impl From<Family> for Published {
 /// A built table that still needs its report.
 pub(super) trait Restarting: Table + 'static {
     /// Adds what the table itself knows (slots, bytes, stash) to the report, and keeps it.
-    fn complete(&mut self, report: BuildReport);
+    fn complete(&mut self, report: SchemeReport);
 }
 
 /// Implements [`Kind::build`] for kinds that make attempts: checks the input, resolves equal keys,
@@ -101,7 +101,7 @@ pub(super) fn build<T: Restarting>(
 ) -> Result<Box<dyn Table>> {
     let load = input::check(kind, keys, values, options)?;
     let input = Input::new(stream, keys, values, options.duplicates)?;
-    let mut report = BuildReport::default();
+    let mut report = SchemeReport::default();
     let mut table = until_built(
         stream,
         input,
@@ -120,7 +120,7 @@ fn until_built<T>(
     mut input: Input<'_>,
     published: Published,
     seed: u64,
-    report: &mut BuildReport,
+    report: &mut SchemeReport,
     mut attempt: impl FnMut(&Stream, Pairs<'_>, Attempt) -> Result<Outcome<T>>,
 ) -> Result<T> {
     loop {
@@ -146,8 +146,8 @@ pub(super) fn with_repeats<T>(
     published: Family,
     seed: u64,
     mut attempt: impl FnMut(&Stream, Pairs<'_>, Attempt) -> Result<Outcome<T>>,
-) -> Result<(T, BuildReport)> {
-    let mut report = BuildReport::default();
+) -> Result<(T, SchemeReport)> {
+    let mut report = SchemeReport::default();
     match up_to(ALL, stream, pairs, published.into(), seed, &mut report, &mut attempt)? {
         Some(table) => Ok((table, report)),
         None => Err(broken(&report)),
@@ -162,7 +162,7 @@ fn up_to<T>(
     pairs: Pairs<'_>,
     published: Published,
     seed: u64,
-    report: &mut BuildReport,
+    report: &mut SchemeReport,
     attempt: &mut impl FnMut(&Stream, Pairs<'_>, Attempt) -> Result<Outcome<T>>,
 ) -> Result<Option<T>> {
     let (mut number, mut beyond) = (0, 0);
@@ -187,7 +187,7 @@ fn up_to<T>(
 }
 /// Returns the error of a build whose every growth failed, up to 200 times the requested slots.
 /// Only a broken device gets here.
-fn broken(report: &BuildReport) -> Error {
+fn broken(report: &SchemeReport) -> Error {
     Error::Setting {
         field: "load",
         found: format!("still too high after {} attempts", report.attempts),
@@ -200,7 +200,7 @@ fn fallback(
     family: Family,
     growth: f64,
     beyond: u32,
-    report: &BuildReport,
+    report: &SchemeReport,
 ) -> Option<String> {
     let mut said = Vec::new();
     if family != published {

@@ -11,7 +11,7 @@
 use super::input::Pairs;
 use super::lists::{self, ListKind, ListTable, Listed};
 use super::restarts::{self, Attempt, Outcome};
-use super::{BuildReport, Family, Options, cuckoo};
+use super::{Family, Options, SchemeReport, cuckoo};
 use koel::primitives::Scan;
 use koel::{Buffer, Result, Stream, View, ViewMut};
 use koel_classic_kernels::set::{
@@ -80,7 +80,7 @@ fn keys_and_numbers(
     keys: View<'_, u32>,
     values: View<'_, u32>,
     options: &Options,
-) -> Result<(Keys, Buffer<u32>, u32, BuildReport)> {
+) -> Result<(Keys, Buffer<u32>, u32, SchemeReport)> {
     let (n, load) = lists::check(keys, values, options, LOADS)?;
     let pairs = Pairs { keys, values, n };
     let (built, mut report) = restarts::with_repeats(
@@ -105,7 +105,7 @@ fn keys_and_numbers(
 
 struct BuiltSet {
     keys: Keys,
-    report: BuildReport,
+    report: SchemeReport,
 }
 impl ListKind for SingleLevelSet {
     fn name(&self) -> &'static str {
@@ -130,7 +130,7 @@ impl ListKind for SingleLevelSet {
     }
 }
 impl ListTable for BuiltSet {
-    fn report(&self) -> &BuildReport {
+    fn report(&self) -> &SchemeReport {
         &self.report
     }
     fn list(&self) -> View<'_, u32> {
@@ -158,7 +158,7 @@ struct BuiltCompacting {
     all_ones: u32,
     entries: Buffer<u64>,
     unique: Buffer<u32>,
-    report: BuildReport,
+    report: SchemeReport,
 }
 impl ListKind for SingleLevelCompacting {
     fn name(&self) -> &'static str {
@@ -200,7 +200,7 @@ impl ListKind for SingleLevelCompacting {
     }
 }
 impl ListTable for BuiltCompacting {
-    fn report(&self) -> &BuildReport {
+    fn report(&self) -> &SchemeReport {
         &self.report
     }
     fn list(&self) -> View<'_, u32> {

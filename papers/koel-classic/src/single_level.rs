@@ -11,7 +11,7 @@
 //! 1 to `functions` slots.
 use super::input::{self, Pairs};
 use super::restarts::{self, Attempt, Outcome, Published};
-use super::{BuildReport, Family, Kind, Options, Table, cpu, find_args, runs_kernels};
+use super::{Family, Kind, Options, SchemeReport, Table, cpu, find_args, runs_kernels};
 use koel::{Buffer, Error, Result, Stream, View, ViewMut};
 pub use koel_classic_kernels::single_level::{Coinciding, StashKind};
 use koel_classic_kernels::single_level::{
@@ -100,7 +100,7 @@ struct SingleLevelTable {
     lookup: Lookup,
     table: Buffer<u64>,
     stash: Buffer<u64>,
-    report: BuildReport,
+    report: SchemeReport,
 }
 
 impl Kind for SingleLevel {
@@ -145,9 +145,9 @@ impl Kind for SingleLevel {
     }
 }
 impl restarts::Restarting for SingleLevelTable {
-    fn complete(&mut self, report: BuildReport) {
+    fn complete(&mut self, report: SchemeReport) {
         let (slots, bytes) = (self.table.len(), self.table.bytes() + self.stash.bytes());
-        self.report = BuildReport { slots, bytes, stashed: self.report.stashed, ..report };
+        self.report = SchemeReport { slots, bytes, stashed: self.report.stashed, ..report };
     }
 }
 
@@ -219,7 +219,7 @@ impl SingleLevel {
             all_ones: status[status::ALL_ONES as usize],
             stop_at_empty: self.stop_at_empty as u32,
         };
-        let report = BuildReport { stashed: stashed as usize, ..BuildReport::default() };
+        let report = SchemeReport { stashed: stashed as usize, ..SchemeReport::default() };
         Ok(Outcome {
             table: Some(SingleLevelTable { functions, lookup, table, stash, report }),
             seconds,
@@ -276,7 +276,7 @@ impl cpu::Probe for Slots<'_> {
 }
 
 impl Table for SingleLevelTable {
-    fn report(&self) -> &BuildReport {
+    fn report(&self) -> &SchemeReport {
         &self.report
     }
     fn get_into(

@@ -2,7 +2,7 @@
 //!
 //! Memory: 8 bytes per pair. A lookup reads about `lg n` keys.
 use super::duplicates::{self, Distinct};
-use super::{BuildReport, Duplicates, Kind, Options, Table, find_args, input};
+use super::{Duplicates, Kind, Options, SchemeReport, Table, find_args, input};
 use koel::{Result, Stream, View, ViewMut};
 use koel_classic_kernels::sorted::sorted_find;
 
@@ -12,7 +12,7 @@ pub struct Sorted;
 
 struct SortedTable {
     pairs: Distinct,
-    report: BuildReport,
+    report: SchemeReport,
 }
 
 impl Kind for Sorted {
@@ -44,7 +44,7 @@ impl Kind for Sorted {
             }
             policy => stream.time(|| duplicates::resolve(stream, keys, values, policy))?,
         };
-        let report = BuildReport {
+        let report = SchemeReport {
             pairs: pairs.len(),
             slots: pairs.len(),
             bytes: 8 * pairs.len(),
@@ -52,14 +52,14 @@ impl Kind for Sorted {
             duplicates: pairs.dropped,
             family: "none",
             device_seconds,
-            ..BuildReport::default()
+            ..SchemeReport::default()
         };
         Ok(Box::new(SortedTable { pairs, report }))
     }
 }
 
 impl Table for SortedTable {
-    fn report(&self) -> &BuildReport {
+    fn report(&self) -> &SchemeReport {
         &self.report
     }
     fn get_into(

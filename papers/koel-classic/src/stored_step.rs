@@ -14,7 +14,7 @@
 use super::cuckoo::Indexed;
 use super::input::{self, Pairs};
 use super::restarts::{self, Attempt, Outcome, Published};
-use super::{BuildReport, Family, Kind, Options, Table, cuckoo, find_args};
+use super::{Family, Kind, Options, SchemeReport, Table, cuckoo, find_args};
 use crate::fallible::count32;
 use koel::{Result, Stream, View, ViewMut};
 use koel_classic_kernels::stored_step::{
@@ -39,7 +39,7 @@ struct StoredStepTable {
     functions: Functions,
     regions: Regions,
     table: Indexed,
-    report: BuildReport,
+    report: SchemeReport,
 }
 
 impl Kind for StoredStep {
@@ -75,7 +75,7 @@ impl Kind for StoredStep {
     }
 }
 impl restarts::Restarting for StoredStepTable {
-    fn complete(&mut self, report: BuildReport) {
+    fn complete(&mut self, report: SchemeReport) {
         self.report = self.table.complete(report);
     }
 }
@@ -120,13 +120,13 @@ impl StoredStep {
                 }
             })?;
         let built =
-            |table| StoredStepTable { functions, regions, table, report: BuildReport::default() };
+            |table| StoredStepTable { functions, regions, table, report: SchemeReport::default() };
         Ok(Outcome { table: table.map(built), seconds })
     }
 }
 
 impl Table for StoredStepTable {
-    fn report(&self) -> &BuildReport {
+    fn report(&self) -> &SchemeReport {
         &self.report
     }
     fn get_into(

@@ -11,7 +11,7 @@
 //! to three slots of one bucket.
 use super::input::{self, Pairs};
 use super::restarts::{self, Attempt, Outcome};
-use super::{BuildReport, Family, Kind, Options, Table, cpu, find_args, runs_kernels};
+use super::{Family, Kind, Options, SchemeReport, Table, cpu, find_args, runs_kernels};
 use koel::{Buffer, Result, Stream, View, ViewMut};
 use koel_classic_kernels::two_kernel::{
     MAX_EVICTIONS, NOWHERE, SLOTS, TwoKernelRef, next_slot, two_kernel_build,
@@ -39,7 +39,7 @@ struct TwoKernelTable {
     functions: Functions,
     all_ones: u32,
     buckets: Buffer<u64>,
-    report: BuildReport,
+    report: SchemeReport,
 }
 
 impl Kind for TwoKernel {
@@ -67,9 +67,9 @@ impl Kind for TwoKernel {
     }
 }
 impl restarts::Restarting for TwoKernelTable {
-    fn complete(&mut self, report: BuildReport) {
+    fn complete(&mut self, report: SchemeReport) {
         self.report =
-            BuildReport { slots: self.buckets.len(), bytes: self.buckets.bytes(), ..report };
+            SchemeReport { slots: self.buckets.len(), bytes: self.buckets.bytes(), ..report };
     }
 }
 
@@ -129,7 +129,7 @@ fn attempt_build(
             functions,
             all_ones,
             buckets,
-            report: BuildReport::default(),
+            report: SchemeReport::default(),
         }),
         seconds,
     })
@@ -197,7 +197,7 @@ impl cpu::Probe for Slots<'_> {
 }
 
 impl Table for TwoKernelTable {
-    fn report(&self) -> &BuildReport {
+    fn report(&self) -> &SchemeReport {
         &self.report
     }
     fn get_into(

@@ -19,7 +19,7 @@
 use super::by_bucket::{self, ByBucket};
 use super::input::{self, Pairs};
 use super::restarts::{self, Attempt, Outcome};
-use super::{BuildReport, Family, Kind, Options, Table, cpu, find_args, runs_kernels};
+use super::{Family, Kind, Options, SchemeReport, Table, cpu, find_args, runs_kernels};
 use crate::fallible::{collect, count32};
 use koel::primitives::{self, Scan};
 use koel::{Buffer, Error, Result, Stream, View, ViewMut};
@@ -94,7 +94,7 @@ struct TwoLevelTable {
     /// First pair of each bucket, and the end of the last one: empty if all sub-tables are equally
     /// large.
     starts: Buffer<u32>,
-    report: BuildReport,
+    report: SchemeReport,
 }
 
 impl Kind for TwoLevel {
@@ -140,8 +140,8 @@ impl Kind for TwoLevel {
     }
 }
 impl restarts::Restarting for TwoLevelTable {
-    fn complete(&mut self, report: BuildReport) {
-        self.report = BuildReport {
+    fn complete(&mut self, report: SchemeReport) {
+        self.report = SchemeReport {
             slots: self.table.len(),
             bytes: self.table.bytes() + self.seeds.bytes() + self.starts.bytes(),
             largest_bucket: self.report.largest_bucket,
@@ -189,7 +189,7 @@ fn attempt_build(
     if status.download()?[status::FAILED as usize] != 0 {
         return Ok(Outcome { table: None, seconds: counting });
     }
-    let report = BuildReport::default();
+    let report = SchemeReport::default();
     let mut built = TwoLevelTable { bucket_of, inner, all_ones: 0, table, seeds, starts, report };
     // Scatter, then phase 2: build every bucket.
     let ((), building) = stream.time(|| {
@@ -386,7 +386,7 @@ impl cpu::Probe for Slots<'_> {
 }
 
 impl Table for TwoLevelTable {
-    fn report(&self) -> &BuildReport {
+    fn report(&self) -> &SchemeReport {
         &self.report
     }
     fn get_into(

@@ -12,7 +12,7 @@ use super::by_bucket::{self, ByBucket};
 use super::input::{self, Pairs};
 use super::lists::{self, ListKind, ListTable, Listed};
 use super::restarts::{self, Attempt, Outcome};
-use super::{BuildReport, Family, Options, runs_kernels};
+use super::{Family, Options, SchemeReport, runs_kernels};
 use crate::fallible::{collect, count32, push, repeat, with_room};
 use koel::primitives::Scan;
 use koel::{Buffer, Error, Result, Stream, View, ViewMut};
@@ -45,7 +45,7 @@ struct TwoLevelMultiTable {
     /// Start and count of the entries of each slot's key.
     places: Buffer<u64>,
     list: Buffer<u32>,
-    report: BuildReport,
+    report: SchemeReport,
 }
 
 impl ListKind for TwoLevelMulti {
@@ -141,7 +141,7 @@ fn build(
     let bytes =
         built.seeds.bytes() + built.keys.bytes() + built.places.bytes() + built.list.bytes();
     built.report =
-        BuildReport { pairs: distinct, duplicates: n as usize - distinct, slots, bytes, ..report };
+        SchemeReport { pairs: distinct, duplicates: n as usize - distinct, slots, bytes, ..report };
     Ok(built)
 }
 fn attempt(
@@ -162,7 +162,7 @@ fn attempt(
     let (keys, places) = (device.alloc::<u32>(slots)?, device.alloc::<u64>(slots)?);
     let values = if has_values { n as usize } else { 0 };
     let (list, seeds) = (device.alloc::<u32>(values)?, device.alloc::<u32>(buckets as usize)?);
-    let report = BuildReport::default();
+    let report = SchemeReport::default();
     let mut built = TwoLevelMultiTable { bucket_of, inner, seeds, keys, places, list, report };
     let mut status = device.alloc::<u32>(status::WORDS)?;
     let mut scan = Scan::new(device, buckets as usize)?;
@@ -320,7 +320,7 @@ fn place_keys(groups: &[(u32, u64)], inner: Inner, seed: u32, slots: &mut [u32])
 }
 
 impl ListTable for TwoLevelMultiTable {
-    fn report(&self) -> &BuildReport {
+    fn report(&self) -> &SchemeReport {
         &self.report
     }
     fn list(&self) -> View<'_, u32> {

@@ -3,7 +3,7 @@ use super::args::policy_name;
 use super::keys::KeysAbout;
 use super::machine::Machine;
 use super::measure::{Limits, Row};
-use koel_classic::BuildReport;
+use koel_classic::SchemeReport;
 use koel_provenance::Provenance;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -136,7 +136,7 @@ impl<'a> Report<'a> {
 }
 
 fn json_row<'a>(row: &'a Row, rows: &[Row]) -> JsonRow<'a> {
-    let BuildReport { pairs, slots, bytes, attempts, stashed, largest_bucket, .. } = row.report;
+    let SchemeReport { pairs, slots, bytes, attempts, stashed, largest_bucket, .. } = row.report;
     JsonRow {
         table: row.table,
         op: row.op.name(),

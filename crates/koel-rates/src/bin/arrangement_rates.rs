@@ -17,7 +17,7 @@
 //! * `multi_map`, `multi_map_any`: builds, with the values of a key in input order or in any;
 //! * `join`: the keys look for rows in a map of all of them;
 //! * `update`: a sixteenth as many pairs are inserted or assigned into a map of `n` other keys.
-use koel::keys128::{Map128Builder, RowsOptions, Set128Builder};
+use koel::keys128::{Map128Builder, Set128Builder};
 use koel::map::{Operation, Operations};
 use koel::{
     Buffer, Device, DeviceKind, Duplicates, Error, IndexBuilder, IndexOptions, MapBuilder,
@@ -336,7 +336,7 @@ impl<'a> Input<'a> {
     fn map128(&self, stream: &Stream) -> Result<(Times, bool)> {
         let (device, host) = (stream.device(), self.keys128());
         let keys = device.upload(&host)?;
-        let mut builder = Map128Builder::new(device, RowsOptions::default())?;
+        let mut builder = Map128Builder::new(device, MapOptions::default())?;
         let mut map = builder.build(stream, keys.view(), self.values.view())?;
         let times =
             times(stream, || builder.rebuild(&mut map, stream, keys.view(), self.values.view()))?;

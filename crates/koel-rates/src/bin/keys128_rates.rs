@@ -11,12 +11,12 @@
 //! `verified`: the answers for all keys, present and absent, or all ids, equal the host's.
 //! `of_limit`: the rate divided by that of random 32-byte reads from as much memory, in the same
 //! run; a lookup of a present key in a map takes 4.13 such reads.
-use koel::keys128::{Map128Builder, RowsOptions, RowsReport, Set128Builder};
+use koel::keys128::{Map128Builder, Set128Builder};
 use koel::limits;
 use koel::types::ValueBits;
 use koel::{
-    Buffer, Device, Error, IndexBuilder, IndexOptions, Map, MapBuilder, MapOptions, MapUpdater,
-    Operation, Operations, Outcome, Result, SetOptions, Stream,
+    Buffer, BuildReport, Device, Error, IndexBuilder, IndexOptions, Map, MapBuilder, MapOptions,
+    MapUpdater, Operation, Operations, Outcome, Result, SetOptions, Stream,
 };
 use koel_kernels::hash::mix::splitmix_at;
 use koel_rates::{
@@ -97,7 +97,7 @@ impl Keys<'_> {
             .map(|i| V::narrowed(splitmix_at(2, i)))
             .collect::<Vec<V>>();
         let of_keys = device.upload(&expected)?;
-        let mut builder = Map128Builder::new(device, RowsOptions::default().with_load(load))?;
+        let mut builder = Map128Builder::new(device, MapOptions::default().with_load(load))?;
         let mut map = builder.build(stream, present.view(), of_keys.view())?;
         let seconds =
             median(stream, || builder.rebuild(&mut map, stream, present.view(), of_keys.view()))?;
@@ -108,7 +108,7 @@ impl Keys<'_> {
         map.get_into(stream, absent.view(), values.view_mut(), found.view_mut())?;
         let report = map.report()?;
         let verified =
-            all_present && report.keys == n && found.download()?.par_iter().all(|&f| f == 0);
+            all_present && report.entries == n && found.download()?.par_iter().all(|&f| f == 0);
         let what = row![("bits", bits), ("load", load), ("n", n)];
         built("map128_build", &what, n, seconds, verified, report);
         let limit = limits::random_reads(stream, report.bytes, RUNS)?.rates.median;
@@ -191,7 +191,7 @@ impl Keys<'_> {
         set.contains_into(stream, absent.view(), found.view_mut())?;
         let report = set.report()?;
         let verified =
-            all_present && report.keys == n && found.download()?.par_iter().all(|&f| f == 0);
+            all_present && report.entries == n && found.download()?.par_iter().all(|&f| f == 0);
         let what = row![("load", load), ("n", n)];
         built("set128_build", &what, n, seconds, verified, report);
         let limit = limits::random_reads(stream, report.bytes, RUNS)?.rates.median;
@@ -235,7 +235,7 @@ fn encode(stream: &Stream, n: usize, distinct: usize, load: f64) -> Result<()> {
     built("index128_encode", &what, n, seconds, verified, index.report()?);
     Ok(())
 }
-fn built(op: &str, what: &Row, n: usize, seconds: f64, verified: bool, report: RowsReport) {
+fn built(op: &str, what: &Row, n: usize, seconds: f64, verified: bool, report: BuildReport) {
     row![("op", op)]
         .and(what)
         .and(&rate(n, seconds))

@@ -15,7 +15,7 @@
 use koel::limits;
 use koel::types::{KeyBits, ValueBits};
 use koel::{
-    Buffer, Device, Duplicates, Error, Map, MapBuilder, MapJoiner, MapOptions, MapReport, Result,
+    Buffer, BuildReport, Device, Duplicates, Error, Map, MapBuilder, MapJoiner, MapOptions, Result,
     Stream,
 };
 use koel_kernels::hash::mix::splitmix_at;
@@ -176,7 +176,7 @@ fn rates<T: Number>(stream: &Stream, n: usize, keys: &str, settings: &Settings<'
             })?;
             let cpu = (cpu_seconds() - before) / (RUNS + 2) as f64;
             let report = map.report()?;
-            let verified = found.verify(&map, stream, &pairs)? && report.pairs == pairs.distinct;
+            let verified = found.verify(&map, stream, &pairs)? && report.entries == pairs.distinct;
             report_build(&pairs, policy, load, (build, cpu), verified, &report);
             if !settings.lookups {
                 continue;
@@ -199,7 +199,7 @@ fn report_build<T: Number>(
     load: f64,
     (seconds, cpu): (f64, f64),
     verified: bool,
-    report: &MapReport,
+    report: &BuildReport,
 ) {
     let (keys, n, width) = (pairs.name, pairs.n, Pairs::<T>::BITS);
     row![
@@ -214,7 +214,7 @@ fn report_build<T: Number>(
     .and(&row![
         ("cpu_us", decimals(cpu * 1e6, 1)),
         ("verified", verified),
-        ("pairs", report.pairs),
+        ("pairs", report.entries),
         ("stashed", report.stashed),
         ("overflowed", report.overflowed),
         ("contested", report.contested),

@@ -81,7 +81,7 @@ fn rates<K: KeyBits>(stream: &Stream, n: usize, loads: &[f64]) -> Result<()> {
         let all_present = found.download()?.par_iter().all(|&f| f == 1);
         set.contains_into(stream, absent.view(), found.view_mut())?;
         let verified =
-            all_present && report.keys == n && found.download()?.par_iter().all(|&f| f == 0);
+            all_present && report.entries == n && found.download()?.par_iter().all(|&f| f == 0);
         row![("op", "set_build"), ("bits", bits), ("load", load), ("n", n)]
             .and(&rate(n, build))
             .and(&row![

@@ -14,7 +14,7 @@
 //! theirs, from the same slices in host memory.
 use hashbrown::{HashMap, HashSet};
 use koel::{
-    Device, Error, IndexOptions, Result, RowsOptions, SetOptions, Stream, StringIndex, StringMap,
+    Device, Error, IndexOptions, MapOptions, Result, SetOptions, Stream, StringIndex, StringMap,
     StringSet, Strings, string_counts,
 };
 use koel_kernels::hash::mix::splitmix_at;
@@ -176,7 +176,7 @@ fn beside_hashbrown(device: &Device, n: usize, length: usize) -> Result<()> {
             .print();
     };
     let (seconds, map, theirs) = in_turn(
-        || StringMap::build_with(device, RowsOptions::default(), &keys, &values),
+        || StringMap::build_with(device, MapOptions::default(), &keys, &values),
         || {
             let pairs = keys.iter().copied().zip(values.iter().copied());
             pairs.collect::<HashMap<&[u8], u32>>()

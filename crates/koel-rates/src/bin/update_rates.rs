@@ -139,7 +139,7 @@ impl<T: Number> Updated for OfMap<T> {
     }
     fn report(&self) -> Result<[usize; 4]> {
         let report = self.0.report()?;
-        Ok([report.pairs, report.stashed, report.bytes, self.1.scratch_bytes()])
+        Ok([report.entries, report.stashed, report.bytes, self.1.scratch_bytes()])
     }
 }
 struct OfSet<T: Number>(Set<T>, SetUpdater<T>);
@@ -174,7 +174,7 @@ impl<T: Number> Updated for OfSet<T> {
     }
     fn report(&self) -> Result<[usize; 4]> {
         let report = self.0.report()?;
-        Ok([report.keys, report.stashed, report.bytes, self.1.scratch_bytes()])
+        Ok([report.entries, report.stashed, report.bytes, self.1.scratch_bytes()])
     }
 }
 

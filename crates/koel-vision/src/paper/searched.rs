@@ -5,7 +5,7 @@
 use kiddo::{ImmutableKdTree, SquaredEuclidean};
 use koel::primitives::sort_pairs;
 use koel::{Buffer, Stream, View, ViewMut};
-use koel_classic::{BuildReport, ListTable};
+use koel_classic::{ListTable, SchemeReport};
 use rayon::prelude::*;
 
 /// Way to find the entries of a cell.
@@ -30,7 +30,7 @@ fn place(key: u32) -> [f32; 2] {
 pub(super) struct Searched {
     names: Buffer<u32>,
     search: Search,
-    report: BuildReport,
+    report: SchemeReport,
 }
 impl Searched {
     /// Sorts the entries on the device of `stream` and reads their keys back. Brute force keeps the
@@ -47,13 +47,13 @@ impl Searched {
         let sorted = sorted.download()?;
         let lists = sorted.chunk_by(|a, b| a == b);
         let cells = lists.clone().map(|list| place(list[0])).collect::<Vec<[f32; 2]>>();
-        let report = BuildReport {
+        let report = SchemeReport {
             pairs: cells.len(),
             duplicates: n - cells.len(),
             slots: n,
             bytes: of_sorted.bytes() + if is_brute { 4 * n } else { 12 * cells.len() },
             attempts: 1,
-            ..BuildReport::default()
+            ..SchemeReport::default()
         };
         let search = if is_brute {
             Search::Brute(sorted)
@@ -106,7 +106,7 @@ fn tree(cells: &[[f32; 2]]) -> koel::Result<Option<ImmutableKdTree<f32, 2>>> {
 }
 
 impl ListTable for Searched {
-    fn report(&self) -> &BuildReport {
+    fn report(&self) -> &SchemeReport {
         &self.report
     }
     fn list(&self) -> View<'_, u32> {

@@ -11,8 +11,8 @@ use crate::file::writer::Writer;
 use crate::groups::{
     Grouped, IdGrouper, Index, IndexBuilder, IndexOptions, IndexStore, MultiMapOptions, NO_ID,
 };
-use crate::rows::RowsReport;
 use crate::rows::file::Slots;
+use crate::table::BuildReport;
 use crate::types::ValueBits;
 use koel_kernels::keys128::find::NO_ROW;
 use std::io::{Read, Seek, Write};
@@ -112,7 +112,7 @@ impl Filed for RowIndex {
 impl Index<u128> {
     /// Returns the report of the build. After a [`rebuild`](IndexBuilder::rebuild) this waits for
     /// it and reads the table's header back.
-    pub fn report(&self) -> Result<RowsReport> {
+    pub fn report(&self) -> Result<BuildReport> {
         self.store.0.report()
     }
     /// Returns the keys as a set, whose [rows](Set128::rows) are ids: for custom kernels.

@@ -5,9 +5,10 @@ use crate::device::{Apart, Device, Stream, View, ViewMut};
 use crate::duplicates::Duplicates;
 use crate::error::{Result, check_length};
 use crate::file::stored::Stored;
-use crate::map::{Operation, check_adds};
+use crate::map::{MapOptions, Operation, check_adds};
 use crate::rows::update::{RowsUpdater, apply_to_pairs, outcomes_of};
-use crate::rows::{CHUNK, RowsOptions, RowsReport, joined};
+use crate::rows::{CHUNK, joined};
+use crate::table::BuildReport;
 use crate::table::update::{Operations, Outcome};
 use crate::types::{Addable, Bits};
 use koel_kernels::keys128::find::{keys128_find, keys128_find_or};
@@ -16,14 +17,15 @@ use std::fmt;
 /// A map from keys of 128 bits to values of 32, 64 or 128 bits, on a device.
 ///
 /// ```
-/// use koel::keys128::{Map128Builder, RowsOptions};
+/// use koel::MapOptions;
+/// use koel::keys128::Map128Builder;
 /// use koel::{Device, Duplicates};
 ///
 /// let device = Device::cpu()?;
 /// let stream = device.stream()?;
 /// let keys = device.upload(&[9u128 << 100, 3, 9 << 100])?;
 /// let values = device.upload(&[1u64, 2, 3])?;
-/// let options = RowsOptions::default().with_duplicates(Duplicates::KeepFirst);
+/// let options = MapOptions::default().with_duplicates(Duplicates::KeepFirst);
 /// let map = Map128Builder::new(&device, options)?.build(&stream, keys.view(), values.view())?;
 /// let mut found = device.alloc::<u64>(3)?;
 /// map.get_or_into(&stream, keys.view(), found.view_mut(), 0)?;
@@ -44,7 +46,7 @@ impl<V: Bits> Map128<V> {
     /// Errors: mismatched lengths, more pairs than 31-bit indices can address, out of memory.
     pub fn build(device: &Device, keys: &[u128], values: &[V]) -> Result<Map128<V>> {
         let (keys, values) = (device.stage32("keys", keys)?, device.stage32("values", values)?);
-        Map128Builder::new(device, RowsOptions::default())?.build(
+        Map128Builder::new(device, MapOptions::default())?.build(
             &device.stream()?,
             keys.view(),
             values.view(),
@@ -68,8 +70,8 @@ impl<V: Bits> Map128<V> {
     }
     /// Returns the report of the build. After a [`rebuild`](Map128Builder::rebuild) this waits for
     /// it and reads the table's header back.
-    pub fn report(&self) -> Result<RowsReport> {
-        Ok(RowsReport { bytes: self.bytes(), ..self.keys.report()? })
+    pub fn report(&self) -> Result<BuildReport> {
+        Ok(BuildReport { bytes: self.bytes(), ..self.keys.report()? })
     }
     /// Returns the keys, in row order: the input order of the remaining pairs. Keys that a batch
     /// inserts come after the others; where it erases some, the last ones take their places.
@@ -334,11 +336,11 @@ impl<V: Bits> Map128<V> {
     ///
     /// Errors: out of memory. After an error the map is unchanged.
     pub fn shrink(&mut self) -> Result<()> {
-        self.shrink_to(RowsOptions::default().load)
+        self.shrink_to(MapOptions::default().load)
     }
     pub(super) fn shrink_to(&mut self, load: f64) -> Result<()> {
         let (device, duplicates) = (self.device().clone(), Duplicates::Unchecked);
-        let options = RowsOptions::default().with_load(load).with_duplicates(duplicates);
+        let options = MapOptions::default().with_load(load).with_duplicates(duplicates);
         let shrunk = Map128Builder::new(&device, options)?.build(
             &device.stream()?,
             self.keys_view(),
@@ -378,9 +380,9 @@ pub struct Map128Builder {
     duplicates: Duplicates,
 }
 impl Map128Builder {
-    /// Creates a builder. Errors: a load factor outside 0.3 to 0.95.
-    pub fn new(device: &Device, options: RowsOptions) -> Result<Map128Builder> {
-        let rows = Set128Builder::new(device, options.of_set())?;
+    /// Creates a builder. Errors: a load factor outside 0.3 to 0.95, a reproducible table.
+    pub fn new(device: &Device, options: MapOptions) -> Result<Map128Builder> {
+        let rows = Set128Builder::new(device, options.of_rows()?)?;
         Ok(Map128Builder { rows, duplicates: options.duplicates })
     }
     /// Builds a map from pairs `keys[i]`, `values[i]`. Waits for the device.
@@ -411,11 +413,12 @@ impl Map128Builder {
     /// only once midway, not at the end.
     ///
     /// ```
-    /// use koel::keys128::{Map128Builder, RowsOptions};
+    /// use koel::MapOptions;
+    /// use koel::keys128::Map128Builder;
     ///
     /// let device = koel::Device::cpu()?;
     /// let stream = device.stream()?;
-    /// let mut builder = Map128Builder::new(&device, RowsOptions::default())?;
+    /// let mut builder = Map128Builder::new(&device, MapOptions::default())?;
     /// let (keys, values) = (device.upload(&[9u128 << 100, 3])?, device.upload(&[1u32, 2])?);
     /// let mut map = builder.build(&stream, keys.view(), values.view())?;
     /// for _frame in 0..3 {

@@ -91,7 +91,6 @@ mod map;
 mod set;
 mod store;
 
-pub use crate::rows::{RowsOptions, RowsReport};
 #[cfg(doc)]
 use crate::{Duplicates, Index};
 use column::rows_ref;

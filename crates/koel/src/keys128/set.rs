@@ -8,8 +8,9 @@ use crate::fallible::collect;
 use crate::file::reader::Mapping;
 use crate::file::stored::Stored;
 use crate::rows::update::{RowsUpdater, apply_to_keys, outcomes_of};
-use crate::rows::{CHUNK, HostRows, Kept, Rows, RowsBuilder, RowsReport};
+use crate::rows::{CHUNK, HostRows, Kept, Rows, RowsBuilder};
 use crate::set::{SetOperation, SetOptions};
+use crate::table::BuildReport;
 use crate::table::update::{Operations, Outcome};
 use koel_kernels::keys128::find::{
     NO_ROW, RowsRef, keys128_contains, keys128_contains_bits, keys128_count,
@@ -60,7 +61,7 @@ impl Set128 {
     }
     /// Returns the report of the build. After a [`rebuild`](Set128Builder::rebuild) this waits for
     /// it and reads the table's header back.
-    pub fn report(&self) -> Result<RowsReport> {
+    pub fn report(&self) -> Result<BuildReport> {
         self.rows.report()
     }
     /// Returns all keys in row order: the order of first occurrence or, in a map's set, the input

@@ -81,10 +81,11 @@ mod update;
 use crate::cpu;
 use crate::device::{Device, Stream, ViewMut};
 use crate::duplicates::Duplicates;
-use crate::error::{Result, check_length};
+use crate::error::{Error, Result, check_length};
 use crate::fallible::collect;
+use crate::set::SetOptions;
 pub use crate::table::update::{Operations, Outcome};
-use crate::table::{Contains, Family, OnHost, Report, Settings, Storage, Table, words_of};
+use crate::table::{BuildReport, Contains, Family, OnHost, Settings, Storage, Table, words_of};
 use crate::types::{
     Bits, BitsOf, DeviceKey, DeviceValue, KeyBits, SlotKey, SlotValue, ValueBits, stage_keys,
     stage_values,
@@ -104,13 +105,15 @@ pub(crate) use store::{MapStore, RowsTo, SlotMap};
 pub(crate) use update::check_adds;
 pub use update::{MapUpdater, Operation};
 
-/// Build options of a map.
+/// Build options of a map, also of one whose keys are in [rows](crate::keys128) or are
+/// [strings](crate::StringMap).
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct MapOptions {
     /// Load factor in pairs per slot, 0.3 to 0.95. High loads save memory, low loads save time.
     pub load: f64,
-    /// Treatment of pairs with equal keys.
+    /// Treatment of pairs with equal keys. Where keys are in rows, a broken promise of
+    /// [`Unchecked`](Duplicates::Unchecked) is detected: one of the pairs stays.
     pub duplicates: Duplicates,
     /// Hash seed. `None` selects a random seed, drawn once per process so that nobody can craft
     /// keys against it; a [reproducible](Self::reproducible) table then uses 0. Answers do not
@@ -120,12 +123,14 @@ pub struct MapOptions {
     ///
     /// If the seed is known, keys can be crafted to share their buckets. A build that would fill
     /// more than half of the stash, 1/64 to 1/32 of the pairs (128 pairs for small inputs, 32,768
-    /// for large ones), restarts with another seed: see [`MapReport::attempts`]. That seed is
+    /// for large ones), restarts with another seed: see [`BuildReport::attempts`]. That seed is
     /// random too, unless the table is reproducible.
     pub seed: Option<u32>,
     /// Whether the bytes of the table are the same in every run and on every device and, if no key
     /// occurs twice, for every order of the pairs: see [`Map::fingerprint`]. The bytes then depend
     /// only on the number of pairs given, the pairs kept, the load and the seed.
+    ///
+    /// Not of maps whose keys are in rows: an error there.
     ///
     /// Such a build ends with a pass that places all pairs anew. On a GPU this takes two more
     /// launches, and memory traffic of twice the table: at load 0.8, 20 bytes per pair of 32-bit
@@ -153,57 +158,23 @@ impl Default for MapOptions {
         MapOptions { load: 0.8, duplicates: Duplicates::default(), seed: None, reproducible: false }
     }
 }
+impl MapOptions {
+    /// Returns the options of the set of keys of a map in rows. Errors: a reproducible table.
+    pub(crate) fn of_rows(self) -> Result<SetOptions> {
+        if self.reproducible {
+            return Err(Error::Setting {
+                field: "reproducible",
+                found: "true".into(),
+                expected: "false for strings, and for keys or values of more than 8 bytes".into(),
+            });
+        }
+        Ok(SetOptions::default().with_load(self.load).with_seed(self.seed))
+    }
+}
 impl From<MapOptions> for Settings {
     fn from(options: MapOptions) -> Settings {
         let MapOptions { load, duplicates, seed, reproducible } = options;
         Settings { load, duplicates, seed, reproducible }
-    }
-}
-
-/// Statistics of a build.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
-#[non_exhaustive]
-pub struct MapReport {
-    /// Pairs stored.
-    pub pairs: usize,
-    /// Pairs dropped because another pair has the same key.
-    pub duplicates: usize,
-    /// Pairs in the stash.
-    pub stashed: usize,
-    /// Slots of the table.
-    pub slots: usize,
-    /// Bytes of memory that the table occupies.
-    pub bytes: usize,
-    /// Bytes of scratch memory that the build used, kept by the [`MapBuilder`].
-    pub scratch_bytes: usize,
-    /// Number of attempts, normally each with another seed. More than 1 if a partition or the stash
-    /// received more pairs than it has room for; 0 if the map was loaded from a file.
-    pub attempts: u32,
-    /// Pairs that did not fit their bins in a partition pass.
-    pub overflowed: usize,
-    /// Keys whose last (or first) copy had to be searched for in the input.
-    pub contested: usize,
-    /// Seconds of device time; `None` after a [`rebuild`](MapBuilder::rebuild), and if the map was
-    /// loaded from a file.
-    pub device_seconds: Option<f64>,
-}
-
-impl From<Report> for MapReport {
-    fn from(report: Report) -> MapReport {
-        let Report { entries, duplicates, stashed, slots, bytes, scratch_bytes, .. } = report;
-        let Report { attempts, overflowed, contested, device_seconds, .. } = report;
-        MapReport {
-            pairs: entries,
-            duplicates,
-            stashed,
-            slots,
-            bytes,
-            scratch_bytes,
-            attempts,
-            overflowed,
-            contested,
-            device_seconds,
-        }
     }
 }
 
@@ -269,7 +240,7 @@ impl<K: Key, V: Value> Map<K, V> {
     ///
     /// Errors: as [`report`](Self::report).
     pub fn len(&self) -> Result<usize> {
-        Ok(self.report()?.pairs)
+        Ok(self.report()?.entries)
     }
     /// Returns whether the map is empty; see [`len`](Self::len).
     pub fn is_empty(&self) -> Result<bool> {
@@ -279,7 +250,7 @@ impl<K: Key, V: Value> Map<K, V> {
     /// this waits for it and reads the header back.
     ///
     /// Errors: [`BuildFailed`](crate::Error::BuildFailed) if the keys did not fit in any attempt.
-    pub fn report(&self) -> Result<MapReport> {
+    pub fn report(&self) -> Result<BuildReport> {
         self.store.report()
     }
     /// Returns the bytes of memory that the map occupies. Does not wait.

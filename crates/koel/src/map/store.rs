@@ -1,7 +1,7 @@
 //! How maps are stored: see [`MapStore`].
 use super::builder::{SlotMapBuilder, plan_of};
 use super::join::Joiner;
-use super::{MapOptions, MapReport, Pairs, export};
+use super::{MapOptions, Pairs, export};
 use crate::device::graph::{WAITS, outside_only};
 use crate::device::memory::{collect, collect_later, value_if_found};
 use crate::device::{Device, Stream, View, ViewMut};
@@ -14,7 +14,7 @@ use crate::file::writer::Writer;
 use crate::map::LayoutOf;
 use crate::table::sending::RouteTuning;
 use crate::table::update::{Batch, Operations, Outcome, UpdateTuning, Updater};
-use crate::table::{Contains, Family, Storage, Table, contains};
+use crate::table::{BuildReport, Contains, Family, Storage, Table, contains};
 use crate::types::{Bits, KeyBits, ValueBits};
 use koel_kernels::map::join::keep;
 use std::io::{Read, Seek, Write};
@@ -43,7 +43,7 @@ pub trait MapStore: Contains + Sized + Send + Sync {
         values: View<'_, Self::Value>,
     ) -> Result<()>;
     fn device(&self) -> &Device;
-    fn report(&self) -> Result<MapReport>;
+    fn report(&self) -> Result<BuildReport>;
     fn bytes(&self) -> usize;
     fn to_device(&self, device: &Device) -> Result<Self>;
     /// Returns all pairs, each converted.
@@ -193,8 +193,8 @@ impl<K: KeyBits, V: ValueBits> MapStore for SlotMap<K, V> {
     fn device(&self) -> &Device {
         &self.0.device
     }
-    fn report(&self) -> Result<MapReport> {
-        self.0.report().map(MapReport::from)
+    fn report(&self) -> Result<BuildReport> {
+        self.0.report()
     }
     fn bytes(&self) -> usize {
         self.0.bytes()

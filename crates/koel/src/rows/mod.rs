@@ -13,11 +13,10 @@ mod repeats;
 pub(crate) mod update;
 
 use crate::device::{Apart, Device, Stream, View, ViewMut};
-use crate::duplicates::Duplicates;
 use crate::error::{Error, Result, check_length, count32};
 use crate::fallible::collect;
 use crate::map::{Map, PairsOf};
-use crate::set::SetOptions;
+use crate::table::BuildReport;
 use crate::table::Family;
 use crate::types::Bits;
 pub(crate) use builder::{Kept, RowsBuilder};
@@ -37,58 +36,6 @@ pub(crate) const THREADS: u32 = keys128_rows::SPEC.threads;
 /// Table of the rows of fingerprints, as kernels see it.
 pub(crate) type RowTable = MapRef<Wide<u64, u32>>;
 
-/// Build options of a map whose keys are in rows: of 128 bits, or strings.
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct RowsOptions {
-    /// Load factor in keys per slot of the table, 0.3 to 0.95. High loads save memory, low loads
-    /// save time.
-    pub load: f64,
-    /// Treatment of equal keys. Here, a broken promise of [`Unchecked`](Duplicates::Unchecked) is
-    /// detected: one of the pairs stays.
-    pub duplicates: Duplicates,
-    /// Hash seed, as for a [map](crate::MapOptions::seed): it determines the first fingerprint
-    /// function. Answers do not depend on it.
-    pub seed: Option<u32>,
-}
-crate::options::setters! { RowsOptions:
-    load by with_load: f64;
-    duplicates by with_duplicates: Duplicates;
-    seed by with_seed: impl Into<Option<u32>>;
-}
-impl RowsOptions {
-    /// Returns the options of the set of keys.
-    pub(crate) fn of_set(self) -> SetOptions {
-        SetOptions::default().with_load(self.load).with_seed(self.seed)
-    }
-}
-impl Default for RowsOptions {
-    fn default() -> Self {
-        RowsOptions { load: 0.8, duplicates: Duplicates::default(), seed: None }
-    }
-}
-
-/// Report of the build of a table whose keys are in rows: of 128 bits, or strings.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
-#[non_exhaustive]
-pub struct RowsReport {
-    /// Number of keys stored.
-    pub keys: usize,
-    /// Number of keys dropped because they were equal to others.
-    pub duplicates: usize,
-    /// Number of fingerprint functions drawn: more than one if two keys shared a fingerprint or if
-    /// keys were chosen against the seed, 0 if the table came from a file.
-    pub attempts: u32,
-    /// Number of fingerprints in the stash of the table.
-    pub stashed: usize,
-    /// Bytes that the finished table occupies.
-    pub bytes: usize,
-    /// Additional bytes for the build, kept by the builder.
-    pub scratch_bytes: usize,
-    /// Device time of the build in seconds; `None` after a `rebuild`, and if the table came from a
-    /// file.
-    pub device_seconds: Option<f64>,
-}
 /// Report of a build, as far as it is known when the build is on the stream.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Counts {
@@ -269,17 +216,17 @@ impl<C: Column> Rows<C> {
     }
     /// Returns the report of the build. After a rebuild this waits for it and reads the table's
     /// header back.
-    pub(crate) fn report(&self) -> Result<RowsReport> {
+    pub(crate) fn report(&self) -> Result<BuildReport> {
         let (of_table, Counts { duplicates, attempts, scratch_bytes, device_seconds }) =
             (self.table.report()?, self.built);
-        Ok(RowsReport {
-            keys: self.len,
+        Ok(BuildReport {
+            entries: self.len,
             duplicates,
             attempts,
-            stashed: of_table.stashed,
             bytes: self.bytes(),
             scratch_bytes: of_table.scratch_bytes + scratch_bytes,
             device_seconds,
+            ..of_table
         })
     }
     /// Copies the table to a device, or to the same one. Errors: as [`Column::copied`].

@@ -78,7 +78,7 @@ mod update;
 use crate::device::{Device, Stream, View, ViewMut};
 use crate::duplicates::Duplicates;
 use crate::error::Result;
-use crate::table::{Contains, Family, Report, Settings, Table};
+use crate::table::{BuildReport, Contains, Family, Settings, Table};
 use crate::types::{Bits, BitsOf, DeviceKey, Key, SlotKey, key_bits, stage_keys};
 pub use builder::SetBuilder;
 pub use combine::{SetCombiner, difference, intersection, union, unique};
@@ -104,7 +104,7 @@ pub struct SetOptions {
     ///
     /// If the seed is known, keys can be crafted to share their buckets. A build that would fill
     /// more than half of the stash, 1/64 to 1/32 of the keys (128 keys for small inputs, 32,768 for
-    /// large ones), restarts with another seed, drawn at random: see [`SetReport::attempts`].
+    /// large ones), restarts with another seed, drawn at random: see [`BuildReport::attempts`].
     pub seed: Option<u32>,
 }
 crate::options::setters! { SetOptions:
@@ -120,50 +120,6 @@ impl From<SetOptions> for Settings {
     fn from(options: SetOptions) -> Settings {
         let SetOptions { load, seed } = options;
         Settings { load, duplicates: Duplicates::KeepFirst, seed, reproducible: false }
-    }
-}
-
-/// Statistics of a build.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
-#[non_exhaustive]
-pub struct SetReport {
-    /// Keys stored.
-    pub keys: usize,
-    /// Keys dropped because they were in the set already.
-    pub duplicates: usize,
-    /// Keys in the stash.
-    pub stashed: usize,
-    /// Slots of the table.
-    pub slots: usize,
-    /// Bytes of memory that the set occupies.
-    pub bytes: usize,
-    /// Bytes of scratch memory that the build used, kept by the [`SetBuilder`].
-    pub scratch_bytes: usize,
-    /// Number of attempts, each with another seed. More than 1 if a partition or the stash received
-    /// more keys than it has room for; 0 if the set was loaded from a file.
-    pub attempts: u32,
-    /// Keys that did not fit their bins in a partition pass.
-    pub overflowed: usize,
-    /// Seconds of device time; `None` after a [`rebuild`](SetBuilder::rebuild), and if the set was
-    /// loaded from a file.
-    pub device_seconds: Option<f64>,
-}
-
-impl From<Report> for SetReport {
-    fn from(report: Report) -> SetReport {
-        let Report { entries, duplicates, stashed, slots, bytes, scratch_bytes, .. } = report;
-        let Report { attempts, overflowed, device_seconds, .. } = report;
-        SetReport {
-            keys: entries,
-            duplicates,
-            stashed,
-            slots,
-            bytes,
-            scratch_bytes,
-            attempts,
-            overflowed,
-            device_seconds,
-        }
     }
 }
 
@@ -203,7 +159,7 @@ impl<K: Key> Set<K> {
     ///
     /// Errors: as [`report`](Self::report).
     pub fn len(&self) -> Result<usize> {
-        Ok(self.report()?.keys)
+        Ok(self.report()?.entries)
     }
     /// Returns whether the set is empty; see [`len`](Self::len).
     pub fn is_empty(&self) -> Result<bool> {
@@ -213,7 +169,7 @@ impl<K: Key> Set<K> {
     /// this waits for it and reads the header back.
     ///
     /// Errors: [`BuildFailed`](crate::Error::BuildFailed) if the keys did not fit in any attempt.
-    pub fn report(&self) -> Result<SetReport> {
+    pub fn report(&self) -> Result<BuildReport> {
         self.store.report()
     }
     /// Returns the bytes of memory that the set occupies. Does not wait.

@@ -1,6 +1,6 @@
 //! How sets are stored: see [`SetStore`].
 use super::combine::combine;
-use super::{Keys, SetOptions, SetReport, export, operations_on};
+use super::{Keys, SetOptions, export, operations_on};
 use crate::device::{Device, Stream, View, ViewMut};
 use crate::error::Result;
 use crate::file::filed::Parts;
@@ -10,7 +10,7 @@ use crate::file::reader::Mapping;
 use crate::file::writer::Writer;
 use crate::set::SetOperation;
 use crate::table::update::{Operations, Outcome, UpdateTuning, Updater};
-use crate::table::{Builder, Contains, Family, Table, contains};
+use crate::table::{BuildReport, Builder, Contains, Family, Table, contains};
 use crate::types::KeyBits;
 use std::io::{Read, Seek, Write};
 
@@ -35,7 +35,7 @@ pub trait SetStore: Contains + Sized + Send + Sync {
         keys: View<'_, Self::Key>,
     ) -> Result<()>;
     fn device(&self) -> &Device;
-    fn report(&self) -> Result<SetReport>;
+    fn report(&self) -> Result<BuildReport>;
     fn bytes(&self) -> usize;
     fn to_device(&self, device: &Device) -> Result<Self>;
     /// Returns all keys, each converted.
@@ -127,8 +127,8 @@ impl<K: KeyBits> SetStore for SlotSet<K> {
     fn device(&self) -> &Device {
         &self.0.device
     }
-    fn report(&self) -> Result<SetReport> {
-        self.0.report().map(SetReport::from)
+    fn report(&self) -> Result<BuildReport> {
+        self.0.report()
     }
     fn bytes(&self) -> usize {
         self.0.bytes()

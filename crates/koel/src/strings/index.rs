@@ -6,8 +6,9 @@ use crate::error::Result;
 use crate::fallible::{collect, repeat};
 use crate::groups::{IndexOptions, NO_ID};
 use crate::parallel;
-use crate::rows::{Hashed, RowsReport, check_rows, parts_of};
+use crate::rows::{Hashed, check_rows, parts_of};
 use crate::seed::unforeseeable;
+use crate::table::BuildReport;
 use koel_kernels::keys128::find::NO_ROW;
 use std::fmt;
 
@@ -115,7 +116,7 @@ impl StringIndex {
         self.keys.bytes()
     }
     /// Returns the report of the build.
-    pub fn report(&self) -> Result<RowsReport> {
+    pub fn report(&self) -> Result<BuildReport> {
         self.keys.report()
     }
     /// Returns the strings in id order: string `i` has id `i`.

@@ -6,9 +6,10 @@ use crate::device::{Apart, Buffer, Device, Stream, View, ViewMut};
 use crate::error::{Result, check_length, count32};
 use crate::file::stored::Stored;
 use crate::groups::keys_of;
-use crate::map::{Operation, check_adds};
+use crate::map::{MapOptions, Operation, check_adds};
 use crate::rows::update::{RowsUpdater, apply_to_pairs, outcomes_of};
-use crate::rows::{Keys, RowsBuilder, RowsOptions, RowsReport, check_rows, joined};
+use crate::rows::{Keys, RowsBuilder, check_rows, joined};
+use crate::table::BuildReport;
 use crate::table::update::{Operations, Outcome};
 use crate::types::{Addable, Bits, BitsOf, DeviceValue, Value, stage_values};
 use koel_kernels::keys128::find::NO_ROW;
@@ -41,14 +42,14 @@ impl<V: Value> StringMap<V> {
         keys: &[S],
         values: &[V],
     ) -> Result<StringMap<V>> {
-        StringMap::build_with(device, RowsOptions::default(), keys, values)
+        StringMap::build_with(device, MapOptions::default(), keys, values)
     }
     /// Builds a map like [`build`](Self::build), with other options.
     ///
     /// ```
-    /// use koel::{Device, Duplicates, RowsOptions, StringMap};
+    /// use koel::{Device, Duplicates, MapOptions, StringMap};
     ///
-    /// let options = RowsOptions::default().with_duplicates(Duplicates::Reject);
+    /// let options = MapOptions::default().with_duplicates(Duplicates::Reject);
     /// let map = StringMap::build_with(&Device::cpu()?, options, &["a", "b", "a"], &[1, 2, 3]);
     /// let error = map.unwrap_err().to_string();
     /// assert_eq!(error, "key \"a\" occurs more than once: at 0 and at 2");
@@ -58,7 +59,7 @@ impl<V: Value> StringMap<V> {
     /// Errors: also a load outside 0.3 to 0.95, and a rejected duplicate.
     pub fn build_with<S: AsRef<[u8]> + Sync>(
         device: &Device,
-        options: RowsOptions,
+        options: MapOptions,
         keys: &[S],
         values: &[V],
     ) -> Result<StringMap<V>> {
@@ -67,13 +68,13 @@ impl<V: Value> StringMap<V> {
     /// Builds a map of keys, wherever they are in host memory.
     pub(crate) fn build_of(
         device: &Device,
-        options: RowsOptions,
+        options: MapOptions,
         keys: impl Keys<Key = [u8]>,
         values: &[V],
     ) -> Result<StringMap<V>> {
         check_rows(keys.len(), options.load)?;
         check_length("values", values.len(), "keys", keys.len())?;
-        let mut builder = RowsBuilder::new(device, options.of_set())?;
+        let mut builder = RowsBuilder::new(device, options.of_rows()?)?;
         let (values, keys) = (stage_values(device, values)?, Strings::of_keys(device, keys)?);
         let (_apart, stream) = (Apart::begin(), device.stream()?);
         let rows = builder.build_of(&stream, keys, options.duplicates)?;
@@ -98,8 +99,8 @@ impl<V: Value> StringMap<V> {
         self.keys.bytes() + self.values.bytes()
     }
     /// Returns the report of the build.
-    pub fn report(&self) -> Result<RowsReport> {
-        Ok(RowsReport { bytes: self.bytes(), ..self.keys.report()? })
+    pub fn report(&self) -> Result<BuildReport> {
+        Ok(BuildReport { bytes: self.bytes(), ..self.keys.report()? })
     }
     /// Returns the keys, as a set. The row of a key is the position of its value.
     pub fn set(&self) -> &StringSet {

@@ -5,8 +5,9 @@ use crate::device::{Device, Stream, ViewMut};
 use crate::duplicates::Duplicates;
 use crate::error::Result;
 use crate::rows::update::{RowsUpdater, apply_to_keys, outcomes_of};
-use crate::rows::{CHUNK, Keys, Rows, RowsBuilder, RowsReport, check_rows};
+use crate::rows::{CHUNK, Keys, Rows, RowsBuilder, check_rows};
 use crate::set::{SetOperation, SetOptions};
+use crate::table::BuildReport;
 use crate::table::update::{Operations, Outcome};
 use koel_kernels::keys128::find::NO_ROW;
 use std::fmt;
@@ -72,7 +73,7 @@ impl StringSet {
         self.rows.bytes()
     }
     /// Returns the report of the build.
-    pub fn report(&self) -> Result<RowsReport> {
+    pub fn report(&self) -> Result<BuildReport> {
         self.rows.report()
     }
     /// Returns all keys, in row order: that of first occurrence. Keys that a batch inserts come

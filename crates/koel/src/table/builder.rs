@@ -5,7 +5,7 @@ use super::family::{CpuBuild, Family, Scratch as _};
 use super::plan::Plan;
 use super::slots::Slots;
 use super::{
-    KeyOf, OnCpu, Progress, Report, Storage, Table, ValueOf, WordOf, seconds_since, slots_of,
+    BuildReport, KeyOf, OnCpu, Progress, Storage, Table, ValueOf, WordOf, seconds_since, slots_of,
     words_of,
 };
 use crate::cpu;
@@ -221,7 +221,7 @@ impl<F: Family> Builder<F> {
                 })?;
                 let (scratch_bytes, device_seconds) =
                     (scratch.bytes(), seconds_since(stream, start)?);
-                Progress::Known(Report { scratch_bytes, device_seconds, ..report })
+                Progress::Known(BuildReport { scratch_bytes, device_seconds, ..report })
             }
             Storage::Kernels(slots) => {
                 let scratch = F::reserve(&mut self.kernels, device, &plan)?;
@@ -245,7 +245,7 @@ fn build_on_cpu<F: Family>(
     plan: &Plan,
     on_cpu: &mut OnCpu<F>,
     mut build: impl FnMut(CpuBuild<'_, F>) -> Result<Option<cpu::Counts>>,
-) -> Result<Report> {
+) -> Result<BuildReport> {
     let OnCpu { table, stash, seed: of_table, header: _ } = on_cpu;
     let len = words_of::<F>(plan.shape);
     let mut view = table.reserve(device, len)?.view_mut().slice(..len)?;
@@ -258,14 +258,14 @@ fn build_on_cpu<F: Family>(
         })?;
     *of_table = seed;
     on_cpu.write_header(counts.pairs)?;
-    Ok(Report {
+    Ok(BuildReport {
         entries: counts.pairs,
         duplicates: counts.duplicates,
         stashed: counts.stashed,
         slots: slots_of::<F>(plan.shape),
         bytes: on_cpu.bytes(),
         attempts,
-        ..Report::default()
+        ..BuildReport::default()
     })
 }
 
@@ -320,7 +320,7 @@ where
             cpu::build_ranked(device, (in_bins, ranks), shape, how, words, stash, scratch)
         })?;
         table.plan = plan;
-        table.set_report(Report { scratch_bytes: scratch.bytes(), ..report });
+        table.set_report(BuildReport { scratch_bytes: scratch.bytes(), ..report });
         Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! Saves tables to files and loads them: see [`file`](mod@crate::file).
 use super::family::Family;
 use super::plan::Plan;
-use super::{OnCpu, OnHost, Report, Storage, Table, ValueOf, WordOf, slots_of, words_of};
+use super::{BuildReport, OnCpu, OnHost, Storage, Table, ValueOf, WordOf, slots_of, words_of};
 use crate::cpu;
 use crate::error::Result;
 use crate::file::filed::Parts;
@@ -41,16 +41,16 @@ impl<F: Family> Table<F> {
         let stash = parts.stash::<S>()?;
         let slots = parts.slots::<S, WordOf<F>>()?;
         let Header { seed, shape, pairs, duplicates, stashed, .. } = *parts.header();
-        let report = Report {
+        let report = BuildReport {
             entries: pairs as usize,
             duplicates: duplicates as usize,
             stashed: stashed as usize,
-            ..Report::default()
+            ..BuildReport::default()
         };
         let plan = Plan::of_table(report.entries + report.duplicates, shape)?;
         let table = Table::of_parts(parts.device, plan, slots, stash, seed, report)?;
         let (slots, bytes) = (slots_of::<F>(shape), table.bytes());
-        table.set_report(Report { slots, bytes, ..report });
+        table.set_report(BuildReport { slots, bytes, ..report });
         Ok(table)
     }
     /// Returns the file that the table was opened from, if any.

@@ -41,7 +41,7 @@ pub(crate) struct Table<F: Family> {
     pub device: Device,
     pub plan: Plan,
     pub storage: Storage<F>,
-    /// Report of the last build or update, as far as it is known; the rest is read from the header
+    /// BuildReport of the last build or update, as far as it is known; the rest is read from the header
     /// on request.
     report: Mutex<Progress>,
 }
@@ -73,24 +73,35 @@ pub(crate) type ValueOf<F> = <<F as Family>::Pairs as Layout>::Value;
 
 /// Statistics of a build.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct Report {
-    /// Entries stored.
+#[non_exhaustive]
+pub struct BuildReport {
+    /// Entries stored: pairs of a map, keys of a set or an index.
     pub entries: usize,
-    /// Entries dropped because another entry has the same key.
+    /// Entries dropped because another one has the same key.
     pub duplicates: usize,
+    /// Entries in the stash.
     pub stashed: usize,
+    /// Slots of the table.
     pub slots: usize,
+    /// Bytes of memory that the table occupies.
     pub bytes: usize,
+    /// Bytes of scratch memory that the build used, kept by the builder.
     pub scratch_bytes: usize,
+    /// Number of attempts, each with another seed. More than 1 if a partition or the stash received
+    /// more entries than it has room for, or if two keys in [rows](crate::keys128) shared a
+    /// fingerprint; 0 if the table was loaded from a file.
     pub attempts: u32,
+    /// Entries that did not fit their bins in a partition pass.
     pub overflowed: usize,
+    /// Keys of a map whose last (or first) copy had to be searched for in the input.
     pub contested: usize,
+    /// Seconds of device time; `None` after a rebuild, and if the table was loaded from a file.
     pub device_seconds: Option<f64>,
 }
 /// The host's knowledge of the last build.
 #[derive(Clone, Copy)]
 enum Progress {
-    Known(Report),
+    Known(BuildReport),
     /// The header has the rest once the device has run.
     InHeader {
         scratch_bytes: usize,
@@ -120,7 +131,7 @@ pub(crate) fn seconds_since(stream: &Stream, start: Option<&Event>) -> Result<Op
 impl<F: Family> Table<F> {
     /// Returns an empty table.
     fn new(device: &Device, plan: Plan, storage: Storage<F>) -> Table<F> {
-        let report = Mutex::new(Progress::Known(Report::default()));
+        let report = Mutex::new(Progress::Known(BuildReport::default()));
         Table { device: device.clone(), plan, storage, report }
     }
     /// Returns a table that launched kernels build.
@@ -136,7 +147,7 @@ impl<F: Family> Table<F> {
         table
     }
     /// Sets the report.
-    pub(crate) fn set_report(&self, report: Report) {
+    pub(crate) fn set_report(&self, report: BuildReport) {
         self.set_progress(Progress::Known(report));
     }
     fn set_progress(&self, progress: Progress) {
@@ -150,11 +161,11 @@ impl<F: Family> Table<F> {
     /// the header.
     ///
     /// Errors: the keys did not fit in any attempt.
-    pub(crate) fn report(&self) -> Result<Report> {
+    pub(crate) fn report(&self) -> Result<BuildReport> {
         self.outcome()?.map_err(|attempts| Error::BuildFailed { table: F::NAMES[0], attempts })
     }
     /// Returns the statistics of the build, or the number of attempts after which it was given up.
-    fn outcome(&self) -> Result<std::result::Result<Report, u32>> {
+    fn outcome(&self) -> Result<std::result::Result<BuildReport, u32>> {
         let mut progress = self.report.lock().unwrap_or_else(|e| e.into_inner());
         let (scratch_bytes, device_seconds, given_up, table) = match (&*progress, &self.storage) {
             (Progress::Known(report), _) => return Ok(Ok(*report)),
@@ -171,7 +182,7 @@ impl<F: Family> Table<F> {
         if read.failed {
             return Ok(Err(given_up + read.attempts));
         }
-        let known = Report {
+        let known = BuildReport {
             entries: read.pairs as usize,
             duplicates: read.dropped as usize,
             stashed: read.stashed as usize,
@@ -231,7 +242,7 @@ impl<F: Family> Table<F> {
         };
         // If even this fails, the device does not answer lookups either.
         drop(emptied);
-        self.set_report(Report::default());
+        self.set_report(BuildReport::default());
     }
     /// Checks that the stream is on the table's device.
     ///
@@ -300,7 +311,7 @@ impl<F: Family> Table<F> {
         slots: Stored<WordOf<F>>,
         stash: cpu::Stash<F::Pairs>,
         seed: u32,
-        report: Report,
+        report: BuildReport,
     ) -> Result<Table<F>> {
         let header =
             device.upload(&header_words(seed, report.entries, report.stashed, stash.held()))?;

@@ -4,7 +4,7 @@ use crate::duplicates::Duplicates;
 use crate::error::Result;
 use crate::fallible::collect;
 use crate::map::{Map, MapOptions};
-use crate::rows::{Hashed, Keys, RowsOptions};
+use crate::rows::{Hashed, Keys};
 use crate::strings::StringMap;
 use crate::types::Bits;
 use std::borrow::Cow;
@@ -193,7 +193,7 @@ fn bits_of<B: Bits>(keys: &[B], rows: &[u32]) -> Result<Vec<B>> {
 impl Mapped for ByteRows<'_> {
     type Map = StringMap<u32>;
     fn map_to(self, device: &Device, numbers: &[u32]) -> Result<StringMap<u32>> {
-        let options = RowsOptions::default().with_duplicates(Duplicates::KeepFirst);
+        let options = MapOptions::default().with_duplicates(Duplicates::KeepFirst);
         StringMap::build_of(device, options, self, numbers)
     }
     fn map_of(self, device: &Device, rows: &[u32], numbers: &[u32]) -> Result<StringMap<u32>> {

@@ -33,7 +33,7 @@ fn map_of<K: KeyBits, V: ValueBits>(device: &Device, keys: &[K], options: MapOpt
 fn check_map<K: KeyBits, V: ValueBits>(map: &Map<K, V>, keys: &[K]) {
     let report = map.report().unwrap();
     let place = map.device().name();
-    assert_eq!(report.pairs, keys.len(), "{place}: {report:?}");
+    assert_eq!(report.entries, keys.len(), "{place}: {report:?}");
     assert!(report.stashed <= most_stashed(keys.len()), "{place}: {report:?}");
     let expected = (0..keys.len()).map(|i| Some(value(i)));
     assert!(map.get(keys).unwrap().into_iter().eq(expected), "{place}: {report:?}");
@@ -109,7 +109,7 @@ fn sets_take_another_seed() {
                 let mut builder = SetBuilder::new(&device, options).unwrap();
                 let set = builder.build(&device.stream().unwrap(), staged.view()).unwrap();
                 let (report, place) = (set.report().unwrap(), device.name());
-                assert_eq!((report.keys, report.duplicates), (keys.len(), 0), "{place}");
+                assert_eq!((report.entries, report.duplicates), (keys.len(), 0), "{place}");
                 assert!((2..=MAX_ATTEMPTS).contains(&report.attempts), "{place}: {report:?}");
                 assert!(report.stashed <= most_stashed(keys.len()), "{place}: {report:?}");
                 assert_eq!(set.count(&keys).unwrap(), keys.len() as u64, "{place}");
@@ -127,14 +127,14 @@ fn copies_do_not_look_like_chosen_keys() {
         let many = (0..300_000).map(|i| keys[i % keys.len()]).collect::<Vec<_>>();
         let map = map_of::<u64, u32>(&device, &many, MapOptions::default().with_seed(SEED));
         let report = map.report().unwrap();
-        assert_eq!((report.pairs, report.attempts), (keys.len(), 1), "{report:?}");
+        assert_eq!((report.entries, report.attempts), (keys.len(), 1), "{report:?}");
         assert!(map.contains(&keys).unwrap().into_iter().all(|found| found));
         let (staged, options) =
             (device.stage(&many).unwrap(), SetOptions::default().with_seed(SEED));
         let mut builder = SetBuilder::new(&device, options).unwrap();
         let report =
             builder.build(&device.stream().unwrap(), staged.view()).unwrap().report().unwrap();
-        assert_eq!((report.keys, report.attempts), (keys.len(), 1), "{report:?}");
+        assert_eq!((report.entries, report.attempts), (keys.len(), 1), "{report:?}");
     }
 }
 /// Some keys that share their buckets, each several times, among others: one copy of each stays,
@@ -164,7 +164,7 @@ fn copies_of_keys_that_look_alike_become_one() {
             let map = map_of::<K, V>(&device, &input, options);
             let (report, place) = (map.report().unwrap(), device.name());
             assert_eq!(
-                (report.pairs, report.duplicates),
+                (report.entries, report.duplicates),
                 (distinct, input.len() - distinct),
                 "{place}: {report:?}"
             );

@@ -1,7 +1,8 @@
 //! Maps, sets and indexes of 128-bit keys against a `HashMap`, on every device.
 
 use crate::support::{Random, devices, is_fast};
-use koel::keys128::{Fingerprint, Map128Builder, RowsOptions, Set128Builder};
+use koel::MapOptions;
+use koel::keys128::{Fingerprint, Map128Builder, Set128Builder};
 use koel::types::ValueBits;
 use koel::{
     Device, DeviceKind, Duplicates, Error, Index, IndexBuilder, IndexOptions, Map128, NO_ID,
@@ -67,14 +68,14 @@ fn queries(keys: &[u128]) -> Vec<u128> {
     keys.iter().rev().copied().chain(alike).chain(strange).chain(ends).collect()
 }
 
-fn options(duplicates: Duplicates) -> RowsOptions {
-    RowsOptions::default().with_duplicates(duplicates).with_seed(0)
+fn options(duplicates: Duplicates) -> MapOptions {
+    MapOptions::default().with_duplicates(duplicates).with_seed(0)
 }
 fn build<V: ValueBits>(
     stream: &Stream,
     keys: &[u128],
     values: &[V],
-    options: RowsOptions,
+    options: MapOptions,
 ) -> koel::Result<Map128<V>> {
     let device = stream.device();
     let (keys, values) = (device.stage(keys)?, device.stage(values)?);
@@ -118,7 +119,7 @@ fn check<V: ValueBits>(map: &Map128<V>, expected: &[(u128, V)], place: &str) {
     let oracle = expected.iter().copied().collect::<FxHashMap<_, _>>();
     let keys = expected.iter().map(|&(key, _)| key).collect::<Vec<_>>();
     assert_eq!(
-        (map.len(), map.is_empty(), report.keys),
+        (map.len(), map.is_empty(), report.entries),
         (keys.len(), keys.is_empty(), keys.len()),
         "{place}"
     );
@@ -179,7 +180,7 @@ fn every_load() {
         let (stream, n) = (device.stream().unwrap(), if is_fast(&device) { 100_000 } else { 5000 });
         let (keys, values) = (column(COLUMNS[0].1, n), values::<u32>(n));
         for load in [0.3, 0.95] {
-            let options = RowsOptions::default().with_load(load);
+            let options = MapOptions::default().with_load(load);
             let map = build(&stream, &keys, &values, options).unwrap();
             check(
                 &map,
@@ -597,7 +598,7 @@ fn views_and_graphs() {
         let (k, v) = (device.upload(&keys).unwrap(), device.upload(&values::<u32>(5003)).unwrap());
         for (i, j) in [(0, 1), (1, 0), (3, 2)] {
             let (k, v) = (k.view().slice(i..i + n).unwrap(), v.view().slice(j..j + n).unwrap());
-            let map = Map128Builder::new(&device, RowsOptions::default())
+            let map = Map128Builder::new(&device, MapOptions::default())
                 .unwrap()
                 .build(&stream, k, v)
                 .unwrap();
@@ -626,7 +627,7 @@ fn what_does_not_fit_is_refused() {
         let stream = device.stream().unwrap();
         let e = Map128::build(&device, &[7, 8], &[1u32]).unwrap_err();
         assert!(matches!(e, Error::Length { name: "values", found: 1, expected: 2, .. }), "{e}");
-        let e = Map128Builder::new(&device, RowsOptions::default().with_load(0.99)).err().unwrap();
+        let e = Map128Builder::new(&device, MapOptions::default().with_load(0.99)).err().unwrap();
         assert!(matches!(e, Error::Setting { field: "load", .. }), "{e}");
         let map = Map128::build(&device, &[7, 8], &[1u32, 2]).unwrap();
         let (keys, mut short) =

@@ -276,7 +276,7 @@ fn duplicates_of_all_arrangements() {
                 let report = map.report().unwrap();
                 let distinct = stays.iter().flatten().count();
                 assert_eq!(
-                    (report.attempts, report.pairs),
+                    (report.attempts, report.entries),
                     (1, distinct),
                     "{name} on {}: {report:?}",
                     device.name()

@@ -1,6 +1,6 @@
 //! A stream and buffers of another device are an error in every operation, on each pair of devices:
 //! none answers from them, and none does nothing without a word.
-use koel::keys128::{Map128Builder, RowsOptions, Set128Builder};
+use koel::keys128::{Map128Builder, Set128Builder};
 use koel::{
     Device, Error, Index, Map, Map128, MapBuilder, MapJoiner, MapOptions, MapUpdater, MultiMap,
     MultiMapBuilder, MultiMapOptions, Operation, Operations, Retriever, Set, Set128, SetBuilder,
@@ -83,7 +83,7 @@ fn all(own: &Device, other: &Device) {
     let mut map = Map128::build(own, &[3u128, 5], &[30u32, 50]).unwrap();
     refused(map.get_into(stream, w, values.view_mut(), found.view_mut()));
     refused(map.get_or_into(stream, w, values.view_mut(), 0));
-    let mut builder = Map128Builder::new(own, RowsOptions::default()).unwrap();
+    let mut builder = Map128Builder::new(own, MapOptions::default()).unwrap();
     refused(builder.rebuild(&mut map, stream, w, k));
     let index = Index::build(own, &[3u128, 5]).unwrap();
     refused(index.ids_into(stream, w, values.view_mut()));

@@ -1,7 +1,7 @@
 //! Tables whose keys are in rows, updated in batches: see [`updates`].
 use crate::support::{Random, devices, is_fast};
 use crate::updates::{self, Batch, Oracle, Table};
-use koel::keys128::{Map128Builder, RowsOptions};
+use koel::keys128::Map128Builder;
 use koel::types::ValueBits;
 use koel::{
     Buffer, Device, Duplicates, Map, Map128, MapBuilder, MapJoiner, MapOptions, MapUpdater,
@@ -495,7 +495,7 @@ fn shared_fingerprints_are_told_apart() {
     for device in devices() {
         let pair = crate::keys128::colliding(1, 2).concat();
         let (one, other) = (pair[0], pair[1]);
-        let options = RowsOptions::default().with_seed(0).with_duplicates(Duplicates::KeepFirst);
+        let options = MapOptions::default().with_seed(0).with_duplicates(Duplicates::KeepFirst);
         let stream = device.stream().unwrap();
         let build = |keys: &[u128]| {
             let (keys, values) =

@@ -3,8 +3,8 @@
 use crate::support::{Random, devices, is_fast};
 use koel::strings::StringFingerprint;
 use koel::{
-    Device, Duplicates, Error, IndexOptions, NO_ID, RowsOptions, SetOptions, StringIndex,
-    StringMap, StringMultiMap, StringSet, Strings, string_counts,
+    Device, Duplicates, Error, IndexOptions, MapOptions, NO_ID, SetOptions, StringIndex, StringMap,
+    StringMultiMap, StringSet, Strings, string_counts,
 };
 use proptest::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -64,15 +64,18 @@ fn queries(keys: &[&[u8]]) -> Vec<Vec<u8>> {
     let ends = [&b""[..], b"\0", &[0; 7], &[0; 8], &[0xFF; 7], &[0xFF; 8]].map(<[u8]>::to_vec);
     keys.iter().rev().map(|key| key.to_vec()).chain(alike).chain(ends).collect()
 }
-fn options(duplicates: Duplicates) -> RowsOptions {
-    RowsOptions::default().with_duplicates(duplicates).with_seed(0)
+fn options(duplicates: Duplicates) -> MapOptions {
+    MapOptions::default().with_duplicates(duplicates).with_seed(0)
 }
 fn check(map: &StringMap<u32>, expected: &[(&[u8], u32)], place: &str) {
     let (device, report) = (map.device(), map.report().unwrap());
     let place = &format!("{place} on {}, {report:?}", device.name());
     let oracle = expected.iter().copied().collect::<FxHashMap<_, _>>();
     let keys = expected.iter().map(|pair| pair.0).collect::<Vec<_>>();
-    assert_eq!((map.len(), map.is_empty(), report.keys), (keys.len(), keys.is_empty(), keys.len()));
+    assert_eq!(
+        (map.len(), map.is_empty(), report.entries),
+        (keys.len(), keys.is_empty(), keys.len())
+    );
     assert_eq!(report.bytes, map.bytes());
     assert!(map.keys().unwrap().iter().eq(keys.iter().copied()), "{place}: the keys differ");
     assert!(map.values().unwrap().iter().eq(expected.iter().map(|pair| &pair.1)), "{place}");

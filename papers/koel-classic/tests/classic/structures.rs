@@ -3,8 +3,8 @@
 
 use koel::{Device, DeviceKind, Error, Stream};
 use koel_classic::{
-    BestOf, Bfs, Bucketed, BuildReport, Chaining, Duplicates, Family, Fks, FunctionId, Kind,
-    Options, PerfectSpatial, Probing, RandomWalk, StoredStep, TwoLevel,
+    BestOf, Bfs, Bucketed, Chaining, Duplicates, Family, Fks, FunctionId, Kind, Options,
+    PerfectSpatial, Probing, RandomWalk, SchemeReport, StoredStep, TwoLevel,
 };
 use koel_testing::tables::{devices, is_fast, scramble, value_of};
 
@@ -15,7 +15,7 @@ fn build(
     keys: &[u32],
     load: Option<f64>,
     seed: u64,
-) -> BuildReport {
+) -> SchemeReport {
     let values = keys.iter().map(|&k| value_of(k)).collect::<Vec<u32>>();
     let (k, v) = (stream.device().stage(keys).unwrap(), stream.device().stage(&values).unwrap());
     let options =

@@ -3,7 +3,7 @@ use super::find_each;
 use super::hashbrown::{pairs, slots_of};
 use ::dashmap::DashMap;
 use koel::{Stream, View, ViewMut};
-use koel_classic::{BuildReport, Kind, Options, Table};
+use koel_classic::{Kind, Options, SchemeReport, Table};
 use rayon::prelude::*;
 use rustc_hash::FxBuildHasher;
 
@@ -13,7 +13,7 @@ pub(super) const NAME: &str = "dashmap";
 pub(super) struct Dashmap;
 struct DashmapTable {
     map: DashMap<u32, u32, FxBuildHasher>,
-    report: BuildReport,
+    report: SchemeReport,
 }
 
 impl Kind for Dashmap {
@@ -44,21 +44,21 @@ impl Kind for Dashmap {
         });
         // dashmap reports only its capacity, summed over the shards; exact from 8 slots per shard.
         let slots = slots_of(map.capacity());
-        let report = BuildReport {
+        let report = SchemeReport {
             pairs: map.len(),
             slots,
             bytes: slots * (size_of::<(u32, u32)>() + 1),
             attempts: 1,
             duplicates: keys.len() - map.len(),
             family: "FxHash",
-            ..BuildReport::default()
+            ..SchemeReport::default()
         };
         Ok(Box::new(DashmapTable { map, report }))
     }
 }
 
 impl Table for DashmapTable {
-    fn report(&self) -> &BuildReport {
+    fn report(&self) -> &SchemeReport {
         &self.report
     }
     fn get_into(

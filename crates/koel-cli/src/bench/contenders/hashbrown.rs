@@ -2,7 +2,7 @@
 use super::{find_each, on_host};
 use ::hashbrown::HashMap;
 use koel::{Error, Stream, View, ViewMut};
-use koel_classic::{BuildReport, Kind, Options, Table};
+use koel_classic::{Kind, Options, SchemeReport, Table};
 use rustc_hash::FxBuildHasher;
 
 pub(super) type Map = HashMap<u32, u32, FxBuildHasher>;
@@ -11,7 +11,7 @@ pub(super) type Map = HashMap<u32, u32, FxBuildHasher>;
 pub(super) struct Hashbrown;
 struct HashbrownTable {
     map: Map,
-    report: BuildReport,
+    report: SchemeReport,
 }
 
 impl Kind for Hashbrown {
@@ -38,7 +38,7 @@ impl Kind for Hashbrown {
         let (keys, values) = pairs(keys, values)?;
         let mut map = Map::with_capacity_and_hasher(keys.len(), FxBuildHasher);
         map.extend(keys.iter().copied().zip(values.iter().copied()));
-        let report = BuildReport {
+        let report = SchemeReport {
             duplicates: keys.len() - map.len(),
             ..report_of(std::slice::from_ref(&map))
         };
@@ -47,7 +47,7 @@ impl Kind for Hashbrown {
 }
 
 impl Table for HashbrownTable {
-    fn report(&self) -> &BuildReport {
+    fn report(&self) -> &SchemeReport {
         &self.report
     }
     fn get_into(
@@ -79,14 +79,14 @@ pub(super) fn pairs<'a>(
 }
 
 /// Returns the report of a table made of these maps.
-pub(super) fn report_of(maps: &[Map]) -> BuildReport {
-    BuildReport {
+pub(super) fn report_of(maps: &[Map]) -> SchemeReport {
+    SchemeReport {
         pairs: maps.iter().map(Map::len).sum(),
         slots: maps.iter().map(|map| slots_of(map.capacity())).sum(),
         bytes: maps.iter().map(Map::allocation_size).sum(),
         attempts: 1,
         family: "FxHash",
-        ..BuildReport::default()
+        ..SchemeReport::default()
     }
 }
 

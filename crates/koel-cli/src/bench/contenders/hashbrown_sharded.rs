@@ -2,7 +2,7 @@
 use super::find_each;
 use super::hashbrown::{Map, pairs, report_of};
 use koel::{Stream, View, ViewMut};
-use koel_classic::{BuildReport, Kind, Options, Table};
+use koel_classic::{Kind, Options, SchemeReport, Table};
 use rayon::prelude::*;
 use rustc_hash::FxBuildHasher;
 use std::hash::BuildHasher;
@@ -14,7 +14,7 @@ const SHARDS: usize = 64;
 pub(super) struct HashbrownSharded;
 struct Shards {
     shards: Vec<Map>,
-    report: BuildReport,
+    report: SchemeReport,
 }
 
 /// Uses high bits except the top seven, which a hashbrown table compares as its tags.
@@ -65,13 +65,13 @@ impl Kind for HashbrownSharded {
         };
         let shards = (0..SHARDS).into_par_iter().map(shard).collect::<Vec<Map>>();
         let report = report_of(&shards);
-        let report = BuildReport { duplicates: keys.len() - report.pairs, ..report };
+        let report = SchemeReport { duplicates: keys.len() - report.pairs, ..report };
         Ok(Box::new(Shards { shards, report }))
     }
 }
 
 impl Table for Shards {
-    fn report(&self) -> &BuildReport {
+    fn report(&self) -> &SchemeReport {
         &self.report
     }
     fn get_into(

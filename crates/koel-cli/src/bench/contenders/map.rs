@@ -1,24 +1,24 @@
 //! koel's own table, [`koel::Map`]. Its builder keeps memory between builds.
 use super::{Keeps, Rebuilt};
 use koel::{Device, Duplicates, MapBuilder, MapOptions, Stream, View, ViewMut};
-use koel_classic::{BuildReport, Kind, Options, Table};
+use koel_classic::{Kind, Options, SchemeReport, Table};
 use std::sync::{Mutex, PoisonError};
 
 /// koel's map.
 pub(crate) struct Map;
 struct MapTable {
     map: koel::Map,
-    report: BuildReport,
+    report: SchemeReport,
 }
 impl MapTable {
     fn new(map: koel::Map) -> koel::Result<MapTable> {
         Ok(MapTable { report: report_of(&map)?, map })
     }
 }
-fn report_of(map: &koel::Map) -> koel::Result<BuildReport> {
+fn report_of(map: &koel::Map) -> koel::Result<SchemeReport> {
     let of = map.report()?;
-    Ok(BuildReport {
-        pairs: of.pairs,
+    Ok(SchemeReport {
+        pairs: of.entries,
         slots: of.slots,
         bytes: of.bytes,
         attempts: of.attempts,
@@ -108,7 +108,7 @@ impl Keeps for Map {
 }
 
 impl Table for MapTable {
-    fn report(&self) -> &BuildReport {
+    fn report(&self) -> &SchemeReport {
         &self.report
     }
     fn get_into(
@@ -126,7 +126,7 @@ impl Table for MapTable {
 }
 
 impl Table for Standing {
-    fn report(&self) -> &BuildReport {
+    fn report(&self) -> &SchemeReport {
         &self.built.report
     }
     fn get_into(

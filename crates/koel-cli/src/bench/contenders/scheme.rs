@@ -1,7 +1,7 @@
 //! Kinds of tables and their tables, by what a lookup returns.
 use super::super::parameters::{Adjustable, Parameter};
 use koel::{Stream, View};
-use koel_classic::{BuildReport, Kind, ListKind, ListTable, Listed, Options, Table};
+use koel_classic::{Kind, ListKind, ListTable, Listed, Options, SchemeReport, Table};
 use std::sync::Arc;
 
 /// A kind of table.
@@ -74,7 +74,7 @@ pub(crate) enum Built {
 }
 impl Built {
     /// Returns the report of the build.
-    pub(crate) fn report(&self) -> &BuildReport {
+    pub(crate) fn report(&self) -> &SchemeReport {
         match self {
             Built::Pairs(table) => table.report(),
             Built::Lists(table, _) => table.report(),

@@ -4,7 +4,7 @@ use super::super::contenders;
 use super::super::parameters::Parameter;
 use super::super::repeats::Repeats;
 use koel::limits::{RandomReads, Rates};
-use koel_classic::{BuildReport, Duplicates};
+use koel_classic::{Duplicates, SchemeReport};
 
 /// A row of the results: what was measured, and how it compares.
 #[derive(Clone)]
@@ -39,7 +39,7 @@ pub(crate) struct Row {
     /// Number of pairs that the table holds, or of keys if it has no values.
     pub held: usize,
     /// How the table was built.
-    pub report: BuildReport,
+    pub report: SchemeReport,
     /// The device it ran on.
     pub device: String,
 }

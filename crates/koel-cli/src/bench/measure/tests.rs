@@ -5,7 +5,7 @@ use super::super::args::Source;
 use super::super::contenders::{self, Keeps, Rebuilt, Scheme};
 use super::*;
 use koel::{Device, View, ViewMut};
-use koel_classic::{BuildReport, Kind, Options, Table};
+use koel_classic::{Kind, Options, SchemeReport, Table};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -21,7 +21,7 @@ struct Liar {
 }
 struct Lies {
     answers: HashMap<u32, u32>,
-    report: BuildReport,
+    report: SchemeReport,
 }
 impl Kind for Liar {
     fn name(&self) -> &'static str {
@@ -53,12 +53,12 @@ impl Kind for Liar {
         }
         let slots = (pairs as f64 / options.load.unwrap_or(self.default_load())).round() as usize;
         let report =
-            BuildReport { pairs, slots, bytes: 8 * slots, attempts: 1, ..BuildReport::default() };
+            SchemeReport { pairs, slots, bytes: 8 * slots, attempts: 1, ..SchemeReport::default() };
         Ok(Box::new(Lies { answers, report }))
     }
 }
 impl Table for Lies {
-    fn report(&self) -> &BuildReport {
+    fn report(&self) -> &SchemeReport {
         &self.report
     }
     fn get_into(
@@ -291,7 +291,7 @@ struct Asleep {
     sleeps: Sleeps,
     rebuilds: usize,
     finds: AtomicUsize,
-    report: BuildReport,
+    report: SchemeReport,
 }
 impl Sleeper {
     fn table(&self, keys: View<'_, u32>, values: View<'_, u32>) -> koel::Result<Asleep> {
@@ -300,7 +300,7 @@ impl Sleeper {
         let first = first.get_or_insert_with(|| built.clone());
         let answers = if self.sleeps == Sleeps::InBuild { first.clone() } else { built };
         let report =
-            BuildReport { pairs: answers.len(), slots: answers.len(), ..BuildReport::default() };
+            SchemeReport { pairs: answers.len(), slots: answers.len(), ..SchemeReport::default() };
         Ok(Asleep { answers, sleeps: self.sleeps, rebuilds: 0, finds: AtomicUsize::new(0), report })
     }
 }
@@ -343,7 +343,7 @@ impl Keeps for Sleeper {
     }
 }
 impl Table for Asleep {
-    fn report(&self) -> &BuildReport {
+    fn report(&self) -> &SchemeReport {
         &self.report
     }
     fn get_into(

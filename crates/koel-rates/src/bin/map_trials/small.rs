@@ -3,7 +3,7 @@
 use super::{AnyResult, Progress, Random};
 use koel::map::layout::{Layout, Number};
 use koel::types::{KeyBits, ValueBits};
-use koel::{Device, Duplicates, Error, Map, MapBuilder, MapOptions, MapReport, Stream};
+use koel::{BuildReport, Device, Duplicates, Error, Map, MapBuilder, MapOptions, Stream};
 use koel_kernels::hash::mix::splitmix_at;
 use koel_rates::{Row, row};
 use std::collections::HashMap;
@@ -174,7 +174,7 @@ impl<K: KeyBits, V: ValueBits> SmallPairs<K, V> {
         query: K,
         answer: (V, u8),
         is_broken: bool,
-        report: &MapReport,
+        report: &BuildReport,
     ) -> AnyResult {
         let right = self.oracle.get(&query);
         let is_right = match right {
@@ -242,7 +242,7 @@ fn small_trial<K: KeyBits, V: ValueBits>(
     for (i, &query) in queries.iter().enumerate() {
         pairs.check_answer(query, (answers[i], found[i]), is_broken, &report)?;
     }
-    if !is_broken && (report.pairs, report.duplicates) != (oracle.len(), *copies) {
+    if !is_broken && (report.entries, report.duplicates) != (oracle.len(), *copies) {
         return Err(format!("{place}: holds {} distinct keys: {report:?}", oracle.len()).into());
     }
     tally.pairs += keys.len();

@@ -361,7 +361,7 @@ impl<V: Bits> Built for StringMap<V> {
         values: Option<&RowKeys<'_>>,
     ) -> Result<Self> {
         let values = values.map_or(&[][..], RowKeys::bits);
-        StringMap::build_with(device, options.of_rows()?, &keys.slices()?, values)
+        StringMap::build_with(device, options.of_map(), &keys.slices()?, values)
     }
 }
 impl<V: Bits> Erased for StringMap<V> {

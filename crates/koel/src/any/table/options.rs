@@ -3,9 +3,9 @@ use crate::duplicates::Duplicates;
 use crate::error::{Error, Result};
 use crate::file::TableKind;
 use crate::groups::{IndexOptions, MultiMapOptions, ValueOrder};
-use crate::map::{MapOptions, MapReport};
-use crate::rows::{RowsOptions, RowsReport};
-use crate::set::{SetOptions, SetReport};
+use crate::map::MapOptions;
+use crate::set::SetOptions;
+use crate::table::BuildReport;
 use std::fmt;
 
 /// What a table of columns holds.
@@ -102,15 +102,6 @@ impl TableOptions {
             .with_duplicates(self.duplicates.unwrap_or_default())
             .with_reproducible(self.reproducible)
     }
-    /// Errors: a reproducible table.
-    pub(super) fn of_rows(self) -> Result<RowsOptions> {
-        if self.reproducible {
-            let (found, expected) = ("true".into(), "false for keys of bytes".into());
-            return Err(Error::Setting { field: "reproducible", found, expected });
-        }
-        let duplicates = self.duplicates.unwrap_or_default();
-        Ok(RowsOptions { load: self.load, duplicates, seed: self.seed })
-    }
     pub(super) fn of_set(self) -> SetOptions {
         SetOptions::default().with_load(self.load).with_seed(self.seed)
     }
@@ -140,21 +131,9 @@ pub struct TableReport {
     /// Number of attempts of the build; 0 if the table was loaded from a file.
     pub attempts: u32,
 }
-impl From<MapReport> for TableReport {
-    fn from(report: MapReport) -> TableReport {
-        let MapReport { pairs, duplicates, stashed, bytes, attempts, .. } = report;
-        TableReport { keys: pairs, pairs, duplicates, stashed, bytes, attempts }
-    }
-}
-impl From<SetReport> for TableReport {
-    fn from(report: SetReport) -> TableReport {
-        let SetReport { keys, duplicates, stashed, bytes, attempts, .. } = report;
-        TableReport { keys, pairs: keys, duplicates, stashed, bytes, attempts }
-    }
-}
-impl From<RowsReport> for TableReport {
-    fn from(report: RowsReport) -> TableReport {
-        let RowsReport { keys, duplicates, stashed, bytes, attempts, .. } = report;
-        TableReport { keys, pairs: keys, duplicates, stashed, bytes, attempts }
+impl From<BuildReport> for TableReport {
+    fn from(report: BuildReport) -> TableReport {
+        let BuildReport { entries, duplicates, stashed, bytes, attempts, .. } = report;
+        TableReport { keys: entries, pairs: entries, duplicates, stashed, bytes, attempts }
     }
 }

@@ -362,7 +362,7 @@ fn table_from_groups<K: KeyBits>(
         let map = builder.build_from_groups(&stream, plan, groups, kept).unwrap();
         assert!(keys_kept.download().unwrap() == keys && starts_kept.download().unwrap() == starts);
         let report = map.report().unwrap();
-        assert_eq!((report.pairs, report.duplicates), (n, 0));
+        assert_eq!((report.entries, report.duplicates), (n, 0));
         assert!(
             map.get(&keys).unwrap().into_iter().eq((0..n as u32).map(Some)),
             "{partitions} partitions"

@@ -1,9 +1,10 @@
 //! Keys of 128 bits saved, loaded and opened, on every device, against an oracle; and the effect of
 //! hostile files.
 use super::*;
+use crate::MapOptions;
 use crate::file::testing::{bytes, kind, old_file, opened, opened_here, seal, section, taken_back};
 use crate::file::{self, FileErrorKind};
-use crate::keys128::{Map128Builder, RowsOptions, Set128Builder};
+use crate::keys128::{Map128Builder, Set128Builder};
 use crate::table::plan::Plan;
 use crate::types::ValueBits;
 use crate::{Device, Duplicates, Index, IndexBuilder, IndexOptions, Map, NO_ID, Set, SetOptions};
@@ -44,7 +45,7 @@ fn values<V: ValueBits>(n: usize) -> Vec<V> {
 }
 /// Builds a map in which key `i` has value `i`, mixed; the last of equal keys stays.
 fn map<V: ValueBits>(device: &Device, keys: &[u128], seed: u32) -> Map128<V> {
-    let options = RowsOptions::default().with_seed(seed);
+    let options = MapOptions::default().with_seed(seed);
     let values = values::<V>(keys.len());
     let (keys, values) = (device.stage(keys).unwrap(), device.stage(&values).unwrap());
     let mut builder = Map128Builder::new(device, options).unwrap();
@@ -141,7 +142,7 @@ fn tables_come_back<V: ValueBits>(n: usize, executor: bool) {
             assert_eq!(bytes(taken), bytes(&map), "{taken:?}");
             let of_taken = taken.report().unwrap();
             assert_eq!((of_taken.duplicates, of_taken.attempts), (keys.len() - distinct, 0));
-            assert_eq!((of_taken.keys, of_taken.stashed), (distinct, report.stashed));
+            assert_eq!((of_taken.entries, of_taken.stashed), (distinct, report.stashed));
         }
         let set = set(built_on, &keys, seed);
         let mut sets = taken_back(&set, &path, &[&host, &gpu]);
@@ -182,7 +183,7 @@ fn columns_of_many_pieces_come_back() {
     let device = Device::cpu().unwrap();
     let keys = (0..file::writer::PIECE as u128 + 3).map(|i| i << 99 | i).collect::<Vec<_>>();
     let mut map = map::<u32>(&device, &keys, 1);
-    let options = RowsOptions::default().with_duplicates(Duplicates::Unchecked);
+    let options = MapOptions::default().with_duplicates(Duplicates::Unchecked);
     let mut builder = Map128Builder::new(&device, options).unwrap();
     for n in [keys.len(), 1001] {
         let (staged, of_keys) = (device.stage(&keys[..n]).unwrap(), values::<u32>(n));
@@ -205,7 +206,7 @@ fn an_opened_table_is_never_written_to() {
     map::<u64>(&device, &keys(100), 0).save(&path).unwrap();
     let before = fs::read(&path).unwrap();
     let mut opened = opened::<Map128<u64>>(&device, &path).unwrap();
-    let mut builder = Map128Builder::new(&device, RowsOptions::default()).unwrap();
+    let mut builder = Map128Builder::new(&device, MapOptions::default()).unwrap();
     for n in [50, 90] {
         let new = (0..n).map(|i| random(40, i)).collect::<Vec<_>>();
         let (staged, of_keys) =

@@ -2,19 +2,19 @@
 use super::KeysUpdater;
 use super::join::RowsJoiner;
 use crate::device::{Device, Stream, View, ViewMut};
-use crate::error::{Error, Result, check_length};
+use crate::error::{Result, check_length};
 use crate::fallible::collect;
 use crate::file::filed::{Filed, Parts};
 use crate::file::kind::TableKind;
 use crate::file::reader::Mapping;
 use crate::file::writer::Writer;
 use crate::keys128::{Map128, Map128Builder};
-use crate::map::{MapOptions, MapReport, MapStore, RowsTo};
+use crate::map::{MapOptions, MapStore, RowsTo};
 use crate::rows::file::Slots;
 use crate::rows::update::{RowsUpdater, outcomes_of};
-use crate::rows::{RowsOptions, check_rows, joined};
+use crate::rows::{check_rows, joined};
 use crate::table::update::{Operations, Outcome};
-use crate::table::{Settings, contains};
+use crate::table::{BuildReport, Settings, contains};
 use crate::types::Bits;
 use std::io::{Read, Seek, Write};
 
@@ -28,15 +28,7 @@ impl<V: Bits> MapStore for Map128<V> {
     }
     type Builder = Map128Builder;
     fn builder(device: &Device, options: MapOptions) -> Result<Map128Builder> {
-        let MapOptions { load, duplicates, seed, reproducible } = options;
-        if reproducible {
-            return Err(Error::Setting {
-                field: "reproducible",
-                found: "true".into(),
-                expected: "false for keys or values of more than 8 bytes".into(),
-            });
-        }
-        Map128Builder::new(device, RowsOptions { load, duplicates, seed })
+        Map128Builder::new(device, options)
     }
     fn build(
         builder: &mut Map128Builder,
@@ -58,17 +50,8 @@ impl<V: Bits> MapStore for Map128<V> {
     fn device(&self) -> &Device {
         self.device()
     }
-    fn report(&self) -> Result<MapReport> {
-        let (of_table, of_rows) = (self.keys.rows.table.report()?, self.report()?);
-        Ok(MapReport {
-            pairs: of_rows.keys,
-            duplicates: of_rows.duplicates,
-            bytes: of_rows.bytes,
-            scratch_bytes: of_rows.scratch_bytes,
-            attempts: of_rows.attempts,
-            device_seconds: of_rows.device_seconds,
-            ..of_table
-        })
+    fn report(&self) -> Result<BuildReport> {
+        self.report()
     }
     fn bytes(&self) -> usize {
         self.bytes()

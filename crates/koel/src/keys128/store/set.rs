@@ -11,9 +11,9 @@ use crate::keys128::{Set128, Set128Builder};
 use crate::rows::check_rows;
 use crate::rows::file::Slots;
 use crate::rows::update::{RowsUpdater, apply_to_keys, outcomes_of};
-use crate::set::{SetOperation, SetOptions, SetReport, SetStore};
+use crate::set::{SetOperation, SetOptions, SetStore};
 use crate::table::update::{Operations, Outcome};
-use crate::table::{Settings, contains};
+use crate::table::{BuildReport, Settings, contains};
 use koel_kernels::set::combine::how;
 use std::io::{Read, Seek, Write};
 
@@ -42,19 +42,8 @@ impl SetStore for Set128 {
     fn device(&self) -> &Device {
         self.device()
     }
-    fn report(&self) -> Result<SetReport> {
-        let (of_table, of_rows) = (self.rows.table.report()?, self.report()?);
-        Ok(SetReport {
-            keys: of_rows.keys,
-            duplicates: of_rows.duplicates,
-            stashed: of_table.stashed,
-            slots: of_table.slots,
-            bytes: of_rows.bytes,
-            scratch_bytes: of_rows.scratch_bytes,
-            attempts: of_rows.attempts,
-            overflowed: of_table.overflowed,
-            device_seconds: of_rows.device_seconds,
-        })
+    fn report(&self) -> Result<BuildReport> {
+        self.report()
     }
     fn bytes(&self) -> usize {
         self.bytes()

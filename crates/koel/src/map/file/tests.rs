@@ -9,7 +9,7 @@ use crate::file::testing::{bytes, kind, old_file, opened, opened_here, seal, tak
 use crate::file::writer::{PIECE, replace};
 use crate::file::{self, FileErrorKind};
 use crate::table::plan::Plan;
-use crate::table::{Report, Storage};
+use crate::table::{BuildReport, Storage};
 use crate::types::{KeyBits, ValueBits};
 use koel_kernels::hash::mix::splitmix_at;
 use koel_kernels::table::layout::{Layout, Narrow};
@@ -48,7 +48,7 @@ fn build<K: KeyBits, V: ValueBits>(
 }
 fn check<K: KeyBits, V: ValueBits>(map: &Map<K, V>, oracle: &HashMap<K, V>) {
     let report = map.report().unwrap();
-    assert_eq!(report.pairs, oracle.len());
+    assert_eq!(report.entries, oracle.len());
     let strange = (0..100).map(|i| K::narrowed(splitmix_at(77, i)));
     let queries = oracle.keys().copied().chain(strange).collect::<Vec<K>>();
     let expected = queries.iter().map(|key| oracle.get(key).copied()).collect::<Vec<_>>();
@@ -357,7 +357,7 @@ fn a_stash_that_no_device_could_hold_is_refused() {
     };
     table.stash =
         cpu::Stash::from_pairs((0..stashed).map(|key| Narrow::pair(key, 0)), None).unwrap();
-    let report = Report { stashed: stashed as usize, ..map.as_table().report().unwrap() };
+    let report = BuildReport { stashed: stashed as usize, ..map.as_table().report().unwrap() };
     map.as_table().set_report(report);
     let error = map.save_to(&mut Cursor::new(vec![])).unwrap_err();
     assert_eq!(

@@ -55,7 +55,7 @@ fn map_of<K: KeyBits, V: ValueBits>(
     kernels::build::<Of<K, V>>(&stream, &plan, input, &mut slots, &mut scratch).unwrap();
     let map = Map::of_table(Table::of_kernels(device, plan, slots, 0, None));
     let oracle = keys.iter().copied().zip(values).collect::<FxHashMap<_, _>>();
-    assert_eq!(map.report().unwrap().pairs, oracle.len());
+    assert_eq!(map.report().unwrap().entries, oracle.len());
     (map, oracle)
 }
 fn key<K: KeyBits>(i: u32) -> K {

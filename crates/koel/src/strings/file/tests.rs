@@ -3,7 +3,7 @@
 use super::*;
 use crate::file::testing::{bytes, kind, old_file, opened, opened_here, seal, section, taken_back};
 use crate::file::{self, FileErrorKind};
-use crate::{Device, NO_ID, Outcome, RowsOptions};
+use crate::{Device, NO_ID, Outcome, SetOptions};
 use koel_kernels::hash::mix::splitmix_at;
 use std::collections::HashMap;
 use std::fs;
@@ -80,7 +80,7 @@ fn tables_come_back<V: Value + PartialEq + std::fmt::Debug>(n: usize, executor: 
         check(taken, &keys);
         assert_eq!(bytes(taken), bytes(&map), "{taken:?}");
         let report = taken.report().unwrap();
-        assert_eq!((report.keys, report.duplicates), (distinct, n - distinct));
+        assert_eq!((report.entries, report.duplicates), (distinct, n - distinct));
     }
     let set = StringSet::build(built_on, &keys).unwrap();
     let mut sets = taken_back(&set, &path, &[&host, &gpu]);
@@ -132,7 +132,7 @@ fn columns_are_written_from_their_start() {
     };
     let stream = device.stream().unwrap();
     let bytes_of = |column: &Strings| {
-        let options = RowsOptions::default().with_seed(3).of_set();
+        let options = SetOptions::default().with_seed(3);
         bytes(&StringSet::build_from(&stream, options, column).unwrap())
     };
     let plain = bytes_of(&column(&[0, 3, 3, 8, 10], [b"onethree", b"ab\0\0\0\0\0\0"]));
@@ -197,7 +197,7 @@ fn nonsense_in_opened_files_is_harmless() {
         assert!(is_right(kind(column.to_device(&gpu))));
         assert!(is_right(kind(StringSet::build_from(
             &host.stream().unwrap(),
-            RowsOptions::default().of_set(),
+            SetOptions::default(),
             column
         ))));
         assert!(is_right(kind(opened.verify())));

@@ -169,7 +169,7 @@ impl<F: Updatable> Table<F> {
         on_cpu.write_header(entries)?;
         let (stashed, bytes) = (on_cpu.stash.len(), on_cpu.bytes());
         if let Progress::Known(report) = self.report.get_mut().unwrap_or_else(|e| e.into_inner()) {
-            *report = super::Report { entries, stashed, bytes, ..*report };
+            *report = super::BuildReport { entries, stashed, bytes, ..*report };
         }
         Ok(())
     }

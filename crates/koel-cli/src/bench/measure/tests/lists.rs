@@ -31,7 +31,7 @@ struct Groups {
     ranges: HashMap<u32, (u32, u32)>,
     list: Buffer<u32>,
     finds: AtomicUsize,
-    report: BuildReport,
+    report: SchemeReport,
 }
 impl ListKind for Grouping {
     fn name(&self) -> &'static str {
@@ -77,20 +77,20 @@ impl ListKind for Grouping {
             Fault::OtherRange => longest.0 = if longest.0 == 0 { longest.1 } else { 0 },
             _ => {}
         }
-        let report = BuildReport {
+        let report = SchemeReport {
             pairs: distinct + usize::from(self.fault == Fault::ReportsMore),
             duplicates: n - distinct,
             slots: 2 * distinct,
             bytes: 8 * n,
             attempts: 1,
-            ..BuildReport::default()
+            ..SchemeReport::default()
         };
         let (list, finds) = (stream.device().upload(&list)?, AtomicUsize::new(0));
         Ok(Box::new(Groups { fault: self.fault, ranges, list, finds, report }))
     }
 }
 impl ListTable for Groups {
-    fn report(&self) -> &BuildReport {
+    fn report(&self) -> &SchemeReport {
         &self.report
     }
     fn list(&self) -> View<'_, u32> {
