@@ -54,19 +54,19 @@ fn of_struct(input: &DeriveInput, is_key: bool) -> Result<Tokens> {
         quote! {
             #[automatically_derived]
             impl #of_impl ::koel::Key for #name #of_type #bounds {
-                const IS_CANONICAL: bool = <#tuple as ::koel::Key>::IS_CANONICAL;
+                const IS_CANONICAL: ::core::primitive::bool = <#tuple as ::koel::Key>::IS_CANONICAL;
                 #[inline(always)]
                 fn canonical(self) -> Self {
                     let #value_of_fields = ::koel::Key::canonical(#fields);
                     Self { #(#members: #names),* }
                 }
-                const IS_ORDERED: bool = <#tuple as ::koel::Key>::IS_ORDERED;
+                const IS_ORDERED: ::core::primitive::bool = <#tuple as ::koel::Key>::IS_ORDERED;
                 #[inline(always)]
-                fn ordered(self) -> u128 {
+                fn ordered(self) -> ::core::primitive::u128 {
                     ::koel::Key::ordered(#fields)
                 }
                 #[inline(always)]
-                fn of_ordered(number: u128) -> Self {
+                fn of_ordered(number: ::core::primitive::u128) -> Self {
                     let #value_of_fields = <#tuple as ::koel::Key>::of_ordered(number);
                     Self { #(#members: #names),* }
                 }
@@ -78,13 +78,13 @@ fn of_struct(input: &DeriveInput, is_key: bool) -> Result<Tokens> {
         // SAFETY: `IN_MEMORY` is true only if the fields are, and lie one behind the other.
         unsafe impl #of_impl ::koel::Value for #name #of_type #bounds {
             type Width = <#tuple as ::koel::Value>::Width;
-            const IN_MEMORY: bool = #in_memory;
+            const IN_MEMORY: ::core::primitive::bool = #in_memory;
             #[inline(always)]
-            fn pack(self) -> u128 {
+            fn pack(self) -> ::core::primitive::u128 {
                 ::koel::Value::pack(#fields)
             }
             #[inline(always)]
-            fn unpack(bytes: u128) -> Self {
+            fn unpack(bytes: ::core::primitive::u128) -> Self {
                 let #value_of_fields = <#tuple as ::koel::Value>::unpack(bytes);
                 Self { #(#members: #names),* }
             }
@@ -112,7 +112,7 @@ fn nested(fields: &[impl quote::ToTokens]) -> Tokens {
 fn in_memory(types: &[&Type], members: &[Member]) -> Tokens {
     let is_single = types.len() == 1;
     quote! {{
-        let (mut at, mut is_packed) = (0, #is_single || cfg!(target_endian = "little"));
+        let (mut at, mut is_packed) = (0, #is_single || ::core::cfg!(target_endian = "little"));
         #(
             is_packed &= <#types as ::koel::Value>::IN_MEMORY
                 && ::core::mem::offset_of!(Self, #members) == at;

@@ -1,0 +1,7 @@
+#[derive(Clone, Copy, koel::Key)]
+enum Side {
+    Left,
+    Right,
+}
+
+fn main() {}

@@ -1,0 +1,7 @@
+#[derive(Clone, Copy, koel::Key)]
+struct Word {
+    text: &'static str,
+    line: u32,
+}
+
+fn main() {}

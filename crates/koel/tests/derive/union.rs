@@ -1,0 +1,7 @@
+#[derive(Clone, Copy, koel::Value)]
+union Either {
+    number: u32,
+    letter: char,
+}
+
+fn main() {}
